@@ -1,0 +1,223 @@
+// The C boundary: check the pointers, call the engine, turn what it throws into a status.
+#include "api/heed.h"
+
+#include <chrono>
+#include <exception>
+#include <new>
+
+#include "engine/dense/attention.hpp"
+#include "engine/dense/verbose.hpp"
+#include "engine/parallel/executor.hpp"
+#include "engine/runtime/allocator.hpp"
+#include "engine/runtime/context.hpp"
+#include "engine/runtime/error.hpp"
+#include "engine/runtime/isa.hpp"
+#include "engine/runtime/structs.hpp"
+
+namespace {
+
+using heed::fail;
+
+/// Runs function; no exception leaves.
+template <class Function>
+heed_status guarded(Function&& function) noexcept {
+  try {
+    function();
+    return HEED_STATUS_OK;
+  } catch (const heed::Error& error) {
+    heed::set_last_error(error.message);
+    return error.status;
+  } catch (const std::bad_alloc&) {
+    heed::set_last_error("the C++ runtime is out of memory");
+    return HEED_STATUS_OUT_OF_MEMORY;
+  } catch (const std::exception& error) {
+    heed::set_last_error(error.what());
+    return HEED_STATUS_INTERNAL;
+  } catch (...) {
+    heed::set_last_error("an exception of unknown type");
+    return HEED_STATUS_INTERNAL;
+  }
+}
+
+template <class T>
+T& required(T* pointer, const char* name) {
+  if (pointer == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL", name);
+  return *pointer;
+}
+
+void run(const heed_attention_plan& plan, const heed_attention_args* args, void* workspace,
+         std::size_t bytes) {
+  const heed_attention_args known = heed::read_struct(args, "args");
+  if (!plan.context->verbose) {
+    heed::run_attention(plan, known, workspace, bytes);
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  heed::run_attention(plan, known, workspace, bytes);
+  heed::print_run(plan,
+                  std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+heed_attention_plan plan_of(const heed_context& context, const heed_attention_desc* desc) {
+  return heed::make_plan(context, heed::validate(heed::read_struct(desc, "desc")));
+}
+
+/// The workspace of a one-call run, given back whatever happens.
+class OwnedWorkspace {
+ public:
+  OwnedWorkspace(const heed_allocator& allocator, std::size_t bytes)
+      : allocator_(allocator),
+        bytes_(bytes),
+        memory_(bytes == 0 ? nullptr : heed::allocate(allocator, bytes, HEED_WORKSPACE_ALIGNMENT)) {
+  }
+  ~OwnedWorkspace() {
+    if (memory_ != nullptr) allocator_.release(allocator_.user, memory_, bytes_);
+  }
+  OwnedWorkspace(const OwnedWorkspace&) = delete;
+  OwnedWorkspace& operator=(const OwnedWorkspace&) = delete;
+  void* get() const { return memory_; }
+
+ private:
+  const heed_allocator& allocator_;
+  std::size_t bytes_;
+  void* memory_;
+};
+
+}  // namespace
+
+const char* heed_status_name(heed_status status) {
+  switch (status) {
+    case HEED_STATUS_OK:
+      return "HEED_STATUS_OK";
+    case HEED_STATUS_INVALID_ARGUMENT:
+      return "HEED_STATUS_INVALID_ARGUMENT";
+    case HEED_STATUS_UNSUPPORTED:
+      return "HEED_STATUS_UNSUPPORTED";
+    case HEED_STATUS_OUT_OF_MEMORY:
+      return "HEED_STATUS_OUT_OF_MEMORY";
+    case HEED_STATUS_INVALID_ENVIRONMENT:
+      return "HEED_STATUS_INVALID_ENVIRONMENT";
+    case HEED_STATUS_INVALID_WORKSPACE:
+      return "HEED_STATUS_INVALID_WORKSPACE";
+    case HEED_STATUS_EXECUTOR_FAILED:
+      return "HEED_STATUS_EXECUTOR_FAILED";
+    case HEED_STATUS_INTERNAL:
+      return "HEED_STATUS_INTERNAL";
+  }
+  return "unknown heed_status";
+}
+
+const char* heed_last_error(void) { return heed::last_error(); }
+
+#define HEED_TEXT_OF(x) #x
+#define HEED_VERSION_TEXT(major, minor, patch) \
+  HEED_TEXT_OF(major) "." HEED_TEXT_OF(minor) "." HEED_TEXT_OF(patch)
+
+const char* heed_version_string(void) {
+  return HEED_VERSION_TEXT(HEED_VERSION_MAJOR, HEED_VERSION_MINOR, HEED_VERSION_PATCH);
+}
+
+void heed_version(int* major, int* minor, int* patch) {
+  if (major != nullptr) *major = HEED_VERSION_MAJOR;
+  if (minor != nullptr) *minor = HEED_VERSION_MINOR;
+  if (patch != nullptr) *patch = HEED_VERSION_PATCH;
+}
+
+size_t heed_isa_count(void) { return heed::isa_count(); }
+
+heed_status heed_isa_get(size_t index, heed_isa_info* info) {
+  return guarded([&] {
+    if (index >= heed::isa_count())
+      fail(HEED_STATUS_INVALID_ARGUMENT, "index is %zu; it must be less than %zu", index,
+           heed::isa_count());
+    const heed::Isa& isa = heed::isa_at(index);
+    heed_isa_info known = HEED_ISA_INFO_INIT;
+    known.usable = isa.usable() ? 1 : 0;
+    known.name = isa.kernels->isa;
+    known.lanes = isa.kernels->lanes;
+    known.panel = isa.kernels->lanes * isa.kernels->max_vectors;
+    heed::write_struct(info, known, "info");
+  });
+}
+
+size_t heed_executor_count(void) { return heed::executor_count(); }
+
+const char* heed_executor_name(size_t index) {
+  return index < heed::executor_count() ? heed::executor_at(index).name : nullptr;
+}
+
+heed_status heed_context_create(const heed_context_options* options, heed_context** context) {
+  return guarded([&] { required(context, "context") = heed::make_context(options); });
+}
+
+void heed_context_destroy(heed_context* context) {
+  if (context != nullptr) heed::release(context);
+}
+
+heed_status heed_context_describe(const heed_context* context, heed_context_info* info) {
+  return guarded([&] {
+    const heed_context& c = required(context, "context");
+    heed_context_info known = HEED_CONTEXT_INFO_INIT;
+    known.threads = c.threads;
+    known.isa = c.kernels->isa;
+    known.executor = c.executor_name;
+    known.l1_bytes = c.caches.l1_bytes;
+    known.l2_bytes = c.caches.l2_bytes;
+    heed::write_struct(info, known, "info");
+  });
+}
+
+heed_status heed_attention_plan_create(const heed_context* context, const heed_attention_desc* desc,
+                                       heed_attention_plan** plan) {
+  return guarded([&] {
+    const heed_context& c = required(context, "context");
+    heed_attention_plan*& result = required(plan, "plan");
+    result = heed::make<heed_attention_plan>(c.allocator, plan_of(c, desc));
+    heed::share(c);
+  });
+}
+
+void heed_attention_plan_destroy(heed_attention_plan* plan) {
+  if (plan == nullptr) return;
+  const heed_context* const context = plan->context;
+  heed::destroy(context->allocator, plan);
+  heed::release(context);
+}
+
+heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
+                                         heed_attention_info* info) {
+  return guarded([&] {
+    const heed_attention_plan& p = required(plan, "plan");
+    heed_attention_info known = HEED_ATTENTION_INFO_INIT;
+    known.threads = p.workers;
+    known.isa = p.context->kernels->isa;
+    known.executor = p.context->executor_name;
+    known.tile_q = static_cast<uint32_t>(p.tile_q);
+    known.tile_kv = static_cast<uint32_t>(p.tile_kv);
+    known.tasks = static_cast<uint64_t>(p.tasks);
+    known.workspace_bytes = heed::workspace_bytes(p);
+    known.flops = p.flops;
+    heed::write_struct(info, known, "info");
+  });
+}
+
+heed_status heed_attention_plan_workspace(const heed_attention_plan* plan, size_t* bytes) {
+  return guarded([&] { required(bytes, "bytes") = heed::workspace_bytes(required(plan, "plan")); });
+}
+
+heed_status heed_attention_plan_run(const heed_attention_plan* plan,
+                                    const heed_attention_args* args, void* workspace,
+                                    size_t workspace_bytes) {
+  return guarded([&] { run(required(plan, "plan"), args, workspace, workspace_bytes); });
+}
+
+heed_status heed_attention(const heed_context* context, const heed_attention_desc* desc,
+                           const heed_attention_args* args) {
+  return guarded([&] {
+    const heed_context& c = required(context, "context");
+    const heed_attention_plan plan = plan_of(c, desc);
+    const std::size_t bytes = heed::workspace_bytes(plan);
+    const OwnedWorkspace workspace(c.allocator, bytes);
+    run(plan, args, workspace.get(), bytes);
+  });
+}

@@ -1,0 +1,296 @@
+/* heed: attention on CPUs behind a small C API.
+ *
+ *   out = softmax(scale * q k^T) v      for every batch and head
+ *
+ * The life of a program:
+ *   1. heed_context_create          picks the instruction set, the executor and the threads
+ *   2. heed_attention_plan_create   checks a descriptor and chooses tiles; reusable
+ *   3. heed_attention_plan_run      computes; allocates nothing, takes no lock
+ * or heed_attention, which does 2 and 3 in one call.
+ *
+ * Contexts and plans are immutable once made: any number of threads may use the same one at once.
+ * Two runs of one plan at the same time need two workspaces.
+ *
+ * Every struct begins with struct_size; initialise it with its _INIT macro. A zero field means
+ * its default. Fields are only ever appended, so programs built against an older header keep
+ * working: a shorter struct is accepted, a longer one only if the bytes that this library does
+ * not know are zero.
+ *
+ * Every function that can fail returns a heed_status and never aborts, prints or throws. After
+ * an error the outputs are untouched and heed_last_error() says which field was wrong, its
+ * value and the bound it broke.
+ */
+#ifndef HEED_H
+#define HEED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HEED_VERSION_MAJOR 0
+#define HEED_VERSION_MINOR 1
+#define HEED_VERSION_PATCH 0
+
+#if defined(HEED_STATIC)
+#define HEED_API
+#elif defined(_WIN32) && defined(HEED_BUILDING)
+#define HEED_API __declspec(dllexport)
+#elif defined(_WIN32)
+#define HEED_API __declspec(dllimport)
+#else
+#define HEED_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Status and errors ------------------------------------------------------------------- */
+
+typedef enum heed_status {
+  HEED_STATUS_OK = 0,
+  HEED_STATUS_INVALID_ARGUMENT = 1,    /* an argument or a descriptor's field is wrong */
+  HEED_STATUS_UNSUPPORTED = 2,         /* meaningful, but not in this library or on this CPU */
+  HEED_STATUS_OUT_OF_MEMORY = 3,       /* the context's allocator returned NULL */
+  HEED_STATUS_INVALID_ENVIRONMENT = 4, /* a HEED_* environment variable is malformed */
+  HEED_STATUS_INVALID_WORKSPACE = 5,   /* the workspace is NULL, too small or misaligned */
+  HEED_STATUS_EXECUTOR_FAILED = 6,     /* the executor did not run every piece of work once */
+  HEED_STATUS_INTERNAL = 7             /* a defect in heed; the message says where */
+} heed_status;
+
+/* The name of a status, e.g. "HEED_STATUS_OK"; never NULL. */
+HEED_API const char* heed_status_name(heed_status status);
+
+/* What went wrong in the latest call that failed on this thread; "" before the first failure.
+ * The text is valid until the next failure on this thread. */
+HEED_API const char* heed_last_error(void);
+
+/* The version of the library that is running, which may differ from the header's. */
+HEED_API const char* heed_version_string(void);
+HEED_API void heed_version(int* major, int* minor, int* patch);
+
+/* ---- What this build can do here ---------------------------------------------------------- */
+
+typedef struct heed_isa_info {
+  uint32_t struct_size;
+  uint32_t usable;  /* 1 if this CPU and operating system can run it, else 0 */
+  const char* name; /* "scalar", "sse2", "avx2", "avx512", "neon" */
+  uint32_t lanes;   /* float32 values in a vector */
+  uint32_t panel;   /* query rows that one kernel call handles at most */
+} heed_isa_info;
+#define HEED_ISA_INFO_INIT \
+  { (uint32_t)sizeof(heed_isa_info), 0, NULL, 0, 0 }
+
+/* The instruction sets compiled in, from the plainest to the widest. */
+HEED_API size_t heed_isa_count(void);
+HEED_API heed_status heed_isa_get(size_t index, heed_isa_info* info);
+
+/* The names of the executors compiled in: "serial" and, where found, "tbb" and "openmp"; NULL
+ * from heed_executor_count() on. */
+HEED_API size_t heed_executor_count(void);
+HEED_API const char* heed_executor_name(size_t index);
+
+/* ---- Context ------------------------------------------------------------------------------ */
+
+/* A caller's own threads. `run` calls body(argument, i) exactly once for every i in [0, count),
+ * in any order, on any threads, and returns when all calls have returned. body never throws. */
+typedef struct heed_executor {
+  uint32_t struct_size;
+  uint32_t threads; /* how many body calls can make progress at once, at least 1 */
+  void* user;       /* passed to run */
+  void (*run)(void* user, uint32_t count, void (*body)(void* argument, uint32_t index),
+              void* argument);
+} heed_executor;
+#define HEED_EXECUTOR_INIT \
+  { (uint32_t)sizeof(heed_executor), 0, NULL, NULL }
+
+/* A caller's own memory. `allocate` returns NULL when there is none; `alignment` is a power of
+ * two. Used for contexts, plans and the workspace of heed_attention(); never during a run. */
+typedef struct heed_allocator {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  void* user;
+  void* (*allocate)(void* user, size_t size, size_t alignment);
+  void (*release)(void* user, void* memory, size_t size);
+} heed_allocator;
+#define HEED_ALLOCATOR_INIT \
+  { (uint32_t)sizeof(heed_allocator), 0, NULL, NULL, NULL }
+
+/* For each choice an option given here wins over the environment, and the environment over the
+ * automatic choice. The environment is read once, in heed_context_create:
+ *
+ *   HEED_ISA        a name of heed_isa_get            automatic: the widest usable
+ *   HEED_PARALLEL   a name of heed_executor_name      automatic: tbb, else openmp, else serial
+ *   HEED_THREADS    1 ... 1024                        automatic: the CPUs this process may use
+ *   HEED_TILE_Q     1 ... 65536 query rows per task   automatic: from the L2 cache
+ *   HEED_TILE_KV    1 ... 65536 keys per tile         automatic: from the L2 cache
+ *   HEED_VERBOSE    0 or 1: one line per run on stderr
+ *
+ * Tiles are rounded up to what the kernels can do; heed_attention_plan_describe shows them. */
+typedef struct heed_context_options {
+  uint32_t struct_size;
+  uint32_t threads;                /* 0: environment, then automatic */
+  const char* isa;                 /* NULL: environment, then automatic */
+  const char* executor_name;       /* NULL: environment, then automatic */
+  const heed_executor* executor;   /* the caller's own, instead of executor_name; copied */
+  const heed_allocator* allocator; /* NULL: the C library's; copied */
+  uint32_t tile_q;                 /* 0: environment, then automatic */
+  uint32_t tile_kv;                /* 0: environment, then automatic */
+} heed_context_options;
+#define HEED_CONTEXT_OPTIONS_INIT \
+  { (uint32_t)sizeof(heed_context_options), 0, NULL, NULL, NULL, NULL, 0, 0 }
+
+typedef struct heed_context heed_context;
+
+/* options may be NULL for all defaults. *context is written only on success. */
+HEED_API heed_status heed_context_create(const heed_context_options* options,
+                                         heed_context** context);
+/* NULL is allowed. Plans made from the context stay usable: they hold it. */
+HEED_API void heed_context_destroy(heed_context* context);
+
+typedef struct heed_context_info {
+  uint32_t struct_size;
+  uint32_t threads;
+  const char* isa;
+  const char* executor; /* "caller" for the caller's own */
+  size_t l1_bytes;      /* the caches that tiles are derived from, per core */
+  size_t l2_bytes;
+} heed_context_info;
+#define HEED_CONTEXT_INFO_INIT \
+  { (uint32_t)sizeof(heed_context_info), 0, NULL, NULL, 0, 0 }
+
+/* The strings live as long as the library. */
+HEED_API heed_status heed_context_describe(const heed_context* context, heed_context_info* info);
+
+/* ---- Dense attention: descriptor ----------------------------------------------------------- */
+
+typedef enum heed_dtype {
+  HEED_DTYPE_DEFAULT = 0, /* float32 */
+  HEED_DTYPE_F32 = 1,
+  HEED_DTYPE_F64 = 2, /* the types from here on: HEED_STATUS_UNSUPPORTED in this version */
+  HEED_DTYPE_BF16 = 3,
+  HEED_DTYPE_F16 = 4
+} heed_dtype;
+
+/* Where element [batch, head, row, feature] of a tensor lies: at the sum of index times stride,
+ * counted in elements from the tensor's pointer. All four strides 0 means contiguous
+ * [batch, head, row, feature]. Otherwise the strides are taken as they are: 0 repeats an input
+ * along that axis, negative steps backwards. The strides of `out` must keep its elements apart:
+ * ordered by size, each must step past everything that the smaller ones reach. */
+typedef struct heed_layout {
+  uint32_t dtype;    /* heed_dtype */
+  uint32_t reserved; /* 0 */
+  int64_t stride_batch;
+  int64_t stride_head;
+  int64_t stride_row;
+  int64_t stride_feature;
+} heed_layout;
+
+/* Query row i attends key j iff j <= i + offset. */
+typedef enum heed_causal {
+  HEED_CAUSAL_NONE = 0,         /* every key */
+  HEED_CAUSAL_TOP_LEFT = 1,     /* offset 0: row 0 sees key 0 (PyTorch is_causal) */
+  HEED_CAUSAL_BOTTOM_RIGHT = 2, /* offset key_length - query_length: the last row sees every
+                                   key (FlashAttention, decoding with a cache) */
+  HEED_CAUSAL_OFFSET = 3        /* offset causal_offset, any sign */
+} heed_causal;
+
+/* One attention problem. Query head h uses key head h / (query_heads / key_heads).
+ *
+ *   query  [batch, query_heads, query_length, features]
+ *   key    [batch, key_heads,   key_length,   features]
+ *   value  [batch, key_heads,   key_length,   value_features]
+ *   out    [batch, query_heads, query_length, value_features]
+ *
+ * A size of 0 is a valid empty problem, except features, which is at least 1. A row that may
+ * attend no key (key_length 0, or masked by causal) gives exactly 0. Out must not overlap an
+ * input.
+ *
+ * Infinity and NaN: a NaN or an infinity in a key or value that a row may not attend does not
+ * reach that row. A NaN in anything it attends makes the row NaN. Scores of +inf, also by
+ * overflow, share the weight evenly; scores of -inf get weight 0. */
+typedef struct heed_attention_desc {
+  uint32_t struct_size;
+  uint32_t causal; /* heed_causal */
+  int64_t batch;
+  int64_t query_heads;
+  int64_t key_heads; /* 0: query_heads */
+  int64_t query_length;
+  int64_t key_length;
+  int64_t features;       /* of query and key */
+  int64_t value_features; /* of value and out; 0: features */
+  heed_layout query;
+  heed_layout key;
+  heed_layout value;
+  heed_layout out;
+  double scale;          /* finite; 0: 1 / sqrt(features) */
+  int64_t causal_offset; /* only with HEED_CAUSAL_OFFSET, else 0 */
+} heed_attention_desc;
+#define HEED_LAYOUT_INIT \
+  { 0, 0, 0, 0, 0, 0 }
+#define HEED_ATTENTION_DESC_INIT                                                     \
+  {                                                                                  \
+    (uint32_t)sizeof(heed_attention_desc), 0, 0, 0, 0, 0, 0, 0, 0, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0.0, 0                 \
+  }
+
+/* The tensors. A pointer may be NULL only if its tensor has no elements. Pointers need the
+ * alignment of their type, no more. */
+typedef struct heed_attention_args {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  const void* query;
+  const void* key;
+  const void* value;
+  void* out;
+} heed_attention_args;
+#define HEED_ATTENTION_ARGS_INIT \
+  { (uint32_t)sizeof(heed_attention_args), 0, NULL, NULL, NULL, NULL }
+
+/* ---- Dense attention: plan and run --------------------------------------------------------- */
+
+typedef struct heed_attention_plan heed_attention_plan;
+
+/* Checks the descriptor and chooses tiles and tasks. *plan is written only on success. */
+HEED_API heed_status heed_attention_plan_create(const heed_context* context,
+                                                const heed_attention_desc* desc,
+                                                heed_attention_plan** plan);
+/* NULL is allowed. */
+HEED_API void heed_attention_plan_destroy(heed_attention_plan* plan);
+
+typedef struct heed_attention_info {
+  uint32_t struct_size;
+  uint32_t threads; /* that a run uses: 1 for a problem too small to share */
+  const char* isa;
+  const char* executor;
+  uint32_t tile_q;        /* query rows per task */
+  uint32_t tile_kv;       /* keys per tile */
+  uint64_t tasks;         /* independent pieces of work */
+  size_t workspace_bytes; /* that a run needs, for all its threads together */
+  double flops;           /* useful ones: 2 (features + value_features) per attended pair */
+} heed_attention_info;
+#define HEED_ATTENTION_INFO_INIT \
+  { (uint32_t)sizeof(heed_attention_info), 0, NULL, NULL, 0, 0, 0, 0, 0.0 }
+
+HEED_API heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
+                                                  heed_attention_info* info);
+
+/* A workspace begins at a multiple of this many bytes. */
+#define HEED_WORKSPACE_ALIGNMENT 64
+
+/* The bytes that a run of this plan needs; 0 is possible. */
+HEED_API heed_status heed_attention_plan_workspace(const heed_attention_plan* plan, size_t* bytes);
+
+/* Computes out. The workspace's content before and after means nothing. */
+HEED_API heed_status heed_attention_plan_run(const heed_attention_plan* plan,
+                                             const heed_attention_args* args, void* workspace,
+                                             size_t workspace_bytes);
+
+/* Plan, workspace (from the context's allocator) and run in one call. */
+HEED_API heed_status heed_attention(const heed_context* context, const heed_attention_desc* desc,
+                                    const heed_attention_args* args);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HEED_H */

@@ -1,0 +1,75 @@
+# One source, many instruction sets: each engine/kernels/<isa>.cpp is compiled with its own
+# flags, everything else for the plainest CPU of the architecture.
+
+find_path(HEED_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp DOC "Folder that holds xsimd/xsimd.hpp (8.1 or later)")
+if(NOT HEED_XSIMD_INCLUDE_DIR)
+  message(FATAL_ERROR "xsimd (8.1 or later) is needed to build heed: install libxsimd-dev, or set HEED_XSIMD_INCLUDE_DIR")
+endif()
+
+# Optimised in every build type: at -O0 the inline functions of xsimd would be emitted as weak
+# symbols, compiled for one CPU and linked for all. No contraction: what is fused is written so.
+set(HEED_KERNEL_FLAGS -O3 -DNDEBUG -ffp-contract=off -fno-exceptions -fno-rtti)
+
+string(TOLOWER "${CMAKE_SYSTEM_PROCESSOR}" heed_processor)
+if(heed_processor MATCHES "x86_64|amd64")
+  set(HEED_ISAS scalar sse2 avx2 avx512)
+elseif(heed_processor MATCHES "aarch64|arm64")
+  set(HEED_ISAS scalar neon)
+else()
+  set(HEED_ISAS scalar)
+endif()
+set(HEED_FLAGS_scalar "")
+set(HEED_FLAGS_sse2 -msse2)
+set(HEED_FLAGS_avx2 -mavx2 -mfma)
+set(HEED_FLAGS_avx512 -mavx2 -mfma -mavx512f -mavx512cd -mavx512dq -mavx512bw)
+set(HEED_FLAGS_neon "")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 finds its own _mm512_undefined_ps() uninitialised (GCC bug 105593).
+  list(APPEND HEED_FLAGS_avx512 -Wno-uninitialized -Wno-maybe-uninitialized)
+endif()
+
+# heed_add_kernel(<target> <isa> <source>): compiles the source with the instruction set's flags.
+function(heed_add_kernel target isa source)
+  target_sources(${target} PRIVATE ${source})
+  set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES
+    COMPILE_OPTIONS "${HEED_KERNEL_FLAGS};${HEED_FLAGS_${isa}}")
+  string(TOUPPER ${isa} upper)
+  target_compile_definitions(${target} PRIVATE HEED_ISA_${upper})
+endfunction()
+
+function(heed_add_kernels target)
+  target_include_directories(${target} SYSTEM PRIVATE ${HEED_XSIMD_INCLUDE_DIR})
+  foreach(isa ${HEED_ISAS})
+    heed_add_kernel(${target} ${isa} ${PROJECT_SOURCE_DIR}/engine/kernels/${isa}.cpp)
+  endforeach()
+endfunction()
+
+# Executors that are wanted and found, compiled in side by side and chosen at run time.
+function(heed_add_executors target)
+  set(libraries "")
+  if(HEED_TBB)
+    find_package(TBB QUIET)
+    if(TBB_FOUND)
+      target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/engine/parallel/tbb.cpp)
+      target_compile_definitions(${target} PRIVATE HEED_WITH_TBB)
+      target_link_libraries(${target} PRIVATE TBB::tbb)
+      list(APPEND libraries TBB::tbb)
+    elseif(NOT HEED_TBB STREQUAL "AUTO")
+      message(FATAL_ERROR "HEED_TBB is ${HEED_TBB} but oneTBB was not found: install libtbb-dev")
+    endif()
+  endif()
+  if(HEED_OPENMP)
+    find_package(OpenMP QUIET COMPONENTS CXX)
+    if(OpenMP_CXX_FOUND)
+      target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/engine/parallel/openmp.cpp)
+      target_compile_definitions(${target} PRIVATE HEED_WITH_OPENMP)
+      target_link_libraries(${target} PRIVATE OpenMP::OpenMP_CXX)
+      list(APPEND libraries OpenMP::OpenMP_CXX)
+    elseif(NOT HEED_OPENMP STREQUAL "AUTO")
+      message(FATAL_ERROR "HEED_OPENMP is ${HEED_OPENMP} but the compiler has no OpenMP")
+    endif()
+  endif()
+  set(HEED_EXECUTOR_LIBRARIES ${libraries} PARENT_SCOPE)
+  list(JOIN HEED_ISAS " " isas)
+  message(STATUS "heed: ISAs ${isas}; executor libraries: serial ${libraries}")
+endfunction()

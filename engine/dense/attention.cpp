@@ -1,0 +1,76 @@
+#include "engine/dense/attention.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "engine/dense/forward.hpp"
+#include "engine/runtime/error.hpp"
+
+namespace heed {
+namespace {
+
+void validate_workspace(const heed_attention_plan& plan, const void* workspace, std::size_t bytes) {
+  const std::size_t needed = workspace_bytes(plan);
+  if (bytes < needed)
+    fail(HEED_STATUS_INVALID_WORKSPACE, "workspace_bytes is %zu; this plan needs %zu", bytes,
+         needed);
+  if (needed == 0) return;
+  if (workspace == nullptr)
+    fail(HEED_STATUS_INVALID_WORKSPACE, "workspace is NULL; this plan needs %zu bytes", needed);
+  if (reinterpret_cast<std::uintptr_t>(workspace) % HEED_WORKSPACE_ALIGNMENT != 0)
+    fail(HEED_STATUS_INVALID_WORKSPACE, "workspace is %p; it must be a multiple of %d", workspace,
+         HEED_WORKSPACE_ALIGNMENT);
+}
+
+/// What the workers of one run share. Tasks are claimed from a counter: whoever is free takes
+/// the next, and nothing depends on who that is.
+struct Run {
+  const heed_attention_plan& plan;
+  Tensors tensors;
+  std::byte* workspace;
+  std::atomic<std::int64_t> next{0};
+  std::atomic<std::int64_t> finished{0};
+};
+
+void work(void* argument, std::uint32_t worker) {
+  Run& run = *static_cast<Run*>(argument);
+  const heed_attention_plan& plan = run.plan;
+  if (worker >= plan.workers) return;  // a caller's executor that miscounts: no slab for it
+  std::byte* const slab = run.workspace + worker * plan.slab.bytes;
+  for (;;) {
+    const std::int64_t begin = run.next.fetch_add(plan.tasks_per_claim, std::memory_order_relaxed);
+    if (begin >= plan.tasks) return;
+    const std::int64_t end = std::min(begin + plan.tasks_per_claim, plan.tasks);
+    for (std::int64_t task = begin; task < end; ++task) attend_block(plan, run.tensors, task, slab);
+    run.finished.fetch_add(end - begin, std::memory_order_release);
+  }
+}
+
+}  // namespace
+
+std::size_t workspace_bytes(const heed_attention_plan& plan) {
+  return plan.tasks == 0 ? 0 : plan.workers * plan.slab.bytes;
+}
+
+void run_attention(const heed_attention_plan& plan, const heed_attention_args& args,
+                   void* workspace, std::size_t bytes) {
+  validate(plan.problem, args);
+  validate_workspace(plan, workspace, bytes);
+  if (plan.tasks == 0) return;
+
+  Run run{plan,
+          {static_cast<const float*>(args.query), static_cast<const float*>(args.key),
+           static_cast<const float*>(args.value), static_cast<float*>(args.out)},
+          static_cast<std::byte*>(workspace)};
+  if (plan.workers == 1) {
+    work(&run, 0);
+  } else {
+    plan.context->executor->run(plan.workers, work, &run);
+  }
+  if (run.finished.load(std::memory_order_acquire) != plan.tasks)
+    fail(HEED_STATUS_EXECUTOR_FAILED, "the executor \"%s\" ran %lld of %lld tasks",
+         plan.context->executor_name, static_cast<long long>(run.finished.load()),
+         static_cast<long long>(plan.tasks));
+}
+
+}  // namespace heed

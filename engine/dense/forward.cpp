@@ -1,0 +1,257 @@
+#include "engine/dense/forward.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace heed {
+namespace {
+
+constexpr double kLog2E = 1.4426950408889634;
+
+/// Packing a value tile pays once this many panels read it; fewer read the values in place.
+constexpr std::int64_t kPanelsThatPayForPacking = 3;
+
+/// The rows that one kernel call handles, side by side in the lanes.
+struct Panel {
+  std::int64_t first_row;  ///< of the stack
+  std::size_t rows;
+  std::size_t vectors;
+  std::int64_t key_end;    ///< the first key that no row attends
+  std::int64_t key_whole;  ///< the first key that not every row attends
+  float* query;
+  RowState state;
+};
+
+/// Which block of which stack a task is, and where its data lies.
+class Block {
+ public:
+  Block(const heed_attention_plan& plan, const Tensors& tensors, std::int64_t task, std::byte* slab)
+      : plan_(plan), problem_(plan.problem), kernels_(*plan.context->kernels), slab_(slab) {
+    // Causal: the longest blocks, which are the last, are handed out first. Otherwise the
+    // blocks of a stack follow each other, so that its keys stay in the shared cache.
+    const std::int64_t stacks = problem_.batch * problem_.key_heads;
+    const std::int64_t stack = problem_.causal ? task % stacks : task / plan.blocks;
+    const std::int64_t block =
+        problem_.causal ? plan.blocks - 1 - task / stacks : task % plan.blocks;
+    first_row_ = block * plan.tile_q;
+    last_row_ = std::min(first_row_ + plan.tile_q, plan.rows);
+    const std::int64_t b = stack / problem_.key_heads;
+    const std::int64_t g = stack % problem_.key_heads;
+    const std::int64_t h = g * problem_.group();
+    query_ = tensors.query + b * problem_.query.batch + h * problem_.query.head;
+    out_ = tensors.out + b * problem_.out.batch + h * problem_.out.head;
+    key_ = {tensors.key + b * problem_.key.batch + g * problem_.key.head, problem_.key.row,
+            problem_.key.feature};
+    value_ = {tensors.value + b * problem_.value.batch + g * problem_.value.head,
+              problem_.value.row, problem_.value.feature};
+  }
+
+  void attend() {
+    std::int64_t key_end = 0;
+    for (std::int64_t p = 0; p < panels(); ++p) {
+      const Panel panel = this->panel(p);
+      begin(panel);
+      key_end = std::max(key_end, panel.key_end);
+    }
+    const bool pack = panels() >= kPanelsThatPayForPacking;
+    for (std::int64_t k = 0; k < key_end; k += plan_.tile_kv) {
+      const std::int64_t tile_end = std::min(k + plan_.tile_kv, key_end);
+      const ValueView values = pack ? packed_values(k, tile_end) : values_in_place(k);
+      for (std::int64_t p = 0; p < panels(); ++p) {
+        const Panel panel = this->panel(p);
+        attend_tile(panel, k, std::min(tile_end, panel.key_end), values, false);
+      }
+    }
+    for (std::int64_t p = 0; p < panels(); ++p) finish(this->panel(p));
+  }
+
+ private:
+  std::int64_t panel_rows() const { return kernels_.lanes * kernels_.max_vectors; }
+  std::int64_t panels() const { return (last_row_ - first_row_ + panel_rows() - 1) / panel_rows(); }
+
+  float* buffer(std::size_t offset) const { return reinterpret_cast<float*>(slab_ + offset); }
+
+  /// The query row of row r of the stack; its head is r % group.
+  std::int64_t query_row(std::int64_t r) const { return r / problem_.group(); }
+
+  Panel panel(std::int64_t p) const {
+    Panel panel{};
+    const std::int64_t begin = p * panel_rows();
+    panel.first_row = first_row_ + begin;
+    panel.rows = static_cast<std::size_t>(std::min(panel_rows(), last_row_ - panel.first_row));
+    panel.vectors = (panel.rows + kernels_.lanes - 1) / kernels_.lanes;
+    const auto last_row = panel.first_row + static_cast<std::int64_t>(panel.rows) - 1;
+    panel.key_end = problem_.key_limit(query_row(last_row));
+    panel.key_whole = problem_.key_limit(query_row(panel.first_row));
+    panel.query = buffer(plan_.slab.query) + begin * problem_.features;
+    const auto accumulator_rows = static_cast<std::int64_t>(
+        (static_cast<std::size_t>(problem_.value_features) + kRowPadding - 1) / kRowPadding *
+        kRowPadding);
+    panel.state = {buffer(plan_.slab.reference) + begin, buffer(plan_.slab.sum) + begin,
+                   buffer(plan_.slab.accumulators) + begin * accumulator_rows, false};
+    return panel;
+  }
+
+  /// Points rows[i] at the panel's row i of a tensor.
+  template <class T>
+  void point_at_rows(const Panel& panel, T* tensor, const Strides& strides, T** rows) const {
+    for (std::size_t i = 0; i < panel.rows; ++i) {
+      const std::int64_t r = panel.first_row + static_cast<std::int64_t>(i);
+      rows[i] = tensor + (r % problem_.group()) * strides.head + query_row(r) * strides.row;
+    }
+  }
+
+  /// Transposes the panel's queries, scaled into log2 units, and forgets what it had seen.
+  void begin(const Panel& panel) const {
+    const float* rows[kMaxPanel];
+    point_at_rows(panel, query_, problem_.query, rows);
+    kernels_.pack_query(rows, panel.rows, problem_.query.feature,
+                        static_cast<std::size_t>(problem_.features),
+                        static_cast<float>(problem_.scale * kLog2E), panel.query, panel.vectors);
+    reset(panel);
+  }
+
+  void reset(const Panel& panel) const {
+    const std::size_t pitch = panel.vectors * kernels_.lanes;
+    std::fill_n(panel.state.reference, pitch, kNoReference);
+    std::fill_n(panel.state.sum, pitch, 0.0F);
+  }
+
+  ValueView values_in_place(std::int64_t k) const {
+    return {value_.data + k * value_.row_stride, value_.row_stride, value_.column_stride,
+            static_cast<std::ptrdiff_t>(kValueBlock) * value_.column_stride};
+  }
+
+  ValueView packed_values(std::int64_t k, std::int64_t end) const {
+    const MatrixView tile = {value_.data + k * value_.row_stride, value_.row_stride,
+                             value_.column_stride};
+    float* const packed = buffer(plan_.slab.values);
+    kernels_.pack_values(tile, static_cast<std::size_t>(end - k),
+                         static_cast<std::size_t>(problem_.value_features), packed);
+    return packed_view(packed, end - k);
+  }
+
+  static ValueView packed_view(const float* packed, std::int64_t keys) {
+    return {packed, kValueBlock, 1, keys * static_cast<std::ptrdiff_t>(kValueBlock)};
+  }
+
+  /// One panel against the keys [begin, end) of a tile, `values` beginning at key `begin`.
+  /// `isolate` keeps what is not finite in the values away from the rows that may not attend
+  /// it: slow, and needed only where finish() finds that something leaked.
+  void attend_tile(const Panel& panel, std::int64_t begin, std::int64_t end, ValueView values,
+                   bool isolate) const {
+    const auto features = static_cast<std::size_t>(problem_.value_features);
+    float* const scores = buffer(plan_.slab.scores);
+    for (std::int64_t k = begin; k < end; k += kernels_.key_step) {
+      const auto keys =
+          static_cast<std::size_t>(std::min<std::int64_t>(kernels_.key_step, end - k));
+      const MatrixView key = {key_.data + k * key_.row_stride, key_.row_stride, key_.column_stride};
+      RowState state = panel.state;
+      state.fresh = k == 0;
+      kernels_.scores(key, keys, panel.query, static_cast<std::size_t>(problem_.features), scores,
+                      panel.vectors);
+      const bool masked = k + static_cast<std::int64_t>(keys) > panel.key_whole;
+      alignas(kAlignment) float limit[kMaxPanel];
+      if (masked) {
+        find_limits(panel, k, keys, limit);
+        kernels_.mask(scores, keys, limit, panel.vectors);
+      }
+      kernels_.softmax(scores, keys, state, features, panel.vectors);
+      if (masked && isolate) {
+        accumulate_isolated(panel, state, k, keys, limit, scores);
+      } else {
+        kernels_.accumulate(values, keys, scores, state.accumulators, features, state.fresh,
+                            panel.vectors);
+      }
+      values.data += static_cast<std::ptrdiff_t>(keys) * values.key_stride;
+    }
+  }
+
+  /// limit[i]: how many of the `keys` keys from k on row i attends.
+  void find_limits(const Panel& panel, std::int64_t k, std::size_t keys, float* limit) const {
+    const auto most = static_cast<std::int64_t>(keys);
+    for (std::size_t i = 0; i < kMaxPanel; ++i) {
+      const std::int64_t r =
+          panel.first_row + static_cast<std::int64_t>(std::min(i, panel.rows - 1));
+      limit[i] = static_cast<float>(
+          std::clamp(problem_.key_limit(query_row(r)) - k, std::int64_t{0}, most));
+    }
+  }
+
+  /// As the accumulate kernel, for a masked step whose values hold infinities or NaN: those
+  /// are taken out, and added by hand for the rows that attend them. A weight of 0 does not
+  /// protect a row, since 0 * NaN is NaN.
+  void accumulate_isolated(const Panel& panel, const RowState& state, std::int64_t k,
+                           std::size_t keys, const float* limit, const float* weights) const {
+    const auto features = static_cast<std::size_t>(problem_.value_features);
+    const std::size_t pitch = panel.vectors * kernels_.lanes;
+    float* const packed = buffer(plan_.slab.values);
+    const ValueView view = packed_values(k, k + static_cast<std::int64_t>(keys));
+    const auto packed_at = [&](std::size_t j, std::size_t x) -> float& {
+      return packed[static_cast<std::ptrdiff_t>(x / kValueBlock) * view.block_stride +
+                    static_cast<std::ptrdiff_t>(x % kValueBlock + j * kValueBlock)];
+    };
+    for (std::size_t j = 0; j < keys; ++j)
+      for (std::size_t x = 0; x < features; ++x)
+        if (!std::isfinite(packed_at(j, x))) packed_at(j, x) = 0.0F;
+    kernels_.accumulate(view, keys, weights, state.accumulators, features, state.fresh,
+                        panel.vectors);
+    for (std::size_t j = 0; j < keys; ++j) {
+      const float* const row = value_.data + (k + static_cast<std::int64_t>(j)) * value_.row_stride;
+      for (std::size_t x = 0; x < features; ++x) {
+        const float v = row[static_cast<std::ptrdiff_t>(x) * value_.column_stride];
+        if (std::isfinite(v)) continue;
+        for (std::size_t i = 0; i < panel.rows; ++i)
+          if (static_cast<float>(j) < limit[i])
+            state.accumulators[x * pitch + i] += weights[j * pitch + i] * v;
+      }
+    }
+  }
+
+  bool all_finite(const Panel& panel) const {
+    const std::size_t count =
+        static_cast<std::size_t>(problem_.value_features) * panel.vectors * kernels_.lanes;
+    std::uint32_t special = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::uint32_t bits;
+      std::memcpy(&bits, panel.state.accumulators + i, sizeof bits);
+      special |= (bits & 0x7f800000U) == 0x7f800000U ? 1U : 0U;
+    }
+    return special == 0;
+  }
+
+  void finish(const Panel& panel) const {
+    const auto features = static_cast<std::size_t>(problem_.value_features);
+    if (panel.key_end == 0) {
+      std::fill_n(panel.state.accumulators, features * panel.vectors * kernels_.lanes, 0.0F);
+    } else if (panel.key_whole < panel.key_end && !all_finite(panel)) {
+      reset(panel);
+      attend_tile(panel, 0, panel.key_end, values_in_place(0), true);
+    }
+    float* rows[kMaxPanel];
+    point_at_rows(panel, out_, problem_.out, rows);
+    kernels_.finish(panel.state.accumulators, panel.state.sum, features, rows, panel.rows,
+                    problem_.out.feature, panel.vectors);
+  }
+
+  const heed_attention_plan& plan_;
+  const Problem& problem_;
+  const KernelTable& kernels_;
+  std::byte* slab_;
+  std::int64_t first_row_;
+  std::int64_t last_row_;
+  const float* query_;
+  float* out_;
+  MatrixView key_;
+  MatrixView value_;
+};
+
+}  // namespace
+
+void attend_block(const heed_attention_plan& plan, const Tensors& tensors, std::int64_t task,
+                  std::byte* slab) noexcept {
+  Block(plan, tensors, task, slab).attend();
+}
+
+}  // namespace heed

@@ -1,0 +1,7 @@
+#include "engine/kernels/vector.hpp"
+
+namespace heed {
+
+const KernelTable kAvx2Kernels = vector_kernels<xsimd::fma3<xsimd::avx2>>("avx2", 128);
+
+}  // namespace heed

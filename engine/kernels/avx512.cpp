@@ -1,0 +1,7 @@
+#include "engine/kernels/vector.hpp"
+
+namespace heed {
+
+const KernelTable kAvx512Kernels = vector_kernels<xsimd::avx512bw>("avx512", 64);
+
+}  // namespace heed

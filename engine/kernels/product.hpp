@@ -1,0 +1,88 @@
+// The two products of attention, which are one: rows of a matrix that stays where it lies,
+// times a panel with query rows in the lanes.
+//
+//   scores        S^T[key][query]     = sum over features of key[key][feature] *
+//   Q^T[feature][query] accumulators  O^T[feature][query] += sum over keys of value[key][feature] *
+//   P^T[key][query]
+#pragma once
+
+#include "engine/kernels/arch.hpp"
+#include "engine/kernels/table.hpp"
+
+namespace heed {
+namespace {
+
+/// Rows computed together. Enough independent chains to cover the latency of a multiply-add
+/// (8 on the cores measured), few enough to stay in registers with W vectors and a broadcast:
+/// 4 x 3 of 16 registers, 8 x 3 of 32.
+template <class Arch, std::size_t W>
+inline constexpr std::size_t kGroup = (kIsAvx512<Arch> || std::is_base_of_v<xsimd::neon64, Arch> ||
+                                       W == 1)
+                                          ? 8
+                                          : 4;
+
+/// sums[r][w] += sum over k < count of row[r][k * step] * panel[k][w].
+template <class Arch, std::size_t R, std::size_t W>
+HEED_INLINE void multiply_rows(const float* const (&row)[R], std::ptrdiff_t step,
+                               const float* panel, std::size_t count, Vec<Arch> (&sums)[R][W]) {
+  constexpr std::size_t n = kLanes<Arch>;
+  std::ptrdiff_t at = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    Vec<Arch> b[W];
+    unroll<W>([&](auto w) { b[w] = load<Arch>(panel + w * n); });
+    unroll<R>([&](auto r) {
+      const Vec<Arch> a(row[r][at]);
+      unroll<W>([&](auto w) { sums[r][w] = multiply_add(a, b[w], sums[r][w]); });
+    });
+    panel += W * n;
+    at += step;
+  }
+}
+
+template <class Arch, std::size_t W>
+void scores(const MatrixView& key, std::size_t keys, const float* panel, std::size_t features,
+            float* out) {
+  constexpr std::size_t n = kLanes<Arch>;
+  constexpr std::size_t group = kGroup<Arch, W>;
+  for (std::size_t j = 0; j < keys; j += group) {
+    const float* row[group];
+    Vec<Arch> sums[group][W];
+    unroll<group>([&](auto r) {
+      // Past the end the last key is scored again: reading it is safe, the result unused.
+      const std::size_t index = j + r < keys ? j + r : keys - 1;
+      row[r] = key.data + static_cast<std::ptrdiff_t>(index) * key.row_stride;
+      unroll<W>([&](auto w) { sums[r][w] = Vec<Arch>(0.0F); });
+    });
+    multiply_rows<Arch>(row, key.column_stride, panel, features, sums);
+    unroll<group>([&](auto r) {
+      unroll<W>([&](auto w) { store(out + (j + r) * W * n + w * n, sums[r][w]); });
+    });
+  }
+}
+
+template <class Arch, std::size_t W>
+void accumulate(const ValueView& value, std::size_t keys, const float* weights, float* accumulators,
+                std::size_t features, bool fresh) {
+  constexpr std::size_t n = kLanes<Arch>;
+  constexpr std::size_t group = kGroup<Arch, W>;
+  for (std::size_t x = 0; x < features; x += group) {
+    const float* row[group];
+    Vec<Arch> sums[group][W];
+    float* const out = accumulators + x * W * n;
+    unroll<group>([&](auto r) {
+      const std::size_t feature = x + r < features ? x + r : features - 1;
+      row[r] = value.data +
+               static_cast<std::ptrdiff_t>(feature / kValueBlock) * value.block_stride +
+               static_cast<std::ptrdiff_t>(feature % kValueBlock) * value.feature_stride;
+      unroll<W>([&](auto w) {
+        sums[r][w] = fresh ? Vec<Arch>(0.0F) : load<Arch>(out + r * W * n + w * n);
+      });
+    });
+    multiply_rows<Arch>(row, value.key_stride, weights, keys, sums);
+    unroll<group>(
+        [&](auto r) { unroll<W>([&](auto w) { store(out + r * W * n + w * n, sums[r][w]); }); });
+  }
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,57 @@
+#include "engine/parallel/executor.hpp"
+
+#include <cstring>
+
+#include "engine/runtime/allocator.hpp"
+#include "engine/runtime/text.hpp"
+
+namespace heed {
+namespace {
+
+/// The preferred one last.
+constexpr const ExecutorKind* kKinds[] = {
+    &kSerialExecutor,
+#if defined(HEED_WITH_OPENMP)
+    &kOpenMpExecutor,
+#endif
+#if defined(HEED_WITH_TBB)
+    &kTbbExecutor,
+#endif
+};
+
+class CallerExecutor final : public Executor {
+ public:
+  explicit CallerExecutor(const heed_executor& given) : given_(given) {}
+  void run(std::uint32_t workers, Body body, void* argument) const override {
+    given_.run(given_.user, workers, body, argument);
+  }
+
+ private:
+  heed_executor given_;
+};
+
+}  // namespace
+
+std::size_t executor_count() { return sizeof kKinds / sizeof kKinds[0]; }
+const ExecutorKind& executor_at(std::size_t index) { return *kKinds[index]; }
+
+const ExecutorKind& choose_executor(const char* name, const char* source) {
+  if (name == nullptr) return *kKinds[executor_count() - 1];
+  Text choices;
+  for (const ExecutorKind* kind : kKinds) {
+    if (std::strcmp(name, kind->name) == 0) return *kind;
+    choices.append_item(kind->name);
+  }
+  fail(HEED_STATUS_INVALID_ARGUMENT, "%s is \"%.40s\"; this build has: %s", source, name,
+       choices.c_str());
+}
+
+Executor* make_caller_executor(const heed_allocator& allocator, const heed_executor& given) {
+  return make<CallerExecutor>(allocator, given);
+}
+
+void destroy_caller_executor(const heed_allocator& allocator, Executor* executor) {
+  destroy(allocator, static_cast<CallerExecutor*>(executor));
+}
+
+}  // namespace heed

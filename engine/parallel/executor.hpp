@@ -1,0 +1,44 @@
+// Running a body on several threads, behind one interface: serial, oneTBB, OpenMP or the
+// caller's own. Executors hand out worker indices, nothing else; which worker does which task
+// is decided by a counter (dense/attention.cpp), so that late threads cost nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "api/heed.h"
+
+namespace heed {
+
+using Body = void (*)(void* argument, std::uint32_t worker);
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  /// Calls body(argument, w) once for every w < workers, concurrently where it can, and
+  /// returns when all have returned. May be called from several threads at once.
+  virtual void run(std::uint32_t workers, Body body, void* argument) const = 0;
+};
+
+/// A way to execute that was compiled in.
+struct ExecutorKind {
+  const char* name;
+  Executor* (*create)(const heed_allocator& allocator, std::uint32_t threads);
+  void (*destroy)(const heed_allocator& allocator, Executor* executor);
+};
+
+extern const ExecutorKind kSerialExecutor;
+extern const ExecutorKind kTbbExecutor;     // where HEED_WITH_TBB
+extern const ExecutorKind kOpenMpExecutor;  // where HEED_WITH_OPENMP
+
+std::size_t executor_count();
+const ExecutorKind& executor_at(std::size_t index);
+
+/// The named kind, or the preferred one for nullptr. Throws an Error that lists the choices;
+/// `source` names where the name came from.
+const ExecutorKind& choose_executor(const char* name, const char* source);
+
+/// The kind that wraps a caller's executor.
+Executor* make_caller_executor(const heed_allocator& allocator, const heed_executor& given);
+void destroy_caller_executor(const heed_allocator& allocator, Executor* executor);
+
+}  // namespace heed

@@ -1,0 +1,25 @@
+#include "engine/parallel/executor.hpp"
+#include "engine/runtime/allocator.hpp"
+
+namespace heed {
+namespace {
+
+class SerialExecutor final : public Executor {
+ public:
+  void run(std::uint32_t workers, Body body, void* argument) const override {
+    for (std::uint32_t worker = 0; worker < workers; ++worker) body(argument, worker);
+  }
+};
+
+}  // namespace
+
+const ExecutorKind kSerialExecutor = {
+    "serial",
+    [](const heed_allocator& allocator, std::uint32_t) -> Executor* {
+      return make<SerialExecutor>(allocator);
+    },
+    [](const heed_allocator& allocator, Executor* executor) {
+      destroy(allocator, static_cast<SerialExecutor*>(executor));
+    }};
+
+}  // namespace heed

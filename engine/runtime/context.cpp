@@ -1,0 +1,134 @@
+#include "engine/runtime/context.hpp"
+
+#include <thread>
+
+#include "engine/runtime/allocator.hpp"
+#include "engine/runtime/environment.hpp"
+#include "engine/runtime/isa.hpp"
+#include "engine/runtime/structs.hpp"
+
+namespace heed {
+namespace {
+
+/// A name and where it came from, for messages: option before environment before automatic.
+struct Named {
+  const char* name;
+  const char* source;
+};
+
+Named prefer(const char* option, const char* option_source, const char* environment,
+             const char* variable) {
+  if (option != nullptr) return {option, option_source};
+  return {environment, variable};
+}
+
+std::uint32_t prefer_number(std::uint32_t option, const char* field, std::uint32_t limit,
+                            std::uint32_t environment) {
+  if (option > limit)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "options.%s is %u; it must be at most %u", field, option,
+         limit);
+  return option != 0 ? option : environment;
+}
+
+std::uint32_t automatic_threads() {
+  const unsigned threads = std::thread::hardware_concurrency();  // those this process may use
+  return threads == 0 ? 1 : (threads < kMaxThreads ? threads : kMaxThreads);
+}
+
+heed_executor read_executor(const heed_executor* given) {
+  const heed_executor executor = read_struct(given, "options.executor");
+  if (executor.run == nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "options.executor.run is NULL; it must be a function");
+  if (executor.threads == 0 || executor.threads > kMaxThreads)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "options.executor.threads is %u; it must be 1 to %u",
+         executor.threads, kMaxThreads);
+  return executor;
+}
+
+void choose_threads(heed_context& context, const heed_context_options& options,
+                    const Environment& environment) {
+  const std::uint32_t asked =
+      prefer_number(options.threads, "threads", kMaxThreads, environment.threads);
+  if (options.executor != nullptr) {
+    if (options.executor_name != nullptr)
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "options.executor_name is \"%.40s\" and options.executor is set; give one of them",
+           options.executor_name);
+    const heed_executor given = read_executor(options.executor);
+    context.threads = asked != 0 ? asked : given.threads;
+    context.executor = make_caller_executor(context.allocator, given);
+    context.executor_name = "caller";
+    context.destroy_executor = destroy_caller_executor;
+    return;
+  }
+  const Named named =
+      prefer(options.executor_name, "options.executor_name", environment.executor, "HEED_PARALLEL");
+  const ExecutorKind& kind = choose_executor(named.name, named.source);
+  const bool serial = &kind == &kSerialExecutor;
+  context.threads = serial ? 1 : (asked != 0 ? asked : automatic_threads());
+  context.executor = kind.create(context.allocator, context.threads);
+  context.executor_name = kind.name;
+  context.destroy_executor = kind.destroy;
+}
+
+/// A name from the environment that fits nothing is the environment's fault.
+template <class Function>
+void blame_environment(bool from_environment, Function&& function) {
+  try {
+    function();
+  } catch (Error& error) {
+    if (from_environment && error.status != HEED_STATUS_OUT_OF_MEMORY)
+      error.status = HEED_STATUS_INVALID_ENVIRONMENT;
+    throw;
+  }
+}
+
+}  // namespace
+
+heed_context* make_context(const heed_context_options* given) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  if (given != nullptr) options = read_struct(given, "options");
+  heed_allocator allocator_given{};
+  if (options.allocator != nullptr)
+    allocator_given = read_struct(options.allocator, "options.allocator");
+  const heed_allocator allocator =
+      resolve_allocator(options.allocator != nullptr ? &allocator_given : nullptr);
+  const Environment environment = read_environment();
+
+  const Named isa = prefer(options.isa, "options.isa", environment.isa, "HEED_ISA");
+  const KernelTable* kernels = nullptr;
+  blame_environment(options.isa == nullptr && isa.name != nullptr,
+                    [&] { kernels = &choose_isa(isa.name, isa.source); });
+  const std::uint32_t tile_q =
+      prefer_number(options.tile_q, "tile_q", kMaxTile, environment.tile_q);
+  const std::uint32_t tile_kv =
+      prefer_number(options.tile_kv, "tile_kv", kMaxTile, environment.tile_kv);
+
+  heed_context* const context = make<heed_context>(allocator);
+  context->allocator = allocator;
+  context->kernels = kernels;
+  context->tile_q = tile_q;
+  context->tile_kv = tile_kv;
+  context->verbose = environment.verbose;
+  context->caches = read_caches();
+  try {
+    blame_environment(options.executor_name == nullptr && options.executor == nullptr,
+                      [&] { choose_threads(*context, options, environment); });
+  } catch (...) {
+    destroy(allocator, context);
+    throw;
+  }
+  return context;
+}
+
+void share(const heed_context& context) noexcept {
+  context.owners.fetch_add(1, std::memory_order_relaxed);
+}
+
+void release(const heed_context* context) noexcept {
+  if (context->owners.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  context->destroy_executor(context->allocator, const_cast<Executor*>(context->executor));
+  destroy(context->allocator, const_cast<heed_context*>(context));
+}
+
+}  // namespace heed

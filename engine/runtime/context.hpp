@@ -1,0 +1,35 @@
+// What a heed_context holds: every choice that is made once and never changes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "api/heed.h"
+#include "engine/kernels/table.hpp"
+#include "engine/parallel/executor.hpp"
+#include "engine/runtime/caches.hpp"
+
+/// The C API's opaque type. Plans share it, so its owners are counted.
+struct heed_context {
+  heed_allocator allocator;
+  const heed::KernelTable* kernels;
+  const heed::Executor* executor;
+  const char* executor_name;
+  std::uint32_t threads;
+  std::uint32_t tile_q;   ///< asked for; 0 is automatic
+  std::uint32_t tile_kv;  ///< asked for; 0 is automatic
+  bool verbose;
+  heed::Caches caches;
+  void (*destroy_executor)(const heed_allocator& allocator, heed::Executor* executor);
+  mutable std::atomic<std::uint32_t> owners{1};
+};
+
+namespace heed {
+
+heed_context* make_context(const heed_context_options* options);
+
+void share(const heed_context& context) noexcept;
+/// Destroys the context with its last owner.
+void release(const heed_context* context) noexcept;
+
+}  // namespace heed

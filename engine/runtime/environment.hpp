@@ -1,0 +1,26 @@
+// The HEED_* environment variables, read once per context and checked where they are read.
+#pragma once
+
+#include <cstdint>
+
+namespace heed {
+
+inline constexpr std::uint32_t kMaxThreads = 1024;
+inline constexpr std::uint32_t kMaxTile = 65536;
+
+/// What the environment asks for; nullptr and 0 where it is silent. An empty variable is
+/// silent too.
+struct Environment {
+  const char* isa;
+  const char* executor;
+  std::uint32_t threads;
+  std::uint32_t tile_q;
+  std::uint32_t tile_kv;
+  bool verbose;
+};
+
+/// Throws an Error that names the variable, its value and what it may be. HEED_ISA and
+/// HEED_PARALLEL are checked by those who know the choices.
+Environment read_environment();
+
+}  // namespace heed

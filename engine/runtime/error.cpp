@@ -1,0 +1,29 @@
+#include "engine/runtime/error.hpp"
+
+#include <cstdarg>
+#include <cstdio>
+
+namespace heed {
+namespace {
+
+thread_local char latest[sizeof(Error::message)] = "";
+
+}  // namespace
+
+void fail(heed_status status, const char* format, ...) {
+  Error error{};
+  error.status = status;
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(error.message, sizeof error.message, format, arguments);
+  va_end(arguments);
+  throw error;
+}
+
+void set_last_error(const char* message) noexcept {
+  std::snprintf(latest, sizeof latest, "%s", message);
+}
+
+const char* last_error() noexcept { return latest; }
+
+}  // namespace heed
