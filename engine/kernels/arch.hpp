@@ -88,9 +88,9 @@ HEED_INLINE Vec<Arch> mantissa_to_exponent(Vec<Arch> x) {
 #endif
 }
 
-/// Interleaves the lower (or upper) halves of a and b across the whole vector. xsimd's zip does
-/// that for 128-bit vectors; for wider ones 8.1 interleaves within 128-bit lanes, later versions
-/// across the vector, so those are spelled out.
+/// Interleaves the lower (or upper) halves of a and b: within 128-bit lanes on AVX2, across the
+/// whole vector elsewhere. xsimd's zip does that for 128-bit vectors; for wider ones 8.1 and later
+/// versions differ, so those are spelled out.
 template <bool kUpper, class Arch>
 HEED_INLINE Vec<Arch> interleave(Vec<Arch> a, Vec<Arch> b) {
 #if defined(__AVX512F__)
@@ -101,11 +101,8 @@ HEED_INLINE Vec<Arch> interleave(Vec<Arch> a, Vec<Arch> b) {
   }
 #endif
 #if defined(__AVX__)
-  if constexpr (kLanes<Arch> == 8) {
-    const __m256 low = _mm256_unpacklo_ps(a, b);
-    const __m256 high = _mm256_unpackhi_ps(a, b);
-    return Vec<Arch>(_mm256_permute2f128_ps(low, high, kUpper ? 0x31 : 0x20));
-  }
+  if constexpr (kLanes<Arch> == 8)
+    return Vec<Arch>(kUpper ? _mm256_unpackhi_ps(a, b) : _mm256_unpacklo_ps(a, b));
 #endif
   if constexpr (kLanes<Arch> == 4) {
     if constexpr (kUpper) return xsimd::zip_hi(a, b);
@@ -115,18 +112,37 @@ HEED_INLINE Vec<Arch> interleave(Vec<Arch> a, Vec<Arch> b) {
 
 constexpr std::size_t log2_of(std::size_t n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
 
-/// Transposes a square of vectors: log2(lanes) rounds of perfect shuffles.
-template <class Arch>
-HEED_INLINE void transpose(Vec<Arch> (&rows)[kLanes<Arch>]) {
-  constexpr std::size_t n = kLanes<Arch>;
+/// Transposes n x n elements by log2(n) rounds of perfect shuffles of rows[from] and the n - 1
+/// after it; where interleave() stays within lanes, so does this.
+template <std::size_t n, class Arch>
+HEED_INLINE void shuffle_rows(Vec<Arch> (&rows)[kLanes<Arch>], std::size_t from) {
   unroll<log2_of(n)>([&](auto) {
     Vec<Arch> shuffled[n];
     unroll<n / 2>([&](auto i) {
-      shuffled[2 * i] = interleave<false>(rows[i], rows[i + n / 2]);
-      shuffled[2 * i + 1] = interleave<true>(rows[i], rows[i + n / 2]);
+      shuffled[2 * i] = interleave<false>(rows[from + i], rows[from + i + n / 2]);
+      shuffled[2 * i + 1] = interleave<true>(rows[from + i], rows[from + i + n / 2]);
     });
-    unroll<n>([&](auto i) { rows[i] = shuffled[i]; });
+    unroll<n>([&](auto i) { rows[from + i] = shuffled[i]; });
   });
+}
+
+/// Transposes a square of vectors.
+template <class Arch>
+HEED_INLINE void transpose(Vec<Arch> (&rows)[kLanes<Arch>]) {
+#if defined(__AVX__)
+  if constexpr (kLanes<Arch> == 8) {
+    shuffle_rows<4, Arch>(rows, 0);
+    shuffle_rows<4, Arch>(rows, 4);
+    unroll<4>([&](auto i) {
+      const Vec<Arch> low(_mm256_permute2f128_ps(rows[i], rows[i + 4], 0x20));
+      const Vec<Arch> high(_mm256_permute2f128_ps(rows[i], rows[i + 4], 0x31));
+      rows[i] = low;
+      rows[i + 4] = high;
+    });
+    return;
+  }
+#endif
+  shuffle_rows<kLanes<Arch>, Arch>(rows, 0);
 }
 
 }  // namespace

@@ -1,0 +1,8 @@
+// Catch2, version 2.13 (Debian 12) or 3. Include this, never Catch2 itself.
+#pragma once
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+#else
+#include <catch2/catch.hpp>
+#endif

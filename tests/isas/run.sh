@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Runs the tests on CPUs that this machine is not.
+#
+#   run.sh STATIC_BUILD AARCH64_BUILD
+#
+# STATIC_BUILD   folder of the preset `static`: x86-64 programs with every ISA compiled in
+# AARCH64_BUILD  folder of the preset `aarch64`
+#
+# Westmere and Haswell prove that the library falls back where AVX2 or AVX-512 is missing and
+# that no wider instruction leaks into the code that decides; the emulated Skylake-X runs the
+# AVX-512 kernels whatever this machine has.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+static=$1
+aarch64=$2
+export HEED_TEST_SIZE=small
+passed=0
+failed=0
+
+# check NAME COMMAND ...: runs it, shows its output only if it fails.
+check() {
+  local name=$1 output start=$SECONDS
+  shift
+  if output=$("$@" 2>&1); then
+    printf 'ok    %-44s %4d s\n' "$name" $((SECONDS - start))
+    passed=$((passed + 1))
+  else
+    printf 'FAIL  %-44s status %d\n%s\n' "$name" $? "$(tail -n 60 <<<"$output")"
+    failed=$((failed + 1))
+  fi
+}
+
+# On the emulator, whose machine has no files and no threads.
+emulated() {
+  local model=$1
+  shift
+  "$here/../emulation/run.sh" --image "$static/emulation" --model "$model" --timeout 900 \
+    --env HEED_TEST_SIZE=small "$@"
+}
+
+"$here/../emulation/build.sh" "$static/emulation" >/dev/null
+
+for test in test_kernels test_dense; do
+  check "$test, aarch64" qemu-aarch64-static "$aarch64/tests/$test" '~[files]'
+  check "$test, x86-64 Westmere (no AVX)" \
+    qemu-x86_64-static -cpu Westmere "$static/tests/$test" '~[files]'
+  check "$test, x86-64 Haswell (no AVX-512)" \
+    qemu-x86_64-static -cpu Haswell "$static/tests/$test" '~[files]'
+  check "$test, x86-64 Skylake-X (AVX-512)" \
+    emulated corei7_skylake_x "$static/tests/$test" '~[files]~[threads]'
+done
+
+# The ISA that each CPU must choose by itself.
+check "Westmere chooses sse2" qemu-x86_64-static -cpu Westmere "$static/tests/isas/test_choice" sse2
+check "Haswell chooses avx2" qemu-x86_64-static -cpu Haswell "$static/tests/isas/test_choice" avx2
+check "emulated Haswell chooses avx2" emulated corei7_haswell_4770 "$static/tests/isas/test_choice" avx2
+check "Skylake-X chooses avx512" emulated corei7_skylake_x "$static/tests/isas/test_choice" avx512
+check "aarch64 chooses neon" qemu-aarch64-static "$aarch64/tests/isas/test_choice" neon
+
+printf '%d passed, %d failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]
