@@ -41,7 +41,7 @@ void work(void* argument, std::uint32_t worker) {
     const std::int64_t begin = run.next.fetch_add(plan.tasks_per_claim, std::memory_order_relaxed);
     if (begin >= plan.tasks) return;
     const std::int64_t end = std::min(begin + plan.tasks_per_claim, plan.tasks);
-    for (std::int64_t task = begin; task < end; ++task) attend_block(plan, run.tensors, task, slab);
+    attend_blocks(plan, run.tensors, begin, end, slab);
     run.finished.fetch_add(end - begin, std::memory_order_release);
   }
 }

@@ -12,6 +12,14 @@ constexpr double kLog2E = 1.4426950408889634;
 /// Packing a value tile pays once this many panels read it; fewer read the values in place.
 constexpr std::int64_t kPanelsThatPayForPacking = 3;
 
+/// A panel's references start from the maximum over this many keys.
+constexpr std::size_t kProbeKeys = 32;
+
+/// Narrow panels (decoding) read values in place, one step of keys at a time, once per group of
+/// features: this many floats of a step's values stay in the L1 cache meanwhile.
+constexpr std::int64_t kNarrowStepFloats = 4096;
+constexpr std::int64_t kNarrowStepUnit = 16;
+
 /// The rows that one kernel call handles, side by side in the lanes.
 struct Panel {
   std::int64_t first_row;  ///< of the stack
@@ -34,8 +42,10 @@ class Block {
     const std::int64_t stack = problem_.causal ? task % stacks : task / plan.blocks;
     const std::int64_t block =
         problem_.causal ? plan.blocks - 1 - task / stacks : task % plan.blocks;
-    first_row_ = block * plan.tile_q;
-    last_row_ = std::min(first_row_ + plan.tile_q, plan.rows);
+    const std::int64_t panels_per_block = plan.tile_q / panel_rows();
+    first_panel_ = block * panels_per_block;
+    const std::int64_t all = (plan.rows + panel_rows() - 1) / panel_rows();
+    panels_ = std::min(panels_per_block, all - first_panel_);
     const std::int64_t b = stack / problem_.key_heads;
     const std::int64_t g = stack % problem_.key_heads;
     const std::int64_t h = g * problem_.group();
@@ -49,26 +59,35 @@ class Block {
 
   void attend() {
     std::int64_t key_end = 0;
-    for (std::int64_t p = 0; p < panels(); ++p) {
+    for (std::int64_t p = 0; p < panels_; ++p) {
       const Panel panel = this->panel(p);
       begin(panel);
       key_end = std::max(key_end, panel.key_end);
     }
-    const bool pack = panels() >= kPanelsThatPayForPacking;
+    const bool pack = panels_ >= kPanelsThatPayForPacking;
     for (std::int64_t k = 0; k < key_end; k += plan_.tile_kv) {
       const std::int64_t tile_end = std::min(k + plan_.tile_kv, key_end);
       const ValueView values = pack ? packed_values(k, tile_end) : values_in_place(k);
-      for (std::int64_t p = 0; p < panels(); ++p) {
+      for (std::int64_t p = 0; p < panels_; ++p) {
         const Panel panel = this->panel(p);
         attend_tile(panel, k, std::min(tile_end, panel.key_end), values, false);
       }
     }
-    for (std::int64_t p = 0; p < panels(); ++p) finish(this->panel(p));
+    for (std::int64_t p = 0; p < panels_; ++p) finish(this->panel(p));
   }
 
  private:
   std::int64_t panel_rows() const { return kernels_.lanes * kernels_.max_vectors; }
-  std::int64_t panels() const { return (last_row_ - first_row_ + panel_rows() - 1) / panel_rows(); }
+
+  /// Where panel p of the stack begins. Panels are full but the last; if that would hold one
+  /// vector only, which computes slowly, the last two hold two vectors each.
+  std::int64_t panel_begin(std::int64_t p) const {
+    const std::int64_t full = plan_.rows / panel_rows();
+    const std::int64_t rest = plan_.rows % panel_rows();
+    const bool split = full > 0 && rest > 0 && rest <= kernels_.lanes;
+    if (split && p == full) return (full - 1) * panel_rows() + std::int64_t{2} * kernels_.lanes;
+    return std::min(p * panel_rows(), plan_.rows);
+  }
 
   float* buffer(std::size_t offset) const { return reinterpret_cast<float*>(slab_ + offset); }
 
@@ -77,9 +96,9 @@ class Block {
 
   Panel panel(std::int64_t p) const {
     Panel panel{};
-    const std::int64_t begin = p * panel_rows();
-    panel.first_row = first_row_ + begin;
-    panel.rows = static_cast<std::size_t>(std::min(panel_rows(), last_row_ - panel.first_row));
+    panel.first_row = panel_begin(first_panel_ + p);
+    panel.rows = static_cast<std::size_t>(panel_begin(first_panel_ + p + 1) - panel.first_row);
+    const std::int64_t begin = panel.first_row - panel_begin(first_panel_);
     panel.vectors = (panel.rows + kernels_.lanes - 1) / kernels_.lanes;
     const auto last_row = panel.first_row + static_cast<std::int64_t>(panel.rows) - 1;
     panel.key_end = problem_.key_limit(query_row(last_row));
@@ -136,6 +155,16 @@ class Block {
     return {packed, kValueBlock, 1, keys * static_cast<std::ptrdiff_t>(kValueBlock)};
   }
 
+  /// Keys between two rescaling decisions. It depends on the panel and the problem alone: a row
+  /// has the same bits whatever else is computed.
+  std::int64_t key_step(const Panel& panel) const {
+    const std::int64_t whole = kernels_.key_step;
+    if (panel.vectors > 1) return whole;
+    const std::int64_t fitting =
+        kNarrowStepFloats / problem_.value_features / kNarrowStepUnit * kNarrowStepUnit;
+    return std::clamp(fitting, kNarrowStepUnit, whole);
+  }
+
   /// One panel against the keys [begin, end) of a tile, `values` beginning at key `begin`.
   /// `isolate` keeps what is not finite in the values away from the rows that may not attend
   /// it: slow, and needed only where finish() finds that something leaked.
@@ -143,21 +172,16 @@ class Block {
                    bool isolate) const {
     const auto features = static_cast<std::size_t>(problem_.value_features);
     float* const scores = buffer(plan_.slab.scores);
-    for (std::int64_t k = begin; k < end; k += kernels_.key_step) {
-      const auto keys =
-          static_cast<std::size_t>(std::min<std::int64_t>(kernels_.key_step, end - k));
+    const std::int64_t step = key_step(panel);
+    for (std::int64_t k = begin; k < end; k += step) {
+      const auto keys = static_cast<std::size_t>(std::min(step, end - k));
       const MatrixView key = {key_.data + k * key_.row_stride, key_.row_stride, key_.column_stride};
       RowState state = panel.state;
       state.fresh = k == 0;
-      kernels_.scores(key, keys, panel.query, static_cast<std::size_t>(problem_.features), scores,
-                      panel.vectors);
       const bool masked = k + static_cast<std::int64_t>(keys) > panel.key_whole;
       alignas(kAlignment) float limit[kMaxPanel];
-      if (masked) {
-        find_limits(panel, k, keys, limit);
-        kernels_.mask(scores, keys, limit, panel.vectors);
-      }
-      kernels_.softmax(scores, keys, state, features, panel.vectors);
+      if (masked) find_limits(panel, k, keys, limit);
+      weigh(panel, state, key, keys, scores, masked ? limit : nullptr);
       if (masked && isolate) {
         accumulate_isolated(panel, state, k, keys, limit, scores);
       } else {
@@ -166,6 +190,32 @@ class Block {
       }
       values.data += static_cast<std::ptrdiff_t>(keys) * values.key_stride;
     }
+  }
+
+  /// Turns `keys` keys into weights, of which row i attends the first limit[i], or all if limit
+  /// is nullptr.
+  ///
+  /// Most scores become weights while they are in registers. The first keys of a panel do not:
+  /// their maximum is taken first, so that references rarely move later. Nor do masked ones, or
+  /// the few that are no whole group.
+  void weigh(const Panel& panel, const RowState& state, const MatrixView& key, std::size_t keys,
+             float* weights, const float* limit) const {
+    const auto features = static_cast<std::size_t>(problem_.features);
+    const auto value_features = static_cast<std::size_t>(problem_.value_features);
+    const std::size_t odd = keys % kRowPadding;
+    const std::size_t first =
+        limit != nullptr ? keys : std::min(state.fresh ? odd + kProbeKeys : odd, keys);
+    if (first > 0) {
+      kernels_.scores(key, first, panel.query, features, weights, panel.vectors);
+      if (limit != nullptr) kernels_.mask(weights, first, limit, panel.vectors);
+      kernels_.softmax(weights, first, state, value_features, panel.vectors);
+    }
+    if (first == keys) return;
+    const MatrixView rest = {key.data + static_cast<std::ptrdiff_t>(first) * key.row_stride,
+                             key.row_stride, key.column_stride};
+    kernels_.weights(rest, keys - first, panel.query, features,
+                     weights + first * panel.vectors * kernels_.lanes, first, state, value_features,
+                     panel.vectors);
   }
 
   /// limit[i]: how many of the `keys` keys from k on row i attends.
@@ -239,8 +289,8 @@ class Block {
   const Problem& problem_;
   const KernelTable& kernels_;
   std::byte* slab_;
-  std::int64_t first_row_;
-  std::int64_t last_row_;
+  std::int64_t first_panel_;  ///< of the stack
+  std::int64_t panels_;
   const float* query_;
   float* out_;
   MatrixView key_;
@@ -249,9 +299,9 @@ class Block {
 
 }  // namespace
 
-void attend_block(const heed_attention_plan& plan, const Tensors& tensors, std::int64_t task,
-                  std::byte* slab) noexcept {
-  Block(plan, tensors, task, slab).attend();
+void attend_blocks(const heed_attention_plan& plan, const Tensors& tensors, std::int64_t begin,
+                   std::int64_t end, std::byte* slab) noexcept {
+  for (std::int64_t task = begin; task < end; ++task) Block(plan, tensors, task, slab).attend();
 }
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-// One task of dense forward attention: a block of query rows against all the keys they attend.
+// Tasks of dense forward attention: a block of query rows against all the keys they attend.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ struct Tensors {
   float* out;
 };
 
-/// Computes the rows of task `task` < plan.tasks. `slab` is this thread's own workspace,
-/// plan.slab.bytes long.
-void attend_block(const heed_attention_plan& plan, const Tensors& tensors, std::int64_t task,
-                  std::byte* slab) noexcept;
+/// Computes the rows of the tasks [begin, end) of plan.tasks. `slab` is this thread's own
+/// workspace, plan.slab.bytes long.
+void attend_blocks(const heed_attention_plan& plan, const Tensors& tensors, std::int64_t begin,
+                   std::int64_t end, std::byte* slab) noexcept;
 
 }  // namespace heed

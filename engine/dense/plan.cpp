@@ -10,6 +10,10 @@ namespace {
 /// A claim of tasks worth less than this is dearer to hand out than to keep (about 20 us).
 constexpr double kFlopsPerClaim = 2e6;
 
+/// Claims per thread are at most this many: a thread that works on neighbouring tasks can fetch
+/// the next one's data while it computes.
+constexpr std::int64_t kClaimsPerThread = 16;
+
 /// Tasks per thread that even out their different lengths and late threads.
 constexpr std::int64_t kTasksPerThread = 4;
 
@@ -118,7 +122,8 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
                static_cast<double>(problem.query_heads);
 
   const std::int64_t worth =
-      static_cast<std::int64_t>(std::min(plan.flops / kFlopsPerClaim, 1e15)) + 1;
+      std::min(static_cast<std::int64_t>(std::min(plan.flops / kFlopsPerClaim, 1e15)) + 1,
+               kClaimsPerThread * context.threads);
   const std::int64_t claims =
       std::clamp(worth, std::int64_t{1}, std::max(plan.tasks, std::int64_t{1}));
   plan.tasks_per_claim = std::max(ceil_div(plan.tasks, claims), std::int64_t{1});

@@ -11,6 +11,7 @@
 #include <xsimd/xsimd.hpp>
 
 #define HEED_INLINE [[gnu::always_inline]] inline
+#define HEED_FLAT __attribute__((always_inline))  // for the lambdas that unroll() calls
 
 namespace heed {
 namespace {
@@ -53,6 +54,21 @@ HEED_INLINE Vec<Arch> load(const float* from) {
 template <class Arch>
 HEED_INLINE void store(float* to, Vec<Arch> x) {
   x.store_aligned(to);
+}
+
+/// Tells the compiler that x is needed here, in a register. Between the steps of an unrolled loop
+/// it keeps one step's loads from being hoisted into another, which would spill accumulators.
+template <class Arch>
+HEED_INLINE void pin(Vec<Arch>& x) {
+#if defined(__x86_64__) || defined(__aarch64__)
+  typename Vec<Arch>::register_type inside = x;
+#if defined(__aarch64__)
+  asm volatile("" : "+w"(inside));
+#else
+  asm volatile("" : "+v"(inside));
+#endif
+  x = Vec<Arch>(inside);
+#endif
 }
 
 /// a * b + c, rounded once wherever the instruction set has a fused multiply-add.
@@ -116,13 +132,13 @@ constexpr std::size_t log2_of(std::size_t n) { return n <= 1 ? 0 : 1 + log2_of(n
 /// after it; where interleave() stays within lanes, so does this.
 template <std::size_t n, class Arch>
 HEED_INLINE void shuffle_rows(Vec<Arch> (&rows)[kLanes<Arch>], std::size_t from) {
-  unroll<log2_of(n)>([&](auto) {
+  unroll<log2_of(n)>([&](auto) HEED_FLAT {
     Vec<Arch> shuffled[n];
-    unroll<n / 2>([&](auto i) {
+    unroll<n / 2>([&](auto i) HEED_FLAT {
       shuffled[2 * i] = interleave<false>(rows[from + i], rows[from + i + n / 2]);
       shuffled[2 * i + 1] = interleave<true>(rows[from + i], rows[from + i + n / 2]);
     });
-    unroll<n>([&](auto i) { rows[from + i] = shuffled[i]; });
+    unroll<n>([&](auto i) HEED_FLAT { rows[from + i] = shuffled[i]; });
   });
 }
 
@@ -133,7 +149,7 @@ HEED_INLINE void transpose(Vec<Arch> (&rows)[kLanes<Arch>]) {
   if constexpr (kLanes<Arch> == 8) {
     shuffle_rows<4, Arch>(rows, 0);
     shuffle_rows<4, Arch>(rows, 4);
-    unroll<4>([&](auto i) {
+    unroll<4>([&](auto i) HEED_FLAT {
       const Vec<Arch> low(_mm256_permute2f128_ps(rows[i], rows[i + 4], 0x20));
       const Vec<Arch> high(_mm256_permute2f128_ps(rows[i], rows[i + 4], 0x31));
       rows[i] = low;

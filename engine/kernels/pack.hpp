@@ -30,12 +30,12 @@ void pack_query(const float* const* rows, std::size_t row_count, std::ptrdiff_t 
     prefetch_rows<0>(rows, r0 + n, row_count < r0 + 2 * n ? row_count : r0 + 2 * n, whole);
     for (std::size_t x = 0; x < whole; x += n) {
       Vec<Arch> square[n];
-      unroll<n>([&](auto r) {
+      unroll<n>([&](auto r) HEED_FLAT {
         square[r] = r < present ? Vec<Arch>::load_unaligned(rows[r0 + r] + x) * Vec<Arch>(scale)
                                 : Vec<Arch>(0.0F);
       });
       transpose<Arch>(square);
-      unroll<n>([&](auto i) { store(panel + (x + i) * pitch + r0, square[i]); });
+      unroll<n>([&](auto i) HEED_FLAT { store(panel + (x + i) * pitch + r0, square[i]); });
     }
   }
   for (std::size_t x = whole; x < features; ++x) {
@@ -61,10 +61,11 @@ void finish(float* accumulators, const float* sum, std::size_t features, float* 
     const Vec<Arch> factor = load<Arch>(inverse + r0);
     for (std::size_t x = 0; x < whole; x += n) {
       Vec<Arch> square[n];
-      unroll<n>(
-          [&](auto i) { square[i] = load<Arch>(accumulators + (x + i) * pitch + r0) * factor; });
+      unroll<n>([&](auto i) HEED_FLAT {
+        square[i] = load<Arch>(accumulators + (x + i) * pitch + r0) * factor;
+      });
       transpose<Arch>(square);
-      unroll<n>([&](auto r) {
+      unroll<n>([&](auto r) HEED_FLAT {
         if (r < present) square[r].store_unaligned(out_rows[r0 + r] + x);
       });
     }
@@ -87,7 +88,7 @@ void pack_values(const MatrixView& value, std::size_t keys, std::size_t features
     float* to = packed + j * kValueBlock;
     for (std::size_t x = 0; x < whole; x += kValueBlock) {
       unroll<kValueBlock / n>(
-          [&](auto i) { store(to + i * n, Vec<Arch>::load_unaligned(row + x + i * n)); });
+          [&](auto i) HEED_FLAT { store(to + i * n, Vec<Arch>::load_unaligned(row + x + i * n)); });
       to += keys * kValueBlock;
     }
     for (std::size_t x0 = whole; x0 < features; x0 += kValueBlock) {

@@ -21,20 +21,39 @@ inline constexpr std::size_t kGroup = (kIsAvx512<Arch> || std::is_base_of_v<xsim
                                           ? 8
                                           : 4;
 
-/// sums[r][w] += sum over k < count of row[r][k * step] * panel[k][w].
+/// sums[r][w] += row[r][at] * panel[w].
+template <class Arch, std::size_t R, std::size_t W>
+HEED_INLINE void multiply_step(const float* const (&row)[R], std::ptrdiff_t at, const float* panel,
+                               Vec<Arch> (&sums)[R][W]) {
+  Vec<Arch> b[W];
+  unroll<W>([&](auto w) HEED_FLAT { b[w] = load<Arch>(panel + w * kLanes<Arch>); });
+  unroll<R>([&](auto r) HEED_FLAT {
+    const Vec<Arch> a(row[r][at]);
+    unroll<W>([&](auto w) HEED_FLAT { sums[r][w] = multiply_add(a, b[w], sums[r][w]); });
+  });
+}
+
+/// sums[r][w] += sum over k < count of row[r][k * step] * panel[k][w], in order of k. Unrolled by
+/// four, so that the end of a loop of 128 comes as no surprise to the branch predictor: that cost
+/// 9 % at 128 features.
 template <class Arch, std::size_t R, std::size_t W>
 HEED_INLINE void multiply_rows(const float* const (&row)[R], std::ptrdiff_t step,
                                const float* panel, std::size_t count, Vec<Arch> (&sums)[R][W]) {
-  constexpr std::size_t n = kLanes<Arch>;
+  constexpr std::size_t pitch = W * kLanes<Arch>;
   std::ptrdiff_t at = 0;
-  for (std::size_t k = 0; k < count; ++k) {
-    Vec<Arch> b[W];
-    unroll<W>([&](auto w) { b[w] = load<Arch>(panel + w * n); });
-    unroll<R>([&](auto r) {
-      const Vec<Arch> a(row[r][at]);
-      unroll<W>([&](auto w) { sums[r][w] = multiply_add(a, b[w], sums[r][w]); });
+  std::size_t k = 0;
+  for (; k + 4 <= count; k += 4) {
+    unroll<4>([&](auto) HEED_FLAT {
+      multiply_step<Arch>(row, at, panel, sums);
+      unroll<R>([&](auto r)
+                    HEED_FLAT { unroll<W>([&](auto w) HEED_FLAT { pin<Arch>(sums[r][w]); }); });
+      panel += pitch;
+      at += step;
     });
-    panel += W * n;
+  }
+  for (; k < count; ++k) {
+    multiply_step<Arch>(row, at, panel, sums);
+    panel += pitch;
     at += step;
   }
 }
@@ -47,15 +66,15 @@ void scores(const MatrixView& key, std::size_t keys, const float* panel, std::si
   for (std::size_t j = 0; j < keys; j += group) {
     const float* row[group];
     Vec<Arch> sums[group][W];
-    unroll<group>([&](auto r) {
+    unroll<group>([&](auto r) HEED_FLAT {
       // Past the end the last key is scored again: reading it is safe, the result unused.
       const std::size_t index = j + r < keys ? j + r : keys - 1;
       row[r] = key.data + static_cast<std::ptrdiff_t>(index) * key.row_stride;
-      unroll<W>([&](auto w) { sums[r][w] = Vec<Arch>(0.0F); });
+      unroll<W>([&](auto w) HEED_FLAT { sums[r][w] = Vec<Arch>(0.0F); });
     });
     multiply_rows<Arch>(row, key.column_stride, panel, features, sums);
-    unroll<group>([&](auto r) {
-      unroll<W>([&](auto w) { store(out + (j + r) * W * n + w * n, sums[r][w]); });
+    unroll<group>([&](auto r) HEED_FLAT {
+      unroll<W>([&](auto w) HEED_FLAT { store(out + (j + r) * W * n + w * n, sums[r][w]); });
     });
   }
 }
@@ -69,18 +88,19 @@ void accumulate(const ValueView& value, std::size_t keys, const float* weights, 
     const float* row[group];
     Vec<Arch> sums[group][W];
     float* const out = accumulators + x * W * n;
-    unroll<group>([&](auto r) {
+    unroll<group>([&](auto r) HEED_FLAT {
       const std::size_t feature = x + r < features ? x + r : features - 1;
       row[r] = value.data +
                static_cast<std::ptrdiff_t>(feature / kValueBlock) * value.block_stride +
                static_cast<std::ptrdiff_t>(feature % kValueBlock) * value.feature_stride;
-      unroll<W>([&](auto w) {
+      unroll<W>([&](auto w) HEED_FLAT {
         sums[r][w] = fresh ? Vec<Arch>(0.0F) : load<Arch>(out + r * W * n + w * n);
       });
     });
     multiply_rows<Arch>(row, value.key_stride, weights, keys, sums);
-    unroll<group>(
-        [&](auto r) { unroll<W>([&](auto w) { store(out + r * W * n + w * n, sums[r][w]); }); });
+    unroll<group>([&](auto r) HEED_FLAT {
+      unroll<W>([&](auto w) HEED_FLAT { store(out + r * W * n + w * n, sums[r][w]); });
+    });
   }
 }
 

@@ -76,9 +76,10 @@ float exp2_of(float x) {
   return p * power;
 }
 
-/// Moves one row's reference to its new maximum and rescales what it has summed so far.
+/// Moves one row's reference to its new maximum and rescales what it has summed so far, the
+/// `pending` weights before these scores included.
 void rescale(float maximum, float* scores, std::size_t keys, const RowState& rows,
-             std::size_t value_features, std::size_t r, std::size_t pitch) {
+             std::size_t value_features, std::size_t r, std::size_t pitch, std::size_t pending) {
   if (maximum == kInfinity) {  // scores of +inf share the weight evenly
     maximum = kLargest;
     for (std::size_t j = 0; j < keys; ++j)
@@ -87,12 +88,13 @@ void rescale(float maximum, float* scores, std::size_t keys, const RowState& row
   const float factor = exp2_of(rows.reference[r] - maximum);
   rows.reference[r] = maximum;
   rows.sum[r] *= factor;
+  for (std::size_t j = 1; j <= pending; ++j) *(scores - j * pitch + r) *= factor;
   if (rows.fresh) return;
   for (std::size_t x = 0; x < value_features; ++x) rows.accumulators[x * pitch + r] *= factor;
 }
 
-void softmax(float* scores, std::size_t keys, const RowState& rows, std::size_t value_features,
-             std::size_t vectors) {
+void softmax_after(float* scores, std::size_t keys, const RowState& rows,
+                   std::size_t value_features, std::size_t vectors, std::size_t pending) {
   const std::size_t pitch = vectors * kLanes;
   float top[kMaxVectors * kLanes];
   for (std::size_t r = 0; r < pitch; ++r) top[r] = kNoReference;
@@ -101,7 +103,7 @@ void softmax(float* scores, std::size_t keys, const RowState& rows, std::size_t 
       top[r] = top[r] < scores[j * pitch + r] ? scores[j * pitch + r] : top[r];
   for (std::size_t r = 0; r < pitch; ++r)
     if (top[r] > rows.reference[r] + kRescaleThreshold)
-      rescale(top[r], scores, keys, rows, value_features, r, pitch);
+      rescale(top[r], scores, keys, rows, value_features, r, pitch, pending);
   for (std::size_t j = 0; j < keys; ++j) {
     for (std::size_t r = 0; r < pitch; ++r) {
       float& score = scores[j * pitch + r];
@@ -109,6 +111,18 @@ void softmax(float* scores, std::size_t keys, const RowState& rows, std::size_t 
       rows.sum[r] += score;
     }
   }
+}
+
+void softmax(float* scores, std::size_t keys, const RowState& rows, std::size_t value_features,
+             std::size_t vectors) {
+  softmax_after(scores, keys, rows, value_features, vectors, 0);
+}
+
+void weights(const MatrixView& key, std::size_t keys, const float* panel, std::size_t features,
+             float* out, std::size_t pending, const RowState& rows, std::size_t value_features,
+             std::size_t vectors) {
+  scores(key, keys, panel, features, out, vectors);
+  softmax_after(out, keys, rows, value_features, vectors, pending);
 }
 
 void pack_values(const MatrixView& value, std::size_t keys, std::size_t features, float* packed) {
@@ -151,8 +165,8 @@ void exp2_array(const float* x, float* y, std::size_t count) {
 
 }  // namespace
 
-const KernelTable kScalarKernels = {"scalar",    kLanes,     kMaxVectors, 128,
-                                    pack_query,  scores,     mask,        softmax,
-                                    pack_values, accumulate, finish,      exp2_array};
+const KernelTable kScalarKernels = {"scalar",   kLanes, kMaxVectors, 128,     pack_query,
+                                    scores,     mask,   softmax,     weights, pack_values,
+                                    accumulate, finish, exp2_array};
 
 }  // namespace heed

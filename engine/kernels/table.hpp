@@ -90,6 +90,14 @@ struct KernelTable {
   void (*softmax)(float* scores, std::size_t keys, const RowState& rows, std::size_t value_features,
                   std::size_t vectors);
 
+  /// Scores and softmax in one, for keys whose scores nothing else has to see: out[j][r] becomes
+  /// the weight of key j, as `scores` and then `softmax` would leave it but for when references
+  /// move. `keys` is a multiple of kRowPadding. The `pending` rows of weights that lie before
+  /// `out` are of the same step, not accumulated yet, and are rescaled with the accumulators.
+  void (*weights)(const MatrixView& key, std::size_t keys, const float* panel, std::size_t features,
+                  float* out, std::size_t pending, const RowState& rows, std::size_t value_features,
+                  std::size_t vectors);
+
   /// Copies keys x features values to [feature block][key][kValueBlock], zero-padded.
   void (*pack_values)(const MatrixView& value, std::size_t keys, std::size_t features,
                       float* packed);

@@ -45,6 +45,13 @@ struct VectorKernels {
     with_vectors(vectors,
                  [&](auto w) { heed::softmax<Arch, w>(scores, keys, rows, value_features); });
   }
+  static void weights(const MatrixView& key, std::size_t keys, const float* panel,
+                      std::size_t features, float* out, std::size_t pending, const RowState& rows,
+                      std::size_t value_features, std::size_t vectors) {
+    with_vectors(vectors, [&](auto w) {
+      heed::weights<Arch, w>(key, keys, panel, features, out, pending, rows, value_features);
+    });
+  }
   static void accumulate(const ValueView& value, std::size_t keys, const float* weights,
                          float* accumulators, std::size_t features, bool fresh,
                          std::size_t vectors) {
@@ -74,6 +81,7 @@ constexpr KernelTable vector_kernels(const char* isa, std::uint32_t key_step) {
           Kernels::scores,
           Kernels::mask,
           Kernels::softmax,
+          Kernels::weights,
           heed::pack_values<Arch>,
           Kernels::accumulate,
           Kernels::finish,
