@@ -147,7 +147,10 @@ const char* heed_executor_name(size_t index) {
 }
 
 heed_status heed_context_create(const heed_context_options* options, heed_context** context) {
-  return guarded([&] { required(context, "context") = heed::make_context(options); });
+  return guarded([&] {
+    heed_context*& result = required(context, "context");  // checked before anything is made
+    result = heed::make_context(options);
+  });
 }
 
 void heed_context_destroy(heed_context* context) {

@@ -201,9 +201,9 @@ typedef enum heed_causal {
  *   value  [batch, key_heads,   key_length,   value_features]
  *   out    [batch, query_heads, query_length, value_features]
  *
- * A size of 0 is a valid empty problem, except features, which is at least 1. A row that may
- * attend no key (key_length 0, or masked by causal) gives exactly 0. Out must not overlap an
- * input.
+ * A batch, query_heads, query_length or key_length of 0 is a valid empty problem; features is at
+ * least 1, and in the other two 0 means the default. A row that may attend no key (key_length 0,
+ * or masked by causal) gives exactly 0. Out must not overlap an input.
  *
  * Infinity and NaN: a NaN or an infinity in a key or value that a row may not attend does not
  * reach that row. A NaN in anything it attends makes the row NaN. Scores of +inf, also by

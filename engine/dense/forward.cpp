@@ -18,7 +18,7 @@ constexpr std::size_t kProbeKeys = 32;
 /// Narrow panels (decoding) read values in place, one step of keys at a time, once per group of
 /// features: this many floats of a step's values stay in the L1 cache meanwhile.
 constexpr std::int64_t kNarrowStepFloats = 4096;
-constexpr std::int64_t kNarrowStepUnit = 16;
+constexpr std::int64_t kNarrowestStep = 16;
 
 /// The rows that one kernel call handles, side by side in the lanes.
 struct Panel {
@@ -158,11 +158,11 @@ class Block {
   /// Keys between two rescaling decisions. It depends on the panel and the problem alone: a row
   /// has the same bits whatever else is computed.
   std::int64_t key_step(const Panel& panel) const {
-    const std::int64_t whole = kernels_.key_step;
-    if (panel.vectors > 1) return whole;
-    const std::int64_t fitting =
-        kNarrowStepFloats / problem_.value_features / kNarrowStepUnit * kNarrowStepUnit;
-    return std::clamp(fitting, kNarrowStepUnit, whole);
+    std::int64_t step = kernels_.key_step;
+    if (panel.vectors > 1) return step;
+    // Halved, so that steps end where tiles end, whatever the tile.
+    while (step > kNarrowestStep && step * problem_.value_features > kNarrowStepFloats) step /= 2;
+    return step;
   }
 
   /// One panel against the keys [begin, end) of a tile, `values` beginning at key `begin`.

@@ -147,11 +147,14 @@ void weights(const MatrixView& key, std::size_t keys, const float* panel, std::s
     });
     multiply_rows<Arch>(row, key.column_stride, panel, features, sums);
 
-    Vec<Arch> top = sums[0][0];
-    unroll<group>([&](auto r) HEED_FLAT {
-      unroll<W>([&](auto w) HEED_FLAT { top = xsimd::max(top, sums[r][w]); });
+    // Row by row: a NaN hides what its own row does, which no longer matters, and nothing else.
+    auto grown = sums[0][0] > Vec<Arch>(kRescaleThreshold);
+    unroll<W>([&](auto w) HEED_FLAT {
+      Vec<Arch> top = sums[0][w];
+      unroll<group - 1>([&](auto r) HEED_FLAT { top = xsimd::max(top, sums[r + 1][w]); });
+      grown = grown | (top > Vec<Arch>(kRescaleThreshold));
     });
-    if (__builtin_expect(xsimd::any(top > Vec<Arch>(kRescaleThreshold)), false)) {
+    if (__builtin_expect(xsimd::any(grown), false)) {
       rescore<Arch, W, group>(here, panel, features, at, pending + j, rows, value_features);
       unroll<group>([&](auto r) HEED_FLAT {
         unroll<W>([&](auto w) HEED_FLAT {

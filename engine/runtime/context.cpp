@@ -45,42 +45,48 @@ heed_executor read_executor(const heed_executor* given) {
   return executor;
 }
 
-void choose_threads(heed_context& context, const heed_context_options& options,
-                    const Environment& environment) {
-  const std::uint32_t asked =
-      prefer_number(options.threads, "threads", kMaxThreads, environment.threads);
-  if (options.executor != nullptr) {
-    if (options.executor_name != nullptr)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "options.executor_name is \"%.40s\" and options.executor is set; give one of them",
-           options.executor_name);
-    const heed_executor given = read_executor(options.executor);
-    context.threads = asked != 0 ? asked : given.threads;
-    context.executor = make_caller_executor(context.allocator, given);
-    context.executor_name = "caller";
-    context.destroy_executor = destroy_caller_executor;
-    return;
+/// A name from the environment that fits nothing is the environment's fault.
+template <class Function>
+auto blame_environment(bool from_environment, Function&& choose) {
+  try {
+    return choose();
+  } catch (Error& error) {
+    if (from_environment) error.status = HEED_STATUS_INVALID_ENVIRONMENT;
+    throw;
   }
+}
+
+const KernelTable& choose_kernels(const heed_context_options& options,
+                                  const Environment& environment) {
+  const Named named = prefer(options.isa, "options.isa", environment.isa, "HEED_ISA");
+  return *blame_environment(options.isa == nullptr,
+                            [&] { return &choose_isa(named.name, named.source); });
+}
+
+void use_caller_executor(heed_context& context, const heed_context_options& options,
+                         std::uint32_t threads) {
+  if (options.executor_name != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "options.executor_name is \"%.40s\" and options.executor is set; give one of them",
+         options.executor_name);
+  const heed_executor given = read_executor(options.executor);
+  context.threads = threads != 0 ? threads : given.threads;
+  context.executor = make_caller_executor(context.allocator, given);
+  context.executor_name = "caller";
+  context.destroy_executor = destroy_caller_executor;
+}
+
+void use_own_executor(heed_context& context, const heed_context_options& options,
+                      const Environment& environment, std::uint32_t threads) {
   const Named named =
       prefer(options.executor_name, "options.executor_name", environment.executor, "HEED_PARALLEL");
-  const ExecutorKind& kind = choose_executor(named.name, named.source);
+  const ExecutorKind& kind = *blame_environment(
+      options.executor_name == nullptr, [&] { return &choose_executor(named.name, named.source); });
   const bool serial = &kind == &kSerialExecutor;
-  context.threads = serial ? 1 : (asked != 0 ? asked : automatic_threads());
+  context.threads = serial ? 1 : (threads != 0 ? threads : automatic_threads());
   context.executor = kind.create(context.allocator, context.threads);
   context.executor_name = kind.name;
   context.destroy_executor = kind.destroy;
-}
-
-/// A name from the environment that fits nothing is the environment's fault.
-template <class Function>
-void blame_environment(bool from_environment, Function&& function) {
-  try {
-    function();
-  } catch (Error& error) {
-    if (from_environment && error.status != HEED_STATUS_OUT_OF_MEMORY)
-      error.status = HEED_STATUS_INVALID_ENVIRONMENT;
-    throw;
-  }
 }
 
 }  // namespace
@@ -94,26 +100,27 @@ heed_context* make_context(const heed_context_options* given) {
   const heed_allocator allocator =
       resolve_allocator(options.allocator != nullptr ? &allocator_given : nullptr);
   const Environment environment = read_environment();
-
-  const Named isa = prefer(options.isa, "options.isa", environment.isa, "HEED_ISA");
-  const KernelTable* kernels = nullptr;
-  blame_environment(options.isa == nullptr && isa.name != nullptr,
-                    [&] { kernels = &choose_isa(isa.name, isa.source); });
+  const KernelTable& kernels = choose_kernels(options, environment);
   const std::uint32_t tile_q =
       prefer_number(options.tile_q, "tile_q", kMaxTile, environment.tile_q);
   const std::uint32_t tile_kv =
       prefer_number(options.tile_kv, "tile_kv", kMaxTile, environment.tile_kv);
+  const std::uint32_t threads =
+      prefer_number(options.threads, "threads", kMaxThreads, environment.threads);
 
   heed_context* const context = make<heed_context>(allocator);
   context->allocator = allocator;
-  context->kernels = kernels;
+  context->kernels = &kernels;
   context->tile_q = tile_q;
   context->tile_kv = tile_kv;
   context->verbose = environment.verbose;
   context->caches = read_caches();
   try {
-    blame_environment(options.executor_name == nullptr && options.executor == nullptr,
-                      [&] { choose_threads(*context, options, environment); });
+    if (options.executor != nullptr) {
+      use_caller_executor(*context, options, threads);
+    } else {
+      use_own_executor(*context, options, environment, threads);
+    }
   } catch (...) {
     destroy(allocator, context);
     throw;
