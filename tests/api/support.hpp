@@ -1,0 +1,329 @@
+// What the tests of the C API share: owners for its objects, a problem with its tensors, and
+// the checks that every refusal must pass.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heed.h"
+#include "tests/catch.hpp"
+
+namespace api_test {
+
+struct Destroy {
+  void operator()(heed_context* context) const { heed_context_destroy(context); }
+  void operator()(heed_attention_plan* plan) const { heed_attention_plan_destroy(plan); }
+};
+using Context = std::unique_ptr<heed_context, Destroy>;
+using Plan = std::unique_ptr<heed_attention_plan, Destroy>;
+
+/// Where an API call writes its result: an address that no object has, so that a write shows.
+template <class T>
+T* untouched() {
+  return reinterpret_cast<T*>(std::uintptr_t{0x5a5a5a40});
+}
+
+inline Context make_context(const heed_context_options* options = nullptr) {
+  heed_context* context = nullptr;
+  const heed_status status = heed_context_create(options, &context);
+  INFO(heed_last_error());
+  REQUIRE(status == HEED_STATUS_OK);
+  REQUIRE(context != nullptr);
+  return Context(context);
+}
+
+inline Context make_context(const char* isa, const char* executor, std::uint32_t threads) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.isa = isa;
+  options.executor_name = executor;
+  options.threads = threads;
+  return make_context(&options);
+}
+
+inline Plan make_plan(const Context& context, const heed_attention_desc& desc) {
+  heed_attention_plan* plan = nullptr;
+  const heed_status status = heed_attention_plan_create(context.get(), &desc, &plan);
+  INFO(heed_last_error());
+  REQUIRE(status == HEED_STATUS_OK);
+  REQUIRE(plan != nullptr);
+  return Plan(plan);
+}
+
+inline heed_context_info describe(const Context& context) {
+  heed_context_info info = HEED_CONTEXT_INFO_INIT;
+  REQUIRE(heed_context_describe(context.get(), &info) == HEED_STATUS_OK);
+  return info;
+}
+
+inline heed_attention_info describe(const Plan& plan) {
+  heed_attention_info info = HEED_ATTENTION_INFO_INIT;
+  REQUIRE(heed_attention_plan_describe(plan.get(), &info) == HEED_STATUS_OK);
+  return info;
+}
+
+/// The instruction sets that can run here.
+inline std::vector<std::string> usable_isas() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < heed_isa_count(); ++i) {
+    heed_isa_info info = HEED_ISA_INFO_INIT;
+    REQUIRE(heed_isa_get(i, &info) == HEED_STATUS_OK);
+    if (info.usable == 1) names.emplace_back(info.name);
+  }
+  return names;
+}
+
+inline std::vector<std::string> executors() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < heed_executor_count(); ++i) names.emplace_back(heed_executor_name(i));
+  return names;
+}
+
+/// Memory for a run. A vector would align it to 16 bytes only.
+class Workspace {
+ public:
+  explicit Workspace(std::size_t bytes)
+      : bytes_(bytes),
+        memory_(
+            ::operator new (bytes == 0 ? 1 : bytes, std::align_val_t{HEED_WORKSPACE_ALIGNMENT})) {}
+  ~Workspace() { ::operator delete (memory_, std::align_val_t{HEED_WORKSPACE_ALIGNMENT}); }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  void* get() const { return memory_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_;
+  void* memory_;
+};
+
+/// `count` numbers in [-2, 2), the same on every machine.
+inline std::vector<float> numbers(std::size_t count, std::uint32_t seed) {
+  std::vector<float> values(count);
+  std::uint32_t state = seed * 2654435761U + 1U;
+  for (float& value : values) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(state >> 8) * 0x1p-22F - 2.0F;
+  }
+  return values;
+}
+
+struct Shape {
+  std::int64_t batch = 1, query_heads = 1, key_heads = 1, query_length = 5, key_length = 7;
+  std::int64_t features = 8, value_features = 6;
+  std::uint32_t causal = HEED_CAUSAL_NONE;
+  std::int64_t causal_offset = 0;
+};
+
+inline heed_attention_desc desc_of(const Shape& shape) {
+  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
+  desc.batch = shape.batch;
+  desc.query_heads = shape.query_heads;
+  desc.key_heads = shape.key_heads;
+  desc.query_length = shape.query_length;
+  desc.key_length = shape.key_length;
+  desc.features = shape.features;
+  desc.value_features = shape.value_features;
+  desc.causal = shape.causal;
+  desc.causal_offset = shape.causal_offset;
+  return desc;
+}
+
+/// Contiguous tensors for a shape; `out` begins as a pattern that no result is.
+struct Tensors {
+  explicit Tensors(const Shape& s, std::uint32_t seed = 1)
+      : query(numbers(count(s.batch, s.query_heads, s.query_length, s.features), seed)),
+        key(numbers(count(s.batch, s.key_heads, s.key_length, s.features), seed + 1)),
+        value(numbers(count(s.batch, s.key_heads, s.key_length, s.value_features), seed + 2)),
+        out(count(s.batch, s.query_heads, s.query_length, s.value_features), kUntouched) {}
+
+  heed_attention_args args() {
+    heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+    args.query = query.data();
+    args.key = key.data();
+    args.value = value.data();
+    args.out = out.data();
+    return args;
+  }
+
+  static std::size_t count(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
+    return static_cast<std::size_t>(a * b * c * d);
+  }
+  bool out_untouched() const {
+    for (const float x : out)
+      if (std::memcmp(&x, &kUntouched, sizeof x) != 0) return false;
+    return true;
+  }
+
+  static constexpr float kUntouched = -12345.678F;
+  std::vector<float> query, key, value, out;
+};
+
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+/// The output of a planned run.
+inline std::vector<float> run(const Context& context, const Shape& shape, Tensors tensors) {
+  const Plan plan = make_plan(context, desc_of(shape));
+  const Workspace workspace(describe(plan).workspace_bytes);
+  const heed_attention_args args = tensors.args();
+  const heed_status status =
+      heed_attention_plan_run(plan.get(), &args, workspace.get(), workspace.bytes());
+  INFO(heed_last_error());
+  REQUIRE(status == HEED_STATUS_OK);
+  return tensors.out;
+}
+
+// ---- Refusals -------------------------------------------------------------------------------
+
+/// Leaves a message that no refusal gives, so that an old one is not taken for a new one.
+inline void forget_last_error() {
+  heed_isa_info info = HEED_ISA_INFO_INIT;
+  (void)heed_isa_get(SIZE_MAX, &info);
+}
+
+/// A refusal has this status and a message that names the field, its value and the bound.
+inline void check_refusal(heed_status got, heed_status expected,
+                          std::initializer_list<const char*> parts) {
+  const std::string message = heed_last_error();
+  CAPTURE(message);
+  CHECK(std::string(heed_status_name(got)) == heed_status_name(expected));
+  for (const char* const part : parts) {
+    CAPTURE(part);
+    CHECK(message.find(part) != std::string::npos);
+  }
+}
+
+inline void check_context_refused(const heed_context_options& options, heed_status expected,
+                                  std::initializer_list<const char*> parts) {
+  forget_last_error();
+  heed_context* context = untouched<heed_context>();
+  const heed_status got = heed_context_create(&options, &context);
+  check_refusal(got, expected, parts);
+  CHECK(context == untouched<heed_context>());
+  if (got == HEED_STATUS_OK) heed_context_destroy(context);
+}
+
+/// Both ways to hand in a descriptor refuse it, and write nothing.
+inline void check_desc_refused(const Context& context, const heed_attention_desc& desc,
+                               heed_status expected, std::initializer_list<const char*> parts) {
+  forget_last_error();
+  heed_attention_plan* plan = untouched<heed_attention_plan>();
+  const heed_status got = heed_attention_plan_create(context.get(), &desc, &plan);
+  check_refusal(got, expected, parts);
+  CHECK(plan == untouched<heed_attention_plan>());
+  if (got == HEED_STATUS_OK) {
+    heed_attention_plan_destroy(plan);
+    return;  // nor may the one call be tried: its tensors are too small
+  }
+  Tensors tensors{Shape{}};
+  const heed_attention_args args = tensors.args();
+  forget_last_error();
+  check_refusal(heed_attention(context.get(), &desc, &args), expected, parts);
+  CHECK(tensors.out_untouched());
+}
+
+// ---- Environment ----------------------------------------------------------------------------
+
+/// Silences the HEED_* variables for the length of a test, whatever the test run was started
+/// with, and sets those that it is asked to.
+class Environment {
+ public:
+  Environment() {
+    for (const char* const name : {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_TILE_Q",
+                                   "HEED_TILE_KV", "HEED_VERBOSE"}) {
+      const char* const value = std::getenv(name);
+      before_.emplace_back(name, value == nullptr ? "" : value);
+      unsetenv(name);
+    }
+  }
+  ~Environment() {
+    for (const auto& [name, value] : before_) {
+      if (value.empty()) {
+        unsetenv(name.c_str());
+      } else {
+        setenv(name.c_str(), value.c_str(), 1);
+      }
+    }
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  void set(const char* name, const char* value) const { setenv(name, value, 1); }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> before_;
+};
+
+// ---- Memory ---------------------------------------------------------------------------------
+
+/// An allocator that remembers every block, checks what it is given back, and refuses the
+/// n-th request if told to.
+class CountingAllocator {
+ public:
+  static constexpr std::size_t kNever = SIZE_MAX;
+
+  explicit CountingAllocator(std::size_t refuse_at = kNever) : refuse_at_(refuse_at) {}
+
+  heed_allocator get() {
+    heed_allocator allocator = HEED_ALLOCATOR_INIT;
+    allocator.user = this;
+    allocator.allocate = [](void* user, std::size_t size, std::size_t alignment) {
+      return static_cast<CountingAllocator*>(user)->allocate(size, alignment);
+    };
+    allocator.release = [](void* user, void* memory, std::size_t size) {
+      static_cast<CountingAllocator*>(user)->release(memory, size);
+    };
+    return allocator;
+  }
+
+  /// Counts from here on; the n-th request from now is refused.
+  void restart(std::size_t refuse_at = kNever) {
+    requests_ = 0;
+    refuse_at_ = refuse_at;
+  }
+  std::size_t requests() const { return requests_; }
+  std::size_t live() const { return blocks_.size(); }
+  bool sound() const { return sound_; }
+
+ private:
+  struct Block {
+    void* memory;
+    std::size_t size;
+    std::size_t alignment;
+  };
+
+  void* allocate(std::size_t size, std::size_t alignment) {
+    sound_ = sound_ && size > 0 && alignment > 0 && (alignment & (alignment - 1)) == 0;
+    if (requests_++ == refuse_at_) return nullptr;
+    void* const memory = ::operator new (size, std::align_val_t{alignment});
+    blocks_.push_back({memory, size, alignment});
+    return memory;
+  }
+
+  void release(void* memory, std::size_t size) {
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      if (blocks_[i].memory != memory) continue;
+      sound_ = sound_ && blocks_[i].size == size;
+      ::operator delete (memory, std::align_val_t{blocks_[i].alignment});
+      blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
+      return;
+    }
+    sound_ = false;  // not ours, or given back twice
+  }
+
+  std::size_t refuse_at_;
+  std::size_t requests_ = 0;
+  bool sound_ = true;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace api_test

@@ -1,0 +1,147 @@
+// A run allocates nothing: this program puts its own malloc before the C library's and counts.
+//
+// A program of its own, without a test framework, so that every request is heed's. It needs
+// glibc, which exports its allocator under second names.
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "heed.h"
+
+extern "C" {
+void* __libc_malloc(std::size_t size);
+void* __libc_calloc(std::size_t count, std::size_t size);
+void* __libc_realloc(void* memory, std::size_t size);
+void* __libc_memalign(std::size_t alignment, std::size_t size);
+void __libc_free(void* memory);
+}
+
+namespace {
+
+std::atomic<std::uint64_t> requests{0};
+
+void count() { requests.fetch_add(1, std::memory_order_relaxed); }
+
+}  // namespace
+
+extern "C" {
+void* malloc(std::size_t size) {
+  count();
+  return __libc_malloc(size);
+}
+void* calloc(std::size_t items, std::size_t size) {
+  count();
+  return __libc_calloc(items, size);
+}
+void* realloc(void* memory, std::size_t size) {
+  count();
+  return __libc_realloc(memory, size);
+}
+void* memalign(std::size_t alignment, std::size_t size) {
+  count();
+  return __libc_memalign(alignment, size);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t size) {
+  count();
+  return __libc_memalign(alignment, size);
+}
+int posix_memalign(void** memory, std::size_t alignment, std::size_t size) {
+  count();
+  *memory = __libc_memalign(alignment, size);
+  return *memory == nullptr ? ENOMEM : 0;
+}
+void free(void* memory) {
+  if (memory != nullptr) count();
+  __libc_free(memory);
+}
+}
+
+namespace {
+
+int failures = 0;
+
+void expect(bool good, const char* what, const char* where) {
+  if (good) return;
+  ++failures;
+  (void)std::printf("FAILED: %s (%s); last error: %s\n", what, where, heed_last_error());
+}
+
+heed_attention_desc problem() {
+  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
+  desc.batch = 2;
+  desc.query_heads = 4;
+  desc.key_heads = 2;
+  desc.query_length = desc.key_length = 150;
+  desc.features = desc.value_features = 40;
+  desc.causal = HEED_CAUSAL_BOTTOM_RIGHT;
+  return desc;
+}
+
+/// Requests for memory during runs of `plan`, after one run to warm up what is not heed.
+void check_runs(const heed_attention_plan* plan, const char* where) {
+  constexpr std::size_t kElements = std::size_t{2} * 4 * 150 * 40;
+  const std::vector<float> in(kElements, 0.5F);
+  std::vector<float> out(kElements);
+  heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+  args.query = args.key = args.value = in.data();
+  args.out = out.data();
+  std::size_t bytes = 0;
+  expect(heed_attention_plan_workspace(plan, &bytes) == HEED_STATUS_OK, "workspace", where);
+  void* const workspace = std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, (bytes + 63) / 64 * 64);
+
+  bool ran = heed_attention_plan_run(plan, &args, workspace, bytes) == HEED_STATUS_OK;
+  const std::uint64_t before = requests.load();
+  for (int i = 0; i < 3; ++i)
+    ran = heed_attention_plan_run(plan, &args, workspace, bytes) == HEED_STATUS_OK && ran;
+  const std::uint64_t after = requests.load();
+  std::free(workspace);
+  expect(ran, "runs", where);
+  expect(after == before, "a run allocates nothing", where);
+}
+
+void check(const heed_context_options& options, const char* where) {
+  heed_context* context = nullptr;
+  heed_attention_plan* plan = nullptr;
+  const heed_attention_desc desc = problem();
+  const std::uint64_t before = requests.load();
+  expect(heed_context_create(&options, &context) == HEED_STATUS_OK, "context", where);
+  expect(requests.load() > before, "this program counts requests", where);
+  expect(heed_attention_plan_create(context, &desc, &plan) == HEED_STATUS_OK, "plan", where);
+  if (plan != nullptr) check_runs(plan, where);
+  heed_attention_plan_destroy(plan);
+  heed_context_destroy(context);
+}
+
+heed_executor in_order() {
+  heed_executor executor = HEED_EXECUTOR_INIT;
+  executor.threads = 3;
+  executor.run = [](void*, std::uint32_t items, void (*body)(void*, std::uint32_t),
+                    void* argument) {
+    for (std::uint32_t i = 0; i < items; ++i) body(argument, i);
+  };
+  return executor;
+}
+
+}  // namespace
+
+/// The executors that are threads of others may allocate inside those; heed's part is the same.
+int main() {
+  const heed_executor executor = in_order();
+  for (std::size_t i = 0; i < heed_isa_count(); ++i) {
+    heed_isa_info info = HEED_ISA_INFO_INIT;
+    (void)heed_isa_get(i, &info);
+    if (info.usable == 0) continue;
+    heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+    options.isa = info.name;
+    options.executor_name = "serial";
+    check(options, info.name);
+    options.executor_name = nullptr;
+    options.executor = &executor;
+    check(options, info.name);
+  }
+  if (failures == 0) (void)std::puts("a run allocates nothing");
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,173 @@
+/* The whole API from C99: a context, a plan, a run, the one call, and an error handled. */
+#include <heed.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures = 0;
+
+static void expect(int good, const char* what, int line) {
+  if (good) return;
+  ++failures;
+  printf("test_c99.c:%d: FAILED: %s; last error: %s\n", line, what, heed_last_error());
+}
+#define EXPECT(condition) expect((condition), #condition, __LINE__)
+
+/* One query, two keys: scores 0 and log(3), so weights 1/4 and 3/4. */
+static const float query[1] = {1.0F};
+static const float key[2] = {0.0F, 1.0986122886681098F};
+static const float value[4] = {4.0F, 8.0F, 12.0F, 16.0F};
+static const float expected[2] = {10.0F, 14.0F};
+
+static heed_attention_desc tiny_desc(void) {
+  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
+  desc.batch = 1;
+  desc.query_heads = 1;
+  desc.query_length = 1;
+  desc.key_length = 2;
+  desc.features = 1;
+  desc.value_features = 2;
+  desc.scale = 1.0;
+  return desc;
+}
+
+static heed_attention_args tiny_args(float* out) {
+  heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+  args.query = query;
+  args.key = key;
+  args.value = value;
+  args.out = out;
+  return args;
+}
+
+static int is_expected(const float* out) {
+  return fabsf(out[0] - expected[0]) < 1e-4F && fabsf(out[1] - expected[1]) < 1e-4F;
+}
+
+/* The C library of C99 has no aligned allocation: take more and step to the boundary. */
+static void* align(void* memory) {
+  const size_t past = (size_t)((uintptr_t)memory % HEED_WORKSPACE_ALIGNMENT);
+  return (char*)memory + (past == 0 ? 0 : HEED_WORKSPACE_ALIGNMENT - past);
+}
+
+static void check_plan(const heed_context* context) {
+  const heed_attention_desc desc = tiny_desc();
+  float out[2] = {0.0F, 0.0F};
+  const heed_attention_args args = tiny_args(out);
+  heed_attention_plan* plan = NULL;
+  heed_attention_info info = HEED_ATTENTION_INFO_INIT;
+  size_t bytes = 0;
+  void* memory;
+  EXPECT(heed_attention_plan_create(context, &desc, &plan) == HEED_STATUS_OK);
+  if (plan == NULL) return;
+  EXPECT(heed_attention_plan_describe(plan, &info) == HEED_STATUS_OK);
+  EXPECT(info.flops == 2.0 * (1 + 2) * 2);
+  EXPECT(heed_attention_plan_workspace(plan, &bytes) == HEED_STATUS_OK);
+  EXPECT(bytes == info.workspace_bytes);
+  memory = malloc(bytes + HEED_WORKSPACE_ALIGNMENT);
+  if (memory != NULL) {
+    EXPECT(heed_attention_plan_run(plan, &args, align(memory), bytes) == HEED_STATUS_OK);
+    EXPECT(is_expected(out));
+  }
+  free(memory);
+  heed_attention_plan_destroy(plan);
+}
+
+static void check_one_call(const heed_context* context) {
+  const heed_attention_desc desc = tiny_desc();
+  float out[2] = {0.0F, 0.0F};
+  const heed_attention_args args = tiny_args(out);
+  EXPECT(heed_attention(context, &desc, &args) == HEED_STATUS_OK);
+  EXPECT(is_expected(out));
+}
+
+static void check_errors(const heed_context* context) {
+  heed_attention_desc desc = tiny_desc();
+  float out[2] = {-1.0F, -2.0F};
+  heed_attention_args args = tiny_args(out);
+  desc.key_length = -2;
+  EXPECT(heed_attention(context, &desc, &args) == HEED_STATUS_INVALID_ARGUMENT);
+  EXPECT(strstr(heed_last_error(), "desc.key_length is -2") != NULL);
+  desc = tiny_desc();
+  args.value = NULL;
+  EXPECT(heed_attention(context, &desc, &args) == HEED_STATUS_INVALID_ARGUMENT);
+  EXPECT(strstr(heed_last_error(), "args.value is NULL") != NULL);
+  EXPECT(out[0] == -1.0F && out[1] == -2.0F);
+  EXPECT(strcmp(heed_status_name(HEED_STATUS_UNSUPPORTED), "HEED_STATUS_UNSUPPORTED") == 0);
+  /* A status of a later library. */
+  EXPECT(strcmp(heed_status_name((heed_status)99), "unknown heed_status") == 0);
+}
+
+static void run_in_order(void* user, uint32_t count, void (*body)(void* argument, uint32_t index),
+                         void* argument) {
+  uint32_t i;
+  (void)user;
+  for (i = 0; i < count; ++i) body(argument, i);
+}
+
+static void* take(void* user, size_t size, size_t alignment) {
+  (void)alignment; /* malloc's suffices for everything but the one call's workspace */
+  ++*(int*)user;
+  return malloc(size);
+}
+
+static void give_back(void* user, void* memory, size_t size) {
+  (void)size;
+  --*(int*)user;
+  free(memory);
+}
+
+static void check_callbacks(void) {
+  int live = 0;
+  heed_executor executor = HEED_EXECUTOR_INIT;
+  heed_allocator allocator = HEED_ALLOCATOR_INIT;
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  heed_context_info info = HEED_CONTEXT_INFO_INIT;
+  heed_context* context = NULL;
+  executor.threads = 2;
+  executor.run = run_in_order;
+  allocator.user = &live;
+  allocator.allocate = take;
+  allocator.release = give_back;
+  options.executor = &executor;
+  options.allocator = &allocator;
+  EXPECT(heed_context_create(&options, &context) == HEED_STATUS_OK);
+  EXPECT(heed_context_describe(context, &info) == HEED_STATUS_OK);
+  EXPECT(info.threads == 2);
+  EXPECT(strcmp(info.executor, "caller") == 0);
+  check_plan(context);
+  heed_context_destroy(context);
+  EXPECT(live == 0);
+}
+
+static void check_lists(void) {
+  size_t i;
+  int major = -1;
+  heed_version(&major, NULL, NULL);
+  EXPECT(major == HEED_VERSION_MAJOR);
+  EXPECT(strlen(heed_version_string()) > 0);
+  for (i = 0; i < heed_isa_count(); ++i) {
+    heed_isa_info info = HEED_ISA_INFO_INIT;
+    EXPECT(heed_isa_get(i, &info) == HEED_STATUS_OK);
+    EXPECT(info.lanes > 0);
+  }
+  EXPECT(heed_executor_name(heed_executor_count()) == NULL);
+}
+
+int main(void) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  heed_context* context = NULL;
+  EXPECT(strcmp(heed_last_error(), "") == 0);
+  options.executor_name = "serial";
+  EXPECT(heed_context_create(&options, &context) == HEED_STATUS_OK);
+  if (context == NULL) return 1;
+  check_plan(context);
+  check_one_call(context);
+  check_errors(context);
+  check_callbacks();
+  check_lists();
+  heed_context_destroy(context);
+  if (failures == 0) printf("heed %s from C99\n", heed_version_string());
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,123 @@
+// Statuses, messages and versions.
+#include <thread>
+
+#include "tests/api/support.hpp"
+
+using namespace api_test;
+
+namespace {
+
+std::string name_of(heed_status status) { return heed_status_name(status); }
+
+}  // namespace
+
+TEST_CASE("statuses have pinned values and names", "[errors]") {
+  CHECK(static_cast<int>(HEED_STATUS_OK) == 0);
+  CHECK(static_cast<int>(HEED_STATUS_INVALID_ARGUMENT) == 1);
+  CHECK(static_cast<int>(HEED_STATUS_UNSUPPORTED) == 2);
+  CHECK(static_cast<int>(HEED_STATUS_OUT_OF_MEMORY) == 3);
+  CHECK(static_cast<int>(HEED_STATUS_INVALID_ENVIRONMENT) == 4);
+  CHECK(static_cast<int>(HEED_STATUS_INVALID_WORKSPACE) == 5);
+  CHECK(static_cast<int>(HEED_STATUS_EXECUTOR_FAILED) == 6);
+  CHECK(static_cast<int>(HEED_STATUS_INTERNAL) == 7);
+  CHECK(name_of(HEED_STATUS_OK) == "HEED_STATUS_OK");
+  CHECK(name_of(HEED_STATUS_INVALID_ARGUMENT) == "HEED_STATUS_INVALID_ARGUMENT");
+  CHECK(name_of(HEED_STATUS_UNSUPPORTED) == "HEED_STATUS_UNSUPPORTED");
+  CHECK(name_of(HEED_STATUS_OUT_OF_MEMORY) == "HEED_STATUS_OUT_OF_MEMORY");
+  CHECK(name_of(HEED_STATUS_INVALID_ENVIRONMENT) == "HEED_STATUS_INVALID_ENVIRONMENT");
+  CHECK(name_of(HEED_STATUS_INVALID_WORKSPACE) == "HEED_STATUS_INVALID_WORKSPACE");
+  CHECK(name_of(HEED_STATUS_EXECUTOR_FAILED) == "HEED_STATUS_EXECUTOR_FAILED");
+  CHECK(name_of(HEED_STATUS_INTERNAL) == "HEED_STATUS_INTERNAL");
+}
+
+TEST_CASE("other constants of the interface are pinned", "[errors]") {
+  CHECK(static_cast<int>(HEED_DTYPE_DEFAULT) == 0);
+  CHECK(static_cast<int>(HEED_DTYPE_F32) == 1);
+  CHECK(static_cast<int>(HEED_DTYPE_F64) == 2);
+  CHECK(static_cast<int>(HEED_DTYPE_BF16) == 3);
+  CHECK(static_cast<int>(HEED_DTYPE_F16) == 4);
+  CHECK(static_cast<int>(HEED_CAUSAL_NONE) == 0);
+  CHECK(static_cast<int>(HEED_CAUSAL_TOP_LEFT) == 1);
+  CHECK(static_cast<int>(HEED_CAUSAL_BOTTOM_RIGHT) == 2);
+  CHECK(static_cast<int>(HEED_CAUSAL_OFFSET) == 3);
+  CHECK(HEED_WORKSPACE_ALIGNMENT == 64);
+}
+
+TEST_CASE("the library and its header are of one version", "[errors]") {
+  int major = -1;
+  int minor = -1;
+  int patch = -1;
+  heed_version(&major, &minor, &patch);
+  CHECK(major == HEED_VERSION_MAJOR);
+  CHECK(minor == HEED_VERSION_MINOR);
+  CHECK(patch == HEED_VERSION_PATCH);
+  CHECK(std::string(heed_version_string()) ==
+        std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch));
+}
+
+TEST_CASE("a success leaves the last message alone", "[errors]") {
+  forget_last_error();
+  const std::string before = heed_last_error();
+  REQUIRE_FALSE(before.empty());
+  make_context(nullptr, "serial", 1);
+  CHECK(heed_last_error() == before);
+}
+
+TEST_CASE("each thread has its own last message", "[errors][threads]") {
+  heed_isa_info info = HEED_ISA_INFO_INIT;
+  REQUIRE(heed_isa_get(111, &info) == HEED_STATUS_INVALID_ARGUMENT);
+  std::string at_first = "?";
+  std::string after_failure;
+  std::thread([&] {
+    at_first = heed_last_error();
+    heed_isa_info other = HEED_ISA_INFO_INIT;
+    (void)heed_isa_get(222, &other);
+    after_failure = heed_last_error();
+  }).join();
+  CHECK(at_first.empty());
+  CHECK(after_failure.find("222") != std::string::npos);
+  CHECK(std::string(heed_last_error()).find("111") != std::string::npos);
+}
+
+TEST_CASE("ISAs are listed from the plainest to the widest", "[lists]") {
+  REQUIRE(heed_isa_count() >= 1);
+  std::uint32_t lanes = 0;
+  for (std::size_t i = 0; i < heed_isa_count(); ++i) {
+    heed_isa_info info = HEED_ISA_INFO_INIT;
+    REQUIRE(heed_isa_get(i, &info) == HEED_STATUS_OK);
+    CAPTURE(info.name);
+    CHECK(info.struct_size == sizeof info);
+    CHECK(info.usable <= 1);
+    CHECK(info.lanes >= 1);
+    CHECK(info.panel >= info.lanes);
+    CHECK(info.panel % info.lanes == 0);
+    if (i == 0) {
+      CHECK(std::string(info.name) == "scalar");
+      CHECK(info.usable == 1);
+      continue;  // its lanes are not a vector's
+    }
+    CHECK(info.lanes >= lanes);
+    lanes = info.lanes;
+  }
+}
+
+TEST_CASE("an ISA past the list is refused", "[lists]") {
+  for (const std::size_t index : {heed_isa_count(), SIZE_MAX}) {
+    heed_isa_info info = HEED_ISA_INFO_INIT;
+    const heed_isa_info before = info;
+    const std::string value = "index is " + std::to_string(index);
+    const std::string bound = "less than " + std::to_string(heed_isa_count());
+    check_refusal(heed_isa_get(index, &info), HEED_STATUS_INVALID_ARGUMENT,
+                  {value.c_str(), bound.c_str()});
+    CHECK(std::memcmp(&info, &before, sizeof info) == 0);
+  }
+}
+
+TEST_CASE("executors are listed, serial first, then NULL", "[lists]") {
+  REQUIRE(heed_executor_count() >= 1);
+  CHECK(std::string(heed_executor_name(0)) == "serial");
+  for (const std::string& name : executors())
+    CHECK((name == "serial" || name == "tbb" || name == "openmp"));
+  CHECK(heed_executor_name(heed_executor_count()) == nullptr);
+  CHECK(heed_executor_name(SIZE_MAX) == nullptr);
+}

@@ -1,0 +1,249 @@
+// struct_size: how programs and libraries of different versions meet.
+#include <cmath>
+#include <cstddef>
+
+#include "tests/api/support.hpp"
+
+using namespace api_test;
+
+namespace {
+
+/// A struct as a program built against a later header would have it.
+template <class T>
+struct Longer {
+  T known;
+  unsigned char later[16];
+};
+
+template <class T>
+Longer<T> longer(const T& known, unsigned char last) {
+  Longer<T> result;
+  std::memset(static_cast<void*>(&result), 0, sizeof result);
+  result.known = known;
+  result.known.struct_size = sizeof result;
+  result.later[15] = last;
+  return result;
+}
+
+/// Hands `call` the struct with sizes that no version has; `name` is what the message calls it.
+template <class T, class Call>
+void check_wrong_sizes(T given, const char* name, Call call) {
+  const std::string field = std::string(name) + ".struct_size";
+  for (const std::uint32_t size : {0U, 1U, 4U, 7U, 4097U, 0x7fffffffU, 0xffffffffU}) {
+    given.struct_size = size;
+    const std::string value = std::to_string(size);
+    forget_last_error();
+    check_refusal(call(&given), HEED_STATUS_INVALID_ARGUMENT,
+                  {field.c_str(), value.c_str(), "_INIT"});
+  }
+}
+
+template <class T, class Call>
+void check_longer(const T& given, const char* name, Call call) {
+  const std::string field = std::string(name) + ".struct_size";
+  const Longer<T> quiet = longer(given, 0);
+  {
+    const heed_status status = call(&quiet.known);
+    INFO(heed_last_error());
+    CHECK(status == HEED_STATUS_OK);
+  }
+  const Longer<T> asks = longer(given, 1);
+  const std::string size = std::to_string(sizeof asks);
+  const std::string byte = std::to_string(sizeof asks - 1);
+  const std::string bound = std::to_string(sizeof(T));
+  forget_last_error();
+  check_refusal(call(&asks.known), HEED_STATUS_UNSUPPORTED,
+                {field.c_str(), size.c_str(), byte.c_str(), bound.c_str()});
+}
+
+/// Calls that make something; what they made is destroyed, what they refused is untouched.
+heed_status create(const heed_context_options* options) {
+  heed_context* context = untouched<heed_context>();
+  const heed_status status = heed_context_create(options, &context);
+  if (status == HEED_STATUS_OK) {
+    heed_context_destroy(context);
+  } else {
+    CHECK(context == untouched<heed_context>());
+  }
+  return status;
+}
+
+heed_status create(const heed_executor* executor) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.executor = executor;
+  return create(&options);
+}
+
+heed_status create(const heed_allocator* allocator) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.executor_name = "serial";
+  options.allocator = allocator;
+  return create(&options);
+}
+
+heed_status create(const Context& context, const heed_attention_desc* desc) {
+  heed_attention_plan* plan = untouched<heed_attention_plan>();
+  const heed_status status = heed_attention_plan_create(context.get(), desc, &plan);
+  if (status == HEED_STATUS_OK) {
+    heed_attention_plan_destroy(plan);
+  } else {
+    CHECK(plan == untouched<heed_attention_plan>());
+  }
+  return status;
+}
+
+heed_executor in_order() {
+  heed_executor executor = HEED_EXECUTOR_INIT;
+  executor.threads = 1;
+  executor.run = [](void*, std::uint32_t count, void (*body)(void*, std::uint32_t),
+                    void* argument) {
+    for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
+  };
+  return executor;
+}
+
+heed_context_options serial_options() {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.executor_name = "serial";
+  return options;
+}
+
+/// A wrong struct_size of a struct that the library fills: refused, and not a byte written.
+template <class T, class Call>
+void check_wrong_info_sizes(T given, Call call) {
+  for (const std::uint32_t size : {0U, 1U, 4U, 7U, 4097U, 0xffffffffU}) {
+    T info = given;
+    info.struct_size = size;
+    T before;
+    std::memcpy(static_cast<void*>(&before), &info, sizeof info);
+    const std::string value = std::to_string(size);
+    forget_last_error();
+    check_refusal(call(&info), HEED_STATUS_INVALID_ARGUMENT,
+                  {"info.struct_size", value.c_str(), "_INIT"});
+    CHECK(std::memcmp(&info, &before, sizeof info) == 0);
+  }
+}
+
+/// A longer struct is filled as far as the library knows it, the rest becomes 0; a shorter one
+/// is not written past its end.
+template <class T, class Call>
+void check_info_sizes(const T& initial, Call call) {
+  T known = initial;
+  REQUIRE(call(&known) == HEED_STATUS_OK);
+
+  Longer<T> big = longer(initial, 0xee);
+  REQUIRE(call(&big.known) == HEED_STATUS_OK);
+  CHECK(big.known.struct_size == sizeof big);
+  CHECK(big.later[15] == 0);
+  const auto* const fields = reinterpret_cast<const unsigned char*>(&known) + sizeof(std::uint32_t);
+  const auto* const big_fields =
+      reinterpret_cast<const unsigned char*>(&big.known) + sizeof(std::uint32_t);
+  CHECK(std::memcmp(fields, big_fields, sizeof(T) - sizeof(std::uint32_t)) == 0);
+
+  T small;
+  std::memset(static_cast<void*>(&small), 0xee, sizeof small);
+  small.struct_size = 8;
+  REQUIRE(call(&small) == HEED_STATUS_OK);
+  CHECK(small.struct_size == 8);
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(&small);
+  CHECK(std::memcmp(bytes + 4, fields, 4) == 0);
+  for (std::size_t i = 8; i < sizeof small; ++i) CHECK(bytes[i] == 0xee);
+}
+
+}  // namespace
+
+TEST_CASE("struct_size of options", "[struct_size]") {
+  const Environment quiet;
+  const auto call = [](const heed_context_options* options) { return create(options); };
+  check_wrong_sizes(serial_options(), "options", call);
+  check_longer(serial_options(), "options", call);
+}
+
+TEST_CASE("shorter options: what they lack is the default", "[struct_size]") {
+  const Environment quiet;
+  heed_context_options options = serial_options();
+  options.tile_q = 99999999;  // beyond the end of the shorter struct, so never read
+  options.struct_size = offsetof(heed_context_options, tile_q);
+  CHECK(create(&options) == HEED_STATUS_OK);
+  options.struct_size = 2 * sizeof(std::uint32_t);
+  CHECK(create(&options) == HEED_STATUS_OK);
+}
+
+TEST_CASE("struct_size of a caller's executor", "[struct_size]") {
+  const Environment quiet;
+  const auto call = [](const heed_executor* executor) { return create(executor); };
+  check_wrong_sizes(in_order(), "options.executor", call);
+  check_longer(in_order(), "options.executor", call);
+  heed_executor shorter = in_order();
+  shorter.struct_size = offsetof(heed_executor, run);
+  forget_last_error();
+  check_refusal(create(&shorter), HEED_STATUS_INVALID_ARGUMENT, {"options.executor.run", "NULL"});
+}
+
+TEST_CASE("struct_size of a caller's allocator", "[struct_size]") {
+  const Environment quiet;
+  CountingAllocator memory;
+  const auto call = [](const heed_allocator* allocator) { return create(allocator); };
+  check_wrong_sizes(memory.get(), "options.allocator", call);
+  check_longer(memory.get(), "options.allocator", call);
+  heed_allocator shorter = memory.get();
+  shorter.struct_size = offsetof(heed_allocator, release);
+  forget_last_error();
+  check_refusal(create(&shorter), HEED_STATUS_INVALID_ARGUMENT,
+                {"options.allocator.release", "NULL"});
+  CHECK(memory.live() == 0);
+}
+
+TEST_CASE("struct_size of a descriptor", "[struct_size]") {
+  const Context context = make_context(nullptr, "serial", 1);
+  const auto call = [&](const heed_attention_desc* desc) { return create(context, desc); };
+  check_wrong_sizes(desc_of(Shape{}), "desc", call);
+  check_longer(desc_of(Shape{}), "desc", call);
+}
+
+TEST_CASE("a shorter descriptor: what it lacks is the default", "[struct_size]") {
+  const Context context = make_context(nullptr, "serial", 1);
+  heed_attention_desc desc = desc_of(Shape{});
+  desc.scale = std::nan("");
+  desc.causal_offset = 3;
+  desc.struct_size = offsetof(heed_attention_desc, scale);
+  CHECK(create(context, &desc) == HEED_STATUS_OK);
+}
+
+TEST_CASE("struct_size of arguments", "[struct_size]") {
+  const Context context = make_context(nullptr, "serial", 1);
+  const heed_attention_desc desc = desc_of(Shape{});
+  Tensors tensors{Shape{}};
+  const auto call = [&](const heed_attention_args* args) {
+    return heed_attention(context.get(), &desc, args);
+  };
+  check_wrong_sizes(tensors.args(), "args", call);
+  CHECK(tensors.out_untouched());
+  check_longer(tensors.args(), "args", call);
+
+  heed_attention_args shorter = tensors.args();
+  shorter.struct_size = offsetof(heed_attention_args, out);
+  forget_last_error();
+  check_refusal(call(&shorter), HEED_STATUS_INVALID_ARGUMENT, {"args.out", "NULL"});
+}
+
+TEST_CASE("struct_size of what the library fills", "[struct_size]") {
+  const Context context = make_context(nullptr, "serial", 1);
+  const Plan plan = make_plan(context, desc_of(Shape{}));
+  const auto isa = [](heed_isa_info* info) { return heed_isa_get(0, info); };
+  const auto of_context = [&](heed_context_info* info) {
+    return heed_context_describe(context.get(), info);
+  };
+  const auto of_plan = [&](heed_attention_info* info) {
+    return heed_attention_plan_describe(plan.get(), info);
+  };
+  const heed_isa_info isa_info = HEED_ISA_INFO_INIT;
+  const heed_context_info context_info = HEED_CONTEXT_INFO_INIT;
+  const heed_attention_info plan_info = HEED_ATTENTION_INFO_INIT;
+  check_wrong_info_sizes(isa_info, isa);
+  check_wrong_info_sizes(context_info, of_context);
+  check_wrong_info_sizes(plan_info, of_plan);
+  check_info_sizes(isa_info, isa);
+  check_info_sizes(context_info, of_context);
+  check_info_sizes(plan_info, of_plan);
+}

@@ -1,0 +1,189 @@
+// HEED_VERBOSE=1 is one line per run on stderr; everything else is silent.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tests/api/support.hpp"
+
+using namespace api_test;
+
+namespace {
+
+/// What is written to a file descriptor between construction and text().
+class Captured {
+ public:
+  explicit Captured(int descriptor) : descriptor_(descriptor), file_(std::tmpfile()) {
+    REQUIRE(file_ != nullptr);
+    flush();
+    saved_ = dup(descriptor_);
+    REQUIRE(saved_ >= 0);
+    dup2(fileno(file_), descriptor_);
+  }
+  ~Captured() {
+    restore();
+    (void)std::fclose(file_);
+  }
+  Captured(const Captured&) = delete;
+  Captured& operator=(const Captured&) = delete;
+
+  std::string text() {
+    restore();
+    std::string result;
+    std::rewind(file_);
+    for (int c = std::fgetc(file_); c != EOF; c = std::fgetc(file_))
+      result.push_back(static_cast<char>(c));
+    return result;
+  }
+
+ private:
+  static void flush() {
+    (void)std::fflush(stdout);
+    (void)std::fflush(stderr);
+  }
+  void restore() {
+    if (saved_ < 0) return;
+    flush();
+    dup2(saved_, descriptor_);
+    close(saved_);
+    saved_ = -1;
+  }
+
+  int descriptor_;
+  std::FILE* file_;
+  int saved_ = -1;
+};
+
+Shape shown_shape() {
+  Shape shape;
+  shape.batch = 2;
+  shape.query_heads = 6;
+  shape.key_heads = 3;
+  shape.query_length = 11;
+  shape.key_length = 13;
+  shape.features = 16;
+  shape.value_features = 24;
+  return shape;
+}
+
+/// A context, a plan and a workspace, made with the environment as it is now.
+struct Ready {
+  explicit Ready(const Shape& s, const char* isa = nullptr)
+      : shape(s), context(make_context(isa, "serial", 1)) {}
+  heed_status run() {
+    const heed_attention_args args = tensors.args();
+    return heed_attention_plan_run(plan.get(), &args, workspace.get(), workspace.bytes());
+  }
+
+  Shape shape;
+  Context context;
+  heed_attention_desc desc = desc_of(shape);
+  Plan plan = make_plan(context, desc);
+  Workspace workspace{describe(plan).workspace_bytes};
+  Tensors tensors{shape};
+};
+
+void check_contains(const std::string& text, std::initializer_list<const char*> parts) {
+  CAPTURE(text);
+  for (const char* const part : parts) {
+    CAPTURE(part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+}
+
+/// Many kinds of failure, none of which may print.
+void fail_in_many_ways(Ready& ready) {
+  heed_context* context = nullptr;
+  heed_attention_plan* plan = nullptr;
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.isa = "avx1024";
+  (void)heed_context_create(&options, &context);
+  heed_attention_desc desc = ready.desc;
+  desc.batch = -1;
+  (void)heed_attention_plan_create(ready.context.get(), &desc, &plan);
+  heed_attention_args args = ready.tensors.args();
+  (void)heed_attention_plan_run(ready.plan.get(), &args, nullptr, 0);
+  args.query = nullptr;
+  (void)heed_attention(ready.context.get(), &ready.desc, &args);
+  (void)heed_attention(nullptr, nullptr, nullptr);
+}
+
+}  // namespace
+
+TEST_CASE("HEED_VERBOSE=1 prints one line per run, which says everything", "[verbose][files]") {
+  const Environment environment;
+  environment.set("HEED_VERBOSE", "1");
+  for (const std::string& isa : usable_isas()) {
+    Ready ready(shown_shape(), isa.c_str());
+    const heed_attention_info info = describe(ready.plan);
+    Captured err(STDERR_FILENO);
+    const heed_status status = ready.run();
+    const std::string text = err.text();
+    REQUIRE(status == HEED_STATUS_OK);
+    CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+    REQUIRE_FALSE(text.empty());
+    CHECK(text.back() == '\n');
+    const std::string tiles =
+        "tiles " + std::to_string(info.tile_q) + " x " + std::to_string(info.tile_kv);
+    const std::string tasks = std::to_string(info.tasks) + " tasks";
+    check_contains(text, {"heed: ", "B2 ", "H6 ", "Hkv3 ", "Lq11 ", "Lkv13 ", "D16 ", "Dv24 ",
+                          isa.c_str(), "serial x1", tiles.c_str(), tasks.c_str(), "GFLOP/s"});
+    CHECK(text.find("causal") == std::string::npos);
+  }
+}
+
+TEST_CASE("HEED_VERBOSE=1 shows the causal offset", "[verbose][files]") {
+  const Environment environment;
+  environment.set("HEED_VERBOSE", "1");
+  Shape shape = shown_shape();
+  shape.causal = HEED_CAUSAL_BOTTOM_RIGHT;
+  Ready ready(shape);
+  Captured err(STDERR_FILENO);
+  (void)ready.run();
+  check_contains(err.text(), {"causal+2"});
+}
+
+TEST_CASE("HEED_VERBOSE=1 shows each run, and nothing but runs", "[verbose][files]") {
+  const Environment environment;
+  environment.set("HEED_VERBOSE", "1");
+  Ready ready(shown_shape());
+  const auto lines = [](const std::string& text) {
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  {
+    Captured err(STDERR_FILENO);
+    for (int i = 0; i < 3; ++i) (void)ready.run();
+    const heed_attention_args args = ready.tensors.args();
+    (void)heed_attention(ready.context.get(), &ready.desc, &args);
+    CHECK(lines(err.text()) == 4);
+  }
+  {
+    Captured err(STDERR_FILENO);
+    fail_in_many_ways(ready);
+    const Ready other(shown_shape());
+    CHECK(err.text().empty());
+  }
+  Captured err(STDERR_FILENO);
+  Captured out(STDOUT_FILENO);
+  (void)ready.run();
+  const std::string on_err = err.text();
+  CHECK(out.text().empty());
+  CHECK(lines(on_err) == 1);
+}
+
+TEST_CASE("nothing is printed otherwise, not even on errors", "[verbose][files]") {
+  for (const char* const value : {"", "0"}) {
+    const Environment environment;
+    environment.set("HEED_VERBOSE", value);
+    Captured err(STDERR_FILENO);
+    Captured out(STDOUT_FILENO);
+    Ready ready(shown_shape());
+    const heed_status status = ready.run();
+    fail_in_many_ways(ready);
+    environment.set("HEED_VERBOSE", "1");  // too late: the context is made
+    (void)ready.run();
+    const std::string printed = err.text() + out.text();
+    CHECK(status == HEED_STATUS_OK);
+    CHECK(printed.empty());
+  }
+}

@@ -1,0 +1,112 @@
+// Causal masks of every alignment and offset.
+#include "tests/support/attention.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+void check(const Sizes& sizes, std::uint64_t seed, Report& report) {
+  INFO("seed " << seed);
+  Problem problem(sizes);
+  problem.fill(seed);
+  check_problem(problem, &report);
+}
+
+/// A length for a causal test: not all, so that all pairs stay affordable.
+const std::vector<std::int64_t> kLengths = {1, 2, 8, 17, 25, 64, 77, 131, 197};
+
+}  // namespace
+
+TEST_CASE("causal, every pair of lengths", "[causal]") {
+  Report report("causal lengths");
+  std::size_t index = 0;
+  for (const std::int64_t query_length : kLengths)
+    for (const std::int64_t key_length : kLengths)
+      for (const std::uint32_t causal : {HEED_CAUSAL_TOP_LEFT, HEED_CAUSAL_BOTTOM_RIGHT}) {
+        if (!keep(index++)) continue;
+        Sizes sizes = {query_length, key_length, 20, 24};
+        sizes.causal = causal;
+        check(sizes, index, report);
+      }
+}
+
+TEST_CASE("causal, every offset", "[causal]") {
+  Report report("causal offsets");
+  std::size_t index = 0;
+  // From a row past the last that could see anything to a key past the last that could be hidden.
+  for (const auto& [query_length, key_length] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{7, 19}, {19, 7}, {33, 33}, {1, 5}})
+    for (std::int64_t offset = -query_length - 2; offset <= key_length + 2; ++offset) {
+      if (!keep(index++)) continue;
+      Sizes sizes = {query_length, key_length, 8, 16};
+      sizes.causal = HEED_CAUSAL_OFFSET;
+      sizes.causal_offset = offset;
+      check(sizes, index, report);
+    }
+}
+
+TEST_CASE("causal offsets near panels and steps of keys", "[causal]") {
+  Report report("causal edges");
+  std::size_t index = 0;
+  for (const std::int64_t query_length : {25, 150})
+    for (const std::int64_t edge : {-48, -24, -16, -1, 0, 63, 64, 127, 128, 255, 256})
+      for (const std::int64_t shift : {-1, 0, 1}) {
+        if (!keep(index++)) continue;
+        Sizes sizes = {query_length, 300, 16, 16};
+        sizes.causal = HEED_CAUSAL_OFFSET;
+        sizes.causal_offset = edge + shift;
+        check(sizes, index, report);
+      }
+}
+
+TEST_CASE("causal with offsets far out of range", "[causal]") {
+  Report report("causal far offsets");
+  for (const std::int64_t offset : {INT64_MIN, INT64_MIN + 1, -(std::int64_t{1} << 40),
+                                    std::int64_t{1} << 40, INT64_MAX - 1, INT64_MAX}) {
+    Sizes sizes = {5, 7, 8, 8};
+    sizes.causal = HEED_CAUSAL_OFFSET;
+    sizes.causal_offset = offset;
+    Problem problem(sizes);
+    problem.fill(3);
+    // The oracle adds to the offset: it gets one that means the same and does not overflow.
+    heed_attention_desc near = problem.desc;
+    near.causal_offset = offset < 0 ? -100 : 100;
+    const auto want =
+        attention(near, problem.query.data(), problem.key.data(), problem.value.data());
+    for (const heed::KernelTable* const isa : usable_isas())
+      CHECK(check_result(problem.desc, isa->isa, problem.run(isa->isa), want) <= 1);
+  }
+}
+
+TEST_CASE("causal with grouped heads", "[causal]") {
+  Report report("causal groups");
+  std::uint64_t seed = 1;
+  for (const std::uint32_t causal : {HEED_CAUSAL_TOP_LEFT, HEED_CAUSAL_BOTTOM_RIGHT})
+    for (const auto& [heads, key_heads] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{8, 2}, {71, 1}, {5, 1}})
+      for (const std::int64_t query_length : {1, 19, 40}) {
+        Sizes sizes = {query_length, 33, 16, 20};
+        sizes.batch = 2;
+        sizes.query_heads = heads;
+        sizes.key_heads = key_heads;
+        sizes.causal = causal;
+        check(sizes, seed++, report);
+      }
+}
+
+TEST_CASE("rows that attend nothing are exactly +0", "[causal]") {
+  Sizes sizes = {40, 30, 8, 12};
+  sizes.causal = HEED_CAUSAL_OFFSET;
+  for (const std::int64_t offset : {-1, -13, -39, -40, -50}) {
+    sizes.causal_offset = offset;
+    Problem problem(sizes);
+    problem.fill(11);
+    const auto empty = static_cast<std::size_t>(std::min<std::int64_t>(-offset, 40)) * 12;
+    for (const heed::KernelTable* const isa : usable_isas()) {
+      INFO(isa->isa << ": " << line_of(problem.desc));
+      const std::vector<float> got = problem.run(isa->isa);
+      CHECK(std::all_of(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(empty),
+                        [](float x) { return bits_of(x) == 0; }));
+    }
+  }
+}

@@ -1,0 +1,134 @@
+// What the tests of the kernels share: sizes to sweep, panels, and matrices among canaries.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/catch.hpp"
+#include "tests/support/buffer.hpp"
+#include "tests/support/isas.hpp"
+#include "tests/support/random.hpp"
+#include "tests/support/rounding.hpp"
+#include "tests/support/size.hpp"
+
+namespace heed_test {
+
+inline constexpr float kInf = __builtin_huge_valf();
+
+inline const std::vector<std::size_t>& feature_counts() {
+  static const std::vector<std::size_t> counts = {1,  3,  8,  16,  20,  40,  64,
+                                                  72, 80, 96, 112, 128, 160, 256};
+  return counts;
+}
+
+inline const std::vector<std::size_t>& key_counts() {
+  static const std::vector<std::size_t> counts = {1, 2, 7, 8, 15, 16, 17, 23, 24, 25, 64, 77, 128};
+  return counts;
+}
+
+inline std::size_t round_up(std::size_t n, std::size_t step) {
+  return (n + step - 1) / step * step;
+}
+
+/// An order of rows that is not theirs in memory, as when heads that share keys are stacked.
+inline std::size_t scattered(std::size_t r, std::size_t rows) { return (2 * rows + 1 - r) % rows; }
+
+/// One point of a sweep over sizes and ways to lay out a matrix.
+struct Case {
+  std::size_t vectors;
+  std::size_t features;
+  std::size_t keys;
+  bool unit;  ///< features of a matrix lie side by side
+
+  std::string line() const {
+    std::ostringstream text;
+    text << "vectors " << vectors << " features " << features << " keys " << keys
+         << (unit ? " unit" : " strided");
+    return text.str();
+  }
+};
+
+/// Calls function(case, generator seeded for the case) for every combination.
+template <class Function>
+void sweep(Function&& function) {
+  std::size_t index = 0;
+  for (const std::size_t features : feature_counts())
+    for (const std::size_t keys : key_counts())
+      for (const bool unit : {true, false})
+        for (std::size_t vectors = 1; vectors <= 3; ++vectors, ++index) {
+          if (!keep(index)) continue;
+          const Case c = {vectors, features, keys, unit};
+          Random random(index + 1);
+          INFO(c.line());
+          function(c, random);
+        }
+}
+
+/// A row-major matrix whose rows, and features if not `unit`, lie apart with canaries between
+/// them; some rows lie in reverse order.
+class Matrix {
+ public:
+  Matrix(std::size_t rows, std::size_t columns, bool unit)
+      : columns_(columns),
+        step_(unit ? 1 : 3),
+        row_stride_(static_cast<std::ptrdiff_t>(columns) * step_ + 5),
+        buffer_(rows * static_cast<std::size_t>(row_stride_), 1) {
+    if (!unit && rows > 0) {
+      first_ = static_cast<std::ptrdiff_t>(rows - 1) * row_stride_;
+      row_stride_ = -row_stride_;
+    }
+  }
+
+  float& at(std::size_t row, std::size_t column) { return buffer_[offset(row, column)]; }
+  float at(std::size_t row, std::size_t column) const { return buffer_[offset(row, column)]; }
+  float* row(std::size_t index) { return &at(index, 0); }
+  std::ptrdiff_t row_stride() const { return row_stride_; }
+  std::ptrdiff_t column_stride() const { return step_; }
+  heed::MatrixView view() const {
+    return {buffer_.data() + first_, row_stride_, static_cast<std::ptrdiff_t>(step_)};
+  }
+
+  void fill(std::size_t rows, Random& random) {
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t x = 0; x < columns_; ++x) at(r, x) = random.normal();
+  }
+
+  /// Canaries that are still there; elements must not be canaries themselves.
+  std::size_t canaries() const {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < buffer_.size(); ++i) count += is_canary(buffer_[i]) ? 1U : 0U;
+    return count;
+  }
+  bool intact(std::size_t elements) const {
+    return buffer_.intact() && canaries() == buffer_.size() - elements;
+  }
+
+ private:
+  std::size_t offset(std::size_t row, std::size_t column) const {
+    return static_cast<std::size_t>(first_ + static_cast<std::ptrdiff_t>(row) * row_stride_ +
+                                    static_cast<std::ptrdiff_t>(column) * step_);
+  }
+
+  std::size_t columns_;
+  std::ptrdiff_t step_;
+  std::ptrdiff_t row_stride_;
+  std::ptrdiff_t first_ = 0;
+  Buffer buffer_;
+};
+
+/// Error / bound, 0 for equal numbers and for NaN where NaN is expected.
+inline double error_ratio(float got, double want, double bound) {
+  if (std::isnan(want)) return std::isnan(got) ? 0 : HUGE_VAL;
+  const double error = std::fabs(static_cast<double>(got) - want);
+  return error == 0 ? 0 : (error <= bound ? error / bound : HUGE_VAL);
+}
+
+inline bool same_bits(float a, float b) { return bits_of(a) == bits_of(b); }
+
+}  // namespace heed_test

@@ -1,0 +1,43 @@
+// pack_query: a transposed, scaled copy, one rounding per element.
+#include "tests/kernels/support.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+constexpr float kScale = 0.18033688F;
+
+void check(const heed::KernelTable& kernels, const Case& c, std::size_t rows, Random& random) {
+  INFO(rows << " rows");
+  const std::size_t pitch = c.vectors * kernels.lanes;
+  Matrix query(rows, c.features, c.unit);
+  query.fill(rows, random);
+  std::vector<const float*> pointers;
+  for (std::size_t r = 0; r < rows; ++r) pointers.push_back(query.row(scattered(r, rows)));
+  Buffer panel(c.features * pitch);
+  kernels.pack_query(pointers.data(), rows, query.column_stride(), c.features, kScale, panel.data(),
+                     c.vectors);
+  bool equal = true;
+  for (std::size_t x = 0; x < c.features; ++x) {
+    const auto at = static_cast<std::ptrdiff_t>(x) * query.column_stride();
+    for (std::size_t r = 0; r < pitch; ++r) {
+      const float want = r < rows ? pointers[r][at] * kScale : 0.0F;
+      equal = equal && same_bits(panel[x * pitch + r], want);
+    }
+  }
+  CHECK((equal && panel.intact() && query.intact(rows * c.features)));
+}
+
+}  // namespace
+
+TEST_CASE("pack_query transposes and scales", "[pack_query]") {
+  for_each_isa([](const heed::KernelTable& kernels) {
+    sweep([&](const Case& c, Random& random) {
+      const std::size_t pitch = c.vectors * kernels.lanes;
+      // `keys` has no meaning here; it serves as one more number of rows.
+      for (const std::size_t rows :
+           {pitch, pitch - 1, pitch - kernels.lanes + 1, c.keys < pitch ? c.keys : std::size_t{1}})
+        check(kernels, c, rows, random);
+    });
+  });
+}

@@ -1,0 +1,90 @@
+// scores: every key with every query of a panel.
+#include "tests/kernels/support.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+/// A sum of D products is within gamma_of(D) of the sum of their magnitudes.
+double worst_ratio(const Case& c, const Matrix& key, const Buffer& panel, const Buffer& scores,
+                   std::size_t pitch) {
+  double worst = 0;
+  for (std::size_t j = 0; j < c.keys; ++j) {
+    for (std::size_t r = 0; r < pitch; ++r) {
+      double sum = 0;
+      double magnitude = 0;
+      for (std::size_t x = 0; x < c.features; ++x) {
+        const double product = static_cast<double>(key.at(j, x)) * panel[x * pitch + r];
+        sum += product;
+        magnitude += std::fabs(product);
+      }
+      const auto n = static_cast<double>(c.features);
+      const double bound = gamma_of(n) * magnitude + n * kUnderflow;
+      worst = std::max(worst, error_ratio(scores[j * pitch + r], sum, bound));
+    }
+  }
+  return worst;
+}
+
+/// Rows past the keys are untouched or hold some key's scores.
+bool padding_is_scores(const Case& c, const Buffer& scores, std::size_t pitch) {
+  bool ok = true;
+  for (std::size_t i = c.keys * pitch; i < round_up(c.keys, heed::kRowPadding) * pitch; ++i) {
+    bool found = is_canary(scores[i]);
+    for (std::size_t j = 0; j < c.keys && !found; ++j)
+      found = same_bits(scores[i], scores[j * pitch + i % pitch]);
+    ok = ok && found;
+  }
+  return ok;
+}
+
+}  // namespace
+
+TEST_CASE("scores are dot products", "[scores]") {
+  for_each_isa([](const heed::KernelTable& kernels) {
+    double worst = 0;
+    sweep([&](const Case& c, Random& random) {
+      const std::size_t pitch = c.vectors * kernels.lanes;
+      Matrix key(c.keys, c.features, c.unit);
+      key.fill(c.keys, random);
+      Buffer panel(c.features * pitch);
+      panel.fill([&] { return random.normal(); });
+      Buffer scores(round_up(c.keys, heed::kRowPadding) * pitch);
+      kernels.scores(key.view(), c.keys, panel.data(), c.features, scores.data(), c.vectors);
+      const double ratio = worst_ratio(c, key, panel, scores, pitch);
+      CHECK(ratio <= 1);
+      CHECK(scores.intact());
+      CHECK(padding_is_scores(c, scores, pitch));
+      worst = std::max(worst, ratio);
+    });
+    report("scores", kernels.isa, worst);
+  });
+}
+
+TEST_CASE("scores of one key do not depend on its neighbours", "[scores]") {
+  for_each_isa([](const heed::KernelTable& kernels) {
+    constexpr std::size_t kKeys = 19;
+    constexpr std::size_t kFeatures = 40;
+    for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
+      INFO("vectors " << vectors);
+      const std::size_t pitch = vectors * kernels.lanes;
+      Random random(vectors);
+      Matrix key(kKeys, kFeatures, true);
+      key.fill(kKeys, random);
+      Buffer panel(kFeatures * pitch);
+      panel.fill([&] { return random.normal(); });
+      Buffer together(round_up(kKeys, heed::kRowPadding) * pitch);
+      kernels.scores(key.view(), kKeys, panel.data(), kFeatures, together.data(), vectors);
+      bool equal = true;
+      for (std::size_t j = 0; j < kKeys; ++j) {
+        Buffer alone(heed::kRowPadding * pitch);
+        heed::MatrixView view = key.view();
+        view.data += static_cast<std::ptrdiff_t>(j) * view.row_stride;
+        kernels.scores(view, 1, panel.data(), kFeatures, alone.data(), vectors);
+        for (std::size_t r = 0; r < pitch; ++r)
+          equal = equal && same_bits(alone[r], together[j * pitch + r]);
+      }
+      CHECK(equal);
+    }
+  });
+}

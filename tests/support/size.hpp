@@ -1,0 +1,29 @@
+// How much of a sweep to run: everything, or with HEED_TEST_SIZE=small about a twentieth.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace heed_test {
+
+inline bool small() {
+  const char* const size = std::getenv("HEED_TEST_SIZE");
+  return size != nullptr && std::strcmp(size, "small") == 0;
+}
+
+/// Whether a sweep keeps its case number `index`. A small one keeps every 19th: 19 is a prime
+/// that divides no sweep's dimension, so all values of every dimension still come up in turn.
+inline bool keep(std::size_t index) { return !small() || index % 19 == 0; }
+
+/// A number of random cases.
+inline std::size_t count(std::size_t full) { return small() ? (full + 19) / 20 : full; }
+
+/// Prints how close an error came to its bound, if HEED_TEST_REPORT is set.
+inline void report(const char* what, const char* isa, double ratio) {
+  if (std::getenv("HEED_TEST_REPORT") != nullptr)
+    std::printf("%-28s %-8s worst error / bound %.3f\n", what, isa, ratio);
+}
+
+}  // namespace heed_test

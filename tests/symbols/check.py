@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Reads the symbols of libheed and of the objects that are compiled for one CPU each.
+
+    check.py library LIBHEED_SO [--limit BYTES]
+    check.py kernels OBJECT...
+    check.py self-test COMPILER [ARGUMENT...]     does it notice objects that break the rules?
+
+A kernel object is compiled with flags of its own (cmake/kernels.cmake). An inline function in
+it is a weak symbol, of which the linker keeps one copy for the whole library: it may keep the
+copy made for AVX-512, and the library then dies on an older CPU. A static constructor runs
+before anybody has asked what the CPU is. Hence the rules here: one table goes out, nothing else.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+NM = os.environ.get("NM", "nm")
+READELF = os.environ.get("READELF", "readelf")
+STRIP = os.environ.get("STRIP", "strip")
+
+# What a kernel object may need from outside: what compilers emit calls to by themselves, and
+# what lives in libc, compiled for every CPU.
+UNDEFINED_ALLOWED = re.compile(
+    r"^(memcpy|memset|memmove|__stack_chk_fail|__stack_chk_guard|_GLOBAL_OFFSET_TABLE_)$")
+
+# Weak symbols that are harmless, by object. xsimd keeps pointers to wrappers of the NEON
+# intrinsics, so that neon.cpp holds copies of them; NEON is part of every aarch64 CPU, so that
+# they run wherever any other copy does.
+WEAK_ALLOWED = {
+    "neon": re.compile(r"^xsimd::kernel::wrap::"),
+}
+
+
+def output_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def symbols(path, *flags):
+    """(letter, name) of each symbol, names demangled."""
+    for line in output_of(NM, "-C", *flags, path).splitlines():
+        match = re.match(r"^[0-9a-fA-F]*\s+([A-Za-z?-])\s+(.*)$", line)
+        if match:
+            yield match.group(1), match.group(2)
+
+
+def isa_of(path):
+    return os.path.basename(path).split(".")[0]
+
+
+def table_of(isa):
+    return "heed::k" + isa.capitalize() + "Kernels"
+
+
+def kernel_faults(path):
+    isa = isa_of(path)
+    faults = []
+    tables = 0
+    for letter, name in symbols(path):
+        if letter in "WwVvu":
+            allowed = WEAK_ALLOWED.get(isa)
+            if allowed is None or not allowed.match(name):
+                faults.append(f"weak symbol ({letter}): {name}")
+        elif letter == "U":
+            if not UNDEFINED_ALLOWED.match(name):
+                faults.append(f"needs from outside: {name}")
+        elif letter == "C" or letter.isupper():
+            if name == table_of(isa):
+                tables += 1
+            else:
+                faults.append(f"global symbol ({letter}): {name}")
+        if "_GLOBAL__sub_I_" in name or name.startswith("__static_init"):
+            faults.append(f"static constructor: {name}")
+        if "guard variable for" in name:
+            faults.append(f"static made on first use: {name}")
+    if tables != 1:
+        faults.append(f"has no table {table_of(isa)}")
+    sections = output_of(READELF, "-SW", path)
+    for section in sorted(set(re.findall(r"\.(?:init_array|ctors|preinit_array)\S*", sections))):
+        faults.append(f"static constructor: section {section}")
+    return faults
+
+
+def check_kernels(paths):
+    faults = [f"{path}: {fault}" for path in paths for fault in kernel_faults(path)]
+    if not any(isa_of(path) == "scalar" for path in paths):
+        faults.append("no scalar kernels among: " + " ".join(paths))
+    return faults
+
+
+def library_faults(path, limit):
+    faults = []
+    names = [name for _, name in symbols(path, "-D", "--defined-only")]
+    for name in names:
+        if not name.split("@")[0].startswith("heed_"):
+            faults.append(f"{path}: exports {name}")
+    for name in declared():
+        if name not in names:
+            faults.append(f"{path}: does not export {name}, which heed.h declares")
+    size = stripped_size(path)
+    if size >= limit:
+        faults.append(f"{path}: {size} bytes stripped; it must be less than {limit}")
+    else:
+        print(f"{len(names)} symbols, {size} bytes stripped")
+    return faults
+
+
+def declared():
+    """The functions of heed.h."""
+    header = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../api/heed.h")
+    with open(header, encoding="utf-8") as file:
+        return re.findall(r"^HEED_API [^;(]*?\b(heed_\w+)\(", file.read(), re.MULTILINE)
+
+
+def stripped_size(path):
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, "stripped")
+        shutil.copy(path, copy)
+        subprocess.run([STRIP, copy], check=True)
+        return os.path.getsize(copy)
+
+
+# ---- The test of the test ---------------------------------------------------------------------
+
+TABLE = "namespace heed { extern const int kAvx2Kernels; const int kAvx2Kernels = 1; }\n"
+
+# Sources that break a rule each, and what must be said about them.
+DOCTORED = {
+    "weak symbol": TABLE + "inline int shared(int x) { return x + 1; }\n"
+                           "namespace { [[gnu::used]] int (*const use)(int) = shared; }\n",
+    "global symbol": TABLE + "int leaked(int x) { return x; }\n",
+    "static constructor": TABLE + "namespace { struct S { S(); int x; }; int f() { volatile int y = 2;"
+                                  " return y; } S::S() : x(f()) {} [[gnu::used]] S s; }\n",
+    "needs from outside": TABLE + "namespace { void f(); }\nextern void away();\n"
+                                  "namespace { [[gnu::used]] void f() { away(); } }\n",
+    "has no table": "namespace heed { extern const int kSse2Kernels; const int kSse2Kernels = 1; }\n",
+}
+
+
+def compiled(compiler, folder, source):
+    path = os.path.join(folder, "avx2.cpp")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(source)
+    made = path + ".o"
+    subprocess.run([*compiler, "-std=c++17", "-c", path, "-o", made], check=True)
+    return made
+
+
+def self_test(compiler):
+    """Objects that break the rules are found out, and one that keeps them is not."""
+    faults = []
+    with tempfile.TemporaryDirectory() as folder:
+        for expected, source in DOCTORED.items():
+            found = kernel_faults(compiled(compiler, folder, source))
+            if not any(expected in fault for fault in found):
+                faults.append(f"a doctored object passes: {expected}; found {found}")
+        found = kernel_faults(compiled(compiler, folder, TABLE))
+        if found:
+            faults.append(f"a good object fails: {found}")
+    return faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Checks the symbols of libheed.")
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    library = kinds.add_parser("library")
+    library.add_argument("path")
+    library.add_argument("--limit", type=int, default=1_000_000)
+    kernels = kinds.add_parser("kernels")
+    kernels.add_argument("paths", nargs="+")
+    test = kinds.add_parser("self-test")
+    test.add_argument("compiler", nargs="+")
+    arguments = parser.parse_args()
+    if arguments.kind == "library":
+        faults = library_faults(arguments.path, arguments.limit)
+    elif arguments.kind == "kernels":
+        faults = check_kernels(arguments.paths)
+    else:
+        faults = self_test(arguments.compiler)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
