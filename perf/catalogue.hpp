@@ -1,0 +1,42 @@
+// The rows of a run: their names, what they say in the summary, and how they report failure.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <functional>
+#include <string>
+
+#include "perf/options.hpp"
+
+namespace heed::perf {
+
+/// What the summary says about a row besides its numbers.
+struct Row {
+  std::string name;  ///< attention/<workload>/threads:<n>/isa:<isa>, see README.md
+  std::string subject;
+  std::string isa;
+  unsigned threads;
+  std::string tiles;
+};
+
+/// Registers a row with Google Benchmark. An exception in `body` becomes an error of the row.
+void add_row(const Row& row, benchmark::TimeUnit unit, std::function<void(benchmark::State&)> body);
+
+/// nullptr for a name that add_row has not seen.
+const Row* find_row(const std::string& name);
+
+/// Ends the row with an error; the program then ends with a status other than 0.
+void fail_row(benchmark::State& state, const std::string& message);
+bool any_row_failed();
+
+/// From here on, says on stderr which of `total` rows is being measured.
+void show_progress(std::size_t total);
+/// Wipes the line of progress away, so that a row can be printed.
+void clear_progress();
+
+void add_attention_rows(const Options& options);
+void add_stage_rows(const Options& options);
+void add_peak_rows(const Options& options);
+void add_naive_rows(const Options& options);
+
+}  // namespace heed::perf

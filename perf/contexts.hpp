@@ -1,0 +1,31 @@
+// Contexts and plans of the C API, owned.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/heed.h"
+#include "perf/options.hpp"
+
+namespace heed::perf {
+
+using Context = std::shared_ptr<heed_context>;
+using Plan = std::shared_ptr<heed_attention_plan>;
+
+/// Throws std::runtime_error with heed_last_error() for any other status than OK.
+void check(heed_status status);
+
+/// An empty isa is automatic, and so are 0 threads. Throws std::runtime_error.
+Context make_context(const Options& options, const std::string& isa, unsigned threads);
+Plan make_plan(const Context& context, const heed_attention_desc& desc);
+
+heed_context_info describe(const Context& context);
+heed_attention_info describe(const Plan& plan);
+
+std::vector<std::string> usable_isas();
+
+/// What the library takes when it is left to choose: the CPUs of this process, or HEED_THREADS.
+unsigned automatic_threads();
+
+}  // namespace heed::perf

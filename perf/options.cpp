@@ -1,0 +1,95 @@
+#include "perf/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <iostream>
+
+#include "perf/contexts.hpp"
+#include "perf/workload.hpp"
+
+namespace heed::perf {
+namespace {
+
+constexpr int kUsageError = 2;
+
+/// As CLI::Validator wants it: "" or what is wrong.
+std::string shape_problem(const std::string& name) {
+  try {
+    parse_workload(name);
+    return {};
+  } catch (const std::invalid_argument& problem) {
+    return problem.what();
+  }
+}
+
+std::string standard_list() {
+  std::string list;
+  for (const std::string& name : kStandardWorkloads) list += "  " + name + "\n";
+  return list;
+}
+
+void declare(CLI::App& app, Options& options) {
+  app.allow_extras();
+  app.set_help_flag();
+  app.add_flag("-h,--help", options.help, "This text, then Google Benchmark's");
+  app.add_option("--shape", options.shapes,
+                 "Run this shape; repeatable, instead of the standard ones")
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->check(CLI::Validator(shape_problem, ""));
+  app.add_option("--isa", options.isas, "Instruction set, or \"all\" that are usable; repeatable")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  app.add_option("--executor", options.executor, "serial, tbb, openmp: what this build has")
+      ->type_name("NAME");
+  app.add_option("--threads", options.threads, "Thread counts; default 1 and all CPUs")
+      ->type_name("N[,M...]")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--tile-q", options.tile_q, "Query rows per task; default automatic")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--tile-kv", options.tile_kv, "Keys per tile; default automatic")
+      ->type_name("N")
+      ->check(CLI::Range(1, 65536));
+  app.add_flag("--no-stages", options.no_stages, "Leave out stage/... and peak/...");
+  app.add_flag("--no-naive", options.no_naive, "Leave out naive/...");
+  app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar +
+             "\nand the standard ones are\n" + standard_list() +
+             "Everything else goes to Google Benchmark, for example --benchmark_filter=REGEX\n"
+             "--benchmark_repetitions=N --benchmark_format=json --benchmark_out=FILE\n");
+}
+
+void fill_in(Options& options) {
+  if (options.shapes.empty()) options.shapes = kStandardWorkloads;
+  for (const std::string& isa : options.isas)
+    if (isa == "all") {
+      options.isas = usable_isas();
+      break;
+    }
+  if (options.threads.empty()) {
+    options.threads = {1};
+    if (const unsigned all = automatic_threads(); all > 1) options.threads.push_back(all);
+  }
+}
+
+}  // namespace
+
+Options parse_options(int argc, char** argv) {
+  Options options;
+  CLI::App app("heed_perf: measures heed's attention and its stages against the FMA peak.");
+  declare(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    std::cerr << "heed_perf: " << problem.what() << "\nheed_perf --help lists the options\n";
+    std::exit(kUsageError);
+  }
+  if (options.help) std::cout << app.help() << std::endl;
+  options.benchmark = app.remaining();
+  fill_in(options);
+  return options;
+}
+
+}  // namespace heed::perf

@@ -1,0 +1,27 @@
+// What the command line asks for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heed::perf {
+
+struct Options {
+  std::vector<std::string> shapes;  ///< the standard workloads unless given
+  std::vector<std::string> isas;    ///< empty: automatic for attention, all usable for the rest
+  std::vector<unsigned> threads;    ///< 1 and all CPUs unless given
+  std::string executor;             ///< empty: automatic
+  std::uint32_t tile_q = 0;         ///< 0: automatic
+  std::uint32_t tile_kv = 0;
+  bool no_stages = false;
+  bool no_naive = false;
+  bool help = false;
+  std::vector<std::string> benchmark;  ///< the arguments left over: Google Benchmark's
+};
+
+/// Prints the problem, or the help text, and exits where the arguments ask for nothing else.
+/// After --help the caller lets Google Benchmark print its own flags and exits.
+Options parse_options(int argc, char** argv);
+
+}  // namespace heed::perf

@@ -1,0 +1,46 @@
+// The peak without xsimd: what a compiler can make of plain code for the plainest CPU of the
+// architecture, which has vectors of 16 bytes on x86-64 and aarch64. The scalar kernels of
+// heed are compiled, and vectorised, for the same CPU.
+#include <cstddef>
+
+#include "perf/peak/table.hpp"
+
+namespace heed::perf {
+namespace {
+
+constexpr std::size_t kLanes = 4;
+typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
+
+constexpr double kChains = 14;
+
+/// As in vector.hpp, with one name per chain: an array would live on the stack.
+float multiply_and_add(std::uint64_t rounds, float factor, float addend) {
+  const Lanes f = {factor, factor, factor, factor};
+  const Lanes a = {addend, addend, addend, addend};
+  Lanes x0 = a, x1 = a * 2, x2 = a * 3, x3 = a * 4, x4 = a * 5, x5 = a * 6, x6 = a * 7;
+  Lanes y0 = -a, y1 = a * -2, y2 = a * -3, y3 = a * -4, y4 = a * -5, y5 = a * -6, y6 = a * -7;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    x0 = x0 * f + a;
+    x1 = x1 * f + a;
+    x2 = x2 * f + a;
+    x3 = x3 * f + a;
+    x4 = x4 * f + a;
+    x5 = x5 * f + a;
+    x6 = x6 * f + a;
+    y0 = y0 * f + a;
+    y1 = y1 * f + a;
+    y2 = y2 * f + a;
+    y3 = y3 * f + a;
+    y4 = y4 * f + a;
+    y5 = y5 * f + a;
+    y6 = y6 * f + a;
+  }
+  const Lanes sum = x0 + x1 + x2 + x3 + x4 + x5 + x6 + y0 + y1 + y2 + y3 + y4 + y5 + y6;
+  return sum[0] + sum[1] + sum[2] + sum[3];
+}
+
+}  // namespace
+
+const PeakKernel kScalarPeak = {"scalar", 2 * kChains* kLanes, multiply_and_add};
+
+}  // namespace heed::perf

@@ -1,0 +1,178 @@
+// stage/<stage>: one kernel of the table alone, on a full panel and data that fits the L1 cache;
+// peak/<isa>: the peak that everything is held against.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "engine/runtime/isa.hpp"
+#include "perf/catalogue.hpp"
+#include "perf/contexts.hpp"
+#include "perf/peak.hpp"
+#include "perf/workload.hpp"
+
+namespace heed::perf {
+namespace {
+
+constexpr std::size_t kFeatures[] = {64, 128};
+
+/// A panel and the largest step of keys with which everything a stage touches stays within
+/// three quarters of the L1 cache.
+struct Panel {
+  Panel(const KernelTable& table, std::size_t l1_bytes, std::size_t feature_count)
+      : kernels(table),
+        pitch(table.lanes * table.max_vectors),
+        features(feature_count),
+        keys(fitting_keys(l1_bytes)),
+        columns(features * pitch),  // the query panel, or what values are added to
+        rows(keys * features),      // keys or packed values
+        scores((keys + kRowPadding) * pitch),
+        accumulators(features * pitch),
+        reference(pitch),
+        sum(pitch) {
+    fill_random(columns, 1);
+    fill_random(rows, 2);
+    fill_random(scores, 3);
+    fill_random(accumulators, 4);
+    const float scale = 1.0F / std::sqrt(static_cast<float>(features));
+    for (float& x : columns) x *= scale;
+    std::fill(reference.begin(), reference.end(), 4.0F);
+    std::fill(sum.begin(), sum.end(), 0.0F);
+  }
+
+  std::size_t fitting_keys(std::size_t l1_bytes) const {
+    const std::size_t room = l1_bytes / 4 * 3 / sizeof(float);
+    const std::size_t taken = features * pitch;
+    const std::size_t fit = room > taken ? (room - taken) / (features + pitch) : 0;
+    return std::clamp<std::size_t>(fit / kRowPadding * kRowPadding, kRowPadding, kernels.key_step);
+  }
+
+  void run_scores() {
+    kernels.scores(key(), keys, columns.data(), features, scores.data(), kernels.max_vectors);
+  }
+
+  /// In place, so that weights become scores again: their range, and the time, stay the same.
+  void run_softmax() {
+    kernels.softmax(scores.data(), keys, state(), features, kernels.max_vectors);
+  }
+
+  void run_weights() {
+    kernels.weights(key(), keys, columns.data(), features, scores.data(), 0, state(), features,
+                    kernels.max_vectors);
+  }
+
+  void run_exp2() { kernels.exp2(scores.data(), rows.data(), exponentials()); }
+
+  void run_values() {
+    const ValueView value = {rows.data(), kValueBlock, 1,
+                             static_cast<std::ptrdiff_t>(keys * kValueBlock)};
+    kernels.accumulate(value, keys, scores.data(), columns.data(), features, false,
+                       kernels.max_vectors);
+  }
+
+  MatrixView key() const { return {rows.data(), static_cast<std::ptrdiff_t>(features), 1}; }
+  RowState state() { return {reference.data(), sum.data(), accumulators.data(), false}; }
+
+  std::size_t exponentials() const { return std::min(keys * pitch, keys * features); }
+
+  double product_flops() const { return 2.0 * static_cast<double>(keys * pitch * features); }
+
+  const KernelTable& kernels;
+  std::size_t pitch;
+  std::size_t features;
+  std::size_t keys;
+  Buffer columns;
+  Buffer rows;
+  Buffer scores;
+  Buffer accumulators;  // rescaled when a reference moves, which happens in the first call alone
+  Buffer reference;
+  Buffer sum;
+};
+
+struct Stage {
+  const char* name;
+  void (Panel::*run)();
+  bool product;  ///< counts flops and depends on the features, else exponentials and does not
+};
+
+constexpr Stage kStages[] = {
+    {"scores", &Panel::run_scores, true}, {"softmax", &Panel::run_softmax, false},
+    {"exp2", &Panel::run_exp2, false},    {"weights", &Panel::run_weights, true},
+    {"values", &Panel::run_values, true},
+};
+
+void measure_stage(benchmark::State& state, const Stage& stage, const KernelTable& kernels,
+                   std::size_t l1_bytes, std::size_t features) {
+  Panel panel(kernels, l1_bytes, features);
+  const Timing timing = time_between_peaks(state, peak_kernel_of(kernels.isa), 1, [&] {
+    (panel.*stage.run)();
+    benchmark::ClobberMemory();
+  });
+  if (stage.product) {
+    const double rate = panel.product_flops() / timing.seconds;
+    state.counters["gflops"] = rate * 1e-9;
+    state.counters["of_peak"] = rate / timing.peak;
+    state.counters["peak_gflops"] = timing.peak * 1e-9;
+  } else {
+    const std::size_t count =
+        stage.run == &Panel::run_exp2 ? panel.exponentials() : panel.keys * panel.pitch;
+    state.counters["gexps"] = static_cast<double>(count) / timing.seconds * 1e-9;
+  }
+  state.SetLabel(std::string(kernels.isa) + " " + std::to_string(panel.pitch) + " rows x " +
+                 std::to_string(panel.keys) + " keys");
+}
+
+/// The tables of the chosen instruction sets, or of all usable ones.
+std::vector<const KernelTable*> tables(const Options& options) {
+  std::vector<const KernelTable*> chosen;
+  const std::vector<std::string> names = options.isas.empty() ? usable_isas() : options.isas;
+  for (const std::string& name : names) {
+    make_context({}, name, 1);  // throws, with the choices, where the name is none of them
+    for (std::size_t i = 0; i < isa_count(); ++i)
+      if (name == isa_at(i).kernels->isa) chosen.push_back(isa_at(i).kernels);
+  }
+  return chosen;
+}
+
+void add_stage_row(const Stage& stage, const KernelTable& kernels, std::size_t l1_bytes,
+                   std::size_t features) {
+  const std::string isa = kernels.isa;
+  const std::string size = stage.product ? "D:" + std::to_string(features) : "";
+  const std::string name = std::string("stage/") + stage.name + (stage.product ? "/" : "") + size;
+  add_row({name + "/threads:1/isa:" + isa, stage.name + (" " + size), isa, 1, "-"},
+          benchmark::kMicrosecond, [=, &stage, &kernels](benchmark::State& state) {
+            measure_stage(state, stage, kernels, l1_bytes, features);
+          });
+}
+
+void measure_peak_row(benchmark::State& state, const PeakKernel& kernel, unsigned threads) {
+  constexpr double kSeconds = 0.02;
+  PeakMeter peak(kernel, threads);
+  for (auto _ : state) peak.sample(kSeconds);
+  state.counters["gflops"] = peak.flops_per_second() * 1e-9;
+}
+
+}  // namespace
+
+void add_stage_rows(const Options& options) {
+  const std::size_t l1_bytes = describe(make_context({}, {}, 1)).l1_bytes;
+  for (const KernelTable* kernels : tables(options))
+    for (const Stage& stage : kStages)
+      for (const std::size_t features : kFeatures)
+        if (stage.product || features == kFeatures[0])
+          add_stage_row(stage, *kernels, l1_bytes, features);
+}
+
+void add_peak_rows(const Options& options) {
+  for (const KernelTable* kernels : tables(options))
+    for (const unsigned threads : options.threads) {
+      const PeakKernel& kernel = peak_kernel_of(kernels->isa);
+      const std::string isa = kernels->isa;
+      add_row(
+          {"peak/" + isa + "/threads:" + std::to_string(threads), "FMA peak", isa, threads, "-"},
+          benchmark::kMillisecond, [&kernel, threads](benchmark::State& state) {
+            measure_peak_row(state, kernel, threads);
+          });
+    }
+}
+
+}  // namespace heed::perf
