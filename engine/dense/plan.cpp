@@ -17,6 +17,9 @@ constexpr std::int64_t kClaimsPerThread = 16;
 /// Tasks per thread that even out their different lengths and late threads.
 constexpr std::int64_t kTasksPerThread = 4;
 
+/// Larger L2 caches are used up to here: tiles gain nothing beyond, and workspace stays small.
+constexpr std::size_t kLargestCache = std::size_t{1} << 20;
+
 /// Past this many rows a block gains nothing: packing values is then below 1 % of its work.
 constexpr std::int64_t kLargestBlock = 384;
 
@@ -41,13 +44,17 @@ double attended_pairs(const Problem& problem) {
   return ramp * low + ramp * (ramp - 1) / 2 + (rows - static_cast<double>(last)) * keys;
 }
 
+std::size_t usable_cache(const heed_context& context) {
+  return std::min(context.caches.l2_bytes, kLargestCache);
+}
+
 /// Half of the L2 cache holds a block's queries and accumulators; blocks are of even size, and
 /// small enough that every thread gets several.
 std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, std::int64_t rows,
                            std::int64_t panel) {
   if (context.tile_q != 0) return round_up(context.tile_q, panel);
   const std::int64_t row_bytes = (problem.features + problem.value_features) * 4;
-  const auto half = static_cast<std::int64_t>(context.caches.l2_bytes / 2);
+  const auto half = static_cast<std::int64_t>(usable_cache(context) / 2);
   std::int64_t largest =
       std::min(round_down(half / row_bytes, panel), round_down(kLargestBlock, panel));
   const std::int64_t stacks = std::max(problem.batch * problem.key_heads, std::int64_t{1});
@@ -63,7 +70,7 @@ std::int64_t choose_tile_kv(const heed_context& context, const Problem& problem)
   const std::int64_t step = context.kernels->key_step;
   if (context.tile_kv != 0) return round_up(context.tile_kv, step);
   const std::int64_t key_bytes = (problem.features + problem.value_features) * 4;
-  const auto quarter = static_cast<std::int64_t>(context.caches.l2_bytes / 4);
+  const auto quarter = static_cast<std::int64_t>(usable_cache(context) / 4);
   const std::int64_t largest = round_down(quarter / key_bytes, step);
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
 }

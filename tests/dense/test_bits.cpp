@@ -12,7 +12,7 @@ struct Named {
 
 /// Problems of every kind that is cut up differently.
 std::vector<Named> problems() {
-  Sizes many = {197, 300, 20, 24};
+  Sizes many = {small() ? 80 : 197, small() ? 160 : 300, 20, 24};
   many.batch = 2;
   many.query_heads = 4;
   many.key_heads = 2;
@@ -57,8 +57,9 @@ Choices tiles(std::uint32_t tile_q, std::uint32_t tile_kv) {
 
 TEST_CASE("tiles do not change the bits", "[bits]") {
   check_same(tiles(0, 0), tiles(1, 1));
-  check_same(tiles(0, 0), tiles(65536, 65536));
+  check_same(tiles(0, 0), tiles(1000, 1000));
   if (small()) return;
+  check_same(tiles(0, 0), tiles(65536, 65536));
   check_same(tiles(1, 1), tiles(1, 65536));
   check_same(tiles(65536, 1), tiles(48, 200));
 }

@@ -41,24 +41,20 @@ void check_same(const Sizes& sizes, const Layouts& layouts) {
 
 TEST_CASE("the layout of a tensor does not change the bits", "[layouts]") {
   // Few rows read values in place, many pack them.
+  std::size_t index = 0;
   for (const std::int64_t rows : {1, 5, 21, 150}) {
     Sizes sizes = typical();
     sizes.query_length = rows;
     for (int i = 1; i < static_cast<int>(Arrangement::kCount); ++i) {
       const auto arrangement = static_cast<Arrangement>(i);
-      Layouts layouts;
-      layouts.query = arrangement;
-      check_same(sizes, layouts);
-      layouts = {};
-      layouts.key = arrangement;
-      check_same(sizes, layouts);
-      layouts = {};
-      layouts.value = arrangement;
-      check_same(sizes, layouts);
-      layouts = {};
-      layouts.out = arrangement;
-      check_same(sizes, layouts);
-      check_same(sizes, {arrangement, arrangement, arrangement, arrangement});
+      for (Arrangement Layouts::*const tensor :
+           {&Layouts::query, &Layouts::key, &Layouts::value, &Layouts::out}) {
+        Layouts layouts;
+        layouts.*tensor = arrangement;
+        if (keep(index++)) check_same(sizes, layouts);
+      }
+      if (!small() || rows == 21)
+        check_same(sizes, {arrangement, arrangement, arrangement, arrangement});
     }
   }
 }

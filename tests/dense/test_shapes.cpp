@@ -60,6 +60,7 @@ TEST_CASE("grouped heads share keys and values", "[shapes]") {
   std::uint64_t seed = 1;
   for (const std::int64_t query_length : {1, 3, 17})
     for (const std::int64_t batch : {1, 3}) {
+      if (small() && query_length * batch > 3) continue;
       check(grouped(8, 2, query_length, 33, batch), seed++, report);
       check(grouped(71, 1, query_length, 33, batch), seed++, report);
       check(grouped(6, 6, query_length, 33, batch), seed++, report);

@@ -138,7 +138,7 @@ TEST_CASE("NaN in a query makes that row NaN and no other", "[special]") {
       problem.key.each([&](const Axes& at) {
         if (at[3] == 0) problem.key.at(at) = slope * static_cast<float>(at[2]);
       });
-      for (std::int64_t row = 0; row < rows; row += 7) {
+      for (std::int64_t row = 0; row < rows; row += small() ? 31 : 7) {
         INFO("slope " << slope << ", NaN in row " << row);
         const float before = problem.query.at({0, 0, row, 3});
         problem.query.at({0, 0, row, 3}) = kNotANumber;
