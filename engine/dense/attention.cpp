@@ -24,6 +24,10 @@ void validate_workspace(const heed_attention_plan& plan, const void* workspace, 
 
 /// What the workers of one run share. Tasks are claimed from a counter: whoever is free takes
 /// the next, and nothing depends on who that is.
+///
+/// `next` is stored with release before the workers start and first read with acquire, and
+/// `finished` the other way round: what a run reads and writes is handed over here, not by
+/// whatever synchronisation an executor happens to have.
 struct Run {
   const heed_attention_plan& plan;
   Tensors tensors;
@@ -34,16 +38,21 @@ struct Run {
 
 void work(void* argument, std::uint32_t worker) {
   Run& run = *static_cast<Run*>(argument);
+  (void)run.next.load(std::memory_order_acquire);
   const heed_attention_plan& plan = run.plan;
-  if (worker >= plan.workers) return;  // a caller's executor that miscounts: no slab for it
-  std::byte* const slab = run.workspace + worker * plan.slab.bytes;
-  for (;;) {
-    const std::int64_t begin = run.next.fetch_add(plan.tasks_per_claim, std::memory_order_relaxed);
-    if (begin >= plan.tasks) return;
-    const std::int64_t end = std::min(begin + plan.tasks_per_claim, plan.tasks);
-    attend_blocks(plan, run.tensors, begin, end, slab);
-    run.finished.fetch_add(end - begin, std::memory_order_release);
+  std::int64_t finished = 0;
+  if (worker < plan.workers) {  // else a caller's executor miscounts: there is no slab for it
+    std::byte* const slab = run.workspace + worker * plan.slab.bytes;
+    const std::int64_t claim = plan.tasks_per_claim;
+    std::int64_t begin = run.next.fetch_add(claim, std::memory_order_relaxed);
+    while (begin < plan.tasks) {
+      const std::int64_t end = std::min(begin + claim, plan.tasks);
+      attend_blocks(plan, run.tensors, begin, end, slab);
+      finished += end - begin;
+      begin = run.next.fetch_add(claim, std::memory_order_relaxed);
+    }
   }
+  run.finished.fetch_add(finished, std::memory_order_release);
 }
 
 }  // namespace
@@ -62,6 +71,7 @@ void run_attention(const heed_attention_plan& plan, const heed_attention_args& a
           {static_cast<const float*>(args.query), static_cast<const float*>(args.key),
            static_cast<const float*>(args.value), static_cast<float*>(args.out)},
           static_cast<std::byte*>(workspace)};
+  run.next.store(0, std::memory_order_release);
   if (plan.workers == 1) {
     work(&run, 0);
   } else {
