@@ -77,7 +77,7 @@ class Block {
   }
 
  private:
-  std::int64_t panel_rows() const { return kernels_.lanes * kernels_.max_vectors; }
+  std::int64_t panel_rows() const { return std::int64_t{kernels_.lanes} * kernels_.max_vectors; }
 
   /// Where panel p of the stack begins. Panels are full but the last; if that would hold one
   /// vector only, which computes slowly, the last two hold two vectors each.

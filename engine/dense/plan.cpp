@@ -104,7 +104,7 @@ Slab lay_out(const Problem& problem, std::int64_t tile_q, std::int64_t tile_kv, 
 
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem) {
   const KernelTable& kernels = *context.kernels;
-  const std::int64_t panel = kernels.lanes * kernels.max_vectors;
+  const std::int64_t panel = std::int64_t{kernels.lanes} * kernels.max_vectors;
   heed_attention_plan plan{};
   plan.context = &context;
   plan.problem = problem;

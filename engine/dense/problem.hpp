@@ -25,8 +25,8 @@ struct Problem {
   bool causal;
   std::int64_t causal_offset;  ///< within [-query_length, key_length]: beyond, nothing changes
 
-  /// Query heads that share one key head.
-  std::int64_t group() const { return key_heads == 0 ? 0 : query_heads / key_heads; }
+  /// Query heads that share one key head; 1 where there are none.
+  std::int64_t group() const { return key_heads == 0 ? 1 : query_heads / key_heads; }
 
   /// Row i attends the keys before this one.
   std::int64_t key_limit(std::int64_t i) const {
