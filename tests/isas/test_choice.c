@@ -6,12 +6,12 @@
 
 #include "heed.h"
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc != 2) {
     fprintf(stderr, "usage: test_choice ISA\n");
     return 2;
   }
-  heed_context *context = NULL;
+  heed_context* context = NULL;
   if (heed_context_create(NULL, &context) != HEED_STATUS_OK) {
     fprintf(stderr, "%s\n", heed_last_error());
     return 1;
@@ -36,8 +36,8 @@ int main(int argc, char **argv) {
     return 1;
   }
   printf("out %g %g\n", (double)out[0], (double)out[1]);
-  const int same = strcmp(info.isa, argv[1]) == 0 && fabsf(out[0] - 3) < 1e-6F &&
-                   fabsf(out[1] - 6) < 1e-6F;
+  const int same =
+      strcmp(info.isa, argv[1]) == 0 && fabsf(out[0] - 3) < 1e-6F && fabsf(out[1] - 6) < 1e-6F;
   heed_context_destroy(context);
   return same ? 0 : 1;
 }
