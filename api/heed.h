@@ -205,9 +205,11 @@ typedef enum heed_causal {
  * least 1, and in the other two 0 means the default. A row that may attend no key (key_length 0,
  * or masked by causal) gives exactly 0. Out must not overlap an input.
  *
- * Infinity and NaN: a NaN or an infinity in a key or value that a row may not attend does not
- * reach that row. A NaN in anything it attends makes the row NaN. Scores of +inf, also by
- * overflow, share the weight evenly; scores of -inf get weight 0. */
+ * Infinity and NaN: what is not finite in a key or value that a row may not attend does not reach
+ * that row. In a query or an attended key a NaN makes the row NaN, in an attended value the
+ * feature. Scores of +inf, also by overflow, share the weight evenly; scores of -inf get weight 0.
+ * Sums are normalised at the end: a row whose |values| add up to more than 1e36 may overflow.
+ */
 typedef struct heed_attention_desc {
   uint32_t struct_size;
   uint32_t causal; /* heed_causal */

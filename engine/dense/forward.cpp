@@ -155,8 +155,8 @@ class Block {
     return {packed, kValueBlock, 1, keys * static_cast<std::ptrdiff_t>(kValueBlock)};
   }
 
-  /// Keys between two rescaling decisions. It depends on the panel and the problem alone: a row
-  /// has the same bits whatever else is computed.
+  /// Keys between two rescaling decisions. It depends on the panel and the problem alone, so that
+  /// bits do not depend on tiles, threads or the rest of the batch.
   std::int64_t key_step(const Panel& panel) const {
     std::int64_t step = kernels_.key_step;
     if (panel.vectors > 1) return step;

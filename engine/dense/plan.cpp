@@ -53,7 +53,8 @@ std::size_t usable_cache(const heed_context& context) {
 std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, std::int64_t rows,
                            std::int64_t panel) {
   if (context.tile_q != 0) return round_up(context.tile_q, panel);
-  const std::int64_t row_bytes = (problem.features + problem.value_features) * 4;
+  const std::int64_t row_bytes =
+      (problem.features + round_up(problem.value_features, kRowPadding)) * 4;
   const auto half = static_cast<std::int64_t>(usable_cache(context) / 2);
   std::int64_t largest =
       std::min(round_down(half / row_bytes, panel), round_down(kLargestBlock, panel));
@@ -69,7 +70,8 @@ std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, 
 std::int64_t choose_tile_kv(const heed_context& context, const Problem& problem) {
   const std::int64_t step = context.kernels->key_step;
   if (context.tile_kv != 0) return round_up(context.tile_kv, step);
-  const std::int64_t key_bytes = (problem.features + problem.value_features) * 4;
+  const std::int64_t key_bytes =
+      (problem.features + round_up(problem.value_features, kValueBlock)) * 4;
   const auto quarter = static_cast<std::int64_t>(usable_cache(context) / 4);
   const std::int64_t largest = round_down(quarter / key_bytes, step);
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
