@@ -17,8 +17,9 @@
  * not know are zero.
  *
  * Every function that can fail returns a heed_status and never aborts, prints or throws. After
- * an error the outputs are untouched and heed_last_error() says which field was wrong, its
- * value and the bound it broke.
+ * an error the outputs are untouched (but for HEED_STATUS_EXECUTOR_FAILED, where some rows may have
+ * been computed) and heed_last_error() says which field was wrong, its value and the bound it
+ * broke.
  */
 #ifndef HEED_H
 #define HEED_H
@@ -74,7 +75,7 @@ typedef struct heed_isa_info {
   uint32_t struct_size;
   uint32_t usable;  /* 1 if this CPU and operating system can run it, else 0 */
   const char* name; /* "scalar", "sse2", "avx2", "avx512", "neon" */
-  uint32_t lanes;   /* float32 values in a vector */
+  uint32_t lanes;   /* query rows computed side by side: float32 values in a vector */
   uint32_t panel;   /* query rows that one kernel call handles at most */
 } heed_isa_info;
 #define HEED_ISA_INFO_INIT \
