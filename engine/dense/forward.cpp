@@ -137,22 +137,21 @@ class Block {
     std::fill_n(panel.state.sum, pitch, 0.0F);
   }
 
+  /// The matrix without its rows before k.
+  static MatrixView from_row(const MatrixView& matrix, std::int64_t k) {
+    return {matrix.data + k * matrix.row_stride, matrix.row_stride, matrix.column_stride};
+  }
+
   ValueView values_in_place(std::int64_t k) const {
     return {value_.data + k * value_.row_stride, value_.row_stride, value_.column_stride,
             static_cast<std::ptrdiff_t>(kValueBlock) * value_.column_stride};
   }
 
   ValueView packed_values(std::int64_t k, std::int64_t end) const {
-    const MatrixView tile = {value_.data + k * value_.row_stride, value_.row_stride,
-                             value_.column_stride};
     float* const packed = buffer(plan_.slab.values);
-    kernels_.pack_values(tile, static_cast<std::size_t>(end - k),
+    kernels_.pack_values(from_row(value_, k), static_cast<std::size_t>(end - k),
                          static_cast<std::size_t>(problem_.value_features), packed);
-    return packed_view(packed, end - k);
-  }
-
-  static ValueView packed_view(const float* packed, std::int64_t keys) {
-    return {packed, kValueBlock, 1, keys * static_cast<std::ptrdiff_t>(kValueBlock)};
+    return {packed, kValueBlock, 1, (end - k) * static_cast<std::ptrdiff_t>(kValueBlock)};
   }
 
   /// Keys between two rescaling decisions. It depends on the panel and the problem alone, so that
@@ -175,7 +174,7 @@ class Block {
     const std::int64_t step = key_step(panel);
     for (std::int64_t k = begin; k < end; k += step) {
       const auto keys = static_cast<std::size_t>(std::min(step, end - k));
-      const MatrixView key = {key_.data + k * key_.row_stride, key_.row_stride, key_.column_stride};
+      const MatrixView key = from_row(key_, k);
       RowState state = panel.state;
       state.fresh = k == 0;
       const bool masked = k + static_cast<std::int64_t>(keys) > panel.key_whole;
@@ -211,8 +210,7 @@ class Block {
       kernels_.softmax(weights, first, state, value_features, panel.vectors);
     }
     if (first == keys) return;
-    const MatrixView rest = {key.data + static_cast<std::ptrdiff_t>(first) * key.row_stride,
-                             key.row_stride, key.column_stride};
+    const MatrixView rest = from_row(key, static_cast<std::int64_t>(first));
     kernels_.weights(rest, keys - first, panel.query, features,
                      weights + first * panel.vectors * kernels_.lanes, first, state, value_features,
                      panel.vectors);

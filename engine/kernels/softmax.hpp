@@ -108,7 +108,7 @@ void softmax(float* scores, std::size_t keys, const RowState& rows, std::size_t 
 }
 
 /// Scores the keys of one group whose maximum has outgrown a reference, from the start, and
-/// rescales what came before; leaves scores less the new references in `sums`.
+/// rescales what came before; leaves the plain scores in `out`.
 template <class Arch, std::size_t W, std::size_t R>
 [[gnu::noinline]] void rescore(const MatrixView& key, const float* panel, std::size_t features,
                                float* out, std::size_t pending, const RowState& rows,
