@@ -6,6 +6,7 @@
 #include <new>
 
 #include "engine/dense/attention.hpp"
+#include "engine/dense/merge.hpp"
 #include "engine/dense/verbose.hpp"
 #include "engine/parallel/executor.hpp"
 #include "engine/runtime/allocator.hpp"
@@ -54,7 +55,7 @@ void run(const heed_attention_plan& plan, const heed_attention_args* args, void*
   }
   const auto start = std::chrono::steady_clock::now();
   heed::run_attention(plan, known, workspace, bytes);
-  heed::print_run(plan,
+  heed::print_run(plan, known,
                   std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
@@ -131,11 +132,12 @@ heed_status heed_isa_get(size_t index, heed_isa_info* info) {
       fail(HEED_STATUS_INVALID_ARGUMENT, "index is %zu; it must be less than %zu", index,
            heed::isa_count());
     const heed::Isa& isa = heed::isa_at(index);
+    const heed::KernelTable<float>& kernels = isa.kernels->f32;
     heed_isa_info known = HEED_ISA_INFO_INIT;
     known.usable = isa.usable() ? 1 : 0;
-    known.name = isa.kernels->isa;
-    known.lanes = isa.kernels->lanes;
-    known.panel = isa.kernels->lanes * isa.kernels->max_vectors;
+    known.name = kernels.isa;
+    known.lanes = kernels.lanes;
+    known.panel = kernels.lanes * kernels.max_vectors;
     heed::write_struct(info, known, "info");
   });
 }
@@ -162,7 +164,7 @@ heed_status heed_context_describe(const heed_context* context, heed_context_info
     const heed_context& c = required(context, "context");
     heed_context_info known = HEED_CONTEXT_INFO_INIT;
     known.threads = c.threads;
-    known.isa = c.kernels->isa;
+    known.isa = c.kernels->f32.isa;
     known.executor = c.executor_name;
     known.l1_bytes = c.caches.l1_bytes;
     known.l2_bytes = c.caches.l2_bytes;
@@ -193,7 +195,7 @@ heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
     const heed_attention_plan& p = required(plan, "plan");
     heed_attention_info known = HEED_ATTENTION_INFO_INIT;
     known.threads = p.workers;
-    known.isa = p.context->kernels->isa;
+    known.isa = p.context->kernels->f32.isa;
     known.executor = p.context->executor_name;
     known.tile_q = static_cast<uint32_t>(p.tile_q);
     known.tile_kv = static_cast<uint32_t>(p.tile_kv);
@@ -222,5 +224,14 @@ heed_status heed_attention(const heed_context* context, const heed_attention_des
     const std::size_t bytes = heed::workspace_bytes(plan);
     const OwnedWorkspace workspace(c.allocator, bytes);
     run(plan, args, workspace.get(), bytes);
+  });
+}
+
+heed_status heed_merge(const heed_context* context, const heed_merge_desc* desc, size_t parts,
+                       const void* const* part_outs, const void* const* part_lses, void* out,
+                       void* lse) {
+  return guarded([&] {
+    heed::merge(required(context, "context"), heed::read_struct(desc, "desc"),
+                {parts, part_outs, part_lses, out, lse});
   });
 }

@@ -2,6 +2,8 @@
  *
  *   out = softmax(scale * q k^T) v      for every batch and head
  *
+ * with masks, biases, windows, ragged batches and all else that api/README.md tells of.
+ *
  * The life of a program:
  *   1. heed_context_create          picks the instruction set, the executor and the threads
  *   2. heed_attention_plan_create   checks a descriptor and chooses tiles; reusable
@@ -11,10 +13,10 @@
  * Contexts and plans are immutable once made: any number of threads may use the same one at once.
  * Two runs of one plan at the same time need two workspaces.
  *
- * Every struct begins with struct_size; initialise it with its _INIT macro. A zero field means
- * its default. Fields are only ever appended, so programs built against an older header keep
- * working: a shorter struct is accepted, a longer one only if the bytes that this library does
- * not know are zero.
+ * Every struct that is passed by pointer begins with struct_size; initialise it with its _INIT
+ * macro. A zero field means its default. Fields are only ever appended, so programs built against
+ * an older header keep working: a shorter struct is accepted, a longer one only if the bytes that
+ * this library does not know are zero.
  *
  * Every function that can fail returns a heed_status and never aborts, prints or throws. After
  * an error the outputs are untouched (but for HEED_STATUS_EXECUTOR_FAILED, where some rows may have
@@ -164,19 +166,23 @@ HEED_API heed_status heed_context_describe(const heed_context* context, heed_con
 
 /* ---- Dense attention: descriptor ----------------------------------------------------------- */
 
+/* query, key, value and out are each float32, bfloat16 or float16, in any mix: the arithmetic is
+ * float32 and out is rounded once, to nearest even. Or all four are float64, and so is the
+ * arithmetic. */
 typedef enum heed_dtype {
-  HEED_DTYPE_DEFAULT = 0, /* float32 */
+  HEED_DTYPE_DEFAULT = 0, /* float32; of bias, lse, weights and column_sums: the arithmetic's */
   HEED_DTYPE_F32 = 1,
-  HEED_DTYPE_F64 = 2, /* the types from here on: HEED_STATUS_UNSUPPORTED in this version */
+  HEED_DTYPE_F64 = 2,
   HEED_DTYPE_BF16 = 3,
   HEED_DTYPE_F16 = 4
 } heed_dtype;
 
 /* Where element [batch, head, row, feature] of a tensor lies: at the sum of index times stride,
  * counted in elements from the tensor's pointer. All four strides 0 means contiguous
- * [batch, head, row, feature]. Otherwise the strides are taken as they are: 0 repeats an input
- * along that axis, negative steps backwards. The strides of `out` must keep its elements apart:
- * ordered by size, each must step past everything that the smaller ones reach. */
+ * [batch, head, row, feature], or [row, head, feature] where rows are packed. Otherwise the strides
+ * are taken as they are: 0 repeats an input along that axis, negative steps backwards. The strides
+ * of an output must keep its elements apart: ordered by size, each must step past everything that
+ * the smaller ones reach. */
 typedef struct heed_layout {
   uint32_t dtype;    /* heed_dtype */
   uint32_t reserved; /* 0 */
@@ -185,6 +191,22 @@ typedef struct heed_layout {
   int64_t stride_row;
   int64_t stride_feature;
 } heed_layout;
+
+/* Where element [batch, head, row, key] of a mask or bias lies. Each size is the problem's or 1,
+ * which repeats the one element along that axis; 0 means the problem's. All four strides 0 means
+ * contiguous in these sizes; otherwise they are taken as they are, but for axes of size 1. */
+typedef struct heed_score_layout {
+  uint32_t dtype;    /* heed_dtype of a bias; 0 for a mask, which is made of bytes */
+  uint32_t reserved; /* 0 */
+  int64_t batch;
+  int64_t heads;
+  int64_t rows;
+  int64_t keys;
+  int64_t stride_batch;
+  int64_t stride_head;
+  int64_t stride_row;
+  int64_t stride_key;
+} heed_score_layout;
 
 /* Query row i attends key j iff j <= i + offset. */
 typedef enum heed_causal {
@@ -195,6 +217,25 @@ typedef enum heed_causal {
   HEED_CAUSAL_OFFSET = 3        /* offset causal_offset, any sign */
 } heed_causal;
 
+/* Query row i stands at position i + offset among the keys: what windows and ALiBi measure from.
+ * Where causal is set, its offset is this one and alignment must be 0. */
+typedef enum heed_alignment {
+  HEED_ALIGNMENT_DEFAULT = 0,      /* top left; refused where it matters (a window, ALiBi) unless
+                                      query_length and key_length are the same */
+  HEED_ALIGNMENT_TOP_LEFT = 1,     /* offset 0 */
+  HEED_ALIGNMENT_BOTTOM_RIGHT = 2, /* offset key_length - query_length */
+  HEED_ALIGNMENT_OFFSET = 3        /* offset alignment_offset, any sign */
+} heed_alignment;
+
+/* What args.weights receives. */
+typedef enum heed_weights {
+  HEED_WEIGHTS_NONE = 0,
+  HEED_WEIGHTS_SCORES = 1,       /* scale * <q_i, k_j>, masked or not */
+  HEED_WEIGHTS_CAPPED = 2,       /* after softcap */
+  HEED_WEIGHTS_MASKED = 3,       /* after ALiBi, bias, score function and masks: -inf if masked */
+  HEED_WEIGHTS_PROBABILITIES = 4 /* after softmax: what the values are weighted with */
+} heed_weights;
+
 /* One attention problem. Query head h uses key head h / (query_heads / key_heads).
  *
  *   query  [batch, query_heads, query_length, features]
@@ -202,14 +243,35 @@ typedef enum heed_causal {
  *   value  [batch, key_heads,   key_length,   value_features]
  *   out    [batch, query_heads, query_length, value_features]
  *
+ *   s     = scale * <q_i, k_j>
+ *   s     = softcap * tanh(s / softcap)               if softcap is given
+ *   s     = s - alibi_slopes[h] * |i + offset - j|    if slopes are given
+ *   s     = s + bias[b, h, i, j]                      if a bias is given
+ *   s     = what score_function makes of it           if one is given
+ *   s     = -inf where mask, causal, window or key length exclude j, or the bias is -inf
+ *   p     = softmax(s / temperature)                  over j, sinks[h] in the denominator
+ *   out_i = sum of p_j v_j
+ *
  * A batch, query_heads, query_length or key_length of 0 is a valid empty problem; features is at
- * least 1, and in the other two 0 means the default. A row that may attend no key (key_length 0,
- * or masked by causal) gives exactly 0. Out must not overlap an input.
+ * least 1, and in the other two 0 means the default. A row that may attend no key gives exactly 0.
+ * Outputs must not overlap each other or an input.
+ *
+ * Packed batches: with packed_queries (or packed_keys) above 0 the sequences of a batch lie one
+ * after the other, sequence b in rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1 of a tensor
+ * [packed_queries, query_heads, features]. query_length (key_length) is then the longest
+ * sequence's, and stride_batch is not used. Masks, biases and weights are not packed: their rows
+ * and keys count from the beginning of each sequence. Where offsets depend on lengths, each
+ * sequence has its own. Sequences need not begin at row 0 nor end at the last.
+ *
+ * Past the end of a sequence that is shorter than key_length no key is read; weights and column
+ * sums hold 0 there, or -inf at HEED_WEIGHTS_MASKED. Rows of weights past its last query are not
+ * written.
  *
  * Infinity and NaN: what is not finite in a key or value that a row may not attend does not reach
  * that row. In a query or an attended key a NaN makes the row NaN, in an attended value the
- * feature. Scores of +inf, also by overflow, share the weight evenly; scores of -inf get weight 0.
- * Sums are normalised at the end: a row whose |values| add up to more than 1e36 may overflow.
+ * feature (hard attention reads no value but the one it picks). Scores of +inf, also by overflow,
+ * share the weight evenly; scores of -inf get weight 0. Sums are normalised at the end: a row whose
+ * |values| add up to more than 1e36 may overflow.
  */
 typedef struct heed_attention_desc {
   uint32_t struct_size;
@@ -227,17 +289,68 @@ typedef struct heed_attention_desc {
   heed_layout out;
   double scale;          /* finite; 0: 1 / sqrt(features) */
   int64_t causal_offset; /* only with HEED_CAUSAL_OFFSET, else 0 */
+
+  double softcap;           /* finite, above 0; 0: none */
+  double temperature;       /* above 0; infinity: the same weight for every attended key whose score
+                               is finite; 0: 1 */
+  uint32_t hard;            /* 1: weight 1 at the largest score, of equal ones at the lowest key;
+                               not with temperature, sinks or lse */
+  uint32_t window;          /* 1: the next two apply, and 0 in them is a bound */
+  int64_t window_left;      /* attends j >= i + offset - window_left; -1: no bound */
+  int64_t window_right;     /* attends j <= i + offset + window_right; -1: no bound */
+  int64_t alignment_offset; /* only with HEED_ALIGNMENT_OFFSET, else 0 */
+  uint32_t alignment;       /* heed_alignment; only without causal, else 0 */
+  uint32_t weights_point;   /* heed_weights: what args.weights receives */
+  uint32_t sum_columns;     /* 1: args.column_sums receives the probabilities, summed over rows */
+  uint32_t reserved;        /* 0 */
+  int64_t weight_rows;      /* how many query rows args.weight_rows lists; 0: all */
+  int64_t packed_queries;   /* rows of packed query and out tensors; 0: not packed */
+  int64_t packed_keys;      /* rows of packed key and value tensors; 0: not packed */
+  heed_score_layout mask;
+  heed_score_layout bias;
+  heed_layout lse;         /* [batch, query_heads, query_length]; packed: [query_heads, rows] */
+  heed_layout weights;     /* [batch, query_heads, rows, key_length]; stride_feature: of the keys */
+  heed_layout column_sums; /* [batch, query_heads, key_length]; stride_row: of the keys */
 } heed_attention_desc;
 #define HEED_LAYOUT_INIT \
   { 0, 0, 0, 0, 0, 0 }
-#define HEED_ATTENTION_DESC_INIT                                                     \
-  {                                                                                  \
-    (uint32_t)sizeof(heed_attention_desc), 0, 0, 0, 0, 0, 0, 0, 0, HEED_LAYOUT_INIT, \
-        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0.0, 0                 \
+#define HEED_SCORE_LAYOUT_INIT \
+  { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define HEED_ATTENTION_DESC_INIT                                                                  \
+  {                                                                                               \
+    (uint32_t)sizeof(heed_attention_desc), 0, 0, 0, 0, 0, 0, 0, 0, HEED_LAYOUT_INIT,              \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0.0, 0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, \
+        0, 0, 0, 0, 0, 0, HEED_SCORE_LAYOUT_INIT, HEED_SCORE_LAYOUT_INIT, HEED_LAYOUT_INIT,       \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT                                                        \
   }
 
-/* The tensors. A pointer may be NULL only if its tensor has no elements. Pointers need the
- * alignment of their type, no more. */
+/* Scores on their way to softmax, for a score function to change in place. The score of row r and
+ * key first_key + j is scores[j * stride_key + r], for r < rows and j < keys; between the rows and
+ * the stride lies scratch. Rows and keys count from the beginning of their sequence. Scores are in
+ * the units of scale * <q, k>: softcap, ALiBi and bias have been applied, masks and temperature
+ * have not. What is masked, by a bias of -inf too, stays masked whatever becomes of it, and may
+ * hold anything. */
+typedef struct heed_score_tile {
+  uint32_t struct_size;
+  uint32_t dtype; /* HEED_DTYPE_F32 or HEED_DTYPE_F64: what scores points at */
+  int64_t batch;
+  int64_t first_key;
+  int64_t keys;
+  int64_t rows;
+  int64_t stride_key;         /* in elements */
+  const int64_t* query_rows;  /* [rows] row of the query that row r of the tile is */
+  const int64_t* query_heads; /* [rows] and its head */
+  void* scores;
+} heed_score_tile;
+
+/* Called from every thread of a run, and for a position any number of times (weights ask again):
+ * what it does to a score may depend on the score, the indices and constant data, nothing else.
+ * It must not call heed with the same workspace, and not throw. */
+typedef void (*heed_score_function)(void* user, const heed_score_tile* tile);
+
+/* The tensors. A pointer may be NULL only if its tensor has no elements, or where it says so.
+ * Pointers need the alignment of their type, no more. "Real" is the arithmetic's type: double if
+ * query, key, value and out are float64, else float. */
 typedef struct heed_attention_args {
   uint32_t struct_size;
   uint32_t reserved; /* 0 */
@@ -245,9 +358,25 @@ typedef struct heed_attention_args {
   const void* key;
   const void* value;
   void* out;
+  const uint8_t* mask;         /* attend where not 0; NULL: everywhere */
+  const void* bias;            /* NULL: none */
+  const int32_t* key_lengths;  /* [batch], of at most key_length keys; NULL: all of them */
+  const int32_t* cu_seqlens_q; /* [batch + 1], only with packed_queries */
+  const int32_t* cu_seqlens_k; /* [batch + 1], only with packed_keys */
+  const void* alibi_slopes;    /* Real [query_heads], finite; NULL: none */
+  const void* sinks;           /* Real [query_heads], in units of s / temperature; NULL: none */
+  heed_score_function score_function; /* NULL: none */
+  void* score_user;                   /* passed to score_function */
+  const int64_t* weight_rows; /* [weight_rows], each above the last: the rows of weights wanted */
+  void* lse;                  /* natural logarithm of the denominators; NULL: not wanted */
+  void* weights;              /* only with weights_point */
+  void* column_sums;          /* only with sum_columns */
 } heed_attention_args;
-#define HEED_ATTENTION_ARGS_INIT \
-  { (uint32_t)sizeof(heed_attention_args), 0, NULL, NULL, NULL, NULL }
+#define HEED_ATTENTION_ARGS_INIT                                                              \
+  {                                                                                           \
+    (uint32_t)sizeof(heed_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                  \
+  }
 
 /* ---- Dense attention: plan and run --------------------------------------------------------- */
 
@@ -291,6 +420,42 @@ HEED_API heed_status heed_attention_plan_run(const heed_attention_plan* plan,
 /* Plan, workspace (from the context's allocator) and run in one call. */
 HEED_API heed_status heed_attention(const heed_context* context, const heed_attention_desc* desc,
                                     const heed_attention_args* args);
+
+/* ---- Merging partial results ---------------------------------------------------------------- */
+
+/* Results of the same queries over different keys, each with its log-sum-exp:
+ *
+ *   lse = log(sum of e^lse_k)      out = sum of e^(lse_k - lse) out_k
+ *
+ *   out  [batch, heads, rows, features]      lse  [batch, heads, rows]
+ *
+ * A part whose lse is -inf is empty: its out is not read, and nothing but empty parts give 0 and
+ * -inf. Parts whose lse is +inf share the result evenly. Computed in float64, in the order of the
+ * parts, and rounded once. Types: any for out, float32 or float64 for lse, the default float32. */
+typedef struct heed_merge_desc {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  int64_t batch;
+  int64_t heads;
+  int64_t rows;
+  int64_t features;
+  heed_layout part_out; /* of every part */
+  heed_layout part_lse;
+  heed_layout out;
+  heed_layout lse;
+} heed_merge_desc;
+#define HEED_MERGE_DESC_INIT                                                              \
+  {                                                                                       \
+    (uint32_t)sizeof(heed_merge_desc), 0, 0, 0, 0, 0, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT                                                \
+  }
+
+/* part_outs and part_lses are [parts], parts at least 1. lse may be NULL. out and lse may be those
+ * of a part with the same layout and type, so that parts can be added as they come; otherwise
+ * outputs must not overlap parts. */
+HEED_API heed_status heed_merge(const heed_context* context, const heed_merge_desc* desc,
+                                size_t parts, const void* const* part_outs,
+                                const void* const* part_lses, void* out, void* lse);
 
 #ifdef __cplusplus
 }

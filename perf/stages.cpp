@@ -18,7 +18,7 @@ constexpr std::size_t kFeatures[] = {64, 128};
 /// A panel and the largest step of keys with which everything a stage touches stays within
 /// three quarters of the L1 cache.
 struct Panel {
-  Panel(const KernelTable& table, std::size_t l1_bytes, std::size_t feature_count)
+  Panel(const KernelTable<float>& table, std::size_t l1_bytes, std::size_t feature_count)
       : kernels(table),
         pitch(table.lanes * table.max_vectors),
         features(feature_count),
@@ -63,20 +63,20 @@ struct Panel {
   void run_exp2() { kernels.exp2(scores.data(), rows.data(), exponentials()); }
 
   void run_values() {
-    const ValueView value = {rows.data(), kValueBlock, 1,
-                             static_cast<std::ptrdiff_t>(keys * kValueBlock)};
+    const ValueView<float> value = {rows.data(), kValueBlock, 1,
+                                    static_cast<std::ptrdiff_t>(keys * kValueBlock)};
     kernels.accumulate(value, keys, scores.data(), columns.data(), features, false,
                        kernels.max_vectors);
   }
 
-  MatrixView key() const { return {rows.data(), static_cast<std::ptrdiff_t>(features), 1}; }
-  RowState state() { return {reference.data(), sum.data(), accumulators.data(), false}; }
+  MatrixView<float> key() const { return {rows.data(), static_cast<std::ptrdiff_t>(features), 1}; }
+  RowState<float> state() { return {reference.data(), sum.data(), accumulators.data(), false}; }
 
   std::size_t exponentials() const { return std::min(keys * pitch, keys * features); }
 
   double product_flops() const { return 2.0 * static_cast<double>(keys * pitch * features); }
 
-  const KernelTable& kernels;
+  const KernelTable<float>& kernels;
   std::size_t pitch;
   std::size_t features;
   std::size_t keys;
@@ -100,7 +100,7 @@ constexpr Stage kStages[] = {
     {"values", &Panel::run_values, true},
 };
 
-void measure_stage(benchmark::State& state, const Stage& stage, const KernelTable& kernels,
+void measure_stage(benchmark::State& state, const Stage& stage, const KernelTable<float>& kernels,
                    std::size_t l1_bytes, std::size_t features) {
   Panel panel(kernels, l1_bytes, features);
   const Timing timing = time_between_peaks(state, peak_kernel_of(kernels.isa), 1, [&] {
@@ -122,18 +122,18 @@ void measure_stage(benchmark::State& state, const Stage& stage, const KernelTabl
 }
 
 /// The tables of the chosen instruction sets, or of all usable ones.
-std::vector<const KernelTable*> tables(const Options& options) {
-  std::vector<const KernelTable*> chosen;
+std::vector<const KernelTable<float>*> tables(const Options& options) {
+  std::vector<const KernelTable<float>*> chosen;
   const std::vector<std::string> names = options.isas.empty() ? usable_isas() : options.isas;
   for (const std::string& name : names) {
     make_context({}, name, 1);  // throws, with the choices, where the name is none of them
     for (std::size_t i = 0; i < isa_count(); ++i)
-      if (name == isa_at(i).kernels->isa) chosen.push_back(isa_at(i).kernels);
+      if (name == isa_at(i).kernels->f32.isa) chosen.push_back(&isa_at(i).kernels->f32);
   }
   return chosen;
 }
 
-void add_stage_row(const Stage& stage, const KernelTable& kernels, std::size_t l1_bytes,
+void add_stage_row(const Stage& stage, const KernelTable<float>& kernels, std::size_t l1_bytes,
                    std::size_t features) {
   const std::string isa = kernels.isa;
   const std::string size = stage.product ? "D:" + std::to_string(features) : "";
@@ -155,7 +155,7 @@ void measure_peak_row(benchmark::State& state, const PeakKernel& kernel, unsigne
 
 void add_stage_rows(const Options& options) {
   const std::size_t l1_bytes = describe(make_context({}, {}, 1)).l1_bytes;
-  for (const KernelTable* kernels : tables(options))
+  for (const KernelTable<float>* kernels : tables(options))
     for (const Stage& stage : kStages)
       for (const std::size_t features : kFeatures)
         if (stage.product || features == kFeatures[0])
@@ -163,7 +163,7 @@ void add_stage_rows(const Options& options) {
 }
 
 void add_peak_rows(const Options& options) {
-  for (const KernelTable* kernels : tables(options))
+  for (const KernelTable<float>* kernels : tables(options))
     for (const unsigned threads : options.threads) {
       const PeakKernel& kernel = peak_kernel_of(kernels->isa);
       const std::string isa = kernels->isa;

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "engine/dense/forward.hpp"
+#include "engine/dense/view.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {
@@ -22,7 +23,11 @@ void validate_workspace(const heed_attention_plan& plan, const void* workspace, 
          HEED_WORKSPACE_ALIGNMENT);
 }
 
-/// What the workers of one run share. Tasks are claimed from a counter: whoever is free takes
+/// Computes the tasks [begin, end) of a walk in a thread's slab.
+using Walk = void (*)(const heed_attention_plan& plan, const heed_attention_args& args,
+                      std::int64_t begin, std::int64_t end, std::byte* slab, std::byte* results);
+
+/// What the workers of one walk share. Tasks are claimed from a counter: whoever is free takes
 /// the next, and nothing depends on who that is.
 ///
 /// `next` is stored with release before the workers start and first read with acquire, and
@@ -30,8 +35,12 @@ void validate_workspace(const heed_attention_plan& plan, const void* workspace, 
 /// whatever synchronisation an executor happens to have.
 struct Run {
   const heed_attention_plan& plan;
-  Tensors tensors;
-  std::byte* workspace;
+  const heed_attention_args& args;
+  Walk walk;
+  std::int64_t tasks;
+  std::int64_t tasks_per_claim;
+  std::byte* results;  ///< nullptr: not kept
+  std::byte* slabs;
   std::atomic<std::int64_t> next{0};
   std::atomic<std::int64_t> finished{0};
 };
@@ -42,12 +51,12 @@ void work(void* argument, std::uint32_t worker) {
   const heed_attention_plan& plan = run.plan;
   std::int64_t finished = 0;
   if (worker < plan.workers) {  // else a caller's executor miscounts: there is no slab for it
-    std::byte* const slab = run.workspace + worker * plan.slab.bytes;
-    const std::int64_t claim = plan.tasks_per_claim;
+    std::byte* const slab = run.slabs + worker * plan.slab.bytes;
+    const std::int64_t claim = run.tasks_per_claim;
     std::int64_t begin = run.next.fetch_add(claim, std::memory_order_relaxed);
-    while (begin < plan.tasks) {
-      const std::int64_t end = std::min(begin + claim, plan.tasks);
-      attend_blocks(plan, run.tensors, begin, end, slab);
+    while (begin < run.tasks) {
+      const std::int64_t end = std::min(begin + claim, run.tasks);
+      run.walk(plan, run.args, begin, end, slab, run.results);
       finished += end - begin;
       begin = run.next.fetch_add(claim, std::memory_order_relaxed);
     }
@@ -55,32 +64,38 @@ void work(void* argument, std::uint32_t worker) {
   run.finished.fetch_add(finished, std::memory_order_release);
 }
 
-}  // namespace
-
-std::size_t workspace_bytes(const heed_attention_plan& plan) {
-  return plan.tasks == 0 ? 0 : plan.workers * plan.slab.bytes;
-}
-
-void run_attention(const heed_attention_plan& plan, const heed_attention_args& args,
-                   void* workspace, std::size_t bytes) {
-  validate(plan.problem, args);
-  validate_workspace(plan, workspace, bytes);
-  if (plan.tasks == 0) return;
-
+void walk(const heed_attention_plan& plan, const heed_attention_args& args, Walk function,
+          std::int64_t tasks, std::int64_t tasks_per_claim, std::byte* workspace) {
+  if (tasks == 0) return;
   Run run{plan,
-          {static_cast<const float*>(args.query), static_cast<const float*>(args.key),
-           static_cast<const float*>(args.value), static_cast<float*>(args.out)},
-          static_cast<std::byte*>(workspace)};
+          args,
+          function,
+          tasks,
+          tasks_per_claim,
+          plan.results_bytes > 0 ? workspace : nullptr,
+          workspace + plan.results_bytes};
   run.next.store(0, std::memory_order_release);
   if (plan.workers == 1) {
     work(&run, 0);
   } else {
     plan.context->executor->run(plan.workers, work, &run);
   }
-  if (run.finished.load(std::memory_order_acquire) != plan.tasks)
+  const std::int64_t finished = run.finished.load(std::memory_order_acquire);
+  if (finished != tasks)
     fail(HEED_STATUS_EXECUTOR_FAILED, "the executor \"%s\" ran %lld of %lld tasks",
-         plan.context->executor_name, static_cast<long long>(run.finished.load()),
-         static_cast<long long>(plan.tasks));
+         plan.context->executor_name, static_cast<long long>(finished),
+         static_cast<long long>(tasks));
+}
+
+}  // namespace
+
+void run_attention(const heed_attention_plan& plan, const heed_attention_args& args,
+                   void* workspace, std::size_t bytes) {
+  validate(plan.problem, args);
+  validate_workspace(plan, workspace, bytes);
+  auto* const begin = static_cast<std::byte*>(workspace);
+  walk(plan, args, attend_blocks, plan.tasks, plan.tasks_per_claim, begin);
+  walk(plan, args, view_chunks, plan.views, 1, begin);
 }
 
 }  // namespace heed

@@ -7,9 +7,6 @@
 
 namespace heed {
 
-/// Bytes that a run of the plan needs.
-std::size_t workspace_bytes(const heed_attention_plan& plan);
-
 /// Throws an Error before the first output is written, or not at all.
 void run_attention(const heed_attention_plan& plan, const heed_attention_args& args,
                    void* workspace, std::size_t bytes);

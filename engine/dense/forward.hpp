@@ -8,17 +8,11 @@
 
 namespace heed {
 
-/// The tensors of a run, by type.
-struct Tensors {
-  const float* query;
-  const float* key;
-  const float* value;
-  float* out;
-};
-
 /// Computes the rows of the tasks [begin, end) of plan.tasks. `slab` is this thread's own
-/// workspace, plan.slab.bytes long.
-void attend_blocks(const heed_attention_plan& plan, const Tensors& tensors, std::int64_t begin,
-                   std::int64_t end, std::byte* slab) noexcept;
+/// workspace, plan.slab.bytes long; `results`, if somebody will ask for weights, receives how the
+/// softmax of each row ended, RowResult [batch][query_heads][query_length].
+void attend_blocks(const heed_attention_plan& plan, const heed_attention_args& args,
+                   std::int64_t begin, std::int64_t end, std::byte* slab,
+                   std::byte* results) noexcept;
 
 }  // namespace heed

@@ -29,32 +29,49 @@ std::int64_t round_down(std::int64_t a, std::int64_t b) {
   return std::max(a / b, std::int64_t{1}) * b;
 }
 
-/// Pairs of a query row and a key it attends, in one head.
-double attended_pairs(const Problem& problem) {
-  const auto rows = static_cast<double>(problem.query_length);
-  const auto keys = static_cast<double>(problem.key_length);
-  if (!problem.causal) return rows * keys;
-  // Limits grow by one a row from 0 (at row `first`) to all keys (at row `last`).
-  const std::int64_t first =
-      std::clamp(-problem.causal_offset, std::int64_t{0}, problem.query_length);
-  const std::int64_t last =
-      std::clamp(problem.key_length - problem.causal_offset, std::int64_t{0}, problem.query_length);
-  const auto ramp = static_cast<double>(last - first);
-  const auto low = static_cast<double>(problem.key_limit(first));
-  return ramp * low + ramp * (ramp - 1) / 2 + (rows - static_cast<double>(last)) * keys;
+/// The sum over i < rows of i + first, each clamped to [0, most].
+double ramp_sum(std::int64_t rows, std::int64_t first, std::int64_t most) {
+  const std::int64_t begin = std::clamp(-first, std::int64_t{0}, rows);
+  const std::int64_t end = std::clamp(most - first, std::int64_t{0}, rows);
+  const auto ramp = static_cast<double>(end - begin);
+  const auto low = static_cast<double>(begin + first);
+  return ramp * low + ramp * (ramp - 1) / 2 +
+         static_cast<double>(rows - end) * static_cast<double>(most);
+}
+
+/// Pairs of a query row and a key it attends, in one head of a sequence of full length, but for
+/// masks.
+double attended_pairs(const Problem& p) {
+  const std::int64_t offset = p.bottom_right ? p.key_length - p.query_length : p.offset;
+  return ramp_sum(p.query_length, offset + p.right + 1, p.key_length) -
+         ramp_sum(p.query_length, offset - p.left, p.key_length);
 }
 
 std::size_t usable_cache(const heed_context& context) {
   return std::min(context.caches.l2_bytes, kLargestCache);
 }
 
+/// What the plan needs to know of the kernels of one type.
+struct Widths {
+  std::int64_t panel;
+  std::int64_t step;
+  std::int64_t bytes;  ///< of a number
+  ElementType type;
+};
+
+template <class Real>
+Widths widths_of(const KernelTable<Real>& kernels, ElementType type) {
+  return {std::int64_t{kernels.lanes} * kernels.max_vectors, kernels.key_step, sizeof(Real), type};
+}
+
 /// Half of the L2 cache holds a block's queries and accumulators; blocks are of even size, and
 /// small enough that every thread gets several.
 std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, std::int64_t rows,
-                           std::int64_t panel) {
+                           const Widths& widths) {
+  const std::int64_t panel = widths.panel;
   if (context.tile_q != 0) return round_up(context.tile_q, panel);
   const std::int64_t row_bytes =
-      (problem.features + round_up(problem.value_features, kRowPadding)) * 4;
+      (problem.features + round_up(problem.value_features, kRowPadding)) * widths.bytes;
   const auto half = static_cast<std::int64_t>(usable_cache(context) / 2);
   std::int64_t largest =
       std::min(round_down(half / row_bytes, panel), round_down(kLargestBlock, panel));
@@ -67,65 +84,94 @@ std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, 
 }
 
 /// A quarter of the L2 cache holds a tile of keys and values.
-std::int64_t choose_tile_kv(const heed_context& context, const Problem& problem) {
-  const std::int64_t step = context.kernels->key_step;
+std::int64_t choose_tile_kv(const heed_context& context, const Problem& problem,
+                            const Widths& widths) {
+  const std::int64_t step = widths.step;
   if (context.tile_kv != 0) return round_up(context.tile_kv, step);
   const std::int64_t key_bytes =
-      (problem.features + round_up(problem.value_features, kValueBlock)) * 4;
+      (problem.features + round_up(problem.value_features, kValueBlock)) * widths.bytes;
   const auto quarter = static_cast<std::int64_t>(usable_cache(context) / 4);
   const std::int64_t largest = round_down(quarter / key_bytes, step);
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
 }
 
-Slab lay_out(const Problem& problem, std::int64_t tile_q, std::int64_t tile_kv, std::int64_t panel,
-             std::int64_t step) {
+/// a * b, both at least 0; throws, naming `what`, where that leaves the range of addresses.
+std::int64_t product(std::int64_t a, std::int64_t b, const char* what) {
+  std::int64_t result = 0;
+  if (__builtin_mul_overflow(a, b, &result) || result > (INT64_MAX >> 5))
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s: %lld times %lld overflows", what,
+         static_cast<long long>(a), static_cast<long long>(b));
+  return result;
+}
+
+Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
+  const Problem& p = plan.problem;
   std::size_t end = 0;
-  const auto take = [&](std::int64_t rows, std::int64_t columns) {
+  const auto take = [&](std::int64_t rows, std::int64_t columns, std::int64_t element,
+                        const char* what) {
     const std::size_t begin = end;
-    std::int64_t bytes = 0;
-    if (__builtin_mul_overflow(rows, columns * 4, &bytes) || bytes > (INT64_MAX >> 16))
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.features is %lld and desc.value_features %lld; a tile of %lld rows overflows",
-           static_cast<long long>(problem.features), static_cast<long long>(problem.value_features),
-           static_cast<long long>(rows));
+    const std::int64_t bytes = product(rows, product(columns, element, what), what);
     end += static_cast<std::size_t>(round_up(bytes, kAlignment));
     return begin;
   };
+  const auto numbers = [&](std::int64_t rows, std::int64_t columns, const char* what) {
+    return take(rows, columns, widths.bytes, what);
+  };
+  const char* const features = "desc.features in a tile";
+  const char* const value_features = "desc.value_features in a tile";
+  // The widest row that passes through: a bias or mask has a row per step of keys.
+  std::int64_t widest = widths.step;
+  if (p.query.type != widths.type) widest = std::max(widest, p.features);
+  if (p.out.type != widths.type || p.hard) widest = std::max(widest, p.value_features);
+
   Slab slab{};
-  slab.query = take(tile_q, problem.features);
-  slab.accumulators = take(tile_q, round_up(problem.value_features, kRowPadding));
-  slab.scores = take(step, panel);
-  slab.values = take(tile_kv, round_up(problem.value_features, kValueBlock));
-  slab.reference = take(tile_q, 1);
-  slab.sum = take(tile_q, 1);
+  slab.query = numbers(plan.tile_q, p.features, features);
+  slab.accumulators = numbers(plan.tile_q, round_up(p.value_features, kRowPadding), value_features);
+  slab.scores = numbers(widths.step, widths.panel, "key_step");
+  slab.attended = numbers(widths.step, widths.panel, "key_step");
+  slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel, "key_step");
+  slab.keys = numbers(p.key.type != widths.type ? plan.tile_kv : 0, p.features, features);
+  slab.values =
+      numbers(p.value.type != widths.type ? plan.tile_kv : 0, p.value_features, value_features);
+  slab.packed = numbers(plan.tile_kv, round_up(p.value_features, kValueBlock), value_features);
+  slab.rows = numbers(widths.panel, widest, "a row");
+  slab.reference = numbers(plan.tile_q, 1, "tile_q");
+  slab.sum = numbers(plan.tile_q, 1, "tile_q");
+  slab.hardest = take(p.hard ? plan.tile_q : 0, 1, sizeof(std::int64_t), "tile_q");
+  slab.started = take(plan.tile_q, 1, 1, "tile_q");
   slab.bytes = end;
   return slab;
+}
+
+/// The second walk, over the scores of rows whose softmax is known.
+void plan_views(heed_attention_plan& plan, const Widths& widths) {
+  const Problem& p = plan.problem;
+  plan.chunks = ceil_div(p.key_length, plan.tile_kv);
+  if (p.weights_point == HEED_WEIGHTS_NONE && !p.sum_columns) return;
+  const std::int64_t heads = product(p.batch, p.query_heads, "desc.batch and desc.query_heads");
+  plan.views = product(heads, plan.chunks, "desc.key_length and heads");
+  plan.results_bytes = static_cast<std::size_t>(
+      round_up(product(product(heads, p.query_length, "desc.query_length and heads"),
+                       std::max<std::int64_t>(2 * widths.bytes, 8), "desc.query_length and heads"),
+               kAlignment));
 }
 
 }  // namespace
 
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem) {
-  const KernelTable& kernels = *context.kernels;
-  const std::int64_t panel = std::int64_t{kernels.lanes} * kernels.max_vectors;
+  const Widths widths = problem.float64 ? widths_of(context.kernels->f64, ElementType::kF64)
+                                        : widths_of(context.kernels->f32, ElementType::kF32);
   heed_attention_plan plan{};
   plan.context = &context;
   plan.problem = problem;
-  if (__builtin_mul_overflow(problem.group(), problem.query_length, &plan.rows) ||
-      plan.rows > (INT64_MAX >> 4))
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.query_length is %lld for %lld query heads per key head; that overflows",
-         static_cast<long long>(problem.query_length), static_cast<long long>(problem.group()));
-  std::int64_t stacks = 0;
-  if (__builtin_mul_overflow(problem.batch, problem.key_heads, &stacks))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.batch is %lld for %lld key heads; that overflows",
-         static_cast<long long>(problem.batch), static_cast<long long>(problem.key_heads));
-
-  plan.tile_q = choose_tile_q(context, problem, plan.rows, panel);
-  plan.tile_kv = choose_tile_kv(context, problem);
+  plan.panel_rows = widths.panel;
+  plan.rows = product(problem.group(), problem.query_length, "desc.query_length and heads");
+  const std::int64_t stacks =
+      product(problem.batch, problem.key_heads, "desc.batch and desc.key_heads");
+  plan.tile_q = choose_tile_q(context, problem, plan.rows, widths);
+  plan.tile_kv = choose_tile_kv(context, problem, widths);
   plan.blocks = ceil_div(plan.rows, plan.tile_q);
-  if (__builtin_mul_overflow(stacks, plan.blocks, &plan.tasks))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.query_length is %lld; that many tasks overflow",
-         static_cast<long long>(problem.query_length));
+  plan.tasks = product(stacks, plan.blocks, "desc.query_length and heads");
   plan.flops = 2.0 * static_cast<double>(problem.features + problem.value_features) *
                attended_pairs(problem) * static_cast<double>(problem.batch) *
                static_cast<double>(problem.query_heads);
@@ -138,8 +184,14 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.tasks_per_claim = std::max(ceil_div(plan.tasks, claims), std::int64_t{1});
   plan.workers = static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(ceil_div(plan.tasks, plan.tasks_per_claim), 1, context.threads));
-  plan.slab = lay_out(problem, plan.tile_q, plan.tile_kv, panel, kernels.key_step);
+  plan.slab = lay_out(plan, widths);
+  plan_views(plan, widths);
   return plan;
+}
+
+std::size_t workspace_bytes(const heed_attention_plan& plan) {
+  if (plan.tasks == 0 && plan.views == 0) return 0;
+  return plan.results_bytes + plan.workers * plan.slab.bytes;
 }
 
 }  // namespace heed

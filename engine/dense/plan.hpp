@@ -10,16 +10,35 @@
 namespace heed {
 
 /// Offsets, in bytes, into the slab of workspace that one thread works in. A block is what one
-/// task computes: up to tile_q rows.
+/// task computes: up to tile_q rows. Numbers are of the arithmetic's type.
 struct Slab {
   std::size_t query;         ///< panels of the block, [panel][features][pitch]
   std::size_t accumulators;  ///< panels of the block, [panel][value_features][pitch]
   std::size_t scores;        ///< one score tile, [key_step][pitch]
-  std::size_t values;        ///< one packed value tile
+  std::size_t attended;      ///< another, to tell what is masked (Scores::attended)
+  std::size_t columns;       ///< sums of weights, [key_step][panel]; empty unless wanted
+  std::size_t keys;          ///< one tile of keys, widened; empty if they need no widening
+  std::size_t values;        ///< one tile of values, widened, likewise
+  std::size_t packed;        ///< one packed value tile
+  std::size_t rows;          ///< a panel's rows of some tensor, widened
   std::size_t reference;     ///< [tile_q], see RowState
   std::size_t sum;           ///< [tile_q]
+  std::size_t hardest;       ///< [tile_q] int64: the key of the largest score; hard attention only
+  std::size_t started;       ///< [tile_q] bytes, one per panel: it has accumulated something
   std::size_t bytes;
 };
+
+/// What the softmax of a row ended with, kept for those who ask for its weights afterwards.
+template <class Real>
+union RowResult {
+  struct {
+    Real reference;
+    Real sum;
+  } soft;
+  std::int64_t hardest;  ///< kNoKey, or kNotANumber where a score is NaN
+};
+inline constexpr std::int64_t kNoKey = -1;
+inline constexpr std::int64_t kNotANumber = -2;
 
 }  // namespace heed
 
@@ -27,19 +46,23 @@ struct Slab {
 ///
 /// The query heads that share a key head are stacked: row r of a stack is query row r / group
 /// of head r % group, so that they share every key and value tile, and rows that lie together
-/// have nearly the same causal limit.
+/// have nearly the same limits.
 struct heed_attention_plan {
   const heed_context* context;
   heed::Problem problem;
+  std::int64_t panel_rows;       ///< query rows in a full panel
   std::int64_t rows;             ///< per stack: group * query_length
   std::int64_t blocks;           ///< per stack: ceil(rows / tile_q)
   std::int64_t tile_q;           ///< a multiple of the panel
   std::int64_t tile_kv;          ///< a multiple of the kernels' key_step
   std::int64_t tasks;            ///< batch * key_heads * blocks
   std::int64_t tasks_per_claim;  ///< so that a claim is worth its atomic increment
+  std::int64_t chunks;           ///< of tile_kv keys; weights and column sums come chunk by chunk
+  std::int64_t views;            ///< tasks of the second walk, see view.hpp; 0: nobody asks
   std::uint32_t workers;
   double flops;
   heed::Slab slab;
+  std::size_t results_bytes;  ///< RowResult [batch][query_heads][query_length], before the slabs
 };
 
 namespace heed {
@@ -48,5 +71,8 @@ namespace heed {
 /// decides the bits of the result (panel, key_step) depends on the instruction set alone;
 /// everything chosen here only decides who computes which rows, and when.
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem);
+
+/// Bytes that a run of the plan needs.
+std::size_t workspace_bytes(const heed_attention_plan& plan);
 
 }  // namespace heed

@@ -5,41 +5,81 @@
 #include <cstdint>
 
 #include "api/heed.h"
+#include "engine/dense/layout.hpp"
 
 namespace heed {
 
-struct Strides {
-  std::int64_t batch, head, row, feature;
-};
+inline constexpr double kLog2E = 1.4426950408889634;
+inline constexpr double kLn2 = 0.6931471805599453;
+
+/// A window's side without a bound: past every key, and far from overflow.
+inline constexpr std::int64_t kUnbounded = std::int64_t{1} << 50;
 
 struct Problem {
   std::int64_t batch;
   std::int64_t query_heads;
   std::int64_t key_heads;
-  std::int64_t query_length;
+  std::int64_t query_length;  ///< of the longest sequence
   std::int64_t key_length;
   std::int64_t features;
   std::int64_t value_features;
-  Strides query, key, value, out;
+  std::int64_t packed_queries;  ///< rows of packed tensors; 0: not packed
+  std::int64_t packed_keys;
+  Layout query, key, value, out;
+  Layout mask, bias;                 ///< used where args give one
+  Layout lse, weights, column_sums;  ///< used where args give one
+  bool float64;                      ///< the arithmetic's type: double, else float
+
   double scale;
-  bool causal;
-  std::int64_t causal_offset;  ///< within [-query_length, key_length]: beyond, nothing changes
+  double softcap;      ///< 0: none
+  double temperature;  ///< may be infinite
+  double log2_unit;    ///< log2(e) / temperature: from scores to what the softmax kernels want
+  double cap_scale;  ///< 2 log2(e) scale / softcap: from products to what the softcap kernel wants
+  bool hard;
+
+  /// Query row i stands at position p = i + offset and attends the keys from p - left to
+  /// p + right: causal is a window with nothing to its right.
+  std::int64_t left, right;
+  bool bottom_right;    ///< offset is what the key length of a sequence exceeds its query length by
+  std::int64_t offset;  ///< else
+  bool offset_given;    ///< by causal or alignment, rather than guessed from equal lengths
+
+  heed_weights weights_point;
+  bool sum_columns;
+  std::int64_t weight_rows;  ///< listed in args; 0: all
 
   /// Query heads that share one key head; 1 where there are none.
   std::int64_t group() const { return key_heads == 0 ? 1 : query_heads / key_heads; }
 
-  /// Row i attends the keys before this one.
-  std::int64_t key_limit(std::int64_t i) const {
-    if (!causal) return key_length;
-    const std::int64_t limit = i + causal_offset + 1;
-    return limit < 0 ? 0 : (limit < key_length ? limit : key_length);
-  }
+  /// Later rows attend more keys.
+  bool triangular() const { return right != kUnbounded && left == kUnbounded; }
 };
 
 /// Throws an Error that names the field, its value and the bound.
 Problem validate(const heed_attention_desc& desc);
 
-/// Throws unless every pointer whose tensor has elements is there.
+/// Throws unless the tensors of a run are there, and what they say about lengths and rows makes
+/// sense.
 void validate(const Problem& problem, const heed_attention_args& args);
+
+/// One item of the batch, with what a run's arguments say about its length.
+struct Sequence {
+  std::int64_t batch;
+  std::int64_t query_begin, query_length;  ///< it begins at row 0 unless packed
+  std::int64_t key_begin, key_length;
+  std::int64_t left, right, offset;
+
+  /// Row i attends the keys [first_key(i), end_key(i)), but for masks. Both grow with i.
+  std::int64_t first_key(std::int64_t i) const { return within(i + offset - left); }
+  std::int64_t end_key(std::int64_t i) const { return within(i + offset + right + 1); }
+
+ private:
+  std::int64_t within(std::int64_t j) const {
+    return j < 0 ? 0 : (j < key_length ? j : key_length);
+  }
+};
+
+/// Sequence b of a run whose arguments have been validated.
+Sequence sequence_of(const Problem& problem, const heed_attention_args& args, std::int64_t b);
 
 }  // namespace heed

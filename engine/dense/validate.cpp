@@ -1,5 +1,4 @@
 #include <cmath>
-#include <utility>
 
 #include "engine/dense/problem.hpp"
 #include "engine/runtime/error.hpp"
@@ -8,9 +7,6 @@ namespace heed {
 namespace {
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
-
-using Shape = std::int64_t[4];
-
 void check_size(const char* field, std::int64_t value, std::int64_t low) {
   if (value < low || value > kMaxSize)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be %lld to %lld", field,
@@ -18,116 +14,28 @@ void check_size(const char* field, std::int64_t value, std::int64_t low) {
          static_cast<long long>(kMaxSize));
 }
 
-void check_dtype(const char* tensor, const heed_layout& layout) {
-  if (layout.reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s.reserved is %u; it must be 0", tensor,
-         layout.reserved);
-  switch (layout.dtype) {
-    case HEED_DTYPE_DEFAULT:
-    case HEED_DTYPE_F32:
-      return;
-    case HEED_DTYPE_F64:
-    case HEED_DTYPE_BF16:
-    case HEED_DTYPE_F16:
-      fail(HEED_STATUS_UNSUPPORTED,
-           "desc.%s.dtype is %u; this version computes HEED_DTYPE_F32 (1) only", tensor,
-           layout.dtype);
-    default:
-      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s.dtype is %u; it must be a heed_dtype, 0 to 4",
-           tensor, layout.dtype);
-  }
+/// A choice, of the enum `kind`, or a switch.
+void check_choice(const char* field, std::uint32_t value, const char* kind, int most) {
+  if (value > static_cast<std::uint32_t>(most))
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %u; it must be %s, 0 to %d", field, value, kind,
+         most);
 }
 
-bool is_empty(const Shape& shape) {
-  return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
-}
-
-/// shape[axis] - 1 steps of |stride|, as a distance; fails where it leaves 62 bits of bytes.
-std::int64_t reach(const char* tensor, std::int64_t size, std::int64_t stride) {
-  std::int64_t distance = 0;
-  const std::int64_t magnitude = stride < 0 ? (stride == INT64_MIN ? INT64_MAX : -stride) : stride;
-  if (__builtin_mul_overflow(size - 1, magnitude, &distance) || distance > (INT64_MAX >> 4))
+/// A field that makes sense only with another one, `with`, equal to `needed`, must be 0 elsewhere.
+void check_unused(const char* field, std::int64_t value, const char* with, std::uint32_t is,
+                  const char* needed, bool used) {
+  if (!used && value != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.%s steps %lld times by a stride of %lld elements; that overflows an address", tensor,
-         static_cast<long long>(size - 1), static_cast<long long>(stride));
-  return distance;
+         "desc.%s is %lld with desc.%s %u; it must be 0 unless %s is %s", field,
+         static_cast<long long>(value), with, is, with, needed);
 }
 
-/// The strides that the descriptor means, contiguous if all are 0, with every address in range.
-Strides resolve_strides(const char* tensor, const heed_layout& layout, const Shape& shape) {
-  Strides strides = {layout.stride_batch, layout.stride_head, layout.stride_row,
-                     layout.stride_feature};
-  if (strides.batch == 0 && strides.head == 0 && strides.row == 0 && strides.feature == 0) {
-    std::int64_t elements = 1;
-    std::int64_t* const of[4] = {&strides.batch, &strides.head, &strides.row, &strides.feature};
-    for (int axis = 3; axis >= 0; --axis) {
-      *of[axis] = elements;
-      const std::int64_t size = shape[axis] == 0 ? 1 : shape[axis];
-      if (__builtin_mul_overflow(elements, size, &elements) || elements > (INT64_MAX >> 4))
-        fail(HEED_STATUS_INVALID_ARGUMENT,
-             "desc.%s has %lld x %lld x %lld x %lld elements; that overflows an address", tensor,
-             static_cast<long long>(shape[0]), static_cast<long long>(shape[1]),
-             static_cast<long long>(shape[2]), static_cast<long long>(shape[3]));
-    }
-  }
-  if (is_empty(shape)) return strides;
-  const std::int64_t all[4] = {strides.batch, strides.head, strides.row, strides.feature};
-  std::int64_t farthest = 0;
-  for (int axis = 0; axis < 4; ++axis) {
-    farthest += reach(tensor, shape[axis], all[axis]);
-    if (farthest > (INT64_MAX >> 4))
-      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s reaches %lld elements; that overflows an address",
-           tensor, static_cast<long long>(farthest));
-  }
-  return strides;
-}
-
-/// Distinct elements of out lie apart if, ordered by size, every stride steps past all that
-/// the smaller ones reach. Exact for layouts made by permuting, slicing and padding axes.
-void check_output_apart(const Strides& strides, const Shape& shape) {
-  const char* const names[4] = {"batch", "head", "row", "feature"};
-  const std::int64_t given[4] = {strides.batch, strides.head, strides.row, strides.feature};
-  int order[4];
-  int count = 0;
-  for (int axis = 0; axis < 4; ++axis)
-    if (shape[axis] > 1) order[count++] = axis;
-  const auto magnitude = [&](int axis) { return given[axis] < 0 ? -given[axis] : given[axis]; };
-  for (int i = 1; i < count; ++i)
-    for (int k = i; k > 0 && magnitude(order[k]) < magnitude(order[k - 1]); --k)
-      std::swap(order[k], order[k - 1]);
-  std::int64_t reached = 0;
-  for (int i = 0; i < count; ++i) {
-    const int axis = order[i];
-    if (magnitude(axis) <= reached)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.out.stride_%s is %lld; it must exceed %lld, or elements of out overlap",
-           names[axis], static_cast<long long>(given[axis]), static_cast<long long>(reached));
-    reached += magnitude(axis) * (shape[axis] - 1);
-  }
-}
-
-std::int64_t resolve_offset(const heed_attention_desc& desc) {
-  if (desc.causal > HEED_CAUSAL_OFFSET)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.causal is %u; it must be a heed_causal, 0 to %d",
-         desc.causal, static_cast<int>(HEED_CAUSAL_OFFSET));
-  if (desc.causal != HEED_CAUSAL_OFFSET && desc.causal_offset != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.causal_offset is %lld with desc.causal %u; it must be 0 unless causal is "
-         "HEED_CAUSAL_OFFSET (3)",
-         static_cast<long long>(desc.causal_offset), desc.causal);
-  const std::int64_t offset = desc.causal == HEED_CAUSAL_BOTTOM_RIGHT
-                                  ? desc.key_length - desc.query_length
-                                  : desc.causal_offset;
-  if (offset < -desc.query_length) return -desc.query_length;
-  return offset < desc.key_length ? offset : desc.key_length;
-}
-
-}  // namespace
-
-Problem validate(const heed_attention_desc& given) {
-  heed_attention_desc desc = given;
+void fill_defaults(heed_attention_desc& desc) {
   if (desc.key_heads == 0) desc.key_heads = desc.query_heads;
   if (desc.value_features == 0) desc.value_features = desc.features;
+}
+
+void check_sizes(const heed_attention_desc& desc) {
   check_size("batch", desc.batch, 0);
   check_size("query_heads", desc.query_heads, 0);
   check_size("key_heads", desc.key_heads, 0);
@@ -135,57 +43,190 @@ Problem validate(const heed_attention_desc& given) {
   check_size("key_length", desc.key_length, 0);
   check_size("features", desc.features, 1);
   check_size("value_features", desc.value_features, 1);
+  check_size("packed_queries", desc.packed_queries, 0);
+  check_size("packed_keys", desc.packed_keys, 0);
   if (desc.query_heads % (desc.key_heads == 0 ? 1 : desc.key_heads) != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "desc.query_heads is %lld; it must be a multiple of desc.key_heads, %lld",
          static_cast<long long>(desc.query_heads), static_cast<long long>(desc.key_heads));
-  if (!std::isfinite(desc.scale))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.scale is %g; it must be finite", desc.scale);
-  check_dtype("query", desc.query);
-  check_dtype("key", desc.key);
-  check_dtype("value", desc.value);
-  check_dtype("out", desc.out);
-
-  const Shape query = {desc.batch, desc.query_heads, desc.query_length, desc.features};
-  const Shape key = {desc.batch, desc.key_heads, desc.key_length, desc.features};
-  const Shape value = {desc.batch, desc.key_heads, desc.key_length, desc.value_features};
-  const Shape out = {desc.batch, desc.query_heads, desc.query_length, desc.value_features};
-
-  Problem problem{};
-  problem.batch = desc.batch;
-  problem.query_heads = desc.query_heads;
-  problem.key_heads = desc.key_heads;
-  problem.query_length = desc.query_length;
-  problem.key_length = desc.key_length;
-  problem.features = desc.features;
-  problem.value_features = desc.value_features;
-  problem.query = resolve_strides("query", desc.query, query);
-  problem.key = resolve_strides("key", desc.key, key);
-  problem.value = resolve_strides("value", desc.value, value);
-  problem.out = resolve_strides("out", desc.out, out);
-  if (!is_empty(out)) check_output_apart(problem.out, out);
-  problem.scale = desc.scale != 0 ? desc.scale : 1 / std::sqrt(static_cast<double>(desc.features));
-  problem.causal = desc.causal != HEED_CAUSAL_NONE;
-  problem.causal_offset = resolve_offset(desc);
-  return problem;
+  if (desc.reserved != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.reserved is %u; it must be 0", desc.reserved);
 }
 
-void validate(const Problem& problem, const heed_attention_args& args) {
-  if (args.reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.reserved is %u; it must be 0", args.reserved);
-  const bool rows = problem.batch > 0 && problem.query_heads > 0 && problem.query_length > 0;
-  const bool keys = problem.batch > 0 && problem.key_heads > 0 && problem.key_length > 0;
-  const auto check = [](const char* name, const void* pointer, bool has_elements) {
-    if (pointer == nullptr && has_elements)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is NULL; its tensor has elements", name);
-    if (reinterpret_cast<std::uintptr_t>(pointer) % alignof(float) != 0)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is %p; it must be a multiple of %zu", name,
-           pointer, alignof(float));
+/// Whether the arithmetic is float64: where all four types are.
+bool is_float64(const heed_attention_desc& desc) {
+  const struct {
+    const char* name;
+    std::uint32_t dtype;
+  } tensors[4] = {{"query", desc.query.dtype},
+                  {"key", desc.key.dtype},
+                  {"value", desc.value.dtype},
+                  {"out", desc.out.dtype}};
+  int count = 0;
+  for (const auto& tensor : tensors) count += tensor.dtype == HEED_DTYPE_F64 ? 1 : 0;
+  if (count != 0 && count != 4) {
+    for (const auto& tensor : tensors)
+      if (tensor.dtype != HEED_DTYPE_F64)
+        fail(HEED_STATUS_INVALID_ARGUMENT,
+             "desc.%s.dtype is %u; it must be HEED_DTYPE_F64 (2) as that of another tensor is",
+             tensor.name, tensor.dtype);
+  }
+  return count == 4;
+}
+
+void resolve_layouts(const heed_attention_desc& desc, Problem& p) {
+  const bool packed_q = p.packed_queries > 0;
+  const bool packed_k = p.packed_keys > 0;
+  const std::int64_t q_batch = packed_q ? 1 : p.batch;
+  const std::int64_t k_batch = packed_k ? 1 : p.batch;
+  const std::int64_t q_rows = packed_q ? p.packed_queries : p.query_length;
+  const std::int64_t k_rows = packed_k ? p.packed_keys : p.key_length;
+  const Shape query = {q_batch, p.query_heads, q_rows, p.features};
+  const Shape key = {k_batch, p.key_heads, k_rows, p.features};
+  const Shape value = {k_batch, p.key_heads, k_rows, p.value_features};
+  const Shape out = {q_batch, p.query_heads, q_rows, p.value_features};
+  p.query = input_layout("desc.query", desc.query, query, ElementType::kF32, packed_q);
+  p.key = input_layout("desc.key", desc.key, key, ElementType::kF32, packed_k);
+  p.value = input_layout("desc.value", desc.value, value, ElementType::kF32, packed_k);
+  p.out = output_layout("desc.out", desc.out, out, ElementType::kF32, packed_q);
+
+  const ElementType real = p.float64 ? ElementType::kF64 : ElementType::kF32;
+  const Shape pairs = {p.batch, p.query_heads, p.query_length, p.key_length};
+  const Shape listed = {p.batch, p.query_heads, p.weight_rows > 0 ? p.weight_rows : p.query_length,
+                        p.key_length};
+  // [heads, rows] also where rows are packed: one number per row leaves no room for heads.
+  const Shape lse = {q_batch, p.query_heads, q_rows, 1};
+  const Shape sums = {p.batch, p.query_heads, p.key_length, 1};
+  p.mask = score_layout("desc.mask", desc.mask, pairs, ElementType::kMask);
+  p.bias = score_layout("desc.bias", desc.bias, pairs, real);
+  p.lse = output_layout("desc.lse", desc.lse, lse, real);
+  if (packed_q) p.lse.strides.batch = 0;
+  if (p.lse.type != ElementType::kF32 && p.lse.type != ElementType::kF64)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.lse.dtype is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)",
+         desc.lse.dtype);
+  if (p.weights_point != HEED_WEIGHTS_NONE)
+    p.weights = output_layout("desc.weights", desc.weights, listed, real);
+  if (p.sum_columns)
+    p.column_sums = output_layout("desc.column_sums", desc.column_sums, sums, real);
+}
+
+/// Where positions count from: p.bottom_right, p.offset, p.offset_given.
+void resolve_offset(const heed_attention_desc& desc, Problem& p) {
+  check_choice("causal", desc.causal, "a heed_causal", HEED_CAUSAL_OFFSET);
+  check_choice("alignment", desc.alignment, "a heed_alignment", HEED_ALIGNMENT_OFFSET);
+  check_unused("causal_offset", desc.causal_offset, "causal", desc.causal, "HEED_CAUSAL_OFFSET (3)",
+               desc.causal == HEED_CAUSAL_OFFSET);
+  check_unused("alignment_offset", desc.alignment_offset, "alignment", desc.alignment,
+               "HEED_ALIGNMENT_OFFSET (3)", desc.alignment == HEED_ALIGNMENT_OFFSET);
+  if (desc.causal != HEED_CAUSAL_NONE && desc.alignment != HEED_ALIGNMENT_DEFAULT)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.alignment is %u with desc.causal %u; it must be 0: causal says where rows stand",
+         desc.alignment, desc.causal);
+  // The two enums agree in what their values mean.
+  const std::uint32_t choice = desc.causal != HEED_CAUSAL_NONE ? desc.causal : desc.alignment;
+  const std::int64_t offset =
+      desc.causal != HEED_CAUSAL_NONE ? desc.causal_offset : desc.alignment_offset;
+  p.bottom_right = choice == HEED_ALIGNMENT_BOTTOM_RIGHT;
+  // Past all rows and keys nothing changes for windows, and distances stay exact in float64.
+  constexpr std::int64_t kFar = 2 * kMaxSize;
+  p.offset = offset < -kFar ? -kFar : (offset > kFar ? kFar : offset);
+  p.offset_given = choice != 0;
+}
+
+void resolve_window(const heed_attention_desc& desc, Problem& p) {
+  check_choice("window", desc.window, "a switch", 1);
+  check_unused("window_left", desc.window_left, "window", desc.window, "1", desc.window != 0);
+  check_unused("window_right", desc.window_right, "window", desc.window, "1", desc.window != 0);
+  const auto side = [](const char* field, std::int64_t value) {
+    if (value < -1)
+      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be at least -1 (no bound)",
+           field, static_cast<long long>(value));
+    return value == -1 || value > kUnbounded ? kUnbounded : value;
   };
-  check("query", args.query, rows);
-  check("key", args.key, keys);
-  check("value", args.value, keys);
-  check("out", args.out, rows);
+  p.left = desc.window != 0 ? side("window_left", desc.window_left) : kUnbounded;
+  p.right = desc.window != 0 ? side("window_right", desc.window_right) : kUnbounded;
+  if (desc.causal != HEED_CAUSAL_NONE) p.right = 0;
+  const bool bounded = p.left != kUnbounded || p.right != kUnbounded;
+  if (bounded && !p.offset_given && p.query_length != p.key_length)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.alignment is 0 with desc.query_length %lld and desc.key_length %lld; a window over "
+         "different lengths needs a heed_alignment, 1 to 3",
+         static_cast<long long>(p.query_length), static_cast<long long>(p.key_length));
+}
+
+/// Factors on the way to log2 units must not overflow, or 0 times one would be NaN.
+void check_factor(const Problem& p, const char* field, double value, double factor) {
+  const double largest = p.float64 ? 1.7976931348623157e+308 : 3.4028234663852886e+38;
+  if (!(std::fabs(factor) <= largest))
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.%s is %g; with it scores would be multiplied by %g, which must be at most %g", field,
+         value, factor, largest);
+}
+
+void resolve_scores(const heed_attention_desc& desc, Problem& p) {
+  check_choice("hard", desc.hard, "a switch", 1);
+  if (!std::isfinite(desc.scale))
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.scale is %g; it must be finite", desc.scale);
+  if (!(desc.softcap >= 0 && std::isfinite(desc.softcap)))
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.softcap is %g; it must be finite and at least 0",
+         desc.softcap);
+  if (!(desc.temperature >= 0))
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.temperature is %g; it must be above 0, or 0 for the default 1", desc.temperature);
+  if (desc.hard != 0 && desc.temperature != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.temperature is %g; it must be 0 with desc.hard",
+         desc.temperature);
+  p.scale = desc.scale != 0 ? desc.scale : 1 / std::sqrt(static_cast<double>(desc.features));
+  p.softcap = desc.softcap;
+  p.temperature = desc.temperature == 0 ? 1 : desc.temperature;
+  p.hard = desc.hard != 0;
+  p.log2_unit = kLog2E / p.temperature;
+  check_factor(p, "temperature", p.temperature, p.log2_unit);
+  check_factor(p, "scale", p.scale, p.scale * p.log2_unit);
+  if (p.softcap == 0) return;
+  p.cap_scale = 2 * kLog2E * p.scale / p.softcap;
+  check_factor(p, "softcap", p.softcap, p.cap_scale);
+  check_factor(p, "softcap", p.softcap, p.softcap * p.log2_unit);
+}
+
+void resolve_outputs(const heed_attention_desc& desc, Problem& p) {
+  check_choice("weights_point", desc.weights_point, "a heed_weights", HEED_WEIGHTS_PROBABILITIES);
+  check_choice("sum_columns", desc.sum_columns, "a switch", 1);
+  check_unused("weight_rows", desc.weight_rows, "weights_point", desc.weights_point, "1 to 4",
+               desc.weights_point != HEED_WEIGHTS_NONE);
+  if (desc.weight_rows < 0 || desc.weight_rows > desc.query_length)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.weight_rows is %lld; it must be 0 to desc.query_length, %lld",
+         static_cast<long long>(desc.weight_rows), static_cast<long long>(desc.query_length));
+  p.weights_point = static_cast<heed_weights>(desc.weights_point);
+  p.sum_columns = desc.sum_columns != 0;
+  p.weight_rows = desc.weight_rows;
+}
+
+}  // namespace
+
+Problem validate(const heed_attention_desc& given) {
+  heed_attention_desc desc = given;
+  fill_defaults(desc);
+  check_sizes(desc);
+  Problem p{};
+  p.batch = desc.batch;
+  p.query_heads = desc.query_heads;
+  p.key_heads = desc.key_heads;
+  p.query_length = desc.query_length;
+  p.key_length = desc.key_length;
+  p.features = desc.features;
+  p.value_features = desc.value_features;
+  p.packed_queries = desc.packed_queries;
+  p.packed_keys = desc.packed_keys;
+  p.float64 = is_float64(desc);
+  resolve_scores(desc, p);
+  resolve_offset(desc, p);
+  resolve_window(desc, p);
+  resolve_outputs(desc, p);
+  resolve_layouts(desc, p);
+  return p;
 }
 
 }  // namespace heed

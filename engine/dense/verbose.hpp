@@ -5,6 +5,8 @@
 
 namespace heed {
 
-void print_run(const heed_attention_plan& plan, double seconds) noexcept;
+/// The speed counts every pair that windows allow, masked or not, in sequences of full length.
+void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
+               double seconds) noexcept;
 
 }  // namespace heed

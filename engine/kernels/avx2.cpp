@@ -2,6 +2,6 @@
 
 namespace heed {
 
-const KernelTable kAvx2Kernels = vector_kernels<xsimd::fma3<xsimd::avx2>>("avx2", 128);
+const Kernels kAvx2Kernels = vector_kernels<xsimd::fma3<xsimd::avx2>>("avx2", 128);
 
 }  // namespace heed

@@ -2,6 +2,6 @@
 
 namespace heed {
 
-const KernelTable kAvx512Kernels = vector_kernels<xsimd::avx512bw>("avx512", 64);
+const Kernels kAvx512Kernels = vector_kernels<xsimd::avx512bw>("avx512", 64);
 
 }  // namespace heed

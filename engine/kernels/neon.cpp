@@ -2,6 +2,6 @@
 
 namespace heed {
 
-const KernelTable kNeonKernels = vector_kernels<xsimd::neon64>("neon", 128);
+const Kernels kNeonKernels = vector_kernels<xsimd::neon64>("neon", 128);
 
 }  // namespace heed

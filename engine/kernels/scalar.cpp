@@ -1,91 +1,156 @@
 // The kernels as plain loops: the readable statement of what every other instruction set
 // computes, and the fallback for processors without any. No vector types; a compiler may
 // still vectorise the loops over `kLanes`.
+#include "engine/kernels/constants.hpp"
+#include "engine/kernels/convert.hpp"
 #include "engine/kernels/table.hpp"
 
 namespace heed {
 namespace {
 
-constexpr std::size_t kLanes = 8;  // query rows side by side, as in a vector
 constexpr std::size_t kMaxVectors = 3;
-constexpr float kInfinity = __builtin_huge_valf();
-constexpr float kLargest = 3.402823466e+38F;
-constexpr float kRescaleThreshold = 8.0F;  // log2 units, as in softmax.hpp
 
-void pack_query(const float* const* rows, std::size_t row_count, std::ptrdiff_t feature_stride,
-                std::size_t features, float scale, float* panel, std::size_t vectors) {
-  const std::size_t pitch = vectors * kLanes;
+template <class Real>
+constexpr std::size_t kLanes = 32 / sizeof(Real);  // query rows side by side, as in a vector
+
+template <class Real>
+void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t feature_stride,
+                std::size_t features, Real scale, Real* panel, std::size_t vectors) {
+  const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t r = 0; r < pitch; ++r) {
     for (std::size_t x = 0; x < features; ++x) {
       const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(x) * feature_stride;
-      panel[x * pitch + r] = r < row_count ? rows[r][at] * scale : 0.0F;
+      panel[x * pitch + r] = r < row_count ? rows[r][at] * scale : 0;
     }
   }
 }
 
 /// out[r] (+)= sum over k < count of row[k * step] * panel[k][r], for the rows of one vector.
-void multiply_row(const float* row, std::ptrdiff_t step, const float* panel, std::size_t pitch,
-                  std::size_t count, float* out, bool fresh) {
-  float sum[kLanes];
-  for (std::size_t r = 0; r < kLanes; ++r) sum[r] = fresh ? 0.0F : out[r];
+template <class Real>
+void multiply_row(const Real* row, std::ptrdiff_t step, const Real* panel, std::size_t pitch,
+                  std::size_t count, Real* out, bool fresh) {
+  Real sum[kLanes<Real>];
+  for (std::size_t r = 0; r < kLanes<Real>; ++r) sum[r] = fresh ? 0 : out[r];
   for (std::size_t k = 0; k < count; ++k) {
-    const float a = row[static_cast<std::ptrdiff_t>(k) * step];
-    for (std::size_t r = 0; r < kLanes; ++r) sum[r] += a * panel[k * pitch + r];
+    const Real a = row[static_cast<std::ptrdiff_t>(k) * step];
+    for (std::size_t r = 0; r < kLanes<Real>; ++r) sum[r] += a * panel[k * pitch + r];
   }
-  for (std::size_t r = 0; r < kLanes; ++r) out[r] = sum[r];
+  for (std::size_t r = 0; r < kLanes<Real>; ++r) out[r] = sum[r];
 }
 
-void scores(const MatrixView& key, std::size_t keys, const float* panel, std::size_t features,
-            float* out, std::size_t vectors) {
-  const std::size_t pitch = vectors * kLanes;
+template <class Real>
+void scores(const MatrixView<Real>& key, std::size_t keys, const Real* panel, std::size_t features,
+            Real* out, std::size_t vectors) {
+  const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t j = 0; j < keys; ++j) {
-    const float* const row = key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride;
-    for (std::size_t r = 0; r < pitch; r += kLanes)
+    const Real* const row = key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride;
+    for (std::size_t r = 0; r < pitch; r += kLanes<Real>)
       multiply_row(row, key.column_stride, panel + r, pitch, features, out + j * pitch + r, true);
   }
 }
 
-void mask(float* scores, std::size_t keys, const float* limit, std::size_t vectors) {
-  const std::size_t pitch = vectors * kLanes;
-  for (std::size_t j = 0; j < keys; ++j)
-    for (std::size_t r = 0; r < pitch; ++r)
-      if (static_cast<float>(j) >= limit[r]) scores[j * pitch + r] = -kInfinity;
+/// 2^x = power * (1 + fraction * (p + 1/2)), as in exp2.hpp without a fused multiply-add.
+template <class Real>
+struct Split {
+  Real power;
+  Real fraction;
+  Real p;
+};
+
+template <class Real>
+Split<Real> split(Real x) {
+  using Numbers = Exp2<Real>;
+  const Real shifted = x + Numbers::kRounder;
+  typename Numbers::Bits bits;
+  __builtin_memcpy(&bits, &shifted, sizeof bits);
+  bits <<= Numbers::kMantissaBits;
+  Split<Real> s;
+  __builtin_memcpy(&s.power, &bits, sizeof s.power);
+  s.fraction = x - (shifted - Numbers::kRounder);
+  s.p = 0;
+  for (const Real coefficient : Numbers::kCoefficients) s.p = s.p * s.fraction + coefficient;
+  s.p = s.p * s.fraction + Numbers::kLastLessHalf;
+  return s;
 }
 
-/// As exp2.hpp without a fused multiply-add, one number at a time.
-float exp2_of(float x) {
-  if (x < -127.0F) x = -127.0F;
-  const float rounder = 12582912.0F + 127.0F;
-  const float shifted = x + rounder;
-  const float f = x - (shifted - rounder);
-  float p = 1.535336188319500e-4F;
-  p = p * f + 1.339887440266574e-3F;
-  p = p * f + 9.618437357674640e-3F;
-  p = p * f + 5.550332471162809e-2F;
-  p = p * f + 2.402264791363012e-1F;
-  p = p * f + 1.931472028550421e-1F;
-  const float half = f * 0.5F;
-  const float sum = half + 1.0F;
-  const float lost = half - (sum - 1.0F);
-  p = sum + (p * f + lost);
-  std::uint32_t bits;
-  __builtin_memcpy(&bits, &shifted, sizeof bits);
-  bits <<= 23;
-  float power;
-  __builtin_memcpy(&power, &bits, sizeof power);
-  return p * power;
+template <class Real>
+Real exp2_of(Real x) {
+  if (x < Exp2<Real>::kLowest) x = Exp2<Real>::kLowest;
+  const Split<Real> s = split(x);
+  const Real half = s.fraction / 2;
+  const Real sum = half + 1;
+  const Real lost = half - (sum - 1);
+  return (sum + (s.p * s.fraction + lost)) * s.power;
+}
+
+/// tanh(x) for t = 2 log2(e) x: (e^2x - 1) / (e^2x + 1) of |x|, then the sign.
+template <class Real>
+Real tanh_of_exponent(Real t) {
+  auto x = static_cast<Real>(-__builtin_fabs(t));
+  if (x < -kSaturated<Real>) x = -kSaturated<Real>;
+  const Split<Real> s = split(x);
+  const Real growth = s.p * s.fraction + s.fraction / 2;
+  const Real e = (s.power - 1) + s.power * growth;
+  return static_cast<Real>(__builtin_copysign(e / (e + 2), t));
+}
+
+template <class Real>
+void softcap(Real* scores, std::size_t keys, Real factor, std::size_t vectors) {
+  for (std::size_t i = 0; i < keys * vectors * kLanes<Real>; ++i)
+    scores[i] = tanh_of_exponent(scores[i]) * factor;
+}
+
+template <class Real>
+void alibi(Real* scores, std::size_t keys, const Real* position, const Real* slope,
+           std::size_t vectors) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t j = 0; j < keys; ++j)
+    for (std::size_t r = 0; r < pitch; ++r)
+      scores[j * pitch + r] -=
+          slope[r] * static_cast<Real>(__builtin_fabs(position[r] - static_cast<Real>(j)));
+}
+
+template <class Real>
+void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size_t row_count,
+              Real factor, std::size_t vectors) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t j = 0; j < keys; ++j) {
+    for (std::size_t r = 0; r < row_count; ++r) {
+      Real& score = scores[j * pitch + r];
+      Real addend = rows[r][j] * factor;
+      if (addend < kNoReference<Real>) addend = kNoReference<Real>;
+      score = rows[r][j] == -kInfinity<Real> ? -kInfinity<Real> : score + addend;
+    }
+  }
+}
+
+template <class Real>
+void mask_rows(Real* scores, std::size_t keys, const std::uint8_t* const* rows,
+               std::size_t row_count, std::size_t vectors) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t j = 0; j < keys; ++j)
+    for (std::size_t r = 0; r < row_count; ++r)
+      if (rows[r][j] == 0) scores[j * pitch + r] = -kInfinity<Real>;
+}
+
+template <class Real>
+void mask(Real* scores, std::size_t keys, const Real* first, const Real* limit,
+          std::size_t vectors) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t j = 0; j < keys; ++j) {
+    const auto key = static_cast<Real>(j);
+    for (std::size_t r = 0; r < pitch; ++r)
+      if (key < first[r] || key >= limit[r]) scores[j * pitch + r] = -kInfinity<Real>;
+  }
 }
 
 /// Moves one row's reference to its new maximum and rescales what it has summed so far, the
 /// `pending` weights before these scores included.
-void rescale(float maximum, float* scores, std::size_t keys, const RowState& rows,
-             std::size_t value_features, std::size_t r, std::size_t pitch, std::size_t pending) {
-  if (maximum == kInfinity) {  // scores of +inf share the weight evenly
-    maximum = kLargest;
-    for (std::size_t j = 0; j < keys; ++j)
-      if (scores[j * pitch + r] == kInfinity) scores[j * pitch + r] = kLargest;
-  }
-  const float factor = exp2_of(rows.reference[r] - maximum);
+template <class Real>
+void rescale(Real maximum, Real* scores, const RowState<Real>& rows, std::size_t value_features,
+             std::size_t r, std::size_t pitch, std::size_t pending) {
+  if (maximum > kLargest<Real>) maximum = kLargest<Real>;
+  const Real factor = exp2_of(rows.reference[r] - maximum);
   rows.reference[r] = maximum;
   rows.sum[r] *= factor;
   for (std::size_t j = 1; j <= pending; ++j) *(scores - j * pitch + r) *= factor;
@@ -93,80 +158,117 @@ void rescale(float maximum, float* scores, std::size_t keys, const RowState& row
   for (std::size_t x = 0; x < value_features; ++x) rows.accumulators[x * pitch + r] *= factor;
 }
 
-void softmax_after(float* scores, std::size_t keys, const RowState& rows,
-                   std::size_t value_features, std::size_t vectors, std::size_t pending) {
-  const std::size_t pitch = vectors * kLanes;
-  float top[kMaxVectors * kLanes];
-  for (std::size_t r = 0; r < pitch; ++r) top[r] = kNoReference;
-  for (std::size_t j = 0; j < keys; ++j)
-    for (std::size_t r = 0; r < pitch; ++r)
-      top[r] = top[r] < scores[j * pitch + r] ? scores[j * pitch + r] : top[r];
-  for (std::size_t r = 0; r < pitch; ++r)
-    if (top[r] > rows.reference[r] + kRescaleThreshold)
-      rescale(top[r], scores, keys, rows, value_features, r, pitch, pending);
+/// Scores of +inf count as the largest finite number: they share the weight evenly.
+template <class Real>
+void exponentials(Real* scores, std::size_t keys, const Real* reference, Real* sum,
+                  std::size_t vectors) {
+  const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t j = 0; j < keys; ++j) {
     for (std::size_t r = 0; r < pitch; ++r) {
-      float& score = scores[j * pitch + r];
-      score = exp2_of(score - rows.reference[r]);
-      rows.sum[r] += score;
+      Real& score = scores[j * pitch + r];
+      if (score > kLargest<Real>) score = kLargest<Real>;
+      score = exp2_of(score - reference[r]);
+      sum[r] += score;
     }
   }
 }
 
-void softmax(float* scores, std::size_t keys, const RowState& rows, std::size_t value_features,
+template <class Real>
+void softmax_after(Real* scores, std::size_t keys, const RowState<Real>& rows,
+                   std::size_t value_features, std::size_t vectors, std::size_t pending) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  Real top[kMaxVectors * kLanes<Real>];
+  for (std::size_t r = 0; r < pitch; ++r) top[r] = kNoReference<Real>;
+  for (std::size_t j = 0; j < keys; ++j)
+    for (std::size_t r = 0; r < pitch; ++r)
+      top[r] = top[r] < scores[j * pitch + r] ? scores[j * pitch + r] : top[r];
+  for (std::size_t r = 0; r < pitch; ++r)
+    if (top[r] > rows.reference[r] + kRescaleThreshold<Real>)
+      rescale(top[r], scores, rows, value_features, r, pitch, pending);
+  exponentials(scores, keys, rows.reference, rows.sum, vectors);
+}
+
+template <class Real>
+void softmax(Real* scores, std::size_t keys, const RowState<Real>& rows, std::size_t value_features,
              std::size_t vectors) {
   softmax_after(scores, keys, rows, value_features, vectors, 0);
 }
 
-void weights(const MatrixView& key, std::size_t keys, const float* panel, std::size_t features,
-             float* out, std::size_t pending, const RowState& rows, std::size_t value_features,
+template <class Real>
+void hardest(const Real* scores, std::size_t keys, Real* best, Real* index, std::size_t vectors) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t j = 0; j < keys; ++j) {
+    for (std::size_t r = 0; r < pitch; ++r) {
+      const Real score = scores[j * pitch + r];
+      if (score > best[r]) index[r] = static_cast<Real>(j);
+      if (score > best[r] || score != score) best[r] = score;
+    }
+  }
+}
+
+template <class Real>
+void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel, std::size_t features,
+             Real* out, std::size_t pending, const RowState<Real>& rows, std::size_t value_features,
              std::size_t vectors) {
   scores(key, keys, panel, features, out, vectors);
   softmax_after(out, keys, rows, value_features, vectors, pending);
 }
 
-void pack_values(const MatrixView& value, std::size_t keys, std::size_t features, float* packed) {
+template <class Real>
+void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
+                 Real* packed) {
   for (std::size_t x0 = 0; x0 < features; x0 += kValueBlock) {
     for (std::size_t j = 0; j < keys; ++j) {
-      const float* const row = value.data + static_cast<std::ptrdiff_t>(j) * value.row_stride;
+      const Real* const row = value.data + static_cast<std::ptrdiff_t>(j) * value.row_stride;
       for (std::size_t x = x0; x < x0 + kValueBlock; ++x)
-        *packed++ = x < features ? row[static_cast<std::ptrdiff_t>(x) * value.column_stride] : 0.0F;
+        *packed++ = x < features ? row[static_cast<std::ptrdiff_t>(x) * value.column_stride] : 0;
     }
   }
 }
 
-void accumulate(const ValueView& value, std::size_t keys, const float* weights, float* accumulators,
-                std::size_t features, bool fresh, std::size_t vectors) {
-  const std::size_t pitch = vectors * kLanes;
+template <class Real>
+void accumulate(const ValueView<Real>& value, std::size_t keys, const Real* weights,
+                Real* accumulators, std::size_t features, bool fresh, std::size_t vectors) {
+  const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t x = 0; x < features; ++x) {
-    const float* const column = value.data +
-                                static_cast<std::ptrdiff_t>(x / kValueBlock) * value.block_stride +
-                                static_cast<std::ptrdiff_t>(x % kValueBlock) * value.feature_stride;
-    for (std::size_t r = 0; r < pitch; r += kLanes)
+    const Real* const column = value.data +
+                               static_cast<std::ptrdiff_t>(x / kValueBlock) * value.block_stride +
+                               static_cast<std::ptrdiff_t>(x % kValueBlock) * value.feature_stride;
+    for (std::size_t r = 0; r < pitch; r += kLanes<Real>)
       multiply_row(column, value.key_stride, weights + r, pitch, keys, accumulators + x * pitch + r,
                    fresh);
   }
 }
 
-void finish(float* accumulators, const float* sum, std::size_t features, float* const* out_rows,
+template <class Real>
+void finish(const Real* accumulators, const Real* sum, std::size_t features, Real* const* out_rows,
             std::size_t row_count, std::ptrdiff_t feature_stride, std::size_t vectors) {
-  const std::size_t pitch = vectors * kLanes;
+  const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t r = 0; r < row_count; ++r) {
-    const float inverse = sum[r] == 0.0F ? 0.0F : 1.0F / sum[r];
+    const Real inverse = sum[r] == 0 ? 0 : 1 / sum[r];
     for (std::size_t x = 0; x < features; ++x)
       out_rows[r][static_cast<std::ptrdiff_t>(x) * feature_stride] =
           accumulators[x * pitch + r] * inverse;
   }
 }
 
-void exp2_array(const float* x, float* y, std::size_t count) {
+template <class Real>
+void exp2_array(const Real* x, Real* y, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) y[i] = exp2_of(x[i]);
+}
+
+template <class Real>
+constexpr KernelTable<Real> scalar_table() {
+  return {"scalar",           kLanes<Real>,    kMaxVectors,      128,
+          pack_query<Real>,   scores<Real>,    softcap<Real>,    alibi<Real>,
+          add_rows<Real>,     mask_rows<Real>, mask<Real>,       softmax<Real>,
+          exponentials<Real>, hardest<Real>,   weights<Real>,    pack_values<Real>,
+          accumulate<Real>,   finish<Real>,    exp2_array<Real>, read<Real>,
+          write<Real>};
 }
 
 }  // namespace
 
-const KernelTable kScalarKernels = {"scalar",   kLanes, kMaxVectors, 128,     pack_query,
-                                    scores,     mask,   softmax,     weights, pack_values,
-                                    accumulate, finish, exp2_array};
+const Kernels kScalarKernels = {scalar_table<float>(), scalar_table<double>()};
 
 }  // namespace heed

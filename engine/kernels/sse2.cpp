@@ -2,6 +2,6 @@
 
 namespace heed {
 
-const KernelTable kSse2Kernels = vector_kernels<xsimd::sse2>("sse2", 128);
+const Kernels kSse2Kernels = vector_kernels<xsimd::sse2>("sse2", 128);
 
 }  // namespace heed

@@ -1,8 +1,11 @@
-// Assembles the kernel table of one xsimd architecture. An <isa>.cpp includes this, names its
+// Assembles the kernel tables of one xsimd architecture. An <isa>.cpp includes this, names its
 // architecture and is compiled with that architecture's flags.
 #pragma once
 
+#include "engine/kernels/adjust.hpp"
+#include "engine/kernels/convert.hpp"
 #include "engine/kernels/exp2.hpp"
+#include "engine/kernels/hardest.hpp"
 #include "engine/kernels/pack.hpp"
 #include "engine/kernels/product.hpp"
 #include "engine/kernels/softmax.hpp"
@@ -24,68 +27,110 @@ HEED_INLINE void with_vectors(std::size_t vectors, Function&& function) {
   }
 }
 
-template <class Arch>
+/// The entries of the table that are compiled once for each number of vectors.
+template <class V>
 struct VectorKernels {
-  static void pack_query(const float* const* rows, std::size_t row_count,
-                         std::ptrdiff_t feature_stride, std::size_t features, float scale,
-                         float* panel, std::size_t vectors) {
+  using Real = RealOf<V>;
+
+  static void pack_query(const Real* const* rows, std::size_t row_count,
+                         std::ptrdiff_t feature_stride, std::size_t features, Real scale,
+                         Real* panel, std::size_t vectors) {
     with_vectors(vectors, [&](auto w) {
-      heed::pack_query<Arch, w>(rows, row_count, feature_stride, features, scale, panel);
+      heed::pack_query<V, w>(rows, row_count, feature_stride, features, scale, panel);
     });
   }
-  static void scores(const MatrixView& key, std::size_t keys, const float* panel,
-                     std::size_t features, float* out, std::size_t vectors) {
-    with_vectors(vectors, [&](auto w) { heed::scores<Arch, w>(key, keys, panel, features, out); });
+  static void scores(const MatrixView<Real>& key, std::size_t keys, const Real* panel,
+                     std::size_t features, Real* out, std::size_t vectors) {
+    with_vectors(vectors, [&](auto w) { heed::scores<V, w>(key, keys, panel, features, out); });
   }
-  static void mask(float* scores, std::size_t keys, const float* limit, std::size_t vectors) {
-    with_vectors(vectors, [&](auto w) { heed::mask<Arch, w>(scores, keys, limit); });
+  static void softcap(Real* scores, std::size_t keys, Real factor, std::size_t vectors) {
+    with_vectors(vectors, [&](auto w) { heed::softcap<V, w>(scores, keys, factor); });
   }
-  static void softmax(float* scores, std::size_t keys, const RowState& rows,
-                      std::size_t value_features, std::size_t vectors) {
+  static void alibi(Real* scores, std::size_t keys, const Real* position, const Real* slope,
+                    std::size_t vectors) {
+    with_vectors(vectors, [&](auto w) { heed::alibi<V, w>(scores, keys, position, slope); });
+  }
+  static void add_rows(Real* scores, std::size_t keys, const Real* const* rows,
+                       std::size_t row_count, Real factor, std::size_t vectors) {
     with_vectors(vectors,
-                 [&](auto w) { heed::softmax<Arch, w>(scores, keys, rows, value_features); });
+                 [&](auto w) { heed::add_rows<V, w>(scores, keys, rows, row_count, factor); });
   }
-  static void weights(const MatrixView& key, std::size_t keys, const float* panel,
-                      std::size_t features, float* out, std::size_t pending, const RowState& rows,
+  static void mask_rows(Real* scores, std::size_t keys, const std::uint8_t* const* rows,
+                        std::size_t row_count, std::size_t vectors) {
+    with_vectors(vectors, [&](auto w) { heed::mask_rows<V, w>(scores, keys, rows, row_count); });
+  }
+  static void mask(Real* scores, std::size_t keys, const Real* first, const Real* limit,
+                   std::size_t vectors) {
+    with_vectors(vectors, [&](auto w) { heed::mask<V, w>(scores, keys, first, limit); });
+  }
+  static void softmax(Real* scores, std::size_t keys, const RowState<Real>& rows,
                       std::size_t value_features, std::size_t vectors) {
+    with_vectors(vectors, [&](auto w) { heed::softmax<V, w>(scores, keys, rows, value_features); });
+  }
+  static void exponentials(Real* scores, std::size_t keys, const Real* reference, Real* sum,
+                           std::size_t vectors) {
+    with_vectors(vectors, [&](auto w) { heed::exponentials<V, w>(scores, keys, reference, sum); });
+  }
+  static void hardest(const Real* scores, std::size_t keys, Real* best, Real* index,
+                      std::size_t vectors) {
+    with_vectors(vectors, [&](auto w) { heed::hardest<V, w>(scores, keys, best, index); });
+  }
+  static void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel,
+                      std::size_t features, Real* out, std::size_t pending,
+                      const RowState<Real>& rows, std::size_t value_features, std::size_t vectors) {
     with_vectors(vectors, [&](auto w) {
-      heed::weights<Arch, w>(key, keys, panel, features, out, pending, rows, value_features);
+      heed::weights<V, w>(key, keys, panel, features, out, pending, rows, value_features);
     });
   }
-  static void accumulate(const ValueView& value, std::size_t keys, const float* weights,
-                         float* accumulators, std::size_t features, bool fresh,
+  static void accumulate(const ValueView<Real>& value, std::size_t keys, const Real* weights,
+                         Real* accumulators, std::size_t features, bool fresh,
                          std::size_t vectors) {
     with_vectors(vectors, [&](auto w) {
-      heed::accumulate<Arch, w>(value, keys, weights, accumulators, features, fresh);
+      heed::accumulate<V, w>(value, keys, weights, accumulators, features, fresh);
     });
   }
-  static void finish(float* accumulators, const float* sum, std::size_t features,
-                     float* const* out_rows, std::size_t row_count, std::ptrdiff_t feature_stride,
+  static void finish(const Real* accumulators, const Real* sum, std::size_t features,
+                     Real* const* out_rows, std::size_t row_count, std::ptrdiff_t feature_stride,
                      std::size_t vectors) {
     with_vectors(vectors, [&](auto w) {
-      heed::finish<Arch, w>(accumulators, sum, features, out_rows, row_count, feature_stride);
+      heed::finish<V, w>(accumulators, sum, features, out_rows, row_count, feature_stride);
     });
   }
 };
 
-/// `key_step` keys of a full panel should fill about a third of the L1 cache with scores.
-template <class Arch>
-constexpr KernelTable vector_kernels(const char* isa, std::uint32_t key_step) {
-  static_assert(3 * kLanes<Arch> <= kMaxPanel);
-  using Kernels = VectorKernels<Arch>;
+template <class V>
+constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key_step) {
+  static_assert(3 * kLanes<V> <= kMaxPanel);
+  using Kernels = VectorKernels<V>;
   return {isa,
-          static_cast<std::uint32_t>(kLanes<Arch>),
+          static_cast<std::uint32_t>(kLanes<V>),
           3,
           key_step,
           Kernels::pack_query,
           Kernels::scores,
+          Kernels::softcap,
+          Kernels::alibi,
+          Kernels::add_rows,
+          Kernels::mask_rows,
           Kernels::mask,
           Kernels::softmax,
+          Kernels::exponentials,
+          Kernels::hardest,
           Kernels::weights,
-          heed::pack_values<Arch>,
+          heed::pack_values<V>,
           Kernels::accumulate,
           Kernels::finish,
-          heed::exp2_array<Arch>};
+          heed::exp2_array<V>,
+          heed::read<RealOf<V>>,
+          heed::write<RealOf<V>>};
+}
+
+/// `key_step` keys of a full panel should fill about a third of the L1 cache with scores, which
+/// are as many bytes for either type.
+template <class Arch>
+constexpr Kernels vector_kernels(const char* isa, std::uint32_t key_step) {
+  return {vector_table<Vec<float, Arch>>(isa, key_step),
+          vector_table<Vec<double, Arch>>(isa, key_step)};
 }
 
 }  // namespace

@@ -56,8 +56,7 @@ auto blame_environment(bool from_environment, Function&& choose) {
   }
 }
 
-const KernelTable& choose_kernels(const heed_context_options& options,
-                                  const Environment& environment) {
+const Kernels& choose_kernels(const heed_context_options& options, const Environment& environment) {
   const Named named = prefer(options.isa, "options.isa", environment.isa, "HEED_ISA");
   return *blame_environment(options.isa == nullptr,
                             [&] { return &choose_isa(named.name, named.source); });
@@ -100,7 +99,7 @@ heed_context* make_context(const heed_context_options* given) {
   const heed_allocator allocator =
       resolve_allocator(options.allocator != nullptr ? &allocator_given : nullptr);
   const Environment environment = read_environment();
-  const KernelTable& kernels = choose_kernels(options, environment);
+  const Kernels& kernels = choose_kernels(options, environment);
   const std::uint32_t tile_q =
       prefer_number(options.tile_q, "tile_q", kMaxTile, environment.tile_q);
   const std::uint32_t tile_kv =

@@ -12,7 +12,7 @@
 /// The C API's opaque type. Plans share it, so its owners are counted.
 struct heed_context {
   heed_allocator allocator;
-  const heed::KernelTable* kernels;
+  const heed::Kernels* kernels;
   const heed::Executor* executor;
   const char* executor_name;
   std::uint32_t threads;

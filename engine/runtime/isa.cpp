@@ -5,14 +5,29 @@
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/text.hpp"
 
+#if defined(HEED_ISA_AVX2)
+#include <cpuid.h>
+#endif
+
 namespace heed {
 namespace {
 
 bool always() { return true; }
 
 #if defined(HEED_ISA_AVX2)
+/// Not all compilers know this one's name (clang 14 does not). It has no state of its own.
+bool has_f16c() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 // __builtin_cpu_supports also checks that the operating system saves the registers (XCR0).
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+}
 #endif
 
 #if defined(HEED_ISA_AVX512)
@@ -43,17 +58,17 @@ constexpr Isa kIsas[] = {
 std::size_t isa_count() { return sizeof kIsas / sizeof kIsas[0]; }
 const Isa& isa_at(std::size_t index) { return kIsas[index]; }
 
-const KernelTable& choose_isa(const char* name, const char* source) {
-  const KernelTable* widest = nullptr;
+const Kernels& choose_isa(const char* name, const char* source) {
+  const Kernels* widest = nullptr;
   Text usable;
   bool compiled = false;
   for (const Isa& isa : kIsas) {
-    const bool named = name != nullptr && std::strcmp(name, isa.kernels->isa) == 0;
+    const bool named = name != nullptr && std::strcmp(name, isa.kernels->f32.isa) == 0;
     compiled = compiled || named;
     if (!isa.usable()) continue;
     if (named) return *isa.kernels;
     widest = isa.kernels;
-    usable.append_item(isa.kernels->isa);
+    usable.append_item(isa.kernels->f32.isa);
   }
   if (name == nullptr) return *widest;
   const heed_status status = compiled ? HEED_STATUS_UNSUPPORTED : HEED_STATUS_INVALID_ARGUMENT;

@@ -8,7 +8,7 @@
 namespace heed {
 
 struct Isa {
-  const KernelTable* kernels;
+  const Kernels* kernels;
   bool (*usable)();  ///< asks the CPU and the operating system, never assumes
 };
 
@@ -18,6 +18,6 @@ const Isa& isa_at(std::size_t index);
 
 /// The kernels of the named instruction set, or of the widest usable one for nullptr. Throws
 /// an Error that lists the choices; `source` names where the name came from.
-const KernelTable& choose_isa(const char* name, const char* source);
+const Kernels& choose_isa(const char* name, const char* source);
 
 }  // namespace heed

@@ -11,24 +11,22 @@ namespace {
 /// Independent chains. Latency times throughput is 8 (two units, 4 cycles) to 14 (sse2, where a
 /// product and a sum follow each other) on x86, and 16 (four units) on Arm; the chains, factor
 /// and addend must fit the registers.
-template <class Arch>
-inline constexpr std::size_t kChains = (kIsAvx512<Arch> || std::is_base_of_v<xsimd::neon64, Arch>)
-                                           ? 24
-                                           : 14;
+template <class V>
+inline constexpr std::size_t kChains = (kIsAvx512<V> || kIsNeon<V>) ? 24 : 14;
 
 /// Every chain tends to addend / (1 - factor): no overflow, no subnormal number.
-template <class Arch>
+template <class V>
 float multiply_and_add(std::uint64_t rounds, float factor, float addend) {
-  constexpr std::size_t chains = kChains<Arch>;
-  const Vec<Arch> f(factor);
-  const Vec<Arch> a(addend);
-  Vec<Arch> x[chains];
-  unroll<chains>([&](auto i) { x[i] = Vec<Arch>(static_cast<float>(std::size_t{i})); });
+  constexpr std::size_t chains = kChains<V>;
+  const V f(factor);
+  const V a(addend);
+  V x[chains];
+  unroll<chains>([&](auto i) { x[i] = V(static_cast<float>(std::size_t{i})); });
   for (std::uint64_t round = 0; round < rounds; ++round)
     unroll<chains>([&](auto i) { x[i] = multiply_add(x[i], f, a); });
   unroll<chains - 1>([&](auto i) { x[0] = x[0] + x[i + 1]; });
-  alignas(64) float lanes[kLanes<Arch>];
-  store(lanes, x[0]);
+  alignas(64) float lanes[kLanes<V>];
+  store<V>(lanes, x[0]);
   float sum = 0.0F;
   for (const float lane : lanes) sum += lane;
   return sum;
@@ -37,7 +35,8 @@ float multiply_and_add(std::uint64_t rounds, float factor, float addend) {
 /// A multiply-add counts as two flops, fused or not.
 template <class Arch>
 constexpr PeakKernel peak_kernel(const char* isa) {
-  return {isa, 2.0 * kChains<Arch> * kLanes<Arch>, multiply_and_add<Arch>};
+  using V = Vec<float, Arch>;
+  return {isa, 2.0 * kChains<V> * kLanes<V>, multiply_and_add<V>};
 }
 
 }  // namespace

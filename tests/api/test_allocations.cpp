@@ -80,14 +80,34 @@ heed_attention_desc problem() {
   return desc;
 }
 
+/// The same with everything that needs room on the way: other types, masks, weights.
+heed_attention_desc full_problem() {
+  heed_attention_desc desc = problem();
+  desc.query.dtype = desc.key.dtype = desc.value.dtype = desc.out.dtype = HEED_DTYPE_F16;
+  desc.bias.dtype = desc.weights.dtype = HEED_DTYPE_BF16;
+  desc.softcap = 30;
+  desc.weights_point = HEED_WEIGHTS_PROBABILITIES;
+  desc.sum_columns = 1;
+  return desc;
+}
+
 /// Requests for memory during runs of `plan`, after one run to warm up what is not heed.
-void check_runs(const heed_attention_plan* plan, const char* where) {
-  constexpr std::size_t kElements = std::size_t{2} * 4 * 150 * 40;
+void check_runs(const heed_attention_plan* plan, bool full, const char* where) {
+  constexpr std::size_t kElements = std::size_t{2} * 4 * 150 * 150;
   const std::vector<float> in(kElements, 0.5F);
+  const std::vector<std::uint8_t> mask(kElements, 1);
   std::vector<float> out(kElements);
+  std::vector<float> weights(kElements);
+  std::vector<float> sums(kElements);
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
   args.query = args.key = args.value = in.data();
   args.out = out.data();
+  if (full) {
+    args.mask = mask.data();
+    args.bias = args.alibi_slopes = args.sinks = in.data();
+    args.weights = weights.data();
+    args.column_sums = sums.data();
+  }
   std::size_t bytes = 0;
   expect(heed_attention_plan_workspace(plan, &bytes) == HEED_STATUS_OK, "workspace", where);
   void* const workspace = std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, (bytes + 63) / 64 * 64);
@@ -102,15 +122,15 @@ void check_runs(const heed_attention_plan* plan, const char* where) {
   expect(after == before, "a run allocates nothing", where);
 }
 
-void check(const heed_context_options& options, const char* where) {
+void check(const heed_context_options& options, bool full, const char* where) {
   heed_context* context = nullptr;
   heed_attention_plan* plan = nullptr;
-  const heed_attention_desc desc = problem();
+  const heed_attention_desc desc = full ? full_problem() : problem();
   const std::uint64_t before = requests.load();
   expect(heed_context_create(&options, &context) == HEED_STATUS_OK, "context", where);
   expect(requests.load() > before, "this program counts requests", where);
   expect(heed_attention_plan_create(context, &desc, &plan) == HEED_STATUS_OK, "plan", where);
-  if (plan != nullptr) check_runs(plan, where);
+  if (plan != nullptr) check_runs(plan, full, where);
   heed_attention_plan_destroy(plan);
   heed_context_destroy(context);
 }
@@ -136,11 +156,14 @@ int main() {
     if (info.usable == 0) continue;
     heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
     options.isa = info.name;
-    options.executor_name = "serial";
-    check(options, info.name);
-    options.executor_name = nullptr;
-    options.executor = &executor;
-    check(options, info.name);
+    for (const bool full : {false, true}) {
+      options.executor = nullptr;
+      options.executor_name = "serial";
+      check(options, full, info.name);
+      options.executor_name = nullptr;
+      options.executor = &executor;
+      check(options, full, info.name);
+    }
   }
   if (failures == 0) (void)std::puts("a run allocates nothing");
   return failures == 0 ? 0 : 1;

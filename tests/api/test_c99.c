@@ -1,4 +1,4 @@
-/* The whole API from C99: a context, a plan, a run, the one call, and an error handled. */
+/* The whole API from C99: a context, a plan, a run, the one call, a merge, and an error handled. */
 #include <heed.h>
 #include <math.h>
 #include <stdio.h>
@@ -80,6 +80,51 @@ static void check_one_call(const heed_context* context) {
   const heed_attention_args args = tiny_args(out);
   EXPECT(heed_attention(context, &desc, &args) == HEED_STATUS_OK);
   EXPECT(is_expected(out));
+}
+
+/* Takes the score of key 1 away; what it did not change stays. */
+static void hide_key_1(void* user, const heed_score_tile* tile) {
+  int64_t j, r;
+  float* const scores = (float*)tile->scores;
+  if (tile->dtype != HEED_DTYPE_F32) return;
+  for (j = 0; j < tile->keys; ++j)
+    for (r = 0; r < tile->rows; ++r)
+      if (tile->first_key + j == 1 && tile->query_rows[r] == 0 && tile->query_heads[r] == 0)
+        scores[j * tile->stride_key + r] = -INFINITY;
+  ++*(int*)user;
+}
+
+/* The two keys one at a time, by a mask and by a score function, and put together again. */
+static void check_forms(const heed_context* context) {
+  const uint8_t second_only[2] = {0, 1};
+  float outs[2][2], lses[2], out[2], lse;
+  const void* part_outs[2];
+  const void* part_lses[2];
+  int calls = 0;
+  heed_attention_desc desc = tiny_desc();
+  heed_attention_args args = tiny_args(outs[0]);
+  heed_merge_desc merge = HEED_MERGE_DESC_INIT;
+  args.score_function = hide_key_1;
+  args.score_user = &calls;
+  args.lse = &lses[0];
+  EXPECT(heed_attention(context, &desc, &args) == HEED_STATUS_OK);
+  EXPECT(calls > 0);
+  EXPECT(fabsf(outs[0][0] - 4.0F) < 1e-4F && fabsf(lses[0]) < 1e-4F);
+  args = tiny_args(outs[1]);
+  args.mask = second_only;
+  args.lse = &lses[1];
+  desc.mask.batch = desc.mask.heads = desc.mask.rows = 1;
+  EXPECT(heed_attention(context, &desc, &args) == HEED_STATUS_OK);
+  EXPECT(fabsf(outs[1][0] - 12.0F) < 1e-4F && fabsf(lses[1] - logf(3.0F)) < 1e-4F);
+  merge.batch = merge.heads = merge.rows = 1;
+  merge.features = 2;
+  part_outs[0] = outs[0];
+  part_outs[1] = outs[1];
+  part_lses[0] = &lses[0];
+  part_lses[1] = &lses[1];
+  EXPECT(heed_merge(context, &merge, 2, part_outs, part_lses, out, &lse) == HEED_STATUS_OK);
+  EXPECT(is_expected(out));
+  EXPECT(fabsf(lse - logf(4.0F)) < 1e-4F);
 }
 
 static void check_errors(const heed_context* context) {
@@ -164,6 +209,7 @@ int main(void) {
   if (context == NULL) return 1;
   check_plan(context);
   check_one_call(context);
+  check_forms(context);
   check_errors(context);
   check_callbacks();
   check_lists();

@@ -1,4 +1,6 @@
 // Sizes of 0: valid problems whose result is nothing, or zeros.
+#include <limits>
+
 #include "tests/api/support.hpp"
 
 using namespace api_test;
@@ -93,4 +95,89 @@ TEST_CASE("an empty out needs no stride that keeps it apart", "[empty]") {
   heed_attention_desc desc = desc_of(shape);
   desc.out.stride_feature = 1;
   CHECK(describe(make_plan(serial(), desc)).tasks == 0);
+}
+
+namespace {
+
+/// Further outputs of a shape, of a pattern that no result is.
+struct Further {
+  explicit Further(const Shape& s)
+      : lse(Tensors::count(s.batch, s.query_heads, s.query_length, 1), Tensors::kUntouched),
+        weights(Tensors::count(s.batch, s.query_heads, s.query_length, s.key_length),
+                Tensors::kUntouched),
+        column_sums(Tensors::count(s.batch, s.query_heads, s.key_length, 1), Tensors::kUntouched) {}
+  void ask(heed_attention_desc& desc, heed_attention_args& args) {
+    desc.weights_point = HEED_WEIGHTS_PROBABILITIES;
+    desc.sum_columns = 1;
+    args.lse = lse.data();
+    args.weights = weights.data();
+    args.column_sums = column_sums.data();
+  }
+  std::vector<float> lse, weights, column_sums;
+};
+
+}  // namespace
+
+TEST_CASE("no keys: every log-sum-exp is -inf", "[empty]") {
+  Shape shape;
+  shape.key_length = 0;
+  for (const std::string& isa : usable_isas()) {
+    CAPTURE(isa);
+    const Context context = make_context(isa.c_str(), "serial", 1);
+    heed_attention_desc desc = desc_of(shape);
+    Tensors tensors(shape);
+    heed_attention_args args = tensors.args();
+    args.key = args.value = nullptr;
+    Further further(shape);
+    further.ask(desc, args);
+    REQUIRE(heed_attention(context.get(), &desc, &args) == HEED_STATUS_OK);
+    CHECK(same_bits(tensors.out, std::vector<float>(tensors.out.size(), 0.0F)));
+    CHECK(same_bits(further.lse, std::vector<float>(further.lse.size(),
+                                                    -std::numeric_limits<float>::infinity())));
+  }
+}
+
+TEST_CASE("no query rows: every column sum is 0", "[empty]") {
+  Shape shape;
+  shape.query_length = 0;
+  for (const std::string& isa : usable_isas()) {
+    CAPTURE(isa);
+    const Context context = make_context(isa.c_str(), "serial", 1);
+    heed_attention_desc desc = desc_of(shape);
+    Tensors tensors(shape);
+    heed_attention_args args = tensors.args();
+    args.query = nullptr;
+    args.out = nullptr;
+    Further further(shape);
+    further.ask(desc, args);
+    args.lse = args.weights = nullptr;
+    const heed_status status = heed_attention(context.get(), &desc, &args);
+    INFO(heed_last_error());
+    REQUIRE(status == HEED_STATUS_OK);
+    CHECK(same_bits(further.column_sums, std::vector<float>(further.column_sums.size(), 0.0F)));
+  }
+}
+
+TEST_CASE("no batch, no heads: masks, biases and further outputs may all be NULL", "[empty]") {
+  for (std::int64_t Shape::*const size : {&Shape::batch, &Shape::query_heads}) {
+    Shape shape;
+    shape.*size = 0;
+    if (size == &Shape::query_heads) shape.key_heads = 0;
+    heed_attention_desc desc = desc_of(shape);
+    desc.weights_point = HEED_WEIGHTS_SCORES;
+    desc.sum_columns = 1;
+    const heed_attention_args args = no_tensors();
+    CHECK(heed_attention(serial().get(), &desc, &args) == HEED_STATUS_OK);
+  }
+}
+
+TEST_CASE("no batch, packed: offsets of nothing", "[empty]") {
+  Shape shape;
+  shape.batch = 0;
+  heed_attention_desc desc = desc_of(shape);
+  desc.packed_queries = desc.packed_keys = 5;
+  const std::int32_t offsets[] = {0};
+  heed_attention_args args = no_tensors();
+  args.cu_seqlens_q = args.cu_seqlens_k = offsets;
+  CHECK(heed_attention(serial().get(), &desc, &args) == HEED_STATUS_OK);
 }

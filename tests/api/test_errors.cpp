@@ -40,6 +40,15 @@ TEST_CASE("other constants of the interface are pinned", "[errors]") {
   CHECK(static_cast<int>(HEED_CAUSAL_TOP_LEFT) == 1);
   CHECK(static_cast<int>(HEED_CAUSAL_BOTTOM_RIGHT) == 2);
   CHECK(static_cast<int>(HEED_CAUSAL_OFFSET) == 3);
+  CHECK(static_cast<int>(HEED_ALIGNMENT_DEFAULT) == 0);
+  CHECK(static_cast<int>(HEED_ALIGNMENT_TOP_LEFT) == 1);
+  CHECK(static_cast<int>(HEED_ALIGNMENT_BOTTOM_RIGHT) == 2);
+  CHECK(static_cast<int>(HEED_ALIGNMENT_OFFSET) == 3);
+  CHECK(static_cast<int>(HEED_WEIGHTS_NONE) == 0);
+  CHECK(static_cast<int>(HEED_WEIGHTS_SCORES) == 1);
+  CHECK(static_cast<int>(HEED_WEIGHTS_CAPPED) == 2);
+  CHECK(static_cast<int>(HEED_WEIGHTS_MASKED) == 3);
+  CHECK(static_cast<int>(HEED_WEIGHTS_PROBABILITIES) == 4);
   CHECK(HEED_WORKSPACE_ALIGNMENT == 64);
 }
 

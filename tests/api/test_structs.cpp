@@ -1,4 +1,5 @@
 // struct_size: how programs and libraries of different versions meet.
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
@@ -246,4 +247,123 @@ TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   check_info_sizes(isa_info, isa);
   check_info_sizes(context_info, of_context);
   check_info_sizes(plan_info, of_plan);
+}
+
+TEST_CASE("struct_size of a merge", "[struct_size]") {
+  const Context context = make_context(nullptr, "serial", 1);
+  heed_merge_desc desc = HEED_MERGE_DESC_INIT;
+  desc.batch = desc.heads = desc.rows = desc.features = 1;
+  const float part = 3;
+  float out = 0;
+  const void* const parts[] = {&part};
+  const auto call = [&](const heed_merge_desc* given) {
+    return heed_merge(context.get(), given, 1, parts, parts, &out, nullptr);
+  };
+  check_wrong_sizes(desc, "desc", call);
+  CHECK(out == 0);
+  check_longer(desc, "desc", call);
+  CHECK(out == 3);
+  desc.lse.dtype = 99;  // beyond the end of a shorter struct, so never read
+  desc.struct_size = offsetof(heed_merge_desc, lse);
+  CHECK(call(&desc) == HEED_STATUS_OK);
+}
+
+namespace {
+
+/// What programs were compiled with before there were masks: these two structs never change.
+struct FirstDesc {
+  std::uint32_t struct_size;
+  std::uint32_t causal;
+  std::int64_t batch;
+  std::int64_t query_heads;
+  std::int64_t key_heads;
+  std::int64_t query_length;
+  std::int64_t key_length;
+  std::int64_t features;
+  std::int64_t value_features;
+  heed_layout query;
+  heed_layout key;
+  heed_layout value;
+  heed_layout out;
+  double scale;
+  std::int64_t causal_offset;
+};
+
+struct FirstArgs {
+  std::uint32_t struct_size;
+  std::uint32_t reserved;
+  const void* query;
+  const void* key;
+  const void* value;
+  void* out;
+};
+
+static_assert(sizeof(FirstDesc) == offsetof(heed_attention_desc, softcap));
+static_assert(offsetof(FirstDesc, causal_offset) == offsetof(heed_attention_desc, causal_offset));
+static_assert(offsetof(FirstDesc, out) == offsetof(heed_attention_desc, out));
+static_assert(sizeof(FirstArgs) == offsetof(heed_attention_args, mask));
+static_assert(offsetof(FirstArgs, out) == offsetof(heed_attention_args, out));
+
+/// A struct with what may lie behind it on an old program's stack: nothing that is to be read.
+template <class T>
+struct OnTheStack {
+  T known;
+  unsigned char behind[sizeof(heed_attention_desc)];
+};
+
+template <class T>
+OnTheStack<T> on_the_stack(const T& known) {
+  OnTheStack<T> result;
+  std::memset(static_cast<void*>(&result), 0xee, sizeof result);
+  result.known = known;
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("a program compiled with the first header still works", "[struct_size]") {
+  Shape shape;
+  shape.query_heads = 4;
+  shape.key_heads = 2;
+  shape.key_length = 150;
+  shape.causal = HEED_CAUSAL_OFFSET;
+  shape.causal_offset = 120;
+  const FirstDesc first = {sizeof(FirstDesc),
+                           HEED_CAUSAL_OFFSET,
+                           1,
+                           4,
+                           2,
+                           5,
+                           150,
+                           8,
+                           6,
+                           HEED_LAYOUT_INIT,
+                           HEED_LAYOUT_INIT,
+                           HEED_LAYOUT_INIT,
+                           HEED_LAYOUT_INIT,
+                           0,
+                           120};
+  const auto old_desc = on_the_stack(first);
+  const auto* const desc = reinterpret_cast<const heed_attention_desc*>(&old_desc);
+  Tensors tensors(shape);
+  const auto old_args =
+      on_the_stack(FirstArgs{sizeof(FirstArgs), 0, tensors.query.data(), tensors.key.data(),
+                             tensors.value.data(), tensors.out.data()});
+  const auto* const args = reinterpret_cast<const heed_attention_args*>(&old_args);
+  for (const std::string& isa : usable_isas()) {
+    INFO(isa);
+    const Context context = make_context(isa.c_str(), "serial", 1);
+    const std::vector<float> want = run(context, shape, Tensors(shape));
+    REQUIRE(heed_attention(context.get(), desc, args) == HEED_STATUS_OK);
+    CHECK(same_bits(tensors.out, want));
+
+    std::fill(tensors.out.begin(), tensors.out.end(), Tensors::kUntouched);
+    heed_attention_plan* made = nullptr;
+    REQUIRE(heed_attention_plan_create(context.get(), desc, &made) == HEED_STATUS_OK);
+    const Plan plan(made);
+    const Workspace workspace(describe(plan).workspace_bytes);
+    REQUIRE(heed_attention_plan_run(plan.get(), args, workspace.get(), workspace.bytes()) ==
+            HEED_STATUS_OK);
+    CHECK(same_bits(tensors.out, want));
+  }
 }

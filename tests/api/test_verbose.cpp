@@ -143,6 +143,38 @@ TEST_CASE("HEED_VERBOSE=1 shows the causal offset", "[verbose][files]") {
   check_contains(err.text(), {"causal+2"});
 }
 
+TEST_CASE("HEED_VERBOSE=1 shows the options of a run", "[verbose][files]") {
+  const Environment environment;
+  environment.set("HEED_VERBOSE", "1");
+  const Context context = make_context(nullptr, "serial", 1);
+  const Shape shape = shown_shape();
+  Tensors tensors(shape);
+  const std::vector<std::uint8_t> mask(std::size_t{2} * 6 * 11 * 13, 1);
+  const std::vector<float> zeros(mask.size(), 0.0F);
+  std::vector<float> more(mask.size());
+  const std::vector<std::int32_t> lengths = {13, 9};
+  heed_attention_desc desc = desc_of(shape);
+  desc.softcap = 30;
+  desc.temperature = 0.5;
+  desc.window = 1;
+  desc.window_left = 4;
+  desc.window_right = 3;
+  desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
+  desc.weights_point = HEED_WEIGHTS_CAPPED;
+  heed_attention_args args = tensors.args();
+  args.mask = mask.data();
+  args.bias = args.alibi_slopes = args.sinks = zeros.data();
+  args.key_lengths = lengths.data();
+  args.weights = more.data();
+  Captured err(STDERR_FILENO);
+  const heed_status status = heed_attention(context.get(), &desc, &args);
+  const std::string text = err.text();
+  REQUIRE(status == HEED_STATUS_OK);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+  check_contains(text, {"softcap=30", "temperature=0.5", "left=4", "right=3", "offset=2", "mask",
+                        "bias", "alibi", "sinks", "lengths", "weights=2"});
+}
+
 TEST_CASE("HEED_VERBOSE=1 shows each run, and nothing but runs", "[verbose][files]") {
   const Environment environment;
   environment.set("HEED_VERBOSE", "1");

@@ -1,5 +1,6 @@
 // What a plan says about itself: useful operations, tiles, tasks and workspace.
 #include "tests/support/attention.hpp"
+#include "tests/support/isas.hpp"
 
 using namespace heed_test;
 
@@ -64,7 +65,7 @@ TEST_CASE("flops count the attended pairs", "[plan]") {
 
 TEST_CASE("tiles are rounded up to panels and key steps", "[plan]") {
   const heed_attention_desc desc = desc_of(1000, 1000, 64, 64);
-  for (const heed::KernelTable* const isa : usable_isas()) {
+  for (const Table<float>* const isa : usable_isas()) {
     const std::uint32_t panel = isa->lanes * isa->max_vectors;
     for (const std::uint32_t tile : {1U, 7U, 24U, 64U, 100U, 128U, 129U, 5000U}) {
       Choices choices;
@@ -80,7 +81,7 @@ TEST_CASE("tiles are rounded up to panels and key steps", "[plan]") {
 
 TEST_CASE("automatic tiles are whole panels and key steps", "[plan]") {
   std::size_t index = 0;
-  for (const heed::KernelTable* const isa : usable_isas())
+  for (const Table<float>* const isa : usable_isas())
     for (const std::int64_t length : {0, 1, 23, 77, 197, 1000, 100000})
       for (const std::int64_t features : {1, 64, 256, 5000}) {
         if (!keep(index++)) continue;
@@ -100,7 +101,7 @@ TEST_CASE("automatic tiles are whole panels and key steps", "[plan]") {
 TEST_CASE("grouped heads are stacked into tasks", "[plan]") {
   Choices choices;
   choices.tile_q = 1;
-  for (const heed::KernelTable* const isa : usable_isas()) {
+  for (const Table<float>* const isa : usable_isas()) {
     heed_attention_desc desc = desc_of(10, 50, 16, 16);
     desc.batch = 3;
     desc.query_heads = 8;
@@ -114,7 +115,7 @@ TEST_CASE("grouped heads are stacked into tasks", "[plan]") {
 TEST_CASE("the workspace does not grow with the lengths", "[plan]") {
   Choices fixed;
   fixed.tile_q = fixed.tile_kv = 256;
-  for (const heed::KernelTable* const isa : usable_isas()) {
+  for (const Table<float>* const isa : usable_isas()) {
     const Context context = make_context(isa->isa, fixed);
     const std::size_t bytes = workspace_of(context, 1, 1, 64, 80);
     for (const std::int64_t length : {77, 1000, 1 << 20}) {
@@ -128,7 +129,7 @@ TEST_CASE("the workspace does not grow with the lengths", "[plan]") {
 
 TEST_CASE("the workspace of a thread stays below 2 MB", "[plan]") {
   const std::vector<std::int64_t> lengths = {1, 17, 197, 385, 1000, 4096, 1 << 24};
-  for (const heed::KernelTable* const isa : usable_isas()) {
+  for (const Table<float>* const isa : usable_isas()) {
     const Context context = make_context(isa->isa);
     std::size_t most = 0;
     for (const std::int64_t features : {1, 16, 64, 128, 256})
@@ -144,7 +145,7 @@ TEST_CASE("the workspace of a thread stays below 2 MB", "[plan]") {
 }
 
 TEST_CASE("the workspace is that of all threads together", "[plan][threads]") {
-  for (const heed::KernelTable* const isa : usable_isas()) {
+  for (const Table<float>* const isa : usable_isas()) {
     const heed_attention_desc desc = desc_of(5000, 5000, 64, 64);
     Choices four;
     four.threads = 4;

@@ -31,13 +31,13 @@ bool same_row(const std::vector<float>& a, const std::vector<float>& b, std::int
 /// it keep the bits that they have with a finite number there, while the others follow the oracle.
 void check_hidden(Problem& problem, Tensor& tensor, const Place& place, float special) {
   std::vector<std::vector<float>> before;
-  for (const heed::KernelTable* const isa : usable_isas()) before.push_back(problem.run(isa->isa));
+  for (const char* const isa : isa_names()) before.push_back(problem.run(isa));
   float& element = tensor.at({0, 0, place.row, place.feature});
   const float finite = element;
   element = special;
   const std::vector<Element> want = problem.expected();
   for (std::size_t i = 0; i < before.size(); ++i) {
-    const char* const isa = usable_isas()[i]->isa;
+    const char* const isa = isa_names()[i];
     INFO(isa << ": " << special << " at key " << place.row << " feature " << place.feature << "; "
              << line_of(problem.desc));
     const std::vector<float> got = problem.run(isa);
@@ -87,15 +87,15 @@ TEST_CASE("special numbers at keys that nobody attends reach nobody", "[special]
     Sizes sizes = {rows, rows + 20, 20, 24};
     sizes.causal = HEED_CAUSAL_TOP_LEFT;
     Problem problem = filled(sizes, 5);
-    for (const heed::KernelTable* const isa : usable_isas()) {
-      INFO(isa->isa << ": " << line_of(problem.desc));
+    for (const char* const isa : isa_names()) {
+      INFO(isa << ": " << line_of(problem.desc));
       problem.fill(5);
-      const std::vector<float> before = problem.run(isa->isa);
+      const std::vector<float> before = problem.run(isa);
       for (std::int64_t j = rows; j < rows + 20; ++j) {
         for (std::int64_t x = 0; x < 20; ++x) problem.key.at({0, 0, j, x}) = kNotANumber;
         for (std::int64_t x = 0; x < 24; ++x) problem.value.at({0, 0, j, x}) = kInf;
       }
-      CHECK(same_bits(problem.run(isa->isa), before));
+      CHECK(same_bits(problem.run(isa), before));
     }
   }
 }

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "tests/catch.hpp"
@@ -19,7 +21,16 @@
 
 namespace heed_test {
 
-inline constexpr float kInf = __builtin_huge_valf();
+template <class Real>
+inline constexpr Real kInf = std::numeric_limits<Real>::infinity();
+template <class Real>
+inline constexpr Real kMax = std::numeric_limits<Real>::max();
+
+/// A quiet NaN other than the canaries.
+template <class Real>
+Real not_a_number() {
+  return real_of<Real>(bits_of(kInf<Real>) | bits_of(Real{1.5}) | 1U);
+}
 
 inline const std::vector<std::size_t>& feature_counts() {
   static const std::vector<std::size_t> counts = {1,  3,  8,  16,  20,  40,  64,
@@ -70,8 +81,23 @@ void sweep(Function&& function) {
         }
 }
 
+/// The same for kernels that see no features: every number of keys and of vectors, and the
+/// generator. A small one keeps every 5th: 5 divides neither dimension.
+template <class Function>
+void sweep_tiles(Function&& function) {
+  std::size_t index = 0;
+  for (const std::size_t keys : key_counts())
+    for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
+      Random random(++index);
+      if (small() && index % 5 != 0) continue;
+      INFO("vectors " << vectors << " keys " << keys);
+      function(keys, vectors, random);
+    }
+}
+
 /// A row-major matrix whose rows, and features if not `unit`, lie apart with canaries between
 /// them; some rows lie in reverse order.
+template <class Real>
 class Matrix {
  public:
   Matrix(std::size_t rows, std::size_t columns, bool unit)
@@ -85,18 +111,18 @@ class Matrix {
     }
   }
 
-  float& at(std::size_t row, std::size_t column) { return buffer_[offset(row, column)]; }
-  float at(std::size_t row, std::size_t column) const { return buffer_[offset(row, column)]; }
-  float* row(std::size_t index) { return &at(index, 0); }
+  Real& at(std::size_t row, std::size_t column) { return buffer_[offset(row, column)]; }
+  Real at(std::size_t row, std::size_t column) const { return buffer_[offset(row, column)]; }
+  Real* row(std::size_t index) { return &at(index, 0); }
   std::ptrdiff_t row_stride() const { return row_stride_; }
   std::ptrdiff_t column_stride() const { return step_; }
-  heed::MatrixView view() const {
+  heed::MatrixView<Real> view() const {
     return {buffer_.data() + first_, row_stride_, static_cast<std::ptrdiff_t>(step_)};
   }
 
   void fill(std::size_t rows, Random& random) {
     for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t x = 0; x < columns_; ++x) at(r, x) = random.normal();
+      for (std::size_t x = 0; x < columns_; ++x) at(r, x) = random.normal<Real>();
   }
 
   /// Canaries that are still there; elements must not be canaries themselves.
@@ -119,16 +145,43 @@ class Matrix {
   std::ptrdiff_t step_;
   std::ptrdiff_t row_stride_;
   std::ptrdiff_t first_ = 0;
-  Buffer buffer_;
+  BasicBuffer<Real> buffer_;
 };
 
 /// Error / bound, 0 for equal numbers and for NaN where NaN is expected.
-inline double error_ratio(float got, double want, double bound) {
+template <class Real>
+double error_ratio(Real got, Wide<Real> want, Wide<Real> bound) {
   if (std::isnan(want)) return std::isnan(got) ? 0 : HUGE_VAL;
-  const double error = std::fabs(static_cast<double>(got) - want);
-  return error == 0 ? 0 : (error <= bound ? error / bound : HUGE_VAL);
+  if (got == want) return 0;
+  const Wide<Real> error = std::fabs(got - want);
+  return error <= bound ? static_cast<double>(error / bound) : HUGE_VAL;
 }
 
-inline bool same_bits(float a, float b) { return bits_of(a) == bits_of(b); }
+/// The same as without a table, of its type and instruction set.
+template <class Real>
+void report(const char* what, const Table<Real>& kernels, double ratio) {
+  const char* const type = std::is_same_v<Real, float> ? ", float32" : ", float64";
+  report((what + std::string(type)).c_str(), kernels.isa, ratio);
+}
+
+template <class Real>
+bool same_bits(Real a, Real b) {
+  return bits_of(a) == bits_of(b);
+}
+
+/// Equal but for the bits of NaN, which differ from processor to processor.
+template <class Real>
+bool same_number(Real a, Real b) {
+  return same_bits(a, b) || (std::isnan(a) && std::isnan(b));
+}
+
+/// Same bits from element `begin` on, up to `end`.
+template <class Real>
+bool same_bits(const BasicBuffer<Real>& a, const BasicBuffer<Real>& b, std::size_t begin,
+               std::size_t end) {
+  bool equal = true;
+  for (std::size_t i = begin; i < end; ++i) equal = equal && same_bits(a[i], b[i]);
+  return equal;
+}
 
 }  // namespace heed_test

@@ -5,123 +5,188 @@ using namespace heed_test;
 
 namespace {
 
+/// Where results are normal numbers, and 1 ULP is promised.
+template <class Real>
+constexpr Real kLowest = kSmallestExponentOf<Real>;
+template <class Real>
+constexpr Real kHighest = std::numeric_limits<Real>::max_exponent - 0.5;
+
 /// Error of y as 2^x in units in the last place of the exact result, for results that are
-/// normal float32 numbers.
+/// normal numbers.
 double ulps(float x, float y) {
   const double exact = std::exp2(static_cast<double>(x));
-  std::uint64_t bits;
-  std::memcpy(&bits, &exact, sizeof bits);
-  bits &= 0x7ff0000000000000U;  // the power of two at or below it
-  double power;
-  std::memcpy(&power, &bits, sizeof power);
+  // The power of two at or below it; faster than ulp_of, for there are many.
+  const double power = double_of(bits_of(exact) & 0x7ff0000000000000U);
   return std::fabs(static_cast<double>(y) - exact) / power * 0x1p23;
 }
 
+double ulps(double x, double y) {
+  const long double exact = std::exp2(static_cast<long double>(x));
+  return static_cast<double>(std::fabs(y - exact) / ulp_of<double>(exact));
+}
+
+template <class Real>
 struct Worst {
   double ulps = 0;
-  float x = 0;
+  Real x = 0;
 };
 
-/// Every `stride`-th float from the one with bits `first` to the one with bits `last`.
-void measure(const heed::KernelTable& kernels, std::uint32_t first, std::uint32_t last,
-             std::uint32_t stride, Worst& worst) {
+/// Measures count numbers, each the result of next().
+template <class Real, class Next>
+void measure(const Table<Real>& kernels, std::size_t count, Next&& next, Worst<Real>& worst) {
   constexpr std::size_t kBlock = 4096;
-  Buffer x(kBlock);
-  Buffer y(kBlock);
-  for (std::uint64_t bits = first; bits <= last;) {
-    std::size_t count = 0;
-    for (; count < kBlock && bits <= last; ++count, bits += stride)
-      x[count] = float_of(static_cast<std::uint32_t>(bits));
-    kernels.exp2(x.data(), y.data(), count);
-    for (std::size_t i = 0; i < count; ++i) {
+  BasicBuffer<Real> x(kBlock);
+  BasicBuffer<Real> y(kBlock);
+  while (count > 0) {
+    const std::size_t here = std::min(count, kBlock);
+    for (std::size_t i = 0; i < here; ++i) x[i] = next();
+    kernels.exp2(x.data(), y.data(), here);
+    for (std::size_t i = 0; i < here; ++i) {
       const double error = ulps(x[i], y[i]);
       if (!(error <= worst.ulps)) worst = {error, x[i]};
     }
+    count -= here;
   }
 }
 
-float exp2_of(const heed::KernelTable& kernels, float x) {
-  float y = canary();
+/// Every `stride`-th number from `first` to `last`, which have the same sign, outwards from 0.
+template <class Real>
+void measure_range(const Table<Real>& kernels, Real first, Real last, Bits<Real> stride,
+                   Worst<Real>& worst) {
+  Bits<Real> bits = bits_of(first);
+  const auto next = [&] {
+    const Real x = real_of<Real>(bits);
+    bits += stride;
+    return x;
+  };
+  measure(kernels, static_cast<std::size_t>((bits_of(last) - bits) / stride + 1), next, worst);
+}
+
+template <class Real>
+Real exp2_of(const Table<Real>& kernels, Real x) {
+  Real y = canary_of<Real>();
   kernels.exp2(&x, &y, 1);
   return y;
 }
 
 }  // namespace
 
-TEST_CASE("exp2 is within 1 ULP in [-126, 8]", "[exp2]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEST_CASE("exp2 of float32 is within 1 ULP in [-126, 8]", "[exp2]") {
+  for_each_table<float>([](const Table<float>& kernels) {
     const std::uint32_t stride = small() ? 61 * 41 : 61;
-    Worst worst;
-    measure(kernels, bits_of(-0.0F), bits_of(-126.0F), stride, worst);
-    measure(kernels, bits_of(0.0F), bits_of(8.0F), stride, worst);
+    Worst<float> worst;
+    measure_range(kernels, -0.0F, -126.0F, stride, worst);
+    measure_range(kernels, 0.0F, 8.0F, stride, worst);
     INFO("worst at x = " << worst.x);
     CHECK(worst.ulps <= 1);
-    report("exp2, in ULP", kernels.isa, worst.ulps);
+    report("exp2 in ULP", kernels, worst.ulps);
   });
 }
 
-TEST_CASE("exp2 is within 1 ULP up to 127.5", "[exp2]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
-    Worst worst;
-    measure(kernels, bits_of(8.0F), bits_of(127.5F), small() ? 1009 : 101, worst);
+TEST_CASE("exp2 of float32 is within 1 ULP up to 127.5", "[exp2]") {
+  for_each_table<float>([](const Table<float>& kernels) {
+    Worst<float> worst;
+    measure_range(kernels, 8.0F, 127.5F, small() ? 1009 : 101, worst);
     INFO("worst at x = " << worst.x);
     CHECK(worst.ulps <= 1);
   });
 }
 
-TEST_CASE("exp2 is exact for whole numbers", "[exp2]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
-    for (int n = -126; n <= 127; ++n) {
+// Fewer than for float32 are a smaller part of all, so they lie where errors differ: densely
+// between two whole numbers, at and around each of those and halfway, where rounding x to the
+// nearest of them goes one way or the other, and at every magnitude.
+TEST_CASE("exp2 of float64 is within 1 ULP in [-1022, 1023.5]", "[exp2]") {
+  for_each_table<double>([](const Table<double>& kernels) {
+    Random random(1);
+    Worst<double> worst;
+    const auto uniform = [&](double low, double high) {
+      return [&random, low, high] { return low + (high - low) * random.unit(); };
+    };
+    measure(kernels, count(200000), uniform(-0.5, 0.5), worst);
+    measure(kernels, count(100000), uniform(-30, 8), worst);
+    measure(kernels, count(50000), uniform(kLowest<double>, kHighest<double>), worst);
+    const std::uint64_t stride = (std::uint64_t{small() ? 2003U : 101U} << 40) + 12345;
+    measure_range(kernels, -0.0, kLowest<double>, stride, worst);
+    measure_range(kernels, 0.0, kHighest<double>, stride, worst);
+    for (double n = kLowest<double>; n < kHighest<double>; n += small() ? 9.5 : 0.5) {
+      const double around[] = {std::nextafter(n, n + 1), std::nextafter(n, n - 1), n + 0x1p-30, n,
+                               n + random.unit() / 2};
+      const std::size_t outside = n == kLowest<double> ? 2 : 0;  // one of them is below
+      std::size_t i = outside;
+      measure(
+          kernels, 5 - outside, [&] { return around[i++]; }, worst);
+    }
+    INFO("worst at x = " << worst.x);
+    CHECK(worst.ulps <= 1);
+    report("exp2 in ULP", kernels, worst.ulps);
+  });
+}
+
+TEMPLATE_TEST_CASE("exp2 is exact for whole numbers", "[exp2]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    for (int n = kSmallestExponentOf<TestType>; n < std::numeric_limits<TestType>::max_exponent;
+         ++n) {
       INFO("n = " << n);
-      CHECK(exp2_of(kernels, static_cast<float>(n)) == std::ldexp(1.0F, n));
+      CHECK(exp2_of(kernels, static_cast<TestType>(n)) == std::ldexp(TestType{1}, n));
     }
-    CHECK(exp2_of(kernels, -0.0F) == 1.0F);
+    CHECK(exp2_of(kernels, TestType{-0.0}) == 1);
   });
 }
 
-TEST_CASE("exp2 below -126.5 is +0", "[exp2]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
-    for (const float x :
-         {std::nextafter(-126.5F, -kInf), -126.75F, -127.0F, -127.5F, -128.0F, -149.0F, -150.0F,
-          -255.0F, -256.0F, -1e4F, -1e10F, -3e38F, -3.402823466e+38F, -kInf}) {
+TEMPLATE_TEST_CASE("exp2 below the smallest exponent by more than a half is +0", "[exp2]", float,
+                   double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    constexpr TestType low = kLowest<TestType>;
+    constexpr TestType inf = kInf<TestType>;
+    for (const TestType x :
+         {std::nextafter(low - TestType{0.5}, -inf), low - TestType{0.75}, low - 1,
+          low - TestType{1.5}, low - 2, low - 23, low - 24, low - 52, low - 53, 2 * low - 3,
+          2 * low - 4, TestType{-1e4}, TestType{-1e10}, TestType{-3e38F}, -kMax<TestType>, -inf}) {
       INFO("x = " << x);
-      CHECK(same_bits(exp2_of(kernels, x), 0.0F));
+      CHECK(same_bits(exp2_of(kernels, x), TestType{0}));
     }
   });
 }
 
-TEST_CASE("exp2 between -126.5 and -126 is a subnormal within half its spacing and 1 ULP",
-          "[exp2]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
-    for (float x = -126.0F; x > -126.5F; x = std::nextafter(x, -kInf) - 0x1p-12F) {
-      const double exact = std::exp2(static_cast<double>(x));
-      const double error = std::fabs(static_cast<double>(exp2_of(kernels, x)) - exact);
+TEMPLATE_TEST_CASE("exp2 just below is a subnormal within half its spacing and 1 ULP", "[exp2]",
+                   float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    constexpr TestType low = kLowest<TestType>;
+    for (TestType x = low; x > low - TestType{0.5};
+         x = std::nextafter(x, -kInf<TestType>) -
+             (small() ? TestType{0x1p-8} : TestType{0x1p-12})) {
+      const Wide<TestType> exact = std::exp2(static_cast<Wide<TestType>>(x));
+      const Wide<TestType> error = std::fabs(exp2_of(kernels, x) - exact);
       INFO("x = " << x);
-      CHECK(error <= exact * 0x1p-23 + kUnderflow);
+      CHECK(error <= exact * std::numeric_limits<TestType>::epsilon() + kUnderflowOf<TestType>);
     }
   });
 }
 
-TEST_CASE("exp2 of NaN is NaN whatever its payload", "[exp2]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
-    for (const std::uint32_t sign : {0U, 0x80000000U}) {
-      for (const std::uint32_t payload : {0x400000U, 0x400001U, 0x7fffffU, 0x000001U, 0x200000U,
-                                          0x4000ffU, 0x555555U, 0x400181U}) {
-        INFO("payload " << payload << ", sign " << (sign != 0));
-        CHECK(std::isnan(exp2_of(kernels, float_of(sign | 0x7f800000U | payload))));
+TEMPLATE_TEST_CASE("exp2 of NaN is NaN whatever its payload", "[exp2]", float, double) {
+  constexpr int kMantissaBits = std::numeric_limits<TestType>::digits - 1;
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    for (const TestType infinity : {kInf<TestType>, -kInf<TestType>}) {
+      for (const Bits<TestType> payload : {0x400000U, 0x400001U, 0x7fffffU, 0x000001U, 0x200000U,
+                                           0x4000ffU, 0x555555U, 0x400181U}) {
+        INFO("payload " << payload << ", sign " << std::signbit(infinity));
+        // As the high bits of the mantissa, and as the low ones.
+        const Bits<TestType> high = payload << (kMantissaBits - 23);
+        CHECK(std::isnan(exp2_of(kernels, real_of<TestType>(bits_of(infinity) | high))));
+        CHECK(std::isnan(exp2_of(kernels, real_of<TestType>(bits_of(infinity) | payload))));
       }
     }
   });
 }
 
-TEST_CASE("exp2 writes count numbers, in place too", "[exp2]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("exp2 writes count numbers, in place too", "[exp2]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t n = 0; n <= 67; ++n) {
       INFO("count " << n);
-      Buffer x(n, 1);
-      Buffer y(n, 3);
+      BasicBuffer<TestType> x(n, 1);
+      BasicBuffer<TestType> y(n, 3);
       Random random(n);
-      x.fill([&] { return random.normal(); });
+      x.fill([&] { return random.normal<TestType>(); });
       kernels.exp2(x.data(), y.data(), n);
       CHECK(y.intact());
       bool equal = true;

@@ -6,44 +6,48 @@ using namespace heed_test;
 namespace {
 
 /// Sums as rows have them: mostly numbers from 1 on, some 0 (nothing attended), NaN or tiny.
-float sum_of(std::size_t row, Random& random) {
+template <class Real>
+Real sum_of(std::size_t row, Random& random) {
   if (row % 7 == 3) return 0;
-  if (row % 7 == 5) return float_of(0x7fc00001U);
-  return 1 + 100 * static_cast<float>(random.unit());
+  if (row % 7 == 5) return not_a_number<Real>();
+  return 1 + 100 * static_cast<Real>(random.unit());
 }
 
-void check(const heed::KernelTable& kernels, const Case& c, std::size_t rows, Random& random,
+template <class Real>
+void check(const Table<Real>& kernels, const Case& c, std::size_t rows, Random& random,
            double& worst) {
   INFO(rows << " rows");
   const std::size_t pitch = c.vectors * kernels.lanes;
-  Buffer accumulators(round_up(c.features, heed::kRowPadding) * pitch);
-  accumulators.fill([&] { return random.normal(); });
-  const Buffer before = accumulators;
-  Buffer sum(pitch);
-  for (std::size_t r = 0; r < pitch; ++r) sum[r] = sum_of(r, random);
-  Matrix out(rows, c.features, c.unit);
-  std::vector<float*> pointers;
+  BasicBuffer<Real> accumulators(round_up(c.features, heed::kRowPadding) * pitch);
+  accumulators.fill([&] { return random.normal<Real>(); });
+  const BasicBuffer<Real> before = accumulators;
+  BasicBuffer<Real> sum(pitch);
+  for (std::size_t r = 0; r < pitch; ++r) sum[r] = sum_of<Real>(r, random);
+  Matrix<Real> out(rows, c.features, c.unit);
+  std::vector<Real*> pointers;
   for (std::size_t r = 0; r < rows; ++r) pointers.push_back(out.row(scattered(r, rows)));
   kernels.finish(accumulators.data(), sum.data(), c.features, pointers.data(), rows,
                  out.column_stride(), c.vectors);
   double ratio = 0;
   for (std::size_t r = 0; r < rows; ++r)
     for (std::size_t x = 0; x < c.features; ++x) {
-      const float got = pointers[r][static_cast<std::ptrdiff_t>(x) * out.column_stride()];
-      const double exact = sum[r] == 0 ? 0 : static_cast<double>(before[x * pitch + r]) / sum[r];
+      const Real got = pointers[r][static_cast<std::ptrdiff_t>(x) * out.column_stride()];
+      const Wide<Real> exact =
+          sum[r] == 0 ? 0 : static_cast<Wide<Real>>(before[x * pitch + r]) / sum[r];
       // A reciprocal and a product: two roundings.
-      ratio = std::max(ratio, error_ratio(got, exact, gamma_of(2) * std::fabs(exact)));
+      ratio = std::max(ratio, error_ratio(got, exact, gamma_of<Real>(2) * std::fabs(exact)));
     }
   CHECK(ratio <= 1);
   CHECK(out.intact(rows * c.features));
   CHECK((accumulators.intact() && sum.intact()));
+  CHECK(same_bits(accumulators, before, 0, before.size()));
   worst = std::max(worst, ratio);
 }
 
 }  // namespace
 
-TEST_CASE("finish divides and transposes back", "[finish]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("finish divides and transposes back", "[finish]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     double worst = 0;
     sweep([&](const Case& c, Random& random) {
       const std::size_t pitch = c.vectors * kernels.lanes;
@@ -51,6 +55,6 @@ TEST_CASE("finish divides and transposes back", "[finish]") {
            {pitch, pitch - 1, pitch - kernels.lanes + 1, c.keys < pitch ? c.keys : std::size_t{1}})
         check(kernels, c, rows, random, worst);
     });
-    report("finish", kernels.isa, worst);
+    report("finish", kernels, worst);
   });
 }

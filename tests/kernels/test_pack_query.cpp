@@ -5,23 +5,25 @@ using namespace heed_test;
 
 namespace {
 
-constexpr float kScale = 0.18033688F;
+constexpr double kScale = 0.18033688011112042;
 
-void check(const heed::KernelTable& kernels, const Case& c, std::size_t rows, Random& random) {
+template <class Real>
+void check(const Table<Real>& kernels, const Case& c, std::size_t rows, Random& random) {
   INFO(rows << " rows");
   const std::size_t pitch = c.vectors * kernels.lanes;
-  Matrix query(rows, c.features, c.unit);
+  Matrix<Real> query(rows, c.features, c.unit);
   query.fill(rows, random);
-  std::vector<const float*> pointers;
+  std::vector<const Real*> pointers;
   for (std::size_t r = 0; r < rows; ++r) pointers.push_back(query.row(scattered(r, rows)));
-  Buffer panel(c.features * pitch);
-  kernels.pack_query(pointers.data(), rows, query.column_stride(), c.features, kScale, panel.data(),
+  const auto scale = static_cast<Real>(kScale);
+  BasicBuffer<Real> panel(c.features * pitch);
+  kernels.pack_query(pointers.data(), rows, query.column_stride(), c.features, scale, panel.data(),
                      c.vectors);
   bool equal = true;
   for (std::size_t x = 0; x < c.features; ++x) {
     const auto at = static_cast<std::ptrdiff_t>(x) * query.column_stride();
     for (std::size_t r = 0; r < pitch; ++r) {
-      const float want = r < rows ? pointers[r][at] * kScale : 0.0F;
+      const Real want = r < rows ? pointers[r][at] * scale : 0;
       equal = equal && same_bits(panel[x * pitch + r], want);
     }
   }
@@ -30,8 +32,8 @@ void check(const heed::KernelTable& kernels, const Case& c, std::size_t rows, Ra
 
 }  // namespace
 
-TEST_CASE("pack_query transposes and scales", "[pack_query]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("pack_query transposes and scales", "[pack_query]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     sweep([&](const Case& c, Random& random) {
       const std::size_t pitch = c.vectors * kernels.lanes;
       // `keys` has no meaning here; it serves as one more number of rows.

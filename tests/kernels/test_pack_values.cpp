@@ -3,20 +3,20 @@
 
 using namespace heed_test;
 
-TEST_CASE("pack_values copies values to their blocks", "[pack_values]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("pack_values copies values to their blocks", "[pack_values]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     sweep([&](const Case& c, Random& random) {
-      Matrix value(c.keys, c.features, c.unit);
+      Matrix<TestType> value(c.keys, c.features, c.unit);
       value.fill(c.keys, random);
       const std::size_t width = round_up(c.features, heed::kValueBlock);
-      Buffer packed(width * c.keys);
+      BasicBuffer<TestType> packed(width * c.keys);
       kernels.pack_values(value.view(), c.keys, c.features, packed.data());
       bool equal = true;
       for (std::size_t x = 0; x < width; ++x)
         for (std::size_t j = 0; j < c.keys; ++j) {
           const std::size_t at =
               (x / heed::kValueBlock * c.keys + j) * heed::kValueBlock + x % heed::kValueBlock;
-          const float want = x < c.features ? value.at(j, x) : 0.0F;
+          const TestType want = x < c.features ? value.at(j, x) : 0;
           equal = equal && same_bits(packed[at], want);
         }
       CHECK(equal);

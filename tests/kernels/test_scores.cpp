@@ -6,20 +6,21 @@ using namespace heed_test;
 namespace {
 
 /// A sum of D products is within gamma_of(D) of the sum of their magnitudes.
-double worst_ratio(const Case& c, const Matrix& key, const Buffer& panel, const Buffer& scores,
-                   std::size_t pitch) {
+template <class Real>
+double worst_ratio(const Case& c, const Matrix<Real>& key, const BasicBuffer<Real>& panel,
+                   const BasicBuffer<Real>& scores, std::size_t pitch) {
   double worst = 0;
   for (std::size_t j = 0; j < c.keys; ++j) {
     for (std::size_t r = 0; r < pitch; ++r) {
-      double sum = 0;
-      double magnitude = 0;
+      Wide<Real> sum = 0;
+      Wide<Real> magnitude = 0;
       for (std::size_t x = 0; x < c.features; ++x) {
-        const double product = static_cast<double>(key.at(j, x)) * panel[x * pitch + r];
+        const Wide<Real> product = static_cast<Wide<Real>>(key.at(j, x)) * panel[x * pitch + r];
         sum += product;
         magnitude += std::fabs(product);
       }
-      const auto n = static_cast<double>(c.features);
-      const double bound = gamma_of(n) * magnitude + n * kUnderflow;
+      const auto n = static_cast<Wide<Real>>(c.features);
+      const Wide<Real> bound = gamma_of<Real>(n) * magnitude + n * kUnderflowOf<Real>;
       worst = std::max(worst, error_ratio(scores[j * pitch + r], sum, bound));
     }
   }
@@ -27,7 +28,8 @@ double worst_ratio(const Case& c, const Matrix& key, const Buffer& panel, const 
 }
 
 /// Rows past the keys are untouched or hold some key's scores.
-bool padding_is_scores(const Case& c, const Buffer& scores, std::size_t pitch) {
+template <class Real>
+bool padding_is_scores(const Case& c, const BasicBuffer<Real>& scores, std::size_t pitch) {
   bool ok = true;
   for (std::size_t i = c.keys * pitch; i < round_up(c.keys, heed::kRowPadding) * pitch; ++i) {
     bool found = is_canary(scores[i]);
@@ -40,16 +42,16 @@ bool padding_is_scores(const Case& c, const Buffer& scores, std::size_t pitch) {
 
 }  // namespace
 
-TEST_CASE("scores are dot products", "[scores]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("scores are dot products", "[scores]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     double worst = 0;
     sweep([&](const Case& c, Random& random) {
       const std::size_t pitch = c.vectors * kernels.lanes;
-      Matrix key(c.keys, c.features, c.unit);
+      Matrix<TestType> key(c.keys, c.features, c.unit);
       key.fill(c.keys, random);
-      Buffer panel(c.features * pitch);
-      panel.fill([&] { return random.normal(); });
-      Buffer scores(round_up(c.keys, heed::kRowPadding) * pitch);
+      BasicBuffer<TestType> panel(c.features * pitch);
+      panel.fill([&] { return random.normal<TestType>(); });
+      BasicBuffer<TestType> scores(round_up(c.keys, heed::kRowPadding) * pitch);
       kernels.scores(key.view(), c.keys, panel.data(), c.features, scores.data(), c.vectors);
       const double ratio = worst_ratio(c, key, panel, scores, pitch);
       CHECK(ratio <= 1);
@@ -57,28 +59,28 @@ TEST_CASE("scores are dot products", "[scores]") {
       CHECK(padding_is_scores(c, scores, pitch));
       worst = std::max(worst, ratio);
     });
-    report("scores", kernels.isa, worst);
+    report("scores", kernels, worst);
   });
 }
 
-TEST_CASE("scores of one key do not depend on its neighbours", "[scores]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("scores of one key do not depend on its neighbours", "[scores]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     constexpr std::size_t kKeys = 19;
     constexpr std::size_t kFeatures = 40;
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
       INFO("vectors " << vectors);
       const std::size_t pitch = vectors * kernels.lanes;
       Random random(vectors);
-      Matrix key(kKeys, kFeatures, true);
+      Matrix<TestType> key(kKeys, kFeatures, true);
       key.fill(kKeys, random);
-      Buffer panel(kFeatures * pitch);
-      panel.fill([&] { return random.normal(); });
-      Buffer together(round_up(kKeys, heed::kRowPadding) * pitch);
+      BasicBuffer<TestType> panel(kFeatures * pitch);
+      panel.fill([&] { return random.normal<TestType>(); });
+      BasicBuffer<TestType> together(round_up(kKeys, heed::kRowPadding) * pitch);
       kernels.scores(key.view(), kKeys, panel.data(), kFeatures, together.data(), vectors);
       bool equal = true;
       for (std::size_t j = 0; j < kKeys; ++j) {
-        Buffer alone(heed::kRowPadding * pitch);
-        heed::MatrixView view = key.view();
+        BasicBuffer<TestType> alone(heed::kRowPadding * pitch);
+        heed::MatrixView<TestType> view = key.view();
         view.data += static_cast<std::ptrdiff_t>(j) * view.row_stride;
         kernels.scores(view, 1, panel.data(), kFeatures, alone.data(), vectors);
         for (std::size_t r = 0; r < pitch; ++r)

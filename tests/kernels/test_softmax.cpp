@@ -1,7 +1,7 @@
-// softmax: one step of online softmax against its definition in float64.
+// softmax: one step of online softmax against its definition in a wider type.
 //
 // What is expected of a row, from the state before it: the reference stays unless the largest
-// score exceeds it by more than 8, then it becomes that score (the largest float32 for +inf);
+// score exceeds it by more than 8, then it becomes that score (the largest finite number for +inf);
 // sum and accumulators are multiplied by exp2(old - new); weights are exp2(score - reference)
 // and the sum grows by them.
 #include "tests/kernels/support.hpp"
@@ -10,10 +10,14 @@ using namespace heed_test;
 
 namespace {
 
-constexpr float kThreshold = 8;
-constexpr float kMax = 3.402823466e+38F;
+constexpr int kThreshold = 8;
+
+/// A distance, in log2 units, beyond which nothing is left of a weight.
+template <class Real>
+constexpr int kFar = 24 - kSmallestExponentOf<Real>;
 
 /// A panel's scores and state.
+template <class Real>
 struct Step {
   Step(std::size_t key_count, std::size_t feature_count, std::size_t vector_count,
        std::size_t lanes, bool is_fresh)
@@ -27,13 +31,13 @@ struct Step {
         sum(pitch),
         accumulators(round_up(feature_count, heed::kRowPadding) * pitch) {
     for (std::size_t r = 0; r < pitch; ++r) {
-      reference[r] = heed::kNoReference;
+      reference[r] = heed::kNoReference<Real>;
       sum[r] = 0;
     }
   }
 
-  void run(const heed::KernelTable& kernels) {
-    const heed::RowState state = {reference.data(), sum.data(), accumulators.data(), fresh};
+  void run(const Table<Real>& kernels) {
+    const heed::RowState<Real> state = {reference.data(), sum.data(), accumulators.data(), fresh};
     kernels.softmax(scores.data(), keys, state, features, vectors);
   }
 
@@ -44,56 +48,67 @@ struct Step {
 
   std::size_t keys, features, vectors, pitch;
   bool fresh;
-  Buffer scores, reference, sum, accumulators;
+  BasicBuffer<Real> scores, reference, sum, accumulators;
 };
 
-/// 2^(x - reference) as heed computes it is off by one rounding of the difference and 1 ULP.
-/// Far below -126.5, where nothing is left, any number does.
-double exp2_error(double difference) {
-  const double distance = std::min(std::fabs(difference), 1000.0);
-  return std::exp2(kUnit * distance) * (1 + 2 * kUnit) - 1;
+/// What is off by a factor 1 + error, and then rounded once more, is off by this.
+template <class Real>
+Wide<Real> and_rounded(Wide<Real> error) {
+  return error + (1 + error) * kUnitOf<Real>;
 }
 
-float moved_reference(const Step& before, std::size_t r) {
-  float largest = -kInf;
+/// 2^(x - reference) as heed computes it is off by one rounding of the difference and 1 ULP.
+/// Where nothing is left, any number does.
+template <class Real>
+Wide<Real> exp2_error(Wide<Real> difference) {
+  constexpr Wide<Real> kRounding = kUnitOf<Real>;
+  const Wide<Real> distance = std::min(std::fabs(difference), Wide<Real>{8 * kFar<Real>});
+  return std::exp2(kRounding * distance) * (1 + 2 * kRounding) - 1;
+}
+
+template <class Real>
+Real moved_reference(const Step<Real>& before, std::size_t r) {
+  Real largest = -kInf<Real>;
   for (std::size_t j = 0; j < before.keys; ++j)
     largest = std::max(largest, before.scores[j * before.pitch + r]);
-  const float old = before.reference[r];
-  return largest > old + kThreshold ? std::min(largest, kMax) : old;
+  const Real old = before.reference[r];
+  return largest > old + kThreshold ? std::min(largest, kMax<Real>) : old;
 }
 
 /// The row's weights and their sum; returns the worst error / bound.
-double check_weights(const Step& before, const Step& after, std::size_t r, float reference,
-                     double factor, double factor_error) {
+template <class Real>
+double check_weights(const Step<Real>& before, const Step<Real>& after, std::size_t r,
+                     Real reference, Wide<Real> factor, Wide<Real> factor_error) {
   double worst = 0;
-  const double kept = static_cast<double>(before.sum[r]) * factor;
-  double sum = kept;
-  double bound = kept * ((1 + factor_error) * (1 + kUnit) - 1) + 0x1p-117;
+  const Wide<Real> kept = before.sum[r] * factor;
+  Wide<Real> sum = kept;
+  Wide<Real> bound = kept * and_rounded<Real>(factor_error) + 512 * kSmallestOf<Real>;
   for (std::size_t j = 0; j < before.keys; ++j) {
-    const double score = std::min(before.scores[j * before.pitch + r], kMax);
-    const double difference = score - reference;
-    const double weight = std::exp2(difference);
-    const double error = weight * exp2_error(difference);
-    const double flush = difference < -125 ? 0x1p-126 : 0;
-    const float got = after.scores[j * before.pitch + r];
+    const Wide<Real> score = std::min(before.scores[j * before.pitch + r], kMax<Real>);
+    const Wide<Real> difference = score - reference;
+    const Wide<Real> weight = std::exp2(difference);
+    const Wide<Real> error = weight * exp2_error<Real>(difference);
+    const Wide<Real> flush = difference < kSmallestExponentOf<Real> + 1 ? kSmallestOf<Real> : 0;
+    const Real got = after.scores[j * before.pitch + r];
     worst = std::max(worst, error_ratio(got, weight, weight == 0 ? 0 : error + flush));
     sum += weight;
     bound += error + flush;
   }
-  bound += gamma_of(static_cast<double>(before.keys)) * (sum + bound);
+  bound += gamma_of<Real>(static_cast<Wide<Real>>(before.keys)) * (sum + bound);
   return std::max(worst, error_ratio(after.sum[r], sum, bound));
 }
 
-double check_accumulators(const Step& before, const Step& after, std::size_t r, double factor,
-                          double factor_error) {
+template <class Real>
+double check_accumulators(const Step<Real>& before, const Step<Real>& after, std::size_t r,
+                          Wide<Real> factor, Wide<Real> factor_error) {
   double worst = 0;
   for (std::size_t x = 0; x < before.features && !before.fresh; ++x) {
-    const float old = before.accumulators[x * before.pitch + r];
-    const double want = static_cast<double>(old) * factor;
-    const double bound = std::fabs(want) * ((1 + factor_error) * (1 + kUnit) - 1) +
-                         std::fabs(static_cast<double>(old)) * (factor < 0x1p-125 ? 0x1p-126 : 0) +
-                         kUnderflow;
-    const float got = after.accumulators[x * before.pitch + r];
+    const Real old = before.accumulators[x * before.pitch + r];
+    const Wide<Real> want = old * factor;
+    const Wide<Real> flush = factor < 2 * kSmallestOf<Real> ? kSmallestOf<Real> : 0;
+    const Wide<Real> bound = std::fabs(want) * and_rounded<Real>(factor_error) +
+                             std::fabs(old) * flush + kUnderflowOf<Real>;
+    const Real got = after.accumulators[x * before.pitch + r];
     // A row that keeps its reference keeps its bits.
     worst = std::max(
         worst, factor == 1 ? (same_bits(got, old) ? 0 : HUGE_VAL) : error_ratio(got, want, bound));
@@ -101,18 +116,20 @@ double check_accumulators(const Step& before, const Step& after, std::size_t r, 
   return worst;
 }
 
-double check_row(const Step& before, const Step& after, std::size_t r) {
-  const float reference = moved_reference(before, r);
+template <class Real>
+double check_row(const Step<Real>& before, const Step<Real>& after, std::size_t r) {
+  const Real reference = moved_reference(before, r);
   if (!same_bits(after.reference[r], reference)) return HUGE_VAL;
-  const double difference = static_cast<double>(before.reference[r]) - reference;
-  const double factor = std::exp2(difference);
-  const double error = difference == 0 ? 0 : exp2_error(difference);
+  const Wide<Real> difference = static_cast<Wide<Real>>(before.reference[r]) - reference;
+  const Wide<Real> factor = std::exp2(difference);
+  const Wide<Real> error = difference == 0 ? 0 : exp2_error<Real>(difference);
   return std::max(check_weights(before, after, r, reference, factor, error),
                   check_accumulators(before, after, r, factor, error));
 }
 
-double check_step(const heed::KernelTable& kernels, Step& step) {
-  const Step before = step;
+template <class Real>
+double check_step(const Table<Real>& kernels, Step<Real>& step) {
+  const Step<Real> before = step;
   step.run(kernels);
   double worst = 0;
   for (std::size_t r = 0; r < step.pitch; ++r) worst = std::max(worst, check_row(before, step, r));
@@ -123,49 +140,55 @@ double check_step(const heed::KernelTable& kernels, Step& step) {
 
 /// Scores of the next step: rows whose maximum stays, creeps up below the threshold, jumps
 /// past it, or falls, far and near.
-void draw_scores(Step& step, Random& random) {
-  constexpr float kShift[] = {0, 3, 6, 9, 20, 150, -5, -200};
+template <class Real>
+void draw_scores(Step<Real>& step, Random& random) {
+  constexpr Real kShift[] = {0, 3, 6, 9, 20, kFar<Real>, -5, -kFar<Real> - 50};
   for (std::size_t r = 0; r < step.pitch; ++r) {
-    const float base = step.reference[r] == heed::kNoReference ? 0 : step.reference[r];
-    const float shift = kShift[random.integer(0, 7)];
+    const Real base = step.reference[r] == heed::kNoReference<Real> ? 0 : step.reference[r];
+    const Real shift = kShift[random.integer(0, 7)];
     for (std::size_t j = 0; j < step.keys; ++j) {
       const bool excluded = random.integer(0, 9) == 0;
-      step.scores[j * step.pitch + r] = excluded ? -kInf : base + shift + 2 * random.normal();
+      step.scores[j * step.pitch + r] =
+          excluded ? -kInf<Real> : base + shift + 2 * random.normal<Real>();
     }
   }
 }
 
 /// A state in which every row has seen something.
-Step seen_step(const heed::KernelTable& kernels, std::size_t keys, std::size_t features,
-               std::size_t vectors, Random& random) {
-  Step step(keys, features, vectors, kernels.lanes, false);
+template <class Real>
+Step<Real> seen_step(const Table<Real>& kernels, std::size_t keys, std::size_t features,
+                     std::size_t vectors, Random& random) {
+  Step<Real> step(keys, features, vectors, kernels.lanes, false);
   for (std::size_t r = 0; r < step.pitch; ++r) {
-    step.reference[r] = 10 * random.normal();
-    step.sum[r] = 1 + static_cast<float>(random.unit());
+    step.reference[r] = 10 * random.normal<Real>();
+    step.sum[r] = 1 + static_cast<Real>(random.unit());
   }
-  for (std::size_t i = 0; i < features * step.pitch; ++i) step.accumulators[i] = random.normal();
+  for (std::size_t i = 0; i < features * step.pitch; ++i)
+    step.accumulators[i] = random.normal<Real>();
   return step;
 }
 
 /// A step of three keys in which every row has the same scores.
-Step uniform_step(const heed::KernelTable& kernels, std::size_t vectors, const float (&scores)[3]) {
-  Step step(3, 8, vectors, kernels.lanes, true);
+template <class Real>
+Step<Real> uniform_step(const Table<Real>& kernels, std::size_t vectors, const Real (&scores)[3]) {
+  Step<Real> step(3, 8, vectors, kernels.lanes, true);
   for (std::size_t i = 0; i < 3 * step.pitch; ++i) step.scores[i] = scores[i / step.pitch];
   return step;
 }
 
-bool all_equal(const Buffer& buffer, std::size_t begin, std::size_t end, float want) {
+template <class Real>
+bool all_equal(const BasicBuffer<Real>& buffer, std::size_t begin, std::size_t end, Real want) {
   bool equal = true;
   for (std::size_t i = begin; i < end; ++i) equal = equal && same_bits(buffer[i], want);
   return equal;
 }
 
 /// Runs a uniform step and compares every row's weights.
-void check_uniform(const heed::KernelTable& kernels, const float (&scores)[3],
-                   const float (&weights)[3]) {
+template <class Real>
+void check_uniform(const Table<Real>& kernels, const Real (&scores)[3], const Real (&weights)[3]) {
   for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
     INFO("vectors " << vectors << ", scores " << scores[0] << " " << scores[1] << " " << scores[2]);
-    Step step = uniform_step(kernels, vectors, scores);
+    Step<Real> step = uniform_step(kernels, vectors, scores);
     step.run(kernels);
     CHECK(step.intact());
     for (std::size_t j = 0; j < 3; ++j)
@@ -176,34 +199,38 @@ void check_uniform(const heed::KernelTable& kernels, const float (&scores)[3],
 
 }  // namespace
 
-TEST_CASE("softmax follows its definition over several steps", "[softmax]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("softmax follows its definition over several steps", "[softmax]", float,
+                   double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     double worst = 0;
     sweep([&](const Case& c, Random& random) {
       if (!c.unit) return;  // no strides here
-      Step first(c.keys, c.features, c.vectors, kernels.lanes, true);
+      Step<TestType> first(c.keys, c.features, c.vectors, kernels.lanes, true);
       draw_scores(first, random);
       worst = std::max(worst, check_step(kernels, first));
-      Step next = seen_step(kernels, c.keys, c.features, c.vectors, random);
+      Step<TestType> next = seen_step(kernels, c.keys, c.features, c.vectors, random);
       for (int i = 0; i < 3; ++i) {
         draw_scores(next, random);
         worst = std::max(worst, check_step(kernels, next));
       }
     });
-    report("softmax", kernels.isa, worst);
+    report("softmax", kernels, worst);
   });
 }
 
-TEST_CASE("softmax moves a reference only past the threshold", "[softmax]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("softmax moves a reference only past the threshold", "[softmax]", float,
+                   double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
       for (std::size_t row = 0; row < vectors * kernels.lanes; ++row) {
-        for (const float rise : {kThreshold, std::nextafter(kThreshold, 9.0F)}) {
+        for (const TestType rise :
+             {TestType{kThreshold}, std::nextafter(TestType{kThreshold}, kInf<TestType>)}) {
           INFO("vectors " << vectors << " row " << row << " rise " << rise);
           Random random(row + 1);
-          Step step = seen_step(kernels, 5, 20, vectors, random);
+          Step<TestType> step = seen_step(kernels, 5, 20, vectors, random);
           for (std::size_t r = 0; r < step.pitch; ++r) step.reference[r] = 0;
-          for (std::size_t i = 0; i < 5 * step.pitch; ++i) step.scores[i] = random.normal();
+          for (std::size_t i = 0; i < 5 * step.pitch; ++i)
+            step.scores[i] = random.normal<TestType>();
           step.scores[2 * step.pitch + row] = rise;
           check_step(kernels, step);
           CHECK(step.reference[row] == (rise > kThreshold ? rise : 0));
@@ -213,67 +240,76 @@ TEST_CASE("softmax moves a reference only past the threshold", "[softmax]") {
   });
 }
 
-TEST_CASE("softmax of a row without scores leaves it as it was", "[softmax]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
-    check_uniform(kernels, {-kInf, -kInf, -kInf}, {0, 0, 0});
+TEMPLATE_TEST_CASE("softmax of a row without scores leaves it as it was", "[softmax]", float,
+                   double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    constexpr TestType inf = kInf<TestType>;
+    check_uniform<TestType>(kernels, {-inf, -inf, -inf}, {0, 0, 0});
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
-      Step step = uniform_step(kernels, vectors, {-kInf, -kInf, -kInf});
+      Step<TestType> step = uniform_step<TestType>(kernels, vectors, {-inf, -inf, -inf});
       step.run(kernels);
-      CHECK(all_equal(step.reference, 0, step.pitch, heed::kNoReference));
+      CHECK(all_equal(step.reference, 0, step.pitch, heed::kNoReference<TestType>));
     }
   });
 }
 
-TEST_CASE("softmax shares the weight among scores of +inf", "[softmax]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
-    check_uniform(kernels, {kInf, 1, kInf}, {1, 0, 1});
-    check_uniform(kernels, {-kInf, kInf, 1e38F}, {0, 1, 0});
-    check_uniform(kernels, {kInf, kInf, kInf}, {1, 1, 1});
+TEMPLATE_TEST_CASE("softmax shares the weight among scores of +inf", "[softmax]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    constexpr TestType inf = kInf<TestType>;
+    check_uniform<TestType>(kernels, {inf, 1, inf}, {1, 0, 1});
+    check_uniform<TestType>(kernels, {-inf, inf, 1e38F}, {0, 1, 0});
+    check_uniform<TestType>(kernels, {inf, inf, inf}, {1, 1, 1});
   });
 }
 
-TEST_CASE("softmax of +inf forgets what was seen before, and only that row's", "[softmax]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("softmax of +inf forgets what was seen before, and only that row's", "[softmax]",
+                   float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    constexpr TestType inf = kInf<TestType>;
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
       for (std::size_t row = 0; row < vectors * kernels.lanes; ++row) {
         INFO("vectors " << vectors << " row " << row);
         Random random(row + 1);
-        Step step = seen_step(kernels, 6, 24, vectors, random);
+        Step<TestType> step = seen_step(kernels, 6, 24, vectors, random);
         draw_scores(step, random);
-        step.scores[3 * step.pitch + row] = kInf;
+        step.scores[3 * step.pitch + row] = inf;
         check_step(kernels, step);
         CHECK(step.sum[row] == 1);
-        draw_scores(step, random);  // and +inf once more, beside a reference at the largest float
-        for (std::size_t j = 0; j < 6; ++j) step.scores[j * step.pitch + row] = j == 5 ? kInf : 0;
+        draw_scores(step, random);  // and +inf once more, beside a reference at the largest number
+        for (std::size_t j = 0; j < 6; ++j) step.scores[j * step.pitch + row] = j == 5 ? inf : 0;
         step.run(kernels);
         CHECK(step.sum[row] == 2);
-        CHECK(step.reference[row] == kMax);
+        CHECK(step.reference[row] == kMax<TestType>);
       }
     }
   });
 }
 
-TEST_CASE("softmax handles the largest and smallest finite scores", "[softmax]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
-    check_uniform(kernels, {kMax, -kMax, 0}, {1, 0, 0});
-    check_uniform(kernels, {-kMax, -kMax, -kMax}, {1, 1, 1});
-    check_uniform(kernels, {-kInf, 1e30F, 1e30F}, {0, 1, 1});
-    check_uniform(kernels, {-1e30F, -kInf, -2e30F}, {1, 0, 0});
+TEMPLATE_TEST_CASE("softmax handles the largest and smallest finite scores", "[softmax]", float,
+                   double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    constexpr TestType inf = kInf<TestType>;
+    constexpr TestType max = kMax<TestType>;
+    check_uniform<TestType>(kernels, {max, -max, 0}, {1, 0, 0});
+    check_uniform<TestType>(kernels, {-max, -max, -max}, {1, 1, 1});
+    check_uniform<TestType>(kernels, {-inf, 1e30F, 1e30F}, {0, 1, 1});
+    check_uniform<TestType>(kernels, {-1e30F, -inf, -2e30F}, {1, 0, 0});
   });
 }
 
-TEST_CASE("softmax with a NaN makes that row NaN, and no other", "[softmax]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("softmax with a NaN makes that row NaN, and no other", "[softmax]", float,
+                   double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
       const std::size_t pitch = vectors * kernels.lanes;
       for (std::size_t at = 0; at < 7 * pitch; ++at) {
         const std::size_t row = at % pitch;
         INFO("vectors " << vectors << " key " << at / pitch << " row " << row);
         Random random(row + 1);
-        Step step = seen_step(kernels, 7, 8, vectors, random);
+        Step<TestType> step = seen_step(kernels, 7, 8, vectors, random);
         draw_scores(step, random);
-        Step with_nan = step;
-        with_nan.scores[at] = float_of(0x7fc00001U);
+        Step<TestType> with_nan = step;
+        with_nan.scores[at] = not_a_number<TestType>();
         step.run(kernels);
         with_nan.run(kernels);
         bool others = true;

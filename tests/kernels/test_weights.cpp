@@ -1,4 +1,4 @@
-// weights: scores and softmax in one, against its definition in float64.
+// weights: scores and softmax in one, against its definition in a wider type.
 //
 // When references move is the kernel's business. What holds whenever they do: a reference that
 // moved is the score of some key, more than 8 above the old one, and no score is more than 8
@@ -10,11 +10,12 @@ using namespace heed_test;
 
 namespace {
 
-constexpr float kThreshold = 8;
+constexpr int kThreshold = 8;
 constexpr std::size_t kPending = 3;  // rows of weights before the kernel's own
 constexpr std::size_t kValues = 11;  // features of the accumulators
 
 /// One call's operands, and what comes of them.
+template <class Real>
 struct Call {
   Call(const Case& c, std::size_t lanes, Random& random)
       : keys(c.keys),
@@ -28,18 +29,18 @@ struct Call {
         sum(pitch),
         accumulators(kValues * pitch) {
     key.fill(c.keys, random);
-    panel.fill([&] { return random.normal(); });
+    panel.fill([&] { return random.normal<Real>(); });
     for (std::size_t i = 0; i < kPending * pitch; ++i)
-      weights[i] = static_cast<float>(random.unit());
+      weights[i] = static_cast<Real>(random.unit());
     for (std::size_t r = 0; r < pitch; ++r) {
-      reference[r] = 3 * random.normal();
-      sum[r] = 1 + static_cast<float>(random.unit());
+      reference[r] = 3 * random.normal<Real>();
+      sum[r] = 1 + static_cast<Real>(random.unit());
     }
-    accumulators.fill([&] { return random.normal(); });
+    accumulators.fill([&] { return random.normal<Real>(); });
   }
 
-  void run(const heed::KernelTable& kernels) {
-    const heed::RowState state = {reference.data(), sum.data(), accumulators.data(), false};
+  void run(const Table<Real>& kernels) {
+    const heed::RowState<Real> state = {reference.data(), sum.data(), accumulators.data(), false};
     kernels.weights(key.view(), keys, panel.data(), features, weights.data() + kPending * pitch,
                     kPending, state, kValues, vectors);
   }
@@ -49,23 +50,25 @@ struct Call {
   }
 
   std::size_t keys, features, vectors, pitch;
-  Matrix key;
-  Buffer panel, weights, reference, sum, accumulators;
+  Matrix<Real> key;
+  BasicBuffer<Real> panel, weights, reference, sum, accumulators;
 };
 
 /// A row's exact scores, and the sums of their terms' magnitudes.
+template <class Real>
 struct Scores {
-  std::vector<double> value, magnitude;
+  std::vector<Wide<Real>> value, magnitude;
 };
 
-Scores scores_of(const Call& call, std::size_t r) {
-  Scores scores;
+template <class Real>
+Scores<Real> scores_of(const Call<Real>& call, std::size_t r) {
+  Scores<Real> scores;
   for (std::size_t j = 0; j < call.keys; ++j) {
-    double sum = 0;
-    double magnitude = 0;
+    Wide<Real> sum = 0;
+    Wide<Real> magnitude = 0;
     for (std::size_t x = 0; x < call.features; ++x) {
-      const double product =
-          static_cast<double>(call.key.at(j, x)) * call.panel[x * call.pitch + r];
+      const Wide<Real> product =
+          static_cast<Wide<Real>>(call.key.at(j, x)) * call.panel[x * call.pitch + r];
       sum += product;
       magnitude += std::fabs(product);
     }
@@ -76,34 +79,38 @@ Scores scores_of(const Call& call, std::size_t r) {
 }
 
 /// Relative error of what was multiplied by exp2(old - new) in at most `keys` moves.
-double scaling_error(double rise, std::size_t keys) {
+template <class Real>
+Wide<Real> scaling_error(Wide<Real> rise, std::size_t keys) {
   if (rise == 0) return 0;
-  const double moves = std::min(static_cast<double>(keys), rise / 4);
-  return std::expm1(kLn2 * kUnit * rise + 3 * kUnit * moves);
+  const Wide<Real> moves = std::min(static_cast<Wide<Real>>(keys), rise / 4);
+  return std::expm1(kUnitOf<Real> * (kLn2 * rise + 3 * moves));
 }
 
 /// How far a weight's exponent may be off: its score, the reference it was first relative to
 /// (at most `largest` in magnitude), and all moves that followed.
-double weight_error(const Call& call, double magnitude, double largest, double rise,
-                    double distance) {
-  const double d = static_cast<double>(call.features);
-  const double exponent = gamma_of(d + 1) * (magnitude + largest) + kUnit * (distance + 2 * rise);
-  const double moves = std::min(static_cast<double>(call.keys), rise / 4);
-  return std::expm1(kLn2 * exponent + 3 * kUnit * (moves + 1));
+template <class Real>
+Wide<Real> weight_error(const Call<Real>& call, Wide<Real> magnitude, Wide<Real> largest,
+                        Wide<Real> rise, Wide<Real> distance) {
+  const auto d = static_cast<Wide<Real>>(call.features);
+  const Wide<Real> exponent =
+      gamma_of<Real>(d + 1) * (magnitude + largest) + kUnitOf<Real> * (distance + 2 * rise);
+  const Wide<Real> moves = std::min(static_cast<Wide<Real>>(call.keys), rise / 4);
+  return std::expm1(kLn2 * exponent + 3 * kUnitOf<Real> * (moves + 1));
 }
 
 /// Whether the reference is as it may be.
-bool reference_is_right(const heed::KernelTable& kernels, const Call& before, const Call& after,
-                        const Scores& scores, std::size_t r) {
-  const float old = before.reference[r];
-  const float moved = after.reference[r];
+template <class Real>
+bool reference_is_right(const Table<Real>& kernels, const Call<Real>& before,
+                        const Call<Real>& after, const Scores<Real>& scores, std::size_t r) {
+  const Real old = before.reference[r];
+  const Real moved = after.reference[r];
   for (std::size_t j = 0; j < before.keys; ++j) {
-    const double slack = gamma_of(static_cast<double>(before.features) + 2) *
-                         (scores.magnitude[j] + std::fabs(static_cast<double>(moved)) + 8);
-    if (scores.value[j] > static_cast<double>(moved) + kThreshold + slack) return false;
+    const Wide<Real> slack = gamma_of<Real>(static_cast<Wide<Real>>(before.features) + 2) *
+                             (scores.magnitude[j] + std::fabs(moved) + kThreshold);
+    if (scores.value[j] - moved > kThreshold + slack) return false;
   }
   if (same_bits(old, moved)) return true;
-  Buffer plain(round_up(before.keys, heed::kRowPadding) * before.pitch);
+  BasicBuffer<Real> plain(round_up(before.keys, heed::kRowPadding) * before.pitch);
   kernels.scores(before.key.view(), before.keys, before.panel.data(), before.features, plain.data(),
                  before.vectors);
   bool is_score = false;
@@ -112,47 +119,53 @@ bool reference_is_right(const heed::KernelTable& kernels, const Call& before, co
   return is_score && moved > old + kThreshold;
 }
 
-double check_weights(const Call& before, const Call& after, const Scores& scores, std::size_t r) {
-  const double reference = after.reference[r];
-  const double rise = reference - before.reference[r];
-  const double factor = std::exp2(-rise);
-  const double scaling = scaling_error(rise, before.keys);
-  const double largest =
-      std::max(std::fabs(reference), std::fabs(static_cast<double>(before.reference[r])));
-  double sum = before.sum[r] * factor;
-  double bound = sum * scaling;
+template <class Real>
+double check_weights(const Call<Real>& before, const Call<Real>& after, const Scores<Real>& scores,
+                     std::size_t r) {
+  const Wide<Real> reference = after.reference[r];
+  const Wide<Real> rise = reference - before.reference[r];
+  const Wide<Real> factor = std::exp2(-rise);
+  const Wide<Real> scaling = scaling_error<Real>(rise, before.keys);
+  const Wide<Real> largest =
+      std::max(std::fabs(after.reference[r]), std::fabs(before.reference[r]));
+  // What is flushed to 0 where a factor or a weight is no normal number; all are below 2^8.
+  constexpr Wide<Real> kFlush = 256 * kSmallestOf<Real>;
+  Wide<Real> sum = before.sum[r] * factor;
+  Wide<Real> bound = sum * scaling;
   double worst = 0;
-  const auto check = [&](float got, double want, double error) {
-    worst = std::max(worst, error_ratio(got, want, error + 0x1p-118));
+  const auto check = [&](Real got, Wide<Real> want, Wide<Real> error) {
+    worst = std::max(worst, error_ratio(got, want, error + kFlush));
   };
   for (std::size_t j = 0; j < kPending; ++j) {
-    const double want = before.weights[j * before.pitch + r] * factor;
+    const Wide<Real> want = before.weights[j * before.pitch + r] * factor;
     check(after.weights[j * before.pitch + r], want, want * scaling);
   }
   for (std::size_t j = 0; j < before.keys; ++j) {
-    const double difference = scores.value[j] - reference;
-    const double want = std::exp2(difference);
-    const double error =
+    const Wide<Real> difference = scores.value[j] - reference;
+    const Wide<Real> want = std::exp2(difference);
+    const Wide<Real> error =
         want * weight_error(before, scores.magnitude[j], largest, rise, std::fabs(difference));
     check(after.weights[(kPending + j) * before.pitch + r], want, error);
     sum += want;
-    bound += error + 0x1p-118;
+    bound += error + kFlush;
   }
-  check(after.sum[r], sum, bound + gamma_of(static_cast<double>(before.keys)) * (sum + bound));
+  check(after.sum[r], sum,
+        bound + gamma_of<Real>(static_cast<Wide<Real>>(before.keys)) * (sum + bound));
   for (std::size_t x = 0; x < kValues; ++x) {
-    const double want = before.accumulators[x * before.pitch + r] * factor;
+    const Wide<Real> want = before.accumulators[x * before.pitch + r] * factor;
     check(after.accumulators[x * before.pitch + r], want, std::fabs(want) * scaling);
   }
   return worst;
 }
 
-double check_call(const heed::KernelTable& kernels, Call& call) {
-  const Call before = call;
+template <class Real>
+double check_call(const Table<Real>& kernels, Call<Real>& call) {
+  const Call<Real> before = call;
   call.run(kernels);
   double worst = 0;
   bool references = true;
   for (std::size_t r = 0; r < call.pitch; ++r) {
-    const Scores scores = scores_of(before, r);
+    const Scores<Real> scores = scores_of(before, r);
     references = references && reference_is_right(kernels, before, call, scores, r);
     worst = std::max(worst, check_weights(before, call, scores, r));
   }
@@ -163,19 +176,22 @@ double check_call(const heed::KernelTable& kernels, Call& call) {
 }
 
 /// Adds `slope` per key to every score, through the first feature.
-void climb(Call& call, float slope) {
+template <class Real>
+void climb(Call<Real>& call, Real slope) {
   for (std::size_t r = 0; r < call.pitch; ++r) call.panel[r] = 1;
-  for (std::size_t j = 0; j < call.keys; ++j) call.key.at(j, 0) = slope * static_cast<float>(j);
+  for (std::size_t j = 0; j < call.keys; ++j) call.key.at(j, 0) = slope * static_cast<Real>(j);
 }
 
 /// The same for one row.
-void climb(Call& call, float slope, std::size_t row) {
+template <class Real>
+void climb(Call<Real>& call, Real slope, std::size_t row) {
   climb(call, slope);
   for (std::size_t r = 0; r < call.pitch; ++r) call.panel[r] = r == row ? 1 : 0;
 }
 
 /// Whether a row's state and weights are numbers.
-bool row_is_finite(const Call& call, std::size_t r) {
+template <class Real>
+bool row_is_finite(const Call<Real>& call, std::size_t r) {
   bool finite = std::isfinite(call.sum[r]) && std::isfinite(call.reference[r]);
   for (std::size_t i = r; i < call.weights.size(); i += call.pitch)
     finite = finite && std::isfinite(call.weights[i]);
@@ -184,67 +200,68 @@ bool row_is_finite(const Call& call, std::size_t r) {
 
 }  // namespace
 
-TEST_CASE("weights are scores and softmax in one", "[weights]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("weights are scores and softmax in one", "[weights]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     double worst = 0;
     sweep([&](const Case& c, Random& random) {
       Case whole = c;
       whole.keys = round_up(c.keys, heed::kRowPadding);
-      Call call(whole, kernels.lanes, random);
+      Call<TestType> call(whole, kernels.lanes, random);
       if (c.features > 1 && random.integer(0, 1) == 1)
-        climb(call, static_cast<float>(random.integer(-3, 3)) * 0.7F);
+        climb(call, static_cast<TestType>(random.integer(-3, 3)) * static_cast<TestType>(0.7));
       worst = std::max(worst, check_call(kernels, call));
     });
-    report("weights", kernels.isa, worst);
+    report("weights", kernels, worst);
   });
 }
 
-TEST_CASE("weights of scores that climb steeply", "[weights]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("weights of scores that climb steeply", "[weights]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors)
-      for (const float slope : {0.5F, 3.0F, 9.0F, 40.0F, 200.0F, -200.0F}) {
+      for (const TestType slope : {0.5F, 3.0F, 9.0F, 40.0F, 200.0F, -200.0F}) {
         INFO("vectors " << vectors << " slope " << slope);
         Random random(vectors);
-        Call call({vectors, 5, 40, true}, kernels.lanes, random);
+        Call<TestType> call({vectors, 5, 40, true}, kernels.lanes, random);
         climb(call, slope);
         check_call(kernels, call);
       }
   });
 }
 
-TEST_CASE("weights of a row that has seen nothing", "[weights]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("weights of a row that has seen nothing", "[weights]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
       INFO("vectors " << vectors);
       Random random(vectors);
-      Call call({vectors, 20, 24, true}, kernels.lanes, random);
+      Call<TestType> call({vectors, 20, 24, true}, kernels.lanes, random);
       for (std::size_t r = 0; r < call.pitch; ++r) {
-        call.reference[r] = heed::kNoReference;
+        call.reference[r] = heed::kNoReference<TestType>;
         call.sum[r] = 0;
       }
       call.run(kernels);
       bool right = true;
       for (std::size_t r = 0; r < call.pitch; ++r)
         right = right && row_is_finite(call, r) && std::fabs(call.reference[r]) < 100 &&
-                call.sum[r] > 0x1p-8F;
+                call.sum[r] > 0x1p-8;
       CHECK(right);
     }
   });
 }
 
-TEST_CASE("weights: NaN in one row stays there, however another climbs", "[weights]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("weights: NaN in one row stays there, however another climbs", "[weights]",
+                   float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors)
-      for (const float slope : {0.0F, 10.0F, 90.0F})
+      for (const TestType slope : {0.0F, 10.0F, 90.0F})
         for (std::size_t row = 0; row < vectors * kernels.lanes; ++row)
           for (const std::size_t away :
                {std::size_t{1}, std::size_t{kernels.lanes}, std::size_t{2} * kernels.lanes}) {
             Random random(row);
-            Call call({vectors, 6, 16, true}, kernels.lanes, random);
+            Call<TestType> call({vectors, 6, 16, true}, kernels.lanes, random);
             const std::size_t climber = (row + away) % call.pitch;
             if (climber == row) continue;
             climb(call, slope, climber);
-            call.panel[2 * call.pitch + row] = float_of(0x7fc00001U);
+            call.panel[2 * call.pitch + row] = not_a_number<TestType>();
             call.run(kernels);
             bool others = std::isnan(call.sum[row]);
             for (std::size_t r = 0; r < call.pitch; ++r)
@@ -256,22 +273,22 @@ TEST_CASE("weights: NaN in one row stays there, however another climbs", "[weigh
   });
 }
 
-TEST_CASE("weights: an infinite key gives +inf, -inf and NaN to each row as it is due",
-          "[weights]") {
-  for_each_isa([](const heed::KernelTable& kernels) {
+TEMPLATE_TEST_CASE("weights: an infinite key gives +inf, -inf and NaN to each row as it is due",
+                   "[weights]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors)
       for (std::size_t place = 0; place < 16; ++place) {
         INFO("vectors " << vectors << " infinite key " << place);
         Random random(place);
-        Call call({vectors, 1, 16, true}, kernels.lanes, random);
-        call.key.at(place, 0) = kInf;
+        Call<TestType> call({vectors, 1, 16, true}, kernels.lanes, random);
+        call.key.at(place, 0) = kInf<TestType>;
         bool right = true;
         for (std::size_t r = 0; r < call.pitch; ++r)
-          call.panel[r] = static_cast<float>(random.integer(-1, 1));
+          call.panel[r] = static_cast<TestType>(random.integer(-1, 1));
         call.run(kernels);
         for (std::size_t r = 0; r < call.pitch; ++r) {
-          const float weight = call.weights[(kPending + place) * call.pitch + r];
-          const float sign = call.panel[r];
+          const TestType weight = call.weights[(kPending + place) * call.pitch + r];
+          const TestType sign = call.panel[r];
           right = right && (sign > 0   ? weight == 1 && call.sum[r] == 1
                             : sign < 0 ? weight == 0 && std::isfinite(call.sum[r])
                                        : std::isnan(weight) && std::isnan(call.sum[r]));

@@ -1,198 +1,34 @@
-// Whole calls through the C API, described, run on every instruction set, compared with the oracle.
+// Whole calls through the C API, run on every instruction set and compared with the oracle.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <memory>
-#include <new>
+#include <iomanip>
+#include <optional>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "api/heed.h"
 #include "tests/catch.hpp"
 #include "tests/reference.hpp"
-#include "tests/support/isas.hpp"
-#include "tests/support/random.hpp"
+#include "tests/support/calls.hpp"
+#include "tests/support/problem.hpp"
 #include "tests/support/size.hpp"
-#include "tests/support/tensor.hpp"
 
 namespace heed_test {
 
-inline void require_ok(heed_status status) {
-  if (status != HEED_STATUS_OK)
-    throw std::runtime_error(std::string(heed_status_name(status)) + ": " + heed_last_error());
-}
-
-struct Destroy {
-  void operator()(heed_context* context) const { heed_context_destroy(context); }
-  void operator()(heed_attention_plan* plan) const { heed_attention_plan_destroy(plan); }
-};
-using Context = std::unique_ptr<heed_context, Destroy>;
-using Plan = std::unique_ptr<heed_attention_plan, Destroy>;
-
-struct Choices {
-  const char* executor = "serial";
-  std::uint32_t threads = 1;
-  std::uint32_t tile_q = 0;
-  std::uint32_t tile_kv = 0;
-};
-
-inline Context make_context(const char* isa, const Choices& choices = {}) {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.isa = isa;
-  options.executor_name = choices.executor;
-  options.threads = choices.threads;
-  options.tile_q = choices.tile_q;
-  options.tile_kv = choices.tile_kv;
-  heed_context* context = nullptr;
-  require_ok(heed_context_create(&options, &context));
-  return Context(context);
-}
-
-inline Plan make_plan(const Context& context, const heed_attention_desc& desc) {
-  heed_attention_plan* plan = nullptr;
-  require_ok(heed_attention_plan_create(context.get(), &desc, &plan));
-  return Plan(plan);
-}
-
-inline heed_attention_info describe(const Plan& plan) {
-  heed_attention_info info = HEED_ATTENTION_INFO_INIT;
-  require_ok(heed_attention_plan_describe(plan.get(), &info));
-  return info;
-}
-
-/// A workspace full of NaN, so that whoever reads before writing spoils the result, with
-/// canaries after it.
-class Workspace {
- public:
-  explicit Workspace(std::size_t bytes) : bytes_(bytes), buffer_(bytes / sizeof(float)) {}
-  void* get() { return buffer_.data(); }
-  std::size_t bytes() const { return bytes_; }
-  bool intact() const { return buffer_.intact(); }
-
- private:
-  std::size_t bytes_;
-  Buffer buffer_;
-};
-
-/// Everything about a problem but its numbers.
-struct Sizes {
-  std::int64_t query_length;
-  std::int64_t key_length;
-  std::int64_t features;
-  std::int64_t value_features;
-  std::int64_t batch = 1;
-  std::int64_t query_heads = 1;
-  std::int64_t key_heads = 1;
-  std::uint32_t causal = HEED_CAUSAL_NONE;
-  std::int64_t causal_offset = 0;
-  double scale = 0;
-};
-
-/// Where the four tensors lie.
-struct Layouts {
-  Arrangement query = Arrangement::kDefault;
-  Arrangement key = Arrangement::kDefault;
-  Arrangement value = Arrangement::kDefault;
-  Arrangement out = Arrangement::kDefault;
-  std::size_t misalign = 0;
-};
-
-/// An attention problem with its tensors.
-class Problem {
- public:
-  explicit Problem(const Sizes& s, const Layouts& layouts = {})
-      : query(make({s.batch, s.query_heads, s.query_length, s.features}, layouts.query,
-                   layouts.misalign)),
-        key(make({s.batch, s.key_heads, s.key_length, s.features}, layouts.key,
-                 layouts.misalign * 2 % 4)),
-        value(make({s.batch, s.key_heads, s.key_length, s.value_features}, layouts.value,
-                   layouts.misalign * 3 % 4)),
-        out(make({s.batch, s.query_heads, s.query_length, s.value_features}, layouts.out,
-                 layouts.misalign)) {
-    desc.causal = s.causal;
-    desc.batch = s.batch;
-    desc.query_heads = s.query_heads;
-    desc.key_heads = s.key_heads;
-    desc.query_length = s.query_length;
-    desc.key_length = s.key_length;
-    desc.features = s.features;
-    desc.value_features = s.value_features;
-    desc.scale = s.scale;
-    desc.causal_offset = s.causal_offset;
-    desc.query = layout(query, layouts.query);
-    desc.key = layout(key, layouts.key);
-    desc.value = layout(value, layouts.value);
-    desc.out = layout(out, layouts.out);
+/// Which element of an array of this shape, as [b, h, i, x].
+inline std::string element_name(const Axes& shape, std::size_t at) {
+  auto index = static_cast<std::int64_t>(at);
+  std::string name = "]";
+  for (std::size_t axis = 4; axis-- > 0;) {
+    const std::int64_t size = std::max<std::int64_t>(shape[axis], 1);
+    name = (axis == 0 ? "[" : ",") + std::to_string(index % size) + name;
+    index /= size;
   }
-
-  /// Normally distributed numbers; scores then have a standard deviation of scale sqrt(D)
-  /// amplitude^2.
-  void fill(std::uint64_t seed, float amplitude = 1) {
-    Random random(seed);
-    const auto next = [&] { return random.normal() * amplitude; };
-    query.fill(next);
-    key.fill(next);
-    value.fill(next);
-  }
-
-  std::vector<Element> expected() const {
-    return attention(desc, query.data(), key.data(), value.data());
-  }
-
-  /// The result, [B, H, L, Dv]; throws unless all of it, and nothing else, was written.
-  std::vector<float> run(const Context& context) {
-    out.fill(canary);
-    const Plan plan = make_plan(context, desc);
-    Workspace workspace(describe(plan).workspace_bytes);
-    heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-    args.query = query.data();
-    args.key = key.data();
-    args.value = value.data();
-    args.out = out.data();
-    require_ok(heed_attention_plan_run(plan.get(), &args, workspace.get(), workspace.bytes()));
-    if (!out.padding_intact()) throw std::runtime_error("wrote outside out");
-    if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
-    std::vector<float> result = out.elements();
-    if (std::any_of(result.begin(), result.end(), is_canary))
-      throw std::runtime_error("left an element of out unwritten");
-    return result;
-  }
-  std::vector<float> run(const char* isa) { return run(make_context(isa)); }
-
-  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
-  Tensor query, key, value, out;
-
- private:
-  static Tensor make(const Axes& shape, Arrangement arrangement, std::size_t misalign) {
-    return Tensor(shape, strides_of(arrangement, shape), misalign);
-  }
-  static heed_layout layout(const Tensor& tensor, Arrangement arrangement) {
-    return arrangement == Arrangement::kDefault ? heed_layout{} : tensor.layout();
-  }
-};
-
-/// One line that identifies a problem.
-inline std::string line_of(const heed_attention_desc& d) {
-  std::ostringstream line;
-  line << "B" << d.batch << " Hq" << d.query_heads << " Hkv" << d.key_heads << " Lq"
-       << d.query_length << " Lkv" << d.key_length << " D" << d.features << " Dv"
-       << d.value_features << " causal " << d.causal << " offset " << d.causal_offset << " scale "
-       << d.scale;
-  return line.str();
-}
-
-/// Which element of a result, as [b, h, i, x].
-inline std::string element_name(const heed_attention_desc& d, std::size_t at) {
-  const auto index = static_cast<std::int64_t>(at);
-  const std::int64_t row = index / d.value_features;
-  std::ostringstream name;
-  name << "[" << row / d.query_length / d.query_heads << "," << row / d.query_length % d.query_heads
-       << "," << row % d.query_length << "," << index % d.value_features << "]";
-  return name.str();
+  return name;
 }
 
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -203,45 +39,111 @@ inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) 
 /// The worst error / bound of a whole test, per instruction set.
 class Report {
  public:
-  explicit Report(const char* what) : what_(what), worst_(usable_isas().size(), 0.0) {}
+  explicit Report(const char* what) : what_(what), worst_(isa_names().size(), 0.0) {}
   ~Report() {
-    for (std::size_t i = 0; i < worst_.size(); ++i) report(what_, usable_isas()[i]->isa, worst_[i]);
+    for (std::size_t i = 0; i < worst_.size(); ++i)
+      report(what_.c_str(), isa_names()[i], worst_[i]);
   }
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
   void add(std::size_t isa, double ratio) { worst_[isa] = std::max(worst_[isa], ratio); }
 
  private:
-  const char* what_;
+  std::string what_;
   std::vector<double> worst_;
 };
 
-/// Compares a result with the oracle, element by element.
-inline double check_result(const heed_attention_desc& desc, const char* isa,
-                           const std::vector<float>& got, const std::vector<Element>& want) {
+/// Whether a test may meet elements that nobody can bound; by accident none does.
+enum class Unspecified { kForbidden, kAllowed };
+
+/// Compares an output of this shape with the oracle, element by element; the worst error / bound.
+template <class Numbers>
+double check_elements(const std::string& what, const Axes& shape, const Numbers& got,
+                      const std::vector<Element>& want,
+                      Unspecified unspecified = Unspecified::kForbidden) {
   const Verdict verdict = compare(got, want);
-  const bool within = verdict.ratio <= 1 && verdict.unspecified == 0;
-  if (!within || want.size() != got.size()) {
-    INFO(isa << ": " << line_of(desc) << ", " << got.size() << " elements for " << want.size()
-             << ", " << verdict.unspecified << " of them without a bound");
-    if (want.empty() || got.size() != want.size())
-      FAIL_CHECK("wrong size");
-    else
-      FAIL_CHECK("element " << element_name(desc, verdict.at) << " is " << got[verdict.at]
-                            << ", expected " << want[verdict.at].value << " within "
-                            << want[verdict.at].bound);
-  }
+  const bool bounded = unspecified == Unspecified::kAllowed || verdict.unspecified == 0;
+  if (verdict.ratio <= 1 && bounded) return verdict.ratio;
+  std::ostringstream message;
+  message << what << ": ";
+  if (got.size() != want.size())
+    message << got.size() << " elements, expected " << want.size();
+  else if (verdict.ratio <= 1)
+    message << verdict.unspecified << " of " << want.size() << " elements have no bound";
+  else if (is_written(got, verdict.at) != want[verdict.at].written)
+    message << "element " << element_name(shape, verdict.at)
+            << (want[verdict.at].written ? " was not written" : " was written");
+  else
+    message << std::setprecision(17) << "element " << element_name(shape, verdict.at) << " is "
+            << got[verdict.at] << ", expected " << want[verdict.at].value << " within "
+            << want[verdict.at].bound;
+  FAIL_CHECK(message.str());
   return verdict.ratio;
 }
 
-/// Runs a problem on every instruction set and compares it with the oracle.
-inline void check_problem(Problem& problem, Report* report = nullptr) {
-  const std::vector<Element> want = problem.expected();
-  const auto isas = usable_isas();
+/// Compares `out` with the oracle.
+inline double check_result(const heed_attention_desc& desc, const char* isa,
+                           const std::vector<float>& got, const std::vector<Element>& want) {
+  const Axes shape = {desc.batch, desc.query_heads, desc.query_length, value_features_of(desc)};
+  return check_elements(std::string(isa) + ": " + line_of(desc) + ", out", shape, got, want);
+}
+
+/// What out should be, with the rows that hard attention seems to have chosen.
+inline std::vector<Element> chosen(const Numbers& got, const Expected& expected) {
+  const auto worst = [&](const std::vector<Element>& elements, std::size_t first) {
+    double ratio = 0;
+    for (std::size_t x = 0; x < elements.size(); ++x)
+      if (std::isfinite(elements[x].bound))
+        ratio = std::max(ratio, ratio_of(got[first + x], elements[x]));
+    return ratio;
+  };
+  std::vector<Element> want = expected.out;
+  for (const OtherRow& other : expected.others) {
+    const auto at = want.begin() + static_cast<std::ptrdiff_t>(other.first);
+    const auto width = static_cast<std::ptrdiff_t>(other.elements.size());
+    if (worst(other.elements, other.first) < worst({at, at + width}, other.first))
+      std::copy(other.elements.begin(), other.elements.end(), at);
+  }
+  return want;
+}
+
+/// The worst error / bound of every output; 0 where it is not asked for.
+struct Ratios {
+  double out = 0;
+  double lse = 0;
+  double weights = 0;
+  double column_sums = 0;
+
+  double worst() const { return std::max({out, lse, weights, column_sums}); }
+};
+
+/// Compares all outputs of a run with the oracle.
+inline Ratios check_outputs(const Problem& problem, const std::string& isa, const Outputs& got,
+                            const Expected& want,
+                            Unspecified unspecified = Unspecified::kForbidden) {
+  const std::string line = isa + ": " + line_of(problem) + ", ";
+  const auto check = [&](const char* what, const std::optional<Tensor>& tensor,
+                         const Numbers& numbers, const std::vector<Element>& elements) {
+    if (!tensor) return 0.0;
+    return check_elements(line + what, tensor->shape(), numbers, elements, unspecified);
+  };
+  return {check_elements(line + "out", problem.out.shape(), got.out, chosen(got.out, want),
+                         unspecified),
+          check("lse", problem.lse, got.lse, want.lse),
+          check("weights", problem.weights, got.weights, want.weights),
+          check("column sums", problem.column_sums, got.column_sums, want.column_sums)};
+}
+
+/// Runs a problem on every instruction set and compares all outputs with the oracle.
+inline void check_problem(Problem& problem, Report* report = nullptr,
+                          Unspecified unspecified = Unspecified::kForbidden) {
+  const Expected want = problem.expected_all();
+  const auto isas = isa_names();
   for (std::size_t i = 0; i < isas.size(); ++i) {
-    INFO(isas[i]->isa << ": " << line_of(problem.desc));
-    const double ratio = check_result(problem.desc, isas[i]->isa, problem.run(isas[i]->isa), want);
-    if (report != nullptr) report->add(i, ratio);
+    INFO(isas[i] << ": " << line_of(problem));
+    const Ratios ratios =
+        check_outputs(problem, isas[i], problem.run_all(isas[i]), want, unspecified);
+    if (report != nullptr) report->add(i, ratios.worst());
   }
   SUCCEED();
 }

@@ -1,4 +1,4 @@
-// An aligned array of floats between canaries.
+// An aligned array of numbers between canaries.
 #pragma once
 
 #include <algorithm>
@@ -10,31 +10,34 @@
 
 namespace heed_test {
 
-/// `size` floats, canaries at first, with kGuard more canaries before and after them. They
-/// begin `misalign` floats after a multiple of 64 bytes.
-class Buffer {
+/// `size` numbers, canaries at first, with kGuard more canaries before and after them. They
+/// begin `misalign` numbers after a multiple of 64 bytes.
+template <class Real>
+class BasicBuffer {
  public:
   static constexpr std::size_t kGuard = 64;
 
-  explicit Buffer(std::size_t size, std::size_t misalign = 0)
-      : size_(size), misalign_(misalign), storage_(size + 2 * kGuard + 16 + misalign, canary()) {
+  explicit BasicBuffer(std::size_t size, std::size_t misalign = 0)
+      : size_(size),
+        misalign_(misalign),
+        storage_(size + 2 * kGuard + 16 + misalign, canary_of<Real>()) {
     const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
-    begin_ = kGuard + (64 - address % 64) % 64 / sizeof(float) + misalign;
+    begin_ = kGuard + (64 - address % 64) % 64 / sizeof(Real) + misalign;
   }
 
   /// A copy is aligned like the original, wherever it comes to lie.
-  Buffer(const Buffer& other) : Buffer(other.size_, other.misalign_) {
+  BasicBuffer(const BasicBuffer& other) : BasicBuffer(other.size_, other.misalign_) {
     std::copy_n(other.data() - kGuard, size_ + 2 * kGuard, data() - kGuard);
   }
-  Buffer(Buffer&&) = default;
-  Buffer& operator=(const Buffer&) = delete;
-  Buffer& operator=(Buffer&&) = default;
+  BasicBuffer(BasicBuffer&&) = default;
+  BasicBuffer& operator=(const BasicBuffer&) = delete;
+  BasicBuffer& operator=(BasicBuffer&&) = default;
 
-  float* data() { return storage_.data() + begin_; }
-  const float* data() const { return storage_.data() + begin_; }
+  Real* data() { return storage_.data() + begin_; }
+  const Real* data() const { return storage_.data() + begin_; }
   std::size_t size() const { return size_; }
-  float& operator[](std::size_t i) { return data()[i]; }
-  float operator[](std::size_t i) const { return data()[i]; }
+  Real& operator[](std::size_t i) { return data()[i]; }
+  Real operator[](std::size_t i) const { return data()[i]; }
 
   template <class Function>
   void fill(Function&& function) {
@@ -54,7 +57,9 @@ class Buffer {
   std::size_t size_;
   std::size_t misalign_;
   std::size_t begin_ = 0;
-  std::vector<float> storage_;
+  std::vector<Real> storage_;
 };
+
+using Buffer = BasicBuffer<float>;
 
 }  // namespace heed_test

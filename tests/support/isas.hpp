@@ -1,6 +1,7 @@
 // The instruction sets that tests loop over: all that are compiled in and that this CPU runs.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "engine/runtime/isa.hpp"
@@ -8,18 +9,35 @@
 
 namespace heed_test {
 
-inline std::vector<const heed::KernelTable*> usable_isas() {
-  std::vector<const heed::KernelTable*> usable;
+template <class Real>
+using Table = heed::KernelTable<Real>;
+
+template <class Real>
+const Table<Real>& table_of(const heed::Kernels& kernels) {
+  if constexpr (std::is_same_v<Real, float>) return kernels.f32;
+  if constexpr (std::is_same_v<Real, double>) return kernels.f64;
+}
+
+inline std::vector<const heed::Kernels*> usable_kernels() {
+  std::vector<const heed::Kernels*> usable;
   for (std::size_t i = 0; i < heed::isa_count(); ++i)
     if (heed::isa_at(i).usable()) usable.push_back(heed::isa_at(i).kernels);
   return usable;
 }
 
-/// One section per instruction set, named after it.
-template <class Function>
-void for_each_isa(Function&& function) {
-  for (const heed::KernelTable* const kernels : usable_isas()) {
-    DYNAMIC_SECTION(kernels->isa) { function(*kernels); }
+/// The same, each by its tables of float32: for those who need names, or lanes.
+inline std::vector<const Table<float>*> usable_isas() {
+  std::vector<const Table<float>*> usable;
+  for (const heed::Kernels* const kernels : usable_kernels()) usable.push_back(&kernels->f32);
+  return usable;
+}
+
+/// One section per instruction set, named after it: its kernels for Real.
+template <class Real, class Function>
+void for_each_table(Function&& function) {
+  for (const heed::Kernels* const kernels : usable_kernels()) {
+    const Table<Real>& table = table_of<Real>(*kernels);
+    DYNAMIC_SECTION(table.isa) { function(table); }
   }
 }
 

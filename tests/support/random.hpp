@@ -28,9 +28,11 @@ class Random {
   }
 
   /// Mean 0, variance 1, and within +-3.5: a sum of four uniform numbers.
-  float normal() {
-    return static_cast<float>((unit() + unit() + unit() + unit() - 2) * 1.7320508075688772);
+  template <class Real>
+  Real normal() {
+    return static_cast<Real>((unit() + unit() + unit() + unit() - 2) * 1.7320508075688772);
   }
+  float normal() { return normal<float>(); }
 
   template <class T>
   const T& pick(const std::vector<T>& from) {

@@ -1,0 +1,167 @@
+// What a run's arguments must be, and what they say about each sequence of the batch.
+#include <cmath>
+
+#include "engine/dense/problem.hpp"
+#include "engine/runtime/error.hpp"
+
+namespace heed {
+namespace {
+
+/// Offsets of packed sequences: [batch + 1], growing from at least 0 to at most `total`, none of
+/// them more than `longest` apart.
+void check_offsets(const char* field, const std::int32_t* offsets, std::int64_t batch,
+                   const char* total_field, std::int64_t total, const char* longest_field,
+                   std::int64_t longest) {
+  if (total == 0) {
+    if (offsets != nullptr)
+      fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is given; it must be NULL with desc.%s 0", field,
+           total_field);
+    return;
+  }
+  if (offsets == nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is NULL; desc.%s is %lld", field, total_field,
+         static_cast<long long>(total));
+  for (std::int64_t b = 0; b <= batch; ++b) {
+    const std::int64_t low = b == 0 ? 0 : offsets[b - 1];
+    const std::int64_t offset = offsets[b];
+    if (offset < low || offset > total)
+      fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s[%lld] is %lld; it must be %lld to %lld", field,
+           static_cast<long long>(b), static_cast<long long>(offset), static_cast<long long>(low),
+           static_cast<long long>(total));
+    if (b > 0 && offset - low > longest)
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "args.%s[%lld] is %lld; that makes a sequence of %lld rows, and desc.%s is %lld", field,
+           static_cast<long long>(b), static_cast<long long>(offset),
+           static_cast<long long>(offset - low), longest_field, static_cast<long long>(longest));
+  }
+}
+
+std::int64_t keys_at_hand(const Problem& p, const heed_attention_args& args, std::int64_t b) {
+  return args.cu_seqlens_k != nullptr ? args.cu_seqlens_k[b + 1] - args.cu_seqlens_k[b]
+                                      : p.key_length;
+}
+
+void check_lengths(const Problem& p, const heed_attention_args& args) {
+  check_offsets("cu_seqlens_q", args.cu_seqlens_q, p.batch, "packed_queries", p.packed_queries,
+                "query_length", p.query_length);
+  check_offsets("cu_seqlens_k", args.cu_seqlens_k, p.batch, "packed_keys", p.packed_keys,
+                "key_length", p.key_length);
+  if (args.key_lengths == nullptr) return;
+  for (std::int64_t b = 0; b < p.batch; ++b)
+    if (args.key_lengths[b] < 0 || args.key_lengths[b] > keys_at_hand(p, args, b))
+      fail(HEED_STATUS_INVALID_ARGUMENT, "args.key_lengths[%lld] is %d; it must be 0 to %lld",
+           static_cast<long long>(b), args.key_lengths[b],
+           static_cast<long long>(keys_at_hand(p, args, b)));
+}
+
+void check_weight_rows(const Problem& p, const std::int64_t* rows) {
+  if ((rows != nullptr) != (p.weight_rows > 0))
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "args.weight_rows is %s with desc.weight_rows %lld; both or neither list rows",
+         rows == nullptr ? "NULL" : "given", static_cast<long long>(p.weight_rows));
+  for (std::int64_t n = 0; n < p.weight_rows; ++n) {
+    const std::int64_t low = n == 0 ? 0 : rows[n - 1] + 1;
+    if (rows[n] < low || rows[n] >= p.query_length)
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "args.weight_rows[%lld] is %lld; it must be %lld to %lld: rows increase",
+           static_cast<long long>(n), static_cast<long long>(rows[n]), static_cast<long long>(low),
+           static_cast<long long>(p.query_length - 1));
+  }
+}
+
+/// An output that the descriptor asks for and the arguments must then have.
+void check_wanted(const char* field, const void* pointer, const Layout& layout, bool wanted,
+                  const char* by, bool has_elements) {
+  if (!wanted && pointer != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL with %s 0", field, by);
+  if (!wanted) return;
+  if (pointer == nullptr && has_elements)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL; %s asks for it", field, by);
+  check_pointer(field, pointer, layout, false);
+}
+
+/// One number per query head, of the arithmetic's type.
+template <class Real, class Allows>
+void check_heads(const char* field, const void* numbers, const Problem& p, const char* bound,
+                 Allows&& allows) {
+  const auto* const of = static_cast<const Real*>(numbers);
+  for (std::int64_t h = 0; of != nullptr && h < p.query_heads; ++h)
+    if (!allows(of[h]))
+      fail(HEED_STATUS_INVALID_ARGUMENT, "%s[%lld] is %g; it must %s", field,
+           static_cast<long long>(h), static_cast<double>(of[h]), bound);
+}
+
+template <class Real>
+void check_numbers(const Problem& p, const heed_attention_args& args) {
+  check_heads<Real>("args.alibi_slopes", args.alibi_slopes, p, "be finite",
+                    [](Real slope) { return std::isfinite(slope); });
+  check_heads<Real>("args.sinks", args.sinks, p, "not be NaN",
+                    [](Real sink) { return !std::isnan(sink); });
+}
+
+void check_optional(const Problem& p, const heed_attention_args& args) {
+  const Layout real = {ElementType::kF32, p.float64 ? 8 : 4, {}};
+  const Layout int32 = {ElementType::kF32, sizeof(std::int32_t), {}};
+  const Layout int64 = {ElementType::kF64, sizeof(std::int64_t), {}};
+  check_pointer("args.key_lengths", args.key_lengths, int32, false);
+  check_pointer("args.cu_seqlens_q", args.cu_seqlens_q, int32, false);
+  check_pointer("args.cu_seqlens_k", args.cu_seqlens_k, int32, false);
+  check_pointer("args.weight_rows", args.weight_rows, int64, false);
+  check_pointer("args.bias", args.bias, p.bias, false);
+  check_pointer("args.alibi_slopes", args.alibi_slopes, real, false);
+  check_pointer("args.sinks", args.sinks, real, false);
+  check_pointer("args.lse", args.lse, p.lse, false);
+  if (p.float64) {
+    check_numbers<double>(p, args);
+  } else {
+    check_numbers<float>(p, args);
+  }
+  if (args.alibi_slopes != nullptr && !p.offset_given && p.query_length != p.key_length)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "args.alibi_slopes is given with desc.alignment 0, desc.query_length %lld and "
+         "desc.key_length %lld; distances over different lengths need a heed_alignment, 1 to 3",
+         static_cast<long long>(p.query_length), static_cast<long long>(p.key_length));
+  if (p.hard && (args.sinks != nullptr || args.lse != nullptr))
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "args.%s is given; it must be NULL with desc.hard, which has no denominator",
+         args.sinks != nullptr ? "sinks" : "lse");
+  if (args.score_function == nullptr && args.score_user != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "args.score_user is given; it must be NULL without args.score_function");
+}
+
+}  // namespace
+
+void validate(const Problem& p, const heed_attention_args& args) {
+  if (args.reserved != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "args.reserved is %u; it must be 0", args.reserved);
+  const bool rows = p.batch > 0 && p.query_heads > 0 && p.query_length > 0;
+  const bool keys = p.batch > 0 && p.key_heads > 0 && p.key_length > 0;
+  check_pointer("args.query", args.query, p.query, rows);
+  check_pointer("args.key", args.key, p.key, keys);
+  check_pointer("args.value", args.value, p.value, keys);
+  check_pointer("args.out", args.out, p.out, rows);
+  check_optional(p, args);
+  check_lengths(p, args);
+  check_wanted("args.weights", args.weights, p.weights, p.weights_point != HEED_WEIGHTS_NONE,
+               "desc.weights_point", rows && keys);
+  check_wanted("args.column_sums", args.column_sums, p.column_sums, p.sum_columns,
+               "desc.sum_columns", p.query_heads > 0 && keys);
+  check_weight_rows(p, args.weight_rows);
+}
+
+Sequence sequence_of(const Problem& p, const heed_attention_args& args, std::int64_t b) {
+  Sequence s{};
+  s.batch = b;
+  s.query_begin = args.cu_seqlens_q != nullptr ? args.cu_seqlens_q[b] : 0;
+  s.query_length = args.cu_seqlens_q != nullptr ? args.cu_seqlens_q[b + 1] - args.cu_seqlens_q[b]
+                                                : p.query_length;
+  s.key_begin = args.cu_seqlens_k != nullptr ? args.cu_seqlens_k[b] : 0;
+  s.key_length = args.key_lengths != nullptr ? args.key_lengths[b] : keys_at_hand(p, args, b);
+  s.left = p.left;
+  s.right = p.right;
+  s.offset = p.bottom_right ? s.key_length - s.query_length : p.offset;
+  return s;
+}
+
+}  // namespace heed

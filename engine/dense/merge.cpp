@@ -1,0 +1,192 @@
+#include "engine/dense/merge.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "engine/dense/layout.hpp"
+#include "engine/runtime/error.hpp"
+
+namespace heed {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
+
+/// Features that are summed at once, on the stack.
+constexpr std::int64_t kStrip = 256;
+
+/// Numbers to read that are worth a thread of their own.
+constexpr double kNumbersPerWorker = 1 << 16;
+
+struct Layouts {
+  Layout part_out, part_lse, out, lse;
+};
+
+/// A merge whose numbers make sense.
+struct Job {
+  const KernelTable<double>& kernels;
+  const heed_merge_desc& desc;
+  const Layouts& layouts;
+  const Merge& merge;
+  std::int64_t rows;  ///< of all batches and heads
+  std::uint32_t workers;
+  std::atomic<std::uint32_t> finished{0};
+};
+
+void check_size(const char* field, std::int64_t value) {
+  if (value < 0 || value > kMaxSize)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be 0 to %lld", field,
+         static_cast<long long>(value), static_cast<long long>(kMaxSize));
+}
+
+void check_lse(const char* field, std::uint32_t dtype) {
+  if (dtype == HEED_DTYPE_BF16 || dtype == HEED_DTYPE_F16)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)", field, dtype);
+}
+
+Layouts resolve(const heed_merge_desc& d) {
+  if (d.reserved != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.reserved is %u; it must be 0", d.reserved);
+  check_size("batch", d.batch);
+  check_size("heads", d.heads);
+  check_size("rows", d.rows);
+  check_size("features", d.features);
+  const Shape out = {d.batch, d.heads, d.rows, d.features};
+  const Shape lse = {d.batch, d.heads, d.rows, 1};
+  const Layouts layouts = {input_layout("desc.part_out", d.part_out, out, ElementType::kF32),
+                           input_layout("desc.part_lse", d.part_lse, lse, ElementType::kF32),
+                           output_layout("desc.out", d.out, out, ElementType::kF32),
+                           output_layout("desc.lse", d.lse, lse, ElementType::kF32)};
+  check_lse("desc.part_lse", d.part_lse.dtype);
+  check_lse("desc.lse", d.lse.dtype);
+  return layouts;
+}
+
+void check_parts(const char* name, const void* const* parts, std::size_t count,
+                 const Layout& layout) {
+  if (parts == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL", name);
+  for (std::size_t k = 0; k < count; ++k) {
+    char field[48];
+    std::snprintf(field, sizeof field, "%s[%zu]", name, k);
+    check_pointer(field, parts[k], layout, true);
+  }
+}
+
+/// Row r of all.
+struct Row {
+  std::int64_t batch, head, row;
+};
+
+Row row_of(const Job& job, std::int64_t r) {
+  const std::int64_t rows = job.desc.rows;
+  const std::int64_t heads = job.desc.heads;
+  return {r / rows / heads, r / rows % heads, r % rows};
+}
+
+double lse_of(const Job& job, const Row& row, std::size_t part) {
+  double lse = 0;
+  job.kernels.read(job.layouts.part_lse.type,
+                   row_at(job.merge.lses[part], job.layouts.part_lse, row.batch, row.head, row.row),
+                   1, 1, &lse);
+  return lse;
+}
+
+/// e^(lse - largest); parts of +inf count 1 each, and then nothing else counts.
+double weight_of(double lse, double largest) {
+  if (largest == kInfinity) return lse == kInfinity ? 1 : 0;
+  return std::exp(lse - largest);
+}
+
+/// The features [begin, begin + count) of a row: sum of weight times out, over the sum of weights.
+void merge_strip(const Job& job, const Row& row, double largest, double denominator,
+                 std::int64_t begin, std::int64_t count) {
+  double sum[kStrip] = {};
+  double part[kStrip];
+  const auto address = [&](auto* data, const Layout& layout) {
+    return row_at(data, layout, row.batch, row.head, row.row) +
+           begin * layout.strides.feature * layout.bytes;
+  };
+  const Layout& from = job.layouts.part_out;
+  for (std::size_t k = 0; k < job.merge.parts; ++k) {
+    const double lse = lse_of(job, row, k);
+    const double weight = weight_of(lse, largest);
+    if (lse == -kInfinity || (weight == 0 && largest == kInfinity)) continue;  // out is not read
+    job.kernels.read(from.type, address(job.merge.outs[k], from), from.strides.feature,
+                     static_cast<std::size_t>(count), part);
+    for (std::int64_t x = 0; x < count; ++x) sum[x] += weight * part[x];
+  }
+  if (denominator > 0 || std::isnan(denominator))
+    for (std::int64_t x = 0; x < count; ++x) sum[x] /= denominator;
+  const Layout& to = job.layouts.out;
+  job.kernels.write(to.type, sum, static_cast<std::size_t>(count), address(job.merge.out, to),
+                    to.strides.feature);
+}
+
+void merge_row(const Job& job, const Row& row) {
+  double largest = -kInfinity;
+  bool nan = false;
+  for (std::size_t k = 0; k < job.merge.parts; ++k) {
+    const double lse = lse_of(job, row, k);
+    nan = nan || std::isnan(lse);
+    largest = std::max(largest, lse);
+  }
+  double denominator = 0;
+  for (std::size_t k = 0; k < job.merge.parts && largest != -kInfinity; ++k)
+    denominator += weight_of(lse_of(job, row, k), largest);
+  if (nan) denominator = std::numeric_limits<double>::quiet_NaN();
+  for (std::int64_t x = 0; x < job.desc.features; x += kStrip)
+    merge_strip(job, row, largest, denominator, x, std::min(kStrip, job.desc.features - x));
+  if (job.merge.lse == nullptr) return;
+  const double lse = largest == -kInfinity && !nan ? largest : largest + std::log(denominator);
+  job.kernels.write(job.layouts.lse.type, &lse, 1,
+                    row_at(job.merge.lse, job.layouts.lse, row.batch, row.head, row.row), 1);
+}
+
+/// Worker w takes the w-th share of the rows.
+void work(void* argument, std::uint32_t worker) {
+  Job& job = *static_cast<Job*>(argument);
+  if (worker >= job.workers) return;
+  const std::int64_t share = job.rows / job.workers;
+  const std::int64_t rest = job.rows % job.workers;
+  const std::int64_t begin = share * worker + std::min<std::int64_t>(worker, rest);
+  const std::int64_t end = begin + share + (worker < rest ? 1 : 0);
+  for (std::int64_t r = begin; r < end; ++r) merge_row(job, row_of(job, r));
+  job.finished.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace
+
+void merge(const heed_context& context, const heed_merge_desc& desc, const Merge& merge) {
+  const Layouts layouts = resolve(desc);
+  if (merge.parts == 0) fail(HEED_STATUS_INVALID_ARGUMENT, "parts is 0; it must be at least 1");
+  const double numbers = static_cast<double>(desc.batch) * static_cast<double>(desc.heads) *
+                         static_cast<double>(desc.rows) * static_cast<double>(desc.features);
+  if (numbers == 0 && desc.features > 0) return;
+  const std::int64_t rows = desc.batch * desc.heads * desc.rows;
+  if (rows == 0) return;
+  check_parts("part_lses", merge.lses, merge.parts, layouts.part_lse);
+  if (desc.features > 0) {
+    check_parts("part_outs", merge.outs, merge.parts, layouts.part_out);
+    check_pointer("out", merge.out, layouts.out, true);
+  }
+  check_pointer("lse", merge.lse, layouts.lse, false);
+
+  const double worth = numbers * static_cast<double>(merge.parts) / kNumbersPerWorker;
+  const auto workers = static_cast<std::uint32_t>(
+      std::clamp(worth, 1.0, static_cast<double>(std::min<std::int64_t>(context.threads, rows))));
+  Job job{context.kernels->f64, desc, layouts, merge, rows, workers};
+  if (workers == 1) {
+    work(&job, 0);
+  } else {
+    context.executor->run(workers, work, &job);
+  }
+  if (job.finished.load(std::memory_order_acquire) != workers)
+    fail(HEED_STATUS_EXECUTOR_FAILED, "the executor \"%s\" ran %u of %u shares",
+         context.executor_name, job.finished.load(), workers);
+}
+
+}  // namespace heed

@@ -1,0 +1,23 @@
+// Partial results of the same queries over different keys, combined by their log-sum-exp.
+#pragma once
+
+#include <cstddef>
+
+#include "api/heed.h"
+#include "engine/runtime/context.hpp"
+
+namespace heed {
+
+/// The parts of a merge and where their result goes.
+struct Merge {
+  std::size_t parts;
+  const void* const* outs;
+  const void* const* lses;
+  void* out;
+  void* lse;  ///< nullptr: not wanted
+};
+
+/// Throws an Error before the first output is written, or not at all.
+void merge(const heed_context& context, const heed_merge_desc& desc, const Merge& merge);
+
+}  // namespace heed

@@ -1,0 +1,86 @@
+#include "engine/dense/output.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "engine/dense/tile.hpp"
+
+namespace heed {
+
+template <class Real>
+Output<Real>::Output(const heed_attention_plan& plan, const heed_attention_args& args,
+                     const Sequence& sequence, std::byte* slab, RowResult<Real>* results)
+    : plan_(plan),
+      problem_(plan.problem),
+      args_(args),
+      sequence_(sequence),
+      kernels_(kernels_of<Real>(*plan.context->kernels)),
+      slab_(slab),
+      results_(results) {}
+
+template <class Real>
+std::byte* Output<Real>::out_row(std::int64_t row, std::int64_t head) const {
+  return row_at(args_.out, problem_.out, sequence_.batch, head, sequence_.query_begin + row);
+}
+
+template <class Real>
+RowResult<Real>& Output<Real>::result(std::int64_t row, std::int64_t head) const {
+  return results_[(sequence_.batch * problem_.query_heads + head) * problem_.query_length + row];
+}
+
+template <class Real>
+void Output<Real>::write(const Panel<Real>& panel) const {
+  const Layout& layout = problem_.out;
+  const auto features = static_cast<std::size_t>(problem_.value_features);
+  const bool in_place = layout.type == kTypeOf<Real>;
+  Real* const widened = reinterpret_cast<Real*>(slab_ + plan_.slab.rows);
+  Real* rows[kMaxPanel];
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    rows[i] = in_place ? reinterpret_cast<Real*>(out_row(row, head)) : widened + i * features;
+  });
+  kernels_.finish(panel.state.accumulators, panel.state.sum, features, rows, panel.rows,
+                  in_place ? layout.strides.feature : 1, panel.vectors);
+  if (in_place && args_.lse == nullptr && results_ == nullptr) return;
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    const Real reference = panel.state.reference[i];
+    const Real sum = panel.state.sum[i];
+    if (!in_place)
+      kernels_.write(layout.type, rows[i], features, out_row(row, head), layout.strides.feature);
+    if (args_.lse != nullptr) write_lse(row, head, reference, sum);
+    if (results_ != nullptr) result(row, head).soft = {reference, sum};
+  });
+}
+
+template <class Real>
+void Output<Real>::write_lse(std::int64_t row, std::int64_t head, Real reference, Real sum) const {
+  // A reference that was cut to the largest number stands for scores of +inf.
+  const double lse =
+      reference == -kNoReference<Real> && sum > 0
+          ? std::numeric_limits<double>::infinity()
+          : kLn2 * static_cast<double>(reference) + std::log(static_cast<double>(sum));
+  std::byte* const to =
+      row_at(args_.lse, problem_.lse, sequence_.batch, head, sequence_.query_begin + row);
+  if (problem_.lse.type == ElementType::kF64) {
+    std::memcpy(to, &lse, sizeof lse);
+  } else {
+    const auto rounded = static_cast<float>(lse);
+    std::memcpy(to, &rounded, sizeof rounded);
+  }
+}
+
+template <class Real>
+void Output<Real>::write_hard(const Panel<Real>& panel, std::size_t i, std::int64_t key,
+                              Real* values) const {
+  const std::int64_t r = panel.first_row + static_cast<std::int64_t>(i);
+  const std::int64_t row = panel.stack->query_row(r);
+  const std::int64_t head = panel.stack->head_of(r);
+  if (results_ != nullptr) result(row, head).hardest = key;
+  kernels_.write(problem_.out.type, values, static_cast<std::size_t>(problem_.value_features),
+                 out_row(row, head), problem_.out.strides.feature);
+}
+
+template class Output<float>;
+template class Output<double>;
+
+}  // namespace heed

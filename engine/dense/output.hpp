@@ -1,0 +1,40 @@
+// What a block leaves behind: its rows of out and of the log-sum-exp, and how the softmax of each
+// row ended.
+#pragma once
+
+#include "engine/dense/panel.hpp"
+#include "engine/dense/plan.hpp"
+
+namespace heed {
+
+template <class Real>
+class Output {
+ public:
+  /// The slab is the thread's; `results` is nullptr if nobody will ask for weights.
+  Output(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
+         std::byte* slab, RowResult<Real>* results);
+
+  /// Normalises and writes what the panel has accumulated.
+  void write(const Panel<Real>& panel) const;
+
+  /// Hard attention: writes row i of the panel, whose value is `values`, with the key it is of.
+  void write_hard(const Panel<Real>& panel, std::size_t i, std::int64_t key, Real* values) const;
+
+ private:
+  void write_lse(std::int64_t row, std::int64_t head, Real reference, Real sum) const;
+  std::byte* out_row(std::int64_t row, std::int64_t head) const;
+  RowResult<Real>& result(std::int64_t row, std::int64_t head) const;
+
+  const heed_attention_plan& plan_;
+  const Problem& problem_;
+  const heed_attention_args& args_;
+  const Sequence& sequence_;
+  const KernelTable<Real>& kernels_;
+  std::byte* slab_;
+  RowResult<Real>* results_;
+};
+
+extern template class Output<float>;
+extern template class Output<double>;
+
+}  // namespace heed

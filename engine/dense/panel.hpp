@@ -1,0 +1,73 @@
+// The query rows that one kernel call handles, side by side in the lanes, and which keys they
+// attend.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/dense/problem.hpp"
+#include "engine/kernels/table.hpp"
+
+namespace heed {
+
+/// The rows that share their keys: row r is query row r / group of head `head` + r % group, or of
+/// one head the query rows listed.
+struct Stack {
+  std::int64_t head;
+  std::int64_t group;
+  const std::int64_t* listed;  ///< nullptr: all rows, in order; otherwise group is 1
+
+  std::int64_t query_row(std::int64_t r) const {
+    if (listed != nullptr) return listed[r];
+    return group == 1 ? r : r / group;
+  }
+  std::int64_t head_of(std::int64_t r) const { return group == 1 ? head : head + r % group; }
+};
+
+template <class Real>
+struct Panel {
+  const Stack* stack;
+  std::int64_t first_row;  ///< of the stack
+  std::size_t rows;
+  std::size_t vectors;
+  std::int64_t key_begin, key_end;      ///< the keys that any row attends, but for masks
+  std::int64_t whole_begin, whole_end;  ///< the keys that every row attends, but for masks
+  Real* query;
+  RowState<Real> state;
+  std::int64_t* hardest;  ///< [rows], hard attention only
+  std::uint8_t* started;  ///< not 0 once a step has been accumulated
+
+  /// Whether every row attends all of the keys [k, k + keys), but for masks.
+  bool attended_by_all(std::int64_t k, std::size_t keys) const {
+    return k >= whole_begin && k + static_cast<std::int64_t>(keys) <= whole_end;
+  }
+
+  /// Calls function(i, query row, query head) for every row.
+  template <class Function>
+  void each_row(Function&& function) const {
+    for (std::size_t i = 0; i < rows; ++i) {
+      const std::int64_t r = first_row + static_cast<std::int64_t>(i);
+      function(i, stack->query_row(r), stack->head_of(r));
+    }
+  }
+};
+
+/// Rows [first_row, first_row + rows) of a stack, without the buffers that they work in.
+template <class Real>
+Panel<Real> make_panel(const Stack& stack, const Sequence& sequence, std::int64_t first_row,
+                       std::int64_t rows, std::uint32_t lanes) {
+  Panel<Real> panel{};
+  panel.stack = &stack;
+  panel.first_row = first_row;
+  panel.rows = static_cast<std::size_t>(rows);
+  panel.vectors = (panel.rows + lanes - 1) / lanes;
+  const std::int64_t first = stack.query_row(first_row);
+  const std::int64_t last = stack.query_row(first_row + rows - 1);
+  panel.key_begin = sequence.first_key(first);
+  panel.key_end = sequence.end_key(last);
+  panel.whole_begin = sequence.first_key(last);
+  panel.whole_end = sequence.end_key(first);
+  return panel;
+}
+
+}  // namespace heed

@@ -1,0 +1,272 @@
+#include "engine/dense/scores.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "engine/dense/tile.hpp"
+
+namespace heed {
+namespace {
+
+/// Whether `count` bytes, `stride` apart, are all zero or all nonzero.
+Allowed survey(const std::uint8_t* mask, std::int64_t stride, std::size_t count) {
+  const bool first = mask[0] != 0;
+  const auto mixed = [first](bool other) { return other != first; };
+  bool same = true;
+  if (stride == 1) {
+    same = first ? std::memchr(mask, 0, count) == nullptr
+                 : std::memcmp(mask, mask + 1, count - 1) == 0;
+  } else if (stride != 0) {
+    for (std::size_t j = 1; j < count && same; ++j)
+      same = !mixed(mask[static_cast<std::int64_t>(j) * stride] != 0);
+  }
+  if (!same) return Allowed::kSome;
+  return first ? Allowed::kAll : Allowed::kNone;
+}
+
+}  // namespace
+
+template <class Real>
+Scores<Real>::Scores(const heed_attention_plan& plan, const heed_attention_args& args,
+                     const Sequence& sequence, heed_weights point, std::byte* slab)
+    : plan_(plan),
+      problem_(plan.problem),
+      args_(args),
+      sequence_(sequence),
+      kernels_(kernels_of<Real>(*plan.context->kernels)),
+      slab_(slab),
+      caps_(problem_.softcap > 0 && point >= HEED_WEIGHTS_CAPPED),
+      modifies_(
+          point >= HEED_WEIGHTS_MASKED &&
+          (args.alibi_slopes != nullptr || args.bias != nullptr || args.score_function != nullptr)),
+      plain_(!caps_ && !modifies_) {
+  const double final = point == HEED_WEIGHTS_PROBABILITIES ? problem_.log2_unit : 1;
+  const bool natural = modifies_ && args.score_function != nullptr;
+  unit_ = natural ? 1 : final;
+  after_ = natural ? final : 1;
+  query_scale_ = caps_ ? problem_.cap_scale : problem_.scale * unit_;
+}
+
+template <class Real>
+void Scores<Real>::find_rows(const Panel<Real>& panel, const void* data, const Layout& layout,
+                             std::int64_t row_begin, std::int64_t first, std::size_t count,
+                             const Real** rows) const {
+  const std::int64_t stride = layout.strides.feature;
+  const bool in_place = layout.type == kTypeOf<Real> && (stride == 1 || count == 1);
+  const std::byte* previous = nullptr;  // rows that repeat are read once
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    const std::byte* const from = row_at(data, layout, sequence_.batch, head, row_begin + row) +
+                                  first * stride * layout.bytes;
+    if (in_place) {
+      rows[i] = reinterpret_cast<const Real*>(from);
+    } else if (from == previous) {
+      rows[i] = rows[i - 1];
+    } else {
+      Real* const to = buffer(plan_.slab.rows) + i * count;
+      kernels_.read(layout.type, from, stride, count, to);
+      rows[i] = to;
+    }
+    previous = from;
+  });
+}
+
+template <class Real>
+void Scores<Real>::pack_query(const Panel<Real>& panel) const {
+  const Layout& layout = problem_.query;
+  const auto features = static_cast<std::size_t>(problem_.features);
+  const Real* rows[kMaxPanel];
+  std::int64_t stride = 1;
+  if (layout.type == kTypeOf<Real>) {
+    stride = layout.strides.feature;
+    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+      rows[i] = reinterpret_cast<const Real*>(
+          row_at(args_.query, layout, sequence_.batch, head, sequence_.query_begin + row));
+    });
+  } else {
+    find_rows(panel, args_.query, layout, sequence_.query_begin, 0, features, rows);
+  }
+  kernels_.pack_query(rows, panel.rows, stride, features, static_cast<Real>(query_scale_),
+                      panel.query, panel.vectors);
+}
+
+template <class Real>
+MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int64_t end) const {
+  return widened(kernels_, args_.key, problem_.key, sequence_.batch, g, sequence_.key_begin + begin,
+                 sequence_.key_begin + end, problem_.features, buffer(plan_.slab.keys));
+}
+
+template <class Real>
+Allowed Scores<Real>::allowed_by_mask(const Panel<Real>& panel, std::int64_t k,
+                                      std::size_t keys) const {
+  const std::int64_t stride = problem_.mask.strides.feature;
+  bool any = false;
+  bool all = true;
+  const std::uint8_t* previous = nullptr;
+  panel.each_row([&](std::size_t, std::int64_t row, std::int64_t head) {
+    const auto* const mask = reinterpret_cast<const std::uint8_t*>(
+                                 row_at(args_.mask, problem_.mask, sequence_.batch, head, row)) +
+                             k * stride;
+    if (mask == previous || (any && !all)) return;
+    previous = mask;
+    const Allowed here = survey(mask, stride, keys);
+    any = any || here != Allowed::kNone;
+    all = all && here == Allowed::kAll;
+  });
+  if (!any) return Allowed::kNone;
+  return all ? Allowed::kAll : Allowed::kSome;
+}
+
+template <class Real>
+Allowed Scores<Real>::allowed(const Panel<Real>& panel, std::int64_t k, std::size_t keys) const {
+  if (k >= panel.key_end || k + static_cast<std::int64_t>(keys) <= panel.key_begin)
+    return Allowed::kNone;
+  const Allowed by_mask = args_.mask == nullptr ? Allowed::kAll : allowed_by_mask(panel, k, keys);
+  if (by_mask == Allowed::kAll && !panel.attended_by_all(k, keys)) return Allowed::kSome;
+  return by_mask;
+}
+
+template <class Real>
+void Scores<Real>::prefetch_rows(const Panel<Real>& panel, const void* data, const Layout& layout,
+                                 std::int64_t first, std::size_t count) const {
+  constexpr std::int64_t kLine = 64;
+  if (layout.strides.feature != 1) return;
+  const std::int64_t bytes = static_cast<std::int64_t>(count) * layout.bytes;
+  const std::byte* previous = nullptr;
+  panel.each_row([&](std::size_t, std::int64_t row, std::int64_t head) {
+    const std::byte* const from =
+        row_at(data, layout, sequence_.batch, head, row) + first * layout.bytes;
+    if (from == previous) return;
+    previous = from;
+    for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
+  });
+}
+
+template <class Real>
+void Scores<Real>::compute(const Panel<Real>& panel, const MatrixView<Real>& key, std::int64_t k,
+                           std::size_t keys, Allowed allowed, Real* tile) const {
+  const bool masks = allowed != Allowed::kAll;
+  if (masks && args_.mask != nullptr) prefetch_rows(panel, args_.mask, problem_.mask, k, keys);
+  if (modifies_ && args_.bias != nullptr) prefetch_rows(panel, args_.bias, problem_.bias, k, keys);
+  kernels_.scores(key, keys, panel.query, static_cast<std::size_t>(problem_.features), tile,
+                  panel.vectors);
+  if (caps_)
+    kernels_.softcap(tile, keys, static_cast<Real>(problem_.softcap * unit_), panel.vectors);
+  if (modifies_) modify(panel, k, keys, tile);
+  if (masks) exclude(panel, k, keys, tile);
+}
+
+template <class Real>
+void Scores<Real>::modify(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
+                          Real* tile) const {
+  if (args_.alibi_slopes != nullptr) add_alibi(panel, k, keys, tile);
+  if (args_.bias != nullptr) add_bias(panel, k, keys, static_cast<Real>(unit_), tile);
+  if (args_.score_function != nullptr) call_function(panel, k, keys, tile);
+}
+
+template <class Real>
+void Scores<Real>::add_alibi(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
+                             Real* tile) const {
+  const auto* const slopes = static_cast<const Real*>(args_.alibi_slopes);
+  alignas(kAlignment) Real position[kMaxPanel] = {};
+  alignas(kAlignment) Real slope[kMaxPanel] = {};
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    position[i] = static_cast<Real>(row + sequence_.offset - k);
+    slope[i] = static_cast<Real>(static_cast<double>(slopes[head]) * unit_);
+  });
+  kernels_.alibi(tile, keys, position, slope, panel.vectors);
+}
+
+template <class Real>
+void Scores<Real>::add_bias(const Panel<Real>& panel, std::int64_t k, std::size_t keys, Real factor,
+                            Real* tile) const {
+  const Real* rows[kMaxPanel];
+  find_rows(panel, args_.bias, problem_.bias, 0, k, keys, rows);
+  kernels_.add_rows(tile, keys, rows, panel.rows, factor, panel.vectors);
+}
+
+template <class Real>
+void Scores<Real>::call_function(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
+                                 Real* tile) const {
+  std::int64_t query_rows[kMaxPanel];
+  std::int64_t query_heads[kMaxPanel];
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    query_rows[i] = row;
+    query_heads[i] = head;
+  });
+  const std::size_t pitch = panel.vectors * kernels_.lanes;
+  heed_score_tile scores{};
+  scores.struct_size = sizeof scores;
+  scores.dtype = problem_.float64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+  scores.batch = sequence_.batch;
+  scores.first_key = k;
+  scores.keys = static_cast<std::int64_t>(keys);
+  scores.rows = static_cast<std::int64_t>(panel.rows);
+  scores.stride_key = static_cast<std::int64_t>(pitch);
+  scores.query_rows = query_rows;
+  scores.query_heads = query_heads;
+  scores.scores = tile;
+  args_.score_function(args_.score_user, &scores);
+  constexpr Real kMasked = -std::numeric_limits<Real>::infinity();
+  const auto factor = static_cast<Real>(after_);
+  for (std::size_t at = 0; factor != 1 && at < keys * pitch; ++at)
+    if (tile[at] != kMasked) tile[at] *= factor;  // -inf times 0 would be NaN
+  if (args_.bias == nullptr) return;
+  const Real* const allowed = attended(panel, k, keys);  // whatever became of a bias of -inf
+  for (std::size_t at = 0; at < keys * pitch; ++at)
+    if (allowed[at] == kMasked) tile[at] = kMasked;
+}
+
+template <class Real>
+void Scores<Real>::apply_limits(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
+                                Real* tile) const {
+  alignas(kAlignment) Real first[kMaxPanel] = {};
+  alignas(kAlignment) Real limit[kMaxPanel] = {};
+  const auto most = static_cast<std::int64_t>(keys);
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t) {
+    first[i] = static_cast<Real>(std::clamp(sequence_.first_key(row) - k, std::int64_t{0}, most));
+    limit[i] = static_cast<Real>(std::clamp(sequence_.end_key(row) - k, std::int64_t{0}, most));
+  });
+  kernels_.mask(tile, keys, first, limit, panel.vectors);
+}
+
+template <class Real>
+void Scores<Real>::exclude(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
+                           Real* tile) const {
+  if (!panel.attended_by_all(k, keys)) apply_limits(panel, k, keys, tile);
+  if (args_.mask != nullptr) apply_mask(panel, k, keys, tile);
+}
+
+template <class Real>
+void Scores<Real>::apply_mask(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
+                              Real* tile) const {
+  const std::int64_t stride = problem_.mask.strides.feature;
+  auto* const gathered = reinterpret_cast<std::uint8_t*>(slab_ + plan_.slab.rows);
+  const std::uint8_t* rows[kMaxPanel];
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    const auto* const mask = reinterpret_cast<const std::uint8_t*>(
+                                 row_at(args_.mask, problem_.mask, sequence_.batch, head, row)) +
+                             k * stride;
+    rows[i] = mask;
+    if (stride == 1) return;
+    std::uint8_t* const to = gathered + i * keys;
+    for (std::size_t j = 0; j < keys; ++j) to[j] = mask[static_cast<std::int64_t>(j) * stride];
+    rows[i] = to;
+  });
+  kernels_.mask_rows(tile, keys, rows, panel.rows, panel.vectors);
+}
+
+template <class Real>
+const Real* Scores<Real>::attended(const Panel<Real>& panel, std::int64_t k,
+                                   std::size_t keys) const {
+  Real* const tile = buffer(plan_.slab.attended);
+  std::fill_n(tile, keys * panel.vectors * kernels_.lanes, Real{0});
+  if (args_.bias != nullptr) add_bias(panel, k, keys, 0, tile);
+  exclude(panel, k, keys, tile);  // last: whatever a bias made of what is masked
+  return tile;
+}
+
+template class Scores<float>;
+template class Scores<double>;
+
+}  // namespace heed

@@ -1,0 +1,87 @@
+#include "engine/dense/values.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "engine/dense/tile.hpp"
+
+namespace heed {
+
+template <class Real>
+Values<Real>::Values(const heed_attention_plan& plan, const heed_attention_args& args,
+                     const Sequence& sequence, std::int64_t key_head, std::byte* slab)
+    : plan_(plan),
+      layout_(plan.problem.value),
+      data_(args.value),
+      sequence_(sequence),
+      kernels_(kernels_of<Real>(*plan.context->kernels)),
+      key_head_(key_head),
+      features_(static_cast<std::size_t>(plan.problem.value_features)),
+      slab_(slab) {}
+
+template <class Real>
+MatrixView<Real> Values<Real>::rows(std::int64_t begin, std::int64_t end) const {
+  return widened(kernels_, data_, layout_, sequence_.batch, key_head_, sequence_.key_begin + begin,
+                 sequence_.key_begin + end, plan_.problem.value_features,
+                 reinterpret_cast<Real*>(slab_ + plan_.slab.values));
+}
+
+template <class Real>
+ValueView<Real> Values<Real>::in_place(const MatrixView<Real>& rows) const {
+  return {rows.data, rows.row_stride, rows.column_stride,
+          static_cast<std::ptrdiff_t>(kValueBlock) * rows.column_stride};
+}
+
+template <class Real>
+ValueView<Real> Values<Real>::packed(const MatrixView<Real>& rows, std::int64_t keys) const {
+  auto* const to = reinterpret_cast<Real*>(slab_ + plan_.slab.packed);
+  kernels_.pack_values(rows, static_cast<std::size_t>(keys), features_, to);
+  return {to, kValueBlock, 1, keys * static_cast<std::ptrdiff_t>(kValueBlock)};
+}
+
+template <class Real>
+void Values<Real>::accumulate(const Panel<Real>& panel, const RowState<Real>& state,
+                              const ValueView<Real>& values, std::size_t keys,
+                              const Real* weights) const {
+  kernels_.accumulate(values, keys, weights, state.accumulators, features_, state.fresh,
+                      panel.vectors);
+}
+
+template <class Real>
+void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<Real>& state,
+                                       const MatrixView<Real>& values, std::size_t keys,
+                                       const Real* weights, const Real* attended) const {
+  const std::size_t pitch = panel.vectors * kernels_.lanes;
+  const ValueView<Real> view = packed(values, static_cast<std::int64_t>(keys));
+  auto* const finite = reinterpret_cast<Real*>(slab_ + plan_.slab.packed);
+  const auto finite_at = [&](std::size_t j, std::size_t x) -> Real& {
+    return finite[static_cast<std::ptrdiff_t>(x / kValueBlock) * view.block_stride +
+                  static_cast<std::ptrdiff_t>(x % kValueBlock + j * kValueBlock)];
+  };
+  for (std::size_t j = 0; j < keys; ++j)
+    for (std::size_t x = 0; x < features_; ++x)
+      if (!std::isfinite(finite_at(j, x))) finite_at(j, x) = 0;
+  accumulate(panel, state, view, keys, weights);
+  for (std::size_t j = 0; j < keys; ++j) {
+    const Real* const row = from_row(values, static_cast<std::int64_t>(j)).data;
+    for (std::size_t x = 0; x < features_; ++x) {
+      const Real v = row[static_cast<std::ptrdiff_t>(x) * values.column_stride];
+      if (std::isfinite(v)) continue;
+      for (std::size_t i = 0; i < panel.rows; ++i)
+        if (attended[j * pitch + i] != -std::numeric_limits<Real>::infinity())
+          state.accumulators[x * pitch + i] += weights[j * pitch + i] * v;
+    }
+  }
+}
+
+template <class Real>
+void Values<Real>::read(std::int64_t j, Real* to) const {
+  kernels_.read(layout_.type,
+                row_at(data_, layout_, sequence_.batch, key_head_, sequence_.key_begin + j),
+                layout_.strides.feature, features_, to);
+}
+
+template class Values<float>;
+template class Values<double>;
+
+}  // namespace heed

@@ -1,0 +1,52 @@
+// The values of one key head, and weights times values.
+#pragma once
+
+#include "engine/dense/panel.hpp"
+#include "engine/dense/plan.hpp"
+
+namespace heed {
+
+template <class Real>
+class Values {
+ public:
+  /// The slab is the thread's.
+  Values(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
+         std::int64_t key_head, std::byte* slab);
+
+  /// The values of keys [begin, end), where they lie or widened.
+  MatrixView<Real> rows(std::int64_t begin, std::int64_t end) const;
+
+  /// The same for the kernels: where they lie, or copied next to each other, because rows at a
+  /// stride of a power of two share cache sets.
+  ValueView<Real> in_place(const MatrixView<Real>& rows) const;
+  ValueView<Real> packed(const MatrixView<Real>& rows, std::int64_t keys) const;
+
+  /// accumulators += weights times values, for the keys that `values` begins with.
+  void accumulate(const Panel<Real>& panel, const RowState<Real>& state,
+                  const ValueView<Real>& values, std::size_t keys, const Real* weights) const;
+
+  /// The same for a step with masked pairs whose values hold infinities or NaN: those are taken
+  /// out, and added by hand for the rows that attend them, where attended[j][i] is not -inf. A
+  /// weight of 0 does not protect a row, since 0 * NaN is NaN.
+  void accumulate_isolated(const Panel<Real>& panel, const RowState<Real>& state,
+                           const MatrixView<Real>& values, std::size_t keys, const Real* weights,
+                           const Real* attended) const;
+
+  /// to[x] = feature x of key j's value.
+  void read(std::int64_t j, Real* to) const;
+
+ private:
+  const heed_attention_plan& plan_;
+  const Layout& layout_;
+  const void* data_;
+  const Sequence& sequence_;
+  const KernelTable<Real>& kernels_;
+  std::int64_t key_head_;
+  std::size_t features_;
+  std::byte* slab_;
+};
+
+extern template class Values<float>;
+extern template class Values<double>;
+
+}  // namespace heed

@@ -1,0 +1,157 @@
+// What may happen to scores between the product and the softmax: a soft cap, a bias that grows
+// with distance, bias or mask rows that are added, and ranges of keys that are left out.
+#pragma once
+
+#include "engine/kernels/arch.hpp"
+#include "engine/kernels/constants.hpp"
+#include "engine/kernels/exp2.hpp"
+#include "engine/kernels/table.hpp"
+
+namespace heed {
+namespace {
+
+/// tanh(x) for t = 2 log2(e) x: (e^2x - 1) / (e^2x + 1), computed for |x| and given its sign, so
+/// that nothing cancels. Rounding is monotonic, so that the result never exceeds 1.
+template <class V>
+HEED_INLINE V tanh_of_exponent(V t) {
+  using Real = RealOf<V>;
+  const V e = exp2_less_one(at_least(-kSaturated<Real>, V(Real{0}) - xsimd::abs(t)));
+  return xsimd::copysign(divide(e, e + V(Real{2})), t);
+}
+
+/// Measured: 3.6 ULP for float, 3.2 for double, wherever tanh(x) is a normal number.
+template <class V, std::size_t W, class Real = RealOf<V>>
+void softcap(Real* scores, std::size_t keys, Real factor) {
+  constexpr std::size_t n = kLanes<V>;
+  for (std::size_t i = 0; i < keys * W * n; i += n)
+    store<V>(scores + i, tanh_of_exponent(load<V>(scores + i)) * V(factor));
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void alibi(Real* scores, std::size_t keys, const Real* position, const Real* slope) {
+  constexpr std::size_t n = kLanes<V>;
+  V at_key_0[W];
+  V per_key[W];
+  unroll<W>([&](auto w) HEED_FLAT {
+    at_key_0[w] = load<V>(position + w * n);
+    per_key[w] = V(Real{0}) - load<V>(slope + w * n);
+  });
+  for (std::size_t j = 0; j < keys; ++j) {
+    const V key(static_cast<Real>(j));
+    unroll<W>([&](auto w) HEED_FLAT {
+      Real* const at = scores + (j * W + w) * n;
+      store<V>(at, multiply_add(per_key[w], xsimd::abs(at_key_0[w] - key), load<V>(at)));
+    });
+  }
+}
+
+/// n elements from rows[r] + j on for each of n rows, transposed: square[i] holds key j + i.
+/// Rows past `present` become zeros, and so does what lies past `keys`, without being read.
+template <class V, class Real = RealOf<V>>
+HEED_INLINE void transpose_rows(const Real* const* rows, std::size_t present, std::size_t j,
+                                std::size_t keys, V (&square)[kLanes<V>]) {
+  constexpr std::size_t n = kLanes<V>;
+  if (j + n <= keys) {
+    unroll<n>([&](auto r) HEED_FLAT {
+      square[r] = r < present ? V::load_unaligned(rows[r] + j) : V(Real{0});
+    });
+  } else {
+    alignas(kAlignment) Real rest[n][n] = {};
+    for (std::size_t r = 0; r < present; ++r)
+      for (std::size_t i = 0; j + i < keys; ++i) rest[r][i] = rows[r][j + i];
+    unroll<n>([&](auto r) HEED_FLAT { square[r] = load<V>(rest[r]); });
+  }
+  transpose<V>(square);
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size_t row_count,
+              Real factor) {
+  constexpr std::size_t n = kLanes<V>;
+  const V excluded(-kInfinity<Real>);
+  // Rows that are not there add 0 * -0, which leaves every score as it is, -0 included.
+  alignas(kAlignment) Real factors[W * n];
+  for (std::size_t r = 0; r < W * n; ++r) factors[r] = r < row_count ? factor : Real{-0.0};
+  for (std::size_t r0 = 0; r0 < row_count; r0 += n) {
+    const std::size_t present = row_count - r0 < n ? row_count - r0 : n;
+    const V times = load<V>(factors + r0);
+    for (std::size_t j = 0; j < keys; j += n) {
+      V square[n];
+      transpose_rows<V>(rows + r0, present, j, keys, square);
+      unroll<n>([&](auto i) HEED_FLAT {
+        if (j + i >= keys) return;
+        Real* const at = scores + (j + i) * W * n + r0;
+        // Not fused: a product that overflows is no -inf.
+        const V sum = load<V>(at) + at_least(kNoReference<Real>, square[i] * times);
+        store<V>(at, xsimd::select(square[i] == excluded, excluded, sum));
+      });
+    }
+  }
+}
+
+/// Bytes of n rows from rows[r] + j on, as many as fit a number: square[i] holds those of keys
+/// j + i * sizeof(Real) and the next ones. Rows past `present` and what lies past `keys` are not
+/// read, and become ones.
+template <class V, class Real = RealOf<V>>
+HEED_INLINE void transpose_bytes(const std::uint8_t* const* rows, std::size_t present,
+                                 std::size_t j, std::size_t keys, V (&square)[kLanes<V>]) {
+  constexpr std::size_t n = kLanes<V>;
+  alignas(kAlignment) std::uint8_t rest[n][n * sizeof(Real)];
+  const auto vector_at = [](const std::uint8_t* bytes) HEED_FLAT {
+    return V::load_unaligned(static_cast<const Real*>(static_cast<const void*>(bytes)));
+  };
+  if (j + n * sizeof(Real) <= keys && present >= n) {
+    unroll<n>([&](auto r) HEED_FLAT { square[r] = vector_at(rows[r] + j); });
+  } else {
+    for (std::size_t r = 0; r < n; ++r)
+      for (std::size_t i = 0; i < n * sizeof(Real); ++i)
+        rest[r][i] = r < present && j + i < keys ? rows[r][j + i] : 1;
+    unroll<n>([&](auto r) HEED_FLAT { square[r] = vector_at(rest[r]); });
+  }
+  transpose<V>(square);
+}
+
+/// Transposes the bytes of sizeof(Real) keys at once, and asks each number for one of its bytes.
+template <class V, std::size_t W, class Real = RealOf<V>>
+void mask_rows(Real* scores, std::size_t keys, const std::uint8_t* const* rows,
+               std::size_t row_count) {
+  constexpr std::size_t n = kLanes<V>;
+  constexpr std::size_t bytes = sizeof(Real);
+  const V excluded(-kInfinity<Real>);
+  for (std::size_t r0 = 0; r0 < row_count; r0 += n) {
+    for (std::size_t j = 0; j < keys; j += n * bytes) {
+      V square[n];
+      transpose_bytes<V>(rows + r0, row_count - r0, j, keys, square);
+      unroll<n>([&](auto i) HEED_FLAT {
+        unroll<bytes>([&](auto b) HEED_FLAT {
+          if (j + i * bytes + b >= keys) return;
+          Real* const at = scores + (j + i * bytes + b) * W * n + r0;
+          store<V>(at, xsimd::select(byte_is_zero<b>(square[i]), excluded, load<V>(at)));
+        });
+      });
+    }
+  }
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void mask(Real* scores, std::size_t keys, const Real* first, const Real* limit) {
+  constexpr std::size_t n = kLanes<V>;
+  const V excluded(-kInfinity<Real>);
+  V begin[W];
+  V end[W];
+  unroll<W>([&](auto w) HEED_FLAT {
+    begin[w] = load<V>(first + w * n);
+    end[w] = load<V>(limit + w * n);
+  });
+  for (std::size_t j = 0; j < keys; ++j) {
+    const V key(static_cast<Real>(j));
+    unroll<W>([&](auto w) HEED_FLAT {
+      Real* const at = scores + (j * W + w) * n;
+      const auto attended = (begin[w] <= key) & (key < end[w]);
+      store<V>(at, xsimd::select(attended, load<V>(at), excluded));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace heed

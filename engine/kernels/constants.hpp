@@ -1,0 +1,67 @@
+// The numbers that the vector kernels and the scalar ones share. As everything that kernel files
+// include, it has internal linkage.
+#pragma once
+
+#include "engine/kernels/table.hpp"
+
+namespace heed {
+namespace {
+
+template <class Real>
+inline constexpr Real kInfinity = static_cast<Real>(__builtin_huge_val());
+
+template <class Real>
+inline constexpr Real kLargest = -kNoReference<Real>;
+
+/// How far, in log2 units, a score may outgrow its row's reference before the row is rescaled.
+/// Weights are then at most 2^8, far from overflow, and rescaling is rare: after the first
+/// step a maximum seldom grows by a factor of 256.
+template <class Real>
+inline constexpr Real kRescaleThreshold = 8;
+
+/// 2^64 - 1 divided by 2^64 + 1 is 1 in either type, and neither overflows: softcap looks no
+/// further.
+template <class Real>
+inline constexpr Real kSaturated = 64;
+
+/// What 2^x = 2^n (1 + f p(f)) is computed from, n = round(x) and f = x - n; see exp2.hpp.
+template <class Real>
+struct Exp2;
+
+/// Cephes' polynomial of degree 6 for 2^f.
+template <>
+struct Exp2<float> {
+  using Bits = std::uint32_t;
+  static constexpr int kMantissaBits = 23;
+  static constexpr float kRounder = 12582912.0F + 127.0F;  ///< 1.5 * 2^23 + the exponent's bias
+  static constexpr float kLowest = -127.0F;                ///< n = -127 makes 2^n exactly 0
+  /// p from its highest coefficient to the last but one.
+  static constexpr float kCoefficients[] = {1.535336188319500e-4F, 1.339887440266574e-3F,
+                                            9.618437357674640e-3F, 5.550332471162809e-2F,
+                                            2.402264791363012e-1F};
+  static constexpr float kLast = 6.931472028550421e-1F;
+  static constexpr float kLastLessHalf = 1.931472028550421e-1F;
+};
+
+/// Degree 11, fitted to 2^f on [-1/2, 1/2] for the least relative error (least squares over 400
+/// Chebyshev nodes, coefficients rounded one at a time from the lowest, the others fitted again):
+/// off by 5.6e-18, 0.05 ULP.
+template <>
+struct Exp2<double> {
+  using Bits = std::uint64_t;
+  static constexpr int kMantissaBits = 52;
+  static constexpr double kRounder = 6755399441055744.0 + 1023.0;  ///< 1.5 * 2^52 + the bias
+  static constexpr double kLowest = -1023.0;
+  static constexpr double kCoefficients[] = {
+      4.449955477539561e-10,  7.073826046303358e-09, 1.0178086773687693e-07, 1.3215435001110848e-06,
+      1.5252733805508415e-05, 1.5403530457765014e-4, 1.3333558146380658e-3,  9.618129107593498e-3,
+      5.550410866482226e-2,   2.4022650695910133e-1};
+  static constexpr double kLast = 6.931471805599453e-1;
+  static constexpr double kLastLessHalf = 1.931471805599453e-1;
+};
+
+template <class Real>
+inline constexpr std::size_t kExp2Coefficients = sizeof Exp2<Real>::kCoefficients / sizeof(Real);
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,248 @@
+// Numbers as they lie in memory, from and to numbers of the kernels' type; shared by all
+// instruction sets. Plain loops, which compilers turn into vectors where elements are next to
+// each other, and the instructions for float16 where there are any. The rest is bit arithmetic
+// without branches or subnormal intermediates, so that it vectorises and does not depend on the
+// floating-point environment.
+#pragma once
+
+#include "engine/kernels/constants.hpp"
+#include "engine/kernels/table.hpp"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+namespace heed {
+namespace {
+
+// What an element is, for the compiler to tell apart.
+enum class Bf16 : std::uint16_t {};
+enum class F16 : std::uint16_t {};
+
+inline std::uint32_t bits_of(float x) {
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+inline float float_of(std::uint32_t bits) {
+  float x;
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/// Spelled out, because g++ 12 makes branches of conditional expressions, and no vectors of those.
+inline std::uint32_t choose(bool condition, std::uint32_t yes, std::uint32_t no) {
+  const std::uint32_t all = 0U - static_cast<std::uint32_t>(condition);
+  return (yes & all) | (no & ~all);
+}
+
+// ---- One element ---------------------------------------------------------------------------
+
+inline float decode(float x) { return x; }
+inline double decode(double x) { return x; }
+inline float decode(Bf16 x) { return float_of(static_cast<std::uint32_t>(x) << 16); }
+
+/// Source of this and its inverse: F. Giesen, "half to float done quick" and "float to half"
+/// (gist.github.com/rygorous/2156668).
+inline float decode(F16 x) {
+  constexpr std::uint32_t kRebias = (127 - 15) << 23;
+  const auto half = static_cast<std::uint32_t>(x);
+  const std::uint32_t magnitude = half & 0x7fffU;
+  const std::uint32_t bits = (magnitude << 13) + kRebias;
+  // Subnormal: 2^-14 + the mantissa * 2^-24, less 2^-14.
+  const std::uint32_t tiny = bits_of(float_of(bits + (1U << 23)) - 0x1p-14F);
+  const std::uint32_t special = (bits + kRebias) | choose(magnitude > 0x7c00U, 1U << 22, 0U);
+  const std::uint32_t large = choose(magnitude < 0x7c00U, bits, special);
+  return float_of(choose(magnitude < 0x0400U, tiny, large) | (half & 0x8000U) << 16);
+}
+
+/// x rounded to nearest even.
+template <class Element>
+Element encode(float x);
+
+template <>
+inline Bf16 encode<Bf16>(float x) {
+  const std::uint32_t bits = bits_of(x);
+  const std::uint32_t rounded = (bits + 0x7fffU + (bits >> 16 & 1U)) >> 16;
+  const std::uint32_t quiet = bits >> 16 | 0x40U;
+  return static_cast<Bf16>(choose((bits & 0x7fffffffU) > 0x7f800000U, quiet, rounded));
+}
+
+template <>
+inline F16 encode<F16>(float x) {
+  constexpr std::uint32_t kRebias = (127 - 15) << 23;
+  const std::uint32_t sign = bits_of(x) >> 16 & 0x8000U;
+  const std::uint32_t magnitude = bits_of(x) & 0x7fffffffU;
+  const std::uint32_t normal = (magnitude - kRebias + 0xfffU + (magnitude >> 13 & 1U)) >> 13;
+  // Below 2^-14: the last bit of a sum with 1/2 is 2^-24, that of a subnormal float16.
+  const std::uint32_t tiny = bits_of(float_of(magnitude) + 0.5F) - bits_of(0.5F);
+  const std::uint32_t quiet = 0x7e00U | (magnitude >> 13 & 0x1ffU);
+  const std::uint32_t special = choose(magnitude > 0x7f800000U, quiet, 0x7c00U);
+  const std::uint32_t large = choose(magnitude < 0x47800000U, normal, special);
+  return static_cast<F16>(choose(magnitude < 0x38800000U, tiny, large) | sign);
+}
+
+/// x as float, rounded to odd in 13 digits: cut off after those, and the last one is set where that
+/// was not exact. They are two more than float16 has, so that rounding the result to nearest is as
+/// good as rounding x; and where they are not all digits of a float, bfloat16 is 0.
+///
+/// Not compared with (double)(float)x: g++ 12 takes that for x where it makes 512-bit vectors.
+inline float to_odd(double x) {
+  constexpr std::uint64_t kLast = std::uint64_t{1} << 40;
+  std::uint64_t bits;
+  __builtin_memcpy(&bits, &x, sizeof bits);
+  const std::uint64_t cut = bits & (kLast - 1);
+  bits = (bits - cut) | ((cut + (kLast - 1)) & kLast);
+  __builtin_memcpy(&x, &bits, sizeof x);
+  return static_cast<float>(x);
+}
+
+inline float narrow(float x) { return x; }
+inline float narrow(double x) { return to_odd(x); }
+
+// ---- Many ------------------------------------------------------------------------------------
+
+/// to[i] = convert(from[i]), each `stride` elements from the last.
+template <class From, class To, class Convert>
+void convert_each(const From* __restrict from, std::ptrdiff_t from_stride, std::size_t count,
+                  To* __restrict to, std::ptrdiff_t to_stride, Convert convert) {
+  if (from_stride == 1 && to_stride == 1) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = convert(from[i]);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto k = static_cast<std::ptrdiff_t>(i);
+    to[k * to_stride] = convert(from[k * from_stride]);
+  }
+}
+
+/// Float16 numbers that lie next to each other: as many as come in whole vectors, how many is
+/// returned.
+#if defined(__F16C__)
+template <class Real>
+std::size_t read_vectors(const F16* from, std::size_t count, Real* to) {
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    float part[8];
+    _mm256_storeu_ps(part, _mm256_cvtph_ps(_mm_loadu_si128(
+                               static_cast<const __m128i*>(static_cast<const void*>(from + i)))));
+    for (std::size_t k = 0; k < 8; ++k) to[i + k] = static_cast<Real>(part[k]);
+  }
+  return i;
+}
+
+template <class Real>
+std::size_t write_vectors(const Real* from, std::size_t count, F16* to) {
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    float part[8];
+    for (std::size_t k = 0; k < 8; ++k) part[k] = narrow(from[i + k]);
+    _mm_storeu_si128(static_cast<__m128i*>(static_cast<void*>(to + i)),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(part), _MM_FROUND_TO_NEAREST_INT));
+  }
+  return i;
+}
+#elif defined(__aarch64__)
+template <class Real>
+std::size_t read_vectors(const F16* from, std::size_t count, Real* to) {
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    uint16x4_t halves;
+    __builtin_memcpy(&halves, from + i, sizeof halves);
+    float part[4];
+    vst1q_f32(part, vcvt_f32_f16(vreinterpret_f16_u16(halves)));
+    for (std::size_t k = 0; k < 4; ++k) to[i + k] = static_cast<Real>(part[k]);
+  }
+  return i;
+}
+
+template <class Real>
+std::size_t write_vectors(const Real* from, std::size_t count, F16* to) {
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    float part[4];
+    for (std::size_t k = 0; k < 4; ++k) part[k] = narrow(from[i + k]);
+    const uint16x4_t halves = vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(part)));
+    __builtin_memcpy(to + i, &halves, sizeof halves);
+  }
+  return i;
+}
+#else
+template <class Real>
+std::size_t read_vectors(const F16*, std::size_t, Real*) {
+  return 0;
+}
+
+template <class Real>
+std::size_t write_vectors(const Real*, std::size_t, F16*) {
+  return 0;
+}
+#endif
+
+template <class Element, class Real>
+void read_as(const void* from, std::ptrdiff_t stride, std::size_t count, Real* to) {
+  const auto* element = static_cast<const Element*>(from);
+  if constexpr (std::is_same_v<Element, F16>) {
+    const std::size_t done = stride == 1 ? read_vectors(element, count, to) : 0;
+    element += done;
+    count -= done;
+    to += done;
+  }
+  convert_each(element, stride, count, to, 1,
+               [](Element x) { return static_cast<Real>(decode(x)); });
+}
+
+template <class Element, class Real>
+void write_as(const Real* from, std::size_t count, void* to, std::ptrdiff_t stride) {
+  auto* element = static_cast<Element*>(to);
+  if constexpr (std::is_floating_point_v<Element>) {
+    convert_each(from, 1, count, element, stride, [](Real x) { return static_cast<Element>(x); });
+  } else {
+    if constexpr (std::is_same_v<Element, F16>) {
+      const std::size_t done = stride == 1 ? write_vectors(from, count, element) : 0;
+      from += done;
+      count -= done;
+      element += done;
+    }
+    convert_each(from, 1, count, element, stride,
+                 [](Real x) { return encode<Element>(narrow(x)); });
+  }
+}
+
+template <class Real>
+void read(ElementType type, const void* from, std::ptrdiff_t stride, std::size_t count, Real* to) {
+  switch (type) {
+    case ElementType::kF32:
+      return read_as<float>(from, stride, count, to);
+    case ElementType::kF64:
+      return read_as<double>(from, stride, count, to);
+    case ElementType::kBf16:
+      return read_as<Bf16>(from, stride, count, to);
+    case ElementType::kF16:
+      return read_as<F16>(from, stride, count, to);
+    case ElementType::kMask:
+      return;
+  }
+}
+
+template <class Real>
+void write(ElementType type, const Real* from, std::size_t count, void* to, std::ptrdiff_t stride) {
+  switch (type) {
+    case ElementType::kF32:
+      return write_as<float>(from, count, to, stride);
+    case ElementType::kF64:
+      return write_as<double>(from, count, to, stride);
+    case ElementType::kBf16:
+      return write_as<Bf16>(from, count, to, stride);
+    case ElementType::kF16:
+      return write_as<F16>(from, count, to, stride);
+    case ElementType::kMask:
+      return;
+  }
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Compares api/README.md with heed.h: every option is explained, and nothing that does not exist.
+
+    check_readme.py COMPILER [ARGUMENT...]
+
+Code in the README is what stands in backquotes or in ```c blocks. In it
+  - every function and enumerator of heed.h appears, and every field of the structs in PREFIXES,
+    as in `desc.softcap`;
+  - every heed_ or HEED_ name is one of heed.h;
+  - every ```c block compiles: a whole program if it has a main, declarations if it has a function,
+    otherwise statements in the surroundings below.
+Links lead to headings and files that are there. Doctored READMEs must fail these checks.
+"""
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+API = os.path.normpath(os.path.join(HERE, "../../api"))
+
+# The structs that callers fill in or read, and what the README calls a variable of each.
+PREFIXES = {
+    "heed_attention_desc": "desc.",
+    "heed_attention_args": "args.",
+    "heed_merge_desc": "merge.",
+    "heed_context_options": "options.",
+    "heed_score_tile": "tile.",
+    "heed_layout": "",
+    "heed_score_layout": "",
+}
+EVERYWHERE = ("struct_size", "reserved")  # explained once for all structs
+
+HEADERS = "#include <heed.h>\n#include <stdint.h>\n#include <stdlib.h>\n"
+SURROUNDINGS = HEADERS + """
+static void fragment(const heed_context* context, int64_t B, int64_t Hq, int64_t Hkv, int64_t Lq,
+              int64_t Lkv, int64_t D, int64_t W, const float* qkv, const float* key,
+              const float* value, float* out, float* out_a, float* out_b, float* lse_a,
+              float* lse_b, const uint8_t* padding, const void* additive, const int32_t* lengths,
+              const int32_t* offsets, int64_t sequences, int64_t total, int64_t longest) {
+heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
+heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+"""
+
+
+def text_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+# ---- heed.h -----------------------------------------------------------------------------------
+
+HEADER = text_of(os.path.join(API, "heed.h"))
+DECLARATIONS = re.sub(r"/\*.*?\*/", "", HEADER, flags=re.DOTALL)
+
+
+def functions():
+    return re.findall(r"^HEED_API [^;(]*?\b(heed_\w+)\(", DECLARATIONS, re.MULTILINE)
+
+
+def enumerators():
+    bodies = re.findall(r"typedef enum \w+ \{(.*?)\}", DECLARATIONS, re.DOTALL)
+    return [name for body in bodies for name in re.findall(r"\bHEED_\w+", body)]
+
+
+def fields(struct):
+    body = re.search(r"typedef struct " + struct + r" \{(.*?)\} " + struct + ";", DECLARATIONS,
+                     re.DOTALL).group(1)
+    return [re.findall(r"\w+", declaration)[-1] for declaration in body.split(";")
+            if declaration.strip()]
+
+
+def expected():
+    """What must appear in the README's code."""
+    names = functions() + enumerators() + list(PREFIXES)
+    for struct, prefix in PREFIXES.items():
+        names += [field if field in EVERYWHERE else prefix + field for field in fields(struct)]
+    return names
+
+
+# ---- README.md --------------------------------------------------------------------------------
+
+def blocks(readme):
+    return re.findall(r"^```c\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+
+
+def code(readme):
+    prose = re.sub(r"^```.*?^```$", "", readme, flags=re.DOTALL | re.MULTILINE)
+    return "\n".join(blocks(readme) + re.findall(r"`([^`]+)`", prose))
+
+
+def name_faults(readme):
+    known = set(re.findall(r"\b(?:heed|HEED)_\w+", HEADER))
+    here = code(readme)
+    faults = [f"{name} is in heed.h but not explained" for name in expected()
+              if not re.search(r"\b" + re.escape(name) + r"\b", here)]
+    for name in sorted(set(re.findall(r"\b(?:heed|HEED)_\w+", readme)) - known):
+        faults.append(f"{name} is not in heed.h")
+    for struct, prefix in PREFIXES.items():
+        for field in sorted(set(re.findall(r"\b" + re.escape(prefix) + r"(\w+)", here))):
+            if prefix and field not in fields(struct):
+                faults.append(f"{prefix}{field} is not in heed.h")
+    return faults
+
+
+def link_faults(readme):
+    headings = re.findall(r"^#+ (.*)$", readme, re.MULTILINE)
+    anchors = {"#" + re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in headings}
+    return [f"a link leads nowhere: {target}" for target in re.findall(r"\]\(([^)]+)\)", readme)
+            if target not in anchors and not os.path.exists(os.path.join(API, target))]
+
+
+def compile_faults(readme, compiler):
+    faults = []
+    for number, block in enumerate(blocks(readme), 1):
+        if "int main(" in block:
+            source = block
+        elif re.search(r"^static ", block, re.MULTILINE):
+            source = HEADERS + block
+        else:
+            source = SURROUNDINGS + block + "(void)desc; (void)args; }\n"
+        made = subprocess.run(
+            [*compiler, "-std=c11", "-Wall", "-Werror", "-Wno-unused-function", "-fsyntax-only",
+             "-I", API, "-x", "c", "-"],
+            input=source, capture_output=True, text=True, check=False)
+        if made.returncode != 0:
+            faults.append(f"C block {number} does not compile:\n{made.stderr}")
+    return faults
+
+
+def faults_of(readme, compiler):
+    return name_faults(readme) + link_faults(readme) + compile_faults(readme, compiler)
+
+
+def self_test(readme, compiler):
+    """Doctored READMEs, and what must be said about each."""
+    doctored = {
+        "desc.softcap is in heed.h but": readme.replace("desc.softcap", "softcap"),
+        "HEED_CAUSAL_OFFSET is in heed.h but": readme.replace("HEED_CAUSAL_OFFSET", "OFFSET"),
+        "heed_atend is not in heed.h": readme + "\n`heed_atend`\n",
+        "args.mist is not in heed.h": readme + "\n`args.mist`\n",
+        "nowhere: #nothing": readme + "\n[nothing](#nothing)\n",
+        "does not compile": readme + "\n```c\ndesc.softcop = 1;\n```\n",
+    }
+    return [f"a doctored README passes: {said}" for said, text in doctored.items()
+            if not any(said in fault for fault in faults_of(text, compiler))]
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    compiler = sys.argv[1:]
+    readme = text_of(os.path.join(API, "README.md"))
+    faults = faults_of(readme, compiler) + self_test(readme, compiler)
+    for fault in faults:
+        print(f"api/README.md: {fault}", file=sys.stderr)
+    print(f"{len(expected())} names, {len(blocks(readme))} blocks of C")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

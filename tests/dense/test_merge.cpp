@@ -1,0 +1,471 @@
+// heed_merge: results over some keys put together to the result over all.
+#include "tests/dense/kinds.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+using Index = std::int64_t;
+
+/// heed_dtypes of a merge.
+struct MergeTypes {
+  std::uint32_t part_out = HEED_DTYPE_DEFAULT;
+  std::uint32_t part_lse = HEED_DTYPE_DEFAULT;
+  std::uint32_t out = HEED_DTYPE_DEFAULT;
+  std::uint32_t lse = HEED_DTYPE_DEFAULT;
+};
+
+/// Where the tensors of a merge lie.
+struct MergeLayouts {
+  Arrangement part_out = Arrangement::kDefault;
+  Arrangement part_lse = Arrangement::kDefault;
+  Arrangement out = Arrangement::kDefault;
+  Arrangement lse = Arrangement::kDefault;
+  std::size_t misalign = 0;
+};
+
+struct Merged {
+  Numbers out, lse;
+};
+
+/// Parts, what they are merged into, and what that should be.
+class Merge {
+ public:
+  Merge(const Axes& shape, std::size_t parts, const MergeTypes& types = {},
+        const MergeLayouts& layouts = {})
+      : out(make(shape, layouts.out, types.out, layouts.misalign)),
+        lse(make(lse_shape(shape), layouts.lse, types.lse, layouts.misalign)) {
+    for (std::size_t k = 0; k < parts; ++k) {
+      outs.push_back(make(shape, layouts.part_out, types.part_out, layouts.misalign));
+      lses.push_back(make(lse_shape(shape), layouts.part_lse, types.part_lse, layouts.misalign));
+    }
+    desc.batch = shape[0];
+    desc.heads = shape[1];
+    desc.rows = shape[2];
+    desc.features = shape[3];
+    if (parts > 0) {
+      desc.part_out = layout(outs[0], layouts.part_out, types.part_out);
+      desc.part_lse = layout(lses[0], layouts.part_lse, types.part_lse);
+    }
+    desc.out = layout(out, layouts.out, types.out);
+    desc.lse = layout(lse, layouts.lse, types.lse);
+  }
+
+  void fill(std::uint64_t seed, double spread = 3) {
+    Random random(seed);
+    for (std::size_t k = 0; k < outs.size(); ++k) {
+      outs[k].fill([&] { return random.normal(); });
+      lses[k].fill([&] { return static_cast<double>(random.normal()) * spread; });
+    }
+  }
+
+  heed_status call(const Context& context, void* to, void* to_lse) {
+    std::vector<const void*> part_outs;
+    std::vector<const void*> part_lses;
+    for (const Tensor& tensor : outs) part_outs.push_back(tensor.data());
+    for (const Tensor& tensor : lses) part_lses.push_back(tensor.data());
+    return heed_merge(context.get(), &desc, outs.size(), part_outs.data(), part_lses.data(), to,
+                      to_lse);
+  }
+
+  Merged run(const Context& context, bool with_lse = true) {
+    out.clear();
+    lse.clear();
+    require_ok(call(context, out.data(), with_lse ? lse.data() : nullptr));
+    if (!out.padding_intact() || !lse.padding_intact())
+      throw std::runtime_error("a merge wrote outside its outputs");
+    return {out.numbers(), lse.numbers()};
+  }
+  Merged run(const char* isa) { return run(make_context(isa)); }
+
+  heed_merge_desc desc = HEED_MERGE_DESC_INIT;
+  std::vector<Tensor> outs, lses;
+  Tensor out, lse;
+
+ private:
+  static Axes lse_shape(const Axes& shape) { return {shape[0], shape[1], shape[2], 1}; }
+  static Tensor make(const Axes& shape, Arrangement arrangement, std::uint32_t dtype,
+                     std::size_t misalign) {
+    return Tensor(shape, strides_of(arrangement, shape), misalign, dtype_of(dtype, HEED_DTYPE_F32));
+  }
+  static heed_layout layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype) {
+    heed_layout layout = arrangement == Arrangement::kDefault ? heed_layout{} : tensor.layout();
+    layout.dtype = dtype;
+    return layout;
+  }
+};
+
+// ---- What it should be ----
+
+using Exact = long double;
+
+constexpr Exact kRounding = kUnitOf<double>;
+
+/// The shares of the parts in one row, and how far off heed's may be.
+struct Shares {
+  std::vector<Exact> share;  ///< adding up to 1, or all 0
+  std::vector<Exact> error;  ///< relative, in numerator and denominator alike
+  Exact sum_error = 0;       ///< of the denominator, relative
+  Exact lse;
+  Exact lse_bound = 0;
+};
+
+/// heed's weight e^x of a part, x = lse_k - m, has an argument off by u |x| and a function off by
+/// one last digit, 2 u; it then takes part in a product and in a sum of n terms: gamma(n).
+Shares shares_of(const std::vector<Exact>& lses) {
+  Exact top = -kInfinite<Exact>;
+  bool nan = false;
+  for (const Exact l : lses) {
+    nan = nan || std::isnan(l);
+    top = std::max(top, l);
+  }
+  Shares shares;
+  shares.lse = nan ? std::numeric_limits<Exact>::quiet_NaN() : top;
+  shares.share.assign(lses.size(), nan ? shares.lse : 0);
+  shares.error.assign(lses.size(), gamma_of<double>(static_cast<Exact>(lses.size())));
+  if (nan || top == -kInfinite<Exact>) return shares;
+  Exact sum = 0;
+  for (std::size_t k = 0; k < lses.size(); ++k) {
+    const Exact x = std::isinf(top) ? (lses[k] == top ? 0 : -kInfinite<Exact>) : lses[k] - top;
+    shares.share[k] = std::exp(x);
+    if (shares.share[k] > 0)
+      shares.error[k] += std::expm1(kRounding * std::fabs(x) + 3 * kRounding);
+    sum += shares.share[k];
+  }
+  for (std::size_t k = 0; k < lses.size(); ++k) {
+    shares.share[k] /= sum;
+    shares.sum_error += shares.share[k] * shares.error[k];
+  }
+  shares.lse += std::log(sum);
+  if (std::isinf(top)) return shares;
+  shares.lse_bound = -std::log1p(-shares.sum_error) + 2 * kRounding * std::log(sum) +
+                     kRounding * std::fabs(shares.lse);
+  return shares;
+}
+
+/// The mean of the parts' numbers; empty parts, and finite ones beside +inf, are not looked at.
+Element mean_of(const Shares& shares, const std::vector<Exact>& numbers, std::uint32_t dtype) {
+  Exact sum = 0;
+  Exact error = 0;
+  Exact magnitude = 0;
+  for (std::size_t k = 0; k < numbers.size(); ++k) {
+    if (shares.share[k] == 0) continue;
+    sum += shares.share[k] * numbers[k];
+    error += shares.share[k] * shares.error[k] * std::fabs(numbers[k]);
+    magnitude = std::max(magnitude, std::fabs(numbers[k]));
+  }
+  if (std::isnan(sum)) return {kNaN, 0};
+  if (std::isinf(sum)) return {static_cast<double>(sum), 0};
+  const Exact b = shares.sum_error;
+  const Exact quotient = (error + b * std::fabs(sum)) / (1 - b);
+  // Weights and products that underflow.
+  const Exact lost = static_cast<Exact>(numbers.size()) * 0x1p-1073L * (1 + magnitude);
+  return stored(sum, quotient + kRounding * (std::fabs(sum) + quotient) + lost, dtype,
+                HEED_DTYPE_F64);
+}
+
+struct Wanted {
+  std::vector<Element> out, lse;
+};
+
+Wanted wanted(const Merge& m) {
+  Wanted want;
+  m.lse.each([&](const Axes& at) {
+    std::vector<Exact> lses;
+    for (const Tensor& lse : m.lses) lses.push_back(static_cast<Exact>(lse.get(at)));
+    const Shares shares = shares_of(lses);
+    want.lse.push_back(stored(shares.lse, shares.lse_bound, m.lse.dtype(), HEED_DTYPE_F64));
+    for (Index x = 0; x < m.desc.features; ++x) {
+      std::vector<Exact> numbers;
+      for (const Tensor& out : m.outs)
+        numbers.push_back(static_cast<Exact>(out.get({at[0], at[1], at[2], x})));
+      want.out.push_back(mean_of(shares, numbers, m.out.dtype()));
+    }
+  });
+  return want;
+}
+
+std::string line_of(const Merge& m) {
+  std::ostringstream line;
+  line << m.outs.size() << " parts [" << m.desc.batch << "," << m.desc.heads << "," << m.desc.rows
+       << "," << m.desc.features << "] " << name_of_dtype(m.desc.part_out.dtype) << "/"
+       << name_of_dtype(m.desc.part_lse.dtype) << " to " << name_of_dtype(m.desc.out.dtype) << "/"
+       << name_of_dtype(m.desc.lse.dtype);
+  return line.str();
+}
+
+void check_merge(Merge& m, Report* report = nullptr) {
+  const Wanted want = wanted(m);
+  const auto isas = isa_names();
+  for (std::size_t n = 0; n < isas.size(); ++n) {
+    const Merged got = m.run(isas[n]);
+    const std::string line = isas[n] + (": " + line_of(m));
+    const double out = check_elements(line + ", out", m.out.shape(), got.out, want.out);
+    const double lse = check_elements(line + ", lse", m.lse.shape(), got.lse, want.lse);
+    if (report != nullptr) report->add(n, std::max(out, lse));
+  }
+}
+
+constexpr std::uint32_t kDtypes[] = {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64,
+                                     HEED_DTYPE_BF16, HEED_DTYPE_F16};
+constexpr std::uint32_t kLseDtypes[] = {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64};
+
+}  // namespace
+
+TEST_CASE("merging is a mean weighted with e^lse", "[merge]") {
+  Report report("merge");
+  std::size_t index = 0;
+  for (const std::size_t parts : {1U, 2U, 3U, 7U, 40U})
+    for (const double spread : {0.0, 3.0, 300.0, 1e5})
+      for (const std::uint32_t dtype : kDtypes) {
+        if (!keep(index++)) continue;
+        Merge m({2, 3, 5, 9}, parts, {dtype, kLseDtypes[index % 3], dtype, kLseDtypes[index % 2]});
+        m.fill(index, spread);
+        check_merge(m, &report);
+      }
+}
+
+TEST_CASE("merging from any types to any types", "[merge]") {
+  std::size_t index = 0;
+  for (const std::uint32_t part_out : kDtypes)
+    for (const std::uint32_t out : kDtypes)
+      for (const std::uint32_t part_lse : kLseDtypes)
+        for (const std::uint32_t lse : kLseDtypes) {
+          if (!keep(index++)) continue;
+          Merge m({1, 2, 3, 9}, 3, {part_out, part_lse, out, lse});
+          m.fill(index);
+          check_merge(m);
+        }
+}
+
+TEST_CASE("merging parts that lie anywhere", "[merge]") {
+  const auto count_of = static_cast<int>(Arrangement::kCount);
+  std::size_t index = 0;
+  for (int n = 0; n < count_of; ++n)
+    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_F16})
+      for (const std::size_t misalign : {0U, 1U, 3U}) {
+        if (!keep(index++)) continue;
+        const auto arrangement = [&](int shift) {
+          return static_cast<Arrangement>((n + shift) % count_of);
+        };
+        Merge m({2, 3, 4, 20}, 2, {dtype, 0, dtype, 0},
+                {arrangement(0), arrangement(1), arrangement(2), arrangement(3), misalign});
+        m.fill(index);
+        check_merge(m);
+      }
+}
+
+TEST_CASE("merging sizes from nothing to more than fits a strip", "[merge]") {
+  for (const Axes& shape : std::vector<Axes>{{0, 2, 3, 4},
+                                             {2, 0, 3, 4},
+                                             {2, 2, 0, 4},
+                                             {1, 1, 1, 1},
+                                             {1, 1, 2, 600},
+                                             {1, 3, 100, 3}}) {
+    Merge m(shape, 3);
+    m.fill(5);
+    check_merge(m);
+  }
+}
+
+TEST_CASE("a part that repeats along an axis", "[merge]") {
+  Merge m({2, 3, 5, 9}, 2);
+  const Axes strides = {0, 0, 9, 1};
+  for (Tensor& out : m.outs) out = Tensor({2, 3, 5, 9}, strides);
+  m.desc.part_out = m.outs[0].layout();
+  m.fill(6);
+  check_merge(m);
+}
+
+TEST_CASE("one part is copied", "[merge]") {
+  for (const std::uint32_t dtype : kDtypes)
+    for (const std::uint32_t lse : kLseDtypes) {
+      Merge m({2, 3, 5, 9}, 1, {dtype, lse, dtype, lse});
+      m.fill(7, 50);
+      for (const char* const isa : isa_names()) {
+        const Merged got = m.run(isa);
+        check_same(isa, got.out, m.outs[0].numbers());
+        check_same(isa, got.lse, m.lses[0].numbers());
+      }
+    }
+}
+
+TEST_CASE("out is the same without the log-sum-exp", "[merge]") {
+  Merge m({2, 3, 5, 9}, 3);
+  m.fill(8);
+  for (const char* const isa : isa_names()) {
+    const Context context = make_context(isa);
+    const Numbers with = m.run(context).out;
+    const Merged without = m.run(context, false);
+    check_same(isa, with, without.out);
+    for (std::size_t i = 0; i < without.lse.size(); ++i) CHECK_FALSE(without.lse.written(i));
+  }
+}
+
+TEST_CASE("the parts of a merge may come in any order", "[merge]") {
+  Merge m({2, 3, 5, 9}, 5, {HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64});
+  m.fill(9);
+  const Wanted bounds = wanted(m);
+  for (const char* const isa : isa_names()) {
+    const Merged forth = m.run(isa);
+    std::reverse(m.outs.begin(), m.outs.end());
+    std::reverse(m.lses.begin(), m.lses.end());
+    const Merged back = m.run(isa);
+    check_close(isa, forth.out, bounds.out, back.out, bounds.out);
+    check_close(isa, forth.lse, bounds.lse, back.lse, bounds.lse);
+  }
+}
+
+// ---- Empty parts, infinities and NaN ----
+
+TEST_CASE("empty parts are not read", "[merge]") {
+  for (const std::uint32_t dtype : kDtypes) {
+    Merge m({1, 2, 8, 9}, 3, {dtype, 0, dtype, 0});
+    m.fill(10);
+    // Row i: part k is empty if bit k of i is set; in row 7 all are.
+    for (std::size_t k = 0; k < 3; ++k)
+      m.lses[k].each([&](const Axes& at) {
+        if ((at[2] >> k & 1) == 0) return;
+        m.lses[k].set(at, -kInfinity);
+        for (Index x = 0; x < 9; ++x)
+          m.outs[k].set({at[0], at[1], at[2], x}, x % 2 == 0 ? kNaN : kInfinity);
+      });
+    check_merge(m);
+    for (const char* const isa : isa_names()) {
+      const Merged got = m.run(isa);
+      for (std::size_t x = 0; x < 9; ++x) CHECK(got.out.bits[7 * 9 + x] == 0);
+      CHECK(got.lse[7] == -kInfinity);
+    }
+  }
+}
+
+TEST_CASE("parts of +inf share a row evenly, and the others are ignored", "[merge]") {
+  for (const std::uint32_t dtype : kDtypes) {
+    Merge m({1, 1, 16, 9}, 4, {dtype, 0, dtype, 0});
+    m.fill(11);
+    for (std::size_t k = 0; k < 4; ++k)
+      m.lses[k].each([&](const Axes& at) {
+        if ((at[2] >> k & 1) == 1) {
+          m.lses[k].set(at, kInfinity);
+        } else if (at[2] > 0) {  // beside some infinity
+          m.outs[k].set({0, 0, at[2], 0}, kNaN);
+        }
+      });
+    check_merge(m);
+  }
+}
+
+TEST_CASE("NaN in a log-sum-exp makes its row NaN", "[merge]") {
+  Merge m({1, 1, 6, 9}, 3);
+  for (std::size_t k = 0; k < 3; ++k) {
+    m.fill(12);
+    m.lses[k].set({0, 0, 1, 0}, kNaN);
+    m.lses[k].set({0, 0, 3, 0}, kNaN);
+    m.lses[(k + 1) % 3].set({0, 0, 3, 0}, kInfinity);
+    m.lses[k].set({0, 0, 4, 0}, kNaN);
+    for (const std::size_t other : {(k + 1) % 3, (k + 2) % 3})
+      m.lses[other].set({0, 0, 4, 0}, -kInfinity);
+    check_merge(m);
+    for (const char* const isa : isa_names()) {
+      const Merged got = m.run(isa);
+      for (std::size_t i = 0; i < 6; ++i)
+        CHECK(std::isnan(got.lse[i]) == (i == 1 || i == 3 || i == 4));
+    }
+  }
+}
+
+TEST_CASE("what is not finite in a part reaches its feature", "[merge]") {
+  Merge m({1, 1, 4, 9}, 3);
+  m.fill(13);
+  m.outs[0].set({0, 0, 0, 2}, kNaN);
+  m.outs[1].set({0, 0, 1, 3}, kInfinity);
+  m.outs[1].set({0, 0, 2, 4}, kInfinity);
+  m.outs[2].set({0, 0, 2, 4}, -kInfinity);
+  check_merge(m);
+}
+
+TEST_CASE("log-sum-exps far apart and far out", "[merge]") {
+  for (const auto& [a, b] : std::vector<std::pair<double, double>>{{0, -700},
+                                                                   {0, -1000},
+                                                                   {1e4, 1e4},
+                                                                   {-1e4, -1e4 - 1},
+                                                                   {3e38, 3e38},
+                                                                   {-3e38, 3e38},
+                                                                   {1e308, -1e308},
+                                                                   {1e308, 1e308}}) {
+    Merge m({1, 1, 2, 9}, 2, {0, HEED_DTYPE_F64, 0, HEED_DTYPE_F64});
+    m.fill(14);
+    m.lses[0].fill([a = a] { return a; });
+    m.lses[1].fill([b = b] { return b; });
+    check_merge(m);
+  }
+}
+
+// ---- In place, in threads ----
+
+TEST_CASE("a merge into one of its parts is the merge elsewhere", "[merge]") {
+  for (const std::uint32_t dtype : kDtypes)
+    for (std::size_t target = 0; target < 3; ++target) {
+      const MergeTypes types = {dtype, HEED_DTYPE_F64, dtype, HEED_DTYPE_F64};
+      const MergeLayouts layouts = {Arrangement::kTransposed, Arrangement::kPadded,
+                                    Arrangement::kTransposed, Arrangement::kPadded};
+      Merge m({2, 3, 5, 300}, 3, types, layouts);
+      for (const char* const isa : isa_names()) {
+        INFO(isa << ": " << line_of(m) << " into part " << target);
+        m.fill(15);
+        const Context context = make_context(isa);
+        const Merged elsewhere = m.run(context);
+        const Tensor other_out = m.outs[(target + 1) % 3];
+        require_ok(m.call(context, m.outs[target].data(), m.lses[target].data()));
+        check_same("out", m.outs[target].numbers(), elsewhere.out);
+        check_same("lse", m.lses[target].numbers(), elsewhere.lse);
+        check_same("another part", m.outs[(target + 1) % 3].numbers(), other_out.numbers());
+        CHECK(m.outs[target].padding_intact());
+      }
+    }
+}
+
+TEST_CASE("parts that are merged as they come", "[merge]") {
+  const MergeTypes types = {HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64};
+  constexpr std::size_t kParts = 6;
+  Merge all({1, 2, 5, 9}, kParts, types);
+  all.fill(16);
+  const Wanted bounds = wanted(all);
+  for (const char* const isa : isa_names()) {
+    const Context context = make_context(isa);
+    const Merged at_once = all.run(context);
+    Merge pair({1, 2, 5, 9}, 2, types);
+    pair.outs[0] = Tensor(all.outs[0]);
+    pair.lses[0] = Tensor(all.lses[0]);
+    for (std::size_t k = 1; k < kParts; ++k) {
+      pair.outs[1] = Tensor(all.outs[k]);
+      pair.lses[1] = Tensor(all.lses[k]);
+      require_ok(pair.call(context, pair.outs[0].data(), pair.lses[0].data()));
+    }
+    const Numbers out = pair.outs[0].numbers();
+    const Numbers lse = pair.lses[0].numbers();
+    // Each step is a merge of its own, off by a few units at most as the first one is.
+    for (std::size_t i = 0; i < out.size(); ++i)
+      CHECK(std::fabs(out[i] - at_once.out[i]) <= kParts * (bounds.out[i].bound + 0x1p-50));
+    for (std::size_t i = 0; i < lse.size(); ++i)
+      CHECK(std::fabs(lse[i] - at_once.lse[i]) <= kParts * (bounds.lse[i].bound + 0x1p-50));
+  }
+}
+
+TEST_CASE("threads do not change the bits of a merge", "[merge][threads]") {
+  for (const Axes& shape : std::vector<Axes>{{2, 3, 700, 40}, {1, 1, 3, 100000}, {1, 1, 1, 1}}) {
+    if (small() && shape[3] > 40) continue;
+    Merge m(shape, 2);
+    m.fill(17);
+    for (const char* const isa : isa_names()) {
+      const Merged alone = m.run(isa);
+      for (std::size_t i = 0; i < heed_executor_count(); ++i)
+        for (const std::uint32_t threads : {1U, 3U}) {
+          const Context context = make_context(isa, {heed_executor_name(i), threads, 0, 0});
+          const Merged got = m.run(context);
+          check_same(line_of(m) + ", " + heed_executor_name(i), got.out, alone.out);
+          check_same(line_of(m) + ", " + heed_executor_name(i), got.lse, alone.lse);
+        }
+    }
+  }
+}
