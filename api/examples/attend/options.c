@@ -1,0 +1,293 @@
+#include "options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "values.h"
+
+#define MAX_REPEAT 1000000
+
+enum {
+  OPTION_QUERY = 256,
+  OPTION_KEY,
+  OPTION_VALUE,
+  OPTION_OUT,
+  OPTION_EXPECT,
+  OPTION_TOLERANCE,
+  OPTION_MASK,
+  OPTION_BIAS,
+  OPTION_CAUSAL,
+  OPTION_WINDOW,
+  OPTION_ALIGNMENT,
+  OPTION_SCALE,
+  OPTION_SOFTCAP,
+  OPTION_TEMPERATURE,
+  OPTION_HARD,
+  OPTION_DTYPE,
+  OPTION_WEIGHTS,
+  OPTION_WEIGHTS_POINT,
+  OPTION_MAP,
+  OPTION_ROWS,
+  OPTION_TOKENS,
+  OPTION_ISA,
+  OPTION_EXECUTOR,
+  OPTION_THREADS,
+  OPTION_REPEAT,
+  OPTION_QUIET,
+  OPTION_HELP
+};
+
+static const struct option known_options[] = {
+    {"query", required_argument, NULL, OPTION_QUERY},
+    {"key", required_argument, NULL, OPTION_KEY},
+    {"value", required_argument, NULL, OPTION_VALUE},
+    {"out", required_argument, NULL, OPTION_OUT},
+    {"expect", required_argument, NULL, OPTION_EXPECT},
+    {"tolerance", required_argument, NULL, OPTION_TOLERANCE},
+    {"mask", required_argument, NULL, OPTION_MASK},
+    {"bias", required_argument, NULL, OPTION_BIAS},
+    {"causal", required_argument, NULL, OPTION_CAUSAL},
+    {"window", required_argument, NULL, OPTION_WINDOW},
+    {"alignment", required_argument, NULL, OPTION_ALIGNMENT},
+    {"scale", required_argument, NULL, OPTION_SCALE},
+    {"softcap", required_argument, NULL, OPTION_SOFTCAP},
+    {"temperature", required_argument, NULL, OPTION_TEMPERATURE},
+    {"hard", no_argument, NULL, OPTION_HARD},
+    {"dtype", required_argument, NULL, OPTION_DTYPE},
+    {"weights", required_argument, NULL, OPTION_WEIGHTS},
+    {"weights-point", required_argument, NULL, OPTION_WEIGHTS_POINT},
+    {"map", required_argument, NULL, OPTION_MAP},
+    {"rows", required_argument, NULL, OPTION_ROWS},
+    {"tokens", required_argument, NULL, OPTION_TOKENS},
+    {"isa", required_argument, NULL, OPTION_ISA},
+    {"executor", required_argument, NULL, OPTION_EXECUTOR},
+    {"threads", required_argument, NULL, OPTION_THREADS},
+    {"repeat", required_argument, NULL, OPTION_REPEAT},
+    {"quiet", no_argument, NULL, OPTION_QUIET},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {NULL, 0, NULL, 0}};
+
+/* Where the text of an option goes that needs no reading; NULL for the others. */
+static const char** text_of(int option, attend_options* options) {
+  switch (option) {
+    case OPTION_QUERY:
+      return &options->query;
+    case OPTION_KEY:
+      return &options->key;
+    case OPTION_VALUE:
+      return &options->value;
+    case OPTION_OUT:
+      return &options->out;
+    case OPTION_EXPECT:
+      return &options->expect;
+    case OPTION_MASK:
+      return &options->mask;
+    case OPTION_BIAS:
+      return &options->bias;
+    case OPTION_WEIGHTS:
+      return &options->weights;
+    case OPTION_TOKENS:
+      return &options->tokens;
+    case OPTION_ISA:
+      return &options->isa;
+    case OPTION_EXECUTOR:
+      return &options->executor;
+    default:
+      return NULL;
+  }
+}
+
+/* ---- Options that mean something to heed ----------------------------------------------------- */
+
+static bool take_causal(const char* text, attend_options* options) {
+  int kind = 0;
+  if (!value_offset("--causal", text, &kind, &options->causal_offset)) return false;
+  options->causal = (heed_causal)kind;
+  return true;
+}
+
+static bool take_alignment(const char* text, attend_options* options) {
+  int kind = 0;
+  if (!value_offset("--alignment", text, &kind, &options->alignment_offset)) return false;
+  options->alignment = (heed_alignment)kind;
+  return true;
+}
+
+static bool take_window(const char* text, attend_options* options) {
+  options->window = true;
+  return value_pair("--window", text, "LEFT,RIGHT", -1, &options->window_left,
+                    &options->window_right);
+}
+
+static bool take_scale(const char* text, attend_options* options) {
+  if (!value_number("--scale", text, &options->scale)) return false;
+  if (options->scale != 0) return true;
+  fprintf(stderr, "attend: --scale is 0\n");
+  return false;
+}
+
+static bool take_type(const char* text, attend_options* options) {
+  static const char* const words[] = {"f16", "bf16", "f32", "f64"};
+  static const npy_type types[] = {NPY_F16, NPY_BF16, NPY_F32, NPY_F64};
+  size_t index = 0;
+  if (!value_word("--dtype", text, words, 4, &index)) return false;
+  options->convert = true;
+  options->type = types[index];
+  return true;
+}
+
+static bool take_weights_point(const char* text, attend_options* options) {
+  static const char* const words[] = {"scores", "capped", "masked", "probabilities"};
+  size_t index = 0;
+  if (!value_word("--weights-point", text, words, 4, &index)) return false;
+  options->weights_point = (heed_weights)(HEED_WEIGHTS_SCORES + index);
+  return true;
+}
+
+/* ---- Options of the program ---------------------------------------------------------------- */
+
+static bool take_rows(const char* text, attend_options* options) {
+  if (!value_pair("--rows", text, "FIRST,LAST", 0, &options->map_first, &options->map_last)) {
+    return false;
+  }
+  if (options->map_first <= options->map_last) return true;
+  fprintf(stderr, "attend: --rows is %s, with the last before the first\n", text);
+  return false;
+}
+
+static bool take_tolerance(const char* text, attend_options* options) {
+  if (!value_number("--tolerance", text, &options->tolerance)) return false;
+  if (options->tolerance >= 0) return true;
+  fprintf(stderr, "attend: --tolerance is %s, less than 0\n", text);
+  return false;
+}
+
+/* Takes one option with its value, which is `text`. */
+static bool take_option(int option, const char* text, attend_options* options) {
+  const char** const slot = text_of(option, options);
+  if (slot != NULL) {
+    *slot = text;
+    return true;
+  }
+  int64_t integer = 0;
+  switch (option) {
+    case OPTION_TOLERANCE:
+      return take_tolerance(text, options);
+    case OPTION_CAUSAL:
+      return take_causal(text, options);
+    case OPTION_WINDOW:
+      return take_window(text, options);
+    case OPTION_ALIGNMENT:
+      return take_alignment(text, options);
+    case OPTION_SCALE:
+      return take_scale(text, options);
+    case OPTION_SOFTCAP:
+      return value_positive("--softcap", text, false, &options->softcap);
+    case OPTION_TEMPERATURE: /* at 0 it would be --hard */
+      return value_positive("--temperature", text, true, &options->temperature);
+    case OPTION_HARD:
+      options->hard = true;
+      return true;
+    case OPTION_DTYPE:
+      return take_type(text, options);
+    case OPTION_WEIGHTS_POINT:
+      return take_weights_point(text, options);
+    case OPTION_MAP:
+      return value_integer("--map", text, 0, INT64_MAX, &options->map_head);
+    case OPTION_ROWS:
+      return take_rows(text, options);
+    case OPTION_THREADS: /* heed knows how many are too many */
+      if (!value_integer("--threads", text, 1, UINT32_MAX, &integer)) return false;
+      options->threads = (uint32_t)integer;
+      return true;
+    case OPTION_REPEAT:
+      if (!value_integer("--repeat", text, 1, MAX_REPEAT, &integer)) return false;
+      options->repeat = (int)integer;
+      return true;
+    case OPTION_QUIET:
+      options->quiet = true;
+      return true;
+    default:
+      return false;
+  }
+}
+
+/* Options that mean nothing without another. */
+static bool consistent(const attend_options* options) {
+  const char* without = NULL;
+  if (options->weights_point != HEED_WEIGHTS_NONE && options->weights == NULL) {
+    without = "--weights-point without --weights";
+  } else if (options->map_head < 0 && options->map_first >= 0) {
+    without = "--rows without --map";
+  } else if (options->map_head < 0 && options->tokens != NULL) {
+    without = "--tokens without --map";
+  }
+  if (without != NULL) fprintf(stderr, "attend: %s\n", without);
+  return without == NULL;
+}
+
+/* The files that must be named. */
+static bool complete(const attend_options* options) {
+  const char* missing = options->query == NULL   ? "--query"
+                        : options->key == NULL   ? "--key"
+                        : options->value == NULL ? "--value"
+                        : options->out == NULL   ? "--out"
+                                                 : NULL;
+  if (missing != NULL) fprintf(stderr, "attend: %s is missing\n", missing);
+  return missing == NULL;
+}
+
+static bool read_all(int argc, char** argv, attend_options* options, bool* help) {
+  opterr = 0; /* the messages are ours */
+  for (;;) {
+    const int option = getopt_long(argc, argv, ":h", known_options, NULL);
+    if (option == -1) break;
+    if (option == OPTION_HELP || option == 'h') {
+      *help = true;
+      return true;
+    }
+    if (option == ':') {
+      fprintf(stderr, "attend: %s needs a value\n", argv[optind - 1]);
+      return false;
+    }
+    if (option == '?') {
+      if (optopt >= OPTION_QUERY) { /* --quiet=x */
+        fprintf(stderr, "attend: %s: this option takes no value\n", argv[optind - 1]);
+      } else if (optopt != 0) {
+        fprintf(stderr, "attend: unknown option '-%c'\n", optopt);
+      } else {
+        fprintf(stderr, "attend: unknown or ambiguous option '%s'\n", argv[optind - 1]);
+      }
+      return false;
+    }
+    if (!take_option(option, optarg, options)) return false;
+  }
+  if (optind < argc) {
+    fprintf(stderr, "attend: unexpected argument '%s'\n", argv[optind]);
+    return false;
+  }
+  return complete(options) && consistent(options);
+}
+
+bool attend_options_read(int argc, char** argv, attend_options* options, int* exit_status) {
+  memset(options, 0, sizeof *options);
+  options->tolerance = 1e-5;
+  options->repeat = 20;
+  options->map_head = options->map_first = -1;
+  bool help = false;
+  if (!read_all(argc, argv, options, &help)) {
+    fprintf(stderr, "Try 'attend --help'.\n");
+    *exit_status = ATTEND_USAGE;
+    return false;
+  }
+  if (help) {
+    attend_print_help();
+    *exit_status = ATTEND_OK;
+    return false;
+  }
+  if (options->weights != NULL && options->weights_point == HEED_WEIGHTS_NONE) {
+    options->weights_point = HEED_WEIGHTS_PROBABILITIES;
+  }
+  return true;
+}

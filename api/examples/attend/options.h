@@ -1,0 +1,58 @@
+/* The command line of attend. */
+#ifndef HEED_EXAMPLES_ATTEND_OPTIONS_H
+#define HEED_EXAMPLES_ATTEND_OPTIONS_H
+
+#include <heed.h>
+#include <stdbool.h>
+
+#include "npy.h"
+
+/* The exit statuses. */
+enum { ATTEND_OK = 0, ATTEND_FAILED = 1, ATTEND_USAGE = 2 };
+
+typedef struct attend_options {
+  const char* query; /* file names */
+  const char* key;
+  const char* value;
+  const char* out;
+  const char* expect; /* NULL: nothing to compare with */
+  double tolerance;
+
+  const char* mask; /* NULL: none */
+  const char* bias; /* NULL: none */
+  heed_causal causal;
+  int64_t causal_offset; /* with HEED_CAUSAL_OFFSET */
+  bool window;
+  int64_t window_left; /* -1: no bound */
+  int64_t window_right;
+  heed_alignment alignment;
+  int64_t alignment_offset; /* with HEED_ALIGNMENT_OFFSET */
+
+  double scale;       /* 0: 1 / sqrt(features) */
+  double softcap;     /* 0: none */
+  double temperature; /* 0: 1 */
+  bool hard;
+  bool convert; /* to this type; else to that of the queries */
+  npy_type type;
+
+  const char* weights; /* file name; NULL: not wanted */
+  heed_weights weights_point;
+  int64_t map_head;  /* -1: no map */
+  int64_t map_first; /* rows of the map, both ends included; -1: as many as look good */
+  int64_t map_last;
+  const char* tokens; /* file name; NULL: numbers */
+
+  const char* isa;      /* NULL: heed chooses */
+  const char* executor; /* NULL: heed chooses */
+  uint32_t threads;     /* 0: heed chooses */
+  int repeat;
+  bool quiet;
+} attend_options;
+
+/* Reads the command line. False ends the program with *exit_status: after --help, or after an
+ * error, which is then on stderr. */
+bool attend_options_read(int argc, char** argv, attend_options* options, int* exit_status);
+
+void attend_print_help(void);
+
+#endif /* HEED_EXAMPLES_ATTEND_OPTIONS_H */

@@ -1,0 +1,82 @@
+#include "report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- The problem --------------------------------------------------------------------------- */
+
+static void print_tensor(const char* name, const npy_tensor* tensor, const char* path) {
+  char shape[4 * 24];
+  int length = 0;
+  for (int i = 0; i < tensor->rank; ++i) {
+    length += snprintf(shape + length, sizeof shape - (size_t)length, "%s%" PRId64,
+                       i > 0 ? ", " : "[", tensor->shape[i]);
+  }
+  snprintf(shape + length, sizeof shape - (size_t)length, "]");
+  printf("%-9s  %-20s  %s\n", name, shape, path);
+}
+
+static void print_type(npy_type type) {
+  static const char* const names[] = {[NPY_F16] = "float16",
+                                      [NPY_F32] = "float32",
+                                      [NPY_F64] = "float64",
+                                      [NPY_BYTE] = "byte",
+                                      [NPY_BF16] = "bfloat16"};
+  if (type != NPY_F32) printf("type       %s\n", names[type]);
+}
+
+/* `kind` is a heed_causal or a heed_alignment, which count alike. */
+static void print_offset(const char* name, uint32_t kind, int64_t offset) {
+  if (kind == HEED_CAUSAL_TOP_LEFT) printf("%-9s  top-left\n", name);
+  if (kind == HEED_CAUSAL_BOTTOM_RIGHT) printf("%-9s  bottom-right\n", name);
+  if (kind == HEED_CAUSAL_OFFSET) printf("%-9s  offset %" PRId64 "\n", name, offset);
+}
+
+static void print_window(int64_t left, int64_t right) {
+  printf("window     ");
+  if (left < 0) printf("all keys before, ");
+  if (left >= 0) printf("%" PRId64 " before, ", left);
+  if (right < 0) printf("all after\n");
+  if (right >= 0) printf("%" PRId64 " after\n", right);
+}
+
+void report_problem(const attend_options* options, const attend_problem* problem) {
+  const heed_attention_desc* const desc = &problem->desc;
+  print_tensor("query", &problem->query, options->query);
+  print_tensor("key", &problem->key, options->key);
+  print_tensor("value", &problem->value, options->value);
+  if (options->mask != NULL) print_tensor("mask", &problem->mask, options->mask);
+  if (options->bias != NULL) print_tensor("bias", &problem->bias, options->bias);
+  print_type(problem->query.type);
+  print_offset("causal", desc->causal, desc->causal_offset);
+  if (desc->window) print_window(desc->window_left, desc->window_right);
+  print_offset("alignment", desc->alignment, desc->alignment_offset);
+  if (desc->scale != 0) printf("scale      %g\n", desc->scale);
+  if (desc->softcap != 0) printf("softcap    %g\n", desc->softcap);
+  if (desc->temperature != 0) printf("softmax    temperature %g\n", desc->temperature);
+  if (desc->hard) printf("softmax    hard: all weight on the largest score\n");
+}
+
+/* ---- The solution -------------------------------------------------------------------------- */
+
+void report_plan(const heed_attention_info* info) {
+  printf("isa        %s\n", info->isa);
+  printf("executor   %s, %" PRIu32 " thread%s\n", info->executor, info->threads,
+         info->threads == 1 ? "" : "s");
+  printf("tiles      %" PRIu32 " query rows, %" PRIu32 " keys\n", info->tile_q, info->tile_kv);
+  printf("tasks      %" PRIu64 "\n", info->tasks);
+  printf("workspace  %.1f KiB\n", (double)info->workspace_bytes / 1024);
+  fflush(stdout); /* seen before a long run */
+}
+
+void report_result(const attend_options* options, const attend_problem* problem,
+                   const heed_attention_info* info, double seconds) {
+  const bool tiny = seconds < 1e-4;
+  printf("time       %.3f %s, median of %d run%s\n", seconds * (tiny ? 1e6 : 1e3),
+         tiny ? "us" : "ms", options->repeat, options->repeat == 1 ? "" : "s");
+  /* No flops, as of empty tensors, in no time are still none. */
+  const double speed = info->flops > 0 ? info->flops / seconds * 1e-9 : 0;
+  printf("speed      %.1f GFLOP/s\n", speed);
+  print_tensor("out", &problem->out, options->out);
+  if (options->weights != NULL) print_tensor("weights", &problem->weights, options->weights);
+}
