@@ -35,6 +35,7 @@ void show_progress(std::size_t total);
 void clear_progress();
 
 void add_attention_rows(const Options& options);
+void add_form_rows(const Options& options);
 void add_stage_rows(const Options& options);
 void add_peak_rows(const Options& options);
 void add_naive_rows(const Options& options);

@@ -23,6 +23,16 @@ Plan make_plan(const Context& context, const heed_attention_desc& desc);
 heed_context_info describe(const Context& context);
 heed_attention_info describe(const Plan& plan);
 
+/// Calls add(shape, context, threads) for every shape, instruction set and thread count asked for.
+template <class Add>
+void for_each_case(const Options& options, Add&& add) {
+  const std::vector<std::string> automatic = {""};
+  for (const std::string& shape : options.shapes)
+    for (const std::string& isa : options.isas.empty() ? automatic : options.isas)
+      for (const unsigned threads : options.threads)
+        add(shape, make_context(options, isa, threads), threads);
+}
+
 std::vector<std::string> usable_isas();
 
 /// What the library takes when it is left to choose: the CPUs of this process, or HEED_THREADS.

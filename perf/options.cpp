@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "perf/contexts.hpp"
+#include "perf/forms.hpp"
 #include "perf/workload.hpp"
 
 namespace heed::perf {
@@ -22,9 +23,9 @@ std::string shape_problem(const std::string& name) {
   }
 }
 
-std::string standard_list() {
+std::string lines(const std::vector<std::string>& names) {
   std::string list;
-  for (const std::string& name : kStandardWorkloads) list += "  " + name + "\n";
+  for (const std::string& name : names) list += "  " + name + "\n";
   return list;
 }
 
@@ -53,16 +54,19 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--tile-kv", options.tile_kv, "Keys per tile; default automatic")
       ->type_name("N")
       ->check(CLI::Range(1, 65536));
+  app.add_flag("--forms", options.forms,
+               "Instead of all else, each form of attention in turns with the plain one");
   app.add_flag("--no-stages", options.no_stages, "Leave out stage/... and peak/...");
   app.add_flag("--no-naive", options.no_naive, "Leave out naive/...");
   app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar +
-             "\nand the standard ones are\n" + standard_list() +
+             "\nand the standard ones are\n" + lines(kStandardWorkloads) + "or, with --forms,\n" +
+             lines(kFormWorkloads) +
              "Everything else goes to Google Benchmark, for example --benchmark_filter=REGEX\n"
              "--benchmark_repetitions=N --benchmark_format=json --benchmark_out=FILE\n");
 }
 
 void fill_in(Options& options) {
-  if (options.shapes.empty()) options.shapes = kStandardWorkloads;
+  if (options.shapes.empty()) options.shapes = options.forms ? kFormWorkloads : kStandardWorkloads;
   for (const std::string& isa : options.isas)
     if (isa == "all") {
       options.isas = usable_isas();

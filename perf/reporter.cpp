@@ -1,30 +1,20 @@
 #include "perf/reporter.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <sstream>
 
 namespace heed::perf {
 namespace {
 
-using Columns = std::array<std::string, 10>;
+/// Text from the counters of a row; "-" where it has none.
+using Cell = std::function<std::string(const benchmark::UserCounters&)>;
 
-using Widths = std::array<int, 10>;  // negative: left
-
-const Columns kTitles = {"workload", "isa",     "threads", "tiles",  "ms",
-                         "GFLOP/s",  "of_peak", "GB/s",    "Gexp/s", "max_error"};
-
-std::string padded(const std::string& text, int width) {
-  const auto wanted = static_cast<std::size_t>(width < 0 ? -width : width);
-  const std::string space(wanted > text.size() ? wanted - text.size() : 1, ' ');
-  return width < 0 ? text + space : space + text;
-}
-
-void print(std::ostream& out, const Columns& columns, const Widths& widths) {
-  for (std::size_t i = 0; i < columns.size(); ++i) out << padded(columns[i], widths[i]);
-  out << '\n';
+std::string padded(const std::string& text, std::size_t width, bool left) {
+  const std::string space(width > text.size() ? width - text.size() : 0, ' ');
+  return left ? text + space : space + text;
 }
 
 std::string to_text(double x, const char* format) {
@@ -33,10 +23,67 @@ std::string to_text(double x, const char* format) {
   return text;
 }
 
-/// The counter, or a dash where the row has none.
-std::string cell(const benchmark::UserCounters& counters, const char* name, const char* format) {
+Cell counter(const char* name, const char* format) {
+  return [=](const benchmark::UserCounters& counters) -> std::string {
+    const auto found = counters.find(name);
+    return found == counters.end() ? "-" : to_text(found->second.value, format);
+  };
+}
+
+double value_of(const benchmark::UserCounters& counters, const char* name, double otherwise) {
   const auto found = counters.find(name);
-  return found == counters.end() ? "-" : to_text(found->second.value, format);
+  return found == counters.end() ? otherwise : found->second.value;
+}
+
+/// What was promised of a form, and whether it holds.
+std::string target(const benchmark::UserCounters& counters) {
+  const double rate = value_of(counters, "rate_target", 0);
+  const double time = value_of(counters, "time_target", 0);
+  if (rate == 0 && time == 0) return "-";
+  const bool met = rate != 0 ? value_of(counters, "of_plain", 0) >= rate
+                             : value_of(counters, "of_time", 1) < time;
+  const std::string bound =
+      rate != 0 ? "of_plain >= " + to_text(rate, "%.2f") : "of_time < " + to_text(time, "%.2f");
+  return bound + (met ? "     met" : "  missed");
+}
+
+struct Column {
+  const char* title;
+  Cell cell;
+};
+
+const Column kColumns[] = {
+    {"GFLOP/s", counter("gflops", "%.1f")},
+    {"of_peak", counter("of_peak", "%.3f")},
+    {"of_plain", counter("of_plain", "%.3f")},
+    {"of_time", counter("of_time", "%.3f")},
+    {"target", target},
+    {"GB/s", counter("gbps", "%.2f")},
+    {"Gexp/s", counter("gexps", "%.2f")},
+    {"max_error", counter("max_error", "%.1e")},
+};
+
+using Table = std::vector<std::vector<std::string>>;
+
+/// Leaves out a column that says nothing in any row.
+void drop_empty_columns(Table& table) {
+  for (std::size_t column = table[0].size(); column-- > 0;) {
+    const bool empty = std::all_of(table.begin() + 1, table.end(),
+                                   [=](const auto& line) { return line[column] == "-"; });
+    if (!empty) continue;
+    for (auto& line : table) line.erase(line.begin() + static_cast<std::ptrdiff_t>(column));
+  }
+}
+
+void print(std::ostream& out, const Table& table) {
+  std::vector<std::size_t> widths(table[0].size(), 0);
+  for (const auto& line : table)
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  for (const auto& line : table) {
+    for (std::size_t i = 0; i < line.size(); ++i)
+      out << (i == 0 ? "" : "  ") << padded(line[i], widths[i], i < 2);
+    out << '\n';
+  }
 }
 
 double milliseconds(const benchmark::BenchmarkReporter::Run& run) {
@@ -82,21 +129,18 @@ void Console::remember(const Run& run) {
 void Console::Finalize() {
   clear_progress();
   if (lines_.empty()) return;
+  std::vector<std::string> titles = {"workload", "isa", "threads", "tiles", "ms"};
+  for (const Column& column : kColumns) titles.emplace_back(column.title);
+  Table table = {titles};
+  for (const Line& line : lines_) {
+    table.push_back({line.row.subject, line.row.isa, std::to_string(line.row.threads),
+                     line.row.tiles, to_text(line.milliseconds, "%.4g")});
+    for (const Column& column : kColumns) table.back().push_back(column.cell(line.counters));
+  }
+  drop_empty_columns(table);
   std::ostream& out = GetOutputStream();
   out << "\nMedians:\n";
-  std::size_t longest = kTitles[0].size();
-  for (const Line& line : lines_) longest = std::max(longest, line.row.subject.size());
-  const Widths widths = {-static_cast<int>(longest) - 1, -7, 7, 10, 11, 9, 9, 8, 8, 11};
-  print(out, kTitles, widths);
-  for (const Line& line : lines_) {
-    const benchmark::UserCounters& c = line.counters;
-    print(
-        out,
-        {line.row.subject, line.row.isa, std::to_string(line.row.threads), line.row.tiles,
-         to_text(line.milliseconds, "%.4g"), cell(c, "gflops", "%.1f"), cell(c, "of_peak", "%.3f"),
-         cell(c, "gbps", "%.2f"), cell(c, "gexps", "%.2f"), cell(c, "max_error", "%.1e")},
-        widths);
-  }
+  print(out, table);
   out << std::flush;
 }
 

@@ -1,19 +1,21 @@
 #include "perf/workload.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
-#include <cstdlib>
-#include <limits>
-#include <new>
+#include <initializer_list>
+#include <map>
+#include <set>
 #include <sstream>
 #include <stdexcept>
+
+#include "perf/sequences.hpp"
 
 namespace heed::perf {
 
 const char* const kWorkloadGrammar =
-    "B<batch>_H<query heads>[_Hkv<key heads>](_L<length>|_Lq<queries>_Lkv<keys>)_D<features>"
-    "[_Dv<value features>][_causal|_causalTL|_causalBR]";
+    "B<batch>_H<query heads>[_Hkv<key heads>](_L<length>|_Lq<queries>_Lkv<keys>)_D<features>\n"
+    "  [_Dv<value features>][_causal|_causalTL|_causalBR][_window<n>|[_left<n>][_right<n>]]\n"
+    "  [_keys<n>|_packed][_mask|_headmask|_keymask][_bias|_headbias][_softcap<n>][_alibi][_score]\n"
+    "  [_sink][_hard][_bf16|_f16|_f64][_lse][_weights|_weightrows<n>][_sums]";
 
 const std::vector<std::string> kStandardWorkloads = {
     "B1_H16_L1024_D64",        "B1_H8_L4096_D128",
@@ -28,173 +30,209 @@ namespace {
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 24;
 constexpr double kLargestTensor = 1U << 30;  // elements
 
-[[noreturn]] void reject(const std::string& name, const std::string& why) {
-  throw std::invalid_argument("shape \"" + name + "\": " + why +
-                              "; expected parts, in any order: " + kWorkloadGrammar);
-}
+const std::set<std::string> kSizes = {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv"};
+const std::set<std::string> kAmounts = {"keys", "window", "left", "right", "softcap", "weightrows"};
+const std::set<std::string> kWords = {"causal",   "causalTL", "causalBR", "packed",   "mask",
+                                      "headmask", "keymask",  "bias",     "headbias", "alibi",
+                                      "score",    "sink",     "hard",     "bf16",     "f16",
+                                      "f64",      "lse",      "weights",  "sums"};
 
-/// The sizes in a name by their letters, 0 where absent.
-struct Sizes {
-  struct Field {
-    const char* letters;
-    std::int64_t size;
-  };
-  std::array<Field, 8> fields = {
-      {{"B", 0}, {"H", 0}, {"Hkv", 0}, {"L", 0}, {"Lq", 0}, {"Lkv", 0}, {"D", 0}, {"Dv", 0}}};
-
-  std::int64_t& operator[](const std::string& letters) {
-    for (Field& field : fields)
-      if (letters == field.letters) return field.size;
-    throw std::out_of_range(letters);
-  }
-  bool knows(const std::string& letters) const {
-    return std::any_of(fields.begin(), fields.end(),
-                       [&](const Field& field) { return letters == field.letters; });
-  }
+/// At most one of these may be given.
+const std::initializer_list<std::initializer_list<const char*>> kExclusive = {
+    {"causal", "causalTL", "causalBR"},
+    {"mask", "headmask", "keymask"},
+    {"bias", "headbias"},
+    {"bf16", "f16", "f64"},
+    {"weights", "weightrows"},
+    {"window", "left"},
+    {"window", "right"},
+    {"keys", "packed"},  // lengths that fit every sequence would say little
+    {"hard", "sink"},
+    {"hard", "lse"},
+    {"L", "Lq"},
+    {"L", "Lkv"},
 };
 
-std::int64_t parse_size(const std::string& name, const std::string& part,
-                        const std::string& digits) {
-  std::int64_t size = 0;
-  for (const char digit : digits) {
-    if (digit < '0' || digit > '9') reject(name, "\"" + part + "\" is not letters and a number");
-    size = std::min(size * 10 + (digit - '0'), kLargestSize + 1);
+/// A name, taken apart: numbers by the letters before them, and words.
+class Parts {
+ public:
+  explicit Parts(const std::string& name) : name_(name) {
+    std::istringstream parts(name);
+    for (std::string part; std::getline(parts, part, '_');) add(part);
+    for (const auto& choices : kExclusive)
+      for (const char* const a : choices)
+        for (const char* const b : choices)
+          if (a != b && has(a) && has(b)) reject(std::string(a) + " excludes " + b);
   }
-  if (size < 1 || size > kLargestSize)
-    reject(name, "\"" + part + "\" is outside 1 ... " + std::to_string(kLargestSize));
-  return size;
-}
 
-std::uint32_t parse_causal(const std::string& part) {
-  if (part == "causal" || part == "causalTL") return HEED_CAUSAL_TOP_LEFT;
-  if (part == "causalBR") return HEED_CAUSAL_BOTTOM_RIGHT;
-  return HEED_CAUSAL_NONE;
-}
+  [[noreturn]] void reject(const std::string& why) const {
+    throw std::invalid_argument("shape \"" + name_ + "\": " + why +
+                                "; expected parts, in any order:\n  " + kWorkloadGrammar);
+  }
 
-void require(const std::string& name, Sizes& sizes) {
+  bool has(const std::string& part) const {
+    return numbers_.count(part) != 0 || words_.count(part) != 0;
+  }
+  std::int64_t number(const std::string& letters, std::int64_t otherwise) const {
+    const auto found = numbers_.find(letters);
+    return found == numbers_.end() ? otherwise : found->second;
+  }
+  const std::string& sizes() const { return sizes_; }
+
+ private:
+  void add(const std::string& part) {
+    if (kWords.count(part) != 0) {
+      if (!words_.insert(part).second) reject(part + " is given twice");
+      return;
+    }
+    const std::size_t digits = std::min(part.find_first_of("0123456789"), part.size());
+    const std::string letters = part.substr(0, digits);
+    const bool size = kSizes.count(letters) != 0;
+    if (!size && kAmounts.count(letters) == 0) reject("\"" + part + "\" is not understood");
+    const std::int64_t least = letters == "left" || letters == "right" ? 0 : 1;
+    const std::int64_t number = parse_number(part, part.substr(digits), least);
+    if (!numbers_.emplace(letters, number).second) reject(letters + " is given twice");
+    if (size) sizes_ += (sizes_.empty() ? "" : "_") + part;
+  }
+
+  std::int64_t parse_number(const std::string& part, const std::string& digits,
+                            std::int64_t least) const {
+    std::int64_t number = digits.empty() ? -1 : 0;
+    for (const char digit : digits) {
+      if (digit < '0' || digit > '9') reject("\"" + part + "\" is not letters and a number");
+      number = std::min(number * 10 + (digit - '0'), kLargestSize + 1);
+    }
+    if (number < least || number > kLargestSize)
+      reject("\"" + part + "\" is outside " + std::to_string(least) + " ... " +
+             std::to_string(kLargestSize));
+    return number;
+  }
+
+  std::string name_;
+  std::string sizes_;
+  std::map<std::string, std::int64_t> numbers_;
+  std::set<std::string> words_;
+};
+
+void fill_in_sizes(const Parts& parts, heed_attention_desc& desc) {
   for (const char* letters : {"B", "H", "D"})
-    if (sizes[letters] == 0) reject(name, std::string(letters) + " is missing");
-  const bool pair = sizes["Lq"] != 0 && sizes["Lkv"] != 0;
-  const bool any = sizes["Lq"] != 0 || sizes["Lkv"] != 0;
-  if (sizes["L"] == 0 && !pair) reject(name, "L, or Lq and Lkv, is missing");
-  if (sizes["L"] != 0 && any) reject(name, "L excludes Lq and Lkv");
-  if (sizes["Hkv"] != 0 && sizes["H"] % sizes["Hkv"] != 0)
-    reject(name, "H is not a multiple of Hkv");
+    if (!parts.has(letters)) parts.reject(std::string(letters) + " is missing");
+  if (!parts.has("L") && !(parts.has("Lq") && parts.has("Lkv")))
+    parts.reject("L, or Lq and Lkv, is missing");
+  const std::int64_t length = parts.number("L", 0);
+  desc.batch = parts.number("B", 0);
+  desc.query_heads = parts.number("H", 0);
+  desc.key_heads = parts.number("Hkv", desc.query_heads);
+  desc.query_length = parts.number("Lq", length);
+  desc.key_length = parts.number("Lkv", length);
+  desc.features = parts.number("D", 0);
+  desc.value_features = parts.number("Dv", desc.features);
+  if (desc.query_heads % desc.key_heads != 0) parts.reject("H is not a multiple of Hkv");
 }
 
-double elements(std::int64_t batch, std::int64_t heads, std::int64_t rows, std::int64_t features) {
-  return static_cast<double>(batch) * static_cast<double>(heads) * static_cast<double>(rows) *
-         static_cast<double>(features);
+/// Which keys a row attends, as far as offsets decide it.
+void fill_in_offsets(const Parts& parts, heed_attention_desc& desc) {
+  if (parts.has("causal") || parts.has("causalTL")) desc.causal = HEED_CAUSAL_TOP_LEFT;
+  if (parts.has("causalBR")) desc.causal = HEED_CAUSAL_BOTTOM_RIGHT;
+  if (parts.has("window") || parts.has("left") || parts.has("right")) {
+    const std::int64_t both = parts.number("window", -1);
+    desc.window = 1;
+    desc.window_left = parts.number("left", both);
+    desc.window_right = parts.number("right", both);
+  }
+  const bool aligned = parts.has("causalTL") || parts.has("causalBR");
+  const bool measured = parts.has("causal") || desc.window != 0 || parts.has("alibi");
+  if (measured && !aligned && desc.query_length != desc.key_length)
+    parts.reject("causal, windows and alibi with Lq other than Lkv need causalTL or causalBR");
 }
 
-heed_attention_desc describe(const std::string& name, Sizes& sizes, std::uint32_t causal) {
-  const auto or_else = [](std::int64_t a, std::int64_t b) { return a != 0 ? a : b; };
-  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
-  desc.causal = causal;
-  desc.batch = sizes["B"];
-  desc.query_heads = sizes["H"];
-  desc.key_heads = or_else(sizes["Hkv"], sizes["H"]);
-  desc.query_length = or_else(sizes["Lq"], sizes["L"]);
-  desc.key_length = or_else(sizes["Lkv"], sizes["L"]);
-  desc.features = sizes["D"];
-  desc.value_features = or_else(sizes["Dv"], sizes["D"]);
-  const std::int64_t widest = std::max(desc.features, desc.value_features);
-  if (elements(desc.batch, desc.query_heads, desc.query_length, widest) > kLargestTensor ||
-      elements(desc.batch, desc.key_heads, desc.key_length, widest) > kLargestTensor)
-    reject(name, "a tensor of more than 2^30 elements is too large for this harness");
-  return desc;
+void fill_in_types(const Parts& parts, heed_attention_desc& desc) {
+  const std::uint32_t type = parts.has("bf16")  ? HEED_DTYPE_BF16
+                             : parts.has("f16") ? HEED_DTYPE_F16
+                             : parts.has("f64") ? HEED_DTYPE_F64
+                                                : HEED_DTYPE_F32;
+  for (heed_layout* const layout : {&desc.query, &desc.key, &desc.value, &desc.out})
+    layout->dtype = type;
 }
 
-std::size_t count(std::int64_t batch, std::int64_t heads, std::int64_t rows,
-                  std::int64_t features) {
-  return static_cast<std::size_t>(batch * heads * rows * features);
+void fill_in_masks(const Parts& parts, Workload& workload) {
+  heed_attention_desc& desc = workload.desc;
+  workload.mask = parts.has("mask") || parts.has("headmask") || parts.has("keymask");
+  workload.padding = parts.has("keymask");
+  workload.bias = parts.has("bias") || parts.has("headbias");
+  if (workload.mask) {
+    desc.mask.batch = workload.padding ? desc.batch : 1;
+    desc.mask.heads = parts.has("headmask") ? desc.query_heads : 1;
+    desc.mask.rows = workload.padding ? 1 : desc.query_length;
+    desc.mask.keys = desc.key_length;
+  }
+  if (workload.bias) {
+    desc.bias.batch = 1;
+    desc.bias.heads = parts.has("headbias") ? desc.query_heads : 1;
+    desc.bias.rows = desc.query_length;
+    desc.bias.keys = desc.key_length;
+  }
+}
+
+void fill_in_outputs(const Parts& parts, heed_attention_desc& desc) {
+  if (parts.has("weights") || parts.has("weightrows"))
+    desc.weights_point = HEED_WEIGHTS_PROBABILITIES;
+  desc.weight_rows = parts.number("weightrows", 0);
+  if (desc.weight_rows > desc.query_length) parts.reject("weightrows exceeds the queries");
+  desc.sum_columns = parts.has("sums") ? 1 : 0;
+}
+
+double product(std::initializer_list<std::int64_t> sizes) {
+  double all = 1;
+  for (const std::int64_t size : sizes) all *= static_cast<double>(size);
+  return all;
+}
+
+void check_memory(const Parts& parts, const Workload& workload) {
+  const heed_attention_desc& d = workload.desc;
+  const std::int64_t widest = std::max(d.features, d.value_features);
+  const double square = product({d.query_length, d.key_length});
+  const std::int64_t rows = d.weight_rows != 0 ? d.weight_rows : d.query_length;
+  double largest = std::max(product({d.batch, d.query_heads, d.query_length, widest}),
+                            product({d.batch, d.key_heads, d.key_length, widest}));
+  if (workload.mask && !workload.padding)
+    largest = std::max(largest, square * product({d.mask.heads}));
+  if (workload.bias) largest = std::max(largest, square * product({d.bias.heads}));
+  if (d.weights_point != HEED_WEIGHTS_NONE)
+    largest = std::max(largest, product({d.batch, d.query_heads, rows, d.key_length}));
+  if (largest > kLargestTensor)
+    parts.reject("a tensor of more than 2^30 elements is too large for this harness");
 }
 
 }  // namespace
 
 Workload parse_workload(const std::string& name) {
-  Sizes sizes;
-  std::uint32_t causal = HEED_CAUSAL_NONE;
-  bool aligned = true;  // "causal" alone says the alignment only where both are the same
-  std::istringstream parts(name);
-  for (std::string part; std::getline(parts, part, '_');) {
-    if (const std::uint32_t kind = parse_causal(part); kind != HEED_CAUSAL_NONE) {
-      if (causal != HEED_CAUSAL_NONE) reject(name, "causal is given twice");
-      causal = kind;
-      aligned = part != "causal";
-      continue;
-    }
-    const std::size_t digits = std::min(part.find_first_of("0123456789"), part.size());
-    const std::string letters = part.substr(0, digits);
-    if (!sizes.knows(letters)) reject(name, "\"" + part + "\" is not understood");
-    if (sizes[letters] != 0) reject(name, letters + " is given twice");
-    sizes[letters] = parse_size(name, part, part.substr(digits));
+  const Parts parts(name);
+  Workload workload{name, parts.sizes(), HEED_ATTENTION_DESC_INIT};
+  heed_attention_desc& desc = workload.desc;
+  fill_in_sizes(parts, desc);
+  fill_in_offsets(parts, desc);
+  fill_in_types(parts, desc);
+  fill_in_masks(parts, workload);
+  fill_in_outputs(parts, desc);
+  check_memory(parts, workload);
+  desc.softcap = static_cast<double>(parts.number("softcap", 0));
+  desc.hard = parts.has("hard") ? 1 : 0;
+  workload.keys = parts.number("keys", 0);
+  if (workload.keys > desc.key_length) parts.reject("keys exceeds the key length");
+  workload.alibi = parts.has("alibi");
+  workload.sinks = parts.has("sink");
+  workload.lse = parts.has("lse");
+  workload.score_function = parts.has("score");
+  if (parts.has("packed")) {
+    desc.packed_queries = packed_rows(desc.query_length, desc.batch);
+    desc.packed_keys = packed_rows(desc.key_length, desc.batch);
   }
-  require(name, sizes);
-  const heed_attention_desc desc = describe(name, sizes, causal);
-  if (!aligned && desc.query_length != desc.key_length)
-    reject(name, "causal with Lq other than Lkv has to be causalTL or causalBR");
-  return {name, desc};
+  return workload;
 }
 
-double key_value_bytes(const Workload& workload) {
-  const heed_attention_desc& d = workload.desc;
-  return sizeof(float) * elements(d.batch, d.key_heads, d.key_length, d.features) +
-         sizeof(float) * elements(d.batch, d.key_heads, d.key_length, d.value_features);
-}
-
-Buffer::Buffer(std::size_t count) : count_(count) {
-  constexpr std::size_t line = 64;
-  const std::size_t bytes = (count * sizeof(float) + line - 1) / line * line;
-  data_.reset(static_cast<float*>(std::aligned_alloc(line, std::max(bytes, line))));
-  if (data_ == nullptr) throw std::bad_alloc();
-}
-
-void Buffer::Free::operator()(float* memory) const { std::free(memory); }
-
-void fill_random(Buffer& buffer, unsigned seed) {
-  std::uint64_t state = seed;
-  for (float& x : buffer) {
-    // splitmix64; the sum of its four 16-bit parts is nearly normal.
-    std::uint64_t z = state += 0x9e3779b97f4a7c15U;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    z ^= z >> 31;
-    const std::uint64_t sum =
-        (z & 0xffff) + ((z >> 16) & 0xffff) + ((z >> 32) & 0xffff) + (z >> 48);
-    x = (static_cast<float>(sum) / 65535.0F - 2.0F) * 1.7320508F;
-  }
-}
-
-Tensors::Tensors(const heed_attention_desc& d)
-    : query(count(d.batch, d.query_heads, d.query_length, d.features)),
-      key(count(d.batch, d.key_heads, d.key_length, d.features)),
-      value(count(d.batch, d.key_heads, d.key_length, d.value_features)),
-      out(count(d.batch, d.query_heads, d.query_length, d.value_features)) {
-  fill_random(query, 1);
-  fill_random(key, 2);
-  fill_random(value, 3);
-  std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
-}
-
-heed_attention_args Tensors::args() {
-  heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-  args.query = query.data();
-  args.key = key.data();
-  args.value = value.data();
-  args.out = out.data();
-  return args;
-}
-
-Tensors& tensors_of(const Workload& workload) {
-  static std::string owner;
-  static std::unique_ptr<Tensors> tensors;
-  if (tensors == nullptr || owner != workload.name) {
-    tensors.reset();
-    tensors = std::make_unique<Tensors>(workload.desc);
-    owner = workload.name;
-  }
-  return *tensors;
+std::int64_t unpadded_keys(const Workload& workload) {
+  return std::max<std::int64_t>(workload.desc.key_length * 3 / 4, 1);
 }
 
 }  // namespace heed::perf

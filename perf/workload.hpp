@@ -1,18 +1,29 @@
-// Workloads by name, e.g. B1_H8_L4096_D128_causal, and the tensors they compute with.
+// Workloads by name, e.g. B1_H8_L4096_D128_causal: a shape and what is asked of attention on it.
 #pragma once
 
-#include <cstddef>
-#include <memory>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "api/heed.h"
+#include "perf/buffer.hpp"
 
 namespace heed::perf {
 
 struct Workload {
   std::string name;
-  heed_attention_desc desc;  ///< contiguous float32, every size filled in
+  std::string plain;         ///< the same sizes in float32, with no option
+  heed_attention_desc desc;  ///< contiguous, every size filled in
+
+  // What the arguments of a run bring; the descriptor says nothing of their presence.
+  std::int64_t keys = 0;  ///< the key length of every sequence; 0: no lengths are given
+  bool mask = false;
+  bool padding = false;  ///< the mask excludes the last keys; otherwise it is random
+  bool bias = false;
+  bool alibi = false;
+  bool sinks = false;
+  bool lse = false;
+  bool score_function = false;
 };
 
 /// The grammar, for help texts and error messages.
@@ -24,42 +35,7 @@ extern const std::vector<std::string> kStandardWorkloads;
 /// Throws std::invalid_argument that says what is wrong with the name.
 Workload parse_workload(const std::string& name);
 
-/// Bytes of keys and values, each counted once.
-double key_value_bytes(const Workload& workload);
-
-/// Floats on their own cache lines, as an allocator of tensors would place them.
-class Buffer {
- public:
-  explicit Buffer(std::size_t count);
-  float* data() { return data_.get(); }
-  const float* data() const { return data_.get(); }
-  std::size_t size() const { return count_; }
-  float* begin() { return data(); }
-  float* end() { return data() + count_; }
-
- private:
-  struct Free {
-    void operator()(float* memory) const;
-  };
-  std::unique_ptr<float, Free> data_;
-  std::size_t count_;
-};
-
-/// Reproducible numbers, nearly normal: mean 0, variance 1.
-void fill_random(Buffer& buffer, unsigned seed);
-
-struct Tensors {
-  explicit Tensors(const heed_attention_desc& desc);
-  heed_attention_args args();
-
-  Buffer query;
-  Buffer key;
-  Buffer value;
-  Buffer out;  ///< NaN until something computes it
-};
-
-/// The tensors of a workload; kept until another workload asks, since rows of the same one
-/// follow each other and all of them at once would fill small machines.
-Tensors& tensors_of(const Workload& workload);
+/// A padding mask leaves this many keys.
+std::int64_t unpadded_keys(const Workload& workload);
 
 }  // namespace heed::perf

@@ -6,17 +6,21 @@ the machine does hits all of them; a ratio is taken within a turn, and the media
 printed. Peers that are not installed are left out with a message:
 
     pip install torch              scaled_dot_product_attention
-    pip install onnxruntime onnx   MultiHeadAttention, or Attention for grouped queries
+    pip install onnxruntime onnx   MultiHeadAttention, or Attention for what only that has
+
+A peer that does not offer what a workload asks for shows "-".
 """
 
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
 import time
+
+sys.dont_write_bytecode = True  # no __pycache__ beside the sources
+from shape import BIASES, MASKS, TYPES, Shape
 
 WORKLOADS = [
     "B1_H16_L1024_D64",
@@ -30,35 +34,25 @@ WORKLOADS = [
     "B1_H1_L10_D20",
 ]
 
+# What at least one peer has.
+FORMS = [
+    "B1_H16_L1024_D64_" + form
+    for form in (
+        "causal",
+        "mask",
+        "headmask",
+        "keymask",
+        "bias",
+        "headbias",
+        "softcap30",
+        "bf16",
+        "f16",
+        "f64",
+        "weights",
+    )
+] + ["B1_H16_Hkv4_L1024_D64", "B1_H16_Hkv4_L1024_D64_causal_bf16"]
+
 SECONDS_PER_TURN = 0.1
-
-
-class Shape:
-    """The sizes in a workload's name; heed_perf --help has the grammar and checks it."""
-
-    def __init__(self, name):
-        parts = dict(re.fullmatch(r"([A-Za-z]+)(\d*)", part).groups() for part in name.split("_"))
-        size = {letters: int(digits) for letters, digits in parts.items() if digits}
-        self.batch, self.heads, self.features = size["B"], size["H"], size["D"]
-        self.key_heads = size.get("Hkv", self.heads)
-        self.queries = size.get("Lq", size.get("L"))
-        self.keys = size.get("Lkv", size.get("L"))
-        self.value_features = size.get("Dv", self.features)
-        self.causal = any(part.startswith("causal") for part in parts)
-        self.bottom_right = "causalBR" in parts
-
-    def tensors(self):
-        """Random query, key and value as numpy arrays [batch, heads, rows, features]."""
-        import numpy
-
-        random = numpy.random.default_rng(1)
-        make = lambda *sizes: random.standard_normal(sizes, dtype=numpy.float32)
-        return (
-            make(self.batch, self.heads, self.queries, self.features),
-            make(self.batch, self.key_heads, self.keys, self.features),
-            make(self.batch, self.key_heads, self.keys, self.value_features),
-        )
-
 
 def seconds_per_call(call):
     """Repeats the call for SECONDS_PER_TURN, after one that warms up."""
@@ -111,11 +105,22 @@ class PyTorch:
     def prepare(self, workload, threads):
         torch = self.torch
         shape = Shape(workload)
+        if shape.asks_for_more_than(MASKS, BIASES, TYPES):
+            return None
         if shape.bottom_right and shape.queries != shape.keys:
             return None  # is_causal is top-left
+        masks = [shape.one_of(MASKS), shape.one_of(BIASES), shape.causal or None]
+        if len(masks) - masks.count(None) > 1:
+            return None  # it takes one of them
         torch.set_num_threads(threads)
-        query, key, value = (torch.from_numpy(t) for t in shape.tensors())
+        types = {"bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
+        kind = types.get(shape.one_of(TYPES), torch.float32)
+        query, key, value = (torch.from_numpy(t).to(kind) for t in shape.tensors())
         options = {"is_causal": shape.causal}
+        if shape.one_of(MASKS):
+            options["attn_mask"] = torch.from_numpy(shape.mask())
+        if shape.one_of(BIASES):
+            options["attn_mask"] = torch.from_numpy(shape.bias()).to(kind)
         if shape.heads != shape.key_heads:
             options["enable_gqa"] = True
         attend = torch.nn.functional.scaled_dot_product_attention
@@ -139,32 +144,64 @@ class OnnxRuntime:
 
     def prepare(self, workload, threads):
         shape = Shape(workload)
+        if shape.asks_for_more_than(MASKS, BIASES, {"f16", "f64", "softcap", "weights"}):
+            return None
         if shape.causal and shape.queries != shape.keys:
             return None  # its two operators disagree about the alignment
-        grouped = shape.heads != shape.key_heads
-        query, key, value = shape.tensors()
-        if not grouped:  # MultiHeadAttention takes [batch, rows, heads * features]
-            merge = lambda t: t.transpose(0, 2, 1, 3).reshape(t.shape[0], t.shape[2], -1).copy()
-            query, key, value = merge(query), merge(key), merge(value)
-        feeds = {"query": query, "key": key, "value": value}
-        session = self.session(shape, feeds, grouped, threads)
+        if shape.one_of(MASKS) and shape.one_of(BIASES):
+            return None
+        only_attention = {"mask", "headmask", "f16", "f64", "softcap", "weights"}
+        if shape.heads != shape.key_heads or shape.one_of(only_attention):
+            node, feeds = self.attention(shape)
+        else:
+            node, feeds = self.multi_head_attention(shape)
+        session = self.session(node, feeds, threads)
         return lambda: seconds_per_call(lambda: session.run(None, feeds))
 
-    def session(self, shape, feeds, grouped, threads):
-        helper, float32 = self.onnx.helper, self.onnx.TensorProto.FLOAT
-        if grouped:
-            node = helper.make_node("Attention", list(feeds), ["out"], is_causal=int(shape.causal))
-        else:
-            node = helper.make_node(
-                "MultiHeadAttention",
-                list(feeds),
-                ["out"],
-                domain="com.microsoft",
-                num_heads=shape.heads,
-                unidirectional=int(shape.causal),
-            )
-        inputs = [helper.make_tensor_value_info(n, float32, t.shape) for n, t in feeds.items()]
-        outputs = [helper.make_tensor_value_info("out", float32, None)]
+    def attention(self, shape):
+        """ONNX's own operator, on [batch, heads, rows, features]."""
+        kind = {"f16": "float16", "f64": "float64"}.get(shape.one_of(TYPES), "float32")
+        feeds = dict(zip(("query", "key", "value"), (t.astype(kind) for t in shape.tensors())))
+        if shape.one_of(MASKS):
+            feeds["mask"] = shape.mask()
+        if shape.one_of(BIASES):
+            feeds["mask"] = shape.bias().astype(kind)
+        outputs, options = ["out"], {"is_causal": int(shape.causal)}
+        if "softcap" in shape.options:
+            options["softcap"] = float(shape.options["softcap"])
+        if "weights" in shape.options:
+            outputs += ["", "", "weights"]
+            options["qk_matmul_output_mode"] = 3
+        return self.onnx.helper.make_node("Attention", list(feeds), outputs, **options), feeds
+
+    def multi_head_attention(self, shape):
+        """ONNX Runtime's own operator, on [batch, rows, heads * features]: its fastest."""
+        merge = lambda t: t.transpose(0, 2, 1, 3).reshape(t.shape[0], t.shape[2], -1).copy()
+        feeds = dict(zip(("query", "key", "value"), map(merge, shape.tensors())))
+        inputs = [*feeds, "", "", ""]  # projection's bias, key padding mask, attention bias
+        if "keymask" in shape.options:
+            inputs[4] = "padding"
+            feeds["padding"] = shape.mask()[:, 0, 0].astype("int32")
+        if shape.one_of(BIASES):
+            inputs[5] = "bias"
+            feeds["bias"] = shape.bias()
+        node = self.onnx.helper.make_node(
+            "MultiHeadAttention",
+            inputs,
+            ["out"],
+            domain="com.microsoft",
+            num_heads=shape.heads,
+            unidirectional=int(shape.causal),
+        )
+        return node, feeds
+
+    def session(self, node, feeds, threads):
+        helper = self.onnx.helper
+        types = {name: helper.np_dtype_to_tensor_dtype(t.dtype) for name, t in feeds.items()}
+        inputs = [helper.make_tensor_value_info(n, types[n], t.shape) for n, t in feeds.items()]
+        outputs = [
+            helper.make_tensor_value_info(n, types["query"], None) for n in node.output if n
+        ]
         model = helper.make_model(
             helper.make_graph([node], "attention", inputs, outputs),
             opset_imports=[helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)],
@@ -235,7 +272,8 @@ def main():
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Arguments after -- go to heed_perf, for example -- --isa avx2 --executor openmp",
     )
-    parser.add_argument("--workload", action="append", help="a name; repeatable; default: all")
+    parser.add_argument("--workload", action="append", help="a name; repeatable; default: a list")
+    parser.add_argument("--forms", action="store_true", help="default: those that peers have too")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--repetitions", type=int, default=5, help="turns per workload")
     parser.add_argument("--program", default=find_program(), help="heed_perf; default %(default)s")
@@ -255,7 +293,7 @@ def main():
     )
     print(f"{options.threads} threads, medians of {options.repetitions} turns")
     print(line(titles), flush=True)
-    for workload in options.workload or WORKLOADS:
+    for workload in options.workload or (FORMS if options.forms else WORKLOADS):
         columns = compare(heed, peers, workload, options.threads, options.repetitions)
         print(line([workload, *columns]), flush=True)
 
