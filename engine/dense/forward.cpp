@@ -108,12 +108,12 @@ class Block {
     const std::int64_t first = panel_begin(first_panel_ + p);
     const std::int64_t rows = panel_begin(first_panel_ + p + 1) - first;
     const std::int64_t before = first - panel_begin(first_panel_);  // rows of the block
-    const std::int64_t features = problem_.value_features + kRowPadding - 1;
+    constexpr auto kPadding = static_cast<std::int64_t>(kRowPadding);
+    const std::int64_t features = round_down(problem_.value_features + kPadding - 1, kPadding);
     Panel<Real> panel = make_panel<Real>(stack_, sequence_, first, rows, kernels_.lanes);
     panel.query = buffer(plan_.slab.query) + before * problem_.features;
     panel.state = {buffer(plan_.slab.reference) + before, buffer(plan_.slab.sum) + before,
-                   buffer(plan_.slab.accumulators) + before * round_down(features, kRowPadding),
-                   false};
+                   buffer(plan_.slab.accumulators) + before * features, false};
     panel.hardest = reinterpret_cast<std::int64_t*>(slab_ + plan_.slab.hardest) + before;
     panel.started = reinterpret_cast<std::uint8_t*>(slab_ + plan_.slab.started) + p;
     return panel;

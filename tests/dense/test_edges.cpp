@@ -158,8 +158,10 @@ TEST_CASE("rows that attend nothing, however scores are made", "[edges]") {
 
 TEST_CASE("a sink is all that an empty row has", "[edges]") {
   const IsaContexts contexts;
+  std::size_t index = 0;
   for (const Void& nothing : voids())
     for (const double sink : {0.0, -3.25, 80.0, -1e4, 1e30, kInfinity, -kInfinity}) {
+      if (!keep(index++)) continue;
       INFO(nothing.name << ", sink " << sink);
       Problem p = blind(nothing, {});
       p.sinks.numbers = {sink, 1};
@@ -178,10 +180,12 @@ TEST_CASE("a sink is all that an empty row has", "[edges]") {
 }
 
 TEST_CASE("lengths of 0 beside others", "[edges]") {
+  std::size_t index = 0;
   for (const Kind& kind : kinds())
     for (const std::uint32_t causal : {HEED_CAUSAL_NONE, HEED_CAUSAL_BOTTOM_RIGHT})
       for (const heed_weights point :
            {HEED_WEIGHTS_SCORES, HEED_WEIGHTS_MASKED, HEED_WEIGHTS_PROBABILITIES}) {
+        if (!keep(index++)) continue;
         Sizes sizes = sizes_of(7, 140, kind.types);
         sizes.batch = 5;
         sizes.query_heads = 2;
@@ -334,7 +338,7 @@ TEST_CASE("one key", "[edges]") {
 TEST_CASE("71 query heads on one key head, with all that heads have of their own", "[edges]") {
   for (const Kind& kind : kinds())
     for (const Index queries : {1, 3}) {
-      if (small() && queries > 1) continue;
+      if (small() && (queries > 1 || kind.types.query != 0)) continue;
       Sizes sizes = sizes_of(queries, 140, kind.types);
       sizes.query_heads = 71;
       Problem p(sizes);
@@ -456,10 +460,12 @@ TEST_CASE("scores that overflow, in the types that can", "[edges]") {
 }
 
 TEST_CASE("biases that are not finite, where rows attend", "[edges]") {
+  std::size_t index = 0;
   for (const Kind& kind : kinds())
     for (const std::uint32_t dtype :
          {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16, HEED_DTYPE_F16})
       for (const double special : {kNaN, kInfinity, -kInfinity}) {
+        if (!keep(index++)) continue;
         Problem p(sizes_of(9, 150, kind.types));
         p.fill(51);
         Tensor& bias = p.add_bias({1, 1, 9, 150}, dtype);

@@ -371,8 +371,10 @@ TEST_CASE("a number added to all scores of a row moves its log-sum-exp, and noth
 }
 
 TEST_CASE("slopes are the bias that they stand for", "[properties]") {
+  std::size_t index = 0;
   for (const Kind& kind : exact_kinds())
     for (const Index offset : {0, 170, -10, 300}) {
+      if (!keep(index++)) continue;
       Problem p = drawn(kind.types, 82);
       p.slopes.numbers = {0.03125, 0.25};
       p.desc.alignment = HEED_ALIGNMENT_OFFSET;
@@ -399,8 +401,10 @@ TEST_CASE("a function that adds numbers is a bias", "[properties]") {
 }
 
 TEST_CASE("a temperature divides the scale", "[properties]") {
+  std::size_t index = 0;
   for (const Kind& kind : exact_kinds())
     for (const double temperature : {0.25, 0.7, 3.0}) {
+      if (!keep(index++)) continue;
       Problem p = drawn(kind.types, 84);
       p.desc.temperature = temperature;
       Problem q = drawn(kind.types, 84);
@@ -544,8 +548,10 @@ TEST_CASE("masks, windows and causal must all allow", "[properties]") {
 }
 
 TEST_CASE("lengths are the mask that spells them out", "[properties]") {
+  std::size_t index = 0;
   for (const Kind& kind : exact_kinds())
-    for (const std::int32_t length : {1, 8, 127, 128, 129, 199, 200}) {
+    for (const std::int32_t length : {129, 1, 8, 127, 128, 199, 200}) {
+      if (!keep(index++)) continue;
       Problem p = drawn(kind.types, 92);
       p.key_lengths = {length};
       Problem q = drawn(kind.types, 92);
@@ -555,8 +561,10 @@ TEST_CASE("lengths are the mask that spells them out", "[properties]") {
 }
 
 TEST_CASE("a mask is a bias of 0 and -inf", "[properties]") {
+  std::size_t index = 0;
   for (const Kind& kind : exact_kinds())
     for (const std::uint32_t dtype : {HEED_DTYPE_DEFAULT, HEED_DTYPE_F16}) {
+      if (!keep(index++)) continue;
       Problem p = drawn(kind.types, 93);
       spell_out(p, [](Index i, Index j) { return (i / 4 + j / 30) % 3 != 0 && (i + j) % 5 != 0; });
       Problem q = drawn(kind.types, 93);

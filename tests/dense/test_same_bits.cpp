@@ -215,6 +215,7 @@ TEST_CASE("many tiles change the bits of no output", "[same]") {
   const IsaContexts small_tiles(Choices{"serial", 1, 1, 1});
   const IsaContexts large_tiles(Choices{"serial", 1, 1000, 1000});
   for (const Kind& kind : kinds()) {
+    if (small() && kind.types.query != 0) break;
     Sizes sizes = {small() ? 60 : 150, 400, 20, 24};
     sizes.query_heads = 2;
     sizes.types = kind.types;
@@ -307,8 +308,10 @@ TEST_CASE("sequences of a batch are what each is alone", "[same]") {
 
 TEST_CASE("keys past a length might as well not be there", "[same]") {
   const IsaContexts contexts;
+  std::size_t index = 0;
   for (const Kind& kind : kinds())
     for (const std::uint32_t causal : {HEED_CAUSAL_NONE, HEED_CAUSAL_BOTTOM_RIGHT}) {
+      if (!keep(index++)) continue;
       Sizes sizes = {small() ? 20 : 60, 300, 20, 24};
       sizes.batch = 4;
       sizes.query_heads = 2;
