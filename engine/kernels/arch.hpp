@@ -104,16 +104,24 @@ HEED_INLINE V divide(V a, V b) {
   return a / b;
 }
 
-/// The larger of the two; x where x is NaN, on every instruction set and xsimd version: x86
-/// returns its second operand when either is NaN, Arm returns the NaN.
+/// The larger of the two; x where x is NaN. x86 returns its second operand when either is NaN, and
+/// xsimd 14 swapped the operands; Arm returns the NaN.
 template <class V>
 HEED_INLINE V at_least(RealOf<V> bound, V x) {
+#if XSIMD_VERSION_MAJOR < 14
   return xsimd::max(V(bound), x);
+#else
+  return xsimd::max(x, V(bound));
+#endif
 }
 
 template <class V>
 HEED_INLINE V at_most(RealOf<V> bound, V x) {
+#if XSIMD_VERSION_MAJOR < 14
   return xsimd::min(V(bound), x);
+#else
+  return xsimd::min(x, V(bound));
+#endif
 }
 
 template <class V>

@@ -19,8 +19,7 @@ inline constexpr Real kLargest = -kNoReference<Real>;
 template <class Real>
 inline constexpr Real kRescaleThreshold = 8;
 
-/// 2^64 - 1 divided by 2^64 + 1 is 1 in either type, and neither overflows: softcap looks no
-/// further.
+/// 1 - 2^-64 and 1 + 2^-64 are 1 in either type: softcap looks no further.
 template <class Real>
 inline constexpr Real kSaturated = 64;
 
