@@ -55,14 +55,13 @@ void add_types(const Problem& p, Words& words) {
 }
 
 void add_positions(const Problem& p, Words& words) {
-  const bool causal = p.right == 0;
-  if (causal) words.add(" causal");
-  if (!causal && p.right != kUnbounded) words.add(" right=%lld", static_cast<long long>(p.right));
-  if (p.left != kUnbounded) words.add(" left=%lld", static_cast<long long>(p.left));
-  if (!p.offset_given) return;
   // Of sequences of full length: shorter ones have their own where it is the bottom right.
   const std::int64_t offset = p.bottom_right ? p.key_length - p.query_length : p.offset;
-  words.add(causal ? "%+lld" : " offset=%lld", static_cast<long long>(offset));
+  const bool causal = p.right == 0;
+  if (causal) words.add(" causal");
+  if (p.offset_given) words.add(causal ? "%+lld" : " offset=%lld", static_cast<long long>(offset));
+  if (!causal && p.right != kUnbounded) words.add(" right=%lld", static_cast<long long>(p.right));
+  if (p.left != kUnbounded) words.add(" left=%lld", static_cast<long long>(p.left));
 }
 
 Words options_of(const Problem& p, const heed_attention_args& args) {

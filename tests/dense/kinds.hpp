@@ -25,7 +25,8 @@ inline const std::vector<Kind>& kinds() {
       {"bf16", all_of(HEED_DTYPE_BF16)},
       {"f16", all_of(HEED_DTYPE_F16)},
       {"mixed", {HEED_DTYPE_F16, HEED_DTYPE_BF16, HEED_DTYPE_F32, HEED_DTYPE_F16}}};
-  return all;
+  static const std::vector<Kind> few = {all[0], all[1], all[4]};
+  return small() ? few : all;
 }
 
 /// One context per instruction set, made once.

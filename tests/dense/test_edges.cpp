@@ -118,6 +118,13 @@ Problem scored(const std::vector<double>& scores, Index queries, const Types& ty
   return p;
 }
 
+/// The types whose largest numbers are beyond those of float16.
+const std::vector<Kind>& with_range() {
+  static const std::vector<Kind> all = {
+      {"f32", {}}, {"f64", all_of(HEED_DTYPE_F64)}, {"bf16", all_of(HEED_DTYPE_BF16)}};
+  return all;
+}
+
 /// n scores, small and different.
 std::vector<double> mild(std::size_t n) {
   std::vector<double> scores(n);
@@ -143,7 +150,9 @@ TEST_CASE("rows that attend nothing: exact zeros and a log-sum-exp of -inf", "[e
 
 TEST_CASE("rows that attend nothing, however scores are made", "[edges]") {
   const IsaContexts contexts;
+  std::size_t index = 0;
   for (const Void& nothing : voids()) {
+    if (!keep(index++)) continue;
     INFO(nothing.name);
     Problem p = blind(nothing, {});
     p.desc.softcap = 5;
@@ -231,7 +240,7 @@ TEST_CASE("masked blocks and masked tiles, over several steps of keys", "[edges]
     for (const Index keys : {64, 128, 130, 256})
       for (const bool as_bias : {false, true}) {
         if (!keep(index++)) continue;
-        Problem p(sizes_of(60, 400, kinds()[index % 4].types));
+        Problem p(sizes_of(60, 400, kinds()[index % kinds().size()].types));
         p.fill(44 + index);
         Tensor& tensor = as_bias ? p.add_bias(p.pairs()) : p.add_mask(p.pairs());
         tensor.each([&](const Axes& at) {
@@ -265,7 +274,8 @@ TEST_CASE("masks that leave each row one key", "[edges]") {
 
 TEST_CASE("windows wider than the sequence are none", "[edges]") {
   const IsaContexts contexts;
-  for (const Index queries : {1, 60, 200}) {
+  for (const Index queries : {60, 1, 200}) {
+    if (small() && queries != 60) break;
     Problem p(sizes_of(queries, 200));
     p.fill(46);
     want_all(p);
@@ -447,7 +457,7 @@ TEST_CASE("scores of -inf get weight 0, and nothing else leaves nothing", "[edge
 }
 
 TEST_CASE("scores that overflow, in the types that can", "[edges]") {
-  for (const Kind& kind : {kinds()[0], kinds()[1], kinds()[2]})
+  for (const Kind& kind : with_range())
     for (const double sign : {1.0, -1.0}) {
       const double huge = kind.types.query == HEED_DTYPE_F64 ? 1e308 : 3e38;
       std::vector<double> scores = mild(150);
@@ -654,7 +664,7 @@ TEST_CASE("16-bit outputs overflow to infinity, past half a digit more than the 
 }
 
 TEST_CASE("16-bit weights overflow at the points that show scores", "[edges]") {
-  for (const Kind& kind : {kinds()[0], kinds()[1], kinds()[2]})
+  for (const Kind& kind : with_range())
     for (const heed_weights point : {HEED_WEIGHTS_SCORES, HEED_WEIGHTS_MASKED}) {
       std::vector<double> scores = mild(150);
       scores[3] = 1e5;

@@ -288,8 +288,9 @@ void spoil_bias(const Way& way, Problem& p) {
 
 TEST_CASE("a bias that is not finite reaches nobody where something else masks it", "[leaks]") {
   const IsaContexts contexts;
+  std::size_t index = 0;
   for (const Way& way : ways()) {
-    if (way.make == biased) continue;
+    if (way.make == biased || !keep(index++)) continue;
     Problem p = way.make({});
     p.fill(32);
     ask(p);

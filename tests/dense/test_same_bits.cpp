@@ -374,6 +374,7 @@ TEST_CASE("a mask of ones, a bias of zeros are none", "[same]") {
   // A bias of zeros makes other kernels compute the scores: here they do already.
   const IsaContexts contexts;
   for (const Kind& kind : kinds()) {
+    if (small() && kind.types.query != 0) break;
     Sizes sizes = {30, 300, 20, 24};
     sizes.types = kind.types;
     Problem p(sizes);
