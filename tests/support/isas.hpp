@@ -6,6 +6,7 @@
 
 #include "engine/runtime/isa.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/size.hpp"
 
 namespace heed_test {
 
@@ -20,8 +21,10 @@ const Table<Real>& table_of(const heed::Kernels& kernels) {
 
 inline std::vector<const heed::Kernels*> usable_kernels() {
   std::vector<const heed::Kernels*> usable;
-  for (std::size_t i = 0; i < heed::isa_count(); ++i)
-    if (heed::isa_at(i).usable()) usable.push_back(heed::isa_at(i).kernels);
+  for (std::size_t i = 0; i < heed::isa_count(); ++i) {
+    const heed::Isa& isa = heed::isa_at(i);
+    if (isa.usable() && wanted(isa.kernels->f32.isa)) usable.push_back(isa.kernels);
+  }
   return usable;
 }
 

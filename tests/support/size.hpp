@@ -13,6 +13,13 @@ inline bool small() {
   return size != nullptr && std::strcmp(size, "small") == 0;
 }
 
+/// Whether tests use this instruction set: any, or the one that HEED_TEST_ISA names, where the
+/// others have their turn elsewhere and the processor is an emulated one.
+inline bool wanted(const char* isa) {
+  const char* const name = std::getenv("HEED_TEST_ISA");
+  return name == nullptr || std::strcmp(name, isa) == 0;
+}
+
 /// Whether a sweep keeps its case number `index`. A small one keeps every 19th: 19 is a prime
 /// that divides no sweep's dimension, so all values of every dimension still come up in turn.
 inline bool keep(std::size_t index) { return !small() || index % 19 == 0; }
