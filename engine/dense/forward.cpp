@@ -159,7 +159,6 @@ class Block {
     tile.loaded = true;
     tile.key = scores_.keys(key_head_, tile.begin, tile.end);
     if (problem_.hard) return;
-    if (problem_.hard) return;
     tile.value = values_.rows(tile.begin, tile.end);
     tile.values = tile.pack ? values_.packed(tile.value, tile.end - tile.begin)
                             : values_.in_place(tile.value);

@@ -118,6 +118,14 @@ bool all_zero(const Strides& s) {
 
 }  // namespace
 
+void check_size(const char* field, std::int64_t value, std::int64_t low) {
+  constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
+  if (value < low || value > kMaxSize)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be %lld to %lld", field,
+         static_cast<long long>(value), static_cast<long long>(low),
+         static_cast<long long>(kMaxSize));
+}
+
 bool is_empty(const Shape& shape) {
   return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
 }
@@ -140,6 +148,13 @@ Layout output_layout(const char* field, const heed_layout& given, const Shape& s
   const Layout layout = input_layout(field, given, shape, default_type, packed);
   check_apart(field, layout.strides, shape);
   return layout;
+}
+
+void check_lse_type(const char* field, const heed_layout& given) {
+  if (given.dtype == HEED_DTYPE_BF16 || given.dtype == HEED_DTYPE_F16)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)", field,
+         given.dtype);
 }
 
 Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,

@@ -26,6 +26,9 @@ using Shape = std::int64_t[4];
 
 bool is_empty(const Shape& shape);
 
+/// Throws unless low <= value <= 2^40; `field` is as in "batch".
+void check_size(const char* field, std::int64_t value, std::int64_t low);
+
 /// The layout of the tensor that `field` (as in "desc.query") describes; dtype 0 means
 /// `default_type`. `packed` tensors have one batch, and by default rows outside heads. Throws an
 /// Error that names the field, its value and the bound.
@@ -35,6 +38,9 @@ Layout input_layout(const char* field, const heed_layout& given, const Shape& sh
 /// As input_layout; throws too where elements would overlap.
 Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
                      ElementType default_type, bool packed = false);
+
+/// Throws unless a log-sum-exp of this layout, which is known to be one, is float32 or float64.
+void check_lse_type(const char* field, const heed_layout& given);
 
 /// The layout of a mask or bias over [batch, head, row, key], with stride 0 along repeated axes.
 Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,

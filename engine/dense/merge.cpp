@@ -1,19 +1,18 @@
 #include "engine/dense/merge.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 
 #include "engine/dense/layout.hpp"
+#include "engine/parallel/tasks.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 
 /// Features that are summed at once, on the stack.
 constexpr std::int64_t kStrip = 256;
@@ -31,38 +30,23 @@ struct Job {
   const heed_merge_desc& desc;
   const Layouts& layouts;
   const Merge& merge;
-  std::int64_t rows;  ///< of all batches and heads
-  std::uint32_t workers;
-  std::atomic<std::uint32_t> finished{0};
 };
-
-void check_size(const char* field, std::int64_t value) {
-  if (value < 0 || value > kMaxSize)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be 0 to %lld", field,
-         static_cast<long long>(value), static_cast<long long>(kMaxSize));
-}
-
-void check_lse(const char* field, std::uint32_t dtype) {
-  if (dtype == HEED_DTYPE_BF16 || dtype == HEED_DTYPE_F16)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)", field, dtype);
-}
 
 Layouts resolve(const heed_merge_desc& d) {
   if (d.reserved != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.reserved is %u; it must be 0", d.reserved);
-  check_size("batch", d.batch);
-  check_size("heads", d.heads);
-  check_size("rows", d.rows);
-  check_size("features", d.features);
+  check_size("batch", d.batch, 0);
+  check_size("heads", d.heads, 0);
+  check_size("rows", d.rows, 0);
+  check_size("features", d.features, 0);
   const Shape out = {d.batch, d.heads, d.rows, d.features};
   const Shape lse = {d.batch, d.heads, d.rows, 1};
   const Layouts layouts = {input_layout("desc.part_out", d.part_out, out, ElementType::kF32),
                            input_layout("desc.part_lse", d.part_lse, lse, ElementType::kF32),
                            output_layout("desc.out", d.out, out, ElementType::kF32),
                            output_layout("desc.lse", d.lse, lse, ElementType::kF32)};
-  check_lse("desc.part_lse", d.part_lse.dtype);
-  check_lse("desc.lse", d.lse.dtype);
+  check_lse_type("desc.part_lse", d.part_lse);
+  check_lse_type("desc.lse", d.lse);
   return layouts;
 }
 
@@ -146,16 +130,9 @@ void merge_row(const Job& job, const Row& row) {
                     row_at(job.merge.lse, job.layouts.lse, row.batch, row.head, row.row), 1);
 }
 
-/// Worker w takes the w-th share of the rows.
-void work(void* argument, std::uint32_t worker) {
-  Job& job = *static_cast<Job*>(argument);
-  if (worker >= job.workers) return;
-  const std::int64_t share = job.rows / job.workers;
-  const std::int64_t rest = job.rows % job.workers;
-  const std::int64_t begin = share * worker + std::min<std::int64_t>(worker, rest);
-  const std::int64_t end = begin + share + (worker < rest ? 1 : 0);
+void merge_rows(void* argument, std::int64_t begin, std::int64_t end, std::uint32_t) {
+  const Job& job = *static_cast<const Job*>(argument);
   for (std::int64_t r = begin; r < end; ++r) merge_row(job, row_of(job, r));
-  job.finished.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace
@@ -178,15 +155,8 @@ void merge(const heed_context& context, const heed_merge_desc& desc, const Merge
   const double worth = numbers * static_cast<double>(merge.parts) / kNumbersPerWorker;
   const auto workers = static_cast<std::uint32_t>(
       std::clamp(worth, 1.0, static_cast<double>(std::min<std::int64_t>(context.threads, rows))));
-  Job job{context.kernels->f64, desc, layouts, merge, rows, workers};
-  if (workers == 1) {
-    work(&job, 0);
-  } else {
-    context.executor->run(workers, work, &job);
-  }
-  if (job.finished.load(std::memory_order_acquire) != workers)
-    fail(HEED_STATUS_EXECUTOR_FAILED, "the executor \"%s\" ran %u of %u shares",
-         context.executor_name, job.finished.load(), workers);
+  Job job{context.kernels->f64, desc, layouts, merge};
+  run_tasks(context, {rows, (rows + workers - 1) / workers, workers}, merge_rows, &job);
 }
 
 }  // namespace heed

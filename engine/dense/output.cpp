@@ -1,7 +1,6 @@
 #include "engine/dense/output.hpp"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "engine/dense/tile.hpp"
@@ -31,22 +30,14 @@ RowResult<Real>& Output<Real>::result(std::int64_t row, std::int64_t head) const
 
 template <class Real>
 void Output<Real>::write(const Panel<Real>& panel) const {
-  const Layout& layout = problem_.out;
-  const auto features = static_cast<std::size_t>(problem_.value_features);
-  const bool in_place = layout.type == kTypeOf<Real>;
-  Real* const widened = reinterpret_cast<Real*>(slab_ + plan_.slab.rows);
-  Real* rows[kMaxPanel];
-  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    rows[i] = in_place ? reinterpret_cast<Real*>(out_row(row, head)) : widened + i * features;
-  });
-  kernels_.finish(panel.state.accumulators, panel.state.sum, features, rows, panel.rows,
-                  in_place ? layout.strides.feature : 1, panel.vectors);
-  if (in_place && args_.lse == nullptr && results_ == nullptr) return;
+  store_rows(kernels_, panel, panel.state.accumulators, panel.state.sum,
+             static_cast<std::size_t>(problem_.value_features), problem_.out,
+             reinterpret_cast<Real*>(slab_ + plan_.slab.rows),
+             [&](std::size_t, std::int64_t row, std::int64_t head) { return out_row(row, head); });
+  if (args_.lse == nullptr && results_ == nullptr) return;
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     const Real reference = panel.state.reference[i];
     const Real sum = panel.state.sum[i];
-    if (!in_place)
-      kernels_.write(layout.type, rows[i], features, out_row(row, head), layout.strides.feature);
     if (args_.lse != nullptr) write_lse(row, head, reference, sum);
     if (results_ != nullptr) result(row, head).soft = {reference, sum};
   });
@@ -59,14 +50,9 @@ void Output<Real>::write_lse(std::int64_t row, std::int64_t head, Real reference
       reference == -kNoReference<Real> && sum > 0
           ? std::numeric_limits<double>::infinity()
           : kLn2 * static_cast<double>(reference) + std::log(static_cast<double>(sum));
-  std::byte* const to =
-      row_at(args_.lse, problem_.lse, sequence_.batch, head, sequence_.query_begin + row);
-  if (problem_.lse.type == ElementType::kF64) {
-    std::memcpy(to, &lse, sizeof lse);
-  } else {
-    const auto rounded = static_cast<float>(lse);
-    std::memcpy(to, &rounded, sizeof rounded);
-  }
+  plan_.context->kernels->f64.write(
+      problem_.lse.type, &lse, 1,
+      row_at(args_.lse, problem_.lse, sequence_.batch, head, sequence_.query_begin + row), 1);
 }
 
 template <class Real>

@@ -165,12 +165,13 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.context = &context;
   plan.problem = problem;
   plan.panel_rows = widths.panel;
-  plan.rows = product(problem.group(), problem.query_length, "desc.query_length and heads");
+  const std::int64_t rows =
+      product(problem.group(), problem.query_length, "desc.query_length and heads");
   const std::int64_t stacks =
       product(problem.batch, problem.key_heads, "desc.batch and desc.key_heads");
-  plan.tile_q = choose_tile_q(context, problem, plan.rows, widths);
+  plan.tile_q = choose_tile_q(context, problem, rows, widths);
   plan.tile_kv = choose_tile_kv(context, problem, widths);
-  plan.blocks = ceil_div(plan.rows, plan.tile_q);
+  plan.blocks = ceil_div(rows, plan.tile_q);
   plan.tasks = product(stacks, plan.blocks, "desc.query_length and heads");
   plan.flops = 2.0 * static_cast<double>(problem.features + problem.value_features) *
                attended_pairs(problem) * static_cast<double>(problem.batch) *

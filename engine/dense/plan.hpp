@@ -51,8 +51,7 @@ struct heed_attention_plan {
   const heed_context* context;
   heed::Problem problem;
   std::int64_t panel_rows;       ///< query rows in a full panel
-  std::int64_t rows;             ///< per stack: group * query_length
-  std::int64_t blocks;           ///< per stack: ceil(rows / tile_q)
+  std::int64_t blocks;           ///< per stack: ceil(group * query_length / tile_q)
   std::int64_t tile_q;           ///< a multiple of the panel
   std::int64_t tile_kv;          ///< a multiple of the kernels' key_step
   std::int64_t tasks;            ///< batch * key_heads * blocks

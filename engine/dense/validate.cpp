@@ -6,14 +6,6 @@
 namespace heed {
 namespace {
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
-void check_size(const char* field, std::int64_t value, std::int64_t low) {
-  if (value < low || value > kMaxSize)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be %lld to %lld", field,
-         static_cast<long long>(value), static_cast<long long>(low),
-         static_cast<long long>(kMaxSize));
-}
-
 /// A choice, of the enum `kind`, or a switch.
 void check_choice(const char* field, std::uint32_t value, const char* kind, int most) {
   if (value > static_cast<std::uint32_t>(most))
@@ -101,10 +93,7 @@ void resolve_layouts(const heed_attention_desc& desc, Problem& p) {
   p.bias = score_layout("desc.bias", desc.bias, pairs, real);
   p.lse = output_layout("desc.lse", desc.lse, lse, real);
   if (packed_q) p.lse.strides.batch = 0;
-  if (p.lse.type != ElementType::kF32 && p.lse.type != ElementType::kF64)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.lse.dtype is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)",
-         desc.lse.dtype);
+  check_lse_type("desc.lse", desc.lse);
   if (p.weights_point != HEED_WEIGHTS_NONE)
     p.weights = output_layout("desc.weights", desc.weights, listed, real);
   if (p.sum_columns)
@@ -129,7 +118,7 @@ void resolve_offset(const heed_attention_desc& desc, Problem& p) {
       desc.causal != HEED_CAUSAL_NONE ? desc.causal_offset : desc.alignment_offset;
   p.bottom_right = choice == HEED_ALIGNMENT_BOTTOM_RIGHT;
   // Past all rows and keys nothing changes for windows, and distances stay exact in float64.
-  constexpr std::int64_t kFar = 2 * kMaxSize;
+  constexpr std::int64_t kFar = std::int64_t{1} << 41;
   p.offset = offset < -kFar ? -kFar : (offset > kFar ? kFar : offset);
   p.offset_given = choice != 0;
 }

@@ -153,22 +153,14 @@ class View {
   void write_rows(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
                   const Real* tile) const {
     const Layout& layout = problem_.weights;
-    const bool in_place = layout.type == kTypeOf<Real>;
     alignas(kAlignment) Real ones[kMaxPanel];
     std::fill_n(ones, kMaxPanel, Real{1});
-    const auto to_row = [&](std::size_t i) {
-      return row_at(args_.weights, layout, sequence_.batch, head_,
-                    panel.first_row + static_cast<std::int64_t>(i)) +
-             k * layout.strides.feature * layout.bytes;
-    };
-    Real* rows[kMaxPanel];
-    for (std::size_t i = 0; i < panel.rows; ++i)
-      rows[i] = in_place ? reinterpret_cast<Real*>(to_row(i)) : buffer(plan_.slab.rows) + i * keys;
-    kernels_.finish(tile, ones, keys, rows, panel.rows, in_place ? layout.strides.feature : 1,
-                    panel.vectors);
-    if (in_place) return;
-    for (std::size_t i = 0; i < panel.rows; ++i)
-      kernels_.write(layout.type, rows[i], keys, to_row(i), layout.strides.feature);
+    store_rows(kernels_, panel, tile, ones, keys, layout, buffer(plan_.slab.rows),
+               [&](std::size_t i, std::int64_t, std::int64_t) {
+                 return row_at(args_.weights, layout, sequence_.batch, head_,
+                               panel.first_row + static_cast<std::int64_t>(i)) +
+                        k * layout.strides.feature * layout.bytes;
+               });
   }
 
   void add_rows(const Panel<Real>& panel, std::size_t keys, const Real* tile, Real* lanes) const {

@@ -1,6 +1,6 @@
 // Running a body on several threads, behind one interface: serial, oneTBB, OpenMP or the
 // caller's own. Executors hand out worker indices, nothing else; which worker does which task
-// is decided by a counter (dense/attention.cpp), so that late threads cost nothing.
+// is decided in tasks.cpp.
 #pragma once
 
 #include <cstdint>
