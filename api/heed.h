@@ -228,13 +228,13 @@ typedef enum heed_alignment {
 } heed_alignment;
 
 /* What args.weights receives. */
-typedef enum heed_weights {
+typedef enum heed_weights_point {
   HEED_WEIGHTS_NONE = 0,
   HEED_WEIGHTS_SCORES = 1,       /* scale * <q_i, k_j>, masked or not */
   HEED_WEIGHTS_CAPPED = 2,       /* after softcap */
   HEED_WEIGHTS_MASKED = 3,       /* after ALiBi, bias, score function and masks: -inf if masked */
   HEED_WEIGHTS_PROBABILITIES = 4 /* after softmax: what the values are weighted with */
-} heed_weights;
+} heed_weights_point;
 
 /* One attention problem. Query head h uses key head h / (query_heads / key_heads).
  *
@@ -300,7 +300,7 @@ typedef struct heed_attention_desc {
   int64_t window_right;     /* attends j <= i + offset + window_right; -1: no bound */
   int64_t alignment_offset; /* only with HEED_ALIGNMENT_OFFSET, else 0 */
   uint32_t alignment;       /* heed_alignment; only without causal, else 0 */
-  uint32_t weights_point;   /* heed_weights: what args.weights receives */
+  uint32_t weights_point;   /* heed_weights_point: what args.weights receives */
   uint32_t sum_columns;     /* 1: args.column_sums receives the probabilities, summed over rows */
   uint32_t reserved;        /* 0 */
   int64_t weight_rows;      /* how many query rows args.weight_rows lists; 0: all */

@@ -44,7 +44,7 @@ struct Problem {
   std::int64_t offset;  ///< else
   bool offset_given;    ///< by causal or alignment, rather than guessed from equal lengths
 
-  heed_weights weights_point;
+  heed_weights_point weights_point;
   bool sum_columns;
   std::int64_t weight_rows;  ///< listed in args; 0: all
 

@@ -29,7 +29,7 @@ Allowed survey(const std::uint8_t* mask, std::int64_t stride, std::size_t count)
 
 template <class Real>
 Scores<Real>::Scores(const heed_attention_plan& plan, const heed_attention_args& args,
-                     const Sequence& sequence, heed_weights point, std::byte* slab)
+                     const Sequence& sequence, heed_weights_point point, std::byte* slab)
     : plan_(plan),
       problem_(plan.problem),
       args_(args),

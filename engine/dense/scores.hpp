@@ -16,7 +16,7 @@ class Scores {
   /// Scores as they are at `point`, in the units of scale * <q, k>; at HEED_WEIGHTS_PROBABILITIES
   /// as the softmax kernels want them, in log2 units of s / temperature. The slab is the thread's.
   Scores(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
-         heed_weights point, std::byte* slab);
+         heed_weights_point point, std::byte* slab);
 
   /// Whether scores are products and nothing else, but for what is excluded.
   bool plain() const { return plain_; }

@@ -180,7 +180,8 @@ void resolve_scores(const heed_attention_desc& desc, Problem& p) {
 }
 
 void resolve_outputs(const heed_attention_desc& desc, Problem& p) {
-  check_choice("weights_point", desc.weights_point, "a heed_weights", HEED_WEIGHTS_PROBABILITIES);
+  check_choice("weights_point", desc.weights_point, "a heed_weights_point",
+               HEED_WEIGHTS_PROBABILITIES);
   check_choice("sum_columns", desc.sum_columns, "a switch", 1);
   check_unused("weight_rows", desc.weight_rows, "weights_point", desc.weights_point, "1 to 4",
                desc.weights_point != HEED_WEIGHTS_NONE);
@@ -188,7 +189,7 @@ void resolve_outputs(const heed_attention_desc& desc, Problem& p) {
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "desc.weight_rows is %lld; it must be 0 to desc.query_length, %lld",
          static_cast<long long>(desc.weight_rows), static_cast<long long>(desc.query_length));
-  p.weights_point = static_cast<heed_weights>(desc.weights_point);
+  p.weights_point = static_cast<heed_weights_point>(desc.weights_point);
   p.sum_columns = desc.sum_columns != 0;
   p.weight_rows = desc.weight_rows;
 }

@@ -87,7 +87,7 @@ class View {
 
   /// tile[j][i]: what key k + j and the panel's row i have at `point`. Keys past the end of the
   /// sequence are not read.
-  void fill(const Scores<Real>& scores, const Panel<Real>& panel, heed_weights point,
+  void fill(const Scores<Real>& scores, const Panel<Real>& panel, heed_weights_point point,
             std::int64_t k, std::int64_t keys, Real* tile) const {
     const std::size_t pitch = panel.vectors * kernels_.lanes;
     const std::int64_t present = std::clamp(sequence_.key_length - k, std::int64_t{0}, keys);

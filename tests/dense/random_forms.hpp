@@ -288,7 +288,7 @@ class RandomForms {
       if (one_in(3))
         for (std::int64_t i = 0; i < p.desc.query_length; ++i)
           if (one_in(3)) rows.push_back(i);
-      p.want_weights(static_cast<heed_weights>(random_.integer(1, 4)), draw_dtype(),
+      p.want_weights(static_cast<heed_weights_point>(random_.integer(1, 4)), draw_dtype(),
                      draw_arrangement(), rows);
     }
     if (one_in(3)) p.want_column_sums(draw_dtype(), draw_arrangement());

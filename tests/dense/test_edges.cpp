@@ -15,7 +15,7 @@ Sizes sizes_of(Index queries, Index keys, const Types& types = {}) {
   return sizes;
 }
 
-void want_all(Problem& p, heed_weights point = HEED_WEIGHTS_PROBABILITIES) {
+void want_all(Problem& p, heed_weights_point point = HEED_WEIGHTS_PROBABILITIES) {
   if (p.desc.hard == 0) p.want_lse();
   p.want_weights(point);
   p.want_column_sums();
@@ -93,7 +93,7 @@ Problem blind(const Void& nothing, const Types& types) {
 }
 
 void check_nothing(Problem& p, const IsaContexts& contexts) {
-  for (const heed_weights point : {HEED_WEIGHTS_PROBABILITIES, HEED_WEIGHTS_MASKED}) {
+  for (const heed_weights_point point : {HEED_WEIGHTS_PROBABILITIES, HEED_WEIGHTS_MASKED}) {
     want_all(p, point);
     for (std::size_t n = 0; n < contexts.size(); ++n) {
       INFO(IsaContexts::name(n) << ", " << line_of(p));
@@ -192,7 +192,7 @@ TEST_CASE("lengths of 0 beside others", "[edges]") {
   std::size_t index = 0;
   for (const Kind& kind : kinds())
     for (const std::uint32_t causal : {HEED_CAUSAL_NONE, HEED_CAUSAL_BOTTOM_RIGHT})
-      for (const heed_weights point :
+      for (const heed_weights_point point :
            {HEED_WEIGHTS_SCORES, HEED_WEIGHTS_MASKED, HEED_WEIGHTS_PROBABILITIES}) {
         if (!keep(index++)) continue;
         Sizes sizes = sizes_of(7, 140, kind.types);
@@ -623,8 +623,8 @@ TEST_CASE("hard attention among infinities and NaN", "[edges]") {
 TEST_CASE("hard attention after masks, caps and biases", "[edges]") {
   std::size_t index = 0;
   for (const Kind& kind : kinds())
-    for (const heed_weights point : {HEED_WEIGHTS_SCORES, HEED_WEIGHTS_CAPPED, HEED_WEIGHTS_MASKED,
-                                     HEED_WEIGHTS_PROBABILITIES}) {
+    for (const heed_weights_point point : {HEED_WEIGHTS_SCORES, HEED_WEIGHTS_CAPPED,
+                                           HEED_WEIGHTS_MASKED, HEED_WEIGHTS_PROBABILITIES}) {
       if (!keep(index++)) continue;
       Problem p(sizes_of(30, 300, kind.types));
       p.fill(55);
@@ -665,7 +665,7 @@ TEST_CASE("16-bit outputs overflow to infinity, past half a digit more than the 
 
 TEST_CASE("16-bit weights overflow at the points that show scores", "[edges]") {
   for (const Kind& kind : with_range())
-    for (const heed_weights point : {HEED_WEIGHTS_SCORES, HEED_WEIGHTS_MASKED}) {
+    for (const heed_weights_point point : {HEED_WEIGHTS_SCORES, HEED_WEIGHTS_MASKED}) {
       std::vector<double> scores = mild(150);
       scores[3] = 1e5;
       scores[4] = -1e5;

@@ -30,7 +30,8 @@ void check_answers(Problem& problem, const Answers& answers, double digit) {
 }
 
 /// What the weights are at some point on the way.
-void check_weights(Problem& problem, heed_weights point, const Answers& answers, double digit) {
+void check_weights(Problem& problem, heed_weights_point point, const Answers& answers,
+                   double digit) {
   problem.want_weights(point);
   const Expected want = problem.expected_all();
   for (const char* const isa : isa_names()) {

@@ -113,7 +113,7 @@ void ask_alone(const Problem& p, const Sequence& s, Problem& alone) {
   for (const std::int64_t row : p.weight_rows)
     if (row < s.queries) rows.push_back(row);
   if (p.weights && (p.weight_rows.empty() || !rows.empty()))
-    alone.want_weights(static_cast<heed_weights>(p.desc.weights_point), p.desc.weights.dtype,
+    alone.want_weights(static_cast<heed_weights_point>(p.desc.weights_point), p.desc.weights.dtype,
                        Arrangement::kDefault, rows);
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("other outputs change the bits of none", "[same]") {
   check_drawn(150, 100, [&](Problem& p, std::uint64_t seed) {
     p.want_nothing_else();
     const std::vector<Outputs> alone = run_everywhere(p, contexts);
-    const auto point = static_cast<heed_weights>(1 + seed % 4);
+    const auto point = static_cast<heed_weights_point>(1 + seed % 4);
     const bool soft = p.desc.hard == 0;
     if (soft) p.want_lse();
     const std::vector<Outputs> with_lse = run_everywhere(p, contexts);
@@ -397,7 +397,7 @@ TEST_CASE("rows of weights that are picked are rows of them all", "[same]") {
     std::vector<std::int64_t> rows = {0, p.desc.query_length / 2, p.desc.query_length - 1};
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     if (p.desc.query_length < 2) return false;
-    const auto point = static_cast<heed_weights>(1 + seed % 4);
+    const auto point = static_cast<heed_weights_point>(1 + seed % 4);
     for (std::size_t n = 0; n < contexts.size(); ++n) {
       INFO(IsaContexts::name(n));
       p.want_weights(point, p.desc.weights.dtype);
@@ -440,7 +440,7 @@ TEST_CASE("16-bit tensors are float32 ones: inputs exactly, out rounded", "[same
 TEST_CASE("the type of an output does nothing but round it", "[same]") {
   const IsaContexts contexts;
   check_drawn(200, 150, [&](Problem& p, std::uint64_t seed) {
-    const auto point = static_cast<heed_weights>(1 + seed % 4);
+    const auto point = static_cast<heed_weights_point>(1 + seed % 4);
     const bool soft = p.desc.hard == 0;
     if (soft) p.want_lse(HEED_DTYPE_F64);
     p.want_weights(point);

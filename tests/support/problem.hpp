@@ -161,7 +161,7 @@ class Problem {
     lse.emplace(make(shape, arrangement, real_if_default(dtype), misalign_, false));
     desc.lse = layout(*lse, arrangement, dtype);
   }
-  void want_weights(heed_weights point, std::uint32_t dtype = HEED_DTYPE_DEFAULT,
+  void want_weights(heed_weights_point point, std::uint32_t dtype = HEED_DTYPE_DEFAULT,
                     Arrangement arrangement = Arrangement::kDefault,
                     const std::vector<std::int64_t>& rows = {}) {
     weight_rows = rows;

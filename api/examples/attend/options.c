@@ -141,7 +141,7 @@ static bool take_weights_point(const char* text, attend_options* options) {
   static const char* const words[] = {"scores", "capped", "masked", "probabilities"};
   size_t index = 0;
   if (!value_word("--weights-point", text, words, 4, &index)) return false;
-  options->weights_point = (heed_weights)(HEED_WEIGHTS_SCORES + index);
+  options->weights_point = (heed_weights_point)(HEED_WEIGHTS_SCORES + index);
   return true;
 }
 

@@ -36,7 +36,7 @@ typedef struct attend_options {
   npy_type type;
 
   const char* weights; /* file name; NULL: not wanted */
-  heed_weights weights_point;
+  heed_weights_point weights_point;
   int64_t map_head;  /* -1: no map */
   int64_t map_first; /* rows of the map, both ends included; -1: as many as look good */
   int64_t map_last;
