@@ -2,9 +2,8 @@
 #include "api/heed.h"
 
 #include <chrono>
-#include <exception>
-#include <new>
 
+#include "api/shim.hpp"
 #include "engine/dense/attention.hpp"
 #include "engine/dense/merge.hpp"
 #include "engine/dense/verbose.hpp"
@@ -18,33 +17,9 @@
 namespace {
 
 using heed::fail;
-
-/// Runs function; no exception leaves.
-template <class Function>
-heed_status guarded(Function&& function) noexcept {
-  try {
-    function();
-    return HEED_STATUS_OK;
-  } catch (const heed::Error& error) {
-    heed::set_last_error(error.message);
-    return error.status;
-  } catch (const std::bad_alloc&) {
-    heed::set_last_error("the C++ runtime is out of memory");
-    return HEED_STATUS_OUT_OF_MEMORY;
-  } catch (const std::exception& error) {
-    heed::set_last_error(error.what());
-    return HEED_STATUS_INTERNAL;
-  } catch (...) {
-    heed::set_last_error("an exception of unknown type");
-    return HEED_STATUS_INTERNAL;
-  }
-}
-
-template <class T>
-T& required(T* pointer, const char* name) {
-  if (pointer == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL", name);
-  return *pointer;
-}
+using heed::guarded;
+using heed::OwnedWorkspace;
+using heed::required;
 
 void run(const heed_attention_plan& plan, const heed_attention_args* args, void* workspace,
          std::size_t bytes) {
@@ -62,27 +37,6 @@ void run(const heed_attention_plan& plan, const heed_attention_args* args, void*
 heed_attention_plan plan_of(const heed_context& context, const heed_attention_desc* desc) {
   return heed::make_plan(context, heed::validate(heed::read_struct(desc, "desc")));
 }
-
-/// The workspace of a one-call run, given back whatever happens.
-class OwnedWorkspace {
- public:
-  OwnedWorkspace(const heed_allocator& allocator, std::size_t bytes)
-      : allocator_(allocator),
-        bytes_(bytes),
-        memory_(bytes == 0 ? nullptr : heed::allocate(allocator, bytes, HEED_WORKSPACE_ALIGNMENT)) {
-  }
-  ~OwnedWorkspace() {
-    if (memory_ != nullptr) allocator_.release(allocator_.user, memory_, bytes_);
-  }
-  OwnedWorkspace(const OwnedWorkspace&) = delete;
-  OwnedWorkspace& operator=(const OwnedWorkspace&) = delete;
-  void* get() const { return memory_; }
-
- private:
-  const heed_allocator& allocator_;
-  std::size_t bytes_;
-  void* memory_;
-};
 
 }  // namespace
 

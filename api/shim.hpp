@@ -1,0 +1,60 @@
+// What every function of the C API is wrapped in.
+#pragma once
+
+#include <exception>
+#include <new>
+
+#include "api/heed.h"
+#include "engine/runtime/allocator.hpp"
+#include "engine/runtime/error.hpp"
+
+namespace heed {
+
+/// Runs function; no exception leaves.
+template <class Function>
+heed_status guarded(Function&& function) noexcept {
+  try {
+    function();
+    return HEED_STATUS_OK;
+  } catch (const Error& error) {
+    set_last_error(error.message);
+    return error.status;
+  } catch (const std::bad_alloc&) {
+    set_last_error("the C++ runtime is out of memory");
+    return HEED_STATUS_OUT_OF_MEMORY;
+  } catch (const std::exception& error) {
+    set_last_error(error.what());
+    return HEED_STATUS_INTERNAL;
+  } catch (...) {
+    set_last_error("an exception of unknown type");
+    return HEED_STATUS_INTERNAL;
+  }
+}
+
+template <class T>
+T& required(T* pointer, const char* name) {
+  if (pointer == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL", name);
+  return *pointer;
+}
+
+/// The workspace of a one-call run, given back whatever happens.
+class OwnedWorkspace {
+ public:
+  OwnedWorkspace(const heed_allocator& allocator, std::size_t bytes)
+      : allocator_(allocator),
+        bytes_(bytes),
+        memory_(bytes == 0 ? nullptr : allocate(allocator, bytes, HEED_WORKSPACE_ALIGNMENT)) {}
+  ~OwnedWorkspace() {
+    if (memory_ != nullptr) allocator_.release(allocator_.user, memory_, bytes_);
+  }
+  OwnedWorkspace(const OwnedWorkspace&) = delete;
+  OwnedWorkspace& operator=(const OwnedWorkspace&) = delete;
+  void* get() const { return memory_; }
+
+ private:
+  const heed_allocator& allocator_;
+  std::size_t bytes_;
+  void* memory_;
+};
+
+}  // namespace heed
