@@ -129,20 +129,11 @@ Problem alone(Problem& p, Index b) {
   cut_rows(p.query, p.desc.packed_queries > 0 ? 0 : b, s.first_query, q.query);
   cut_rows(p.key, p.desc.packed_keys > 0 ? 0 : b, s.first_key, q.key);
   cut_rows(p.value, p.desc.packed_keys > 0 ? 0 : b, s.first_key, q.value);
-  q.desc.softcap = p.desc.softcap;
-  q.desc.temperature = p.desc.temperature;
-  q.desc.hard = p.desc.hard;
-  q.desc.window = p.desc.window;
-  q.desc.window_left = p.desc.window_left;
-  q.desc.window_right = p.desc.window_right;
-  q.desc.alignment = p.desc.alignment;
-  q.desc.alignment_offset = p.desc.alignment_offset;
+  q.score_as(p);
   // Of equal lengths in the descriptor no sequence says which end it is aligned at.
   if (q.desc.causal == HEED_CAUSAL_NONE && q.desc.alignment == HEED_ALIGNMENT_DEFAULT)
     q.desc.alignment = HEED_ALIGNMENT_TOP_LEFT;
-  q.slopes = p.slopes;
   q.sinks = p.sinks;
-  q.function = p.function;
   cut(p.mask, s, b, [&](const Axes& shape) -> Tensor& { return q.add_mask(shape); });
   cut(p.bias, s, b,
       [&](const Axes& shape) -> Tensor& { return q.add_bias(shape, p.desc.bias.dtype); });

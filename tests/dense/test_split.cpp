@@ -87,16 +87,10 @@ Problem part_of(const Problem& p, Index begin, Index end, bool first) {
   q.query = Tensor(p.query);
   cut(p.key, q.key);
   cut(p.value, q.value);
-  q.desc.softcap = p.desc.softcap;
-  q.desc.temperature = p.desc.temperature;
-  q.desc.window = p.desc.window;
-  q.desc.window_left = p.desc.window_left;
-  q.desc.window_right = p.desc.window_right;
+  q.score_as(p);
   q.desc.causal = p.desc.causal;
-  q.desc.alignment = p.desc.alignment;
   if (p.desc.causal != 0) q.desc.causal_offset = p.desc.causal_offset - begin;
   if (p.desc.alignment != 0) q.desc.alignment_offset = p.desc.alignment_offset - begin;
-  q.slopes = p.slopes;
   const auto cut_pairs = [&](const Tensor& from, Tensor& to) {
     to.each([&](const Axes& x) { to.set(x, from.get({x[0], x[1], x[2], begin + x[3]})); });
   };

@@ -155,6 +155,21 @@ class Problem {
   Axes pairs() const { return {desc.batch, desc.query_heads, desc.query_length, desc.key_length}; }
 
   /// Outputs besides `out`.
+  /// Takes over what another problem does to scores, but for what has one number per pair, and for
+  /// sinks and causal, which depend on what part of it this one is.
+  void score_as(const Problem& other) {
+    desc.softcap = other.desc.softcap;
+    desc.temperature = other.desc.temperature;
+    desc.hard = other.desc.hard;
+    desc.window = other.desc.window;
+    desc.window_left = other.desc.window_left;
+    desc.window_right = other.desc.window_right;
+    desc.alignment = other.desc.alignment;
+    desc.alignment_offset = other.desc.alignment_offset;
+    slopes = other.slopes;
+    function = other.function;
+  }
+
   void want_lse(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
                 Arrangement arrangement = Arrangement::kDefault) {
     const Axes shape = {out.shape()[0], desc.query_heads, out.shape()[2], 1};
