@@ -8,27 +8,39 @@
 #
 # Westmere and Haswell prove that the library falls back where AVX2 or AVX-512 is missing and
 # that no wider instruction leaks into the code that decides; the emulated Skylake-X runs the
-# AVX-512 kernels whatever this machine has.
+# AVX-512 kernels whatever this machine has. As many run at once as there are processors
+# (HEED_JOBS for another number), those that take longest first.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 static=$1
 aarch64=$2
+jobs=${HEED_JOBS:-$(nproc)}
 export HEED_TEST_SIZE=small
-passed=0
+outputs=$(mktemp -d)
+trap 'rm -rf "$outputs"' EXIT
+started=0
 failed=0
 
-# check NAME COMMAND ...: runs it, shows its output only if it fails.
+# check NAME COMMAND ...: runs it when there is room, shows its output only if it fails.
 check() {
-  local name=$1 output start=$SECONDS
-  shift
-  if output=$("$@" 2>&1); then
-    printf 'ok    %-44s %4d s\n' "$name" $((SECONDS - start))
-    passed=$((passed + 1))
-  else
-    printf 'FAIL  %-44s status %d\n%s\n' "$name" $? "$(tail -n 60 <<<"$output")"
-    failed=$((failed + 1))
-  fi
+  if [ "$started" -ge "$jobs" ]; then finish_one; fi
+  started=$((started + 1))
+  report "$outputs/$started" "$@" &
 }
+
+report() {
+  local output=$1 name=$2 start=$SECONDS status=0
+  shift 2
+  "$@" >"$output" 2>&1 || status=$?
+  if [ "$status" -eq 0 ]; then
+    printf 'ok    %-44s %4d s\n' "$name" $((SECONDS - start))
+  else
+    printf 'FAIL  %-44s status %d\n%s\n' "$name" "$status" "$(tail -n 60 "$output")"
+  fi
+  return "$status"
+}
+
+finish_one() { wait -n || failed=$((failed + 1)); }
 
 # On the emulator, whose machine has no files and no threads, and which is slow: AVX-512 alone, the
 # others have run before.
@@ -41,14 +53,17 @@ emulated() {
 
 "$here/../emulation/build.sh" "$static/emulation" >/dev/null
 
-for test in test_kernels test_dense; do
+tests="test_dense test_kernels"
+for test in $tests; do
+  check "$test, x86-64 Skylake-X (AVX-512)" \
+    emulated corei7_skylake_x "$static/tests/$test" '~[files]~[threads]'
+done
+for test in $tests; do
+  check "$test, x86-64 Haswell (no AVX-512)" \
+    qemu-x86_64-static -cpu Haswell "$static/tests/$test" '~[files]'
   check "$test, aarch64" qemu-aarch64-static "$aarch64/tests/$test" '~[files]'
   check "$test, x86-64 Westmere (no AVX)" \
     qemu-x86_64-static -cpu Westmere "$static/tests/$test" '~[files]'
-  check "$test, x86-64 Haswell (no AVX-512)" \
-    qemu-x86_64-static -cpu Haswell "$static/tests/$test" '~[files]'
-  check "$test, x86-64 Skylake-X (AVX-512)" \
-    emulated corei7_skylake_x "$static/tests/$test" '~[files]~[threads]'
 done
 
 # The ISA that each CPU must choose by itself.
@@ -58,5 +73,6 @@ check "emulated Haswell chooses avx2" emulated corei7_haswell_4770 "$static/test
 check "Skylake-X chooses avx512" emulated corei7_skylake_x "$static/tests/isas/test_choice" avx512
 check "aarch64 chooses neon" qemu-aarch64-static "$aarch64/tests/isas/test_choice" neon
 
-printf '%d passed, %d failed\n' "$passed" "$failed"
+for ((i = started < jobs ? started : jobs; i > 0; --i)); do finish_one; done
+printf '%d passed, %d failed\n' $((started - failed)) "$failed"
 [ "$failed" -eq 0 ]
