@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include "engine/dense/panel.hpp"
 #include "engine/runtime/isa.hpp"
 #include "perf/catalogue.hpp"
 #include "perf/contexts.hpp"
@@ -47,12 +48,13 @@ struct Panel {
   }
 
   void run_scores() {
-    kernels.scores(key(), keys, columns.data(), features, scores.data(), kernels.max_vectors);
+    kernels.scores(key(), all_keys(keys), columns.data(), features, scores.data(),
+                   kernels.max_vectors);
   }
 
   /// In place, so that weights become scores again: their range, and the time, stay the same.
   void run_softmax() {
-    kernels.softmax(scores.data(), keys, state(), features, kernels.max_vectors);
+    kernels.softmax(scores.data(), keys, 0, state(), features, kernels.max_vectors);
   }
 
   void run_weights() {
@@ -65,7 +67,7 @@ struct Panel {
   void run_values() {
     const ValueView<float> value = {rows.data(), kValueBlock, 1,
                                     static_cast<std::ptrdiff_t>(keys * kValueBlock)};
-    kernels.accumulate(value, keys, scores.data(), columns.data(), features, false,
+    kernels.accumulate(value, all_keys(keys), scores.data(), columns.data(), features, false,
                        kernels.max_vectors);
   }
 

@@ -7,6 +7,7 @@
 #include "engine/dense/output.hpp"
 #include "engine/dense/panel.hpp"
 #include "engine/dense/scores.hpp"
+#include "engine/dense/step.hpp"
 #include "engine/dense/tile.hpp"
 #include "engine/dense/values.hpp"
 
@@ -15,16 +16,6 @@ namespace {
 
 /// Packing a value tile pays once this many panels read it; fewer read the values in place.
 constexpr std::int64_t kPanelsThatPayForPacking = 3;
-
-/// A panel's references start from the maximum over this many keys.
-constexpr std::size_t kProbeKeys = 32;
-
-/// Narrow panels (decoding) read values in place, one step of keys at a time, once per group of
-/// features: this many floats of a step's values stay in the L1 cache meanwhile.
-constexpr std::int64_t kNarrowStepFloats = 4096;
-constexpr std::int64_t kNarrowestStep = 16;
-
-std::int64_t round_down(std::int64_t a, std::int64_t b) { return a / b * b; }
 
 /// Which block of which stack a task is.
 struct Place {
@@ -108,8 +99,7 @@ class Block {
     const std::int64_t first = panel_begin(first_panel_ + p);
     const std::int64_t rows = panel_begin(first_panel_ + p + 1) - first;
     const std::int64_t before = first - panel_begin(first_panel_);  // rows of the block
-    constexpr auto kPadding = static_cast<std::int64_t>(kRowPadding);
-    const std::int64_t features = round_down(problem_.value_features + kPadding - 1, kPadding);
+    const std::int64_t features = round_up(problem_.value_features, kGroup);
     Panel<Real> panel = make_panel<Real>(stack_, sequence_, first, rows, kernels_.lanes);
     panel.query = buffer(plan_.slab.query) + before * problem_.features;
     panel.state = {buffer(plan_.slab.reference) + before, buffer(plan_.slab.sum) + before,
@@ -164,20 +154,10 @@ class Block {
                             : values_.in_place(tile.value);
   }
 
-  /// Keys between two rescaling decisions. It depends on the panel and the problem alone, so that
-  /// bits do not depend on tiles, threads or the rest of the batch.
-  std::int64_t key_step(const Panel<Real>& panel) const {
-    std::int64_t step = kernels_.key_step;
-    if (panel.vectors > 1) return step;
-    // Halved, so that steps end where tiles end, whatever the tile.
-    while (step > kNarrowestStep && step * problem_.value_features > kNarrowStepFloats) step /= 2;
-    return step;
-  }
-
   /// One panel against one tile. `isolate` keeps what is not finite in the values away from the
   /// rows that may not attend it: slow, and needed only where finish() finds that something leaked.
   void attend_tile(const Panel<Real>& panel, Tile& tile, bool isolate) const {
-    const std::int64_t step = key_step(panel);
+    const std::int64_t step = key_step(panel, kernels_.key_step, problem_.value_features);
     const std::int64_t end = std::min(tile.end, panel.key_end);
     std::int64_t k = std::max(tile.begin, panel.key_begin);
     while (k < end) {
@@ -203,39 +183,41 @@ class Block {
     state.fresh = *panel.started == 0;
     *panel.started = 1;
     weigh(panel, state, from_row(tile.key, k - tile.begin), k, keys, allowed, weights);
+    const KeyRanges ranges = scores_.limited(panel, k, keys);
     if (isolate && excludes(allowed)) {
-      values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), keys, weights,
-                                  scores_.attended(panel, k, keys));
+      values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), ranges, keys,
+                                  weights, scores_.attended(panel, k, keys));
       return;
     }
     ValueView<Real> values = tile.values;
     values.data += (k - tile.begin) * values.key_stride;
-    values_.accumulate(panel, state, values, keys, weights);
+    values_.accumulate(panel, state, values, ranges, weights);
   }
 
   /// Whether a step may hold pairs that do not attend.
   bool excludes(Allowed allowed) const { return allowed != Allowed::kAll || args_.bias != nullptr; }
 
   /// Turns keys [k, k + keys) into weights.
-  ///
-  /// Most scores become weights while they are in registers. The first keys of a panel do not:
-  /// their maximum is taken first, so that references rarely move later. Nor do those that are
-  /// masked or are more than a product, or the few that are no whole group.
   void weigh(const Panel<Real>& panel, const RowState<Real>& state, const MatrixView<Real>& key,
              std::int64_t k, std::size_t keys, Allowed allowed, Real* weights) const {
     const auto value_features = static_cast<std::size_t>(problem_.value_features);
-    const bool fused = allowed == Allowed::kAll && scores_.plain();
-    const std::size_t odd = keys % kRowPadding;
-    const std::size_t first = fused ? std::min(state.fresh ? odd + kProbeKeys : odd, keys) : keys;
-    if (first > 0) {
-      scores_.compute(panel, key, k, first, allowed, weights);
-      kernels_.softmax(weights, first, state, value_features, panel.vectors);
-    }
-    if (first == keys) return;
-    kernels_.weights(from_row(key, static_cast<std::int64_t>(first)), keys - first, panel.query,
-                     static_cast<std::size_t>(problem_.features),
-                     weights + first * panel.vectors * kernels_.lanes, first, state, value_features,
+    const std::size_t pitch = panel.vectors * kernels_.lanes;
+    const bool fuses = allowed != Allowed::kSome && scores_.plain();
+    const Split parts = fuses ? split(panel, k, keys, state.fresh) : Split{keys, 0};
+    const auto score_and_weigh = [&](std::size_t begin, std::size_t end) {
+      if (begin == end) return;
+      const auto at = static_cast<std::int64_t>(begin);
+      Real* const tile = weights + begin * pitch;
+      scores_.compute(panel, from_row(key, at), k + at, end - begin, allowed, tile);
+      kernels_.softmax(tile, end - begin, begin, state, value_features, panel.vectors);
+    };
+    score_and_weigh(0, parts.first);
+    if (parts.fused == 0) return;
+    kernels_.weights(from_row(key, static_cast<std::int64_t>(parts.first)), parts.fused,
+                     panel.query, static_cast<std::size_t>(problem_.features),
+                     weights + parts.first * pitch, parts.first, state, value_features,
                      panel.vectors);
+    score_and_weigh(parts.first + parts.fused, keys);
   }
 
   void attend_hard(const Panel<Real>& panel, const Tile& tile, std::int64_t k, std::size_t keys,
@@ -247,21 +229,6 @@ class Block {
     kernels_.hardest(tile_scores, keys, panel.state.reference, index, panel.vectors);
     for (std::size_t i = 0; i < panel.rows; ++i)
       if (index[i] >= 0) panel.hardest[i] = k + static_cast<std::int64_t>(index[i]);
-  }
-
-  /// Whether all accumulators are finite. A sum of x - x finds infinities and NaN alike, and is
-  /// a loop that compilers vectorise.
-  bool all_finite(const Panel<Real>& panel) const {
-    const std::size_t count =
-        static_cast<std::size_t>(problem_.value_features) * panel.vectors * kernels_.lanes;
-    Real special[8] = {};
-    std::size_t at = 0;
-    for (; at + 8 <= count; at += 8)
-      for (std::size_t i = 0; i < 8; ++i)
-        special[i] += panel.state.accumulators[at + i] - panel.state.accumulators[at + i];
-    for (; at < count; ++at)
-      special[0] += panel.state.accumulators[at] - panel.state.accumulators[at];
-    return std::none_of(special, special + 8, [](Real x) { return std::isnan(x); });
   }
 
   /// Whether the panel's steps may have held pairs that do not attend.
@@ -276,9 +243,11 @@ class Block {
       return;
     }
     const auto features = static_cast<std::size_t>(problem_.value_features);
+    const std::size_t pitch = panel.vectors * kernels_.lanes;
     if (*panel.started == 0) {
-      std::fill_n(panel.state.accumulators, features * panel.vectors * kernels_.lanes, Real{0});
-    } else if (may_leak(panel) && !all_finite(panel)) {
+      std::fill_n(panel.state.accumulators, features * pitch, Real{0});
+    } else if (may_leak(panel) &&
+               !kernels_.all_finite(panel.state.accumulators, features * pitch)) {
       reset(panel);
       each_tile(panel.key_begin, panel.key_end, false,
                 [&](Tile& tile) { attend_tile(panel, tile, true); });

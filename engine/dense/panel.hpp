@@ -24,6 +24,13 @@ struct Stack {
   std::int64_t head_of(std::int64_t r) const { return group == 1 ? head : head + r % group; }
 };
 
+/// All rows need the keys [0, keys).
+inline KeyRanges all_keys(std::size_t keys) {
+  KeyRanges ranges{};
+  for (std::size_t& end : ranges.end) end = keys;
+  return ranges;
+}
+
 template <class Real>
 struct Panel {
   const Stack* stack;
@@ -36,6 +43,11 @@ struct Panel {
   RowState<Real> state;
   std::int64_t* hardest;  ///< [rows], hard attention only
   std::uint8_t* started;  ///< not 0 once a step has been accumulated
+
+  /// Which row of its head row i of the panel is.
+  std::int64_t query_row(std::size_t i) const {
+    return stack->query_row(first_row + static_cast<std::int64_t>(i));
+  }
 
   /// Whether every row attends all of the keys [k, k + keys), but for masks.
   bool attended_by_all(std::int64_t k, std::size_t keys) const {

@@ -12,14 +12,13 @@ namespace {
 /// Whether `count` bytes, `stride` apart, are all zero or all nonzero.
 Allowed survey(const std::uint8_t* mask, std::int64_t stride, std::size_t count) {
   const bool first = mask[0] != 0;
-  const auto mixed = [first](bool other) { return other != first; };
   bool same = true;
   if (stride == 1) {
     same = first ? std::memchr(mask, 0, count) == nullptr
                  : std::memcmp(mask, mask + 1, count - 1) == 0;
   } else if (stride != 0) {
     for (std::size_t j = 1; j < count && same; ++j)
-      same = !mixed(mask[static_cast<std::int64_t>(j) * stride] != 0);
+      same = (mask[static_cast<std::int64_t>(j) * stride] != 0) == first;
   }
   if (!same) return Allowed::kSome;
   return first ? Allowed::kAll : Allowed::kNone;
@@ -49,15 +48,24 @@ Scores<Real>::Scores(const heed_attention_plan& plan, const heed_attention_args&
 }
 
 template <class Real>
+template <class Function>
+void Scores<Real>::each_row_at(const Panel<Real>& panel, const void* data, const Layout& layout,
+                               std::int64_t row_begin, std::int64_t first,
+                               Function&& function) const {
+  const std::int64_t offset = first * layout.strides.feature * layout.bytes;
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    function(i, row_at(data, layout, sequence_.batch, head, row_begin + row) + offset);
+  });
+}
+
+template <class Real>
 void Scores<Real>::find_rows(const Panel<Real>& panel, const void* data, const Layout& layout,
                              std::int64_t row_begin, std::int64_t first, std::size_t count,
                              const Real** rows) const {
   const std::int64_t stride = layout.strides.feature;
   const bool in_place = layout.type == kTypeOf<Real> && (stride == 1 || count == 1);
   const std::byte* previous = nullptr;  // rows that repeat are read once
-  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    const std::byte* const from = row_at(data, layout, sequence_.batch, head, row_begin + row) +
-                                  first * stride * layout.bytes;
+  each_row_at(panel, data, layout, row_begin, first, [&](std::size_t i, const std::byte* from) {
     if (in_place) {
       rows[i] = reinterpret_cast<const Real*>(from);
     } else if (from == previous) {
@@ -79,10 +87,10 @@ void Scores<Real>::pack_query(const Panel<Real>& panel) const {
   std::int64_t stride = 1;
   if (layout.type == kTypeOf<Real>) {
     stride = layout.strides.feature;
-    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-      rows[i] = reinterpret_cast<const Real*>(
-          row_at(args_.query, layout, sequence_.batch, head, sequence_.query_begin + row));
-    });
+    each_row_at(panel, args_.query, layout, sequence_.query_begin, 0,
+                [&](std::size_t i, const std::byte* from) {
+                  rows[i] = reinterpret_cast<const Real*>(from);
+                });
   } else {
     find_rows(panel, args_.query, layout, sequence_.query_begin, 0, features, rows);
   }
@@ -102,14 +110,11 @@ Allowed Scores<Real>::allowed_by_mask(const Panel<Real>& panel, std::int64_t k,
   const std::int64_t stride = problem_.mask.strides.feature;
   bool any = false;
   bool all = true;
-  const std::uint8_t* previous = nullptr;
-  panel.each_row([&](std::size_t, std::int64_t row, std::int64_t head) {
-    const auto* const mask = reinterpret_cast<const std::uint8_t*>(
-                                 row_at(args_.mask, problem_.mask, sequence_.batch, head, row)) +
-                             k * stride;
+  const std::byte* previous = nullptr;
+  each_row_at(panel, args_.mask, problem_.mask, 0, k, [&](std::size_t, const std::byte* mask) {
     if (mask == previous || (any && !all)) return;
     previous = mask;
-    const Allowed here = survey(mask, stride, keys);
+    const Allowed here = survey(reinterpret_cast<const std::uint8_t*>(mask), stride, keys);
     any = any || here != Allowed::kNone;
     all = all && here == Allowed::kAll;
   });
@@ -122,8 +127,26 @@ Allowed Scores<Real>::allowed(const Panel<Real>& panel, std::int64_t k, std::siz
   if (k >= panel.key_end || k + static_cast<std::int64_t>(keys) <= panel.key_begin)
     return Allowed::kNone;
   const Allowed by_mask = args_.mask == nullptr ? Allowed::kAll : allowed_by_mask(panel, k, keys);
-  if (by_mask == Allowed::kAll && !panel.attended_by_all(k, keys)) return Allowed::kSome;
+  if (by_mask == Allowed::kAll && !panel.attended_by_all(k, keys)) return Allowed::kLimited;
   return by_mask;
+}
+
+template <class Real>
+KeyRanges Scores<Real>::limited(const Panel<Real>& panel, std::int64_t k, std::size_t keys) const {
+  if (panel.attended_by_all(k, keys)) return all_keys(keys);
+  const auto within = [=](std::int64_t j) {
+    return static_cast<std::size_t>(
+        std::clamp(j - k, std::int64_t{0}, static_cast<std::int64_t>(keys)));
+  };
+  KeyRanges ranges{};
+  for (std::size_t w = 0; w < panel.vectors; ++w) {
+    const std::size_t first = w * kernels_.lanes;
+    const std::size_t last = std::min(first + kernels_.lanes, panel.rows) - 1;
+    ranges.begin[w] = w == 0 ? 0 : within(sequence_.first_key(panel.query_row(first)));
+    ranges.end[w] = within(sequence_.end_key(panel.query_row(last)));
+  }
+  // Where no key is left to all vectors, leaving pairs out is not worth another form of loop.
+  return ranges.begin[panel.vectors - 1] <= ranges.end[0] ? ranges : all_keys(keys);
 }
 
 template <class Real>
@@ -133,9 +156,7 @@ void Scores<Real>::prefetch_rows(const Panel<Real>& panel, const void* data, con
   if (layout.strides.feature != 1) return;
   const std::int64_t bytes = static_cast<std::int64_t>(count) * layout.bytes;
   const std::byte* previous = nullptr;
-  panel.each_row([&](std::size_t, std::int64_t row, std::int64_t head) {
-    const std::byte* const from =
-        row_at(data, layout, sequence_.batch, head, row) + first * layout.bytes;
+  each_row_at(panel, data, layout, 0, first, [&](std::size_t, const std::byte* from) {
     if (from == previous) return;
     previous = from;
     for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
@@ -148,8 +169,8 @@ void Scores<Real>::compute(const Panel<Real>& panel, const MatrixView<Real>& key
   const bool masks = allowed != Allowed::kAll;
   if (masks && args_.mask != nullptr) prefetch_rows(panel, args_.mask, problem_.mask, k, keys);
   if (modifies_ && args_.bias != nullptr) prefetch_rows(panel, args_.bias, problem_.bias, k, keys);
-  kernels_.scores(key, keys, panel.query, static_cast<std::size_t>(problem_.features), tile,
-                  panel.vectors);
+  kernels_.scores(key, masks ? limited(panel, k, keys) : all_keys(keys), panel.query,
+                  static_cast<std::size_t>(problem_.features), tile, panel.vectors);
   if (caps_)
     kernels_.softcap(tile, keys, static_cast<Real>(problem_.softcap * unit_), panel.vectors);
   if (modifies_) modify(panel, k, keys, tile);
@@ -220,12 +241,17 @@ void Scores<Real>::call_function(const Panel<Real>& panel, std::int64_t k, std::
 template <class Real>
 void Scores<Real>::apply_limits(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
                                 Real* tile) const {
+  // Limits that are far from the step are rounded, and stay far.
   alignas(kAlignment) Real first[kMaxPanel] = {};
   alignas(kAlignment) Real limit[kMaxPanel] = {};
-  const auto most = static_cast<std::int64_t>(keys);
+  const std::int64_t origin = panel.query_row(0);
+  const std::int64_t position = origin + sequence_.offset - k;
+  const auto first_of_origin = static_cast<Real>(position - sequence_.left);
+  const auto limit_of_origin = static_cast<Real>(position + sequence_.right + 1);
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t) {
-    first[i] = static_cast<Real>(std::clamp(sequence_.first_key(row) - k, std::int64_t{0}, most));
-    limit[i] = static_cast<Real>(std::clamp(sequence_.end_key(row) - k, std::int64_t{0}, most));
+    const auto further = static_cast<Real>(row - origin);
+    first[i] = first_of_origin + further;
+    limit[i] = limit_of_origin + further;
   });
   kernels_.mask(tile, keys, first, limit, panel.vectors);
 }
@@ -243,10 +269,8 @@ void Scores<Real>::apply_mask(const Panel<Real>& panel, std::int64_t k, std::siz
   const std::int64_t stride = problem_.mask.strides.feature;
   auto* const gathered = reinterpret_cast<std::uint8_t*>(slab_ + plan_.slab.rows);
   const std::uint8_t* rows[kMaxPanel];
-  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    const auto* const mask = reinterpret_cast<const std::uint8_t*>(
-                                 row_at(args_.mask, problem_.mask, sequence_.batch, head, row)) +
-                             k * stride;
+  each_row_at(panel, args_.mask, problem_.mask, 0, k, [&](std::size_t i, const std::byte* from) {
+    const auto* const mask = reinterpret_cast<const std::uint8_t*>(from);
     rows[i] = mask;
     if (stride == 1) return;
     std::uint8_t* const to = gathered + i * keys;

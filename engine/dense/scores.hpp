@@ -7,8 +7,9 @@
 
 namespace heed {
 
-/// How many of the pairs of a panel and a step may attend.
-enum class Allowed { kNone, kSome, kAll };
+/// How many of the pairs of a panel and a step may attend. kLimited: those that windows and causal
+/// limits leave, no mask excludes any.
+enum class Allowed { kNone, kSome, kLimited, kAll };
 
 template <class Real>
 class Scores {
@@ -30,6 +31,10 @@ class Scores {
   /// What masks, windows and lengths leave of keys [k, k + keys).
   Allowed allowed(const Panel<Real>& panel, std::int64_t k, std::size_t keys) const;
 
+  /// The keys of [k, k + keys) that windows and causal limits leave to the panel's vectors, counted
+  /// from k.
+  KeyRanges limited(const Panel<Real>& panel, std::int64_t k, std::size_t keys) const;
+
   /// tile[j][i] = the score of key k + j, where `key` begins, and the panel's row i; -inf where
   /// that pair does not attend, unless `allowed` says that all do.
   void compute(const Panel<Real>& panel, const MatrixView<Real>& key, std::int64_t k,
@@ -40,6 +45,10 @@ class Scores {
   const Real* attended(const Panel<Real>& panel, std::int64_t k, std::size_t keys) const;
 
  private:
+  /// Calls function(i, address) with where column `first` of the panel's row i of a tensor lies.
+  template <class Function>
+  void each_row_at(const Panel<Real>& panel, const void* data, const Layout& layout,
+                   std::int64_t row_begin, std::int64_t first, Function&& function) const;
   /// Points rows[i] at `count` numbers of the panel's row i of a tensor, from column `first` on:
   /// where they lie if they lie side by side and need no widening, else in the slab.
   void find_rows(const Panel<Real>& panel, const void* data, const Layout& layout,

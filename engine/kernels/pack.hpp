@@ -50,8 +50,11 @@ void finish(const Real* accumulators, const Real* sum, std::size_t features, Rea
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
   alignas(kAlignment) Real inverse[pitch];
-  for (std::size_t r = 0; r < pitch; ++r)
-    inverse[r] = sum[r] == Real{0} ? Real{0} : Real{1} / sum[r];
+  unroll<W>([&](auto w) HEED_FLAT {
+    const V zero(Real{0});
+    const V of = load<V>(sum + w * n);
+    store<V>(inverse + w * n, xsimd::select(of == zero, zero, divide(V(Real{1}), of)));
+  });
 
   const std::size_t whole = feature_stride == 1 ? features / n * n : 0;
   prefetch_rows<1>(out_rows, 0, row_count < n ? row_count : n, whole);

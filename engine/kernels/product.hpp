@@ -17,67 +17,121 @@ namespace {
 template <class V, std::size_t W>
 inline constexpr std::size_t kGroup = (kIsAvx512<V> || kIsNeon<V> || W == 1) ? 8 : 4;
 
-/// sums[r][w] += row[r][at] * panel[w].
-template <class V, std::size_t R, std::size_t W, class Real = RealOf<V>>
+/// sums[r][w] += row[r][at] * panel[w] for A <= w < B.
+template <class V, std::size_t A, std::size_t B, std::size_t R, std::size_t W,
+          class Real = RealOf<V>>
 HEED_INLINE void multiply_step(const Real* const (&row)[R], std::ptrdiff_t at, const Real* panel,
                                V (&sums)[R][W]) {
-  V b[W];
-  unroll<W>([&](auto w) HEED_FLAT { b[w] = load<V>(panel + w * kLanes<V>); });
+  V b[B - A];
+  unroll<B - A>([&](auto w) HEED_FLAT { b[w] = load<V>(panel + (A + w) * kLanes<V>); });
   unroll<R>([&](auto r) HEED_FLAT {
     const V a(row[r][at]);
-    unroll<W>([&](auto w) HEED_FLAT { sums[r][w] = multiply_add(a, b[w], sums[r][w]); });
+    unroll<B - A>([&](auto w)
+                      HEED_FLAT { sums[r][A + w] = multiply_add(a, b[w], sums[r][A + w]); });
   });
 }
 
-/// sums[r][w] += sum over k < count of row[r][k * step] * panel[k][w], in order of k. Unrolled by
-/// four, so that the end of a loop of 128 comes as no surprise to the branch predictor: that cost
-/// 9 % at 128 features.
-template <class V, std::size_t R, std::size_t W, class Real = RealOf<V>>
-HEED_INLINE void multiply_rows(const Real* const (&row)[R], std::ptrdiff_t step, const Real* panel,
-                               std::size_t count, V (&sums)[R][W]) {
+/// sums[r][w] += sum over k < count of row[r][at + k * step] * panel[k][w], in order of k, for
+/// A <= w < B; moves `at` and `panel` on. Unrolled by four, so that the end of a loop of 128 comes
+/// as no surprise to the branch predictor: that cost 9 % at 128 features.
+template <class V, std::size_t A, std::size_t B, std::size_t R, std::size_t W,
+          class Real = RealOf<V>>
+HEED_INLINE void multiply_rows(const Real* const (&row)[R], std::ptrdiff_t step, std::size_t begin,
+                               std::size_t end, std::ptrdiff_t& at, const Real*& panel,
+                               V (&sums)[R][W]) {
   constexpr std::size_t pitch = W * kLanes<V>;
-  std::ptrdiff_t at = 0;
-  std::size_t k = 0;
-  for (; k + 4 <= count; k += 4) {
+  std::size_t k = begin;
+  for (; k + 4 <= end; k += 4) {
     unroll<4>([&](auto) HEED_FLAT {
-      multiply_step<V>(row, at, panel, sums);
-      unroll<R>([&](auto r)
-                    HEED_FLAT { unroll<W>([&](auto w) HEED_FLAT { pin<V>(sums[r][w]); }); });
+      multiply_step<V, A, B>(row, at, panel, sums);
+      unroll<R>([&](auto r) HEED_FLAT {
+        unroll<B - A>([&](auto w) HEED_FLAT { pin<V>(sums[r][A + w]); });
+      });
       panel += pitch;
       at += step;
     });
   }
-  for (; k < count; ++k) {
-    multiply_step<V>(row, at, panel, sums);
+  for (; k < end; ++k) {
+    multiply_step<V, A, B>(row, at, panel, sums);
     panel += pitch;
     at += step;
   }
 }
 
-template <class V, std::size_t W, class Real = RealOf<V>>
-void scores(const MatrixView<Real>& key, std::size_t keys, const Real* panel, std::size_t features,
-            Real* out) {
+/// Whether every vector needs all the keys: then there is one run, and kernels have their loop to
+/// themselves.
+template <std::size_t W>
+HEED_INLINE bool is_one_run(const KeyRanges& keys) {
+  return keys.begin[W - 1] == 0 && keys.end[0] == keys.end[W - 1];
+}
+
+/// Calls function(A, B, begin, end) for the runs of keys [begin, end) that vectors A to B - 1 and
+/// no others need, in order of keys.
+template <std::size_t W, bool kOneRun, class Function>
+HEED_INLINE void each_run(const KeyRanges& keys, Function&& function) {
+  using std::integral_constant;
+  constexpr std::size_t beside = kOneRun ? 0 : W - 1;
+  unroll<beside>([&](auto w) HEED_FLAT {
+    function(integral_constant<std::size_t, 0>{}, integral_constant<std::size_t, w + 1>{},
+             keys.begin[w], keys.begin[w + 1]);
+  });
+  function(integral_constant<std::size_t, 0>{}, integral_constant<std::size_t, W>{},
+           kOneRun ? 0 : keys.begin[W - 1], keys.end[0]);
+  unroll<beside>([&](auto w) HEED_FLAT {
+    function(integral_constant<std::size_t, w + 1>{}, integral_constant<std::size_t, W>{},
+             keys.end[w], keys.end[w + 1]);
+  });
+}
+
+/// The scores of keys [begin, end) for vectors A to B - 1, in whole groups. Past `keys` the last
+/// key is scored again: reading it is safe, the result unused.
+template <class V, std::size_t A, std::size_t B, std::size_t W, class Real = RealOf<V>>
+HEED_INLINE void score_run(const MatrixView<Real>& key, std::size_t begin, std::size_t end,
+                           std::size_t keys, const Real* panel, std::size_t features, Real* out) {
   constexpr std::size_t n = kLanes<V>;
-  constexpr std::size_t group = kGroup<V, W>;
-  for (std::size_t j = 0; j < keys; j += group) {
+  constexpr std::size_t group = kGroup<V, B - A>;
+  for (std::size_t j = begin; j < end; j += group) {
     const Real* row[group];
     V sums[group][W];
     unroll<group>([&](auto r) HEED_FLAT {
-      // Past the end the last key is scored again: reading it is safe, the result unused.
       const std::size_t index = j + r < keys ? j + r : keys - 1;
       row[r] = key.data + static_cast<std::ptrdiff_t>(index) * key.row_stride;
-      unroll<W>([&](auto w) HEED_FLAT { sums[r][w] = V(Real{0}); });
+      unroll<B - A>([&](auto w) HEED_FLAT { sums[r][A + w] = V(Real{0}); });
     });
-    multiply_rows<V>(row, key.column_stride, panel, features, sums);
+    std::ptrdiff_t at = 0;
+    const Real* column = panel;
+    multiply_rows<V, A, B>(row, key.column_stride, 0, features, at, column, sums);
     unroll<group>([&](auto r) HEED_FLAT {
-      unroll<W>([&](auto w) HEED_FLAT { store<V>(out + (j + r) * W * n + w * n, sums[r][w]); });
+      unroll<B - A>([&](auto w)
+                        HEED_FLAT { store<V>(out + ((j + r) * W + A + w) * n, sums[r][A + w]); });
     });
   }
 }
 
+/// The ranges, grown to whole groups of keys.
+template <std::size_t W>
+HEED_INLINE KeyRanges whole_groups(const KeyRanges& keys) {
+  KeyRanges grown;
+  unroll<W>([&](auto w) HEED_FLAT {
+    const std::size_t end = (keys.end[w] + kRowPadding - 1) / kRowPadding * kRowPadding;
+    grown.begin[w] = keys.begin[w] / kRowPadding * kRowPadding;
+    grown.end[w] = end < keys.end[W - 1] ? end : keys.end[W - 1];
+  });
+  return grown;
+}
+
 template <class V, std::size_t W, class Real = RealOf<V>>
-void accumulate(const ValueView<Real>& value, std::size_t keys, const Real* weights,
-                Real* accumulators, std::size_t features, bool fresh) {
+void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* panel,
+            std::size_t features, Real* out) {
+  each_run<W, false>(
+      whole_groups<W>(keys), [&](auto a, auto b, std::size_t begin, std::size_t end) HEED_FLAT {
+        score_run<V, a, b, W>(key, begin, end, keys.end[W - 1], panel, features, out);
+      });
+}
+
+template <class V, std::size_t W, bool kOneRun, class Real = RealOf<V>>
+void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, const Real* weights,
+                     Real* accumulators, std::size_t features, bool fresh) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t group = kGroup<V, W>;
   for (std::size_t x = 0; x < features; x += group) {
@@ -93,11 +147,43 @@ void accumulate(const ValueView<Real>& value, std::size_t keys, const Real* weig
         sums[r][w] = fresh ? V(Real{0}) : load<V>(out + r * W * n + w * n);
       });
     });
-    multiply_rows<V>(row, value.key_stride, weights, keys, sums);
+    std::ptrdiff_t at = 0;
+    const Real* weight = weights;
+    each_run<W, kOneRun>(keys, [&](auto a, auto b, std::size_t begin, std::size_t end) HEED_FLAT {
+      multiply_rows<V, a, b>(row, value.key_stride, begin, end, at, weight, sums);
+    });
     unroll<group>([&](auto r) HEED_FLAT {
       unroll<W>([&](auto w) HEED_FLAT { store<V>(out + r * W * n + w * n, sums[r][w]); });
     });
   }
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void accumulate(const ValueView<Real>& value, const KeyRanges& keys, const Real* weights,
+                Real* accumulators, std::size_t features, bool fresh) {
+  if (is_one_run<W>(keys)) {
+    accumulate_runs<V, W, true>(value, keys, weights, accumulators, features, fresh);
+  } else {
+    accumulate_runs<V, W, false>(value, keys, weights, accumulators, features, fresh);
+  }
+}
+
+/// Zero times a number is 0 unless the number is infinite or NaN.
+template <class V, class Real = RealOf<V>>
+bool all_finite(const Real* numbers, std::size_t count) {
+  constexpr std::size_t n = kLanes<V>;
+  constexpr std::size_t chains = 4;
+  const V zero(Real{0});
+  V special[chains];
+  unroll<chains>([&](auto c) HEED_FLAT { special[c] = zero; });
+  std::size_t i = 0;
+  for (; i + chains * n <= count; i += chains * n)
+    unroll<chains>([&](auto c) HEED_FLAT {
+      special[c] = multiply_add(load<V>(numbers + i + c * n), zero, special[c]);
+    });
+  for (; i < count; i += n) special[0] = multiply_add(load<V>(numbers + i), zero, special[0]);
+  const V sum = (special[0] + special[1]) + (special[2] + special[3]);
+  return xsimd::all(sum == zero);
 }
 
 }  // namespace

@@ -8,8 +8,6 @@
 namespace heed {
 namespace {
 
-constexpr std::size_t kMaxVectors = 3;
-
 template <class Real>
 constexpr std::size_t kLanes = 32 / sizeof(Real);  // query rows side by side, as in a vector
 
@@ -39,14 +37,20 @@ void multiply_row(const Real* row, std::ptrdiff_t step, const Real* panel, std::
 }
 
 template <class Real>
-void scores(const MatrixView<Real>& key, std::size_t keys, const Real* panel, std::size_t features,
-            Real* out, std::size_t vectors) {
+void score_keys(const MatrixView<Real>& key, std::size_t begin, std::size_t end, const Real* panel,
+                std::size_t features, Real* out, std::size_t pitch) {
+  for (std::size_t j = begin; j < end; ++j)
+    multiply_row(key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride, key.column_stride,
+                 panel, pitch, features, out + j * pitch, true);
+}
+
+template <class Real>
+void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* panel,
+            std::size_t features, Real* out, std::size_t vectors) {
   const std::size_t pitch = vectors * kLanes<Real>;
-  for (std::size_t j = 0; j < keys; ++j) {
-    const Real* const row = key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride;
-    for (std::size_t r = 0; r < pitch; r += kLanes<Real>)
-      multiply_row(row, key.column_stride, panel + r, pitch, features, out + j * pitch + r, true);
-  }
+  for (std::size_t w = 0; w < vectors; ++w)
+    score_keys(key, keys.begin[w], keys.end[w], panel + w * kLanes<Real>, features,
+               out + w * kLanes<Real>, pitch);
 }
 
 /// 2^x = power * (1 + fraction * (p + 1/2)), as in exp2.hpp without a fused multiply-add.
@@ -174,8 +178,8 @@ void exponentials(Real* scores, std::size_t keys, const Real* reference, Real* s
 }
 
 template <class Real>
-void softmax_after(Real* scores, std::size_t keys, const RowState<Real>& rows,
-                   std::size_t value_features, std::size_t vectors, std::size_t pending) {
+void softmax(Real* scores, std::size_t keys, std::size_t pending, const RowState<Real>& rows,
+             std::size_t value_features, std::size_t vectors) {
   const std::size_t pitch = vectors * kLanes<Real>;
   Real top[kMaxVectors * kLanes<Real>];
   for (std::size_t r = 0; r < pitch; ++r) top[r] = kNoReference<Real>;
@@ -186,12 +190,6 @@ void softmax_after(Real* scores, std::size_t keys, const RowState<Real>& rows,
     if (top[r] > rows.reference[r] + kRescaleThreshold<Real>)
       rescale(top[r], scores, rows, value_features, r, pitch, pending);
   exponentials(scores, keys, rows.reference, rows.sum, vectors);
-}
-
-template <class Real>
-void softmax(Real* scores, std::size_t keys, const RowState<Real>& rows, std::size_t value_features,
-             std::size_t vectors) {
-  softmax_after(scores, keys, rows, value_features, vectors, 0);
 }
 
 template <class Real>
@@ -210,8 +208,10 @@ template <class Real>
 void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel, std::size_t features,
              Real* out, std::size_t pending, const RowState<Real>& rows, std::size_t value_features,
              std::size_t vectors) {
-  scores(key, keys, panel, features, out, vectors);
-  softmax_after(out, keys, rows, value_features, vectors, pending);
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t r = 0; r < pitch; r += kLanes<Real>)
+    score_keys(key, 0, keys, panel + r, features, out + r, pitch);
+  softmax(out, keys, pending, rows, value_features, vectors);
 }
 
 template <class Real>
@@ -227,17 +227,26 @@ void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t fe
 }
 
 template <class Real>
-void accumulate(const ValueView<Real>& value, std::size_t keys, const Real* weights,
+void accumulate(const ValueView<Real>& value, const KeyRanges& keys, const Real* weights,
                 Real* accumulators, std::size_t features, bool fresh, std::size_t vectors) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t x = 0; x < features; ++x) {
     const Real* const column = value.data +
                                static_cast<std::ptrdiff_t>(x / kValueBlock) * value.block_stride +
                                static_cast<std::ptrdiff_t>(x % kValueBlock) * value.feature_stride;
-    for (std::size_t r = 0; r < pitch; r += kLanes<Real>)
-      multiply_row(column, value.key_stride, weights + r, pitch, keys, accumulators + x * pitch + r,
-                   fresh);
+    for (std::size_t w = 0; w < vectors; ++w)
+      multiply_row(column + static_cast<std::ptrdiff_t>(keys.begin[w]) * value.key_stride,
+                   value.key_stride, weights + keys.begin[w] * pitch + w * kLanes<Real>, pitch,
+                   keys.end[w] - keys.begin[w], accumulators + x * pitch + w * kLanes<Real>, fresh);
   }
+}
+
+/// NaN and infinities less themselves are NaN.
+template <class Real>
+bool all_finite(const Real* numbers, std::size_t count) {
+  Real special = 0;
+  for (std::size_t i = 0; i < count; ++i) special += numbers[i] - numbers[i];
+  return special == 0;
 }
 
 template <class Real>
@@ -259,12 +268,12 @@ void exp2_array(const Real* x, Real* y, std::size_t count) {
 
 template <class Real>
 constexpr KernelTable<Real> scalar_table() {
-  return {"scalar",           kLanes<Real>,    kMaxVectors,      128,
-          pack_query<Real>,   scores<Real>,    softcap<Real>,    alibi<Real>,
-          add_rows<Real>,     mask_rows<Real>, mask<Real>,       softmax<Real>,
-          exponentials<Real>, hardest<Real>,   weights<Real>,    pack_values<Real>,
-          accumulate<Real>,   finish<Real>,    exp2_array<Real>, read<Real>,
-          write<Real>};
+  return {"scalar",           kLanes<Real>,     kMaxVectors,   128,
+          pack_query<Real>,   scores<Real>,     softcap<Real>, alibi<Real>,
+          add_rows<Real>,     mask_rows<Real>,  mask<Real>,    softmax<Real>,
+          exponentials<Real>, hardest<Real>,    weights<Real>, pack_values<Real>,
+          accumulate<Real>,   all_finite<Real>, finish<Real>,  exp2_array<Real>,
+          read<Real>,         write<Real>};
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ template <class V, std::size_t W, class Real = RealOf<V>>
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void softmax(Real* scores, std::size_t keys, const RowState<Real>& rows,
+void softmax(Real* scores, std::size_t keys, std::size_t pending, const RowState<Real>& rows,
              std::size_t value_features) {
   constexpr std::size_t n = kLanes<V>;
   alignas(kAlignment) Real top_of[W * n];
@@ -96,7 +96,7 @@ void softmax(Real* scores, std::size_t keys, const RowState<Real>& rows,
     grown =
         grown || xsimd::any(top[w] > load<V>(rows.reference + w * n) + V(kRescaleThreshold<Real>));
   });
-  if (grown) rescale<V, W>(scores, rows, value_features, top_of, 0);
+  if (grown) rescale<V, W>(scores, rows, value_features, top_of, pending);
   exponentials<V, W>(scores, keys, rows.reference, rows.sum);
 }
 
@@ -107,7 +107,7 @@ template <class V, std::size_t W, std::size_t R, class Real = RealOf<V>>
                                Real* out, std::size_t pending, const RowState<Real>& rows,
                                std::size_t value_features) {
   constexpr std::size_t n = kLanes<V>;
-  scores<V, W>(key, R, panel, features, out);
+  score_run<V, 0, W, W>(key, 0, R, R, panel, features, out);
   alignas(kAlignment) Real top_of[W * n];
   unroll<W>([&](auto w) HEED_FLAT {
     V top(kNoReference<Real>);
@@ -139,7 +139,9 @@ void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel, s
       unroll<W>([&](auto w)
                     HEED_FLAT { sums[r][w] = V(Real{0}) - load<V>(rows.reference + w * n); });
     });
-    multiply_rows<V>(row, key.column_stride, panel, features, sums);
+    std::ptrdiff_t step = 0;
+    const Real* column = panel;
+    multiply_rows<V, 0, W>(row, key.column_stride, 0, features, step, column, sums);
 
     // Row by row: a NaN hides what its own row does, which no longer matters, and nothing else.
     auto grown = sums[0][0] > threshold;

@@ -37,7 +37,8 @@ inline constexpr std::size_t kRowPadding = 8;
 /// [block][key][kValueBlock].
 inline constexpr std::size_t kValueBlock = 16;
 
-/// The most query rows any instruction set holds in one panel.
+/// Vectors in a full panel, and the most query rows that any instruction set holds in one.
+inline constexpr std::size_t kMaxVectors = 3;
 inline constexpr std::size_t kMaxPanel = 48;
 
 /// What a number in memory is.
@@ -68,6 +69,14 @@ struct ValueView {
   std::ptrdiff_t block_stride;
 };
 
+/// The keys of a step that the rows of vector w need: [begin[w], end[w]). Both grow with w, from
+/// begin[0] = 0 on, as the limits of rows do; where the first vector ends, the last has begun.
+/// Products leave out the other pairs.
+struct KeyRanges {
+  std::size_t begin[kMaxVectors];
+  std::size_t end[kMaxVectors];
+};
+
 /// What online softmax remembers of a panel's rows between key steps.
 template <class Real>
 struct RowState {
@@ -96,9 +105,10 @@ struct KernelTable {
   void (*pack_query)(const Real* const* rows, std::size_t row_count, std::ptrdiff_t feature_stride,
                      std::size_t features, Real scale, Real* panel, std::size_t vectors);
 
-  /// scores[j][r] = <key j, query r>, for j < keys. Writes whole groups: up to keys rounded up
-  /// to kRowPadding rows; those past `keys` hold copies of other keys' scores.
-  void (*scores)(const MatrixView<Real>& key, std::size_t keys, const Real* panel,
+  /// scores[j][r] = <key j, query r>, for the keys that r's vector needs. Writes whole groups: up
+  /// to the last vector's end rounded up to kRowPadding rows. Those past it hold copies of other
+  /// keys' scores; what vectors do not need is such a copy, their score or untouched.
+  void (*scores)(const MatrixView<Real>& key, const KeyRanges& keys, const Real* panel,
                  std::size_t features, Real* scores, std::size_t vectors);
 
   /// scores[j][r] = factor * tanh(x), where scores[j][r] is 2 log2(e) x on the way in, so that
@@ -126,9 +136,10 @@ struct KernelTable {
 
   /// One step of online softmax: scores become weights exp2(score - reference), sums grow by
   /// them; where a row's maximum has outgrown its reference, the reference moves and sum and
-  /// accumulators [value_features][pitch] are rescaled first.
+  /// accumulators [value_features][pitch] are rescaled first, and with them the `pending` rows of
+  /// weights that lie before `scores`: they are of the same step, not accumulated yet.
   /// Source: Milakov & Gimelshein 2018, algorithm 3 (arXiv:1805.02867), with lazy rescaling.
-  void (*softmax)(Real* scores, std::size_t keys, const RowState<Real>& rows,
+  void (*softmax)(Real* scores, std::size_t keys, std::size_t pending, const RowState<Real>& rows,
                   std::size_t value_features, std::size_t vectors);
 
   /// The last part of `softmax` alone, for references that are final: scores become weights
@@ -144,8 +155,7 @@ struct KernelTable {
 
   /// Scores and softmax in one, for keys whose scores nothing else has to see: out[j][r] becomes
   /// the weight of key j, as `scores` and then `softmax` would leave it but for when references
-  /// move. `keys` is a multiple of kRowPadding. The `pending` rows of weights that lie before
-  /// `out` are of the same step, not accumulated yet, and are rescaled with the accumulators.
+  /// move. `keys` is a multiple of kRowPadding.
   void (*weights)(const MatrixView<Real>& key, std::size_t keys, const Real* panel,
                   std::size_t features, Real* out, std::size_t pending, const RowState<Real>& rows,
                   std::size_t value_features, std::size_t vectors);
@@ -154,10 +164,14 @@ struct KernelTable {
   void (*pack_values)(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
                       Real* packed);
 
-  /// accumulators[x][r] += sum over j < keys of weights[j][r] * value[j][x], keys in order.
-  /// `fresh` starts from zero. Writes up to features rounded up to kRowPadding rows.
-  void (*accumulate)(const ValueView<Real>& value, std::size_t keys, const Real* weights,
+  /// accumulators[x][r] += sum of weights[j][r] * value[j][x] over the keys j that r's vector
+  /// needs, in order. `fresh` starts from zero. Writes up to features rounded up to kRowPadding
+  /// rows.
+  void (*accumulate)(const ValueView<Real>& value, const KeyRanges& keys, const Real* weights,
                      Real* accumulators, std::size_t features, bool fresh, std::size_t vectors);
+
+  /// Whether none of the numbers is infinite or NaN. `count` is a multiple of the lanes.
+  bool (*all_finite)(const Real* numbers, std::size_t count);
 
   /// out_rows[r][x * feature_stride] = accumulators[x][r] / sum[r], and 0 where sum is 0, for
   /// r < row_count, x < features. Reads nothing past `features` rounded up to kRowPadding rows.

@@ -39,7 +39,7 @@ struct VectorKernels {
       heed::pack_query<V, w>(rows, row_count, feature_stride, features, scale, panel);
     });
   }
-  static void scores(const MatrixView<Real>& key, std::size_t keys, const Real* panel,
+  static void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* panel,
                      std::size_t features, Real* out, std::size_t vectors) {
     with_vectors(vectors, [&](auto w) { heed::scores<V, w>(key, keys, panel, features, out); });
   }
@@ -63,9 +63,10 @@ struct VectorKernels {
                    std::size_t vectors) {
     with_vectors(vectors, [&](auto w) { heed::mask<V, w>(scores, keys, first, limit); });
   }
-  static void softmax(Real* scores, std::size_t keys, const RowState<Real>& rows,
-                      std::size_t value_features, std::size_t vectors) {
-    with_vectors(vectors, [&](auto w) { heed::softmax<V, w>(scores, keys, rows, value_features); });
+  static void softmax(Real* scores, std::size_t keys, std::size_t pending,
+                      const RowState<Real>& rows, std::size_t value_features, std::size_t vectors) {
+    with_vectors(vectors,
+                 [&](auto w) { heed::softmax<V, w>(scores, keys, pending, rows, value_features); });
   }
   static void exponentials(Real* scores, std::size_t keys, const Real* reference, Real* sum,
                            std::size_t vectors) {
@@ -82,7 +83,7 @@ struct VectorKernels {
       heed::weights<V, w>(key, keys, panel, features, out, pending, rows, value_features);
     });
   }
-  static void accumulate(const ValueView<Real>& value, std::size_t keys, const Real* weights,
+  static void accumulate(const ValueView<Real>& value, const KeyRanges& keys, const Real* weights,
                          Real* accumulators, std::size_t features, bool fresh,
                          std::size_t vectors) {
     with_vectors(vectors, [&](auto w) {
@@ -100,11 +101,11 @@ struct VectorKernels {
 
 template <class V>
 constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key_step) {
-  static_assert(3 * kLanes<V> <= kMaxPanel);
+  static_assert(kMaxVectors * kLanes<V> <= kMaxPanel);
   using Kernels = VectorKernels<V>;
   return {isa,
           static_cast<std::uint32_t>(kLanes<V>),
-          3,
+          kMaxVectors,
           key_step,
           Kernels::pack_query,
           Kernels::scores,
@@ -119,6 +120,7 @@ constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key
           Kernels::weights,
           heed::pack_values<V>,
           Kernels::accumulate,
+          heed::all_finite<V>,
           Kernels::finish,
           heed::exp2_array<V>,
           heed::read<RealOf<V>>,

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "engine/dense/panel.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/buffer.hpp"
 #include "tests/support/isas.hpp"
@@ -64,6 +65,24 @@ struct Case {
     return text.str();
   }
 };
+
+/// Ranges as limits make them: each end of a vector's is some keys after that of the vector before.
+inline heed::KeyRanges draw_ranges(std::size_t keys, std::size_t vectors, Random& random) {
+  const auto up_to = [&](std::size_t most) {
+    return static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(most)));
+  };
+  heed::KeyRanges ranges = heed::all_keys(keys);
+  const std::size_t middle = up_to(keys);  // where all have begun and none has ended
+  for (std::size_t w = 1; w < vectors; ++w)
+    ranges.begin[w] = ranges.begin[w - 1] + up_to(middle - ranges.begin[w - 1]);
+  for (std::size_t w = vectors - 1; w > 0; --w)
+    ranges.end[w - 1] = middle + up_to(ranges.end[w] - middle);
+  return ranges;
+}
+
+inline bool needs(const heed::KeyRanges& ranges, std::size_t w, std::size_t j) {
+  return j >= ranges.begin[w] && j < ranges.end[w];
+}
 
 /// Calls function(case, generator seeded for the case) for every combination.
 template <class Function>

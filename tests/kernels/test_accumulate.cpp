@@ -53,10 +53,11 @@ double worst_ratio(const Case& c, const Operands<Real>& o, const BasicBuffer<Rea
 
 template <class Real>
 BasicBuffer<Real> accumulate(const Table<Real>& kernels, const Case& c, const Operands<Real>& o,
-                             const heed::ValueView<Real>& view, bool fresh) {
+                             const heed::ValueView<Real>& view, bool fresh,
+                             const heed::KeyRanges& keys) {
   auto sums =
       fresh ? BasicBuffer<Real>(o.before.size()) : o.before;  // fresh: canaries, never to be read
-  kernels.accumulate(view, c.keys, o.weights.data(), sums.data(), c.features, fresh, c.vectors);
+  kernels.accumulate(view, keys, o.weights.data(), sums.data(), c.features, fresh, c.vectors);
   return sums;
 }
 
@@ -76,11 +77,13 @@ TEMPLATE_TEST_CASE("accumulate adds weighted values, in place and packed", "[acc
           static_cast<std::ptrdiff_t>(c.keys * heed::kValueBlock)};
       for (const bool fresh : {true, false}) {
         INFO((fresh ? "fresh" : "not fresh"));
-        const BasicBuffer<TestType> sums = accumulate(kernels, c, o, o.in_place(), fresh);
+        const BasicBuffer<TestType> sums =
+            accumulate(kernels, c, o, o.in_place(), fresh, heed::all_keys(c.keys));
         const double ratio = worst_ratio(c, o, sums, fresh, pitch);
         CHECK(ratio <= 1);
         CHECK(sums.intact());
-        const BasicBuffer<TestType> from_packed = accumulate(kernels, c, o, blocks, fresh);
+        const BasicBuffer<TestType> from_packed =
+            accumulate(kernels, c, o, blocks, fresh, heed::all_keys(c.keys));
         CHECK((same_bits(sums, from_packed, 0, c.features * pitch) && from_packed.intact()));
         worst = std::max(worst, ratio);
       }
@@ -96,15 +99,43 @@ TEMPLATE_TEST_CASE("accumulate in two steps is accumulate in one, bit for bit", 
       if (c.keys < 2) return;
       const std::size_t pitch = c.vectors * kernels.lanes;
       const Operands<TestType> o(c, pitch, random);
-      const BasicBuffer<TestType> once = accumulate(kernels, c, o, o.in_place(), true);
+      const BasicBuffer<TestType> once =
+          accumulate(kernels, c, o, o.in_place(), true, heed::all_keys(c.keys));
       const std::size_t half = c.keys / 2;
       BasicBuffer<TestType> twice(o.before.size());
       heed::ValueView<TestType> view = o.in_place();
-      kernels.accumulate(view, half, o.weights.data(), twice.data(), c.features, true, c.vectors);
+      kernels.accumulate(view, heed::all_keys(half), o.weights.data(), twice.data(), c.features,
+                         true, c.vectors);
       view.data += static_cast<std::ptrdiff_t>(half) * view.key_stride;
-      kernels.accumulate(view, c.keys - half, o.weights.data() + half * pitch, twice.data(),
-                         c.features, false, c.vectors);
+      kernels.accumulate(view, heed::all_keys(c.keys - half), o.weights.data() + half * pitch,
+                         twice.data(), c.features, false, c.vectors);
       CHECK(same_bits(once, twice, 0, c.features * pitch));
+    });
+  });
+}
+
+TEMPLATE_TEST_CASE("accumulate leaves out the pairs that a vector does not need", "[accumulate]",
+                   float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    sweep([&](const Case& c, Random& random) {
+      const std::size_t pitch = c.vectors * kernels.lanes;
+      Operands<TestType> o(c, pitch, random);
+      const heed::KeyRanges ranges = draw_ranges(c.keys, c.vectors, random);
+      Operands<TestType> with_zeros = o;
+      for (std::size_t i = 0; i < c.keys * pitch; ++i) {
+        if (needs(ranges, i % pitch / kernels.lanes, i / pitch)) continue;
+        o.weights[i] = not_a_number<TestType>();
+        with_zeros.weights[i] = 0;
+      }
+      for (const bool fresh : {true, false}) {
+        const auto got = accumulate(kernels, c, o, o.in_place(), fresh, ranges);
+        const auto want = accumulate(kernels, c, with_zeros, with_zeros.in_place(), fresh,
+                                     heed::all_keys(c.keys));
+        bool equal = true;  // but for the sign of 0
+        for (std::size_t i = 0; i < c.features * pitch; ++i) equal = equal && got[i] == want[i];
+        CHECK(equal);
+        CHECK(got.intact());
+      }
     });
   });
 }

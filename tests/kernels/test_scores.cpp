@@ -52,7 +52,8 @@ TEMPLATE_TEST_CASE("scores are dot products", "[scores]", float, double) {
       BasicBuffer<TestType> panel(c.features * pitch);
       panel.fill([&] { return random.normal<TestType>(); });
       BasicBuffer<TestType> scores(round_up(c.keys, heed::kRowPadding) * pitch);
-      kernels.scores(key.view(), c.keys, panel.data(), c.features, scores.data(), c.vectors);
+      kernels.scores(key.view(), heed::all_keys(c.keys), panel.data(), c.features, scores.data(),
+                     c.vectors);
       const double ratio = worst_ratio(c, key, panel, scores, pitch);
       CHECK(ratio <= 1);
       CHECK(scores.intact());
@@ -76,17 +77,43 @@ TEMPLATE_TEST_CASE("scores of one key do not depend on its neighbours", "[scores
       BasicBuffer<TestType> panel(kFeatures * pitch);
       panel.fill([&] { return random.normal<TestType>(); });
       BasicBuffer<TestType> together(round_up(kKeys, heed::kRowPadding) * pitch);
-      kernels.scores(key.view(), kKeys, panel.data(), kFeatures, together.data(), vectors);
+      kernels.scores(key.view(), heed::all_keys(kKeys), panel.data(), kFeatures, together.data(),
+                     vectors);
       bool equal = true;
       for (std::size_t j = 0; j < kKeys; ++j) {
         BasicBuffer<TestType> alone(heed::kRowPadding * pitch);
         heed::MatrixView<TestType> view = key.view();
         view.data += static_cast<std::ptrdiff_t>(j) * view.row_stride;
-        kernels.scores(view, 1, panel.data(), kFeatures, alone.data(), vectors);
+        kernels.scores(view, heed::all_keys(1), panel.data(), kFeatures, alone.data(), vectors);
         for (std::size_t r = 0; r < pitch; ++r)
           equal = equal && same_bits(alone[r], together[j * pitch + r]);
       }
       CHECK(equal);
     }
+  });
+}
+
+TEMPLATE_TEST_CASE("scores that a vector needs do not depend on what others need", "[scores]",
+                   float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    sweep([&](const Case& c, Random& random) {
+      const std::size_t pitch = c.vectors * kernels.lanes;
+      Matrix<TestType> key(c.keys, c.features, c.unit);
+      key.fill(c.keys, random);
+      BasicBuffer<TestType> panel(c.features * pitch);
+      panel.fill([&] { return random.normal<TestType>(); });
+      BasicBuffer<TestType> all(round_up(c.keys, heed::kRowPadding) * pitch);
+      kernels.scores(key.view(), heed::all_keys(c.keys), panel.data(), c.features, all.data(),
+                     c.vectors);
+      const heed::KeyRanges ranges = draw_ranges(c.keys, c.vectors, random);
+      BasicBuffer<TestType> some(all.size());
+      kernels.scores(key.view(), ranges, panel.data(), c.features, some.data(), c.vectors);
+      bool equal = true;
+      for (std::size_t i = 0; i < c.keys * pitch; ++i)
+        equal = equal && (same_bits(some[i], all[i]) ||
+                          !needs(ranges, i % pitch / kernels.lanes, i / pitch));
+      CHECK(equal);
+      CHECK(some.intact());
+    });
   });
 }

@@ -38,7 +38,7 @@ struct Step {
 
   void run(const Table<Real>& kernels) {
     const heed::RowState<Real> state = {reference.data(), sum.data(), accumulators.data(), fresh};
-    kernels.softmax(scores.data(), keys, state, features, vectors);
+    kernels.softmax(scores.data(), keys, 0, state, features, vectors);
   }
 
   bool intact() const {
@@ -215,6 +215,36 @@ TEMPLATE_TEST_CASE("softmax follows its definition over several steps", "[softma
       }
     });
     report("softmax", kernels, worst);
+  });
+}
+
+TEMPLATE_TEST_CASE("softmax rescales pending weights as accumulators", "[softmax]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    sweep_tiles([&](std::size_t keys, std::size_t vectors, Random& random) {
+      constexpr std::size_t kPending = 8;
+      Step<TestType> step = seen_step(kernels, keys, kPending, vectors, random);
+      draw_scores(step, random);
+      const std::size_t before = kPending * step.pitch;
+      BasicBuffer<TestType> tile(before + keys * step.pitch);
+      for (std::size_t i = 0; i < before; ++i) tile[i] = step.accumulators[i];
+      for (std::size_t i = 0; i < keys * step.pitch; ++i) tile[before + i] = step.scores[i];
+      Step<TestType> with_pending = step;
+      step.run(kernels);
+      const heed::RowState<TestType> state = {with_pending.reference.data(),
+                                              with_pending.sum.data(),
+                                              with_pending.accumulators.data(), false};
+      kernels.softmax(tile.data() + before, keys, kPending, state, kPending, vectors);
+      bool equal = true;
+      for (std::size_t i = 0; i < before; ++i)
+        equal = equal && same_bits(tile[i], step.accumulators[i]);
+      for (std::size_t i = 0; i < keys * step.pitch; ++i)
+        equal = equal && same_bits(tile[before + i], step.scores[i]);
+      CHECK(equal);
+      CHECK(tile.intact());
+      CHECK(same_bits(with_pending.accumulators, step.accumulators, 0, before));
+      CHECK(same_bits(with_pending.reference, step.reference, 0, step.pitch));
+      CHECK(same_bits(with_pending.sum, step.sum, 0, step.pitch));
+    });
   });
 }
 

@@ -17,6 +17,7 @@ TEMPLATE_TEST_CASE("every kernel is there", "[table]", float, double) {
     CHECK(kernels.weights != nullptr);
     CHECK(kernels.pack_values != nullptr);
     CHECK(kernels.accumulate != nullptr);
+    CHECK(kernels.all_finite != nullptr);
     CHECK(kernels.finish != nullptr);
     CHECK(kernels.exp2 != nullptr);
     CHECK(kernels.read != nullptr);
@@ -29,6 +30,7 @@ TEMPLATE_TEST_CASE("a full panel fits, and a key step is whole groups", "[table]
     CHECK(kernels.lanes >= 1);
     CHECK(kernels.lanes * sizeof(TestType) <= heed::kAlignment);
     CHECK(kernels.max_vectors == 3);  // what the sweeps of these tests go up to
+    CHECK(kernels.max_vectors == heed::kMaxVectors);
     CHECK(kernels.lanes * kernels.max_vectors <= heed::kMaxPanel);
     CHECK(kernels.key_step > 0);
     CHECK(kernels.key_step % heed::kRowPadding == 0);
