@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/dense/cut.hpp"
 #include "engine/dense/output.hpp"
 #include "engine/dense/panel.hpp"
 #include "engine/dense/scores.hpp"
@@ -57,14 +58,12 @@ class Block {
         scores_(plan, args, sequence_, HEED_WEIGHTS_PROBABILITIES, slab),
         values_(plan, args, sequence_, place.key_head, slab),
         output_(plan, args, sequence_, slab, results),
+        cut_(stack_.group * sequence_.query_length, plan.panel_rows, kernels_.lanes),
         key_head_(place.key_head),
         slab_(slab) {
-    const std::int64_t rows = stack_.group * sequence_.query_length;
-    full_panels_ = rows / plan.panel_rows;
-    last_rows_ = rows - full_panels_ * plan.panel_rows;
     const std::int64_t panels_per_block = plan.tile_q / plan.panel_rows;
     first_panel_ = place.block * panels_per_block;
-    panels_ = std::min(panels_per_block, full_panels_ + (last_rows_ > 0 ? 1 : 0) - first_panel_);
+    panels_ = std::min(panels_per_block, cut_.panels() - first_panel_);
   }
 
   void attend() {
@@ -94,20 +93,11 @@ class Block {
   };
 
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
-  std::int64_t lanes() const { return kernels_.lanes; }
-
-  /// Where panel p of the stack begins. Panels are full but the last; if that would hold one
-  /// vector only, which computes slowly, the last two hold two vectors each.
-  std::int64_t panel_begin(std::int64_t p) const {
-    if (p > full_panels_) return full_panels_ * plan_.panel_rows + last_rows_;
-    const bool split = p == full_panels_ && p > 0 && last_rows_ > 0 && last_rows_ <= lanes();
-    return p * plan_.panel_rows - (split ? plan_.panel_rows - 2 * lanes() : 0);
-  }
 
   Panel<Real> panel(std::int64_t p) const {
-    const std::int64_t first = panel_begin(first_panel_ + p);
-    const std::int64_t rows = panel_begin(first_panel_ + p + 1) - first;
-    const std::int64_t before = first - panel_begin(first_panel_);  // rows of the block
+    const std::int64_t first = cut_.begin(first_panel_ + p);
+    const std::int64_t rows = cut_.begin(first_panel_ + p + 1) - first;
+    const std::int64_t before = first - cut_.begin(first_panel_);  // rows of the block
     constexpr auto kPadding = static_cast<std::int64_t>(kRowPadding);
     const std::int64_t features = round_down(problem_.value_features + kPadding - 1, kPadding);
     Panel<Real> panel = make_panel<Real>(stack_, sequence_, first, rows, kernels_.lanes);
@@ -310,10 +300,9 @@ class Block {
   const Scores<Real> scores_;
   const Values<Real> values_;
   const Output<Real> output_;
+  const PanelCut cut_;  ///< of the stack
   const std::int64_t key_head_;
   std::byte* const slab_;
-  std::int64_t full_panels_;  ///< of the stack
-  std::int64_t last_rows_;    ///< that are no full panel
   std::int64_t first_panel_;
   std::int64_t panels_;  ///< 0 or less: the sequence ends before this block
 };

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed {
 namespace {
@@ -23,8 +23,6 @@ constexpr std::size_t kLargestCache = std::size_t{1} << 20;
 /// Past this many rows a block gains nothing: packing values is then below 1 % of its work.
 constexpr std::int64_t kLargestBlock = 384;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 std::int64_t round_down(std::int64_t a, std::int64_t b) {
   return std::max(a / b, std::int64_t{1}) * b;
 }
@@ -93,15 +91,6 @@ std::int64_t choose_tile_kv(const heed_context& context, const Problem& problem,
   const auto quarter = static_cast<std::int64_t>(usable_cache(context) / 4);
   const std::int64_t largest = round_down(quarter / key_bytes, step);
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
-}
-
-/// a * b, both at least 0; throws, naming `what`, where that leaves the range of addresses.
-std::int64_t product(std::int64_t a, std::int64_t b, const char* what) {
-  std::int64_t result = 0;
-  if (__builtin_mul_overflow(a, b, &result) || result > (INT64_MAX >> 5))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s: %lld times %lld overflows", what,
-         static_cast<long long>(a), static_cast<long long>(b));
-  return result;
 }
 
 Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {

@@ -1,0 +1,119 @@
+#include "engine/projection/multiply.hpp"
+
+#include <algorithm>
+
+#include "engine/runtime/sizes.hpp"
+
+namespace heed {
+
+template <class Real>
+Multiply<Real>::Multiply(const KernelTable<Real>& kernels, const Product& product, std::byte* slab)
+    : kernels_(kernels),
+      product_(product),
+      plan_(*product.plan),
+      cut_(product.rows, plan_.panel_rows, plan_.lanes),
+      slab_(slab) {}
+
+template <class Real>
+void Multiply<Real>::run(std::int64_t part, std::int64_t begin, std::int64_t end) const {
+  const std::int64_t first = part * plan_.task_panels;
+  const std::int64_t panels = std::min(plan_.task_panels, cut_.panels() - first);
+  for (std::int64_t x = begin; x < end; x += plan_.out_block)
+    multiply_block(first, panels, x, std::min(plan_.out_block, end - x), x == begin);
+}
+
+template <class Real>
+typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t p,
+                                                     std::int64_t first_panel) const {
+  const std::int64_t first = cut_.begin(first_panel + p);
+  const std::int64_t before = first - cut_.begin(first_panel);  // rows of the task
+  Panel panel{};
+  panel.first = first;
+  panel.rows = static_cast<std::size_t>(cut_.begin(first_panel + p + 1) - first);
+  panel.vectors = (panel.rows + kernels_.lanes - 1) / kernels_.lanes;
+  panel.x = buffer(plan_.slab.x) + before * plan_.size.in;
+  panel.accumulators = buffer(plan_.slab.accumulators) + before * plan_.out_block;
+  return panel;
+}
+
+template <class Real>
+void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panels, std::int64_t x,
+                                    std::int64_t outs, bool packs) const {
+  const Real* const start = bias(x, outs);
+  for (std::int64_t k = 0; k < plan_.size.in; k += kTileIn) {
+    const std::int64_t ins = std::min(kTileIn, plan_.size.in - k);
+    const ValueView<Real> tile = weights({k, ins, x, outs});
+    for (std::int64_t p = 0; p < panels; ++p) {
+      const Panel panel = this->panel(p, first_panel);
+      const auto pitch = static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
+      if (packs) pack(panel, k, ins);
+      for (std::int64_t i = 0; k == 0 && start != nullptr && i < outs; ++i)
+        std::fill_n(panel.accumulators + i * pitch, pitch, start[i]);
+      kernels_.accumulate(tile, static_cast<std::size_t>(ins), panel.x + k * pitch,
+                          panel.accumulators, static_cast<std::size_t>(outs),
+                          k == 0 && start == nullptr, panel.vectors);
+    }
+  }
+  for (std::int64_t p = 0; p < panels; ++p) store(panel(p, first_panel), x, outs);
+}
+
+template <class Real>
+void Multiply<Real>::pack(const Panel& panel, std::int64_t k, std::int64_t ins) const {
+  const Layout& layout = product_.x.layout;
+  const bool in_place = layout.type == kTypeOf<Real>;
+  const Real* rows[kMaxPanel];
+  for (std::size_t i = 0; i < panel.rows; ++i) {
+    const std::byte* const from = product_.x.at(panel.first + static_cast<std::int64_t>(i)) +
+                                  k * layout.strides.feature * layout.bytes;
+    Real* const wide = buffer(plan_.slab.wide) + static_cast<std::int64_t>(i) * ins;
+    if (!in_place)
+      kernels_.read(layout.type, from, layout.strides.feature, static_cast<std::size_t>(ins), wide);
+    rows[i] = in_place ? reinterpret_cast<const Real*>(from) : wide;
+  }
+  const auto pitch = static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
+  kernels_.pack_query(rows, panel.rows, in_place ? layout.strides.feature : 1,
+                      static_cast<std::size_t>(ins), Real{1}, panel.x + k * pitch, panel.vectors);
+}
+
+template <class Real>
+ValueView<Real> Multiply<Real>::weights(const TileOf& tile) const {
+  constexpr auto kBlock = static_cast<std::int64_t>(kValueBlock);
+  const Real* from = buffer(plan_.slab.weights);
+  if (product_.w.prepared != nullptr) {
+    from = static_cast<const Real*>(product_.w.prepared->data) +
+           tile.k * round_up(plan_.size.out, kBlock) + tile.x * tile.ins;
+  } else {
+    pack_tile(kernels_, *product_.w.matrix, product_.w.data, tile, buffer(plan_.slab.wide),
+              buffer(plan_.slab.weights));
+  }
+  return {from, kBlock, 1, tile.ins * kBlock};
+}
+
+template <class Real>
+const Real* Multiply<Real>::bias(std::int64_t x, std::int64_t outs) const {
+  const MatrixArgument& w = product_.w;
+  if (w.prepared != nullptr)
+    return w.prepared->bias == nullptr ? nullptr : static_cast<const Real*>(w.prepared->bias) + x;
+  if (w.bias == nullptr) return nullptr;
+  kernels_.read(w.bias_layout.type, static_cast<const std::byte*>(w.bias) + x * w.bias_layout.bytes,
+                1, static_cast<std::size_t>(outs), buffer(plan_.slab.bias));
+  return buffer(plan_.slab.bias);
+}
+
+template <class Real>
+void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs) const {
+  const Layout& layout = product_.y.layout;
+  alignas(kAlignment) Real ones[kMaxPanel];
+  std::fill_n(ones, kMaxPanel, Real{1});
+  std::byte* to[kMaxPanel];
+  for (std::size_t i = 0; i < panel.rows; ++i)
+    to[i] = product_.y.at(panel.first + static_cast<std::int64_t>(i)) +
+            x * layout.strides.feature * layout.bytes;
+  store_columns(kernels_, panel.accumulators, ones, static_cast<std::size_t>(outs), to, panel.rows,
+                panel.vectors, layout, buffer(plan_.slab.wide));
+}
+
+template class Multiply<float>;
+template class Multiply<double>;
+
+}  // namespace heed
