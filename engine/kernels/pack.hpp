@@ -77,10 +77,39 @@ void finish(const Real* accumulators, const Real* sum, std::size_t features, Rea
   }
 }
 
-/// Keys one after the other, as they lie in memory, so that the processor sees them coming.
+/// Values whose keys lie side by side: squares of them are transposed.
 template <class V, class Real = RealOf<V>>
-void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
-                 Real* packed) {
+void pack_values_by_columns(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
+                            Real* packed) {
+  constexpr std::size_t n = kLanes<V>;
+  const std::size_t whole = keys / n * n;
+  for (std::size_t x0 = 0; x0 < (features + kValueBlock - 1) / kValueBlock * kValueBlock; x0 += n) {
+    const std::size_t present = features > x0 ? features - x0 : 0;
+    const Real* const from = value.data + static_cast<std::ptrdiff_t>(x0) * value.column_stride;
+    Real* const to = packed + x0 / kValueBlock * kValueBlock * keys + x0 % kValueBlock;
+    for (std::size_t j = 0; j < whole; j += n) {
+      V square[n];
+      unroll<n>([&](auto i) HEED_FLAT {
+        const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(i) * value.column_stride;
+        square[i] = i < present ? V::load_unaligned(from + at + j) : V(Real{0});
+      });
+      transpose<V>(square);
+      unroll<n>([&](auto r) HEED_FLAT { store<V>(to + (j + r) * kValueBlock, square[r]); });
+    }
+    for (std::size_t j = whole; j < keys; ++j)
+      for (std::size_t i = 0; i < n; ++i)
+        to[j * kValueBlock + i] = i < present
+                                      ? from[static_cast<std::ptrdiff_t>(i) * value.column_stride +
+                                             static_cast<std::ptrdiff_t>(j)]
+                                      : Real{0};
+  }
+}
+
+/// Values whose features lie side by side, or nothing: keys one after the other, as they lie in
+/// memory, so that the processor sees them coming.
+template <class V, class Real = RealOf<V>>
+void pack_values_by_rows(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
+                         Real* packed) {
   constexpr std::size_t n = kLanes<V>;
   static_assert(kValueBlock % n == 0);
   const std::size_t whole = value.column_stride == 1 ? features / kValueBlock * kValueBlock : 0;
@@ -99,6 +128,16 @@ void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t fe
       to += keys * kValueBlock;
     }
     row += value.row_stride;
+  }
+}
+
+template <class V, class Real = RealOf<V>>
+void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
+                 Real* packed) {
+  if (value.row_stride == 1 && value.column_stride != 1) {
+    pack_values_by_columns<V>(value, keys, features, packed);
+  } else {
+    pack_values_by_rows<V>(value, keys, features, packed);
   }
 }
 
