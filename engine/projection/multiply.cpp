@@ -102,15 +102,20 @@ const Real* Multiply<Real>::bias(std::int64_t x, std::int64_t outs) const {
 
 template <class Real>
 void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs) const {
-  const Layout& layout = product_.y.layout;
+  const OutputRows& y = product_.y;
   alignas(kAlignment) Real ones[kMaxPanel];
   std::fill_n(ones, kMaxPanel, Real{1});
-  std::byte* to[kMaxPanel];
-  for (std::size_t i = 0; i < panel.rows; ++i)
-    to[i] = product_.y.at(panel.first + static_cast<std::int64_t>(i)) +
-            x * layout.strides.feature * layout.bytes;
-  store_columns(kernels_, panel.accumulators, ones, static_cast<std::size_t>(outs), to, panel.rows,
-                panel.vectors, layout, buffer(plan_.slab.wide));
+  const auto pitch = static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
+  for (std::int64_t at = x; at < x + outs;) {
+    const std::int64_t count = std::min(y.per_head - at % y.per_head, x + outs - at);
+    std::byte* to[kMaxPanel];
+    for (std::size_t i = 0; i < panel.rows; ++i)
+      to[i] = y.at(panel.first + static_cast<std::int64_t>(i), at);
+    store_columns(kernels_, panel.accumulators + (at - x) * pitch, ones,
+                  static_cast<std::size_t>(count), to, panel.rows, panel.vectors, y.layout,
+                  buffer(plan_.slab.wide));
+    at += count;
+  }
 }
 
 template class Multiply<float>;

@@ -24,13 +24,16 @@ struct InputRows {
     return row_at(data, layout, t / per_batch, 0, t % per_batch);
   }
 };
+/// The same with features split between heads: feature x is x % per_head of head x / per_head.
 struct OutputRows {
   void* data;
   Layout layout;
   std::int64_t per_batch;
+  std::int64_t per_head;
 
-  std::byte* at(std::int64_t t) const {
-    return row_at(data, layout, t / per_batch, 0, t % per_batch);
+  std::byte* at(std::int64_t t, std::int64_t x) const {
+    return row_at(data, layout, t / per_batch, x / per_head, t % per_batch) +
+           x % per_head * layout.strides.feature * layout.bytes;
   }
 };
 

@@ -1,0 +1,90 @@
+#include "engine/multihead/plan.hpp"
+
+#include <algorithm>
+
+#include "engine/runtime/sizes.hpp"
+
+namespace heed {
+namespace {
+
+/// Work for one more thread (about 20 us).
+constexpr double kFlopsPerThread = 2e6;
+
+/// Tasks per thread that even out late threads.
+constexpr std::int64_t kTasksPerThread = 4;
+
+/// Rows that a task of combining takes: enough to be worth its claim.
+constexpr std::int64_t kCombineRows = 64;
+
+std::uint32_t workers_for(const heed_context& context, double flops) {
+  return static_cast<std::uint32_t>(
+      std::clamp<double>(flops / kFlopsPerThread, 1, context.threads));
+}
+
+void plan_products(const heed_context& context, heed_multihead_plan& plan) {
+  const MultiheadProblem& p = plan.problem;
+  const auto size = [&](std::int64_t rows, std::int64_t in, std::int64_t out) {
+    return ProductSize{p.float64(), rows, in, out};
+  };
+  const ProductSize query = size(p.query_rows, p.width_query, p.queries_width());
+  const ProductSize key = size(p.key_rows, p.width_key, p.keys_width());
+  const ProductSize value = size(p.key_rows, p.width_key, p.values_width());
+  const ProductSize out = size(p.query_rows, p.heads_width(), p.width_out);
+  const double before = flops_of(query) + flops_of(key) + flops_of(value);
+  const double after = p.has_w_out() ? flops_of(out) : 0;
+  const std::int64_t claims = context.threads == 1 ? 1 : kTasksPerThread * context.threads;
+  const auto share = [&](const ProductSize& part) {
+    const double of = flops_of(part) / std::max(before, 1.0);
+    return static_cast<std::int64_t>(of * static_cast<double>(claims)) + 1;
+  };
+  plan.query = plan_product(context, query, share(query));
+  plan.key = plan_product(context, key, share(key));
+  plan.value = plan_product(context, value, share(value));
+  plan.product_workers = workers_for(context, before);
+  plan.combine_workers = workers_for(context, after);
+  if (p.has_w_out()) plan.out = plan_product(context, out, claims);
+  plan.combine_rows = kCombineRows;
+  plan.projection_flops = before + after;
+}
+
+/// What runs after each other shares its memory.
+void lay_out(heed_multihead_plan& plan) {
+  const MultiheadProblem& p = plan.problem;
+  const std::int64_t number = p.float64() ? 8 : 4;
+  std::size_t end = 0;
+  const auto take = [&](std::int64_t rows, std::int64_t columns, const char* what) {
+    const std::size_t begin = end;
+    end += static_cast<std::size_t>(
+        round_up(product(rows, product(columns, number, what), what), kAlignment));
+    return begin;
+  };
+  MultiheadSpace& s = plan.space;
+  s.query = take(p.query_rows, p.queries_width(), "query rows and heads");
+  s.key = take(p.key_rows, p.keys_width(), "key rows and heads");
+  s.value = take(p.key_rows, p.values_width(), "key rows and heads");
+  s.heads = take(p.query_rows, p.heads_width(), "query rows and heads");
+  s.shared = end;
+  const std::size_t one_row = take(1, p.attention.value_features, "a row");
+  s.slab_bytes = std::max({plan.query.slab.bytes, plan.key.slab.bytes, plan.value.slab.bytes,
+                           plan.out.slab.bytes, end - one_row});
+  const std::uint32_t workers = std::max(plan.product_workers, plan.combine_workers);
+  s.bytes = s.shared + std::max(workers * s.slab_bytes, workspace_bytes(plan.attention));
+}
+
+}  // namespace
+
+heed_multihead_plan make_plan(const heed_context& context, const MultiheadProblem& problem) {
+  heed_multihead_plan plan{};
+  plan.context = &context;
+  plan.problem = problem;
+  plan.attention = make_plan(context, problem.attention);
+  plan_products(context, plan);
+  lay_out(plan);
+  return plan;
+}
+
+std::uint32_t workers_of(const heed_multihead_plan& plan) {
+  return std::max({plan.product_workers, plan.attention.workers, plan.combine_workers});
+}
+
+}  // namespace heed
