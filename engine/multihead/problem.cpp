@@ -102,7 +102,7 @@ void resolve_tensors(const heed_multihead_desc& desc, MultiheadProblem& p) {
   check_no_heads("desc.input_key", desc.input_key);
   check_no_heads("desc.out", desc.out);
   p.input_query = input_layout("desc.input_query", desc.input_query, query, real, packed_q);
-  p.input_key = input_layout("desc.input_key", desc.input_key, key, p.input_query.type, packed_k);
+  p.input_key = input_layout("desc.input_key", desc.input_key, key, real, packed_k);
   p.out = output_layout("desc.out", desc.out, out, real, packed_q);
   check_arithmetic("desc.input_key", p.input_key.type, a.float64);
   check_arithmetic("desc.out", p.out.type, a.float64);
