@@ -191,6 +191,7 @@ TEST_CASE("a block of identities is plain attention", "[composition]") {
             far += distance(got.out[n++], want.out[k], 2 * bounds.out[k].bound) <= 1 ? 0 : 1;
           });
           CHECK(far == 0);
+          if (!dense.lse) continue;
           check_close("lse", got.lse, bounds.lse, want.lse, bounds.lse);
           check_close("weights", got.weights, bounds.weights, want.weights, bounds.weights);
         }

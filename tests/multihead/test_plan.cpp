@@ -54,6 +54,7 @@ TEST_CASE("the workspace grows with tokens, not with pairs of them", "[plan]") {
 }
 
 TEST_CASE("a plan describes itself", "[plan]") {
+  REQUIRE(heed_product_count() > 0);
   for (const char* const isa : isa_names()) {
     const Context context = make_context(isa);
     BlockChoice choice;
