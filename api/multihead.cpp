@@ -73,7 +73,7 @@ heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
     known.threads = heed::workers_of(p);
     known.isa = p.context->kernels->f32.isa;
     known.executor = p.context->executor_name;
-    known.product = "heed";
+    known.product = heed::name_of(p.context->product);
     known.workspace_bytes = p.space.bytes;
     known.projection_flops = p.projection_flops;
     known.attention_flops = p.attention.flops;

@@ -18,8 +18,12 @@ struct Given {
   const heed_weights* p;
 };
 
-void check_prepared(const Given& given, const Matrix& matrix, bool float64) {
+void check_prepared(const Given& given, const Matrix& matrix, bool float64, ProductKind product) {
   const heed_weights& weights = *given.p;
+  if (weights.product != product)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s is prepared with a context whose product is \"%s\"; this plan's is \"%s\"",
+         given.p_field, name_of(weights.product), name_of(product));
   if (given.b != nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "%s is given; it must be NULL with %s, which has its bias inside", given.b_field,
@@ -34,11 +38,12 @@ void check_prepared(const Given& given, const Matrix& matrix, bool float64) {
          given.p_field, weights.float64 ? "float64" : "float32", float64 ? "float64" : "float32");
 }
 
-void check_matrix_given(const MultiheadProblem& p, const Given& given, const Matrix& matrix) {
+void check_matrix_given(const MultiheadProblem& p, const Given& given, const Matrix& matrix,
+                        ProductKind product) {
   if ((given.w != nullptr) == (given.p != nullptr))
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s and %s are both %s; give one of them", given.w_field,
          given.p_field, given.w == nullptr ? "NULL" : "given");
-  if (given.p != nullptr) return check_prepared(given, matrix, p.float64());
+  if (given.p != nullptr) return check_prepared(given, matrix, p.float64(), product);
   check_pointer(given.w_field, given.w, matrix.layout, false);
   check_pointer(given.b_field, given.b, p.bias, false);
 }
@@ -51,17 +56,19 @@ void check_no_matrix(const Given& given) {
        given.w != nullptr ? given.w_field : (given.b != nullptr ? given.b_field : given.p_field));
 }
 
-void check_matrices(const MultiheadProblem& p, const heed_multihead_args& args) {
+void check_matrices(const MultiheadProblem& p, const heed_multihead_args& args,
+                    ProductKind product) {
   check_matrix_given(
       p, {"args.w_query", args.w_query, "args.b_query", args.b_query, "args.p_query", args.p_query},
-      p.w_query);
-  check_matrix_given(
-      p, {"args.w_key", args.w_key, "args.b_key", args.b_key, "args.p_key", args.p_key}, p.w_key);
+      p.w_query, product);
+  check_matrix_given(p,
+                     {"args.w_key", args.w_key, "args.b_key", args.b_key, "args.p_key", args.p_key},
+                     p.w_key, product);
   check_matrix_given(
       p, {"args.w_value", args.w_value, "args.b_value", args.b_value, "args.p_value", args.p_value},
-      p.w_value);
+      p.w_value, product);
   const Given out = {"args.w_out", args.w_out, "args.b_out", args.b_out, "args.p_out", args.p_out};
-  if (p.has_w_out()) return check_matrix_given(p, out, p.w_out);
+  if (p.has_w_out()) return check_matrix_given(p, out, p.w_out, product);
   check_no_matrix(out);
 }
 
@@ -105,11 +112,11 @@ heed_attention_args read_attention_args(const heed_multihead_args& args) {
 }
 
 void validate(const MultiheadProblem& p, const heed_multihead_args& args,
-              const heed_attention_args& attention) {
+              const heed_attention_args& attention, ProductKind product) {
   if (args.reserved != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "args.reserved is %u; it must be 0", args.reserved);
   check_inputs(p, args);
-  check_matrices(p, args);
+  check_matrices(p, args, product);
   check_head_weights(p, args.head_weights);
   within("args.attention", [&] { validate(p.attention, attention); });
 }

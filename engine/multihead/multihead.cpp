@@ -146,7 +146,7 @@ void run_multihead(const heed_multihead_plan& plan, const heed_multihead_args& a
   attention.key = begin + plan.space.key;
   attention.value = begin + plan.space.value;
   attention.out = begin + plan.space.heads;
-  validate(plan.problem, args, attention);
+  validate(plan.problem, args, attention, plan.context->product);
 
   const Run run(plan, args, attention, begin);
   run.project();

@@ -16,6 +16,41 @@ constexpr std::int64_t kTasksPerThread = 4;
 /// Rows that a task of combining takes: enough to be worth its claim.
 constexpr std::int64_t kCombineRows = 64;
 
+/// Rows of a tensor of the workspace, and whether sequences are packed in them.
+struct RowsOf {
+  std::int64_t rows;  ///< of a batch item
+  bool packed;
+};
+
+/// [batch][head][row][feature], or [head][row][feature] of packed rows: the rows of a head lie side
+/// by side, so that they do not share cache sets.
+void place_by_head(const RowsOf& of, std::int64_t heads, std::int64_t features, Layout& layout) {
+  const std::int64_t head = product(of.rows, features, "desc.attention: rows and features");
+  const std::int64_t batch = product(head, heads, "desc.attention: rows and heads");
+  layout.strides = {of.packed ? 0 : batch, head, features, 1};
+}
+
+/// [batch][row][head][feature], or [row][head][feature] of packed rows: what W_out multiplies, and
+/// what a CBLAS library can write.
+void place_by_row(const RowsOf& of, std::int64_t heads, std::int64_t features, Layout& layout) {
+  const std::int64_t row = product(heads, features, "desc.attention: heads and features");
+  const std::int64_t batch = product(row, of.rows, "desc.attention: rows and heads");
+  layout.strides = {of.packed ? 0 : batch, features, row, 1};
+}
+
+void place_projections(const heed_context& context, Problem& p) {
+  const auto rows_of = [](std::int64_t packed, std::int64_t length) {
+    return RowsOf{packed > 0 ? packed : length, packed > 0};
+  };
+  const RowsOf queries = rows_of(p.packed_queries, p.query_length);
+  const RowsOf keys = rows_of(p.packed_keys, p.key_length);
+  const auto place = context.product == ProductKind::kHeed ? place_by_head : place_by_row;
+  place(queries, p.query_heads, p.features, p.query);
+  place(keys, p.key_heads, p.features, p.key);
+  place(keys, p.key_heads, p.value_features, p.value);
+  place_by_row(queries, p.query_heads, p.value_features, p.out);
+}
+
 std::uint32_t workers_for(const heed_context& context, double flops) {
   return static_cast<std::uint32_t>(
       std::clamp<double>(flops / kFlopsPerThread, 1, context.threads));
@@ -77,7 +112,8 @@ heed_multihead_plan make_plan(const heed_context& context, const MultiheadProble
   heed_multihead_plan plan{};
   plan.context = &context;
   plan.problem = problem;
-  plan.attention = make_plan(context, problem.attention);
+  place_projections(context, plan.problem.attention);
+  plan.attention = make_plan(context, plan.problem.attention);
   plan_products(context, plan);
   lay_out(plan);
   return plan;

@@ -12,7 +12,7 @@ namespace heed {
 
 /// Offsets, in bytes, into the workspace. Of the steps of a run only one uses `shared` at a time.
 struct MultiheadSpace {
-  std::size_t query, key, value;  ///< the projections, see place_projections() in problem.cpp
+  std::size_t query, key, value;  ///< the projections, see place_projections() in plan.cpp
   std::size_t heads;              ///< the results of the heads, [query row][head][value_features]
   std::size_t shared;             ///< slabs of products, or the workspace of the attention
   std::size_t slab_bytes;         ///< of one thread in a product or in combining

@@ -35,39 +35,6 @@ heed_attention_desc read_attention(const heed_multihead_desc& desc) {
   return attention;
 }
 
-/// Rows of a tensor of the workspace, and whether sequences are packed in them.
-struct RowsOf {
-  std::int64_t rows;  ///< of a batch item
-  bool packed;
-};
-
-/// [batch][head][row][feature], or [head][row][feature] of packed rows: the rows of a head lie side
-/// by side, so that they do not share cache sets.
-void place_by_head(const RowsOf& of, std::int64_t heads, std::int64_t features, Layout& layout) {
-  const std::int64_t head = product(of.rows, features, "desc.attention: rows and features");
-  const std::int64_t batch = product(head, heads, "desc.attention: rows and heads");
-  layout.strides = {of.packed ? 0 : batch, head, features, 1};
-}
-
-/// [batch][row][head][feature], or [row][head][feature] of packed rows: what W_out multiplies.
-void place_by_row(const RowsOf& of, std::int64_t heads, std::int64_t features, Layout& layout) {
-  const std::int64_t row = product(heads, features, "desc.attention: heads and features");
-  const std::int64_t batch = product(row, of.rows, "desc.attention: rows and heads");
-  layout.strides = {of.packed ? 0 : batch, features, row, 1};
-}
-
-void place_projections(Problem& p) {
-  const auto rows_of = [](std::int64_t packed, std::int64_t length) {
-    return RowsOf{packed > 0 ? packed : length, packed > 0};
-  };
-  const RowsOf queries = rows_of(p.packed_queries, p.query_length);
-  const RowsOf keys = rows_of(p.packed_keys, p.key_length);
-  place_by_head(queries, p.query_heads, p.features, p.query);
-  place_by_head(keys, p.key_heads, p.features, p.key);
-  place_by_head(keys, p.key_heads, p.value_features, p.value);
-  place_by_row(queries, p.query_heads, p.value_features, p.out);
-}
-
 void check_no_heads(const char* field, const heed_layout& given) {
   if (given.stride_head != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s.stride_head is %lld; it must be 0: it has no heads",
@@ -145,7 +112,6 @@ MultiheadProblem validate(const heed_multihead_desc& desc) {
   p.combine = static_cast<heed_combine>(desc.combine);
   const heed_attention_desc attention = read_attention(desc);
   p.attention = within("desc.attention", [&] { return validate(attention); });
-  place_projections(p.attention);
   resolve_widths(desc, p);
   resolve_tensors(desc, p);
   resolve_matrices(desc, p);

@@ -5,12 +5,13 @@
 
 #include "api/heed.h"
 #include "engine/dense/problem.hpp"
+#include "engine/projection/library.hpp"
 #include "engine/projection/matrix.hpp"
 
 namespace heed {
 
 struct MultiheadProblem {
-  Problem attention;  ///< over the projections, which lie in the workspace
+  Problem attention;  ///< over the projections; the plan says where in the workspace they lie
   heed_combine combine;
   std::int64_t width_query, width_key, width_out;
   std::int64_t query_rows;  ///< of input_query, all batch items together
@@ -39,8 +40,8 @@ MultiheadProblem validate(const heed_multihead_desc& desc);
 heed_attention_args read_attention_args(const heed_multihead_args& args);
 
 /// Throws unless the arguments of a run make sense. `attention` is args.attention with the
-/// projections' places filled in.
+/// projections' places filled in, `product` what prepared matrices must be prepared for.
 void validate(const MultiheadProblem& problem, const heed_multihead_args& args,
-              const heed_attention_args& attention);
+              const heed_attention_args& attention, ProductKind product);
 
 }  // namespace heed

@@ -11,31 +11,6 @@ namespace {
 
 ElementType real_type(bool float64) { return float64 ? ElementType::kF64 : ElementType::kF32; }
 
-/// The tile in the type of the arithmetic, [in][out] or [out][in], whichever is how it lies.
-template <class Real>
-MatrixView<Real> widen_tile(const KernelTable<Real>& kernels, const Matrix& matrix,
-                            const void* data, const TileOf& tile, Real* wide) {
-  const Layout& layout = matrix.layout;
-  const bool by_columns = magnitude(layout.strides.row) < magnitude(layout.strides.feature);
-  const std::ptrdiff_t row_step = by_columns ? 1 : tile.outs;
-  const std::ptrdiff_t column_step = by_columns ? tile.ins : 1;
-  for (std::int64_t done = 0; done < tile.ins;) {
-    const std::int64_t row = (tile.k + done) % matrix.in_each;
-    const std::int64_t rows = std::min(matrix.in_each - row, tile.ins - done);
-    const std::byte* const from = row_at(data, layout, (tile.k + done) / matrix.in_each, 0, row) +
-                                  tile.x * layout.strides.feature * layout.bytes;
-    Real* const to = wide + done * row_step;
-    for (std::int64_t x = 0; by_columns && x < tile.outs; ++x)
-      kernels.read(layout.type, from + x * layout.strides.feature * layout.bytes,
-                   layout.strides.row, static_cast<std::size_t>(rows), to + x * column_step);
-    for (std::int64_t r = 0; !by_columns && r < rows; ++r)
-      kernels.read(layout.type, from + r * layout.strides.row * layout.bytes,
-                   layout.strides.feature, static_cast<std::size_t>(tile.outs), to + r * row_step);
-    done += rows;
-  }
-  return {wide, row_step, column_step};
-}
-
 }  // namespace
 
 void check_arithmetic(const char* field, ElementType type, bool float64) {
@@ -81,8 +56,28 @@ Layout check_vector(const char* field, std::uint32_t dtype, bool float64) {
   return input_layout(field, side_by_side, shape, real_type(float64));
 }
 
-bool needs_widening(const Matrix& matrix, ElementType real) {
-  return matrix.layout.type != real || matrix.in_each != matrix.in;
+template <class Real>
+MatrixView<Real> widen_tile(const KernelTable<Real>& kernels, const Matrix& matrix,
+                            const void* data, const TileOf& tile, Real* wide) {
+  const Layout& layout = matrix.layout;
+  const bool by_columns = magnitude(layout.strides.row) < magnitude(layout.strides.feature);
+  const std::ptrdiff_t row_step = by_columns ? 1 : tile.outs;
+  const std::ptrdiff_t column_step = by_columns ? tile.ins : 1;
+  for (std::int64_t done = 0; done < tile.ins;) {
+    const std::int64_t row = (tile.k + done) % matrix.in_each;
+    const std::int64_t rows = std::min(matrix.in_each - row, tile.ins - done);
+    const std::byte* const from = row_at(data, layout, (tile.k + done) / matrix.in_each, 0, row) +
+                                  tile.x * layout.strides.feature * layout.bytes;
+    Real* const to = wide + done * row_step;
+    for (std::int64_t x = 0; by_columns && x < tile.outs; ++x)
+      kernels.read(layout.type, from + x * layout.strides.feature * layout.bytes,
+                   layout.strides.row, static_cast<std::size_t>(rows), to + x * column_step);
+    for (std::int64_t r = 0; !by_columns && r < rows; ++r)
+      kernels.read(layout.type, from + r * layout.strides.row * layout.bytes,
+                   layout.strides.feature, static_cast<std::size_t>(tile.outs), to + r * row_step);
+    done += rows;
+  }
+  return {wide, row_step, column_step};
 }
 
 template <class Real>
@@ -90,7 +85,7 @@ void pack_tile(const KernelTable<Real>& kernels, const Matrix& matrix, const voi
                const TileOf& tile, Real* wide, Real* packed) {
   const Layout& layout = matrix.layout;
   MatrixView<Real> view{};
-  if (needs_widening(matrix, kTypeOf<Real>)) {
+  if (layout.type != kTypeOf<Real> || matrix.in_each != matrix.in) {
     view = widen_tile(kernels, matrix, data, tile, wide);
   } else {
     view = {reinterpret_cast<const Real*>(row_at(data, layout, 0, 0, tile.k)) +
@@ -101,6 +96,10 @@ void pack_tile(const KernelTable<Real>& kernels, const Matrix& matrix, const voi
                       packed);
 }
 
+template MatrixView<float> widen_tile(const KernelTable<float>&, const Matrix&, const void*,
+                                      const TileOf&, float*);
+template MatrixView<double> widen_tile(const KernelTable<double>&, const Matrix&, const void*,
+                                       const TileOf&, double*);
 template void pack_tile(const KernelTable<float>&, const Matrix&, const void*, const TileOf&,
                         float*, float*);
 template void pack_tile(const KernelTable<double>&, const Matrix&, const void*, const TileOf&,

@@ -40,15 +40,22 @@ struct TileOf {
   std::int64_t x, outs;
 };
 
-/// Packs one tile. `wide`, [ins][outs], is written where the matrix is of another type or the tile
-/// spans several matrices.
+/// Copies a tile to `wide` in the type of the arithmetic, as [ins][outs] or [outs][ins], whichever
+/// is how it lies.
+template <class Real>
+MatrixView<Real> widen_tile(const KernelTable<Real>& kernels, const Matrix& matrix,
+                            const void* data, const TileOf& tile, Real* wide);
+
+/// Packs one tile; `wide` is as in widen_tile, and used where the matrix is of another type or
+/// several.
 template <class Real>
 void pack_tile(const KernelTable<Real>& kernels, const Matrix& matrix, const void* data,
                const TileOf& tile, Real* wide, Real* packed);
 
-/// Whether pack_tile needs `wide`.
-bool needs_widening(const Matrix& matrix, ElementType real);
-
+extern template MatrixView<float> widen_tile(const KernelTable<float>&, const Matrix&, const void*,
+                                             const TileOf&, float*);
+extern template MatrixView<double> widen_tile(const KernelTable<double>&, const Matrix&,
+                                              const void*, const TileOf&, double*);
 extern template void pack_tile(const KernelTable<float>&, const Matrix&, const void*, const TileOf&,
                                float*, float*);
 extern template void pack_tile(const KernelTable<double>&, const Matrix&, const void*,

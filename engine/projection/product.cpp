@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/parallel/tasks.hpp"
+#include "engine/projection/cblas.hpp"
 #include "engine/projection/multiply.hpp"
 #include "engine/runtime/sizes.hpp"
 
@@ -129,7 +130,9 @@ ProductPlan plan_product(const heed_context& context, const ProductSize& size,
                          std::int64_t claims) {
   ProductPlan plan{};
   plan.size = size;
-  if (size.float64) {
+  if (context.product == ProductKind::kCblas) {
+    plan_cblas(plan);
+  } else if (size.float64) {
     choose_blocks(context, context.kernels->f64, claims, plan);
     lay_out<double>(plan);
   } else {
@@ -141,6 +144,10 @@ ProductPlan plan_product(const heed_context& context, const ProductSize& size,
 
 void run_products(const heed_context& context, const Product* products, std::size_t count,
                   std::uint32_t workers, std::byte* slabs, std::size_t slab_bytes) {
+  if (context.product == ProductKind::kCblas) {
+    for (std::size_t i = 0; i < count; ++i) run_cblas(*context.kernels, products[i], slabs);
+    return;
+  }
   Run run{context, products, count, slabs, slab_bytes};
   std::int64_t tasks = 0;
   for (std::size_t i = 0; i < count; ++i) tasks += TaskGrid(products[i]).count;

@@ -36,6 +36,16 @@ Source check(const heed_weights_desc& desc) {
           check_vector("desc.bias_dtype", desc.bias_dtype, float64), float64};
 }
 
+/// As CBLAS libraries read it.
+template <class Real>
+void copy(const Kernels& all, const Source& source, const void* matrix, Real* to) {
+  const Matrix& m = source.matrix;
+  for (std::int64_t k = 0; k < m.in; ++k)
+    kernels_of<Real>(all).read(
+        m.layout.type, row_at(matrix, m.layout, k / m.in_each, 0, k % m.in_each),
+        m.layout.strides.feature, static_cast<std::size_t>(m.out), to + k * m.out);
+}
+
 /// Packs one block of features out after the other, in the order of memory.
 template <class Real>
 void pack(const Kernels& all, const Source& source, const void* matrix, Real* to) {
@@ -55,7 +65,11 @@ template <class Real>
 void fill(const Source& source, const void* matrix, const void* bias, heed_weights& weights) {
   const Kernels& kernels = *weights.context->kernels;
   auto* const data = reinterpret_cast<Real*>(weights.memory);
-  pack(kernels, source, matrix, data);
+  if (weights.product == ProductKind::kCblas) {
+    copy(kernels, source, matrix, data);
+  } else {
+    pack(kernels, source, matrix, data);
+  }
   weights.data = data;
   if (bias == nullptr) return;
   Real* const own = data + source.matrix.in * round_up(source.matrix.out, kBlock);
@@ -85,6 +99,7 @@ heed_weights* make_weights(const heed_context& context, const heed_weights_desc&
     throw;
   }
   weights->context = &context;
+  weights->product = context.product;
   weights->float64 = source.float64;
   weights->in = source.matrix.in;
   weights->out = source.matrix.out;
