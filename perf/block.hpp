@@ -46,7 +46,7 @@ class Block {
   const heed_multihead_info& info() const { return info_; }
   const Accuracy& accuracy() const { return accuracy_; }
 
-  /// The first time also runs the block and checks its results: throws std::runtime_error where
+  /// Runs the block once; the first time also checks its results: throws std::runtime_error where
   /// they are off by more than they may be.
   BlockRunner prepare();
 
