@@ -145,6 +145,7 @@ def self_test(readme, compiler):
     """Doctored READMEs, and what must be said about each."""
     doctored = {
         "desc.softcap is in heed.h but": readme.replace("desc.softcap", "softcap"),
+        "block.combine is in heed.h but": readme.replace("block.combine", "combine"),
         "HEED_CAUSAL_OFFSET is in heed.h but": readme.replace("HEED_CAUSAL_OFFSET", "OFFSET"),
         "heed_atend is not in heed.h": readme + "\n`heed_atend`\n",
         "args.mist is not in heed.h": readme + "\n`args.mist`\n",
