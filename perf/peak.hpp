@@ -92,6 +92,7 @@ Timing time_between_peaks(benchmark::State& state, const PeakKernel& kernel, uns
   const bool alone = threads == 1;
   PeakMeter peak(kernel, threads);
   std::vector<Beside> beside;
+  beside.reserve(others.size());
   for (const auto& other : others) beside.emplace_back(other, alone);
   const auto sample = [&](double seconds) {
     peak.sample(seconds);

@@ -89,6 +89,7 @@ bool text_read(const char* path, text* t) {
   char* content = NULL;
   size_t length = 0;
   entry* const vocabulary = malloc(TEXT_MOST_WORDS * sizeof *vocabulary);
+  t->vocabulary = 0;
   t->ids = malloc(TEXT_MOST_WORDS * sizeof *t->ids);
   const bool ok =
       vocabulary != NULL && t->ids != NULL
