@@ -70,16 +70,18 @@ static bool split(const char* path, const char* content, size_t length, entry* v
                   text* t) {
   const char* const end = content + length;
   const char* at = content;
+  int32_t count = 0; /* of the vocabulary */
   while (true) {
     while (at < end && isspace((unsigned char)*at)) ++at;
-    if (at == end) return t->words.count > 0 || failed(path, "there is no word in it");
+    t->vocabulary = count;
+    if (at == end) return count > 0 || failed(path, "there is no word in it");
     if (t->words.count == TEXT_MOST_WORDS) {
       fprintf(stderr, "encoder: %s: more than %d words\n", path, TEXT_MOST_WORDS);
       return false;
     }
     const char* const next = end_of_word(at, end);
     const entry word = {at, (size_t)(next - at)};
-    t->ids[t->words.count] = id_of(&word, vocabulary, &t->vocabulary);
+    t->ids[t->words.count] = id_of(&word, vocabulary, &count);
     if (!tokens_append(&t->words, word.begin, word.length)) return failed(path, strerror(ENOMEM));
     at = next;
   }
@@ -89,7 +91,6 @@ bool text_read(const char* path, text* t) {
   char* content = NULL;
   size_t length = 0;
   entry* const vocabulary = malloc(TEXT_MOST_WORDS * sizeof *vocabulary);
-  t->vocabulary = 0;
   t->ids = malloc(TEXT_MOST_WORDS * sizeof *t->ids);
   const bool ok =
       vocabulary != NULL && t->ids != NULL
