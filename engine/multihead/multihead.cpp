@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/dense/attention.hpp"
+#include "engine/dense/scores.hpp"
 #include "engine/dense/tile.hpp"
 #include "engine/multihead/combine.hpp"
 #include "engine/parallel/tasks.hpp"
@@ -46,7 +47,7 @@ class Run {
     const InputRows query = input(args_.input_query, problem_.input_query, query_rows_);
     const InputRows key = one_input ? input(args_.input_query, problem_.input_query, key_rows_)
                                     : input(args_.input_key, problem_.input_key, key_rows_);
-    const Product products[] = {
+    Product products[] = {
         {&plan_.query, query_rows_.count, query,
          matrix(problem_.w_query, args_.p_query, args_.w_query, args_.b_query),
          output(workspace_ + plan_.space.query, a.query, query_rows_, a.features)},
@@ -57,6 +58,15 @@ class Run {
          matrix(problem_.w_value, args_.p_value, args_.w_value, args_.b_value),
          output(workspace_ + plan_.space.value, a.value, key_rows_, a.value_features)},
     };
+    for (std::size_t i = 0; i < (one_input ? 3 : 1); ++i) {
+      products[i].items = plan_.query.size.items;
+      if (in_panels()) products[i].x_panels = workspace_ + plan_.space.input;
+    }
+    if (in_panels()) {
+      pack(query);
+      products[0].y_panels = workspace_ + plan_.space.query;
+      products[0].y_scale = query_scale();
+    }
     multiply(products, 3, plan_.product_workers);
   }
 
@@ -71,10 +81,12 @@ class Run {
     }
     Layout heads = problem_.attention.out;
     heads.strides.head = 0;
-    const Product product = {&plan_.out, query_rows_.count,
-                             input(workspace_ + plan_.space.heads, heads, query_rows_),
-                             matrix(problem_.w_out, args_.p_out, args_.w_out, args_.b_out),
-                             output(args_.out, problem_.out, query_rows_, problem_.width_out)};
+    Product product = {&plan_.out, query_rows_.count,
+                       input(workspace_ + plan_.space.heads, heads, query_rows_),
+                       matrix(problem_.w_out, args_.p_out, args_.w_out, args_.b_out),
+                       output(args_.out, problem_.out, query_rows_, problem_.width_out)};
+    product.items = plan_.out.size.items;
+    if (in_panels()) product.x_panels = workspace_ + plan_.space.heads;
     multiply(&product, 1, plan_.combine_workers);
   }
 
@@ -90,6 +102,21 @@ class Run {
                         const void* bias) const {
     return {prepared, &matrix, data, bias, problem_.bias};
   }
+  bool in_panels() const { return plan_.attention.placement == Placement::kPanels; }
+
+  void pack(const InputRows& query) const {
+    const PackJob job = {problem_.float64(),       query,
+                         problem_.attention.batch, problem_.attention.query_length,
+                         problem_.width_query,     workspace_ + plan_.space.input};
+    pack_panels(*plan_.context, job, plan_.product_workers, slabs(), plan_.space.slab_bytes);
+  }
+
+  /// What attention would multiply queries with when it packs them.
+  double query_scale() const {
+    return Scores<float>(plan_.attention, attention_, {}, HEED_WEIGHTS_PROBABILITIES, nullptr)
+        .query_scale();
+  }
+
   std::byte* slabs() const { return workspace_ + plan_.space.shared; }
 
   void multiply(const Product* products, std::size_t count, std::uint32_t workers) const {

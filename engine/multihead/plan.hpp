@@ -12,8 +12,9 @@ namespace heed {
 
 /// Offsets, in bytes, into the workspace. Of the steps of a run only one uses `shared` at a time.
 struct MultiheadSpace {
+  std::size_t input;              ///< input_query in panels; used until there are projections
+  std::size_t heads;              ///< the results of the heads; used from then on, so in its place
   std::size_t query, key, value;  ///< the projections, see place_projections() in plan.cpp
-  std::size_t heads;              ///< the results of the heads, [query row][head][value_features]
   std::size_t shared;             ///< slabs of products, or the workspace of the attention
   std::size_t slab_bytes;         ///< of one thread in a product or in combining
   std::size_t bytes;
@@ -30,7 +31,7 @@ struct heed_multihead_plan {
   std::uint32_t product_workers;  ///< of the three together
   std::uint32_t combine_workers;  ///< of the one after attention, or of combining
   std::int64_t combine_rows;      ///< of a task of combining
-  heed_attention_plan attention;
+  heed_attention_plan attention;  ///< its placement is the block's
   heed::MultiheadSpace space;
   double projection_flops;
 };

@@ -11,7 +11,7 @@ Multiply<Real>::Multiply(const KernelTable<Real>& kernels, const Product& produc
     : kernels_(kernels),
       product_(product),
       plan_(*product.plan),
-      cut_(product.rows, plan_.panel_rows, plan_.lanes),
+      cut_(product.items, product.rows / product.items, plan_.panel_rows, plan_.lanes),
       slab_(slab) {}
 
 template <class Real>
@@ -19,20 +19,29 @@ void Multiply<Real>::run(std::int64_t part, std::int64_t begin, std::int64_t end
   const std::int64_t first = part * plan_.task_panels;
   const std::int64_t panels = std::min(plan_.task_panels, cut_.panels() - first);
   for (std::int64_t x = begin; x < end; x += plan_.out_block)
-    multiply_block(first, panels, x, std::min(plan_.out_block, end - x), x == begin);
+    multiply_block(first, panels, x, std::min(plan_.out_block, end - x),
+                   product_.x_panels == nullptr && x == begin);
 }
 
 template <class Real>
-typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t p,
-                                                     std::int64_t first_panel) const {
-  const std::int64_t first = cut_.begin(first_panel + p);
-  const std::int64_t before = first - cut_.begin(first_panel);  // rows of the task
+typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, std::int64_t p,
+                                                     std::int64_t x) const {
+  const ItemCut::Place place = cut_.at(first_panel + p);
+  const std::int64_t before = place.before - cut_.at(first_panel).before;  // rows of the task
   Panel panel{};
-  panel.first = first;
-  panel.rows = static_cast<std::size_t>(cut_.begin(first_panel + p + 1) - first);
+  panel.first = place.first;
+  panel.rows = static_cast<std::size_t>(place.rows);
   panel.vectors = (panel.rows + kernels_.lanes - 1) / kernels_.lanes;
-  panel.x = buffer(plan_.slab.x) + before * plan_.size.in;
+  panel.packed = buffer(plan_.slab.x) + before * plan_.size.in;
+  panel.x = panel.packed;
+  if (product_.x_panels != nullptr)
+    panel.x = static_cast<const Real*>(product_.x_panels) +
+              place.before * round_up(plan_.size.in, kRowPadding);
   panel.accumulators = buffer(plan_.slab.accumulators) + before * plan_.out_block;
+  if (product_.y_panels != nullptr)
+    panel.accumulators = static_cast<Real*>(product_.y_panels) +
+                         place.before * round_up(plan_.size.out, kRowPadding) +
+                         x * static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
   return panel;
 }
 
@@ -44,9 +53,11 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
     const std::int64_t ins = std::min(kTileIn, plan_.size.in - k);
     const ValueView<Real> tile = weights({k, ins, x, outs});
     for (std::int64_t p = 0; p < panels; ++p) {
-      const Panel panel = this->panel(p, first_panel);
+      const Panel panel = this->panel(first_panel, p, x);
       const auto pitch = static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
-      if (packs) pack(panel, k, ins);
+      if (packs)
+        pack_rows(kernels_, product_.x, panel.first, panel.rows, k, ins, buffer(plan_.slab.wide),
+                  panel.packed + k * pitch);
       for (std::int64_t i = 0; k == 0 && start != nullptr && i < outs; ++i)
         std::fill_n(panel.accumulators + i * pitch, pitch, start[i]);
       kernels_.accumulate(tile, static_cast<std::size_t>(ins), panel.x + k * pitch,
@@ -54,25 +65,10 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
                           k == 0 && start == nullptr, panel.vectors);
     }
   }
-  for (std::int64_t p = 0; p < panels; ++p) store(panel(p, first_panel), x, outs);
-}
-
-template <class Real>
-void Multiply<Real>::pack(const Panel& panel, std::int64_t k, std::int64_t ins) const {
-  const Layout& layout = product_.x.layout;
-  const bool in_place = layout.type == kTypeOf<Real>;
-  const Real* rows[kMaxPanel];
-  for (std::size_t i = 0; i < panel.rows; ++i) {
-    const std::byte* const from = product_.x.at(panel.first + static_cast<std::int64_t>(i)) +
-                                  k * layout.strides.feature * layout.bytes;
-    Real* const wide = buffer(plan_.slab.wide) + static_cast<std::int64_t>(i) * ins;
-    if (!in_place)
-      kernels_.read(layout.type, from, layout.strides.feature, static_cast<std::size_t>(ins), wide);
-    rows[i] = in_place ? reinterpret_cast<const Real*>(from) : wide;
+  for (std::int64_t p = 0; p < panels; ++p) {
+    const Panel panel = this->panel(first_panel, p, x);
+    product_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
   }
-  const auto pitch = static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
-  kernels_.pack_query(rows, panel.rows, in_place ? layout.strides.feature : 1,
-                      static_cast<std::size_t>(ins), Real{1}, panel.x + k * pitch, panel.vectors);
 }
 
 template <class Real>
@@ -115,6 +111,17 @@ void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs
                   static_cast<std::size_t>(count), to, panel.rows, panel.vectors, y.layout,
                   buffer(plan_.slab.wide));
     at += count;
+  }
+}
+
+template <class Real>
+void Multiply<Real>::scale(const Panel& panel, std::int64_t outs) const {
+  const std::size_t pitch = panel.vectors * kernels_.lanes;
+  const auto factor = static_cast<Real>(product_.y_scale);
+  for (std::int64_t x = 0; x < outs; ++x) {
+    Real* const row = panel.accumulators + x * static_cast<std::int64_t>(pitch);
+    for (std::size_t i = 0; i < panel.rows; ++i) row[i] *= factor;
+    for (std::size_t i = panel.rows; i < pitch; ++i) row[i] = 0;
   }
 }
 

@@ -21,28 +21,29 @@ class Multiply {
     std::int64_t first;  ///< row of x and y
     std::size_t rows;
     std::size_t vectors;
-    Real* x;
-    Real* accumulators;
+    const Real* x;
+    Real* packed;        ///< x, where this task packs it
+    Real* accumulators;  ///< of the block of features out
   };
-  Panel panel(std::int64_t p, std::int64_t first_panel) const;
+  /// Panel p of the task, and features out from x on.
+  Panel panel(std::int64_t first_panel, std::int64_t p, std::int64_t x) const;
 
   /// Features out [x, x + outs) of all panels.
   void multiply_block(std::int64_t first_panel, std::int64_t panels, std::int64_t x,
                       std::int64_t outs, bool packs) const;
-  /// Transposes features in [k, k + ins) of the panel's rows.
-  void pack(const Panel& panel, std::int64_t k, std::int64_t ins) const;
   /// Features in [k, k + ins) by features out [x, x + outs) of the matrix.
   ValueView<Real> weights(const TileOf& tile) const;
   /// The bias of features out [x, x + outs); nullptr: none.
   const Real* bias(std::int64_t x, std::int64_t outs) const;
   void store(const Panel& panel, std::int64_t x, std::int64_t outs) const;
+  void scale(const Panel& panel, std::int64_t outs) const;
 
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
 
   const KernelTable<Real>& kernels_;
   const Product& product_;
   const ProductPlan& plan_;
-  const PanelCut cut_;
+  const ItemCut cut_;
   std::byte* const slab_;
 };
 

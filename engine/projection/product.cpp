@@ -44,7 +44,8 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
   const std::int64_t row_bytes = (widest + kTileIn) * kBytes;
   const std::int64_t most_panels =
       std::max<std::int64_t>(cache / 2 / row_bytes / plan.panel_rows, 1);
-  const std::int64_t panels = std::max<std::int64_t>(ceil_div(size.rows, plan.panel_rows), 1);
+  const ItemCut cut(size.items, size.rows / size.items, plan.panel_rows, plan.lanes);
+  const std::int64_t panels = std::max<std::int64_t>(cut.panels(), 1);
   plan.task_panels = even_part(panels, 1, most_panels, 1);
   const std::int64_t row_tasks = ceil_div(panels, plan.task_panels);
   const auto worth = static_cast<std::int64_t>(std::min(flops_of(size) / kFlopsPerTask, 1e9)) + 1;
@@ -65,8 +66,8 @@ void lay_out(ProductPlan& plan) {
   };
   const std::int64_t rows = plan.task_panels * plan.panel_rows;
   ProductSlab slab{};
-  slab.x = take(rows, plan.size.in);
-  slab.accumulators = take(rows, plan.out_block);
+  slab.x = take(plan.size.x_in_panels ? 0 : rows, plan.size.in);
+  slab.accumulators = take(plan.size.y_in_panels ? 0 : rows, plan.out_block);
   slab.weights = take(kTileIn, plan.out_block);
   slab.wide = take(std::max(kTileIn, plan.panel_rows), std::max(plan.out_block, kTileIn));
   slab.bias = take(1, plan.out_block);
@@ -81,7 +82,8 @@ struct TaskGrid {
   std::int64_t count;
 
   explicit TaskGrid(const Product& p) {
-    const std::int64_t panels = PanelCut(p.rows, p.plan->panel_rows, p.plan->lanes).panels();
+    const std::int64_t rows = p.rows / p.items;
+    const std::int64_t panels = ItemCut(p.items, rows, p.plan->panel_rows, p.plan->lanes).panels();
     row_tasks = ceil_div(panels, p.plan->task_panels);
     count = row_tasks * ceil_div(p.plan->size.out, p.plan->task_out);
   }

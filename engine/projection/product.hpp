@@ -9,33 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/projection/rows.hpp"
 #include "engine/projection/weights.hpp"
 
 namespace heed {
-
-/// Rows of a tensor [batch][row][feature], numbered through: row t is row t % per_batch of batch
-/// item t / per_batch.
-struct InputRows {
-  const void* data;
-  Layout layout;
-  std::int64_t per_batch;
-
-  const std::byte* at(std::int64_t t) const {
-    return row_at(data, layout, t / per_batch, 0, t % per_batch);
-  }
-};
-/// The same with features split between heads: feature x is x % per_head of head x / per_head.
-struct OutputRows {
-  void* data;
-  Layout layout;
-  std::int64_t per_batch;
-  std::int64_t per_head;
-
-  std::byte* at(std::int64_t t, std::int64_t x) const {
-    return row_at(data, layout, t / per_batch, x / per_head, t % per_batch) +
-           x % per_head * layout.strides.feature * layout.bytes;
-  }
-};
 
 /// A matrix and its bias, prepared or as a run's caller gave them.
 struct MatrixArgument {
@@ -51,13 +28,16 @@ struct ProductSize {
   bool float64;
   std::int64_t rows;  ///< at most
   std::int64_t in, out;
+  std::int64_t items = 1;    ///< see Product
+  bool x_in_panels = false;  ///< always
+  bool y_in_panels = false;
 };
 
 /// Offsets, in bytes, into the slab of workspace that one thread works in. Numbers are of the
 /// arithmetic's type.
 struct ProductSlab {
-  std::size_t x;             ///< panels of the task's rows, [panel][in][pitch]
-  std::size_t accumulators;  ///< [panel][out_block][pitch]
+  std::size_t x;             ///< panels of the task's rows, [panel][in][pitch]; empty if given so
+  std::size_t accumulators;  ///< [panel][out_block][pitch]; empty if y is in panels
   std::size_t weights;       ///< one packed tile
   std::size_t wide;          ///< one tile, widened; or rows of x or y
   std::size_t bias;          ///< [out_block]
@@ -90,6 +70,14 @@ struct Product {
   InputRows x;
   MatrixArgument w;
   OutputRows y;
+
+  /// Rows are cut into panels item by item where that is how panels are given: `items` of them,
+  /// all of one length.
+  std::int64_t items = 1;
+  const void* x_panels = nullptr;  ///< x in panels, instead of x
+  void* y_panels =
+      nullptr;  ///< receives y_scale times y in panels, 0 in lanes without a row, instead of y
+  double y_scale = 1;
 };
 
 /// Computes all of them, their tasks shared by `workers` threads of the context. Each works in a
