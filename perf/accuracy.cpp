@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 #include "perf/textbook.hpp"
@@ -116,7 +118,7 @@ class Checker {
               errors[j] + adding * (sums[j] + errors[j]));
   }
 
-  const Accuracy& accuracy() const { return accuracy_; }
+  const Accuracy& accuracy() const { return comparison_.accuracy(); }
 
  private:
   double gamma(double n) const { return n * unit_ < 1 ? n * unit_ / (1 - n * unit_) : kInfinity; }
@@ -194,14 +196,7 @@ class Checker {
     const Rounding rounding = rounding_of(results.type());
     if (arithmetic_of(workload_) == HEED_DTYPE_F64) bound *= 2;
     bound += rounding.unit * (std::fabs(wanted) + bound) + rounding.underflow;
-    const double error = std::fabs(got - wanted);
-    const double used = error / bound;
-    if (!(used <= 1)) accuracy_.within = false;
-    if (!(error <= accuracy_.max_error)) accuracy_.max_error = error;  // also takes a NaN
-    if (!(used <= most_used_)) {
-      most_used_ = used;
-      accuracy_.bound = bound;
-    }
+    comparison_.compare(got, wanted, bound);
   }
 
   const Workload& workload_;
@@ -212,8 +207,7 @@ class Checker {
   double largest_key_ = 0;
   std::int64_t batch_ = -1;
   std::int64_t head_ = -1;
-  double most_used_ = -1;
-  Accuracy accuracy_;
+  Comparison comparison_;
 };
 
 /// Visits about kRows of the rows of all heads, where batch b has rows_of(b) for each, from the
@@ -234,6 +228,24 @@ void visit_some(const heed_attention_desc& d, RowsOf&& rows_of, Visit&& visit) {
 }
 
 }  // namespace
+
+void demand(const Accuracy& accuracy, const std::string& workload) {
+  if (accuracy.within) return;
+  char text[96];
+  std::snprintf(text, sizeof text, ": max_error %.3g exceeds the derived bound %.3g",
+                accuracy.max_error, accuracy.bound);
+  throw std::runtime_error(workload + text);
+}
+
+void Comparison::compare(double got, double wanted, double bound) {
+  const double error = std::fabs(got - wanted);
+  const double used = error / bound;
+  if (!(used <= 1)) accuracy_.within = false;
+  if (!(error <= accuracy_.max_error)) accuracy_.max_error = error;  // also takes a NaN
+  if (used <= most_used_) return;
+  most_used_ = used;
+  accuracy_.bound = bound;
+}
 
 Accuracy check_accuracy(const Workload& workload, const Tensors& tensors) {
   const heed_attention_desc& d = workload.desc;

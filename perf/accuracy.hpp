@@ -1,6 +1,8 @@
 // How far results are from attention computed in float64, and how far they may be.
 #pragma once
 
+#include <string>
+
 #include "perf/tensors.hpp"
 #include "perf/workload.hpp"
 
@@ -10,6 +12,20 @@ struct Accuracy {
   double max_error = 0;  ///< the largest |result - reference| of the elements looked at
   double bound = 0;      ///< what rounding can amount to, at the element with the least room
   bool within = true;    ///< every element is within its own bound (a NaN is not)
+};
+
+/// Throws std::runtime_error where a workload's results are off by more than they may be.
+void demand(const Accuracy& accuracy, const std::string& workload);
+
+/// Keeps count of what is compared with a reference.
+class Comparison {
+ public:
+  void compare(double got, double wanted, double bound);
+  const Accuracy& accuracy() const { return accuracy_; }
+
+ private:
+  Accuracy accuracy_;
+  double most_used_ = -1;  ///< of its own bound, by any element
 };
 
 /// Compares about 64 rows of out, lse and weights each, spread over the batch, heads and queries,

@@ -1,4 +1,4 @@
-// Contexts and plans of the C API, owned.
+// Contexts, plans and prepared weights of the C API, owned.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,8 @@ namespace heed::perf {
 
 using Context = std::shared_ptr<heed_context>;
 using Plan = std::shared_ptr<heed_attention_plan>;
+using BlockPlan = std::shared_ptr<heed_multihead_plan>;
+using Weights = std::shared_ptr<heed_weights>;
 
 /// Throws std::runtime_error with heed_last_error() for any other status than OK.
 void check(heed_status status);
@@ -19,9 +21,13 @@ void check(heed_status status);
 /// An empty isa is automatic, and so are 0 threads. Throws std::runtime_error.
 Context make_context(const Options& options, const std::string& isa, unsigned threads);
 Plan make_plan(const Context& context, const heed_attention_desc& desc);
+BlockPlan make_plan(const Context& context, const heed_multihead_desc& desc);
+Weights make_weights(const Context& context, const heed_weights_desc& desc, const void* matrix,
+                     const void* bias);
 
 heed_context_info describe(const Context& context);
 heed_attention_info describe(const Plan& plan);
+heed_multihead_info describe(const BlockPlan& plan);
 
 /// Calls add(shape, context, threads) for every shape, instruction set and thread count asked for.
 template <class Add>

@@ -54,19 +54,34 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--tile-kv", options.tile_kv, "Keys per tile; default automatic")
       ->type_name("N")
       ->check(CLI::Range(1, 65536));
-  app.add_flag("--forms", options.forms,
-               "Instead of all else, each form of attention in turns with the plain one");
+  app.add_option("--product", options.product,
+                 "What computes the projections of blocks: what this build has of heed, cblas")
+      ->type_name("NAME");
+  CLI::Option* const forms =
+      app.add_flag("--forms", options.forms,
+                   "Instead of all else, each form of attention in turns with the plain one");
+  app.add_flag(
+         "--blocks", options.blocks,
+         "Instead of all else, multi-head blocks: projections and attention, together and apart")
+      ->excludes(forms);
   app.add_flag("--no-stages", options.no_stages, "Leave out stage/... and peak/...");
   app.add_flag("--no-naive", options.no_naive, "Leave out naive/...");
   app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar +
              "\nand the standard ones are\n" + lines(kStandardWorkloads) + "or, with --forms,\n" +
-             lines(kFormWorkloads) +
+             lines(kFormWorkloads) + "or, with --blocks,\n" + lines(kBlockWorkloads) +
              "Everything else goes to Google Benchmark, for example --benchmark_filter=REGEX\n"
              "--benchmark_repetitions=N --benchmark_format=json --benchmark_out=FILE\n");
 }
 
 void fill_in(Options& options) {
-  if (options.shapes.empty()) options.shapes = options.forms ? kFormWorkloads : kStandardWorkloads;
+  if (options.shapes.empty())
+    options.shapes = options.forms    ? kFormWorkloads
+                     : options.blocks ? kBlockWorkloads
+                                      : kStandardWorkloads;
+  for (const std::string& shape : options.shapes)
+    if ((parse_workload(shape).width != 0) != options.blocks)
+      throw std::invalid_argument("shape \"" + shape +
+                                  "\": --blocks needs a width W, and W --blocks");
   for (const std::string& isa : options.isas)
     if (isa == "all") {
       options.isas = usable_isas();

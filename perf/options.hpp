@@ -14,7 +14,9 @@ struct Options {
   std::string executor;             ///< empty: automatic
   std::uint32_t tile_q = 0;         ///< 0: automatic
   std::uint32_t tile_kv = 0;
-  bool forms = false;  ///< form/... instead of all other rows
+  std::string product;  ///< of blocks; empty: automatic
+  bool forms = false;   ///< form/... instead of all other rows
+  bool blocks = false;  ///< block/... instead of all other rows
   bool no_stages = false;
   bool no_naive = false;
   bool help = false;

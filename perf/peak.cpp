@@ -29,16 +29,16 @@ constexpr const PeakKernel* kKernels[] = {
 };
 
 /// Rounds per second over at least `seconds`.
-double rate(const PeakKernel& kernel, double seconds) {
+double rate(const PeakKernel& kernel, double seconds, bool alone) {
   double rounds = 0;
-  double elapsed = 0;
   const Clock::time_point start = Clock::now();
+  Stopwatch watch(alone);
+  watch.start();
   do {
     benchmark::DoNotOptimize(kernel.run(kRounds, 0.5F, 1.0F));
     rounds += static_cast<double>(kRounds);
-    elapsed = seconds_since(start);
-  } while (elapsed < seconds);
-  return rounds / elapsed;
+  } while (seconds_since(start) < seconds);
+  return rounds / watch.seconds();
 }
 
 }  // namespace
@@ -55,8 +55,8 @@ void PeakMeter::sample(double seconds) {
   const auto work = [&](unsigned index) {
     ready.fetch_add(1);
     while (ready.load() < threads_) std::this_thread::yield();
-    rate(kernel_, kWarmUpSeconds);
-    rates[index] = rate(kernel_, seconds);
+    rate(kernel_, kWarmUpSeconds, threads_ == 1);
+    rates[index] = rate(kernel_, seconds, threads_ == 1);
   };
   std::vector<std::thread> others;
   for (unsigned i = 1; i < threads_; ++i) others.emplace_back(work, i);

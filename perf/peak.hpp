@@ -5,9 +5,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "perf/peak/table.hpp"
+#include "perf/stopwatch.hpp"
 
 namespace heed::perf {
 
@@ -20,7 +24,8 @@ inline double seconds_since(Clock::time_point start) {
 /// Throws std::invalid_argument for an instruction set that was not compiled in.
 const PeakKernel& peak_kernel_of(const std::string& isa);
 
-/// The peak of `threads` threads that compute at once, averaged over all samples taken.
+/// The peak of `threads` threads that compute at once, averaged over all samples taken. That of one
+/// is per second of the thread's CPU time.
 class PeakMeter {
  public:
   PeakMeter(const PeakKernel& kernel, unsigned threads) : kernel_(kernel), threads_(threads) {}
@@ -39,17 +44,43 @@ class PeakMeter {
 
 /// What one repetition took, and what the machine could do meanwhile.
 struct Timing {
-  double seconds;  ///< per iteration
-  double peak;     ///< flops per second
+  double seconds;              ///< per iteration
+  double peak;                 ///< flops per second
+  std::vector<double> beside;  ///< seconds per call of what ran beside, in its order
 };
 
-/// The timed loop of one repetition, interleaved with samples of the peak: before, after, and
-/// whenever the loop has run for kBurst, each about a quarter as long as the part of the loop
-/// that it stands for. On a shared machine only numbers that were measured within the same
-/// moment can be divided by each other.
+/// What runs in turns with a timed loop, to be compared with it.
+class Beside {
+ public:
+  Beside(std::function<void()> body, bool alone) : body_(std::move(body)), watch_(alone) {}
+
+  /// For about `seconds`, at least once.
+  void run(double seconds) {
+    const Clock::time_point start = Clock::now();
+    watch_.start();
+    do {
+      body_();
+      ++calls_;
+    } while (seconds_since(start) < seconds);
+    seconds_ += watch_.seconds();
+  }
+
+  double seconds_per_call() const { return seconds_ / static_cast<double>(calls_); }
+
+ private:
+  std::function<void()> body_;
+  Stopwatch watch_;
+  double seconds_ = 0;
+  std::int64_t calls_ = 0;
+};
+
+/// The timed loop of one repetition, interleaved with samples of the peak and of whatever else
+/// runs beside it: before, after, and whenever the loop has run for kBurst, each about a quarter as
+/// long as the part of the loop that it stands for. On a shared machine only numbers that were
+/// measured within the same moment can be divided by each other.
 template <class Body>
 Timing time_between_peaks(benchmark::State& state, const PeakKernel& kernel, unsigned threads,
-                          Body&& body) {
+                          Body&& body, const std::vector<std::function<void()>>& others = {}) {
   constexpr double kBurst = 0.02;
   constexpr double kShortestSample = 0.004;
   constexpr double kLongestSample = 0.1;
@@ -58,30 +89,43 @@ Timing time_between_peaks(benchmark::State& state, const PeakKernel& kernel, uns
            : elapsed > 4 * kLongestSample ? kLongestSample
                                           : elapsed / 4;
   };
+  const bool alone = threads == 1;
   PeakMeter peak(kernel, threads);
-  peak.sample(kShortestSample);
+  std::vector<Beside> beside;
+  beside.reserve(others.size());
+  for (const auto& other : others) beside.emplace_back(other, alone);
+  const auto sample = [&](double seconds) {
+    peak.sample(seconds);
+    for (Beside& other : beside) other.run(seconds);
+  };
+  sample(kShortestSample);
   double total = 0;
   std::int64_t burst = 1;  // iterations between two looks at the clock, found by doubling
   std::int64_t left = burst;
+  Stopwatch watch(alone);
   Clock::time_point start = Clock::now();
+  watch.start();
   for (auto _ : state) {
     body();
     if (--left > 0) continue;
     const double elapsed = seconds_since(start);
     if (elapsed >= kBurst) {
+      total += watch.seconds();
       state.PauseTiming();
-      total += elapsed;
-      peak.sample(length(elapsed));
+      sample(length(elapsed));
       start = Clock::now();
+      watch.start();
       state.ResumeTiming();
     } else {
       burst *= 2;
     }
     left = burst;
   }
-  const double rest = seconds_since(start);
-  peak.sample(length(rest));
-  return {(total + rest) / static_cast<double>(state.iterations()), peak.flops_per_second()};
+  total += watch.seconds();
+  sample(length(seconds_since(start)));
+  Timing timing{total / static_cast<double>(state.iterations()), peak.flops_per_second(), {}};
+  for (const Beside& other : beside) timing.beside.push_back(other.seconds_per_call());
+  return timing;
 }
 
 }  // namespace heed::perf

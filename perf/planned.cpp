@@ -1,22 +1,10 @@
 #include "perf/planned.hpp"
 
-#include <cstdio>
-#include <stdexcept>
 #include <utility>
 
 #include "perf/sequences.hpp"
 
 namespace heed::perf {
-namespace {
-
-std::string to_text(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", x);
-  return text;
-}
-
-}  // namespace
-
 Runner::Runner(Plan plan, std::size_t workspace_bytes, std::shared_ptr<Tensors> tensors)
     : plan_(std::move(plan)),
       tensors_(std::move(tensors)),
@@ -38,9 +26,7 @@ Runner Planned::prepare() {
     accuracy_ = check_accuracy(workload_, *tensors);
     checked_ = true;
   }
-  if (!accuracy_.within)
-    throw std::runtime_error(workload_.name + ": max_error " + to_text(accuracy_.max_error) +
-                             " exceeds the derived bound " + to_text(accuracy_.bound));
+  demand(accuracy_, workload_.name);
   return runner;
 }
 

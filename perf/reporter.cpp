@@ -35,16 +35,29 @@ double value_of(const benchmark::UserCounters& counters, const char* name, doubl
   return found == counters.end() ? otherwise : found->second.value;
 }
 
-/// What was promised of a form, and whether it holds.
+/// A counter, and the one that says what was promised of it.
+struct Promise {
+  const char* target;
+  const char* counter;
+  bool least;  ///< at least that much; otherwise less
+};
+
+constexpr Promise kPromises[] = {{"rate_target", "of_plain", true},
+                                 {"time_target", "of_time", false},
+                                 {"peak_target", "of_peak", true},
+                                 {"speedup_target", "speedup", true}};
+
+/// What was promised of a row, and whether it holds.
 std::string target(const benchmark::UserCounters& counters) {
-  const double rate = value_of(counters, "rate_target", 0);
-  const double time = value_of(counters, "time_target", 0);
-  if (rate == 0 && time == 0) return "-";
-  const bool met = rate != 0 ? value_of(counters, "of_plain", 0) >= rate
-                             : value_of(counters, "of_time", 1) < time;
-  const std::string bound =
-      rate != 0 ? "of_plain >= " + to_text(rate, "%.2f") : "of_time < " + to_text(time, "%.2f");
-  return bound + (met ? "     met" : "  missed");
+  for (const Promise& promise : kPromises) {
+    const double bound = value_of(counters, promise.target, 0);
+    if (bound == 0) continue;
+    const double value = value_of(counters, promise.counter, 0);
+    const bool met = promise.least ? value >= bound : value < bound;
+    return promise.counter + to_text(bound, promise.least ? " >= %.2f" : " < %.2f") +
+           (met ? "     met" : "  missed");
+  }
+  return "-";
 }
 
 struct Column {
@@ -55,6 +68,9 @@ struct Column {
 const Column kColumns[] = {
     {"GFLOP/s", counter("gflops", "%.1f")},
     {"of_peak", counter("of_peak", "%.3f")},
+    {"projections", counter("projection_of_peak", "%.3f")},
+    {"attention", counter("attention_of_peak", "%.3f")},
+    {"speedup", counter("speedup", "%.2f")},
     {"of_plain", counter("of_plain", "%.3f")},
     {"of_time", counter("of_time", "%.3f")},
     {"target", target},

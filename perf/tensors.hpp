@@ -41,6 +41,10 @@ class Tensor {
   mutable Buffer memory_;
 };
 
+/// Nearly normal with variance 1, the same for every run; and what no output may stay.
+void fill_random(Tensor& tensor, unsigned seed);
+void fill_with_nan(Tensor& tensor);
+
 struct Tensors {
   explicit Tensors(const Workload& workload);
   heed_attention_args args();

@@ -15,7 +15,8 @@ const char* const kWorkloadGrammar =
     "B<batch>_H<query heads>[_Hkv<key heads>](_L<length>|_Lq<queries>_Lkv<keys>)_D<features>\n"
     "  [_Dv<value features>][_causal|_causalTL|_causalBR][_window<n>|[_left<n>][_right<n>]]\n"
     "  [_keys<n>|_packed][_mask|_headmask|_keymask][_bias|_headbias][_softcap<n>][_alibi][_score]\n"
-    "  [_sink][_hard][_bf16|_f16|_f64][_lse][_weights|_weightrows<n>][_sums]";
+    "  [_sink][_hard][_bf16|_f16|_f64][_lse][_weights|_weightrows<n>][_sums]\n"
+    "  [_W<width>[_nobias][_raw]]";
 
 const std::vector<std::string> kStandardWorkloads = {
     "B1_H16_L1024_D64",        "B1_H8_L4096_D128",
@@ -25,17 +26,27 @@ const std::vector<std::string> kStandardWorkloads = {
     "B1_H1_L10_D20",
 };
 
+const std::vector<std::string> kBlockWorkloads = {
+    "B1_H12_L128_D64_W768", "B8_H12_L128_D64_W768", "B32_H12_L128_D64_W768",
+    "B1_H12_L512_D64_W768", "B8_H12_L512_D64_W768", "B32_H12_L512_D64_W768",
+    "B1_H12_L197_D64_W768", "B8_H12_L197_D64_W768", "B1_H32_Hkv8_L512_D128_W4096_nobias",
+};
+
 namespace {
 
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 24;
 constexpr double kLargestTensor = 1U << 30;  // elements
 
-const std::set<std::string> kSizes = {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv"};
+const std::set<std::string> kSizes = {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "W"};
 const std::set<std::string> kAmounts = {"keys", "window", "left", "right", "softcap", "weightrows"};
-const std::set<std::string> kWords = {"causal",   "causalTL", "causalBR", "packed",   "mask",
-                                      "headmask", "keymask",  "bias",     "headbias", "alibi",
-                                      "score",    "sink",     "hard",     "bf16",     "f16",
-                                      "f64",      "lse",      "weights",  "sums"};
+const std::set<std::string> kWords = {
+    "causal", "causalTL", "causalBR", "packed",  "mask", "headmask", "keymask",
+    "bias",   "headbias", "alibi",    "score",   "sink", "hard",     "bf16",
+    "f16",    "f64",      "lse",      "weights", "sums", "nobias",   "raw"};
+
+/// What a block's name has and that of its attention has not: between its matrices everything is
+/// float32, unless it is float64.
+const std::set<std::string> kBlockWords = {"nobias", "raw", "bf16", "f16"};
 
 /// At most one of these may be given.
 const std::initializer_list<std::initializer_list<const char*>> kExclusive = {
@@ -78,11 +89,17 @@ class Parts {
     return found == numbers_.end() ? otherwise : found->second;
   }
   const std::string& sizes() const { return sizes_; }
+  const std::string& attention() const { return has("W") ? inside_ : name_; }
 
  private:
+  static void append(const std::string& part, std::string& name) {
+    name += (name.empty() ? "" : "_") + part;
+  }
+
   void add(const std::string& part) {
     if (kWords.count(part) != 0) {
       if (!words_.insert(part).second) reject(part + " is given twice");
+      if (kBlockWords.count(part) == 0) append(part, inside_);
       return;
     }
     const std::size_t digits = std::min(part.find_first_of("0123456789"), part.size());
@@ -92,7 +109,8 @@ class Parts {
     const std::int64_t least = letters == "left" || letters == "right" ? 0 : 1;
     const std::int64_t number = parse_number(part, part.substr(digits), least);
     if (!numbers_.emplace(letters, number).second) reject(letters + " is given twice");
-    if (size) sizes_ += (sizes_.empty() ? "" : "_") + part;
+    if (size) append(part, sizes_);
+    if (letters != "W") append(part, inside_);
   }
 
   std::int64_t parse_number(const std::string& part, const std::string& digits,
@@ -110,6 +128,7 @@ class Parts {
 
   std::string name_;
   std::string sizes_;
+  std::string inside_;
   std::map<std::string, std::int64_t> numbers_;
   std::set<std::string> words_;
 };
@@ -182,6 +201,16 @@ void fill_in_outputs(const Parts& parts, heed_attention_desc& desc) {
   desc.sum_columns = parts.has("sums") ? 1 : 0;
 }
 
+void fill_in_block(const Parts& parts, Workload& workload) {
+  workload.width = parts.number("W", 0);
+  workload.projection_biases = !parts.has("nobias");
+  workload.raw = parts.has("raw");
+  for (const char* word : {"nobias", "raw"})
+    if (workload.width == 0 && parts.has(word)) parts.reject(std::string(word) + " needs W");
+  for (const char* word : {"packed", "hard"})  // their results could not be checked
+    if (workload.width != 0 && parts.has(word)) parts.reject(std::string(word) + " excludes W");
+}
+
 double product(std::initializer_list<std::int64_t> sizes) {
   double all = 1;
   for (const std::int64_t size : sizes) all *= static_cast<double>(size);
@@ -200,6 +229,9 @@ void check_memory(const Parts& parts, const Workload& workload) {
   if (workload.bias) largest = std::max(largest, square * product({d.bias.heads}));
   if (d.weights_point != HEED_WEIGHTS_NONE)
     largest = std::max(largest, product({d.batch, d.query_heads, rows, d.key_length}));
+  largest =
+      std::max({largest, product({d.batch, std::max(d.query_length, d.key_length), workload.width}),
+                product({d.query_heads, widest, workload.width})});
   if (largest > kLargestTensor)
     parts.reject("a tensor of more than 2^30 elements is too large for this harness");
 }
@@ -208,13 +240,14 @@ void check_memory(const Parts& parts, const Workload& workload) {
 
 Workload parse_workload(const std::string& name) {
   const Parts parts(name);
-  Workload workload{name, parts.sizes(), HEED_ATTENTION_DESC_INIT};
+  Workload workload{name, parts.sizes(), parts.attention(), HEED_ATTENTION_DESC_INIT};
   heed_attention_desc& desc = workload.desc;
   fill_in_sizes(parts, desc);
   fill_in_offsets(parts, desc);
   fill_in_types(parts, desc);
   fill_in_masks(parts, workload);
   fill_in_outputs(parts, desc);
+  fill_in_block(parts, workload);
   check_memory(parts, workload);
   desc.softcap = static_cast<double>(parts.number("softcap", 0));
   desc.hard = parts.has("hard") ? 1 : 0;

@@ -13,6 +13,7 @@ namespace heed::perf {
 struct Workload {
   std::string name;
   std::string plain;         ///< the same sizes in float32, with no option
+  std::string attention;     ///< of a block: the attention inside it; otherwise the name
   heed_attention_desc desc;  ///< contiguous, every size filled in
 
   // What the arguments of a run bring; the descriptor says nothing of their presence.
@@ -24,13 +25,19 @@ struct Workload {
   bool sinks = false;
   bool lse = false;
   bool score_function = false;
+
+  // Of a multi-head block; the attention of `desc` is inside it.
+  std::int64_t width = 0;  ///< of inputs and out; 0: no block
+  bool projection_biases = true;
+  bool raw = false;  ///< matrices are given as they are, not prepared
 };
 
 /// The grammar, for help texts and error messages.
 extern const char* const kWorkloadGrammar;
 
-/// The workloads that run by default.
+/// The workloads that run by default, and with --blocks.
 extern const std::vector<std::string> kStandardWorkloads;
+extern const std::vector<std::string> kBlockWorkloads;
 
 /// Throws std::invalid_argument that says what is wrong with the name.
 Workload parse_workload(const std::string& name);

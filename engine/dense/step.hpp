@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "engine/dense/panel.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed {
 
@@ -21,9 +22,6 @@ inline constexpr auto kGroup = static_cast<std::int64_t>(kRowPadding);
 /// features: this many floats of a step's values stay in the L1 cache meanwhile.
 inline constexpr std::int64_t kNarrowStepFloats = 4096;
 inline constexpr std::int64_t kNarrowestStep = 16;
-
-inline std::int64_t round_down(std::int64_t a, std::int64_t b) { return a / b * b; }
-inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return round_down(a + b - 1, b); }
 
 /// Keys of a step, given those of a wide panel's.
 template <class Real>

@@ -179,6 +179,11 @@ struct KernelTable {
                  Real* const* out_rows, std::size_t row_count, std::ptrdiff_t feature_stride,
                  std::size_t vectors);
 
+  /// to[x][r] = accumulators[x][r] / sum[r], and 0 where sum is 0, for x < features: what `finish`
+  /// writes, left in a panel. May be in place.
+  void (*normalise)(const Real* accumulators, const Real* sum, std::size_t features, Real* to,
+                    std::size_t vectors);
+
   /// y[i] = 2^x[i]. Error at most 1 ULP where the result is normal and below the largest power
   /// of two (float32: x in [-126, 127.5], float64: [-1022, 1023.5]); +0 below that by 0.5.
   void (*exp2)(const Real* x, Real* y, std::size_t count);

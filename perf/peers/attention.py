@@ -14,13 +14,12 @@ A peer that does not offer what a workload asks for shows "-".
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
-import time
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 from shape import BIASES, MASKS, TYPES, Shape
+from turns import Table, columns_of, seconds_per_call, take_turns
 
 WORKLOADS = [
     "B1_H16_L1024_D64",
@@ -51,19 +50,6 @@ FORMS = [
         "weights",
     )
 ] + ["B1_H16_Hkv4_L1024_D64", "B1_H16_Hkv4_L1024_D64_causal_bf16"]
-
-SECONDS_PER_TURN = 0.1
-
-def seconds_per_call(call):
-    """Repeats the call for SECONDS_PER_TURN, after one that warms up."""
-    call()
-    calls, start = 0, time.perf_counter()
-    while True:
-        call()
-        calls += 1
-        elapsed = time.perf_counter() - start
-        if elapsed >= SECONDS_PER_TURN:
-            return elapsed / calls
 
 
 class Heed:
@@ -246,19 +232,7 @@ def compare(heed, peers, workload, threads, repetitions):
     """Medians: heed's milliseconds, then per peer its milliseconds and its time over heed's."""
     programs = [heed, *peers]
     turns = [prepare(program, workload, threads) for program in programs]
-    times = [[] for _ in programs]
-    for _ in range(repetitions):
-        for turn, taken in zip(turns, times):
-            if turn is not None:
-                taken.append(turn())
-    columns = [f"{statistics.median(times[0]) * 1e3:.4g}"]
-    for taken in times[1:]:
-        if not taken:
-            columns += ["-", "-"]
-            continue
-        ratio = statistics.median(theirs / ours for theirs, ours in zip(taken, times[0]))
-        columns += [f"{statistics.median(taken) * 1e3:.4g}", f"{ratio:.2f}"]
-    return columns
+    return columns_of(take_turns(turns, repetitions))
 
 
 def find_program():
@@ -287,15 +261,11 @@ def main():
     titles = ["workload", "heed ms"]
     for peer in peers:
         titles += [f"{peer.name} ms", "/ heed"]
-    widths = [30] + [max(10, len(title) + 2) for title in titles[1:]]
-    line = lambda cells: cells[0].ljust(widths[0]) + "".join(
-        cell.rjust(width) for cell, width in zip(cells[1:], widths[1:])
-    )
     print(f"{options.threads} threads, medians of {options.repetitions} turns")
-    print(line(titles), flush=True)
+    table = Table(*titles)
     for workload in options.workload or (FORMS if options.forms else WORKLOADS):
         columns = compare(heed, peers, workload, options.threads, options.repetitions)
-        print(line([workload, *columns]), flush=True)
+        table.add(workload, *columns)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ class Shape:
         size, self.options = {}, {}
         for part in name.split("_"):
             letters, digits = re.fullmatch(r"([A-Za-z]+)(\d*)", part).groups()
-            if letters in {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv"}:
+            if letters in {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "W"}:
                 size[letters] = int(digits)
             elif part in TYPES:
                 self.options[part] = True
@@ -30,6 +30,7 @@ class Shape:
         self.queries = size.get("Lq", size.get("L"))
         self.keys = size.get("Lkv", size.get("L"))
         self.value_features = size.get("Dv", self.features)
+        self.width = size.get("W")  # of a multi-head block
         self.causal = any(option.startswith("causal") for option in self.options)
         self.bottom_right = "causalBR" in self.options
 

@@ -28,6 +28,10 @@ PREFIXES = {
     "heed_score_tile": "tile.",
     "heed_layout": "",
     "heed_score_layout": "",
+    "heed_matrix_layout": "",
+    "heed_weights_desc": "matrix.",
+    "heed_multihead_desc": "block.",
+    "heed_multihead_args": "block_args.",
 }
 EVERYWHERE = ("struct_size", "reserved")  # explained once for all structs
 
@@ -37,10 +41,15 @@ static void fragment(const heed_context* context, int64_t B, int64_t Hq, int64_t
               int64_t Lkv, int64_t D, int64_t W, const float* qkv, const float* key,
               const float* value, float* out, float* out_a, float* out_b, float* lse_a,
               float* lse_b, const uint8_t* padding, const void* additive, const int32_t* lengths,
-              const int32_t* offsets, int64_t sequences, int64_t total, int64_t longest) {
+              const int32_t* offsets, int64_t sequences, int64_t total, int64_t longest,
+              const float* x, const float* in_proj_weight, const float* in_proj_bias,
+              const float* out_proj_weight, const float* out_proj_bias, const float* w_qkv) {
 heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
 heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+heed_multihead_desc block = HEED_MULTIHEAD_DESC_INIT;
+heed_multihead_args block_args = HEED_MULTIHEAD_ARGS_INIT;
 """
+UNUSED = "(void)desc; (void)args; (void)block; (void)block_args; }\n"
 
 
 def text_of(path):
@@ -118,7 +127,7 @@ def compile_faults(readme, compiler):
         elif re.search(r"^static ", block, re.MULTILINE):
             source = HEADERS + block
         else:
-            source = SURROUNDINGS + block + "(void)desc; (void)args; }\n"
+            source = SURROUNDINGS + block + UNUSED
         made = subprocess.run(
             [*compiler, "-std=c11", "-Wall", "-Werror", "-Wno-unused-function", "-fsyntax-only",
              "-I", API, "-x", "c", "-"],
@@ -136,6 +145,7 @@ def self_test(readme, compiler):
     """Doctored READMEs, and what must be said about each."""
     doctored = {
         "desc.softcap is in heed.h but": readme.replace("desc.softcap", "softcap"),
+        "block.combine is in heed.h but": readme.replace("block.combine", "combine"),
         "HEED_CAUSAL_OFFSET is in heed.h but": readme.replace("HEED_CAUSAL_OFFSET", "OFFSET"),
         "heed_atend is not in heed.h": readme + "\n`heed_atend`\n",
         "args.mist is not in heed.h": readme + "\n`args.mist`\n",

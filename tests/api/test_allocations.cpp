@@ -135,6 +135,59 @@ void check(const heed_context_options& options, bool full, const char* where) {
   heed_context_destroy(context);
 }
 
+/// A matrix of halves, prepared.
+heed_weights* prepare(const heed_context* context, const std::vector<float>& in,
+                      const char* where) {
+  heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
+  desc.in = desc.out = 80;
+  heed_weights* weights = nullptr;
+  expect(heed_weights_create(context, &desc, in.data(), in.data(), &weights) == HEED_STATUS_OK,
+         "weights", where);
+  return weights;
+}
+
+/// Requests for memory during runs of a block with raw matrices and prepared ones.
+void check_block(const heed_context_options& options, heed_combine combine, const char* where) {
+  heed_context* context = nullptr;
+  expect(heed_context_create(&options, &context) == HEED_STATUS_OK, "context", where);
+  heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
+  attention.batch = 2;
+  attention.query_heads = 4;
+  attention.query_length = attention.key_length = 90;
+  attention.features = 20;
+  heed_multihead_desc desc = HEED_MULTIHEAD_DESC_INIT;
+  desc.combine = combine;
+  desc.attention = &attention;
+  desc.width_query = 80;
+  desc.input_query.dtype = desc.input_key.dtype = desc.out.dtype = HEED_DTYPE_F16;
+  heed_multihead_plan* plan = nullptr;
+  expect(heed_multihead_plan_create(context, &desc, &plan) == HEED_STATUS_OK, "plan", where);
+  const std::vector<float> in(std::size_t{2} * 90 * 80, 0.5F);
+  std::vector<float> out(std::size_t{2} * 90 * 80);
+  heed_weights* const prepared = prepare(context, in, where);
+  heed_multihead_args args = HEED_MULTIHEAD_ARGS_INIT;
+  args.input_query = args.w_query = args.b_query = args.w_value = in.data();
+  args.p_key = prepared;
+  args.out = out.data();
+  if (combine == HEED_COMBINE_CONCAT) args.w_out = in.data();
+  if (combine == HEED_COMBINE_WEIGHTED) args.head_weights = in.data();
+  std::size_t bytes = 0;
+  expect(heed_multihead_plan_workspace(plan, &bytes) == HEED_STATUS_OK, "workspace", where);
+  void* const workspace = std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, (bytes + 63) / 64 * 64);
+
+  bool ran = heed_multihead_plan_run(plan, &args, workspace, bytes) == HEED_STATUS_OK;
+  const std::uint64_t before = requests.load();
+  for (int i = 0; i < 3; ++i)
+    ran = heed_multihead_plan_run(plan, &args, workspace, bytes) == HEED_STATUS_OK && ran;
+  const std::uint64_t after = requests.load();
+  std::free(workspace);
+  expect(ran, "runs of a block", where);
+  expect(after == before, "a run of a block allocates nothing", where);
+  heed_weights_destroy(prepared);
+  heed_multihead_plan_destroy(plan);
+  heed_context_destroy(context);
+}
+
 heed_executor in_order() {
   heed_executor executor = HEED_EXECUTOR_INIT;
   executor.threads = 3;
@@ -164,6 +217,8 @@ int main() {
       options.executor = &executor;
       check(options, full, info.name);
     }
+    check_block(options, HEED_COMBINE_CONCAT, info.name);
+    check_block(options, HEED_COMBINE_WEIGHTED, info.name);
   }
   if (failures == 0) (void)std::puts("a run allocates nothing");
   return failures == 0 ? 0 : 1;

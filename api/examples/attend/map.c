@@ -1,27 +1,17 @@
-/* One line for each row: its token, its weights from the first key to the last, its largest weights
- * and the tokens they are on. Shades are relative to the row's largest weight.
- *
- *   own |+     :-.  @     |  weaker 0.16  sun 0.14  tide 0.13
- *
- * Where there are more keys than columns, a cell stands for a few neighbours, by the largest. */
+#define _POSIX_C_SOURCE 200809L /* getline */
+
 #include "map.h"
 
+#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "../heat.h"
-#include "tokens.h"
+#include "../picture.h"
 
 /* Rows that are shown unless the command line says which. */
 #define DEFAULT_ROWS 32
-
-/* How many of the largest weights are written out. */
-#define LARGEST 3
-
-/* But for the first of them, only those that do not look like 0. */
-#define WORTH_WRITING 0.005F
 
 /* ---- The weights --------------------------------------------------------------------------- */
 
@@ -71,85 +61,6 @@ static bool compute(const heed_context* context, const attend_problem* problem, 
   return ok;
 }
 
-/* ---- The picture --------------------------------------------------------------------------- */
-
-/* The key with the largest weight among those not in `taken`; -1 if none is above 0. */
-static int64_t find_largest(const float* weights, int64_t keys, const int64_t* taken, int count) {
-  int64_t largest = -1;
-  for (int64_t j = 0; j < keys; ++j) {
-    bool is_taken = false;
-    for (int i = 0; i < count; ++i) is_taken = is_taken || taken[i] == j;
-    if (is_taken || !(weights[j] > 0)) continue;
-    if (largest < 0 || weights[j] > weights[largest]) largest = j;
-  }
-  return largest;
-}
-
-/* The largest weights of a row and what they are on. */
-typedef struct summary {
-  char text[LARGEST * (sizeof(token) + 16)];
-  float largest;
-} summary;
-
-static summary summarise(const attend_map* m, int64_t row) {
-  const float* const weights = m->weights + row * m->keys;
-  summary result = {"", 0};
-  int64_t taken[LARGEST];
-  size_t length = 0;
-  for (int i = 0; i < LARGEST; ++i) {
-    taken[i] = find_largest(weights, m->keys, taken, i);
-    if (taken[i] < 0 || (i > 0 && weights[taken[i]] < WORTH_WRITING)) break;
-    const token name = tokens_name(m->key_tokens, taken[i]);
-    length += (size_t)snprintf(result.text + length, sizeof result.text - length, "%s%s %.2f",
-                               i > 0 ? "  " : "", name.text, (double)weights[taken[i]]);
-  }
-  if (taken[0] >= 0) result.largest = weights[taken[0]];
-  return result;
-}
-
-/* The row's weights from the first key to the last, `per_cell` of them in a cell. */
-static void print_cells(const attend_map* m, int64_t row, int64_t per_cell, float largest) {
-  const float* const weights = m->weights + row * m->keys;
-  for (int64_t j = 0; j < m->keys;) {
-    float most = 0;
-    for (const int64_t end = j + per_cell; j < end && j < m->keys; ++j) {
-      if (weights[j] > most || isnan(weights[j])) most = weights[j];
-    }
-    heat_cell(most == 0 ? 0 : (double)most / (double)largest, " ");
-  }
-}
-
-static void print_name(const char* name, int width) {
-  printf("%s%*s", name, width - tokens_width(name), "");
-}
-
-static void print(const attend_map* m) {
-  int name_width = 0;
-  int summary_width = 0;
-  for (int64_t i = 0; i < m->rows; ++i) {
-    const int name = tokens_width(tokens_name(m->row_tokens, m->first_row + i).text);
-    const int text = tokens_width(summarise(m, i).text);
-    if (name > name_width) name_width = name;
-    if (text > summary_width) summary_width = text;
-  }
-  /* A line is a name, a space, the cells between two bars, two spaces, the summary. */
-  const int left = heat_width() - name_width - summary_width - 5;
-  const int64_t room = left > 16 ? left : 16;
-  const int64_t per_cell = (m->keys + room - 1) / room;
-
-  printf("head %" PRId64 ": what rows %" PRId64 " to %" PRId64 " attend, of %" PRId64 " keys",
-         m->head, m->first_row, m->first_row + m->rows - 1, m->keys);
-  if (per_cell > 1) printf(", %" PRId64 " to a cell", per_cell);
-  printf("\n");
-  for (int64_t i = 0; i < m->rows; ++i) {
-    const summary s = summarise(m, i);
-    print_name(tokens_name(m->row_tokens, m->first_row + i).text, name_width);
-    printf(" |");
-    print_cells(m, i, per_cell, s.largest);
-    printf("|  %s\n", s.largest > 0 ? s.text : "nothing");
-  }
-}
-
 /* ---- What to draw -------------------------------------------------------------------------- */
 
 static bool choose(const attend_options* options, const heed_attention_desc* desc, attend_map* m) {
@@ -177,10 +88,33 @@ static bool choose(const attend_options* options, const heed_attention_desc* des
   return true;
 }
 
+/* One token a line. */
+static bool read_tokens(const char* path, token_list* list) {
+  FILE* const file = fopen(path, "r");
+  if (file == NULL) {
+    fprintf(stderr, "attend: %s: cannot be opened: %s\n", path, strerror(errno));
+    return false;
+  }
+  char* line = NULL;
+  size_t room = 0;
+  ssize_t length = 0;
+  bool ok = true;
+  errno = 0;
+  while (ok && (length = getline(&line, &room, file)) >= 0) {
+    while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r')) --length;
+    ok = tokens_append(list, line, (size_t)length);
+  }
+  ok = ok && feof(file) && !ferror(file);
+  if (!ok) fprintf(stderr, "attend: %s: cannot be read: %s\n", path, strerror(errno));
+  free(line);
+  fclose(file);
+  return ok;
+}
+
 static bool load_tokens(const attend_options* options, const heed_attention_desc* desc,
                         attend_map* m) {
   if (options->tokens == NULL) return true;
-  if (!tokens_read(options->tokens, &m->tokens)) return false;
+  if (!read_tokens(options->tokens, &m->tokens)) return false;
   if (m->tokens.count != m->keys) {
     fprintf(stderr, "attend: %s: lines are %" PRId64 ", keys %" PRId64 "\n", options->tokens,
             m->tokens.count, m->keys);
@@ -203,6 +137,10 @@ void attend_map_release(attend_map* map) {
 
 bool attend_map_draw(const heed_context* context, const attend_problem* problem, attend_map* map) {
   if (!compute(context, problem, map)) return false;
-  print(map);
+  char title[32];
+  snprintf(title, sizeof title, "head %" PRId64, map->head);
+  const picture p = {map->first_row, map->rows,       map->keys,
+                     map->weights,   map->row_tokens, map->key_tokens};
+  picture_print(&p, title);
   return true;
 }

@@ -2,9 +2,9 @@
 #ifndef HEED_EXAMPLES_ATTEND_MAP_H
 #define HEED_EXAMPLES_ATTEND_MAP_H
 
+#include "../tokens.h"
 #include "options.h"
 #include "problem.h"
-#include "tokens.h"
 
 typedef struct attend_map {
   int64_t head;

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Compares heed's multi-head blocks with PyTorch's, in one process and on the same numbers.
+
+For each workload of heed_perf --blocks the programs take turns (heed, peer, heed, peer, ...), so
+that whatever else the machine does hits all of them; a ratio is taken within a turn, and the
+median over turns is printed. Before that their results are compared. PyTorch computes
+
+    MHA     torch.nn.MultiheadAttention in eval mode, under inference_mode, without weights: what
+            PyTorch has a fast path for
+    SDPA    the same out of F.linear and F.scaled_dot_product_attention, and with enable_gqa what MHA
+            has not: fewer key heads than query heads
+
+and is needed: pip install torch numpy. heed reads the matrices as PyTorch stores them, once, into
+heed_weights.
+"""
+
+import argparse
+import ctypes
+import os
+import sys
+
+sys.dont_write_bytecode = True  # no __pycache__ beside the sources
+from library import ROOT, Error, Library
+from shape import Shape
+from turns import Table, columns_of, seconds_per_call, take_turns
+
+WORKLOADS = [
+    "B1_H12_L128_D64_W768",
+    "B8_H12_L128_D64_W768",
+    "B32_H12_L128_D64_W768",
+    "B1_H12_L512_D64_W768",
+    "B8_H12_L512_D64_W768",
+    "B32_H12_L512_D64_W768",
+    "B1_H12_L197_D64_W768",
+    "B8_H12_L197_D64_W768",
+    "B1_H32_Hkv8_L512_D128_W4096_nobias",
+]
+
+
+class Problem:
+    """Inputs, and matrices [out, in] with variance 1 / in, as PyTorch keeps them: those of queries,
+    keys and values one below the other."""
+
+    def __init__(self, torch, workload):
+        s = self.shape = Shape(workload)
+        if s.width is None or s.queries != s.keys or s.asks_for_more_than({"nobias"}) or s.causal:
+            sys.exit(f"{workload}: only blocks (W) without options but nobias, of one length")
+        torch.manual_seed(1)
+        normal = lambda rows, columns: torch.randn(rows, columns) / columns**0.5
+        self.outs = [heads * features for heads, features in (
+            (s.heads, s.features), (s.key_heads, s.features), (s.key_heads, s.value_features))]
+        self.w_in = normal(sum(self.outs), s.width)
+        self.w_out = normal(s.width, s.heads * s.value_features)
+        biased = "nobias" not in s.options
+        self.b_in = torch.randn(sum(self.outs)) if biased else None
+        self.b_out = torch.randn(s.width) if biased else None
+        self.x = torch.randn(s.batch, s.queries, s.width)
+
+    def tolerance(self):
+        """What float32 may be off by: sums of n products of about the size of values, 1, are a
+        random walk of n roundings; 64 times that leaves room for four in a row and a softmax."""
+        return 64 * max(self.shape.width, self.shape.queries) ** 0.5 * 2**-24
+
+
+class Heed:
+    title = "heed"
+
+    def __init__(self, library, torch, problem, threads):
+        s, self.library = problem.shape, library
+        options = library.struct("heed_context_options", threads=threads)
+        context = library.make("heed_context_create", ctypes.byref(options))
+        attention = library.struct(
+            "heed_attention_desc", batch=s.batch, query_heads=s.heads, key_heads=s.key_heads,
+            query_length=s.queries, key_length=s.keys, features=s.features,
+            value_features=s.value_features)
+        desc = library.struct("heed_multihead_desc", width_query=s.width,
+                              attention=ctypes.addressof(attention))
+        self.plan = library.make("heed_multihead_plan_create", context, ctypes.byref(desc))
+        info = library.describe("heed_multihead_plan_describe", self.plan, "heed_multihead_info")
+        self.about = f"{info.isa.decode()}, product {info.product.decode()}, {info.executor.decode()}"
+        self.bytes = ctypes.c_size_t(info.workspace_bytes)
+        room = torch.empty(info.workspace_bytes + library.HEED_WORKSPACE_ALIGNMENT, dtype=torch.uint8)
+        aligned = -room.data_ptr() % library.HEED_WORKSPACE_ALIGNMENT
+        self.workspace = ctypes.c_void_p(room.data_ptr() + aligned)
+        self.out = torch.full_like(problem.x, float("nan"))
+        first = [sum(problem.outs[:i]) for i in range(3)]
+        rows = [slice(f, f + out) for f, out in zip(first, problem.outs)]
+        bias = lambda part: None if problem.b_in is None else problem.b_in[part]
+        p_query, p_key, p_value = (
+            self.prepare(context, problem.w_in[part], bias(part)) for part in rows)
+        self.args = library.struct(
+            "heed_multihead_args", input_query=problem.x.data_ptr(), p_query=p_query, p_key=p_key,
+            p_value=p_value, p_out=self.prepare(context, problem.w_out, problem.b_out).value,
+            out=self.out.data_ptr())
+        self.kept = room, problem
+
+    def prepare(self, context, matrix, bias):
+        library, (out, features) = self.library, matrix.shape
+        desc = library.struct("heed_weights_desc", out=out)
+        setattr(desc, "in", features)
+        desc.layout.stride_in, desc.layout.stride_out = matrix.stride(1), matrix.stride(0)
+        pointer = lambda tensor: ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
+        return library.make("heed_weights_create", context, ctypes.byref(desc), pointer(matrix),
+                            pointer(bias))
+
+    def __call__(self):
+        self.library.call("heed_multihead_plan_run", self.plan, ctypes.byref(self.args),
+                          self.workspace, self.bytes)
+        return self.out
+
+
+def mha(torch, problem, _threads):
+    s = problem.shape
+    if s.key_heads != s.heads or s.value_features != s.features or s.width != s.heads * s.features:
+        return None
+    module = torch.nn.MultiheadAttention(s.width, s.heads, bias=problem.b_in is not None,
+                                         batch_first=True).eval()
+    with torch.no_grad():
+        module.in_proj_weight.copy_(problem.w_in)
+        module.out_proj.weight.copy_(problem.w_out)
+        if problem.b_in is not None:
+            module.in_proj_bias.copy_(problem.b_in)
+            module.out_proj.bias.copy_(problem.b_out)
+    return lambda: module(problem.x, problem.x, problem.x, need_weights=False)[0]
+
+
+def sdpa(torch, problem, _threads):
+    s, functional = problem.shape, torch.nn.functional
+    heads = (s.heads, s.key_heads, s.key_heads)
+    split = lambda t, count: t.unflatten(-1, (count, -1)).transpose(1, 2)
+
+    def block():
+        projected = functional.linear(problem.x, problem.w_in, problem.b_in)
+        q, k, v = (split(t, n) for t, n in zip(projected.split(problem.outs, -1), heads))
+        attended = functional.scaled_dot_product_attention(
+            q, k, v, enable_gqa=s.heads != s.key_heads)
+        return functional.linear(attended.transpose(1, 2).flatten(2), problem.w_out, problem.b_out)
+
+    return block
+
+
+def check(workload, problem, calls):
+    """Leaves where results differ by more than rounding."""
+    first = calls[0]().clone()
+    for call in calls[1:]:
+        if call is None:
+            continue
+        difference = (call() - first).abs().max().item()
+        if not difference <= problem.tolerance():
+            sys.exit(f"{workload}: results differ by {difference:.3g}, "
+                     f"more than {problem.tolerance():.3g}")
+
+
+def compare(library, torch, workload, threads, repetitions):
+    problem = Problem(torch, workload)
+    torch.set_num_threads(threads)
+    heed = Heed(library, torch, problem, threads)
+    calls = [heed, mha(torch, problem, threads), sdpa(torch, problem, threads)]
+    with torch.inference_mode():
+        check(workload, problem, calls)
+        turns = [call and (lambda call=call: seconds_per_call(call, threads == 1)) for call in calls]
+        return columns_of(take_turns(turns, repetitions)), heed.about
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="HEED_ISA, HEED_PRODUCT and HEED_PARALLEL choose as in any program.")
+    parser.add_argument("--workload", action="append", help="a name; repeatable; default: a list")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--repetitions", type=int, default=5, help="turns per workload")
+    parser.add_argument("--library", default=os.path.join(ROOT, "build", "release", "libheed.so"),
+                        help="heed's shared library; default %(default)s")
+    options = parser.parse_args()
+    try:
+        import torch
+    except ImportError as problem:
+        print(f"skipped, nothing to compare with: {problem} (pip install torch numpy)")
+        return
+    if not os.path.exists(options.library):
+        sys.exit(f"{options.library} is not there: build heed, or say where with --library")
+    library = Library(options.library)
+    print(f"torch {torch.__version__}, {options.threads} threads, "
+          f"medians of {options.repetitions} turns")
+    table = Table("workload", "heed ms", "MHA ms", "/ heed", "SDPA ms", "/ heed", width=36)
+    try:
+        for workload in options.workload or WORKLOADS:
+            columns, about = compare(library, torch, workload, options.threads,
+                                     options.repetitions)
+            table.add(workload, *columns)
+        print(f"heed: {about}")
+    except Error as problem:
+        sys.exit(f"heed: {problem}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+// What computes projections: option before environment before automatic, and what is refused.
+#include "tests/api/blocks.hpp"
+
+using namespace api_test;
+
+namespace {
+
+std::vector<std::string> products() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < heed_product_count(); ++i) names.emplace_back(heed_product_name(i));
+  return names;
+}
+
+heed_context_options options_of(const char* product) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.executor_name = "serial";
+  options.product = product;
+  return options;
+}
+
+Context make_context_of(const std::string& product) {
+  const heed_context_options options = options_of(product.c_str());
+  return make_context(&options);
+}
+
+}  // namespace
+
+TEST_CASE("heed's own product is there, and first", "[products]") {
+  REQUIRE(heed_product_count() >= 1);
+  CHECK(products()[0] == "heed");
+  CHECK(heed_product_name(heed_product_count()) == nullptr);
+  CHECK(heed_product_name(SIZE_MAX) == nullptr);
+}
+
+TEST_CASE("an unknown product is refused, with the choices", "[products]") {
+  const Environment quiet;
+  for (const char* const name : {"foo", "Heed", "blas", ""}) {
+    const std::string value = "options.product is \"" + std::string(name) + "\"";
+    check_context_refused(options_of(name), HEED_STATUS_INVALID_ARGUMENT, {value.c_str(), "heed"});
+  }
+  const std::string longer(100000, 'x');
+  check_context_refused(options_of(longer.c_str()), HEED_STATUS_INVALID_ARGUMENT,
+                        {"options.product", "xxxx", "heed"});
+}
+
+TEST_CASE("an unknown product in the environment is the environment's fault", "[products]") {
+  const Environment environment;
+  for (const char* const name : {"foo", "Heed", "heed "}) {
+    environment.set("HEED_PRODUCT", name);
+    const std::string value = "HEED_PRODUCT is \"" + std::string(name) + "\"";
+    check_context_refused(options_of(nullptr), HEED_STATUS_INVALID_ENVIRONMENT,
+                          {value.c_str(), "heed"});
+    CHECK(std::string(describe(make_context_of("heed")).product) == "heed");  // the option wins
+  }
+}
+
+TEST_CASE("the product is the option's, the environment's or the first", "[products]") {
+  const Environment environment;
+  const heed_context_options none = options_of(nullptr);
+  CHECK(describe(make_context(&none)).product == products()[0]);
+  environment.set("HEED_PRODUCT", "");
+  CHECK(describe(make_context(&none)).product == products()[0]);
+  for (const std::string& name : products()) {
+    environment.set("HEED_PRODUCT", name.c_str());
+    CHECK(describe(make_context(&none)).product == name);
+    for (const std::string& option : products())
+      CHECK(describe(make_context_of(option)).product == option);
+  }
+}
+
+TEST_CASE("a block's plan says what computes its projections", "[products][multihead]") {
+  const Environment quiet;
+  for (const std::string& name : products()) {
+    const BlockForm form;
+    const Context context = make_context_of(name);
+    CHECK(describe(make_plan(context, form.desc)).product == name);
+  }
+}
+
+TEST_CASE("a matrix serves the product that it was prepared for", "[products][multihead]") {
+  const Environment quiet;
+  for (const std::string& of_weights : products())
+    for (const std::string& of_plan : products()) {
+      CAPTURE(of_weights, of_plan);
+      const Context first = make_context_of(of_weights);
+      const Context second = make_context_of(of_plan);
+      const Weights weights = prepared(first, 9, 12);
+      BlockForm form;
+      form.args.w_value = form.args.b_value = nullptr;
+      form.args.p_value = weights.get();
+      forget_last_error();
+      const heed_status status = heed_multihead(second.get(), &form.desc, &form.args);
+      if (of_weights == of_plan) {
+        CHECK(status == HEED_STATUS_OK);
+        continue;
+      }
+      check_refusal(
+          status, HEED_STATUS_INVALID_ARGUMENT,
+          {"args.p_value", ("\"" + of_weights + "\"").c_str(), ("\"" + of_plan + "\"").c_str()});
+      CHECK(form.outputs_untouched());
+    }
+}
