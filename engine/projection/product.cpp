@@ -30,24 +30,37 @@ std::int64_t even_part(std::int64_t whole, std::int64_t parts, std::int64_t most
   return std::min(round_up(ceil_div(whole, count), step), most);
 }
 
+/// The most rows of a task. A tile of weights serves all of them before the next is fetched, from
+/// memory if the matrix is large, so they should be many. Their accumulators may well outgrow the
+/// L2 cache, since a tile touches each of them once; what a task packs of x should not outgrow a
+/// part of the L3 cache.
+std::int64_t most_rows(const ProductSize& size, std::int64_t cache, std::int64_t widest,
+                       std::int64_t bytes) {
+  constexpr std::int64_t kPacked = std::int64_t{4} << 20;
+  const std::int64_t rows = 2 * cache / ((widest + kTileIn) * bytes);
+  return size.x_in_panels ? rows : std::min(rows, kPacked / (size.in * bytes));
+}
+
 template <class Real>
 void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels,
                    std::int64_t claims, ProductPlan& plan) {
   const ProductSize& size = plan.size;
   const auto cache = static_cast<std::int64_t>(std::min(context.caches.l2_bytes, kLargestCache));
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Real));
+  const std::int64_t threads = context.threads;
   plan.lanes = kernels.lanes;
   plan.panel_rows = plan.lanes * kernels.max_vectors;
-  // A quarter of the L2 cache holds a tile of weights, half of it the accumulators and the part of
-  // x that meet the tile.
+  // A quarter of the L2 cache holds a tile of weights.
   const std::int64_t widest = std::max(cache / 4 / (kTileIn * kBytes) / kBlock * kBlock, kBlock);
-  const std::int64_t row_bytes = (widest + kTileIn) * kBytes;
   const std::int64_t most_panels =
-      std::max<std::int64_t>(cache / 2 / row_bytes / plan.panel_rows, 1);
+      std::max<std::int64_t>(most_rows(size, cache, widest, kBytes) / plan.panel_rows, 1);
   const ItemCut cut(size.items, size.rows / size.items, plan.panel_rows, plan.lanes);
   const std::int64_t panels = std::max<std::int64_t>(cut.panels(), 1);
-  plan.task_panels = even_part(panels, 1, most_panels, 1);
-  const std::int64_t row_tasks = ceil_div(panels, plan.task_panels);
+  // As many tasks for every thread.
+  std::int64_t row_tasks = ceil_div(panels, most_panels);
+  if (row_tasks > 1) row_tasks = round_up(row_tasks, threads);
+  plan.task_panels = even_part(panels, row_tasks, most_panels, 1);
+  row_tasks = ceil_div(panels, plan.task_panels);
   const auto worth = static_cast<std::int64_t>(std::min(flops_of(size) / kFlopsPerTask, 1e9)) + 1;
   plan.task_out = even_part(size.out, ceil_div(std::min(claims, worth), row_tasks),
                             std::max(kWidestTask, widest), kBlock);
