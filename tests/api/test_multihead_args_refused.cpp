@@ -314,3 +314,42 @@ TEST_CASE("NULL is refused by the functions of blocks", "[multihead]") {
   CHECK(form.outputs_untouched());
   heed_multihead_plan_destroy(nullptr);
 }
+
+TEST_CASE("a packed block's offsets make sense before anything is read", "[multihead]") {
+  std::int32_t offsets[] = {0, 3, 6};
+  const auto packed = [&](BlockForm& form) {
+    form.attention.packed_queries = 6;
+    form.attention.packed_keys = 10;
+    form.inner.cu_seqlens_q = offsets;
+    form.inner.cu_seqlens_k = offsets;
+    form.inner.key_lengths = nullptr;
+  };
+  check_block_accepted(packed);
+  const auto refused = [&](const BlockChange& change, Parts parts) {
+    check_block_args_refused(
+        [&](BlockForm& form) {
+          packed(form);
+          change(form);
+        },
+        parts);
+  };
+  refused([](BlockForm& form) { form.inner.cu_seqlens_q = nullptr; },
+          {"args.attention", "cu_seqlens_q is NULL"});
+  refused([](BlockForm& form) { form.inner.cu_seqlens_k = nullptr; },
+          {"args.attention", "cu_seqlens_k is NULL"});
+  refused(
+      [](BlockForm& form) {
+        form.attention.weights_point = HEED_WEIGHTS_NONE;
+        form.args.attention = nullptr;
+      },
+      {"args.attention", "cu_seqlens_q is NULL"});
+  std::int32_t falling[] = {3, 2, 6};
+  refused([&](BlockForm& form) { form.inner.cu_seqlens_q = falling; },
+          {"args.attention", "cu_seqlens_q[1] is 2"});
+  std::int32_t far[] = {0, 3, 1 << 30};
+  refused([&](BlockForm& form) { form.inner.cu_seqlens_k = far; },
+          {"args.attention", "cu_seqlens_k[2] is 1073741824"});
+  std::int32_t negative[] = {-1, 2, 3};
+  refused([&](BlockForm& form) { form.inner.cu_seqlens_k = negative; },
+          {"args.attention", "cu_seqlens_k[0] is -1"});
+}

@@ -1,69 +1,10 @@
-// Blocks that say the same thing in two ways have the same bits in every output.
+// How a block is run changes no bit of any output.
 
-#include "tests/multihead/random_blocks.hpp"
+#include "tests/multihead/copies.hpp"
 
 using namespace heed_test;
 
 namespace {
-
-/// Calls check(block, seed) for random blocks; how often it said that there was something to see.
-template <class Check>
-void check_drawn(std::size_t full, std::size_t at_least, Check&& check) {
-  std::size_t seen = 0;
-  for (std::uint64_t seed = 1; seed <= count(full); ++seed) {
-    Block block = RandomBlocks(seed).draw();
-    INFO("seed " << seed << ": " << line_of(block));
-    seen += check(block, seed) ? 1 : 0;
-  }
-  CHECK((small() || seen >= at_least));
-}
-
-std::vector<Outputs> run_everywhere(Block& block, const IsaContexts& contexts) {
-  std::vector<Outputs> all;
-  for (std::size_t n = 0; n < contexts.size(); ++n) all.push_back(block.run_all(contexts[n]));
-  return all;
-}
-
-bool check_same(Block& a, Block& b, const IsaContexts& contexts) {
-  for (std::size_t n = 0; n < contexts.size(); ++n)
-    if (!check_same(IsaContexts::name(n), a.run_all(contexts[n]), b.run_all(contexts[n])))
-      return false;
-  return true;
-}
-
-// ---- Copies ----
-
-/// The numbers of one tensor in another of its shape; where `item` says so, of one item alone.
-void copy_numbers(const Tensor& from, Tensor& to, Index item = 0) {
-  to.each([&](const Axes& at) { to.set(at, from.get({at[0] + item, at[1], at[2], at[3]})); });
-}
-
-void copy_numbers(const WeightMatrix& from, WeightMatrix& to) {
-  to.each([&](Index m, Index i, Index o) { to.set(m, i, o, from.get(m, i, o)); });
-  if (from.bias) copy_numbers(*from.bias, *to.bias);
-}
-
-void copy_matrices(const Block& from, Block& to) {
-  copy_numbers(from.w_query, to.w_query);
-  copy_numbers(from.w_key, to.w_key);
-  copy_numbers(from.w_value, to.w_value);
-  if (from.w_out) copy_numbers(*from.w_out, *to.w_out);
-  to.head_weights = from.head_weights;
-}
-
-/// The same block with its tensors in other places or types.
-Block remade(const Block& block, const BlockChoice& choice) {
-  Block other(block.attention, choice);
-  copy_numbers(block.input_query, other.input_query);
-  if (other.input_key)
-    copy_numbers(block.input_key ? *block.input_key : block.input_query, *other.input_key);
-  copy_matrices(block, other);
-  return other;
-}
-
-std::array<MatrixChoice*, 4> matrices_of(BlockChoice& choice) {
-  return {&choice.w_query, &choice.w_key, &choice.w_value, &choice.w_out};
-}
 
 /// Enough work for several threads: every product is cut into tasks.
 Block large_block(std::uint32_t combine, std::uint32_t dtype) {
@@ -135,104 +76,12 @@ TEST_CASE("threads and executors change the bits of no small block", "[same][thr
   });
 }
 
-TEST_CASE("where a block's tensors lie changes no bit", "[same]") {
-  const IsaContexts contexts;
-  check_drawn(200, 200, [&](Block& block, std::uint64_t seed) {
-    BlockChoice choice = block.choice;
-    choice.query = choice.key = choice.out = Arrangement::kDefault;
-    for (MatrixChoice* const w : matrices_of(choice)) {
-      w->arrangement = Arrangement::kDefault;
-      w->before = w->after = 0;
-    }
-    Block contiguous = remade(block, choice);
-    check_same(block, contiguous, contexts);
-    choice.misalign = 1 + seed % 3;
-    for (MatrixChoice* const w : matrices_of(choice)) {
-      w->arrangement = seed % 2 == 0 ? Arrangement::kTransposed : Arrangement::kPadded;
-      w->misalign = 1 + seed % 5;
-    }
-    Block misaligned = remade(block, choice);
-    check_same(block, misaligned, contexts);
-    return true;
-  });
-}
-
-TEST_CASE("prepared matrices have the bits of raw ones", "[same]") {
-  const IsaContexts contexts;
-  check_drawn(200, 200, [&](Block& block, std::uint64_t) {
-    BlockChoice choice = block.choice;
-    for (MatrixChoice* const w : matrices_of(choice)) {
-      // All biases that are not prepared share a type.
-      w->bias_dtype = choice.bias_dtype;
-      w->prepared = false;
-    }
-    Block raw = remade(block, choice);
-    for (MatrixChoice* const w : matrices_of(choice)) w->prepared = true;
-    Block prepared = remade(raw, choice);
-    check_same(raw, prepared, contexts);
-    return true;
-  });
-}
-
-TEST_CASE("large matrices, prepared or not", "[same]") {
-  // More inputs, outputs and rows than a product takes at a time.
-  const IsaContexts contexts;
-  for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_F16}) {
-    BlockChoice choice = choice_of(dtype);
-    choice.self = true;
-    choice.width_query = choice.width_key = small() ? 200 : 700;
-    choice.width_out = 300;
-    Block raw = plain_block(small() ? 40 : 120, small() ? 40 : 120, 8, 80, choice, 1, 4);
-    raw.fill(55);
-    for (MatrixChoice* const w : matrices_of(choice)) w->prepared = true;
-    Block prepared = remade(raw, choice);
-    check_same(raw, prepared, contexts);
-    for (MatrixChoice* const w : matrices_of(choice)) {
-      w->prepared = false;
-      w->arrangement = Arrangement::kTransposed;
-    }
-    Block transposed = remade(raw, choice);
-    check_same(raw, transposed, contexts);
-  }
-}
-
-TEST_CASE("matrices prepared for one instruction set serve another", "[same]") {
-  BlockChoice choice;
-  choice.width_query = choice.width_key = 40;
-  Block block = plain_block(13, 17, 2, 9, choice);
-  block.fill(56);
-  const Context first = heed_test::make_context(isa_names().front());
-  std::array<Weights, 4> prepared;
-  {
-    BlockChoice all = choice;
-    for (MatrixChoice* const w : matrices_of(all)) w->prepared = true;
-    const Block from = remade(block, all);
-    prepared = {from.w_query.prepare(first), from.w_key.prepare(first), from.w_value.prepare(first),
-                from.w_out->prepare(first)};
-  }
-  for (const char* const isa : isa_names()) {
-    const Context context = heed_test::make_context(isa);
-    const Outputs want = block.run_all(context);
-    const heed_multihead_desc desc = block.desc();
-    heed_multihead_args args = block.args();
-    args.w_query = args.w_key = args.w_value = args.w_out = nullptr;
-    args.b_query = args.b_key = args.b_value = args.b_out = nullptr;
-    args.p_query = prepared[0].get();
-    args.p_key = prepared[1].get();
-    args.p_value = prepared[2].get();
-    args.p_out = prepared[3].get();
-    block.out.clear();
-    require_ok(heed_multihead(context.get(), &desc, &args));
-    check_same(isa, block.out.numbers(), want.out);
-  }
-}
-
 TEST_CASE("an item of a batch is what it is alone", "[same]") {
   const IsaContexts contexts;
   std::size_t index = 0;
   for (const std::uint32_t combine :
        {HEED_COMBINE_CONCAT, HEED_COMBINE_WEIGHTED, HEED_COMBINE_MAX, HEED_COMBINE_TENSOR})
-    for (const Index queries : {1, 11, 26, 53}) {
+    for (const Index queries : {1, 11, 16, 24, 26, 48, 53}) {
       if (!keep(index++)) continue;
       BlockChoice choice;
       choice.combine = combine;
@@ -257,33 +106,6 @@ TEST_CASE("an item of a batch is what it is alone", "[same]") {
         }
       }
     }
-}
-
-TEST_CASE("inputs that are NULL, the same or equal", "[same]") {
-  const IsaContexts contexts;
-  check_drawn(150, 40, [&](Block& block, std::uint64_t) {
-    if (!block.choice.self) return false;
-    BlockChoice choice = block.choice;
-    choice.self = false;
-    choice.key = Arrangement::kPadded;
-    choice.dtype_key = choice.dtype_query;
-    Block apart = remade(block, choice);
-    check_same(block, apart, contexts);
-    return true;
-  });
-}
-
-TEST_CASE("16-bit inputs and matrices are float32 ones", "[same]") {
-  const IsaContexts contexts;
-  check_drawn(200, 80, [&](Block& block, std::uint64_t) {
-    if (is_float64(block.attention.desc)) return false;
-    BlockChoice choice = block.choice;
-    choice.dtype_query = choice.dtype_key = choice.bias_dtype = HEED_DTYPE_F32;
-    for (MatrixChoice* const w : matrices_of(choice)) w->dtype = w->bias_dtype = HEED_DTYPE_F32;
-    Block wide = remade(block, choice);
-    check_same(block, wide, contexts);
-    return true;
-  });
 }
 
 TEST_CASE("the type of out does nothing but round it", "[same]") {

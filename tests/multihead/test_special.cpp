@@ -37,24 +37,28 @@ bool is_nothing(const Block& block, Index b, Index i) {
 }  // namespace
 
 TEST_CASE("rows that attend nothing are b_out, or 0", "[special]") {
+  // 24 rows fill panels, 9 do not; a key that is NaN is one that they do not attend either.
   const IsaContexts contexts;
   for (const std::uint32_t combine : kCombiners)
-    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_F16}) {
-      Block block = block_of(combine, 9, 12, dtype);
-      Tensor& mask = block.attention.add_mask({1, 1, 9, 12});
-      mask.each([&](const Axes& at) { mask.set(at, at[2] % 3 == 1 ? 0 : 1); });
-      block.attention.want_lse();
-      check_block(block, contexts);
-      for (std::size_t n = 0; n < contexts.size(); ++n) {
-        INFO(IsaContexts::name(n) << ", " << name_of_combine(combine));
-        block.run_all(contexts[n]);
-        for (Index b = 0; b < 2; ++b)
-          for (Index i = 1; i < 9; i += 3) {
-            CHECK(is_nothing(block, b, i));
-            CHECK(block.attention.lse->get({b, 3, i, 0}) == -kInfinity);
+    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_F16})
+      for (const Index rows : {9, 24})
+        for (const bool nan : {false, true}) {
+          Block block = block_of(combine, rows, 12, dtype);
+          Tensor& mask = block.attention.add_mask({1, 1, rows, 12});
+          mask.each([&](const Axes& at) { mask.set(at, at[2] % 3 == 1 ? 0 : 1); });
+          if (nan) block.input_key->set({0, 0, 5, 3}, kNaN);
+          block.attention.want_lse();
+          check_block(block, contexts);
+          for (std::size_t n = 0; n < contexts.size(); ++n) {
+            INFO(IsaContexts::name(n) << ", " << name_of_combine(combine));
+            block.run_all(contexts[n]);
+            for (Index b = 0; b < 2; ++b)
+              for (Index i = 1; i < rows; i += 3) {
+                CHECK(is_nothing(block, b, i));
+                CHECK(block.attention.lse->get({b, 3, i, 0}) == -kInfinity);
+              }
           }
-      }
-    }
+        }
 }
 
 TEST_CASE("without keys every row is b_out, or 0", "[special]") {
@@ -115,7 +119,7 @@ TEST_CASE("keys past a length may hold anything", "[special]") {
 TEST_CASE("a NaN in a row of the input makes that row NaN and no other", "[special]") {
   const IsaContexts contexts;
   for (const std::uint32_t combine : kCombiners) {
-    Block block = block_of(combine, 30, 9);
+    Block block = block_of(combine, 32, 9);
     block.input_query.set({0, 0, 17, 9}, kNaN);
     check_block(block, contexts);
     for (std::size_t n = 0; n < contexts.size(); ++n) {
