@@ -180,6 +180,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
       std::clamp<std::int64_t>(ceil_div(plan.tasks, plan.tasks_per_claim), 1, context.threads));
   plan.slab = lay_out(plan, widths);
   plan_views(plan, widths);
+  product(plan.workers, static_cast<std::int64_t>(plan.slab.bytes), "the threads' workspace");
   return plan;
 }
 

@@ -130,7 +130,9 @@ void lay_out(heed_multihead_plan& plan) {
       std::max({plan.query.slab.bytes, plan.key.slab.bytes, plan.value.slab.bytes,
                 plan.out.slab.bytes, pack_slab_bytes(*plan.context, p.float64()), end - one_row});
   const std::uint32_t workers = std::max(plan.product_workers, plan.combine_workers);
-  s.bytes = s.shared + std::max(workers * s.slab_bytes, workspace_bytes(plan.attention));
+  const std::int64_t slabs = product(workers, static_cast<std::int64_t>(s.slab_bytes),
+                                     "desc.attention: the threads' workspace");
+  s.bytes = s.shared + std::max(static_cast<std::size_t>(slabs), workspace_bytes(plan.attention));
 }
 
 }  // namespace

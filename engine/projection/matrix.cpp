@@ -17,8 +17,8 @@ void check_arithmetic(const char* field, ElementType type, bool float64) {
   if ((type == ElementType::kF64) == float64) return;
   if (float64)
     fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.dtype is not HEED_DTYPE_F64 (2); it must be, or 0, where the arithmetic is float64",
-         field);
+         "%s.dtype is %d; it must be HEED_DTYPE_F64 (2) or 0, as the arithmetic is float64", field,
+         static_cast<int>(type) + 1);  // a heed_dtype
   fail(HEED_STATUS_INVALID_ARGUMENT,
        "%s.dtype is HEED_DTYPE_F64 (2); the arithmetic is float32, so it must not be", field);
 }

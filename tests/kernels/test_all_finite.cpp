@@ -5,7 +5,7 @@ using namespace heed_test;
 
 TEMPLATE_TEST_CASE("one infinity or NaN is found wherever it is", "[all_finite]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
-    for (const std::size_t vectors : {0, 1, 2, 3, 4, 5, 8, 11}) {
+    for (const std::size_t vectors : {0U, 1U, 2U, 3U, 4U, 5U, 8U, 11U}) {
       const std::size_t count = vectors * kernels.lanes;
       BasicBuffer<TestType> numbers(count);
       numbers.fill([i = 0]() mutable { return ++i % 2 == 0 ? kMax<TestType> : -kMax<TestType>; });

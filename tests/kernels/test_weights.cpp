@@ -111,8 +111,8 @@ bool reference_is_right(const Table<Real>& kernels, const Call<Real>& before,
   }
   if (same_bits(old, moved)) return true;
   BasicBuffer<Real> plain(round_up(before.keys, heed::kRowPadding) * before.pitch);
-  kernels.scores(before.key.view(), heed::all_keys(before.keys), before.panel.data(), before.features, plain.data(),
-                 before.vectors);
+  kernels.scores(before.key.view(), heed::all_keys(before.keys), before.panel.data(),
+                 before.features, plain.data(), before.vectors);
   bool is_score = false;
   for (std::size_t j = 0; j < before.keys; ++j)
     is_score = is_score || same_bits(plain[j * before.pitch + r], moved);
