@@ -96,6 +96,9 @@ heed_status heed_isa_get(size_t index, heed_isa_info* info) {
   });
 }
 
+size_t heed_product_count(void) { return 0; }
+const char* heed_product_name(size_t) { return nullptr; }
+
 size_t heed_executor_count(void) { return heed::executor_count(); }
 
 const char* heed_executor_name(size_t index) {

@@ -92,6 +92,12 @@ HEED_API heed_status heed_isa_get(size_t index, heed_isa_info* info);
 HEED_API size_t heed_executor_count(void);
 HEED_API const char* heed_executor_name(size_t index);
 
+/* What can compute the projections of multi-head blocks: "heed", whose bits are the same whatever
+ * the number of threads, and, where found, "cblas", a BLAS library, which decides about its bits
+ * and threads itself. NULL from heed_product_count() on. */
+HEED_API size_t heed_product_count(void);
+HEED_API const char* heed_product_name(size_t index);
+
 /* ---- Context ------------------------------------------------------------------------------ */
 
 /* A caller's own threads. `run` calls body(argument, i) exactly once for every i in [0, count),
@@ -124,6 +130,7 @@ typedef struct heed_allocator {
  *   HEED_ISA        a name of heed_isa_get            automatic: the widest usable
  *   HEED_PARALLEL   a name of heed_executor_name      automatic: tbb, else openmp, else serial
  *   HEED_THREADS    1 ... 1024                        automatic: the CPUs this process may use
+ *   HEED_PRODUCT    a name of heed_product_name       automatic: the first, heed's own
  *   HEED_TILE_Q     1 ... 65536 query rows per task   automatic: from the L2 cache
  *   HEED_TILE_KV    1 ... 65536 keys per tile         automatic: from the L2 cache
  *   HEED_VERBOSE    0 or 1: one line per run on stderr
@@ -138,9 +145,10 @@ typedef struct heed_context_options {
   const heed_allocator* allocator; /* NULL: the C library's; copied */
   uint32_t tile_q;                 /* 0: environment, then automatic */
   uint32_t tile_kv;                /* 0: environment, then automatic */
+  const char* product;             /* of projections; NULL: environment, then automatic */
 } heed_context_options;
 #define HEED_CONTEXT_OPTIONS_INIT \
-  { (uint32_t)sizeof(heed_context_options), 0, NULL, NULL, NULL, NULL, 0, 0 }
+  { (uint32_t)sizeof(heed_context_options), 0, NULL, NULL, NULL, NULL, 0, 0, NULL }
 
 typedef struct heed_context heed_context;
 
@@ -157,9 +165,10 @@ typedef struct heed_context_info {
   const char* executor; /* "caller" for the caller's own */
   size_t l1_bytes;      /* the caches that tiles are derived from, per core */
   size_t l2_bytes;
+  const char* product;
 } heed_context_info;
 #define HEED_CONTEXT_INFO_INIT \
-  { (uint32_t)sizeof(heed_context_info), 0, NULL, NULL, 0, 0 }
+  { (uint32_t)sizeof(heed_context_info), 0, NULL, NULL, 0, 0, NULL }
 
 /* The strings live as long as the library. */
 HEED_API heed_status heed_context_describe(const heed_context* context, heed_context_info* info);
@@ -456,6 +465,388 @@ typedef struct heed_merge_desc {
 HEED_API heed_status heed_merge(const heed_context* context, const heed_merge_desc* desc,
                                 size_t parts, const void* const* part_outs,
                                 const void* const* part_lses, void* out, void* lse);
+
+/* ---- Weight matrices ------------------------------------------------------------------------ */
+
+/* Where element [matrix, in, out] of one or several matrices lies: at the sum of index times
+ * stride, counted in elements. y[out] = sum over in of x[in] * matrix[in, out]. All three strides
+ * 0 means contiguous [matrix, in, out]; otherwise they are taken as they are: stride_in 1 and
+ * stride_out the number of inputs is [out, in], which PyTorch stores, and a stride_in past the
+ * number of outputs is a part of wider rows, as in a packed W_qkv. */
+typedef struct heed_matrix_layout {
+  uint32_t dtype;        /* heed_dtype; 0: the arithmetic's */
+  uint32_t reserved;     /* 0 */
+  int64_t stride_matrix; /* from one head's or node's matrix to the next; else 0 */
+  int64_t stride_in;
+  int64_t stride_out;
+} heed_matrix_layout;
+#define HEED_MATRIX_LAYOUT_INIT \
+  { 0, 0, 0, 0, 0 }
+
+/* A matrix and its bias, prepared once in the order that products read them, for any number of
+ * plans, runs and threads. Immutable; holds its context. */
+typedef struct heed_weights heed_weights;
+
+typedef struct heed_weights_desc {
+  uint32_t struct_size;
+  uint32_t arithmetic; /* HEED_DTYPE_F32 or HEED_DTYPE_F64: of the runs that use it; 0: F32 */
+  int64_t matrices;    /* that lie one below the other: heads of HEED_COMBINE_TENSOR; 0: 1 */
+  int64_t in;          /* features in, of each */
+  int64_t out;         /* features out */
+  heed_matrix_layout layout;
+  uint32_t bias_dtype; /* heed_dtype; 0: the arithmetic's */
+  uint32_t reserved;   /* 0 */
+} heed_weights_desc;
+#define HEED_WEIGHTS_DESC_INIT \
+  { (uint32_t)sizeof(heed_weights_desc), 0, 0, 0, 0, HEED_MATRIX_LAYOUT_INIT, 0, 0 }
+
+/* Reads matrix and bias, which are not needed afterwards. bias is [out], NULL: none. *weights is
+ * written only on success. */
+HEED_API heed_status heed_weights_create(const heed_context* context, const heed_weights_desc* desc,
+                                         const void* matrix, const void* bias,
+                                         heed_weights** weights);
+/* NULL is allowed. Not while a run uses it. */
+HEED_API void heed_weights_destroy(heed_weights* weights);
+
+typedef struct heed_weights_info {
+  uint32_t struct_size;
+  uint32_t arithmetic; /* HEED_DTYPE_F32 or HEED_DTYPE_F64 */
+  int64_t in;          /* of all matrices together */
+  int64_t out;
+  size_t bytes; /* of memory held */
+} heed_weights_info;
+#define HEED_WEIGHTS_INFO_INIT \
+  { (uint32_t)sizeof(heed_weights_info), 0, 0, 0, 0 }
+
+HEED_API heed_status heed_weights_describe(const heed_weights* weights, heed_weights_info* info);
+
+/* How the results of the heads become one. */
+typedef enum heed_combine {
+  HEED_COMBINE_CONCAT = 0,   /* side by side; in a multi-head block then times W_out */
+  HEED_COMBINE_WEIGHTED = 1, /* sum over h of head_weights[h] * head_h */
+  HEED_COMBINE_MEAN = 2,     /* sum over h of head_h, over their number */
+  HEED_COMBINE_MAX = 3,      /* the largest of the heads, feature by feature; NaN if one is */
+  HEED_COMBINE_TENSOR = 4    /* sum over h of head_h W_out[h]; multi-head blocks only */
+} heed_combine;
+
+/* ---- Multi-head attention blocks --------------------------------------------------------------
+ */
+
+/* A block from inputs and weight matrices to outputs:
+ *
+ *   Q = input_query W_query + b_query        [batch, query_length, query_heads * features]
+ *   K = input_key W_key + b_key              [batch, key_length, key_heads * features]
+ *   V = input_key W_value + b_value          [batch, key_length, key_heads * value_features]
+ *   head_h = attention of head h, as `attention` describes it, with all its options
+ *   out = combine(head_1 ... head_h)         [batch, query_length, width_out]
+ *
+ *   input_query  [batch, query_length, width_query]
+ *   input_key    [batch, key_length, width_key]
+ *   W_query      [width_query, query_heads * features]
+ *   W_key        [width_key, key_heads * features]
+ *   W_value      [width_key, key_heads * value_features]
+ *   W_out        [query_heads * value_features, width_out]       HEED_COMBINE_CONCAT
+ *                [query_heads][value_features, width_out]        HEED_COMBINE_TENSOR
+ *
+ * Biases are vectors as wide as their products, contiguous. The other ways to combine have no
+ * W_out, and width_out is value_features. Where attention is packed, so are inputs and out:
+ * [packed_queries, width_query], [packed_keys, width_key], [packed_queries, width_out].
+ *
+ * Types: inputs, matrices, biases and out are each float32, bfloat16 or float16, in any mix, with
+ * arithmetic and everything in between in float32; or all are float64. */
+typedef struct heed_multihead_desc {
+  uint32_t struct_size;
+  uint32_t combine; /* heed_combine */
+  /* Sizes and options of the attention; its layouts of query, key, value and out are the block's
+   * own and must be 0. Read while the plan is made. */
+  const heed_attention_desc* attention;
+  int64_t width_query;
+  int64_t width_key;       /* 0: width_query */
+  int64_t width_out;       /* 0: width_query with a W_out, else value_features */
+  heed_layout input_query; /* of inputs and out: no stride_head */
+  heed_layout input_key;
+  heed_layout out;
+  heed_matrix_layout w_query; /* of matrices that are given as they are, not prepared */
+  heed_matrix_layout w_key;
+  heed_matrix_layout w_value;
+  heed_matrix_layout w_out;
+  uint32_t bias_dtype; /* of all biases; 0: the arithmetic's */
+  uint32_t reserved;   /* 0 */
+} heed_multihead_desc;
+#define HEED_MULTIHEAD_DESC_INIT                                                                 \
+  {                                                                                              \
+    (uint32_t)sizeof(heed_multihead_desc), 0, NULL, 0, 0, 0, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT,                      \
+        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, 0, 0                                   \
+  }
+
+/* A matrix is given either as it is (w_, and b_ or NULL for none) or prepared (p_, with its bias
+ * inside; then w_ and b_ are NULL). */
+typedef struct heed_multihead_args {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  /* Masks, lengths, log-sum-exp, weights and so on; its query, key, value and out must be NULL.
+   * NULL: none of it. */
+  const heed_attention_args* attention;
+  const void* input_query;
+  const void* input_key; /* NULL: input_query, which then must fit in shape */
+  const void* w_query;
+  const void* w_key;
+  const void* w_value;
+  const void* w_out;
+  const void* b_query;
+  const void* b_key;
+  const void* b_value;
+  const void* b_out;
+  const heed_weights* p_query;
+  const heed_weights* p_key;
+  const heed_weights* p_value;
+  const heed_weights* p_out;
+  const void* head_weights; /* Real [query_heads], only with HEED_COMBINE_WEIGHTED */
+  void* out;
+} heed_multihead_args;
+#define HEED_MULTIHEAD_ARGS_INIT                                                              \
+  {                                                                                           \
+    (uint32_t)sizeof(heed_multihead_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                  \
+  }
+
+typedef struct heed_multihead_plan heed_multihead_plan;
+
+/* Checks the descriptor and lays out the workspace, which grows with tokens times width, never
+ * with query_length times key_length. *plan is written only on success. */
+HEED_API heed_status heed_multihead_plan_create(const heed_context* context,
+                                                const heed_multihead_desc* desc,
+                                                heed_multihead_plan** plan);
+/* NULL is allowed. */
+HEED_API void heed_multihead_plan_destroy(heed_multihead_plan* plan);
+
+typedef struct heed_multihead_info {
+  uint32_t struct_size;
+  uint32_t threads; /* that a run uses */
+  const char* isa;
+  const char* executor;
+  const char* product; /* what computes the projections: "heed" or "cblas" */
+  size_t workspace_bytes;
+  double projection_flops; /* 2 per element of a matrix and row of an input */
+  double attention_flops;  /* as in heed_attention_info */
+} heed_multihead_info;
+#define HEED_MULTIHEAD_INFO_INIT \
+  { (uint32_t)sizeof(heed_multihead_info), 0, NULL, NULL, NULL, 0, 0.0, 0.0 }
+
+HEED_API heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
+                                                  heed_multihead_info* info);
+/* The bytes that a run of this plan needs; 0 is possible. */
+HEED_API heed_status heed_multihead_plan_workspace(const heed_multihead_plan* plan, size_t* bytes);
+/* Computes out. The workspace's content before and after means nothing. */
+HEED_API heed_status heed_multihead_plan_run(const heed_multihead_plan* plan,
+                                             const heed_multihead_args* args, void* workspace,
+                                             size_t workspace_bytes);
+/* Plan, workspace (from the context's allocator) and run in one call. */
+HEED_API heed_status heed_multihead(const heed_context* context, const heed_multihead_desc* desc,
+                                    const heed_multihead_args* args);
+
+/* ---- Graphs ------------------------------------------------------------------------------------
+ */
+
+typedef enum heed_index_type {
+  HEED_INDEX_DEFAULT = 0, /* int32 */
+  HEED_INDEX_I32 = 1,
+  HEED_INDEX_I64 = 2
+} heed_index_type;
+
+/* What becomes of edges with the source and destination of an earlier one. */
+typedef enum heed_duplicates {
+  HEED_DUPLICATES_DEFAULT = 0, /* removed from an edge list, kept in rows */
+  HEED_DUPLICATES_REMOVE = 1,  /* the first stays, with what belongs to it */
+  HEED_DUPLICATES_KEEP = 2     /* each counts */
+} heed_duplicates;
+
+/* Directed edges from sources to destinations, over which destinations attend to sources: either
+ * an edge list (sources and destinations, any order), or rows by destination (sources and offsets,
+ * CSR): the edges offsets[n] to offsets[n + 1] - 1 end at node n. A self-loop is an edge like any
+ * other. */
+typedef struct heed_graph_desc {
+  uint32_t struct_size;
+  uint32_t index_type;      /* heed_index_type of the three arrays */
+  int64_t nodes;            /* at most 2^31 - 1 */
+  int64_t edges;            /* given; at most 2^40 */
+  const void* sources;      /* [edges], 0 to nodes - 1 */
+  const void* destinations; /* [edges]; NULL with offsets */
+  const void* offsets;      /* [nodes + 1], from 0 to edges, never decreasing; else NULL */
+  uint32_t duplicates;      /* heed_duplicates */
+  uint32_t reserved;        /* 0 */
+} heed_graph_desc;
+#define HEED_GRAPH_DESC_INIT \
+  { (uint32_t)sizeof(heed_graph_desc), 0, 0, 0, NULL, NULL, NULL, 0, 0 }
+
+/* Edges checked and sorted by destination and source; immutable, for any number of plans, runs and
+ * threads. Needs nothing of the caller's arrays afterwards. Holds its context. */
+typedef struct heed_graph heed_graph;
+
+/* Built with the context's threads. *graph is written only on success. */
+HEED_API heed_status heed_graph_create(const heed_context* context, const heed_graph_desc* desc,
+                                       heed_graph** graph);
+/* NULL is allowed. Plans made from the graph stay usable: they hold it. */
+HEED_API void heed_graph_destroy(heed_graph* graph);
+
+typedef struct heed_graph_info {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t nodes;
+  int64_t edges;       /* that count: without removed duplicates */
+  int64_t edges_given; /* what tensors over edges have room for */
+  int64_t isolated;    /* nodes without incoming edges */
+  int64_t most;        /* incoming edges of a node */
+  size_t bytes;        /* of memory held */
+} heed_graph_info;
+#define HEED_GRAPH_INFO_INIT \
+  { (uint32_t)sizeof(heed_graph_info), 0, 0, 0, 0, 0, 0, 0 }
+
+HEED_API heed_status heed_graph_describe(const heed_graph* graph, heed_graph_info* info);
+
+/* ---- Attention over graphs ------------------------------------------------------------------- */
+
+/* Where queries, keys and values come from. */
+typedef enum heed_graph_inputs {
+  HEED_GRAPH_PROJECTED = 0, /* they are given, per node */
+  HEED_GRAPH_SHARED = 1,    /* data of the node times matrices that all nodes share */
+  HEED_GRAPH_PER_NODE = 2   /* data of the node times matrices of its own */
+} heed_graph_inputs;
+
+/* Every node attends to the sources of its incoming edges, for every head:
+ *
+ *   s_e   = scale * <q_n, k_m + edge_k_e>             for every edge e from m to n
+ *   s_e   = softcap * tanh(s_e / softcap)             if softcap is given
+ *   s_e   = s_e + edge_bias[e]                        if a bias is given; -inf leaves the edge out
+ *   p_e   = softmax(s_e / temperature)                over the edges into n
+ *   new_n = combine over heads of (sum of p_e (v_m + edge_v_e))
+ *   out_n = new_n, or data_n + new_n with residual    all nodes at once
+ *
+ *   query, key [nodes, heads, features]      value [nodes, heads, value_features]
+ *   data       [nodes, width]
+ *   W_query, W_key [width, heads * features]  W_value [width, heads * value_features]
+ *              one each, or one per node; q = data W_query + b_query and so on
+ *   edge_k = edge_data W_edge_key    edge_v = edge_data W_edge_value
+ *   edge_data  [edges given, edge_width]
+ *   W_edge_key [edge_width, heads * features]  W_edge_value [edge_width, heads * value_features]
+ *   out        [nodes, heads, value_features]; if not concatenated [nodes, value_features]
+ *
+ * Rows of tensors over edges count as the caller gave the edges. A node without incoming edges
+ * (or with none but of bias -inf) gets new_n = 0 exactly, and the log-sum-exp -inf. Steps after the
+ * first take out for data. With tensors over edges absent, the order in which edges were given
+ * changes no bit of the result; nor do threads and executors ever.
+ *
+ * Infinity and NaN, hard attention and types are as in dense attention. */
+typedef struct heed_graph_attention_desc {
+  uint32_t struct_size;
+  uint32_t inputs; /* heed_graph_inputs */
+  int64_t heads;
+  int64_t features;
+  int64_t value_features; /* 0: features */
+  int64_t width;          /* of data; 0 where there is none */
+  int64_t edge_width;     /* of edge_data; 0: none */
+  int64_t steps;          /* 0: 1; more need data as wide as out's rows */
+  double scale;           /* finite; 0: 1 / sqrt(features) */
+  double softcap;         /* finite, above 0; 0: none */
+  double temperature;     /* above 0; infinity: the same weight for every edge; 0: 1 */
+  uint32_t hard;          /* 1: weight 1 at the largest score, of equal ones at the lowest source,
+                             then the edge given first; not with temperature or lse */
+  uint32_t combine;       /* heed_combine; not HEED_COMBINE_TENSOR */
+  uint32_t residual;      /* 1: out = data + new; data must be as wide as out's rows */
+  uint32_t bias_dtype;    /* of b_query, b_key and b_value; 0: the arithmetic's */
+  heed_layout query;      /* of tensors over nodes and edges: stride_row from one to the next, */
+  heed_layout key;        /* no stride_batch; contiguous is [row, head, feature] */
+  heed_layout value;
+  heed_layout data;
+  heed_layout edge_data;
+  heed_layout edge_bias; /* [edges given, heads]; stride_head 0 beside others: one for all heads */
+  heed_layout out;
+  heed_layout lse;     /* [nodes, heads] */
+  heed_layout weights; /* [edges given, heads]; removed duplicates get 0 */
+  heed_matrix_layout w_query;
+  heed_matrix_layout w_key;
+  heed_matrix_layout w_value;
+  heed_matrix_layout w_edge_key;
+  heed_matrix_layout w_edge_value;
+} heed_graph_attention_desc;
+#define HEED_GRAPH_ATTENTION_DESC_INIT                                                            \
+  {                                                                                               \
+    (uint32_t)sizeof(heed_graph_attention_desc), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0, 0, 0, 0,  \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT,                   \
+        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT,                \
+        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT                                          \
+  }
+
+typedef struct heed_graph_attention_args {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  const void* query; /* query, key and value with HEED_GRAPH_PROJECTED, else NULL */
+  const void* key;
+  const void* value;
+  const void* data;    /* otherwise, and with residual */
+  const void* w_query; /* w_ and b_ as they are, or p_ prepared, as in multi-head blocks; b_ and */
+  const void* w_key;   /* p_ only with HEED_GRAPH_SHARED */
+  const void* w_value;
+  const void* b_query;
+  const void* b_key;
+  const void* b_value;
+  const heed_weights* p_query;
+  const heed_weights* p_key;
+  const heed_weights* p_value;
+  const void* edge_data;    /* only with edge_width */
+  const void* w_edge_key;   /* NULL: edges add nothing to keys */
+  const void* w_edge_value; /* NULL: edges add nothing to values; may be w_edge_key */
+  const void* edge_bias;    /* NULL: none */
+  const void* head_weights; /* Real [heads], only with HEED_COMBINE_WEIGHTED */
+  void* out;                /* may be data where layout and type are the same */
+  void* lse;                /* of the last step; NULL: not wanted */
+  void* weights;            /* of the last step; NULL: not wanted */
+} heed_graph_attention_args;
+#define HEED_GRAPH_ATTENTION_ARGS_INIT                                                        \
+  {                                                                                           \
+    (uint32_t)sizeof(heed_graph_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL    \
+  }
+
+typedef struct heed_graph_attention_plan heed_graph_attention_plan;
+
+/* Checks the descriptor against the graph and lays out the workspace: with HEED_GRAPH_PROJECTED
+ * some numbers per thread and per part of a node with very many edges; otherwise the projections
+ * too; never something per edge. *plan is written only on success; it holds the graph. */
+HEED_API heed_status heed_graph_attention_plan_create(const heed_context* context,
+                                                      const heed_graph* graph,
+                                                      const heed_graph_attention_desc* desc,
+                                                      heed_graph_attention_plan** plan);
+/* NULL is allowed. */
+HEED_API void heed_graph_attention_plan_destroy(heed_graph_attention_plan* plan);
+
+typedef struct heed_graph_attention_info {
+  uint32_t struct_size;
+  uint32_t threads; /* that a run uses */
+  const char* isa;
+  const char* executor;
+  uint64_t tasks; /* independent pieces of work over the edges of one step */
+  size_t workspace_bytes;
+  double gathered_bytes; /* of keys and values, read through edges in one step */
+} heed_graph_attention_info;
+#define HEED_GRAPH_ATTENTION_INFO_INIT \
+  { (uint32_t)sizeof(heed_graph_attention_info), 0, NULL, NULL, 0, 0, 0.0 }
+
+HEED_API heed_status heed_graph_attention_plan_describe(const heed_graph_attention_plan* plan,
+                                                        heed_graph_attention_info* info);
+/* The bytes that a run of this plan needs; 0 is possible. */
+HEED_API heed_status heed_graph_attention_plan_workspace(const heed_graph_attention_plan* plan,
+                                                         size_t* bytes);
+/* Computes out. The workspace's content before and after means nothing. */
+HEED_API heed_status heed_graph_attention_plan_run(const heed_graph_attention_plan* plan,
+                                                   const heed_graph_attention_args* args,
+                                                   void* workspace, size_t workspace_bytes);
+/* Plan, workspace (from the context's allocator) and run in one call. */
+HEED_API heed_status heed_graph_attention(const heed_context* context, const heed_graph* graph,
+                                          const heed_graph_attention_desc* desc,
+                                          const heed_graph_attention_args* args);
 
 #ifdef __cplusplus
 }
