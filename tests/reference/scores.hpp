@@ -10,6 +10,7 @@
 //
 //     |score - t| <= gamma(kConstant + D + 2) |c| sum |q| |k|
 //                  + kUnderflow (sum |q| |k| + sum |k| + D)             c, c q, products
+//                  + |c| e                                              <q, k> off by e before
 //
 // Softcap. The product has c = 2 log2(e) scale / softcap, which is 2 log2(e) x; heed's
 // factor * tanh(x), factor = softcap * unit, is within 4 ULP, 8 u, for the x that it is given, and
@@ -72,6 +73,7 @@ struct Product {
   Wide largest;    ///< of the |q|
   bool finite;     ///< all q and k are
   Wide features;
+  Wide error = 0;  ///< of the sum, from q and k that are not exact
 };
 
 template <class Wide>
@@ -102,7 +104,8 @@ Score<Wide> scaled(const Product<Wide>& p, Wide c) {
   using A = Arithmetic<Real>;
   const Wide magnitude = std::fabs(c) * p.magnitude;
   const Wide error = gamma_of<Real>(A::kConstant + p.features + 2) * magnitude +
-                     A::kUnderflow * (p.magnitude + p.keys + p.features);
+                     A::kUnderflow * (p.magnitude + p.keys + p.features) +
+                     std::fabs(c) * p.error * (1 + gamma_of<Real>(A::kConstant + p.features + 2));
   const bool overflows =
       std::max(std::fabs(c), std::fabs(c) * p.largest) * (1 + gamma_of<Real>(A::kConstant + 2)) >=
       A::kMax;

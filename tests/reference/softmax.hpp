@@ -189,21 +189,34 @@ struct Bounded {
   Wide bound;
 };
 
-/// sum of p_j v_j, see 6; `value_of(j)` for j < keys is the value of weight j.
-template <class Real, class ValueOf, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> weighted_sum(const Softmax<Wide>& softmax, std::size_t keys, ValueOf&& value_of) {
+/// A value that is weighted: heed's is off by `error`, infinite where nobody knows, and every
+/// operation rounds by a part of `magnitude`, which is |value| unless it is a sum.
+template <class Wide>
+struct Term {
+  Wide value;
+  Wide magnitude;
+  Wide error;
+};
+
+/// sum of p_j v_j, see 6; `term_of(j)` for j < keys is the value of weight j.
+template <class Real, class TermOf, class Wide = typename Arithmetic<Real>::Wide>
+Bounded<Wide> weighted_terms(const Softmax<Wide>& softmax, std::size_t keys, TermOf&& term_of) {
   Wide sum = 0;
   Wide error = 0;
   Wide magnitude = 0;
   bool lost_infinity = false;
+  bool unknown = false;
   for (std::size_t j = 0; j < keys; ++j) {
-    const Wide v = value_of(j);
-    sum += softmax.weight[j] * v;
-    error += softmax.weight[j] * softmax.error[j] * std::fabs(v);
-    magnitude += std::fabs(v);
+    const Term<Wide> v = term_of(j);
+    unknown = unknown || std::isinf(v.error);
+    const Wide size = v.magnitude + v.error;
+    sum += softmax.weight[j] * v.value;
+    error += softmax.weight[j] * (softmax.error[j] * size + v.error);
+    magnitude += size;
     lost_infinity =
-        lost_infinity || (std::isinf(v) && softmax.weight[j] < static_cast<Wide>(0x1p-60));
+        lost_infinity || (std::isinf(v.value) && softmax.weight[j] < static_cast<Wide>(0x1p-60));
   }
+  if (unknown) return {0, kInfinite<Wide>};
   if (std::isnan(sum)) return {sum, 0};
   if (!std::isfinite(magnitude)) return {sum, lost_infinity ? kInfinite<Wide> : 0};
   using A = Arithmetic<Real>;
@@ -212,6 +225,15 @@ Bounded<Wide> weighted_sum(const Softmax<Wide>& softmax, std::size_t keys, Value
   const Wide lost = softmax.lost * magnitude + 2 * static_cast<Wide>(keys) * A::kUnderflow;
   const Wide quotient = (error + lost + b * std::fabs(sum)) / (1 - b);
   return {sum, quotient + gamma_of<Real>(2) * (std::fabs(sum) + quotient) + A::kUnderflow};
+}
+
+/// The same of values that are exact.
+template <class Real, class ValueOf, class Wide = typename Arithmetic<Real>::Wide>
+Bounded<Wide> weighted_sum(const Softmax<Wide>& softmax, std::size_t keys, ValueOf&& value_of) {
+  return weighted_terms<Real>(softmax, keys, [&](std::size_t j) {
+    const Wide v = value_of(j);
+    return Term<Wide>{v, std::fabs(v), 0};
+  });
 }
 
 /// p_j as it is shown, see 9.
