@@ -1,0 +1,21 @@
+#include "engine/runtime/workspace.hpp"
+
+#include <cstdint>
+
+#include "engine/runtime/error.hpp"
+
+namespace heed {
+
+void check_workspace(const void* workspace, std::size_t bytes, std::size_t needed) {
+  if (bytes < needed)
+    fail(HEED_STATUS_INVALID_WORKSPACE, "workspace_bytes is %zu; this plan needs %zu", bytes,
+         needed);
+  if (needed == 0) return;
+  if (workspace == nullptr)
+    fail(HEED_STATUS_INVALID_WORKSPACE, "workspace is NULL; this plan needs %zu bytes", needed);
+  if (reinterpret_cast<std::uintptr_t>(workspace) % HEED_WORKSPACE_ALIGNMENT != 0)
+    fail(HEED_STATUS_INVALID_WORKSPACE, "workspace is %p; it must be a multiple of %d", workspace,
+         HEED_WORKSPACE_ALIGNMENT);
+}
+
+}  // namespace heed
