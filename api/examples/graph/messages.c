@@ -252,8 +252,7 @@ static bool run(const options* o, world* w) {
     return false;
   }
   print_world(o, w, &info);
-  return o->dot == NULL ||
-         picture_write(program, o->dot, "circo", &w->edges, w->repeated, w->weights);
+  return o->dot == NULL || picture_write(program, o->dot, &w->edges, w->repeated, w->weights);
 }
 
 int main(int argc, char** argv) {

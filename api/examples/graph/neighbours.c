@@ -249,8 +249,7 @@ static bool report(const options* o, const job* j) {
 
 static bool run(const options* o, job* j) {
   return read_graph(o, j) && attend(o, j) && (o->out == NULL || write_out(o, j)) && report(o, j) &&
-         (o->dot == NULL ||
-          picture_write(program, o->dot, "neato", &j->edges, j->repeated, j->weights));
+         (o->dot == NULL || picture_write(program, o->dot, &j->edges, j->repeated, j->weights));
 }
 
 int main(int argc, char** argv) {

@@ -39,8 +39,8 @@ static void write_edges(FILE* file, const edge_list* edges, const bool* repeated
   }
 }
 
-bool picture_write(const char* program, const char* path, const char* layout,
-                   const edge_list* edges, const bool* repeated, const double* weights) {
+bool picture_write(const char* program, const char* path, const edge_list* edges,
+                   const bool* repeated, const double* weights) {
   FILE* const file = fopen(path, "w");
   if (file == NULL) {
     fprintf(stderr, "%s: %s: cannot be written: %s\n", program, path, strerror(errno));
@@ -48,11 +48,11 @@ bool picture_write(const char* program, const char* path, const char* layout,
   }
   fprintf(file,
           "digraph attention {\n"
-          "  graph [layout=%s outputorder=edgesfirst overlap=false splines=true bgcolor=white]\n"
+          "  graph [layout=neato start=3 overlap=false splines=curved outputorder=edgesfirst\n"
+          "         bgcolor=white]\n"
           "  node [shape=circle fixedsize=true width=0.36 style=filled fillcolor=\"#fff4d6\"\n"
           "        fontname=\"Helvetica\" fontsize=12]\n"
-          "  edge [arrowsize=0.5]\n",
-          layout);
+          "  edge [arrowsize=0.5]\n");
   for (int32_t n = 0; n < edges->nodes; ++n) {
     fprintf(file, "  ");
     write_name(file, edges, n);
@@ -60,9 +60,8 @@ bool picture_write(const char* program, const char* path, const char* layout,
   }
   write_edges(file, edges, repeated, weights);
   fprintf(file, "}\n");
-  errno = 0;
   const bool written = !ferror(file);
   if (fclose(file) == 0 && written) return true;
-  fprintf(stderr, "%s: %s: cannot be written: %s\n", program, path, strerror(errno));
+  fprintf(stderr, "%s: %s: cannot be written to its end\n", program, path);
   return false;
 }

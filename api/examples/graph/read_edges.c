@@ -142,7 +142,7 @@ static bool sort_integers(edge_list* edges) {
   char** const names = malloc((nodes + 1) * sizeof *names);
   int32_t* const renamed = malloc((nodes + 1) * sizeof *renamed);
   const bool ok = sorted != NULL && names != NULL && renamed != NULL;
-  bool integers = ok;
+  bool integers = ok && nodes > 0;
   for (size_t i = 0; integers && i < nodes; ++i) {
     sorted[i].number = (int32_t)i;
     integers = is_integer(edges->names[i], &sorted[i].value);
