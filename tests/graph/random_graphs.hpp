@@ -148,11 +148,11 @@ class RandomGraphs {
                                            draw_arrangement()};
       p.add_projected({type(), type(), type()}, at);
       if (p.desc.residual != 0) p.add_data(columns, type(), draw_arrangement());
-      return;
+    } else {
+      p.add_data(columns, type(), draw_arrangement());
+      draw_matrices(p);
     }
-    p.add_data(columns, type(), draw_arrangement());
-    draw_matrices(p);
-    if (columns == row && one_in(2)) p.desc.steps = random_.integer(1, 3);
+    if (p.data && columns == row && one_in(2)) p.desc.steps = random_.integer(1, 3);
   }
 
   void draw_matrices(GraphProblem& p) {
