@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <vector>
 
@@ -234,6 +235,13 @@ void visit_some(const heed_attention_desc& d, RowsOf&& rows_of, Visit&& visit) {
 }
 
 }  // namespace
+
+std::string excess_text(const Accuracy& accuracy) {
+  char text[96];
+  std::snprintf(text, sizeof text, "max_error %.3g exceeds the derived bound %.3g",
+                accuracy.max_error, accuracy.bound);
+  return text;
+}
 
 Accuracy check_accuracy(const Workload& workload, const Tensors& tensors) {
   const heed_attention_desc& d = workload.desc;

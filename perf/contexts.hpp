@@ -25,9 +25,9 @@ heed_attention_info describe(const Plan& plan);
 
 /// Calls add(shape, context, threads) for every shape, instruction set and thread count asked for.
 template <class Add>
-void for_each_case(const Options& options, Add&& add) {
+void for_each_case(const std::vector<std::string>& shapes, const Options& options, Add&& add) {
   const std::vector<std::string> automatic = {""};
-  for (const std::string& shape : options.shapes)
+  for (const std::string& shape : shapes)
     for (const std::string& isa : options.isas.empty() ? automatic : options.isas)
       for (const unsigned threads : options.threads)
         add(shape, make_context(options, isa, threads), threads);

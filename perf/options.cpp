@@ -6,6 +6,7 @@
 
 #include "perf/contexts.hpp"
 #include "perf/forms.hpp"
+#include "perf/graph/workload.hpp"
 #include "perf/workload.hpp"
 
 namespace heed::perf {
@@ -16,7 +17,7 @@ constexpr int kUsageError = 2;
 /// As CLI::Validator wants it: "" or what is wrong.
 std::string shape_problem(const std::string& name) {
   try {
-    parse_workload(name);
+    names_graph(name) ? void(parse_graph_workload(name)) : void(parse_workload(name));
     return {};
   } catch (const std::invalid_argument& problem) {
     return problem.what();
@@ -56,17 +57,39 @@ void declare(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, 65536));
   app.add_flag("--forms", options.forms,
                "Instead of all else, each form of attention in turns with the plain one");
+  app.add_flag("--graphs", options.graphs,
+               "Instead of all else, attention over graphs beside loops that only gather")
+      ->excludes("--forms");
   app.add_flag("--no-stages", options.no_stages, "Leave out stage/... and peak/...");
   app.add_flag("--no-naive", options.no_naive, "Leave out naive/...");
-  app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar +
-             "\nand the standard ones are\n" + lines(kStandardWorkloads) + "or, with --forms,\n" +
-             lines(kFormWorkloads) +
+  app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar + "\nor, over graphs,\n  " +
+             kGraphWorkloadGrammar + "\nand the standard ones are\n" + lines(kStandardWorkloads) +
+             "or, with --forms,\n" + lines(kFormWorkloads) + "or, with --graphs,\n" +
+             lines(kGraphWorkloads) +
              "Everything else goes to Google Benchmark, for example --benchmark_filter=REGEX\n"
              "--benchmark_repetitions=N --benchmark_format=json --benchmark_out=FILE\n");
 }
 
+/// Those given, by what they are; otherwise the flags say which.
+void choose_shapes(Options& options) {
+  const std::vector<std::string> given = std::move(options.shapes);
+  options.shapes.clear();
+  for (const std::string& name : given)
+    (names_graph(name) ? options.graph_shapes : options.shapes).push_back(name);
+  if (!given.empty()) {
+    if (options.forms && !options.graph_shapes.empty())
+      throw CLI::ValidationError("--forms", "does not take shapes of graphs");
+    if (options.graphs && !options.shapes.empty())
+      throw CLI::ValidationError("--graphs", "takes shapes of graphs alone");
+  } else if (options.graphs) {
+    options.graph_shapes = kGraphWorkloads;
+  } else {
+    options.shapes = options.forms ? kFormWorkloads : kStandardWorkloads;
+  }
+}
+
 void fill_in(Options& options) {
-  if (options.shapes.empty()) options.shapes = options.forms ? kFormWorkloads : kStandardWorkloads;
+  choose_shapes(options);
   for (const std::string& isa : options.isas)
     if (isa == "all") {
       options.isas = usable_isas();
@@ -86,13 +109,13 @@ Options parse_options(int argc, char** argv) {
   declare(app, options);
   try {
     app.parse(argc, argv);
+    fill_in(options);
   } catch (const CLI::ParseError& problem) {
     std::cerr << "heed_perf: " << problem.what() << "\nheed_perf --help lists the options\n";
     std::exit(kUsageError);
   }
   if (options.help) std::cout << app.help() << std::endl;
   options.benchmark = app.remaining();
-  fill_in(options);
   return options;
 }
 

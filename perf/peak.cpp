@@ -1,6 +1,7 @@
 #include "perf/peak.hpp"
 
 #include <atomic>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -28,8 +29,8 @@ constexpr const PeakKernel* kKernels[] = {
 #endif
 };
 
-/// Rounds per second over at least `seconds`.
-double rate(const PeakKernel& kernel, double seconds) {
+/// Over at least `seconds`.
+double rounds_per_second(const PeakKernel& kernel, double seconds) {
   double rounds = 0;
   double elapsed = 0;
   const Clock::time_point start = Clock::now();
@@ -49,20 +50,28 @@ const PeakKernel& peak_kernel_of(const std::string& isa) {
   throw std::invalid_argument("there is no peak kernel for ISA \"" + isa + "\"");
 }
 
-void PeakMeter::sample(double seconds) {
+double rate_of_threads(unsigned threads, double seconds,
+                       const std::function<double(unsigned thread, double seconds)>& rate) {
   std::atomic<unsigned> ready{0};
-  std::vector<double> rates(threads_);
+  std::vector<double> rates(threads);
   const auto work = [&](unsigned index) {
     ready.fetch_add(1);
-    while (ready.load() < threads_) std::this_thread::yield();
-    rate(kernel_, kWarmUpSeconds);
-    rates[index] = rate(kernel_, seconds);
+    while (ready.load() < threads) std::this_thread::yield();
+    rate(index, kWarmUpSeconds);
+    rates[index] = rate(index, seconds);
   };
   std::vector<std::thread> others;
-  for (unsigned i = 1; i < threads_; ++i) others.emplace_back(work, i);
+  for (unsigned i = 1; i < threads; ++i) others.emplace_back(work, i);
   work(0);
   for (std::thread& other : others) other.join();
-  for (const double r : rates) flops_ += r * seconds * kernel_.flops_per_round;
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
+}
+
+void PeakMeter::sample(double seconds) {
+  const double rounds = rate_of_threads(threads_, seconds, [this](unsigned, double time) {
+    return rounds_per_second(kernel_, time);
+  });
+  flops_ += rounds * seconds * kernel_.flops_per_round;
   seconds_ += seconds;
 }
 

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
+#include <functional>
 #include <string>
 
 #include "perf/peak/table.hpp"
@@ -17,6 +19,26 @@ inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// The time of the calling thread on its CPU where it works alone, so that what other programs do
+/// meanwhile counts for nothing; real time where a problem is shared between threads.
+class Stopwatch {
+ public:
+  explicit Stopwatch(bool alone) : clock_(alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC) {}
+
+  void start() { start_ = now(); }
+  double seconds() const { return now() - start_; }
+
+ private:
+  double now() const {
+    timespec t{};
+    clock_gettime(clock_, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  }
+
+  clockid_t clock_;
+  double start_ = 0;
+};
+
 /// Throws std::invalid_argument for an instruction set that was not compiled in.
 const PeakKernel& peak_kernel_of(const std::string& isa);
 
@@ -28,7 +50,8 @@ class PeakMeter {
   /// Computes nothing but multiply-adds for about `seconds`.
   void sample(double seconds);
 
-  double flops_per_second() const { return flops_ / seconds_; }
+  /// Flops per second.
+  double rate() const { return flops_ / seconds_; }
 
  private:
   const PeakKernel& kernel_;
@@ -37,19 +60,24 @@ class PeakMeter {
   double seconds_ = 0;
 };
 
+/// Units of work per second that `threads` threads do at once, after a warm-up: the sum of
+/// rate(thread, seconds), which says what one of them did.
+double rate_of_threads(unsigned threads, double seconds,
+                       const std::function<double(unsigned thread, double seconds)>& rate);
+
 /// What one repetition took, and what the machine could do meanwhile.
 struct Timing {
   double seconds;  ///< per iteration
-  double peak;     ///< flops per second
+  double peak;     ///< what was sampled, per second
 };
 
-/// The timed loop of one repetition, interleaved with samples of the peak: before, after, and
-/// whenever the loop has run for kBurst, each about a quarter as long as the part of the loop
-/// that it stands for. On a shared machine only numbers that were measured within the same
-/// moment can be divided by each other.
-template <class Body>
-Timing time_between_peaks(benchmark::State& state, const PeakKernel& kernel, unsigned threads,
-                          Body&& body) {
+/// The timed loop of one repetition, interleaved with samples of what the machine can do: before,
+/// after, and whenever the loop has run for kBurst, each about a quarter as long as the part of
+/// the loop that it stands for. On a shared machine only numbers that were measured within the
+/// same moment can be divided by each other. A meter has sample(seconds) and rate(). `alone`: the
+/// loop is timed as Stopwatch says.
+template <class Meter, class Body>
+Timing time_between_samples(benchmark::State& state, bool alone, Meter&& peak, Body&& body) {
   constexpr double kBurst = 0.02;
   constexpr double kShortestSample = 0.004;
   constexpr double kLongestSample = 0.1;
@@ -58,30 +86,39 @@ Timing time_between_peaks(benchmark::State& state, const PeakKernel& kernel, uns
            : elapsed > 4 * kLongestSample ? kLongestSample
                                           : elapsed / 4;
   };
-  PeakMeter peak(kernel, threads);
   peak.sample(kShortestSample);
+  Stopwatch watch(alone);
   double total = 0;
   std::int64_t burst = 1;  // iterations between two looks at the clock, found by doubling
   std::int64_t left = burst;
   Clock::time_point start = Clock::now();
+  watch.start();
   for (auto _ : state) {
     body();
     if (--left > 0) continue;
     const double elapsed = seconds_since(start);
     if (elapsed >= kBurst) {
       state.PauseTiming();
-      total += elapsed;
+      total += watch.seconds();
       peak.sample(length(elapsed));
       start = Clock::now();
+      watch.start();
       state.ResumeTiming();
     } else {
       burst *= 2;
     }
     left = burst;
   }
-  const double rest = seconds_since(start);
-  peak.sample(length(rest));
-  return {(total + rest) / static_cast<double>(state.iterations()), peak.flops_per_second()};
+  const double rest = watch.seconds();
+  peak.sample(length(seconds_since(start)));
+  return {(total + rest) / static_cast<double>(state.iterations()), peak.rate()};
+}
+
+/// With samples of the FMA peak.
+template <class Body>
+Timing time_between_peaks(benchmark::State& state, const PeakKernel& kernel, unsigned threads,
+                          Body&& body) {
+  return time_between_samples(state, false, PeakMeter(kernel, threads), body);
 }
 
 }  // namespace heed::perf

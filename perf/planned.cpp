@@ -1,28 +1,16 @@
 #include "perf/planned.hpp"
 
-#include <cstdio>
 #include <stdexcept>
 #include <utility>
 
 #include "perf/sequences.hpp"
 
 namespace heed::perf {
-namespace {
-
-std::string to_text(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", x);
-  return text;
-}
-
-}  // namespace
-
 Runner::Runner(Plan plan, std::size_t workspace_bytes, std::shared_ptr<Tensors> tensors)
     : plan_(std::move(plan)),
       tensors_(std::move(tensors)),
       args_(tensors_->args()),
-      workspace_((workspace_bytes + sizeof(float) - 1) / sizeof(float)),
-      workspace_bytes_(workspace_bytes) {}
+      workspace_(workspace_bytes) {}
 
 Planned::Planned(const std::string& workload, const Context& context)
     : workload_(parse_workload(workload)),
@@ -38,9 +26,7 @@ Runner Planned::prepare() {
     accuracy_ = check_accuracy(workload_, *tensors);
     checked_ = true;
   }
-  if (!accuracy_.within)
-    throw std::runtime_error(workload_.name + ": max_error " + to_text(accuracy_.max_error) +
-                             " exceeds the derived bound " + to_text(accuracy_.bound));
+  if (!accuracy_.within) throw std::runtime_error(workload_.name + ": " + excess_text(accuracy_));
   return runner;
 }
 

@@ -1,7 +1,7 @@
 #include "perf/tensors.hpp"
 
 #include <cmath>
-#include <limits>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -29,17 +29,6 @@ std::int64_t rows(std::int64_t packed, std::int64_t batch, std::int64_t length) 
 
 std::size_t count_of(const heed_score_layout& layout) {
   return count({layout.batch, layout.heads, layout.rows, layout.keys});
-}
-
-void fill_random(Tensor& tensor, unsigned seed) {
-  Random random(seed);
-  for (std::size_t i = 0; i < tensor.size(); ++i)
-    tensor.set(static_cast<std::int64_t>(i), static_cast<double>(random.normal()));
-}
-
-void fill_with_nan(Tensor& tensor) {
-  for (std::size_t i = 0; i < tensor.size(); ++i)
-    tensor.set(static_cast<std::int64_t>(i), std::numeric_limits<double>::quiet_NaN());
 }
 
 void fill_mask(std::vector<std::uint8_t>& mask, const Workload& workload) {
@@ -80,6 +69,17 @@ Tensor::Tensor(std::uint32_t type, std::size_t count)
     : type_(type),
       count_(count),
       memory_((count * size_of(type) + sizeof(float) - 1) / sizeof(float)) {}
+
+void fill_random(Tensor& tensor, unsigned seed) {
+  Random random(seed);
+  for (std::size_t i = 0; i < tensor.size(); ++i)
+    tensor.set(static_cast<std::int64_t>(i), static_cast<double>(random.normal()));
+}
+
+/// All bits 1 are a NaN in every format.
+void fill_with_nan(Tensor& tensor) {
+  if (tensor.size() != 0) std::memset(tensor.data(), 0xff, tensor.size() * size_of(tensor.type()));
+}
 
 std::uint32_t arithmetic_of(const Workload& workload) {
   return workload.desc.query.dtype == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
