@@ -140,10 +140,11 @@ class RandomGraphs {
     p.desc.combine = static_cast<std::uint32_t>(one_in(2) ? 0 : random_.integer(0, 3));
     if (p.desc.combine == HEED_COMBINE_WEIGHTED)
       p.head_weights.numbers.resize(static_cast<std::size_t>(p.desc.heads));
+    const bool projected = p.desc.inputs == HEED_GRAPH_PROJECTED;
     p.desc.residual = one_in(3) ? 1 : 0;
     const Index row = out_heads_of(p.desc) * p.desc.value_features;
     const Index columns = p.desc.residual != 0 || one_in(3) ? row : random_.integer(1, 20);
-    if (p.desc.inputs == HEED_GRAPH_PROJECTED) {
+    if (projected) {
       const std::vector<Arrangement> at = {draw_arrangement(), draw_arrangement(),
                                            draw_arrangement()};
       p.add_projected({type(), type(), type()}, at);
@@ -152,7 +153,7 @@ class RandomGraphs {
       p.add_data(columns, type(), draw_arrangement());
       draw_matrices(p);
     }
-    if (p.data && columns == row && one_in(2)) p.desc.steps = random_.integer(1, 3);
+    if (!projected && columns == row && one_in(2)) p.desc.steps = random_.integer(1, 3);
   }
 
   void draw_matrices(GraphProblem& p) {
@@ -169,7 +170,7 @@ class RandomGraphs {
     if (one_in(3)) {
       p.add_edge_data(random_.integer(1, one_in(5) ? 20 : 6), type(), draw_arrangement());
       if (!one_in(3)) p.add_edge_keys(matrix_type(), draw_arrangement());
-      if (!one_in(3)) p.add_edge_values(matrix_type(), draw_arrangement());
+      if (!p.w_edge_key || !one_in(3)) p.add_edge_values(matrix_type(), draw_arrangement());
     }
     if (!one_in(3)) return;
     if (one_in(3))
