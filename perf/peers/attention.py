@@ -14,13 +14,12 @@ A peer that does not offer what a workload asks for shows "-".
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
-import time
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 from shape import BIASES, MASKS, TYPES, Shape
+from turns import Table, built, seconds_per_call
 
 WORKLOADS = [
     "B1_H16_L1024_D64",
@@ -51,20 +50,6 @@ FORMS = [
         "weights",
     )
 ] + ["B1_H16_Hkv4_L1024_D64", "B1_H16_Hkv4_L1024_D64_causal_bf16"]
-
-SECONDS_PER_TURN = 0.1
-
-def seconds_per_call(call):
-    """Repeats the call for SECONDS_PER_TURN, after one that warms up."""
-    call()
-    calls, start = 0, time.perf_counter()
-    while True:
-        call()
-        calls += 1
-        elapsed = time.perf_counter() - start
-        if elapsed >= SECONDS_PER_TURN:
-            return elapsed / calls
-
 
 class Heed:
     name = "heed"
@@ -242,30 +227,6 @@ def prepare(peer, workload, threads):
         return None
 
 
-def compare(heed, peers, workload, threads, repetitions):
-    """Medians: heed's milliseconds, then per peer its milliseconds and its time over heed's."""
-    programs = [heed, *peers]
-    turns = [prepare(program, workload, threads) for program in programs]
-    times = [[] for _ in programs]
-    for _ in range(repetitions):
-        for turn, taken in zip(turns, times):
-            if turn is not None:
-                taken.append(turn())
-    columns = [f"{statistics.median(times[0]) * 1e3:.4g}"]
-    for taken in times[1:]:
-        if not taken:
-            columns += ["-", "-"]
-            continue
-        ratio = statistics.median(theirs / ours for theirs, ours in zip(taken, times[0]))
-        columns += [f"{statistics.median(taken) * 1e3:.4g}", f"{ratio:.2f}"]
-    return columns
-
-
-def find_program():
-    here = os.path.dirname(os.path.abspath(__file__))
-    return os.path.normpath(os.path.join(here, "..", "..", "build", "release", "perf", "heed_perf"))
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -276,7 +237,7 @@ def main():
     parser.add_argument("--forms", action="store_true", help="default: those that peers have too")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--repetitions", type=int, default=5, help="turns per workload")
-    parser.add_argument("--program", default=find_program(), help="heed_perf; default %(default)s")
+    parser.add_argument("--program", default=built("perf", "heed_perf"), help="heed_perf; default %(default)s")
     parser.add_argument("heed_arguments", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not os.path.exists(options.program):
@@ -284,18 +245,10 @@ def main():
 
     heed = Heed(options.program, options.heed_arguments)
     peers = installed_peers()
-    titles = ["workload", "heed ms"]
-    for peer in peers:
-        titles += [f"{peer.name} ms", "/ heed"]
-    widths = [30] + [max(10, len(title) + 2) for title in titles[1:]]
-    line = lambda cells: cells[0].ljust(widths[0]) + "".join(
-        cell.rjust(width) for cell, width in zip(cells[1:], widths[1:])
-    )
-    print(f"{options.threads} threads, medians of {options.repetitions} turns")
-    print(line(titles), flush=True)
+    table = Table(["heed", *(peer.name for peer in peers)], options.threads, options.repetitions)
     for workload in options.workload or (FORMS if options.forms else WORKLOADS):
-        columns = compare(heed, peers, workload, options.threads, options.repetitions)
-        print(line([workload, *columns]), flush=True)
+        turns = [prepare(program, workload, options.threads) for program in (heed, *peers)]
+        table.add(workload, turns)
 
 
 if __name__ == "__main__":
