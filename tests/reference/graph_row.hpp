@@ -138,7 +138,7 @@ class GraphRow {
       if (k[x].bound > 0) moved += std::fabs(query_[x].value) * k[x].bound;
     }
     Product<Wide> p = product_of(queries.data(), keys.data(), d_.features);
-    p.error = std::isfinite(moved) ? moved : kInfinite<Wide>;
+    p.error = std::isfinite(moved) ? moved : has_nan(e) ? 0 : kInfinite<Wide>;
     if (numbers_.edge_key.given()) add_edge(p, e);
     return p;
   }
@@ -166,11 +166,14 @@ class GraphRow {
     p.error = has_nan(e) ? 0 : kInfinite<Wide>;
   }
 
+  /// Whether the score of an edge is NaN for certain.
   bool has_nan(Index e) const {
-    const EdgeTerm<Wide>* const term = numbers_.edge_key.row(e) + place_.head * d_.features;
-    for (Index x = 0; x < d_.features; ++x)
-      if (std::isnan(query_[x].value) || std::isnan(key(e)[x].value) || std::isnan(term[x].value))
-        return true;
+    const EdgeTerms<Wide>& terms = numbers_.edge_key;
+    for (Index x = 0; x < d_.features; ++x) {
+      const Index column = place_.head * d_.features + x;
+      if (std::isnan(query_[x].value) || std::isnan(key(e)[x].value)) return true;
+      if (terms.given() && std::isnan(terms.row(e)[column].value)) return true;
+    }
     return false;
   }
 
