@@ -28,19 +28,27 @@ PREFIXES = {
     "heed_score_tile": "tile.",
     "heed_layout": "",
     "heed_score_layout": "",
+    "heed_graph_desc": "edges.",
+    "heed_graph_attention_desc": "layer.",
+    "heed_graph_attention_args": "layer_args.",
 }
 EVERYWHERE = ("struct_size", "reserved")  # explained once for all structs
 
-HEADERS = "#include <heed.h>\n#include <stdint.h>\n#include <stdlib.h>\n"
+HEADERS = "#include <heed.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
 SURROUNDINGS = HEADERS + """
 static void fragment(const heed_context* context, int64_t B, int64_t Hq, int64_t Hkv, int64_t Lq,
               int64_t Lkv, int64_t D, int64_t W, const float* qkv, const float* key,
               const float* value, float* out, float* out_a, float* out_b, float* lse_a,
               float* lse_b, const uint8_t* padding, const void* additive, const int32_t* lengths,
-              const int32_t* offsets, int64_t sequences, int64_t total, int64_t longest) {
+              const int32_t* offsets, int64_t sequences, int64_t total, int64_t longest,
+              int64_t N, const int64_t* edge_index, heed_graph* graph, const float* x) {
 heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
 heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+heed_graph_desc edges = HEED_GRAPH_DESC_INIT;
+heed_graph_attention_desc layer = HEED_GRAPH_ATTENTION_DESC_INIT;
+heed_graph_attention_args layer_args = HEED_GRAPH_ATTENTION_ARGS_INIT;
 """
+UNUSED = "(void)desc; (void)args; (void)edges; (void)layer; (void)layer_args; }\n"
 
 
 def text_of(path):
@@ -118,7 +126,7 @@ def compile_faults(readme, compiler):
         elif re.search(r"^static ", block, re.MULTILINE):
             source = HEADERS + block
         else:
-            source = SURROUNDINGS + block + "(void)desc; (void)args; }\n"
+            source = SURROUNDINGS + block + UNUSED
         made = subprocess.run(
             [*compiler, "-std=c11", "-Wall", "-Werror", "-Wno-unused-function", "-fsyntax-only",
              "-I", API, "-x", "c", "-"],
@@ -136,6 +144,7 @@ def self_test(readme, compiler):
     """Doctored READMEs, and what must be said about each."""
     doctored = {
         "desc.softcap is in heed.h but": readme.replace("desc.softcap", "softcap"),
+        "layer.steps is in heed.h but": readme.replace("layer.steps", "steps"),
         "HEED_CAUSAL_OFFSET is in heed.h but": readme.replace("HEED_CAUSAL_OFFSET", "OFFSET"),
         "heed_atend is not in heed.h": readme + "\n`heed_atend`\n",
         "args.mist is not in heed.h": readme + "\n`args.mist`\n",
