@@ -21,9 +21,13 @@ namespace api_test {
 struct Destroy {
   void operator()(heed_context* context) const { heed_context_destroy(context); }
   void operator()(heed_attention_plan* plan) const { heed_attention_plan_destroy(plan); }
+  void operator()(heed_multihead_plan* plan) const { heed_multihead_plan_destroy(plan); }
+  void operator()(heed_weights* weights) const { heed_weights_destroy(weights); }
 };
 using Context = std::unique_ptr<heed_context, Destroy>;
 using Plan = std::unique_ptr<heed_attention_plan, Destroy>;
+using MultiheadPlan = std::unique_ptr<heed_multihead_plan, Destroy>;
+using Weights = std::unique_ptr<heed_weights, Destroy>;
 
 /// Where an API call writes its result: an address that no object has, so that a write shows.
 template <class T>
@@ -239,8 +243,8 @@ inline void check_desc_refused(const Context& context, const heed_attention_desc
 class Environment {
  public:
   Environment() {
-    for (const char* const name : {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_TILE_Q",
-                                   "HEED_TILE_KV", "HEED_VERBOSE"}) {
+    for (const char* const name : {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_PRODUCT",
+                                   "HEED_TILE_Q", "HEED_TILE_KV", "HEED_VERBOSE"}) {
       const char* const value = std::getenv(name);
       before_.emplace_back(name, value == nullptr ? "" : value);
       unsetenv(name);

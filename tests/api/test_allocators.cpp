@@ -1,4 +1,5 @@
 // A caller's allocator: used for everything, given everything back, and free to refuse.
+#include "tests/api/refused_memory.hpp"
 #include "tests/api/support.hpp"
 
 using namespace api_test;
@@ -13,27 +14,6 @@ heed_executor in_order() {
     for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
   };
   return executor;
-}
-
-/// Refuses the first request, then the second ... until the call succeeds. `call` returns the
-/// status, having given back what it made; nothing may stay behind.
-template <class Call>
-void refuse_each_request(CountingAllocator& memory, Call call) {
-  const std::size_t live = memory.live();
-  std::size_t refused = 0;
-  for (;; ++refused) {
-    REQUIRE(refused < 100);
-    CAPTURE(refused);
-    memory.restart(refused);
-    forget_last_error();
-    const heed_status status = call();
-    CHECK(memory.live() == live);
-    CHECK(memory.sound());
-    if (status == HEED_STATUS_OK) break;
-    check_refusal(status, HEED_STATUS_OUT_OF_MEMORY, {"allocator returned NULL", "bytes"});
-  }
-  memory.restart();
-  CHECK(refused > 0);  // it does ask for memory
 }
 
 heed_status create_context(const heed_context_options& options) {

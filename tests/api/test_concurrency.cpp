@@ -1,31 +1,12 @@
 // Contexts and plans are immutable: many threads use the same one at once.
-#include <atomic>
 #include <thread>
 
 #include "tests/api/support.hpp"
+#include "tests/api/threads.hpp"
 
 using namespace api_test;
 
 namespace {
-
-constexpr int kThreads = 8;
-
-/// Runs function(t) on kThreads threads at once. Catch's assertions are not for threads:
-/// the functions return what they saw, and false fails the test.
-template <class Function>
-bool on_all_threads(Function function) {
-  std::atomic<bool> go{false};
-  std::atomic<int> bad{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t)
-    threads.emplace_back([&, t] {
-      while (!go.load()) std::this_thread::yield();
-      if (!function(t)) ++bad;
-    });
-  go = true;
-  for (std::thread& thread : threads) thread.join();
-  return bad == 0;
-}
 
 Shape shape_to_share() {
   Shape shape;

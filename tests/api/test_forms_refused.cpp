@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 
+#include "tests/api/bytes.hpp"
 #include "tests/api/support.hpp"
 
 using namespace api_test;
@@ -12,24 +13,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kMost = std::int64_t{1} << 40;
-
-/// Bytes in an output that no run writes.
-constexpr unsigned char kPattern = 0x5c;
-
-/// Memory for a tensor of this file, aligned for any type, with room for a misaligned pointer.
-class Bytes {
- public:
-  explicit Bytes(unsigned char fill = 0) { std::memset(memory_, fill, sizeof memory_); }
-  void* at(std::size_t offset = 0) { return memory_ + offset; }
-  bool all_are(unsigned char fill) const {
-    for (const unsigned char byte : memory_)
-      if (byte != fill) return false;
-    return true;
-  }
-
- private:
-  alignas(8) unsigned char memory_[4096];
-};
 
 /// A problem with one of everything: [2, 4, 3, 4] queries, [2, 2, 5, 4] keys, values of 6 features.
 struct Form {

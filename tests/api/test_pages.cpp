@@ -1,45 +1,12 @@
 // Nothing is read or written past either end of a tensor: each lies against a page that may not be
 // touched, where a stray access ends the program.
 #if defined(__unix__)
-#include <sys/mman.h>
-#include <unistd.h>
-
+#include "tests/api/fenced.hpp"
 #include "tests/api/support.hpp"
 
 using namespace api_test;
 
 namespace {
-
-/// Which end of its tensor lies against the forbidden page.
-enum class End { kFirst, kLast };
-
-/// Memory between two forbidden pages, all bytes 0.
-class Fenced {
- public:
-  Fenced(std::size_t bytes, End end) : bytes_(bytes) {
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t inside = (bytes + page - 1) / page * page;
-    size_ = inside + 2 * page;
-    void* const all = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    REQUIRE(all != MAP_FAILED);
-    all_ = static_cast<char*>(all);
-    if (inside > 0) REQUIRE(mprotect(all_ + page, inside, PROT_READ | PROT_WRITE) == 0);
-    at_ = all_ + page + (end == End::kLast ? inside - bytes : 0);
-  }
-  ~Fenced() { munmap(all_, size_); }
-  Fenced(const Fenced&) = delete;
-  Fenced& operator=(const Fenced&) = delete;
-
-  void* get() const { return at_; }
-  std::size_t bytes() const { return bytes_; }
-  void fill(unsigned char byte) const { std::memset(at_, byte, bytes_); }
-
- private:
-  std::size_t bytes_;
-  std::size_t size_ = 0;
-  char* all_ = nullptr;
-  char* at_ = nullptr;
-};
 
 std::size_t width(std::uint32_t dtype) {
   return dtype == HEED_DTYPE_F64 ? 8 : dtype == HEED_DTYPE_BF16 || dtype == HEED_DTYPE_F16 ? 2 : 4;

@@ -10,9 +10,13 @@
 
 namespace heed_test {
 
+/// Whether keys may be as many as they like, or are the queries' own rows.
+enum class Lengths { kAny, kSelf };
+
 class RandomForms {
  public:
-  explicit RandomForms(std::uint64_t seed) : random_(seed) {}
+  explicit RandomForms(std::uint64_t seed, Lengths lengths = Lengths::kAny)
+      : random_(seed), lengths_(lengths) {}
 
   Problem draw() {
     draw_sizes();
@@ -57,11 +61,14 @@ class RandomForms {
     const bool large = one_in(60);  // more than one thread, tile and step of keys
     if (large) sizes_.query_length = random_.integer(60, 250);
     if (large) sizes_.key_length = random_.integer(100, 400);
+    if (lengths_ == Lengths::kSelf) sizes_.key_length = sizes_.query_length;
     limit_work(large ? 40000 : 4000);
+    if (lengths_ == Lengths::kSelf) sizes_.key_length = sizes_.query_length;
     draw_types();
     if (one_in(3)) sizes_.scale = uniform(-1, 1);
     if (one_in(4)) sizes_.queries = draw_packing(sizes_.query_length);
     if (one_in(4)) sizes_.keys = draw_packing(sizes_.key_length);
+    if (lengths_ == Lengths::kSelf) sizes_.keys = sizes_.queries;
   }
 
   /// Small enough that thousands of them take a minute.
@@ -314,6 +321,7 @@ class RandomForms {
   }
 
   Random random_;
+  Lengths lengths_;
   Sizes sizes_{};
 };
 

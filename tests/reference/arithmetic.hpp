@@ -28,6 +28,13 @@ struct Arithmetic {
   static constexpr Wide kWhole = static_cast<Wide>(1ULL << std::numeric_limits<Real>::digits);
 };
 
+/// A number that heed computes, and how far off it may be; an infinite bound: unspecified.
+template <class Wide>
+struct Bounded {
+  Wide value;
+  Wide bound;
+};
+
 template <class Wide>
 inline constexpr Wide kInfinite = std::numeric_limits<Wide>::infinity();
 

@@ -11,11 +11,17 @@
 
 namespace heed_test {
 
+/// Queries, keys and values that heed computes itself.
+struct Projections {
+  Computed query, key, value;
+};
+
 /// What the oracle is given: what heed is, and what the score function does.
 struct Given {
   const heed_attention_desc& desc;
   const heed_attention_args& args;
   const ScoreModel& function;
+  const Projections* projections = nullptr;  ///< instead of tensors in args
 };
 
 template <class Real>
@@ -32,26 +38,16 @@ class Head {
         sequence_(sequence_of(d_, a_, b)),
         mask_(source_of(a_.mask, d_.mask, kByte, d_)),
         bias_(source_of(a_.bias, d_.bias, dtype_of(d_.bias.dtype, real_dtype(d_)), d_)) {
-    const bool packed_q = d_.packed_queries > 0;
-    const bool packed_k = d_.packed_keys > 0;
-    const Index query_rows = packed_q ? d_.packed_queries : d_.query_length;
-    const Index key_rows = packed_k ? d_.packed_keys : d_.key_length;
-    const Index key_heads = key_heads_of(d_);
-    const Index width = value_features_of(d_);
-    const Source query =
-        source_of(a_.query, d_.query, d_.query_heads, query_rows, d_.features, packed_q);
-    const Source key = source_of(a_.key, d_.key, key_heads, key_rows, d_.features, packed_k);
-    const Source value = source_of(a_.value, d_.value, key_heads, key_rows, width, packed_k);
-    const Index g = h / (d_.query_heads / key_heads);
-    const Sequence& s = sequence_;
-    queries_ = rows_of<Wide>(query, b, h, s.first_query, s.queries, d_.features);
-    keys_ = rows_of<Wide>(key, b, g, s.first_key, s.keys, d_.features);
-    values_ = rows_of<Wide>(value, b, g, s.first_key, s.keys, width);
+    const Index g = h / (d_.query_heads / key_heads_of(d_));
+    if (given.projections != nullptr)
+      take(*given.projections, g);
+    else
+      read(g);
   }
 
   const heed_attention_desc& desc() const { return d_; }
   const Sequence& sequence() const { return sequence_; }
-  Wide value(Index j, Index x) const { return values_.row(j)[x]; }
+  Bounded<Wide> value(Index j, Index x) const { return {values_.row(j)[x], values_.error(j, x)}; }
 
   /// Whether masks, causal, window, lengths and a bias of -inf let row i attend key j.
   bool attends(Index i, Index j) const {
@@ -101,18 +97,49 @@ class Head {
 
   /// Whether in row i the keys j and k are the same, number by number.
   bool same_key(Index i, Index j, Index k) const {
+    if (!keys_.exact()) return false;  // rounding may have parted them
     if (function_ || (a_.bias != nullptr && bias(i, j) != bias(i, k))) return false;
     if (a_.alibi_slopes != nullptr && distance(i, j) != distance(i, k)) return false;
     return std::equal(keys_.row(j), keys_.row(j) + d_.features, keys_.row(k));
   }
 
  private:
+  /// The tensors as they are given; g: the key head.
+  void read(Index g) {
+    const bool packed_q = d_.packed_queries > 0;
+    const bool packed_k = d_.packed_keys > 0;
+    const Index query_rows = packed_q ? d_.packed_queries : d_.query_length;
+    const Index key_rows = packed_k ? d_.packed_keys : d_.key_length;
+    const Index key_heads = key_heads_of(d_);
+    const Index width = value_features_of(d_);
+    const Source query =
+        source_of(a_.query, d_.query, d_.query_heads, query_rows, d_.features, packed_q);
+    const Source key = source_of(a_.key, d_.key, key_heads, key_rows, d_.features, packed_k);
+    const Source value = source_of(a_.value, d_.value, key_heads, key_rows, width, packed_k);
+    const Sequence& s = sequence_;
+    queries_ = rows_of<Wide>(query, b_, h_, s.first_query, s.queries, d_.features);
+    keys_ = rows_of<Wide>(key, b_, g, s.first_key, s.keys, d_.features);
+    values_ = rows_of<Wide>(value, b_, g, s.first_key, s.keys, width);
+  }
+
+  void take(const Projections& from, Index g) {
+    const Sequence& s = sequence_;
+    const Index query = d_.packed_queries > 0 ? s.first_query : b_ * d_.query_length;
+    const Index key = d_.packed_keys > 0 ? s.first_key : b_ * d_.key_length;
+    const Index width = value_features_of(d_);
+    queries_ = rows_of<Wide>(from.query, query, s.queries, h_ * d_.features, d_.features);
+    keys_ = rows_of<Wide>(from.key, key, s.keys, g * d_.features, d_.features);
+    values_ = rows_of<Wide>(from.value, key, s.keys, g * width, width);
+  }
+
   Wide scale() const {
     return d_.scale != 0 ? static_cast<Wide>(d_.scale)
                          : 1 / std::sqrt(static_cast<Wide>(d_.features));
   }
   Product<Wide> product(Index i, Index j) const {
-    return product_of(queries_.row(i), keys_.row(j), d_.features);
+    const Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
+    if (keys_.exact()) return p;
+    return with_errors(p, queries_.row(i), queries_.errors_of(i), keys_.row(j), keys_.errors_of(j));
   }
   /// This head's number in an array of Real.
   Wide number(const void* array) const {

@@ -142,14 +142,22 @@ inline Index attended(const heed_attention_desc& desc, Index i) {
   return count;
 }
 
-/// Some rows of one head, widened.
+/// Some rows of one head, widened, and how far off heed's may be where it has computed them itself.
 template <class Wide>
 struct Matrix {
   Index columns;
   std::vector<Wide> numbers;
+  std::vector<Wide> errors = {};  ///< empty: exact
 
+  bool exact() const { return errors.empty(); }
   const Wide* row(Index i) const { return numbers.data() + i * columns; }
+  const Wide* errors_of(Index i) const { return errors.data() + i * columns; }
+  Wide error(Index i, Index x) const { return exact() ? 0 : errors_of(i)[x]; }
 };
+
+/// Queries, keys or values that are not given but computed: [row, head, feature] of `columns`
+/// columns, the rows of all batches one after the other.
+using Computed = Matrix<long double>;
 
 template <class Wide>
 Matrix<Wide> rows_of(const Source& from, Index b, Index h, Index first, Index rows, Index columns) {
@@ -158,6 +166,18 @@ Matrix<Wide> rows_of(const Source& from, Index b, Index h, Index first, Index ro
   for (Index i = 0; i < rows; ++i)
     for (Index x = 0; x < columns; ++x)
       matrix.numbers.push_back(static_cast<Wide>(from.at(b, h, first + i, x)));
+  return matrix;
+}
+
+template <class Wide>
+Matrix<Wide> rows_of(const Computed& from, Index first, Index rows, Index first_column,
+                     Index columns) {
+  Matrix<Wide> matrix{columns, {}};
+  for (Index i = first; i < first + rows; ++i)
+    for (Index x = first_column; x < first_column + columns; ++x) {
+      matrix.numbers.push_back(static_cast<Wide>(from.row(i)[x]));
+      matrix.errors.push_back(static_cast<Wide>(from.error(i, x)));
+    }
   return matrix;
 }
 

@@ -50,7 +50,7 @@ class Row {
     if (!hard())
       result = weighted_sum<Real>(softmax_, attended_.size(), value_of);
     else if (choice != kNone)
-      result.value = value_of(choice);  // whatever the values of the others
+      result = value_of(choice);  // whatever the values of the others
     return stored(result.value, result.bound, dtype_of(head_.desc().out.dtype, HEED_DTYPE_F32),
                   real());
   }

@@ -10,7 +10,11 @@
 //
 //     |score - t| <= gamma(kConstant + D + 2) |c| sum |q| |k|
 //                  + kUnderflow (sum |q| |k| + sum |k| + D)             c, c q, products
-//                  + |c| e                                              <q, k> off by e before
+//
+// Where heed has computed q and k itself, off by e_q and e_k, these are sums over |q| + e_q and
+// |k| + e_k, and the exact score of what it has lies away from t by
+//
+//     |c| sum (e_q |k| + |q| e_k + e_q e_k)
 //
 // Softcap. The product has c = 2 log2(e) scale / softcap, which is 2 log2(e) x; heed's
 // factor * tanh(x), factor = softcap * unit, is within 4 ULP, 8 u, for the x that it is given, and
@@ -73,7 +77,7 @@ struct Product {
   Wide largest;    ///< of the |q|
   bool finite;     ///< all q and k are
   Wide features;
-  Wide error = 0;  ///< of the sum, from q and k that are not exact
+  Wide moved = 0;  ///< how far errors of q and k move the sum; infinite: nobody knows where to
 };
 
 template <class Wide>
@@ -98,14 +102,39 @@ Product<Wide> product_of(const Wide* q, const Wide* k, Index features) {
   return p;
 }
 
+/// The product of numbers that are off by e_q and e_k. An infinity times what may be 0, or of
+/// either sign, is nobody knows what; a NaN is NaN.
+template <class Wide>
+Product<Wide> with_errors(Product<Wide> p, const Wide* q, const Wide* e_q, const Wide* k,
+                          const Wide* e_k) {
+  const auto vague = [](Wide x, Wide error, Wide factor) {
+    return std::isinf(error) || (std::isinf(factor) && error > 0 && std::fabs(x) <= error);
+  };
+  for (Index x = 0; x < static_cast<Index>(p.features); ++x) {
+    if (std::isnan(q[x]) || std::isnan(k[x])) {
+      p.moved = 0;
+      return p;
+    }
+    if (vague(q[x], e_q[x], k[x]) || vague(k[x], e_k[x], q[x])) p.moved = kInfinite<Wide>;
+    if (!std::isfinite(q[x] * k[x])) continue;
+    const Wide moved = e_q[x] * std::fabs(k[x]) + std::fabs(q[x]) * e_k[x] + e_q[x] * e_k[x];
+    p.moved += moved;
+    p.magnitude += moved;
+    p.keys += e_k[x];
+    p.largest = std::max(p.largest, std::fabs(q[x]) + e_q[x]);
+  }
+  return p;
+}
+
 /// c <q, k>
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Score<Wide> scaled(const Product<Wide>& p, Wide c) {
   using A = Arithmetic<Real>;
+  if (std::isinf(p.moved)) return kUnknownScore<Wide>;
   const Wide magnitude = std::fabs(c) * p.magnitude;
-  const Wide error = gamma_of<Real>(A::kConstant + p.features + 2) * magnitude +
-                     A::kUnderflow * (p.magnitude + p.keys + p.features) +
-                     std::fabs(c) * p.error * (1 + gamma_of<Real>(A::kConstant + p.features + 2));
+  const Wide error = std::fabs(c) * p.moved +
+                     gamma_of<Real>(A::kConstant + p.features + 2) * magnitude +
+                     A::kUnderflow * (p.magnitude + p.keys + p.features);
   const bool overflows =
       std::max(std::fabs(c), std::fabs(c) * p.largest) * (1 + gamma_of<Real>(A::kConstant + 2)) >=
       A::kMax;

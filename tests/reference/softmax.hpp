@@ -42,7 +42,8 @@
 //
 //        |o' - o| <= (sum p_j a_j |v_j| + lost + b |o|) / (1 - b)
 //
-//    and the reciprocal and the product at the end round twice: gamma(2) (|o| + that).
+//    and the reciprocal and the product at the end round twice: gamma(2) (|o| + that). Values that
+//    are off by e_j themselves move o by sum p_j e_j, and are at most |v_j| + e_j in all of this.
 //
 // 7. A sink is a key with the score sink * log2(e), the first of all, and the value 0.
 //
@@ -182,58 +183,35 @@ Softmax<Wide> softmax_of(const std::vector<Score<Wide>>& scores, Wide relative) 
   return softmax_of_finite<Real>(scores, top, relative);
 }
 
-/// A number before it is stored.
-template <class Wide>
-struct Bounded {
-  Wide value;
-  Wide bound;
-};
-
-/// A value that is weighted: heed's is off by `error`, infinite where nobody knows, and every
-/// operation rounds by a part of `magnitude`, which is |value| unless it is a sum.
-template <class Wide>
-struct Term {
-  Wide value;
-  Wide magnitude;
-  Wide error;
-};
-
-/// sum of p_j v_j, see 6; `term_of(j)` for j < keys is the value of weight j.
-template <class Real, class TermOf, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> weighted_terms(const Softmax<Wide>& softmax, std::size_t keys, TermOf&& term_of) {
+/// sum of p_j v_j, see 6; `value_of(j)` for j < keys is the value of weight j and its own error.
+template <class Real, class ValueOf, class Wide = typename Arithmetic<Real>::Wide>
+Bounded<Wide> weighted_sum(const Softmax<Wide>& softmax, std::size_t keys, ValueOf&& value_of) {
   Wide sum = 0;
   Wide error = 0;
+  Wide moved = 0;
   Wide magnitude = 0;
   bool lost_infinity = false;
-  bool unknown = false;
   for (std::size_t j = 0; j < keys; ++j) {
-    const Term<Wide> v = term_of(j);
-    unknown = unknown || std::isinf(v.error);
-    const Wide size = v.magnitude + v.error;
-    sum += softmax.weight[j] * v.value;
-    error += softmax.weight[j] * (softmax.error[j] * size + v.error);
+    const Bounded<Wide> given = value_of(j);
+    const Wide v = given.value;
+    const Wide size = std::fabs(v) + given.bound;
+    if (std::isinf(given.bound)) return {0, kInfinite<Wide>};
+    sum += softmax.weight[j] * v;
+    error += softmax.weight[j] * softmax.error[j] * size;
+    moved += softmax.weight[j] * given.bound;
     magnitude += size;
     lost_infinity =
-        lost_infinity || (std::isinf(v.value) && softmax.weight[j] < static_cast<Wide>(0x1p-60));
+        lost_infinity || (std::isinf(v) && softmax.weight[j] < static_cast<Wide>(0x1p-60));
   }
-  if (unknown) return {0, kInfinite<Wide>};
   if (std::isnan(sum)) return {sum, 0};
   if (!std::isfinite(magnitude)) return {sum, lost_infinity ? kInfinite<Wide> : 0};
   using A = Arithmetic<Real>;
   const Wide b = softmax.denominator_error;
   if (!(b < 1) || 257 * magnitude >= A::kMax) return {sum, kInfinite<Wide>};
   const Wide lost = softmax.lost * magnitude + 2 * static_cast<Wide>(keys) * A::kUnderflow;
-  const Wide quotient = (error + lost + b * std::fabs(sum)) / (1 - b);
-  return {sum, quotient + gamma_of<Real>(2) * (std::fabs(sum) + quotient) + A::kUnderflow};
-}
-
-/// The same of values that are exact.
-template <class Real, class ValueOf, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> weighted_sum(const Softmax<Wide>& softmax, std::size_t keys, ValueOf&& value_of) {
-  return weighted_terms<Real>(softmax, keys, [&](std::size_t j) {
-    const Wide v = value_of(j);
-    return Term<Wide>{v, std::fabs(v), 0};
-  });
+  const Wide size = std::fabs(sum) + moved;
+  const Wide quotient = (error + lost + b * size) / (1 - b);
+  return {sum, moved + quotient + gamma_of<Real>(2) * (size + quotient) + A::kUnderflow};
 }
 
 /// p_j as it is shown, see 9.

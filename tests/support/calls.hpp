@@ -21,9 +21,13 @@ inline void require_ok(heed_status status) {
 struct Destroy {
   void operator()(heed_context* context) const { heed_context_destroy(context); }
   void operator()(heed_attention_plan* plan) const { heed_attention_plan_destroy(plan); }
+  void operator()(heed_multihead_plan* plan) const { heed_multihead_plan_destroy(plan); }
+  void operator()(heed_weights* weights) const { heed_weights_destroy(weights); }
 };
 using Context = std::unique_ptr<heed_context, Destroy>;
 using Plan = std::unique_ptr<heed_attention_plan, Destroy>;
+using MultiheadPlan = std::unique_ptr<heed_multihead_plan, Destroy>;
+using Weights = std::unique_ptr<heed_weights, Destroy>;
 
 /// The names of the instruction sets that this machine can run, from the plainest to the widest.
 inline std::vector<const char*> isa_names() {
@@ -41,6 +45,7 @@ struct Choices {
   std::uint32_t threads = 1;
   std::uint32_t tile_q = 0;
   std::uint32_t tile_kv = 0;
+  const char* product = nullptr;  ///< the first, which is heed's own
 };
 
 inline Context make_context(const char* isa, const Choices& choices = {}) {
@@ -50,6 +55,7 @@ inline Context make_context(const char* isa, const Choices& choices = {}) {
   options.threads = choices.threads;
   options.tile_q = choices.tile_q;
   options.tile_kv = choices.tile_kv;
+  options.product = choices.product != nullptr ? choices.product : heed_product_name(0);
   heed_context* context = nullptr;
   require_ok(heed_context_create(&options, &context));
   return Context(context);
@@ -59,6 +65,18 @@ inline Plan make_plan(const Context& context, const heed_attention_desc& desc) {
   heed_attention_plan* plan = nullptr;
   require_ok(heed_attention_plan_create(context.get(), &desc, &plan));
   return Plan(plan);
+}
+
+inline MultiheadPlan make_plan(const Context& context, const heed_multihead_desc& desc) {
+  heed_multihead_plan* plan = nullptr;
+  require_ok(heed_multihead_plan_create(context.get(), &desc, &plan));
+  return MultiheadPlan(plan);
+}
+
+inline heed_multihead_info describe(const MultiheadPlan& plan) {
+  heed_multihead_info info = HEED_MULTIHEAD_INFO_INIT;
+  require_ok(heed_multihead_plan_describe(plan.get(), &info));
+  return info;
 }
 
 inline heed_attention_info describe(const Plan& plan) {
