@@ -3,37 +3,14 @@
 //
 //   HEED_TEST_SEED=123   runs only the problem of that seed, and prints it
 #include <cstdlib>
-#include <cstring>
 #include <map>
 
 #include "tests/graph/random_graphs.hpp"
+#include "tests/support/contexts.hpp"
 
 using namespace heed_test;
 
 namespace {
-
-/// The contexts that runs choose from; they are made once.
-class Contexts {
- public:
-  const Context& get(const char* isa, const Choices& choices) {
-    std::ostringstream key;
-    key << isa << choices.executor << choices.threads;
-    Context& context = all_[key.str()];
-    if (!context) context = make_context(isa, choices);
-    return context;
-  }
-
- private:
-  std::map<std::string, Context> all_;
-};
-
-Choices draw_choices(Random& random) {
-  Choices choices;
-  choices.executor =
-      heed_executor_name(static_cast<std::size_t>(random.bits() % heed_executor_count()));
-  choices.threads = std::strcmp(choices.executor, "serial") == 0 ? 1 : 2;
-  return choices;
-}
 
 /// The worst error / bound per option and output.
 class OptionReport {
@@ -76,17 +53,6 @@ class OptionReport {
   }
   std::map<std::string, double> worst_;
   std::map<std::string, std::size_t> cases_;
-};
-
-/// How much of all that was computed nobody could bound.
-struct Coverage {
-  std::size_t elements = 0;
-  std::size_t unspecified = 0;
-
-  void add(const std::vector<Element>& want) {
-    elements += want.size();
-    for (const Element& e : want) unspecified += std::isinf(e.bound) ? 1 : 0;
-  }
 };
 
 /// Runs a problem, or says why that failed. (Messages of Catch2 outlive exceptions: none passes.)

@@ -10,11 +10,14 @@
 // widened exactly.
 //
 // Edges. heed is free to compute q (k + f W) and p (v + f W), or q k + (q W^T) f and
-// sum p v + (sum p f) W: what is kept of f W is its value and the sum of its terms' sizes, to which
-// either way's roundings are relative; see graph_row.hpp.
+// sum p v + (sum p f) W. The bounds are of the second way, in which sums have more terms; those of
+// the first are within them.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "tests/reference/arithmetic.hpp"
 #include "tests/reference/graph_inputs.hpp"
@@ -56,66 +59,65 @@ Bounded<Wide> projected(const Bounded<Wide>* x, Index width, const MatrixSource&
       magnitude);
 }
 
-/// What an edge adds to an element of a key or value.
-template <class Wide>
-struct EdgeTerm {
-  Wide value;
-  Wide magnitude;  ///< sum |f| |W|; infinite where heed's ways may make NaN of an infinity or not
-};
-
-/// The same for all edges; without columns where edges add nothing.
+/// What edges add to keys or values: their data, and the matrix that it is multiplied with. Without
+/// columns where they add nothing.
 template <class Wide>
 struct EdgeTerms {
+  Index width = 0;
   Index columns = 0;
-  Index width = 0;          ///< of the edges' features
-  Wide largest = 0;         ///< of the matrix
-  std::vector<Wide> sizes;  ///< sum |f| of every edge
-  std::vector<EdgeTerm<Wide>> numbers;
+  std::vector<Wide> data;    ///< [edge][width]
+  std::vector<Wide> matrix;  ///< [width][columns]
+  Wide largest = 0;          ///< of the matrix
 
   bool given() const { return columns > 0; }
-  const EdgeTerm<Wide>* row(Index e) const { return numbers.data() + e * columns; }
-  Wide size(Index e) const { return sizes[static_cast<std::size_t>(e)]; }
-};
-
-template <class Wide>
-EdgeTerm<Wide> edge_term(const Source& features, Index e, Index width, const MatrixSource& matrix,
-                         Index out) {
-  EdgeTerm<Wide> term{0, 0};
-  bool nan = false;
-  for (Index i = 0; i < width; ++i) {
-    const auto f = static_cast<Wide>(features.at(0, 0, e, i));
-    const auto w = static_cast<Wide>(matrix.at(0, i, out));
-    nan = nan || std::isnan(f) || std::isnan(w);
-    term.value += f * w;
-    term.magnitude += std::fabs(f * w);
+  const Wide* features(Index e) const { return data.data() + e * width; }
+  Wide weight(Index i, Index column) const {
+    return matrix[static_cast<std::size_t>(i * columns + column)];
   }
-  if (nan) return {std::numeric_limits<Wide>::quiet_NaN(), 0};
-  if (!std::isfinite(term.magnitude)) return {0, kInfinite<Wide>};
-  return term;
-}
+};
 
 template <class Wide>
 EdgeTerms<Wide> edge_terms(const GraphGiven& given, const void* matrix,
                            const heed_matrix_layout& layout, Index columns) {
   EdgeTerms<Wide> all;
   if (matrix == nullptr) return all;
-  const std::uint32_t real = real_dtype(given.desc);
-  const Index width = given.desc.edge_width;
-  const Source features = rows_source(given.args.edge_data, given.desc.edge_data, 1, width);
-  const MatrixSource source = matrix_source(matrix, layout, width, columns, real);
+  all.width = given.desc.edge_width;
   all.columns = columns;
-  all.width = width;
-  for (Index i = 0; i < width; ++i)
-    for (Index o = 0; o < columns; ++o)
-      all.largest = std::max(all.largest, std::fabs(static_cast<Wide>(source.at(0, i, o))));
-  for (Index e = 0; e < given.edges.size(); ++e) {
-    Wide size = 0;
-    for (Index i = 0; i < width; ++i) size += std::fabs(static_cast<Wide>(features.at(0, 0, e, i)));
-    all.sizes.push_back(size);
-    for (Index o = 0; o < columns; ++o)
-      all.numbers.push_back(edge_term<Wide>(features, e, width, source, o));
-  }
+  const Source from = rows_source(given.args.edge_data, given.desc.edge_data, 1, all.width);
+  for (Index e = 0; e < given.edges.size(); ++e)
+    for (Index i = 0; i < all.width; ++i)
+      all.data.push_back(static_cast<Wide>(from.at(0, 0, e, i)));
+  const MatrixSource w = matrix_source(matrix, layout, all.width, columns, real_dtype(given.desc));
+  for (Index i = 0; i < all.width; ++i)
+    for (Index o = 0; o < columns; ++o) {
+      all.matrix.push_back(static_cast<Wide>(w.at(0, i, o)));
+      all.largest = std::max(all.largest, std::fabs(all.matrix.back()));
+    }
   return all;
+}
+
+/// A sum of products f W of numbers that are off by their bounds. What is not finite may turn out
+/// as an infinity or as NaN, one way or the other, but where a NaN makes it one for certain.
+template <class Real, class NumberOf, class Wide = typename Arithmetic<Real>::Wide>
+Bounded<Wide> edge_sum(const EdgeTerms<Wide>& terms, Index column, NumberOf&& number_of) {
+  using A = Arithmetic<Real>;
+  Wide sum = 0;
+  Wide magnitude = 0;
+  Wide moved = 0;
+  bool nan = false;
+  for (Index i = 0; i < terms.width; ++i) {
+    const Bounded<Wide> f = number_of(i);
+    const Wide w = terms.weight(i, column);
+    nan = nan || std::isnan(f.value) || std::isnan(w);
+    sum += f.value * w;
+    magnitude += std::fabs(f.value * w);
+    moved += f.bound == 0 ? 0 : f.bound * std::fabs(w);
+  }
+  const auto width = static_cast<Wide>(terms.width);
+  if (nan) return {std::numeric_limits<Wide>::quiet_NaN(), 0};
+  if (!std::isfinite(magnitude)) return kUnknownNumber<Wide>;
+  const Wide rounding = gamma_of<Real>(width + 2) * (magnitude + moved);
+  return bounded<Real>(sum, rounding + moved + A::kUnderflow * (width + 1), magnitude);
 }
 
 }  // namespace heed_test

@@ -3,12 +3,10 @@
 // With edge features the product <q, k + f W> has the D terms q k and the D E terms q W f, each of
 // which sees at most kConstant + D + E + 4 roundings whichever way heed takes: scores.hpp with
 // D + E + 2 for the number of features, sum |q| |k| + sum |q| |f| |W| for the magnitude, and what
-// underflows times what it is multiplied with. Where q and k are off themselves,
+// underflows times what it is multiplied with. An error of q moves it by e_q |f| |W| more.
 //
-//     e = sum e_q (|k| + |f W|) + |q| e_k + e_q e_k
-//
-// is added. A value v + f W likewise has one term and E more, and on the way to the result
-// gamma(E + 5) of their sizes: a product, E + 1 sums, and the normalisation before or after.
+// The values of edges add sum over w of (sum p f_w) W_w: sums of p f_w as of values, and then a
+// product of E terms.
 //
 // A node with very many edges may be computed in parts, whose results are merged by their
 // log-sum-exps. Rounding those to Real moves the weight of a part by a factor, and merging takes
@@ -77,8 +75,9 @@ class GraphRow {
     if (unspecified_) return kUnknownNumber<Wide>;
     if (nan_) return {std::numeric_limits<Wide>::quiet_NaN(), 0};
     if (d_.hard != 0) return hardest_value(x);
-    return weighted_terms<Real>(softmax_, attended_.size(),
-                                [&](std::size_t j) { return value(attended_[j], x); });
+    const Bounded<Wide> values = weighted_sum<Real>(
+        softmax_, attended_.size(), [&](std::size_t j) { return value(attended_[j], x); });
+    return numbers_.edge_value.given() ? sum(values, edge_part(x)) : values;
   }
 
   Element lse() const {
@@ -120,7 +119,6 @@ class GraphRow {
     const Wide scale =
         d_.scale != 0 ? static_cast<Wide>(d_.scale) : 1 / std::sqrt(static_cast<Wide>(d_.features));
     const Product<Wide> p = product(e);
-    if (std::isinf(p.error)) return kUnknownScore<Wide>;
     const Score<Wide> s = d_.softcap == 0
                               ? scaled<Real>(p, scale * unit)
                               : capped<Real>(p, scale, static_cast<Wide>(d_.softcap), unit);
@@ -128,53 +126,49 @@ class GraphRow {
   }
 
   Product<Wide> product(Index e) const {
-    const Bounded<Wide>* const k = key(e);
-    std::vector<Wide> queries, keys;
-    Wide moved = 0;
+    std::vector<Wide> numbers[4];  // q, e_q, k, e_k
     for (Index x = 0; x < d_.features; ++x) {
-      queries.push_back(query_[x].value);
-      keys.push_back(k[x].value);
-      if (query_[x].bound > 0) moved += query_[x].bound * (std::fabs(k[x].value) + k[x].bound);
-      if (k[x].bound > 0) moved += std::fabs(query_[x].value) * k[x].bound;
+      numbers[0].push_back(query_[x].value);
+      numbers[1].push_back(query_[x].bound);
+      numbers[2].push_back(key(e)[x].value);
+      numbers[3].push_back(key(e)[x].bound);
     }
-    Product<Wide> p = product_of(queries.data(), keys.data(), d_.features);
-    p.error = std::isfinite(moved) ? moved : has_nan(e) ? 0 : kInfinite<Wide>;
-    if (numbers_.edge_key.given()) add_edge(p, e);
-    return p;
+    const Product<Wide> p =
+        with_errors(product_of(numbers[0].data(), numbers[2].data(), d_.features),
+                    numbers[0].data(), numbers[1].data(), numbers[2].data(), numbers[3].data());
+    return numbers_.edge_key.given() ? plus_edge(p, e) : p;
   }
 
-  void add_edge(Product<Wide>& p, Index e) const {
+  Product<Wide> plus_edge(Product<Wide> p, Index e) const {
     const EdgeTerms<Wide>& terms = numbers_.edge_key;
-    const EdgeTerm<Wide>* const term = terms.row(e) + place_.head * d_.features;
-    const auto width = static_cast<Wide>(terms.width);
+    const Wide* const f = terms.features(e);
     Wide queries = 0;
+    Wide data = 0;
+    bool nan = std::isnan(p.sum) && p.moved == 0;
+    for (Index i = 0; i < terms.width; ++i) data += std::fabs(f[i]);
     for (Index x = 0; x < d_.features; ++x) {
-      const Wide q = std::fabs(query_[x].value);
-      p.sum += query_[x].value * term[x].value;
-      p.magnitude += q * term[x].magnitude;
-      p.keys += term[x].magnitude;
-      p.error += query_[x].bound > 0 ? query_[x].bound * term[x].magnitude : 0;
-      queries += q;
+      const Bounded<Wide>& q = query_[x];
+      queries += std::fabs(q.value) + q.bound;
+      for (Index i = 0; i < terms.width; ++i) {
+        const Wide term = f[i] * terms.weight(i, place_.head * d_.features + x);
+        nan = nan || (std::isnan(term) && !std::isinf(f[i]));
+        p.sum += q.value * term;
+        p.moved += q.bound == 0 ? 0 : q.bound * std::fabs(term);
+        p.magnitude += (std::fabs(q.value) + q.bound) * std::fabs(term);
+        p.keys += std::fabs(term);
+      }
     }
-    p.keys += (p.features + 1) * terms.size(e);
-    p.error += A::kUnderflow * width * queries;
+    p.keys += (p.features + 1) * data;
+    const auto width = static_cast<Wide>(terms.width);
+    p.moved += A::kUnderflow * width * queries;
     p.largest *= std::max(Wide{1}, p.features * terms.largest);
     p.features += width + 2;
-    if (std::isfinite(p.magnitude) && p.finite) return;
+    if (p.finite && std::isfinite(p.magnitude)) return p;
     // A NaN is one either way; an infinity may become one.
     p.finite = false;
-    p.error = has_nan(e) ? 0 : kInfinite<Wide>;
-  }
-
-  /// Whether the score of an edge is NaN for certain.
-  bool has_nan(Index e) const {
-    const EdgeTerms<Wide>& terms = numbers_.edge_key;
-    for (Index x = 0; x < d_.features; ++x) {
-      const Index column = place_.head * d_.features + x;
-      if (std::isnan(query_[x].value) || std::isnan(key(e)[x].value)) return true;
-      if (terms.given() && std::isnan(terms.row(e)[column].value)) return true;
-    }
-    return false;
+    p.moved = nan ? 0 : kInfinite<Wide>;
+    if (nan) p.sum = std::numeric_limits<Wide>::quiet_NaN();
+    return p;
   }
 
   // ---- Weights ----
@@ -187,6 +181,7 @@ class GraphRow {
     }
     softmax_ = softmax_of<Real>(scores_, Wide{0});
     if (place_.parts > 1) allow_merging();
+    if (numbers_.edge_value.given()) add_up_edges();
   }
 
   /// Whether two edges have the same score for certain: the same source and nothing of their own.
@@ -222,36 +217,54 @@ class GraphRow {
 
   // ---- Values ----
 
-  Term<Wide> value(Index e, Index x) const {
-    const Index column = place_.head * value_features_of(d_) + x;
-    const Bounded<Wide>& v = numbers_.value.row(source(e))[column];
-    Term<Wide> term{v.value, std::fabs(v.value), v.bound};
-    if (!numbers_.edge_value.given()) return term;
-    const EdgeTerm<Wide>& edge = numbers_.edge_value.row(e)[column];
-    const auto width = static_cast<Wide>(numbers_.edge_value.width);
-    term.value += edge.value;
-    term.magnitude += edge.magnitude;
-    if (std::isnan(term.value)) return {term.value, 0, 0};
-    term.error += gamma_of<Real>(width + 5) * term.magnitude +
-                  A::kUnderflow * (width + 1 + numbers_.edge_value.largest * width);
-    return term;
+  const Bounded<Wide>& value(Index e, Index x) const {
+    return numbers_.value.row(source(e))[column(x)];
+  }
+  Index column(Index x) const { return place_.head * value_features_of(d_) + x; }
+
+  /// a + b, the second computed and rounded on its own.
+  Bounded<Wide> sum(const Bounded<Wide>& a, const Bounded<Wide>& b) const {
+    const Wide value = a.value + b.value;
+    if (std::isinf(a.bound) || std::isinf(b.bound)) return kUnknownNumber<Wide>;
+    if (!std::isfinite(value)) return {value, 0};
+    const Wide size = std::fabs(a.value) + a.bound + std::fabs(b.value) + b.bound;
+    return bounded<Real>(value, a.bound + b.bound + 2 * A::kUnit * size, size);
+  }
+
+  /// What edges add to feature x of the result; `sums_` are those of p f.
+  Bounded<Wide> edge_part(Index x) const {
+    return edge_sum<Real>(numbers_.edge_value, column(x),
+                          [&](Index i) { return sums_[static_cast<std::size_t>(i)]; });
+  }
+
+  void add_up_edges() {
+    for (Index i = 0; i < numbers_.edge_value.width; ++i)
+      sums_.push_back(weighted_sum<Real>(softmax_, attended_.size(), [&](std::size_t j) {
+        return Bounded<Wide>{numbers_.edge_value.features(attended_[j])[i], 0};
+      }));
+  }
+
+  /// The value of one edge, its own part included.
+  Bounded<Wide> chosen_value(std::size_t j, Index x) const {
+    const Index e = attended_[j];
+    if (!numbers_.edge_value.given()) return value(e, x);
+    return sum(value(e, x), edge_sum<Real>(numbers_.edge_value, column(x), [&](Index i) {
+                 return Bounded<Wide>{numbers_.edge_value.features(e)[i], 0};
+               }));
   }
 
   /// The value of the one edge that may be chosen, or the range of those of several.
   Bounded<Wide> hardest_value(Index x) const {
     if (choices_.empty()) return {0, 0};
-    const Term<Wide> first = value(attended_[choices_[0]], x);
-    if (choices_.size() == 1) {
-      if (std::isinf(first.error)) return kUnknownNumber<Wide>;
-      return {first.value, first.error};
-    }
-    Wide low = first.value - first.error;
-    Wide high = first.value + first.error;
+    const Bounded<Wide> first = chosen_value(choices_[0], x);
+    if (choices_.size() == 1) return first;
+    Wide low = first.value - first.bound;
+    Wide high = first.value + first.bound;
     for (const std::size_t j : choices_) {
-      const Term<Wide> term = value(attended_[j], x);
-      if (!std::isfinite(term.value) || !std::isfinite(low)) return kUnknownNumber<Wide>;
-      low = std::min(low, term.value - term.error);
-      high = std::max(high, term.value + term.error);
+      const Bounded<Wide> one = chosen_value(j, x);
+      if (!std::isfinite(one.value) || !std::isfinite(low)) return kUnknownNumber<Wide>;
+      low = std::min(low, one.value - one.bound);
+      high = std::max(high, one.value + one.bound);
     }
     return {(low + high) / 2, (high - low) / 2 * (1 + static_cast<Wide>(1e-12))};
   }
@@ -265,6 +278,7 @@ class GraphRow {
   std::vector<Index> attended_;
   std::vector<Score<Wide>> scores_;
   Softmax<Wide> softmax_;
+  std::vector<Bounded<Wide>> sums_;  ///< of edge data, weighted
   std::vector<std::size_t> choices_;
   bool nan_ = false;
   bool unspecified_ = false;

@@ -175,7 +175,7 @@ class GraphProblem {
       if (*tensor) (*tensor)->clear();
     heed_graph_attention_args arguments = args();
     if (in_place) arguments.data = move_data_into_out();
-    const std::vector<PreparedMatrix> prepared = prepare(context, arguments);
+    const std::vector<Weights> prepared = prepare(context, arguments);
     const GraphPlan plan = make_plan(context, graph, desc);
     Workspace workspace(describe(plan).workspace_bytes);
     require_ok(
@@ -249,8 +249,8 @@ class GraphProblem {
     return out->data();
   }
 
-  std::vector<PreparedMatrix> prepare(const Context& context, heed_graph_attention_args& a) const {
-    std::vector<PreparedMatrix> all;
+  std::vector<Weights> prepare(const Context& context, heed_graph_attention_args& a) const {
+    std::vector<Weights> all;
     const auto one = [&](const Weighting& w, const heed_matrix_layout& layout, const void*& matrix,
                          const void*& bias, const heed_weights*& prepared) {
       if (!w.prepared) return;

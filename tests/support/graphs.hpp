@@ -19,11 +19,9 @@ struct DestroyGraph {
   void operator()(heed_graph_attention_plan* plan) const {
     heed_graph_attention_plan_destroy(plan);
   }
-  void operator()(heed_weights* weights) const { heed_weights_destroy(weights); }
 };
 using Graph = std::unique_ptr<heed_graph, DestroyGraph>;
 using GraphPlan = std::unique_ptr<heed_graph_attention_plan, DestroyGraph>;
-using PreparedMatrix = std::unique_ptr<heed_weights, DestroyGraph>;
 
 /// How a graph is handed in.
 struct GraphForm {
