@@ -1,0 +1,153 @@
+// A small multi-head block for the tests of the C API, with one of everything.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "tests/api/bytes.hpp"
+#include "tests/api/support.hpp"
+
+namespace api_test {
+
+inline MultiheadPlan make_plan(const Context& context, const heed_multihead_desc& desc) {
+  heed_multihead_plan* plan = nullptr;
+  const heed_status status = heed_multihead_plan_create(context.get(), &desc, &plan);
+  INFO(heed_last_error());
+  REQUIRE(status == HEED_STATUS_OK);
+  REQUIRE(plan != nullptr);
+  return MultiheadPlan(plan);
+}
+
+inline heed_multihead_info describe(const MultiheadPlan& plan) {
+  heed_multihead_info info = HEED_MULTIHEAD_INFO_INIT;
+  REQUIRE(heed_multihead_plan_describe(plan.get(), &info) == HEED_STATUS_OK);
+  return info;
+}
+
+/// [2, 3, 7] and [2, 5, 9] to [2, 3, 8]: 4 query heads, 2 key heads, 4 features, values of 6.
+struct BlockForm {
+  BlockForm() {
+    attention.batch = 2;
+    attention.query_heads = 4;
+    attention.key_heads = 2;
+    attention.query_length = 3;
+    attention.key_length = 5;
+    attention.features = 4;
+    attention.value_features = 6;
+    attention.weights_point = HEED_WEIGHTS_PROBABILITIES;
+    desc.attention = &attention;
+    desc.width_query = 7;
+    desc.width_key = 9;
+    desc.width_out = 8;
+    inner.mask = static_cast<std::uint8_t*>(mask.at());
+    inner.key_lengths = key_lengths;
+    inner.lse = lse.at();
+    inner.weights = weights.at();
+    args.attention = &inner;
+    args.input_query = input_query.at();
+    args.input_key = input_key.at();
+    args.w_query = w_query.at();
+    args.w_key = w_key.at();
+    args.w_value = w_value.at();
+    args.w_out = w_out.at();
+    args.b_query = b_query.at();
+    args.b_key = b_key.at();
+    args.b_value = b_value.at();
+    args.b_out = b_out.at();
+    args.out = out.at();
+  }
+  BlockForm(const BlockForm&) = delete;  // its arguments point into it
+  BlockForm& operator=(const BlockForm&) = delete;
+
+  /// A combiner without a W_out.
+  void reduce(heed_combine combine) {
+    desc.combine = combine;
+    desc.width_out = 0;
+    args.w_out = args.b_out = nullptr;
+    if (combine == HEED_COMBINE_WEIGHTED) args.head_weights = head_weights.at();
+  }
+  void all_float64() {
+    desc.input_query.dtype = desc.input_key.dtype = desc.out.dtype = HEED_DTYPE_F64;
+  }
+
+  bool outputs_untouched() const {
+    return out.all_are(kPattern) && lse.all_are(kPattern) && weights.all_are(kPattern);
+  }
+
+  heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
+  heed_multihead_desc desc = HEED_MULTIHEAD_DESC_INIT;
+  heed_attention_args inner = HEED_ATTENTION_ARGS_INIT;
+  heed_multihead_args args = HEED_MULTIHEAD_ARGS_INIT;
+  Bytes input_query, input_key, w_query, w_key, w_value, w_out, b_query, b_key, b_value, b_out;
+  Bytes head_weights, mask{1};
+  Bytes out{kPattern}, lse{kPattern}, weights{kPattern};
+  std::int32_t key_lengths[2] = {5, 2};
+};
+
+using BlockChange = std::function<void(BlockForm&)>;
+using Parts = std::initializer_list<const char*>;
+
+inline Context serial() { return make_context(nullptr, "serial", 1); }
+
+/// No plan is made of the descriptor, and the one call refuses it the same way.
+inline void check_block_desc_refused(const BlockChange& change, Parts parts) {
+  const Context context = serial();
+  BlockForm form;
+  change(form);
+  forget_last_error();
+  heed_multihead_plan* plan = untouched<heed_multihead_plan>();
+  const heed_status got = heed_multihead_plan_create(context.get(), &form.desc, &plan);
+  check_refusal(got, HEED_STATUS_INVALID_ARGUMENT, parts);
+  CHECK(plan == untouched<heed_multihead_plan>());
+  if (got == HEED_STATUS_OK) {
+    heed_multihead_plan_destroy(plan);
+    return;  // nor may the one call be tried: its tensors may be too small
+  }
+  forget_last_error();
+  check_refusal(heed_multihead(context.get(), &form.desc, &form.args), HEED_STATUS_INVALID_ARGUMENT,
+                parts);
+  CHECK(form.outputs_untouched());
+}
+
+/// The descriptor is good; a run with these arguments is refused, and so is the one call.
+inline void check_block_args_refused(const BlockChange& change, Parts parts) {
+  const Context context = serial();
+  BlockForm form;
+  change(form);
+  const MultiheadPlan plan = make_plan(context, form.desc);
+  const Workspace workspace(describe(plan).workspace_bytes);
+  forget_last_error();
+  check_refusal(heed_multihead_plan_run(plan.get(), &form.args, workspace.get(), workspace.bytes()),
+                HEED_STATUS_INVALID_ARGUMENT, parts);
+  forget_last_error();
+  check_refusal(heed_multihead(context.get(), &form.desc, &form.args), HEED_STATUS_INVALID_ARGUMENT,
+                parts);
+  CHECK(form.outputs_untouched());
+}
+
+inline void check_block_accepted(const BlockChange& change) {
+  const Context context = serial();
+  BlockForm form;
+  change(form);
+  const heed_status status = heed_multihead(context.get(), &form.desc, &form.args);
+  INFO(heed_last_error());
+  CHECK(status == HEED_STATUS_OK);
+  CHECK_FALSE(form.out.all_are(kPattern));
+}
+
+/// A matrix prepared from zeros.
+inline Weights prepared(const Context& context, std::int64_t in, std::int64_t out,
+                        std::uint32_t arithmetic = HEED_DTYPE_F32, std::int64_t matrices = 1) {
+  const std::vector<double> numbers(static_cast<std::size_t>(matrices * in * out), 0);
+  heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
+  desc.arithmetic = arithmetic;
+  desc.matrices = matrices;
+  desc.in = in;
+  desc.out = out;
+  heed_weights* weights = nullptr;
+  REQUIRE(heed_weights_create(context.get(), &desc, numbers.data(), nullptr, &weights) ==
+          HEED_STATUS_OK);
+  return Weights(weights);
+}
+
+}  // namespace api_test
