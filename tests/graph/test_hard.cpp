@@ -62,6 +62,7 @@ GraphProblem problem(const EdgeList& edges, Index different, std::uint32_t dtype
   p.key->fill(whole);
   p.value->each([&](const Axes& at) { p.value->set(at, static_cast<double>(at[2] + 32 * at[1])); });
   if (by_edge) {
+    p.key->fill([] { return 0; });  // a sum of both might round
     p.add_edge_bias();
     p.edge_bias->fill(whole);
     p.add_edge_data(1, dtype);

@@ -180,7 +180,7 @@ class GraphRow {
       return;
     }
     softmax_ = softmax_of<Real>(scores_, Wide{0});
-    if (place_.parts > 1) allow_merging();
+    if (place_.parts > 1 && !scores_.empty()) allow_merging();
     if (numbers_.edge_value.given()) add_up_edges();
   }
 
