@@ -59,9 +59,11 @@ class Gather {
         padded_(padded(features)),
         in_place_(in_place(tensor.layout, features)),
         buffer_(buffer) {
-    const std::int64_t row_bytes =
-        std::max(heads * features * tensor.layout.bytes, std::int64_t{1});
-    ahead_ = std::clamp<std::int64_t>(kBytesAhead / row_bytes, 2, kSourcesAhead);
+    const bool one_run = tensor.layout.strides.head == features;
+    runs_ = one_run ? 1 : heads;
+    run_bytes_ = (one_run ? heads : 1) * features * tensor.layout.bytes;
+    ahead_ = std::clamp<std::int64_t>(kBytesAhead / std::max<std::int64_t>(runs_ * run_bytes_, 1),
+                                      2, kSourcesAhead);
   }
 
   std::size_t features() const { return static_cast<std::size_t>(padded_); }
@@ -70,17 +72,26 @@ class Gather {
   EdgeRows<Real> rows(const std::int32_t* source, std::size_t edges) const {
     if (!in_place_) return copied(source, edges);
     const Strides& s = tensor_.layout.strides;
-    return {static_cast<const Real*>(tensor_.data), source, s.row, s.head,
-            static_cast<std::size_t>(ahead_)};
+    return {static_cast<const Real*>(tensor_.data), source, s.row, s.head};
   }
 
   /// The same, copied to the buffer whatever they are.
   EdgeRows<Real> copied(const std::int32_t* source, std::size_t edges) const {
-    for (std::size_t e = 0; e < edges; ++e) {
-      prefetch(source[e + static_cast<std::size_t>(ahead_)]);
+    for (std::size_t e = 0; e < edges; ++e)
       copy(source[e], buffer_ + static_cast<std::int64_t>(e) * heads_ * padded_);
+    return {buffer_, kConsecutive.row, heads_ * padded_, padded_};
+  }
+
+  /// One row times a factor, as [heads][padded features].
+  void copy_scaled(std::int64_t row, Real factor, Real* __restrict to) const {
+    const Layout& layout = tensor_.layout;
+    const std::int64_t size = heads_ * padded_;
+    const auto* from = reinterpret_cast<const Real*>(row_at(tensor_.data, layout, 0, 0, row));
+    if (!in_place_ || layout.strides.head != features_) {
+      copy(row, to);
+      from = to;
     }
-    return {buffer_, kConsecutive.row, heads_ * padded_, padded_, 0};
+    for (std::int64_t i = 0; i < size; ++i) to[i] = from[i] * factor;
   }
 
   /// One row, as [heads][padded features].
@@ -99,18 +110,20 @@ class Gather {
     }
   }
 
- private:
-  void prefetch(std::int64_t row) const {
+  /// How many edges before its turn a row should be asked for.
+  std::int64_t ahead() const { return ahead_; }
+
+  /// Asks for a row. In line: g++ 12 drops calls of functions that do nothing but prefetch.
+  [[gnu::always_inline]] void prefetch(std::int64_t row) const {
     constexpr std::int64_t kLine = 64;
-    const Layout& layout = tensor_.layout;
-    if (layout.strides.feature != 1) return;
-    for (std::int64_t h = 0; h < heads_; ++h) {
-      const std::byte* const from = row_at(tensor_.data, layout, 0, h, row);
-      for (std::int64_t at = 0; at < features_ * layout.bytes; at += kLine)
-        __builtin_prefetch(from + at);
-    }
+    const Strides& s = tensor_.layout.strides;
+    const auto* from =
+        static_cast<const std::byte*>(tensor_.data) + row * s.row * tensor_.layout.bytes;
+    for (std::int64_t h = 0; h < runs_; ++h, from += s.head * tensor_.layout.bytes)
+      for (std::int64_t at = 0; at < run_bytes_; at += kLine) __builtin_prefetch(from + at);
   }
 
+ private:
   const KernelTable<Real>& kernels_;
   Tensor tensor_;
   std::int64_t heads_;
@@ -118,6 +131,8 @@ class Gather {
   std::int64_t padded_;
   bool in_place_;
   Real* buffer_;
+  std::int64_t runs_;  ///< stretches of memory that a row is made of
+  std::int64_t run_bytes_;
   std::int64_t ahead_;
 };
 

@@ -7,6 +7,15 @@
 
 namespace heed {
 
+namespace {
+
+template <class Real>
+void multiply(const Real* from, Real factor, std::size_t count, Real* __restrict to) {
+  for (std::size_t x = 0; x < count; ++x) to[x] = from[x] * factor;
+}
+
+}  // namespace
+
 template <class Real>
 NodeOutput<Real>::NodeOutput(const GraphStep& step, std::byte* slab)
     : step_(step),
@@ -31,7 +40,7 @@ void NodeOutput<Real>::write(std::int64_t node, const Real* values, const Real* 
     std::byte* const out = row_at(step_.args.out, layout, 0, h, node);
     Real* const to = in_place ? reinterpret_cast<Real*>(out) : row_;
     if (problem_.combine == HEED_COMBINE_CONCAT) {
-      for (std::size_t x = 0; x < features_; ++x) to[x] = values[x] * factors[h];
+      multiply(values, factors[h], features_, to);
       values += padded_;
     } else {
       combine(values, factors, to);

@@ -35,10 +35,7 @@ EdgeScores<Real>::EdgeScores(const GraphStep& step, std::byte* slab)
 
 template <class Real>
 void EdgeScores<Real>::begin_node(std::int64_t node) {
-  query_of_.copy(node, query_);
-  const auto scale = static_cast<Real>(query_scale(problem_));
-  const std::size_t count = static_cast<std::size_t>(problem_.heads) * query_of_.features();
-  for (std::size_t i = 0; i < count; ++i) query_[i] *= scale;
+  query_of_.copy_scaled(node, static_cast<Real>(query_scale(problem_)), query_);
   if (w_edge_key_ != nullptr) ask_edge_data();
 }
 
@@ -77,7 +74,7 @@ void EdgeScores<Real>::compute(const HeadPanel& panel, const Batch& batch, Real*
                        panel.heads, key_of_.features(), true, tile, panel.pitch);
   if (w_edge_key_ != nullptr) {
     const EdgeRows<Real> rows = {edge_data_, kConsecutive.row,
-                                 static_cast<std::ptrdiff_t>(edge_width_), 0, 0};
+                                 static_cast<std::ptrdiff_t>(edge_width_), 0};
     kernels_.edge_scores(rows, batch.edges, edge_query_ + first * edge_width_, panel.heads,
                          edge_width_, false, tile, panel.pitch);
   }

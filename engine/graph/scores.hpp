@@ -12,6 +12,8 @@ class EdgeScores {
   /// The slab is the thread's.
   EdgeScores(const GraphStep& step, std::byte* slab);
 
+  const Gather<Real>& keys() const { return key_of_; }
+
   /// Fetches the node's query, and what it asks of edge data.
   void begin_node(std::int64_t node);
 

@@ -30,6 +30,7 @@ void NodeSoftmax<Real>::attend(std::int64_t node, std::int64_t begin, std::int64
   if (begin == end) return;
   scores_.begin_node(node);
   each_batch(begin, end, [&](const Batch& batch) {
+    prefetch(batch);
     scores_.begin_batch(batch);
     if (!problem_.hard) sums_.begin_batch(batch);
     each_panel(kernels_, problem_.heads, [&](const HeadPanel& panel) {
@@ -39,6 +40,20 @@ void NodeSoftmax<Real>::attend(std::int64_t node, std::int64_t begin, std::int64
       if (write_weights) output_.write_weights(panel, batch, tile_, sum_ + panel.first);
     });
   });
+}
+
+/// Asks for the rows of as many edges as the batch has, further on, in one go: most begin in a page
+/// whose address has to be looked up, and look-ups overlap only where they follow each other
+/// closely.
+template <class Real>
+inline void NodeSoftmax<Real>::prefetch(const Batch& batch) const {
+  const Gather<Real>& keys = scores_.keys();
+  const Gather<Real>& values = sums_.rows();
+  const std::int32_t* const source = step_.plan.graph->sources.data() + batch.begin + keys.ahead();
+  for (std::size_t e = 0; e < batch.edges; ++e) {
+    keys.prefetch(source[e]);
+    values.prefetch(source[e]);
+  }
 }
 
 template <class Real>

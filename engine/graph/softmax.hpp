@@ -38,6 +38,7 @@ class NodeSoftmax {
   void recall(std::int64_t node) { scores_.begin_node(node); }
 
  private:
+  [[gnu::always_inline]] void prefetch(const Batch& batch) const;
   void weigh(const HeadPanel& panel, const Batch& batch, bool fresh);
   void move_references(const HeadPanel& panel, const Real* before);
   void choose(const HeadPanel& panel, const Batch& batch);

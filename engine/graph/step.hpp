@@ -76,7 +76,7 @@ void each_rows(const Real* matrix, std::int64_t edge_width, std::int64_t heads,
   const std::int64_t stride = heads * static_cast<std::int64_t>(features);
   each_batch(0, edge_width, [&](const Batch& b) {
     const EdgeRows<Real> rows = {matrix + b.begin * stride, kConsecutive.row, stride,
-                                 static_cast<std::ptrdiff_t>(features), 0};
+                                 static_cast<std::ptrdiff_t>(features)};
     function(static_cast<std::size_t>(b.begin), rows, b.edges);
   });
 }

@@ -43,8 +43,7 @@ void EdgeSums<Real>::add(const HeadPanel& panel, const Batch& batch, const EdgeS
   kernels_.edge_values(values, batch.edges, weights, panel.pitch, panel.heads, value_of_.features(),
                        values_ + first * value_of_.features(), fresh);
   if (w_edge_value_ == nullptr) return;
-  EdgeRows<Real> data = {edge_data_, kConsecutive.row, static_cast<std::ptrdiff_t>(edge_width_), 0,
-                         0};
+  EdgeRows<Real> data = {edge_data_, kConsecutive.row, static_cast<std::ptrdiff_t>(edge_width_), 0};
   if (isolate) data = edge_data_without(panel, batch, scores);
   kernels_.edge_values(data, batch.edges, weights, panel.pitch, panel.heads, edge_width_,
                        edge_sums_ + first * edge_width_, fresh);
@@ -81,7 +80,7 @@ EdgeRows<Real> EdgeSums<Real>::edge_data_without(const HeadPanel& panel, const B
     }
   }
   return {spread_, kConsecutive.row, static_cast<std::ptrdiff_t>(panel.heads * edge_width_),
-          static_cast<std::ptrdiff_t>(edge_width_), 0};
+          static_cast<std::ptrdiff_t>(edge_width_)};
 }
 
 template <class Real>

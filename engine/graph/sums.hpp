@@ -18,6 +18,8 @@ class EdgeSums {
   Real* edge_data() const { return edge_sums_; }
   std::size_t edge_size() const { return w_edge_value_ == nullptr ? 0 : heads_ * edge_width_; }
 
+  const Gather<Real>& rows() const { return value_of_; }
+
   void clear() const;
 
   /// Fetches the batch's values, where they need fetching.

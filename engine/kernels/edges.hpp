@@ -40,69 +40,90 @@ HEED_INLINE void with_divisor(std::size_t features, Function&& function) {
   function(V(RealOf<V>{0}));
 }
 
-/// Asks for the row of the edge that is rows.ahead further on.
-template <class Real>
-HEED_INLINE void prefetch_ahead(const EdgeRows<Real>& rows, std::size_t edge, std::size_t heads,
-                                std::size_t features) {
-  constexpr std::size_t line = 64 / sizeof(Real);
-  const Real* from = rows.data + rows.source[edge + rows.ahead] * rows.stride;
-  if (rows.head_stride == static_cast<std::ptrdiff_t>(features)) {  // one piece
-    features *= heads;
-    heads = 1;
-  }
-  for (std::size_t h = 0; h < heads; ++h) {
-    for (std::size_t x = 0; x < features; x += line) __builtin_prefetch(from + x, 0, 3);
-    from += rows.head_stride;
+/// Calls function(P, done) for powers of two P, at most Most, that add up to `count`.
+template <std::size_t Most, class Function>
+HEED_INLINE void in_powers(std::size_t count, Function&& function) {
+  std::size_t done = 0;
+  for (; done + Most <= count; done += Most)
+    function(std::integral_constant<std::size_t, Most>{}, done);
+  if constexpr (Most > 1) {
+    in_powers<Most / 2>(count - done, [&](auto power, std::size_t more)
+                                          HEED_FLAT { function(power, done + more); });
   }
 }
 
-/// Lane by lane; the sum over the lanes is left to sum_rows().
-template <class V, class Real = RealOf<V>>
+template <class Real>
+HEED_INLINE const Real* row_of(const EdgeRows<Real>& rows, std::size_t edge) {
+  return rows.data + rows.source[edge] * rows.stride;
+}
+
+/// Lane by lane; the sum over the lanes is left to sum_rows(). M vectors, or for M = 0 as many as
+/// `features` say.
+template <class V, std::size_t M, class Real = RealOf<V>>
 HEED_INLINE V dot_product(const Real* a, const Real* b, std::size_t features) {
+  constexpr std::size_t n = kLanes<V>;
   V sum = V::load_unaligned(a) * V::load_unaligned(b);
-  for (std::size_t x = kLanes<V>; x < features; x += kLanes<V>)
-    sum = multiply_add(V::load_unaligned(a + x), V::load_unaligned(b + x), sum);
+  if constexpr (M > 0) {
+    unroll<M - 1>([&](auto i) HEED_FLAT {
+      constexpr std::size_t x = (i + 1) * n;
+      sum = multiply_add(V::load_unaligned(a + x), V::load_unaligned(b + x), sum);
+    });
+  } else {
+    for (std::size_t x = n; x < features; x += n)
+      sum = multiply_add(V::load_unaligned(a + x), V::load_unaligned(b + x), sum);
+  }
   return sum;
 }
 
-/// Scores of up to H heads, a divisor of the number of lanes: as many edges are taken at once as
-/// make their sums over features fill one vector.
-template <class V, std::size_t H, class Real = RealOf<V>>
-void score_edges(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
-                 std::size_t heads, std::size_t features, bool fresh, Real* tile,
-                 std::size_t pitch) {
+/// Scores of H heads, a power of two: as many edges are taken at once as make their sums over
+/// features fill one vector.
+template <class V, std::size_t H, std::size_t M, class Real = RealOf<V>>
+void score_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
+                 std::size_t features, bool fresh, Real* tile, std::size_t pitch) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = n / H;
+  if constexpr (M > 0) features = M * n;
   for (std::size_t e = 0; e < edges; e += together) {
     V sums[n];
     unroll<together>([&](auto i) HEED_FLAT {
-      const bool present = e + i < edges;
-      const Real* row = present ? rows.data + rows.source[e + i] * rows.stride : nullptr;
-      if (present && rows.ahead > 0) prefetch_ahead(rows, e + i, heads, features);
+      if (together > 1 && e + i >= edges) {
+        unroll<H>([&](auto h) HEED_FLAT { sums[i * H + h] = V(Real{0}); });
+        return;
+      }
+      const Real* row = row_of(rows, e + i);
       unroll<H>([&](auto h) HEED_FLAT {
-        sums[i * H + h] = V(Real{0});
-        if (!present || h >= heads) return;
-        sums[i * H + h] = dot_product<V>(row, query + h * features, features);
+        sums[i * H + h] = dot_product<V, M>(row, query + h * features, features);
         row += rows.head_stride;
       });
     });
-    alignas(kAlignment) Real scores[n];
-    store<V>(scores, sum_rows<V>(sums));
-    for (std::size_t i = 0; i < together && e + i < edges; ++i) {
-      Real* const to = tile + (e + i) * pitch;
-      for (std::size_t h = 0; h < H && h < heads; ++h)
-        to[h] = fresh ? scores[i * H + h] : to[h] + scores[i * H + h];
+    V scores = sum_rows<V>(sums);
+    Real* const to = tile + e * pitch;
+    if constexpr (H == n) {
+      if (!fresh) scores = scores + V::load_unaligned(to);
+      scores.store_unaligned(to);
+    } else {
+      alignas(kAlignment) Real each[n];
+      store<V>(each, scores);
+      for (std::size_t i = 0; i < together && e + i < edges; ++i)
+        for (std::size_t h = 0; h < H; ++h)
+          to[i * pitch + h] = each[i * H + h] + (fresh ? Real{0} : to[i * pitch + h]);
     }
   }
 }
 
-/// Calls function(H) with the least power of two that is at least `heads`, at most Most.
-template <std::size_t Most, class Function>
-HEED_INLINE void with_heads(std::size_t heads, Function&& function) {
-  if constexpr (Most > 1) {
-    if (heads <= Most / 2) return with_heads<Most / 2>(heads, function);
+/// Calls function(M) with the number of vectors that a head has where that is 1, 2 or 4, else 0.
+template <class Function>
+HEED_INLINE void with_vectors_of_head(std::size_t vectors, Function&& function) {
+  switch (vectors) {
+    case 1:
+      return function(std::integral_constant<std::size_t, 1>{});
+    case 2:
+      return function(std::integral_constant<std::size_t, 2>{});
+    case 4:
+      return function(std::integral_constant<std::size_t, 4>{});
+    default:
+      return function(std::integral_constant<std::size_t, 0>{});
   }
-  function(std::integral_constant<std::size_t, Most>{});
 }
 
 template <class V, class Real = RealOf<V>>
@@ -111,83 +132,91 @@ void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* quer
                  std::size_t pitch) {
   with_divisor<V>(features, [&](auto zero) HEED_FLAT {
     using Lanes = decltype(zero);
-    constexpr std::size_t n = kLanes<Lanes>;
-    EdgeRows<Real> part = rows;
-    for (std::size_t h = 0; h < heads; h += n) {
-      const std::size_t count = heads - h < n ? heads - h : n;
-      with_heads<n>(count, [&](auto most) HEED_FLAT {
-        score_edges<Lanes, most>(part, edges, query + h * features, count, features, fresh,
-                                 tile + h, pitch);
+    with_vectors_of_head(features / kLanes<Lanes>, [&](auto m) HEED_FLAT {
+      in_powers<kLanes<Lanes>>(heads, [&](auto some, std::size_t h) HEED_FLAT {
+        EdgeRows<Real> part = rows;
+        part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
+        score_heads<Lanes, some, m>(part, edges, query + h * features, features, fresh, tile + h,
+                                    pitch);
       });
-      part.data += static_cast<std::ptrdiff_t>(n) * rows.head_stride;
-    }
-  });
-}
-
-/// Where a vector of the sums stands: its weight and its features in a row.
-struct EdgeVector {
-  std::size_t head;
-  std::ptrdiff_t at;
-};
-
-/// N vectors of the sums, for all edges.
-template <class V, std::size_t N, class Real = RealOf<V>>
-HEED_INLINE void sum_edges(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
-                           std::size_t pitch, const EdgeVector* where, bool fresh, Real* sums_of) {
-  constexpr std::size_t n = kLanes<V>;
-  V sums[N];
-  unroll<N>([&](auto i)
-                HEED_FLAT { sums[i] = fresh ? V(Real{0}) : V::load_unaligned(sums_of + i * n); });
-  for (std::size_t e = 0; e < edges; ++e) {
-    const Real* const row = rows.data + rows.source[e] * rows.stride;
-    unroll<N>([&](auto i) HEED_FLAT {
-      sums[i] =
-          multiply_add(V(weights[where[i].head]), V::load_unaligned(row + where[i].at), sums[i]);
     });
-    weights += pitch;
-  }
-  unroll<N>([&](auto i) HEED_FLAT { sums[i].store_unaligned(sums_of + i * n); });
+  });
 }
 
 /// Vectors that are summed together: enough independent chains, few enough to stay in registers.
 inline constexpr std::size_t kEdgeVectors = 8;
 
-template <class V, class Real = RealOf<V>>
-void sum_all(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights, std::size_t pitch,
-             std::size_t heads, std::size_t features, Real* sums, bool fresh) {
+/// H heads times M vectors of each, for all edges; sums of heads are `features` apart.
+template <class V, std::size_t H, std::size_t M, class Real = RealOf<V>>
+void sum_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
+               std::size_t pitch, std::size_t features, Real* sums_of, bool fresh) {
   constexpr std::size_t n = kLanes<V>;
-  EdgeVector where[kEdgeVectors];
-  std::size_t count = 0;
-  for (std::size_t h = 0; h < heads; ++h) {
-    for (std::size_t x = 0; x < features; x += n) {
-      where[count++] = {
-          h, static_cast<std::ptrdiff_t>(h) * rows.head_stride + static_cast<std::ptrdiff_t>(x)};
-      if (count < kEdgeVectors) continue;
-      sum_edges<V, kEdgeVectors>(rows, edges, weights, pitch, where, fresh, sums);
-      sums += kEdgeVectors * n;
-      count = 0;
-    }
+  V sums[H][M];
+  unroll<H>([&](auto h) HEED_FLAT {
+    unroll<M>([&](auto m) HEED_FLAT {
+      sums[h][m] = fresh ? V(Real{0}) : V::load_unaligned(sums_of + h * features + m * n);
+    });
+  });
+  for (std::size_t e = 0; e < edges; ++e) {
+    const Real* row = row_of(rows, e);
+    unroll<H>([&](auto h) HEED_FLAT {
+      const V weight(weights[h]);
+      unroll<M>([&](auto m) HEED_FLAT {
+        sums[h][m] = multiply_add(weight, V::load_unaligned(row + m * n), sums[h][m]);
+      });
+      row += rows.head_stride;
+    });
+    weights += pitch;
   }
-  std::size_t done = 0;
-  const auto rest = [&](auto some) HEED_FLAT {
-    if ((count & some) == 0) return;
-    sum_edges<V, some>(rows, edges, weights, pitch, where + done, fresh, sums);
-    sums += some * n;
-    done += some;
-  };
-  rest(std::integral_constant<std::size_t, 4>{});
-  rest(std::integral_constant<std::size_t, 2>{});
-  rest(std::integral_constant<std::size_t, 1>{});
+  unroll<H>([&](auto h) HEED_FLAT {
+    unroll<M>([&](auto m)
+                  HEED_FLAT { sums[h][m].store_unaligned(sums_of + h * features + m * n); });
+  });
+}
+
+/// Heads of M vectors each, as many together as keep the processor busy.
+template <class V, std::size_t M, class Real = RealOf<V>>
+HEED_INLINE void sum_narrow(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
+                            std::size_t pitch, std::size_t heads, Real* sums, bool fresh) {
+  constexpr std::size_t features = M * kLanes<V>;
+  in_powers<kEdgeVectors / M>(heads, [&](auto some, std::size_t h) HEED_FLAT {
+    EdgeRows<Real> part = rows;
+    part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
+    sum_heads<V, some, M>(part, edges, weights + h, pitch, features, sums + h * features, fresh);
+  });
+}
+
+/// One head after the other, some of its vectors at a time.
+template <class V, class Real = RealOf<V>>
+HEED_INLINE void sum_wide(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
+                          std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
+                          bool fresh) {
+  constexpr std::size_t n = kLanes<V>;
+  EdgeRows<Real> part = rows;
+  for (std::size_t h = 0; h < heads; ++h) {
+    part.data = rows.data + static_cast<std::ptrdiff_t>(h) * rows.head_stride;
+    in_powers<kEdgeVectors>(features / n, [&](auto some, std::size_t m) HEED_FLAT {
+      EdgeRows<Real> columns = part;
+      columns.data += m * n;
+      sum_heads<V, 1, some>(columns, edges, weights + h, pitch, features,
+                            sums + h * features + m * n, fresh);
+    });
+  }
 }
 
 template <class V, class Real = RealOf<V>>
 void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
                  std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
                  bool fresh) {
-  if (rows.ahead > 0)
-    for (std::size_t e = 0; e < edges; ++e) prefetch_ahead(rows, e, heads, features);
   with_divisor<V>(features, [&](auto zero) HEED_FLAT {
-    sum_all<decltype(zero)>(rows, edges, weights, pitch, heads, features, sums, fresh);
+    using Lanes = decltype(zero);
+    with_vectors_of_head(features / kLanes<Lanes>, [&](auto m) HEED_FLAT {
+      if constexpr (m > 0) {
+        sum_narrow<Lanes, m>(rows, edges, weights, pitch, heads, sums, fresh);
+      } else {
+        sum_wide<Lanes>(rows, edges, weights, pitch, heads, features, sums, fresh);
+      }
+    });
   });
 }
 

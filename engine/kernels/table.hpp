@@ -80,7 +80,6 @@ struct EdgeRows {
   const std::int32_t* source;
   std::ptrdiff_t stride;
   std::ptrdiff_t head_stride;
-  std::size_t ahead;  ///< edge e + ahead, which `source` has, will be needed soon; 0: unknown
 };
 
 /// What online softmax remembers of a panel's rows between key steps.
