@@ -8,6 +8,7 @@
 #include "engine/dense/merge.hpp"
 #include "engine/dense/verbose.hpp"
 #include "engine/parallel/executor.hpp"
+#include "engine/projection/library.hpp"
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/context.hpp"
 #include "engine/runtime/error.hpp"
@@ -96,8 +97,11 @@ heed_status heed_isa_get(size_t index, heed_isa_info* info) {
   });
 }
 
-size_t heed_product_count(void) { return 0; }
-const char* heed_product_name(size_t) { return nullptr; }
+size_t heed_product_count(void) { return heed::product_kind_count(); }
+
+const char* heed_product_name(size_t index) {
+  return index < heed::product_kind_count() ? heed::name_of(heed::product_kind_at(index)) : nullptr;
+}
 
 size_t heed_executor_count(void) { return heed::executor_count(); }
 
@@ -125,6 +129,7 @@ heed_status heed_context_describe(const heed_context* context, heed_context_info
     known.executor = c.executor_name;
     known.l1_bytes = c.caches.l1_bytes;
     known.l2_bytes = c.caches.l2_bytes;
+    known.product = heed::name_of(c.product);
     heed::write_struct(info, known, "info");
   });
 }

@@ -14,8 +14,9 @@ option(HEED_INSTALL "Install headers, library and CMake package" ${PROJECT_IS_TO
 option(HEED_WERROR "Treat warnings as errors" OFF)
 set(HEED_TBB AUTO CACHE STRING "oneTBB executor: AUTO takes it where found, ON requires it, OFF")
 set(HEED_OPENMP AUTO CACHE STRING "OpenMP executor: AUTO takes it where found, ON requires it, OFF")
+set(HEED_CBLAS AUTO CACHE STRING "A CBLAS library as another way to compute projections: AUTO takes it where found, ON requires it, OFF")
 set(HEED_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
-set_property(CACHE HEED_TBB HEED_OPENMP PROPERTY STRINGS AUTO ON OFF)
+set_property(CACHE HEED_TBB HEED_OPENMP HEED_CBLAS PROPERTY STRINGS AUTO ON OFF)
 
 find_package(Threads REQUIRED)
 

@@ -37,10 +37,14 @@ void walk(const heed_attention_plan& plan, const heed_attention_args& args, Walk
 void run_attention(const heed_attention_plan& plan, const heed_attention_args& args,
                    void* workspace, std::size_t bytes) {
   validate(plan.problem, args);
-  check_workspace(workspace, bytes, workspace_bytes(plan));
-  auto* const begin = static_cast<std::byte*>(workspace);
-  walk(plan, args, attend_blocks, {plan.tasks, plan.tasks_per_claim, plan.workers}, begin);
-  walk(plan, args, view_chunks, {plan.views, 1, plan.workers}, begin);
+  check_workspace(workspace_bytes(plan), workspace, bytes);
+  compute_attention(plan, args, static_cast<std::byte*>(workspace));
+}
+
+void compute_attention(const heed_attention_plan& plan, const heed_attention_args& args,
+                       std::byte* workspace) {
+  walk(plan, args, attend_blocks, {plan.tasks, plan.tasks_per_claim, plan.workers}, workspace);
+  walk(plan, args, view_chunks, {plan.views, 1, plan.workers}, workspace);
 }
 
 }  // namespace heed

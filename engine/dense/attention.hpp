@@ -11,4 +11,8 @@ namespace heed {
 void run_attention(const heed_attention_plan& plan, const heed_attention_args& args,
                    void* workspace, std::size_t bytes);
 
+/// The same for arguments and a workspace that are known to be right.
+void compute_attention(const heed_attention_plan& plan, const heed_attention_args& args,
+                       std::byte* workspace);
+
 }  // namespace heed

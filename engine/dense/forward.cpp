@@ -4,8 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/dense/cut.hpp"
 #include "engine/dense/output.hpp"
 #include "engine/dense/panel.hpp"
+#include "engine/dense/placement.hpp"
 #include "engine/dense/scores.hpp"
 #include "engine/dense/tile.hpp"
 #include "engine/dense/values.hpp"
@@ -28,16 +30,16 @@ std::int64_t round_down(std::int64_t a, std::int64_t b) { return a / b * b; }
 
 /// Which block of which stack a task is.
 struct Place {
-  std::int64_t batch, key_head, block;
+  std::int64_t batch, stack, block;
 
   /// Where later rows attend more keys, the longest blocks, which are the last, are handed out
   /// first. Otherwise the blocks of a stack follow each other, so that its keys stay in the
   /// shared cache.
   static Place of(const heed_attention_plan& plan, std::int64_t task) {
     const Problem& p = plan.problem;
-    const std::int64_t stacks = p.batch * p.key_heads;
+    const std::int64_t stacks = p.batch * plan.stacks();
     const std::int64_t stack = p.triangular() ? task % stacks : task / plan.blocks;
-    return {stack / p.key_heads, stack % p.key_heads,
+    return {stack / plan.stacks(), stack % plan.stacks(),
             p.triangular() ? plan.blocks - 1 - task / stacks : task % plan.blocks};
   }
 };
@@ -53,18 +55,16 @@ class Block {
         args_(args),
         kernels_(kernels_of<Real>(*plan.context->kernels)),
         sequence_(sequence_of(problem_, args, place.batch)),
-        stack_{place.key_head * problem_.group(), problem_.group(), nullptr},
+        stack_{place.stack * plan.stack_heads, plan.stack_heads, nullptr},
+        key_head_(stack_.head / problem_.group()),
         scores_(plan, args, sequence_, HEED_WEIGHTS_PROBABILITIES, slab),
-        values_(plan, args, sequence_, place.key_head, slab),
+        values_(plan, args, sequence_, key_head_, slab),
         output_(plan, args, sequence_, slab, results),
-        key_head_(place.key_head),
+        cut_(plan.stack_heads * sequence_.query_length, plan.panel_rows, kernels_.lanes),
         slab_(slab) {
-    const std::int64_t rows = stack_.group * sequence_.query_length;
-    full_panels_ = rows / plan.panel_rows;
-    last_rows_ = rows - full_panels_ * plan.panel_rows;
     const std::int64_t panels_per_block = plan.tile_q / plan.panel_rows;
     first_panel_ = place.block * panels_per_block;
-    panels_ = std::min(panels_per_block, full_panels_ + (last_rows_ > 0 ? 1 : 0) - first_panel_);
+    panels_ = std::min(panels_per_block, cut_.panels() - first_panel_);
   }
 
   void attend() {
@@ -94,24 +94,18 @@ class Block {
   };
 
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
-  std::int64_t lanes() const { return kernels_.lanes; }
-
-  /// Where panel p of the stack begins. Panels are full but the last; if that would hold one
-  /// vector only, which computes slowly, the last two hold two vectors each.
-  std::int64_t panel_begin(std::int64_t p) const {
-    if (p > full_panels_) return full_panels_ * plan_.panel_rows + last_rows_;
-    const bool split = p == full_panels_ && p > 0 && last_rows_ > 0 && last_rows_ <= lanes();
-    return p * plan_.panel_rows - (split ? plan_.panel_rows - 2 * lanes() : 0);
-  }
 
   Panel<Real> panel(std::int64_t p) const {
-    const std::int64_t first = panel_begin(first_panel_ + p);
-    const std::int64_t rows = panel_begin(first_panel_ + p + 1) - first;
-    const std::int64_t before = first - panel_begin(first_panel_);  // rows of the block
+    const std::int64_t first = cut_.begin(first_panel_ + p);
+    const std::int64_t rows = cut_.begin(first_panel_ + p + 1) - first;
+    const std::int64_t before = first - cut_.begin(first_panel_);  // rows of the block
     constexpr auto kPadding = static_cast<std::int64_t>(kRowPadding);
     const std::int64_t features = round_down(problem_.value_features + kPadding - 1, kPadding);
     Panel<Real> panel = make_panel<Real>(stack_, sequence_, first, rows, kernels_.lanes);
-    panel.query = buffer(plan_.slab.query) + before * problem_.features;
+    panel.query = plan_.placement == Placement::kPanels
+                      ? of_head(static_cast<Real*>(const_cast<void*>(args_.query)), plan_, panel,
+                                sequence_.batch, problem_.features)
+                      : buffer(plan_.slab.query) + before * problem_.features;
     panel.state = {buffer(plan_.slab.reference) + before, buffer(plan_.slab.sum) + before,
                    buffer(plan_.slab.accumulators) + before * features, false};
     panel.hardest = reinterpret_cast<std::int64_t*>(slab_ + plan_.slab.hardest) + before;
@@ -120,7 +114,7 @@ class Block {
   }
 
   void begin(const Panel<Real>& panel) const {
-    scores_.pack_query(panel);
+    if (plan_.placement != Placement::kPanels) scores_.pack_query(panel);
     reset(panel);
   }
 
@@ -307,13 +301,12 @@ class Block {
   const KernelTable<Real>& kernels_;
   const Sequence sequence_;
   const Stack stack_;
+  const std::int64_t key_head_;
   const Scores<Real> scores_;
   const Values<Real> values_;
   const Output<Real> output_;
-  const std::int64_t key_head_;
+  const PanelCut cut_;  ///< of the stack
   std::byte* const slab_;
-  std::int64_t full_panels_;  ///< of the stack
-  std::int64_t last_rows_;    ///< that are no full panel
   std::int64_t first_panel_;
   std::int64_t panels_;  ///< 0 or less: the sequence ends before this block
 };

@@ -48,11 +48,6 @@ void check_reserved(const char* field, std::uint32_t reserved) {
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s.reserved is %u; it must be 0", field, reserved);
 }
 
-std::int64_t magnitude(std::int64_t stride) {
-  if (stride >= 0) return stride;
-  return stride == INT64_MIN ? INT64_MAX : -stride;
-}
-
 /// Strides of elements side by side, the axes nested in `order`, outermost first.
 Strides contiguous(const char* field, const Shape& shape, const int (&order)[4]) {
   std::int64_t strides[4];

@@ -26,6 +26,12 @@ using Shape = std::int64_t[4];
 
 bool is_empty(const Shape& shape);
 
+/// How far a stride steps, in either direction.
+inline std::int64_t magnitude(std::int64_t stride) {
+  if (stride >= 0) return stride;
+  return stride == INT64_MIN ? INT64_MAX : -stride;
+}
+
 /// Throws unless low <= value <= 2^40; `field` is as in "batch".
 void check_size(const char* field, std::int64_t value, std::int64_t low);
 

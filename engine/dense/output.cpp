@@ -1,6 +1,7 @@
 #include "engine/dense/output.hpp"
 
 #include "engine/dense/log_sum_exp.hpp"
+#include "engine/dense/placement.hpp"
 #include "engine/dense/tile.hpp"
 
 namespace heed {
@@ -28,10 +29,15 @@ RowResult<Real>& Output<Real>::result(std::int64_t row, std::int64_t head) const
 
 template <class Real>
 void Output<Real>::write(const Panel<Real>& panel) const {
-  store_rows(kernels_, panel, panel.state.accumulators, panel.state.sum,
-             static_cast<std::size_t>(problem_.value_features), problem_.out,
-             reinterpret_cast<Real*>(slab_ + plan_.slab.rows),
-             [&](std::size_t, std::int64_t row, std::int64_t head) { return out_row(row, head); });
+  if (plan_.placement == Placement::kPanels) {
+    write_panel(panel);
+  } else {
+    store_rows(
+        kernels_, panel, panel.state.accumulators, panel.state.sum,
+        static_cast<std::size_t>(problem_.value_features), problem_.out,
+        reinterpret_cast<Real*>(slab_ + plan_.slab.rows),
+        [&](std::size_t, std::int64_t row, std::int64_t head) { return out_row(row, head); });
+  }
   if (args_.lse == nullptr && results_ == nullptr) return;
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     const Real reference = panel.state.reference[i];
@@ -39,6 +45,15 @@ void Output<Real>::write(const Panel<Real>& panel) const {
     if (args_.lse != nullptr) write_lse(row, head, reference, sum);
     if (results_ != nullptr) result(row, head).soft = {reference, sum};
   });
+}
+
+template <class Real>
+void Output<Real>::write_panel(const Panel<Real>& panel) const {
+  kernels_.normalise(panel.state.accumulators, panel.state.sum,
+                     static_cast<std::size_t>(problem_.value_features),
+                     of_head(static_cast<Real*>(args_.out), plan_, panel, sequence_.batch,
+                             problem_.value_features),
+                     panel.vectors);
 }
 
 template <class Real>
@@ -55,9 +70,15 @@ void Output<Real>::write_hard(const Panel<Real>& panel, std::size_t i, std::int6
   const std::int64_t r = panel.first_row + static_cast<std::int64_t>(i);
   const std::int64_t row = panel.stack->query_row(r);
   const std::int64_t head = panel.stack->head_of(r);
+  const auto features = static_cast<std::size_t>(problem_.value_features);
   if (results_ != nullptr) result(row, head).hardest = key;
-  kernels_.write(problem_.out.type, values, static_cast<std::size_t>(problem_.value_features),
-                 out_row(row, head), problem_.out.strides.feature);
+  if (plan_.placement != Placement::kPanels)
+    return kernels_.write(problem_.out.type, values, features, out_row(row, head),
+                          problem_.out.strides.feature);
+  Real* const to = of_head(static_cast<Real*>(args_.out), plan_, panel, sequence_.batch,
+                           problem_.value_features);
+  const std::size_t pitch = panel.vectors * kernels_.lanes;
+  for (std::size_t x = 0; x < features; ++x) to[x * pitch + i] = values[x];
 }
 
 template class Output<float>;

@@ -21,6 +21,7 @@ class Output {
   void write_hard(const Panel<Real>& panel, std::size_t i, std::int64_t key, Real* values) const;
 
  private:
+  void write_panel(const Panel<Real>& panel) const;
   void write_lse(std::int64_t row, std::int64_t head, Real reference, Real sum) const;
   std::byte* out_row(std::int64_t row, std::int64_t head) const;
   RowResult<Real>& result(std::int64_t row, std::int64_t head) const;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed {
 namespace {
@@ -23,8 +23,6 @@ constexpr std::size_t kLargestCache = std::size_t{1} << 20;
 /// Past this many rows a block gains nothing: packing values is then below 1 % of its work.
 constexpr std::int64_t kLargestBlock = 384;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 std::int64_t round_down(std::int64_t a, std::int64_t b) {
   return std::max(a / b, std::int64_t{1}) * b;
 }
@@ -67,7 +65,7 @@ Widths widths_of(const KernelTable<Real>& kernels, ElementType type) {
 /// Half of the L2 cache holds a block's queries and accumulators; blocks are of even size, and
 /// small enough that every thread gets several.
 std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, std::int64_t rows,
-                           const Widths& widths) {
+                           std::int64_t stacks, const Widths& widths) {
   const std::int64_t panel = widths.panel;
   if (context.tile_q != 0) return round_up(context.tile_q, panel);
   const std::int64_t row_bytes =
@@ -75,8 +73,8 @@ std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, 
   const auto half = static_cast<std::int64_t>(usable_cache(context) / 2);
   std::int64_t largest =
       std::min(round_down(half / row_bytes, panel), round_down(kLargestBlock, panel));
-  const std::int64_t stacks = std::max(problem.batch * problem.key_heads, std::int64_t{1});
-  const std::int64_t wanted = ceil_div(kTasksPerThread * context.threads, stacks);
+  const std::int64_t wanted =
+      ceil_div(kTasksPerThread * context.threads, std::max(stacks, std::int64_t{1}));
   const std::int64_t fair = round_up(ceil_div(rows, wanted), panel);
   largest = std::min(largest, std::max(fair, 4 * panel));
   const std::int64_t blocks = std::max(ceil_div(rows, largest), std::int64_t{1});
@@ -93,15 +91,6 @@ std::int64_t choose_tile_kv(const heed_context& context, const Problem& problem,
   const auto quarter = static_cast<std::int64_t>(usable_cache(context) / 4);
   const std::int64_t largest = round_down(quarter / key_bytes, step);
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
-}
-
-/// a * b, both at least 0; throws, naming `what`, where that leaves the range of addresses.
-std::int64_t product(std::int64_t a, std::int64_t b, const char* what) {
-  std::int64_t result = 0;
-  if (__builtin_mul_overflow(a, b, &result) || result > (INT64_MAX >> 5))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s: %lld times %lld overflows", what,
-         static_cast<long long>(a), static_cast<long long>(b));
-  return result;
 }
 
 Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
@@ -158,18 +147,21 @@ void plan_views(heed_attention_plan& plan, const Widths& widths) {
 
 }  // namespace
 
-heed_attention_plan make_plan(const heed_context& context, const Problem& problem) {
+heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
+                              Placement placement) {
   const Widths widths = problem.float64 ? widths_of(context.kernels->f64, ElementType::kF64)
                                         : widths_of(context.kernels->f32, ElementType::kF32);
   heed_attention_plan plan{};
   plan.context = &context;
   plan.problem = problem;
   plan.panel_rows = widths.panel;
+  plan.placement = placement;
+  plan.stack_heads =
+      placement != Placement::kStacked ? 1 : std::max<std::int64_t>(problem.group(), 1);
   const std::int64_t rows =
-      product(problem.group(), problem.query_length, "desc.query_length and heads");
-  const std::int64_t stacks =
-      product(problem.batch, problem.key_heads, "desc.batch and desc.key_heads");
-  plan.tile_q = choose_tile_q(context, problem, rows, widths);
+      product(plan.stack_heads, problem.query_length, "desc.query_length and heads");
+  const std::int64_t stacks = product(problem.batch, plan.stacks(), "desc.batch and heads");
+  plan.tile_q = choose_tile_q(context, problem, rows, stacks, widths);
   plan.tile_kv = choose_tile_kv(context, problem, widths);
   plan.blocks = ceil_div(rows, plan.tile_q);
   plan.tasks = product(stacks, plan.blocks, "desc.query_length and heads");

@@ -40,21 +40,30 @@ union RowResult {
 inline constexpr std::int64_t kNoKey = -1;
 inline constexpr std::int64_t kNotANumber = -2;
 
+/// Where queries and results lie, and which rows share panels.
+enum class Placement {
+  kStacked,  ///< as their layouts say; the query heads that share a key head are stacked
+  kByHead,   ///< as their layouts say; every head by itself
+  kPanels,   ///< every head by itself, and in panels, see placement.hpp
+};
+
 }  // namespace heed
 
 /// The C API's opaque type.
 ///
 /// The query heads that share a key head are stacked: row r of a stack is query row r / group
 /// of head r % group, so that they share every key and value tile, and rows that lie together
-/// have nearly the same limits.
+/// have nearly the same limits. (Unless the placement makes every head a stack of its own.)
 struct heed_attention_plan {
   const heed_context* context;
   heed::Problem problem;
+  heed::Placement placement;
+  std::int64_t stack_heads;      ///< query heads in a stack
   std::int64_t panel_rows;       ///< query rows in a full panel
-  std::int64_t blocks;           ///< per stack: ceil(group * query_length / tile_q)
+  std::int64_t blocks;           ///< per stack: ceil(stack_heads * query_length / tile_q)
   std::int64_t tile_q;           ///< a multiple of the panel
   std::int64_t tile_kv;          ///< a multiple of the kernels' key_step
-  std::int64_t tasks;            ///< batch * key_heads * blocks
+  std::int64_t tasks;            ///< stacks * blocks
   std::int64_t tasks_per_claim;  ///< so that a claim is worth its atomic increment
   std::int64_t chunks;           ///< of tile_kv keys; weights and column sums come chunk by chunk
   std::int64_t views;            ///< tasks of the second walk, see view.hpp; 0: nobody asks
@@ -62,6 +71,9 @@ struct heed_attention_plan {
   double flops;
   heed::Slab slab;
   std::size_t results_bytes;  ///< RowResult [batch][query_heads][query_length], before the slabs
+
+  /// Of one batch item.
+  std::int64_t stacks() const { return problem.query_heads / stack_heads; }
 };
 
 namespace heed {
@@ -69,7 +81,8 @@ namespace heed {
 /// Reads nothing but its arguments: the same context and problem give the same plan. What
 /// decides the bits of the result (panel, key_step) depends on the instruction set alone;
 /// everything chosen here only decides who computes which rows, and when.
-heed_attention_plan make_plan(const heed_context& context, const Problem& problem);
+heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
+                              Placement placement = Placement::kStacked);
 
 /// Bytes that a run of the plan needs.
 std::size_t workspace_bytes(const heed_attention_plan& plan);

@@ -21,6 +21,9 @@ class Scores {
   /// Whether scores are products and nothing else, but for what is excluded.
   bool plain() const { return plain_; }
 
+  /// What queries are multiplied with on their way into panels.
+  double query_scale() const { return query_scale_; }
+
   /// Transposes the panel's queries, scaled.
   void pack_query(const Panel<Real>& panel) const;
 

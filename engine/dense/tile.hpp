@@ -49,23 +49,30 @@ MatrixView<Real> widened(const KernelTable<Real>& kernels, const void* data, con
   return {buffer, features, 1};
 }
 
-/// The other way: writes rows[i][x] = columns[x][i] / sum[i] for a panel, narrowed in `buffer`,
-/// [rows][count], where the tensor is of another type. to_row(i) is where row i begins.
+/// The other way: writes to[i][x] = columns[x][i] / sum[i] for `rows` lanes of a panel, narrowed in
+/// `buffer`, [rows][count], where the tensor is of another type.
+template <class Real>
+void store_columns(const KernelTable<Real>& kernels, const Real* columns, const Real* sum,
+                   std::size_t count, std::byte* const* to, std::size_t rows, std::size_t vectors,
+                   const Layout& layout, Real* buffer) {
+  const bool in_place = layout.type == kTypeOf<Real>;
+  Real* out[kMaxPanel] = {};
+  for (std::size_t i = 0; i < rows; ++i)
+    out[i] = in_place ? reinterpret_cast<Real*>(to[i]) : buffer + i * count;
+  kernels.finish(columns, sum, count, out, rows, in_place ? layout.strides.feature : 1, vectors);
+  for (std::size_t i = 0; i < rows && !in_place; ++i)
+    kernels.write(layout.type, out[i], count, to[i], layout.strides.feature);
+}
+
+/// The same for the rows of a panel; to_row(i, row, head) is where row i begins.
 template <class Real, class ToRow>
 void store_rows(const KernelTable<Real>& kernels, const Panel<Real>& panel, const Real* columns,
                 const Real* sum, std::size_t count, const Layout& layout, Real* buffer,
                 ToRow&& to_row) {
-  const bool in_place = layout.type == kTypeOf<Real>;
   std::byte* to[kMaxPanel];
-  Real* rows[kMaxPanel];
-  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    to[i] = to_row(i, row, head);
-    rows[i] = in_place ? reinterpret_cast<Real*>(to[i]) : buffer + i * count;
-  });
-  kernels.finish(columns, sum, count, rows, panel.rows, in_place ? layout.strides.feature : 1,
-                 panel.vectors);
-  for (std::size_t i = 0; i < panel.rows && !in_place; ++i)
-    kernels.write(layout.type, rows[i], count, to[i], layout.strides.feature);
+  panel.each_row(
+      [&](std::size_t i, std::int64_t row, std::int64_t head) { to[i] = to_row(i, row, head); });
+  store_columns(kernels, columns, sum, count, to, panel.rows, panel.vectors, layout, buffer);
 }
 
 }  // namespace heed

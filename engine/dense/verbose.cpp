@@ -6,29 +6,6 @@
 namespace heed {
 namespace {
 
-/// The options in force, " word word=value".
-class Words {
- public:
-  [[gnu::format(printf, 2, 3)]] void add(const char* format, ...) {
-    std::va_list arguments;
-    va_start(arguments, format);
-    const int written = std::vsnprintf(text_ + used_, sizeof text_ - used_, format, arguments);
-    va_end(arguments);
-    if (written > 0)
-      used_ = used_ + static_cast<std::size_t>(written) < sizeof text_
-                  ? used_ + static_cast<std::size_t>(written)
-                  : sizeof text_ - 1;
-  }
-  void add_if(bool condition, const char* word) {
-    if (condition) add("%s", word);
-  }
-  const char* c_str() const { return text_; }
-
- private:
-  char text_[384] = "";
-  std::size_t used_ = 0;
-};
-
 const char* name_of(ElementType type) {
   switch (type) {
     case ElementType::kF32:
@@ -64,6 +41,19 @@ void add_positions(const Problem& p, Words& words) {
   if (p.left != kUnbounded) words.add(" left=%lld", static_cast<long long>(p.left));
 }
 
+}  // namespace
+
+void Words::add(const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  const int written = std::vsnprintf(text_ + used_, sizeof text_ - used_, format, arguments);
+  va_end(arguments);
+  if (written > 0)
+    used_ = used_ + static_cast<std::size_t>(written) < sizeof text_
+                ? used_ + static_cast<std::size_t>(written)
+                : sizeof text_ - 1;
+}
+
 Words options_of(const Problem& p, const heed_attention_args& args) {
   Words words;
   add_types(p, words);
@@ -84,8 +74,6 @@ Words options_of(const Problem& p, const heed_attention_args& args) {
   words.add_if(p.sum_columns, " columns");
   return words;
 }
-
-}  // namespace
 
 void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
                double seconds) noexcept {

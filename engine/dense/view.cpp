@@ -113,7 +113,7 @@ class View {
     if (point == HEED_WEIGHTS_PROBABILITIES) {
       alignas(kAlignment) Real unused[kMaxPanel] = {};
       kernels_.exponentials(tile, count, panel.state.reference, unused, panel.vectors);
-      normalise(panel, count, tile);
+      kernels_.normalise(tile, panel.state.sum, count, tile, panel.vectors);
     }
     std::fill(tile + count * pitch, tile + static_cast<std::size_t>(keys) * pitch, nothing);
   }
@@ -138,15 +138,6 @@ class View {
       for (std::int64_t n = 0; n < keys; ++n)
         tile[static_cast<std::size_t>(n) * pitch + i] = std::numeric_limits<Real>::quiet_NaN();
     });
-  }
-
-  void normalise(const Panel<Real>& panel, std::size_t keys, Real* tile) const {
-    const std::size_t pitch = panel.vectors * kernels_.lanes;
-    Real inverse[kMaxPanel];
-    for (std::size_t i = 0; i < pitch; ++i)
-      inverse[i] = panel.state.sum[i] == 0 ? Real{0} : Real{1} / panel.state.sum[i];
-    for (std::size_t j = 0; j < keys; ++j)
-      for (std::size_t i = 0; i < pitch; ++i) tile[j * pitch + i] *= inverse[i];
   }
 
   /// Writes the transpose of the tile.

@@ -82,7 +82,7 @@ void widen_edge_matrices(const heed_graph_attention_plan& plan,
 void run_attention(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
                    void* workspace, std::size_t bytes) {
   validate(plan.problem, args);
-  check_workspace(workspace, bytes, plan.space.bytes);
+  check_workspace(plan.space.bytes, workspace, bytes);
   const GraphProblem& p = plan.problem;
   if (p.nodes == 0) return;
   auto* const space = static_cast<std::byte*>(workspace);

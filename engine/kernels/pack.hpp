@@ -44,43 +44,98 @@ void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t f
   }
 }
 
+/// factors = 1 / sum, and 0 where sum is 0, for the rows of W vectors.
+template <class V, std::size_t W, class Real = RealOf<V>>
+HEED_INLINE void invert(const Real* sum, V (&factors)[W]) {
+  constexpr std::size_t n = kLanes<V>;
+  alignas(kAlignment) Real inverse[W * n];
+  for (std::size_t r = 0; r < W * n; ++r)
+    inverse[r] = sum[r] == Real{0} ? Real{0} : Real{1} / sum[r];
+  unroll<W>([&](auto w) HEED_FLAT { factors[w] = load<V>(inverse + w * n); });
+}
+
+/// to = from * factors, for one feature.
+template <class V, std::size_t W, class Real = RealOf<V>>
+HEED_INLINE void multiply_column(const Real* from, const V (&factors)[W], Real* to) {
+  constexpr std::size_t n = kLanes<V>;
+  unroll<W>([&](auto w) HEED_FLAT { store<V>(to + w * n, load<V>(from + w * n) * factors[w]); });
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void normalise(const Real* accumulators, const Real* sum, std::size_t features, Real* to) {
+  constexpr std::size_t pitch = W * kLanes<V>;
+  V factors[W];
+  invert<V, W>(sum, factors);
+  for (std::size_t x = 0; x < features; ++x)
+    multiply_column<V, W>(accumulators + x * pitch, factors, to + x * pitch);
+}
+
 template <class V, std::size_t W, class Real = RealOf<V>>
 void finish(const Real* accumulators, const Real* sum, std::size_t features, Real* const* out_rows,
             std::size_t row_count, std::ptrdiff_t feature_stride) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
-  alignas(kAlignment) Real inverse[pitch];
-  for (std::size_t r = 0; r < pitch; ++r)
-    inverse[r] = sum[r] == Real{0} ? Real{0} : Real{1} / sum[r];
+  V factors[W];
+  invert<V, W>(sum, factors);
 
   const std::size_t whole = feature_stride == 1 ? features / n * n : 0;
   prefetch_rows<1>(out_rows, 0, row_count < n ? row_count : n, whole);
-  for (std::size_t r0 = 0; r0 < row_count; r0 += n) {
-    const std::size_t present = row_count - r0 < n ? row_count - r0 : n;
+  unroll<W>([&](auto w) HEED_FLAT {
+    constexpr std::size_t r0 = w * n;
+    const std::size_t present = row_count > r0 ? row_count - r0 : 0;
     prefetch_rows<1>(out_rows, r0 + n, row_count < r0 + 2 * n ? row_count : r0 + 2 * n, whole);
-    const V factor = load<V>(inverse + r0);
-    for (std::size_t x = 0; x < whole; x += n) {
+    for (std::size_t x = 0; x < whole && present > 0; x += n) {
       V square[n];
       unroll<n>([&](auto i) HEED_FLAT {
-        square[i] = load<V>(accumulators + (x + i) * pitch + r0) * factor;
+        square[i] = load<V>(accumulators + (x + i) * pitch + r0) * factors[w];
       });
       transpose<V>(square);
       unroll<n>([&](auto r) HEED_FLAT {
         if (r < present) square[r].store_unaligned(out_rows[r0 + r] + x);
       });
     }
-  }
+  });
   for (std::size_t x = whole; x < features; ++x) {
     const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(x) * feature_stride;
-    for (std::size_t r = 0; r < row_count; ++r)
-      out_rows[r][at] = accumulators[x * pitch + r] * inverse[r];
+    alignas(kAlignment) Real column[pitch];
+    multiply_column<V, W>(accumulators + x * pitch, factors, column);
+    for (std::size_t r = 0; r < row_count; ++r) out_rows[r][at] = column[r];
   }
 }
 
-/// Keys one after the other, as they lie in memory, so that the processor sees them coming.
+/// Values whose keys lie side by side: squares of them are transposed.
 template <class V, class Real = RealOf<V>>
-void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
-                 Real* packed) {
+void pack_values_by_columns(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
+                            Real* packed) {
+  constexpr std::size_t n = kLanes<V>;
+  const std::size_t whole = keys / n * n;
+  for (std::size_t x0 = 0; x0 < (features + kValueBlock - 1) / kValueBlock * kValueBlock; x0 += n) {
+    const std::size_t present = features > x0 ? features - x0 : 0;
+    const Real* const from = value.data + static_cast<std::ptrdiff_t>(x0) * value.column_stride;
+    Real* const to = packed + x0 / kValueBlock * kValueBlock * keys + x0 % kValueBlock;
+    for (std::size_t j = 0; j < whole; j += n) {
+      V square[n];
+      unroll<n>([&](auto i) HEED_FLAT {
+        const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(i) * value.column_stride;
+        square[i] = i < present ? V::load_unaligned(from + at + j) : V(Real{0});
+      });
+      transpose<V>(square);
+      unroll<n>([&](auto r) HEED_FLAT { store<V>(to + (j + r) * kValueBlock, square[r]); });
+    }
+    for (std::size_t j = whole; j < keys; ++j)
+      for (std::size_t i = 0; i < n; ++i)
+        to[j * kValueBlock + i] = i < present
+                                      ? from[static_cast<std::ptrdiff_t>(i) * value.column_stride +
+                                             static_cast<std::ptrdiff_t>(j)]
+                                      : Real{0};
+  }
+}
+
+/// Values whose features lie side by side, or nothing: keys one after the other, as they lie in
+/// memory, so that the processor sees them coming.
+template <class V, class Real = RealOf<V>>
+void pack_values_by_rows(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
+                         Real* packed) {
   constexpr std::size_t n = kLanes<V>;
   static_assert(kValueBlock % n == 0);
   const std::size_t whole = value.column_stride == 1 ? features / kValueBlock * kValueBlock : 0;
@@ -99,6 +154,16 @@ void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t fe
       to += keys * kValueBlock;
     }
     row += value.row_stride;
+  }
+}
+
+template <class V, class Real = RealOf<V>>
+void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
+                 Real* packed) {
+  if (value.row_stride == 1 && value.column_stride != 1) {
+    pack_values_by_columns<V>(value, keys, features, packed);
+  } else {
+    pack_values_by_rows<V>(value, keys, features, packed);
   }
 }
 

@@ -281,18 +281,29 @@ void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weig
 }
 
 template <class Real>
+void normalise(const Real* accumulators, const Real* sum, std::size_t features, Real* to,
+               std::size_t vectors) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t r = 0; r < pitch; ++r) {
+    const Real inverse = sum[r] == 0 ? 0 : 1 / sum[r];
+    for (std::size_t x = 0; x < features; ++x)
+      to[x * pitch + r] = accumulators[x * pitch + r] * inverse;
+  }
+}
+
+template <class Real>
 void exp2_array(const Real* x, Real* y, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) y[i] = exp2_of(x[i]);
 }
 
 template <class Real>
 constexpr KernelTable<Real> scalar_table() {
-  return {"scalar",           kLanes<Real>,    kMaxVectors,       128,
-          pack_query<Real>,   scores<Real>,    softcap<Real>,     alibi<Real>,
-          add_rows<Real>,     mask_rows<Real>, mask<Real>,        softmax<Real>,
-          exponentials<Real>, hardest<Real>,   weights<Real>,     pack_values<Real>,
-          accumulate<Real>,   finish<Real>,    edge_scores<Real>, edge_values<Real>,
-          exp2_array<Real>,   read<Real>,      write<Real>};
+  return {"scalar",           kLanes<Real>,     kMaxVectors,     128,
+          pack_query<Real>,   scores<Real>,     softcap<Real>,   alibi<Real>,
+          add_rows<Real>,     mask_rows<Real>,  mask<Real>,      softmax<Real>,
+          exponentials<Real>, hardest<Real>,    weights<Real>,   pack_values<Real>,
+          accumulate<Real>,   finish<Real>,     normalise<Real>, edge_scores<Real>,
+          edge_values<Real>,  exp2_array<Real>, read<Real>,      write<Real>};
 }
 
 }  // namespace

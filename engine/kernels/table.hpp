@@ -179,6 +179,11 @@ struct KernelTable {
                  Real* const* out_rows, std::size_t row_count, std::ptrdiff_t feature_stride,
                  std::size_t vectors);
 
+  /// to[x][r] = accumulators[x][r] / sum[r], and 0 where sum is 0, for x < features: what `finish`
+  /// writes, left in a panel. May be in place.
+  void (*normalise)(const Real* accumulators, const Real* sum, std::size_t features, Real* to,
+                    std::size_t vectors);
+
   /// tile[e * pitch + h] = <row of edge e, query h>, or grows by that unless `fresh`; the other
   /// lanes of the tile stay. query is [heads][features]; `features` is a multiple of
   /// kFeaturePadding.

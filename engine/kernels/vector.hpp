@@ -97,6 +97,10 @@ struct VectorKernels {
       heed::finish<V, w>(accumulators, sum, features, out_rows, row_count, feature_stride);
     });
   }
+  static void normalise(const Real* accumulators, const Real* sum, std::size_t features, Real* to,
+                        std::size_t vectors) {
+    with_vectors(vectors, [&](auto w) { heed::normalise<V, w>(accumulators, sum, features, to); });
+  }
 };
 
 template <class V>
@@ -121,6 +125,7 @@ constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key
           heed::pack_values<V>,
           Kernels::accumulate,
           Kernels::finish,
+          Kernels::normalise,
           heed::edge_scores<V>,
           heed::edge_values<V>,
           heed::exp2_array<V>,

@@ -62,6 +62,13 @@ const Kernels& choose_kernels(const heed_context_options& options, const Environ
                             [&] { return &choose_isa(named.name, named.source); });
 }
 
+ProductKind choose_product(const heed_context_options& options, const Environment& environment) {
+  const Named named =
+      prefer(options.product, "options.product", environment.product, "HEED_PRODUCT");
+  return blame_environment(options.product == nullptr,
+                           [&] { return choose_product_kind(named.name, named.source); });
+}
+
 void use_caller_executor(heed_context& context, const heed_context_options& options,
                          std::uint32_t threads) {
   if (options.executor_name != nullptr)
@@ -100,6 +107,7 @@ heed_context* make_context(const heed_context_options* given) {
       resolve_allocator(options.allocator != nullptr ? &allocator_given : nullptr);
   const Environment environment = read_environment();
   const Kernels& kernels = choose_kernels(options, environment);
+  const ProductKind product = choose_product(options, environment);
   const std::uint32_t tile_q =
       prefer_number(options.tile_q, "tile_q", kMaxTile, environment.tile_q);
   const std::uint32_t tile_kv =
@@ -110,6 +118,7 @@ heed_context* make_context(const heed_context_options* given) {
   heed_context* const context = make<heed_context>(allocator);
   context->allocator = allocator;
   context->kernels = &kernels;
+  context->product = product;
   context->tile_q = tile_q;
   context->tile_kv = tile_kv;
   context->verbose = environment.verbose;

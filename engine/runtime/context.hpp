@@ -7,6 +7,7 @@
 #include "api/heed.h"
 #include "engine/kernels/table.hpp"
 #include "engine/parallel/executor.hpp"
+#include "engine/projection/library.hpp"
 #include "engine/runtime/caches.hpp"
 
 /// The C API's opaque type. Plans share it, so its owners are counted.
@@ -16,6 +17,7 @@ struct heed_context {
   const heed::Executor* executor;
   const char* executor_name;
   std::uint32_t threads;
+  heed::ProductKind product;
   std::uint32_t tile_q;   ///< asked for; 0 is automatic
   std::uint32_t tile_kv;  ///< asked for; 0 is automatic
   bool verbose;

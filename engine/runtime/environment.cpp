@@ -33,6 +33,7 @@ std::uint32_t number_of(const char* variable, std::uint32_t low, std::uint32_t h
 Environment read_environment() {
   return {text_of("HEED_ISA"),
           text_of("HEED_PARALLEL"),
+          text_of("HEED_PRODUCT"),
           number_of("HEED_THREADS", 1, kMaxThreads, 0),
           number_of("HEED_TILE_Q", 1, kMaxTile, 0),
           number_of("HEED_TILE_KV", 1, kMaxTile, 0),

@@ -13,14 +13,15 @@ inline constexpr std::uint32_t kMaxTile = 65536;
 struct Environment {
   const char* isa;
   const char* executor;
+  const char* product;
   std::uint32_t threads;
   std::uint32_t tile_q;
   std::uint32_t tile_kv;
   bool verbose;
 };
 
-/// Throws an Error that names the variable, its value and what it may be. HEED_ISA and
-/// HEED_PARALLEL are checked by those who know the choices.
+/// Throws an Error that names the variable, its value and what it may be. HEED_ISA,
+/// HEED_PARALLEL and HEED_PRODUCT are checked by those who know the choices.
 Environment read_environment();
 
 }  // namespace heed

@@ -1,0 +1,26 @@
+// Queries and results in panels, for callers within heed that make and use them so
+// (Placement::kPanels): [batch][panel][width][pitch] as in projection/rows.hpp, the features of the
+// heads one after the other. Queries are scaled already, and 0 in lanes without a row.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/dense/plan.hpp"
+#include "engine/dense/tile.hpp"
+#include "engine/runtime/sizes.hpp"
+
+namespace heed {
+
+/// What panels [batch][panel][width][pitch] hold for the rows of `panel` and its head, of which
+/// each has `features`: [features][pitch].
+template <class Real>
+Real* of_head(Real* panels, const heed_attention_plan& plan, const Panel<Real>& panel,
+              std::int64_t batch, std::int64_t features) {
+  const std::int64_t lanes = kernels_of<Real>(*plan.context->kernels).lanes;
+  const std::int64_t width = round_up(plan.problem.query_heads * features, kRowPadding);
+  const std::int64_t before = batch * round_up(plan.problem.query_length, lanes) + panel.first_row;
+  const std::int64_t pitch = static_cast<std::int64_t>(panel.vectors) * lanes;
+  return panels + before * width + panel.stack->head * features * pitch;
+}
+
+}  // namespace heed

@@ -1,0 +1,14 @@
+// A multi-head block from a checked descriptor to its output: the whole path on one screen.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/multihead/plan.hpp"
+
+namespace heed {
+
+/// Throws an Error before the first output is written, or not at all.
+void run_multihead(const heed_multihead_plan& plan, const heed_multihead_args& args,
+                   void* workspace, std::size_t bytes);
+
+}  // namespace heed

@@ -1,0 +1,47 @@
+// How a block is cut up: its products, its attention, and the workspace that they share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/dense/plan.hpp"
+#include "engine/multihead/problem.hpp"
+#include "engine/projection/product.hpp"
+
+namespace heed {
+
+/// Offsets, in bytes, into the workspace. Of the steps of a run only one uses `shared` at a time.
+struct MultiheadSpace {
+  std::size_t input;              ///< input_query in panels; used until there are projections
+  std::size_t heads;              ///< the results of the heads; used from then on, so in its place
+  std::size_t query, key, value;  ///< the projections, see place_projections() in plan.cpp
+  std::size_t shared;             ///< slabs of products, or the workspace of the attention
+  std::size_t slab_bytes;         ///< of one thread in a product or in combining
+  std::size_t bytes;
+};
+
+}  // namespace heed
+
+/// The C API's opaque type.
+struct heed_multihead_plan {
+  const heed_context* context;
+  heed::MultiheadProblem problem;
+  heed::ProductPlan query, key, value;
+  heed::ProductPlan out;          ///< where the problem has a W_out
+  std::uint32_t product_workers;  ///< of the three together
+  std::uint32_t combine_workers;  ///< of the one after attention, or of combining
+  std::int64_t combine_rows;      ///< of a task of combining
+  heed_attention_plan attention;  ///< its placement is the block's
+  heed::MultiheadSpace space;
+  double projection_flops;
+};
+
+namespace heed {
+
+/// Reads nothing but its arguments: the same context and problem give the same plan.
+heed_multihead_plan make_plan(const heed_context& context, const MultiheadProblem& problem);
+
+/// The most threads that any step uses.
+std::uint32_t workers_of(const heed_multihead_plan& plan);
+
+}  // namespace heed

@@ -1,0 +1,121 @@
+#include "engine/multihead/problem.hpp"
+
+#include <cstring>
+
+#include "engine/multihead/within.hpp"
+#include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
+#include "engine/runtime/structs.hpp"
+
+namespace heed {
+namespace {
+
+void check_unset(const char* field, const heed_layout& layout) {
+  const heed_layout unset = HEED_LAYOUT_INIT;
+  if (std::memcmp(&layout, &unset, sizeof unset) != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.attention->%s is set; it must be 0: projections have layouts of the block's own",
+         field);
+}
+
+/// The descriptor of the attention inside, its types filled in.
+heed_attention_desc read_attention(const heed_multihead_desc& desc) {
+  heed_attention_desc attention = read_struct(desc.attention, "desc.attention");
+  check_unset("query", attention.query);
+  check_unset("key", attention.key);
+  check_unset("value", attention.value);
+  check_unset("out", attention.out);
+  check_size("attention->query_heads", attention.query_heads, 1);
+  const std::uint32_t type =
+      desc.input_query.dtype == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+  attention.query.dtype = type;
+  attention.key.dtype = type;
+  attention.value.dtype = type;
+  attention.out.dtype = type;
+  return attention;
+}
+
+void check_no_heads(const char* field, const heed_layout& given) {
+  if (given.stride_head != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.stride_head is %lld; it must be 0: it has no heads",
+         field, static_cast<long long>(given.stride_head));
+}
+
+void resolve_widths(const heed_multihead_desc& desc, MultiheadProblem& p) {
+  check_size("width_query", desc.width_query, 1);
+  check_size("width_key", desc.width_key, 0);
+  check_size("width_out", desc.width_out, 0);
+  p.width_query = desc.width_query;
+  p.width_key = desc.width_key == 0 ? desc.width_query : desc.width_key;
+  const std::int64_t natural = p.has_w_out() ? p.width_query : p.attention.value_features;
+  p.width_out = desc.width_out == 0 ? natural : desc.width_out;
+  if (!p.has_w_out() && p.width_out != natural)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.width_out is %lld; without a W_out it must be value_features, %lld, or 0",
+         static_cast<long long>(p.width_out), static_cast<long long>(natural));
+}
+
+void resolve_tensors(const heed_multihead_desc& desc, MultiheadProblem& p) {
+  const Problem& a = p.attention;
+  const bool packed_q = a.packed_queries > 0;
+  const bool packed_k = a.packed_keys > 0;
+  const Shape query = {packed_q ? 1 : a.batch, 1, packed_q ? a.packed_queries : a.query_length,
+                       p.width_query};
+  const Shape key = {packed_k ? 1 : a.batch, 1, packed_k ? a.packed_keys : a.key_length,
+                     p.width_key};
+  const Shape out = {query[0], 1, query[2], p.width_out};
+  const ElementType real = a.float64 ? ElementType::kF64 : ElementType::kF32;
+  check_no_heads("desc.input_query", desc.input_query);
+  check_no_heads("desc.input_key", desc.input_key);
+  check_no_heads("desc.out", desc.out);
+  p.input_query = input_layout("desc.input_query", desc.input_query, query, real, packed_q);
+  p.input_key = input_layout("desc.input_key", desc.input_key, key, real, packed_k);
+  p.out = output_layout("desc.out", desc.out, out, real, packed_q);
+  check_arithmetic("desc.input_key", p.input_key.type, a.float64);
+  check_arithmetic("desc.out", p.out.type, a.float64);
+  p.query_rows = product(query[0], query[2], "desc.attention: batch and query_length");
+  p.key_rows = product(key[0], key[2], "desc.attention: batch and key_length");
+  p.one_input_fits = p.width_query == p.width_key && query[0] == key[0] && query[2] == key[2] &&
+                     packed_q == packed_k;
+}
+
+void resolve_matrices(const heed_multihead_desc& desc, MultiheadProblem& p) {
+  const Problem& a = p.attention;
+  const auto width = [](std::int64_t heads, std::int64_t features) {
+    return product(heads, features, "desc.attention: heads and features");
+  };
+  const std::int64_t queries = width(a.query_heads, a.features);
+  const std::int64_t keys = width(a.key_heads, a.features);
+  const std::int64_t values = width(a.key_heads, a.value_features);
+  p.w_query = check_matrix("desc.w_query", desc.w_query, 1, p.width_query, queries, a.float64);
+  p.w_key = check_matrix("desc.w_key", desc.w_key, 1, p.width_key, keys, a.float64);
+  p.w_value = check_matrix("desc.w_value", desc.w_value, 1, p.width_key, values, a.float64);
+  const std::int64_t heads = width(a.query_heads, a.value_features);
+  if (p.combine == HEED_COMBINE_TENSOR)
+    p.w_out = check_matrix("desc.w_out", desc.w_out, a.query_heads, a.value_features, p.width_out,
+                           a.float64);
+  else
+    p.w_out = check_matrix("desc.w_out", desc.w_out, 1, heads, p.width_out, a.float64);
+  p.bias = check_vector("desc.bias_dtype", desc.bias_dtype, a.float64);
+  p.reals = check_vector("head_weights", HEED_DTYPE_DEFAULT, a.float64);
+}
+
+}  // namespace
+
+MultiheadProblem validate(const heed_multihead_desc& desc) {
+  if (desc.combine > HEED_COMBINE_TENSOR)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.combine is %u; it must be a heed_combine, 0 to %d",
+         desc.combine, static_cast<int>(HEED_COMBINE_TENSOR));
+  if (desc.reserved != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.reserved is %u; it must be 0", desc.reserved);
+  MultiheadProblem p{};
+  p.combine = static_cast<heed_combine>(desc.combine);
+  const heed_attention_desc attention = read_attention(desc);
+  p.attention = within("desc.attention", [&] { return validate(attention); });
+  resolve_widths(desc, p);
+  resolve_tensors(desc, p);
+  resolve_matrices(desc, p);
+  return p;
+}
+
+}  // namespace heed

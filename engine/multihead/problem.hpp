@@ -1,0 +1,47 @@
+// One multi-head block: the descriptor after its defaults are filled in and its fields are checked.
+#pragma once
+
+#include <cstdint>
+
+#include "api/heed.h"
+#include "engine/dense/problem.hpp"
+#include "engine/projection/library.hpp"
+#include "engine/projection/matrix.hpp"
+
+namespace heed {
+
+struct MultiheadProblem {
+  Problem attention;  ///< over the projections; the plan says where in the workspace they lie
+  heed_combine combine;
+  std::int64_t width_query, width_key, width_out;
+  std::int64_t query_rows;  ///< of input_query, all batch items together
+  std::int64_t key_rows;
+  Layout input_query, input_key, out;
+  Matrix w_query, w_key, w_value;
+  Matrix w_out;         ///< where has_w_out()
+  Layout bias;          ///< of every bias
+  Layout reals;         ///< of head_weights
+  bool one_input_fits;  ///< input_query may serve as input_key
+
+  bool float64() const { return attention.float64; }
+  bool has_w_out() const {
+    return combine == HEED_COMBINE_CONCAT || combine == HEED_COMBINE_TENSOR;
+  }
+  std::int64_t queries_width() const { return attention.query_heads * attention.features; }
+  std::int64_t keys_width() const { return attention.key_heads * attention.features; }
+  std::int64_t values_width() const { return attention.key_heads * attention.value_features; }
+  std::int64_t heads_width() const { return attention.query_heads * attention.value_features; }
+};
+
+/// Throws an Error that names the field, its value and the bound.
+MultiheadProblem validate(const heed_multihead_desc& desc);
+
+/// The arguments of the attention inside, given or not, as this library knows them.
+heed_attention_args read_attention_args(const heed_multihead_args& args);
+
+/// Throws unless the arguments of a run make sense. `attention` is args.attention with the
+/// projections' places filled in, `product` what prepared matrices must be prepared for.
+void validate(const MultiheadProblem& problem, const heed_multihead_args& args,
+              const heed_attention_args& attention, ProductKind product);
+
+}  // namespace heed

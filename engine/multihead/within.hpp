@@ -1,0 +1,18 @@
+// Messages about the attention inside a block.
+#pragma once
+
+#include "engine/runtime/error.hpp"
+
+namespace heed {
+
+/// Runs function; what it refuses is said to be in `where`, as in "desc.attention: desc.scale ...".
+template <class Function>
+auto within(const char* where, Function&& function) {
+  try {
+    return function();
+  } catch (const Error& inner) {
+    fail(inner.status, "%s: %s", where, inner.message);
+  }
+}
+
+}  // namespace heed

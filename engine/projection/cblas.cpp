@@ -1,0 +1,199 @@
+#include "engine/projection/cblas.hpp"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "engine/dense/tile.hpp"
+#include "engine/runtime/sizes.hpp"
+
+namespace heed {
+namespace {
+
+/// Rows of one call: past this many the library is as fast as it gets, and what has to be widened
+/// or laid out for it stays small.
+constexpr std::int64_t kCallRows = 1024;
+
+/// Sizes and strides of these libraries are of type int.
+bool fits(std::int64_t size) { return size > 0 && size <= INT_MAX; }
+
+void gemm(CBLAS_TRANSPOSE a_order, CBLAS_TRANSPOSE b_order, int m, int n, int k, const float* a,
+          int lda, const float* b, int ldb, float beta, float* c, int ldc) {
+  cblas_sgemm(CblasRowMajor, a_order, b_order, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
+}
+void gemm(CBLAS_TRANSPOSE a_order, CBLAS_TRANSPOSE b_order, int m, int n, int k, const double* a,
+          int lda, const double* b, int ldb, double beta, double* c, int ldc) {
+  cblas_dgemm(CblasRowMajor, a_order, b_order, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
+}
+
+/// A matrix as the library reads it: rows or columns side by side, `stride` apart.
+template <class Real>
+struct Operand {
+  Real* data;
+  std::int64_t stride;
+  CBLAS_TRANSPOSE order;
+};
+
+template <class Real>
+class CblasProduct {
+ public:
+  CblasProduct(const KernelTable<Real>& kernels, const Product& product, std::byte* slab)
+      : kernels_(kernels), product_(product), plan_(*product.plan), slab_(slab) {}
+
+  /// Rows [begin, end).
+  void multiply(std::int64_t begin, std::int64_t end) const {
+    const std::int64_t in = plan_.size.in;
+    const bool whole = weights_in_place();
+    const std::int64_t step = whole ? in : kTileIn;
+    const Operand<const Real> x = input(begin, end);
+    const Operand<Real> y = output();
+    Real* const to =
+        y.data == nullptr ? buffer(plan_.slab.accumulators) : y.data + begin * y.stride;
+    const std::int64_t stride = y.data == nullptr ? plan_.size.out : y.stride;
+    const bool biased = start_from_bias(end - begin, to, stride);
+    for (std::int64_t k = 0; k < in; k += step) {
+      const std::int64_t ins = std::min(step, in - k);
+      const Operand<const Real> w = whole ? weights() : weights(k, ins);
+      gemm(x.order, w.order, static_cast<int>(end - begin), static_cast<int>(plan_.size.out),
+           static_cast<int>(ins), x.data + (x.order == CblasNoTrans ? k : k * x.stride),
+           static_cast<int>(x.stride), w.data, static_cast<int>(w.stride),
+           k == 0 && !biased ? Real{0} : Real{1}, to, static_cast<int>(stride));
+    }
+    if (y.data == nullptr) store(begin, end);
+  }
+
+ private:
+  Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
+
+  /// Whether the rows of all batch items follow each other.
+  static bool one_matrix(const Layout& layout, std::int64_t per_batch, std::int64_t rows) {
+    return rows <= per_batch || layout.strides.batch == per_batch * layout.strides.row;
+  }
+
+  /// Rows of x where they lie, or copied.
+  Operand<const Real> input(std::int64_t begin, std::int64_t end) const {
+    const InputRows& x = product_.x;
+    const Strides& s = x.layout.strides;
+    const std::int64_t in = plan_.size.in;
+    if (x.layout.type == kTypeOf<Real> && one_matrix(x.layout, x.per_batch, product_.rows)) {
+      const auto* const from = static_cast<const Real*>(x.data) + begin * s.row;
+      if (s.feature == 1 && s.row >= in && fits(s.row)) return {from, s.row, CblasNoTrans};
+      if (s.row == 1 && s.feature >= end - begin && fits(s.feature))
+        return {from, s.feature, CblasTrans};
+    }
+    Real* const copy = buffer(plan_.slab.x);
+    for (std::int64_t t = begin; t < end; ++t)
+      kernels_.read(x.layout.type, x.at(t), s.feature, static_cast<std::size_t>(in),
+                    copy + (t - begin) * in);
+    return {copy, in, CblasNoTrans};
+  }
+
+  /// Rows of y where they lie; no data where they cannot be written there.
+  Operand<Real> output() const {
+    const OutputRows& y = product_.y;
+    const Strides& s = y.layout.strides;
+    const std::int64_t out = plan_.size.out;
+    const bool one_head = y.per_head >= out || s.head == y.per_head;
+    const bool in_place = y.layout.type == kTypeOf<Real> && s.feature == 1 && one_head &&
+                          s.row >= out && fits(s.row) &&
+                          one_matrix(y.layout, y.per_batch, product_.rows);
+    return {in_place ? static_cast<Real*>(y.data) : nullptr, s.row, CblasNoTrans};
+  }
+
+  bool weights_in_place() const {
+    const MatrixArgument& w = product_.w;
+    if (w.prepared != nullptr) return true;
+    const Matrix& m = *w.matrix;
+    const Strides& s = m.layout.strides;
+    const bool by_rows = s.feature == 1 && s.row >= m.out && fits(s.row);
+    const bool by_columns = s.row == 1 && s.feature >= m.in && fits(s.feature);
+    return m.layout.type == kTypeOf<Real> && m.in_each == m.in && (by_rows || by_columns);
+  }
+
+  Operand<const Real> weights() const {
+    const MatrixArgument& w = product_.w;
+    if (w.prepared != nullptr)
+      return {static_cast<const Real*>(w.prepared->data), plan_.size.out, CblasNoTrans};
+    const Strides& s = w.matrix->layout.strides;
+    const bool by_rows = s.feature == 1 && s.row >= w.matrix->out;
+    return {static_cast<const Real*>(w.data), by_rows ? s.row : s.feature,
+            by_rows ? CblasNoTrans : CblasTrans};
+  }
+
+  Operand<const Real> weights(std::int64_t k, std::int64_t ins) const {
+    const MatrixView<Real> tile = widen_tile(kernels_, *product_.w.matrix, product_.w.data,
+                                             {k, ins, 0, plan_.size.out}, buffer(plan_.slab.wide));
+    const bool by_rows = tile.column_stride == 1;
+    return {tile.data, by_rows ? plan_.size.out : ins, by_rows ? CblasNoTrans : CblasTrans};
+  }
+
+  /// Fills rows of the result with the bias; false: there is none.
+  bool start_from_bias(std::int64_t rows, Real* to, std::int64_t stride) const {
+    const MatrixArgument& w = product_.w;
+    const auto out = static_cast<std::size_t>(plan_.size.out);
+    const void* const bias = w.prepared != nullptr ? w.prepared->bias : w.bias;
+    const ElementType type = w.prepared != nullptr ? kTypeOf<Real> : w.bias_layout.type;
+    for (std::int64_t r = 0; bias != nullptr && r < rows; ++r)
+      kernels_.read(type, bias, 1, out, to + r * stride);
+    return bias != nullptr;
+  }
+
+  void store(std::int64_t begin, std::int64_t end) const {
+    const OutputRows& y = product_.y;
+    for (std::int64_t t = begin; t < end; ++t) {
+      const Real* const row = buffer(plan_.slab.accumulators) + (t - begin) * plan_.size.out;
+      for (std::int64_t x = 0; x < plan_.size.out; x += y.per_head)
+        kernels_.write(y.layout.type, row + x,
+                       static_cast<std::size_t>(std::min(y.per_head, plan_.size.out - x)),
+                       y.at(t, x), y.layout.strides.feature);
+    }
+  }
+
+  const KernelTable<Real>& kernels_;
+  const Product& product_;
+  const ProductPlan& plan_;
+  std::byte* const slab_;
+};
+
+template <class Real>
+void run(const Kernels& kernels, const Product& product, std::byte* slab) {
+  const CblasProduct<Real> work(kernels_of<Real>(kernels), product, slab);
+  for (std::int64_t r = 0; r < product.rows; r += kCallRows)
+    work.multiply(r, std::min(r + kCallRows, product.rows));
+}
+
+}  // namespace
+
+void plan_cblas(ProductPlan& plan) {
+  const ProductSize& size = plan.size;
+  if (!fits(size.in) || !fits(size.out))
+    fail(HEED_STATUS_UNSUPPORTED,
+         "a product from %lld features to %lld; with options.product \"cblas\" both must be at "
+         "most %d",
+         static_cast<long long>(size.in), static_cast<long long>(size.out), INT_MAX);
+  const std::int64_t rows = std::min(size.rows, kCallRows);
+  const std::int64_t number = size.float64 ? 8 : 4;
+  std::size_t end = 0;
+  const auto take = [&](std::int64_t height, std::int64_t width) {
+    const std::size_t begin = end;
+    const std::int64_t bytes =
+        heed::product(height, heed::product(width, number, "a product"), "a product");
+    end += static_cast<std::size_t>(round_up(bytes, kAlignment));
+    return begin;
+  };
+  plan.slab.x = take(rows, size.in);
+  plan.slab.accumulators = take(rows, size.out);
+  plan.slab.wide = take(std::min(size.in, kTileIn), size.out);
+  plan.slab.bytes = end;
+}
+
+void run_cblas(const Kernels& kernels, const Product& product, std::byte* slab) {
+  if (product.plan->size.float64) {
+    run<double>(kernels, product, slab);
+  } else {
+    run<float>(kernels, product, slab);
+  }
+}
+
+}  // namespace heed

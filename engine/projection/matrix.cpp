@@ -1,0 +1,108 @@
+#include "engine/projection/matrix.hpp"
+
+#include <algorithm>
+
+#include "engine/dense/tile.hpp"
+#include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
+
+namespace heed {
+namespace {
+
+ElementType real_type(bool float64) { return float64 ? ElementType::kF64 : ElementType::kF32; }
+
+}  // namespace
+
+void check_arithmetic(const char* field, ElementType type, bool float64) {
+  if ((type == ElementType::kF64) == float64) return;
+  if (float64)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s.dtype is not HEED_DTYPE_F64 (2); it must be, or 0, where the arithmetic is float64",
+         field);
+  fail(HEED_STATUS_INVALID_ARGUMENT,
+       "%s.dtype is HEED_DTYPE_F64 (2); the arithmetic is float32, so it must not be", field);
+}
+
+Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
+                    std::int64_t in_each, std::int64_t out, bool float64) {
+  if (matrices == 1 && given.stride_matrix != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s.stride_matrix is %lld; it must be 0: there is one matrix", field,
+         static_cast<long long>(given.stride_matrix));
+  const heed_layout strides = {given.dtype, given.reserved,  given.stride_matrix,
+                               0,           given.stride_in, given.stride_out};
+  const Shape shape = {matrices, 1, in_each, out};
+  Matrix matrix{};
+  matrix.layout = input_layout(field, strides, shape, real_type(float64));
+  check_arithmetic(field, matrix.layout.type, float64);
+  matrix.in = product(matrices, in_each, field);
+  // Matrices that follow each other as their rows do are one.
+  const Strides& s = matrix.layout.strides;
+  const bool one = matrices == 1 || s.batch == in_each * s.row;
+  matrix.in_each = one ? matrix.in : in_each;
+  matrix.out = out;
+  return matrix;
+}
+
+Layout check_vector(const char* field, std::uint32_t dtype, bool float64) {
+  if (dtype > HEED_DTYPE_F16)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %u; it must be a heed_dtype, 0 to 4", field, dtype);
+  if (dtype != 0 && (dtype == HEED_DTYPE_F64) != float64)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %u; it must be %s where the arithmetic is %s", field,
+         dtype, float64 ? "HEED_DTYPE_F64 (2)" : "another than HEED_DTYPE_F64 (2)",
+         float64 ? "float64" : "float32");
+  const heed_layout side_by_side = {dtype, 0, 0, 0, 0, 0};
+  const Shape shape = {1, 1, 1, 1};
+  return input_layout(field, side_by_side, shape, real_type(float64));
+}
+
+template <class Real>
+MatrixView<Real> widen_tile(const KernelTable<Real>& kernels, const Matrix& matrix,
+                            const void* data, const TileOf& tile, Real* wide) {
+  const Layout& layout = matrix.layout;
+  const bool by_columns = magnitude(layout.strides.row) < magnitude(layout.strides.feature);
+  const std::ptrdiff_t row_step = by_columns ? 1 : tile.outs;
+  const std::ptrdiff_t column_step = by_columns ? tile.ins : 1;
+  for (std::int64_t done = 0; done < tile.ins;) {
+    const std::int64_t row = (tile.k + done) % matrix.in_each;
+    const std::int64_t rows = std::min(matrix.in_each - row, tile.ins - done);
+    const std::byte* const from = row_at(data, layout, (tile.k + done) / matrix.in_each, 0, row) +
+                                  tile.x * layout.strides.feature * layout.bytes;
+    Real* const to = wide + done * row_step;
+    for (std::int64_t x = 0; by_columns && x < tile.outs; ++x)
+      kernels.read(layout.type, from + x * layout.strides.feature * layout.bytes,
+                   layout.strides.row, static_cast<std::size_t>(rows), to + x * column_step);
+    for (std::int64_t r = 0; !by_columns && r < rows; ++r)
+      kernels.read(layout.type, from + r * layout.strides.row * layout.bytes,
+                   layout.strides.feature, static_cast<std::size_t>(tile.outs), to + r * row_step);
+    done += rows;
+  }
+  return {wide, row_step, column_step};
+}
+
+template <class Real>
+void pack_tile(const KernelTable<Real>& kernels, const Matrix& matrix, const void* data,
+               const TileOf& tile, Real* wide, Real* packed) {
+  const Layout& layout = matrix.layout;
+  MatrixView<Real> view{};
+  if (layout.type != kTypeOf<Real> || matrix.in_each != matrix.in) {
+    view = widen_tile(kernels, matrix, data, tile, wide);
+  } else {
+    view = {reinterpret_cast<const Real*>(row_at(data, layout, 0, 0, tile.k)) +
+                tile.x * layout.strides.feature,
+            layout.strides.row, layout.strides.feature};
+  }
+  kernels.pack_values(view, static_cast<std::size_t>(tile.ins), static_cast<std::size_t>(tile.outs),
+                      packed);
+}
+
+template MatrixView<float> widen_tile(const KernelTable<float>&, const Matrix&, const void*,
+                                      const TileOf&, float*);
+template MatrixView<double> widen_tile(const KernelTable<double>&, const Matrix&, const void*,
+                                       const TileOf&, double*);
+template void pack_tile(const KernelTable<float>&, const Matrix&, const void*, const TileOf&,
+                        float*, float*);
+template void pack_tile(const KernelTable<double>&, const Matrix&, const void*, const TileOf&,
+                        double*, double*);
+
+}  // namespace heed

@@ -1,0 +1,131 @@
+#include "engine/projection/multiply.hpp"
+
+#include <algorithm>
+
+#include "engine/runtime/sizes.hpp"
+
+namespace heed {
+
+template <class Real>
+Multiply<Real>::Multiply(const KernelTable<Real>& kernels, const Product& product, std::byte* slab)
+    : kernels_(kernels),
+      product_(product),
+      plan_(*product.plan),
+      cut_(product.items, product.rows / product.items, plan_.panel_rows, plan_.lanes),
+      slab_(slab) {}
+
+template <class Real>
+void Multiply<Real>::run(std::int64_t part, std::int64_t begin, std::int64_t end) const {
+  const std::int64_t first = part * plan_.task_panels;
+  const std::int64_t panels = std::min(plan_.task_panels, cut_.panels() - first);
+  for (std::int64_t x = begin; x < end; x += plan_.out_block)
+    multiply_block(first, panels, x, std::min(plan_.out_block, end - x),
+                   product_.x_panels == nullptr && x == begin);
+}
+
+template <class Real>
+typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, std::int64_t p,
+                                                     std::int64_t x) const {
+  const ItemCut::Place place = cut_.at(first_panel + p);
+  const std::int64_t before = place.before - cut_.at(first_panel).before;  // rows of the task
+  Panel panel{};
+  panel.first = place.first;
+  panel.rows = static_cast<std::size_t>(place.rows);
+  panel.vectors = (panel.rows + kernels_.lanes - 1) / kernels_.lanes;
+  panel.packed = buffer(plan_.slab.x) + before * plan_.size.in;
+  panel.x = panel.packed;
+  if (product_.x_panels != nullptr)
+    panel.x = static_cast<const Real*>(product_.x_panels) +
+              place.before * round_up(plan_.size.in, kRowPadding);
+  panel.accumulators = buffer(plan_.slab.accumulators) + before * plan_.out_block;
+  if (product_.y_panels != nullptr)
+    panel.accumulators = static_cast<Real*>(product_.y_panels) +
+                         place.before * round_up(plan_.size.out, kRowPadding) +
+                         x * static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
+  return panel;
+}
+
+template <class Real>
+void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panels, std::int64_t x,
+                                    std::int64_t outs, bool packs) const {
+  const Real* const start = bias(x, outs);
+  for (std::int64_t k = 0; k < plan_.size.in; k += kTileIn) {
+    const std::int64_t ins = std::min(kTileIn, plan_.size.in - k);
+    const ValueView<Real> tile = weights({k, ins, x, outs});
+    for (std::int64_t p = 0; p < panels; ++p) {
+      const Panel panel = this->panel(first_panel, p, x);
+      const auto pitch = static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
+      if (packs)
+        pack_rows(kernels_, product_.x, panel.first, panel.rows, k, ins, buffer(plan_.slab.wide),
+                  panel.packed + k * pitch);
+      for (std::int64_t i = 0; k == 0 && start != nullptr && i < outs; ++i)
+        std::fill_n(panel.accumulators + i * pitch, pitch, start[i]);
+      kernels_.accumulate(tile, static_cast<std::size_t>(ins), panel.x + k * pitch,
+                          panel.accumulators, static_cast<std::size_t>(outs),
+                          k == 0 && start == nullptr, panel.vectors);
+    }
+  }
+  for (std::int64_t p = 0; p < panels; ++p) {
+    const Panel panel = this->panel(first_panel, p, x);
+    product_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
+  }
+}
+
+template <class Real>
+ValueView<Real> Multiply<Real>::weights(const TileOf& tile) const {
+  constexpr auto kBlock = static_cast<std::int64_t>(kValueBlock);
+  const Real* from = buffer(plan_.slab.weights);
+  if (product_.w.prepared != nullptr) {
+    from = static_cast<const Real*>(product_.w.prepared->data) +
+           tile.k * round_up(plan_.size.out, kBlock) + tile.x * tile.ins;
+  } else {
+    pack_tile(kernels_, *product_.w.matrix, product_.w.data, tile, buffer(plan_.slab.wide),
+              buffer(plan_.slab.weights));
+  }
+  return {from, kBlock, 1, tile.ins * kBlock};
+}
+
+template <class Real>
+const Real* Multiply<Real>::bias(std::int64_t x, std::int64_t outs) const {
+  const MatrixArgument& w = product_.w;
+  if (w.prepared != nullptr)
+    return w.prepared->bias == nullptr ? nullptr : static_cast<const Real*>(w.prepared->bias) + x;
+  if (w.bias == nullptr) return nullptr;
+  kernels_.read(w.bias_layout.type, static_cast<const std::byte*>(w.bias) + x * w.bias_layout.bytes,
+                1, static_cast<std::size_t>(outs), buffer(plan_.slab.bias));
+  return buffer(plan_.slab.bias);
+}
+
+template <class Real>
+void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs) const {
+  const OutputRows& y = product_.y;
+  alignas(kAlignment) Real ones[kMaxPanel];
+  std::fill_n(ones, kMaxPanel, Real{1});
+  const auto pitch = static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
+  for (std::int64_t at = x; at < x + outs;) {
+    const std::int64_t count = std::min(y.per_head - at % y.per_head, x + outs - at);
+    std::byte* to[kMaxPanel];
+    for (std::size_t i = 0; i < panel.rows; ++i)
+      to[i] = y.at(panel.first + static_cast<std::int64_t>(i), at);
+    store_columns(kernels_, panel.accumulators + (at - x) * pitch, ones,
+                  static_cast<std::size_t>(count), to, panel.rows, panel.vectors, y.layout,
+                  buffer(plan_.slab.wide));
+    at += count;
+  }
+}
+
+template <class Real>
+void Multiply<Real>::scale(const Panel& panel, std::int64_t outs) const {
+  const std::size_t pitch = panel.vectors * kernels_.lanes;
+  const auto factor = static_cast<Real>(product_.y_scale);
+  for (std::int64_t x = 0; x < outs; ++x) {
+    Real* const row = panel.accumulators + x * static_cast<std::int64_t>(pitch);
+    for (std::size_t i = 0; i < panel.rows; ++i) row[i] *= factor;
+    for (std::size_t i = panel.rows; i < pitch; ++i) row[i] = 0;
+  }
+}
+
+template class Multiply<float>;
+template class Multiply<double>;
+
+}  // namespace heed

@@ -1,0 +1,178 @@
+#include "engine/projection/product.hpp"
+
+#include <algorithm>
+
+#include "engine/parallel/tasks.hpp"
+#include "engine/projection/cblas.hpp"
+#include "engine/projection/multiply.hpp"
+#include "engine/runtime/sizes.hpp"
+
+namespace heed {
+namespace {
+
+constexpr auto kBlock = static_cast<std::int64_t>(kValueBlock);
+
+/// A task with fewer flops is dearer to hand out than to keep (about 20 us).
+constexpr double kFlopsPerTask = 2e6;
+
+/// Features out of a task: every task transposes its rows of x anew, which costs as much as some 8
+/// features out.
+constexpr std::int64_t kWidestTask = 1024;
+
+/// Larger L2 caches are used up to here.
+constexpr std::size_t kLargestCache = std::size_t{1} << 20;
+
+/// A task's share of `whole` that is cut into at least `parts` even ones, each at most `most` long
+/// and a multiple of `step`.
+std::int64_t even_part(std::int64_t whole, std::int64_t parts, std::int64_t most,
+                       std::int64_t step) {
+  const std::int64_t count = std::max(parts, ceil_div(whole, most));
+  return std::min(round_up(ceil_div(whole, count), step), most);
+}
+
+/// The most rows of a task. A tile of weights serves all of them before the next is fetched, from
+/// memory if the matrix is large, so they should be many. Their accumulators may well outgrow the
+/// L2 cache, since a tile touches each of them once; what a task packs of x should not outgrow a
+/// part of the L3 cache.
+std::int64_t most_rows(const ProductSize& size, std::int64_t cache, std::int64_t widest,
+                       std::int64_t bytes) {
+  constexpr std::int64_t kPacked = std::int64_t{4} << 20;
+  const std::int64_t rows = 2 * cache / ((widest + kTileIn) * bytes);
+  return size.x_in_panels ? rows : std::min(rows, kPacked / (size.in * bytes));
+}
+
+template <class Real>
+void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels,
+                   std::int64_t claims, ProductPlan& plan) {
+  const ProductSize& size = plan.size;
+  const auto cache = static_cast<std::int64_t>(std::min(context.caches.l2_bytes, kLargestCache));
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Real));
+  const std::int64_t threads = context.threads;
+  plan.lanes = kernels.lanes;
+  plan.panel_rows = plan.lanes * kernels.max_vectors;
+  // A quarter of the L2 cache holds a tile of weights.
+  const std::int64_t widest = std::max(cache / 4 / (kTileIn * kBytes) / kBlock * kBlock, kBlock);
+  const std::int64_t most_panels =
+      std::max<std::int64_t>(most_rows(size, cache, widest, kBytes) / plan.panel_rows, 1);
+  const ItemCut cut(size.items, size.rows / size.items, plan.panel_rows, plan.lanes);
+  const std::int64_t panels = std::max<std::int64_t>(cut.panels(), 1);
+  // As many tasks for every thread.
+  std::int64_t row_tasks = ceil_div(panels, most_panels);
+  if (row_tasks > 1) row_tasks = round_up(row_tasks, threads);
+  plan.task_panels = even_part(panels, row_tasks, most_panels, 1);
+  row_tasks = ceil_div(panels, plan.task_panels);
+  const auto worth = static_cast<std::int64_t>(std::min(flops_of(size) / kFlopsPerTask, 1e9)) + 1;
+  plan.task_out = even_part(size.out, ceil_div(std::min(claims, worth), row_tasks),
+                            std::max(kWidestTask, widest), kBlock);
+  plan.out_block = even_part(plan.task_out, 1, widest, kBlock);
+}
+
+template <class Real>
+void lay_out(ProductPlan& plan) {
+  std::size_t end = 0;
+  const auto take = [&](std::int64_t rows, std::int64_t columns) {
+    const std::size_t begin = end;
+    const std::int64_t bytes =
+        product(rows, product(columns, sizeof(Real), "a product"), "a product");
+    end += static_cast<std::size_t>(round_up(bytes, kAlignment));
+    return begin;
+  };
+  const std::int64_t rows = plan.task_panels * plan.panel_rows;
+  ProductSlab slab{};
+  slab.x = take(plan.size.x_in_panels ? 0 : rows, plan.size.in);
+  slab.accumulators = take(plan.size.y_in_panels ? 0 : rows, plan.out_block);
+  slab.weights = take(kTileIn, plan.out_block);
+  slab.wide = take(std::max(kTileIn, plan.panel_rows), std::max(plan.out_block, kTileIn));
+  slab.bias = take(1, plan.out_block);
+  slab.bytes = end;
+  plan.slab = slab;
+}
+
+/// Tasks of a product: those of the same features out follow each other, so that the weights that
+/// one fetches from memory are in the shared cache for the others.
+struct TaskGrid {
+  std::int64_t row_tasks;
+  std::int64_t count;
+
+  explicit TaskGrid(const Product& p) {
+    const std::int64_t rows = p.rows / p.items;
+    const std::int64_t panels = ItemCut(p.items, rows, p.plan->panel_rows, p.plan->lanes).panels();
+    row_tasks = ceil_div(panels, p.plan->task_panels);
+    count = row_tasks * ceil_div(p.plan->size.out, p.plan->task_out);
+  }
+};
+
+template <class Real>
+void multiply(const heed_context& context, const Product& product, const TaskGrid& grid,
+              std::int64_t task, std::byte* slab) {
+  const ProductPlan& plan = *product.plan;
+  const std::int64_t out = task / grid.row_tasks * plan.task_out;
+  const Multiply<Real> multiply(kernels_of<Real>(*context.kernels), product, slab);
+  multiply.run(task % grid.row_tasks, out, std::min(out + plan.task_out, plan.size.out));
+}
+
+struct Run {
+  const heed_context& context;
+  const Product* products;
+  std::size_t count;
+  std::byte* slabs;
+  std::size_t slab_bytes;
+
+  void work(std::int64_t task, std::uint32_t worker) const {
+    const Product* p = products;
+    TaskGrid grid(*p);
+    while (task >= grid.count) {
+      task -= grid.count;
+      grid = TaskGrid(*++p);
+    }
+    std::byte* const slab = slabs + worker * slab_bytes;
+    if (p->plan->size.float64) {
+      multiply<double>(context, *p, grid, task, slab);
+    } else {
+      multiply<float>(context, *p, grid, task, slab);
+    }
+  }
+};
+
+}  // namespace
+
+double flops_of(const ProductSize& size) {
+  return 2.0 * static_cast<double>(size.rows) * static_cast<double>(size.in) *
+         static_cast<double>(size.out);
+}
+
+ProductPlan plan_product(const heed_context& context, const ProductSize& size,
+                         std::int64_t claims) {
+  ProductPlan plan{};
+  plan.size = size;
+  if (context.product == ProductKind::kCblas) {
+    plan_cblas(plan);
+  } else if (size.float64) {
+    choose_blocks(context, context.kernels->f64, claims, plan);
+    lay_out<double>(plan);
+  } else {
+    choose_blocks(context, context.kernels->f32, claims, plan);
+    lay_out<float>(plan);
+  }
+  return plan;
+}
+
+void run_products(const heed_context& context, const Product* products, std::size_t count,
+                  std::uint32_t workers, std::byte* slabs, std::size_t slab_bytes) {
+  if (context.product == ProductKind::kCblas) {
+    for (std::size_t i = 0; i < count; ++i) run_cblas(*context.kernels, products[i], slabs);
+    return;
+  }
+  Run run{context, products, count, slabs, slab_bytes};
+  std::int64_t tasks = 0;
+  for (std::size_t i = 0; i < count; ++i) tasks += TaskGrid(products[i]).count;
+  run_tasks(
+      context, {tasks, 1, workers},
+      [](void* argument, std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+        for (std::int64_t task = begin; task < end; ++task)
+          static_cast<const Run*>(argument)->work(task, worker);
+      },
+      &run);
+}
+
+}  // namespace heed

@@ -1,0 +1,69 @@
+// Rows that products read and write, where a caller keeps them or transposed in panels.
+//
+// Panels hold what kernels want next to each other, [panel][width][pitch]: the features of a few
+// rows, a feature's numbers side by side. Those of a tensor follow each other in the order of
+// ItemCut; `width` is rounded up to kRowPadding, because kernels write whole groups.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/dense/layout.hpp"
+#include "engine/kernels/table.hpp"
+#include "engine/runtime/context.hpp"
+
+namespace heed {
+
+/// Rows of a tensor [batch][row][feature], numbered through: row t is row t % per_batch of batch
+/// item t / per_batch.
+struct InputRows {
+  const void* data;
+  Layout layout;
+  std::int64_t per_batch;
+
+  const std::byte* at(std::int64_t t) const {
+    return row_at(data, layout, t / per_batch, 0, t % per_batch);
+  }
+};
+
+/// The same with features split between heads: feature x is x % per_head of head x / per_head.
+struct OutputRows {
+  void* data;
+  Layout layout;
+  std::int64_t per_batch;
+  std::int64_t per_head;
+
+  std::byte* at(std::int64_t t, std::int64_t x) const {
+    return row_at(data, layout, t / per_batch, x / per_head, t % per_batch) +
+           x % per_head * layout.strides.feature * layout.bytes;
+  }
+};
+
+/// Transposes features [k, k + count) of `rows` rows from `first` on into a panel that begins with
+/// feature k. `wide`, [rows][count], is used where rows need widening.
+template <class Real>
+void pack_rows(const KernelTable<Real>& kernels, const InputRows& from, std::int64_t first,
+               std::size_t rows, std::int64_t k, std::int64_t count, Real* wide, Real* panel);
+
+extern template void pack_rows(const KernelTable<float>&, const InputRows&, std::int64_t,
+                               std::size_t, std::int64_t, std::int64_t, float*, float*);
+extern template void pack_rows(const KernelTable<double>&, const InputRows&, std::int64_t,
+                               std::size_t, std::int64_t, std::int64_t, double*, double*);
+
+/// All of a tensor's rows, in panels.
+struct PackJob {
+  bool float64;
+  InputRows from;
+  std::int64_t items;  ///< of `rows` each, see ItemCut
+  std::int64_t rows;
+  std::int64_t features;
+  void* panels;
+};
+
+/// Bytes of slab that pack_panels needs for each worker.
+std::size_t pack_slab_bytes(const heed_context& context, bool float64);
+
+void pack_panels(const heed_context& context, const PackJob& job, std::uint32_t workers,
+                 std::byte* slabs, std::size_t slab_bytes);
+
+}  // namespace heed

@@ -1,0 +1,35 @@
+// Matrices prepared once: a heed_weights from its descriptor to packed numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/projection/matrix.hpp"
+#include "engine/runtime/context.hpp"
+
+/// The C API's opaque type. Numbers are of the arithmetic's type:
+///
+///   data  with ProductKind::kCblas [in][out]; else
+///         [in / kTileIn][out / kValueBlock][kTileIn][kValueBlock], the last parts of `in` shorter,
+///         those of `out` padded with zeros; the same for every instruction set
+///   bias  [out]
+struct heed_weights {
+  const heed_context* context;
+  heed::ProductKind product;  ///< that it is prepared for
+  bool float64;
+  std::int64_t in;
+  std::int64_t out;
+  std::size_t bytes;  ///< of memory
+  std::byte* memory;
+  const void* data;
+  const void* bias;  ///< nullptr: none
+};
+
+namespace heed {
+
+/// Throws an Error that names the field, its value and the bound. The result shares the context.
+heed_weights* make_weights(const heed_context& context, const heed_weights_desc& desc,
+                           const void* matrix, const void* bias);
+void release(heed_weights* weights) noexcept;
+
+}  // namespace heed
