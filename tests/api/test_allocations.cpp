@@ -180,7 +180,7 @@ void check_graph(const heed_context_options& options, std::uint32_t inputs, cons
   given.edges = 20000;
   given.sources = sources.data();
   given.destinations = destinations.data();
-  given.duplicates = HEED_DUPLICATES_KEEP;
+  given.duplicates = inputs == HEED_GRAPH_PROJECTED ? HEED_DUPLICATES_KEEP : HEED_DUPLICATES_REMOVE;
   heed_graph* graph = nullptr;
   expect(heed_graph_create(context, &given, &graph) == HEED_STATUS_OK, "graph", where);
   heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;

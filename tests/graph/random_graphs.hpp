@@ -52,7 +52,7 @@ class RandomGraphs {
   // ---- Graphs ----
 
   EdgeList draw_edges() {
-    heads_ = pick<Index>({1, 1, 1, 2, 3, 4, 5, 8, 17});
+    heads_ = pick<Index>({1, 1, 1, 2, 3, 4, 5, 8, 17, 30});
     Index nodes = random_.integer(1, 30);
     if (one_in(8)) nodes = random_.integer(0, 2);
     EdgeList edges = draw_kind(nodes);
