@@ -5,6 +5,7 @@
 #include "api/shim.hpp"
 #include "engine/graph/attention.hpp"
 #include "engine/graph/plan.hpp"
+#include "engine/graph/verbose.hpp"
 #include "engine/runtime/structs.hpp"
 
 namespace {
@@ -20,7 +21,10 @@ heed_graph_attention_plan plan_of(const heed_context& context, const heed_graph&
 
 void run(const heed_graph_attention_plan& plan, const heed_graph_attention_args* args,
          void* workspace, std::size_t bytes) {
-  heed::run_attention(plan, heed::read_struct(args, "args"), workspace, bytes);
+  const heed_graph_attention_args known = heed::read_struct(args, "args");
+  heed::run_and_tell(
+      *plan.context, [&] { heed::run_attention(plan, known, workspace, bytes); },
+      [&](double seconds) { heed::print_run(plan, known, seconds); });
 }
 
 }  // namespace

@@ -1,15 +1,20 @@
 // What a run's arguments must be.
 #include "engine/graph/problem.hpp"
+#include "engine/projection/given.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {
 namespace {
 
+void check_no_pointer(const char* field, const void* pointer, const char* when) {
+  if (pointer != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL %s", field, when);
+}
+
 /// A tensor that is there if and only if the problem has it.
 void check_tensor(const char* field, const void* pointer, const Layout& layout, bool used,
                   bool has_elements, const char* when) {
-  if (!used && pointer != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL %s", field, when);
+  if (!used) check_no_pointer(field, pointer, when);
   if (used) check_pointer(field, pointer, layout, has_elements);
 }
 
@@ -25,12 +30,39 @@ void check_nodes(const GraphProblem& p, const heed_graph_attention_args& args) {
   check_pointer("args.out", args.out, p.out, some);
 }
 
+void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args,
+                    ProductKind product) {
+  const struct {
+    GivenMatrix given;
+    const Matrix& matrix;
+  } all[] = {
+      {{"args.w_query", args.w_query, "args.b_query", args.b_query, "args.p_query", args.p_query},
+       p.w_query},
+      {{"args.w_key", args.w_key, "args.b_key", args.b_key, "args.p_key", args.p_key}, p.w_key},
+      {{"args.w_value", args.w_value, "args.b_value", args.b_value, "args.p_value", args.p_value},
+       p.w_value}};
+  for (const auto& [given, matrix] : all) {
+    if (p.inputs == HEED_GRAPH_SHARED) {
+      check_given(given, matrix, p.bias, p.float64, product);
+      continue;
+    }
+    const char* const when = "unless desc.inputs is HEED_GRAPH_SHARED (1)";
+    check_no_pointer(given.b_field, given.b, when);
+    check_no_pointer(given.p_field, given.p, when);
+    if (p.inputs == HEED_GRAPH_PROJECTED) {
+      check_no_pointer(given.w_field, given.w, "with desc.inputs 0");
+    } else {
+      check_pointer(given.w_field, given.w, matrix.layout, p.nodes > 0);
+    }
+  }
+}
+
 void check_edges(const GraphProblem& p, const heed_graph_attention_args& args) {
   const bool wide = p.edge_width > 0;
   const char* const when = "with desc.edge_width 0";
   check_tensor("args.edge_data", args.edge_data, p.edge_data, wide, p.edges_given > 0, when);
-  check_tensor("args.w_edge_key", args.w_edge_key, p.w_edge_key, wide, false, when);
-  check_tensor("args.w_edge_value", args.w_edge_value, p.w_edge_value, wide, false, when);
+  check_tensor("args.w_edge_key", args.w_edge_key, p.w_edge_key.layout, wide, false, when);
+  check_tensor("args.w_edge_value", args.w_edge_value, p.w_edge_value.layout, wide, false, when);
   if (wide && args.w_edge_key == nullptr && args.w_edge_value == nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "args.w_edge_key and args.w_edge_value are NULL; desc.edge_width is %lld",
@@ -51,10 +83,11 @@ void check_rest(const GraphProblem& p, const heed_graph_attention_args& args) {
 
 }  // namespace
 
-void validate(const GraphProblem& p, const heed_graph_attention_args& args) {
+void validate(const GraphProblem& p, const heed_graph_attention_args& args, ProductKind product) {
   if (args.reserved != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "args.reserved is %u; it must be 0", args.reserved);
   check_nodes(p, args);
+  check_matrices(p, args, product);
   check_edges(p, args);
   check_rest(p, args);
 }

@@ -1,6 +1,7 @@
 #include "engine/graph/attention.hpp"
 
 #include "engine/graph/nodes.hpp"
+#include "engine/graph/project.hpp"
 #include "engine/parallel/ranges.hpp"
 #include "engine/runtime/workspace.hpp"
 
@@ -22,7 +23,7 @@ void walk(const GraphStep& step, Walk function, std::int64_t count, std::int64_t
       [](void* argument, std::int64_t begin, std::int64_t end, std::uint32_t worker) {
         const Run& r = *static_cast<const Run*>(argument);
         const heed_graph_attention_plan& p = r.step.plan;
-        r.walk(r.step, begin, end, r.step.workspace + p.space.slabs + worker * p.slab.bytes);
+        r.walk(r.step, begin, end, r.step.workspace + p.space.slabs + worker * p.space.slab_bytes);
       },
       &run);
 }
@@ -53,6 +54,11 @@ void run_step(const GraphStep& step) {
   clear_removed(step);
 }
 
+/// The rows of out as rows of data: its heads lie side by side, or it has one.
+Layout as_data(const Layout& out) {
+  return {out.type, out.bytes, {0, 0, out.strides.row, out.strides.feature}};
+}
+
 /// A matrix over edge data, as the kernels want it.
 template <class Real>
 void widen(const heed_graph_attention_plan& plan, const void* matrix, const Layout& layout,
@@ -72,8 +78,9 @@ template <class Real>
 void widen_edge_matrices(const heed_graph_attention_plan& plan,
                          const heed_graph_attention_args& args, std::byte* workspace) {
   const GraphProblem& p = plan.problem;
-  widen<Real>(plan, args.w_edge_key, p.w_edge_key, p.features, workspace + plan.space.w_edge_key);
-  widen<Real>(plan, args.w_edge_value, p.w_edge_value, p.value_features,
+  widen<Real>(plan, args.w_edge_key, p.w_edge_key.layout, p.features,
+              workspace + plan.space.w_edge_key);
+  widen<Real>(plan, args.w_edge_value, p.w_edge_value.layout, p.value_features,
               workspace + plan.space.w_edge_value);
 }
 
@@ -81,7 +88,7 @@ void widen_edge_matrices(const heed_graph_attention_plan& plan,
 
 void run_attention(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
                    void* workspace, std::size_t bytes) {
-  validate(plan.problem, args);
+  validate(plan.problem, args, plan.context->product);
   check_workspace(plan.space.bytes, workspace, bytes);
   const GraphProblem& p = plan.problem;
   if (p.nodes == 0) return;
@@ -92,15 +99,16 @@ void run_attention(const heed_graph_attention_plan& plan, const heed_graph_atten
     widen_edge_matrices<float>(plan, args, space);
   }
   for (std::int64_t t = 0; t < p.steps; ++t) {
-    const Tensor data = t == 0 ? Tensor{args.data, p.data} : Tensor{args.out, p.out};
-    run_step({plan,
-              args,
-              {args.query, p.query},
-              {args.key, p.key},
-              {args.value, p.value},
-              data,
-              space,
-              t + 1 == p.steps});
+    const Tensor data = t == 0 ? Tensor{args.data, p.data} : Tensor{args.out, as_data(p.out)};
+    GraphStep step = {plan, args, {}, {}, {}, data, space, t + 1 == p.steps};
+    if (p.inputs == HEED_GRAPH_PROJECTED) {
+      step.query = {args.query, p.query};
+      step.key = {args.key, p.key};
+      step.value = {args.value, p.value};
+    } else {
+      project(step);
+    }
+    run_step(step);
   }
 }
 

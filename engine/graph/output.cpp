@@ -1,12 +1,11 @@
 #include "engine/graph/output.hpp"
 
-#include <cmath>
 #include <limits>
 
 #include "engine/dense/log_sum_exp.hpp"
+#include "engine/multihead/combine.hpp"
 
 namespace heed {
-
 namespace {
 
 template <class Real>
@@ -27,52 +26,42 @@ NodeOutput<Real>::NodeOutput(const GraphStep& step, std::byte* slab)
       data_(at<Real>(slab, step.plan.slab.data)) {}
 
 template <class Real>
-void NodeOutput<Real>::write(std::int64_t node, const Real* values, const Real* factors) const {
-  const Layout& layout = problem_.out;
-  const bool in_place = layout.type == kTypeOf<Real> && layout.strides.feature == 1;
+void NodeOutput<Real>::write(std::int64_t node, Real* values, const Real* factors) const {
   // Data first: it may be what is written to.
   if (problem_.residual)
     kernels_.read(step_.data.layout.type, row_at(step_.data.data, step_.data.layout, 0, 0, node),
                   step_.data.layout.strides.feature, static_cast<std::size_t>(problem_.width),
                   data_);
-  const Real* data = data_;
+  const bool concat = problem_.combine == HEED_COMBINE_CONCAT;
+  for (std::int64_t h = 0; !concat && h < problem_.heads; ++h) {
+    Real* const head = values + static_cast<std::size_t>(h) * padded_;
+    for (std::size_t x = 0; x < features_; ++x) head[x] *= factors[h];
+  }
   for (std::int64_t h = 0; h < problem_.out_heads(); ++h) {
-    std::byte* const out = row_at(step_.args.out, layout, 0, h, node);
-    Real* const to = in_place ? reinterpret_cast<Real*>(out) : row_;
-    if (problem_.combine == HEED_COMBINE_CONCAT) {
-      multiply(values, factors[h], features_, to);
-      values += padded_;
-    } else {
-      combine(values, factors, to);
-    }
-    for (std::size_t x = 0; problem_.residual && x < features_; ++x) to[x] += data[x];
-    data += features_;
-    if (!in_place) kernels_.write(layout.type, to, features_, out, layout.strides.feature);
+    const auto index = static_cast<std::size_t>(h);
+    write_row(row_at(step_.args.out, problem_.out, 0, h, node), data_ + index * features_,
+              [&](Real* to) {
+                if (concat) {
+                  multiply(values + index * padded_, factors[h], features_, to);
+                } else {
+                  combine_heads(problem_.combine, values, problem_.heads,
+                                static_cast<std::int64_t>(padded_), problem_.value_features,
+                                static_cast<const Real*>(step_.args.head_weights), to);
+                }
+              });
   }
 }
 
-/// The heads in order, each feature by itself.
+/// compute(to) makes what the row becomes, but for the data that is added.
 template <class Real>
-void NodeOutput<Real>::combine(const Real* values, const Real* factors, Real* to) const {
-  const auto* const weights = static_cast<const Real*>(step_.args.head_weights);
-  for (std::int64_t h = 0; h < problem_.heads; ++h, values += padded_) {
-    for (std::size_t x = 0; x < features_; ++x) {
-      const Real value = values[x] * factors[h];
-      switch (problem_.combine) {
-        case HEED_COMBINE_WEIGHTED:
-          to[x] = (h == 0 ? Real{0} : to[x]) + weights[h] * value;
-          break;
-        case HEED_COMBINE_MAX:
-          to[x] = h == 0 || value > to[x] || std::isnan(value) ? value : to[x];
-          break;
-        default:
-          to[x] = (h == 0 ? Real{0} : to[x]) + value;
-          break;
-      }
-    }
-  }
-  for (std::size_t x = 0; problem_.combine == HEED_COMBINE_MEAN && x < features_; ++x)
-    to[x] /= static_cast<Real>(problem_.heads);
+template <class Compute>
+void NodeOutput<Real>::write_row(std::byte* out, const Real* data, Compute&& compute) const {
+  const Layout& layout = problem_.out;
+  const bool in_place = layout.type == kTypeOf<Real> && layout.strides.feature == 1;
+  Real* const to = in_place ? reinterpret_cast<Real*>(out) : row_;
+  compute(to);
+  for (std::size_t x = 0; problem_.residual && x < features_; ++x) to[x] += data[x];
+  if (!in_place) kernels_.write(layout.type, to, features_, out, layout.strides.feature);
 }
 
 template <class Real>

@@ -15,8 +15,8 @@ class NodeOutput {
   /// The slab is the thread's.
   NodeOutput(const GraphStep& step, std::byte* slab);
 
-  /// values: [heads][value features], padded; each head is multiplied with its factor.
-  void write(std::int64_t node, const Real* values, const Real* factors) const;
+  /// values: [heads][value features], padded; each head is multiplied with its factor, where it is.
+  void write(std::int64_t node, Real* values, const Real* factors) const;
 
   void write_lse(std::int64_t node, const Real* reference, const Real* sum) const;
 
@@ -28,7 +28,8 @@ class NodeOutput {
   void write_chosen(const Batch& batch, const std::int64_t* chosen) const;
 
  private:
-  void combine(const Real* values, const Real* factors, Real* to) const;
+  template <class Compute>
+  void write_row(std::byte* out, const Real* data, Compute&& compute) const;
   void write_edge(std::int64_t edge, std::int64_t first, std::size_t heads,
                   const Real* weights) const;
 

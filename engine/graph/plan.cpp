@@ -34,14 +34,17 @@ class Rooms {
 /// The sizes that rooms are made of.
 struct Sizes {
   std::int64_t number;  ///< bytes of one
-  std::int64_t heads, features, value_features, edge_width;
+  std::int64_t heads, features, value_features, edge_width, width;
 };
 
 template <class Real>
 Sizes sizes_of(const GraphProblem& p) {
-  return {sizeof(Real), round_up(p.heads, static_cast<std::int64_t>(kMaxPanel)),
-          Gather<Real>::padded(p.features), Gather<Real>::padded(p.value_features),
-          Gather<Real>::padded(p.edge_width)};
+  return {sizeof(Real),
+          round_up(p.heads, static_cast<std::int64_t>(kMaxPanel)),
+          Gather<Real>::padded(p.features),
+          Gather<Real>::padded(p.value_features),
+          Gather<Real>::padded(p.edge_width),
+          Gather<Real>::padded(p.width)};
 }
 
 NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
@@ -68,7 +71,11 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   slab.sums = numbers(p.heads, s.value_features);
   slab.edge_sums = numbers(p.heads, s.edge_width);
   slab.row = numbers(p.heads, s.value_features);
-  slab.data = numbers(p.width, 1);
+  slab.data = numbers(s.width, 1);
+  const bool per_node = p.inputs == HEED_GRAPH_PER_NODE;
+  const std::int64_t out = p.heads * std::max(s.features, s.value_features);
+  slab.matrix = numbers(per_node ? kEdges : 0, std::max(s.width, out));
+  slab.projected = numbers(per_node ? out : 0, 1);
   slab.bytes = rooms.end();
   return slab;
 }
@@ -95,18 +102,59 @@ GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) 
   space.piece_rows = rooms.take(pieces, 3, sizeof(void*));
   space.w_edge_key = rooms.take(p.edge_width * s.features, p.heads, s.number);
   space.w_edge_value = rooms.take(p.edge_width * s.value_features, p.heads, s.number);
-  space.slabs = rooms.take(plan.workers, static_cast<std::int64_t>(plan.slab.bytes), 1);
+  if (p.inputs != HEED_GRAPH_PROJECTED) {
+    space.query = rooms.take(p.nodes, plan.query.strides.row, s.number);
+    space.key_value = rooms.take(p.nodes, plan.key.strides.row, s.number);
+  }
+  const GraphProducts& products = plan.products;
+  space.slab_bytes = std::max({plan.slab.bytes, products.query.slab.bytes, products.key.slab.bytes,
+                               products.value.slab.bytes});
+  space.slabs = rooms.take(std::max(plan.workers, plan.project_workers),
+                           static_cast<std::int64_t>(space.slab_bytes), 1);
   space.bytes = rooms.end();
   return space;
 }
 
-double bytes_per_edge(const GraphProblem& p) {
-  const std::int64_t real = p.float64 ? 8 : 4;
-  const bool projected = p.inputs == HEED_GRAPH_PROJECTED;
-  const std::int64_t key = projected ? p.key.bytes : real;
-  const std::int64_t value = projected ? p.value.bytes : real;
+/// Where projections lie: keys and values of a node side by side, rows at the beginning of a line.
+void place_projections(heed_graph_attention_plan& plan) {
+  const GraphProblem& p = plan.problem;
+  const std::int64_t number = p.float64 ? 8 : 4;
+  const std::int64_t line = HEED_WORKSPACE_ALIGNMENT / number;
+  const auto rows = [&](std::int64_t features, std::int64_t row) {
+    return Layout{p.float64 ? ElementType::kF64 : ElementType::kF32,
+                  number,
+                  {0, features, round_up(row, line), 1}};
+  };
+  const std::int64_t both = p.heads * (p.features + p.value_features);
+  plan.query = rows(p.features, p.heads * p.features);
+  plan.key = rows(p.features, both);
+  plan.value = rows(p.value_features, both);
+}
+
+/// Elements of matrices times nodes that are worth a thread of their own.
+constexpr double kNumbersPerThread = 1 << 15;
+
+void plan_projections(heed_graph_attention_plan& plan) {
+  const GraphProblem& p = plan.problem;
+  const std::uint32_t threads = plan.context->threads;
+  const double numbers = static_cast<double>(p.nodes) * static_cast<double>(p.width) *
+                         static_cast<double>(p.heads * (2 * p.features + p.value_features));
+  plan.project_workers =
+      static_cast<std::uint32_t>(std::clamp<double>(numbers / kNumbersPerThread, 1, threads));
+  if (p.inputs == HEED_GRAPH_PER_NODE) return;
+  const std::int64_t claims = threads == 1 ? 1 : std::int64_t{2} * threads;
+  const auto planned = [&](std::int64_t out) {
+    return plan_product(*plan.context, {p.float64, p.nodes, p.width, out}, claims);
+  };
+  plan.products.query = planned(p.heads * p.features);
+  plan.products.key = plan.products.query;
+  plan.products.value = planned(p.heads * p.value_features);
+}
+
+double bytes_per_edge(const heed_graph_attention_plan& plan) {
+  const GraphProblem& p = plan.problem;
   return static_cast<double>(p.heads) *
-         static_cast<double>(p.features * key + p.value_features * value);
+         static_cast<double>(p.features * plan.key.bytes + p.value_features * plan.value.bytes);
 }
 
 /// How parts are handed out.
@@ -131,7 +179,14 @@ heed_graph_attention_plan make_plan(const heed_context& context, const heed_grap
   plan.context = &context;
   plan.graph = &graph;
   plan.problem = problem;
-  plan.gathered_bytes = bytes_per_edge(problem) * static_cast<double>(graph.edges);
+  plan.query = problem.query;
+  plan.key = problem.key;
+  plan.value = problem.value;
+  if (problem.inputs != HEED_GRAPH_PROJECTED) {
+    place_projections(plan);
+    plan_projections(plan);
+  }
+  plan.gathered_bytes = bytes_per_edge(plan) * static_cast<double>(graph.edges);
   share_out(plan);
   const Sizes sizes = problem.float64 ? sizes_of<double>(problem) : sizes_of<float>(problem);
   plan.slab = lay_out_slab(problem, sizes);

@@ -6,6 +6,7 @@
 
 #include "engine/graph/graph.hpp"
 #include "engine/graph/problem.hpp"
+#include "engine/projection/product.hpp"
 
 namespace heed {
 
@@ -30,6 +31,8 @@ struct NodeSlab {
   std::size_t edge_sums;    ///< [heads][edge_width] weighted edge data
   std::size_t row;          ///< [heads][value_features] of out
   std::size_t data;         ///< [width] of data
+  std::size_t matrix;       ///< [kBatch][features in or out] copied rows of a node's matrix
+  std::size_t projected;    ///< [heads][features or value_features] data times such a matrix
   std::size_t bytes;
 };
 
@@ -50,8 +53,16 @@ struct GraphSpace {
   std::size_t piece_rows;    ///< [3][pieces] pointers for merging
   std::size_t w_edge_key;    ///< [edge_width][heads][features] Real
   std::size_t w_edge_value;  ///< [edge_width][heads][value_features]
-  std::size_t slabs;         ///< [workers] NodeSlab
+  std::size_t query;         ///< [nodes][heads][features] unless given
+  std::size_t key_value;     ///< [nodes] keys and, next to them, values: one place to gather from
+  std::size_t slabs;         ///< [workers] NodeSlab or that of a product
+  std::size_t slab_bytes;
   std::size_t bytes;
+};
+
+/// What computes data times matrices that all nodes share.
+struct GraphProducts {
+  ProductPlan query, key, value;
 };
 
 }  // namespace heed
@@ -63,6 +74,9 @@ struct heed_graph_attention_plan {
   heed::GraphProblem problem;
   std::int64_t parts_per_claim;  ///< so that a claim is worth its atomic increment
   std::uint32_t workers;
+  std::uint32_t project_workers;
+  heed::GraphProducts products;    ///< with HEED_GRAPH_SHARED
+  heed::Layout query, key, value;  ///< as the edges find them: given, or in the workspace
   double gathered_bytes;
   heed::NodeSlab slab;
   heed::PieceSlab piece;

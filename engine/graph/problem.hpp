@@ -7,6 +7,8 @@
 #include "api/heed.h"
 #include "engine/dense/layout.hpp"
 #include "engine/dense/scaling.hpp"
+#include "engine/projection/library.hpp"
+#include "engine/projection/matrix.hpp"
 
 namespace heed {
 
@@ -27,8 +29,8 @@ struct GraphProblem : Scaling {
   Layout data;                          ///< otherwise, and with residual
   Layout edge_data;                     ///< with edge_width
   Layout edge_bias, out, lse, weights;  ///< used where args give one
-  Layout w_query, w_key, w_value;       ///< batch: node, row: feature in, feature: out
-  Layout w_edge_key, w_edge_value;      ///< with edge_width; row: feature in, feature: out
+  Matrix w_query, w_key, w_value;       ///< one each, or one per node
+  Matrix w_edge_key, w_edge_value;      ///< with edge_width
   Layout bias;                          ///< of b_query, b_key and b_value
 
   bool has_data() const { return inputs != HEED_GRAPH_PROJECTED || residual; }
@@ -39,7 +41,8 @@ struct GraphProblem : Scaling {
 /// Throws an Error that names the field, its value and the bound.
 GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& desc);
 
-/// Throws unless the tensors of a run are those that the problem needs.
-void validate(const GraphProblem& problem, const heed_graph_attention_args& args);
+/// Throws unless the tensors of a run are those that the problem needs; `product` is the context's.
+void validate(const GraphProblem& problem, const heed_graph_attention_args& args,
+              ProductKind product);
 
 }  // namespace heed

@@ -58,11 +58,6 @@ void check_unused(const char* field, const heed_layout& given, bool used, const 
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be 0 %s", field, when);
 }
 
-/// A matrix as a tensor: from matrix to matrix is batch, in is row and out is feature.
-heed_layout as_layout(const heed_matrix_layout& given) {
-  return {given.dtype, given.reserved, given.stride_matrix, 0, given.stride_in, given.stride_out};
-}
-
 /// What the fields of a descriptor have in common.
 class Layouts {
  public:
@@ -82,10 +77,6 @@ class Layouts {
     p_.data = input("desc.data", desc_.data, nodes(1, p_.width), p_.has_data(), no_data);
     p_.edge_data = input("desc.edge_data", desc_.edge_data, edges(1, p_.edge_width),
                          p_.edge_width > 0, no_edges);
-    p_.w_edge_key = matrix("desc.w_edge_key", desc_.w_edge_key, 1, p_.edge_width,
-                           p_.heads * p_.features, p_.edge_width > 0, no_edges);
-    p_.w_edge_value = matrix("desc.w_edge_value", desc_.w_edge_value, 1, p_.edge_width,
-                             p_.heads * p_.value_features, p_.edge_width > 0, no_edges);
     p_.edge_bias =
         input_layout("desc.edge_bias", desc_.edge_bias, edges(p_.heads, 1).of, real(), true);
     p_.out = output_layout("desc.out", desc_.out, nodes(p_.out_heads(), p_.value_features).of,
@@ -93,6 +84,8 @@ class Layouts {
     p_.lse = output_layout("desc.lse", desc_.lse, nodes(p_.heads, 1).of, real(), true);
     check_lse_type("desc.lse", desc_.lse);
     p_.weights = output_layout("desc.weights", desc_.weights, edges(p_.heads, 1).of, real(), true);
+    resolve_matrices();
+    check_steps();
   }
 
  private:
@@ -112,20 +105,50 @@ class Layouts {
     check_unused(field, given, used, unless);
     if (!used) return {};
     const Layout layout = input_layout(field, given, sizes.of, ElementType::kF32, true);
-    if ((layout.type == ElementType::kF64) != p_.float64)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be %s as desc.out.dtype is %u",
-           field, given.dtype,
-           p_.float64 ? "HEED_DTYPE_F64 (2)" : "another than HEED_DTYPE_F64 (2)", desc_.out.dtype);
+    check_arithmetic(field, layout.type, p_.float64);
     return layout;
   }
 
-  Layout matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
-                std::int64_t in, std::int64_t out, bool used, const char* unless) const {
-    heed_layout layout = as_layout(given);
+  /// One matrix, or one per node.
+  Matrix matrix(const char* field, const heed_matrix_layout& given, std::int64_t in,
+                std::int64_t out, bool used, bool per_node, const char* unless) const {
+    const heed_layout layout = {given.dtype, given.reserved,  given.stride_matrix,
+                                0,           given.stride_in, given.stride_out};
     check_unused(field, layout, used, unless);
     if (!used) return {};
-    if (layout.dtype == 0) layout.dtype = p_.float64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
-    return input(field, layout, {{matrices, 1, in, out}}, true, unless);
+    if (!per_node) return check_matrix(field, given, 1, in, out, p_.float64);
+    const Layout nodes = input_layout(field, layout, {p_.nodes, 1, in, out}, real());
+    check_arithmetic(field, nodes.type, p_.float64);
+    return {nodes, in, in, out};
+  }
+
+  void resolve_matrices() {
+    const bool made = p_.inputs != HEED_GRAPH_PROJECTED;
+    const bool per_node = p_.inputs == HEED_GRAPH_PER_NODE;
+    const std::int64_t keys = p_.heads * p_.features;
+    const std::int64_t values = p_.heads * p_.value_features;
+    const char* const unless = "with desc.inputs 0";
+    p_.w_query = matrix("desc.w_query", desc_.w_query, p_.width, keys, made, per_node, unless);
+    p_.w_key = matrix("desc.w_key", desc_.w_key, p_.width, keys, made, per_node, unless);
+    p_.w_value = matrix("desc.w_value", desc_.w_value, p_.width, values, made, per_node, unless);
+    p_.bias = check_vector("desc.bias_dtype", desc_.bias_dtype, p_.float64);
+    const bool edges = p_.edge_width > 0;
+    const char* const no_edges = "with desc.edge_width 0";
+    p_.w_edge_key =
+        matrix("desc.w_edge_key", desc_.w_edge_key, p_.edge_width, keys, edges, false, no_edges);
+    p_.w_edge_value = matrix("desc.w_edge_value", desc_.w_edge_value, p_.edge_width, values, edges,
+                             false, no_edges);
+  }
+
+  /// What one step leaves in out is what the next one reads as rows of data.
+  void check_steps() const {
+    const Strides& s = p_.out.strides;
+    const bool apart = p_.out_heads() > 1 && s.head != p_.value_features * s.feature;
+    if (p_.steps > 1 && apart)
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "desc.out.stride_head is %lld; with desc.steps above 1 it must be %lld: heads side by "
+           "side",
+           static_cast<long long>(s.head), static_cast<long long>(p_.value_features * s.feature));
   }
 
   const heed_graph_attention_desc& desc_;
@@ -156,7 +179,6 @@ GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& 
   static_cast<Scaling&>(p) = resolve_scaling(desc.scale, desc.softcap, desc.temperature, desc.hard,
                                              desc.features, p.float64);
   Layouts(desc, p).resolve();
-  if (p.inputs != HEED_GRAPH_PROJECTED) fail(HEED_STATUS_UNSUPPORTED, "desc.inputs: not yet");
   return p;
 }
 
