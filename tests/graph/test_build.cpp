@@ -96,7 +96,7 @@ TEST_CASE("a graph needs nothing of the caller's arrays once it is made", "[buil
 }
 
 TEST_CASE("the workspace grows with threads and features, not with edges", "[build]") {
-  const Index nodes = small() ? 2000 : 50000;
+  const Index nodes = 20000;
   const Context context = make_context(isa_names().back());
   const Index heads = 4;
   std::vector<std::size_t> bytes;
@@ -118,7 +118,7 @@ TEST_CASE("the workspace grows with threads and features, not with edges", "[bui
 }
 
 TEST_CASE("a hub costs memory per piece, not per edge", "[build]") {
-  const Index count = small() ? 20000 : 1000000;
+  const Index count = 300000;
   const Context context = make_context(isa_names().back());
   EdgeList edges = random_edges(1000, count, 9);
   for (Index& n : edges.destinations) n = 3;
