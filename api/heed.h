@@ -113,7 +113,8 @@ typedef struct heed_executor {
   { (uint32_t)sizeof(heed_executor), 0, NULL, NULL }
 
 /* A caller's own memory. `allocate` returns NULL when there is none; `alignment` is a power of
- * two. Used for contexts, plans and the workspace of heed_attention(); never during a run. */
+ * two. Used for contexts, plans, prepared matrices, graphs and the workspaces of calls without a
+ * plan; never during a run of a plan. */
 typedef struct heed_allocator {
   uint32_t struct_size;
   uint32_t reserved; /* 0 */
@@ -737,7 +738,10 @@ typedef enum heed_graph_inputs {
  * first take out for data. With tensors over edges absent, the order in which edges were given
  * changes no bit of the result; nor do threads and executors ever.
  *
- * Infinity and NaN, hard attention and types are as in dense attention. */
+ * Infinity and NaN, hard attention and types are as in dense attention: all tensors are float64, or
+ * none is. What edges add is computed from <W_edge_key q_n, f_e> and W_edge_value^T (sum of p_e f_e),
+ * with two products per node instead of two per edge: what is not finite in edge data may become
+ * NaN. Layouts and arguments of tensors that a problem does not have must be 0. */
 typedef struct heed_graph_attention_desc {
   uint32_t struct_size;
   uint32_t inputs; /* heed_graph_inputs */
@@ -746,7 +750,7 @@ typedef struct heed_graph_attention_desc {
   int64_t value_features; /* 0: features */
   int64_t width;          /* of data; 0 where there is none */
   int64_t edge_width;     /* of edge_data; 0: none */
-  int64_t steps;          /* 0: 1; more need data as wide as out's rows */
+  int64_t steps;          /* 0: 1; more only where inputs come from data as wide as out's rows */
   double scale;           /* finite; 0: 1 / sqrt(features) */
   double softcap;         /* finite, above 0; 0: none */
   double temperature;     /* above 0; infinity: the same weight for every edge; 0: 1 */
@@ -796,8 +800,8 @@ typedef struct heed_graph_attention_args {
   const heed_weights* p_key;
   const heed_weights* p_value;
   const void* edge_data;    /* only with edge_width */
-  const void* w_edge_key;   /* NULL: edges add nothing to keys */
-  const void* w_edge_value; /* NULL: edges add nothing to values; may be w_edge_key */
+  const void* w_edge_key;   /* NULL: edges add nothing to keys; with edge_width one of the two at */
+  const void* w_edge_value; /* least. NULL: edges add nothing to values; may be w_edge_key */
   const void* edge_bias;    /* NULL: none */
   const void* head_weights; /* Real [heads], only with HEED_COMBINE_WEIGHTED */
   void* out;                /* may be data where layout and type are the same */

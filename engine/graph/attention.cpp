@@ -54,9 +54,23 @@ void run_step(const GraphStep& step) {
   clear_removed(step);
 }
 
-/// The rows of out as rows of data: its heads lie side by side, or it has one.
-Layout as_data(const Layout& out) {
-  return {out.type, out.bytes, {0, 0, out.strides.row, out.strides.feature}};
+/// out as it lies or, if its heads do not lie side by side, copied.
+template <class Real>
+Tensor out_as_data(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+                   std::byte* workspace) {
+  const GraphProblem& p = plan.problem;
+  const Strides& s = p.out.strides;
+  if (!p.copies_data()) return {args.out, {p.out.type, p.out.bytes, {0, 0, s.row, s.feature}}};
+  Real* const copy = at<Real>(workspace, plan.space.data);
+  const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
+  each_range(*plan.context, Ranges::of(*plan.context, p.nodes * p.heads),
+             [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+               for (std::int64_t i = begin; i < end; ++i)
+                 kernels.read(p.out.type, row_at(args.out, p.out, 0, i % p.heads, i / p.heads),
+                              s.feature, static_cast<std::size_t>(p.value_features),
+                              copy + i * p.value_features);
+             });
+  return {copy, {kTypeOf<Real>, sizeof(Real), {0, 0, p.width, 1}}};
 }
 
 /// A matrix over edge data, as the kernels want it.
@@ -75,13 +89,22 @@ void widen(const heed_graph_attention_plan& plan, const void* matrix, const Layo
 }
 
 template <class Real>
-void widen_edge_matrices(const heed_graph_attention_plan& plan,
-                         const heed_graph_attention_args& args, std::byte* workspace) {
+void run_steps(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+               std::byte* workspace) {
   const GraphProblem& p = plan.problem;
   widen<Real>(plan, args.w_edge_key, p.w_edge_key.layout, p.features,
               workspace + plan.space.w_edge_key);
   widen<Real>(plan, args.w_edge_value, p.w_edge_value.layout, p.value_features,
               workspace + plan.space.w_edge_value);
+  Tensor data = {args.data, p.data};
+  for (std::int64_t t = 0; t < p.steps; ++t) {
+    if (t > 0) data = out_as_data<Real>(plan, args, workspace);
+    GraphStep step = {
+        plan, args,      {args.query, p.query}, {args.key, p.key}, {args.value, p.value},
+        data, workspace, t + 1 == p.steps};
+    if (p.inputs != HEED_GRAPH_PROJECTED) project(step);
+    run_step(step);
+  }
 }
 
 }  // namespace
@@ -90,26 +113,9 @@ void run_attention(const heed_graph_attention_plan& plan, const heed_graph_atten
                    void* workspace, std::size_t bytes) {
   validate(plan.problem, args, plan.context->product);
   check_workspace(plan.space.bytes, workspace, bytes);
-  const GraphProblem& p = plan.problem;
-  if (p.nodes == 0) return;
+  if (plan.problem.nodes == 0) return;
   auto* const space = static_cast<std::byte*>(workspace);
-  if (p.float64) {
-    widen_edge_matrices<double>(plan, args, space);
-  } else {
-    widen_edge_matrices<float>(plan, args, space);
-  }
-  for (std::int64_t t = 0; t < p.steps; ++t) {
-    const Tensor data = t == 0 ? Tensor{args.data, p.data} : Tensor{args.out, as_data(p.out)};
-    GraphStep step = {plan, args, {}, {}, {}, data, space, t + 1 == p.steps};
-    if (p.inputs == HEED_GRAPH_PROJECTED) {
-      step.query = {args.query, p.query};
-      step.key = {args.key, p.key};
-      step.value = {args.value, p.value};
-    } else {
-      project(step);
-    }
-    run_step(step);
-  }
+  plan.problem.float64 ? run_steps<double>(plan, args, space) : run_steps<float>(plan, args, space);
 }
 
 }  // namespace heed

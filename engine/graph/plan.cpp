@@ -102,6 +102,7 @@ GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) 
   space.piece_rows = rooms.take(pieces, 3, sizeof(void*));
   space.w_edge_key = rooms.take(p.edge_width * s.features, p.heads, s.number);
   space.w_edge_value = rooms.take(p.edge_width * s.value_features, p.heads, s.number);
+  space.data = rooms.take(p.copies_data() ? p.nodes : 0, p.width, s.number);
   if (p.inputs != HEED_GRAPH_PROJECTED) {
     space.query = rooms.take(p.nodes, plan.query.strides.row, s.number);
     space.key_value = rooms.take(p.nodes, plan.key.strides.row, s.number);

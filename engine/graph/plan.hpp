@@ -53,6 +53,7 @@ struct GraphSpace {
   std::size_t piece_rows;    ///< [3][pieces] pointers for merging
   std::size_t w_edge_key;    ///< [edge_width][heads][features] Real
   std::size_t w_edge_value;  ///< [edge_width][heads][value_features]
+  std::size_t data;          ///< [nodes][width] of later steps, where out is not as data should be
   std::size_t query;         ///< [nodes][heads][features] unless given
   std::size_t key_value;     ///< [nodes] keys and, next to them, values: one place to gather from
   std::size_t slabs;         ///< [workers] NodeSlab or that of a product

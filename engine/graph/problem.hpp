@@ -34,6 +34,10 @@ struct GraphProblem : Scaling {
   Layout bias;                          ///< of b_query, b_key and b_value
 
   bool has_data() const { return inputs != HEED_GRAPH_PROJECTED || residual; }
+  /// Whether rows of out, which are data of the next step, are no rows of data as they lie.
+  bool copies_data() const {
+    return steps > 1 && out_heads() > 1 && out.strides.head != value_features * out.strides.feature;
+  }
   /// Heads that out has.
   std::int64_t out_heads() const { return combine == HEED_COMBINE_CONCAT ? heads : 1; }
 };

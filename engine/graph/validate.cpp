@@ -85,7 +85,6 @@ class Layouts {
     check_lse_type("desc.lse", desc_.lse);
     p_.weights = output_layout("desc.weights", desc_.weights, edges(p_.heads, 1).of, real(), true);
     resolve_matrices();
-    check_steps();
   }
 
  private:
@@ -138,17 +137,6 @@ class Layouts {
         matrix("desc.w_edge_key", desc_.w_edge_key, p_.edge_width, keys, edges, false, no_edges);
     p_.w_edge_value = matrix("desc.w_edge_value", desc_.w_edge_value, p_.edge_width, values, edges,
                              false, no_edges);
-  }
-
-  /// What one step leaves in out is what the next one reads as rows of data.
-  void check_steps() const {
-    const Strides& s = p_.out.strides;
-    const bool apart = p_.out_heads() > 1 && s.head != p_.value_features * s.feature;
-    if (p_.steps > 1 && apart)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.out.stride_head is %lld; with desc.steps above 1 it must be %lld: heads side by "
-           "side",
-           static_cast<long long>(s.head), static_cast<long long>(p_.value_features * s.feature));
   }
 
   const heed_graph_attention_desc& desc_;
