@@ -1,8 +1,6 @@
 // The C boundary: check the pointers, call the engine, turn what it throws into a status.
 #include "api/heed.h"
 
-#include <chrono>
-
 #include "api/shim.hpp"
 #include "engine/dense/attention.hpp"
 #include "engine/dense/merge.hpp"
@@ -25,14 +23,9 @@ using heed::required;
 void run(const heed_attention_plan& plan, const heed_attention_args* args, void* workspace,
          std::size_t bytes) {
   const heed_attention_args known = heed::read_struct(args, "args");
-  if (!plan.context->verbose) {
-    heed::run_attention(plan, known, workspace, bytes);
-    return;
-  }
-  const auto start = std::chrono::steady_clock::now();
-  heed::run_attention(plan, known, workspace, bytes);
-  heed::print_run(plan, known,
-                  std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  heed::run_and_tell(
+      *plan.context, [&] { heed::run_attention(plan, known, workspace, bytes); },
+      [&](double seconds) { heed::print_run(plan, known, seconds); });
 }
 
 heed_attention_plan plan_of(const heed_context& context, const heed_attention_desc* desc) {

@@ -113,7 +113,8 @@ typedef struct heed_executor {
   { (uint32_t)sizeof(heed_executor), 0, NULL, NULL }
 
 /* A caller's own memory. `allocate` returns NULL when there is none; `alignment` is a power of
- * two. Used for contexts, plans and the workspace of heed_attention(); never during a run. */
+ * two. Used for contexts, plans, prepared matrices, graphs and the workspaces of calls without a
+ * plan; never during a run of a plan. */
 typedef struct heed_allocator {
   uint32_t struct_size;
   uint32_t reserved; /* 0 */
@@ -179,7 +180,7 @@ HEED_API heed_status heed_context_describe(const heed_context* context, heed_con
  * float32 and out is rounded once, to nearest even. Or all four are float64, and so is the
  * arithmetic. */
 typedef enum heed_dtype {
-  HEED_DTYPE_DEFAULT = 0, /* float32; of bias, lse, weights and column_sums: the arithmetic's */
+  HEED_DTYPE_DEFAULT = 0, /* float32, or where that is said the arithmetic's: float32 or float64 */
   HEED_DTYPE_F32 = 1,
   HEED_DTYPE_F64 = 2,
   HEED_DTYPE_BF16 = 3,
@@ -476,7 +477,7 @@ HEED_API heed_status heed_merge(const heed_context* context, const heed_merge_de
 typedef struct heed_matrix_layout {
   uint32_t dtype;        /* heed_dtype; 0: the arithmetic's */
   uint32_t reserved;     /* 0 */
-  int64_t stride_matrix; /* from one head's matrix to the next; else 0 */
+  int64_t stride_matrix; /* from one head's or node's matrix to the next; else 0 */
   int64_t stride_in;
   int64_t stride_out;
 } heed_matrix_layout;
@@ -645,6 +646,213 @@ HEED_API heed_status heed_multihead_plan_run(const heed_multihead_plan* plan,
 /* Plan, workspace (from the context's allocator) and run in one call. */
 HEED_API heed_status heed_multihead(const heed_context* context, const heed_multihead_desc* desc,
                                     const heed_multihead_args* args);
+
+/* ---- Graphs ------------------------------------------------------------------------------------
+ */
+
+typedef enum heed_index_type {
+  HEED_INDEX_DEFAULT = 0, /* int32 */
+  HEED_INDEX_I32 = 1,
+  HEED_INDEX_I64 = 2
+} heed_index_type;
+
+/* What becomes of edges with the source and destination of an earlier one. */
+typedef enum heed_duplicates {
+  HEED_DUPLICATES_DEFAULT = 0, /* removed from an edge list, kept in rows */
+  HEED_DUPLICATES_REMOVE = 1,  /* the first stays, with what belongs to it */
+  HEED_DUPLICATES_KEEP = 2     /* each counts */
+} heed_duplicates;
+
+/* Directed edges from sources to destinations, over which destinations attend to sources: either
+ * an edge list (sources and destinations, any order), or rows by destination (sources and offsets,
+ * CSR): the edges offsets[n] to offsets[n + 1] - 1 end at node n. A self-loop is an edge like any
+ * other. */
+typedef struct heed_graph_desc {
+  uint32_t struct_size;
+  uint32_t index_type;      /* heed_index_type of the three arrays */
+  int64_t nodes;            /* at most 2^31 - 1 */
+  int64_t edges;            /* given; at most 2^40 */
+  const void* sources;      /* [edges], 0 to nodes - 1 */
+  const void* destinations; /* [edges]; NULL with offsets */
+  const void* offsets;      /* [nodes + 1], from 0 to edges, never decreasing; else NULL */
+  uint32_t duplicates;      /* heed_duplicates */
+  uint32_t reserved;        /* 0 */
+} heed_graph_desc;
+#define HEED_GRAPH_DESC_INIT \
+  { (uint32_t)sizeof(heed_graph_desc), 0, 0, 0, NULL, NULL, NULL, 0, 0 }
+
+/* Edges checked and sorted by destination and source; immutable, for any number of plans, runs and
+ * threads. Needs nothing of the caller's arrays afterwards. Holds its context. */
+typedef struct heed_graph heed_graph;
+
+/* Built with the context's threads. *graph is written only on success. */
+HEED_API heed_status heed_graph_create(const heed_context* context, const heed_graph_desc* desc,
+                                       heed_graph** graph);
+/* NULL is allowed. Plans made from the graph stay usable: they hold it. */
+HEED_API void heed_graph_destroy(heed_graph* graph);
+
+typedef struct heed_graph_info {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t nodes;
+  int64_t edges;       /* that count: without removed duplicates */
+  int64_t edges_given; /* what tensors over edges have room for */
+  int64_t isolated;    /* nodes without incoming edges */
+  int64_t most;        /* incoming edges of a node */
+  size_t bytes;        /* of memory held */
+} heed_graph_info;
+#define HEED_GRAPH_INFO_INIT \
+  { (uint32_t)sizeof(heed_graph_info), 0, 0, 0, 0, 0, 0, 0 }
+
+HEED_API heed_status heed_graph_describe(const heed_graph* graph, heed_graph_info* info);
+
+/* ---- Attention over graphs ------------------------------------------------------------------- */
+
+/* Where queries, keys and values come from. */
+typedef enum heed_graph_inputs {
+  HEED_GRAPH_PROJECTED = 0, /* they are given, per node */
+  HEED_GRAPH_SHARED = 1,    /* data of the node times matrices that all nodes share */
+  HEED_GRAPH_PER_NODE = 2   /* data of the node times matrices of its own */
+} heed_graph_inputs;
+
+/* Every node attends to the sources of its incoming edges, for every head:
+ *
+ *   s_e   = scale * <q_n, k_m + edge_k_e>             for every edge e from m to n
+ *   s_e   = softcap * tanh(s_e / softcap)             if softcap is given
+ *   s_e   = s_e + edge_bias[e]                        if a bias is given; -inf leaves the edge out
+ *   p_e   = softmax(s_e / temperature)                over the edges into n
+ *   new_n = combine over heads of (sum of p_e (v_m + edge_v_e))
+ *   out_n = new_n, or data_n + new_n with residual    all nodes at once
+ *
+ *   query, key [nodes, heads, features]      value [nodes, heads, value_features]
+ *   data       [nodes, width]
+ *   W_query, W_key [width, heads * features]  W_value [width, heads * value_features]
+ *              one each, or one per node; q = data W_query + b_query and so on
+ *   edge_k = edge_data W_edge_key    edge_v = edge_data W_edge_value
+ *   edge_data  [edges given, edge_width]
+ *   W_edge_key [edge_width, heads * features]  W_edge_value [edge_width, heads * value_features]
+ *   out        [nodes, heads, value_features]; if not concatenated [nodes, value_features]
+ *
+ * Rows of tensors over edges count as the caller gave the edges. A node without incoming edges
+ * (or with none but of bias -inf) gets new_n = 0 exactly, and the log-sum-exp -inf. Steps after the
+ * first take out for data. With tensors over edges absent, the order in which edges were given
+ * changes no bit of the result; nor do threads and executors ever.
+ *
+ * Infinity and NaN, hard attention and types are as in dense attention: all tensors are float64, or
+ * none is. A float64 out asks for that; a dtype of 0 is float32 of out, and the arithmetic's of
+ * everything else. What edges add is computed from <W_edge_key q_n, f_e> and
+ * W_edge_value^T (sum of p_e f_e), with two products per node instead of two per edge: what is not
+ * finite in edge data may become NaN. Layouts and arguments of tensors that a problem does not have
+ * must be 0. */
+typedef struct heed_graph_attention_desc {
+  uint32_t struct_size;
+  uint32_t inputs; /* heed_graph_inputs */
+  int64_t heads;
+  int64_t features;
+  int64_t value_features; /* 0: features */
+  int64_t width;          /* of data; 0 where there is none */
+  int64_t edge_width;     /* of edge_data; 0: none */
+  int64_t steps;          /* 0: 1; more only where inputs come from data as wide as out's rows */
+  double scale;           /* finite; 0: 1 / sqrt(features) */
+  double softcap;         /* finite, above 0; 0: none */
+  double temperature;     /* above 0; infinity: the same weight for every edge; 0: 1 */
+  uint32_t hard;          /* 1: weight 1 at the largest score, of equal ones at the lowest source,
+                             then the edge given first; not with temperature or lse */
+  uint32_t combine;       /* heed_combine; not HEED_COMBINE_TENSOR */
+  uint32_t residual;      /* 1: out = data + new; data must be as wide as out's rows */
+  uint32_t bias_dtype;    /* of b_query, b_key and b_value; 0: the arithmetic's */
+  heed_layout query;      /* of tensors over nodes and edges: stride_row from one to the next, */
+  heed_layout key;        /* no stride_batch; contiguous is [row, head, feature] */
+  heed_layout value;
+  heed_layout data;
+  heed_layout edge_data;
+  heed_layout edge_bias; /* [edges given, heads]; stride_head 0 beside others: one for all heads */
+  heed_layout out;
+  heed_layout lse;     /* [nodes, heads] */
+  heed_layout weights; /* [edges given, heads]; removed duplicates get 0 */
+  heed_matrix_layout w_query;
+  heed_matrix_layout w_key;
+  heed_matrix_layout w_value;
+  heed_matrix_layout w_edge_key;
+  heed_matrix_layout w_edge_value;
+} heed_graph_attention_desc;
+#define HEED_GRAPH_ATTENTION_DESC_INIT                                                            \
+  {                                                                                               \
+    (uint32_t)sizeof(heed_graph_attention_desc), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0, 0, 0, 0,  \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT,                   \
+        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT,                \
+        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT                                          \
+  }
+
+typedef struct heed_graph_attention_args {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  const void* query; /* query, key and value with HEED_GRAPH_PROJECTED, else NULL */
+  const void* key;
+  const void* value;
+  const void* data;    /* otherwise, and with residual */
+  const void* w_query; /* w_ and b_ as they are, or p_ prepared, as in multi-head blocks; b_ and */
+  const void* w_key;   /* p_ only with HEED_GRAPH_SHARED */
+  const void* w_value;
+  const void* b_query;
+  const void* b_key;
+  const void* b_value;
+  const heed_weights* p_query;
+  const heed_weights* p_key;
+  const heed_weights* p_value;
+  const void* edge_data;    /* only with edge_width */
+  const void* w_edge_key;   /* NULL: edges add nothing to keys; with edge_width one of the two at */
+  const void* w_edge_value; /* least. NULL: edges add nothing to values; may be w_edge_key */
+  const void* edge_bias;    /* NULL: none */
+  const void* head_weights; /* Real [heads], only with HEED_COMBINE_WEIGHTED */
+  void* out;                /* may be data where layout and type are the same */
+  void* lse;                /* of the last step; NULL: not wanted */
+  void* weights;            /* of the last step; NULL: not wanted */
+} heed_graph_attention_args;
+#define HEED_GRAPH_ATTENTION_ARGS_INIT                                                        \
+  {                                                                                           \
+    (uint32_t)sizeof(heed_graph_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL    \
+  }
+
+typedef struct heed_graph_attention_plan heed_graph_attention_plan;
+
+/* Checks the descriptor against the graph and lays out the workspace: with HEED_GRAPH_PROJECTED
+ * some numbers per thread and per part of a node with very many edges; otherwise the projections
+ * too; never something per edge. *plan is written only on success; it holds the graph. */
+HEED_API heed_status heed_graph_attention_plan_create(const heed_context* context,
+                                                      const heed_graph* graph,
+                                                      const heed_graph_attention_desc* desc,
+                                                      heed_graph_attention_plan** plan);
+/* NULL is allowed. */
+HEED_API void heed_graph_attention_plan_destroy(heed_graph_attention_plan* plan);
+
+typedef struct heed_graph_attention_info {
+  uint32_t struct_size;
+  uint32_t threads; /* that a run uses */
+  const char* isa;
+  const char* executor;
+  uint64_t tasks; /* independent pieces of work over the edges of one step */
+  size_t workspace_bytes;
+  double gathered_bytes; /* of keys and values, read through edges in one step */
+} heed_graph_attention_info;
+#define HEED_GRAPH_ATTENTION_INFO_INIT \
+  { (uint32_t)sizeof(heed_graph_attention_info), 0, NULL, NULL, 0, 0, 0.0 }
+
+HEED_API heed_status heed_graph_attention_plan_describe(const heed_graph_attention_plan* plan,
+                                                        heed_graph_attention_info* info);
+/* The bytes that a run of this plan needs; 0 is possible. */
+HEED_API heed_status heed_graph_attention_plan_workspace(const heed_graph_attention_plan* plan,
+                                                         size_t* bytes);
+/* Computes out. The workspace's content before and after means nothing. */
+HEED_API heed_status heed_graph_attention_plan_run(const heed_graph_attention_plan* plan,
+                                                   const heed_graph_attention_args* args,
+                                                   void* workspace, size_t workspace_bytes);
+/* Plan, workspace (from the context's allocator) and run in one call. */
+HEED_API heed_status heed_graph_attention(const heed_context* context, const heed_graph* graph,
+                                          const heed_graph_attention_desc* desc,
+                                          const heed_graph_attention_args* args);
 
 #ifdef __cplusplus
 }

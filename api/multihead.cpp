@@ -1,8 +1,6 @@
 // The C boundary of weight matrices and multi-head blocks.
 #include "engine/multihead/multihead.hpp"
 
-#include <chrono>
-
 #include "api/heed.h"
 #include "api/shim.hpp"
 #include "engine/multihead/verbose.hpp"
@@ -18,11 +16,9 @@ namespace {
 void run(const heed_multihead_plan& plan, const heed_multihead_args* args, void* workspace,
          std::size_t bytes) {
   const heed_multihead_args known = heed::read_struct(args, "args");
-  if (!plan.context->verbose) return heed::run_multihead(plan, known, workspace, bytes);
-  const auto start = std::chrono::steady_clock::now();
-  heed::run_multihead(plan, known, workspace, bytes);
-  heed::print_run(plan, known,
-                  std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  heed::run_and_tell(
+      *plan.context, [&] { heed::run_multihead(plan, known, workspace, bytes); },
+      [&](double seconds) { heed::print_run(plan, known, seconds); });
 }
 
 heed_multihead_plan plan_of(const heed_context& context, const heed_multihead_desc* desc) {

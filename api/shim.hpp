@@ -1,11 +1,13 @@
 // What every function of the C API is wrapped in.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <new>
 
 #include "api/heed.h"
 #include "engine/runtime/allocator.hpp"
+#include "engine/runtime/context.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {
@@ -35,6 +37,15 @@ template <class T>
 T& required(T* pointer, const char* name) {
   if (pointer == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL", name);
   return *pointer;
+}
+
+/// Calls run() and, if the context is verbose, print(seconds).
+template <class Run, class Print>
+void run_and_tell(const heed_context& context, Run&& run, Print&& print) {
+  if (!context.verbose) return run();
+  const auto start = std::chrono::steady_clock::now();
+  run();
+  print(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
 /// The workspace of a one-call run, given back whatever happens.

@@ -118,7 +118,7 @@ class Checker {
               errors[j] + adding * (sums[j] + errors[j]));
   }
 
-  const Accuracy& accuracy() const { return comparison_.accuracy(); }
+  const Accuracy& accuracy() const { return accuracy_; }
 
  private:
   double gamma(double n) const { return n * unit_ < 1 ? n * unit_ / (1 - n * unit_) : kInfinity; }
@@ -196,7 +196,7 @@ class Checker {
     const Rounding rounding = rounding_of(results.type());
     if (arithmetic_of(workload_) == HEED_DTYPE_F64) bound *= 2;
     bound += rounding.unit * (std::fabs(wanted) + bound) + rounding.underflow;
-    comparison_.compare(got, wanted, bound);
+    accuracy_.compare(got, wanted, bound);
   }
 
   const Workload& workload_;
@@ -207,7 +207,7 @@ class Checker {
   double largest_key_ = 0;
   std::int64_t batch_ = -1;
   std::int64_t head_ = -1;
-  Comparison comparison_;
+  Accuracy accuracy_;
 };
 
 /// Visits about kRows of the rows of all heads, where batch b has rows_of(b) for each, from the
@@ -237,14 +237,21 @@ void demand(const Accuracy& accuracy, const std::string& workload) {
   throw std::runtime_error(workload + text);
 }
 
-void Comparison::compare(double got, double wanted, double bound) {
-  const double error = std::fabs(got - wanted);
-  const double used = error / bound;
-  if (!(used <= 1)) accuracy_.within = false;
-  if (!(error <= accuracy_.max_error)) accuracy_.max_error = error;  // also takes a NaN
-  if (used <= most_used_) return;
-  most_used_ = used;
-  accuracy_.bound = bound;
+void Accuracy::compare(double got, double wanted, double bound_of_it) {
+  Accuracy element;
+  element.max_error = std::fabs(got - wanted);
+  element.bound = bound_of_it;
+  element.used = element.max_error / bound_of_it;
+  element.within = element.used <= 1;
+  include(element);
+}
+
+void Accuracy::include(const Accuracy& other) {
+  within = within && other.within;
+  if (!(other.max_error <= max_error)) max_error = other.max_error;  // also takes a NaN
+  if (other.used <= used) return;
+  used = other.used;
+  bound = other.bound;
 }
 
 Accuracy check_accuracy(const Workload& workload, const Tensors& tensors) {

@@ -11,22 +11,16 @@ namespace heed::perf {
 struct Accuracy {
   double max_error = 0;  ///< the largest |result - reference| of the elements looked at
   double bound = 0;      ///< what rounding can amount to, at the element with the least room
+  double used = -1;      ///< how much of its bound that element's error is; -1: none looked at
   bool within = true;    ///< every element is within its own bound (a NaN is not)
+
+  /// Looks at an element, or at all that another one has looked at.
+  void compare(double got, double wanted, double bound_of_it);
+  void include(const Accuracy& other);
 };
 
 /// Throws std::runtime_error where a workload's results are off by more than they may be.
 void demand(const Accuracy& accuracy, const std::string& workload);
-
-/// Keeps count of what is compared with a reference.
-class Comparison {
- public:
-  void compare(double got, double wanted, double bound);
-  const Accuracy& accuracy() const { return accuracy_; }
-
- private:
-  Accuracy accuracy_;
-  double most_used_ = -1;  ///< of its own bound, by any element
-};
 
 /// Compares about 64 rows of out, lse and weights each, spread over the batch, heads and queries,
 /// and the column sums of one head, with a float64 loop.

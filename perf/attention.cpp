@@ -33,11 +33,12 @@ void measure(benchmark::State& state, Planned& problem, unsigned threads) {
 }  // namespace
 
 void add_attention_rows(const Options& options) {
-  for_each_case(options, [](const std::string& name, const Context& context, unsigned threads) {
-    const auto problem = std::make_shared<Planned>(name, context);
-    add_row(problem->row("attention", threads), benchmark::kMillisecond,
-            [=](benchmark::State& state) { measure(state, *problem, threads); });
-  });
+  for_each_case(options.shapes, options,
+                [](const std::string& name, const Context& context, unsigned threads) {
+                  const auto problem = std::make_shared<Planned>(name, context);
+                  add_row(problem->row("attention", threads), benchmark::kMillisecond,
+                          [=](benchmark::State& state) { measure(state, *problem, threads); });
+                });
 }
 
 }  // namespace heed::perf

@@ -40,8 +40,7 @@ BlockRunner::BlockRunner(const Context& context, const Workload& workload, Block
       tensors_(std::move(tensors)),
       attention_(tensors_->attention->args()),
       args_(HEED_MULTIHEAD_ARGS_INIT),
-      workspace_bytes_(describe(plan_).workspace_bytes),
-      workspace_((workspace_bytes_ + sizeof(float) - 1) / sizeof(float)) {
+      workspace_(describe(plan_).workspace_bytes) {
   attention_.query = attention_.key = attention_.value = nullptr;
   attention_.out = nullptr;
   args_.input_query = tensors_->input_query.data();

@@ -22,7 +22,7 @@ class BlockRunner {
   /// Throws std::runtime_error.
   void operator()() {
     args_.attention = &attention_;  // this object may have been moved
-    check(heed_multihead_plan_run(plan_.get(), &args_, workspace_.data(), workspace_bytes_));
+    check(heed_multihead_plan_run(plan_.get(), &args_, workspace_.data(), workspace_.bytes()));
   }
 
  private:
@@ -34,8 +34,7 @@ class BlockRunner {
   std::vector<Weights> weights_;
   heed_attention_args attention_;
   heed_multihead_args args_;
-  std::size_t workspace_bytes_;
-  Buffer workspace_;
+  Workspace workspace_;
 };
 
 class Block {

@@ -21,12 +21,10 @@
 //    r_q, e_k and e_v.
 // 2. Scores are off by x = scale (|k| e_q + |q| e_k + walk(D) |q| |k|), with the largest |k|; no
 //    option makes that more (softcap makes it less).
-// 3. Weights are off by a factor e^2x, and sums over n keys by walk(n): of every element of a
-// head's
+// 3. Weights are off by a factor e^2x, and sums over n keys by walk(n): every element of a head's
 //    result by b = (expm1(2 x) + walk(n)) (sum of p |v|) + e_v.
 // 4. An element of out, the product with a column w of W_out, is off by |w| b + walk(H Dv) r_out,
-// and
-//    once by rounding to its type.
+//    and once by rounding to its type.
 //
 // float64 is checked by a textbook that rounds as often, so there the bound is taken twice.
 
@@ -129,18 +127,17 @@ class BlockChecker {
     const double last = walk(tensors_.out_of_heads.in) * root_mean_square(out);
     const Rounding rounding = rounding_of(tensors_.out.type());
     const double twice = arithmetic_of(workload_) == HEED_DTYPE_F64 ? 2 : 1;
-    Comparison comparison;
+    Accuracy accuracy;
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       const std::int64_t row = (d.batch - 1) * d.query_length + rows_[r];
       for (std::size_t o = 0; o < columns.size(); ++o) {
         const double wanted = out[r * columns.size() + o];
         const double bound = twice * (columns[o] * errors[r] + last);
-        comparison.compare(
-            tensors_.out[row * workload_.width + static_cast<std::int64_t>(o)], wanted,
-            bound + rounding.unit * (std::fabs(wanted) + bound) + rounding.underflow);
+        accuracy.compare(tensors_.out[row * workload_.width + static_cast<std::int64_t>(o)], wanted,
+                         bound + rounding.unit * (std::fabs(wanted) + bound) + rounding.underflow);
       }
     }
-    return comparison.accuracy();
+    return accuracy;
   }
 
  private:

@@ -11,12 +11,6 @@ std::size_t count(std::int64_t batch, std::int64_t rows, std::int64_t width) {
   return static_cast<std::size_t>(batch * rows * width);
 }
 
-void fill_random(Tensor& tensor, double scale, unsigned seed) {
-  Random random(seed);
-  for (std::size_t i = 0; i < tensor.size(); ++i)
-    tensor.set(static_cast<std::int64_t>(i), scale * static_cast<double>(random.normal()));
-}
-
 }  // namespace
 
 Projection::Projection(const Workload& workload, std::int64_t in, std::int64_t out, unsigned seed)
@@ -24,8 +18,8 @@ Projection::Projection(const Workload& workload, std::int64_t in, std::int64_t o
       out(out),
       matrix(workload.desc.query.dtype, count(1, in, out)),
       bias(arithmetic_of(workload), workload.projection_biases ? count(1, 1, out) : 0) {
-  fill_random(matrix, 1 / std::sqrt(static_cast<double>(in)), seed);
-  fill_random(bias, 1, seed + 1);
+  fill_random(matrix, seed, 1 / std::sqrt(static_cast<double>(in)));
+  fill_random(bias, seed + 1);
 }
 
 BlockTensors::BlockTensors(const Workload& w)
@@ -39,8 +33,8 @@ BlockTensors::BlockTensors(const Workload& w)
       out_of_heads(w, w.desc.query_heads * w.desc.value_features, w.width, 17),
       out(w.desc.out.dtype, count(w.desc.batch, w.desc.query_length, w.width)),
       attention(tensors_of(parse_workload(w.attention))) {
-  fill_random(input_query, 1, 19);
-  fill_random(input_key, 1, 20);
+  fill_random(input_query, 19);
+  fill_random(input_key, 20);
   fill_with_nan(out);
 }
 

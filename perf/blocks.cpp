@@ -94,11 +94,12 @@ class BlockRow {
 }  // namespace
 
 void add_block_rows(const Options& options) {
-  for_each_case(options, [&](const std::string& name, const Context& context, unsigned threads) {
-    const auto row = std::make_shared<BlockRow>(name, options, context, threads);
-    add_row(row->row(), benchmark::kMillisecond,
-            [=](benchmark::State& state) { row->measure(state); });
-  });
+  for_each_case(options.block_shapes, options,
+                [&](const std::string& name, const Context& context, unsigned threads) {
+                  const auto row = std::make_shared<BlockRow>(name, options, context, threads);
+                  add_row(row->row(), benchmark::kMillisecond,
+                          [=](benchmark::State& state) { row->measure(state); });
+                });
 }
 
 }  // namespace heed::perf

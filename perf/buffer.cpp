@@ -16,7 +16,7 @@ Buffer::Buffer(std::size_t count) : count_(count) {
 void Buffer::Free::operator()(float* memory) const { std::free(memory); }
 
 /// splitmix64.
-std::uint64_t Random::next() {
+std::uint64_t Random::bits() {
   std::uint64_t z = state_ += 0x9e3779b97f4a7c15U;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
@@ -24,13 +24,17 @@ std::uint64_t Random::next() {
 }
 
 float Random::normal() {
-  const std::uint64_t z = next();
+  const std::uint64_t z = bits();
   const std::uint64_t sum = (z & 0xffff) + ((z >> 16) & 0xffff) + ((z >> 32) & 0xffff) + (z >> 48);
   return (static_cast<float>(sum) / 65535.0F - 2.0F) * 1.7320508F;
 }
 
 bool Random::with_probability(double share) {
-  return static_cast<double>(next() >> 11) * 0x1p-53 < share;
+  return static_cast<double>(bits() >> 11) * 0x1p-53 < share;
+}
+
+std::uint32_t Random::below(std::uint32_t count) {
+  return static_cast<std::uint32_t>((bits() >> 32) * count >> 32);
 }
 
 void fill_random(Buffer& buffer, unsigned seed) {

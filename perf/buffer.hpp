@@ -25,6 +25,19 @@ class Buffer {
   std::size_t count_;
 };
 
+/// Bytes for a run of heed.
+class Workspace {
+ public:
+  explicit Workspace(std::size_t bytes)
+      : memory_((bytes + sizeof(float) - 1) / sizeof(float)), bytes_(bytes) {}
+  void* data() { return memory_.data(); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  Buffer memory_;
+  std::size_t bytes_;
+};
+
 /// Reproducible numbers.
 class Random {
  public:
@@ -34,10 +47,12 @@ class Random {
   float normal();
   /// True for this share of the calls.
   bool with_probability(double share);
+  /// 0 to count - 1, each as likely as the others but for 2^-32.
+  std::uint32_t below(std::uint32_t count);
+  /// 64 bits, each as likely 0 as 1.
+  std::uint64_t bits();
 
  private:
-  std::uint64_t next();
-
   std::uint64_t state_;
 };
 

@@ -40,6 +40,19 @@ Weights make_weights(const Context& context, const heed_weights_desc& desc, cons
   return {weights, heed_weights_destroy};
 }
 
+Graph make_graph(const Context& context, const heed_graph_desc& desc) {
+  heed_graph* graph = nullptr;
+  check(heed_graph_create(context.get(), &desc, &graph));
+  return {graph, heed_graph_destroy};
+}
+
+GraphPlan make_plan(const Context& context, const Graph& graph,
+                    const heed_graph_attention_desc& desc) {
+  heed_graph_attention_plan* plan = nullptr;
+  check(heed_graph_attention_plan_create(context.get(), graph.get(), &desc, &plan));
+  return {plan, heed_graph_attention_plan_destroy};
+}
+
 heed_context_info describe(const Context& context) {
   heed_context_info info = HEED_CONTEXT_INFO_INIT;
   check(heed_context_describe(context.get(), &info));
@@ -55,6 +68,12 @@ heed_attention_info describe(const Plan& plan) {
 heed_multihead_info describe(const BlockPlan& plan) {
   heed_multihead_info info = HEED_MULTIHEAD_INFO_INIT;
   check(heed_multihead_plan_describe(plan.get(), &info));
+  return info;
+}
+
+heed_graph_attention_info describe(const GraphPlan& plan) {
+  heed_graph_attention_info info = HEED_GRAPH_ATTENTION_INFO_INIT;
+  check(heed_graph_attention_plan_describe(plan.get(), &info));
   return info;
 }
 

@@ -102,11 +102,12 @@ Target target_of(const Workload& workload) {
 }
 
 void add_form_rows(const Options& options) {
-  for_each_case(options, [](const std::string& name, const Context& context, unsigned threads) {
-    const auto row = std::make_shared<FormRow>(name, context);
-    add_row(row->form().row("form", threads), benchmark::kMillisecond,
-            [=](benchmark::State& state) { row->measure(state); });
-  });
+  for_each_case(options.shapes, options,
+                [](const std::string& name, const Context& context, unsigned threads) {
+                  const auto row = std::make_shared<FormRow>(name, context);
+                  add_row(row->form().row("form", threads), benchmark::kMillisecond,
+                          [=](benchmark::State& state) { row->measure(state); });
+                });
 }
 
 }  // namespace heed::perf

@@ -60,7 +60,9 @@ std::unique_ptr<Console> make_console(const std::vector<std::string>& arguments)
 
 void add_rows(const Options& options) {
   if (options.forms) return add_form_rows(options);
-  if (options.blocks) return add_block_rows(options);
+  add_block_rows(options);
+  add_graph_rows(options);
+  if (options.shapes.empty()) return;
   if (!options.no_stages) add_peak_rows(options);
   add_attention_rows(options);
   if (!options.no_naive) add_naive_rows(options);

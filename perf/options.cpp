@@ -6,6 +6,7 @@
 
 #include "perf/contexts.hpp"
 #include "perf/forms.hpp"
+#include "perf/graph/workload.hpp"
 #include "perf/workload.hpp"
 
 namespace heed::perf {
@@ -16,7 +17,7 @@ constexpr int kUsageError = 2;
 /// As CLI::Validator wants it: "" or what is wrong.
 std::string shape_problem(const std::string& name) {
   try {
-    parse_workload(name);
+    names_graph(name) ? void(parse_graph_workload(name)) : void(parse_workload(name));
     return {};
   } catch (const std::invalid_argument& problem) {
     return problem.what();
@@ -57,31 +58,63 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--product", options.product,
                  "What computes the projections of blocks: what this build has of heed, cblas")
       ->type_name("NAME");
-  CLI::Option* const forms =
-      app.add_flag("--forms", options.forms,
-                   "Instead of all else, each form of attention in turns with the plain one");
+  app.add_flag("--forms", options.forms,
+               "Instead of all else, each form of attention in turns with the plain one");
   app.add_flag(
          "--blocks", options.blocks,
          "Instead of all else, multi-head blocks: projections and attention, together and apart")
-      ->excludes(forms);
+      ->excludes("--forms");
+  app.add_flag("--graphs", options.graphs,
+               "Instead of all else, attention over graphs beside loops that only gather")
+      ->excludes("--forms")
+      ->excludes("--blocks");
   app.add_flag("--no-stages", options.no_stages, "Leave out stage/... and peak/...");
   app.add_flag("--no-naive", options.no_naive, "Leave out naive/...");
-  app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar +
-             "\nand the standard ones are\n" + lines(kStandardWorkloads) + "or, with --forms,\n" +
-             lines(kFormWorkloads) + "or, with --blocks,\n" + lines(kBlockWorkloads) +
+  app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar + "\nor, over graphs,\n  " +
+             kGraphWorkloadGrammar + "\nand the standard ones are\n" + lines(kStandardWorkloads) +
+             "or, with --forms,\n" + lines(kFormWorkloads) + "or, with --blocks,\n" +
+             lines(kBlockWorkloads) + "or, with --graphs,\n" + lines(kGraphWorkloads) +
              "Everything else goes to Google Benchmark, for example --benchmark_filter=REGEX\n"
              "--benchmark_repetitions=N --benchmark_format=json --benchmark_out=FILE\n");
 }
 
+/// Those that a name belongs to.
+std::vector<std::string>& shapes_like(const std::string& name, Options& options) {
+  if (names_graph(name)) return options.graph_shapes;
+  return parse_workload(name).width != 0 ? options.block_shapes : options.shapes;
+}
+
+const std::vector<std::string>& standard_shapes(const Options& options) {
+  return options.forms    ? kFormWorkloads
+         : options.blocks ? kBlockWorkloads
+         : options.graphs ? kGraphWorkloads
+                          : kStandardWorkloads;
+}
+
+/// Where a flag takes shapes of one kind, the others have none.
+void reject(const char* flag, const std::string& takes,
+            std::initializer_list<const std::vector<std::string>*> others) {
+  for (const std::vector<std::string>* const other : others)
+    if (!other->empty())
+      throw CLI::ValidationError(flag,
+                                 "takes " + takes + ", which \"" + other->front() + "\" is not");
+}
+
+void choose_shapes(Options& options) {
+  const std::vector<std::string> names =
+      options.shapes.empty() ? standard_shapes(options) : std::move(options.shapes);
+  options.shapes.clear();
+  for (const std::string& name : names) shapes_like(name, options).push_back(name);
+  if (options.forms)
+    reject("--forms", "shapes of dense attention", {&options.block_shapes, &options.graph_shapes});
+  if (options.blocks)
+    reject("--blocks", "blocks, shapes with a width W", {&options.shapes, &options.graph_shapes});
+  if (options.graphs)
+    reject("--graphs", "shapes of graphs", {&options.shapes, &options.block_shapes});
+}
+
 void fill_in(Options& options) {
-  if (options.shapes.empty())
-    options.shapes = options.forms    ? kFormWorkloads
-                     : options.blocks ? kBlockWorkloads
-                                      : kStandardWorkloads;
-  for (const std::string& shape : options.shapes)
-    if ((parse_workload(shape).width != 0) != options.blocks)
-      throw std::invalid_argument("shape \"" + shape +
-                                  "\": --blocks needs a width W, and W --blocks");
+  choose_shapes(options);
   for (const std::string& isa : options.isas)
     if (isa == "all") {
       options.isas = usable_isas();
@@ -101,13 +134,13 @@ Options parse_options(int argc, char** argv) {
   declare(app, options);
   try {
     app.parse(argc, argv);
+    fill_in(options);
   } catch (const CLI::ParseError& problem) {
     std::cerr << "heed_perf: " << problem.what() << "\nheed_perf --help lists the options\n";
     std::exit(kUsageError);
   }
   if (options.help) std::cout << app.help() << std::endl;
   options.benchmark = app.remaining();
-  fill_in(options);
   return options;
 }
 

@@ -8,15 +8,18 @@
 namespace heed::perf {
 
 struct Options {
-  std::vector<std::string> shapes;  ///< the standard workloads, or forms, unless given
-  std::vector<std::string> isas;    ///< empty: automatic for attention, all usable for the rest
-  std::vector<unsigned> threads;    ///< 1 and all CPUs unless given
-  std::string executor;             ///< empty: automatic
-  std::uint32_t tile_q = 0;         ///< 0: automatic
+  std::vector<std::string> shapes;  ///< the standard workloads, or forms, unless any are given
+  std::vector<std::string> block_shapes;  ///< those with --blocks, unless any are given
+  std::vector<std::string> graph_shapes;  ///< those with --graphs, unless any are given
+  std::vector<std::string> isas;  ///< empty: automatic for attention, all usable for the rest
+  std::vector<unsigned> threads;  ///< 1 and all CPUs unless given
+  std::string executor;           ///< empty: automatic
+  std::uint32_t tile_q = 0;       ///< 0: automatic
   std::uint32_t tile_kv = 0;
   std::string product;  ///< of blocks; empty: automatic
   bool forms = false;   ///< form/... instead of all other rows
   bool blocks = false;  ///< block/... instead of all other rows
+  bool graphs = false;  ///< graph/... instead of all other rows
   bool no_stages = false;
   bool no_naive = false;
   bool help = false;

@@ -1,6 +1,7 @@
 #include "perf/peak.hpp"
 
 #include <atomic>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -28,17 +29,15 @@ constexpr const PeakKernel* kKernels[] = {
 #endif
 };
 
-/// Rounds per second over at least `seconds`.
-double rate(const PeakKernel& kernel, double seconds, bool alone) {
-  double rounds = 0;
+/// Over about `seconds`.
+double rate_of(const std::function<double()>& work, double seconds, bool alone) {
+  double done = 0;
   const Clock::time_point start = Clock::now();
   Stopwatch watch(alone);
   watch.start();
-  do {
-    benchmark::DoNotOptimize(kernel.run(kRounds, 0.5F, 1.0F));
-    rounds += static_cast<double>(kRounds);
-  } while (seconds_since(start) < seconds);
-  return rounds / watch.seconds();
+  do done += work();
+  while (seconds_since(start) < seconds);
+  return done / watch.seconds();
 }
 
 }  // namespace
@@ -49,20 +48,28 @@ const PeakKernel& peak_kernel_of(const std::string& isa) {
   throw std::invalid_argument("there is no peak kernel for ISA \"" + isa + "\"");
 }
 
-void PeakMeter::sample(double seconds) {
+double rate_of_threads(unsigned threads, double seconds, const std::function<double()>& work) {
   std::atomic<unsigned> ready{0};
-  std::vector<double> rates(threads_);
-  const auto work = [&](unsigned index) {
+  std::vector<double> rates(threads);
+  const auto run = [&](unsigned index) {
     ready.fetch_add(1);
-    while (ready.load() < threads_) std::this_thread::yield();
-    rate(kernel_, kWarmUpSeconds, threads_ == 1);
-    rates[index] = rate(kernel_, seconds, threads_ == 1);
+    while (ready.load() < threads) std::this_thread::yield();
+    rate_of(work, kWarmUpSeconds, threads == 1);
+    rates[index] = rate_of(work, seconds, threads == 1);
   };
   std::vector<std::thread> others;
-  for (unsigned i = 1; i < threads_; ++i) others.emplace_back(work, i);
-  work(0);
+  for (unsigned i = 1; i < threads; ++i) others.emplace_back(run, i);
+  run(0);
   for (std::thread& other : others) other.join();
-  for (const double r : rates) flops_ += r * seconds * kernel_.flops_per_round;
+  return std::accumulate(rates.begin(), rates.end(), 0.0);
+}
+
+void PeakMeter::sample(double seconds) {
+  const double flops = static_cast<double>(kRounds) * kernel_.flops_per_round;
+  flops_ += seconds * rate_of_threads(threads_, seconds, [&] {
+              benchmark::DoNotOptimize(kernel_.run(kRounds, 0.5F, 1.0F));
+              return flops;
+            });
   seconds_ += seconds;
 }
 

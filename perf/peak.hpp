@@ -33,7 +33,8 @@ class PeakMeter {
   /// Computes nothing but multiply-adds for about `seconds`.
   void sample(double seconds);
 
-  double flops_per_second() const { return flops_ / seconds_; }
+  /// Flops per second.
+  double rate() const { return flops_ / seconds_; }
 
  private:
   const PeakKernel& kernel_;
@@ -42,10 +43,15 @@ class PeakMeter {
   double seconds_ = 0;
 };
 
+/// Units of work per second that `threads` threads do at once, in about `seconds` after a warm-up.
+/// work() does some, for a few microseconds or more, and returns how much; all threads call it.
+/// That of one thread is per second of its CPU time.
+double rate_of_threads(unsigned threads, double seconds, const std::function<double()>& work);
+
 /// What one repetition took, and what the machine could do meanwhile.
 struct Timing {
   double seconds;              ///< per iteration
-  double peak;                 ///< flops per second
+  double peak;                 ///< what was sampled, per second
   std::vector<double> beside;  ///< seconds per call of what ran beside, in its order
 };
 
@@ -74,13 +80,15 @@ class Beside {
   std::int64_t calls_ = 0;
 };
 
-/// The timed loop of one repetition, interleaved with samples of the peak and of whatever else
-/// runs beside it: before, after, and whenever the loop has run for kBurst, each about a quarter as
-/// long as the part of the loop that it stands for. On a shared machine only numbers that were
-/// measured within the same moment can be divided by each other.
-template <class Body>
-Timing time_between_peaks(benchmark::State& state, const PeakKernel& kernel, unsigned threads,
-                          Body&& body, const std::vector<std::function<void()>>& others = {}) {
+/// The timed loop of one repetition, interleaved with samples of what the machine can do and of
+/// whatever else runs beside it: before, after, and whenever the loop has run for kBurst, each
+/// about a quarter as long as the part of the loop that it stands for. On a shared machine only
+/// numbers that were measured within the same moment can be divided by each other. A meter has
+/// sample(seconds) and rate(). `alone`: the loop, and what runs beside it, is timed as Stopwatch
+/// says.
+template <class Meter, class Body>
+Timing time_between_samples(benchmark::State& state, bool alone, Meter&& meter, Body&& body,
+                            const std::vector<std::function<void()>>& others = {}) {
   constexpr double kBurst = 0.02;
   constexpr double kShortestSample = 0.004;
   constexpr double kLongestSample = 0.1;
@@ -89,13 +97,11 @@ Timing time_between_peaks(benchmark::State& state, const PeakKernel& kernel, uns
            : elapsed > 4 * kLongestSample ? kLongestSample
                                           : elapsed / 4;
   };
-  const bool alone = threads == 1;
-  PeakMeter peak(kernel, threads);
   std::vector<Beside> beside;
   beside.reserve(others.size());
   for (const auto& other : others) beside.emplace_back(other, alone);
   const auto sample = [&](double seconds) {
-    peak.sample(seconds);
+    meter.sample(seconds);
     for (Beside& other : beside) other.run(seconds);
   };
   sample(kShortestSample);
@@ -123,9 +129,16 @@ Timing time_between_peaks(benchmark::State& state, const PeakKernel& kernel, uns
   }
   total += watch.seconds();
   sample(length(seconds_since(start)));
-  Timing timing{total / static_cast<double>(state.iterations()), peak.flops_per_second(), {}};
+  Timing timing{total / static_cast<double>(state.iterations()), meter.rate(), {}};
   for (const Beside& other : beside) timing.beside.push_back(other.seconds_per_call());
   return timing;
+}
+
+/// With samples of the FMA peak.
+template <class Body>
+Timing time_between_peaks(benchmark::State& state, const PeakKernel& kernel, unsigned threads,
+                          Body&& body, const std::vector<std::function<void()>>& others = {}) {
+  return time_between_samples(state, threads == 1, PeakMeter(kernel, threads), body, others);
 }
 
 }  // namespace heed::perf

@@ -9,8 +9,7 @@ Runner::Runner(Plan plan, std::size_t workspace_bytes, std::shared_ptr<Tensors> 
     : plan_(std::move(plan)),
       tensors_(std::move(tensors)),
       args_(tensors_->args()),
-      workspace_((workspace_bytes + sizeof(float) - 1) / sizeof(float)),
-      workspace_bytes_(workspace_bytes) {}
+      workspace_(workspace_bytes) {}
 
 Planned::Planned(const std::string& workload, const Context& context)
     : workload_(parse_workload(workload)),

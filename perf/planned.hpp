@@ -20,15 +20,14 @@ class Runner {
 
   /// Throws std::runtime_error.
   void operator()() {
-    check(heed_attention_plan_run(plan_.get(), &args_, workspace_.data(), workspace_bytes_));
+    check(heed_attention_plan_run(plan_.get(), &args_, workspace_.data(), workspace_.bytes()));
   }
 
  private:
   Plan plan_;
   std::shared_ptr<Tensors> tensors_;
   heed_attention_args args_;
-  Buffer workspace_;
-  std::size_t workspace_bytes_;
+  Workspace workspace_;
 };
 
 class Planned {

@@ -74,7 +74,9 @@ const Column kColumns[] = {
     {"of_plain", counter("of_plain", "%.3f")},
     {"of_time", counter("of_time", "%.3f")},
     {"target", target},
+    {"Medges/s", counter("medges", "%.1f")},
     {"GB/s", counter("gbps", "%.2f")},
+    {"of_gather", counter("of_gather", "%.3f")},
     {"Gexp/s", counter("gexps", "%.2f")},
     {"max_error", counter("max_error", "%.1e")},
 };

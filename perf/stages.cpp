@@ -150,7 +150,7 @@ void measure_peak_row(benchmark::State& state, const PeakKernel& kernel, unsigne
   constexpr double kSeconds = 0.02;
   PeakMeter peak(kernel, threads);
   for (auto _ : state) peak.sample(kSeconds);
-  state.counters["gflops"] = peak.flops_per_second() * 1e-9;
+  state.counters["gflops"] = peak.rate() * 1e-9;
 }
 
 }  // namespace

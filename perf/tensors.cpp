@@ -1,7 +1,7 @@
 #include "perf/tensors.hpp"
 
 #include <cmath>
-#include <limits>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -70,15 +70,15 @@ Tensor::Tensor(std::uint32_t type, std::size_t count)
       count_(count),
       memory_((count * size_of(type) + sizeof(float) - 1) / sizeof(float)) {}
 
-void fill_random(Tensor& tensor, unsigned seed) {
+void fill_random(Tensor& tensor, unsigned seed, double deviation) {
   Random random(seed);
   for (std::size_t i = 0; i < tensor.size(); ++i)
-    tensor.set(static_cast<std::int64_t>(i), static_cast<double>(random.normal()));
+    tensor.set(static_cast<std::int64_t>(i), deviation * static_cast<double>(random.normal()));
 }
 
+/// All bits 1 are a NaN in every format.
 void fill_with_nan(Tensor& tensor) {
-  for (std::size_t i = 0; i < tensor.size(); ++i)
-    tensor.set(static_cast<std::int64_t>(i), std::numeric_limits<double>::quiet_NaN());
+  if (tensor.size() != 0) std::memset(tensor.data(), 0xff, tensor.size() * size_of(tensor.type()));
 }
 
 std::uint32_t arithmetic_of(const Workload& workload) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -22,8 +23,21 @@ class Tensor {
   std::size_t size() const { return count_; }
   std::uint32_t type() const { return type_; }
 
+  /// As they lie in memory.
+  const char* bytes() const { return address(0); }
+  /// Of one of so many rows.
+  std::size_t row_bytes(std::int64_t rows) const {
+    return count_ / static_cast<std::size_t>(rows) * size_of(type_);
+  }
+
   double operator[](std::int64_t i) const { return read_number(type_, address(i)); }
   void set(std::int64_t i, double number) { write_number(type_, number, address(i)); }
+
+  /// Takes over `count` elements of a tensor of the same type.
+  void copy(std::int64_t first, const Tensor& from, std::int64_t from_first, std::int64_t count) {
+    std::memcpy(address(first), from.address(from_first),
+                static_cast<std::size_t>(count) * size_of(type_));
+  }
 
   /// `count` elements from the first on.
   template <class Real>
@@ -41,8 +55,8 @@ class Tensor {
   mutable Buffer memory_;
 };
 
-/// Nearly normal with variance 1, the same for every run; and what no output may stay.
-void fill_random(Tensor& tensor, unsigned seed);
+/// Nearly normal numbers with mean 0 and this deviation; and what no output may stay.
+void fill_random(Tensor& tensor, unsigned seed, double deviation = 1);
 void fill_with_nan(Tensor& tensor);
 
 struct Tensors {

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <map>
-#include <set>
-#include <sstream>
-#include <stdexcept>
 
+#include "perf/parts.hpp"
 #include "perf/sequences.hpp"
 
 namespace heed::perf {
@@ -34,103 +31,33 @@ const std::vector<std::string> kBlockWorkloads = {
 
 namespace {
 
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 24;
-constexpr double kLargestTensor = 1U << 30;  // elements
-
-const std::set<std::string> kSizes = {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "W"};
-const std::set<std::string> kAmounts = {"keys", "window", "left", "right", "softcap", "weightrows"};
-const std::set<std::string> kWords = {
-    "causal", "causalTL", "causalBR", "packed",  "mask", "headmask", "keymask",
-    "bias",   "headbias", "alibi",    "score",   "sink", "hard",     "bf16",
-    "f16",    "f64",      "lse",      "weights", "sums", "nobias",   "raw"};
-
 /// What a block's name has and that of its attention has not: between its matrices everything is
 /// float32, unless it is float64.
-const std::set<std::string> kBlockWords = {"nobias", "raw", "bf16", "f16"};
+const std::set<std::string> kBlockParts = {"W", "nobias", "raw", "bf16", "f16"};
 
-/// At most one of these may be given.
-const std::initializer_list<std::initializer_list<const char*>> kExclusive = {
-    {"causal", "causalTL", "causalBR"},
-    {"mask", "headmask", "keymask"},
-    {"bias", "headbias"},
-    {"bf16", "f16", "f64"},
-    {"weights", "weightrows"},
-    {"window", "left"},
-    {"window", "right"},
-    {"keys", "packed"},  // lengths that fit every sequence would say little
-    {"hard", "sink"},
-    {"hard", "lse"},
-    {"L", "Lq"},
-    {"L", "Lkv"},
-};
-
-/// A name, taken apart: numbers by the letters before them, and words.
-class Parts {
- public:
-  explicit Parts(const std::string& name) : name_(name) {
-    std::istringstream parts(name);
-    for (std::string part; std::getline(parts, part, '_');) add(part);
-    for (const auto& choices : kExclusive)
-      for (const char* const a : choices)
-        for (const char* const b : choices)
-          if (a != b && has(a) && has(b)) reject(std::string(a) + " excludes " + b);
-  }
-
-  [[noreturn]] void reject(const std::string& why) const {
-    throw std::invalid_argument("shape \"" + name_ + "\": " + why +
-                                "; expected parts, in any order:\n  " + kWorkloadGrammar);
-  }
-
-  bool has(const std::string& part) const {
-    return numbers_.count(part) != 0 || words_.count(part) != 0;
-  }
-  std::int64_t number(const std::string& letters, std::int64_t otherwise) const {
-    const auto found = numbers_.find(letters);
-    return found == numbers_.end() ? otherwise : found->second;
-  }
-  const std::string& sizes() const { return sizes_; }
-  const std::string& attention() const { return has("W") ? inside_ : name_; }
-
- private:
-  static void append(const std::string& part, std::string& name) {
-    name += (name.empty() ? "" : "_") + part;
-  }
-
-  void add(const std::string& part) {
-    if (kWords.count(part) != 0) {
-      if (!words_.insert(part).second) reject(part + " is given twice");
-      if (kBlockWords.count(part) == 0) append(part, inside_);
-      return;
-    }
-    const std::size_t digits = std::min(part.find_first_of("0123456789"), part.size());
-    const std::string letters = part.substr(0, digits);
-    const bool size = kSizes.count(letters) != 0;
-    if (!size && kAmounts.count(letters) == 0) reject("\"" + part + "\" is not understood");
-    const std::int64_t least = letters == "left" || letters == "right" ? 0 : 1;
-    const std::int64_t number = parse_number(part, part.substr(digits), least);
-    if (!numbers_.emplace(letters, number).second) reject(letters + " is given twice");
-    if (size) append(part, sizes_);
-    if (letters != "W") append(part, inside_);
-  }
-
-  std::int64_t parse_number(const std::string& part, const std::string& digits,
-                            std::int64_t least) const {
-    std::int64_t number = digits.empty() ? -1 : 0;
-    for (const char digit : digits) {
-      if (digit < '0' || digit > '9') reject("\"" + part + "\" is not letters and a number");
-      number = std::min(number * 10 + (digit - '0'), kLargestSize + 1);
-    }
-    if (number < least || number > kLargestSize)
-      reject("\"" + part + "\" is outside " + std::to_string(least) + " ... " +
-             std::to_string(kLargestSize));
-    return number;
-  }
-
-  std::string name_;
-  std::string sizes_;
-  std::string inside_;
-  std::map<std::string, std::int64_t> numbers_;
-  std::set<std::string> words_;
+const Grammar kGrammar = {
+    kWorkloadGrammar,
+    {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "W"},
+    {"keys", "window", "left", "right", "softcap", "weightrows"},
+    {"causal", "causalTL", "causalBR", "packed",  "mask", "headmask", "keymask",
+     "bias",   "headbias", "alibi",    "score",   "sink", "hard",     "bf16",
+     "f16",    "f64",      "lse",      "weights", "sums", "nobias",   "raw"},
+    {
+        {"causal", "causalTL", "causalBR"},
+        {"mask", "headmask", "keymask"},
+        {"bias", "headbias"},
+        {"bf16", "f16", "f64"},
+        {"weights", "weightrows"},
+        {"window", "left"},
+        {"window", "right"},
+        {"keys", "packed"},  // lengths that fit every sequence would say little
+        {"hard", "sink"},
+        {"hard", "lse"},
+        {"L", "Lq"},
+        {"L", "Lkv"},
+        {"W", "packed"},  // its results could not be checked, nor those of the next one
+        {"W", "hard"},
+    },
 };
 
 void fill_in_sizes(const Parts& parts, heed_attention_desc& desc) {
@@ -163,15 +90,6 @@ void fill_in_offsets(const Parts& parts, heed_attention_desc& desc) {
   const bool measured = parts.has("causal") || desc.window != 0 || parts.has("alibi");
   if (measured && !aligned && desc.query_length != desc.key_length)
     parts.reject("causal, windows and alibi with Lq other than Lkv need causalTL or causalBR");
-}
-
-void fill_in_types(const Parts& parts, heed_attention_desc& desc) {
-  const std::uint32_t type = parts.has("bf16")  ? HEED_DTYPE_BF16
-                             : parts.has("f16") ? HEED_DTYPE_F16
-                             : parts.has("f64") ? HEED_DTYPE_F64
-                                                : HEED_DTYPE_F32;
-  for (heed_layout* const layout : {&desc.query, &desc.key, &desc.value, &desc.out})
-    layout->dtype = type;
 }
 
 void fill_in_masks(const Parts& parts, Workload& workload) {
@@ -207,8 +125,6 @@ void fill_in_block(const Parts& parts, Workload& workload) {
   workload.raw = parts.has("raw");
   for (const char* word : {"nobias", "raw"})
     if (workload.width == 0 && parts.has(word)) parts.reject(std::string(word) + " needs W");
-  for (const char* word : {"packed", "hard"})  // their results could not be checked
-    if (workload.width != 0 && parts.has(word)) parts.reject(std::string(word) + " excludes W");
 }
 
 double product(std::initializer_list<std::int64_t> sizes) {
@@ -239,12 +155,14 @@ void check_memory(const Parts& parts, const Workload& workload) {
 }  // namespace
 
 Workload parse_workload(const std::string& name) {
-  const Parts parts(name);
-  Workload workload{name, parts.sizes(), parts.attention(), HEED_ATTENTION_DESC_INIT};
+  const Parts parts(kGrammar, name);
+  Workload workload{name, parts.sizes(), parts.has("W") ? parts.without(kBlockParts) : name,
+                    HEED_ATTENTION_DESC_INIT};
   heed_attention_desc& desc = workload.desc;
   fill_in_sizes(parts, desc);
   fill_in_offsets(parts, desc);
-  fill_in_types(parts, desc);
+  for (heed_layout* const layout : {&desc.query, &desc.key, &desc.value, &desc.out})
+    layout->dtype = parts.type();
   fill_in_masks(parts, workload);
   fill_in_outputs(parts, desc);
   fill_in_block(parts, workload);

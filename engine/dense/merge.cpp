@@ -20,19 +20,15 @@ constexpr std::int64_t kStrip = 256;
 /// Numbers to read that are worth a thread of their own.
 constexpr double kNumbersPerWorker = 1 << 16;
 
-struct Layouts {
-  Layout part_out, part_lse, out, lse;
-};
-
 /// A merge whose numbers make sense.
 struct Job {
   const KernelTable<double>& kernels;
-  const heed_merge_desc& desc;
-  const Layouts& layouts;
+  const MergeLayouts& layouts;
   const Merge& merge;
+  std::int64_t features;
 };
 
-Layouts resolve(const heed_merge_desc& d) {
+MergeLayouts resolve(const heed_merge_desc& d) {
   if (d.reserved != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.reserved is %u; it must be 0", d.reserved);
   check_size("batch", d.batch, 0);
@@ -41,10 +37,10 @@ Layouts resolve(const heed_merge_desc& d) {
   check_size("features", d.features, 0);
   const Shape out = {d.batch, d.heads, d.rows, d.features};
   const Shape lse = {d.batch, d.heads, d.rows, 1};
-  const Layouts layouts = {input_layout("desc.part_out", d.part_out, out, ElementType::kF32),
-                           input_layout("desc.part_lse", d.part_lse, lse, ElementType::kF32),
-                           output_layout("desc.out", d.out, out, ElementType::kF32),
-                           output_layout("desc.lse", d.lse, lse, ElementType::kF32)};
+  const MergeLayouts layouts = {input_layout("desc.part_out", d.part_out, out, ElementType::kF32),
+                                input_layout("desc.part_lse", d.part_lse, lse, ElementType::kF32),
+                                output_layout("desc.out", d.out, out, ElementType::kF32),
+                                output_layout("desc.lse", d.lse, lse, ElementType::kF32)};
   check_lse_type("desc.part_lse", d.part_lse);
   check_lse_type("desc.lse", d.lse);
   return layouts;
@@ -60,18 +56,7 @@ void check_parts(const char* name, const void* const* parts, std::size_t count,
   }
 }
 
-/// Row r of all.
-struct Row {
-  std::int64_t batch, head, row;
-};
-
-Row row_of(const Job& job, std::int64_t r) {
-  const std::int64_t rows = job.desc.rows;
-  const std::int64_t heads = job.desc.heads;
-  return {r / rows / heads, r / rows % heads, r % rows};
-}
-
-double lse_of(const Job& job, const Row& row, std::size_t part) {
+double lse_of(const Job& job, const MergeRow& row, std::size_t part) {
   double lse = 0;
   job.kernels.read(job.layouts.part_lse.type,
                    row_at(job.merge.lses[part], job.layouts.part_lse, row.batch, row.head, row.row),
@@ -86,7 +71,7 @@ double weight_of(double lse, double largest) {
 }
 
 /// The features [begin, begin + count) of a row: sum of weight times out, over the sum of weights.
-void merge_strip(const Job& job, const Row& row, double largest, double denominator,
+void merge_strip(const Job& job, const MergeRow& row, double largest, double denominator,
                  std::int64_t begin, std::int64_t count) {
   double sum[kStrip] = {};
   double part[kStrip];
@@ -110,35 +95,45 @@ void merge_strip(const Job& job, const Row& row, double largest, double denomina
                     to.strides.feature);
 }
 
-void merge_row(const Job& job, const Row& row) {
+/// All rows of a merge.
+struct Rows {
+  Job job;
+  std::int64_t heads, rows;
+};
+
+void merge_rows(void* argument, std::int64_t begin, std::int64_t end, std::uint32_t) {
+  const Rows& all = *static_cast<const Rows*>(argument);
+  for (std::int64_t r = begin; r < end; ++r)
+    merge_row(all.job.kernels, all.job.layouts, all.job.merge, all.job.features,
+              {r / all.rows / all.heads, r / all.rows % all.heads, r % all.rows});
+}
+
+}  // namespace
+
+void merge_row(const KernelTable<double>& kernels, const MergeLayouts& layouts, const Merge& merge,
+               std::int64_t features, const MergeRow& row) {
+  const Job job{kernels, layouts, merge, features};
   double largest = -kInfinity;
   bool nan = false;
-  for (std::size_t k = 0; k < job.merge.parts; ++k) {
+  for (std::size_t k = 0; k < merge.parts; ++k) {
     const double lse = lse_of(job, row, k);
     nan = nan || std::isnan(lse);
     largest = std::max(largest, lse);
   }
   double denominator = 0;
-  for (std::size_t k = 0; k < job.merge.parts && largest != -kInfinity; ++k)
+  for (std::size_t k = 0; k < merge.parts && largest != -kInfinity; ++k)
     denominator += weight_of(lse_of(job, row, k), largest);
   if (nan) denominator = std::numeric_limits<double>::quiet_NaN();
-  for (std::int64_t x = 0; x < job.desc.features; x += kStrip)
-    merge_strip(job, row, largest, denominator, x, std::min(kStrip, job.desc.features - x));
-  if (job.merge.lse == nullptr) return;
+  for (std::int64_t x = 0; x < features; x += kStrip)
+    merge_strip(job, row, largest, denominator, x, std::min(kStrip, features - x));
+  if (merge.lse == nullptr) return;
   const double lse = largest == -kInfinity && !nan ? largest : largest + std::log(denominator);
-  job.kernels.write(job.layouts.lse.type, &lse, 1,
-                    row_at(job.merge.lse, job.layouts.lse, row.batch, row.head, row.row), 1);
+  kernels.write(layouts.lse.type, &lse, 1,
+                row_at(merge.lse, layouts.lse, row.batch, row.head, row.row), 1);
 }
-
-void merge_rows(void* argument, std::int64_t begin, std::int64_t end, std::uint32_t) {
-  const Job& job = *static_cast<const Job*>(argument);
-  for (std::int64_t r = begin; r < end; ++r) merge_row(job, row_of(job, r));
-}
-
-}  // namespace
 
 void merge(const heed_context& context, const heed_merge_desc& desc, const Merge& merge) {
-  const Layouts layouts = resolve(desc);
+  const MergeLayouts layouts = resolve(desc);
   if (merge.parts == 0) fail(HEED_STATUS_INVALID_ARGUMENT, "parts is 0; it must be at least 1");
   const double numbers = static_cast<double>(desc.batch) * static_cast<double>(desc.heads) *
                          static_cast<double>(desc.rows) * static_cast<double>(desc.features);
@@ -155,8 +150,8 @@ void merge(const heed_context& context, const heed_merge_desc& desc, const Merge
   const double worth = numbers * static_cast<double>(merge.parts) / kNumbersPerWorker;
   const auto workers = static_cast<std::uint32_t>(
       std::clamp(worth, 1.0, static_cast<double>(std::min<std::int64_t>(context.threads, rows))));
-  Job job{context.kernels->f64, desc, layouts, merge};
-  run_tasks(context, {rows, (rows + workers - 1) / workers, workers}, merge_rows, &job);
+  Rows all{{context.kernels->f64, layouts, merge, desc.features}, desc.heads, desc.rows};
+  run_tasks(context, {rows, (rows + workers - 1) / workers, workers}, merge_rows, &all);
 }
 
 }  // namespace heed

@@ -1,8 +1,6 @@
 #include "engine/dense/output.hpp"
 
-#include <cmath>
-#include <limits>
-
+#include "engine/dense/log_sum_exp.hpp"
 #include "engine/dense/placement.hpp"
 #include "engine/dense/tile.hpp"
 
@@ -60,11 +58,7 @@ void Output<Real>::write_panel(const Panel<Real>& panel) const {
 
 template <class Real>
 void Output<Real>::write_lse(std::int64_t row, std::int64_t head, Real reference, Real sum) const {
-  // A reference that was cut to the largest number stands for scores of +inf.
-  const double lse =
-      reference == -kNoReference<Real> && sum > 0
-          ? std::numeric_limits<double>::infinity()
-          : kLn2 * static_cast<double>(reference) + std::log(static_cast<double>(sum));
+  const double lse = log_sum_exp(reference, sum);
   plan_.context->kernels->f64.write(
       problem_.lse.type, &lse, 1,
       row_at(args_.lse, problem_.lse, sequence_.batch, head, sequence_.query_begin + row), 1);

@@ -6,16 +6,14 @@
 
 #include "api/heed.h"
 #include "engine/dense/layout.hpp"
+#include "engine/dense/scaling.hpp"
 
 namespace heed {
-
-inline constexpr double kLog2E = 1.4426950408889634;
-inline constexpr double kLn2 = 0.6931471805599453;
 
 /// A window's side without a bound: past every key, and far from overflow.
 inline constexpr std::int64_t kUnbounded = std::int64_t{1} << 50;
 
-struct Problem {
+struct Problem : Scaling {
   std::int64_t batch;
   std::int64_t query_heads;
   std::int64_t key_heads;
@@ -29,13 +27,6 @@ struct Problem {
   Layout mask, bias;                 ///< used where args give one
   Layout lse, weights, column_sums;  ///< used where args give one
   bool float64;                      ///< the arithmetic's type: double, else float
-
-  double scale;
-  double softcap;      ///< 0: none
-  double temperature;  ///< may be infinite
-  double log2_unit;    ///< log2(e) / temperature: from scores to what the softmax kernels want
-  double cap_scale;  ///< 2 log2(e) scale / softcap: from products to what the softcap kernel wants
-  bool hard;
 
   /// Query row i stands at position p = i + offset and attends the keys from p - left to
   /// p + right: causal is a window with nothing to its right.

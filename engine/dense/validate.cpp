@@ -1,17 +1,8 @@
-#include <cmath>
-
 #include "engine/dense/problem.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {
 namespace {
-
-/// A choice, of the enum `kind`, or a switch.
-void check_choice(const char* field, std::uint32_t value, const char* kind, int most) {
-  if (value > static_cast<std::uint32_t>(most))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %u; it must be %s, 0 to %d", field, value, kind,
-         most);
-}
 
 /// A field that makes sense only with another one, `with`, equal to `needed`, must be 0 elsewhere.
 void check_unused(const char* field, std::int64_t value, const char* with, std::uint32_t is,
@@ -144,41 +135,6 @@ void resolve_window(const heed_attention_desc& desc, Problem& p) {
          static_cast<long long>(p.query_length), static_cast<long long>(p.key_length));
 }
 
-/// Factors on the way to log2 units must not overflow, or 0 times one would be NaN.
-void check_factor(const Problem& p, const char* field, double value, double factor) {
-  const double largest = p.float64 ? 1.7976931348623157e+308 : 3.4028234663852886e+38;
-  if (!(std::fabs(factor) <= largest))
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.%s is %g; with it scores would be multiplied by %g, which must be at most %g", field,
-         value, factor, largest);
-}
-
-void resolve_scores(const heed_attention_desc& desc, Problem& p) {
-  check_choice("hard", desc.hard, "a switch", 1);
-  if (!std::isfinite(desc.scale))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.scale is %g; it must be finite", desc.scale);
-  if (!(desc.softcap >= 0 && std::isfinite(desc.softcap)))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.softcap is %g; it must be finite and at least 0",
-         desc.softcap);
-  if (!(desc.temperature >= 0))
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.temperature is %g; it must be above 0, or 0 for the default 1", desc.temperature);
-  if (desc.hard != 0 && desc.temperature != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.temperature is %g; it must be 0 with desc.hard",
-         desc.temperature);
-  p.scale = desc.scale != 0 ? desc.scale : 1 / std::sqrt(static_cast<double>(desc.features));
-  p.softcap = desc.softcap;
-  p.temperature = desc.temperature == 0 ? 1 : desc.temperature;
-  p.hard = desc.hard != 0;
-  p.log2_unit = kLog2E / p.temperature;
-  check_factor(p, "temperature", p.temperature, p.log2_unit);
-  check_factor(p, "scale", p.scale, p.scale * p.log2_unit);
-  if (p.softcap == 0) return;
-  p.cap_scale = 2 * kLog2E * p.scale / p.softcap;
-  check_factor(p, "softcap", p.softcap, p.cap_scale);
-  check_factor(p, "softcap", p.softcap, p.softcap * p.log2_unit);
-}
-
 void resolve_outputs(const heed_attention_desc& desc, Problem& p) {
   check_choice("weights_point", desc.weights_point, "a heed_weights_point",
                HEED_WEIGHTS_PROBABILITIES);
@@ -211,7 +167,8 @@ Problem validate(const heed_attention_desc& given) {
   p.packed_queries = desc.packed_queries;
   p.packed_keys = desc.packed_keys;
   p.float64 = is_float64(desc);
-  resolve_scores(desc, p);
+  static_cast<Scaling&>(p) = resolve_scaling(desc.scale, desc.softcap, desc.temperature, desc.hard,
+                                             desc.features, p.float64);
   resolve_offset(desc, p);
   resolve_window(desc, p);
   resolve_outputs(desc, p);

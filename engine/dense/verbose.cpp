@@ -6,22 +6,6 @@
 namespace heed {
 namespace {
 
-const char* name_of(ElementType type) {
-  switch (type) {
-    case ElementType::kF32:
-      return "f32";
-    case ElementType::kF64:
-      return "f64";
-    case ElementType::kBf16:
-      return "bf16";
-    case ElementType::kF16:
-      return "f16";
-    case ElementType::kMask:
-      break;
-  }
-  return "mask";
-}
-
 void add_types(const Problem& p, Words& words) {
   const ElementType types[4] = {p.query.type, p.key.type, p.value.type, p.out.type};
   bool plain = true;
@@ -52,6 +36,22 @@ void Words::add(const char* format, ...) {
     used_ = used_ + static_cast<std::size_t>(written) < sizeof text_
                 ? used_ + static_cast<std::size_t>(written)
                 : sizeof text_ - 1;
+}
+
+const char* name_of(ElementType type) {
+  switch (type) {
+    case ElementType::kF32:
+      return "f32";
+    case ElementType::kF64:
+      return "f64";
+    case ElementType::kBf16:
+      return "bf16";
+    case ElementType::kF16:
+      return "f16";
+    case ElementType::kMask:
+      break;
+  }
+  return "mask";
 }
 
 Words options_of(const Problem& p, const heed_attention_args& args) {

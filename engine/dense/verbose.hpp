@@ -19,6 +19,9 @@ class Words {
   std::size_t used_ = 0;
 };
 
+/// "f32", "f64", "bf16", "f16" or "mask".
+const char* name_of(ElementType type);
+
 /// The options in force.
 Words options_of(const Problem& problem, const heed_attention_args& args);
 

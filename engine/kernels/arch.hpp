@@ -92,6 +92,11 @@ HEED_INLINE V multiply_add(V a, V b, V c) {
   if constexpr (kIsAvx512<V> && kIsFloat<V>) return V(_mm512_fmadd_ps(a, b, c));
   if constexpr (kIsAvx512<V> && !kIsFloat<V>) return V(_mm512_fmadd_pd(a, b, c));
 #endif
+#if defined(__FMA__)
+  // xsimd 8.1 has no architecture of 128-bit vectors that fuses.
+  if constexpr (sizeof(V) == 16 && kIsFloat<V>) return V(_mm_fmadd_ps(a, b, c));
+  if constexpr (sizeof(V) == 16 && !kIsFloat<V>) return V(_mm_fmadd_pd(a, b, c));
+#endif
   return xsimd::fma(a, b, c);
 }
 
@@ -251,6 +256,36 @@ HEED_INLINE void transpose(V (&rows)[kLanes<V>]) {
   }
 #endif
   shuffle_rows<kLanes<V>, V>(rows, 0);
+}
+
+/// Adds up n rows from rows[from] on, n lanes at a time, by log2(n) rounds of the same shuffles:
+/// element i of rows[from] becomes the sum of row from + i, where interleave() stays within lanes
+/// of the row's elements in the same lane.
+template <std::size_t n, class V>
+HEED_INLINE void fold_rows(V (&rows)[kLanes<V>], std::size_t from) {
+  if constexpr (n > 1) {
+    unroll<n / 2>([&](auto i) HEED_FLAT {
+      const V a = rows[from + i];
+      const V b = rows[from + i + n / 2];
+      rows[from + i] = interleave<false>(a, b) + interleave<true>(a, b);
+    });
+    fold_rows<n / 2, V>(rows, from);
+  }
+}
+
+/// Element i is the sum of the elements of rows[i], which does not keep its own.
+template <class V>
+HEED_INLINE V sum_rows(V (&rows)[kLanes<V>]) {
+#if defined(__AVX__)
+  if constexpr (sizeof(V) == 32) {
+    constexpr std::size_t half = kLanes<V> / 2;
+    fold_rows<half, V>(rows, 0);
+    fold_rows<half, V>(rows, half);
+    return join_halves<false>(rows[0], rows[half]) + join_halves<true>(rows[0], rows[half]);
+  }
+#endif
+  fold_rows<kLanes<V>, V>(rows, 0);
+  return rows[0];
 }
 
 }  // namespace

@@ -262,6 +262,34 @@ void finish(const Real* accumulators, const Real* sum, std::size_t features, Rea
 }
 
 template <class Real>
+void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
+                 std::size_t heads, std::size_t features, bool fresh, Real* tile,
+                 std::size_t pitch) {
+  for (std::size_t e = 0; e < edges; ++e) {
+    const Real* row = rows.data + rows.source[e] * rows.stride;
+    for (std::size_t h = 0; h < heads; ++h, row += rows.head_stride) {
+      Real sum = 0;
+      for (std::size_t x = 0; x < features; ++x) sum += row[x] * query[h * features + x];
+      Real& score = tile[e * pitch + h];
+      score = fresh ? sum : score + sum;
+    }
+  }
+}
+
+template <class Real>
+void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
+                 std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
+                 bool fresh) {
+  for (std::size_t i = 0; fresh && i < heads * features; ++i) sums[i] = 0;
+  for (std::size_t e = 0; e < edges; ++e) {
+    const Real* row = rows.data + rows.source[e] * rows.stride;
+    for (std::size_t h = 0; h < heads; ++h, row += rows.head_stride)
+      for (std::size_t x = 0; x < features; ++x)
+        sums[h * features + x] += weights[e * pitch + h] * row[x];
+  }
+}
+
+template <class Real>
 void normalise(const Real* accumulators, const Real* sum, std::size_t features, Real* to,
                std::size_t vectors) {
   const std::size_t pitch = vectors * kLanes<Real>;
@@ -279,12 +307,13 @@ void exp2_array(const Real* x, Real* y, std::size_t count) {
 
 template <class Real>
 constexpr KernelTable<Real> scalar_table() {
-  return {"scalar",           kLanes<Real>,     kMaxVectors,   128,
-          pack_query<Real>,   scores<Real>,     softcap<Real>, alibi<Real>,
-          add_rows<Real>,     mask_rows<Real>,  mask<Real>,    softmax<Real>,
-          exponentials<Real>, hardest<Real>,    weights<Real>, pack_values<Real>,
-          accumulate<Real>,   all_finite<Real>, finish<Real>,  normalise<Real>,
-          exp2_array<Real>,   read<Real>,       write<Real>};
+  return {"scalar",           kLanes<Real>,      kMaxVectors,      128,
+          pack_query<Real>,   scores<Real>,      softcap<Real>,    alibi<Real>,
+          add_rows<Real>,     mask_rows<Real>,   mask<Real>,       softmax<Real>,
+          exponentials<Real>, hardest<Real>,     weights<Real>,    pack_values<Real>,
+          accumulate<Real>,   all_finite<Real>,  finish<Real>,     normalise<Real>,
+          edge_scores<Real>,  edge_values<Real>, exp2_array<Real>, read<Real>,
+          write<Real>};
 }
 
 }  // namespace

@@ -77,6 +77,20 @@ struct KeyRanges {
   std::size_t end[kMaxVectors];
 };
 
+/// Features of gathered rows, and of what they are multiplied with, come in multiples of 16 bytes.
+template <class Real>
+inline constexpr std::size_t kFeaturePadding = 16 / sizeof(Real);
+
+/// Rows of a matrix that edges point at: head h of edge e's row begins at
+/// data[source[e] * stride + h * head_stride], its features side by side.
+template <class Real>
+struct EdgeRows {
+  const Real* data;
+  const std::int32_t* source;
+  std::ptrdiff_t stride;
+  std::ptrdiff_t head_stride;
+};
+
 /// What online softmax remembers of a panel's rows between key steps.
 template <class Real>
 struct RowState {
@@ -183,6 +197,20 @@ struct KernelTable {
   /// writes, left in a panel. May be in place.
   void (*normalise)(const Real* accumulators, const Real* sum, std::size_t features, Real* to,
                     std::size_t vectors);
+
+  /// tile[e * pitch + h] = <row of edge e, query h>, or grows by that unless `fresh`; the other
+  /// lanes of the tile stay. query is [heads][features]; `features` is a multiple of
+  /// kFeaturePadding.
+  void (*edge_scores)(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
+                      std::size_t heads, std::size_t features, bool fresh, Real* tile,
+                      std::size_t pitch);
+
+  /// sums[h][x] (+)= sum over e < edges of weights[e * pitch + h] * row of edge e [h][x], edges in
+  /// order. sums is [heads][features]; `features` is a multiple of kFeaturePadding. `fresh` starts
+  /// from zero.
+  void (*edge_values)(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
+                      std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
+                      bool fresh);
 
   /// y[i] = 2^x[i]. Error at most 1 ULP where the result is normal and below the largest power
   /// of two (float32: x in [-126, 127.5], float64: [-1022, 1023.5]); +0 below that by 0.5.

@@ -4,6 +4,7 @@
 
 #include "engine/kernels/adjust.hpp"
 #include "engine/kernels/convert.hpp"
+#include "engine/kernels/edges.hpp"
 #include "engine/kernels/exp2.hpp"
 #include "engine/kernels/hardest.hpp"
 #include "engine/kernels/pack.hpp"
@@ -127,6 +128,8 @@ constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key
           heed::all_finite<V>,
           Kernels::finish,
           Kernels::normalise,
+          heed::edge_scores<V>,
+          heed::edge_values<V>,
           heed::exp2_array<V>,
           heed::read<RealOf<V>>,
           heed::write<RealOf<V>>};

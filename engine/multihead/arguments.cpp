@@ -1,54 +1,14 @@
 // What the arguments of a block's run must be.
 #include "engine/multihead/problem.hpp"
 #include "engine/multihead/within.hpp"
-#include "engine/projection/weights.hpp"
+#include "engine/projection/given.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
 
 namespace heed {
 namespace {
 
-/// One of the four matrices of a block, as the arguments have it.
-struct Given {
-  const char* w_field;
-  const void* w;
-  const char* b_field;
-  const void* b;
-  const char* p_field;
-  const heed_weights* p;
-};
-
-void check_prepared(const Given& given, const Matrix& matrix, bool float64, ProductKind product) {
-  const heed_weights& weights = *given.p;
-  if (weights.product != product)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s is prepared with a context whose product is \"%s\"; this plan's is \"%s\"",
-         given.p_field, name_of(weights.product), name_of(product));
-  if (given.b != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s is given; it must be NULL with %s, which has its bias inside", given.b_field,
-         given.p_field);
-  if (weights.in != matrix.in || weights.out != matrix.out)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s is prepared from %lld features to %lld; it must be from %lld to %lld", given.p_field,
-         static_cast<long long>(weights.in), static_cast<long long>(weights.out),
-         static_cast<long long>(matrix.in), static_cast<long long>(matrix.out));
-  if (weights.float64 != float64)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is prepared for %s arithmetic; this plan's is %s",
-         given.p_field, weights.float64 ? "float64" : "float32", float64 ? "float64" : "float32");
-}
-
-void check_matrix_given(const MultiheadProblem& p, const Given& given, const Matrix& matrix,
-                        ProductKind product) {
-  if ((given.w != nullptr) == (given.p != nullptr))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s and %s are both %s; give one of them", given.w_field,
-         given.p_field, given.w == nullptr ? "NULL" : "given");
-  if (given.p != nullptr) return check_prepared(given, matrix, p.float64(), product);
-  check_pointer(given.w_field, given.w, matrix.layout, false);
-  check_pointer(given.b_field, given.b, p.bias, false);
-}
-
-void check_no_matrix(const Given& given) {
+void check_no_matrix(const GivenMatrix& given) {
   if (given.w == nullptr && given.b == nullptr && given.p == nullptr) return;
   fail(HEED_STATUS_INVALID_ARGUMENT,
        "%s is given; it must be NULL unless desc.combine is HEED_COMBINE_CONCAT (0) or "
@@ -58,17 +18,17 @@ void check_no_matrix(const Given& given) {
 
 void check_matrices(const MultiheadProblem& p, const heed_multihead_args& args,
                     ProductKind product) {
-  check_matrix_given(
-      p, {"args.w_query", args.w_query, "args.b_query", args.b_query, "args.p_query", args.p_query},
-      p.w_query, product);
-  check_matrix_given(p,
-                     {"args.w_key", args.w_key, "args.b_key", args.b_key, "args.p_key", args.p_key},
-                     p.w_key, product);
-  check_matrix_given(
-      p, {"args.w_value", args.w_value, "args.b_value", args.b_value, "args.p_value", args.p_value},
-      p.w_value, product);
-  const Given out = {"args.w_out", args.w_out, "args.b_out", args.b_out, "args.p_out", args.p_out};
-  if (p.has_w_out()) return check_matrix_given(p, out, p.w_out, product);
+  check_given(
+      {"args.w_query", args.w_query, "args.b_query", args.b_query, "args.p_query", args.p_query},
+      p.w_query, p.bias, p.float64(), product);
+  check_given({"args.w_key", args.w_key, "args.b_key", args.b_key, "args.p_key", args.p_key},
+              p.w_key, p.bias, p.float64(), product);
+  check_given(
+      {"args.w_value", args.w_value, "args.b_value", args.b_value, "args.p_value", args.p_value},
+      p.w_value, p.bias, p.float64(), product);
+  const GivenMatrix out = {"args.w_out", args.w_out,   "args.b_out",
+                           args.b_out,   "args.p_out", args.p_out};
+  if (p.has_w_out()) return check_given(out, p.w_out, p.bias, p.float64(), product);
   check_no_matrix(out);
 }
 

@@ -23,6 +23,22 @@ void combine_heads(heed_combine combine, const Real* heads, std::int64_t count, 
   for (std::int64_t x = 0; x < features; ++x) to[x] /= static_cast<Real>(count);
 }
 
+const char* name_of(heed_combine combine) {
+  switch (combine) {
+    case HEED_COMBINE_CONCAT:
+      return "concat";
+    case HEED_COMBINE_WEIGHTED:
+      return "weighted";
+    case HEED_COMBINE_MEAN:
+      return "mean";
+    case HEED_COMBINE_MAX:
+      return "max";
+    case HEED_COMBINE_TENSOR:
+      return "tensor";
+  }
+  return "?";
+}
+
 template void combine_heads(heed_combine, const float*, std::int64_t, std::int64_t, std::int64_t,
                             const float*, float*);
 template void combine_heads(heed_combine, const double*, std::int64_t, std::int64_t, std::int64_t,

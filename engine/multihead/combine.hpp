@@ -14,6 +14,9 @@ template <class Real>
 void combine_heads(heed_combine combine, const Real* heads, std::int64_t count, std::int64_t stride,
                    std::int64_t features, const Real* head_weights, Real* to);
 
+/// "concat", "mean" and so on.
+const char* name_of(heed_combine combine);
+
 extern template void combine_heads(heed_combine, const float*, std::int64_t, std::int64_t,
                                    std::int64_t, const float*, float*);
 extern template void combine_heads(heed_combine, const double*, std::int64_t, std::int64_t,

@@ -3,27 +3,9 @@
 #include <cstdio>
 
 #include "engine/dense/verbose.hpp"
+#include "engine/multihead/combine.hpp"
 
 namespace heed {
-namespace {
-
-const char* name_of(heed_combine combine) {
-  switch (combine) {
-    case HEED_COMBINE_CONCAT:
-      return "concat";
-    case HEED_COMBINE_WEIGHTED:
-      return "weighted";
-    case HEED_COMBINE_MEAN:
-      return "mean";
-    case HEED_COMBINE_MAX:
-      return "max";
-    case HEED_COMBINE_TENSOR:
-      return "tensor";
-  }
-  return "?";
-}
-
-}  // namespace
 
 void print_run(const heed_multihead_plan& plan, const heed_multihead_args& args,
                double seconds) noexcept {

@@ -1,10 +1,28 @@
-// The FMA peak of one instruction set, as a plain function pointer. The only thing that the
-// harness and peak/<isa>.cpp share; the rules of engine/kernels/table.hpp hold here too.
+// What one instruction set can do at best, in arithmetic and in reading rows through indices, as
+// plain function pointers. The only thing that the harness and peak/<isa>.cpp share; the rules of
+// engine/kernels/table.hpp hold here too.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace heed::perf {
+
+/// Rows of two tensors, found through the same indices.
+struct GatherRows {
+  const char* key;
+  const char* value;
+  std::size_t key_bytes;  ///< of a row
+  std::size_t value_bytes;
+  const std::int32_t* sources;  ///< which rows; readable up to `end`
+  std::int64_t end;
+};
+
+/// How many edges ahead rows are prefetched.
+constexpr std::int64_t kGatherAhead = 8;
+
+/// What a cache moves at once.
+constexpr std::size_t kLineBytes = 64;
 
 struct PeakKernel {
   const char* isa;
@@ -12,6 +30,9 @@ struct PeakKernel {
   /// Multiplies and adds `rounds` times in every chain, in registers alone. The result depends
   /// on all of it, so that none of it can be left out.
   float (*run)(std::uint64_t rounds, float factor, float addend);
+  /// Loads all of the rows of sources [first, last), and nothing else but the indices. The result
+  /// depends on every byte.
+  std::uint32_t (*gather)(const GatherRows& rows, std::int64_t first, std::int64_t last);
 };
 
 /// One per <isa>.cpp; declared here, listed in perf/peak.cpp where compiled in.

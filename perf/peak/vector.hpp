@@ -1,8 +1,9 @@
-// The peak kernel of one xsimd architecture. An <isa>.cpp includes this, names its
+// The peak kernels of one xsimd architecture. An <isa>.cpp includes this, names its
 // architecture and is compiled with that architecture's flags.
 #pragma once
 
 #include "engine/kernels/arch.hpp"
+#include "perf/peak/gather.hpp"
 #include "perf/peak/table.hpp"
 
 namespace heed::perf {
@@ -32,11 +33,39 @@ float multiply_and_add(std::uint64_t rounds, float factor, float addend) {
   return sum;
 }
 
+/// sum ^ all of a row; the last vector may overlap the one before it.
+template <class V>
+HEED_INLINE BitsOf<V> add_row(BitsOf<V> sum, const char* row, std::size_t bytes) {
+  const auto at = [row](std::size_t byte) {
+    return to_bits(V(V::load_unaligned(reinterpret_cast<const float*>(row + byte))));
+  };
+  if (bytes < sizeof(V)) {  // of one or two lines
+    for (std::size_t i = 0; i < bytes; ++i)
+      sum = sum ^ BitsOf<V>(static_cast<std::uint32_t>(static_cast<unsigned char>(row[i])));
+    return sum;
+  }
+  std::size_t byte = 0;
+  for (; byte + sizeof(V) <= bytes; byte += sizeof(V)) sum = sum ^ at(byte);
+  return byte < bytes ? BitsOf<V>(sum ^ at(bytes - sizeof(V))) : sum;
+}
+
+template <class V>
+std::uint32_t gather(const GatherRows& rows, std::int64_t first, std::int64_t last) {
+  BitsOf<V> keys(0U);
+  BitsOf<V> values(0U);
+  gather_rows(rows, first, last, keys, values, add_row<V>);
+  alignas(64) std::uint32_t lanes[kLanes<V>];
+  BitsOf<V>(keys ^ values).store_aligned(lanes);
+  std::uint32_t sum = 0;
+  for (const std::uint32_t lane : lanes) sum ^= lane;
+  return sum;
+}
+
 /// A multiply-add counts as two flops, fused or not.
 template <class Arch>
 constexpr PeakKernel peak_kernel(const char* isa) {
   using V = Vec<float, Arch>;
-  return {isa, 2.0 * kChains<V> * kLanes<V>, multiply_and_add<V>};
+  return {isa, 2.0 * kChains<V> * kLanes<V>, multiply_and_add<V>, gather<V>};
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 from shape import BIASES, MASKS, TYPES, Shape
-from turns import Table, columns_of, seconds_per_call, take_turns
+from turns import Table, built, seconds_per_call
 
 WORKLOADS = [
     "B1_H16_L1024_D64",
@@ -228,18 +228,6 @@ def prepare(peer, workload, threads):
         return None
 
 
-def compare(heed, peers, workload, threads, repetitions):
-    """Medians: heed's milliseconds, then per peer its milliseconds and its time over heed's."""
-    programs = [heed, *peers]
-    turns = [prepare(program, workload, threads) for program in programs]
-    return columns_of(take_turns(turns, repetitions))
-
-
-def find_program():
-    here = os.path.dirname(os.path.abspath(__file__))
-    return os.path.normpath(os.path.join(here, "..", "..", "build", "release", "perf", "heed_perf"))
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__,
@@ -250,7 +238,8 @@ def main():
     parser.add_argument("--forms", action="store_true", help="default: those that peers have too")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--repetitions", type=int, default=5, help="turns per workload")
-    parser.add_argument("--program", default=find_program(), help="heed_perf; default %(default)s")
+    program = built("perf", "heed_perf")
+    parser.add_argument("--program", default=program, help="heed_perf; default %(default)s")
     parser.add_argument("heed_arguments", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not os.path.exists(options.program):
@@ -258,14 +247,10 @@ def main():
 
     heed = Heed(options.program, options.heed_arguments)
     peers = installed_peers()
-    titles = ["workload", "heed ms"]
-    for peer in peers:
-        titles += [f"{peer.name} ms", "/ heed"]
-    print(f"{options.threads} threads, medians of {options.repetitions} turns")
-    table = Table(*titles)
+    table = Table(["heed", *(peer.name for peer in peers)], options.threads, options.repetitions)
     for workload in options.workload or (FORMS if options.forms else WORKLOADS):
-        columns = compare(heed, peers, workload, options.threads, options.repetitions)
-        table.add(workload, *columns)
+        turns = [prepare(program, workload, options.threads) for program in (heed, *peers)]
+        table.add(workload, turns)
 
 
 if __name__ == "__main__":

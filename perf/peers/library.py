@@ -4,8 +4,7 @@ import ctypes
 import os
 import re
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
+HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "api", "heed.h")
 
 TYPES = {
     "uint32_t": ctypes.c_uint32,
@@ -18,7 +17,7 @@ TYPES = {
 
 
 def declarations():
-    with open(os.path.join(ROOT, "api", "heed.h"), encoding="utf-8") as header:
+    with open(HEADER, encoding="utf-8") as header:
         return re.sub(r"/\*.*?\*/", "", header.read(), flags=re.DOTALL)
 
 
@@ -43,6 +42,8 @@ class Library:
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
         self.library.heed_last_error.restype = ctypes.c_char_p
+        self.library.heed_version_string.restype = ctypes.c_char_p
+        self.version = self.library.heed_version_string().decode()
         self.structs = {}
         header = declarations()
         for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", header, re.DOTALL):
@@ -52,22 +53,35 @@ class Library:
             setattr(self, name, int(value))
 
     def struct(self, name, **fields):
+        """As its _INIT macro leaves it, with some fields set."""
         made = self.structs[name](**fields)
         if hasattr(made, "struct_size"):
             made.struct_size = ctypes.sizeof(made)
         return made
 
     def call(self, name, *arguments):
-        if getattr(self.library, name)(*arguments) != self.HEED_STATUS_OK:
+        """Structs are passed by their addresses."""
+        passed = [ctypes.byref(a) if isinstance(a, ctypes.Structure) else a for a in arguments]
+        if getattr(self.library, name)(*passed) != self.HEED_STATUS_OK:
             raise Error(self.library.heed_last_error().decode())
 
     def make(self, name, *arguments):
-        """What a heed_..._create function makes; it stays for the life of the process."""
+        """What a heed_..._create function makes; it stays until destroy()."""
         made = ctypes.c_void_p()
         self.call(name, *arguments, ctypes.byref(made))
         return made
 
+    def destroy(self, name, made):
+        getattr(self.library, name)(made)
+
     def describe(self, name, of, info):
         filled = self.struct(info)
-        self.call(name, of, ctypes.byref(filled))
+        self.call(name, of, filled)
         return filled
+
+    def workspace(self, size):
+        """Memory for a run and its size: a run's last two arguments."""
+        room = bytearray(size + self.HEED_WORKSPACE_ALIGNMENT)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(room))
+        first = -address % self.HEED_WORKSPACE_ALIGNMENT
+        return (ctypes.c_char * size).from_buffer(room, first), ctypes.c_size_t(size)

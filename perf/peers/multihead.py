@@ -20,9 +20,9 @@ import os
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
-from library import ROOT, Error, Library
+from library import Error, Library
 from shape import Shape
-from turns import Table, columns_of, seconds_per_call, take_turns
+from turns import Table, built, seconds_per_call
 
 WORKLOADS = [
     "B1_H12_L128_D64_W768",
@@ -43,7 +43,7 @@ class Problem:
 
     def __init__(self, torch, workload):
         s = self.shape = Shape(workload)
-        if s.width is None or s.queries != s.keys or s.asks_for_more_than({"nobias"}) or s.causal:
+        if s.width is None or s.queries != s.keys or s.asks_for_more_than({"W", "nobias"}) or s.causal:
             sys.exit(f"{workload}: only blocks (W) without options but nobias, of one length")
         torch.manual_seed(1)
         normal = lambda rows, columns: torch.randn(rows, columns) / columns**0.5
@@ -68,20 +68,17 @@ class Heed:
     def __init__(self, library, torch, problem, threads):
         s, self.library = problem.shape, library
         options = library.struct("heed_context_options", threads=threads)
-        context = library.make("heed_context_create", ctypes.byref(options))
+        context = library.make("heed_context_create", options)
         attention = library.struct(
             "heed_attention_desc", batch=s.batch, query_heads=s.heads, key_heads=s.key_heads,
             query_length=s.queries, key_length=s.keys, features=s.features,
             value_features=s.value_features)
         desc = library.struct("heed_multihead_desc", width_query=s.width,
                               attention=ctypes.addressof(attention))
-        self.plan = library.make("heed_multihead_plan_create", context, ctypes.byref(desc))
+        self.plan = library.make("heed_multihead_plan_create", context, desc)
         info = library.describe("heed_multihead_plan_describe", self.plan, "heed_multihead_info")
         self.about = f"{info.isa.decode()}, product {info.product.decode()}, {info.executor.decode()}"
-        self.bytes = ctypes.c_size_t(info.workspace_bytes)
-        room = torch.empty(info.workspace_bytes + library.HEED_WORKSPACE_ALIGNMENT, dtype=torch.uint8)
-        aligned = -room.data_ptr() % library.HEED_WORKSPACE_ALIGNMENT
-        self.workspace = ctypes.c_void_p(room.data_ptr() + aligned)
+        self.workspace = library.workspace(info.workspace_bytes)
         self.out = torch.full_like(problem.x, float("nan"))
         first = [sum(problem.outs[:i]) for i in range(3)]
         rows = [slice(f, f + out) for f, out in zip(first, problem.outs)]
@@ -92,7 +89,7 @@ class Heed:
             "heed_multihead_args", input_query=problem.x.data_ptr(), p_query=p_query, p_key=p_key,
             p_value=p_value, p_out=self.prepare(context, problem.w_out, problem.b_out).value,
             out=self.out.data_ptr())
-        self.kept = room, problem
+        self.kept = problem
 
     def prepare(self, context, matrix, bias):
         library, (out, features) = self.library, matrix.shape
@@ -100,12 +97,10 @@ class Heed:
         setattr(desc, "in", features)
         desc.layout.stride_in, desc.layout.stride_out = matrix.stride(1), matrix.stride(0)
         pointer = lambda tensor: ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
-        return library.make("heed_weights_create", context, ctypes.byref(desc), pointer(matrix),
-                            pointer(bias))
+        return library.make("heed_weights_create", context, desc, pointer(matrix), pointer(bias))
 
     def __call__(self):
-        self.library.call("heed_multihead_plan_run", self.plan, ctypes.byref(self.args),
-                          self.workspace, self.bytes)
+        self.library.call("heed_multihead_plan_run", self.plan, self.args, *self.workspace)
         return self.out
 
 
@@ -151,7 +146,7 @@ def check(workload, problem, calls):
                      f"more than {problem.tolerance():.3g}")
 
 
-def compare(library, torch, workload, threads, repetitions):
+def compare(library, torch, table, workload, threads):
     problem = Problem(torch, workload)
     torch.set_num_threads(threads)
     heed = Heed(library, torch, problem, threads)
@@ -159,7 +154,8 @@ def compare(library, torch, workload, threads, repetitions):
     with torch.inference_mode():
         check(workload, problem, calls)
         turns = [call and (lambda call=call: seconds_per_call(call, threads == 1)) for call in calls]
-        return columns_of(take_turns(turns, repetitions)), heed.about
+        table.add(workload, turns)
+    return heed.about
 
 
 def main():
@@ -169,7 +165,7 @@ def main():
     parser.add_argument("--workload", action="append", help="a name; repeatable; default: a list")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--repetitions", type=int, default=5, help="turns per workload")
-    parser.add_argument("--library", default=os.path.join(ROOT, "build", "release", "libheed.so"),
+    parser.add_argument("--library", default=built("libheed.so"),
                         help="heed's shared library; default %(default)s")
     options = parser.parse_args()
     try:
@@ -180,14 +176,11 @@ def main():
     if not os.path.exists(options.library):
         sys.exit(f"{options.library} is not there: build heed, or say where with --library")
     library = Library(options.library)
-    print(f"torch {torch.__version__}, {options.threads} threads, "
-          f"medians of {options.repetitions} turns")
-    table = Table("workload", "heed ms", "MHA ms", "/ heed", "SDPA ms", "/ heed", width=36)
+    print(f"heed {library.version}, torch {torch.__version__}")
+    table = Table(["heed", "MHA", "SDPA"], options.threads, options.repetitions, width=36)
     try:
         for workload in options.workload or WORKLOADS:
-            columns, about = compare(library, torch, workload, options.threads,
-                                     options.repetitions)
-            table.add(workload, *columns)
+            about = compare(library, torch, table, workload, options.threads)
         print(f"heed: {about}")
     except Error as problem:
         sys.exit(f"heed: {problem}")

@@ -12,25 +12,34 @@ BIASES = {"bias", "headbias"}
 TYPES = {"bf16", "f16", "f64"}
 
 
+def parts_of(name, sizes):
+    """The numbers after the letters of `sizes`, and the options with theirs or True."""
+    size, options = {}, {}
+    for part in name.split("_"):
+        match = re.fullmatch(r"([A-Za-z]+)(\d*)", part)
+        if match is None:
+            raise ValueError(f"shape {name!r}: {part!r} is not letters and a number")
+        letters, digits = match.groups()
+        if letters in sizes:
+            size[letters] = int(digits)
+        elif part in TYPES:
+            options[part] = True
+        else:
+            options[letters] = int(digits) if digits else True
+    return size, options
+
+
 class Shape:
     """What a workload's name says; heed_perf --help has the grammar and checks it."""
 
     def __init__(self, name):
-        size, self.options = {}, {}
-        for part in name.split("_"):
-            letters, digits = re.fullmatch(r"([A-Za-z]+)(\d*)", part).groups()
-            if letters in {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "W"}:
-                size[letters] = int(digits)
-            elif part in TYPES:
-                self.options[part] = True
-            else:
-                self.options[letters] = int(digits) if digits else True
+        size, self.options = parts_of(name, {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv"})
         self.batch, self.heads, self.features = size["B"], size["H"], size["D"]
         self.key_heads = size.get("Hkv", self.heads)
         self.queries = size.get("Lq", size.get("L"))
         self.keys = size.get("Lkv", size.get("L"))
         self.value_features = size.get("Dv", self.features)
-        self.width = size.get("W")  # of a multi-head block
+        self.width = self.options.get("W")  # of a multi-head block
         self.causal = any(option.startswith("causal") for option in self.options)
         self.bottom_right = "causalBR" in self.options
 

@@ -1,9 +1,17 @@
-"""Programs that take turns, so that whatever else the machine does hits all of them."""
+"""Programs that take turns, so that whatever else the machine does hits all of them, and the table
+of what came of it."""
 
+import os
 import statistics
 import time
 
 SECONDS_PER_TURN = 0.1
+
+
+def built(*path):
+    """Where ./dev puts a file that it builds."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    return os.path.normpath(os.path.join(here, "..", "..", "build", "release", *path))
 
 
 def seconds_per_call(call, alone=False):
@@ -19,34 +27,36 @@ def seconds_per_call(call, alone=False):
             return (clock() - begin) / calls
 
 
-def take_turns(turns, repetitions):
-    """The seconds of every turn: a list for each program, empty where it is None."""
-    times = [[] for _ in turns]
-    for _ in range(repetitions):
-        for turn, taken in zip(turns, times):
-            if turn is not None:
-                taken.append(turn())
-    return times
-
-
-def columns_of(times):
-    """Medians: the first program's milliseconds, then per other one its milliseconds and its time
-    over the first's, a ratio taken within a turn."""
-    columns = [f"{statistics.median(times[0]) * 1e3:.4g}"]
-    for taken in times[1:]:
-        if not taken:
-            columns += ["-", "-"]
-            continue
-        ratio = statistics.median(theirs / ours for theirs, ours in zip(taken, times[0]))
-        columns += [f"{statistics.median(taken) * 1e3:.4g}", f"{ratio:.2f}"]
-    return columns
-
-
 class Table:
-    def __init__(self, first, *titles, width=30):
-        self.widths = [width] + [max(10, len(title) + 2) for title in titles]
-        self.add(first, *titles)
+    """A line for every workload: heed's milliseconds, then per peer its milliseconds and its time
+    over heed's, all of them medians over turns."""
 
-    def add(self, first, *cells):
-        padded = (cell.rjust(width) for cell, width in zip(cells, self.widths[1:]))
-        print(first.ljust(self.widths[0]) + "".join(padded), flush=True)
+    def __init__(self, names, threads, repetitions, width=30):
+        titles = ["workload", f"{names[0]} ms"]
+        for name in names[1:]:
+            titles += [f"{name} ms", "/ " + names[0]]
+        self.widths = [width] + [max(10, len(title) + 2) for title in titles[1:]]
+        self.repetitions = repetitions
+        print(f"{threads} threads, medians of {repetitions} turns")
+        self.print(titles)
+
+    def print(self, cells):
+        line = cells[0].ljust(self.widths[0])
+        line += "".join(cell.rjust(width) for cell, width in zip(cells[1:], self.widths[1:]))
+        print(line, flush=True)
+
+    def add(self, workload, turns):
+        """Each turn returns seconds per call; None: what the peer cannot compute."""
+        times = [[] for _ in turns]
+        for _ in range(self.repetitions):
+            for turn, taken in zip(turns, times):
+                if turn is not None:
+                    taken.append(turn())
+        columns = [f"{statistics.median(times[0]) * 1e3:.4g}"]
+        for taken in times[1:]:
+            if not taken:
+                columns += ["-", "-"]
+                continue
+            ratio = statistics.median(theirs / ours for theirs, ours in zip(taken, times[0]))
+            columns += [f"{statistics.median(taken) * 1e3:.4g}", f"{ratio:.2f}"]
+        self.print([workload, *columns])

@@ -32,10 +32,13 @@ PREFIXES = {
     "heed_weights_desc": "matrix.",
     "heed_multihead_desc": "block.",
     "heed_multihead_args": "block_args.",
+    "heed_graph_desc": "edges.",
+    "heed_graph_attention_desc": "layer.",
+    "heed_graph_attention_args": "layer_args.",
 }
 EVERYWHERE = ("struct_size", "reserved")  # explained once for all structs
 
-HEADERS = "#include <heed.h>\n#include <stdint.h>\n#include <stdlib.h>\n"
+HEADERS = "#include <heed.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
 SURROUNDINGS = HEADERS + """
 static void fragment(const heed_context* context, int64_t B, int64_t Hq, int64_t Hkv, int64_t Lq,
               int64_t Lkv, int64_t D, int64_t W, const float* qkv, const float* key,
@@ -43,13 +46,20 @@ static void fragment(const heed_context* context, int64_t B, int64_t Hq, int64_t
               float* lse_b, const uint8_t* padding, const void* additive, const int32_t* lengths,
               const int32_t* offsets, int64_t sequences, int64_t total, int64_t longest,
               const float* x, const float* in_proj_weight, const float* in_proj_bias,
-              const float* out_proj_weight, const float* out_proj_bias, const float* w_qkv) {
+              const float* out_proj_weight, const float* out_proj_bias, const float* w_qkv,
+              int64_t N, const int64_t* edge_index, heed_graph* graph) {
 heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
 heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
 heed_multihead_desc block = HEED_MULTIHEAD_DESC_INIT;
 heed_multihead_args block_args = HEED_MULTIHEAD_ARGS_INIT;
+heed_graph_desc edges = HEED_GRAPH_DESC_INIT;
+heed_graph_attention_desc layer = HEED_GRAPH_ATTENTION_DESC_INIT;
+heed_graph_attention_args layer_args = HEED_GRAPH_ATTENTION_ARGS_INIT;
 """
-UNUSED = "(void)desc; (void)args; (void)block; (void)block_args; }\n"
+UNUSED = (
+    "(void)desc; (void)args; (void)block; (void)block_args; (void)edges; (void)layer;"
+    " (void)layer_args; }\n"
+)
 
 
 def text_of(path):
@@ -146,6 +156,7 @@ def self_test(readme, compiler):
     doctored = {
         "desc.softcap is in heed.h but": readme.replace("desc.softcap", "softcap"),
         "block.combine is in heed.h but": readme.replace("block.combine", "combine"),
+        "layer.steps is in heed.h but": readme.replace("layer.steps", "steps"),
         "HEED_CAUSAL_OFFSET is in heed.h but": readme.replace("HEED_CAUSAL_OFFSET", "OFFSET"),
         "heed_atend is not in heed.h": readme + "\n`heed_atend`\n",
         "args.mist is not in heed.h": readme + "\n`args.mist`\n",

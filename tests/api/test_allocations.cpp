@@ -198,6 +198,92 @@ heed_executor in_order() {
   return executor;
 }
 
+/// Tensors of attention over a graph: halves, and the outputs.
+struct GraphTensors {
+  static constexpr std::size_t kElements = std::size_t{20000} * 4;
+  std::vector<float> in = std::vector<float>(kElements, 0.5F);
+  std::vector<float> out = std::vector<float>(kElements);
+  std::vector<float> weights = std::vector<float>(kElements);
+  std::vector<float> lse = std::vector<float>(kElements);
+};
+
+heed_graph_attention_args graph_args(const heed_graph_attention_desc& desc, GraphTensors& tensors) {
+  heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
+  const float* const in = tensors.in.data();
+  if (desc.inputs == HEED_GRAPH_PROJECTED) args.query = args.key = args.value = in;
+  if (desc.inputs != HEED_GRAPH_PROJECTED) args.w_query = args.w_key = args.w_value = in;
+  args.data = args.edge_data = args.w_edge_key = args.w_edge_value = args.edge_bias = in;
+  args.out = tensors.out.data();
+  args.weights = tensors.weights.data();
+  args.lse = tensors.lse.data();
+  return args;
+}
+
+/// Requests for memory during runs over a graph with a hub, with everything that needs room.
+void check_graph(const heed_context_options& options, std::uint32_t inputs, const char* where) {
+  heed_context* context = nullptr;
+  expect(heed_context_create(&options, &context) == HEED_STATUS_OK, "context", where);
+  std::vector<std::int32_t> sources, destinations;
+  for (std::int32_t e = 0; e < 20000; ++e) {
+    sources.push_back(e % 90);
+    destinations.push_back(e % 3 == 0 ? e % 80 : 5);
+  }
+  heed_graph_desc given = HEED_GRAPH_DESC_INIT;
+  given.nodes = 90;
+  given.edges = 20000;
+  given.sources = sources.data();
+  given.destinations = destinations.data();
+  given.duplicates = inputs == HEED_GRAPH_PROJECTED ? HEED_DUPLICATES_KEEP : HEED_DUPLICATES_REMOVE;
+  heed_graph* graph = nullptr;
+  expect(heed_graph_create(context, &given, &graph) == HEED_STATUS_OK, "graph", where);
+  heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
+  desc.inputs = inputs;
+  desc.heads = 3;
+  desc.features = 5;
+  desc.width = 15;
+  desc.residual = 1;
+  desc.steps = inputs == HEED_GRAPH_PROJECTED ? 1 : 3;
+  desc.edge_width = 2;
+  desc.softcap = 20;
+  heed_graph_attention_plan* plan = nullptr;
+  expect(heed_graph_attention_plan_create(context, graph, &desc, &plan) == HEED_STATUS_OK, "plan",
+         where);
+  std::size_t bytes = 0;
+  expect(heed_graph_attention_plan_workspace(plan, &bytes) == HEED_STATUS_OK, "workspace", where);
+  void* const workspace = std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, (bytes + 63) / 64 * 64);
+  GraphTensors tensors;
+  const heed_graph_attention_args args = graph_args(desc, tensors);
+  const auto run = [&] {
+    return heed_graph_attention_plan_run(plan, &args, workspace, bytes) == HEED_STATUS_OK;
+  };
+  bool ran = run();
+  const std::uint64_t before = requests.load();
+  for (int i = 0; i < 3; ++i) ran = run() && ran;
+  const std::uint64_t after = requests.load();
+  expect(ran, "runs over a graph", where);
+  expect(after == before, "a run over a graph allocates nothing", where);
+  std::free(workspace);
+  heed_graph_attention_plan_destroy(plan);
+  heed_graph_destroy(graph);
+  heed_context_destroy(context);
+}
+
+/// The same with heed's own executor for one thread and a caller's for several.
+void check_graphs(const char* isa) {
+  const heed_executor executor = in_order();
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.isa = isa;
+  for (const std::uint32_t inputs :
+       {HEED_GRAPH_PROJECTED, HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE}) {
+    options.executor = nullptr;
+    options.executor_name = "serial";
+    check_graph(options, inputs, isa);
+    options.executor_name = nullptr;
+    options.executor = &executor;
+    check_graph(options, inputs, isa);
+  }
+}
+
 }  // namespace
 
 /// The executors that are threads of others may allocate inside those; heed's part is the same.
@@ -207,6 +293,7 @@ int main() {
     heed_isa_info info = HEED_ISA_INFO_INIT;
     (void)heed_isa_get(i, &info);
     if (info.usable == 0) continue;
+    check_graphs(info.name);
     heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
     options.isa = info.name;
     for (const bool full : {false, true}) {

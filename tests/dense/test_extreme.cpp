@@ -1,5 +1,6 @@
 // Scores and values far out, but finite.
 #include "tests/support/attention.hpp"
+#include "tests/support/printed_scores.hpp"
 
 using namespace heed_test;
 
@@ -20,47 +21,6 @@ Problem weights_of(const std::vector<double>& scores) {
   return problem;
 }
 
-/// A node of a graph with the scores of its incoming edges and the weights printed for them.
-struct Node {
-  std::vector<double> scores;
-  std::vector<double> weights;
-};
-
-const std::vector<Node>& nodes() {
-  static const std::vector<Node> all = {
-      {{66.28713441407328, -42.356895194685464, -72.42356412336589, 37.33998459065121},
-       {1, 6.55386436e-48, 5.73731961e-61, 2.68171465e-13}},
-      {{211.47668629424436, 77.85702511746038}, {1, 9.32649533e-59}},
-      {{35.58941250531445, -53.70434487821338, -80.78903024029921},
-       {1, 1.66040449e-39, 2.86737506e-51}},
-      {{31.240260256884994, 5.379888043038299, 59.36660338598627},
-       {6.09374649e-13, 3.57987144e-24, 1}},
-      {{-23.23660787608064, 34.19954420654749, -74.67617928930356},
-       {1.13709327e-25, 1, 5.19845241e-48}},
-      {{-79.00370928667077, 19.908000741887548, -75.48698208523935, -44.17319414548691},
-       {1.10456210e-43, 1, 3.71950680e-42, 1.47873607e-28}},
-      {{-23.987304007919384, 8.42476207930093, -84.15587488072015, 69.30330615398142,
-        -287.98108781017044, -11.46404257694845},
-       {3.05072312e-41, 3.63734288e-27, 2.25696321e-67, 1, 6.81332697e-156, 8.37888304e-36}},
-      {{-23.8989411122908, -6.459026663244714, 13.084969606201714},
-       {8.67144860e-17, 3.25199796e-09, 9.99999997e-01}},
-      {{-44.044223084610195, 18.67462267889491, 71.68866337449023, -32.61671246043159,
-        -52.38386938730109, -27.39714905660486},
-       {5.46822072e-51, 9.46879387e-24, 1, 5.02054475e-46, 1.30612176e-54, 9.28065068e-44}},
-      {{126.73498602992018, -36.7403289419144}, {1, 1.00826056e-71}}};
-  return all;
-}
-
-/// The printed weights have nine digits, and belong to scores in float64: rounding a score to
-/// float32 moves its weight by a factor exp(kUnit |score|), and the largest score's moves all.
-/// Below 2^-126 of the largest, heed's weight is 0 or subnormal.
-double printed_bound(const Node& node, std::size_t j) {
-  double largest = 0;
-  for (const double s : node.scores) largest = std::max(largest, std::fabs(s));
-  const double moved = std::expm1(kUnit * (std::fabs(node.scores[j]) + largest));
-  return node.weights[j] * (moved + 1e-8) + 0x1p-126;
-}
-
 void check_scores(const std::vector<float>& scores, std::int64_t rows, std::uint64_t seed) {
   const auto n = static_cast<std::int64_t>(scores.size());
   Sizes sizes = {rows, n, 1, 20};
@@ -76,7 +36,7 @@ void check_scores(const std::vector<float>& scores, std::int64_t rows, std::uint
 }  // namespace
 
 TEST_CASE("the scores of a graph's nodes, from -288 to 211", "[extreme]") {
-  for (const Node& node : nodes()) {
+  for (const PrintedNode& node : printed_nodes()) {
     Problem problem = weights_of(node.scores);
     const std::vector<Element> want = problem.expected();
     for (const char* const isa : isa_names()) {
@@ -86,7 +46,7 @@ TEST_CASE("the scores of a graph's nodes, from -288 to 211", "[extreme]") {
       double sum = 0;
       for (std::size_t j = 0; j < got.size(); ++j) {
         INFO("weight " << j << " is " << got[j] << ", printed " << node.weights[j]);
-        CHECK(std::fabs(got[j] - node.weights[j]) <= printed_bound(node, j) + want[j].bound);
+        CHECK(std::fabs(got[j] - node.weights[j]) <= printed_bound<float>(node, j) + want[j].bound);
         if (node.weights[j] < 0x1p-128) CHECK(got[j] == 0);
         sum += static_cast<double>(got[j]);
       }

@@ -19,6 +19,8 @@ TEMPLATE_TEST_CASE("every kernel is there", "[table]", float, double) {
     CHECK(kernels.accumulate != nullptr);
     CHECK(kernels.all_finite != nullptr);
     CHECK(kernels.finish != nullptr);
+    CHECK(kernels.edge_scores != nullptr);
+    CHECK(kernels.edge_values != nullptr);
     CHECK(kernels.exp2 != nullptr);
     CHECK(kernels.read != nullptr);
     CHECK(kernels.write != nullptr);

@@ -1,0 +1,95 @@
+// What a run's arguments must be.
+#include "engine/graph/problem.hpp"
+#include "engine/projection/given.hpp"
+#include "engine/runtime/error.hpp"
+
+namespace heed {
+namespace {
+
+void check_no_pointer(const char* field, const void* pointer, const char* when) {
+  if (pointer != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL %s", field, when);
+}
+
+/// A tensor that is there if and only if the problem has it.
+void check_tensor(const char* field, const void* pointer, const Layout& layout, bool used,
+                  bool has_elements, const char* when) {
+  if (!used) check_no_pointer(field, pointer, when);
+  if (used) check_pointer(field, pointer, layout, has_elements);
+}
+
+void check_nodes(const GraphProblem& p, const heed_graph_attention_args& args) {
+  const bool some = p.nodes > 0;
+  const bool projected = p.inputs == HEED_GRAPH_PROJECTED;
+  const char* const when = "unless desc.inputs is HEED_GRAPH_PROJECTED (0)";
+  check_tensor("args.query", args.query, p.query, projected, some, when);
+  check_tensor("args.key", args.key, p.key, projected, some, when);
+  check_tensor("args.value", args.value, p.value, projected, some, when);
+  check_tensor("args.data", args.data, p.data, p.has_data(), some,
+               "with desc.inputs 0 and desc.residual 0");
+  check_pointer("args.out", args.out, p.out, some);
+}
+
+void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args,
+                    ProductKind product) {
+  const struct {
+    GivenMatrix given;
+    const Matrix& matrix;
+  } all[] = {
+      {{"args.w_query", args.w_query, "args.b_query", args.b_query, "args.p_query", args.p_query},
+       p.w_query},
+      {{"args.w_key", args.w_key, "args.b_key", args.b_key, "args.p_key", args.p_key}, p.w_key},
+      {{"args.w_value", args.w_value, "args.b_value", args.b_value, "args.p_value", args.p_value},
+       p.w_value}};
+  for (const auto& [given, matrix] : all) {
+    if (p.inputs == HEED_GRAPH_SHARED) {
+      check_given(given, matrix, p.bias, p.float64, product);
+      continue;
+    }
+    const char* const when = "unless desc.inputs is HEED_GRAPH_SHARED (1)";
+    check_no_pointer(given.b_field, given.b, when);
+    check_no_pointer(given.p_field, given.p, when);
+    if (p.inputs == HEED_GRAPH_PROJECTED) {
+      check_no_pointer(given.w_field, given.w, "with desc.inputs 0");
+    } else {
+      check_pointer(given.w_field, given.w, matrix.layout, p.nodes > 0);
+    }
+  }
+}
+
+void check_edges(const GraphProblem& p, const heed_graph_attention_args& args) {
+  const bool wide = p.edge_width > 0;
+  const char* const when = "with desc.edge_width 0";
+  check_tensor("args.edge_data", args.edge_data, p.edge_data, wide, p.edges_given > 0, when);
+  check_tensor("args.w_edge_key", args.w_edge_key, p.w_edge_key.layout, wide, false, when);
+  check_tensor("args.w_edge_value", args.w_edge_value, p.w_edge_value.layout, wide, false, when);
+  if (wide && args.w_edge_key == nullptr && args.w_edge_value == nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "args.w_edge_key and args.w_edge_value are NULL; desc.edge_width is %lld",
+         static_cast<long long>(p.edge_width));
+  check_pointer("args.edge_bias", args.edge_bias, p.edge_bias, false);
+}
+
+void check_rest(const GraphProblem& p, const heed_graph_attention_args& args) {
+  const Layout real = {ElementType::kF32, p.float64 ? 8 : 4, {}};
+  check_tensor("args.head_weights", args.head_weights, real, p.combine == HEED_COMBINE_WEIGHTED,
+               true, "unless desc.combine is HEED_COMBINE_WEIGHTED (1)");
+  check_pointer("args.lse", args.lse, p.lse, false);
+  check_pointer("args.weights", args.weights, p.weights, false);
+  if (p.hard && args.lse != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "args.lse is given; it must be NULL with desc.hard, which has no denominator");
+}
+
+}  // namespace
+
+void validate(const GraphProblem& p, const heed_graph_attention_args& args, ProductKind product) {
+  if (args.reserved != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "args.reserved is %u; it must be 0", args.reserved);
+  check_nodes(p, args);
+  check_matrices(p, args, product);
+  check_edges(p, args);
+  check_rest(p, args);
+}
+
+}  // namespace heed

@@ -1,0 +1,121 @@
+#include "engine/graph/attention.hpp"
+
+#include "engine/graph/nodes.hpp"
+#include "engine/graph/project.hpp"
+#include "engine/parallel/ranges.hpp"
+#include "engine/runtime/workspace.hpp"
+
+namespace heed {
+namespace {
+
+/// Computes the tasks [begin, end) of a walk in a thread's slab.
+using Walk = void (*)(const GraphStep& step, std::int64_t begin, std::int64_t end, std::byte* slab);
+
+void walk(const GraphStep& step, Walk function, std::int64_t count, std::int64_t per_claim) {
+  struct Run {
+    const GraphStep& step;
+    Walk walk;
+  };
+  Run run{step, function};
+  const heed_graph_attention_plan& plan = step.plan;
+  run_tasks(
+      *plan.context, {count, per_claim, plan.workers},
+      [](void* argument, std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+        const Run& r = *static_cast<const Run*>(argument);
+        const heed_graph_attention_plan& p = r.step.plan;
+        r.walk(r.step, begin, end, r.step.workspace + p.space.slabs + worker * p.space.slab_bytes);
+      },
+      &run);
+}
+
+/// Edges that the graph has no more have no weight.
+void clear_removed(const GraphStep& step) {
+  const heed_graph& graph = *step.plan.graph;
+  const Layout& layout = step.plan.problem.weights;
+  each_range(*step.plan.context, Ranges::of(*step.plan.context, graph.edges_given - graph.edges),
+             [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+               const float zero = 0;
+               for (std::int64_t e = graph.edges + begin; e < graph.edges + end; ++e)
+                 for (std::int64_t h = 0; h < step.plan.problem.heads; ++h)
+                   step.plan.context->kernels->f32.write(
+                       layout.type, &zero, 1,
+                       row_at(step.args.weights, layout, 0, h, graph.given(e)), 1);
+             });
+}
+
+void run_step(const GraphStep& step) {
+  const heed_graph& graph = *step.plan.graph;
+  const auto parts = static_cast<std::int64_t>(graph.parts.size());
+  const auto hubs = static_cast<std::int64_t>(graph.hubs.size());
+  walk(step, attend_parts, parts, step.plan.parts_per_claim);
+  walk(step, merge_hubs, hubs, 1);
+  if (!step.wants_weights()) return;
+  if (hubs > 0) walk(step, view_pieces, parts, step.plan.parts_per_claim);
+  clear_removed(step);
+}
+
+/// out as it lies or, if its heads do not lie side by side, copied.
+template <class Real>
+Tensor out_as_data(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+                   std::byte* workspace) {
+  const GraphProblem& p = plan.problem;
+  const Strides& s = p.out.strides;
+  if (!p.copies_data()) return {args.out, {p.out.type, p.out.bytes, {0, 0, s.row, s.feature}}};
+  Real* const copy = at<Real>(workspace, plan.space.data);
+  const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
+  each_range(*plan.context, Ranges::of(*plan.context, p.nodes * p.heads),
+             [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+               for (std::int64_t i = begin; i < end; ++i)
+                 kernels.read(p.out.type, row_at(args.out, p.out, 0, i % p.heads, i / p.heads),
+                              s.feature, static_cast<std::size_t>(p.value_features),
+                              copy + i * p.value_features);
+             });
+  return {copy, {kTypeOf<Real>, sizeof(Real), {0, 0, p.width, 1}}};
+}
+
+/// A matrix over edge data, as the kernels want it.
+template <class Real>
+void widen(const heed_graph_attention_plan& plan, const void* matrix, const Layout& layout,
+           std::int64_t features, std::byte* to) {
+  if (matrix == nullptr) return;
+  const GraphProblem& p = plan.problem;
+  Layout rows = layout;
+  rows.strides.head = features * layout.strides.feature;
+  const Gather<Real> from(kernels_of<Real>(*plan.context->kernels), {matrix, rows}, p.heads,
+                          features, nullptr);
+  const std::int64_t row = p.heads * Gather<Real>::padded(features);
+  for (std::int64_t c = 0; c < p.edge_width; ++c)
+    from.copy(c, reinterpret_cast<Real*>(to) + c * row);
+}
+
+template <class Real>
+void run_steps(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+               std::byte* workspace) {
+  const GraphProblem& p = plan.problem;
+  widen<Real>(plan, args.w_edge_key, p.w_edge_key.layout, p.features,
+              workspace + plan.space.w_edge_key);
+  widen<Real>(plan, args.w_edge_value, p.w_edge_value.layout, p.value_features,
+              workspace + plan.space.w_edge_value);
+  Tensor data = {args.data, p.data};
+  for (std::int64_t t = 0; t < p.steps; ++t) {
+    if (t > 0) data = out_as_data<Real>(plan, args, workspace);
+    GraphStep step = {
+        plan, args,      {args.query, p.query}, {args.key, p.key}, {args.value, p.value},
+        data, workspace, t + 1 == p.steps};
+    if (p.inputs != HEED_GRAPH_PROJECTED) project(step);
+    run_step(step);
+  }
+}
+
+}  // namespace
+
+void run_attention(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+                   void* workspace, std::size_t bytes) {
+  validate(plan.problem, args, plan.context->product);
+  check_workspace(plan.space.bytes, workspace, bytes);
+  if (plan.problem.nodes == 0) return;
+  auto* const space = static_cast<std::byte*>(workspace);
+  plan.problem.float64 ? run_steps<double>(plan, args, space) : run_steps<float>(plan, args, space);
+}
+
+}  // namespace heed

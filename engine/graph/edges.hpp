@@ -1,0 +1,32 @@
+// From a caller's edges to sorted ones.
+#pragma once
+
+#include <cstdint>
+
+#include "api/heed.h"
+#include "engine/runtime/array.hpp"
+#include "engine/runtime/context.hpp"
+
+namespace heed {
+
+/// One edge on its way; Index is wide enough for the number of edges given.
+template <class Index>
+struct Edge {
+  std::uint32_t source;
+  std::uint32_t destination;
+  Index given;  ///< its place in the caller's order
+};
+
+/// Throws an Error that names the first entry that makes no sense.
+void check_edges(const heed_context& context, const heed_graph_desc& desc);
+
+/// The edges of a checked descriptor, in the caller's order.
+template <class Index>
+Array<Edge<Index>> read_edges(const heed_context& context, const heed_graph_desc& desc);
+
+/// Sorts by destination, then source, then place: least significant digit first, in parallel,
+/// stably, so that the result is one and the same whatever the threads. Nodes are below `nodes`.
+template <class Index>
+void sort_edges(const heed_context& context, std::int64_t nodes, Array<Edge<Index>>& edges);
+
+}  // namespace heed

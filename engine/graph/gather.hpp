@@ -1,0 +1,139 @@
+// Rows of tensors over nodes or edges, as the kernels of edges want them: in the type of the
+// arithmetic, features side by side and in whole units of kFeaturePadding.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/dense/layout.hpp"
+#include "engine/dense/tile.hpp"
+#include "engine/graph/graph.hpp"
+#include "engine/kernels/table.hpp"
+#include "engine/runtime/sizes.hpp"
+
+namespace heed {
+
+/// Edges that are computed together: their scores lie in the L1 cache. Decides about rescaling,
+/// and so about bits.
+inline constexpr std::size_t kBatch = 32;
+
+/// Rows are asked for about this many bytes before they are needed: enough to cover the latency of
+/// memory, little enough to still be in the L1 cache then.
+inline constexpr std::int64_t kBytesAhead = 4096;
+
+/// Where rows lie that have been copied.
+struct Consecutive {
+  std::int32_t row[kBatch] = {};
+  constexpr Consecutive() {
+    for (std::size_t i = 0; i < kBatch; ++i) row[i] = static_cast<std::int32_t>(i);
+  }
+};
+inline constexpr Consecutive kConsecutive;
+
+/// A tensor and where its elements lie.
+struct Tensor {
+  const void* data;
+  Layout layout;
+};
+
+template <class Real>
+class Gather {
+ public:
+  static std::int64_t padded(std::int64_t features) {
+    return round_up(features, static_cast<std::int64_t>(kFeaturePadding<Real>));
+  }
+  /// Whether the kernels can read the tensor where it lies.
+  static bool in_place(const Layout& layout, std::int64_t features) {
+    return layout.type == kTypeOf<Real> && layout.strides.feature == 1 &&
+           features == padded(features);
+  }
+
+  /// `buffer`, [kBatch][heads][padded features], receives rows that are copied.
+  Gather(const KernelTable<Real>& kernels, const Tensor& tensor, std::int64_t heads,
+         std::int64_t features, Real* buffer)
+      : kernels_(kernels),
+        tensor_(tensor),
+        heads_(heads),
+        features_(features),
+        padded_(padded(features)),
+        in_place_(in_place(tensor.layout, features)),
+        buffer_(buffer) {
+    const bool one_run = tensor.layout.strides.head == features;
+    runs_ = one_run ? 1 : heads;
+    run_bytes_ = (one_run ? heads : 1) * features * tensor.layout.bytes;
+    ahead_ = std::clamp<std::int64_t>(kBytesAhead / std::max<std::int64_t>(runs_ * run_bytes_, 1),
+                                      2, kSourcesAhead);
+  }
+
+  std::size_t features() const { return static_cast<std::size_t>(padded_); }
+
+  /// The rows that `source` lists, which goes on for kSourcesAhead more.
+  EdgeRows<Real> rows(const std::int32_t* source, std::size_t edges) const {
+    if (!in_place_) return copied(source, edges);
+    const Strides& s = tensor_.layout.strides;
+    return {static_cast<const Real*>(tensor_.data), source, s.row, s.head};
+  }
+
+  /// The same, copied to the buffer whatever they are.
+  EdgeRows<Real> copied(const std::int32_t* source, std::size_t edges) const {
+    for (std::size_t e = 0; e < edges; ++e)
+      copy(source[e], buffer_ + static_cast<std::int64_t>(e) * heads_ * padded_);
+    return {buffer_, kConsecutive.row, heads_ * padded_, padded_};
+  }
+
+  /// One row times a factor, as [heads][padded features].
+  void copy_scaled(std::int64_t row, Real factor, Real* __restrict to) const {
+    const Layout& layout = tensor_.layout;
+    const std::int64_t size = heads_ * padded_;
+    const auto* from = reinterpret_cast<const Real*>(row_at(tensor_.data, layout, 0, 0, row));
+    if (!in_place_ || layout.strides.head != features_) {
+      copy(row, to);
+      from = to;
+    }
+    for (std::int64_t i = 0; i < size; ++i) to[i] = from[i] * factor;
+  }
+
+  /// One row, as [heads][padded features].
+  void copy(std::int64_t row, Real* to) const {
+    const Layout& layout = tensor_.layout;
+    if (layout.strides.feature == 1 && padded_ == features_ &&
+        (layout.strides.head == features_ || heads_ == 1)) {
+      kernels_.read(layout.type, row_at(tensor_.data, layout, 0, 0, row), 1,
+                    static_cast<std::size_t>(heads_ * features_), to);
+      return;
+    }
+    for (std::int64_t h = 0; h < heads_; ++h, to += padded_) {
+      kernels_.read(layout.type, row_at(tensor_.data, layout, 0, h, row), layout.strides.feature,
+                    static_cast<std::size_t>(features_), to);
+      std::fill(to + features_, to + padded_, Real{0});
+    }
+  }
+
+  /// How many edges before its turn a row should be asked for.
+  std::int64_t ahead() const { return ahead_; }
+
+  /// Asks for a row. In line: g++ 12 drops calls of functions that do nothing but prefetch.
+  [[gnu::always_inline]] void prefetch(std::int64_t row) const {
+    constexpr std::int64_t kLine = 64;
+    const Strides& s = tensor_.layout.strides;
+    const auto* from =
+        static_cast<const std::byte*>(tensor_.data) + row * s.row * tensor_.layout.bytes;
+    for (std::int64_t h = 0; h < runs_; ++h, from += s.head * tensor_.layout.bytes)
+      for (std::int64_t at = 0; at < run_bytes_; at += kLine) __builtin_prefetch(from + at);
+  }
+
+ private:
+  const KernelTable<Real>& kernels_;
+  Tensor tensor_;
+  std::int64_t heads_;
+  std::int64_t features_;
+  std::int64_t padded_;
+  bool in_place_;
+  Real* buffer_;
+  std::int64_t runs_;  ///< stretches of memory that a row is made of
+  std::int64_t run_bytes_;
+  std::int64_t ahead_;
+};
+
+}  // namespace heed

@@ -1,0 +1,83 @@
+// A graph as attention walks over it: edges sorted by destination and source, cut into parts of
+// even work.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "api/heed.h"
+#include "engine/runtime/array.hpp"
+#include "engine/runtime/context.hpp"
+
+namespace heed {
+
+/// Edges and nodes together that a part holds at least, but for the last: some 100 microseconds of
+/// work, so that threads end together.
+inline constexpr std::int64_t kPartSize = 2048;
+
+/// A node with more edges is a hub: it is cut into pieces of this many, whose results are merged.
+/// So bits depend on it.
+inline constexpr std::int64_t kHubEdges = 8192;
+
+/// Past the last edge there are this many more sources, all node 0, for those who look ahead.
+inline constexpr std::int64_t kSourcesAhead = 32;
+
+/// Edges [begin, end): all that end at the nodes [first, last), or a piece of those of the hub
+/// `first`.
+struct Part {
+  std::int64_t begin, end;
+  std::int32_t first, last;
+  std::int32_t piece;  ///< of all hubs' pieces; kNoPiece: whole nodes
+};
+inline constexpr std::int32_t kNoPiece = -1;
+
+struct Hub {
+  std::int32_t node;
+  std::int32_t pieces;
+  std::int32_t first_piece;
+  std::int32_t first_part;  ///< of as many as it has pieces
+};
+
+}  // namespace heed
+
+/// The C API's opaque type. Plans share it, so its owners are counted.
+struct heed_graph {
+  const heed_context* context;
+  std::int64_t nodes;
+  std::int64_t edges;
+  std::int64_t edges_given;
+  std::int64_t isolated;              ///< nodes without edges
+  std::int64_t most;                  ///< edges of a node
+  heed::Array<std::int64_t> offsets;  ///< [nodes + 1] edges that end at node n begin at offsets[n]
+  heed::Array<std::int32_t> sources;  ///< [edges + kSourcesAhead]
+  /// [edges given] where each edge lies in the caller's order, those removed at the end; one of the
+  /// two, or none where the orders are the same.
+  heed::Array<std::uint32_t> given32;
+  heed::Array<std::int64_t> given64;
+  heed::Array<heed::Part> parts;
+  heed::Array<heed::Hub> hubs;
+  std::int64_t pieces;  ///< of all hubs
+  mutable std::atomic<std::uint32_t> owners{1};
+
+  std::int64_t given(std::int64_t edge) const {
+    if (given32.size() > 0) return given32[edge];
+    return given64.size() > 0 ? given64[edge] : edge;
+  }
+};
+
+namespace heed {
+
+/// Throws an Error that names the entry of the caller's arrays that makes no sense.
+heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc);
+
+/// Fills in graph.parts and what else depends on how many edges nodes have.
+void cut_into_parts(heed_graph& graph);
+
+/// Bytes that the graph holds.
+std::size_t bytes_of(const heed_graph& graph);
+
+void share(const heed_graph& graph) noexcept;
+/// Destroys the graph with its last owner.
+void release(const heed_graph* graph) noexcept;
+
+}  // namespace heed

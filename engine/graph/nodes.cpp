@@ -1,0 +1,88 @@
+#include "engine/graph/nodes.hpp"
+
+#include "engine/graph/pieces.hpp"
+#include "engine/graph/softmax.hpp"
+
+namespace heed {
+namespace {
+
+template <class Real>
+class Nodes {
+ public:
+  Nodes(const GraphStep& step, std::byte* slab)
+      : step_(step), graph_(*step.plan.graph), softmax_(step, slab) {}
+
+  void attend(const Part& part) {
+    if (part.piece != kNoPiece) {
+      softmax_.attend(part.first, part.begin, part.end, false);
+      Piece<Real>(step_, part.piece).store(softmax_);
+      return;
+    }
+    for (std::int64_t n = part.first; n < part.last; ++n) {
+      const std::int64_t begin = graph_.offsets[n];
+      const std::int64_t end = graph_.offsets[n + 1];
+      const bool at_once = step_.wants_weights() && !step_.plan.problem.hard &&
+                           end - begin <= static_cast<std::int64_t>(kBatch);
+      softmax_.attend(n, begin, end, at_once);
+      softmax_.finish(n, false);
+      if (step_.wants_weights() && !at_once) softmax_.view(begin, end);
+    }
+  }
+
+  void merge(const Hub& hub) {
+    merge_pieces(step_, hub, softmax_);
+    softmax_.finish(hub.node, !step_.plan.problem.hard);
+    if (step_.wants_weights()) Piece<Real>(step_, hub.first_piece).store_softmax(softmax_);
+  }
+
+  void view(const Part& part) {
+    if (part.piece == kNoPiece) return;
+    const Hub* hub = graph_.hubs.data();
+    while (hub->node != part.first) ++hub;
+    Piece<Real>(step_, hub->first_piece).load_softmax(softmax_);
+    softmax_.recall(part.first);
+    softmax_.view(part.begin, part.end);
+  }
+
+ private:
+  const GraphStep& step_;
+  const heed_graph& graph_;
+  NodeSoftmax<Real> softmax_;
+};
+
+/// Calls function(nodes) with those of the arithmetic's type.
+template <class Function>
+void with_nodes(const GraphStep& step, std::byte* slab, Function&& function) {
+  if (step.plan.problem.float64) {
+    Nodes<double> nodes(step, slab);
+    function(nodes);
+  } else {
+    Nodes<float> nodes(step, slab);
+    function(nodes);
+  }
+}
+
+}  // namespace
+
+void attend_parts(const GraphStep& step, std::int64_t begin, std::int64_t end,
+                  std::byte* slab) noexcept {
+  with_nodes(step, slab, [&](auto& nodes) {
+    for (std::int64_t i = begin; i < end; ++i) nodes.attend(step.plan.graph->parts[i]);
+  });
+}
+
+void merge_hubs(const GraphStep& step, std::int64_t begin, std::int64_t end,
+                std::byte* slab) noexcept {
+  with_nodes(step, slab, [&](auto& nodes) {
+    for (std::int64_t i = begin; i < end; ++i) nodes.merge(step.plan.graph->hubs[i]);
+  });
+}
+
+void view_pieces(const GraphStep& step, std::int64_t begin, std::int64_t end,
+                 std::byte* slab) noexcept {
+  with_nodes(step, slab, [&](auto& nodes) {
+    for (std::int64_t i = begin; i < end; ++i) nodes.view(step.plan.graph->parts[i]);
+  });
+}
+
+}  // namespace heed

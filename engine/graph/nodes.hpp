@@ -1,0 +1,21 @@
+// Tasks of attention over a graph: the nodes of some parts against all their edges.
+#pragma once
+
+#include "engine/graph/step.hpp"
+
+namespace heed {
+
+/// Computes the nodes of the parts [begin, end), and what pieces of hubs leave behind. `slab` is
+/// this thread's own workspace.
+void attend_parts(const GraphStep& step, std::int64_t begin, std::int64_t end,
+                  std::byte* slab) noexcept;
+
+/// Merges the pieces of the hubs [begin, end), which have all been computed.
+void merge_hubs(const GraphStep& step, std::int64_t begin, std::int64_t end,
+                std::byte* slab) noexcept;
+
+/// Writes the weights of the edges of hubs, after merging, in the parts [begin, end).
+void view_pieces(const GraphStep& step, std::int64_t begin, std::int64_t end,
+                 std::byte* slab) noexcept;
+
+}  // namespace heed

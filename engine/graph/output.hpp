@@ -1,0 +1,48 @@
+// What a node leaves behind: its row of out, its log-sum-exp, the weights of its edges.
+#pragma once
+
+#include "engine/graph/step.hpp"
+
+namespace heed {
+
+/// Hard attention: the edge that nothing was chosen as, and that of a NaN.
+inline constexpr std::int64_t kNoEdge = -1;
+inline constexpr std::int64_t kNotANumberEdge = -2;
+
+template <class Real>
+class NodeOutput {
+ public:
+  /// The slab is the thread's.
+  NodeOutput(const GraphStep& step, std::byte* slab);
+
+  /// values: [heads][value features], padded; each head is multiplied with its factor, where it is.
+  void write(std::int64_t node, Real* values, const Real* factors) const;
+
+  void write_lse(std::int64_t node, const Real* reference, const Real* sum) const;
+
+  /// The weights of a batch, from a tile of exp2(score - reference).
+  void write_weights(const HeadPanel& panel, const Batch& batch, const Real* tile,
+                     const Real* sum) const;
+
+  /// Hard attention: 1 at the edge chosen for each head, 0 at the others of the batch.
+  void write_chosen(const Batch& batch, const std::int64_t* chosen) const;
+
+ private:
+  template <class Compute>
+  void write_row(std::byte* out, const Real* data, Compute&& compute) const;
+  void write_edge(std::int64_t edge, std::int64_t first, std::size_t heads,
+                  const Real* weights) const;
+
+  const GraphStep& step_;
+  const GraphProblem& problem_;
+  const KernelTable<Real>& kernels_;
+  const std::size_t features_;  ///< of values
+  const std::size_t padded_;
+  Real* const row_;
+  Real* const data_;
+};
+
+extern template class NodeOutput<float>;
+extern template class NodeOutput<double>;
+
+}  // namespace heed

@@ -1,0 +1,136 @@
+#include "engine/graph/pieces.hpp"
+
+#include <cmath>
+
+#include "engine/dense/merge.hpp"
+
+namespace heed {
+namespace {
+
+/// The pieces of one hub, and the workspace that merging needs.
+template <class Real>
+class Pieces {
+ public:
+  Pieces(const GraphStep& step, const Hub& hub)
+      : step_(step), problem_(step.plan.problem), hub_(hub) {}
+
+  /// The highest score of all, by the lowest edge.
+  void choose(const NodeSoftmax<Real>& softmax) const {
+    softmax.forget();
+    softmax.sums().clear();
+    for (std::int64_t k = 0; k < hub_.pieces; ++k) {
+      const Piece<Real> piece = this->piece(k);
+      for (std::int64_t h = 0; h < problem_.heads; ++h) {
+        const Real score = piece.reference()[h];
+        Real& best = softmax.reference()[h];
+        if (score > best) softmax.chosen()[h] = piece.chosen()[h];
+        if (score > best || std::isnan(score)) best = score;
+      }
+    }
+  }
+
+  /// The softmax over all pieces. Their log-sum-exps are taken relative to the largest reference:
+  /// that keeps digits, and what scores of +inf share.
+  void merge_softmax(const NodeSoftmax<Real>& softmax) const {
+    softmax.forget();
+    for (std::int64_t h = 0; h < problem_.heads; ++h) {
+      Real& reference = softmax.reference()[h];
+      for (std::int64_t k = 0; k < hub_.pieces; ++k)
+        reference = std::max(reference, piece(k).reference()[h]);
+      double sum = 0;
+      for (std::int64_t k = 0; k < hub_.pieces; ++k) {
+        const double ahead = static_cast<double>(piece(k).reference()[h]) - double{reference};
+        double& lse = piece(k).lse()[h];
+        lse = kLn2 * ahead + std::log(static_cast<double>(piece(k).sum()[h]));
+        sum += std::exp(lse);
+      }
+      softmax.sum()[h] = static_cast<Real>(sum);
+    }
+  }
+
+  /// Rows [heads][features], which `from` finds in each piece, merged by their log-sum-exps.
+  template <class From>
+  void merge_rows(From&& from, std::int64_t features, Real* to) const {
+    auto* const pointers = at<const void*>(step_.workspace, step_.plan.space.piece_rows);
+    const void** const outs = pointers + hub_.first_piece;
+    const void** const lses = outs + step_.plan.graph->pieces;
+    for (std::int64_t k = 0; k < hub_.pieces; ++k) {
+      outs[k] = from(piece(k));
+      lses[k] = piece(k).lse();
+    }
+    const Layout rows = {kTypeOf<Real>, sizeof(Real), {0, features, 0, 1}};
+    const Layout numbers = {ElementType::kF64, sizeof(double), {0, 1, 0, 0}};
+    const Merge merge = {static_cast<std::size_t>(hub_.pieces), outs, lses, to, nullptr};
+    for (std::int64_t h = 0; h < problem_.heads; ++h)
+      merge_row(step_.plan.context->kernels->f64, {rows, numbers, rows, numbers}, merge, features,
+                {0, h, 0});
+  }
+
+ private:
+  Piece<Real> piece(std::int64_t k) const { return Piece<Real>(step_, hub_.first_piece + k); }
+
+  const GraphStep& step_;
+  const GraphProblem& problem_;
+  const Hub& hub_;
+};
+
+}  // namespace
+
+template <class Real>
+Piece<Real>::Piece(const GraphStep& step, std::int64_t index)
+    : offsets_(step.plan.piece),
+      problem_(step.plan.problem),
+      begin_(step.workspace + step.plan.space.pieces +
+             static_cast<std::size_t>(index) * step.plan.piece.bytes) {}
+
+template <class Real>
+void Piece<Real>::store(const NodeSoftmax<Real>& softmax) const {
+  store_softmax(softmax);
+  if (problem_.hard) return;
+  const auto heads = static_cast<std::size_t>(problem_.heads);
+  const auto divide = [&](const Real* from, std::size_t count, Real* to) {
+    const std::size_t each = count / heads;
+    for (std::size_t h = 0; h < heads; ++h) {
+      const Real factor = softmax.sum()[h] == 0 ? Real{0} : 1 / softmax.sum()[h];
+      for (std::size_t x = h * each; x < (h + 1) * each; ++x) to[x] = from[x] * factor;
+    }
+  };
+  divide(softmax.sums().values(), softmax.sums().value_size(), values());
+  divide(softmax.sums().edge_data(), softmax.sums().edge_size(), edge_data());
+}
+
+template <class Real>
+void Piece<Real>::store_softmax(const NodeSoftmax<Real>& softmax) const {
+  std::copy_n(softmax.reference(), problem_.heads, reference());
+  std::copy_n(softmax.sum(), problem_.heads, sum());
+  if (problem_.hard) std::copy_n(softmax.chosen(), problem_.heads, chosen());
+}
+
+template <class Real>
+void Piece<Real>::load_softmax(const NodeSoftmax<Real>& softmax) const {
+  softmax.forget();
+  std::copy_n(reference(), problem_.heads, softmax.reference());
+  std::copy_n(sum(), problem_.heads, softmax.sum());
+  if (problem_.hard) std::copy_n(chosen(), problem_.heads, softmax.chosen());
+}
+
+template <class Real>
+void merge_pieces(const GraphStep& step, const Hub& hub, const NodeSoftmax<Real>& softmax) {
+  const Pieces<Real> pieces(step, hub);
+  if (step.plan.problem.hard) return pieces.choose(softmax);
+  const auto heads = step.plan.problem.heads;
+  const EdgeSums<Real>& sums = softmax.sums();
+  pieces.merge_softmax(softmax);
+  pieces.merge_rows([](const Piece<Real>& piece) { return piece.values(); },
+                    static_cast<std::int64_t>(sums.value_size()) / heads, sums.values());
+  if (sums.edge_size() > 0)
+    pieces.merge_rows([](const Piece<Real>& piece) { return piece.edge_data(); },
+                      static_cast<std::int64_t>(sums.edge_size()) / heads, sums.edge_data());
+}
+
+template class Piece<float>;
+template class Piece<double>;
+template void merge_pieces(const GraphStep&, const Hub&, const NodeSoftmax<float>&);
+template void merge_pieces(const GraphStep&, const Hub&, const NodeSoftmax<double>&);
+
+}  // namespace heed

@@ -1,0 +1,49 @@
+// What pieces of hubs leave behind, and how it becomes one.
+#pragma once
+
+#include "engine/graph/softmax.hpp"
+
+namespace heed {
+
+/// A place in the workspace.
+template <class Real>
+class Piece {
+ public:
+  Piece(const GraphStep& step, std::int64_t index);
+
+  Real* reference() const { return room<Real>(offsets_.reference); }
+  Real* sum() const { return room<Real>(offsets_.sum); }
+  double* lse() const { return room<double>(offsets_.lse); }
+  std::int64_t* chosen() const { return room<std::int64_t>(offsets_.chosen); }
+  Real* values() const { return room<Real>(offsets_.sums); }
+  Real* edge_data() const { return room<Real>(offsets_.edge_sums); }
+
+  /// Keeps how a node's softmax stands, and what it has summed, divided by the weights.
+  void store(const NodeSoftmax<Real>& softmax) const;
+
+  /// The softmax alone, for those who ask for weights later.
+  void store_softmax(const NodeSoftmax<Real>& softmax) const;
+  void load_softmax(const NodeSoftmax<Real>& softmax) const;
+
+ private:
+  template <class T>
+  T* room(std::size_t offset) const {
+    return at<T>(begin_, offset);
+  }
+
+  const PieceSlab& offsets_;
+  const GraphProblem& problem_;
+  std::byte* begin_;
+};
+
+/// Merges the pieces of a hub in order, so that it is as if `softmax` had gone over all its edges
+/// and divided its sums.
+template <class Real>
+void merge_pieces(const GraphStep& step, const Hub& hub, const NodeSoftmax<Real>& softmax);
+
+extern template class Piece<float>;
+extern template class Piece<double>;
+extern template void merge_pieces(const GraphStep&, const Hub&, const NodeSoftmax<float>&);
+extern template void merge_pieces(const GraphStep&, const Hub&, const NodeSoftmax<double>&);
+
+}  // namespace heed

@@ -1,0 +1,199 @@
+#include "engine/graph/plan.hpp"
+
+#include <algorithm>
+
+#include "engine/graph/gather.hpp"
+
+namespace heed {
+namespace {
+
+/// A claim of parts worth less than this is dearer to hand out than to keep (some 20 us).
+constexpr double kBytesPerClaim = 2e5;
+
+/// Claims per thread that even out their different lengths and late threads.
+constexpr std::int64_t kClaimsPerThread = 64;
+
+/// Lays out rooms one after the other.
+class Rooms {
+ public:
+  std::size_t take(std::int64_t count, std::int64_t each, std::int64_t element) {
+    constexpr const char* kWhat = "desc.heads, features and edge_width in the workspace";
+    const std::size_t begin = end_;
+    const std::int64_t bytes = product(count, product(each, element, kWhat), kWhat);
+    if (__builtin_add_overflow(
+            end_, static_cast<std::size_t>(round_up(bytes, HEED_WORKSPACE_ALIGNMENT)), &end_))
+      fail(HEED_STATUS_INVALID_ARGUMENT, "%s: their sum overflows", kWhat);
+    return begin;
+  }
+  std::size_t end() const { return end_; }
+
+ private:
+  std::size_t end_ = 0;
+};
+
+/// The sizes that rooms are made of.
+struct Sizes {
+  std::int64_t number;  ///< bytes of one
+  std::int64_t heads, features, value_features, edge_width, width;
+};
+
+template <class Real>
+Sizes sizes_of(const GraphProblem& p) {
+  return {sizeof(Real),
+          round_up(p.heads, static_cast<std::int64_t>(kMaxPanel)),
+          Gather<Real>::padded(p.features),
+          Gather<Real>::padded(p.value_features),
+          Gather<Real>::padded(p.edge_width),
+          Gather<Real>::padded(p.width)};
+}
+
+NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
+  constexpr auto kEdges = static_cast<std::int64_t>(kBatch);
+  constexpr auto kPanel = static_cast<std::int64_t>(kMaxPanel);
+  Rooms rooms;
+  const auto numbers = [&](std::int64_t count, std::int64_t each) {
+    return rooms.take(count, each, s.number);
+  };
+  NodeSlab slab{};
+  slab.query = numbers(p.heads, s.features);
+  slab.edge_query = numbers(p.heads, s.edge_width);
+  slab.keys = numbers(kEdges * s.features, p.heads);
+  slab.values = numbers(kEdges * s.value_features, p.heads);
+  slab.edge_data = numbers(kEdges, s.edge_width);
+  slab.edge_values = numbers(kEdges * s.edge_width, p.heads);
+  slab.bias = numbers(kPanel, kEdges);
+  slab.tile = numbers(kEdges, kPanel);
+  slab.products = numbers(s.edge_width, kPanel);
+  slab.reference = numbers(s.heads, 1);
+  slab.sum = numbers(s.heads, 1);
+  slab.factors = numbers(s.heads, 1);
+  slab.chosen = rooms.take(p.hard ? s.heads : 0, 1, sizeof(std::int64_t));
+  slab.sums = numbers(p.heads, s.value_features);
+  slab.edge_sums = numbers(p.heads, s.edge_width);
+  slab.row = numbers(p.heads, s.value_features);
+  slab.data = numbers(s.width, 1);
+  const bool per_node = p.inputs == HEED_GRAPH_PER_NODE;
+  const std::int64_t out = p.heads * std::max(s.features, s.value_features);
+  slab.matrix = numbers(per_node ? kEdges : 0, std::max(s.width, out));
+  slab.projected = numbers(per_node ? out : 0, 1);
+  slab.bytes = rooms.end();
+  return slab;
+}
+
+PieceSlab lay_out_piece(const GraphProblem& p, const Sizes& s) {
+  Rooms rooms;
+  PieceSlab piece{};
+  piece.reference = rooms.take(p.heads, 1, s.number);
+  piece.sum = rooms.take(p.heads, 1, s.number);
+  piece.lse = rooms.take(p.heads, 1, sizeof(double));
+  piece.chosen = rooms.take(p.hard ? p.heads : 0, 1, sizeof(std::int64_t));
+  piece.sums = rooms.take(p.heads, s.value_features, s.number);
+  piece.edge_sums = rooms.take(p.heads, s.edge_width, s.number);
+  piece.bytes = rooms.end();
+  return piece;
+}
+
+GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) {
+  const GraphProblem& p = plan.problem;
+  const std::int64_t pieces = plan.graph->pieces;
+  Rooms rooms;
+  GraphSpace space{};
+  space.pieces = rooms.take(pieces, static_cast<std::int64_t>(plan.piece.bytes), 1);
+  space.piece_rows = rooms.take(pieces, 3, sizeof(void*));
+  space.w_edge_key = rooms.take(p.edge_width * s.features, p.heads, s.number);
+  space.w_edge_value = rooms.take(p.edge_width * s.value_features, p.heads, s.number);
+  space.data = rooms.take(p.copies_data() ? p.nodes : 0, p.width, s.number);
+  if (p.inputs != HEED_GRAPH_PROJECTED) {
+    space.query = rooms.take(p.nodes, plan.query.strides.row, s.number);
+    space.key_value = rooms.take(p.nodes, plan.key.strides.row, s.number);
+  }
+  const GraphProducts& products = plan.products;
+  space.slab_bytes = std::max({plan.slab.bytes, products.query.slab.bytes, products.key.slab.bytes,
+                               products.value.slab.bytes});
+  space.slabs = rooms.take(std::max(plan.workers, plan.project_workers),
+                           static_cast<std::int64_t>(space.slab_bytes), 1);
+  space.bytes = rooms.end();
+  return space;
+}
+
+/// Where projections lie: keys and values of a node side by side, rows at the beginning of a line.
+void place_projections(heed_graph_attention_plan& plan) {
+  const GraphProblem& p = plan.problem;
+  const std::int64_t number = p.float64 ? 8 : 4;
+  const std::int64_t line = HEED_WORKSPACE_ALIGNMENT / number;
+  const auto rows = [&](std::int64_t features, std::int64_t row) {
+    return Layout{p.float64 ? ElementType::kF64 : ElementType::kF32,
+                  number,
+                  {0, features, round_up(row, line), 1}};
+  };
+  const std::int64_t both = p.heads * (p.features + p.value_features);
+  plan.query = rows(p.features, p.heads * p.features);
+  plan.key = rows(p.features, both);
+  plan.value = rows(p.value_features, both);
+}
+
+/// Elements of matrices times nodes that are worth a thread of their own.
+constexpr double kNumbersPerThread = 1 << 15;
+
+void plan_projections(heed_graph_attention_plan& plan) {
+  const GraphProblem& p = plan.problem;
+  const std::uint32_t threads = plan.context->threads;
+  const double numbers = static_cast<double>(p.nodes) * static_cast<double>(p.width) *
+                         static_cast<double>(p.heads * (2 * p.features + p.value_features));
+  plan.project_workers =
+      static_cast<std::uint32_t>(std::clamp<double>(numbers / kNumbersPerThread, 1, threads));
+  if (p.inputs == HEED_GRAPH_PER_NODE) return;
+  const std::int64_t claims = threads == 1 ? 1 : std::int64_t{2} * threads;
+  const auto planned = [&](std::int64_t out) {
+    return plan_product(*plan.context, {p.float64, p.nodes, p.width, out}, claims);
+  };
+  plan.products.query = planned(p.heads * p.features);
+  plan.products.key = plan.products.query;
+  plan.products.value = planned(p.heads * p.value_features);
+}
+
+double bytes_per_edge(const heed_graph_attention_plan& plan) {
+  const GraphProblem& p = plan.problem;
+  return static_cast<double>(p.heads) *
+         static_cast<double>(p.features * plan.key.bytes + p.value_features * plan.value.bytes);
+}
+
+/// How parts are handed out.
+void share_out(heed_graph_attention_plan& plan) {
+  const auto parts = static_cast<std::int64_t>(plan.graph->parts.size());
+  const std::int64_t threads = plan.context->threads;
+  const double worth = std::min(
+      (plan.gathered_bytes + static_cast<double>(plan.graph->nodes)) / kBytesPerClaim, 1e15);
+  const std::int64_t most =
+      std::min(static_cast<std::int64_t>(worth) + 1, kClaimsPerThread * threads);
+  const std::int64_t claims = std::clamp(most, std::int64_t{1}, std::max(parts, std::int64_t{1}));
+  plan.parts_per_claim = std::max(ceil_div(parts, claims), std::int64_t{1});
+  plan.workers = static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(ceil_div(parts, plan.parts_per_claim), 1, threads));
+}
+
+}  // namespace
+
+heed_graph_attention_plan make_plan(const heed_context& context, const heed_graph& graph,
+                                    const GraphProblem& problem) {
+  heed_graph_attention_plan plan{};
+  plan.context = &context;
+  plan.graph = &graph;
+  plan.problem = problem;
+  plan.query = problem.query;
+  plan.key = problem.key;
+  plan.value = problem.value;
+  if (problem.inputs != HEED_GRAPH_PROJECTED) {
+    place_projections(plan);
+    plan_projections(plan);
+  }
+  plan.gathered_bytes = bytes_per_edge(plan) * static_cast<double>(graph.edges);
+  share_out(plan);
+  const Sizes sizes = problem.float64 ? sizes_of<double>(problem) : sizes_of<float>(problem);
+  plan.slab = lay_out_slab(problem, sizes);
+  plan.piece = lay_out_piece(problem, sizes);
+  if (graph.nodes > 0) plan.space = lay_out_space(plan, sizes);
+  return plan;
+}
+
+}  // namespace heed

@@ -1,0 +1,94 @@
+// How attention over a graph is run: who does which parts, and the workspace they need.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/graph/graph.hpp"
+#include "engine/graph/problem.hpp"
+#include "engine/projection/product.hpp"
+
+namespace heed {
+
+/// Offsets, in bytes, into the slab of workspace that one thread works in. Numbers are of the
+/// arithmetic's type; features and edge_width are padded for the kernels (gather.hpp), heads to
+/// whole panels.
+struct NodeSlab {
+  std::size_t query;        ///< [heads][features] of one node, scaled
+  std::size_t edge_query;   ///< [heads][edge_width] what the node's query asks of edge data
+  std::size_t keys;         ///< [kBatch][heads][features] copied rows
+  std::size_t values;       ///< [kBatch][heads][value_features]
+  std::size_t edge_data;    ///< [kBatch][edge_width]
+  std::size_t edge_values;  ///< [kBatch][heads][edge_width] edge data of which heads leave out some
+  std::size_t bias;         ///< [heads of a panel][kBatch]
+  std::size_t tile;         ///< [kBatch][kMaxPanel] scores, then weights
+  std::size_t products;     ///< [edge_width][kMaxPanel] products with matrices of edge data
+  std::size_t reference;    ///< [heads] see RowState
+  std::size_t sum;          ///< [heads]
+  std::size_t factors;      ///< [heads] that the sums are multiplied with
+  std::size_t chosen;       ///< [heads] int64: the edge of the largest score; hard attention only
+  std::size_t sums;         ///< [heads][value_features] weighted values
+  std::size_t edge_sums;    ///< [heads][edge_width] weighted edge data
+  std::size_t row;          ///< [heads][value_features] of out
+  std::size_t data;         ///< [width] of data
+  std::size_t matrix;       ///< [kBatch][features in or out] copied rows of a node's matrix
+  std::size_t projected;    ///< [heads][features or value_features] data times such a matrix
+  std::size_t bytes;
+};
+
+/// The same within what a piece of a hub leaves behind.
+struct PieceSlab {
+  std::size_t reference;
+  std::size_t sum;
+  std::size_t lse;  ///< [heads] double, relative to the hub's largest reference
+  std::size_t chosen;
+  std::size_t sums;       ///< divided by `sum`
+  std::size_t edge_sums;  ///< likewise
+  std::size_t bytes;
+};
+
+/// Where the workspace's rooms begin.
+struct GraphSpace {
+  std::size_t pieces;        ///< [pieces] PieceSlab
+  std::size_t piece_rows;    ///< [3][pieces] pointers for merging
+  std::size_t w_edge_key;    ///< [edge_width][heads][features] Real
+  std::size_t w_edge_value;  ///< [edge_width][heads][value_features]
+  std::size_t data;          ///< [nodes][width] of later steps, where out is not as data should be
+  std::size_t query;         ///< [nodes][heads][features] unless given
+  std::size_t key_value;     ///< [nodes] keys and, next to them, values: one place to gather from
+  std::size_t slabs;         ///< [workers] NodeSlab or that of a product
+  std::size_t slab_bytes;
+  std::size_t bytes;
+};
+
+/// What computes data times matrices that all nodes share.
+struct GraphProducts {
+  ProductPlan query, key, value;
+};
+
+}  // namespace heed
+
+/// The C API's opaque type.
+struct heed_graph_attention_plan {
+  const heed_context* context;
+  const heed_graph* graph;
+  heed::GraphProblem problem;
+  std::int64_t parts_per_claim;  ///< so that a claim is worth its atomic increment
+  std::uint32_t workers;
+  std::uint32_t project_workers;
+  heed::GraphProducts products;    ///< with HEED_GRAPH_SHARED
+  heed::Layout query, key, value;  ///< as the edges find them: given, or in the workspace
+  double gathered_bytes;
+  heed::NodeSlab slab;
+  heed::PieceSlab piece;
+  heed::GraphSpace space;
+};
+
+namespace heed {
+
+/// Shares neither context nor graph. What decides bits depends on graph, problem and instruction
+/// set alone.
+heed_graph_attention_plan make_plan(const heed_context& context, const heed_graph& graph,
+                                    const GraphProblem& problem);
+
+}  // namespace heed

@@ -1,0 +1,115 @@
+#include "engine/graph/scores.hpp"
+
+#include <limits>
+
+namespace heed {
+namespace {
+
+/// What queries are multiplied with, so that products are in the units of what comes next.
+double query_scale(const GraphProblem& p) {
+  return p.softcap > 0 ? p.cap_scale : p.scale * p.log2_unit;
+}
+
+}  // namespace
+
+template <class Real>
+EdgeScores<Real>::EdgeScores(const GraphStep& step, std::byte* slab)
+    : step_(step),
+      problem_(step.plan.problem),
+      graph_(*step.plan.graph),
+      kernels_(kernels_of<Real>(*step.plan.context->kernels)),
+      query_of_(kernels_, step.query, problem_.heads, problem_.features, nullptr),
+      key_of_(kernels_, step.key, problem_.heads, problem_.features,
+              at<Real>(slab, step.plan.slab.keys)),
+      edge_data_of_(kernels_, {step.args.edge_data, problem_.edge_data}, 1, problem_.edge_width,
+                    nullptr),
+      edge_width_(static_cast<std::size_t>(Gather<Real>::padded(problem_.edge_width))),
+      query_(at<Real>(slab, step.plan.slab.query)),
+      edge_query_(at<Real>(slab, step.plan.slab.edge_query)),
+      products_(at<Real>(slab, step.plan.slab.products)),
+      bias_(at<Real>(slab, step.plan.slab.bias)),
+      w_edge_key_(step.args.w_edge_key == nullptr
+                      ? nullptr
+                      : at<Real>(step.workspace, step.plan.space.w_edge_key)),
+      edge_data_(at<Real>(slab, step.plan.slab.edge_data)) {}
+
+template <class Real>
+void EdgeScores<Real>::begin_node(std::int64_t node) {
+  query_of_.copy_scaled(node, static_cast<Real>(query_scale(problem_)), query_);
+  if (w_edge_key_ != nullptr) ask_edge_data();
+}
+
+/// <q, W^T f> = <W q, f>: one small product per node instead of one per edge.
+template <class Real>
+void EdgeScores<Real>::ask_edge_data() {
+  const std::size_t features = query_of_.features();
+  each_panel(kernels_, problem_.heads, [&](const HeadPanel& panel) {
+    const Real* const query = query_ + static_cast<std::size_t>(panel.first) * features;
+    each_rows(w_edge_key_, problem_.edge_width, problem_.heads, features,
+              [&](std::size_t c, const EdgeRows<Real>& rows, std::size_t count) {
+                kernels_.edge_scores(of_panel(rows, panel), count, query, panel.heads, features,
+                                     true, products_ + c * panel.pitch, panel.pitch);
+              });
+    Real* to = edge_query_ + static_cast<std::size_t>(panel.first) * edge_width_;
+    for (std::size_t h = 0; h < panel.heads; ++h, to += edge_width_) {
+      std::fill_n(to, edge_width_, Real{0});
+      for (std::size_t c = 0; c < static_cast<std::size_t>(problem_.edge_width); ++c)
+        to[c] = products_[c * panel.pitch + h];
+    }
+  });
+}
+
+template <class Real>
+void EdgeScores<Real>::begin_batch(const Batch& batch) {
+  keys_ = key_of_.rows(graph_.sources.data() + batch.begin, batch.edges);
+  for (std::size_t e = 0; problem_.edge_width > 0 && e < batch.edges; ++e)
+    edge_data_of_.copy(graph_.given(batch.begin + static_cast<std::int64_t>(e)),
+                       edge_data_ + e * edge_width_);
+}
+
+template <class Real>
+void EdgeScores<Real>::compute(const HeadPanel& panel, const Batch& batch, Real* tile) {
+  const auto first = static_cast<std::size_t>(panel.first);
+  kernels_.edge_scores(of_panel(keys_, panel), batch.edges, query_ + first * key_of_.features(),
+                       panel.heads, key_of_.features(), true, tile, panel.pitch);
+  if (w_edge_key_ != nullptr) {
+    const EdgeRows<Real> rows = {edge_data_, kConsecutive.row,
+                                 static_cast<std::ptrdiff_t>(edge_width_), 0};
+    kernels_.edge_scores(rows, batch.edges, edge_query_ + first * edge_width_, panel.heads,
+                         edge_width_, false, tile, panel.pitch);
+  }
+  if (problem_.softcap > 0)
+    kernels_.softcap(tile, batch.edges, static_cast<Real>(problem_.softcap * problem_.log2_unit),
+                     panel.vectors);
+  leaves_out_ = false;
+  if (step_.args.edge_bias != nullptr) add_bias(panel, batch, tile);
+}
+
+template <class Real>
+void EdgeScores<Real>::add_bias(const HeadPanel& panel, const Batch& batch, Real* tile) {
+  const Layout& layout = problem_.edge_bias;
+  for (std::size_t e = 0; e < batch.edges; ++e) {
+    const std::int64_t given = graph_.given(batch.begin + static_cast<std::int64_t>(e));
+    Real of_edge[kMaxPanel];
+    kernels_.read(layout.type, row_at(step_.args.edge_bias, layout, 0, panel.first, given),
+                  layout.strides.head, panel.heads, of_edge);
+    for (std::size_t h = 0; h < panel.heads; ++h) {
+      bias_[h * kBatch + e] = of_edge[h];
+      leaves_out_ = leaves_out_ || of_edge[h] == -std::numeric_limits<Real>::infinity();
+    }
+  }
+  const Real* rows[kMaxPanel];
+  for (std::size_t h = 0; h < panel.heads; ++h) rows[h] = bias_ + h * kBatch;
+  kernels_.add_rows(tile, batch.edges, rows, panel.heads, static_cast<Real>(problem_.log2_unit),
+                    panel.vectors);
+}
+
+template <class Real>
+bool EdgeScores<Real>::leaves_out(std::size_t edge, std::size_t head) const {
+  return leaves_out_ && bias_[head * kBatch + edge] == -std::numeric_limits<Real>::infinity();
+}
+
+template class EdgeScores<float>;
+template class EdgeScores<double>;
+
+}  // namespace heed

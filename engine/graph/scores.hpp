@@ -1,0 +1,57 @@
+// From the query of a node and the keys of its edges to the scores that softmax sees: everything
+// that the options of a problem do to a score.
+#pragma once
+
+#include "engine/graph/step.hpp"
+
+namespace heed {
+
+template <class Real>
+class EdgeScores {
+ public:
+  /// The slab is the thread's.
+  EdgeScores(const GraphStep& step, std::byte* slab);
+
+  const Gather<Real>& keys() const { return key_of_; }
+
+  /// Fetches the node's query, and what it asks of edge data.
+  void begin_node(std::int64_t node);
+
+  /// Fetches the batch's keys and edge data, where they need fetching.
+  void begin_batch(const Batch& batch);
+
+  /// tile[e][h]: the score of edge e of the batch and head h of the panel, in log2 units of
+  /// s / temperature. Other lanes stay.
+  void compute(const HeadPanel& panel, const Batch& batch, Real* tile);
+
+  /// Whether a bias of -inf leaves out an edge and head of the batch and panel last computed, and
+  /// which.
+  bool leaves_out() const { return leaves_out_; }
+  bool leaves_out(std::size_t edge, std::size_t head) const;
+
+ private:
+  void ask_edge_data();
+  void add_bias(const HeadPanel& panel, const Batch& batch, Real* tile);
+
+  const GraphStep& step_;
+  const GraphProblem& problem_;
+  const heed_graph& graph_;
+  const KernelTable<Real>& kernels_;
+  const Gather<Real> query_of_;
+  const Gather<Real> key_of_;
+  const Gather<Real> edge_data_of_;
+  const std::size_t edge_width_;  ///< padded
+  Real* const query_;
+  Real* const edge_query_;
+  Real* const products_;
+  Real* const bias_;
+  const Real* const w_edge_key_;  ///< nullptr: edges add nothing to keys
+  Real* const edge_data_;
+  EdgeRows<Real> keys_{};
+  bool leaves_out_ = false;
+};
+
+extern template class EdgeScores<float>;
+extern template class EdgeScores<double>;
+
+}  // namespace heed

@@ -1,0 +1,147 @@
+#include "engine/graph/softmax.hpp"
+
+#include <cmath>
+#include <limits>
+
+namespace heed {
+
+template <class Real>
+NodeSoftmax<Real>::NodeSoftmax(const GraphStep& step, std::byte* slab)
+    : step_(step),
+      problem_(step.plan.problem),
+      kernels_(kernels_of<Real>(*step.plan.context->kernels)),
+      scores_(step, slab),
+      sums_(step, slab),
+      output_(step, slab),
+      tile_(at<Real>(slab, step.plan.slab.tile)),
+      reference_(at<Real>(slab, step.plan.slab.reference)),
+      sum_(at<Real>(slab, step.plan.slab.sum)),
+      factors_(at<Real>(slab, step.plan.slab.factors)),
+      chosen_(at<std::int64_t>(slab, step.plan.slab.chosen)) {
+  // Lanes without a head stay finite: their scores begin at 0, and weights are at most 2^8.
+  std::fill_n(tile_, kBatch * kMaxPanel, Real{0});
+}
+
+template <class Real>
+void NodeSoftmax<Real>::attend(std::int64_t node, std::int64_t begin, std::int64_t end,
+                               bool write_weights) {
+  forget();
+  if (begin == end || problem_.hard) sums_.clear();
+  if (begin == end) return;
+  scores_.begin_node(node);
+  each_batch(begin, end, [&](const Batch& batch) {
+    prefetch(batch);
+    scores_.begin_batch(batch);
+    if (!problem_.hard) sums_.begin_batch(batch);
+    each_panel(kernels_, problem_.heads, [&](const HeadPanel& panel) {
+      scores_.compute(panel, batch, tile_);
+      if (problem_.hard) return choose(panel, batch);
+      weigh(panel, batch, batch.begin == begin);
+      if (write_weights) output_.write_weights(panel, batch, tile_, sum_ + panel.first);
+    });
+  });
+}
+
+/// Asks for the rows of as many edges as the batch has, further on, in one go: most begin in a page
+/// whose address has to be looked up, and look-ups overlap only where they follow each other
+/// closely.
+template <class Real>
+inline void NodeSoftmax<Real>::prefetch(const Batch& batch) const {
+  const Gather<Real>& keys = scores_.keys();
+  const Gather<Real>& values = sums_.rows();
+  const std::int32_t* const source = step_.plan.graph->sources.data() + batch.begin + keys.ahead();
+  for (std::size_t e = 0; e < batch.edges; ++e) {
+    keys.prefetch(source[e]);
+    values.prefetch(source[e]);
+  }
+}
+
+template <class Real>
+void NodeSoftmax<Real>::forget() const {
+  const auto heads = static_cast<std::size_t>(problem_.heads);
+  const auto lanes = static_cast<std::size_t>(round_up(problem_.heads, kernels_.lanes));
+  std::fill_n(reference_, lanes,
+              problem_.hard ? -std::numeric_limits<Real>::infinity() : kNoReference<Real>);
+  std::fill_n(sum_, lanes, Real{0});
+  if (problem_.hard) std::fill_n(chosen_, heads, kNoEdge);
+}
+
+/// Scores become weights, and weigh the values.
+template <class Real>
+void NodeSoftmax<Real>::weigh(const HeadPanel& panel, const Batch& batch, bool fresh) {
+  alignas(kAlignment) Real before[kMaxPanel];
+  std::copy_n(reference_ + panel.first, panel.heads, before);
+  // To the kernel there are no accumulators: here they are not in its lanes.
+  const RowState<Real> state = {reference_ + panel.first, sum_ + panel.first, nullptr, true};
+  kernels_.softmax(tile_, batch.edges, 0, state, 0, panel.vectors);
+  if (!fresh) move_references(panel, before);
+  sums_.add(panel, batch, scores_, tile_, fresh);
+}
+
+template <class Real>
+void NodeSoftmax<Real>::move_references(const HeadPanel& panel, const Real* before) {
+  Real factors[kMaxPanel];
+  bool moved = false;
+  for (std::size_t h = 0; h < panel.heads; ++h) {
+    const Real now = reference_[panel.first + static_cast<std::int64_t>(h)];
+    moved = moved || now != before[h];
+    factors[h] = before[h] - now;
+  }
+  if (!moved) return;
+  kernels_.exp2(factors, factors, panel.heads);
+  sums_.rescale(panel, factors);
+}
+
+template <class Real>
+void NodeSoftmax<Real>::choose(const HeadPanel& panel, const Batch& batch) {
+  alignas(kAlignment) Real index[kMaxPanel];
+  std::fill_n(index, kMaxPanel, Real{-1});
+  kernels_.hardest(tile_, batch.edges, reference_ + panel.first, index, panel.vectors);
+  for (std::size_t h = 0; h < panel.heads; ++h)
+    if (index[h] >= 0)
+      chosen_[panel.first + static_cast<std::int64_t>(h)] =
+          batch.begin + static_cast<std::int64_t>(index[h]);
+}
+
+/// The edge chosen has all the weight.
+template <class Real>
+void NodeSoftmax<Real>::take_chosen() {
+  const std::size_t size = sums_.value_size() / static_cast<std::size_t>(problem_.heads);
+  for (std::int64_t h = 0; h < problem_.heads; ++h) {
+    if (std::isnan(reference_[h])) chosen_[h] = kNotANumberEdge;
+    sum_[h] = chosen_[h] == kNoEdge ? Real{0} : Real{1};
+    if (chosen_[h] >= 0) sums_.take(h, chosen_[h]);
+    if (chosen_[h] == kNotANumberEdge)
+      std::fill_n(sums_.values() + static_cast<std::size_t>(h) * size, size,
+                  std::numeric_limits<Real>::quiet_NaN());
+  }
+}
+
+template <class Real>
+void NodeSoftmax<Real>::finish(std::int64_t node, bool divided) {
+  if (problem_.hard) take_chosen();
+  sums_.add_edge_values(sum_);
+  for (std::int64_t h = 0; h < problem_.heads; ++h)
+    factors_[h] = sum_[h] == 0 ? Real{0} : Real{1} / (divided ? Real{1} : sum_[h]);
+  output_.write(node, sums_.values(), factors_);
+  if (step_.wants_lse()) output_.write_lse(node, reference_, sum_);
+}
+
+template <class Real>
+void NodeSoftmax<Real>::view(std::int64_t begin, std::int64_t end) {
+  each_batch(begin, end, [&](const Batch& batch) {
+    if (problem_.hard) return output_.write_chosen(batch, chosen_);
+    scores_.begin_batch(batch);
+    each_panel(kernels_, problem_.heads, [&](const HeadPanel& panel) {
+      alignas(kAlignment) Real unused[kMaxPanel] = {};
+      scores_.compute(panel, batch, tile_);
+      kernels_.exponentials(tile_, batch.edges, reference_ + panel.first, unused, panel.vectors);
+      output_.write_weights(panel, batch, tile_, sum_ + panel.first);
+    });
+  });
+}
+
+template class NodeSoftmax<float>;
+template class NodeSoftmax<double>;
+
+}  // namespace heed

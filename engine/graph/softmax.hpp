@@ -1,0 +1,63 @@
+// The softmax of one node over some of its edges, and the sums that it weighs.
+#pragma once
+
+#include "engine/graph/output.hpp"
+#include "engine/graph/scores.hpp"
+#include "engine/graph/sums.hpp"
+
+namespace heed {
+
+template <class Real>
+class NodeSoftmax {
+ public:
+  /// The slab is the thread's.
+  NodeSoftmax(const GraphStep& step, std::byte* slab);
+
+  /// All of these are [heads].
+  Real* reference() const { return reference_; }
+  Real* sum() const { return sum_; }
+  std::int64_t* chosen() const { return chosen_; }
+  const EdgeSums<Real>& sums() const { return sums_; }
+
+  /// Goes over the edges [begin, end) of a node. `write_weights` says that they are all of its
+  /// edges and fit one batch, so that their weights, which are wanted, are known at once.
+  void attend(std::int64_t node, std::int64_t begin, std::int64_t end, bool write_weights);
+
+  /// Back to a node that has seen no edge.
+  void forget() const;
+
+  /// What remains for a whole node, or a hub whose reference, sum (or chosen) and sums have been
+  /// merged and, if `divided`, divided.
+  void finish(std::int64_t node, bool divided);
+
+  /// Writes the weights of the edges [begin, end) of a node whose softmax is known and whose query
+  /// is the latest.
+  void view(std::int64_t begin, std::int64_t end);
+
+  /// Fetches the query of another node.
+  void recall(std::int64_t node) { scores_.begin_node(node); }
+
+ private:
+  [[gnu::always_inline]] void prefetch(const Batch& batch) const;
+  void weigh(const HeadPanel& panel, const Batch& batch, bool fresh);
+  void move_references(const HeadPanel& panel, const Real* before);
+  void choose(const HeadPanel& panel, const Batch& batch);
+  void take_chosen();
+
+  const GraphStep& step_;
+  const GraphProblem& problem_;
+  const KernelTable<Real>& kernels_;
+  EdgeScores<Real> scores_;
+  EdgeSums<Real> sums_;
+  const NodeOutput<Real> output_;
+  Real* const tile_;
+  Real* const reference_;
+  Real* const sum_;
+  Real* const factors_;
+  std::int64_t* const chosen_;
+};
+
+extern template class NodeSoftmax<float>;
+extern template class NodeSoftmax<double>;
+
+}  // namespace heed

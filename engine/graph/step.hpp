@@ -1,0 +1,84 @@
+// One step of a run, and the few things that all of its code speaks of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/graph/gather.hpp"
+#include "engine/graph/plan.hpp"
+
+namespace heed {
+
+/// The tensors that a step computes between.
+struct GraphStep {
+  const heed_graph_attention_plan& plan;
+  const heed_graph_attention_args& args;
+  Tensor query, key, value;
+  Tensor data;  ///< what results are added to, with residual
+  std::byte* workspace;
+  bool last;  ///< lse and weights are of the last step
+
+  bool wants_weights() const { return last && args.weights != nullptr; }
+  bool wants_lse() const { return last && args.lse != nullptr; }
+};
+
+/// Numbers at an offset into a slab or the workspace.
+template <class T>
+T* at(std::byte* slab, std::size_t offset) {
+  return reinterpret_cast<T*>(slab + offset);
+}
+
+/// Heads that lie side by side in the lanes of a tile of scores.
+struct HeadPanel {
+  std::int64_t first;
+  std::size_t heads;
+  std::size_t vectors;
+  std::size_t pitch;
+};
+
+/// Calls function(panel) for all heads.
+template <class Real, class Function>
+void each_panel(const KernelTable<Real>& kernels, std::int64_t heads, Function&& function) {
+  const std::int64_t most = std::int64_t{kernels.lanes} * kernels.max_vectors;
+  for (std::int64_t first = 0; first < heads; first += most) {
+    const auto count = static_cast<std::size_t>(std::min(most, heads - first));
+    const std::size_t vectors = (count + kernels.lanes - 1) / kernels.lanes;
+    function(HeadPanel{first, count, vectors, vectors * kernels.lanes});
+  }
+}
+
+/// The rows' heads of the panel.
+template <class Real>
+EdgeRows<Real> of_panel(EdgeRows<Real> rows, const HeadPanel& panel) {
+  rows.data += panel.first * rows.head_stride;
+  return rows;
+}
+
+/// Some edges of one node, of the graph's order.
+struct Batch {
+  std::int64_t begin;
+  std::size_t edges;
+};
+
+/// Calls function(batch) for the edges [begin, end).
+template <class Function>
+void each_batch(std::int64_t begin, std::int64_t end, Function&& function) {
+  constexpr auto kStep = static_cast<std::int64_t>(kBatch);
+  for (std::int64_t e = begin; e < end; e += kStep)
+    function(Batch{e, static_cast<std::size_t>(std::min(kStep, end - e))});
+}
+
+/// Rows [c, c + kBatch) and so on of a matrix over edge data, which lies in the workspace as
+/// [edge_width][heads][features]: calls function(c, rows, count).
+template <class Real, class Function>
+void each_rows(const Real* matrix, std::int64_t edge_width, std::int64_t heads,
+               std::size_t features, Function&& function) {
+  const std::int64_t stride = heads * static_cast<std::int64_t>(features);
+  each_batch(0, edge_width, [&](const Batch& b) {
+    const EdgeRows<Real> rows = {matrix + b.begin * stride, kConsecutive.row, stride,
+                                 static_cast<std::ptrdiff_t>(features)};
+    function(static_cast<std::size_t>(b.begin), rows, b.edges);
+  });
+}
+
+}  // namespace heed

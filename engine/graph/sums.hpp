@@ -1,0 +1,69 @@
+// Weighted sums over the edges of a node: of values, and of edge data.
+#pragma once
+
+#include "engine/graph/scores.hpp"
+
+namespace heed {
+
+template <class Real>
+class EdgeSums {
+ public:
+  /// The slab is the thread's.
+  EdgeSums(const GraphStep& step, std::byte* slab);
+
+  /// [heads][value features], padded.
+  Real* values() const { return values_; }
+  std::size_t value_size() const { return heads_ * value_of_.features(); }
+  /// [heads][edge_width], padded; size 0 where edges add nothing to values.
+  Real* edge_data() const { return edge_sums_; }
+  std::size_t edge_size() const { return w_edge_value_ == nullptr ? 0 : heads_ * edge_width_; }
+
+  const Gather<Real>& rows() const { return value_of_; }
+
+  void clear() const;
+
+  /// Fetches the batch's values, where they need fetching.
+  void begin_batch(const Batch& batch);
+
+  /// Adds weight times value. What is not finite where the scores leave out an edge and head does
+  /// not reach the sums. The first batch of a node is `fresh`.
+  void add(const HeadPanel& panel, const Batch& batch, const EdgeScores<Real>& scores,
+           const Real* weights, bool fresh);
+
+  /// Multiplies the sums of the panel's heads with their factors.
+  void rescale(const HeadPanel& panel, const Real* factors) const;
+
+  /// Makes the sums those of one edge, of weight 1, for one head.
+  void take(std::int64_t head, std::int64_t edge) const;
+
+  /// Once per node: what edge data adds to values, for the heads with a sum of weights.
+  void add_edge_values(const Real* sum_of_weights) const;
+
+ private:
+  EdgeRows<Real> without(const HeadPanel& panel, const Batch& batch,
+                         const EdgeScores<Real>& scores) const;
+  EdgeRows<Real> edge_data_without(const HeadPanel& panel, const Batch& batch,
+                                   const EdgeScores<Real>& scores) const;
+  void add_product(const HeadPanel& panel) const;
+
+  const GraphStep& step_;
+  const GraphProblem& problem_;
+  const heed_graph& graph_;
+  const KernelTable<Real>& kernels_;
+  const Gather<Real> value_of_;
+  const Gather<Real> edge_data_of_;
+  const std::size_t heads_;
+  const std::size_t edge_width_;  ///< padded
+  Real* const values_;
+  Real* const edge_sums_;
+  const Real* const edge_data_;  ///< of the batch, fetched with its scores
+  Real* const spread_;           ///< edge data head by head
+  Real* const products_;
+  const Real* const w_edge_value_;  ///< nullptr: edges add nothing to values
+  EdgeRows<Real> rows_{};
+};
+
+extern template class EdgeSums<float>;
+extern template class EdgeSums<double>;
+
+}  // namespace heed

@@ -1,0 +1,224 @@
+// The two products of attention along the edges of a graph. Rows are gathered, one per edge, and
+// all heads of a row are used at once; the lanes of a vector are features, as they lie in memory.
+//
+//   score[edge][head]      = sum over features of row[edge][head][feature] * query[head][feature]
+//   sum[head][feature]    += sum over edges of weight[edge][head] * row[edge][head][feature]
+#pragma once
+
+#include "engine/kernels/arch.hpp"
+#include "engine/kernels/table.hpp"
+
+namespace heed {
+namespace {
+
+/// The next narrower vector of an architecture that has several; the same where there is none.
+/// Heads of few features fill the widest one not.
+template <class V>
+struct Narrower {
+  using Type = V;
+};
+#if defined(__AVX2__)
+template <class Real>
+struct Narrower<Vec<Real, xsimd::fma3<xsimd::avx2>>> {
+  using Type = Vec<Real, xsimd::sse4_2>;
+};
+#endif
+#if defined(__AVX512BW__)
+template <class Real>
+struct Narrower<Vec<Real, xsimd::avx512bw>> {
+  using Type = Vec<Real, xsimd::fma3<xsimd::avx2>>;
+};
+#endif
+
+/// Calls function(V{}) with the widest vector that divides `features`.
+template <class V, class Function>
+HEED_INLINE void with_divisor(std::size_t features, Function&& function) {
+  using Next = typename Narrower<V>::Type;
+  if constexpr (!std::is_same_v<Next, V>) {
+    if (features % kLanes<V> != 0) return with_divisor<Next>(features, function);
+  }
+  function(V(RealOf<V>{0}));
+}
+
+/// Calls function(P, done) for powers of two P, at most Most, that add up to `count`.
+template <std::size_t Most, class Function>
+HEED_INLINE void in_powers(std::size_t count, Function&& function) {
+  std::size_t done = 0;
+  for (; done + Most <= count; done += Most)
+    function(std::integral_constant<std::size_t, Most>{}, done);
+  if constexpr (Most > 1) {
+    in_powers<Most / 2>(count - done, [&](auto power, std::size_t more)
+                                          HEED_FLAT { function(power, done + more); });
+  }
+}
+
+template <class Real>
+HEED_INLINE const Real* row_of(const EdgeRows<Real>& rows, std::size_t edge) {
+  return rows.data + rows.source[edge] * rows.stride;
+}
+
+/// Lane by lane; the sum over the lanes is left to sum_rows(). M vectors, or for M = 0 as many as
+/// `features` say.
+template <class V, std::size_t M, class Real = RealOf<V>>
+HEED_INLINE V dot_product(const Real* a, const Real* b, std::size_t features) {
+  constexpr std::size_t n = kLanes<V>;
+  V sum = V::load_unaligned(a) * V::load_unaligned(b);
+  if constexpr (M > 0) {
+    unroll<M - 1>([&](auto i) HEED_FLAT {
+      constexpr std::size_t x = (i + 1) * n;
+      sum = multiply_add(V::load_unaligned(a + x), V::load_unaligned(b + x), sum);
+    });
+  } else {
+    for (std::size_t x = n; x < features; x += n)
+      sum = multiply_add(V::load_unaligned(a + x), V::load_unaligned(b + x), sum);
+  }
+  return sum;
+}
+
+/// Scores of H heads, a power of two: as many edges are taken at once as make their sums over
+/// features fill one vector.
+template <class V, std::size_t H, std::size_t M, class Real = RealOf<V>>
+void score_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
+                 std::size_t features, bool fresh, Real* tile, std::size_t pitch) {
+  constexpr std::size_t n = kLanes<V>;
+  constexpr std::size_t together = n / H;
+  if constexpr (M > 0) features = M * n;
+  for (std::size_t e = 0; e < edges; e += together) {
+    V sums[n];
+    unroll<together>([&](auto i) HEED_FLAT {
+      if (together > 1 && e + i >= edges) {
+        unroll<H>([&](auto h) HEED_FLAT { sums[i * H + h] = V(Real{0}); });
+        return;
+      }
+      const Real* row = row_of(rows, e + i);
+      unroll<H>([&](auto h) HEED_FLAT {
+        sums[i * H + h] = dot_product<V, M>(row, query + h * features, features);
+        row += rows.head_stride;
+      });
+    });
+    V scores = sum_rows<V>(sums);
+    Real* const to = tile + e * pitch;
+    if constexpr (H == n) {
+      if (!fresh) scores = scores + V::load_unaligned(to);
+      scores.store_unaligned(to);
+    } else {
+      alignas(kAlignment) Real each[n];
+      store<V>(each, scores);
+      for (std::size_t i = 0; i < together && e + i < edges; ++i)
+        for (std::size_t h = 0; h < H; ++h)
+          to[i * pitch + h] = each[i * H + h] + (fresh ? Real{0} : to[i * pitch + h]);
+    }
+  }
+}
+
+/// Calls function(M) with the number of vectors that a head has where that is 1, 2 or 4, else 0.
+template <class Function>
+HEED_INLINE void with_vectors_of_head(std::size_t vectors, Function&& function) {
+  switch (vectors) {
+    case 1:
+      return function(std::integral_constant<std::size_t, 1>{});
+    case 2:
+      return function(std::integral_constant<std::size_t, 2>{});
+    case 4:
+      return function(std::integral_constant<std::size_t, 4>{});
+    default:
+      return function(std::integral_constant<std::size_t, 0>{});
+  }
+}
+
+template <class V, class Real = RealOf<V>>
+void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
+                 std::size_t heads, std::size_t features, bool fresh, Real* tile,
+                 std::size_t pitch) {
+  with_divisor<V>(features, [&](auto zero) HEED_FLAT {
+    using Lanes = decltype(zero);
+    with_vectors_of_head(features / kLanes<Lanes>, [&](auto m) HEED_FLAT {
+      in_powers<kLanes<Lanes>>(heads, [&](auto some, std::size_t h) HEED_FLAT {
+        EdgeRows<Real> part = rows;
+        part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
+        score_heads<Lanes, some, m>(part, edges, query + h * features, features, fresh, tile + h,
+                                    pitch);
+      });
+    });
+  });
+}
+
+/// Vectors that are summed together: enough independent chains, few enough to stay in registers.
+inline constexpr std::size_t kEdgeVectors = 8;
+
+/// H heads times M vectors of each, for all edges; sums of heads are `features` apart.
+template <class V, std::size_t H, std::size_t M, class Real = RealOf<V>>
+void sum_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
+               std::size_t pitch, std::size_t features, Real* sums_of, bool fresh) {
+  constexpr std::size_t n = kLanes<V>;
+  V sums[H][M];
+  unroll<H>([&](auto h) HEED_FLAT {
+    unroll<M>([&](auto m) HEED_FLAT {
+      sums[h][m] = fresh ? V(Real{0}) : V::load_unaligned(sums_of + h * features + m * n);
+    });
+  });
+  for (std::size_t e = 0; e < edges; ++e) {
+    const Real* row = row_of(rows, e);
+    unroll<H>([&](auto h) HEED_FLAT {
+      const V weight(weights[h]);
+      unroll<M>([&](auto m) HEED_FLAT {
+        sums[h][m] = multiply_add(weight, V::load_unaligned(row + m * n), sums[h][m]);
+      });
+      row += rows.head_stride;
+    });
+    weights += pitch;
+  }
+  unroll<H>([&](auto h) HEED_FLAT {
+    unroll<M>([&](auto m)
+                  HEED_FLAT { sums[h][m].store_unaligned(sums_of + h * features + m * n); });
+  });
+}
+
+/// Heads of M vectors each, as many together as keep the processor busy.
+template <class V, std::size_t M, class Real = RealOf<V>>
+HEED_INLINE void sum_narrow(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
+                            std::size_t pitch, std::size_t heads, Real* sums, bool fresh) {
+  constexpr std::size_t features = M * kLanes<V>;
+  in_powers<kEdgeVectors / M>(heads, [&](auto some, std::size_t h) HEED_FLAT {
+    EdgeRows<Real> part = rows;
+    part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
+    sum_heads<V, some, M>(part, edges, weights + h, pitch, features, sums + h * features, fresh);
+  });
+}
+
+/// One head after the other, some of its vectors at a time.
+template <class V, class Real = RealOf<V>>
+HEED_INLINE void sum_wide(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
+                          std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
+                          bool fresh) {
+  constexpr std::size_t n = kLanes<V>;
+  EdgeRows<Real> part = rows;
+  for (std::size_t h = 0; h < heads; ++h) {
+    part.data = rows.data + static_cast<std::ptrdiff_t>(h) * rows.head_stride;
+    in_powers<kEdgeVectors>(features / n, [&](auto some, std::size_t m) HEED_FLAT {
+      EdgeRows<Real> columns = part;
+      columns.data += m * n;
+      sum_heads<V, 1, some>(columns, edges, weights + h, pitch, features,
+                            sums + h * features + m * n, fresh);
+    });
+  }
+}
+
+template <class V, class Real = RealOf<V>>
+void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
+                 std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
+                 bool fresh) {
+  with_divisor<V>(features, [&](auto zero) HEED_FLAT {
+    using Lanes = decltype(zero);
+    with_vectors_of_head(features / kLanes<Lanes>, [&](auto m) HEED_FLAT {
+      if constexpr (m > 0) {
+        sum_narrow<Lanes, m>(rows, edges, weights, pitch, heads, sums, fresh);
+      } else {
+        sum_wide<Lanes>(rows, edges, weights, pitch, heads, features, sums, fresh);
+      }
+    });
+  });
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,41 @@
+#include "engine/projection/given.hpp"
+
+#include "engine/runtime/error.hpp"
+
+namespace heed {
+namespace {
+
+void check_prepared(const GivenMatrix& given, const Matrix& matrix, bool float64,
+                    ProductKind product) {
+  const heed_weights& weights = *given.p;
+  if (weights.product != product)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s is prepared with a context whose product is \"%s\"; this plan's is \"%s\"",
+         given.p_field, name_of(weights.product), name_of(product));
+  if (given.b != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s is given; it must be NULL with %s, which has its bias inside", given.b_field,
+         given.p_field);
+  if (weights.in != matrix.in || weights.out != matrix.out)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s is prepared from %lld features to %lld; it must be from %lld to %lld", given.p_field,
+         static_cast<long long>(weights.in), static_cast<long long>(weights.out),
+         static_cast<long long>(matrix.in), static_cast<long long>(matrix.out));
+  if (weights.float64 != float64)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is prepared for %s arithmetic; this plan's is %s",
+         given.p_field, weights.float64 ? "float64" : "float32", float64 ? "float64" : "float32");
+}
+
+}  // namespace
+
+void check_given(const GivenMatrix& given, const Matrix& matrix, const Layout& bias, bool float64,
+                 ProductKind product) {
+  if ((given.w != nullptr) == (given.p != nullptr))
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s and %s are both %s; give one of them", given.w_field,
+         given.p_field, given.w == nullptr ? "NULL" : "given");
+  if (given.p != nullptr) return check_prepared(given, matrix, float64, product);
+  check_pointer(given.w_field, given.w, matrix.layout, false);
+  check_pointer(given.b_field, given.b, bias, false);
+}
+
+}  // namespace heed

@@ -1,0 +1,23 @@
+// A matrix as the arguments of a run have it.
+#pragma once
+
+#include "engine/projection/matrix.hpp"
+#include "engine/projection/weights.hpp"
+
+namespace heed {
+
+/// Either w, with b or not, or p; each with the name of its field, as in "args.w_query".
+struct GivenMatrix {
+  const char* w_field;
+  const void* w;
+  const char* b_field;
+  const void* b;
+  const char* p_field;
+  const heed_weights* p;
+};
+
+/// Throws an Error unless one of the two is given and fits the matrix, or its bias the layout.
+void check_given(const GivenMatrix& given, const Matrix& matrix, const Layout& bias, bool float64,
+                 ProductKind product);
+
+}  // namespace heed

@@ -1,0 +1,56 @@
+#include "perf/graph/gather.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "perf/peak.hpp"
+
+namespace heed::perf {
+namespace {
+
+/// Edges in a row: long enough that what lies between two stretches counts for nothing.
+constexpr std::int64_t kStretch = 4096;
+
+/// Steps of this share of all stretches visit all of them, and any few lie far apart.
+std::int64_t step_among(std::int64_t stretches) {
+  auto step = static_cast<std::int64_t>(0.6180339887 * static_cast<double>(stretches));
+  step = std::max<std::int64_t>(step, 1);
+  while (std::gcd(step, stretches) != 1) ++step;
+  return step;
+}
+
+}  // namespace
+
+GatherMeter::GatherMeter(const PeakKernel& kernel, unsigned threads,
+                         std::shared_ptr<const Edges> edges,
+                         std::shared_ptr<const GraphTensors> tensors)
+    : kernel_(kernel),
+      threads_(threads),
+      edges_(std::move(edges)),
+      tensors_(std::move(tensors)),
+      rows_{tensors_->key.bytes(),
+            tensors_->value.bytes(),
+            tensors_->key.row_bytes(edges_->nodes()),
+            tensors_->value.row_bytes(edges_->nodes()),
+            edges_->sources.data(),
+            edges_->count()},
+      stretches_((edges_->count() + kStretch - 1) / kStretch),
+      step_(step_among(stretches_)) {}
+
+double GatherMeter::gather_stretch() {
+  const std::int64_t begin = next_.fetch_add(1) * step_ % stretches_ * kStretch;
+  const std::int64_t end = std::min(begin + kStretch, edges_->count());
+  benchmark::DoNotOptimize(kernel_.gather(rows_, begin, end));
+  return static_cast<double>(end - begin) *
+         static_cast<double>(rows_.key_bytes + rows_.value_bytes);
+}
+
+void GatherMeter::sample(double seconds) {
+  bytes_ += seconds * rate_of_threads(threads_, seconds, [this] { return gather_stretch(); });
+  seconds_ += seconds;
+}
+
+}  // namespace heed::perf

@@ -1,0 +1,44 @@
+// How fast this machine reads the rows that edges point at, measured where and when it is needed:
+// the bandwidth that attention over a graph is held against.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "perf/graph/edges.hpp"
+#include "perf/graph/tensors.hpp"
+#include "perf/peak/table.hpp"
+
+namespace heed::perf {
+
+/// Bytes of keys and values per second through the edges of a graph in their order, by loops that
+/// load rows and do nothing else, on `threads` threads at once; the average of all samples taken.
+class GatherMeter {
+ public:
+  GatherMeter(const PeakKernel& kernel, unsigned threads, std::shared_ptr<const Edges> edges,
+              std::shared_ptr<const GraphTensors> tensors);
+
+  /// Gathers for about `seconds`, in stretches of edges from all over the graph, so that a short
+  /// sample is like a long one.
+  void sample(double seconds);
+  /// Bytes per second.
+  double rate() const { return bytes_ / seconds_; }
+
+ private:
+  /// The next one; returns the bytes of it.
+  double gather_stretch();
+
+  const PeakKernel& kernel_;
+  unsigned threads_;
+  std::shared_ptr<const Edges> edges_;
+  std::shared_ptr<const GraphTensors> tensors_;
+  GatherRows rows_;
+  std::int64_t stretches_;
+  std::int64_t step_;
+  std::atomic<std::int64_t> next_{0};
+  double bytes_ = 0;
+  double seconds_ = 0;
+};
+
+}  // namespace heed::perf

@@ -1,0 +1,84 @@
+// graph/<workload>: attention over graphs through the C API, in turns with loops that only gather.
+#include <memory>
+#include <string>
+
+#include "perf/catalogue.hpp"
+#include "perf/contexts.hpp"
+#include "perf/graph/gather.hpp"
+#include "perf/graph/problem.hpp"
+#include "perf/graph/workload.hpp"
+#include "perf/peak.hpp"
+
+namespace heed::perf {
+namespace {
+
+class GraphRow {
+ public:
+  GraphRow(const std::string& name, const Context& context, unsigned threads)
+      : workload_(parse_graph_workload(name)),
+        context_(context),
+        threads_(threads),
+        isa_(describe(context).isa) {}
+
+  Row row() const {
+    return {"graph/" + workload_.name + "/threads:" + std::to_string(threads_) + "/isa:" + isa_,
+            workload_.name, isa_, threads_, "-"};
+  }
+
+  void measure(benchmark::State& state) {
+    const std::shared_ptr<GraphProblem> problem = prepare();
+    const unsigned workers = problem->info().threads;
+    GatherMeter meter(peak_kernel_of(isa_), workers, problem->edges(), problem->tensors());
+    report(state, *problem, time_between_samples(state, workers == 1, meter, *problem));
+  }
+
+ private:
+  /// The problem is kept for the repetitions of this row, and makes room for the next row's.
+  std::shared_ptr<GraphProblem> prepare() {
+    static const GraphRow* owner = nullptr;
+    static std::shared_ptr<GraphProblem> latest;
+    if (owner != this) {
+      owner = nullptr;
+      latest.reset();
+      latest = std::make_shared<GraphProblem>(workload_, context_);
+      owner = this;
+    }
+    return latest;
+  }
+
+  void report(benchmark::State& state, const GraphProblem& problem, const Timing& timing) const {
+    const auto edges = static_cast<double>(problem.edges()->count());
+    const double bytes = edges * edge_bytes(workload_);
+    const double scores = edges * static_cast<double>(workload_.desc.heads);
+    const auto workspace = static_cast<double>(problem.info().workspace_bytes);
+    state.counters["edges"] = edges;
+    state.counters["medges"] = edges / timing.seconds * 1e-6;
+    state.counters["gbps"] = bytes / timing.seconds * 1e-9;
+    state.counters["gather_gbps"] = timing.peak * 1e-9;
+    state.counters["of_gather"] = bytes / timing.seconds / timing.peak;
+    state.counters["of_scores"] = workspace / (scores * sizeof(float));
+    state.counters["build_ms"] = problem.build_seconds() * 1e3;
+    state.counters["max_error"] = problem.accuracy().max_error;
+    state.counters["error_bound"] = problem.accuracy().bound;
+    state.counters["workers"] = problem.info().threads;
+    state.SetLabel(std::string(problem.info().isa) + " " + problem.info().executor);
+  }
+
+  GraphWorkload workload_;
+  Context context_;
+  unsigned threads_;
+  std::string isa_;
+};
+
+}  // namespace
+
+void add_graph_rows(const Options& options) {
+  for_each_case(options.graph_shapes, options,
+                [](const std::string& name, const Context& context, unsigned threads) {
+                  const auto row = std::make_shared<GraphRow>(name, context, threads);
+                  add_row(row->row(), benchmark::kMillisecond,
+                          [=](benchmark::State& state) { row->measure(state); });
+                });
+}
+
+}  // namespace heed::perf

@@ -1,0 +1,52 @@
+// Attention over graphs by name, e.g. rmat_N1000000_deg8_H4_D16: a random graph and what is asked
+// of attention over it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/heed.h"
+
+namespace heed::perf {
+
+enum class GraphKind {
+  kErdosRenyi,  ///< er: both ends of an edge are random
+  kRmat,        ///< rmat: a power law, by recursive choice among four quarters of the matrix
+  kHubs,        ///< hubs: every other edge ends at one of kHubs nodes
+};
+
+constexpr std::int64_t kHubs = 8;
+
+struct GraphWorkload {
+  std::string name;
+  std::string graph;  ///< what of the name decides the edges
+  GraphKind kind;
+  std::int64_t nodes;
+  std::int64_t degree;             ///< mean number of edges into a node, before duplicates go
+  heed_graph_attention_desc desc;  ///< contiguous, projected inputs
+  bool bias;
+  bool lse;
+  bool weights;
+};
+
+/// The grammar, for help texts and error messages.
+extern const char* const kGraphWorkloadGrammar;
+
+/// What --graphs runs by default.
+extern const std::vector<std::string> kGraphWorkloads;
+
+/// Whether a name is meant to be one of these: it begins with the kind of a graph.
+bool names_graph(const std::string& name);
+
+/// Throws std::invalid_argument that says what is wrong with the name.
+GraphWorkload parse_graph_workload(const std::string& name);
+
+/// Numbers in a row of the keys, of all heads, and of the values.
+std::int64_t key_width(const GraphWorkload& workload);
+std::int64_t value_width(const GraphWorkload& workload);
+
+/// Bytes of keys and values that an edge reads.
+double edge_bytes(const GraphWorkload& workload);
+
+}  // namespace heed::perf

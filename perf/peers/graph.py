@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Compares heed with PyTorch Geometric on attention over graphs.
+
+Both get the same graph, with edges sorted by destination, the same queries, keys and values, and
+the same number of threads, in one process; TransformerConv computes its message passing alone
+(propagate), without the projections around it. Results must agree before anything is timed. They
+take turns, so that whatever else the machine does hits both; a ratio is taken within a turn, and
+the median over turns is printed. With one thread times are the thread's CPU time.
+
+    pip install torch torch_geometric
+
+A workload shows "-" where PyTorch Geometric would need more memory than there is: it holds some
+rows for every edge.
+"""
+
+import argparse
+import math
+import os
+import sys
+
+sys.dont_write_bytecode = True  # no __pycache__ beside the sources
+from library import Error, Library
+from shape import numpy, parts_of
+from turns import Table, built, seconds_per_call
+
+WORKLOADS = [
+    "er_N10000_deg8_H4_D16",
+    "er_N10000_deg32_H4_D64",
+    "rmat_N10000_deg8_H4_D16",
+    "rmat_N10000_deg32_H4_D64",
+    "er_N100000_deg8_H4_D64",
+    "rmat_N100000_deg8_H4_D64",
+    "rmat_N100000_deg32_H4_D16",
+    "er_N1000000_deg8_H4_D16",
+    "rmat_N1000000_deg8_H4_D16",
+]
+
+# Rows for every edge that TransformerConv holds at once: queries, keys, their products, values and
+# weighted values.
+ROWS_PER_EDGE = 5
+
+
+class GraphShape:
+    """A workload of heed_perf --graphs by name; heed_perf --help has the grammar. The graphs are
+    of the same kinds as heed_perf's, not the same ones."""
+
+    def __init__(self, name):
+        size, self.options = parts_of(name, {"N", "deg", "H", "D"})
+        self.kind = name.split("_")[0]
+        if set(self.options) != {self.kind} or self.kind not in {"er", "rmat", "hubs"}:
+            raise ValueError("only er, rmat or hubs with sizes can be compared")
+        self.nodes, self.degree = size["N"], size["deg"]
+        self.heads, self.features = size["H"], size["D"]
+
+    def edges(self, random):
+        """Sources and destinations, sorted by destination and source, each edge once."""
+        count = self.nodes * self.degree
+        if self.kind == "rmat":
+            sources, destinations = self.rmat_edges(random, count)
+        else:
+            sources = random.integers(self.nodes, size=count)
+            destinations = random.integers(self.nodes, size=count)
+        if self.kind == "hubs":  # 8 of them, to which every other edge leads
+            destinations[::2] = destinations[::2] % 8 * (self.nodes // 8)
+        codes = numpy.unique(destinations * self.nodes + sources)
+        return codes % self.nodes, codes // self.nodes
+
+    def rmat_edges(self, random, count):
+        """The quarters of Graph500 at every level, and names that say nothing of the degree."""
+        levels = math.ceil(math.log2(self.nodes))
+        ends = numpy.empty((2, 0), dtype=numpy.int64)
+        while ends.shape[1] < count:
+            more = numpy.zeros((2, count), dtype=numpy.int64)
+            for _ in range(levels):
+                choice = random.random(count, dtype=numpy.float32)
+                more = 2 * more
+                more[0] += choice >= 0.76
+                more[1] += ((choice >= 0.57) & (choice < 0.76)) | (choice >= 0.95)
+            ends = numpy.hstack([ends, more[:, (more < self.nodes).all(axis=0)]])
+        return random.permutation(self.nodes)[ends[:, :count]]
+
+    def tensors(self, random):
+        """Query, key and value, [nodes, heads, features]."""
+        sizes = (self.nodes, self.heads, self.features)
+        return [random.standard_normal(sizes, dtype=numpy.float32) for _ in range(3)]
+
+
+class HeedGraph:
+    """One plan and what its runs need."""
+
+    def __init__(self, library, threads, shape, edges, tensors):
+        self.library = library
+        self.sources, self.destinations = (numpy.ascontiguousarray(e, "int32") for e in edges)
+        self.tensors, self.out = tensors, numpy.full_like(tensors[0], numpy.nan)
+        options = library.struct("heed_context_options", threads=threads)
+        self.context = library.make("heed_context_create", options)
+        graph = library.struct("heed_graph_desc", nodes=shape.nodes, edges=len(self.sources),
+                               sources=self.sources.ctypes.data,
+                               destinations=self.destinations.ctypes.data)
+        self.graph = library.make("heed_graph_create", self.context, graph)
+        desc = library.struct("heed_graph_attention_desc", heads=shape.heads,
+                              features=shape.features, inputs=library.HEED_GRAPH_PROJECTED)
+        self.plan = library.make("heed_graph_attention_plan_create", self.context, self.graph, desc)
+        info = library.describe("heed_graph_attention_plan_describe", self.plan,
+                                "heed_graph_attention_info")
+        self.workspace = library.workspace(info.workspace_bytes)
+        query, key, value = (t.ctypes.data for t in tensors)
+        self.args = library.struct("heed_graph_attention_args", query=query, key=key, value=value,
+                                   out=self.out.ctypes.data)
+
+    def run(self):
+        self.library.call("heed_graph_attention_plan_run", self.plan, self.args, *self.workspace)
+
+    def close(self):
+        self.library.destroy("heed_graph_attention_plan_destroy", self.plan)
+        self.library.destroy("heed_graph_destroy", self.graph)
+        self.library.destroy("heed_context_destroy", self.context)
+
+
+class PyTorchGeometric:
+    def __init__(self, threads):
+        import torch
+        import torch_geometric
+        from torch_geometric.nn import TransformerConv
+
+        torch.set_num_threads(threads)
+        self.torch, self.layer = torch, TransformerConv
+        self.version = f"{torch_geometric.__version__} on torch {torch.__version__}"
+
+    def prepare(self, shape, edges, tensors):
+        """A function that passes the messages and returns the result."""
+        conv = self.layer(1, shape.features, heads=shape.heads, root_weight=False).eval()
+        edge_index = self.torch.from_numpy(numpy.stack(edges))
+        query, key, value = map(self.torch.from_numpy, tensors)
+
+        def run():
+            with self.torch.inference_mode():
+                return conv.propagate(edge_index, query=query, key=key, value=value,
+                                      edge_attr=None, size=(shape.nodes, shape.nodes))
+
+        return run
+
+
+def available_bytes():
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def check(ours, theirs, name):
+    """Both are means of nearly normal numbers in float32, some 1e-6 from the truth; an edge in the
+    wrong place would make a difference of 1e-2 or more."""
+    difference = float(numpy.abs(ours - theirs).max())
+    if not difference <= 1e-4:
+        sys.exit(f"{name}: the results differ by {difference:.3g}")
+
+
+def compare(library, peer, table, name, threads):
+    shape = GraphShape(name)
+    random = numpy.random.default_rng(1)
+    edges, tensors = shape.edges(random), shape.tensors(random)
+    ours = HeedGraph(library, threads, shape, edges, tensors)
+    ours.run()
+    turns = [lambda: seconds_per_call(ours.run, threads == 1), None]
+    needed = ROWS_PER_EDGE * len(edges[0]) * shape.heads * shape.features * 4
+    if needed < 0.9 * available_bytes():
+        run = peer.prepare(shape, edges, tensors)
+        check(ours.out, run().numpy().reshape(ours.out.shape), name)
+        turns[1] = lambda: seconds_per_call(run, threads == 1)
+    else:
+        print(f"PyG would need {needed / 2**30:.1f} GiB for {name}")
+    table.add(name, turns)
+    ours.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workload", action="append", help="a name; repeatable; default: a list")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--repetitions", type=int, default=5, help="turns per workload")
+    parser.add_argument("--library", default=built("libheed.so"), help="default %(default)s")
+    options = parser.parse_args()
+    try:
+        peer = PyTorchGeometric(options.threads)
+    except ImportError as problem:
+        print(f"skipped: {problem}; pip install torch torch_geometric")
+        return
+    if not os.path.exists(options.library):
+        sys.exit(f"{options.library} is not there: build heed, or say where with --library")
+    library = Library(options.library)
+    print(f"heed {library.version}, torch_geometric {peer.version}")
+    table = Table(["heed", "PyG"], options.threads, options.repetitions)
+    for workload in options.workload or WORKLOADS:
+        try:
+            compare(library, peer, table, workload, options.threads)
+        except (Error, KeyError, ValueError) as problem:
+            sys.exit(f"{workload}: {problem}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+// A small graph and attention over it for the tests of the C API, with one of everything.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "tests/api/blocks.hpp"
+#include "tests/api/bytes.hpp"
+#include "tests/api/support.hpp"
+
+namespace api_test {
+
+struct DestroyGraph {
+  void operator()(heed_graph* graph) const { heed_graph_destroy(graph); }
+  void operator()(heed_graph_attention_plan* plan) const {
+    heed_graph_attention_plan_destroy(plan);
+  }
+};
+using Graph = std::unique_ptr<heed_graph, DestroyGraph>;
+using GraphPlan = std::unique_ptr<heed_graph_attention_plan, DestroyGraph>;
+
+inline Graph make_graph(const Context& context, const heed_graph_desc& desc) {
+  heed_graph* graph = nullptr;
+  const heed_status status = heed_graph_create(context.get(), &desc, &graph);
+  INFO(heed_last_error());
+  REQUIRE(status == HEED_STATUS_OK);
+  REQUIRE(graph != nullptr);
+  return Graph(graph);
+}
+
+inline GraphPlan make_plan(const Context& context, const Graph& graph,
+                           const heed_graph_attention_desc& desc) {
+  heed_graph_attention_plan* plan = nullptr;
+  const heed_status status =
+      heed_graph_attention_plan_create(context.get(), graph.get(), &desc, &plan);
+  INFO(heed_last_error());
+  REQUIRE(status == HEED_STATUS_OK);
+  REQUIRE(plan != nullptr);
+  return GraphPlan(plan);
+}
+
+inline heed_graph_attention_info describe(const GraphPlan& plan) {
+  heed_graph_attention_info info = HEED_GRAPH_ATTENTION_INFO_INIT;
+  REQUIRE(heed_graph_attention_plan_describe(plan.get(), &info) == HEED_STATUS_OK);
+  return info;
+}
+
+/// Four nodes, six edges, one of them twice, none into node 2; as a list and as rows.
+struct SmallGraph {
+  SmallGraph() {
+    desc.nodes = 4;
+    desc.edges = 6;
+    desc.sources = sources;
+    desc.destinations = destinations;
+  }
+  SmallGraph(const SmallGraph&) = delete;  // its descriptor points into it
+  SmallGraph& operator=(const SmallGraph&) = delete;
+
+  void by_rows() {
+    desc.destinations = nullptr;
+    desc.offsets = offsets;
+  }
+  /// The same numbers as int64; rows or list as they are now.
+  void widen() {
+    desc.index_type = HEED_INDEX_I64;
+    for (int i = 0; i < 6; ++i) wide_sources[i] = sources[i];
+    for (int i = 0; i < 6; ++i) wide_destinations[i] = destinations[i];
+    for (int i = 0; i < 5; ++i) wide_offsets[i] = offsets[i];
+    desc.sources = wide_sources;
+    if (desc.destinations != nullptr) desc.destinations = wide_destinations;
+    if (desc.offsets != nullptr) desc.offsets = wide_offsets;
+  }
+
+  heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
+  std::int32_t sources[6] = {3, 1, 1, 2, 3, 0};
+  std::int32_t destinations[6] = {0, 0, 0, 1, 1, 3};
+  std::int32_t offsets[5] = {0, 3, 5, 5, 6};
+  std::int64_t wide_sources[6] = {};
+  std::int64_t wide_destinations[6] = {};
+  std::int64_t wide_offsets[5] = {};
+};
+
+/// Attention over it: 2 heads, 3 features, values of 5, data of 10, edge data of 2. Queries, keys
+/// and values are given, unless one of the functions says otherwise.
+struct GraphForm {
+  GraphForm() {
+    desc.heads = 2;
+    desc.features = 3;
+    desc.value_features = 5;
+    desc.residual = 1;
+    desc.width = 10;
+    desc.edge_width = 2;
+    args.query = query.at();
+    args.key = key.at();
+    args.value = value.at();
+    args.data = data.at();
+    args.edge_data = edge_data.at();
+    args.w_edge_key = w_edge_key.at();
+    args.w_edge_value = w_edge_value.at();
+    args.edge_bias = edge_bias.at();
+    args.out = out.at();
+    args.lse = lse.at();
+    args.weights = weights.at();
+  }
+  GraphForm(const GraphForm&) = delete;  // its arguments point into it
+  GraphForm& operator=(const GraphForm&) = delete;
+
+  void share() {
+    desc.inputs = HEED_GRAPH_SHARED;
+    args.query = args.key = args.value = nullptr;
+    args.w_query = w_query.at();
+    args.w_key = w_key.at();
+    args.w_value = w_value.at();
+    args.b_query = b_query.at();
+    args.b_key = b_key.at();
+    args.b_value = b_value.at();
+  }
+  void per_node() {
+    share();
+    desc.inputs = HEED_GRAPH_PER_NODE;
+    args.b_query = args.b_key = args.b_value = nullptr;
+  }
+  /// Without data.
+  void no_residual() {
+    desc.residual = 0;
+    desc.width = 0;
+    args.data = nullptr;
+  }
+  void no_edge_data() {
+    desc.edge_width = 0;
+    args.edge_data = args.w_edge_key = args.w_edge_value = nullptr;
+  }
+  void combine(heed_combine how) {
+    desc.combine = how;
+    desc.width = 5;
+    if (how == HEED_COMBINE_WEIGHTED) args.head_weights = head_weights.at();
+  }
+  void be_hard() {
+    desc.hard = 1;
+    args.lse = nullptr;
+  }
+  void all_float64() {
+    const bool projected = desc.inputs == HEED_GRAPH_PROJECTED;
+    if (projected) desc.query.dtype = desc.key.dtype = desc.value.dtype = HEED_DTYPE_F64;
+    if (desc.width > 0) desc.data.dtype = HEED_DTYPE_F64;
+    if (desc.edge_width > 0) desc.edge_data.dtype = HEED_DTYPE_F64;
+    desc.out.dtype = HEED_DTYPE_F64;
+  }
+
+  bool outputs_untouched() const {
+    return out.all_are(kPattern) && lse.all_are(kPattern) && weights.all_are(kPattern);
+  }
+
+  heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
+  heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
+  SmallGraph graph;
+  Bytes query, key, value, data, edge_data, edge_bias, head_weights;
+  Bytes w_query, w_key, w_value, b_query, b_key, b_value, w_edge_key, w_edge_value;
+  Bytes out{kPattern}, lse{kPattern}, weights{kPattern};
+};
+
+using GraphChange = std::function<void(GraphForm&)>;
+
+inline heed_status attend(const Context& context, const Graph& graph, const GraphForm& form) {
+  return heed_graph_attention(context.get(), graph.get(), &form.desc, &form.args);
+}
+
+/// No plan is made of the descriptor, and the one call refuses it the same way.
+inline void check_graph_desc_refused(const GraphChange& change, Parts parts) {
+  const Context context = serial();
+  GraphForm form;
+  change(form);
+  const Graph graph = make_graph(context, form.graph.desc);
+  forget_last_error();
+  heed_graph_attention_plan* plan = untouched<heed_graph_attention_plan>();
+  const heed_status got =
+      heed_graph_attention_plan_create(context.get(), graph.get(), &form.desc, &plan);
+  check_refusal(got, HEED_STATUS_INVALID_ARGUMENT, parts);
+  CHECK(plan == untouched<heed_graph_attention_plan>());
+  if (got == HEED_STATUS_OK) {
+    heed_graph_attention_plan_destroy(plan);
+    return;  // nor may the one call be tried: its tensors may be too small
+  }
+  forget_last_error();
+  check_refusal(attend(context, graph, form), HEED_STATUS_INVALID_ARGUMENT, parts);
+  CHECK(form.outputs_untouched());
+}
+
+/// The descriptor is good; a run with these arguments is refused, and so is the one call.
+inline void check_graph_args_refused(const GraphChange& change, Parts parts) {
+  const Context context = serial();
+  GraphForm form;
+  change(form);
+  const Graph graph = make_graph(context, form.graph.desc);
+  const GraphPlan plan = make_plan(context, graph, form.desc);
+  const Workspace workspace(describe(plan).workspace_bytes);
+  forget_last_error();
+  check_refusal(
+      heed_graph_attention_plan_run(plan.get(), &form.args, workspace.get(), workspace.bytes()),
+      HEED_STATUS_INVALID_ARGUMENT, parts);
+  forget_last_error();
+  check_refusal(attend(context, graph, form), HEED_STATUS_INVALID_ARGUMENT, parts);
+  CHECK(form.outputs_untouched());
+}
+
+inline void check_graph_accepted(const GraphChange& change) {
+  const Context context = serial();
+  GraphForm form;
+  change(form);
+  const heed_status status = attend(context, make_graph(context, form.graph.desc), form);
+  INFO(heed_last_error());
+  CHECK(status == HEED_STATUS_OK);
+  CHECK_FALSE(form.out.all_are(kPattern));
+}
+
+}  // namespace api_test

@@ -1,0 +1,131 @@
+// Graphs as they are built: what is described, and that neither threads nor the order of edges
+// show.
+#include "tests/dense/kinds.hpp"
+#include "tests/support/graph_problem.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+void check_info(const EdgeList& edges, const heed_graph_info& info) {
+  Index kept = 0, isolated = 0, most = 0;
+  for (const std::vector<Index>& all : incoming(edges)) {
+    const auto count = static_cast<Index>(all.size());
+    kept += count;
+    isolated += count == 0 ? 1 : 0;
+    most = std::max(most, count);
+  }
+  CHECK(info.nodes == edges.nodes);
+  CHECK(info.edges == kept);
+  CHECK(info.edges_given == edges.size());
+  CHECK(info.isolated == isolated);
+  CHECK(info.most == most);
+  CHECK(info.bytes > 0);
+}
+
+GraphProblem problem(const EdgeList& edges) {
+  GraphProblem p(edges, 1, 2, 3);
+  p.add_projected();
+  p.add_out();
+  p.fill(1);
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("a graph says what it holds", "[build]") {
+  const Context context = make_context(isa_names()[0]);
+  for (const Index nodes : {1, 7, 300, 5000})
+    for (const Index edges : {0, 1, 50, 3000, 100000})
+      for (const bool unique : {false, true})
+        for (const GraphForm form :
+             {GraphForm{false, HEED_INDEX_I32}, GraphForm{false, HEED_INDEX_I64},
+              GraphForm{true, HEED_INDEX_I32}, GraphForm{true, HEED_INDEX_I64}}) {
+          if (small() && edges > 3000) continue;
+          EdgeList list = by_destination(random_edges(nodes, edges, 3));
+          list.unique = unique;
+          INFO(nodes << " nodes, " << edges << " edges");
+          check_info(list, describe(make_graph(context, list, form)));
+        }
+}
+
+TEST_CASE("a large graph is built alike by any threads, in any order and form",
+          "[build][threads]") {
+  const Index nodes = small() ? 3000 : 70000;
+  for (const bool unique : {false, true}) {
+    EdgeList edges = random_edges(nodes, 4 * nodes, 5);
+    for (std::size_t e = 0; e < edges.sources.size(); e += 5) {  // duplicates, far apart
+      edges.sources[e] = edges.sources[e / 2];
+      edges.destinations[e] = edges.destinations[e / 2];
+    }
+    edges.unique = unique;
+    GraphProblem p = problem(edges);
+    p.want_weights();
+    const GraphExpected want = p.expected();
+    const GraphOutputs first = p.run(isa_names().back());
+    CHECK(check_outputs(p, isa_names().back(), first, want).worst() <= 1);
+    Random random(6);
+    for (std::size_t i = 0; i < heed_executor_count(); ++i)
+      for (const std::uint32_t threads : {1U, 2U, 3U}) {
+        if (i == 0 && threads > 1) continue;
+        const Context context = make_context(isa_names().back(), {heed_executor_name(i), threads});
+        INFO(heed_executor_name(i) << ", " << threads << " threads");
+        CHECK(same_bits(p.run(context, {false, HEED_INDEX_I64}), first));
+        GraphProblem other = problem(reordered(edges, random_order(edges.sources.size(), random)));
+        CHECK(same_bits(other.run(context).out, first.out));
+        other.edges = by_destination(other.edges);
+        CHECK(same_bits(other.run(context, {true, HEED_INDEX_I32}).out, first.out));
+        check_info(other.edges, describe(make_graph(context, other.edges)));
+      }
+  }
+}
+
+TEST_CASE("a graph needs nothing of the caller's arrays once it is made", "[build]") {
+  const EdgeList edges = random_edges(40, 500, 7);
+  GraphProblem p = problem(edges);
+  const Context context = make_context(isa_names()[0]);
+  const GraphOutputs want = p.run(context);
+  GraphArrays<std::int32_t> arrays(edges);
+  const heed_graph_desc desc = arrays.desc(edges, {});
+  heed_graph* made = nullptr;
+  require_ok(heed_graph_create(context.get(), &desc, &made));
+  const Graph graph(made);
+  std::fill(arrays.sources.begin(), arrays.sources.end(), -1);
+  std::fill(arrays.destinations.begin(), arrays.destinations.end(), 1 << 30);
+  CHECK(same_bits(p.run(context, graph), want));
+}
+
+TEST_CASE("the workspace grows with threads and features, not with edges", "[build]") {
+  const Index nodes = 20000;
+  const Context context = make_context(isa_names().back());
+  const Index heads = 4;
+  std::vector<std::size_t> bytes;
+  for (const Index degree : {8, 32}) {
+    const EdgeList edges = random_edges(nodes, degree * nodes, 8);
+    const Graph graph = make_graph(context, edges);
+    heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
+    desc.heads = heads;
+    desc.features = 16;
+    const heed_graph_attention_info info = describe(make_plan(context, graph, desc));
+    // A tenth of one float for every edge and head.
+    CHECK(info.workspace_bytes * 10 <
+          sizeof(float) * static_cast<std::size_t>(describe(graph).edges * heads));
+    CHECK(info.gathered_bytes ==
+          static_cast<double>(describe(graph).edges * heads * (16 + 16)) * sizeof(float));
+    bytes.push_back(info.workspace_bytes);
+  }
+  CHECK(bytes[0] == bytes[1]);
+}
+
+TEST_CASE("a hub costs memory per piece, not per edge", "[build]") {
+  const Index count = 300000;
+  const Context context = make_context(isa_names().back());
+  EdgeList edges = random_edges(1000, count, 9);
+  for (Index& n : edges.destinations) n = 3;
+  const Graph graph = make_graph(context, edges);
+  heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
+  desc.heads = 8;
+  desc.features = 32;
+  const heed_graph_attention_info info = describe(make_plan(context, graph, desc));
+  CHECK(info.workspace_bytes * 10 < sizeof(float) * static_cast<std::size_t>(count * 8));
+}

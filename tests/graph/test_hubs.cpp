@@ -1,0 +1,253 @@
+// Nodes with very many edges, which are cut into pieces and merged.
+#include "tests/dense/kinds.hpp"
+#include "tests/support/graph_problem.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+Index many() { return small() ? 20000 : 100000; }
+
+/// An upper bound of the pieces of a node.
+Index pieces_of(const GraphProblem& p, const char* isa) {
+  const Context context = make_context(isa);
+  const Graph graph = make_graph(context, p.edges);
+  return static_cast<Index>(describe(make_plan(context, graph, p.desc)).tasks);
+}
+
+/// Compares with the oracle on every instruction set.
+void check_hub(GraphProblem& p, Report* report = nullptr,
+               Unspecified unspecified = Unspecified::kForbidden) {
+  const auto isas = isa_names();
+  const GraphExpected want = p.expected(pieces_of(p, isas[0]));
+  for (std::size_t i = 0; i < isas.size(); ++i) {
+    INFO(isas[i] << ": " << line_of(p));
+    const GraphRatios ratios = check_outputs(p, isas[i], p.run(isas[i]), want, unspecified);
+    if (report != nullptr) report->add(i, ratios.worst());
+  }
+}
+
+GraphProblem hub_problem(Index edges, const Kind& kind, std::uint64_t seed, Index heads = 2,
+                         Index features = 4, Index value_features = 3) {
+  GraphProblem p(hub_graph(500, edges, 77, seed), heads, features, value_features);
+  p.add_projected(kind.types);
+  p.add_out(kind.types.out);
+  p.want_weights();
+  p.fill(seed);
+  return p;
+}
+
+void add_all_options(GraphProblem& p) {
+  p.desc.softcap = 20;
+  p.desc.temperature = 0.7;
+  p.desc.combine = HEED_COMBINE_WEIGHTED;
+  p.desc.residual = 1;
+  p.head_weights.numbers.resize(static_cast<std::size_t>(p.desc.heads));
+  p.add_data(value_features_of(p.desc), p.query->dtype());
+  p.add_edge_data(3, p.query->dtype());
+  p.add_edge_keys();
+  p.add_edge_values();
+  p.add_edge_bias();
+  p.add_out(p.out->dtype());
+  p.want_lse();
+  p.fill(5);
+  p.edge_bias->each([&](const Axes& at) {
+    if ((at[2] + at[1]) % 3 == 0) p.edge_bias->set(at, -kInfinity);
+  });
+}
+
+/// A caller's executor that runs everything last to first.
+heed_executor backwards() {
+  heed_executor executor = HEED_EXECUTOR_INIT;
+  executor.threads = 3;
+  executor.run = [](void*, std::uint32_t items, void (*body)(void*, std::uint32_t),
+                    void* argument) {
+    for (std::uint32_t i = items; i > 0; --i) body(argument, i - 1);
+  };
+  return executor;
+}
+
+Context context_with(const char* isa, const heed_executor& executor) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.isa = isa;
+  options.executor = &executor;
+  heed_context* context = nullptr;
+  require_ok(heed_context_create(&options, &context));
+  return Context(context);
+}
+
+void check_same_bits_everywhere(GraphProblem& p, const char* isa) {
+  const GraphOutputs want = p.run(make_context(isa, {"serial", 1}));
+  for (std::size_t i = 0; i < heed_executor_count(); ++i)
+    for (const std::uint32_t threads : {1U, 2U, 4U}) {
+      const char* const executor = heed_executor_name(i);
+      if (std::strcmp(executor, "serial") == 0 && threads > 1) continue;
+      INFO(isa << ", " << executor << ", " << threads << " threads: " << line_of(p));
+      CHECK(same_bits(p.run(make_context(isa, {executor, threads})), want));
+    }
+  INFO(isa << ", backwards: " << line_of(p));
+  CHECK(same_bits(p.run(context_with(isa, backwards())), want));
+}
+
+}  // namespace
+
+TEST_CASE("a hub is cut into pieces", "[hubs]") {
+  GraphProblem p = hub_problem(many(), kinds()[0], 1);
+  for (Index& n : p.edges.destinations) n = 5;
+  CHECK(pieces_of(p, isa_names()[0]) > 1);
+}
+
+TEST_CASE("a hub against the oracle", "[hubs]") {
+  Report report("hubs");
+  for (const Kind& kind : kinds()) {
+    GraphProblem p = hub_problem(many(), kind, 2);
+    p.want_lse();
+    check_hub(p, &report);
+  }
+  GraphProblem p = hub_problem(many() / 2, kinds()[0], 3, 3);
+  add_all_options(p);
+  check_hub(p, &report);
+}
+
+TEST_CASE("numbers of edges on both sides of every power of two", "[hubs]") {
+  Report report("hubs of all sizes");
+  for (Index power = 64; power <= many(); power *= 2)
+    for (const Index edges : {power - 1, power, power + 1}) {
+      GraphProblem p = hub_problem(edges, kinds()[0], static_cast<std::uint64_t>(edges), 1, 2, 2);
+      for (Index& n : p.edges.destinations) n = 5;
+      p.want_lse();
+      check_hub(p, &report);
+    }
+}
+
+TEST_CASE("several hubs beside small nodes", "[hubs]") {
+  EdgeList edges = random_edges(3000, many(), 4);
+  for (std::size_t e = 0; e < edges.destinations.size(); ++e) {
+    if (e % 4 == 0) edges.destinations[e] = 0;
+    if (e % 4 == 1) edges.destinations[e] = 1500;
+    if (e % 4 == 2) edges.destinations[e] = 2999;
+  }
+  GraphProblem p(edges, 2, 3, 2);
+  p.add_projected();
+  p.add_out();
+  p.want_lse();
+  p.want_weights();
+  p.fill(6);
+  check_hub(p);
+}
+
+TEST_CASE("threads and executors change no bit of a hub", "[hubs][threads]") {
+  for (const char* const isa : isa_names())
+    for (const Kind& kind : kinds()) {
+      GraphProblem p = hub_problem(many(), kind, 7);
+      p.want_lse();
+      check_same_bits_everywhere(p, isa);
+    }
+  GraphProblem p = hub_problem(many(), kinds()[0], 8, 3);
+  add_all_options(p);
+  check_same_bits_everywhere(p, isa_names().back());
+  GraphProblem hard = hub_problem(many(), kinds()[0], 9);
+  hard.desc.hard = 1;
+  check_same_bits_everywhere(hard, isa_names().back());
+}
+
+TEST_CASE("pieces of a hub that have nothing, everything, or NaN", "[hubs]") {
+  const Index edges = many();
+  EdgeList list{500, {}, {}, false};
+  for (Index e = 0; e < edges; ++e) list.add(e * 500 / edges, 3);  // sorted as it is given
+  const auto part = [&](Index e) { return e * 10 / edges; };       // tenths of the hub's edges
+  const auto problem = [&] {
+    GraphProblem p(list, 2, 2, 3);
+    p.add_projected();
+    p.add_edge_bias();
+    p.add_out();
+    p.want_lse();
+    p.want_weights();
+    p.fill(10);
+    return p;
+  };
+  const auto set = [&](GraphProblem& p, Index first, Index last, double bias) {
+    p.edge_bias->each([&](const Axes& at) {
+      if (part(at[2]) >= first && part(at[2]) <= last) p.edge_bias->set(at, bias);
+    });
+  };
+  SECTION("the first half has nothing") {
+    GraphProblem p = problem();
+    set(p, 0, 4, -kInfinity);
+    check_hub(p);
+  }
+  SECTION("only one tenth has anything") {
+    GraphProblem p = problem();
+    set(p, 0, 9, -kInfinity);
+    set(p, 6, 6, 0.5);
+    check_hub(p);
+  }
+  SECTION("nothing has anything, whatever the keys and values") {
+    GraphProblem p = problem();
+    p.key->fill([] { return kNaN; });
+    p.value->fill([] { return kNaN; });
+    set(p, 0, 9, -kInfinity);
+    check_hub(p);
+  }
+  SECTION("one tenth has all the weight") {
+    GraphProblem p = problem();
+    set(p, 7, 7, 500);
+    check_hub(p);
+  }
+  SECTION("scores of +inf in two tenths share it") {
+    GraphProblem p = problem();
+    set(p, 2, 2, kInfinity);
+    set(p, 8, 8, kInfinity);
+    check_hub(p);
+  }
+  SECTION("NaN in one key makes the head NaN, and no other") {
+    GraphProblem p = problem();
+    p.key->set({0, 1, 321, 0}, kNaN);
+    check_hub(p);
+  }
+  SECTION("NaN in one value makes its feature NaN") {
+    GraphProblem p = problem();
+    p.value->set({0, 1, 321, 2}, kNaN);
+    check_hub(p);
+  }
+  SECTION("NaN at edges that are left out") {
+    GraphProblem p = problem();
+    for (Index m = 150; m < 350; ++m) {
+      p.key->set({0, 1, m, 0}, kNaN);
+      p.value->set({0, 0, m, 1}, kInfinity);
+    }
+    set(p, 3, 6, -kInfinity);
+    check_hub(p);
+  }
+}
+
+TEST_CASE("hard attention finds the largest score of a hub, of equal ones the first", "[hubs]") {
+  const Index edges = many();
+  EdgeList list{500, {}, {}, false};
+  Random random(11);
+  for (Index e = 0; e < edges; ++e) list.add(random.integer(0, 499), 499);
+  for (const Index repeat : {1, 2, 250}) {
+    GraphProblem p(list, 1, 1, 1);
+    p.desc.hard = 1;
+    p.desc.scale = 1;
+    p.add_projected();
+    p.add_out();
+    p.want_weights();
+    p.query->fill([] { return 1; });
+    p.key->each([&](const Axes& at) { p.key->set(at, static_cast<double>(at[2] / repeat % 97)); });
+    p.value->each([&](const Axes& at) { p.value->set(at, static_cast<double>(at[2])); });
+    // Nodes 96 * repeat ... have the largest key; 250: node 499's, at 1, from node 250 on.
+    const Index best = repeat == 250 ? 250 : 96 * repeat;
+    std::size_t first = 0;
+    while (list.sources[first] != best) ++first;
+    for (const char* const isa : isa_names()) {
+      const GraphOutputs got = p.run(isa);
+      INFO(isa << ", " << repeat << " equal keys");
+      CHECK(got.out[499] == static_cast<double>(best));
+      double sum = 0;
+      for (std::size_t e = 0; e < got.weights.size(); ++e) sum += got.weights[e];
+      CHECK(sum == 1);
+      CHECK(got.weights[first] == 1);
+    }
+  }
+}

@@ -1,0 +1,243 @@
+// Attention as messages along the edges of a graph whose nodes have matrices of their own: the
+// numbers of a printed run, and the same systems with other numbers.
+#include "tests/dense/kinds.hpp"
+#include "tests/support/graph_problem.hpp"
+#include "tests/support/printed_scores.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+/// Where the scores of edges come from.
+enum class ScoresFrom { kKeys, kEdgeData, kEdgeBias };
+
+/// Values are the identity, so that out lists the weights by source. Scores are given outright:
+/// through one feature and queries of 1, or through edges.
+GraphProblem weights_of(const EdgeList& edges, const std::vector<double>& scores, ScoresFrom from,
+                        std::uint32_t dtype) {
+  GraphProblem p(edges, 1, 1, edges.nodes);
+  p.add_projected(all_of(dtype));
+  p.desc.scale = 1;
+  p.query->fill([] { return 1; });
+  p.key->fill([] { return 0; });
+  p.value->each([&](const Axes& at) { p.value->set(at, at[2] == at[3] ? 1 : 0); });
+  const auto score = [&](const Axes& at) { return scores[static_cast<std::size_t>(at[2])]; };
+  if (from == ScoresFrom::kKeys)
+    for (std::size_t e = 0; e < scores.size(); ++e)
+      p.key->set({0, 0, edges.sources[e], 0}, scores[e]);
+  if (from == ScoresFrom::kEdgeData) {
+    p.add_edge_data(1, dtype);
+    p.add_edge_keys(dtype);
+    p.edge_data->each([&](const Axes& at) { p.edge_data->set(at, score(at)); });
+    p.w_edge_key->fill([] { return 1; });
+  }
+  if (from == ScoresFrom::kEdgeBias) {
+    p.add_edge_bias(dtype);
+    p.edge_bias->each([&](const Axes& at) { p.edge_bias->set(at, score(at)); });
+  }
+  p.add_out(dtype);
+  p.want_weights();
+  p.want_lse();
+  return p;
+}
+
+/// One printed node, or all, with their scores in the order of their edges.
+struct PrintedRun {
+  EdgeList edges{10, {}, {}, true};
+  std::vector<double> scores;
+  std::vector<std::pair<std::size_t, std::size_t>> places;  ///< node and place of every edge
+
+  void add(std::size_t node) {
+    const PrintedNode& n = printed_nodes()[node];
+    for (std::size_t j = 0; j < n.sources.size(); ++j) {
+      edges.add(n.sources[j], static_cast<Index>(node));
+      scores.push_back(n.scores[j]);
+      places.emplace_back(node, j);
+    }
+  }
+};
+
+template <class Real>
+void check_printed(const PrintedRun& run, ScoresFrom from) {
+  constexpr bool kDouble = std::is_same_v<Real, double>;
+  GraphProblem p =
+      weights_of(run.edges, run.scores, from, kDouble ? HEED_DTYPE_F64 : HEED_DTYPE_F32);
+  const GraphExpected want = p.expected();
+  for (const char* const isa : isa_names()) {
+    const GraphOutputs got = p.run(isa);
+    CHECK(check_outputs(p, isa, got, want).worst() <= 1);
+    for (std::size_t e = 0; e < run.places.size(); ++e) {
+      const auto [node, j] = run.places[e];
+      const PrintedNode& printed = printed_nodes()[node];
+      INFO(isa << ", edge from " << printed.sources[j] << " to " << node << ": weight "
+               << got.weights[e] << ", printed " << printed.weights[j]);
+      CHECK(std::fabs(got.weights[e] - printed.weights[j]) <=
+            printed_bound<Real>(printed, j) + want.weights[e].bound);
+      const std::size_t in_out = node * 10 + static_cast<std::size_t>(printed.sources[j]);
+      CHECK(std::fabs(got.out[in_out] - printed.weights[j]) <=
+            printed_bound<Real>(printed, j) + want.out[in_out].bound);
+    }
+  }
+}
+
+/// What the programs compute, with numbers of our own: `edges` edges drawn with repetition.
+GraphProblem seed_system(Index features, Index edges, bool matrix_first, std::uint32_t dtype,
+                         std::uint64_t seed) {
+  EdgeList list = random_edges(10, edges, seed);
+  list.unique = true;
+  GraphProblem p(list, 1, features, features);
+  p.desc.inputs = HEED_GRAPH_PER_NODE;
+  p.desc.scale = 1;
+  p.desc.residual = 1;
+  p.add_data(features, dtype);
+  p.add_matrices(dtype, matrix_first ? Arrangement::kTransposed : Arrangement::kDefault);
+  p.add_out(dtype);
+  p.want_weights();
+  Random random(seed + 1);
+  const auto normal = [&] { return random.normal<double>(); };
+  p.data->fill(normal);
+  for (Weighting* const w : {&p.w_query, &p.w_key, &p.w_value}) w->matrix->fill(normal);
+  return p;
+}
+
+using Vector = std::vector<long double>;
+
+/// Node n's matrix times its data, or its data times its matrix.
+Vector times(const GraphProblem& p, const Weighting& w, Index n, bool matrix_first) {
+  const Index features = p.desc.features;
+  Vector result(static_cast<std::size_t>(features));
+  for (Index o = 0; o < features; ++o)
+    for (Index i = 0; i < features; ++i) {
+      // The tensor is [node, 1, in, out]; its memory holds rows of `out` where the matrix is first.
+      const auto* const memory = static_cast<const double*>(w.data()) + n * features * features;
+      const long double m = memory[matrix_first ? o * features + i : i * features + o];
+      result[static_cast<std::size_t>(o)] +=
+          m * static_cast<long double>(p.data->get({0, 0, n, i}));
+    }
+  return result;
+}
+
+long double dot(const Vector& a, const Vector& b) {
+  long double sum = 0;
+  for (std::size_t x = 0; x < a.size(); ++x) sum += a[x] * b[x];
+  return sum;
+}
+
+/// The new data of node n, as the seeds write it down, exponentials of raw scores included: long
+/// double has room for them.
+Vector seed_update(const GraphProblem& p, Index n, bool matrix_first) {
+  const auto count = static_cast<std::size_t>(p.desc.features);
+  const Vector query = times(p, p.w_query, n, matrix_first);
+  Vector update(count);
+  long double sum = 0;
+  const auto into = incoming(p.edges);
+  for (const Index e : into[static_cast<std::size_t>(n)]) {
+    const Index m = p.edges.sources[static_cast<std::size_t>(e)];
+    const long double weight = std::exp(dot(times(p, p.w_key, m, matrix_first), query));
+    const Vector value = times(p, p.w_value, m, matrix_first);
+    for (std::size_t x = 0; x < count; ++x) update[x] += weight * value[x];
+    sum += weight;
+  }
+  for (std::size_t x = 0; x < count; ++x)
+    update[x] = static_cast<long double>(p.data->get({0, 0, n, static_cast<Index>(x)})) +
+                (sum == 0 ? 0 : update[x] / sum);
+  return update;
+}
+
+}  // namespace
+
+TEST_CASE("the printed scores of ten nodes, from -288 to 211, give the printed weights",
+          "[seeds]") {
+  PrintedRun all;
+  for (std::size_t node = 0; node < 10; ++node) {
+    all.add(node);
+    PrintedRun one;
+    one.add(node);
+    check_printed<float>(one, ScoresFrom::kKeys);
+    check_printed<double>(one, ScoresFrom::kKeys);
+  }
+  for (const ScoresFrom from : {ScoresFrom::kEdgeData, ScoresFrom::kEdgeBias}) {
+    check_printed<float>(all, from);
+    check_printed<double>(all, from);
+  }
+}
+
+TEST_CASE("scores past 709, where exponentials overflow", "[seeds]") {
+  const EdgeList edges{6, {1, 2, 3, 4, 5}, {0, 0, 0, 0, 0}, false};
+  for (const double far : {710.0, 800.0, 1e4, 1e6})
+    for (const double sign : {1.0, -1.0})
+      for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64}) {
+        const std::vector<double> scores = {sign * far, 0, sign * far / 2, -far, sign * (far - 1)};
+        GraphProblem p = weights_of(edges, scores, ScoresFrom::kKeys, dtype);
+        INFO("scores of " << sign * far);
+        check_problem(p);
+      }
+}
+
+TEST_CASE("a score far above all others takes all the weight", "[seeds]") {
+  const EdgeList edges{6, {1, 2, 3, 4, 5}, {0, 0, 0, 0, 0}, false};
+  for (const double far : {1e9, 1e20, 1e30, 2e38})
+    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64})
+      for (const char* const isa : isa_names())
+        for (std::size_t top = 0; top < 5; ++top) {
+          std::vector<double> scores = {-far, 1, far / 2, -300, 700};
+          scores[top] = far;
+          GraphProblem p = weights_of(edges, scores, ScoresFrom::kKeys, dtype);
+          const GraphOutputs got = p.run(isa);
+          INFO(isa << ": a score of " << far << " at edge " << top);
+          for (std::size_t e = 0; e < 5; ++e) CHECK(got.weights[e] == (e == top ? 1 : 0));
+          for (std::size_t m = 0; m < 6; ++m) CHECK(got.out[m] == (m == top + 1 ? 1 : 0));
+        }
+}
+
+TEST_CASE("nodes with matrices of their own: one update by the programs' own loops", "[seeds]") {
+  for (const bool matrix_first : {false, true}) {
+    const Index features = matrix_first ? 20 : 2;
+    GraphProblem p = seed_system(features, matrix_first ? 40 : 10, matrix_first, HEED_DTYPE_F64, 7);
+    const GraphExpected want = p.expected();
+    for (const char* const isa : isa_names()) {
+      const GraphOutputs got = p.run(isa);
+      for (Index n = 0; n < 10; ++n) {
+        const Vector update = seed_update(p, n, matrix_first);
+        for (Index x = 0; x < features; ++x) {
+          const auto at = static_cast<std::size_t>(n * features + x);
+          const auto exact = static_cast<double>(update[static_cast<std::size_t>(x)]);
+          INFO(isa << ": node " << n << ", feature " << x << ": " << got.out[at] << ", expected "
+                   << exact << " within " << want.out[at].bound);
+          // The loops' own rounding is 2^-11 of heed's, which the bound holds once.
+          CHECK(std::fabs(got.out[at] - exact) <= want.out[at].bound * 1.01);
+          CHECK(want.out[at].bound < 1e-9);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("nodes with matrices of their own, against the oracle", "[seeds]") {
+  for (const std::uint64_t seed : {1, 2, 3})
+    for (const bool matrix_first : {false, true})
+      for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64}) {
+        GraphProblem p =
+            seed_system(matrix_first ? 20 : 2, matrix_first ? 40 : 10, matrix_first, dtype, seed);
+        check_problem(p);
+      }
+}
+
+/// Data of later steps is far larger and scores with it: in float64 they can be followed.
+TEST_CASE("several steps update all nodes at once", "[seeds]") {
+  for (const bool matrix_first : {false, true}) {
+    GraphProblem p = seed_system(matrix_first ? 20 : 2, matrix_first ? 40 : 10, matrix_first,
+                                 HEED_DTYPE_F64, 11);
+    for (Weighting* const w : {&p.w_query, &p.w_key, &p.w_value})
+      w->matrix->each([&](const Axes& at) { w->matrix->set(at, w->matrix->get(at) / 4); });
+    for (const Index steps : {2, 3, 4}) {
+      INFO(steps << " steps");
+      p.desc.steps = steps;
+      p.in_place = false;
+      check_problem(p);
+      const GraphOutputs apart = p.run(isa_names().back());
+      p.in_place = true;
+      CHECK(same_bits(p.run(isa_names().back()), apart));
+    }
+  }
+}

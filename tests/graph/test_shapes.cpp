@@ -1,0 +1,192 @@
+// Small and odd graphs: nothing at all, single nodes, isolated ones, self-loops, duplicates.
+#include "tests/dense/kinds.hpp"
+#include "tests/support/graph_problem.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+GraphProblem problem(const EdgeList& edges, Index heads, Index features, Index value_features,
+                     std::uint32_t dtype = HEED_DTYPE_DEFAULT) {
+  GraphProblem p(edges, heads, features, value_features);
+  p.add_projected(all_of(dtype));
+  p.add_out(dtype);
+  p.want_lse();
+  p.want_weights();
+  p.fill(1);
+  return p;
+}
+
+double row_element(const Numbers& numbers, Index rows, Index width, Index h, Index n, Index x) {
+  return numbers[static_cast<std::size_t>((h * rows + n) * width + x)];
+}
+
+}  // namespace
+
+TEST_CASE("graphs without nodes or without edges", "[shapes]") {
+  for (const Index nodes : {0, 1, 2, 5, 3000})
+    for (const bool rows : {false, true})
+      for (const char* const isa : isa_names()) {
+        GraphProblem p = problem({nodes, {}, {}, false}, 2, 3, 4);
+        const Context context = make_context(isa);
+        const Graph graph = make_graph(context, p.edges, {rows, HEED_INDEX_I64});
+        const heed_graph_info info = describe(graph);
+        CHECK(info.nodes == nodes);
+        CHECK(info.edges == 0);
+        CHECK(info.edges_given == 0);
+        CHECK(info.isolated == nodes);
+        CHECK(info.most == 0);
+        const GraphOutputs got = p.run(context, graph);
+        for (std::size_t i = 0; i < got.out.size(); ++i) CHECK(got.out.bits[i] == 0);
+        for (std::size_t i = 0; i < got.lse.size(); ++i) CHECK(got.lse[i] == -kInfinity);
+      }
+}
+
+TEST_CASE("without nodes or edges no pointer is needed but what has elements", "[shapes]") {
+  const Context context = make_context(isa_names().back());
+  for (const Index nodes : {0, 2}) {
+    heed_graph_desc empty = HEED_GRAPH_DESC_INIT;
+    empty.nodes = nodes;
+    heed_graph* made = nullptr;
+    require_ok(heed_graph_create(context.get(), &empty, &made));
+    const Graph graph(made);
+    heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
+    desc.heads = desc.features = 1;
+    heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
+    float numbers[2] = {1, 2};
+    float out[2] = {3, 4};
+    if (nodes > 0) args.query = args.key = args.value = numbers;
+    if (nodes > 0) args.out = out;
+    require_ok(heed_graph_attention(context.get(), graph.get(), &desc, &args));
+    if (nodes > 0) CHECK((out[0] == 0 && out[1] == 0));
+  }
+}
+
+TEST_CASE("one node, with itself or without", "[shapes]") {
+  for (const Index loops : {0, 1, 2, 40})
+    for (const bool unique : {false, true})
+      for (const Kind& kind : kinds()) {
+        EdgeList edges{1, {}, {}, unique};
+        for (Index e = 0; e < loops; ++e) edges.add(0, 0);
+        GraphProblem p(edges, 3, 5, 6);
+        p.add_projected(kind.types);
+        p.add_out(kind.types.out);
+        p.want_lse();
+        p.want_weights();
+        p.fill(2);
+        check_problem(p);
+      }
+}
+
+TEST_CASE("one edge gives the value of its source, bit by bit", "[shapes]") {
+  for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16})
+    for (const char* const isa : isa_names())
+      for (const Index width : {1, 3, 8, 16, 33}) {
+        EdgeList loops{30, {}, {}, false};
+        for (Index n = 0; n < 30; ++n) loops.add(n * 7 % 30, n);
+        GraphProblem p = problem(loops, 5, 4, width, dtype);
+        const GraphOutputs got = p.run(isa);
+        INFO(isa << ": " << line_of(p));
+        for (Index h = 0; h < 5; ++h)
+          for (Index n = 0; n < 30; ++n) {
+            CHECK(row_element(got.weights, 30, 1, h, n, 0) == 1);
+            for (Index x = 0; x < width; ++x)
+              CHECK(row_element(got.out, 30, width, h, n, x) ==
+                    p.value->get({0, h, n * 7 % 30, x}));
+          }
+      }
+}
+
+TEST_CASE("an isolated node gets nothing, and keeps its data", "[shapes]") {
+  for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_F16})
+    for (const bool residual : {false, true})
+      for (const std::uint32_t combine :
+           {HEED_COMBINE_CONCAT, HEED_COMBINE_WEIGHTED, HEED_COMBINE_MEAN, HEED_COMBINE_MAX}) {
+        // Nodes 1 and 4 get nothing; all edges of node 2 are left out.
+        GraphProblem p({6, {0, 1, 4, 4, 2, 5, 0}, {0, 0, 2, 3, 3, 5, 2}, false}, 3, 4, 5);
+        p.desc.combine = combine;
+        p.desc.residual = residual ? 1 : 0;
+        if (combine == HEED_COMBINE_WEIGHTED) p.head_weights.numbers.resize(3);
+        p.add_projected(all_of(dtype));
+        p.add_data(out_heads_of(p.desc) * 5, dtype);
+        if (!residual) p.data.reset();
+        if (!residual) p.desc.width = 0;
+        if (!residual) p.desc.data = heed_layout{};
+        p.add_edge_bias();
+        p.add_edge_data(2, dtype);
+        p.add_edge_keys(dtype);
+        p.add_edge_values(dtype);
+        p.add_out(dtype);
+        p.want_lse();
+        p.fill(3);
+        p.edge_bias->each([&](const Axes& at) {
+          if (at[2] == 2 || at[2] == 6) p.edge_bias->set(at, -kInfinity);
+        });
+        // Nothing that an isolated node has matters, nor what edges would add.
+        for (const Index n : {1, 2, 4})
+          for (Index x = 0; x < 4; ++x) p.query->set({0, 1, n, x}, kNaN);
+        for (const char* const isa : isa_names()) {
+          const GraphOutputs got = p.run(isa);
+          INFO(isa << ": " << line_of(p));
+          CHECK(check_outputs(p, isa, got, p.expected()).worst() <= 1);
+          for (const Index n : {1, 2, 4}) {
+            for (Index h = 0; h < 3; ++h) CHECK(row_element(got.lse, 6, 1, h, n, 0) == -kInfinity);
+            for (Index x = 0; x < out_heads_of(p.desc) * 5; ++x)
+              CHECK(row_element(got.out, 6, 5, x / 5, n, x % 5) ==
+                    (residual ? p.data->get({0, 0, n, x}) : 0));
+          }
+        }
+      }
+}
+
+TEST_CASE("of duplicates the first stays, with what belongs to it, or each counts", "[shapes]") {
+  // 2 -> 0 three times, 1 -> 0 twice, 0 -> 1 twice, one edge in between.
+  EdgeList edges{4, {2, 1, 2, 0, 3, 1, 2, 0}, {0, 0, 0, 1, 0, 0, 0, 1}, true};
+  const std::vector<bool> stays = {true, true, false, true, true, false, false, false};
+  for (const bool unique : {true, false}) {
+    edges.unique = unique;
+    GraphProblem p = problem(edges, 2, 3, 4);
+    p.add_edge_bias();
+    p.add_edge_data(3);
+    p.add_edge_keys();
+    p.add_edge_values();
+    p.fill(4);
+    const GraphExpected want = p.expected();
+    for (const char* const isa : isa_names()) {
+      const Context context = make_context(isa);
+      const Graph graph = make_graph(context, edges);
+      const heed_graph_info info = describe(graph);
+      CHECK(info.edges == (unique ? 4 : 8));
+      CHECK(info.edges_given == 8);
+      CHECK(info.isolated == 2);
+      CHECK(info.most == (unique ? 3 : 6));
+      const GraphOutputs got = p.run(context, graph);
+      CHECK(check_outputs(p, isa, got, want).worst() <= 1);
+      for (std::size_t e = 0; e < 8; ++e)
+        for (std::size_t h = 0; h < 2; ++h)
+          CHECK((got.weights[h * 8 + e] == 0) == (unique && !stays[e]));
+    }
+  }
+}
+
+TEST_CASE("every number of edges into a node, heads and features", "[shapes]") {
+  Report report("numbers of edges");
+  for (Index edges = 1; edges <= 140; ++edges) {
+    if (!keep(static_cast<std::size_t>(edges))) continue;
+    EdgeList list = random_edges(20, edges, static_cast<std::uint64_t>(edges));
+    for (Index& n : list.destinations) n = 3;
+    GraphProblem p = problem(list, 1 + edges % 4, 1 + edges % 9, 1 + edges % 11);
+    check_problem(p, &report);
+  }
+  for (Index heads = 1; heads <= 70; ++heads) {
+    if (!keep(static_cast<std::size_t>(heads))) continue;
+    GraphProblem p = problem(random_edges(5, 30, 2), heads, 3, 2);
+    check_problem(p, &report);
+  }
+  for (Index features = 1; features <= 70; ++features)
+    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_F16}) {
+      if (!keep(static_cast<std::size_t>(features))) continue;
+      GraphProblem p = problem(random_edges(5, 20, 2), 2, features, 71 - features, dtype);
+      check_problem(p, &report);
+    }
+}
