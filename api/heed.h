@@ -491,7 +491,7 @@ typedef struct heed_weights heed_weights;
 typedef struct heed_weights_desc {
   uint32_t struct_size;
   uint32_t arithmetic; /* HEED_DTYPE_F32 or HEED_DTYPE_F64: of the runs that use it; 0: F32 */
-  int64_t matrices;    /* that lie one below the other: heads of HEED_COMBINE_TENSOR; 0: 1 */
+  int64_t matrices;    /* that lie one below the other: heads of HEED_COMBINE_TENSOR; 0: one */
   int64_t in;          /* features in, of each */
   int64_t out;         /* features out */
   heed_matrix_layout layout;

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "engine/parallel/tasks.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/runtime/workspace.hpp"
 
 namespace heed {
 namespace {
-
-/// A claim of tasks worth less than this is dearer to hand out than to keep (about 20 us).
-constexpr double kFlopsPerClaim = 2e6;
 
 /// Claims per thread are at most this many: a thread that works on neighbouring tasks can fetch
 /// the next one's data while it computes.
@@ -16,9 +15,6 @@ constexpr std::int64_t kClaimsPerThread = 16;
 
 /// Tasks per thread that even out their different lengths and late threads.
 constexpr std::int64_t kTasksPerThread = 4;
-
-/// Larger L2 caches are used up to here: tiles gain nothing beyond, and workspace stays small.
-constexpr std::size_t kLargestCache = std::size_t{1} << 20;
 
 /// Past this many rows a block gains nothing: packing values is then below 1 % of its work.
 constexpr std::int64_t kLargestBlock = 384;
@@ -46,10 +42,6 @@ double attended_pairs(const Problem& p) {
          ramp_sum(p.query_length, offset - p.left, p.key_length);
 }
 
-std::size_t usable_cache(const heed_context& context) {
-  return std::min(context.caches.l2_bytes, kLargestCache);
-}
-
 /// What the plan needs to know of the kernels of one type.
 struct Widths {
   std::int64_t panel;
@@ -71,7 +63,7 @@ std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, 
   if (context.tile_q != 0) return round_up(context.tile_q, panel);
   const std::int64_t row_bytes =
       (problem.features + round_up(problem.value_features, kRowPadding)) * widths.bytes;
-  const auto half = static_cast<std::int64_t>(usable_cache(context) / 2);
+  const auto half = static_cast<std::int64_t>(tile_cache(context.caches) / 2);
   std::int64_t largest =
       std::min(in_steps(half / row_bytes, panel), in_steps(kLargestBlock, panel));
   const std::int64_t wanted =
@@ -89,23 +81,16 @@ std::int64_t choose_tile_kv(const heed_context& context, const Problem& problem,
   if (context.tile_kv != 0) return round_up(context.tile_kv, step);
   const std::int64_t key_bytes =
       (problem.features + round_up(problem.value_features, kValueBlock)) * widths.bytes;
-  const auto quarter = static_cast<std::int64_t>(usable_cache(context) / 4);
+  const auto quarter = static_cast<std::int64_t>(tile_cache(context.caches) / 4);
   const std::int64_t largest = in_steps(quarter / key_bytes, step);
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
 }
 
 Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
-  std::size_t end = 0;
-  const auto take = [&](std::int64_t rows, std::int64_t columns, std::int64_t element,
-                        const char* what) {
-    const std::size_t begin = end;
-    const std::int64_t bytes = product(rows, product(columns, element, what), what);
-    end += static_cast<std::size_t>(round_up(bytes, kAlignment));
-    return begin;
-  };
+  Offsets offsets;
   const auto numbers = [&](std::int64_t rows, std::int64_t columns, const char* what) {
-    return take(rows, columns, widths.bytes, what);
+    return offsets.take(rows, columns, widths.bytes, what);
   };
   const char* const features = "desc.features in a tile";
   const char* const value_features = "desc.value_features in a tile";
@@ -127,9 +112,9 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.rows = numbers(widths.panel, widest, "a row");
   slab.reference = numbers(plan.tile_q, 1, "tile_q");
   slab.sum = numbers(plan.tile_q, 1, "tile_q");
-  slab.hardest = take(p.hard ? plan.tile_q : 0, 1, sizeof(std::int64_t), "tile_q");
-  slab.started = take(plan.tile_q, 1, 1, "tile_q");
-  slab.bytes = end;
+  slab.hardest = offsets.take(p.hard ? plan.tile_q : 0, 1, sizeof(std::int64_t), "tile_q");
+  slab.started = offsets.take(plan.tile_q, 1, 1, "tile_q");
+  slab.bytes = offsets.end();
   return slab;
 }
 

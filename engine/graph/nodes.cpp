@@ -1,5 +1,7 @@
 #include "engine/graph/nodes.hpp"
 
+#include <algorithm>
+
 #include "engine/graph/pieces.hpp"
 #include "engine/graph/softmax.hpp"
 
@@ -37,8 +39,9 @@ class Nodes {
 
   void view(const Part& part) {
     if (part.piece == kNoPiece) return;
-    const Hub* hub = graph_.hubs.data();
-    while (hub->node != part.first) ++hub;
+    const Hub* const hub =
+        std::lower_bound(graph_.hubs.data(), graph_.hubs.data() + graph_.hubs.size(), part.first,
+                         [](const Hub& of, std::int32_t node) { return of.node < node; });
     Piece<Real>(step_, hub->first_piece).load_softmax(softmax_);
     softmax_.recall(part.first);
     softmax_.view(part.begin, part.end);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/graph/gather.hpp"
+#include "engine/runtime/workspace.hpp"
 
 namespace heed {
 namespace {
@@ -13,23 +14,7 @@ constexpr double kBytesPerClaim = 2e5;
 /// Claims per thread that even out their different lengths and late threads.
 constexpr std::int64_t kClaimsPerThread = 64;
 
-/// Lays out rooms one after the other.
-class Rooms {
- public:
-  std::size_t take(std::int64_t count, std::int64_t each, std::int64_t element) {
-    constexpr const char* kWhat = "desc.heads, features and edge_width in the workspace";
-    const std::size_t begin = end_;
-    const std::int64_t bytes = product(count, product(each, element, kWhat), kWhat);
-    if (__builtin_add_overflow(
-            end_, static_cast<std::size_t>(round_up(bytes, HEED_WORKSPACE_ALIGNMENT)), &end_))
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s: their sum overflows", kWhat);
-    return begin;
-  }
-  std::size_t end() const { return end_; }
-
- private:
-  std::size_t end_ = 0;
-};
+constexpr const char* kWhat = "desc.heads, features and edge_width in the workspace";
 
 /// The sizes that rooms are made of.
 struct Sizes {
@@ -50,9 +35,9 @@ Sizes sizes_of(const GraphProblem& p) {
 NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   constexpr auto kEdges = static_cast<std::int64_t>(kBatch);
   constexpr auto kPanel = static_cast<std::int64_t>(kMaxPanel);
-  Rooms rooms;
+  Offsets rooms;
   const auto numbers = [&](std::int64_t count, std::int64_t each) {
-    return rooms.take(count, each, s.number);
+    return rooms.take(count, each, s.number, kWhat);
   };
   NodeSlab slab{};
   slab.query = numbers(p.heads, s.features);
@@ -67,7 +52,7 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   slab.reference = numbers(s.heads, 1);
   slab.sum = numbers(s.heads, 1);
   slab.factors = numbers(s.heads, 1);
-  slab.chosen = rooms.take(p.hard ? s.heads : 0, 1, sizeof(std::int64_t));
+  slab.chosen = rooms.take(p.hard ? s.heads : 0, 1, sizeof(std::int64_t), kWhat);
   slab.sums = numbers(p.heads, s.value_features);
   slab.edge_sums = numbers(p.heads, s.edge_width);
   slab.row = numbers(p.heads, s.value_features);
@@ -81,14 +66,14 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
 }
 
 PieceSlab lay_out_piece(const GraphProblem& p, const Sizes& s) {
-  Rooms rooms;
+  Offsets rooms;
   PieceSlab piece{};
-  piece.reference = rooms.take(p.heads, 1, s.number);
-  piece.sum = rooms.take(p.heads, 1, s.number);
-  piece.lse = rooms.take(p.heads, 1, sizeof(double));
-  piece.chosen = rooms.take(p.hard ? p.heads : 0, 1, sizeof(std::int64_t));
-  piece.sums = rooms.take(p.heads, s.value_features, s.number);
-  piece.edge_sums = rooms.take(p.heads, s.edge_width, s.number);
+  piece.reference = rooms.take(p.heads, 1, s.number, kWhat);
+  piece.sum = rooms.take(p.heads, 1, s.number, kWhat);
+  piece.lse = rooms.take(p.heads, 1, sizeof(double), kWhat);
+  piece.chosen = rooms.take(p.hard ? p.heads : 0, 1, sizeof(std::int64_t), kWhat);
+  piece.sums = rooms.take(p.heads, s.value_features, s.number, kWhat);
+  piece.edge_sums = rooms.take(p.heads, s.edge_width, s.number, kWhat);
   piece.bytes = rooms.end();
   return piece;
 }
@@ -96,22 +81,22 @@ PieceSlab lay_out_piece(const GraphProblem& p, const Sizes& s) {
 GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) {
   const GraphProblem& p = plan.problem;
   const std::int64_t pieces = plan.graph->pieces;
-  Rooms rooms;
+  Offsets rooms;
   GraphSpace space{};
-  space.pieces = rooms.take(pieces, static_cast<std::int64_t>(plan.piece.bytes), 1);
-  space.piece_rows = rooms.take(pieces, 3, sizeof(void*));
-  space.w_edge_key = rooms.take(p.edge_width * s.features, p.heads, s.number);
-  space.w_edge_value = rooms.take(p.edge_width * s.value_features, p.heads, s.number);
-  space.data = rooms.take(p.copies_data() ? p.nodes : 0, p.width, s.number);
+  space.pieces = rooms.take(pieces, static_cast<std::int64_t>(plan.piece.bytes), 1, kWhat);
+  space.piece_rows = rooms.take(pieces, 3, sizeof(void*), kWhat);
+  space.w_edge_key = rooms.take(p.edge_width * s.features, p.heads, s.number, kWhat);
+  space.w_edge_value = rooms.take(p.edge_width * s.value_features, p.heads, s.number, kWhat);
+  space.data = rooms.take(p.copies_data() ? p.nodes : 0, p.width, s.number, kWhat);
   if (p.inputs != HEED_GRAPH_PROJECTED) {
-    space.query = rooms.take(p.nodes, plan.query.strides.row, s.number);
-    space.key_value = rooms.take(p.nodes, plan.key.strides.row, s.number);
+    space.query = rooms.take(p.nodes, plan.query.strides.row, s.number, kWhat);
+    space.key_value = rooms.take(p.nodes, plan.key.strides.row, s.number, kWhat);
   }
   const GraphProducts& products = plan.products;
   space.slab_bytes = std::max({plan.slab.bytes, products.query.slab.bytes, products.key.slab.bytes,
                                products.value.slab.bytes});
   space.slabs = rooms.take(std::max(plan.workers, plan.project_workers),
-                           static_cast<std::int64_t>(space.slab_bytes), 1);
+                           static_cast<std::int64_t>(space.slab_bytes), 1, kWhat);
   space.bytes = rooms.end();
   return space;
 }

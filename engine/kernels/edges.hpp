@@ -40,15 +40,16 @@ HEED_INLINE void with_divisor(std::size_t features, Function&& function) {
   function(V(RealOf<V>{0}));
 }
 
-/// Calls function(P, done) for powers of two P, at most Most, that add up to `count`.
-template <std::size_t Most, class Function>
-HEED_INLINE void in_powers(std::size_t count, Function&& function) {
+/// Calls function(size, done) for sizes of the list, none of them larger than the one before, that
+/// add up to `count`; the last is 1.
+template <std::size_t Size, std::size_t... Smaller, class Function>
+HEED_INLINE void in_sizes(std::size_t count, Function&& function) {
   std::size_t done = 0;
-  for (; done + Most <= count; done += Most)
-    function(std::integral_constant<std::size_t, Most>{}, done);
-  if constexpr (Most > 1) {
-    in_powers<Most / 2>(count - done, [&](auto power, std::size_t more)
-                                          HEED_FLAT { function(power, done + more); });
+  for (; done + Size <= count; done += Size)
+    function(std::integral_constant<std::size_t, Size>{}, done);
+  if constexpr (sizeof...(Smaller) > 0) {
+    in_sizes<Smaller...>(
+        count - done, [&](auto size, std::size_t more) HEED_FLAT { function(size, done + more); });
   }
 }
 
@@ -75,8 +76,8 @@ HEED_INLINE V dot_product(const Real* a, const Real* b, std::size_t features) {
   return sum;
 }
 
-/// Scores of H heads, a power of two: as many edges are taken at once as make their sums over
-/// features fill one vector.
+/// Scores of H heads, which divides the lanes: as many edges are taken at once as make their sums
+/// over features fill one vector.
 template <class V, std::size_t H, std::size_t M, class Real = RealOf<V>>
 void score_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
                  std::size_t features, bool fresh, Real* tile, std::size_t pitch) {
@@ -132,13 +133,16 @@ void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* quer
                  std::size_t pitch) {
   with_divisor<V>(features, [&](auto zero) HEED_FLAT {
     using Lanes = decltype(zero);
-    with_vectors_of_head(features / kLanes<Lanes>, [&](auto m) HEED_FLAT {
-      in_powers<kLanes<Lanes>>(heads, [&](auto some, std::size_t h) HEED_FLAT {
-        EdgeRows<Real> part = rows;
-        part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
-        score_heads<Lanes, some, m>(part, edges, query + h * features, features, fresh, tile + h,
-                                    pitch);
-      });
+    constexpr std::size_t n = kLanes<Lanes>;
+    with_vectors_of_head(features / n, [&](auto m) HEED_FLAT {
+      in_sizes < n, n<4 ? n : 4, 1>(
+                        heads,
+                        [&](auto some, std::size_t h) HEED_FLAT {
+                          EdgeRows<Real> part = rows;
+                          part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
+                          score_heads<Lanes, some, m>(part, edges, query + h * features, features,
+                                                      fresh, tile + h, pitch);
+                        });
     });
   });
 }
@@ -179,7 +183,7 @@ template <class V, std::size_t M, class Real = RealOf<V>>
 HEED_INLINE void sum_narrow(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
                             std::size_t pitch, std::size_t heads, Real* sums, bool fresh) {
   constexpr std::size_t features = M * kLanes<V>;
-  in_powers<kEdgeVectors / M>(heads, [&](auto some, std::size_t h) HEED_FLAT {
+  in_sizes<kEdgeVectors / M, 4 / M, 1>(heads, [&](auto some, std::size_t h) HEED_FLAT {
     EdgeRows<Real> part = rows;
     part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
     sum_heads<V, some, M>(part, edges, weights + h, pitch, features, sums + h * features, fresh);
@@ -195,7 +199,7 @@ HEED_INLINE void sum_wide(const EdgeRows<Real>& rows, std::size_t edges, const R
   EdgeRows<Real> part = rows;
   for (std::size_t h = 0; h < heads; ++h) {
     part.data = rows.data + static_cast<std::ptrdiff_t>(h) * rows.head_stride;
-    in_powers<kEdgeVectors>(features / n, [&](auto some, std::size_t m) HEED_FLAT {
+    in_sizes<kEdgeVectors, 4, 1>(features / n, [&](auto some, std::size_t m) HEED_FLAT {
       EdgeRows<Real> columns = part;
       columns.data += m * n;
       sum_heads<V, 1, some>(columns, edges, weights + h, pitch, features,

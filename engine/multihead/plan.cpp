@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "engine/parallel/tasks.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/runtime/workspace.hpp"
 
 namespace heed {
 namespace {
-
-/// Work for one more thread (about 20 us).
-constexpr double kFlopsPerThread = 2e6;
 
 /// Tasks per thread that even out late threads.
 constexpr std::int64_t kTasksPerThread = 4;
@@ -68,8 +67,7 @@ Placement choose_placement(const heed_context& context, const MultiheadProblem& 
 }
 
 std::uint32_t workers_for(const heed_context& context, double flops) {
-  return static_cast<std::uint32_t>(
-      std::clamp<double>(flops / kFlopsPerThread, 1, context.threads));
+  return static_cast<std::uint32_t>(std::clamp<double>(flops / kFlopsPerClaim, 1, context.threads));
 }
 
 void plan_products(const heed_context& context, heed_multihead_plan& plan) {
@@ -84,6 +82,8 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const ProductSize out = {p.float64(), p.query_rows, p.heads_width(), p.width_out, items, panels};
   const double before = flops_of(query) + flops_of(key) + flops_of(value);
   const double after = p.has_w_out() ? flops_of(out) : 0;
+  const double combining = 2.0 * static_cast<double>(p.query_rows) *
+                           static_cast<double>(p.heads_width());  // without a W_out
   // As many tasks for every thread: of products of one size they all take the same time.
   const std::int64_t claims = context.threads == 1 ? 1 : kTasksPerThread * context.threads;
   const auto share = [&](const ProductSize& part) {
@@ -94,7 +94,7 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   plan.key = plan_product(context, key, share(key));
   plan.value = plan_product(context, value, share(value));
   plan.product_workers = workers_for(context, before);
-  plan.combine_workers = workers_for(context, after);
+  plan.combine_workers = workers_for(context, after > 0 ? after : combining);
   if (p.has_w_out()) plan.out = plan_product(context, out, claims);
   plan.combine_rows = kCombineRows;
   plan.projection_flops = before + after;
@@ -105,13 +105,9 @@ void lay_out(heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
   const bool panels = plan.attention.placement == Placement::kPanels;
   const std::int64_t number = p.float64() ? 8 : 4;
-  std::size_t end = 0;
+  Offsets offsets;
   const auto take = [&](std::int64_t rows, std::int64_t columns, const char* what) {
-    const std::size_t begin = end;
-    const std::int64_t width = panels ? round_up(columns, kRowPadding) : columns;
-    end += static_cast<std::size_t>(
-        round_up(product(rows, product(width, number, what), what), kAlignment));
-    return begin;
+    return offsets.take(rows, panels ? round_up(columns, kRowPadding) : columns, number, what);
   };
   std::int64_t query_rows = p.query_rows;
   if (panels)
@@ -124,11 +120,11 @@ void lay_out(heed_multihead_plan& plan) {
   s.query = take(query_rows, p.queries_width(), "query rows and heads");
   s.key = take(p.key_rows, p.keys_width(), "key rows and heads");
   s.value = take(p.key_rows, p.values_width(), "key rows and heads");
-  s.shared = end;
-  const std::size_t one_row = take(1, p.attention.value_features, "a row");
-  s.slab_bytes =
-      std::max({plan.query.slab.bytes, plan.key.slab.bytes, plan.value.slab.bytes,
-                plan.out.slab.bytes, pack_slab_bytes(*plan.context, p.float64()), end - one_row});
+  s.shared = offsets.end();
+  const std::size_t row = take(1, p.attention.value_features, "a row");
+  s.slab_bytes = std::max({plan.query.slab.bytes, plan.key.slab.bytes, plan.value.slab.bytes,
+                           plan.out.slab.bytes, pack_slab_bytes(*plan.context, p.float64()),
+                           offsets.end() - row});
   const std::uint32_t workers = std::max(plan.product_workers, plan.combine_workers);
   const std::int64_t slabs = product(workers, static_cast<std::int64_t>(s.slab_bytes),
                                      "desc.attention: the threads' workspace");

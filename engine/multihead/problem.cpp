@@ -87,15 +87,15 @@ void resolve_matrices(const heed_multihead_desc& desc, MultiheadProblem& p) {
   const std::int64_t queries = width(a.query_heads, a.features);
   const std::int64_t keys = width(a.key_heads, a.features);
   const std::int64_t values = width(a.key_heads, a.value_features);
-  p.w_query = check_matrix("desc.w_query", desc.w_query, 1, p.width_query, queries, a.float64);
-  p.w_key = check_matrix("desc.w_key", desc.w_key, 1, p.width_key, keys, a.float64);
-  p.w_value = check_matrix("desc.w_value", desc.w_value, 1, p.width_key, values, a.float64);
+  p.w_query = check_matrix("desc.w_query", desc.w_query, 0, p.width_query, queries, a.float64);
+  p.w_key = check_matrix("desc.w_key", desc.w_key, 0, p.width_key, keys, a.float64);
+  p.w_value = check_matrix("desc.w_value", desc.w_value, 0, p.width_key, values, a.float64);
   const std::int64_t heads = width(a.query_heads, a.value_features);
   if (p.combine == HEED_COMBINE_TENSOR)
     p.w_out = check_matrix("desc.w_out", desc.w_out, a.query_heads, a.value_features, p.width_out,
                            a.float64);
   else
-    p.w_out = check_matrix("desc.w_out", desc.w_out, 1, heads, p.width_out, a.float64);
+    p.w_out = check_matrix("desc.w_out", desc.w_out, 0, heads, p.width_out, a.float64);
   p.bias = check_vector("desc.bias_dtype", desc.bias_dtype, a.float64);
   p.reals = check_vector("head_weights", HEED_DTYPE_DEFAULT, a.float64);
 }

@@ -12,6 +12,9 @@ namespace heed {
 using TaskRange = void (*)(void* argument, std::int64_t begin, std::int64_t end,
                            std::uint32_t worker);
 
+/// A claim of tasks worth less than this is dearer to hand out than to keep (about 20 us).
+inline constexpr double kFlopsPerClaim = 2e6;
+
 struct Tasks {
   std::int64_t count;
   std::int64_t per_claim;  ///< so that a claim is worth its atomic increment

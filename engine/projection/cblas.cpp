@@ -7,6 +7,7 @@
 
 #include "engine/dense/tile.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/runtime/workspace.hpp"
 
 namespace heed {
 namespace {
@@ -174,18 +175,11 @@ void plan_cblas(ProductPlan& plan) {
          static_cast<long long>(size.in), static_cast<long long>(size.out), INT_MAX);
   const std::int64_t rows = std::min(size.rows, kCallRows);
   const std::int64_t number = size.float64 ? 8 : 4;
-  std::size_t end = 0;
-  const auto take = [&](std::int64_t height, std::int64_t width) {
-    const std::size_t begin = end;
-    const std::int64_t bytes =
-        heed::product(height, heed::product(width, number, "a product"), "a product");
-    end += static_cast<std::size_t>(round_up(bytes, kAlignment));
-    return begin;
-  };
-  plan.slab.x = take(rows, size.in);
-  plan.slab.accumulators = take(rows, size.out);
-  plan.slab.wide = take(std::min(size.in, kTileIn), size.out);
-  plan.slab.bytes = end;
+  Offsets offsets;
+  plan.slab.x = offsets.take(rows, size.in, number, "a product");
+  plan.slab.accumulators = offsets.take(rows, size.out, number, "a product");
+  plan.slab.wide = offsets.take(std::min(size.in, kTileIn), size.out, number, "a product");
+  plan.slab.bytes = offsets.end();
 }
 
 void run_cblas(const Kernels& kernels, const Product& product, std::byte* slab) {

@@ -25,10 +25,11 @@ void check_arithmetic(const char* field, ElementType type, bool float64) {
 
 Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
                     std::int64_t in_each, std::int64_t out, bool float64) {
-  if (matrices == 1 && given.stride_matrix != 0)
+  if (matrices == 0 && given.stride_matrix != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "%s.stride_matrix is %lld; it must be 0: there is one matrix", field,
          static_cast<long long>(given.stride_matrix));
+  matrices = std::max<std::int64_t>(matrices, 1);
   const heed_layout strides = {given.dtype, given.reserved,  given.stride_matrix,
                                0,           given.stride_in, given.stride_out};
   const Shape shape = {matrices, 1, in_each, out};

@@ -23,7 +23,7 @@ struct Matrix {
 };
 
 /// Throws an Error that names `field` (as in "desc.w_query") unless every address is in range and
-/// the type fits the arithmetic.
+/// the type fits the arithmetic. 0 matrices: one, with nothing to step to.
 Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
                     std::int64_t in_each, std::int64_t out, bool float64);
 

@@ -6,21 +6,16 @@
 #include "engine/projection/cblas.hpp"
 #include "engine/projection/multiply.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/runtime/workspace.hpp"
 
 namespace heed {
 namespace {
 
 constexpr auto kBlock = static_cast<std::int64_t>(kValueBlock);
 
-/// A task with fewer flops is dearer to hand out than to keep (about 20 us).
-constexpr double kFlopsPerTask = 2e6;
-
 /// Features out of a task: every task transposes its rows of x anew, which costs as much as some 8
 /// features out.
 constexpr std::int64_t kWidestTask = 1024;
-
-/// Larger L2 caches are used up to here.
-constexpr std::size_t kLargestCache = std::size_t{1} << 20;
 
 /// A task's share of `whole` that is cut into at least `parts` even ones, each at most `most` long
 /// and a multiple of `step`.
@@ -45,7 +40,7 @@ template <class Real>
 void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels,
                    std::int64_t claims, ProductPlan& plan) {
   const ProductSize& size = plan.size;
-  const auto cache = static_cast<std::int64_t>(std::min(context.caches.l2_bytes, kLargestCache));
+  const auto cache = static_cast<std::int64_t>(tile_cache(context.caches));
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Real));
   const std::int64_t threads = context.threads;
   plan.lanes = kernels.lanes;
@@ -61,7 +56,7 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
   if (row_tasks > 1) row_tasks = round_up(row_tasks, threads);
   plan.task_panels = even_part(panels, row_tasks, most_panels, 1);
   row_tasks = ceil_div(panels, plan.task_panels);
-  const auto worth = static_cast<std::int64_t>(std::min(flops_of(size) / kFlopsPerTask, 1e9)) + 1;
+  const auto worth = static_cast<std::int64_t>(std::min(flops_of(size) / kFlopsPerClaim, 1e9)) + 1;
   plan.task_out = even_part(size.out, ceil_div(std::min(claims, worth), row_tasks),
                             std::max(kWidestTask, widest), kBlock);
   plan.out_block = even_part(plan.task_out, 1, widest, kBlock);
@@ -69,13 +64,9 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
 
 template <class Real>
 void lay_out(ProductPlan& plan) {
-  std::size_t end = 0;
+  Offsets offsets;
   const auto take = [&](std::int64_t rows, std::int64_t columns) {
-    const std::size_t begin = end;
-    const std::int64_t bytes =
-        product(rows, product(columns, sizeof(Real), "a product"), "a product");
-    end += static_cast<std::size_t>(round_up(bytes, kAlignment));
-    return begin;
+    return offsets.take(rows, columns, sizeof(Real), "a product");
   };
   const std::int64_t rows = plan.task_panels * plan.panel_rows;
   ProductSlab slab{};
@@ -84,7 +75,7 @@ void lay_out(ProductPlan& plan) {
   slab.weights = take(kTileIn, plan.out_block);
   slab.wide = take(std::max(kTileIn, plan.panel_rows), std::max(plan.out_block, kTileIn));
   slab.bias = take(1, plan.out_block);
-  slab.bytes = end;
+  slab.bytes = offsets.end();
   plan.slab = slab;
 }
 

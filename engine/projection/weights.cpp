@@ -31,8 +31,7 @@ Source check(const heed_weights_desc& desc) {
   check_size("in", desc.in, 1);
   check_size("out", desc.out, 1);
   const bool float64 = desc.arithmetic == HEED_DTYPE_F64;
-  return {check_matrix("desc.layout", desc.layout, std::max<std::int64_t>(desc.matrices, 1),
-                       desc.in, desc.out, float64),
+  return {check_matrix("desc.layout", desc.layout, desc.matrices, desc.in, desc.out, float64),
           check_vector("desc.bias_dtype", desc.bias_dtype, float64), float64};
 }
 

@@ -1,4 +1,4 @@
-// The memory that a caller lends a run.
+// The memory that a caller lends a run, and what lies where in it.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 
 #include "api/heed.h"
 #include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed {
 
@@ -21,5 +22,23 @@ inline void check_workspace(std::size_t needed, const void* workspace, std::size
     fail(HEED_STATUS_INVALID_WORKSPACE, "workspace is %p; it must be a multiple of %d", workspace,
          HEED_WORKSPACE_ALIGNMENT);
 }
+
+/// Buffers laid out one after the other, each at a multiple of HEED_WORKSPACE_ALIGNMENT.
+class Offsets {
+ public:
+  /// Where the next one begins: [rows][columns] elements of so many bytes. Throws, naming `what`,
+  /// where that leaves the range of addresses.
+  std::size_t take(std::int64_t rows, std::int64_t columns, std::int64_t element_bytes,
+                   const char* what) {
+    const std::size_t begin = end_;
+    const std::int64_t bytes = product(rows, product(columns, element_bytes, what), what);
+    end_ += static_cast<std::size_t>(round_up(bytes, HEED_WORKSPACE_ALIGNMENT));
+    return begin;
+  }
+  std::size_t end() const { return end_; }
+
+ private:
+  std::size_t end_ = 0;
+};
 
 }  // namespace heed

@@ -148,14 +148,14 @@ TEST_CASE("types of prepared matrices go with the arithmetic", "[weights]") {
   }
 }
 
-TEST_CASE("one prepared matrix has no stride between matrices", "[weights]") {
-  for (const std::int64_t matrices : {0, 1})
-    check_refused(
-        [&](Given& given) {
-          given.desc.matrices = matrices;
-          given.desc.layout = {0, 0, 30, 6, 1};
-        },
-        {"desc.layout.stride_matrix is 30", "must be 0"});
+TEST_CASE("a stride between prepared matrices needs their number", "[weights]") {
+  const Change with_stride = [](Given& given) { given.desc.layout = {0, 0, 30, 6, 1}; };
+  check_refused(with_stride, {"desc.layout.stride_matrix is 30", "must be 0"});
+  for (const std::int64_t matrices : {1, 2})
+    check_accepted([&](Given& given) {
+      with_stride(given);
+      given.desc.matrices = matrices;
+    });
 }
 
 TEST_CASE("addresses of matrices to prepare do not overflow", "[weights]") {

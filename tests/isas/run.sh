@@ -53,7 +53,7 @@ emulated() {
 
 "$here/../emulation/build.sh" "$static/emulation" >/dev/null
 
-tests="test_dense test_multihead test_kernels"
+tests="test_dense test_multihead test_graph test_kernels"
 for test in $tests; do
   check "$test, x86-64 Skylake-X (AVX-512)" \
     emulated corei7_skylake_x "$static/tests/$test" '~[files]~[threads]'
