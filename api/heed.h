@@ -485,7 +485,8 @@ typedef struct heed_matrix_layout {
   { 0, 0, 0, 0, 0 }
 
 /* A matrix and its bias, prepared once in the order that products read them, for any number of
- * plans, runs and threads. Immutable; holds its context. */
+ * plans, runs and threads, of any context whose product (heed_context_info) is the same. Immutable;
+ * holds its context. */
 typedef struct heed_weights heed_weights;
 
 typedef struct heed_weights_desc {
@@ -553,13 +554,17 @@ typedef enum heed_combine {
  * W_out, and width_out is value_features. Where attention is packed, so are inputs and out:
  * [packed_queries, width_query], [packed_keys, width_key], [packed_queries, width_out].
  *
+ * There they begin and end with the sequences: rows before the first or after the last are neither
+ * read nor written.
+ *
  * Types: inputs, matrices, biases and out are each float32, bfloat16 or float16, in any mix, with
- * arithmetic and everything in between in float32; or all are float64. */
+ * arithmetic and everything in between in float32; or all are float64, which a float64 input_query
+ * asks for. A dtype of 0 is float32 of input_query, and the arithmetic's of everything else. */
 typedef struct heed_multihead_desc {
   uint32_t struct_size;
   uint32_t combine; /* heed_combine */
-  /* Sizes and options of the attention; its layouts of query, key, value and out are the block's
-   * own and must be 0. Read while the plan is made. */
+  /* Sizes and options of the attention, at least one query head; its layouts of query, key, value
+   * and out are the block's own and must be 0. Read while the plan is made. */
   const heed_attention_desc* attention;
   int64_t width_query;
   int64_t width_key;       /* 0: width_query */

@@ -214,7 +214,7 @@ TEST_CASE("nodes with matrices of their own: one update by the programs' own loo
 }
 
 TEST_CASE("nodes with matrices of their own, against the oracle", "[seeds]") {
-  for (const std::uint64_t seed : {1, 2, 3})
+  for (const std::uint64_t seed : {1U, 2U, 3U})
     for (const bool matrix_first : {false, true})
       for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64}) {
         GraphProblem p =

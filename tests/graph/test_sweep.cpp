@@ -1,59 +1,38 @@
-// Thousands of random graphs and ways to attend over them, each from a seed of its own, against the
-// oracle.
-//
-//   HEED_TEST_SEED=123   runs only the problem of that seed, and prints it
-#include <cstdlib>
-#include <map>
-
+// Thousands of random graphs and ways to attend over them, against the oracle.
 #include "tests/graph/random_graphs.hpp"
-#include "tests/support/contexts.hpp"
+#include "tests/support/sweep.hpp"
 
 using namespace heed_test;
 
 namespace {
 
-/// The worst error / bound per option and output.
-class OptionReport {
- public:
-  ~OptionReport() {
-    for (const auto& [what, ratio] : worst_)
-      report(what.c_str(), (std::to_string(cases_[what]) + "x").c_str(), ratio);
-  }
-  void add(const GraphProblem& p, const GraphRatios& ratios) {
-    const auto option = [&](const char* what, bool used) {
-      if (used) add(std::string("out, ") + what, ratios.out);
-    };
-    option("float32", p.out->dtype() == HEED_DTYPE_F32);
-    option("float64", p.out->dtype() == HEED_DTYPE_F64);
-    option("16 bits", format_of(p.out->dtype()).bytes == 2);
-    option("projected", p.desc.inputs == HEED_GRAPH_PROJECTED);
-    option("shared", p.desc.inputs == HEED_GRAPH_SHARED);
-    option("per node", p.desc.inputs == HEED_GRAPH_PER_NODE);
-    option("prepared", p.w_query.prepared || p.w_key.prepared || p.w_value.prepared);
-    option("edge keys", p.w_edge_key.has_value());
-    option("edge values", p.w_edge_value.has_value());
-    option("edge bias", p.edge_bias.has_value());
-    option("softcap", p.desc.softcap > 0);
-    option("temperature", p.desc.temperature != 0);
-    option("hard", p.desc.hard != 0);
-    option("weighted", p.desc.combine == HEED_COMBINE_WEIGHTED);
-    option("mean", p.desc.combine == HEED_COMBINE_MEAN);
-    option("max", p.desc.combine == HEED_COMBINE_MAX);
-    option("residual", p.desc.residual != 0);
-    option("in place", p.in_place);
-    option("steps", p.desc.steps > 1);
-    if (p.lse) add("lse", ratios.lse);
-    if (p.weights) add("weights", ratios.weights);
-  }
-
- private:
-  void add(const std::string& what, double ratio) {
-    worst_[what] = std::max(worst_[what], ratio);
-    ++cases_[what];
-  }
-  std::map<std::string, double> worst_;
-  std::map<std::string, std::size_t> cases_;
-};
+/// Adds how close a run came to its bounds, under each option that it had.
+void add_to(OptionReport& report, const GraphProblem& p, const GraphRatios& ratios) {
+  const auto option = [&](const char* what, bool used) {
+    if (used) report.add(std::string("out, ") + what, ratios.out);
+  };
+  option("float32", p.out->dtype() == HEED_DTYPE_F32);
+  option("float64", p.out->dtype() == HEED_DTYPE_F64);
+  option("16 bits", format_of(p.out->dtype()).bytes == 2);
+  option("projected", p.desc.inputs == HEED_GRAPH_PROJECTED);
+  option("shared", p.desc.inputs == HEED_GRAPH_SHARED);
+  option("per node", p.desc.inputs == HEED_GRAPH_PER_NODE);
+  option("prepared", p.w_query.prepared || p.w_key.prepared || p.w_value.prepared);
+  option("edge keys", p.w_edge_key.has_value());
+  option("edge values", p.w_edge_value.has_value());
+  option("edge bias", p.edge_bias.has_value());
+  option("softcap", p.desc.softcap > 0);
+  option("temperature", p.desc.temperature != 0);
+  option("hard", p.desc.hard != 0);
+  option("weighted", p.desc.combine == HEED_COMBINE_WEIGHTED);
+  option("mean", p.desc.combine == HEED_COMBINE_MEAN);
+  option("max", p.desc.combine == HEED_COMBINE_MAX);
+  option("residual", p.desc.residual != 0);
+  option("in place", p.in_place);
+  option("steps", p.desc.steps > 1);
+  if (p.lse) report.add("lse", ratios.lse);
+  if (p.weights) report.add("weights", ratios.weights);
+}
 
 /// Runs a problem, or says why that failed. (Messages of Catch2 outlive exceptions: none passes.)
 std::optional<GraphOutputs> try_run(GraphProblem& problem, const Context& context,
@@ -120,7 +99,8 @@ bool check_steps(GraphProblem problem, const Context& context, const GraphForm& 
 }
 
 /// Draws a problem, runs it everywhere, and says whether all was right.
-bool check_seed(std::uint64_t seed, Contexts& contexts, OptionReport& options, Coverage& coverage) {
+bool check_seed(std::uint64_t seed, Sweep& sweep) {
+  Contexts& contexts = sweep.contexts;
   RandomGraphs graphs(seed);
   GraphProblem problem = graphs.draw();
   const GraphForm form = graphs.form();
@@ -129,13 +109,13 @@ bool check_seed(std::uint64_t seed, Contexts& contexts, OptionReport& options, C
   INFO("HEED_TEST_SEED=" << seed << ": " << line_of(problem) << "; " << choices.executor
                          << (form.rows ? ", rows" : ", list"));
   const GraphExpected want = problem.expected();
-  coverage.add(want.out);
+  sweep.coverage.add(want.out);
   bool good = true;
   for (const char* const isa : isa_names()) {
     const std::optional<GraphOutputs> got = try_run(problem, contexts.get(isa, choices), form);
     if (!got) return false;
     const GraphRatios ratios = check_outputs(problem, isa, *got, want, Unspecified::kAllowed);
-    options.add(problem, ratios);
+    add_to(sweep.options, problem, ratios);
     const Context& serial = contexts.get(isa, {});
     good = good && ratios.worst() <= 1;
     good = check_again(problem, serial, form, *got, seed) && good;
@@ -147,21 +127,7 @@ bool check_seed(std::uint64_t seed, Contexts& contexts, OptionReport& options, C
 }  // namespace
 
 TEST_CASE("random graphs and random attention over them", "[sweep]") {
-  Contexts contexts;
-  OptionReport options;
-  Coverage coverage;
-  if (const char* const only = std::getenv("HEED_TEST_SEED")) {
-    const std::uint64_t seed = std::strtoull(only, nullptr, 10);
-    WARN("seed " << seed << ": " << line_of(RandomGraphs(seed).draw()));
-    CHECK(check_seed(seed, contexts, options, coverage));
-    return;
-  }
-  const std::size_t cases = count(6000);
-  std::size_t failures = 0;
-  for (std::uint64_t seed = 1; seed <= cases && failures < 10; ++seed)
-    failures += check_seed(seed, contexts, options, coverage) ? 0 : 1;
-  CHECK(failures == 0);
-  // Few enough that the sweep checks what it seems to.
-  INFO(coverage.unspecified << " of " << coverage.elements << " elements without a bound");
-  CHECK(coverage.unspecified * 20 < coverage.elements);
+  sweep_seeds(
+      count(6000), [](std::uint64_t seed) { return line_of(RandomGraphs(seed).draw()); },
+      check_seed);
 }

@@ -1,50 +1,30 @@
-// Thousands of random blocks, each from a seed of its own, against the oracle.
-//
-//   HEED_TEST_SEED=123   runs only the block of that seed, and prints it
-#include <cstdlib>
-#include <map>
-
+// Thousands of random blocks, against the oracle.
 #include "tests/multihead/random_blocks.hpp"
-#include "tests/support/contexts.hpp"
+#include "tests/support/sweep.hpp"
 
 using namespace heed_test;
 
 namespace {
 
-/// The worst error / bound per choice and output.
-class ChoiceReport {
- public:
-  ~ChoiceReport() {
-    for (const auto& [what, ratio] : worst_)
-      report(what.c_str(), (std::to_string(cases_[what]) + "x").c_str(), ratio);
-  }
-  void add(const Block& b, const Ratios& ratios) {
-    const auto choice = [&](const char* what, bool used) {
-      if (used) add(std::string("out, ") + what, ratios.out);
-    };
-    choice(name_of_combine(b.choice.combine), true);
-    choice("float64", b.out.dtype() == HEED_DTYPE_F64);
-    choice("16 bits", format_of(b.out.dtype()).bytes == 2);
-    choice("self", b.choice.self);
-    choice("prepared", b.w_query.prepared || b.w_key.prepared || b.w_value.prepared);
-    choice("packed W_qkv", b.choice.w_key.before > 0 && b.choice.w_key.after > 0);
-    choice("transposed W", b.choice.w_query.arrangement == Arrangement::kTransposed);
-    choice("grouped heads", b.key_heads() != b.attention.desc.query_heads);
-    choice("packed rows", b.attention.desc.packed_queries > 0);
-    choice("hard", b.attention.desc.hard != 0);
-    if (b.attention.lse) add("lse", ratios.lse);
-    if (b.attention.weights) add("weights", ratios.weights);
-    if (b.attention.column_sums) add("column sums", ratios.column_sums);
-  }
-
- private:
-  void add(const std::string& what, double ratio) {
-    worst_[what] = std::max(worst_[what], ratio);
-    ++cases_[what];
-  }
-  std::map<std::string, double> worst_;
-  std::map<std::string, std::size_t> cases_;
-};
+/// Adds how close a run came to its bounds, under each option that it had.
+void add_to(OptionReport& report, const Block& b, const Ratios& ratios) {
+  const auto choice = [&](const char* what, bool used) {
+    if (used) report.add(std::string("out, ") + what, ratios.out);
+  };
+  choice(name_of_combine(b.choice.combine), true);
+  choice("float64", b.out.dtype() == HEED_DTYPE_F64);
+  choice("16 bits", format_of(b.out.dtype()).bytes == 2);
+  choice("self", b.choice.self);
+  choice("prepared", b.w_query.prepared || b.w_key.prepared || b.w_value.prepared);
+  choice("packed W_qkv", b.choice.w_key.before > 0 && b.choice.w_key.after > 0);
+  choice("transposed W", b.choice.w_query.arrangement == Arrangement::kTransposed);
+  choice("grouped heads", b.key_heads() != b.attention.desc.query_heads);
+  choice("packed rows", b.attention.desc.packed_queries > 0);
+  choice("hard", b.attention.desc.hard != 0);
+  if (b.attention.lse) report.add("lse", ratios.lse);
+  if (b.attention.weights) report.add("weights", ratios.weights);
+  if (b.attention.column_sums) report.add("column sums", ratios.column_sums);
+}
 
 /// Other tiles and threads change no bit of any output, nor does asking for outputs change `out`.
 bool check_again(Block& block, const char* isa, const Outputs& before, bool alone,
@@ -72,22 +52,22 @@ bool check_products(Block& block, const Expected& want, Choices choices, Context
 }
 
 /// Draws a block, runs it everywhere, and says whether all was right.
-bool check_seed(std::uint64_t seed, Contexts& contexts, ChoiceReport& choices_report,
-                Coverage& coverage) {
+bool check_seed(std::uint64_t seed, Sweep& sweep) {
+  Contexts& contexts = sweep.contexts;
   Block block = RandomBlocks(seed).draw();
   Random random(seed ^ 0x5eed);
   const Choices choices = draw_choices(random);
   INFO("HEED_TEST_SEED=" << seed << ": " << line_of(block) << "; " << choices.executor << ", tiles "
                          << choices.tile_q << " x " << choices.tile_kv);
   const Expected want = block.expected();
-  coverage.add(want.out);
+  sweep.coverage.add(want.out);
   bool good = check_products(block, want, choices, contexts);
   std::vector<std::optional<Outputs>> runs;
   for (const char* const isa : isa_names()) {
     runs.push_back(try_run(block, contexts.get(isa, choices)));
     if (!runs.back()) return false;
     const Ratios ratios = check_outputs(block, isa, *runs.back(), want, Unspecified::kAllowed);
-    choices_report.add(block, ratios);
+    add_to(sweep.options, block, ratios);
     good = good && ratios.worst() <= 1;
   }
   for (std::size_t i = 0; i < runs.size(); ++i)
@@ -98,21 +78,7 @@ bool check_seed(std::uint64_t seed, Contexts& contexts, ChoiceReport& choices_re
 }  // namespace
 
 TEST_CASE("random blocks of every form", "[sweep][blocks]") {
-  Contexts contexts;
-  ChoiceReport choices;
-  Coverage coverage;
-  if (const char* const only = std::getenv("HEED_TEST_SEED")) {
-    const std::uint64_t seed = std::strtoull(only, nullptr, 10);
-    WARN("seed " << seed << ": " << line_of(RandomBlocks(seed).draw()));
-    CHECK(check_seed(seed, contexts, choices, coverage));
-    return;
-  }
-  const std::size_t cases = count(3000);
-  std::size_t failures = 0;
-  for (std::uint64_t seed = 1; seed <= cases && failures < 10; ++seed)
-    failures += check_seed(seed, contexts, choices, coverage) ? 0 : 1;
-  CHECK(failures == 0);
-  // Few enough that the sweep checks what it seems to.
-  INFO(coverage.unspecified << " of " << coverage.elements << " elements without a bound");
-  CHECK(coverage.unspecified * 20 < coverage.elements);
+  sweep_seeds(
+      count(3000), [](std::uint64_t seed) { return line_of(RandomBlocks(seed).draw()); },
+      check_seed);
 }

@@ -1,8 +1,8 @@
-#include "perf/block.hpp"
+#include "perf/block/problem.hpp"
 
 #include <utility>
 
-#include "perf/block_accuracy.hpp"
+#include "perf/block/accuracy.hpp"
 
 namespace heed::perf {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "perf/accuracy.hpp"
-#include "perf/block_tensors.hpp"
+#include "perf/block/tensors.hpp"
 #include "perf/buffer.hpp"
 #include "perf/catalogue.hpp"
 #include "perf/contexts.hpp"

@@ -1,4 +1,4 @@
-#include "perf/block_tensors.hpp"
+#include "perf/block/tensors.hpp"
 
 #include <cmath>
 #include <string>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "perf/block.hpp"
+#include "perf/block/problem.hpp"
 #include "perf/catalogue.hpp"
 #include "perf/contexts.hpp"
 #include "perf/peak.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "perf/accuracy.hpp"
-#include "perf/block_tensors.hpp"
+#include "perf/block/tensors.hpp"
 
 namespace heed::perf {
 

@@ -1,4 +1,4 @@
-#include "perf/block_accuracy.hpp"
+#include "perf/block/accuracy.hpp"
 
 #include <algorithm>
 #include <cmath>

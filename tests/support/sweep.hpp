@@ -1,0 +1,66 @@
+// Thousands of random problems, each from a seed of its own, against the oracle.
+//
+//   HEED_TEST_SEED=123   runs only the problem of that seed, and prints it
+#pragma once
+
+#include <cstdlib>
+#include <map>
+
+#include "tests/support/contexts.hpp"
+
+namespace heed_test {
+
+/// The worst error / bound per option and output, and how many problems had it.
+class OptionReport {
+ public:
+  OptionReport() = default;
+  OptionReport(const OptionReport&) = delete;
+  OptionReport& operator=(const OptionReport&) = delete;
+  ~OptionReport() {
+    for (const auto& [what, seen] : seen_)
+      report(what.c_str(), (std::to_string(seen.problems) + "x").c_str(), seen.worst);
+  }
+
+  void add(const std::string& what, double ratio) {
+    Seen& seen = seen_[what];
+    seen.worst = std::max(seen.worst, ratio);
+    ++seen.problems;
+  }
+
+ private:
+  struct Seen {
+    double worst = 0;
+    std::size_t problems = 0;
+  };
+  std::map<std::string, Seen> seen_;
+};
+
+/// What the checks of a sweep share.
+struct Sweep {
+  Contexts contexts;
+  OptionReport options;
+  Coverage coverage;
+};
+
+/// Expects check(seed, sweep) of the seeds from 1 on, as many as there are cases; line(seed) says
+/// what the problem of a seed is. Stops at the tenth failure.
+template <class Line, class Check>
+void sweep_seeds(std::size_t cases, const Line& line, const Check& check) {
+  Sweep sweep;
+  if (const char* const only = std::getenv("HEED_TEST_SEED")) {
+    const std::uint64_t seed = std::strtoull(only, nullptr, 10);
+    WARN("seed " << seed << ": " << line(seed));
+    CHECK(check(seed, sweep));
+    return;
+  }
+  std::size_t failures = 0;
+  for (std::uint64_t seed = 1; seed <= cases && failures < 10; ++seed)
+    failures += check(seed, sweep) ? 0 : 1;
+  CHECK(failures == 0);
+  // Few enough that the sweep checks what it seems to.
+  const Coverage& coverage = sweep.coverage;
+  INFO(coverage.unspecified << " of " << coverage.elements << " elements without a bound");
+  CHECK(coverage.unspecified * 20 < coverage.elements);
+}
+
+}  // namespace heed_test
