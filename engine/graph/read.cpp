@@ -35,13 +35,13 @@ void check_offsets(const heed_context& context, const Index* offsets, const heed
   if (offsets[0] != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.offsets[0] is %lld; it must be 0",
          static_cast<long long>(offsets[0]));
-  const std::int64_t wrong = first_where(context, desc.nodes, [&](std::int64_t n) {
-    return offsets[n + 1] < offsets[n] || offsets[n + 1] > desc.edges;
-  });
-  if (wrong < desc.nodes)
+  const std::int64_t wrong = 1 + first_where(context, desc.nodes, [&](std::int64_t n) {
+                               return offsets[n + 1] < offsets[n] || offsets[n + 1] > desc.edges;
+                             });
+  if (wrong <= desc.nodes)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.offsets[%lld] is %lld; it must be %lld to %lld",
-         static_cast<long long>(wrong + 1), static_cast<long long>(offsets[wrong + 1]),
-         static_cast<long long>(offsets[wrong]), static_cast<long long>(desc.edges));
+         static_cast<long long>(wrong), static_cast<long long>(offsets[wrong]),
+         static_cast<long long>(offsets[wrong - 1]), static_cast<long long>(desc.edges));
   if (offsets[desc.nodes] != desc.edges)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "desc.offsets[%lld] is %lld; the last must be desc.edges, %lld",

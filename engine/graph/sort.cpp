@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "engine/graph/edges.hpp"
@@ -62,7 +63,7 @@ bool sorted(const heed_context& context, const Array<Edge<Index>>& edges) {
 template <class Index>
 void sort_edges(const heed_context& context, std::int64_t nodes, Array<Edge<Index>>& edges) {
   if (sorted(context, edges)) return;
-  const int bits = bits_below(nodes);
+  const int bits = std::max(bits_below(nodes), 1);
   const int digits = (bits + kMostBits - 1) / kMostBits;
   const int width = (bits + digits - 1) / digits;
   Array<Edge<Index>> other(context.allocator, static_cast<std::int64_t>(edges.size()));
