@@ -20,16 +20,19 @@ constexpr const char* kWhat = "desc.heads, features and edge_width in the worksp
 struct Sizes {
   std::int64_t number;  ///< bytes of one
   std::int64_t heads, features, value_features, edge_width, width;
+  bool copies_keys;  ///< else they are read where they lie
 };
 
 template <class Real>
-Sizes sizes_of(const GraphProblem& p) {
+Sizes sizes_of(const heed_graph_attention_plan& plan) {
+  const GraphProblem& p = plan.problem;
   return {sizeof(Real),
           round_up(p.heads, static_cast<std::int64_t>(kMaxPanel)),
           Gather<Real>::padded(p.features),
           Gather<Real>::padded(p.value_features),
           Gather<Real>::padded(p.edge_width),
-          Gather<Real>::padded(p.width)};
+          Gather<Real>::padded(p.width),
+          !Gather<Real>::in_place(plan.key, p.features)};
 }
 
 NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
@@ -42,7 +45,7 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   NodeSlab slab{};
   slab.query = numbers(p.heads, s.features);
   slab.edge_query = numbers(p.heads, s.edge_width);
-  slab.keys = numbers(kEdges * s.features, p.heads);
+  slab.keys = numbers(s.copies_keys ? kEdges * s.features : 0, p.heads);
   slab.values = numbers(kEdges * s.value_features, p.heads);
   slab.edge_data = numbers(kEdges, s.edge_width);
   slab.edge_values = numbers(kEdges * s.edge_width, p.heads);
@@ -174,7 +177,7 @@ heed_graph_attention_plan make_plan(const heed_context& context, const heed_grap
   }
   plan.gathered_bytes = bytes_per_edge(plan) * static_cast<double>(graph.edges);
   share_out(plan);
-  const Sizes sizes = problem.float64 ? sizes_of<double>(problem) : sizes_of<float>(problem);
+  const Sizes sizes = problem.float64 ? sizes_of<double>(plan) : sizes_of<float>(plan);
   plan.slab = lay_out_slab(problem, sizes);
   plan.piece = lay_out_piece(problem, sizes);
   if (graph.nodes > 0) plan.space = lay_out_space(plan, sizes);

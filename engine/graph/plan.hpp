@@ -16,7 +16,7 @@ namespace heed {
 struct NodeSlab {
   std::size_t query;        ///< [heads][features] of one node, scaled
   std::size_t edge_query;   ///< [heads][edge_width] what the node's query asks of edge data
-  std::size_t keys;         ///< [kBatch][heads][features] copied rows
+  std::size_t keys;         ///< [kBatch][heads][features] rows, where they must be copied
   std::size_t values;       ///< [kBatch][heads][value_features]
   std::size_t edge_data;    ///< [kBatch][edge_width]
   std::size_t edge_values;  ///< [kBatch][heads][edge_width] edge data of which heads leave out some
