@@ -5,6 +5,27 @@
 
 namespace api_test {
 
+/// A serial context that gets its memory there.
+inline heed_context_options serial_options(const heed_allocator& allocator) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.executor_name = "serial";
+  options.allocator = &allocator;
+  return options;
+}
+
+/// Calls create(&object); destroys what it made, or checks that it has written nothing.
+template <class Object, class Create>
+heed_status make_and_destroy(Create create, void (*destroy)(Object*)) {
+  Object* object = untouched<Object>();
+  const heed_status status = create(&object);
+  if (status == HEED_STATUS_OK) {
+    destroy(object);
+  } else {
+    CHECK(object == untouched<Object>());
+  }
+  return status;
+}
+
 /// Refuses the first request, then the second ... until the call succeeds. `call` returns the
 /// status, having given back what it made; nothing may stay behind.
 template <class Call>

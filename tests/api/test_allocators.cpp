@@ -17,21 +17,9 @@ heed_executor in_order() {
 }
 
 heed_status create_context(const heed_context_options& options) {
-  heed_context* context = untouched<heed_context>();
-  const heed_status status = heed_context_create(&options, &context);
-  if (status == HEED_STATUS_OK) {
-    heed_context_destroy(context);
-  } else {
-    CHECK(context == untouched<heed_context>());
-  }
-  return status;
-}
-
-heed_context_options serial_options(const heed_allocator& allocator) {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor_name = "serial";
-  options.allocator = &allocator;
-  return options;
+  return make_and_destroy<heed_context>(
+      [&](heed_context** context) { return heed_context_create(&options, context); },
+      heed_context_destroy);
 }
 
 }  // namespace
@@ -94,14 +82,11 @@ TEST_CASE("a plan that gets no memory is refused", "[allocator]") {
     const Context context = make_context(&options);
     const heed_attention_desc desc = desc_of(Shape{});
     refuse_each_request(memory, [&] {
-      heed_attention_plan* plan = untouched<heed_attention_plan>();
-      const heed_status status = heed_attention_plan_create(context.get(), &desc, &plan);
-      if (status == HEED_STATUS_OK) {
-        heed_attention_plan_destroy(plan);
-      } else {
-        CHECK(plan == untouched<heed_attention_plan>());
-      }
-      return status;
+      return make_and_destroy<heed_attention_plan>(
+          [&](heed_attention_plan** plan) {
+            return heed_attention_plan_create(context.get(), &desc, plan);
+          },
+          heed_attention_plan_destroy);
     });
   }
   CHECK(memory.live() == 0);

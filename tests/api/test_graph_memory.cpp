@@ -7,10 +7,9 @@ using namespace api_test;
 namespace {
 
 heed_context_options options_with(const heed_allocator& allocator, const char* executor) {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  heed_context_options options = serial_options(allocator);
   options.executor_name = executor;
   options.threads = executor[0] == 's' ? 1 : 2;
-  options.allocator = &allocator;
   return options;
 }
 
@@ -30,13 +29,11 @@ TEST_CASE("a graph that gets no memory is refused", "[allocator][graph][threads]
           if (!sorted) std::swap(form.sources[0], form.sources[1]);
           if (rows) form.by_rows();
           refuse_each_request(memory, [&] {
-            heed_graph* graph = untouched<heed_graph>();
-            const heed_status status = heed_graph_create(context.get(), &form.desc, &graph);
-            if (status == HEED_STATUS_OK)
-              heed_graph_destroy(graph);
-            else
-              CHECK(graph == untouched<heed_graph>());
-            return status;
+            return make_and_destroy<heed_graph>(
+                [&](heed_graph** graph) {
+                  return heed_graph_create(context.get(), &form.desc, graph);
+                },
+                heed_graph_destroy);
           });
         }
         CHECK(memory.live() == 0);
@@ -70,14 +67,11 @@ TEST_CASE("a plan over a graph that gets no memory is refused", "[allocator][gra
     const GraphForm form;
     const Graph graph = make_graph(context, form.graph.desc);
     refuse_each_request(memory, [&] {
-      heed_graph_attention_plan* plan = untouched<heed_graph_attention_plan>();
-      const heed_status status =
-          heed_graph_attention_plan_create(context.get(), graph.get(), &form.desc, &plan);
-      if (status == HEED_STATUS_OK)
-        heed_graph_attention_plan_destroy(plan);
-      else
-        CHECK(plan == untouched<heed_graph_attention_plan>());
-      return status;
+      return make_and_destroy<heed_graph_attention_plan>(
+          [&](heed_graph_attention_plan** plan) {
+            return heed_graph_attention_plan_create(context.get(), graph.get(), &form.desc, plan);
+          },
+          heed_graph_attention_plan_destroy);
     });
   }
   CHECK(memory.live() == 0);

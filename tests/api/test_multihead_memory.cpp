@@ -4,17 +4,6 @@
 
 using namespace api_test;
 
-namespace {
-
-heed_context_options serial_options(const heed_allocator& allocator) {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor_name = "serial";
-  options.allocator = &allocator;
-  return options;
-}
-
-}  // namespace
-
 TEST_CASE("a block's plan that gets no memory is refused", "[allocator][multihead]") {
   CountingAllocator memory;
   const heed_allocator allocator = memory.get();
@@ -23,14 +12,11 @@ TEST_CASE("a block's plan that gets no memory is refused", "[allocator][multihea
     const Context context = make_context(&options);
     const BlockForm form;
     refuse_each_request(memory, [&] {
-      heed_multihead_plan* plan = untouched<heed_multihead_plan>();
-      const heed_status status = heed_multihead_plan_create(context.get(), &form.desc, &plan);
-      if (status == HEED_STATUS_OK) {
-        heed_multihead_plan_destroy(plan);
-      } else {
-        CHECK(plan == untouched<heed_multihead_plan>());
-      }
-      return status;
+      return make_and_destroy<heed_multihead_plan>(
+          [&](heed_multihead_plan** plan) {
+            return heed_multihead_plan_create(context.get(), &form.desc, plan);
+          },
+          heed_multihead_plan_destroy);
     });
   }
   CHECK(memory.live() == 0);
@@ -67,15 +53,11 @@ TEST_CASE("a prepared matrix that gets no memory is refused", "[allocator][weigh
     desc.out = 20;
     const std::vector<float> matrix = numbers(200, 1);
     refuse_each_request(memory, [&] {
-      heed_weights* weights = untouched<heed_weights>();
-      const heed_status status =
-          heed_weights_create(context.get(), &desc, matrix.data(), matrix.data(), &weights);
-      if (status == HEED_STATUS_OK) {
-        heed_weights_destroy(weights);
-      } else {
-        CHECK(weights == untouched<heed_weights>());
-      }
-      return status;
+      return make_and_destroy<heed_weights>(
+          [&](heed_weights** weights) {
+            return heed_weights_create(context.get(), &desc, matrix.data(), matrix.data(), weights);
+          },
+          heed_weights_destroy);
     });
     desc.in = desc.out = std::int64_t{1} << 27;  // too much for anyone
     desc.layout.stride_out = 1;
