@@ -54,7 +54,7 @@ struct Panel {
 
   /// In place, so that weights become scores again: their range, and the time, stay the same.
   void run_softmax() {
-    kernels.softmax(scores.data(), keys, 0, state(), features, kernels.max_vectors);
+    kernels.softmax(scores.data(), all_keys(keys), 0, state(), features, kernels.max_vectors);
   }
 
   void run_weights() {

@@ -176,24 +176,25 @@ class Block {
     RowState<Real> state = panel.state;
     state.fresh = *panel.started == 0;
     *panel.started = 1;
-    weigh(panel, state, from_row(tile.key, k - tile.begin), k, keys, allowed, weights);
-    const KeyRanges ranges = scores_.limited(panel, k, keys);
+    const KeyRanges needed = scores_.limited(panel, k, keys);
+    weigh(panel, state, from_row(tile.key, k - tile.begin), k, keys, needed, allowed, weights);
     if (isolate && excludes(allowed)) {
-      values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), ranges, keys,
+      values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), needed, keys,
                                   weights, scores_.attended(panel, k, keys));
       return;
     }
     ValueView<Real> values = tile.values;
     values.data += (k - tile.begin) * values.key_stride;
-    values_.accumulate(panel, state, values, ranges, weights);
+    values_.accumulate(panel, state, values, needed, weights);
   }
 
   /// Whether a step may hold pairs that do not attend.
   bool excludes(Allowed allowed) const { return allowed != Allowed::kAll || args_.bias != nullptr; }
 
-  /// Turns keys [k, k + keys) into weights.
+  /// Turns keys [k, k + keys) into weights, those that the vectors need.
   void weigh(const Panel<Real>& panel, const RowState<Real>& state, const MatrixView<Real>& key,
-             std::int64_t k, std::size_t keys, Allowed allowed, Real* weights) const {
+             std::int64_t k, std::size_t keys, const KeyRanges& needed, Allowed allowed,
+             Real* weights) const {
     const auto value_features = static_cast<std::size_t>(problem_.value_features);
     const std::size_t pitch = panel.vectors * kernels_.lanes;
     const bool fuses = allowed != Allowed::kSome && scores_.plain();
@@ -202,8 +203,9 @@ class Block {
       if (begin == end) return;
       const auto at = static_cast<std::int64_t>(begin);
       Real* const tile = weights + begin * pitch;
-      scores_.compute(panel, from_row(key, at), k + at, end - begin, allowed, tile);
-      kernels_.softmax(tile, end - begin, begin, state, value_features, panel.vectors);
+      const KeyRanges here = part(needed, begin, end);
+      scores_.compute(panel, from_row(key, at), k + at, end - begin, here, allowed, tile);
+      kernels_.softmax(tile, here, begin, state, value_features, panel.vectors);
     };
     score_and_weigh(0, parts.first);
     if (parts.fused == 0) return;
@@ -219,7 +221,8 @@ class Block {
     Real* const tile_scores = buffer(plan_.slab.scores);
     alignas(kAlignment) Real index[kMaxPanel];
     std::fill_n(index, kMaxPanel, Real{-1});
-    scores_.compute(panel, from_row(tile.key, k - tile.begin), k, keys, allowed, tile_scores);
+    scores_.compute(panel, from_row(tile.key, k - tile.begin), k, keys,
+                    scores_.limited(panel, k, keys), allowed, tile_scores);
     kernels_.hardest(tile_scores, keys, panel.state.reference, index, panel.vectors);
     for (std::size_t i = 0; i < panel.rows; ++i)
       if (index[i] >= 0) panel.hardest[i] = k + static_cast<std::int64_t>(index[i]);

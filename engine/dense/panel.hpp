@@ -24,13 +24,6 @@ struct Stack {
   std::int64_t head_of(std::int64_t r) const { return group == 1 ? head : head + r % group; }
 };
 
-/// All rows need the keys [0, keys).
-inline KeyRanges all_keys(std::size_t keys) {
-  KeyRanges ranges{};
-  for (std::size_t& end : ranges.end) end = keys;
-  return ranges;
-}
-
 template <class Real>
 struct Panel {
   const Stack* stack;

@@ -165,12 +165,13 @@ void Scores<Real>::prefetch_rows(const Panel<Real>& panel, const void* data, con
 
 template <class Real>
 void Scores<Real>::compute(const Panel<Real>& panel, const MatrixView<Real>& key, std::int64_t k,
-                           std::size_t keys, Allowed allowed, Real* tile) const {
+                           std::size_t keys, const KeyRanges& needed, Allowed allowed,
+                           Real* tile) const {
   const bool masks = allowed != Allowed::kAll;
   if (masks && args_.mask != nullptr) prefetch_rows(panel, args_.mask, problem_.mask, k, keys);
   if (modifies_ && args_.bias != nullptr) prefetch_rows(panel, args_.bias, problem_.bias, k, keys);
-  kernels_.scores(key, masks ? limited(panel, k, keys) : all_keys(keys), panel.query,
-                  static_cast<std::size_t>(problem_.features), tile, panel.vectors);
+  kernels_.scores(key, needed, panel.query, static_cast<std::size_t>(problem_.features), tile,
+                  panel.vectors);
   if (caps_)
     kernels_.softcap(tile, keys, static_cast<Real>(problem_.softcap * unit_), panel.vectors);
   if (modifies_) modify(panel, k, keys, tile);

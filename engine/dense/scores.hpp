@@ -39,9 +39,10 @@ class Scores {
   KeyRanges limited(const Panel<Real>& panel, std::int64_t k, std::size_t keys) const;
 
   /// tile[j][i] = the score of key k + j, where `key` begins, and the panel's row i; -inf where
-  /// that pair does not attend, unless `allowed` says that all do.
+  /// that pair does not attend, unless `allowed` says that all do. Of pairs outside `needed`, which
+  /// do not attend then, nothing is computed.
   void compute(const Panel<Real>& panel, const MatrixView<Real>& key, std::int64_t k,
-               std::size_t keys, Allowed allowed, Real* tile) const;
+               std::size_t keys, const KeyRanges& needed, Allowed allowed, Real* tile) const;
 
   /// A tile that is -inf where row i may not attend key k + j, a bias of -inf included, and not
   /// -inf elsewhere.

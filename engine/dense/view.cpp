@@ -109,7 +109,9 @@ class View {
     }
     scores.pack_query(panel);
     const std::int64_t group = problem_.group();
-    scores.compute(panel, scores.keys(head_ / group, k, k + present), k, count, allowed, tile);
+    const KeyRanges needed = masked ? scores.limited(panel, k, count) : all_keys(count);
+    scores.compute(panel, scores.keys(head_ / group, k, k + present), k, count, needed, allowed,
+                   tile);
     if (point == HEED_WEIGHTS_PROBABILITIES) {
       alignas(kAlignment) Real unused[kMaxPanel] = {};
       kernels_.exponentials(tile, count, panel.state.reference, unused, panel.vectors);

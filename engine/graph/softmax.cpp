@@ -73,7 +73,7 @@ void NodeSoftmax<Real>::weigh(const HeadPanel& panel, const Batch& batch, bool f
   std::copy_n(reference_ + panel.first, panel.heads, before);
   // To the kernel there are no accumulators: here they are not in its lanes.
   const RowState<Real> state = {reference_ + panel.first, sum_ + panel.first, nullptr, true};
-  kernels_.softmax(tile_, batch.edges, 0, state, 0, panel.vectors);
+  kernels_.softmax(tile_, all_keys(batch.edges), 0, state, 0, panel.vectors);
   if (!fresh) move_references(panel, before);
   sums_.add(panel, batch, scores_, tile_, fresh);
 }

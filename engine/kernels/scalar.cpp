@@ -162,34 +162,45 @@ void rescale(Real maximum, Real* scores, const RowState<Real>& rows, std::size_t
   for (std::size_t x = 0; x < value_features; ++x) rows.accumulators[x * pitch + r] *= factor;
 }
 
+/// Calls function(score, r) for the keys that row r's vector needs, in order of keys.
+template <class Real, class Function>
+void each_score(Real* scores, const KeyRanges& keys, std::size_t vectors, Function&& function) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t w = 0; w < vectors; ++w)
+    for (std::size_t j = keys.begin[w]; j < keys.end[w]; ++j)
+      for (std::size_t r = w * kLanes<Real>; r < (w + 1) * kLanes<Real>; ++r)
+        function(scores[j * pitch + r], r);
+}
+
 /// Scores of +inf count as the largest finite number: they share the weight evenly.
 template <class Real>
-void exponentials(Real* scores, std::size_t keys, const Real* reference, Real* sum,
-                  std::size_t vectors) {
-  const std::size_t pitch = vectors * kLanes<Real>;
-  for (std::size_t j = 0; j < keys; ++j) {
-    for (std::size_t r = 0; r < pitch; ++r) {
-      Real& score = scores[j * pitch + r];
-      if (score > kLargest<Real>) score = kLargest<Real>;
-      score = exp2_of(score - reference[r]);
-      sum[r] += score;
-    }
-  }
+void add_exponentials(Real* scores, const KeyRanges& keys, const Real* reference, Real* sum,
+                      std::size_t vectors) {
+  each_score(scores, keys, vectors, [=](Real& score, std::size_t r) {
+    if (score > kLargest<Real>) score = kLargest<Real>;
+    score = exp2_of(score - reference[r]);
+    sum[r] += score;
+  });
 }
 
 template <class Real>
-void softmax(Real* scores, std::size_t keys, std::size_t pending, const RowState<Real>& rows,
+void exponentials(Real* scores, std::size_t keys, const Real* reference, Real* sum,
+                  std::size_t vectors) {
+  add_exponentials(scores, all_keys(keys), reference, sum, vectors);
+}
+
+template <class Real>
+void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const RowState<Real>& rows,
              std::size_t value_features, std::size_t vectors) {
   const std::size_t pitch = vectors * kLanes<Real>;
   Real top[kMaxVectors * kLanes<Real>];
   for (std::size_t r = 0; r < pitch; ++r) top[r] = kNoReference<Real>;
-  for (std::size_t j = 0; j < keys; ++j)
-    for (std::size_t r = 0; r < pitch; ++r)
-      top[r] = top[r] < scores[j * pitch + r] ? scores[j * pitch + r] : top[r];
+  each_score(scores, keys, vectors,
+             [&](Real score, std::size_t r) { top[r] = top[r] < score ? score : top[r]; });
   for (std::size_t r = 0; r < pitch; ++r)
     if (top[r] > rows.reference[r] + kRescaleThreshold<Real>)
       rescale(top[r], scores, rows, value_features, r, pitch, pending);
-  exponentials(scores, keys, rows.reference, rows.sum, vectors);
+  add_exponentials(scores, keys, rows.reference, rows.sum, vectors);
 }
 
 template <class Real>
@@ -211,7 +222,7 @@ void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel, s
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t r = 0; r < pitch; r += kLanes<Real>)
     score_keys(key, 0, keys, panel + r, features, out + r, pitch);
-  softmax(out, keys, pending, rows, value_features, vectors);
+  softmax(out, all_keys(keys), pending, rows, value_features, vectors);
 }
 
 template <class Real>

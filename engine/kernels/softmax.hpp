@@ -24,27 +24,52 @@ template <class V, class Real = RealOf<V>>
     store<V>(scores + i, finite(load<V>(scores + i)));
 }
 
-template <class V, std::size_t W, class Real = RealOf<V>>
-void exponentials(Real* scores, std::size_t keys, const Real* reference_of, Real* sum_of) {
+/// Calls function(N, w, begin, end) for N vectors from w on that need the keys [begin, end): all
+/// side by side where they need the same, else one by one, in as little code as that takes.
+template <std::size_t W, class Function>
+HEED_INLINE void each_column(const KeyRanges& keys, Function&& function) {
+  if (W == 1 || is_one_run<W>(keys)) {
+    function(std::integral_constant<std::size_t, W>{}, 0, 0, keys.end[0]);
+  } else {
+    for (std::size_t w = 0; w < W; ++w)
+      function(std::integral_constant<std::size_t, 1>{}, w, keys.begin[w], keys.end[w]);
+  }
+}
+
+/// The keys [begin, end) of `count` vectors in rows of `pitch` numbers.
+template <class V, std::size_t count, class Real = RealOf<V>>
+[[gnu::noinline]] void add_exponentials(Real* scores, std::size_t pitch, std::size_t begin,
+                                        std::size_t end, const Real* reference_of, Real* sum_of) {
   constexpr std::size_t n = kLanes<V>;
-  V reference[W];
-  V sum[W];
-  bool infinite = false;  // may be: only rows with the largest reference have scores of +inf
-  unroll<W>([&](auto w) HEED_FLAT {
+  V reference[count];
+  V sum[count];
+  unroll<count>([&](auto w) HEED_FLAT {
     reference[w] = load<V>(reference_of + w * n);
     sum[w] = load<V>(sum_of + w * n);
-    infinite = infinite || xsimd::any(reference[w] == V(kLargest<Real>));
   });
-  if (__builtin_expect(infinite, false)) make_finite<V>(scores, keys * W * n);
-  for (std::size_t j = 0; j < keys; ++j) {
-    unroll<W>([&](auto w) HEED_FLAT {
-      Real* const at = scores + (j * W + w) * n;
+  for (std::size_t j = begin; j < end; ++j) {
+    unroll<count>([&](auto w) HEED_FLAT {
+      Real* const at = scores + j * pitch + w * n;
       const V weight = exp2_of(load<V>(at) - reference[w]);
       sum[w] = sum[w] + weight;
       store<V>(at, weight);
     });
   }
-  unroll<W>([&](auto w) HEED_FLAT { store<V>(sum_of + w * n, sum[w]); });
+  unroll<count>([&](auto w) HEED_FLAT { store<V>(sum_of + w * n, sum[w]); });
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void exponentials(Real* scores, const KeyRanges& keys, const Real* reference, Real* sum) {
+  constexpr std::size_t n = kLanes<V>;
+  bool infinite = false;  // may be: only rows with the largest reference have scores of +inf
+  unroll<W>([&](auto w) HEED_FLAT {
+    infinite = infinite || xsimd::any(load<V>(reference + w * n) == V(kLargest<Real>));
+  });
+  if (__builtin_expect(infinite, false)) make_finite<V>(scores, keys.end[W - 1] * W * n);
+  each_column<W>(keys, [&](auto count, std::size_t w, std::size_t begin,
+                           std::size_t end) HEED_FLAT {
+    add_exponentials<V, count>(scores + w * n, W * n, begin, end, reference + w * n, sum + w * n);
+  });
 }
 
 /// data[i][w] *= factor[w].
@@ -80,22 +105,25 @@ template <class V, std::size_t W, class Real = RealOf<V>>
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void softmax(Real* scores, std::size_t keys, std::size_t pending, const RowState<Real>& rows,
+void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const RowState<Real>& rows,
              std::size_t value_features) {
   constexpr std::size_t n = kLanes<V>;
   alignas(kAlignment) Real top_of[W * n];
-  V top[W];
-  unroll<W>([&](auto w) HEED_FLAT { top[w] = V(kNoReference<Real>); });
-  for (std::size_t j = 0; j < keys; ++j)
-    unroll<W>([&](auto w)
-                  HEED_FLAT { top[w] = xsimd::max(top[w], load<V>(scores + (j * W + w) * n)); });
-
   bool grown = false;
-  unroll<W>([&](auto w) HEED_FLAT {
-    store<V>(top_of + w * n, top[w]);
-    grown =
-        grown || xsimd::any(top[w] > load<V>(rows.reference + w * n) + V(kRescaleThreshold<Real>));
-  });
+  each_column<W>(keys,
+                 [&](auto count, std::size_t w0, std::size_t begin, std::size_t end) HEED_FLAT {
+                   V top[count];
+                   unroll<count>([&](auto w) HEED_FLAT { top[w] = V(kNoReference<Real>); });
+                   for (std::size_t j = begin; j < end; ++j)
+                     unroll<count>([&](auto w) HEED_FLAT {
+                       top[w] = xsimd::max(top[w], load<V>(scores + (j * W + w0 + w) * n));
+                     });
+                   unroll<count>([&](auto w) HEED_FLAT {
+                     const V reference = load<V>(rows.reference + (w0 + w) * n);
+                     store<V>(top_of + (w0 + w) * n, top[w]);
+                     grown = grown || xsimd::any(top[w] > reference + V(kRescaleThreshold<Real>));
+                   });
+                 });
   if (grown) rescale<V, W>(scores, rows, value_features, top_of, pending);
   exponentials<V, W>(scores, keys, rows.reference, rows.sum);
 }

@@ -77,6 +77,9 @@ struct KeyRanges {
   std::size_t end[kMaxVectors];
 };
 
+/// All rows need the keys [0, keys).
+constexpr KeyRanges all_keys(std::size_t keys) { return {{}, {keys, keys, keys}}; }
+
 /// Features of gathered rows, and of what they are multiplied with, come in multiples of 16 bytes.
 template <class Real>
 inline constexpr std::size_t kFeaturePadding = 16 / sizeof(Real);
@@ -148,13 +151,14 @@ struct KernelTable {
   void (*mask)(Real* scores, std::size_t keys, const Real* first, const Real* limit,
                std::size_t vectors);
 
-  /// One step of online softmax: scores become weights exp2(score - reference), sums grow by
-  /// them; where a row's maximum has outgrown its reference, the reference moves and sum and
-  /// accumulators [value_features][pitch] are rescaled first, and with them the `pending` rows of
-  /// weights that lie before `scores`: they are of the same step, not accumulated yet.
-  /// Source: Milakov & Gimelshein 2018, algorithm 3 (arXiv:1805.02867), with lazy rescaling.
-  void (*softmax)(Real* scores, std::size_t keys, std::size_t pending, const RowState<Real>& rows,
-                  std::size_t value_features, std::size_t vectors);
+  /// One step of online softmax, for the keys that r's vector needs; the other scores are neither
+  /// read nor written. Scores become weights exp2(score - reference), sums grow by them; where a
+  /// row's maximum has outgrown its reference, the reference moves and sum and accumulators
+  /// [value_features][pitch] are rescaled first, and with them the `pending` rows of weights that
+  /// lie before `scores`: they are of the same step, not accumulated yet. Source: Milakov &
+  /// Gimelshein 2018, algorithm 3 (arXiv:1805.02867), with lazy rescaling.
+  void (*softmax)(Real* scores, const KeyRanges& keys, std::size_t pending,
+                  const RowState<Real>& rows, std::size_t value_features, std::size_t vectors);
 
   /// The last part of `softmax` alone, for references that are final: scores become weights
   /// exp2(score - reference), sum[r] grows by them.

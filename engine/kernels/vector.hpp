@@ -64,14 +64,15 @@ struct VectorKernels {
                    std::size_t vectors) {
     with_vectors(vectors, [&](auto w) { heed::mask<V, w>(scores, keys, first, limit); });
   }
-  static void softmax(Real* scores, std::size_t keys, std::size_t pending,
+  static void softmax(Real* scores, const KeyRanges& keys, std::size_t pending,
                       const RowState<Real>& rows, std::size_t value_features, std::size_t vectors) {
     with_vectors(vectors,
                  [&](auto w) { heed::softmax<V, w>(scores, keys, pending, rows, value_features); });
   }
   static void exponentials(Real* scores, std::size_t keys, const Real* reference, Real* sum,
                            std::size_t vectors) {
-    with_vectors(vectors, [&](auto w) { heed::exponentials<V, w>(scores, keys, reference, sum); });
+    with_vectors(vectors,
+                 [&](auto w) { heed::exponentials<V, w>(scores, all_keys(keys), reference, sum); });
   }
   static void hardest(const Real* scores, std::size_t keys, Real* best, Real* index,
                       std::size_t vectors) {

@@ -36,9 +36,10 @@ struct Step {
     }
   }
 
-  void run(const Table<Real>& kernels) {
+  void run(const Table<Real>& kernels) { run(kernels, heed::all_keys(keys)); }
+  void run(const Table<Real>& kernels, const heed::KeyRanges& ranges) {
     const heed::RowState<Real> state = {reference.data(), sum.data(), accumulators.data(), fresh};
-    kernels.softmax(scores.data(), keys, 0, state, features, vectors);
+    kernels.softmax(scores.data(), ranges, 0, state, features, vectors);
   }
 
   bool intact() const {
@@ -233,7 +234,8 @@ TEMPLATE_TEST_CASE("softmax rescales pending weights as accumulators", "[softmax
       const heed::RowState<TestType> state = {with_pending.reference.data(),
                                               with_pending.sum.data(),
                                               with_pending.accumulators.data(), false};
-      kernels.softmax(tile.data() + before, keys, kPending, state, kPending, vectors);
+      kernels.softmax(tile.data() + before, heed::all_keys(keys), kPending, state, kPending,
+                      vectors);
       bool equal = true;
       for (std::size_t i = 0; i < before; ++i)
         equal = equal && same_bits(tile[i], step.accumulators[i]);
@@ -244,6 +246,38 @@ TEMPLATE_TEST_CASE("softmax rescales pending weights as accumulators", "[softmax
       CHECK(same_bits(with_pending.accumulators, step.accumulators, 0, before));
       CHECK(same_bits(with_pending.reference, step.reference, 0, step.pitch));
       CHECK(same_bits(with_pending.sum, step.sum, 0, step.pitch));
+    });
+  });
+}
+
+TEMPLATE_TEST_CASE("softmax takes keys that a vector does not need as excluded", "[softmax]", float,
+                   double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    sweep_tiles([&](std::size_t keys, std::size_t vectors, Random& random) {
+      constexpr std::size_t kFeatures = 8;
+      Step<TestType> step = seen_step(kernels, keys, kFeatures, vectors, random);
+      draw_scores(step, random);
+      const heed::KeyRanges ranges = draw_ranges(keys, vectors, random);
+      const auto needed = [&](std::size_t i) {
+        return needs(ranges, i % step.pitch / kernels.lanes, i / step.pitch);
+      };
+      Step<TestType> excluded = step;
+      for (std::size_t i = 0; i < keys * step.pitch; ++i) {
+        if (needed(i)) continue;
+        excluded.scores[i] = -kInf<TestType>;
+        step.scores[i] = not_a_number<TestType>();
+      }
+      excluded.run(kernels);
+      step.run(kernels, ranges);
+      bool equal = true;
+      for (std::size_t i = 0; i < keys * step.pitch; ++i)
+        equal = equal && (needed(i) ? same_bits(step.scores[i], excluded.scores[i])
+                                    : std::isnan(step.scores[i]));
+      CHECK(equal);
+      CHECK(step.intact());
+      CHECK(same_bits(step.reference, excluded.reference, 0, step.pitch));
+      CHECK(same_bits(step.sum, excluded.sum, 0, step.pitch));
+      CHECK(same_bits(step.accumulators, excluded.accumulators, 0, kFeatures * step.pitch));
     });
   });
 }
