@@ -194,7 +194,7 @@ void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const Row
              std::size_t value_features, std::size_t vectors) {
   const std::size_t pitch = vectors * kLanes<Real>;
   Real top[kMaxVectors * kLanes<Real>];
-  for (std::size_t r = 0; r < pitch; ++r) top[r] = kNoReference<Real>;
+  for (Real& most : top) most = kNoReference<Real>;
   each_score(scores, keys, vectors,
              [&](Real score, std::size_t r) { top[r] = top[r] < score ? score : top[r]; });
   for (std::size_t r = 0; r < pitch; ++r)
