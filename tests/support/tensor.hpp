@@ -70,7 +70,9 @@ class Memory {
         storage_(elements * width() + 2 * kGuard + 64 + misalign * width()) {
     const auto address = reinterpret_cast<std::uintptr_t>(storage_.data()) + kGuard;
     begin_ = kGuard + (64 - address % 64) % 64 + misalign * width();
-    for (std::size_t i = 0; i < whole(); ++i) store_bits(dtype, guard(), index(i), canary());
+    const std::size_t count = whole();  // not in the loop, where every store might change it
+    const std::uint64_t bits = canary();
+    for (std::size_t i = 0; i < count; ++i) store_bits(dtype, guard(), index(i), bits);
   }
 
   /// A copy is aligned like the original, wherever it comes to lie.
