@@ -1,54 +1,26 @@
 // What the tests of edges share.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "tests/dense/kinds.hpp"
 
 namespace heed_test {
 
 using Index = std::int64_t;
 
-inline Sizes sizes_of(Index queries, Index keys, const Types& types = {}) {
-  Sizes sizes = {queries, keys, 9, 11};
-  sizes.types = types;
-  return sizes;
-}
-
-inline void want_all(Problem& p, heed_weights_point point = HEED_WEIGHTS_PROBABILITIES) {
-  if (p.desc.hard == 0) p.want_lse();
-  p.want_weights(point);
-  p.want_column_sums();
-}
-
-inline bool all_are(const Numbers& numbers, double x) {
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (!(numbers[i] == x) || std::signbit(numbers[i]) != std::signbit(x)) return false;
-  return true;
-}
+Sizes sizes_of(Index queries, Index keys, const Types& types = {});
+void want_all(Problem& p, heed_weights_point point = HEED_WEIGHTS_PROBABILITIES);
+bool all_are(const Numbers& numbers, double x);
 
 /// A problem whose weights show themselves: one feature, scale 1, scores as given.
-inline Problem scored(const std::vector<double>& scores, Index queries, const Types& types) {
-  Sizes sizes = {queries, static_cast<Index>(scores.size()), 1, 5};
-  sizes.scale = 1;
-  sizes.types = types;
-  Problem p(sizes);
-  p.fill(41);
-  p.query.fill([] { return 1; });
-  p.key.each([&](const Axes& at) { p.key.set(at, scores[static_cast<std::size_t>(at[2])]); });
-  return p;
-}
+Problem scored(const std::vector<double>& scores, Index queries, const Types& types);
 
 /// The types whose largest numbers are beyond those of float16.
-inline const std::vector<Kind>& with_range() {
-  static const std::vector<Kind> all = {
-      {"f32", {}}, {"f64", all_of(HEED_DTYPE_F64)}, {"bf16", all_of(HEED_DTYPE_BF16)}};
-  return all;
-}
+const std::vector<Kind>& with_range();
 
 /// n scores, small and different.
-inline std::vector<double> mild(std::size_t n) {
-  std::vector<double> scores(n);
-  for (std::size_t j = 0; j < n; ++j) scores[j] = 0.25 * static_cast<double>(j * 7 % 11) - 1;
-  return scores;
-}
+std::vector<double> mild(std::size_t n);
 
 }  // namespace heed_test

@@ -1,5 +1,9 @@
 // heed_merge: results over some keys put together to the result over all.
+#include <sstream>
+#include <stdexcept>
+
 #include "tests/dense/kinds.hpp"
+#include "tests/reference/arithmetic.hpp"
 
 using namespace heed_test;
 

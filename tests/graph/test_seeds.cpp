@@ -1,5 +1,7 @@
 // Attention as messages along the edges of a graph whose nodes have matrices of their own: the
 // numbers of a printed run, and the same systems with other numbers.
+#include <utility>
+
 #include "tests/dense/kinds.hpp"
 #include "tests/support/graph_problem.hpp"
 #include "tests/support/printed_scores.hpp"

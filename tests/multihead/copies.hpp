@@ -21,51 +21,19 @@ void check_drawn(std::size_t full, std::size_t at_least, Check&& check) {
   CHECK((small() || seen >= at_least));
 }
 
-inline std::vector<Outputs> run_everywhere(Block& block, const IsaContexts& contexts) {
-  std::vector<Outputs> all;
-  for (std::size_t n = 0; n < contexts.size(); ++n) all.push_back(block.run_all(contexts[n]));
-  return all;
-}
-
-inline bool check_same(Block& a, Block& b, const IsaContexts& contexts) {
-  for (std::size_t n = 0; n < contexts.size(); ++n)
-    if (!check_same(IsaContexts::name(n), a.run_all(contexts[n]), b.run_all(contexts[n])))
-      return false;
-  return true;
-}
+std::vector<Outputs> run_everywhere(Block& block, const IsaContexts& contexts);
+bool check_same(Block& a, Block& b, const IsaContexts& contexts);
 
 // ---- Copies ----
 
 /// The numbers of one tensor in another of its shape; where `item` says so, of one item alone.
-inline void copy_numbers(const Tensor& from, Tensor& to, Index item = 0) {
-  to.each([&](const Axes& at) { to.set(at, from.get({at[0] + item, at[1], at[2], at[3]})); });
-}
-
-inline void copy_numbers(const WeightMatrix& from, WeightMatrix& to) {
-  to.each([&](Index m, Index i, Index o) { to.set(m, i, o, from.get(m, i, o)); });
-  if (from.bias) copy_numbers(*from.bias, *to.bias);
-}
-
-inline void copy_matrices(const Block& from, Block& to) {
-  copy_numbers(from.w_query, to.w_query);
-  copy_numbers(from.w_key, to.w_key);
-  copy_numbers(from.w_value, to.w_value);
-  if (from.w_out) copy_numbers(*from.w_out, *to.w_out);
-  to.head_weights = from.head_weights;
-}
+void copy_numbers(const Tensor& from, Tensor& to, Index item = 0);
+void copy_numbers(const WeightMatrix& from, WeightMatrix& to);
+void copy_matrices(const Block& from, Block& to);
 
 /// The same block with its tensors in other places or types.
-inline Block remade(const Block& block, const BlockChoice& choice) {
-  Block other(block.attention, choice);
-  copy_numbers(block.input_query, other.input_query);
-  if (other.input_key)
-    copy_numbers(block.input_key ? *block.input_key : block.input_query, *other.input_key);
-  copy_matrices(block, other);
-  return other;
-}
+Block remade(const Block& block, const BlockChoice& choice);
 
-inline std::array<MatrixChoice*, 4> matrices_of(BlockChoice& choice) {
-  return {&choice.w_query, &choice.w_key, &choice.w_value, &choice.w_out};
-}
+std::array<MatrixChoice*, 4> matrices_of(BlockChoice& choice);
 
 }  // namespace heed_test

@@ -1,7 +1,6 @@
 // A matrix of a block and its bias: where they lie, and what heed and the oracle get of them.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -29,22 +28,12 @@ struct MatrixChoice {
 class WeightMatrix {
  public:
   /// `real` is the arithmetic's type.
-  WeightMatrix(Index matrices, Index in, Index out, const MatrixChoice& choice, std::uint32_t real)
-      : tensor({matrices, 1, in, choice.before + out + choice.after},
-               strides(matrices, in, out, choice), choice.misalign, dtype_of(choice.dtype, real)),
-        prepared(choice.prepared),
-        choice_(choice),
-        out_(out),
-        real_(real) {
-    if (choice.bias)
-      bias.emplace(Axes{1, 1, 1, out}, Axes{0, 0, 0, 1}, choice.misalign,
-                   dtype_of(choice.bias_dtype, real));
-  }
+  WeightMatrix(Index matrices, Index in, Index out, const MatrixChoice& choice, std::uint32_t real);
 
   Index in() const { return tensor.shape()[2]; }
   Index out() const { return out_; }
-  double get(Index m, Index i, Index o) const { return tensor.get({m, 0, i, choice_.before + o}); }
-  void set(Index m, Index i, Index o, double x) { tensor.set({m, 0, i, choice_.before + o}, x); }
+  double get(Index m, Index i, Index o) const;
+  void set(Index m, Index i, Index o, double x);
 
   /// Calls function(matrix, in, out) for every element.
   template <class Function>
@@ -55,69 +44,29 @@ class WeightMatrix {
   }
 
   /// What keeps a product of numbers around 1 around `amplitude`.
-  void fill(Random& random, double amplitude) {
-    const double scale = amplitude / std::sqrt(static_cast<double>(in()));
-    each([&](Index m, Index i, Index o) { set(m, i, o, random.normal<double>() * scale); });
-    if (bias) bias->fill([&] { return random.normal<double>() * amplitude / 2; });
-  }
+  void fill(Random& random, double amplitude);
 
-  void fill_identity() {
-    each([&](Index m, Index i, Index o) { set(m, i, o, i == o ? 1 : 0); });
-    if (bias) bias->fill([] { return 0; });
-  }
+  void fill_identity();
 
   /// What heed gets: of a matrix that is given as it is, else NULL.
   const void* raw() const { return prepared ? nullptr : data(); }
   const void* raw_bias() const { return prepared || !bias ? nullptr : bias->data(); }
-  heed_matrix_layout layout() const {
-    heed_matrix_layout layout = HEED_MATRIX_LAYOUT_INIT;
-    layout.dtype = choice_.dtype;
-    if (is_default()) return layout;
-    layout.stride_matrix = tensor.shape()[0] > 1 ? tensor.strides()[0] : 0;
-    layout.stride_in = tensor.strides()[2];
-    layout.stride_out = tensor.strides()[3];
-    return layout;
-  }
+  heed_matrix_layout layout() const;
 
   /// Prepared by heed, or none.
-  Weights prepare(const Context& context) const {
-    if (!prepared) return nullptr;
-    heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
-    desc.arithmetic = real_;
-    desc.matrices = tensor.shape()[0];
-    desc.in = in();
-    desc.out = out_;
-    desc.layout = layout();
-    desc.bias_dtype = choice_.bias_dtype;
-    heed_weights* weights = nullptr;
-    require_ok(
-        heed_weights_create(context.get(), &desc, data(), bias ? bias->data() : nullptr, &weights));
-    return Weights(weights);
-  }
+  Weights prepare(const Context& context) const;
 
   /// What the oracle gets.
-  GivenMatrix given() const {
-    const Axes& s = tensor.strides();
-    const Source matrix = {data(), tensor.dtype(), {s[0], s[1], s[2], s[3]}};
-    const Source none = {nullptr, real_, {0, 0, 0, 1}};
-    return {matrix, bias ? Source{bias->data(), bias->dtype(), {0, 0, 0, 1}} : none, out_};
-  }
+  GivenMatrix given() const;
 
   Tensor tensor;  ///< [matrix, 1, in, out] with the columns of others
   std::optional<Tensor> bias;
   bool prepared;
 
  private:
-  static Axes strides(Index matrices, Index in, Index out, const MatrixChoice& choice) {
-    return strides_of(choice.arrangement, {matrices, 1, in, choice.before + out + choice.after});
-  }
-  bool is_default() const {
-    return choice_.arrangement == Arrangement::kDefault && choice_.before + choice_.after == 0;
-  }
-  const void* data() const {
-    return static_cast<const unsigned char*>(tensor.data()) +
-           choice_.before * tensor.strides()[3] * format_of(tensor.dtype()).bytes;
-  }
+  static Axes strides(Index matrices, Index in, Index out, const MatrixChoice& choice);
+  bool is_default() const;
+  const void* data() const;
 
   MatrixChoice choice_;
   Index out_;

@@ -2,13 +2,12 @@
 // where the numbers lie.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "api/heed.h"
+#include "tests/reference/arithmetic.hpp"
 #include "tests/reference/inputs.hpp"
-#include "tests/reference/softmax.hpp"
 
 namespace heed_test {
 
@@ -20,28 +19,11 @@ struct EdgeList {
   bool unique = false;  ///< whether duplicates are removed
 
   Index size() const { return static_cast<Index>(sources.size()); }
-  void add(Index source, Index destination) {
-    sources.push_back(source);
-    destinations.push_back(destination);
-  }
+  void add(Index source, Index destination);
 };
 
 /// The edges into every node that count, by number: sources in order, equal ones as given.
-inline std::vector<std::vector<Index>> incoming(const EdgeList& edges) {
-  std::vector<std::vector<Index>> into(static_cast<std::size_t>(edges.nodes));
-  for (Index e = 0; e < edges.size(); ++e)
-    into[static_cast<std::size_t>(edges.destinations[static_cast<std::size_t>(e)])].push_back(e);
-  const auto source = [&](Index e) { return edges.sources[static_cast<std::size_t>(e)]; };
-  for (std::vector<Index>& all : into) {
-    std::stable_sort(all.begin(), all.end(),
-                     [&](Index a, Index b) { return source(a) < source(b); });
-    if (edges.unique)
-      all.erase(std::unique(all.begin(), all.end(),
-                            [&](Index a, Index b) { return source(a) == source(b); }),
-                all.end());
-  }
-  return into;
-}
+std::vector<std::vector<Index>> incoming(const EdgeList& edges);
 
 /// What the oracle is given: what heed is, but that matrices are as they are, never prepared.
 struct GraphGiven {
@@ -74,12 +56,8 @@ inline Index out_heads_of(const heed_graph_attention_desc& desc) {
 }
 
 /// Element [row, head, feature] of a tensor over nodes or edges; no type means `default_dtype`.
-inline Source rows_source(const void* data, const heed_layout& layout, Index heads, Index features,
-                          std::uint32_t default_dtype = HEED_DTYPE_F32) {
-  Source source = source_of(data, layout, heads, 0, features, true);
-  source.dtype = dtype_of(layout.dtype, default_dtype);
-  return source;
-}
+Source rows_source(const void* data, const heed_layout& layout, Index heads, Index features,
+                   std::uint32_t default_dtype = HEED_DTYPE_F32);
 
 /// Matrices [matrix, in, out] where they lie.
 struct MatrixSource {
@@ -92,14 +70,8 @@ struct MatrixSource {
   }
 };
 
-inline MatrixSource matrix_source(const void* data, const heed_matrix_layout& layout, Index in,
-                                  Index out, std::uint32_t real) {
-  const bool contiguous =
-      layout.stride_matrix == 0 && layout.stride_in == 0 && layout.stride_out == 0;
-  const std::uint32_t dtype = dtype_of(layout.dtype, real);
-  if (contiguous) return {data, dtype, in * out, out, 1};
-  return {data, dtype, layout.stride_matrix, layout.stride_in, layout.stride_out};
-}
+MatrixSource matrix_source(const void* data, const heed_matrix_layout& layout, Index in, Index out,
+                           std::uint32_t real);
 
 /// Rows of numbers and how far off heed's may be.
 template <class Wide>

@@ -6,23 +6,11 @@
 #include <cstdint>
 
 #include "api/heed.h"
+#include "tests/reference/given.hpp"
 #include "tests/reference/inputs.hpp"
 #include "tests/reference/scores.hpp"
 
 namespace heed_test {
-
-/// Queries, keys and values that heed computes itself.
-struct Projections {
-  Computed query, key, value;
-};
-
-/// What the oracle is given: what heed is, and what the score function does.
-struct Given {
-  const heed_attention_desc& desc;
-  const heed_attention_args& args;
-  const ScoreModel& function;
-  const Projections* projections = nullptr;  ///< instead of tensors in args
-};
 
 template <class Real>
 class Head {

@@ -2,8 +2,6 @@
 // keys a row attends.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -38,32 +36,12 @@ inline std::uint32_t dtype_of(std::uint32_t dtype, std::uint32_t default_dtype) 
 }
 
 /// A query, key or value of `rows` rows; packed: [row, head, feature].
-inline Source source_of(const void* data, const heed_layout& layout, Index heads, Index rows,
-                        Index features, bool packed) {
-  Strides strides = {layout.stride_batch, layout.stride_head, layout.stride_row,
-                     layout.stride_feature};
-  if (strides.all_zero())
-    strides = packed ? Strides{0, features, heads * features, 1}
-                     : Strides{heads * rows * features, rows * features, features, 1};
-  if (packed) strides.batch = 0;
-  return {data, dtype_of(layout.dtype, HEED_DTYPE_F32), strides};
-}
+Source source_of(const void* data, const heed_layout& layout, Index heads, Index rows,
+                 Index features, bool packed);
 
 /// A mask or bias; an axis of size 1 repeats its one element.
-inline Source source_of(const void* data, const heed_score_layout& layout, std::uint32_t dtype,
-                        const heed_attention_desc& desc) {
-  const Index batch = layout.batch == 0 ? desc.batch : layout.batch;
-  const Index heads = layout.heads == 0 ? desc.query_heads : layout.heads;
-  const Index rows = layout.rows == 0 ? desc.query_length : layout.rows;
-  const Index keys = layout.keys == 0 ? desc.key_length : layout.keys;
-  Strides strides = {layout.stride_batch, layout.stride_head, layout.stride_row, layout.stride_key};
-  if (strides.all_zero()) strides = {heads * rows * keys, rows * keys, keys, 1};
-  if (batch == 1) strides.batch = 0;
-  if (heads == 1) strides.head = 0;
-  if (rows == 1) strides.row = 0;
-  if (keys == 1) strides.feature = 0;
-  return {data, dtype, strides};
-}
+Source source_of(const void* data, const heed_score_layout& layout, std::uint32_t dtype,
+                 const heed_attention_desc& desc);
 
 inline bool is_float64(const heed_attention_desc& desc) {
   return desc.query.dtype == HEED_DTYPE_F64;
@@ -97,50 +75,13 @@ struct Sequence {
   Index offset;  ///< query row i stands at position i + offset among the keys
 };
 
-/// Offsets past all lengths mean the same as this one.
-inline constexpr Index kFar = Index{1} << 50;
-
-inline Index offset_of(const heed_attention_desc& desc, Index queries, Index keys) {
-  const bool causal = desc.causal != HEED_CAUSAL_NONE;
-  const std::uint32_t alignment = causal ? desc.causal : desc.alignment;  // the same numbers
-  if (alignment == HEED_ALIGNMENT_BOTTOM_RIGHT) return keys - queries;
-  if (alignment == HEED_ALIGNMENT_OFFSET)
-    return std::clamp(causal ? desc.causal_offset : desc.alignment_offset, -kFar, kFar);
-  return 0;
-}
-
-inline Sequence sequence_of(const heed_attention_desc& desc, const heed_attention_args& args,
-                            Index b) {
-  Sequence s = {b, 0, desc.query_length, 0, desc.key_length, 0};
-  if (desc.packed_queries > 0) {
-    s.first_query = args.cu_seqlens_q[b];
-    s.queries = args.cu_seqlens_q[b + 1] - s.first_query;
-  }
-  if (desc.packed_keys > 0) {
-    s.first_key = args.cu_seqlens_k[b];
-    s.keys = args.cu_seqlens_k[b + 1] - s.first_key;
-  }
-  if (args.key_lengths != nullptr) s.keys = args.key_lengths[b];
-  s.offset = offset_of(desc, s.queries, s.keys);
-  return s;
-}
+Sequence sequence_of(const heed_attention_desc& desc, const heed_attention_args& args, Index b);
 
 /// Whether causal and window let row i attend key j.
-inline bool in_window(const heed_attention_desc& desc, const Sequence& s, Index i, Index j) {
-  const Index p = i + s.offset;
-  if (desc.causal != HEED_CAUSAL_NONE && j > p) return false;
-  if (desc.window == 0) return true;
-  if (desc.window_left >= 0 && j < p - std::min(desc.window_left, 4 * kFar)) return false;
-  return desc.window_right < 0 || j <= p + std::min(desc.window_right, 4 * kFar);
-}
+bool in_window(const heed_attention_desc& desc, const Sequence& s, Index i, Index j);
 
 /// How many keys row i of a problem without masks, windows and lengths attends.
-inline Index attended(const heed_attention_desc& desc, Index i) {
-  const Sequence s = sequence_of(desc, HEED_ATTENTION_ARGS_INIT, 0);
-  Index count = 0;
-  for (Index j = 0; j < s.keys; ++j) count += in_window(desc, s, i, j) ? 1 : 0;
-  return count;
-}
+Index attended(const heed_attention_desc& desc, Index i);
 
 /// Some rows of one head, widened, and how far off heed's may be where it has computed them itself.
 template <class Wide>

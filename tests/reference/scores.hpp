@@ -38,35 +38,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "tests/reference/arithmetic.hpp"
-#include "tests/reference/inputs.hpp"
+#include "tests/reference/given.hpp"
 
 namespace heed_test {
 
-/// A score and how far off heed's may be. An infinite error: unspecified, NaN included. Infinities
-/// and NaN have error 0.
-template <class Wide>
-struct Score {
-  Wide value;
-  Wide error;
-
-  bool unspecified() const { return std::isinf(error) || std::isnan(error); }
-};
-
 template <class Wide>
 inline constexpr Score<Wide> kUnknownScore = {0, kInfinite<Wide>};
-
-/// Which score.
-struct Place {
-  Index batch, head, row, key;
-};
-
-/// What a score function does, for the oracle: the score it makes of one that may be off by
-/// `error`, and how far off the result may then be. `unit` is kUnit of heed's arithmetic.
-using ScoreModel =
-    std::function<Score<long double>(const Score<long double>&, const Place&, long double unit)>;
 
 /// <q, k> and what its rounding depends on.
 template <class Wide>

@@ -1,11 +1,8 @@
 // What random sweeps share: contexts of every choice, runs that may fail, and how much is checked.
 #pragma once
 
-#include <cmath>
-#include <cstring>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -19,38 +16,20 @@ namespace heed_test {
 /// The contexts that runs choose from; they are made once.
 class Contexts {
  public:
-  const Context& get(const char* isa, const Choices& choices) {
-    std::ostringstream key;
-    key << isa << choices.executor << choices.threads << "," << choices.tile_q << ","
-        << choices.tile_kv << (choices.product == nullptr ? "" : choices.product);
-    Context& context = all_[key.str()];
-    if (!context) context = make_context(isa, choices);
-    return context;
-  }
+  const Context& get(const char* isa, const Choices& choices);
 
  private:
   std::map<std::string, Context> all_;
 };
 
-inline Choices draw_choices(Random& random) {
-  Choices choices;
-  choices.executor =
-      heed_executor_name(static_cast<std::size_t>(random.bits() % heed_executor_count()));
-  choices.threads = std::strcmp(choices.executor, "serial") == 0 ? 1 : 2;
-  choices.tile_q = random.pick<std::uint32_t>({0, 1, 50, 1000});
-  choices.tile_kv = random.pick<std::uint32_t>({0, 1, 100, 1000});
-  return choices;
-}
+Choices draw_choices(Random& random);
 
 /// How much of all that was computed nobody could bound.
 struct Coverage {
   std::size_t elements = 0;
   std::size_t unspecified = 0;
 
-  void add(const std::vector<Element>& want) {
-    elements += want.size();
-    for (const Element& e : want) unspecified += std::isinf(e.bound) ? 1 : 0;
-  }
+  void add(const std::vector<Element>& want);
 };
 
 /// Runs a problem, or says why that failed. (Messages of Catch2 outlive exceptions: none passes.)
@@ -64,9 +43,6 @@ std::optional<Outputs> try_run(AnyProblem& problem, const Context& context) {
   }
 }
 
-inline bool same_bits(const Outputs& a, const Outputs& b) {
-  return same_bits(a.out, b.out) && same_bits(a.lse, b.lse) && same_bits(a.weights, b.weights) &&
-         same_bits(a.column_sums, b.column_sums);
-}
+bool same_bits(const Outputs& a, const Outputs& b);
 
 }  // namespace heed_test

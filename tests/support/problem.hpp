@@ -1,12 +1,9 @@
 // An attention problem with everything that it may have, and the one line that describes it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <sstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -36,9 +33,7 @@ struct Packing {
   std::int64_t rows = 0;
 
   bool packed() const { return !offsets.empty(); }
-  std::int64_t all_rows() const {
-    return packed() ? std::max<std::int64_t>({rows, offsets.back(), 1}) : 0;
-  }
+  std::int64_t all_rows() const;
 };
 
 /// What the four tensors are made of; all else is set in Problem::desc or added.
@@ -77,189 +72,56 @@ class RealArray {
  public:
   std::vector<double> numbers = {};
 
-  const void* data(bool float64) {
-    narrow_.assign(numbers.begin(), numbers.end());
-    return numbers.empty() ? nullptr
-           : float64       ? static_cast<const void*>(numbers.data())
-                           : narrow_.data();
-  }
+  const void* data(bool float64);
 
  private:
   std::vector<float> narrow_ = {};
 };
 
-template <class T>
-const T* data_or_null(const std::vector<T>& all) {
-  return all.empty() ? nullptr : all.data();
-}
-
 /// An attention problem with its tensors. Packed tensors have the shape [1, heads, rows, features].
 class Problem {
  public:
-  explicit Problem(const Sizes& s, const Layouts& layouts = {})
-      : query(make(query_shape(s, s.features), layouts.query, s.types.query, layouts.misalign,
-                   s.queries.packed())),
-        key(make(key_shape(s, s.features), layouts.key, s.types.key, layouts.misalign * 2 % 4,
-                 s.keys.packed())),
-        value(make(key_shape(s, s.value_features), layouts.value, s.types.value,
-                   layouts.misalign * 3 % 4, s.keys.packed())),
-        out(make(query_shape(s, s.value_features), layouts.out, s.types.out, layouts.misalign,
-                 s.queries.packed())),
-        cu_seqlens_q(s.queries.offsets),
-        cu_seqlens_k(s.keys.offsets),
-        misalign_(layouts.misalign) {
-    desc.causal = s.causal;
-    desc.batch = s.batch;
-    desc.query_heads = s.query_heads;
-    desc.key_heads = s.key_heads;
-    desc.query_length = s.query_length;
-    desc.key_length = s.key_length;
-    desc.features = s.features;
-    desc.value_features = s.value_features;
-    desc.scale = s.scale;
-    desc.causal_offset = s.causal_offset;
-    desc.packed_queries = s.queries.all_rows();
-    desc.packed_keys = s.keys.all_rows();
-    desc.query = layout(query, layouts.query, s.types.query);
-    desc.key = layout(key, layouts.key, s.types.key);
-    desc.value = layout(value, layouts.value, s.types.value);
-    desc.out = layout(out, layouts.out, s.types.out);
-  }
+  explicit Problem(const Sizes& s, const Layouts& layouts = {});
 
   /// Normally distributed numbers; scores then have a standard deviation of scale sqrt(D)
   /// amplitude^2.
-  void fill(std::uint64_t seed, float amplitude = 1) {
-    Random random(seed);
-    const auto next = [&] { return random.normal() * amplitude; };
-    query.fill(next);
-    key.fill(next);
-    value.fill(next);
-  }
+  void fill(std::uint64_t seed, float amplitude = 1);
 
   /// A mask or bias of these sizes, each the problem's or 1. A mask begins as all true, a bias as
   /// all 0.
-  Tensor& add_mask(const Axes& sizes, Arrangement arrangement = Arrangement::kDefault) {
-    mask.emplace(make(sizes, arrangement, kByte, misalign_, false));
-    mask->fill([] { return 1; });
-    desc.mask = score_layout(*mask, arrangement, 0);
-    return *mask;
-  }
+  Tensor& add_mask(const Axes& sizes, Arrangement arrangement = Arrangement::kDefault);
   Tensor& add_bias(const Axes& sizes, std::uint32_t dtype = HEED_DTYPE_DEFAULT,
-                   Arrangement arrangement = Arrangement::kDefault) {
-    bias.emplace(make(sizes, arrangement, real_if_default(dtype), misalign_, false));
-    bias->fill([] { return 0; });
-    desc.bias = score_layout(*bias, arrangement, dtype);
-    return *bias;
-  }
+                   Arrangement arrangement = Arrangement::kDefault);
   /// [batch, heads, rows, keys], what a mask or bias is without repetition.
   Axes pairs() const { return {desc.batch, desc.query_heads, desc.query_length, desc.key_length}; }
 
-  /// Outputs besides `out`.
   /// Takes over what another problem does to scores, but for what has one number per pair, and for
   /// sinks and causal, which depend on what part of it this one is.
-  void score_as(const Problem& other) {
-    desc.softcap = other.desc.softcap;
-    desc.temperature = other.desc.temperature;
-    desc.hard = other.desc.hard;
-    desc.window = other.desc.window;
-    desc.window_left = other.desc.window_left;
-    desc.window_right = other.desc.window_right;
-    desc.alignment = other.desc.alignment;
-    desc.alignment_offset = other.desc.alignment_offset;
-    slopes = other.slopes;
-    function = other.function;
-  }
+  void score_as(const Problem& other);
 
+  /// Outputs besides `out`.
   void want_lse(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
-                Arrangement arrangement = Arrangement::kDefault) {
-    const Axes shape = {out.shape()[0], desc.query_heads, out.shape()[2], 1};
-    lse.emplace(make(shape, arrangement, real_if_default(dtype), misalign_, false));
-    desc.lse = layout(*lse, arrangement, dtype);
-  }
+                Arrangement arrangement = Arrangement::kDefault);
   void want_weights(heed_weights_point point, std::uint32_t dtype = HEED_DTYPE_DEFAULT,
                     Arrangement arrangement = Arrangement::kDefault,
-                    const std::vector<std::int64_t>& rows = {}) {
-    weight_rows = rows;
-    desc.weights_point = point;
-    desc.weight_rows = static_cast<std::int64_t>(rows.size());
-    const Axes shape = {desc.batch, desc.query_heads, weight_rows_of(desc), desc.key_length};
-    weights.emplace(make(shape, arrangement, real_if_default(dtype), misalign_, false));
-    desc.weights = layout(*weights, arrangement, dtype);
-  }
+                    const std::vector<std::int64_t>& rows = {});
   void want_column_sums(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
-                        Arrangement arrangement = Arrangement::kDefault) {
-    desc.sum_columns = 1;
-    const Axes shape = {desc.batch, desc.query_heads, desc.key_length, 1};
-    column_sums.emplace(make(shape, arrangement, real_if_default(dtype), misalign_, false));
-    desc.column_sums = layout(*column_sums, arrangement, dtype);
-  }
-  void want_nothing_else() {
-    lse.reset();
-    weights.reset();
-    column_sums.reset();
-    weight_rows.clear();
-    desc.weights_point = HEED_WEIGHTS_NONE;
-    desc.sum_columns = 0;
-    desc.weight_rows = 0;
-  }
+                        Arrangement arrangement = Arrangement::kDefault);
+  void want_nothing_else();
 
   /// What heed gets; valid until the problem is changed.
-  heed_attention_args args() {
-    heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-    args.query = query.data();
-    args.key = key.data();
-    args.value = value.data();
-    args.out = out.data();
-    if (mask) args.mask = static_cast<const std::uint8_t*>(mask->data());
-    if (bias) args.bias = bias->data();
-    args.key_lengths = data_or_null(key_lengths);
-    args.cu_seqlens_q = data_or_null(cu_seqlens_q);
-    args.cu_seqlens_k = data_or_null(cu_seqlens_k);
-    args.alibi_slopes = slopes.data(is_float64(desc));
-    args.sinks = sinks.data(is_float64(desc));
-    args.weight_rows = data_or_null(weight_rows);
-    if (function.call != nullptr) {
-      tiles = std::make_shared<TileCheck>();
-      tiles->desc = desc;
-      args.score_function = function.call;
-      args.score_user = tiles.get();
-    }
-    if (lse) args.lse = lse->data();
-    if (weights) args.weights = weights->data();
-    if (column_sums) args.column_sums = column_sums->data();
-    return args;
-  }
+  heed_attention_args args();
 
   Expected expected_all() { return expect(desc, args(), function.model); }
   std::vector<Element> expected() { return expected_all().out; }
 
   /// Everything that a run writes; throws if it writes anything else.
-  Outputs run_all(const Context& context) {
-    for (Tensor* const tensor : written_tensors()) tensor->clear();
-    const Plan plan = make_plan(context, desc);
-    Workspace workspace(describe(plan).workspace_bytes);
-    const heed_attention_args arguments = args();
-    require_ok(heed_attention_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes()));
-    for (const Tensor* const tensor : written_tensors())
-      if (!tensor->padding_intact()) throw std::runtime_error("wrote outside an output");
-    if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
-    if (tiles && tiles->wrong) throw std::runtime_error("a score tile makes no sense");
-    Outputs outputs{out.numbers(), {}, {}, {}};
-    if (lse) outputs.lse = lse->numbers();
-    if (weights) outputs.weights = weights->numbers();
-    if (column_sums) outputs.column_sums = column_sums->numbers();
-    return outputs;
-  }
-  Outputs run_all(const char* isa) { return run_all(make_context(isa)); }
+  Outputs run_all(const Context& context);
+  Outputs run_all(const char* isa);
 
   /// out, all float32 and all written, [B, H, L, Dv].
-  std::vector<float> run(const Context& context) {
-    const Outputs outputs = run_all(context);
-    for (std::size_t i = 0; i < outputs.out.size(); ++i)
-      if (!outputs.out.written(i)) throw std::runtime_error("left an element of out unwritten");
-    return out.elements();
-  }
-  std::vector<float> run(const char* isa) { return run(make_context(isa)); }
+  std::vector<float> run(const Context& context);
+  std::vector<float> run(const char* isa);
 
   heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
   Tensor query, key, value, out;
@@ -272,101 +134,25 @@ class Problem {
   std::shared_ptr<TileCheck> tiles;  ///< what the score function of the latest args() saw
 
  private:
-  static Axes query_shape(const Sizes& s, std::int64_t features) {
-    return s.queries.packed() ? Axes{1, s.query_heads, s.queries.all_rows(), features}
-                              : Axes{s.batch, s.query_heads, s.query_length, features};
-  }
-  static Axes key_shape(const Sizes& s, std::int64_t features) {
-    return s.keys.packed() ? Axes{1, s.key_heads, s.keys.all_rows(), features}
-                           : Axes{s.batch, s.key_heads, s.key_length, features};
-  }
+  static Axes query_shape(const Sizes& s, std::int64_t features);
+  static Axes key_shape(const Sizes& s, std::int64_t features);
   static Tensor make(const Axes& shape, Arrangement arrangement, std::uint32_t dtype,
-                     std::size_t misalign, bool packed) {
-    const bool default_packed = packed && arrangement == Arrangement::kDefault;
-    const Axes strides =
-        strides_of(default_packed ? Arrangement::kRowsOutside : arrangement, shape);
-    return Tensor(shape, strides, misalign, dtype_of(dtype, HEED_DTYPE_F32));
-  }
-  static heed_layout layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype) {
-    heed_layout layout = arrangement == Arrangement::kDefault ? heed_layout{} : tensor.layout();
-    layout.dtype = dtype;
-    return layout;
-  }
+                     std::size_t misalign, bool packed);
+  static heed_layout layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype);
   static heed_score_layout score_layout(const Tensor& tensor, Arrangement arrangement,
-                                        std::uint32_t dtype) {
-    const Axes& n = tensor.shape();
-    Axes s{};
-    if (arrangement != Arrangement::kDefault) s = tensor.strides();
-    return {dtype, 0, n[0], n[1], n[2], n[3], s[0], s[1], s[2], s[3]};
-  }
+                                        std::uint32_t dtype);
   std::size_t misalign_;  ///< of what is added
 
-  std::uint32_t real_if_default(std::uint32_t dtype) const {
-    return dtype_of(dtype, real_dtype(desc));
-  }
-  std::vector<Tensor*> written_tensors() {
-    std::vector<Tensor*> all = {&out};
-    for (std::optional<Tensor>* const tensor : {&lse, &weights, &column_sums})
-      if (*tensor) all.push_back(&**tensor);
-    return all;
-  }
+  std::uint32_t real_if_default(std::uint32_t dtype) const;
+  std::vector<Tensor*> written_tensors();
 };
 
-inline const char* name_of_point(std::uint32_t point) {
-  constexpr const char* kNames[] = {"none", "scores", "capped", "masked", "probabilities"};
-  return kNames[point];
-}
+const char* name_of_point(std::uint32_t point);
 
 /// One line that identifies a descriptor; options at their defaults are left out.
-inline std::string line_of(const heed_attention_desc& d) {
-  std::ostringstream line;
-  line.precision(17);
-  line << "B" << d.batch << " Hq" << d.query_heads << " Hkv" << d.key_heads << " Lq"
-       << d.query_length << " Lkv" << d.key_length << " D" << d.features << " Dv"
-       << d.value_features << " " << name_of_dtype(d.query.dtype) << "/"
-       << name_of_dtype(d.key.dtype) << "/" << name_of_dtype(d.value.dtype) << "/"
-       << name_of_dtype(d.out.dtype) << " causal " << d.causal << " offset " << d.causal_offset
-       << " scale " << d.scale;
-  if (d.packed_queries > 0) line << " packed_queries " << d.packed_queries;
-  if (d.packed_keys > 0) line << " packed_keys " << d.packed_keys;
-  if (d.softcap != 0) line << " softcap " << d.softcap;
-  if (d.temperature != 0) line << " temperature " << d.temperature;
-  if (d.hard != 0) line << " hard";
-  if (d.window != 0) line << " window " << d.window_left << "," << d.window_right;
-  if (d.alignment != 0) line << " alignment " << d.alignment << " by " << d.alignment_offset;
-  if (d.weights_point != 0)
-    line << " weights " << name_of_point(d.weights_point) << " " << name_of_dtype(d.weights.dtype)
-         << " of " << d.weight_rows << " rows";
-  if (d.sum_columns != 0) line << " column sums " << name_of_dtype(d.column_sums.dtype);
-  return line.str();
-}
-
-template <class T>
-std::string list_of(const char* name, const std::vector<T>& all) {
-  std::ostringstream list;
-  if (!all.empty()) list << " " << name;
-  for (std::size_t i = 0; i < all.size(); ++i) list << (i == 0 ? " " : ",") << all[i];
-  return list.str();
-}
-
-inline std::string shape_line(const char* name, const std::optional<Tensor>& tensor) {
-  std::ostringstream line;
-  if (!tensor) return "";
-  const Axes& n = tensor->shape();
-  line << " " << name << " " << name_of_dtype(tensor->dtype()) << " " << n[0] << "x" << n[1] << "x"
-       << n[2] << "x" << n[3];
-  return line.str();
-}
+std::string line_of(const heed_attention_desc& d);
 
 /// One line that identifies a problem but for its numbers.
-inline std::string line_of(const Problem& p) {
-  std::string line = line_of(p.desc) + shape_line("mask", p.mask) + shape_line("bias", p.bias);
-  line += list_of("cu_seqlens_q", p.cu_seqlens_q) + list_of("cu_seqlens_k", p.cu_seqlens_k);
-  line += list_of("key_lengths", p.key_lengths) + list_of("slopes", p.slopes.numbers) +
-          list_of("sinks", p.sinks.numbers) + list_of("weight_rows", p.weight_rows);
-  if (p.function.call != nullptr) line += std::string(" function ") + p.function.name;
-  if (p.lse) line += std::string(" lse ") + name_of_dtype(p.desc.lse.dtype);
-  return line;
-}
+std::string line_of(const Problem& p);
 
 }  // namespace heed_test

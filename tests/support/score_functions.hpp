@@ -1,14 +1,12 @@
 // Score functions to test with: what heed calls, and what the oracle makes of the same.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
-#include <memory>
 
 #include "api/heed.h"
-#include "tests/reference/scores.hpp"
+#include "tests/reference/given.hpp"
 
 namespace heed_test {
 
@@ -19,15 +17,7 @@ struct TileCheck {
   std::atomic<std::uint64_t> calls{0};
 };
 
-inline bool sensible(const heed_score_tile& tile, const heed_attention_desc& desc) {
-  bool good = tile.struct_size == sizeof tile && tile.dtype == real_dtype(desc) &&
-              tile.batch >= 0 && tile.batch < desc.batch && tile.first_key >= 0 && tile.keys >= 0 &&
-              tile.first_key + tile.keys <= desc.key_length && tile.rows <= tile.stride_key;
-  for (Index r = 0; good && r < tile.rows; ++r)
-    good = tile.query_rows[r] >= 0 && tile.query_rows[r] < desc.query_length &&
-           tile.query_heads[r] >= 0 && tile.query_heads[r] < desc.query_heads;
-  return good;
-}
+bool sensible(const heed_score_tile& tile, const heed_attention_desc& desc);
 
 template <class Change, class Real>
 void change_scores(const heed_score_tile& tile) {
@@ -64,18 +54,12 @@ using WideScore = Score<long double>;
 /// Adds a small number that is different at neighbouring places: -1.25 to 1.25, exactly.
 struct Shift {
   static constexpr const char* kName = "shift";
-  static int steps(const Place& at) {
-    return static_cast<int>((3 * at.batch + 7 * at.head + 3 * at.row + 5 * at.key) % 11) - 5;
-  }
+  static int steps(const Place& at);
   template <class Real>
   static Real change(Real s, const Place& at) {
     return s + static_cast<Real>(0.25) * static_cast<Real>(steps(at));
   }
-  static WideScore expect(const WideScore& s, const Place& at, long double unit) {
-    const long double value = s.value + 0.25L * steps(at);
-    if (std::isinf(value)) return {value, s.error};
-    return {value, s.error + unit * (std::fabs(value) + s.error)};
-  }
+  static WideScore expect(const WideScore& s, const Place& at, long double unit);
 };
 
 /// Halves every other score.
@@ -86,9 +70,7 @@ struct Halve {
   static Real change(Real s, const Place& at) {
     return halves(at) ? s * static_cast<Real>(0.5) : s;
   }
-  static WideScore expect(const WideScore& s, const Place& at, long double) {
-    return halves(at) ? WideScore{s.value / 2, s.error / 2 + 0x1p-150L} : s;
-  }
+  static WideScore expect(const WideScore& s, const Place& at, long double);
 };
 
 /// Keeps scores at or below 1.5; NaN stays.
@@ -98,10 +80,7 @@ struct Ceiling {
   static Real change(Real s, const Place&) {
     return s > static_cast<Real>(1.5) ? static_cast<Real>(1.5) : s;
   }
-  static WideScore expect(const WideScore& s, const Place&, long double) {
-    if (!(s.value > 1.5L)) return s;
-    return {1.5L, s.value - s.error > 1.5L ? 0 : s.error};
-  }
+  static WideScore expect(const WideScore& s, const Place&, long double);
 };
 
 /// Gives every fifth place no weight.
@@ -112,14 +91,17 @@ struct Hide {
   static Real change(Real s, const Place& at) {
     return hides(at) ? -std::numeric_limits<Real>::infinity() : s;
   }
-  static WideScore expect(const WideScore& s, const Place& at, long double) {
-    return hides(at) ? WideScore{-std::numeric_limits<long double>::infinity(), 0} : s;
-  }
+  static WideScore expect(const WideScore& s, const Place& at, long double);
 };
 
 template <class Change>
 ScoreFunction score_function() {
   return {Change::kName, change_tile<Change>, Change::expect};
 }
+
+extern template ScoreFunction score_function<Shift>();
+extern template ScoreFunction score_function<Halve>();
+extern template ScoreFunction score_function<Ceiling>();
+extern template ScoreFunction score_function<Hide>();
 
 }  // namespace heed_test

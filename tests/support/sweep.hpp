@@ -3,6 +3,7 @@
 //   HEED_TEST_SEED=123   runs only the problem of that seed, and prints it
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 
@@ -16,16 +17,8 @@ class OptionReport {
   OptionReport() = default;
   OptionReport(const OptionReport&) = delete;
   OptionReport& operator=(const OptionReport&) = delete;
-  ~OptionReport() {
-    for (const auto& [what, seen] : seen_)
-      report(what.c_str(), (std::to_string(seen.problems) + "x").c_str(), seen.worst);
-  }
-
-  void add(const std::string& what, double ratio) {
-    Seen& seen = seen_[what];
-    seen.worst = std::max(seen.worst, ratio);
-    ++seen.problems;
-  }
+  ~OptionReport();
+  void add(const std::string& what, double ratio);
 
  private:
   struct Seen {

@@ -1,0 +1,78 @@
+#include "tests/dense/kinds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <sstream>
+
+namespace heed_test {
+namespace {
+
+/// The first element that is not the same, or how many there are.
+std::size_t first_difference(const Numbers& a, const Numbers& b) {
+  if (a.size() != b.size() || a.dtype != b.dtype) return 0;
+  std::size_t i = 0;
+  while (i < a.size() && same_element(a, i, b, i)) ++i;
+  return i;
+}
+
+}  // namespace
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all = {
+      {"f32", {}},
+      {"f64", all_of(HEED_DTYPE_F64)},
+      {"bf16", all_of(HEED_DTYPE_BF16)},
+      {"f16", all_of(HEED_DTYPE_F16)},
+      {"mixed", {HEED_DTYPE_F16, HEED_DTYPE_BF16, HEED_DTYPE_F32, HEED_DTYPE_F16}}};
+  static const std::vector<Kind> few = {all[0], all[1], all[4]};
+  return small() ? few : all;
+}
+
+IsaContexts::IsaContexts(const Choices& choices) {
+  for (const char* const isa : isa_names()) all_.push_back(make_context(isa, choices));
+}
+
+const char* IsaContexts::name(std::size_t i) { return isa_names()[i]; }
+
+bool same_element(const Numbers& a, std::size_t i, const Numbers& b, std::size_t k) {
+  if (a.written(i) != b.written(k)) return false;
+  return a.bits[i] == b.bits[k] || (std::isnan(a[i]) && std::isnan(b[k]));
+}
+
+bool check_same(const std::string& what, const Numbers& a, const Numbers& b) {
+  const std::size_t at = first_difference(a, b);
+  if (at == a.size() && a.size() == b.size()) return true;
+  std::ostringstream message;
+  message << std::setprecision(17) << what << ": " << a.size() << " and " << b.size()
+          << " elements, of two types or different at " << at;
+  if (at < a.size() && at < b.size()) message << ": " << a[at] << " and " << b[at];
+  FAIL_CHECK(message.str());
+  return false;
+}
+
+bool check_same(const std::string& what, const Outputs& a, const Outputs& b) {
+  const bool results[] = {check_same(what + ", out", a.out, b.out),
+                          check_same(what + ", lse", a.lse, b.lse),
+                          check_same(what + ", weights", a.weights, b.weights),
+                          check_same(what + ", column sums", a.column_sums, b.column_sums)};
+  return results[0] && results[1] && results[2] && results[3];
+}
+
+double distance(double a, double b, double allowed) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b) ? 0 : kInfinity;
+  if (a == b) return 0;
+  return std::isfinite(a) && std::isfinite(b) ? std::fabs(a - b) / allowed : kInfinity;
+}
+
+bool is_tight(double bound, double x, std::uint32_t dtype) {
+  const double loosest = dtype == HEED_DTYPE_F64 ? 1e-11 : format_of(dtype).bytes == 4 ? 1e-3 : 0.1;
+  return !std::isfinite(x) || bound < loosest * std::max(std::fabs(x), 1.0);
+}
+
+bool check_close(const std::string& what, const Numbers& a, const std::vector<Element>& bounds_a,
+                 const Numbers& b, const std::vector<Element>& bounds_b) {
+  return check_close(what, a, bounds_a, b, bounds_b, [](std::size_t i) { return i; });
+}
+
+}  // namespace heed_test

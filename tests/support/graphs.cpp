@@ -1,0 +1,92 @@
+#include "tests/support/graphs.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace heed_test {
+namespace {
+
+template <class Index_>
+Graph make_graph_of(const Context& context, const EdgeList& edges, const GraphForm& form) {
+  const GraphArrays<Index_> arrays(edges);
+  const heed_graph_desc desc = arrays.desc(edges, form);
+  heed_graph* graph = nullptr;
+  require_ok(heed_graph_create(context.get(), &desc, &graph));
+  return Graph(graph);
+}
+
+}  // namespace
+
+Graph make_graph(const Context& context, const EdgeList& edges, const GraphForm& form) {
+  return form.index_type == HEED_INDEX_I64 ? make_graph_of<std::int64_t>(context, edges, form)
+                                           : make_graph_of<std::int32_t>(context, edges, form);
+}
+
+GraphPlan make_plan(const Context& context, const Graph& graph,
+                    const heed_graph_attention_desc& desc) {
+  heed_graph_attention_plan* plan = nullptr;
+  require_ok(heed_graph_attention_plan_create(context.get(), graph.get(), &desc, &plan));
+  return GraphPlan(plan);
+}
+
+heed_graph_info describe(const Graph& graph) {
+  heed_graph_info info = HEED_GRAPH_INFO_INIT;
+  require_ok(heed_graph_describe(graph.get(), &info));
+  return info;
+}
+
+heed_graph_attention_info describe(const GraphPlan& plan) {
+  heed_graph_attention_info info = HEED_GRAPH_ATTENTION_INFO_INIT;
+  require_ok(heed_graph_attention_plan_describe(plan.get(), &info));
+  return info;
+}
+
+EdgeList reordered(const EdgeList& edges, const std::vector<std::size_t>& order) {
+  EdgeList result{edges.nodes, {}, {}, edges.unique};
+  for (const std::size_t e : order) result.add(edges.sources[e], edges.destinations[e]);
+  return result;
+}
+
+std::vector<std::size_t> random_order(std::size_t n, Random& random) {
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t i = n; i > 1; --i) std::swap(order[i - 1], order[random.bits() % i]);
+  return order;
+}
+
+EdgeList by_destination(const EdgeList& edges) {
+  std::vector<std::size_t> order(edges.sources.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return edges.destinations[a] < edges.destinations[b];
+  });
+  return reordered(edges, order);
+}
+
+EdgeList random_edges(Index nodes, Index edges, std::uint64_t seed) {
+  EdgeList list{nodes, {}, {}, false};
+  Random random(seed);
+  for (Index e = 0; e < edges; ++e)
+    list.add(random.integer(0, nodes - 1), random.integer(0, nodes - 1));
+  return list;
+}
+
+EdgeList complete_graph(Index nodes) {
+  EdgeList list{nodes, {}, {}, false};
+  for (Index n = 0; n < nodes; ++n)
+    for (Index m = 0; m < nodes; ++m) list.add(m, n);
+  return list;
+}
+
+EdgeList hub_graph(Index nodes, Index edges, Index hub, std::uint64_t seed) {
+  EdgeList list{nodes, {}, {}, false};
+  Random random(seed);
+  for (Index e = 0; e < edges; ++e) {
+    const Index n = random.integer(0, 19) == 0 ? random.integer(0, nodes - 1) : hub;
+    list.add(random.integer(0, nodes - 1), n);
+  }
+  return list;
+}
+
+}  // namespace heed_test

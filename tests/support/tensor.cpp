@@ -1,0 +1,131 @@
+#include "tests/support/tensor.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace heed_test {
+namespace {
+
+/// Strides for axes nested in the given order, outermost first, `gap` elements after every axis.
+Axes nested(const Axes& shape, const std::array<std::size_t, 4>& order, std::int64_t gap) {
+  Axes strides{};
+  std::int64_t step = 1;
+  for (std::size_t i = 4; i-- > 0;) {
+    strides[order[i]] = step;
+    step = step * std::max(shape[order[i]], std::int64_t{1}) + gap;
+  }
+  return strides;
+}
+
+}  // namespace
+
+const char* name_of(Arrangement arrangement) {
+  constexpr const char* kNames[] = {"default",       "contiguous",       "rows-outside",
+                                    "transposed",    "batch-inside",     "padded",
+                                    "rows-reversed", "features-reversed"};
+  return kNames[static_cast<int>(arrangement)];
+}
+
+Axes strides_of(Arrangement arrangement, const Axes& shape) {
+  Axes strides = nested(shape, {0, 1, 2, 3}, arrangement == Arrangement::kPadded ? 5 : 0);
+  if (arrangement == Arrangement::kRowsOutside) strides = nested(shape, {0, 2, 1, 3}, 0);
+  if (arrangement == Arrangement::kTransposed) strides = nested(shape, {0, 1, 3, 2}, 0);
+  if (arrangement == Arrangement::kBatchInside) strides = nested(shape, {1, 2, 3, 0}, 0);
+  if (arrangement == Arrangement::kRowsReversed) strides[2] = -strides[2];
+  if (arrangement == Arrangement::kFeaturesReversed) strides[3] = -strides[3];
+  return strides;
+}
+
+Memory::Memory(const Memory& other) : Memory(other.dtype_, other.size_, other.misalign_) {
+  std::copy_n(other.guard(), whole() * width(), guard());
+}
+
+bool Memory::guards_intact() const {
+  const std::size_t before = kGuard / 2 / width();
+  for (std::size_t i = 0; i < before; ++i)
+    if (load_bits(dtype_, guard(), index(i)) != canary() || !is_canary(size_ + i)) return false;
+  return true;
+}
+
+double Numbers::operator[](std::size_t i) const { return decode(dtype, bits[i]); }
+
+bool Numbers::written(std::size_t i) const { return bits[i] != canary_bits(dtype); }
+
+bool same_bits(const Numbers& a, const Numbers& b) { return a.bits == b.bits; }
+
+Tensor::Tensor(const Axes& shape, const Axes& strides, std::size_t misalign, std::uint32_t dtype)
+    : dtype_(dtype), shape_(shape), strides_(strides), memory_(dtype, extent(), misalign) {}
+
+void* Tensor::data() { return memory_.data() + static_cast<std::ptrdiff_t>(origin()) * width(); }
+
+const void* Tensor::data() const {
+  return memory_.data() + static_cast<std::ptrdiff_t>(origin()) * width();
+}
+
+double Tensor::get(const Axes& index) const { return decode(dtype_, memory_.bits(offset(index))); }
+
+void Tensor::set(const Axes& index, double x) {
+  memory_.set_bits(offset(index), encode(dtype_, x));
+}
+
+float& Tensor::at(const Axes& index) {
+  require_float32();
+  return *reinterpret_cast<float*>(memory_.data() + offset(index) * sizeof(float));
+}
+
+heed_layout Tensor::layout() const {
+  return {dtype_, 0, strides_[0], strides_[1], strides_[2], strides_[3]};
+}
+
+void Tensor::clear() {
+  for (std::size_t i = 0; i < memory_.size(); ++i) memory_.set_bits(i, memory_.canary());
+}
+
+std::vector<float> Tensor::elements() const {
+  require_float32();
+  std::vector<float> all;
+  each([&](const Axes& index) { all.push_back(at(index)); });
+  return all;
+}
+
+Numbers Tensor::numbers() const {
+  Numbers all{dtype_, {}};
+  each([&](const Axes& index) { all.bits.push_back(memory_.bits(offset(index))); });
+  return all;
+}
+
+bool Tensor::padding_intact() const {
+  if (!memory_.guards_intact()) return false;
+  std::vector<bool> used(memory_.size(), false);
+  each([&](const Axes& at) { used[offset(at)] = true; });
+  for (std::size_t i = 0; i < used.size(); ++i)
+    if (!used[i] && !memory_.is_canary(i)) return false;
+  return true;
+}
+
+void Tensor::require_float32() const {
+  if (dtype_ != HEED_DTYPE_F32) throw std::logic_error("this tensor is not float32");
+}
+
+std::size_t Tensor::extent() const {
+  if (empty()) return 0;
+  std::int64_t size = 1;
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    size += (shape_[axis] - 1) * (strides_[axis] < 0 ? -strides_[axis] : strides_[axis]);
+  return static_cast<std::size_t>(size);
+}
+
+std::size_t Tensor::origin() const {
+  std::int64_t before = 0;
+  for (std::size_t axis = 0; axis < 4 && !empty(); ++axis)
+    before -= strides_[axis] < 0 ? (shape_[axis] - 1) * strides_[axis] : 0;
+  return static_cast<std::size_t>(before);
+}
+
+std::size_t Tensor::offset(const Axes& at) const {
+  std::int64_t offset = static_cast<std::int64_t>(origin());
+  for (std::size_t axis = 0; axis < 4; ++axis) offset += at[axis] * strides_[axis];
+  return static_cast<std::size_t>(offset);
+}
+
+}  // namespace heed_test
