@@ -104,26 +104,34 @@ template <class V, std::size_t W, class Real = RealOf<V>>
   if (!rows.fresh) scale_columns<V, W>(rows.accumulators, value_features, factor);
 }
 
+/// The maxima of keys [begin, end), of `count` vectors in rows of `pitch` numbers.
+template <class V, std::size_t count, class Real = RealOf<V>>
+HEED_INLINE void take_maxima(const Real* scores, std::size_t pitch, std::size_t begin,
+                             std::size_t end, Real* top_of) {
+  constexpr std::size_t n = kLanes<V>;
+  V top[count];
+  unroll<count>([&](auto w) HEED_FLAT { top[w] = V(kNoReference<Real>); });
+  for (std::size_t j = begin; j < end; ++j)
+    unroll<count>([&](auto w) HEED_FLAT {
+      top[w] = xsimd::max(top[w], load<V>(scores + j * pitch + w * n));
+    });
+  unroll<count>([&](auto w) HEED_FLAT { store<V>(top_of + w * n, top[w]); });
+}
+
 template <class V, std::size_t W, class Real = RealOf<V>>
 void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const RowState<Real>& rows,
              std::size_t value_features) {
   constexpr std::size_t n = kLanes<V>;
   alignas(kAlignment) Real top_of[W * n];
-  bool grown = false;
   each_column<W>(keys,
-                 [&](auto count, std::size_t w0, std::size_t begin, std::size_t end) HEED_FLAT {
-                   V top[count];
-                   unroll<count>([&](auto w) HEED_FLAT { top[w] = V(kNoReference<Real>); });
-                   for (std::size_t j = begin; j < end; ++j)
-                     unroll<count>([&](auto w) HEED_FLAT {
-                       top[w] = xsimd::max(top[w], load<V>(scores + (j * W + w0 + w) * n));
-                     });
-                   unroll<count>([&](auto w) HEED_FLAT {
-                     const V reference = load<V>(rows.reference + (w0 + w) * n);
-                     store<V>(top_of + (w0 + w) * n, top[w]);
-                     grown = grown || xsimd::any(top[w] > reference + V(kRescaleThreshold<Real>));
-                   });
+                 [&](auto count, std::size_t w, std::size_t begin, std::size_t end) HEED_FLAT {
+                   take_maxima<V, count>(scores + w * n, W * n, begin, end, top_of + w * n);
                  });
+  bool grown = false;
+  unroll<W>([&](auto w) HEED_FLAT {
+    const V reference = load<V>(rows.reference + w * n);
+    grown = grown || xsimd::any(load<V>(top_of + w * n) > reference + V(kRescaleThreshold<Real>));
+  });
   if (grown) rescale<V, W>(scores, rows, value_features, top_of, pending);
   exponentials<V, W>(scores, keys, rows.reference, rows.sum);
 }

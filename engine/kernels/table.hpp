@@ -77,8 +77,13 @@ struct KeyRanges {
   std::size_t end[kMaxVectors];
 };
 
-/// All rows need the keys [0, keys).
-constexpr KeyRanges all_keys(std::size_t keys) { return {{}, {keys, keys, keys}}; }
+/// All rows need the keys [0, keys). Always inline, because kernels use it: a copy compiled for one
+/// CPU must not be linked for all.
+[[gnu::always_inline]] constexpr KeyRanges all_keys(std::size_t keys) {
+  KeyRanges ranges{};
+  for (std::size_t& end : ranges.end) end = keys;
+  return ranges;
+}
 
 /// Features of gathered rows, and of what they are multiplied with, come in multiples of 16 bytes.
 template <class Real>
