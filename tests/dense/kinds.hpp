@@ -38,6 +38,23 @@ bool same_element(const Numbers& a, std::size_t i, const Numbers& b, std::size_t
 bool check_same(const std::string& what, const Numbers& a, const Numbers& b);
 bool check_same(const std::string& what, const Outputs& a, const Outputs& b);
 
+/// What a problem, or a block, gives in each context.
+template <class Runnable>
+std::vector<Outputs> run_everywhere(Runnable& problem, const IsaContexts& contexts) {
+  std::vector<Outputs> all;
+  for (std::size_t n = 0; n < contexts.size(); ++n) all.push_back(problem.run_all(contexts[n]));
+  return all;
+}
+
+/// Whether both give the same in each context.
+template <class Runnable>
+bool check_same(Runnable& a, Runnable& b, const IsaContexts& contexts) {
+  for (std::size_t n = 0; n < contexts.size(); ++n)
+    if (!check_same(IsaContexts::name(n), a.run_all(contexts[n]), b.run_all(contexts[n])))
+      return false;
+  return true;
+}
+
 /// How far apart a and b are, in units of what they may be.
 double distance(double a, double b, double allowed);
 

@@ -2,38 +2,13 @@
 // every form, each from a seed of its own.
 #include "tests/dense/kinds.hpp"
 #include "tests/dense/random_forms.hpp"
+#include "tests/support/sweep.hpp"
 
 using namespace heed_test;
 
 namespace {
 
 using Index = std::int64_t;
-
-/// Calls check(problem, seed) for random problems; how often it said that there was something to
-/// see.
-template <class Check>
-void check_drawn(std::size_t full, std::size_t at_least, Check&& check) {
-  std::size_t seen = 0;
-  for (std::uint64_t seed = 1; seed <= count(full); ++seed) {
-    Problem p = RandomForms(seed).draw();
-    INFO("seed " << seed << ": " << line_of(p));
-    seen += check(p, seed) ? 1 : 0;
-  }
-  CHECK((small() || seen >= at_least));
-}
-
-std::vector<Outputs> run_everywhere(Problem& p, const IsaContexts& contexts) {
-  std::vector<Outputs> all;
-  for (std::size_t n = 0; n < contexts.size(); ++n) all.push_back(p.run_all(contexts[n]));
-  return all;
-}
-
-bool check_same(Problem& a, Problem& b, const IsaContexts& contexts) {
-  for (std::size_t n = 0; n < contexts.size(); ++n)
-    if (!check_same(IsaContexts::name(n), a.run_all(contexts[n]), b.run_all(contexts[n])))
-      return false;
-  return true;
-}
 
 // ---- Copies ----
 
@@ -192,7 +167,7 @@ TEST_CASE("threads, executors and tiles change the bits of no output", "[same][t
     for (std::size_t i = 0; i < heed_executor_count(); ++i)
       others.emplace_back(Choices{heed_executor_name(i), i == 0 ? 1U : 3U, tile_q, tile_kv});
   const IsaContexts plain;
-  check_drawn(300, 300, [&](Problem& p, std::uint64_t seed) {
+  check_drawn<RandomForms>(300, 300, [&](Problem& p, std::uint64_t seed) {
     const IsaContexts& other = others[seed % others.size()];
     for (std::size_t n = 0; n < plain.size(); ++n)
       check_same(IsaContexts::name(n), p.run_all(plain[n]), p.run_all(other[n]));
@@ -228,7 +203,7 @@ TEST_CASE("many tiles change the bits of no output", "[same]") {
 
 TEST_CASE("where tensors lie changes no bit", "[same]") {
   const IsaContexts contexts;
-  check_drawn(200, 200, [&](Problem& p, std::uint64_t seed) {
+  check_drawn<RandomForms>(200, 200, [&](Problem& p, std::uint64_t seed) {
     Problem contiguous = remade(p, types_of(p), {});
     check_same(p, contiguous, contexts);
     Problem misaligned = remade(p, types_of(p),
@@ -242,7 +217,7 @@ TEST_CASE("where tensors lie changes no bit", "[same]") {
 
 TEST_CASE("other outputs change the bits of none", "[same]") {
   const IsaContexts contexts;
-  check_drawn(150, 100, [&](Problem& p, std::uint64_t seed) {
+  check_drawn<RandomForms>(150, 100, [&](Problem& p, std::uint64_t seed) {
     p.want_nothing_else();
     const std::vector<Outputs> alone = run_everywhere(p, contexts);
     const auto point = static_cast<heed_weights_point>(1 + seed % 4);
@@ -276,7 +251,7 @@ TEST_CASE("sequences of a batch are what each is alone", "[same]") {
   const IsaContexts contexts;
   std::size_t packed = 0;
   std::size_t shortened = 0;
-  check_drawn(400, 150, [&](Problem& p, std::uint64_t) {
+  check_drawn<RandomForms>(400, 150, [&](Problem& p, std::uint64_t) {
     packed += p.desc.packed_queries > 0 || p.desc.packed_keys > 0 ? 1 : 0;
     shortened += p.key_lengths.empty() ? 0 : 1;
     if (p.desc.packed_queries == 0 && p.desc.packed_keys == 0 && p.key_lengths.empty() &&
@@ -328,7 +303,7 @@ TEST_CASE("keys past a length might as well not be there", "[same]") {
 
 TEST_CASE("a mask or bias that repeats is the one written out", "[same]") {
   const IsaContexts contexts;
-  check_drawn(400, 100, [&](Problem& p, std::uint64_t) {
+  check_drawn<RandomForms>(400, 100, [&](Problem& p, std::uint64_t) {
     const bool repeats =
         (p.mask && p.mask->shape() != p.pairs()) || (p.bias && p.bias->shape() != p.pairs());
     if (!repeats) return false;
@@ -384,7 +359,7 @@ TEST_CASE("a mask of ones, a bias of zeros are none", "[same]") {
 
 TEST_CASE("rows of weights that are picked are rows of them all", "[same]") {
   const IsaContexts contexts;
-  check_drawn(200, 150, [&](Problem& p, std::uint64_t seed) {
+  check_drawn<RandomForms>(200, 150, [&](Problem& p, std::uint64_t seed) {
     std::vector<std::int64_t> rows = {0, p.desc.query_length / 2, p.desc.query_length - 1};
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
     if (p.desc.query_length < 2) return false;
@@ -409,7 +384,7 @@ TEST_CASE("rows of weights that are picked are rows of them all", "[same]") {
 
 TEST_CASE("16-bit tensors are float32 ones: inputs exactly, out rounded", "[same]") {
   const IsaContexts contexts;
-  check_drawn(400, 100, [&](Problem& p, std::uint64_t) {
+  check_drawn<RandomForms>(400, 100, [&](Problem& p, std::uint64_t) {
     const Types types = types_of(p);
     if (!is_narrow(types.query) && !is_narrow(types.key) && !is_narrow(types.value) &&
         !is_narrow(types.out))
@@ -430,7 +405,7 @@ TEST_CASE("16-bit tensors are float32 ones: inputs exactly, out rounded", "[same
 
 TEST_CASE("the type of an output does nothing but round it", "[same]") {
   const IsaContexts contexts;
-  check_drawn(200, 150, [&](Problem& p, std::uint64_t seed) {
+  check_drawn<RandomForms>(200, 150, [&](Problem& p, std::uint64_t seed) {
     const auto point = static_cast<heed_weights_point>(1 + seed % 4);
     const bool soft = p.desc.hard == 0;
     if (soft) p.want_lse(HEED_DTYPE_F64);

@@ -41,13 +41,9 @@ Ratios check_outputs(const Block& block, const std::string& isa, const Outputs& 
 
 void check_block(Block& block, const IsaContexts& contexts, Report* report) {
   const Expected want = block.expected();
-  for (std::size_t i = 0; i < contexts.size(); ++i) {
-    INFO(IsaContexts::name(i) << ": " << line_of(block));
-    const Ratios ratios =
-        check_outputs(block, IsaContexts::name(i), block.run_all(contexts[i]), want);
-    if (report != nullptr) report->add(i, ratios.worst());
-  }
-  SUCCEED();
+  check_isas(line_of(block), report, [&](std::size_t i, const char* isa) {
+    return check_outputs(block, isa, block.run_all(contexts[i]), want).worst();
+  });
 }
 
 Block plain_block(Index queries, Index keys, Index heads, Index features, const BlockChoice& choice,

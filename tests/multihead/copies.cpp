@@ -2,19 +2,6 @@
 
 namespace heed_test {
 
-std::vector<Outputs> run_everywhere(Block& block, const IsaContexts& contexts) {
-  std::vector<Outputs> all;
-  for (std::size_t n = 0; n < contexts.size(); ++n) all.push_back(block.run_all(contexts[n]));
-  return all;
-}
-
-bool check_same(Block& a, Block& b, const IsaContexts& contexts) {
-  for (std::size_t n = 0; n < contexts.size(); ++n)
-    if (!check_same(IsaContexts::name(n), a.run_all(contexts[n]), b.run_all(contexts[n])))
-      return false;
-  return true;
-}
-
 void copy_numbers(const Tensor& from, Tensor& to, Index item) {
   to.each([&](const Axes& at) { to.set(at, from.get({at[0] + item, at[1], at[2], at[3]})); });
 }

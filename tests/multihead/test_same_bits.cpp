@@ -1,6 +1,7 @@
 // How a block is run changes no bit of any output.
 
 #include "tests/multihead/copies.hpp"
+#include "tests/support/sweep.hpp"
 
 using namespace heed_test;
 
@@ -68,7 +69,7 @@ TEST_CASE("threads and executors change the bits of no small block", "[same][thr
   for (std::size_t i = 0; i < heed_executor_count(); ++i)
     others.emplace_back(Choices{heed_executor_name(i), i == 0 ? 1U : 3U, 1, 1});
   const IsaContexts plain;
-  check_drawn(150, 150, [&](Block& block, std::uint64_t seed) {
+  check_drawn<RandomBlocks>(150, 150, [&](Block& block, std::uint64_t seed) {
     const IsaContexts& other = others[seed % others.size()];
     for (std::size_t n = 0; n < plain.size(); ++n)
       check_same(IsaContexts::name(n), block.run_all(plain[n]), block.run_all(other[n]));
@@ -110,7 +111,7 @@ TEST_CASE("an item of a batch is what it is alone", "[same]") {
 
 TEST_CASE("the type of out does nothing but round it", "[same]") {
   const IsaContexts contexts;
-  check_drawn(150, 80, [&](Block& block, std::uint64_t) {
+  check_drawn<RandomBlocks>(150, 80, [&](Block& block, std::uint64_t) {
     if (is_float64(block.attention.desc)) return false;
     BlockChoice choice = block.choice;
     choice.dtype_out = HEED_DTYPE_F32;
@@ -135,7 +136,7 @@ TEST_CASE("the type of out does nothing but round it", "[same]") {
 
 TEST_CASE("outputs that are asked for change the bits of none", "[same]") {
   const IsaContexts contexts;
-  check_drawn(100, 80, [&](Block& block, std::uint64_t seed) {
+  check_drawn<RandomBlocks>(100, 80, [&](Block& block, std::uint64_t seed) {
     Problem& attention = block.attention;
     const bool soft = attention.desc.hard == 0;
     attention.want_nothing_else();

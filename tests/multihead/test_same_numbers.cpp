@@ -1,5 +1,6 @@
 // Where the numbers of a block lie, and what they are stored as, changes no bit of any output.
 #include "tests/multihead/copies.hpp"
+#include "tests/support/sweep.hpp"
 
 using namespace heed_test;
 
@@ -16,7 +17,7 @@ Tensor repeated(const Tensor& like, std::size_t axis) {
 
 TEST_CASE("where a block's tensors lie changes no bit", "[same]") {
   const IsaContexts contexts;
-  check_drawn(200, 200, [&](Block& block, std::uint64_t seed) {
+  check_drawn<RandomBlocks>(200, 200, [&](Block& block, std::uint64_t seed) {
     BlockChoice choice = block.choice;
     choice.query = choice.key = choice.out = Arrangement::kDefault;
     for (MatrixChoice* const w : matrices_of(choice)) {
@@ -38,7 +39,7 @@ TEST_CASE("where a block's tensors lie changes no bit", "[same]") {
 
 TEST_CASE("prepared matrices have the bits of raw ones", "[same]") {
   const IsaContexts contexts;
-  check_drawn(200, 200, [&](Block& block, std::uint64_t) {
+  check_drawn<RandomBlocks>(200, 200, [&](Block& block, std::uint64_t) {
     BlockChoice choice = block.choice;
     for (MatrixChoice* const w : matrices_of(choice)) {
       // All biases that are not prepared share a type.
@@ -108,7 +109,7 @@ TEST_CASE("matrices prepared for one instruction set serve another", "[same]") {
 
 TEST_CASE("inputs that are NULL, the same or equal", "[same]") {
   const IsaContexts contexts;
-  check_drawn(150, 40, [&](Block& block, std::uint64_t) {
+  check_drawn<RandomBlocks>(150, 40, [&](Block& block, std::uint64_t) {
     if (!block.choice.self) return false;
     BlockChoice choice = block.choice;
     choice.self = false;
@@ -122,7 +123,7 @@ TEST_CASE("inputs that are NULL, the same or equal", "[same]") {
 
 TEST_CASE("16-bit inputs and matrices are float32 ones", "[same]") {
   const IsaContexts contexts;
-  check_drawn(200, 80, [&](Block& block, std::uint64_t) {
+  check_drawn<RandomBlocks>(200, 80, [&](Block& block, std::uint64_t) {
     if (is_float64(block.attention.desc)) return false;
     BlockChoice choice = block.choice;
     choice.dtype_query = choice.dtype_key = choice.bias_dtype = HEED_DTYPE_F32;

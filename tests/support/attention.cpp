@@ -111,16 +111,22 @@ Ratios check_outputs(const Problem& problem, const std::string& isa, const Outpu
   return ratios;
 }
 
-void check_problem(Problem& problem, Report* report, Unspecified unspecified) {
-  const Expected want = problem.expected_all();
+void check_isas(const std::string& line, Report* report,
+                const std::function<double(std::size_t, const char*)>& check) {
   const auto isas = isa_names();
   for (std::size_t i = 0; i < isas.size(); ++i) {
-    INFO(isas[i] << ": " << line_of(problem));
-    const Ratios ratios =
-        check_outputs(problem, isas[i], problem.run_all(isas[i]), want, unspecified);
-    if (report != nullptr) report->add(i, ratios.worst());
+    INFO(isas[i] << ": " << line);
+    const double worst = check(i, isas[i]);
+    if (report != nullptr) report->add(i, worst);
   }
   SUCCEED();
+}
+
+void check_problem(Problem& problem, Report* report, Unspecified unspecified) {
+  const Expected want = problem.expected_all();
+  check_isas(line_of(problem), report, [&](std::size_t, const char* isa) {
+    return check_outputs(problem, isa, problem.run_all(isa), want, unspecified).worst();
+  });
 }
 
 }  // namespace heed_test

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,11 @@ Ratios check_further(const std::string& line, const Problem& problem, const Outp
 /// Compares all outputs of a run with the oracle.
 Ratios check_outputs(const Problem& problem, const std::string& isa, const Outputs& got,
                      const Expected& want, Unspecified unspecified = Unspecified::kForbidden);
+
+/// Reports check(i, name), the worst error / bound, of every instruction set. `line` is what
+/// failures name the problem by.
+void check_isas(const std::string& line, Report* report,
+                const std::function<double(std::size_t, const char*)>& check);
 
 /// Runs a problem on every instruction set and compares all outputs with the oracle.
 void check_problem(Problem& problem, Report* report = nullptr,

@@ -278,14 +278,9 @@ GraphRatios check_outputs(const GraphProblem& problem, const std::string& isa,
 
 void check_problem(GraphProblem& problem, Report* report, Unspecified unspecified) {
   const GraphExpected want = problem.expected();
-  const auto isas = isa_names();
-  for (std::size_t i = 0; i < isas.size(); ++i) {
-    INFO(isas[i] << ": " << line_of(problem));
-    const GraphRatios ratios =
-        check_outputs(problem, isas[i], problem.run(isas[i]), want, unspecified);
-    if (report != nullptr) report->add(i, ratios.worst());
-  }
-  SUCCEED();
+  check_isas(line_of(problem), report, [&](std::size_t, const char* isa) {
+    return check_outputs(problem, isa, problem.run(isa), want, unspecified).worst();
+  });
 }
 
 bool same_bits(const GraphOutputs& a, const GraphOutputs& b) {

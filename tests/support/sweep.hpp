@@ -56,4 +56,17 @@ void sweep_seeds(std::size_t cases, const Line& line, const Check& check) {
   CHECK(coverage.unspecified * 20 < coverage.elements);
 }
 
+/// Calls check(problem, seed) for the problems that Draws draws, one from every seed; check says
+/// whether there was something to see, which `at_least` so many of the full number must have.
+template <class Draws, class Check>
+void check_drawn(std::size_t full, std::size_t at_least, Check&& check) {
+  std::size_t seen = 0;
+  for (std::uint64_t seed = 1; seed <= count(full); ++seed) {
+    auto problem = Draws(seed).draw();
+    INFO("seed " << seed << ": " << line_of(problem));
+    seen += check(problem, seed) ? 1 : 0;
+  }
+  CHECK((small() || seen >= at_least));
+}
+
 }  // namespace heed_test
