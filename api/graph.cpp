@@ -22,9 +22,16 @@ heed_graph_attention_plan plan_of(const heed_context& context, const heed_graph&
 void run(const heed_graph_attention_plan& plan, const heed_graph_attention_args* args,
          void* workspace, std::size_t bytes) {
   const heed_graph_attention_args known = heed::read_struct(args, "args");
-  heed::run_and_tell(
-      *plan.context, [&] { heed::run_attention(plan, known, workspace, bytes); },
-      [&](double seconds) { heed::print_run(plan, known, seconds); });
+  heed::run_between_checks(
+      plan, known, plan.space.bytes, workspace, bytes, [&](void* memory, std::size_t size) {
+        heed::run_and_tell(
+            *plan.context, [&] { heed::run_attention(plan, known, memory, size); },
+            [&](double seconds) { heed::print_run(plan, known, seconds); });
+      });
+}
+
+std::size_t lent_bytes(const heed_graph_attention_plan& plan) {
+  return heed::with_canaries(*plan.context, plan.space.bytes);
 }
 
 }  // namespace
@@ -87,7 +94,7 @@ heed_status heed_graph_attention_plan_describe(const heed_graph_attention_plan* 
     known.isa = p.context->kernels->f32.isa;
     known.executor = p.context->executor_name;
     known.tasks = p.graph->parts.size();
-    known.workspace_bytes = p.space.bytes;
+    known.workspace_bytes = lent_bytes(p);
     known.gathered_bytes = p.gathered_bytes;
     heed::write_struct(info, known, "info");
   });
@@ -95,7 +102,7 @@ heed_status heed_graph_attention_plan_describe(const heed_graph_attention_plan* 
 
 heed_status heed_graph_attention_plan_workspace(const heed_graph_attention_plan* plan,
                                                 size_t* bytes) {
-  return guarded([&] { required(bytes, "bytes") = required(plan, "plan").space.bytes; });
+  return guarded([&] { required(bytes, "bytes") = lent_bytes(required(plan, "plan")); });
 }
 
 heed_status heed_graph_attention_plan_run(const heed_graph_attention_plan* plan,
@@ -110,7 +117,8 @@ heed_status heed_graph_attention(const heed_context* context, const heed_graph* 
   return guarded([&] {
     const heed_context& c = required(context, "context");
     const heed_graph_attention_plan plan = plan_of(c, required(graph, "graph"), desc);
-    const OwnedWorkspace workspace(c.allocator, plan.space.bytes);
-    run(plan, args, workspace.get(), plan.space.bytes);
+    const std::size_t bytes = lent_bytes(plan);
+    const OwnedWorkspace workspace(c.allocator, bytes);
+    run(plan, args, workspace.get(), bytes);
   });
 }

@@ -23,13 +23,21 @@ using heed::required;
 void run(const heed_attention_plan& plan, const heed_attention_args* args, void* workspace,
          std::size_t bytes) {
   const heed_attention_args known = heed::read_struct(args, "args");
-  heed::run_and_tell(
-      *plan.context, [&] { heed::run_attention(plan, known, workspace, bytes); },
-      [&](double seconds) { heed::print_run(plan, known, seconds); });
+  heed::run_between_checks(plan, known, heed::workspace_bytes(plan), workspace, bytes,
+                           [&](void* memory, std::size_t size) {
+                             heed::run_and_tell(
+                                 *plan.context,
+                                 [&] { heed::run_attention(plan, known, memory, size); },
+                                 [&](double seconds) { heed::print_run(plan, known, seconds); });
+                           });
 }
 
 heed_attention_plan plan_of(const heed_context& context, const heed_attention_desc* desc) {
   return heed::make_plan(context, heed::validate(heed::read_struct(desc, "desc")));
+}
+
+std::size_t lent_bytes(const heed_attention_plan& plan) {
+  return heed::with_canaries(*plan.context, heed::workspace_bytes(plan));
 }
 
 }  // namespace
@@ -123,6 +131,7 @@ heed_status heed_context_describe(const heed_context* context, heed_context_info
     known.l1_bytes = c.caches.l1_bytes;
     known.l2_bytes = c.caches.l2_bytes;
     known.product = heed::name_of(c.product);
+    known.check = c.checked ? HEED_CHECK_ON : HEED_CHECK_OFF;
     heed::write_struct(info, known, "info");
   });
 }
@@ -155,14 +164,14 @@ heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
     known.tile_q = static_cast<uint32_t>(p.tile_q);
     known.tile_kv = static_cast<uint32_t>(p.tile_kv);
     known.tasks = static_cast<uint64_t>(p.tasks);
-    known.workspace_bytes = heed::workspace_bytes(p);
+    known.workspace_bytes = lent_bytes(p);
     known.flops = p.flops;
     heed::write_struct(info, known, "info");
   });
 }
 
 heed_status heed_attention_plan_workspace(const heed_attention_plan* plan, size_t* bytes) {
-  return guarded([&] { required(bytes, "bytes") = heed::workspace_bytes(required(plan, "plan")); });
+  return guarded([&] { required(bytes, "bytes") = lent_bytes(required(plan, "plan")); });
 }
 
 heed_status heed_attention_plan_run(const heed_attention_plan* plan,
@@ -176,7 +185,7 @@ heed_status heed_attention(const heed_context* context, const heed_attention_des
   return guarded([&] {
     const heed_context& c = required(context, "context");
     const heed_attention_plan plan = plan_of(c, desc);
-    const std::size_t bytes = heed::workspace_bytes(plan);
+    const std::size_t bytes = lent_bytes(plan);
     const OwnedWorkspace workspace(c.allocator, bytes);
     run(plan, args, workspace.get(), bytes);
   });

@@ -18,7 +18,8 @@
  * an older header keep working: a shorter struct is accepted, a longer one only if the bytes that
  * this library does not know are zero.
  *
- * Every function that can fail returns a heed_status and never aborts, prints or throws. After
+ * Every function that can fail returns a heed_status and never aborts, throws or prints, unless
+ * HEED_VERBOSE or checked mode ask for it. After
  * an error the outputs are untouched (but for HEED_STATUS_EXECUTOR_FAILED, where some rows may have
  * been computed) and heed_last_error() says which field was wrong, its value and the bound it
  * broke.
@@ -55,7 +56,7 @@ typedef enum heed_status {
   HEED_STATUS_UNSUPPORTED = 2,         /* meaningful, but not in this library or on this CPU */
   HEED_STATUS_OUT_OF_MEMORY = 3,       /* the context's allocator returned NULL */
   HEED_STATUS_INVALID_ENVIRONMENT = 4, /* a HEED_* environment variable is malformed */
-  HEED_STATUS_INVALID_WORKSPACE = 5,   /* the workspace is NULL, too small or misaligned */
+  HEED_STATUS_INVALID_WORKSPACE = 5,   /* the workspace is NULL, too small, misaligned or in use */
   HEED_STATUS_EXECUTOR_FAILED = 6,     /* the executor did not run every piece of work once */
   HEED_STATUS_INTERNAL = 7             /* a defect in heed; the message says where */
 } heed_status;
@@ -135,8 +136,29 @@ typedef struct heed_allocator {
  *   HEED_TILE_Q     1 ... 65536 query rows per task   automatic: from the L2 cache
  *   HEED_TILE_KV    1 ... 65536 keys per tile         automatic: from the L2 cache
  *   HEED_VERBOSE    0 or 1: one line per run on stderr
+ *   HEED_CHECK      0 or 1: checked mode              automatic: off
+ *
+ * Checked mode looks for what costs too much to look for always, and is for finding out why a
+ * result looks wrong. It changes no bit of a result. What is certainly wrong is refused:
+ *
+ *   - an output that overlaps an input or another output; a workspace that overlaps a tensor
+ *   - a workspace that another run is using (HEED_STATUS_INVALID_WORKSPACE)
+ *   - edges that can only be int64 numbers read as int32, with index_type 0
+ *   - writes past the ends of the workspace during a run (HEED_STATUS_INTERNAL; the outputs have
+ *     then been written): workspaces need some KiB more
+ *
+ * What merely looks odd is told on stderr, a line each: sizes of 0 in a problem that has tensors,
+ * NaN and infinities in inputs and out, numbers that another dtype would explain, strides that
+ * count bytes, masks that are not made of bytes, rows that may attend no key, keys that no row may
+ * attend, packed rows of no sequence, lengths that look like int64. Nobody else prints.
  *
  * Tiles are rounded up to what the kernels can do; heed_attention_plan_describe shows them. */
+typedef enum heed_check {
+  HEED_CHECK_DEFAULT = 0, /* as the environment says, else off */
+  HEED_CHECK_ON = 1,
+  HEED_CHECK_OFF = 2
+} heed_check;
+
 typedef struct heed_context_options {
   uint32_t struct_size;
   uint32_t threads;                /* 0: environment, then automatic */
@@ -147,9 +169,11 @@ typedef struct heed_context_options {
   uint32_t tile_q;                 /* 0: environment, then automatic */
   uint32_t tile_kv;                /* 0: environment, then automatic */
   const char* product;             /* of projections; NULL: environment, then automatic */
+  uint32_t check;                  /* heed_check */
+  uint32_t reserved;               /* 0 */
 } heed_context_options;
 #define HEED_CONTEXT_OPTIONS_INIT \
-  { (uint32_t)sizeof(heed_context_options), 0, NULL, NULL, NULL, NULL, 0, 0, NULL }
+  { (uint32_t)sizeof(heed_context_options), 0, NULL, NULL, NULL, NULL, 0, 0, NULL, 0, 0 }
 
 typedef struct heed_context heed_context;
 
@@ -167,9 +191,11 @@ typedef struct heed_context_info {
   size_t l1_bytes;      /* the caches that tiles are derived from, per core */
   size_t l2_bytes;
   const char* product;
+  uint32_t check; /* HEED_CHECK_ON or HEED_CHECK_OFF */
+  uint32_t reserved;
 } heed_context_info;
 #define HEED_CONTEXT_INFO_INIT \
-  { (uint32_t)sizeof(heed_context_info), 0, NULL, NULL, 0, 0, NULL }
+  { (uint32_t)sizeof(heed_context_info), 0, NULL, NULL, 0, 0, NULL, 0, 0 }
 
 /* The strings live as long as the library. */
 HEED_API heed_status heed_context_describe(const heed_context* context, heed_context_info* info);

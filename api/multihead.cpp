@@ -16,13 +16,20 @@ namespace {
 void run(const heed_multihead_plan& plan, const heed_multihead_args* args, void* workspace,
          std::size_t bytes) {
   const heed_multihead_args known = heed::read_struct(args, "args");
-  heed::run_and_tell(
-      *plan.context, [&] { heed::run_multihead(plan, known, workspace, bytes); },
-      [&](double seconds) { heed::print_run(plan, known, seconds); });
+  heed::run_between_checks(
+      plan, known, plan.space.bytes, workspace, bytes, [&](void* memory, std::size_t size) {
+        heed::run_and_tell(
+            *plan.context, [&] { heed::run_multihead(plan, known, memory, size); },
+            [&](double seconds) { heed::print_run(plan, known, seconds); });
+      });
 }
 
 heed_multihead_plan plan_of(const heed_context& context, const heed_multihead_desc* desc) {
   return heed::make_plan(context, heed::validate(heed::read_struct(desc, "desc")));
+}
+
+std::size_t lent_bytes(const heed_multihead_plan& plan) {
+  return heed::with_canaries(*plan.context, plan.space.bytes);
 }
 
 }  // namespace
@@ -78,7 +85,7 @@ heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
     known.isa = p.context->kernels->f32.isa;
     known.executor = p.context->executor_name;
     known.product = heed::name_of(p.context->product);
-    known.workspace_bytes = p.space.bytes;
+    known.workspace_bytes = lent_bytes(p);
     known.projection_flops = p.projection_flops;
     known.attention_flops = p.attention.flops;
     heed::write_struct(info, known, "info");
@@ -86,7 +93,7 @@ heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
 }
 
 heed_status heed_multihead_plan_workspace(const heed_multihead_plan* plan, size_t* bytes) {
-  return guarded([&] { required(bytes, "bytes") = required(plan, "plan").space.bytes; });
+  return guarded([&] { required(bytes, "bytes") = lent_bytes(required(plan, "plan")); });
 }
 
 heed_status heed_multihead_plan_run(const heed_multihead_plan* plan,
@@ -100,7 +107,8 @@ heed_status heed_multihead(const heed_context* context, const heed_multihead_des
   return guarded([&] {
     const heed_context& c = required(context, "context");
     const heed_multihead_plan plan = plan_of(c, desc);
-    const OwnedWorkspace workspace(c.allocator, plan.space.bytes);
-    run(plan, args, workspace.get(), plan.space.bytes);
+    const std::size_t bytes = lent_bytes(plan);
+    const OwnedWorkspace workspace(c.allocator, bytes);
+    run(plan, args, workspace.get(), bytes);
   });
 }

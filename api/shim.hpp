@@ -6,6 +6,9 @@
 #include <new>
 
 #include "api/heed.h"
+#include "engine/check/dense.hpp"
+#include "engine/check/graph.hpp"
+#include "engine/check/multihead.hpp"
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/context.hpp"
 #include "engine/runtime/error.hpp"
@@ -46,6 +49,20 @@ void run_and_tell(const heed_context& context, Run&& run, Print&& print) {
   const auto start = std::chrono::steady_clock::now();
   run();
   print(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+/// Calls run(workspace, bytes) for a plan that uses so many bytes; in a checked context between
+/// the checks of engine/check.
+template <class Plan, class Args, class Run>
+void run_between_checks(const Plan& plan, const Args& args, std::size_t used, void* workspace,
+                        std::size_t bytes, Run&& run) {
+  if (!plan.context->checked) return run(workspace, bytes);
+  const CheckedWorkspace lent(used, workspace, bytes);
+  check_before(plan, args, lent);
+  lent.place_canaries();
+  run(lent.get(), used);
+  lent.check_canaries();
+  check_after(plan, args);
 }
 
 /// The workspace of a one-call run, given back whatever happens.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "engine/check/merge.hpp"
 #include "engine/dense/layout.hpp"
 #include "engine/parallel/tasks.hpp"
 #include "engine/runtime/error.hpp"
@@ -135,6 +136,7 @@ void merge_row(const KernelTable<double>& kernels, const MergeLayouts& layouts, 
 void merge(const heed_context& context, const heed_merge_desc& desc, const Merge& merge) {
   const MergeLayouts layouts = resolve(desc);
   if (merge.parts == 0) fail(HEED_STATUS_INVALID_ARGUMENT, "parts is 0; it must be at least 1");
+  if (context.checked) check_empty_merge(desc, merge);
   const double numbers = static_cast<double>(desc.batch) * static_cast<double>(desc.heads) *
                          static_cast<double>(desc.rows) * static_cast<double>(desc.features);
   if (numbers == 0 && desc.features > 0) return;
@@ -146,6 +148,7 @@ void merge(const heed_context& context, const heed_merge_desc& desc, const Merge
     check_pointer("out", merge.out, layouts.out, true);
   }
   check_pointer("lse", merge.lse, layouts.lse, false);
+  if (context.checked) check_merge(context, desc, layouts, merge);
 
   const double worth = numbers * static_cast<double>(merge.parts) / kNumbersPerWorker;
   const auto workers = static_cast<std::uint32_t>(

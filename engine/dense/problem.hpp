@@ -49,6 +49,14 @@ struct Problem : Scaling {
 /// Throws an Error that names the field, its value and the bound.
 Problem validate(const heed_attention_desc& desc);
 
+/// The sizes of a problem's tensors, [batch, head, row, feature] or, last, key.
+struct Shapes {
+  Shape query, key, value, out;
+  Shape scores;  ///< of masks and biases that repeat nothing
+  Shape lse, weights, column_sums;
+};
+Shapes shapes_of(const Problem& problem);
+
 /// Throws unless the tensors of a run are there, and what they say about lengths and rows makes
 /// sense.
 void validate(const Problem& problem, const heed_attention_args& args);

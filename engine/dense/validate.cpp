@@ -58,37 +58,24 @@ bool is_float64(const heed_attention_desc& desc) {
 }
 
 void resolve_layouts(const heed_attention_desc& desc, Problem& p) {
+  const Shapes s = shapes_of(p);
   const bool packed_q = p.packed_queries > 0;
   const bool packed_k = p.packed_keys > 0;
-  const std::int64_t q_batch = packed_q ? 1 : p.batch;
-  const std::int64_t k_batch = packed_k ? 1 : p.batch;
-  const std::int64_t q_rows = packed_q ? p.packed_queries : p.query_length;
-  const std::int64_t k_rows = packed_k ? p.packed_keys : p.key_length;
-  const Shape query = {q_batch, p.query_heads, q_rows, p.features};
-  const Shape key = {k_batch, p.key_heads, k_rows, p.features};
-  const Shape value = {k_batch, p.key_heads, k_rows, p.value_features};
-  const Shape out = {q_batch, p.query_heads, q_rows, p.value_features};
-  p.query = input_layout("desc.query", desc.query, query, ElementType::kF32, packed_q);
-  p.key = input_layout("desc.key", desc.key, key, ElementType::kF32, packed_k);
-  p.value = input_layout("desc.value", desc.value, value, ElementType::kF32, packed_k);
-  p.out = output_layout("desc.out", desc.out, out, ElementType::kF32, packed_q);
+  p.query = input_layout("desc.query", desc.query, s.query, ElementType::kF32, packed_q);
+  p.key = input_layout("desc.key", desc.key, s.key, ElementType::kF32, packed_k);
+  p.value = input_layout("desc.value", desc.value, s.value, ElementType::kF32, packed_k);
+  p.out = output_layout("desc.out", desc.out, s.out, ElementType::kF32, packed_q);
 
   const ElementType real = p.float64 ? ElementType::kF64 : ElementType::kF32;
-  const Shape pairs = {p.batch, p.query_heads, p.query_length, p.key_length};
-  const Shape listed = {p.batch, p.query_heads, p.weight_rows > 0 ? p.weight_rows : p.query_length,
-                        p.key_length};
-  // [heads, rows] also where rows are packed: one number per row leaves no room for heads.
-  const Shape lse = {q_batch, p.query_heads, q_rows, 1};
-  const Shape sums = {p.batch, p.query_heads, p.key_length, 1};
-  p.mask = score_layout("desc.mask", desc.mask, pairs, ElementType::kMask);
-  p.bias = score_layout("desc.bias", desc.bias, pairs, real);
-  p.lse = output_layout("desc.lse", desc.lse, lse, real);
+  p.mask = score_layout("desc.mask", desc.mask, s.scores, ElementType::kMask);
+  p.bias = score_layout("desc.bias", desc.bias, s.scores, real);
+  p.lse = output_layout("desc.lse", desc.lse, s.lse, real);
   if (packed_q) p.lse.strides.batch = 0;
   check_lse_type("desc.lse", desc.lse);
   if (p.weights_point != HEED_WEIGHTS_NONE)
-    p.weights = output_layout("desc.weights", desc.weights, listed, real);
+    p.weights = output_layout("desc.weights", desc.weights, s.weights, real);
   if (p.sum_columns)
-    p.column_sums = output_layout("desc.column_sums", desc.column_sums, sums, real);
+    p.column_sums = output_layout("desc.column_sums", desc.column_sums, s.column_sums, real);
 }
 
 /// Where positions count from: p.bottom_right, p.offset, p.offset_given.
@@ -151,6 +138,25 @@ void resolve_outputs(const heed_attention_desc& desc, Problem& p) {
 }
 
 }  // namespace
+
+Shapes shapes_of(const Problem& p) {
+  const bool packed_q = p.packed_queries > 0;
+  const bool packed_k = p.packed_keys > 0;
+  const std::int64_t q_batch = packed_q ? 1 : p.batch;
+  const std::int64_t k_batch = packed_k ? 1 : p.batch;
+  const std::int64_t q_rows = packed_q ? p.packed_queries : p.query_length;
+  const std::int64_t k_rows = packed_k ? p.packed_keys : p.key_length;
+  const std::int64_t listed = p.weight_rows > 0 ? p.weight_rows : p.query_length;
+  return {{q_batch, p.query_heads, q_rows, p.features},
+          {k_batch, p.key_heads, k_rows, p.features},
+          {k_batch, p.key_heads, k_rows, p.value_features},
+          {q_batch, p.query_heads, q_rows, p.value_features},
+          {p.batch, p.query_heads, p.query_length, p.key_length},
+          // [heads, rows] also where rows are packed: one number per row leaves no room for heads.
+          {q_batch, p.query_heads, q_rows, 1},
+          {p.batch, p.query_heads, listed, p.key_length},
+          {p.batch, p.query_heads, p.key_length, 1}};
+}
 
 Problem validate(const heed_attention_desc& given) {
   heed_attention_desc desc = given;

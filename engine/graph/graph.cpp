@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/check/graph.hpp"
 #include "engine/dense/layout.hpp"
 #include "engine/graph/edges.hpp"
 #include "engine/parallel/ranges.hpp"
@@ -134,6 +135,7 @@ void fill(heed_graph& graph, Array<Index>& given, const heed_graph_desc& desc) {
 
 heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc) {
   check_desc(desc);
+  if (context.checked) check_given_edges(desc);
   check_edges(context, desc);
   heed_graph* const graph = make<heed_graph>(context.allocator);
   share(context);

@@ -1,9 +1,8 @@
 #include "engine/graph/verbose.hpp"
 
-#include <cstdio>
-
 #include "engine/dense/verbose.hpp"
 #include "engine/multihead/combine.hpp"
+#include "engine/runtime/tell.hpp"
 
 namespace heed {
 namespace {
@@ -48,15 +47,14 @@ void print_run(const heed_graph_attention_plan& plan, const heed_graph_attention
   const GraphProblem& p = plan.problem;
   const heed_context& c = *plan.context;
   const double bytes = plan.gathered_bytes * static_cast<double>(p.steps);
-  std::fprintf(stderr,
-               "heed: graph N%lld E%lld H%lld D%lld Dv%lld %s scale %.6g %s%s, %s %s x%u, "
-               "%zu tasks, %.3f ms, %.2f GB/s gathered\n",
-               static_cast<long long>(p.nodes), static_cast<long long>(plan.graph->edges),
-               static_cast<long long>(p.heads), static_cast<long long>(p.features),
-               static_cast<long long>(p.value_features), name_of(p.inputs), p.scale,
-               name_of(p.combine), options_of(p, args).c_str(), c.kernels->f32.isa, c.executor_name,
-               plan.workers, plan.graph->parts.size(), seconds * 1e3,
-               seconds > 0 ? bytes / seconds * 1e-9 : 0.0);
+  tell(
+      "graph N%lld E%lld H%lld D%lld Dv%lld %s scale %.6g %s%s, %s %s x%u, "
+      "%zu tasks, %.3f ms, %.2f GB/s gathered",
+      static_cast<long long>(p.nodes), static_cast<long long>(plan.graph->edges),
+      static_cast<long long>(p.heads), static_cast<long long>(p.features),
+      static_cast<long long>(p.value_features), name_of(p.inputs), p.scale, name_of(p.combine),
+      options_of(p, args).c_str(), c.kernels->f32.isa, c.executor_name, plan.workers,
+      plan.graph->parts.size(), seconds * 1e3, seconds > 0 ? bytes / seconds * 1e-9 : 0.0);
 }
 
 }  // namespace heed

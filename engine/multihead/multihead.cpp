@@ -164,17 +164,22 @@ class Run {
 
 }  // namespace
 
+heed_attention_args checked_arguments(const heed_multihead_plan& plan,
+                                      const heed_multihead_args& args, std::byte* workspace) {
+  heed_attention_args attention = read_attention_args(args);
+  attention.query = workspace + plan.space.query;
+  attention.key = workspace + plan.space.key;
+  attention.value = workspace + plan.space.value;
+  attention.out = workspace + plan.space.heads;
+  validate(plan.problem, args, attention, plan.context->product);
+  return attention;
+}
+
 void run_multihead(const heed_multihead_plan& plan, const heed_multihead_args& args,
                    void* workspace, std::size_t bytes) {
   check_workspace(plan.space.bytes, workspace, bytes);
   auto* const begin = static_cast<std::byte*>(workspace);
-  heed_attention_args attention = read_attention_args(args);
-  attention.query = begin + plan.space.query;
-  attention.key = begin + plan.space.key;
-  attention.value = begin + plan.space.value;
-  attention.out = begin + plan.space.heads;
-  validate(plan.problem, args, attention, plan.context->product);
-
+  const heed_attention_args attention = checked_arguments(plan, args, begin);
   const Run run(plan, args, attention, begin);
   run.project();
   run.attend();

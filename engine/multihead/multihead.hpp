@@ -7,6 +7,11 @@
 
 namespace heed {
 
+/// The arguments of the attention inside, whose tensors lie in the workspace. Throws an Error
+/// unless these and all others make sense.
+heed_attention_args checked_arguments(const heed_multihead_plan& plan,
+                                      const heed_multihead_args& args, std::byte* workspace);
+
 /// Throws an Error before the first output is written, or not at all.
 void run_multihead(const heed_multihead_plan& plan, const heed_multihead_args& args,
                    void* workspace, std::size_t bytes);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/check/matrices.hpp"
 #include "engine/dense/tile.hpp"
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
@@ -84,6 +85,8 @@ heed_weights* make_weights(const heed_context& context, const heed_weights_desc&
   const Source source = check(desc);
   check_pointer("matrix", matrix, source.matrix.layout, true);
   check_pointer("bias", bias, source.bias, false);
+  if (context.checked)
+    check_to_prepare(context, {"matrix", matrix, source.matrix, "bias", bias, source.bias});
   const std::int64_t rows = source.matrix.in + (bias != nullptr ? 1 : 0);
   const std::int64_t numbers = product(rows, round_up(source.matrix.out, kBlock), "desc.in");
   const auto bytes =

@@ -69,6 +69,13 @@ ProductKind choose_product(const heed_context_options& options, const Environmen
                            [&] { return choose_product_kind(named.name, named.source); });
 }
 
+bool choose_checked(const heed_context_options& options, const Environment& environment) {
+  if (options.check > HEED_CHECK_OFF)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "options.check is %u; it must be a heed_check, 0 to %d",
+         options.check, static_cast<int>(HEED_CHECK_OFF));
+  return options.check == HEED_CHECK_DEFAULT ? environment.checked : options.check == HEED_CHECK_ON;
+}
+
 void use_caller_executor(heed_context& context, const heed_context_options& options,
                          std::uint32_t threads) {
   if (options.executor_name != nullptr)
@@ -100,6 +107,8 @@ void use_own_executor(heed_context& context, const heed_context_options& options
 heed_context* make_context(const heed_context_options* given) {
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   if (given != nullptr) options = read_struct(given, "options");
+  if (options.reserved != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "options.reserved is %u; it must be 0", options.reserved);
   heed_allocator allocator_given{};
   if (options.allocator != nullptr)
     allocator_given = read_struct(options.allocator, "options.allocator");
@@ -108,6 +117,7 @@ heed_context* make_context(const heed_context_options* given) {
   const Environment environment = read_environment();
   const Kernels& kernels = choose_kernels(options, environment);
   const ProductKind product = choose_product(options, environment);
+  const bool checked = choose_checked(options, environment);
   const std::uint32_t tile_q =
       prefer_number(options.tile_q, "tile_q", kMaxTile, environment.tile_q);
   const std::uint32_t tile_kv =
@@ -122,6 +132,7 @@ heed_context* make_context(const heed_context_options* given) {
   context->tile_q = tile_q;
   context->tile_kv = tile_kv;
   context->verbose = environment.verbose;
+  context->checked = checked;
   context->caches = read_caches();
   try {
     if (options.executor != nullptr) {

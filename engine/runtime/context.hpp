@@ -21,6 +21,7 @@ struct heed_context {
   std::uint32_t tile_q;   ///< asked for; 0 is automatic
   std::uint32_t tile_kv;  ///< asked for; 0 is automatic
   bool verbose;
+  bool checked;  ///< looks for mistakes of callers, see engine/check
   heed::Caches caches;
   void (*destroy_executor)(const heed_allocator& allocator, heed::Executor* executor);
   mutable std::atomic<std::uint32_t> owners{1};

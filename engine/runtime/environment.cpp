@@ -37,7 +37,8 @@ Environment read_environment() {
           number_of("HEED_THREADS", 1, kMaxThreads, 0),
           number_of("HEED_TILE_Q", 1, kMaxTile, 0),
           number_of("HEED_TILE_KV", 1, kMaxTile, 0),
-          number_of("HEED_VERBOSE", 0, 1, 0) == 1};
+          number_of("HEED_VERBOSE", 0, 1, 0) == 1,
+          number_of("HEED_CHECK", 0, 1, 0) == 1};
 }
 
 }  // namespace heed

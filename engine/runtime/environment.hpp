@@ -18,6 +18,7 @@ struct Environment {
   std::uint32_t tile_q;
   std::uint32_t tile_kv;
   bool verbose;
+  bool checked;
 };
 
 /// Throws an Error that names the variable, its value and what it may be. HEED_ISA,

@@ -1,0 +1,46 @@
+// What checked runs of dense attention, by itself or in a block, look at.
+#pragma once
+
+#include "engine/check/operands.hpp"
+#include "engine/dense/problem.hpp"
+#include "engine/runtime/context.hpp"
+
+namespace heed {
+
+/// Attention as its caller speaks of it.
+struct CheckedAttention {
+  const heed_context& context;
+  const Problem& problem;
+  const heed_attention_args& args;  ///< validated
+  const char* desc_name;            ///< what names of fields begin with, as in "desc."
+  const char* args_name;
+};
+
+/// The rows of a tensor that belong to sequences of the batch: all, unless sequences are packed.
+struct UsedRows {
+  std::int64_t first;
+  std::int64_t count;
+};
+UsedRows used_query_rows(const CheckedAttention& of);
+UsedRows used_key_rows(const CheckedAttention& of);
+
+/// Adds those rows of a tensor [batch, head, row, feature].
+const Operand* add_rows(Operands& all, Role role, const char* field, const void* data,
+                        const Layout& layout, const Shape& sizes, const UsedRows& rows);
+/// Adds everything but query, key, value and out. Returns the bias.
+const Operand* add_options(const CheckedAttention& of, Operands& all);
+
+/// Tells of odd numbers in the rows of the sequences, of a tensor that add_rows has added;
+/// nullptr: it is not there.
+void tell_odd_queries(const CheckedAttention& of, const Operand* operand);
+void tell_odd_keys(const CheckedAttention& of, const Operand* operand);
+
+/// Tells of sizes of 0 where there are tensors.
+void tell_empty(const CheckedAttention& of, bool queries_given, bool keys_given);
+/// Tells what looks odd about lengths, offsets, mask, bias and scale.
+void tell_odd_options(const CheckedAttention& of, const Operand* bias);
+/// Tells of tensors whose strides look like NumPy's, which count bytes. Comes before anything is
+/// read: such strides lead outside.
+void tell_odd_strides(const Operands& all);
+
+}  // namespace heed

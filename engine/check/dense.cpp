@@ -1,0 +1,54 @@
+#include "engine/check/dense.hpp"
+
+#include "engine/check/attention.hpp"
+#include "engine/check/overlap.hpp"
+
+namespace heed {
+namespace {
+
+CheckedAttention checked(const heed_attention_plan& plan, const heed_attention_args& args) {
+  return {*plan.context, plan.problem, args, "desc.", "args."};
+}
+
+const Operand* add_out(const CheckedAttention& of, Operands& all) {
+  return add_rows(all, Role::kOutput, "out", of.args.out, of.problem.out, shapes_of(of.problem).out,
+                  used_query_rows(of));
+}
+
+}  // namespace
+
+void check_before(const heed_attention_plan& plan, const heed_attention_args& args,
+                  const CheckedWorkspace& workspace) {
+  const Problem& p = plan.problem;
+  validate(p, args);
+  const CheckedAttention of = checked(plan, args);
+  tell_empty(of, args.query != nullptr || args.out != nullptr, args.key != nullptr);
+
+  const Shapes s = shapes_of(p);
+  const UsedRows queries = used_query_rows(of);
+  const UsedRows keys = used_key_rows(of);
+  Operands all("args.");
+  const auto add = [&](const char* field, const void* data, const Layout& layout,
+                       const Shape& sizes, const UsedRows& rows) {
+    return add_rows(all, Role::kInput, field, data, layout, sizes, rows);
+  };
+  const Operand* const query = add("query", args.query, p.query, s.query, queries);
+  const Operand* const key = add("key", args.key, p.key, s.key, keys);
+  const Operand* const value = add("value", args.value, p.value, s.value, keys);
+  add_out(of, all);
+  const Operand* const bias = add_options(of, all);
+  tell_odd_strides(all);
+  refuse_overlaps(all, workspace.begin(), workspace.bytes());
+  tell_odd_queries(of, query);
+  tell_odd_keys(of, key);
+  tell_odd_keys(of, value);
+  tell_odd_options(of, bias);
+}
+
+void check_after(const heed_attention_plan& plan, const heed_attention_args& args) {
+  const CheckedAttention of = checked(plan, args);
+  Operands all("args.");
+  tell_odd_queries(of, add_out(of, all));
+}
+
+}  // namespace heed

@@ -1,0 +1,94 @@
+#include "engine/check/merge.hpp"
+
+#include <cstdio>
+#include <limits>
+
+#include "engine/check/attention.hpp"
+#include "engine/check/numbers.hpp"
+#include "engine/check/overlap.hpp"
+#include "engine/runtime/tell.hpp"
+
+namespace heed {
+namespace {
+
+struct Place {
+  const void* data;
+  const Layout& layout;
+};
+
+/// Whether all elements of two tensors of these sizes lie in the same places.
+bool same_place(const Place& a, const Place& b, const Shape& sizes) {
+  const Strides& s = a.layout.strides;
+  const Strides& t = b.layout.strides;
+  const std::int64_t all[4][2] = {
+      {s.batch, t.batch}, {s.head, t.head}, {s.row, t.row}, {s.feature, t.feature}};
+  bool same = a.data == b.data && a.layout.type == b.layout.type;
+  for (int axis = 0; axis < 4; ++axis)
+    same = same && (sizes[axis] == 1 || all[axis][0] == all[axis][1]);
+  return same;
+}
+
+/// Tells of odd numbers in the rows of a part that are read: not those whose lse is -inf.
+void tell_odd_part(const heed_context& context, const Operand* out, const Operand& lse) {
+  tell_odd_numbers(context, &lse, Numbers::MinusInfinity::kMeansMasked);
+  if (out == nullptr) return;
+  Numbers numbers(context, *out);
+  Box box = whole(*out);
+  const Shape& sizes = out->sizes;
+  for (std::int64_t b = 0; b < sizes[0]; ++b)
+    for (std::int64_t h = 0; h < sizes[1]; ++h)
+      for (std::int64_t i = 0; i < sizes[2]; ++i) {
+        double weight = 0;
+        context.kernels->f64.read(lse.layout.type, row_at(lse.data, lse.layout, b, h, i), 1, 1,
+                                  &weight);
+        if (weight == -std::numeric_limits<double>::infinity()) continue;
+        const std::int64_t at[3] = {b, h, i};
+        for (int axis = 0; axis < 3; ++axis)
+          box.begin[axis] = at[axis], box.end[axis] = at[axis] + 1;
+        numbers.count(box);
+      }
+  numbers.tell_odd();
+}
+
+}  // namespace
+
+void check_empty_merge(const heed_merge_desc& desc, const Merge& merge) {
+  const struct {
+    const char* field;
+    std::int64_t size;
+  } sizes[] = {{"batch", desc.batch},
+               {"heads", desc.heads},
+               {"rows", desc.rows},
+               {"features", desc.features}};
+  for (const auto& [field, size] : sizes)
+    if (size == 0 && merge.out != nullptr)
+      tell("check: desc.%s is 0, so no element of out is merged", field);
+}
+
+void check_merge(const heed_context& context, const heed_merge_desc& desc,
+                 const MergeLayouts& layouts, const Merge& merge) {
+  const Shape sizes = {desc.batch, desc.heads, desc.rows, desc.features};
+  const Shape lse_sizes = {desc.batch, desc.heads, desc.rows, 1};
+  const auto role = [](bool same) { return same ? Role::kReplaced : Role::kInput; };
+  for (std::size_t k = 0; k < merge.parts; ++k) {
+    const void* const part_out = desc.features > 0 ? merge.outs[k] : nullptr;
+    const void* const part_lse = merge.lses[k];
+    char name[32];
+    Operands all("");
+    std::snprintf(name, sizeof name, "part_outs[%zu]", k);
+    const Operand* const out =
+        all.add(role(same_place({part_out, layouts.part_out}, {merge.out, layouts.out}, sizes)),
+                name, part_out, layouts.part_out, sizes, kTensorAxes);
+    std::snprintf(name, sizeof name, "part_lses[%zu]", k);
+    const Operand* const lse =
+        all.add(role(same_place({part_lse, layouts.part_lse}, {merge.lse, layouts.lse}, lse_sizes)),
+                name, part_lse, layouts.part_lse, lse_sizes, kTensorAxes);
+    all.add(Role::kOutput, "out", merge.out, layouts.out, sizes, kTensorAxes);
+    all.add(Role::kOutput, "lse", merge.lse, layouts.lse, lse_sizes, kTensorAxes);
+    tell_odd_strides(all);
+    refuse_overlaps(all, nullptr, 0);
+    tell_odd_part(context, out, *lse);
+  }
+}
+
+}  // namespace heed

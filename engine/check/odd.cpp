@@ -1,0 +1,224 @@
+// What is allowed and rarely meant: told, never refused.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/check/attention.hpp"
+#include "engine/check/numbers.hpp"
+#include "engine/runtime/tell.hpp"
+
+namespace heed {
+namespace {
+
+using Long = long long;
+
+/// Whether int64 numbers above 0 look like this when they are read as int32, with a 0 that offsets
+/// begin with or not.
+bool looks_like_halves(const std::int32_t* numbers, std::int64_t count, bool offsets) {
+  if (count < 2 || (offsets && count < 3)) return false;
+  for (std::int64_t i = 0; i < count; ++i)
+    if ((numbers[i] > 0) != (i % 2 == 0 && !(offsets && i == 0))) return false;
+  return true;
+}
+
+void tell_halves(const CheckedAttention& of, const char* field) {
+  tell("check: every second number of %s%s is 0, as in int64 numbers read as int32", of.args_name,
+       field);
+}
+
+struct Packed {
+  const char* field;
+  const std::int32_t* offsets;
+  const char* total_field;
+  std::int64_t total;
+};
+
+void tell_odd_offsets(const CheckedAttention& of, const Packed& packed) {
+  if (packed.offsets == nullptr) return;
+  const std::int64_t batch = of.problem.batch;
+  const std::int32_t begin = packed.offsets[0];
+  const std::int32_t end = packed.offsets[batch];
+  if (looks_like_halves(packed.offsets, batch + 1, true)) tell_halves(of, packed.field);
+  if (begin != 0 || end != packed.total)
+    tell("check: %s%s goes from %d to %d, and %s%s is %lld: the other rows belong to no sequence",
+         of.args_name, packed.field, begin, end, of.desc_name, packed.total_field,
+         static_cast<Long>(packed.total));
+}
+
+void tell_odd_scale(const CheckedAttention& of) {
+  const Problem& p = of.problem;
+  const double root = std::sqrt(static_cast<double>(p.features));
+  if (p.features > 1 && std::fabs(p.scale - root) < 1e-3 * root)
+    tell(
+        "check: %sscale is %g, the square root of features; scores are multiplied with it, and "
+        "the usual scale is 1 over the root, %g",
+        of.desc_name, p.scale, 1 / root);
+}
+
+/// Bytes of a mask that one item of the batch reads, an element for each that is not repeated.
+class MaskBytes {
+ public:
+  explicit MaskBytes(const CheckedAttention& of)
+      : data_(of.args.mask), strides_(of.problem.mask.strides) {}
+
+  const std::uint8_t* row(std::int64_t b, std::int64_t h, std::int64_t i) const {
+    return data_ + b * strides_.batch + h * strides_.head + i * strides_.row;
+  }
+  std::int64_t step() const { return strides_.feature; }
+  bool attends(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t first,
+               std::int64_t end) const {
+    const std::uint8_t* const bytes = row(b, h, i);
+    for (std::int64_t j = first; j < end; ++j)
+      if (bytes[j * strides_.feature] != 0) return true;
+    return false;
+  }
+  /// Heads that differ.
+  std::int64_t heads(const Problem& p) const {
+    return strides_.head == 0 ? std::min<std::int64_t>(p.query_heads, 1) : p.query_heads;
+  }
+
+ private:
+  const std::uint8_t* data_;
+  Strides strides_;
+};
+
+/// Tells of bytes that are neither 0 nor 1 nor 255, and of masks in which nothing but every fourth
+/// byte is set: numbers of more than a byte.
+void tell_odd_mask(const CheckedAttention& of) {
+  if (of.args.mask == nullptr) return;
+  const Problem& p = of.problem;
+  const MaskBytes mask(of);
+  std::int64_t strange = 0;
+  std::int64_t set = 0;
+  std::int64_t set_in_place = 0;
+  std::uint8_t first = 0;
+  const bool repeats_batch = p.mask.strides.batch == 0;
+  const bool repeats_rows = p.mask.strides.row == 0;
+  for (std::int64_t b = 0; b < (repeats_batch ? std::min<std::int64_t>(p.batch, 1) : p.batch);
+       ++b) {
+    const Sequence s = sequence_of(p, of.args, b);
+    const std::int64_t rows =
+        repeats_rows ? std::min<std::int64_t>(s.query_length, 1) : s.query_length;
+    for (std::int64_t h = 0; h < mask.heads(p); ++h)
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t j = 0; j < s.key_length; ++j) {
+          const std::uint8_t* const at = mask.row(b, h, i) + j * mask.step();
+          if (*at == 0) continue;
+          if (*at != 1 && *at != 255 && strange++ == 0) first = *at;
+          ++set;
+          set_in_place += (at - of.args.mask) % 4 == 0 ? 1 : 0;
+        }
+  }
+  if (strange > 0)
+    tell(
+        "check: %smask holds %lld bytes that are neither 0 nor 1 nor 255, the first %u; a mask is "
+        "made of bytes, and all that are not 0 mean attend",
+        of.args_name, static_cast<Long>(strange), unsigned{first});
+  else if (mask.step() == 1 && p.key_length > 4 && set >= 8 && set_in_place == set)
+    tell(
+        "check: only every fourth byte of %smask is not 0, as in a mask of 4-byte numbers; a mask "
+        "is made of bytes",
+        of.args_name);
+}
+
+/// Tells how many rows may attend no key, though there are some.
+void tell_rows_without_keys(const CheckedAttention& of) {
+  const Problem& p = of.problem;
+  const bool masked = of.args.mask != nullptr;
+  const MaskBytes mask(of);
+  const std::int64_t heads = masked ? mask.heads(p) : std::min<std::int64_t>(p.query_heads, 1);
+  const std::int64_t each = heads == 0 ? 0 : p.query_heads / heads;
+  std::int64_t all = 0;
+  std::int64_t none = 0;
+  std::int64_t first[3] = {};
+  for (std::int64_t b = 0; b < p.batch; ++b) {
+    const Sequence s = sequence_of(p, of.args, b);
+    all += s.query_length * p.query_heads;
+    for (std::int64_t h = 0; h < heads; ++h)
+      for (std::int64_t i = 0; i < s.query_length; ++i) {
+        const std::int64_t from = s.first_key(i);
+        const std::int64_t end = s.end_key(i);
+        if (from < end && (!masked || mask.attends(b, h, i, from, end))) continue;
+        if (none == 0) first[0] = b, first[1] = h, first[2] = i;
+        none += each;
+      }
+  }
+  if (none > 0)
+    tell(
+        "check: %lld of %lld rows may attend no key%s and become 0, the first at batch %lld, head "
+        "%lld, row %lld",
+        static_cast<Long>(none), static_cast<Long>(all),
+        masked ? " (a mask is not 0 where a key is attended)" : "", static_cast<Long>(first[0]),
+        static_cast<Long>(first[1]), static_cast<Long>(first[2]));
+}
+
+/// Tells of causal problems that begin at the top left although there are more keys than rows.
+void tell_keys_without_rows(const CheckedAttention& of) {
+  const Problem& p = of.problem;
+  if (p.right != 0 || p.bottom_right || p.offset != 0) return;
+  for (std::int64_t b = 0; b < p.batch; ++b) {
+    const Sequence s = sequence_of(p, of.args, b);
+    if (s.query_length == 0 || s.key_length <= s.query_length) continue;
+    tell(
+        "check: of batch %lld no row may attend the keys %lld to %lld: rows stand at the top left, "
+        "where row 0 attends key 0 alone; HEED_CAUSAL_BOTTOM_RIGHT lets the last row attend all",
+        static_cast<Long>(b), static_cast<Long>(s.query_length),
+        static_cast<Long>(s.key_length - 1));
+    return;
+  }
+}
+
+}  // namespace
+
+void tell_empty(const CheckedAttention& of, bool queries_given, bool keys_given) {
+  const Problem& p = of.problem;
+  const struct {
+    const char* field;
+    std::int64_t size;
+  } sizes[] = {
+      {"batch", p.batch}, {"query_heads", p.query_heads}, {"query_length", p.query_length}};
+  bool empty = false;
+  for (const auto& [field, size] : sizes) {
+    empty = empty || size == 0;
+    if (size == 0 && queries_given)
+      tell("check: %s%s is 0, so no row of out is computed", of.desc_name, field);
+  }
+  if (!empty && p.key_length == 0 && keys_given)
+    tell("check: %skey_length is 0, so all of out becomes 0", of.desc_name);
+}
+
+void tell_odd_options(const CheckedAttention& of, const Operand* bias) {
+  const Problem& p = of.problem;
+  const heed_attention_args& args = of.args;
+  tell_odd_scale(of);
+  tell_odd_offsets(of, {"cu_seqlens_q", args.cu_seqlens_q, "packed_queries", p.packed_queries});
+  tell_odd_offsets(of, {"cu_seqlens_k", args.cu_seqlens_k, "packed_keys", p.packed_keys});
+  if (args.key_lengths != nullptr && looks_like_halves(args.key_lengths, p.batch, false))
+    tell_halves(of, "key_lengths");
+  tell_odd_numbers(of.context, bias, Numbers::MinusInfinity::kMeansMasked);
+  tell_odd_mask(of);
+  if (p.key_length > 0) tell_rows_without_keys(of);
+  tell_keys_without_rows(of);
+}
+
+void tell_odd_strides(const Operands& all) {
+  for (const Operand& operand : all) {
+    const Strides& s = operand.layout.strides;
+    const std::int64_t bytes = operand.layout.bytes;
+    const std::int64_t strides[4] = {s.batch, s.head, s.row, s.feature};
+    int inner = -1;
+    for (int axis = 0; axis < 4; ++axis)
+      if (operand.sizes[axis] > 1 && magnitude(strides[axis]) == bytes) inner = axis;
+    if (bytes == 1 || inner < 0) continue;
+    bool counts_bytes = true;
+    for (int axis = 0; axis < 4; ++axis)
+      if (axis != inner && operand.sizes[axis] > 1)
+        counts_bytes = counts_bytes && strides[axis] % (operand.sizes[inner] * bytes) == 0;
+    if (counts_bytes)
+      tell(
+          "check: the strides of %s are multiples of the %lld bytes of an element, as NumPy's are; "
+          "strides count elements",
+          operand.name, static_cast<Long>(bytes));
+  }
+}
+
+}  // namespace heed

@@ -1,0 +1,69 @@
+// The tensors of a checked run, as its checks see them.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/dense/layout.hpp"
+
+namespace heed {
+
+/// What the axes [batch, head, row, feature] of a tensor are called; nullptr: it has no such axis.
+using AxisNames = const char* const[4];
+inline constexpr AxisNames kTensorAxes = {"batch", "head", "row", "feature"};
+inline constexpr AxisNames kScoreAxes = {"batch", "head", "row", "key"};
+inline constexpr AxisNames kNodeAxes = {nullptr, "head", "node", "feature"};
+inline constexpr AxisNames kEdgeAxes = {nullptr, "head", "edge", "feature"};
+inline constexpr AxisNames kMatrixAxes = {"matrix", nullptr, "in", "out"};
+inline constexpr AxisNames kVectorAxes = {nullptr, nullptr, nullptr, "element"};
+
+enum class Role {
+  kInput,
+  kOutput,
+  kReplaced,  ///< an input, element by element in the place of an output, where that is allowed
+};
+
+struct Operand {
+  char name[40];
+  const void* data;
+  Layout layout;
+  Shape sizes;
+  std::int64_t first_row;  ///< what row 0 is called: of packed tensors those before it are nobody's
+  const char* const* axes;
+  Role role;
+
+  bool output() const { return role == Role::kOutput; }
+  bool replaced() const { return role == Role::kReplaced; }
+};
+
+/// Numbers side by side.
+Layout side_by_side(ElementType type, std::int64_t bytes);
+
+/// All tensors of a run that have elements.
+class Operands {
+ public:
+  /// Names begin with `of`, as in "args.".
+  explicit Operands(const char* of) : of_(of) {}
+
+  /// Returns what it added, or nullptr where the run has no such tensor. With a first row, `sizes`
+  /// count from there.
+  const Operand* add(Role role, const char* field, const void* data, const Layout& layout,
+                     const Shape& sizes, AxisNames& axes, std::int64_t first_row = 0);
+  const Operand* add_vector(const char* field, const void* data, const Layout& layout,
+                            std::int64_t size) {
+    return add(Role::kInput, field, data, layout, {1, 1, 1, size}, kVectorAxes);
+  }
+  /// What names of further tensors begin with.
+  void rename(const char* of) { of_ = of; }
+
+  const Operand* begin() const { return all_; }
+  const Operand* end() const { return all_ + count_; }
+
+ private:
+  static constexpr int kMost = 32;
+
+  const char* of_;
+  int count_ = 0;
+  Operand all_[kMost];
+};
+
+}  // namespace heed

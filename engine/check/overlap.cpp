@@ -1,0 +1,139 @@
+#include "engine/check/overlap.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+#include "engine/runtime/error.hpp"
+
+namespace heed {
+namespace {
+
+/// The bytes [begin, end) that a tensor reaches, with gaps or not.
+struct Extent {
+  std::uintptr_t begin, end;
+};
+
+Extent extent_of(const Operand& operand) {
+  const Strides& s = operand.layout.strides;
+  const std::int64_t strides[4] = {s.batch, s.head, s.row, s.feature};
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+  for (int axis = 0; axis < 4; ++axis) {
+    if (operand.sizes[axis] == 1) continue;
+    const std::int64_t reach = (operand.sizes[axis] - 1) * strides[axis] * operand.layout.bytes;
+    (reach < 0 ? before : after) += reach;
+  }
+  const auto origin = reinterpret_cast<std::uintptr_t>(operand.data);
+  return {origin + static_cast<std::uintptr_t>(before),
+          origin + static_cast<std::uintptr_t>(after + operand.layout.bytes)};
+}
+
+/// Sums of steps: `step` bytes, up to `times` times.
+struct Term {
+  std::int64_t step, times;
+};
+
+/// Looks for a sum of terms, the largest step first, that hits a target.
+class Search {
+ public:
+  /// The places of one tensor count upwards and those of the other downwards, so that all terms are
+  /// positive: a target is hit where the distance between two places is 0.
+  void add(const Operand& operand) {
+    const Strides& s = operand.layout.strides;
+    const std::int64_t strides[4] = {s.batch, s.head, s.row, s.feature};
+    for (int axis = 0; axis < 4; ++axis)
+      if (operand.sizes[axis] > 1)
+        add_term({magnitude(strides[axis]) * operand.layout.bytes, operand.sizes[axis] - 1});
+    add_term({1, operand.layout.bytes - 1});
+  }
+
+  bool hits(std::int64_t target) {
+    std::sort(terms_, terms_ + count_, [](Term a, Term b) { return a.step > b.step; });
+    reach_[count_] = 0;
+    divisor_[count_] = 0;
+    dense_[count_] = true;
+    for (int i = count_ - 1; i >= 0; --i) {
+      const std::int64_t step = terms_[i].step;
+      divisor_[i] = std::gcd(divisor_[i + 1], step);
+      const bool fits = i + 1 == count_ || divisor_[i] == divisor_[i + 1];
+      dense_[i] = dense_[i + 1] && fits && step <= reach_[i + 1] + divisor_[i];
+      reach_[i] = reach_[i + 1] + step * terms_[i].times;
+    }
+    return hits(0, target);
+  }
+
+ private:
+  /// Of the many candidates that strange strides have; usual ones have one or two per axis.
+  static constexpr int kPatience = 1 << 16;
+
+  void add_term(Term term) {
+    if (term.step == 0 || term.times == 0) return;
+    for (int i = 0; i < count_; ++i)
+      if (terms_[i].step == term.step) {
+        terms_[i].times += term.times;
+        return;
+      }
+    terms_[count_++] = term;
+  }
+
+  /// Whether the terms from `first` on can make the target.
+  bool hits(int first, std::int64_t target) {
+    if (target < 0 || target > reach_[first]) return false;
+    if (target == 0) return true;
+    if (target % divisor_[first] != 0) return false;
+    if (dense_[first]) return true;
+    const Term& term = terms_[first];
+    const std::int64_t rest = std::max<std::int64_t>(target - reach_[first + 1], 0);
+    const std::int64_t fewest = (rest + term.step - 1) / term.step;
+    for (std::int64_t n = std::min(target / term.step, term.times); n >= fewest; --n) {
+      if (++tried_ > kPatience) return false;
+      if (hits(first + 1, target - n * term.step)) return true;
+    }
+    return false;
+  }
+
+  Term terms_[10];
+  int count_ = 0;
+  std::int64_t reach_[11];    ///< what the terms from here on add up to at most
+  std::int64_t divisor_[11];  ///< that they have in common
+  bool dense_[11];            ///< they make every multiple of it up to their reach
+  int tried_ = 0;
+};
+
+void refuse(heed_status status, const Operand& a, const Operand& b, const char* rule) {
+  const Extent x = extent_of(a);
+  const Extent y = extent_of(b);
+  const auto pointer = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };
+  fail(status, "%s, %p to %p, overlaps %s, %p to %p; %s", a.name, pointer(x.begin), pointer(x.end),
+       b.name, pointer(y.begin), pointer(y.end), rule);
+}
+
+}  // namespace
+
+bool overlap(const Operand& a, const Operand& b) {
+  const Extent x = extent_of(a);
+  const Extent y = extent_of(b);
+  if (x.begin >= y.end || y.begin >= x.end) return false;
+  Search search;
+  search.add(a);
+  search.add(b);
+  return search.hits(static_cast<std::int64_t>(y.end - 1 - x.begin));
+}
+
+void refuse_overlaps(const Operands& all, const void* workspace, std::size_t bytes) {
+  Operands lent("");
+  const Operand* const room =
+      lent.add_vector("workspace", bytes == 0 ? nullptr : workspace,
+                      side_by_side(ElementType::kMask, 1), static_cast<std::int64_t>(bytes));
+  for (const Operand* a = all.begin(); a != all.end(); ++a) {
+    if (room != nullptr && overlap(*room, *a))
+      refuse(HEED_STATUS_INVALID_WORKSPACE, *room, *a, "it must lie apart from all tensors");
+    for (const Operand* b = a + 1; b != all.end(); ++b)
+      if ((a->output() || b->output()) && !a->replaced() && !b->replaced() && overlap(*a, *b))
+        refuse(HEED_STATUS_INVALID_ARGUMENT, a->output() ? *a : *b, a->output() ? *b : *a,
+               "outputs must not overlap each other or an input");
+  }
+}
+
+}  // namespace heed
