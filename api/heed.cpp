@@ -23,7 +23,7 @@ using heed::required;
 void run(const heed_attention_plan& plan, const heed_attention_args* args, void* workspace,
          std::size_t bytes) {
   const heed_attention_args known = heed::read_struct(args, "args");
-  heed::run_between_checks(plan, known, heed::workspace_bytes(plan), workspace, bytes,
+  heed::run_between_checks(plan, known, plan.bytes, workspace, bytes,
                            [&](void* memory, std::size_t size) {
                              heed::run_and_tell(
                                  *plan.context,
@@ -37,7 +37,7 @@ heed_attention_plan plan_of(const heed_context& context, const heed_attention_de
 }
 
 std::size_t lent_bytes(const heed_attention_plan& plan) {
-  return heed::with_canaries(*plan.context, heed::workspace_bytes(plan));
+  return heed::with_canaries(*plan.context, plan.bytes);
 }
 
 }  // namespace
