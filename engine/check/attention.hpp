@@ -35,8 +35,8 @@ const Operand* add_options(const CheckedAttention& of, Operands& all);
 void tell_odd_queries(const CheckedAttention& of, const Operand* operand);
 void tell_odd_keys(const CheckedAttention& of, const Operand* operand);
 
-/// Tells of sizes of 0 where there are tensors.
-void tell_empty(const CheckedAttention& of, bool queries_given, bool keys_given);
+/// Whether there is a row to compute. Tells of sizes of 0 where there are tensors.
+bool tell_empty(const CheckedAttention& of, bool queries_given, bool keys_given);
 /// Tells what looks odd about lengths, offsets, mask, bias and scale.
 void tell_odd_options(const CheckedAttention& of, const Operand* bias);
 /// Tells of tensors whose strides look like NumPy's, which count bytes. Comes before anything is

@@ -22,7 +22,8 @@ void check_before(const heed_attention_plan& plan, const heed_attention_args& ar
   const Problem& p = plan.problem;
   validate(p, args);
   const CheckedAttention of = checked(plan, args);
-  tell_empty(of, args.query != nullptr || args.out != nullptr, args.key != nullptr);
+  const bool computes =
+      tell_empty(of, args.query != nullptr || args.out != nullptr, args.key != nullptr);
 
   const Shapes s = shapes_of(p);
   const UsedRows queries = used_query_rows(of);
@@ -39,6 +40,7 @@ void check_before(const heed_attention_plan& plan, const heed_attention_args& ar
   const Operand* const bias = add_options(of, all);
   tell_odd_strides(all);
   refuse_overlaps(all, workspace.begin(), workspace.bytes());
+  if (!computes) return;
   tell_odd_queries(of, query);
   tell_odd_keys(of, key);
   tell_odd_keys(of, value);

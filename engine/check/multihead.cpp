@@ -42,7 +42,8 @@ void check_before(const heed_multihead_plan& plan, const heed_multihead_args& ar
   const MultiheadProblem& p = plan.problem;
   const heed_attention_args attention = checked_arguments(plan, args, workspace.get());
   const CheckedAttention of = checked(plan, attention);
-  tell_empty(of, args.input_query != nullptr || args.out != nullptr, args.input_key != nullptr);
+  const bool computes =
+      tell_empty(of, args.input_query != nullptr || args.out != nullptr, args.input_key != nullptr);
 
   Operands weights("args.");
   add_all_weights(p, args, weights);
@@ -57,6 +58,7 @@ void check_before(const heed_multihead_plan& plan, const heed_multihead_args& ar
   const Operand* const bias = add_options(of, all);
   tell_odd_strides(all);
   refuse_overlaps(all, workspace.begin(), workspace.bytes());
+  if (!computes) return;
   for (const Operand& operand : weights) tell_odd_numbers(of.context, &operand);
   tell_odd_queries(of, query);
   tell_odd_keys(of, key);

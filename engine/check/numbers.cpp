@@ -107,7 +107,7 @@ bool Numbers::suggests_other_type() const {
 void Numbers::tell_odd() const {
   const char* const name = operand_.name;
   if (nan_ + infinite_ > 0)
-    tell("check: %s holds %lld NaN and %lld infinities among %lld numbers, the first at %s", name,
+    tell("check: %s holds %lld NaN and %lld inf among %lld numbers, the first at %s", name,
          static_cast<long long>(nan_), static_cast<long long>(infinite_),
          static_cast<long long>(all_), place_of(operand_, first_).c_str());
   if (!operand_.output() && suggests_other_type())

@@ -169,7 +169,7 @@ void tell_keys_without_rows(const CheckedAttention& of) {
 
 }  // namespace
 
-void tell_empty(const CheckedAttention& of, bool queries_given, bool keys_given) {
+bool tell_empty(const CheckedAttention& of, bool queries_given, bool keys_given) {
   const Problem& p = of.problem;
   const struct {
     const char* field;
@@ -184,6 +184,7 @@ void tell_empty(const CheckedAttention& of, bool queries_given, bool keys_given)
   }
   if (!empty && p.key_length == 0 && keys_given)
     tell("check: %skey_length is 0, so all of out becomes 0", of.desc_name);
+  return !empty;
 }
 
 void tell_odd_options(const CheckedAttention& of, const Operand* bias) {

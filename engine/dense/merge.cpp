@@ -149,8 +149,8 @@ void merge(const heed_context& context, const heed_merge_desc& desc, const Merge
     check_pointer("out", merge.out, layouts.out, true);
   }
   check_pointer("lse", merge.lse, layouts.lse, false);
-  if (context.checked) check_merge(context, desc, layouts, merge);
   if (desc.features == 0 && merge.lse == nullptr) return;
+  if (context.checked) check_merge(context, desc, layouts, merge);
 
   const double numbers = static_cast<double>(rows) * static_cast<double>(desc.features);
   const double worth = numbers * static_cast<double>(merge.parts) / kNumbersPerWorker;

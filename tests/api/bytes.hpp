@@ -19,6 +19,9 @@ class Bytes {
       if (byte != fill) return false;
     return true;
   }
+  friend bool operator==(const Bytes& a, const Bytes& b) {
+    return std::memcmp(a.memory_, b.memory_, sizeof a.memory_) == 0;
+  }
 
  private:
   alignas(8) unsigned char memory_[4096];

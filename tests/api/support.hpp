@@ -244,7 +244,7 @@ class Environment {
  public:
   Environment() {
     for (const char* const name : {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_PRODUCT",
-                                   "HEED_TILE_Q", "HEED_TILE_KV", "HEED_VERBOSE"}) {
+                                   "HEED_TILE_Q", "HEED_TILE_KV", "HEED_VERBOSE", "HEED_CHECK"}) {
       const char* const value = std::getenv(name);
       before_.emplace_back(name, value == nullptr ? "" : value);
       unsetenv(name);

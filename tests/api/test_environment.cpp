@@ -44,7 +44,8 @@ TEST_CASE("malformed numbers in the environment are refused", "[environment]") {
   for (const char* const value : {"-3", "0", "1025", "two", "4294967297"})
     check_malformed({"HEED_THREADS", value, "from 1 to 1024"});
   for (const char* const value : {"yes", "2", "-1", "true"})
-    check_malformed({"HEED_VERBOSE", value, "from 0 to 1"});
+    for (const char* const variable : {"HEED_VERBOSE", "HEED_CHECK"})
+      check_malformed({variable, value, "from 0 to 1"});
 }
 
 TEST_CASE("unknown names in the environment are refused, with the choices", "[environment]") {
@@ -86,7 +87,7 @@ TEST_CASE("an option that is wrong is not blamed on the environment", "[environm
 TEST_CASE("an empty variable is silent", "[environment]") {
   const Environment environment;
   for (const char* const name :
-       {"HEED_ISA", "HEED_THREADS", "HEED_TILE_Q", "HEED_TILE_KV", "HEED_VERBOSE"})
+       {"HEED_ISA", "HEED_THREADS", "HEED_TILE_Q", "HEED_TILE_KV", "HEED_VERBOSE", "HEED_CHECK"})
     environment.set(name, "");
   environment.set("HEED_PARALLEL", "");
   const heed_context_options options = serial_options();
@@ -141,6 +142,29 @@ TEST_CASE("threads: option > environment > automatic", "[environment][threads]")
     options.threads = 3;
     CHECK(describe(make_context(&options)).threads == 3);
   }
+}
+
+TEST_CASE("checked mode: option > environment > off", "[environment][check]") {
+  const Environment environment;
+  heed_context_options options = serial_options();
+  CHECK(describe(make_context(&options)).check == HEED_CHECK_OFF);
+  options.check = HEED_CHECK_ON;
+  CHECK(describe(make_context(&options)).check == HEED_CHECK_ON);
+  for (const char* const value : {"0", "1"}) {
+    environment.set("HEED_CHECK", value);
+    options.check = HEED_CHECK_DEFAULT;
+    const std::uint32_t asked = *value == '1' ? HEED_CHECK_ON : HEED_CHECK_OFF;
+    CHECK(describe(make_context(&options)).check == asked);
+    for (const std::uint32_t option : {HEED_CHECK_ON, HEED_CHECK_OFF}) {
+      options.check = option;
+      CHECK(describe(make_context(&options)).check == option);
+    }
+  }
+  options.check = 3;
+  check_context_refused(options, HEED_STATUS_INVALID_ARGUMENT, {"options.check is 3", "0 to 2"});
+  options = serial_options();
+  options.reserved = 1;
+  check_context_refused(options, HEED_STATUS_INVALID_ARGUMENT, {"options.reserved is 1", "0"});
 }
 
 TEST_CASE("tiles: option > environment > automatic", "[environment]") {

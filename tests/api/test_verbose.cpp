@@ -1,58 +1,11 @@
 // HEED_VERBOSE=1 is one line per run on stderr; everything else is silent.
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
 
-#include "tests/api/support.hpp"
+#include "tests/api/printed.hpp"
 
 using namespace api_test;
 
 namespace {
-
-/// What is written to a file descriptor between construction and text().
-class Captured {
- public:
-  explicit Captured(int descriptor) : descriptor_(descriptor), file_(std::tmpfile()) {
-    REQUIRE(file_ != nullptr);
-    flush();
-    saved_ = dup(descriptor_);
-    REQUIRE(saved_ >= 0);
-    dup2(fileno(file_), descriptor_);
-  }
-  ~Captured() {
-    restore();
-    (void)std::fclose(file_);
-  }
-  Captured(const Captured&) = delete;
-  Captured& operator=(const Captured&) = delete;
-
-  std::string text() {
-    restore();
-    std::string result;
-    std::rewind(file_);
-    for (int c = std::fgetc(file_); c != EOF; c = std::fgetc(file_))
-      result.push_back(static_cast<char>(c));
-    return result;
-  }
-
- private:
-  static void flush() {
-    (void)std::fflush(stdout);
-    (void)std::fflush(stderr);
-  }
-  void restore() {
-    if (saved_ < 0) return;
-    flush();
-    dup2(saved_, descriptor_);
-    close(saved_);
-    saved_ = -1;
-  }
-
-  int descriptor_;
-  std::FILE* file_;
-  int saved_ = -1;
-};
 
 Shape shown_shape() {
   Shape shape;
@@ -82,14 +35,6 @@ struct Ready {
   Workspace workspace{describe(plan).workspace_bytes};
   Tensors tensors{shape};
 };
-
-void check_contains(const std::string& text, std::initializer_list<const char*> parts) {
-  CAPTURE(text);
-  for (const char* const part : parts) {
-    CAPTURE(part);
-    CHECK(text.find(part) != std::string::npos);
-  }
-}
 
 /// Many kinds of failure, none of which may print.
 void fail_in_many_ways(Ready& ready) {

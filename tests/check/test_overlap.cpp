@@ -1,0 +1,95 @@
+// Which tensors overlap, against a list of all their bytes.
+#include <set>
+
+#include "engine/check/overlap.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/random.hpp"
+#include "tests/support/size.hpp"
+
+using heed_test::Random;
+
+namespace {
+
+char memory[1 << 16];
+
+struct Drawn {
+  heed::Shape sizes;
+  heed::Layout layout;
+  const void* data;
+};
+
+/// Up to four axes, of strides that nest, repeat, step backwards or make no sense at all.
+Drawn draw(Random& random) {
+  Drawn drawn{};
+  drawn.layout.bytes = random.pick<std::int64_t>({1, 2, 4, 8});
+  std::int64_t* const strides[] = {&drawn.layout.strides.batch, &drawn.layout.strides.head,
+                                   &drawn.layout.strides.row, &drawn.layout.strides.feature};
+  std::int64_t step = random.pick<std::int64_t>({1, 1, 2, 3});
+  for (int axis = 3; axis >= 0; --axis) {
+    drawn.sizes[axis] = random.pick<std::int64_t>({1, 1, 2, 3, 5, 8});
+    const bool nested = random.bits() % 4 != 0;
+    *strides[axis] = nested ? step : random.pick<std::int64_t>({0, 1, 3, 7, 12, 40});
+    if (random.bits() % 8 == 0) *strides[axis] = -*strides[axis];
+    step = step * drawn.sizes[axis] + random.pick<std::int64_t>({0, 0, 1, 4});
+  }
+  drawn.data = memory + sizeof memory / 2 +
+               static_cast<std::int64_t>(random.bits() % 256) * drawn.layout.bytes;
+  return drawn;
+}
+
+std::set<const char*> bytes_of(const heed::Operand& operand) {
+  std::set<const char*> bytes;
+  const heed::Strides& s = operand.layout.strides;
+  for (std::int64_t b = 0; b < operand.sizes[0]; ++b)
+    for (std::int64_t h = 0; h < operand.sizes[1]; ++h)
+      for (std::int64_t i = 0; i < operand.sizes[2]; ++i)
+        for (std::int64_t x = 0; x < operand.sizes[3]; ++x)
+          for (std::int64_t byte = 0; byte < operand.layout.bytes; ++byte)
+            bytes.insert(static_cast<const char*>(operand.data) +
+                         (b * s.batch + h * s.head + i * s.row + x * s.feature) *
+                             operand.layout.bytes +
+                         byte);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("tensors overlap if and only if they share a byte", "[check]") {
+  Random random(11);
+  int overlapping = 0;
+  int apart_in_each_other = 0;
+  for (std::size_t round = 0; round < heed_test::count(4000); ++round) {
+    heed::Operands both("");
+    for (const char* const name : {"a", "b"}) {
+      const Drawn drawn = draw(random);
+      both.add(heed::Role::kInput, name, drawn.data, drawn.layout, drawn.sizes, heed::kTensorAxes);
+    }
+    const heed::Operand& a = *both.begin();
+    const heed::Operand& b = *(both.begin() + 1);
+    const std::set<const char*> of_a = bytes_of(a);
+    const std::set<const char*> of_b = bytes_of(b);
+    bool want = false;
+    for (const char* const byte : of_b) want = want || of_a.count(byte) > 0;
+    CAPTURE(round);
+    REQUIRE(heed::overlap(a, b) == want);
+    REQUIRE(heed::overlap(b, a) == want);
+    overlapping += want ? 1 : 0;
+    const bool within = *of_a.begin() < *of_b.rbegin() && *of_b.begin() < *of_a.rbegin();
+    apart_in_each_other += within && !want ? 1 : 0;
+  }
+  CHECK(overlapping > 20);
+  CHECK(apart_in_each_other > 20);
+}
+
+TEST_CASE("tensors of billions of elements take no time", "[check]") {
+  const std::int64_t many = std::int64_t{1} << 31;
+  const heed::Layout even = {heed::ElementType::kF32, 4, {0, 0, 2, 0}};
+  heed::Operands both("");
+  both.add(heed::Role::kInput, "a", memory, even, {1, 1, many, 1}, heed::kTensorAxes);
+  both.add(heed::Role::kInput, "b", memory + 4, even, {1, 1, many, 1}, heed::kTensorAxes);
+  both.add(heed::Role::kInput, "c", memory + 6, even, {1, 1, many, 1}, heed::kTensorAxes);
+  const heed::Operand* const all = both.begin();
+  CHECK_FALSE(heed::overlap(all[0], all[1]));
+  CHECK(heed::overlap(all[0], all[2]));
+  CHECK(heed::overlap(all[1], all[2]));
+}
