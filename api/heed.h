@@ -15,8 +15,8 @@
  *
  * Every struct that is passed by pointer begins with struct_size; initialise it with its _INIT
  * macro. A zero field means its default. Fields are only ever appended, so programs built against
- * an older header keep working: a shorter struct is accepted, a longer one only if the bytes that
- * this library does not know are zero.
+ * an older header keep working: a shorter struct is accepted if it ends where a field does, a
+ * longer one only if the bytes that this library does not know are zero.
  *
  * Every function that can fail returns a heed_status and never aborts, prints or throws. After
  * an error the outputs are untouched (but for HEED_STATUS_EXECUTOR_FAILED, where some rows may have
