@@ -168,10 +168,11 @@ Limits Problem::limits(std::int64_t queries, std::int64_t keys) const {
 Sequence sequence_of(const Problem& p, const heed_attention_args& args, std::int64_t b) {
   Sequence s{};
   s.batch = b;
-  s.query_begin = args.cu_seqlens_q != nullptr ? args.cu_seqlens_q[b] : 0;
   s.query_length = args.cu_seqlens_q != nullptr ? args.cu_seqlens_q[b + 1] - args.cu_seqlens_q[b]
                                                 : p.query_length;
-  s.key_begin = args.cu_seqlens_k != nullptr ? args.cu_seqlens_k[b] : 0;
+  if (args.cu_seqlens_q != nullptr && s.query_length > 0) s.query_begin = args.cu_seqlens_q[b];
+  if (args.cu_seqlens_k != nullptr && keys_at_hand(p, args, b) > 0)
+    s.key_begin = args.cu_seqlens_k[b];
   s.key_length = args.key_lengths != nullptr ? args.key_lengths[b] : keys_at_hand(p, args, b);
   s.limits = p.limits(s.query_length, s.key_length);
   return s;
