@@ -19,10 +19,10 @@
  * longer one only if the bytes that this library does not know are zero.
  *
  * Every function that can fail returns a heed_status and never aborts, throws or prints, unless
- * HEED_VERBOSE or checked mode ask for it. After
- * an error the outputs are untouched (but for HEED_STATUS_EXECUTOR_FAILED, where some rows may have
- * been computed) and heed_last_error() says which field was wrong, its value and the bound it
- * broke.
+ * HEED_VERBOSE or checked mode ask for it. After an error the outputs are untouched (but for
+ * HEED_STATUS_EXECUTOR_FAILED, where some rows may have been computed, and for checked mode's
+ * HEED_STATUS_INTERNAL) and heed_last_error() says which field was wrong, its value and the bound
+ * it broke.
  */
 #ifndef HEED_H
 #define HEED_H
@@ -126,6 +126,27 @@ typedef struct heed_allocator {
 #define HEED_ALLOCATOR_INIT \
   { (uint32_t)sizeof(heed_allocator), 0, NULL, NULL, NULL }
 
+/* Checked mode looks for mistakes that are legal to the letter or cost too much to look for always,
+ * at every call of a context: for finding out why a result looks wrong. It changes no bit of a
+ * result. What is certainly wrong is refused:
+ *
+ *   - an output that overlaps an input or another output, element by element
+ *   - a workspace that another run is using, or that overlaps a tensor: INVALID_WORKSPACE
+ *   - with index_type 0, edges that only int64 numbers read as int32 look like
+ *   - writes past the ends of a workspace during a run: INTERNAL, with the outputs written.
+ *     Workspaces need 2 KiB more
+ *
+ * What merely looks odd is told on stderr, a line each: sizes of 0 where there are tensors, NaN and
+ * infinities that are read or come out, numbers that another dtype would explain, strides that
+ * count bytes, masks that are not made of bytes, rows that may attend no key, keys that no row may
+ * attend, packed rows of no sequence, lengths that look like int64. Runs take a lock for a moment,
+ * and some 10 KiB of stack. */
+typedef enum heed_check {
+  HEED_CHECK_DEFAULT = 0, /* as the environment says, else off */
+  HEED_CHECK_ON = 1,
+  HEED_CHECK_OFF = 2
+} heed_check;
+
 /* For each choice an option given here wins over the environment, and the environment over the
  * automatic choice. The environment is read once, in heed_context_create:
  *
@@ -138,27 +159,7 @@ typedef struct heed_allocator {
  *   HEED_VERBOSE    0 or 1: one line per run on stderr
  *   HEED_CHECK      0 or 1: checked mode              automatic: off
  *
- * Checked mode looks for what costs too much to look for always, and is for finding out why a
- * result looks wrong. It changes no bit of a result. What is certainly wrong is refused:
- *
- *   - an output that overlaps an input or another output; a workspace that overlaps a tensor
- *   - a workspace that another run is using (HEED_STATUS_INVALID_WORKSPACE)
- *   - edges that can only be int64 numbers read as int32, with index_type 0
- *   - writes past the ends of the workspace during a run (HEED_STATUS_INTERNAL; the outputs have
- *     then been written): workspaces need some KiB more
- *
- * What merely looks odd is told on stderr, a line each: sizes of 0 in a problem that has tensors,
- * NaN and infinities in inputs and out, numbers that another dtype would explain, strides that
- * count bytes, masks that are not made of bytes, rows that may attend no key, keys that no row may
- * attend, packed rows of no sequence, lengths that look like int64. Nobody else prints.
- *
  * Tiles are rounded up to what the kernels can do; heed_attention_plan_describe shows them. */
-typedef enum heed_check {
-  HEED_CHECK_DEFAULT = 0, /* as the environment says, else off */
-  HEED_CHECK_ON = 1,
-  HEED_CHECK_OFF = 2
-} heed_check;
-
 typedef struct heed_context_options {
   uint32_t struct_size;
   uint32_t threads;                /* 0: environment, then automatic */
