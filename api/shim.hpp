@@ -6,9 +6,7 @@
 #include <new>
 
 #include "api/heed.h"
-#include "engine/check/dense.hpp"
-#include "engine/check/graph.hpp"
-#include "engine/check/multihead.hpp"
+#include "engine/check/run.hpp"
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/context.hpp"
 #include "engine/runtime/error.hpp"

@@ -1,7 +1,7 @@
-#include "engine/check/dense.hpp"
-
+// The checks around a run of dense attention.
 #include "engine/check/attention.hpp"
 #include "engine/check/overlap.hpp"
+#include "engine/check/run.hpp"
 
 namespace heed {
 namespace {

@@ -1,9 +1,9 @@
-#include "engine/check/graph.hpp"
-
+// The checks around a run over a graph.
 #include "engine/check/attention.hpp"
 #include "engine/check/matrices.hpp"
 #include "engine/check/numbers.hpp"
 #include "engine/check/overlap.hpp"
+#include "engine/check/run.hpp"
 #include "engine/runtime/tell.hpp"
 
 namespace heed {
@@ -56,44 +56,7 @@ const Operand* add_out(const GraphProblem& p, const heed_graph_attention_args& a
                  {1, p.out_heads(), p.nodes, p.value_features}, kNodeAxes);
 }
 
-/// Whether every second number is 0, and not all are.
-bool every_second_is_0(const void* given, std::int64_t count) {
-  const auto* const numbers = static_cast<const std::int32_t*>(given);
-  bool some = false;
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (i % 2 == 1 && numbers[i] != 0) return false;
-    some = some || numbers[i] != 0;
-  }
-  return some;
-}
-
-/// Edges from 0 to 0 at every second place that leave no doubt that they are halves.
-constexpr std::int64_t kBeyondDoubt = 16;
-
 }  // namespace
-
-void check_given_edges(const heed_graph_desc& desc) {
-  if (desc.edges == 0 && desc.sources != nullptr)
-    tell("check: desc.edges is 0, so the graph has none, although desc.sources is given");
-  if (desc.index_type == HEED_INDEX_I64 || desc.edges < 4) return;
-  const char* const rule =
-      "int64 numbers read as int32 look like this; desc.index_type must be HEED_INDEX_I64 (2) for "
-      "them";
-  if (desc.offsets != nullptr) {
-    if (desc.nodes > 1 && every_second_is_0(desc.offsets, desc.nodes + 1))
-      tell("check: every second number of desc.offsets is 0; %s", rule);
-    return;
-  }
-  if (!every_second_is_0(desc.sources, desc.edges) ||
-      !every_second_is_0(desc.destinations, desc.edges))
-    return;
-  if (desc.index_type == HEED_INDEX_DEFAULT && desc.edges / 2 >= kBeyondDoubt)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.index_type is 0, and every second of desc.sources and desc.destinations, %lld of "
-         "%lld, is 0; %s, and HEED_INDEX_I32 (1) if they are int32 nevertheless",
-         static_cast<long long>(desc.edges / 2), static_cast<long long>(desc.edges), rule);
-  tell("check: every second of desc.sources and desc.destinations is 0; %s", rule);
-}
 
 void check_before(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
                   const CheckedWorkspace& workspace) {
@@ -102,9 +65,9 @@ void check_before(const heed_graph_attention_plan& plan, const heed_graph_attent
   validate(p, args, context.product);
   if (p.nodes == 0 && args.out != nullptr)
     tell("check: the graph has 0 nodes, so nothing is computed");
-  Operands inputs("args.");
-  add_inputs(p, args, inputs);
-  Operands all = inputs;
+  Operands all("args.");
+  add_inputs(p, args, all);
+  const Operand* const inputs_end = all.end();
   const Operand* const bias = all.add(Role::kInput, "edge_bias", args.edge_bias, p.edge_bias,
                                       {1, p.heads, p.edges_given, 1}, kEdgeAxes);
   add_out(p, args, all);
@@ -113,7 +76,7 @@ void check_before(const heed_graph_attention_plan& plan, const heed_graph_attent
           kEdgeAxes);
   tell_odd_strides(all);
   refuse_overlaps(all, workspace.begin(), workspace.bytes());
-  for (const Operand& operand : inputs) tell_odd_numbers(context, &operand);
+  for (const Operand* x = all.begin(); x != inputs_end; ++x) tell_odd_numbers(context, x);
   tell_odd_numbers(context, bias, Numbers::MinusInfinity::kMeansMasked);
 }
 

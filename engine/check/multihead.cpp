@@ -1,10 +1,11 @@
-#include "engine/check/multihead.hpp"
+// The checks around a run of a multi-head block.
+#include "engine/multihead/multihead.hpp"
 
 #include "engine/check/attention.hpp"
 #include "engine/check/matrices.hpp"
 #include "engine/check/numbers.hpp"
 #include "engine/check/overlap.hpp"
-#include "engine/multihead/multihead.hpp"
+#include "engine/check/run.hpp"
 
 namespace heed {
 namespace {
@@ -45,9 +46,9 @@ void check_before(const heed_multihead_plan& plan, const heed_multihead_args& ar
   const bool computes =
       tell_empty(of, args.input_query != nullptr || args.out != nullptr, args.input_key != nullptr);
 
-  Operands weights("args.");
-  add_all_weights(p, args, weights);
-  Operands all = weights;
+  Operands all("args.");
+  add_all_weights(p, args, all);
+  const Operand* const weights_end = all.end();
   const Shapes s = shapes_of(of.problem);
   const Operand* const query = add(all, Role::kInput, "input_query", args.input_query,
                                    p.input_query, s.query, p.width_query, used_query_rows(of));
@@ -59,7 +60,7 @@ void check_before(const heed_multihead_plan& plan, const heed_multihead_args& ar
   tell_odd_strides(all);
   refuse_overlaps(all, workspace.begin(), workspace.bytes());
   if (!computes) return;
-  for (const Operand& operand : weights) tell_odd_numbers(of.context, &operand);
+  for (const Operand* w = all.begin(); w != weights_end; ++w) tell_odd_numbers(of.context, w);
   tell_odd_queries(of, query);
   tell_odd_keys(of, key);
   tell_odd_options(of, bias);

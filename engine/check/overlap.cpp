@@ -104,9 +104,9 @@ class Search {
 void refuse(heed_status status, const Operand& a, const Operand& b, const char* rule) {
   const Extent x = extent_of(a);
   const Extent y = extent_of(b);
-  const auto pointer = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };
-  fail(status, "%s, %p to %p, overlaps %s, %p to %p; %s", a.name, pointer(x.begin), pointer(x.end),
-       b.name, pointer(y.begin), pointer(y.end), rule);
+  using Address = unsigned long long;
+  fail(status, "%s, %#llx to %#llx, overlaps %s, %#llx to %#llx; %s", a.name, Address{x.begin},
+       Address{x.end}, b.name, Address{y.begin}, Address{y.end}, rule);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/check/graph.hpp"
+#include "engine/check/edges.hpp"
 #include "engine/dense/layout.hpp"
 #include "engine/graph/edges.hpp"
 #include "engine/parallel/ranges.hpp"
