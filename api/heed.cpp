@@ -23,13 +23,12 @@ using heed::required;
 void run(const heed_attention_plan& plan, const heed_attention_args* args, void* workspace,
          std::size_t bytes) {
   const heed_attention_args known = heed::read_struct(args, "args");
-  heed::run_between_checks(plan, known, plan.bytes, workspace, bytes,
-                           [&](void* memory, std::size_t size) {
-                             heed::run_and_tell(
-                                 *plan.context,
-                                 [&] { heed::run_attention(plan, known, memory, size); },
-                                 [&](double seconds) { heed::print_run(plan, known, seconds); });
-                           });
+  heed::run_between_checks(
+      plan, known, plan.bytes, workspace, bytes, [&](void* memory, std::size_t size) {
+        heed::run_and_tell(
+            *plan.context, [&] { heed::run_attention(plan, known, memory, size); },
+            [&](double seconds) { heed::print_run(plan, known, seconds); });
+      });
 }
 
 heed_attention_plan plan_of(const heed_context& context, const heed_attention_desc* desc) {
