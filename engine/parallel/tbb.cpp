@@ -1,27 +1,96 @@
-#include <tbb/parallel_for.h>
+#include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+#include "engine/parallel/crew.hpp"
 #include "engine/parallel/executor.hpp"
+#include "engine/parallel/threads.hpp"
 #include "engine/runtime/allocator.hpp"
 
 namespace heed {
 namespace {
 
-/// Works in an arena of its own: the caller's thread joins it for the length of a run, and
-/// the process's own arenas and limits stay as they are.
+/// Set where an exception leaves counters or flags of oneTBB's behind that the next to come would
+/// wait for. From then on heed leaves oneTBB alone, in this process.
+std::atomic<bool> broken{false};
+
+/// When oneTBB was first used: its workers, and its locks if they held any, stay behind a fork().
+std::uint32_t first_use() {
+  static const std::uint32_t at = forks();
+  return at;
+}
+
+bool usable() { return forks() == first_use() && !broken.load(std::memory_order_relaxed); }
+
+/// The threads that oneTBB allows itself. To ask for more makes it print a warning.
+std::uint32_t allowed_threads() {
+  return static_cast<std::uint32_t>(std::max<std::size_t>(
+      tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism), 1));
+}
+
+/// The same, asked for the first time: oneTBB counts CPUs, and waits for the count for ever after
+/// it failed once.
+std::uint32_t first_allowed_threads() {
+  try {
+    return allowed_threads();
+  } catch (...) {
+    broken.store(true, std::memory_order_relaxed);
+    throw;
+  }
+}
+
+/// The caller works, and oneTBB's workers are invited to help. (A tbb::parallel_for would wait for
+/// tasks whose memory could not be had, for ever.) They come from an arena of its own: the
+/// process's own arenas and limits stay as they are.
 class TbbExecutor final : public Executor {
  public:
-  explicit TbbExecutor(std::uint32_t threads) : arena_(static_cast<int>(threads)) {}
+  explicit TbbExecutor(std::uint32_t threads) {
+    if (!usable()) return;
+    const std::uint32_t helpers = startable_threads(std::min(threads, first_allowed_threads()) - 1);
+    if (helpers == 0) return;
+    Crew::prepare();
+    new (&arena_) tbb::task_arena(static_cast<int>(helpers), 0);
+    arena_.initialize();
+    helpers_ = helpers;
+  }
+  ~TbbExecutor() override {
+    if (helpers_ > 0 && usable()) arena_.~task_arena();
+  }
+  TbbExecutor(const TbbExecutor&) = delete;
+  TbbExecutor& operator=(const TbbExecutor&) = delete;
+
   void run(std::uint32_t workers, Body body, void* argument) const override {
-    arena_.execute([&] {
-      tbb::parallel_for(
-          std::uint32_t{0}, workers, [&](std::uint32_t worker) { body(argument, worker); },
-          tbb::simple_partitioner{});
-    });
+    Crew* const crew = helpers_ > 0 && usable() ? Crew::find() : nullptr;
+    if (crew == nullptr) return body(argument, 0);
+    crew->open(workers, body, argument);
+    invite(*crew, std::min(workers - 1, helpers_));
+    body(argument, 0);
+    crew->close();
   }
 
  private:
-  mutable tbb::task_arena arena_;  // execute() is thread-safe but not const
+  /// Where that fails the run goes on with those who come.
+  void invite(Crew& crew, std::uint32_t helpers) const noexcept {
+    try {
+      if (allowed_threads() == 1) return;  // enqueue() would start one in spite of that
+      while (crew.invited.load(std::memory_order_relaxed) < static_cast<std::int32_t>(helpers)) {
+        arena_.enqueue([&crew] { crew.help(); });
+        crew.invited.fetch_add(1, std::memory_order_relaxed);
+      }
+    } catch (const std::bad_alloc&) {
+      return;
+    } catch (...) {  // a thread that could not be started
+      broken.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  std::uint32_t helpers_ = 0;
+  union {
+    mutable tbb::task_arena arena_;  // where there are helpers; enqueue() is thread-safe, not const
+  };
 };
 
 }  // namespace
@@ -29,6 +98,7 @@ class TbbExecutor final : public Executor {
 const ExecutorKind kTbbExecutor = {
     "tbb",
     [](const heed_allocator& allocator, std::uint32_t threads) -> Executor* {
+      watch_forks();
       return make<TbbExecutor>(allocator, threads);
     },
     [](const heed_allocator& allocator, Executor* executor) {
