@@ -31,16 +31,9 @@ std::uint32_t allowed_threads() {
       tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism), 1));
 }
 
-/// The same, asked for the first time: oneTBB counts CPUs, and waits for the count for ever after
-/// it failed once.
-std::uint32_t first_allowed_threads() {
-  try {
-    return allowed_threads();
-  } catch (...) {
-    broken.store(true, std::memory_order_relaxed);
-    throw;
-  }
-}
+/// Whether oneTBB has ever been set up. What fails before is not tried again: oneTBB counts the
+/// CPUs once, and where that failed it waits for the count for ever.
+std::atomic<bool> was_set_up{false};
 
 /// The caller works, and oneTBB's workers are invited to help. (A tbb::parallel_for would wait for
 /// tasks whose memory could not be had, for ever.) They come from an arena of its own: the
@@ -48,13 +41,15 @@ std::uint32_t first_allowed_threads() {
 class TbbExecutor final : public Executor {
  public:
   explicit TbbExecutor(std::uint32_t threads) {
-    if (!usable()) return;
-    const std::uint32_t helpers = startable_threads(std::min(threads, first_allowed_threads()) - 1);
-    if (helpers == 0) return;
     Crew::prepare();
-    new (&arena_) tbb::task_arena(static_cast<int>(helpers), 0);
-    arena_.initialize();
-    helpers_ = helpers;
+    if (threads == 1 || !usable()) return;
+    try {
+      set_up(threads);
+    } catch (...) {
+      if (!was_set_up.load(std::memory_order_relaxed))
+        broken.store(true, std::memory_order_relaxed);
+      throw;
+    }
   }
   ~TbbExecutor() override {
     if (helpers_ > 0 && usable()) arena_.~task_arena();
@@ -72,6 +67,15 @@ class TbbExecutor final : public Executor {
   }
 
  private:
+  void set_up(std::uint32_t threads) {
+    const std::uint32_t helpers = startable_threads(std::min(threads, allowed_threads()) - 1);
+    if (helpers == 0) return;
+    new (&arena_) tbb::task_arena(static_cast<int>(helpers), 0);
+    arena_.initialize();
+    was_set_up.store(true, std::memory_order_relaxed);
+    helpers_ = helpers;
+  }
+
   /// Where that fails the run goes on with those who come.
   void invite(Crew& crew, std::uint32_t helpers) const noexcept {
     try {
