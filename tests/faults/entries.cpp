@@ -104,7 +104,9 @@ const std::vector<Entry> kEntries = {
     {"heed_graph_attention", attend_over_graph},
 };
 
-Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t threads) {
+Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t threads,
+             const char* isa) {
+  options.isa = isa;
   options.executor_name = name;
   options.allocator = allocator;
   options.threads = threads;
@@ -113,11 +115,6 @@ Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t th
     executor.run = run_in_order;
     options.executor = &executor;
   }
-  describe();
-  make();
-}
-
-Scene::Scene(const heed_context_options& given) : options(given) {
   describe();
   make();
 }

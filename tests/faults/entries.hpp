@@ -13,8 +13,8 @@ namespace heed_test {
 class Scene {
  public:
   /// nullptr for a caller's executor, which runs its bodies one after the other.
-  Scene(const char* executor, const heed_allocator* allocator = nullptr, std::uint32_t threads = 4);
-  explicit Scene(const heed_context_options& options);
+  Scene(const char* executor, const heed_allocator* allocator = nullptr, std::uint32_t threads = 4,
+        const char* isa = nullptr);
   ~Scene();
   Scene(const Scene&) = delete;
   Scene& operator=(const Scene&) = delete;

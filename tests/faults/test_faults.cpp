@@ -46,6 +46,9 @@ constexpr Executor kExecutors[] = {{"serial", "serial", 0, false},
                                    {"tbb with 6 threads", "tbb", 6, true},
                                    {"openmp", "openmp", 0, true}};
 
+constexpr std::int64_t kAny = INT64_MAX;
+constexpr std::int64_t kHelpers = 3;  // of the threads that a Scene uses
+
 int failures = 0;
 
 void fail(const std::string& where, const std::string& what) {
@@ -177,21 +180,23 @@ int fault_cold(const Executor& executor, const Kind& kind, std::int64_t n) {
 /// where malloc fails, or a thread that could be started a moment before cannot be; oneTBB starts
 /// a third worker and more from a worker, where it cannot report that it lacks memory or the
 /// thread.
-bool by_runtime(const Executor& executor, const Kind& kind, const Ending& ending) {
+bool by_runtime(const Executor& executor, const Kind& kind, std::int64_t n, const Ending& ending) {
   const auto said = [&](const char* text) { return ending.said.find(text) != std::string::npos; };
-  const bool openmp = executor.heeds != nullptr && std::strcmp(executor.heeds, "openmp") == 0;
-  if (openmp && (kind.resource == Resource::kMalloc || kind.resource == Resource::kThread))
-    return said("libgomp: Out of memory") || said("libgomp: Thread creation failed") ||
-           said("OMP: Error");
-  return executor.tbb_threads > 3 && (said("std::bad_alloc") || said("pthread_create has failed"));
+  const bool too_late = kind.resource == Resource::kThread && n > kHelpers;
+  if (executor.heeds != nullptr && std::strcmp(executor.heeds, "openmp") == 0)
+    return (too_late && (said("libgomp: Thread creation failed") || said("OMP: Error"))) ||
+           (kind.resource == Resource::kMalloc &&
+            (said("libgomp: Out of memory") || said("OMP: Error")));
+  return executor.tbb_threads > 0 && ((too_late && said("pthread_create has failed")) ||
+                                      (kind.memory && said("std::bad_alloc")));
 }
 
 int ended_by_runtime = 0;
 
-void check(const std::string& where, const Executor& executor, const Kind& kind,
+void check(const std::string& where, const Executor& executor, const Kind& kind, std::int64_t n,
            const Ending& ending) {
   if (ending.code == kAsked || ending.code == kNotAsked) return;
-  if (by_runtime(executor, kind, ending)) {
+  if (by_runtime(executor, kind, n, ending)) {
     ++ended_by_runtime;
   } else {
     fail(where, ending.cause + " " + ending.said);
@@ -201,7 +206,7 @@ void check(const std::string& where, const Executor& executor, const Kind& kind,
 void test_warm(const Executor& executor) {
   for (const Kind& kind : kKinds)
     for (const Entry& entry : kEntries)
-      check(std::string(entry.name) + ", " + executor.name + ", " + kind.name, executor, kind,
+      check(std::string(entry.name) + ", " + executor.name + ", " + kind.name, executor, kind, kAny,
             in_child([&] { return fault_warm(entry, executor, kind); }));
 }
 
@@ -213,7 +218,7 @@ void test_cold(const Executor& executor) {
       ending = in_child([&] { return fault_cold(executor, kind, n); });
       const std::string where =
           std::string("first run, ") + executor.name + ", " + kind.name + " " + std::to_string(n);
-      check(where, executor, kind, ending);
+      check(where, executor, kind, n, ending);
       if (++refused == 1000) return fail(where, "asks without end");
     }
     (void)std::printf("%s: %d first runs, %s refused\n", executor.name, refused - 1, kind.name);
