@@ -103,16 +103,15 @@ HEED_API const char* heed_product_name(size_t index);
 /* Executors share a run among threads: the calling one, which works in any case, and others.
  *
  *   "serial"     no others
- *   "tbb"        oneTBB's workers as they have time: no more than oneTBB allows the process, which
- *                is the CPUs unless a tbb::global_control says otherwise
- *   "openmp"     a parallel region; each calling thread has a team of its own
+ *   "tbb"        oneTBB's workers as they have time, started with the context: no more than oneTBB
+ *                allows the process, which is the CPUs unless a tbb::global_control says otherwise
+ *   "openmp"     a parallel region; each calling thread has a team of its own, started when it runs
  *   the caller's own
  *
- * Results are the same. Threads that cannot be started are done without. What heed cannot prevent:
- * libgomp ends the process where malloc returns NULL to it, or where a thread that could be started
- * a moment before cannot be; oneTBB ends it where it has neither memory nor a thread for a third
- * worker or one after that, which its workers start. After other failures of oneTBB to start a
- * worker, or to begin at all, "tbb" runs on the calling thread for the rest of the process.
+ * Results are the same. Threads that cannot be started are done without, and a "tbb" context whose
+ * run oneTBB fails goes on with the calling thread alone. What heed cannot prevent: libgomp ends
+ * the process where malloc returns NULL to it, or where a thread that could be started a moment
+ * before cannot be; oneTBB does where a worker of its own finds no memory to begin with.
  *
  * In the child of a fork() everything made before stays usable. Where a "tbb" context had been made
  * before, "tbb" runs on the calling thread alone; "openmp" does so on the thread that forked, if it

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <new>
 
 #include "engine/parallel/crew.hpp"
@@ -13,9 +14,10 @@
 namespace heed {
 namespace {
 
-/// Set where an exception leaves counters or flags of oneTBB's behind that the next to come would
-/// wait for. From then on heed leaves oneTBB alone, in this process.
-std::atomic<bool> broken{false};
+/// oneTBB counts the CPUs once, and where that fails it waits for the count for ever: what fails
+/// before it was ever set up is not tried again.
+std::atomic<bool> was_set_up{false};
+std::atomic<bool> must_not_be_used{false};
 
 /// When oneTBB was first used: its workers, and its locks if they held any, stay behind a fork().
 std::uint32_t first_use() {
@@ -23,7 +25,9 @@ std::uint32_t first_use() {
   return at;
 }
 
-bool usable() { return forks() == first_use() && !broken.load(std::memory_order_relaxed); }
+bool usable() {
+  return forks() == first_use() && !must_not_be_used.load(std::memory_order_relaxed);
+}
 
 /// The threads that oneTBB allows itself. To ask for more makes it print a warning.
 std::uint32_t allowed_threads() {
@@ -31,9 +35,19 @@ std::uint32_t allowed_threads() {
       tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism), 1));
 }
 
-/// Whether oneTBB has ever been set up. What fails before is not tried again: oneTBB counts the
-/// CPUs once, and where that failed it waits for the count for ever.
-std::atomic<bool> was_set_up{false};
+/// Starts workers from this thread, one by one, because a worker that starts another ends the
+/// process where it cannot. They are held until all have been started, lest one follows two
+/// invitations.
+void start_workers(std::uint32_t count) {
+  static std::mutex gate;
+  const std::lock_guard<std::mutex> closed(gate);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    tbb::task_arena for_one(1, 0);
+    for_one.initialize();
+    was_set_up.store(true, std::memory_order_relaxed);
+    for_one.enqueue([] { const std::lock_guard<std::mutex> pass(gate); });
+  }
+}
 
 /// The caller works, and oneTBB's workers are invited to help. (A tbb::parallel_for would wait for
 /// tasks whose memory could not be had, for ever.) They come from an arena of its own: the
@@ -41,42 +55,45 @@ std::atomic<bool> was_set_up{false};
 class TbbExecutor final : public Executor {
  public:
   explicit TbbExecutor(std::uint32_t threads) {
-    Crew::prepare();
     if (threads == 1 || !usable()) return;
+    Crew::prepare();
     try {
       set_up(threads);
-    } catch (...) {
+    } catch (const std::bad_alloc&) {
       if (!was_set_up.load(std::memory_order_relaxed))
-        broken.store(true, std::memory_order_relaxed);
+        must_not_be_used.store(true, std::memory_order_relaxed);
       throw;
+    } catch (...) {  // a thread that could be started a moment before: then without
     }
   }
   ~TbbExecutor() override {
-    if (helpers_ > 0 && usable()) arena_.~task_arena();
+    if (helpers() > 0) arena_.~task_arena();
   }
   TbbExecutor(const TbbExecutor&) = delete;
   TbbExecutor& operator=(const TbbExecutor&) = delete;
 
   void run(std::uint32_t workers, Body body, void* argument) const override {
-    Crew* const crew = helpers_ > 0 && usable() ? Crew::find() : nullptr;
+    const std::uint32_t most = helpers();
+    Crew* const crew = most > 0 ? Crew::find() : nullptr;
     if (crew == nullptr) return body(argument, 0);
     crew->open(workers, body, argument);
-    invite(*crew, std::min(workers - 1, helpers_));
+    invite(*crew, std::min(workers - 1, most));
     body(argument, 0);
     crew->close();
   }
 
  private:
+  std::uint32_t helpers() const { return usable() ? helpers_.load(std::memory_order_relaxed) : 0; }
+
   void set_up(std::uint32_t threads) {
     const std::uint32_t helpers = startable_threads(std::min(threads, allowed_threads()) - 1);
     if (helpers == 0) return;
+    start_workers(helpers);
     new (&arena_) tbb::task_arena(static_cast<int>(helpers), 0);
     arena_.initialize();
-    was_set_up.store(true, std::memory_order_relaxed);
-    helpers_ = helpers;
+    helpers_.store(helpers, std::memory_order_relaxed);
   }
 
-  /// Where that fails the run goes on with those who come.
   void invite(Crew& crew, std::uint32_t helpers) const noexcept {
     try {
       if (allowed_threads() == 1) return;  // enqueue() would start one in spite of that
@@ -84,14 +101,13 @@ class TbbExecutor final : public Executor {
         arena_.enqueue([&crew] { crew.help(); });
         crew.invited.fetch_add(1, std::memory_order_relaxed);
       }
-    } catch (const std::bad_alloc&) {
-      return;
-    } catch (...) {  // a thread that could not be started
-      broken.store(true, std::memory_order_relaxed);
+    } catch (...) {
+      // The arena may have counters now that the next to come would wait for. Leave it alone.
+      helpers_.store(0, std::memory_order_relaxed);
     }
   }
 
-  std::uint32_t helpers_ = 0;
+  mutable std::atomic<std::uint32_t> helpers_{0};
   union {
     mutable tbb::task_arena arena_;  // where there are helpers; enqueue() is thread-safe, not const
   };

@@ -23,63 +23,20 @@ void must(heed_status status) {
   std::abort();
 }
 
-/// Destroys what was made; notices what was written in spite of a failure.
-template <class Object>
-int made(heed_status status, Object* const& object, void (*destroy)(Object*)) {
-  if (status == HEED_STATUS_OK) {
-    destroy(object);
-  } else if (object != nullptr) {
-    return kWroteOnFailure;
-  }
+/// Calls create(&object) and destroys what it made; notices what it wrote in spite of a failure.
+template <class Object, class Create>
+int make_and_destroy(void (*destroy)(Object*), Create create) {
+  Object* object = nullptr;
+  const heed_status status = create(&object);
+  if (status != HEED_STATUS_OK && object != nullptr) return kWroteOnFailure;
+  if (status == HEED_STATUS_OK) destroy(object);
   return status;
 }
 
-int create_context(Scene& s) {
-  heed_context* context = nullptr;
-  return made(heed_context_create(&s.options, &context), context, heed_context_destroy);
-}
-int create_dense_plan(Scene& s) {
-  heed_attention_plan* plan = nullptr;
-  return made(heed_attention_plan_create(s.context, &s.dense, &plan), plan,
-              heed_attention_plan_destroy);
-}
-int run_dense_plan(Scene& s) {
-  return heed_attention_plan_run(s.dense_plan, &s.dense_args, s.workspace, s.workspace_bytes);
-}
-int attend(Scene& s) { return heed_attention(s.context, &s.dense, &s.dense_args); }
 int merge(Scene& s) {
   const void* const outs[] = {s.in.data(), s.in.data() + 7};
   const void* const lses[] = {s.in.data() + 11, s.in.data() + 13};
   return heed_merge(s.context, &s.merge, 2, outs, lses, s.out.data(), nullptr);
-}
-int create_weights(Scene& s) {
-  heed_weights* weights = nullptr;
-  return made(heed_weights_create(s.context, &s.matrix, s.in.data(), s.in.data(), &weights),
-              weights, heed_weights_destroy);
-}
-int create_block_plan(Scene& s) {
-  heed_multihead_plan* plan = nullptr;
-  return made(heed_multihead_plan_create(s.context, &s.block, &plan), plan,
-              heed_multihead_plan_destroy);
-}
-int run_block_plan(Scene& s) {
-  return heed_multihead_plan_run(s.block_plan, &s.block_args, s.workspace, s.workspace_bytes);
-}
-int run_block(Scene& s) { return heed_multihead(s.context, &s.block, &s.block_args); }
-int create_graph(Scene& s) {
-  heed_graph* graph = nullptr;
-  return made(heed_graph_create(s.context, &s.edges, &graph), graph, heed_graph_destroy);
-}
-int create_graph_plan(Scene& s) {
-  heed_graph_attention_plan* plan = nullptr;
-  return made(heed_graph_attention_plan_create(s.context, s.graph, &s.over_graph, &plan), plan,
-              heed_graph_attention_plan_destroy);
-}
-int run_graph_plan(Scene& s) {
-  return heed_graph_attention_plan_run(s.graph_plan, &s.graph_args, s.workspace, s.workspace_bytes);
-}
-int attend_over_graph(Scene& s) {
-  return heed_graph_attention(s.context, s.graph, &s.over_graph, &s.graph_args);
 }
 
 void run_in_order(void*, std::uint32_t count, void (*body)(void*, std::uint32_t), void* argument) {
@@ -89,19 +46,64 @@ void run_in_order(void*, std::uint32_t count, void (*body)(void*, std::uint32_t)
 }  // namespace
 
 const std::vector<Entry> kEntries = {
-    {"heed_context_create", create_context},
-    {"heed_attention_plan_create", create_dense_plan},
-    {"heed_attention_plan_run", run_dense_plan},
-    {"heed_attention", attend},
+    {"heed_context_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_context_destroy, [&](auto** context) {
+         return heed_context_create(&s.options, context);
+       });
+     }},
+    {"heed_attention_plan_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_attention_plan_destroy, [&](auto** plan) {
+         return heed_attention_plan_create(s.context, &s.dense, plan);
+       });
+     }},
+    {"heed_attention_plan_run",
+     [](Scene& s) -> int {
+       return heed_attention_plan_run(s.dense_plan, &s.dense_args, s.workspace, s.workspace_bytes);
+     }},
+    {"heed_attention",
+     [](Scene& s) -> int { return heed_attention(s.context, &s.dense, &s.dense_args); }},
     {"heed_merge", merge},
-    {"heed_weights_create", create_weights},
-    {"heed_multihead_plan_create", create_block_plan},
-    {"heed_multihead_plan_run", run_block_plan},
-    {"heed_multihead", run_block},
-    {"heed_graph_create", create_graph},
-    {"heed_graph_attention_plan_create", create_graph_plan},
-    {"heed_graph_attention_plan_run", run_graph_plan},
-    {"heed_graph_attention", attend_over_graph},
+    {"heed_weights_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_weights_destroy, [&](auto** weights) {
+         return heed_weights_create(s.context, &s.matrix, s.in.data(), s.in.data(), weights);
+       });
+     }},
+    {"heed_multihead_plan_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_multihead_plan_destroy, [&](auto** plan) {
+         return heed_multihead_plan_create(s.context, &s.block, plan);
+       });
+     }},
+    {"heed_multihead_plan_run",
+     [](Scene& s) -> int {
+       return heed_multihead_plan_run(s.block_plan, &s.block_args, s.workspace, s.workspace_bytes);
+     }},
+    {"heed_multihead",
+     [](Scene& s) -> int { return heed_multihead(s.context, &s.block, &s.block_args); }},
+    {"heed_graph_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_graph_destroy, [&](auto** graph) {
+         return heed_graph_create(s.context, &s.edges, graph);
+       });
+     }},
+    {"heed_graph_attention_plan_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_graph_attention_plan_destroy, [&](auto** plan) {
+         return heed_graph_attention_plan_create(s.context, s.graph, &s.over_graph, plan);
+       });
+     }},
+    {"heed_graph_attention_plan_run",
+     [](Scene& s) -> int {
+       return heed_graph_attention_plan_run(s.graph_plan, &s.graph_args, s.workspace,
+                                            s.workspace_bytes);
+     }},
+    {"heed_graph_attention",
+     [](Scene& s) -> int {
+       return heed_graph_attention(s.context, s.graph, &s.over_graph, &s.graph_args);
+     }},
 };
 
 Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t threads,

@@ -177,18 +177,14 @@ int fault_cold(const Executor& executor, const Kind& kind, std::int64_t n) {
 }
 
 /// Endings of the process that are a runtime's own, and that nobody can keep it from: libgomp exits
-/// where malloc fails, or a thread that could be started a moment before cannot be; oneTBB starts
-/// a third worker and more from a worker, where it cannot report that it lacks memory or the
-/// thread.
+/// where malloc fails, or a thread that could be started a moment before cannot be.
 bool by_runtime(const Executor& executor, const Kind& kind, std::int64_t n, const Ending& ending) {
+  if (executor.heeds == nullptr || std::strcmp(executor.heeds, "openmp") != 0) return false;
   const auto said = [&](const char* text) { return ending.said.find(text) != std::string::npos; };
-  const bool too_late = kind.resource == Resource::kThread && n > kHelpers;
-  if (executor.heeds != nullptr && std::strcmp(executor.heeds, "openmp") == 0)
-    return (too_late && (said("libgomp: Thread creation failed") || said("OMP: Error"))) ||
-           (kind.resource == Resource::kMalloc &&
-            (said("libgomp: Out of memory") || said("OMP: Error")));
-  return executor.tbb_threads > 0 && ((too_late && said("pthread_create has failed")) ||
-                                      (kind.memory && said("std::bad_alloc")));
+  if (kind.resource == Resource::kMalloc)
+    return said("libgomp: Out of memory") || said("OMP: Error");
+  return kind.resource == Resource::kThread && n > kHelpers &&
+         (said("libgomp: Thread creation failed") || said("OMP: Error"));
 }
 
 int ended_by_runtime = 0;
