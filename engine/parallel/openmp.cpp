@@ -30,9 +30,8 @@ class OpenMpExecutor final : public Executor {
   void run(std::uint32_t workers, Body body, void* argument) const override {
     if (team_is_gone()) return body(argument, 0);
     const bool outermost = omp_get_active_level() == 0;
-    const std::uint32_t wanted = limit_team(workers);
     // The runtime may give fewer threads than asked (nested regions, limits).
-#pragma omp parallel num_threads(static_cast <int>(wanted))
+#pragma omp parallel num_threads(static_cast <int>(limit_team(workers)))
     {
       const auto thread = static_cast<std::uint32_t>(omp_get_thread_num());
       if (thread == 0 && outermost)
