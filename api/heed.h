@@ -54,7 +54,7 @@ typedef enum heed_status {
   HEED_STATUS_OK = 0,
   HEED_STATUS_INVALID_ARGUMENT = 1,    /* an argument or a descriptor's field is wrong */
   HEED_STATUS_UNSUPPORTED = 2,         /* meaningful, but not in this library or on this CPU */
-  HEED_STATUS_OUT_OF_MEMORY = 3,       /* the context's allocator returned NULL */
+  HEED_STATUS_OUT_OF_MEMORY = 3,       /* the allocator, or a runtime, has none */
   HEED_STATUS_INVALID_ENVIRONMENT = 4, /* a HEED_* environment variable is malformed */
   HEED_STATUS_INVALID_WORKSPACE = 5,   /* the workspace is NULL, too small, misaligned or in use */
   HEED_STATUS_EXECUTOR_FAILED = 6,     /* the executor did not run every piece of work once */
@@ -100,6 +100,28 @@ HEED_API size_t heed_product_count(void);
 HEED_API const char* heed_product_name(size_t index);
 
 /* ---- Context ------------------------------------------------------------------------------ */
+
+/* Executors share a run among threads: the calling one, which works in any case, and others.
+ *
+ *   "serial"     no others
+ *   "tbb"        oneTBB's workers as they have time, started with the context: no more than oneTBB
+ *                allows the process, which is the CPUs unless a tbb::global_control says otherwise
+ *   "openmp"     a parallel region; each calling thread has a team of its own, started when it runs
+ *   the caller's own
+ *
+ * Results are the same. Threads that cannot be started are done without, and a "tbb" context whose
+ * run oneTBB fails goes on with the calling thread alone. What heed cannot prevent: libgomp ends
+ * the process where malloc returns NULL to it, or where a thread that could be started a moment
+ * before cannot be; oneTBB does where a worker of its own finds no memory to begin with.
+ *
+ * In the child of a fork() everything made before stays usable. Where a "tbb" context had been made
+ * before, "tbb" runs on the calling thread alone; "openmp" does so on the thread that forked, if it
+ * had run on several before, and has new teams on new threads. "serial" is as it was, and so is a
+ * caller's executor that survives forks. Runs of other threads are not continued in the child.
+ *
+ * 64 KiB of stack are enough, beside the thread-local data of the libraries in the process. The
+ * shared library stays in memory after dlclose(), because the runtimes' threads do; link whatever
+ * is unloaded and contains the static library with -z nodelete. */
 
 /* A caller's own threads. `run` calls body(argument, i) exactly once for every i in [0, count),
  * in any order, on any threads, and returns when all calls have returned. body never throws. */

@@ -14,8 +14,9 @@ using Body = void (*)(void* argument, std::uint32_t worker);
 class Executor {
  public:
   virtual ~Executor() = default;
-  /// Calls body(argument, w) once for every w < workers, concurrently where it can, and
-  /// returns when all have returned. May be called from several threads at once.
+  /// Calls body(argument, w) at most once for each w < workers, concurrently where it can, and
+  /// returns when all have returned. Whoever comes claims tasks until there are none, so that not
+  /// all need to come; worker 0 does. May be called from several threads at once.
   virtual void run(std::uint32_t workers, Body body, void* argument) const = 0;
 };
 

@@ -1,22 +1,42 @@
 #include <omp.h>
 
 #include "engine/parallel/executor.hpp"
+#include "engine/parallel/threads.hpp"
 #include "engine/runtime/allocator.hpp"
 
 namespace heed {
 namespace {
 
+/// The threads that the runtime keeps for the next region of this thread, and when it got them.
+struct Team {
+  std::uint32_t threads = 1;
+  std::uint32_t forks = 0;
+};
+thread_local Team kept;
+
+/// A region of a thread whose team stayed behind a fork() would wait for it for ever.
+bool team_is_gone() { return kept.threads > 1 && kept.forks != forks(); }
+
+/// As many threads as a region may ask for: those that are kept, and those that can be started.
+std::uint32_t limit_team(std::uint32_t wanted) {
+  const int level = omp_get_active_level();
+  if (level >= omp_get_max_active_levels()) return wanted;  // no thread is started here
+  const std::uint32_t have = level == 0 ? kept.threads : 1;
+  return wanted <= have ? wanted : have + startable_threads(wanted - have);
+}
+
 class OpenMpExecutor final : public Executor {
  public:
   void run(std::uint32_t workers, Body body, void* argument) const override {
-    // The runtime may give fewer threads than asked (nested regions, limits): the indices are
-    // shared out among those that came.
-#pragma omp parallel num_threads(static_cast <int>(workers))
+    if (team_is_gone()) return body(argument, 0);
+    const bool outermost = omp_get_active_level() == 0;
+    // The runtime may give fewer threads than asked (nested regions, limits).
+#pragma omp parallel num_threads(static_cast <int>(limit_team(workers)))
     {
-      const auto team = static_cast<std::uint32_t>(omp_get_num_threads());
-      for (auto worker = static_cast<std::uint32_t>(omp_get_thread_num()); worker < workers;
-           worker += team)
-        body(argument, worker);
+      const auto thread = static_cast<std::uint32_t>(omp_get_thread_num());
+      if (thread == 0 && outermost)
+        kept = {static_cast<std::uint32_t>(omp_get_num_threads()), forks()};
+      body(argument, thread);
     }
   }
 };
@@ -26,6 +46,7 @@ class OpenMpExecutor final : public Executor {
 const ExecutorKind kOpenMpExecutor = {
     "openmp",
     [](const heed_allocator& allocator, std::uint32_t) -> Executor* {
+      watch_forks();
       return make<OpenMpExecutor>(allocator);
     },
     [](const heed_allocator& allocator, Executor* executor) {

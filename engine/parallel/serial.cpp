@@ -6,9 +6,7 @@ namespace {
 
 class SerialExecutor final : public Executor {
  public:
-  void run(std::uint32_t workers, Body body, void* argument) const override {
-    for (std::uint32_t worker = 0; worker < workers; ++worker) body(argument, worker);
-  }
+  void run(std::uint32_t, Body body, void* argument) const override { body(argument, 0); }
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ struct Tasks {
 };
 
 /// Returns when every task has been done: on this thread if there is one worker, else on the
-/// context's executor. Throws if that did not run every worker once. `function` must not throw.
+/// context's executor. Throws if that left tasks undone. `function` must not throw.
 void run_tasks(const heed_context& context, const Tasks& tasks, TaskRange function, void* argument);
 
 }  // namespace heed

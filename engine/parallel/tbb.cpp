@@ -1,27 +1,116 @@
-#include <tbb/parallel_for.h>
+#include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+
+#include "engine/parallel/crew.hpp"
 #include "engine/parallel/executor.hpp"
+#include "engine/parallel/threads.hpp"
 #include "engine/runtime/allocator.hpp"
 
 namespace heed {
 namespace {
 
-/// Works in an arena of its own: the caller's thread joins it for the length of a run, and
-/// the process's own arenas and limits stay as they are.
+/// oneTBB counts the CPUs once, and where that fails it waits for the count for ever: what fails
+/// before it was ever set up is not tried again.
+std::atomic<bool> was_set_up{false};
+std::atomic<bool> must_not_be_used{false};
+
+/// When oneTBB was first used: its workers, and its locks if they held any, stay behind a fork().
+std::uint32_t first_use() {
+  static const std::uint32_t at = forks();
+  return at;
+}
+
+bool usable() {
+  return forks() == first_use() && !must_not_be_used.load(std::memory_order_relaxed);
+}
+
+/// The threads that oneTBB allows itself. To ask for more makes it print a warning.
+std::uint32_t allowed_threads() {
+  return static_cast<std::uint32_t>(std::max<std::size_t>(
+      tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism), 1));
+}
+
+/// Starts workers from this thread, one by one, because a worker that starts another ends the
+/// process where it cannot. They are held until all have been started, lest one follows two
+/// invitations.
+void start_workers(std::uint32_t count) {
+  static std::mutex gate;
+  const std::lock_guard<std::mutex> closed(gate);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    tbb::task_arena for_one(1, 0);
+    for_one.initialize();
+    was_set_up.store(true, std::memory_order_relaxed);
+    for_one.enqueue([] { const std::lock_guard<std::mutex> pass(gate); });
+  }
+}
+
+/// The caller works, and oneTBB's workers are invited to help. (A tbb::parallel_for would wait for
+/// tasks whose memory could not be had, for ever.) They come from an arena of its own: the
+/// process's own arenas and limits stay as they are.
 class TbbExecutor final : public Executor {
  public:
-  explicit TbbExecutor(std::uint32_t threads) : arena_(static_cast<int>(threads)) {}
+  explicit TbbExecutor(std::uint32_t threads) {
+    if (threads == 1 || !usable()) return;
+    Crew::prepare();
+    try {
+      set_up(threads);
+    } catch (const std::bad_alloc&) {
+      if (!was_set_up.load(std::memory_order_relaxed))
+        must_not_be_used.store(true, std::memory_order_relaxed);
+      throw;
+    } catch (...) {  // a thread that could be started a moment before: then without
+    }
+  }
+  ~TbbExecutor() override {
+    if (helpers() > 0) arena_.~task_arena();
+  }
+  TbbExecutor(const TbbExecutor&) = delete;
+  TbbExecutor& operator=(const TbbExecutor&) = delete;
+
   void run(std::uint32_t workers, Body body, void* argument) const override {
-    arena_.execute([&] {
-      tbb::parallel_for(
-          std::uint32_t{0}, workers, [&](std::uint32_t worker) { body(argument, worker); },
-          tbb::simple_partitioner{});
-    });
+    const std::uint32_t most = helpers();
+    Crew* const crew = most > 0 ? Crew::find() : nullptr;
+    if (crew == nullptr) return body(argument, 0);
+    crew->open(workers, body, argument);
+    invite(*crew, std::min(workers - 1, most));
+    body(argument, 0);
+    crew->close();
   }
 
  private:
-  mutable tbb::task_arena arena_;  // execute() is thread-safe but not const
+  std::uint32_t helpers() const { return usable() ? helpers_.load(std::memory_order_relaxed) : 0; }
+
+  void set_up(std::uint32_t threads) {
+    const std::uint32_t helpers = startable_threads(std::min(threads, allowed_threads()) - 1);
+    if (helpers == 0) return;
+    start_workers(helpers);
+    new (&arena_) tbb::task_arena(static_cast<int>(helpers), 0);
+    arena_.initialize();
+    helpers_.store(helpers, std::memory_order_relaxed);
+  }
+
+  void invite(Crew& crew, std::uint32_t helpers) const noexcept {
+    try {
+      if (allowed_threads() == 1) return;  // enqueue() would start one in spite of that
+      while (crew.invited.load(std::memory_order_relaxed) < static_cast<std::int32_t>(helpers)) {
+        arena_.enqueue([&crew] { crew.help(); });
+        crew.invited.fetch_add(1, std::memory_order_relaxed);
+      }
+    } catch (...) {
+      // The arena may have counters now that the next to come would wait for. Leave it alone.
+      helpers_.store(0, std::memory_order_relaxed);
+    }
+  }
+
+  mutable std::atomic<std::uint32_t> helpers_{0};
+  union {
+    mutable tbb::task_arena arena_;  // where there are helpers; enqueue() is thread-safe, not const
+  };
 };
 
 }  // namespace
@@ -29,6 +118,7 @@ class TbbExecutor final : public Executor {
 const ExecutorKind kTbbExecutor = {
     "tbb",
     [](const heed_allocator& allocator, std::uint32_t threads) -> Executor* {
+      watch_forks();
       return make<TbbExecutor>(allocator, threads);
     },
     [](const heed_allocator& allocator, Executor* executor) {

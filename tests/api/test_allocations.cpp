@@ -2,62 +2,15 @@
 //
 // A program of its own, without a test framework, so that every request is heed's. It needs
 // glibc, which exports its allocator under second names.
-#include <atomic>
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
 #include "heed.h"
+#include "tests/faults/interposed.hpp"
 
-extern "C" {
-void* __libc_malloc(std::size_t size);
-void* __libc_calloc(std::size_t count, std::size_t size);
-void* __libc_realloc(void* memory, std::size_t size);
-void* __libc_memalign(std::size_t alignment, std::size_t size);
-void __libc_free(void* memory);
-}
-
-namespace {
-
-std::atomic<std::uint64_t> requests{0};
-
-void count() { requests.fetch_add(1, std::memory_order_relaxed); }
-
-}  // namespace
-
-extern "C" {
-void* malloc(std::size_t size) {
-  count();
-  return __libc_malloc(size);
-}
-void* calloc(std::size_t items, std::size_t size) {
-  count();
-  return __libc_calloc(items, size);
-}
-void* realloc(void* memory, std::size_t size) {
-  count();
-  return __libc_realloc(memory, size);
-}
-void* memalign(std::size_t alignment, std::size_t size) {
-  count();
-  return __libc_memalign(alignment, size);
-}
-void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  count();
-  return __libc_memalign(alignment, size);
-}
-int posix_memalign(void** memory, std::size_t alignment, std::size_t size) {
-  count();
-  *memory = __libc_memalign(alignment, size);
-  return *memory == nullptr ? ENOMEM : 0;
-}
-void free(void* memory) {
-  if (memory != nullptr) count();
-  __libc_free(memory);
-}
-}
+using heed_test::memory_requests;
 
 namespace {
 
@@ -113,10 +66,10 @@ void check_runs(const heed_attention_plan* plan, bool full, const char* where) {
   void* const workspace = std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, (bytes + 63) / 64 * 64);
 
   bool ran = heed_attention_plan_run(plan, &args, workspace, bytes) == HEED_STATUS_OK;
-  const std::uint64_t before = requests.load();
+  const std::uint64_t before = memory_requests();
   for (int i = 0; i < 3; ++i)
     ran = heed_attention_plan_run(plan, &args, workspace, bytes) == HEED_STATUS_OK && ran;
-  const std::uint64_t after = requests.load();
+  const std::uint64_t after = memory_requests();
   std::free(workspace);
   expect(ran, "runs", where);
   expect(after == before, "a run allocates nothing", where);
@@ -126,9 +79,9 @@ void check(const heed_context_options& options, bool full, const char* where) {
   heed_context* context = nullptr;
   heed_attention_plan* plan = nullptr;
   const heed_attention_desc desc = full ? full_problem() : problem();
-  const std::uint64_t before = requests.load();
+  const std::uint64_t before = memory_requests();
   expect(heed_context_create(&options, &context) == HEED_STATUS_OK, "context", where);
-  expect(requests.load() > before, "this program counts requests", where);
+  expect(memory_requests() > before, "this program counts requests", where);
   expect(heed_attention_plan_create(context, &desc, &plan) == HEED_STATUS_OK, "plan", where);
   if (plan != nullptr) check_runs(plan, full, where);
   heed_attention_plan_destroy(plan);
@@ -176,10 +129,10 @@ void check_block(const heed_context_options& options, heed_combine combine, cons
   void* const workspace = std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, (bytes + 63) / 64 * 64);
 
   bool ran = heed_multihead_plan_run(plan, &args, workspace, bytes) == HEED_STATUS_OK;
-  const std::uint64_t before = requests.load();
+  const std::uint64_t before = memory_requests();
   for (int i = 0; i < 3; ++i)
     ran = heed_multihead_plan_run(plan, &args, workspace, bytes) == HEED_STATUS_OK && ran;
-  const std::uint64_t after = requests.load();
+  const std::uint64_t after = memory_requests();
   std::free(workspace);
   expect(ran, "runs of a block", where);
   expect(after == before, "a run of a block allocates nothing", where);
@@ -257,9 +210,9 @@ void check_graph(const heed_context_options& options, std::uint32_t inputs, cons
     return heed_graph_attention_plan_run(plan, &args, workspace, bytes) == HEED_STATUS_OK;
   };
   bool ran = run();
-  const std::uint64_t before = requests.load();
+  const std::uint64_t before = memory_requests();
   for (int i = 0; i < 3; ++i) ran = run() && ran;
-  const std::uint64_t after = requests.load();
+  const std::uint64_t after = memory_requests();
   expect(ran, "runs over a graph", where);
   expect(after == before, "a run over a graph allocates nothing", where);
   std::free(workspace);

@@ -1,0 +1,198 @@
+#include "tests/faults/entries.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace heed_test {
+namespace {
+
+constexpr std::int64_t kBatch = 2;
+constexpr std::int64_t kHeads = 4;
+constexpr std::int64_t kLength = 96;
+constexpr std::int64_t kFeatures = 32;
+constexpr std::int64_t kWidth = kHeads * kFeatures;
+constexpr std::int64_t kNodes = 1500;
+constexpr std::int64_t kEdges = 40000;
+constexpr std::size_t kElements = 1 << 15;  // more than any tensor has
+
+void must(heed_status status) {
+  if (status == HEED_STATUS_OK) return;
+  (void)std::fprintf(stderr, "%s: %s\n", heed_status_name(status), heed_last_error());
+  std::abort();
+}
+
+/// Calls create(&object) and destroys what it made; notices what it wrote in spite of a failure.
+template <class Object, class Create>
+int make_and_destroy(void (*destroy)(Object*), Create create) {
+  Object* object = nullptr;
+  const heed_status status = create(&object);
+  if (status != HEED_STATUS_OK && object != nullptr) return kWroteOnFailure;
+  if (status == HEED_STATUS_OK) destroy(object);
+  return status;
+}
+
+int merge(Scene& s) {
+  const void* const outs[] = {s.in.data(), s.in.data() + 7};
+  const void* const lses[] = {s.in.data() + 11, s.in.data() + 13};
+  return heed_merge(s.context, &s.merge, 2, outs, lses, s.out.data(), nullptr);
+}
+
+void run_in_order(void*, std::uint32_t count, void (*body)(void*, std::uint32_t), void* argument) {
+  for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
+}
+
+}  // namespace
+
+const std::vector<Entry> kEntries = {
+    {"heed_context_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_context_destroy, [&](auto** context) {
+         return heed_context_create(&s.options, context);
+       });
+     }},
+    {"heed_attention_plan_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_attention_plan_destroy, [&](auto** plan) {
+         return heed_attention_plan_create(s.context, &s.dense, plan);
+       });
+     }},
+    {"heed_attention_plan_run",
+     [](Scene& s) -> int {
+       return heed_attention_plan_run(s.dense_plan, &s.dense_args, s.workspace, s.workspace_bytes);
+     }},
+    {"heed_attention",
+     [](Scene& s) -> int { return heed_attention(s.context, &s.dense, &s.dense_args); }},
+    {"heed_merge", merge},
+    {"heed_weights_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_weights_destroy, [&](auto** weights) {
+         return heed_weights_create(s.context, &s.matrix, s.in.data(), s.in.data(), weights);
+       });
+     }},
+    {"heed_multihead_plan_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_multihead_plan_destroy, [&](auto** plan) {
+         return heed_multihead_plan_create(s.context, &s.block, plan);
+       });
+     }},
+    {"heed_multihead_plan_run",
+     [](Scene& s) -> int {
+       return heed_multihead_plan_run(s.block_plan, &s.block_args, s.workspace, s.workspace_bytes);
+     }},
+    {"heed_multihead",
+     [](Scene& s) -> int { return heed_multihead(s.context, &s.block, &s.block_args); }},
+    {"heed_graph_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_graph_destroy, [&](auto** graph) {
+         return heed_graph_create(s.context, &s.edges, graph);
+       });
+     }},
+    {"heed_graph_attention_plan_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_graph_attention_plan_destroy, [&](auto** plan) {
+         return heed_graph_attention_plan_create(s.context, s.graph, &s.over_graph, plan);
+       });
+     }},
+    {"heed_graph_attention_plan_run",
+     [](Scene& s) -> int {
+       return heed_graph_attention_plan_run(s.graph_plan, &s.graph_args, s.workspace,
+                                            s.workspace_bytes);
+     }},
+    {"heed_graph_attention",
+     [](Scene& s) -> int {
+       return heed_graph_attention(s.context, s.graph, &s.over_graph, &s.graph_args);
+     }},
+};
+
+Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t threads,
+             const char* isa) {
+  options.isa = isa;
+  options.executor_name = name;
+  options.allocator = allocator;
+  options.threads = threads;
+  if (name == nullptr) {
+    executor.threads = threads;
+    executor.run = run_in_order;
+    options.executor = &executor;
+  }
+  describe();
+  make();
+}
+
+Scene::~Scene() {
+  std::free(workspace);
+  heed_graph_attention_plan_destroy(graph_plan);
+  heed_graph_destroy(graph);
+  heed_multihead_plan_destroy(block_plan);
+  heed_attention_plan_destroy(dense_plan);
+  heed_context_destroy(context);
+}
+
+void Scene::describe() {
+  in.resize(kElements);
+  for (std::size_t i = 0; i < kElements; ++i)
+    in[i] = static_cast<float>((i * 7919 + 13) % 4001) / 1000.0F - 2.0F;
+  out.assign(kElements, kUntouched);
+
+  dense.batch = merge.batch = kBatch;
+  dense.query_heads = merge.heads = kHeads;
+  dense.query_length = dense.key_length = merge.rows = kLength;
+  dense.features = merge.features = kFeatures;
+  dense_args.query = dense_args.key = dense_args.value = in.data();
+  dense_args.out = out.data();
+
+  matrix.in = matrix.out = kWidth;
+  inner = dense;
+  block.attention = &inner;
+  block.width_query = kWidth;
+  block_args.input_query = block_args.w_query = block_args.w_key = in.data();
+  block_args.w_value = block_args.w_out = in.data();
+  block_args.out = out.data();
+
+  for (std::int32_t e = 0; e < kEdges; ++e) {
+    sources.push_back(static_cast<std::int32_t>((std::int64_t{e} * 7919 + 5) % kNodes));
+    destinations.push_back(e % 8 == 0 ? 3 : static_cast<std::int32_t>(e * 31 % kNodes));
+  }
+  edges.nodes = kNodes;
+  edges.edges = kEdges;
+  edges.sources = sources.data();
+  edges.destinations = destinations.data();
+  over_graph.heads = 2;
+  over_graph.features = 8;
+  graph_args.query = graph_args.key = graph_args.value = in.data();
+  graph_args.out = out.data();
+}
+
+void Scene::make() {
+  must(heed_context_create(&options, &context));
+  must(heed_attention_plan_create(context, &dense, &dense_plan));
+  must(heed_multihead_plan_create(context, &block, &block_plan));
+  must(heed_graph_create(context, &edges, &graph));
+  must(heed_graph_attention_plan_create(context, graph, &over_graph, &graph_plan));
+  std::size_t bytes[3];
+  must(heed_attention_plan_workspace(dense_plan, &bytes[0]));
+  must(heed_multihead_plan_workspace(block_plan, &bytes[1]));
+  must(heed_graph_attention_plan_workspace(graph_plan, &bytes[2]));
+  workspace_bytes = (*std::max_element(bytes, bytes + 3) / HEED_WORKSPACE_ALIGNMENT + 1) *
+                    HEED_WORKSPACE_ALIGNMENT;
+  workspace = std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, workspace_bytes);
+}
+
+int call(const Entry& entry, Scene& scene) {
+  std::fill(scene.out.begin(), scene.out.end(), kUntouched);
+  return entry.call(scene);
+}
+
+std::vector<float> expected(const Entry& entry) {
+  Scene scene("serial");
+  must(static_cast<heed_status>(call(entry, scene)));
+  return scene.out;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace heed_test

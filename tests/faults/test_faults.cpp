@@ -1,0 +1,238 @@
+// The nth request for memory or for a thread is refused, n = 1, 2 ... until nobody asks that often:
+// every entry point with every executor ends, with the result or with a status and untouched
+// outputs, leaves no memory behind, and works again afterwards.
+//
+//   test_faults [EXECUTOR]      all of them unless named
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/faults/children.hpp"
+#include "tests/faults/entries.hpp"
+#include "tests/faults/interposed.hpp"
+
+#if defined(HEED_WITH_TBB)
+#include <tbb/global_control.h>
+#include <tbb/info.h>
+#endif
+
+using namespace heed_test;
+
+namespace {
+
+struct Kind {
+  const char* name;
+  Resource resource;
+  bool memory;
+};
+constexpr Kind kKinds[] = {{"caller's allocator", Resource::kAllocator, true},
+                           {"operator new", Resource::kNew, true},
+                           {"malloc", Resource::kMalloc, true},
+                           {"thread", Resource::kThread, false},
+                           {"threads at once", Resource::kThreadsAtOnce, false}};
+
+struct Executor {
+  const char* name;
+  const char* heeds;        ///< its name in heed; nullptr for a caller's
+  std::size_t tbb_threads;  ///< that oneTBB is allowed, to have more than the CPUs; 0: as it is
+  bool keeps_memory;        ///< of its own, from run to run
+};
+constexpr Executor kExecutors[] = {{"serial", "serial", 0, false},
+                                   {"caller", nullptr, 0, false},
+                                   {"tbb", "tbb", 0, true},
+                                   {"tbb with 6 threads", "tbb", 6, true},
+                                   {"openmp", "openmp", 0, true}};
+
+constexpr std::int64_t kAny = INT64_MAX;
+constexpr std::int64_t kHelpers = 3;  // of the threads that a Scene uses
+
+int failures = 0;
+
+void fail(const std::string& where, const std::string& what) {
+  ++failures;
+  (void)std::printf("FAILED: %s: %s\n", where.c_str(), what.c_str());
+}
+
+/// Memory that can be refused; what is given back is counted.
+struct RefusingAllocator {
+  RefusingAllocator() {
+    given.user = this;
+    given.allocate = [](void* user, std::size_t size, std::size_t alignment) -> void* {
+      if (refused(Resource::kAllocator)) return nullptr;
+      void* const memory =
+          std::aligned_alloc(alignment < 64 ? 64 : alignment, (size + 63) / 64 * 64);
+      if (memory != nullptr) ++static_cast<RefusingAllocator*>(user)->live;
+      return memory;
+    };
+    given.release = [](void* user, void* memory, std::size_t) {
+      --static_cast<RefusingAllocator*>(user)->live;
+      std::free(memory);
+    };
+  }
+  heed_allocator given = HEED_ALLOCATOR_INIT;
+  std::int64_t live = 0;  // heed asks for memory on the calling thread alone
+};
+
+bool built_in(const Executor& executor) {
+  if (executor.heeds == nullptr) return true;
+  for (std::size_t i = 0; i < heed_executor_count(); ++i)
+    if (std::strcmp(heed_executor_name(i), executor.heeds) == 0) return true;
+  return false;
+}
+
+/// For as long as this lives.
+struct AllowThreads {
+#if defined(HEED_WITH_TBB)
+  explicit AllowThreads(std::size_t threads) {
+    if (threads == 0) return;
+    (void)tbb::info::default_concurrency();  // counts the CPUs, which the control wants at its end
+    control.emplace(tbb::global_control::max_allowed_parallelism, threads);
+  }
+  std::optional<tbb::global_control> control;
+#else
+  explicit AllowThreads(std::size_t) {}
+#endif
+};
+
+/// Whether a call under a fault ended as it should; says otherwise on stderr.
+bool sound(int status, const Kind& kind, const std::vector<float>& out,
+           const std::vector<float>& good) {
+  const std::vector<float> untouched(out.size(), kUntouched);
+  const bool right =
+      status == HEED_STATUS_OK
+          ? same_bits(out, good)
+          : kind.memory && status == HEED_STATUS_OUT_OF_MEMORY && same_bits(out, untouched);
+  if (!right)
+    (void)std::fprintf(stderr, "status %d, %s outputs: %s", status,
+                       same_bits(out, good)        ? "complete"
+                       : same_bits(out, untouched) ? "untouched"
+                                                   : "other",
+                       heed_last_error());
+  return right;
+}
+
+enum Code { kAsked, kNotAsked, kWrong };
+
+/// An entry point whose executor has run before: every fault in one process.
+int fault_warm(const Entry& entry, const Executor& executor, const Kind& kind) {
+  const std::vector<float> good = expected(entry);
+  const AllowThreads allowed(executor.tbb_threads);
+  RefusingAllocator memory;
+  Scene scene(executor.heeds, &memory.given);
+  for (int i = 0; i < 2; ++i)
+    if (!sound(call(entry, scene), kind, scene.out, good)) return kWrong;
+  for (std::int64_t n = 1;; ++n) {
+    const std::int64_t live = memory.live;
+    const std::int64_t blocks = live_blocks();
+    refuse(kind.resource, n);
+    const int status = call(entry, scene);
+    const bool asked = stop_refusing();
+    if (!sound(status, kind, scene.out, good)) return kWrong;
+    if (memory.live != live || (!executor.keeps_memory && live_blocks() != blocks)) {
+      (void)std::fprintf(stderr, "request %lld: memory stays behind", static_cast<long long>(n));
+      return kWrong;
+    }
+    if (call(entry, scene) != HEED_STATUS_OK || !same_bits(scene.out, good)) {
+      (void)std::fprintf(stderr, "request %lld: does not recover", static_cast<long long>(n));
+      return kWrong;
+    }
+    if (!asked) return kAsked;
+  }
+}
+
+/// A process that has not used the executor yet: the nth request from the context on.
+int fault_cold(const Executor& executor, const Kind& kind, std::int64_t n) {
+  const Entry& entry = kEntries[3];  // heed_attention, on threads
+  const std::vector<float> good = expected(entry);
+  const AllowThreads allowed(executor.tbb_threads);
+  RefusingAllocator memory;
+  Scene scene("serial");
+  scene.options.executor_name = executor.heeds;
+  scene.options.allocator = &memory.given;
+  heed_context* const serial = scene.context;
+  const auto attempt = [&] {
+    int status = heed_context_create(&scene.options, &scene.context);
+    if (status != HEED_STATUS_OK) return status;
+    status = call(entry, scene);
+    heed_context_destroy(scene.context);
+    scene.context = serial;
+    return status;
+  };
+  refuse(kind.resource, n);
+  const int status = attempt();
+  const bool asked = stop_refusing();
+  if (!sound(status, kind, scene.out, good)) return kWrong;
+  if (memory.live != 0) {
+    (void)std::fprintf(stderr, "memory stays behind");
+    return kWrong;
+  }
+  if (attempt() != HEED_STATUS_OK) {
+    (void)std::fprintf(stderr, " (does not recover)");
+    return kWrong;
+  }
+  return asked ? kAsked : kNotAsked;
+}
+
+/// Endings of the process that are a runtime's own, and that nobody can keep it from: libgomp exits
+/// where malloc fails, or a thread that could be started a moment before cannot be.
+bool by_runtime(const Executor& executor, const Kind& kind, std::int64_t n, const Ending& ending) {
+  if (executor.heeds == nullptr || std::strcmp(executor.heeds, "openmp") != 0) return false;
+  const auto said = [&](const char* text) { return ending.said.find(text) != std::string::npos; };
+  if (kind.resource == Resource::kMalloc) return said("libgomp: Out of memory");
+  return kind.resource == Resource::kThread && n > kHelpers &&
+         said("libgomp: Thread creation failed");
+}
+
+int ended_by_runtime = 0;
+
+void check(const std::string& where, const Executor& executor, const Kind& kind, std::int64_t n,
+           const Ending& ending) {
+  if (ending.code == kAsked || ending.code == kNotAsked) return;
+  if (by_runtime(executor, kind, n, ending)) {
+    ++ended_by_runtime;
+  } else {
+    fail(where, ending.cause + " " + ending.said);
+  }
+}
+
+void test_warm(const Executor& executor) {
+  for (const Kind& kind : kKinds)
+    for (const Entry& entry : kEntries)
+      check(std::string(entry.name) + ", " + executor.name + ", " + kind.name, executor, kind, kAny,
+            in_child([&] { return fault_warm(entry, executor, kind); }));
+}
+
+void test_cold(const Executor& executor) {
+  for (const Kind& kind : kKinds) {
+    int refused = 0;
+    Ending ending{kAsked, "", ""};
+    for (std::int64_t n = 1; ending.code != kNotAsked; ++n) {
+      ending = in_child([&] { return fault_cold(executor, kind, n); });
+      const std::string where =
+          std::string("first run, ") + executor.name + ", " + kind.name + " " + std::to_string(n);
+      check(where, executor, kind, n, ending);
+      if (++refused == 1000) return fail(where, "asks without end");
+    }
+    (void)std::printf("%s: %d first runs, %s refused\n", executor.name, refused - 1, kind.name);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  constexpr int kSkipped = 77;
+  int tried = 0;
+  for (const Executor& executor : kExecutors) {
+    if (count > 1 && std::strcmp(arguments[1], executor.name) != 0) continue;
+    if (!built_in(executor)) continue;
+    ++tried;
+    test_warm(executor);
+    if (executor.keeps_memory) test_cold(executor);
+  }
+  (void)std::printf("%d processes ended by a runtime, %d failures\n", ended_by_runtime, failures);
+  if (tried == 0) return kSkipped;
+  return failures == 0 ? 0 : 1;
+}
