@@ -158,7 +158,6 @@ static bool take_rows(const char* text, attend_options* options) {
 }
 
 static bool take_tolerance(const char* text, attend_options* options) {
-  options->compare = true;
   if (!value_number("--tolerance", text, &options->tolerance)) return false;
   if (options->tolerance >= 0) return true;
   fprintf(stderr, "attend: --tolerance is %s, less than 0\n", text);
@@ -249,9 +248,9 @@ static bool read_all(int argc, char** argv, attend_options* options, bool* help)
 
 bool attend_options_read(int argc, char** argv, attend_options* options, int* exit_status) {
   memset(options, 0, sizeof *options);
-  options->tolerance = 1e-5;
   options->repeat = 20;
   options->map_head = options->map_first = -1;
+  options->tolerance = -1;
   bool help = false;
   if (!read_all(argc, argv, options, &help)) {
     fprintf(stderr, "Try 'attend --help'.\n");
@@ -263,6 +262,7 @@ bool attend_options_read(int argc, char** argv, attend_options* options, int* ex
     *exit_status = ATTEND_OK;
     return false;
   }
+  if (options->tolerance < 0) options->tolerance = 1e-5;
   if (options->weights != NULL && options->weights_point == HEED_WEIGHTS_NONE) {
     options->weights_point = HEED_WEIGHTS_PROBABILITIES;
   }

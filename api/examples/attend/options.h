@@ -16,8 +16,7 @@ typedef struct attend_options {
   const char* value;
   const char* out;
   const char* expect; /* NULL: nothing to compare with */
-  double tolerance;
-  bool compare; /* --tolerance is given */
+  double tolerance;   /* below 0: not given */
 
   const char* mask; /* NULL: none */
   const char* bias; /* NULL: none */

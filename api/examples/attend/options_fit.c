@@ -37,7 +37,7 @@ static bool consistent(const attend_options* options) {
        "--weights-point without --weights"},
       {options->map_head < 0 && options->map_first >= 0, "--rows without --map"},
       {options->map_head < 0 && options->tokens != NULL, "--tokens without --map"},
-      {options->compare && options->expect == NULL, "--tolerance without --expect"},
+      {options->tolerance >= 0 && options->expect == NULL, "--tolerance without --expect"},
       {aligned && causal, "--alignment with --causal, which gives the offset already"},
       {aligned && !options->window, "--alignment without --window"},
       {options->hard && options->temperature != 0, "--temperature with --hard, which has none"},

@@ -79,7 +79,8 @@ typedef struct fields {
 
 /* Cuts a line at every tab, or if there is none at every comma, or else between words. */
 static fields split(char* line) {
-  fields result = {{NULL, NULL, NULL}, 0};
+  char* const nothing = line + strlen(line);
+  fields result = {{nothing, nothing, nothing}, 0};
   const char* const separators = strchr(line, '\t') != NULL  ? "\t"
                                  : strchr(line, ',') != NULL ? ","
                                                              : " \v\f";
