@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""Does what a README says, in a copy of the sources, as a reader would.
+
+    run.py SOURCE BUILD README     SOURCE and BUILD are folders, README a path inside SOURCE
+
+  - Blocks of sh run, one after the other, in one shell at the root of the sources.
+  - A block of text that begins with "$ COMMAND" shows what the command prints: it is run there, and its
+    output compared. "..." stands for any lines; what depends on the machine is not compared.
+  - Programs (c with a main, cmake, python) are built and run against the installed build.
+  - Links, headings, tables and commands are where they belong (markdown.py).
+
+rules.py lists the commands that do not run as they stand, and why. Status 77: something that all of
+the README's commands need is not installed here.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True  # no __pycache__ beside the sources
+import markdown
+from rules import RULES
+
+# Lines of reports: the label is compared, what follows depends on the machine.
+MACHINES = re.compile(r"^(isa|executor|tiles|tasks|workspace|time|speed|error)  +.*")
+
+# Where an embedded program or project begins, for those that are no whole files.
+PROJECT = "cmake_minimum_required(VERSION 3.25)\nproject(readme LANGUAGES C)\n"
+
+
+class Session:
+    """A copy of the sources, with the build that is tested as build/release and installed as $PREFIX."""
+
+    def __init__(self, source, build, folder):
+        self.root, self.build = os.path.join(folder, "heed"), build
+        shutil.copytree(source, self.root, symlinks=True, ignore=shutil.ignore_patterns(
+            "build", ".git", "__pycache__"))
+        os.makedirs(os.path.join(self.root, "build"))
+        os.symlink(build, os.path.join(self.root, "build", "release"))
+        os.makedirs(os.path.join(folder, "bin"))
+        # ./dev installs packages unless they are there: here they are.
+        self.tool("dpkg-query", "#!/bin/sh\necho install ok installed\n", folder)
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith("HEED_") and name not in ("CFLAGS", "NO_COLOR", "DESTDIR")}
+        self.prefix = os.path.join(folder, "prefix")
+        self.environment = {**kept, "COLUMNS": "100", "PREFIX": self.prefix, "LC_ALL": "C.UTF-8",
+                            "HEED_WERROR": self.cached("HEED_WERROR"),
+                            "PATH": os.path.join(folder, "bin") + os.pathsep + kept["PATH"]}
+        self.run(["cmake", "--install", build, "--prefix", self.prefix])
+
+    def tool(self, name, text, folder):
+        path = os.path.join(folder, "bin", name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+
+    def cached(self, name):
+        with open(os.path.join(self.build, "CMakeCache.txt"), encoding="utf-8") as file:
+            return re.search(rf"^{name}:\w+=(.*)$", file.read(), re.MULTILINE).group(1)
+
+    def run(self, command, **more):
+        return subprocess.run(command, cwd=self.root, env=self.environment, text=True, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, **more)
+
+    def write(self, name, text):
+        path = os.path.join(self.root, "build", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+
+# ---- Commands ---------------------------------------------------------------------------------
+
+def commands_of(block):
+    """(line, command, expected output or None) of a block; commands may be continued with a \\."""
+    found, number, shown = [], block.line, block.kind == "text"
+    lines = block.text.splitlines()
+    while lines:
+        line, start = lines.pop(0), number
+        number += 1
+        if shown and not line.startswith("$ "):
+            found[-1][2].append(line)
+            continue
+        while line.endswith("\\") and lines:
+            line = line[:-1] + lines.pop(0)
+            number += 1
+        command = line[2:] if shown else line.strip()
+        if command and not command.startswith("#"):
+            found.append((start, command, [] if shown else None))
+    return found
+
+
+def shortened(readme, command, used):
+    """What runs instead of a command, or None; the rules that say so are noted in `used`."""
+    for rule in RULES:
+        name, pattern, replacement, _ = rule
+        if name != readme or not re.search(pattern, command):
+            continue
+        used.add(rule)
+        if replacement is None:
+            return None
+        command = re.sub(pattern, replacement, command)
+    return command
+
+
+def same_output(expected, output):
+    """Whether they agree line by line; "..." stands for any lines."""
+    masked = [MACHINES.sub(r"\1", line.rstrip()) for line in output]
+    parts = [[]]
+    for line in expected:
+        if line == "...":
+            parts.append([])
+        else:
+            parts[-1].append(MACHINES.sub(r"\1", line.rstrip()))
+    at = 0
+    for number, part in enumerate(parts):
+        last = number + 1 == len(parts)
+        starts = range(at, len(masked) - len(part) + 1) if number > 0 else [0]
+        start = next((s for s in reversed(starts) if masked[s : s + len(part)] == part), None) if last \
+            else next((s for s in starts if masked[s : s + len(part)] == part), None)
+        if start is None:
+            return False
+        at = start + len(part)
+    return at == len(masked)
+
+
+def command_faults(session, readme, blocks):
+    """Runs all of them in one shell, so that variables and folders stay as they are set."""
+    used, script, shown = set(), ["set -e", "trap 'echo \"$at\" >&3' EXIT"], []
+    for block in blocks:
+        if block.kind != "sh" and not (block.kind == "text" and block.text.startswith("$ ")):
+            continue
+        for line, command, expected in commands_of(block):
+            runs = shortened(readme, command, used)
+            if runs is None:
+                continue
+            script.append(f"at={shlex.quote(f'line {line}, {command}')}")
+            if expected is None:
+                script.append(runs)
+            else:
+                path = os.path.join(session.root, "build", f"output-{line}")
+                shown.append((line, command, expected, path))
+                script.append(f"{{ {runs}\n}} >{path}")
+    script.append("at=end")
+    at_path = session.write("at", "")
+    with open(at_path, "w", encoding="utf-8") as at:
+        os.dup2(at.fileno(), 3, inheritable=True)
+        made = session.run(["bash", session.write("script", "\n".join(script) + "\n")], pass_fds=(3,))
+    with open(at_path, encoding="utf-8") as at:
+        reached = at.read().strip()
+    if reached != "end":
+        return [f"{reached}: it fails with status {made.returncode}:\n{made.stdout[-3000:]}"], used
+    faults = []
+    for line, command, expected, path in shown:
+        with open(path, encoding="utf-8") as file:
+            output = file.read().splitlines()
+        if not same_output(expected, output):
+            faults.append(f"line {line}, {command}: it prints\n" + "\n".join(output))
+    return faults, used
+
+
+# ---- Programs ---------------------------------------------------------------------------------
+
+def c_faults(session, block):
+    source = session.write(f"program-{block.line}/embed.c", block.text)
+    program = os.path.splitext(source)[0]
+    libraries = [folder for folder, _, files in os.walk(session.prefix) if "libheed.so" in files]
+    made = session.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+                        f"-I{session.prefix}/include", source, "-o", program,
+                        *(flag for folder in libraries
+                          for flag in (f"-L{folder}", f"-Wl,-rpath,{folder}")), "-lheed", "-lm"])
+    if made.returncode == 0:
+        made = session.run([program])
+    return [] if made.returncode == 0 else [f"line {block.line}: the program fails:\n{made.stdout}"]
+
+
+def cmake_faults(session, block, programs):
+    """The project of a README is about its first program."""
+    folder = os.path.join("build", f"project-{block.line}")
+    session.write(f"project-{block.line}/CMakeLists.txt", PROJECT + block.text)
+    session.write(f"project-{block.line}/embed.c", programs[0].text)
+    for command in (["cmake", "-S", folder, "-B", folder, f"-DCMAKE_PREFIX_PATH={session.prefix}"],
+                    ["cmake", "--build", folder], [os.path.join(folder, "embed")]):
+        made = session.run(command)
+        if made.returncode != 0:
+            return [f"line {block.line}: {shlex.join(command)} fails:\n{made.stdout}"]
+    return []
+
+
+def python_faults(session, block):
+    made = session.run([sys.executable, "-c", block.text])
+    return [] if made.returncode == 0 else [f"line {block.line}: it fails:\n{made.stdout}"]
+
+
+def program_faults(session, blocks):
+    programs = [block for block in blocks if block.kind == "c" and "int main(" in block.text]
+    faults = [fault for block in programs for fault in c_faults(session, block)]
+    for block in blocks:
+        if block.kind == "cmake":
+            faults += cmake_faults(session, block, programs)
+        elif block.kind == "python":
+            faults += python_faults(session, block)
+    return faults
+
+
+# ---- A README ---------------------------------------------------------------------------------
+
+def faults_of(text, readme, source, build):
+    """Commands come before programs, which may read what they write."""
+    blocks = markdown.blocks_of(text)
+    faults = markdown.link_faults(text, os.path.join(source, os.path.dirname(readme)))
+    faults += markdown.form_faults(text)
+    if not any(block.kind in ("sh", "c", "cmake", "python") for block in blocks):
+        return faults
+    with tempfile.TemporaryDirectory() as folder:
+        session = Session(source, build, folder)
+        found, used = command_faults(session, readme, blocks)
+        faults += found + program_faults(session, blocks)
+    return faults + [f"a rule without a command: {rule[1]}" for rule in RULES
+                     if rule[0] == readme and rule not in used]
+
+
+def main():
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    source, build, readme = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3]
+    with open(os.path.join(source, readme), encoding="utf-8") as file:
+        faults = faults_of(file.read(), readme, source, build)
+    for fault in faults:
+        print(f"{readme}: {fault}", file=sys.stderr)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
