@@ -25,7 +25,8 @@ def blocks_of(readme):
 
 
 def without_blocks(readme):
-    return re.sub(r"^```.*?^```$", "", readme, flags=re.DOTALL | re.MULTILINE)
+    """Of a block a fence stays, so that it is seen what it stands beside."""
+    return re.sub(r"^```.*?^```$", "```", readme, flags=re.DOTALL | re.MULTILINE)
 
 
 def link_faults(readme, folder):

@@ -9,8 +9,7 @@
   - Programs (c with a main, cmake, python) are built and run against the installed build.
   - Links, headings, tables and commands are where they belong (markdown.py).
 
-rules.py lists the commands that do not run as they stand, and why. Status 77: something that all of
-the README's commands need is not installed here.
+rules.py lists the commands that do not run as they stand, and why.
 """
 
 import os
@@ -28,7 +27,7 @@ from rules import RULES
 # Lines of reports: the label is compared, what follows depends on the machine.
 MACHINES = re.compile(r"^(isa|executor|tiles|tasks|workspace|time|speed|error)  +.*")
 
-# Where an embedded program or project begins, for those that are no whole files.
+# What stands before a README's lines of CMake.
 PROJECT = "cmake_minimum_required(VERSION 3.25)\nproject(readme LANGUAGES C)\n"
 
 
@@ -42,8 +41,11 @@ class Session:
         os.makedirs(os.path.join(self.root, "build"))
         os.symlink(build, os.path.join(self.root, "build", "release"))
         os.makedirs(os.path.join(folder, "bin"))
+        os.symlink(shutil.which(self.cached("CMAKE_C_COMPILER")), os.path.join(folder, "bin", "cc"))
         # ./dev installs packages unless they are there: here they are.
-        self.tool("dpkg-query", "#!/bin/sh\necho install ok installed\n", folder)
+        with open(os.path.join(folder, "bin", "dpkg-query"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho install ok installed\n")
+        os.chmod(file.name, 0o755)
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith("HEED_") and name not in ("CFLAGS", "NO_COLOR", "DESTDIR")}
         self.prefix = os.path.join(folder, "prefix")
@@ -51,12 +53,6 @@ class Session:
                             "HEED_WERROR": self.cached("HEED_WERROR"),
                             "PATH": os.path.join(folder, "bin") + os.pathsep + kept["PATH"]}
         self.run(["cmake", "--install", build, "--prefix", self.prefix])
-
-    def tool(self, name, text, folder):
-        path = os.path.join(folder, "bin", name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(path, 0o755)
 
     def cached(self, name):
         with open(os.path.join(self.build, "CMakeCache.txt"), encoding="utf-8") as file:
