@@ -6,6 +6,7 @@ import re
 import sys
 
 sys.dont_write_bytecode = True
+from markdown import told
 
 
 def faults_of(table, found, chart):
@@ -45,9 +46,7 @@ def main():
                      (table.group(0), found, chart.replace(f">{number:.2f}<", ">7.77<"))):
         if not faults_of(*doctored):
             faults.append("a number that was changed is not found")
-    for fault in faults:
-        print(fault, file=sys.stderr)
-    return 1 if faults else 0
+    return told(faults)
 
 
 if __name__ == "__main__":

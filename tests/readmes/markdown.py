@@ -2,7 +2,16 @@
 
 import os
 import re
+import sys
 from typing import NamedTuple
+
+
+def told(faults):
+    """Puts faults on stderr; the exit status."""
+    faults = list(faults)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
 
 
 class Block(NamedTuple):

@@ -9,7 +9,8 @@
   - Programs (c with a main, cmake, python) are built and run against the installed build.
   - Links, headings, tables and commands are where they belong (markdown.py).
 
-rules.py lists the commands that do not run as they stand, and why.
+rules.py lists the commands that do not run as they stand, and why. Status 77: what all of them need is
+not there.
 """
 
 import os
@@ -22,7 +23,7 @@ import tempfile
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 import markdown
-from rules import RULES
+from rules import NEEDS, RULES
 
 # Lines of reports: the label is compared, what follows depends on the machine.
 MACHINES = re.compile(r"^(isa|executor|tiles|tasks|workspace|time|speed|error)  +.*")
@@ -226,11 +227,13 @@ def main():
     if len(sys.argv) != 4:
         sys.exit(__doc__)
     source, build, readme = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3]
+    needed = NEEDS.get(readme)
+    if needed and not shutil.which(needed.replace("build/release", build)):
+        print(f"{needed} is not there")
+        return 77
     with open(os.path.join(source, readme), encoding="utf-8") as file:
         faults = faults_of(file.read(), readme, source, build)
-    for fault in faults:
-        print(f"{readme}: {fault}", file=sys.stderr)
-    return 1 if faults else 0
+    return markdown.told(f"{readme}: {fault}" for fault in faults)
 
 
 if __name__ == "__main__":

@@ -97,9 +97,7 @@ def main():
     run.RULES.append(("X.md", "^make", None, "is not there"))
     if check(COMMANDS) != ["a rule without a command: ^make"]:
         faults.append("a rule that nothing needs passes")
-    for fault in faults:
-        print(fault, file=sys.stderr)
-    return 1 if faults else 0
+    return run.markdown.told(faults)
 
 
 if __name__ == "__main__":
