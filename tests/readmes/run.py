@@ -36,11 +36,11 @@ class Session:
     """A copy of the sources, with the build that is tested as build/release and installed as $PREFIX."""
 
     def __init__(self, source, build, folder):
-        self.root, self.build = os.path.join(folder, "heed"), build
+        self.root, self.build = os.path.join(folder, "heed"), os.path.abspath(build)
         shutil.copytree(source, self.root, symlinks=True, ignore=shutil.ignore_patterns(
             "build", ".git", "__pycache__"))
         os.makedirs(os.path.join(self.root, "build"))
-        os.symlink(build, os.path.join(self.root, "build", "release"))
+        os.symlink(self.build, os.path.join(self.root, "build", "release"))
         os.makedirs(os.path.join(folder, "bin"))
         os.symlink(shutil.which(self.cached("CMAKE_C_COMPILER")), os.path.join(folder, "bin", "cc"))
         # ./dev installs packages unless they are there: here they are.
@@ -50,10 +50,14 @@ class Session:
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith("HEED_") and name not in ("CFLAGS", "NO_COLOR", "DESTDIR")}
         self.prefix = os.path.join(folder, "prefix")
-        self.environment = {**kept, "COLUMNS": "100", "PREFIX": self.prefix, "LC_ALL": "C.UTF-8",
+        self.libraries = os.path.join(self.prefix, self.cached("CMAKE_INSTALL_LIBDIR"))
+        self.environment = {**kept, "COLUMNS": "100", "LC_ALL": "C.UTF-8", "PREFIX": self.prefix,
+                            "PKG_CONFIG_PATH": os.path.join(self.libraries, "pkgconfig"),
                             "HEED_WERROR": self.cached("HEED_WERROR"),
                             "PATH": os.path.join(folder, "bin") + os.pathsep + kept["PATH"]}
-        self.run(["cmake", "--install", build, "--prefix", self.prefix])
+        made = self.run(["cmake", "--install", self.build, "--prefix", self.prefix])
+        if made.returncode != 0:
+            sys.exit(f"{self.build} cannot be installed:\n{made.stdout}")
 
     def cached(self, name):
         with open(os.path.join(self.build, "CMakeCache.txt"), encoding="utf-8") as file:
@@ -167,11 +171,9 @@ def command_faults(session, readme, blocks):
 def c_faults(session, block):
     source = session.write(f"program-{block.line}/embed.c", block.text)
     program = os.path.splitext(source)[0]
-    libraries = [folder for folder, _, files in os.walk(session.prefix) if "libheed.so" in files]
     made = session.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
                         f"-I{session.prefix}/include", source, "-o", program,
-                        *(flag for folder in libraries
-                          for flag in (f"-L{folder}", f"-Wl,-rpath,{folder}")), "-lheed", "-lm"])
+                        f"-L{session.libraries}", f"-Wl,-rpath,{session.libraries}", "-lheed", "-lm"])
     if made.returncode == 0:
         made = session.run([program])
     return [] if made.returncode == 0 else [f"line {block.line}: the program fails:\n{made.stdout}"]
@@ -226,9 +228,9 @@ def faults_of(text, readme, source, build):
 def main():
     if len(sys.argv) != 4:
         sys.exit(__doc__)
-    source, build, readme = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3]
+    source, build, readme = sys.argv[1:]
     needed = NEEDS.get(readme)
-    if needed and not shutil.which(needed.replace("build/release", build)):
+    if needed and not shutil.which(needed.replace("build/release", os.path.abspath(build))):
         print(f"{needed} is not there")
         return 77
     with open(os.path.join(source, readme), encoding="utf-8") as file:
