@@ -6,7 +6,8 @@
   - Blocks of sh run, one after the other, in one shell at the root of the sources.
   - A block of text that begins with "$ COMMAND" shows what the command prints: it is run there, and its
     output compared. "..." stands for any lines; what depends on the machine is not compared.
-  - Programs (c with a main, cmake, python) are built and run against the installed build.
+  - Programs (c with a main, cmake, python) are built and run against the installed build. A block of
+    text after one in C shows what it prints.
   - Links, headings, tables and commands are where they belong (markdown.py).
 
 rules.py lists the commands that do not run as they stand, and why. Status 77: what all of them need is
@@ -78,6 +79,10 @@ class Session:
 
 # ---- Commands ---------------------------------------------------------------------------------
 
+def is_command(block):
+    return block.kind == "text" and block.text.startswith("$ ")
+
+
 def commands_of(block):
     """(line, command, expected output or None) of a block; commands may be continued with a \\."""
     found, number, shown = [], block.line, block.kind == "text"
@@ -135,7 +140,7 @@ def command_faults(session, readme, blocks):
     """Runs all of them in one shell, so that variables and folders stay as they are set."""
     used, script, shown = set(), ["set -e", "trap 'echo \"$at\" >&3' EXIT"], []
     for block in blocks:
-        if block.kind != "sh" and not (block.kind == "text" and block.text.startswith("$ ")):
+        if block.kind != "sh" and not is_command(block):
             continue
         for line, command, expected in commands_of(block):
             runs = shortened(readme, command, used)
@@ -168,7 +173,7 @@ def command_faults(session, readme, blocks):
 
 # ---- Programs ---------------------------------------------------------------------------------
 
-def c_faults(session, block):
+def c_faults(session, block, expected):
     source = session.write(f"program-{block.line}/embed.c", block.text)
     program = os.path.splitext(source)[0]
     made = session.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
@@ -176,7 +181,11 @@ def c_faults(session, block):
                         f"-L{session.libraries}", f"-Wl,-rpath,{session.libraries}", "-lheed", "-lm"])
     if made.returncode == 0:
         made = session.run([program])
-    return [] if made.returncode == 0 else [f"line {block.line}: the program fails:\n{made.stdout}"]
+    if made.returncode != 0:
+        return [f"line {block.line}: the program fails:\n{made.stdout}"]
+    if expected is not None and not same_output(expected.splitlines(), made.stdout.splitlines()):
+        return [f"line {block.line}: the program prints\n{made.stdout}"]
+    return []
 
 
 def cmake_faults(session, block, programs):
@@ -198,10 +207,13 @@ def python_faults(session, block):
 
 
 def program_faults(session, blocks):
-    programs = [block for block in blocks if block.kind == "c" and "int main(" in block.text]
-    faults = [fault for block in programs for fault in c_faults(session, block)]
-    for block in blocks:
-        if block.kind == "cmake":
+    programs, faults = [], []
+    for block, after in zip(blocks, [*blocks[1:], None]):
+        if block.kind == "c" and "int main(" in block.text:
+            shown = after is not None and after.kind == "text" and not is_command(after)
+            faults += c_faults(session, block, after.text if shown else None)
+            programs.append(block)
+        elif block.kind == "cmake":
             faults += cmake_faults(session, block, programs)
         elif block.kind == "python":
             faults += python_faults(session, block)

@@ -46,6 +46,9 @@ C = """```c
 
 int main(void) { return heed_isa_count() == 0; }
 ```
+
+```text
+```
 """
 
 CMAKE = C + """
@@ -79,6 +82,7 @@ DOCTORED = [
     (COMMANDS, "time       2", "size       2", "it prints"),
     (C, "== 0; }", "!= 0; }", "the program fails"),
     (C, "heed_isa_count()", "heed_isa_cuont()", "the program fails"),
+    (C, "text\n", "text\nwords\n", "the program prints"),
     (CMAKE, "heed::heed", "heed::head", "fails"),
     (PYTHON, "api/heed.h", "api/head.h", "it fails"),
 ]
