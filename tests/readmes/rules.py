@@ -15,6 +15,8 @@ RULES = [
      rf"\g<0> {BRIEF} --benchmark_filter=B1_H1_L10_D20/", MINUTES),
     ("README.md", r"^cmake -S \. -B build\b", rf"\g<0> {SCALAR}", MINUTES),
     ("README.md", r"/usr/local", "$PREFIX", PACKAGES),
+    ("README.md", r"^cc .*pkg-config", r"! command -v pkg-config >/dev/null || \g<0>",
+     "needs pkg-config, which heed does not"),
     ("api/examples/README.md", r"^PREFIX=/usr/local", "PREFIX=$PREFIX", PACKAGES),
     ("api/examples/README.md", r"^dot ", "command -v dot >/dev/null && dot ",
      "needs Graphviz, which heed does not"),
