@@ -37,14 +37,17 @@ Axes strides_of(Arrangement arrangement, const Axes& shape) {
 }
 
 Memory::Memory(const Memory& other) : Memory(other.dtype_, other.size_, other.misalign_) {
-  std::copy_n(other.guard(), whole() * width(), guard());
+  std::copy_n(other.data(), size_ * width(), data());
 }
 
 bool Memory::guards_intact() const {
   const std::size_t before = kGuard / 2 / width();
-  for (std::size_t i = 0; i < before; ++i)
-    if (load_bits(dtype_, guard(), index(i)) != canary() || !is_canary(size_ + i)) return false;
-  return true;
+  bool intact = true;
+  open();
+  for (std::size_t i = 0; intact && i < before; ++i)
+    intact = load_bits(dtype_, guard(), index(i)) == canary() && is_canary(size_ + i);
+  close();
+  return intact;
 }
 
 double Numbers::operator[](std::size_t i) const { return decode(dtype, bits[i]); }
