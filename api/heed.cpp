@@ -155,14 +155,14 @@ heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
     known.tile_q = static_cast<uint32_t>(p.tile_q);
     known.tile_kv = static_cast<uint32_t>(p.tile_kv);
     known.tasks = static_cast<uint64_t>(p.tasks);
-    known.workspace_bytes = heed::workspace_bytes(p);
+    known.workspace_bytes = p.bytes;
     known.flops = p.flops;
     heed::write_struct(info, known, "info");
   });
 }
 
 heed_status heed_attention_plan_workspace(const heed_attention_plan* plan, size_t* bytes) {
-  return guarded([&] { required(bytes, "bytes") = heed::workspace_bytes(required(plan, "plan")); });
+  return guarded([&] { required(bytes, "bytes") = required(plan, "plan").bytes; });
 }
 
 heed_status heed_attention_plan_run(const heed_attention_plan* plan,
@@ -176,9 +176,8 @@ heed_status heed_attention(const heed_context* context, const heed_attention_des
   return guarded([&] {
     const heed_context& c = required(context, "context");
     const heed_attention_plan plan = plan_of(c, desc);
-    const std::size_t bytes = heed::workspace_bytes(plan);
-    const OwnedWorkspace workspace(c.allocator, bytes);
-    run(plan, args, workspace.get(), bytes);
+    const OwnedWorkspace workspace(c.allocator, plan.bytes);
+    run(plan, args, workspace.get(), plan.bytes);
   });
 }
 

@@ -37,7 +37,7 @@ void walk(const heed_attention_plan& plan, const heed_attention_args& args, Walk
 void run_attention(const heed_attention_plan& plan, const heed_attention_args& args,
                    void* workspace, std::size_t bytes) {
   validate(plan.problem, args);
-  check_workspace(workspace_bytes(plan), workspace, bytes);
+  check_workspace(plan.bytes, workspace, bytes);
   compute_attention(plan, args, static_cast<std::byte*>(workspace));
 }
 

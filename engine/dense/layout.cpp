@@ -1,14 +1,13 @@
 #include "engine/dense/layout.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed {
 namespace {
-
-/// Offsets in elements stay below this, so that bytes of any type fit an address.
-constexpr std::int64_t kFarthest = INT64_MAX >> 4;
 
 std::int64_t bytes_of(ElementType type) {
   switch (type) {
@@ -51,16 +50,16 @@ void check_reserved(const char* field, std::uint32_t reserved) {
 /// Strides of elements side by side, the axes nested in `order`, outermost first.
 Strides contiguous(const char* field, const Shape& shape, const int (&order)[4]) {
   std::int64_t strides[4];
-  std::int64_t elements = 1;
+  Size elements = 1;
   for (int i = 3; i >= 0; --i) {
-    strides[order[i]] = elements;
-    const std::int64_t size = shape[order[i]] == 0 ? 1 : shape[order[i]];
-    if (__builtin_mul_overflow(elements, size, &elements) || elements > kFarthest)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "%s has %lld x %lld x %lld x %lld elements; that overflows an address", field,
-           static_cast<long long>(shape[0]), static_cast<long long>(shape[1]),
-           static_cast<long long>(shape[2]), static_cast<long long>(shape[3]));
+    strides[order[i]] = elements.value();
+    elements = elements * std::max<std::int64_t>(shape[order[i]], 1);
   }
+  if (!elements.fits())
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s has %lld x %lld x %lld x %lld elements; that overflows an address", field,
+         static_cast<long long>(shape[0]), static_cast<long long>(shape[1]),
+         static_cast<long long>(shape[2]), static_cast<long long>(shape[3]));
   return {strides[0], strides[1], strides[2], strides[3]};
 }
 
@@ -68,18 +67,17 @@ Strides contiguous(const char* field, const Shape& shape, const int (&order)[4])
 void check_reach(const char* field, const Strides& strides, const Shape& shape) {
   if (is_empty(shape)) return;
   const std::int64_t all[4] = {strides.batch, strides.head, strides.row, strides.feature};
-  std::int64_t farthest = 0;
+  Size farthest = 0;
   for (int axis = 0; axis < 4; ++axis) {
-    std::int64_t distance = 0;
-    if (__builtin_mul_overflow(shape[axis] - 1, magnitude(all[axis]), &distance) ||
-        distance > kFarthest)
+    const Size distance = Size(shape[axis] - 1) * magnitude(all[axis]);
+    if (!distance.fits())
       fail(HEED_STATUS_INVALID_ARGUMENT,
            "%s steps %lld times by a stride of %lld elements; that overflows an address", field,
            static_cast<long long>(shape[axis] - 1), static_cast<long long>(all[axis]));
-    farthest += distance;
-    if (farthest > kFarthest)
+    farthest = farthest + distance;
+    if (!farthest.fits())
       fail(HEED_STATUS_INVALID_ARGUMENT, "%s reaches %lld elements; that overflows an address",
-           field, static_cast<long long>(farthest));
+           field, static_cast<long long>(farthest.value()));
   }
 }
 
@@ -96,14 +94,15 @@ void check_apart(const char* field, const Strides& strides, const Shape& shape) 
   for (int i = 1; i < count; ++i)
     for (int k = i; k > 0 && magnitude(given[order[k]]) < magnitude(given[order[k - 1]]); --k)
       std::swap(order[k], order[k - 1]);
-  std::int64_t reached = 0;
+  Size reached = 0;
   for (int i = 0; i < count; ++i) {
     const int axis = order[i];
-    if (magnitude(given[axis]) <= reached)
+    if (magnitude(given[axis]) <= reached.value())
       fail(HEED_STATUS_INVALID_ARGUMENT,
            "%s.stride_%s is %lld; it must exceed %lld, or elements of the output overlap", field,
-           names[axis], static_cast<long long>(given[axis]), static_cast<long long>(reached));
-    reached += magnitude(given[axis]) * (shape[axis] - 1);
+           names[axis], static_cast<long long>(given[axis]),
+           static_cast<long long>(reached.value()));
+    reached = reached + Size(magnitude(given[axis])) * (shape[axis] - 1);
   }
 }
 

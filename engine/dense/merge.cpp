@@ -8,6 +8,7 @@
 #include "engine/dense/layout.hpp"
 #include "engine/parallel/tasks.hpp"
 #include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed {
 namespace {
@@ -135,10 +136,10 @@ void merge_row(const KernelTable<double>& kernels, const MergeLayouts& layouts, 
 void merge(const heed_context& context, const heed_merge_desc& desc, const Merge& merge) {
   const MergeLayouts layouts = resolve(desc);
   if (merge.parts == 0) fail(HEED_STATUS_INVALID_ARGUMENT, "parts is 0; it must be at least 1");
-  const double numbers = static_cast<double>(desc.batch) * static_cast<double>(desc.heads) *
-                         static_cast<double>(desc.rows) * static_cast<double>(desc.features);
-  if (numbers == 0 && desc.features > 0) return;
-  const std::int64_t rows = desc.batch * desc.heads * desc.rows;
+  const std::int64_t rows = (Size(desc.batch) * desc.heads * desc.rows)
+                                .checked("the number of rows", {{"desc.batch", desc.batch},
+                                                                {"desc.heads", desc.heads},
+                                                                {"desc.rows", desc.rows}});
   if (rows == 0) return;
   check_parts("part_lses", merge.lses, merge.parts, layouts.part_lse);
   if (desc.features > 0) {
@@ -146,12 +147,14 @@ void merge(const heed_context& context, const heed_merge_desc& desc, const Merge
     check_pointer("out", merge.out, layouts.out, true);
   }
   check_pointer("lse", merge.lse, layouts.lse, false);
+  if (desc.features == 0 && merge.lse == nullptr) return;
 
+  const double numbers = static_cast<double>(rows) * static_cast<double>(desc.features);
   const double worth = numbers * static_cast<double>(merge.parts) / kNumbersPerWorker;
   const auto workers = static_cast<std::uint32_t>(
       std::clamp(worth, 1.0, static_cast<double>(std::min<std::int64_t>(context.threads, rows))));
   Rows all{{context.kernels->f64, layouts, merge, desc.features}, desc.heads, desc.rows};
-  run_tasks(context, {rows, (rows + workers - 1) / workers, workers}, merge_rows, &all);
+  run_tasks(context, {rows, ceil_div(rows, workers), workers}, merge_rows, &all);
 }
 
 }  // namespace heed

@@ -61,11 +61,11 @@ std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, 
                            std::int64_t stacks, const Widths& widths) {
   const std::int64_t panel = widths.panel;
   if (context.tile_q != 0) return round_up(context.tile_q, panel);
-  const std::int64_t row_bytes =
-      (problem.features + round_up(problem.value_features, kRowPadding)) * widths.bytes;
+  const Size row_bytes =
+      (Size(problem.features) + round_up(Size(problem.value_features), kRowPadding)) * widths.bytes;
   const auto half = static_cast<std::int64_t>(tile_cache(context.caches) / 2);
   std::int64_t largest =
-      std::min(in_steps(half / row_bytes, panel), in_steps(kLargestBlock, panel));
+      std::min(in_steps(half / row_bytes.value(), panel), in_steps(kLargestBlock, panel));
   const std::int64_t wanted =
       ceil_div(kTasksPerThread * context.threads, std::max(stacks, std::int64_t{1}));
   const std::int64_t fair = round_up(ceil_div(rows, wanted), panel);
@@ -79,56 +79,74 @@ std::int64_t choose_tile_kv(const heed_context& context, const Problem& problem,
                             const Widths& widths) {
   const std::int64_t step = widths.step;
   if (context.tile_kv != 0) return round_up(context.tile_kv, step);
-  const std::int64_t key_bytes =
-      (problem.features + round_up(problem.value_features, kValueBlock)) * widths.bytes;
+  const Size key_bytes =
+      (Size(problem.features) + round_up(Size(problem.value_features), kValueBlock)) * widths.bytes;
   const auto quarter = static_cast<std::int64_t>(tile_cache(context.caches) / 4);
-  const std::int64_t largest = in_steps(quarter / key_bytes, step);
+  const std::int64_t largest = in_steps(quarter / key_bytes.value(), step);
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
 }
 
 Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   Offsets offsets;
-  const auto numbers = [&](std::int64_t rows, std::int64_t columns, const char* what) {
-    return offsets.take(rows, columns, widths.bytes, what);
+  const auto numbers = [&](Size rows, Size columns) {
+    return offsets.take(rows, columns, widths.bytes);
   };
-  const char* const features = "desc.features in a tile";
-  const char* const value_features = "desc.value_features in a tile";
   // The widest row that passes through: a bias or mask has a row per step of keys.
   std::int64_t widest = widths.step;
   if (p.query.type != widths.type) widest = std::max(widest, p.features);
   if (p.out.type != widths.type || p.hard) widest = std::max(widest, p.value_features);
 
   Slab slab{};
-  slab.query = numbers(plan.tile_q, p.features, features);
-  slab.accumulators = numbers(plan.tile_q, round_up(p.value_features, kRowPadding), value_features);
-  slab.scores = numbers(widths.step, widths.panel, "key_step");
-  slab.attended = numbers(widths.step, widths.panel, "key_step");
-  slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel, "key_step");
-  slab.keys = numbers(p.key.type != widths.type ? plan.tile_kv : 0, p.features, features);
-  slab.values =
-      numbers(p.value.type != widths.type ? plan.tile_kv : 0, p.value_features, value_features);
-  slab.packed = numbers(plan.tile_kv, round_up(p.value_features, kValueBlock), value_features);
-  slab.rows = numbers(widths.panel, widest, "a row");
-  slab.reference = numbers(plan.tile_q, 1, "tile_q");
-  slab.sum = numbers(plan.tile_q, 1, "tile_q");
-  slab.hardest = offsets.take(p.hard ? plan.tile_q : 0, 1, sizeof(std::int64_t), "tile_q");
-  slab.started = offsets.take(plan.tile_q, 1, 1, "tile_q");
-  slab.bytes = offsets.end();
+  slab.query = numbers(plan.tile_q, p.features);
+  slab.accumulators = numbers(plan.tile_q, round_up(Size(p.value_features), kRowPadding));
+  slab.scores = numbers(widths.step, widths.panel);
+  slab.attended = numbers(widths.step, widths.panel);
+  slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel);
+  slab.keys = numbers(p.key.type != widths.type ? plan.tile_kv : 0, p.features);
+  slab.values = numbers(p.value.type != widths.type ? plan.tile_kv : 0, p.value_features);
+  slab.packed = numbers(plan.tile_kv, round_up(Size(p.value_features), kValueBlock));
+  slab.rows = numbers(widths.panel, widest);
+  slab.reference = numbers(plan.tile_q, 1);
+  slab.sum = numbers(plan.tile_q, 1);
+  slab.hardest = offsets.take(p.hard ? plan.tile_q : 0, 1, sizeof(std::int64_t));
+  slab.started = offsets.take(plan.tile_q, 1, 1);
+  slab.bytes = offsets.end("a thread's workspace", {{"desc.features", p.features},
+                                                    {"desc.value_features", p.value_features}});
   return slab;
+}
+
+/// A number of the problem's rows, or of something that each of them has.
+std::int64_t checked_rows(const Problem& p, Size size, const char* what) {
+  return size.checked(what, {{"desc.batch", p.batch},
+                             {"desc.query_heads", p.query_heads},
+                             {"desc.query_length", p.query_length},
+                             {"desc.key_length", p.key_length}});
 }
 
 /// The second walk, over the scores of rows whose softmax is known.
 void plan_views(heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   plan.chunks = ceil_div(p.key_length, plan.tile_kv);
-  if (p.weights_point == HEED_WEIGHTS_NONE && !p.sum_columns) return;
-  const std::int64_t heads = product(p.batch, p.query_heads, "desc.batch and desc.query_heads");
-  plan.views = product(heads, plan.chunks, "desc.key_length and heads");
+  const bool weights = p.weights_point != HEED_WEIGHTS_NONE && p.query_length > 0;
+  if (!weights && !p.sum_columns) return;
+  const Size heads = Size(p.batch) * p.query_heads;
+  plan.views = checked_rows(p, heads * plan.chunks, "the number of columns of weights");
+  const Size bytes = heads * p.query_length * std::max<std::int64_t>(2 * widths.bytes, 8);
   plan.results_bytes = static_cast<std::size_t>(
-      round_up(product(product(heads, p.query_length, "desc.query_length and heads"),
-                       std::max<std::int64_t>(2 * widths.bytes, 8), "desc.query_length and heads"),
-               kAlignment));
+      checked_rows(p, round_up(bytes, kAlignment), "what is kept of every row"));
+}
+
+/// The workspace of all threads.
+std::size_t bytes_of(const heed_attention_plan& plan) {
+  const Problem& p = plan.problem;
+  if (plan.tasks == 0 && plan.views == 0) return 0;
+  const Size slabs = Size(plan.workers) * static_cast<std::int64_t>(plan.slab.bytes);
+  const Size all = slabs + static_cast<std::int64_t>(plan.results_bytes);
+  return static_cast<std::size_t>(
+      all.checked("the workspace", {{"desc.features", p.features},
+                                    {"desc.value_features", p.value_features},
+                                    {"threads", plan.workers}}));
 }
 
 }  // namespace
@@ -145,12 +163,13 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.stack_heads =
       placement != Placement::kStacked ? 1 : std::max<std::int64_t>(problem.group(), 1);
   const std::int64_t rows =
-      product(plan.stack_heads, problem.query_length, "desc.query_length and heads");
-  const std::int64_t stacks = product(problem.batch, plan.stacks(), "desc.batch and heads");
+      checked_rows(problem, Size(plan.stack_heads) * problem.query_length, "the number of rows");
+  const std::int64_t stacks =
+      checked_rows(problem, Size(problem.batch) * plan.stacks(), "the number of heads");
   plan.tile_q = choose_tile_q(context, problem, rows, stacks, widths);
   plan.tile_kv = choose_tile_kv(context, problem, widths);
   plan.blocks = ceil_div(rows, plan.tile_q);
-  plan.tasks = product(stacks, plan.blocks, "desc.query_length and heads");
+  plan.tasks = checked_rows(problem, Size(stacks) * plan.blocks, "the number of rows");
   plan.flops = 2.0 * static_cast<double>(problem.features + problem.value_features) *
                attended_pairs(problem) * static_cast<double>(problem.batch) *
                static_cast<double>(problem.query_heads);
@@ -165,13 +184,8 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
       std::clamp<std::int64_t>(ceil_div(plan.tasks, plan.tasks_per_claim), 1, context.threads));
   plan.slab = lay_out(plan, widths);
   plan_views(plan, widths);
-  product(plan.workers, static_cast<std::int64_t>(plan.slab.bytes), "the threads' workspace");
+  plan.bytes = bytes_of(plan);
   return plan;
-}
-
-std::size_t workspace_bytes(const heed_attention_plan& plan) {
-  if (plan.tasks == 0 && plan.views == 0) return 0;
-  return plan.results_bytes + plan.workers * plan.slab.bytes;
 }
 
 }  // namespace heed

@@ -71,6 +71,7 @@ struct heed_attention_plan {
   double flops;
   heed::Slab slab;
   std::size_t results_bytes;  ///< RowResult [batch][query_heads][query_length], before the slabs
+  std::size_t bytes;          ///< of workspace that a run needs
 
   /// Of one batch item.
   std::int64_t stacks() const { return problem.query_heads / stack_heads; }
@@ -83,8 +84,5 @@ namespace heed {
 /// everything chosen here only decides who computes which rows, and when.
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
                               Placement placement = Placement::kStacked);
-
-/// Bytes that a run of the plan needs.
-std::size_t workspace_bytes(const heed_attention_plan& plan);
 
 }  // namespace heed

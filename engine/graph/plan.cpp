@@ -14,12 +14,11 @@ constexpr double kBytesPerClaim = 2e5;
 /// Claims per thread that even out their different lengths and late threads.
 constexpr std::int64_t kClaimsPerThread = 64;
 
-constexpr const char* kWhat = "desc.heads, features and edge_width in the workspace";
-
 /// The sizes that rooms are made of.
 struct Sizes {
-  std::int64_t number;  ///< bytes of one
-  std::int64_t heads, features, value_features, edge_width, width;
+  Size number;  ///< bytes of one
+  Size heads;
+  Size padded_heads, features, value_features, edge_width, width;  ///< padded
   bool copies_keys;  ///< else they are read where they lie
 };
 
@@ -27,6 +26,7 @@ template <class Real>
 Sizes sizes_of(const heed_graph_attention_plan& plan) {
   const GraphProblem& p = plan.problem;
   return {sizeof(Real),
+          p.heads,
           round_up(p.heads, static_cast<std::int64_t>(kMaxPanel)),
           Gather<Real>::padded(p.features),
           Gather<Real>::padded(p.value_features),
@@ -35,49 +35,55 @@ Sizes sizes_of(const heed_graph_attention_plan& plan) {
           !Gather<Real>::in_place(plan.key, p.features)};
 }
 
+std::size_t checked(const Offsets& rooms, const char* what, const GraphProblem& p) {
+  return rooms.end(what, {{"desc.heads", p.heads},
+                          {"desc.features", p.features},
+                          {"desc.value_features", p.value_features},
+                          {"desc.width", p.width},
+                          {"desc.edge_width", p.edge_width}});
+}
+
 NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   constexpr auto kEdges = static_cast<std::int64_t>(kBatch);
   constexpr auto kPanel = static_cast<std::int64_t>(kMaxPanel);
   Offsets rooms;
-  const auto numbers = [&](std::int64_t count, std::int64_t each) {
-    return rooms.take(count, each, s.number, kWhat);
-  };
+  const auto numbers = [&](Size count, Size each) { return rooms.take(count, each, s.number); };
   NodeSlab slab{};
-  slab.query = numbers(p.heads, s.features);
-  slab.edge_query = numbers(p.heads, s.edge_width);
-  slab.keys = numbers(s.copies_keys ? kEdges * s.features : 0, p.heads);
-  slab.values = numbers(kEdges * s.value_features, p.heads);
+  slab.query = numbers(s.heads, s.features);
+  slab.edge_query = numbers(s.heads, s.edge_width);
+  slab.keys = numbers(s.copies_keys ? kEdges * s.features : 0, s.heads);
+  slab.values = numbers(kEdges * s.value_features, s.heads);
   slab.edge_data = numbers(kEdges, s.edge_width);
-  slab.edge_values = numbers(kEdges * s.edge_width, p.heads);
+  slab.edge_values = numbers(kEdges * s.edge_width, s.heads);
   slab.bias = numbers(kPanel, kEdges);
   slab.tile = numbers(kEdges, kPanel);
   slab.products = numbers(s.edge_width, kPanel);
-  slab.reference = numbers(s.heads, 1);
-  slab.sum = numbers(s.heads, 1);
-  slab.factors = numbers(s.heads, 1);
-  slab.chosen = rooms.take(p.hard ? s.heads : 0, 1, sizeof(std::int64_t), kWhat);
-  slab.sums = numbers(p.heads, s.value_features);
-  slab.edge_sums = numbers(p.heads, s.edge_width);
-  slab.row = numbers(p.heads, s.value_features);
+  slab.reference = numbers(s.padded_heads, 1);
+  slab.sum = numbers(s.padded_heads, 1);
+  slab.factors = numbers(s.padded_heads, 1);
+  slab.chosen = rooms.take(p.hard ? s.padded_heads : 0, 1, sizeof(std::int64_t));
+  slab.sums = numbers(s.heads, s.value_features);
+  slab.edge_sums = numbers(s.heads, s.edge_width);
+  slab.row = numbers(s.heads, s.value_features);
   slab.data = numbers(s.width, 1);
   const bool per_node = p.inputs == HEED_GRAPH_PER_NODE;
-  const std::int64_t out = p.heads * std::max(s.features, s.value_features);
-  slab.matrix = numbers(per_node ? kEdges : 0, std::max(s.width, out));
+  const Size out = s.heads * std::max(s.features.value(), s.value_features.value());
+  slab.matrix = numbers(per_node ? kEdges : 0, std::max(s.width.value(), out.value()));
   slab.projected = numbers(per_node ? out : 0, 1);
-  slab.bytes = rooms.end();
+  slab.bytes = checked(rooms, "a thread's workspace", p);
   return slab;
 }
 
 PieceSlab lay_out_piece(const GraphProblem& p, const Sizes& s) {
   Offsets rooms;
   PieceSlab piece{};
-  piece.reference = rooms.take(p.heads, 1, s.number, kWhat);
-  piece.sum = rooms.take(p.heads, 1, s.number, kWhat);
-  piece.lse = rooms.take(p.heads, 1, sizeof(double), kWhat);
-  piece.chosen = rooms.take(p.hard ? p.heads : 0, 1, sizeof(std::int64_t), kWhat);
-  piece.sums = rooms.take(p.heads, s.value_features, s.number, kWhat);
-  piece.edge_sums = rooms.take(p.heads, s.edge_width, s.number, kWhat);
-  piece.bytes = rooms.end();
+  piece.reference = rooms.take(s.heads, 1, s.number);
+  piece.sum = rooms.take(s.heads, 1, s.number);
+  piece.lse = rooms.take(s.heads, 1, sizeof(double));
+  piece.chosen = rooms.take(p.hard ? s.heads : 0, 1, sizeof(std::int64_t));
+  piece.sums = rooms.take(s.heads, s.value_features, s.number);
+  piece.edge_sums = rooms.take(s.heads, s.edge_width, s.number);
+  piece.bytes = checked(rooms, "what a part of a node leaves", p);
   return piece;
 }
 
@@ -86,21 +92,21 @@ GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) 
   const std::int64_t pieces = plan.graph->pieces;
   Offsets rooms;
   GraphSpace space{};
-  space.pieces = rooms.take(pieces, static_cast<std::int64_t>(plan.piece.bytes), 1, kWhat);
-  space.piece_rows = rooms.take(pieces, 3, sizeof(void*), kWhat);
-  space.w_edge_key = rooms.take(p.edge_width * s.features, p.heads, s.number, kWhat);
-  space.w_edge_value = rooms.take(p.edge_width * s.value_features, p.heads, s.number, kWhat);
-  space.data = rooms.take(p.copies_data() ? p.nodes : 0, p.width, s.number, kWhat);
+  space.pieces = rooms.take(pieces, static_cast<std::int64_t>(plan.piece.bytes), 1);
+  space.piece_rows = rooms.take(pieces, 3, sizeof(void*));
+  space.w_edge_key = rooms.take(s.features * p.edge_width, s.heads, s.number);
+  space.w_edge_value = rooms.take(s.value_features * p.edge_width, s.heads, s.number);
+  space.data = rooms.take(p.copies_data() ? p.nodes : 0, p.width, s.number);
   if (p.inputs != HEED_GRAPH_PROJECTED) {
-    space.query = rooms.take(p.nodes, plan.query.strides.row, s.number, kWhat);
-    space.key_value = rooms.take(p.nodes, plan.key.strides.row, s.number, kWhat);
+    space.query = rooms.take(p.nodes, plan.query.strides.row, s.number);
+    space.key_value = rooms.take(p.nodes, plan.key.strides.row, s.number);
   }
   const GraphProducts& products = plan.products;
   space.slab_bytes = std::max({plan.slab.bytes, products.query.slab.bytes, products.key.slab.bytes,
                                products.value.slab.bytes});
   space.slabs = rooms.take(std::max(plan.workers, plan.project_workers),
-                           static_cast<std::int64_t>(space.slab_bytes), 1, kWhat);
-  space.bytes = rooms.end();
+                           static_cast<std::int64_t>(space.slab_bytes), 1);
+  space.bytes = checked(rooms, "the workspace", p);
   return space;
 }
 
@@ -109,13 +115,13 @@ void place_projections(heed_graph_attention_plan& plan) {
   const GraphProblem& p = plan.problem;
   const std::int64_t number = p.float64 ? 8 : 4;
   const std::int64_t line = HEED_WORKSPACE_ALIGNMENT / number;
-  const auto rows = [&](std::int64_t features, std::int64_t row) {
+  const auto rows = [&](std::int64_t features, Size row) {
     return Layout{p.float64 ? ElementType::kF64 : ElementType::kF32,
                   number,
-                  {0, features, round_up(row, line), 1}};
+                  {0, features, round_up(row, line).value(), 1}};
   };
-  const std::int64_t both = p.heads * (p.features + p.value_features);
-  plan.query = rows(p.features, p.heads * p.features);
+  const Size both = Size(p.keys_width) + p.values_width;
+  plan.query = rows(p.features, p.keys_width);
   plan.key = rows(p.features, both);
   plan.value = rows(p.value_features, both);
 }
@@ -126,24 +132,24 @@ constexpr double kNumbersPerThread = 1 << 15;
 void plan_projections(heed_graph_attention_plan& plan) {
   const GraphProblem& p = plan.problem;
   const std::uint32_t threads = plan.context->threads;
-  const double numbers = static_cast<double>(p.nodes) * static_cast<double>(p.width) *
-                         static_cast<double>(p.heads * (2 * p.features + p.value_features));
+  const double outs = 2 * static_cast<double>(p.keys_width) + static_cast<double>(p.values_width);
+  const double numbers = static_cast<double>(p.nodes) * static_cast<double>(p.width) * outs;
   plan.project_workers =
       static_cast<std::uint32_t>(std::clamp<double>(numbers / kNumbersPerThread, 1, threads));
   if (p.inputs == HEED_GRAPH_PER_NODE) return;
   const std::int64_t claims = threads == 1 ? 1 : std::int64_t{2} * threads;
-  const auto planned = [&](std::int64_t out) {
-    return plan_product(*plan.context, {p.float64, p.nodes, p.width, out}, claims);
+  const auto planned = [&](const char* field, std::int64_t out) {
+    return plan_product(*plan.context, field, {p.float64, p.nodes, p.width, out}, claims);
   };
-  plan.products.query = planned(p.heads * p.features);
+  plan.products.query = planned("desc.w_query", p.keys_width);
   plan.products.key = plan.products.query;
-  plan.products.value = planned(p.heads * p.value_features);
+  plan.products.value = planned("desc.w_value", p.values_width);
 }
 
 double bytes_per_edge(const heed_graph_attention_plan& plan) {
   const GraphProblem& p = plan.problem;
-  return static_cast<double>(p.heads) *
-         static_cast<double>(p.features * plan.key.bytes + p.value_features * plan.value.bytes);
+  return static_cast<double>(p.keys_width) * static_cast<double>(plan.key.bytes) +
+         static_cast<double>(p.values_width) * static_cast<double>(plan.value.bytes);
 }
 
 /// How parts are handed out.

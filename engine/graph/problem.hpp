@@ -25,13 +25,14 @@ struct GraphProblem : Scaling {
   std::int64_t width;       ///< of data
   std::int64_t edge_width;  ///< 0: edges have no data
   std::int64_t steps;
-  Layout query, key, value;             ///< with HEED_GRAPH_PROJECTED
-  Layout data;                          ///< otherwise, and with residual
-  Layout edge_data;                     ///< with edge_width
-  Layout edge_bias, out, lse, weights;  ///< used where args give one
-  Matrix w_query, w_key, w_value;       ///< one each, or one per node
-  Matrix w_edge_key, w_edge_value;      ///< with edge_width
-  Layout bias;                          ///< of b_query, b_key and b_value
+  std::int64_t keys_width, values_width;  ///< features and value_features of all heads
+  Layout query, key, value;               ///< with HEED_GRAPH_PROJECTED
+  Layout data;                            ///< otherwise, and with residual
+  Layout edge_data;                       ///< with edge_width
+  Layout edge_bias, out, lse, weights;    ///< used where args give one
+  Matrix w_query, w_key, w_value;         ///< one each, or one per node
+  Matrix w_edge_key, w_edge_value;        ///< with edge_width
+  Layout bias;                            ///< of b_query, b_key and b_value
 
   bool has_data() const { return inputs != HEED_GRAPH_PROJECTED || residual; }
   /// Whether rows of out, which are data of the next step, are no rows of data as they lie.

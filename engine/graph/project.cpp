@@ -127,7 +127,7 @@ void project(GraphStep& step) {
   std::byte* const both = step.workspace + plan.space.key_value;
   step.query = {step.workspace + plan.space.query, plan.query};
   step.key = {both, plan.key};
-  step.value = {both + p.heads * p.features * plan.key.bytes, plan.value};
+  step.value = {both + p.keys_width * plan.key.bytes, plan.value};
   if (p.inputs == HEED_GRAPH_SHARED) {
     project_together(step);
   } else if (p.float64) {

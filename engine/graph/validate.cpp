@@ -13,8 +13,6 @@ void check_sizes(const heed_graph_attention_desc& desc) {
   check_size("width", desc.width, 0);
   check_size("edge_width", desc.edge_width, 0);
   check_size("steps", desc.steps, 1);
-  product(desc.heads, desc.features, "desc.heads and desc.features");
-  product(desc.heads, desc.value_features, "desc.heads and desc.value_features");
 }
 
 /// A size that must be 0 where nothing has it, and must not where something does.
@@ -41,8 +39,18 @@ void check_options(const heed_graph_attention_desc& desc) {
          "desc.steps is %lld; it must be 0 or 1 with desc.inputs 0, whose queries, keys and values "
          "do not change",
          static_cast<long long>(desc.steps));
+}
+
+void resolve_widths(const heed_graph_attention_desc& desc, GraphProblem& p) {
+  const auto width = [&](const char* field, std::int64_t features) {
+    return (Size(desc.heads) * features)
+        .checked("a row of all heads", {{"desc.heads", desc.heads}, {field, features}});
+  };
+  p.width = desc.width;
+  p.keys_width = width("desc.features", desc.features);
+  p.values_width = width("desc.value_features", desc.value_features);
   const std::int64_t row =
-      desc.value_features * (desc.combine == HEED_COMBINE_CONCAT ? desc.heads : 1);
+      desc.combine == HEED_COMBINE_CONCAT ? p.values_width : desc.value_features;
   if ((desc.residual != 0 || desc.steps > 1) && desc.width != row)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "desc.width is %lld; with desc.%s it must be that of a row of out, %lld",
@@ -124,8 +132,8 @@ class Layouts {
   void resolve_matrices() {
     const bool made = p_.inputs != HEED_GRAPH_PROJECTED;
     const bool per_node = p_.inputs == HEED_GRAPH_PER_NODE;
-    const std::int64_t keys = p_.heads * p_.features;
-    const std::int64_t values = p_.heads * p_.value_features;
+    const std::int64_t keys = p_.keys_width;
+    const std::int64_t values = p_.values_width;
     const char* const unless = "with desc.inputs 0";
     p_.w_query = matrix("desc.w_query", desc_.w_query, p_.width, keys, made, per_node, unless);
     p_.w_key = matrix("desc.w_key", desc_.w_key, p_.width, keys, made, per_node, unless);
@@ -161,11 +169,11 @@ GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& 
   p.heads = desc.heads;
   p.features = desc.features;
   p.value_features = desc.value_features;
-  p.width = desc.width;
   p.edge_width = desc.edge_width;
   p.steps = desc.steps;
   static_cast<Scaling&>(p) = resolve_scaling(desc.scale, desc.softcap, desc.temperature, desc.hard,
                                              desc.features, p.float64);
+  resolve_widths(desc, p);
   Layouts(desc, p).resolve();
   return p;
 }

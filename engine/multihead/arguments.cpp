@@ -1,9 +1,9 @@
 // What the arguments of a block's run must be.
 #include "engine/multihead/problem.hpp"
-#include "engine/multihead/within.hpp"
 #include "engine/projection/given.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
+#include "engine/runtime/within.hpp"
 
 namespace heed {
 namespace {

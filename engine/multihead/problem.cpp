@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "engine/multihead/within.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/structs.hpp"
+#include "engine/runtime/within.hpp"
 
 namespace heed {
 namespace {
@@ -73,29 +73,41 @@ void resolve_tensors(const heed_multihead_desc& desc, MultiheadProblem& p) {
   p.out = output_layout("desc.out", desc.out, out, real, packed_q);
   check_arithmetic("desc.input_key", p.input_key.type, a.float64);
   check_arithmetic("desc.out", p.out.type, a.float64);
-  p.query_rows = product(query[0], query[2], "desc.attention: batch and query_length");
-  p.key_rows = product(key[0], key[2], "desc.attention: batch and key_length");
+  const auto rows = [](const Shape& of, const char* length) {
+    return (Size(of[0]) * of[2])
+        .checked("the number of rows", {{"desc.attention->batch", of[0]}, {length, of[2]}});
+  };
+  p.query_rows = rows(query, "desc.attention->query_length");
+  p.key_rows = rows(key, "desc.attention->key_length");
   p.one_input_fits = p.width_query == p.width_key && query[0] == key[0] && query[2] == key[2] &&
                      packed_q == packed_k;
 }
 
 void resolve_matrices(const heed_multihead_desc& desc, MultiheadProblem& p) {
   const Problem& a = p.attention;
-  const auto width = [](std::int64_t heads, std::int64_t features) {
-    return product(heads, features, "desc.attention: heads and features");
+  const auto width = [&](std::int64_t heads, std::int64_t features) {
+    return (Size(heads) * features)
+        .checked("a row of all heads", {{"desc.attention->query_heads", a.query_heads},
+                                        {"desc.attention->key_heads", a.key_heads},
+                                        {"desc.attention->features", a.features},
+                                        {"desc.attention->value_features", a.value_features}});
   };
-  const std::int64_t queries = width(a.query_heads, a.features);
-  const std::int64_t keys = width(a.key_heads, a.features);
-  const std::int64_t values = width(a.key_heads, a.value_features);
-  p.w_query = check_matrix("desc.w_query", desc.w_query, 0, p.width_query, queries, a.float64);
-  p.w_key = check_matrix("desc.w_key", desc.w_key, 0, p.width_key, keys, a.float64);
-  p.w_value = check_matrix("desc.w_value", desc.w_value, 0, p.width_key, values, a.float64);
-  const std::int64_t heads = width(a.query_heads, a.value_features);
+  p.queries_width = width(a.query_heads, a.features);
+  p.keys_width = width(a.key_heads, a.features);
+  p.values_width = width(a.key_heads, a.value_features);
+  p.heads_width = width(a.query_heads, a.value_features);
+  const auto matrix = [&](const char* field, const heed_matrix_layout& given, std::int64_t in,
+                          std::int64_t out) {
+    return check_matrix(field, given, 0, in, out, a.float64);
+  };
+  p.w_query = matrix("desc.w_query", desc.w_query, p.width_query, p.queries_width);
+  p.w_key = matrix("desc.w_key", desc.w_key, p.width_key, p.keys_width);
+  p.w_value = matrix("desc.w_value", desc.w_value, p.width_key, p.values_width);
   if (p.combine == HEED_COMBINE_TENSOR)
     p.w_out = check_matrix("desc.w_out", desc.w_out, a.query_heads, a.value_features, p.width_out,
                            a.float64);
   else
-    p.w_out = check_matrix("desc.w_out", desc.w_out, 0, heads, p.width_out, a.float64);
+    p.w_out = matrix("desc.w_out", desc.w_out, p.heads_width, p.width_out);
   p.bias = check_vector("desc.bias_dtype", desc.bias_dtype, a.float64);
   p.reals = check_vector("head_weights", HEED_DTYPE_DEFAULT, a.float64);
 }

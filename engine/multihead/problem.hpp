@@ -16,6 +16,8 @@ struct MultiheadProblem {
   std::int64_t width_query, width_key, width_out;
   std::int64_t query_rows;  ///< of input_query, all batch items together
   std::int64_t key_rows;
+  std::int64_t queries_width, keys_width, values_width;  ///< of all heads together
+  std::int64_t heads_width;                              ///< of what W_out multiplies
   Layout input_query, input_key, out;
   Matrix w_query, w_key, w_value;
   Matrix w_out;         ///< where has_w_out()
@@ -27,10 +29,6 @@ struct MultiheadProblem {
   bool has_w_out() const {
     return combine == HEED_COMBINE_CONCAT || combine == HEED_COMBINE_TENSOR;
   }
-  std::int64_t queries_width() const { return attention.query_heads * attention.features; }
-  std::int64_t keys_width() const { return attention.key_heads * attention.features; }
-  std::int64_t values_width() const { return attention.key_heads * attention.value_features; }
-  std::int64_t heads_width() const { return attention.query_heads * attention.value_features; }
 };
 
 /// Throws an Error that names the field, its value and the bound.

@@ -176,10 +176,10 @@ void plan_cblas(ProductPlan& plan) {
   const std::int64_t rows = std::min(size.rows, kCallRows);
   const std::int64_t number = size.float64 ? 8 : 4;
   Offsets offsets;
-  plan.slab.x = offsets.take(rows, size.in, number, "a product");
-  plan.slab.accumulators = offsets.take(rows, size.out, number, "a product");
-  plan.slab.wide = offsets.take(std::min(size.in, kTileIn), size.out, number, "a product");
-  plan.slab.bytes = offsets.end();
+  plan.slab.x = offsets.take(rows, size.in, number);
+  plan.slab.accumulators = offsets.take(rows, size.out, number);
+  plan.slab.wide = offsets.take(std::min(size.in, kTileIn), size.out, number);
+  plan.slab.bytes = checked_slab(offsets, size);
 }
 
 void run_cblas(const Kernels& kernels, const Product& product, std::byte* slab) {

@@ -36,7 +36,8 @@ Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int
   Matrix matrix{};
   matrix.layout = input_layout(field, strides, shape, real_type(float64));
   check_arithmetic(field, matrix.layout.type, float64);
-  matrix.in = product(matrices, in_each, field);
+  matrix.in = (Size(matrices) * in_each)
+                  .checked(field, {{"the number of matrices", matrices}, {"of rows", in_each}});
   // Matrices that follow each other as their rows do are one.
   const Strides& s = matrix.layout.strides;
   const bool one = matrices == 1 || s.batch == in_each * s.row;

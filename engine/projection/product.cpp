@@ -6,6 +6,7 @@
 #include "engine/projection/cblas.hpp"
 #include "engine/projection/multiply.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/runtime/within.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {
@@ -33,7 +34,7 @@ std::int64_t most_rows(const ProductSize& size, std::int64_t cache, std::int64_t
                        std::int64_t bytes) {
   constexpr std::int64_t kPacked = std::int64_t{4} << 20;
   const std::int64_t rows = 2 * cache / ((widest + kTileIn) * bytes);
-  return size.x_in_panels ? rows : std::min(rows, kPacked / (size.in * bytes));
+  return size.x_in_panels ? rows : std::min(rows, kPacked / (Size(size.in) * bytes).value());
 }
 
 template <class Real>
@@ -65,8 +66,8 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
 template <class Real>
 void lay_out(ProductPlan& plan) {
   Offsets offsets;
-  const auto take = [&](std::int64_t rows, std::int64_t columns) {
-    return offsets.take(rows, columns, sizeof(Real), "a product");
+  const auto take = [&](Size rows, Size columns) {
+    return offsets.take(rows, columns, sizeof(Real));
   };
   const std::int64_t rows = plan.task_panels * plan.panel_rows;
   ProductSlab slab{};
@@ -75,7 +76,7 @@ void lay_out(ProductPlan& plan) {
   slab.weights = take(kTileIn, plan.out_block);
   slab.wide = take(std::max(kTileIn, plan.panel_rows), std::max(plan.out_block, kTileIn));
   slab.bias = take(1, plan.out_block);
-  slab.bytes = offsets.end();
+  slab.bytes = checked_slab(offsets, plan.size);
   plan.slab = slab;
 }
 
@@ -132,19 +133,26 @@ double flops_of(const ProductSize& size) {
          static_cast<double>(size.out);
 }
 
-ProductPlan plan_product(const heed_context& context, const ProductSize& size,
+std::size_t checked_slab(const Offsets& rooms, const ProductSize& size) {
+  return rooms.end("a thread's workspace",
+                   {{"the number of features in", size.in}, {"of features out", size.out}});
+}
+
+ProductPlan plan_product(const heed_context& context, const char* field, const ProductSize& size,
                          std::int64_t claims) {
   ProductPlan plan{};
   plan.size = size;
-  if (context.product == ProductKind::kCblas) {
-    plan_cblas(plan);
-  } else if (size.float64) {
-    choose_blocks(context, context.kernels->f64, claims, plan);
-    lay_out<double>(plan);
-  } else {
-    choose_blocks(context, context.kernels->f32, claims, plan);
-    lay_out<float>(plan);
-  }
+  within(field, [&] {
+    if (context.product == ProductKind::kCblas) {
+      plan_cblas(plan);
+    } else if (size.float64) {
+      choose_blocks(context, context.kernels->f64, claims, plan);
+      lay_out<double>(plan);
+    } else {
+      choose_blocks(context, context.kernels->f32, claims, plan);
+      lay_out<float>(plan);
+    }
+  });
   return plan;
 }
 

@@ -11,6 +11,7 @@
 
 #include "engine/projection/rows.hpp"
 #include "engine/projection/weights.hpp"
+#include "engine/runtime/workspace.hpp"
 
 namespace heed {
 
@@ -57,8 +58,13 @@ struct ProductPlan {
   ProductSlab slab;
 };
 
-/// `claims` is into how many tasks it should at least be cut, where it has so much work.
-ProductPlan plan_product(const heed_context& context, const ProductSize& size, std::int64_t claims);
+/// `claims` is into how many tasks it should at least be cut, where it has so much work. What is
+/// refused is said to be in `field`, as in "desc.w_query".
+ProductPlan plan_product(const heed_context& context, const char* field, const ProductSize& size,
+                         std::int64_t claims);
+
+/// Bytes of a thread's rooms, checked.
+std::size_t checked_slab(const Offsets& rooms, const ProductSize& size);
 
 /// 2 flops per element of the matrix and row.
 double flops_of(const ProductSize& size);

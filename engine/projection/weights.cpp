@@ -84,10 +84,11 @@ heed_weights* make_weights(const heed_context& context, const heed_weights_desc&
   const Source source = check(desc);
   check_pointer("matrix", matrix, source.matrix.layout, true);
   check_pointer("bias", bias, source.bias, false);
-  const std::int64_t rows = source.matrix.in + (bias != nullptr ? 1 : 0);
-  const std::int64_t numbers = product(rows, round_up(source.matrix.out, kBlock), "desc.in");
-  const auto bytes =
-      static_cast<std::size_t>(product(numbers, source.float64 ? 8 : 4, "desc.in and desc.out"));
+  const Size rows = Size(source.matrix.in) + (bias != nullptr ? 1 : 0);
+  const Size all = rows * round_up(Size(source.matrix.out), kBlock) * (source.float64 ? 8 : 4);
+  const auto bytes = static_cast<std::size_t>(all.checked(
+      "the prepared matrix",
+      {{"desc.matrices", desc.matrices}, {"desc.in", desc.in}, {"desc.out", desc.out}}));
 
   heed_weights* const weights = make<heed_weights>(context.allocator);
   try {

@@ -8,6 +8,7 @@
 
 #include "engine/kernels/table.hpp"
 #include "engine/runtime/allocator.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed {
 
@@ -20,11 +21,10 @@ class Array {
   Array() = default;
   Array(const heed_allocator& allocator, std::int64_t size)
       : allocator_(allocator), size_(static_cast<std::size_t>(size)) {
-    std::size_t bytes = 0;
-    if (__builtin_mul_overflow(size_, sizeof(T), &bytes))
+    if (!(Size(size) * sizeof(T)).fits())
       fail(HEED_STATUS_OUT_OF_MEMORY, "%zu elements of %zu bytes overflow an address", size_,
            sizeof(T));
-    if (bytes > 0) data_ = static_cast<T*>(allocate(allocator, bytes, kAlignment));
+    if (size > 0) data_ = static_cast<T*>(allocate(allocator, bytes(), kAlignment));
   }
   ~Array() {
     if (data_ != nullptr) allocator_.release(allocator_.user, data_, bytes());

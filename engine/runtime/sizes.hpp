@@ -2,8 +2,7 @@
 #pragma once
 
 #include <cstdint>
-
-#include "engine/runtime/error.hpp"
+#include <initializer_list>
 
 namespace heed {
 
@@ -11,13 +10,49 @@ inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1
 inline std::int64_t round_down(std::int64_t a, std::int64_t b) { return a / b * b; }
 inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
-/// a * b, both at least 0; throws, naming `what`, where that leaves the range of addresses.
-inline std::int64_t product(std::int64_t a, std::int64_t b, const char* what) {
-  std::int64_t result = 0;
-  if (__builtin_mul_overflow(a, b, &result) || result > (INT64_MAX >> 5))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s: %lld times %lld overflows", what,
-         static_cast<long long>(a), static_cast<long long>(b));
-  return result;
-}
+/// Elements and bytes stay below this, so that bytes of any type fit an address, and one step past
+/// the last element does.
+inline constexpr std::int64_t kFarthest = INT64_MAX >> 5;
+
+/// What callers' numbers, at least 0, multiply and add up to. What leaves the range of integers is
+/// the largest one and stays too large, so that it is enough to check what comes out in the end.
+class Size {
+ public:
+  constexpr Size(std::int64_t value) : value_(value) {}
+
+  friend constexpr Size operator*(Size a, Size b) {
+    std::int64_t result = 0;
+    return __builtin_mul_overflow(a.value_, b.value_, &result) ? INT64_MAX : result;
+  }
+  friend constexpr Size operator+(Size a, Size b) {
+    std::int64_t result = 0;
+    return __builtin_add_overflow(a.value_, b.value_, &result) ? INT64_MAX : result;
+  }
+
+  constexpr bool fits() const { return value_ <= kFarthest; }
+
+  /// Where it does not fit, some number past kFarthest.
+  constexpr std::int64_t value() const { return value_; }
+
+  /// A field, as in "desc.heads", and its value.
+  struct Field {
+    const char* name;
+    std::int64_t value;
+  };
+
+  /// The value; where it does not fit throws an Error that names `what` and the fields it is made
+  /// of.
+  std::int64_t checked(const char* what, std::initializer_list<Field> fields) const {
+    if (!fits()) refuse(what, fields);
+    return value_;
+  }
+
+ private:
+  [[noreturn]] static void refuse(const char* what, std::initializer_list<Field> fields);
+
+  std::int64_t value_;
+};
+
+inline Size round_up(Size a, std::int64_t b) { return a.fits() ? Size(round_up(a.value(), b)) : a; }
 
 }  // namespace heed

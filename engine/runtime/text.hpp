@@ -16,7 +16,7 @@ class Text {
   const char* c_str() const { return text_; }
 
  private:
-  char text_[128] = "";
+  char text_[256] = "";
 };
 
 }  // namespace heed

@@ -26,19 +26,23 @@ inline void check_workspace(std::size_t needed, const void* workspace, std::size
 /// Buffers laid out one after the other, each at a multiple of HEED_WORKSPACE_ALIGNMENT.
 class Offsets {
  public:
-  /// Where the next one begins: [rows][columns] elements of so many bytes. Throws, naming `what`,
-  /// where that leaves the range of addresses.
-  std::size_t take(std::int64_t rows, std::int64_t columns, std::int64_t element_bytes,
-                   const char* what) {
-    const std::size_t begin = end_;
-    const std::int64_t bytes = product(rows, product(columns, element_bytes, what), what);
-    end_ += static_cast<std::size_t>(round_up(bytes, HEED_WORKSPACE_ALIGNMENT));
+  /// Where the next one begins: [rows][columns] elements of so many bytes. It means something only
+  /// if all of them fit in the end.
+  std::size_t take(Size rows, Size columns, Size element_bytes) {
+    const auto begin = static_cast<std::size_t>(end_.value());
+    end_ = end_ + round_up(rows * columns * element_bytes, HEED_WORKSPACE_ALIGNMENT);
     return begin;
   }
-  std::size_t end() const { return end_; }
+
+  /// Bytes of all of them.
+  Size end() const { return end_; }
+  /// The same, checked; `what` and `fields` are as in Size::checked.
+  std::size_t end(const char* what, std::initializer_list<Size::Field> fields) const {
+    return static_cast<std::size_t>(end_.checked(what, fields));
+  }
 
  private:
-  std::size_t end_ = 0;
+  Size end_ = 0;
 };
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-// Messages about the attention inside a block.
+// Messages about a part of what was asked for.
 #pragma once
 
 #include "engine/runtime/error.hpp"

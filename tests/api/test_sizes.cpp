@@ -1,0 +1,253 @@
+// What callers' numbers multiply and add up to: no plan is made whose workspace or tensors are
+// larger than what the library counts with.
+#include "tests/api/graphs.hpp"
+
+using namespace api_test;
+
+namespace {
+
+constexpr std::int64_t kMost = std::int64_t{1} << 40;
+
+/// Sizes whose products just miss, meet and just pass the ranges of 32 and 64 bits.
+constexpr std::int64_t kSizes[] = {1,
+                                   3,
+                                   std::int64_t{1} << 16,
+                                   (std::int64_t{1} << 31) - 1,
+                                   (std::int64_t{1} << 32) - 65608,
+                                   (std::int64_t{1} << 32) + 65458,
+                                   kMost};
+
+/// Calls function(a, b, c, d) with all of them.
+template <class Function>
+void each_four(Function&& function) {
+  for (const std::int64_t a : kSizes)
+    for (const std::int64_t b : kSizes)
+      for (const std::int64_t c : kSizes)
+        for (const std::int64_t d : kSizes) function(a, b, c, d);
+}
+
+long double product(std::initializer_list<std::int64_t> sizes) {
+  long double all = 1;
+  for (const std::int64_t size : sizes) all *= static_cast<long double>(size);
+  return all;
+}
+
+/// How many plans were refused and made, so that it shows that there were both.
+struct Count {
+  int refused = 0;
+  int made = 0;
+
+  /// A plan, nullptr if it was refused, has the room that it must have, or says why not.
+  template <class Plan>
+  void check(heed_status status, const Plan& plan, long double room) {
+    if (status != HEED_STATUS_OK) {
+      ++refused;
+      check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, {"desc", " overflows an address"});
+      return;
+    }
+    ++made;
+    CHECK(static_cast<long double>(describe(plan).workspace_bytes) >= room);
+    CHECK(describe(plan).workspace_bytes < std::size_t{1} << 60);
+  }
+  ~Count() {
+    CHECK(refused > 0);
+    CHECK(made > 0);
+  }
+};
+
+constexpr heed_layout kOnes = {0, 0, 0, 1, 1, 1};
+constexpr heed_matrix_layout kOnesOfMatrix = {0, 0, 0, 1, 1};
+
+GraphPlan plan_or_none(const Context& context, const Graph& graph,
+                       const heed_graph_attention_desc& desc, heed_status& status) {
+  heed_graph_attention_plan* plan = nullptr;
+  status = heed_graph_attention_plan_create(context.get(), graph.get(), &desc, &plan);
+  return GraphPlan(plan);
+}
+
+/// One node with an edge to itself.
+struct Loop {
+  Loop() : context(serial()) {
+    heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
+    desc.nodes = desc.edges = 1;
+    desc.sources = desc.destinations = &zero;
+    graph = make_graph(context, desc);
+  }
+  std::int32_t zero = 0;
+  Context context;
+  Graph graph;
+};
+
+/// Edge data and the mean over heads, with strides of 1: only sizes are large.
+heed_graph_attention_desc wide_graph(std::int64_t heads, std::int64_t features,
+                                     std::int64_t value_features, std::int64_t edge_width) {
+  heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
+  desc.heads = heads;
+  desc.features = features;
+  desc.value_features = value_features;
+  desc.edge_width = edge_width;
+  desc.combine = HEED_COMBINE_MEAN;
+  desc.query = desc.key = desc.value = desc.edge_data = kOnes;
+  desc.w_edge_key = desc.w_edge_value = kOnesOfMatrix;
+  return desc;
+}
+
+}  // namespace
+
+TEST_CASE("edge_width times features past 2^64 is refused", "[sizes][graph]") {
+  const Loop loop;
+  const std::int64_t features = (std::int64_t{1} << 32) - 65608;
+  const std::int64_t edge_width = (std::int64_t{1} << 32) + 65458;
+  heed_status status = HEED_STATUS_OK;
+  plan_or_none(loop.context, loop.graph, wide_graph(1, features, 1, edge_width), status);
+  check_refusal(status, HEED_STATUS_INVALID_ARGUMENT,
+                {"desc.features is 4294901688", "desc.edge_width is 4295032754",
+                 "the workspace overflows an address"});
+}
+
+TEST_CASE("a workspace over graphs has room for what it must hold", "[sizes][graph]") {
+  const Loop loop;
+  Count count;
+  each_four([&](std::int64_t heads, std::int64_t features, std::int64_t value_features,
+                std::int64_t edge_width) {
+    CAPTURE(heads, features, value_features, edge_width);
+    heed_status status = HEED_STATUS_OK;
+    const GraphPlan plan = plan_or_none(
+        loop.context, loop.graph, wide_graph(heads, features, value_features, edge_width), status);
+    count.check(status, plan,
+                4 * (product({heads, features, edge_width}) +
+                     product({heads, value_features, edge_width})));
+  });
+}
+
+TEST_CASE("a workspace over graphs has room for projections", "[sizes][graph]") {
+  const Loop loop;
+  Count count;
+  each_four([&](std::int64_t heads, std::int64_t features, std::int64_t value_features,
+                std::int64_t width) {
+    for (const auto inputs : {HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE}) {
+      CAPTURE(heads, features, value_features, width, inputs);
+      heed_graph_attention_desc desc = wide_graph(heads, features, value_features, 0);
+      desc.query = desc.key = desc.value = desc.edge_data = HEED_LAYOUT_INIT;
+      desc.w_edge_key = desc.w_edge_value = HEED_MATRIX_LAYOUT_INIT;
+      desc.inputs = inputs;
+      desc.width = width;
+      desc.data = kOnes;
+      desc.w_query = desc.w_key = desc.w_value = kOnesOfMatrix;
+      heed_status status = HEED_STATUS_OK;
+      const GraphPlan plan = plan_or_none(loop.context, loop.graph, desc, status);
+      count.check(status, plan,
+                  4 * (2 * product({heads, features}) + product({heads, value_features})));
+    }
+  });
+}
+
+TEST_CASE("a block's workspace has room for what it must hold", "[sizes][multihead]") {
+  const Context context = serial();
+  Count count;
+  each_four([&](std::int64_t heads, std::int64_t features, std::int64_t rows,
+                std::int64_t value_features) {
+    CAPTURE(heads, features, rows, value_features);
+    heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
+    attention.batch = 1;
+    attention.query_heads = heads;
+    attention.query_length = attention.key_length = rows;
+    attention.features = features;
+    attention.value_features = value_features;
+    heed_multihead_desc desc = HEED_MULTIHEAD_DESC_INIT;
+    desc.attention = &attention;
+    desc.combine = HEED_COMBINE_MEAN;
+    desc.width_query = 5;
+    desc.w_query = desc.w_key = desc.w_value = kOnesOfMatrix;
+    heed_multihead_plan* made = nullptr;
+    const heed_status status = heed_multihead_plan_create(context.get(), &desc, &made);
+    const MultiheadPlan plan(made);
+    count.check(status, plan,
+                8 * (product({rows, heads, features}) + product({rows, heads, value_features})));
+  });
+}
+
+TEST_CASE("a workspace has room for what it must hold", "[sizes]") {
+  const Context context = make_context(nullptr, nullptr, 64);
+  Count count;
+  each_four([&](std::int64_t batch, std::int64_t heads, std::int64_t rows, std::int64_t features) {
+    CAPTURE(batch, heads, rows, features);
+    heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
+    desc.batch = batch;
+    desc.query_heads = heads;
+    desc.query_length = desc.key_length = rows;
+    desc.features = features;
+    desc.sum_columns = 1;
+    desc.key = desc.query = desc.value = {0, 0, 1, 1, 1, 1};
+    heed_attention_plan* made = nullptr;
+    const heed_status status = heed_attention_plan_create(context.get(), &desc, &made);
+    const Plan plan(made);
+    count.check(status, plan, 8 * product({batch, heads, rows}) + 4 * product({features}));
+  });
+}
+
+TEST_CASE("a prepared matrix has room for what it must hold", "[sizes][weights]") {
+  struct Asked {
+    std::size_t most = 0;
+  } asked;
+  heed_allocator allocator = HEED_ALLOCATOR_INIT;
+  allocator.user = &asked;
+  allocator.allocate = [](void* user, std::size_t bytes, std::size_t alignment) -> void* {
+    std::size_t& most = static_cast<Asked*>(user)->most;
+    most = bytes > most ? bytes : most;
+    const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    return bytes > 4096 ? nullptr : std::aligned_alloc(alignment, rounded);
+  };
+  allocator.release = [](void*, void* memory, std::size_t) { std::free(memory); };
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.executor_name = "serial";
+  options.allocator = &allocator;
+  const Context context = make_context(&options);
+  const float zero = 0;
+  int refused = 0;
+  for (const std::int64_t matrices : kSizes)
+    for (const std::int64_t in : kSizes)
+      for (const std::int64_t out : kSizes) {
+        if (product({matrices, in, out}) < 1e4L) continue;  // its numbers would be read
+        CAPTURE(matrices, in, out);
+        heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
+        desc.matrices = matrices;
+        desc.in = in;
+        desc.out = out;
+        desc.layout = {0, 0, 1, 1, 1};
+        heed_weights* weights = nullptr;
+        asked.most = 0;
+        const heed_status status =
+            heed_weights_create(context.get(), &desc, &zero, nullptr, &weights);
+        if (status == HEED_STATUS_OUT_OF_MEMORY) {
+          CHECK(static_cast<long double>(asked.most) >= 4 * product({matrices, in, out}));
+          continue;
+        }
+        ++refused;
+        check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, {" overflows an address"});
+      }
+  CHECK(refused > 0);
+}
+
+TEST_CASE("a plan that computes nothing ends at once, however much of it there is", "[sizes]") {
+  const Context context = serial();
+  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
+  desc.batch = kMost;
+  desc.query_heads = 1 << 10;
+  desc.key_length = 1;
+  desc.features = 1;
+  desc.weights_point = HEED_WEIGHTS_PROBABILITIES;
+  const float zero = 0;
+  desc.key = desc.value = {0, 0, 0, 0, 1, 0};
+  heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+  args.key = args.value = &zero;
+  CHECK(heed_attention(context.get(), &desc, &args) == HEED_STATUS_OK);
+
+  heed_merge_desc merge = HEED_MERGE_DESC_INIT;
+  merge.batch = kMost;
+  merge.heads = 1 << 10;
+  merge.rows = 1;
+  merge.part_lse = {0, 0, 0, 0, 1, 0};
+  const void* const parts[] = {&zero};
+  CHECK(heed_merge(context.get(), &merge, 1, parts, parts, nullptr, nullptr) == HEED_STATUS_OK);
+}
