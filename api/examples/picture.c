@@ -32,7 +32,10 @@ typedef struct summary {
 
 static summary summarise(const picture* p, int64_t row) {
   const float* const weights = p->weights + row * p->keys;
-  summary result = {"", 0};
+  summary result = {"nothing", 0};
+  for (int64_t j = 0; j < p->keys; ++j) {
+    if (isnan(weights[j])) return (summary){"NaN", 0};
+  }
   int64_t taken[LARGEST];
   size_t length = 0;
   for (int i = 0; i < LARGEST; ++i) {
@@ -85,6 +88,6 @@ void picture_print(const picture* p, const char* title) {
     print_name(tokens_name(p->row_tokens, p->first_row + i).text, name_width);
     printf(" |");
     print_cells(p, i, per_cell, s.largest);
-    printf("|  %s\n", s.largest > 0 ? s.text : "nothing");
+    printf("|  %s\n", s.text);
   }
 }

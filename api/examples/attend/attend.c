@@ -173,7 +173,9 @@ static bool attend(const attend_options* options, job* j) {
     report_plan(&j->info);
   }
   /* The result is safe before the timing starts. */
-  if (!run(j) || !write_results(options, j) || !measure(options, j)) return false;
+  if (!run(j) || !write_results(options, j)) return false;
+  report_nan(&j->problem);
+  if (!measure(options, j)) return false;
   if (!options->quiet) report_result(options, &j->problem, &j->info, j->seconds);
   if (options->expect != NULL && !compare(options, j)) return false;
   if (draw && !options->quiet) printf("\n");

@@ -67,6 +67,7 @@ static bool read_header(FILE* file, const char* path, npy_tensor* tensor, npy_er
   unsigned char start[12];
   size_t got = 0;
   if (!read_bytes(file, path, start, 8, &got, error)) return false;
+  if (got == 0) return npy_fail(error, path, "empty, not an npy file");
   if (got < sizeof npy_magic || memcmp(start, npy_magic, sizeof npy_magic) != 0) {
     return npy_fail(error, path, "not an npy file");
   }

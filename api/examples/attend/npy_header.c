@@ -145,7 +145,8 @@ bool npy_parse_header(const char* path, const char* text, npy_tensor* tensor, np
   }
   if (!parse_type(path, parts.descr, &tensor->type, error)) return false;
   if (strcmp(parts.fortran_order, "True") == 0) {
-    return npy_fail(error, path, "Fortran order is not supported, only C order");
+    return npy_fail(error, path,
+                    "Fortran order is not supported, only C order (numpy.ascontiguousarray)");
   }
   if (strcmp(parts.fortran_order, "False") != 0) {
     return npy_fail(error, path, "malformed fortran_order %s in its header", parts.fortran_order);

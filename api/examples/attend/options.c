@@ -7,6 +7,7 @@
 #include "values.h"
 
 #define MAX_REPEAT 1000000
+#define MAX_THREADS 1024 /* heed's own limit */
 
 enum {
   OPTION_QUERY = 256,
@@ -197,8 +198,8 @@ static bool take_option(int option, const char* text, attend_options* options) {
       return value_integer("--map", text, 0, INT64_MAX, &options->map_head);
     case OPTION_ROWS:
       return take_rows(text, options);
-    case OPTION_THREADS: /* heed knows how many are too many */
-      if (!value_integer("--threads", text, 1, UINT32_MAX, &integer)) return false;
+    case OPTION_THREADS:
+      if (!value_integer("--threads", text, 1, MAX_THREADS, &integer)) return false;
       options->threads = (uint32_t)integer;
       return true;
     case OPTION_REPEAT:
@@ -211,31 +212,6 @@ static bool take_option(int option, const char* text, attend_options* options) {
     default:
       return false;
   }
-}
-
-/* Options that mean nothing without another. */
-static bool consistent(const attend_options* options) {
-  const char* without = NULL;
-  if (options->weights_point != HEED_WEIGHTS_NONE && options->weights == NULL) {
-    without = "--weights-point without --weights";
-  } else if (options->map_head < 0 && options->map_first >= 0) {
-    without = "--rows without --map";
-  } else if (options->map_head < 0 && options->tokens != NULL) {
-    without = "--tokens without --map";
-  }
-  if (without != NULL) fprintf(stderr, "attend: %s\n", without);
-  return without == NULL;
-}
-
-/* The files that must be named. */
-static bool complete(const attend_options* options) {
-  const char* missing = options->query == NULL   ? "--query"
-                        : options->key == NULL   ? "--key"
-                        : options->value == NULL ? "--value"
-                        : options->out == NULL   ? "--out"
-                                                 : NULL;
-  if (missing != NULL) fprintf(stderr, "attend: %s is missing\n", missing);
-  return missing == NULL;
 }
 
 static bool read_all(int argc, char** argv, attend_options* options, bool* help) {
@@ -267,14 +243,14 @@ static bool read_all(int argc, char** argv, attend_options* options, bool* help)
     fprintf(stderr, "attend: unexpected argument '%s'\n", argv[optind]);
     return false;
   }
-  return complete(options) && consistent(options);
+  return attend_options_fit(options);
 }
 
 bool attend_options_read(int argc, char** argv, attend_options* options, int* exit_status) {
   memset(options, 0, sizeof *options);
-  options->tolerance = 1e-5;
   options->repeat = 20;
   options->map_head = options->map_first = -1;
+  options->tolerance = -1;
   bool help = false;
   if (!read_all(argc, argv, options, &help)) {
     fprintf(stderr, "Try 'attend --help'.\n");
@@ -286,6 +262,7 @@ bool attend_options_read(int argc, char** argv, attend_options* options, int* ex
     *exit_status = ATTEND_OK;
     return false;
   }
+  if (options->tolerance < 0) options->tolerance = 1e-5;
   if (options->weights != NULL && options->weights_point == HEED_WEIGHTS_NONE) {
     options->weights_point = HEED_WEIGHTS_PROBABILITIES;
   }

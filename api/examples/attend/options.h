@@ -16,7 +16,7 @@ typedef struct attend_options {
   const char* value;
   const char* out;
   const char* expect; /* NULL: nothing to compare with */
-  double tolerance;
+  double tolerance;   /* below 0: not given */
 
   const char* mask; /* NULL: none */
   const char* bias; /* NULL: none */
@@ -52,6 +52,11 @@ typedef struct attend_options {
 /* Reads the command line. False ends the program with *exit_status: after --help, or after an
  * error, which is then on stderr. */
 bool attend_options_read(int argc, char** argv, attend_options* options, int* exit_status);
+
+/* Whether all files that must be named are, no result replaces another file of the command line,
+ * and no option contradicts another or means nothing without one; else the first that does not fit
+ * is on stderr. */
+bool attend_options_fit(const attend_options* options);
 
 void attend_print_help(void);
 

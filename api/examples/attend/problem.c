@@ -3,14 +3,29 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool attend_failed(const char* message) {
   fprintf(stderr, "attend: %s\n", message);
   return false;
 }
 
+/* heed names the field of a struct that is wrong; our options have the same names, but for one. */
 bool attend_succeeded(heed_status status) {
-  return status == HEED_STATUS_OK || attend_failed(heed_last_error());
+  static const struct {
+    const char* field;
+    const char* option;
+  } names[] = {{"options.executor_name", "--executor"}, {"options.", "--"}, {"desc.", "--"}};
+  if (status == HEED_STATUS_OK) return true;
+  fprintf(stderr, "attend: ");
+  for (const char* text = heed_last_error(); *text != '\0';) {
+    size_t i = 0;
+    while (i < 3 && strncmp(text, names[i].field, strlen(names[i].field)) != 0) ++i;
+    fputs(i < 3 ? names[i].option : (const char[]){*text, '\0'}, stderr);
+    text += i < 3 ? strlen(names[i].field) : 1;
+  }
+  fputc('\n', stderr);
+  return false;
 }
 
 void attend_problem_release(attend_problem* problem) {
@@ -95,9 +110,24 @@ static bool check_shapes(const npy_tensor* query, const npy_tensor* key, const n
             query_heads, key_heads);
     return false;
   }
+  if (axis_size(query, 3) == 0) return attend_failed("features of --query is 0, not at least 1");
   /* In a descriptor 0 means "as many as the features". */
   if (axis_size(value, 3) == 0) return attend_failed("features of --value is 0, not at least 1");
   return true;
+}
+
+/* A window counts from where rows stand among keys. */
+static bool check_window(const attend_options* options, const heed_attention_desc* desc) {
+  const bool bounded = options->window_left >= 0 || options->window_right >= 0;
+  if (!options->window || !bounded || desc->query_length == desc->key_length ||
+      options->causal != HEED_CAUSAL_NONE || options->alignment != HEED_ALIGNMENT_DEFAULT) {
+    return true;
+  }
+  fprintf(stderr,
+          "attend: --window over %" PRId64 " rows and %" PRId64
+          " keys needs --alignment: top-left, bottom-right or an integer offset\n",
+          desc->query_length, desc->key_length);
+  return false;
 }
 
 /* A mask or bias repeats along axes of size 1. */
@@ -168,7 +198,8 @@ static bool describe(const attend_options* options, attend_problem* problem) {
   desc->alignment_offset = options->alignment_offset;
   desc->weights_point = (uint32_t)options->weights_point;
   if (options->bias != NULL) desc->bias.dtype = dtype_of(problem->bias.type);
-  return (options->mask == NULL || check_scores("mask", &problem->mask, desc, &desc->mask)) &&
+  return check_window(options, desc) &&
+         (options->mask == NULL || check_scores("mask", &problem->mask, desc, &desc->mask)) &&
          (options->bias == NULL || check_scores("bias", &problem->bias, desc, &desc->bias));
 }
 

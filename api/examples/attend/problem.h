@@ -33,7 +33,7 @@ void attend_problem_release(attend_problem* problem);
 /* Puts a message on stderr; false. */
 bool attend_failed(const char* message);
 
-/* True for success; else heed's own words are on stderr. */
+/* True for success; else heed's own words are on stderr, with our options for its fields. */
 bool attend_succeeded(heed_status status);
 
 #endif /* HEED_EXAMPLES_ATTEND_PROBLEM_H */

@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 /* ---- The problem --------------------------------------------------------------------------- */
@@ -79,4 +80,42 @@ void report_result(const attend_options* options, const attend_problem* problem,
   printf("speed      %.1f GFLOP/s\n", speed);
   print_tensor("out", &problem->out, options->out);
   if (options->weights != NULL) print_tensor("weights", &problem->weights, options->weights);
+}
+
+/* ---- NaN ----------------------------------------------------------------------------------- */
+
+static int64_t count_nan(const npy_tensor* tensor) {
+  int64_t count = 0;
+  for (int64_t i = 0, all = npy_count(tensor); i < all; ++i) count += isnan(npy_number(tensor, i));
+  return count;
+}
+
+/* -inf in a bias is a mask. */
+static bool is_finite(const npy_tensor* tensor, bool bias) {
+  for (int64_t i = 0, all = npy_count(tensor); i < all; ++i) {
+    const double number = npy_number(tensor, i);
+    if (!isfinite(number) && !(bias && number < 0)) return false;
+  }
+  return true;
+}
+
+void report_nan(const attend_problem* problem) {
+  const int64_t count = count_nan(&problem->out);
+  if (count == 0) return;
+  fprintf(stderr, "attend: --out has NaN, %" PRId64 " of its %" PRId64 " numbers", count,
+          npy_count(&problem->out));
+  const struct {
+    const char* option;
+    const npy_tensor* tensor;
+  } inputs[] = {{"--query", &problem->query},
+                {"--key", &problem->key},
+                {"--value", &problem->value},
+                {"--bias", &problem->bias}};
+  const char* before = "; NaN or infinity stands in ";
+  for (int i = 0; i < 4; ++i) {
+    if (inputs[i].tensor->data == NULL || is_finite(inputs[i].tensor, i == 3)) continue;
+    fprintf(stderr, "%s%s", before, inputs[i].option);
+    before = ", ";
+  }
+  fputc('\n', stderr);
 }

@@ -12,4 +12,7 @@ void report_plan(const heed_attention_info* info);
 void report_result(const attend_options* options, const attend_problem* problem,
                    const heed_attention_info* info, double seconds);
 
+/* Says on stderr how many numbers of the result are NaN, and which inputs they may come from. */
+void report_nan(const attend_problem* problem);
+
 #endif /* HEED_EXAMPLES_ATTEND_REPORT_H */

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +44,9 @@ static bool take_integer(const char* program, const argument* a, const char* tex
 static bool take_positive(const char* program, const argument* a, const char* text) {
   char* end = NULL;
   const double number = strtod(text, &end);
-  if (end == text || *end != '\0' || !isfinite(number) || !(number > 0)) {
-    fprintf(stderr, "%s: %s is '%s', not a finite number above 0\n", program, a->name, text);
+  if (end == text || *end != '\0' || !(number >= 1e-38 && number <= 1e38)) {
+    fprintf(stderr, "%s: %s is '%s', not a number above 0, in 1e-38 ... 1e38\n", program, a->name,
+            text);
     return false;
   }
   *(double*)a->value = number;

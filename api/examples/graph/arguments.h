@@ -14,7 +14,7 @@ typedef enum argument_kind {
   ARGUMENT_FLAG,    /* value is a bool*, set to true */
   ARGUMENT_TEXT,    /* value is a const char** */
   ARGUMENT_INTEGER, /* value is an int64_t*, from least to most */
-  ARGUMENT_POSITIVE /* value is a double*, finite and above 0 */
+  ARGUMENT_POSITIVE /* value is a double*, 1e-38 to 1e38 */
 } argument_kind;
 
 typedef struct argument {

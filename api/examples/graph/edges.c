@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-bool edges_add(edge_list* edges, int32_t source, int32_t destination) {
+bool edges_add(edge_list* edges, int32_t source, int32_t destination, double weight) {
   if (edges->count == edges->room) {
     const int64_t room = 2 * edges->room + 256;
     int32_t* const sources = realloc(edges->sources, (size_t)room * sizeof *sources);
@@ -11,10 +11,15 @@ bool edges_add(edge_list* edges, int32_t source, int32_t destination) {
     int32_t* const ends = realloc(edges->destinations, (size_t)room * sizeof *ends);
     if (ends == NULL) return false;
     edges->destinations = ends;
+    double* const weights = realloc(edges->weights, (size_t)room * sizeof *weights);
+    if (weights == NULL) return false;
+    edges->weights = weights;
     edges->room = room;
   }
   edges->sources[edges->count] = source;
   edges->destinations[edges->count] = destination;
+  edges->weights[edges->count] = weight;
+  edges->weighted = edges->weighted || weight != 1;
   ++edges->count;
   return true;
 }
@@ -24,6 +29,7 @@ void edges_release(edge_list* edges) {
   free(edges->names);
   free(edges->sources);
   free(edges->destinations);
+  free(edges->weights);
 }
 
 typedef struct numbered_edge {

@@ -53,8 +53,11 @@ bool features_read(const char* program, const char* path, const edge_list* edges
   }
   bool ok = tensor.rank == 2 && tensor.shape[0] == edges->nodes && tensor.shape[1] > 0;
   if (!ok) {
-    fprintf(stderr, "%s: %s: its shape is not [%" PRId32 ", features], a row for each node\n",
-            program, path, edges->nodes);
+    fprintf(stderr, "%s: %s: its shape is [", program, path);
+    for (int i = 0; i < tensor.rank; ++i) {
+      fprintf(stderr, "%s%" PRId64, i > 0 ? ", " : "", tensor.shape[i]);
+    }
+    fprintf(stderr, "], not [%" PRId32 ", features], a row for each node\n", edges->nodes);
   } else if (!npy_convert(&tensor, NPY_F32, &rows)) {
     fprintf(stderr, "%s: %s: no memory to convert it\n", program, path);
     ok = false;

@@ -135,7 +135,7 @@ static bool make_world(const options* o, world* w) {
   for (int64_t e = 0; ok && e < o->edges; ++e) {
     const int32_t source = random_below(&random, (int32_t)o->nodes);
     const int32_t destination = random_below(&random, (int32_t)o->nodes);
-    ok = edges_add(&w->edges, source, destination);
+    ok = edges_add(&w->edges, source, destination, 1);
   }
   if (ok && !o->keep_duplicates) ok = edges_find_repeated(&w->edges, w->repeated);
   if (!ok) fprintf(stderr, "%s: no memory for the graph\n", program);

@@ -23,7 +23,9 @@ static void write_edges(FILE* file, const edge_list* edges, const bool* repeated
                         const double* weights) {
   for (int kind = 0; kind < 10; ++kind) {
     for (int64_t e = 0; e < edges->count; ++e) {
-      const double weight = weights[e] < 1 ? weights[e] : 1;
+      /* NaN is drawn as 0, and its tooltip says so. */
+      const double heard = weights[e] > 0 ? weights[e] : 0;
+      const double weight = heard < 1 ? heard : 1;
       if (repeated[e] || (int)(weight * 9.999) != kind) continue;
       fprintf(file, "  ");
       write_name(file, edges, edges->sources[e]);

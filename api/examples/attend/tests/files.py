@@ -12,7 +12,7 @@ class Files(AttendTest):
         good = npy((1, 2, 5, 4))
         plain = "{'descr': '<f4', 'fortran_order': False, 'shape': "
         cases = [
-            (b"", "not an npy file"),
+            (b"", "empty, not an npy file"),
             (b"PK\x03\x04 a zip file, as of np.savez", "not an npy file"),
             (good[:7], "truncated", "header"),
             (good[:9], "truncated", "header"),
@@ -27,7 +27,7 @@ class Files(AttendTest):
             (npy((1, 2, 5, 4), descr="'|u1'"), "bool or uint8, not floats"),
             (npy((1, 2, 5, 4), descr="[('x', '<f4'), ('y', '<i4')]"), "dtype [('x', '<f4'), ("),
             (npy((1, 2, 5, 4), descr="'\x1b[31m'"), "dtype '?[31m'"),
-            (npy((1, 2, 5, 4), fortran="True"), "Fortran order"),
+            (npy((1, 2, 5, 4), fortran="True"), "Fortran order", "numpy.ascontiguousarray"),
             (npy((1, 2, 5, 4), fortran="Maybe"), "fortran_order Maybe"),
             (npy(()), "0 dimensions"),
             (npy((1, 1, 2, 5, 4)), "(1, 1, 2, 5, 4)", "5 dimensions"),
@@ -115,7 +115,7 @@ class Shapes(AttendTest):
             (q, k, (1, 2, 7, 6), "length of --value is 7, of --key 5"),
             (q, (1, 2, 5, 8), v, "features of --key is 8, of --query 4"),
             (q, k, (1, 2, 5, 0), "features of --value is 0"),
-            ((1, 4, 3, 0), (1, 2, 5, 0), v, "features is 0"),
+            ((1, 4, 3, 0), (1, 2, 5, 0), v, "features of --query is 0"),
             ((4,), (1, 5, 4), (1, 5, 6), "--key has 3 axes, --query has 1"),
             ((4,), (4,), (4,), "--key has 1 axis"),
         ]

@@ -58,7 +58,9 @@ class Map(AttendTest):
 
     def test_not_a_number(self):
         self.write_rows([0.5, 0.5], [math.nan, 0.5])
-        self.assertEqual(self.map("--map", "0")[2], "1 |??|  nothing")
+        result = self.attend("--quiet", "--scale", "1", "--map", "0")
+        self.assertEqual(result.stdout.splitlines()[2], "1 |??|  NaN")
+        self.assertIn("--out has NaN", result.stderr)
 
     def test_width(self):
         self.write_rows([1 / 64] * 63 + [1 / 64], [0] * 31 + [1] + [0] * 32)

@@ -80,7 +80,9 @@ class Options(Computed):
             self.write("q.npy", npy((1, 1), [0.0]))
             self.write("k.npy", npy((1, 1), [0.0]))
             self.write("v.npy", npy((1, len(values)), values))
-            self.assert_works(self.attend("--dtype", dtype))
+            result = self.attend("--dtype", dtype)
+            self.assertEqual(result.returncode, 0)
+            self.assertIn("--out has NaN, 1 of its", result.stderr)
             _, got = read_npy(self.path("out.npy"), descr)
             for x, (value, wanted) in zip(got, cases):
                 self.assertTrue(x == wanted or math.isnan(x) and math.isnan(wanted),

@@ -1,4 +1,5 @@
 import math
+import os
 
 from definition import Computed, only
 from support import npy, read_npy
@@ -32,7 +33,8 @@ class Results(Computed):
 
     def test_report(self):
         self.check((4, 5), (7, 5), (7, 3), "--isa", "scalar")
-        result = self.attend("--isa", "scalar", "--expect", "out.npy", "--repeat", "3")
+        os.rename(self.path("out.npy"), self.path("e.npy"))
+        result = self.attend("--isa", "scalar", "--expect", "e.npy", "--repeat", "3")
         self.assert_works(result)
         labels = [line.split()[0] for line in result.stdout.splitlines()]
         self.assertEqual(labels, "query key value isa executor tiles tasks workspace time speed "
@@ -64,4 +66,20 @@ class Results(Computed):
         self.write("k.npy", npy((1, 1), [1.0]))
         self.write("v.npy", npy((1, 2), [math.nan, math.inf]))
         self.write("e.npy", npy((1, 2), [math.nan, math.inf]))
-        self.assert_works(self.attend("--expect", "e.npy"))
+        result = self.attend("--expect", "e.npy", "--quiet")
+        self.assertEqual((result.returncode, result.stderr), (
+            0, "attend: --out has NaN, 1 of its 2 numbers; NaN or infinity stands in --value\n"))
+
+    def test_nan_is_said(self):
+        """With the inputs that it may come from; a bias of -inf is a mask."""
+        self.write("q.npy", npy((2, 1), [1.0, math.nan]))
+        self.write("k.npy", npy((2, 1), [1.0, 1.0]))
+        self.write("v.npy", npy((2, 1), [1.0, 1.0]))
+        self.write("b.npy", npy((2,), [0.0, -math.inf]))
+        result = self.attend("--bias", "b.npy")
+        self.assertEqual((result.returncode, result.stderr), (
+            0, "attend: --out has NaN, 1 of its 2 numbers; NaN or infinity stands in --query\n"))
+        self.write("b.npy", npy((2,), [0.0, math.nan]))
+        result = self.attend("--bias", "b.npy")
+        self.assertIn("--out has NaN, 2 of its 2 numbers; NaN or infinity stands in --query, "
+                      "--bias\n", result.stderr)

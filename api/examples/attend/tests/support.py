@@ -54,6 +54,10 @@ class AttendTest(unittest.TestCase):
         with open(self.path(name), "wb") as file:
             file.write(content)
 
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
     def write_inputs(self, query=(1, 2, 3, 4), key=(1, 2, 5, 4), value=(1, 2, 5, 4)):
         for name, shape in (("q.npy", query), ("k.npy", key), ("v.npy", value)):
             self.write(name, npy(shape))

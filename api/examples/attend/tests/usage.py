@@ -1,6 +1,6 @@
 import os
 
-from support import AttendTest
+from support import AttendTest, npy
 
 
 class Usage(AttendTest):
@@ -33,8 +33,9 @@ class Usage(AttendTest):
             (["--scale", ""], "--scale", "''"),
             (["--causal", "left"], "--causal", "'left'"),
             (["--causal", "9223372036854775808"], "--causal", "9223372036854775808"),
-            (["--threads", "0"], "--threads", "1 ... 4294967295"),
-            (["--threads", "4294967297"], "--threads", "1 ... 4294967295"),
+            (["--threads", "0"], "--threads is 0", "1 ... 1024"),
+            (["--threads", "1025"], "--threads is 1025", "1 ... 1024"),
+            (["--threads", "4294967297"], "--threads", "1 ... 1024"),
             (["--threads", "two"], "--threads", "'two'"),
             (["--repeat", "0"], "--repeat", "1 ... 1000000"),
             (["--window", "3"], "--window", "'3'", "LEFT,RIGHT"),
@@ -59,6 +60,11 @@ class Usage(AttendTest):
             (["--map", "0", "--rows", "-1,2"], "--rows", "-1,2", "less than 0"),
             (["--map", "0", "--rows", "2,1"], "--rows", "2,1", "before the first"),
             (["--repeat", "99999999999999999999"], "--repeat", "1 ... 1000000"),
+            (["--tolerance", "1"], "--tolerance without --expect"),
+            (["--hard", "--temperature", "2"], "--temperature with --hard"),
+            (["--alignment", "1"], "--alignment without --window"),
+            (["--causal", "top-left", "--window", "1,1", "--alignment", "1"],
+             "--alignment with --causal"),
         ]
         for options, *words in cases:
             with self.subTest(options=options):
@@ -73,18 +79,43 @@ class Usage(AttendTest):
             self.assert_fails(self.run_attend(given), 2, f"{name} is missing")
             given += [name, "x.npy"]
 
+    def test_results_replace_no_input(self):
+        """By no path, and not each other; a device may be both."""
+        self.write_inputs()
+        for name in ("m.npy", "e.npy"):
+            self.write(name, npy((1, 1), descr="'|b1'"))
+        self.write("t.txt", b"words")
+        os.symlink("k.npy", self.path("link.npy"))
+        contents = lambda: [self.read(name) for name in (
+            "q.npy", "k.npy", "v.npy", "m.npy", "e.npy", "t.txt")]
+        before = contents()
+        more = ["--mask", "m.npy", "--expect", "e.npy", "--map", "0", "--tokens", "t.txt"]
+        for option in ("--out", "--weights"):
+            for path, other in (("q.npy", "--query"), ("./v.npy", "--value"),
+                                ("link.npy", "--key"), ("m.npy", "--mask"),
+                                ("e.npy", "--expect"), ("t.txt", "--tokens")):
+                with self.subTest(option=option, path=path):
+                    self.assert_fails(self.attend(*more, option, path), 2,
+                                      f"{option} is {path}, the file of {other}")
+                    self.assertEqual(contents(), before)
+        self.assert_fails(self.attend("--weights", "out.npy"), 2, "out.npy, the file of --weights")
+        self.assert_works(self.attend("--out", "/dev/null", "--weights", "/dev/null"))
+
     def test_what_heed_refuses(self):
+        """In the words of the command line: no C name is left."""
         self.write_inputs()
         cases = [
-            (["--isa", "mmx"], {}, "isa", "mmx", "scalar"),
-            (["--executor", "fork"], {}, "executor", "fork", "serial"),
-            (["--threads", "5000"], {}, "threads", "5000", "1024"),
-            (["--hard", "--temperature", "2"], {}, "hard", "temperature"),
-            (["--causal", "top-left", "--alignment", "1"], {}, "alignment"),
-            (["--window", "1,1"], {}, "alignment"),
+            (["--isa", "mmx"], {}, '--isa is "mmx"', "scalar"),
+            (["--executor", "fork"], {}, '--executor is "fork"', "serial"),
+            (["--scale", "1e300"], {}, "--scale is 1e+300", "at most 3.40282e+38"),
+            (["--temperature", "1e-300"], {}, "--temperature is 1e-300", "at most"),
+            (["--softcap", "1e-300"], {}, "--softcap is 1e-300", "at most"),
+            (["--window", "4,0"], {}, "--window over 3 rows and 5 keys", "--alignment: top-left"),
             ([], {"HEED_ISA": "mmx"}, "HEED_ISA", "mmx", "scalar"),
             ([], {"HEED_TILE_Q": "many"}, "HEED_TILE_Q", "many"),
         ]
         for options, environment, *words in cases:
             with self.subTest(options=options, environment=environment):
-                self.assert_fails(self.attend(*options, environment=environment), 1, *words)
+                result = self.attend(*options, environment=environment)
+                self.assert_fails(result, 1, *words)
+                self.assertNotRegex(result.stderr, r"desc\.|options\.|heed_")

@@ -35,6 +35,10 @@ class ProgramTest(unittest.TestCase):
         with open(self.path(name), "wb") as file:
             file.write(content if isinstance(content, bytes) else content.encode())
 
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
     def run_program(self, *arguments):
         clean = {k: v for k, v in os.environ.items()
                  if not k.startswith("HEED_") and k not in ("COLUMNS", "NO_COLOR")}

@@ -108,7 +108,7 @@ class Messages(ProgramTest):
                 (["--seed=-1"], "--seed is -1", "0 ... "), (["--steps", "0"], "1 ... 1000000"),
                 (["--nodes", "1e3"], "'1e3'"), (["--nodes", "0"], "1 ... "),
                 (["--features", "99999999999999999999"], "1 ... 1000"),
-                (["--temperature", "0"], "above 0"), (["--temperature", "inf"], "finite"),
+                (["--temperature", "0"], "above 0"), (["--temperature", "inf"], "1e-38 ... 1e38"),
                 (["--keep-duplicates=1"], "--keep-duplicates takes no value")):
             with self.subTest(arguments=arguments):
                 self.assert_fails(2, arguments, *words, "messages --help")

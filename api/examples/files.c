@@ -1,0 +1,28 @@
+#define _POSIX_C_SOURCE 200112L /* stat */
+
+#include "files.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool same(const char* a, const char* b) {
+  struct stat first;
+  struct stat second;
+  const bool exists = stat(a, &first) == 0;
+  if (exists != (stat(b, &second) == 0)) return false;
+  if (!exists) return strcmp(a, b) == 0;
+  return S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+bool files_are_apart(const char* program, const named_file* files, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t k = 0; files[i].written && files[i].path != NULL && k < count; ++k) {
+      if (k == i || files[k].path == NULL || !same(files[i].path, files[k].path)) continue;
+      fprintf(stderr, "%s: %s is %s, the file of %s, which it would replace\n", program,
+              files[i].option, files[i].path, files[k].option);
+      return false;
+    }
+  }
+  return true;
+}
