@@ -115,13 +115,4 @@ Expected expect(const heed_attention_desc& desc, const heed_attention_args& args
   return expect(Given{desc, args, function});
 }
 
-std::vector<Element> attention(const heed_attention_desc& desc, const void* query, const void* key,
-                               const void* value) {
-  heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-  args.query = query;
-  args.key = key;
-  args.value = value;
-  return expect(desc, args).out;
-}
-
 }  // namespace heed_test

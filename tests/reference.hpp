@@ -43,8 +43,4 @@ Expected expect(const heed_attention_desc& desc, const heed_attention_args& args
                 const ScoreModel& function = nullptr);
 Expected expect(const Given& given);
 
-/// out alone, of a problem without other inputs.
-std::vector<Element> attention(const heed_attention_desc& desc, const void* query, const void* key,
-                               const void* value);
-
 }  // namespace heed_test

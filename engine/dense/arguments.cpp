@@ -1,4 +1,5 @@
 // What a run's arguments must be, and what they say about each sequence of the batch.
+#include <algorithm>
 #include <cmath>
 
 #include "engine/dense/problem.hpp"
@@ -150,6 +151,17 @@ void validate(const Problem& p, const heed_attention_args& args) {
   check_weight_rows(p, args.weight_rows);
 }
 
+Limits Problem::limits(std::int64_t queries, std::int64_t keys) const {
+  constexpr std::int64_t kFar = std::int64_t{1} << 41;
+  Limits limits = {bottom_right ? keys - queries : offset, -kFar, kFar};
+  std::int64_t sum = 0;
+  if (left != kUnbounded && !__builtin_sub_overflow(limits.offset, left, &sum))
+    limits.first = std::clamp(sum, -kFar, kFar);
+  if (right != kUnbounded && !__builtin_add_overflow(limits.offset, right, &sum))
+    limits.end = std::clamp(sum, -kFar, kFar - 1) + 1;
+  return limits;
+}
+
 Sequence sequence_of(const Problem& p, const heed_attention_args& args, std::int64_t b) {
   Sequence s{};
   s.batch = b;
@@ -158,9 +170,7 @@ Sequence sequence_of(const Problem& p, const heed_attention_args& args, std::int
                                                 : p.query_length;
   s.key_begin = args.cu_seqlens_k != nullptr ? args.cu_seqlens_k[b] : 0;
   s.key_length = args.key_lengths != nullptr ? args.key_lengths[b] : keys_at_hand(p, args, b);
-  s.left = p.left;
-  s.right = p.right;
-  s.offset = p.bottom_right ? s.key_length - s.query_length : p.offset;
+  s.limits = p.limits(s.query_length, s.key_length);
   return s;
 }
 

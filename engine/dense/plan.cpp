@@ -37,9 +37,9 @@ double ramp_sum(std::int64_t rows, std::int64_t first, std::int64_t most) {
 /// Pairs of a query row and a key it attends, in one head of a sequence of full length, but for
 /// masks.
 double attended_pairs(const Problem& p) {
-  const std::int64_t offset = p.bottom_right ? p.key_length - p.query_length : p.offset;
-  return ramp_sum(p.query_length, offset + p.right + 1, p.key_length) -
-         ramp_sum(p.query_length, offset - p.left, p.key_length);
+  const Limits limits = p.limits(p.query_length, p.key_length);
+  return ramp_sum(p.query_length, limits.end, p.key_length) -
+         ramp_sum(p.query_length, limits.first, p.key_length);
 }
 
 /// What the plan needs to know of the kernels of one type.

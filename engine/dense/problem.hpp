@@ -10,8 +10,15 @@
 
 namespace heed {
 
-/// A window's side without a bound: past every key, and far from overflow.
-inline constexpr std::int64_t kUnbounded = std::int64_t{1} << 50;
+/// A window's side without a bound, as in heed_attention_desc.
+inline constexpr std::int64_t kUnbounded = -1;
+
+/// Row i of a sequence stands at position i + offset and attends the keys from i + first up to, not
+/// including, i + end, but for masks. Past all rows and keys first and end say nothing more, and
+/// are kept far from overflow.
+struct Limits {
+  std::int64_t offset, first, end;
+};
 
 struct Problem : Scaling {
   std::int64_t batch;
@@ -42,6 +49,9 @@ struct Problem : Scaling {
   /// Query heads that share one key head; 1 where there are none.
   std::int64_t group() const { return key_heads == 0 ? 1 : query_heads / key_heads; }
 
+  /// Of a sequence of these lengths.
+  Limits limits(std::int64_t queries, std::int64_t keys) const;
+
   /// Later rows attend more keys.
   bool triangular() const { return right != kUnbounded && left == kUnbounded; }
 };
@@ -58,11 +68,11 @@ struct Sequence {
   std::int64_t batch;
   std::int64_t query_begin, query_length;  ///< it begins at row 0 unless packed
   std::int64_t key_begin, key_length;
-  std::int64_t left, right, offset;
+  Limits limits;
 
   /// Row i attends the keys [first_key(i), end_key(i)), but for masks. Both grow with i.
-  std::int64_t first_key(std::int64_t i) const { return within(i + offset - left); }
-  std::int64_t end_key(std::int64_t i) const { return within(i + offset + right + 1); }
+  std::int64_t first_key(std::int64_t i) const { return within(i + limits.first); }
+  std::int64_t end_key(std::int64_t i) const { return within(i + limits.end); }
 
  private:
   std::int64_t within(std::int64_t j) const {

@@ -192,8 +192,9 @@ void Scores<Real>::add_alibi(const Panel<Real>& panel, std::int64_t k, std::size
   const auto* const slopes = static_cast<const Real*>(args_.alibi_slopes);
   alignas(kAlignment) Real position[kMaxPanel] = {};
   alignas(kAlignment) Real slope[kMaxPanel] = {};
+  const auto offset = static_cast<double>(sequence_.limits.offset);
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    position[i] = static_cast<Real>(row + sequence_.offset - k);
+    position[i] = static_cast<Real>(offset + static_cast<double>(row - k));
     slope[i] = static_cast<Real>(static_cast<double>(slopes[head]) * unit_);
   });
   kernels_.alibi(tile, keys, position, slope, panel.vectors);
@@ -246,9 +247,8 @@ void Scores<Real>::apply_limits(const Panel<Real>& panel, std::int64_t k, std::s
   alignas(kAlignment) Real first[kMaxPanel] = {};
   alignas(kAlignment) Real limit[kMaxPanel] = {};
   const std::int64_t origin = panel.query_row(0);
-  const std::int64_t position = origin + sequence_.offset - k;
-  const auto first_of_origin = static_cast<Real>(position - sequence_.left);
-  const auto limit_of_origin = static_cast<Real>(position + sequence_.right + 1);
+  const auto first_of_origin = static_cast<Real>(origin - k + sequence_.limits.first);
+  const auto limit_of_origin = static_cast<Real>(origin - k + sequence_.limits.end);
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t) {
     const auto further = static_cast<Real>(row - origin);
     first[i] = first_of_origin + further;

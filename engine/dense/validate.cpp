@@ -105,12 +105,8 @@ void resolve_offset(const heed_attention_desc& desc, Problem& p) {
          desc.alignment, desc.causal);
   // The two enums agree in what their values mean.
   const std::uint32_t choice = desc.causal != HEED_CAUSAL_NONE ? desc.causal : desc.alignment;
-  const std::int64_t offset =
-      desc.causal != HEED_CAUSAL_NONE ? desc.causal_offset : desc.alignment_offset;
   p.bottom_right = choice == HEED_ALIGNMENT_BOTTOM_RIGHT;
-  // Past all rows and keys nothing changes for windows, and distances stay exact in float64.
-  constexpr std::int64_t kFar = std::int64_t{1} << 41;
-  p.offset = offset < -kFar ? -kFar : (offset > kFar ? kFar : offset);
+  p.offset = desc.causal != HEED_CAUSAL_NONE ? desc.causal_offset : desc.alignment_offset;
   p.offset_given = choice != 0;
 }
 
@@ -122,7 +118,7 @@ void resolve_window(const heed_attention_desc& desc, Problem& p) {
     if (value < -1)
       fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be at least -1 (no bound)",
            field, static_cast<long long>(value));
-    return value == -1 || value > kUnbounded ? kUnbounded : value;
+    return value;
   };
   p.left = desc.window != 0 ? side("window_left", desc.window_left) : kUnbounded;
   p.right = desc.window != 0 ? side("window_right", desc.window_right) : kUnbounded;

@@ -17,7 +17,7 @@ void add_types(const Problem& p, Words& words) {
 
 void add_positions(const Problem& p, Words& words) {
   // Of sequences of full length: shorter ones have their own where it is the bottom right.
-  const std::int64_t offset = p.bottom_right ? p.key_length - p.query_length : p.offset;
+  const std::int64_t offset = p.limits(p.query_length, p.key_length).offset;
   const bool causal = p.right == 0;
   if (causal) words.add(" causal");
   if (p.offset_given) words.add(causal ? "%+lld" : " offset=%lld", static_cast<long long>(offset));

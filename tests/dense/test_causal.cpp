@@ -66,15 +66,7 @@ TEST_CASE("causal with offsets far out of range", "[causal]") {
     Sizes sizes = {5, 7, 8, 8};
     sizes.causal = HEED_CAUSAL_OFFSET;
     sizes.causal_offset = offset;
-    Problem problem(sizes);
-    problem.fill(3);
-    // The oracle adds to the offset: it gets one that means the same and does not overflow.
-    heed_attention_desc near = problem.desc;
-    near.causal_offset = offset < 0 ? -100 : 100;
-    const auto want =
-        attention(near, problem.query.data(), problem.key.data(), problem.value.data());
-    for (const char* const isa : isa_names())
-      CHECK(check_result(problem.desc, isa, problem.run(isa), want) <= 1);
+    check(sizes, 3, report);
   }
 }
 

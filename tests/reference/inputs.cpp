@@ -5,15 +5,12 @@
 namespace heed_test {
 namespace {
 
-/// Offsets past all lengths mean the same as this one.
-constexpr Index kFar = Index{1} << 50;
-
 Index offset_of(const heed_attention_desc& desc, Index queries, Index keys) {
   const bool causal = desc.causal != HEED_CAUSAL_NONE;
   const std::uint32_t alignment = causal ? desc.causal : desc.alignment;  // the same numbers
   if (alignment == HEED_ALIGNMENT_BOTTOM_RIGHT) return keys - queries;
   if (alignment == HEED_ALIGNMENT_OFFSET)
-    return std::clamp(causal ? desc.causal_offset : desc.alignment_offset, -kFar, kFar);
+    return causal ? desc.causal_offset : desc.alignment_offset;
   return 0;
 }
 
@@ -61,11 +58,13 @@ Sequence sequence_of(const heed_attention_desc& desc, const heed_attention_args&
 }
 
 bool in_window(const heed_attention_desc& desc, const Sequence& s, Index i, Index j) {
-  const Index p = i + s.offset;
-  if (desc.causal != HEED_CAUSAL_NONE && j > p) return false;
+  // Integers up to 2^64 are exact in it, and greater ones greater than every key.
+  const long double p = static_cast<long double>(s.offset) + static_cast<long double>(i);
+  const auto key = static_cast<long double>(j);
+  if (desc.causal != HEED_CAUSAL_NONE && key > p) return false;
   if (desc.window == 0) return true;
-  if (desc.window_left >= 0 && j < p - std::min(desc.window_left, 4 * kFar)) return false;
-  return desc.window_right < 0 || j <= p + std::min(desc.window_right, 4 * kFar);
+  if (desc.window_left >= 0 && key < p - static_cast<long double>(desc.window_left)) return false;
+  return desc.window_right < 0 || key <= p + static_cast<long double>(desc.window_right);
 }
 
 Index attended(const heed_attention_desc& desc, Index i) {

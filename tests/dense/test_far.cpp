@@ -1,0 +1,144 @@
+// Offsets and windows as far away as their type goes.
+#include "tests/dense/edges.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+/// Distances about which something rounds, clamps or wraps.
+const std::vector<Index>& far() {
+  static const std::vector<Index> all = {0,
+                                         2,
+                                         Index{1} << 24,
+                                         (Index{1} << 31) - 1,
+                                         Index{1} << 41,
+                                         Index{1} << 42,
+                                         (Index{1} << 53) + 1,
+                                         Index{1} << 62,
+                                         INT64_MAX - 3,
+                                         INT64_MAX};
+  return all;
+}
+
+std::vector<Index> offsets() {
+  std::vector<Index> all;
+  for (const Index distance : far()) {
+    all.push_back(distance);
+    all.push_back(-distance);
+  }
+  all.push_back(INT64_MIN);
+  return all;
+}
+
+/// Sides of windows that end about there where key 0 is, seen from the offset, and others.
+std::vector<Index> sides(Index offset) {
+  std::vector<Index> all = {-1, 0, INT64_MAX};
+  const Index back = offset == INT64_MIN ? INT64_MAX : std::abs(offset);
+  for (const Index more : {-5, -2, 0, 1, 3})
+    if (back + std::min<Index>(more, INT64_MAX - back) >= 0)
+      all.push_back(back + std::min<Index>(more, INT64_MAX - back));
+  return all;
+}
+
+void align(Problem& p, Index offset) {
+  p.desc.alignment = HEED_ALIGNMENT_OFFSET;
+  p.desc.alignment_offset = offset;
+}
+
+}  // namespace
+
+TEST_CASE("windows as far away as offsets", "[far]") {
+  Report report("far windows");
+  std::size_t index = 0;
+  for (const Index offset : offsets())
+    for (const Index left : sides(offset))
+      for (const Index right : sides(offset)) {
+        if (!keep(index++)) continue;
+        Problem p(sizes_of(2, 7));
+        p.fill(60 + index);
+        align(p, offset);
+        p.desc.window = 1;
+        p.desc.window_left = left;
+        p.desc.window_right = right;
+        if (index % 3 == 0) {
+          p.desc.alignment = HEED_ALIGNMENT_DEFAULT;
+          p.desc.alignment_offset = 0;
+          p.desc.causal = HEED_CAUSAL_OFFSET;
+          p.desc.causal_offset = offset;
+        }
+        want_all(p, HEED_WEIGHTS_MASKED);
+        check_problem(p, &report);
+      }
+}
+
+TEST_CASE("a window far away leaves the keys that it says", "[far]") {
+  struct Case {
+    bool causal;
+    Index offset, left, right, first, end;
+  };
+  const Index far = Index{1} << 42;
+  for (const Case& c : {Case{true, far, far - 2, -1, 2, 4}, Case{false, -far, -1, far + 1, 0, 2},
+                        Case{false, INT64_MIN, -1, INT64_MAX, 0, 0},
+                        Case{false, INT64_MIN + 1, -1, INT64_MAX, 0, 1},
+                        Case{false, INT64_MAX, INT64_MAX, -1, 0, 4},
+                        Case{false, INT64_MAX, INT64_MAX - 3, -1, 3, 4}}) {
+    Problem p(sizes_of(1, 4));
+    p.fill(61);
+    align(p, c.offset);
+    if (c.causal) {
+      std::swap(p.desc.causal, p.desc.alignment);
+      std::swap(p.desc.causal_offset, p.desc.alignment_offset);
+    }
+    p.desc.window = 1;
+    p.desc.window_left = c.left;
+    p.desc.window_right = c.right;
+    p.want_weights(HEED_WEIGHTS_PROBABILITIES);
+    for (const char* const isa : isa_names()) {
+      INFO(isa << ", " << line_of(p));
+      const Numbers weights = p.run_all(isa).weights;
+      for (Index j = 0; j < 4; ++j)
+        CHECK((weights[static_cast<std::size_t>(j)] > 0) == (j >= c.first && j < c.end));
+    }
+  }
+}
+
+TEST_CASE("ALiBi over distances that float64 tells apart", "[far][alibi]") {
+  Report report("far slopes");
+  const Types float64 = all_of(HEED_DTYPE_F64);
+  for (const Index distance : {Index{1} << 41, Index{1} << 42, (Index{1} << 52) + 5})
+    for (const Index offset : {distance, -distance}) {
+      Problem p(sizes_of(5, 150, float64));
+      p.fill(62);
+      align(p, offset);
+      p.slopes.numbers = {std::ldexp(1.0, -40)};
+      p.sinks.numbers = {-1};
+      want_all(p, HEED_WEIGHTS_MASKED);
+      check_problem(p, &report);
+    }
+}
+
+TEST_CASE("ALiBi over distances that are rounded", "[far][alibi]") {
+  for (const bool float64 : {false, true})
+    for (const Index offset : offsets()) {
+      Problem p(sizes_of(5, 140, float64 ? all_of(HEED_DTYPE_F64) : Types{}));
+      p.query.fill([] { return 0; });
+      p.key.fill([] { return 1; });
+      p.value.fill([] { return 1; });
+      align(p, offset);
+      const double slope = std::ldexp(1.0, -30);
+      p.slopes.numbers = {slope};
+      p.want_weights(HEED_WEIGHTS_MASKED);
+      for (const char* const isa : isa_names()) {
+        INFO(isa << ", " << line_of(p));
+        const Numbers weights = p.run_all(isa).weights;
+        double worst = 0;
+        for (Index i = 0; i < 5; ++i)
+          for (Index j = 0; j < 140; ++j) {
+            const double far = std::fabs(static_cast<double>(offset) + static_cast<double>(i - j));
+            const double got = weights[static_cast<std::size_t>(i * 140 + j)];
+            worst = std::max(worst, std::fabs(got / slope + far) / std::max(far, 1.0));
+          }
+        CHECK(worst <= std::ldexp(1.0, float64 ? -50 : -21));
+      }
+    }
+}
