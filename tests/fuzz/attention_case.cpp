@@ -159,6 +159,7 @@ bool AttentionCase::small() {
   if (desc_.sum_columns != 0) written.push_back(column_sums());
   bool all_small = true;
   const auto look = [&](const Extent& extent) {
+    demand(extent.possible(), "a size or type that no tensor has is accepted");
     demand(extent.addressable(), "a tensor that no address can reach is accepted");
     all_small = all_small && extent.small();
   };

@@ -23,19 +23,23 @@ void run(Draw& draw, const heed_attention_plan* plan, AttentionCase& attention) 
   attention.check_untouched();
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Draw draw(data, size);
-  heed_attention_desc desc = draw_attention(draw, 0);
-  draw_layouts(draw, desc, draw.one_in(4));
-  const bool damaged = draw.damage(desc);
+void plan(Draw& draw, heed_attention_desc desc, bool damaged) {
+  if (damaged) draw.damage(desc);
   const Versioned<heed_attention_desc> given(draw, desc);
   heed_attention_plan* made = nullptr;
   const heed_status status = heed_attention_plan_create(fuzz_context().get(), given.get(), &made);
-  const Plan plan(made);
-  if (!planned(status, made, damaged || given.odd(), {"desc."})) return 0;
+  const Plan owner(made);
+  if (!planned(status, made, damaged || given.odd(), {"desc."})) return;
   AttentionCase attention(given.known(), true);
-  if (attention.small()) run(draw, plan.get(), attention);
+  if (attention.small() && worth_running(draw, damaged)) run(draw, made, attention);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Draw first(data, size);
+  heed_attention_desc valid = draw_attention(first, 0);
+  draw_layouts(first, valid, first.one_in(4));
+  each_variant(first, [&](Draw& draw, bool damaged) { plan(draw, valid, damaged); });
   return 0;
 }

@@ -1,10 +1,36 @@
 #include "tests/fuzz/draw.hpp"
 
 #include <array>
+#include <cstdio>
 #include <limits>
 #include <utility>
 
+#include "tests/support/random.hpp"
+
 namespace heed_test {
+
+namespace {
+
+/// Says at the end of the process how many cases there were.
+struct Cases {
+  ~Cases() { std::fprintf(stderr, "cases: %llu\n", count); }
+  unsigned long long count = 0;
+};
+
+}  // namespace
+
+void count_cases(int cases) {
+  static Cases all;
+  all.count += static_cast<unsigned long long>(cases);
+}
+
+RandomBytes::RandomBytes(std::uint64_t seed) {
+  Random random(seed);
+  for (std::size_t at = 0; at < bytes_.size(); at += 8) {
+    const std::uint64_t bits = random.bits();
+    std::memcpy(bytes_.data() + at, &bits, sizeof bits);
+  }
+}
 
 std::int64_t Draw::hostile() {
   if (one_in(8)) return static_cast<std::int64_t>(bits());

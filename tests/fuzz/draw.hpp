@@ -4,6 +4,7 @@
 
 #include <fuzzer/FuzzedDataProvider.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,6 +18,20 @@ namespace heed_test {
 
 /// Whether a tensor is read or written: elements of an output must lie apart.
 enum class Use { kRead, kWritten };
+
+/// So many cases more.
+void count_cases(int cases);
+
+/// Enough for a case, as a fuzzer without feedback draws them.
+class RandomBytes {
+ public:
+  explicit RandomBytes(std::uint64_t seed);
+  const std::uint8_t* data() const { return bytes_.data(); }
+  std::size_t size() const { return bytes_.size(); }
+
+ private:
+  std::array<std::uint8_t, 256> bytes_;
+};
 
 class Draw {
  public:
@@ -60,15 +75,13 @@ class Draw {
   heed_matrix_layout matrix_layout(std::int64_t matrices, std::int64_t in, std::int64_t out,
                                    std::uint32_t dtype);
 
-  /// Overwrites some fields from byte `first` on, mostly with hostile numbers. False: none.
+  /// Overwrites some fields from byte `first` on, mostly with hostile numbers.
   template <class T>
-  bool damage(T& fields, std::size_t first = 4) {
-    if (!one_in(2)) return false;
+  void damage(T& fields, std::size_t first = 4) {
     unsigned char bytes[sizeof(T)];
     std::memcpy(bytes, &fields, sizeof bytes);
     for (std::int64_t n = integer(1, 3); n > 0; --n) overwrite(bytes, first, sizeof bytes);
     std::memcpy(&fields, bytes, sizeof bytes);
-    return true;
   }
 
   /// Makes some pointers of arguments NULL, or takes them a byte further, so that they are
@@ -94,5 +107,26 @@ class Draw {
 
   FuzzedDataProvider from_;
 };
+
+/// How often the one case that the fuzzer's bytes make is damaged, each time in another way. The
+/// process says at its end how many cases there were.
+inline constexpr int kVariants = 16;
+
+/// Calls once(draw, damaged): with the fuzzer's bytes and nothing damaged, and then with random
+/// bytes that follow from them.
+template <class Once>
+void each_variant(Draw& draw, Once&& once) {
+  const std::uint64_t seed = draw.bits();
+  count_cases(1 + kVariants);
+  once(draw, false);
+  for (int n = 0; n < kVariants; ++n) {
+    const RandomBytes bytes(seed + static_cast<std::uint64_t>(n));
+    Draw random(bytes.data(), bytes.size());
+    once(random, true);
+  }
+}
+
+/// Planning takes microseconds, a run beside the oracle hundreds: not every variant is run.
+inline bool worth_running(Draw& draw, bool damaged) { return !damaged || draw.one_in(6); }
 
 }  // namespace heed_test

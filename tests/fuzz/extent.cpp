@@ -49,12 +49,25 @@ void Extent::lay_side_by_side(const std::array<std::size_t, 4>& order) {
   Wide128 step = 1;
   for (std::size_t i = 4; i-- > 0;) {
     strides_[order[i]] = step;
-    step = std::min(step * std::max<std::int64_t>(shape_[order[i]], 1), kHuge);
+    step = std::min(step * std::max<std::int64_t>(shape_[order[i]], 1), kHuge);  // below 2^127
   }
+}
+
+bool Extent::possible() const {
+  constexpr std::int64_t kMostOfASize = std::int64_t{1} << 40;
+  const bool sized = std::all_of(shape_.begin(), shape_.end(),
+                                 [](std::int64_t n) { return n >= 0 && n <= kMostOfASize; });
+  return sized && (dtype_ <= HEED_DTYPE_F16 || dtype_ == kByte);
 }
 
 bool Extent::empty() const {
   return std::any_of(shape_.begin(), shape_.end(), [](std::int64_t n) { return n == 0; });
+}
+
+Wide128 Extent::elements() const {
+  Wide128 count = 1;
+  for (const std::int64_t size : shape_) count = std::min(count * size, kHuge);
+  return count;
 }
 
 Wide128 Extent::bytes() const {

@@ -23,13 +23,17 @@ class Extent {
   Extent(std::int64_t matrices, std::int64_t in, std::int64_t out, const heed_matrix_layout& layout,
          std::uint32_t default_dtype);
 
+  /// Whether heed may accept such sizes and such a type at all. All else is for those alone.
+  bool possible() const;
   bool empty() const;
+  /// How many elements there are, wherever they lie.
+  Wide128 elements() const;
   /// From the first to the last byte, both included.
   Wide128 bytes() const;
   /// Whether addresses reach so far. Nothing larger may be accepted.
   bool addressable() const { return bytes() <= INT64_MAX; }
   /// Whether it is worth allocating here.
-  bool small() const { return bytes() <= kMostBytes; }
+  bool small() const { return bytes() <= kMostBytes && elements() <= kMostElements; }
   /// Whether no two elements share a place; small ones only.
   bool apart() const;
 
@@ -39,6 +43,7 @@ class Extent {
 
  private:
   static constexpr std::int64_t kMostBytes = 1 << 16;
+  static constexpr std::int64_t kMostElements = 1 << 13;
 
   void lay_side_by_side(const std::array<std::size_t, 4>& order);
   Axes narrow() const;

@@ -16,6 +16,7 @@ constexpr Exact kRounding = kUnitOf<double>;
 /// The shares of the parts in one row, and how far off heed's may be.
 struct Shares {
   std::vector<Exact> share;  ///< adding up to 1, or all 0
+  std::vector<bool> empty;   ///< whether the part's numbers are not looked at
   std::vector<Exact> error;  ///< relative, in numerator and denominator alike
   Exact sum_error = 0;       ///< of the denominator, relative
   Exact lse;
@@ -34,12 +35,14 @@ Shares shares_of(const std::vector<Exact>& lses) {
   Shares shares;
   shares.lse = nan ? std::numeric_limits<Exact>::quiet_NaN() : top;
   shares.share.assign(lses.size(), nan ? shares.lse : 0);
+  shares.empty.assign(lses.size(), !nan && top == -kInfinite<Exact>);
   shares.error.assign(lses.size(), gamma_of<double>(static_cast<Exact>(lses.size())));
   if (nan || top == -kInfinite<Exact>) return shares;
   Exact sum = 0;
   for (std::size_t k = 0; k < lses.size(); ++k) {
     const Exact x = std::isinf(top) ? (lses[k] == top ? 0 : -kInfinite<Exact>) : lses[k] - top;
     shares.share[k] = std::exp(x);
+    shares.empty[k] = x == -kInfinite<Exact>;
     if (shares.share[k] > 0)
       shares.error[k] += std::expm1(kRounding * std::fabs(x) + 3 * kRounding);
     sum += shares.share[k];
@@ -61,7 +64,9 @@ Element mean_of(const Shares& shares, const std::vector<Exact>& numbers, std::ui
   Exact error = 0;
   Exact magnitude = 0;
   for (std::size_t k = 0; k < numbers.size(); ++k) {
-    if (shares.share[k] == 0) continue;
+    if (shares.empty[k]) continue;
+    // 0 times infinity: how small a weight is no 0 depends on the type.
+    if (std::isinf(numbers[k]) && shares.share[k] < kSmallestOf<double>) return kUnspecified;
     sum += shares.share[k] * numbers[k];
     error += shares.share[k] * shares.error[k] * std::fabs(numbers[k]);
     magnitude = std::max(magnitude, std::fabs(numbers[k]));

@@ -142,6 +142,7 @@ class Tensor {
   /// Calls function(index) for every element, in the order [B, H, L, D].
   template <class Function>
   void each(Function&& function) const {
+    if (empty()) return;  // whatever the other sizes are
     Axes at{};
     for (at[0] = 0; at[0] < shape_[0]; ++at[0])
       for (at[1] = 0; at[1] < shape_[1]; ++at[1])
