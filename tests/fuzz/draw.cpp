@@ -34,7 +34,9 @@ RandomBytes::RandomBytes(std::uint64_t seed) {
 
 std::int64_t Draw::hostile() {
   if (one_in(8)) return static_cast<std::int64_t>(bits());
-  const std::uint64_t power = std::uint64_t{1} << integer(0, 63);
+  const std::int64_t exponent =
+      one_in(2) ? pick({31, 32, 40, 41, 59, 60, 61, 62, 63}) : integer(0, 63);
+  const std::uint64_t power = std::uint64_t{1} << exponent;
   const auto near = power + static_cast<std::uint64_t>(integer(-2, 2));  // wraps around at 2^63
   return static_cast<std::int64_t>(one_in(3) ? ~near + 1 : near);
 }
@@ -68,7 +70,7 @@ Axes Draw::strides(const Axes& shape, Use use) {
     step += one_in(4) ? integer(0, 5) : 0;
     strides[axis] = one_in(4) ? -step : step;
     step *= shape[axis] > 1 ? shape[axis] : 1;
-    if (shape[axis] <= 1 && one_in(6)) strides[axis] = hostile();
+    if (shape[axis] <= 1 && one_in(3)) strides[axis] = hostile();
     if (use == Use::kRead && one_in(8)) strides[axis] = 0;
   }
   return strides;

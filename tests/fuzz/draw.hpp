@@ -54,8 +54,9 @@ class Draw {
   std::string text(std::size_t most) { return from_.ConsumeRandomLengthString(most); }
   std::string rest() { return from_.ConsumeRemainingBytesAsString(); }
 
-  /// A size that problems have: small, or now and then not so small.
+  /// A size that problems have: small, often 1, now and then not so small.
   std::int64_t size(std::int64_t low) {
+    if (one_in(4)) return 1;
     return one_in(8) ? integer(low, 70) : integer(low, low + 8);
   }
   /// Anything, mostly near a power of two of either sign: 2^31, 2^32, 2^40, 2^63 and so on.

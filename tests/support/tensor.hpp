@@ -168,7 +168,7 @@ class Tensor {
 
  private:
   std::ptrdiff_t width() const { return format_of(dtype_).bytes; }
-  bool empty() const { return shape_[0] * shape_[1] * shape_[2] * shape_[3] == 0; }
+  bool empty() const { return std::count(shape_.begin(), shape_.end(), 0) > 0; }
 
   void require_float32() const;
   std::size_t extent() const;
