@@ -15,8 +15,8 @@
  *
  * Every struct that is passed by pointer begins with struct_size; initialise it with its _INIT
  * macro. A zero field means its default. Fields are only ever appended, so programs built against
- * an older header keep working: a shorter struct is accepted, a longer one only if the bytes that
- * this library does not know are zero.
+ * an older header keep working: a shorter struct is accepted if it ends where a field does, a
+ * longer one only if the bytes that this library does not know are zero.
  *
  * Every function that can fail returns a heed_status and never aborts, prints or throws. After
  * an error the outputs are untouched (but for HEED_STATUS_EXECUTOR_FAILED, where some rows may have
@@ -187,15 +187,24 @@ typedef enum heed_dtype {
   HEED_DTYPE_F16 = 4
 } heed_dtype;
 
+/* What the strides of a layout mean if all of them are 0. Views that repeat one element along every
+ * axis, as NumPy's broadcast_to and PyTorch's expand make them, have such strides: whoever passes
+ * on strides of tensors that others made says HEED_STRIDES_EXPLICIT. */
+typedef enum heed_strides {
+  HEED_STRIDES_DEFAULT = 0, /* contiguous */
+  HEED_STRIDES_EXPLICIT = 1 /* what they say, as always: one element, repeated */
+} heed_strides;
+
 /* Where element [batch, head, row, feature] of a tensor lies: at the sum of index times stride,
  * counted in elements from the tensor's pointer. All four strides 0 means contiguous
- * [batch, head, row, feature], or [row, head, feature] where rows are packed. Otherwise the strides
- * are taken as they are: 0 repeats an input along that axis, negative steps backwards. The strides
- * of an output must keep its elements apart: ordered by size, each must step past everything that
- * the smaller ones reach. */
+ * [batch, head, row, feature], or [row, head, feature] where rows are packed, unless they are
+ * explicit. Otherwise the strides are taken as they are: 0 repeats an input along that axis,
+ * negative steps backwards, and along an axis of one element any will do. The strides of an output
+ * must keep its elements apart: ordered by size, each must step past everything that the smaller
+ * ones reach. */
 typedef struct heed_layout {
   uint32_t dtype;    /* heed_dtype */
-  uint32_t reserved; /* 0 */
+  uint32_t reserved; /* heed_strides */
   int64_t stride_batch;
   int64_t stride_head;
   int64_t stride_row;
@@ -204,10 +213,11 @@ typedef struct heed_layout {
 
 /* Where element [batch, head, row, key] of a mask or bias lies. Each size is the problem's or 1,
  * which repeats the one element along that axis; 0 means the problem's. All four strides 0 means
- * contiguous in these sizes; otherwise they are taken as they are, but for axes of size 1. */
+ * contiguous in these sizes, unless they are explicit; otherwise they are taken as they are, but
+ * for axes of size 1. */
 typedef struct heed_score_layout {
   uint32_t dtype;    /* heed_dtype of a bias; 0 for a mask, which is made of bytes */
-  uint32_t reserved; /* 0 */
+  uint32_t reserved; /* heed_strides */
   int64_t batch;
   int64_t heads;
   int64_t rows;
@@ -359,6 +369,7 @@ typedef struct heed_score_tile {
 typedef void (*heed_score_function)(void* user, const heed_score_tile* tile);
 
 /* The tensors. A pointer may be NULL only if its tensor has no elements, or where it says so.
+ * (Packed tensors have packed_queries or packed_keys rows, however many belong to sequences.)
  * Pointers need the alignment of their type, no more. "Real" is the arithmetic's type: double if
  * query, key, value and out are float64, else float. */
 typedef struct heed_attention_args {
@@ -471,12 +482,12 @@ HEED_API heed_status heed_merge(const heed_context* context, const heed_merge_de
 
 /* Where element [matrix, in, out] of one or several matrices lies: at the sum of index times
  * stride, counted in elements. y[out] = sum over in of x[in] * matrix[in, out]. All three strides
- * 0 means contiguous [matrix, in, out]; otherwise they are taken as they are: stride_in 1 and
- * stride_out the number of inputs is [out, in], which PyTorch stores, and a stride_in past the
- * number of outputs is a part of wider rows, as in a packed W_qkv. */
+ * 0 means contiguous [matrix, in, out], unless they are explicit; otherwise they are taken as they
+ * are: stride_in 1 and stride_out the number of inputs is [out, in], which PyTorch stores, and a
+ * stride_in past the number of outputs is a part of wider rows, as in a packed W_qkv. */
 typedef struct heed_matrix_layout {
   uint32_t dtype;        /* heed_dtype; 0: the arithmetic's */
-  uint32_t reserved;     /* 0 */
+  uint32_t reserved;     /* heed_strides */
   int64_t stride_matrix; /* from one head's or node's matrix to the next; else 0 */
   int64_t stride_in;
   int64_t stride_out;

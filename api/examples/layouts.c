@@ -11,18 +11,31 @@
 #define D INT64_C(4)
 #define SIZE (B * H * L * D)
 
-/* In elements: batch, head, row, feature. */
-static const heed_layout bhld = {
-    .stride_batch = H * L * D, .stride_head = L * D, .stride_row = D, .stride_feature = 1};
+/* In elements: batch, head, row, feature. Explicit, so that strides which are all 0, of a view that
+ * repeats one element, would not be taken for "contiguous". */
+static const heed_layout bhld = {.reserved = HEED_STRIDES_EXPLICIT,
+                                 .stride_batch = H * L * D,
+                                 .stride_head = L * D,
+                                 .stride_row = D,
+                                 .stride_feature = 1};
 /* [B, L, H, D]: what a projection of [B, L, H * D] is when its columns are split into heads. */
-static const heed_layout blhd = {
-    .stride_batch = L * H * D, .stride_head = D, .stride_row = H * D, .stride_feature = 1};
+static const heed_layout blhd = {.reserved = HEED_STRIDES_EXPLICIT,
+                                 .stride_batch = L * H * D,
+                                 .stride_head = D,
+                                 .stride_row = H * D,
+                                 .stride_feature = 1};
 /* [B, L, 3, H, D]: one projection that makes queries, keys and values side by side. */
-static const heed_layout packed = {
-    .stride_batch = L * 3 * H * D, .stride_head = D, .stride_row = 3 * H * D, .stride_feature = 1};
+static const heed_layout packed = {.reserved = HEED_STRIDES_EXPLICIT,
+                                   .stride_batch = L * 3 * H * D,
+                                   .stride_head = D,
+                                   .stride_row = 3 * H * D,
+                                   .stride_feature = 1};
 /* [B, H, D, L]: transposed, as some store keys. */
-static const heed_layout bhdl = {
-    .stride_batch = H * D * L, .stride_head = D * L, .stride_row = 1, .stride_feature = L};
+static const heed_layout bhdl = {.reserved = HEED_STRIDES_EXPLICIT,
+                                 .stride_batch = H * D * L,
+                                 .stride_head = D * L,
+                                 .stride_row = 1,
+                                 .stride_feature = L};
 
 /* The problem, contiguous [B, H, L, D], and its answer. */
 static float query[SIZE], key[SIZE], value[SIZE], answer[SIZE];

@@ -136,8 +136,11 @@ void check_optional(const Problem& p, const heed_attention_args& args) {
 void validate(const Problem& p, const heed_attention_args& args) {
   if (args.reserved != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "args.reserved is %u; it must be 0", args.reserved);
-  const bool rows = p.batch > 0 && p.query_heads > 0 && p.query_length > 0;
-  const bool keys = p.batch > 0 && p.key_heads > 0 && p.key_length > 0;
+  // Whether tensors have elements: packed ones do whatever the sequences in them are.
+  const bool rows =
+      p.query_heads > 0 && (p.packed_queries > 0 || (p.batch > 0 && p.query_length > 0));
+  const bool keys = p.key_heads > 0 && (p.packed_keys > 0 || (p.batch > 0 && p.key_length > 0));
+  const bool columns = p.batch > 0 && p.query_heads > 0 && p.key_length > 0;
   check_pointer("args.query", args.query, p.query, rows);
   check_pointer("args.key", args.key, p.key, keys);
   check_pointer("args.value", args.value, p.value, keys);
@@ -145,9 +148,9 @@ void validate(const Problem& p, const heed_attention_args& args) {
   check_optional(p, args);
   check_lengths(p, args);
   check_wanted("args.weights", args.weights, p.weights, p.weights_point != HEED_WEIGHTS_NONE,
-               "desc.weights_point", rows && keys);
+               "desc.weights_point", columns && p.query_length > 0);
   check_wanted("args.column_sums", args.column_sums, p.column_sums, p.sum_columns,
-               "desc.sum_columns", p.query_heads > 0 && keys);
+               "desc.sum_columns", columns);
   check_weight_rows(p, args.weight_rows);
 }
 
@@ -165,10 +168,11 @@ Limits Problem::limits(std::int64_t queries, std::int64_t keys) const {
 Sequence sequence_of(const Problem& p, const heed_attention_args& args, std::int64_t b) {
   Sequence s{};
   s.batch = b;
-  s.query_begin = args.cu_seqlens_q != nullptr ? args.cu_seqlens_q[b] : 0;
   s.query_length = args.cu_seqlens_q != nullptr ? args.cu_seqlens_q[b + 1] - args.cu_seqlens_q[b]
                                                 : p.query_length;
-  s.key_begin = args.cu_seqlens_k != nullptr ? args.cu_seqlens_k[b] : 0;
+  if (args.cu_seqlens_q != nullptr && s.query_length > 0) s.query_begin = args.cu_seqlens_q[b];
+  if (args.cu_seqlens_k != nullptr && keys_at_hand(p, args, b) > 0)
+    s.key_begin = args.cu_seqlens_k[b];
   s.key_length = args.key_lengths != nullptr ? args.key_lengths[b] : keys_at_hand(p, args, b);
   s.limits = p.limits(s.query_length, s.key_length);
   return s;

@@ -42,9 +42,12 @@ ElementType element_type(const char* field, std::uint32_t dtype, ElementType def
   }
 }
 
-void check_reserved(const char* field, std::uint32_t reserved) {
-  if (reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.reserved is %u; it must be 0", field, reserved);
+/// Whether strides that are all 0 mean contiguous.
+bool all_zero_is_contiguous(const char* field, std::uint32_t reserved) {
+  if (reserved > HEED_STRIDES_EXPLICIT)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s.reserved is %u; it must be 0 or HEED_STRIDES_EXPLICIT (1)", field, reserved);
+  return reserved == HEED_STRIDES_DEFAULT;
 }
 
 /// Strides of elements side by side, the axes nested in `order`, outermost first.
@@ -63,12 +66,14 @@ Strides contiguous(const char* field, const Shape& shape, const int (&order)[4])
   return {strides[0], strides[1], strides[2], strides[3]};
 }
 
-/// Fails where the last element leaves the range of addresses.
-void check_reach(const char* field, const Strides& strides, const Shape& shape) {
-  if (is_empty(shape)) return;
-  const std::int64_t all[4] = {strides.batch, strides.head, strides.row, strides.feature};
+/// Fails where the last element leaves the range of addresses. Strides that no element is reached
+/// by, of axes of one element and of empty tensors, become 0 where those who look a step ahead
+/// would leave it.
+Strides check_reach(const char* field, const Strides& strides, const Shape& shape) {
+  std::int64_t all[4] = {strides.batch, strides.head, strides.row, strides.feature};
+  const bool empty = is_empty(shape);
   Size farthest = 0;
-  for (int axis = 0; axis < 4; ++axis) {
+  for (int axis = 0; axis < 4 && !empty; ++axis) {
     const Size distance = Size(shape[axis] - 1) * magnitude(all[axis]);
     if (!distance.fits())
       fail(HEED_STATUS_INVALID_ARGUMENT,
@@ -79,6 +84,9 @@ void check_reach(const char* field, const Strides& strides, const Shape& shape) 
       fail(HEED_STATUS_INVALID_ARGUMENT, "%s reaches %lld elements; that overflows an address",
            field, static_cast<long long>(farthest.value()));
   }
+  for (int axis = 0; axis < 4; ++axis)
+    if ((empty || shape[axis] == 1) && magnitude(all[axis]) > farthest.value() + 1) all[axis] = 0;
+  return {all[0], all[1], all[2], all[3]};
 }
 
 /// Distinct elements lie apart if, ordered by size, every stride steps past all that the smaller
@@ -126,15 +134,14 @@ bool is_empty(const Shape& shape) {
 
 Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
                     ElementType default_type, bool packed) {
-  check_reserved(field, given.reserved);
+  const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
   const ElementType type = element_type(field, given.dtype, default_type);
   Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_feature};
-  if (all_zero(strides))
+  if (contiguous_if_zero && all_zero(strides))
     strides =
         packed ? contiguous(field, shape, {0, 2, 1, 3}) : contiguous(field, shape, {0, 1, 2, 3});
   if (packed) strides.batch = 0;  // sequences are told apart by their first row
-  check_reach(field, strides, shape);
-  return {type, bytes_of(type), strides};
+  return {type, bytes_of(type), check_reach(field, strides, shape)};
 }
 
 Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
@@ -153,7 +160,7 @@ void check_lse_type(const char* field, const heed_layout& given) {
 
 Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,
                     ElementType default_type) {
-  check_reserved(field, given.reserved);
+  const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
   const bool mask = default_type == ElementType::kMask;
   if (mask && given.dtype != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be 0: a mask is made of bytes",
@@ -169,8 +176,8 @@ Layout score_layout(const char* field, const heed_score_layout& given, const Sha
     own[axis] = sizes[axis] == 0 ? shape[axis] : sizes[axis];
   }
   Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_key};
-  if (all_zero(strides)) strides = contiguous(field, own, {0, 1, 2, 3});
-  check_reach(field, strides, own);
+  if (contiguous_if_zero && all_zero(strides)) strides = contiguous(field, own, {0, 1, 2, 3});
+  strides = check_reach(field, strides, own);
   return {type,
           bytes_of(type),
           {own[0] == 1 ? 0 : strides.batch, own[1] == 1 ? 0 : strides.head,

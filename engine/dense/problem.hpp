@@ -66,7 +66,7 @@ void validate(const Problem& problem, const heed_attention_args& args);
 /// One item of the batch, with what a run's arguments say about its length.
 struct Sequence {
   std::int64_t batch;
-  std::int64_t query_begin, query_length;  ///< it begins at row 0 unless packed
+  std::int64_t query_begin, query_length;  ///< it begins at row 0 unless packed, and if empty
   std::int64_t key_begin, key_length;
   Limits limits;
 

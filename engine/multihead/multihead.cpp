@@ -23,7 +23,8 @@ struct Rows {
 Rows rows_of(const Problem& p, const std::int32_t* offsets, std::int64_t packed,
              std::int64_t length) {
   if (packed == 0) return {0, p.batch * length, length};
-  return {offsets[0], offsets[p.batch] - offsets[0], packed};
+  const std::int64_t count = offsets[p.batch] - offsets[0];
+  return {count > 0 ? offsets[0] : 0, count, packed};
 }
 
 /// One run, from inputs to out.

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "engine/runtime/error.hpp"
 
@@ -11,13 +13,90 @@ namespace heed {
 /// No struct of the API comes near this size: a larger struct_size is an uninitialised one.
 inline constexpr std::uint32_t kMaxStructSize = 4096;
 
-inline std::uint32_t checked_struct_size(const void* given, const char* name) {
+/// Where the fields of a struct end, in bytes, found out by making one from AnyFields.
+struct FieldEnds {
+  std::uint32_t ends[64];
+  std::size_t count;
+
+  constexpr std::uint32_t last() const { return count == 0 ? 0 : ends[count - 1]; }
+};
+
+/// Turns into whatever field it initialises, and notes where that ends.
+struct AnyField {
+  FieldEnds* fields;
+
+  template <class Field>
+  constexpr operator Field() const {
+    const std::uint32_t begin = (fields->last() + alignof(Field) - 1) / alignof(Field) *
+                                static_cast<std::uint32_t>(alignof(Field));
+    fields->ends[fields->count++] = begin + static_cast<std::uint32_t>(sizeof(Field));
+    return Field{};
+  }
+};
+
+template <class T, std::size_t... I>
+constexpr auto field_ends(std::index_sequence<I...>)
+    -> decltype(T{((void)I, AnyField{nullptr})...}, FieldEnds{}) {
+  FieldEnds fields{};
+  [[maybe_unused]] const T made{((void)I, AnyField{&fields})...};
+  return fields;
+}
+
+template <class T, std::size_t kCount, class = void>
+inline constexpr bool kHasFields = false;
+template <class T, std::size_t kCount>
+inline constexpr bool kHasFields<
+    T, kCount, std::void_t<decltype(field_ends<T>(std::make_index_sequence<kCount>()))>> = true;
+
+template <class T, std::size_t kCount = 2>
+constexpr FieldEnds field_ends() {
+  if constexpr (kHasFields<T, kCount + 1>) {
+    return field_ends<T, kCount + 1>();
+  } else {
+    return field_ends<T>(std::make_index_sequence<kCount>());
+  }
+}
+
+/// The sizes that the struct has had in headers up to this one: it ended after one of its fields,
+/// or after the padding that followed.
+template <class T>
+struct StructSizes {
+  static constexpr FieldEnds kFields = field_ends<T>();
+  static constexpr std::uint32_t kAlignment = alignof(T);
+  static constexpr std::uint32_t padded(std::uint32_t end) {
+    return (end + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  static_assert(padded(kFields.last()) == sizeof(T), "a field is missing");
+
+  /// The least such size from `size` on; sizeof(T) at most.
+  static constexpr std::uint32_t from(std::uint32_t size) {
+    for (std::size_t i = 1; i < kFields.count; ++i) {  // no header had struct_size alone
+      if (kFields.ends[i] >= size) return kFields.ends[i];
+      if (padded(kFields.ends[i]) == size) return size;
+    }
+    return sizeof(T);
+  }
+  /// The greatest such size below `size`.
+  static constexpr std::uint32_t below(std::uint32_t size) {
+    std::uint32_t found = kFields.ends[1];
+    for (std::uint32_t next = found; next < size; next = from(next + 1)) found = next;
+    return found;
+  }
+};
+
+template <class T>
+std::uint32_t checked_struct_size(const T* given, const char* name) {
   if (given == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL", name);
+  using Sizes = StructSizes<T>;
   std::uint32_t size;
   std::memcpy(&size, given, sizeof size);
   if (size < 2 * sizeof(std::uint32_t) || size > kMaxStructSize)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "%s.struct_size is %u; initialise the struct with its _INIT macro", name, size);
+  if (size < sizeof(T) && Sizes::from(size) != size)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s.struct_size is %u, inside a field; the nearest where one ends are %u and %u", name,
+         size, Sizes::below(size), Sizes::from(size));
   return size;
 }
 

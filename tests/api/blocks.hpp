@@ -85,9 +85,6 @@ struct BlockForm {
 };
 
 using BlockChange = std::function<void(BlockForm&)>;
-using Parts = std::initializer_list<const char*>;
-
-inline Context serial() { return make_context(nullptr, "serial", 1); }
 
 /// No plan is made of the descriptor, and the one call refuses it the same way.
 inline void check_block_desc_refused(const BlockChange& change, Parts parts) {

@@ -81,9 +81,6 @@ struct Form {
 };
 
 using Change = std::function<void(Form&)>;
-using Parts = std::initializer_list<const char*>;
-
-inline Context serial() { return make_context(nullptr, "serial", 1); }
 
 /// No plan is made of the descriptor, and the one call refuses it the same way.
 inline void check_desc_refused(const Change& change, Parts parts) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "tests/api/support.hpp"
 
@@ -24,6 +25,55 @@ Longer<T> longer(const T& known, unsigned char last) {
   result.known.struct_size = sizeof result;
   result.later[15] = last;
   return result;
+}
+
+/// Where the fields of a struct end, of which `widths` lists the bytes: L is a heed_layout, S a
+/// heed_score_layout and M a heed_matrix_layout. It is what programs were compiled with: widths are
+/// only ever appended.
+inline std::vector<std::uint32_t> ends_of(const std::string& widths) {
+  std::vector<std::uint32_t> ends;
+  std::uint32_t end = 0;
+  for (const char width : widths) {
+    end += width == 'L' ? 40 : width == 'S' ? 72 : width == 'M' ? 32 : width == '8' ? 8 : 4;
+    ends.push_back(end);
+  }
+  ends.erase(ends.begin());  // struct_size alone is no struct
+  return ends;
+}
+
+inline constexpr const char* kAttentionDesc = "448888888LLLL8888448884444888SSLLL";
+inline constexpr const char* kAttentionArgs = "4488888888888888888";
+
+/// Calls check(size, accepted) for every size up to the struct's own. Those that end where no field
+/// does are refused, with the nearest that do.
+template <class T, class Call, class Check>
+void each_size(T given, const char* name, const std::string& widths, Call call, Check check) {
+  const std::vector<std::uint32_t> ends = ends_of(widths);
+  REQUIRE(ends.back() == sizeof(T));
+  std::size_t next = 0;
+  for (std::uint32_t size = ends.front(); size <= sizeof(T); ++size) {
+    CAPTURE(name, size);
+    next += size > ends[next] ? 1 : 0;
+    T sized = given;
+    sized.struct_size = size;
+    forget_last_error();
+    const heed_status status = call(&sized);
+    const bool accepted = size == ends[next];
+    if (accepted) {
+      CHECK(std::string(heed_last_error()).find("struct_size") == std::string::npos);
+    } else {
+      const std::string is = std::string(name) + ".struct_size is " + std::to_string(size);
+      const std::string nearest =
+          std::to_string(ends[next - 1]) + " and " + std::to_string(ends[next]);
+      check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, {is.c_str(), nearest.c_str()});
+    }
+    check(sized, status, accepted);
+  }
+}
+
+template <class T, class Call>
+void check_every_size(const T& given, const char* name, const std::string& widths, Call call) {
+  each_size(given, name, widths, call, [](const T&, heed_status, bool) {});
 }
 
 /// Hands `call` the struct with sizes that no version has; `name` is what the message calls it.
@@ -59,7 +109,14 @@ void check_longer(const T& given, const char* name, Call call) {
 
 /// A wrong struct_size of a struct that the library fills: refused, and not a byte written.
 template <class T, class Call>
-void check_wrong_info_sizes(T given, Call call) {
+void check_wrong_info_sizes(T given, const std::string& widths, Call call) {
+  std::memset(static_cast<void*>(&given), 0xee, sizeof given);
+  each_size(given, "info", widths, call, [](const T& info, heed_status status, bool accepted) {
+    CHECK((status == HEED_STATUS_OK) == accepted);
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(&info);
+    for (std::size_t i = accepted ? info.struct_size : 4; i < sizeof info; ++i)
+      CHECK(bytes[i] == 0xee);
+  });
   for (const std::uint32_t size : {0U, 1U, 4U, 7U, 4097U, 0xffffffffU}) {
     T info = given;
     info.struct_size = size;

@@ -52,6 +52,8 @@ inline Context make_context(const char* isa, const char* executor, std::uint32_t
   return make_context(&options);
 }
 
+inline Context serial() { return make_context(nullptr, "serial", 1); }
+
 inline Plan make_plan(const Context& context, const heed_attention_desc& desc) {
   heed_attention_plan* plan = nullptr;
   const heed_status status = heed_attention_plan_create(context.get(), &desc, &plan);
@@ -195,9 +197,11 @@ inline void forget_last_error() {
   (void)heed_isa_get(SIZE_MAX, &info);
 }
 
+/// Parts of a message.
+using Parts = std::initializer_list<const char*>;
+
 /// A refusal has this status and a message that names the field, its value and the bound.
-inline void check_refusal(heed_status got, heed_status expected,
-                          std::initializer_list<const char*> parts) {
+inline void check_refusal(heed_status got, heed_status expected, Parts parts) {
   const std::string message = heed_last_error();
   CAPTURE(message);
   CHECK(std::string(heed_status_name(got)) == heed_status_name(expected));

@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 40;
 
-Context serial() { return make_context(nullptr, "serial", 1); }
-
 /// Refused with INVALID_ARGUMENT after `change` is made to a good descriptor.
 template <class Change>
 void check_refused(const Context& context, Change change,

@@ -7,8 +7,6 @@ using namespace api_test;
 
 namespace {
 
-Context serial() { return make_context(nullptr, "serial", 1); }
-
 /// Runs with the given tensors both ways; every pointer may be NULL, the workspace too if none
 /// is needed.
 void check_runs(const Shape& shape, const heed_attention_args& args) {
@@ -171,13 +169,29 @@ TEST_CASE("no batch, no heads: masks, biases and further outputs may all be NULL
   }
 }
 
-TEST_CASE("no batch, packed: offsets of nothing", "[empty]") {
+TEST_CASE("no batch, packed: offsets of nothing, and rows of nobody", "[empty]") {
   Shape shape;
   shape.batch = 0;
   heed_attention_desc desc = desc_of(shape);
   desc.packed_queries = desc.packed_keys = 5;
   const std::int32_t offsets[] = {0};
-  heed_attention_args args = no_tensors();
-  args.cu_seqlens_q = args.cu_seqlens_k = offsets;
-  CHECK(heed_attention(serial().get(), &desc, &args) == HEED_STATUS_OK);
+  std::vector<float> rows(64);
+  const auto with = [&](bool query, bool key, bool value, bool out) {
+    heed_attention_args args = no_tensors();
+    args.cu_seqlens_q = args.cu_seqlens_k = offsets;
+    if (query) args.query = rows.data();
+    if (key) args.key = rows.data();
+    if (value) args.value = rows.data();
+    if (out) args.out = rows.data();
+    forget_last_error();
+    return heed_attention(serial().get(), &desc, &args);
+  };
+  CHECK(with(true, true, true, true) == HEED_STATUS_OK);
+  // Tensors with elements are given, whoever the elements belong to.
+  check_refusal(with(false, true, true, true), HEED_STATUS_INVALID_ARGUMENT,
+                {"args.query is NULL"});
+  check_refusal(with(true, false, true, true), HEED_STATUS_INVALID_ARGUMENT, {"args.key is NULL"});
+  check_refusal(with(true, true, false, true), HEED_STATUS_INVALID_ARGUMENT,
+                {"args.value is NULL"});
+  check_refusal(with(true, true, true, false), HEED_STATUS_INVALID_ARGUMENT, {"args.out is NULL"});
 }

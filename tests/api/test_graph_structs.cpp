@@ -19,6 +19,7 @@ TEST_CASE("struct_size of a graph's descriptor", "[struct_size][graph]") {
     return status;
   };
   check_wrong_sizes(form.desc, "desc", call);
+  check_every_size(form.desc, "desc", "448888844", call);
   check_longer(form.desc, "desc", call);
   heed_graph_desc shorter = form.desc;
   shorter.duplicates = 99;  // beyond the end of the shorter struct, so never read
@@ -42,6 +43,7 @@ TEST_CASE("struct_size of attention over a graph", "[struct_size][graph]") {
     return status;
   };
   check_wrong_sizes(form.desc, "desc", call);
+  check_every_size(form.desc, "desc", "448888888884444LLLLLLLLLMMMMM", call);
   check_longer(form.desc, "desc", call);
   form.desc.w_edge_key.dtype = 99;  // beyond the end of a shorter struct, so never read
   form.desc.struct_size = offsetof(heed_graph_attention_desc, w_edge_key);
@@ -57,6 +59,7 @@ TEST_CASE("struct_size of arguments over a graph", "[struct_size][graph]") {
   };
   check_wrong_sizes(form.args, "args", call);
   CHECK(form.outputs_untouched());
+  check_every_size(form.args, "args", "44888888888888888888888", call);
   check_longer(form.args, "args", call);
   heed_graph_attention_args shorter = form.args;
   shorter.struct_size = offsetof(heed_graph_attention_args, out);
@@ -77,8 +80,8 @@ TEST_CASE("struct_size of what graphs fill", "[struct_size][graph]") {
   const auto of_plan = [&](heed_graph_attention_info* info) {
     return heed_graph_attention_plan_describe(plan.get(), info);
   };
-  check_wrong_info_sizes(graph_info, of_graph);
+  check_wrong_info_sizes(graph_info, "44888888", of_graph);
   check_info_sizes(graph_info, of_graph);
-  check_wrong_info_sizes(plan_info, of_plan);
+  check_wrong_info_sizes(plan_info, "4488888", of_plan);
   check_info_sizes(plan_info, of_plan);
 }

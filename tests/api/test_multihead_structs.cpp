@@ -34,6 +34,7 @@ TEST_CASE("struct_size of a block's descriptor", "[struct_size][multihead]") {
   const BlockForm form;
   const auto call = [&](const heed_multihead_desc* desc) { return create(context, desc); };
   check_wrong_sizes(form.desc, "desc", call);
+  check_every_size(form.desc, "desc", "448888LLLMMMM44", call);
   check_longer(form.desc, "desc", call);
 }
 
@@ -46,6 +47,7 @@ TEST_CASE("struct_size of the attention inside", "[struct_size][multihead]") {
     return create(context, &desc);
   };
   check_wrong_sizes(form.attention, "desc.attention", call);
+  check_every_size(form.attention, "desc.attention", kAttentionDesc, call);
   check_longer(form.attention, "desc.attention", call);
   heed_attention_desc shorter = form.attention;
   shorter.scale = std::nan("");  // beyond the end of the shorter struct, so never read
@@ -71,6 +73,7 @@ TEST_CASE("struct_size of a block's arguments", "[struct_size][multihead]") {
   };
   check_wrong_sizes(form.args, "args", call);
   CHECK(form.outputs_untouched());
+  check_every_size(form.args, "args", "4488888888888888888", call);
   check_longer(form.args, "args", call);
   form.args.struct_size = offsetof(heed_multihead_args, out);
   forget_last_error();
@@ -87,6 +90,7 @@ TEST_CASE("struct_size of the attention's arguments inside", "[struct_size][mult
   };
   check_wrong_sizes(form.inner, "args.attention", call);
   CHECK(form.outputs_untouched());
+  check_every_size(form.inner, "args.attention", kAttentionArgs, call);
   check_longer(form.inner, "args.attention", call);
 }
 
@@ -105,6 +109,7 @@ TEST_CASE("struct_size of a matrix to prepare", "[struct_size][weights]") {
     return status;
   };
   check_wrong_sizes(matrix_desc(), "desc", call);
+  check_every_size(matrix_desc(), "desc", "44888M44", call);
   check_longer(matrix_desc(), "desc", call);
   heed_weights_desc shorter = matrix_desc();
   shorter.layout.dtype = 99;
@@ -125,8 +130,8 @@ TEST_CASE("struct_size of what blocks and prepared matrices fill", "[struct_size
   const auto of_weights = [&](heed_weights_info* info) {
     return heed_weights_describe(weights.get(), info);
   };
-  check_wrong_info_sizes(plan_info, of_plan);
+  check_wrong_info_sizes(plan_info, "44888888", of_plan);
   check_info_sizes(plan_info, of_plan);
-  check_wrong_info_sizes(weights_info, of_weights);
+  check_wrong_info_sizes(weights_info, "44888", of_weights);
   check_info_sizes(weights_info, of_weights);
 }

@@ -68,6 +68,7 @@ TEST_CASE("struct_size of options", "[struct_size]") {
   const Environment quiet;
   const auto call = [](const heed_context_options* options) { return create(options); };
   check_wrong_sizes(serial_options(), "options", call);
+  check_every_size(serial_options(), "options", "448888448", call);
   check_longer(serial_options(), "options", call);
 }
 
@@ -85,6 +86,7 @@ TEST_CASE("struct_size of a caller's executor", "[struct_size]") {
   const Environment quiet;
   const auto call = [](const heed_executor* executor) { return create(executor); };
   check_wrong_sizes(in_order(), "options.executor", call);
+  check_every_size(in_order(), "options.executor", "4488", call);
   check_longer(in_order(), "options.executor", call);
   heed_executor shorter = in_order();
   shorter.struct_size = offsetof(heed_executor, run);
@@ -97,6 +99,7 @@ TEST_CASE("struct_size of a caller's allocator", "[struct_size]") {
   CountingAllocator memory;
   const auto call = [](const heed_allocator* allocator) { return create(allocator); };
   check_wrong_sizes(memory.get(), "options.allocator", call);
+  check_every_size(memory.get(), "options.allocator", "44888", call);
   check_longer(memory.get(), "options.allocator", call);
   heed_allocator shorter = memory.get();
   shorter.struct_size = offsetof(heed_allocator, release);
@@ -110,6 +113,7 @@ TEST_CASE("struct_size of a descriptor", "[struct_size]") {
   const Context context = make_context(nullptr, "serial", 1);
   const auto call = [&](const heed_attention_desc* desc) { return create(context, desc); };
   check_wrong_sizes(desc_of(Shape{}), "desc", call);
+  check_every_size(desc_of(Shape{}), "desc", kAttentionDesc, call);
   check_longer(desc_of(Shape{}), "desc", call);
 }
 
@@ -131,6 +135,7 @@ TEST_CASE("struct_size of arguments", "[struct_size]") {
   };
   check_wrong_sizes(tensors.args(), "args", call);
   CHECK(tensors.out_untouched());
+  check_every_size(tensors.args(), "args", kAttentionArgs, call);
   check_longer(tensors.args(), "args", call);
 
   heed_attention_args shorter = tensors.args();
@@ -152,9 +157,9 @@ TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   const heed_isa_info isa_info = HEED_ISA_INFO_INIT;
   const heed_context_info context_info = HEED_CONTEXT_INFO_INIT;
   const heed_attention_info plan_info = HEED_ATTENTION_INFO_INIT;
-  check_wrong_info_sizes(isa_info, isa);
-  check_wrong_info_sizes(context_info, of_context);
-  check_wrong_info_sizes(plan_info, of_plan);
+  check_wrong_info_sizes(isa_info, "44844", isa);
+  check_wrong_info_sizes(context_info, "4488888", of_context);
+  check_wrong_info_sizes(plan_info, "448844888", of_plan);
   check_info_sizes(isa_info, isa);
   check_info_sizes(context_info, of_context);
   check_info_sizes(plan_info, of_plan);
@@ -172,6 +177,7 @@ TEST_CASE("struct_size of a merge", "[struct_size]") {
   };
   check_wrong_sizes(desc, "desc", call);
   CHECK(out == 0);
+  check_every_size(desc, "desc", "448888LLLL", call);
   check_longer(desc, "desc", call);
   CHECK(out == 3);
   desc.lse.dtype = 99;  // beyond the end of a shorter struct, so never read

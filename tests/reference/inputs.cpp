@@ -20,7 +20,7 @@ Source source_of(const void* data, const heed_layout& layout, Index heads, Index
                  Index features, bool packed) {
   Strides strides = {layout.stride_batch, layout.stride_head, layout.stride_row,
                      layout.stride_feature};
-  if (strides.all_zero())
+  if (strides.all_zero() && layout.reserved == HEED_STRIDES_DEFAULT)
     strides = packed ? Strides{0, features, heads * features, 1}
                      : Strides{heads * rows * features, rows * features, features, 1};
   if (packed) strides.batch = 0;
@@ -34,7 +34,8 @@ Source source_of(const void* data, const heed_score_layout& layout, std::uint32_
   const Index rows = layout.rows == 0 ? desc.query_length : layout.rows;
   const Index keys = layout.keys == 0 ? desc.key_length : layout.keys;
   Strides strides = {layout.stride_batch, layout.stride_head, layout.stride_row, layout.stride_key};
-  if (strides.all_zero()) strides = {heads * rows * keys, rows * keys, keys, 1};
+  if (strides.all_zero() && layout.reserved == HEED_STRIDES_DEFAULT)
+    strides = {heads * rows * keys, rows * keys, keys, 1};
   if (batch == 1) strides.batch = 0;
   if (heads == 1) strides.head = 0;
   if (rows == 1) strides.row = 0;
