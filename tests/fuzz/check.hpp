@@ -52,7 +52,6 @@ class Versioned {
                              : static_cast<std::uint32_t>(draw.integer(0, sizeof(T) + 24));
       odd_ = true;
     }
-    size_ = size_ / 8 * 8;  // TODO struct_size inside a field
     // Of what claims to be larger than this no library reads more than struct_size.
     bytes_.resize(size_ < 4 ? 4 : size_ > 4096 ? 4 : size_);
     bytes_.shrink_to_fit();

@@ -76,9 +76,14 @@ Axes Draw::strides(const Axes& shape, Use use) {
   return strides;
 }
 
+std::uint32_t Draw::reserved(const Axes& strides, Use use) {
+  if (use == Use::kWritten && strides == Axes{}) return HEED_STRIDES_DEFAULT;
+  return one_in(4) ? HEED_STRIDES_EXPLICIT : HEED_STRIDES_DEFAULT;
+}
+
 heed_layout Draw::layout(const Axes& shape, Use use, std::uint32_t dtype) {
   const Axes s = strides(shape, use);
-  return {dtype, 0, s[0], s[1], s[2], s[3]};
+  return {dtype, reserved(s, use), s[0], s[1], s[2], s[3]};
 }
 
 heed_score_layout Draw::score_layout(const Axes& pairs, std::uint32_t dtype) {
@@ -87,13 +92,14 @@ heed_score_layout Draw::score_layout(const Axes& pairs, std::uint32_t dtype) {
   const Axes s = strides(sizes, Use::kRead);
   for (std::size_t axis = 0; axis < 4; ++axis)
     if (sizes[axis] == pairs[axis] && one_in(2)) sizes[axis] = 0;
-  return {dtype, 0, sizes[0], sizes[1], sizes[2], sizes[3], s[0], s[1], s[2], s[3]};
+  return {dtype, reserved(s, Use::kRead), sizes[0], sizes[1], sizes[2], sizes[3], s[0], s[1], s[2],
+          s[3]};
 }
 
 heed_matrix_layout Draw::matrix_layout(std::int64_t matrices, std::int64_t in, std::int64_t out,
                                        std::uint32_t dtype) {
   const Axes s = strides({matrices == 0 ? 1 : matrices, 1, in, out}, Use::kRead);
-  return {dtype, 0, matrices == 0 ? 0 : s[0], s[2], s[3]};
+  return {dtype, reserved(s, Use::kRead), matrices == 0 ? 0 : s[0], s[2], s[3]};
 }
 
 void Draw::plant(std::initializer_list<Tensor*> tensors) {

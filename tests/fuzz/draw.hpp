@@ -70,6 +70,8 @@ class Draw {
   /// Strides of a valid layout: all 0, or axes in any order and direction, with gaps. Where there
   /// is nothing to step to, anything.
   Axes strides(const Axes& shape, Use use);
+  /// Whether strides of a valid layout are explicit: if they are all 0, only of what repeats.
+  std::uint32_t reserved(const Axes& strides, Use use);
   heed_layout layout(const Axes& shape, Use use, std::uint32_t dtype);
   /// Over [batch, head, row, key] of these sizes, any of them repeated.
   heed_score_layout score_layout(const Axes& pairs, std::uint32_t dtype);
@@ -111,7 +113,7 @@ class Draw {
 
 /// How often the one case that the fuzzer's bytes make is damaged, each time in another way. The
 /// process says at its end how many cases there were.
-inline constexpr int kVariants = 16;
+inline constexpr int kVariants = 63;
 
 /// Calls once(draw, damaged): with the fuzzer's bytes and nothing damaged, and then with random
 /// bytes that follow from them.
@@ -128,6 +130,6 @@ void each_variant(Draw& draw, Once&& once) {
 }
 
 /// Planning takes microseconds, a run beside the oracle hundreds: not every variant is run.
-inline bool worth_running(Draw& draw, bool damaged) { return !damaged || draw.one_in(6); }
+inline bool worth_running(Draw& draw, bool damaged) { return !damaged || draw.one_in(12); }
 
 }  // namespace heed_test

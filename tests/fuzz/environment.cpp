@@ -91,7 +91,7 @@ void check_run(const Context& context, bool verbose) {
   const Plan plan = make_plan(context, problem().desc);
   std::size_t bytes = 0;
   require_ok(heed_attention_plan_workspace(plan.get(), &bytes));
-  if (bytes > 1 << 20) return;
+  if (bytes > 1 << 16) return;
   PrintedErrors errors;
   const Outputs got = problem().run_all(context);
   const std::string printed = errors.text();
@@ -144,7 +144,7 @@ void create(Draw& draw) {
   heed_context_info info = HEED_CONTEXT_INFO_INIT;
   require_ok(heed_context_describe(made, &info));
   demand(info.threads >= 1 && info.threads <= 1024, "a number of threads that cannot be");
-  check_run(context, told);
+  if (draw.one_in(4)) check_run(context, told);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ Extent::Extent(const Axes& shape, const heed_layout& layout, std::uint32_t defau
     : shape_(shape),
       strides_{layout.stride_batch, layout.stride_head, layout.stride_row, layout.stride_feature},
       dtype_(dtype_of(layout.dtype, default_dtype)) {
-  if (all_zero(strides_))
+  if (all_zero(strides_) && layout.reserved == HEED_STRIDES_DEFAULT)
     lay_side_by_side(packed ? std::array<std::size_t, 4>{0, 2, 1, 3}
                             : std::array<std::size_t, 4>{0, 1, 2, 3});
 }
@@ -35,13 +35,13 @@ Extent::Extent(const Axes& pairs, const heed_score_layout& layout, std::uint32_t
              own(layout.keys, pairs[3])},
       strides_{layout.stride_batch, layout.stride_head, layout.stride_row, layout.stride_key},
       dtype_(dtype_of(layout.dtype, default_dtype)) {
-  if (all_zero(strides_)) lay_side_by_side({0, 1, 2, 3});
+  if (all_zero(strides_) && layout.reserved == HEED_STRIDES_DEFAULT) lay_side_by_side({0, 1, 2, 3});
 }
 
 Extent::Extent(std::int64_t matrices, std::int64_t in, std::int64_t out,
                const heed_matrix_layout& layout, std::uint32_t default_dtype)
     : Extent({matrices == 0 ? 1 : matrices, 1, in, out},
-             heed_layout{layout.dtype, 0, layout.stride_matrix, 0, layout.stride_in,
+             heed_layout{layout.dtype, layout.reserved, layout.stride_matrix, 0, layout.stride_in,
                          layout.stride_out},
              default_dtype, false) {}
 
