@@ -27,8 +27,8 @@ struct AnyField {
 
   template <class Field>
   constexpr operator Field() const {
-    const std::uint32_t begin = (fields->last() + alignof(Field) - 1) / alignof(Field) *
-                                static_cast<std::uint32_t>(alignof(Field));
+    constexpr auto kAlignment = static_cast<std::uint32_t>(alignof(Field));
+    const std::uint32_t begin = (fields->last() + kAlignment - 1) / kAlignment * kAlignment;
     fields->ends[fields->count++] = begin + static_cast<std::uint32_t>(sizeof(Field));
     return Field{};
   }
