@@ -1,5 +1,6 @@
 #include "tests/fuzz/draw.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <limits>
@@ -123,6 +124,14 @@ void Draw::spoil_pointer(unsigned char* bytes, std::size_t end,
   std::memcpy(&pointer, bytes + at, sizeof pointer);
   pointer = pointer == 0 || one_in(2) ? 0 : pointer + 1;
   std::memcpy(bytes + at, &pointer, sizeof pointer);
+}
+
+void Draw::enlarge(unsigned char* bytes, std::size_t first, std::size_t end) {
+  constexpr std::size_t kSizes = 80;  // descriptors begin with them
+  const std::size_t begin = (first + 7) / 8;
+  const std::size_t last = std::max(std::min(end, kSizes) / 8 - 1, begin);
+  const std::int64_t size = (std::int64_t{1} << integer(one_in(2) ? 30 : 12, 40)) + integer(-2, 2);
+  std::memcpy(bytes + 8 * from_.ConsumeIntegralInRange(begin, last), &size, sizeof size);
 }
 
 void Draw::overwrite(unsigned char* bytes, std::size_t first, std::size_t end) {

@@ -83,7 +83,9 @@ class Draw {
   void damage(T& fields, std::size_t first = 4) {
     unsigned char bytes[sizeof(T)];
     std::memcpy(bytes, &fields, sizeof bytes);
-    for (std::int64_t n = integer(1, 3); n > 0; --n) overwrite(bytes, first, sizeof bytes);
+    const bool sizes = one_in(4);
+    for (std::int64_t n = integer(1, 3); n > 0; --n)
+      sizes ? enlarge(bytes, first, sizeof bytes) : overwrite(bytes, first, sizeof bytes);
     std::memcpy(&fields, bytes, sizeof bytes);
   }
 
@@ -107,6 +109,8 @@ class Draw {
   void spoil_pointer(unsigned char* bytes, std::size_t end,
                      std::initializer_list<std::size_t> keep);
   void overwrite(unsigned char* bytes, std::size_t first, std::size_t end);
+  /// Sizes that may each be accepted, and whose products may not.
+  void enlarge(unsigned char* bytes, std::size_t first, std::size_t end);
 
   FuzzedDataProvider from_;
 };

@@ -54,7 +54,7 @@ void Extent::lay_side_by_side(const std::array<std::size_t, 4>& order) {
 }
 
 bool Extent::possible() const {
-  constexpr std::int64_t kMostOfASize = std::int64_t{1} << 40;
+  constexpr std::int64_t kMostOfASize = INT64_MAX >> 5;  // columns of all heads side by side
   const bool sized = std::all_of(shape_.begin(), shape_.end(),
                                  [](std::int64_t n) { return n >= 0 && n <= kMostOfASize; });
   return sized && (dtype_ <= HEED_DTYPE_F16 || dtype_ == kByte);
