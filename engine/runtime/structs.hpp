@@ -13,12 +13,17 @@ namespace heed {
 /// No struct of the API comes near this size: a larger struct_size is an uninitialised one.
 inline constexpr std::uint32_t kMaxStructSize = 4096;
 
+/// The first place from `end` on for something of this alignment.
+constexpr std::size_t aligned(std::size_t end, std::size_t alignment) {
+  return (end + alignment - 1) / alignment * alignment;
+}
+
 /// Where the fields of a struct end, in bytes, found out by making one from AnyFields.
 struct FieldEnds {
-  std::uint32_t ends[64];
+  std::size_t ends[64];
   std::size_t count;
 
-  constexpr std::uint32_t last() const { return count == 0 ? 0 : ends[count - 1]; }
+  constexpr std::size_t last() const { return count == 0 ? 0 : ends[count - 1]; }
 };
 
 /// Turns into whatever field it initialises, and notes where that ends.
@@ -27,13 +32,15 @@ struct AnyField {
 
   template <class Field>
   constexpr operator Field() const {
-    constexpr auto kAlignment = static_cast<std::uint32_t>(alignof(Field));
-    const std::uint32_t begin = (fields->last() + kAlignment - 1) / kAlignment * kAlignment;
-    fields->ends[fields->count++] = begin + static_cast<std::uint32_t>(sizeof(Field));
+    struct Alone {
+      Field field;
+    };
+    fields->ends[fields->count++] = aligned(fields->last(), alignof(Field)) + sizeof(Alone);
     return Field{};
   }
 };
 
+/// Those of so many fields, if T has them.
 template <class T, std::size_t... I>
 constexpr auto field_ends(std::index_sequence<I...>)
     -> decltype(T{((void)I, AnyField{nullptr})...}, FieldEnds{}) {
@@ -48,6 +55,7 @@ template <class T, std::size_t kCount>
 inline constexpr bool kHasFields<
     T, kCount, std::void_t<decltype(field_ends<T>(std::make_index_sequence<kCount>()))>> = true;
 
+/// Those of all fields.
 template <class T, std::size_t kCount = 2>
 constexpr FieldEnds field_ends() {
   if constexpr (kHasFields<T, kCount + 1>) {
@@ -62,24 +70,20 @@ constexpr FieldEnds field_ends() {
 template <class T>
 struct StructSizes {
   static constexpr FieldEnds kFields = field_ends<T>();
-  static constexpr std::uint32_t kAlignment = alignof(T);
-  static constexpr std::uint32_t padded(std::uint32_t end) {
-    return (end + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  static_assert(padded(kFields.last()) == sizeof(T), "a field is missing");
+  static_assert(aligned(kFields.last(), alignof(T)) == sizeof(T), "a field is missing");
 
   /// The least such size from `size` on; sizeof(T) at most.
-  static constexpr std::uint32_t from(std::uint32_t size) {
+  static constexpr std::size_t from(std::size_t size) {
     for (std::size_t i = 1; i < kFields.count; ++i) {  // no header had struct_size alone
       if (kFields.ends[i] >= size) return kFields.ends[i];
-      if (padded(kFields.ends[i]) == size) return size;
+      if (aligned(kFields.ends[i], alignof(T)) == size) return size;
     }
     return sizeof(T);
   }
   /// The greatest such size below `size`.
-  static constexpr std::uint32_t below(std::uint32_t size) {
-    std::uint32_t found = kFields.ends[1];
-    for (std::uint32_t next = found; next < size; next = from(next + 1)) found = next;
+  static constexpr std::size_t below(std::size_t size) {
+    std::size_t found = kFields.ends[1];
+    for (std::size_t next = found; next < size; next = from(next + 1)) found = next;
     return found;
   }
 };
@@ -95,7 +99,7 @@ std::uint32_t checked_struct_size(const T* given, const char* name) {
          "%s.struct_size is %u; initialise the struct with its _INIT macro", name, size);
   if (size < sizeof(T) && Sizes::from(size) != size)
     fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.struct_size is %u, inside a field; the nearest where one ends are %u and %u", name,
+         "%s.struct_size is %u, inside a field; the nearest where one ends are %zu and %zu", name,
          size, Sizes::below(size), Sizes::from(size));
   return size;
 }
