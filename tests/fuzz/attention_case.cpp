@@ -158,13 +158,8 @@ bool AttentionCase::small() {
   if (desc_.weights_point != HEED_WEIGHTS_NONE) written.push_back(weights());
   if (desc_.sum_columns != 0) written.push_back(column_sums());
   bool all_small = true;
-  const auto look = [&](const Extent& extent) {
-    demand(extent.possible(), "a size or type that no tensor has is accepted");
-    demand(extent.addressable(), "a tensor that no address can reach is accepted");
-    all_small = all_small && extent.small();
-  };
-  for (const Extent& extent : read) look(extent);
-  for (const Extent& extent : written) look(extent);
+  for (const Extent& extent : read) all_small = check_extent(extent) && all_small;
+  for (const Extent& extent : written) all_small = check_extent(extent) && all_small;
   Wide128 work = desc_.features + value_features_of(desc_);
   for (const std::int64_t size : pairs()) {
     all_small = all_small && size <= kMostOfASize;

@@ -96,11 +96,8 @@ class BlockCase {
 
   bool small() {
     bool small = attention_.small();
-    for (const Extent* const extent : {&input_query_, &input_key_, &out_}) {
-      demand(extent->possible(), "a size or type that no tensor has is accepted");
-      demand(extent->addressable(), "a tensor that no address can reach is accepted");
-      small = small && extent->small();
-    }
+    for (const Extent* const extent : {&input_query_, &input_key_, &out_})
+      small = check_extent(*extent) && small;
     for (const FuzzMatrix& matrix : matrices_) small = matrix.small() && small;
     if (!small) return false;
     demand(out_.apart(), "an output whose elements overlap is accepted");

@@ -60,6 +60,12 @@ void check_accepted(heed_status status) {
           heed_last_error());
 }
 
+bool check_extent(const Extent& extent) {
+  demand(extent.possible(), "a size or type that no tensor has is accepted");
+  demand(extent.addressable(), "a tensor that no address can reach is accepted");
+  return extent.small();
+}
+
 void check_untouched(const Tensor& tensor) {
   const Numbers numbers = tensor.numbers();
   for (std::size_t i = 0; i < numbers.size(); ++i)

@@ -12,6 +12,7 @@
 
 #include "api/heed.h"
 #include "tests/fuzz/draw.hpp"
+#include "tests/fuzz/extent.hpp"
 #include "tests/reference/element.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/random.hpp"
@@ -29,6 +30,10 @@ void check_refused(heed_status status, std::initializer_list<const char*> fields
 
 /// A valid call succeeds, but that memory may not be had.
 void check_accepted(heed_status status);
+
+/// Of what heed has accepted: demands that there are such tensors and that addresses reach them.
+/// Whether it is worth allocating here.
+bool check_extent(const Extent& extent);
 
 /// Nobody has written any of it.
 void check_untouched(const Tensor& tensor);
