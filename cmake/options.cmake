@@ -1,22 +1,45 @@
 # What a user may choose, and what every heed target is compiled with.
 
-include(GNUInstallDirs)
-
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+# In another's build these are the other's to choose: nothing but HEED_... is set in its cache.
+if(PROJECT_IS_TOP_LEVEL)
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+  endif()
+  option(BUILD_SHARED_LIBS "Build libheed as a shared library" ON)
+  set(heed_parts AUTO)
+else()
+  set(heed_parts OFF)
 endif()
 
-option(BUILD_SHARED_LIBS "Build libheed as a shared library" ON)
 option(HEED_BUILD_EXAMPLES "Build the programs in api/examples" ${PROJECT_IS_TOP_LEVEL})
-option(HEED_BUILD_TESTS "Build the tests (needs Catch2)" ${PROJECT_IS_TOP_LEVEL})
-option(HEED_BUILD_PERF "Build the perf harness (needs Google Benchmark)" ${PROJECT_IS_TOP_LEVEL})
+set(HEED_BUILD_TESTS ${heed_parts} CACHE STRING "The tests: AUTO builds them where Catch2 is found, ON requires it, OFF")
+set(HEED_BUILD_PERF ${heed_parts} CACHE STRING "The perf harness: AUTO builds it where Google Benchmark and CLI11 are found, ON requires them, OFF")
 option(HEED_INSTALL "Install headers, library and CMake package" ${PROJECT_IS_TOP_LEVEL})
 option(HEED_WERROR "Treat warnings as errors" OFF)
 set(HEED_TBB AUTO CACHE STRING "oneTBB executor: AUTO takes it where found, ON requires it, OFF")
 set(HEED_OPENMP AUTO CACHE STRING "OpenMP executor: AUTO takes it where found, ON requires it, OFF")
 set(HEED_CBLAS AUTO CACHE STRING "A CBLAS library as another way to compute projections: AUTO takes it where found, ON requires it, OFF")
 set(HEED_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
-set_property(CACHE HEED_TBB HEED_OPENMP HEED_CBLAS PROPERTY STRINGS AUTO ON OFF)
+set_property(CACHE HEED_BUILD_TESTS HEED_BUILD_PERF HEED_TBB HEED_OPENMP HEED_CBLAS
+  PROPERTY STRINGS AUTO ON OFF)
+
+# heed_find(<wanted> <hint> <package>...): finds what the option named <wanted> is about. What lacks
+# is named in heed_missing; AUTO then says what is left out, anything else is an error.
+macro(heed_find wanted hint)
+  set(heed_missing "")
+  foreach(package ${ARGN})
+    find_package(${package} QUIET)
+    if(NOT ${package}_FOUND)
+      list(APPEND heed_missing ${package})
+    endif()
+  endforeach()
+  list(JOIN heed_missing " and " heed_missing)
+  if(heed_missing AND NOT ${wanted} STREQUAL "AUTO")
+    message(FATAL_ERROR "${wanted} is ${${wanted}} but ${heed_missing} was not found: install ${hint}, or set ${wanted}=OFF")
+  elseif(heed_missing)
+    message(STATUS "heed: no ${heed_missing} (${hint}), so ${wanted} is off")
+  endif()
+endmacro()
 
 find_package(Threads REQUIRED)
 

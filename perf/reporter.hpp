@@ -16,6 +16,7 @@ class Console : public benchmark::ConsoleReporter {
  public:
   explicit Console(OutputOptions options) : ConsoleReporter(options) {}
 
+  bool ReportContext(const Context& context) override;
   void ReportRuns(const std::vector<Run>& runs) override;
   void Finalize() override;
 

@@ -167,8 +167,8 @@ void add_stage_rows(const Options& options) {
 void add_peak_rows(const Options& options) {
   for (const KernelTable<float>* kernels : tables(options))
     for (const unsigned threads : options.threads) {
-      const PeakKernel& kernel = peak_kernel_of(kernels->isa);
       const std::string isa = kernels->isa;
+      const PeakKernel& kernel = peak_kernel_of(isa);
       add_row(
           {"peak/" + isa + "/threads:" + std::to_string(threads), "FMA peak", isa, threads, "-"},
           benchmark::kMillisecond, [&kernel, threads](benchmark::State& state) {

@@ -5,4 +5,9 @@
 #include <catch2/catch_all.hpp>
 #else
 #include <catch2/catch.hpp>
+#if defined(__clang__)
+#if __has_warning("-Wc2y-extensions")
+#pragma clang diagnostic ignored "-Wc2y-extensions"  // version 2's macros count with __COUNTER__
+#endif
+#endif
 #endif

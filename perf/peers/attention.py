@@ -18,6 +18,7 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
+import results
 from shape import BIASES, MASKS, TYPES, Shape
 from turns import Table, built, seconds_per_call
 
@@ -73,7 +74,9 @@ class Heed:
             result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             if result.returncode != 0:
                 sys.exit(result.stderr.decode() or f"{self.command[0]} failed on {workload}")
-            row = json.loads(result.stdout)["benchmarks"][0]
+            found = json.loads(result.stdout)
+            self.version = found["context"]["heed_version"]
+            row = found["benchmarks"][0]
             return row["real_time"] * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}[row["time_unit"]]
 
         return turn
@@ -240,6 +243,7 @@ def main():
     parser.add_argument("--repetitions", type=int, default=5, help="turns per workload")
     program = built("perf", "heed_perf")
     parser.add_argument("--program", default=program, help="heed_perf; default %(default)s")
+    parser.add_argument("--json", help="a file for the ratios, which chart.py draws")
     parser.add_argument("heed_arguments", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not os.path.exists(options.program):
@@ -251,6 +255,10 @@ def main():
     for workload in options.workload or (FORMS if options.forms else WORKLOADS):
         turns = [prepare(program, workload, options.threads) for program in (heed, *peers)]
         table.add(workload, turns)
+    if options.json:
+        versions = {program.name: program.version for program in (heed, *peers)}
+        results.write(options.json, versions, options.threads, options.repetitions,
+                      table.times_as_long)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ class Table:
         for name in names[1:]:
             titles += [f"{name} ms", "/ " + names[0]]
         self.widths = [width] + [max(10, len(title) + 2) for title in titles[1:]]
-        self.repetitions = repetitions
+        self.names, self.repetitions, self.times_as_long = names, repetitions, {}
         print(f"{threads} threads, medians of {repetitions} turns")
         self.print(titles)
 
@@ -52,11 +52,13 @@ class Table:
             for turn, taken in zip(turns, times):
                 if turn is not None:
                     taken.append(turn())
+        ratios = self.times_as_long[workload] = {}
         columns = [f"{statistics.median(times[0]) * 1e3:.4g}"]
-        for taken in times[1:]:
+        for name, taken in zip(self.names[1:], times[1:]):
             if not taken:
                 columns += ["-", "-"]
                 continue
             ratio = statistics.median(theirs / ours for theirs, ours in zip(taken, times[0]))
+            ratios[name] = round(ratio, 2)
             columns += [f"{statistics.median(taken) * 1e3:.4g}", f"{ratio:.2f}"]
         self.print([workload, *columns])

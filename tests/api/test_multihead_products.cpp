@@ -32,6 +32,16 @@ TEST_CASE("heed's own product is there, and first", "[products]") {
   CHECK(heed_product_name(SIZE_MAX) == nullptr);
 }
 
+TEST_CASE("CBLAS is a product where it was built in, and refused where not", "[products]") {
+  const Environment quiet;
+  CHECK(products().size() == (HEED_TEST_CBLAS ? 2 : 1));
+  if (HEED_TEST_CBLAS)
+    CHECK(std::string(describe(make_context_of("cblas")).product) == "cblas");
+  else
+    check_context_refused(options_of("cblas"), HEED_STATUS_INVALID_ARGUMENT,
+                          {"options.product is \"cblas\"", "this build has: heed"});
+}
+
 TEST_CASE("an unknown product is refused, with the choices", "[products]") {
   const Environment quiet;
   for (const char* const name : {"foo", "Heed", "blas", ""}) {

@@ -1,13 +1,16 @@
 #!/bin/sh
 # run.sh KIND: builds and runs program/ as a user of heed would. KIND is
 #
-#   shared          an installed libheed.so, found by find_package
-#   static          an installed libheed.a, found by find_package
+#   shared          an installed libheed.so, whole and by component, found by find_package and by
+#                   pkg-config, from C and from C++
+#   static          an installed libheed.a, likewise
 #   subdirectory    heed's sources inside another project, shared
 #   subdirectory-static
+#   alone           heed's own defaults on a system without what its tests and perf need
 #
 # CMake passes in, by environment: HEED_SOURCE and HEED_BUILD (folders), CMAKE, GENERATOR,
-# CC, CXX, CMAKE_FLAGS (further cache settings, separated by newlines).
+# CC, CXX, PKG_CONFIG (empty where there is none), CMAKE_FLAGS (further cache settings, separated by
+# newlines).
 set -eu
 
 kind=$1
@@ -15,12 +18,16 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 consumer=$(cd -- "$(dirname -- "$0")" && pwd)/program
 
+fail() {
+  echo "run.sh: $*" >&2
+  exit 1
+}
+
 # run COMMAND...: silent unless it fails.
 run() {
   if ! "$@" >"$work/log" 2>&1; then
-    echo "run.sh: failed: $*" >&2
     cat "$work/log" >&2
-    exit 1
+    fail "failed: $*"
   fi
 }
 
@@ -35,47 +42,105 @@ configure() {
   # shellcheck disable=SC2086  # one argument per line
   set -- ${CMAKE_FLAGS-} "$@"
   IFS=$old_ifs
-  run "$CMAKE" -S "$source" -B "$build" -G "$GENERATOR" -DCMAKE_BUILD_TYPE=Release \
-    -DCMAKE_C_COMPILER="$CC" "$@"
+  run "$CMAKE" -S "$source" -B "$build" -G "$GENERATOR" -DCMAKE_C_COMPILER="$CC" "$@"
 }
 
-# consume LANGUAGES [SETTING...]: builds the program and runs it; its output shows that it ran.
+# try NAME LINKED PROGRAM: the program runs, and was told that heed is LINKED, shared or static.
+try() {
+  run "$3"
+  grep -q ", $2: " "$work/log" || fail "$1: expected a program of a $2 heed: $(cat "$work/log")"
+  echo "$1: $(cat "$work/log")"
+}
+
+# consume LANGUAGE LINKED [SETTING...]: through CMake. A project in C has no C++ compiler to offer.
 consume() {
-  languages=$1
-  shift
-  configure "$consumer" "$work/consumer" -DCONSUMER_LANGUAGES="$languages" "$@"
-  run "$CMAKE" --build "$work/consumer"
-  run "$work/consumer/program"
-  cat "$work/log"
+  build=$work/consumer-$1
+  language=$1
+  linked=$2
+  shift 2
+  configure "$consumer" "$build" -DCONSUMER_LANGUAGE="$language" "$@"
+  run "$CMAKE" --build "$build"
+  try "CMake, $language" "$linked" "$build/program"
 }
 
-# expect_package: one header is installed, and nothing of the engine.
-expect_package() {
-  extra=$(find "$work/prefix" -name '*.hpp' -o -path '*/include/*' ! -name heed.h)
-  [ -z "$extra" ] || { echo "run.sh: installed, but not meant to be: $extra" >&2; exit 1; }
+# consume_flags LINKED COMPILER...: through what pkg-config says.
+consume_flags() {
+  linked=$1
+  shift
+  if [ "$linked" = static ]; then static=--static; else static=; fi
+  PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name heed.pc)")${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+  export PKG_CONFIG_PATH
+  # shellcheck disable=SC2046,SC2086  # flags are words
+  run "$@" "$consumer/program.c" -o "$work/program" \
+    $("$PKG_CONFIG" $static --cflags heed) -x none $("$PKG_CONFIG" $static --libs heed)
+  LD_LIBRARY_PATH=$("$PKG_CONFIG" --variable=libdir heed) try "pkg-config, $*" "$linked" "$work/program"
 }
+
+# consume_everyhow LINKED: from C and C++, through CMake and pkg-config.
+consume_everyhow() {
+  consume C "$1" -DCMAKE_PREFIX_PATH="$work/prefix"
+  consume CXX "$1" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$CXX"
+  if [ -z "$PKG_CONFIG" ]; then
+    echo "no pkg-config, so heed.pc is not tried"
+    return
+  fi
+  consume_flags "$1" "$CC" -x c
+  consume_flags "$1" "$CXX" -x c++
+}
+
+# expect_component NAME BUILD FILE...: what the component consists of, without folders and versions.
+expect_component() {
+  component=$1
+  build=$2
+  shift 2
+  run "$CMAKE" --install "$build" --strip --component "$component" --prefix "$work/$component"
+  found=$(find "$work/$component" ! -type d | sed 's,.*/,,; s,Targets-.*,Targets-TYPE.cmake,;
+    s,\.so\.[0-9.]*$,.so.VERSION,' | LC_ALL=C sort -u | tr '\n' ' ')
+  [ "$found" = "$* " ] || fail "$component consists of \"$found\", not \"$* \""
+}
+
+package="heedConfig.cmake heedConfigVersion.cmake heedTargets-TYPE.cmake heedTargets.cmake"
 
 case $kind in
   shared)
+    expect_component runtime "$HEED_BUILD" LICENSE libheed.so.VERSION
+    # shellcheck disable=SC2086  # one name per word
+    expect_component development "$HEED_BUILD" heed.h heed.pc $package libheed.so
     run "$CMAKE" --install "$HEED_BUILD" --prefix "$work/prefix"
-    expect_package
-    # A project without C++ must be able to link it.
-    consume C -DCMAKE_PREFIX_PATH="$work/prefix"
+    consume_everyhow shared
     ;;
   static)
     configure "$HEED_SOURCE" "$work/heed" -DCMAKE_CXX_COMPILER="$CXX" -DBUILD_SHARED_LIBS=OFF \
       -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_PERF=OFF -DHEED_BUILD_EXAMPLES=OFF
     run "$CMAKE" --build "$work/heed"
+    # shellcheck disable=SC2086
+    expect_component development "$work/heed" LICENSE heed.h heed.pc $package libheed.a
     run "$CMAKE" --install "$work/heed" --prefix "$work/prefix"
-    expect_package
-    consume 'C;CXX' -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_PREFIX_PATH="$work/prefix"
+    consume_everyhow static
     ;;
+  # No build type and, for a static one, no BUILD_SHARED_LIBS: heed must not choose for its parent.
   subdirectory)
-    consume 'C;CXX' -DCMAKE_CXX_COMPILER="$CXX" -DCONSUMER_SOURCE_DIR="$HEED_SOURCE"
+    consume CXX shared -DCMAKE_CXX_COMPILER="$CXX" -DCONSUMER_SOURCE_DIR="$HEED_SOURCE" \
+      -DBUILD_SHARED_LIBS=ON
     ;;
   subdirectory-static)
-    consume 'C;CXX' -DCMAKE_CXX_COMPILER="$CXX" -DCONSUMER_SOURCE_DIR="$HEED_SOURCE" \
-      -DBUILD_SHARED_LIBS=OFF
+    consume C static -DCMAKE_CXX_COMPILER="$CXX" -DCONSUMER_SOURCE_DIR="$HEED_SOURCE"
+    ;;
+  alone)
+    set -- -DCMAKE_CXX_COMPILER="$CXX"
+    for missing in Catch2 benchmark CLI11; do
+      set -- "$@" -DCMAKE_DISABLE_FIND_PACKAGE_$missing=ON
+    done
+    configure "$HEED_SOURCE" "$work/heed" "$@"
+    for said in 'no Catch2 .*HEED_BUILD_TESTS is off' 'no benchmark and CLI11 .*HEED_BUILD_PERF is off'; do
+      grep -q "$said" "$work/log" || fail "configured without a word like \"$said\""
+    done
+    for part in TESTS PERF; do
+      ! (configure "$HEED_SOURCE" "$work/heed" "$@" -DHEED_BUILD_$part=ON) 2>"$work/refusal" ||
+        fail "HEED_BUILD_$part=ON is ignored where it lacks something"
+      grep -q "HEED_BUILD_$part is ON but" "$work/refusal" || fail "$(cat "$work/refusal")"
+      set -- "$@" -DHEED_BUILD_$part=OFF
+    done
     ;;
   *)
     echo "run.sh: KIND is \"$kind\"; see the head of this file" >&2

@@ -1,6 +1,7 @@
 #include "tests/reference/graph_inputs.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace heed_test {
 
@@ -15,8 +16,9 @@ std::vector<std::vector<Index>> incoming(const EdgeList& edges) {
     into[static_cast<std::size_t>(edges.destinations[static_cast<std::size_t>(e)])].push_back(e);
   const auto source = [&](Index e) { return edges.sources[static_cast<std::size_t>(e)]; };
   for (std::vector<Index>& all : into) {
-    std::stable_sort(all.begin(), all.end(),
-                     [&](Index a, Index b) { return source(a) < source(b); });
+    std::sort(all.begin(), all.end(), [&](Index a, Index b) {
+      return std::make_pair(source(a), a) < std::make_pair(source(b), b);
+    });
     if (edges.unique)
       all.erase(std::unique(all.begin(), all.end(),
                             [&](Index a, Index b) { return source(a) == source(b); }),

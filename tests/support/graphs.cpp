@@ -58,8 +58,8 @@ std::vector<std::size_t> random_order(std::size_t n, Random& random) {
 EdgeList by_destination(const EdgeList& edges) {
   std::vector<std::size_t> order(edges.sources.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return edges.destinations[a] < edges.destinations[b];
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::make_pair(edges.destinations[a], a) < std::make_pair(edges.destinations[b], b);
   });
   return reordered(edges, order);
 }

@@ -81,7 +81,7 @@ void model_embed(const text* t, uint64_t seed, float* x) {
     uint64_t state = seed ^ ((uint64_t)(t->ids[i] + 1) << 32);
     draw(&state, sqrtf(3), row, WIDTH);
     for (int f = 0; f < WIDTH; f += 2) {
-      const double angle = (double)i * pow(10000, -(double)f / WIDTH);
+      const double angle = (double)i * pow(10000, -(double)f / (double)WIDTH);
       row[f] += (float)sin(angle);
       row[f + 1] += (float)cos(angle);
     }
@@ -92,8 +92,8 @@ void model_embed(const text* t, uint64_t seed, float* x) {
 static void normalise(float* row) {
   float mean = 0;
   float variance = 0;
-  for (int f = 0; f < WIDTH; ++f) mean += row[f] / WIDTH;
-  for (int f = 0; f < WIDTH; ++f) variance += (row[f] - mean) * (row[f] - mean) / WIDTH;
+  for (int f = 0; f < WIDTH; ++f) mean += row[f] / (float)WIDTH;
+  for (int f = 0; f < WIDTH; ++f) variance += (row[f] - mean) * (row[f] - mean) / (float)WIDTH;
   for (int f = 0; f < WIDTH; ++f) row[f] = (row[f] - mean) / sqrtf(variance + 1e-5f);
 }
 

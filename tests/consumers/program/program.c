@@ -1,6 +1,13 @@
-/* A program that embeds heed, as small as one can be and still notice a wrong result. */
+/* A program that embeds heed, as small as one can be and still notice a wrong result; in C and in
+ * C++. It prints which kind of library its header was told of. */
 #include <heed.h>
 #include <stdio.h>
+
+#if defined(HEED_STATIC)
+static const char kKind[] = "static";
+#else
+static const char kKind[] = "shared";
+#endif
 
 int main(void) {
   /* Two equal scores: the mean of the values. */
@@ -23,6 +30,6 @@ int main(void) {
     return 1;
   }
   heed_context_destroy(context);
-  printf("heed %s: %g\n", heed_version_string(), (double)out[0]);
+  printf("heed %s, %s: %g\n", heed_version_string(), kKind, (double)out[0]);
   return out[0] == 2.0F ? 0 : 1;
 }

@@ -1,14 +1,13 @@
 import math
 import os
 import subprocess
-import sys
 import unittest
 
 from support import AttendTest, npy
 
 
-class Map(AttendTest):
-    """The heat map, as characters and as colours."""
+class Weighted(AttendTest):
+    """Tensors whose weights are known."""
 
     def write_rows(self, *rows):
         """Tensors whose weights are these, in two heads: the second sees them backwards."""
@@ -20,6 +19,10 @@ class Map(AttendTest):
         self.write("q.npy", npy((2, len(rows), keys), forward + backward))
         self.write("k.npy", npy((2, keys, keys), 2 * identity))
         self.write("v.npy", npy((2, keys, keys), 2 * identity))
+
+
+class Map(Weighted):
+    """The heat map, as characters."""
 
     def map(self, *options, **environment):
         result = self.attend("--quiet", "--scale", "1", *options, environment=environment)
@@ -84,25 +87,6 @@ class Map(AttendTest):
         result = self.attend("--map", "0")
         self.assertIn("out.npy\n\nhead 0: ", result.stdout)
 
-    @unittest.skipIf(sys.platform == "win32", "needs a terminal")
-    def test_colours(self):
-        import pty
-
-        self.write_rows([0.5, 0.5], [0, 1])
-        files = ["--query", "q.npy", "--key", "k.npy", "--value", "v.npy", "--out", "out.npy"]
-        for environment, colours in (({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False),
-                                     ({"TERM": "xterm", "NO_COLOR": "1"}, False)):
-            master, slave = pty.openpty()
-            process = subprocess.Popen([self.program, *files, "--quiet", "--map", "0"], stdout=slave,
-                                       cwd=self.folder, env={**os.environ, "NO_COLOR": "",
-                                                             **environment})
-            os.close(slave)
-            self.assertEqual(process.wait(60), 0)
-            shown = os.read(master, 10000).decode()
-            os.close(master)
-            self.assertEqual("\x1b[38;5;16;48;5;229m \x1b[0m" in shown, colours, shown)
-            self.assertEqual("@" in shown, not colours, shown)
-
     def test_errors(self):
         self.write_rows([0.5, 0.5], [0, 1])
         self.write("t.txt", b"one\ntwo\nthree\n")
@@ -117,3 +101,32 @@ class Map(AttendTest):
             self.assertFalse(os.path.exists(self.path("out.npy")))
         self.write_inputs((1, 2, 0, 4), (1, 2, 5, 4), (1, 2, 5, 4))
         self.assert_fails(self.attend("--map", "0"), 1, "--map of an empty problem")
+
+
+class Colours(Weighted):
+    """The heat map on a terminal."""
+
+    @staticmethod
+    def open_terminal():
+        try:
+            import pty
+
+            return pty.openpty()
+        except (ImportError, OSError) as error:
+            raise unittest.SkipTest(f"no terminal: {error}") from error
+
+    def test_colours(self):
+        self.write_rows([0.5, 0.5], [0, 1])
+        files = ["--query", "q.npy", "--key", "k.npy", "--value", "v.npy", "--out", "out.npy"]
+        for environment, colours in (({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False),
+                                     ({"TERM": "xterm", "NO_COLOR": "1"}, False)):
+            master, slave = self.open_terminal()
+            process = subprocess.Popen([self.program, *files, "--quiet", "--map", "0"], stdout=slave,
+                                       cwd=self.folder, env={**os.environ, "NO_COLOR": "",
+                                                             **environment})
+            os.close(slave)
+            self.assertEqual(process.wait(60), 0)
+            shown = os.read(master, 10000).decode()
+            os.close(master)
+            self.assertEqual("\x1b[38;5;16;48;5;229m \x1b[0m" in shown, colours, shown)
+            self.assertEqual("@" in shown, not colours, shown)

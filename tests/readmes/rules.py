@@ -1,0 +1,46 @@
+"""Commands of READMEs that do not run as they stand there: README, what is replaced in a command, by
+what, and why. None leaves the command out. A rule that nothing needs is a fault."""
+
+SCALAR = "-DHEED_ISAS=scalar -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_PERF=OFF -DHEED_BUILD_EXAMPLES=OFF"
+BRIEF = "--benchmark_repetitions=2 --benchmark_min_time=0.001"
+PACKAGES = "needs root, or gigabytes of packages"
+MINUTES = "takes minutes: less of the same"
+
+# Without these a README is left out as a whole.
+NEEDS = {"perf/README.md": "build/release/perf/heed_perf", "tests/emulation/README.md": "bochs"}
+
+RULES = [
+    ("README.md", r"^\./dev test", None, "runs this test"),
+    ("README.md", r"^\./dev perf", "[ ! -e build/release/perf/heed_perf ] || "
+     rf"\g<0> {BRIEF} --benchmark_filter=B1_H1_L10_D20/", MINUTES),
+    ("README.md", r"^cmake -S \. -B build\b", rf"\g<0> {SCALAR}", MINUTES),
+    ("README.md", r"/usr/local", "$PREFIX", PACKAGES),
+    ("README.md", r"^cc .*pkg-config", r"! command -v pkg-config >/dev/null || \g<0>",
+     "needs pkg-config, which heed does not"),
+    ("api/examples/README.md", r"^PREFIX=/usr/local", "PREFIX=$PREFIX", PACKAGES),
+    ("api/examples/README.md", r"^dot ", "command -v dot >/dev/null && dot ",
+     "needs Graphviz, which heed does not"),
+    ("tests/data/README.md", r"^(python3 -m venv|\S+/pip|\S+/python) .*", None, PACKAGES),
+    ("tests/emulation/README.md", r"^apt-get .*", None, PACKAGES),
+    ("perf/README.md", r"^\S+heed_perf(?!.*--(benchmark_filter|shape|forms|blocks|graphs))",
+     r"\g<0> --benchmark_filter=B1_H1_L10_D20/", MINUTES),
+    ("perf/README.md", r"^\S+heed_perf(?= --forms +#)", r"\g<0> --benchmark_filter=_causal/", MINUTES),
+    ("perf/README.md", r"^\S+heed_perf(?= --blocks +#)",
+     r"\g<0> --benchmark_filter=B1_H12_L128_D64_W768/", MINUTES),
+    ("perf/README.md", r"^\S+heed_perf(?= --graphs +#)", r"\g<0> --benchmark_filter=er_N10000_deg8_",
+     MINUTES),
+    ("perf/README.md", r"^\S+heed_perf(?= --)", rf"\g<0> {BRIEF}", MINUTES),
+    ("perf/README.md", r"L4096_D128_causal_bias", "L256_D128_causal_bias", MINUTES),
+    ("perf/README.md", r"B1_H8_L4096_D128/", "B1_H1_L10_D20/", MINUTES),
+    ("perf/README.md", r"N200000_", "N2000_", MINUTES),
+    ("perf/README.md", r"repetitions=9", "repetitions=1", MINUTES),
+    ("perf/README.md", r"attention\.py( --forms| --workload \S+)?",
+     "attention.py --workload B1_H1_L10_D20", MINUTES),
+    ("perf/README.md", r"multihead\.py( --workload \S+)?",
+     "multihead.py --workload B1_H12_L128_D64_W768", MINUTES),
+    ("perf/README.md", r"graph\.py( --workload \S+)?", "graph.py --workload er_N10000_deg8_H4_D16",
+     MINUTES),
+    ("perf/README.md", r"--isa avx2", "--isa scalar", "not every machine has it"),
+    ("perf/README.md", r"^python3 \S*chart\.py", r"! python3 -c 'import matplotlib' 2>/dev/null || \g<0>",
+     "needs matplotlib, which heed does not"),
+]
