@@ -38,7 +38,7 @@ fuzz() {
   "$program" -max_len=256 -timeout=30 -max_total_time=$((minutes * 60)) \
     -artifact_prefix="build/fuzz-$target-" "$corpus" "tests/fuzz/corpus/$target" >"$log" 2>&1 &
   local pid=$! begin=$SECONDS
-  trap 'kill $pid 2>/dev/null' EXIT
+  trap "kill $pid 2>/dev/null" EXIT
   while sleep "$pause" && kill -0 $pid 2>/dev/null; do
     tell "$target" "$log" $((SECONDS - begin))
   done
