@@ -59,6 +59,7 @@ Sequence sequence_of(const heed_attention_desc& desc, const heed_attention_args&
 }
 
 bool in_window(const heed_attention_desc& desc, const Sequence& s, Index i, Index j) {
+  if (desc.causal == HEED_CAUSAL_NONE && desc.window == 0) return true;
   // Integers up to 2^64 are exact in it, and greater ones greater than every key.
   const long double p = static_cast<long double>(s.offset) + static_cast<long double>(i);
   const auto key = static_cast<long double>(j);
