@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "api/heed.h"
@@ -83,11 +82,7 @@ class Memory {
   const unsigned char* guard() const { return data() - kGuard / 2; }
 
   /// Doubles what is filled: no store per element.
-  void fill_with_canaries(unsigned char* to, std::size_t bytes) const {
-    store_bits(dtype_, to, 0, canary());
-    for (std::size_t filled = width(); filled < bytes; filled *= 2)
-      std::memcpy(to + filled, to, std::min(filled, bytes - filled));
-  }
+  void fill_with_canaries(unsigned char* to, std::size_t bytes) const;
 
   /// Whether AddressSanitizer minds that the guards are looked at.
   void close() const {
