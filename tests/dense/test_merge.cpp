@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "tests/dense/kinds.hpp"
-#include "tests/reference/arithmetic.hpp"
+#include "tests/reference/merge.hpp"
 
 using namespace heed_test;
 
@@ -99,94 +99,8 @@ class Merge {
   }
 };
 
-// ---- What it should be ----
-
-using Exact = long double;
-
-constexpr Exact kRounding = kUnitOf<double>;
-
-/// The shares of the parts in one row, and how far off heed's may be.
-struct Shares {
-  std::vector<Exact> share;  ///< adding up to 1, or all 0
-  std::vector<Exact> error;  ///< relative, in numerator and denominator alike
-  Exact sum_error = 0;       ///< of the denominator, relative
-  Exact lse;
-  Exact lse_bound = 0;
-};
-
-/// heed's weight e^x of a part, x = lse_k - m, has an argument off by u |x| and a function off by
-/// one last digit, 2 u; it then takes part in a product and in a sum of n terms: gamma(n).
-Shares shares_of(const std::vector<Exact>& lses) {
-  Exact top = -kInfinite<Exact>;
-  bool nan = false;
-  for (const Exact l : lses) {
-    nan = nan || std::isnan(l);
-    top = std::max(top, l);
-  }
-  Shares shares;
-  shares.lse = nan ? std::numeric_limits<Exact>::quiet_NaN() : top;
-  shares.share.assign(lses.size(), nan ? shares.lse : 0);
-  shares.error.assign(lses.size(), gamma_of<double>(static_cast<Exact>(lses.size())));
-  if (nan || top == -kInfinite<Exact>) return shares;
-  Exact sum = 0;
-  for (std::size_t k = 0; k < lses.size(); ++k) {
-    const Exact x = std::isinf(top) ? (lses[k] == top ? 0 : -kInfinite<Exact>) : lses[k] - top;
-    shares.share[k] = std::exp(x);
-    if (shares.share[k] > 0)
-      shares.error[k] += std::expm1(kRounding * std::fabs(x) + 3 * kRounding);
-    sum += shares.share[k];
-  }
-  for (std::size_t k = 0; k < lses.size(); ++k) {
-    shares.share[k] /= sum;
-    shares.sum_error += shares.share[k] * shares.error[k];
-  }
-  shares.lse += std::log(sum);
-  if (std::isinf(top)) return shares;
-  shares.lse_bound = -std::log1p(-shares.sum_error) + 2 * kRounding * std::log(sum) +
-                     kRounding * std::fabs(shares.lse);
-  return shares;
-}
-
-/// The mean of the parts' numbers; empty parts, and finite ones beside +inf, are not looked at.
-Element mean_of(const Shares& shares, const std::vector<Exact>& numbers, std::uint32_t dtype) {
-  Exact sum = 0;
-  Exact error = 0;
-  Exact magnitude = 0;
-  for (std::size_t k = 0; k < numbers.size(); ++k) {
-    if (shares.share[k] == 0) continue;
-    sum += shares.share[k] * numbers[k];
-    error += shares.share[k] * shares.error[k] * std::fabs(numbers[k]);
-    magnitude = std::max(magnitude, std::fabs(numbers[k]));
-  }
-  if (std::isnan(sum)) return {kNaN, 0};
-  if (std::isinf(sum)) return {static_cast<double>(sum), 0};
-  const Exact b = shares.sum_error;
-  const Exact quotient = (error + b * std::fabs(sum)) / (1 - b);
-  // Weights and products that underflow.
-  const Exact lost = static_cast<Exact>(numbers.size()) * 0x1p-1073L * (1 + magnitude);
-  return stored(sum, quotient + kRounding * (std::fabs(sum) + quotient) + lost, dtype,
-                HEED_DTYPE_F64);
-}
-
-struct Wanted {
-  std::vector<Element> out, lse;
-};
-
-Wanted wanted(const Merge& m) {
-  Wanted want;
-  m.lse.each([&](const Axes& at) {
-    std::vector<Exact> lses;
-    for (const Tensor& lse : m.lses) lses.push_back(static_cast<Exact>(lse.get(at)));
-    const Shares shares = shares_of(lses);
-    want.lse.push_back(stored(shares.lse, shares.lse_bound, m.lse.dtype(), HEED_DTYPE_F64));
-    for (Index x = 0; x < m.desc.features; ++x) {
-      std::vector<Exact> numbers;
-      for (const Tensor& out : m.outs)
-        numbers.push_back(static_cast<Exact>(out.get({at[0], at[1], at[2], x})));
-      want.out.push_back(mean_of(shares, numbers, m.out.dtype()));
-    }
-  });
-  return want;
+MergeExpected wanted(const Merge& m) {
+  return expect_merge(m.outs, m.lses, m.out.dtype(), m.lse.dtype());
 }
 
 std::string line_of(const Merge& m) {
@@ -199,7 +113,7 @@ std::string line_of(const Merge& m) {
 }
 
 void check_merge(Merge& m, Report* report = nullptr) {
-  const Wanted want = wanted(m);
+  const MergeExpected want = wanted(m);
   const auto isas = isa_names();
   for (std::size_t n = 0; n < isas.size(); ++n) {
     const Merged got = m.run(isas[n]);
@@ -309,7 +223,7 @@ TEST_CASE("out is the same without the log-sum-exp", "[merge]") {
 TEST_CASE("the parts of a merge may come in any order", "[merge]") {
   Merge m({2, 3, 5, 9}, 5, {HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64});
   m.fill(9);
-  const Wanted bounds = wanted(m);
+  const MergeExpected bounds = wanted(m);
   for (const char* const isa : isa_names()) {
     const Merged forth = m.run(isa);
     std::reverse(m.outs.begin(), m.outs.end());
@@ -436,7 +350,7 @@ TEST_CASE("parts that are merged as they come", "[merge]") {
   constexpr std::size_t kParts = 6;
   Merge all({1, 2, 5, 9}, kParts, types);
   all.fill(16);
-  const Wanted bounds = wanted(all);
+  const MergeExpected bounds = wanted(all);
   for (const char* const isa : isa_names()) {
     const Context context = make_context(isa);
     const Merged at_once = all.run(context);

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "tests/support/graph_problem.hpp"
+#include "tests/support/graph_attention.hpp"
 
 namespace heed_test {
 

@@ -1,7 +1,7 @@
 // Graphs as they are built: what is described, and that neither threads nor the order of edges
 // show.
 #include "tests/dense/kinds.hpp"
-#include "tests/support/graph_problem.hpp"
+#include "tests/support/graph_attention.hpp"
 
 using namespace heed_test;
 

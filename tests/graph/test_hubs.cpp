@@ -1,6 +1,6 @@
 // Nodes with very many edges, which are cut into pieces and merged.
 #include "tests/dense/kinds.hpp"
-#include "tests/support/graph_problem.hpp"
+#include "tests/support/graph_attention.hpp"
 
 using namespace heed_test;
 

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "tests/dense/kinds.hpp"
-#include "tests/support/graph_problem.hpp"
+#include "tests/support/graph_attention.hpp"
 
 using namespace heed_test;
 

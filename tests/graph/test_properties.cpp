@@ -1,6 +1,6 @@
 // What must hold between two runs, whatever the numbers.
 #include "tests/dense/kinds.hpp"
-#include "tests/support/graph_problem.hpp"
+#include "tests/support/graph_attention.hpp"
 
 using namespace heed_test;
 

@@ -1,6 +1,6 @@
 // Small and odd graphs: nothing at all, single nodes, isolated ones, self-loops, duplicates.
 #include "tests/dense/kinds.hpp"
-#include "tests/support/graph_problem.hpp"
+#include "tests/support/graph_attention.hpp"
 
 using namespace heed_test;
 

@@ -1,7 +1,6 @@
 // Whole calls through the C API, run on every instruction set and compared with the oracle.
 #pragma once
 
-#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "tests/catch.hpp"
 #include "tests/reference.hpp"
 #include "tests/support/calls.hpp"
+#include "tests/support/compare.hpp"
 #include "tests/support/problem.hpp"
 #include "tests/support/size.hpp"
 
@@ -31,9 +31,6 @@ class Report {
   std::vector<double> worst_;
 };
 
-/// Whether a test may meet elements that nobody can bound; by accident none does.
-enum class Unspecified { kForbidden, kAllowed };
-
 /// Compares an output of this shape with the oracle, element by element; the worst error / bound.
 double check_elements(const std::string& what, const Axes& shape, const Numbers& got,
                       const std::vector<Element>& want,
@@ -42,19 +39,6 @@ double check_elements(const std::string& what, const Axes& shape, const Numbers&
 /// Compares `out` with the oracle.
 double check_result(const heed_attention_desc& desc, const char* isa, const std::vector<float>& got,
                     const std::vector<Element>& want);
-
-/// What out should be, with the rows that hard attention seems to have chosen.
-std::vector<Element> chosen(const Numbers& got, const Expected& expected);
-
-/// The worst error / bound of every output; 0 where it is not asked for.
-struct Ratios {
-  double out = 0;
-  double lse = 0;
-  double weights = 0;
-  double column_sums = 0;
-
-  double worst() const { return std::max({out, lse, weights, column_sums}); }
-};
 
 /// Compares a run with the oracle in everything but out.
 Ratios check_further(const std::string& line, const Problem& problem, const Outputs& got,

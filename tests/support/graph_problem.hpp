@@ -1,7 +1,6 @@
 // Attention over a graph with everything that it may have, and the one line that describes it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,8 +8,8 @@
 
 #include "api/heed.h"
 #include "tests/reference/graph.hpp"
-#include "tests/support/attention.hpp"
 #include "tests/support/graphs.hpp"
+#include "tests/support/problem.hpp"
 
 namespace heed_test {
 
@@ -115,24 +114,6 @@ class GraphProblem {
 
 /// One line that identifies a problem but for its numbers.
 std::string line_of(const GraphProblem& p);
-
-/// The worst error / bound of every output; 0 where it is not asked for.
-struct GraphRatios {
-  double out = 0;
-  double lse = 0;
-  double weights = 0;
-
-  double worst() const { return std::max({out, lse, weights}); }
-};
-
-/// Compares all outputs of a run with the oracle.
-GraphRatios check_outputs(const GraphProblem& problem, const std::string& isa,
-                          const GraphOutputs& got, const GraphExpected& want,
-                          Unspecified unspecified = Unspecified::kForbidden);
-
-/// Runs a problem on every instruction set and compares all outputs with the oracle.
-void check_problem(GraphProblem& problem, Report* report = nullptr,
-                   Unspecified unspecified = Unspecified::kForbidden);
 
 bool same_bits(const GraphOutputs& a, const GraphOutputs& b);
 

@@ -1,6 +1,7 @@
 #include "tests/support/tensor.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 namespace heed_test {
@@ -37,14 +38,23 @@ Axes strides_of(Arrangement arrangement, const Axes& shape) {
 }
 
 Memory::Memory(const Memory& other) : Memory(other.dtype_, other.size_, other.misalign_) {
-  std::copy_n(other.guard(), whole() * width(), guard());
+  std::copy_n(other.data(), size_ * width(), data());
+}
+
+void Memory::fill_with_canaries(unsigned char* to, std::size_t bytes) const {
+  store_bits(dtype_, to, 0, canary());
+  for (std::size_t filled = width(); filled < bytes; filled *= 2)
+    std::memcpy(to + filled, to, std::min(filled, bytes - filled));
 }
 
 bool Memory::guards_intact() const {
   const std::size_t before = kGuard / 2 / width();
-  for (std::size_t i = 0; i < before; ++i)
-    if (load_bits(dtype_, guard(), index(i)) != canary() || !is_canary(size_ + i)) return false;
-  return true;
+  bool intact = true;
+  open();
+  for (std::size_t i = 0; intact && i < before; ++i)
+    intact = load_bits(dtype_, guard(), index(i)) == canary() && is_canary(size_ + i);
+  close();
+  return intact;
 }
 
 double Numbers::operator[](std::size_t i) const { return decode(dtype, bits[i]); }

@@ -1,0 +1,293 @@
+#include "tests/fuzz/attention_case.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/fuzz/check.hpp"
+#include "tests/support/compare.hpp"
+
+namespace heed_test {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+/// More rows and keys than this are not worth the oracle's time, even where a size is 0.
+constexpr std::int64_t kMostOfASize = 1 << 12;
+constexpr std::int64_t kMostWork = 1 << 15;
+
+bool stands(const heed_attention_desc& d) {
+  return d.causal != HEED_CAUSAL_NONE || d.alignment != HEED_ALIGNMENT_DEFAULT ||
+         d.query_length == d.key_length;
+}
+
+void draw_sizes(Draw& draw, heed_attention_desc& d, std::int64_t fewest_heads) {
+  d.batch = draw.integer(0, 3);
+  d.key_heads = draw.integer(fewest_heads, 2);
+  d.query_heads = d.key_heads * draw.integer(1, 3);
+  d.query_length = draw.size(0);
+  d.key_length = draw.one_in(3) ? d.query_length : draw.size(0);
+  d.features = draw.size(1);
+  d.value_features = draw.size(1);
+  if (draw.one_in(4)) d.packed_queries = draw.integer(1, 20);
+  if (draw.one_in(4)) d.packed_keys = draw.integer(1, 20);
+}
+
+void draw_positions(Draw& draw, heed_attention_desc& d) {
+  d.causal = draw.choice(HEED_CAUSAL_OFFSET);
+  const std::int64_t offset = draw.one_in(4) ? draw.hostile() : draw.integer(-9, 9);
+  if (d.causal == HEED_CAUSAL_OFFSET) d.causal_offset = offset;
+  if (d.causal == HEED_CAUSAL_NONE) d.alignment = draw.choice(HEED_ALIGNMENT_OFFSET);
+  if (d.alignment == HEED_ALIGNMENT_OFFSET) d.alignment_offset = offset;
+  if (!stands(d) || !draw.one_in(3)) return;
+  d.window = 1;
+  const auto side = [&] {
+    const std::int64_t bound = draw.one_in(4) ? draw.hostile() : draw.integer(-1, 9);
+    return bound < -1 ? -1 : bound;
+  };
+  d.window_left = side();
+  d.window_right = side();
+}
+
+void draw_options(Draw& draw, heed_attention_desc& d) {
+  if (draw.one_in(3)) d.scale = draw.pick<double>({0.25, -0.5, 1, 1e-30, 3});
+  if (draw.one_in(3)) d.softcap = draw.pick<double>({0.5, 30, 1e4});
+  if (draw.one_in(8))
+    d.hard = 1;
+  else if (draw.one_in(3))
+    d.temperature = draw.pick<double>({0.5, 3, 1e4, kInfinite});
+  d.weights_point = draw.one_in(3) ? draw.choice(HEED_WEIGHTS_PROBABILITIES) : 0;
+  d.sum_columns = draw.one_in(4) ? 1 : 0;
+  if (d.weights_point != 0 && draw.one_in(3)) d.weight_rows = draw.integer(0, d.query_length);
+}
+
+}  // namespace
+
+heed_attention_desc draw_attention(Draw& draw, std::int64_t fewest_heads) {
+  heed_attention_desc d = HEED_ATTENTION_DESC_INIT;
+  draw_sizes(draw, d, fewest_heads);
+  draw_positions(draw, d);
+  draw_options(draw, d);
+  const Axes pairs = {d.batch, d.query_heads, d.query_length, d.key_length};
+  const std::int64_t q_batch = d.packed_queries > 0 ? 1 : d.batch;
+  const std::int64_t q_rows = d.packed_queries > 0 ? d.packed_queries : d.query_length;
+  d.mask = draw.score_layout(pairs, 0);
+  d.bias = draw.score_layout(pairs, draw.dtype());
+  const auto lse = draw.pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64});
+  d.lse = draw.layout({q_batch, d.query_heads, q_rows, 1}, Use::kWritten, lse);
+  const std::int64_t listed = d.weight_rows > 0 ? d.weight_rows : d.query_length;
+  d.weights =
+      draw.layout({d.batch, d.query_heads, listed, d.key_length}, Use::kWritten, draw.dtype());
+  d.column_sums =
+      draw.layout({d.batch, d.query_heads, d.key_length, 1}, Use::kWritten, draw.dtype());
+  if (d.key_heads == d.query_heads && draw.one_in(2)) d.key_heads = 0;
+  if (d.value_features == d.features && draw.one_in(2)) d.value_features = 0;
+  return d;
+}
+
+AttentionShapes::AttentionShapes(const heed_attention_desc& d) {
+  const bool packed_q = d.packed_queries > 0;
+  const bool packed_k = d.packed_keys > 0;
+  const std::int64_t q_rows = packed_q ? d.packed_queries : d.query_length;
+  const std::int64_t k_rows = packed_k ? d.packed_keys : d.key_length;
+  query = {packed_q ? 1 : d.batch, d.query_heads, q_rows, d.features};
+  key = {packed_k ? 1 : d.batch, key_heads_of(d), k_rows, d.features};
+  out = query;
+  value = key;
+  out[3] = value[3] = value_features_of(d);
+}
+
+void draw_layouts(Draw& draw, heed_attention_desc& d, bool float64) {
+  const AttentionShapes shapes(d);
+  const auto layout = [&](const Axes& shape, Use use) {
+    return draw.layout(shape, use, draw.dtype(float64, false));
+  };
+  d.query = layout(shapes.query, Use::kRead);
+  d.key = layout(shapes.key, Use::kRead);
+  d.value = layout(shapes.value, Use::kRead);
+  d.out = layout(shapes.out, Use::kWritten);
+}
+
+// ---- A run -----------------------------------------------------------------------------------
+
+AttentionCase::AttentionCase(const heed_attention_desc& desc, bool own)
+    : desc_(desc), own_(own), problem_(Sizes{0, 0, 1, 1}) {
+  problem_.desc = desc;
+}
+
+Axes AttentionCase::pairs() const {
+  return {desc_.batch, desc_.query_heads, desc_.query_length, desc_.key_length};
+}
+
+Extent AttentionCase::extent(const Axes& shape, const heed_layout& layout, bool packed) const {
+  return {shape, layout, HEED_DTYPE_F32, packed};
+}
+
+Extent AttentionCase::lse() const {
+  const AttentionShapes shapes(desc_);
+  return {
+      {shapes.query[0], shapes.query[1], shapes.query[2], 1}, desc_.lse, real_dtype(desc_), false};
+}
+
+Extent AttentionCase::weights() const {
+  return {{desc_.batch, desc_.query_heads, weight_rows_of(desc_), desc_.key_length},
+          desc_.weights,
+          real_dtype(desc_),
+          false};
+}
+
+Extent AttentionCase::column_sums() const {
+  return {{desc_.batch, desc_.query_heads, desc_.key_length, 1},
+          desc_.column_sums,
+          real_dtype(desc_),
+          false};
+}
+
+bool AttentionCase::small() {
+  const AttentionShapes shapes(desc_);
+  const bool packed_q = desc_.packed_queries > 0;
+  const bool packed_k = desc_.packed_keys > 0;
+  std::vector<Extent> read = {Extent(pairs(), desc_.mask, kByte),
+                              Extent(pairs(), desc_.bias, real_dtype(desc_))};
+  std::vector<Extent> written = {lse()};
+  if (own_) {
+    read.push_back(extent(shapes.query, desc_.query, packed_q));
+    read.push_back(extent(shapes.key, desc_.key, packed_k));
+    read.push_back(extent(shapes.value, desc_.value, packed_k));
+    written.push_back(extent(shapes.out, desc_.out, packed_q));
+  }
+  if (desc_.weights_point != HEED_WEIGHTS_NONE) written.push_back(weights());
+  if (desc_.sum_columns != 0) written.push_back(column_sums());
+  bool all_small = true;
+  for (const Extent& extent : read) all_small = check_extent(extent) && all_small;
+  for (const Extent& extent : written) all_small = check_extent(extent) && all_small;
+  Wide128 work = desc_.features + value_features_of(desc_);
+  for (const std::int64_t size : pairs()) {
+    all_small = all_small && size <= kMostOfASize;
+    work *= std::max<std::int64_t>(size, 1);
+  }
+  for (const std::int64_t size :
+       {desc_.features, value_features_of(desc_), desc_.packed_queries, desc_.packed_keys})
+    all_small = all_small && size <= kMostOfASize;
+  if (!all_small || work > kMostWork) return false;
+  for (const Extent& extent : written)
+    demand(extent.apart(), "an output whose elements overlap is accepted");
+  return true;
+}
+
+void AttentionCase::make(Draw& draw) {
+  const auto misalign = static_cast<std::size_t>(draw.integer(0, 3));
+  const AttentionShapes shapes(desc_);
+  if (own_) {
+    const bool packed_q = desc_.packed_queries > 0;
+    const bool packed_k = desc_.packed_keys > 0;
+    problem_.query = extent(shapes.query, desc_.query, packed_q).tensor(misalign);
+    problem_.key = extent(shapes.key, desc_.key, packed_k).tensor(misalign);
+    problem_.value = extent(shapes.value, desc_.value, packed_k).tensor(misalign);
+    problem_.out = extent(shapes.out, desc_.out, packed_q).tensor(misalign);
+    problem_.fill(draw.bits(), draw.pick<float>({1, 0.1F, 3, 0}));
+    if (draw.one_in(8)) draw.plant({&problem_.query, &problem_.key, &problem_.value});
+  }
+  make_packing(draw);
+  make_lengths(draw);
+  make_scores(draw);
+  make_outputs(draw);
+}
+
+void AttentionCase::make_packing(Draw& draw) {
+  if (desc_.packed_queries > 0)
+    problem_.cu_seqlens_q = draw_offsets(draw, desc_.packed_queries, desc_.query_length);
+  if (desc_.packed_keys > 0)
+    problem_.cu_seqlens_k = draw_offsets(draw, desc_.packed_keys, desc_.key_length);
+}
+
+std::vector<std::int32_t> AttentionCase::draw_offsets(Draw& draw, std::int64_t rows,
+                                                      std::int64_t longest) {
+  std::vector<std::int32_t> offsets(static_cast<std::size_t>(desc_.batch) + 1);
+  std::int64_t at = draw.one_in(8) ? draw.integer(0, rows) : 0;
+  for (std::int32_t& offset : offsets) {
+    offset = static_cast<std::int32_t>(at);
+    at += draw.integer(0, std::min(longest, rows - at));
+  }
+  spoil(draw, offsets);
+  return offsets;
+}
+
+void AttentionCase::make_lengths(Draw& draw) {
+  if (!draw.one_in(4)) return;
+  for (std::size_t b = 0; b < static_cast<std::size_t>(desc_.batch); ++b) {
+    const auto& offsets = problem_.cu_seqlens_k;
+    const std::int64_t longest =
+        offsets.empty() ? desc_.key_length : std::int64_t{offsets[b + 1]} - offsets[b];
+    problem_.key_lengths.push_back(
+        static_cast<std::int32_t>(draw.integer(0, std::max<std::int64_t>(longest, 0))));
+  }
+  spoil(draw, problem_.key_lengths);
+}
+
+void AttentionCase::make_scores(Draw& draw) {
+  Random random(draw.bits());
+  if (draw.one_in(3)) {
+    problem_.mask = Extent(pairs(), desc_.mask, kByte).tensor(0);
+    problem_.mask->fill([&] { return random.integer(0, 2); });
+  }
+  if (draw.one_in(3)) {
+    problem_.bias = Extent(pairs(), desc_.bias, real_dtype(desc_)).tensor(1);
+    problem_.bias->fill([&] { return random.integer(0, 9) == 0 ? -kInfinite : random.normal(); });
+    if (draw.one_in(8)) draw.plant({&*problem_.bias});
+  }
+  const auto heads = static_cast<std::size_t>(desc_.query_heads);
+  if (stands(desc_) && draw.one_in(4)) {
+    problem_.slopes.numbers.resize(heads);
+    for (double& slope : problem_.slopes.numbers) slope = draw.pick<double>({0.5, -0.25, 0, 1});
+  }
+  if (desc_.hard == 0 && draw.one_in(4)) {
+    problem_.sinks.numbers.resize(heads);
+    for (double& sink : problem_.sinks.numbers)
+      sink = draw.pick<double>({0, 1, -kInfinite, kInfinite, 80});
+  }
+  for (RealArray* const numbers : {&problem_.slopes, &problem_.sinks})
+    if (!numbers->numbers.empty() && draw.one_in(16)) {
+      numbers->numbers[0] = draw.real();
+      valid_ = false;
+    }
+  if (draw.one_in(6))
+    problem_.function =
+        draw.pick<ScoreFunction (*)()>({score_function<Shift>, score_function<Halve>,
+                                        score_function<Ceiling>, score_function<Hide>})();
+}
+
+void AttentionCase::make_outputs(Draw& draw) {
+  if (desc_.hard == 0 && draw.one_in(2)) problem_.lse = lse().tensor(0);
+  if (desc_.weights_point != HEED_WEIGHTS_NONE) problem_.weights = weights().tensor(1);
+  if (desc_.sum_columns != 0) problem_.column_sums = column_sums().tensor(0);
+  for (std::int64_t i = 0; i < desc_.weight_rows; ++i)
+    problem_.weight_rows.push_back(i + desc_.query_length - desc_.weight_rows);
+  spoil(draw, problem_.weight_rows);
+}
+
+std::vector<Tensor*> AttentionCase::outputs() {
+  std::vector<Tensor*> all;
+  if (own_) all.push_back(&problem_.out);
+  for (auto* const tensor : {&problem_.lse, &problem_.weights, &problem_.column_sums})
+    if (*tensor) all.push_back(&**tensor);
+  return all;
+}
+
+void AttentionCase::check_untouched() {
+  for (const Tensor* const tensor : outputs()) heed_test::check_untouched(*tensor);
+}
+
+void AttentionCase::check_outputs(const heed_attention_args& args) {
+  const Expected want = expect(desc_, args, problem_.function.model);
+  check_equal("out", problem_.out, chosen(problem_.out.numbers(), want));
+  check_further(args, want);
+}
+
+void AttentionCase::check_further(const heed_attention_args& args, const Expected& want) {
+  if (problem_.tiles) demand(!problem_.tiles->wrong, "a score tile makes no sense");
+  check_wanted("lse", problem_.lse, args.lse, want.lse);
+  check_wanted("weights", problem_.weights, args.weights, want.weights);
+  check_wanted("column sums", problem_.column_sums, args.column_sums, want.column_sums);
+}
+
+}  // namespace heed_test

@@ -1,0 +1,80 @@
+// Dense attention as the targets of dense attention and of blocks draw it.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <vector>
+
+#include "api/heed.h"
+#include "tests/fuzz/draw.hpp"
+#include "tests/fuzz/extent.hpp"
+#include "tests/support/problem.hpp"
+
+namespace heed_test {
+
+/// A valid descriptor without layouts of query, key, value and out.
+heed_attention_desc draw_attention(Draw& draw, std::int64_t fewest_heads);
+
+/// Shapes of the four tensors, and layouts for them that fit.
+struct AttentionShapes {
+  explicit AttentionShapes(const heed_attention_desc& desc);
+  Axes query, key, value, out;
+};
+void draw_layouts(Draw& draw, heed_attention_desc& desc, bool float64);
+
+/// Runs of a plan that heed has accepted: memory for them, arguments, and what comes out.
+class AttentionCase {
+ public:
+  /// The query, key, value and out of a block lie in its workspace: `own` is false.
+  AttentionCase(const heed_attention_desc& desc, bool own);
+
+  /// Demands that all tensors can be addressed. False: some are not worth allocating here, or there
+  /// is too much to compute.
+  bool small();
+
+  /// Tensors, filled, and all that else belongs to a run, mostly valid.
+  void make(Draw& draw);
+  bool valid() const { return valid_; }
+
+  heed_attention_args args() { return problem_.args(); }
+  Problem& problem() { return problem_; }
+
+  void check_untouched();
+  /// Beside the oracle's; out is compared elsewhere where it is a block's.
+  void check_outputs(const heed_attention_args& args);
+  void check_further(const heed_attention_args& args, const Expected& want);
+
+ private:
+  Extent lse() const;
+  Extent weights() const;
+  Extent column_sums() const;
+  Axes pairs() const;
+  Extent extent(const Axes& shape, const heed_layout& layout, bool packed) const;
+  void make_packing(Draw& draw);
+  std::vector<std::int32_t> draw_offsets(Draw& draw, std::int64_t rows, std::int64_t longest);
+  void make_lengths(Draw& draw);
+  void make_scores(Draw& draw);
+  void make_outputs(Draw& draw);
+  std::vector<Tensor*> outputs();
+  /// Spoils a number seldom; what is given is then no longer known to be valid.
+  template <class T>
+  void spoil(Draw& draw, std::vector<T>& numbers) {
+    if (numbers.empty() || !draw.one_in(16)) return;
+    numbers[static_cast<std::size_t>(draw.bits() % numbers.size())] =
+        static_cast<T>(draw.one_in(2) ? draw.hostile() : draw.integer(-1, 20));
+    valid_ = false;
+  }
+
+  heed_attention_desc desc_;
+  bool own_;
+  bool valid_ = true;
+  Problem problem_;
+};
+
+/// Fields of args that damage_pointers must leave alone: a byte further they are as good as before,
+/// and end where nobody may read.
+inline constexpr std::initializer_list<std::size_t> kBytewise = {
+    offsetof(heed_attention_args, mask), offsetof(heed_attention_args, score_function),
+    offsetof(heed_attention_args, score_user)};
+
+}  // namespace heed_test

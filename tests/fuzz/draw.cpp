@@ -1,0 +1,151 @@
+#include "tests/fuzz/draw.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+#include "tests/support/random.hpp"
+
+namespace heed_test {
+
+namespace {
+
+/// Says at the end of the process how many cases there were.
+struct Cases {
+  ~Cases() { std::fprintf(stderr, "cases: %llu\n", count); }
+  unsigned long long count = 0;
+};
+
+}  // namespace
+
+void count_cases(int cases) {
+  static Cases all;
+  all.count += static_cast<unsigned long long>(cases);
+}
+
+RandomBytes::RandomBytes(std::uint64_t seed) {
+  Random random(seed);
+  for (std::size_t at = 0; at < bytes_.size(); at += 8) {
+    const std::uint64_t bits = random.bits();
+    std::memcpy(bytes_.data() + at, &bits, sizeof bits);
+  }
+}
+
+std::int64_t Draw::hostile() {
+  if (one_in(8)) return static_cast<std::int64_t>(bits());
+  const std::int64_t exponent =
+      one_in(2) ? pick({31, 32, 40, 41, 59, 60, 61, 62, 63}) : integer(0, 63);
+  const std::uint64_t power = std::uint64_t{1} << exponent;
+  const auto near = power + static_cast<std::uint64_t>(integer(-2, 2));  // wraps around at 2^63
+  return static_cast<std::int64_t>(one_in(3) ? ~near + 1 : near);
+}
+
+double Draw::real() {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  if (one_in(4)) {
+    const std::uint64_t any = bits();
+    double x = 0;
+    std::memcpy(&x, &any, sizeof x);
+    return x;
+  }
+  return pick<double>({0, -0.0, 1, -1, 0.5, 30, kInfinite, -kInfinite,
+                       std::numeric_limits<double>::quiet_NaN(), 5e-324, 1e-310, 1e-40, 1e-30, 1e30,
+                       1e38, 3.5e38, 1e300, 1.7e308, -1e300});
+}
+
+std::uint32_t Draw::dtype(bool float64, bool arithmetic_is_default) {
+  if (float64) return arithmetic_is_default && one_in(2) ? HEED_DTYPE_DEFAULT : HEED_DTYPE_F64;
+  return pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16});
+}
+
+Axes Draw::strides(const Axes& shape, Use use) {
+  if (!one_in(2)) return {};
+  std::array<std::size_t, 4> order = {0, 1, 2, 3};
+  for (std::size_t i = 4; i-- > 1;)
+    std::swap(order[i], order[choice(static_cast<std::uint32_t>(i))]);
+  Axes strides{};
+  std::int64_t step = 1;
+  for (const std::size_t axis : order) {
+    step += one_in(4) ? integer(0, 5) : 0;
+    strides[axis] = one_in(4) ? -step : step;
+    step *= shape[axis] > 1 ? shape[axis] : 1;
+    if (shape[axis] <= 1 && one_in(3)) strides[axis] = hostile();
+    if (use == Use::kRead && one_in(8)) strides[axis] = 0;
+  }
+  return strides;
+}
+
+std::uint32_t Draw::reserved(const Axes& strides, Use use) {
+  if (use == Use::kWritten && strides == Axes{}) return HEED_STRIDES_DEFAULT;
+  return one_in(4) ? HEED_STRIDES_EXPLICIT : HEED_STRIDES_DEFAULT;
+}
+
+heed_layout Draw::layout(const Axes& shape, Use use, std::uint32_t dtype) {
+  const Axes s = strides(shape, use);
+  return {dtype, reserved(s, use), s[0], s[1], s[2], s[3]};
+}
+
+heed_score_layout Draw::score_layout(const Axes& pairs, std::uint32_t dtype) {
+  Axes sizes = pairs;
+  for (std::int64_t& size : sizes) size = one_in(3) ? 1 : size;
+  const Axes s = strides(sizes, Use::kRead);
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (sizes[axis] == pairs[axis] && one_in(2)) sizes[axis] = 0;
+  return {dtype, reserved(s, Use::kRead), sizes[0], sizes[1], sizes[2], sizes[3], s[0], s[1], s[2],
+          s[3]};
+}
+
+heed_matrix_layout Draw::matrix_layout(std::int64_t matrices, std::int64_t in, std::int64_t out,
+                                       std::uint32_t dtype) {
+  const Axes s = strides({matrices == 0 ? 1 : matrices, 1, in, out}, Use::kRead);
+  return {dtype, reserved(s, Use::kRead), matrices == 0 ? 0 : s[0], s[2], s[3]};
+}
+
+void Draw::plant(std::initializer_list<Tensor*> tensors) {
+  Tensor& tensor = *pick(tensors);
+  Axes at{};
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    if (tensor.shape()[axis] == 0) return;
+    at[axis] = integer(0, tensor.shape()[axis] - 1);
+  }
+  tensor.set(at, pick<double>({std::numeric_limits<double>::quiet_NaN(),
+                               std::numeric_limits<double>::infinity(),
+                               -std::numeric_limits<double>::infinity()}));
+}
+
+void Draw::spoil_pointer(unsigned char* bytes, std::size_t end,
+                         std::initializer_list<std::size_t> keep) {
+  const std::size_t at = 8 * from_.ConsumeIntegralInRange<std::size_t>(1, end / 8 - 1);
+  for (const std::size_t kept : keep)
+    if (at == kept) return;
+  std::uintptr_t pointer = 0;
+  std::memcpy(&pointer, bytes + at, sizeof pointer);
+  pointer = pointer == 0 || one_in(2) ? 0 : pointer + 1;
+  std::memcpy(bytes + at, &pointer, sizeof pointer);
+}
+
+void Draw::enlarge(unsigned char* bytes, std::size_t first, std::size_t end) {
+  constexpr std::size_t kSizes = 80;  // descriptors begin with them
+  const std::size_t begin = (first + 7) / 8;
+  const std::size_t last = std::max(std::min(end, kSizes) / 8 - 1, begin);
+  const std::int64_t size = (std::int64_t{1} << integer(one_in(2) ? 30 : 12, 40)) + integer(-2, 2);
+  std::memcpy(bytes + 8 * from_.ConsumeIntegralInRange(begin, last), &size, sizeof size);
+}
+
+void Draw::overwrite(unsigned char* bytes, std::size_t first, std::size_t end) {
+  const std::size_t width = one_in(3) ? 4 : 8;
+  const std::size_t begin = (first + width - 1) / width;
+  const std::size_t at = width * from_.ConsumeIntegralInRange<std::size_t>(begin, end / width - 1);
+  const std::uint32_t kind = choice(3);
+  if (kind == 3 && width == 8) {
+    const double number = real();
+    std::memcpy(bytes + at, &number, width);
+    return;
+  }
+  const std::int64_t number = kind == 0 ? integer(-2, 10) : hostile();
+  std::memcpy(bytes + at, &number, width);  // little-endian: the low half of it, or all
+}
+
+}  // namespace heed_test

@@ -1,0 +1,15 @@
+// Graphs as the target of graphs draws them.
+#pragma once
+
+#include "tests/fuzz/draw.hpp"
+#include "tests/support/graphs.hpp"
+
+namespace heed_test {
+
+EdgeList draw_edges(Draw& draw);
+
+/// A graph of these edges, in arrays that are exactly as long as they say; NULL if heed refuses it,
+/// which only a damaged one may be. `edges` becomes what it was made of.
+Graph draw_graph(Draw& draw, EdgeList& edges, bool damaged);
+
+}  // namespace heed_test
