@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/dense/totals.hpp"
 #include "engine/parallel/tasks.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
@@ -101,7 +102,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
 
   Slab slab{};
   slab.query = numbers(plan.tile_q, p.features, features);
-  slab.accumulators = numbers(plan.tile_q, round_up(p.value_features, kRowPadding), value_features);
+  slab.accumulators = numbers(plan.tile_q, plan.accumulator_rows, value_features);
   slab.scores = numbers(widths.step, widths.panel, "key_step");
   slab.attended = numbers(widths.step, widths.panel, "key_step");
   slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel, "key_step");
@@ -113,7 +114,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.reference = numbers(plan.tile_q, 1, "tile_q");
   slab.sum = numbers(plan.tile_q, 1, "tile_q");
   slab.hardest = offsets.take(p.hard ? plan.tile_q : 0, 1, sizeof(std::int64_t), "tile_q");
-  slab.started = offsets.take(plan.tile_q, 1, 1, "tile_q");
+  slab.summed = offsets.take(plan.tile_q, 1, sizeof(Summed), "tile_q");
   slab.bytes = offsets.end();
   return slab;
 }
@@ -149,6 +150,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   const std::int64_t stacks = product(problem.batch, plan.stacks(), "desc.batch and heads");
   plan.tile_q = choose_tile_q(context, problem, rows, stacks, widths);
   plan.tile_kv = choose_tile_kv(context, problem, widths);
+  plan.accumulator_rows = accumulator_rows(problem.value_features, problem.key_length);
   plan.blocks = ceil_div(rows, plan.tile_q);
   plan.tasks = product(stacks, plan.blocks, "desc.query_length and heads");
   plan.flops = 2.0 * static_cast<double>(problem.features + problem.value_features) *
