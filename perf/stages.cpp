@@ -67,7 +67,7 @@ struct Panel {
   void run_values() {
     const ValueView<float> value = {rows.data(), kValueBlock, 1,
                                     static_cast<std::ptrdiff_t>(keys * kValueBlock)};
-    kernels.accumulate(value, all_keys(keys), scores.data(), columns.data(), features, false,
+    kernels.accumulate(value, all_keys(keys), kRun, scores.data(), columns.data(), features, false,
                        kernels.max_vectors);
   }
 

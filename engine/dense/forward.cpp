@@ -11,6 +11,7 @@
 #include "engine/dense/scores.hpp"
 #include "engine/dense/step.hpp"
 #include "engine/dense/tile.hpp"
+#include "engine/dense/totals.hpp"
 #include "engine/dense/values.hpp"
 
 namespace heed {
@@ -90,17 +91,21 @@ class Block {
     const std::int64_t first = cut_.begin(first_panel_ + p);
     const std::int64_t rows = cut_.begin(first_panel_ + p + 1) - first;
     const std::int64_t before = first - cut_.begin(first_panel_);  // rows of the block
-    const std::int64_t features = round_up(problem_.value_features, kGroup);
     Panel<Real> panel = make_panel<Real>(stack_, sequence_, first, rows, kernels_.lanes);
     panel.query = plan_.placement == Placement::kPanels
                       ? of_head(static_cast<Real*>(const_cast<void*>(args_.query)), plan_, panel,
                                 sequence_.batch, problem_.features)
                       : buffer(plan_.slab.query) + before * problem_.features;
     panel.state = {buffer(plan_.slab.reference) + before, buffer(plan_.slab.sum) + before,
-                   buffer(plan_.slab.accumulators) + before * features, false};
+                   buffer(plan_.slab.accumulators) + before * plan_.accumulator_rows, false};
     panel.hardest = reinterpret_cast<std::int64_t*>(slab_ + plan_.slab.hardest) + before;
-    panel.started = reinterpret_cast<std::uint8_t*>(slab_ + plan_.slab.started) + p;
+    panel.summed = reinterpret_cast<Summed*>(slab_ + plan_.slab.summed) + p;
     return panel;
+  }
+
+  Totals<Real> totals(const Panel<Real>& panel) const {
+    return {panel, static_cast<std::size_t>(problem_.value_features),
+            panel.vectors * kernels_.lanes};
   }
 
   void begin(const Panel<Real>& panel) const {
@@ -111,7 +116,7 @@ class Block {
   /// Forgets what the panel has seen. A sink is what it has seen first: a key without a value.
   void reset(const Panel<Real>& panel) const {
     const std::size_t pitch = panel.vectors * kernels_.lanes;
-    *panel.started = 0;
+    *panel.summed = Summed::kNothing;
     std::fill_n(panel.state.reference, pitch, kNoReference<Real>);
     std::fill_n(panel.state.sum, pitch, Real{0});
     if (problem_.hard) {
@@ -155,6 +160,7 @@ class Block {
     const std::int64_t end = std::min(tile.end, panel.key_end);
     std::int64_t k = std::max(tile.begin, panel.key_begin);
     while (k < end) {
+      if (k % kFoldKeys == 0 && *panel.summed != Summed::kNothing) totals(panel).take();
       const std::int64_t next = std::min(round_down(k, step) + step, end);
       const auto keys = static_cast<std::size_t>(next - k);
       const Allowed allowed = scores_.allowed(panel, k, keys);
@@ -174,18 +180,18 @@ class Block {
                    Allowed allowed, bool isolate) const {
     Real* const weights = buffer(plan_.slab.scores);
     RowState<Real> state = panel.state;
-    state.fresh = *panel.started == 0;
-    *panel.started = 1;
+    state.fresh = *panel.summed == Summed::kNothing;
+    if (state.fresh) *panel.summed = Summed::kKeys;
     const KeyRanges needed = scores_.limited(panel, k, keys);
     weigh(panel, state, from_row(tile.key, k - tile.begin), k, keys, needed, allowed, weights);
     if (isolate && excludes(allowed)) {
-      values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), needed, keys,
-                                  weights, scores_.attended(panel, k, keys));
+      values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), k, needed,
+                                  keys, weights, scores_.attended(panel, k, keys));
       return;
     }
     ValueView<Real> values = tile.values;
     values.data += (k - tile.begin) * values.key_stride;
-    values_.accumulate(panel, state, values, needed, weights);
+    values_.accumulate(panel, state, values, k, needed, weights);
   }
 
   /// Whether a step may hold pairs that do not attend.
@@ -195,7 +201,7 @@ class Block {
   void weigh(const Panel<Real>& panel, const RowState<Real>& state, const MatrixView<Real>& key,
              std::int64_t k, std::size_t keys, const KeyRanges& needed, Allowed allowed,
              Real* weights) const {
-    const auto value_features = static_cast<std::size_t>(problem_.value_features);
+    const std::size_t accumulated = totals(panel).rows_summed();
     const std::size_t pitch = panel.vectors * kernels_.lanes;
     const bool fuses = allowed != Allowed::kSome && scores_.plain();
     const Split parts = fuses ? split(panel, k, keys, state.fresh) : Split{keys, 0};
@@ -205,14 +211,13 @@ class Block {
       Real* const tile = weights + begin * pitch;
       const KeyRanges here = part(needed, begin, end);
       scores_.compute(panel, from_row(key, at), k + at, end - begin, here, allowed, tile);
-      kernels_.softmax(tile, here, begin, state, value_features, panel.vectors);
+      kernels_.softmax(tile, here, begin, state, accumulated, panel.vectors);
     };
     score_and_weigh(0, parts.first);
     if (parts.fused == 0) return;
     kernels_.weights(from_row(key, static_cast<std::int64_t>(parts.first)), parts.fused,
                      panel.query, static_cast<std::size_t>(problem_.features),
-                     weights + parts.first * pitch, parts.first, state, value_features,
-                     panel.vectors);
+                     weights + parts.first * pitch, parts.first, state, accumulated, panel.vectors);
     score_and_weigh(parts.first + parts.fused, keys);
   }
 
@@ -241,13 +246,14 @@ class Block {
     }
     const auto features = static_cast<std::size_t>(problem_.value_features);
     const std::size_t pitch = panel.vectors * kernels_.lanes;
-    if (*panel.started == 0) {
+    if (*panel.summed == Summed::kNothing)
       std::fill_n(panel.state.accumulators, features * pitch, Real{0});
-    } else if (may_leak(panel) &&
-               !kernels_.all_finite(panel.state.accumulators, features * pitch)) {
+    totals(panel).give_back();
+    if (may_leak(panel) && !kernels_.all_finite(panel.state.accumulators, features * pitch)) {
       reset(panel);
       each_tile(panel.key_begin, panel.key_end, false,
                 [&](Tile& tile) { attend_tile(panel, tile, true); });
+      totals(panel).give_back();
     }
     output_.write(panel);
   }

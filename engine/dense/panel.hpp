@@ -24,6 +24,13 @@ struct Stack {
   std::int64_t head_of(std::int64_t r) const { return group == 1 ? head : head + r % group; }
 };
 
+/// What the sums of a panel hold.
+enum class Summed : std::uint8_t {
+  kNothing,
+  kKeys,    ///< all keys so far
+  kLatest,  ///< those since the last fold; the panel's totals hold the others
+};
+
 template <class Real>
 struct Panel {
   const Stack* stack;
@@ -35,7 +42,7 @@ struct Panel {
   Real* query;
   RowState<Real> state;
   std::int64_t* hardest;  ///< [rows], hard attention only
-  std::uint8_t* started;  ///< not 0 once a step has been accumulated
+  Summed* summed;
 
   /// Which row of its head row i of the panel is.
   std::int64_t query_row(std::size_t i) const {

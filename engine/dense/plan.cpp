@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/dense/totals.hpp"
 #include "engine/parallel/tasks.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
@@ -99,7 +100,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
 
   Slab slab{};
   slab.query = numbers(plan.tile_q, p.features);
-  slab.accumulators = numbers(plan.tile_q, round_up(Size(p.value_features), kRowPadding));
+  slab.accumulators = numbers(plan.tile_q, plan.accumulator_rows);
   slab.scores = numbers(widths.step, widths.panel);
   slab.attended = numbers(widths.step, widths.panel);
   slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel);
@@ -110,7 +111,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.reference = numbers(plan.tile_q, 1);
   slab.sum = numbers(plan.tile_q, 1);
   slab.hardest = offsets.take(p.hard ? plan.tile_q : 0, 1, sizeof(std::int64_t));
-  slab.started = offsets.take(plan.tile_q, 1, 1);
+  slab.summed = offsets.take(plan.tile_q, 1, sizeof(Summed));
   slab.bytes = offsets.end("a thread's workspace", {{"desc.features", p.features},
                                                     {"desc.value_features", p.value_features}});
   return slab;
@@ -168,6 +169,9 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
       checked_rows(problem, Size(problem.batch) * plan.stacks(), "the number of heads");
   plan.tile_q = choose_tile_q(context, problem, rows, stacks, widths);
   plan.tile_kv = choose_tile_kv(context, problem, widths);
+  plan.accumulator_rows =
+      accumulator_rows(problem.value_features, problem.key_length)
+          .checked("the rows of accumulators", {{"desc.value_features", problem.value_features}});
   plan.blocks = ceil_div(rows, plan.tile_q);
   plan.tasks = checked_rows(problem, Size(stacks) * plan.blocks, "the number of rows");
   plan.flops = 2.0 * static_cast<double>(problem.features + problem.value_features) *

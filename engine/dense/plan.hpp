@@ -13,7 +13,7 @@ namespace heed {
 /// task computes: up to tile_q rows. Numbers are of the arithmetic's type.
 struct Slab {
   std::size_t query;         ///< panels of the block, [panel][features][pitch]
-  std::size_t accumulators;  ///< panels of the block, [panel][value_features][pitch]
+  std::size_t accumulators;  ///< panels of the block, [panel][accumulator_rows][pitch]
   std::size_t scores;        ///< one score tile, [key_step][pitch]
   std::size_t attended;      ///< another, to tell what is masked (Scores::attended)
   std::size_t columns;       ///< sums of weights, [key_step][panel]; empty unless wanted
@@ -24,7 +24,7 @@ struct Slab {
   std::size_t reference;     ///< [tile_q], see RowState
   std::size_t sum;           ///< [tile_q]
   std::size_t hardest;       ///< [tile_q] int64: the key of the largest score; hard attention only
-  std::size_t started;       ///< [tile_q] bytes, one per panel: it has accumulated something
+  std::size_t summed;        ///< [tile_q] bytes, one per panel: its Summed
   std::size_t bytes;
 };
 
@@ -58,15 +58,16 @@ struct heed_attention_plan {
   const heed_context* context;
   heed::Problem problem;
   heed::Placement placement;
-  std::int64_t stack_heads;      ///< query heads in a stack
-  std::int64_t panel_rows;       ///< query rows in a full panel
-  std::int64_t blocks;           ///< per stack: ceil(stack_heads * query_length / tile_q)
-  std::int64_t tile_q;           ///< a multiple of the panel
-  std::int64_t tile_kv;          ///< a multiple of the kernels' key_step
-  std::int64_t tasks;            ///< stacks * blocks
-  std::int64_t tasks_per_claim;  ///< so that a claim is worth its atomic increment
-  std::int64_t chunks;           ///< of tile_kv keys; weights and column sums come chunk by chunk
-  std::int64_t views;            ///< tasks of the second walk, see view.hpp; 0: nobody asks
+  std::int64_t stack_heads;       ///< query heads in a stack
+  std::int64_t panel_rows;        ///< query rows in a full panel
+  std::int64_t blocks;            ///< per stack: ceil(stack_heads * query_length / tile_q)
+  std::int64_t tile_q;            ///< a multiple of the panel
+  std::int64_t tile_kv;           ///< a multiple of the kernels' key_step
+  std::int64_t accumulator_rows;  ///< of a panel, see totals.hpp
+  std::int64_t tasks;             ///< stacks * blocks
+  std::int64_t tasks_per_claim;   ///< so that a claim is worth its atomic increment
+  std::int64_t chunks;            ///< of tile_kv keys; weights and column sums come chunk by chunk
+  std::int64_t views;             ///< tasks of the second walk, see view.hpp; 0: nobody asks
   std::uint32_t workers;
   double flops;
   heed::Slab slab;

@@ -41,17 +41,18 @@ ValueView<Real> Values<Real>::packed(const MatrixView<Real>& rows, std::int64_t 
 
 template <class Real>
 void Values<Real>::accumulate(const Panel<Real>& panel, const RowState<Real>& state,
-                              const ValueView<Real>& values, const KeyRanges& keys,
+                              const ValueView<Real>& values, std::int64_t k, const KeyRanges& keys,
                               const Real* weights) const {
-  kernels_.accumulate(values, keys, weights, state.accumulators, features_, state.fresh,
-                      panel.vectors);
+  constexpr auto kRunKeys = static_cast<std::int64_t>(kRun);
+  kernels_.accumulate(values, keys, static_cast<std::size_t>(kRunKeys - k % kRunKeys), weights,
+                      state.accumulators, features_, state.fresh, panel.vectors);
 }
 
 template <class Real>
 void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<Real>& state,
-                                       const MatrixView<Real>& values, const KeyRanges& ranges,
-                                       std::size_t keys, const Real* weights,
-                                       const Real* attended) const {
+                                       const MatrixView<Real>& values, std::int64_t k,
+                                       const KeyRanges& ranges, std::size_t keys,
+                                       const Real* weights, const Real* attended) const {
   const std::size_t pitch = panel.vectors * kernels_.lanes;
   const ValueView<Real> view = packed(values, static_cast<std::int64_t>(keys));
   auto* const finite = reinterpret_cast<Real*>(slab_ + plan_.slab.packed);
@@ -62,7 +63,7 @@ void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<
   for (std::size_t j = 0; j < keys; ++j)
     for (std::size_t x = 0; x < features_; ++x)
       if (!std::isfinite(finite_at(j, x))) finite_at(j, x) = 0;
-  accumulate(panel, state, view, ranges, weights);
+  accumulate(panel, state, view, k, ranges, weights);
   for (std::size_t j = 0; j < keys; ++j) {
     const Real* const row = from_row(values, static_cast<std::int64_t>(j)).data;
     for (std::size_t x = 0; x < features_; ++x) {

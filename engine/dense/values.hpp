@@ -21,15 +21,17 @@ class Values {
   ValueView<Real> in_place(const MatrixView<Real>& rows) const;
   ValueView<Real> packed(const MatrixView<Real>& rows, std::int64_t keys) const;
 
-  /// accumulators += weights times values, for those of the keys that `values` begins with.
+  /// accumulators += weights times values, for those of the keys from k on that `values` begins
+  /// with.
   void accumulate(const Panel<Real>& panel, const RowState<Real>& state,
-                  const ValueView<Real>& values, const KeyRanges& keys, const Real* weights) const;
+                  const ValueView<Real>& values, std::int64_t k, const KeyRanges& keys,
+                  const Real* weights) const;
 
   /// The same for a step with masked pairs whose values hold infinities or NaN: those are taken
   /// out, and added by hand for the rows that attend them, where attended[j][i] is not -inf. A
   /// weight of 0 does not protect a row, since 0 * NaN is NaN.
   void accumulate_isolated(const Panel<Real>& panel, const RowState<Real>& state,
-                           const MatrixView<Real>& values, const KeyRanges& ranges,
+                           const MatrixView<Real>& values, std::int64_t k, const KeyRanges& ranges,
                            std::size_t keys, const Real* weights, const Real* attended) const;
 
   /// to[x] = feature x of key j's value.

@@ -150,17 +150,15 @@ void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* quer
 /// Vectors that are summed together: enough independent chains, few enough to stay in registers.
 inline constexpr std::size_t kEdgeVectors = 8;
 
-/// H heads times M vectors of each, for all edges; sums of heads are `features` apart.
+/// H heads times M vectors of each, for all edges, summed apart from what is there; sums of heads
+/// are `features` apart.
 template <class V, std::size_t H, std::size_t M, class Real = RealOf<V>>
 void sum_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
                std::size_t pitch, std::size_t features, Real* sums_of, bool fresh) {
   constexpr std::size_t n = kLanes<V>;
   V sums[H][M];
-  unroll<H>([&](auto h) HEED_FLAT {
-    unroll<M>([&](auto m) HEED_FLAT {
-      sums[h][m] = fresh ? V(Real{0}) : V::load_unaligned(sums_of + h * features + m * n);
-    });
-  });
+  unroll<H>([&](auto h)
+                HEED_FLAT { unroll<M>([&](auto m) HEED_FLAT { sums[h][m] = V(Real{0}); }); });
   for (std::size_t e = 0; e < edges; ++e) {
     const Real* row = row_of(rows, e);
     unroll<H>([&](auto h) HEED_FLAT {
@@ -173,8 +171,11 @@ void sum_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* weight
     weights += pitch;
   }
   unroll<H>([&](auto h) HEED_FLAT {
-    unroll<M>([&](auto m)
-                  HEED_FLAT { sums[h][m].store_unaligned(sums_of + h * features + m * n); });
+    unroll<M>([&](auto m) HEED_FLAT {
+      Real* const at = sums_of + h * features + m * n;
+      if (!fresh) sums[h][m] = sums[h][m] + V::load_unaligned(at);
+      sums[h][m].store_unaligned(at);
+    });
   });
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "engine/kernels/arch.hpp"
+#include "engine/kernels/constants.hpp"
 #include "engine/kernels/table.hpp"
 
 namespace heed {
@@ -83,11 +84,37 @@ HEED_INLINE void each_run(const KeyRanges& keys, Function&& function) {
   });
 }
 
-/// The scores of keys [begin, end) for vectors A to B - 1, in whole groups. Past `keys` the last
-/// key is scored again: reading it is safe, the result unused.
+/// Features of a run: a rest of half a run joins the others. All but the last, which may be
+/// shorter, have as many.
+HEED_INLINE std::size_t feature_run(std::size_t features) {
+  const std::size_t runs = (features + kRun / 2 - 1) / kRun;
+  return runs <= 1 ? features : ((features + runs - 1) / runs + 3) / 4 * 4;
+}
+
+/// The matrix without its columns before x.
+template <class Real>
+HEED_INLINE MatrixView<Real> from_column(const MatrixView<Real>& matrix, std::size_t x) {
+  return {matrix.data + static_cast<std::ptrdiff_t>(x) * matrix.column_stride, matrix.row_stride,
+          matrix.column_stride};
+}
+
+/// sums[r][w] += out[r][w] for A <= w < B.
+template <class V, std::size_t A, std::size_t B, std::size_t R, std::size_t W,
+          class Real = RealOf<V>>
+HEED_INLINE void add_stored(const Real* out, V (&sums)[R][W]) {
+  unroll<R>([&](auto r) HEED_FLAT {
+    unroll<B - A>([&](auto w) HEED_FLAT {
+      sums[r][A + w] = sums[r][A + w] + load<V>(out + (r * W + A + w) * kLanes<V>);
+    });
+  });
+}
+
+/// The scores of keys [begin, end) for vectors A to B - 1, in whole groups, added to what is there
+/// unless `fresh`. Past `keys` the last key is scored again: reading it is safe, the result unused.
 template <class V, std::size_t A, std::size_t B, std::size_t W, class Real = RealOf<V>>
 HEED_INLINE void score_run(const MatrixView<Real>& key, std::size_t begin, std::size_t end,
-                           std::size_t keys, const Real* panel, std::size_t features, Real* out) {
+                           std::size_t keys, const Real* panel, std::size_t features, bool fresh,
+                           Real* out) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t group = kGroup<V, B - A>;
   for (std::size_t j = begin; j < end; j += group) {
@@ -101,6 +128,7 @@ HEED_INLINE void score_run(const MatrixView<Real>& key, std::size_t begin, std::
     std::ptrdiff_t at = 0;
     const Real* column = panel;
     multiply_rows<V, A, B>(row, key.column_stride, 0, features, at, column, sums);
+    if (!fresh) add_stored<V, A, B>(out + j * W * n, sums);
     unroll<group>([&](auto r) HEED_FLAT {
       unroll<B - A>([&](auto w)
                         HEED_FLAT { store<V>(out + ((j + r) * W + A + w) * n, sums[r][A + w]); });
@@ -123,15 +151,35 @@ HEED_INLINE KeyRanges whole_groups(const KeyRanges& keys) {
 template <class V, std::size_t W, class Real = RealOf<V>>
 void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* panel,
             std::size_t features, Real* out) {
-  each_run<W, false>(
-      whole_groups<W>(keys), [&](auto a, auto b, std::size_t begin, std::size_t end) HEED_FLAT {
-        score_run<V, a, b, W>(key, begin, end, keys.end[W - 1], panel, features, out);
-      });
+  const KeyRanges groups = whole_groups<W>(keys);
+  const std::size_t run = feature_run(features);
+  for (std::size_t x = 0; x < features; x += run) {
+    const std::size_t count = x + run < features ? run : features - x;
+    const MatrixView<Real> from = from_column(key, x);
+    const Real* const columns = panel + x * W * kLanes<V>;
+    each_run<W, false>(groups, [&](auto a, auto b, std::size_t begin, std::size_t end) HEED_FLAT {
+      score_run<V, a, b, W>(from, begin, end, keys.end[W - 1], columns, count, x == 0, out);
+    });
+  }
+}
+
+/// The same for keys that all vectors need, up to the last run of features; returns where that one
+/// begins. Without a run before it, nothing is written.
+template <class V, std::size_t W, class Real = RealOf<V>>
+[[gnu::noinline]] std::size_t score_but_last_run(const MatrixView<Real>& key, std::size_t keys,
+                                                 const Real* panel, std::size_t features,
+                                                 Real* out) {
+  const std::size_t run = feature_run(features);
+  std::size_t x = 0;
+  for (; x + run < features; x += run)
+    score_run<V, 0, W, W>(from_column(key, x), 0, keys, keys, panel + x * W * kLanes<V>, run,
+                          x == 0, out);
+  return x;
 }
 
 template <class V, std::size_t W, bool kOneRun, class Real = RealOf<V>>
-void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, const Real* weights,
-                     Real* accumulators, std::size_t features, bool fresh) {
+void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
+                     const Real* weights, Real* accumulators, std::size_t features, bool fresh) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t group = kGroup<V, W>;
   for (std::size_t x = 0; x < features; x += group) {
@@ -143,28 +191,64 @@ void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, const 
       row[r] = value.data +
                static_cast<std::ptrdiff_t>(feature / kValueBlock) * value.block_stride +
                static_cast<std::ptrdiff_t>(feature % kValueBlock) * value.feature_stride;
-      unroll<W>([&](auto w) HEED_FLAT {
-        sums[r][w] = fresh ? V(Real{0}) : load<V>(out + r * W * n + w * n);
-      });
+      unroll<W>([&](auto w) HEED_FLAT { sums[r][w] = V(Real{0}); });
     });
     std::ptrdiff_t at = 0;
     const Real* weight = weights;
-    each_run<W, kOneRun>(keys, [&](auto a, auto b, std::size_t begin, std::size_t end) HEED_FLAT {
-      multiply_rows<V, a, b>(row, value.key_stride, begin, end, at, weight, sums);
-    });
-    unroll<group>([&](auto r) HEED_FLAT {
-      unroll<W>([&](auto w) HEED_FLAT { store<V>(out + r * W * n + w * n, sums[r][w]); });
-    });
+    bool empty = fresh;
+    const auto put = [&]() HEED_FLAT {
+      if (!empty) add_stored<V, 0, W>(out, sums);
+      empty = false;
+      unroll<group>([&](auto r) HEED_FLAT {
+        unroll<W>([&](auto w) HEED_FLAT { store<V>(out + (r * W + w) * n, sums[r][w]); });
+      });
+    };
+    if constexpr (kOneRun) {
+      std::size_t begin = 0;
+      for (std::size_t end = first_run; end < keys.end[0]; begin = end, end += kRun) {
+        multiply_rows<V, 0, W>(row, value.key_stride, begin, end, at, weight, sums);
+        put();
+        unroll<group>([&](auto r) HEED_FLAT {
+          unroll<W>([&](auto w) HEED_FLAT { sums[r][w] = V(Real{0}); });
+        });
+      }
+      multiply_rows<V, 0, W>(row, value.key_stride, begin, keys.end[0], at, weight, sums);
+    } else {
+      each_run<W, false>(keys, [&](auto a, auto b, std::size_t begin, std::size_t end) HEED_FLAT {
+        multiply_rows<V, a, b>(row, value.key_stride, begin, end, at, weight, sums);
+      });
+    }
+    put();
   }
 }
 
+/// What `ranges` leave of keys [begin, end), counted from `begin`.
+template <std::size_t W>
+HEED_INLINE KeyRanges part(const KeyRanges& ranges, std::size_t begin, std::size_t end) {
+  const auto within = [=](std::size_t k) HEED_FLAT {
+    return (k < begin ? begin : k > end ? end : k) - begin;
+  };
+  KeyRanges part;
+  unroll<W>([&](auto w) HEED_FLAT {
+    part.begin[w] = within(ranges.begin[w]);
+    part.end[w] = within(ranges.end[w]);
+  });
+  return part;
+}
+
 template <class V, std::size_t W, class Real = RealOf<V>>
-void accumulate(const ValueView<Real>& value, const KeyRanges& keys, const Real* weights,
-                Real* accumulators, std::size_t features, bool fresh) {
-  if (is_one_run<W>(keys)) {
-    accumulate_runs<V, W, true>(value, keys, weights, accumulators, features, fresh);
-  } else {
-    accumulate_runs<V, W, false>(value, keys, weights, accumulators, features, fresh);
+void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
+                const Real* weights, Real* accumulators, std::size_t features, bool fresh) {
+  if (is_one_run<W>(keys))
+    return accumulate_runs<V, W, true>(value, keys, first_run, weights, accumulators, features,
+                                       fresh);
+  std::size_t begin = 0;
+  for (std::size_t end = first_run; begin < keys.end[W - 1]; begin = end, end += kRun) {
+    ValueView<Real> from = value;
+    from.data += static_cast<std::ptrdiff_t>(begin) * value.key_stride;
+    accumulate_runs<V, W, false>(from, part<W>(keys, begin, end), kRun,
+                                 weights + begin * W * kLanes<V>, accumulators, features,
+                                 fresh && begin == 0);
   }
 }
 

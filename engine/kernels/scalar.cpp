@@ -23,17 +23,24 @@ void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t f
   }
 }
 
-/// out[r] (+)= sum over k < count of row[k * step] * panel[k][r], for the rows of one vector.
+/// out[r] (+)= sum over begin <= k < end of row[k * step] * panel[k][r], for the rows of one
+/// vector, run by run.
 template <class Real>
 void multiply_row(const Real* row, std::ptrdiff_t step, const Real* panel, std::size_t pitch,
-                  std::size_t count, Real* out, bool fresh) {
-  Real sum[kLanes<Real>];
-  for (std::size_t r = 0; r < kLanes<Real>; ++r) sum[r] = fresh ? 0 : out[r];
-  for (std::size_t k = 0; k < count; ++k) {
-    const Real a = row[static_cast<std::ptrdiff_t>(k) * step];
-    for (std::size_t r = 0; r < kLanes<Real>; ++r) sum[r] += a * panel[k * pitch + r];
+                  std::size_t begin, std::size_t end, std::size_t first_run, Real* out,
+                  bool fresh) {
+  Real total[kLanes<Real>];
+  for (std::size_t r = 0; r < kLanes<Real>; ++r) total[r] = fresh ? 0 : out[r];
+  for (std::size_t k = begin; k < end;) {
+    const std::size_t next = k < first_run ? first_run : k - (k - first_run) % kRun + kRun;
+    Real sum[kLanes<Real>] = {};
+    for (; k < next && k < end; ++k) {
+      const Real a = row[static_cast<std::ptrdiff_t>(k) * step];
+      for (std::size_t r = 0; r < kLanes<Real>; ++r) sum[r] += a * panel[k * pitch + r];
+    }
+    for (std::size_t r = 0; r < kLanes<Real>; ++r) total[r] += sum[r];
   }
-  for (std::size_t r = 0; r < kLanes<Real>; ++r) out[r] = sum[r];
+  for (std::size_t r = 0; r < kLanes<Real>; ++r) out[r] = total[r];
 }
 
 template <class Real>
@@ -41,7 +48,7 @@ void score_keys(const MatrixView<Real>& key, std::size_t begin, std::size_t end,
                 std::size_t features, Real* out, std::size_t pitch) {
   for (std::size_t j = begin; j < end; ++j)
     multiply_row(key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride, key.column_stride,
-                 panel, pitch, features, out + j * pitch, true);
+                 panel, pitch, 0, features, kRun, out + j * pitch, true);
 }
 
 template <class Real>
@@ -172,15 +179,18 @@ void each_score(Real* scores, const KeyRanges& keys, std::size_t vectors, Functi
         function(scores[j * pitch + r], r);
 }
 
-/// Scores of +inf count as the largest finite number: they share the weight evenly.
+/// Scores of +inf count as the largest finite number: they share the weight evenly. These weights
+/// are summed apart from those before them.
 template <class Real>
 void add_exponentials(Real* scores, const KeyRanges& keys, const Real* reference, Real* sum,
                       std::size_t vectors) {
-  each_score(scores, keys, vectors, [=](Real& score, std::size_t r) {
+  Real apart[kMaxVectors * kLanes<Real>] = {};
+  each_score(scores, keys, vectors, [&](Real& score, std::size_t r) {
     if (score > kLargest<Real>) score = kLargest<Real>;
     score = exp2_of(score - reference[r]);
-    sum[r] += score;
+    apart[r] += score;
   });
+  for (std::size_t r = 0; r < vectors * kLanes<Real>; ++r) sum[r] += apart[r];
 }
 
 template <class Real>
@@ -238,17 +248,17 @@ void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t fe
 }
 
 template <class Real>
-void accumulate(const ValueView<Real>& value, const KeyRanges& keys, const Real* weights,
-                Real* accumulators, std::size_t features, bool fresh, std::size_t vectors) {
+void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
+                const Real* weights, Real* accumulators, std::size_t features, bool fresh,
+                std::size_t vectors) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t x = 0; x < features; ++x) {
     const Real* const column = value.data +
                                static_cast<std::ptrdiff_t>(x / kValueBlock) * value.block_stride +
                                static_cast<std::ptrdiff_t>(x % kValueBlock) * value.feature_stride;
     for (std::size_t w = 0; w < vectors; ++w)
-      multiply_row(column + static_cast<std::ptrdiff_t>(keys.begin[w]) * value.key_stride,
-                   value.key_stride, weights + keys.begin[w] * pitch + w * kLanes<Real>, pitch,
-                   keys.end[w] - keys.begin[w], accumulators + x * pitch + w * kLanes<Real>, fresh);
+      multiply_row(column, value.key_stride, weights + w * kLanes<Real>, pitch, keys.begin[w],
+                   keys.end[w], first_run, accumulators + x * pitch + w * kLanes<Real>, fresh);
   }
 }
 
@@ -291,12 +301,17 @@ template <class Real>
 void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
                  std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
                  bool fresh) {
-  for (std::size_t i = 0; fresh && i < heads * features; ++i) sums[i] = 0;
-  for (std::size_t e = 0; e < edges; ++e) {
-    const Real* row = rows.data + rows.source[e] * rows.stride;
-    for (std::size_t h = 0; h < heads; ++h, row += rows.head_stride)
-      for (std::size_t x = 0; x < features; ++x)
-        sums[h * features + x] += weights[e * pitch + h] * row[x];
+  for (std::size_t h = 0; h < heads; ++h) {
+    for (std::size_t x = 0; x < features; ++x) {
+      Real sum = 0;
+      for (std::size_t e = 0; e < edges; ++e)
+        sum +=
+            weights[e * pitch + h] * rows.data[rows.source[e] * rows.stride +
+                                               static_cast<std::ptrdiff_t>(h) * rows.head_stride +
+                                               static_cast<std::ptrdiff_t>(x)];
+      Real& to = sums[h * features + x];
+      to = fresh ? sum : to + sum;
+    }
   }
 }
 

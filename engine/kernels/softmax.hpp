@@ -36,7 +36,8 @@ HEED_INLINE void each_column(const KeyRanges& keys, Function&& function) {
   }
 }
 
-/// The keys [begin, end) of `count` vectors in rows of `pitch` numbers.
+/// The keys [begin, end) of `count` vectors in rows of `pitch` numbers. A step's weights are summed
+/// apart from those before them, so that a row's error does not grow with its keys.
 template <class V, std::size_t count, class Real = RealOf<V>>
 [[gnu::noinline]] void add_exponentials(Real* scores, std::size_t pitch, std::size_t begin,
                                         std::size_t end, const Real* reference_of, Real* sum_of) {
@@ -45,7 +46,7 @@ template <class V, std::size_t count, class Real = RealOf<V>>
   V sum[count];
   unroll<count>([&](auto w) HEED_FLAT {
     reference[w] = load<V>(reference_of + w * n);
-    sum[w] = load<V>(sum_of + w * n);
+    sum[w] = V(Real{0});
   });
   for (std::size_t j = begin; j < end; ++j) {
     unroll<count>([&](auto w) HEED_FLAT {
@@ -55,7 +56,8 @@ template <class V, std::size_t count, class Real = RealOf<V>>
       store<V>(at, weight);
     });
   }
-  unroll<count>([&](auto w) HEED_FLAT { store<V>(sum_of + w * n, sum[w]); });
+  unroll<count>([&](auto w)
+                    HEED_FLAT { store<V>(sum_of + w * n, load<V>(sum_of + w * n) + sum[w]); });
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
@@ -136,26 +138,39 @@ void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const Row
   exponentials<V, W>(scores, keys, rows.reference, rows.sum);
 }
 
-/// Scores the keys of one group whose maximum has outgrown a reference, from the start, and
-/// rescales what came before; leaves the plain scores in `out`.
+/// What softmax() does first, for one group of scores.
 template <class V, std::size_t W, std::size_t R, class Real = RealOf<V>>
-[[gnu::noinline]] void rescore(const MatrixView<Real>& key, const Real* panel, std::size_t features,
-                               Real* out, std::size_t pending, const RowState<Real>& rows,
-                               std::size_t value_features) {
+[[gnu::noinline]] void rescale_for(Real* scores, std::size_t pending, const RowState<Real>& rows,
+                                   std::size_t value_features) {
+  alignas(kAlignment) Real top[W * kLanes<V>];
+  take_maxima<V, W>(scores, W * kLanes<V>, 0, R, top);
+  rescale<V, W>(scores, rows, value_features, top, pending);
+}
+
+/// x[0] + ... + x[N - 1], in pairs.
+template <class V, std::size_t N>
+HEED_INLINE V sum_of_all(V (&x)[N]) {
+  if constexpr (N > 1) {
+    V pair[N / 2];
+    unroll<N / 2>([&](auto i) HEED_FLAT { pair[i] = x[i] + x[i + N / 2]; });
+    return sum_of_all(pair);
+  } else {
+    return x[0];
+  }
+}
+
+/// Adds the weights that were summed apart to a row's sum, and forgets them.
+template <class V, std::size_t W, class Real = RealOf<V>>
+HEED_INLINE void flush(Real* apart, Real* sum) {
   constexpr std::size_t n = kLanes<V>;
-  score_run<V, 0, W, W>(key, 0, R, R, panel, features, out);
-  alignas(kAlignment) Real top_of[W * n];
   unroll<W>([&](auto w) HEED_FLAT {
-    V top(kNoReference<Real>);
-    unroll<R>([&](auto r) HEED_FLAT { top = xsimd::max(top, load<V>(out + (r * W + w) * n)); });
-    store<V>(top_of + w * n, top);
+    store<V>(sum + w * n, load<V>(sum + w * n) + load<V>(apart + w * n));
+    store<V>(apart + w * n, V(Real{0}));
   });
-  rescale<V, W>(out, rows, value_features, top_of, pending);
 }
 
 /// Scores and softmax in one: each group of scores becomes weights while it is still in
-/// registers, and the exponentials of one group overlap with the products of the next. The
-/// products start from the negative reference, which makes the subtraction free.
+/// registers, and the exponentials of one group overlap with the products of the next.
 template <class V, std::size_t W, class Real = RealOf<V>>
 void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel, std::size_t features,
              Real* out, std::size_t pending, const RowState<Real>& rows,
@@ -164,47 +179,51 @@ void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel, s
   constexpr std::size_t group = kGroup<V, W>;
   static_assert(kRowPadding % group == 0);
   const V threshold(kRescaleThreshold<Real>);
+  const std::size_t before = score_but_last_run<V, W>(key, keys, panel, features, out);
+  const MatrixView<Real> last = from_column(key, before);
+  alignas(kAlignment) Real apart[W * n] = {};
   for (std::size_t j = 0; j < keys; j += group) {
     Real* const at = out + j * W * n;
-    const MatrixView<Real> here = {key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride,
-                                   key.row_stride, key.column_stride};
     const Real* row[group];
-    V sums[group][W];
+    V scores[group][W];
     unroll<group>([&](auto r) HEED_FLAT {
-      row[r] = here.data + static_cast<std::ptrdiff_t>(r) * key.row_stride;
-      unroll<W>([&](auto w)
-                    HEED_FLAT { sums[r][w] = V(Real{0}) - load<V>(rows.reference + w * n); });
+      row[r] = last.data + static_cast<std::ptrdiff_t>(j + r) * key.row_stride;
+      unroll<W>([&](auto w) HEED_FLAT { scores[r][w] = V(Real{0}); });
     });
     std::ptrdiff_t step = 0;
-    const Real* column = panel;
-    multiply_rows<V, 0, W>(row, key.column_stride, 0, features, step, column, sums);
+    const Real* column = panel + before * W * n;
+    multiply_rows<V, 0, W>(row, key.column_stride, before, features, step, column, scores);
+    if (before != 0) add_stored<V, 0, W>(at, scores);
 
     // Row by row: a NaN hides what its own row does, which no longer matters, and nothing else.
-    auto grown = sums[0][0] > threshold;
+    auto grown = V(Real{0}) > V(Real{0});
     unroll<W>([&](auto w) HEED_FLAT {
-      V top = sums[0][w];
-      unroll<group - 1>([&](auto r) HEED_FLAT { top = xsimd::max(top, sums[r + 1][w]); });
-      grown = grown | (top > threshold);
+      V top = scores[0][w];
+      unroll<group - 1>([&](auto r) HEED_FLAT { top = xsimd::max(top, scores[r + 1][w]); });
+      grown = grown | (top > load<V>(rows.reference + w * n) + threshold);
     });
     if (__builtin_expect(xsimd::any(grown), false)) {
-      rescore<V, W, group>(here, panel, features, at, pending + j, rows, value_features);
       unroll<group>([&](auto r) HEED_FLAT {
-        unroll<W>([&](auto w) HEED_FLAT {
-          sums[r][w] = finite(load<V>(at + (r * W + w) * n)) - load<V>(rows.reference + w * n);
-        });
+        unroll<W>([&](auto w) HEED_FLAT { store<V>(at + (r * W + w) * n, scores[r][w]); });
+      });
+      flush<V, W>(apart, rows.sum);
+      rescale_for<V, W, group>(at, pending + j, rows, value_features);
+      unroll<group>([&](auto r) HEED_FLAT {
+        unroll<W>([&](auto w) HEED_FLAT { scores[r][w] = finite(scores[r][w]); });
       });
     }
 
     unroll<W>([&](auto w) HEED_FLAT {
-      V sum = load<V>(rows.sum + w * n);
+      const V reference = load<V>(rows.reference + w * n);
+      V weight[group];
       unroll<group>([&](auto r) HEED_FLAT {
-        const V weight = exp2_of(sums[r][w]);
-        sum = sum + weight;
-        store<V>(at + (r * W + w) * n, weight);
+        weight[r] = exp2_of(scores[r][w] - reference);
+        store<V>(at + (r * W + w) * n, weight[r]);
       });
-      store<V>(rows.sum + w * n, sum);
+      store<V>(apart + w * n, load<V>(apart + w * n) + sum_of_all(weight));
     });
   }
+  flush<V, W>(apart, rows.sum);
 }
 
 }  // namespace

@@ -37,6 +37,11 @@ inline constexpr std::size_t kRowPadding = 8;
 /// [block][key][kValueBlock].
 inline constexpr std::size_t kValueBlock = 16;
 
+/// Scores are sums over runs of about this many features, weighted values over runs of at most this
+/// many keys: a chain of additions is off by the more the longer it is, and these two make up most
+/// of the error of a row of attention.
+inline constexpr std::size_t kRun = 64;
+
 /// Vectors in a full panel, and the most query rows that any instruction set holds in one.
 inline constexpr std::size_t kMaxVectors = 3;
 inline constexpr std::size_t kMaxPanel = 48;
@@ -188,10 +193,11 @@ struct KernelTable {
                       Real* packed);
 
   /// accumulators[x][r] += sum of weights[j][r] * value[j][x] over the keys j that r's vector
-  /// needs, in order. `fresh` starts from zero. Writes up to features rounded up to kRowPadding
-  /// rows.
-  void (*accumulate)(const ValueView<Real>& value, const KeyRanges& keys, const Real* weights,
-                     Real* accumulators, std::size_t features, bool fresh, std::size_t vectors);
+  /// needs, in runs: the first of `first_run` keys, the others of kRun. `fresh` starts from zero.
+  /// Writes up to features rounded up to kRowPadding rows.
+  void (*accumulate)(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
+                     const Real* weights, Real* accumulators, std::size_t features, bool fresh,
+                     std::size_t vectors);
 
   /// Whether none of the numbers is infinite or NaN. `count` is a multiple of the lanes.
   bool (*all_finite)(const Real* numbers, std::size_t count);
@@ -214,9 +220,9 @@ struct KernelTable {
                       std::size_t heads, std::size_t features, bool fresh, Real* tile,
                       std::size_t pitch);
 
-  /// sums[h][x] (+)= sum over e < edges of weights[e * pitch + h] * row of edge e [h][x], edges in
-  /// order. sums is [heads][features]; `features` is a multiple of kFeaturePadding. `fresh` starts
-  /// from zero.
+  /// sums[h][x] (+)= the sum over e < edges of weights[e * pitch + h] * row of edge e [h][x], edges
+  /// in order. sums is [heads][features]; `features` is a multiple of kFeaturePadding. `fresh`
+  /// starts from zero.
   void (*edge_values)(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
                       std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
                       bool fresh);

@@ -85,11 +85,11 @@ struct VectorKernels {
       heed::weights<V, w>(key, keys, panel, features, out, pending, rows, value_features);
     });
   }
-  static void accumulate(const ValueView<Real>& value, const KeyRanges& keys, const Real* weights,
-                         Real* accumulators, std::size_t features, bool fresh,
+  static void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
+                         const Real* weights, Real* accumulators, std::size_t features, bool fresh,
                          std::size_t vectors) {
     with_vectors(vectors, [&](auto w) {
-      heed::accumulate<V, w>(value, keys, weights, accumulators, features, fresh);
+      heed::accumulate<V, w>(value, keys, first_run, weights, accumulators, features, fresh);
     });
   }
   static void finish(const Real* accumulators, const Real* sum, std::size_t features,

@@ -60,7 +60,7 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
                   panel.packed + k * pitch);
       for (std::int64_t i = 0; k == 0 && start != nullptr && i < outs; ++i)
         std::fill_n(panel.accumulators + i * pitch, pitch, start[i]);
-      kernels_.accumulate(tile, all_keys(static_cast<std::size_t>(ins)), panel.x + k * pitch,
+      kernels_.accumulate(tile, all_keys(static_cast<std::size_t>(ins)), kRun, panel.x + k * pitch,
                           panel.accumulators, static_cast<std::size_t>(outs),
                           k == 0 && start == nullptr, panel.vectors);
     }

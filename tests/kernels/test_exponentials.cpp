@@ -54,14 +54,14 @@ double check_weight(Real score, Real reference, Real weight) {
   return error_ratio<Real>(weight, want, bound + (flushed ? kSmallestOf<Real> : 0));
 }
 
-/// Whether sums grew by the weights one by one, in order.
+/// Whether sums grew by the sum of the weights, one by one, in order.
 template <class Real>
 bool sums_follow(const Call<Real>& before, const Call<Real>& after) {
   bool equal = true;
   for (std::size_t r = 0; r < before.pitch; ++r) {
-    Real sum = before.sum[r];
+    Real sum = 0;
     for (std::size_t j = 0; j < before.keys; ++j) sum += after.scores[j * before.pitch + r];
-    equal = equal && same_number(sum, after.sum[r]);
+    equal = equal && same_number(before.sum[r] + sum, after.sum[r]);
   }
   return equal;
 }

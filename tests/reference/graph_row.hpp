@@ -179,7 +179,7 @@ class GraphRow {
           scores_, [&](std::size_t a, std::size_t b) { return same(attended_[a], attended_[b]); });
       return;
     }
-    softmax_ = softmax_of<Real>(scores_, Wide{0});
+    softmax_ = softmax_of<Real>(scores_);
     if (place_.parts > 1 && !scores_.empty()) allow_merging();
     if (numbers_.edge_value.given()) add_up_edges();
   }

@@ -78,11 +78,6 @@ class Head {
     return kLog2EOf<Wide> / (d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1);
   }
 
-  /// Whether nothing but the scale makes a score.
-  bool plain() const {
-    return d_.softcap == 0 && a_.alibi_slopes == nullptr && a_.bias == nullptr && !function_;
-  }
-
   /// Whether in row i the keys j and k are the same, number by number.
   bool same_key(Index i, Index j, Index k) const {
     if (!keys_.exact()) return false;  // rounding may have parted them

@@ -93,9 +93,8 @@ class Row {
   std::size_t number_of(Index j) const { return number_[static_cast<std::size_t>(j)]; }
 
   void weigh() {
-    const auto features = static_cast<Wide>(head_.desc().features);
     if (!hard()) {
-      softmax_ = softmax_of<Real>(scores_, head_.plain() ? gamma_of<Real>(features) : 0);
+      softmax_ = softmax_of<Real>(scores_);
       return;
     }
     choices_ = hardest(scores_, [&](std::size_t earlier, std::size_t later) {

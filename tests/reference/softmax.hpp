@@ -4,33 +4,32 @@
 // 1. Score j, t_j exactly, is off by E_j: see scores.hpp.
 //
 // 2. Weights. weight = exp2(score - reference), where the reference is a score that some key had.
-//    Either the difference is one more rounding, off by u |score - reference|; or, where nothing
-//    but the scale makes a score, the sum of its D products starts from -reference, which then sees
-//    D roundings: gamma(D) |reference|. exp2 is within 1 ULP, a factor 1 + 2 u.
+//    The difference is one more rounding, off by u |score - reference|. exp2 is within 1 ULP, a
+//    factor 1 + 2 u.
 //
 // 3. Lazy rescaling. The reference moves up, to the score, when a score outgrows it by 8, so
 //    that no weight exceeds 2^8. Let M be the largest exact score, and G = max_j (t_j + E_j) - M
 //    how much higher heed may see it: no reference exceeds M + G. Where score j becomes a weight,
 //
-//        t_j - 8 - E_j - d_j <= reference <= M + G,   |reference| <= R_j = max(|M|, |t_j|) + 8
-//                                                                   + E_j + d_j + G
+//        t_j - 8 - E_j <= reference <= M + G
 //
-//    with d_j = gamma(D) R_j the error in 2 (solved for R_j: a factor 1 / (1 - gamma(D))), or 0. A
-//    move multiplies what was summed so far by exp2(old - new): its exponent is off by
-//    u (new - old), its value by 1 + 2 u, the product by 1 + u. From key j on the
-//    moves add up to at most M + G - reference. So the exponent's errors that grow with
-//    distance are, together, at most u T_j with
+//    A move multiplies what was summed so far by exp2(old - new): its exponent is off by
+//    u (new - old), its value by 1 + 2 u, the product by 1 + u, and a sum that it ends early is one
+//    more addition. From key j on the moves add up to at most M + G - reference. So the exponent's
+//    errors that grow with distance are, together, at most u T_j with
 //
-//        T_j = |score_j - reference| + M + G - reference <= M - t_j + G + 2 (8 + E_j + d_j)
+//        T_j = |score_j - reference| + M + G - reference <= M - t_j + G + 2 (8 + E_j)
 //
 //    A move is a rise by 8, or where numbers lie further apart than that, to the next
 //    one; never by less than 4. Each takes a key: there are at most m_j = min(n, T_j / 4).
 //
-// 4. Sums. The denominator and each numerator are sums of n terms: gamma(n) on every term.
-//    Altogether a term p_j of the softmax is off by a factor 1 + a_j at most, in the numerator
-//    and in the denominator alike:
+// 4. Sums. The denominator and each numerator are sums of n terms, taken in levels: over a step of
+//    at most 128 keys (or edges), over the steps until sums are folded into totals, 256 at most,
+//    and over totals, one every 4096 keys. A term sees N = min(n, 386 + n / 4096) additions at
+//    most: gamma(N). Altogether a term p_j of the softmax is off by a factor 1 + a_j at most, in
+//    the numerator and in the denominator alike:
 //
-//        1 + a_j = 2^(E_j + d_j + u T_j) (1 + 3 u)^(m_j + 1) (1 + gamma(n))
+//        1 + a_j = 2^(E_j + u T_j) (1 + 4 u)^(m_j + 1) (1 + gamma(N))
 //
 // 5. Underflow. exp2 is 0 below the smallest normal number (2^-126 in float32), and a weight of at
 //    most 2^8 times such a factor is lost in a move: 2^8 kSmallest for a weight and each of at most
@@ -50,8 +49,8 @@
 // 8. Log-sum-exp. heed's denominator and reference stand for the exact sum times 1 + b at most, so
 //    that the logarithm is off by -log(1 - b). ln2 * reference + log(sum), in float64, adds eight
 //    of its roundings at most (ln2, the product, the logarithm and the sum), of numbers no larger
-//    than |lse| + 2 |log(sum)|; and since a reference is at least M - 8 - E - d, the sum is between
-//    2^-G and n 2^(8 + E + d + G), E and d of the largest score.
+//    than |lse| + 2 |log(sum)|; and since a reference is at least M - 8 - E, the sum is between
+//    2^-G and n 2^(8 + E + G), E of the largest score.
 //
 // 9. Probabilities are computed again, exp2(score - reference) * (1 / sum) with the last reference
 //    and sum. In a_j nothing is missing then, and lost is what one exp2 loses:
@@ -112,27 +111,22 @@ Softmax<Wide> softmax_of_infinities(const std::vector<Score<Wide>>& scores) {
 /// How far apart score and references can lie, see 3.
 template <class Wide>
 struct Reach {
-  Wide largest;   ///< M
-  Wide growth;    ///< G
-  Wide relative;  ///< gamma(D), or 0 where products start from 0
-  Wide keys;      ///< n
+  Wide largest;  ///< M
+  Wide growth;   ///< G
+  Wide keys;     ///< n
 
-  /// d_j
-  Wide fused(const Score<Wide>& s) const {
-    const Wide reference = std::max(std::fabs(largest), std::fabs(s.value)) + 8 + s.error + growth;
-    return relative * reference / (1 - relative);
-  }
+  Wide additions() const { return std::min(keys, 386 + keys / 4096); }  ///< N
 };
 
 /// a_j, see 2 to 4.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Wide weight_error(const Score<Wide>& s, const Reach<Wide>& reach) {
   const Wide u = Arithmetic<Real>::kUnit;
-  const Wide fused = reach.fused(s);
-  const Wide travel = reach.largest - s.value + reach.growth + 2 * (8 + s.error + fused);
+  const Wide travel = reach.largest - s.value + reach.growth + 2 * (8 + s.error);
   const Wide moves = std::min(reach.keys, travel / 4);
-  const Wide rounding = std::log1p(3 * u) * (moves + 1) + std::log1p(gamma_of<Real>(reach.keys));
-  return std::expm1(kLn2Of<Wide> * (s.error + fused + u * travel) + rounding);
+  const Wide rounding =
+      std::log1p(4 * u) * (moves + 1) + std::log1p(gamma_of<Real>(reach.additions()));
+  return std::expm1(kLn2Of<Wide> * (s.error + u * travel) + rounding);
 }
 
 /// See 8.
@@ -140,15 +134,13 @@ template <class Wide>
 Wide lse_error(const Softmax<Wide>& softmax, const Score<Wide>& top, const Reach<Wide>& reach) {
   const Wide b = softmax.denominator_error;
   if (!(b < 1)) return kInfinite<Wide>;
-  const Wide log_sum =
-      kLn2Of<Wide> * (8 + top.error + reach.fused(top) + reach.growth) + std::log(reach.keys);
+  const Wide log_sum = kLn2Of<Wide> * (8 + top.error + reach.growth) + std::log(reach.keys);
   return -std::log1p(-b) + 8 * static_cast<Wide>(0x1p-53) * (std::fabs(softmax.lse) + 2 * log_sum);
 }
 
-/// Finite scores, or -inf, the largest of them finite. `relative` is gamma(D) or 0, see 2.
+/// Finite scores, or -inf, the largest of them finite.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Score<Wide>& top,
-                                Wide relative) {
+Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Score<Wide>& top) {
   Softmax<Wide> softmax;
   Wide sum = 0;
   Wide seen = top.value;
@@ -157,8 +149,7 @@ Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Sc
     sum += softmax.weight.back();
     seen = std::max(seen, s.value + s.error);
   }
-  const Reach<Wide> reach = {top.value, seen - top.value, relative,
-                             static_cast<Wide>(scores.size())};
+  const Reach<Wide> reach = {top.value, seen - top.value, static_cast<Wide>(scores.size())};
   softmax.lost_alone = Arithmetic<Real>::kSmallest * std::exp2(reach.growth);
   softmax.lost = 256 * (reach.keys + 1) * softmax.lost_alone;
   softmax.denominator_error = reach.keys * softmax.lost;
@@ -174,13 +165,13 @@ Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Sc
 }
 
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Softmax<Wide> softmax_of(const std::vector<Score<Wide>>& scores, Wide relative) {
+Softmax<Wide> softmax_of(const std::vector<Score<Wide>>& scores) {
   Score<Wide> top = {-kInfinite<Wide>, 0};
   for (const auto& s : scores)
     if (s.value > top.value) top = s;
   if (top.value == kInfinite<Wide>) return softmax_of_infinities<Real>(scores);
   if (top.value == -kInfinite<Wide>) return softmax_of_nothing<Wide>(scores.size());
-  return softmax_of_finite<Real>(scores, top, relative);
+  return softmax_of_finite<Real>(scores, top);
 }
 
 /// sum of p_j v_j, see 6; `value_of(j)` for j < keys is the value of weight j and its own error.

@@ -1,0 +1,67 @@
+// Sums over many keys, taken in two levels so that their error hardly grows with the keys: after
+// kFoldKeys of them, a panel's sums are added to its totals and begin again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/dense/panel.hpp"
+#include "engine/runtime/sizes.hpp"
+
+namespace heed {
+
+inline constexpr std::int64_t kFoldKeys = 4096;
+
+/// Rows of accumulators that a panel needs: its sums, padded, and where a sequence may be that long
+/// its totals, those of the weights last.
+inline Size accumulator_rows(Size value_features, std::int64_t key_length) {
+  const Size sums = round_up(value_features, kRowPadding);
+  return key_length > kFoldKeys ? sums + value_features + 1 : sums;
+}
+
+template <class Real>
+class Totals {
+ public:
+  Totals(const Panel<Real>& panel, std::size_t features, std::size_t pitch)
+      : state_(panel.state), summed_(*panel.summed), features_(features), pitch_(pitch) {}
+
+  /// How many rows of accumulators hold something, the totals among them: those to rescale.
+  std::size_t rows_summed() const {
+    return summed_ == Summed::kLatest ? sum_rows() + features_ + 1 : features_;
+  }
+
+  /// Adds the sums to the totals, and begins them again.
+  void take() const {
+    const bool first = summed_ != Summed::kLatest;
+    summed_ = Summed::kLatest;
+    each([first](Real& sum, Real& total) {
+      total = first ? sum : total + sum;
+      sum = 0;
+    });
+  }
+
+  /// Adds the totals to the sums, when all keys have been seen.
+  void give_back() const {
+    if (summed_ == Summed::kLatest) each([](Real& sum, Real& total) { sum += total; });
+  }
+
+ private:
+  std::size_t sum_rows() const {
+    return static_cast<std::size_t>(round_up(static_cast<std::int64_t>(features_), kRowPadding));
+  }
+
+  template <class Function>
+  void each(Function&& function) const {
+    const std::size_t count = features_ * pitch_;
+    Real* const totals = state_.accumulators + sum_rows() * pitch_;
+    for (std::size_t i = 0; i < count; ++i) function(state_.accumulators[i], totals[i]);
+    for (std::size_t i = 0; i < pitch_; ++i) function(state_.sum[i], totals[count + i]);
+  }
+
+  const RowState<Real>& state_;
+  Summed& summed_;
+  const std::size_t features_;
+  const std::size_t pitch_;
+};
+
+}  // namespace heed

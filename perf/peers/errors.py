@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Compares the errors of heed and PyTorch: the same data, float64 as the truth.
+
+For each workload the root mean square (rms) and the largest absolute error of out are printed for
+both programs, and heed's over PyTorch's. An error is taken over all heads and up to --rows query
+rows of each, spread from the first to the last. One thread or many, the errors are the same.
+
+    pip install torch
+
+A workload is heed_perf's name of a shape; scores are made normal with deviation 1 by default,
+`_scoresN` multiplies queries so that their deviation is N (`_scores0`: 0.01).
+"""
+
+import argparse
+import os
+import sys
+
+sys.dont_write_bytecode = True  # no __pycache__ beside the sources
+from library import Library
+from shape import Shape, numpy
+from turns import built
+
+WORKLOADS = [
+    "B1_H8_L1024_D64",
+    "B1_H4_L4096_D128",
+    "B1_H4_L4096_D128_causal",
+    "B8_H4_L128_D64",
+    "B1_H8_L1024_D64_scores0",
+    "B1_H8_L1024_D64_scores14",
+    "B1_H8_Lq256_Lkv1024_D64",
+    "B1_H8_Lq256_Lkv4096_D64",
+    "B1_H8_Lq256_Lkv16384_D64",
+    "B1_H8_Lq256_Lkv65536_D64",
+]
+
+
+class Problem:
+    """One workload's tensors, and some rows of what float64 makes of them."""
+
+    def __init__(self, name, rows):
+        self.shape = shape = Shape(name)
+        if shape.asks_for_more_than({"scores"}) or shape.bottom_right:
+            raise ValueError(f"{name}: only causal and scoresN can be compared")
+        query, self.key, self.value = shape.tensors()
+        deviation = shape.options.get("scores", 1) or 0.01
+        self.query = query * numpy.float32(deviation)
+        spread = numpy.linspace(0, shape.queries - 1, min(rows, shape.queries))
+        self.rows = numpy.unique(numpy.rint(spread).astype(int))
+        self.truth = self.attend()
+
+    def attend(self):
+        shape = self.shape
+        truth = numpy.empty((shape.batch, shape.heads, len(self.rows), shape.value_features))
+        excluded = numpy.arange(shape.keys) > self.rows[:, None]
+        for b, h in numpy.ndindex(shape.batch, shape.heads):
+            g = h // (shape.heads // shape.key_heads)
+            query, key, value = self.query[b, h, self.rows], self.key[b, g], self.value[b, g]
+            scores = query.astype("f8") @ key.T.astype("f8") / numpy.sqrt(shape.features)
+            if shape.causal:
+                scores[excluded] = -numpy.inf
+            weights = numpy.exp(scores - scores.max(axis=1, keepdims=True))
+            truth[b, h] = weights @ value.astype("f8") / weights.sum(axis=1, keepdims=True)
+        return truth
+
+    def error(self, out):
+        """rms and maximum."""
+        error = out[:, :, self.rows].astype("f8") - self.truth
+        return numpy.sqrt(numpy.mean(error**2)), numpy.abs(error).max()
+
+
+def heed(library, context, problem):
+    shape = problem.shape
+    desc = library.struct(
+        "heed_attention_desc",
+        causal=library.HEED_CAUSAL_TOP_LEFT if shape.causal else 0,
+        batch=shape.batch,
+        query_heads=shape.heads,
+        key_heads=shape.key_heads,
+        query_length=shape.queries,
+        key_length=shape.keys,
+        features=shape.features,
+        value_features=shape.value_features,
+    )
+    out = numpy.full((*problem.query.shape[:3], shape.value_features), numpy.nan, "f4")
+    tensors = (problem.query, problem.key, problem.value, out)
+    names = ("query", "key", "value", "out")
+    pointers = {name: tensor.ctypes.data for name, tensor in zip(names, tensors)}
+    args = library.struct("heed_attention_args", **pointers)
+    library.call("heed_attention", context, desc, args)
+    return out
+
+
+def pytorch(problem):
+    import torch
+
+    tensors = (torch.from_numpy(t) for t in (problem.query, problem.key, problem.value))
+    grouped = problem.shape.heads != problem.shape.key_heads
+    options = {"is_causal": problem.shape.causal, **({"enable_gqa": True} if grouped else {})}
+    with torch.inference_mode():
+        return torch.nn.functional.scaled_dot_product_attention(*tensors, **options).numpy()
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workload", action="append", help="a name; repeatable; default: a list")
+    parser.add_argument("--rows", type=int, default=512, help="of each head; default %(default)s")
+    parser.add_argument("--isa", help="of heed; default: the best one here")
+    library = built("libheed.so")
+    parser.add_argument("--library", default=library, help="libheed; default %(default)s")
+    options = parser.parse_args()
+    if not os.path.exists(options.library):
+        sys.exit(f"{options.library} is not there: build heed, or say where with --library")
+    try:
+        import torch
+    except ImportError:
+        sys.exit("PyTorch is not installed: pip install torch")
+
+    library = Library(options.library)
+    isa = {"isa": options.isa.encode()} if options.isa else {}
+    context = library.make("heed_context_create", library.struct("heed_context_options", **isa))
+    described = library.describe("heed_context_describe", context, "heed_context_info")
+    print(f"heed {library.version} {described.isa.decode()}, torch {torch.__version__}")
+    titles = ("heed rms", "torch rms", "ratio", "heed max", "torch max", "ratio")
+    print("workload".ljust(30) + "".join(title.rjust(11) for title in titles))
+    for name in options.workload or WORKLOADS:
+        problem = Problem(name, options.rows)
+        ours = problem.error(heed(library, context, problem))
+        theirs = problem.error(pytorch(problem))
+        cells = [c for a, b in zip(ours, theirs) for c in (f"{a:.2e}", f"{b:.2e}", f"{a / b:.2f}")]
+        print(name.ljust(30) + "".join(cell.rjust(11) for cell in cells), flush=True)
+    library.destroy("heed_context_destroy", context)
+
+
+if __name__ == "__main__":
+    main()
