@@ -16,7 +16,7 @@ void report(benchmark::State& state, const Planned& problem, const Timing& timin
   state.counters["gflops"] = rate * 1e-9;
   state.counters["of_peak"] = rate / timing.peak;
   state.counters["peak_gflops"] = timing.peak * 1e-9;
-  state.counters["max_error"] = problem.accuracy().max_error;
+  count(problem.accuracy(), state.counters);
   state.counters["error_bound"] = problem.accuracy().bound;
   state.counters["workers"] = problem.info().threads;
   if (problem.workload().desc.query_length == 1)

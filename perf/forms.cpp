@@ -83,7 +83,7 @@ class FormRow {
     if (target_.time != 0) state.counters["time_target"] = target_.time;
     state.counters["gflops"] = form_.flops() / turns.form_seconds * 1e-9;
     state.counters["plain_gflops"] = plain_.flops() / turns.plain_seconds * 1e-9;
-    state.counters["max_error"] = form_.accuracy().max_error;
+    count(form_.accuracy(), state.counters);
     state.counters["error_bound"] = form_.accuracy().bound;
     state.counters["workers"] = form_.info().threads;
     state.SetLabel(form_.label());

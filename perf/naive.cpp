@@ -19,7 +19,7 @@ void measure(benchmark::State& state, const Workload& workload) {
   for (auto _ : state) textbook_attention(workload, *tensors);
   const double seconds = seconds_since(start) / static_cast<double>(state.iterations());
   state.counters["gflops"] = useful_flops(workload) / seconds * 1e-9;
-  state.counters["max_error"] = check_accuracy(workload, *tensors).max_error;
+  count(check_accuracy(workload, *tensors), state.counters);
   state.SetLabel("textbook loops, 1 thread");
 }
 

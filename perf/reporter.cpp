@@ -78,6 +78,7 @@ const Column kColumns[] = {
     {"GB/s", counter("gbps", "%.2f")},
     {"of_gather", counter("of_gather", "%.3f")},
     {"Gexp/s", counter("gexps", "%.2f")},
+    {"rms_error", counter("rms_error", "%.1e")},
     {"max_error", counter("max_error", "%.1e")},
 };
 

@@ -79,7 +79,7 @@ class BlockRow {
     const double speedup = speedup_target(block_.workload(), threads_);
     if (peak != 0) state.counters["peak_target"] = peak;
     if (speedup != 0) state.counters["speedup_target"] = speedup;
-    state.counters["max_error"] = block_.accuracy().max_error;
+    count(block_.accuracy(), state.counters);
     state.counters["error_bound"] = block_.accuracy().bound;
     state.counters["workers"] = info.threads;
     state.SetLabel(std::string(info.isa) + " product " + info.product + " " + info.executor);

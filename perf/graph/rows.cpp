@@ -58,7 +58,7 @@ class GraphRow {
     state.counters["of_gather"] = bytes / timing.seconds / timing.peak;
     state.counters["of_scores"] = workspace / (scores * sizeof(float));
     state.counters["build_ms"] = problem.build_seconds() * 1e3;
-    state.counters["max_error"] = problem.accuracy().max_error;
+    count(problem.accuracy(), state.counters);
     state.counters["error_bound"] = problem.accuracy().bound;
     state.counters["workers"] = problem.info().threads;
     state.SetLabel(std::string(problem.info().isa) + " " + problem.info().executor);

@@ -16,7 +16,7 @@ import os
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
-from library import Library
+from library import Error, Library
 from shape import Shape, numpy
 from turns import built
 
@@ -40,7 +40,7 @@ class Problem:
     def __init__(self, name, rows):
         self.shape = shape = Shape(name)
         if shape.asks_for_more_than({"scores"}) or shape.bottom_right:
-            raise ValueError(f"{name}: only causal and scoresN can be compared")
+            raise ValueError("only causal and scoresN can be compared")
         query, self.key, self.value = shape.tensors()
         deviation = shape.options.get("scores", 1) or 0.01
         self.query = query * numpy.float32(deviation)
@@ -110,13 +110,13 @@ def main():
     library = built("libheed.so")
     parser.add_argument("--library", default=library, help="libheed; default %(default)s")
     options = parser.parse_args()
-    if not os.path.exists(options.library):
-        sys.exit(f"{options.library} is not there: build heed, or say where with --library")
     try:
         import torch
-    except ImportError:
-        sys.exit("PyTorch is not installed: pip install torch")
-
+    except ImportError as problem:
+        print(f"skipped: {problem}; pip install torch")
+        return
+    if not os.path.exists(options.library):
+        sys.exit(f"{options.library} is not there: build heed, or say where with --library")
     library = Library(options.library)
     isa = {"isa": options.isa.encode()} if options.isa else {}
     context = library.make("heed_context_create", library.struct("heed_context_options", **isa))
@@ -125,8 +125,11 @@ def main():
     titles = ("heed rms", "torch rms", "ratio", "heed max", "torch max", "ratio")
     print("workload".ljust(30) + "".join(title.rjust(11) for title in titles))
     for name in options.workload or WORKLOADS:
-        problem = Problem(name, options.rows)
-        ours = problem.error(heed(library, context, problem))
+        try:
+            problem = Problem(name, options.rows)
+            ours = problem.error(heed(library, context, problem))
+        except (Error, KeyError, ValueError) as refusal:
+            sys.exit(f"{name}: {refusal}")
         theirs = problem.error(pytorch(problem))
         cells = [c for a, b in zip(ours, theirs) for c in (f"{a:.2e}", f"{b:.2e}", f"{a / b:.2f}")]
         print(name.ljust(30) + "".join(cell.rjust(11) for cell in cells), flush=True)

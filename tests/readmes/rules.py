@@ -40,6 +40,7 @@ RULES = [
      "multihead.py --workload B1_H12_L128_D64_W768", MINUTES),
     ("perf/README.md", r"graph\.py( --workload \S+)?", "graph.py --workload er_N10000_deg8_H4_D16",
      MINUTES),
+    ("perf/README.md", r"errors\.py", "errors.py --workload B1_H1_L10_D20", MINUTES),
     ("perf/README.md", r"--isa avx2", "--isa scalar", "not every machine has it"),
     ("perf/README.md", r"^python3 \S*chart\.py", r"! python3 -c 'import matplotlib' 2>/dev/null || \g<0>",
      "needs matplotlib, which heed does not"),
