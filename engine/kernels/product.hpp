@@ -68,16 +68,16 @@ HEED_INLINE bool is_one_run(const KeyRanges& keys) {
 
 /// Calls function(A, B, begin, end) for the runs of keys [begin, end) that vectors A to B - 1 and
 /// no others need, in order of keys.
-template <std::size_t W, bool kOneRun, class Function>
+template <std::size_t W, class Function>
 HEED_INLINE void each_run(const KeyRanges& keys, Function&& function) {
   using std::integral_constant;
-  constexpr std::size_t beside = kOneRun ? 0 : W - 1;
+  constexpr std::size_t beside = W - 1;
   unroll<beside>([&](auto w) HEED_FLAT {
     function(integral_constant<std::size_t, 0>{}, integral_constant<std::size_t, w + 1>{},
              keys.begin[w], keys.begin[w + 1]);
   });
   function(integral_constant<std::size_t, 0>{}, integral_constant<std::size_t, W>{},
-           kOneRun ? 0 : keys.begin[W - 1], keys.end[0]);
+           keys.begin[W - 1], keys.end[0]);
   unroll<beside>([&](auto w) HEED_FLAT {
     function(integral_constant<std::size_t, w + 1>{}, integral_constant<std::size_t, W>{},
              keys.end[w], keys.end[w + 1]);
@@ -157,7 +157,7 @@ void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* pane
     const std::size_t count = x + run < features ? run : features - x;
     const MatrixView<Real> from = from_column(key, x);
     const Real* const columns = panel + x * W * kLanes<V>;
-    each_run<W, false>(groups, [&](auto a, auto b, std::size_t begin, std::size_t end) HEED_FLAT {
+    each_run<W>(groups, [&](auto a, auto b, std::size_t begin, std::size_t end) HEED_FLAT {
       score_run<V, a, b, W>(from, begin, end, keys.end[W - 1], columns, count, x == 0, out);
     });
   }
@@ -177,6 +177,8 @@ template <class V, std::size_t W, class Real = RealOf<V>>
   return x;
 }
 
+/// All keys of one run after the other (kOneRun: every vector needs all of them), or one run with
+/// what each vector needs.
 template <class V, std::size_t W, bool kOneRun, class Real = RealOf<V>>
 void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
                      const Real* weights, Real* accumulators, std::size_t features, bool fresh) {
@@ -184,41 +186,36 @@ void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, std::s
   constexpr std::size_t group = kGroup<V, W>;
   for (std::size_t x = 0; x < features; x += group) {
     const Real* row[group];
-    V sums[group][W];
-    Real* const out = accumulators + x * W * n;
     unroll<group>([&](auto r) HEED_FLAT {
       const std::size_t feature = x + r < features ? x + r : features - 1;
       row[r] = value.data +
                static_cast<std::ptrdiff_t>(feature / kValueBlock) * value.block_stride +
                static_cast<std::ptrdiff_t>(feature % kValueBlock) * value.feature_stride;
-      unroll<W>([&](auto w) HEED_FLAT { sums[r][w] = V(Real{0}); });
     });
-    std::ptrdiff_t at = 0;
+    Real* const out = accumulators + x * W * n;
     const Real* weight = weights;
-    bool empty = fresh;
-    const auto put = [&]() HEED_FLAT {
-      if (!empty) add_stored<V, 0, W>(out, sums);
-      empty = false;
+    std::ptrdiff_t at = 0;
+    std::size_t begin = 0;
+    std::size_t next = kOneRun ? first_run : keys.end[W - 1];
+    do {
+      const std::size_t end = next < keys.end[W - 1] ? next : keys.end[W - 1];
+      V sums[group][W];
+      unroll<group>(
+          [&](auto r) HEED_FLAT { unroll<W>([&](auto w) HEED_FLAT { sums[r][w] = V(Real{0}); }); });
+      if constexpr (kOneRun) {
+        multiply_rows<V, 0, W>(row, value.key_stride, begin, end, at, weight, sums);
+      } else {
+        each_run<W>(keys, [&](auto a, auto b, std::size_t from, std::size_t to) HEED_FLAT {
+          multiply_rows<V, a, b>(row, value.key_stride, from, to, at, weight, sums);
+        });
+      }
+      if (!fresh || begin != 0) add_stored<V, 0, W>(out, sums);
       unroll<group>([&](auto r) HEED_FLAT {
         unroll<W>([&](auto w) HEED_FLAT { store<V>(out + (r * W + w) * n, sums[r][w]); });
       });
-    };
-    if constexpr (kOneRun) {
-      std::size_t begin = 0;
-      for (std::size_t end = first_run; end < keys.end[0]; begin = end, end += kRun) {
-        multiply_rows<V, 0, W>(row, value.key_stride, begin, end, at, weight, sums);
-        put();
-        unroll<group>([&](auto r) HEED_FLAT {
-          unroll<W>([&](auto w) HEED_FLAT { sums[r][w] = V(Real{0}); });
-        });
-      }
-      multiply_rows<V, 0, W>(row, value.key_stride, begin, keys.end[0], at, weight, sums);
-    } else {
-      each_run<W, false>(keys, [&](auto a, auto b, std::size_t begin, std::size_t end) HEED_FLAT {
-        multiply_rows<V, a, b>(row, value.key_stride, begin, end, at, weight, sums);
-      });
-    }
-    put();
+      begin = end;
+      next += kRun;
+    } while (begin < keys.end[W - 1]);
   }
 }
 
