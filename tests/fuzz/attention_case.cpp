@@ -277,8 +277,12 @@ void AttentionCase::check_untouched() {
   for (const Tensor* const tensor : outputs()) heed_test::check_untouched(*tensor);
 }
 
+ScoreModel AttentionCase::model_of(const heed_attention_args& args) const {
+  return args.score_function != nullptr ? problem_.function.model : ScoreModel();
+}
+
 void AttentionCase::check_outputs(const heed_attention_args& args) {
-  const Expected want = expect(desc_, args, problem_.function.model);
+  const Expected want = expect(desc_, args, model_of(args));
   check_equal("out", problem_.out, chosen(problem_.out.numbers(), want));
   check_further(args, want);
 }

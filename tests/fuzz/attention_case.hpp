@@ -40,6 +40,8 @@ class AttentionCase {
   Problem& problem() { return problem_; }
 
   void check_untouched();
+  /// What the score function does, if the run has got one: a shorter struct may lack it.
+  ScoreModel model_of(const heed_attention_args& args) const;
   /// Beside the oracle's; out is compared elsewhere where it is a block's.
   void check_outputs(const heed_attention_args& args);
   void check_further(const heed_attention_args& args, const Expected& want);

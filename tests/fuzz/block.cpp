@@ -197,9 +197,7 @@ class BlockCase {
   }
 
   void check(const heed_multihead_args& args, const heed_attention_args& inner) {
-    GivenBlock given = {
-        inner_, inner,
-        inner.score_function != nullptr ? attention_.problem().function.model : ScoreModel()};
+    GivenBlock given = {inner_, inner, attention_.model_of(inner)};
     given.combine = d_.combine;
     given.input_query = source_of(*input_query);
     given.input_key = source_of(args.input_key != nullptr ? *input_key : *input_query);
