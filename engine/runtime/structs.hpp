@@ -40,6 +40,9 @@ struct AnyField {
   }
 };
 
+// A struct made of some of its fields is how they are counted.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 /// Those of so many fields, if T has them.
 template <class T, std::size_t... I>
 constexpr auto field_ends(std::index_sequence<I...>)
@@ -48,6 +51,7 @@ constexpr auto field_ends(std::index_sequence<I...>)
   [[maybe_unused]] const T made{((void)I, AnyField{&fields})...};
   return fields;
 }
+#pragma GCC diagnostic pop
 
 template <class T, std::size_t kCount, class = void>
 inline constexpr bool kHasFields = false;
