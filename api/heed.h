@@ -433,7 +433,8 @@ typedef struct heed_attention_args {
   const int32_t* key_lengths;  /* [batch], of at most key_length keys; NULL: all of them */
   const int32_t* cu_seqlens_q; /* [batch + 1], only with packed_queries */
   const int32_t* cu_seqlens_k; /* [batch + 1], only with packed_keys */
-  const void* alibi_slopes;    /* Real [query_heads], finite; NULL: none */
+  const void* alibi_slopes;    /* Real [query_heads], finite, also times log2(e) / temperature;
+                                  NULL: none */
   const void* sinks;           /* Real [query_heads], in units of s / temperature; NULL: none */
   heed_score_function score_function; /* NULL: none */
   void* score_user;                   /* passed to score_function */

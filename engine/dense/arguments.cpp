@@ -1,6 +1,7 @@
 // What a run's arguments must be, and what they say about each sequence of the batch.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/dense/problem.hpp"
 #include "engine/runtime/error.hpp"
@@ -94,8 +95,12 @@ void check_heads(const char* field, const void* numbers, const Problem& p, const
 
 template <class Real>
 void check_numbers(const Problem& p, const heed_attention_args& args) {
-  check_heads<Real>("args.alibi_slopes", args.alibi_slopes, p, "be finite",
-                    [](Real slope) { return std::isfinite(slope); });
+  // As the kernels take them; 0 times an infinite slope would be NaN where no distance is.
+  check_heads<Real>("args.alibi_slopes", args.alibi_slopes, p,
+                    "be finite, also times log2(e) / temperature", [&](Real slope) {
+                      return std::fabs(static_cast<double>(slope) * p.log2_unit) <=
+                             static_cast<double>(std::numeric_limits<Real>::max());
+                    });
   check_heads<Real>("args.sinks", args.sinks, p, "not be NaN",
                     [](Real sink) { return !std::isnan(sink); });
 }

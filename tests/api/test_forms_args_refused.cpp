@@ -134,6 +134,8 @@ TEST_CASE("slopes are finite, and a sink is a number", "[forms]") {
     check(&Form::slopes, 0, kInfinity, {"args.alibi_slopes[0] is inf", "finite"});
     check(&Form::slopes, 3, -kInfinity, {"args.alibi_slopes[3] is -inf", "finite"});
     check(&Form::slopes, 1, std::nan(""), {"args.alibi_slopes[1] is ", "nan", "finite"});
+    const double largest = float64 ? 1.7e308 : 3.4e38;  // finite, but not in the kernels' units
+    check(&Form::slopes, 2, largest, {"args.alibi_slopes[2] is ", "finite", "temperature"});
     check(&Form::sinks, 0, std::nan(""), {"args.sinks[0] is ", "nan", "not be NaN"});
     check(&Form::sinks, 3, std::nan(""), {"args.sinks[3] is ", "nan", "not be NaN"});
     for (const double sink : {kInfinity, -kInfinity})
