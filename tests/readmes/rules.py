@@ -21,6 +21,7 @@ RULES = [
     ("api/examples/README.md", r"^dot ", "command -v dot >/dev/null && dot ",
      "needs Graphviz, which heed does not"),
     ("tests/data/README.md", r"^(python3 -m venv|\S+/pip|\S+/python) .*", None, PACKAGES),
+    ("tests/fuzz/README.md", r"^(\./dev|build/fuzz/).*", None, "needs the fuzz build, and takes minutes"),
     ("tests/emulation/README.md", r"^apt-get .*", None, PACKAGES),
     ("perf/README.md", r"^\S+heed_perf(?!.*--(benchmark_filter|shape|forms|blocks|graphs))",
      r"\g<0> --benchmark_filter=B1_H1_L10_D20/", MINUTES),
