@@ -103,7 +103,7 @@ void check_run(const Context& context, bool verbose) {
 void create(Draw& draw) {
   static Variable isa("HEED_ISA"), executor("HEED_PARALLEL"), threads("HEED_THREADS"),
       product("HEED_PRODUCT"), tile_q("HEED_TILE_Q"), tile_kv("HEED_TILE_KV"),
-      verbose("HEED_VERBOSE");
+      verbose("HEED_VERBOSE"), check("HEED_CHECK");
   const Choice named[] = {draw_name(draw, isa, "scalar"), draw_name(draw, executor, "serial"),
                           draw_name(draw, product, "heed")};
   const Choice numbers[] = {draw_number(draw, threads, 1, 1024),
@@ -112,6 +112,10 @@ void create(Draw& draw) {
   const bool told = draw.one_in(4);
   if (told) verbose.set("1");
   if (!told) verbose.clear();
+  if (draw.one_in(2))
+    check.set("1");
+  else
+    check.clear();
 
   bool valid = true;
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
