@@ -112,9 +112,9 @@ HEED_INLINE void add_stored(const Real* out, V (&sums)[R][W]) {
 /// The scores of keys [begin, end) for vectors A to B - 1, in whole groups, added to what is there
 /// unless `fresh`. Past `keys` the last key is scored again: reading it is safe, the result unused.
 template <class V, std::size_t A, std::size_t B, std::size_t W, class Real = RealOf<V>>
-HEED_INLINE void score_run(const MatrixView<Real>& key, std::size_t begin, std::size_t end,
-                           std::size_t keys, const Real* panel, std::size_t features, bool fresh,
-                           Real* out) {
+[[gnu::noinline]] void score_run(const MatrixView<Real>& key, std::size_t begin, std::size_t end,
+                                 std::size_t keys, const Real* panel, std::size_t features,
+                                 bool fresh, Real* out) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t group = kGroup<V, B - A>;
   for (std::size_t j = begin; j < end; j += group) {
@@ -166,9 +166,8 @@ void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* pane
 /// The same for keys that all vectors need, up to the last run of features; returns where that one
 /// begins. Without a run before it, nothing is written.
 template <class V, std::size_t W, class Real = RealOf<V>>
-[[gnu::noinline]] std::size_t score_but_last_run(const MatrixView<Real>& key, std::size_t keys,
-                                                 const Real* panel, std::size_t features,
-                                                 Real* out) {
+HEED_INLINE std::size_t score_but_last_run(const MatrixView<Real>& key, std::size_t keys,
+                                           const Real* panel, std::size_t features, Real* out) {
   const std::size_t run = feature_run(features);
   std::size_t x = 0;
   for (; x + run < features; x += run)
