@@ -1,4 +1,7 @@
 // Every pair of lengths, every pair of feature counts, grouped heads and batches.
+#include <cmath>
+
+#include "engine/dense/totals.hpp"
 #include "tests/support/attention.hpp"
 
 using namespace heed_test;
@@ -91,6 +94,35 @@ TEST_CASE("many keys, many rows, few of the other", "[shapes]") {
   check(with_lengths(3, length, 16, 80), 2, report);
   check(with_lengths(length, 3, 16, 20), 3, report);
   check(with_lengths(400, 411, 16, 16), 4, report);
+}
+
+TEST_CASE("sums over so many keys that they are added to totals", "[shapes]") {
+  Report report("totals");
+  for (const std::int64_t keys : {heed::kFoldKeys, heed::kFoldKeys + 1, 2 * heed::kFoldKeys + 77})
+    for (const std::int64_t rows : {1, 9}) {
+      if (small() && rows > 1) continue;
+      Problem plain(with_lengths(rows, keys, 4, 3));
+      plain.fill(static_cast<std::uint64_t>(keys + rows));
+      plain.want_lse();
+      plain.sinks.numbers = {1.5};
+      check_problem(plain, &report);
+
+      // Scores rise with the keys: references move, and what the totals hold moves with them.
+      Problem rising = plain;
+      rising.desc.alignment = HEED_ALIGNMENT_OFFSET;
+      rising.desc.alignment_offset = keys;
+      rising.slopes.numbers = {0.01};
+      check_problem(rising, &report);
+
+      // What is not finite where nobody attends makes a panel begin again.
+      Problem masked = plain;
+      Tensor& mask = masked.add_mask({1, 1, 1, keys});
+      for (const std::int64_t j : {std::int64_t{5}, keys - 2}) {
+        mask.set({0, 0, 0, j}, 0);
+        masked.value.set({0, 0, j, 1}, std::nan(""));
+      }
+      check_problem(masked, &report);
+    }
 }
 
 TEST_CASE("scales of every sign and size", "[shapes]") {
