@@ -53,14 +53,4 @@ Split split(const Panel<Real>& panel, std::int64_t k, std::size_t keys, bool fre
   return {static_cast<std::size_t>(at_end ? step - fused : first), static_cast<std::size_t>(fused)};
 }
 
-/// What `ranges` leave of keys [begin, end), counted from `begin`.
-inline KeyRanges part(const KeyRanges& ranges, std::size_t begin, std::size_t end) {
-  KeyRanges part;
-  for (std::size_t w = 0; w < kMaxVectors; ++w) {
-    part.begin[w] = std::clamp(ranges.begin[w], begin, end) - begin;
-    part.end[w] = std::clamp(ranges.end[w], begin, end) - begin;
-  }
-  return part;
-}
-
 }  // namespace heed

@@ -218,20 +218,6 @@ void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, std::s
   }
 }
 
-/// What `ranges` leave of keys [begin, end), counted from `begin`.
-template <std::size_t W>
-HEED_INLINE KeyRanges part(const KeyRanges& ranges, std::size_t begin, std::size_t end) {
-  const auto within = [=](std::size_t k) HEED_FLAT {
-    return (k < begin ? begin : k > end ? end : k) - begin;
-  };
-  KeyRanges part;
-  unroll<W>([&](auto w) HEED_FLAT {
-    part.begin[w] = within(ranges.begin[w]);
-    part.end[w] = within(ranges.end[w]);
-  });
-  return part;
-}
-
 template <class V, std::size_t W, class Real = RealOf<V>>
 void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
                 const Real* weights, Real* accumulators, std::size_t features, bool fresh) {
@@ -242,7 +228,7 @@ void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t
   for (std::size_t end = first_run; begin < keys.end[W - 1]; begin = end, end += kRun) {
     ValueView<Real> from = value;
     from.data += static_cast<std::ptrdiff_t>(begin) * value.key_stride;
-    accumulate_runs<V, W, false>(from, part<W>(keys, begin, end), kRun,
+    accumulate_runs<V, W, false>(from, part(keys, begin, end), kRun,
                                  weights + begin * W * kLanes<V>, accumulators, features,
                                  fresh && begin == 0);
   }

@@ -158,7 +158,7 @@ void mask(Real* scores, std::size_t keys, const Real* first, const Real* limit,
 /// Moves one row's reference to its new maximum and rescales what it has summed so far, the
 /// `pending` weights before these scores included.
 template <class Real>
-void rescale(Real maximum, Real* scores, const RowState<Real>& rows, std::size_t value_features,
+void rescale(Real maximum, Real* scores, const RowState<Real>& rows, std::size_t accumulated,
              std::size_t r, std::size_t pitch, std::size_t pending) {
   if (maximum > kLargest<Real>) maximum = kLargest<Real>;
   const Real factor = exp2_of(rows.reference[r] - maximum);
@@ -166,7 +166,7 @@ void rescale(Real maximum, Real* scores, const RowState<Real>& rows, std::size_t
   rows.sum[r] *= factor;
   for (std::size_t j = 1; j <= pending; ++j) *(scores - j * pitch + r) *= factor;
   if (rows.fresh) return;
-  for (std::size_t x = 0; x < value_features; ++x) rows.accumulators[x * pitch + r] *= factor;
+  for (std::size_t x = 0; x < accumulated; ++x) rows.accumulators[x * pitch + r] *= factor;
 }
 
 /// Calls function(score, r) for the keys that row r's vector needs, in order of keys.
@@ -201,7 +201,7 @@ void exponentials(Real* scores, std::size_t keys, const Real* reference, Real* s
 
 template <class Real>
 void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const RowState<Real>& rows,
-             std::size_t value_features, std::size_t vectors) {
+             std::size_t accumulated, std::size_t vectors) {
   const std::size_t pitch = vectors * kLanes<Real>;
   Real top[kMaxVectors * kLanes<Real>];
   for (Real& most : top) most = kNoReference<Real>;
@@ -209,7 +209,7 @@ void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const Row
              [&](Real score, std::size_t r) { top[r] = top[r] < score ? score : top[r]; });
   for (std::size_t r = 0; r < pitch; ++r)
     if (top[r] > rows.reference[r] + kRescaleThreshold<Real>)
-      rescale(top[r], scores, rows, value_features, r, pitch, pending);
+      rescale(top[r], scores, rows, accumulated, r, pitch, pending);
   add_exponentials(scores, keys, rows.reference, rows.sum, vectors);
 }
 
@@ -227,12 +227,12 @@ void hardest(const Real* scores, std::size_t keys, Real* best, Real* index, std:
 
 template <class Real>
 void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel, std::size_t features,
-             Real* out, std::size_t pending, const RowState<Real>& rows, std::size_t value_features,
+             Real* out, std::size_t pending, const RowState<Real>& rows, std::size_t accumulated,
              std::size_t vectors) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t r = 0; r < pitch; r += kLanes<Real>)
     score_keys(key, 0, keys, panel + r, features, out + r, pitch);
-  softmax(out, all_keys(keys), pending, rows, value_features, vectors);
+  softmax(out, all_keys(keys), pending, rows, accumulated, vectors);
 }
 
 template <class Real>

@@ -89,7 +89,7 @@ HEED_INLINE void scale_columns(Real* data, std::size_t count, const V (&factor)[
 /// their accumulators and the `pending` rows of weights that end where `scores` begins. The other
 /// rows are multiplied by exactly 1.
 template <class V, std::size_t W, class Real = RealOf<V>>
-[[gnu::noinline]] void rescale(Real* scores, const RowState<Real>& rows, std::size_t value_features,
+[[gnu::noinline]] void rescale(Real* scores, const RowState<Real>& rows, std::size_t accumulated,
                                const Real* top, std::size_t pending) {
   constexpr std::size_t n = kLanes<V>;
   V factor[W];
@@ -103,7 +103,7 @@ template <class V, std::size_t W, class Real = RealOf<V>>
     store<V>(rows.sum + w * n, load<V>(rows.sum + w * n) * factor[w]);
   });
   scale_columns<V, W>(scores - pending * W * n, pending, factor);
-  if (!rows.fresh) scale_columns<V, W>(rows.accumulators, value_features, factor);
+  if (!rows.fresh) scale_columns<V, W>(rows.accumulators, accumulated, factor);
 }
 
 /// The maxima of keys [begin, end), of `count` vectors in rows of `pitch` numbers.
@@ -122,7 +122,7 @@ HEED_INLINE void take_maxima(const Real* scores, std::size_t pitch, std::size_t 
 
 template <class V, std::size_t W, class Real = RealOf<V>>
 void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const RowState<Real>& rows,
-             std::size_t value_features) {
+             std::size_t accumulated) {
   constexpr std::size_t n = kLanes<V>;
   alignas(kAlignment) Real top_of[W * n];
   each_column<W>(keys,
@@ -134,17 +134,17 @@ void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const Row
     const V reference = load<V>(rows.reference + w * n);
     grown = grown || xsimd::any(load<V>(top_of + w * n) > reference + V(kRescaleThreshold<Real>));
   });
-  if (grown) rescale<V, W>(scores, rows, value_features, top_of, pending);
+  if (grown) rescale<V, W>(scores, rows, accumulated, top_of, pending);
   exponentials<V, W>(scores, keys, rows.reference, rows.sum);
 }
 
 /// What softmax() does first, for one group of scores.
 template <class V, std::size_t W, std::size_t R, class Real = RealOf<V>>
 [[gnu::noinline]] void rescale_for(Real* scores, std::size_t pending, const RowState<Real>& rows,
-                                   std::size_t value_features) {
+                                   std::size_t accumulated) {
   alignas(kAlignment) Real top[W * kLanes<V>];
   take_maxima<V, W>(scores, W * kLanes<V>, 0, R, top);
-  rescale<V, W>(scores, rows, value_features, top, pending);
+  rescale<V, W>(scores, rows, accumulated, top, pending);
 }
 
 /// x[0] + ... + x[N - 1], in pairs.
@@ -173,8 +173,7 @@ HEED_INLINE void flush(Real* apart, Real* sum) {
 /// registers, and the exponentials of one group overlap with the products of the next.
 template <class V, std::size_t W, class Real = RealOf<V>>
 void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel, std::size_t features,
-             Real* out, std::size_t pending, const RowState<Real>& rows,
-             std::size_t value_features) {
+             Real* out, std::size_t pending, const RowState<Real>& rows, std::size_t accumulated) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t group = kGroup<V, W>;
   static_assert(kRowPadding % group == 0);
@@ -207,7 +206,7 @@ void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel, s
         unroll<W>([&](auto w) HEED_FLAT { store<V>(at + (r * W + w) * n, scores[r][w]); });
       });
       flush<V, W>(apart, rows.sum);
-      rescale_for<V, W, group>(at, pending + j, rows, value_features);
+      rescale_for<V, W, group>(at, pending + j, rows, accumulated);
       unroll<group>([&](auto r) HEED_FLAT {
         unroll<W>([&](auto w) HEED_FLAT { scores[r][w] = finite(scores[r][w]); });
       });

@@ -90,6 +90,19 @@ struct KeyRanges {
   return ranges;
 }
 
+/// What `ranges` leave of keys [begin, end), counted from `begin`.
+[[gnu::always_inline]] constexpr KeyRanges part(const KeyRanges& ranges, std::size_t begin,
+                                                std::size_t end) {
+  KeyRanges part{};
+  for (std::size_t w = 0; w < kMaxVectors; ++w) {
+    const std::size_t first = ranges.begin[w] < begin ? begin : ranges.begin[w];
+    const std::size_t last = ranges.end[w] < begin ? begin : ranges.end[w];
+    part.begin[w] = (first > end ? end : first) - begin;
+    part.end[w] = (last > end ? end : last) - begin;
+  }
+  return part;
+}
+
 /// Features of gathered rows, and of what they are multiplied with, come in multiples of 16 bytes.
 template <class Real>
 inline constexpr std::size_t kFeaturePadding = 16 / sizeof(Real);
@@ -164,11 +177,11 @@ struct KernelTable {
   /// One step of online softmax, for the keys that r's vector needs; the other scores are neither
   /// read nor written. Scores become weights exp2(score - reference), sums grow by them; where a
   /// row's maximum has outgrown its reference, the reference moves and sum and accumulators
-  /// [value_features][pitch] are rescaled first, and with them the `pending` rows of weights that
+  /// [accumulated][pitch] are rescaled first, and with them the `pending` rows of weights that
   /// lie before `scores`: they are of the same step, not accumulated yet. Source: Milakov &
   /// Gimelshein 2018, algorithm 3 (arXiv:1805.02867), with lazy rescaling.
   void (*softmax)(Real* scores, const KeyRanges& keys, std::size_t pending,
-                  const RowState<Real>& rows, std::size_t value_features, std::size_t vectors);
+                  const RowState<Real>& rows, std::size_t accumulated, std::size_t vectors);
 
   /// The last part of `softmax` alone, for references that are final: scores become weights
   /// exp2(score - reference), sum[r] grows by them.
@@ -186,7 +199,7 @@ struct KernelTable {
   /// move. `keys` is a multiple of kRowPadding.
   void (*weights)(const MatrixView<Real>& key, std::size_t keys, const Real* panel,
                   std::size_t features, Real* out, std::size_t pending, const RowState<Real>& rows,
-                  std::size_t value_features, std::size_t vectors);
+                  std::size_t accumulated, std::size_t vectors);
 
   /// Copies keys x features values to [feature block][key][kValueBlock], zero-padded.
   void (*pack_values)(const MatrixView<Real>& value, std::size_t keys, std::size_t features,

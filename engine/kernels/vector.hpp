@@ -65,9 +65,9 @@ struct VectorKernels {
     with_vectors(vectors, [&](auto w) { heed::mask<V, w>(scores, keys, first, limit); });
   }
   static void softmax(Real* scores, const KeyRanges& keys, std::size_t pending,
-                      const RowState<Real>& rows, std::size_t value_features, std::size_t vectors) {
+                      const RowState<Real>& rows, std::size_t accumulated, std::size_t vectors) {
     with_vectors(vectors,
-                 [&](auto w) { heed::softmax<V, w>(scores, keys, pending, rows, value_features); });
+                 [&](auto w) { heed::softmax<V, w>(scores, keys, pending, rows, accumulated); });
   }
   static void exponentials(Real* scores, std::size_t keys, const Real* reference, Real* sum,
                            std::size_t vectors) {
@@ -80,9 +80,9 @@ struct VectorKernels {
   }
   static void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel,
                       std::size_t features, Real* out, std::size_t pending,
-                      const RowState<Real>& rows, std::size_t value_features, std::size_t vectors) {
+                      const RowState<Real>& rows, std::size_t accumulated, std::size_t vectors) {
     with_vectors(vectors, [&](auto w) {
-      heed::weights<V, w>(key, keys, panel, features, out, pending, rows, value_features);
+      heed::weights<V, w>(key, keys, panel, features, out, pending, rows, accumulated);
     });
   }
   static void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
