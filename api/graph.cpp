@@ -3,6 +3,7 @@
 
 #include "api/heed.h"
 #include "api/shim.hpp"
+#include "engine/check/edges.hpp"
 #include "engine/graph/attention.hpp"
 #include "engine/graph/plan.hpp"
 #include "engine/graph/verbose.hpp"
@@ -41,7 +42,10 @@ heed_status heed_graph_create(const heed_context* context, const heed_graph_desc
   return guarded([&] {
     const heed_context& c = required(context, "context");
     heed_graph*& result = required(graph, "graph");
-    result = heed::make_graph(c, heed::read_struct(desc, "desc"));
+    const heed_graph_desc known = heed::read_struct(desc, "desc");
+    heed::validate(known);
+    if (c.checked) heed::check_given_edges(known);
+    result = heed::make_graph(c, known);
   });
 }
 
@@ -92,7 +96,7 @@ heed_status heed_graph_attention_plan_describe(const heed_graph_attention_plan* 
     heed_graph_attention_info known = HEED_GRAPH_ATTENTION_INFO_INIT;
     known.threads = p.workers;
     known.isa = p.context->kernels->f32.isa;
-    known.executor = p.context->executor_name;
+    known.executor = p.context->threads.name;
     known.tasks = p.graph->parts.size();
     known.workspace_bytes = lent_bytes(p);
     known.gathered_bytes = p.gathered_bytes;

@@ -2,15 +2,16 @@
 #include "api/heed.h"
 
 #include "api/shim.hpp"
+#include "engine/check/merge.hpp"
+#include "engine/context/backend.hpp"
+#include "engine/context/context.hpp"
+#include "engine/context/isa.hpp"
 #include "engine/dense/attention.hpp"
 #include "engine/dense/merge.hpp"
 #include "engine/dense/verbose.hpp"
 #include "engine/parallel/executor.hpp"
-#include "engine/projection/library.hpp"
 #include "engine/runtime/allocator.hpp"
-#include "engine/runtime/context.hpp"
 #include "engine/runtime/error.hpp"
-#include "engine/runtime/isa.hpp"
 #include "engine/runtime/structs.hpp"
 
 namespace {
@@ -124,9 +125,9 @@ heed_status heed_context_describe(const heed_context* context, heed_context_info
   return guarded([&] {
     const heed_context& c = required(context, "context");
     heed_context_info known = HEED_CONTEXT_INFO_INIT;
-    known.threads = c.threads;
+    known.threads = c.threads.count;
     known.isa = c.kernels->f32.isa;
-    known.executor = c.executor_name;
+    known.executor = c.threads.name;
     known.l1_bytes = c.caches.l1_bytes;
     known.l2_bytes = c.caches.l2_bytes;
     known.product = heed::name_of(c.product);
@@ -159,7 +160,7 @@ heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
     heed_attention_info known = HEED_ATTENTION_INFO_INIT;
     known.threads = p.workers;
     known.isa = p.context->kernels->f32.isa;
-    known.executor = p.context->executor_name;
+    known.executor = p.context->threads.name;
     known.tile_q = static_cast<uint32_t>(p.tile_q);
     known.tile_kv = static_cast<uint32_t>(p.tile_kv);
     known.tasks = static_cast<uint64_t>(p.tasks);
@@ -194,7 +195,11 @@ heed_status heed_merge(const heed_context* context, const heed_merge_desc* desc,
                        const void* const* part_outs, const void* const* part_lses, void* out,
                        void* lse) {
   return guarded([&] {
-    heed::merge(required(context, "context"), heed::read_struct(desc, "desc"),
-                {parts, part_outs, part_lses, out, lse});
+    const heed_context& c = required(context, "context");
+    const heed::MergeProblem problem = heed::validate(heed::read_struct(desc, "desc"));
+    const heed::Merge merge = {parts, part_outs, part_lses, out, lse};
+    heed::validate(problem, merge);
+    if (c.checked) heed::check_merge(c, problem, merge);
+    heed::run_merge(c, problem, merge);
   });
 }

@@ -3,6 +3,7 @@
 
 #include "api/heed.h"
 #include "api/shim.hpp"
+#include "engine/check/matrices.hpp"
 #include "engine/multihead/verbose.hpp"
 #include "engine/projection/weights.hpp"
 #include "engine/runtime/structs.hpp"
@@ -39,7 +40,12 @@ heed_status heed_weights_create(const heed_context* context, const heed_weights_
   return guarded([&] {
     const heed_context& c = required(context, "context");
     heed_weights*& result = required(weights, "weights");
-    result = heed::make_weights(c, heed::read_struct(desc, "desc"), matrix, bias);
+    const heed::MatrixToPrepare given =
+        heed::validate(heed::read_struct(desc, "desc"), matrix, bias);
+    if (c.checked)
+      heed::check_to_prepare(
+          c, {"matrix", given.data, given.matrix, "bias", given.bias, given.bias_layout});
+    result = heed::make_weights(c, given);
   });
 }
 
@@ -83,7 +89,7 @@ heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
     heed_multihead_info known = HEED_MULTIHEAD_INFO_INIT;
     known.threads = heed::workers_of(p);
     known.isa = p.context->kernels->f32.isa;
-    known.executor = p.context->executor_name;
+    known.executor = p.context->threads.name;
     known.product = heed::name_of(p.context->product);
     known.workspace_bytes = lent_bytes(p);
     known.projection_flops = p.projection_flops;

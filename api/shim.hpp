@@ -7,8 +7,8 @@
 
 #include "api/heed.h"
 #include "engine/check/run.hpp"
+#include "engine/context/context.hpp"
 #include "engine/runtime/allocator.hpp"
-#include "engine/runtime/context.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {

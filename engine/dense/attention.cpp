@@ -2,7 +2,7 @@
 
 #include "engine/dense/forward.hpp"
 #include "engine/dense/view.hpp"
-#include "engine/parallel/tasks.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {
@@ -14,22 +14,12 @@ using Walk = void (*)(const heed_attention_plan& plan, const heed_attention_args
 
 void walk(const heed_attention_plan& plan, const heed_attention_args& args, Walk function,
           const Tasks& tasks, std::byte* workspace) {
-  struct Run {
-    const heed_attention_plan& plan;
-    const heed_attention_args& args;
-    Walk walk;
-    std::byte* results;  // nullptr: not kept
-    std::byte* slabs;
-  };
-  Run run{plan, args, function, plan.results_bytes > 0 ? workspace : nullptr,
-          workspace + plan.results_bytes};
-  run_tasks(
-      *plan.context, tasks,
-      [](void* argument, std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-        const Run& r = *static_cast<const Run*>(argument);
-        r.walk(r.plan, r.args, begin, end, r.slabs + worker * r.plan.slab.bytes, r.results);
-      },
-      &run);
+  std::byte* const results = plan.results_bytes > 0 ? workspace : nullptr;  // nullptr: not kept
+  std::byte* const slabs = workspace + plan.results_bytes;
+  parallel_for(plan.context->threads, tasks,
+               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                 function(plan, args, begin, end, slabs + worker * plan.slab.bytes, results);
+               });
 }
 
 }  // namespace

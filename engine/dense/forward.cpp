@@ -4,15 +4,15 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/dense/cut.hpp"
 #include "engine/dense/output.hpp"
 #include "engine/dense/panel.hpp"
 #include "engine/dense/placement.hpp"
 #include "engine/dense/scores.hpp"
 #include "engine/dense/step.hpp"
-#include "engine/dense/tile.hpp"
 #include "engine/dense/totals.hpp"
 #include "engine/dense/values.hpp"
+#include "engine/tensor/cut.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -303,11 +303,8 @@ void attend(const heed_attention_plan& plan, const heed_attention_args& args, st
 void attend_blocks(const heed_attention_plan& plan, const heed_attention_args& args,
                    std::int64_t begin, std::int64_t end, std::byte* slab,
                    std::byte* results) noexcept {
-  if (plan.problem.float64) {
-    attend<double>(plan, args, begin, end, slab, results);
-  } else {
-    attend<float>(plan, args, begin, end, slab, results);
-  }
+  with_real(plan.problem.float64,
+            [&](auto real) { attend<decltype(real)>(plan, args, begin, end, slab, results); });
 }
 
 }  // namespace heed

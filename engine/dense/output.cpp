@@ -1,8 +1,8 @@
 #include "engine/dense/output.hpp"
 
-#include "engine/dense/log_sum_exp.hpp"
 #include "engine/dense/placement.hpp"
-#include "engine/dense/tile.hpp"
+#include "engine/tensor/log_sum_exp.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 

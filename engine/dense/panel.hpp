@@ -7,6 +7,7 @@
 
 #include "engine/dense/problem.hpp"
 #include "engine/kernels/table.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 
@@ -80,6 +81,17 @@ Panel<Real> make_panel(const Stack& stack, const Sequence& sequence, std::int64_
   panel.whole_begin = sequence.first_key(last);
   panel.whole_end = sequence.end_key(first);
   return panel;
+}
+
+/// store_columns() for the rows of a panel; to_row(i, row, head) is where row i begins.
+template <class Real, class ToRow>
+void store_rows(const KernelTable<Real>& kernels, const Panel<Real>& panel, const Real* columns,
+                const Real* sum, std::size_t count, const Layout& layout, Real* buffer,
+                ToRow&& to_row) {
+  std::byte* to[kMaxPanel];
+  panel.each_row(
+      [&](std::size_t i, std::int64_t row, std::int64_t head) { to[i] = to_row(i, row, head); });
+  store_columns(kernels, columns, sum, count, to, panel.rows, panel.vectors, layout, buffer);
 }
 
 }  // namespace heed

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "engine/dense/plan.hpp"
-#include "engine/dense/tile.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 

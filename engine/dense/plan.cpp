@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/dense/totals.hpp"
-#include "engine/parallel/tasks.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
 
@@ -68,7 +68,7 @@ std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, 
   std::int64_t largest =
       std::min(in_steps(half / row_bytes.value(), panel), in_steps(kLargestBlock, panel));
   const std::int64_t wanted =
-      ceil_div(kTasksPerThread * context.threads, std::max(stacks, std::int64_t{1}));
+      ceil_div(kTasksPerThread * context.threads.count, std::max(stacks, std::int64_t{1}));
   const std::int64_t fair = round_up(ceil_div(rows, wanted), panel);
   largest = std::min(largest, std::max(fair, 4 * panel));
   const std::int64_t blocks = std::max(ceil_div(rows, largest), std::int64_t{1});
@@ -180,12 +180,12 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
 
   const std::int64_t worth =
       std::min(static_cast<std::int64_t>(std::min(plan.flops / kFlopsPerClaim, 1e15)) + 1,
-               kClaimsPerThread * context.threads);
+               kClaimsPerThread * context.threads.count);
   const std::int64_t claims =
       std::clamp(worth, std::int64_t{1}, std::max(plan.tasks, std::int64_t{1}));
   plan.tasks_per_claim = std::max(ceil_div(plan.tasks, claims), std::int64_t{1});
-  plan.workers = static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>(ceil_div(plan.tasks, plan.tasks_per_claim), 1, context.threads));
+  plan.workers = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+      ceil_div(plan.tasks, plan.tasks_per_claim), 1, context.threads.count));
   plan.slab = lay_out(plan, widths);
   plan_views(plan, widths);
   plan.bytes = bytes_of(plan);

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/context/context.hpp"
 #include "engine/dense/problem.hpp"
-#include "engine/runtime/context.hpp"
 
 namespace heed {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/dense/tile.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/dense/tile.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 

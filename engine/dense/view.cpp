@@ -5,7 +5,7 @@
 
 #include "engine/dense/panel.hpp"
 #include "engine/dense/scores.hpp"
-#include "engine/dense/tile.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -203,11 +203,8 @@ void view(const heed_attention_plan& plan, const heed_attention_args& args, std:
 void view_chunks(const heed_attention_plan& plan, const heed_attention_args& args,
                  std::int64_t begin, std::int64_t end, std::byte* slab,
                  std::byte* results) noexcept {
-  if (plan.problem.float64) {
-    view<double>(plan, args, begin, end, slab, results);
-  } else {
-    view<float>(plan, args, begin, end, slab, results);
-  }
+  with_real(plan.problem.float64,
+            [&](auto real) { view<decltype(real)>(plan, args, begin, end, slab, results); });
 }
 
 }  // namespace heed

@@ -71,7 +71,7 @@ void check_edges(const GraphProblem& p, const heed_graph_attention_args& args) {
 }
 
 void check_rest(const GraphProblem& p, const heed_graph_attention_args& args) {
-  const Layout real = {ElementType::kF32, p.float64 ? 8 : 4, {}};
+  const Layout real = {real_type(p.float64), real_bytes(p.float64), {}};
   check_tensor("args.head_weights", args.head_weights, real, p.combine == HEED_COMBINE_WEIGHTED,
                true, "unless desc.combine is HEED_COMBINE_WEIGHTED (1)");
   check_pointer("args.lse", args.lse, p.lse, false);

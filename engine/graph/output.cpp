@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "engine/dense/log_sum_exp.hpp"
-#include "engine/multihead/combine.hpp"
+#include "engine/tensor/heads.hpp"
+#include "engine/tensor/log_sum_exp.hpp"
 
 namespace heed {
 namespace {

@@ -113,12 +113,10 @@ GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) 
 /// Where projections lie: keys and values of a node side by side, rows at the beginning of a line.
 void place_projections(heed_graph_attention_plan& plan) {
   const GraphProblem& p = plan.problem;
-  const std::int64_t number = p.float64 ? 8 : 4;
+  const std::int64_t number = real_bytes(p.float64);
   const std::int64_t line = HEED_WORKSPACE_ALIGNMENT / number;
   const auto rows = [&](std::int64_t features, Size row) {
-    return Layout{p.float64 ? ElementType::kF64 : ElementType::kF32,
-                  number,
-                  {0, features, round_up(row, line).value(), 1}};
+    return Layout{real_type(p.float64), number, {0, features, round_up(row, line).value(), 1}};
   };
   const Size both = Size(p.keys_width) + p.values_width;
   plan.query = rows(p.features, p.keys_width);
@@ -131,7 +129,7 @@ constexpr double kNumbersPerThread = 1 << 15;
 
 void plan_projections(heed_graph_attention_plan& plan) {
   const GraphProblem& p = plan.problem;
-  const std::uint32_t threads = plan.context->threads;
+  const std::uint32_t threads = plan.context->threads.count;
   const double outs = 2 * static_cast<double>(p.keys_width) + static_cast<double>(p.values_width);
   const double numbers = static_cast<double>(p.nodes) * static_cast<double>(p.width) * outs;
   plan.project_workers =
@@ -155,7 +153,7 @@ double bytes_per_edge(const heed_graph_attention_plan& plan) {
 /// How parts are handed out.
 void share_out(heed_graph_attention_plan& plan) {
   const auto parts = static_cast<std::int64_t>(plan.graph->parts.size());
-  const std::int64_t threads = plan.context->threads;
+  const std::int64_t threads = plan.context->threads.count;
   const double worth = std::min(
       (plan.gathered_bytes + static_cast<double>(plan.graph->nodes)) / kBytesPerClaim, 1e15);
   const std::int64_t most =
@@ -183,7 +181,8 @@ heed_graph_attention_plan make_plan(const heed_context& context, const heed_grap
   }
   plan.gathered_bytes = bytes_per_edge(plan) * static_cast<double>(graph.edges);
   share_out(plan);
-  const Sizes sizes = problem.float64 ? sizes_of<double>(plan) : sizes_of<float>(plan);
+  const Sizes sizes =
+      with_real(problem.float64, [&](auto real) { return sizes_of<decltype(real)>(plan); });
   plan.slab = lay_out_slab(problem, sizes);
   plan.piece = lay_out_piece(problem, sizes);
   if (graph.nodes > 0) plan.space = lay_out_space(plan, sizes);

@@ -5,10 +5,10 @@
 #include <cstdint>
 
 #include "api/heed.h"
-#include "engine/dense/layout.hpp"
-#include "engine/dense/scaling.hpp"
-#include "engine/projection/library.hpp"
+#include "engine/context/backend.hpp"
 #include "engine/projection/matrix.hpp"
+#include "engine/tensor/layout.hpp"
+#include "engine/tensor/scale.hpp"
 
 namespace heed {
 

@@ -1,6 +1,6 @@
 #include "engine/graph/project.hpp"
 
-#include "engine/parallel/tasks.hpp"
+#include "engine/parallel/parallel_for.hpp"
 
 namespace heed {
 namespace {
@@ -86,15 +86,12 @@ class NodeProducts {
 template <class Real>
 void project_nodes(const GraphStep& step) {
   const heed_graph_attention_plan& plan = step.plan;
-  run_tasks(
-      *plan.context, {plan.problem.nodes, kNodesPerClaim, plan.project_workers},
-      [](void* argument, std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-        const GraphStep& s = *static_cast<const GraphStep*>(argument);
-        const NodeProducts<Real> products(
-            s, s.workspace + s.plan.space.slabs + worker * s.plan.space.slab_bytes);
-        for (std::int64_t n = begin; n < end; ++n) products.project(n);
-      },
-      const_cast<GraphStep*>(&step));
+  std::byte* const slabs = step.workspace + plan.space.slabs;
+  parallel_for(plan.context->threads, {plan.problem.nodes, kNodesPerClaim, plan.project_workers},
+               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                 const NodeProducts<Real> products(step, slabs + worker * plan.space.slab_bytes);
+                 for (std::int64_t n = begin; n < end; ++n) products.project(n);
+               });
 }
 
 /// Data times matrices that all nodes share: the products of multi-head blocks.
@@ -128,13 +125,8 @@ void project(GraphStep& step) {
   step.query = {step.workspace + plan.space.query, plan.query};
   step.key = {both, plan.key};
   step.value = {both + p.keys_width * plan.key.bytes, plan.value};
-  if (p.inputs == HEED_GRAPH_SHARED) {
-    project_together(step);
-  } else if (p.float64) {
-    project_nodes<double>(step);
-  } else {
-    project_nodes<float>(step);
-  }
+  if (p.inputs == HEED_GRAPH_SHARED) return project_together(step);
+  with_real(p.float64, [&](auto real) { project_nodes<decltype(real)>(step); });
 }
 
 }  // namespace heed

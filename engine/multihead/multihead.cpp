@@ -4,10 +4,10 @@
 
 #include "engine/dense/attention.hpp"
 #include "engine/dense/scores.hpp"
-#include "engine/dense/tile.hpp"
-#include "engine/multihead/combine.hpp"
-#include "engine/parallel/tasks.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/heads.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -77,7 +77,7 @@ class Run {
 
   void combine() const {
     if (!problem_.has_w_out()) {
-      problem_.float64() ? combine_rows<double>() : combine_rows<float>();
+      with_real(problem_.float64(), [&](auto real) { combine_rows<decltype(real)>(); });
       return;
     }
     Layout heads = problem_.attention.out;
@@ -128,14 +128,12 @@ class Run {
   template <class Real>
   void combine_rows() const {
     const std::int64_t tasks = (query_rows_.count + plan_.combine_rows - 1) / plan_.combine_rows;
-    run_tasks(
-        *plan_.context, {tasks, 1, plan_.combine_workers},
-        [](void* argument, std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-          const Run& run = *static_cast<const Run*>(argument);
-          const std::int64_t step = run.plan_.combine_rows;
-          run.combine_rows<Real>(begin * step, std::min(end * step, run.query_rows_.count), worker);
-        },
-        const_cast<Run*>(this));
+    parallel_for(plan_.context->threads, {tasks, 1, plan_.combine_workers},
+                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                   const std::int64_t step = plan_.combine_rows;
+                   combine_rows<Real>(begin * step, std::min(end * step, query_rows_.count),
+                                      worker);
+                 });
   }
 
   template <class Real>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/parallel/tasks.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/within.hpp"
 #include "engine/runtime/workspace.hpp"
@@ -66,7 +66,8 @@ void place_projections(const heed_context& context, Problem& p) {
 /// not change out: the same rows share panels then.
 Placement choose_placement(const heed_context& context, const MultiheadProblem& p) {
   const Problem& a = p.attention;
-  const std::int64_t lanes = a.float64 ? context.kernels->f64.lanes : context.kernels->f32.lanes;
+  const std::int64_t lanes = with_real(
+      a.float64, [&](auto real) { return kernels_of<decltype(real)>(*context.kernels).lanes; });
   const std::int64_t padding = round_up(a.query_length, lanes) - a.query_length;
   if (context.product != ProductKind::kHeed || !p.has_w_out() || a.packed_queries > 0 ||
       a.batch == 0 || padding * 8 > a.query_length)
@@ -76,7 +77,8 @@ Placement choose_placement(const heed_context& context, const MultiheadProblem& 
 }
 
 std::uint32_t workers_for(const heed_context& context, double flops) {
-  return static_cast<std::uint32_t>(std::clamp<double>(flops / kFlopsPerClaim, 1, context.threads));
+  return static_cast<std::uint32_t>(
+      std::clamp<double>(flops / kFlopsPerClaim, 1, context.threads.count));
 }
 
 void plan_products(const heed_context& context, heed_multihead_plan& plan) {
@@ -94,10 +96,11 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const double combining = 2.0 * static_cast<double>(p.query_rows) *
                            static_cast<double>(p.heads_width);  // without a W_out
   // As many tasks for every thread: of products of one size they all take the same time.
-  const std::int64_t claims = context.threads == 1 ? 1 : kTasksPerThread * context.threads;
+  const std::int64_t claims =
+      context.threads.count == 1 ? 1 : kTasksPerThread * context.threads.count;
   const auto share = [&](const ProductSize& part) {
     const double claimed = flops_of(part) / std::max(before, 1.0) * static_cast<double>(claims);
-    return round_up(static_cast<std::int64_t>(claimed) + 1, context.threads);
+    return round_up(static_cast<std::int64_t>(claimed) + 1, context.threads.count);
   };
   plan.query = plan_product(context, "desc.w_query", query, share(query));
   plan.key = plan_product(context, "desc.w_key", key, share(key));
@@ -113,7 +116,7 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
 void lay_out(heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
   const bool panels = plan.attention.placement == Placement::kPanels;
-  const std::int64_t number = p.float64() ? 8 : 4;
+  const std::int64_t number = real_bytes(p.float64());
   Offsets offsets;
   const auto take = [&](Size rows, Size columns) {
     return offsets.take(rows, panels ? round_up(columns, kRowPadding) : columns, number);

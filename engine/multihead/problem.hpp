@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "api/heed.h"
+#include "engine/context/backend.hpp"
 #include "engine/dense/problem.hpp"
-#include "engine/projection/library.hpp"
 #include "engine/projection/matrix.hpp"
 
 namespace heed {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <climits>
 
-#include "engine/dense/tile.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -174,7 +174,7 @@ void plan_cblas(ProductPlan& plan) {
          "most %d",
          static_cast<long long>(size.in), static_cast<long long>(size.out), INT_MAX);
   const std::int64_t rows = std::min(size.rows, kCallRows);
-  const std::int64_t number = size.float64 ? 8 : 4;
+  const std::int64_t number = real_bytes(size.float64);
   Offsets offsets;
   plan.slab.x = offsets.take(rows, size.in, number);
   plan.slab.accumulators = offsets.take(rows, size.out, number);
@@ -183,11 +183,8 @@ void plan_cblas(ProductPlan& plan) {
 }
 
 void run_cblas(const Kernels& kernels, const Product& product, std::byte* slab) {
-  if (product.plan->size.float64) {
-    run<double>(kernels, product, slab);
-  } else {
-    run<float>(kernels, product, slab);
-  }
+  with_real(product.plan->size.float64,
+            [&](auto real) { run<decltype(real)>(kernels, product, slab); });
 }
 
 }  // namespace heed

@@ -1,9 +1,9 @@
 // One task of a product: some panels of rows times some features out.
 #pragma once
 
-#include "engine/dense/cut.hpp"
-#include "engine/dense/tile.hpp"
 #include "engine/projection/product.hpp"
+#include "engine/tensor/cut.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 

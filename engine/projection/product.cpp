@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/parallel/tasks.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/projection/cblas.hpp"
 #include "engine/projection/multiply.hpp"
 #include "engine/runtime/sizes.hpp"
@@ -43,7 +43,7 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
   const ProductSize& size = plan.size;
   const auto cache = static_cast<std::int64_t>(tile_cache(context.caches));
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Real));
-  const std::int64_t threads = context.threads;
+  const std::int64_t threads = context.threads.count;
   plan.lanes = kernels.lanes;
   plan.panel_rows = plan.lanes * kernels.max_vectors;
   // A quarter of the L2 cache holds a tile of weights.
@@ -118,11 +118,8 @@ struct Run {
       grid = TaskGrid(*++p);
     }
     std::byte* const slab = slabs + worker * slab_bytes;
-    if (p->plan->size.float64) {
-      multiply<double>(context, *p, grid, task, slab);
-    } else {
-      multiply<float>(context, *p, grid, task, slab);
-    }
+    with_real(p->plan->size.float64,
+              [&](auto real) { multiply<decltype(real)>(context, *p, grid, task, slab); });
   }
 };
 
@@ -143,15 +140,11 @@ ProductPlan plan_product(const heed_context& context, const char* field, const P
   ProductPlan plan{};
   plan.size = size;
   within(field, [&] {
-    if (context.product == ProductKind::kCblas) {
-      plan_cblas(plan);
-    } else if (size.float64) {
-      choose_blocks(context, context.kernels->f64, claims, plan);
-      lay_out<double>(plan);
-    } else {
-      choose_blocks(context, context.kernels->f32, claims, plan);
-      lay_out<float>(plan);
-    }
+    if (context.product == ProductKind::kCblas) return plan_cblas(plan);
+    with_real(size.float64, [&](auto real) {
+      choose_blocks(context, kernels_of<decltype(real)>(*context.kernels), claims, plan);
+      lay_out<decltype(real)>(plan);
+    });
   });
   return plan;
 }
@@ -162,16 +155,13 @@ void run_products(const heed_context& context, const Product* products, std::siz
     for (std::size_t i = 0; i < count; ++i) run_cblas(*context.kernels, products[i], slabs);
     return;
   }
-  Run run{context, products, count, slabs, slab_bytes};
+  const Run run{context, products, count, slabs, slab_bytes};
   std::int64_t tasks = 0;
   for (std::size_t i = 0; i < count; ++i) tasks += TaskGrid(products[i]).count;
-  run_tasks(
-      context, {tasks, 1, workers},
-      [](void* argument, std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-        for (std::int64_t task = begin; task < end; ++task)
-          static_cast<const Run*>(argument)->work(task, worker);
-      },
-      &run);
+  parallel_for(context.threads, {tasks, 1, workers},
+               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                 for (std::int64_t task = begin; task < end; ++task) run.work(task, worker);
+               });
 }
 
 }  // namespace heed

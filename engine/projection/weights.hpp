@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/context/context.hpp"
 #include "engine/projection/matrix.hpp"
-#include "engine/runtime/context.hpp"
 
 /// The C API's opaque type. Numbers are of the arithmetic's type:
 ///
@@ -27,9 +27,20 @@ struct heed_weights {
 
 namespace heed {
 
-/// Throws an Error that names the field, its value and the bound. The result shares the context.
-heed_weights* make_weights(const heed_context& context, const heed_weights_desc& desc,
-                           const void* matrix, const void* bias);
+/// A checked descriptor, and the matrix and bias that it describes.
+struct MatrixToPrepare {
+  Matrix matrix;
+  const void* data;
+  Layout bias_layout;
+  const void* bias;  ///< nullptr: none
+  bool float64;
+};
+
+/// Throws an Error that names the field, its value and the bound.
+MatrixToPrepare validate(const heed_weights_desc& desc, const void* matrix, const void* bias);
+
+/// The result shares the context.
+heed_weights* make_weights(const heed_context& context, const MatrixToPrepare& given);
 void release(heed_weights* weights) noexcept;
 
 }  // namespace heed

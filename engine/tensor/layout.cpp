@@ -1,4 +1,4 @@
-#include "engine/dense/layout.hpp"
+#include "engine/tensor/layout.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -8,21 +8,6 @@
 
 namespace heed {
 namespace {
-
-std::int64_t bytes_of(ElementType type) {
-  switch (type) {
-    case ElementType::kF32:
-      return 4;
-    case ElementType::kF64:
-      return 8;
-    case ElementType::kBf16:
-    case ElementType::kF16:
-      return 2;
-    case ElementType::kMask:
-      break;
-  }
-  return 1;
-}
 
 ElementType element_type(const char* field, std::uint32_t dtype, ElementType default_type) {
   switch (dtype) {
@@ -184,11 +169,11 @@ Layout score_layout(const char* field, const heed_score_layout& given, const Sha
            own[2] == 1 ? 0 : strides.row, own[3] == 1 ? 0 : strides.feature}};
 }
 
-void refuse_pointer(const char* field, const void* pointer, const Layout& layout) {
+void refuse_pointer(const char* field, const void* pointer, std::int64_t bytes) {
   if (pointer == nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL; its tensor has elements", field);
   fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %p; it must be a multiple of %lld", field, pointer,
-       static_cast<long long>(layout.bytes));
+       static_cast<long long>(bytes));
 }
 
 }  // namespace heed

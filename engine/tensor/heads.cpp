@@ -1,4 +1,4 @@
-#include "engine/multihead/combine.hpp"
+#include "engine/tensor/heads.hpp"
 
 namespace heed {
 

@@ -1,4 +1,4 @@
-#include "engine/runtime/isa.hpp"
+#include "engine/context/isa.hpp"
 
 #include <cstring>
 
@@ -68,7 +68,7 @@ const Kernels& choose_isa(const char* name, const char* source) {
     if (!isa.usable()) continue;
     if (named) return *isa.kernels;
     widest = isa.kernels;
-    usable.append_item(isa.kernels->f32.isa);
+    usable.add_item(isa.kernels->f32.isa);
   }
   if (name == nullptr) return *widest;
   const heed_status status = compiled ? HEED_STATUS_UNSUPPORTED : HEED_STATUS_INVALID_ARGUMENT;

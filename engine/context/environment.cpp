@@ -1,4 +1,4 @@
-#include "engine/runtime/environment.hpp"
+#include "engine/context/environment.hpp"
 
 #include <charconv>
 #include <cstdlib>

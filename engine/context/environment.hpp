@@ -3,9 +3,10 @@
 
 #include <cstdint>
 
+#include "engine/parallel/executor.hpp"
+
 namespace heed {
 
-inline constexpr std::uint32_t kMaxThreads = 1024;
 inline constexpr std::uint32_t kMaxTile = 65536;
 
 /// What the environment asks for; nullptr and 0 where it is silent. An empty variable is

@@ -1,4 +1,4 @@
-#include "engine/runtime/caches.hpp"
+#include "engine/context/caches.hpp"
 
 #include <unistd.h>
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/dense/scaling.hpp"
 #include "engine/kernels/table.hpp"
+#include "engine/tensor/scale.hpp"
 
 namespace heed {
 

@@ -5,18 +5,16 @@
 #include <cstdint>
 
 #include "api/heed.h"
+#include "engine/context/backend.hpp"
+#include "engine/context/caches.hpp"
 #include "engine/kernels/table.hpp"
-#include "engine/parallel/executor.hpp"
-#include "engine/projection/library.hpp"
-#include "engine/runtime/caches.hpp"
+#include "engine/parallel/parallel_for.hpp"
 
 /// The C API's opaque type. Plans share it, so its owners are counted.
 struct heed_context {
   heed_allocator allocator;
   const heed::Kernels* kernels;
-  const heed::Executor* executor;
-  const char* executor_name;
-  std::uint32_t threads;
+  heed::Threads threads;
   heed::ProductKind product;
   std::uint32_t tile_q;   ///< asked for; 0 is automatic
   std::uint32_t tile_kv;  ///< asked for; 0 is automatic

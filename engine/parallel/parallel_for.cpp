@@ -1,4 +1,4 @@
-#include "engine/parallel/tasks.hpp"
+#include "engine/parallel/parallel_for.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -12,8 +12,8 @@ namespace {
 /// the threads read and write, whether or not the executor does so in a way that tools can see.
 struct Run {
   const Tasks& tasks;
-  TaskRange function;
-  void* argument;
+  TaskFunction call;
+  const void* function;
   std::atomic<std::int64_t> next{0};
   std::atomic<std::int64_t> finished{0};
 };
@@ -27,7 +27,7 @@ void work(void* argument, std::uint32_t worker) {
     std::int64_t begin = run.next.fetch_add(tasks.per_claim, std::memory_order_relaxed);
     while (begin < tasks.count) {
       const std::int64_t end = std::min(begin + tasks.per_claim, tasks.count);
-      run.function(run.argument, begin, end, worker);
+      run.call(run.function, begin, end, worker);
       finished += end - begin;
       begin = run.next.fetch_add(tasks.per_claim, std::memory_order_relaxed);
     }
@@ -37,18 +37,17 @@ void work(void* argument, std::uint32_t worker) {
 
 }  // namespace
 
-void run_tasks(const heed_context& context, const Tasks& tasks, TaskRange function,
-               void* argument) {
+void run_tasks(const Threads& threads, const Tasks& tasks, TaskFunction call,
+               const void* function) {
   if (tasks.count == 0) return;
-  if (tasks.workers == 1) return function(argument, 0, tasks.count, 0);
-  Run run{tasks, function, argument};
+  if (tasks.workers == 1) return call(function, 0, tasks.count, 0);
+  Run run{tasks, call, function};
   run.next.store(0, std::memory_order_release);
-  context.executor->run(tasks.workers, work, &run);
+  threads.executor->run(tasks.workers, work, &run);
   const std::int64_t finished = run.finished.load(std::memory_order_acquire);
   if (finished != tasks.count)
-    fail(HEED_STATUS_EXECUTOR_FAILED, "the executor \"%s\" ran %lld of %lld tasks",
-         context.executor_name, static_cast<long long>(finished),
-         static_cast<long long>(tasks.count));
+    fail(HEED_STATUS_EXECUTOR_FAILED, "the executor \"%s\" ran %lld of %lld tasks", threads.name,
+         static_cast<long long>(finished), static_cast<long long>(tasks.count));
 }
 
 }  // namespace heed

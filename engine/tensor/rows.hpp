@@ -1,30 +1,14 @@
-// Rows of keys and values as the kernels want them: in the type of the arithmetic.
+// Rows of tensors as the kernels want them, in the type of the arithmetic, and back.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/dense/layout.hpp"
-#include "engine/dense/panel.hpp"
 #include "engine/kernels/table.hpp"
+#include "engine/tensor/element.hpp"
+#include "engine/tensor/layout.hpp"
 
 namespace heed {
-
-template <class Real>
-const KernelTable<Real>& kernels_of(const Kernels& kernels);
-template <>
-inline const KernelTable<float>& kernels_of(const Kernels& kernels) {
-  return kernels.f32;
-}
-template <>
-inline const KernelTable<double>& kernels_of(const Kernels& kernels) {
-  return kernels.f64;
-}
-
-template <class Real>
-inline constexpr ElementType kTypeOf = ElementType::kF32;
-template <>
-inline constexpr ElementType kTypeOf<double> = ElementType::kF64;
 
 /// The matrix without its rows before k.
 template <class Real>
@@ -62,17 +46,6 @@ void store_columns(const KernelTable<Real>& kernels, const Real* columns, const 
   kernels.finish(columns, sum, count, out, rows, in_place ? layout.strides.feature : 1, vectors);
   for (std::size_t i = 0; i < rows && !in_place; ++i)
     kernels.write(layout.type, out[i], count, to[i], layout.strides.feature);
-}
-
-/// The same for the rows of a panel; to_row(i, row, head) is where row i begins.
-template <class Real, class ToRow>
-void store_rows(const KernelTable<Real>& kernels, const Panel<Real>& panel, const Real* columns,
-                const Real* sum, std::size_t count, const Layout& layout, Real* buffer,
-                ToRow&& to_row) {
-  std::byte* to[kMaxPanel];
-  panel.each_row(
-      [&](std::size_t i, std::int64_t row, std::int64_t head) { to[i] = to_row(i, row, head); });
-  store_columns(kernels, columns, sum, count, to, panel.rows, panel.vectors, layout, buffer);
 }
 
 }  // namespace heed

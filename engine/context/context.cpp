@@ -1,10 +1,10 @@
-#include "engine/runtime/context.hpp"
+#include "engine/context/context.hpp"
 
 #include <thread>
 
+#include "engine/context/environment.hpp"
+#include "engine/context/isa.hpp"
 #include "engine/runtime/allocator.hpp"
-#include "engine/runtime/environment.hpp"
-#include "engine/runtime/isa.hpp"
 #include "engine/runtime/structs.hpp"
 
 namespace heed {
@@ -83,9 +83,8 @@ void use_caller_executor(heed_context& context, const heed_context_options& opti
          "options.executor_name is \"%.40s\" and options.executor is set; give one of them",
          options.executor_name);
   const heed_executor given = read_executor(options.executor);
-  context.threads = threads != 0 ? threads : given.threads;
-  context.executor = make_caller_executor(context.allocator, given);
-  context.executor_name = "caller";
+  context.threads = {make_caller_executor(context.allocator, given), "caller",
+                     threads != 0 ? threads : given.threads};
   context.destroy_executor = destroy_caller_executor;
 }
 
@@ -96,9 +95,8 @@ void use_own_executor(heed_context& context, const heed_context_options& options
   const ExecutorKind& kind = *blame_environment(
       options.executor_name == nullptr, [&] { return &choose_executor(named.name, named.source); });
   const bool serial = &kind == &kSerialExecutor;
-  context.threads = serial ? 1 : (threads != 0 ? threads : automatic_threads());
-  context.executor = kind.create(context.allocator, context.threads);
-  context.executor_name = kind.name;
+  const std::uint32_t count = serial ? 1 : (threads != 0 ? threads : automatic_threads());
+  context.threads = {kind.create(context.allocator, count), kind.name, count};
   context.destroy_executor = kind.destroy;
 }
 
@@ -153,7 +151,7 @@ void share(const heed_context& context) noexcept {
 
 void release(const heed_context* context) noexcept {
   if (context->owners.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  context->destroy_executor(context->allocator, const_cast<Executor*>(context->executor));
+  context->destroy_executor(context->allocator, const_cast<Executor*>(context->threads.executor));
   destroy(context->allocator, const_cast<heed_context*>(context));
 }
 

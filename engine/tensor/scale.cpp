@@ -1,4 +1,4 @@
-#include "engine/dense/scaling.hpp"
+#include "engine/tensor/scale.hpp"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "engine/projection/library.hpp"
+#include "engine/context/backend.hpp"
 
 #include <cstring>
 
@@ -26,7 +26,7 @@ ProductKind choose_product_kind(const char* name, const char* source) {
   Text choices;
   for (const ProductKind kind : kKinds) {
     if (std::strcmp(name, name_of(kind)) == 0) return kind;
-    choices.append_item(name_of(kind));
+    choices.add_item(name_of(kind));
   }
   fail(HEED_STATUS_INVALID_ARGUMENT, "%s is \"%.40s\"; this build has: %s", source, name,
        choices.c_str());

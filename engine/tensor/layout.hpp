@@ -7,6 +7,7 @@
 
 #include "api/heed.h"
 #include "engine/kernels/table.hpp"
+#include "engine/tensor/element.hpp"
 
 namespace heed {
 
@@ -64,16 +65,20 @@ inline std::byte* row_at(void* data, const Layout& layout, std::int64_t b, std::
   return const_cast<std::byte*>(row_at(static_cast<const void*>(data), layout, b, h, row));
 }
 
-[[noreturn]] void refuse_pointer(const char* field, const void* pointer, const Layout& layout);
+[[noreturn]] void refuse_pointer(const char* field, const void* pointer, std::int64_t bytes);
 
-/// A misaligned or missing pointer throws; `field` is as in "args.query". (Sizes of elements are
-/// powers of two; in line and without a division, since a small problem takes half a microsecond.)
+/// A misaligned pointer to elements of so many bytes, a power of two, throws; `field` is as in
+/// "args.query". (In line and without a division, since a small problem takes half a microsecond.)
+inline void check_alignment(const char* field, const void* pointer, std::int64_t bytes) {
+  if ((reinterpret_cast<std::uintptr_t>(pointer) & static_cast<std::uintptr_t>(bytes - 1)) != 0)
+    refuse_pointer(field, pointer, bytes);
+}
+
+/// The same for a tensor, which must be there if it has elements.
 inline void check_pointer(const char* field, const void* pointer, const Layout& layout,
                           bool has_elements) {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  if ((address & static_cast<std::uintptr_t>(layout.bytes - 1)) != 0 ||
-      (pointer == nullptr && has_elements))
-    refuse_pointer(field, pointer, layout);
+  if (pointer == nullptr && has_elements) refuse_pointer(field, pointer, layout.bytes);
+  check_alignment(field, pointer, layout.bytes);
 }
 
 }  // namespace heed
