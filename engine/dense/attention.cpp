@@ -1,28 +1,9 @@
 #include "engine/dense/attention.hpp"
 
-#include "engine/dense/forward.hpp"
-#include "engine/dense/view.hpp"
-#include "engine/parallel/parallel_for.hpp"
+#include "engine/dense/strategy.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {
-namespace {
-
-/// Computes the tasks [begin, end) of a walk in a thread's slab.
-using Walk = void (*)(const heed_attention_plan& plan, const heed_attention_args& args,
-                      std::int64_t begin, std::int64_t end, std::byte* slab, std::byte* results);
-
-void walk(const heed_attention_plan& plan, const heed_attention_args& args, Walk function,
-          const Tasks& tasks, std::byte* workspace) {
-  std::byte* const results = plan.results_bytes > 0 ? workspace : nullptr;  // nullptr: not kept
-  std::byte* const slabs = workspace + plan.results_bytes;
-  parallel_for(plan.context->threads, tasks,
-               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                 function(plan, args, begin, end, slabs + worker * plan.slab.bytes, results);
-               });
-}
-
-}  // namespace
 
 void run_attention(const heed_attention_plan& plan, const heed_attention_args& args,
                    void* workspace, std::size_t bytes) {
@@ -33,8 +14,8 @@ void run_attention(const heed_attention_plan& plan, const heed_attention_args& a
 
 void compute_attention(const heed_attention_plan& plan, const heed_attention_args& args,
                        std::byte* workspace) {
-  walk(plan, args, attend_blocks, {plan.tasks, plan.tasks_per_claim, plan.workers}, workspace);
-  walk(plan, args, view_chunks, {plan.views, 1, plan.workers}, workspace);
+  plan.strategy->run(plan, args, workspace);
+  recompute(plan, args, workspace);
 }
 
 }  // namespace heed

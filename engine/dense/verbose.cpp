@@ -1,5 +1,6 @@
 #include "engine/dense/verbose.hpp"
 
+#include "engine/dense/strategy.hpp"
 #include "engine/runtime/tell.hpp"
 
 namespace heed {
@@ -53,13 +54,14 @@ void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
   const heed_context& c = *plan.context;
   tell(
       "attention B%lld H%lld Hkv%lld Lq%lld Lkv%lld D%lld Dv%lld scale %.6g%s, "
-      "%s %s x%u, tiles %lld x %lld, %lld tasks, %.3f ms, %.1f GFLOP/s",
+      "%s %s %s x%u, tiles %lld x %lld, %lld tasks, %.3f ms, %.1f GFLOP/s",
       static_cast<long long>(p.batch), static_cast<long long>(p.query_heads),
       static_cast<long long>(p.key_heads), static_cast<long long>(p.query_length),
       static_cast<long long>(p.key_length), static_cast<long long>(p.features),
       static_cast<long long>(p.value_features), p.scale, options_of(p, args).c_str(),
-      c.kernels->f32.isa, c.threads.name, plan.workers, static_cast<long long>(plan.tile_q),
-      static_cast<long long>(plan.tile_kv), static_cast<long long>(plan.tasks), seconds * 1e3,
+      plan.strategy->name, c.kernels->f32.isa, c.threads.name, plan.workers,
+      static_cast<long long>(plan.tile_q), static_cast<long long>(plan.tile_kv),
+      static_cast<long long>(plan.tasks), seconds * 1e3,
       seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
 }
 

@@ -3,15 +3,6 @@
 #include <limits>
 
 namespace heed {
-namespace {
-
-/// What queries are multiplied with, so that products are in the units of what comes next.
-double query_scale(const GraphProblem& p) {
-  return p.softcap > 0 ? p.cap_scale : p.scale * p.log2_unit;
-}
-
-}  // namespace
-
 template <class Real>
 EdgeScores<Real>::EdgeScores(const GraphStep& step, std::byte* slab)
     : step_(step),
@@ -35,7 +26,8 @@ EdgeScores<Real>::EdgeScores(const GraphStep& step, std::byte* slab)
 
 template <class Real>
 void EdgeScores<Real>::begin_node(std::int64_t node) {
-  query_of_.copy_scaled(node, static_cast<Real>(query_scale(problem_)), query_);
+  const double scale = problem_.query_scale(problem_.softcap > 0, problem_.log2_unit);
+  query_of_.copy_scaled(node, static_cast<Real>(scale), query_);
   if (w_edge_key_ != nullptr) ask_edge_data();
 }
 

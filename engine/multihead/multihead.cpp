@@ -66,7 +66,7 @@ class Run {
     if (in_panels()) {
       pack(query);
       products[0].y_panels = workspace_ + plan_.space.query;
-      products[0].y_scale = query_scale();
+      products[0].y_scale = ScoreSteps(a, attention_, HEED_WEIGHTS_PROBABILITIES).query_scale;
     }
     multiply(products, 3, plan_.product_workers);
   }
@@ -110,12 +110,6 @@ class Run {
                          problem_.attention.batch, problem_.attention.query_length,
                          problem_.width_query,     workspace_ + plan_.space.input};
     pack_panels(*plan_.context, job, plan_.product_workers, slabs(), plan_.space.slab_bytes);
-  }
-
-  /// What attention would multiply queries with when it packs them.
-  double query_scale() const {
-    return Scores<float>(plan_.attention, attention_, {}, HEED_WEIGHTS_PROBABILITIES, nullptr)
-        .query_scale();
   }
 
   std::byte* slabs() const { return workspace_ + plan_.space.shared; }

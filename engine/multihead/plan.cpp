@@ -71,7 +71,7 @@ Placement choose_placement(const heed_context& context, const MultiheadProblem& 
   const std::int64_t padding = round_up(a.query_length, lanes) - a.query_length;
   if (context.product != ProductKind::kHeed || !p.has_w_out() || a.packed_queries > 0 ||
       a.batch == 0 || padding * 8 > a.query_length)
-    return Placement::kStacked;
+    return Placement::kPacked;
   const bool walks_twice = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;
   return walks_twice ? Placement::kByHead : Placement::kPanels;
 }
@@ -84,8 +84,7 @@ std::uint32_t workers_for(const heed_context& context, double flops) {
 void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
   const bool panels = plan.attention.placement == Placement::kPanels;
-  const std::int64_t items =
-      plan.attention.placement == Placement::kStacked ? 1 : p.attention.batch;
+  const std::int64_t items = plan.attention.placement == Placement::kPacked ? 1 : p.attention.batch;
   const ProductSize query = {p.float64(), p.query_rows, p.width_query, p.queries_width,
                              items,       panels,       panels};
   const ProductSize key = {p.float64(), p.key_rows, p.width_key, p.keys_width};

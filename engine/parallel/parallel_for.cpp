@@ -1,53 +1,31 @@
 #include "engine/parallel/parallel_for.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 #include "engine/runtime/error.hpp"
 
 namespace heed {
-namespace {
 
-/// What the workers of one run share. The stores and loads of `next` around a run hand over what
-/// the threads read and write, whether or not the executor does so in a way that tools can see.
-struct Run {
-  const Tasks& tasks;
-  TaskFunction call;
-  const void* function;
-  std::atomic<std::int64_t> next{0};
-  std::atomic<std::int64_t> finished{0};
-};
-
-void work(void* argument, std::uint32_t worker) {
-  Run& run = *static_cast<Run*>(argument);
-  (void)run.next.load(std::memory_order_acquire);
-  const Tasks& tasks = run.tasks;
-  std::int64_t finished = 0;
-  if (worker < tasks.workers) {  // else a caller's executor miscounts: nobody is that worker
-    std::int64_t begin = run.next.fetch_add(tasks.per_claim, std::memory_order_relaxed);
-    while (begin < tasks.count) {
-      const std::int64_t end = std::min(begin + tasks.per_claim, tasks.count);
-      run.call(run.function, begin, end, worker);
-      finished += end - begin;
-      begin = run.next.fetch_add(tasks.per_claim, std::memory_order_relaxed);
-    }
+/// What one thread has written others see: the stores and loads of these counters around a loop
+/// hand it over, whether or not the executor does so in a way that tools can see.
+bool Claims::next(std::uint32_t worker, TaskRange& range) {
+  if (tasks_.workers == 1) {  // without a word to other threads
+    const bool first = range.end == 0;
+    range = {0, tasks_.count};
+    return first && tasks_.count > 0;
   }
-  run.finished.fetch_add(finished, std::memory_order_release);
+  if (range.end > 0) done_.fetch_add(range.end - range.begin, std::memory_order_release);
+  if (worker >= tasks_.workers) return false;  // a caller's executor miscounts: nobody is that one
+  range.begin = next_.fetch_add(tasks_.per_claim, std::memory_order_acquire);
+  range.end = std::min(range.begin + tasks_.per_claim, tasks_.count);
+  return range.begin < tasks_.count;
 }
 
-}  // namespace
-
-void run_tasks(const Threads& threads, const Tasks& tasks, TaskFunction call,
-               const void* function) {
-  if (tasks.count == 0) return;
-  if (tasks.workers == 1) return call(function, 0, tasks.count, 0);
-  Run run{tasks, call, function};
-  run.next.store(0, std::memory_order_release);
-  threads.executor->run(tasks.workers, work, &run);
-  const std::int64_t finished = run.finished.load(std::memory_order_acquire);
-  if (finished != tasks.count)
+void Claims::check_all_done(const Threads& threads) const {
+  const std::int64_t done = done_.load(std::memory_order_acquire);
+  if (done != tasks_.count)
     fail(HEED_STATUS_EXECUTOR_FAILED, "the executor \"%s\" ran %lld of %lld tasks", threads.name,
-         static_cast<long long>(finished), static_cast<long long>(tasks.count));
+         static_cast<long long>(done), static_cast<long long>(tasks_.count));
 }
 
 }  // namespace heed

@@ -2,6 +2,7 @@
 // task is decided while they run, so that late threads cost nothing.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "engine/parallel/executor.hpp"
@@ -24,20 +25,47 @@ struct Tasks {
   std::uint32_t workers;
 };
 
-/// A function of parallel_for() whose type is forgotten.
-using TaskFunction = void (*)(const void* function, std::int64_t begin, std::int64_t end,
-                              std::uint32_t worker);
-void run_tasks(const Threads& threads, const Tasks& tasks, TaskFunction call, const void* function);
+/// The tasks [begin, end).
+struct TaskRange {
+  std::int64_t begin, end;
+};
+
+/// What the workers of a loop share: which tasks nobody has claimed, and how many are done.
+class Claims {
+ public:
+  explicit Claims(const Tasks& tasks) : tasks_(tasks) { next_.store(0, std::memory_order_release); }
+
+  /// The next tasks of a worker that has done those in `range`, at first none; false: there are no
+  /// more.
+  bool next(std::uint32_t worker, TaskRange& range);
+
+  /// Throws unless every task is done.
+  void check_all_done(const Threads& threads) const;
+
+ private:
+  const Tasks tasks_;
+  std::atomic<std::int64_t> next_;
+  std::atomic<std::int64_t> done_{0};
+};
 
 /// Calls function(begin, end, worker) until all tasks are done, each once; of the calls at any time
 /// each has another `worker`. On this thread if there is one worker, else on the executor. Throws
 /// if that left tasks undone. `function` must not throw.
 template <class Function>
 void parallel_for(const Threads& threads, const Tasks& tasks, const Function& function) {
-  const auto call = [](const void* of, std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-    (*static_cast<const Function*>(of))(begin, end, worker);
+  struct Loop {
+    Claims claims;
+    const Function& function;
+  } loop{Claims(tasks), function};
+  // Compiled once, though called in two ways.
+  const auto work = [](void* argument, std::uint32_t worker) __attribute__((noinline)) {
+    Loop& shared = *static_cast<Loop*>(argument);
+    TaskRange range{};
+    while (shared.claims.next(worker, range)) shared.function(range.begin, range.end, worker);
   };
-  run_tasks(threads, tasks, call, &function);
+  if (tasks.workers == 1 || tasks.count == 0) return work(&loop, 0);
+  threads.executor->run(tasks.workers, work, &loop);
+  loop.claims.check_all_done(threads);
 }
 
 }  // namespace heed

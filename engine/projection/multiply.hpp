@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/projection/product.hpp"
-#include "engine/tensor/cut.hpp"
+#include "engine/tensor/panels.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {

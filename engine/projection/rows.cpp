@@ -4,7 +4,7 @@
 
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/cut.hpp"
+#include "engine/tensor/panels.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {

@@ -17,8 +17,9 @@ struct Scaling {
   double cap_scale;  ///< 2 log2(e) scale / softcap: from products to what the softcap kernel wants
   bool hard;
 
-  /// What queries are multiplied with, so that products are what comes next wants.
-  double query_scale() const { return softcap > 0 ? cap_scale : scale * log2_unit; }
+  /// What queries are multiplied with, so that products are what comes next wants: softcap, or what
+  /// takes scores in `unit`.
+  double query_scale(bool capped, double unit) const { return capped ? cap_scale : scale * unit; }
 };
 
 /// Descriptors' fields of these names, checked: throws an Error that names the field, its value and

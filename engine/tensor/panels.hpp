@@ -1,9 +1,24 @@
-// How rows are cut into panels.
+// How rows are cut into panels, the buffers that kernels work in.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace heed {
+
+/// Rows side by side in the lanes of a few vectors.
+struct PanelRows {
+  std::int64_t first;  ///< row
+  std::size_t rows;
+  std::size_t vectors;
+  std::size_t pitch;  ///< lanes of all vectors: numbers from one line of the panel to the next
+
+  static PanelRows of(std::int64_t first, std::int64_t rows, std::uint32_t lanes) {
+    const auto count = static_cast<std::size_t>(rows);
+    const std::size_t vectors = (count + lanes - 1) / lanes;
+    return {first, count, vectors, vectors * lanes};
+  }
+};
 
 /// Panels are full but the last; if that would hold one vector only, which computes slowly, the
 /// last two hold two vectors each. Every panel but the last fills its vectors.
