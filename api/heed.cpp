@@ -8,6 +8,7 @@
 #include "engine/context/isa.hpp"
 #include "engine/dense/attention.hpp"
 #include "engine/dense/merge.hpp"
+#include "engine/dense/strategy.hpp"
 #include "engine/dense/verbose.hpp"
 #include "engine/parallel/executor.hpp"
 #include "engine/runtime/allocator.hpp"
@@ -18,26 +19,10 @@ namespace {
 
 using heed::fail;
 using heed::guarded;
-using heed::OwnedWorkspace;
 using heed::required;
-
-void run(const heed_attention_plan& plan, const heed_attention_args* args, void* workspace,
-         std::size_t bytes) {
-  const heed_attention_args known = heed::read_struct(args, "args");
-  heed::run_between_checks(
-      plan, known, plan.bytes, workspace, bytes, [&](void* memory, std::size_t size) {
-        heed::run_and_tell(
-            *plan.context, [&] { heed::run_attention(plan, known, memory, size); },
-            [&](double seconds) { heed::print_run(plan, known, seconds); });
-      });
-}
 
 heed_attention_plan plan_of(const heed_context& context, const heed_attention_desc* desc) {
   return heed::make_plan(context, heed::validate(heed::read_struct(desc, "desc")));
-}
-
-std::size_t lent_bytes(const heed_attention_plan& plan) {
-  return heed::with_canaries(*plan.context, plan.bytes);
 }
 
 }  // namespace
@@ -138,57 +123,40 @@ heed_status heed_context_describe(const heed_context* context, heed_context_info
 
 heed_status heed_attention_plan_create(const heed_context* context, const heed_attention_desc* desc,
                                        heed_attention_plan** plan) {
-  return guarded([&] {
-    const heed_context& c = required(context, "context");
-    heed_attention_plan*& result = required(plan, "plan");
-    result = heed::make<heed_attention_plan>(c.allocator, plan_of(c, desc));
-    heed::share(c);
-  });
+  return heed::create_plan(context, plan, [&](const heed_context& c) { return plan_of(c, desc); });
 }
 
-void heed_attention_plan_destroy(heed_attention_plan* plan) {
-  if (plan == nullptr) return;
-  const heed_context* const context = plan->context;
-  heed::destroy(context->allocator, plan);
-  heed::release(context);
-}
+void heed_attention_plan_destroy(heed_attention_plan* plan) { heed::destroy_plan(plan); }
 
 heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
                                          heed_attention_info* info) {
   return guarded([&] {
     const heed_attention_plan& p = required(plan, "plan");
     heed_attention_info known = HEED_ATTENTION_INFO_INIT;
+    heed::describe_plan(p, known);
     known.threads = p.workers;
-    known.isa = p.context->kernels->f32.isa;
-    known.executor = p.context->threads.name;
     known.tile_q = static_cast<uint32_t>(p.tile_q);
     known.tile_kv = static_cast<uint32_t>(p.tile_kv);
     known.tasks = static_cast<uint64_t>(p.tasks);
-    known.workspace_bytes = lent_bytes(p);
     known.flops = p.flops;
+    known.strategy = p.strategy->name;
     heed::write_struct(info, known, "info");
   });
 }
 
 heed_status heed_attention_plan_workspace(const heed_attention_plan* plan, size_t* bytes) {
-  return guarded([&] { required(bytes, "bytes") = lent_bytes(required(plan, "plan")); });
+  return heed::tell_workspace(plan, bytes);
 }
 
 heed_status heed_attention_plan_run(const heed_attention_plan* plan,
                                     const heed_attention_args* args, void* workspace,
                                     size_t workspace_bytes) {
-  return guarded([&] { run(required(plan, "plan"), args, workspace, workspace_bytes); });
+  return heed::run_with(plan, args, workspace, workspace_bytes);
 }
 
 heed_status heed_attention(const heed_context* context, const heed_attention_desc* desc,
                            const heed_attention_args* args) {
-  return guarded([&] {
-    const heed_context& c = required(context, "context");
-    const heed_attention_plan plan = plan_of(c, desc);
-    const std::size_t bytes = lent_bytes(plan);
-    const OwnedWorkspace workspace(c.allocator, bytes);
-    run(plan, args, workspace.get(), bytes);
-  });
+  return heed::run_at_once(context, args, [&](const heed_context& c) { return plan_of(c, desc); });
 }
 
 heed_status heed_merge(const heed_context* context, const heed_merge_desc* desc, size_t parts,

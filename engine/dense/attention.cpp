@@ -5,17 +5,13 @@
 
 namespace heed {
 
-void run_attention(const heed_attention_plan& plan, const heed_attention_args& args,
-                   void* workspace, std::size_t bytes) {
+void run_plan(const heed_attention_plan& plan, const heed_attention_args& args, void* workspace,
+              std::size_t bytes) {
   validate(plan.problem, args);
   check_workspace(plan.bytes, workspace, bytes);
-  compute_attention(plan, args, static_cast<std::byte*>(workspace));
-}
-
-void compute_attention(const heed_attention_plan& plan, const heed_attention_args& args,
-                       std::byte* workspace) {
-  plan.strategy->run(plan, args, workspace);
-  recompute(plan, args, workspace);
+  auto* const space = static_cast<std::byte*>(workspace);
+  plan.strategy->run(plan, args, space);
+  recompute(plan, args, space);
 }
 
 }  // namespace heed

@@ -74,6 +74,8 @@ struct heed_attention_plan {
   std::size_t results_bytes;  ///< RowResult [batch][query_heads][query_length], before the slabs
   std::size_t bytes;          ///< of workspace that a run needs
 
+  std::size_t workspace_bytes() const { return bytes; }
+
   /// Of one batch item.
   std::int64_t packs() const { return problem.query_heads / pack_heads; }
 };

@@ -102,8 +102,8 @@ void run_steps(const heed_graph_attention_plan& plan, const heed_graph_attention
 
 }  // namespace
 
-void run_attention(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
-                   void* workspace, std::size_t bytes) {
+void run_plan(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+              void* workspace, std::size_t bytes) {
   validate(plan.problem, args, plan.context->product);
   check_workspace(plan.space.bytes, workspace, bytes);
   if (plan.problem.nodes == 0) return;

@@ -82,6 +82,8 @@ struct heed_graph_attention_plan {
   heed::NodeSlab slab;
   heed::PieceSlab piece;
   heed::GraphSpace space;
+
+  std::size_t workspace_bytes() const { return space.bytes; }
 };
 
 namespace heed {

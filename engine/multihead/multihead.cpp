@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/dense/attention.hpp"
 #include "engine/dense/scores.hpp"
+#include "engine/dense/strategy.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/heads.hpp"
@@ -72,7 +72,9 @@ class Run {
   }
 
   void attend() const {
-    compute_attention(plan_.attention, attention_, workspace_ + plan_.space.shared);
+    std::byte* const shared = workspace_ + plan_.space.shared;
+    plan_.attention.strategy->run(plan_.attention, attention_, shared);
+    recompute(plan_.attention, attention_, shared);
   }
 
   void combine() const {
@@ -168,8 +170,8 @@ heed_attention_args checked_arguments(const heed_multihead_plan& plan,
   return attention;
 }
 
-void run_multihead(const heed_multihead_plan& plan, const heed_multihead_args& args,
-                   void* workspace, std::size_t bytes) {
+void run_plan(const heed_multihead_plan& plan, const heed_multihead_args& args, void* workspace,
+              std::size_t bytes) {
   check_workspace(plan.space.bytes, workspace, bytes);
   auto* const begin = static_cast<std::byte*>(workspace);
   const heed_attention_args attention = checked_arguments(plan, args, begin);

@@ -34,6 +34,8 @@ struct heed_multihead_plan {
   heed_attention_plan attention;  ///< its placement is the block's
   heed::MultiheadSpace space;
   double projection_flops;
+
+  std::size_t workspace_bytes() const { return space.bytes; }
 };
 
 namespace heed {

@@ -29,9 +29,7 @@ typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, s
   const ItemCut::Place place = cut_.at(first_panel + p);
   const std::int64_t before = place.before - cut_.at(first_panel).before;  // rows of the task
   Panel panel{};
-  panel.first = place.first;
-  panel.rows = static_cast<std::size_t>(place.rows);
-  panel.vectors = (panel.rows + kernels_.lanes - 1) / kernels_.lanes;
+  static_cast<PanelRows&>(panel) = PanelRows::of(place.first, place.rows, kernels_.lanes);
   panel.packed = buffer(plan_.slab.x) + before * plan_.size.in;
   panel.x = panel.packed;
   if (product_.x_panels != nullptr)
@@ -41,7 +39,7 @@ typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, s
   if (product_.y_panels != nullptr)
     panel.accumulators = static_cast<Real*>(product_.y_panels) +
                          place.before * round_up(plan_.size.out, kRowPadding) +
-                         x * static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
+                         x * static_cast<std::int64_t>(panel.pitch);
   return panel;
 }
 
@@ -54,7 +52,7 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
     const ValueView<Real> tile = weights({k, ins, x, outs});
     for (std::int64_t p = 0; p < panels; ++p) {
       const Panel panel = this->panel(first_panel, p, x);
-      const auto pitch = static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
+      const auto pitch = static_cast<std::int64_t>(panel.pitch);
       if (packs)
         pack_rows(kernels_, product_.x, panel.first, panel.rows, k, ins, buffer(plan_.slab.wide),
                   panel.packed + k * pitch);
@@ -101,7 +99,7 @@ void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs
   const OutputRows& y = product_.y;
   alignas(kAlignment) Real ones[kMaxPanel];
   std::fill_n(ones, kMaxPanel, Real{1});
-  const auto pitch = static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
+  const auto pitch = static_cast<std::int64_t>(panel.pitch);
   for (std::int64_t at = x; at < x + outs;) {
     const std::int64_t count = std::min(y.per_head - at % y.per_head, x + outs - at);
     std::byte* to[kMaxPanel];
@@ -116,12 +114,11 @@ void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs
 
 template <class Real>
 void Multiply<Real>::scale(const Panel& panel, std::int64_t outs) const {
-  const std::size_t pitch = panel.vectors * kernels_.lanes;
   const auto factor = static_cast<Real>(product_.y_scale);
   for (std::int64_t x = 0; x < outs; ++x) {
-    Real* const row = panel.accumulators + x * static_cast<std::int64_t>(pitch);
+    Real* const row = panel.accumulators + x * static_cast<std::int64_t>(panel.pitch);
     for (std::size_t i = 0; i < panel.rows; ++i) row[i] *= factor;
-    for (std::size_t i = panel.rows; i < pitch; ++i) row[i] = 0;
+    for (std::size_t i = panel.rows; i < panel.pitch; ++i) row[i] = 0;
   }
 }
 

@@ -17,10 +17,8 @@ class Multiply {
   void run(std::int64_t part, std::int64_t begin, std::int64_t end) const;
 
  private:
-  struct Panel {
-    std::int64_t first;  ///< row of x and y
-    std::size_t rows;
-    std::size_t vectors;
+  /// Its rows are those of x and y.
+  struct Panel : PanelRows {
     const Real* x;
     Real* packed;        ///< x, where this task packs it
     Real* accumulators;  ///< of the block of features out
