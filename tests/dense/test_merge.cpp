@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "tests/dense/kinds.hpp"
-#include "tests/reference/merge.hpp"
+#include "tests/oracle/merge.hpp"
 
 using namespace heed_test;
 
@@ -100,7 +100,7 @@ class Merge {
 };
 
 MergeExpected wanted(const Merge& m) {
-  return expect_merge(m.outs, m.lses, m.out.dtype(), m.lse.dtype());
+  return expect_merge(m.desc, sources_of(m.outs), sources_of(m.lses));
 }
 
 std::string line_of(const Merge& m) {
