@@ -9,13 +9,13 @@
 
 /// The C API's opaque type. Numbers are of the arithmetic's type:
 ///
-///   data  with ProductKind::kCblas [in][out]; else
+///   data  with Backend::kCblas [in][out]; else
 ///         [in / kTileIn][out / kValueBlock][kTileIn][kValueBlock], the last parts of `in` shorter,
 ///         those of `out` padded with zeros; the same for every instruction set
 ///   bias  [out]
 struct heed_weights {
   const heed_context* context;
-  heed::ProductKind product;  ///< that it is prepared for
+  heed::Backend backend;  ///< that it is prepared for
   bool float64;
   std::int64_t in;
   std::int64_t out;
