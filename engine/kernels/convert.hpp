@@ -212,8 +212,8 @@ void write_as(const Real* from, std::size_t count, void* to, std::ptrdiff_t stri
   }
 }
 
-/// Both serve every instruction set, which they need not be told: For is what an <isa>.cpp names
-/// its kernels by.
+/// `For` is what an instruction set's kernels are instantiated for, a vector or a number.
+/// Conversions are the same for all.
 template <class For, class Real>
 void read(ElementType type, const void* from, std::ptrdiff_t stride, std::size_t count, Real* to) {
   switch (type) {

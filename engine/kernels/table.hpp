@@ -1,8 +1,8 @@
 // The kernels of one instruction set, as tables of plain function pointers, by family:
 //
-//   panels    lanes are query rows: the products of attention, softmax, all that options do to
-//   scores rows      lanes are features: products along edges, rows gathered from anywhere numbers
-//   one after the other: conversions, exp2
+//   panels    lanes are query rows: products, softmax, and all that options do to scores
+//   rows      lanes are features: products along edges, with rows from anywhere
+//   numbers   one after the other: conversions, exp2
 //
 // Every family has two types: Element, what its numbers are in memory, and Real, the type of the
 // arithmetic. Today both are float or both double; elements of other types are read into Real
@@ -81,14 +81,14 @@ struct KeyRanges {
 /// What `ranges` have of the keys [begin, end), counted from `begin`.
 [[gnu::always_inline]] constexpr KeyRanges clipped(const KeyRanges& ranges, std::size_t begin,
                                                    std::size_t end) {
-  KeyRanges clipped{};
+  KeyRanges inside{};
   for (std::size_t w = 0; w < kMaxVectors; ++w) {
     const std::size_t first = ranges.begin[w] < begin ? begin : ranges.begin[w];
     const std::size_t last = ranges.end[w] < begin ? begin : ranges.end[w];
-    clipped.begin[w] = (first > end ? end : first) - begin;
-    clipped.end[w] = (last > end ? end : last) - begin;
+    inside.begin[w] = (first > end ? end : first) - begin;
+    inside.end[w] = (last > end ? end : last) - begin;
   }
-  return clipped;
+  return inside;
 }
 
 /// Rows of a matrix that edges point at: head h of edge e's row begins at
@@ -152,7 +152,8 @@ struct PanelGeometry {
 ///
 ///   query panel     Element [features][pitch]        scaled query, feature by feature
 ///   scores          Real [keys][pitch]               log2 units
-///   probs           Element [keys][pitch]            exp2(score - row_max), where the scores were
+///   probs           Element [keys][pitch]            exp2(score - row_max), where the scores were:
+///                                                    Element is no wider than Real
 ///   accumulators    Real [value_features][pitch]     unnormalised output
 ///   the rest        Real [pitch]                     one number per query row
 ///
