@@ -7,11 +7,11 @@
 // The sums of a few rows stay in registers. Here 4 rows times a panel of 3 vectors, for one k:
 // three loads, four broadcasts, twelve multiply-adds.
 //
-//                     panel[k]     p0        p1        p2
-//   row[0][k], everywhere in a  a * p0    a * p1    a * p2     added to sums[0][0 .. 2]
-//   row[1][k], everywhere in b  b * p0    b * p1    b * p2              sums[1]
-//   row[2][k], everywhere in c  c * p0    c * p1    c * p2              sums[2]
-//   row[3][k], everywhere in d  d * p0    d * p1    d * p2              sums[3]
+//   panel[k]                    p0       p1       p2
+//   a = row[0][k], broadcast    a * p0   a * p1   a * p2    added to sums[0]
+//   b = row[1][k], broadcast    b * p0   b * p1   b * p2    added to sums[1]
+//   c = row[2][k], broadcast    c * p0   c * p1   c * p2    added to sums[2]
+//   d = row[3][k], broadcast    d * p0   d * p1   d * p2    added to sums[3]
 #pragma once
 
 #include "engine/kernels/constants.hpp"

@@ -1,10 +1,5 @@
-// Online softmax over keys. Query rows lie in the lanes, so maxima and sums are plain vertical
-// operations:
-//
-//   scores       lane 0   lane 1   ...
-//   key 0          s        s             row_max      max over keys, lane by lane; lazy
-//   (table.hpp) key 1          s        s             s            becomes p = exp2(s - row_max)
-//   key 2          s        s             row_sum      sum of p over keys, lane by lane
+// Online softmax over keys. Query rows lie in the lanes, so maxima and sums over keys are plain
+// vertical operations.
 #pragma once
 
 #include "engine/kernels/constants.hpp"

@@ -1,4 +1,4 @@
-// weights: scores and softmax in one, against its definition in a wider type.
+// qk_softmax: scores and softmax in one, against its definition in a wider type.
 //
 // When row maxima move is the kernel's business. What holds whenever they do: a row_max that
 // moved is the score of some key, more than 8 above the old one, and no score is more than 8
@@ -199,7 +199,7 @@ bool row_is_finite(const Call<Real>& call, std::size_t r) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("weights are scores and softmax in one", "[weights]", float, double) {
+TEMPLATE_TEST_CASE("qk_softmax is scores and softmax in one", "[qk_softmax]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     double worst = 0;
     sweep([&](const Case& c, Random& random) {
@@ -210,11 +210,11 @@ TEMPLATE_TEST_CASE("weights are scores and softmax in one", "[weights]", float, 
         climb(call, static_cast<TestType>(random.integer(-3, 3)) * static_cast<TestType>(0.7));
       worst = std::max(worst, check_call(kernels, call));
     });
-    report("weights", kernels, worst);
+    report("qk_softmax", kernels, worst);
   });
 }
 
-TEMPLATE_TEST_CASE("weights of scores that climb steeply", "[weights]", float, double) {
+TEMPLATE_TEST_CASE("qk_softmax of scores that climb steeply", "[qk_softmax]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors)
       for (const TestType slope : {0.5F, 3.0F, 9.0F, 40.0F, 200.0F, -200.0F}) {
@@ -227,7 +227,7 @@ TEMPLATE_TEST_CASE("weights of scores that climb steeply", "[weights]", float, d
   });
 }
 
-TEMPLATE_TEST_CASE("weights of a row that has seen nothing", "[weights]", float, double) {
+TEMPLATE_TEST_CASE("qk_softmax of a row that has seen nothing", "[qk_softmax]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
       INFO("vectors " << vectors);
@@ -247,7 +247,7 @@ TEMPLATE_TEST_CASE("weights of a row that has seen nothing", "[weights]", float,
   });
 }
 
-TEMPLATE_TEST_CASE("weights: NaN in one row stays there, however another climbs", "[weights]",
+TEMPLATE_TEST_CASE("qk_softmax: NaN in one row stays there, however another climbs", "[qk_softmax]",
                    float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors)
@@ -272,8 +272,8 @@ TEMPLATE_TEST_CASE("weights: NaN in one row stays there, however another climbs"
   });
 }
 
-TEMPLATE_TEST_CASE("weights: an infinite key gives +inf, -inf and NaN to each row as it is due",
-                   "[weights]", float, double) {
+TEMPLATE_TEST_CASE("qk_softmax: an infinite key gives +inf, -inf and NaN to each row as it is due",
+                   "[qk_softmax]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors)
       for (std::size_t place = 0; place < 16; ++place) {

@@ -3,31 +3,35 @@
 
 using namespace heed_test;
 
-TEMPLATE_TEST_CASE("every kernel is there", "[table]", float, double) {
+TEMPLATE_TEST_CASE("every kernel of the list is in every table", "[table]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
-    CHECK(kernels.panels.pack_query != nullptr);
-    CHECK(kernels.panels.scores != nullptr);
-    CHECK(kernels.panels.softcap != nullptr);
-    CHECK(kernels.panels.alibi != nullptr);
-    CHECK(kernels.panels.add_rows != nullptr);
-    CHECK(kernels.panels.mask != nullptr);
-    CHECK(kernels.panels.softmax != nullptr);
-    CHECK(kernels.panels.exponentials != nullptr);
-    CHECK(kernels.panels.argmax != nullptr);
-    CHECK(kernels.panels.qk_softmax != nullptr);
-    CHECK(kernels.panels.pack_values != nullptr);
-    CHECK(kernels.panels.accumulate != nullptr);
-    CHECK(kernels.numbers.all_finite != nullptr);
-    CHECK(kernels.panels.finish != nullptr);
-    CHECK(kernels.rows.edge_scores != nullptr);
-    CHECK(kernels.rows.edge_values != nullptr);
-    CHECK(kernels.numbers.exp2 != nullptr);
-    CHECK(kernels.numbers.read != nullptr);
-    CHECK(kernels.numbers.write != nullptr);
+#define HEED_PANEL_KERNEL(result, name, parameters) CHECK(kernels.panels.name != nullptr);
+#define HEED_PACK_KERNEL(result, name, parameters) CHECK(kernels.panels.name != nullptr);
+#define HEED_ROW_KERNEL(result, name, parameters) CHECK(kernels.rows.name != nullptr);
+#define HEED_NUMBER_KERNEL(result, name, parameters) CHECK(kernels.numbers.name != nullptr);
+#include "engine/kernels/list.hpp"
   });
 }
 
-TEMPLATE_TEST_CASE("a full panel fits, and a key step is whole groups", "[table]", float, double) {
+TEST_CASE("families may take other elements than they compute in", "[table]") {
+  using Half = std::uint16_t;  // as bfloat16 lies in memory
+  using Panels = heed::PanelKernels<Half, float>;
+  STATIC_REQUIRE(
+      std::is_same_v<decltype(Panels::scores),
+                     void (*)(std::size_t, const heed::MatrixView<Half>&, const heed::KeyRanges&,
+                              const Half*, std::size_t, float*)>);
+  STATIC_REQUIRE(
+      std::is_same_v<decltype(Panels::accumulate),
+                     void (*)(std::size_t, const heed::ValueView<Half>&, const heed::KeyRanges&,
+                              std::size_t, const Half*, float*, std::size_t, bool)>);
+  using Rows = heed::RowKernels<Half, float>;
+  STATIC_REQUIRE(Rows::feature_padding * sizeof(Half) == 16);
+  STATIC_REQUIRE(std::is_same_v<decltype(Rows::edge_scores),
+                                void (*)(const heed::EdgeRows<Half>&, std::size_t, const float*,
+                                         std::size_t, std::size_t, bool, float*, std::size_t)>);
+}
+
+TEMPLATE_TEST_CASE("a full panel fits, and a key block is padded", "[table]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     CHECK(kernels.panels.lanes >= 1);
     CHECK(kernels.panels.lanes * sizeof(TestType) <= heed::kAlignment);
@@ -44,6 +48,6 @@ TEST_CASE("both tables of an instruction set bear its name", "[table]") {
     CHECK(std::string(kernels->f32.isa) == kernels->f64.isa);
 }
 
-TEMPLATE_TEST_CASE("no row_max is the lowest finite number", "[table]", float, double) {
+TEMPLATE_TEST_CASE("kNoRowMax is the lowest finite number", "[table]", float, double) {
   CHECK(same_bits(heed::kNoRowMax<TestType>, -kMax<TestType>));
 }
