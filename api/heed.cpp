@@ -77,8 +77,8 @@ heed_status heed_isa_get(size_t index, heed_isa_info* info) {
     heed_isa_info known = HEED_ISA_INFO_INIT;
     known.usable = isa.usable() ? 1 : 0;
     known.name = kernels.isa;
-    known.lanes = kernels.lanes;
-    known.panel = kernels.lanes * kernels.max_vectors;
+    known.lanes = kernels.panels.lanes;
+    known.panel = kernels.panels.lanes * kernels.panels.max_vectors;
     heed::write_struct(info, known, "info");
   });
 }
