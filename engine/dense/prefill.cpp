@@ -79,9 +79,12 @@ class QueryBlock {
       key_begin = std::min(key_begin, panel.key_begin);
       key_end = std::max(key_end, panel.key_end);
     }
-    each_tile(key_begin, key_end, panels_ >= kPanelsThatPayForPacking, [&](Tile& tile) {
+    const bool pack = panels_ >= kPanelsThatPayForPacking;
+    for (std::int64_t k = key_begin; k < key_end;) {
+      Tile tile = this->tile(k, key_end, pack);
       for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
-    });
+      k = tile.end;
+    }
     for (std::int64_t p = 0; p < panels_; ++p) finish(this->panel(p));
   }
 
@@ -200,14 +203,9 @@ class QueryBlock {
     });
   }
 
-  /// Calls function(tile) for the tiles that the keys [begin, end) lie in. Where a tile begins and
-  /// ends otherwise depends on no panel.
-  template <class Function>
-  void each_tile(std::int64_t begin, std::int64_t end, bool pack, Function&& function) const {
-    for (std::int64_t k = round_down(begin, plan_.tile_kv); k < end; k += plan_.tile_kv) {
-      Tile tile = {std::max(k, begin), std::min(k + plan_.tile_kv, end), pack};
-      function(tile);
-    }
+  /// The tile that begins with key k. Where it ends depends on no panel.
+  Tile tile(std::int64_t k, std::int64_t end, bool pack) const {
+    return {k, std::min(round_down(k, plan_.tile_kv) + plan_.tile_kv, end), pack};
   }
 
   void load(Tile& tile) const {
@@ -238,8 +236,11 @@ class QueryBlock {
     if (may_leak(panel) &&
         !kernels_.numbers.all_finite(panel.state.accumulators, features * panel.pitch)) {
       reset(panel);
-      each_tile(panel.key_begin, panel.key_end, false,
-                [&](Tile& tile) { attend_tile(panel, tile, true); });
+      for (std::int64_t k = panel.key_begin; k < panel.key_end;) {
+        Tile tile = this->tile(k, panel.key_end, false);
+        attend_tile(panel, tile, true);
+        k = tile.end;
+      }
       totals(panel).give_back();
     }
     output_.write(panel);

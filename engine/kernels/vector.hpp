@@ -15,27 +15,16 @@
 namespace heed {
 namespace {
 
-/// Calls function(W) with the compile-time number of vectors of a panel.
-template <class Function>
-HEED_INLINE void with_vectors(std::size_t vectors, Function&& function) {
-  switch (vectors) {
-    case 1:
-      return function(std::integral_constant<std::size_t, 1>{});
-    case 2:
-      return function(std::integral_constant<std::size_t, 2>{});
-    default:
-      return function(std::integral_constant<std::size_t, 3>{});
-  }
-}
-
 /// The panels' kernels as the table wants them: `vectors` is an argument, and selects the instance
 /// compiled for W = vectors. The table's function pointers say what the other arguments are.
 template <class V>
 struct PanelEntries {
-#define HEED_PANEL_KERNEL(result, name, parameters)                         \
-  template <class... Arguments>                                             \
-  static result name(std::size_t vectors, Arguments... arguments) {         \
-    with_vectors(vectors, [&](auto w) { heed::name<V, w>(arguments...); }); \
+#define HEED_PANEL_KERNEL(result, name, parameters)                 \
+  template <class... Arguments>                                     \
+  static result name(std::size_t vectors, Arguments... arguments) { \
+    if (vectors == 1) return heed::name<V, 1>(arguments...);        \
+    if (vectors == 2) return heed::name<V, 2>(arguments...);        \
+    return heed::name<V, 3>(arguments...);                          \
   }
 #include "engine/kernels/list.hpp"
 };
