@@ -29,7 +29,8 @@ COPY = ROOT / "build" / "mutants"
 SOURCES = COPY / "sources"
 TREE = COPY / "tree"
 LOG = COPY / "log"
-LONGEST = 900  # seconds of a program: what takes longer goes round in circles
+LONGEST = 900  # seconds of a program on full sweeps: what takes longer goes round in circles
+PATIENCE = 10  # times what a program takes on small sweeps without a mutant
 MOST_MEMORY = 8 << 30
 
 
@@ -127,12 +128,12 @@ def limit():
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
 
 
-def fails(program, size):
+def fails(program, size, longest=LONGEST):
     """How a program fails, or None if it does not."""
     environment = dict(os.environ, HEED_TEST_SIZE=size)
     try:
         done = subprocess.run([program_paths()[program], "--abort"], env=environment,
-                              preexec_fn=limit, capture_output=True, timeout=LONGEST)
+                              preexec_fn=limit, capture_output=True, timeout=longest)
     except subprocess.TimeoutExpired:
         return "never ends"
     with open(LOG, "ab") as log:
@@ -145,20 +146,23 @@ def fails(program, size):
     return f'"{case.group(1).decode()}"' if case else f"ended with {done.returncode}"
 
 
-def killer(programs):
+def killer(programs, seconds):
     """The program that notices, and how; None if none does."""
-    for size in ("small", "full"):
-        for program in programs:
-            how = fails(program, size)
-            if how is not None:
-                return f"{program}{'' if size == 'small' else ' (full sweeps)'}: {how}"
+    for program in programs:
+        how = fails(program, "small", 30 + PATIENCE * seconds[program])
+        if how is not None:
+            return f"{program}: {how}"
+    for program in programs:
+        how = fails(program, "full")
+        if how is not None:
+            return f"{program} (full sweeps): {how}"
     return None
 
 
 # ---- Mutants ------------------------------------------------------------------------------------
 
 
-def try_mutant(mutant, place):
+def try_mutant(mutant, place, seconds):
     """Whether it is killed, and what there is to say about that."""
     path, begin, end = place
     original = path.read_text()
@@ -166,21 +170,26 @@ def try_mutant(mutant, place):
     try:
         if not build(mutant.programs):
             raise Failure(f"{mutant.name} does not compile; {LOG} says why")
-        how = killer(mutant.programs)
+        how = killer(mutant.programs, seconds)
     finally:
         path.write_text(original)
     return how is not None, how or f"not by {', '.join(mutant.programs)}"
 
 
 def check_healthy(programs):
-    """Without a mutant all must pass, or nothing is said about the mutants."""
+    """How long each program takes without a mutant. All must pass, or nothing is said about the
+    mutants."""
     print(f"building {' '.join(programs)} without a mutant", flush=True)
     if not build(programs):
         raise Failure(f"the copy in {SOURCES} does not build; {LOG} says why")
+    seconds = {}
     for program in programs:
+        begin = time.monotonic()
         how = fails(program, "small")
         if how is not None:
             raise Failure(f"without a mutant {program} fails: {how}")
+        seconds[program] = time.monotonic() - begin
+    return seconds
 
 
 def parse(arguments):
@@ -212,11 +221,11 @@ def main(arguments):
     copy_sources()
     configure()
     found = places(mutants, SOURCES)
-    check_healthy(sorted({program for mutant in mutants for program in mutant.programs}))
+    healthy = check_healthy(sorted({program for mutant in mutants for program in mutant.programs}))
     survivors = []
     for number, mutant in enumerate(mutants, 1):
         begin = time.monotonic()
-        killed, how = try_mutant(mutant, found[mutant])
+        killed, how = try_mutant(mutant, found[mutant], healthy)
         seconds = time.monotonic() - begin
         if not killed:
             survivors.append(mutant)
