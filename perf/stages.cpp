@@ -4,8 +4,8 @@
 #include <cmath>
 #include <memory>
 
+#include "engine/context/isa.hpp"
 #include "engine/dense/panel.hpp"
-#include "engine/runtime/isa.hpp"
 #include "perf/buffer.hpp"
 #include "perf/catalogue.hpp"
 #include "perf/contexts.hpp"
