@@ -6,10 +6,10 @@
 
 #include "engine/context/isa.hpp"
 #include "engine/dense/panel.hpp"
+#include "perf/buffer.hpp"
 #include "perf/catalogue.hpp"
 #include "perf/contexts.hpp"
 #include "perf/peak.hpp"
-#include "perf/workload.hpp"
 
 namespace heed::perf {
 namespace {
@@ -112,10 +112,7 @@ void measure_stage(benchmark::State& state, const Stage& stage, const KernelTabl
     benchmark::ClobberMemory();
   });
   if (stage.product) {
-    const double rate = panel.product_flops() / timing.seconds;
-    state.counters["gflops"] = rate * 1e-9;
-    state.counters["of_peak"] = rate / timing.peak;
-    state.counters["peak_gflops"] = timing.peak * 1e-9;
+    count_rate(state.counters, panel.product_flops(), timing.seconds, timing.peak);
   } else {
     const std::size_t count =
         stage.run == &Panel::run_exp2 ? panel.exponentials() : panel.keys * panel.pitch;
