@@ -6,16 +6,6 @@ using namespace api_test;
 
 namespace {
 
-heed_executor in_order() {
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = 2;
-  executor.run = [](void*, std::uint32_t count, void (*body)(void*, std::uint32_t),
-                    void* argument) {
-    for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
-  };
-  return executor;
-}
-
 heed_status create_context(const heed_context_options& options) {
   return make_and_destroy<heed_context>(
       [&](heed_context** context) { return heed_context_create(&options, context); },
@@ -40,7 +30,7 @@ TEST_CASE("a context with a caller's executor that gets no memory is refused", "
   const Environment quiet;
   CountingAllocator memory;
   const heed_allocator allocator = memory.get();
-  const heed_executor executor = in_order();
+  const heed_executor executor = in_order(2);
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   options.executor = &executor;
   options.allocator = &allocator;
@@ -65,7 +55,7 @@ TEST_CASE("a refused context gives its memory back", "[allocator]") {
   heed_context_options options = serial_options(allocator);
   options.executor_name = "foo";
   CHECK(create_context(options) == HEED_STATUS_INVALID_ARGUMENT);
-  heed_executor executor = in_order();
+  heed_executor executor = in_order(2);
   executor.run = nullptr;
   options.executor_name = nullptr;
   options.executor = &executor;

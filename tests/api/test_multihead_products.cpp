@@ -42,6 +42,20 @@ TEST_CASE("CBLAS is a product where it was built in, and refused where not", "[p
                           {"options.product is \"cblas\"", "this build has: heed"});
 }
 
+TEST_CASE("CBLAS counts features with int", "[products][multihead]") {
+  if (!HEED_TEST_CBLAS) return;
+  const Environment quiet;
+  BlockForm form;
+  form.desc.width_query = std::int64_t{1} << 31;
+  heed_multihead_plan* plan = untouched<heed_multihead_plan>();
+  check_refusal(heed_multihead_plan_create(make_context_of("cblas").get(), &form.desc, &plan),
+                HEED_STATUS_UNSUPPORTED,
+                "desc.w_query: a product from 2147483648 features to 16; with options.product "
+                "\"cblas\" both must "
+                "be at most 2147483647");
+  CHECK(plan == untouched<heed_multihead_plan>());
+}
+
 TEST_CASE("an unknown product is refused, with the choices", "[products]") {
   const Environment quiet;
   for (const char* const name : {"foo", "Heed", "blas", ""}) {

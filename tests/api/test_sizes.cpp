@@ -6,8 +6,6 @@ using namespace api_test;
 
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 40;
-
 /// Sizes whose products just miss, meet and just pass the ranges of 32 and 64 bits.
 constexpr std::int64_t kSizes[] = {1,
                                    3,
