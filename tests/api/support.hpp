@@ -52,6 +52,31 @@ inline Context make_context(const char* isa, const char* executor, std::uint32_t
   return make_context(&options);
 }
 
+/// A serial context that gets its memory there.
+inline heed_context_options serial_options(const heed_allocator& allocator) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.executor_name = "serial";
+  options.allocator = &allocator;
+  return options;
+}
+
+/// A caller's executor that runs one body after the other.
+inline heed_executor in_order(std::uint32_t threads) {
+  heed_executor executor = HEED_EXECUTOR_INIT;
+  executor.threads = threads;
+  executor.run = [](void*, std::uint32_t count, void (*body)(void*, std::uint32_t),
+                    void* argument) {
+    for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
+  };
+  return executor;
+}
+
+inline Context context_with(const heed_executor& executor) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.executor = &executor;
+  return make_context(&options);
+}
+
 inline Context serial() { return make_context(nullptr, "serial", 1); }
 
 inline Plan make_plan(const Context& context, const heed_attention_desc& desc) {

@@ -12,17 +12,6 @@ void check_refused(Change change, heed_status expected, std::initializer_list<co
   check_context_refused(options, expected, parts);
 }
 
-void run_in_order(void*, std::uint32_t count, void (*body)(void*, std::uint32_t), void* argument) {
-  for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
-}
-
-heed_executor in_order(std::uint32_t threads) {
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = threads;
-  executor.run = run_in_order;
-  return executor;
-}
-
 }  // namespace
 
 TEST_CASE("an unknown ISA is refused, with the choices", "[choices]") {
@@ -204,7 +193,7 @@ TEST_CASE("a caller's executor is called caller, with its own threads", "[choice
   CHECK(std::string(info.executor) == "caller");
   CHECK(info.threads == 5);
   options.threads = 2;
-  executor.run = run_in_order;
+  executor.run = in_order(5).run;
   CHECK(describe(make_context(&options)).threads == 2);
 }
 

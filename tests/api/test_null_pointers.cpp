@@ -1,152 +1,100 @@
-// Every pointer of every function: those that may be NULL and those that may not.
-#include "tests/api/support.hpp"
+// Every pointer of every function: those that may be NULL and those that may not. (For those of
+// blocks, graphs, merges and prepared matrices see their refusals.)
+#include "tests/api/problems.hpp"
 
 using namespace api_test;
 
 namespace {
 
-/// A context, a plan for Shape{} and a workspace for it.
-struct Ready {
-  Context context = make_context(nullptr, "serial", 1);
-  heed_attention_desc desc = desc_of(Shape{});
-  Plan plan = make_plan(context, desc);
-  Workspace workspace{describe(plan).workspace_bytes};
-  Tensors tensors{Shape{}};
+/// The pointer that is NULL, and the call.
+struct NullCall {
+  const char* name;
+  std::function<heed_status()> call;
 };
 
-}  // namespace
-
-TEST_CASE("a NULL context pointer is refused", "[null]") {
-  const Environment quiet;
-  forget_last_error();
-  check_refusal(heed_context_create(nullptr, nullptr), HEED_STATUS_INVALID_ARGUMENT,
-                {"context", "NULL"});
+void check_refused(const std::vector<NullCall>& calls) {
+  for (const NullCall& null : calls) {
+    CAPTURE(&null - calls.data());
+    forget_last_error();
+    check_refusal(null.call(), HEED_STATUS_INVALID_ARGUMENT, {null.name, "NULL"});
+  }
 }
+
+}  // namespace
 
 TEST_CASE("a refused NULL context pointer keeps no memory", "[null]") {
   const Environment quiet;
   CountingAllocator memory;
   const heed_allocator allocator = memory.get();
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor_name = "serial";
-  options.allocator = &allocator;
-  CHECK(heed_context_create(&options, nullptr) == HEED_STATUS_INVALID_ARGUMENT);
+  const heed_context_options options = serial_options(allocator);
+  check_refused({{"context", [&] { return heed_context_create(nullptr, nullptr); }},
+                 {"context", [&] { return heed_context_create(&options, nullptr); }}});
   CHECK(memory.live() == 0);
 }
 
-TEST_CASE("NULL options are the defaults", "[null]") {
+TEST_CASE("NULL options are the defaults, and destroying NULL does nothing", "[null]") {
   const Environment quiet;
   heed_context* context = nullptr;
   REQUIRE(heed_context_create(nullptr, &context) == HEED_STATUS_OK);
   heed_context_destroy(context);
-}
-
-TEST_CASE("destroying NULL does nothing", "[null]") {
   heed_context_destroy(nullptr);
   heed_attention_plan_destroy(nullptr);
 }
 
-TEST_CASE("NULL is refused by the functions that describe", "[null]") {
-  const Ready ready;
-  forget_last_error();
-  check_refusal(heed_isa_get(0, nullptr), HEED_STATUS_INVALID_ARGUMENT, {"info", "NULL"});
-
+TEST_CASE("NULL is refused by the functions of contexts and dense attention", "[null]") {
+  const Context context = serial();
+  const Form form;
+  const Plan plan = make_plan(context, form.desc);
+  const Workspace workspace(describe(plan).workspace_bytes);
   heed_context_info context_info = HEED_CONTEXT_INFO_INIT;
-  const heed_context_info context_info_before = context_info;
-  forget_last_error();
-  check_refusal(heed_context_describe(nullptr, &context_info), HEED_STATUS_INVALID_ARGUMENT,
-                {"context", "NULL"});
-  CHECK(std::memcmp(&context_info, &context_info_before, sizeof context_info) == 0);
-  forget_last_error();
-  check_refusal(heed_context_describe(ready.context.get(), nullptr), HEED_STATUS_INVALID_ARGUMENT,
-                {"info", "NULL"});
-
   heed_attention_info info = HEED_ATTENTION_INFO_INIT;
-  const heed_attention_info info_before = info;
-  forget_last_error();
-  check_refusal(heed_attention_plan_describe(nullptr, &info), HEED_STATUS_INVALID_ARGUMENT,
-                {"plan", "NULL"});
-  CHECK(std::memcmp(&info, &info_before, sizeof info) == 0);
-  forget_last_error();
-  check_refusal(heed_attention_plan_describe(ready.plan.get(), nullptr),
-                HEED_STATUS_INVALID_ARGUMENT, {"info", "NULL"});
-}
-
-TEST_CASE("NULL is refused when a plan is made", "[null]") {
-  const Ready ready;
-  heed_attention_plan* plan = untouched<heed_attention_plan>();
-  forget_last_error();
-  check_refusal(heed_attention_plan_create(nullptr, &ready.desc, &plan),
-                HEED_STATUS_INVALID_ARGUMENT, {"context", "NULL"});
-  forget_last_error();
-  check_refusal(heed_attention_plan_create(ready.context.get(), nullptr, &plan),
-                HEED_STATUS_INVALID_ARGUMENT, {"desc", "NULL"});
-  CHECK(plan == untouched<heed_attention_plan>());
-  forget_last_error();
-  check_refusal(heed_attention_plan_create(ready.context.get(), &ready.desc, nullptr),
-                HEED_STATUS_INVALID_ARGUMENT, {"plan", "NULL"});
-}
-
-TEST_CASE("NULL is refused when the workspace is asked for", "[null]") {
-  const Ready ready;
+  heed_attention_plan* made = untouched<heed_attention_plan>();
   std::size_t bytes = 77;
-  forget_last_error();
-  check_refusal(heed_attention_plan_workspace(nullptr, &bytes), HEED_STATUS_INVALID_ARGUMENT,
-                {"plan", "NULL"});
+  check_refused({
+      {"info", [&] { return heed_isa_get(0, nullptr); }},
+      {"context", [&] { return heed_context_describe(nullptr, &context_info); }},
+      {"info", [&] { return heed_context_describe(context.get(), nullptr); }},
+      {"context", [&] { return heed_attention_plan_create(nullptr, &form.desc, &made); }},
+      {"desc", [&] { return heed_attention_plan_create(context.get(), nullptr, &made); }},
+      {"plan", [&] { return heed_attention_plan_create(context.get(), &form.desc, nullptr); }},
+      {"plan", [&] { return heed_attention_plan_describe(nullptr, &info); }},
+      {"info", [&] { return heed_attention_plan_describe(plan.get(), nullptr); }},
+      {"plan", [&] { return heed_attention_plan_workspace(nullptr, &bytes); }},
+      {"bytes", [&] { return heed_attention_plan_workspace(plan.get(), nullptr); }},
+      {"plan",
+       [&] {
+         return heed_attention_plan_run(nullptr, &form.args, workspace.get(), workspace.bytes());
+       }},
+      {"args",
+       [&] {
+         return heed_attention_plan_run(plan.get(), nullptr, workspace.get(), workspace.bytes());
+       }},
+      {"context", [&] { return heed_attention(nullptr, &form.desc, &form.args); }},
+      {"desc", [&] { return heed_attention(context.get(), nullptr, &form.args); }},
+      {"args", [&] { return heed_attention(context.get(), &form.desc, nullptr); }},
+  });
+  CHECK(form.outputs_untouched());
+  CHECK(made == untouched<heed_attention_plan>());
   CHECK(bytes == 77);
-  forget_last_error();
-  check_refusal(heed_attention_plan_workspace(ready.plan.get(), nullptr),
-                HEED_STATUS_INVALID_ARGUMENT, {"bytes", "NULL"});
-}
-
-TEST_CASE("NULL is refused when a plan runs", "[null]") {
-  Ready ready;
-  const heed_attention_args args = ready.tensors.args();
-  void* const workspace = ready.workspace.get();
-  const std::size_t bytes = ready.workspace.bytes();
-  forget_last_error();
-  check_refusal(heed_attention_plan_run(nullptr, &args, workspace, bytes),
-                HEED_STATUS_INVALID_ARGUMENT, {"plan", "NULL"});
-  forget_last_error();
-  check_refusal(heed_attention_plan_run(ready.plan.get(), nullptr, workspace, bytes),
-                HEED_STATUS_INVALID_ARGUMENT, {"args", "NULL"});
-  CHECK(ready.tensors.out_untouched());
-}
-
-TEST_CASE("NULL is refused by the one call", "[null]") {
-  Ready ready;
-  const heed_attention_args args = ready.tensors.args();
-  forget_last_error();
-  check_refusal(heed_attention(nullptr, &ready.desc, &args), HEED_STATUS_INVALID_ARGUMENT,
-                {"context", "NULL"});
-  forget_last_error();
-  check_refusal(heed_attention(ready.context.get(), nullptr, &args), HEED_STATUS_INVALID_ARGUMENT,
-                {"desc", "NULL"});
-  forget_last_error();
-  check_refusal(heed_attention(ready.context.get(), &ready.desc, nullptr),
-                HEED_STATUS_INVALID_ARGUMENT, {"args", "NULL"});
-  CHECK(ready.tensors.out_untouched());
+  CHECK(context_info.isa == nullptr);
+  CHECK(info.isa == nullptr);
 }
 
 TEST_CASE("a NULL tensor that has elements is refused", "[null]") {
-  Ready ready;
-  const auto check = [&](const char* name, auto member) {
-    CAPTURE(name);
-    heed_attention_args args = ready.tensors.args();
-    args.*member = nullptr;
-    forget_last_error();
-    check_refusal(heed_attention_plan_run(ready.plan.get(), &args, ready.workspace.get(),
-                                          ready.workspace.bytes()),
-                  HEED_STATUS_INVALID_ARGUMENT, {name, "NULL"});
-    forget_last_error();
-    check_refusal(heed_attention(ready.context.get(), &ready.desc, &args),
-                  HEED_STATUS_INVALID_ARGUMENT, {name, "NULL"});
-    CHECK(ready.tensors.out_untouched());
-  };
-  check("args.query", &heed_attention_args::query);
-  check("args.key", &heed_attention_args::key);
-  check("args.value", &heed_attention_args::value);
-  check("args.out", &heed_attention_args::out);
+  const Context context = serial();
+  Object plan;
+  const Kind& dense = kinds().front();
+  REQUIRE(dense.problem()->create(context, plan) == HEED_STATUS_OK);
+  for (const char* const name : {"args.query", "args.key", "args.value", "args.out"}) {
+    const std::unique_ptr<Problem> problem = dense.problem();
+    std::vector<Tensor>& all = problem->tensors;
+    problem->tensor(name).point_at(nullptr);
+    all.erase(std::remove_if(all.begin(), all.end(), [&](auto& t) { return t.name == name; }),
+              all.end());
+    check_refused({{name, [&] { return problem->run(plan); }},
+                   {name, [&] { return problem->call(context); }}});
+    CHECK(problem->untouched());
+  }
 }
 
 TEST_CASE("heed_version fills what it is given", "[null]") {
