@@ -20,7 +20,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// The largest size.
 constexpr std::int64_t kMost = std::int64_t{1} << 40;
 
-/// What a field is changed to: a number, no pointer, some pointer, or its own a few bytes further.
+/// What a field is changed to: a number, a text, no pointer, some pointer, or its own a few bytes
+/// further.
 class Value {
  public:
   enum class Pointer { kNull, kGiven, kMoved };
@@ -28,6 +29,7 @@ class Value {
   template <class T, class = std::enable_if_t<std::is_integral_v<T> || std::is_enum_v<T>>>
   Value(T whole) : whole_(static_cast<std::int64_t>(whole)), is_(std::to_string(whole_)) {}
   Value(double real) : real_(real), is_(text_of(real)) {}
+  Value(const char* text) : text_(text), is_('"' + std::string(text).substr(0, 40) + '"') {}
   Value(Pointer pointer, int bytes) : pointer_(pointer), bytes_(bytes) {
     const char* const words[] = {"NULL", "given", "0x"};
     is_ = words[static_cast<int>(pointer)];
@@ -35,10 +37,13 @@ class Value {
 
   /// As messages print it, or how that begins.
   const std::string& is() const { return is_; }
+  const char* text() const { return text_; }
 
   template <class T>
   void write_to(T& field) const {
-    if constexpr (std::is_pointer_v<T>) {
+    if constexpr (std::is_same_v<T, const char*>) {
+      field = text_;
+    } else if constexpr (std::is_pointer_v<T>) {
       alignas(64) static unsigned char some[64];
       const auto moved = reinterpret_cast<std::uintptr_t>(field) + static_cast<unsigned>(bytes_);
       if (pointer_ == Pointer::kMoved) field = reinterpret_cast<T>(moved);
@@ -61,6 +66,7 @@ class Value {
 
   std::int64_t whole_ = 0;
   double real_ = 0;
+  const char* text_ = nullptr;
   Pointer pointer_ = Pointer::kNull;
   int bytes_ = 0;
   std::string is_;
@@ -92,6 +98,13 @@ class Fields {
     bool pointer = false;
     if constexpr (std::is_pointer_v<T>) pointer = at != nullptr;
     all_.push_back({prefix_ + name, pointer, [&at](const Value& value) { value.write_to(at); }});
+    return *this;
+  }
+  /// A variable of the environment.
+  Fields& operator()(const std::string& name, const Environment& environment) {
+    all_.push_back({name, false, [&environment, name](const Value& value) {
+                      environment.set(name.c_str(), value.text());
+                    }});
     return *this;
   }
   template <class T, std::size_t n>

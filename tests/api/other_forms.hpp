@@ -1,4 +1,4 @@
-// A merge and a matrix to prepare, to be made wrong in one way.
+// A merge, a matrix to prepare and the options of a context, to be made wrong in one way.
 #pragma once
 
 #include "tests/api/bytes.hpp"
@@ -84,6 +84,55 @@ void hand_in(MatrixForm& form, bool, const Check& check) {
   if (status != HEED_STATUS_OK) return;
   const Weights weights(made);
   CHECK(heed_weights_describe(made, &form.info) == HEED_STATUS_OK);
+}
+
+/// Options of a context, what they point at, and the environment.
+struct ContextForm {
+  ContextForm() {
+    options.executor_name = "serial";
+    options.allocator = &allocator;
+  }
+  ContextForm(const ContextForm&) = delete;  // its options point into it
+  ContextForm& operator=(const ContextForm&) = delete;
+
+  bool outputs_untouched() const { return !made; }
+
+  const Environment environment;
+  CountingAllocator memory;
+  heed_allocator allocator = memory.get();
+  heed_executor executor = in_order(2);
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  const heed_context_options* given = &options;
+  bool made = false;
+};
+
+/// The environment decides, or nothing does.
+inline void choose_nothing(ContextForm& form) { form.options.executor_name = nullptr; }
+inline void give_no_options(ContextForm& form) { form.given = nullptr; }
+
+inline Fields fields_of(ContextForm& form) {
+  Fields fields;
+  heed_context_options& o = form.options;
+  fields.in("options.")("isa", o.isa)("executor_name", o.executor_name)("product", o.product)(
+      "threads", o.threads)("tile_q", o.tile_q)("tile_kv", o.tile_kv)("check", o.check)(
+      "reserved", o.reserved)("executor.threads", form.executor.threads)("allocator.reserved",
+                                                                         form.allocator.reserved);
+  for (const char* const name : {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_PRODUCT",
+                                 "HEED_TILE_Q", "HEED_TILE_KV", "HEED_VERBOSE", "HEED_CHECK"})
+    fields(name, form.environment);
+  return fields;
+}
+
+template <class Check>
+void hand_in(ContextForm& form, bool, const Check& check) {
+  forget_last_error();
+  heed_context* context = untouched<heed_context>();
+  const heed_status status = heed_context_create(form.given, &context);
+  check(status);
+  form.made = status == HEED_STATUS_OK;
+  if (form.made) heed_context_destroy(context);
+  if (!form.made) CHECK(context == untouched<heed_context>());
+  CHECK(form.memory.live() == 0);
 }
 
 }  // namespace api_test

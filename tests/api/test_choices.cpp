@@ -1,78 +1,32 @@
 // ISA, executor, threads and tiles given as options: what is refused and what is taken.
+#include "tests/api/other_forms.hpp"
 #include "tests/api/refused.hpp"
 
 using namespace api_test;
 
 namespace {
 
-/// Options of a context, and what they point at.
-struct ContextForm {
-  ContextForm() {
-    options.executor_name = "serial";
-    options.allocator = &allocator;
-  }
-  ContextForm(const ContextForm&) = delete;  // its options point into it
-  ContextForm& operator=(const ContextForm&) = delete;
-
-  bool outputs_untouched() const { return !made; }
-
-  const Environment quiet;
-  CountingAllocator memory;
-  heed_allocator allocator = memory.get();
-  heed_executor executor = in_order(2);
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  bool made = false;
-};
-
-Fields fields_of(ContextForm& form) {
-  Fields fields;
-  heed_context_options& o = form.options;
-  fields.in("options.")("threads", o.threads)("tile_q", o.tile_q)("tile_kv", o.tile_kv)(
-      "check", o.check)("reserved", o.reserved);
-  fields.in("options.executor.")("threads", form.executor.threads);
-  return fields.in("options.allocator.")("reserved", form.allocator.reserved);
-}
-
-template <class Check>
-void hand_in(ContextForm& form, bool, const Check& check) {
-  forget_last_error();
-  heed_context* context = untouched<heed_context>();
-  const heed_status status = heed_context_create(&form.options, &context);
-  check(status);
-  form.made = status == HEED_STATUS_OK;
-  if (form.made) heed_context_destroy(context);
-  if (!form.made) CHECK(context == untouched<heed_context>());
-  CHECK(form.memory.live() == 0);
-}
-
 void use_executor(ContextForm& form) {
   form.options.executor_name = nullptr;
   form.options.executor = &form.executor;
-}
-
-ChangeOf<ContextForm> named(const char* heed_context_options::*field, const char* name) {
-  return [=](ContextForm& form) { form.options.*field = name; };
 }
 
 }  // namespace
 
 TEST_CASE("unknown names are refused, with the choices, and not printed without end",
           "[choices][refused]") {
-  const auto isa = &heed_context_options::isa;
-  const auto executor = &heed_context_options::executor_name;
   const std::string longer(100000, 'x');
-  const std::string cut(40, 'x');
-  check_refused<ContextForm>(
-      {{named(isa, "avx1024"),
-        "options.isa is \"avx1024\", which this build does not know ... scalar"},
-       {named(isa, "AVX2"), "options.isa is \"AVX2\", which this build does not know ... scalar"},
-       {named(isa, ""), "options.isa is \"\", which this build does not know ... scalar"},
-       {named(isa, "scalar "), "options.isa is \"scalar \", which this build does not ... scalar"},
-       {named(isa, longer.c_str()), "options.isa is \"" + cut + "\", which ... scalar"},
-       {named(executor, "foo"), "options.executor_name is \"foo\"; this build has: serial"},
-       {named(executor, "TBB"), "options.executor_name is \"TBB\"; this build has: serial"},
-       {named(executor, ""), "options.executor_name is \"\"; this build has: serial"},
-       {named(executor, longer.c_str()), "options.executor_name is \"" + cut + "\"; ... serial"}});
+  const char* const unknown = "which this build does not know; usable here: scalar";
+  const char* const choices = "this build has: serial";
+  check_refused<ContextForm>({{"options.isa", "avx1024", unknown},
+                              {"options.isa", "AVX2", unknown},
+                              {"options.isa", "", unknown},
+                              {"options.isa", "scalar ", unknown},
+                              {"options.isa", longer.c_str(), unknown},
+                              {"options.executor_name", "foo", choices},
+                              {"options.executor_name", "TBB", choices},
+                              {"options.executor_name", "", choices},
+                              {"options.executor_name", longer.c_str(), choices}});
 }
 
 TEST_CASE("an ISA that this CPU lacks is unsupported", "[choices][refused]") {
@@ -80,18 +34,16 @@ TEST_CASE("an ISA that this CPU lacks is unsupported", "[choices][refused]") {
     heed_isa_info info = HEED_ISA_INFO_INIT;
     REQUIRE(heed_isa_get(i, &info) == HEED_STATUS_OK);
     if (info.usable == 1) continue;
-    check_refused<ContextForm>(
-        {{named(&heed_context_options::isa, info.name),
-          "options.isa is \"" + std::string(info.name) + "\", which ... lacks; usable here: scalar",
-          HEED_STATUS_UNSUPPORTED}});
+    const char* const lacks = "which this CPU or operating system lacks; usable here: scalar";
+    check_refused<ContextForm>({{"options.isa", info.name, lacks, HEED_STATUS_UNSUPPORTED}});
+    check_refused<ContextForm>({{"HEED_ISA", info.name, lacks, HEED_STATUS_INVALID_ENVIRONMENT}});
   }
 }
 
 TEST_CASE("a caller's executor has a function and threads, and no name", "[choices][refused]") {
   check_refused<ContextForm>(
       use_executor,
-      {{named(&heed_context_options::executor_name, "serial"),
-        "options.executor_name is \"serial\" and options.executor is set; give one of them"},
+      {{"options.executor_name", "serial", "and options.executor is set; give one of them"},
        {[](ContextForm& form) { form.executor.run = nullptr; },
         "options.executor.run is NULL; it must be a function"},
        {"options.executor.threads", 0, "must be 1 to 1024"},
@@ -108,10 +60,9 @@ TEST_CASE("a caller's allocator has both functions", "[choices][refused]") {
 }
 
 TEST_CASE("threads past 1024 and tiles past 65536 are refused", "[choices][refused]") {
-  const auto automatic = [](ContextForm& form) { form.options.executor_name = nullptr; };
   for (const ChangeOf<ContextForm>& make :
        {ChangeOf<ContextForm>(unchanged<ContextForm>), ChangeOf<ContextForm>(use_executor),
-        ChangeOf<ContextForm>(automatic)})
+        ChangeOf<ContextForm>(choose_nothing)})
     check_refused<ContextForm>(make, {{"options.threads", 1025, "must be at most 1024"},
                                       {"options.threads", 0xffffffffU, "must be at most 1024"}});
   check_refused<ContextForm>({{"options.tile_q", 65537, "must be at most 65536"},

@@ -98,7 +98,7 @@ TEST_CASE("a workspace that overflows with all threads is refused", "[refused]")
   desc.query_heads = desc.query_length = desc.key_length = desc.features = 1;
   desc.value_features = kMost;
   heed_attention_plan* plan = untouched<heed_attention_plan>();
-  check_refusal(heed_attention_plan_create(make_context(in_order(1024)).get(), &desc, &plan),
+  check_refusal(heed_attention_plan_create(context_with(in_order(1024)).get(), &desc, &plan),
                 HEED_STATUS_INVALID_ARGUMENT,
                 "desc.features is 1, desc.value_features is 1099511627776, threads is 1024; the "
                 "workspace overflows an address");
