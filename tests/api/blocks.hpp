@@ -71,16 +71,6 @@ struct BlockForm {
     desc.input_query.dtype = desc.input_key.dtype = desc.out.dtype = HEED_DTYPE_F64;
   }
 
-  using plan_type = heed_multihead_plan;
-  heed_status plan(const Context& context, heed_multihead_plan** plan) const {
-    return heed_multihead_plan_create(context.get(), &desc, plan);
-  }
-  heed_status run(const heed_multihead_plan* plan, void* workspace, std::size_t bytes) const {
-    return heed_multihead_plan_run(plan, &args, workspace, bytes);
-  }
-  heed_status run_at_once(const Context& context) const {
-    return heed_multihead(context.get(), &desc, &args);
-  }
   bool outputs_untouched() const {
     return out.all_are(kPattern) && lse.all_are(kPattern) && weights.all_are(kPattern);
   }

@@ -61,16 +61,6 @@ struct Form {
     args.sinks = args.lse = nullptr;
   }
 
-  using plan_type = heed_attention_plan;
-  heed_status plan(const Context& context, heed_attention_plan** plan) const {
-    return heed_attention_plan_create(context.get(), &desc, plan);
-  }
-  heed_status run(const heed_attention_plan* plan, void* workspace, std::size_t bytes) const {
-    return heed_attention_plan_run(plan, &args, workspace, bytes);
-  }
-  heed_status run_at_once(const Context& context) const {
-    return heed_attention(context.get(), &desc, &args);
-  }
   bool outputs_untouched() const {
     return out.all_are(kPattern) && lse.all_are(kPattern) && weights.all_are(kPattern) &&
            column_sums.all_are(kPattern);

@@ -168,18 +168,6 @@ struct GraphForm {
     desc.out.dtype = HEED_DTYPE_F64;
   }
 
-  using plan_type = heed_graph_attention_plan;
-  heed_status plan(const Context& context, heed_graph_attention_plan** plan) const {
-    const Graph over = make_graph(context, graph.desc);
-    return heed_graph_attention_plan_create(context.get(), over.get(), &desc, plan);
-  }
-  heed_status run(const heed_graph_attention_plan* plan, void* workspace, std::size_t bytes) const {
-    return heed_graph_attention_plan_run(plan, &args, workspace, bytes);
-  }
-  heed_status run_at_once(const Context& context) const {
-    const Graph over = make_graph(context, graph.desc);
-    return heed_graph_attention(context.get(), over.get(), &desc, &args);
-  }
   bool outputs_untouched() const {
     return out.all_are(kPattern) && lse.all_are(kPattern) && weights.all_are(kPattern);
   }

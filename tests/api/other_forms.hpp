@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tests/api/bytes.hpp"
+#include "tests/api/counting_allocator.hpp"
 #include "tests/api/fields.hpp"
 
 namespace api_test {

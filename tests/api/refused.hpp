@@ -3,13 +3,16 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "tests/api/fields.hpp"
-#include "tests/api/support.hpp"
+#include "tests/api/functions.hpp"
 
 namespace api_test {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 template <class AForm>
 using ChangeOf = std::function<void(AForm&)>;
@@ -41,24 +44,25 @@ void unchanged(AForm&) {}
 /// `runs` the run of one, and the one call.
 template <class AForm, class Check>
 void hand_in(AForm& form, bool runs, const Check& check) {
+  using Api = Functions<AForm>;
   const Context context = serial();
-  auto* const nowhere = untouched<typename AForm::plan_type>();
-  auto* made = nowhere;
+  const Graph graph = graph_of(context, form);
+  auto* made = untouched<typename Api::Plan>();
   forget_last_error();
-  const heed_status status = form.plan(context, &made);
-  const std::unique_ptr<typename AForm::plan_type, Destroy> plan(
-      status == HEED_STATUS_OK ? made : nullptr);
+  const heed_status status = Api::create(context.get(), graph.get(), &form.desc, &made);
+  const std::unique_ptr<typename Api::Plan, Destroy> plan(status == HEED_STATUS_OK ? made
+                                                                                   : nullptr);
   if (!runs || plan == nullptr) {
     check(status);
     if (plan != nullptr) return;  // nor may it run: its tensors may be too small
-    CHECK(made == nowhere);
+    CHECK(made == untouched<typename Api::Plan>());
   } else {
     const Workspace workspace(describe(plan).workspace_bytes);
     forget_last_error();
-    check(form.run(plan.get(), workspace.get(), workspace.bytes()));
+    check(Api::run(plan.get(), &form.args, workspace.get(), workspace.bytes()));
   }
   forget_last_error();
-  check(form.run_at_once(context));
+  check(Api::call(context.get(), graph.get(), &form.desc, &form.args));
 }
 
 template <class AForm>

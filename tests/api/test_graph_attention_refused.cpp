@@ -1,15 +1,11 @@
 // Refusals of attention over a graph that are not of every field of a kind: which tensors there
 // are, how wide they are, matrices given and prepared, combiners.
-#include <cmath>
-
 #include "tests/api/graphs.hpp"
 #include "tests/api/refused.hpp"
 
 using namespace api_test;
 
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 void share(GraphForm& form) { form.share(); }
 void per_node(GraphForm& form) { form.per_node(); }

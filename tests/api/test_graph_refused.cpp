@@ -10,25 +10,25 @@ namespace {
 void by_rows(SmallGraph& form) { form.by_rows(); }
 void widen(SmallGraph& form) { form.widen(); }
 void wide_rows(SmallGraph& form) { form.by_rows(), form.widen(); }
-using Change = ChangeOf<SmallGraph>;
-const Change kLists[] = {unchanged<SmallGraph>, widen};
-const Change kRows[] = {by_rows, wide_rows};
+using EdgeChange = ChangeOf<SmallGraph>;
+const EdgeChange kLists[] = {unchanged<SmallGraph>, widen};
+const EdgeChange kRows[] = {by_rows, wide_rows};
 
 /// An entry as int32 and int64; `index` only where both have it.
-Change with_entry(std::int32_t (SmallGraph::*narrow)[6], std::int64_t (SmallGraph::*wide)[6],
-                  int entry, std::int64_t index) {
+EdgeChange with_entry(std::int32_t (SmallGraph::*narrow)[6], std::int64_t (SmallGraph::*wide)[6],
+                      int entry, std::int64_t index) {
   return [=](SmallGraph& form) {
     (form.*narrow)[entry] = static_cast<std::int32_t>(index);
     (form.*wide)[entry] = index;
   };
 }
-Change with_source(int entry, std::int64_t index) {
+EdgeChange with_source(int entry, std::int64_t index) {
   return with_entry(&SmallGraph::sources, &SmallGraph::wide_sources, entry, index);
 }
-Change with_destination(int entry, std::int64_t index) {
+EdgeChange with_destination(int entry, std::int64_t index) {
   return with_entry(&SmallGraph::destinations, &SmallGraph::wide_destinations, entry, index);
 }
-Change with_offset(int entry, std::int64_t offset) {
+EdgeChange with_offset(int entry, std::int64_t offset) {
   return [=](SmallGraph& form) {
     form.offsets[entry] = static_cast<std::int32_t>(offset);
     form.wide_offsets[entry] = offset;
@@ -49,8 +49,8 @@ std::string at(int entry, std::int64_t index) {
 
 TEST_CASE("graphs without edges, without nodes, and with duplicates are accepted",
           "[refused][graph]") {
-  for (const Change& change :
-       {Change(no_edges), Change(no_nodes), Change(with("desc.duplicates", HEED_DUPLICATES_KEEP))})
+  for (const EdgeChange& change : {EdgeChange(no_edges), EdgeChange(no_nodes),
+                                   EdgeChange(with("desc.duplicates", HEED_DUPLICATES_KEEP))})
     check_accepted<SmallGraph>(change);
 }
 
@@ -74,9 +74,9 @@ TEST_CASE("an index out of range is refused, and named", "[refused][graph]") {
   for (const int entry : {0, 3, 5})
     for (const std::int64_t index : {-1, 4, 1000000, INT32_MIN, INT32_MAX}) {
       const std::string words = at(entry, index) + "; it must be 0 to 3";
-      for (const Change& make : {kLists[0], kLists[1], kRows[0], kRows[1]})
+      for (const EdgeChange& make : {kLists[0], kLists[1], kRows[0], kRows[1]})
         check_refused<SmallGraph>(make, {{with_source(entry, index), "desc.sources" + words}});
-      for (const Change& make : kLists)
+      for (const EdgeChange& make : kLists)
         check_refused<SmallGraph>(make,
                                   {{with_destination(entry, index), "desc.destinations" + words}});
     }
@@ -117,7 +117,7 @@ TEST_CASE("offsets that begin late, fall, or end elsewhere are refused, and name
     std::int64_t offset;
     const char* bound;
   };
-  for (const Change& make : kRows)
+  for (const EdgeChange& make : kRows)
     for (const Wrong& wrong :  // 0, 3, 5, 5, 6
          {Wrong{0, 1, "it must be 0"}, Wrong{0, -1, "it must be 0"},
           Wrong{2, 2, "it must be 3 to 6"}, Wrong{3, 4, "it must be 5 to 6"},

@@ -1,4 +1,5 @@
 // A caller's allocator: used for everything, given everything back, and free to refuse.
+#include "tests/api/counting_allocator.hpp"
 #include "tests/api/problems.hpp"
 
 using namespace api_test;

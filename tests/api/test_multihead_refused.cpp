@@ -1,7 +1,5 @@
 // Refusals of multi-head blocks that are not of every field of a kind: the attention inside,
 // widths, matrices given and prepared, combiners.
-#include <cmath>
-
 #include "tests/api/blocks.hpp"
 #include "tests/api/refused.hpp"
 
@@ -48,7 +46,7 @@ TEST_CASE("the attention of a block is one that dense calls accept", "[refused][
   check_refused<BlockForm>(
       {{[](BlockForm& form) { form.desc.attention = nullptr; }, "desc.attention is NULL"},
        {"desc.attention: desc.features", 0, "must be 1 to"},
-       {"desc.attention: desc.scale", std::nan(""), "must be finite"},
+       {"desc.attention: desc.scale", kNan, "must be finite"},
        {with("desc.attention: desc.key_heads", 3),
         "desc.attention: desc.query_heads is 4; it must be a multiple of desc.key_heads, 3"},
        {[](BlockForm& form) { form.attention.query_heads = form.attention.key_heads = 0; },

@@ -1,6 +1,5 @@
 // Every pointer of every function: those that may be NULL and those that may not.
-#include "tests/api/forms.hpp"
-#include "tests/api/graphs.hpp"
+#include "tests/api/functions.hpp"
 #include "tests/api/other_forms.hpp"
 
 using namespace api_test;
@@ -15,40 +14,6 @@ void check_null(heed_status status, const std::string& name) {
 template <class T>
 bool same_bytes(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
-}
-
-/// The functions of an operation with plans.
-template <class AForm, class Create, class Describe, class Info, class Workspace, class Run,
-          class Once>
-void check_nulls(const Create& create, const Describe& describe, Info info, const Workspace& room,
-                 const Run& run, const Once& once) {
-  const Context context = serial();
-  const heed_context* const c = context.get();
-  const AForm form;
-  using Made = typename AForm::plan_type;
-  Made* made = nullptr;
-  REQUIRE(form.plan(context, &made) == HEED_STATUS_OK);
-  const std::unique_ptr<Made, Destroy> ready(made);
-  made = untouched<Made>();
-  const Info before = info;
-  std::size_t bytes = 77;
-  forget_last_error();
-  check_null(create(nullptr, &form.desc, &made), "context");
-  check_null(create(c, nullptr, &made), "desc");
-  check_null(create(c, &form.desc, nullptr), "plan");
-  check_null(describe(nullptr, &info), "plan");
-  check_null(describe(ready.get(), nullptr), "info");
-  check_null(room(nullptr, &bytes), "plan");
-  check_null(room(ready.get(), nullptr), "bytes");
-  check_null(run(nullptr, &form.args, nullptr, 0), "plan");
-  check_null(run(ready.get(), nullptr, nullptr, 0), "args");
-  check_null(once(nullptr, &form.desc, &form.args), "context");
-  check_null(once(c, nullptr, &form.args), "desc");
-  check_null(once(c, &form.desc, nullptr), "args");
-  CHECK(made == untouched<Made>());
-  CHECK(same_bytes(info, before));
-  CHECK(bytes == 77);
-  CHECK(form.outputs_untouched());
 }
 
 }  // namespace
@@ -72,46 +37,59 @@ TEST_CASE("NULL is refused by the functions of contexts", "[null]") {
   CHECK(memory.live() == 0);
 }
 
-TEST_CASE("NULL is refused by the functions of dense attention and blocks", "[null][multihead]") {
-  check_nulls<Form>(heed_attention_plan_create, heed_attention_plan_describe,
-                    heed_attention_info HEED_ATTENTION_INFO_INIT, heed_attention_plan_workspace,
-                    heed_attention_plan_run, heed_attention);
-  check_nulls<BlockForm>(heed_multihead_plan_create, heed_multihead_plan_describe,
-                         heed_multihead_info HEED_MULTIHEAD_INFO_INIT,
-                         heed_multihead_plan_workspace, heed_multihead_plan_run, heed_multihead);
+TEMPLATE_TEST_CASE("NULL is refused by the functions of operations with plans", "[null]", Form,
+                   BlockForm, GraphForm) {
+  using Api = Functions<TestType>;
+  const Context context = serial();
+  const TestType form;
+  const Graph graph = graph_of(context, form);
+  const heed_context* const c = context.get();
+  const heed_graph* const g = graph.get();
+  typename Api::Plan* made = nullptr;
+  REQUIRE(Api::create(c, g, &form.desc, &made) == HEED_STATUS_OK);
+  const std::unique_ptr<typename Api::Plan, Destroy> plan(made);
+  made = untouched<typename Api::Plan>();
+  typename Api::Info info{};
+  info.struct_size = sizeof info;
+  const typename Api::Info before = info;
+  std::size_t bytes = 77;
+  forget_last_error();
+  check_null(Api::create(nullptr, g, &form.desc, &made), "context");
+  check_null(Api::create(c, g, nullptr, &made), "desc");
+  check_null(Api::create(c, g, &form.desc, nullptr), "plan");
+  check_null(Api::describe(nullptr, &info), "plan");
+  check_null(Api::describe(plan.get(), nullptr), "info");
+  check_null(Api::workspace(nullptr, &bytes), "plan");
+  check_null(Api::workspace(plan.get(), nullptr), "bytes");
+  check_null(Api::run(nullptr, &form.args, nullptr, 0), "plan");
+  check_null(Api::run(plan.get(), nullptr, nullptr, 0), "args");
+  check_null(Api::call(nullptr, g, &form.desc, &form.args), "context");
+  check_null(Api::call(c, g, nullptr, &form.args), "desc");
+  check_null(Api::call(c, g, &form.desc, nullptr), "args");
+  if (g != nullptr) {
+    check_null(Api::create(c, nullptr, &form.desc, &made), "graph");
+    check_null(Api::call(c, nullptr, &form.desc, &form.args), "graph");
+  }
+  CHECK(made == untouched<typename Api::Plan>());
+  CHECK(same_bytes(info, before));
+  CHECK(bytes == 77);
+  CHECK(form.outputs_untouched());
 }
 
 TEST_CASE("NULL is refused by the functions of graphs", "[null][graph]") {
   const Context context = serial();
-  const GraphForm form;
-  const Graph graph = make_graph(context, form.graph.desc);
+  const SmallGraph form;
+  const Graph graph = make_graph(context, form.desc);
   heed_graph* made = untouched<heed_graph>();
   heed_graph_info info = HEED_GRAPH_INFO_INIT;
   forget_last_error();
-  check_null(heed_graph_create(nullptr, &form.graph.desc, &made), "context");
+  check_null(heed_graph_create(nullptr, &form.desc, &made), "context");
   check_null(heed_graph_create(context.get(), nullptr, &made), "desc");
-  check_null(heed_graph_create(context.get(), &form.graph.desc, nullptr), "graph");
+  check_null(heed_graph_create(context.get(), &form.desc, nullptr), "graph");
   check_null(heed_graph_describe(nullptr, &info), "graph");
   check_null(heed_graph_describe(graph.get(), nullptr), "info");
   CHECK(made == untouched<heed_graph>());
   CHECK(same_bytes(info, heed_graph_info HEED_GRAPH_INFO_INIT));
-
-  using Desc = heed_graph_attention_desc;
-  const auto create = [&](const heed_context* c, const Desc* desc,
-                          heed_graph_attention_plan** plan) {
-    return heed_graph_attention_plan_create(c, graph.get(), desc, plan);
-  };
-  const auto once = [&](const heed_context* c, const Desc* desc,
-                        const heed_graph_attention_args* args) {
-    return heed_graph_attention(c, graph.get(), desc, args);
-  };
-  check_nulls<GraphForm>(create, heed_graph_attention_plan_describe,
-                         heed_graph_attention_info HEED_GRAPH_ATTENTION_INFO_INIT,
-                         heed_graph_attention_plan_workspace, heed_graph_attention_plan_run, once);
-  heed_graph_attention_plan* plan = untouched<heed_graph_attention_plan>();
-  check_null(heed_graph_attention_plan_create(context.get(), nullptr, &form.desc, &plan), "graph");
-  check_null(heed_graph_attention(context.get(), nullptr, &form.desc, &form.args), "graph");
-  CHECK(plan == untouched<heed_graph_attention_plan>());
 }
 
 TEST_CASE("NULL is refused by a merge and by the functions of prepared matrices",
