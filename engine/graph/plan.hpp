@@ -6,7 +6,7 @@
 
 #include "engine/graph/graph.hpp"
 #include "engine/graph/problem.hpp"
-#include "engine/projection/product.hpp"
+#include "engine/projection/matmul.hpp"
 
 namespace heed {
 
@@ -23,8 +23,8 @@ struct NodeSlab {
   std::size_t bias;         ///< [heads of a panel][kBatch]
   std::size_t tile;         ///< [kBatch][kMaxPanel] scores, then weights
   std::size_t products;     ///< [edge_width][kMaxPanel] products with matrices of edge data
-  std::size_t reference;    ///< [heads] see RowState
-  std::size_t sum;          ///< [heads]
+  std::size_t row_max;      ///< [heads] see RowState
+  std::size_t row_sum;      ///< [heads]
   std::size_t factors;      ///< [heads] that the sums are multiplied with
   std::size_t chosen;       ///< [heads] int64: the edge of the largest score; hard attention only
   std::size_t sums;         ///< [heads][value_features] weighted values
@@ -38,9 +38,9 @@ struct NodeSlab {
 
 /// The same within what a piece of a hub leaves behind.
 struct PieceSlab {
-  std::size_t reference;
-  std::size_t sum;
-  std::size_t lse;  ///< [heads] double, relative to the hub's largest reference
+  std::size_t row_max;
+  std::size_t row_sum;
+  std::size_t lse;  ///< [heads] double, relative to the hub's largest row_max
   std::size_t chosen;
   std::size_t sums;       ///< divided by `sum`
   std::size_t edge_sums;  ///< likewise
@@ -62,8 +62,8 @@ struct GraphSpace {
 };
 
 /// What computes data times matrices that all nodes share.
-struct GraphProducts {
-  ProductPlan query, key, value;
+struct GraphMatmuls {
+  MatmulPlan query, key, value;
 };
 
 }  // namespace heed
@@ -76,12 +76,14 @@ struct heed_graph_attention_plan {
   std::int64_t parts_per_claim;  ///< so that a claim is worth its atomic increment
   std::uint32_t workers;
   std::uint32_t project_workers;
-  heed::GraphProducts products;    ///< with HEED_GRAPH_SHARED
+  heed::GraphMatmuls matmuls;      ///< with HEED_GRAPH_SHARED
   heed::Layout query, key, value;  ///< as the edges find them: given, or in the workspace
   double gathered_bytes;
   heed::NodeSlab slab;
   heed::PieceSlab piece;
   heed::GraphSpace space;
+
+  std::size_t workspace_bytes() const { return space.bytes; }
 };
 
 namespace heed {

@@ -2,15 +2,15 @@
 //
 // Panels hold what kernels want next to each other, [panel][width][pitch]: the features of a few
 // rows, a feature's numbers side by side. Those of a tensor follow each other in the order of
-// ItemCut; `width` is rounded up to kRowPadding, because kernels write whole groups.
+// ItemCut; `width` is rounded up to row_padding, because kernels write whole groups.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/dense/layout.hpp"
+#include "engine/context/context.hpp"
 #include "engine/kernels/table.hpp"
-#include "engine/runtime/context.hpp"
+#include "engine/tensor/layout.hpp"
 
 namespace heed {
 

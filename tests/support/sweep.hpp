@@ -6,7 +6,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
 
+#include "tests/support/attention.hpp"
 #include "tests/support/contexts.hpp"
 
 namespace heed_test {
@@ -54,6 +58,17 @@ void sweep_seeds(std::size_t cases, const Line& line, const Check& check) {
   const Coverage& coverage = sweep.coverage;
   INFO(coverage.unspecified << " of " << coverage.elements << " elements without a bound");
   CHECK(coverage.unspecified * 20 < coverage.elements);
+}
+
+/// Runs a problem, or says why that failed. (Messages of Catch2 outlive exceptions: none passes.)
+template <class AnyProblem>
+std::optional<Outputs> try_run(AnyProblem& problem, const Context& context) {
+  try {
+    return problem.run_all(context);
+  } catch (const std::runtime_error& error) {
+    FAIL_CHECK(error.what());
+    return std::nullopt;
+  }
 }
 
 /// Calls check(problem, seed) for the problems that Draws draws, one from every seed; check says
