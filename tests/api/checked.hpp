@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/api/printed.hpp"
@@ -35,14 +36,23 @@ inline Attempt attempt(std::uint32_t check, const Call& call) {
   return {status, status == HEED_STATUS_OK ? "" : heed_last_error(), printed};
 }
 
-/// The status is that of a checked context; the words are in its message, or on stderr where it is
-/// HEED_STATUS_OK. No words: nothing is printed.
+/// A call that a checked context refuses, or that passes with remarks or without.
 struct Trap {
   const char* what;
   Call call;
   heed_status status;
-  std::vector<const char*> words;
+  std::vector<const char*> words;  ///< of the message, or of what is printed
 };
+
+inline Trap refused(const char* what, Call call, std::vector<const char*> words) {
+  return {what, std::move(call), HEED_STATUS_INVALID_ARGUMENT, std::move(words)};
+}
+inline Trap told(const char* what, Call call, std::vector<const char*> words) {
+  return {what, std::move(call), HEED_STATUS_OK, std::move(words)};
+}
+inline Trap fine(const char* what, Call call) {
+  return {what, std::move(call), HEED_STATUS_OK, {}};
+}
 
 inline void check_traps(const std::vector<Trap>& traps) {
   for (const Trap& trap : traps) {

@@ -1,8 +1,8 @@
 // Structs of the API in every size: as older and newer headers have them, and as none has.
 #pragma once
 
-#include <cstdint>
-#include <cstring>
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,21 +10,10 @@
 
 namespace api_test {
 
-/// A struct as a program built against a later header would have it.
-template <class T>
-struct Longer {
-  T known;
-  unsigned char later[16];
-};
+using StructBytes = std::vector<unsigned char>;
 
-template <class T>
-Longer<T> longer(const T& known, unsigned char last) {
-  Longer<T> result;
-  std::memset(static_cast<void*>(&result), 0, sizeof result);
-  result.known = known;
-  result.known.struct_size = sizeof result;
-  result.later[15] = last;
-  return result;
+inline void set_size(StructBytes& given, std::uint32_t size) {
+  std::memcpy(given.data(), &size, sizeof size);
 }
 
 /// Where the fields of a struct end, of which `widths` lists the bytes: L is a heed_layout, S a
@@ -41,119 +30,113 @@ inline std::vector<std::uint32_t> ends_of(const std::string& widths) {
   return ends;
 }
 
-inline constexpr const char* kAttentionDesc = "448888888LLLL8888448884444888SSLLL";
-inline constexpr const char* kAttentionArgs = "4488888888888888888";
+/// A struct that a call takes or fills.
+struct Given {
+  std::string called;  ///< in messages
+  std::string widths;
+  StructBytes good;
+  std::function<heed_status(void*)> call;
+};
 
-/// Calls check(size, accepted) for every size up to the struct's own. Those that end where no field
-/// does are refused, with the nearest that do.
-template <class T, class Call, class Check>
-void each_size(T given, const char* name, const std::string& widths, Call call, Check check) {
-  const std::vector<std::uint32_t> ends = ends_of(widths);
-  REQUIRE(ends.back() == sizeof(T));
-  std::size_t next = 0;
-  for (std::uint32_t size = ends.front(); size <= sizeof(T); ++size) {
-    CAPTURE(name, size);
-    next += size > ends[next] ? 1 : 0;
-    T sized = given;
-    sized.struct_size = size;
-    forget_last_error();
-    const heed_status status = call(&sized);
-    const bool accepted = size == ends[next];
-    if (accepted) {
-      CHECK(std::string(heed_last_error()).find("struct_size") == std::string::npos);
+template <class T, class Call>
+Given given(const char* called, const char* widths, const T& good, Call call) {
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(&good);
+  return {called, widths, {bytes, bytes + sizeof(T)}, [call](void* taken) {
+            forget_last_error();
+            return call(static_cast<T*>(taken));
+          }};
+}
+
+/// Calls check(size, words) with the words of a refusal, none if it is accepted, for every size up
+/// to the struct's own and for some that are absurd. Those that end where no field does are
+/// refused, with the nearest that do.
+template <class Check>
+inline void each_size(const Given& s, Check check) {
+  const std::vector<std::uint32_t> ends = ends_of(s.widths);
+  REQUIRE(ends.back() == s.good.size());
+  for (const std::uint32_t size : {0U, 1U, 4U, 7U, 4097U, 0x7fffffffU, 0xffffffffU})
+    check(size, std::string("initialise the struct with its _INIT macro"));
+  auto next = ends.begin();
+  for (std::uint32_t size = ends.front(); size <= ends.back(); ++size) {
+    if (size > *next) ++next;
+    if (size == *next) {
+      check(size, std::string());
     } else {
-      const std::string is = std::string(name) + ".struct_size is " + std::to_string(size);
-      const std::string nearest =
-          std::to_string(ends[next - 1]) + " and " + std::to_string(ends[next]);
-      check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, {is.c_str(), nearest.c_str()});
+      check(size, "the nearest where one ends are " + std::to_string(next[-1]) + " and " +
+                      std::to_string(*next));
     }
-    check(sized, status, accepted);
   }
 }
 
-template <class T, class Call>
-void check_every_size(const T& given, const char* name, const std::string& widths, Call call) {
-  each_size(given, name, widths, call, [](const T&, heed_status, bool) {});
+inline void check_size_refused(const Given& s, heed_status status, std::uint32_t size,
+                               const std::string& words) {
+  check_refusal(status, HEED_STATUS_INVALID_ARGUMENT,
+                s.called + ".struct_size is " + std::to_string(size) + " ... " + words);
 }
 
-/// Hands `call` the struct with sizes that no version has; `name` is what the message calls it.
-template <class T, class Call>
-void check_wrong_sizes(T given, const char* name, Call call) {
-  const std::string field = std::string(name) + ".struct_size";
-  for (const std::uint32_t size : {0U, 1U, 4U, 7U, 4097U, 0x7fffffffU, 0xffffffffU}) {
-    given.struct_size = size;
-    const std::string value = std::to_string(size);
-    forget_last_error();
-    check_refusal(call(&given), HEED_STATUS_INVALID_ARGUMENT,
-                  {field.c_str(), value.c_str(), "_INIT"});
-  }
+/// As a program built against a later header would have it: 16 bytes more.
+inline StructBytes longer(const Given& s, unsigned char last) {
+  StructBytes bytes = s.good;
+  bytes.resize(bytes.size() + 16, 0);
+  bytes.back() = last;
+  set_size(bytes, static_cast<std::uint32_t>(bytes.size()));
+  return bytes;
 }
 
-template <class T, class Call>
-void check_longer(const T& given, const char* name, Call call) {
-  const std::string field = std::string(name) + ".struct_size";
-  const Longer<T> quiet = longer(given, 0);
-  {
-    const heed_status status = call(&quiet.known);
-    INFO(heed_last_error());
-    CHECK(status == HEED_STATUS_OK);
-  }
-  const Longer<T> asks = longer(given, 1);
-  const std::string size = std::to_string(sizeof asks);
-  const std::string byte = std::to_string(sizeof asks - 1);
-  const std::string bound = std::to_string(sizeof(T));
-  forget_last_error();
-  check_refusal(call(&asks.known), HEED_STATUS_UNSUPPORTED,
-                {field.c_str(), size.c_str(), byte.c_str(), bound.c_str()});
-}
-
-/// A wrong struct_size of a struct that the library fills: refused, and not a byte written.
-template <class T, class Call>
-void check_wrong_info_sizes(T given, const std::string& widths, Call call) {
-  std::memset(static_cast<void*>(&given), 0xee, sizeof given);
-  each_size(given, "info", widths, call, [](const T& info, heed_status status, bool accepted) {
-    CHECK((status == HEED_STATUS_OK) == accepted);
-    const auto* const bytes = reinterpret_cast<const unsigned char*>(&info);
-    for (std::size_t i = accepted ? info.struct_size : 4; i < sizeof info; ++i)
-      CHECK(bytes[i] == 0xee);
+/// A shorter struct is the whole one with defaults for what it lacks, whatever lies behind it.
+inline void check_taken(const Given& s) {
+  CAPTURE(s.called);
+  each_size(s, [&](std::uint32_t size, const std::string& refused) {
+    CAPTURE(size);
+    StructBytes shorter = s.good;
+    set_size(shorter, size);
+    if (!refused.empty()) {
+      check_size_refused(s, s.call(shorter.data()), size, refused);
+      return;
+    }
+    StructBytes whole = s.good;
+    std::fill(shorter.begin() + size, shorter.end(), 0xee);
+    std::fill(whole.begin() + size, whole.end(), 0);
+    const heed_status want = s.call(whole.data());
+    const std::string message = want == HEED_STATUS_OK ? "" : heed_last_error();
+    CHECK(message.find("struct_size") == std::string::npos);
+    check_refusal(s.call(shorter.data()), want, message);
   });
-  for (const std::uint32_t size : {0U, 1U, 4U, 7U, 4097U, 0xffffffffU}) {
-    T info = given;
-    info.struct_size = size;
-    T before;
-    std::memcpy(static_cast<void*>(&before), &info, sizeof info);
-    const std::string value = std::to_string(size);
-    forget_last_error();
-    check_refusal(call(&info), HEED_STATUS_INVALID_ARGUMENT,
-                  {"info.struct_size", value.c_str(), "_INIT"});
-    CHECK(std::memcmp(&info, &before, sizeof info) == 0);
-  }
+  const heed_status quiet = s.call(longer(s, 0).data());
+  INFO(heed_last_error());
+  CHECK(quiet == HEED_STATUS_OK);
+  StructBytes asks = longer(s, 1);
+  const std::string size = std::to_string(asks.size());
+  const std::string byte = std::to_string(asks.size() - 1);
+  const std::string bound = std::to_string(s.good.size());
+  check_refusal(s.call(asks.data()), HEED_STATUS_UNSUPPORTED,
+                s.called + ".struct_size is " + size + " and byte " + byte +
+                    " is not 0; this library knows " + bound + " bytes");
 }
 
-/// A longer struct is filled as far as the library knows it, the rest becomes 0; a shorter one
-/// is not written past its end.
-template <class T, class Call>
-void check_info_sizes(const T& initial, Call call) {
-  T known = initial;
-  REQUIRE(call(&known) == HEED_STATUS_OK);
-
-  Longer<T> big = longer(initial, 0xee);
-  REQUIRE(call(&big.known) == HEED_STATUS_OK);
-  CHECK(big.known.struct_size == sizeof big);
-  CHECK(big.later[15] == 0);
-  const auto* const fields = reinterpret_cast<const unsigned char*>(&known) + sizeof(std::uint32_t);
-  const auto* const big_fields =
-      reinterpret_cast<const unsigned char*>(&big.known) + sizeof(std::uint32_t);
-  CHECK(std::memcmp(fields, big_fields, sizeof(T) - sizeof(std::uint32_t)) == 0);
-
-  T small;
-  std::memset(static_cast<void*>(&small), 0xee, sizeof small);
-  small.struct_size = 8;
-  REQUIRE(call(&small) == HEED_STATUS_OK);
-  CHECK(small.struct_size == 8);
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(&small);
-  CHECK(std::memcmp(bytes + 4, fields, 4) == 0);
-  for (std::size_t i = 8; i < sizeof small; ++i) CHECK(bytes[i] == 0xee);
+/// A struct is filled as far as both sides know it: a longer one ends in zeros, nothing is written
+/// past the end of a shorter one or into one that is refused.
+inline void check_filled(const Given& s) {
+  CAPTURE(s.widths);
+  StructBytes known = s.good;
+  REQUIRE(s.call(known.data()) == HEED_STATUS_OK);
+  each_size(s, [&](std::uint32_t size, const std::string& refused) {
+    CAPTURE(size);
+    StructBytes info(s.good.size(), 0xee);
+    set_size(info, size);
+    StructBytes want = info;
+    if (!refused.empty())
+      check_size_refused(s, s.call(info.data()), size, refused);
+    else
+      CHECK(s.call(info.data()) == HEED_STATUS_OK);
+    if (refused.empty()) std::copy(known.begin() + 4, known.begin() + size, want.begin() + 4);
+    CHECK(info == want);
+  });
+  StructBytes big = longer(s, 0xee);
+  StructBytes want = longer(s, 0);
+  std::copy(known.begin() + 4, known.end(), want.begin() + 4);
+  CHECK(s.call(big.data()) == HEED_STATUS_OK);
+  CHECK(big == want);
 }
 
 }  // namespace api_test

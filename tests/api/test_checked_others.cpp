@@ -8,8 +8,6 @@ using namespace api_test;
 
 namespace {
 
-constexpr heed_status kWrong = HEED_STATUS_INVALID_ARGUMENT;
-constexpr heed_status kFine = HEED_STATUS_OK;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
@@ -75,127 +73,67 @@ Call prepare(std::size_t nan_at) {
 
 TEST_CASE("checked: blocks", "[check][multihead][files]") {
   check_traps({
-      {"out is input_query",
-       block([](BlockForm& f) { f.args.out = f.input_query.at(); }),
-       kWrong,
-       {"args.out, 0x", "overlaps args.input_query, 0x"}},
-      {"out over a matrix",
-       block([](BlockForm& f) { f.args.out = f.w_key.at(8); }),
-       kWrong,
-       {"args.out", "overlaps args.w_key"}},
-      {"lse over the lengths' mask",
-       block([](BlockForm& f) { f.inner.lse = f.mask.at(); }),
-       kWrong,
-       {"args.attention->lse", "overlaps args.attention->mask"}},
-      {"rows forgotten",
-       block([](BlockForm& f) { f.attention.query_length = 0; }),
-       kFine,
-       {"desc.attention->query_length is 0"}},
-      {"NaN in a matrix and an input",
-       block([](BlockForm& f) {
-         set(f.w_value, 12 * 3 + 2, kNan);
-         set(f.input_key, 9 * 2 + 1, kNan);
-       }),
-       kFine,
-       {"args.w_value holds 1 NaN and 0 inf among 108 numbers, the first at matrix 0, in 3, out 2",
-        "args.input_key holds 1 NaN", "batch 0, head 0, row 2, feature 1", "args.out holds"}},
-      {"NaN past a sequence's end",
-       block([](BlockForm& f) {
-         f.key_lengths[0] = f.key_lengths[1] = 4;
-         set(f.input_key, 9 * 4 + 1, kNan);
-       }),
-       kFine,
-       {}},
-      {"int64 lengths",
-       block([](BlockForm& f) {
-         f.key_lengths[0] = 4;
-         f.key_lengths[1] = 0;
-       }),
-       kFine,
-       {"every second number of args.attention->key_lengths is 0"}},
+      refused("out is input_query", block([](BlockForm& f) { f.args.out = f.input_query.at(); }),
+              {"args.out, 0x", "overlaps args.input_query, 0x"}),
+      refused("out over a matrix", block([](BlockForm& f) { f.args.out = f.w_key.at(8); }),
+              {"args.out", "overlaps args.w_key"}),
+      refused("lse over the lengths' mask", block([](BlockForm& f) { f.inner.lse = f.mask.at(); }),
+              {"args.attention->lse", "overlaps args.attention->mask"}),
+      told("rows forgotten", block([](BlockForm& f) { f.attention.query_length = 0; }),
+           {"desc.attention->query_length is 0"}),
+      told("NaN in a matrix and an input", block([](BlockForm& f) {
+             set(f.w_value, 12 * 3 + 2, kNan);
+             set(f.input_key, 9 * 2 + 1, kNan);
+           }),
+           {"args.w_value holds 1 NaN and 0 inf among 108 numbers, the first at matrix 0, in 3, "
+            "out 2",
+            "args.input_key holds 1 NaN", "batch 0, head 0, row 2, feature 1", "args.out holds"}),
+      fine("NaN past a sequence's end", block([](BlockForm& f) {
+             f.key_lengths[0] = f.key_lengths[1] = 4;
+             set(f.input_key, 9 * 4 + 1, kNan);
+           })),
+      told("int64 lengths", block([](BlockForm& f) {
+             f.key_lengths[0] = 4;
+             f.key_lengths[1] = 0;
+           }),
+           {"every second number of args.attention->key_lengths is 0"}),
   });
-}
-
-TEST_CASE("checked: blocks have the same bits, and workspaces of their own",
-          "[check][multihead][files]") {
-  const Captured quiet(STDERR_FILENO);
-  BlockForm forms[2];
-  for (const int check : {0, 1}) {
-    BlockForm& f = forms[check];
-    for (std::size_t i = 0; i < 108; ++i)
-      for (Bytes* const input :
-           {&f.input_query, &f.input_key, &f.w_query, &f.w_key, &f.w_value, &f.w_out})
-        set(*input, i, static_cast<float>(i % 13) * 0.25F - 1);
-    const Context context = checked_context(check == 0 ? HEED_CHECK_OFF : HEED_CHECK_ON);
-    const MultiheadPlan plan = make_plan(context, f.desc);
-    const Workspace workspace(describe(plan).workspace_bytes);
-    REQUIRE(heed_multihead_plan_run(plan.get(), &f.args, workspace.get(), workspace.bytes()) ==
-            HEED_STATUS_OK);
-    if (check == 0) continue;
-    BlockForm other;
-    other.args.out = static_cast<char*>(workspace.get()) + 64;
-    forget_last_error();
-    check_refusal(
-        heed_multihead_plan_run(plan.get(), &other.args, workspace.get(), workspace.bytes()),
-        HEED_STATUS_INVALID_WORKSPACE, {"workspace, 0x", "overlaps args.out"});
-  }
-  CHECK(forms[0].out == forms[1].out);
-  CHECK(forms[0].lse == forms[1].lse);
-  CHECK(forms[0].weights == forms[1].weights);
 }
 
 TEST_CASE("checked: merges", "[check][merge][files]") {
   check_traps({
-      {"nothing odd", merge([](Parts2&) {}), kFine, {}},
-      {"into a part",
-       merge([](Parts2& p) {
-         p.out = p.outs[1].data();
-         p.lse = p.lses[1].data();
-       }),
-       kFine,
-       {}},
-      {"into a part, a row further",
-       merge([](Parts2& p) { p.out = p.outs[1].data() + 4; }),
-       kWrong,
-       {"out, 0x", "overlaps part_outs[1], 0x"}},
-      {"into a part of another layout",
-       merge([](Parts2& p) {
-         p.out = p.outs[0].data();
-         p.desc.out = {0, 0, 0, 4, 8, 1};
-       }),
-       kWrong,
-       {"out", "overlaps part_outs[0]"}},
-      {"lse into the out of a part",
-       merge([](Parts2& p) { p.lse = p.outs[0].data(); }),
-       kWrong,
-       {"lse, 0x", "overlaps part_outs[0]"}},
-      {"lse into out",
-       merge([](Parts2& p) { p.lse = p.more.data() + 2; }),
-       kWrong,
-       {"out, 0x", "overlaps lse"}},
-      {"rows forgotten", merge([](Parts2& p) { p.desc.rows = 0; }), kFine, {"desc.rows is 0"}},
-      {"NaN in a part",
-       merge([](Parts2& p) { p.outs[1][13] = kNan; }),
-       kFine,
-       {"part_outs[1] holds 1 NaN", "head 1, row 0, feature 1"}},
-      {"NaN in an empty part",
-       merge([](Parts2& p) {
-         p.outs[1][13] = kNan;
-         p.lses[1][3] = -kInf;
-       }),
-       kFine,
-       {}},
-      {"NaN in a log-sum-exp",
-       merge([](Parts2& p) { p.lses[0][4] = kNan; }),
-       kFine,
-       {"part_lses[0] holds 1 NaN", "head 1, row 1"}},
+      fine("nothing odd", merge([](Parts2&) {})),
+      fine("into a part", merge([](Parts2& p) {
+             p.out = p.outs[1].data();
+             p.lse = p.lses[1].data();
+           })),
+      refused("into a part, a row further", merge([](Parts2& p) { p.out = p.outs[1].data() + 4; }),
+              {"out, 0x", "overlaps part_outs[1], 0x"}),
+      refused("into a part of another layout", merge([](Parts2& p) {
+                p.out = p.outs[0].data();
+                p.desc.out = {0, 0, 0, 4, 8, 1};
+              }),
+              {"out", "overlaps part_outs[0]"}),
+      refused("lse into the out of a part", merge([](Parts2& p) { p.lse = p.outs[0].data(); }),
+              {"lse, 0x", "overlaps part_outs[0]"}),
+      refused("lse into out", merge([](Parts2& p) { p.lse = p.more.data() + 2; }),
+              {"out, 0x", "overlaps lse"}),
+      told("rows forgotten", merge([](Parts2& p) { p.desc.rows = 0; }), {"desc.rows is 0"}),
+      told("NaN in a part", merge([](Parts2& p) { p.outs[1][13] = kNan; }),
+           {"part_outs[1] holds 1 NaN", "head 1, row 0, feature 1"}),
+      fine("NaN in an empty part", merge([](Parts2& p) {
+             p.outs[1][13] = kNan;
+             p.lses[1][3] = -kInf;
+           })),
+      told("NaN in a log-sum-exp", merge([](Parts2& p) { p.lses[0][4] = kNan; }),
+           {"part_lses[0] holds 1 NaN", "head 1, row 1"}),
   });
 }
 
 TEST_CASE("checked: matrices that are prepared", "[check][weights][files]") {
   check_traps({
-      {"nothing odd", prepare(100), kFine, {}},
-      {"NaN in the matrix", prepare(7), kFine, {"matrix holds 1 NaN", "in 1, out 2"}},
-      {"NaN in the bias", prepare(17), kFine, {"bias holds 1 NaN", "element 2"}},
+      fine("nothing odd", prepare(100)),
+      told("NaN in the matrix", prepare(7), {"matrix holds 1 NaN", "in 1, out 2"}),
+      told("NaN in the bias", prepare(17), {"bias holds 1 NaN", "element 2"}),
   });
 }

@@ -1,101 +1,84 @@
-// Contexts and plans are immutable: many threads use the same one at once.
+// Contexts, plans, graphs and prepared matrices are immutable: many threads use the same ones at
+// once, and each lives as long as somebody needs it.
 #include <thread>
 
-#include "tests/api/support.hpp"
+#include "tests/api/counting_allocator.hpp"
+#include "tests/api/problems.hpp"
 #include "tests/api/threads.hpp"
 
 using namespace api_test;
 
 namespace {
 
-Shape shape_to_share() {
-  Shape shape;
-  shape.batch = 2;
-  shape.query_heads = 4;
-  shape.key_heads = 2;
-  shape.query_length = 120;
-  shape.key_length = 160;
-  shape.features = shape.value_features = 32;
-  shape.causal = HEED_CAUSAL_BOTTOM_RIGHT;
-  return shape;
-}
-
-/// A run with tensors and workspace of its own gives `expected`.
-bool run_gives(const Plan& plan, const Shape& shape, std::size_t bytes,
-               const std::vector<float>& expected) {
-  const Workspace workspace(bytes);
-  Tensors tensors(shape);
-  const heed_attention_args args = tensors.args();
-  return heed_attention_plan_run(plan.get(), &args, workspace.get(), bytes) == HEED_STATUS_OK &&
-         same_bits(tensors.out, expected);
+/// Calls function(kind, expected, context) for problems of every operation and every executor.
+template <class Function>
+void each_kind_and_executor(Function&& function) {
+  const Environment quiet;
+  for (const Kind& kind : kinds()) {
+    const std::vector<unsigned char> want = expected(kind);
+    for (const std::string& name : executors()) {
+      CAPTURE(kind.name, name);
+      function(kind, want, make_context(nullptr, name.c_str(), 2));
+    }
+  }
 }
 
 }  // namespace
 
 TEST_CASE("one plan runs on many threads at once", "[concurrency][threads]") {
-  const Environment quiet;
-  const Shape shape = shape_to_share();
-  const std::vector<float> expected =
-      run(make_context(nullptr, "serial", 1), shape, Tensors(shape));
-  for (const std::string& name : executors()) {
-    CAPTURE(name);
-    const Context context = make_context(nullptr, name.c_str(), 2);
-    const Plan plan = make_plan(context, desc_of(shape));
-    const std::size_t bytes = describe(plan).workspace_bytes;
+  each_kind_and_executor([](const Kind& kind, const auto& want, const Context& context) {
+    const std::unique_ptr<Problem> shared = kind.problem();
+    Object plan;
+    REQUIRE(shared->prepare_and_create(context, plan));
     CHECK(on_all_threads([&](int) {
-      for (int repeat = 0; repeat < 5; ++repeat)
-        if (!run_gives(plan, shape, bytes, expected)) return false;
+      const std::unique_ptr<Problem> own = kind.problem();
+      own->share(*shared);
+      for (int repeat = 0; repeat < 3; ++repeat)
+        if (!own->gives(plan, want)) return false;
       return true;
     }));
-  }
+  });
 }
 
-TEST_CASE("plans are made and destroyed from one context on many threads",
-          "[concurrency][threads]") {
-  const Environment quiet;
-  const Shape shape;
-  const std::vector<float> expected =
-      run(make_context(nullptr, "serial", 1), shape, Tensors(shape));
-  for (const std::string& name : executors()) {
-    CAPTURE(name);
-    const Context context = make_context(nullptr, name.c_str(), 2);
-    const heed_attention_desc desc = desc_of(shape);
-    CHECK(on_all_threads([&](int) {
-      for (int repeat = 0; repeat < 50; ++repeat) {
-        heed_attention_plan* made = nullptr;
-        if (heed_attention_plan_create(context.get(), &desc, &made) != HEED_STATUS_OK) return false;
-        const Plan plan(made);
-        std::size_t bytes = 0;
-        if (heed_attention_plan_workspace(made, &bytes) != HEED_STATUS_OK) return false;
-        if (!run_gives(plan, shape, bytes, expected)) return false;
+TEST_CASE("all is made and destroyed from one context on many threads", "[concurrency][threads]") {
+  each_kind_and_executor([](const Kind& kind, const auto& want, const Context& context) {
+    const std::unique_ptr<Problem> shared = kind.problem();
+    REQUIRE(shared->prepare(context) == HEED_STATUS_OK);
+    CHECK(on_all_threads([&](int t) {
+      for (int repeat = 0; repeat < (kind.large ? 3 : 10); ++repeat) {
+        const std::unique_ptr<Problem> own = kind.problem();
+        Object plan;
+        if (t % 2 == 0) own->share(*shared);
+        if (t % 2 == 1 && own->prepare(context) != HEED_STATUS_OK) return false;
+        if (own->create(context, plan) != HEED_STATUS_OK || !own->gives(plan, want)) return false;
       }
       return true;
     }));
-  }
+  });
 }
 
 TEST_CASE("contexts are made, used and destroyed on many threads", "[concurrency][threads]") {
   const Environment quiet;
-  const Shape shape;
-  const std::vector<float> expected =
-      run(make_context(nullptr, "serial", 1), shape, Tensors(shape));
   const std::vector<std::string> names = executors();
-  CHECK(on_all_threads([&](int t) {
-    const heed_attention_desc desc = desc_of(shape);
-    for (int repeat = 0; repeat < 10; ++repeat) {
-      heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-      options.executor_name = names[static_cast<std::size_t>(t) % names.size()].c_str();
-      options.threads = 2;
-      heed_context* made = nullptr;
-      if (heed_context_create(&options, &made) != HEED_STATUS_OK) return false;
-      const Context context(made);
-      Tensors tensors(shape);
-      const heed_attention_args args = tensors.args();
-      if (heed_attention(made, &desc, &args) != HEED_STATUS_OK) return false;
-      if (!same_bits(tensors.out, expected)) return false;
-    }
-    return true;
-  }));
+  for (const Kind& kind : kinds()) {
+    CAPTURE(kind.name);
+    const std::vector<unsigned char> want = expected(kind);
+    CHECK(on_all_threads([&](int t) {
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+        options.executor_name = names[static_cast<std::size_t>(t) % names.size()].c_str();
+        options.threads = 2;
+        heed_context* made = nullptr;
+        if (heed_context_create(&options, &made) != HEED_STATUS_OK) return false;
+        const Context context(made);
+        const std::unique_ptr<Problem> own = kind.problem();
+        if (own->prepare(context) != HEED_STATUS_OK || own->call(context) != HEED_STATUS_OK ||
+            own->outputs() != want)
+          return false;
+      }
+      return true;
+    }));
+  }
 }
 
 TEST_CASE("errors on many threads do not mix", "[concurrency][threads]") {
@@ -111,50 +94,56 @@ TEST_CASE("errors on many threads do not mix", "[concurrency][threads]") {
   }));
 }
 
-TEST_CASE("a plan outlives its context", "[concurrency]") {
-  const Environment quiet;
-  const Shape shape = shape_to_share();
-  Context context = make_context(nullptr, "serial", 1);
-  const std::vector<float> expected = run(context, shape, Tensors(shape));
-  const Plan plan = make_plan(context, desc_of(shape));
-  const Plan other = make_plan(context, desc_of(shape));
-  context.reset();
-  const heed_attention_info info = describe(plan);
-  CHECK(std::string(info.executor) == "serial");
-  CHECK(run_gives(plan, shape, info.workspace_bytes, expected));
-  CHECK(run_gives(other, shape, info.workspace_bytes, expected));
-}
-
-TEST_CASE("a plan outlives its context, whatever executes it", "[concurrency][threads]") {
-  const Environment quiet;
-  const Shape shape = shape_to_share();
-  const std::vector<float> expected =
-      run(make_context(nullptr, "serial", 1), shape, Tensors(shape));
-  for (const std::string& name : executors()) {
-    CAPTURE(name);
-    Context context = make_context(nullptr, name.c_str(), 2);
-    const Plan plan = make_plan(context, desc_of(shape));
-    context.reset();
-    CHECK(run_gives(plan, shape, describe(plan).workspace_bytes, expected));
-  }
-}
-
-TEST_CASE("the last of many plans, on whatever thread, takes the context along",
+TEST_CASE("a plan outlives its graph and all contexts, whatever executes it",
           "[concurrency][threads]") {
   const Environment quiet;
-  CountingAllocator memory;  // not for threads itself: plans are made and destroyed in turn
-  const heed_allocator allocator = memory.get();
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor_name = "serial";
-  options.allocator = &allocator;
-  Context context = make_context(&options);
-  std::vector<Plan> plans;
-  for (int i = 0; i < 4; ++i) plans.push_back(make_plan(context, desc_of(Shape{})));
-  context.reset();
-  while (!plans.empty()) {
-    CHECK(memory.live() > 0);
-    std::thread([&] { plans.pop_back(); }).join();
+  for (const Kind& kind : kinds()) {
+    const std::vector<unsigned char> want = expected(kind);
+    for (const std::string& name : executors()) {
+      CAPTURE(kind.name, name);
+      Context maker = serial();
+      Context context = make_context(nullptr, name.c_str(), 2);
+      const std::unique_ptr<Problem> problem = kind.problem();
+      Object plan, other;
+      REQUIRE(problem->prepare(maker) == HEED_STATUS_OK);
+      maker.reset();
+      REQUIRE(problem->create(context, plan) == HEED_STATUS_OK);
+      REQUIRE(problem->create(context, other) == HEED_STATUS_OK);
+      context.reset();
+      problem->graph.reset();
+      CHECK(problem->describe(plan).executor == name);
+      CHECK(problem->gives(plan, want));
+      plan.reset();
+      CHECK(problem->gives(other, want));
+    }
   }
-  CHECK(memory.live() == 0);
-  CHECK(memory.sound());
+}
+
+TEST_CASE("the last of all that was made, on whatever thread, takes the context along",
+          "[concurrency][threads]") {
+  const Environment quiet;
+  for (const Kind& kind : kinds())
+    for (const bool plans_first : {false, true}) {
+      CAPTURE(kind.name, plans_first);
+      CountingAllocator memory;  // not for threads itself: all is made and destroyed in turn
+      const heed_allocator allocator = memory.get();
+      const heed_context_options options = serial_options(allocator);
+      Context context = make_context(&options);
+      const std::unique_ptr<Problem> problem = kind.problem();
+      std::vector<Object> all(2);
+      REQUIRE(problem->prepare_and_create(context, all[0]));
+      REQUIRE(problem->create(context, all[1]) == HEED_STATUS_OK);
+      context.reset();
+      all.insert(all.end(), problem->matrices.begin(), problem->matrices.end());
+      if (problem->graph) all.push_back(problem->graph);
+      problem->matrices.clear();
+      problem->graph.reset();
+      if (plans_first) std::reverse(all.begin(), all.end());
+      while (!all.empty()) {
+        CHECK(memory.live() > 0);
+        std::thread([&] { all.pop_back(); }).join();
+      }
+      CHECK(memory.live() == 0);
+      CHECK(memory.sound());
+    }
 }

@@ -1,6 +1,5 @@
 // Strides that are all 0 and mean it.
-#include "tests/api/fenced.hpp"
-#include "tests/api/filled_forms.hpp"
+#include "tests/api/problems.hpp"
 
 using namespace api_test;
 
@@ -11,97 +10,91 @@ constexpr unsigned char kByte = 0x3f;
 
 /// An input of one element, repeated by explicit strides of 0, gives what a contiguous tensor full
 /// of it does; no other element is read.
-template <class AForm, class Desc, class Layout, class Args, class Element, class Prepare>
-void check_repeats(Layout Desc::*layout, const Element* Args::*pointer, Prepare&& prepare) {
-  const Fenced one(std::is_same_v<Element, std::uint8_t> ? 1 : sizeof(float), End::kLast);
-  one.fill(kByte);
-  Bytes full(kByte);
-  const auto want = outputs_of<AForm>([&](AForm& form) {
-    prepare(form);
-    form.args.*pointer = static_cast<const Element*>(full.at());
+template <class AForm, class Layout, class Desc>
+void check_repeats(const char* name, Layout Desc::*layout,
+                   const std::function<void(AForm&)>& prepare) {
+  CAPTURE(name);
+  std::unique_ptr<Fenced> one;
+  const auto want = outputs_of<AForm>(prepare, [&](Problem& problem) {
+    const Tensor& full = problem.tensor(name);
+    std::memset(full.memory(), kByte, full.bytes());
+    one = std::make_unique<Fenced>(full.bytes() / static_cast<std::size_t>(full.elements),
+                                   End::kLast);
+    one->fill(kByte);
   });
-  const auto got = outputs_of<AForm>([&](AForm& form) {
+  const auto explicitly = [&](AForm& form) {
     prepare(form);
-    form.args.*pointer = static_cast<const Element*>(one.get());
     (form.desc.*layout).reserved = HEED_STRIDES_EXPLICIT;
-  });
-  CHECK(got == want);
+  };
+  CHECK(outputs_of<AForm>(explicitly, [&](Problem& problem) {
+          problem.tensor(name).point_at(one->get());
+        }) == want);
 }
 
 template <class AForm>
 void as_it_is(AForm&) {}
 
-/// Inputs of a form: where the layout is, and the pointer.
-template <class Layout, class Desc, class Args>
+/// Inputs of a form: the pointer, and where the layout is.
+template <class Layout, class Desc>
 struct Input {
+  const char* name;
   Layout Desc::*layout;
-  const void* Args::*pointer;
 };
 
-template <class AForm, class Inputs, class Prepare>
-void check_all_repeat(const Inputs& inputs, Prepare&& prepare) {
-  for (const auto& input : inputs) {
-    CAPTURE(&input - inputs);
-    check_repeats<AForm>(input.layout, input.pointer, prepare);
-  }
+template <class AForm, class Layout, class Desc>
+void check_all_repeat(const std::vector<Input<Layout, Desc>>& inputs,
+                      const std::function<void(AForm&)>& prepare) {
+  for (const auto& input : inputs) check_repeats<AForm>(input.name, input.layout, prepare);
 }
 
 using Desc = heed_attention_desc;
-using Args = heed_attention_args;
-constexpr Input<heed_layout, Desc, Args> kTensors[] = {
-    {&Desc::query, &Args::query}, {&Desc::key, &Args::key}, {&Desc::value, &Args::value}};
-
 using BlockDesc = heed_multihead_desc;
-using BlockArgs = heed_multihead_args;
-constexpr Input<heed_layout, BlockDesc, BlockArgs> kBlockTensors[] = {
-    {&BlockDesc::input_query, &BlockArgs::input_query},
-    {&BlockDesc::input_key, &BlockArgs::input_key}};
-constexpr Input<heed_matrix_layout, BlockDesc, BlockArgs> kBlockMatrices[] = {
-    {&BlockDesc::w_query, &BlockArgs::w_query},
-    {&BlockDesc::w_key, &BlockArgs::w_key},
-    {&BlockDesc::w_value, &BlockArgs::w_value},
-    {&BlockDesc::w_out, &BlockArgs::w_out}};
-
 using GraphDesc = heed_graph_attention_desc;
-using GraphArgs = heed_graph_attention_args;
-constexpr Input<heed_layout, GraphDesc, GraphArgs> kNodeTensors[] = {
-    {&GraphDesc::query, &GraphArgs::query},
-    {&GraphDesc::key, &GraphArgs::key},
-    {&GraphDesc::value, &GraphArgs::value}};
-constexpr Input<heed_layout, GraphDesc, GraphArgs> kFurtherTensors[] = {
-    {&GraphDesc::data, &GraphArgs::data},
-    {&GraphDesc::edge_data, &GraphArgs::edge_data},
-    {&GraphDesc::edge_bias, &GraphArgs::edge_bias}};
-constexpr Input<heed_matrix_layout, GraphDesc, GraphArgs> kGraphMatrices[] = {
-    {&GraphDesc::w_query, &GraphArgs::w_query},
-    {&GraphDesc::w_key, &GraphArgs::w_key},
-    {&GraphDesc::w_value, &GraphArgs::w_value},
-    {&GraphDesc::w_edge_key, &GraphArgs::w_edge_key},
-    {&GraphDesc::w_edge_value, &GraphArgs::w_edge_value}};
 
 }  // namespace
 
 TEST_CASE("explicit strides of 0 repeat one element", "[strides]") {
   for (const auto& prepare : {Change(as_it_is<Form>), Change(&Form::pack_keys)}) {
-    check_all_repeat<Form>(kTensors, prepare);
-    check_repeats<Form>(&Desc::mask, &Args::mask, prepare);
-    check_repeats<Form>(&Desc::bias, &Args::bias, prepare);
+    check_all_repeat<Form, heed_layout, Desc>(
+        {{"args.query", &Desc::query}, {"args.key", &Desc::key}, {"args.value", &Desc::value}},
+        prepare);
+    check_all_repeat<Form, heed_score_layout, Desc>(
+        {{"args.mask", &Desc::mask}, {"args.bias", &Desc::bias}}, prepare);
   }
 }
 
 TEST_CASE("explicit strides of 0 repeat one element for a block", "[strides][multihead]") {
   const auto tensor = [](BlockForm& form) { form.desc.combine = HEED_COMBINE_TENSOR; };
   for (const auto& prepare : {BlockChange(as_it_is<BlockForm>), BlockChange(tensor)}) {
-    check_all_repeat<BlockForm>(kBlockTensors, prepare);
-    check_all_repeat<BlockForm>(kBlockMatrices, prepare);
+    check_all_repeat<BlockForm, heed_layout, BlockDesc>(
+        {{"args.input_query", &BlockDesc::input_query}, {"args.input_key", &BlockDesc::input_key}},
+        prepare);
+    check_all_repeat<BlockForm, heed_matrix_layout, BlockDesc>(
+        {{"args.w_query", &BlockDesc::w_query},
+         {"args.w_key", &BlockDesc::w_key},
+         {"args.w_value", &BlockDesc::w_value},
+         {"args.w_out", &BlockDesc::w_out}},
+        prepare);
   }
 }
 
 TEST_CASE("explicit strides of 0 repeat one element over a graph", "[strides][graph]") {
-  check_all_repeat<GraphForm>(kNodeTensors, as_it_is<GraphForm>);
+  check_all_repeat<GraphForm, heed_layout, GraphDesc>({{"args.query", &GraphDesc::query},
+                                                       {"args.key", &GraphDesc::key},
+                                                       {"args.value", &GraphDesc::value}},
+                                                      as_it_is<GraphForm>);
   for (const auto& prepare : {GraphChange(&GraphForm::share), GraphChange(&GraphForm::per_node)}) {
-    check_all_repeat<GraphForm>(kFurtherTensors, prepare);
-    check_all_repeat<GraphForm>(kGraphMatrices, prepare);
+    check_all_repeat<GraphForm, heed_layout, GraphDesc>({{"args.data", &GraphDesc::data},
+                                                         {"args.edge_data", &GraphDesc::edge_data},
+                                                         {"args.edge_bias", &GraphDesc::edge_bias}},
+                                                        prepare);
+    check_all_repeat<GraphForm, heed_matrix_layout, GraphDesc>(
+        {{"args.w_query", &GraphDesc::w_query},
+         {"args.w_key", &GraphDesc::w_key},
+         {"args.w_value", &GraphDesc::w_value},
+         {"args.w_edge_key", &GraphDesc::w_edge_key},
+         {"args.w_edge_value", &GraphDesc::w_edge_value}},
+        prepare);
   }
 }
 
@@ -131,36 +124,4 @@ TEST_CASE("explicit strides of a prepared matrix", "[strides][weights]") {
   const heed_status status = heed_weights_create(serial().get(), &desc, one.get(), nullptr, &made);
   const Weights weights(made);
   CHECK(status == HEED_STATUS_OK);
-}
-
-TEST_CASE("explicit strides of 0 would let the elements of an output overlap", "[strides]") {
-  const auto explicitly = [](heed_layout& layout) { layout.reserved = HEED_STRIDES_EXPLICIT; };
-  for (const NamedLayout& layout : {kInputs[3], kOutputs[0], kOutputs[1], kOutputs[2]})
-    check_desc_refused([&](Form& form) { explicitly(form.desc.*layout.layout); },
-                       {layout.name, " is 0; it must exceed 0"});
-  check_block_desc_refused([&](BlockForm& form) { explicitly(form.desc.out); },
-                           {"desc.out", " is 0; it must exceed 0"});
-  for (heed_layout GraphDesc::*const layout :
-       {&GraphDesc::out, &GraphDesc::lse, &GraphDesc::weights})
-    check_graph_desc_refused([&](GraphForm& form) { explicitly(form.desc.*layout); },
-                             {"desc.", " is 0; it must exceed 0"});
-  check_accepted([&](Form& form) {
-    form.desc.batch = form.desc.query_heads = form.desc.key_heads = form.desc.value_features = 1;
-    form.desc.query_length = form.desc.weight_rows = 1;
-    explicitly(form.desc.out);
-  });
-}
-
-TEST_CASE("nothing else is known of how strides are meant", "[strides]") {
-  const char* const bound = "must be 0 or HEED_STRIDES_EXPLICIT (1)";
-  for (const std::uint32_t reserved : {2U, 0xffffffffU}) {
-    check_desc_refused([&](Form& form) { form.desc.value.reserved = reserved; },
-                       {"desc.value.reserved is ", bound});
-    check_desc_refused([&](Form& form) { form.desc.mask.reserved = reserved; },
-                       {"desc.mask.reserved is ", bound});
-    check_block_desc_refused([&](BlockForm& form) { form.desc.w_key.reserved = reserved; },
-                             {"desc.w_key.reserved is ", bound});
-    check_graph_desc_refused([&](GraphForm& form) { form.desc.lse.reserved = reserved; },
-                             {"desc.lse.reserved is ", bound});
-  }
 }

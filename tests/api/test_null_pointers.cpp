@@ -1,37 +1,119 @@
 // Every pointer of every function: those that may be NULL and those that may not.
-#include "tests/api/support.hpp"
+#include "tests/api/functions.hpp"
+#include "tests/api/other_forms.hpp"
 
 using namespace api_test;
 
 namespace {
 
-/// A context, a plan for Shape{} and a workspace for it.
-struct Ready {
-  Context context = make_context(nullptr, "serial", 1);
-  heed_attention_desc desc = desc_of(Shape{});
-  Plan plan = make_plan(context, desc);
-  Workspace workspace{describe(plan).workspace_bytes};
-  Tensors tensors{Shape{}};
-};
+void check_null(heed_status status, const std::string& name) {
+  check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, name + " is NULL");
+  forget_last_error();
+}
+
+template <class T>
+bool same_bytes(const T& a, const T& b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
 
 }  // namespace
 
-TEST_CASE("a NULL context pointer is refused", "[null]") {
+TEST_CASE("NULL is refused by the functions of contexts", "[null]") {
   const Environment quiet;
+  const Context context = serial();
   forget_last_error();
-  check_refusal(heed_context_create(nullptr, nullptr), HEED_STATUS_INVALID_ARGUMENT,
-                {"context", "NULL"});
-}
-
-TEST_CASE("a refused NULL context pointer keeps no memory", "[null]") {
-  const Environment quiet;
+  check_null(heed_isa_get(0, nullptr), "info");
+  heed_context_info info = HEED_CONTEXT_INFO_INIT;
+  check_null(heed_context_describe(nullptr, &info), "context");
+  check_null(heed_context_describe(context.get(), nullptr), "info");
+  CHECK(same_bytes(info, heed_context_info HEED_CONTEXT_INFO_INIT));
+  check_null(heed_context_create(nullptr, nullptr), "context");
   CountingAllocator memory;
   const heed_allocator allocator = memory.get();
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   options.executor_name = "serial";
   options.allocator = &allocator;
-  CHECK(heed_context_create(&options, nullptr) == HEED_STATUS_INVALID_ARGUMENT);
+  check_null(heed_context_create(&options, nullptr), "context");
   CHECK(memory.live() == 0);
+}
+
+TEMPLATE_TEST_CASE("NULL is refused by the functions of operations with plans", "[null]", Form,
+                   BlockForm, GraphForm) {
+  using Api = Functions<TestType>;
+  const Context context = serial();
+  const TestType form;
+  const Graph graph = graph_of(context, form);
+  const heed_context* const c = context.get();
+  const heed_graph* const g = graph.get();
+  typename Api::Plan* made = nullptr;
+  REQUIRE(Api::create(c, g, &form.desc, &made) == HEED_STATUS_OK);
+  const std::unique_ptr<typename Api::Plan, Destroy> plan(made);
+  made = untouched<typename Api::Plan>();
+  typename Api::Info info{};
+  info.struct_size = sizeof info;
+  const typename Api::Info before = info;
+  std::size_t bytes = 77;
+  forget_last_error();
+  check_null(Api::create(nullptr, g, &form.desc, &made), "context");
+  check_null(Api::create(c, g, nullptr, &made), "desc");
+  check_null(Api::create(c, g, &form.desc, nullptr), "plan");
+  check_null(Api::describe(nullptr, &info), "plan");
+  check_null(Api::describe(plan.get(), nullptr), "info");
+  check_null(Api::workspace(nullptr, &bytes), "plan");
+  check_null(Api::workspace(plan.get(), nullptr), "bytes");
+  check_null(Api::run(nullptr, &form.args, nullptr, 0), "plan");
+  check_null(Api::run(plan.get(), nullptr, nullptr, 0), "args");
+  check_null(Api::call(nullptr, g, &form.desc, &form.args), "context");
+  check_null(Api::call(c, g, nullptr, &form.args), "desc");
+  check_null(Api::call(c, g, &form.desc, nullptr), "args");
+  if (g != nullptr) {
+    check_null(Api::create(c, nullptr, &form.desc, &made), "graph");
+    check_null(Api::call(c, nullptr, &form.desc, &form.args), "graph");
+  }
+  CHECK(made == untouched<typename Api::Plan>());
+  CHECK(same_bytes(info, before));
+  CHECK(bytes == 77);
+  CHECK(form.outputs_untouched());
+}
+
+TEST_CASE("NULL is refused by the functions of graphs", "[null][graph]") {
+  const Context context = serial();
+  const SmallGraph form;
+  const Graph graph = make_graph(context, form.desc);
+  heed_graph* made = untouched<heed_graph>();
+  heed_graph_info info = HEED_GRAPH_INFO_INIT;
+  forget_last_error();
+  check_null(heed_graph_create(nullptr, &form.desc, &made), "context");
+  check_null(heed_graph_create(context.get(), nullptr, &made), "desc");
+  check_null(heed_graph_create(context.get(), &form.desc, nullptr), "graph");
+  check_null(heed_graph_describe(nullptr, &info), "graph");
+  check_null(heed_graph_describe(graph.get(), nullptr), "info");
+  CHECK(made == untouched<heed_graph>());
+  CHECK(same_bytes(info, heed_graph_info HEED_GRAPH_INFO_INIT));
+}
+
+TEST_CASE("NULL is refused by a merge and by the functions of prepared matrices",
+          "[null][merge][weights]") {
+  const Context context = serial();
+  const MergeForm m;
+  forget_last_error();
+  check_null(heed_merge(nullptr, &m.desc, 3, m.outs, m.lses, m.to_out, nullptr), "context");
+  check_null(heed_merge(context.get(), nullptr, 3, m.outs, m.lses, m.to_out, nullptr), "desc");
+  CHECK(m.outputs_untouched());
+
+  const MatrixForm form;
+  const Weights ready = prepared(context, 3, 4);
+  heed_weights* weights = untouched<heed_weights>();
+  heed_weights_info info = HEED_WEIGHTS_INFO_INIT;
+  forget_last_error();
+  check_null(heed_weights_create(nullptr, &form.desc, form.matrix, nullptr, &weights), "context");
+  check_null(heed_weights_create(context.get(), nullptr, form.matrix, nullptr, &weights), "desc");
+  check_null(heed_weights_create(context.get(), &form.desc, form.matrix, nullptr, nullptr),
+             "weights");
+  check_null(heed_weights_describe(nullptr, &info), "weights");
+  check_null(heed_weights_describe(ready.get(), nullptr), "info");
+  CHECK(weights == untouched<heed_weights>());
+  CHECK(same_bytes(info, heed_weights_info HEED_WEIGHTS_INFO_INIT));
 }
 
 TEST_CASE("NULL options are the defaults", "[null]") {
@@ -44,109 +126,10 @@ TEST_CASE("NULL options are the defaults", "[null]") {
 TEST_CASE("destroying NULL does nothing", "[null]") {
   heed_context_destroy(nullptr);
   heed_attention_plan_destroy(nullptr);
-}
-
-TEST_CASE("NULL is refused by the functions that describe", "[null]") {
-  const Ready ready;
-  forget_last_error();
-  check_refusal(heed_isa_get(0, nullptr), HEED_STATUS_INVALID_ARGUMENT, {"info", "NULL"});
-
-  heed_context_info context_info = HEED_CONTEXT_INFO_INIT;
-  const heed_context_info context_info_before = context_info;
-  forget_last_error();
-  check_refusal(heed_context_describe(nullptr, &context_info), HEED_STATUS_INVALID_ARGUMENT,
-                {"context", "NULL"});
-  CHECK(std::memcmp(&context_info, &context_info_before, sizeof context_info) == 0);
-  forget_last_error();
-  check_refusal(heed_context_describe(ready.context.get(), nullptr), HEED_STATUS_INVALID_ARGUMENT,
-                {"info", "NULL"});
-
-  heed_attention_info info = HEED_ATTENTION_INFO_INIT;
-  const heed_attention_info info_before = info;
-  forget_last_error();
-  check_refusal(heed_attention_plan_describe(nullptr, &info), HEED_STATUS_INVALID_ARGUMENT,
-                {"plan", "NULL"});
-  CHECK(std::memcmp(&info, &info_before, sizeof info) == 0);
-  forget_last_error();
-  check_refusal(heed_attention_plan_describe(ready.plan.get(), nullptr),
-                HEED_STATUS_INVALID_ARGUMENT, {"info", "NULL"});
-}
-
-TEST_CASE("NULL is refused when a plan is made", "[null]") {
-  const Ready ready;
-  heed_attention_plan* plan = untouched<heed_attention_plan>();
-  forget_last_error();
-  check_refusal(heed_attention_plan_create(nullptr, &ready.desc, &plan),
-                HEED_STATUS_INVALID_ARGUMENT, {"context", "NULL"});
-  forget_last_error();
-  check_refusal(heed_attention_plan_create(ready.context.get(), nullptr, &plan),
-                HEED_STATUS_INVALID_ARGUMENT, {"desc", "NULL"});
-  CHECK(plan == untouched<heed_attention_plan>());
-  forget_last_error();
-  check_refusal(heed_attention_plan_create(ready.context.get(), &ready.desc, nullptr),
-                HEED_STATUS_INVALID_ARGUMENT, {"plan", "NULL"});
-}
-
-TEST_CASE("NULL is refused when the workspace is asked for", "[null]") {
-  const Ready ready;
-  std::size_t bytes = 77;
-  forget_last_error();
-  check_refusal(heed_attention_plan_workspace(nullptr, &bytes), HEED_STATUS_INVALID_ARGUMENT,
-                {"plan", "NULL"});
-  CHECK(bytes == 77);
-  forget_last_error();
-  check_refusal(heed_attention_plan_workspace(ready.plan.get(), nullptr),
-                HEED_STATUS_INVALID_ARGUMENT, {"bytes", "NULL"});
-}
-
-TEST_CASE("NULL is refused when a plan runs", "[null]") {
-  Ready ready;
-  const heed_attention_args args = ready.tensors.args();
-  void* const workspace = ready.workspace.get();
-  const std::size_t bytes = ready.workspace.bytes();
-  forget_last_error();
-  check_refusal(heed_attention_plan_run(nullptr, &args, workspace, bytes),
-                HEED_STATUS_INVALID_ARGUMENT, {"plan", "NULL"});
-  forget_last_error();
-  check_refusal(heed_attention_plan_run(ready.plan.get(), nullptr, workspace, bytes),
-                HEED_STATUS_INVALID_ARGUMENT, {"args", "NULL"});
-  CHECK(ready.tensors.out_untouched());
-}
-
-TEST_CASE("NULL is refused by the one call", "[null]") {
-  Ready ready;
-  const heed_attention_args args = ready.tensors.args();
-  forget_last_error();
-  check_refusal(heed_attention(nullptr, &ready.desc, &args), HEED_STATUS_INVALID_ARGUMENT,
-                {"context", "NULL"});
-  forget_last_error();
-  check_refusal(heed_attention(ready.context.get(), nullptr, &args), HEED_STATUS_INVALID_ARGUMENT,
-                {"desc", "NULL"});
-  forget_last_error();
-  check_refusal(heed_attention(ready.context.get(), &ready.desc, nullptr),
-                HEED_STATUS_INVALID_ARGUMENT, {"args", "NULL"});
-  CHECK(ready.tensors.out_untouched());
-}
-
-TEST_CASE("a NULL tensor that has elements is refused", "[null]") {
-  Ready ready;
-  const auto check = [&](const char* name, auto member) {
-    CAPTURE(name);
-    heed_attention_args args = ready.tensors.args();
-    args.*member = nullptr;
-    forget_last_error();
-    check_refusal(heed_attention_plan_run(ready.plan.get(), &args, ready.workspace.get(),
-                                          ready.workspace.bytes()),
-                  HEED_STATUS_INVALID_ARGUMENT, {name, "NULL"});
-    forget_last_error();
-    check_refusal(heed_attention(ready.context.get(), &ready.desc, &args),
-                  HEED_STATUS_INVALID_ARGUMENT, {name, "NULL"});
-    CHECK(ready.tensors.out_untouched());
-  };
-  check("args.query", &heed_attention_args::query);
-  check("args.key", &heed_attention_args::key);
-  check("args.value", &heed_attention_args::value);
-  check("args.out", &heed_attention_args::out);
+  heed_weights_destroy(nullptr);
+  heed_multihead_plan_destroy(nullptr);
+  heed_graph_destroy(nullptr);
+  heed_graph_attention_plan_destroy(nullptr);
 }
 
 TEST_CASE("heed_version fills what it is given", "[null]") {

@@ -1,75 +1,204 @@
-// The workspace of a run: what is refused, and that what is asked for suffices.
-#include "tests/api/support.hpp"
+// Workspaces: what is refused, that what is asked for suffices, and what checked mode finds.
+#include <thread>
+
+#include "tests/api/checked.hpp"
+#include "tests/api/problems.hpp"
 
 using namespace api_test;
 
-TEST_CASE("a workspace that cannot be used is refused", "[workspace]") {
-  const Context context = make_context(nullptr, "serial", 1);
-  const Plan plan = make_plan(context, desc_of(Shape{}));
-  std::size_t bytes = 0;
-  REQUIRE(heed_attention_plan_workspace(plan.get(), &bytes) == HEED_STATUS_OK);
-  REQUIRE(bytes > 0);
-  const std::string needed = "needs " + std::to_string(bytes);
-  const Workspace workspace(bytes + HEED_WORKSPACE_ALIGNMENT);
-  Tensors tensors{Shape{}};
-  const heed_attention_args args = tensors.args();
+namespace {
 
-  forget_last_error();
-  check_refusal(heed_attention_plan_run(plan.get(), &args, nullptr, bytes),
-                HEED_STATUS_INVALID_WORKSPACE, {"workspace is NULL", needed.c_str()});
-  for (const std::size_t given : {std::size_t{0}, std::size_t{1}, bytes - 1}) {
-    const std::string value = "workspace_bytes is " + std::to_string(given);
-    forget_last_error();
-    check_refusal(heed_attention_plan_run(plan.get(), &args, workspace.get(), given),
-                  HEED_STATUS_INVALID_WORKSPACE, {value.c_str(), needed.c_str()});
+struct Ready {
+  Ready(const Kind& kind, const Context& context) : problem(kind.problem()) {
+    REQUIRE(problem->prepare_and_create(context, plan));
+    bytes = problem->describe(plan).workspace_bytes;
+    CHECK(problem->workspace(plan) == bytes);
   }
-  for (const int shift : {1, 4, 16, 32, 63}) {
+  void check_refused(const void* workspace, std::size_t given, heed_status expected,
+                     const std::string& words) {
     forget_last_error();
-    check_refusal(heed_attention_plan_run(plan.get(), &args,
-                                          static_cast<char*>(workspace.get()) + shift, bytes),
-                  HEED_STATUS_INVALID_WORKSPACE, {"workspace is 0x", "multiple of 64"});
+    problem->forget_outputs();
+    check_refusal(problem->run(plan, const_cast<void*>(workspace), given), expected, words);
+    CHECK((expected == HEED_STATUS_INTERNAL || problem->untouched()));
   }
-  CHECK(tensors.out_untouched());
-  CHECK(heed_attention_plan_run(plan.get(), &args, workspace.get(), bytes) == HEED_STATUS_OK);
+  std::unique_ptr<Problem> problem;
+  Object plan;
+  std::size_t bytes;
+};
+
+}  // namespace
+
+TEST_CASE("a workspace that cannot be used is refused", "[workspace]") {
+  constexpr auto kInvalid = HEED_STATUS_INVALID_WORKSPACE;
+  const Context context = serial();
+  for (const Kind& kind : kinds()) {
+    CAPTURE(kind.name);
+    Ready ready(kind, context);
+    const std::size_t bytes = ready.bytes;
+    REQUIRE(bytes > 0);
+    const std::string needed = "needs " + std::to_string(bytes);
+    const Workspace workspace(bytes + HEED_WORKSPACE_ALIGNMENT);
+    ready.check_refused(nullptr, bytes, kInvalid, "workspace is NULL; this plan " + needed);
+    for (const std::size_t given : {std::size_t{0}, std::size_t{1}, bytes - 1}) {
+      const std::string value = "workspace_bytes is " + std::to_string(given);
+      ready.check_refused(workspace.get(), given, kInvalid, value + "; this plan " + needed);
+    }
+    for (const int shift : {1, 4, 16, 32, 63})
+      ready.check_refused(static_cast<char*>(workspace.get()) + shift, bytes, kInvalid,
+                          "workspace is 0x ... must be a multiple of 64");
+    CHECK(ready.problem->run(ready.plan, workspace.get(), bytes) == HEED_STATUS_OK);
+  }
 }
 
-TEST_CASE("workspace and description agree on its size", "[workspace]") {
-  const Context context = make_context(nullptr, "serial", 1);
-  for (const std::int64_t length : {0, 1, 50, 3000}) {
-    Shape shape;
-    shape.query_length = shape.key_length = length;
-    const Plan plan = make_plan(context, desc_of(shape));
-    std::size_t bytes = 1;
-    REQUIRE(heed_attention_plan_workspace(plan.get(), &bytes) == HEED_STATUS_OK);
-    CHECK(bytes == describe(plan).workspace_bytes);
-    CHECK((bytes == 0) == (length == 0));
-  }
+TEST_CASE("a plan without rows needs no workspace", "[workspace]") {
+  Object plan;
+  const auto empty = problem_of<Form>([](Form& form) {
+    form.desc = desc_of(Shape{});
+    form.desc.query_length = 0;
+  });
+  const Environment quiet;
+  REQUIRE(empty->create(serial(), plan) == HEED_STATUS_OK);
+  CHECK(empty->describe(plan).workspace_bytes == 0);
+  CHECK(empty->workspace(plan) == 0);
 }
 
 TEST_CASE("a run writes nothing past its workspace, whatever was in it", "[workspace]") {
-  Shape shape;
-  shape.query_heads = 4;
-  shape.key_heads = 2;
-  shape.query_length = 45;
-  shape.key_length = 83;
-  shape.causal = HEED_CAUSAL_BOTTOM_RIGHT;
   for (const std::string& isa : usable_isas()) {
-    CAPTURE(isa);
     const Context context = make_context(isa.c_str(), "serial", 1);
-    const Plan plan = make_plan(context, desc_of(shape));
-    const std::size_t bytes = describe(plan).workspace_bytes;
-    const Workspace workspace(bytes + 256);
-    std::vector<std::vector<float>> results;
-    for (const int fill : {0x00, 0xff, 0x7f}) {  // 0xff.. is a NaN, 0x7f7f7f7f is large
-      std::memset(workspace.get(), fill, bytes + 256);
-      Tensors tensors(shape);
-      const heed_attention_args args = tensors.args();
-      REQUIRE(heed_attention_plan_run(plan.get(), &args, workspace.get(), bytes) == HEED_STATUS_OK);
-      const auto* const end = static_cast<const unsigned char*>(workspace.get()) + bytes;
-      for (int i = 0; i < 256; ++i) REQUIRE(end[i] == fill);
-      results.push_back(tensors.out);
+    for (const Kind& kind : kinds()) {
+      CAPTURE(isa, kind.name);
+      Ready ready(kind, context);
+      const Workspace workspace(ready.bytes + 256);
+      std::vector<std::vector<unsigned char>> results;
+      for (const int fill : {0x00, 0xff, 0x7f}) {  // 0xff.. is a NaN, 0x7f7f7f7f is large
+        std::memset(workspace.get(), fill, ready.bytes + 256);
+        REQUIRE(ready.problem->run(ready.plan, workspace.get(), ready.bytes) == HEED_STATUS_OK);
+        const auto* const end = static_cast<const unsigned char*>(workspace.get()) + ready.bytes;
+        for (int i = 0; i < 256; ++i) REQUIRE(end[i] == fill);
+        results.push_back(ready.problem->outputs());
+      }
+      CHECK(results[0] == results[1]);
+      CHECK(results[0] == results[2]);
     }
-    CHECK(same_bits(results[0], results[1]));
-    CHECK(same_bits(results[0], results[2]));
+  }
+}
+
+TEST_CASE("checked: a run has the same bits, and a workspace needs some KiB more",
+          "[check][files]") {
+  const Captured quiet(STDERR_FILENO);
+  for (const Kind& kind : kinds()) {
+    CAPTURE(kind.name);
+    const Context context = checked_context(HEED_CHECK_ON);
+    Ready plain(kind, checked_context(HEED_CHECK_OFF));
+    Ready checked(kind, context);
+    CHECK(checked.bytes > plain.bytes);
+    CHECK(checked.bytes < plain.bytes + 4096);
+    CHECK(checked.problem->run(checked.plan) == HEED_STATUS_OK);
+    CHECK(plain.problem->gives(plain.plan, checked.problem->outputs()));
+  }
+}
+
+TEST_CASE("checked: a workspace that overlaps a tensor is refused", "[check][files]") {
+  const Captured quiet(STDERR_FILENO);
+  const Context context = checked_context(HEED_CHECK_ON);
+  for (const Kind& kind : kinds()) {
+    const std::vector<Tensor> tensors = kind.problem()->tensors;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].content == Tensor::kGiven) continue;
+      CAPTURE(kind.name, tensors[i].name);
+      Ready ready(kind, context);
+      const Workspace workspace(ready.bytes + tensors[i].bytes());
+      std::memset(workspace.get(), 0, workspace.bytes());
+      const char* const end = static_cast<char*>(workspace.get()) + ready.bytes;
+      const std::string overlaps = "overlaps " + tensors[i].name + ", 0x";
+      ready.problem->tensors[i].point_at(end - 8);
+      forget_last_error();
+      check_refusal(ready.problem->run(ready.plan, workspace.get(), ready.bytes),
+                    HEED_STATUS_INVALID_WORKSPACE, "workspace, 0x ... " + overlaps);
+      ready.problem->tensors[i].point_at(end);
+      CHECK(ready.problem->run(ready.plan, workspace.get(), ready.bytes) == HEED_STATUS_OK);
+    }
+  }
+}
+
+namespace {
+
+/// What a score function does in the middle of a run, once.
+struct Within {
+  std::function<void()> act;
+  bool done = false;
+};
+
+void act_within(void* user, const heed_score_tile*) {
+  Within& within = *static_cast<Within*>(user);
+  if (!std::exchange(within.done, true)) within.act();
+}
+
+/// Problems of the operations that have score functions.
+std::vector<Kind> kinds_with(Within& within) {
+  const auto dense = [&](Form& form) {
+    form.args.score_function = act_within;
+    form.args.score_user = &within;
+  };
+  const auto block = [&](BlockForm& form) {
+    form.inner.score_function = act_within;
+    form.inner.score_user = &within;
+  };
+  return {{"dense", [=](MaybeFence fence) { return problem_of<Form>(dense, fence); }},
+          {"block", [=](MaybeFence fence) { return problem_of<BlockForm>(block, fence); }}};
+}
+
+}  // namespace
+
+TEST_CASE("checked: a workspace that another run is using is refused", "[check][threads][files]") {
+  const Captured quiet(STDERR_FILENO);
+  Within within;
+  for (const Kind& kind : kinds_with(within)) {
+    CAPTURE(kind.name);
+    const Context context = checked_context(HEED_CHECK_ON);
+    const Context other_context = checked_context(HEED_CHECK_ON);
+    Ready ready(kind, context);
+    Ready other(kind, other_context);
+    const Workspace workspace(ready.bytes);
+    const Workspace another(ready.bytes);
+    const auto in_another_thread = [&](const Workspace& used) {
+      std::string message;
+      heed_status status = HEED_STATUS_OK;
+      std::thread([&] {
+        status = other.problem->run(other.plan, used.get(), used.bytes());
+        message = heed_last_error();
+      }).join();
+      CAPTURE(message);
+      CHECK(
+          (status == HEED_STATUS_OK || message.find("another run is using") != std::string::npos));
+      return status;
+    };
+    within = {[&] {
+      CHECK(in_another_thread(workspace) == HEED_STATUS_INVALID_WORKSPACE);
+      CHECK(in_another_thread(another) == HEED_STATUS_OK);
+    }};
+    CHECK(ready.problem->run(ready.plan, workspace.get(), ready.bytes) == HEED_STATUS_OK);
+    CHECK(within.done);
+    CHECK(in_another_thread(workspace) == HEED_STATUS_OK);  // given back, also by who was refused
+  }
+}
+
+TEST_CASE("checked: writes past the ends of the workspace are told", "[check][files]") {
+  const Captured quiet(STDERR_FILENO);
+  Within within;
+  for (const Kind& kind : kinds_with(within)) {
+    CAPTURE(kind.name);
+    Ready ready(kind, checked_context(HEED_CHECK_ON));
+    const Workspace workspace(ready.bytes);
+    auto* const bytes = static_cast<char*>(workspace.get());
+    for (const std::size_t at : {std::size_t{0}, workspace.bytes() - 1}) {
+      within = {[&] { bytes[at] ^= 1; }};
+      ready.check_refused(bytes, workspace.bytes(), HEED_STATUS_INTERNAL,
+                          at == 0 ? "1 bytes before ... and 0 after ... score_function"
+                                  : "0 bytes before ... and 1 after ... score_function");
+      CHECK(within.done);
+    }
+    within = {[] {}};
+    CHECK(ready.problem->run(ready.plan, bytes, workspace.bytes()) == HEED_STATUS_OK);
   }
 }

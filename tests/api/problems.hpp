@@ -1,0 +1,106 @@
+// Problems of all operations behind one interface: what holds for dense attention, blocks and
+// graphs is tested once, over kinds().
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/api/tensors.hpp"
+
+namespace api_test {
+
+using MaybeFence = std::optional<End>;
+
+/// A plan, graph or prepared matrix; nullptr for one that was not made.
+using Object = std::shared_ptr<void>;
+
+/// Calls create(&made). To write something and fail is an internal error, whatever the status.
+template <class T, class Create>
+heed_status make_object(Object& object, void (*destroy)(T*), Create create) {
+  object.reset();
+  T* made = untouched<T>();
+  const heed_status status = create(&made);
+  if (status != HEED_STATUS_OK) return made == untouched<T>() ? status : HEED_STATUS_INTERNAL;
+  object = Object(made, destroy);
+  return status;
+}
+
+struct PlanInfo {
+  std::string executor;
+  std::size_t workspace_bytes;
+  std::uint32_t threads;
+};
+
+/// A descriptor, arguments and tensors. Nothing in it asserts: it may be used on any thread.
+class Problem {
+ public:
+  virtual ~Problem() = default;
+
+  /// Makes `graph` and `matrices`, if there are any. What they are made from is gone afterwards.
+  virtual heed_status prepare(const Context& context) = 0;
+  virtual heed_status create(const Context& context, Object& plan) = 0;
+  virtual PlanInfo describe(const Object& plan) = 0;
+  virtual std::size_t workspace(const Object& plan) = 0;
+  virtual heed_status run(const Object& plan, void* workspace, std::size_t bytes) = 0;
+  virtual heed_status call(const Context& context) = 0;
+
+  bool prepare_and_create(const Context& context, Object& plan) {
+    return prepare(context) == HEED_STATUS_OK && create(context, plan) == HEED_STATUS_OK;
+  }
+  heed_status run(const Object& plan) {
+    const Workspace workspace(describe(plan).workspace_bytes);
+    return run(plan, workspace.get(), workspace.bytes());
+  }
+  void share(const Problem& other) {
+    graph = other.graph;
+    matrices = other.matrices;
+  }
+  const Tensor& tensor(const std::string& name) const;
+
+  std::vector<unsigned char> outputs() const;
+  bool untouched() const;
+  void forget_outputs();
+  /// Whether a run succeeds and gives these outputs.
+  bool gives(const Object& plan, const std::vector<unsigned char>& expected) {
+    forget_outputs();
+    return run(plan) == HEED_STATUS_OK && outputs() == expected;
+  }
+
+  Object graph;
+  std::vector<Object> matrices;
+  std::vector<Tensor> tensors;  ///< that it has
+};
+
+/// A form in memory of its own, changed before. Prepared: its matrices are.
+template <class AForm>
+std::unique_ptr<Problem> problem_of(const std::function<void(AForm&)>& change,
+                                    MaybeFence fence = {}, bool prepared = false);
+
+struct Kind {
+  const char* name;
+  std::function<std::unique_ptr<Problem>(MaybeFence)> make;
+  bool large = false;  ///< enough for several threads
+
+  std::unique_ptr<Problem> problem(MaybeFence fence = {}) const { return make(fence); }
+};
+
+/// Problems of every operation with and without options, the first of each operation large.
+const std::vector<Kind>& kinds();
+
+/// What the one call gives on one thread.
+std::vector<unsigned char> outputs_of(Problem& problem);
+inline std::vector<unsigned char> expected(const Kind& kind) { return outputs_of(*kind.problem()); }
+
+/// The same of a changed form, whose tensors are changed after that.
+template <class AForm>
+std::vector<unsigned char> outputs_of(
+    const std::function<void(AForm&)>& change,
+    const std::function<void(Problem&)>& move = [](Problem&) {}) {
+  const std::unique_ptr<Problem> problem = problem_of<AForm>(change);
+  move(*problem);
+  return outputs_of(*problem);
+}
+
+}  // namespace api_test
