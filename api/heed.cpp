@@ -83,10 +83,10 @@ heed_status heed_isa_get(size_t index, heed_isa_info* info) {
   });
 }
 
-size_t heed_product_count(void) { return heed::product_kind_count(); }
+size_t heed_product_count(void) { return heed::backend_count(); }
 
 const char* heed_product_name(size_t index) {
-  return index < heed::product_kind_count() ? heed::name_of(heed::product_kind_at(index)) : nullptr;
+  return index < heed::backend_count() ? heed::name_of(heed::backend_at(index)) : nullptr;
 }
 
 size_t heed_executor_count(void) { return heed::executor_count(); }
@@ -115,7 +115,7 @@ heed_status heed_context_describe(const heed_context* context, heed_context_info
     known.executor = c.threads.name;
     known.l1_bytes = c.caches.l1_bytes;
     known.l2_bytes = c.caches.l2_bytes;
-    known.product = heed::name_of(c.product);
+    known.product = heed::name_of(c.backend);
     known.check = c.checked ? HEED_CHECK_ON : HEED_CHECK_OFF;
     heed::write_struct(info, known, "info");
   });

@@ -63,7 +63,7 @@ heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
     heed_multihead_info known = HEED_MULTIHEAD_INFO_INIT;
     heed::describe_plan(p, known);
     known.threads = heed::workers_of(p);
-    known.product = heed::name_of(p.context->product);
+    known.product = heed::name_of(p.context->backend);
     known.projection_flops = p.projection_flops;
     known.attention_flops = p.attention.flops;
     heed::write_struct(info, known, "info");

@@ -59,7 +59,7 @@ void check_before(const heed_graph_attention_plan& plan, const heed_graph_attent
                   const CheckedWorkspace& workspace) {
   const GraphProblem& p = plan.problem;
   const heed_context& context = *plan.context;
-  validate(p, args, context.product);
+  validate(p, args, context.backend);
   if (p.nodes == 0 && args.out != nullptr)
     tell("check: the graph has 0 nodes, so nothing is computed");
   Operands all("args.");

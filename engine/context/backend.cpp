@@ -8,23 +8,23 @@
 namespace heed {
 namespace {
 
-constexpr ProductKind kKinds[] = {
-    ProductKind::kHeed,
+constexpr Backend kKinds[] = {
+    Backend::kHeed,
 #if defined(HEED_WITH_CBLAS)
-    ProductKind::kCblas,
+    Backend::kCblas,
 #endif
 };
 
 }  // namespace
 
-std::size_t product_kind_count() { return sizeof kKinds / sizeof kKinds[0]; }
-ProductKind product_kind_at(std::size_t index) { return kKinds[index]; }
-const char* name_of(ProductKind kind) { return kind == ProductKind::kHeed ? "heed" : "cblas"; }
+std::size_t backend_count() { return sizeof kKinds / sizeof kKinds[0]; }
+Backend backend_at(std::size_t index) { return kKinds[index]; }
+const char* name_of(Backend kind) { return kind == Backend::kHeed ? "heed" : "cblas"; }
 
-ProductKind choose_product_kind(const char* name, const char* source) {
+Backend choose_backend(const char* name, const char* source) {
   if (name == nullptr) return kKinds[0];
   Text choices;
-  for (const ProductKind kind : kKinds) {
+  for (const Backend kind : kKinds) {
     if (std::strcmp(name, name_of(kind)) == 0) return kind;
     choices.add_item(name_of(kind));
   }

@@ -6,15 +6,15 @@
 
 namespace heed {
 
-enum class ProductKind : std::uint8_t { kHeed, kCblas };
+enum class Backend : std::uint8_t { kHeed, kCblas };
 
 /// The kinds compiled in, the preferred one first.
-std::size_t product_kind_count();
-ProductKind product_kind_at(std::size_t index);
-const char* name_of(ProductKind kind);
+std::size_t backend_count();
+Backend backend_at(std::size_t index);
+const char* name_of(Backend kind);
 
 /// The named kind, or the preferred one for nullptr. Throws an Error that lists the choices;
 /// `source` names where the name came from.
-ProductKind choose_product_kind(const char* name, const char* source);
+Backend choose_backend(const char* name, const char* source);
 
 }  // namespace heed

@@ -62,11 +62,11 @@ const Kernels& choose_kernels(const heed_context_options& options, const Environ
                             [&] { return &choose_isa(named.name, named.source); });
 }
 
-ProductKind choose_product(const heed_context_options& options, const Environment& environment) {
+Backend backend_for(const heed_context_options& options, const Environment& environment) {
   const Named named =
       prefer(options.product, "options.product", environment.product, "HEED_PRODUCT");
   return blame_environment(options.product == nullptr,
-                           [&] { return choose_product_kind(named.name, named.source); });
+                           [&] { return choose_backend(named.name, named.source); });
 }
 
 bool choose_checked(const heed_context_options& options, const Environment& environment) {
@@ -114,7 +114,7 @@ heed_context* make_context(const heed_context_options* given) {
       resolve_allocator(options.allocator != nullptr ? &allocator_given : nullptr);
   const Environment environment = read_environment();
   const Kernels& kernels = choose_kernels(options, environment);
-  const ProductKind product = choose_product(options, environment);
+  const Backend backend = backend_for(options, environment);
   const bool checked = choose_checked(options, environment);
   const std::uint32_t tile_q =
       prefer_number(options.tile_q, "tile_q", kMaxTile, environment.tile_q);
@@ -126,7 +126,7 @@ heed_context* make_context(const heed_context_options* given) {
   heed_context* const context = make<heed_context>(allocator);
   context->allocator = allocator;
   context->kernels = &kernels;
-  context->product = product;
+  context->backend = backend;
   context->tile_q = tile_q;
   context->tile_kv = tile_kv;
   context->verbose = environment.verbose;

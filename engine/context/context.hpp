@@ -15,7 +15,7 @@ struct heed_context {
   heed_allocator allocator;
   const heed::Kernels* kernels;
   heed::Threads threads;
-  heed::ProductKind product;
+  heed::Backend backend;
   std::uint32_t tile_q;   ///< asked for; 0 is automatic
   std::uint32_t tile_kv;  ///< asked for; 0 is automatic
   bool verbose;

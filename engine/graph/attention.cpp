@@ -104,7 +104,7 @@ void run_steps(const heed_graph_attention_plan& plan, const heed_graph_attention
 
 void run_plan(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
               void* workspace, std::size_t bytes) {
-  validate(plan.problem, args, plan.context->product);
+  validate(plan.problem, args, plan.context->backend);
   check_workspace(plan.space.bytes, workspace, bytes);
   if (plan.problem.nodes == 0) return;
   auto* const space = static_cast<std::byte*>(workspace);

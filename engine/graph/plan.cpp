@@ -101,9 +101,9 @@ GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) 
     space.query = rooms.take(p.nodes, plan.query.strides.row, s.number);
     space.key_value = rooms.take(p.nodes, plan.key.strides.row, s.number);
   }
-  const GraphProducts& products = plan.products;
-  space.slab_bytes = std::max({plan.slab.bytes, products.query.slab.bytes, products.key.slab.bytes,
-                               products.value.slab.bytes});
+  const GraphMatmuls& matmuls = plan.matmuls;
+  space.slab_bytes = std::max({plan.slab.bytes, matmuls.query.slab.bytes, matmuls.key.slab.bytes,
+                               matmuls.value.slab.bytes});
   space.slabs = rooms.take(std::max(plan.workers, plan.project_workers),
                            static_cast<std::int64_t>(space.slab_bytes), 1);
   space.bytes = checked(rooms, "the workspace", p);
@@ -137,11 +137,11 @@ void plan_projections(heed_graph_attention_plan& plan) {
   if (p.inputs == HEED_GRAPH_PER_NODE) return;
   const std::int64_t claims = threads == 1 ? 1 : std::int64_t{2} * threads;
   const auto planned = [&](const char* field, std::int64_t out) {
-    return plan_product(*plan.context, field, {p.float64, p.nodes, p.width, out}, claims);
+    return plan_matmul(*plan.context, field, {p.float64, p.nodes, p.width, out}, claims);
   };
-  plan.products.query = planned("desc.w_query", p.keys_width);
-  plan.products.key = plan.products.query;
-  plan.products.value = planned("desc.w_value", p.values_width);
+  plan.matmuls.query = planned("desc.w_query", p.keys_width);
+  plan.matmuls.key = plan.matmuls.query;
+  plan.matmuls.value = planned("desc.w_value", p.values_width);
 }
 
 double bytes_per_edge(const heed_graph_attention_plan& plan) {

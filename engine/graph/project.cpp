@@ -99,21 +99,21 @@ void project_together(const GraphStep& step) {
   const heed_graph_attention_plan& plan = step.plan;
   const GraphProblem& p = plan.problem;
   const heed_graph_attention_args& args = step.args;
-  const auto product = [&](const ProductPlan& planned, const MatrixArgument& w, const Tensor& to) {
-    return Product{&planned,
-                   p.nodes,
-                   {step.data.data, step.data.layout, p.nodes},
-                   w,
-                   {const_cast<void*>(to.data), to.layout, p.nodes, to.layout.strides.head}};
+  const auto matmul = [&](const MatmulPlan& planned, const MatrixArgument& w, const Tensor& to) {
+    return Matmul{&planned,
+                  p.nodes,
+                  {step.data.data, step.data.layout, p.nodes},
+                  w,
+                  {const_cast<void*>(to.data), to.layout, p.nodes, to.layout.strides.head}};
   };
-  const Product products[] = {
-      product(plan.products.query, {args.p_query, &p.w_query, args.w_query, args.b_query, p.bias},
-              step.query),
-      product(plan.products.key, {args.p_key, &p.w_key, args.w_key, args.b_key, p.bias}, step.key),
-      product(plan.products.value, {args.p_value, &p.w_value, args.w_value, args.b_value, p.bias},
-              step.value)};
-  run_products(*plan.context, products, 3, plan.project_workers, step.workspace + plan.space.slabs,
-               plan.space.slab_bytes);
+  const Matmul matmuls[] = {
+      matmul(plan.matmuls.query, {args.p_query, &p.w_query, args.w_query, args.b_query, p.bias},
+             step.query),
+      matmul(plan.matmuls.key, {args.p_key, &p.w_key, args.w_key, args.b_key, p.bias}, step.key),
+      matmul(plan.matmuls.value, {args.p_value, &p.w_value, args.w_value, args.b_value, p.bias},
+             step.value)};
+  run_matmuls(*plan.context, matmuls, 3, plan.project_workers, step.workspace + plan.space.slabs,
+              plan.space.slab_bytes);
 }
 
 }  // namespace

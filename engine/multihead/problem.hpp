@@ -40,6 +40,6 @@ heed_attention_args read_attention_args(const heed_multihead_args& args);
 /// Throws unless the arguments of a run make sense. `attention` is args.attention with the
 /// projections' places filled in, `product` what prepared matrices must be prepared for.
 void validate(const MultiheadProblem& problem, const heed_multihead_args& args,
-              const heed_attention_args& attention, ProductKind product);
+              const heed_attention_args& attention, Backend backend);
 
 }  // namespace heed

@@ -1,7 +1,7 @@
 // One task of a product: some panels of rows times some features out.
 #pragma once
 
-#include "engine/projection/product.hpp"
+#include "engine/projection/matmul.hpp"
 #include "engine/tensor/panels.hpp"
 #include "engine/tensor/rows.hpp"
 
@@ -11,7 +11,7 @@ template <class Real>
 class Multiply {
  public:
   /// The slab is the thread's.
-  Multiply(const KernelTable<Real>& kernels, const Product& product, std::byte* slab);
+  Multiply(const KernelTable<Real>& kernels, const Matmul& matmul, std::byte* slab);
 
   /// Rows: the `part`-th plan.task_panels panels. Features out: [begin, end).
   void run(std::int64_t part, std::int64_t begin, std::int64_t end) const;
@@ -39,8 +39,8 @@ class Multiply {
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
 
   const KernelTable<Real>& kernels_;
-  const Product& product_;
-  const ProductPlan& plan_;
+  const Matmul& matmul_;
+  const MatmulPlan& plan_;
   const ItemCut cut_;
   std::byte* const slab_;
 };

@@ -41,7 +41,7 @@ template <class Real>
 void fill(const MatrixToPrepare& given, heed_weights& weights) {
   const Kernels& kernels = *weights.context->kernels;
   auto* const data = reinterpret_cast<Real*>(weights.memory);
-  if (weights.product == ProductKind::kCblas) {
+  if (weights.backend == Backend::kCblas) {
     copy(kernels, given, data);
   } else {
     pack(kernels, given, data);
@@ -94,7 +94,7 @@ heed_weights* make_weights(const heed_context& context, const MatrixToPrepare& g
     throw;
   }
   weights->context = &context;
-  weights->product = context.product;
+  weights->backend = context.backend;
   weights->float64 = given.float64;
   weights->in = given.matrix.in;
   weights->out = given.matrix.out;

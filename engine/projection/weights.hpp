@@ -9,14 +9,14 @@
 
 /// The C API's opaque type. Numbers are of the arithmetic's type:
 ///
-///   data  with ProductKind::kCblas [in][out]; else
+///   data  with Backend::kCblas [in][out]; else
 ///         [in / kTileIn][out / value_block][kTileIn][value_block],
 ///         the last parts of `in` shorter, those of `out` padded with zeros; the same for every
 ///         instruction set
 ///   bias  [out]
 struct heed_weights {
   const heed_context* context;
-  heed::ProductKind product;  ///< that it is prepared for
+  heed::Backend backend;  ///< that it is prepared for
   bool float64;
   std::int64_t in;
   std::int64_t out;

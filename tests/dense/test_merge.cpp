@@ -1,6 +1,6 @@
 // heed_merge: results over some keys put together to the result over all.
 #include "tests/dense/kinds.hpp"
-#include "tests/reference/merge.hpp"
+#include "tests/oracle/merge.hpp"
 #include "tests/support/merge.hpp"
 
 using namespace heed_test;
@@ -10,7 +10,7 @@ namespace {
 using Index = std::int64_t;
 
 MergeExpected wanted(const Merge& m) {
-  return expect_merge(m.outs, m.lses, m.out.dtype(), m.lse.dtype());
+  return expect_merge(m.desc, sources_of(m.outs), sources_of(m.lses));
 }
 
 void check_merge(Merge& m, Report* report = nullptr) {

@@ -105,8 +105,8 @@ Expected Block::expected() {
   given.attention.query.dtype = given.attention.key.dtype = real;
   given.attention.value.dtype = given.attention.out.dtype = real;
   given.combine = choice.combine;
-  given.input_query = source(input_query);
-  given.input_key = source(input_key ? *input_key : input_query);
+  given.input_query = input_query.source();
+  given.input_key = (input_key ? *input_key : input_query).source();
   given.width_query = choice.width_query;
   given.width_key = choice.width_key;
   given.w_query = w_query.given();
@@ -153,11 +153,6 @@ heed_layout Block::layout(const Tensor& tensor, Arrangement arrangement, std::ui
   layout.dtype = dtype;
   layout.stride_head = 0;
   return layout;
-}
-
-Source Block::source(const Tensor& tensor) {
-  const Axes& s = tensor.strides();
-  return {tensor.data(), tensor.dtype(), {s[0], s[1], s[2], s[3]}};
 }
 
 MatrixChoice Block::bias_type(const MatrixChoice& w) const {

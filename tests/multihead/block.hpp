@@ -8,7 +8,7 @@
 
 #include "api/heed.h"
 #include "tests/multihead/weight_matrix.hpp"
-#include "tests/reference/multihead.hpp"
+#include "tests/oracle/multihead.hpp"
 #include "tests/support/problem.hpp"
 
 namespace heed_test {
@@ -78,7 +78,6 @@ class Block {
  private:
   Tensor tensor(const Axes& like, Index width, Arrangement arrangement, std::uint32_t dtype) const;
   static heed_layout layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype);
-  static Source source(const Tensor& tensor);
   /// Biases of matrices that are not prepared share a type.
   MatrixChoice bias_type(const MatrixChoice& w) const;
   WeightMatrix matrix(Index in, Index out_features, const MatrixChoice& w) const;

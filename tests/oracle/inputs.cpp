@@ -1,4 +1,4 @@
-#include "tests/reference/inputs.hpp"
+#include "tests/oracle/inputs.hpp"
 
 #include <algorithm>
 

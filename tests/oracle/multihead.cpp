@@ -1,10 +1,10 @@
-#include "tests/reference/multihead.hpp"
+#include "tests/oracle/multihead.hpp"
 
 #include <cmath>
 #include <vector>
 
-#include "tests/reference/multihead_combine.hpp"
-#include "tests/reference/multihead_sum.hpp"
+#include "tests/oracle/multihead_combine.hpp"
+#include "tests/oracle/multihead_sum.hpp"
 
 namespace heed_test {
 namespace {

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "api/heed.h"
-#include "tests/support/canary.hpp"
 
 namespace heed_test {
 
@@ -33,11 +32,6 @@ inline const Format& format_of(std::uint32_t dtype) {
       {1, 8, 0, 255, 0x1p-8},
   };
   return kFormats[dtype == kByte ? 4 : dtype == HEED_DTYPE_DEFAULT ? 0 : dtype - HEED_DTYPE_F32];
-}
-
-/// Bits that say that nobody has written an element: a NaN, but for bytes.
-inline std::uint64_t canary_bits(std::uint32_t dtype) {
-  return kCanaryBits64 >> (64 - 8 * format_of(dtype).bytes);
 }
 
 inline const char* name_of_dtype(std::uint32_t dtype) {

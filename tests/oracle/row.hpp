@@ -6,10 +6,10 @@
 #include <limits>
 #include <vector>
 
-#include "tests/reference/element.hpp"
-#include "tests/reference/hard.hpp"
-#include "tests/reference/head.hpp"
-#include "tests/reference/softmax.hpp"
+#include "tests/oracle/element.hpp"
+#include "tests/oracle/hard.hpp"
+#include "tests/oracle/head.hpp"
+#include "tests/oracle/softmax.hpp"
 
 namespace heed_test {
 

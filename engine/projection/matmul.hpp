@@ -25,7 +25,7 @@ struct MatrixArgument {
 };
 
 /// What a product is planned from.
-struct ProductSize {
+struct MatmulSize {
   bool float64;
   std::int64_t rows;  ///< at most
   std::int64_t in, out;
@@ -36,7 +36,7 @@ struct ProductSize {
 
 /// Offsets, in bytes, into the slab of workspace that one thread works in. Numbers are of the
 /// arithmetic's type.
-struct ProductSlab {
+struct MatmulSlab {
   std::size_t x;             ///< panels of the task's rows, [panel][in][pitch]; empty if given so
   std::size_t accumulators;  ///< [panel][out_block][pitch]; empty if y is in panels
   std::size_t weights;       ///< one packed tile
@@ -48,30 +48,30 @@ struct ProductSlab {
 /// A task is some panels of rows times some features out. Those are taken out_block at a time, and
 /// per block the features in kTileIn at a time: the tile of weights stays in the L2 cache while
 /// the panels pass.
-struct ProductPlan {
-  ProductSize size;
+struct MatmulPlan {
+  MatmulSize size;
   std::int64_t panel_rows;
   std::int64_t lanes;
   std::int64_t task_panels;  ///< most panels of a task
   std::int64_t task_out;     ///< most features out of a task
   std::int64_t out_block;
-  ProductSlab slab;
+  MatmulSlab slab;
 };
 
 /// `claims` is into how many tasks it should at least be cut, where it has so much work. What is
 /// refused is said to be in `field`, as in "desc.w_query".
-ProductPlan plan_product(const heed_context& context, const char* field, const ProductSize& size,
-                         std::int64_t claims);
+MatmulPlan plan_matmul(const heed_context& context, const char* field, const MatmulSize& size,
+                       std::int64_t claims);
 
 /// Bytes of a thread's rooms, checked.
-std::size_t checked_slab(const Offsets& rooms, const ProductSize& size);
+std::size_t checked_slab(const Offsets& rooms, const MatmulSize& size);
 
 /// 2 flops per element of the matrix and row.
-double flops_of(const ProductSize& size);
+double flops_of(const MatmulSize& size);
 
 /// One product of a run.
-struct Product {
-  const ProductPlan* plan;
+struct Matmul {
+  const MatmulPlan* plan;
   std::int64_t rows;  ///< at most the plan's
   InputRows x;
   MatrixArgument w;
@@ -88,7 +88,7 @@ struct Product {
 
 /// Computes all of them, their tasks shared by `workers` threads of the context. Each works in a
 /// slab of slab_bytes, which no plan's may exceed.
-void run_products(const heed_context& context, const Product* products, std::size_t count,
-                  std::uint32_t workers, std::byte* slabs, std::size_t slab_bytes);
+void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t count,
+                 std::uint32_t workers, std::byte* slabs, std::size_t slab_bytes);
 
 }  // namespace heed

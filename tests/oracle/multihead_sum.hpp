@@ -2,7 +2,7 @@
 // projections, what W_out makes of the heads, and weighted heads.
 //
 // Heed's x is off by e. It sums n products, and perhaps a bias, in an order of its own, so that
-// every term sees n roundings at most, n + 1 with the bias (see support/rounding.hpp):
+// every term sees n roundings at most, n + 1 with the bias (see oracle/rounding.hpp):
 //
 //     |y' - y| <= sum e |w|  +  gamma(n) (sum (|x| + e) |w| + |b|)  +  n kUnderflow
 //
@@ -12,7 +12,7 @@
 
 #include <cmath>
 
-#include "tests/reference/arithmetic.hpp"
+#include "tests/oracle/arithmetic.hpp"
 
 namespace heed_test {
 

@@ -3,22 +3,22 @@
 //
 // 1. Score j, t_j exactly, is off by E_j: see scores.hpp.
 //
-// 2. Weights. weight = exp2(score - reference), where the reference is a score that some key had.
-//    The difference is one more rounding, off by u |score - reference|. exp2 is within 1 ULP, a
+// 2. Weights. weight = exp2(score - row_max), where row_max is a score that some key had. The
+//    difference is one more rounding, off by u |score - row_max|. exp2 is within 1 ULP, a
 //    factor 1 + 2 u.
 //
-// 3. Lazy rescaling. The reference moves up, to the score, when a score outgrows it by 8, so
+// 3. Lazy rescaling. row_max is lazy: it moves up, to the score, when a score outgrows it by 8, so
 //    that no weight exceeds 2^8. Let M be the largest exact score, and G = max_j (t_j + E_j) - M
-//    how much higher heed may see it: no reference exceeds M + G. Where score j becomes a weight,
+//    how much higher heed may see it: row_max never exceeds M + G. Where score j becomes a weight,
 //
-//        t_j - 8 - E_j <= reference <= M + G
+//        t_j - 8 - E_j <= row_max <= M + G
 //
 //    A move multiplies what was summed so far by exp2(old - new): its exponent is off by
 //    u (new - old), its value by 1 + 2 u, the product by 1 + u, and a sum that it ends early is one
-//    more addition. From key j on the moves add up to at most M + G - reference. So the exponent's
+//    more addition. From key j on the moves add up to at most M + G - row_max. So the exponent's
 //    errors that grow with distance are, together, at most u T_j with
 //
-//        T_j = |score_j - reference| + M + G - reference <= M - t_j + G + 2 (8 + E_j)
+//        T_j = |score_j - row_max| + M + G - row_max <= M - t_j + G + 2 (8 + E_j)
 //
 //    A move is a rise by 8, or where numbers lie further apart than that, to the next
 //    one; never by less than 4. Each takes a key: there are at most m_j = min(n, T_j / 4).
@@ -33,8 +33,8 @@
 //
 // 5. Underflow. exp2 is 0 below the smallest normal number (2^-126 in float32), and a weight of at
 //    most 2^8 times such a factor is lost in a move: 2^8 kSmallest for a weight and each of at most
-//    n moves. The exact denominator in these units is at least 2^-G, since no reference exceeds M +
-//    G. Products that underflow lose kUnderflow each.
+//    n moves. The exact denominator in these units is at least 2^-G, since row_max never exceeds M
+//    + G. Products that underflow lose kUnderflow each.
 //
 // 6. The quotient of a numerator and a denominator that is off by a factor 1 + b,
 //    b = sum p_j a_j + lost weights:
@@ -46,13 +46,13 @@
 //
 // 7. A sink is a key with the score sink * log2(e), the first of all, and the value 0.
 //
-// 8. Log-sum-exp. heed's denominator and reference stand for the exact sum times 1 + b at most, so
-//    that the logarithm is off by -log(1 - b). ln2 * reference + log(sum), in float64, adds eight
+// 8. Log-sum-exp. heed's denominator and row_max stand for the exact sum times 1 + b at most, so
+//    that the logarithm is off by -log(1 - b). ln2 * row_max + log(sum), in float64, adds eight
 //    of its roundings at most (ln2, the product, the logarithm and the sum), of numbers no larger
-//    than |lse| + 2 |log(sum)|; and since a reference is at least M - 8 - E, the sum is between
+//    than |lse| + 2 |log(sum)|; and since row_max is at least M - 8 - E, the sum is between
 //    2^-G and n 2^(8 + E + G), E of the largest score.
 //
-// 9. Probabilities are computed again, exp2(score - reference) * (1 / sum) with the last reference
+// 9. Probabilities are computed again, exp2(score - row_max) * (1 / sum) with the last row_max
 //    and sum. In a_j nothing is missing then, and lost is what one exp2 loses:
 //
 //        |p' - p| <= (p_j a_j + kSmallest 2^G + b p_j) / (1 - b), rounded twice
@@ -64,10 +64,10 @@
 #include <cmath>
 #include <vector>
 
-#include "tests/reference/arithmetic.hpp"
-#include "tests/reference/element.hpp"
-#include "tests/reference/inputs.hpp"
-#include "tests/reference/scores.hpp"
+#include "tests/oracle/arithmetic.hpp"
+#include "tests/oracle/element.hpp"
+#include "tests/oracle/inputs.hpp"
+#include "tests/oracle/scores.hpp"
 
 namespace heed_test {
 
@@ -108,7 +108,7 @@ Softmax<Wide> softmax_of_infinities(const std::vector<Score<Wide>>& scores) {
   return softmax;
 }
 
-/// How far apart score and references can lie, see 3.
+/// How far apart a score and row_max can lie, see 3.
 template <class Wide>
 struct Reach {
   Wide largest;  ///< M

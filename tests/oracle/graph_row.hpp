@@ -21,11 +21,11 @@
 #include <limits>
 #include <vector>
 
-#include "tests/reference/element.hpp"
-#include "tests/reference/graph_projection.hpp"
-#include "tests/reference/hard.hpp"
-#include "tests/reference/scores.hpp"
-#include "tests/reference/softmax.hpp"
+#include "tests/oracle/element.hpp"
+#include "tests/oracle/graph_projection.hpp"
+#include "tests/oracle/hard.hpp"
+#include "tests/oracle/scores.hpp"
+#include "tests/oracle/softmax.hpp"
 
 namespace heed_test {
 

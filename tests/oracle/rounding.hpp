@@ -6,7 +6,7 @@
 // Numerical Algorithms, 2nd edition, sections 2.2 and 3.1).
 //
 // The plain names are float32's. Those with a type, as kUnitOf<double>, also hold what the
-// reference loses: it is the same operations in a wider type, and rounds as often as what it
+// oracle loses: it is the same operations in a wider type, and rounds as often as what it
 // judges. For n roundings of either, gamma(n; u) + gamma(n; v) <= gamma(n; u + v).
 #pragma once
 
@@ -28,11 +28,11 @@ inline constexpr double kLog2E = 1.4426950408889634;
 /// with 0, is exact, so that a term sees its product's rounding and n - 1 sums' at most.
 constexpr double gamma_of(double n) { return n * kUnit / (1 - n * kUnit); }
 
-/// The type of references and bounds: float64 for float32, and for float64 what the processor
+/// The type of the oracle and of bounds: float64 for float32, and for float64 what the processor
 /// has that is wider (64 bits of mantissa on x86, 113 on Arm).
 template <class Real>
 using Wide = std::conditional_t<std::is_same_v<Real, float>, double, long double>;
-static_assert(std::numeric_limits<long double>::digits >= 64, "float64 needs a wider reference");
+static_assert(std::numeric_limits<long double>::digits >= 64, "float64 needs a wider oracle");
 
 template <class Real>
 inline constexpr Wide<Real> kUnitOf =

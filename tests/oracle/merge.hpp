@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/reference/element.hpp"
-#include "tests/support/tensor.hpp"
+#include "api/heed.h"
+#include "tests/oracle/element.hpp"
+#include "tests/oracle/inputs.hpp"
 
 namespace heed_test {
 
@@ -15,7 +16,7 @@ struct MergeExpected {
 };
 
 /// Parts [batch, heads, rows, features] with their log-sum-exps [batch, heads, rows, 1].
-MergeExpected expect_merge(const std::vector<Tensor>& outs, const std::vector<Tensor>& lses,
-                           std::uint32_t out_dtype, std::uint32_t lse_dtype);
+MergeExpected expect_merge(const heed_merge_desc& desc, const std::vector<Source>& outs,
+                           const std::vector<Source>& lses);
 
 }  // namespace heed_test

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/reference/scores.hpp"
+#include "tests/oracle/scores.hpp"
 
 namespace heed_test {
 

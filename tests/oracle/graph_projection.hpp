@@ -19,8 +19,8 @@
 #include <limits>
 #include <vector>
 
-#include "tests/reference/arithmetic.hpp"
-#include "tests/reference/graph_inputs.hpp"
+#include "tests/oracle/arithmetic.hpp"
+#include "tests/oracle/graph_inputs.hpp"
 
 namespace heed_test {
 

@@ -1,11 +1,11 @@
 // What the bounds know about heed's arithmetic, besides the model of rounding in
-// support/rounding.hpp.
+// oracle/rounding.hpp.
 #pragma once
 
 #include <limits>
 #include <type_traits>
 
-#include "tests/support/rounding.hpp"
+#include "tests/oracle/rounding.hpp"
 
 namespace heed_test {
 

@@ -1,15 +1,15 @@
 // The oracle: attention as heed.h says, in straight loops and in a wider type than heed computes
 // in, and for every element of every output how far from it heed's result may be.
 //
-//   reference/inputs.hpp       what descriptors and arguments mean
-//   reference/given.hpp        what else the oracle is given
-//   reference/scores.hpp       one step after the other of a score, with its error
-//   reference/head.hpp         the scores of a head, and which keys a row attends
-//   reference/softmax.hpp      the weights of a row, with their errors
-//   reference/hard.hpp         the keys that hard attention may choose
-//   reference/row.hpp          what a row adds to every output
-//   reference/element.hpp      the last rounding, and how results compare
-//   reference/arithmetic.hpp   what is known about heed's arithmetic
+//   oracle/inputs.hpp       what descriptors and arguments mean
+//   oracle/given.hpp        what else the oracle is given
+//   oracle/scores.hpp       one step after the other of a score, with its error
+//   oracle/head.hpp         the scores of a head, and which keys a row attends
+//   oracle/softmax.hpp      the weights of a row, with their errors
+//   oracle/hard.hpp         the keys that hard attention may choose
+//   oracle/row.hpp          what a row adds to every output
+//   oracle/element.hpp      the last rounding, and how results compare
+//   oracle/arithmetic.hpp   what is known about heed's arithmetic
 //
 // Every bound is derived, in the header that computes it; none is tuned.
 #pragma once
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/reference/element.hpp"
-#include "tests/reference/given.hpp"
+#include "tests/oracle/element.hpp"
+#include "tests/oracle/given.hpp"
 
 namespace heed_test {
 

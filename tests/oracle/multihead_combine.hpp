@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "tests/reference/multihead_sum.hpp"
+#include "tests/oracle/multihead_sum.hpp"
 
 namespace heed_test {
 

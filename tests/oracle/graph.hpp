@@ -1,9 +1,9 @@
 // The oracle of attention over graphs: straight loops in a wider type than heed computes in, and
 // for every element of every output how far from it heed's result may be.
 //
-//   reference/graph_inputs.hpp      what graphs, descriptors and arguments mean
-//   reference/graph_projection.hpp  queries, keys and values, and what edges add
-//   reference/graph_row.hpp         one node and head
+//   oracle/graph_inputs.hpp      what graphs, descriptors and arguments mean
+//   oracle/graph_projection.hpp  queries, keys and values, and what edges add
+//   oracle/graph_row.hpp         one node and head
 //
 // Combining heads: a weighted sum has H products and sums, a mean H sums and two roundings of
 // 1 / H; the largest of numbers is off by no more than the most that one of them is. The residual
@@ -12,8 +12,8 @@
 
 #include <vector>
 
-#include "tests/reference/element.hpp"
-#include "tests/reference/graph_inputs.hpp"
+#include "tests/oracle/element.hpp"
+#include "tests/oracle/graph_inputs.hpp"
 
 namespace heed_test {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/support/dtype.hpp"
+#include "tests/oracle/dtype.hpp"
 
 namespace heed_test {
 

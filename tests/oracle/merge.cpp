@@ -1,10 +1,10 @@
-#include "tests/reference/merge.hpp"
+#include "tests/oracle/merge.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "tests/reference/arithmetic.hpp"
+#include "tests/oracle/arithmetic.hpp"
 
 namespace heed_test {
 namespace {
@@ -83,22 +83,25 @@ Element mean_of(const Shares& shares, const std::vector<Exact>& numbers, std::ui
 
 }  // namespace
 
-MergeExpected expect_merge(const std::vector<Tensor>& outs, const std::vector<Tensor>& lses,
-                           std::uint32_t out_dtype, std::uint32_t lse_dtype) {
+MergeExpected expect_merge(const heed_merge_desc& desc, const std::vector<Source>& outs,
+                           const std::vector<Source>& lses) {
   MergeExpected want;
-  const std::int64_t features = outs[0].shape()[3];
-  lses[0].each([&](const Axes& at) {
-    std::vector<Exact> row;
-    for (const Tensor& lse : lses) row.push_back(static_cast<Exact>(lse.get(at)));
-    const Shares shares = shares_of(row);
+  const std::uint32_t out_dtype = dtype_of(desc.out.dtype, HEED_DTYPE_F32);
+  const std::uint32_t lse_dtype = dtype_of(desc.lse.dtype, HEED_DTYPE_F32);
+  const auto row = [&](Index b, Index h, Index i) {
+    const auto numbers = [&](const std::vector<Source>& parts, Index x) {
+      std::vector<Exact> all;
+      for (const Source& part : parts) all.push_back(static_cast<Exact>(part.at(b, h, i, x)));
+      return all;
+    };
+    const Shares shares = shares_of(numbers(lses, 0));
     want.lse.push_back(stored(shares.lse, shares.lse_bound, lse_dtype, HEED_DTYPE_F64));
-    for (std::int64_t x = 0; x < features; ++x) {
-      std::vector<Exact> numbers;
-      for (const Tensor& out : outs)
-        numbers.push_back(static_cast<Exact>(out.get({at[0], at[1], at[2], x})));
-      want.out.push_back(mean_of(shares, numbers, out_dtype));
-    }
-  });
+    for (Index x = 0; x < desc.features; ++x)
+      want.out.push_back(mean_of(shares, numbers(outs, x), out_dtype));
+  };
+  for (Index b = 0; b < desc.batch; ++b)
+    for (Index h = 0; h < desc.heads; ++h)
+      for (Index i = 0; i < desc.rows; ++i) row(b, h, i);
   return want;
 }
 

@@ -1,11 +1,11 @@
 // The oracle of multi-head blocks: projections, the oracle of dense attention on what they give,
-// and the combiner; each passes its bounds on to the next. See tests/reference.hpp.
+// and the combiner; each passes its bounds on to the next. See tests/oracle/dense.hpp.
 #pragma once
 
 #include <cstdint>
 
 #include "api/heed.h"
-#include "tests/reference.hpp"
+#include "tests/oracle/dense.hpp"
 
 namespace heed_test {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/reference/arithmetic.hpp"
-#include "tests/reference/inputs.hpp"
+#include "tests/oracle/arithmetic.hpp"
+#include "tests/oracle/inputs.hpp"
 
 namespace heed_test {
 

@@ -1,4 +1,4 @@
-#include "engine/projection/product.hpp"
+#include "engine/projection/matmul.hpp"
 
 #include <algorithm>
 
@@ -30,7 +30,7 @@ std::int64_t even_part(std::int64_t whole, std::int64_t parts, std::int64_t most
 /// memory if the matrix is large, so they should be many. Their accumulators may well outgrow the
 /// L2 cache, since a tile touches each of them once; what a task packs of x should not outgrow a
 /// part of the L3 cache.
-std::int64_t most_rows(const ProductSize& size, std::int64_t cache, std::int64_t widest,
+std::int64_t most_rows(const MatmulSize& size, std::int64_t cache, std::int64_t widest,
                        std::int64_t bytes) {
   constexpr std::int64_t kPacked = std::int64_t{4} << 20;
   const std::int64_t rows = 2 * cache / ((widest + kTileIn) * bytes);
@@ -39,8 +39,8 @@ std::int64_t most_rows(const ProductSize& size, std::int64_t cache, std::int64_t
 
 template <class Real>
 void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels,
-                   std::int64_t claims, ProductPlan& plan) {
-  const ProductSize& size = plan.size;
+                   std::int64_t claims, MatmulPlan& plan) {
+  const MatmulSize& size = plan.size;
   const auto cache = static_cast<std::int64_t>(tile_cache(context.caches));
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Real));
   const std::int64_t threads = context.threads.count;
@@ -64,13 +64,13 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
 }
 
 template <class Real>
-void lay_out(ProductPlan& plan) {
+void lay_out(MatmulPlan& plan) {
   Offsets offsets;
   const auto take = [&](Size rows, Size columns) {
     return offsets.take(rows, columns, sizeof(Real));
   };
   const std::int64_t rows = plan.task_panels * plan.panel_rows;
-  ProductSlab slab{};
+  MatmulSlab slab{};
   slab.x = take(plan.size.x_in_panels ? 0 : rows, plan.size.in);
   slab.accumulators = take(plan.size.y_in_panels ? 0 : rows, plan.out_block);
   slab.weights = take(kTileIn, plan.out_block);
@@ -86,7 +86,7 @@ struct TaskGrid {
   std::int64_t row_tasks;
   std::int64_t count;
 
-  explicit TaskGrid(const Product& p) {
+  explicit TaskGrid(const Matmul& p) {
     const std::int64_t rows = p.rows / p.items;
     const std::int64_t panels = ItemCut(p.items, rows, p.plan->panel_rows, p.plan->lanes).panels();
     row_tasks = ceil_div(panels, p.plan->task_panels);
@@ -95,52 +95,32 @@ struct TaskGrid {
 };
 
 template <class Real>
-void multiply(const heed_context& context, const Product& product, const TaskGrid& grid,
+void multiply(const heed_context& context, const Matmul& matmul, const TaskGrid& grid,
               std::int64_t task, std::byte* slab) {
-  const ProductPlan& plan = *product.plan;
+  const MatmulPlan& plan = *matmul.plan;
   const std::int64_t out = task / grid.row_tasks * plan.task_out;
-  const Multiply<Real> multiply(kernels_of<Real>(*context.kernels), product, slab);
+  const Multiply<Real> multiply(kernels_of<Real>(*context.kernels), matmul, slab);
   multiply.run(task % grid.row_tasks, out, std::min(out + plan.task_out, plan.size.out));
 }
 
-struct Run {
-  const heed_context& context;
-  const Product* products;
-  std::size_t count;
-  std::byte* slabs;
-  std::size_t slab_bytes;
-
-  void work(std::int64_t task, std::uint32_t worker) const {
-    const Product* p = products;
-    TaskGrid grid(*p);
-    while (task >= grid.count) {
-      task -= grid.count;
-      grid = TaskGrid(*++p);
-    }
-    std::byte* const slab = slabs + worker * slab_bytes;
-    with_real(p->plan->size.float64,
-              [&](auto real) { multiply<decltype(real)>(context, *p, grid, task, slab); });
-  }
-};
-
 }  // namespace
 
-double flops_of(const ProductSize& size) {
+double flops_of(const MatmulSize& size) {
   return 2.0 * static_cast<double>(size.rows) * static_cast<double>(size.in) *
          static_cast<double>(size.out);
 }
 
-std::size_t checked_slab(const Offsets& rooms, const ProductSize& size) {
+std::size_t checked_slab(const Offsets& rooms, const MatmulSize& size) {
   return rooms.end("a thread's workspace",
                    {{"the number of features in", size.in}, {"of features out", size.out}});
 }
 
-ProductPlan plan_product(const heed_context& context, const char* field, const ProductSize& size,
-                         std::int64_t claims) {
-  ProductPlan plan{};
+MatmulPlan plan_matmul(const heed_context& context, const char* field, const MatmulSize& size,
+                       std::int64_t claims) {
+  MatmulPlan plan{};
   plan.size = size;
   within(field, [&] {
-    if (context.product == ProductKind::kCblas) return plan_cblas(plan);
+    if (context.backend == Backend::kCblas) return plan_cblas(plan);
     with_real(size.float64, [&](auto real) {
       choose_blocks(context, kernels_of<decltype(real)>(*context.kernels), claims, plan);
       lay_out<decltype(real)>(plan);
@@ -149,18 +129,28 @@ ProductPlan plan_product(const heed_context& context, const char* field, const P
   return plan;
 }
 
-void run_products(const heed_context& context, const Product* products, std::size_t count,
-                  std::uint32_t workers, std::byte* slabs, std::size_t slab_bytes) {
-  if (context.product == ProductKind::kCblas) {
-    for (std::size_t i = 0; i < count; ++i) run_cblas(*context.kernels, products[i], slabs);
+void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t count,
+                 std::uint32_t workers, std::byte* slabs, std::size_t slab_bytes) {
+  if (context.backend == Backend::kCblas) {
+    for (std::size_t i = 0; i < count; ++i) run_cblas(*context.kernels, matmuls[i], slabs);
     return;
   }
-  const Run run{context, products, count, slabs, slab_bytes};
   std::int64_t tasks = 0;
-  for (std::size_t i = 0; i < count; ++i) tasks += TaskGrid(products[i]).count;
+  for (std::size_t i = 0; i < count; ++i) tasks += TaskGrid(matmuls[i]).count;
+  const auto work = [&](std::int64_t task, std::byte* slab) {
+    const Matmul* matmul = matmuls;
+    TaskGrid grid(*matmul);
+    while (task >= grid.count) {
+      task -= grid.count;
+      grid = TaskGrid(*++matmul);
+    }
+    with_real(matmul->plan->size.float64,
+              [&](auto real) { multiply<decltype(real)>(context, *matmul, grid, task, slab); });
+  };
   parallel_for(context.threads, {tasks, 1, workers},
                [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                 for (std::int64_t task = begin; task < end; ++task) run.work(task, worker);
+                 for (std::int64_t task = begin; task < end; ++task)
+                   work(task, slabs + worker * slab_bytes);
                });
 }
 

@@ -1,11 +1,11 @@
-#include "tests/reference.hpp"
+#include "tests/oracle/dense.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "tests/reference/head.hpp"
-#include "tests/reference/row.hpp"
+#include "tests/oracle/head.hpp"
+#include "tests/oracle/row.hpp"
 
 namespace heed_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/reference/graph_inputs.hpp"
+#include "tests/oracle/graph_inputs.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,10 +1,10 @@
-#include "tests/reference/graph.hpp"
+#include "tests/oracle/graph.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "tests/reference/graph_row.hpp"
+#include "tests/oracle/graph_row.hpp"
 
 namespace heed_test {
 namespace {

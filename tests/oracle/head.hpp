@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "api/heed.h"
-#include "tests/reference/given.hpp"
-#include "tests/reference/inputs.hpp"
-#include "tests/reference/scores.hpp"
+#include "tests/oracle/given.hpp"
+#include "tests/oracle/inputs.hpp"
+#include "tests/oracle/scores.hpp"
 
 namespace heed_test {
 

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "api/heed.h"
-#include "tests/reference/inputs.hpp"
+#include "tests/oracle/inputs.hpp"
 
 namespace heed_test {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "tests/support/dtype.hpp"
+#include "tests/oracle/dtype.hpp"
 
 namespace heed_test {
 

@@ -39,8 +39,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/reference/arithmetic.hpp"
-#include "tests/reference/given.hpp"
+#include "tests/oracle/arithmetic.hpp"
+#include "tests/oracle/given.hpp"
 
 namespace heed_test {
 
