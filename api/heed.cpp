@@ -2,41 +2,27 @@
 #include "api/heed.h"
 
 #include "api/shim.hpp"
+#include "engine/check/merge.hpp"
+#include "engine/context/backend.hpp"
+#include "engine/context/context.hpp"
+#include "engine/context/isa.hpp"
 #include "engine/dense/attention.hpp"
 #include "engine/dense/merge.hpp"
+#include "engine/dense/strategy.hpp"
 #include "engine/dense/verbose.hpp"
 #include "engine/parallel/executor.hpp"
-#include "engine/projection/library.hpp"
 #include "engine/runtime/allocator.hpp"
-#include "engine/runtime/context.hpp"
 #include "engine/runtime/error.hpp"
-#include "engine/runtime/isa.hpp"
 #include "engine/runtime/structs.hpp"
 
 namespace {
 
 using heed::fail;
 using heed::guarded;
-using heed::OwnedWorkspace;
 using heed::required;
-
-void run(const heed_attention_plan& plan, const heed_attention_args* args, void* workspace,
-         std::size_t bytes) {
-  const heed_attention_args known = heed::read_struct(args, "args");
-  heed::run_between_checks(
-      plan, known, plan.bytes, workspace, bytes, [&](void* memory, std::size_t size) {
-        heed::run_and_tell(
-            *plan.context, [&] { heed::run_attention(plan, known, memory, size); },
-            [&](double seconds) { heed::print_run(plan, known, seconds); });
-      });
-}
 
 heed_attention_plan plan_of(const heed_context& context, const heed_attention_desc* desc) {
   return heed::make_plan(context, heed::validate(heed::read_struct(desc, "desc")));
-}
-
-std::size_t lent_bytes(const heed_attention_plan& plan) {
-  return heed::with_canaries(*plan.context, plan.bytes);
 }
 
 }  // namespace
@@ -97,10 +83,10 @@ heed_status heed_isa_get(size_t index, heed_isa_info* info) {
   });
 }
 
-size_t heed_product_count(void) { return heed::product_kind_count(); }
+size_t heed_product_count(void) { return heed::backend_count(); }
 
 const char* heed_product_name(size_t index) {
-  return index < heed::product_kind_count() ? heed::name_of(heed::product_kind_at(index)) : nullptr;
+  return index < heed::backend_count() ? heed::name_of(heed::backend_at(index)) : nullptr;
 }
 
 size_t heed_executor_count(void) { return heed::executor_count(); }
@@ -124,12 +110,12 @@ heed_status heed_context_describe(const heed_context* context, heed_context_info
   return guarded([&] {
     const heed_context& c = required(context, "context");
     heed_context_info known = HEED_CONTEXT_INFO_INIT;
-    known.threads = c.threads;
+    known.threads = c.threads.count;
     known.isa = c.kernels->f32.isa;
-    known.executor = c.executor_name;
+    known.executor = c.threads.name;
     known.l1_bytes = c.caches.l1_bytes;
     known.l2_bytes = c.caches.l2_bytes;
-    known.product = heed::name_of(c.product);
+    known.product = heed::name_of(c.backend);
     known.check = c.checked ? HEED_CHECK_ON : HEED_CHECK_OFF;
     heed::write_struct(info, known, "info");
   });
@@ -137,64 +123,51 @@ heed_status heed_context_describe(const heed_context* context, heed_context_info
 
 heed_status heed_attention_plan_create(const heed_context* context, const heed_attention_desc* desc,
                                        heed_attention_plan** plan) {
-  return guarded([&] {
-    const heed_context& c = required(context, "context");
-    heed_attention_plan*& result = required(plan, "plan");
-    result = heed::make<heed_attention_plan>(c.allocator, plan_of(c, desc));
-    heed::share(c);
-  });
+  return heed::create_plan(context, plan, [&](const heed_context& c) { return plan_of(c, desc); });
 }
 
-void heed_attention_plan_destroy(heed_attention_plan* plan) {
-  if (plan == nullptr) return;
-  const heed_context* const context = plan->context;
-  heed::destroy(context->allocator, plan);
-  heed::release(context);
-}
+void heed_attention_plan_destroy(heed_attention_plan* plan) { heed::destroy_plan(plan); }
 
 heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
                                          heed_attention_info* info) {
   return guarded([&] {
     const heed_attention_plan& p = required(plan, "plan");
     heed_attention_info known = HEED_ATTENTION_INFO_INIT;
+    heed::describe_plan(p, known);
     known.threads = p.workers;
-    known.isa = p.context->kernels->f32.isa;
-    known.executor = p.context->executor_name;
     known.tile_q = static_cast<uint32_t>(p.tile_q);
     known.tile_kv = static_cast<uint32_t>(p.tile_kv);
     known.tasks = static_cast<uint64_t>(p.tasks);
-    known.workspace_bytes = lent_bytes(p);
     known.flops = p.flops;
+    known.strategy = p.strategy->name;
     heed::write_struct(info, known, "info");
   });
 }
 
 heed_status heed_attention_plan_workspace(const heed_attention_plan* plan, size_t* bytes) {
-  return guarded([&] { required(bytes, "bytes") = lent_bytes(required(plan, "plan")); });
+  return heed::tell_workspace(plan, bytes);
 }
 
 heed_status heed_attention_plan_run(const heed_attention_plan* plan,
                                     const heed_attention_args* args, void* workspace,
                                     size_t workspace_bytes) {
-  return guarded([&] { run(required(plan, "plan"), args, workspace, workspace_bytes); });
+  return heed::run_with(plan, args, workspace, workspace_bytes);
 }
 
 heed_status heed_attention(const heed_context* context, const heed_attention_desc* desc,
                            const heed_attention_args* args) {
-  return guarded([&] {
-    const heed_context& c = required(context, "context");
-    const heed_attention_plan plan = plan_of(c, desc);
-    const std::size_t bytes = lent_bytes(plan);
-    const OwnedWorkspace workspace(c.allocator, bytes);
-    run(plan, args, workspace.get(), bytes);
-  });
+  return heed::run_at_once(context, args, [&](const heed_context& c) { return plan_of(c, desc); });
 }
 
 heed_status heed_merge(const heed_context* context, const heed_merge_desc* desc, size_t parts,
                        const void* const* part_outs, const void* const* part_lses, void* out,
                        void* lse) {
   return guarded([&] {
-    heed::merge(required(context, "context"), heed::read_struct(desc, "desc"),
-                {parts, part_outs, part_lses, out, lse});
+    const heed_context& c = required(context, "context");
+    const heed::MergeProblem problem = heed::validate(heed::read_struct(desc, "desc"));
+    const heed::Merge merge = {parts, part_outs, part_lses, out, lse};
+    heed::validate(problem, merge);
+    if (c.checked) heed::check_merge(c, problem, merge);
+    heed::run_merge(c, problem, merge);
   });
 }

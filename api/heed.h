@@ -470,9 +470,10 @@ typedef struct heed_attention_info {
   uint64_t tasks;         /* independent pieces of work */
   size_t workspace_bytes; /* that a run needs, for all its threads together */
   double flops;           /* useful ones: 2 (features + value_features) per attended pair */
+  const char* strategy;   /* how it is computed: "prefill", tile by tile of the keys */
 } heed_attention_info;
 #define HEED_ATTENTION_INFO_INIT \
-  { (uint32_t)sizeof(heed_attention_info), 0, NULL, NULL, 0, 0, 0, 0, 0.0 }
+  { (uint32_t)sizeof(heed_attention_info), 0, NULL, NULL, 0, 0, 0, 0, 0.0, NULL }
 
 HEED_API heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
                                                   heed_attention_info* info);

@@ -4,12 +4,20 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <type_traits>
 
 #include "api/heed.h"
 #include "engine/check/run.hpp"
+#include "engine/dense/attention.hpp"
+#include "engine/dense/verbose.hpp"
+#include "engine/graph/attention.hpp"
+#include "engine/graph/verbose.hpp"
+#include "engine/multihead/multihead.hpp"
+#include "engine/multihead/verbose.hpp"
+#include "engine/context/context.hpp"
 #include "engine/runtime/allocator.hpp"
-#include "engine/runtime/context.hpp"
 #include "engine/runtime/error.hpp"
+#include "engine/runtime/structs.hpp"
 
 namespace heed {
 
@@ -40,29 +48,6 @@ T& required(T* pointer, const char* name) {
   return *pointer;
 }
 
-/// Calls run() and, if the context is verbose, print(seconds).
-template <class Run, class Print>
-void run_and_tell(const heed_context& context, Run&& run, Print&& print) {
-  if (!context.verbose) return run();
-  const auto start = std::chrono::steady_clock::now();
-  run();
-  print(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-}
-
-/// Calls run(workspace, bytes) for a plan that uses so many bytes; in a checked context between
-/// the checks of engine/check.
-template <class Plan, class Args, class Run>
-void run_between_checks(const Plan& plan, const Args& args, std::size_t used, void* workspace,
-                        std::size_t bytes, Run&& run) {
-  if (!plan.context->checked) return run(workspace, bytes);
-  const CheckedWorkspace lent(used, workspace, bytes);
-  check_before(plan, args, lent);
-  lent.place_canaries();
-  run(lent.get(), used);
-  lent.check_canaries();
-  check_after(plan, args);
-}
-
 /// The workspace of a one-call run, given back whatever happens.
 class OwnedWorkspace {
  public:
@@ -82,5 +67,87 @@ class OwnedWorkspace {
   std::size_t bytes_;
   void* memory_;
 };
+
+// ---- What the functions of all plans do ------------------------------------------------------
+
+/// What callers must bring.
+template <class Plan>
+std::size_t lent_bytes(const Plan& plan) {
+  return with_canaries(*plan.context, plan.workspace_bytes());
+}
+
+/// Runs a plan; in a checked context between the checks of engine/check, in a verbose one with a
+/// word about it on stderr.
+template <class Plan, class Args>
+void run(const Plan& plan, const Args* args, void* workspace, std::size_t bytes) {
+  const Args known = read_struct(args, "args");
+  const auto run_and_tell = [&](void* memory, std::size_t size) {
+    const auto start = std::chrono::steady_clock::now();
+    run_plan(plan, known, memory, size);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    print_run(plan, known, elapsed.count());
+  };
+  const auto run_once = [&](void* memory, std::size_t size) {
+    plan.context->verbose ? run_and_tell(memory, size) : run_plan(plan, known, memory, size);
+  };
+  if (!plan.context->checked) return run_once(workspace, bytes);
+  const CheckedWorkspace lent(plan.workspace_bytes(), workspace, bytes);
+  check_before(plan, known, lent);
+  lent.place_canaries();
+  run_once(lent.get(), plan.workspace_bytes());
+  lent.check_canaries();
+  check_after(plan, known);
+}
+
+/// `plan_of(context)` makes the plan; the new one shares what it refers to.
+template <class Plan, class PlanOf>
+heed_status create_plan(const heed_context* context, Plan** plan, PlanOf&& plan_of) {
+  return guarded([&] {
+    const heed_context& c = required(context, "context");
+    Plan*& result = required(plan, "plan");
+    result = make<Plan>(c.allocator, plan_of(c));
+    share(c);
+    if constexpr (std::is_same_v<Plan, heed_graph_attention_plan>) share(*result->graph);
+  });
+}
+
+template <class Plan>
+void destroy_plan(Plan* plan) {
+  if (plan == nullptr) return;
+  const Plan was = *plan;
+  destroy(was.context->allocator, plan);
+  if constexpr (std::is_same_v<Plan, heed_graph_attention_plan>) release(was.graph);
+  release(was.context);
+}
+
+/// Fills in what the infos of all plans have.
+template <class Plan, class Info>
+void describe_plan(const Plan& plan, Info& info) {
+  info.isa = plan.context->kernels->f32.isa;
+  info.executor = plan.context->threads.name;
+  info.workspace_bytes = lent_bytes(plan);
+}
+
+template <class Plan>
+heed_status tell_workspace(const Plan* plan, std::size_t* bytes) {
+  return guarded([&] { required(bytes, "bytes") = lent_bytes(required(plan, "plan")); });
+}
+
+template <class Plan, class Args>
+heed_status run_with(const Plan* plan, const Args* args, void* workspace, std::size_t bytes) {
+  return guarded([&] { run(required(plan, "plan"), args, workspace, bytes); });
+}
+
+/// A run of a plan that nobody keeps, with memory of the context.
+template <class Args, class PlanOf>
+heed_status run_at_once(const heed_context* context, const Args* args, PlanOf&& plan_of) {
+  return guarded([&] {
+    const heed_context& c = required(context, "context");
+    const auto plan = plan_of(c);
+    const std::size_t bytes = lent_bytes(plan);
+    const OwnedWorkspace workspace(c.allocator, bytes);
+    run(plan, args, workspace.get(), bytes);
+  });
+}
 
 }  // namespace heed

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "engine/dense/panel.hpp"
-#include "engine/runtime/isa.hpp"
+#include "engine/context/isa.hpp"
 #include "perf/catalogue.hpp"
 #include "perf/contexts.hpp"
 #include "perf/peak.hpp"

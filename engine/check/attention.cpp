@@ -41,8 +41,7 @@ const Operand* add_options(const CheckedAttention& of, Operands& all) {
   const Problem& p = of.problem;
   const heed_attention_args& args = of.args;
   const Shapes shapes = shapes_of(p);
-  const Layout real =
-      p.float64 ? side_by_side(ElementType::kF64, 8) : side_by_side(ElementType::kF32, 4);
+  const Layout real = side_by_side(real_type(p.float64));
   const Layout int32 = side_by_side(ElementType::kMask, sizeof(std::int32_t));
   const Layout int64 = side_by_side(ElementType::kMask, sizeof(std::int64_t));
   all.add(Role::kInput, "mask", args.mask, p.mask, shapes.scores, kScoreAxes);

@@ -44,10 +44,7 @@ void add_inputs(const GraphProblem& p, const heed_graph_attention_args& args, Op
   all.add(Role::kInput, "edge_data", args.edge_data, p.edge_data,
           {1, 1, p.edges_given, p.edge_width}, kEdgeAxes);
   if (args.head_weights != nullptr)
-    all.add_vector(
-        "head_weights", args.head_weights,
-        p.float64 ? side_by_side(ElementType::kF64, 8) : side_by_side(ElementType::kF32, 4),
-        p.heads);
+    all.add_vector("head_weights", args.head_weights, side_by_side(real_type(p.float64)), p.heads);
 }
 
 const Operand* add_out(const GraphProblem& p, const heed_graph_attention_args& args,
@@ -62,7 +59,7 @@ void check_before(const heed_graph_attention_plan& plan, const heed_graph_attent
                   const CheckedWorkspace& workspace) {
   const GraphProblem& p = plan.problem;
   const heed_context& context = *plan.context;
-  validate(p, args, context.product);
+  validate(p, args, context.backend);
   if (p.nodes == 0 && args.out != nullptr)
     tell("check: the graph has 0 nodes, so nothing is computed");
   Operands all("args.");

@@ -10,7 +10,7 @@ void add_weights(Operands& all, const GivenWeights& given) {
   if (given.w != nullptr)
     all.add(Role::kInput, given.w_field, given.w, m.layout, {m.in / m.in_each, 1, m.in_each, m.out},
             kMatrixAxes);
-  all.add_vector(given.b_field, given.b, side_by_side(given.bias.type, given.bias.bytes), m.out);
+  all.add_vector(given.b_field, given.b, side_by_side(given.bias.type), m.out);
 }
 
 void add_node_weights(Operands& all, const GivenWeights& given, std::int64_t nodes) {

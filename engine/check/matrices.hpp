@@ -2,8 +2,8 @@
 #pragma once
 
 #include "engine/check/operands.hpp"
+#include "engine/context/context.hpp"
 #include "engine/projection/matrix.hpp"
-#include "engine/runtime/context.hpp"
 
 namespace heed {
 

@@ -52,26 +52,18 @@ void tell_odd_part(const heed_context& context, const Operand* out, const Operan
 
 }  // namespace
 
-void check_empty_merge(const heed_merge_desc& desc, const Merge& merge) {
-  const struct {
-    const char* field;
-    std::int64_t size;
-  } sizes[] = {{"batch", desc.batch},
-               {"heads", desc.heads},
-               {"rows", desc.rows},
-               {"features", desc.features}};
-  for (const auto& [field, size] : sizes)
-    if (size == 0 && merge.out != nullptr)
-      tell("check: desc.%s is 0, so no element of out is merged", field);
-}
-
-void check_merge(const heed_context& context, const heed_merge_desc& desc,
-                 const MergeLayouts& layouts, const Merge& merge) {
-  const Shape sizes = {desc.batch, desc.heads, desc.rows, desc.features};
-  const Shape lse_sizes = {desc.batch, desc.heads, desc.rows, 1};
+void check_merge(const heed_context& context, const MergeProblem& problem, const Merge& merge) {
+  const Shape& sizes = problem.sizes;
+  const MergeLayouts& layouts = problem.layouts;
+  const char* const fields[4] = {"batch", "heads", "rows", "features"};
+  for (int axis = 0; axis < 4; ++axis)
+    if (sizes[axis] == 0 && merge.out != nullptr)
+      tell("check: desc.%s is 0, so no element of out is merged", fields[axis]);
+  if (problem.rows == 0 || (sizes[3] == 0 && merge.lse == nullptr)) return;
+  const Shape lse_sizes = {sizes[0], sizes[1], sizes[2], 1};
   const auto role = [](bool same) { return same ? Role::kReplaced : Role::kInput; };
   for (std::size_t k = 0; k < merge.parts; ++k) {
-    const void* const part_out = desc.features > 0 ? merge.outs[k] : nullptr;
+    const void* const part_out = sizes[3] > 0 ? merge.outs[k] : nullptr;
     const void* const part_lse = merge.lses[k];
     char name[32];
     Operands all("");

@@ -5,12 +5,8 @@
 
 namespace heed {
 
-/// Tells of sizes of 0 although there is something to merge into.
-void check_empty_merge(const heed_merge_desc& desc, const Merge& merge);
-
-/// Throws where outputs overlap what they must not, and tells on stderr what looks odd. The
-/// pointers are known to be there.
-void check_merge(const heed_context& context, const heed_merge_desc& desc,
-                 const MergeLayouts& layouts, const Merge& merge);
+/// Throws where outputs overlap what they must not, and tells on stderr what looks odd. The merge
+/// has been validated.
+void check_merge(const heed_context& context, const MergeProblem& problem, const Merge& merge);
 
 }  // namespace heed

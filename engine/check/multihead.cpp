@@ -32,7 +32,7 @@ void add_all_weights(const MultiheadProblem& p, const heed_multihead_args& args,
   add_weights(all, {"w_key", args.w_key, p.w_key, "b_key", args.b_key, p.bias});
   add_weights(all, {"w_value", args.w_value, p.w_value, "b_value", args.b_value, p.bias});
   if (p.has_w_out()) add_weights(all, {"w_out", args.w_out, p.w_out, "b_out", args.b_out, p.bias});
-  all.add_vector("head_weights", args.head_weights, side_by_side(p.reals.type, p.reals.bytes),
+  all.add_vector("head_weights", args.head_weights, side_by_side(p.reals.type),
                  p.attention.query_heads);
 }
 

@@ -14,16 +14,16 @@ namespace {
 constexpr std::int64_t kEnough = 64;
 
 /// "batch 0, head 2, row 5, feature 1", of the axes that the tensor has.
-Words place_of(const Operand& operand, const std::int64_t (&place)[4]) {
-  Words words;
+Text place_of(const Operand& operand, const std::int64_t (&place)[4]) {
+  Text text;
   const char* between = "";
   for (int axis = 0; axis < 4; ++axis) {
     if (operand.axes[axis] == nullptr) continue;
     const std::int64_t index = place[axis] + (axis == 2 ? operand.first_row : 0);
-    words.add("%s%s %lld", between, operand.axes[axis], static_cast<long long>(index));
+    text.add("%s%s %lld", between, operand.axes[axis], static_cast<long long>(index));
     between = ", ";
   }
-  return words;
+  return text;
 }
 
 }  // namespace

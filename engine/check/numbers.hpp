@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "engine/check/operands.hpp"
-#include "engine/runtime/context.hpp"
+#include "engine/context/context.hpp"
 
 namespace heed {
 

@@ -7,6 +7,7 @@
 
 namespace heed {
 
+Layout side_by_side(ElementType type) { return side_by_side(type, bytes_of(type)); }
 Layout side_by_side(ElementType type, std::int64_t bytes) { return {type, bytes, {0, 0, 0, 1}}; }
 
 const Operand* Operands::add(Role role, const char* field, const void* data, const Layout& layout,

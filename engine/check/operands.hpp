@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/dense/layout.hpp"
+#include "engine/tensor/layout.hpp"
 
 namespace heed {
 
@@ -36,6 +36,7 @@ struct Operand {
 };
 
 /// Numbers side by side.
+Layout side_by_side(ElementType type);
 Layout side_by_side(ElementType type, std::int64_t bytes);
 
 /// All tensors of a run that have elements.

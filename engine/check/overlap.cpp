@@ -125,7 +125,7 @@ void refuse_overlaps(const Operands& all, const void* workspace, std::size_t byt
   Operands lent("");
   const Operand* const room =
       lent.add_vector("workspace", bytes == 0 ? nullptr : workspace,
-                      side_by_side(ElementType::kMask, 1), static_cast<std::int64_t>(bytes));
+                      side_by_side(ElementType::kMask), static_cast<std::int64_t>(bytes));
   for (const Operand* a = all.begin(); a != all.end(); ++a) {
     if (room != nullptr && overlap(*room, *a))
       refuse(HEED_STATUS_INVALID_WORKSPACE, *room, *a, "it must lie apart from all tensors");

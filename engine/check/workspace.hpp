@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "engine/runtime/context.hpp"
+#include "engine/context/context.hpp"
 
 namespace heed {
 

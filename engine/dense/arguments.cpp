@@ -5,6 +5,7 @@
 
 #include "engine/dense/problem.hpp"
 #include "engine/runtime/error.hpp"
+#include "engine/tensor/element.hpp"
 
 namespace heed {
 namespace {
@@ -106,22 +107,17 @@ void check_numbers(const Problem& p, const heed_attention_args& args) {
 }
 
 void check_optional(const Problem& p, const heed_attention_args& args) {
-  const Layout real = {ElementType::kF32, p.float64 ? 8 : 4, {}};
-  const Layout int32 = {ElementType::kF32, sizeof(std::int32_t), {}};
-  const Layout int64 = {ElementType::kF64, sizeof(std::int64_t), {}};
-  check_pointer("args.key_lengths", args.key_lengths, int32, false);
-  check_pointer("args.cu_seqlens_q", args.cu_seqlens_q, int32, false);
-  check_pointer("args.cu_seqlens_k", args.cu_seqlens_k, int32, false);
-  check_pointer("args.weight_rows", args.weight_rows, int64, false);
+  check_alignment("args.key_lengths", args.key_lengths, sizeof(std::int32_t));
+  check_alignment("args.cu_seqlens_q", args.cu_seqlens_q, sizeof(std::int32_t));
+  check_alignment("args.cu_seqlens_k", args.cu_seqlens_k, sizeof(std::int32_t));
+  check_alignment("args.weight_rows", args.weight_rows, sizeof(std::int64_t));
   check_pointer("args.bias", args.bias, p.bias, false);
-  check_pointer("args.alibi_slopes", args.alibi_slopes, real, false);
-  check_pointer("args.sinks", args.sinks, real, false);
   check_pointer("args.lse", args.lse, p.lse, false);
-  if (p.float64) {
-    check_numbers<double>(p, args);
-  } else {
-    check_numbers<float>(p, args);
-  }
+  with_real(p.float64, [&](auto real) {
+    check_alignment("args.alibi_slopes", args.alibi_slopes, sizeof real);
+    check_alignment("args.sinks", args.sinks, sizeof real);
+    check_numbers<decltype(real)>(p, args);
+  });
   if (args.alibi_slopes != nullptr && !p.offset_given && p.query_length != p.key_length)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "args.alibi_slopes is given with desc.alignment 0, desc.query_length %lld and "

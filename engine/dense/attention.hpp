@@ -8,11 +8,7 @@
 namespace heed {
 
 /// Throws an Error before the first output is written, or not at all.
-void run_attention(const heed_attention_plan& plan, const heed_attention_args& args,
-                   void* workspace, std::size_t bytes);
-
-/// The same for arguments and a workspace that are known to be right.
-void compute_attention(const heed_attention_plan& plan, const heed_attention_args& args,
-                       std::byte* workspace);
+void run_plan(const heed_attention_plan& plan, const heed_attention_args& args, void* workspace,
+              std::size_t bytes);
 
 }  // namespace heed

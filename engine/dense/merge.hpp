@@ -1,37 +1,26 @@
-// Partial results of the same queries over different keys, combined by their log-sum-exp.
+// heed_merge: partial results of many queries, combined row by row.
 #pragma once
 
-#include <cstddef>
-
 #include "api/heed.h"
-#include "engine/dense/layout.hpp"
-#include "engine/runtime/context.hpp"
+#include "engine/context/context.hpp"
+#include "engine/tensor/merge.hpp"
 
 namespace heed {
 
-/// The parts of a merge and where their result goes.
-struct Merge {
-  std::size_t parts;
-  const void* const* outs;
-  const void* const* lses;
-  void* out;
-  void* lse;  ///< nullptr: not wanted
+/// A descriptor whose fields are checked.
+struct MergeProblem {
+  Shape sizes;        ///< [batch, head, row, feature]
+  std::int64_t rows;  ///< of all heads
+  MergeLayouts layouts;
 };
 
-struct MergeLayouts {
-  Layout part_out, part_lse, out, lse;
-};
+/// Throws an Error that names the field, its value and the bound.
+MergeProblem validate(const heed_merge_desc& desc);
 
-/// Where a row stands.
-struct MergeRow {
-  std::int64_t batch, head, row;
-};
+/// Throws unless there are parts, and the tensors of those that have elements.
+void validate(const MergeProblem& problem, const Merge& merge);
 
-/// Merges one row of so many features, by definition in float64.
-void merge_row(const KernelTable<double>& kernels, const MergeLayouts& layouts, const Merge& merge,
-               std::int64_t features, const MergeRow& row);
-
-/// Throws an Error before the first output is written, or not at all.
-void merge(const heed_context& context, const heed_merge_desc& desc, const Merge& merge);
+/// Merges what has been validated.
+void run_merge(const heed_context& context, const MergeProblem& problem, const Merge& merge);
 
 }  // namespace heed

@@ -1,8 +1,8 @@
 #include "engine/dense/output.hpp"
 
-#include "engine/dense/log_sum_exp.hpp"
 #include "engine/dense/placement.hpp"
-#include "engine/dense/tile.hpp"
+#include "engine/tensor/log_sum_exp.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 
@@ -67,18 +67,17 @@ void Output<Real>::write_lse(std::int64_t row, std::int64_t head, Real reference
 template <class Real>
 void Output<Real>::write_hard(const Panel<Real>& panel, std::size_t i, std::int64_t key,
                               Real* values) const {
-  const std::int64_t r = panel.first_row + static_cast<std::int64_t>(i);
-  const std::int64_t row = panel.stack->query_row(r);
-  const std::int64_t head = panel.stack->head_of(r);
+  const std::int64_t r = panel.first + static_cast<std::int64_t>(i);
+  const std::int64_t row = panel.pack->query_row(r);
+  const std::int64_t head = panel.pack->head_of(r);
   const auto features = static_cast<std::size_t>(problem_.value_features);
-  if (results_ != nullptr) result(row, head).hardest = key;
+  if (results_ != nullptr) result(row, head).argmax = key;
   if (plan_.placement != Placement::kPanels)
     return kernels_.write(problem_.out.type, values, features, out_row(row, head),
                           problem_.out.strides.feature);
   Real* const to = of_head(static_cast<Real*>(args_.out), plan_, panel, sequence_.batch,
                            problem_.value_features);
-  const std::size_t pitch = panel.vectors * kernels_.lanes;
-  for (std::size_t x = 0; x < features; ++x) to[x * pitch + i] = values[x];
+  for (std::size_t x = 0; x < features; ++x) to[x * panel.pitch + i] = values[x];
 }
 
 template class Output<float>;

@@ -7,12 +7,14 @@
 
 #include "engine/dense/problem.hpp"
 #include "engine/kernels/table.hpp"
+#include "engine/tensor/panels.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 
-/// The rows that share their keys: row r is query row r / group of head `head` + r % group, or of
-/// one head the query rows listed.
-struct Stack {
+/// Query heads packed into one problem, since they share their keys (grouped queries): row r is
+/// query row r / group of head `head` + r % group, or of one head the query rows listed.
+struct HeadPack {
   std::int64_t head;
   std::int64_t group;
   const std::int64_t* listed;  ///< nullptr: all rows, in order; otherwise group is 1
@@ -31,55 +33,69 @@ enum class Summed : std::uint8_t {
   kLatest,  ///< those since the last fold; the panel's totals hold the others
 };
 
+/// Keys [begin, begin + keys).
+struct KeyBlock {
+  std::int64_t begin;
+  std::size_t keys;
+};
+
+/// Its rows are rows of the pack.
 template <class Real>
-struct Panel {
-  const Stack* stack;
-  std::int64_t first_row;  ///< of the stack
-  std::size_t rows;
-  std::size_t vectors;
+struct Panel : PanelRows {
+  const HeadPack* pack;
   std::int64_t key_begin, key_end;      ///< the keys that any row attends, but for masks
   std::int64_t whole_begin, whole_end;  ///< the keys that every row attends, but for masks
   Real* query;
   RowState<Real> state;
-  std::int64_t* hardest;  ///< [rows], hard attention only
+  std::int64_t* argmax;  ///< [rows], hard attention only
   Summed* summed;
 
   /// Which row of its head row i of the panel is.
   std::int64_t query_row(std::size_t i) const {
-    return stack->query_row(first_row + static_cast<std::int64_t>(i));
+    return pack->query_row(first + static_cast<std::int64_t>(i));
   }
 
-  /// Whether every row attends all of the keys [k, k + keys), but for masks.
-  bool attended_by_all(std::int64_t k, std::size_t keys) const {
-    return k >= whole_begin && k + static_cast<std::int64_t>(keys) <= whole_end;
+  /// Whether every row attends all of the keys, but for masks.
+  bool attended_by_all(const KeyBlock& block) const {
+    return block.begin >= whole_begin &&
+           block.begin + static_cast<std::int64_t>(block.keys) <= whole_end;
   }
 
   /// Calls function(i, query row, query head) for every row.
   template <class Function>
   void each_row(Function&& function) const {
     for (std::size_t i = 0; i < rows; ++i) {
-      const std::int64_t r = first_row + static_cast<std::int64_t>(i);
-      function(i, stack->query_row(r), stack->head_of(r));
+      const std::int64_t r = first + static_cast<std::int64_t>(i);
+      function(i, pack->query_row(r), pack->head_of(r));
     }
   }
 };
 
-/// Rows [first_row, first_row + rows) of a stack, without the buffers that they work in.
+/// Rows [first, first + rows) of a pack, without the buffers that they work in.
 template <class Real>
-Panel<Real> make_panel(const Stack& stack, const Sequence& sequence, std::int64_t first_row,
+Panel<Real> make_panel(const HeadPack& pack, const Sequence& sequence, std::int64_t first,
                        std::int64_t rows, std::uint32_t lanes) {
   Panel<Real> panel{};
-  panel.stack = &stack;
-  panel.first_row = first_row;
-  panel.rows = static_cast<std::size_t>(rows);
-  panel.vectors = (panel.rows + lanes - 1) / lanes;
-  const std::int64_t first = stack.query_row(first_row);
-  const std::int64_t last = stack.query_row(first_row + rows - 1);
-  panel.key_begin = sequence.first_key(first);
-  panel.key_end = sequence.end_key(last);
-  panel.whole_begin = sequence.first_key(last);
-  panel.whole_end = sequence.end_key(first);
+  static_cast<PanelRows&>(panel) = PanelRows::of(first, rows, lanes);
+  panel.pack = &pack;
+  const std::int64_t first_query = pack.query_row(first);
+  const std::int64_t last_query = pack.query_row(first + rows - 1);
+  panel.key_begin = sequence.first_key(first_query);
+  panel.key_end = sequence.end_key(last_query);
+  panel.whole_begin = sequence.first_key(last_query);
+  panel.whole_end = sequence.end_key(first_query);
   return panel;
+}
+
+/// store_columns() for the rows of a panel; to_row(i, row, head) is where row i begins.
+template <class Real, class ToRow>
+void store_rows(const KernelTable<Real>& kernels, const Panel<Real>& panel, const Real* columns,
+                const Real* sum, std::size_t count, const Layout& layout, Real* buffer,
+                ToRow&& to_row) {
+  std::byte* to[kMaxPanel];
+  panel.each_row(
+      [&](std::size_t i, std::int64_t row, std::int64_t head) { to[i] = to_row(i, row, head); });
+  store_columns(kernels, columns, sum, count, to, panel.rows, panel.vectors, layout, buffer);
 }
 
 }  // namespace heed

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "engine/dense/plan.hpp"
-#include "engine/dense/tile.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 
@@ -18,9 +18,9 @@ Real* of_head(Real* panels, const heed_attention_plan& plan, const Panel<Real>& 
               std::int64_t batch, std::int64_t features) {
   const std::int64_t lanes = kernels_of<Real>(*plan.context->kernels).lanes;
   const std::int64_t width = round_up(plan.problem.query_heads * features, kRowPadding);
-  const std::int64_t before = batch * round_up(plan.problem.query_length, lanes) + panel.first_row;
-  const std::int64_t pitch = static_cast<std::int64_t>(panel.vectors) * lanes;
-  return panels + before * width + panel.stack->head * features * pitch;
+  const std::int64_t before = batch * round_up(plan.problem.query_length, lanes) + panel.first;
+  return panels + before * width +
+         panel.pack->head * features * static_cast<std::int64_t>(panel.pitch);
 }
 
 }  // namespace heed

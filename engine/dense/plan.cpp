@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "engine/dense/strategy.hpp"
 #include "engine/dense/totals.hpp"
-#include "engine/parallel/tasks.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
 
@@ -59,7 +60,7 @@ Widths widths_of(const KernelTable<Real>& kernels, ElementType type) {
 /// Half of the L2 cache holds a block's queries and accumulators; blocks are of even size, and
 /// small enough that every thread gets several.
 std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, std::int64_t rows,
-                           std::int64_t stacks, const Widths& widths) {
+                           std::int64_t packs, const Widths& widths) {
   const std::int64_t panel = widths.panel;
   if (context.tile_q != 0) return round_up(context.tile_q, panel);
   const Size row_bytes =
@@ -68,7 +69,7 @@ std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, 
   std::int64_t largest =
       std::min(in_steps(half / row_bytes.value(), panel), in_steps(kLargestBlock, panel));
   const std::int64_t wanted =
-      ceil_div(kTasksPerThread * context.threads, std::max(stacks, std::int64_t{1}));
+      ceil_div(kTasksPerThread * context.threads.count, std::max(packs, std::int64_t{1}));
   const std::int64_t fair = round_up(ceil_div(rows, wanted), panel);
   largest = std::min(largest, std::max(fair, 4 * panel));
   const std::int64_t blocks = std::max(ceil_div(rows, largest), std::int64_t{1});
@@ -110,7 +111,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.rows = numbers(widths.panel, widest);
   slab.reference = numbers(plan.tile_q, 1);
   slab.sum = numbers(plan.tile_q, 1);
-  slab.hardest = offsets.take(p.hard ? plan.tile_q : 0, 1, sizeof(std::int64_t));
+  slab.argmax = offsets.take(p.hard ? plan.tile_q : 0, 1, sizeof(std::int64_t));
   slab.summed = offsets.take(plan.tile_q, 1, sizeof(Summed));
   slab.bytes = offsets.end("a thread's workspace", {{"desc.features", p.features},
                                                     {"desc.value_features", p.value_features}});
@@ -125,14 +126,14 @@ std::int64_t checked_rows(const Problem& p, Size size, const char* what) {
                              {"desc.key_length", p.key_length}});
 }
 
-/// The second walk, over the scores of rows whose softmax is known.
-void plan_views(heed_attention_plan& plan, const Widths& widths) {
+/// What is computed again for those who ask for weights.
+void plan_recompute(heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   plan.chunks = ceil_div(p.key_length, plan.tile_kv);
   const bool weights = p.weights_point != HEED_WEIGHTS_NONE && p.query_length > 0;
   if (!weights && !p.sum_columns) return;
   const Size heads = Size(p.batch) * p.query_heads;
-  plan.views = checked_rows(p, heads * plan.chunks, "the number of columns of weights");
+  plan.recomputed = checked_rows(p, heads * plan.chunks, "the number of columns of weights");
   const Size bytes = heads * p.query_length * std::max<std::int64_t>(2 * widths.bytes, 8);
   plan.results_bytes = static_cast<std::size_t>(
       checked_rows(p, round_up(bytes, kAlignment), "what is kept of every row"));
@@ -141,7 +142,7 @@ void plan_views(heed_attention_plan& plan, const Widths& widths) {
 /// The workspace of all threads.
 std::size_t bytes_of(const heed_attention_plan& plan) {
   const Problem& p = plan.problem;
-  if (plan.tasks == 0 && plan.views == 0) return 0;
+  if (plan.tasks == 0 && plan.recomputed == 0) return 0;
   const Size slabs = Size(plan.workers) * static_cast<std::int64_t>(plan.slab.bytes);
   const Size all = slabs + static_cast<std::int64_t>(plan.results_bytes);
   return static_cast<std::size_t>(
@@ -161,33 +162,34 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.problem = problem;
   plan.panel_rows = widths.panel;
   plan.placement = placement;
-  plan.stack_heads =
-      placement != Placement::kStacked ? 1 : std::max<std::int64_t>(problem.group(), 1);
+  plan.strategy = &kPrefill;
+  plan.pack_heads =
+      placement != Placement::kPacked ? 1 : std::max<std::int64_t>(problem.group(), 1);
   const std::int64_t rows =
-      checked_rows(problem, Size(plan.stack_heads) * problem.query_length, "the number of rows");
-  const std::int64_t stacks =
-      checked_rows(problem, Size(problem.batch) * plan.stacks(), "the number of heads");
-  plan.tile_q = choose_tile_q(context, problem, rows, stacks, widths);
+      checked_rows(problem, Size(plan.pack_heads) * problem.query_length, "the number of rows");
+  const std::int64_t packs =
+      checked_rows(problem, Size(problem.batch) * plan.packs(), "the number of heads");
+  plan.tile_q = choose_tile_q(context, problem, rows, packs, widths);
   plan.tile_kv = choose_tile_kv(context, problem, widths);
   plan.accumulator_rows =
       accumulator_rows(problem.value_features, problem.key_length)
           .checked("the rows of accumulators", {{"desc.value_features", problem.value_features}});
-  plan.blocks = ceil_div(rows, plan.tile_q);
-  plan.tasks = checked_rows(problem, Size(stacks) * plan.blocks, "the number of rows");
+  plan.query_blocks = ceil_div(rows, plan.tile_q);
+  plan.tasks = checked_rows(problem, Size(packs) * plan.query_blocks, "the number of rows");
   plan.flops = 2.0 * static_cast<double>(problem.features + problem.value_features) *
                attended_pairs(problem) * static_cast<double>(problem.batch) *
                static_cast<double>(problem.query_heads);
 
   const std::int64_t worth =
       std::min(static_cast<std::int64_t>(std::min(plan.flops / kFlopsPerClaim, 1e15)) + 1,
-               kClaimsPerThread * context.threads);
+               kClaimsPerThread * context.threads.count);
   const std::int64_t claims =
       std::clamp(worth, std::int64_t{1}, std::max(plan.tasks, std::int64_t{1}));
   plan.tasks_per_claim = std::max(ceil_div(plan.tasks, claims), std::int64_t{1});
-  plan.workers = static_cast<std::uint32_t>(
-      std::clamp<std::int64_t>(ceil_div(plan.tasks, plan.tasks_per_claim), 1, context.threads));
+  plan.workers = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+      ceil_div(plan.tasks, plan.tasks_per_claim), 1, context.threads.count));
   plan.slab = lay_out(plan, widths);
-  plan_views(plan, widths);
+  plan_recompute(plan, widths);
   plan.bytes = bytes_of(plan);
   return plan;
 }

@@ -4,26 +4,26 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/context/context.hpp"
 #include "engine/dense/problem.hpp"
-#include "engine/runtime/context.hpp"
 
 namespace heed {
 
-/// Offsets, in bytes, into the slab of workspace that one thread works in. A block is what one
-/// task computes: up to tile_q rows. Numbers are of the arithmetic's type.
+/// Offsets, in bytes, into the slab of workspace that one thread works in. A query block is what
+/// one task computes: up to tile_q rows. Numbers are of the arithmetic's type.
 struct Slab {
-  std::size_t query;         ///< panels of the block, [panel][features][pitch]
-  std::size_t accumulators;  ///< panels of the block, [panel][accumulator_rows][pitch]
+  std::size_t query;         ///< panels of the query block, [panel][features][pitch]
+  std::size_t accumulators;  ///< panels of the query block, [panel][accumulator_rows][pitch]
   std::size_t scores;        ///< one score tile, [key_step][pitch]
   std::size_t attended;      ///< another, to tell what is masked (Scores::attended)
-  std::size_t columns;       ///< sums of weights, [key_step][panel]; empty unless wanted
+  std::size_t columns;       ///< sums of probabilities, [key_step][panel]; empty unless wanted
   std::size_t keys;          ///< one tile of keys, widened; empty if they need no widening
   std::size_t values;        ///< one tile of values, widened, likewise
   std::size_t packed;        ///< one packed value tile
   std::size_t rows;          ///< a panel's rows of some tensor, widened
   std::size_t reference;     ///< [tile_q], see RowState
   std::size_t sum;           ///< [tile_q]
-  std::size_t hardest;       ///< [tile_q] int64: the key of the largest score; hard attention only
+  std::size_t argmax;        ///< [tile_q] int64: the key of the largest score; hard attention only
   std::size_t summed;        ///< [tile_q] bytes, one per panel: its Summed
   std::size_t bytes;
 };
@@ -35,47 +35,49 @@ union RowResult {
     Real reference;
     Real sum;
   } soft;
-  std::int64_t hardest;  ///< kNoKey, or kNotANumber where a score is NaN
+  std::int64_t argmax;  ///< or kNoKey, or kNotANumber
 };
-inline constexpr std::int64_t kNoKey = -1;
-inline constexpr std::int64_t kNotANumber = -2;
-
 /// Where queries and results lie, and which rows share panels.
 enum class Placement {
-  kStacked,  ///< as their layouts say; the query heads that share a key head are stacked
-  kByHead,   ///< as their layouts say; every head by itself
-  kPanels,   ///< every head by itself, and in panels, see placement.hpp
+  kPacked,  ///< as their layouts say; the query heads that share a key head are packed
+  kByHead,  ///< as their layouts say; every head by itself
+  kPanels,  ///< every head by itself, and in panels, see placement.hpp
 };
+
+struct Strategy;
 
 }  // namespace heed
 
 /// The C API's opaque type.
 ///
-/// The query heads that share a key head are stacked: row r of a stack is query row r / group
+/// The query heads that share a key head are a pack: its row r is query row r / group
 /// of head r % group, so that they share every key and value tile, and rows that lie together
-/// have nearly the same limits. (Unless the placement makes every head a stack of its own.)
+/// have nearly the same limits. (Unless the placement makes every head a pack of its own.)
 struct heed_attention_plan {
   const heed_context* context;
   heed::Problem problem;
   heed::Placement placement;
-  std::int64_t stack_heads;       ///< query heads in a stack
+  const heed::Strategy* strategy;
+  std::int64_t pack_heads;        ///< query heads in a pack
   std::int64_t panel_rows;        ///< query rows in a full panel
-  std::int64_t blocks;            ///< per stack: ceil(stack_heads * query_length / tile_q)
+  std::int64_t query_blocks;      ///< per pack: ceil(pack_heads * query_length / tile_q)
   std::int64_t tile_q;            ///< a multiple of the panel
   std::int64_t tile_kv;           ///< a multiple of the kernels' key_step
   std::int64_t accumulator_rows;  ///< of a panel, see totals.hpp
-  std::int64_t tasks;             ///< stacks * blocks
+  std::int64_t tasks;             ///< packs * query_blocks
   std::int64_t tasks_per_claim;   ///< so that a claim is worth its atomic increment
   std::int64_t chunks;            ///< of tile_kv keys; weights and column sums come chunk by chunk
-  std::int64_t views;             ///< tasks of the second walk, see view.hpp; 0: nobody asks
+  std::int64_t recomputed;        ///< chunks of all heads, tasks of recompute(); 0: nobody asks
   std::uint32_t workers;
   double flops;
   heed::Slab slab;
   std::size_t results_bytes;  ///< RowResult [batch][query_heads][query_length], before the slabs
   std::size_t bytes;          ///< of workspace that a run needs
 
+  std::size_t workspace_bytes() const { return bytes; }
+
   /// Of one batch item.
-  std::int64_t stacks() const { return problem.query_heads / stack_heads; }
+  std::int64_t packs() const { return problem.query_heads / pack_heads; }
 };
 
 namespace heed {
@@ -84,6 +86,6 @@ namespace heed {
 /// decides the bits of the result (panel, key_step) depends on the instruction set alone;
 /// everything chosen here only decides who computes which rows, and when.
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
-                              Placement placement = Placement::kStacked);
+                              Placement placement = Placement::kPacked);
 
 }  // namespace heed

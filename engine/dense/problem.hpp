@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "api/heed.h"
-#include "engine/dense/layout.hpp"
-#include "engine/dense/scaling.hpp"
+#include "engine/tensor/layout.hpp"
+#include "engine/tensor/scale.hpp"
 
 namespace heed {
 

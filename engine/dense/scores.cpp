@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/dense/tile.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -26,6 +26,19 @@ Allowed survey(const std::uint8_t* mask, std::int64_t stride, std::size_t count)
 
 }  // namespace
 
+ScoreSteps::ScoreSteps(const Problem& problem, const heed_attention_args& args,
+                       heed_weights_point point)
+    : caps(problem.softcap > 0 && point >= HEED_WEIGHTS_CAPPED),
+      modifies(point >= HEED_WEIGHTS_MASKED &&
+               (args.alibi_slopes != nullptr || args.bias != nullptr ||
+                args.score_function != nullptr)) {
+  const double last = point == HEED_WEIGHTS_PROBABILITIES ? problem.log2_unit : 1;
+  const bool natural = modifies && args.score_function != nullptr;
+  unit = natural ? 1 : last;
+  after = natural ? last : 1;
+  query_scale = problem.query_scale(caps, unit);
+}
+
 template <class Real>
 Scores<Real>::Scores(const heed_attention_plan& plan, const heed_attention_args& args,
                      const Sequence& sequence, heed_weights_point point, std::byte* slab)
@@ -35,17 +48,7 @@ Scores<Real>::Scores(const heed_attention_plan& plan, const heed_attention_args&
       sequence_(sequence),
       kernels_(kernels_of<Real>(*plan.context->kernels)),
       slab_(slab),
-      caps_(problem_.softcap > 0 && point >= HEED_WEIGHTS_CAPPED),
-      modifies_(
-          point >= HEED_WEIGHTS_MASKED &&
-          (args.alibi_slopes != nullptr || args.bias != nullptr || args.score_function != nullptr)),
-      plain_(!caps_ && !modifies_) {
-  const double final = point == HEED_WEIGHTS_PROBABILITIES ? problem_.log2_unit : 1;
-  const bool natural = modifies_ && args.score_function != nullptr;
-  unit_ = natural ? 1 : final;
-  after_ = natural ? final : 1;
-  query_scale_ = caps_ ? problem_.cap_scale : problem_.scale * unit_;
-}
+      steps_(problem_, args, point) {}
 
 template <class Real>
 template <class Function>
@@ -94,7 +97,7 @@ void Scores<Real>::pack_query(const Panel<Real>& panel) const {
   } else {
     find_rows(panel, args_.query, layout, sequence_.query_begin, 0, features, rows);
   }
-  kernels_.pack_query(rows, panel.rows, stride, features, static_cast<Real>(query_scale_),
+  kernels_.pack_query(rows, panel.rows, stride, features, static_cast<Real>(steps_.query_scale),
                       panel.query, panel.vectors);
 }
 
@@ -105,38 +108,40 @@ MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int
 }
 
 template <class Real>
-Allowed Scores<Real>::allowed_by_mask(const Panel<Real>& panel, std::int64_t k,
-                                      std::size_t keys) const {
+Allowed Scores<Real>::allowed_by_mask(const Panel<Real>& panel, const KeyBlock& block) const {
   const std::int64_t stride = problem_.mask.strides.feature;
   bool any = false;
   bool all = true;
   const std::byte* previous = nullptr;
-  each_row_at(panel, args_.mask, problem_.mask, 0, k, [&](std::size_t, const std::byte* mask) {
-    if (mask == previous || (any && !all)) return;
-    previous = mask;
-    const Allowed here = survey(reinterpret_cast<const std::uint8_t*>(mask), stride, keys);
-    any = any || here != Allowed::kNone;
-    all = all && here == Allowed::kAll;
-  });
+  each_row_at(panel, args_.mask, problem_.mask, 0, block.begin,
+              [&](std::size_t, const std::byte* mask) {
+                if (mask == previous || (any && !all)) return;
+                previous = mask;
+                const Allowed here =
+                    survey(reinterpret_cast<const std::uint8_t*>(mask), stride, block.keys);
+                any = any || here != Allowed::kNone;
+                all = all && here == Allowed::kAll;
+              });
   if (!any) return Allowed::kNone;
   return all ? Allowed::kAll : Allowed::kSome;
 }
 
 template <class Real>
-Allowed Scores<Real>::allowed(const Panel<Real>& panel, std::int64_t k, std::size_t keys) const {
-  if (k >= panel.key_end || k + static_cast<std::int64_t>(keys) <= panel.key_begin)
+Allowed Scores<Real>::allowed(const Panel<Real>& panel, const KeyBlock& block) const {
+  if (block.begin >= panel.key_end ||
+      block.begin + static_cast<std::int64_t>(block.keys) <= panel.key_begin)
     return Allowed::kNone;
-  const Allowed by_mask = args_.mask == nullptr ? Allowed::kAll : allowed_by_mask(panel, k, keys);
-  if (by_mask == Allowed::kAll && !panel.attended_by_all(k, keys)) return Allowed::kLimited;
+  const Allowed by_mask = args_.mask == nullptr ? Allowed::kAll : allowed_by_mask(panel, block);
+  if (by_mask == Allowed::kAll && !panel.attended_by_all(block)) return Allowed::kLimited;
   return by_mask;
 }
 
 template <class Real>
-KeyRanges Scores<Real>::limited(const Panel<Real>& panel, std::int64_t k, std::size_t keys) const {
-  if (panel.attended_by_all(k, keys)) return all_keys(keys);
+KeyRanges Scores<Real>::needed(const Panel<Real>& panel, const KeyBlock& block) const {
+  if (panel.attended_by_all(block)) return all_keys(block.keys);
   const auto within = [=](std::int64_t j) {
     return static_cast<std::size_t>(
-        std::clamp(j - k, std::int64_t{0}, static_cast<std::int64_t>(keys)));
+        std::clamp(j - block.begin, std::int64_t{0}, static_cast<std::int64_t>(block.keys)));
   };
   KeyRanges ranges{};
   for (std::size_t w = 0; w < panel.vectors; ++w) {
@@ -146,7 +151,7 @@ KeyRanges Scores<Real>::limited(const Panel<Real>& panel, std::int64_t k, std::s
     ranges.end[w] = within(sequence_.end_key(panel.query_row(last)));
   }
   // Where no key is left to all vectors, leaving pairs out is not worth another form of loop.
-  return ranges.begin[panel.vectors - 1] <= ranges.end[0] ? ranges : all_keys(keys);
+  return ranges.begin[panel.vectors - 1] <= ranges.end[0] ? ranges : all_keys(block.keys);
 }
 
 template <class Real>
@@ -164,131 +169,131 @@ void Scores<Real>::prefetch_rows(const Panel<Real>& panel, const void* data, con
 }
 
 template <class Real>
-void Scores<Real>::compute(const Panel<Real>& panel, const MatrixView<Real>& key, std::int64_t k,
-                           std::size_t keys, const KeyRanges& needed, Allowed allowed,
-                           Real* tile) const {
+void Scores<Real>::compute(const Panel<Real>& panel, const MatrixView<Real>& key,
+                           const KeyBlock& block, const KeyRanges& needed, Allowed allowed,
+                           Real* scores) const {
   const bool masks = allowed != Allowed::kAll;
-  if (masks && args_.mask != nullptr) prefetch_rows(panel, args_.mask, problem_.mask, k, keys);
-  if (modifies_ && args_.bias != nullptr) prefetch_rows(panel, args_.bias, problem_.bias, k, keys);
-  kernels_.scores(key, needed, panel.query, static_cast<std::size_t>(problem_.features), tile,
+  if (masks && args_.mask != nullptr)
+    prefetch_rows(panel, args_.mask, problem_.mask, block.begin, block.keys);
+  if (steps_.modifies && args_.bias != nullptr)
+    prefetch_rows(panel, args_.bias, problem_.bias, block.begin, block.keys);
+  kernels_.scores(key, needed, panel.query, static_cast<std::size_t>(problem_.features), scores,
                   panel.vectors);
-  if (caps_)
-    kernels_.softcap(tile, keys, static_cast<Real>(problem_.softcap * unit_), panel.vectors);
-  if (modifies_) modify(panel, k, keys, tile);
-  if (masks) exclude(panel, k, keys, tile);
+  if (steps_.caps)
+    kernels_.softcap(scores, block.keys, static_cast<Real>(problem_.softcap * steps_.unit),
+                     panel.vectors);
+  if (steps_.modifies) modify(panel, block, scores);
+  if (masks) exclude(panel, block, scores);
 }
 
 template <class Real>
-void Scores<Real>::modify(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
-                          Real* tile) const {
-  if (args_.alibi_slopes != nullptr) add_alibi(panel, k, keys, tile);
-  if (args_.bias != nullptr) add_bias(panel, k, keys, static_cast<Real>(unit_), tile);
-  if (args_.score_function != nullptr) call_function(panel, k, keys, tile);
+void Scores<Real>::modify(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const {
+  if (args_.alibi_slopes != nullptr) add_alibi(panel, block, scores);
+  if (args_.bias != nullptr) add_bias(panel, block, static_cast<Real>(steps_.unit), scores);
+  if (args_.score_function != nullptr) call_function(panel, block, scores);
 }
 
 template <class Real>
-void Scores<Real>::add_alibi(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
-                             Real* tile) const {
+void Scores<Real>::add_alibi(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const {
   const auto* const slopes = static_cast<const Real*>(args_.alibi_slopes);
   alignas(kAlignment) Real position[kMaxPanel] = {};
   alignas(kAlignment) Real slope[kMaxPanel] = {};
   const auto offset = static_cast<double>(sequence_.limits.offset);
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    position[i] = static_cast<Real>(offset + static_cast<double>(row - k));
-    slope[i] = static_cast<Real>(static_cast<double>(slopes[head]) * unit_);
+    position[i] = static_cast<Real>(offset + static_cast<double>(row - block.begin));
+    slope[i] = static_cast<Real>(static_cast<double>(slopes[head]) * steps_.unit);
   });
-  kernels_.alibi(tile, keys, position, slope, panel.vectors);
+  kernels_.alibi(scores, block.keys, position, slope, panel.vectors);
 }
 
 template <class Real>
-void Scores<Real>::add_bias(const Panel<Real>& panel, std::int64_t k, std::size_t keys, Real factor,
-                            Real* tile) const {
+void Scores<Real>::add_bias(const Panel<Real>& panel, const KeyBlock& block, Real factor,
+                            Real* scores) const {
   const Real* rows[kMaxPanel];
-  find_rows(panel, args_.bias, problem_.bias, 0, k, keys, rows);
-  kernels_.add_rows(tile, keys, rows, panel.rows, factor, panel.vectors);
+  find_rows(panel, args_.bias, problem_.bias, 0, block.begin, block.keys, rows);
+  kernels_.add_rows(scores, block.keys, rows, panel.rows, factor, panel.vectors);
 }
 
 template <class Real>
-void Scores<Real>::call_function(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
-                                 Real* tile) const {
+void Scores<Real>::call_function(const Panel<Real>& panel, const KeyBlock& block,
+                                 Real* scores) const {
   std::int64_t query_rows[kMaxPanel];
   std::int64_t query_heads[kMaxPanel];
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     query_rows[i] = row;
     query_heads[i] = head;
   });
-  const std::size_t pitch = panel.vectors * kernels_.lanes;
-  heed_score_tile scores{};
-  scores.struct_size = sizeof scores;
-  scores.dtype = problem_.float64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
-  scores.batch = sequence_.batch;
-  scores.first_key = k;
-  scores.keys = static_cast<std::int64_t>(keys);
-  scores.rows = static_cast<std::int64_t>(panel.rows);
-  scores.stride_key = static_cast<std::int64_t>(pitch);
-  scores.query_rows = query_rows;
-  scores.query_heads = query_heads;
-  scores.scores = tile;
-  args_.score_function(args_.score_user, &scores);
+  const std::size_t pitch = panel.pitch;
+  heed_score_tile view{};
+  view.struct_size = sizeof view;
+  view.dtype = problem_.float64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+  view.batch = sequence_.batch;
+  view.first_key = block.begin;
+  view.keys = static_cast<std::int64_t>(block.keys);
+  view.rows = static_cast<std::int64_t>(panel.rows);
+  view.stride_key = static_cast<std::int64_t>(pitch);
+  view.query_rows = query_rows;
+  view.query_heads = query_heads;
+  view.scores = scores;
+  args_.score_function(args_.score_user, &view);
   constexpr Real kMasked = -std::numeric_limits<Real>::infinity();
-  const auto factor = static_cast<Real>(after_);
-  for (std::size_t at = 0; factor != 1 && at < keys * pitch; ++at)
-    if (tile[at] != kMasked) tile[at] *= factor;  // -inf times 0 would be NaN
+  const auto factor = static_cast<Real>(steps_.after);
+  for (std::size_t at = 0; factor != 1 && at < block.keys * pitch; ++at)
+    if (scores[at] != kMasked) scores[at] *= factor;  // -inf times 0 would be NaN
   if (args_.bias == nullptr) return;
-  const Real* const allowed = attended(panel, k, keys);  // whatever became of a bias of -inf
-  for (std::size_t at = 0; at < keys * pitch; ++at)
-    if (allowed[at] == kMasked) tile[at] = kMasked;
+  const Real* const allowed = attended(panel, block);  // whatever became of a bias of -inf
+  for (std::size_t at = 0; at < block.keys * pitch; ++at)
+    if (allowed[at] == kMasked) scores[at] = kMasked;
 }
 
 template <class Real>
-void Scores<Real>::apply_limits(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
-                                Real* tile) const {
+void Scores<Real>::apply_limits(const Panel<Real>& panel, const KeyBlock& block,
+                                Real* scores) const {
   // Limits that are far from the step are rounded, and stay far.
   alignas(kAlignment) Real first[kMaxPanel] = {};
   alignas(kAlignment) Real limit[kMaxPanel] = {};
   const std::int64_t origin = panel.query_row(0);
-  const auto first_of_origin = static_cast<Real>(origin - k + sequence_.limits.first);
-  const auto limit_of_origin = static_cast<Real>(origin - k + sequence_.limits.end);
+  const auto first_of_origin = static_cast<Real>(origin - block.begin + sequence_.limits.first);
+  const auto limit_of_origin = static_cast<Real>(origin - block.begin + sequence_.limits.end);
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t) {
     const auto further = static_cast<Real>(row - origin);
     first[i] = first_of_origin + further;
     limit[i] = limit_of_origin + further;
   });
-  kernels_.mask(tile, keys, first, limit, panel.vectors);
+  kernels_.mask(scores, block.keys, first, limit, panel.vectors);
 }
 
 template <class Real>
-void Scores<Real>::exclude(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
-                           Real* tile) const {
-  if (!panel.attended_by_all(k, keys)) apply_limits(panel, k, keys, tile);
-  if (args_.mask != nullptr) apply_mask(panel, k, keys, tile);
+void Scores<Real>::exclude(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const {
+  if (!panel.attended_by_all(block)) apply_limits(panel, block, scores);
+  if (args_.mask != nullptr) apply_mask(panel, block, scores);
 }
 
 template <class Real>
-void Scores<Real>::apply_mask(const Panel<Real>& panel, std::int64_t k, std::size_t keys,
-                              Real* tile) const {
+void Scores<Real>::apply_mask(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const {
   const std::int64_t stride = problem_.mask.strides.feature;
   auto* const gathered = reinterpret_cast<std::uint8_t*>(slab_ + plan_.slab.rows);
   const std::uint8_t* rows[kMaxPanel];
-  each_row_at(panel, args_.mask, problem_.mask, 0, k, [&](std::size_t i, const std::byte* from) {
-    const auto* const mask = reinterpret_cast<const std::uint8_t*>(from);
-    rows[i] = mask;
-    if (stride == 1) return;
-    std::uint8_t* const to = gathered + i * keys;
-    for (std::size_t j = 0; j < keys; ++j) to[j] = mask[static_cast<std::int64_t>(j) * stride];
-    rows[i] = to;
-  });
-  kernels_.mask_rows(tile, keys, rows, panel.rows, panel.vectors);
+  each_row_at(panel, args_.mask, problem_.mask, 0, block.begin,
+              [&](std::size_t i, const std::byte* from) {
+                const auto* const mask = reinterpret_cast<const std::uint8_t*>(from);
+                rows[i] = mask;
+                if (stride == 1) return;
+                std::uint8_t* const to = gathered + i * block.keys;
+                for (std::size_t j = 0; j < block.keys; ++j)
+                  to[j] = mask[static_cast<std::int64_t>(j) * stride];
+                rows[i] = to;
+              });
+  kernels_.mask_rows(scores, block.keys, rows, panel.rows, panel.vectors);
 }
 
 template <class Real>
-const Real* Scores<Real>::attended(const Panel<Real>& panel, std::int64_t k,
-                                   std::size_t keys) const {
-  Real* const tile = buffer(plan_.slab.attended);
-  std::fill_n(tile, keys * panel.vectors * kernels_.lanes, Real{0});
-  if (args_.bias != nullptr) add_bias(panel, k, keys, 0, tile);
-  exclude(panel, k, keys, tile);  // last: whatever a bias made of what is masked
-  return tile;
+const Real* Scores<Real>::attended(const Panel<Real>& panel, const KeyBlock& block) const {
+  Real* const scores = buffer(plan_.slab.attended);
+  std::fill_n(scores, block.keys * panel.pitch, Real{0});
+  if (args_.bias != nullptr) add_bias(panel, block, 0, scores);
+  exclude(panel, block, scores);  // last: whatever a bias made of what is masked
+  return scores;
 }
 
 template class Scores<float>;

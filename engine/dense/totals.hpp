@@ -22,8 +22,8 @@ inline Size accumulator_rows(Size value_features, std::int64_t key_length) {
 template <class Real>
 class Totals {
  public:
-  Totals(const Panel<Real>& panel, std::size_t features, std::size_t pitch)
-      : state_(panel.state), summed_(*panel.summed), features_(features), pitch_(pitch) {}
+  Totals(const Panel<Real>& panel, std::size_t features)
+      : state_(panel.state), summed_(*panel.summed), features_(features), pitch_(panel.pitch) {}
 
   /// How many rows of accumulators hold something, the totals among them: those to rescale.
   std::size_t rows_summed() const {

@@ -66,7 +66,7 @@ void resolve_layouts(const heed_attention_desc& desc, Problem& p) {
   p.value = input_layout("desc.value", desc.value, s.value, ElementType::kF32, packed_k);
   p.out = output_layout("desc.out", desc.out, s.out, ElementType::kF32, packed_q);
 
-  const ElementType real = p.float64 ? ElementType::kF64 : ElementType::kF32;
+  const ElementType real = real_type(p.float64);
   p.mask = score_layout("desc.mask", desc.mask, s.scores, ElementType::kMask);
   p.bias = score_layout("desc.bias", desc.bias, s.scores, real);
   p.lse = output_layout("desc.lse", desc.lse, s.lse, real);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/dense/tile.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 
@@ -41,37 +41,36 @@ ValueView<Real> Values<Real>::packed(const MatrixView<Real>& rows, std::int64_t 
 
 template <class Real>
 void Values<Real>::accumulate(const Panel<Real>& panel, const RowState<Real>& state,
-                              const ValueView<Real>& values, std::int64_t k, const KeyRanges& keys,
-                              const Real* weights) const {
+                              const ValueView<Real>& values, const KeyBlock& block,
+                              const KeyRanges& needed, const Real* probs) const {
   constexpr auto kRunKeys = static_cast<std::int64_t>(kRun);
-  kernels_.accumulate(values, keys, static_cast<std::size_t>(kRunKeys - k % kRunKeys), weights,
-                      state.accumulators, features_, state.fresh, panel.vectors);
+  kernels_.accumulate(values, needed, static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys),
+                      probs, state.accumulators, features_, state.fresh, panel.vectors);
 }
 
 template <class Real>
 void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<Real>& state,
-                                       const MatrixView<Real>& values, std::int64_t k,
-                                       const KeyRanges& ranges, std::size_t keys,
-                                       const Real* weights, const Real* attended) const {
-  const std::size_t pitch = panel.vectors * kernels_.lanes;
-  const ValueView<Real> view = packed(values, static_cast<std::int64_t>(keys));
+                                       const MatrixView<Real>& values, const KeyBlock& block,
+                                       const KeyRanges& needed, const Real* probs,
+                                       const Real* attended) const {
+  const ValueView<Real> view = packed(values, static_cast<std::int64_t>(block.keys));
   auto* const finite = reinterpret_cast<Real*>(slab_ + plan_.slab.packed);
   const auto finite_at = [&](std::size_t j, std::size_t x) -> Real& {
     return finite[static_cast<std::ptrdiff_t>(x / kValueBlock) * view.block_stride +
                   static_cast<std::ptrdiff_t>(x % kValueBlock + j * kValueBlock)];
   };
-  for (std::size_t j = 0; j < keys; ++j)
+  for (std::size_t j = 0; j < block.keys; ++j)
     for (std::size_t x = 0; x < features_; ++x)
       if (!std::isfinite(finite_at(j, x))) finite_at(j, x) = 0;
-  accumulate(panel, state, view, k, ranges, weights);
-  for (std::size_t j = 0; j < keys; ++j) {
+  accumulate(panel, state, view, block, needed, probs);
+  for (std::size_t j = 0; j < block.keys; ++j) {
     const Real* const row = from_row(values, static_cast<std::int64_t>(j)).data;
     for (std::size_t x = 0; x < features_; ++x) {
       const Real v = row[static_cast<std::ptrdiff_t>(x) * values.column_stride];
       if (std::isfinite(v)) continue;
       for (std::size_t i = 0; i < panel.rows; ++i)
-        if (attended[j * pitch + i] != -std::numeric_limits<Real>::infinity())
-          state.accumulators[x * pitch + i] += weights[j * pitch + i] * v;
+        if (attended[j * panel.pitch + i] != -std::numeric_limits<Real>::infinity())
+          state.accumulators[x * panel.pitch + i] += probs[j * panel.pitch + i] * v;
     }
   }
 }

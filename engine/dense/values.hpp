@@ -1,4 +1,4 @@
-// The values of one key head, and weights times values.
+// The values of one key head, and probabilities times values.
 #pragma once
 
 #include "engine/dense/panel.hpp"
@@ -21,18 +21,18 @@ class Values {
   ValueView<Real> in_place(const MatrixView<Real>& rows) const;
   ValueView<Real> packed(const MatrixView<Real>& rows, std::int64_t keys) const;
 
-  /// accumulators += weights times values, for those of the keys from k on that `values` begins
-  /// with.
+  /// accumulators += probabilities times values, for those of the block's keys that vectors need;
+  /// `values` begins with the block.
   void accumulate(const Panel<Real>& panel, const RowState<Real>& state,
-                  const ValueView<Real>& values, std::int64_t k, const KeyRanges& keys,
-                  const Real* weights) const;
+                  const ValueView<Real>& values, const KeyBlock& block, const KeyRanges& needed,
+                  const Real* probs) const;
 
-  /// The same for a step with masked pairs whose values hold infinities or NaN: those are taken
+  /// The same for a block with masked pairs whose values hold infinities or NaN: those are taken
   /// out, and added by hand for the rows that attend them, where attended[j][i] is not -inf. A
-  /// weight of 0 does not protect a row, since 0 * NaN is NaN.
+  /// probability of 0 does not protect a row, since 0 * NaN is NaN.
   void accumulate_isolated(const Panel<Real>& panel, const RowState<Real>& state,
-                           const MatrixView<Real>& values, std::int64_t k, const KeyRanges& ranges,
-                           std::size_t keys, const Real* weights, const Real* attended) const;
+                           const MatrixView<Real>& values, const KeyBlock& block,
+                           const KeyRanges& needed, const Real* probs, const Real* attended) const;
 
   /// to[x] = feature x of key j's value.
   void read(std::int64_t j, Real* to) const;

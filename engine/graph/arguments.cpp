@@ -30,8 +30,7 @@ void check_nodes(const GraphProblem& p, const heed_graph_attention_args& args) {
   check_pointer("args.out", args.out, p.out, some);
 }
 
-void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args,
-                    ProductKind product) {
+void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args, Backend backend) {
   const struct {
     GivenMatrix given;
     const Matrix& matrix;
@@ -43,7 +42,7 @@ void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args
        p.w_value}};
   for (const auto& [given, matrix] : all) {
     if (p.inputs == HEED_GRAPH_SHARED) {
-      check_given(given, matrix, p.bias, p.float64, product);
+      check_given(given, matrix, p.bias, p.float64, backend);
       continue;
     }
     const char* const when = "unless desc.inputs is HEED_GRAPH_SHARED (1)";
@@ -71,7 +70,7 @@ void check_edges(const GraphProblem& p, const heed_graph_attention_args& args) {
 }
 
 void check_rest(const GraphProblem& p, const heed_graph_attention_args& args) {
-  const Layout real = {ElementType::kF32, p.float64 ? 8 : 4, {}};
+  const Layout real = {real_type(p.float64), real_bytes(p.float64), {}};
   check_tensor("args.head_weights", args.head_weights, real, p.combine == HEED_COMBINE_WEIGHTED,
                true, "unless desc.combine is HEED_COMBINE_WEIGHTED (1)");
   check_pointer("args.lse", args.lse, p.lse, false);
@@ -83,11 +82,11 @@ void check_rest(const GraphProblem& p, const heed_graph_attention_args& args) {
 
 }  // namespace
 
-void validate(const GraphProblem& p, const heed_graph_attention_args& args, ProductKind product) {
+void validate(const GraphProblem& p, const heed_graph_attention_args& args, Backend backend) {
   if (args.reserved != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "args.reserved is %u; it must be 0", args.reserved);
   check_nodes(p, args);
-  check_matrices(p, args, product);
+  check_matrices(p, args, backend);
   check_edges(p, args);
   check_rest(p, args);
 }

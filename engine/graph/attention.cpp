@@ -12,27 +12,20 @@ namespace {
 using Walk = void (*)(const GraphStep& step, std::int64_t begin, std::int64_t end, std::byte* slab);
 
 void walk(const GraphStep& step, Walk function, std::int64_t count, std::int64_t per_claim) {
-  struct Run {
-    const GraphStep& step;
-    Walk walk;
-  };
-  Run run{step, function};
   const heed_graph_attention_plan& plan = step.plan;
-  run_tasks(
-      *plan.context, {count, per_claim, plan.workers},
-      [](void* argument, std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-        const Run& r = *static_cast<const Run*>(argument);
-        const heed_graph_attention_plan& p = r.step.plan;
-        r.walk(r.step, begin, end, r.step.workspace + p.space.slabs + worker * p.space.slab_bytes);
-      },
-      &run);
+  std::byte* const slabs = step.workspace + plan.space.slabs;
+  parallel_for(plan.context->threads, {count, per_claim, plan.workers},
+               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                 function(step, begin, end, slabs + worker * plan.space.slab_bytes);
+               });
 }
 
 /// Edges that the graph has no more have no weight.
 void clear_removed(const GraphStep& step) {
   const heed_graph& graph = *step.plan.graph;
   const Layout& layout = step.plan.problem.weights;
-  each_range(*step.plan.context, Ranges::of(*step.plan.context, graph.edges_given - graph.edges),
+  each_range(step.plan.context->threads,
+             Ranges::of(step.plan.context->threads, graph.edges_given - graph.edges),
              [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                const float zero = 0;
                for (std::int64_t e = graph.edges + begin; e < graph.edges + end; ++e)
@@ -63,7 +56,7 @@ Tensor out_as_data(const heed_graph_attention_plan& plan, const heed_graph_atten
   if (!p.copies_data()) return {args.out, {p.out.type, p.out.bytes, {0, 0, s.row, s.feature}}};
   Real* const copy = at<Real>(workspace, plan.space.data);
   const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
-  each_range(*plan.context, Ranges::of(*plan.context, p.nodes * p.heads),
+  each_range(plan.context->threads, Ranges::of(plan.context->threads, p.nodes * p.heads),
              [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                for (std::int64_t i = begin; i < end; ++i)
                  kernels.read(p.out.type, row_at(args.out, p.out, 0, i % p.heads, i / p.heads),
@@ -109,13 +102,13 @@ void run_steps(const heed_graph_attention_plan& plan, const heed_graph_attention
 
 }  // namespace
 
-void run_attention(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
-                   void* workspace, std::size_t bytes) {
-  validate(plan.problem, args, plan.context->product);
+void run_plan(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+              void* workspace, std::size_t bytes) {
+  validate(plan.problem, args, plan.context->backend);
   check_workspace(plan.space.bytes, workspace, bytes);
   if (plan.problem.nodes == 0) return;
   auto* const space = static_cast<std::byte*>(workspace);
-  plan.problem.float64 ? run_steps<double>(plan, args, space) : run_steps<float>(plan, args, space);
+  with_real(plan.problem.float64, [&](auto real) { run_steps<decltype(real)>(plan, args, space); });
 }
 
 }  // namespace heed

@@ -8,7 +8,7 @@
 namespace heed {
 
 /// Throws an Error before the first output is written, or not at all.
-void run_attention(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
-                   void* workspace, std::size_t bytes);
+void run_plan(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+              void* workspace, std::size_t bytes);
 
 }  // namespace heed

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "api/heed.h"
+#include "engine/context/context.hpp"
 #include "engine/runtime/array.hpp"
-#include "engine/runtime/context.hpp"
 
 namespace heed {
 

@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/dense/layout.hpp"
-#include "engine/dense/tile.hpp"
 #include "engine/graph/graph.hpp"
 #include "engine/kernels/table.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/layout.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 

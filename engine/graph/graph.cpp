@@ -2,52 +2,13 @@
 
 #include <algorithm>
 
-#include "engine/check/edges.hpp"
-#include "engine/dense/layout.hpp"
 #include "engine/graph/edges.hpp"
 #include "engine/parallel/ranges.hpp"
 #include "engine/runtime/error.hpp"
+#include "engine/tensor/layout.hpp"
 
 namespace heed {
 namespace {
-
-void check_pointer(const char* field, const void* pointer, std::size_t alignment) {
-  if (reinterpret_cast<std::uintptr_t>(pointer) % alignment != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %p; it must be a multiple of %zu", field,
-         pointer, alignment);
-}
-
-void check_desc(const heed_graph_desc& desc) {
-  constexpr std::int64_t kMostNodes = INT32_MAX;
-  if (desc.index_type > HEED_INDEX_I64)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.index_type is %u; it must be a heed_index_type, 0 to %d", desc.index_type,
-         HEED_INDEX_I64);
-  if (desc.duplicates > HEED_DUPLICATES_KEEP)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.duplicates is %u; it must be a heed_duplicates, 0 to %d", desc.duplicates,
-         HEED_DUPLICATES_KEEP);
-  if (desc.reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.reserved is %u; it must be 0", desc.reserved);
-  if (desc.nodes < 0 || desc.nodes > kMostNodes)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.nodes is %lld; it must be 0 to %lld",
-         static_cast<long long>(desc.nodes), static_cast<long long>(kMostNodes));
-  check_size("edges", desc.edges, 0);
-  const std::size_t alignment = desc.index_type == HEED_INDEX_I64 ? 8 : 4;
-  check_pointer("sources", desc.sources, alignment);
-  check_pointer("destinations", desc.destinations, alignment);
-  check_pointer("offsets", desc.offsets, alignment);
-  if (desc.edges > 0 && desc.sources == nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.sources is NULL; desc.edges is %lld",
-         static_cast<long long>(desc.edges));
-  if (desc.offsets != nullptr && desc.destinations != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.destinations and desc.offsets are both given; give one of them");
-  if (desc.edges > 0 && desc.offsets == nullptr && desc.destinations == nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.destinations and desc.offsets are both NULL; desc.edges is %lld",
-         static_cast<long long>(desc.edges));
-}
 
 /// Writes the sorted edges into the graph, each with what it replaces left at the end.
 template <class Index>
@@ -58,12 +19,12 @@ class Writer {
         given_(given),
         edges_(edges),
         remove_(remove),
-        ranges_(Ranges::of(*graph.context, static_cast<std::int64_t>(edges.size()))),
+        ranges_(Ranges::of(graph.context->threads, static_cast<std::int64_t>(edges.size()))),
         kept_(graph.context->allocator, ranges_.ranges + 1) {}
 
   void write() {
     const heed_context& context = *graph_.context;
-    each_range(context, ranges_, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
+    each_range(context.threads, ranges_, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
       kept_[r + 1] = 0;
       for (std::int64_t e = begin; e < end; ++e) kept_[r + 1] += stays(e) ? 1 : 0;
     });
@@ -73,7 +34,7 @@ class Writer {
     graph_.sources = Array<std::int32_t>(context.allocator, graph_.edges + kSourcesAhead);
     if (!in_place())
       given_ = Array<Index>(context.allocator, static_cast<std::int64_t>(edges_.size()));
-    each_range(context, ranges_, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
+    each_range(context.threads, ranges_, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
       write_range(begin, end, kept_[r]);
     });
     std::fill_n(graph_.sources.data() + graph_.edges, kSourcesAhead, 0);
@@ -91,9 +52,10 @@ class Writer {
 
   /// Whether the caller's order is the sorted one.
   bool in_place() const {
-    return graph_.edges == size() && first_where(*graph_.context, size(), [&](std::int64_t e) {
-                                       return static_cast<std::int64_t>(edges_[e].given) != e;
-                                     }) == size();
+    return graph_.edges == size() &&
+           first_where(graph_.context->threads, size(), [&](std::int64_t e) {
+             return static_cast<std::int64_t>(edges_[e].given) != e;
+           }) == size();
   }
 
   /// `kept` edges of those before `begin` stay.
@@ -133,9 +95,39 @@ void fill(heed_graph& graph, Array<Index>& given, const heed_graph_desc& desc) {
 
 }  // namespace
 
+void validate(const heed_graph_desc& desc) {
+  constexpr std::int64_t kMostNodes = INT32_MAX;
+  if (desc.index_type > HEED_INDEX_I64)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.index_type is %u; it must be a heed_index_type, 0 to %d", desc.index_type,
+         HEED_INDEX_I64);
+  if (desc.duplicates > HEED_DUPLICATES_KEEP)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.duplicates is %u; it must be a heed_duplicates, 0 to %d", desc.duplicates,
+         HEED_DUPLICATES_KEEP);
+  if (desc.reserved != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.reserved is %u; it must be 0", desc.reserved);
+  if (desc.nodes < 0 || desc.nodes > kMostNodes)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.nodes is %lld; it must be 0 to %lld",
+         static_cast<long long>(desc.nodes), static_cast<long long>(kMostNodes));
+  check_size("edges", desc.edges, 0);
+  const std::int64_t bytes = desc.index_type == HEED_INDEX_I64 ? 8 : 4;
+  check_alignment("desc.sources", desc.sources, bytes);
+  check_alignment("desc.destinations", desc.destinations, bytes);
+  check_alignment("desc.offsets", desc.offsets, bytes);
+  if (desc.edges > 0 && desc.sources == nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.sources is NULL; desc.edges is %lld",
+         static_cast<long long>(desc.edges));
+  if (desc.offsets != nullptr && desc.destinations != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.destinations and desc.offsets are both given; give one of them");
+  if (desc.edges > 0 && desc.offsets == nullptr && desc.destinations == nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.destinations and desc.offsets are both NULL; desc.edges is %lld",
+         static_cast<long long>(desc.edges));
+}
+
 heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc) {
-  check_desc(desc);
-  if (context.checked) check_given_edges(desc);
   check_edges(context, desc);
   heed_graph* const graph = make<heed_graph>(context.allocator);
   share(context);

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "api/heed.h"
+#include "engine/context/context.hpp"
 #include "engine/runtime/array.hpp"
-#include "engine/runtime/context.hpp"
 
 namespace heed {
 
@@ -67,7 +67,11 @@ struct heed_graph {
 
 namespace heed {
 
-/// Throws an Error that names the entry of the caller's arrays that makes no sense.
+/// Throws an Error that names the field, its value and the bound.
+void validate(const heed_graph_desc& desc);
+
+/// Of a validated descriptor. Throws an Error that names the entry of the caller's arrays that
+/// makes no sense.
 heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc);
 
 /// Fills in graph.parts and what else depends on how many edges nodes have.

@@ -56,13 +56,10 @@ class Nodes {
 /// Calls function(nodes) with those of the arithmetic's type.
 template <class Function>
 void with_nodes(const GraphStep& step, std::byte* slab, Function&& function) {
-  if (step.plan.problem.float64) {
-    Nodes<double> nodes(step, slab);
+  with_real(step.plan.problem.float64, [&](auto real) {
+    Nodes<decltype(real)> nodes(step, slab);
     function(nodes);
-  } else {
-    Nodes<float> nodes(step, slab);
-    function(nodes);
-  }
+  });
 }
 
 }  // namespace

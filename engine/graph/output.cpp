@@ -2,8 +2,9 @@
 
 #include <limits>
 
-#include "engine/dense/log_sum_exp.hpp"
-#include "engine/multihead/combine.hpp"
+#include "engine/tensor/argmax.hpp"
+#include "engine/tensor/heads.hpp"
+#include "engine/tensor/log_sum_exp.hpp"
 
 namespace heed {
 namespace {
@@ -84,22 +85,22 @@ void NodeOutput<Real>::write_edge(std::int64_t edge, std::int64_t first, std::si
 }
 
 template <class Real>
-void NodeOutput<Real>::write_weights(const HeadPanel& panel, const Batch& batch, const Real* tile,
+void NodeOutput<Real>::write_weights(const PanelRows& panel, const Batch& batch, const Real* tile,
                                      const Real* sum) const {
   Real inverse[kMaxPanel];
-  for (std::size_t h = 0; h < panel.heads; ++h) inverse[h] = sum[h] == 0 ? Real{0} : 1 / sum[h];
+  for (std::size_t h = 0; h < panel.rows; ++h) inverse[h] = sum[h] == 0 ? Real{0} : 1 / sum[h];
   Real weights[kMaxPanel];
   for (std::size_t e = 0; e < batch.edges; ++e) {
-    for (std::size_t h = 0; h < panel.heads; ++h)
+    for (std::size_t h = 0; h < panel.rows; ++h)
       weights[h] = tile[e * panel.pitch + h] * inverse[h];
-    write_edge(batch.begin + static_cast<std::int64_t>(e), panel.first, panel.heads, weights);
+    write_edge(batch.begin + static_cast<std::int64_t>(e), panel.first, panel.rows, weights);
   }
 }
 
 template <class Real>
 void NodeOutput<Real>::write_chosen(const Batch& batch, const std::int64_t* chosen) const {
   for (std::int64_t h = 0; h < problem_.heads; ++h) {
-    const bool nan = chosen[h] == kNotANumberEdge;
+    const bool nan = chosen[h] == kNotANumber;
     for (std::size_t e = 0; e < batch.edges; ++e) {
       const std::int64_t edge = batch.begin + static_cast<std::int64_t>(e);
       const Real weight = nan ? std::numeric_limits<Real>::quiet_NaN()

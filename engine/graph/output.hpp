@@ -5,10 +5,6 @@
 
 namespace heed {
 
-/// Hard attention: the edge that nothing was chosen as, and that of a NaN.
-inline constexpr std::int64_t kNoEdge = -1;
-inline constexpr std::int64_t kNotANumberEdge = -2;
-
 template <class Real>
 class NodeOutput {
  public:
@@ -21,7 +17,7 @@ class NodeOutput {
   void write_lse(std::int64_t node, const Real* reference, const Real* sum) const;
 
   /// The weights of a batch, from a tile of exp2(score - reference).
-  void write_weights(const HeadPanel& panel, const Batch& batch, const Real* tile,
+  void write_weights(const PanelRows& panel, const Batch& batch, const Real* tile,
                      const Real* sum) const;
 
   /// Hard attention: 1 at the edge chosen for each head, 0 at the others of the batch.

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "engine/dense/merge.hpp"
+#include "engine/tensor/merge.hpp"
 
 namespace heed {
 namespace {

@@ -101,9 +101,9 @@ GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) 
     space.query = rooms.take(p.nodes, plan.query.strides.row, s.number);
     space.key_value = rooms.take(p.nodes, plan.key.strides.row, s.number);
   }
-  const GraphProducts& products = plan.products;
-  space.slab_bytes = std::max({plan.slab.bytes, products.query.slab.bytes, products.key.slab.bytes,
-                               products.value.slab.bytes});
+  const GraphMatmuls& matmuls = plan.matmuls;
+  space.slab_bytes = std::max({plan.slab.bytes, matmuls.query.slab.bytes, matmuls.key.slab.bytes,
+                               matmuls.value.slab.bytes});
   space.slabs = rooms.take(std::max(plan.workers, plan.project_workers),
                            static_cast<std::int64_t>(space.slab_bytes), 1);
   space.bytes = checked(rooms, "the workspace", p);
@@ -113,12 +113,10 @@ GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) 
 /// Where projections lie: keys and values of a node side by side, rows at the beginning of a line.
 void place_projections(heed_graph_attention_plan& plan) {
   const GraphProblem& p = plan.problem;
-  const std::int64_t number = p.float64 ? 8 : 4;
+  const std::int64_t number = real_bytes(p.float64);
   const std::int64_t line = HEED_WORKSPACE_ALIGNMENT / number;
   const auto rows = [&](std::int64_t features, Size row) {
-    return Layout{p.float64 ? ElementType::kF64 : ElementType::kF32,
-                  number,
-                  {0, features, round_up(row, line).value(), 1}};
+    return Layout{real_type(p.float64), number, {0, features, round_up(row, line).value(), 1}};
   };
   const Size both = Size(p.keys_width) + p.values_width;
   plan.query = rows(p.features, p.keys_width);
@@ -131,7 +129,7 @@ constexpr double kNumbersPerThread = 1 << 15;
 
 void plan_projections(heed_graph_attention_plan& plan) {
   const GraphProblem& p = plan.problem;
-  const std::uint32_t threads = plan.context->threads;
+  const std::uint32_t threads = plan.context->threads.count;
   const double outs = 2 * static_cast<double>(p.keys_width) + static_cast<double>(p.values_width);
   const double numbers = static_cast<double>(p.nodes) * static_cast<double>(p.width) * outs;
   plan.project_workers =
@@ -139,11 +137,11 @@ void plan_projections(heed_graph_attention_plan& plan) {
   if (p.inputs == HEED_GRAPH_PER_NODE) return;
   const std::int64_t claims = threads == 1 ? 1 : std::int64_t{2} * threads;
   const auto planned = [&](const char* field, std::int64_t out) {
-    return plan_product(*plan.context, field, {p.float64, p.nodes, p.width, out}, claims);
+    return plan_matmul(*plan.context, field, {p.float64, p.nodes, p.width, out}, claims);
   };
-  plan.products.query = planned("desc.w_query", p.keys_width);
-  plan.products.key = plan.products.query;
-  plan.products.value = planned("desc.w_value", p.values_width);
+  plan.matmuls.query = planned("desc.w_query", p.keys_width);
+  plan.matmuls.key = plan.matmuls.query;
+  plan.matmuls.value = planned("desc.w_value", p.values_width);
 }
 
 double bytes_per_edge(const heed_graph_attention_plan& plan) {
@@ -155,7 +153,7 @@ double bytes_per_edge(const heed_graph_attention_plan& plan) {
 /// How parts are handed out.
 void share_out(heed_graph_attention_plan& plan) {
   const auto parts = static_cast<std::int64_t>(plan.graph->parts.size());
-  const std::int64_t threads = plan.context->threads;
+  const std::int64_t threads = plan.context->threads.count;
   const double worth = std::min(
       (plan.gathered_bytes + static_cast<double>(plan.graph->nodes)) / kBytesPerClaim, 1e15);
   const std::int64_t most =
@@ -183,7 +181,8 @@ heed_graph_attention_plan make_plan(const heed_context& context, const heed_grap
   }
   plan.gathered_bytes = bytes_per_edge(plan) * static_cast<double>(graph.edges);
   share_out(plan);
-  const Sizes sizes = problem.float64 ? sizes_of<double>(plan) : sizes_of<float>(plan);
+  const Sizes sizes =
+      with_real(problem.float64, [&](auto real) { return sizes_of<decltype(real)>(plan); });
   plan.slab = lay_out_slab(problem, sizes);
   plan.piece = lay_out_piece(problem, sizes);
   if (graph.nodes > 0) plan.space = lay_out_space(plan, sizes);

@@ -6,7 +6,7 @@
 
 #include "engine/graph/graph.hpp"
 #include "engine/graph/problem.hpp"
-#include "engine/projection/product.hpp"
+#include "engine/projection/matmul.hpp"
 
 namespace heed {
 
@@ -62,8 +62,8 @@ struct GraphSpace {
 };
 
 /// What computes data times matrices that all nodes share.
-struct GraphProducts {
-  ProductPlan query, key, value;
+struct GraphMatmuls {
+  MatmulPlan query, key, value;
 };
 
 }  // namespace heed
@@ -76,12 +76,14 @@ struct heed_graph_attention_plan {
   std::int64_t parts_per_claim;  ///< so that a claim is worth its atomic increment
   std::uint32_t workers;
   std::uint32_t project_workers;
-  heed::GraphProducts products;    ///< with HEED_GRAPH_SHARED
+  heed::GraphMatmuls matmuls;      ///< with HEED_GRAPH_SHARED
   heed::Layout query, key, value;  ///< as the edges find them: given, or in the workspace
   double gathered_bytes;
   heed::NodeSlab slab;
   heed::PieceSlab piece;
   heed::GraphSpace space;
+
+  std::size_t workspace_bytes() const { return space.bytes; }
 };
 
 namespace heed {

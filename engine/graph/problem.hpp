@@ -5,10 +5,10 @@
 #include <cstdint>
 
 #include "api/heed.h"
-#include "engine/dense/layout.hpp"
-#include "engine/dense/scaling.hpp"
-#include "engine/projection/library.hpp"
+#include "engine/context/backend.hpp"
 #include "engine/projection/matrix.hpp"
+#include "engine/tensor/layout.hpp"
+#include "engine/tensor/scale.hpp"
 
 namespace heed {
 
@@ -47,7 +47,6 @@ struct GraphProblem : Scaling {
 GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& desc);
 
 /// Throws unless the tensors of a run are those that the problem needs; `product` is the context's.
-void validate(const GraphProblem& problem, const heed_graph_attention_args& args,
-              ProductKind product);
+void validate(const GraphProblem& problem, const heed_graph_attention_args& args, Backend backend);
 
 }  // namespace heed

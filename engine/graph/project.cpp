@@ -1,6 +1,6 @@
 #include "engine/graph/project.hpp"
 
-#include "engine/parallel/tasks.hpp"
+#include "engine/parallel/parallel_for.hpp"
 
 namespace heed {
 namespace {
@@ -86,15 +86,12 @@ class NodeProducts {
 template <class Real>
 void project_nodes(const GraphStep& step) {
   const heed_graph_attention_plan& plan = step.plan;
-  run_tasks(
-      *plan.context, {plan.problem.nodes, kNodesPerClaim, plan.project_workers},
-      [](void* argument, std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-        const GraphStep& s = *static_cast<const GraphStep*>(argument);
-        const NodeProducts<Real> products(
-            s, s.workspace + s.plan.space.slabs + worker * s.plan.space.slab_bytes);
-        for (std::int64_t n = begin; n < end; ++n) products.project(n);
-      },
-      const_cast<GraphStep*>(&step));
+  std::byte* const slabs = step.workspace + plan.space.slabs;
+  parallel_for(plan.context->threads, {plan.problem.nodes, kNodesPerClaim, plan.project_workers},
+               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                 const NodeProducts<Real> products(step, slabs + worker * plan.space.slab_bytes);
+                 for (std::int64_t n = begin; n < end; ++n) products.project(n);
+               });
 }
 
 /// Data times matrices that all nodes share: the products of multi-head blocks.
@@ -102,21 +99,21 @@ void project_together(const GraphStep& step) {
   const heed_graph_attention_plan& plan = step.plan;
   const GraphProblem& p = plan.problem;
   const heed_graph_attention_args& args = step.args;
-  const auto product = [&](const ProductPlan& planned, const MatrixArgument& w, const Tensor& to) {
-    return Product{&planned,
-                   p.nodes,
-                   {step.data.data, step.data.layout, p.nodes},
-                   w,
-                   {const_cast<void*>(to.data), to.layout, p.nodes, to.layout.strides.head}};
+  const auto matmul = [&](const MatmulPlan& planned, const MatrixArgument& w, const Tensor& to) {
+    return Matmul{&planned,
+                  p.nodes,
+                  {step.data.data, step.data.layout, p.nodes},
+                  w,
+                  {const_cast<void*>(to.data), to.layout, p.nodes, to.layout.strides.head}};
   };
-  const Product products[] = {
-      product(plan.products.query, {args.p_query, &p.w_query, args.w_query, args.b_query, p.bias},
-              step.query),
-      product(plan.products.key, {args.p_key, &p.w_key, args.w_key, args.b_key, p.bias}, step.key),
-      product(plan.products.value, {args.p_value, &p.w_value, args.w_value, args.b_value, p.bias},
-              step.value)};
-  run_products(*plan.context, products, 3, plan.project_workers, step.workspace + plan.space.slabs,
-               plan.space.slab_bytes);
+  const Matmul matmuls[] = {
+      matmul(plan.matmuls.query, {args.p_query, &p.w_query, args.w_query, args.b_query, p.bias},
+             step.query),
+      matmul(plan.matmuls.key, {args.p_key, &p.w_key, args.w_key, args.b_key, p.bias}, step.key),
+      matmul(plan.matmuls.value, {args.p_value, &p.w_value, args.w_value, args.b_value, p.bias},
+             step.value)};
+  run_matmuls(*plan.context, matmuls, 3, plan.project_workers, step.workspace + plan.space.slabs,
+              plan.space.slab_bytes);
 }
 
 }  // namespace
@@ -128,13 +125,8 @@ void project(GraphStep& step) {
   step.query = {step.workspace + plan.space.query, plan.query};
   step.key = {both, plan.key};
   step.value = {both + p.keys_width * plan.key.bytes, plan.value};
-  if (p.inputs == HEED_GRAPH_SHARED) {
-    project_together(step);
-  } else if (p.float64) {
-    project_nodes<double>(step);
-  } else {
-    project_nodes<float>(step);
-  }
+  if (p.inputs == HEED_GRAPH_SHARED) return project_together(step);
+  with_real(p.float64, [&](auto real) { project_nodes<decltype(real)>(step); });
 }
 
 }  // namespace heed

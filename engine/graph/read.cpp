@@ -18,7 +18,7 @@ auto with_index_type(const heed_graph_desc& desc, Function&& function) {
 template <class Index>
 void check_nodes(const heed_context& context, const char* field, const Index* indices,
                  const heed_graph_desc& desc) {
-  const std::int64_t wrong = first_where(context, desc.edges, [&](std::int64_t e) {
+  const std::int64_t wrong = first_where(context.threads, desc.edges, [&](std::int64_t e) {
     return indices[e] < 0 || indices[e] >= desc.nodes;
   });
   if (wrong == desc.edges) return;
@@ -35,7 +35,7 @@ void check_offsets(const heed_context& context, const Index* offsets, const heed
   if (offsets[0] != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.offsets[0] is %lld; it must be 0",
          static_cast<long long>(offsets[0]));
-  const std::int64_t wrong = 1 + first_where(context, desc.nodes, [&](std::int64_t n) {
+  const std::int64_t wrong = 1 + first_where(context.threads, desc.nodes, [&](std::int64_t n) {
                                return offsets[n + 1] < offsets[n] || offsets[n + 1] > desc.edges;
                              });
   if (wrong <= desc.nodes)
@@ -70,7 +70,7 @@ Array<Edge<Index>> read_edges(const heed_context& context, const heed_graph_desc
     const auto* const sources = static_cast<const Given*>(desc.sources);
     const auto* const destinations = static_cast<const Given*>(desc.destinations);
     const auto* const offsets = static_cast<const Given*>(desc.offsets);
-    each_range(context, Ranges::of(context, desc.edges),
+    each_range(context.threads, Ranges::of(context.threads, desc.edges),
                [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                  std::int64_t row = 0;
                  if (offsets != nullptr)

@@ -3,15 +3,6 @@
 #include <limits>
 
 namespace heed {
-namespace {
-
-/// What queries are multiplied with, so that products are in the units of what comes next.
-double query_scale(const GraphProblem& p) {
-  return p.softcap > 0 ? p.cap_scale : p.scale * p.log2_unit;
-}
-
-}  // namespace
-
 template <class Real>
 EdgeScores<Real>::EdgeScores(const GraphStep& step, std::byte* slab)
     : step_(step),
@@ -35,7 +26,8 @@ EdgeScores<Real>::EdgeScores(const GraphStep& step, std::byte* slab)
 
 template <class Real>
 void EdgeScores<Real>::begin_node(std::int64_t node) {
-  query_of_.copy_scaled(node, static_cast<Real>(query_scale(problem_)), query_);
+  const double scale = problem_.query_scale(problem_.softcap > 0, problem_.log2_unit);
+  query_of_.copy_scaled(node, static_cast<Real>(scale), query_);
   if (w_edge_key_ != nullptr) ask_edge_data();
 }
 
@@ -43,15 +35,15 @@ void EdgeScores<Real>::begin_node(std::int64_t node) {
 template <class Real>
 void EdgeScores<Real>::ask_edge_data() {
   const std::size_t features = query_of_.features();
-  each_panel(kernels_, problem_.heads, [&](const HeadPanel& panel) {
+  each_panel(kernels_, problem_.heads, [&](const PanelRows& panel) {
     const Real* const query = query_ + static_cast<std::size_t>(panel.first) * features;
     each_rows(w_edge_key_, problem_.edge_width, problem_.heads, features,
               [&](std::size_t c, const EdgeRows<Real>& rows, std::size_t count) {
-                kernels_.edge_scores(of_panel(rows, panel), count, query, panel.heads, features,
+                kernels_.edge_scores(of_panel(rows, panel), count, query, panel.rows, features,
                                      true, products_ + c * panel.pitch, panel.pitch);
               });
     Real* to = edge_query_ + static_cast<std::size_t>(panel.first) * edge_width_;
-    for (std::size_t h = 0; h < panel.heads; ++h, to += edge_width_) {
+    for (std::size_t h = 0; h < panel.rows; ++h, to += edge_width_) {
       std::fill_n(to, edge_width_, Real{0});
       for (std::size_t c = 0; c < static_cast<std::size_t>(problem_.edge_width); ++c)
         to[c] = products_[c * panel.pitch + h];
@@ -68,14 +60,14 @@ void EdgeScores<Real>::begin_batch(const Batch& batch) {
 }
 
 template <class Real>
-void EdgeScores<Real>::compute(const HeadPanel& panel, const Batch& batch, Real* tile) {
+void EdgeScores<Real>::compute(const PanelRows& panel, const Batch& batch, Real* tile) {
   const auto first = static_cast<std::size_t>(panel.first);
   kernels_.edge_scores(of_panel(keys_, panel), batch.edges, query_ + first * key_of_.features(),
-                       panel.heads, key_of_.features(), true, tile, panel.pitch);
+                       panel.rows, key_of_.features(), true, tile, panel.pitch);
   if (w_edge_key_ != nullptr) {
     const EdgeRows<Real> rows = {edge_data_, kConsecutive.row,
                                  static_cast<std::ptrdiff_t>(edge_width_), 0};
-    kernels_.edge_scores(rows, batch.edges, edge_query_ + first * edge_width_, panel.heads,
+    kernels_.edge_scores(rows, batch.edges, edge_query_ + first * edge_width_, panel.rows,
                          edge_width_, false, tile, panel.pitch);
   }
   if (problem_.softcap > 0)
@@ -86,21 +78,21 @@ void EdgeScores<Real>::compute(const HeadPanel& panel, const Batch& batch, Real*
 }
 
 template <class Real>
-void EdgeScores<Real>::add_bias(const HeadPanel& panel, const Batch& batch, Real* tile) {
+void EdgeScores<Real>::add_bias(const PanelRows& panel, const Batch& batch, Real* tile) {
   const Layout& layout = problem_.edge_bias;
   for (std::size_t e = 0; e < batch.edges; ++e) {
     const std::int64_t given = graph_.given(batch.begin + static_cast<std::int64_t>(e));
     Real of_edge[kMaxPanel];
     kernels_.read(layout.type, row_at(step_.args.edge_bias, layout, 0, panel.first, given),
-                  layout.strides.head, panel.heads, of_edge);
-    for (std::size_t h = 0; h < panel.heads; ++h) {
+                  layout.strides.head, panel.rows, of_edge);
+    for (std::size_t h = 0; h < panel.rows; ++h) {
       bias_[h * kBatch + e] = of_edge[h];
       leaves_out_ = leaves_out_ || of_edge[h] == -std::numeric_limits<Real>::infinity();
     }
   }
   const Real* rows[kMaxPanel];
-  for (std::size_t h = 0; h < panel.heads; ++h) rows[h] = bias_ + h * kBatch;
-  kernels_.add_rows(tile, batch.edges, rows, panel.heads, static_cast<Real>(problem_.log2_unit),
+  for (std::size_t h = 0; h < panel.rows; ++h) rows[h] = bias_ + h * kBatch;
+  kernels_.add_rows(tile, batch.edges, rows, panel.rows, static_cast<Real>(problem_.log2_unit),
                     panel.vectors);
 }
 

@@ -22,7 +22,7 @@ class EdgeScores {
 
   /// tile[e][h]: the score of edge e of the batch and head h of the panel, in log2 units of
   /// s / temperature. Other lanes stay.
-  void compute(const HeadPanel& panel, const Batch& batch, Real* tile);
+  void compute(const PanelRows& panel, const Batch& batch, Real* tile);
 
   /// Whether a bias of -inf leaves out an edge and head of the batch and panel last computed, and
   /// which.
@@ -31,7 +31,7 @@ class EdgeScores {
 
  private:
   void ask_edge_data();
-  void add_bias(const HeadPanel& panel, const Batch& batch, Real* tile);
+  void add_bias(const PanelRows& panel, const Batch& batch, Real* tile);
 
   const GraphStep& step_;
   const GraphProblem& problem_;

@@ -1,6 +1,5 @@
 #include "engine/graph/softmax.hpp"
 
-#include <cmath>
 #include <limits>
 
 namespace heed {
@@ -33,9 +32,11 @@ void NodeSoftmax<Real>::attend(std::int64_t node, std::int64_t begin, std::int64
     prefetch(batch);
     scores_.begin_batch(batch);
     if (!problem_.hard) sums_.begin_batch(batch);
-    each_panel(kernels_, problem_.heads, [&](const HeadPanel& panel) {
+    each_panel(kernels_, problem_.heads, [&](const PanelRows& panel) {
       scores_.compute(panel, batch, tile_);
-      if (problem_.hard) return choose(panel, batch);
+      if (problem_.hard)
+        return argmax(panel.first)
+            .look(kernels_, tile_, batch.begin, batch.edges, panel.rows, panel.vectors);
       weigh(panel, batch, batch.begin == begin);
       if (write_weights) output_.write_weights(panel, batch, tile_, sum_ + panel.first);
     });
@@ -60,17 +61,16 @@ template <class Real>
 void NodeSoftmax<Real>::forget() const {
   const auto heads = static_cast<std::size_t>(problem_.heads);
   const auto lanes = static_cast<std::size_t>(round_up(problem_.heads, kernels_.lanes));
-  std::fill_n(reference_, lanes,
-              problem_.hard ? -std::numeric_limits<Real>::infinity() : kNoReference<Real>);
+  std::fill_n(reference_, lanes, kNoReference<Real>);
   std::fill_n(sum_, lanes, Real{0});
-  if (problem_.hard) std::fill_n(chosen_, heads, kNoEdge);
+  if (problem_.hard) argmax(0).begin(lanes, heads);
 }
 
 /// Scores become weights, and weigh the values.
 template <class Real>
-void NodeSoftmax<Real>::weigh(const HeadPanel& panel, const Batch& batch, bool fresh) {
+void NodeSoftmax<Real>::weigh(const PanelRows& panel, const Batch& batch, bool fresh) {
   alignas(kAlignment) Real before[kMaxPanel];
-  std::copy_n(reference_ + panel.first, panel.heads, before);
+  std::copy_n(reference_ + panel.first, panel.rows, before);
   // To the kernel there are no accumulators: here they are not in its lanes.
   const RowState<Real> state = {reference_ + panel.first, sum_ + panel.first, nullptr, true};
   kernels_.softmax(tile_, all_keys(batch.edges), 0, state, 0, panel.vectors);
@@ -79,28 +79,17 @@ void NodeSoftmax<Real>::weigh(const HeadPanel& panel, const Batch& batch, bool f
 }
 
 template <class Real>
-void NodeSoftmax<Real>::move_references(const HeadPanel& panel, const Real* before) {
+void NodeSoftmax<Real>::move_references(const PanelRows& panel, const Real* before) {
   Real factors[kMaxPanel];
   bool moved = false;
-  for (std::size_t h = 0; h < panel.heads; ++h) {
+  for (std::size_t h = 0; h < panel.rows; ++h) {
     const Real now = reference_[panel.first + static_cast<std::int64_t>(h)];
     moved = moved || now != before[h];
     factors[h] = before[h] - now;
   }
   if (!moved) return;
-  kernels_.exp2(factors, factors, panel.heads);
+  kernels_.exp2(factors, factors, panel.rows);
   sums_.rescale(panel, factors);
-}
-
-template <class Real>
-void NodeSoftmax<Real>::choose(const HeadPanel& panel, const Batch& batch) {
-  alignas(kAlignment) Real index[kMaxPanel];
-  std::fill_n(index, kMaxPanel, Real{-1});
-  kernels_.hardest(tile_, batch.edges, reference_ + panel.first, index, panel.vectors);
-  for (std::size_t h = 0; h < panel.heads; ++h)
-    if (index[h] >= 0)
-      chosen_[panel.first + static_cast<std::int64_t>(h)] =
-          batch.begin + static_cast<std::int64_t>(index[h]);
 }
 
 /// The edge chosen has all the weight.
@@ -108,10 +97,10 @@ template <class Real>
 void NodeSoftmax<Real>::take_chosen() {
   const std::size_t size = sums_.value_size() / static_cast<std::size_t>(problem_.heads);
   for (std::int64_t h = 0; h < problem_.heads; ++h) {
-    if (std::isnan(reference_[h])) chosen_[h] = kNotANumberEdge;
-    sum_[h] = chosen_[h] == kNoEdge ? Real{0} : Real{1};
+    chosen_[h] = argmax(0).chosen(static_cast<std::size_t>(h));
+    sum_[h] = chosen_[h] == kNoKey ? Real{0} : Real{1};
     if (chosen_[h] >= 0) sums_.take(h, chosen_[h]);
-    if (chosen_[h] == kNotANumberEdge)
+    if (chosen_[h] == kNotANumber)
       std::fill_n(sums_.values() + static_cast<std::size_t>(h) * size, size,
                   std::numeric_limits<Real>::quiet_NaN());
   }
@@ -132,7 +121,7 @@ void NodeSoftmax<Real>::view(std::int64_t begin, std::int64_t end) {
   each_batch(begin, end, [&](const Batch& batch) {
     if (problem_.hard) return output_.write_chosen(batch, chosen_);
     scores_.begin_batch(batch);
-    each_panel(kernels_, problem_.heads, [&](const HeadPanel& panel) {
+    each_panel(kernels_, problem_.heads, [&](const PanelRows& panel) {
       alignas(kAlignment) Real unused[kMaxPanel] = {};
       scores_.compute(panel, batch, tile_);
       kernels_.exponentials(tile_, batch.edges, reference_ + panel.first, unused, panel.vectors);

@@ -4,6 +4,7 @@
 #include "engine/graph/output.hpp"
 #include "engine/graph/scores.hpp"
 #include "engine/graph/sums.hpp"
+#include "engine/tensor/argmax.hpp"
 
 namespace heed {
 
@@ -39,9 +40,10 @@ class NodeSoftmax {
 
  private:
   [[gnu::always_inline]] void prefetch(const Batch& batch) const;
-  void weigh(const HeadPanel& panel, const Batch& batch, bool fresh);
-  void move_references(const HeadPanel& panel, const Real* before);
-  void choose(const HeadPanel& panel, const Batch& batch);
+  void weigh(const PanelRows& panel, const Batch& batch, bool fresh);
+  void move_references(const PanelRows& panel, const Real* before);
+  /// Of the heads from `first` on; keys are edges.
+  Argmax<Real> argmax(std::int64_t first) const { return {reference_ + first, chosen_ + first}; }
   void take_chosen();
 
   const GraphStep& step_;

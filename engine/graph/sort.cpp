@@ -32,10 +32,10 @@ struct Digit {
 template <class Index>
 void sort_by_digit(const heed_context& context, const Digit<Index>& digit,
                    const Array<Edge<Index>>& from, Array<Edge<Index>>& to) {
-  const Ranges ranges = Ranges::of(context, static_cast<std::int64_t>(from.size()));
+  const Ranges ranges = Ranges::of(context.threads, static_cast<std::int64_t>(from.size()));
   const std::int64_t values = digit.values();
   Array<std::int64_t> next(context.allocator, ranges.ranges * values);  // [range][value]
-  each_range(context, ranges, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
+  each_range(context.threads, ranges, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
     std::int64_t* const counts = next.data() + r * values;
     std::fill_n(counts, values, 0);
     for (std::int64_t e = begin; e < end; ++e) ++counts[digit.of(from[e])];
@@ -44,7 +44,7 @@ void sort_by_digit(const heed_context& context, const Digit<Index>& digit,
   for (std::int64_t v = 0; v < values; ++v)
     for (std::int64_t r = 0; r < ranges.ranges; ++r)
       before += std::exchange(next[r * values + v], before);
-  each_range(context, ranges, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
+  each_range(context.threads, ranges, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
     std::int64_t* const places = next.data() + r * values;
     for (std::int64_t e = begin; e < end; ++e) to[places[digit.of(from[e])]++] = from[e];
   });
@@ -54,8 +54,8 @@ template <class Index>
 bool sorted(const heed_context& context, const Array<Edge<Index>>& edges) {
   const auto pairs = static_cast<std::int64_t>(edges.size()) - 1;
   const auto key = [&](std::int64_t e) { return std::pair(edges[e].destination, edges[e].source); };
-  return pairs <= 0 ||
-         first_where(context, pairs, [&](std::int64_t e) { return key(e + 1) < key(e); }) == pairs;
+  return pairs <= 0 || first_where(context.threads, pairs,
+                                   [&](std::int64_t e) { return key(e + 1) < key(e); }) == pairs;
 }
 
 }  // namespace

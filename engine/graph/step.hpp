@@ -6,6 +6,7 @@
 
 #include "engine/graph/gather.hpp"
 #include "engine/graph/plan.hpp"
+#include "engine/tensor/panels.hpp"
 
 namespace heed {
 
@@ -28,28 +29,18 @@ T* at(std::byte* slab, std::size_t offset) {
   return reinterpret_cast<T*>(slab + offset);
 }
 
-/// Heads that lie side by side in the lanes of a tile of scores.
-struct HeadPanel {
-  std::int64_t first;
-  std::size_t heads;
-  std::size_t vectors;
-  std::size_t pitch;
-};
-
-/// Calls function(panel) for all heads.
+/// Calls function(panel) for all heads, which lie side by side in the lanes of scores: to graphs
+/// they are what query rows are to dense attention.
 template <class Real, class Function>
 void each_panel(const KernelTable<Real>& kernels, std::int64_t heads, Function&& function) {
   const std::int64_t most = std::int64_t{kernels.lanes} * kernels.max_vectors;
-  for (std::int64_t first = 0; first < heads; first += most) {
-    const auto count = static_cast<std::size_t>(std::min(most, heads - first));
-    const std::size_t vectors = (count + kernels.lanes - 1) / kernels.lanes;
-    function(HeadPanel{first, count, vectors, vectors * kernels.lanes});
-  }
+  for (std::int64_t first = 0; first < heads; first += most)
+    function(PanelRows::of(first, std::min(most, heads - first), kernels.lanes));
 }
 
 /// The rows' heads of the panel.
 template <class Real>
-EdgeRows<Real> of_panel(EdgeRows<Real> rows, const HeadPanel& panel) {
+EdgeRows<Real> of_panel(EdgeRows<Real> rows, const PanelRows& panel) {
   rows.data += panel.first * rows.head_stride;
   return rows;
 }

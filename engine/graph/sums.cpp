@@ -35,29 +35,29 @@ void EdgeSums<Real>::begin_batch(const Batch& batch) {
 }
 
 template <class Real>
-void EdgeSums<Real>::add(const HeadPanel& panel, const Batch& batch, const EdgeScores<Real>& scores,
+void EdgeSums<Real>::add(const PanelRows& panel, const Batch& batch, const EdgeScores<Real>& scores,
                          const Real* weights, bool fresh) {
   const auto first = static_cast<std::size_t>(panel.first);
   const bool isolate = scores.leaves_out();
   const EdgeRows<Real> values = isolate ? without(panel, batch, scores) : of_panel(rows_, panel);
-  kernels_.edge_values(values, batch.edges, weights, panel.pitch, panel.heads, value_of_.features(),
+  kernels_.edge_values(values, batch.edges, weights, panel.pitch, panel.rows, value_of_.features(),
                        values_ + first * value_of_.features(), fresh);
   if (w_edge_value_ == nullptr) return;
   EdgeRows<Real> data = {edge_data_, kConsecutive.row, static_cast<std::ptrdiff_t>(edge_width_), 0};
   if (isolate) data = edge_data_without(panel, batch, scores);
-  kernels_.edge_values(data, batch.edges, weights, panel.pitch, panel.heads, edge_width_,
+  kernels_.edge_values(data, batch.edges, weights, panel.pitch, panel.rows, edge_width_,
                        edge_sums_ + first * edge_width_, fresh);
 }
 
 /// The values of the batch, zeros where an edge and head is left out: a weight of 0 protects from
 /// nothing, since 0 * NaN is NaN.
 template <class Real>
-EdgeRows<Real> EdgeSums<Real>::without(const HeadPanel& panel, const Batch& batch,
+EdgeRows<Real> EdgeSums<Real>::without(const PanelRows& panel, const Batch& batch,
                                        const EdgeScores<Real>& scores) const {
   const EdgeRows<Real> rows =
       of_panel(value_of_.copied(graph_.sources.data() + batch.begin, batch.edges), panel);
   for (std::size_t e = 0; e < batch.edges; ++e)
-    for (std::size_t h = 0; h < panel.heads; ++h)
+    for (std::size_t h = 0; h < panel.rows; ++h)
       if (scores.leaves_out(e, h))
         std::fill_n(const_cast<Real*>(rows.data) + static_cast<std::ptrdiff_t>(e) * rows.stride +
                         static_cast<std::ptrdiff_t>(h) * rows.head_stride,
@@ -67,11 +67,11 @@ EdgeRows<Real> EdgeSums<Real>::without(const HeadPanel& panel, const Batch& batc
 
 /// The same for edge data, which otherwise all heads share.
 template <class Real>
-EdgeRows<Real> EdgeSums<Real>::edge_data_without(const HeadPanel& panel, const Batch& batch,
+EdgeRows<Real> EdgeSums<Real>::edge_data_without(const PanelRows& panel, const Batch& batch,
                                                  const EdgeScores<Real>& scores) const {
   for (std::size_t e = 0; e < batch.edges; ++e) {
-    for (std::size_t h = 0; h < panel.heads; ++h) {
-      Real* const to = spread_ + (e * panel.heads + h) * edge_width_;
+    for (std::size_t h = 0; h < panel.rows; ++h) {
+      Real* const to = spread_ + (e * panel.rows + h) * edge_width_;
       if (scores.leaves_out(e, h)) {
         std::fill_n(to, edge_width_, Real{0});
       } else {
@@ -79,15 +79,15 @@ EdgeRows<Real> EdgeSums<Real>::edge_data_without(const HeadPanel& panel, const B
       }
     }
   }
-  return {spread_, kConsecutive.row, static_cast<std::ptrdiff_t>(panel.heads * edge_width_),
+  return {spread_, kConsecutive.row, static_cast<std::ptrdiff_t>(panel.rows * edge_width_),
           static_cast<std::ptrdiff_t>(edge_width_)};
 }
 
 template <class Real>
-void EdgeSums<Real>::rescale(const HeadPanel& panel, const Real* factors) const {
+void EdgeSums<Real>::rescale(const PanelRows& panel, const Real* factors) const {
   const auto scale = [&](Real* sums, std::size_t size) {
     sums += static_cast<std::size_t>(panel.first) * size;
-    for (std::size_t h = 0; h < panel.heads; ++h, sums += size)
+    for (std::size_t h = 0; h < panel.rows; ++h, sums += size)
       for (std::size_t x = 0; x < size; ++x) sums[x] *= factors[h];
   };
   scale(values_, value_of_.features());
@@ -110,12 +110,12 @@ template <class Real>
 void EdgeSums<Real>::add_edge_values(const Real* sum_of_weights) const {
   if (w_edge_value_ == nullptr) return;
   const auto weighed = [&](std::int64_t h) { return sum_of_weights[h] != 0; };
-  each_panel(kernels_, problem_.heads, [&](const HeadPanel& panel) {
+  each_panel(kernels_, problem_.heads, [&](const PanelRows& panel) {
     bool all = true;
-    for (std::size_t h = 0; h < panel.heads; ++h)
+    for (std::size_t h = 0; h < panel.rows; ++h)
       all = all && weighed(panel.first + static_cast<std::int64_t>(h));
     if (all) return add_product(panel);
-    for (std::size_t h = 0; h < panel.heads; ++h) {
+    for (std::size_t h = 0; h < panel.rows; ++h) {
       const std::int64_t head = panel.first + static_cast<std::int64_t>(h);
       if (weighed(head)) add_product({head, 1, 1, 1});
     }
@@ -123,17 +123,17 @@ void EdgeSums<Real>::add_edge_values(const Real* sum_of_weights) const {
 }
 
 template <class Real>
-void EdgeSums<Real>::add_product(const HeadPanel& panel) const {
+void EdgeSums<Real>::add_product(const PanelRows& panel) const {
   const auto first = static_cast<std::size_t>(panel.first);
   const Real* from = edge_sums_ + first * edge_width_;
-  for (std::size_t h = 0; h < panel.heads; ++h, from += edge_width_)
+  for (std::size_t h = 0; h < panel.rows; ++h, from += edge_width_)
     for (std::size_t c = 0; c < static_cast<std::size_t>(problem_.edge_width); ++c)
       products_[c * panel.pitch + h] = from[c];
   const std::size_t features = value_of_.features();
   each_rows(w_edge_value_, problem_.edge_width, problem_.heads, features,
             [&](std::size_t c, const EdgeRows<Real>& rows, std::size_t count) {
               kernels_.edge_values(of_panel(rows, panel), count, products_ + c * panel.pitch,
-                                   panel.pitch, panel.heads, features, values_ + first * features,
+                                   panel.pitch, panel.rows, features, values_ + first * features,
                                    false);
             });
 }

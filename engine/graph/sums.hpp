@@ -27,11 +27,11 @@ class EdgeSums {
 
   /// Adds weight times value. What is not finite where the scores leave out an edge and head does
   /// not reach the sums. The first batch of a node is `fresh`.
-  void add(const HeadPanel& panel, const Batch& batch, const EdgeScores<Real>& scores,
+  void add(const PanelRows& panel, const Batch& batch, const EdgeScores<Real>& scores,
            const Real* weights, bool fresh);
 
   /// Multiplies the sums of the panel's heads with their factors.
-  void rescale(const HeadPanel& panel, const Real* factors) const;
+  void rescale(const PanelRows& panel, const Real* factors) const;
 
   /// Makes the sums those of one edge, of weight 1, for one head.
   void take(std::int64_t head, std::int64_t edge) const;
@@ -40,11 +40,11 @@ class EdgeSums {
   void add_edge_values(const Real* sum_of_weights) const;
 
  private:
-  EdgeRows<Real> without(const HeadPanel& panel, const Batch& batch,
+  EdgeRows<Real> without(const PanelRows& panel, const Batch& batch,
                          const EdgeScores<Real>& scores) const;
-  EdgeRows<Real> edge_data_without(const HeadPanel& panel, const Batch& batch,
+  EdgeRows<Real> edge_data_without(const PanelRows& panel, const Batch& batch,
                                    const EdgeScores<Real>& scores) const;
-  void add_product(const HeadPanel& panel) const;
+  void add_product(const PanelRows& panel) const;
 
   const GraphStep& step_;
   const GraphProblem& problem_;

@@ -105,7 +105,7 @@ class Layouts {
   Sizes edges(std::int64_t heads, std::int64_t features) const {
     return {{1, heads, p_.edges_given, features}};
   }
-  ElementType real() const { return p_.float64 ? ElementType::kF64 : ElementType::kF32; }
+  ElementType real() const { return real_type(p_.float64); }
 
   Layout input(const char* field, const heed_layout& given, const Sizes& sizes, bool used,
                const char* unless) const {

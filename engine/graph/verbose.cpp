@@ -1,8 +1,8 @@
 #include "engine/graph/verbose.hpp"
 
-#include "engine/dense/verbose.hpp"
-#include "engine/multihead/combine.hpp"
 #include "engine/runtime/tell.hpp"
+#include "engine/runtime/text.hpp"
+#include "engine/tensor/heads.hpp"
 
 namespace heed {
 namespace {
@@ -19,25 +19,25 @@ const char* name_of(heed_graph_inputs inputs) {
   return "?";
 }
 
-Words options_of(const GraphProblem& p, const heed_graph_attention_args& args) {
-  Words words;
+Text options_of(const GraphProblem& p, const heed_graph_attention_args& args) {
+  Text text;
   if (p.inputs == HEED_GRAPH_PROJECTED) {
-    words.add(" %s,%s,%s->%s", name_of(p.query.type), name_of(p.key.type), name_of(p.value.type),
-              name_of(p.out.type));
+    text.add(" %s,%s,%s->%s", name_of(p.query.type), name_of(p.key.type), name_of(p.value.type),
+             name_of(p.out.type));
   } else {
-    words.add(" %s->%s width=%lld", name_of(p.data.type), name_of(p.out.type),
-              static_cast<long long>(p.width));
+    text.add(" %s->%s width=%lld", name_of(p.data.type), name_of(p.out.type),
+             static_cast<long long>(p.width));
   }
-  if (p.edge_width > 0) words.add(" edge_width=%lld", static_cast<long long>(p.edge_width));
-  if (p.softcap > 0) words.add(" softcap=%g", p.softcap);
-  words.add_if(args.edge_bias != nullptr, " bias");
-  if (p.temperature != 1) words.add(" temperature=%g", p.temperature);
-  words.add_if(p.hard, " hard");
-  words.add_if(p.residual, " residual");
-  if (p.steps > 1) words.add(" steps=%lld", static_cast<long long>(p.steps));
-  words.add_if(args.lse != nullptr, " lse");
-  words.add_if(args.weights != nullptr, " weights");
-  return words;
+  if (p.edge_width > 0) text.add(" edge_width=%lld", static_cast<long long>(p.edge_width));
+  if (p.softcap > 0) text.add(" softcap=%g", p.softcap);
+  text.add_if(args.edge_bias != nullptr, " bias");
+  if (p.temperature != 1) text.add(" temperature=%g", p.temperature);
+  text.add_if(p.hard, " hard");
+  text.add_if(p.residual, " residual");
+  if (p.steps > 1) text.add(" steps=%lld", static_cast<long long>(p.steps));
+  text.add_if(args.lse != nullptr, " lse");
+  text.add_if(args.weights != nullptr, " weights");
+  return text;
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ void print_run(const heed_graph_attention_plan& plan, const heed_graph_attention
       static_cast<long long>(p.nodes), static_cast<long long>(plan.graph->edges),
       static_cast<long long>(p.heads), static_cast<long long>(p.features),
       static_cast<long long>(p.value_features), name_of(p.inputs), p.scale, name_of(p.combine),
-      options_of(p, args).c_str(), c.kernels->f32.isa, c.executor_name, plan.workers,
+      options_of(p, args).c_str(), c.kernels->f32.isa, c.threads.name, plan.workers,
       plan.graph->parts.size(), seconds * 1e3, seconds > 0 ? bytes / seconds * 1e-9 : 0.0);
 }
 

@@ -16,19 +16,18 @@ void check_no_matrix(const GivenMatrix& given) {
        given.w != nullptr ? given.w_field : (given.b != nullptr ? given.b_field : given.p_field));
 }
 
-void check_matrices(const MultiheadProblem& p, const heed_multihead_args& args,
-                    ProductKind product) {
+void check_matrices(const MultiheadProblem& p, const heed_multihead_args& args, Backend backend) {
   check_given(
       {"args.w_query", args.w_query, "args.b_query", args.b_query, "args.p_query", args.p_query},
-      p.w_query, p.bias, p.float64(), product);
+      p.w_query, p.bias, p.float64(), backend);
   check_given({"args.w_key", args.w_key, "args.b_key", args.b_key, "args.p_key", args.p_key},
-              p.w_key, p.bias, p.float64(), product);
+              p.w_key, p.bias, p.float64(), backend);
   check_given(
       {"args.w_value", args.w_value, "args.b_value", args.b_value, "args.p_value", args.p_value},
-      p.w_value, p.bias, p.float64(), product);
+      p.w_value, p.bias, p.float64(), backend);
   const GivenMatrix out = {"args.w_out", args.w_out,   "args.b_out",
                            args.b_out,   "args.p_out", args.p_out};
-  if (p.has_w_out()) return check_given(out, p.w_out, p.bias, p.float64(), product);
+  if (p.has_w_out()) return check_given(out, p.w_out, p.bias, p.float64(), backend);
   check_no_matrix(out);
 }
 
@@ -72,11 +71,11 @@ heed_attention_args read_attention_args(const heed_multihead_args& args) {
 }
 
 void validate(const MultiheadProblem& p, const heed_multihead_args& args,
-              const heed_attention_args& attention, ProductKind product) {
+              const heed_attention_args& attention, Backend backend) {
   if (args.reserved != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "args.reserved is %u; it must be 0", args.reserved);
   check_inputs(p, args);
-  check_matrices(p, args, product);
+  check_matrices(p, args, backend);
   check_head_weights(p, args.head_weights);
   within("args.attention", [&] { validate(p.attention, attention); });
 }

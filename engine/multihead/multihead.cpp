@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "engine/dense/attention.hpp"
 #include "engine/dense/scores.hpp"
-#include "engine/dense/tile.hpp"
-#include "engine/multihead/combine.hpp"
-#include "engine/parallel/tasks.hpp"
+#include "engine/dense/strategy.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/heads.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -48,7 +48,7 @@ class Run {
     const InputRows query = input(args_.input_query, problem_.input_query, query_rows_);
     const InputRows key = one_input ? input(args_.input_query, problem_.input_query, key_rows_)
                                     : input(args_.input_key, problem_.input_key, key_rows_);
-    Product products[] = {
+    Matmul matmuls[] = {
         {&plan_.query, query_rows_.count, query,
          matrix(problem_.w_query, args_.p_query, args_.w_query, args_.b_query),
          output(workspace_ + plan_.space.query, a.query, query_rows_, a.features)},
@@ -60,35 +60,37 @@ class Run {
          output(workspace_ + plan_.space.value, a.value, key_rows_, a.value_features)},
     };
     for (std::size_t i = 0; i < (one_input ? 3 : 1); ++i) {
-      products[i].items = plan_.query.size.items;
-      if (in_panels()) products[i].x_panels = workspace_ + plan_.space.input;
+      matmuls[i].items = plan_.query.size.items;
+      if (in_panels()) matmuls[i].x_panels = workspace_ + plan_.space.input;
     }
     if (in_panels()) {
       pack(query);
-      products[0].y_panels = workspace_ + plan_.space.query;
-      products[0].y_scale = query_scale();
+      matmuls[0].y_panels = workspace_ + plan_.space.query;
+      matmuls[0].y_scale = ScoreSteps(a, attention_, HEED_WEIGHTS_PROBABILITIES).query_scale;
     }
-    multiply(products, 3, plan_.product_workers);
+    multiply(matmuls, 3, plan_.matmul_workers);
   }
 
   void attend() const {
-    compute_attention(plan_.attention, attention_, workspace_ + plan_.space.shared);
+    std::byte* const shared = workspace_ + plan_.space.shared;
+    plan_.attention.strategy->run(plan_.attention, attention_, shared);
+    recompute(plan_.attention, attention_, shared);
   }
 
   void combine() const {
     if (!problem_.has_w_out()) {
-      problem_.float64() ? combine_rows<double>() : combine_rows<float>();
+      with_real(problem_.float64(), [&](auto real) { combine_rows<decltype(real)>(); });
       return;
     }
     Layout heads = problem_.attention.out;
     heads.strides.head = 0;
-    Product product = {&plan_.out, query_rows_.count,
-                       input(workspace_ + plan_.space.heads, heads, query_rows_),
-                       matrix(problem_.w_out, args_.p_out, args_.w_out, args_.b_out),
-                       output(args_.out, problem_.out, query_rows_, problem_.width_out)};
-    product.items = plan_.out.size.items;
-    if (in_panels()) product.x_panels = workspace_ + plan_.space.heads;
-    multiply(&product, 1, plan_.combine_workers);
+    Matmul matmul = {&plan_.out, query_rows_.count,
+                     input(workspace_ + plan_.space.heads, heads, query_rows_),
+                     matrix(problem_.w_out, args_.p_out, args_.w_out, args_.b_out),
+                     output(args_.out, problem_.out, query_rows_, problem_.width_out)};
+    matmul.items = plan_.out.size.items;
+    if (in_panels()) matmul.x_panels = workspace_ + plan_.space.heads;
+    multiply(&matmul, 1, plan_.combine_workers);
   }
 
  private:
@@ -109,33 +111,25 @@ class Run {
     const PackJob job = {problem_.float64(),       query,
                          problem_.attention.batch, problem_.attention.query_length,
                          problem_.width_query,     workspace_ + plan_.space.input};
-    pack_panels(*plan_.context, job, plan_.product_workers, slabs(), plan_.space.slab_bytes);
-  }
-
-  /// What attention would multiply queries with when it packs them.
-  double query_scale() const {
-    return Scores<float>(plan_.attention, attention_, {}, HEED_WEIGHTS_PROBABILITIES, nullptr)
-        .query_scale();
+    pack_panels(*plan_.context, job, plan_.matmul_workers, slabs(), plan_.space.slab_bytes);
   }
 
   std::byte* slabs() const { return workspace_ + plan_.space.shared; }
 
-  void multiply(const Product* products, std::size_t count, std::uint32_t workers) const {
-    run_products(*plan_.context, products, count, workers, slabs(), plan_.space.slab_bytes);
+  void multiply(const Matmul* matmuls, std::size_t count, std::uint32_t workers) const {
+    run_matmuls(*plan_.context, matmuls, count, workers, slabs(), plan_.space.slab_bytes);
   }
 
   /// Without a W_out: the heads of each row made one.
   template <class Real>
   void combine_rows() const {
     const std::int64_t tasks = (query_rows_.count + plan_.combine_rows - 1) / plan_.combine_rows;
-    run_tasks(
-        *plan_.context, {tasks, 1, plan_.combine_workers},
-        [](void* argument, std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-          const Run& run = *static_cast<const Run*>(argument);
-          const std::int64_t step = run.plan_.combine_rows;
-          run.combine_rows<Real>(begin * step, std::min(end * step, run.query_rows_.count), worker);
-        },
-        const_cast<Run*>(this));
+    parallel_for(plan_.context->threads, {tasks, 1, plan_.combine_workers},
+                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                   const std::int64_t step = plan_.combine_rows;
+                   combine_rows<Real>(begin * step, std::min(end * step, query_rows_.count),
+                                      worker);
+                 });
   }
 
   template <class Real>
@@ -172,12 +166,12 @@ heed_attention_args checked_arguments(const heed_multihead_plan& plan,
   attention.key = workspace + plan.space.key;
   attention.value = workspace + plan.space.value;
   attention.out = workspace + plan.space.heads;
-  validate(plan.problem, args, attention, plan.context->product);
+  validate(plan.problem, args, attention, plan.context->backend);
   return attention;
 }
 
-void run_multihead(const heed_multihead_plan& plan, const heed_multihead_args& args,
-                   void* workspace, std::size_t bytes) {
+void run_plan(const heed_multihead_plan& plan, const heed_multihead_args& args, void* workspace,
+              std::size_t bytes) {
   check_workspace(plan.space.bytes, workspace, bytes);
   auto* const begin = static_cast<std::byte*>(workspace);
   const heed_attention_args attention = checked_arguments(plan, args, begin);

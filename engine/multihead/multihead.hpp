@@ -13,7 +13,7 @@ heed_attention_args checked_arguments(const heed_multihead_plan& plan,
                                       const heed_multihead_args& args, std::byte* workspace);
 
 /// Throws an Error before the first output is written, or not at all.
-void run_multihead(const heed_multihead_plan& plan, const heed_multihead_args& args,
-                   void* workspace, std::size_t bytes);
+void run_plan(const heed_multihead_plan& plan, const heed_multihead_args& args, void* workspace,
+              std::size_t bytes);
 
 }  // namespace heed

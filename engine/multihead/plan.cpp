@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/parallel/tasks.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/within.hpp"
 #include "engine/runtime/workspace.hpp"
@@ -52,7 +52,7 @@ void place_projections(const heed_context& context, Problem& p) {
     const bool packed = p.packed_keys > 0;
     return Placed{packed ? p.packed_keys : p.key_length, p.key_heads, features, packed};
   };
-  const auto place = context.product == ProductKind::kHeed ? by_head : by_row;
+  const auto place = context.backend == Backend::kHeed ? by_head : by_row;
   p.query.strides = place(queries(p.features));
   p.key.strides = place(keys(p.features));
   p.value.strides = place(keys(p.value_features));
@@ -66,45 +66,47 @@ void place_projections(const heed_context& context, Problem& p) {
 /// not change out: the same rows share panels then.
 Placement choose_placement(const heed_context& context, const MultiheadProblem& p) {
   const Problem& a = p.attention;
-  const std::int64_t lanes = a.float64 ? context.kernels->f64.lanes : context.kernels->f32.lanes;
+  const std::int64_t lanes = with_real(
+      a.float64, [&](auto real) { return kernels_of<decltype(real)>(*context.kernels).lanes; });
   const std::int64_t padding = round_up(a.query_length, lanes) - a.query_length;
-  if (context.product != ProductKind::kHeed || !p.has_w_out() || a.packed_queries > 0 ||
-      a.batch == 0 || padding * 8 > a.query_length)
-    return Placement::kStacked;
+  if (context.backend != Backend::kHeed || !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 ||
+      padding * 8 > a.query_length)
+    return Placement::kPacked;
   const bool walks_twice = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;
   return walks_twice ? Placement::kByHead : Placement::kPanels;
 }
 
 std::uint32_t workers_for(const heed_context& context, double flops) {
-  return static_cast<std::uint32_t>(std::clamp<double>(flops / kFlopsPerClaim, 1, context.threads));
+  return static_cast<std::uint32_t>(
+      std::clamp<double>(flops / kFlopsPerClaim, 1, context.threads.count));
 }
 
 void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
   const bool panels = plan.attention.placement == Placement::kPanels;
-  const std::int64_t items =
-      plan.attention.placement == Placement::kStacked ? 1 : p.attention.batch;
-  const ProductSize query = {p.float64(), p.query_rows, p.width_query, p.queries_width,
-                             items,       panels,       panels};
-  const ProductSize key = {p.float64(), p.key_rows, p.width_key, p.keys_width};
-  const ProductSize value = {p.float64(), p.key_rows, p.width_key, p.values_width};
-  const ProductSize out = {p.float64(), p.query_rows, p.heads_width, p.width_out, items, panels};
+  const std::int64_t items = plan.attention.placement == Placement::kPacked ? 1 : p.attention.batch;
+  const MatmulSize query = {p.float64(), p.query_rows, p.width_query, p.queries_width,
+                            items,       panels,       panels};
+  const MatmulSize key = {p.float64(), p.key_rows, p.width_key, p.keys_width};
+  const MatmulSize value = {p.float64(), p.key_rows, p.width_key, p.values_width};
+  const MatmulSize out = {p.float64(), p.query_rows, p.heads_width, p.width_out, items, panels};
   const double before = flops_of(query) + flops_of(key) + flops_of(value);
   const double after = p.has_w_out() ? flops_of(out) : 0;
   const double combining = 2.0 * static_cast<double>(p.query_rows) *
                            static_cast<double>(p.heads_width);  // without a W_out
   // As many tasks for every thread: of products of one size they all take the same time.
-  const std::int64_t claims = context.threads == 1 ? 1 : kTasksPerThread * context.threads;
-  const auto share = [&](const ProductSize& part) {
+  const std::int64_t claims =
+      context.threads.count == 1 ? 1 : kTasksPerThread * context.threads.count;
+  const auto share = [&](const MatmulSize& part) {
     const double claimed = flops_of(part) / std::max(before, 1.0) * static_cast<double>(claims);
-    return round_up(static_cast<std::int64_t>(claimed) + 1, context.threads);
+    return round_up(static_cast<std::int64_t>(claimed) + 1, context.threads.count);
   };
-  plan.query = plan_product(context, "desc.w_query", query, share(query));
-  plan.key = plan_product(context, "desc.w_key", key, share(key));
-  plan.value = plan_product(context, "desc.w_value", value, share(value));
-  plan.product_workers = workers_for(context, before);
+  plan.query = plan_matmul(context, "desc.w_query", query, share(query));
+  plan.key = plan_matmul(context, "desc.w_key", key, share(key));
+  plan.value = plan_matmul(context, "desc.w_value", value, share(value));
+  plan.matmul_workers = workers_for(context, before);
   plan.combine_workers = workers_for(context, after > 0 ? after : combining);
-  if (p.has_w_out()) plan.out = plan_product(context, "desc.w_out", out, claims);
+  if (p.has_w_out()) plan.out = plan_matmul(context, "desc.w_out", out, claims);
   plan.combine_rows = kCombineRows;
   plan.projection_flops = before + after;
 }
@@ -113,7 +115,7 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
 void lay_out(heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
   const bool panels = plan.attention.placement == Placement::kPanels;
-  const std::int64_t number = p.float64() ? 8 : 4;
+  const std::int64_t number = real_bytes(p.float64());
   Offsets offsets;
   const auto take = [&](Size rows, Size columns) {
     return offsets.take(rows, panels ? round_up(columns, kRowPadding) : columns, number);
@@ -139,7 +141,7 @@ void lay_out(heed_multihead_plan& plan) {
   s.slab_bytes =
       std::max({plan.query.slab.bytes, plan.key.slab.bytes, plan.value.slab.bytes,
                 plan.out.slab.bytes, pack_slab_bytes(*plan.context, p.float64()), checked(row)});
-  const Size slabs = Size(std::max(plan.product_workers, plan.combine_workers)) *
+  const Size slabs = Size(std::max(plan.matmul_workers, plan.combine_workers)) *
                      static_cast<std::int64_t>(s.slab_bytes);
   s.shared =
       offsets.take(std::max(slabs.value(), static_cast<std::int64_t>(plan.attention.bytes)), 1, 1);
@@ -162,7 +164,7 @@ heed_multihead_plan make_plan(const heed_context& context, const MultiheadProble
 }
 
 std::uint32_t workers_of(const heed_multihead_plan& plan) {
-  return std::max({plan.product_workers, plan.attention.workers, plan.combine_workers});
+  return std::max({plan.matmul_workers, plan.attention.workers, plan.combine_workers});
 }
 
 }  // namespace heed

@@ -6,7 +6,7 @@
 
 #include "engine/dense/plan.hpp"
 #include "engine/multihead/problem.hpp"
-#include "engine/projection/product.hpp"
+#include "engine/projection/matmul.hpp"
 
 namespace heed {
 
@@ -26,14 +26,16 @@ struct MultiheadSpace {
 struct heed_multihead_plan {
   const heed_context* context;
   heed::MultiheadProblem problem;
-  heed::ProductPlan query, key, value;
-  heed::ProductPlan out;          ///< where the problem has a W_out
-  std::uint32_t product_workers;  ///< of the three together
+  heed::MatmulPlan query, key, value;
+  heed::MatmulPlan out;           ///< where the problem has a W_out
+  std::uint32_t matmul_workers;   ///< of the three together
   std::uint32_t combine_workers;  ///< of the one after attention, or of combining
   std::int64_t combine_rows;      ///< of a task of combining
   heed_attention_plan attention;  ///< its placement is the block's
   heed::MultiheadSpace space;
   double projection_flops;
+
+  std::size_t workspace_bytes() const { return space.bytes; }
 };
 
 namespace heed {

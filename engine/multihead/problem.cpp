@@ -64,7 +64,7 @@ void resolve_tensors(const heed_multihead_desc& desc, MultiheadProblem& p) {
   const Shape key = {packed_k ? 1 : a.batch, 1, packed_k ? a.packed_keys : a.key_length,
                      p.width_key};
   const Shape out = {query[0], 1, query[2], p.width_out};
-  const ElementType real = a.float64 ? ElementType::kF64 : ElementType::kF32;
+  const ElementType real = real_type(a.float64);
   check_no_heads("desc.input_query", desc.input_query);
   check_no_heads("desc.input_key", desc.input_key);
   check_no_heads("desc.out", desc.out);

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "api/heed.h"
+#include "engine/context/backend.hpp"
 #include "engine/dense/problem.hpp"
-#include "engine/projection/library.hpp"
 #include "engine/projection/matrix.hpp"
 
 namespace heed {
@@ -40,6 +40,6 @@ heed_attention_args read_attention_args(const heed_multihead_args& args);
 /// Throws unless the arguments of a run make sense. `attention` is args.attention with the
 /// projections' places filled in, `product` what prepared matrices must be prepared for.
 void validate(const MultiheadProblem& problem, const heed_multihead_args& args,
-              const heed_attention_args& attention, ProductKind product);
+              const heed_attention_args& attention, Backend backend);
 
 }  // namespace heed

@@ -1,8 +1,8 @@
 #include "engine/multihead/verbose.hpp"
 
 #include "engine/dense/verbose.hpp"
-#include "engine/multihead/combine.hpp"
 #include "engine/runtime/tell.hpp"
+#include "engine/tensor/heads.hpp"
 
 namespace heed {
 
@@ -21,8 +21,8 @@ void print_run(const heed_multihead_plan& plan, const heed_multihead_args& args,
       static_cast<long long>(a.key_length), static_cast<long long>(a.features),
       static_cast<long long>(a.value_features), static_cast<long long>(p.width_query),
       static_cast<long long>(p.width_key), static_cast<long long>(p.width_out), name_of(p.combine),
-      options_of(a, read_attention_args(args)).c_str(), name_of(c.product), c.kernels->f32.isa,
-      c.executor_name, workers_of(plan), seconds * 1e3, seconds > 0 ? flops / seconds * 1e-9 : 0.0);
+      options_of(a, read_attention_args(args)).c_str(), name_of(c.backend), c.kernels->f32.isa,
+      c.threads.name, workers_of(plan), seconds * 1e3, seconds > 0 ? flops / seconds * 1e-9 : 0.0);
 }
 
 }  // namespace heed

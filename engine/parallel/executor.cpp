@@ -40,7 +40,7 @@ const ExecutorKind& choose_executor(const char* name, const char* source) {
   Text choices;
   for (const ExecutorKind* kind : kKinds) {
     if (std::strcmp(name, kind->name) == 0) return *kind;
-    choices.append_item(kind->name);
+    choices.add_item(kind->name);
   }
   fail(HEED_STATUS_INVALID_ARGUMENT, "%s is \"%.40s\"; this build has: %s", source, name,
        choices.c_str());

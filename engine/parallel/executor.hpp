@@ -1,6 +1,6 @@
 // Running a body on several threads, behind one interface: serial, oneTBB, OpenMP or the
 // caller's own. Executors hand out worker indices, nothing else; which worker does which task
-// is decided in tasks.cpp.
+// is decided in parallel_for.cpp.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,9 @@
 namespace heed {
 
 using Body = void (*)(void* argument, std::uint32_t worker);
+
+/// The most threads that anything may use.
+inline constexpr std::uint32_t kMaxThreads = 1024;
 
 class Executor {
  public:

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "engine/parallel/tasks.hpp"
+#include "engine/parallel/parallel_for.hpp"
 
 namespace heed {
 
@@ -14,11 +14,11 @@ struct Ranges {
   std::int64_t count;
   std::int64_t ranges;
 
-  /// As many ranges as are worth their while and keep the context's threads busy.
-  static Ranges of(const heed_context& context, std::int64_t count) {
+  /// As many ranges as are worth their while and keep the threads busy.
+  static Ranges of(const Threads& threads, std::int64_t count) {
     constexpr std::int64_t kWorthwhile = 1 << 14;
     constexpr std::int64_t kPerThread = 4;
-    const std::int64_t most = context.threads == 1 ? 1 : context.threads * kPerThread;
+    const std::int64_t most = threads.count == 1 ? 1 : threads.count * kPerThread;
     return {count, std::clamp(count / kWorthwhile, std::int64_t{1}, most)};
   }
   std::int64_t begin(std::int64_t range) const {
@@ -26,31 +26,23 @@ struct Ranges {
   }
 };
 
-/// Calls function(range, begin, end) for every range, on the context's threads. It must not throw.
+/// Calls function(range, begin, end) for every range. It must not throw.
 template <class Function>
-void each_range(const heed_context& context, const Ranges& ranges, Function&& function) {
-  struct Job {
-    const Ranges& ranges;
-    Function& function;
-  };
-  Job job{ranges, function};
+void each_range(const Threads& threads, const Ranges& ranges, const Function& function) {
   const auto workers =
-      static_cast<std::uint32_t>(std::min<std::int64_t>(ranges.ranges, context.threads));
-  run_tasks(
-      context, {ranges.ranges, 1, workers},
-      [](void* argument, std::int64_t begin, std::int64_t end, std::uint32_t) {
-        const Job& j = *static_cast<const Job*>(argument);
-        for (std::int64_t r = begin; r < end; ++r)
-          j.function(r, j.ranges.begin(r), j.ranges.begin(r + 1));
-      },
-      &job);
+      static_cast<std::uint32_t>(std::min<std::int64_t>(ranges.ranges, threads.count));
+  parallel_for(threads, {ranges.ranges, 1, workers},
+               [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
+                 for (std::int64_t r = begin; r < end; ++r)
+                   function(r, ranges.begin(r), ranges.begin(r + 1));
+               });
 }
 
 /// The lowest i in [0, count) of which test(i) is true, else count.
 template <class Test>
-std::int64_t first_where(const heed_context& context, std::int64_t count, Test&& test) {
+std::int64_t first_where(const Threads& threads, std::int64_t count, const Test& test) {
   std::atomic<std::int64_t> first{count};
-  each_range(context, Ranges::of(context, count),
+  each_range(threads, Ranges::of(threads, count),
              [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                std::int64_t i = begin;
                while (i < end && !test(i)) ++i;

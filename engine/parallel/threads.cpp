@@ -8,7 +8,7 @@
 #include <mutex>
 #include <new>
 
-#include "engine/runtime/environment.hpp"
+#include "engine/parallel/executor.hpp"
 #include "engine/runtime/error.hpp"
 
 namespace heed {

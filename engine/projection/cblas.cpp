@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <climits>
 
-#include "engine/dense/tile.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -37,10 +37,10 @@ struct Operand {
 };
 
 template <class Real>
-class CblasProduct {
+class CblasMatmul {
  public:
-  CblasProduct(const KernelTable<Real>& kernels, const Product& product, std::byte* slab)
-      : kernels_(kernels), product_(product), plan_(*product.plan), slab_(slab) {}
+  CblasMatmul(const KernelTable<Real>& kernels, const Matmul& matmul, std::byte* slab)
+      : kernels_(kernels), matmul_(matmul), plan_(*matmul.plan), slab_(slab) {}
 
   /// Rows [begin, end).
   void multiply(std::int64_t begin, std::int64_t end) const {
@@ -74,10 +74,10 @@ class CblasProduct {
 
   /// Rows of x where they lie, or copied.
   Operand<const Real> input(std::int64_t begin, std::int64_t end) const {
-    const InputRows& x = product_.x;
+    const InputRows& x = matmul_.x;
     const Strides& s = x.layout.strides;
     const std::int64_t in = plan_.size.in;
-    if (x.layout.type == kTypeOf<Real> && one_matrix(x.layout, x.per_batch, product_.rows)) {
+    if (x.layout.type == kTypeOf<Real> && one_matrix(x.layout, x.per_batch, matmul_.rows)) {
       const auto* const from = static_cast<const Real*>(x.data) + begin * s.row;
       if (s.feature == 1 && s.row >= in && fits(s.row)) return {from, s.row, CblasNoTrans};
       if (s.row == 1 && s.feature >= end - begin && fits(s.feature))
@@ -92,18 +92,18 @@ class CblasProduct {
 
   /// Rows of y where they lie; no data where they cannot be written there.
   Operand<Real> output() const {
-    const OutputRows& y = product_.y;
+    const OutputRows& y = matmul_.y;
     const Strides& s = y.layout.strides;
     const std::int64_t out = plan_.size.out;
     const bool one_head = y.per_head >= out || s.head == y.per_head;
     const bool in_place = y.layout.type == kTypeOf<Real> && s.feature == 1 && one_head &&
                           s.row >= out && fits(s.row) &&
-                          one_matrix(y.layout, y.per_batch, product_.rows);
+                          one_matrix(y.layout, y.per_batch, matmul_.rows);
     return {in_place ? static_cast<Real*>(y.data) : nullptr, s.row, CblasNoTrans};
   }
 
   bool weights_in_place() const {
-    const MatrixArgument& w = product_.w;
+    const MatrixArgument& w = matmul_.w;
     if (w.prepared != nullptr) return true;
     const Matrix& m = *w.matrix;
     const Strides& s = m.layout.strides;
@@ -113,7 +113,7 @@ class CblasProduct {
   }
 
   Operand<const Real> weights() const {
-    const MatrixArgument& w = product_.w;
+    const MatrixArgument& w = matmul_.w;
     if (w.prepared != nullptr)
       return {static_cast<const Real*>(w.prepared->data), plan_.size.out, CblasNoTrans};
     const Strides& s = w.matrix->layout.strides;
@@ -123,7 +123,7 @@ class CblasProduct {
   }
 
   Operand<const Real> weights(std::int64_t k, std::int64_t ins) const {
-    const MatrixView<Real> tile = widen_tile(kernels_, *product_.w.matrix, product_.w.data,
+    const MatrixView<Real> tile = widen_tile(kernels_, *matmul_.w.matrix, matmul_.w.data,
                                              {k, ins, 0, plan_.size.out}, buffer(plan_.slab.wide));
     const bool by_rows = tile.column_stride == 1;
     return {tile.data, by_rows ? plan_.size.out : ins, by_rows ? CblasNoTrans : CblasTrans};
@@ -131,7 +131,7 @@ class CblasProduct {
 
   /// Fills rows of the result with the bias; false: there is none.
   bool start_from_bias(std::int64_t rows, Real* to, std::int64_t stride) const {
-    const MatrixArgument& w = product_.w;
+    const MatrixArgument& w = matmul_.w;
     const auto out = static_cast<std::size_t>(plan_.size.out);
     const void* const bias = w.prepared != nullptr ? w.prepared->bias : w.bias;
     const ElementType type = w.prepared != nullptr ? kTypeOf<Real> : w.bias_layout.type;
@@ -141,7 +141,7 @@ class CblasProduct {
   }
 
   void store(std::int64_t begin, std::int64_t end) const {
-    const OutputRows& y = product_.y;
+    const OutputRows& y = matmul_.y;
     for (std::int64_t t = begin; t < end; ++t) {
       const Real* const row = buffer(plan_.slab.accumulators) + (t - begin) * plan_.size.out;
       for (std::int64_t x = 0; x < plan_.size.out; x += y.per_head)
@@ -152,29 +152,29 @@ class CblasProduct {
   }
 
   const KernelTable<Real>& kernels_;
-  const Product& product_;
-  const ProductPlan& plan_;
+  const Matmul& matmul_;
+  const MatmulPlan& plan_;
   std::byte* const slab_;
 };
 
 template <class Real>
-void run(const Kernels& kernels, const Product& product, std::byte* slab) {
-  const CblasProduct<Real> work(kernels_of<Real>(kernels), product, slab);
-  for (std::int64_t r = 0; r < product.rows; r += kCallRows)
-    work.multiply(r, std::min(r + kCallRows, product.rows));
+void run(const Kernels& kernels, const Matmul& matmul, std::byte* slab) {
+  const CblasMatmul<Real> work(kernels_of<Real>(kernels), matmul, slab);
+  for (std::int64_t r = 0; r < matmul.rows; r += kCallRows)
+    work.multiply(r, std::min(r + kCallRows, matmul.rows));
 }
 
 }  // namespace
 
-void plan_cblas(ProductPlan& plan) {
-  const ProductSize& size = plan.size;
+void plan_cblas(MatmulPlan& plan) {
+  const MatmulSize& size = plan.size;
   if (!fits(size.in) || !fits(size.out))
     fail(HEED_STATUS_UNSUPPORTED,
          "a product from %lld features to %lld; with options.product \"cblas\" both must be at "
          "most %d",
          static_cast<long long>(size.in), static_cast<long long>(size.out), INT_MAX);
   const std::int64_t rows = std::min(size.rows, kCallRows);
-  const std::int64_t number = size.float64 ? 8 : 4;
+  const std::int64_t number = real_bytes(size.float64);
   Offsets offsets;
   plan.slab.x = offsets.take(rows, size.in, number);
   plan.slab.accumulators = offsets.take(rows, size.out, number);
@@ -182,12 +182,9 @@ void plan_cblas(ProductPlan& plan) {
   plan.slab.bytes = checked_slab(offsets, size);
 }
 
-void run_cblas(const Kernels& kernels, const Product& product, std::byte* slab) {
-  if (product.plan->size.float64) {
-    run<double>(kernels, product, slab);
-  } else {
-    run<float>(kernels, product, slab);
-  }
+void run_cblas(const Kernels& kernels, const Matmul& matmul, std::byte* slab) {
+  with_real(matmul.plan->size.float64,
+            [&](auto real) { run<decltype(real)>(kernels, matmul, slab); });
 }
 
 }  // namespace heed

@@ -2,17 +2,17 @@
 // library uses, and the order of its sums, are its own business.
 #pragma once
 
-#include "engine/projection/product.hpp"
+#include "engine/projection/matmul.hpp"
 
 namespace heed {
 
 #if defined(HEED_WITH_CBLAS)
 /// Lays out the plan's slab, which one thread uses.
-void plan_cblas(ProductPlan& plan);
-void run_cblas(const Kernels& kernels, const Product& product, std::byte* slab);
+void plan_cblas(MatmulPlan& plan);
+void run_cblas(const Kernels& kernels, const Matmul& matmul, std::byte* slab);
 #else
-inline void plan_cblas(ProductPlan&) {}
-inline void run_cblas(const Kernels&, const Product&, std::byte*) {}
+inline void plan_cblas(MatmulPlan&) {}
+inline void run_cblas(const Kernels&, const Matmul&, std::byte*) {}
 #endif
 
 }  // namespace heed

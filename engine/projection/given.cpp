@@ -5,13 +5,12 @@
 namespace heed {
 namespace {
 
-void check_prepared(const GivenMatrix& given, const Matrix& matrix, bool float64,
-                    ProductKind product) {
+void check_prepared(const GivenMatrix& given, const Matrix& matrix, bool float64, Backend backend) {
   const heed_weights& weights = *given.p;
-  if (weights.product != product)
+  if (weights.backend != backend)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "%s is prepared with a context whose product is \"%s\"; this plan's is \"%s\"",
-         given.p_field, name_of(weights.product), name_of(product));
+         given.p_field, name_of(weights.backend), name_of(backend));
   if (given.b != nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "%s is given; it must be NULL with %s, which has its bias inside", given.b_field,
@@ -29,11 +28,11 @@ void check_prepared(const GivenMatrix& given, const Matrix& matrix, bool float64
 }  // namespace
 
 void check_given(const GivenMatrix& given, const Matrix& matrix, const Layout& bias, bool float64,
-                 ProductKind product) {
+                 Backend backend) {
   if ((given.w != nullptr) == (given.p != nullptr))
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s and %s are both %s; give one of them", given.w_field,
          given.p_field, given.w == nullptr ? "NULL" : "given");
-  if (given.p != nullptr) return check_prepared(given, matrix, float64, product);
+  if (given.p != nullptr) return check_prepared(given, matrix, float64, backend);
   check_pointer(given.w_field, given.w, matrix.layout, false);
   check_pointer(given.b_field, given.b, bias, false);
 }

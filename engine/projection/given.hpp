@@ -18,6 +18,6 @@ struct GivenMatrix {
 
 /// Throws an Error unless one of the two is given and fits the matrix, or its bias the layout.
 void check_given(const GivenMatrix& given, const Matrix& matrix, const Layout& bias, bool float64,
-                 ProductKind product);
+                 Backend backend);
 
 }  // namespace heed

@@ -2,17 +2,11 @@
 
 #include <algorithm>
 
-#include "engine/dense/tile.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
-namespace {
-
-ElementType real_type(bool float64) { return float64 ? ElementType::kF64 : ElementType::kF32; }
-
-}  // namespace
-
 void check_arithmetic(const char* field, ElementType type, bool float64) {
   if ((type == ElementType::kF64) == float64) return;
   if (float64)

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/dense/layout.hpp"
 #include "engine/kernels/table.hpp"
+#include "engine/tensor/layout.hpp"
 
 namespace heed {
 

@@ -7,11 +7,11 @@
 namespace heed {
 
 template <class Real>
-Multiply<Real>::Multiply(const KernelTable<Real>& kernels, const Product& product, std::byte* slab)
+Multiply<Real>::Multiply(const KernelTable<Real>& kernels, const Matmul& matmul, std::byte* slab)
     : kernels_(kernels),
-      product_(product),
-      plan_(*product.plan),
-      cut_(product.items, product.rows / product.items, plan_.panel_rows, plan_.lanes),
+      matmul_(matmul),
+      plan_(*matmul.plan),
+      cut_(matmul.items, matmul.rows / matmul.items, plan_.panel_rows, plan_.lanes),
       slab_(slab) {}
 
 template <class Real>
@@ -20,7 +20,7 @@ void Multiply<Real>::run(std::int64_t part, std::int64_t begin, std::int64_t end
   const std::int64_t panels = std::min(plan_.task_panels, cut_.panels() - first);
   for (std::int64_t x = begin; x < end; x += plan_.out_block)
     multiply_block(first, panels, x, std::min(plan_.out_block, end - x),
-                   product_.x_panels == nullptr && x == begin);
+                   matmul_.x_panels == nullptr && x == begin);
 }
 
 template <class Real>
@@ -29,19 +29,17 @@ typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, s
   const ItemCut::Place place = cut_.at(first_panel + p);
   const std::int64_t before = place.before - cut_.at(first_panel).before;  // rows of the task
   Panel panel{};
-  panel.first = place.first;
-  panel.rows = static_cast<std::size_t>(place.rows);
-  panel.vectors = (panel.rows + kernels_.lanes - 1) / kernels_.lanes;
+  static_cast<PanelRows&>(panel) = PanelRows::of(place.first, place.rows, kernels_.lanes);
   panel.packed = buffer(plan_.slab.x) + before * plan_.size.in;
   panel.x = panel.packed;
-  if (product_.x_panels != nullptr)
-    panel.x = static_cast<const Real*>(product_.x_panels) +
+  if (matmul_.x_panels != nullptr)
+    panel.x = static_cast<const Real*>(matmul_.x_panels) +
               place.before * round_up(plan_.size.in, kRowPadding);
   panel.accumulators = buffer(plan_.slab.accumulators) + before * plan_.out_block;
-  if (product_.y_panels != nullptr)
-    panel.accumulators = static_cast<Real*>(product_.y_panels) +
+  if (matmul_.y_panels != nullptr)
+    panel.accumulators = static_cast<Real*>(matmul_.y_panels) +
                          place.before * round_up(plan_.size.out, kRowPadding) +
-                         x * static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
+                         x * static_cast<std::int64_t>(panel.pitch);
   return panel;
 }
 
@@ -54,9 +52,9 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
     const ValueView<Real> tile = weights({k, ins, x, outs});
     for (std::int64_t p = 0; p < panels; ++p) {
       const Panel panel = this->panel(first_panel, p, x);
-      const auto pitch = static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
+      const auto pitch = static_cast<std::int64_t>(panel.pitch);
       if (packs)
-        pack_rows(kernels_, product_.x, panel.first, panel.rows, k, ins, buffer(plan_.slab.wide),
+        pack_rows(kernels_, matmul_.x, panel.first, panel.rows, k, ins, buffer(plan_.slab.wide),
                   panel.packed + k * pitch);
       for (std::int64_t i = 0; k == 0 && start != nullptr && i < outs; ++i)
         std::fill_n(panel.accumulators + i * pitch, pitch, start[i]);
@@ -67,7 +65,7 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
   }
   for (std::int64_t p = 0; p < panels; ++p) {
     const Panel panel = this->panel(first_panel, p, x);
-    product_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
+    matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
   }
 }
 
@@ -75,11 +73,11 @@ template <class Real>
 ValueView<Real> Multiply<Real>::weights(const TileOf& tile) const {
   constexpr auto kBlock = static_cast<std::int64_t>(kValueBlock);
   const Real* from = buffer(plan_.slab.weights);
-  if (product_.w.prepared != nullptr) {
-    from = static_cast<const Real*>(product_.w.prepared->data) +
+  if (matmul_.w.prepared != nullptr) {
+    from = static_cast<const Real*>(matmul_.w.prepared->data) +
            tile.k * round_up(plan_.size.out, kBlock) + tile.x * tile.ins;
   } else {
-    pack_tile(kernels_, *product_.w.matrix, product_.w.data, tile, buffer(plan_.slab.wide),
+    pack_tile(kernels_, *matmul_.w.matrix, matmul_.w.data, tile, buffer(plan_.slab.wide),
               buffer(plan_.slab.weights));
   }
   return {from, kBlock, 1, tile.ins * kBlock};
@@ -87,7 +85,7 @@ ValueView<Real> Multiply<Real>::weights(const TileOf& tile) const {
 
 template <class Real>
 const Real* Multiply<Real>::bias(std::int64_t x, std::int64_t outs) const {
-  const MatrixArgument& w = product_.w;
+  const MatrixArgument& w = matmul_.w;
   if (w.prepared != nullptr)
     return w.prepared->bias == nullptr ? nullptr : static_cast<const Real*>(w.prepared->bias) + x;
   if (w.bias == nullptr) return nullptr;
@@ -98,10 +96,10 @@ const Real* Multiply<Real>::bias(std::int64_t x, std::int64_t outs) const {
 
 template <class Real>
 void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs) const {
-  const OutputRows& y = product_.y;
+  const OutputRows& y = matmul_.y;
   alignas(kAlignment) Real ones[kMaxPanel];
   std::fill_n(ones, kMaxPanel, Real{1});
-  const auto pitch = static_cast<std::int64_t>(panel.vectors * kernels_.lanes);
+  const auto pitch = static_cast<std::int64_t>(panel.pitch);
   for (std::int64_t at = x; at < x + outs;) {
     const std::int64_t count = std::min(y.per_head - at % y.per_head, x + outs - at);
     std::byte* to[kMaxPanel];
@@ -116,12 +114,11 @@ void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs
 
 template <class Real>
 void Multiply<Real>::scale(const Panel& panel, std::int64_t outs) const {
-  const std::size_t pitch = panel.vectors * kernels_.lanes;
-  const auto factor = static_cast<Real>(product_.y_scale);
+  const auto factor = static_cast<Real>(matmul_.y_scale);
   for (std::int64_t x = 0; x < outs; ++x) {
-    Real* const row = panel.accumulators + x * static_cast<std::int64_t>(pitch);
+    Real* const row = panel.accumulators + x * static_cast<std::int64_t>(panel.pitch);
     for (std::size_t i = 0; i < panel.rows; ++i) row[i] *= factor;
-    for (std::size_t i = panel.rows; i < pitch; ++i) row[i] = 0;
+    for (std::size_t i = panel.rows; i < panel.pitch; ++i) row[i] = 0;
   }
 }
 

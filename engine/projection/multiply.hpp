@@ -1,9 +1,9 @@
 // One task of a product: some panels of rows times some features out.
 #pragma once
 
-#include "engine/dense/cut.hpp"
-#include "engine/dense/tile.hpp"
-#include "engine/projection/product.hpp"
+#include "engine/projection/matmul.hpp"
+#include "engine/tensor/panels.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 
@@ -11,16 +11,14 @@ template <class Real>
 class Multiply {
  public:
   /// The slab is the thread's.
-  Multiply(const KernelTable<Real>& kernels, const Product& product, std::byte* slab);
+  Multiply(const KernelTable<Real>& kernels, const Matmul& matmul, std::byte* slab);
 
   /// Rows: the `part`-th plan.task_panels panels. Features out: [begin, end).
   void run(std::int64_t part, std::int64_t begin, std::int64_t end) const;
 
  private:
-  struct Panel {
-    std::int64_t first;  ///< row of x and y
-    std::size_t rows;
-    std::size_t vectors;
+  /// Its rows are those of x and y.
+  struct Panel : PanelRows {
     const Real* x;
     Real* packed;        ///< x, where this task packs it
     Real* accumulators;  ///< of the block of features out
@@ -41,8 +39,8 @@ class Multiply {
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
 
   const KernelTable<Real>& kernels_;
-  const Product& product_;
-  const ProductPlan& plan_;
+  const Matmul& matmul_;
+  const MatmulPlan& plan_;
   const ItemCut cut_;
   std::byte* const slab_;
 };

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "engine/dense/cut.hpp"
-#include "engine/dense/tile.hpp"
-#include "engine/parallel/tasks.hpp"
+#include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/panels.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -16,31 +16,27 @@ constexpr std::int64_t kPackFeatures = 128;
 /// Panels of a claim, so that it is worth its atomic increment.
 constexpr std::int64_t kPanelsPerClaim = 2;
 
-struct Run {
-  const Kernels& kernels;
-  const PackJob& job;
-  ItemCut cut;
-  std::byte* slabs;
-  std::size_t slab_bytes;
-
-  template <class Real>
-  void pack(std::int64_t p, std::uint32_t worker) const {
-    const KernelTable<Real>& table = kernels_of<Real>(kernels);
-    const ItemCut::Place place = cut.at(p);
-    const auto rows = static_cast<std::size_t>(place.rows);
-    const std::int64_t pitch = round_up(place.rows, table.lanes);
-    const std::int64_t width = round_up(job.features, kRowPadding);
-    Real* const panel = static_cast<Real*>(job.panels) + place.before * width;
-    auto* const wide = reinterpret_cast<Real*>(slabs + worker * slab_bytes);
-    for (std::int64_t k = 0; k < job.features; k += kPackFeatures)
-      pack_rows(table, job.from, place.first, rows, k, std::min(kPackFeatures, job.features - k),
-                wide, panel + k * pitch);
-  }
-};
-
+/// Packs the panels of a job, each in a thread's room.
 template <class Real>
-ItemCut cut_of(const KernelTable<Real>& kernels, const PackJob& job) {
-  return {job.items, job.rows, std::int64_t{kernels.lanes} * kernels.max_vectors, kernels.lanes};
+void pack(const heed_context& context, const PackJob& job, std::uint32_t workers, std::byte* slabs,
+          std::size_t slab_bytes) {
+  const KernelTable<Real>& kernels = kernels_of<Real>(*context.kernels);
+  const ItemCut cut(job.items, job.rows, std::int64_t{kernels.lanes} * kernels.max_vectors,
+                    kernels.lanes);
+  const std::int64_t width = round_up(job.features, kRowPadding);
+  const auto pack_panel = [&](std::int64_t p, Real* wide) {
+    const ItemCut::Place place = cut.at(p);
+    const std::int64_t pitch = round_up(place.rows, kernels.lanes);
+    Real* const panel = static_cast<Real*>(job.panels) + place.before * width;
+    for (std::int64_t k = 0; k < job.features; k += kPackFeatures)
+      pack_rows(kernels, job.from, place.first, static_cast<std::size_t>(place.rows), k,
+                std::min(kPackFeatures, job.features - k), wide, panel + k * pitch);
+  };
+  parallel_for(context.threads, {cut.panels(), kPanelsPerClaim, workers},
+               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                 for (std::int64_t p = begin; p < end; ++p)
+                   pack_panel(p, reinterpret_cast<Real*>(slabs + worker * slab_bytes));
+               });
 }
 
 }  // namespace
@@ -70,25 +66,16 @@ template void pack_rows(const KernelTable<double>&, const InputRows&, std::int64
                         std::int64_t, std::int64_t, double*, double*);
 
 std::size_t pack_slab_bytes(const heed_context& context, bool float64) {
-  const std::size_t lanes = float64 ? context.kernels->f64.lanes : context.kernels->f32.lanes;
-  const std::size_t vectors =
-      float64 ? context.kernels->f64.max_vectors : context.kernels->f32.max_vectors;
-  return lanes * vectors * kPackFeatures * (float64 ? sizeof(double) : sizeof(float));
+  return with_real(float64, [&](auto real) -> std::size_t {
+    const KernelTable<decltype(real)>& kernels = kernels_of<decltype(real)>(*context.kernels);
+    return kernels.lanes * kernels.max_vectors * kPackFeatures * sizeof real;
+  });
 }
 
 void pack_panels(const heed_context& context, const PackJob& job, std::uint32_t workers,
                  std::byte* slabs, std::size_t slab_bytes) {
-  const Kernels& kernels = *context.kernels;
-  Run run{kernels, job, job.float64 ? cut_of(kernels.f64, job) : cut_of(kernels.f32, job), slabs,
-          slab_bytes};
-  run_tasks(
-      context, {run.cut.panels(), kPanelsPerClaim, workers},
-      [](void* argument, std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-        const Run& r = *static_cast<const Run*>(argument);
-        for (std::int64_t p = begin; p < end; ++p)
-          r.job.float64 ? r.pack<double>(p, worker) : r.pack<float>(p, worker);
-      },
-      &run);
+  with_real(job.float64,
+            [&](auto real) { pack<decltype(real)>(context, job, workers, slabs, slab_bytes); });
 }
 
 }  // namespace heed

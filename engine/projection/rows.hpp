@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/dense/layout.hpp"
+#include "engine/context/context.hpp"
 #include "engine/kernels/table.hpp"
-#include "engine/runtime/context.hpp"
+#include "engine/tensor/layout.hpp"
 
 namespace heed {
 

@@ -4,18 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/context/context.hpp"
 #include "engine/projection/matrix.hpp"
-#include "engine/runtime/context.hpp"
 
 /// The C API's opaque type. Numbers are of the arithmetic's type:
 ///
-///   data  with ProductKind::kCblas [in][out]; else
+///   data  with Backend::kCblas [in][out]; else
 ///         [in / kTileIn][out / kValueBlock][kTileIn][kValueBlock], the last parts of `in` shorter,
 ///         those of `out` padded with zeros; the same for every instruction set
 ///   bias  [out]
 struct heed_weights {
   const heed_context* context;
-  heed::ProductKind product;  ///< that it is prepared for
+  heed::Backend backend;  ///< that it is prepared for
   bool float64;
   std::int64_t in;
   std::int64_t out;
@@ -27,9 +27,20 @@ struct heed_weights {
 
 namespace heed {
 
-/// Throws an Error that names the field, its value and the bound. The result shares the context.
-heed_weights* make_weights(const heed_context& context, const heed_weights_desc& desc,
-                           const void* matrix, const void* bias);
+/// A checked descriptor, and the matrix and bias that it describes.
+struct MatrixToPrepare {
+  Matrix matrix;
+  const void* data;
+  Layout bias_layout;
+  const void* bias;  ///< nullptr: none
+  bool float64;
+};
+
+/// Throws an Error that names the field, its value and the bound.
+MatrixToPrepare validate(const heed_weights_desc& desc, const void* matrix, const void* bias);
+
+/// The result shares the context.
+heed_weights* make_weights(const heed_context& context, const MatrixToPrepare& given);
 void release(heed_weights* weights) noexcept;
 
 }  // namespace heed

@@ -12,7 +12,7 @@ void Size::refuse(const char* what, std::initializer_list<Field> fields) {
   for (const Field& field : fields) {
     char item[64];
     std::snprintf(item, sizeof item, "%s is %lld", field.name, static_cast<long long>(field.value));
-    text.append_item(item);
+    text.add_item(item);
   }
   fail(HEED_STATUS_INVALID_ARGUMENT, "%s; %s overflows an address", text.c_str(), what);
 }

@@ -1,22 +1,24 @@
-// A short text of fixed capacity, for lists of choices in error messages.
+// A text of fixed capacity, for messages; what does not fit is cut.
 #pragma once
 
-#include <cstdio>
-#include <cstring>
+#include <cstddef>
 
 namespace heed {
 
 class Text {
  public:
-  /// Appends ", item"; what does not fit is cut.
-  void append_item(const char* item) {
-    const std::size_t used = std::strlen(text_);
-    std::snprintf(text_ + used, sizeof text_ - used, "%s%s", used == 0 ? "" : ", ", item);
+  [[gnu::format(printf, 2, 3)]] void add(const char* format, ...);
+  void add_if(bool condition, const char* text) {
+    if (condition) add("%s", text);
   }
+  /// Adds ", item", the first one without a comma.
+  void add_item(const char* item) { add("%s%s", used_ == 0 ? "" : ", ", item); }
+
   const char* c_str() const { return text_; }
 
  private:
-  char text_[256] = "";
+  char text_[384] = "";
+  std::size_t used_ = 0;
 };
 
 }  // namespace heed

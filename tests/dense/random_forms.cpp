@@ -34,13 +34,20 @@ void RandomForms::draw_sizes() {
   if (large) sizes_.query_length = random_.integer(60, 250);
   if (large) sizes_.key_length = random_.integer(100, 400);
   if (lengths_ == Lengths::kSelf) sizes_.key_length = sizes_.query_length;
-  limit_work(large ? 40000 : 4000);
+  if (lengths_ == Lengths::kLong) draw_long();
+  limit_work(lengths_ == Lengths::kLong ? 100000 : large ? 40000 : 4000);
   if (lengths_ == Lengths::kSelf) sizes_.key_length = sizes_.query_length;
   draw_types();
   if (one_in(3)) sizes_.scale = uniform(-1, 1);
   if (one_in(4)) sizes_.queries = draw_packing(sizes_.query_length);
   if (one_in(4)) sizes_.keys = draw_packing(sizes_.key_length);
   if (lengths_ == Lengths::kSelf) sizes_.keys = sizes_.queries;
+}
+
+void RandomForms::draw_long() {
+  sizes_.query_length = one_in(2) ? 1 : random_.integer(2, 12);
+  sizes_.key_length =
+      pick<std::int64_t>({4096, 8192}) + random_.integer(-20, one_in(2) ? 20 : 1500);
 }
 
 void RandomForms::limit_work(std::int64_t most) {

@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/support/attention.hpp"
+#include "tests/support/problem.hpp"
 
 namespace heed_test {
 
-/// Whether keys may be as many as they like, or are the queries' own rows.
-enum class Lengths { kAny, kSelf };
+/// Whether keys may be as many as they like, are the queries' own rows, or are thousands for few
+/// queries.
+enum class Lengths { kAny, kSelf, kLong };
 
 class RandomForms {
  public:
@@ -31,6 +32,9 @@ class RandomForms {
   // ---- Sizes ----
 
   void draw_sizes();
+
+  /// Past as many keys as sums begin again after.
+  void draw_long();
 
   /// Small enough that thousands of them take a minute.
   void limit_work(std::int64_t most);

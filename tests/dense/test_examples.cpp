@@ -1,6 +1,6 @@
 // The worked examples that heed grew from, with their known answers.
+#include "tests/oracle/rounding.hpp"
 #include "tests/support/attention.hpp"
-#include "tests/support/rounding.hpp"
 
 using namespace heed_test;
 

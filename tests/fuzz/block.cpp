@@ -191,16 +191,11 @@ class BlockCase {
     return given;
   }
 
-  static Source source_of(const Tensor& tensor) {
-    const Axes& s = tensor.strides();
-    return {tensor.data(), tensor.dtype(), {s[0], s[1], s[2], s[3]}};
-  }
-
   void check(const heed_multihead_args& args, const heed_attention_args& inner) {
     GivenBlock given = {inner_, inner, attention_.model_of(inner)};
     given.combine = d_.combine;
-    given.input_query = source_of(*input_query);
-    given.input_key = source_of(args.input_key != nullptr ? *input_key : *input_query);
+    given.input_query = input_query->source();
+    given.input_key = (args.input_key != nullptr ? *input_key : *input_query).source();
     given.width_query = shapes_.width_query;
     given.width_key = shapes_.width_key;
     given.w_query = given_of(matrices_[0], args.b_query);

@@ -13,7 +13,7 @@
 #include "api/heed.h"
 #include "tests/fuzz/draw.hpp"
 #include "tests/fuzz/extent.hpp"
-#include "tests/reference/element.hpp"
+#include "tests/oracle/element.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/tensor.hpp"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/reference/inputs.hpp"
+#include "tests/oracle/inputs.hpp"
 
 namespace heed_test {
 namespace {

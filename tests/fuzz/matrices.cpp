@@ -36,10 +36,7 @@ void FuzzMatrix::prepare() {
 }
 
 GivenMatrix FuzzMatrix::given() const {
-  const Axes& s = matrix_->strides();
-  const Source source = {matrix(), matrix_->dtype(), {s[0], s[1], s[2], s[3]}};
-  const Source none = {nullptr, real_, {0, 0, 0, 1}};
-  return {source, bias_ ? Source{bias(), bias_->dtype(), {0, 0, 0, 1}} : none, desc_.out};
+  return {matrix_->source(), bias_ ? bias_->source() : Source{}, desc_.out};
 }
 
 }  // namespace heed_test

@@ -5,7 +5,7 @@
 
 #include "tests/fuzz/check.hpp"
 #include "tests/fuzz/extent.hpp"
-#include "tests/reference/multihead.hpp"
+#include "tests/oracle/multihead.hpp"
 
 namespace heed_test {
 

@@ -1,6 +1,6 @@
 // Merging partial results: heed_merge, which checks and runs in one call. What could be accepted
 // but not allocated gets parts that are NULL.
-#include "tests/reference/merge.hpp"
+#include "tests/oracle/merge.hpp"
 
 #include "tests/fuzz/check.hpp"
 #include "tests/fuzz/extent.hpp"
@@ -88,7 +88,7 @@ class MergeCase {
     }
     demand(possible() && apart(), "a merge that cannot be is accepted");
     demand(!outs.empty(), "a merge of no parts is accepted");
-    const MergeExpected want = expect_merge(outs, lses, out->dtype(), lse->dtype());
+    const MergeExpected want = expect_merge(d_, sources_of(outs), sources_of(lses));
     check_equal("out", *out, want.out);
     if (with_lse) return check_equal("lse", *lse, want.lse);
     check_untouched(*lse);

@@ -2,7 +2,7 @@
 #include "tests/fuzz/check.hpp"
 #include "tests/fuzz/extent.hpp"
 #include "tests/fuzz/plan.hpp"
-#include "tests/reference/multihead.hpp"
+#include "tests/oracle/multihead.hpp"
 
 using namespace heed_test;
 
@@ -75,9 +75,7 @@ class Reader {
     return expect(given).out;
   }
   Source row(const Tensor& tensor) const { return {tensor.data(), real_, {0, 0, 0, 1}}; }
-  GivenMatrix matrix(const Tensor& tensor) const {
-    return {row(tensor), {nullptr, real_, {0, 0, 0, 1}}, tensor.shape()[3]};
-  }
+  GivenMatrix matrix(const Tensor& tensor) const { return {row(tensor), {}, tensor.shape()[3]}; }
 
   std::uint32_t real_;
   std::int64_t heads_;
@@ -118,11 +116,7 @@ void prepare(Draw& draw, const heed_weights_desc* given, const heed_weights_desc
   demand(extent.addressable(), "a matrix that no address can reach is accepted");
   check_info(draw, made, d);
   if (!worth_running(draw, damaged)) return;
-  const Axes& s = matrix.strides();
-  const Source none = {nullptr, real, {0, 0, 0, 1}};
-  const GivenMatrix w = {{matrix.data(), matrix.dtype(), {s[0], s[1], s[2], s[3]}},
-                         bias ? Source{bias->data(), bias->dtype(), {0, 0, 0, 1}} : none,
-                         d.out};
+  const GivenMatrix w = {matrix.source(), bias ? bias->source() : Source{}, d.out};
   Reader(draw, d, w).check(made);
 }
 

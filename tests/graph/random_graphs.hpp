@@ -7,13 +7,17 @@
 #include <limits>
 #include <vector>
 
-#include "tests/support/graph_attention.hpp"
+#include "tests/support/graph_problem.hpp"
 
 namespace heed_test {
 
+/// Whether graphs are of any kind, or have one node with so many edges that it is cut into pieces.
+enum class Graphs { kAny, kHub };
+
 class RandomGraphs {
  public:
-  explicit RandomGraphs(std::uint64_t seed) : random_(seed) {}
+  explicit RandomGraphs(std::uint64_t seed, Graphs graphs = Graphs::kAny)
+      : random_(seed), graphs_(graphs) {}
 
   GraphProblem draw() {
     EdgeList edges = draw_edges();
@@ -64,6 +68,8 @@ class RandomGraphs {
     const EdgeList none{nodes, {}, {}, false};
     if (nodes == 0 || one_in(25)) return none;
     const std::uint64_t seed = random_.bits();
+    if (graphs_ == Graphs::kHub)
+      return hub_graph(nodes, random_.integer(8000, 40000), random_.integer(0, nodes - 1), seed);
     switch (random_.integer(0, 9)) {
       case 0:  // more edges than are scored at once
         return hub_graph(nodes, random_.integer(40, 300), random_.integer(0, nodes - 1), seed);
@@ -245,6 +251,7 @@ class RandomGraphs {
   }
 
   Random random_;
+  Graphs graphs_;
   Index heads_ = 1;
   bool rows_ = false;
   bool float64_ = false, mixed_ = false;

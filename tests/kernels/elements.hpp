@@ -39,11 +39,6 @@ inline Format format_of(heed::ElementType type) {
   }
 }
 
-inline const char* name_of(heed::ElementType type) {
-  constexpr const char* kNames[] = {"f32", "f64", "bf16", "f16"};
-  return kNames[static_cast<std::size_t>(type)];
-}
-
 /// An object of type T at any address.
 template <class T>
 T object_at(const unsigned char* at) {

@@ -14,10 +14,10 @@
 
 #include "engine/dense/panel.hpp"
 #include "tests/catch.hpp"
+#include "tests/oracle/rounding.hpp"
 #include "tests/support/buffer.hpp"
 #include "tests/support/isas.hpp"
 #include "tests/support/random.hpp"
-#include "tests/support/rounding.hpp"
 #include "tests/support/size.hpp"
 
 namespace heed_test {

@@ -1,9 +1,22 @@
 #include "tests/multihead/block.hpp"
 
 #include <array>
+#include <sstream>
 #include <stdexcept>
 
 namespace heed_test {
+namespace {
+
+std::string line_of(const char* name, const WeightMatrix& w, const MatrixChoice& choice) {
+  std::ostringstream line;
+  line << " " << name << " " << name_of_dtype(choice.dtype) << " " << name_of(choice.arrangement);
+  if (choice.before + choice.after > 0) line << " " << choice.before << "+" << choice.after;
+  if (w.prepared) line << " prepared";
+  if (w.bias) line << " bias " << name_of_dtype(w.bias->dtype());
+  return line.str();
+}
+
+}  // namespace
 
 BlockChoice choice_of(std::uint32_t dtype) {
   BlockChoice choice;
@@ -92,8 +105,8 @@ Expected Block::expected() {
   given.attention.query.dtype = given.attention.key.dtype = real;
   given.attention.value.dtype = given.attention.out.dtype = real;
   given.combine = choice.combine;
-  given.input_query = source(input_query);
-  given.input_key = source(input_key ? *input_key : input_query);
+  given.input_query = input_query.source();
+  given.input_key = (input_key ? *input_key : input_query).source();
   given.width_query = choice.width_query;
   given.width_key = choice.width_key;
   given.w_query = w_query.given();
@@ -142,11 +155,6 @@ heed_layout Block::layout(const Tensor& tensor, Arrangement arrangement, std::ui
   return layout;
 }
 
-Source Block::source(const Tensor& tensor) {
-  const Axes& s = tensor.strides();
-  return {tensor.data(), tensor.dtype(), {s[0], s[1], s[2], s[3]}};
-}
-
 MatrixChoice Block::bias_type(const MatrixChoice& w) const {
   MatrixChoice same = w;
   if (!w.prepared) same.bias_dtype = choice.bias_dtype;
@@ -171,6 +179,24 @@ Outputs Block::outputs() const {
   if (attention.weights) outputs.weights = attention.weights->numbers();
   if (attention.column_sums) outputs.column_sums = attention.column_sums->numbers();
   return outputs;
+}
+
+const char* name_of_combine(std::uint32_t combine) {
+  constexpr const char* kNames[] = {"concat", "weighted", "mean", "max", "tensor"};
+  return kNames[combine];
+}
+
+std::string line_of(const Block& b) {
+  const BlockChoice& c = b.choice;
+  std::ostringstream line;
+  line << name_of_combine(c.combine) << " widths " << c.width_query << "," << c.width_key << ","
+       << b.out_width() << (c.self ? " self" : "") << " in " << name_of_dtype(c.dtype_query) << " "
+       << name_of(c.query) << " " << name_of_dtype(c.dtype_key) << " " << name_of(c.key) << " out "
+       << name_of_dtype(c.dtype_out) << " " << name_of(c.out) << line_of("wq", b.w_query, c.w_query)
+       << line_of("wk", b.w_key, c.w_key) << line_of("wv", b.w_value, c.w_value);
+  if (b.w_out) line << line_of("wo", *b.w_out, c.w_out);
+  line << "; " << line_of(b.attention);
+  return line.str();
 }
 
 }  // namespace heed_test

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "api/heed.h"
 #include "tests/multihead/weight_matrix.hpp"
-#include "tests/reference/multihead.hpp"
-#include "tests/support/attention.hpp"
+#include "tests/oracle/multihead.hpp"
 #include "tests/support/problem.hpp"
 
 namespace heed_test {
@@ -78,7 +78,6 @@ class Block {
  private:
   Tensor tensor(const Axes& like, Index width, Arrangement arrangement, std::uint32_t dtype) const;
   static heed_layout layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype);
-  static Source source(const Tensor& tensor);
   /// Biases of matrices that are not prepared share a type.
   MatrixChoice bias_type(const MatrixChoice& w) const;
   WeightMatrix matrix(Index in, Index out_features, const MatrixChoice& w) const;
@@ -88,5 +87,10 @@ class Block {
   heed_attention_desc inner_ = HEED_ATTENTION_DESC_INIT;
   heed_attention_args inner_args_ = HEED_ATTENTION_ARGS_INIT;
 };
+
+const char* name_of_combine(std::uint32_t combine);
+
+/// One line that identifies a block but for its numbers.
+std::string line_of(const Block& b);
 
 }  // namespace heed_test

@@ -1,5 +1,4 @@
-// What the tests of blocks share: the one line that describes a block, and the comparison with
-// the oracle.
+// What the tests of blocks share: the comparison with the oracle.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +8,6 @@
 #include "tests/multihead/block.hpp"
 
 namespace heed_test {
-
-const char* name_of_combine(std::uint32_t combine);
-std::string line_of(const char* name, const WeightMatrix& w, const MatrixChoice& choice);
-
-/// One line that identifies a block but for its numbers.
-std::string line_of(const Block& b);
 
 /// Compares all outputs of a run with the oracle.
 Ratios check_outputs(const Block& block, const std::string& isa, const Outputs& got,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/multihead/checks.hpp"
 #include "tests/multihead/random_blocks.hpp"
 
 namespace heed_test {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "tests/dense/random_forms.hpp"
-#include "tests/multihead/checks.hpp"
+#include "tests/multihead/block.hpp"
 
 namespace heed_test {
 

@@ -1,4 +1,5 @@
 // Thousands of random blocks, against the oracle.
+#include "tests/multihead/checks.hpp"
 #include "tests/multihead/random_blocks.hpp"
 #include "tests/support/sweep.hpp"
 

@@ -62,10 +62,9 @@ Weights WeightMatrix::prepare(const Context& context) const {
 }
 
 GivenMatrix WeightMatrix::given() const {
-  const Axes& s = tensor.strides();
-  const Source matrix = {data(), tensor.dtype(), {s[0], s[1], s[2], s[3]}};
-  const Source none = {nullptr, real_, {0, 0, 0, 1}};
-  return {matrix, bias ? Source{bias->data(), bias->dtype(), {0, 0, 0, 1}} : none, out_};
+  Source matrix = tensor.source();
+  matrix.data = data();
+  return {matrix, bias ? bias->source() : Source{}, out_};
 }
 
 Axes WeightMatrix::strides(Index matrices, Index in, Index out, const MatrixChoice& choice) {

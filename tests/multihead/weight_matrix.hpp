@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "api/heed.h"
-#include "tests/reference/multihead.hpp"
+#include "tests/oracle/multihead.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/tensor.hpp"

@@ -7,7 +7,7 @@
 
 #include "api/heed.h"
 #include "tests/catch.hpp"
-#include "tests/reference.hpp"
+#include "tests/oracle/dense.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/support/problem.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/reference.hpp"
+#include "tests/oracle/dense.hpp"
 #include "tests/support/problem.hpp"
 
 namespace heed_test {

@@ -1,14 +1,12 @@
-// What random sweeps share: contexts of every choice, runs that may fail, and how much is checked.
+// What random sweeps share: contexts of every choice, and how much is checked.
 #pragma once
 
 #include <map>
-#include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "tests/support/attention.hpp"
 #include "tests/support/calls.hpp"
+#include "tests/support/problem.hpp"
 #include "tests/support/random.hpp"
 
 namespace heed_test {
@@ -31,17 +29,6 @@ struct Coverage {
 
   void add(const std::vector<Element>& want);
 };
-
-/// Runs a problem, or says why that failed. (Messages of Catch2 outlive exceptions: none passes.)
-template <class AnyProblem>
-std::optional<Outputs> try_run(AnyProblem& problem, const Context& context) {
-  try {
-    return problem.run_all(context);
-  } catch (const std::runtime_error& error) {
-    FAIL_CHECK(error.what());
-    return std::nullopt;
-  }
-}
 
 bool same_bits(const Outputs& a, const Outputs& b);
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/reference/graph.hpp"
+#include "tests/oracle/graph.hpp"
 #include "tests/support/graphs.hpp"
 #include "tests/support/problem.hpp"
 

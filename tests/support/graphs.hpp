@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/reference/graph_inputs.hpp"
+#include "tests/oracle/graph_inputs.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/random.hpp"
 

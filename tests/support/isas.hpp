@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "engine/runtime/isa.hpp"
+#include "engine/context/isa.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/size.hpp"
 

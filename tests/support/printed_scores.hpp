@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/support/rounding.hpp"
+#include "tests/oracle/rounding.hpp"
 
 namespace heed_test {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/reference.hpp"
+#include "tests/oracle/dense.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/score_functions.hpp"

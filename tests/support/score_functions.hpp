@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "api/heed.h"
-#include "tests/reference/given.hpp"
+#include "tests/oracle/given.hpp"
 
 namespace heed_test {
 

@@ -6,8 +6,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
+#include "tests/support/attention.hpp"
 #include "tests/support/contexts.hpp"
 
 namespace heed_test {
@@ -35,6 +39,17 @@ struct Sweep {
   OptionReport options;
   Coverage coverage;
 };
+
+/// Runs a problem, or says why that failed. (Messages of Catch2 outlive exceptions: none passes.)
+template <class AnyProblem>
+std::optional<Outputs> try_run(AnyProblem& problem, const Context& context) {
+  try {
+    return problem.run_all(context);
+  } catch (const std::runtime_error& error) {
+    FAIL_CHECK(error.what());
+    return std::nullopt;
+  }
+}
 
 /// Runs a problem of a seed everywhere: its outputs are within the oracle's bounds, which add_to
 /// reports; other tiles and threads change no bit of any, nor does asking for them change `out`.

@@ -138,4 +138,10 @@ std::size_t Tensor::offset(const Axes& at) const {
   return static_cast<std::size_t>(offset);
 }
 
+std::vector<Source> sources_of(const std::vector<Tensor>& tensors) {
+  std::vector<Source> sources;
+  for (const Tensor& tensor : tensors) sources.push_back(tensor.source());
+  return sources;
+}
+
 }  // namespace heed_test

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "api/heed.h"
+#include "tests/oracle/dtype.hpp"
+#include "tests/oracle/inputs.hpp"
 #include "tests/support/canary.hpp"
-#include "tests/support/dtype.hpp"
 
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>  // its macros do nothing without AddressSanitizer
@@ -21,6 +22,11 @@
 namespace heed_test {
 
 using Axes = std::array<std::int64_t, 4>;
+
+/// Bits that say that nobody has written an element: a NaN, but for bytes.
+inline std::uint64_t canary_bits(std::uint32_t dtype) {
+  return kCanaryBits64 >> (64 - 8 * format_of(dtype).bytes);
+}
 
 /// How a tensor lies in memory.
 enum class Arrangement {
@@ -134,6 +140,11 @@ class Tensor {
 
   heed_layout layout() const;
 
+  /// As the oracle reads it.
+  Source source() const {
+    return {data(), dtype_, {strides_[0], strides_[1], strides_[2], strides_[3]}};
+  }
+
   /// Calls function(index) for every element, in the order [B, H, L, D].
   template <class Function>
   void each(Function&& function) const {
@@ -178,5 +189,8 @@ class Tensor {
   Axes strides_;
   Memory memory_;
 };
+
+/// Several, as the oracle reads them.
+std::vector<Source> sources_of(const std::vector<Tensor>& tensors);
 
 }  // namespace heed_test

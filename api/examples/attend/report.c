@@ -64,6 +64,7 @@ void report_plan(const heed_attention_info* info) {
   printf("isa        %s\n", info->isa);
   printf("executor   %s, %" PRIu32 " thread%s\n", info->executor, info->threads,
          info->threads == 1 ? "" : "s");
+  printf("strategy   %s\n", info->strategy);
   printf("tiles      %" PRIu32 " query rows, %" PRIu32 " keys\n", info->tile_q, info->tile_kv);
   printf("tasks      %" PRIu64 "\n", info->tasks);
   printf("workspace  %.1f KiB\n", (double)info->workspace_bytes / 1024);

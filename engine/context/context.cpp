@@ -1,0 +1,158 @@
+#include "engine/context/context.hpp"
+
+#include <thread>
+
+#include "engine/context/environment.hpp"
+#include "engine/context/isa.hpp"
+#include "engine/runtime/allocator.hpp"
+#include "engine/runtime/structs.hpp"
+
+namespace heed {
+namespace {
+
+/// A name and where it came from, for messages: option before environment before automatic.
+struct Named {
+  const char* name;
+  const char* source;
+};
+
+Named prefer(const char* option, const char* option_source, const char* environment,
+             const char* variable) {
+  if (option != nullptr) return {option, option_source};
+  return {environment, variable};
+}
+
+std::uint32_t prefer_number(std::uint32_t option, const char* field, std::uint32_t limit,
+                            std::uint32_t environment) {
+  if (option > limit)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "options.%s is %u; it must be at most %u", field, option,
+         limit);
+  return option != 0 ? option : environment;
+}
+
+std::uint32_t automatic_threads() {
+  const unsigned threads = std::thread::hardware_concurrency();  // those this process may use
+  return threads == 0 ? 1 : (threads < kMaxThreads ? threads : kMaxThreads);
+}
+
+heed_executor read_executor(const heed_executor* given) {
+  const heed_executor executor = read_struct(given, "options.executor");
+  if (executor.run == nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "options.executor.run is NULL; it must be a function");
+  if (executor.threads == 0 || executor.threads > kMaxThreads)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "options.executor.threads is %u; it must be 1 to %u",
+         executor.threads, kMaxThreads);
+  return executor;
+}
+
+/// A name from the environment that fits nothing is the environment's fault.
+template <class Function>
+auto blame_environment(bool from_environment, Function&& choose) {
+  try {
+    return choose();
+  } catch (Error& error) {
+    if (from_environment) error.status = HEED_STATUS_INVALID_ENVIRONMENT;
+    throw;
+  }
+}
+
+const Kernels& choose_kernels(const heed_context_options& options, const Environment& environment) {
+  const Named named = prefer(options.isa, "options.isa", environment.isa, "HEED_ISA");
+  return *blame_environment(options.isa == nullptr,
+                            [&] { return &choose_isa(named.name, named.source); });
+}
+
+Backend backend_for(const heed_context_options& options, const Environment& environment) {
+  const Named named =
+      prefer(options.product, "options.product", environment.product, "HEED_PRODUCT");
+  return blame_environment(options.product == nullptr,
+                           [&] { return choose_backend(named.name, named.source); });
+}
+
+bool choose_checked(const heed_context_options& options, const Environment& environment) {
+  if (options.check > HEED_CHECK_OFF)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "options.check is %u; it must be a heed_check, 0 to %d",
+         options.check, static_cast<int>(HEED_CHECK_OFF));
+  return options.check == HEED_CHECK_DEFAULT ? environment.checked : options.check == HEED_CHECK_ON;
+}
+
+void use_caller_executor(heed_context& context, const heed_context_options& options,
+                         std::uint32_t threads) {
+  if (options.executor_name != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "options.executor_name is \"%.40s\" and options.executor is set; give one of them",
+         options.executor_name);
+  const heed_executor given = read_executor(options.executor);
+  context.threads = {make_caller_executor(context.allocator, given), "caller",
+                     threads != 0 ? threads : given.threads};
+  context.destroy_executor = destroy_caller_executor;
+}
+
+void use_own_executor(heed_context& context, const heed_context_options& options,
+                      const Environment& environment, std::uint32_t threads) {
+  const Named named =
+      prefer(options.executor_name, "options.executor_name", environment.executor, "HEED_PARALLEL");
+  const ExecutorKind& kind = *blame_environment(
+      options.executor_name == nullptr, [&] { return &choose_executor(named.name, named.source); });
+  const bool serial = &kind == &kSerialExecutor;
+  const std::uint32_t count = serial ? 1 : (threads != 0 ? threads : automatic_threads());
+  context.threads = {kind.create(context.allocator, count), kind.name, count};
+  context.destroy_executor = kind.destroy;
+}
+
+}  // namespace
+
+heed_context* make_context(const heed_context_options* given) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  if (given != nullptr) options = read_struct(given, "options");
+  if (options.reserved != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "options.reserved is %u; it must be 0", options.reserved);
+  heed_allocator allocator_given{};
+  if (options.allocator != nullptr)
+    allocator_given = read_struct(options.allocator, "options.allocator");
+  const heed_allocator allocator =
+      resolve_allocator(options.allocator != nullptr ? &allocator_given : nullptr);
+  const Environment environment = read_environment();
+  const Kernels& kernels = choose_kernels(options, environment);
+  const Backend backend = backend_for(options, environment);
+  const bool checked = choose_checked(options, environment);
+  const std::uint32_t tile_q =
+      prefer_number(options.tile_q, "tile_q", kMaxTile, environment.tile_q);
+  const std::uint32_t tile_kv =
+      prefer_number(options.tile_kv, "tile_kv", kMaxTile, environment.tile_kv);
+  const std::uint32_t threads =
+      prefer_number(options.threads, "threads", kMaxThreads, environment.threads);
+
+  heed_context* const context = make<heed_context>(allocator);
+  context->allocator = allocator;
+  context->kernels = &kernels;
+  context->backend = backend;
+  context->tile_q = tile_q;
+  context->tile_kv = tile_kv;
+  context->verbose = environment.verbose;
+  context->checked = checked;
+  context->caches = read_caches();
+  try {
+    if (options.executor != nullptr) {
+      use_caller_executor(*context, options, threads);
+    } else {
+      use_own_executor(*context, options, environment, threads);
+    }
+  } catch (...) {
+    destroy(allocator, context);
+    throw;
+  }
+  return context;
+}
+
+void share(const heed_context& context) noexcept {
+  context.owners.fetch_add(1, std::memory_order_relaxed);
+}
+
+void release(const heed_context* context) noexcept {
+  if (context->owners.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  context->destroy_executor(context->allocator, const_cast<Executor*>(context->threads.executor));
+  destroy(context->allocator, const_cast<heed_context*>(context));
+}
+
+}  // namespace heed

@@ -1,0 +1,36 @@
+// What a heed_context holds: every choice that is made once and never changes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "api/heed.h"
+#include "engine/context/backend.hpp"
+#include "engine/context/caches.hpp"
+#include "engine/kernels/table.hpp"
+#include "engine/parallel/parallel_for.hpp"
+
+/// The C API's opaque type. Plans share it, so its owners are counted.
+struct heed_context {
+  heed_allocator allocator;
+  const heed::Kernels* kernels;
+  heed::Threads threads;
+  heed::Backend backend;
+  std::uint32_t tile_q;   ///< asked for; 0 is automatic
+  std::uint32_t tile_kv;  ///< asked for; 0 is automatic
+  bool verbose;
+  bool checked;  ///< looks for mistakes of callers, see engine/check
+  heed::Caches caches;
+  void (*destroy_executor)(const heed_allocator& allocator, heed::Executor* executor);
+  mutable std::atomic<std::uint32_t> owners{1};
+};
+
+namespace heed {
+
+heed_context* make_context(const heed_context_options* options);
+
+void share(const heed_context& context) noexcept;
+/// Destroys the context with its last owner.
+void release(const heed_context* context) noexcept;
+
+}  // namespace heed

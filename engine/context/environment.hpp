@@ -1,0 +1,29 @@
+// The HEED_* environment variables, read once per context and checked where they are read.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/parallel/executor.hpp"
+
+namespace heed {
+
+inline constexpr std::uint32_t kMaxTile = 65536;
+
+/// What the environment asks for; nullptr and 0 where it is silent. An empty variable is
+/// silent too.
+struct Environment {
+  const char* isa;
+  const char* executor;
+  const char* product;
+  std::uint32_t threads;
+  std::uint32_t tile_q;
+  std::uint32_t tile_kv;
+  bool verbose;
+  bool checked;
+};
+
+/// Throws an Error that names the variable, its value and what it may be. HEED_ISA,
+/// HEED_PARALLEL and HEED_PRODUCT are checked by those who know the choices.
+Environment read_environment();
+
+}  // namespace heed

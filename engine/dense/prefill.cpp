@@ -1,0 +1,298 @@
+// Attention where many query rows share the keys: online softmax, with the query rows in the lanes.
+//
+//   for each query block (a task: some panels of query rows)
+//     for each tile of keys and values, which stays in the L2 cache
+//       for each panel of the block
+//         for each block of the tile's keys
+//           scores        = keys x queries              [key][row]
+//           probabilities = exp2(scores - row_max)      row_max moves when outgrown, and with it
+//           accumulators += values^T x probabilities    what was summed before; [feature][row]
+//     out = accumulators / row_sum
+//
+// Source: Milakov & Gimelshein 2018 (arXiv:1805.02867), with lazy rescaling.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/dense/key_block.hpp"
+#include "engine/dense/output.hpp"
+#include "engine/dense/panel.hpp"
+#include "engine/dense/placement.hpp"
+#include "engine/dense/scores.hpp"
+#include "engine/dense/strategy.hpp"
+#include "engine/dense/totals.hpp"
+#include "engine/dense/values.hpp"
+#include "engine/parallel/parallel_for.hpp"
+#include "engine/tensor/argmax.hpp"
+#include "engine/tensor/rows.hpp"
+
+namespace heed {
+namespace {
+
+/// Packing a tile of values pays once this many panels read it; fewer read the values in place.
+constexpr std::int64_t kPanelsThatPayForPacking = 3;
+
+/// Which query block of which pack a task is.
+struct Place {
+  std::int64_t batch, pack, query_block;
+
+  /// Where later rows attend more keys, the longest query blocks, which are the last, are handed
+  /// out first. Otherwise those of a pack follow each other, so that its keys stay in the shared
+  /// cache.
+  static Place of(const heed_attention_plan& plan, std::int64_t task) {
+    const Problem& p = plan.problem;
+    const std::int64_t packs = p.batch * plan.packs();
+    const std::int64_t pack = p.triangular() ? task % packs : task / plan.query_blocks;
+    return {pack / plan.packs(), pack % plan.packs(),
+            p.triangular() ? plan.query_blocks - 1 - task / packs : task % plan.query_blocks};
+  }
+};
+
+template <class Real>
+class QueryBlock {
+ public:
+  QueryBlock(const heed_attention_plan& plan, const heed_attention_args& args, const Place& place,
+             std::byte* slab, RowResult<Real>* results)
+      : plan_(plan),
+        problem_(plan.problem),
+        args_(args),
+        kernels_(kernels_of<Real>(*plan.context->kernels)),
+        sequence_(sequence_of(problem_, args, place.batch)),
+        pack_{place.pack * plan.pack_heads, plan.pack_heads, nullptr},
+        key_head_(pack_.head / problem_.group()),
+        scores_(plan, args, sequence_, HEED_WEIGHTS_PROBABILITIES, slab),
+        values_(plan, args, sequence_, key_head_, slab),
+        output_(plan, args, sequence_, slab, results),
+        cut_(plan.pack_heads * sequence_.query_length, plan.panel_rows, kernels_.lanes),
+        slab_(slab) {
+    const std::int64_t panels_per_block = plan.tile_q / plan.panel_rows;
+    first_panel_ = place.query_block * panels_per_block;
+    panels_ = std::min(panels_per_block, cut_.panels() - first_panel_);
+  }
+
+  void attend() const {
+    std::int64_t key_begin = sequence_.key_length;
+    std::int64_t key_end = 0;
+    for (std::int64_t p = 0; p < panels_; ++p) {
+      const Panel<Real> panel = this->panel(p);
+      begin(panel);
+      key_begin = std::min(key_begin, panel.key_begin);
+      key_end = std::max(key_end, panel.key_end);
+    }
+    each_tile(key_begin, key_end, panels_ >= kPanelsThatPayForPacking, [&](Tile& tile) {
+      for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
+    });
+    for (std::int64_t p = 0; p < panels_; ++p) finish(this->panel(p));
+  }
+
+ private:
+  /// Keys and values of [begin, end), fetched when the first panel attends one of them.
+  struct Tile {
+    std::int64_t begin, end;
+    bool pack;
+    bool loaded = false;
+    MatrixView<Real> key = {};
+    MatrixView<Real> value = {};
+    ValueView<Real> values = {};  ///< the same, for the kernels
+  };
+
+  /// One panel against one tile. `isolate` keeps what is not finite in the values away from the
+  /// rows that may not attend it: slow, and needed only where finish() finds that something leaked.
+  void attend_tile(const Panel<Real>& panel, Tile& tile, bool isolate) const {
+    const std::int64_t step = block_keys(panel, kernels_.key_step, problem_.value_features);
+    const std::int64_t end = std::min(tile.end, panel.key_end);
+    const auto features = static_cast<std::size_t>(problem_.features);
+    Real* const probs = buffer(plan_.slab.scores);
+    std::int64_t next = 0;
+    for (std::int64_t k = std::max(tile.begin, panel.key_begin); k < end; k = next) {
+      next = std::min(round_down(k, step) + step, end);
+      const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
+      if (k % kFoldKeys == 0 && *panel.summed != Summed::kNothing) totals(panel).take();
+      const Allowed allowed = scores_.allowed(panel, block);
+      if (allowed == Allowed::kNone) continue;
+      load(tile);
+      const MatrixView<Real> keys = from_row(tile.key, k - tile.begin);
+      const KeyRanges needed = scores_.needed(panel, block);
+      if (problem_.hard) {
+        scores_.compute(panel, keys, block, needed, allowed, probs);
+        argmax(panel).look(kernels_, probs, k, block.keys, panel.rows, panel.vectors);
+        continue;
+      }
+
+      RowState<Real> state = panel.state;
+      state.fresh = *panel.summed == Summed::kNothing;
+      if (state.fresh) *panel.summed = Summed::kKeys;
+      const std::size_t accumulated = totals(panel).rows_summed();
+      const auto score_and_weigh = [&](std::size_t from, std::size_t to) {
+        if (from == to) return;
+        const auto at = static_cast<std::int64_t>(from);
+        Real* const scores = probs + from * panel.pitch;
+        const KeyRanges here = part(needed, from, to);
+        scores_.compute(panel, from_row(keys, at), {k + at, to - from}, here, allowed, scores);
+        kernels_.softmax(scores, here, from, state, accumulated, panel.vectors);
+      };
+      const bool fuses = allowed != Allowed::kSome && scores_.plain();
+      const FusedKeys fused =
+          fuses ? fused_keys(panel, block, state.fresh) : FusedKeys{block.keys, 0};
+      score_and_weigh(0, fused.begin);
+      if (fused.count > 0)
+        kernels_.weights(from_row(keys, static_cast<std::int64_t>(fused.begin)), fused.count,
+                         panel.query, features, probs + fused.begin * panel.pitch, fused.begin,
+                         state, accumulated, panel.vectors);
+      score_and_weigh(fused.begin + fused.count, block.keys);
+
+      if (isolate && excludes(allowed)) {
+        values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), block,
+                                    needed, probs, scores_.attended(panel, block));
+      } else {
+        ValueView<Real> values = tile.values;
+        values.data += (k - tile.begin) * values.key_stride;
+        values_.accumulate(panel, state, values, block, needed, probs);
+      }
+    }
+  }
+
+  Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
+
+  Panel<Real> panel(std::int64_t p) const {
+    const std::int64_t first = cut_.begin(first_panel_ + p);
+    const std::int64_t rows = cut_.begin(first_panel_ + p + 1) - first;
+    const std::int64_t before = first - cut_.begin(first_panel_);  // rows of the query block
+    Panel<Real> panel = make_panel<Real>(pack_, sequence_, first, rows, kernels_.lanes);
+    panel.query = plan_.placement == Placement::kPanels
+                      ? of_head(static_cast<Real*>(const_cast<void*>(args_.query)), plan_, panel,
+                                sequence_.batch, problem_.features)
+                      : buffer(plan_.slab.query) + before * problem_.features;
+    panel.state = {buffer(plan_.slab.reference) + before, buffer(plan_.slab.sum) + before,
+                   buffer(plan_.slab.accumulators) + before * plan_.accumulator_rows, false};
+    panel.argmax = reinterpret_cast<std::int64_t*>(slab_ + plan_.slab.argmax) + before;
+    panel.summed = reinterpret_cast<Summed*>(slab_ + plan_.slab.summed) + p;
+    return panel;
+  }
+
+  Totals<Real> totals(const Panel<Real>& panel) const {
+    return {panel, static_cast<std::size_t>(problem_.value_features)};
+  }
+
+  static Argmax<Real> argmax(const Panel<Real>& panel) {
+    return {panel.state.reference, panel.argmax};
+  }
+
+  void begin(const Panel<Real>& panel) const {
+    if (plan_.placement != Placement::kPanels) scores_.pack_query(panel);
+    reset(panel);
+  }
+
+  /// Forgets what the panel has seen. A sink is what it has seen first: a key without a value.
+  void reset(const Panel<Real>& panel) const {
+    *panel.summed = Summed::kNothing;
+    std::fill_n(panel.state.reference, panel.pitch, kNoReference<Real>);
+    std::fill_n(panel.state.sum, panel.pitch, Real{0});
+    if (problem_.hard) argmax(panel).begin(panel.pitch, panel.rows);
+    if (args_.sinks == nullptr) return;
+    const auto* const sinks = static_cast<const Real*>(args_.sinks);
+    panel.each_row([&](std::size_t i, std::int64_t, std::int64_t head) {
+      if (sinks[head] == -std::numeric_limits<Real>::infinity()) return;
+      const auto sink = static_cast<Real>(static_cast<double>(sinks[head]) * kLog2E);
+      panel.state.reference[i] = std::clamp(sink, kNoReference<Real>, -kNoReference<Real>);
+      panel.state.sum[i] = 1;
+    });
+  }
+
+  /// Calls function(tile) for the tiles that the keys [begin, end) lie in. Where a tile begins and
+  /// ends otherwise depends on no panel.
+  template <class Function>
+  void each_tile(std::int64_t begin, std::int64_t end, bool pack, Function&& function) const {
+    for (std::int64_t k = round_down(begin, plan_.tile_kv); k < end; k += plan_.tile_kv) {
+      Tile tile = {std::max(k, begin), std::min(k + plan_.tile_kv, end), pack};
+      function(tile);
+    }
+  }
+
+  void load(Tile& tile) const {
+    if (tile.loaded) return;
+    tile.loaded = true;
+    tile.key = scores_.keys(key_head_, tile.begin, tile.end);
+    if (problem_.hard) return;
+    tile.value = values_.rows(tile.begin, tile.end);
+    tile.values = tile.pack ? values_.packed(tile.value, tile.end - tile.begin)
+                            : values_.in_place(tile.value);
+  }
+
+  /// Whether a block of keys may hold pairs that do not attend.
+  bool excludes(Allowed allowed) const { return allowed != Allowed::kAll || args_.bias != nullptr; }
+
+  /// Whether the panel may have met pairs that do not attend.
+  bool may_leak(const Panel<Real>& panel) const {
+    const bool limits = panel.whole_begin > panel.key_begin || panel.whole_end < panel.key_end;
+    return limits || args_.mask != nullptr || args_.bias != nullptr;
+  }
+
+  void finish(const Panel<Real>& panel) const {
+    if (problem_.hard) return finish_hard(panel);
+    const auto features = static_cast<std::size_t>(problem_.value_features);
+    if (*panel.summed == Summed::kNothing)
+      std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
+    totals(panel).give_back();
+    if (may_leak(panel) && !kernels_.all_finite(panel.state.accumulators, features * panel.pitch)) {
+      reset(panel);
+      each_tile(panel.key_begin, panel.key_end, false,
+                [&](Tile& tile) { attend_tile(panel, tile, true); });
+      totals(panel).give_back();
+    }
+    output_.write(panel);
+  }
+
+  void finish_hard(const Panel<Real>& panel) const {
+    const auto features = static_cast<std::size_t>(problem_.value_features);
+    Real* const value = buffer(plan_.slab.rows);
+    for (std::size_t i = 0; i < panel.rows; ++i) {
+      const std::int64_t j = argmax(panel).chosen(i);
+      if (j >= 0) {
+        values_.read(j, value);
+      } else {
+        std::fill_n(value, features,
+                    j == kNoKey ? Real{0} : std::numeric_limits<Real>::quiet_NaN());
+      }
+      output_.write_hard(panel, i, j, value);
+    }
+  }
+
+  const heed_attention_plan& plan_;
+  const Problem& problem_;
+  const heed_attention_args& args_;
+  const KernelTable<Real>& kernels_;
+  const Sequence sequence_;
+  const HeadPack pack_;
+  const std::int64_t key_head_;
+  const Scores<Real> scores_;
+  const Values<Real> values_;
+  const Output<Real> output_;
+  const PanelCut cut_;  ///< of the pack
+  std::byte* const slab_;
+  std::int64_t first_panel_;
+  std::int64_t panels_;  ///< 0 or less: the sequence ends before this block
+};
+
+void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
+             std::byte* workspace) {
+  std::byte* const results = plan.results_bytes > 0 ? workspace : nullptr;  // nullptr: not kept
+  std::byte* const slabs = workspace + plan.results_bytes;
+  with_real(plan.problem.float64, [&](auto real) {
+    using Real = decltype(real);
+    parallel_for(plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
+                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                   for (std::int64_t task = begin; task < end; ++task)
+                     QueryBlock<Real>(plan, args, Place::of(plan, task),
+                                      slabs + worker * plan.slab.bytes,
+                                      reinterpret_cast<RowResult<Real>*>(results))
+                         .attend();
+                 });
+  });
+}
+
+}  // namespace
+
+const Strategy kPrefill = {"prefill", prefill};
+
+}  // namespace heed

@@ -1,0 +1,25 @@
+// The ways in which attention is computed. A plan chooses one; each is one file.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/dense/plan.hpp"
+
+namespace heed {
+
+/// Computes what the arguments, which have been validated, ask for.
+struct Strategy {
+  const char* name;
+  void (*run)(const heed_attention_plan& plan, const heed_attention_args& args,
+              std::byte* workspace);
+};
+
+/// Many query rows share the keys: online softmax, in prefill.cpp.
+extern const Strategy kPrefill;
+
+/// After a strategy, where somebody asks for weights or their sums: computes them again, from rows
+/// whose softmax is known. In recompute.cpp.
+void recompute(const heed_attention_plan& plan, const heed_attention_args& args,
+               std::byte* workspace);
+
+}  // namespace heed

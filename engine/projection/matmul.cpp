@@ -1,0 +1,157 @@
+#include "engine/projection/matmul.hpp"
+
+#include <algorithm>
+
+#include "engine/parallel/parallel_for.hpp"
+#include "engine/projection/cblas.hpp"
+#include "engine/projection/multiply.hpp"
+#include "engine/runtime/sizes.hpp"
+#include "engine/runtime/within.hpp"
+#include "engine/runtime/workspace.hpp"
+
+namespace heed {
+namespace {
+
+constexpr auto kBlock = static_cast<std::int64_t>(kValueBlock);
+
+/// Features out of a task: every task transposes its rows of x anew, which costs as much as some 8
+/// features out.
+constexpr std::int64_t kWidestTask = 1024;
+
+/// A task's share of `whole` that is cut into at least `parts` even ones, each at most `most` long
+/// and a multiple of `step`.
+std::int64_t even_part(std::int64_t whole, std::int64_t parts, std::int64_t most,
+                       std::int64_t step) {
+  const std::int64_t count = std::max(parts, ceil_div(whole, most));
+  return std::min(round_up(ceil_div(whole, count), step), most);
+}
+
+/// The most rows of a task. A tile of weights serves all of them before the next is fetched, from
+/// memory if the matrix is large, so they should be many. Their accumulators may well outgrow the
+/// L2 cache, since a tile touches each of them once; what a task packs of x should not outgrow a
+/// part of the L3 cache.
+std::int64_t most_rows(const MatmulSize& size, std::int64_t cache, std::int64_t widest,
+                       std::int64_t bytes) {
+  constexpr std::int64_t kPacked = std::int64_t{4} << 20;
+  const std::int64_t rows = 2 * cache / ((widest + kTileIn) * bytes);
+  return size.x_in_panels ? rows : std::min(rows, kPacked / (Size(size.in) * bytes).value());
+}
+
+template <class Real>
+void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels,
+                   std::int64_t claims, MatmulPlan& plan) {
+  const MatmulSize& size = plan.size;
+  const auto cache = static_cast<std::int64_t>(tile_cache(context.caches));
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Real));
+  const std::int64_t threads = context.threads.count;
+  plan.lanes = kernels.lanes;
+  plan.panel_rows = plan.lanes * kernels.max_vectors;
+  // A quarter of the L2 cache holds a tile of weights.
+  const std::int64_t widest = std::max(cache / 4 / (kTileIn * kBytes) / kBlock * kBlock, kBlock);
+  const std::int64_t most_panels =
+      std::max<std::int64_t>(most_rows(size, cache, widest, kBytes) / plan.panel_rows, 1);
+  const ItemCut cut(size.items, size.rows / size.items, plan.panel_rows, plan.lanes);
+  const std::int64_t panels = std::max<std::int64_t>(cut.panels(), 1);
+  // As many tasks for every thread.
+  std::int64_t row_tasks = ceil_div(panels, most_panels);
+  if (row_tasks > 1) row_tasks = round_up(row_tasks, threads);
+  plan.task_panels = even_part(panels, row_tasks, most_panels, 1);
+  row_tasks = ceil_div(panels, plan.task_panels);
+  const auto worth = static_cast<std::int64_t>(std::min(flops_of(size) / kFlopsPerClaim, 1e9)) + 1;
+  plan.task_out = even_part(size.out, ceil_div(std::min(claims, worth), row_tasks),
+                            std::max(kWidestTask, widest), kBlock);
+  plan.out_block = even_part(plan.task_out, 1, widest, kBlock);
+}
+
+template <class Real>
+void lay_out(MatmulPlan& plan) {
+  Offsets offsets;
+  const auto take = [&](Size rows, Size columns) {
+    return offsets.take(rows, columns, sizeof(Real));
+  };
+  const std::int64_t rows = plan.task_panels * plan.panel_rows;
+  MatmulSlab slab{};
+  slab.x = take(plan.size.x_in_panels ? 0 : rows, plan.size.in);
+  slab.accumulators = take(plan.size.y_in_panels ? 0 : rows, plan.out_block);
+  slab.weights = take(kTileIn, plan.out_block);
+  slab.wide = take(std::max(kTileIn, plan.panel_rows), std::max(plan.out_block, kTileIn));
+  slab.bias = take(1, plan.out_block);
+  slab.bytes = checked_slab(offsets, plan.size);
+  plan.slab = slab;
+}
+
+/// Tasks of a product: those of the same features out follow each other, so that the weights that
+/// one fetches from memory are in the shared cache for the others.
+struct TaskGrid {
+  std::int64_t row_tasks;
+  std::int64_t count;
+
+  explicit TaskGrid(const Matmul& p) {
+    const std::int64_t rows = p.rows / p.items;
+    const std::int64_t panels = ItemCut(p.items, rows, p.plan->panel_rows, p.plan->lanes).panels();
+    row_tasks = ceil_div(panels, p.plan->task_panels);
+    count = row_tasks * ceil_div(p.plan->size.out, p.plan->task_out);
+  }
+};
+
+template <class Real>
+void multiply(const heed_context& context, const Matmul& matmul, const TaskGrid& grid,
+              std::int64_t task, std::byte* slab) {
+  const MatmulPlan& plan = *matmul.plan;
+  const std::int64_t out = task / grid.row_tasks * plan.task_out;
+  const Multiply<Real> multiply(kernels_of<Real>(*context.kernels), matmul, slab);
+  multiply.run(task % grid.row_tasks, out, std::min(out + plan.task_out, plan.size.out));
+}
+
+}  // namespace
+
+double flops_of(const MatmulSize& size) {
+  return 2.0 * static_cast<double>(size.rows) * static_cast<double>(size.in) *
+         static_cast<double>(size.out);
+}
+
+std::size_t checked_slab(const Offsets& rooms, const MatmulSize& size) {
+  return rooms.end("a thread's workspace",
+                   {{"the number of features in", size.in}, {"of features out", size.out}});
+}
+
+MatmulPlan plan_matmul(const heed_context& context, const char* field, const MatmulSize& size,
+                       std::int64_t claims) {
+  MatmulPlan plan{};
+  plan.size = size;
+  within(field, [&] {
+    if (context.backend == Backend::kCblas) return plan_cblas(plan);
+    with_real(size.float64, [&](auto real) {
+      choose_blocks(context, kernels_of<decltype(real)>(*context.kernels), claims, plan);
+      lay_out<decltype(real)>(plan);
+    });
+  });
+  return plan;
+}
+
+void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t count,
+                 std::uint32_t workers, std::byte* slabs, std::size_t slab_bytes) {
+  if (context.backend == Backend::kCblas) {
+    for (std::size_t i = 0; i < count; ++i) run_cblas(*context.kernels, matmuls[i], slabs);
+    return;
+  }
+  std::int64_t tasks = 0;
+  for (std::size_t i = 0; i < count; ++i) tasks += TaskGrid(matmuls[i]).count;
+  const auto work = [&](std::int64_t task, std::byte* slab) {
+    const Matmul* matmul = matmuls;
+    TaskGrid grid(*matmul);
+    while (task >= grid.count) {
+      task -= grid.count;
+      grid = TaskGrid(*++matmul);
+    }
+    with_real(matmul->plan->size.float64,
+              [&](auto real) { multiply<decltype(real)>(context, *matmul, grid, task, slab); });
+  };
+  parallel_for(context.threads, {tasks, 1, workers},
+               [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                 for (std::int64_t task = begin; task < end; ++task)
+                   work(task, slabs + worker * slab_bytes);
+               });
+}
+
+}  // namespace heed

@@ -1,0 +1,43 @@
+// Hard attention: which key scores highest, as blocks of scores pass.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "engine/kernels/table.hpp"
+
+namespace heed {
+
+/// Instead of a key: where nothing was seen, and where a score is NaN.
+inline constexpr std::int64_t kNoKey = -1;
+inline constexpr std::int64_t kNotANumber = -2;
+
+/// Of the rows of a panel.
+template <class Real>
+struct Argmax {
+  Real* best;          ///< [pitch] the largest score so far
+  std::int64_t* keys;  ///< [rows] and whose it is
+
+  void begin(std::size_t pitch, std::size_t rows) const {
+    std::fill_n(best, pitch, -std::numeric_limits<Real>::infinity());
+    std::fill_n(keys, rows, kNoKey);
+  }
+
+  /// Scores [count][pitch] of the keys from first_key on have come.
+  void look(const KernelTable<Real>& kernels, const Real* scores, std::int64_t first_key,
+            std::size_t count, std::size_t rows, std::size_t vectors) const {
+    alignas(kAlignment) Real index[kMaxPanel];
+    std::fill_n(index, kMaxPanel, Real{-1});
+    kernels.hardest(scores, count, best, index, vectors);
+    for (std::size_t i = 0; i < rows; ++i)
+      if (index[i] >= 0) keys[i] = first_key + static_cast<std::int64_t>(index[i]);
+  }
+
+  /// When all have come.
+  std::int64_t chosen(std::size_t i) const { return std::isnan(best[i]) ? kNotANumber : keys[i]; }
+};
+
+}  // namespace heed

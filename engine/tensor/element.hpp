@@ -1,0 +1,43 @@
+// The types of elements, and of the arithmetic: float64 where tensors are, else float32.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/kernels/table.hpp"
+
+namespace heed {
+
+template <class Real>
+inline constexpr ElementType kTypeOf = ElementType::kF32;
+template <>
+inline constexpr ElementType kTypeOf<double> = ElementType::kF64;
+
+/// Of one element.
+std::int64_t bytes_of(ElementType type);
+
+/// "f32", "f64", "bf16", "f16" or "mask".
+const char* name_of(ElementType type);
+
+inline ElementType real_type(bool float64) {
+  return float64 ? ElementType::kF64 : ElementType::kF32;
+}
+inline std::int64_t real_bytes(bool float64) { return float64 ? sizeof(double) : sizeof(float); }
+
+/// Calls function(real) with a number of the arithmetic's type.
+template <class Function>
+decltype(auto) with_real(bool float64, Function&& function) {
+  return float64 ? function(double{}) : function(float{});
+}
+
+template <class Real>
+const KernelTable<Real>& kernels_of(const Kernels& kernels);
+template <>
+inline const KernelTable<float>& kernels_of(const Kernels& kernels) {
+  return kernels.f32;
+}
+template <>
+inline const KernelTable<double>& kernels_of(const Kernels& kernels) {
+  return kernels.f64;
+}
+
+}  // namespace heed

@@ -1,0 +1,47 @@
+#include "engine/tensor/heads.hpp"
+
+namespace heed {
+
+template <class Real>
+void combine_heads(heed_combine combine, const Real* heads, std::int64_t count, std::int64_t stride,
+                   std::int64_t features, const Real* head_weights, Real* to) {
+  const bool weighted = combine == HEED_COMBINE_WEIGHTED;
+  const Real first = weighted ? head_weights[0] : Real{1};
+  for (std::int64_t x = 0; x < features; ++x) to[x] = first * heads[x];
+  for (std::int64_t h = 1; h < count; ++h) {
+    const Real* const head = heads + h * stride;
+    const Real weight = weighted ? head_weights[h] : Real{1};
+    if (combine == HEED_COMBINE_MAX) {
+      // The head that is NaN, or the larger; what is NaN stays.
+      for (std::int64_t x = 0; x < features; ++x)
+        to[x] = head[x] <= to[x] || to[x] != to[x] ? to[x] : head[x];
+    } else {
+      for (std::int64_t x = 0; x < features; ++x) to[x] += weight * head[x];
+    }
+  }
+  if (combine != HEED_COMBINE_MEAN) return;
+  for (std::int64_t x = 0; x < features; ++x) to[x] /= static_cast<Real>(count);
+}
+
+const char* name_of(heed_combine combine) {
+  switch (combine) {
+    case HEED_COMBINE_CONCAT:
+      return "concat";
+    case HEED_COMBINE_WEIGHTED:
+      return "weighted";
+    case HEED_COMBINE_MEAN:
+      return "mean";
+    case HEED_COMBINE_MAX:
+      return "max";
+    case HEED_COMBINE_TENSOR:
+      return "tensor";
+  }
+  return "?";
+}
+
+template void combine_heads(heed_combine, const float*, std::int64_t, std::int64_t, std::int64_t,
+                            const float*, float*);
+template void combine_heads(heed_combine, const double*, std::int64_t, std::int64_t, std::int64_t,
+                            const double*, double*);
+
+}  // namespace heed

@@ -1,0 +1,179 @@
+#include "engine/tensor/layout.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
+
+namespace heed {
+namespace {
+
+ElementType element_type(const char* field, std::uint32_t dtype, ElementType default_type) {
+  switch (dtype) {
+    case HEED_DTYPE_DEFAULT:
+      return default_type;
+    case HEED_DTYPE_F32:
+      return ElementType::kF32;
+    case HEED_DTYPE_F64:
+      return ElementType::kF64;
+    case HEED_DTYPE_BF16:
+      return ElementType::kBf16;
+    case HEED_DTYPE_F16:
+      return ElementType::kF16;
+    default:
+      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be a heed_dtype, 0 to 4", field,
+           dtype);
+  }
+}
+
+/// Whether strides that are all 0 mean contiguous.
+bool all_zero_is_contiguous(const char* field, std::uint32_t reserved) {
+  if (reserved > HEED_STRIDES_EXPLICIT)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s.reserved is %u; it must be 0 or HEED_STRIDES_EXPLICIT (1)", field, reserved);
+  return reserved == HEED_STRIDES_DEFAULT;
+}
+
+/// Strides of elements side by side, the axes nested in `order`, outermost first.
+Strides contiguous(const char* field, const Shape& shape, const int (&order)[4]) {
+  std::int64_t strides[4];
+  Size elements = 1;
+  for (int i = 3; i >= 0; --i) {
+    strides[order[i]] = elements.value();
+    elements = elements * std::max<std::int64_t>(shape[order[i]], 1);
+  }
+  if (!elements.fits())
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s has %lld x %lld x %lld x %lld elements; that overflows an address", field,
+         static_cast<long long>(shape[0]), static_cast<long long>(shape[1]),
+         static_cast<long long>(shape[2]), static_cast<long long>(shape[3]));
+  return {strides[0], strides[1], strides[2], strides[3]};
+}
+
+/// Fails where the last element leaves the range of addresses. Strides that no element is reached
+/// by, of axes of one element and of empty tensors, become 0 where those who look a step ahead
+/// would leave it.
+Strides check_reach(const char* field, const Strides& strides, const Shape& shape) {
+  std::int64_t all[4] = {strides.batch, strides.head, strides.row, strides.feature};
+  const bool empty = is_empty(shape);
+  Size farthest = 0;
+  for (int axis = 0; axis < 4 && !empty; ++axis) {
+    const Size distance = Size(shape[axis] - 1) * magnitude(all[axis]);
+    if (!distance.fits())
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "%s steps %lld times by a stride of %lld elements; that overflows an address", field,
+           static_cast<long long>(shape[axis] - 1), static_cast<long long>(all[axis]));
+    farthest = farthest + distance;
+    if (!farthest.fits())
+      fail(HEED_STATUS_INVALID_ARGUMENT, "%s reaches %lld elements; that overflows an address",
+           field, static_cast<long long>(farthest.value()));
+  }
+  for (int axis = 0; axis < 4; ++axis)
+    if ((empty || shape[axis] == 1) && magnitude(all[axis]) > farthest.value() + 1) all[axis] = 0;
+  return {all[0], all[1], all[2], all[3]};
+}
+
+/// Distinct elements lie apart if, ordered by size, every stride steps past all that the smaller
+/// ones reach. Exact for layouts made by permuting, slicing and padding axes.
+void check_apart(const char* field, const Strides& strides, const Shape& shape) {
+  if (is_empty(shape)) return;
+  const char* const names[4] = {"batch", "head", "row", "feature"};
+  const std::int64_t given[4] = {strides.batch, strides.head, strides.row, strides.feature};
+  int order[4];
+  int count = 0;
+  for (int axis = 0; axis < 4; ++axis)
+    if (shape[axis] > 1) order[count++] = axis;
+  for (int i = 1; i < count; ++i)
+    for (int k = i; k > 0 && magnitude(given[order[k]]) < magnitude(given[order[k - 1]]); --k)
+      std::swap(order[k], order[k - 1]);
+  Size reached = 0;
+  for (int i = 0; i < count; ++i) {
+    const int axis = order[i];
+    if (magnitude(given[axis]) <= reached.value())
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "%s.stride_%s is %lld; it must exceed %lld, or elements of the output overlap", field,
+           names[axis], static_cast<long long>(given[axis]),
+           static_cast<long long>(reached.value()));
+    reached = reached + Size(magnitude(given[axis])) * (shape[axis] - 1);
+  }
+}
+
+bool all_zero(const Strides& s) {
+  return s.batch == 0 && s.head == 0 && s.row == 0 && s.feature == 0;
+}
+
+}  // namespace
+
+void check_size(const char* field, std::int64_t value, std::int64_t low) {
+  constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
+  if (value < low || value > kMaxSize)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be %lld to %lld", field,
+         static_cast<long long>(value), static_cast<long long>(low),
+         static_cast<long long>(kMaxSize));
+}
+
+bool is_empty(const Shape& shape) {
+  return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
+}
+
+Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
+                    ElementType default_type, bool packed) {
+  const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
+  const ElementType type = element_type(field, given.dtype, default_type);
+  Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_feature};
+  if (contiguous_if_zero && all_zero(strides))
+    strides =
+        packed ? contiguous(field, shape, {0, 2, 1, 3}) : contiguous(field, shape, {0, 1, 2, 3});
+  if (packed) strides.batch = 0;  // sequences are told apart by their first row
+  return {type, bytes_of(type), check_reach(field, strides, shape)};
+}
+
+Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
+                     ElementType default_type, bool packed) {
+  const Layout layout = input_layout(field, given, shape, default_type, packed);
+  check_apart(field, layout.strides, shape);
+  return layout;
+}
+
+void check_lse_type(const char* field, const heed_layout& given) {
+  if (given.dtype == HEED_DTYPE_BF16 || given.dtype == HEED_DTYPE_F16)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)", field,
+         given.dtype);
+}
+
+Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,
+                    ElementType default_type) {
+  const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
+  const bool mask = default_type == ElementType::kMask;
+  if (mask && given.dtype != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be 0: a mask is made of bytes",
+         field, given.dtype);
+  const ElementType type = element_type(field, given.dtype, default_type);
+  const char* const names[4] = {"batch", "heads", "rows", "keys"};
+  const std::int64_t sizes[4] = {given.batch, given.heads, given.rows, given.keys};
+  Shape own;
+  for (int axis = 0; axis < 4; ++axis) {
+    if (sizes[axis] != 0 && sizes[axis] != 1 && sizes[axis] != shape[axis])
+      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.%s is %lld; it must be %lld, 1 or 0 (the same)", field,
+           names[axis], static_cast<long long>(sizes[axis]), static_cast<long long>(shape[axis]));
+    own[axis] = sizes[axis] == 0 ? shape[axis] : sizes[axis];
+  }
+  Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_key};
+  if (contiguous_if_zero && all_zero(strides)) strides = contiguous(field, own, {0, 1, 2, 3});
+  strides = check_reach(field, strides, own);
+  return {type,
+          bytes_of(type),
+          {own[0] == 1 ? 0 : strides.batch, own[1] == 1 ? 0 : strides.head,
+           own[2] == 1 ? 0 : strides.row, own[3] == 1 ? 0 : strides.feature}};
+}
+
+void refuse_pointer(const char* field, const void* pointer, std::int64_t bytes) {
+  if (pointer == nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL; its tensor has elements", field);
+  fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %p; it must be a multiple of %lld", field, pointer,
+       static_cast<long long>(bytes));
+}
+
+}  // namespace heed

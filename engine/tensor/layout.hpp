@@ -1,0 +1,84 @@
+// Where the elements of a tensor lie: a heed_layout after its defaults are filled in and every
+// address it can reach is known to be in range.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "api/heed.h"
+#include "engine/kernels/table.hpp"
+#include "engine/tensor/element.hpp"
+
+namespace heed {
+
+/// In elements. Of a tensor over pairs of rows and keys, `feature` steps from key to key.
+struct Strides {
+  std::int64_t batch, head, row, feature;
+};
+
+struct Layout {
+  ElementType type;
+  std::int64_t bytes;  ///< of one element
+  Strides strides;
+};
+
+/// The sizes of the four axes.
+using Shape = std::int64_t[4];
+
+bool is_empty(const Shape& shape);
+
+/// How far a stride steps, in either direction.
+inline std::int64_t magnitude(std::int64_t stride) {
+  if (stride >= 0) return stride;
+  return stride == INT64_MIN ? INT64_MAX : -stride;
+}
+
+/// Throws unless low <= value <= 2^40; `field` is as in "batch".
+void check_size(const char* field, std::int64_t value, std::int64_t low);
+
+/// The layout of the tensor that `field` (as in "desc.query") describes; dtype 0 means
+/// `default_type`. `packed` tensors have one batch, and by default rows outside heads. Throws an
+/// Error that names the field, its value and the bound.
+Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
+                    ElementType default_type, bool packed = false);
+
+/// As input_layout; throws too where elements would overlap.
+Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
+                     ElementType default_type, bool packed = false);
+
+/// Throws unless a log-sum-exp of this layout, which is known to be one, is float32 or float64.
+void check_lse_type(const char* field, const heed_layout& given);
+
+/// The layout of a mask or bias over [batch, head, row, key], with stride 0 along repeated axes.
+Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,
+                    ElementType default_type);
+
+/// The address of a row's first element.
+inline const std::byte* row_at(const void* data, const Layout& layout, std::int64_t b,
+                               std::int64_t h, std::int64_t row) {
+  const Strides& s = layout.strides;
+  return static_cast<const std::byte*>(data) +
+         (b * s.batch + h * s.head + row * s.row) * layout.bytes;
+}
+inline std::byte* row_at(void* data, const Layout& layout, std::int64_t b, std::int64_t h,
+                         std::int64_t row) {
+  return const_cast<std::byte*>(row_at(static_cast<const void*>(data), layout, b, h, row));
+}
+
+[[noreturn]] void refuse_pointer(const char* field, const void* pointer, std::int64_t bytes);
+
+/// A misaligned pointer to elements of so many bytes, a power of two, throws; `field` is as in
+/// "args.query". (In line and without a division, since a small problem takes half a microsecond.)
+inline void check_alignment(const char* field, const void* pointer, std::int64_t bytes) {
+  if ((reinterpret_cast<std::uintptr_t>(pointer) & static_cast<std::uintptr_t>(bytes - 1)) != 0)
+    refuse_pointer(field, pointer, bytes);
+}
+
+/// The same for a tensor, which must be there if it has elements.
+inline void check_pointer(const char* field, const void* pointer, const Layout& layout,
+                          bool has_elements) {
+  if (pointer == nullptr && has_elements) refuse_pointer(field, pointer, layout.bytes);
+  check_alignment(field, pointer, layout.bytes);
+}
+
+}  // namespace heed

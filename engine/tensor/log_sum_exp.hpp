@@ -1,0 +1,20 @@
+// The logarithm of the denominator of a softmax.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "engine/kernels/table.hpp"
+#include "engine/tensor/scale.hpp"
+
+namespace heed {
+
+/// In natural units, from what the softmax kernels end with: -inf where nothing was seen.
+template <class Real>
+double log_sum_exp(Real reference, Real sum) {
+  // A reference that was cut to the largest number stands for scores of +inf.
+  if (reference == -kNoReference<Real> && sum > 0) return std::numeric_limits<double>::infinity();
+  return kLn2 * static_cast<double>(reference) + std::log(static_cast<double>(sum));
+}
+
+}  // namespace heed

@@ -1,0 +1,51 @@
+// Rows of tensors as the kernels want them, in the type of the arithmetic, and back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/kernels/table.hpp"
+#include "engine/tensor/element.hpp"
+#include "engine/tensor/layout.hpp"
+
+namespace heed {
+
+/// The matrix without its rows before k.
+template <class Real>
+MatrixView<Real> from_row(const MatrixView<Real>& matrix, std::int64_t k) {
+  return {matrix.data + k * matrix.row_stride, matrix.row_stride, matrix.column_stride};
+}
+
+/// Rows [begin, end) of head h of a tensor, where they lie or, of another type, widened in
+/// `buffer`, [end - begin][features].
+template <class Real>
+MatrixView<Real> widened(const KernelTable<Real>& kernels, const void* data, const Layout& layout,
+                         std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t end,
+                         std::int64_t features, Real* buffer) {
+  const std::byte* row = row_at(data, layout, b, h, begin);
+  if (layout.type == kTypeOf<Real>)
+    return {reinterpret_cast<const Real*>(row), layout.strides.row, layout.strides.feature};
+  for (std::int64_t k = begin; k < end; ++k) {
+    kernels.read(layout.type, row, layout.strides.feature, static_cast<std::size_t>(features),
+                 buffer + (k - begin) * features);
+    row += layout.strides.row * layout.bytes;
+  }
+  return {buffer, features, 1};
+}
+
+/// The other way: writes to[i][x] = columns[x][i] / sum[i] for `rows` lanes of a panel, narrowed in
+/// `buffer`, [rows][count], where the tensor is of another type.
+template <class Real>
+void store_columns(const KernelTable<Real>& kernels, const Real* columns, const Real* sum,
+                   std::size_t count, std::byte* const* to, std::size_t rows, std::size_t vectors,
+                   const Layout& layout, Real* buffer) {
+  const bool in_place = layout.type == kTypeOf<Real>;
+  Real* out[kMaxPanel] = {};
+  for (std::size_t i = 0; i < rows; ++i)
+    out[i] = in_place ? reinterpret_cast<Real*>(to[i]) : buffer + i * count;
+  kernels.finish(columns, sum, count, out, rows, in_place ? layout.strides.feature : 1, vectors);
+  for (std::size_t i = 0; i < rows && !in_place; ++i)
+    kernels.write(layout.type, out[i], count, to[i], layout.strides.feature);
+}
+
+}  // namespace heed

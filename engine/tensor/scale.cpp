@@ -1,0 +1,56 @@
+#include "engine/tensor/scale.hpp"
+
+#include <cmath>
+
+#include "engine/runtime/error.hpp"
+
+namespace heed {
+namespace {
+
+/// Factors on the way to log2 units must not overflow, or 0 times one would be NaN.
+void check_factor(bool float64, const char* field, double value, double factor) {
+  const double largest = float64 ? 1.7976931348623157e+308 : 3.4028234663852886e+38;
+  if (!(std::fabs(factor) <= largest))
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.%s is %g; with it scores would be multiplied by %g, which must be at most %g", field,
+         value, factor, largest);
+}
+
+}  // namespace
+
+void check_choice(const char* field, std::uint32_t value, const char* kind, int most) {
+  if (value > static_cast<std::uint32_t>(most))
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %u; it must be %s, 0 to %d", field, value, kind,
+         most);
+}
+
+Scaling resolve_scaling(double scale, double softcap, double temperature, std::uint32_t hard,
+                        std::int64_t features, bool float64) {
+  check_choice("hard", hard, "a switch", 1);
+  if (!std::isfinite(scale))
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.scale is %g; it must be finite", scale);
+  if (!(softcap >= 0 && std::isfinite(softcap)))
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.softcap is %g; it must be finite and at least 0",
+         softcap);
+  if (!(temperature >= 0))
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.temperature is %g; it must be above 0, or 0 for the default 1", temperature);
+  if (hard != 0 && temperature != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.temperature is %g; it must be 0 with desc.hard",
+         temperature);
+  Scaling s{};
+  s.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(features));
+  s.softcap = softcap;
+  s.temperature = temperature == 0 ? 1 : temperature;
+  s.hard = hard != 0;
+  s.log2_unit = kLog2E / s.temperature;
+  check_factor(float64, "temperature", s.temperature, s.log2_unit);
+  check_factor(float64, "scale", s.scale, s.scale * s.log2_unit);
+  if (s.softcap == 0) return s;
+  s.cap_scale = 2 * kLog2E * s.scale / s.softcap;
+  check_factor(float64, "softcap", s.softcap, s.cap_scale);
+  check_factor(float64, "softcap", s.softcap, s.softcap * s.log2_unit);
+  return s;
+}
+
+}  // namespace heed

@@ -1,0 +1,33 @@
+// What becomes of a product <q, k> on its way to softmax, the same for every kind of attention.
+#pragma once
+
+#include <cstdint>
+
+namespace heed {
+
+inline constexpr double kLog2E = 1.4426950408889634;
+inline constexpr double kLn2 = 0.6931471805599453;
+
+/// How scores are scaled, capped and sharpened; see heed_attention_desc.
+struct Scaling {
+  double scale;
+  double softcap;      ///< 0: none
+  double temperature;  ///< may be infinite
+  double log2_unit;    ///< log2(e) / temperature: from scores to what the softmax kernels want
+  double cap_scale;  ///< 2 log2(e) scale / softcap: from products to what the softcap kernel wants
+  bool hard;
+
+  /// What queries are multiplied with, so that products are what comes next wants: softcap, or what
+  /// takes scores in `unit`.
+  double query_scale(bool capped, double unit) const { return capped ? cap_scale : scale * unit; }
+};
+
+/// Descriptors' fields of these names, checked: throws an Error that names the field, its value and
+/// the bound. Some products are of float64, or all of float32.
+Scaling resolve_scaling(double scale, double softcap, double temperature, std::uint32_t hard,
+                        std::int64_t features, bool float64);
+
+/// A choice, of the enum `kind`, or a switch: throws unless `value` is at most `most`.
+void check_choice(const char* field, std::uint32_t value, const char* kind, int most);
+
+}  // namespace heed

@@ -1,0 +1,118 @@
+#include "tests/oracle/dense.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "tests/oracle/head.hpp"
+#include "tests/oracle/row.hpp"
+
+namespace heed_test {
+namespace {
+
+template <class Real>
+class Oracle {
+  using Wide = typename Arithmetic<Real>::Wide;
+
+ public:
+  explicit Oracle(const Given& given)
+      : given_(given),
+        d_(given.desc),
+        packed_(d_.packed_queries > 0),
+        rows_(packed_ ? d_.packed_queries : d_.query_length),
+        width_(value_features_of(d_)) {}
+
+  Expected run() {
+    const Index lines = (packed_ ? 1 : d_.batch) * d_.query_heads * rows_;
+    expected_.out.assign(size(lines * width_), kUnwritten);
+    expected_.lse.assign(size(lines), kUnwritten);
+    if (d_.weights_point != HEED_WEIGHTS_NONE)
+      expected_.weights.assign(size(d_.batch * d_.query_heads * weight_rows_of(d_) * d_.key_length),
+                               kUnwritten);
+    for (Index b = 0; b < d_.batch; ++b)
+      for (Index h = 0; h < d_.query_heads; ++h) attend(b, h);
+    return expected_;
+  }
+
+ private:
+  static std::size_t size(Index n) { return static_cast<std::size_t>(n); }
+
+  void attend(Index b, Index h) {
+    const Head<Real> head(given_, b, h);
+    std::vector<Bounded<Wide>> columns(size(d_.key_length), {0, 0});
+    for (Index i = 0; i < head.sequence().queries; ++i) {
+      const Row<Real> row(head, i);
+      const Index batch = packed_ ? 0 : b;
+      store_out(row, (batch * d_.query_heads + h) * rows_ + head.sequence().first_query + i);
+      store_weights(row, b * d_.query_heads + h, i);
+      if (d_.sum_columns != 0) add(row, head.sequence().keys, columns);
+    }
+    if (d_.sum_columns != 0) store_columns(head.sequence(), columns);
+  }
+
+  void store_out(const Row<Real>& row, Index line) {
+    expected_.lse[size(line)] = row.lse();
+    const std::size_t first = size(line * width_);
+    for (Index x = 0; x < width_; ++x)
+      expected_.out[first + size(x)] = row.out(x, row.first_choice());
+    for (std::size_t n = 1; n < row.choices().size(); ++n) {
+      expected_.others.push_back({first, {}});
+      for (Index x = 0; x < width_; ++x)
+        expected_.others.back().elements.push_back(row.out(x, row.choices()[n]));
+    }
+  }
+
+  /// All rows are shown, or those listed.
+  void store_weights(const Row<Real>& row, Index head, Index i) {
+    if (d_.weights_point == HEED_WEIGHTS_NONE) return;
+    Index at = i;
+    if (d_.weight_rows > 0) {
+      const std::int64_t* const begin = given_.args.weight_rows;
+      at = std::find(begin, begin + d_.weight_rows, i) - begin;
+      if (at == d_.weight_rows) return;
+    }
+    const Index first = (head * weight_rows_of(d_) + at) * d_.key_length;
+    for (Index j = 0; j < d_.key_length; ++j) expected_.weights[size(first + j)] = row.weight(j);
+  }
+
+  static void add(const Row<Real>& row, Index keys, std::vector<Bounded<Wide>>& columns) {
+    for (Index j = 0; j < keys; ++j) {
+      const Bounded<Wide> p = row.probability_of(j);
+      columns[size(j)].value += p.value;
+      columns[size(j)].bound += p.bound;
+    }
+  }
+
+  /// Sums of one number per row, in any order: gamma(rows) on each.
+  void store_columns(const Sequence& sequence, const std::vector<Bounded<Wide>>& columns) {
+    const Wide rounding = gamma_of<Real>(static_cast<Wide>(sequence.queries));
+    const std::uint32_t real = real_dtype(d_);
+    for (const Bounded<Wide>& c : columns) {
+      const bool nan = std::isnan(c.value) && std::isfinite(c.bound);
+      const Wide bound = c.bound + rounding * (c.value + c.bound);
+      expected_.column_sums.push_back(
+          nan ? Element{kNaN, 0}
+              : stored(c.value, bound, dtype_of(d_.column_sums.dtype, real), real));
+    }
+  }
+
+  const Given& given_;
+  const heed_attention_desc& d_;
+  const bool packed_;
+  const Index rows_;  ///< of the query tensor
+  const Index width_;
+  Expected expected_;
+};
+
+}  // namespace
+
+Expected expect(const Given& given) {
+  return is_float64(given.desc) ? Oracle<double>(given).run() : Oracle<float>(given).run();
+}
+
+Expected expect(const heed_attention_desc& desc, const heed_attention_args& args,
+                const ScoreModel& function) {
+  return expect(Given{desc, args, function});
+}
+
+}  // namespace heed_test

@@ -1,0 +1,46 @@
+// The oracle: attention as heed.h says, in straight loops and in a wider type than heed computes
+// in, and for every element of every output how far from it heed's result may be.
+//
+//   oracle/inputs.hpp       what descriptors and arguments mean
+//   oracle/given.hpp        what else the oracle is given
+//   oracle/scores.hpp       one step after the other of a score, with its error
+//   oracle/head.hpp         the scores of a head, and which keys a row attends
+//   oracle/softmax.hpp      the weights of a row, with their errors
+//   oracle/hard.hpp         the keys that hard attention may choose
+//   oracle/row.hpp          what a row adds to every output
+//   oracle/element.hpp      the last rounding, and how results compare
+//   oracle/arithmetic.hpp   what is known about heed's arithmetic
+//
+// Every bound is derived, in the header that computes it; none is tuned.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "api/heed.h"
+#include "tests/oracle/element.hpp"
+#include "tests/oracle/given.hpp"
+
+namespace heed_test {
+
+/// Hard attention: a row of out that is right as well as the one in Expected::out.
+struct OtherRow {
+  std::size_t first;  ///< element of out where the row begins
+  std::vector<Element> elements;
+};
+
+/// All outputs. Elements that heed leaves alone are kUnwritten.
+struct Expected {
+  std::vector<Element> out;          ///< [batch, heads, rows, value_features]; packed: batch 1
+  std::vector<Element> lse;          ///< [batch, heads, rows]; packed: batch 1
+  std::vector<Element> weights;      ///< [batch, heads, listed rows, keys], if the descriptor asks
+  std::vector<Element> column_sums;  ///< [batch, heads, keys], if the descriptor asks
+  std::vector<OtherRow> others;      ///< further choices of hard attention
+};
+
+/// All outputs of a problem and their bounds. `function` says what args.score_function does.
+Expected expect(const heed_attention_desc& desc, const heed_attention_args& args,
+                const ScoreModel& function = nullptr);
+Expected expect(const Given& given);
+
+}  // namespace heed_test

@@ -1,0 +1,46 @@
+// What the oracle is given besides descriptors and arguments: what score functions do, and queries,
+// keys and values that heed computes itself.
+#pragma once
+
+#include <cmath>
+#include <functional>
+
+#include "api/heed.h"
+#include "tests/oracle/inputs.hpp"
+
+namespace heed_test {
+
+/// A score and how far off heed's may be. An infinite error: unspecified, NaN included. Infinities
+/// and NaN have error 0.
+template <class Wide>
+struct Score {
+  Wide value;
+  Wide error;
+
+  bool unspecified() const { return std::isinf(error) || std::isnan(error); }
+};
+
+/// Which score.
+struct Place {
+  Index batch, head, row, key;
+};
+
+/// What a score function does, for the oracle: the score it makes of one that may be off by
+/// `error`, and how far off the result may then be. `unit` is kUnit of heed's arithmetic.
+using ScoreModel =
+    std::function<Score<long double>(const Score<long double>&, const Place&, long double unit)>;
+
+/// Queries, keys and values that heed computes itself.
+struct Projections {
+  Computed query, key, value;
+};
+
+/// What the oracle is given: what heed is, and what the score function does.
+struct Given {
+  const heed_attention_desc& desc;
+  const heed_attention_args& args;
+  const ScoreModel& function;
+  const Projections* projections = nullptr;  ///< instead of tensors in args
+};
+
+}  // namespace heed_test

@@ -1,0 +1,29 @@
+// The oracle of attention over graphs: straight loops in a wider type than heed computes in, and
+// for every element of every output how far from it heed's result may be.
+//
+//   oracle/graph_inputs.hpp      what graphs, descriptors and arguments mean
+//   oracle/graph_projection.hpp  queries, keys and values, and what edges add
+//   oracle/graph_row.hpp         one node and head
+//
+// Combining heads: a weighted sum has H products and sums, a mean H sums and two roundings of
+// 1 / H; the largest of numbers is off by no more than the most that one of them is. The residual
+// is one more sum. The data of the next step is what out holds, or would: rounded to its type.
+#pragma once
+
+#include <vector>
+
+#include "tests/oracle/element.hpp"
+#include "tests/oracle/graph_inputs.hpp"
+
+namespace heed_test {
+
+/// All outputs, heads before rows: out is [out heads, nodes, value_features], lse [heads, nodes],
+/// weights [heads, edges given].
+struct GraphExpected {
+  std::vector<Element> out, lse, weights;
+};
+
+/// All outputs and their bounds; the edges of no node are computed in more than `parts`.
+GraphExpected expect(const GraphGiven& given, Index parts = 1);
+
+}  // namespace heed_test

@@ -1,0 +1,97 @@
+// What a graph and the descriptor and arguments of attention over it mean: which edges count, and
+// where the numbers lie.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "api/heed.h"
+#include "tests/oracle/arithmetic.hpp"
+#include "tests/oracle/inputs.hpp"
+
+namespace heed_test {
+
+/// A graph as its edges are given.
+struct EdgeList {
+  Index nodes = 0;
+  std::vector<Index> sources = {};
+  std::vector<Index> destinations = {};
+  bool unique = false;  ///< whether duplicates are removed
+
+  Index size() const { return static_cast<Index>(sources.size()); }
+  void add(Index source, Index destination);
+};
+
+/// The edges into every node that count, by number: sources in order, equal ones as given.
+std::vector<std::vector<Index>> incoming(const EdgeList& edges);
+
+/// What the oracle is given: what heed is, but that matrices are as they are, never prepared.
+struct GraphGiven {
+  const heed_graph_attention_desc& desc;
+  const heed_graph_attention_args& args;
+  const EdgeList& edges;
+};
+
+inline bool is_float64(const heed_graph_attention_desc& desc) {
+  const bool projected = desc.inputs == HEED_GRAPH_PROJECTED;
+  return (projected ? desc.query : desc.data).dtype == HEED_DTYPE_F64;
+}
+
+/// The type of the arithmetic.
+inline std::uint32_t real_dtype(const heed_graph_attention_desc& desc) {
+  return is_float64(desc) ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+}
+
+inline Index value_features_of(const heed_graph_attention_desc& desc) {
+  return desc.value_features == 0 ? desc.features : desc.value_features;
+}
+
+inline Index steps_of(const heed_graph_attention_desc& desc) {
+  return desc.steps == 0 ? 1 : desc.steps;
+}
+
+/// Heads that lie side by side in out: one where they are combined.
+inline Index out_heads_of(const heed_graph_attention_desc& desc) {
+  return desc.combine == HEED_COMBINE_CONCAT ? desc.heads : 1;
+}
+
+/// Element [row, head, feature] of a tensor over nodes or edges; no type means `default_dtype`.
+Source rows_source(const void* data, const heed_layout& layout, Index heads, Index features,
+                   std::uint32_t default_dtype = HEED_DTYPE_F32);
+
+/// Matrices [matrix, in, out] where they lie.
+struct MatrixSource {
+  const void* data;
+  std::uint32_t dtype;
+  Index matrix, in, out;  ///< strides
+
+  double at(Index m, Index i, Index o) const {
+    return decode(dtype, load_bits(dtype, data, m * matrix + i * in + o * out));
+  }
+};
+
+MatrixSource matrix_source(const void* data, const heed_matrix_layout& layout, Index in, Index out,
+                           std::uint32_t real);
+
+/// Rows of numbers and how far off heed's may be.
+template <class Wide>
+struct BoundedRows {
+  Index columns;
+  std::vector<Bounded<Wide>> numbers;
+
+  const Bounded<Wide>* row(Index i) const { return numbers.data() + i * columns; }
+};
+
+/// All features of all heads of a row side by side.
+template <class Wide>
+BoundedRows<Wide> exact_rows(const Source& from, Index rows, Index heads, Index features) {
+  BoundedRows<Wide> all{heads * features, {}};
+  all.numbers.reserve(static_cast<std::size_t>(rows * all.columns));
+  for (Index i = 0; i < rows; ++i)
+    for (Index h = 0; h < heads; ++h)
+      for (Index x = 0; x < features; ++x)
+        all.numbers.push_back({static_cast<Wide>(from.at(0, h, i, x)), 0});
+  return all;
+}
+
+}  // namespace heed_test

@@ -1,0 +1,287 @@
+// One node and one head: the edges that count, their weights, and what comes of them.
+//
+// With edge features the product <q, k + f W> has the D terms q k and the D E terms q W f, each of
+// which sees at most kConstant + D + E + 4 roundings whichever way heed takes: scores.hpp with
+// D + E + 2 for the number of features, sum |q| |k| + sum |q| |f| |W| for the magnitude, and what
+// underflows times what it is multiplied with. An error of q moves it by e_q |f| |W| more.
+//
+// The values of edges add sum over w of (sum p f_w) W_w: sums of p f_w as of values, and then a
+// product of E terms.
+//
+// A node with very many edges may be computed in parts, whose results are merged by their
+// log-sum-exps. Rounding those to Real moves the weight of a part by a factor, and merging takes
+// as many sums as there are parts:
+//
+//     1 + a' = (1 + a) exp(2 u L) (1 + gamma(parts + 6)),   L = max |s| ln 2 + log(n) + 8
+//
+// for a log-sum-exp lies within log(n) of a score. So do the bounds of all results.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "tests/oracle/element.hpp"
+#include "tests/oracle/graph_projection.hpp"
+#include "tests/oracle/hard.hpp"
+#include "tests/oracle/scores.hpp"
+#include "tests/oracle/softmax.hpp"
+
+namespace heed_test {
+
+/// The numbers of one step, of all nodes and edges.
+template <class Wide>
+struct GraphNumbers {
+  BoundedRows<Wide> query, key, value;
+  EdgeTerms<Wide> edge_key, edge_value;
+  Source bias;  ///< of edges
+};
+
+/// Which node and head, and how many parts it may be computed in.
+struct GraphPlace {
+  Index node, head, parts;
+};
+
+template <class Real>
+class GraphRow {
+ public:
+  using Wide = typename Arithmetic<Real>::Wide;
+
+  /// `edges` end at the node, in order.
+  GraphRow(const GraphGiven& given, const GraphNumbers<Wide>& numbers, const GraphPlace& place,
+           const std::vector<Index>& edges)
+      : d_(given.desc),
+        edges_(given.edges),
+        numbers_(numbers),
+        has_bias_(given.args.edge_bias != nullptr),
+        place_(place),
+        query_(numbers.query.row(place.node) + place.head * d_.features) {
+    for (const Index e : edges) {
+      if (has_bias_ && bias(e) == -kInfinite<Wide>) continue;
+      attended_.push_back(e);
+      scores_.push_back(score(e));
+      nan_ = nan_ || std::isnan(scores_.back().value);
+      unspecified_ = unspecified_ || scores_.back().unspecified();
+    }
+    if (!nan_ && !unspecified_) weigh();
+  }
+
+  /// The edges that count, and whether the node has a result at all.
+  const std::vector<Index>& attended() const { return attended_; }
+
+  /// Feature x of the result. Where hard attention may choose among several edges, all of theirs.
+  Bounded<Wide> result(Index x) const {
+    if (attended_.empty()) return {0, 0};
+    if (unspecified_) return kUnknownNumber<Wide>;
+    if (nan_) return {std::numeric_limits<Wide>::quiet_NaN(), 0};
+    if (d_.hard != 0) return hardest_value(x);
+    const Bounded<Wide> values = weighted_sum<Real>(
+        softmax_, attended_.size(), [&](std::size_t j) { return value(attended_[j], x); });
+    return numbers_.edge_value.given() ? sum(values, edge_part(x)) : values;
+  }
+
+  Element lse() const {
+    if (unspecified_) return kUnspecified;
+    if (nan_) return {kNaN, 0};
+    const std::uint32_t real = real_dtype(d_);
+    return stored(softmax_.lse, softmax_.lse_error, dtype_of(d_.lse.dtype, real), HEED_DTYPE_F64);
+  }
+
+  /// The weight of the j-th edge that counts.
+  Bounded<Wide> weight(std::size_t j) const {
+    if (unspecified_) return kUnknownNumber<Wide>;
+    if (nan_) return {std::numeric_limits<Wide>::quiet_NaN(), 0};
+    return d_.hard != 0 ? chosen(j) : probability<Real>(softmax_, j);
+  }
+
+  /// Whether edges that do not count may be shown as NaN, or as anything.
+  bool spoilt() const { return nan_ || unspecified_; }
+
+ private:
+  using A = Arithmetic<Real>;
+
+  // ---- Scores ----
+
+  /// Converted to the arithmetic's type first, whatever its own.
+  Wide bias(Index e) const {
+    return static_cast<Wide>(static_cast<Real>(numbers_.bias.at(0, place_.head, e, 0)));
+  }
+
+  Index source(Index e) const { return edges_.sources[static_cast<std::size_t>(e)]; }
+  const Bounded<Wide>* key(Index e) const {
+    return numbers_.key.row(source(e)) + place_.head * d_.features;
+  }
+
+  /// Log2 units of s / temperature.
+  Score<Wide> score(Index e) const {
+    const Wide temperature = d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1;
+    const Wide unit = kLog2EOf<Wide> / temperature;
+    const Wide scale =
+        d_.scale != 0 ? static_cast<Wide>(d_.scale) : 1 / std::sqrt(static_cast<Wide>(d_.features));
+    const Product<Wide> p = product(e);
+    const Score<Wide> s = d_.softcap == 0
+                              ? scaled<Real>(p, scale * unit)
+                              : capped<Real>(p, scale, static_cast<Wide>(d_.softcap), unit);
+    return has_bias_ ? plus_bias<Real>(s, bias(e), unit) : s;
+  }
+
+  Product<Wide> product(Index e) const {
+    std::vector<Wide> numbers[4];  // q, e_q, k, e_k
+    for (Index x = 0; x < d_.features; ++x) {
+      numbers[0].push_back(query_[x].value);
+      numbers[1].push_back(query_[x].bound);
+      numbers[2].push_back(key(e)[x].value);
+      numbers[3].push_back(key(e)[x].bound);
+    }
+    const Product<Wide> p =
+        with_errors(product_of(numbers[0].data(), numbers[2].data(), d_.features),
+                    numbers[0].data(), numbers[1].data(), numbers[2].data(), numbers[3].data());
+    return numbers_.edge_key.given() ? plus_edge(p, e) : p;
+  }
+
+  Product<Wide> plus_edge(Product<Wide> p, Index e) const {
+    const EdgeTerms<Wide>& terms = numbers_.edge_key;
+    const Wide* const f = terms.features(e);
+    Wide queries = 0;
+    Wide data = 0;
+    bool nan = std::isnan(p.sum) && p.moved == 0;
+    for (Index i = 0; i < terms.width; ++i) data += std::fabs(f[i]);
+    for (Index x = 0; x < d_.features; ++x) {
+      const Bounded<Wide>& q = query_[x];
+      queries += std::fabs(q.value) + q.bound;
+      for (Index i = 0; i < terms.width; ++i) {
+        const Wide term = f[i] * terms.weight(i, place_.head * d_.features + x);
+        nan = nan || (std::isnan(term) && !std::isinf(f[i]));
+        p.sum += q.value * term;
+        p.moved += q.bound == 0 ? 0 : q.bound * std::fabs(term);
+        p.magnitude += (std::fabs(q.value) + q.bound) * std::fabs(term);
+        p.keys += std::fabs(term);
+      }
+    }
+    p.keys += (p.features + 1) * data;
+    const auto width = static_cast<Wide>(terms.width);
+    p.moved += A::kUnderflow * width * queries;
+    p.largest *= std::max(Wide{1}, p.features * terms.largest);
+    p.features += width + 2;
+    if (p.finite && std::isfinite(p.magnitude)) return p;
+    // A NaN is one either way; an infinity may become one.
+    p.finite = false;
+    p.moved = nan ? 0 : kInfinite<Wide>;
+    if (nan) p.sum = std::numeric_limits<Wide>::quiet_NaN();
+    return p;
+  }
+
+  // ---- Weights ----
+
+  void weigh() {
+    if (d_.hard != 0) {
+      choices_ = hardest(
+          scores_, [&](std::size_t a, std::size_t b) { return same(attended_[a], attended_[b]); });
+      return;
+    }
+    softmax_ = softmax_of<Real>(scores_);
+    if (place_.parts > 1 && !scores_.empty()) allow_merging();
+    if (numbers_.edge_value.given()) add_up_edges();
+  }
+
+  /// Whether two edges have the same score for certain: the same source and nothing of their own.
+  bool same(Index a, Index b) const {
+    if (numbers_.edge_key.given() || (has_bias_ && bias(a) != bias(b))) return false;
+    if (source(a) == source(b)) return true;
+    const auto equal = [](const Bounded<Wide>& x, const Bounded<Wide>& y) {
+      return x.bound == 0 && y.bound == 0 && x.value == y.value;
+    };
+    return std::equal(key(a), key(a) + d_.features, key(b), equal);
+  }
+
+  void allow_merging() {
+    Wide farthest = 0;
+    for (const Score<Wide>& s : scores_)
+      if (std::isfinite(s.value)) farthest = std::max(farthest, std::fabs(s.value) + s.error);
+    const auto n = static_cast<Wide>(scores_.size());
+    const Wide reach = farthest * kLn2Of<Wide> + std::log(n) + 8;
+    const Wide factor =
+        2 * A::kUnit * reach + std::log1p(gamma_of<Real>(static_cast<Wide>(place_.parts) + 6));
+    for (Wide& a : softmax_.error) a = std::expm1(std::log1p(a) + factor);
+    softmax_.denominator_error = std::expm1(std::log1p(softmax_.denominator_error) + factor);
+    softmax_.lse_error += factor;
+  }
+
+  /// 1, or 0; one of them where there are several choices.
+  Bounded<Wide> chosen(std::size_t j) const {
+    const bool may_be = std::count(choices_.begin(), choices_.end(), j) > 0;
+    const Wide half = static_cast<Wide>(0.5);
+    if (may_be && choices_.size() > 1) return {half, half};
+    return {static_cast<Wide>(may_be ? 1 : 0), 0};
+  }
+
+  // ---- Values ----
+
+  const Bounded<Wide>& value(Index e, Index x) const {
+    return numbers_.value.row(source(e))[column(x)];
+  }
+  Index column(Index x) const { return place_.head * value_features_of(d_) + x; }
+
+  /// a + b, the second computed and rounded on its own.
+  Bounded<Wide> sum(const Bounded<Wide>& a, const Bounded<Wide>& b) const {
+    const Wide value = a.value + b.value;
+    if (std::isinf(a.bound) || std::isinf(b.bound)) return kUnknownNumber<Wide>;
+    if (!std::isfinite(value)) return {value, 0};
+    const Wide size = std::fabs(a.value) + a.bound + std::fabs(b.value) + b.bound;
+    return bounded<Real>(value, a.bound + b.bound + 2 * A::kUnit * size, size);
+  }
+
+  /// What edges add to feature x of the result; `sums_` are those of p f.
+  Bounded<Wide> edge_part(Index x) const {
+    return edge_sum<Real>(numbers_.edge_value, column(x),
+                          [&](Index i) { return sums_[static_cast<std::size_t>(i)]; });
+  }
+
+  void add_up_edges() {
+    for (Index i = 0; i < numbers_.edge_value.width; ++i)
+      sums_.push_back(weighted_sum<Real>(softmax_, attended_.size(), [&](std::size_t j) {
+        return Bounded<Wide>{numbers_.edge_value.features(attended_[j])[i], 0};
+      }));
+  }
+
+  /// The value of one edge, its own part included.
+  Bounded<Wide> chosen_value(std::size_t j, Index x) const {
+    const Index e = attended_[j];
+    if (!numbers_.edge_value.given()) return value(e, x);
+    return sum(value(e, x), edge_sum<Real>(numbers_.edge_value, column(x), [&](Index i) {
+                 return Bounded<Wide>{numbers_.edge_value.features(e)[i], 0};
+               }));
+  }
+
+  /// The value of the one edge that may be chosen, or the range of those of several.
+  Bounded<Wide> hardest_value(Index x) const {
+    if (choices_.empty()) return {0, 0};
+    const Bounded<Wide> first = chosen_value(choices_[0], x);
+    if (choices_.size() == 1) return first;
+    Wide low = first.value - first.bound;
+    Wide high = first.value + first.bound;
+    for (const std::size_t j : choices_) {
+      const Bounded<Wide> one = chosen_value(j, x);
+      if (!std::isfinite(one.value) || !std::isfinite(low)) return kUnknownNumber<Wide>;
+      low = std::min(low, one.value - one.bound);
+      high = std::max(high, one.value + one.bound);
+    }
+    return {(low + high) / 2, (high - low) / 2 * (1 + static_cast<Wide>(1e-12))};
+  }
+
+  const heed_graph_attention_desc& d_;
+  const EdgeList& edges_;
+  const GraphNumbers<Wide>& numbers_;
+  const bool has_bias_;
+  const GraphPlace place_;
+  const Bounded<Wide>* const query_;
+  std::vector<Index> attended_;
+  std::vector<Score<Wide>> scores_;
+  Softmax<Wide> softmax_;
+  std::vector<Bounded<Wide>> sums_;  ///< of edge data, weighted
+  std::vector<std::size_t> choices_;
+  bool nan_ = false;
+  bool unspecified_ = false;
+};
+
+}  // namespace heed_test

@@ -1,0 +1,156 @@
+// One query head of one sequence: its numbers, which pairs attend, and the score of every pair.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "api/heed.h"
+#include "tests/oracle/given.hpp"
+#include "tests/oracle/inputs.hpp"
+#include "tests/oracle/scores.hpp"
+
+namespace heed_test {
+
+template <class Real>
+class Head {
+ public:
+  using Wide = typename Arithmetic<Real>::Wide;
+
+  Head(const Given& given, Index b, Index h)
+      : d_(given.desc),
+        a_(given.args),
+        function_(given.function),
+        b_(b),
+        h_(h),
+        sequence_(sequence_of(d_, a_, b)),
+        mask_(source_of(a_.mask, d_.mask, kByte, d_)),
+        bias_(source_of(a_.bias, d_.bias, dtype_of(d_.bias.dtype, real_dtype(d_)), d_)) {
+    const Index g = h / (d_.query_heads / key_heads_of(d_));
+    if (given.projections != nullptr)
+      take(*given.projections, g);
+    else
+      read(g);
+  }
+
+  const heed_attention_desc& desc() const { return d_; }
+  const Sequence& sequence() const { return sequence_; }
+  Bounded<Wide> value(Index j, Index x) const { return {values_.row(j)[x], values_.error(j, x)}; }
+
+  /// Whether masks, causal, window, lengths and a bias of -inf let row i attend key j.
+  bool attends(Index i, Index j) const {
+    if (!in_window(d_, sequence_, i, j)) return false;
+    if (a_.mask != nullptr && mask_.at(b_, h_, i, j) == 0) return false;
+    return a_.bias == nullptr || bias(i, j) != -kInfinite<Wide>;
+  }
+
+  // The scores of row i and key j at every point, times a unit.
+
+  /// s = scale * <q_i, k_j>
+  Score<Wide> raw_score(Index i, Index j, Wide unit) const {
+    return scaled<Real>(product(i, j), scale() * unit);
+  }
+
+  /// s = softcap * tanh(s / softcap)
+  Score<Wide> capped_score(Index i, Index j, Wide unit) const {
+    if (d_.softcap == 0) return raw_score(i, j, unit);
+    return capped<Real>(product(i, j), scale(), static_cast<Wide>(d_.softcap), unit);
+  }
+
+  /// s = s - slope |i + offset - j|
+  /// s = s + bias
+  /// s = what the score function makes of it
+  Score<Wide> full_score(Index i, Index j, Wide unit) const {
+    const Wide inner = function_ ? 1 : unit;
+    Score<Wide> s = capped_score(i, j, inner);
+    if (a_.alibi_slopes != nullptr) s = minus_distance(s, i, j, inner);
+    if (a_.bias != nullptr) s = plus_bias<Real>(s, bias(i, j), inner);
+    if (function_) s = times<Real>(changed<Real>(s, function_, {b_, h_, i, j}), unit);
+    return s;
+  }
+
+  /// The sink, in log2 units: neither scaled, capped, masked nor divided by temperature.
+  bool has_sink() const { return a_.sinks != nullptr; }
+  Score<Wide> sink() const { return times<Real>({number(a_.sinks), 0}, kLog2EOf<Wide>); }
+
+  /// Log2 units of s / temperature: a weight is 2^(s unit). Infinite temperature makes it 0.
+  Wide softmax_unit() const {
+    return kLog2EOf<Wide> / (d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1);
+  }
+
+  /// Whether in row i the keys j and k are the same, number by number.
+  bool same_key(Index i, Index j, Index k) const {
+    if (!keys_.exact()) return false;  // rounding may have parted them
+    if (function_ || (a_.bias != nullptr && bias(i, j) != bias(i, k))) return false;
+    if (a_.alibi_slopes != nullptr && distance(i, j) != distance(i, k)) return false;
+    return std::equal(keys_.row(j), keys_.row(j) + d_.features, keys_.row(k));
+  }
+
+ private:
+  /// The tensors as they are given; g: the key head.
+  void read(Index g) {
+    const bool packed_q = d_.packed_queries > 0;
+    const bool packed_k = d_.packed_keys > 0;
+    const Index query_rows = packed_q ? d_.packed_queries : d_.query_length;
+    const Index key_rows = packed_k ? d_.packed_keys : d_.key_length;
+    const Index key_heads = key_heads_of(d_);
+    const Index width = value_features_of(d_);
+    const Source query =
+        source_of(a_.query, d_.query, d_.query_heads, query_rows, d_.features, packed_q);
+    const Source key = source_of(a_.key, d_.key, key_heads, key_rows, d_.features, packed_k);
+    const Source value = source_of(a_.value, d_.value, key_heads, key_rows, width, packed_k);
+    const Sequence& s = sequence_;
+    queries_ = rows_of<Wide>(query, b_, h_, s.first_query, s.queries, d_.features);
+    keys_ = rows_of<Wide>(key, b_, g, s.first_key, s.keys, d_.features);
+    values_ = rows_of<Wide>(value, b_, g, s.first_key, s.keys, width);
+  }
+
+  void take(const Projections& from, Index g) {
+    const Sequence& s = sequence_;
+    const Index query = d_.packed_queries > 0 ? s.first_query : b_ * d_.query_length;
+    const Index key = d_.packed_keys > 0 ? s.first_key : b_ * d_.key_length;
+    const Index width = value_features_of(d_);
+    queries_ = rows_of<Wide>(from.query, query, s.queries, h_ * d_.features, d_.features);
+    keys_ = rows_of<Wide>(from.key, key, s.keys, g * d_.features, d_.features);
+    values_ = rows_of<Wide>(from.value, key, s.keys, g * width, width);
+  }
+
+  Wide scale() const {
+    return d_.scale != 0 ? static_cast<Wide>(d_.scale)
+                         : 1 / std::sqrt(static_cast<Wide>(d_.features));
+  }
+  Product<Wide> product(Index i, Index j) const {
+    const Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
+    if (keys_.exact()) return p;
+    return with_errors(p, queries_.row(i), queries_.errors_of(i), keys_.row(j), keys_.errors_of(j));
+  }
+  /// This head's number in an array of Real.
+  Wide number(const void* array) const {
+    const std::uint32_t real = real_dtype(d_);
+    return static_cast<Wide>(decode(real, load_bits(real, array, h_)));
+  }
+  /// Converted to the arithmetic's type first, whatever its own.
+  Wide bias(Index i, Index j) const {
+    return static_cast<Wide>(static_cast<Real>(bias_.at(b_, h_, i, j)));
+  }
+  Wide distance(Index i, Index j) const {
+    return std::fabs(static_cast<Wide>(i) + static_cast<Wide>(sequence_.offset) -
+                     static_cast<Wide>(j));
+  }
+
+  Score<Wide> minus_distance(const Score<Wide>& s, Index i, Index j, Wide unit) const {
+    const Wide far = distance(i, j);
+    if (far + static_cast<Wide>(j) >= Arithmetic<Real>::kWhole) return kUnknownScore<Wide>;
+    return plus<Real>(s, -number(a_.alibi_slopes) * unit * far);
+  }
+
+  const heed_attention_desc& d_;
+  const heed_attention_args& a_;
+  const ScoreModel& function_;
+  const Index b_, h_;
+  const Sequence sequence_;
+  const Source mask_, bias_;
+  Matrix<Wide> queries_, keys_, values_;
+};
+
+}  // namespace heed_test

@@ -1,0 +1,125 @@
+// What a descriptor and arguments mean: where elements lie, how long sequences are, and which
+// keys a row attends.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "api/heed.h"
+#include "tests/oracle/dtype.hpp"
+
+namespace heed_test {
+
+using Index = std::int64_t;
+
+struct Strides {
+  Index batch, head, row, feature;
+
+  bool all_zero() const { return batch == 0 && head == 0 && row == 0 && feature == 0; }
+};
+
+/// A tensor where it lies.
+struct Source {
+  const void* data;
+  std::uint32_t dtype;
+  Strides strides;
+
+  double at(Index b, Index h, Index i, Index x) const {
+    const Index index =
+        b * strides.batch + h * strides.head + i * strides.row + x * strides.feature;
+    return decode(dtype, load_bits(dtype, data, index));
+  }
+};
+
+inline std::uint32_t dtype_of(std::uint32_t dtype, std::uint32_t default_dtype) {
+  return dtype == HEED_DTYPE_DEFAULT ? default_dtype : dtype;
+}
+
+/// A query, key or value of `rows` rows; packed: [row, head, feature].
+Source source_of(const void* data, const heed_layout& layout, Index heads, Index rows,
+                 Index features, bool packed);
+
+/// A mask or bias; an axis of size 1 repeats its one element.
+Source source_of(const void* data, const heed_score_layout& layout, std::uint32_t dtype,
+                 const heed_attention_desc& desc);
+
+inline bool is_float64(const heed_attention_desc& desc) {
+  return desc.query.dtype == HEED_DTYPE_F64;
+}
+
+/// The type of the arithmetic.
+inline std::uint32_t real_dtype(const heed_attention_desc& desc) {
+  return is_float64(desc) ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+}
+
+inline Index key_heads_of(const heed_attention_desc& desc) {
+  return desc.key_heads == 0 ? desc.query_heads : desc.key_heads;
+}
+
+inline Index value_features_of(const heed_attention_desc& desc) {
+  return desc.value_features == 0 ? desc.features : desc.value_features;
+}
+
+/// Rows of weights.
+inline Index weight_rows_of(const heed_attention_desc& desc) {
+  return desc.weight_rows == 0 ? desc.query_length : desc.weight_rows;
+}
+
+/// One item of the batch: which rows of the query and key tensors are its own.
+struct Sequence {
+  Index batch;        ///< 0 in packed tensors: their strides do not count it
+  Index first_query;  ///< 0 unless packed
+  Index queries;
+  Index first_key;
+  Index keys;
+  Index offset;  ///< query row i stands at position i + offset among the keys
+};
+
+Sequence sequence_of(const heed_attention_desc& desc, const heed_attention_args& args, Index b);
+
+/// Whether causal and window let row i attend key j.
+bool in_window(const heed_attention_desc& desc, const Sequence& s, Index i, Index j);
+
+/// How many keys row i of a problem without masks, windows and lengths attends.
+Index attended(const heed_attention_desc& desc, Index i);
+
+/// Some rows of one head, widened, and how far off heed's may be where it has computed them itself.
+template <class Wide>
+struct Matrix {
+  Index columns;
+  std::vector<Wide> numbers;
+  std::vector<Wide> errors = {};  ///< empty: exact
+
+  bool exact() const { return errors.empty(); }
+  const Wide* row(Index i) const { return numbers.data() + i * columns; }
+  const Wide* errors_of(Index i) const { return errors.data() + i * columns; }
+  Wide error(Index i, Index x) const { return exact() ? 0 : errors_of(i)[x]; }
+};
+
+/// Queries, keys or values that are not given but computed: [row, head, feature] of `columns`
+/// columns, the rows of all batches one after the other.
+using Computed = Matrix<long double>;
+
+template <class Wide>
+Matrix<Wide> rows_of(const Source& from, Index b, Index h, Index first, Index rows, Index columns) {
+  Matrix<Wide> matrix{columns, {}};
+  matrix.numbers.reserve(static_cast<std::size_t>(rows * columns));
+  for (Index i = 0; i < rows; ++i)
+    for (Index x = 0; x < columns; ++x)
+      matrix.numbers.push_back(static_cast<Wide>(from.at(b, h, first + i, x)));
+  return matrix;
+}
+
+template <class Wide>
+Matrix<Wide> rows_of(const Computed& from, Index first, Index rows, Index first_column,
+                     Index columns) {
+  Matrix<Wide> matrix{columns, {}};
+  for (Index i = first; i < first + rows; ++i)
+    for (Index x = first_column; x < first_column + columns; ++x) {
+      matrix.numbers.push_back(static_cast<Wide>(from.row(i)[x]));
+      matrix.errors.push_back(static_cast<Wide>(from.error(i, x)));
+    }
+  return matrix;
+}
+
+}  // namespace heed_test

@@ -1,0 +1,39 @@
+// The oracle of multi-head blocks: projections, the oracle of dense attention on what they give,
+// and the combiner; each passes its bounds on to the next. See tests/oracle/dense.hpp.
+#pragma once
+
+#include <cstdint>
+
+#include "api/heed.h"
+#include "tests/oracle/dense.hpp"
+
+namespace heed_test {
+
+/// A matrix [matrix, 0, in, out] and a bias [0, 0, 0, out] where they lie.
+struct GivenMatrix {
+  Source matrix;
+  Source bias;  ///< .data NULL: none
+  Index out;    ///< of each matrix
+};
+
+/// A block as heed.h says it. The attention's types are the arithmetic's, its tensors in
+/// `arguments` are not looked at.
+struct GivenBlock {
+  heed_attention_desc attention;
+  heed_attention_args arguments;
+  ScoreModel function;
+  std::uint32_t combine = HEED_COMBINE_CONCAT;
+  Source input_query = {};  ///< [batch, 0, row, feature]; packed: batch 0
+  Source input_key = {};
+  Index width_query = 0;
+  Index width_key = 0;
+  GivenMatrix w_query = {}, w_key = {}, w_value = {};
+  GivenMatrix w_out = {};    ///< with HEED_COMBINE_CONCAT and HEED_COMBINE_TENSOR
+  Source head_weights = {};  ///< [0, 0, 0, head], with HEED_COMBINE_WEIGHTED
+  std::uint32_t dtype_out = HEED_DTYPE_DEFAULT;
+};
+
+/// All outputs of a block and their bounds.
+Expected expect(const GivenBlock& block);
+
+}  // namespace heed_test

@@ -1,0 +1,66 @@
+// The model of floating-point arithmetic that every error bound in the tests is derived from.
+//
+//   computed = exact * (1 + d) + e     |d| <= kUnit, |e| <= kUnderflow, one of them 0
+//
+// for + - * / and a fused multiply-add, rounded to nearest (Higham, Accuracy and Stability of
+// Numerical Algorithms, 2nd edition, sections 2.2 and 3.1).
+//
+// The plain names are float32's. Those with a type, as kUnitOf<double>, also hold what the
+// oracle loses: it is the same operations in a wider type, and rounds as often as what it
+// judges. For n roundings of either, gamma(n; u) + gamma(n; v) <= gamma(n; u + v).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+namespace heed_test {
+
+inline constexpr double kUnit = 0x1p-24;
+inline constexpr double kUnderflow = 0x1p-150;
+inline constexpr double kFloatMax = 3.4028234663852886e38;
+inline constexpr double kLn2 = 0.6931471805599453;
+inline constexpr double kLog2E = 1.4426950408889634;
+
+/// n roundings one after the other are off by a factor 1 + d, |d| <= gamma_of(n). So is every
+/// term of a sum of n products, added in any order, with or without fusing: the first sum,
+/// with 0, is exact, so that a term sees its product's rounding and n - 1 sums' at most.
+constexpr double gamma_of(double n) { return n * kUnit / (1 - n * kUnit); }
+
+/// The type of the oracle and of bounds: float64 for float32, and for float64 what the processor
+/// has that is wider (64 bits of mantissa on x86, 113 on Arm).
+template <class Real>
+using Wide = std::conditional_t<std::is_same_v<Real, float>, double, long double>;
+static_assert(std::numeric_limits<long double>::digits >= 64, "float64 needs a wider oracle");
+
+template <class Real>
+inline constexpr Wide<Real> kUnitOf =
+    static_cast<Wide<Real>>(std::numeric_limits<Real>::epsilon()) / 2 +
+    std::numeric_limits<Wide<Real>>::epsilon() / 2;
+
+template <class Real>
+inline constexpr Wide<Real> kUnderflowOf =
+    static_cast<Wide<Real>>(std::numeric_limits<Real>::denorm_min()) / 2;
+
+/// The smallest normal number, and its logarithm.
+template <class Real>
+inline constexpr Wide<Real> kSmallestOf = std::numeric_limits<Real>::min();
+template <class Real>
+inline constexpr int kSmallestExponentOf = std::numeric_limits<Real>::min_exponent - 1;
+
+template <class Real>
+constexpr Wide<Real> gamma_of(Wide<Real> n) {
+  return n * kUnitOf<Real> / (1 - n * kUnitOf<Real>);
+}
+
+/// The unit in the last place of x as a Real: the spacing of Reals from the power of two at or
+/// below |x| to the next.
+template <class Real>
+Wide<Real> ulp_of(Wide<Real> x) {
+  const int exponent = x == 0 ? kSmallestExponentOf<Real> : std::ilogb(x);
+  return std::ldexp(static_cast<Wide<Real>>(1), std::max(exponent, kSmallestExponentOf<Real>) -
+                                                    std::numeric_limits<Real>::digits + 1);
+}
+
+}  // namespace heed_test

@@ -1,0 +1,222 @@
+// The score of one key in one row, step by step as heed.h lists them, and after every step how far
+// off heed's may be. Real is heed's arithmetic, u its kUnit, D the number of features.
+//
+// heed computes scores times a unit: log2(e) / temperature for softmax, so that a weight is a power
+// of two, and 1 for what it shows or hands to a score function. Every constant, such as
+// scale * unit, sees at most kConstant roundings.
+//
+// Product. heed rounds c = scale * unit, then c q, and sums D products; one more rounding of Real
+// is far more than all of this oracle's:
+//
+//     |score - t| <= gamma(kConstant + D + 2) |c| sum |q| |k|
+//                  + kUnderflow (sum |q| |k| + sum |k| + D)             c, c q, products
+//
+// Where heed has computed q and k itself, off by e_q and e_k, these are sums over |q| + e_q and
+// |k| + e_k, and the exact score of what it has lies away from t by
+//
+//     |c| sum (e_q |k| + |q| e_k + e_q e_k)
+//
+// Softcap. The product has c = 2 log2(e) scale / softcap, which is 2 log2(e) x; heed's
+// factor * tanh(x), factor = softcap * unit, is within 4 ULP, 8 u, for the x that it is given, and
+// tanh' = 1 / cosh^2 falls with |x|:
+//
+//     error <= factor (e / cosh^2(max(|x| - e, 0)))  +  gamma(kConstant + 9) |s|  +  underflow
+//
+// A term t = y z unit that is added (ALiBi: slope and distance, bias: 1) sees kConstant roundings
+// of the constant, two of the product and one of the sum. Distances are exact below kWhole.
+//
+// A bias that overflows downwards counts as the lowest finite number.
+//
+// A score function gets scores in units of 1 and says itself what it makes of their errors; heed
+// then multiplies by the rounded unit.
+//
+// Overflow. A score whose terms are all of one sign and sum up to more than any Real is an infinity
+// of that sign; so is one that a single huge term takes there. Where terms of both signs overflow
+// on the way nobody knows, and the error is infinite: tests assert that they never meet such a
+// score by accident.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/oracle/arithmetic.hpp"
+#include "tests/oracle/given.hpp"
+
+namespace heed_test {
+
+template <class Wide>
+inline constexpr Score<Wide> kUnknownScore = {0, kInfinite<Wide>};
+
+/// <q, k> and what its rounding depends on.
+template <class Wide>
+struct Product {
+  Wide sum;
+  Wide magnitude;  ///< sum |q| |k|, of the finite terms
+  Wide keys;       ///< sum |k|
+  Wide largest;    ///< of the |q|
+  bool finite;     ///< all q and k are
+  Wide features;
+  Wide moved = 0;  ///< how far errors of q and k move the sum; infinite: nobody knows where to
+};
+
+template <class Wide>
+Product<Wide> product_of(const Wide* q, const Wide* k, Index features) {
+  Product<Wide> p{0, 0, 0, 0, true, static_cast<Wide>(features)};
+  for (Index x = 0; x < features; ++x) {
+    const Wide term = q[x] * k[x];
+    p.sum += term;
+    p.magnitude += std::fabs(term);
+    p.keys += std::fabs(k[x]);
+    p.largest = std::max(p.largest, std::fabs(q[x]));
+  }
+  // Not one of these is finite where a q or k is not, whatever the order of NaN and max.
+  p.finite = std::isfinite(p.magnitude) && std::isfinite(p.keys);
+  if (p.finite) return p;
+  p.magnitude = p.keys = p.largest = 0;
+  for (Index x = 0; x < features; ++x) {
+    const Wide term = std::fabs(q[x] * k[x]);
+    if (std::isfinite(term)) p.magnitude += term;
+    if (std::isfinite(q[x])) p.largest = std::max(p.largest, std::fabs(q[x]));
+  }
+  return p;
+}
+
+/// The product of numbers that are off by e_q and e_k. An infinity times what may be 0, or of
+/// either sign, is nobody knows what; a NaN is NaN.
+template <class Wide>
+Product<Wide> with_errors(Product<Wide> p, const Wide* q, const Wide* e_q, const Wide* k,
+                          const Wide* e_k) {
+  const auto vague = [](Wide x, Wide error, Wide factor) {
+    return std::isinf(error) || (std::isinf(factor) && error > 0 && std::fabs(x) <= error);
+  };
+  for (Index x = 0; x < static_cast<Index>(p.features); ++x) {
+    if (std::isnan(q[x]) || std::isnan(k[x])) {
+      p.moved = 0;
+      return p;
+    }
+    if (vague(q[x], e_q[x], k[x]) || vague(k[x], e_k[x], q[x])) p.moved = kInfinite<Wide>;
+    if (!std::isfinite(q[x] * k[x])) continue;
+    const Wide moved = e_q[x] * std::fabs(k[x]) + std::fabs(q[x]) * e_k[x] + e_q[x] * e_k[x];
+    p.moved += moved;
+    p.magnitude += moved;
+    p.keys += e_k[x];
+    p.largest = std::max(p.largest, std::fabs(q[x]) + e_q[x]);
+  }
+  return p;
+}
+
+/// c <q, k>
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Score<Wide> scaled(const Product<Wide>& p, Wide c) {
+  using A = Arithmetic<Real>;
+  if (std::isinf(p.moved)) return kUnknownScore<Wide>;
+  const Wide magnitude = std::fabs(c) * p.magnitude;
+  const Wide error = std::fabs(c) * p.moved +
+                     gamma_of<Real>(A::kConstant + p.features + 2) * magnitude +
+                     A::kUnderflow * (p.magnitude + p.keys + p.features);
+  const bool overflows =
+      std::max(std::fabs(c), std::fabs(c) * p.largest) * (1 + gamma_of<Real>(A::kConstant + 2)) >=
+      A::kMax;
+  if (!p.finite) {  // the inputs' infinities and NaN, by the rules of IEEE 754
+    if (std::isnan(p.sum)) return {p.sum, 0};
+    if (overflows || magnitude + error >= A::kMax || std::fabs(c) < A::kSmallest)
+      return kUnknownScore<Wide>;
+    return {c * p.sum, 0};
+  }
+  const Wide value = c * p.sum;
+  if (!overflows && magnitude + error < A::kMax) return {value, error};
+  const bool one_sign = magnitude <= std::fabs(value) * (1 + static_cast<Wide>(1e-12));
+  if (one_sign && magnitude - error > A::kMax * (1 + A::kUnit))
+    return {std::copysign(kInfinite<Wide>, value), 0};
+  return kUnknownScore<Wide>;
+}
+
+/// factor * tanh(scale <q, k> / softcap), factor = softcap * unit
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Score<Wide> capped(const Product<Wide>& p, Wide scale, Wide softcap, Wide unit) {
+  using A = Arithmetic<Real>;
+  const Wide twice = 2 * kLog2EOf<Wide>;
+  const Score<Wide> t = scaled<Real>(p, twice * scale / softcap);
+  if (t.unspecified() || std::isnan(t.value)) return t;
+  const Wide x = t.value / twice;
+  const Wide e = t.error / twice;
+  const Wide factor = softcap * unit;
+  if (factor * (1 + gamma_of<Real>(A::kConstant + 9)) >= A::kMax) return kUnknownScore<Wide>;
+  const Wide value = factor * std::tanh(x);
+  const Wide cosh = std::cosh(std::max(std::fabs(x) - e, Wide{0}));
+  const Wide moved = factor * std::min(e / cosh / cosh, Wide{2});
+  const Wide underflow = 8 * A::kUnderflow * (1 + factor);
+  return {value, moved + gamma_of<Real>(A::kConstant + 9) * (std::fabs(value) + moved) + underflow};
+}
+
+/// s + term, where term is y z unit.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Score<Wide> plus(const Score<Wide>& s, Wide term) {
+  using A = Arithmetic<Real>;
+  if (s.unspecified()) return s;
+  const Wide rounding = gamma_of<Real>(A::kConstant + 2) * std::fabs(term) + 2 * A::kUnderflow;
+  if (!std::isfinite(s.value) || !std::isfinite(term)) {
+    // A finite number that is an infinity for heed spoils only an infinity of the other sign.
+    const bool both = std::fabs(term) + rounding >= A::kMax && std::isinf(s.value) &&
+                      std::signbit(term) != std::signbit(s.value) && std::isfinite(term);
+    return both ? kUnknownScore<Wide> : Score<Wide>{s.value + term, 0};
+  }
+  const Wide value = s.value + term;
+  const Wide terms = s.error + rounding;
+  const Wide error = terms + A::kUnit * (std::fabs(value) + terms);
+  if (std::fabs(term) + rounding < A::kMax && std::fabs(value) + error < A::kMax)
+    return {value, error};
+  if (std::fabs(s.value) + s.error < A::kMax / 4 &&
+      std::fabs(value) - error > A::kMax * (1 + A::kUnit))
+    return {std::copysign(kInfinite<Wide>, value), 0};
+  return kUnknownScore<Wide>;
+}
+
+/// s - kMax. Next to the lowest number a small score vanishes.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Score<Wide> plus_lowest(const Score<Wide>& s) {
+  using A = Arithmetic<Real>;
+  if (s.unspecified() || !std::isfinite(s.value)) return s;
+  const Wide digit = A::kMax * A::kUnit;  // half of kMax's last
+  if (std::fabs(s.value) + s.error < digit / 4) return {-A::kMax, 0};
+  if (s.value + s.error < -2 * digit) return {-kInfinite<Wide>, 0};
+  if (s.value - s.error < 0) return kUnknownScore<Wide>;
+  const Wide value = s.value - A::kMax;
+  return {value, s.error + A::kUnit * (std::fabs(value) + s.error)};
+}
+
+/// s + bias * unit. A product that overflows downwards counts as the lowest finite number: no
+/// finite bias masks a key.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Score<Wide> plus_bias(const Score<Wide>& s, Wide bias, Wide unit) {
+  using A = Arithmetic<Real>;
+  if (std::isinf(bias) && unit == 0) return kUnknownScore<Wide>;  // +inf / inf
+  const Wide term = bias * unit;
+  const Wide rounding = unit == 1 ? 0 : gamma_of<Real>(A::kConstant + 2) * std::fabs(term);
+  if (std::isfinite(bias) && term + rounding <= -A::kMax) return plus_lowest<Real>(s);
+  return plus<Real>(s, term);
+}
+
+/// s * unit
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Score<Wide> times(const Score<Wide>& s, Wide unit) {
+  using A = Arithmetic<Real>;
+  if (s.unspecified() || std::isnan(s.value) || s.value == -kInfinite<Wide>) return s;
+  if (std::isinf(s.value)) return unit > 0 ? s : kUnknownScore<Wide>;
+  const Wide value = s.value * unit;
+  const Wide moved = s.error * unit;
+  const Wide error = moved + gamma_of<Real>(A::kConstant + 2) * (std::fabs(value) + moved) +
+                     A::kUnderflow * (1 + std::fabs(s.value));
+  if (std::fabs(value) + error < A::kMax) return {value, error};
+  if (std::fabs(value) - error > A::kMax * (1 + A::kUnit))
+    return {std::copysign(kInfinite<Wide>, value), 0};
+  return kUnknownScore<Wide>;
+}
+
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Score<Wide> changed(const Score<Wide>& s, const ScoreModel& function, const Place& at) {
+  const auto result = function({s.value, s.error}, at, Arithmetic<Real>::kUnit);
+  return {static_cast<Wide>(result.value), static_cast<Wide>(result.error)};
+}
+
+}  // namespace heed_test
