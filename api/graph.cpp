@@ -84,12 +84,15 @@ heed_status heed_graph_attention_plan_workspace(const heed_graph_attention_plan*
 heed_status heed_graph_attention_plan_run(const heed_graph_attention_plan* plan,
                                           const heed_graph_attention_args* args, void* workspace,
                                           size_t workspace_bytes) {
-  return heed::run_with(plan, args, workspace, workspace_bytes);
+  return guarded([&] { heed::run(required(plan, "plan"), args, workspace, workspace_bytes); });
 }
 
 heed_status heed_graph_attention(const heed_context* context, const heed_graph* graph,
                                  const heed_graph_attention_desc* desc,
                                  const heed_graph_attention_args* args) {
-  return heed::run_at_once(context, args,
-                           [&](const heed_context& c) { return plan_of(c, graph, desc); });
+  return guarded([&] {
+    const auto plan = plan_of(required(context, "context"), graph, desc);
+    const heed::OwnedWorkspace workspace(plan);
+    heed::run(plan, args, workspace.get(), workspace.bytes());
+  });
 }

@@ -77,8 +77,8 @@ heed_status heed_isa_get(size_t index, heed_isa_info* info) {
     heed_isa_info known = HEED_ISA_INFO_INIT;
     known.usable = isa.usable() ? 1 : 0;
     known.name = kernels.isa;
-    known.lanes = kernels.lanes;
-    known.panel = kernels.lanes * kernels.max_vectors;
+    known.lanes = kernels.panels.lanes;
+    known.panel = kernels.panels.lanes * kernels.panels.max_vectors;
     heed::write_struct(info, known, "info");
   });
 }
@@ -151,12 +151,16 @@ heed_status heed_attention_plan_workspace(const heed_attention_plan* plan, size_
 heed_status heed_attention_plan_run(const heed_attention_plan* plan,
                                     const heed_attention_args* args, void* workspace,
                                     size_t workspace_bytes) {
-  return heed::run_with(plan, args, workspace, workspace_bytes);
+  return guarded([&] { heed::run(required(plan, "plan"), args, workspace, workspace_bytes); });
 }
 
 heed_status heed_attention(const heed_context* context, const heed_attention_desc* desc,
                            const heed_attention_args* args) {
-  return heed::run_at_once(context, args, [&](const heed_context& c) { return plan_of(c, desc); });
+  return guarded([&] {
+    const auto plan = plan_of(required(context, "context"), desc);
+    const heed::OwnedWorkspace workspace(plan);
+    heed::run(plan, args, workspace.get(), workspace.bytes());
+  });
 }
 
 heed_status heed_merge(const heed_context* context, const heed_merge_desc* desc, size_t parts,

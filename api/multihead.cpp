@@ -77,10 +77,14 @@ heed_status heed_multihead_plan_workspace(const heed_multihead_plan* plan, size_
 heed_status heed_multihead_plan_run(const heed_multihead_plan* plan,
                                     const heed_multihead_args* args, void* workspace,
                                     size_t workspace_bytes) {
-  return heed::run_with(plan, args, workspace, workspace_bytes);
+  return guarded([&] { heed::run(required(plan, "plan"), args, workspace, workspace_bytes); });
 }
 
 heed_status heed_multihead(const heed_context* context, const heed_multihead_desc* desc,
                            const heed_multihead_args* args) {
-  return heed::run_at_once(context, args, [&](const heed_context& c) { return plan_of(c, desc); });
+  return guarded([&] {
+    const auto plan = plan_of(required(context, "context"), desc);
+    const heed::OwnedWorkspace workspace(plan);
+    heed::run(plan, args, workspace.get(), workspace.bytes());
+  });
 }

@@ -8,13 +8,13 @@
 
 #include "api/heed.h"
 #include "engine/check/run.hpp"
+#include "engine/context/context.hpp"
 #include "engine/dense/attention.hpp"
 #include "engine/dense/verbose.hpp"
 #include "engine/graph/attention.hpp"
 #include "engine/graph/verbose.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/multihead/verbose.hpp"
-#include "engine/context/context.hpp"
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/structs.hpp"
@@ -48,26 +48,6 @@ T& required(T* pointer, const char* name) {
   return *pointer;
 }
 
-/// The workspace of a one-call run, given back whatever happens.
-class OwnedWorkspace {
- public:
-  OwnedWorkspace(const heed_allocator& allocator, std::size_t bytes)
-      : allocator_(allocator),
-        bytes_(bytes),
-        memory_(bytes == 0 ? nullptr : allocate(allocator, bytes, HEED_WORKSPACE_ALIGNMENT)) {}
-  ~OwnedWorkspace() {
-    if (memory_ != nullptr) allocator_.release(allocator_.user, memory_, bytes_);
-  }
-  OwnedWorkspace(const OwnedWorkspace&) = delete;
-  OwnedWorkspace& operator=(const OwnedWorkspace&) = delete;
-  void* get() const { return memory_; }
-
- private:
-  const heed_allocator& allocator_;
-  std::size_t bytes_;
-  void* memory_;
-};
-
 // ---- What the functions of all plans do ------------------------------------------------------
 
 /// What callers must bring.
@@ -98,6 +78,28 @@ void run(const Plan& plan, const Args* args, void* workspace, std::size_t bytes)
   lent.check_canaries();
   check_after(plan, known);
 }
+
+/// The workspace of a one-call run, given back whatever happens.
+template <class Plan>
+class OwnedWorkspace {
+ public:
+  explicit OwnedWorkspace(const Plan& plan)
+      : allocator_(plan.context->allocator),
+        bytes_(lent_bytes(plan)),
+        memory_(bytes_ == 0 ? nullptr : allocate(allocator_, bytes_, HEED_WORKSPACE_ALIGNMENT)) {}
+  ~OwnedWorkspace() {
+    if (memory_ != nullptr) allocator_.release(allocator_.user, memory_, bytes_);
+  }
+  OwnedWorkspace(const OwnedWorkspace&) = delete;
+  OwnedWorkspace& operator=(const OwnedWorkspace&) = delete;
+  void* get() const { return memory_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  const heed_allocator& allocator_;
+  const std::size_t bytes_;
+  void* const memory_;
+};
 
 /// `plan_of(context)` makes the plan; the new one shares what it refers to.
 template <class Plan, class PlanOf>
@@ -131,23 +133,6 @@ void describe_plan(const Plan& plan, Info& info) {
 template <class Plan>
 heed_status tell_workspace(const Plan* plan, std::size_t* bytes) {
   return guarded([&] { required(bytes, "bytes") = lent_bytes(required(plan, "plan")); });
-}
-
-template <class Plan, class Args>
-heed_status run_with(const Plan* plan, const Args* args, void* workspace, std::size_t bytes) {
-  return guarded([&] { run(required(plan, "plan"), args, workspace, bytes); });
-}
-
-/// A run of a plan that nobody keeps, with memory of the context.
-template <class Args, class PlanOf>
-heed_status run_at_once(const heed_context* context, const Args* args, PlanOf&& plan_of) {
-  return guarded([&] {
-    const heed_context& c = required(context, "context");
-    const auto plan = plan_of(c);
-    const std::size_t bytes = lent_bytes(plan);
-    const OwnedWorkspace workspace(c.allocator, bytes);
-    run(plan, args, workspace.get(), bytes);
-  });
 }
 
 }  // namespace heed

@@ -1,44 +1,44 @@
 // attention/<workload>: whole problems through the C API.
-#include <memory>
 #include <string>
 
 #include "perf/catalogue.hpp"
-#include "perf/contexts.hpp"
 #include "perf/peak.hpp"
 #include "perf/planned.hpp"
-#include "perf/sequences.hpp"
 
 namespace heed::perf {
 namespace {
 
-void report(benchmark::State& state, const Planned& problem, const Timing& timing) {
-  const double rate = problem.flops() / timing.seconds;
-  state.counters["gflops"] = rate * 1e-9;
-  state.counters["of_peak"] = rate / timing.peak;
-  state.counters["peak_gflops"] = timing.peak * 1e-9;
-  count(problem.accuracy(), state.counters);
-  state.counters["error_bound"] = problem.accuracy().bound;
-  state.counters["workers"] = problem.info().threads;
-  if (problem.workload().desc.query_length == 1)
-    state.counters["gbps"] = key_value_bytes(problem.workload()) / timing.seconds * 1e-9;
-  state.SetLabel(problem.label());
-}
+class AttentionRow {
+ public:
+  AttentionRow(const std::string& name, const Options& /*options*/, const Context& context,
+               unsigned threads)
+      : problem_(name, context), threads_(threads) {}
 
-void measure(benchmark::State& state, Planned& problem, unsigned threads) {
-  Runner run = problem.prepare();
-  const Timing timing = time_between_peaks(state, peak_kernel_of(problem.info().isa), threads, run);
-  report(state, problem, timing);
-}
+  Row row() const {
+    return row_of("attention", problem_.workload().name, problem_.info().isa, threads_,
+                  problem_.tiles());
+  }
+
+  void measure(benchmark::State& state) {
+    const Runner run = problem_.prepare();
+    const PeakKernel& peak = peak_kernel_of(problem_.info().isa);
+    const Timing timing = time_between_peaks(state, peak, threads_, run);
+    count_rate(state.counters, problem_.flops(), timing.seconds, timing.peak);
+    count(problem_.accuracy(), problem_.info().threads, state.counters);
+    if (problem_.workload().desc.query_length == 1)
+      state.counters["gbps"] = key_value_bytes(problem_.workload()) / timing.seconds * 1e-9;
+    state.SetLabel(problem_.label());
+  }
+
+ private:
+  Planned problem_;
+  unsigned threads_;
+};
 
 }  // namespace
 
 void add_attention_rows(const Options& options) {
-  for_each_case(options.shapes, options,
-                [](const std::string& name, const Context& context, unsigned threads) {
-                  const auto problem = std::make_shared<Planned>(name, context);
-                  add_row(problem->row("attention", threads), benchmark::kMillisecond,
-                          [=](benchmark::State& state) { measure(state, *problem, threads); });
-                });
+  add_cases<AttentionRow>(options.shapes, options);
 }
 
 }  // namespace heed::perf

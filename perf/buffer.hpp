@@ -1,9 +1,13 @@
 // Memory for tensors, and the numbers in it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace heed::perf {
 
@@ -37,6 +41,23 @@ class Workspace {
   Buffer memory_;
   std::size_t bytes_;
 };
+
+/// The T that these arguments make, under a name. The latest `count` stay, since rows of the same
+/// workload follow each other; all of them at once would fill small machines, so an older one is
+/// freed before another is made.
+template <class T, std::size_t count = 1, class... Arguments>
+std::shared_ptr<T> kept(const std::string& name, const Arguments&... arguments) {
+  static std::list<std::pair<std::string, std::shared_ptr<T>>> latest;
+  const auto found = std::find_if(latest.begin(), latest.end(),
+                                  [&](const auto& one) { return one.first == name; });
+  if (found != latest.end()) {
+    latest.splice(latest.begin(), latest, found);
+  } else {
+    if (latest.size() == count) latest.pop_back();
+    latest.emplace_front(name, std::make_shared<T>(arguments...));
+  }
+  return latest.front().second;
+}
 
 /// Reproducible numbers.
 class Random {

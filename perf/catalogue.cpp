@@ -33,6 +33,12 @@ void begin_row(const std::string& name) {
 
 }  // namespace
 
+Row row_of(const std::string& kind, const std::string& subject, const std::string& isa,
+           unsigned threads, const std::string& tiles) {
+  const std::string name = kind + "/" + subject + "/threads:" + std::to_string(threads);
+  return {name + "/isa:" + isa, subject, isa, threads, tiles};
+}
+
 void add_row(const Row& row, benchmark::TimeUnit unit,
              std::function<void(benchmark::State&)> body) {
   catalogue().rows[row.name] = row;

@@ -4,8 +4,11 @@
 #include <benchmark/benchmark.h>
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "perf/contexts.hpp"
 #include "perf/options.hpp"
 
 namespace heed::perf {
@@ -19,8 +22,27 @@ struct Row {
   std::string tiles;
 };
 
+/// <kind>/<subject>/threads:<n>/isa:<isa>
+Row row_of(const std::string& kind, const std::string& subject, const std::string& isa,
+           unsigned threads, const std::string& tiles = "-");
+
 /// Registers a row with Google Benchmark. An exception in `body` becomes an error of the row.
 void add_row(const Row& row, benchmark::TimeUnit unit, std::function<void(benchmark::State&)> body);
+
+/// Registers a row for every shape, instruction set and thread count asked for. A Case is made of
+/// shape, options, context and threads; it has a row() and can measure().
+template <class Case>
+void add_cases(const std::vector<std::string>& shapes, const Options& options) {
+  const std::vector<std::string> automatic = {""};
+  for (const std::string& shape : shapes)
+    for (const std::string& isa : options.isas.empty() ? automatic : options.isas)
+      for (const unsigned threads : options.threads) {
+        const auto it =
+            std::make_shared<Case>(shape, options, make_context(options, isa, threads), threads);
+        add_row(it->row(), benchmark::kMillisecond,
+                [it](benchmark::State& state) { it->measure(state); });
+      }
+}
 
 /// nullptr for a name that add_row has not seen.
 const Row* find_row(const std::string& name);

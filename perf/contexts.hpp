@@ -20,30 +20,25 @@ using GraphPlan = std::shared_ptr<heed_graph_attention_plan>;
 /// Throws std::runtime_error with heed_last_error() for any other status than OK.
 void check(heed_status status);
 
+/// What a heed_..._create makes of these arguments.
+template <class T, class... Parameters, class... Arguments>
+std::shared_ptr<T> made(heed_status (*create)(Parameters...), void (*destroy)(T*),
+                        Arguments... arguments) {
+  T* it = nullptr;
+  check(create(arguments..., &it));
+  return {it, destroy};
+}
+
+/// What a heed_..._describe says of it.
+template <class T, class Info>
+Info described(heed_status (*describe)(const T*, Info*), const T* it, Info info) {
+  check(describe(it, &info));
+  return info;
+}
+
 /// An empty isa is automatic, and so are 0 threads. Throws std::runtime_error.
 Context make_context(const Options& options, const std::string& isa, unsigned threads);
-Plan make_plan(const Context& context, const heed_attention_desc& desc);
-BlockPlan make_plan(const Context& context, const heed_multihead_desc& desc);
-Weights make_weights(const Context& context, const heed_weights_desc& desc, const void* matrix,
-                     const void* bias);
-Graph make_graph(const Context& context, const heed_graph_desc& desc);
-GraphPlan make_plan(const Context& context, const Graph& graph,
-                    const heed_graph_attention_desc& desc);
-
 heed_context_info describe(const Context& context);
-heed_attention_info describe(const Plan& plan);
-heed_multihead_info describe(const BlockPlan& plan);
-heed_graph_attention_info describe(const GraphPlan& plan);
-
-/// Calls add(shape, context, threads) for every shape, instruction set and thread count asked for.
-template <class Add>
-void for_each_case(const std::vector<std::string>& shapes, const Options& options, Add&& add) {
-  const std::vector<std::string> automatic = {""};
-  for (const std::string& shape : shapes)
-    for (const std::string& isa : options.isas.empty() ? automatic : options.isas)
-      for (const unsigned threads : options.threads)
-        add(shape, make_context(options, isa, threads), threads);
-}
 
 std::vector<std::string> usable_isas();
 

@@ -5,7 +5,6 @@
 #include <iostream>
 
 #include "perf/contexts.hpp"
-#include "perf/forms.hpp"
 #include "perf/graph/workload.hpp"
 #include "perf/workload.hpp"
 

@@ -64,6 +64,13 @@ double rate_of_threads(unsigned threads, double seconds, const std::function<dou
   return std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
+void count_rate(benchmark::UserCounters& counters, double flops, double seconds, double peak,
+                const std::string& prefix) {
+  counters[prefix + "gflops"] = flops / seconds * 1e-9;
+  counters[prefix + "of_peak"] = flops / seconds / peak;
+  counters["peak_gflops"] = peak * 1e-9;
+}
+
 void PeakMeter::sample(double seconds) {
   const double flops = static_cast<double>(kRounds) * kernel_.flops_per_round;
   flops_ += seconds * rate_of_threads(threads_, seconds, [&] {

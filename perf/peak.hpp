@@ -55,6 +55,10 @@ struct Timing {
   std::vector<double> beside;  ///< seconds per call of what ran beside, in its order
 };
 
+/// What that comes to: gflops and of_peak, each with this prefix, and peak_gflops.
+void count_rate(benchmark::UserCounters& counters, double flops, double seconds, double peak,
+                const std::string& prefix = {});
+
 /// What runs in turns with a timed loop, to be compared with it.
 class Beside {
  public:

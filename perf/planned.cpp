@@ -1,38 +1,28 @@
 #include "perf/planned.hpp"
 
-#include <utility>
-
-#include "perf/sequences.hpp"
+#include <memory>
 
 namespace heed::perf {
-Runner::Runner(Plan plan, std::size_t workspace_bytes, std::shared_ptr<Tensors> tensors)
-    : plan_(std::move(plan)),
-      tensors_(std::move(tensors)),
-      args_(tensors_->args()),
-      workspace_(workspace_bytes) {}
 
 Planned::Planned(const std::string& workload, const Context& context)
     : workload_(parse_workload(workload)),
       flops_(useful_flops(workload_)),
-      plan_(make_plan(context, workload_.desc)),
-      info_(describe(plan_)) {}
+      plan_(made(heed_attention_plan_create, heed_attention_plan_destroy, context.get(),
+                 &workload_.desc)),
+      info_(described(heed_attention_plan_describe, plan_.get(), HEED_ATTENTION_INFO_INIT)) {}
 
 Runner Planned::prepare() {
   const std::shared_ptr<Tensors> tensors = tensors_of(workload_);
-  Runner runner(plan_, info_.workspace_bytes, tensors);
-  if (!checked_) {
-    runner();
+  const auto workspace = std::make_shared<Workspace>(info_.workspace_bytes);
+  const Runner run = [plan = plan_, tensors, workspace, args = tensors->args()] {
+    check(heed_attention_plan_run(plan.get(), &args, workspace->data(), workspace->bytes()));
+  };
+  if (!accuracy_) {
+    run();
     accuracy_ = check_accuracy(workload_, *tensors);
-    checked_ = true;
   }
-  demand(accuracy_, workload_.name);
-  return runner;
-}
-
-Row Planned::row(const std::string& kind, unsigned threads) const {
-  const std::string isa = info_.isa;
-  return {kind + "/" + workload_.name + "/threads:" + std::to_string(threads) + "/isa:" + isa,
-          workload_.name, isa, threads, tiles()};
+  demand(*accuracy_, workload_.name);
+  return run;
 }
 
 std::string Planned::tiles() const {

@@ -3,19 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <functional>
+#include <iomanip>
 #include <sstream>
 
 namespace heed::perf {
 namespace {
-
-/// Text from the counters of a row; "-" where it has none.
-using Cell = std::function<std::string(const benchmark::UserCounters&)>;
-
-std::string padded(const std::string& text, std::size_t width, bool left) {
-  const std::string space(width > text.size() ? width - text.size() : 0, ' ');
-  return left ? text + space : space + text;
-}
 
 std::string to_text(double x, const char* format) {
   char text[32];
@@ -23,16 +15,9 @@ std::string to_text(double x, const char* format) {
   return text;
 }
 
-Cell counter(const char* name, const char* format) {
-  return [=](const benchmark::UserCounters& counters) -> std::string {
-    const auto found = counters.find(name);
-    return found == counters.end() ? "-" : to_text(found->second.value, format);
-  };
-}
-
-double value_of(const benchmark::UserCounters& counters, const char* name, double otherwise) {
+double value_of(const benchmark::UserCounters& counters, const char* name) {
   const auto found = counters.find(name);
-  return found == counters.end() ? otherwise : found->second.value;
+  return found == counters.end() ? 0 : found->second.value;
 }
 
 /// A counter, and the one that says what was promised of it.
@@ -50,9 +35,9 @@ constexpr Promise kPromises[] = {{"rate_target", "of_plain", true},
 /// What was promised of a row, and whether it holds.
 std::string target(const benchmark::UserCounters& counters) {
   for (const Promise& promise : kPromises) {
-    const double bound = value_of(counters, promise.target, 0);
+    const double bound = value_of(counters, promise.target);
     if (bound == 0) continue;
-    const double value = value_of(counters, promise.counter, 0);
+    const double value = value_of(counters, promise.counter);
     const bool met = promise.least ? value >= bound : value < bound;
     return promise.counter + to_text(bound, promise.least ? " >= %.2f" : " < %.2f") +
            (met ? "     met" : "  missed");
@@ -62,25 +47,33 @@ std::string target(const benchmark::UserCounters& counters) {
 
 struct Column {
   const char* title;
-  Cell cell;
+  const char* counter;  ///< NULL: the target
+  const char* format;
 };
 
-const Column kColumns[] = {
-    {"GFLOP/s", counter("gflops", "%.1f")},
-    {"of_peak", counter("of_peak", "%.3f")},
-    {"projections", counter("projection_of_peak", "%.3f")},
-    {"attention", counter("attention_of_peak", "%.3f")},
-    {"speedup", counter("speedup", "%.2f")},
-    {"of_plain", counter("of_plain", "%.3f")},
-    {"of_time", counter("of_time", "%.3f")},
-    {"target", target},
-    {"Medges/s", counter("medges", "%.1f")},
-    {"GB/s", counter("gbps", "%.2f")},
-    {"of_gather", counter("of_gather", "%.3f")},
-    {"Gexp/s", counter("gexps", "%.2f")},
-    {"rms_error", counter("rms_error", "%.1e")},
-    {"max_error", counter("max_error", "%.1e")},
+constexpr Column kColumns[] = {
+    {"GFLOP/s", "gflops", "%.1f"},
+    {"of_peak", "of_peak", "%.3f"},
+    {"projections", "projection_of_peak", "%.3f"},
+    {"attention", "attention_of_peak", "%.3f"},
+    {"speedup", "speedup", "%.2f"},
+    {"of_plain", "of_plain", "%.3f"},
+    {"of_time", "of_time", "%.3f"},
+    {"target", nullptr, nullptr},
+    {"Medges/s", "medges", "%.1f"},
+    {"GB/s", "gbps", "%.2f"},
+    {"of_gather", "of_gather", "%.3f"},
+    {"Gexp/s", "gexps", "%.2f"},
+    {"rms_error", "rms_error", "%.1e"},
+    {"max_error", "max_error", "%.1e"},
 };
+
+/// "-" where the row has no such counter.
+std::string cell(const Column& column, const benchmark::UserCounters& counters) {
+  if (column.counter == nullptr) return target(counters);
+  if (counters.count(column.counter) == 0) return "-";
+  return to_text(value_of(counters, column.counter), column.format);
+}
 
 using Table = std::vector<std::vector<std::string>>;
 
@@ -100,7 +93,8 @@ void print(std::ostream& out, const Table& table) {
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
   for (const auto& line : table) {
     for (std::size_t i = 0; i < line.size(); ++i)
-      out << (i == 0 ? "" : "  ") << padded(line[i], widths[i], i < 2);
+      out << (i == 0 ? "" : "  ") << std::setw(static_cast<int>(widths[i]))
+          << (i < 2 ? std::left : std::right) << line[i];
     out << '\n';
   }
 }
@@ -167,7 +161,7 @@ void Console::Finalize() {
   for (const Line& line : lines_) {
     table.push_back({line.row.subject, line.row.isa, std::to_string(line.row.threads),
                      line.row.tiles, to_text(line.milliseconds, "%.4g")});
-    for (const Column& column : kColumns) table.back().push_back(column.cell(line.counters));
+    for (const Column& column : kColumns) table.back().push_back(cell(column, line.counters));
   }
   drop_empty_columns(table);
   std::ostream& out = GetOutputStream();

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <memory>
 
-#include "engine/dense/panel.hpp"
 #include "engine/context/isa.hpp"
+#include "engine/dense/panel.hpp"
+#include "perf/buffer.hpp"
 #include "perf/catalogue.hpp"
 #include "perf/contexts.hpp"
 #include "perf/peak.hpp"
-#include "perf/workload.hpp"
 
 namespace heed::perf {
 namespace {
@@ -21,14 +21,14 @@ constexpr std::size_t kFeatures[] = {64, 128};
 struct Panel {
   Panel(const KernelTable<float>& table, std::size_t l1_bytes, std::size_t feature_count)
       : kernels(table),
-        pitch(table.lanes * table.max_vectors),
+        pitch(table.panels.lanes * table.panels.max_vectors),
         features(feature_count),
         keys(fitting_keys(l1_bytes)),
         columns(features * pitch),  // the query panel, or what values are added to
         rows(keys * features),      // keys or packed values
-        scores((keys + kRowPadding) * pitch),
+        scores((keys + PanelGeometry::row_padding) * pitch),
         accumulators(features * pitch),
-        reference(pitch),
+        row_max(pitch),
         sum(pitch) {
     fill_random(columns, 1);
     fill_random(rows, 2);
@@ -36,7 +36,7 @@ struct Panel {
     fill_random(accumulators, 4);
     const float scale = 1.0F / std::sqrt(static_cast<float>(features));
     for (float& x : columns) x *= scale;
-    std::fill(reference.begin(), reference.end(), 4.0F);
+    std::fill(row_max.begin(), row_max.end(), 4.0F);
     std::fill(sum.begin(), sum.end(), 0.0F);
   }
 
@@ -44,35 +44,37 @@ struct Panel {
     const std::size_t room = l1_bytes / 4 * 3 / sizeof(float);
     const std::size_t taken = features * pitch;
     const std::size_t fit = room > taken ? (room - taken) / (features + pitch) : 0;
-    return std::clamp<std::size_t>(fit / kRowPadding * kRowPadding, kRowPadding, kernels.key_step);
+    return std::clamp<std::size_t>(fit / PanelGeometry::row_padding * PanelGeometry::row_padding,
+                                   PanelGeometry::row_padding, kernels.panels.key_block);
   }
 
   void run_scores() {
-    kernels.scores(key(), all_keys(keys), columns.data(), features, scores.data(),
-                   kernels.max_vectors);
+    kernels.panels.scores(kernels.panels.max_vectors, key(), all_keys(keys), columns.data(),
+                          features, scores.data());
   }
 
   /// In place, so that weights become scores again: their range, and the time, stay the same.
   void run_softmax() {
-    kernels.softmax(scores.data(), all_keys(keys), 0, state(), features, kernels.max_vectors);
+    kernels.panels.softmax(kernels.panels.max_vectors, scores.data(), all_keys(keys), 0, state(),
+                           features);
   }
 
   void run_weights() {
-    kernels.weights(key(), keys, columns.data(), features, scores.data(), 0, state(), features,
-                    kernels.max_vectors);
+    kernels.panels.qk_softmax(kernels.panels.max_vectors, key(), keys, columns.data(), features,
+                              scores.data(), 0, state(), features);
   }
 
-  void run_exp2() { kernels.exp2(scores.data(), rows.data(), exponentials()); }
+  void run_exp2() { kernels.numbers.exp2(scores.data(), rows.data(), exponentials()); }
 
   void run_values() {
-    const ValueView<float> value = {rows.data(), kValueBlock, 1,
-                                    static_cast<std::ptrdiff_t>(keys * kValueBlock)};
-    kernels.accumulate(value, all_keys(keys), kRun, scores.data(), columns.data(), features, false,
-                       kernels.max_vectors);
+    const ValueView<float> value = {rows.data(), PanelGeometry::value_block, 1,
+                                    static_cast<std::ptrdiff_t>(keys * PanelGeometry::value_block)};
+    kernels.panels.accumulate(kernels.panels.max_vectors, value, all_keys(keys), PanelGeometry::run,
+                              scores.data(), columns.data(), features, false);
   }
 
   MatrixView<float> key() const { return {rows.data(), static_cast<std::ptrdiff_t>(features), 1}; }
-  RowState<float> state() { return {reference.data(), sum.data(), accumulators.data(), false}; }
+  RowState<float> state() { return {row_max.data(), sum.data(), accumulators.data(), false}; }
 
   std::size_t exponentials() const { return std::min(keys * pitch, keys * features); }
 
@@ -85,8 +87,8 @@ struct Panel {
   Buffer columns;
   Buffer rows;
   Buffer scores;
-  Buffer accumulators;  // rescaled when a reference moves, which happens in the first call alone
-  Buffer reference;
+  Buffer accumulators;  // rescaled when a row_max moves, which happens in the first call alone
+  Buffer row_max;
   Buffer sum;
 };
 
@@ -110,10 +112,7 @@ void measure_stage(benchmark::State& state, const Stage& stage, const KernelTabl
     benchmark::ClobberMemory();
   });
   if (stage.product) {
-    const double rate = panel.product_flops() / timing.seconds;
-    state.counters["gflops"] = rate * 1e-9;
-    state.counters["of_peak"] = rate / timing.peak;
-    state.counters["peak_gflops"] = timing.peak * 1e-9;
+    count_rate(state.counters, panel.product_flops(), timing.seconds, timing.peak);
   } else {
     const std::size_t count =
         stage.run == &Panel::run_exp2 ? panel.exponentials() : panel.keys * panel.pitch;

@@ -1,10 +1,10 @@
 #include "perf/workload.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 
 #include "perf/parts.hpp"
-#include "perf/sequences.hpp"
 
 namespace heed::perf {
 
@@ -21,6 +21,21 @@ const std::vector<std::string> kStandardWorkloads = {
     "B8_H12_L197_D64",         "B1_H8_L1024_D80",
     "B2_H8_Lq4096_Lkv77_D40",  "B1_H32_Hkv8_Lq1_Lkv8192_D128",
     "B1_H1_L10_D20",
+};
+
+const std::vector<std::string> kFormWorkloads = {
+    "B1_H16_L1024_D64_keys768",   "B1_H16_L1024_D64_causal",
+    "B1_H16_L1024_D64_window256", "B1_H16_L1024_D64_causal_left511",
+    "B1_H8_L8192_D64_window256",  "B1_H16_L1024_D64_sink",
+    "B1_H16_L1024_D64_lse",       "B1_H16_L1024_D64_softcap30",
+    "B1_H16_L1024_D64_alibi",     "B1_H16_L1024_D64_mask",
+    "B1_H16_L1024_D64_headmask",  "B1_H16_L1024_D64_keymask",
+    "B1_H16_L1024_D64_bias",      "B1_H16_L1024_D64_headbias",
+    "B1_H16_L1024_D64_bf16",      "B1_H16_L1024_D64_f16",
+    "B1_H16_L1024_D64_f64",       "B4_H16_L1024_D64_packed",
+    "B1_H16_L1024_D64_hard",      "B1_H16_L1024_D64_score",
+    "B1_H16_L1024_D64_sums",      "B1_H16_L1024_D64_weightrows16",
+    "B1_H16_L1024_D64_weights",
 };
 
 const std::vector<std::string> kBlockWorkloads = {
@@ -152,7 +167,41 @@ void check_memory(const Parts& parts, const Workload& workload) {
     parts.reject("a tensor of more than 2^30 elements is too large for this harness");
 }
 
+/// Sequence b of n is (b + 1) / n of `longest` long, at least 1: as ragged as a batch can be.
+std::vector<std::int32_t> ragged(std::int64_t longest, std::int64_t batch) {
+  std::vector<std::int32_t> begins = {0};
+  for (std::int64_t b = 1; b <= batch; ++b)
+    begins.push_back(begins.back() +
+                     static_cast<std::int32_t>(std::max<std::int64_t>(longest * b / batch, 1)));
+  return begins;
+}
+
+/// nullptr without elements.
+template <class T>
+const T* pointer(const std::vector<T>& numbers) {
+  return numbers.empty() ? nullptr : numbers.data();
+}
+
+oracle::Score<long double> favour_later_keys(const oracle::Score<long double>& score,
+                                             const oracle::Place& at, long double unit) {
+  const long double value =
+      score.value + static_cast<long double>(kNearness) * static_cast<long double>(at.key - at.row);
+  return {value, score.error + unit * (std::fabs(value) + score.error)};
+}
+
 }  // namespace
+
+heed_attention_args lengths_of(const Workload& workload) {
+  heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+  args.key_lengths = pointer(workload.key_lengths);
+  args.cu_seqlens_q = pointer(workload.query_begins);
+  args.cu_seqlens_k = pointer(workload.key_begins);
+  return args;
+}
+
+oracle::ScoreModel score_model(const Workload& workload) {
+  return workload.score_function ? favour_later_keys : oracle::ScoreModel();
+}
 
 Workload parse_workload(const std::string& name) {
   const Parts parts(kGrammar, name);
@@ -169,21 +218,68 @@ Workload parse_workload(const std::string& name) {
   check_memory(parts, workload);
   desc.softcap = static_cast<double>(parts.number("softcap", 0));
   desc.hard = parts.has("hard") ? 1 : 0;
-  workload.keys = parts.number("keys", 0);
-  if (workload.keys > desc.key_length) parts.reject("keys exceeds the key length");
+  const std::int64_t keys = parts.number("keys", 0);
+  if (keys > desc.key_length) parts.reject("keys exceeds the key length");
+  if (keys != 0)
+    workload.key_lengths.assign(static_cast<std::size_t>(desc.batch),
+                                static_cast<std::int32_t>(keys));
   workload.alibi = parts.has("alibi");
   workload.sinks = parts.has("sink");
   workload.lse = parts.has("lse");
   workload.score_function = parts.has("score");
   if (parts.has("packed")) {
-    desc.packed_queries = packed_rows(desc.query_length, desc.batch);
-    desc.packed_keys = packed_rows(desc.key_length, desc.batch);
+    workload.query_begins = ragged(desc.query_length, desc.batch);
+    workload.key_begins = ragged(desc.key_length, desc.batch);
+    desc.packed_queries = workload.query_begins.back();
+    desc.packed_keys = workload.key_begins.back();
   }
   return workload;
 }
 
 std::int64_t unpadded_keys(const Workload& workload) {
   return std::max<std::int64_t>(workload.desc.key_length * 3 / 4, 1);
+}
+
+oracle::Sequence sequence_of(const Workload& workload, std::int64_t batch) {
+  return oracle::sequence_of(workload.desc, lengths_of(workload), batch);
+}
+
+KeyRange key_range(const Workload& workload, const oracle::Sequence& sequence, std::int64_t row) {
+  const heed_attention_desc& d = workload.desc;
+  const std::int64_t position = row + sequence.offset;
+  std::int64_t begin = 0;
+  std::int64_t end = sequence.keys;
+  if (d.causal != HEED_CAUSAL_NONE) end = std::min(end, position + 1);
+  if (d.window != 0 && d.window_left >= 0) begin = std::max(begin, position - d.window_left);
+  if (d.window != 0 && d.window_right >= 0) end = std::min(end, position + d.window_right + 1);
+  return {begin, std::max(begin, end)};
+}
+
+double useful_flops(const Workload& workload) {
+  const heed_attention_desc& d = workload.desc;
+  double pairs = 0;
+  for (std::int64_t b = 0; b < d.batch; ++b) {
+    const oracle::Sequence sequence = sequence_of(workload, b);
+    for (std::int64_t i = 0; i < sequence.queries; ++i) {
+      KeyRange keys = key_range(workload, sequence, i);
+      if (workload.padding) keys.end = std::min(keys.end, unpadded_keys(workload));
+      pairs += static_cast<double>(std::max<std::int64_t>(keys.end - keys.begin, 0));
+    }
+  }
+  return 2 * static_cast<double>((d.features + d.value_features) * d.query_heads) * pairs;
+}
+
+double key_value_bytes(const Workload& workload) {
+  const heed_attention_desc& d = workload.desc;
+  double keys = 0;
+  for (std::int64_t b = 0; b < d.batch; ++b) {
+    const oracle::Sequence sequence = sequence_of(workload, b);
+    keys += static_cast<double>(key_range(workload, sequence, sequence.queries - 1).end -
+                                key_range(workload, sequence, 0).begin);
+  }
+  const std::int64_t row = d.features * oracle::format_of(d.key.dtype).bytes +
+                           d.value_features * oracle::format_of(d.value.dtype).bytes;
+  return keys * static_cast<double>(d.key_heads * row);
 }
 
 }  // namespace heed::perf

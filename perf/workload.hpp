@@ -1,4 +1,5 @@
-// Workloads by name, e.g. B1_H8_L4096_D128_causal: a shape and what is asked of attention on it.
+// Workloads by name, e.g. B1_H8_L4096_D128_causal: a shape and what is asked of attention on it,
+// which keys a row then attends before any mask, and what follows from that.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +7,11 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "perf/buffer.hpp"
+#include "tests/oracle/given.hpp"
 
 namespace heed::perf {
+
+namespace oracle = heed_test;
 
 struct Workload {
   std::string name;
@@ -17,7 +20,10 @@ struct Workload {
   heed_attention_desc desc;  ///< contiguous, every size filled in
 
   // What the arguments of a run bring; the descriptor says nothing of their presence.
-  std::int64_t keys = 0;  ///< the key length of every sequence; 0: no lengths are given
+  // Vectors are empty where an argument is not given.
+  std::vector<std::int32_t> key_lengths = {};
+  std::vector<std::int32_t> query_begins = {};  ///< of sequences in a packed batch, and the end
+  std::vector<std::int32_t> key_begins = {};
   bool mask = false;
   bool padding = false;  ///< the mask excludes the last keys; otherwise it is random
   bool bias = false;
@@ -35,14 +41,40 @@ struct Workload {
 /// The grammar, for help texts and error messages.
 extern const char* const kWorkloadGrammar;
 
-/// The workloads that run by default, and with --blocks.
+/// The workloads that run by default, with --forms and with --blocks.
 extern const std::vector<std::string> kStandardWorkloads;
+extern const std::vector<std::string> kFormWorkloads;
 extern const std::vector<std::string> kBlockWorkloads;
 
 /// Throws std::invalid_argument that says what is wrong with the name.
 Workload parse_workload(const std::string& name);
 
+/// Arguments without tensors: how long sequences are.
+heed_attention_args lengths_of(const Workload& workload);
+
+/// What the score function of all workloads does, for the oracle; empty where there is none.
+oracle::ScoreModel score_model(const Workload& workload);
+
+/// That function: a relative position, kNearness * (j - i) on every score. A power of two, so that
+/// only the sum is rounded.
+constexpr double kNearness = 0x1p-9;
+
 /// A padding mask leaves this many keys.
 std::int64_t unpadded_keys(const Workload& workload);
+
+oracle::Sequence sequence_of(const Workload& workload, std::int64_t batch);
+
+struct KeyRange {
+  std::int64_t begin;
+  std::int64_t end;  ///< not below begin
+};
+KeyRange key_range(const Workload& workload, const oracle::Sequence& sequence, std::int64_t row);
+
+/// 2 (D + Dv) per pair of a query row and a key that it attends. A mask that is random excludes
+/// none: whatever computes by tiles has to compute them all. A padding mask leaves its keys.
+double useful_flops(const Workload& workload);
+
+/// Bytes of the keys and values that are attended at all, each counted once.
+double key_value_bytes(const Workload& workload);
 
 }  // namespace heed::perf

@@ -39,8 +39,8 @@ void tell_odd_part(const heed_context& context, const Operand* out, const Operan
     for (std::int64_t h = 0; h < sizes[1]; ++h)
       for (std::int64_t i = 0; i < sizes[2]; ++i) {
         double weight = 0;
-        context.kernels->f64.read(lse.layout.type, row_at(lse.data, lse.layout, b, h, i), 1, 1,
-                                  &weight);
+        context.kernels->f64.numbers.read(lse.layout.type, row_at(lse.data, lse.layout, b, h, i), 1,
+                                          1, &weight);
         if (weight == -std::numeric_limits<double>::infinity()) continue;
         const std::int64_t at[3] = {b, h, i};
         for (int axis = 0; axis < 3; ++axis)

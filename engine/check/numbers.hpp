@@ -25,7 +25,7 @@ class Numbers {
 
   Numbers(const heed_context& context, const Operand& operand,
           MinusInfinity minus_infinity = MinusInfinity::kCounts)
-      : read_(context.kernels->f64.read),
+      : read_(context.kernels->f64.numbers.read),
         operand_(operand),
         minus_infinity_is_odd_(minus_infinity == MinusInfinity::kCounts) {}
 
@@ -38,7 +38,7 @@ class Numbers {
   bool unlikely(double magnitude) const;
   bool suggests_other_type() const;
 
-  decltype(KernelTable<double>::read) read_;
+  decltype(NumberKernels<double>::read) read_;
   const Operand& operand_;
   const bool minus_infinity_is_odd_;
   std::int64_t all_ = 0;

@@ -16,7 +16,7 @@ namespace heed {
 inline constexpr std::int64_t kProbeKeys = 32;
 
 /// Scores become probabilities in registers in whole groups of so many keys.
-inline constexpr auto kFusedKeys = static_cast<std::int64_t>(kRowPadding);
+inline constexpr auto kFusedKeys = static_cast<std::int64_t>(PanelGeometry::row_padding);
 
 /// Narrow panels (decoding) read values in place, one block of keys at a time, once per group of
 /// features: this many floats of a block's values stay in the L1 cache meanwhile.

@@ -33,33 +33,32 @@ void Output<Real>::write(const Panel<Real>& panel) const {
     write_panel(panel);
   } else {
     store_rows(
-        kernels_, panel, panel.state.accumulators, panel.state.sum,
+        kernels_, panel, panel.state.accumulators, panel.state.row_sum,
         static_cast<std::size_t>(problem_.value_features), problem_.out,
         reinterpret_cast<Real*>(slab_ + plan_.slab.rows),
         [&](std::size_t, std::int64_t row, std::int64_t head) { return out_row(row, head); });
   }
   if (args_.lse == nullptr && results_ == nullptr) return;
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    const Real reference = panel.state.reference[i];
-    const Real sum = panel.state.sum[i];
-    if (args_.lse != nullptr) write_lse(row, head, reference, sum);
-    if (results_ != nullptr) result(row, head).soft = {reference, sum};
+    const Real row_max = panel.state.row_max[i];
+    const Real sum = panel.state.row_sum[i];
+    if (args_.lse != nullptr) write_lse(row, head, row_max, sum);
+    if (results_ != nullptr) result(row, head).soft = {row_max, sum};
   });
 }
 
 template <class Real>
 void Output<Real>::write_panel(const Panel<Real>& panel) const {
-  kernels_.normalise(panel.state.accumulators, panel.state.sum,
-                     static_cast<std::size_t>(problem_.value_features),
-                     of_head(static_cast<Real*>(args_.out), plan_, panel, sequence_.batch,
-                             problem_.value_features),
-                     panel.vectors);
+  kernels_.panels.normalise(panel.vectors, panel.state.accumulators, panel.state.row_sum,
+                            static_cast<std::size_t>(problem_.value_features),
+                            of_head(static_cast<Real*>(args_.out), plan_, panel, sequence_.batch,
+                                    problem_.value_features));
 }
 
 template <class Real>
-void Output<Real>::write_lse(std::int64_t row, std::int64_t head, Real reference, Real sum) const {
-  const double lse = log_sum_exp(reference, sum);
-  plan_.context->kernels->f64.write(
+void Output<Real>::write_lse(std::int64_t row, std::int64_t head, Real row_max, Real sum) const {
+  const double lse = log_sum_exp(row_max, sum);
+  plan_.context->kernels->f64.numbers.write(
       problem_.lse.type, &lse, 1,
       row_at(args_.lse, problem_.lse, sequence_.batch, head, sequence_.query_begin + row), 1);
 }
@@ -73,8 +72,8 @@ void Output<Real>::write_hard(const Panel<Real>& panel, std::size_t i, std::int6
   const auto features = static_cast<std::size_t>(problem_.value_features);
   if (results_ != nullptr) result(row, head).argmax = key;
   if (plan_.placement != Placement::kPanels)
-    return kernels_.write(problem_.out.type, values, features, out_row(row, head),
-                          problem_.out.strides.feature);
+    return kernels_.numbers.write(problem_.out.type, values, features, out_row(row, head),
+                                  problem_.out.strides.feature);
   Real* const to = of_head(static_cast<Real*>(args_.out), plan_, panel, sequence_.batch,
                            problem_.value_features);
   for (std::size_t x = 0; x < features; ++x) to[x * panel.pitch + i] = values[x];

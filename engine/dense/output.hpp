@@ -22,7 +22,7 @@ class Output {
 
  private:
   void write_panel(const Panel<Real>& panel) const;
-  void write_lse(std::int64_t row, std::int64_t head, Real reference, Real sum) const;
+  void write_lse(std::int64_t row, std::int64_t head, Real row_max, Real sum) const;
   std::byte* out_row(std::int64_t row, std::int64_t head) const;
   RowResult<Real>& result(std::int64_t row, std::int64_t head) const;
 

@@ -16,8 +16,9 @@ namespace heed {
 template <class Real>
 Real* of_head(Real* panels, const heed_attention_plan& plan, const Panel<Real>& panel,
               std::int64_t batch, std::int64_t features) {
-  const std::int64_t lanes = kernels_of<Real>(*plan.context->kernels).lanes;
-  const std::int64_t width = round_up(plan.problem.query_heads * features, kRowPadding);
+  const std::int64_t lanes = kernels_of<Real>(*plan.context->kernels).panels.lanes;
+  const std::int64_t width =
+      round_up(plan.problem.query_heads * features, PanelGeometry::row_padding);
   const std::int64_t before = batch * round_up(plan.problem.query_length, lanes) + panel.first;
   return panels + before * width +
          panel.pack->head * features * static_cast<std::int64_t>(panel.pitch);

@@ -54,7 +54,8 @@ struct Widths {
 
 template <class Real>
 Widths widths_of(const KernelTable<Real>& kernels, ElementType type) {
-  return {std::int64_t{kernels.lanes} * kernels.max_vectors, kernels.key_step, sizeof(Real), type};
+  return {std::int64_t{kernels.panels.lanes} * kernels.panels.max_vectors, kernels.panels.key_block,
+          sizeof(Real), type};
 }
 
 /// Half of the L2 cache holds a block's queries and accumulators; blocks are of even size, and
@@ -63,8 +64,9 @@ std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, 
                            std::int64_t packs, const Widths& widths) {
   const std::int64_t panel = widths.panel;
   if (context.tile_q != 0) return round_up(context.tile_q, panel);
-  const Size row_bytes =
-      (Size(problem.features) + round_up(Size(problem.value_features), kRowPadding)) * widths.bytes;
+  const Size row_bytes = (Size(problem.features) +
+                          round_up(Size(problem.value_features), PanelGeometry::row_padding)) *
+                         widths.bytes;
   const auto half = static_cast<std::int64_t>(tile_cache(context.caches) / 2);
   std::int64_t largest =
       std::min(in_steps(half / row_bytes.value(), panel), in_steps(kLargestBlock, panel));
@@ -81,8 +83,9 @@ std::int64_t choose_tile_kv(const heed_context& context, const Problem& problem,
                             const Widths& widths) {
   const std::int64_t step = widths.step;
   if (context.tile_kv != 0) return round_up(context.tile_kv, step);
-  const Size key_bytes =
-      (Size(problem.features) + round_up(Size(problem.value_features), kValueBlock)) * widths.bytes;
+  const Size key_bytes = (Size(problem.features) +
+                          round_up(Size(problem.value_features), PanelGeometry::value_block)) *
+                         widths.bytes;
   const auto quarter = static_cast<std::int64_t>(tile_cache(context.caches) / 4);
   const std::int64_t largest = in_steps(quarter / key_bytes.value(), step);
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
@@ -107,10 +110,10 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel);
   slab.keys = numbers(p.key.type != widths.type ? plan.tile_kv : 0, p.features);
   slab.values = numbers(p.value.type != widths.type ? plan.tile_kv : 0, p.value_features);
-  slab.packed = numbers(plan.tile_kv, round_up(Size(p.value_features), kValueBlock));
+  slab.packed = numbers(plan.tile_kv, round_up(Size(p.value_features), PanelGeometry::value_block));
   slab.rows = numbers(widths.panel, widest);
-  slab.reference = numbers(plan.tile_q, 1);
-  slab.sum = numbers(plan.tile_q, 1);
+  slab.row_max = numbers(plan.tile_q, 1);
+  slab.row_sum = numbers(plan.tile_q, 1);
   slab.argmax = offsets.take(p.hard ? plan.tile_q : 0, 1, sizeof(std::int64_t));
   slab.summed = offsets.take(plan.tile_q, 1, sizeof(Summed));
   slab.bytes = offsets.end("a thread's workspace", {{"desc.features", p.features},

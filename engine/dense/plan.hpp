@@ -14,15 +14,15 @@ namespace heed {
 struct Slab {
   std::size_t query;         ///< panels of the query block, [panel][features][pitch]
   std::size_t accumulators;  ///< panels of the query block, [panel][accumulator_rows][pitch]
-  std::size_t scores;        ///< one score tile, [key_step][pitch]
+  std::size_t scores;        ///< one score tile, [key_block][pitch]
   std::size_t attended;      ///< another, to tell what is masked (Scores::attended)
-  std::size_t columns;       ///< sums of probabilities, [key_step][panel]; empty unless wanted
+  std::size_t columns;       ///< sums of probabilities, [key_block][panel]; empty unless wanted
   std::size_t keys;          ///< one tile of keys, widened; empty if they need no widening
   std::size_t values;        ///< one tile of values, widened, likewise
   std::size_t packed;        ///< one packed value tile
   std::size_t rows;          ///< a panel's rows of some tensor, widened
-  std::size_t reference;     ///< [tile_q], see RowState
-  std::size_t sum;           ///< [tile_q]
+  std::size_t row_max;       ///< [tile_q], see RowState
+  std::size_t row_sum;       ///< [tile_q]
   std::size_t argmax;        ///< [tile_q] int64: the key of the largest score; hard attention only
   std::size_t summed;        ///< [tile_q] bytes, one per panel: its Summed
   std::size_t bytes;
@@ -32,8 +32,8 @@ struct Slab {
 template <class Real>
 union RowResult {
   struct {
-    Real reference;
-    Real sum;
+    Real row_max;
+    Real row_sum;
   } soft;
   std::int64_t argmax;  ///< or kNoKey, or kNotANumber
 };
@@ -62,7 +62,7 @@ struct heed_attention_plan {
   std::int64_t panel_rows;        ///< query rows in a full panel
   std::int64_t query_blocks;      ///< per pack: ceil(pack_heads * query_length / tile_q)
   std::int64_t tile_q;            ///< a multiple of the panel
-  std::int64_t tile_kv;           ///< a multiple of the kernels' key_step
+  std::int64_t tile_kv;           ///< a multiple of the kernels' key_block
   std::int64_t accumulator_rows;  ///< of a panel, see totals.hpp
   std::int64_t tasks;             ///< packs * query_blocks
   std::int64_t tasks_per_claim;   ///< so that a claim is worth its atomic increment
@@ -83,7 +83,7 @@ struct heed_attention_plan {
 namespace heed {
 
 /// Reads nothing but its arguments: the same context and problem give the same plan. What
-/// decides the bits of the result (panel, key_step) depends on the instruction set alone;
+/// decides the bits of the result (panel, key_block) depends on the instruction set alone;
 /// everything chosen here only decides who computes which rows, and when.
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
                               Placement placement = Placement::kPacked);

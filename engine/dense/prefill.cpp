@@ -63,7 +63,7 @@ class QueryBlock {
         scores_(plan, args, sequence_, HEED_WEIGHTS_PROBABILITIES, slab),
         values_(plan, args, sequence_, key_head_, slab),
         output_(plan, args, sequence_, slab, results),
-        cut_(plan.pack_heads * sequence_.query_length, plan.panel_rows, kernels_.lanes),
+        cut_(plan.pack_heads * sequence_.query_length, plan.panel_rows, kernels_.panels.lanes),
         slab_(slab) {
     const std::int64_t panels_per_block = plan.tile_q / plan.panel_rows;
     first_panel_ = place.query_block * panels_per_block;
@@ -79,9 +79,12 @@ class QueryBlock {
       key_begin = std::min(key_begin, panel.key_begin);
       key_end = std::max(key_end, panel.key_end);
     }
-    each_tile(key_begin, key_end, panels_ >= kPanelsThatPayForPacking, [&](Tile& tile) {
+    const bool pack = panels_ >= kPanelsThatPayForPacking;
+    for (std::int64_t k = key_begin; k < key_end;) {
+      Tile tile = this->tile(k, key_end, pack);
       for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
-    });
+      k = tile.end;
+    }
     for (std::int64_t p = 0; p < panels_; ++p) finish(this->panel(p));
   }
 
@@ -99,7 +102,7 @@ class QueryBlock {
   /// One panel against one tile. `isolate` keeps what is not finite in the values away from the
   /// rows that may not attend it: slow, and needed only where finish() finds that something leaked.
   void attend_tile(const Panel<Real>& panel, Tile& tile, bool isolate) const {
-    const std::int64_t step = block_keys(panel, kernels_.key_step, problem_.value_features);
+    const std::int64_t step = block_keys(panel, kernels_.panels.key_block, problem_.value_features);
     const std::int64_t end = std::min(tile.end, panel.key_end);
     const auto features = static_cast<std::size_t>(problem_.features);
     Real* const probs = buffer(plan_.slab.scores);
@@ -127,18 +130,19 @@ class QueryBlock {
         if (from == to) return;
         const auto at = static_cast<std::int64_t>(from);
         Real* const scores = probs + from * panel.pitch;
-        const KeyRanges here = part(needed, from, to);
+        const KeyRanges here = clipped(needed, from, to);
         scores_.compute(panel, from_row(keys, at), {k + at, to - from}, here, allowed, scores);
-        kernels_.softmax(scores, here, from, state, accumulated, panel.vectors);
+        kernels_.panels.softmax(panel.vectors, scores, here, from, state, accumulated);
       };
       const bool fuses = allowed != Allowed::kSome && scores_.plain();
       const FusedKeys fused =
           fuses ? fused_keys(panel, block, state.fresh) : FusedKeys{block.keys, 0};
       score_and_weigh(0, fused.begin);
       if (fused.count > 0)
-        kernels_.weights(from_row(keys, static_cast<std::int64_t>(fused.begin)), fused.count,
-                         panel.query, features, probs + fused.begin * panel.pitch, fused.begin,
-                         state, accumulated, panel.vectors);
+        kernels_.panels.qk_softmax(
+            panel.vectors, from_row(keys, static_cast<std::int64_t>(fused.begin)), fused.count,
+            panel.query, features, probs + fused.begin * panel.pitch, fused.begin, state,
+            accumulated);
       score_and_weigh(fused.begin + fused.count, block.keys);
 
       if (isolate && excludes(allowed)) {
@@ -158,12 +162,12 @@ class QueryBlock {
     const std::int64_t first = cut_.begin(first_panel_ + p);
     const std::int64_t rows = cut_.begin(first_panel_ + p + 1) - first;
     const std::int64_t before = first - cut_.begin(first_panel_);  // rows of the query block
-    Panel<Real> panel = make_panel<Real>(pack_, sequence_, first, rows, kernels_.lanes);
+    Panel<Real> panel = make_panel<Real>(pack_, sequence_, first, rows, kernels_.panels.lanes);
     panel.query = plan_.placement == Placement::kPanels
                       ? of_head(static_cast<Real*>(const_cast<void*>(args_.query)), plan_, panel,
                                 sequence_.batch, problem_.features)
                       : buffer(plan_.slab.query) + before * problem_.features;
-    panel.state = {buffer(plan_.slab.reference) + before, buffer(plan_.slab.sum) + before,
+    panel.state = {buffer(plan_.slab.row_max) + before, buffer(plan_.slab.row_sum) + before,
                    buffer(plan_.slab.accumulators) + before * plan_.accumulator_rows, false};
     panel.argmax = reinterpret_cast<std::int64_t*>(slab_ + plan_.slab.argmax) + before;
     panel.summed = reinterpret_cast<Summed*>(slab_ + plan_.slab.summed) + p;
@@ -175,7 +179,7 @@ class QueryBlock {
   }
 
   static Argmax<Real> argmax(const Panel<Real>& panel) {
-    return {panel.state.reference, panel.argmax};
+    return {panel.state.row_max, panel.argmax};
   }
 
   void begin(const Panel<Real>& panel) const {
@@ -186,27 +190,22 @@ class QueryBlock {
   /// Forgets what the panel has seen. A sink is what it has seen first: a key without a value.
   void reset(const Panel<Real>& panel) const {
     *panel.summed = Summed::kNothing;
-    std::fill_n(panel.state.reference, panel.pitch, kNoReference<Real>);
-    std::fill_n(panel.state.sum, panel.pitch, Real{0});
+    std::fill_n(panel.state.row_max, panel.pitch, kNoRowMax<Real>);
+    std::fill_n(panel.state.row_sum, panel.pitch, Real{0});
     if (problem_.hard) argmax(panel).begin(panel.pitch, panel.rows);
     if (args_.sinks == nullptr) return;
     const auto* const sinks = static_cast<const Real*>(args_.sinks);
     panel.each_row([&](std::size_t i, std::int64_t, std::int64_t head) {
       if (sinks[head] == -std::numeric_limits<Real>::infinity()) return;
       const auto sink = static_cast<Real>(static_cast<double>(sinks[head]) * kLog2E);
-      panel.state.reference[i] = std::clamp(sink, kNoReference<Real>, -kNoReference<Real>);
-      panel.state.sum[i] = 1;
+      panel.state.row_max[i] = std::clamp(sink, kNoRowMax<Real>, -kNoRowMax<Real>);
+      panel.state.row_sum[i] = 1;
     });
   }
 
-  /// Calls function(tile) for the tiles that the keys [begin, end) lie in. Where a tile begins and
-  /// ends otherwise depends on no panel.
-  template <class Function>
-  void each_tile(std::int64_t begin, std::int64_t end, bool pack, Function&& function) const {
-    for (std::int64_t k = round_down(begin, plan_.tile_kv); k < end; k += plan_.tile_kv) {
-      Tile tile = {std::max(k, begin), std::min(k + plan_.tile_kv, end), pack};
-      function(tile);
-    }
+  /// The tile that begins with key k. Where it ends depends on no panel.
+  Tile tile(std::int64_t k, std::int64_t end, bool pack) const {
+    return {k, std::min(round_down(k, plan_.tile_kv) + plan_.tile_kv, end), pack};
   }
 
   void load(Tile& tile) const {
@@ -234,10 +233,14 @@ class QueryBlock {
     if (*panel.summed == Summed::kNothing)
       std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
     totals(panel).give_back();
-    if (may_leak(panel) && !kernels_.all_finite(panel.state.accumulators, features * panel.pitch)) {
+    if (may_leak(panel) &&
+        !kernels_.numbers.all_finite(panel.state.accumulators, features * panel.pitch)) {
       reset(panel);
-      each_tile(panel.key_begin, panel.key_end, false,
-                [&](Tile& tile) { attend_tile(panel, tile, true); });
+      for (std::int64_t k = panel.key_begin; k < panel.key_end;) {
+        Tile tile = this->tile(k, panel.key_end, false);
+        attend_tile(panel, tile, true);
+        k = tile.end;
+      }
       totals(panel).give_back();
     }
     output_.write(panel);

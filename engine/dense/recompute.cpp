@@ -72,7 +72,7 @@ class Chunk {
   /// Calls function(block) for the key blocks of the chunk.
   template <class Function>
   void each_block(Function&& function) const {
-    const std::int64_t step = kernels_.key_step;
+    const std::int64_t step = kernels_.panels.key_block;
     for (std::int64_t k = begin_; k < end_; k += step)
       function(KeyBlock{k, static_cast<std::size_t>(std::min(step, end_ - k))});
   }
@@ -81,10 +81,10 @@ class Chunk {
   void each_panel(const HeadPack& pack, std::int64_t rows, Function&& function) const {
     for (std::int64_t r = 0; r < rows; r += plan_.panel_rows) {
       Panel<Real> panel = make_panel<Real>(pack, sequence_, r, std::min(plan_.panel_rows, rows - r),
-                                           kernels_.lanes);
+                                           kernels_.panels.lanes);
       panel.query = buffer(plan_.slab.query);
-      panel.state.reference = buffer(plan_.slab.reference);
-      panel.state.sum = buffer(plan_.slab.sum);
+      panel.state.row_max = buffer(plan_.slab.row_max);
+      panel.state.row_sum = buffer(plan_.slab.row_sum);
       function(panel);
     }
   }
@@ -117,20 +117,20 @@ class Chunk {
                    needed, allowed, to);
     if (point == HEED_WEIGHTS_PROBABILITIES) {
       alignas(kAlignment) Real unused[kMaxPanel] = {};
-      kernels_.exponentials(to, present.keys, panel.state.reference, unused, panel.vectors);
-      kernels_.normalise(to, panel.state.sum, present.keys, to, panel.vectors);
+      kernels_.panels.exponentials(panel.vectors, to, present.keys, panel.state.row_max, unused);
+      kernels_.panels.normalise(panel.vectors, to, panel.state.row_sum, present.keys, to);
     }
     std::fill(to + present.keys * panel.pitch, to + block.keys * panel.pitch, nothing);
   }
 
   /// Fetches how the softmax of the panel's rows ended; lanes without a row stay harmless.
   void recall(const Panel<Real>& panel) const {
-    std::fill_n(panel.state.reference, panel.pitch, Real{0});
-    std::fill_n(panel.state.sum, panel.pitch, Real{1});
+    std::fill_n(panel.state.row_max, panel.pitch, Real{0});
+    std::fill_n(panel.state.row_sum, panel.pitch, Real{1});
     if (problem_.hard) return;
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t) {
-      panel.state.reference[i] = results_[row].soft.reference;
-      panel.state.sum[i] = results_[row].soft.sum;
+      panel.state.row_max[i] = results_[row].soft.row_max;
+      panel.state.row_sum[i] = results_[row].soft.row_sum;
     });
   }
 
@@ -172,9 +172,9 @@ class Chunk {
       sums[j] = 0;
       for (std::size_t i = 0; i < width; ++i) sums[j] += lanes[j * width + i];
     }
-    kernels_.write(layout.type, sums, block.keys,
-                   row_at(args_.column_sums, layout, sequence_.batch, head_, block.begin),
-                   layout.strides.row);
+    kernels_.numbers.write(layout.type, sums, block.keys,
+                           row_at(args_.column_sums, layout, sequence_.batch, head_, block.begin),
+                           layout.strides.row);
   }
 
   const heed_attention_plan& plan_;

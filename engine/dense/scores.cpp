@@ -75,7 +75,7 @@ void Scores<Real>::find_rows(const Panel<Real>& panel, const void* data, const L
       rows[i] = rows[i - 1];
     } else {
       Real* const to = buffer(plan_.slab.rows) + i * count;
-      kernels_.read(layout.type, from, stride, count, to);
+      kernels_.numbers.read(layout.type, from, stride, count, to);
       rows[i] = to;
     }
     previous = from;
@@ -97,8 +97,8 @@ void Scores<Real>::pack_query(const Panel<Real>& panel) const {
   } else {
     find_rows(panel, args_.query, layout, sequence_.query_begin, 0, features, rows);
   }
-  kernels_.pack_query(rows, panel.rows, stride, features, static_cast<Real>(steps_.query_scale),
-                      panel.query, panel.vectors);
+  kernels_.panels.pack_query(panel.vectors, rows, panel.rows, stride, features,
+                             static_cast<Real>(steps_.query_scale), panel.query);
 }
 
 template <class Real>
@@ -145,8 +145,8 @@ KeyRanges Scores<Real>::needed(const Panel<Real>& panel, const KeyBlock& block) 
   };
   KeyRanges ranges{};
   for (std::size_t w = 0; w < panel.vectors; ++w) {
-    const std::size_t first = w * kernels_.lanes;
-    const std::size_t last = std::min(first + kernels_.lanes, panel.rows) - 1;
+    const std::size_t first = w * kernels_.panels.lanes;
+    const std::size_t last = std::min(first + kernels_.panels.lanes, panel.rows) - 1;
     ranges.begin[w] = w == 0 ? 0 : within(sequence_.first_key(panel.query_row(first)));
     ranges.end[w] = within(sequence_.end_key(panel.query_row(last)));
   }
@@ -177,11 +177,11 @@ void Scores<Real>::compute(const Panel<Real>& panel, const MatrixView<Real>& key
     prefetch_rows(panel, args_.mask, problem_.mask, block.begin, block.keys);
   if (steps_.modifies && args_.bias != nullptr)
     prefetch_rows(panel, args_.bias, problem_.bias, block.begin, block.keys);
-  kernels_.scores(key, needed, panel.query, static_cast<std::size_t>(problem_.features), scores,
-                  panel.vectors);
+  kernels_.panels.scores(panel.vectors, key, needed, panel.query,
+                         static_cast<std::size_t>(problem_.features), scores);
   if (steps_.caps)
-    kernels_.softcap(scores, block.keys, static_cast<Real>(problem_.softcap * steps_.unit),
-                     panel.vectors);
+    kernels_.panels.softcap(panel.vectors, scores, block.keys,
+                            static_cast<Real>(problem_.softcap * steps_.unit));
   if (steps_.modifies) modify(panel, block, scores);
   if (masks) exclude(panel, block, scores);
 }
@@ -203,7 +203,7 @@ void Scores<Real>::add_alibi(const Panel<Real>& panel, const KeyBlock& block, Re
     position[i] = static_cast<Real>(offset + static_cast<double>(row - block.begin));
     slope[i] = static_cast<Real>(static_cast<double>(slopes[head]) * steps_.unit);
   });
-  kernels_.alibi(scores, block.keys, position, slope, panel.vectors);
+  kernels_.panels.alibi(panel.vectors, scores, block.keys, position, slope);
 }
 
 template <class Real>
@@ -211,7 +211,7 @@ void Scores<Real>::add_bias(const Panel<Real>& panel, const KeyBlock& block, Rea
                             Real* scores) const {
   const Real* rows[kMaxPanel];
   find_rows(panel, args_.bias, problem_.bias, 0, block.begin, block.keys, rows);
-  kernels_.add_rows(scores, block.keys, rows, panel.rows, factor, panel.vectors);
+  kernels_.panels.add_rows(panel.vectors, scores, block.keys, rows, panel.rows, factor);
 }
 
 template <class Real>
@@ -260,7 +260,7 @@ void Scores<Real>::apply_limits(const Panel<Real>& panel, const KeyBlock& block,
     first[i] = first_of_origin + further;
     limit[i] = limit_of_origin + further;
   });
-  kernels_.mask(scores, block.keys, first, limit, panel.vectors);
+  kernels_.panels.mask(panel.vectors, scores, block.keys, first, limit);
 }
 
 template <class Real>
@@ -284,7 +284,7 @@ void Scores<Real>::apply_mask(const Panel<Real>& panel, const KeyBlock& block, R
                   to[j] = mask[static_cast<std::int64_t>(j) * stride];
                 rows[i] = to;
               });
-  kernels_.mask_rows(scores, block.keys, rows, panel.rows, panel.vectors);
+  kernels_.panels.mask_rows(panel.vectors, scores, block.keys, rows, panel.rows);
 }
 
 template <class Real>

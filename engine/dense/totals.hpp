@@ -15,7 +15,7 @@ inline constexpr std::int64_t kFoldKeys = 4096;
 /// Rows of accumulators that a panel needs: its sums, padded, and where a sequence may be that long
 /// its totals, those of the weights last.
 inline Size accumulator_rows(Size value_features, std::int64_t key_length) {
-  const Size sums = round_up(value_features, kRowPadding);
+  const Size sums = round_up(value_features, PanelGeometry::row_padding);
   return key_length > kFoldKeys ? sums + value_features + 1 : sums;
 }
 
@@ -47,7 +47,8 @@ class Totals {
 
  private:
   std::size_t sum_rows() const {
-    return static_cast<std::size_t>(round_up(static_cast<std::int64_t>(features_), kRowPadding));
+    return static_cast<std::size_t>(
+        round_up(static_cast<std::int64_t>(features_), PanelGeometry::row_padding));
   }
 
   template <class Function>
@@ -55,7 +56,7 @@ class Totals {
     const std::size_t count = features_ * pitch_;
     Real* const totals = state_.accumulators + sum_rows() * pitch_;
     for (std::size_t i = 0; i < count; ++i) function(state_.accumulators[i], totals[i]);
-    for (std::size_t i = 0; i < pitch_; ++i) function(state_.sum[i], totals[count + i]);
+    for (std::size_t i = 0; i < pitch_; ++i) function(state_.row_sum[i], totals[count + i]);
   }
 
   const RowState<Real>& state_;

@@ -29,23 +29,25 @@ MatrixView<Real> Values<Real>::rows(std::int64_t begin, std::int64_t end) const 
 template <class Real>
 ValueView<Real> Values<Real>::in_place(const MatrixView<Real>& rows) const {
   return {rows.data, rows.row_stride, rows.column_stride,
-          static_cast<std::ptrdiff_t>(kValueBlock) * rows.column_stride};
+          static_cast<std::ptrdiff_t>(PanelGeometry::value_block) * rows.column_stride};
 }
 
 template <class Real>
 ValueView<Real> Values<Real>::packed(const MatrixView<Real>& rows, std::int64_t keys) const {
   auto* const to = reinterpret_cast<Real*>(slab_ + plan_.slab.packed);
-  kernels_.pack_values(rows, static_cast<std::size_t>(keys), features_, to);
-  return {to, kValueBlock, 1, keys * static_cast<std::ptrdiff_t>(kValueBlock)};
+  kernels_.panels.pack_values(rows, static_cast<std::size_t>(keys), features_, to);
+  return {to, PanelGeometry::value_block, 1,
+          keys * static_cast<std::ptrdiff_t>(PanelGeometry::value_block)};
 }
 
 template <class Real>
 void Values<Real>::accumulate(const Panel<Real>& panel, const RowState<Real>& state,
                               const ValueView<Real>& values, const KeyBlock& block,
                               const KeyRanges& needed, const Real* probs) const {
-  constexpr auto kRunKeys = static_cast<std::int64_t>(kRun);
-  kernels_.accumulate(values, needed, static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys),
-                      probs, state.accumulators, features_, state.fresh, panel.vectors);
+  constexpr auto kRunKeys = static_cast<std::int64_t>(PanelGeometry::run);
+  kernels_.panels.accumulate(panel.vectors, values, needed,
+                             static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys), probs,
+                             state.accumulators, features_, state.fresh);
 }
 
 template <class Real>
@@ -56,8 +58,9 @@ void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<
   const ValueView<Real> view = packed(values, static_cast<std::int64_t>(block.keys));
   auto* const finite = reinterpret_cast<Real*>(slab_ + plan_.slab.packed);
   const auto finite_at = [&](std::size_t j, std::size_t x) -> Real& {
-    return finite[static_cast<std::ptrdiff_t>(x / kValueBlock) * view.block_stride +
-                  static_cast<std::ptrdiff_t>(x % kValueBlock + j * kValueBlock)];
+    return finite[static_cast<std::ptrdiff_t>(x / PanelGeometry::value_block) * view.block_stride +
+                  static_cast<std::ptrdiff_t>(x % PanelGeometry::value_block +
+                                              j * PanelGeometry::value_block)];
   };
   for (std::size_t j = 0; j < block.keys; ++j)
     for (std::size_t x = 0; x < features_; ++x)
@@ -77,9 +80,9 @@ void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<
 
 template <class Real>
 void Values<Real>::read(std::int64_t j, Real* to) const {
-  kernels_.read(layout_.type,
-                row_at(data_, layout_, sequence_.batch, key_head_, sequence_.key_begin + j),
-                layout_.strides.feature, features_, to);
+  kernels_.numbers.read(layout_.type,
+                        row_at(data_, layout_, sequence_.batch, key_head_, sequence_.key_begin + j),
+                        layout_.strides.feature, features_, to);
 }
 
 template class Values<float>;

@@ -30,7 +30,7 @@ void clear_removed(const GraphStep& step) {
                const float zero = 0;
                for (std::int64_t e = graph.edges + begin; e < graph.edges + end; ++e)
                  for (std::int64_t h = 0; h < step.plan.problem.heads; ++h)
-                   step.plan.context->kernels->f32.write(
+                   step.plan.context->kernels->f32.numbers.write(
                        layout.type, &zero, 1,
                        row_at(step.args.weights, layout, 0, h, graph.given(e)), 1);
              });
@@ -59,9 +59,9 @@ Tensor out_as_data(const heed_graph_attention_plan& plan, const heed_graph_atten
   each_range(plan.context->threads, Ranges::of(plan.context->threads, p.nodes * p.heads),
              [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                for (std::int64_t i = begin; i < end; ++i)
-                 kernels.read(p.out.type, row_at(args.out, p.out, 0, i % p.heads, i / p.heads),
-                              s.feature, static_cast<std::size_t>(p.value_features),
-                              copy + i * p.value_features);
+                 kernels.numbers.read(
+                     p.out.type, row_at(args.out, p.out, 0, i % p.heads, i / p.heads), s.feature,
+                     static_cast<std::size_t>(p.value_features), copy + i * p.value_features);
              });
   return {copy, {kTypeOf<Real>, sizeof(Real), {0, 0, p.width, 1}}};
 }

@@ -41,7 +41,7 @@ template <class Real>
 class Gather {
  public:
   static std::int64_t padded(std::int64_t features) {
-    return round_up(features, static_cast<std::int64_t>(kFeaturePadding<Real>));
+    return round_up(features, static_cast<std::int64_t>(RowKernels<Real>::feature_padding));
   }
   /// Whether the kernels can read the tensor where it lies.
   static bool in_place(const Layout& layout, std::int64_t features) {
@@ -99,13 +99,13 @@ class Gather {
     const Layout& layout = tensor_.layout;
     if (layout.strides.feature == 1 && padded_ == features_ &&
         (layout.strides.head == features_ || heads_ == 1)) {
-      kernels_.read(layout.type, row_at(tensor_.data, layout, 0, 0, row), 1,
-                    static_cast<std::size_t>(heads_ * features_), to);
+      kernels_.numbers.read(layout.type, row_at(tensor_.data, layout, 0, 0, row), 1,
+                            static_cast<std::size_t>(heads_ * features_), to);
       return;
     }
     for (std::int64_t h = 0; h < heads_; ++h, to += padded_) {
-      kernels_.read(layout.type, row_at(tensor_.data, layout, 0, h, row), layout.strides.feature,
-                    static_cast<std::size_t>(features_), to);
+      kernels_.numbers.read(layout.type, row_at(tensor_.data, layout, 0, h, row),
+                            layout.strides.feature, static_cast<std::size_t>(features_), to);
       std::fill(to + features_, to + padded_, Real{0});
     }
   }

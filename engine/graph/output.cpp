@@ -30,9 +30,9 @@ template <class Real>
 void NodeOutput<Real>::write(std::int64_t node, Real* values, const Real* factors) const {
   // Data first: it may be what is written to.
   if (problem_.residual)
-    kernels_.read(step_.data.layout.type, row_at(step_.data.data, step_.data.layout, 0, 0, node),
-                  step_.data.layout.strides.feature, static_cast<std::size_t>(problem_.width),
-                  data_);
+    kernels_.numbers.read(
+        step_.data.layout.type, row_at(step_.data.data, step_.data.layout, 0, 0, node),
+        step_.data.layout.strides.feature, static_cast<std::size_t>(problem_.width), data_);
   const bool concat = problem_.combine == HEED_COMBINE_CONCAT;
   for (std::int64_t h = 0; !concat && h < problem_.heads; ++h) {
     Real* const head = values + static_cast<std::size_t>(h) * padded_;
@@ -62,16 +62,16 @@ void NodeOutput<Real>::write_row(std::byte* out, const Real* data, Compute&& com
   Real* const to = in_place ? reinterpret_cast<Real*>(out) : row_;
   compute(to);
   for (std::size_t x = 0; problem_.residual && x < features_; ++x) to[x] += data[x];
-  if (!in_place) kernels_.write(layout.type, to, features_, out, layout.strides.feature);
+  if (!in_place) kernels_.numbers.write(layout.type, to, features_, out, layout.strides.feature);
 }
 
 template <class Real>
-void NodeOutput<Real>::write_lse(std::int64_t node, const Real* reference, const Real* sum) const {
+void NodeOutput<Real>::write_lse(std::int64_t node, const Real* row_max, const Real* sum) const {
   const Layout& layout = problem_.lse;
   for (std::int64_t h = 0; h < problem_.heads; ++h) {
-    const double lse = log_sum_exp(reference[h], sum[h]);
-    step_.plan.context->kernels->f64.write(layout.type, &lse, 1,
-                                           row_at(step_.args.lse, layout, 0, h, node), 1);
+    const double lse = log_sum_exp(row_max[h], sum[h]);
+    step_.plan.context->kernels->f64.numbers.write(layout.type, &lse, 1,
+                                                   row_at(step_.args.lse, layout, 0, h, node), 1);
   }
 }
 
@@ -79,9 +79,10 @@ template <class Real>
 void NodeOutput<Real>::write_edge(std::int64_t edge, std::int64_t first, std::size_t heads,
                                   const Real* weights) const {
   const Layout& layout = problem_.weights;
-  kernels_.write(layout.type, weights, heads,
-                 row_at(step_.args.weights, layout, 0, first, step_.plan.graph->given(edge)),
-                 layout.strides.head);
+  kernels_.numbers.write(
+      layout.type, weights, heads,
+      row_at(step_.args.weights, layout, 0, first, step_.plan.graph->given(edge)),
+      layout.strides.head);
 }
 
 template <class Real>

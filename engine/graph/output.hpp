@@ -14,9 +14,9 @@ class NodeOutput {
   /// values: [heads][value features], padded; each head is multiplied with its factor, where it is.
   void write(std::int64_t node, Real* values, const Real* factors) const;
 
-  void write_lse(std::int64_t node, const Real* reference, const Real* sum) const;
+  void write_lse(std::int64_t node, const Real* row_max, const Real* sum) const;
 
-  /// The weights of a batch, from a tile of exp2(score - reference).
+  /// The weights of a batch, from a tile of exp2(score - row_max).
   void write_weights(const PanelRows& panel, const Batch& batch, const Real* tile,
                      const Real* sum) const;
 

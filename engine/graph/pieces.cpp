@@ -21,30 +21,30 @@ class Pieces {
     for (std::int64_t k = 0; k < hub_.pieces; ++k) {
       const Piece<Real> piece = this->piece(k);
       for (std::int64_t h = 0; h < problem_.heads; ++h) {
-        const Real score = piece.reference()[h];
-        Real& best = softmax.reference()[h];
+        const Real score = piece.row_max()[h];
+        Real& best = softmax.row_max()[h];
         if (score > best) softmax.chosen()[h] = piece.chosen()[h];
         if (score > best || std::isnan(score)) best = score;
       }
     }
   }
 
-  /// The softmax over all pieces. Their log-sum-exps are taken relative to the largest reference:
+  /// The softmax over all pieces. Their log-sum-exps are taken relative to the largest row_max:
   /// that keeps digits, and what scores of +inf share.
   void merge_softmax(const NodeSoftmax<Real>& softmax) const {
     softmax.forget();
     for (std::int64_t h = 0; h < problem_.heads; ++h) {
-      Real& reference = softmax.reference()[h];
+      Real& row_max = softmax.row_max()[h];
       for (std::int64_t k = 0; k < hub_.pieces; ++k)
-        reference = std::max(reference, piece(k).reference()[h]);
+        row_max = std::max(row_max, piece(k).row_max()[h]);
       double sum = 0;
       for (std::int64_t k = 0; k < hub_.pieces; ++k) {
-        const double ahead = static_cast<double>(piece(k).reference()[h]) - double{reference};
+        const double ahead = static_cast<double>(piece(k).row_max()[h]) - double{row_max};
         double& lse = piece(k).lse()[h];
-        lse = kLn2 * ahead + std::log(static_cast<double>(piece(k).sum()[h]));
+        lse = kLn2 * ahead + std::log(static_cast<double>(piece(k).row_sum()[h]));
         sum += std::exp(lse);
       }
-      softmax.sum()[h] = static_cast<Real>(sum);
+      softmax.row_sum()[h] = static_cast<Real>(sum);
     }
   }
 
@@ -91,7 +91,7 @@ void Piece<Real>::store(const NodeSoftmax<Real>& softmax) const {
   const auto divide = [&](const Real* from, std::size_t count, Real* to) {
     const std::size_t each = count / heads;
     for (std::size_t h = 0; h < heads; ++h) {
-      const Real factor = softmax.sum()[h] == 0 ? Real{0} : 1 / softmax.sum()[h];
+      const Real factor = softmax.row_sum()[h] == 0 ? Real{0} : 1 / softmax.row_sum()[h];
       for (std::size_t x = h * each; x < (h + 1) * each; ++x) to[x] = from[x] * factor;
     }
   };
@@ -101,16 +101,16 @@ void Piece<Real>::store(const NodeSoftmax<Real>& softmax) const {
 
 template <class Real>
 void Piece<Real>::store_softmax(const NodeSoftmax<Real>& softmax) const {
-  std::copy_n(softmax.reference(), problem_.heads, reference());
-  std::copy_n(softmax.sum(), problem_.heads, sum());
+  std::copy_n(softmax.row_max(), problem_.heads, row_max());
+  std::copy_n(softmax.row_sum(), problem_.heads, row_sum());
   if (problem_.hard) std::copy_n(softmax.chosen(), problem_.heads, chosen());
 }
 
 template <class Real>
 void Piece<Real>::load_softmax(const NodeSoftmax<Real>& softmax) const {
   softmax.forget();
-  std::copy_n(reference(), problem_.heads, softmax.reference());
-  std::copy_n(sum(), problem_.heads, softmax.sum());
+  std::copy_n(row_max(), problem_.heads, softmax.row_max());
+  std::copy_n(row_sum(), problem_.heads, softmax.row_sum());
   if (problem_.hard) std::copy_n(chosen(), problem_.heads, softmax.chosen());
 }
 

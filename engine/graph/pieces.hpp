@@ -11,8 +11,8 @@ class Piece {
  public:
   Piece(const GraphStep& step, std::int64_t index);
 
-  Real* reference() const { return room<Real>(offsets_.reference); }
-  Real* sum() const { return room<Real>(offsets_.sum); }
+  Real* row_max() const { return room<Real>(offsets_.row_max); }
+  Real* row_sum() const { return room<Real>(offsets_.row_sum); }
   double* lse() const { return room<double>(offsets_.lse); }
   std::int64_t* chosen() const { return room<std::int64_t>(offsets_.chosen); }
   Real* values() const { return room<Real>(offsets_.sums); }

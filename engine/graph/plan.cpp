@@ -58,8 +58,8 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   slab.bias = numbers(kPanel, kEdges);
   slab.tile = numbers(kEdges, kPanel);
   slab.products = numbers(s.edge_width, kPanel);
-  slab.reference = numbers(s.padded_heads, 1);
-  slab.sum = numbers(s.padded_heads, 1);
+  slab.row_max = numbers(s.padded_heads, 1);
+  slab.row_sum = numbers(s.padded_heads, 1);
   slab.factors = numbers(s.padded_heads, 1);
   slab.chosen = rooms.take(p.hard ? s.padded_heads : 0, 1, sizeof(std::int64_t));
   slab.sums = numbers(s.heads, s.value_features);
@@ -77,8 +77,8 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
 PieceSlab lay_out_piece(const GraphProblem& p, const Sizes& s) {
   Offsets rooms;
   PieceSlab piece{};
-  piece.reference = rooms.take(s.heads, 1, s.number);
-  piece.sum = rooms.take(s.heads, 1, s.number);
+  piece.row_max = rooms.take(s.heads, 1, s.number);
+  piece.row_sum = rooms.take(s.heads, 1, s.number);
   piece.lse = rooms.take(s.heads, 1, sizeof(double));
   piece.chosen = rooms.take(p.hard ? s.heads : 0, 1, sizeof(std::int64_t));
   piece.sums = rooms.take(s.heads, s.value_features, s.number);

@@ -23,8 +23,8 @@ struct NodeSlab {
   std::size_t bias;         ///< [heads of a panel][kBatch]
   std::size_t tile;         ///< [kBatch][kMaxPanel] scores, then weights
   std::size_t products;     ///< [edge_width][kMaxPanel] products with matrices of edge data
-  std::size_t reference;    ///< [heads] see RowState
-  std::size_t sum;          ///< [heads]
+  std::size_t row_max;      ///< [heads] see RowState
+  std::size_t row_sum;      ///< [heads]
   std::size_t factors;      ///< [heads] that the sums are multiplied with
   std::size_t chosen;       ///< [heads] int64: the edge of the largest score; hard attention only
   std::size_t sums;         ///< [heads][value_features] weighted values
@@ -38,9 +38,9 @@ struct NodeSlab {
 
 /// The same within what a piece of a hub leaves behind.
 struct PieceSlab {
-  std::size_t reference;
-  std::size_t sum;
-  std::size_t lse;  ///< [heads] double, relative to the hub's largest reference
+  std::size_t row_max;
+  std::size_t row_sum;
+  std::size_t lse;  ///< [heads] double, relative to the hub's largest row_max
   std::size_t chosen;
   std::size_t sums;       ///< divided by `sum`
   std::size_t edge_sums;  ///< likewise

@@ -39,8 +39,8 @@ class NodeProducts {
     } else {
       multiply_columns(begin, matrix);
     }
-    kernels_.write(to.layout.type, product_, static_cast<std::size_t>(matrix.out),
-                   row_at(const_cast<void*>(to.data), to.layout, 0, 0, node), 1);
+    kernels_.numbers.write(to.layout.type, product_, static_cast<std::size_t>(matrix.out),
+                           row_at(const_cast<void*>(to.data), to.layout, 0, 0, node), 1);
   }
 
   /// product[j] = sum over i of data[i] * row i [j].
@@ -48,8 +48,8 @@ class NodeProducts {
     const Strides& s = matrix.layout.strides;
     each_line(begin, matrix.layout, s.row, s.feature, matrix.in, matrix.out,
               [&](const Batch& batch, const EdgeRows<Real>& rows, std::size_t width) {
-                kernels_.edge_values(rows, batch.edges, data_ + batch.begin, 1, 1, width, product_,
-                                     batch.begin == 0);
+                kernels_.rows.edge_values(rows, batch.edges, data_ + batch.begin, 1, 1, width,
+                                          product_, batch.begin == 0);
               });
   }
 
@@ -58,8 +58,8 @@ class NodeProducts {
     const Strides& s = matrix.layout.strides;
     each_line(begin, matrix.layout, s.feature, s.row, matrix.out, matrix.in,
               [&](const Batch& batch, const EdgeRows<Real>& columns, std::size_t width) {
-                kernels_.edge_scores(columns, batch.edges, data_, 1, width, true,
-                                     product_ + batch.begin, 1);
+                kernels_.rows.edge_scores(columns, batch.edges, data_, 1, width, true,
+                                          product_ + batch.begin, 1);
               });
   }
 

@@ -39,8 +39,8 @@ void EdgeScores<Real>::ask_edge_data() {
     const Real* const query = query_ + static_cast<std::size_t>(panel.first) * features;
     each_rows(w_edge_key_, problem_.edge_width, problem_.heads, features,
               [&](std::size_t c, const EdgeRows<Real>& rows, std::size_t count) {
-                kernels_.edge_scores(of_panel(rows, panel), count, query, panel.rows, features,
-                                     true, products_ + c * panel.pitch, panel.pitch);
+                kernels_.rows.edge_scores(of_panel(rows, panel), count, query, panel.rows, features,
+                                          true, products_ + c * panel.pitch, panel.pitch);
               });
     Real* to = edge_query_ + static_cast<std::size_t>(panel.first) * edge_width_;
     for (std::size_t h = 0; h < panel.rows; ++h, to += edge_width_) {
@@ -62,17 +62,18 @@ void EdgeScores<Real>::begin_batch(const Batch& batch) {
 template <class Real>
 void EdgeScores<Real>::compute(const PanelRows& panel, const Batch& batch, Real* tile) {
   const auto first = static_cast<std::size_t>(panel.first);
-  kernels_.edge_scores(of_panel(keys_, panel), batch.edges, query_ + first * key_of_.features(),
-                       panel.rows, key_of_.features(), true, tile, panel.pitch);
+  kernels_.rows.edge_scores(of_panel(keys_, panel), batch.edges,
+                            query_ + first * key_of_.features(), panel.rows, key_of_.features(),
+                            true, tile, panel.pitch);
   if (w_edge_key_ != nullptr) {
     const EdgeRows<Real> rows = {edge_data_, kConsecutive.row,
                                  static_cast<std::ptrdiff_t>(edge_width_), 0};
-    kernels_.edge_scores(rows, batch.edges, edge_query_ + first * edge_width_, panel.rows,
-                         edge_width_, false, tile, panel.pitch);
+    kernels_.rows.edge_scores(rows, batch.edges, edge_query_ + first * edge_width_, panel.rows,
+                              edge_width_, false, tile, panel.pitch);
   }
   if (problem_.softcap > 0)
-    kernels_.softcap(tile, batch.edges, static_cast<Real>(problem_.softcap * problem_.log2_unit),
-                     panel.vectors);
+    kernels_.panels.softcap(panel.vectors, tile, batch.edges,
+                            static_cast<Real>(problem_.softcap * problem_.log2_unit));
   leaves_out_ = false;
   if (step_.args.edge_bias != nullptr) add_bias(panel, batch, tile);
 }
@@ -83,8 +84,8 @@ void EdgeScores<Real>::add_bias(const PanelRows& panel, const Batch& batch, Real
   for (std::size_t e = 0; e < batch.edges; ++e) {
     const std::int64_t given = graph_.given(batch.begin + static_cast<std::int64_t>(e));
     Real of_edge[kMaxPanel];
-    kernels_.read(layout.type, row_at(step_.args.edge_bias, layout, 0, panel.first, given),
-                  layout.strides.head, panel.rows, of_edge);
+    kernels_.numbers.read(layout.type, row_at(step_.args.edge_bias, layout, 0, panel.first, given),
+                          layout.strides.head, panel.rows, of_edge);
     for (std::size_t h = 0; h < panel.rows; ++h) {
       bias_[h * kBatch + e] = of_edge[h];
       leaves_out_ = leaves_out_ || of_edge[h] == -std::numeric_limits<Real>::infinity();
@@ -92,8 +93,8 @@ void EdgeScores<Real>::add_bias(const PanelRows& panel, const Batch& batch, Real
   }
   const Real* rows[kMaxPanel];
   for (std::size_t h = 0; h < panel.rows; ++h) rows[h] = bias_ + h * kBatch;
-  kernels_.add_rows(tile, batch.edges, rows, panel.rows, static_cast<Real>(problem_.log2_unit),
-                    panel.vectors);
+  kernels_.panels.add_rows(panel.vectors, tile, batch.edges, rows, panel.rows,
+                           static_cast<Real>(problem_.log2_unit));
 }
 
 template <class Real>

@@ -13,8 +13,8 @@ NodeSoftmax<Real>::NodeSoftmax(const GraphStep& step, std::byte* slab)
       sums_(step, slab),
       output_(step, slab),
       tile_(at<Real>(slab, step.plan.slab.tile)),
-      reference_(at<Real>(slab, step.plan.slab.reference)),
-      sum_(at<Real>(slab, step.plan.slab.sum)),
+      row_max_(at<Real>(slab, step.plan.slab.row_max)),
+      row_sum_(at<Real>(slab, step.plan.slab.row_sum)),
       factors_(at<Real>(slab, step.plan.slab.factors)),
       chosen_(at<std::int64_t>(slab, step.plan.slab.chosen)) {
   // Lanes without a head stay finite: their scores begin at 0, and weights are at most 2^8.
@@ -38,7 +38,7 @@ void NodeSoftmax<Real>::attend(std::int64_t node, std::int64_t begin, std::int64
         return argmax(panel.first)
             .look(kernels_, tile_, batch.begin, batch.edges, panel.rows, panel.vectors);
       weigh(panel, batch, batch.begin == begin);
-      if (write_weights) output_.write_weights(panel, batch, tile_, sum_ + panel.first);
+      if (write_weights) output_.write_weights(panel, batch, tile_, row_sum_ + panel.first);
     });
   });
 }
@@ -60,9 +60,9 @@ inline void NodeSoftmax<Real>::prefetch(const Batch& batch) const {
 template <class Real>
 void NodeSoftmax<Real>::forget() const {
   const auto heads = static_cast<std::size_t>(problem_.heads);
-  const auto lanes = static_cast<std::size_t>(round_up(problem_.heads, kernels_.lanes));
-  std::fill_n(reference_, lanes, kNoReference<Real>);
-  std::fill_n(sum_, lanes, Real{0});
+  const auto lanes = static_cast<std::size_t>(round_up(problem_.heads, kernels_.panels.lanes));
+  std::fill_n(row_max_, lanes, kNoRowMax<Real>);
+  std::fill_n(row_sum_, lanes, Real{0});
   if (problem_.hard) argmax(0).begin(lanes, heads);
 }
 
@@ -70,10 +70,10 @@ void NodeSoftmax<Real>::forget() const {
 template <class Real>
 void NodeSoftmax<Real>::weigh(const PanelRows& panel, const Batch& batch, bool fresh) {
   alignas(kAlignment) Real before[kMaxPanel];
-  std::copy_n(reference_ + panel.first, panel.rows, before);
+  std::copy_n(row_max_ + panel.first, panel.rows, before);
   // To the kernel there are no accumulators: here they are not in its lanes.
-  const RowState<Real> state = {reference_ + panel.first, sum_ + panel.first, nullptr, true};
-  kernels_.softmax(tile_, all_keys(batch.edges), 0, state, 0, panel.vectors);
+  const RowState<Real> state = {row_max_ + panel.first, row_sum_ + panel.first, nullptr, true};
+  kernels_.panels.softmax(panel.vectors, tile_, all_keys(batch.edges), 0, state, 0);
   if (!fresh) move_references(panel, before);
   sums_.add(panel, batch, scores_, tile_, fresh);
 }
@@ -83,12 +83,12 @@ void NodeSoftmax<Real>::move_references(const PanelRows& panel, const Real* befo
   Real factors[kMaxPanel];
   bool moved = false;
   for (std::size_t h = 0; h < panel.rows; ++h) {
-    const Real now = reference_[panel.first + static_cast<std::int64_t>(h)];
+    const Real now = row_max_[panel.first + static_cast<std::int64_t>(h)];
     moved = moved || now != before[h];
     factors[h] = before[h] - now;
   }
   if (!moved) return;
-  kernels_.exp2(factors, factors, panel.rows);
+  kernels_.numbers.exp2(factors, factors, panel.rows);
   sums_.rescale(panel, factors);
 }
 
@@ -98,7 +98,7 @@ void NodeSoftmax<Real>::take_chosen() {
   const std::size_t size = sums_.value_size() / static_cast<std::size_t>(problem_.heads);
   for (std::int64_t h = 0; h < problem_.heads; ++h) {
     chosen_[h] = argmax(0).chosen(static_cast<std::size_t>(h));
-    sum_[h] = chosen_[h] == kNoKey ? Real{0} : Real{1};
+    row_sum_[h] = chosen_[h] == kNoKey ? Real{0} : Real{1};
     if (chosen_[h] >= 0) sums_.take(h, chosen_[h]);
     if (chosen_[h] == kNotANumber)
       std::fill_n(sums_.values() + static_cast<std::size_t>(h) * size, size,
@@ -109,11 +109,11 @@ void NodeSoftmax<Real>::take_chosen() {
 template <class Real>
 void NodeSoftmax<Real>::finish(std::int64_t node, bool divided) {
   if (problem_.hard) take_chosen();
-  sums_.add_edge_values(sum_);
+  sums_.add_edge_values(row_sum_);
   for (std::int64_t h = 0; h < problem_.heads; ++h)
-    factors_[h] = sum_[h] == 0 ? Real{0} : Real{1} / (divided ? Real{1} : sum_[h]);
+    factors_[h] = row_sum_[h] == 0 ? Real{0} : Real{1} / (divided ? Real{1} : row_sum_[h]);
   output_.write(node, sums_.values(), factors_);
-  if (step_.wants_lse()) output_.write_lse(node, reference_, sum_);
+  if (step_.wants_lse()) output_.write_lse(node, row_max_, row_sum_);
 }
 
 template <class Real>
@@ -124,8 +124,9 @@ void NodeSoftmax<Real>::view(std::int64_t begin, std::int64_t end) {
     each_panel(kernels_, problem_.heads, [&](const PanelRows& panel) {
       alignas(kAlignment) Real unused[kMaxPanel] = {};
       scores_.compute(panel, batch, tile_);
-      kernels_.exponentials(tile_, batch.edges, reference_ + panel.first, unused, panel.vectors);
-      output_.write_weights(panel, batch, tile_, sum_ + panel.first);
+      kernels_.panels.exponentials(panel.vectors, tile_, batch.edges, row_max_ + panel.first,
+                                   unused);
+      output_.write_weights(panel, batch, tile_, row_sum_ + panel.first);
     });
   });
 }

@@ -15,8 +15,8 @@ class NodeSoftmax {
   NodeSoftmax(const GraphStep& step, std::byte* slab);
 
   /// All of these are [heads].
-  Real* reference() const { return reference_; }
-  Real* sum() const { return sum_; }
+  Real* row_max() const { return row_max_; }
+  Real* row_sum() const { return row_sum_; }
   std::int64_t* chosen() const { return chosen_; }
   const EdgeSums<Real>& sums() const { return sums_; }
 
@@ -27,7 +27,7 @@ class NodeSoftmax {
   /// Back to a node that has seen no edge.
   void forget() const;
 
-  /// What remains for a whole node, or a hub whose reference, sum (or chosen) and sums have been
+  /// What remains for a whole node, or a hub whose row_max, sum (or chosen) and sums have been
   /// merged and, if `divided`, divided.
   void finish(std::int64_t node, bool divided);
 
@@ -43,7 +43,7 @@ class NodeSoftmax {
   void weigh(const PanelRows& panel, const Batch& batch, bool fresh);
   void move_references(const PanelRows& panel, const Real* before);
   /// Of the heads from `first` on; keys are edges.
-  Argmax<Real> argmax(std::int64_t first) const { return {reference_ + first, chosen_ + first}; }
+  Argmax<Real> argmax(std::int64_t first) const { return {row_max_ + first, chosen_ + first}; }
   void take_chosen();
 
   const GraphStep& step_;
@@ -53,8 +53,8 @@ class NodeSoftmax {
   EdgeSums<Real> sums_;
   const NodeOutput<Real> output_;
   Real* const tile_;
-  Real* const reference_;
-  Real* const sum_;
+  Real* const row_max_;
+  Real* const row_sum_;
   Real* const factors_;
   std::int64_t* const chosen_;
 };

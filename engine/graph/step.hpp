@@ -33,9 +33,9 @@ T* at(std::byte* slab, std::size_t offset) {
 /// they are what query rows are to dense attention.
 template <class Real, class Function>
 void each_panel(const KernelTable<Real>& kernels, std::int64_t heads, Function&& function) {
-  const std::int64_t most = std::int64_t{kernels.lanes} * kernels.max_vectors;
+  const std::int64_t most = std::int64_t{kernels.panels.lanes} * kernels.panels.max_vectors;
   for (std::int64_t first = 0; first < heads; first += most)
-    function(PanelRows::of(first, std::min(most, heads - first), kernels.lanes));
+    function(PanelRows::of(first, std::min(most, heads - first), kernels.panels.lanes));
 }
 
 /// The rows' heads of the panel.

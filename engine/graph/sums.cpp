@@ -40,13 +40,13 @@ void EdgeSums<Real>::add(const PanelRows& panel, const Batch& batch, const EdgeS
   const auto first = static_cast<std::size_t>(panel.first);
   const bool isolate = scores.leaves_out();
   const EdgeRows<Real> values = isolate ? without(panel, batch, scores) : of_panel(rows_, panel);
-  kernels_.edge_values(values, batch.edges, weights, panel.pitch, panel.rows, value_of_.features(),
-                       values_ + first * value_of_.features(), fresh);
+  kernels_.rows.edge_values(values, batch.edges, weights, panel.pitch, panel.rows,
+                            value_of_.features(), values_ + first * value_of_.features(), fresh);
   if (w_edge_value_ == nullptr) return;
   EdgeRows<Real> data = {edge_data_, kConsecutive.row, static_cast<std::ptrdiff_t>(edge_width_), 0};
   if (isolate) data = edge_data_without(panel, batch, scores);
-  kernels_.edge_values(data, batch.edges, weights, panel.pitch, panel.rows, edge_width_,
-                       edge_sums_ + first * edge_width_, fresh);
+  kernels_.rows.edge_values(data, batch.edges, weights, panel.pitch, panel.rows, edge_width_,
+                            edge_sums_ + first * edge_width_, fresh);
 }
 
 /// The values of the batch, zeros where an edge and head is left out: a weight of 0 protects from
@@ -98,8 +98,9 @@ template <class Real>
 void EdgeSums<Real>::take(std::int64_t head, std::int64_t edge) const {
   const Layout& layout = step_.value.layout;
   Real* const to = values_ + static_cast<std::size_t>(head) * value_of_.features();
-  kernels_.read(layout.type, row_at(step_.value.data, layout, 0, head, graph_.sources[edge]),
-                layout.strides.feature, static_cast<std::size_t>(problem_.value_features), to);
+  kernels_.numbers.read(
+      layout.type, row_at(step_.value.data, layout, 0, head, graph_.sources[edge]),
+      layout.strides.feature, static_cast<std::size_t>(problem_.value_features), to);
   if (w_edge_value_ != nullptr)
     edge_data_of_.copy(graph_.given(edge),
                        edge_sums_ + static_cast<std::size_t>(head) * edge_width_);
@@ -132,9 +133,9 @@ void EdgeSums<Real>::add_product(const PanelRows& panel) const {
   const std::size_t features = value_of_.features();
   each_rows(w_edge_value_, problem_.edge_width, problem_.heads, features,
             [&](std::size_t c, const EdgeRows<Real>& rows, std::size_t count) {
-              kernels_.edge_values(of_panel(rows, panel), count, products_ + c * panel.pitch,
-                                   panel.pitch, panel.rows, features, values_ + first * features,
-                                   false);
+              kernels_.rows.edge_values(of_panel(rows, panel), count, products_ + c * panel.pitch,
+                                        panel.pitch, panel.rows, features,
+                                        values_ + first * features, false);
             });
 }
 

@@ -1,18 +1,19 @@
-// What may happen to scores between the product and the softmax: a soft cap, a bias that grows
-// with distance, bias or mask rows that are added, and ranges of keys that are left out.
+// All that options do to scores between the product and the softmax: a soft cap, a bias that grows
+// with distance, rows of biases, rows of masks, and limits on the keys.
 #pragma once
 
-#include "engine/kernels/arch.hpp"
 #include "engine/kernels/constants.hpp"
 #include "engine/kernels/exp2.hpp"
+#include "engine/kernels/operations.hpp"
 #include "engine/kernels/table.hpp"
+#include "engine/kernels/transpose.hpp"
 
 namespace heed {
 namespace {
 
 /// tanh(x) for t = 2 log2(e) x: (e^2x - 1) / (e^2x + 1), computed for -|x| and given the sign of x.
-/// Nothing cancels and, since rounding is monotonic, nothing exceeds 1. For |x| the sum would be
-/// rounded to twice the unit: 4.006 ULP.
+/// Nothing cancels and, since rounding is monotonic, nothing exceeds 1. For +|x| the sum would
+/// round to twice the unit: 4.006 ULP.
 template <class V>
 HEED_INLINE V tanh_of_exponent(V t) {
   using Real = RealOf<V>;
@@ -33,34 +34,34 @@ void alibi(Real* scores, std::size_t keys, const Real* position, const Real* slo
   constexpr std::size_t n = kLanes<V>;
   V at_key_0[W];
   V per_key[W];
-  unroll<W>([&](auto w) HEED_FLAT {
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
     at_key_0[w] = load<V>(position + w * n);
     per_key[w] = V(Real{0}) - load<V>(slope + w * n);
   });
   for (std::size_t j = 0; j < keys; ++j) {
     const V key(static_cast<Real>(j));
-    unroll<W>([&](auto w) HEED_FLAT {
+    unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
       Real* const at = scores + (j * W + w) * n;
       store<V>(at, multiply_add(per_key[w], xsimd::abs(at_key_0[w] - key), load<V>(at)));
     });
   }
 }
 
-/// n elements from rows[r] + j on for each of n rows, transposed: square[i] holds key j + i.
-/// Rows past `present` become zeros, and so does what lies past `keys`, without being read.
+/// Transposes the n elements from rows[r] + j on of each of n rows: square[i] holds key j + i. Rows
+/// past `present` and keys past `keys` are not read and become zeros.
 template <class V, class Real = RealOf<V>>
 HEED_INLINE void transpose_rows(const Real* const* rows, std::size_t present, std::size_t j,
                                 std::size_t keys, V (&square)[kLanes<V>]) {
   constexpr std::size_t n = kLanes<V>;
   if (j + n <= keys) {
-    unroll<n>([&](auto r) HEED_FLAT {
+    unroll<n>([&](auto r) HEED_INLINE_LAMBDA {
       square[r] = r < present ? V::load_unaligned(rows[r] + j) : V(Real{0});
     });
   } else {
     alignas(kAlignment) Real rest[n][n] = {};
     for (std::size_t r = 0; r < present; ++r)
       for (std::size_t i = 0; j + i < keys; ++i) rest[r][i] = rows[r][j + i];
-    unroll<n>([&](auto r) HEED_FLAT { square[r] = load<V>(rest[r]); });
+    unroll<n>([&](auto r) HEED_INLINE_LAMBDA { square[r] = load<V>(rest[r]); });
   }
   transpose<V>(square);
 }
@@ -70,7 +71,7 @@ void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size
               Real factor) {
   constexpr std::size_t n = kLanes<V>;
   const V excluded(-kInfinity<Real>);
-  // Rows that are not there add 0 * -0, which leaves every score as it is, -0 included.
+  // Missing rows add 0 * -0, which leaves every score as it is, -0 included.
   alignas(kAlignment) Real factors[W * n];
   for (std::size_t r = 0; r < W * n; ++r) factors[r] = r < row_count ? factor : Real{-0.0};
   for (std::size_t r0 = 0; r0 < row_count; r0 += n) {
@@ -79,40 +80,40 @@ void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size
     for (std::size_t j = 0; j < keys; j += n) {
       V square[n];
       transpose_rows<V>(rows + r0, present, j, keys, square);
-      unroll<n>([&](auto i) HEED_FLAT {
+      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
         if (j + i >= keys) return;
         Real* const at = scores + (j + i) * W * n + r0;
-        // Not fused: a product that overflows is no -inf.
-        const V sum = load<V>(at) + at_least(kNoReference<Real>, square[i] * times);
+        // Not fused: a product that overflows is cut to the lowest finite number first.
+        const V sum = load<V>(at) + at_least(kNoRowMax<Real>, square[i] * times);
         store<V>(at, xsimd::select(square[i] == excluded, excluded, sum));
       });
     }
   }
 }
 
-/// Bytes of n rows from rows[r] + j on, as many as fit a number: square[i] holds those of keys
-/// j + i * sizeof(Real) and the next ones. Rows past `present` and what lies past `keys` are not
-/// read, and become ones.
+/// Transposes the bytes from rows[r] + j on of each of n rows, sizeof(Real) of them as one number:
+/// square[i] holds those of keys j + i * sizeof(Real) and after. Rows past `present` and keys past
+/// `keys` are not read and become ones.
 template <class V, class Real = RealOf<V>>
 HEED_INLINE void transpose_bytes(const std::uint8_t* const* rows, std::size_t present,
                                  std::size_t j, std::size_t keys, V (&square)[kLanes<V>]) {
   constexpr std::size_t n = kLanes<V>;
   alignas(kAlignment) std::uint8_t rest[n][n * sizeof(Real)];
-  const auto vector_at = [](const std::uint8_t* bytes) HEED_FLAT {
+  const auto vector_at = [](const std::uint8_t* bytes) HEED_INLINE_LAMBDA {
     return V::load_unaligned(static_cast<const Real*>(static_cast<const void*>(bytes)));
   };
   if (j + n * sizeof(Real) <= keys && present >= n) {
-    unroll<n>([&](auto r) HEED_FLAT { square[r] = vector_at(rows[r] + j); });
+    unroll<n>([&](auto r) HEED_INLINE_LAMBDA { square[r] = vector_at(rows[r] + j); });
   } else {
     for (std::size_t r = 0; r < n; ++r)
       for (std::size_t i = 0; i < n * sizeof(Real); ++i)
         rest[r][i] = r < present && j + i < keys ? rows[r][j + i] : 1;
-    unroll<n>([&](auto r) HEED_FLAT { square[r] = vector_at(rest[r]); });
+    unroll<n>([&](auto r) HEED_INLINE_LAMBDA { square[r] = vector_at(rest[r]); });
   }
   transpose<V>(square);
 }
 
-/// Transposes the bytes of sizeof(Real) keys at once, and asks each number for one of its bytes.
+/// Transposes the bytes of sizeof(Real) keys at once; then each key tests its byte of the numbers.
 template <class V, std::size_t W, class Real = RealOf<V>>
 void mask_rows(Real* scores, std::size_t keys, const std::uint8_t* const* rows,
                std::size_t row_count) {
@@ -123,8 +124,8 @@ void mask_rows(Real* scores, std::size_t keys, const std::uint8_t* const* rows,
     for (std::size_t j = 0; j < keys; j += n * bytes) {
       V square[n];
       transpose_bytes<V>(rows + r0, row_count - r0, j, keys, square);
-      unroll<n>([&](auto i) HEED_FLAT {
-        unroll<bytes>([&](auto b) HEED_FLAT {
+      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
+        unroll<bytes>([&](auto b) HEED_INLINE_LAMBDA {
           if (j + i * bytes + b >= keys) return;
           Real* const at = scores + (j + i * bytes + b) * W * n + r0;
           store<V>(at, xsimd::select(byte_is_zero<b>(square[i]), excluded, load<V>(at)));
@@ -140,13 +141,13 @@ void mask(Real* scores, std::size_t keys, const Real* first, const Real* limit) 
   const V excluded(-kInfinity<Real>);
   V begin[W];
   V end[W];
-  unroll<W>([&](auto w) HEED_FLAT {
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
     begin[w] = load<V>(first + w * n);
     end[w] = load<V>(limit + w * n);
   });
   for (std::size_t j = 0; j < keys; ++j) {
     const V key(static_cast<Real>(j));
-    unroll<W>([&](auto w) HEED_FLAT {
+    unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
       Real* const at = scores + (j * W + w) * n;
       const auto attended = (begin[w] <= key) & (key < end[w]);
       store<V>(at, xsimd::select(attended, load<V>(at), excluded));

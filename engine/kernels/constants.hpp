@@ -1,5 +1,5 @@
-// The numbers that the vector kernels and the scalar ones share. As everything that kernel files
-// include, it has internal linkage.
+// The numbers that the vector kernels and the scalar ones share. They have internal linkage, as all
+// that kernel files include.
 #pragma once
 
 #include "engine/kernels/table.hpp"
@@ -11,19 +11,19 @@ template <class Real>
 inline constexpr Real kInfinity = static_cast<Real>(__builtin_huge_val());
 
 template <class Real>
-inline constexpr Real kLargest = -kNoReference<Real>;
+inline constexpr Real kLargest = -kNoRowMax<Real>;
 
-/// How far, in log2 units, a score may outgrow its row's reference before the row is rescaled.
-/// Weights are then at most 2^8, far from overflow, and rescaling is rare: after the first
-/// step a maximum seldom grows by a factor of 256.
+/// How far, in log2 units, a score may outgrow its row_max before that moves and the row is
+/// rescaled. Probabilities, not normalised yet, are then at most 2^8, far from overflow, and
+/// rescaling is rare: after the first key block a maximum seldom grows by a factor of 256.
 template <class Real>
 inline constexpr Real kRescaleThreshold = 8;
 
-/// 1 - 2^-64 and 1 + 2^-64 are 1 in either type: softcap looks no further.
+/// softcap cuts exponents off here: 1 - 2^-64 and 1 + 2^-64 are 1 in either type.
 template <class Real>
 inline constexpr Real kSaturated = 64;
 
-/// What 2^x = 2^n (1 + f p(f)) is computed from, n = round(x) and f = x - n; see exp2.hpp.
+/// The constants of 2^x = 2^n (1 + f p(f)), n = round(x) and f = x - n; see exp2.hpp.
 template <class Real>
 struct Exp2;
 

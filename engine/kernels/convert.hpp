@@ -1,8 +1,8 @@
-// Numbers as they lie in memory, from and to numbers of the kernels' type; shared by all
-// instruction sets. Plain loops, which compilers turn into vectors where elements are next to
-// each other, and the instructions for float16 where there are any. The rest is bit arithmetic
-// without branches or subnormal intermediates, so that it vectorises and does not depend on the
-// floating-point environment.
+// Numbers as they lie in memory, to and from numbers of the arithmetic's type; shared by all
+// instruction sets. Most are plain loops, which compilers turn into vectors where elements lie next
+// to each other; float16 has instructions on some CPUs. Bits are moved without branches or
+// subnormal intermediates, so that the loops vectorise and do not depend on the floating-point
+// environment.
 #pragma once
 
 #include "engine/kernels/constants.hpp"
@@ -17,7 +17,7 @@
 namespace heed {
 namespace {
 
-// What an element is, for the compiler to tell apart.
+// Types of elements, so that overloads can tell them apart.
 enum class Bf16 : std::uint16_t {};
 enum class F16 : std::uint16_t {};
 
@@ -33,7 +33,7 @@ inline float float_of(std::uint32_t bits) {
   return x;
 }
 
-/// Spelled out, because g++ 12 makes branches of conditional expressions, and no vectors of those.
+/// condition ? yes : no, spelled out: g++ 12 compiles that to a branch, and does not vectorise it.
 inline std::uint32_t choose(bool condition, std::uint32_t yes, std::uint32_t no) {
   const std::uint32_t all = 0U - static_cast<std::uint32_t>(condition);
   return (yes & all) | (no & ~all);
@@ -85,11 +85,12 @@ inline F16 encode<F16>(float x) {
   return static_cast<F16>(choose(magnitude < 0x38800000U, tiny, large) | sign);
 }
 
-/// x as float, rounded to odd in 13 digits: cut off after those, and the last one is set where that
-/// was not exact. They are two more than float16 has, so that rounding the result to nearest is as
-/// good as rounding x; and where they are not all digits of a float, bfloat16 is 0.
+/// x as float, rounded to odd in 13 digits: x is cut off after those, and the last one is set where
+/// that was not exact. float16 has two digits fewer, so rounding the result to nearest is as good
+/// as rounding x. Where a float has room for fewer than 13 digits, bfloat16 is 0.
 ///
-/// Not compared with (double)(float)x: g++ 12 takes that for x where it makes 512-bit vectors.
+/// x is not compared with (double)(float)x, which g++ 12 takes for x where it makes 512-bit
+/// vectors.
 inline float to_odd(double x) {
   constexpr std::uint64_t kLast = std::uint64_t{1} << 40;
   std::uint64_t bits;
@@ -119,8 +120,7 @@ void convert_each(const From* __restrict from, std::ptrdiff_t from_stride, std::
   }
 }
 
-/// Float16 numbers that lie next to each other: as many as come in whole vectors, how many is
-/// returned.
+/// Float16 numbers that lie next to each other, in whole vectors; returns how many that were.
 #if defined(__F16C__)
 template <class Real>
 std::size_t read_vectors(const F16* from, std::size_t count, Real* to) {
@@ -212,7 +212,9 @@ void write_as(const Real* from, std::size_t count, void* to, std::ptrdiff_t stri
   }
 }
 
-template <class Real>
+/// `For` is what an instruction set's kernels are instantiated for, a vector or a number.
+/// Conversions are the same for all.
+template <class For, class Real>
 void read(ElementType type, const void* from, std::ptrdiff_t stride, std::size_t count, Real* to) {
   switch (type) {
     case ElementType::kF32:
@@ -228,7 +230,7 @@ void read(ElementType type, const void* from, std::ptrdiff_t stride, std::size_t
   }
 }
 
-template <class Real>
+template <class For, class Real>
 void write(ElementType type, const Real* from, std::size_t count, void* to, std::ptrdiff_t stride) {
   switch (type) {
     case ElementType::kF32:

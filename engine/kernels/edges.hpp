@@ -1,18 +1,20 @@
-// The two products of attention along the edges of a graph. Rows are gathered, one per edge, and
-// all heads of a row are used at once; the lanes of a vector are features, as they lie in memory.
+// The two products of attention along the edges of a graph. Each edge has a row of its own, which
+// may lie anywhere and serves all heads at once. The lanes of a vector are features, as they lie in
+// memory.
 //
 //   score[edge][head]      = sum over features of row[edge][head][feature] * query[head][feature]
 //   sum[head][feature]    += sum over edges of weight[edge][head] * row[edge][head][feature]
 #pragma once
 
-#include "engine/kernels/arch.hpp"
+#include "engine/kernels/operations.hpp"
 #include "engine/kernels/table.hpp"
+#include "engine/kernels/transpose.hpp"
 
 namespace heed {
 namespace {
 
-/// The next narrower vector of an architecture that has several; the same where there is none.
-/// Heads of few features fill the widest one not.
+/// The next narrower vector, for heads that do not fill the widest one; V itself where the
+/// architecture has none narrower.
 template <class V>
 struct Narrower {
   using Type = V;
@@ -40,16 +42,16 @@ HEED_INLINE void with_divisor(std::size_t features, Function&& function) {
   function(V(RealOf<V>{0}));
 }
 
-/// Calls function(size, done) for sizes of the list, none of them larger than the one before, that
-/// add up to `count`; the last is 1.
+/// Calls function(size, done) for sizes out of the list that add up to `count`, `done` being the
+/// sum of those before. Sizes in the list fall, and the last is 1.
 template <std::size_t Size, std::size_t... Smaller, class Function>
 HEED_INLINE void in_sizes(std::size_t count, Function&& function) {
   std::size_t done = 0;
   for (; done + Size <= count; done += Size)
     function(std::integral_constant<std::size_t, Size>{}, done);
   if constexpr (sizeof...(Smaller) > 0) {
-    in_sizes<Smaller...>(
-        count - done, [&](auto size, std::size_t more) HEED_FLAT { function(size, done + more); });
+    in_sizes<Smaller...>(count - done, [&](auto size, std::size_t more)
+                                           HEED_INLINE_LAMBDA { function(size, done + more); });
   }
 }
 
@@ -58,14 +60,14 @@ HEED_INLINE const Real* row_of(const EdgeRows<Real>& rows, std::size_t edge) {
   return rows.data + rows.source[edge] * rows.stride;
 }
 
-/// Lane by lane; the sum over the lanes is left to sum_rows(). M vectors, or for M = 0 as many as
-/// `features` say.
+/// One sum per lane; sum_rows() sums over the lanes. M vectors, or for M = 0 as many as `features`
+/// say.
 template <class V, std::size_t M, class Real = RealOf<V>>
 HEED_INLINE V dot_product(const Real* a, const Real* b, std::size_t features) {
   constexpr std::size_t n = kLanes<V>;
   V sum = V::load_unaligned(a) * V::load_unaligned(b);
   if constexpr (M > 0) {
-    unroll<M - 1>([&](auto i) HEED_FLAT {
+    unroll<M - 1>([&](auto i) HEED_INLINE_LAMBDA {
       constexpr std::size_t x = (i + 1) * n;
       sum = multiply_add(V::load_unaligned(a + x), V::load_unaligned(b + x), sum);
     });
@@ -76,29 +78,29 @@ HEED_INLINE V dot_product(const Real* a, const Real* b, std::size_t features) {
   return sum;
 }
 
-/// Scores of H heads, which divides the lanes: as many edges are taken at once as make their sums
+/// The scores of H heads, where H divides the lanes: takes so many edges at once that their sums
 /// over features fill one vector.
 template <class V, std::size_t H, std::size_t M, class Real = RealOf<V>>
 void score_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
-                 std::size_t features, bool fresh, Real* tile, std::size_t pitch) {
+                 std::size_t features, bool fresh, Real* out, std::size_t pitch) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = n / H;
   if constexpr (M > 0) features = M * n;
   for (std::size_t e = 0; e < edges; e += together) {
     V sums[n];
-    unroll<together>([&](auto i) HEED_FLAT {
+    unroll<together>([&](auto i) HEED_INLINE_LAMBDA {
       if (together > 1 && e + i >= edges) {
-        unroll<H>([&](auto h) HEED_FLAT { sums[i * H + h] = V(Real{0}); });
+        unroll<H>([&](auto h) HEED_INLINE_LAMBDA { sums[i * H + h] = V(Real{0}); });
         return;
       }
       const Real* row = row_of(rows, e + i);
-      unroll<H>([&](auto h) HEED_FLAT {
+      unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
         sums[i * H + h] = dot_product<V, M>(row, query + h * features, features);
         row += rows.head_stride;
       });
     });
     V scores = sum_rows<V>(sums);
-    Real* const to = tile + e * pitch;
+    Real* const to = out + e * pitch;
     if constexpr (H == n) {
       if (!fresh) scores = scores + V::load_unaligned(to);
       scores.store_unaligned(to);
@@ -129,49 +131,50 @@ HEED_INLINE void with_vectors_of_head(std::size_t vectors, Function&& function) 
 
 template <class V, class Real = RealOf<V>>
 void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
-                 std::size_t heads, std::size_t features, bool fresh, Real* tile,
+                 std::size_t heads, std::size_t features, bool fresh, Real* out,
                  std::size_t pitch) {
-  with_divisor<V>(features, [&](auto zero) HEED_FLAT {
+  with_divisor<V>(features, [&](auto zero) HEED_INLINE_LAMBDA {
     using Lanes = decltype(zero);
     constexpr std::size_t n = kLanes<Lanes>;
-    with_vectors_of_head(features / n, [&](auto m) HEED_FLAT {
+    with_vectors_of_head(features / n, [&](auto m) HEED_INLINE_LAMBDA {
       in_sizes < n, n<4 ? n : 4, 1>(
                         heads,
-                        [&](auto some, std::size_t h) HEED_FLAT {
+                        [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
                           EdgeRows<Real> part = rows;
                           part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
                           score_heads<Lanes, some, m>(part, edges, query + h * features, features,
-                                                      fresh, tile + h, pitch);
+                                                      fresh, out + h, pitch);
                         });
     });
   });
 }
 
-/// Vectors that are summed together: enough independent chains, few enough to stay in registers.
+/// Vectors summed together: enough independent chains, few enough to stay in registers.
 inline constexpr std::size_t kEdgeVectors = 8;
 
-/// H heads times M vectors of each, for all edges, summed apart from what is there; sums of heads
-/// are `features` apart.
+/// Sums M vectors of each of H heads over all edges, apart from what is there. Sums of heads lie
+/// `features` apart.
 template <class V, std::size_t H, std::size_t M, class Real = RealOf<V>>
 void sum_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
                std::size_t pitch, std::size_t features, Real* sums_of, bool fresh) {
   constexpr std::size_t n = kLanes<V>;
   V sums[H][M];
-  unroll<H>([&](auto h)
-                HEED_FLAT { unroll<M>([&](auto m) HEED_FLAT { sums[h][m] = V(Real{0}); }); });
+  unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
+    unroll<M>([&](auto m) HEED_INLINE_LAMBDA { sums[h][m] = V(Real{0}); });
+  });
   for (std::size_t e = 0; e < edges; ++e) {
     const Real* row = row_of(rows, e);
-    unroll<H>([&](auto h) HEED_FLAT {
+    unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
       const V weight(weights[h]);
-      unroll<M>([&](auto m) HEED_FLAT {
+      unroll<M>([&](auto m) HEED_INLINE_LAMBDA {
         sums[h][m] = multiply_add(weight, V::load_unaligned(row + m * n), sums[h][m]);
       });
       row += rows.head_stride;
     });
     weights += pitch;
   }
-  unroll<H>([&](auto h) HEED_FLAT {
-    unroll<M>([&](auto m) HEED_FLAT {
+  unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
+    unroll<M>([&](auto m) HEED_INLINE_LAMBDA {
       Real* const at = sums_of + h * features + m * n;
       if (!fresh) sums[h][m] = sums[h][m] + V::load_unaligned(at);
       sums[h][m].store_unaligned(at);
@@ -179,19 +182,19 @@ void sum_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* weight
   });
 }
 
-/// Heads of M vectors each, as many together as keep the processor busy.
+/// For heads of M vectors: so many heads together that the processor is busy.
 template <class V, std::size_t M, class Real = RealOf<V>>
 HEED_INLINE void sum_narrow(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
                             std::size_t pitch, std::size_t heads, Real* sums, bool fresh) {
   constexpr std::size_t features = M * kLanes<V>;
-  in_sizes<kEdgeVectors / M, 4 / M, 1>(heads, [&](auto some, std::size_t h) HEED_FLAT {
+  in_sizes<kEdgeVectors / M, 4 / M, 1>(heads, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
     EdgeRows<Real> part = rows;
     part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
     sum_heads<V, some, M>(part, edges, weights + h, pitch, features, sums + h * features, fresh);
   });
 }
 
-/// One head after the other, some of its vectors at a time.
+/// For all other heads: one after the other, some vectors at a time.
 template <class V, class Real = RealOf<V>>
 HEED_INLINE void sum_wide(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
                           std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
@@ -200,7 +203,7 @@ HEED_INLINE void sum_wide(const EdgeRows<Real>& rows, std::size_t edges, const R
   EdgeRows<Real> part = rows;
   for (std::size_t h = 0; h < heads; ++h) {
     part.data = rows.data + static_cast<std::ptrdiff_t>(h) * rows.head_stride;
-    in_sizes<kEdgeVectors, 4, 1>(features / n, [&](auto some, std::size_t m) HEED_FLAT {
+    in_sizes<kEdgeVectors, 4, 1>(features / n, [&](auto some, std::size_t m) HEED_INLINE_LAMBDA {
       EdgeRows<Real> columns = part;
       columns.data += m * n;
       sum_heads<V, 1, some>(columns, edges, weights + h, pitch, features,
@@ -213,9 +216,9 @@ template <class V, class Real = RealOf<V>>
 void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
                  std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
                  bool fresh) {
-  with_divisor<V>(features, [&](auto zero) HEED_FLAT {
+  with_divisor<V>(features, [&](auto zero) HEED_INLINE_LAMBDA {
     using Lanes = decltype(zero);
-    with_vectors_of_head(features / kLanes<Lanes>, [&](auto m) HEED_FLAT {
+    with_vectors_of_head(features / kLanes<Lanes>, [&](auto m) HEED_INLINE_LAMBDA {
       if constexpr (m > 0) {
         sum_narrow<Lanes, m>(rows, edges, weights, pitch, heads, sums, fresh);
       } else {

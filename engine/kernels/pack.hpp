@@ -1,15 +1,16 @@
-// Where row-major tensors become transposed panels and back: the query on the way in, the
-// output on the way out, and values copied to where they do not share cache sets.
+// Row-major tensors become transposed panels and back: the query on the way in, the output on the
+// way out. Values are copied to where they do not share cache sets.
 #pragma once
 
-#include "engine/kernels/arch.hpp"
+#include "engine/kernels/operations.hpp"
 #include "engine/kernels/table.hpp"
+#include "engine/kernels/transpose.hpp"
 
 namespace heed {
 namespace {
 
-/// Asks for the first `features` of rows [begin, end), to read (0) or to write (1): a group of
-/// short rows ends before the processor has noticed that it is a pattern.
+/// Prefetches the first `features` of rows [begin, end), to read (0) or to write (1): short rows
+/// end before the processor has noticed a pattern.
 template <int kWrite, class Real>
 HEED_INLINE void prefetch_rows(Real* const* rows, std::size_t begin, std::size_t end,
                                std::size_t features) {
@@ -30,11 +31,12 @@ void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t f
     prefetch_rows<0>(rows, r0 + n, row_count < r0 + 2 * n ? row_count : r0 + 2 * n, whole);
     for (std::size_t x = 0; x < whole; x += n) {
       V square[n];
-      unroll<n>([&](auto r) HEED_FLAT {
+      unroll<n>([&](auto r) HEED_INLINE_LAMBDA {
         square[r] = r < present ? V::load_unaligned(rows[r0 + r] + x) * V(scale) : V(Real{0});
       });
       transpose<V>(square);
-      unroll<n>([&](auto i) HEED_FLAT { store<V>(panel + (x + i) * pitch + r0, square[i]); });
+      unroll<n>([&](auto i)
+                    HEED_INLINE_LAMBDA { store<V>(panel + (x + i) * pitch + r0, square[i]); });
     }
   }
   for (std::size_t x = whole; x < features; ++x) {
@@ -44,13 +46,13 @@ void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t f
   }
 }
 
-/// factors = 1 / sum, and 0 where sum is 0, for the rows of W vectors.
+/// factors = 1 / row_sum, and 0 where row_sum is 0, for the rows of W vectors.
 template <class V, std::size_t W, class Real = RealOf<V>>
-HEED_INLINE void invert(const Real* sum, V (&factors)[W]) {
+HEED_INLINE void invert(const Real* row_sum, V (&factors)[W]) {
   constexpr std::size_t n = kLanes<V>;
-  unroll<W>([&](auto w) HEED_FLAT {
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
     const V zero(Real{0});
-    const V of = load<V>(sum + w * n);
+    const V of = load<V>(row_sum + w * n);
     factors[w] = xsimd::select(of == zero, zero, divide(V(Real{1}), of));
   });
 }
@@ -59,39 +61,40 @@ HEED_INLINE void invert(const Real* sum, V (&factors)[W]) {
 template <class V, std::size_t W, class Real = RealOf<V>>
 HEED_INLINE void multiply_column(const Real* from, const V (&factors)[W], Real* to) {
   constexpr std::size_t n = kLanes<V>;
-  unroll<W>([&](auto w) HEED_FLAT { store<V>(to + w * n, load<V>(from + w * n) * factors[w]); });
+  unroll<W>([&](auto w)
+                HEED_INLINE_LAMBDA { store<V>(to + w * n, load<V>(from + w * n) * factors[w]); });
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void normalise(const Real* accumulators, const Real* sum, std::size_t features, Real* to) {
+void normalise(const Real* accumulators, const Real* row_sum, std::size_t features, Real* to) {
   constexpr std::size_t pitch = W * kLanes<V>;
   V factors[W];
-  invert<V, W>(sum, factors);
+  invert<V, W>(row_sum, factors);
   for (std::size_t x = 0; x < features; ++x)
     multiply_column<V, W>(accumulators + x * pitch, factors, to + x * pitch);
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void finish(const Real* accumulators, const Real* sum, std::size_t features, Real* const* out_rows,
-            std::size_t row_count, std::ptrdiff_t feature_stride) {
+void finish(const Real* accumulators, const Real* row_sum, std::size_t features,
+            Real* const* out_rows, std::size_t row_count, std::ptrdiff_t feature_stride) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
   V factors[W];
-  invert<V, W>(sum, factors);
+  invert<V, W>(row_sum, factors);
 
   const std::size_t whole = feature_stride == 1 ? features / n * n : 0;
   prefetch_rows<1>(out_rows, 0, row_count < n ? row_count : n, whole);
-  unroll<W>([&](auto w) HEED_FLAT {
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
     constexpr std::size_t r0 = w * n;
     const std::size_t present = row_count > r0 ? row_count - r0 : 0;
     prefetch_rows<1>(out_rows, r0 + n, row_count < r0 + 2 * n ? row_count : r0 + 2 * n, whole);
     for (std::size_t x = 0; x < whole && present > 0; x += n) {
       V square[n];
-      unroll<n>([&](auto i) HEED_FLAT {
+      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
         square[i] = load<V>(accumulators + (x + i) * pitch + r0) * factors[w];
       });
       transpose<V>(square);
-      unroll<n>([&](auto r) HEED_FLAT {
+      unroll<n>([&](auto r) HEED_INLINE_LAMBDA {
         if (r < present) square[r].store_unaligned(out_rows[r0 + r] + x);
       });
     }
@@ -104,55 +107,58 @@ void finish(const Real* accumulators, const Real* sum, std::size_t features, Rea
   }
 }
 
-/// Values whose keys lie side by side: squares of them are transposed.
+/// For values whose keys lie side by side: transposes squares of them.
 template <class V, class Real = RealOf<V>>
 void pack_values_by_columns(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
                             Real* packed) {
   constexpr std::size_t n = kLanes<V>;
+  constexpr std::size_t block = PanelGeometry::value_block;
   const std::size_t whole = keys / n * n;
-  for (std::size_t x0 = 0; x0 < (features + kValueBlock - 1) / kValueBlock * kValueBlock; x0 += n) {
+  for (std::size_t x0 = 0; x0 < (features + block - 1) / block * block; x0 += n) {
     const std::size_t present = features > x0 ? features - x0 : 0;
     const Real* const from = value.data + static_cast<std::ptrdiff_t>(x0) * value.column_stride;
-    Real* const to = packed + x0 / kValueBlock * kValueBlock * keys + x0 % kValueBlock;
+    Real* const to = packed + x0 / block * block * keys + x0 % block;
     for (std::size_t j = 0; j < whole; j += n) {
       V square[n];
-      unroll<n>([&](auto i) HEED_FLAT {
+      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
         const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(i) * value.column_stride;
         square[i] = i < present ? V::load_unaligned(from + at + j) : V(Real{0});
       });
       transpose<V>(square);
-      unroll<n>([&](auto r) HEED_FLAT { store<V>(to + (j + r) * kValueBlock, square[r]); });
+      unroll<n>([&](auto r) HEED_INLINE_LAMBDA { store<V>(to + (j + r) * block, square[r]); });
     }
     for (std::size_t j = whole; j < keys; ++j)
       for (std::size_t i = 0; i < n; ++i)
-        to[j * kValueBlock + i] = i < present
-                                      ? from[static_cast<std::ptrdiff_t>(i) * value.column_stride +
-                                             static_cast<std::ptrdiff_t>(j)]
-                                      : Real{0};
+        to[j * block + i] = i < present
+                                ? from[static_cast<std::ptrdiff_t>(i) * value.column_stride +
+                                       static_cast<std::ptrdiff_t>(j)]
+                                : Real{0};
   }
 }
 
-/// Values whose features lie side by side, or nothing: keys one after the other, as they lie in
-/// memory, so that the processor sees them coming.
+/// For all other values: takes keys one after the other, as they lie in memory, so that the
+/// processor sees them coming.
 template <class V, class Real = RealOf<V>>
 void pack_values_by_rows(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
                          Real* packed) {
   constexpr std::size_t n = kLanes<V>;
-  static_assert(kValueBlock % n == 0);
-  const std::size_t whole = value.column_stride == 1 ? features / kValueBlock * kValueBlock : 0;
+  constexpr std::size_t block = PanelGeometry::value_block;
+  static_assert(block % n == 0);
+  const std::size_t whole = value.column_stride == 1 ? features / block * block : 0;
   const Real* row = value.data;
   for (std::size_t j = 0; j < keys; ++j) {
-    Real* to = packed + j * kValueBlock;
-    for (std::size_t x = 0; x < whole; x += kValueBlock) {
-      unroll<kValueBlock / n>(
-          [&](auto i) HEED_FLAT { store<V>(to + i * n, V::load_unaligned(row + x + i * n)); });
-      to += keys * kValueBlock;
+    Real* to = packed + j * block;
+    for (std::size_t x = 0; x < whole; x += block) {
+      unroll<block / n>([&](auto i) HEED_INLINE_LAMBDA {
+        store<V>(to + i * n, V::load_unaligned(row + x + i * n));
+      });
+      to += keys * block;
     }
-    for (std::size_t x0 = whole; x0 < features; x0 += kValueBlock) {
-      for (std::size_t x = x0; x < x0 + kValueBlock; ++x)
+    for (std::size_t x0 = whole; x0 < features; x0 += block) {
+      for (std::size_t x = x0; x < x0 + block; ++x)
         to[x - x0] =
             x < features ? row[static_cast<std::ptrdiff_t>(x) * value.column_stride] : Real{0};
-      to += keys * kValueBlock;
+      to += keys * block;
     }
     row += value.row_stride;
   }

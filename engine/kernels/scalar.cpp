@@ -1,6 +1,6 @@
-// The kernels as plain loops: the readable statement of what every other instruction set
-// computes, and the fallback for processors without any. No vector types; a compiler may
-// still vectorise the loops over `kLanes`.
+// The kernels as plain loops: they state readably what every other instruction set computes, and
+// serve processors without any. No vector types; a compiler may still vectorise the loops over
+// `kLanes`.
 #include "engine/kernels/constants.hpp"
 #include "engine/kernels/convert.hpp"
 #include "engine/kernels/table.hpp"
@@ -12,8 +12,8 @@ template <class Real>
 constexpr std::size_t kLanes = 32 / sizeof(Real);  // query rows side by side, as in a vector
 
 template <class Real>
-void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t feature_stride,
-                std::size_t features, Real scale, Real* panel, std::size_t vectors) {
+void pack_query(std::size_t vectors, const Real* const* rows, std::size_t row_count,
+                std::ptrdiff_t feature_stride, std::size_t features, Real scale, Real* panel) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t r = 0; r < pitch; ++r) {
     for (std::size_t x = 0; x < features; ++x) {
@@ -23,19 +23,20 @@ void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t f
   }
 }
 
-/// out[r] (+)= sum over begin <= k < end of row[k * step] * panel[k][r], for the rows of one
-/// vector, run by run.
+/// out[r] (+)= sum over begin <= k < end of row[k * stride] * panel[k][r], for the query rows of
+/// one vector, run by run.
 template <class Real>
-void multiply_row(const Real* row, std::ptrdiff_t step, const Real* panel, std::size_t pitch,
+void multiply_row(const Real* row, std::ptrdiff_t stride, const Real* panel, std::size_t pitch,
                   std::size_t begin, std::size_t end, std::size_t first_run, Real* out,
                   bool fresh) {
+  constexpr std::size_t run = PanelGeometry::run;
   Real total[kLanes<Real>];
   for (std::size_t r = 0; r < kLanes<Real>; ++r) total[r] = fresh ? 0 : out[r];
   for (std::size_t k = begin; k < end;) {
-    const std::size_t next = k < first_run ? first_run : k - (k - first_run) % kRun + kRun;
+    const std::size_t next = k < first_run ? first_run : k - (k - first_run) % run + run;
     Real sum[kLanes<Real>] = {};
     for (; k < next && k < end; ++k) {
-      const Real a = row[static_cast<std::ptrdiff_t>(k) * step];
+      const Real a = row[static_cast<std::ptrdiff_t>(k) * stride];
       for (std::size_t r = 0; r < kLanes<Real>; ++r) sum[r] += a * panel[k * pitch + r];
     }
     for (std::size_t r = 0; r < kLanes<Real>; ++r) total[r] += sum[r];
@@ -48,12 +49,12 @@ void score_keys(const MatrixView<Real>& key, std::size_t begin, std::size_t end,
                 std::size_t features, Real* out, std::size_t pitch) {
   for (std::size_t j = begin; j < end; ++j)
     multiply_row(key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride, key.column_stride,
-                 panel, pitch, 0, features, kRun, out + j * pitch, true);
+                 panel, pitch, 0, features, PanelGeometry::run, out + j * pitch, true);
 }
 
 template <class Real>
-void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* panel,
-            std::size_t features, Real* out, std::size_t vectors) {
+void scores(std::size_t vectors, const MatrixView<Real>& key, const KeyRanges& keys,
+            const Real* panel, std::size_t features, Real* out) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t w = 0; w < vectors; ++w)
     score_keys(key, keys.begin[w], keys.end[w], panel + w * kLanes<Real>, features,
@@ -62,20 +63,20 @@ void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* pane
 
 /// 2^x = power * (1 + fraction * (p + 1/2)), as in exp2.hpp without a fused multiply-add.
 template <class Real>
-struct Split {
+struct Reduced {
   Real power;
   Real fraction;
   Real p;
 };
 
 template <class Real>
-Split<Real> split(Real x) {
+Reduced<Real> reduce(Real x) {
   using Numbers = Exp2<Real>;
   const Real shifted = x + Numbers::kRounder;
   typename Numbers::Bits bits;
   __builtin_memcpy(&bits, &shifted, sizeof bits);
   bits <<= Numbers::kMantissaBits;
-  Split<Real> s;
+  Reduced<Real> s;
   __builtin_memcpy(&s.power, &bits, sizeof s.power);
   s.fraction = x - (shifted - Numbers::kRounder);
   s.p = 0;
@@ -87,7 +88,7 @@ Split<Real> split(Real x) {
 template <class Real>
 Real exp2_of(Real x) {
   if (x < Exp2<Real>::kLowest) x = Exp2<Real>::kLowest;
-  const Split<Real> s = split(x);
+  const Reduced<Real> s = reduce(x);
   const Real half = s.fraction / 2;
   const Real sum = half + 1;
   const Real lost = half - (sum - 1);
@@ -99,21 +100,21 @@ template <class Real>
 Real tanh_of_exponent(Real t) {
   auto x = static_cast<Real>(-__builtin_fabs(t));
   if (x < -kSaturated<Real>) x = -kSaturated<Real>;
-  const Split<Real> s = split(x);
+  const Reduced<Real> s = reduce(x);
   const Real growth = s.p * s.fraction + s.fraction / 2;
   const Real e = (s.power - 1) + s.power * growth;
   return static_cast<Real>(__builtin_copysign(e / (e + 2), t));
 }
 
 template <class Real>
-void softcap(Real* scores, std::size_t keys, Real factor, std::size_t vectors) {
+void softcap(std::size_t vectors, Real* scores, std::size_t keys, Real factor) {
   for (std::size_t i = 0; i < keys * vectors * kLanes<Real>; ++i)
     scores[i] = tanh_of_exponent(scores[i]) * factor;
 }
 
 template <class Real>
-void alibi(Real* scores, std::size_t keys, const Real* position, const Real* slope,
-           std::size_t vectors) {
+void alibi(std::size_t vectors, Real* scores, std::size_t keys, const Real* position,
+           const Real* slope) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t j = 0; j < keys; ++j)
     for (std::size_t r = 0; r < pitch; ++r)
@@ -122,22 +123,22 @@ void alibi(Real* scores, std::size_t keys, const Real* position, const Real* slo
 }
 
 template <class Real>
-void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size_t row_count,
-              Real factor, std::size_t vectors) {
+void add_rows(std::size_t vectors, Real* scores, std::size_t keys, const Real* const* rows,
+              std::size_t row_count, Real factor) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t j = 0; j < keys; ++j) {
     for (std::size_t r = 0; r < row_count; ++r) {
       Real& score = scores[j * pitch + r];
       Real addend = rows[r][j] * factor;
-      if (addend < kNoReference<Real>) addend = kNoReference<Real>;
+      if (addend < kNoRowMax<Real>) addend = kNoRowMax<Real>;
       score = rows[r][j] == -kInfinity<Real> ? -kInfinity<Real> : score + addend;
     }
   }
 }
 
 template <class Real>
-void mask_rows(Real* scores, std::size_t keys, const std::uint8_t* const* rows,
-               std::size_t row_count, std::size_t vectors) {
+void mask_rows(std::size_t vectors, Real* scores, std::size_t keys, const std::uint8_t* const* rows,
+               std::size_t row_count) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t j = 0; j < keys; ++j)
     for (std::size_t r = 0; r < row_count; ++r)
@@ -145,8 +146,8 @@ void mask_rows(Real* scores, std::size_t keys, const std::uint8_t* const* rows,
 }
 
 template <class Real>
-void mask(Real* scores, std::size_t keys, const Real* first, const Real* limit,
-          std::size_t vectors) {
+void mask(std::size_t vectors, Real* scores, std::size_t keys, const Real* first,
+          const Real* limit) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t j = 0; j < keys; ++j) {
     const auto key = static_cast<Real>(j);
@@ -155,21 +156,21 @@ void mask(Real* scores, std::size_t keys, const Real* first, const Real* limit,
   }
 }
 
-/// Moves one row's reference to its new maximum and rescales what it has summed so far, the
-/// `pending` weights before these scores included.
+/// Moves row_max of one query row to its new maximum and rescales what the row has summed so far,
+/// the `pending` probabilities before these scores included.
 template <class Real>
 void rescale(Real maximum, Real* scores, const RowState<Real>& rows, std::size_t accumulated,
              std::size_t r, std::size_t pitch, std::size_t pending) {
   if (maximum > kLargest<Real>) maximum = kLargest<Real>;
-  const Real factor = exp2_of(rows.reference[r] - maximum);
-  rows.reference[r] = maximum;
-  rows.sum[r] *= factor;
+  const Real factor = exp2_of(rows.row_max[r] - maximum);
+  rows.row_max[r] = maximum;
+  rows.row_sum[r] *= factor;
   for (std::size_t j = 1; j <= pending; ++j) *(scores - j * pitch + r) *= factor;
   if (rows.fresh) return;
   for (std::size_t x = 0; x < accumulated; ++x) rows.accumulators[x * pitch + r] *= factor;
 }
 
-/// Calls function(score, r) for the keys that row r's vector needs, in order of keys.
+/// Calls function(score, r) for the keys that the vector of query row r needs, in order of keys.
 template <class Real, class Function>
 void each_score(Real* scores, const KeyRanges& keys, std::size_t vectors, Function&& function) {
   const std::size_t pitch = vectors * kLanes<Real>;
@@ -179,42 +180,42 @@ void each_score(Real* scores, const KeyRanges& keys, std::size_t vectors, Functi
         function(scores[j * pitch + r], r);
 }
 
-/// Scores of +inf count as the largest finite number: they share the weight evenly. These weights
-/// are summed apart from those before them.
+/// Scores of +inf count as the largest finite number: they share the row's probability evenly.
+/// These keys are summed apart from those before them.
 template <class Real>
-void add_exponentials(Real* scores, const KeyRanges& keys, const Real* reference, Real* sum,
+void add_exponentials(Real* scores, const KeyRanges& keys, const Real* row_max, Real* row_sum,
                       std::size_t vectors) {
   Real apart[kMaxVectors * kLanes<Real>] = {};
   each_score(scores, keys, vectors, [&](Real& score, std::size_t r) {
     if (score > kLargest<Real>) score = kLargest<Real>;
-    score = exp2_of(score - reference[r]);
+    score = exp2_of(score - row_max[r]);
     apart[r] += score;
   });
-  for (std::size_t r = 0; r < vectors * kLanes<Real>; ++r) sum[r] += apart[r];
+  for (std::size_t r = 0; r < vectors * kLanes<Real>; ++r) row_sum[r] += apart[r];
 }
 
 template <class Real>
-void exponentials(Real* scores, std::size_t keys, const Real* reference, Real* sum,
-                  std::size_t vectors) {
-  add_exponentials(scores, all_keys(keys), reference, sum, vectors);
+void exponentials(std::size_t vectors, Real* scores, std::size_t keys, const Real* row_max,
+                  Real* row_sum) {
+  add_exponentials(scores, all_keys(keys), row_max, row_sum, vectors);
 }
 
 template <class Real>
-void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const RowState<Real>& rows,
-             std::size_t accumulated, std::size_t vectors) {
+void softmax(std::size_t vectors, Real* scores, const KeyRanges& keys, std::size_t pending,
+             const RowState<Real>& rows, std::size_t accumulated) {
   const std::size_t pitch = vectors * kLanes<Real>;
   Real top[kMaxVectors * kLanes<Real>];
-  for (Real& most : top) most = kNoReference<Real>;
+  for (Real& most : top) most = kNoRowMax<Real>;
   each_score(scores, keys, vectors,
              [&](Real score, std::size_t r) { top[r] = top[r] < score ? score : top[r]; });
   for (std::size_t r = 0; r < pitch; ++r)
-    if (top[r] > rows.reference[r] + kRescaleThreshold<Real>)
+    if (top[r] > rows.row_max[r] + kRescaleThreshold<Real>)
       rescale(top[r], scores, rows, accumulated, r, pitch, pending);
-  add_exponentials(scores, keys, rows.reference, rows.sum, vectors);
+  add_exponentials(scores, keys, rows.row_max, rows.row_sum, vectors);
 }
 
 template <class Real>
-void hardest(const Real* scores, std::size_t keys, Real* best, Real* index, std::size_t vectors) {
+void argmax(std::size_t vectors, const Real* scores, std::size_t keys, Real* best, Real* index) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t j = 0; j < keys; ++j) {
     for (std::size_t r = 0; r < pitch; ++r) {
@@ -226,38 +227,40 @@ void hardest(const Real* scores, std::size_t keys, Real* best, Real* index, std:
 }
 
 template <class Real>
-void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel, std::size_t features,
-             Real* out, std::size_t pending, const RowState<Real>& rows, std::size_t accumulated,
-             std::size_t vectors) {
+void qk_softmax(std::size_t vectors, const MatrixView<Real>& key, std::size_t keys,
+                const Real* panel, std::size_t features, Real* probs, std::size_t pending,
+                const RowState<Real>& rows, std::size_t accumulated) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t r = 0; r < pitch; r += kLanes<Real>)
-    score_keys(key, 0, keys, panel + r, features, out + r, pitch);
-  softmax(out, all_keys(keys), pending, rows, accumulated, vectors);
+    score_keys(key, 0, keys, panel + r, features, probs + r, pitch);
+  softmax(vectors, probs, all_keys(keys), pending, rows, accumulated);
 }
 
 template <class Real>
 void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
                  Real* packed) {
-  for (std::size_t x0 = 0; x0 < features; x0 += kValueBlock) {
+  constexpr std::size_t block = PanelGeometry::value_block;
+  for (std::size_t x0 = 0; x0 < features; x0 += block) {
     for (std::size_t j = 0; j < keys; ++j) {
       const Real* const row = value.data + static_cast<std::ptrdiff_t>(j) * value.row_stride;
-      for (std::size_t x = x0; x < x0 + kValueBlock; ++x)
+      for (std::size_t x = x0; x < x0 + block; ++x)
         *packed++ = x < features ? row[static_cast<std::ptrdiff_t>(x) * value.column_stride] : 0;
     }
   }
 }
 
 template <class Real>
-void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
-                const Real* weights, Real* accumulators, std::size_t features, bool fresh,
-                std::size_t vectors) {
+void accumulate(std::size_t vectors, const ValueView<Real>& value, const KeyRanges& keys,
+                std::size_t first_run, const Real* probs, Real* accumulators, std::size_t features,
+                bool fresh) {
+  constexpr std::size_t block = PanelGeometry::value_block;
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t x = 0; x < features; ++x) {
     const Real* const column = value.data +
-                               static_cast<std::ptrdiff_t>(x / kValueBlock) * value.block_stride +
-                               static_cast<std::ptrdiff_t>(x % kValueBlock) * value.feature_stride;
+                               static_cast<std::ptrdiff_t>(x / block) * value.block_stride +
+                               static_cast<std::ptrdiff_t>(x % block) * value.feature_stride;
     for (std::size_t w = 0; w < vectors; ++w)
-      multiply_row(column, value.key_stride, weights + w * kLanes<Real>, pitch, keys.begin[w],
+      multiply_row(column, value.key_stride, probs + w * kLanes<Real>, pitch, keys.begin[w],
                    keys.end[w], first_run, accumulators + x * pitch + w * kLanes<Real>, fresh);
   }
 }
@@ -271,11 +274,12 @@ bool all_finite(const Real* numbers, std::size_t count) {
 }
 
 template <class Real>
-void finish(const Real* accumulators, const Real* sum, std::size_t features, Real* const* out_rows,
-            std::size_t row_count, std::ptrdiff_t feature_stride, std::size_t vectors) {
+void finish(std::size_t vectors, const Real* accumulators, const Real* row_sum,
+            std::size_t features, Real* const* out_rows, std::size_t row_count,
+            std::ptrdiff_t feature_stride) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t r = 0; r < row_count; ++r) {
-    const Real inverse = sum[r] == 0 ? 0 : 1 / sum[r];
+    const Real inverse = row_sum[r] == 0 ? 0 : 1 / row_sum[r];
     for (std::size_t x = 0; x < features; ++x)
       out_rows[r][static_cast<std::ptrdiff_t>(x) * feature_stride] =
           accumulators[x * pitch + r] * inverse;
@@ -284,14 +288,14 @@ void finish(const Real* accumulators, const Real* sum, std::size_t features, Rea
 
 template <class Real>
 void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
-                 std::size_t heads, std::size_t features, bool fresh, Real* tile,
+                 std::size_t heads, std::size_t features, bool fresh, Real* scores,
                  std::size_t pitch) {
   for (std::size_t e = 0; e < edges; ++e) {
     const Real* row = rows.data + rows.source[e] * rows.stride;
     for (std::size_t h = 0; h < heads; ++h, row += rows.head_stride) {
       Real sum = 0;
       for (std::size_t x = 0; x < features; ++x) sum += row[x] * query[h * features + x];
-      Real& score = tile[e * pitch + h];
+      Real& score = scores[e * pitch + h];
       score = fresh ? sum : score + sum;
     }
   }
@@ -316,30 +320,34 @@ void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weig
 }
 
 template <class Real>
-void normalise(const Real* accumulators, const Real* sum, std::size_t features, Real* to,
-               std::size_t vectors) {
+void normalise(std::size_t vectors, const Real* accumulators, const Real* row_sum,
+               std::size_t features, Real* to) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t r = 0; r < pitch; ++r) {
-    const Real inverse = sum[r] == 0 ? 0 : 1 / sum[r];
+    const Real inverse = row_sum[r] == 0 ? 0 : 1 / row_sum[r];
     for (std::size_t x = 0; x < features; ++x)
       to[x * pitch + r] = accumulators[x * pitch + r] * inverse;
   }
 }
 
 template <class Real>
-void exp2_array(const Real* x, Real* y, std::size_t count) {
+void exp2(const Real* x, Real* y, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) y[i] = exp2_of(x[i]);
 }
 
 template <class Real>
 constexpr KernelTable<Real> scalar_table() {
-  return {"scalar",           kLanes<Real>,      kMaxVectors,      128,
-          pack_query<Real>,   scores<Real>,      softcap<Real>,    alibi<Real>,
-          add_rows<Real>,     mask_rows<Real>,   mask<Real>,       softmax<Real>,
-          exponentials<Real>, hardest<Real>,     weights<Real>,    pack_values<Real>,
-          accumulate<Real>,   all_finite<Real>,  finish<Real>,     normalise<Real>,
-          edge_scores<Real>,  edge_values<Real>, exp2_array<Real>, read<Real>,
-          write<Real>};
+  KernelTable<Real> table{};
+  table.isa = "scalar";
+  table.panels.lanes = kLanes<Real>;
+  table.panels.max_vectors = kMaxVectors;
+  table.panels.key_block = 128;
+#define HEED_PANEL_KERNEL(result, name, parameters) table.panels.name = heed::name<Real>;
+#define HEED_PACK_KERNEL(result, name, parameters) table.panels.name = heed::name<Real>;
+#define HEED_ROW_KERNEL(result, name, parameters) table.rows.name = heed::name<Real>;
+#define HEED_NUMBER_KERNEL(result, name, parameters) table.numbers.name = heed::name<Real>;
+#include "engine/kernels/list.hpp"
+  return table;
 }
 
 }  // namespace

@@ -1,18 +1,18 @@
-// Online softmax down the columns of a score tile: query rows lie in the lanes, so maxima and
-// sums over keys are plain vertical operations.
+// Online softmax over keys. Query rows lie in the lanes, so maxima and sums over keys are plain
+// vertical operations.
 #pragma once
 
-#include "engine/kernels/arch.hpp"
 #include "engine/kernels/constants.hpp"
 #include "engine/kernels/exp2.hpp"
-#include "engine/kernels/product.hpp"
+#include "engine/kernels/matmul.hpp"
+#include "engine/kernels/operations.hpp"
 #include "engine/kernels/table.hpp"
 
 namespace heed {
 namespace {
 
-/// Scores of +inf count as the largest finite number, as does a maximum of +inf in rescale(): they
-/// share the weight evenly, and nothing is inf - inf.
+/// Scores of +inf count as the largest finite number, and so does a maximum of +inf in rescale():
+/// then they share the row's probability evenly, and nothing computes inf - inf.
 template <class V>
 HEED_INLINE V finite(V score) {
   return at_most(kLargest<RealOf<V>>, score);
@@ -25,10 +25,10 @@ template <class V, class Real = RealOf<V>>
 }
 
 /// Calls function(N, w, begin, end) for N vectors from w on that need the keys [begin, end): all
-/// side by side where they need the same, else one by one, in as little code as that takes.
+/// side by side where they need the same keys, else one by one, which takes little code.
 template <std::size_t W, class Function>
 HEED_INLINE void each_column(const KeyRanges& keys, Function&& function) {
-  if (W == 1 || is_one_run<W>(keys)) {
+  if (W == 1 || is_rectangle<W>(keys)) {
     function(std::integral_constant<std::size_t, W>{}, 0, 0, keys.end[0]);
   } else {
     for (std::size_t w = 0; w < W; ++w)
@@ -36,71 +36,77 @@ HEED_INLINE void each_column(const KeyRanges& keys, Function&& function) {
   }
 }
 
-/// The keys [begin, end) of `count` vectors in rows of `pitch` numbers. A step's weights are summed
-/// apart from those before them, so that a row's error does not grow with its keys.
+/// The keys [begin, end) of `count` vectors in rows of `pitch` numbers. They are summed apart from
+/// the keys before them, so that a row's error does not grow with the number of its keys.
 template <class V, std::size_t count, class Real = RealOf<V>>
 [[gnu::noinline]] void add_exponentials(Real* scores, std::size_t pitch, std::size_t begin,
-                                        std::size_t end, const Real* reference_of, Real* sum_of) {
+                                        std::size_t end, const Real* row_max_of, Real* row_sum) {
   constexpr std::size_t n = kLanes<V>;
-  V reference[count];
+  V row_max[count];
   V sum[count];
-  unroll<count>([&](auto w) HEED_FLAT {
-    reference[w] = load<V>(reference_of + w * n);
+  unroll<count>([&](auto w) HEED_INLINE_LAMBDA {
+    row_max[w] = load<V>(row_max_of + w * n);
     sum[w] = V(Real{0});
   });
   for (std::size_t j = begin; j < end; ++j) {
-    unroll<count>([&](auto w) HEED_FLAT {
+    unroll<count>([&](auto w) HEED_INLINE_LAMBDA {
       Real* const at = scores + j * pitch + w * n;
-      const V weight = exp2_of(load<V>(at) - reference[w]);
-      sum[w] = sum[w] + weight;
-      store<V>(at, weight);
+      const V prob = exp2_of(load<V>(at) - row_max[w]);
+      sum[w] = sum[w] + prob;
+      store<V>(at, prob);
     });
   }
-  unroll<count>([&](auto w)
-                    HEED_FLAT { store<V>(sum_of + w * n, load<V>(sum_of + w * n) + sum[w]); });
+  unroll<count>([&](auto w) HEED_INLINE_LAMBDA {
+    store<V>(row_sum + w * n, load<V>(row_sum + w * n) + sum[w]);
+  });
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void exponentials(Real* scores, const KeyRanges& keys, const Real* reference, Real* sum) {
+void exponentials_of(Real* scores, const KeyRanges& keys, const Real* row_max, Real* row_sum) {
   constexpr std::size_t n = kLanes<V>;
-  bool infinite = false;  // may be: only rows with the largest reference have scores of +inf
-  unroll<W>([&](auto w) HEED_FLAT {
-    infinite = infinite || xsimd::any(load<V>(reference + w * n) == V(kLargest<Real>));
+  bool infinite = false;  // Only rows with the largest row_max can have scores of +inf.
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+    infinite = infinite || xsimd::any(load<V>(row_max + w * n) == V(kLargest<Real>));
   });
   if (__builtin_expect(infinite, false)) make_finite<V>(scores, keys.end[W - 1] * W * n);
   each_column<W>(keys, [&](auto count, std::size_t w, std::size_t begin,
-                           std::size_t end) HEED_FLAT {
-    add_exponentials<V, count>(scores + w * n, W * n, begin, end, reference + w * n, sum + w * n);
+                           std::size_t end) HEED_INLINE_LAMBDA {
+    add_exponentials<V, count>(scores + w * n, W * n, begin, end, row_max + w * n, row_sum + w * n);
   });
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void exponentials(Real* scores, std::size_t keys, const Real* row_max, Real* row_sum) {
+  exponentials_of<V, W>(scores, all_keys(keys), row_max, row_sum);
 }
 
 /// data[i][w] *= factor[w].
 template <class V, std::size_t W, class Real = RealOf<V>>
 HEED_INLINE void scale_columns(Real* data, std::size_t count, const V (&factor)[W]) {
   for (std::size_t i = 0; i < count; ++i) {
-    unroll<W>([&](auto w) HEED_FLAT {
+    unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
       Real* const at = data + (i * W + w) * kLanes<V>;
       store<V>(at, load<V>(at) * factor[w]);
     });
   }
 }
 
-/// Moves the references of the rows whose maximum `top` has outgrown them, and rescales their sums,
-/// their accumulators and the `pending` rows of weights that end where `scores` begins. The other
-/// rows are multiplied by exactly 1.
+/// Moves row_max where the maximum `top` has outgrown it, and rescales what is relative to it:
+/// row_sum, the accumulators and the `pending` rows of probabilities that end where `scores`
+/// begins. The other query rows are multiplied by exactly 1.
 template <class V, std::size_t W, class Real = RealOf<V>>
 [[gnu::noinline]] void rescale(Real* scores, const RowState<Real>& rows, std::size_t accumulated,
                                const Real* top, std::size_t pending) {
   constexpr std::size_t n = kLanes<V>;
   V factor[W];
-  unroll<W>([&](auto w) HEED_FLAT {
-    const V old = load<V>(rows.reference + w * n);
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+    const V old = load<V>(rows.row_max + w * n);
     const V maximum = load<V>(top + w * n);
     const V moved = xsimd::select(maximum > old + V(kRescaleThreshold<Real>),
                                   at_most(kLargest<Real>, maximum), old);
     factor[w] = exp2_of(old - moved);
-    store<V>(rows.reference + w * n, moved);
-    store<V>(rows.sum + w * n, load<V>(rows.sum + w * n) * factor[w]);
+    store<V>(rows.row_max + w * n, moved);
+    store<V>(rows.row_sum + w * n, load<V>(rows.row_sum + w * n) * factor[w]);
   });
   scale_columns<V, W>(scores - pending * W * n, pending, factor);
   if (!rows.fresh) scale_columns<V, W>(rows.accumulators, accumulated, factor);
@@ -112,12 +118,12 @@ HEED_INLINE void take_maxima(const Real* scores, std::size_t pitch, std::size_t 
                              std::size_t end, Real* top_of) {
   constexpr std::size_t n = kLanes<V>;
   V top[count];
-  unroll<count>([&](auto w) HEED_FLAT { top[w] = V(kNoReference<Real>); });
+  unroll<count>([&](auto w) HEED_INLINE_LAMBDA { top[w] = V(kNoRowMax<Real>); });
   for (std::size_t j = begin; j < end; ++j)
-    unroll<count>([&](auto w) HEED_FLAT {
+    unroll<count>([&](auto w) HEED_INLINE_LAMBDA {
       top[w] = xsimd::max(top[w], load<V>(scores + j * pitch + w * n));
     });
-  unroll<count>([&](auto w) HEED_FLAT { store<V>(top_of + w * n, top[w]); });
+  unroll<count>([&](auto w) HEED_INLINE_LAMBDA { store<V>(top_of + w * n, top[w]); });
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
@@ -125,20 +131,20 @@ void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const Row
              std::size_t accumulated) {
   constexpr std::size_t n = kLanes<V>;
   alignas(kAlignment) Real top_of[W * n];
-  each_column<W>(keys,
-                 [&](auto count, std::size_t w, std::size_t begin, std::size_t end) HEED_FLAT {
-                   take_maxima<V, count>(scores + w * n, W * n, begin, end, top_of + w * n);
-                 });
+  each_column<W>(
+      keys, [&](auto count, std::size_t w, std::size_t begin, std::size_t end) HEED_INLINE_LAMBDA {
+        take_maxima<V, count>(scores + w * n, W * n, begin, end, top_of + w * n);
+      });
   bool grown = false;
-  unroll<W>([&](auto w) HEED_FLAT {
-    const V reference = load<V>(rows.reference + w * n);
-    grown = grown || xsimd::any(load<V>(top_of + w * n) > reference + V(kRescaleThreshold<Real>));
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+    const V row_max = load<V>(rows.row_max + w * n);
+    grown = grown || xsimd::any(load<V>(top_of + w * n) > row_max + V(kRescaleThreshold<Real>));
   });
   if (grown) rescale<V, W>(scores, rows, accumulated, top_of, pending);
-  exponentials<V, W>(scores, keys, rows.reference, rows.sum);
+  exponentials_of<V, W>(scores, keys, rows.row_max, rows.row_sum);
 }
 
-/// What softmax() does first, for one group of scores.
+/// What softmax() does first, for R keys.
 template <class V, std::size_t W, std::size_t R, class Real = RealOf<V>>
 [[gnu::noinline]] void rescale_for(Real* scores, std::size_t pending, const RowState<Real>& rows,
                                    std::size_t accumulated) {
@@ -152,77 +158,81 @@ template <class V, std::size_t N>
 HEED_INLINE V sum_of_all(V (&x)[N]) {
   if constexpr (N > 1) {
     V pair[N / 2];
-    unroll<N / 2>([&](auto i) HEED_FLAT { pair[i] = x[i] + x[i + N / 2]; });
+    unroll<N / 2>([&](auto i) HEED_INLINE_LAMBDA { pair[i] = x[i] + x[i + N / 2]; });
     return sum_of_all(pair);
   } else {
     return x[0];
   }
 }
 
-/// Adds the weights that were summed apart to a row's sum, and forgets them.
+/// Adds what was summed apart to row_sum, and starts that again from zero.
 template <class V, std::size_t W, class Real = RealOf<V>>
-HEED_INLINE void flush(Real* apart, Real* sum) {
+HEED_INLINE void flush(Real* apart, Real* row_sum) {
   constexpr std::size_t n = kLanes<V>;
-  unroll<W>([&](auto w) HEED_FLAT {
-    store<V>(sum + w * n, load<V>(sum + w * n) + load<V>(apart + w * n));
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+    store<V>(row_sum + w * n, load<V>(row_sum + w * n) + load<V>(apart + w * n));
     store<V>(apart + w * n, V(Real{0}));
   });
 }
 
-/// Scores and softmax in one: each group of scores becomes weights while it is still in
-/// registers, and the exponentials of one group overlap with the products of the next.
+/// Scores and softmax fused: a few keys at a time, scores become probabilities in the registers
+/// that they were computed in. The processor overlaps their exponentials with the products of the
+/// next keys.
 template <class V, std::size_t W, class Real = RealOf<V>>
-void weights(const MatrixView<Real>& key, std::size_t keys, const Real* panel, std::size_t features,
-             Real* out, std::size_t pending, const RowState<Real>& rows, std::size_t accumulated) {
+void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel,
+                std::size_t features, Real* probs, std::size_t pending, const RowState<Real>& rows,
+                std::size_t accumulated) {
   constexpr std::size_t n = kLanes<V>;
-  constexpr std::size_t group = kGroup<V, W>;
-  static_assert(kRowPadding % group == 0);
+  constexpr std::size_t together = kRowUnroll<V, W>;
+  static_assert(PanelGeometry::row_padding % together == 0);
   const V threshold(kRescaleThreshold<Real>);
-  const std::size_t before = score_but_last_run<V, W>(key, keys, panel, features, out);
+  const std::size_t before = score_but_last_run<V, W>(key, keys, panel, features, probs);
   const MatrixView<Real> last = from_column(key, before);
   alignas(kAlignment) Real apart[W * n] = {};
-  for (std::size_t j = 0; j < keys; j += group) {
-    Real* const at = out + j * W * n;
-    const Real* row[group];
-    V scores[group][W];
-    unroll<group>([&](auto r) HEED_FLAT {
+  for (std::size_t j = 0; j < keys; j += together) {
+    Real* const at = probs + j * W * n;
+    const Real* row[together];
+    V scores[together][W];
+    unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
       row[r] = last.data + static_cast<std::ptrdiff_t>(j + r) * key.row_stride;
-      unroll<W>([&](auto w) HEED_FLAT { scores[r][w] = V(Real{0}); });
+      unroll<W>([&](auto w) HEED_INLINE_LAMBDA { scores[r][w] = V(Real{0}); });
     });
-    std::ptrdiff_t step = 0;
+    std::ptrdiff_t feature = 0;
     const Real* column = panel + before * W * n;
-    multiply_rows<V, 0, W>(row, key.column_stride, before, features, step, column, scores);
+    add_product<V, 0, W>(row, key.column_stride, before, features, feature, column, scores);
     if (before != 0) add_stored<V, 0, W>(at, scores);
 
-    // Row by row: a NaN hides what its own row does, which no longer matters, and nothing else.
+    // Lane by lane: a NaN hides the maximum of its own query row, which no longer matters, and of
+    // no other.
     auto grown = V(Real{0}) > V(Real{0});
-    unroll<W>([&](auto w) HEED_FLAT {
+    unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
       V top = scores[0][w];
-      unroll<group - 1>([&](auto r) HEED_FLAT { top = xsimd::max(top, scores[r + 1][w]); });
-      grown = grown | (top > load<V>(rows.reference + w * n) + threshold);
+      unroll<together - 1>([&](auto r)
+                               HEED_INLINE_LAMBDA { top = xsimd::max(top, scores[r + 1][w]); });
+      grown = grown | (top > load<V>(rows.row_max + w * n) + threshold);
     });
     if (__builtin_expect(xsimd::any(grown), false)) {
-      unroll<group>([&](auto r) HEED_FLAT {
-        unroll<W>([&](auto w) HEED_FLAT { store<V>(at + (r * W + w) * n, scores[r][w]); });
+      unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
+        unroll<W>([&](auto w) HEED_INLINE_LAMBDA { store<V>(at + (r * W + w) * n, scores[r][w]); });
       });
-      flush<V, W>(apart, rows.sum);
-      rescale_for<V, W, group>(at, pending + j, rows, accumulated);
-      unroll<group>([&](auto r) HEED_FLAT {
-        unroll<W>([&](auto w) HEED_FLAT { scores[r][w] = finite(scores[r][w]); });
+      flush<V, W>(apart, rows.row_sum);
+      rescale_for<V, W, together>(at, pending + j, rows, accumulated);
+      unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
+        unroll<W>([&](auto w) HEED_INLINE_LAMBDA { scores[r][w] = finite(scores[r][w]); });
       });
     }
 
-    unroll<W>([&](auto w) HEED_FLAT {
-      const V reference = load<V>(rows.reference + w * n);
-      V weight[group];
-      unroll<group>([&](auto r) HEED_FLAT {
-        weight[r] = exp2_of(scores[r][w] - reference);
-        store<V>(at + (r * W + w) * n, weight[r]);
+    unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+      const V row_max = load<V>(rows.row_max + w * n);
+      V prob[together];
+      unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
+        prob[r] = exp2_of(scores[r][w] - row_max);
+        store<V>(at + (r * W + w) * n, prob[r]);
       });
-      store<V>(apart + w * n, load<V>(apart + w * n) + sum_of_all(weight));
+      store<V>(apart + w * n, load<V>(apart + w * n) + sum_of_all(prob));
     });
   }
-  flush<V, W>(apart, rows.sum);
+  flush<V, W>(apart, rows.row_sum);
 }
 
 }  // namespace

@@ -143,8 +143,8 @@ class Run {
                     a.value_features, a.value_features,
                     static_cast<const Real*>(args_.head_weights), row);
       kernels_of<Real>(*plan_.context->kernels)
-          .write(out.layout.type, row, static_cast<std::size_t>(a.value_features), out.at(t, 0),
-                 out.layout.strides.feature);
+          .numbers.write(out.layout.type, row, static_cast<std::size_t>(a.value_features),
+                         out.at(t, 0), out.layout.strides.feature);
     }
   }
 

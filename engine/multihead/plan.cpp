@@ -66,8 +66,9 @@ void place_projections(const heed_context& context, Problem& p) {
 /// not change out: the same rows share panels then.
 Placement choose_placement(const heed_context& context, const MultiheadProblem& p) {
   const Problem& a = p.attention;
-  const std::int64_t lanes = with_real(
-      a.float64, [&](auto real) { return kernels_of<decltype(real)>(*context.kernels).lanes; });
+  const std::int64_t lanes = with_real(a.float64, [&](auto real) {
+    return kernels_of<decltype(real)>(*context.kernels).panels.lanes;
+  });
   const std::int64_t padding = round_up(a.query_length, lanes) - a.query_length;
   if (context.backend != Backend::kHeed || !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 ||
       padding * 8 > a.query_length)
@@ -118,7 +119,8 @@ void lay_out(heed_multihead_plan& plan) {
   const std::int64_t number = real_bytes(p.float64());
   Offsets offsets;
   const auto take = [&](Size rows, Size columns) {
-    return offsets.take(rows, panels ? round_up(columns, kRowPadding) : columns, number);
+    return offsets.take(rows, panels ? round_up(columns, PanelGeometry::row_padding) : columns,
+                        number);
   };
   const Size query_rows =
       panels ? round_up(Size(p.attention.query_length), plan.query.lanes) * p.attention.batch

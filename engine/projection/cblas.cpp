@@ -85,8 +85,8 @@ class CblasMatmul {
     }
     Real* const copy = buffer(plan_.slab.x);
     for (std::int64_t t = begin; t < end; ++t)
-      kernels_.read(x.layout.type, x.at(t), s.feature, static_cast<std::size_t>(in),
-                    copy + (t - begin) * in);
+      kernels_.numbers.read(x.layout.type, x.at(t), s.feature, static_cast<std::size_t>(in),
+                            copy + (t - begin) * in);
     return {copy, in, CblasNoTrans};
   }
 
@@ -136,7 +136,7 @@ class CblasMatmul {
     const void* const bias = w.prepared != nullptr ? w.prepared->bias : w.bias;
     const ElementType type = w.prepared != nullptr ? kTypeOf<Real> : w.bias_layout.type;
     for (std::int64_t r = 0; bias != nullptr && r < rows; ++r)
-      kernels_.read(type, bias, 1, out, to + r * stride);
+      kernels_.numbers.read(type, bias, 1, out, to + r * stride);
     return bias != nullptr;
   }
 
@@ -145,9 +145,9 @@ class CblasMatmul {
     for (std::int64_t t = begin; t < end; ++t) {
       const Real* const row = buffer(plan_.slab.accumulators) + (t - begin) * plan_.size.out;
       for (std::int64_t x = 0; x < plan_.size.out; x += y.per_head)
-        kernels_.write(y.layout.type, row + x,
-                       static_cast<std::size_t>(std::min(y.per_head, plan_.size.out - x)),
-                       y.at(t, x), y.layout.strides.feature);
+        kernels_.numbers.write(y.layout.type, row + x,
+                               static_cast<std::size_t>(std::min(y.per_head, plan_.size.out - x)),
+                               y.at(t, x), y.layout.strides.feature);
     }
   }
 

@@ -12,7 +12,7 @@
 namespace heed {
 namespace {
 
-constexpr auto kBlock = static_cast<std::int64_t>(kValueBlock);
+constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
 
 /// Features out of a task: every task transposes its rows of x anew, which costs as much as some 8
 /// features out.
@@ -44,8 +44,8 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
   const auto cache = static_cast<std::int64_t>(tile_cache(context.caches));
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Real));
   const std::int64_t threads = context.threads.count;
-  plan.lanes = kernels.lanes;
-  plan.panel_rows = plan.lanes * kernels.max_vectors;
+  plan.lanes = kernels.panels.lanes;
+  plan.panel_rows = plan.lanes * kernels.panels.max_vectors;
   // A quarter of the L2 cache holds a tile of weights.
   const std::int64_t widest = std::max(cache / 4 / (kTileIn * kBytes) / kBlock * kBlock, kBlock);
   const std::int64_t most_panels =

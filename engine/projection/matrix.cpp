@@ -66,11 +66,13 @@ MatrixView<Real> widen_tile(const KernelTable<Real>& kernels, const Matrix& matr
                                   tile.x * layout.strides.feature * layout.bytes;
     Real* const to = wide + done * row_step;
     for (std::int64_t x = 0; by_columns && x < tile.outs; ++x)
-      kernels.read(layout.type, from + x * layout.strides.feature * layout.bytes,
-                   layout.strides.row, static_cast<std::size_t>(rows), to + x * column_step);
+      kernels.numbers.read(layout.type, from + x * layout.strides.feature * layout.bytes,
+                           layout.strides.row, static_cast<std::size_t>(rows),
+                           to + x * column_step);
     for (std::int64_t r = 0; !by_columns && r < rows; ++r)
-      kernels.read(layout.type, from + r * layout.strides.row * layout.bytes,
-                   layout.strides.feature, static_cast<std::size_t>(tile.outs), to + r * row_step);
+      kernels.numbers.read(layout.type, from + r * layout.strides.row * layout.bytes,
+                           layout.strides.feature, static_cast<std::size_t>(tile.outs),
+                           to + r * row_step);
     done += rows;
   }
   return {wide, row_step, column_step};
@@ -88,8 +90,8 @@ void pack_tile(const KernelTable<Real>& kernels, const Matrix& matrix, const voi
                 tile.x * layout.strides.feature,
             layout.strides.row, layout.strides.feature};
   }
-  kernels.pack_values(view, static_cast<std::size_t>(tile.ins), static_cast<std::size_t>(tile.outs),
-                      packed);
+  kernels.panels.pack_values(view, static_cast<std::size_t>(tile.ins),
+                             static_cast<std::size_t>(tile.outs), packed);
 }
 
 template MatrixView<float> widen_tile(const KernelTable<float>&, const Matrix&, const void*,

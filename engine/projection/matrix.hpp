@@ -34,7 +34,7 @@ void check_arithmetic(const char* field, ElementType type, bool float64);
 Layout check_vector(const char* field, std::uint32_t dtype, bool float64);
 
 /// Features in [k, k + ins) by features out [x, x + outs) of a matrix: the unit of packing. Packed
-/// as the kernels' pack_values does it, [out block][in][kValueBlock].
+/// as the kernels' pack_values does it, [out block][in][value_block].
 struct TileOf {
   std::int64_t k, ins;
   std::int64_t x, outs;

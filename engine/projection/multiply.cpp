@@ -29,16 +29,16 @@ typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, s
   const ItemCut::Place place = cut_.at(first_panel + p);
   const std::int64_t before = place.before - cut_.at(first_panel).before;  // rows of the task
   Panel panel{};
-  static_cast<PanelRows&>(panel) = PanelRows::of(place.first, place.rows, kernels_.lanes);
+  static_cast<PanelRows&>(panel) = PanelRows::of(place.first, place.rows, kernels_.panels.lanes);
   panel.packed = buffer(plan_.slab.x) + before * plan_.size.in;
   panel.x = panel.packed;
   if (matmul_.x_panels != nullptr)
     panel.x = static_cast<const Real*>(matmul_.x_panels) +
-              place.before * round_up(plan_.size.in, kRowPadding);
+              place.before * round_up(plan_.size.in, PanelGeometry::row_padding);
   panel.accumulators = buffer(plan_.slab.accumulators) + before * plan_.out_block;
   if (matmul_.y_panels != nullptr)
     panel.accumulators = static_cast<Real*>(matmul_.y_panels) +
-                         place.before * round_up(plan_.size.out, kRowPadding) +
+                         place.before * round_up(plan_.size.out, PanelGeometry::row_padding) +
                          x * static_cast<std::int64_t>(panel.pitch);
   return panel;
 }
@@ -58,9 +58,9 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
                   panel.packed + k * pitch);
       for (std::int64_t i = 0; k == 0 && start != nullptr && i < outs; ++i)
         std::fill_n(panel.accumulators + i * pitch, pitch, start[i]);
-      kernels_.accumulate(tile, all_keys(static_cast<std::size_t>(ins)), kRun, panel.x + k * pitch,
-                          panel.accumulators, static_cast<std::size_t>(outs),
-                          k == 0 && start == nullptr, panel.vectors);
+      kernels_.panels.accumulate(panel.vectors, tile, all_keys(static_cast<std::size_t>(ins)),
+                                 PanelGeometry::run, panel.x + k * pitch, panel.accumulators,
+                                 static_cast<std::size_t>(outs), k == 0 && start == nullptr);
     }
   }
   for (std::int64_t p = 0; p < panels; ++p) {
@@ -71,7 +71,7 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
 
 template <class Real>
 ValueView<Real> Multiply<Real>::weights(const TileOf& tile) const {
-  constexpr auto kBlock = static_cast<std::int64_t>(kValueBlock);
+  constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
   const Real* from = buffer(plan_.slab.weights);
   if (matmul_.w.prepared != nullptr) {
     from = static_cast<const Real*>(matmul_.w.prepared->data) +
@@ -89,8 +89,9 @@ const Real* Multiply<Real>::bias(std::int64_t x, std::int64_t outs) const {
   if (w.prepared != nullptr)
     return w.prepared->bias == nullptr ? nullptr : static_cast<const Real*>(w.prepared->bias) + x;
   if (w.bias == nullptr) return nullptr;
-  kernels_.read(w.bias_layout.type, static_cast<const std::byte*>(w.bias) + x * w.bias_layout.bytes,
-                1, static_cast<std::size_t>(outs), buffer(plan_.slab.bias));
+  kernels_.numbers.read(w.bias_layout.type,
+                        static_cast<const std::byte*>(w.bias) + x * w.bias_layout.bytes, 1,
+                        static_cast<std::size_t>(outs), buffer(plan_.slab.bias));
   return buffer(plan_.slab.bias);
 }
 

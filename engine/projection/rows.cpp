@@ -21,12 +21,13 @@ template <class Real>
 void pack(const heed_context& context, const PackJob& job, std::uint32_t workers, std::byte* slabs,
           std::size_t slab_bytes) {
   const KernelTable<Real>& kernels = kernels_of<Real>(*context.kernels);
-  const ItemCut cut(job.items, job.rows, std::int64_t{kernels.lanes} * kernels.max_vectors,
-                    kernels.lanes);
-  const std::int64_t width = round_up(job.features, kRowPadding);
+  const ItemCut cut(job.items, job.rows,
+                    std::int64_t{kernels.panels.lanes} * kernels.panels.max_vectors,
+                    kernels.panels.lanes);
+  const std::int64_t width = round_up(job.features, PanelGeometry::row_padding);
   const auto pack_panel = [&](std::int64_t p, Real* wide) {
     const ItemCut::Place place = cut.at(p);
-    const std::int64_t pitch = round_up(place.rows, kernels.lanes);
+    const std::int64_t pitch = round_up(place.rows, kernels.panels.lanes);
     Real* const panel = static_cast<Real*>(job.panels) + place.before * width;
     for (std::int64_t k = 0; k < job.features; k += kPackFeatures)
       pack_rows(kernels, job.from, place.first, static_cast<std::size_t>(place.rows), k,
@@ -52,12 +53,13 @@ void pack_rows(const KernelTable<Real>& kernels, const InputRows& from, std::int
         from.at(first + static_cast<std::int64_t>(i)) + k * layout.strides.feature * layout.bytes;
     Real* const to = wide + static_cast<std::int64_t>(i) * count;
     if (!in_place)
-      kernels.read(layout.type, row, layout.strides.feature, static_cast<std::size_t>(count), to);
+      kernels.numbers.read(layout.type, row, layout.strides.feature,
+                           static_cast<std::size_t>(count), to);
     at[i] = in_place ? reinterpret_cast<const Real*>(row) : to;
   }
-  kernels.pack_query(at, rows, in_place ? layout.strides.feature : 1,
-                     static_cast<std::size_t>(count), Real{1}, panel,
-                     (rows + kernels.lanes - 1) / kernels.lanes);
+  kernels.panels.pack_query((rows + kernels.panels.lanes - 1) / kernels.panels.lanes, at, rows,
+                            in_place ? layout.strides.feature : 1, static_cast<std::size_t>(count),
+                            Real{1}, panel);
 }
 
 template void pack_rows(const KernelTable<float>&, const InputRows&, std::int64_t, std::size_t,
@@ -68,7 +70,7 @@ template void pack_rows(const KernelTable<double>&, const InputRows&, std::int64
 std::size_t pack_slab_bytes(const heed_context& context, bool float64) {
   return with_real(float64, [&](auto real) -> std::size_t {
     const KernelTable<decltype(real)>& kernels = kernels_of<decltype(real)>(*context.kernels);
-    return kernels.lanes * kernels.max_vectors * kPackFeatures * sizeof real;
+    return kernels.panels.lanes * kernels.panels.max_vectors * kPackFeatures * sizeof real;
   });
 }
 

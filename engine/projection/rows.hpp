@@ -2,7 +2,7 @@
 //
 // Panels hold what kernels want next to each other, [panel][width][pitch]: the features of a few
 // rows, a feature's numbers side by side. Those of a tensor follow each other in the order of
-// ItemCut; `width` is rounded up to kRowPadding, because kernels write whole groups.
+// ItemCut; `width` is rounded up to row_padding, because kernels write whole groups.
 #pragma once
 
 #include <cstddef>

@@ -10,14 +10,14 @@
 namespace heed {
 namespace {
 
-constexpr auto kBlock = static_cast<std::int64_t>(kValueBlock);
+constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
 
 /// As CBLAS libraries read it.
 template <class Real>
 void copy(const Kernels& all, const MatrixToPrepare& given, Real* to) {
   const Matrix& m = given.matrix;
   for (std::int64_t k = 0; k < m.in; ++k)
-    kernels_of<Real>(all).read(
+    kernels_of<Real>(all).numbers.read(
         m.layout.type, row_at(given.data, m.layout, k / m.in_each, 0, k % m.in_each),
         m.layout.strides.feature, static_cast<std::size_t>(m.out), to + k * m.out);
 }
@@ -49,8 +49,8 @@ void fill(const MatrixToPrepare& given, heed_weights& weights) {
   weights.data = data;
   if (given.bias == nullptr) return;
   Real* const own = data + given.matrix.in * round_up(given.matrix.out, kBlock);
-  kernels_of<Real>(kernels).read(given.bias_layout.type, given.bias, 1,
-                                 static_cast<std::size_t>(given.matrix.out), own);
+  kernels_of<Real>(kernels).numbers.read(given.bias_layout.type, given.bias, 1,
+                                         static_cast<std::size_t>(given.matrix.out), own);
   weights.bias = own;
 }
 

@@ -10,8 +10,9 @@
 /// The C API's opaque type. Numbers are of the arithmetic's type:
 ///
 ///   data  with Backend::kCblas [in][out]; else
-///         [in / kTileIn][out / kValueBlock][kTileIn][kValueBlock], the last parts of `in` shorter,
-///         those of `out` padded with zeros; the same for every instruction set
+///         [in / kTileIn][out / value_block][kTileIn][value_block],
+///         the last parts of `in` shorter, those of `out` padded with zeros; the same for every
+///         instruction set
 ///   bias  [out]
 struct heed_weights {
   const heed_context* context;

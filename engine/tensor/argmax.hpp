@@ -31,7 +31,7 @@ struct Argmax {
             std::size_t count, std::size_t rows, std::size_t vectors) const {
     alignas(kAlignment) Real index[kMaxPanel];
     std::fill_n(index, kMaxPanel, Real{-1});
-    kernels.hardest(scores, count, best, index, vectors);
+    kernels.panels.argmax(vectors, scores, count, best, index);
     for (std::size_t i = 0; i < rows; ++i)
       if (index[i] >= 0) keys[i] = first_key + static_cast<std::int64_t>(index[i]);
   }

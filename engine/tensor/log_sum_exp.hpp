@@ -11,10 +11,10 @@ namespace heed {
 
 /// In natural units, from what the softmax kernels end with: -inf where nothing was seen.
 template <class Real>
-double log_sum_exp(Real reference, Real sum) {
-  // A reference that was cut to the largest number stands for scores of +inf.
-  if (reference == -kNoReference<Real> && sum > 0) return std::numeric_limits<double>::infinity();
-  return kLn2 * static_cast<double>(reference) + std::log(static_cast<double>(sum));
+double log_sum_exp(Real row_max, Real sum) {
+  // A row_max that was cut to the largest number stands for scores of +inf.
+  if (row_max == -kNoRowMax<Real> && sum > 0) return std::numeric_limits<double>::infinity();
+  return kLn2 * static_cast<double>(row_max) + std::log(static_cast<double>(sum));
 }
 
 }  // namespace heed

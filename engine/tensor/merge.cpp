@@ -22,9 +22,9 @@ struct Job {
 
 double lse_of(const Job& job, const MergeRow& row, std::size_t part) {
   double lse = 0;
-  job.kernels.read(job.layouts.part_lse.type,
-                   row_at(job.merge.lses[part], job.layouts.part_lse, row.batch, row.head, row.row),
-                   1, 1, &lse);
+  job.kernels.numbers.read(
+      job.layouts.part_lse.type,
+      row_at(job.merge.lses[part], job.layouts.part_lse, row.batch, row.head, row.row), 1, 1, &lse);
   return lse;
 }
 
@@ -48,15 +48,15 @@ void merge_strip(const Job& job, const MergeRow& row, double largest, double den
     const double lse = lse_of(job, row, k);
     const double weight = weight_of(lse, largest);
     if (lse == -kInfinity || (weight == 0 && largest == kInfinity)) continue;  // out is not read
-    job.kernels.read(from.type, address(job.merge.outs[k], from), from.strides.feature,
-                     static_cast<std::size_t>(count), part);
+    job.kernels.numbers.read(from.type, address(job.merge.outs[k], from), from.strides.feature,
+                             static_cast<std::size_t>(count), part);
     for (std::int64_t x = 0; x < count; ++x) sum[x] += weight * part[x];
   }
   if (denominator > 0 || std::isnan(denominator))
     for (std::int64_t x = 0; x < count; ++x) sum[x] /= denominator;
   const Layout& to = job.layouts.out;
-  job.kernels.write(to.type, sum, static_cast<std::size_t>(count), address(job.merge.out, to),
-                    to.strides.feature);
+  job.kernels.numbers.write(to.type, sum, static_cast<std::size_t>(count),
+                            address(job.merge.out, to), to.strides.feature);
 }
 
 }  // namespace
@@ -79,8 +79,8 @@ void merge_row(const KernelTable<double>& kernels, const MergeLayouts& layouts, 
     merge_strip(job, row, largest, denominator, x, std::min(kStrip, features - x));
   if (merge.lse == nullptr) return;
   const double lse = largest == -kInfinity && !nan ? largest : largest + std::log(denominator);
-  kernels.write(layouts.lse.type, &lse, 1,
-                row_at(merge.lse, layouts.lse, row.batch, row.head, row.row), 1);
+  kernels.numbers.write(layouts.lse.type, &lse, 1,
+                        row_at(merge.lse, layouts.lse, row.batch, row.head, row.row), 1);
 }
 
 }  // namespace heed

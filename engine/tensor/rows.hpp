@@ -26,8 +26,8 @@ MatrixView<Real> widened(const KernelTable<Real>& kernels, const void* data, con
   if (layout.type == kTypeOf<Real>)
     return {reinterpret_cast<const Real*>(row), layout.strides.row, layout.strides.feature};
   for (std::int64_t k = begin; k < end; ++k) {
-    kernels.read(layout.type, row, layout.strides.feature, static_cast<std::size_t>(features),
-                 buffer + (k - begin) * features);
+    kernels.numbers.read(layout.type, row, layout.strides.feature,
+                         static_cast<std::size_t>(features), buffer + (k - begin) * features);
     row += layout.strides.row * layout.bytes;
   }
   return {buffer, features, 1};
@@ -43,9 +43,10 @@ void store_columns(const KernelTable<Real>& kernels, const Real* columns, const 
   Real* out[kMaxPanel] = {};
   for (std::size_t i = 0; i < rows; ++i)
     out[i] = in_place ? reinterpret_cast<Real*>(to[i]) : buffer + i * count;
-  kernels.finish(columns, sum, count, out, rows, in_place ? layout.strides.feature : 1, vectors);
+  kernels.panels.finish(vectors, columns, sum, count, out, rows,
+                        in_place ? layout.strides.feature : 1);
   for (std::size_t i = 0; i < rows && !in_place; ++i)
-    kernels.write(layout.type, out[i], count, to[i], layout.strides.feature);
+    kernels.numbers.write(layout.type, out[i], count, to[i], layout.strides.feature);
 }
 
 }  // namespace heed

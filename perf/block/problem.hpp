@@ -1,40 +1,43 @@
-// A multi-head block that is planned, checked and ready to run.
+// A multi-head block: its tensors, and planned, checked and ready to run.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "perf/accuracy.hpp"
-#include "perf/block/tensors.hpp"
-#include "perf/buffer.hpp"
-#include "perf/catalogue.hpp"
 #include "perf/contexts.hpp"
+#include "perf/planned.hpp"
+#include "perf/tensors.hpp"
+#include "perf/workload.hpp"
 
 namespace heed::perf {
 
-/// Calls heed; owns all that a call needs, prepared weights among it.
-class BlockRunner {
- public:
-  BlockRunner(const Context& context, const Workload& workload, BlockPlan plan,
-              std::shared_ptr<BlockTensors> tensors);
+/// A matrix [in, out] with its bias, which has no elements where there is none.
+struct Projection {
+  Projection(const Workload& workload, std::int64_t in, std::int64_t out, unsigned seed);
 
-  /// Throws std::runtime_error.
-  void operator()() {
-    args_.attention = &attention_;  // this object may have been moved
-    check(heed_multihead_plan_run(plan_.get(), &args_, workspace_.data(), workspace_.bytes()));
-  }
+  std::int64_t in;
+  std::int64_t out;
+  Tensor matrix;  ///< of variance 1 / in, so that products are about as large as inputs
+  Tensor bias;
+};
 
- private:
-  void give(const Context& context, bool raw, Projection& projection, const void*& matrix,
-            const void*& bias, const heed_weights*& prepared);
+struct BlockTensors {
+  explicit BlockTensors(const Workload& workload);
 
-  BlockPlan plan_;
-  std::shared_ptr<BlockTensors> tensors_;
-  std::vector<Weights> weights_;
-  heed_attention_args attention_;
-  heed_multihead_args args_;
-  Workspace workspace_;
+  /// Where keys and values come from: queries, if there are as many of both.
+  const Tensor& key_input() const { return input_key.size() == 0 ? input_query : input_key; }
+
+  Tensor input_query;  ///< [batch, query length, width]
+  Tensor input_key;    ///< [batch, key length, width], or without elements
+  Projection query;
+  Projection key;
+  Projection value;
+  Projection out_of_heads;
+  Tensor out;  ///< [batch, query length, width]; NaN until something computes it
+  std::shared_ptr<Tensors> attention;  ///< masks and the like, and what attention alone computes
 };
 
 class Block {
@@ -43,19 +46,22 @@ class Block {
 
   const Workload& workload() const { return workload_; }
   const heed_multihead_info& info() const { return info_; }
-  const Accuracy& accuracy() const { return accuracy_; }
+  const Accuracy& accuracy() const { return *accuracy_; }
 
   /// Runs the block once; the first time also checks its results: throws std::runtime_error where
   /// they are off by more than they may be.
-  BlockRunner prepare();
+  Runner prepare();
 
  private:
   Workload workload_;
   Context context_;
   BlockPlan plan_;
   heed_multihead_info info_;
-  Accuracy accuracy_;
-  bool checked_ = false;
+  std::optional<Accuracy> accuracy_;
 };
+
+/// Compares some rows of out of the last batch item, from its first to its last. The weights of
+/// none: attention's own outputs are checked by its own rows.
+Accuracy check_accuracy(const Workload& workload, BlockTensors& tensors);
 
 }  // namespace heed::perf

@@ -1,14 +1,11 @@
 // block/<workload>: whole multi-head blocks, and their projections and attention apart.
 #include <algorithm>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "perf/block/problem.hpp"
 #include "perf/catalogue.hpp"
-#include "perf/contexts.hpp"
 #include "perf/peak.hpp"
 #include "perf/planned.hpp"
 
@@ -42,22 +39,12 @@ class BlockRow {
       alone_ = std::make_unique<Block>(name, make_context(options, block_.info().isa, 1));
   }
 
-  Row row() const {
-    const std::string& name = block_.workload().name;
-    const std::string isa = block_.info().isa;
-    return {"block/" + name + "/threads:" + std::to_string(threads_) + "/isa:" + isa, name, isa,
-            threads_, "-"};
-  }
+  Row row() const { return row_of("block", block_.workload().name, block_.info().isa, threads_); }
 
   void measure(benchmark::State& state) {
-    BlockRunner block = block_.prepare();
-    Runner attention = attention_.prepare();
-    std::vector<std::function<void()>> others = {[&] { attention(); }};
-    std::optional<BlockRunner> alone;
-    if (alone_ != nullptr) {
-      alone.emplace(alone_->prepare());
-      others.emplace_back([&] { (*alone)(); });
-    }
+    const Runner block = block_.prepare();
+    std::vector<Runner> others = {attention_.prepare()};
+    if (alone_ != nullptr) others.push_back(alone_->prepare());
     report(state,
            time_between_peaks(state, peak_kernel_of(block_.info().isa), threads_, block, others));
   }
@@ -67,21 +54,17 @@ class BlockRow {
     const heed_multihead_info& info = block_.info();
     const double attention = timing.beside[0];
     const auto rate = [&](const std::string& prefix, double flops, double seconds) {
-      state.counters[prefix + "gflops"] = flops / seconds * 1e-9;
-      state.counters[prefix + "of_peak"] = flops / seconds / timing.peak;
+      count_rate(state.counters, flops, seconds, timing.peak, prefix);
     };
     rate("", info.projection_flops + attention_.flops(), timing.seconds);
     rate("projection_", info.projection_flops, timing.seconds - attention);
     rate("attention_", attention_.flops(), attention);
-    state.counters["peak_gflops"] = timing.peak * 1e-9;
     if (alone_ != nullptr) state.counters["speedup"] = timing.beside[1] / timing.seconds;
     const double peak = peak_target(block_.workload(), threads_);
     const double speedup = speedup_target(block_.workload(), threads_);
     if (peak != 0) state.counters["peak_target"] = peak;
     if (speedup != 0) state.counters["speedup_target"] = speedup;
-    count(block_.accuracy(), state.counters);
-    state.counters["error_bound"] = block_.accuracy().bound;
-    state.counters["workers"] = info.threads;
+    count(block_.accuracy(), info.threads, state.counters);
     state.SetLabel(std::string(info.isa) + " product " + info.product + " " + info.executor);
   }
 
@@ -93,13 +76,6 @@ class BlockRow {
 
 }  // namespace
 
-void add_block_rows(const Options& options) {
-  for_each_case(options.block_shapes, options,
-                [&](const std::string& name, const Context& context, unsigned threads) {
-                  const auto row = std::make_shared<BlockRow>(name, options, context, threads);
-                  add_row(row->row(), benchmark::kMillisecond,
-                          [=](benchmark::State& state) { row->measure(state); });
-                });
-}
+void add_block_rows(const Options& options) { add_cases<BlockRow>(options.block_shapes, options); }
 
 }  // namespace heed::perf

@@ -1,17 +1,18 @@
-#include "perf/graph/accuracy.hpp"
-
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <set>
-#include <string>
+#include <vector>
 
-#include "perf/workload.hpp"
+#include "perf/graph/problem.hpp"
+#include "tests/oracle/graph_row.hpp"
 
 namespace heed::perf {
 namespace {
 
 constexpr std::int64_t kNodes = 64;
 
-/// Some nodes that have edges.
+/// Some nodes, the one with the most edges among them.
 std::set<std::int64_t> some_nodes(const Edges& edges) {
   const std::int64_t visited = std::min(edges.nodes(), kNodes);
   std::set<std::int64_t> nodes;
@@ -24,76 +25,98 @@ std::set<std::int64_t> some_nodes(const Edges& edges) {
   return nodes;
 }
 
-std::string number(const char* letters, std::int64_t n) { return letters + std::to_string(n); }
+/// One node and one head at a time, as a graph of its own with the sources of its edges alone: the
+/// numbers of a whole graph, widened, might not fit the machine.
+template <class Real>
+class Checker {
+ public:
+  using Wide = typename oracle::Arithmetic<Real>::Wide;
 
-/// The dense problem that a node with so many edges is: one query, its sources the keys. Options
-/// are spelled alike, after the sizes.
-Workload dense_workload(const GraphWorkload& w, std::int64_t edges) {
-  std::string name = number("B1_H", w.desc.heads) + number("_Lq1_Lkv", edges) +
-                     number("_D", w.desc.features) + number("_Dv", w.desc.value_features);
-  if (w.desc.softcap != 0) name += number("_softcap", static_cast<std::int64_t>(w.desc.softcap));
-  if (w.desc.hard != 0) name += "_hard";
-  if (w.desc.query.dtype == HEED_DTYPE_BF16) name += "_bf16";
-  if (w.desc.query.dtype == HEED_DTYPE_F16) name += "_f16";
-  if (w.desc.query.dtype == HEED_DTYPE_F64) name += "_f64";
-  if (w.bias) name += "_headbias";
-  if (w.lse) name += "_lse";
-  if (w.weights) name += "_weights";
-  return parse_workload(name);
-}
+  Checker(const GraphWorkload& workload, const Edges& edges, GraphTensors& tensors,
+          std::int64_t parts)
+      : desc_(workload.desc),
+        heads_(desc_.heads),
+        args_(tensors.args()),
+        edges_(edges),
+        tensors_(tensors),
+        parts_(parts) {
+    desc_.heads = 1;
+  }
 
-/// [heads, keys, width] of the dense problem from [nodes, heads, width].
-void take_rows(Tensor& to, const Tensor& from, const std::int32_t* sources, std::int64_t edges,
-               std::int64_t heads, std::int64_t width) {
-  for (std::int64_t h = 0; h < heads; ++h)
-    for (std::int64_t j = 0; j < edges; ++j)
-      to.copy((h * edges + j) * width, from, (sources[j] * heads + h) * width, width);
-}
+  void check(std::int64_t node) {
+    const std::int64_t first = edges_.offsets[static_cast<std::size_t>(node)];
+    const std::vector<std::int64_t> sources(edges_.sources.begin() + first,
+                                            edges_.sources.begin() + first + edges_.degree(node));
+    oracle::EdgeList list;
+    for (std::int64_t e = 0; e < edges_.degree(node); ++e) list.add(e, 0);
+    for (std::int64_t h = 0; h < heads_; ++h) {
+      oracle::GraphNumbers<Wide> numbers;
+      numbers.query = rows(tensors_.query, {node}, h, desc_.features);
+      numbers.key = rows(tensors_.key, sources, h, desc_.features);
+      numbers.value = rows(tensors_.value, sources, h, desc_.value_features);
+      if (args_.edge_bias != nullptr)
+        numbers.bias = {static_cast<const Real*>(args_.edge_bias) + first * heads_ + h,
+                        oracle::real_dtype(desc_),
+                        {0, 0, heads_, 1}};
+      const oracle::GraphGiven given = {desc_, args_, list};
+      compare(oracle::GraphRow<Real>(given, numbers, {0, 0, parts_}, list.sources), node, h);
+    }
+  }
 
-/// [heads, keys] from [edges, heads], where the node's edges begin at `first`.
-void take_scores(Tensor& to, const Tensor& from, std::int64_t first, std::int64_t edges,
-                 std::int64_t heads) {
-  if (from.size() == 0) return;
-  for (std::int64_t h = 0; h < heads; ++h)
-    for (std::int64_t j = 0; j < edges; ++j)
-      to.copy(h * edges + j, from, (first + j) * heads + h, 1);
-}
+  const Accuracy& accuracy() const { return accuracy_; }
 
-Accuracy check_node(const GraphWorkload& w, const Edges& edges, const GraphTensors& tensors,
-                    std::int64_t node) {
-  const std::int64_t first = edges.offsets[static_cast<std::size_t>(node)];
-  const std::int64_t count = edges.degree(node);
-  const std::int32_t* const sources = edges.sources.data() + first;
-  const std::int64_t heads = w.desc.heads;
-  const Workload dense = dense_workload(w, count);
-  Tensors at(dense);
-  at.query.copy(0, tensors.query, node * key_width(w), key_width(w));
-  take_rows(at.key, tensors.key, sources, count, heads, w.desc.features);
-  take_rows(at.value, tensors.value, sources, count, heads, w.desc.value_features);
-  take_scores(at.bias, tensors.bias, first, count, heads);
-  at.out.copy(0, tensors.out, node * value_width(w), value_width(w));
-  if (w.lse) at.lse.copy(0, tensors.lse, node * heads, heads);
-  take_scores(at.weights, tensors.weights, first, count, heads);
-  return check_accuracy(dense, at);
-}
+ private:
+  oracle::BoundedRows<Wide> rows(const Tensor& tensor, const std::vector<std::int64_t>& nodes,
+                                 std::int64_t head, std::int64_t width) const {
+    oracle::BoundedRows<Wide> all{width, {}};
+    all.numbers.reserve(nodes.size() * static_cast<std::size_t>(width));
+    for (const std::int64_t n : nodes)
+      for (std::int64_t x = 0; x < width; ++x)
+        all.numbers.push_back({static_cast<Wide>(tensor[(n * heads_ + head) * width + x]), 0});
+    return all;
+  }
 
-/// Without edges everything is 0, and the log-sum-exp of nothing.
-Accuracy check_isolated(const GraphWorkload& w, const GraphTensors& tensors, std::int64_t node) {
-  Accuracy accuracy;
-  for (std::int64_t x = 0; x < value_width(w); ++x)
-    if (tensors.out[node * value_width(w) + x] != 0) accuracy.within = false;
-  return accuracy;
+  void compare(const oracle::GraphRow<Real>& row, std::int64_t node, std::int64_t head) {
+    if (row.choices().size() > 1) return;  // rounding decides which edge hard attention takes
+    const std::uint32_t real = oracle::real_dtype(desc_);
+    const std::int64_t line = node * heads_ + head;
+    for (std::int64_t x = 0; x < desc_.value_features; ++x) {
+      const oracle::Bounded<Wide> want = row.result(x);
+      accuracy_.compare(tensors_.out[line * desc_.value_features + x],
+                        oracle::stored(want.value, want.bound, tensors_.out.type(), real));
+    }
+    if (args_.lse != nullptr) accuracy_.compare(tensors_.lse[line], row.lse());
+    const std::int64_t first = edges_.offsets[static_cast<std::size_t>(node)];
+    for (std::int64_t e = 0; args_.weights != nullptr && e < edges_.degree(node); ++e) {
+      const oracle::Bounded<Wide> want = row.weight(static_cast<std::size_t>(e));
+      accuracy_.compare(tensors_.weights[(first + e) * heads_ + head],
+                        oracle::stored(want.value, want.bound, real, real));
+    }
+  }
+
+  heed_graph_attention_desc desc_;  ///< of one head
+  const std::int64_t heads_;
+  const heed_graph_attention_args args_;
+  const Edges& edges_;
+  const GraphTensors& tensors_;
+  const std::int64_t parts_;
+  Accuracy accuracy_;
+};
+
+template <class Real>
+Accuracy check(const GraphWorkload& workload, const Edges& edges, GraphTensors& tensors,
+               std::int64_t parts) {
+  Checker<Real> checker(workload, edges, tensors, parts);
+  for (const std::int64_t node : some_nodes(edges)) checker.check(node);
+  return checker.accuracy();
 }
 
 }  // namespace
 
-Accuracy check_accuracy(const GraphWorkload& workload, const Edges& edges,
-                        const GraphTensors& tensors) {
-  Accuracy accuracy;
-  for (const std::int64_t node : some_nodes(edges))
-    accuracy.include(edges.degree(node) == 0 ? check_isolated(workload, tensors, node)
-                                             : check_node(workload, edges, tensors, node));
-  return accuracy;
+Accuracy check_accuracy(const GraphWorkload& workload, const Edges& edges, GraphTensors& tensors,
+                        std::int64_t parts) {
+  return oracle::is_float64(workload.desc) ? check<double>(workload, edges, tensors, parts)
+                                           : check<float>(workload, edges, tensors, parts);
 }
 
 }  // namespace heed::perf

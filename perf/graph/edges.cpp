@@ -1,7 +1,8 @@
 #include "perf/graph/edges.hpp"
 
 #include <algorithm>
-#include <string>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "perf/buffer.hpp"
@@ -82,51 +83,31 @@ EdgeList make_list(const GraphWorkload& workload) {
   return list;
 }
 
-/// Sorts the sources of each node and keeps each once.
-void remove_duplicates(Edges& edges) {
-  std::vector<std::int32_t>& sources = edges.sources;
-  std::size_t kept = 0;
-  for (std::size_t n = 0; n + 1 < edges.offsets.size(); ++n) {
-    const std::int64_t first = edges.offsets[n];
-    const std::int64_t last = edges.offsets[n + 1];
-    std::sort(sources.begin() + first, sources.begin() + last);
-    edges.offsets[n] = static_cast<std::int64_t>(kept);
-    std::int32_t previous = -1;
-    for (auto e = static_cast<std::size_t>(first); e < static_cast<std::size_t>(last); ++e) {
-      if (sources[e] == previous) continue;
-      previous = sources[e];
-      sources[kept++] = previous;
-    }
-  }
-  edges.offsets.back() = static_cast<std::int64_t>(kept);
-  sources.resize(kept);
-}
-
-/// A counting sort by destination.
-Edges sorted(const EdgeList& list, std::int64_t nodes) {
-  Edges edges;
-  edges.offsets.assign(static_cast<std::size_t>(nodes) + 1, 0);
-  edges.sources.resize(list.sources.size());
-  for (const std::int32_t n : list.destinations) ++edges.offsets[static_cast<std::size_t>(n) + 1];
-  for (std::size_t n = 1; n < edges.offsets.size(); ++n) edges.offsets[n] += edges.offsets[n - 1];
-  std::vector<std::int64_t> next(edges.offsets.begin(), edges.offsets.end() - 1);
-  for (std::size_t e = 0; e < list.sources.size(); ++e) {
-    std::int64_t& to = next[static_cast<std::size_t>(list.destinations[e])];
-    edges.sources[static_cast<std::size_t>(to++)] = list.sources[e];
-  }
-  remove_duplicates(edges);
-  return edges;
-}
-
 }  // namespace
 
-std::shared_ptr<const Edges> edges_of(const GraphWorkload& workload) {
-  static std::pair<std::string, std::shared_ptr<const Edges>> latest;
-  if (latest.first != workload.graph) {
-    latest = {};  // frees the older before the new one is made
-    latest = {workload.graph, std::make_shared<Edges>(sorted(make_list(workload), workload.nodes))};
+/// A counting sort by destination, then each node's sources sorted and each kept once.
+Edges::Edges(const GraphWorkload& workload)
+    : offsets(static_cast<std::size_t>(workload.nodes) + 1) {
+  const EdgeList list = make_list(workload);
+  sources.resize(list.sources.size());
+  for (const std::int32_t n : list.destinations) ++offsets[static_cast<std::size_t>(n) + 1];
+  std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
+  std::vector<std::int64_t> next(offsets.begin(), offsets.end() - 1);
+  for (std::size_t e = 0; e < list.sources.size(); ++e) {
+    std::int64_t& to = next[static_cast<std::size_t>(list.destinations[e])];
+    sources[static_cast<std::size_t>(to++)] = list.sources[e];
   }
-  return latest.second;
+  std::vector<std::int32_t> once;
+  once.reserve(sources.size());
+  for (std::size_t n = 0; n + 1 < offsets.size(); ++n) {
+    const auto first = sources.begin() + offsets[n];
+    const auto last = sources.begin() + offsets[n + 1];
+    std::sort(first, last);
+    offsets[n] = static_cast<std::int64_t>(once.size());
+    std::unique_copy(first, last, std::back_inserter(once));
+  }
+  offsets.back() = static_cast<std::int64_t>(once.size());
+  sources = std::move(once);
 }
 
 }  // namespace heed::perf

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "perf/graph/workload.hpp"
@@ -11,6 +10,8 @@ namespace heed::perf {
 
 /// Edges by destination and, for each, by source; every edge once.
 struct Edges {
+  explicit Edges(const GraphWorkload& workload);
+
   std::vector<std::int64_t> offsets;  ///< [nodes + 1]
   std::vector<std::int32_t> sources;
 
@@ -20,9 +21,5 @@ struct Edges {
     return offsets[static_cast<std::size_t>(node) + 1] - offsets[static_cast<std::size_t>(node)];
   }
 };
-
-/// The edges of a workload. Those of the latest one are kept: rows of the same graph follow each
-/// other.
-std::shared_ptr<const Edges> edges_of(const GraphWorkload& workload);
 
 }  // namespace heed::perf

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "perf/graph/edges.hpp"
-#include "perf/graph/tensors.hpp"
+#include "perf/graph/problem.hpp"
 #include "perf/peak/table.hpp"
 
 namespace heed::perf {

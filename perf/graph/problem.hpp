@@ -1,16 +1,33 @@
-// Attention over a graph that is planned, checked and ready to run.
+// Attention over a graph: its tensors, and planned, checked and ready to run.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "perf/accuracy.hpp"
 #include "perf/buffer.hpp"
 #include "perf/contexts.hpp"
 #include "perf/graph/edges.hpp"
-#include "perf/graph/tensors.hpp"
 #include "perf/graph/workload.hpp"
+#include "perf/tensors.hpp"
 
 namespace heed::perf {
+
+/// [nodes or edges, heads, features] each; outputs are NaN until something computes them.
+struct GraphTensors {
+  GraphTensors(const GraphWorkload& workload, std::int64_t edges);
+  heed_graph_attention_args args();
+
+  Tensor query;
+  Tensor key;
+  Tensor value;
+  Tensor out;
+
+  // Without elements where the workload has none.
+  Tensor bias;     ///< [edges, heads]
+  Tensor lse;      ///< [nodes, heads]
+  Tensor weights;  ///< [edges, heads]
+};
 
 /// Owns all that a run needs, which may be gigabytes. Throws std::runtime_error where results are
 /// off by more than they may be.
@@ -42,5 +59,10 @@ class GraphProblem {
   Workspace workspace_;
   Accuracy accuracy_;
 };
+
+/// Compares out, lse and weights at about 64 nodes from the first to the last, and at the one with
+/// the most edges. Those of a node may be computed in as many parts, and merged.
+Accuracy check_accuracy(const GraphWorkload& workload, const Edges& edges, GraphTensors& tensors,
+                        std::int64_t parts);
 
 }  // namespace heed::perf

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "perf/catalogue.hpp"
-#include "perf/contexts.hpp"
 #include "perf/graph/gather.hpp"
 #include "perf/graph/problem.hpp"
 #include "perf/graph/workload.hpp"
@@ -14,38 +13,23 @@ namespace {
 
 class GraphRow {
  public:
-  GraphRow(const std::string& name, const Context& context, unsigned threads)
+  GraphRow(const std::string& name, const Options& /*options*/, const Context& context,
+           unsigned threads)
       : workload_(parse_graph_workload(name)),
         context_(context),
         threads_(threads),
         isa_(describe(context).isa) {}
 
-  Row row() const {
-    return {"graph/" + workload_.name + "/threads:" + std::to_string(threads_) + "/isa:" + isa_,
-            workload_.name, isa_, threads_, "-"};
-  }
+  Row row() const { return row_of("graph", workload_.name, isa_, threads_); }
 
   void measure(benchmark::State& state) {
-    const std::shared_ptr<GraphProblem> problem = prepare();
+    const auto problem = kept<GraphProblem>(row().name, workload_, context_);
     const unsigned workers = problem->info().threads;
     GatherMeter meter(peak_kernel_of(isa_), workers, problem->edges(), problem->tensors());
     report(state, *problem, time_between_samples(state, workers == 1, meter, *problem));
   }
 
  private:
-  /// The problem is kept for the repetitions of this row, and makes room for the next row's.
-  std::shared_ptr<GraphProblem> prepare() {
-    static const GraphRow* owner = nullptr;
-    static std::shared_ptr<GraphProblem> latest;
-    if (owner != this) {
-      owner = nullptr;
-      latest.reset();
-      latest = std::make_shared<GraphProblem>(workload_, context_);
-      owner = this;
-    }
-    return latest;
-  }
-
   void report(benchmark::State& state, const GraphProblem& problem, const Timing& timing) const {
     const auto edges = static_cast<double>(problem.edges()->count());
     const double bytes = edges * edge_bytes(workload_);
@@ -58,9 +42,7 @@ class GraphRow {
     state.counters["of_gather"] = bytes / timing.seconds / timing.peak;
     state.counters["of_scores"] = workspace / (scores * sizeof(float));
     state.counters["build_ms"] = problem.build_seconds() * 1e3;
-    count(problem.accuracy(), state.counters);
-    state.counters["error_bound"] = problem.accuracy().bound;
-    state.counters["workers"] = problem.info().threads;
+    count(problem.accuracy(), problem.info().threads, state.counters);
     state.SetLabel(std::string(problem.info().isa) + " " + problem.info().executor);
   }
 
@@ -72,13 +54,6 @@ class GraphRow {
 
 }  // namespace
 
-void add_graph_rows(const Options& options) {
-  for_each_case(options.graph_shapes, options,
-                [](const std::string& name, const Context& context, unsigned threads) {
-                  const auto row = std::make_shared<GraphRow>(name, context, threads);
-                  add_row(row->row(), benchmark::kMillisecond,
-                          [=](benchmark::State& state) { row->measure(state); });
-                });
-}
+void add_graph_rows(const Options& options) { add_cases<GraphRow>(options.graph_shapes, options); }
 
 }  // namespace heed::perf

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "perf/number.hpp"
 #include "perf/parts.hpp"
 
 namespace heed::perf {
@@ -88,7 +87,7 @@ std::int64_t value_width(const GraphWorkload& workload) {
 
 double edge_bytes(const GraphWorkload& workload) {
   return static_cast<double>(key_width(workload) + value_width(workload)) *
-         static_cast<double>(size_of(workload.desc.key.dtype));
+         oracle::format_of(workload.desc.key.dtype).bytes;
 }
 
 }  // namespace heed::perf

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "api/heed.h"
+#include "perf/workload.hpp"
+#include "tests/oracle/graph_inputs.hpp"
 
 namespace heed::perf {
 

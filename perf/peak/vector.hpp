@@ -2,7 +2,7 @@
 // architecture and is compiled with that architecture's flags.
 #pragma once
 
-#include "engine/kernels/arch.hpp"
+#include "engine/kernels/operations.hpp"
 #include "perf/peak/gather.hpp"
 #include "perf/peak/table.hpp"
 

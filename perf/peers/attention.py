@@ -13,44 +13,19 @@ A peer that does not offer what a workload asks for shows "-".
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 import results
-from shape import BIASES, MASKS, TYPES, Shape
-from turns import Table, built, seconds_per_call
-
-WORKLOADS = [
-    "B1_H16_L1024_D64",
-    "B1_H8_L4096_D128",
-    "B1_H8_L4096_D128_causal",
-    "B32_H12_L128_D64",
-    "B8_H12_L197_D64",
-    "B1_H8_L1024_D80",
-    "B2_H8_Lq4096_Lkv77_D40",
-    "B1_H32_Hkv8_Lq1_Lkv8192_D128",
-    "B1_H1_L10_D20",
-]
+from command import parser_of, require
+from shape import BIASES, MASKS, TYPES, Shape, listed
+from turns import Table, seconds_per_call
 
 # What at least one peer has.
-FORMS = [
-    "B1_H16_L1024_D64_" + form
-    for form in (
-        "causal",
-        "mask",
-        "headmask",
-        "keymask",
-        "bias",
-        "headbias",
-        "softcap30",
-        "bf16",
-        "f16",
-        "f64",
-        "weights",
-    )
-] + ["B1_H16_Hkv4_L1024_D64", "B1_H16_Hkv4_L1024_D64_causal_bf16"]
+FORMS = ["B1_H16_L1024_D64_" + form for form in (
+    "causal", "mask", "headmask", "keymask", "bias", "headbias", "softcap30", "bf16", "f16", "f64",
+    "weights")] + ["B1_H16_Hkv4_L1024_D64", "B1_H16_Hkv4_L1024_D64_causal_bf16"]
 
 
 class Heed:
@@ -232,27 +207,18 @@ def prepare(peer, workload, threads):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Arguments after -- go to heed_perf, for example -- --isa avx2 --executor openmp",
-    )
-    parser.add_argument("--workload", action="append", help="a name; repeatable; default: a list")
+    parser = parser_of(__doc__, "perf/heed_perf", "--program", epilog=(
+        "Arguments after -- go to heed_perf, for example -- --isa avx2 --executor openmp"))
     parser.add_argument("--forms", action="store_true", help="default: those that peers have too")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--repetitions", type=int, default=5, help="turns per workload")
-    program = built("perf", "heed_perf")
-    parser.add_argument("--program", default=program, help="heed_perf; default %(default)s")
     parser.add_argument("--json", help="a file for the ratios, which chart.py draws")
     parser.add_argument("heed_arguments", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if not os.path.exists(options.program):
-        sys.exit(f"{options.program} is not there: build heed_perf, or say where with --program")
+    require(options.program, "--program")
 
     heed = Heed(options.program, options.heed_arguments)
     peers = installed_peers()
     table = Table(["heed", *(peer.name for peer in peers)], options.threads, options.repetitions)
-    for workload in options.workload or (FORMS if options.forms else WORKLOADS):
+    for workload in options.workload or (FORMS if options.forms else listed("kStandardWorkloads")):
         turns = [prepare(program, workload, options.threads) for program in (heed, *peers)]
         table.add(workload, turns)
     if options.json:

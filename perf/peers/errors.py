@@ -11,14 +11,11 @@ A workload is heed_perf's name of a shape; scores are made normal with deviation
 `_scoresN` multiplies queries so that their deviation is N (`_scores0`: 0.01).
 """
 
-import argparse
-import os
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
-from library import Error, Library
+from command import for_each, imported, load, parser_of
 from shape import Shape, numpy
-from turns import built
 
 WORKLOADS = [
     "B1_H8_L1024_D64",
@@ -70,17 +67,7 @@ class Problem:
 
 def heed(library, context, problem):
     shape = problem.shape
-    desc = library.struct(
-        "heed_attention_desc",
-        causal=library.HEED_CAUSAL_TOP_LEFT if shape.causal else 0,
-        batch=shape.batch,
-        query_heads=shape.heads,
-        key_heads=shape.key_heads,
-        query_length=shape.queries,
-        key_length=shape.keys,
-        features=shape.features,
-        value_features=shape.value_features,
-    )
+    desc = shape.desc(library, causal=library.HEED_CAUSAL_TOP_LEFT if shape.causal else 0)
     out = numpy.full((*problem.query.shape[:3], shape.value_features), numpy.nan, "f4")
     tensors = (problem.query, problem.key, problem.value, out)
     names = ("query", "key", "value", "out")
@@ -90,9 +77,7 @@ def heed(library, context, problem):
     return out
 
 
-def pytorch(problem):
-    import torch
-
+def pytorch(torch, problem):
     tensors = (torch.from_numpy(t) for t in (problem.query, problem.key, problem.value))
     grouped = problem.shape.heads != problem.shape.key_heads
     options = {"is_causal": problem.shape.causal, **({"enable_gqa": True} if grouped else {})}
@@ -101,38 +86,27 @@ def pytorch(problem):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--workload", action="append", help="a name; repeatable; default: a list")
+    parser = parser_of(__doc__, "libheed.so", turns=False)
     parser.add_argument("--rows", type=int, default=512, help="of each head; default %(default)s")
     parser.add_argument("--isa", help="of heed; default: the best one here")
-    library = built("libheed.so")
-    parser.add_argument("--library", default=library, help="libheed; default %(default)s")
     options = parser.parse_args()
-    try:
-        import torch
-    except ImportError as problem:
-        print(f"skipped: {problem}; pip install torch")
-        return
-    if not os.path.exists(options.library):
-        sys.exit(f"{options.library} is not there: build heed, or say where with --library")
-    library = Library(options.library)
+    torch, = imported("torch")
+    library = load(options)
     isa = {"isa": options.isa.encode()} if options.isa else {}
     context = library.make("heed_context_create", library.struct("heed_context_options", **isa))
     described = library.describe("heed_context_describe", context, "heed_context_info")
     print(f"heed {library.version} {described.isa.decode()}, torch {torch.__version__}")
     titles = ("heed rms", "torch rms", "ratio", "heed max", "torch max", "ratio")
     print("workload".ljust(30) + "".join(title.rjust(11) for title in titles))
-    for name in options.workload or WORKLOADS:
-        try:
-            problem = Problem(name, options.rows)
-            ours = problem.error(heed(library, context, problem))
-        except (Error, KeyError, ValueError) as refusal:
-            sys.exit(f"{name}: {refusal}")
-        theirs = problem.error(pytorch(problem))
+
+    def compare(name):
+        problem = Problem(name, options.rows)
+        ours = problem.error(heed(library, context, problem))
+        theirs = problem.error(pytorch(torch, problem))
         cells = [c for a, b in zip(ours, theirs) for c in (f"{a:.2e}", f"{b:.2e}", f"{a / b:.2f}")]
         print(name.ljust(30) + "".join(cell.rjust(11) for cell in cells), flush=True)
+
+    for_each(options.workload or WORKLOADS, compare)
     library.destroy("heed_context_destroy", context)
 
 

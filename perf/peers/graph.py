@@ -13,15 +13,14 @@ A workload shows "-" where PyTorch Geometric would need more memory than there i
 rows for every edge.
 """
 
-import argparse
 import math
 import os
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
-from library import Error, Library
+from command import for_each, imported, load, parser_of
 from shape import numpy, parts_of
-from turns import Table, built, seconds_per_call
+from turns import Table, seconds_per_call
 
 WORKLOADS = [
     "er_N10000_deg8_H4_D16",
@@ -118,9 +117,7 @@ class HeedGraph:
 
 
 class PyTorchGeometric:
-    def __init__(self, threads):
-        import torch
-        import torch_geometric
+    def __init__(self, threads, torch, torch_geometric):
         from torch_geometric.nn import TransformerConv
 
         torch.set_num_threads(threads)
@@ -172,29 +169,13 @@ def compare(library, peer, table, name, threads):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--workload", action="append", help="a name; repeatable; default: a list")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--repetitions", type=int, default=5, help="turns per workload")
-    parser.add_argument("--library", default=built("libheed.so"), help="default %(default)s")
-    options = parser.parse_args()
-    try:
-        peer = PyTorchGeometric(options.threads)
-    except ImportError as problem:
-        print(f"skipped: {problem}; pip install torch torch_geometric")
-        return
-    if not os.path.exists(options.library):
-        sys.exit(f"{options.library} is not there: build heed, or say where with --library")
-    library = Library(options.library)
+    options = parser_of(__doc__, "libheed.so").parse_args()
+    peer = PyTorchGeometric(options.threads, *imported("torch", "torch_geometric"))
+    library = load(options)
     print(f"heed {library.version}, torch_geometric {peer.version}")
     table = Table(["heed", "PyG"], options.threads, options.repetitions)
-    for workload in options.workload or WORKLOADS:
-        try:
-            compare(library, peer, table, workload, options.threads)
-        except (Error, KeyError, ValueError) as problem:
-            sys.exit(f"{workload}: {problem}")
+    for_each(options.workload or WORKLOADS,
+             lambda workload: compare(library, peer, table, workload, options.threads))
 
 
 if __name__ == "__main__":

@@ -14,27 +14,14 @@ and is needed: pip install torch numpy. heed reads the matrices as PyTorch store
 heed_weights.
 """
 
-import argparse
 import ctypes
-import os
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
-from library import Error, Library
-from shape import Shape
-from turns import Table, built, seconds_per_call
+from command import for_each, imported, load, parser_of
+from shape import Shape, listed
+from turns import Table, seconds_per_call
 
-WORKLOADS = [
-    "B1_H12_L128_D64_W768",
-    "B8_H12_L128_D64_W768",
-    "B32_H12_L128_D64_W768",
-    "B1_H12_L512_D64_W768",
-    "B8_H12_L512_D64_W768",
-    "B32_H12_L512_D64_W768",
-    "B1_H12_L197_D64_W768",
-    "B8_H12_L197_D64_W768",
-    "B1_H32_Hkv8_L512_D128_W4096_nobias",
-]
 
 
 class Problem:
@@ -44,7 +31,7 @@ class Problem:
     def __init__(self, torch, workload):
         s = self.shape = Shape(workload)
         if s.width is None or s.queries != s.keys or s.asks_for_more_than({"W", "nobias"}) or s.causal:
-            sys.exit(f"{workload}: only blocks (W) without options but nobias, of one length")
+            raise ValueError("only blocks (W) without options but nobias, of one length")
         torch.manual_seed(1)
         normal = lambda rows, columns: torch.randn(rows, columns) / columns**0.5
         self.outs = [heads * features for heads, features in (
@@ -69,10 +56,7 @@ class Heed:
         s, self.library = problem.shape, library
         options = library.struct("heed_context_options", threads=threads)
         context = library.make("heed_context_create", options)
-        attention = library.struct(
-            "heed_attention_desc", batch=s.batch, query_heads=s.heads, key_heads=s.key_heads,
-            query_length=s.queries, key_length=s.keys, features=s.features,
-            value_features=s.value_features)
+        attention = s.desc(library)
         desc = library.struct("heed_multihead_desc", width_query=s.width,
                               attention=ctypes.addressof(attention))
         self.plan = library.make("heed_multihead_plan_create", context, desc)
@@ -159,31 +143,16 @@ def compare(library, torch, table, workload, threads):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="HEED_ISA, HEED_PRODUCT and HEED_PARALLEL choose as in any program.")
-    parser.add_argument("--workload", action="append", help="a name; repeatable; default: a list")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--repetitions", type=int, default=5, help="turns per workload")
-    parser.add_argument("--library", default=built("libheed.so"),
-                        help="heed's shared library; default %(default)s")
-    options = parser.parse_args()
-    try:
-        import torch
-    except ImportError as problem:
-        print(f"skipped, nothing to compare with: {problem} (pip install torch numpy)")
-        return
-    if not os.path.exists(options.library):
-        sys.exit(f"{options.library} is not there: build heed, or say where with --library")
-    library = Library(options.library)
+    options = parser_of(__doc__, "libheed.so", epilog=(
+        "HEED_ISA, HEED_PRODUCT and HEED_PARALLEL choose as in any program.")).parse_args()
+    torch, = imported("torch")
+    library = load(options)
     print(f"heed {library.version}, torch {torch.__version__}")
     table = Table(["heed", "MHA", "SDPA"], options.threads, options.repetitions, width=36)
-    try:
-        for workload in options.workload or WORKLOADS:
-            about = compare(library, torch, table, workload, options.threads)
-        print(f"heed: {about}")
-    except Error as problem:
-        sys.exit(f"heed: {problem}")
+    about = []
+    for_each(options.workload or listed("kBlockWorkloads"), lambda workload: about.append(
+        compare(library, torch, table, workload, options.threads)))
+    print(f"heed: {about[-1]}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Workloads of heed_perf by name, and their tensors as the peers take them."""
 
+import os
 import re
 
 try:
@@ -10,6 +11,13 @@ except ImportError:  # every peer needs it; heed alone does not
 MASKS = {"mask", "headmask", "keymask"}
 BIASES = {"bias", "headbias"}
 TYPES = {"bf16", "f16", "f64"}
+
+
+def listed(name):
+    """A list of heed_perf's workloads by the name that it has in C++."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "workload.cpp")
+    with open(path, encoding="utf-8") as source:
+        return re.findall(r'"(\w+)"', re.search(name + r" = \{(.*?)\}", source.read(), re.DOTALL)[1])
 
 
 def parts_of(name, sizes):
@@ -42,6 +50,12 @@ class Shape:
         self.width = self.options.get("W")  # of a multi-head block
         self.causal = any(option.startswith("causal") for option in self.options)
         self.bottom_right = "causalBR" in self.options
+
+    def desc(self, library, **options):
+        return library.struct(
+            "heed_attention_desc", batch=self.batch, query_heads=self.heads,
+            key_heads=self.key_heads, query_length=self.queries, key_length=self.keys,
+            features=self.features, value_features=self.value_features, **options)
 
     def tensors(self):
         """Random query, key and value as numpy arrays [batch, heads, rows, features]."""

@@ -1,17 +1,10 @@
 """Programs that take turns, so that whatever else the machine does hits all of them, and the table
 of what came of it."""
 
-import os
 import statistics
 import time
 
 SECONDS_PER_TURN = 0.1
-
-
-def built(*path):
-    """Where ./dev puts a file that it builds."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    return os.path.normpath(os.path.join(here, "..", "..", "build", "release", *path))
 
 
 def seconds_per_call(call, alone=False):

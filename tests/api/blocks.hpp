@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/api/bytes.hpp"
+#include "tests/api/fields.hpp"
 #include "tests/api/support.hpp"
 
 namespace api_test {
@@ -86,50 +87,22 @@ struct BlockForm {
 
 using BlockChange = std::function<void(BlockForm&)>;
 
-/// No plan is made of the descriptor, and the one call refuses it the same way.
-inline void check_block_desc_refused(const BlockChange& change, Parts parts) {
-  const Context context = serial();
-  BlockForm form;
-  change(form);
-  forget_last_error();
-  heed_multihead_plan* plan = untouched<heed_multihead_plan>();
-  const heed_status got = heed_multihead_plan_create(context.get(), &form.desc, &plan);
-  check_refusal(got, HEED_STATUS_INVALID_ARGUMENT, parts);
-  CHECK(plan == untouched<heed_multihead_plan>());
-  if (got == HEED_STATUS_OK) {
-    heed_multihead_plan_destroy(plan);
-    return;  // nor may the one call be tried: its tensors may be too small
-  }
-  forget_last_error();
-  check_refusal(heed_multihead(context.get(), &form.desc, &form.args), HEED_STATUS_INVALID_ARGUMENT,
-                parts);
-  CHECK(form.outputs_untouched());
-}
-
-/// The descriptor is good; a run with these arguments is refused, and so is the one call.
-inline void check_block_args_refused(const BlockChange& change, Parts parts) {
-  const Context context = serial();
-  BlockForm form;
-  change(form);
-  const MultiheadPlan plan = make_plan(context, form.desc);
-  const Workspace workspace(describe(plan).workspace_bytes);
-  forget_last_error();
-  check_refusal(heed_multihead_plan_run(plan.get(), &form.args, workspace.get(), workspace.bytes()),
-                HEED_STATUS_INVALID_ARGUMENT, parts);
-  forget_last_error();
-  check_refusal(heed_multihead(context.get(), &form.desc, &form.args), HEED_STATUS_INVALID_ARGUMENT,
-                parts);
-  CHECK(form.outputs_untouched());
-}
-
-inline void check_block_accepted(const BlockChange& change) {
-  const Context context = serial();
-  BlockForm form;
-  change(form);
-  const heed_status status = heed_multihead(context.get(), &form.desc, &form.args);
-  INFO(heed_last_error());
-  CHECK(status == HEED_STATUS_OK);
-  CHECK_FALSE(form.out.all_are(kPattern));
+inline Fields fields_of(BlockForm& form) {
+  Fields fields;
+  heed_multihead_desc& d = form.desc;
+  heed_multihead_args& a = form.args;
+  fields.in("desc.")("combine", d.combine)("width_query", d.width_query)("width_key", d.width_key)(
+      "width_out", d.width_out)("input_query", d.input_query)("input_key", d.input_key)(
+      "out", d.out)("w_query", d.w_query)("w_key", d.w_key)("w_value", d.w_value)("w_out", d.w_out)(
+      "bias_dtype", d.bias_dtype)("reserved", d.reserved);
+  add(fields.in("desc.attention: desc."), form.attention);
+  fields.in("args.")("reserved", a.reserved)("input_query", a.input_query)(
+      "input_key", a.input_key)("w_query", a.w_query)("w_key", a.w_key)("w_value", a.w_value)(
+      "w_out", a.w_out)("b_query", a.b_query)("b_key", a.b_key)("b_value", a.b_value)(
+      "b_out", a.b_out)("head_weights", a.head_weights)("out", a.out);
+  add(fields.in("args.attention: args."), form.inner);
+  fields("key_lengths", form.key_lengths);
+  return fields;
 }
 
 /// A matrix prepared from zeros.

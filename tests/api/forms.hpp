@@ -1,17 +1,13 @@
 // A problem with one of everything, to be made wrong in one way, and what a refusal must leave.
 #pragma once
 
-#include <cmath>
 #include <functional>
-#include <limits>
 
 #include "tests/api/bytes.hpp"
+#include "tests/api/fields.hpp"
 #include "tests/api/support.hpp"
 
 namespace api_test {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::int64_t kMost = std::int64_t{1} << 40;
 
 /// A problem with one of everything: [2, 4, 3, 4] queries, [2, 2, 5, 4] keys, values of 6 features.
 struct Form {
@@ -82,66 +78,17 @@ struct Form {
 
 using Change = std::function<void(Form&)>;
 
-/// No plan is made of the descriptor, and the one call refuses it the same way.
-inline void check_desc_refused(const Change& change, Parts parts) {
-  const Context context = serial();
-  Form form;
-  change(form);
-  forget_last_error();
-  heed_attention_plan* plan = untouched<heed_attention_plan>();
-  const heed_status got = heed_attention_plan_create(context.get(), &form.desc, &plan);
-  check_refusal(got, HEED_STATUS_INVALID_ARGUMENT, parts);
-  CHECK(plan == untouched<heed_attention_plan>());
-  if (got == HEED_STATUS_OK) heed_attention_plan_destroy(plan);
-  forget_last_error();
-  check_refusal(heed_attention(context.get(), &form.desc, &form.args), HEED_STATUS_INVALID_ARGUMENT,
-                parts);
-  CHECK(form.outputs_untouched());
+inline Fields fields_of(Form& form) {
+  Fields fields;
+  heed_attention_desc& d = form.desc;
+  heed_attention_args& a = form.args;
+  add(fields.in("desc."), d);
+  fields("query", d.query)("key", d.key)("value", d.value)("out", d.out);
+  add(fields.in("args."), a);
+  fields("query", a.query)("key", a.key)("value", a.value)("out", a.out)(
+      "key_lengths", form.key_lengths)("cu_seqlens_q", form.cu_seqlens_q)(
+      "cu_seqlens_k", form.cu_seqlens_k)("weight_rows", form.weight_rows);
+  return fields;
 }
-
-/// The descriptor is good; a run with these arguments is refused, and so is the one call.
-inline void check_args_refused(const Change& change, Parts parts) {
-  const Context context = serial();
-  Form form;
-  change(form);
-  const Plan plan = make_plan(context, form.desc);
-  const Workspace workspace(describe(plan).workspace_bytes);
-  forget_last_error();
-  check_refusal(heed_attention_plan_run(plan.get(), &form.args, workspace.get(), workspace.bytes()),
-                HEED_STATUS_INVALID_ARGUMENT, parts);
-  forget_last_error();
-  check_refusal(heed_attention(context.get(), &form.desc, &form.args), HEED_STATUS_INVALID_ARGUMENT,
-                parts);
-  CHECK(form.outputs_untouched());
-}
-
-inline void check_accepted(const Change& change) {
-  const Context context = serial();
-  Form form;
-  change(form);
-  const heed_status status = heed_attention(context.get(), &form.desc, &form.args);
-  INFO(heed_last_error());
-  CHECK(status == HEED_STATUS_OK);
-  CHECK_FALSE(form.out.all_are(kPattern));
-}
-
-struct NamedLayout {
-  const char* name;
-  heed_layout heed_attention_desc::*layout;
-};
-constexpr NamedLayout kInputs[] = {{"desc.query", &heed_attention_desc::query},
-                                   {"desc.key", &heed_attention_desc::key},
-                                   {"desc.value", &heed_attention_desc::value},
-                                   {"desc.out", &heed_attention_desc::out}};
-constexpr NamedLayout kOutputs[] = {{"desc.lse", &heed_attention_desc::lse},
-                                    {"desc.weights", &heed_attention_desc::weights},
-                                    {"desc.column_sums", &heed_attention_desc::column_sums}};
-
-struct NamedScoreLayout {
-  const char* name;
-  heed_score_layout heed_attention_desc::*layout;
-};
-constexpr NamedScoreLayout kScores[] = {{"desc.mask", &heed_attention_desc::mask},
-                                        {"desc.bias", &heed_attention_desc::bias}};
 
 }  // namespace api_test

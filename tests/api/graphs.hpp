@@ -10,14 +10,8 @@
 
 namespace api_test {
 
-struct DestroyGraph {
-  void operator()(heed_graph* graph) const { heed_graph_destroy(graph); }
-  void operator()(heed_graph_attention_plan* plan) const {
-    heed_graph_attention_plan_destroy(plan);
-  }
-};
-using Graph = std::unique_ptr<heed_graph, DestroyGraph>;
-using GraphPlan = std::unique_ptr<heed_graph_attention_plan, DestroyGraph>;
+using Graph = std::unique_ptr<heed_graph, Destroy>;
+using GraphPlan = std::unique_ptr<heed_graph_attention_plan, Destroy>;
 
 inline Graph make_graph(const Context& context, const heed_graph_desc& desc) {
   heed_graph* graph = nullptr;
@@ -71,7 +65,10 @@ struct SmallGraph {
     if (desc.offsets != nullptr) desc.offsets = wide_offsets;
   }
 
+  bool outputs_untouched() const { return info.bytes == 0; }
+
   heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
+  heed_graph_info info = HEED_GRAPH_INFO_INIT;  ///< of what was made
   std::int32_t sources[6] = {3, 1, 1, 2, 3, 0};
   std::int32_t destinations[6] = {0, 0, 0, 1, 1, 3};
   std::int32_t offsets[5] = {0, 3, 5, 5, 6};
@@ -79,6 +76,30 @@ struct SmallGraph {
   std::int64_t wide_destinations[6] = {};
   std::int64_t wide_offsets[5] = {};
 };
+
+template <class Check>
+void hand_in(SmallGraph& form, bool, const Check& check) {
+  for (const char* const executor : {"serial", heed_executor_name(heed_executor_count() - 1)}) {
+    const Context context = make_context(nullptr, executor, executor[0] == 's' ? 1 : 2);
+    forget_last_error();
+    heed_graph* made = untouched<heed_graph>();
+    const heed_status status = heed_graph_create(context.get(), &form.desc, &made);
+    check(status);
+    if (status != HEED_STATUS_OK) CHECK(made == untouched<heed_graph>());
+    if (status != HEED_STATUS_OK) continue;
+    const Graph graph(made);
+    CHECK(heed_graph_describe(made, &form.info) == HEED_STATUS_OK);
+    CHECK(form.info.nodes == form.desc.nodes);
+  }
+}
+
+inline Fields fields_of(SmallGraph& form) {
+  Fields fields;
+  heed_graph_desc& d = form.desc;
+  return fields.in("desc.")("index_type", d.index_type)("nodes", d.nodes)("edges", d.edges)(
+      "sources", d.sources)("destinations", d.destinations)("offsets", d.offsets)(
+      "duplicates", d.duplicates)("reserved", d.reserved);
+}
 
 /// Attention over it: 2 heads, 3 features, values of 5, data of 10, edge data of 2. Queries, keys
 /// and values are given, unless one of the functions says otherwise.
@@ -165,52 +186,28 @@ inline heed_status attend(const Context& context, const Graph& graph, const Grap
   return heed_graph_attention(context.get(), graph.get(), &form.desc, &form.args);
 }
 
-/// No plan is made of the descriptor, and the one call refuses it the same way.
-inline void check_graph_desc_refused(const GraphChange& change, Parts parts) {
-  const Context context = serial();
-  GraphForm form;
-  change(form);
-  const Graph graph = make_graph(context, form.graph.desc);
-  forget_last_error();
-  heed_graph_attention_plan* plan = untouched<heed_graph_attention_plan>();
-  const heed_status got =
-      heed_graph_attention_plan_create(context.get(), graph.get(), &form.desc, &plan);
-  check_refusal(got, HEED_STATUS_INVALID_ARGUMENT, parts);
-  CHECK(plan == untouched<heed_graph_attention_plan>());
-  if (got == HEED_STATUS_OK) {
-    heed_graph_attention_plan_destroy(plan);
-    return;  // nor may the one call be tried: its tensors may be too small
-  }
-  forget_last_error();
-  check_refusal(attend(context, graph, form), HEED_STATUS_INVALID_ARGUMENT, parts);
-  CHECK(form.outputs_untouched());
-}
-
-/// The descriptor is good; a run with these arguments is refused, and so is the one call.
-inline void check_graph_args_refused(const GraphChange& change, Parts parts) {
-  const Context context = serial();
-  GraphForm form;
-  change(form);
-  const Graph graph = make_graph(context, form.graph.desc);
-  const GraphPlan plan = make_plan(context, graph, form.desc);
-  const Workspace workspace(describe(plan).workspace_bytes);
-  forget_last_error();
-  check_refusal(
-      heed_graph_attention_plan_run(plan.get(), &form.args, workspace.get(), workspace.bytes()),
-      HEED_STATUS_INVALID_ARGUMENT, parts);
-  forget_last_error();
-  check_refusal(attend(context, graph, form), HEED_STATUS_INVALID_ARGUMENT, parts);
-  CHECK(form.outputs_untouched());
-}
-
-inline void check_graph_accepted(const GraphChange& change) {
-  const Context context = serial();
-  GraphForm form;
-  change(form);
-  const heed_status status = attend(context, make_graph(context, form.graph.desc), form);
-  INFO(heed_last_error());
-  CHECK(status == HEED_STATUS_OK);
-  CHECK_FALSE(form.out.all_are(kPattern));
+/// Those that the problem has: with or without projections.
+inline Fields fields_of(GraphForm& form) {
+  Fields fields;
+  heed_graph_attention_desc& d = form.desc;
+  heed_graph_attention_args& a = form.args;
+  fields.in("desc.")("inputs", d.inputs)("heads", d.heads)("features", d.features)(
+      "value_features", d.value_features)("width", d.width)("edge_width", d.edge_width)(
+      "steps", d.steps)("scale", d.scale)("softcap", d.softcap)("temperature", d.temperature)(
+      "hard", d.hard)("combine", d.combine)("residual", d.residual)("data", d.data)(
+      "edge_data", d.edge_data)("edge_bias", d.edge_bias)("out", d.out)("lse", d.lse)(
+      "weights", d.weights)("w_edge_key", d.w_edge_key)("w_edge_value", d.w_edge_value);
+  if (d.inputs == HEED_GRAPH_PROJECTED)
+    fields("query", d.query)("key", d.key)("value", d.value);
+  else
+    fields("w_query", d.w_query)("w_key", d.w_key)("w_value", d.w_value);
+  if (d.inputs == HEED_GRAPH_SHARED) fields("bias_dtype", d.bias_dtype);
+  fields.in("args.")("reserved", a.reserved)("query", a.query)("key", a.key)("value", a.value)(
+      "data", a.data)("w_query", a.w_query)("w_key", a.w_key)("w_value", a.w_value)(
+      "b_query", a.b_query)("b_key", a.b_key)("b_value", a.b_value)("edge_data", a.edge_data)(
+      "w_edge_key", a.w_edge_key)("w_edge_value", a.w_edge_value)("edge_bias", a.edge_bias)(
+      "head_weights", a.head_weights)("out", a.out)("lse", a.lse)("weights", a.weights);
+  return fields;
 }
 
 }  // namespace api_test

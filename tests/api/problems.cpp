@@ -3,66 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/api/functions.hpp"
+
 namespace api_test {
 namespace {
-
-// ---- The functions of each operation --------------------------------------------------------
-
-template <class APlan, class AnInfo, auto describe_plan, auto workspace_of, auto run_plan,
-          auto destroy_plan>
-struct PlanFunctions {
-  using Plan = APlan;
-  using Info = AnInfo;
-  static constexpr auto describe = describe_plan;
-  static constexpr auto workspace = workspace_of;
-  static constexpr auto run = run_plan;
-  static constexpr auto destroy = destroy_plan;
-};
-
-template <class AForm>
-struct Functions;
-
-template <>
-struct Functions<Form> : PlanFunctions<heed_attention_plan, heed_attention_info,
-                                       heed_attention_plan_describe, heed_attention_plan_workspace,
-                                       heed_attention_plan_run, heed_attention_plan_destroy> {
-  static heed_status create(const heed_context* context, const heed_graph*, const Form& form,
-                            Plan** plan) {
-    return heed_attention_plan_create(context, &form.desc, plan);
-  }
-  static heed_status call(const heed_context* context, const heed_graph*, const Form& form) {
-    return heed_attention(context, &form.desc, &form.args);
-  }
-};
-
-template <>
-struct Functions<BlockForm>
-    : PlanFunctions<heed_multihead_plan, heed_multihead_info, heed_multihead_plan_describe,
-                    heed_multihead_plan_workspace, heed_multihead_plan_run,
-                    heed_multihead_plan_destroy> {
-  static heed_status create(const heed_context* context, const heed_graph*, const BlockForm& form,
-                            Plan** plan) {
-    return heed_multihead_plan_create(context, &form.desc, plan);
-  }
-  static heed_status call(const heed_context* context, const heed_graph*, const BlockForm& form) {
-    return heed_multihead(context, &form.desc, &form.args);
-  }
-};
-
-template <>
-struct Functions<GraphForm>
-    : PlanFunctions<heed_graph_attention_plan, heed_graph_attention_info,
-                    heed_graph_attention_plan_describe, heed_graph_attention_plan_workspace,
-                    heed_graph_attention_plan_run, heed_graph_attention_plan_destroy> {
-  static heed_status create(const heed_context* context, const heed_graph* graph,
-                            const GraphForm& form, Plan** plan) {
-    return heed_graph_attention_plan_create(context, graph, &form.desc, plan);
-  }
-  static heed_status call(const heed_context* context, const heed_graph* graph,
-                          const GraphForm& form) {
-    return heed_graph_attention(context, graph, &form.desc, &form.args);
-  }
-};
 
 // ---- What is made before plans: graphs and prepared matrices ---------------------------------
 
@@ -163,7 +107,7 @@ class ProblemOf final : public Problem {
   }
   heed_status create(const Context& context, Object& plan) override {
     return make_object(plan, Api::destroy, [&](Plan** made) {
-      return Api::create(context.get(), static_cast<heed_graph*>(graph.get()), form_, made);
+      return Api::create(context.get(), static_cast<heed_graph*>(graph.get()), &form_.desc, made);
     });
   }
   PlanInfo describe(const Object& plan) override {
@@ -183,7 +127,8 @@ class ProblemOf final : public Problem {
   }
   heed_status call(const Context& context) override {
     hand_in_matrices();
-    return Api::call(context.get(), static_cast<heed_graph*>(graph.get()), form_);
+    return Api::call(context.get(), static_cast<heed_graph*>(graph.get()), &form_.desc,
+                     &form_.args);
   }
   using Problem::run;
 

@@ -47,31 +47,31 @@ Given given(const char* called, const char* widths, const T& good, Call call) {
           }};
 }
 
-/// Calls check(size, accepted) for every size up to the struct's own and for some that are absurd.
-/// Those that end where no field does are refused, with the nearest that do.
+/// Calls check(size, words) with the words of a refusal, none if it is accepted, for every size up
+/// to the struct's own and for some that are absurd. Those that end where no field does are
+/// refused, with the nearest that do.
 template <class Check>
 inline void each_size(const Given& s, Check check) {
   const std::vector<std::uint32_t> ends = ends_of(s.widths);
   REQUIRE(ends.back() == s.good.size());
   for (const std::uint32_t size : {0U, 1U, 4U, 7U, 4097U, 0x7fffffffU, 0xffffffffU})
-    check(size, Parts{"_INIT"});
+    check(size, std::string("initialise the struct with its _INIT macro"));
   auto next = ends.begin();
   for (std::uint32_t size = ends.front(); size <= ends.back(); ++size) {
     if (size > *next) ++next;
     if (size == *next) {
-      check(size, Parts{});
+      check(size, std::string());
     } else {
-      const std::string nearest = std::to_string(next[-1]) + " and " + std::to_string(*next);
-      check(size, Parts{nearest.c_str()});
+      check(size, "the nearest where one ends are " + std::to_string(next[-1]) + " and " +
+                      std::to_string(*next));
     }
   }
 }
 
 inline void check_size_refused(const Given& s, heed_status status, std::uint32_t size,
-                               Parts parts) {
-  const std::string is = s.called + ".struct_size is " + std::to_string(size);
-  check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, {is.c_str()});
-  check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, parts);
+                               const std::string& words) {
+  check_refusal(status, HEED_STATUS_INVALID_ARGUMENT,
+                s.called + ".struct_size is " + std::to_string(size) + " ... " + words);
 }
 
 /// As a program built against a later header would have it: 16 bytes more.
@@ -86,11 +86,11 @@ inline StructBytes longer(const Given& s, unsigned char last) {
 /// A shorter struct is the whole one with defaults for what it lacks, whatever lies behind it.
 inline void check_taken(const Given& s) {
   CAPTURE(s.called);
-  each_size(s, [&](std::uint32_t size, Parts refused) {
+  each_size(s, [&](std::uint32_t size, const std::string& refused) {
     CAPTURE(size);
     StructBytes shorter = s.good;
     set_size(shorter, size);
-    if (refused.size() > 0) {
+    if (!refused.empty()) {
       check_size_refused(s, s.call(shorter.data()), size, refused);
       return;
     }
@@ -100,7 +100,7 @@ inline void check_taken(const Given& s) {
     const heed_status want = s.call(whole.data());
     const std::string message = want == HEED_STATUS_OK ? "" : heed_last_error();
     CHECK(message.find("struct_size") == std::string::npos);
-    check_refusal(s.call(shorter.data()), want, {message.c_str()});
+    check_refusal(s.call(shorter.data()), want, message);
   });
   const heed_status quiet = s.call(longer(s, 0).data());
   INFO(heed_last_error());
@@ -110,7 +110,8 @@ inline void check_taken(const Given& s) {
   const std::string byte = std::to_string(asks.size() - 1);
   const std::string bound = std::to_string(s.good.size());
   check_refusal(s.call(asks.data()), HEED_STATUS_UNSUPPORTED,
-                {(s.called + ".struct_size").c_str(), size.c_str(), byte.c_str(), bound.c_str()});
+                s.called + ".struct_size is " + size + " and byte " + byte +
+                    " is not 0; this library knows " + bound + " bytes");
 }
 
 /// A struct is filled as far as both sides know it: a longer one ends in zeros, nothing is written
@@ -119,16 +120,16 @@ inline void check_filled(const Given& s) {
   CAPTURE(s.widths);
   StructBytes known = s.good;
   REQUIRE(s.call(known.data()) == HEED_STATUS_OK);
-  each_size(s, [&](std::uint32_t size, Parts refused) {
+  each_size(s, [&](std::uint32_t size, const std::string& refused) {
     CAPTURE(size);
     StructBytes info(s.good.size(), 0xee);
     set_size(info, size);
     StructBytes want = info;
-    if (refused.size() > 0)
+    if (!refused.empty())
       check_size_refused(s, s.call(info.data()), size, refused);
     else
       CHECK(s.call(info.data()) == HEED_STATUS_OK);
-    if (refused.size() == 0) std::copy(known.begin() + 4, known.begin() + size, want.begin() + 4);
+    if (refused.empty()) std::copy(known.begin() + 4, known.begin() + size, want.begin() + 4);
     CHECK(info == want);
   });
   StructBytes big = longer(s, 0xee);

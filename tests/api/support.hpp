@@ -2,11 +2,11 @@
 // the checks that every refusal must pass.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <new>
 #include <string>
@@ -23,6 +23,10 @@ struct Destroy {
   void operator()(heed_attention_plan* plan) const { heed_attention_plan_destroy(plan); }
   void operator()(heed_multihead_plan* plan) const { heed_multihead_plan_destroy(plan); }
   void operator()(heed_weights* weights) const { heed_weights_destroy(weights); }
+  void operator()(heed_graph* graph) const { heed_graph_destroy(graph); }
+  void operator()(heed_graph_attention_plan* plan) const {
+    heed_graph_attention_plan_destroy(plan);
+  }
 };
 using Context = std::unique_ptr<heed_context, Destroy>;
 using Plan = std::unique_ptr<heed_attention_plan, Destroy>;
@@ -222,47 +226,33 @@ inline void forget_last_error() {
   (void)heed_isa_get(SIZE_MAX, &info);
 }
 
-/// Parts of a message.
-using Parts = std::initializer_list<const char*>;
+/// Whether a message begins with the words and goes on with them; " ... " among them stands for
+/// whatever it says between.
+inline bool says(const std::string& message, const std::string& words) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const std::string gap = " ... ";
+  std::size_t from = 0;
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.find(gap, at), words.size());
+    const std::string part = words.substr(at, end - at);
+    const bool number = !part.empty() && is_digit(part.back());
+    std::size_t found = message.find(part, from);
+    while (number && found != std::string::npos && found + part.size() < message.size() &&
+           is_digit(message[found + part.size()]))  // 1 is not 10
+      found = message.find(part, found + 1);
+    if (found == std::string::npos || (at == 0 && found != 0)) return false;
+    from = found + part.size();
+    at = end + gap.size();
+  }
+  return true;
+}
 
 /// A refusal has this status and a message that names the field, its value and the bound.
-inline void check_refusal(heed_status got, heed_status expected, Parts parts) {
+inline void check_refusal(heed_status got, heed_status expected, const std::string& words) {
   const std::string message = heed_last_error();
-  CAPTURE(message);
+  CAPTURE(message, words);
   CHECK(std::string(heed_status_name(got)) == heed_status_name(expected));
-  for (const char* const part : parts) {
-    CAPTURE(part);
-    CHECK(message.find(part) != std::string::npos);
-  }
-}
-
-inline void check_context_refused(const heed_context_options& options, heed_status expected,
-                                  std::initializer_list<const char*> parts) {
-  forget_last_error();
-  heed_context* context = untouched<heed_context>();
-  const heed_status got = heed_context_create(&options, &context);
-  check_refusal(got, expected, parts);
-  CHECK(context == untouched<heed_context>());
-  if (got == HEED_STATUS_OK) heed_context_destroy(context);
-}
-
-/// Both ways to hand in a descriptor refuse it, and write nothing.
-inline void check_desc_refused(const Context& context, const heed_attention_desc& desc,
-                               heed_status expected, std::initializer_list<const char*> parts) {
-  forget_last_error();
-  heed_attention_plan* plan = untouched<heed_attention_plan>();
-  const heed_status got = heed_attention_plan_create(context.get(), &desc, &plan);
-  check_refusal(got, expected, parts);
-  CHECK(plan == untouched<heed_attention_plan>());
-  if (got == HEED_STATUS_OK) {
-    heed_attention_plan_destroy(plan);
-    return;  // nor may the one call be tried: its tensors are too small
-  }
-  Tensors tensors{Shape{}};
-  const heed_attention_args args = tensors.args();
-  forget_last_error();
-  check_refusal(heed_attention(context.get(), &desc, &args), expected, parts);
-  CHECK(tensors.out_untouched());
+  CHECK(says(message, words));
 }
 
 // ---- Environment ----------------------------------------------------------------------------
@@ -294,69 +284,6 @@ class Environment {
 
  private:
   std::vector<std::pair<std::string, std::string>> before_;
-};
-
-// ---- Memory ---------------------------------------------------------------------------------
-
-/// An allocator that remembers every block, checks what it is given back, and refuses the
-/// n-th request if told to.
-class CountingAllocator {
- public:
-  static constexpr std::size_t kNever = SIZE_MAX;
-
-  explicit CountingAllocator(std::size_t refuse_at = kNever) : refuse_at_(refuse_at) {}
-
-  heed_allocator get() {
-    heed_allocator allocator = HEED_ALLOCATOR_INIT;
-    allocator.user = this;
-    allocator.allocate = [](void* user, std::size_t size, std::size_t alignment) {
-      return static_cast<CountingAllocator*>(user)->allocate(size, alignment);
-    };
-    allocator.release = [](void* user, void* memory, std::size_t size) {
-      static_cast<CountingAllocator*>(user)->release(memory, size);
-    };
-    return allocator;
-  }
-
-  /// Counts from here on; the n-th request from now is refused.
-  void restart(std::size_t refuse_at = kNever) {
-    requests_ = 0;
-    refuse_at_ = refuse_at;
-  }
-  std::size_t requests() const { return requests_; }
-  std::size_t live() const { return blocks_.size(); }
-  bool sound() const { return sound_; }
-
- private:
-  struct Block {
-    void* memory;
-    std::size_t size;
-    std::size_t alignment;
-  };
-
-  void* allocate(std::size_t size, std::size_t alignment) {
-    sound_ = sound_ && size > 0 && alignment > 0 && (alignment & (alignment - 1)) == 0;
-    if (requests_++ == refuse_at_) return nullptr;
-    void* const memory = ::operator new (size, std::align_val_t{alignment});
-    blocks_.push_back({memory, size, alignment});
-    return memory;
-  }
-
-  void release(void* memory, std::size_t size) {
-    for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      if (blocks_[i].memory != memory) continue;
-      sound_ = sound_ && blocks_[i].size == size;
-      ::operator delete (memory, std::align_val_t{blocks_[i].alignment});
-      blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(i));
-      return;
-    }
-    sound_ = false;  // not ours, or given back twice
-  }
-
-  std::size_t refuse_at_;
-  std::size_t requests_ = 0;
-  bool sound_ = true;
-  std::vector<Block> blocks_;
 };
 
 }  // namespace api_test

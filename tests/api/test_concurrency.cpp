@@ -2,6 +2,7 @@
 // once, and each lives as long as somebody needs it.
 #include <thread>
 
+#include "tests/api/counting_allocator.hpp"
 #include "tests/api/problems.hpp"
 #include "tests/api/threads.hpp"
 

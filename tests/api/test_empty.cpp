@@ -188,10 +188,8 @@ TEST_CASE("no batch, packed: offsets of nothing, and rows of nobody", "[empty]")
   };
   CHECK(with(true, true, true, true) == HEED_STATUS_OK);
   // Tensors with elements are given, whoever the elements belong to.
-  check_refusal(with(false, true, true, true), HEED_STATUS_INVALID_ARGUMENT,
-                {"args.query is NULL"});
-  check_refusal(with(true, false, true, true), HEED_STATUS_INVALID_ARGUMENT, {"args.key is NULL"});
-  check_refusal(with(true, true, false, true), HEED_STATUS_INVALID_ARGUMENT,
-                {"args.value is NULL"});
-  check_refusal(with(true, true, true, false), HEED_STATUS_INVALID_ARGUMENT, {"args.out is NULL"});
+  check_refusal(with(false, true, true, true), HEED_STATUS_INVALID_ARGUMENT, "args.query is NULL");
+  check_refusal(with(true, false, true, true), HEED_STATUS_INVALID_ARGUMENT, "args.key is NULL");
+  check_refusal(with(true, true, false, true), HEED_STATUS_INVALID_ARGUMENT, "args.value is NULL");
+  check_refusal(with(true, true, true, false), HEED_STATUS_INVALID_ARGUMENT, "args.out is NULL");
 }

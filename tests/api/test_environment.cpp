@@ -1,15 +1,10 @@
 // The HEED_* variables: what is malformed, and option before environment before automatic.
-#include "tests/api/support.hpp"
+#include "tests/api/other_forms.hpp"
+#include "tests/api/refused.hpp"
 
 using namespace api_test;
 
 namespace {
-
-struct Malformed {
-  const char* variable;
-  const char* value;
-  const char* bound;
-};
 
 heed_context_options serial_options() {
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
@@ -18,70 +13,49 @@ heed_context_options serial_options() {
 }
 
 /// With nothing forced, so that every variable counts.
-void check_malformed(const Malformed& wrong) {
-  CAPTURE(wrong.variable, wrong.value);
-  const Environment environment;
-  environment.set(wrong.variable, wrong.value);
-  const std::string shown = std::string(wrong.variable) + " is \"" + wrong.value + "\"";
-  const heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  check_context_refused(options, HEED_STATUS_INVALID_ENVIRONMENT, {shown.c_str(), wrong.bound});
-
-  forget_last_error();
-  heed_context* context = untouched<heed_context>();
-  check_refusal(heed_context_create(nullptr, &context), HEED_STATUS_INVALID_ENVIRONMENT,
-                {shown.c_str(), wrong.bound});
-  CHECK(context == untouched<heed_context>());
+void check_malformed(const char* variable, std::initializer_list<const char*> values,
+                     const std::string& bound) {
+  std::vector<Refusal<ContextForm>> rows;
+  for (const char* const value : values)
+    rows.emplace_back(variable, value, bound, HEED_STATUS_INVALID_ENVIRONMENT);
+  check_refused<ContextForm>(choose_nothing, rows);
+  check_refused<ContextForm>(give_no_options, rows);
 }
 
 }  // namespace
 
-TEST_CASE("malformed numbers in the environment are refused", "[environment]") {
-  for (const char* const value :
-       {"abc", "0", "-1", "1e3", "99999999999", " 8", "8 ", "65537", "+8", "0x10", "8.0"}) {
-    check_malformed({"HEED_TILE_Q", value, "from 1 to 65536"});
-    check_malformed({"HEED_TILE_KV", value, "from 1 to 65536"});
-  }
-  for (const char* const value : {"-3", "0", "1025", "two", "4294967297"})
-    check_malformed({"HEED_THREADS", value, "from 1 to 1024"});
-  for (const char* const value : {"yes", "2", "-1", "true"})
-    for (const char* const variable : {"HEED_VERBOSE", "HEED_CHECK"})
-      check_malformed({variable, value, "from 0 to 1"});
+TEST_CASE("malformed numbers in the environment are refused", "[environment][refused]") {
+  for (const char* const tile : {"HEED_TILE_Q", "HEED_TILE_KV"})
+    check_malformed(
+        tile, {"abc", "0", "-1", "1e3", "99999999999", " 8", "8 ", "65537", "+8", "0x10", "8.0"},
+        "must be a whole number from 1 to 65536");
+  check_malformed("HEED_THREADS", {"-3", "0", "1025", "two", "4294967297"},
+                  "must be a whole number from 1 to 1024");
+  for (const char* const variable : {"HEED_VERBOSE", "HEED_CHECK"})
+    check_malformed(variable, {"yes", "2", "-1", "true"}, "must be a whole number from 0 to 1");
 }
 
-TEST_CASE("unknown names in the environment are refused, with the choices", "[environment]") {
-  check_malformed({"HEED_ISA", "avx1024", "scalar"});
-  check_malformed({"HEED_ISA", "Scalar", "scalar"});
-  check_malformed({"HEED_PARALLEL", "foo", "serial"});
-  check_malformed({"HEED_PARALLEL", "caller", "serial"});
+TEST_CASE("unknown names in the environment are refused, with the choices",
+          "[environment][refused]") {
+  check_malformed("HEED_ISA", {"avx1024", "Scalar"},
+                  "which this build does not know; usable here: scalar");
+  check_malformed("HEED_PARALLEL", {"foo", "caller"}, "this build has: serial");
+  check_malformed("HEED_PRODUCT", {"foo", "Heed", "heed "}, "this build has: heed");
 }
 
-TEST_CASE("an ISA in the environment that this CPU lacks is the environment's fault",
-          "[environment]") {
-  for (std::size_t i = 0; i < heed_isa_count(); ++i) {
-    heed_isa_info info = HEED_ISA_INFO_INIT;
-    REQUIRE(heed_isa_get(i, &info) == HEED_STATUS_OK);
-    if (info.usable == 0) check_malformed({"HEED_ISA", info.name, "usable here: scalar"});
-  }
-}
-
-TEST_CASE("an option that is wrong is not blamed on the environment", "[environment]") {
-  const Environment environment;
-  environment.set("HEED_THREADS", "2");
-  environment.set("HEED_TILE_Q", "8");
-  environment.set("HEED_PARALLEL", "serial");
-  environment.set("HEED_ISA", "scalar");
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.threads = 5000;
-  check_context_refused(options, HEED_STATUS_INVALID_ARGUMENT, {"options.threads is 5000"});
-  options = HEED_CONTEXT_OPTIONS_INIT;
-  options.tile_q = 70000;
-  check_context_refused(options, HEED_STATUS_INVALID_ARGUMENT, {"options.tile_q is 70000"});
-  options = HEED_CONTEXT_OPTIONS_INIT;
-  options.isa = "avx1024";
-  check_context_refused(options, HEED_STATUS_INVALID_ARGUMENT, {"options.isa is \"avx1024\""});
-  options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor_name = "foo";
-  check_context_refused(options, HEED_STATUS_INVALID_ARGUMENT, {"options.executor_name"});
+TEST_CASE("an option that is wrong is not blamed on the environment", "[environment][refused]") {
+  check_refused<ContextForm>(
+      [](ContextForm& form) {
+        form.environment.set("HEED_THREADS", "2");
+        form.environment.set("HEED_TILE_Q", "8");
+        form.environment.set("HEED_PARALLEL", "serial");
+        form.environment.set("HEED_ISA", "scalar");
+        choose_nothing(form);
+      },
+      {{"options.threads", 5000, "must be at most 1024"},
+       {"options.tile_q", 70000, "must be at most 65536"},
+       {"options.isa", "avx1024", "usable here: scalar"},
+       {"options.executor_name", "foo", "this build has: serial"}});
 }
 
 TEST_CASE("an empty variable is silent", "[environment]") {
@@ -118,12 +92,7 @@ TEST_CASE("executor: option > environment > automatic", "[environment][threads]"
 TEST_CASE("a caller's executor wins over HEED_PARALLEL", "[environment]") {
   const Environment environment;
   environment.set("HEED_PARALLEL", "serial");
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = 4;
-  executor.run = [](void*, std::uint32_t count, void (*body)(void*, std::uint32_t),
-                    void* argument) {
-    for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
-  };
+  const heed_executor executor = in_order(4);
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   options.executor = &executor;
   const heed_context_info info = describe(make_context(&options));
@@ -160,11 +129,6 @@ TEST_CASE("checked mode: option > environment > off", "[environment][check]") {
       CHECK(describe(make_context(&options)).check == option);
     }
   }
-  options.check = 3;
-  check_context_refused(options, HEED_STATUS_INVALID_ARGUMENT, {"options.check is 3", "0 to 2"});
-  options = serial_options();
-  options.reserved = 1;
-  check_context_refused(options, HEED_STATUS_INVALID_ARGUMENT, {"options.reserved is 1", "0"});
 }
 
 TEST_CASE("tiles: option > environment > automatic", "[environment]") {

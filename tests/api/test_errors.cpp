@@ -117,7 +117,7 @@ TEST_CASE("an ISA past the list is refused", "[lists]") {
     const std::string value = "index is " + std::to_string(index);
     const std::string bound = "less than " + std::to_string(heed_isa_count());
     check_refusal(heed_isa_get(index, &info), HEED_STATUS_INVALID_ARGUMENT,
-                  {value.c_str(), bound.c_str()});
+                  value + "; it must be " + bound);
     CHECK(std::memcmp(&info, &before, sizeof info) == 0);
   }
 }

@@ -3,6 +3,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/api/counting_allocator.hpp"
 #include "tests/api/problems.hpp"
 
 using namespace api_test;

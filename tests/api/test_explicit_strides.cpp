@@ -125,35 +125,3 @@ TEST_CASE("explicit strides of a prepared matrix", "[strides][weights]") {
   const Weights weights(made);
   CHECK(status == HEED_STATUS_OK);
 }
-
-TEST_CASE("explicit strides of 0 would let the elements of an output overlap", "[strides]") {
-  const auto explicitly = [](heed_layout& layout) { layout.reserved = HEED_STRIDES_EXPLICIT; };
-  for (const NamedLayout& layout : {kInputs[3], kOutputs[0], kOutputs[1], kOutputs[2]})
-    check_desc_refused([&](Form& form) { explicitly(form.desc.*layout.layout); },
-                       {layout.name, " is 0; it must exceed 0"});
-  check_block_desc_refused([&](BlockForm& form) { explicitly(form.desc.out); },
-                           {"desc.out", " is 0; it must exceed 0"});
-  for (heed_layout GraphDesc::*const layout :
-       {&GraphDesc::out, &GraphDesc::lse, &GraphDesc::weights})
-    check_graph_desc_refused([&](GraphForm& form) { explicitly(form.desc.*layout); },
-                             {"desc.", " is 0; it must exceed 0"});
-  check_accepted([&](Form& form) {
-    form.desc.batch = form.desc.query_heads = form.desc.key_heads = form.desc.value_features = 1;
-    form.desc.query_length = form.desc.weight_rows = 1;
-    explicitly(form.desc.out);
-  });
-}
-
-TEST_CASE("nothing else is known of how strides are meant", "[strides]") {
-  const char* const bound = "must be 0 or HEED_STRIDES_EXPLICIT (1)";
-  for (const std::uint32_t reserved : {2U, 0xffffffffU}) {
-    check_desc_refused([&](Form& form) { form.desc.value.reserved = reserved; },
-                       {"desc.value.reserved is ", bound});
-    check_desc_refused([&](Form& form) { form.desc.mask.reserved = reserved; },
-                       {"desc.mask.reserved is ", bound});
-    check_block_desc_refused([&](BlockForm& form) { form.desc.w_key.reserved = reserved; },
-                             {"desc.w_key.reserved is ", bound});
-    check_graph_desc_refused([&](GraphForm& form) { form.desc.lse.reserved = reserved; },
-                             {"desc.lse.reserved is ", bound});
-  }
-}

@@ -1,4 +1,5 @@
 // A caller's allocator: used for everything, given everything back, and free to refuse.
+#include "tests/api/counting_allocator.hpp"
 #include "tests/api/problems.hpp"
 
 using namespace api_test;
@@ -20,7 +21,7 @@ std::size_t refuse_each_request(CountingAllocator& memory, Call call) {
     CHECK(memory.sound());
     memory.restart();
     if (status == HEED_STATUS_OK) return refused;
-    check_refusal(status, HEED_STATUS_OUT_OF_MEMORY, {"allocator returned NULL", "bytes"});
+    check_refusal(status, HEED_STATUS_OUT_OF_MEMORY, "the allocator returned NULL for ... bytes");
   }
 }
 

@@ -1,5 +1,7 @@
 // What computes projections: option before environment before automatic, and what is refused.
 #include "tests/api/blocks.hpp"
+#include "tests/api/other_forms.hpp"
+#include "tests/api/refused.hpp"
 
 using namespace api_test;
 
@@ -38,36 +40,35 @@ TEST_CASE("CBLAS is a product where it was built in, and refused where not", "[p
   if (HEED_TEST_CBLAS)
     CHECK(std::string(describe(make_context_of("cblas")).product) == "cblas");
   else
-    check_context_refused(options_of("cblas"), HEED_STATUS_INVALID_ARGUMENT,
-                          {"options.product is \"cblas\"", "this build has: heed"});
+    check_refused<ContextForm>({{"options.product", "cblas", "this build has: heed"}});
 }
 
-TEST_CASE("an unknown product is refused, with the choices", "[products]") {
+TEST_CASE("CBLAS counts features with int", "[products][multihead]") {
+  if (!HEED_TEST_CBLAS) return;
   const Environment quiet;
-  for (const char* const name : {"foo", "Heed", "blas", ""}) {
-    const std::string value = "options.product is \"" + std::string(name) + "\"";
-    check_context_refused(options_of(name), HEED_STATUS_INVALID_ARGUMENT, {value.c_str(), "heed"});
-  }
-  const std::string longer(100000, 'x');
-  check_context_refused(options_of(longer.c_str()), HEED_STATUS_INVALID_ARGUMENT,
-                        {"options.product", "xxxx", "heed"});
+  BlockForm form;
+  form.desc.width_query = std::int64_t{1} << 31;
+  heed_multihead_plan* plan = untouched<heed_multihead_plan>();
+  check_refusal(heed_multihead_plan_create(make_context_of("cblas").get(), &form.desc, &plan),
+                HEED_STATUS_UNSUPPORTED,
+                "desc.w_query: a product from 2147483648 features to 16; with options.product "
+                "\"cblas\" both must "
+                "be at most 2147483647");
+  CHECK(plan == untouched<heed_multihead_plan>());
 }
 
-TEST_CASE("an unknown product in the environment is the environment's fault", "[products]") {
-  const Environment environment;
-  for (const char* const name : {"foo", "Heed", "heed "}) {
-    environment.set("HEED_PRODUCT", name);
-    const std::string value = "HEED_PRODUCT is \"" + std::string(name) + "\"";
-    check_context_refused(options_of(nullptr), HEED_STATUS_INVALID_ENVIRONMENT,
-                          {value.c_str(), "heed"});
-    CHECK(std::string(describe(make_context_of("heed")).product) == "heed");  // the option wins
-  }
+TEST_CASE("an unknown product is refused, with the choices", "[products][refused]") {
+  const std::string longer(100000, 'x');
+  for (const char* const name : {"foo", "Heed", "blas", "", longer.c_str()})
+    check_refused<ContextForm>({{"options.product", name, "this build has: heed"}});
 }
 
 TEST_CASE("the product is the option's, the environment's or the first", "[products]") {
   const Environment environment;
   const heed_context_options none = options_of(nullptr);
   CHECK(describe(make_context(&none)).product == products()[0]);
+  environment.set("HEED_PRODUCT", "foo");
+  CHECK(std::string(describe(make_context_of("heed")).product) == "heed");  // the option wins
   environment.set("HEED_PRODUCT", "");
   CHECK(describe(make_context(&none)).product == products()[0]);
   for (const std::string& name : products()) {
@@ -104,9 +105,9 @@ TEST_CASE("a matrix serves the product that it was prepared for", "[products][mu
         CHECK(status == HEED_STATUS_OK);
         continue;
       }
-      check_refusal(
-          status, HEED_STATUS_INVALID_ARGUMENT,
-          {"args.p_value", ("\"" + of_weights + "\"").c_str(), ("\"" + of_plan + "\"").c_str()});
+      check_refusal(status, HEED_STATUS_INVALID_ARGUMENT,
+                    "args.p_value is prepared with a context whose product is \"" + of_weights +
+                        "\"; this plan's is \"" + of_plan + "\"");
       CHECK(form.outputs_untouched());
     }
 }

@@ -1,100 +1,135 @@
-// Every pointer of every function: those that may be NULL and those that may not. (For those of
-// blocks, graphs, merges and prepared matrices see their refusals.)
-#include "tests/api/problems.hpp"
+// Every pointer of every function: those that may be NULL and those that may not.
+#include "tests/api/functions.hpp"
+#include "tests/api/other_forms.hpp"
 
 using namespace api_test;
 
 namespace {
 
-/// The pointer that is NULL, and the call.
-struct NullCall {
-  const char* name;
-  std::function<heed_status()> call;
-};
+void check_null(heed_status status, const std::string& name) {
+  check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, name + " is NULL");
+  forget_last_error();
+}
 
-void check_refused(const std::vector<NullCall>& calls) {
-  for (const NullCall& null : calls) {
-    CAPTURE(&null - calls.data());
-    forget_last_error();
-    check_refusal(null.call(), HEED_STATUS_INVALID_ARGUMENT, {null.name, "NULL"});
-  }
+template <class T>
+bool same_bytes(const T& a, const T& b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
 }  // namespace
 
-TEST_CASE("a refused NULL context pointer keeps no memory", "[null]") {
+TEST_CASE("NULL is refused by the functions of contexts", "[null]") {
   const Environment quiet;
+  const Context context = serial();
+  forget_last_error();
+  check_null(heed_isa_get(0, nullptr), "info");
+  heed_context_info info = HEED_CONTEXT_INFO_INIT;
+  check_null(heed_context_describe(nullptr, &info), "context");
+  check_null(heed_context_describe(context.get(), nullptr), "info");
+  CHECK(same_bytes(info, heed_context_info HEED_CONTEXT_INFO_INIT));
+  check_null(heed_context_create(nullptr, nullptr), "context");
   CountingAllocator memory;
   const heed_allocator allocator = memory.get();
-  const heed_context_options options = serial_options(allocator);
-  check_refused({{"context", [&] { return heed_context_create(nullptr, nullptr); }},
-                 {"context", [&] { return heed_context_create(&options, nullptr); }}});
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.executor_name = "serial";
+  options.allocator = &allocator;
+  check_null(heed_context_create(&options, nullptr), "context");
   CHECK(memory.live() == 0);
 }
 
-TEST_CASE("NULL options are the defaults, and destroying NULL does nothing", "[null]") {
+TEMPLATE_TEST_CASE("NULL is refused by the functions of operations with plans", "[null]", Form,
+                   BlockForm, GraphForm) {
+  using Api = Functions<TestType>;
+  const Context context = serial();
+  const TestType form;
+  const Graph graph = graph_of(context, form);
+  const heed_context* const c = context.get();
+  const heed_graph* const g = graph.get();
+  typename Api::Plan* made = nullptr;
+  REQUIRE(Api::create(c, g, &form.desc, &made) == HEED_STATUS_OK);
+  const std::unique_ptr<typename Api::Plan, Destroy> plan(made);
+  made = untouched<typename Api::Plan>();
+  typename Api::Info info{};
+  info.struct_size = sizeof info;
+  const typename Api::Info before = info;
+  std::size_t bytes = 77;
+  forget_last_error();
+  check_null(Api::create(nullptr, g, &form.desc, &made), "context");
+  check_null(Api::create(c, g, nullptr, &made), "desc");
+  check_null(Api::create(c, g, &form.desc, nullptr), "plan");
+  check_null(Api::describe(nullptr, &info), "plan");
+  check_null(Api::describe(plan.get(), nullptr), "info");
+  check_null(Api::workspace(nullptr, &bytes), "plan");
+  check_null(Api::workspace(plan.get(), nullptr), "bytes");
+  check_null(Api::run(nullptr, &form.args, nullptr, 0), "plan");
+  check_null(Api::run(plan.get(), nullptr, nullptr, 0), "args");
+  check_null(Api::call(nullptr, g, &form.desc, &form.args), "context");
+  check_null(Api::call(c, g, nullptr, &form.args), "desc");
+  check_null(Api::call(c, g, &form.desc, nullptr), "args");
+  if (g != nullptr) {
+    check_null(Api::create(c, nullptr, &form.desc, &made), "graph");
+    check_null(Api::call(c, nullptr, &form.desc, &form.args), "graph");
+  }
+  CHECK(made == untouched<typename Api::Plan>());
+  CHECK(same_bytes(info, before));
+  CHECK(bytes == 77);
+  CHECK(form.outputs_untouched());
+}
+
+TEST_CASE("NULL is refused by the functions of graphs", "[null][graph]") {
+  const Context context = serial();
+  const SmallGraph form;
+  const Graph graph = make_graph(context, form.desc);
+  heed_graph* made = untouched<heed_graph>();
+  heed_graph_info info = HEED_GRAPH_INFO_INIT;
+  forget_last_error();
+  check_null(heed_graph_create(nullptr, &form.desc, &made), "context");
+  check_null(heed_graph_create(context.get(), nullptr, &made), "desc");
+  check_null(heed_graph_create(context.get(), &form.desc, nullptr), "graph");
+  check_null(heed_graph_describe(nullptr, &info), "graph");
+  check_null(heed_graph_describe(graph.get(), nullptr), "info");
+  CHECK(made == untouched<heed_graph>());
+  CHECK(same_bytes(info, heed_graph_info HEED_GRAPH_INFO_INIT));
+}
+
+TEST_CASE("NULL is refused by a merge and by the functions of prepared matrices",
+          "[null][merge][weights]") {
+  const Context context = serial();
+  const MergeForm m;
+  forget_last_error();
+  check_null(heed_merge(nullptr, &m.desc, 3, m.outs, m.lses, m.to_out, nullptr), "context");
+  check_null(heed_merge(context.get(), nullptr, 3, m.outs, m.lses, m.to_out, nullptr), "desc");
+  CHECK(m.outputs_untouched());
+
+  const MatrixForm form;
+  const Weights ready = prepared(context, 3, 4);
+  heed_weights* weights = untouched<heed_weights>();
+  heed_weights_info info = HEED_WEIGHTS_INFO_INIT;
+  forget_last_error();
+  check_null(heed_weights_create(nullptr, &form.desc, form.matrix, nullptr, &weights), "context");
+  check_null(heed_weights_create(context.get(), nullptr, form.matrix, nullptr, &weights), "desc");
+  check_null(heed_weights_create(context.get(), &form.desc, form.matrix, nullptr, nullptr),
+             "weights");
+  check_null(heed_weights_describe(nullptr, &info), "weights");
+  check_null(heed_weights_describe(ready.get(), nullptr), "info");
+  CHECK(weights == untouched<heed_weights>());
+  CHECK(same_bytes(info, heed_weights_info HEED_WEIGHTS_INFO_INIT));
+}
+
+TEST_CASE("NULL options are the defaults", "[null]") {
   const Environment quiet;
   heed_context* context = nullptr;
   REQUIRE(heed_context_create(nullptr, &context) == HEED_STATUS_OK);
   heed_context_destroy(context);
+}
+
+TEST_CASE("destroying NULL does nothing", "[null]") {
   heed_context_destroy(nullptr);
   heed_attention_plan_destroy(nullptr);
-}
-
-TEST_CASE("NULL is refused by the functions of contexts and dense attention", "[null]") {
-  const Context context = serial();
-  const Form form;
-  const Plan plan = make_plan(context, form.desc);
-  const Workspace workspace(describe(plan).workspace_bytes);
-  heed_context_info context_info = HEED_CONTEXT_INFO_INIT;
-  heed_attention_info info = HEED_ATTENTION_INFO_INIT;
-  heed_attention_plan* made = untouched<heed_attention_plan>();
-  std::size_t bytes = 77;
-  check_refused({
-      {"info", [&] { return heed_isa_get(0, nullptr); }},
-      {"context", [&] { return heed_context_describe(nullptr, &context_info); }},
-      {"info", [&] { return heed_context_describe(context.get(), nullptr); }},
-      {"context", [&] { return heed_attention_plan_create(nullptr, &form.desc, &made); }},
-      {"desc", [&] { return heed_attention_plan_create(context.get(), nullptr, &made); }},
-      {"plan", [&] { return heed_attention_plan_create(context.get(), &form.desc, nullptr); }},
-      {"plan", [&] { return heed_attention_plan_describe(nullptr, &info); }},
-      {"info", [&] { return heed_attention_plan_describe(plan.get(), nullptr); }},
-      {"plan", [&] { return heed_attention_plan_workspace(nullptr, &bytes); }},
-      {"bytes", [&] { return heed_attention_plan_workspace(plan.get(), nullptr); }},
-      {"plan",
-       [&] {
-         return heed_attention_plan_run(nullptr, &form.args, workspace.get(), workspace.bytes());
-       }},
-      {"args",
-       [&] {
-         return heed_attention_plan_run(plan.get(), nullptr, workspace.get(), workspace.bytes());
-       }},
-      {"context", [&] { return heed_attention(nullptr, &form.desc, &form.args); }},
-      {"desc", [&] { return heed_attention(context.get(), nullptr, &form.args); }},
-      {"args", [&] { return heed_attention(context.get(), &form.desc, nullptr); }},
-  });
-  CHECK(form.outputs_untouched());
-  CHECK(made == untouched<heed_attention_plan>());
-  CHECK(bytes == 77);
-  CHECK(context_info.isa == nullptr);
-  CHECK(info.isa == nullptr);
-}
-
-TEST_CASE("a NULL tensor that has elements is refused", "[null]") {
-  const Context context = serial();
-  Object plan;
-  const Kind& dense = kinds().front();
-  REQUIRE(dense.problem()->create(context, plan) == HEED_STATUS_OK);
-  for (const char* const name : {"args.query", "args.key", "args.value", "args.out"}) {
-    const std::unique_ptr<Problem> problem = dense.problem();
-    std::vector<Tensor>& all = problem->tensors;
-    problem->tensor(name).point_at(nullptr);
-    all.erase(std::remove_if(all.begin(), all.end(), [&](auto& t) { return t.name == name; }),
-              all.end());
-    check_refused({{name, [&] { return problem->run(plan); }},
-                   {name, [&] { return problem->call(context); }}});
-    CHECK(problem->untouched());
-  }
+  heed_weights_destroy(nullptr);
+  heed_multihead_plan_destroy(nullptr);
+  heed_graph_destroy(nullptr);
+  heed_graph_attention_plan_destroy(nullptr);
 }
 
 TEST_CASE("heed_version fills what it is given", "[null]") {

@@ -6,8 +6,6 @@ using namespace api_test;
 
 namespace {
 
-constexpr std::int64_t kMost = std::int64_t{1} << 40;
-
 /// Sizes whose products just miss, meet and just pass the ranges of 32 and 64 bits.
 constexpr std::int64_t kSizes[] = {1,
                                    3,
@@ -42,7 +40,7 @@ struct Count {
   void check(heed_status status, const Plan& plan, long double room) {
     if (status != HEED_STATUS_OK) {
       ++refused;
-      check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, {"desc", " overflows an address"});
+      check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, " ... desc ... overflows an address");
       return;
     }
     ++made;
@@ -101,8 +99,8 @@ TEST_CASE("edge_width times features past 2^64 is refused", "[sizes][graph]") {
   heed_status status = HEED_STATUS_OK;
   plan_or_none(loop.context, loop.graph, wide_graph(1, features, 1, edge_width), status);
   check_refusal(status, HEED_STATUS_INVALID_ARGUMENT,
-                {"desc.features is 4294901688", "desc.edge_width is 4295032754",
-                 "the workspace overflows an address"});
+                "desc. ... desc.features is 4294901688 ... desc.edge_width is 4295032754 ... the "
+                "workspace overflows an address");
 }
 
 TEST_CASE("a workspace over graphs has room for what it must hold", "[sizes][graph]") {
@@ -224,7 +222,7 @@ TEST_CASE("a prepared matrix has room for what it must hold", "[sizes][weights]"
           continue;
         }
         ++refused;
-        check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, {" overflows an address"});
+        check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, " ... overflows an address");
       }
   CHECK(refused > 0);
 }

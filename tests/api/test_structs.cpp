@@ -1,6 +1,7 @@
 // struct_size: how programs and libraries of different versions meet, for every struct of the API.
 #include <cstddef>
 
+#include "tests/api/counting_allocator.hpp"
 #include "tests/api/problems.hpp"
 #include "tests/api/struct_sizes.hpp"
 

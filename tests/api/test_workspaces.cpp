@@ -14,10 +14,11 @@ struct Ready {
     bytes = problem->describe(plan).workspace_bytes;
     CHECK(problem->workspace(plan) == bytes);
   }
-  void check_refused(const void* workspace, std::size_t given, heed_status expected, Parts parts) {
+  void check_refused(const void* workspace, std::size_t given, heed_status expected,
+                     const std::string& words) {
     forget_last_error();
     problem->forget_outputs();
-    check_refusal(problem->run(plan, const_cast<void*>(workspace), given), expected, parts);
+    check_refusal(problem->run(plan, const_cast<void*>(workspace), given), expected, words);
     CHECK((expected == HEED_STATUS_INTERNAL || problem->untouched()));
   }
   std::unique_ptr<Problem> problem;
@@ -37,14 +38,14 @@ TEST_CASE("a workspace that cannot be used is refused", "[workspace]") {
     REQUIRE(bytes > 0);
     const std::string needed = "needs " + std::to_string(bytes);
     const Workspace workspace(bytes + HEED_WORKSPACE_ALIGNMENT);
-    ready.check_refused(nullptr, bytes, kInvalid, {"workspace is NULL", needed.c_str()});
+    ready.check_refused(nullptr, bytes, kInvalid, "workspace is NULL; this plan " + needed);
     for (const std::size_t given : {std::size_t{0}, std::size_t{1}, bytes - 1}) {
       const std::string value = "workspace_bytes is " + std::to_string(given);
-      ready.check_refused(workspace.get(), given, kInvalid, {value.c_str(), needed.c_str()});
+      ready.check_refused(workspace.get(), given, kInvalid, value + "; this plan " + needed);
     }
     for (const int shift : {1, 4, 16, 32, 63})
       ready.check_refused(static_cast<char*>(workspace.get()) + shift, bytes, kInvalid,
-                          {"workspace is 0x", "multiple of 64"});
+                          "workspace is 0x ... must be a multiple of 64");
     CHECK(ready.problem->run(ready.plan, workspace.get(), bytes) == HEED_STATUS_OK);
   }
 }
@@ -113,7 +114,7 @@ TEST_CASE("checked: a workspace that overlaps a tensor is refused", "[check][fil
       ready.problem->tensors[i].point_at(end - 8);
       forget_last_error();
       check_refusal(ready.problem->run(ready.plan, workspace.get(), ready.bytes),
-                    HEED_STATUS_INVALID_WORKSPACE, {"workspace, 0x", overlaps.c_str()});
+                    HEED_STATUS_INVALID_WORKSPACE, "workspace, 0x ... " + overlaps);
       ready.problem->tensors[i].point_at(end);
       CHECK(ready.problem->run(ready.plan, workspace.get(), ready.bytes) == HEED_STATUS_OK);
     }
@@ -193,8 +194,8 @@ TEST_CASE("checked: writes past the ends of the workspace are told", "[check][fi
     for (const std::size_t at : {std::size_t{0}, workspace.bytes() - 1}) {
       within = {[&] { bytes[at] ^= 1; }};
       ready.check_refused(bytes, workspace.bytes(), HEED_STATUS_INTERNAL,
-                          {at == 0 ? "1 bytes before" : "0 bytes before",
-                           at == 0 ? "0 after" : "1 after", "score_function"});
+                          at == 0 ? "1 bytes before ... and 0 after ... score_function"
+                                  : "0 bytes before ... and 1 after ... score_function");
       CHECK(within.done);
     }
     within = {[] {}};

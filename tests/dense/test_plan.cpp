@@ -67,14 +67,15 @@ TEST_CASE("flops count the attended pairs", "[plan]") {
 TEST_CASE("tiles are rounded up to panels and key steps", "[plan]") {
   const heed_attention_desc desc = desc_of(1000, 1000, 64, 64);
   for (const Table<float>* const isa : usable_isas()) {
-    const std::uint32_t panel = isa->lanes * isa->max_vectors;
+    const std::uint32_t panel = isa->panels.lanes * isa->panels.max_vectors;
     for (const std::uint32_t tile : {1U, 7U, 24U, 64U, 100U, 128U, 129U, 5000U}) {
       Choices choices;
       choices.tile_q = choices.tile_kv = tile;
       const heed_attention_info info = describe(make_context(isa->isa, choices), desc);
       INFO(isa->isa << ": tile " << tile);
       CHECK(info.tile_q == (tile + panel - 1) / panel * panel);
-      CHECK(info.tile_kv == (tile + isa->key_step - 1) / isa->key_step * isa->key_step);
+      CHECK(info.tile_kv ==
+            (tile + isa->panels.key_block - 1) / isa->panels.key_block * isa->panels.key_block);
       CHECK(info.tasks == (1000 + info.tile_q - 1) / info.tile_q);
     }
   }
@@ -91,8 +92,8 @@ TEST_CASE("automatic tiles are whole panels and key steps", "[plan]") {
         INFO(isa->isa << ": length " << length << " features " << features);
         CHECK(info.tile_q > 0);
         CHECK(info.tile_kv > 0);
-        CHECK(info.tile_q % (isa->lanes * isa->max_vectors) == 0);
-        CHECK(info.tile_kv % isa->key_step == 0);
+        CHECK(info.tile_q % (isa->panels.lanes * isa->panels.max_vectors) == 0);
+        CHECK(info.tile_kv % isa->panels.key_block == 0);
         CHECK(std::string(info.isa) == isa->isa);
         CHECK(std::string(info.executor) == "serial");
         CHECK(info.threads == 1);

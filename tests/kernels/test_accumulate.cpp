@@ -11,7 +11,7 @@ struct Operands {
   Operands(const Case& c, std::size_t pitch, Random& random)
       : value(c.keys, c.features, c.unit),
         weights(c.keys * pitch),
-        before(round_up(c.features, heed::kRowPadding) * pitch) {
+        before(round_up(c.features, heed::PanelGeometry::row_padding) * pitch) {
     value.fill(c.keys, random);
     weights.fill([&] { return static_cast<Real>(random.unit()); });
     before.fill([&] { return random.normal<Real>(); });
@@ -20,7 +20,7 @@ struct Operands {
   heed::ValueView<Real> in_place() const {
     const heed::MatrixView<Real> view = value.view();
     return {view.data, view.row_stride, view.column_stride,
-            static_cast<std::ptrdiff_t>(heed::kValueBlock) * view.column_stride};
+            static_cast<std::ptrdiff_t>(heed::PanelGeometry::value_block) * view.column_stride};
   }
 
   Matrix<Real> value;
@@ -57,8 +57,8 @@ BasicBuffer<Real> accumulate(const Table<Real>& kernels, const Case& c, const Op
                              const heed::KeyRanges& keys) {
   auto sums =
       fresh ? BasicBuffer<Real>(o.before.size()) : o.before;  // fresh: canaries, never to be read
-  kernels.accumulate(view, keys, heed::kRun, o.weights.data(), sums.data(), c.features, fresh,
-                     c.vectors);
+  kernels.panels.accumulate(c.vectors, view, keys, heed::PanelGeometry::run, o.weights.data(),
+                            sums.data(), c.features, fresh);
   return sums;
 }
 
@@ -69,13 +69,13 @@ TEMPLATE_TEST_CASE("accumulate adds weighted values, in place and packed", "[acc
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     double worst = 0;
     sweep([&](const Case& c, Random& random) {
-      const std::size_t pitch = c.vectors * kernels.lanes;
+      const std::size_t pitch = c.vectors * kernels.panels.lanes;
       const Operands<TestType> o(c, pitch, random);
-      BasicBuffer<TestType> packed(round_up(c.features, heed::kValueBlock) * c.keys);
-      kernels.pack_values(o.value.view(), c.keys, c.features, packed.data());
+      BasicBuffer<TestType> packed(round_up(c.features, heed::PanelGeometry::value_block) * c.keys);
+      kernels.panels.pack_values(o.value.view(), c.keys, c.features, packed.data());
       const heed::ValueView<TestType> blocks = {
-          packed.data(), heed::kValueBlock, 1,
-          static_cast<std::ptrdiff_t>(c.keys * heed::kValueBlock)};
+          packed.data(), heed::PanelGeometry::value_block, 1,
+          static_cast<std::ptrdiff_t>(c.keys * heed::PanelGeometry::value_block)};
       for (const bool fresh : {true, false}) {
         INFO((fresh ? "fresh" : "not fresh"));
         const BasicBuffer<TestType> sums =
@@ -97,20 +97,21 @@ TEMPLATE_TEST_CASE("accumulate in two steps is accumulate in one, bit for bit", 
                    float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     sweep([&](const Case& c, Random& random) {
-      const std::size_t half = c.keys / 2 / heed::kRun * heed::kRun;  // in whole runs
+      const std::size_t half =
+          c.keys / 2 / heed::PanelGeometry::run * heed::PanelGeometry::run;  // in whole runs
       if (half == 0) return;
-      const std::size_t pitch = c.vectors * kernels.lanes;
+      const std::size_t pitch = c.vectors * kernels.panels.lanes;
       const Operands<TestType> o(c, pitch, random);
       const BasicBuffer<TestType> once =
           accumulate(kernels, c, o, o.in_place(), true, heed::all_keys(c.keys));
       BasicBuffer<TestType> twice(o.before.size());
       heed::ValueView<TestType> view = o.in_place();
-      kernels.accumulate(view, heed::all_keys(half), heed::kRun, o.weights.data(), twice.data(),
-                         c.features, true, c.vectors);
+      kernels.panels.accumulate(c.vectors, view, heed::all_keys(half), heed::PanelGeometry::run,
+                                o.weights.data(), twice.data(), c.features, true);
       view.data += static_cast<std::ptrdiff_t>(half) * view.key_stride;
-      kernels.accumulate(view, heed::all_keys(c.keys - half), heed::kRun,
-                         o.weights.data() + half * pitch, twice.data(), c.features, false,
-                         c.vectors);
+      kernels.panels.accumulate(c.vectors, view, heed::all_keys(c.keys - half),
+                                heed::PanelGeometry::run, o.weights.data() + half * pitch,
+                                twice.data(), c.features, false);
       CHECK(same_bits(once, twice, 0, c.features * pitch));
     });
   });
@@ -120,12 +121,12 @@ TEMPLATE_TEST_CASE("accumulate leaves out the pairs that a vector does not need"
                    float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     sweep([&](const Case& c, Random& random) {
-      const std::size_t pitch = c.vectors * kernels.lanes;
+      const std::size_t pitch = c.vectors * kernels.panels.lanes;
       Operands<TestType> o(c, pitch, random);
       const heed::KeyRanges ranges = draw_ranges(c.keys, c.vectors, random);
       Operands<TestType> with_zeros = o;
       for (std::size_t i = 0; i < c.keys * pitch; ++i) {
-        if (needs(ranges, i % pitch / kernels.lanes, i / pitch)) continue;
+        if (needs(ranges, i % pitch / kernels.panels.lanes, i / pitch)) continue;
         o.weights[i] = not_a_number<TestType>();
         with_zeros.weights[i] = 0;
       }

@@ -41,8 +41,8 @@ class Addends {
 template <class Real, class Score, class Addend, class Check>
 void run(const Table<Real>& kernels, std::size_t keys, std::size_t vectors, Real factor,
          Score&& score, Addend&& addend, Check&& check) {
-  const std::size_t pitch = vectors * kernels.lanes;
-  std::vector<std::size_t> row_counts = {pitch, pitch - 1, pitch - kernels.lanes + 1, 1};
+  const std::size_t pitch = vectors * kernels.panels.lanes;
+  std::vector<std::size_t> row_counts = {pitch, pitch - 1, pitch - kernels.panels.lanes + 1, 1};
   if (keys < pitch) row_counts.push_back(keys);
   for (const std::size_t row_count : row_counts) {
     INFO(row_count << " rows, factor " << factor);
@@ -50,7 +50,7 @@ void run(const Table<Real>& kernels, std::size_t keys, std::size_t vectors, Real
     BasicBuffer<Real> scores(keys * pitch);
     scores.fill(score);
     const BasicBuffer<Real> before = scores;
-    kernels.add_rows(scores.data(), keys, addends.data(), row_count, factor, vectors);
+    kernels.panels.add_rows(vectors, scores.data(), keys, addends.data(), row_count, factor);
     CHECK(scores.intact());
     check(before, scores, addends, row_count);
   }
@@ -78,7 +78,7 @@ TEMPLATE_TEST_CASE("add_rows adds rows times a factor", "[add_rows]", float, dou
            {static_cast<TestType>(kLog2E), TestType{1}, TestType{-0.3F}, TestType{0}})
         run(kernels, keys, vectors, factor, next, next,
             [&](const auto& before, const auto& after, const auto& addends, std::size_t rows) {
-              const std::size_t pitch = vectors * kernels.lanes;
+              const std::size_t pitch = vectors * kernels.panels.lanes;
               double ratio = 0;
               bool others = true;
               for (std::size_t j = 0; j < keys; ++j)
@@ -110,7 +110,7 @@ TEMPLATE_TEST_CASE("add_rows: an addend of -inf masks whatever the score and the
         run(
             kernels, keys, vectors, factor, [&] { return random.pick(all); }, [&] { return -inf; },
             [&](const auto& before, const auto& after, const auto&, std::size_t rows) {
-              const std::size_t pitch = vectors * kernels.lanes;
+              const std::size_t pitch = vectors * kernels.panels.lanes;
               bool right = true;  // and rows that are not there stay as they are
               for (std::size_t i = 0; i < keys * pitch; ++i)
                 right = right && same_number(after[i], i % pitch < rows ? -inf : before[i]);
@@ -128,7 +128,7 @@ TEMPLATE_TEST_CASE("add_rows rounds once where the factor is a power of two", "[
       for (const TestType factor : {TestType{1}, TestType{-0.25F}})
         run(kernels, keys, vectors, factor, next, next,
             [&](const auto& before, const auto& after, const auto& addends, std::size_t rows) {
-              const std::size_t pitch = vectors * kernels.lanes;
+              const std::size_t pitch = vectors * kernels.panels.lanes;
               bool equal = true;
               for (std::size_t j = 0; j < keys; ++j)
                 for (std::size_t r = 0; r < rows; ++r) {

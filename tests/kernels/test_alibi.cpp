@@ -38,13 +38,13 @@ struct Call {
   Call(const Table<Real>& kernels, std::size_t key_count, std::size_t vector_count)
       : keys(key_count),
         vectors(vector_count),
-        pitch(vector_count * kernels.lanes),
+        pitch(vector_count * kernels.panels.lanes),
         scores(keys * pitch),
         position(pitch),
         slope(pitch) {}
 
   void run(const Table<Real>& kernels) {
-    kernels.alibi(scores.data(), keys, position.data(), slope.data(), vectors);
+    kernels.panels.alibi(vectors, scores.data(), keys, position.data(), slope.data());
   }
   bool intact() const { return scores.intact() && position.intact() && slope.intact(); }
 

@@ -108,15 +108,15 @@ TEMPLATE_TEST_CASE("edge_scores multiplies gathered rows by queries, head by hea
   for_each_table<Real>([](const Table<Real>& kernels) {
     double worst = 0;
     sweep_edges([&](const EdgeCase& c, Random& random) {
-      const std::size_t pitch = round_up(c.heads, kernels.lanes);
+      const std::size_t pitch = round_up(c.heads, kernels.panels.lanes);
       const Rows<Real> rows(c, random);
       const BasicBuffer<Real> query = random_numbers<Real>(c.heads * c.features, random);
       const BasicBuffer<Real> before = random_numbers<Real>(c.edges * pitch, random);
       for (const bool fresh : {true, false}) {
         INFO((fresh ? "fresh" : "not fresh"));
         BasicBuffer<Real> tile = before;
-        kernels.edge_scores(rows.view(), c.edges, query.data(), c.heads, c.features, fresh,
-                            tile.data(), pitch);
+        kernels.rows.edge_scores(rows.view(), c.edges, query.data(), c.heads, c.features, fresh,
+                                 tile.data(), pitch);
         double ratio = 0;
         bool others_stay = true;
         for (std::size_t e = 0; e < c.edges; ++e) {
@@ -144,13 +144,13 @@ TEMPLATE_TEST_CASE("edge_scores needs no lanes of its own in a tile", "[edges]",
     sweep_edges([&](const EdgeCase& c, Random& random) {
       const Rows<Real> rows(c, random);
       const BasicBuffer<Real> query = random_numbers<Real>(c.heads * c.features, random);
-      BasicBuffer<Real> wide(c.edges * kernels.lanes * c.heads);
+      BasicBuffer<Real> wide(c.edges * kernels.panels.lanes * c.heads);
       BasicBuffer<Real> narrow(c.edges * c.heads);
-      const std::size_t pitch = kernels.lanes * c.heads;
-      kernels.edge_scores(rows.view(), c.edges, query.data(), c.heads, c.features, true,
-                          wide.data(), pitch);
-      kernels.edge_scores(rows.view(), c.edges, query.data(), c.heads, c.features, true,
-                          narrow.data(), c.heads);
+      const std::size_t pitch = kernels.panels.lanes * c.heads;
+      kernels.rows.edge_scores(rows.view(), c.edges, query.data(), c.heads, c.features, true,
+                               wide.data(), pitch);
+      kernels.rows.edge_scores(rows.view(), c.edges, query.data(), c.heads, c.features, true,
+                               narrow.data(), c.heads);
       bool same = true;
       for (std::size_t i = 0; i < c.edges * c.heads; ++i)
         same = same && same_bits(narrow[i], wide[i / c.heads * pitch + i % c.heads]);
@@ -167,13 +167,13 @@ TEMPLATE_TEST_CASE("a score depends on its own edge alone", "[edges]", float, do
       const BasicBuffer<Real> query = random_numbers<Real>(c.heads * c.features, random);
       BasicBuffer<Real> together(c.edges * c.heads);
       BasicBuffer<Real> alone(c.edges * c.heads);
-      kernels.edge_scores(rows.view(), c.edges, query.data(), c.heads, c.features, true,
-                          together.data(), c.heads);
+      kernels.rows.edge_scores(rows.view(), c.edges, query.data(), c.heads, c.features, true,
+                               together.data(), c.heads);
       for (std::size_t e = 0; e < c.edges; ++e) {
         heed::EdgeRows<Real> one = rows.view();
         one.source += e;
-        kernels.edge_scores(one, 1, query.data(), c.heads, c.features, true,
-                            alone.data() + e * c.heads, c.heads);
+        kernels.rows.edge_scores(one, 1, query.data(), c.heads, c.features, true,
+                                 alone.data() + e * c.heads, c.heads);
       }
       CHECK(same_bits(together, alone, 0, c.edges * c.heads));
     });
@@ -186,15 +186,15 @@ TEMPLATE_TEST_CASE("edge_values adds weighted gathered rows, head by head", "[ed
   for_each_table<Real>([](const Table<Real>& kernels) {
     double worst = 0;
     sweep_edges([&](const EdgeCase& c, Random& random) {
-      const std::size_t pitch = round_up(c.heads, kernels.lanes);
+      const std::size_t pitch = round_up(c.heads, kernels.panels.lanes);
       const Rows<Real> rows(c, random);
       const BasicBuffer<Real> weights = random_numbers<Real>(c.edges * pitch, random);
       const BasicBuffer<Real> before = random_numbers<Real>(c.heads * c.features, random);
       for (const bool fresh : {true, false}) {
         INFO((fresh ? "fresh" : "not fresh"));
         auto sums = fresh ? BasicBuffer<Real>(before.size()) : before;  // canaries: never read
-        kernels.edge_values(rows.view(), c.edges, weights.data(), pitch, c.heads, c.features,
-                            sums.data(), fresh);
+        kernels.rows.edge_values(rows.view(), c.edges, weights.data(), pitch, c.heads, c.features,
+                                 sums.data(), fresh);
         double ratio = 0;
         for (std::size_t h = 0; h < c.heads; ++h) {
           for (std::size_t x = 0; x < c.features; ++x) {
@@ -223,10 +223,10 @@ TEMPLATE_TEST_CASE("edge_values adds what it sums to what is there, bit for bit"
       const BasicBuffer<Real> before = random_numbers<Real>(c.heads * c.features, random);
       BasicBuffer<Real> sums(c.heads * c.features);
       BasicBuffer<Real> added = before;
-      kernels.edge_values(rows.view(), c.edges, weights.data(), c.heads, c.heads, c.features,
-                          sums.data(), true);
-      kernels.edge_values(rows.view(), c.edges, weights.data(), c.heads, c.heads, c.features,
-                          added.data(), false);
+      kernels.rows.edge_values(rows.view(), c.edges, weights.data(), c.heads, c.heads, c.features,
+                               sums.data(), true);
+      kernels.rows.edge_values(rows.view(), c.edges, weights.data(), c.heads, c.heads, c.features,
+                               added.data(), false);
       for (std::size_t i = 0; i < c.heads * c.features; ++i) sums[i] += before[i];
       CHECK(same_bits(sums, added, 0, c.heads * c.features));
     });

@@ -1,51 +1,51 @@
-// exponentials: what softmax does once references are final.
+// exponentials: what softmax does once row maxima are final.
 #include "tests/kernels/support.hpp"
 
 using namespace heed_test;
 
 namespace {
 
-/// A panel's scores, references and sums.
+/// A panel's scores, row maxima and sums.
 template <class Real>
 struct Call {
   Call(const Table<Real>& kernels, std::size_t key_count, std::size_t vector_count)
       : keys(key_count),
         vectors(vector_count),
-        pitch(vector_count * kernels.lanes),
+        pitch(vector_count * kernels.panels.lanes),
         scores(keys * pitch),
-        reference(pitch),
+        row_max(pitch),
         sum(pitch) {}
 
   void run(const Table<Real>& kernels) {
-    kernels.exponentials(scores.data(), keys, reference.data(), sum.data(), vectors);
+    kernels.panels.exponentials(vectors, scores.data(), keys, row_max.data(), sum.data());
   }
-  bool intact() const { return scores.intact() && reference.intact() && sum.intact(); }
+  bool intact() const { return scores.intact() && row_max.intact() && sum.intact(); }
 
   std::size_t keys, vectors, pitch;
-  BasicBuffer<Real> scores, reference, sum;
+  BasicBuffer<Real> scores, row_max, sum;
 };
 
-/// Scores from 8 above a row's reference, as lazy references allow, to far below it; -inf is a
+/// Scores from 8 above a row's row_max, as lazy row maxima allow, to far below it; -inf is a
 /// masked key.
 template <class Real>
 void draw(Call<Real>& call, Random& random) {
   for (std::size_t r = 0; r < call.pitch; ++r) {
-    call.reference[r] = 20 * random.normal<Real>();
+    call.row_max[r] = 20 * random.normal<Real>();
     call.sum[r] = static_cast<Real>(10 * random.unit());
   }
   for (std::size_t i = 0; i < call.scores.size(); ++i) {
     const std::int64_t kind = random.integer(0, 9);
     const Real below = kind == 0 ? kInf<Real> : kind == 1 ? 3000 : 30;
     call.scores[i] =
-        call.reference[i % call.pitch] + 8 - below * static_cast<Real>(1 - random.unit());
+        call.row_max[i % call.pitch] + 8 - below * static_cast<Real>(1 - random.unit());
   }
 }
 
 /// One rounding of the difference, whose effect grows with it, and 1 ULP of exp2. Next to the
 /// smallest normal number and below, the result may have been flushed.
 template <class Real>
-double check_weight(Real score, Real reference, Real weight) {
-  const Wide<Real> difference = static_cast<Wide<Real>>(score) - reference;
+double check_weight(Real score, Real row_max, Real weight) {
+  const Wide<Real> difference = static_cast<Wide<Real>>(score) - row_max;
   const Wide<Real> want = std::exp2(difference);
   if (want == 0) return same_bits(weight, Real{0}) ? 0 : HUGE_VAL;
   const Wide<Real> distance = std::min(std::fabs(difference), Wide<Real>{10000});
@@ -79,11 +79,11 @@ TEMPLATE_TEST_CASE("exponentials turn scores into weights and sum them in order"
       call.run(kernels);
       double ratio = 0;
       for (std::size_t i = 0; i < call.scores.size(); ++i)
-        ratio = std::max(ratio, check_weight(before.scores[i], before.reference[i % call.pitch],
-                                             call.scores[i]));
+        ratio = std::max(
+            ratio, check_weight(before.scores[i], before.row_max[i % call.pitch], call.scores[i]));
       CHECK(ratio <= 1);
       CHECK(sums_follow(before, call));
-      CHECK(same_bits(before.reference, call.reference, 0, call.pitch));
+      CHECK(same_bits(before.row_max, call.row_max, 0, call.pitch));
       CHECK(call.intact());
       worst = std::max(worst, ratio);
     });
@@ -91,7 +91,7 @@ TEMPLATE_TEST_CASE("exponentials turn scores into weights and sum them in order"
   });
 }
 
-// Scores of +inf included, which make the reference the largest finite number.
+// Scores of +inf included, which make the row_max the largest finite number.
 TEMPLATE_TEST_CASE("exponentials give the bits that softmax gives", "[exponentials]", float,
                    double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
@@ -102,14 +102,14 @@ TEMPLATE_TEST_CASE("exponentials give the bits that softmax gives", "[exponentia
         if (i % call.pitch % 3 == 1 && random.integer(0, 2) == 0) call.scores[i] = kInf<TestType>;
       Call<TestType> other = call;
       for (std::size_t r = 0; r < call.pitch; ++r) {
-        other.reference[r] = heed::kNoReference<TestType>;
+        other.row_max[r] = heed::kNoRowMax<TestType>;
         other.sum[r] = 0;
       }
-      const heed::RowState<TestType> state = {other.reference.data(), other.sum.data(), nullptr,
+      const heed::RowState<TestType> state = {other.row_max.data(), other.sum.data(), nullptr,
                                               true};
-      kernels.softmax(other.scores.data(), heed::all_keys(keys), 0, state, 0, vectors);
+      kernels.panels.softmax(vectors, other.scores.data(), heed::all_keys(keys), 0, state, 0);
       for (std::size_t r = 0; r < call.pitch; ++r) {
-        call.reference[r] = other.reference[r];
+        call.row_max[r] = other.row_max[r];
         call.sum[r] = 0;
       }
       call.run(kernels);
@@ -124,7 +124,7 @@ TEMPLATE_TEST_CASE("exponentials of infinities and NaN", "[exponentials]", float
   constexpr TestType max = kMax<TestType>;
   const TestType nan = not_a_number<TestType>();
   const struct {
-    TestType reference, score, weight;
+    TestType row_max, score, weight;
   } cases[] = {
       {max, inf, 1},   {max, max, 1},   {max, 0, 0},   {max, -inf, 0},  {3, -inf, 0},
       {3, nan, nan},   {max, nan, nan}, {nan, 3, nan}, {-max, -inf, 0},  // nothing attended
@@ -134,7 +134,7 @@ TEMPLATE_TEST_CASE("exponentials of infinities and NaN", "[exponentials]", float
       for (std::size_t first = 0; first < 12; ++first) {  // so that each comes to lie in each lane
         Call<TestType> call(kernels, 2, vectors);
         for (std::size_t r = 0; r < call.pitch; ++r) {
-          call.reference[r] = cases[(first + r) % 12].reference;
+          call.row_max[r] = cases[(first + r) % 12].row_max;
           call.sum[r] = 1;
           call.scores[r] = cases[(first + r) % 12].score;
           call.scores[call.pitch + r] = -inf;
@@ -145,7 +145,7 @@ TEMPLATE_TEST_CASE("exponentials of infinities and NaN", "[exponentials]", float
           const TestType weight = cases[(first + r) % 12].weight;
           right = right && same_number(call.scores[r], weight) &&
                   same_number(call.sum[r],
-                              std::isnan(cases[(first + r) % 12].reference) ? nan : 1 + weight);
+                              std::isnan(cases[(first + r) % 12].row_max) ? nan : 1 + weight);
         }
         INFO("vectors " << vectors << " first case " << first);
         CHECK(right);

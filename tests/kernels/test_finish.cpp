@@ -18,8 +18,8 @@ template <class Real>
 void check(const Table<Real>& kernels, const Case& c, std::size_t rows, Random& random,
            double& worst) {
   INFO(rows << " rows");
-  const std::size_t pitch = c.vectors * kernels.lanes;
-  BasicBuffer<Real> accumulators(round_up(c.features, heed::kRowPadding) * pitch);
+  const std::size_t pitch = c.vectors * kernels.panels.lanes;
+  BasicBuffer<Real> accumulators(round_up(c.features, heed::PanelGeometry::row_padding) * pitch);
   accumulators.fill([&] { return random.normal<Real>(); });
   const BasicBuffer<Real> before = accumulators;
   BasicBuffer<Real> sum(pitch);
@@ -27,8 +27,8 @@ void check(const Table<Real>& kernels, const Case& c, std::size_t rows, Random& 
   Matrix<Real> out(rows, c.features, c.unit);
   std::vector<Real*> pointers;
   for (std::size_t r = 0; r < rows; ++r) pointers.push_back(out.row(scattered(r, rows)));
-  kernels.finish(accumulators.data(), sum.data(), c.features, pointers.data(), rows,
-                 out.column_stride(), c.vectors);
+  kernels.panels.finish(c.vectors, accumulators.data(), sum.data(), c.features, pointers.data(),
+                        rows, out.column_stride());
   double ratio = 0;
   for (std::size_t r = 0; r < rows; ++r)
     for (std::size_t x = 0; x < c.features; ++x) {
@@ -48,8 +48,8 @@ void check(const Table<Real>& kernels, const Case& c, std::size_t rows, Random& 
 /// Equal to what finish writes, since a caller may take either.
 template <class Real>
 void check_normalise(const Table<Real>& kernels, const Case& c, Random& random, double& worst) {
-  const std::size_t pitch = c.vectors * kernels.lanes;
-  BasicBuffer<Real> accumulators(round_up(c.features, heed::kRowPadding) * pitch);
+  const std::size_t pitch = c.vectors * kernels.panels.lanes;
+  BasicBuffer<Real> accumulators(round_up(c.features, heed::PanelGeometry::row_padding) * pitch);
   accumulators.fill([&] { return random.normal<Real>(); });
   const BasicBuffer<Real> before = accumulators;
   BasicBuffer<Real> sum(pitch);
@@ -57,11 +57,11 @@ void check_normalise(const Table<Real>& kernels, const Case& c, Random& random, 
   Matrix<Real> rows(pitch, c.features, c.unit);
   std::vector<Real*> pointers;
   for (std::size_t r = 0; r < pitch; ++r) pointers.push_back(rows.row(r));
-  kernels.finish(accumulators.data(), sum.data(), c.features, pointers.data(), pitch,
-                 rows.column_stride(), c.vectors);
+  kernels.panels.finish(c.vectors, accumulators.data(), sum.data(), c.features, pointers.data(),
+                        pitch, rows.column_stride());
 
   BasicBuffer<Real> to(c.features * pitch);
-  kernels.normalise(accumulators.data(), sum.data(), c.features, to.data(), c.vectors);
+  kernels.panels.normalise(c.vectors, accumulators.data(), sum.data(), c.features, to.data());
   CHECK((accumulators.intact() && sum.intact() && to.intact()));
   CHECK(same_bits(accumulators, before, 0, before.size()));
   double ratio = 0;
@@ -79,7 +79,8 @@ void check_normalise(const Table<Real>& kernels, const Case& c, Random& random, 
   CHECK(as_finish);
   worst = std::max(worst, ratio);
 
-  kernels.normalise(accumulators.data(), sum.data(), c.features, accumulators.data(), c.vectors);
+  kernels.panels.normalise(c.vectors, accumulators.data(), sum.data(), c.features,
+                           accumulators.data());
   CHECK(same_bits(accumulators, to, 0, to.size()));
 }
 
@@ -89,9 +90,9 @@ TEMPLATE_TEST_CASE("finish divides and transposes back", "[finish]", float, doub
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     double worst = 0;
     sweep([&](const Case& c, Random& random) {
-      const std::size_t pitch = c.vectors * kernels.lanes;
-      for (const std::size_t rows :
-           {pitch, pitch - 1, pitch - kernels.lanes + 1, c.keys < pitch ? c.keys : std::size_t{1}})
+      const std::size_t pitch = c.vectors * kernels.panels.lanes;
+      for (const std::size_t rows : {pitch, pitch - 1, pitch - kernels.panels.lanes + 1,
+                                     c.keys < pitch ? c.keys : std::size_t{1}})
         check(kernels, c, rows, random, worst);
     });
     report("finish", kernels, worst);

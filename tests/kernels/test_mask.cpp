@@ -31,7 +31,7 @@ TEMPLATE_TEST_CASE("mask excludes the keys before each row's first and from its 
                    float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     sweep([&](const Case& c, Random& random) {
-      const std::size_t pitch = c.vectors * kernels.lanes;
+      const std::size_t pitch = c.vectors * kernels.panels.lanes;
       BasicBuffer<TestType> scores(c.keys * pitch);
       scores.fill([&] { return score_of<TestType>(random); });
       const BasicBuffer<TestType> before = scores;
@@ -43,7 +43,7 @@ TEMPLATE_TEST_CASE("mask excludes the keys before each row's first and from its 
         limit[r] = bound_of<TestType>(r, c.keys, random);
         if (r % 11 == 10) first[r] = limit[r];
       }
-      kernels.mask(scores.data(), c.keys, first.data(), limit.data(), c.vectors);
+      kernels.panels.mask(c.vectors, scores.data(), c.keys, first.data(), limit.data());
       bool equal = true;
       for (std::size_t j = 0; j < c.keys; ++j)
         for (std::size_t r = 0; r < pitch; ++r) {

@@ -29,7 +29,7 @@ TEMPLATE_TEST_CASE("mask_rows excludes a key where the row's byte is 0", "[mask_
                    double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     sweep([&](const Case& c, Random& random) {
-      const std::size_t pitch = c.vectors * kernels.lanes;
+      const std::size_t pitch = c.vectors * kernels.panels.lanes;
       const auto count =
           static_cast<std::size_t>(random.integer(1, static_cast<std::int64_t>(pitch)));
       const auto bytes = rows_of(count, c.keys, random);
@@ -40,7 +40,7 @@ TEMPLATE_TEST_CASE("mask_rows excludes a key where the row's byte is 0", "[mask_
         return random.integer(0, 9) == 0 ? not_a_number<TestType>() : random.normal<TestType>();
       });
       const BasicBuffer<TestType> before = scores;
-      kernels.mask_rows(scores.data(), c.keys, rows.data(), count, c.vectors);
+      kernels.panels.mask_rows(c.vectors, scores.data(), c.keys, rows.data(), count);
       bool equal = true;
       for (std::size_t j = 0; j < c.keys; ++j)
         for (std::size_t r = 0; r < pitch; ++r) {
@@ -64,12 +64,12 @@ TEMPLATE_TEST_CASE("mask_rows tells all bytes apart from 0, each on its own", "[
         std::vector<std::uint8_t> row(kKeys, static_cast<std::uint8_t>(others));
         const std::size_t at = value % kKeys;
         row[at] = static_cast<std::uint8_t>(value);
-        const std::vector<const std::uint8_t*> rows(kernels.lanes, row.data());
-        BasicBuffer<TestType> scores(kKeys * kernels.lanes);
+        const std::vector<const std::uint8_t*> rows(kernels.panels.lanes, row.data());
+        BasicBuffer<TestType> scores(kKeys * kernels.panels.lanes);
         scores.fill([] { return TestType{1}; });
-        kernels.mask_rows(scores.data(), kKeys, rows.data(), kernels.lanes, 1);
+        kernels.panels.mask_rows(1, scores.data(), kKeys, rows.data(), kernels.panels.lanes);
         for (std::size_t j = 0; j < kKeys; ++j)
-          right = right && (scores[j * kernels.lanes] == 1) == (row[j] != 0);
+          right = right && (scores[j * kernels.panels.lanes] == 1) == (row[j] != 0);
       }
     CHECK(right);
   });

@@ -8,14 +8,15 @@ namespace {
 /// Packs what `view` shows of a matrix; at(j, x) is feature x of key j.
 template <class Real, class At>
 void check(const Table<Real>& kernels, const Case& c, const heed::MatrixView<Real>& view, At&& at) {
-  const std::size_t width = round_up(c.features, heed::kValueBlock);
+  const std::size_t width = round_up(c.features, heed::PanelGeometry::value_block);
   BasicBuffer<Real> packed(width * c.keys);
-  kernels.pack_values(view, c.keys, c.features, packed.data());
+  kernels.panels.pack_values(view, c.keys, c.features, packed.data());
   bool equal = true;
   for (std::size_t x = 0; x < width; ++x)
     for (std::size_t j = 0; j < c.keys; ++j) {
       const std::size_t place =
-          (x / heed::kValueBlock * c.keys + j) * heed::kValueBlock + x % heed::kValueBlock;
+          (x / heed::PanelGeometry::value_block * c.keys + j) * heed::PanelGeometry::value_block +
+          x % heed::PanelGeometry::value_block;
       const Real want = x < c.features ? at(j, x) : Real{0};
       equal = equal && same_bits(packed[place], want);
     }

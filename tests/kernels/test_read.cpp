@@ -63,7 +63,7 @@ TEMPLATE_TEST_CASE("read: every type, stride and count", "[read]", float, double
           Random random(index);
           const Elements elements(type, stride, n, random);
           BasicBuffer<TestType> to(n, index % 4);
-          kernels.read(type, elements.data(), stride, n, to.data());
+          kernels.numbers.read(type, elements.data(), stride, n, to.data());
           bool right = true;
           for (std::size_t i = 0; i < n; ++i) right = right && is_rounded(to[i], elements.value(i));
           CHECK(right);
@@ -81,9 +81,9 @@ TEMPLATE_TEST_CASE("read: all numbers of 16 bits, exactly", "[read]", float, dou
       INFO(name_of(type));
       const std::size_t step = small() ? 7 : 1;  // looked at; read are all
       BasicBuffer<TestType> to(kAll);
-      kernels.read(type, patterns.data(), 1, kAll, to.data());
+      kernels.numbers.read(type, patterns.data(), 1, kAll, to.data());
       BasicBuffer<TestType> apart(kAll / 2);
-      kernels.read(type, patterns.data() + 1, 2, kAll / 2, apart.data());
+      kernels.numbers.read(type, patterns.data() + 1, 2, kAll / 2, apart.data());
       bool right = true;
       for (std::size_t i = 0; i < kAll; i += step) {
         const double want = decode16(format_of(type), patterns[i]);
@@ -99,7 +99,8 @@ TEST_CASE("read rounds float64 to the nearest float32, to even between two", "[r
   static const Roundings<double> cases = roundings<double>(kFloat32, small() ? 1234567 : 65537);
   for_each_table<float>([](const Table<float>& kernels) {
     Buffer to(cases.from.size());
-    kernels.read(heed::ElementType::kF64, cases.from.data(), 1, cases.from.size(), to.data());
+    kernels.numbers.read(heed::ElementType::kF64, cases.from.data(), 1, cases.from.size(),
+                         to.data());
     bool right = true;
     for (std::size_t i = 0; i < cases.from.size(); ++i)
       right = right && same_bits(to[i], static_cast<float>(cases.to[i]));
@@ -113,8 +114,9 @@ TEMPLATE_TEST_CASE("read: NaN stays NaN", "[read]", float, double) {
   for_each_table<TestType>([&](const Table<TestType>& kernels) {
     BasicBuffer<TestType> from_narrow(narrow.size());
     BasicBuffer<TestType> from_wide(wide.size());
-    kernels.read(heed::ElementType::kF32, narrow.data(), 1, narrow.size(), from_narrow.data());
-    kernels.read(heed::ElementType::kF64, wide.data(), 1, wide.size(), from_wide.data());
+    kernels.numbers.read(heed::ElementType::kF32, narrow.data(), 1, narrow.size(),
+                         from_narrow.data());
+    kernels.numbers.read(heed::ElementType::kF64, wide.data(), 1, wide.size(), from_wide.data());
     bool right = true;
     for (std::size_t i = 0; i < narrow.size(); ++i) right = right && std::isnan(from_narrow[i]);
     for (std::size_t i = 0; i < wide.size(); ++i) right = right && std::isnan(from_wide[i]);

@@ -31,7 +31,8 @@ double worst_ratio(const Case& c, const Matrix<Real>& key, const BasicBuffer<Rea
 template <class Real>
 bool padding_is_scores(const Case& c, const BasicBuffer<Real>& scores, std::size_t pitch) {
   bool ok = true;
-  for (std::size_t i = c.keys * pitch; i < round_up(c.keys, heed::kRowPadding) * pitch; ++i) {
+  for (std::size_t i = c.keys * pitch;
+       i < round_up(c.keys, heed::PanelGeometry::row_padding) * pitch; ++i) {
     bool found = is_canary(scores[i]);
     for (std::size_t j = 0; j < c.keys && !found; ++j)
       found = same_bits(scores[i], scores[j * pitch + i % pitch]);
@@ -46,14 +47,14 @@ TEMPLATE_TEST_CASE("scores are dot products", "[scores]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     double worst = 0;
     sweep([&](const Case& c, Random& random) {
-      const std::size_t pitch = c.vectors * kernels.lanes;
+      const std::size_t pitch = c.vectors * kernels.panels.lanes;
       Matrix<TestType> key(c.keys, c.features, c.unit);
       key.fill(c.keys, random);
       BasicBuffer<TestType> panel(c.features * pitch);
       panel.fill([&] { return random.normal<TestType>(); });
-      BasicBuffer<TestType> scores(round_up(c.keys, heed::kRowPadding) * pitch);
-      kernels.scores(key.view(), heed::all_keys(c.keys), panel.data(), c.features, scores.data(),
-                     c.vectors);
+      BasicBuffer<TestType> scores(round_up(c.keys, heed::PanelGeometry::row_padding) * pitch);
+      kernels.panels.scores(c.vectors, key.view(), heed::all_keys(c.keys), panel.data(), c.features,
+                            scores.data());
       const double ratio = worst_ratio(c, key, panel, scores, pitch);
       CHECK(ratio <= 1);
       CHECK(scores.intact());
@@ -70,21 +71,22 @@ TEMPLATE_TEST_CASE("scores of one key do not depend on its neighbours", "[scores
     constexpr std::size_t kFeatures = 40;
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
       INFO("vectors " << vectors);
-      const std::size_t pitch = vectors * kernels.lanes;
+      const std::size_t pitch = vectors * kernels.panels.lanes;
       Random random(vectors);
       Matrix<TestType> key(kKeys, kFeatures, true);
       key.fill(kKeys, random);
       BasicBuffer<TestType> panel(kFeatures * pitch);
       panel.fill([&] { return random.normal<TestType>(); });
-      BasicBuffer<TestType> together(round_up(kKeys, heed::kRowPadding) * pitch);
-      kernels.scores(key.view(), heed::all_keys(kKeys), panel.data(), kFeatures, together.data(),
-                     vectors);
+      BasicBuffer<TestType> together(round_up(kKeys, heed::PanelGeometry::row_padding) * pitch);
+      kernels.panels.scores(vectors, key.view(), heed::all_keys(kKeys), panel.data(), kFeatures,
+                            together.data());
       bool equal = true;
       for (std::size_t j = 0; j < kKeys; ++j) {
-        BasicBuffer<TestType> alone(heed::kRowPadding * pitch);
+        BasicBuffer<TestType> alone(heed::PanelGeometry::row_padding * pitch);
         heed::MatrixView<TestType> view = key.view();
         view.data += static_cast<std::ptrdiff_t>(j) * view.row_stride;
-        kernels.scores(view, heed::all_keys(1), panel.data(), kFeatures, alone.data(), vectors);
+        kernels.panels.scores(vectors, view, heed::all_keys(1), panel.data(), kFeatures,
+                              alone.data());
         for (std::size_t r = 0; r < pitch; ++r)
           equal = equal && same_bits(alone[r], together[j * pitch + r]);
       }
@@ -97,21 +99,21 @@ TEMPLATE_TEST_CASE("scores that a vector needs do not depend on what others need
                    float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     sweep([&](const Case& c, Random& random) {
-      const std::size_t pitch = c.vectors * kernels.lanes;
+      const std::size_t pitch = c.vectors * kernels.panels.lanes;
       Matrix<TestType> key(c.keys, c.features, c.unit);
       key.fill(c.keys, random);
       BasicBuffer<TestType> panel(c.features * pitch);
       panel.fill([&] { return random.normal<TestType>(); });
-      BasicBuffer<TestType> all(round_up(c.keys, heed::kRowPadding) * pitch);
-      kernels.scores(key.view(), heed::all_keys(c.keys), panel.data(), c.features, all.data(),
-                     c.vectors);
+      BasicBuffer<TestType> all(round_up(c.keys, heed::PanelGeometry::row_padding) * pitch);
+      kernels.panels.scores(c.vectors, key.view(), heed::all_keys(c.keys), panel.data(), c.features,
+                            all.data());
       const heed::KeyRanges ranges = draw_ranges(c.keys, c.vectors, random);
       BasicBuffer<TestType> some(all.size());
-      kernels.scores(key.view(), ranges, panel.data(), c.features, some.data(), c.vectors);
+      kernels.panels.scores(c.vectors, key.view(), ranges, panel.data(), c.features, some.data());
       bool equal = true;
       for (std::size_t i = 0; i < c.keys * pitch; ++i)
         equal = equal && (same_bits(some[i], all[i]) ||
-                          !needs(ranges, i % pitch / kernels.lanes, i / pitch));
+                          !needs(ranges, i % pitch / kernels.panels.lanes, i / pitch));
       CHECK(equal);
       CHECK(some.intact());
     });

@@ -42,12 +42,12 @@ struct Worst {
 template <class Real, class Next>
 void measure(const Table<Real>& kernels, std::size_t count, Real factor, Next&& next,
              Worst<Real>& worst) {
-  const std::size_t pitch = 3 * kernels.lanes;
+  const std::size_t pitch = 3 * kernels.panels.lanes;
   const std::size_t keys = (count + pitch - 1) / pitch;
   BasicBuffer<Real> scores(keys * pitch);
   scores.fill(next);
   const BasicBuffer<Real> before = scores;
-  kernels.softcap(scores.data(), keys, factor, 3);
+  kernels.panels.softcap(3, scores.data(), keys, factor);
   for (std::size_t i = 0; i < scores.size(); ++i) worst.add(before[i], factor, scores[i]);
 }
 
@@ -99,10 +99,10 @@ TEMPLATE_TEST_CASE("softcap is exact at infinities and 0, and NaN stays NaN", "[
                                 -not_a_number<TestType>(), 0};
     for (const TestType factor : factors<TestType>()) {
       INFO("factor " << factor);
-      const std::size_t pitch = 2 * kernels.lanes;
+      const std::size_t pitch = 2 * kernels.panels.lanes;
       BasicBuffer<TestType> scores(10 * pitch);
       for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = special[i % 5];
-      kernels.softcap(scores.data(), 10, factor, 2);
+      kernels.panels.softcap(2, scores.data(), 10, factor);
       const TestType want[] = {factor, -factor, special[2], special[3], 0};
       bool right = true;
       for (std::size_t i = 0; i < scores.size(); ++i)
@@ -116,11 +116,11 @@ TEMPLATE_TEST_CASE("softcap is exact at infinities and 0, and NaN stays NaN", "[
 TEMPLATE_TEST_CASE("softcap changes the tile and nothing around it", "[softcap]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     sweep_tiles([&](std::size_t keys, std::size_t vectors, Random& random) {
-      const std::size_t pitch = vectors * kernels.lanes;
+      const std::size_t pitch = vectors * kernels.panels.lanes;
       BasicBuffer<TestType> scores(keys * pitch);
       scores.fill([&] { return 3 * random.normal<TestType>(); });
       const BasicBuffer<TestType> before = scores;
-      kernels.softcap(scores.data(), keys, 20, vectors);
+      kernels.panels.softcap(vectors, scores.data(), keys, 20);
       Worst<TestType> worst;
       for (std::size_t i = 0; i < scores.size(); ++i) worst.add(before[i], 20, scores[i]);
       CHECK(worst.ulps <= 4);

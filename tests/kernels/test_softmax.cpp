@@ -1,8 +1,8 @@
 // softmax: one step of online softmax against its definition in a wider type.
 //
-// What is expected of a row, from the state before it: the reference stays unless the largest
+// What is expected of a row, from the state before it: the row_max stays unless the largest
 // score exceeds it by more than 8, then it becomes that score (the largest finite number for +inf);
-// sum and accumulators are multiplied by exp2(old - new); weights are exp2(score - reference)
+// sum and accumulators are multiplied by exp2(old - new); weights are exp2(score - row_max)
 // and the sum grows by them.
 #include "tests/kernels/support.hpp"
 
@@ -27,29 +27,29 @@ struct Step {
         pitch(vector_count * lanes),
         fresh(is_fresh),
         scores(key_count * pitch),
-        reference(pitch),
+        row_max(pitch),
         sum(pitch),
-        accumulators(round_up(feature_count, heed::kRowPadding) * pitch) {
+        accumulators(round_up(feature_count, heed::PanelGeometry::row_padding) * pitch) {
     for (std::size_t r = 0; r < pitch; ++r) {
-      reference[r] = heed::kNoReference<Real>;
+      row_max[r] = heed::kNoRowMax<Real>;
       sum[r] = 0;
     }
   }
 
   void run(const Table<Real>& kernels) { run(kernels, heed::all_keys(keys)); }
   void run(const Table<Real>& kernels, const heed::KeyRanges& ranges) {
-    const heed::RowState<Real> state = {reference.data(), sum.data(), accumulators.data(), fresh};
-    kernels.softmax(scores.data(), ranges, 0, state, features, vectors);
+    const heed::RowState<Real> state = {row_max.data(), sum.data(), accumulators.data(), fresh};
+    kernels.panels.softmax(vectors, scores.data(), ranges, 0, state, features);
   }
 
   bool intact() const {
-    return scores.intact() && reference.intact() && sum.intact() &&
+    return scores.intact() && row_max.intact() && sum.intact() &&
            accumulators.intact_from(fresh ? 0 : features * pitch);
   }
 
   std::size_t keys, features, vectors, pitch;
   bool fresh;
-  BasicBuffer<Real> scores, reference, sum, accumulators;
+  BasicBuffer<Real> scores, row_max, sum, accumulators;
 };
 
 /// What is off by a factor 1 + error, and then rounded once more, is off by this.
@@ -58,7 +58,7 @@ Wide<Real> and_rounded(Wide<Real> error) {
   return error + (1 + error) * kUnitOf<Real>;
 }
 
-/// 2^(x - reference) as heed computes it is off by one rounding of the difference and 1 ULP.
+/// 2^(x - row_max) as heed computes it is off by one rounding of the difference and 1 ULP.
 /// Where nothing is left, any number does.
 template <class Real>
 Wide<Real> exp2_error(Wide<Real> difference) {
@@ -68,25 +68,25 @@ Wide<Real> exp2_error(Wide<Real> difference) {
 }
 
 template <class Real>
-Real moved_reference(const Step<Real>& before, std::size_t r) {
+Real moved_row_max(const Step<Real>& before, std::size_t r) {
   Real largest = -kInf<Real>;
   for (std::size_t j = 0; j < before.keys; ++j)
     largest = std::max(largest, before.scores[j * before.pitch + r]);
-  const Real old = before.reference[r];
+  const Real old = before.row_max[r];
   return largest > old + kThreshold ? std::min(largest, kMax<Real>) : old;
 }
 
 /// The row's weights and their sum; returns the worst error / bound.
 template <class Real>
-double check_weights(const Step<Real>& before, const Step<Real>& after, std::size_t r,
-                     Real reference, Wide<Real> factor, Wide<Real> factor_error) {
+double check_weights(const Step<Real>& before, const Step<Real>& after, std::size_t r, Real row_max,
+                     Wide<Real> factor, Wide<Real> factor_error) {
   double worst = 0;
   const Wide<Real> kept = before.sum[r] * factor;
   Wide<Real> sum = kept;
   Wide<Real> bound = kept * and_rounded<Real>(factor_error) + 512 * kSmallestOf<Real>;
   for (std::size_t j = 0; j < before.keys; ++j) {
     const Wide<Real> score = std::min(before.scores[j * before.pitch + r], kMax<Real>);
-    const Wide<Real> difference = score - reference;
+    const Wide<Real> difference = score - row_max;
     const Wide<Real> weight = std::exp2(difference);
     const Wide<Real> error = weight * exp2_error<Real>(difference);
     const Wide<Real> flush = difference < kSmallestExponentOf<Real> + 1 ? kSmallestOf<Real> : 0;
@@ -110,7 +110,7 @@ double check_accumulators(const Step<Real>& before, const Step<Real>& after, std
     const Wide<Real> bound = std::fabs(want) * and_rounded<Real>(factor_error) +
                              std::fabs(old) * flush + kUnderflowOf<Real>;
     const Real got = after.accumulators[x * before.pitch + r];
-    // A row that keeps its reference keeps its bits.
+    // A row that keeps its row_max keeps its bits.
     worst = std::max(
         worst, factor == 1 ? (same_bits(got, old) ? 0 : HUGE_VAL) : error_ratio(got, want, bound));
   }
@@ -119,12 +119,12 @@ double check_accumulators(const Step<Real>& before, const Step<Real>& after, std
 
 template <class Real>
 double check_row(const Step<Real>& before, const Step<Real>& after, std::size_t r) {
-  const Real reference = moved_reference(before, r);
-  if (!same_bits(after.reference[r], reference)) return HUGE_VAL;
-  const Wide<Real> difference = static_cast<Wide<Real>>(before.reference[r]) - reference;
+  const Real row_max = moved_row_max(before, r);
+  if (!same_bits(after.row_max[r], row_max)) return HUGE_VAL;
+  const Wide<Real> difference = static_cast<Wide<Real>>(before.row_max[r]) - row_max;
   const Wide<Real> factor = std::exp2(difference);
   const Wide<Real> error = difference == 0 ? 0 : exp2_error<Real>(difference);
-  return std::max(check_weights(before, after, r, reference, factor, error),
+  return std::max(check_weights(before, after, r, row_max, factor, error),
                   check_accumulators(before, after, r, factor, error));
 }
 
@@ -145,7 +145,7 @@ template <class Real>
 void draw_scores(Step<Real>& step, Random& random) {
   constexpr Real kShift[] = {0, 3, 6, 9, 20, kFar<Real>, -5, -kFar<Real> - 50};
   for (std::size_t r = 0; r < step.pitch; ++r) {
-    const Real base = step.reference[r] == heed::kNoReference<Real> ? 0 : step.reference[r];
+    const Real base = step.row_max[r] == heed::kNoRowMax<Real> ? 0 : step.row_max[r];
     const Real shift = kShift[random.integer(0, 7)];
     for (std::size_t j = 0; j < step.keys; ++j) {
       const bool excluded = random.integer(0, 9) == 0;
@@ -159,9 +159,9 @@ void draw_scores(Step<Real>& step, Random& random) {
 template <class Real>
 Step<Real> seen_step(const Table<Real>& kernels, std::size_t keys, std::size_t features,
                      std::size_t vectors, Random& random) {
-  Step<Real> step(keys, features, vectors, kernels.lanes, false);
+  Step<Real> step(keys, features, vectors, kernels.panels.lanes, false);
   for (std::size_t r = 0; r < step.pitch; ++r) {
-    step.reference[r] = 10 * random.normal<Real>();
+    step.row_max[r] = 10 * random.normal<Real>();
     step.sum[r] = 1 + static_cast<Real>(random.unit());
   }
   for (std::size_t i = 0; i < features * step.pitch; ++i)
@@ -172,7 +172,7 @@ Step<Real> seen_step(const Table<Real>& kernels, std::size_t keys, std::size_t f
 /// A step of three keys in which every row has the same scores.
 template <class Real>
 Step<Real> uniform_step(const Table<Real>& kernels, std::size_t vectors, const Real (&scores)[3]) {
-  Step<Real> step(3, 8, vectors, kernels.lanes, true);
+  Step<Real> step(3, 8, vectors, kernels.panels.lanes, true);
   for (std::size_t i = 0; i < 3 * step.pitch; ++i) step.scores[i] = scores[i / step.pitch];
   return step;
 }
@@ -206,7 +206,7 @@ TEMPLATE_TEST_CASE("softmax follows its definition over several steps", "[softma
     double worst = 0;
     sweep([&](const Case& c, Random& random) {
       if (!c.unit) return;  // no strides here
-      Step<TestType> first(c.keys, c.features, c.vectors, kernels.lanes, true);
+      Step<TestType> first(c.keys, c.features, c.vectors, kernels.panels.lanes, true);
       draw_scores(first, random);
       worst = std::max(worst, check_step(kernels, first));
       Step<TestType> next = seen_step(kernels, c.keys, c.features, c.vectors, random);
@@ -231,11 +231,10 @@ TEMPLATE_TEST_CASE("softmax rescales pending weights as accumulators", "[softmax
       for (std::size_t i = 0; i < keys * step.pitch; ++i) tile[before + i] = step.scores[i];
       Step<TestType> with_pending = step;
       step.run(kernels);
-      const heed::RowState<TestType> state = {with_pending.reference.data(),
-                                              with_pending.sum.data(),
+      const heed::RowState<TestType> state = {with_pending.row_max.data(), with_pending.sum.data(),
                                               with_pending.accumulators.data(), false};
-      kernels.softmax(tile.data() + before, heed::all_keys(keys), kPending, state, kPending,
-                      vectors);
+      kernels.panels.softmax(vectors, tile.data() + before, heed::all_keys(keys), kPending, state,
+                             kPending);
       bool equal = true;
       for (std::size_t i = 0; i < before; ++i)
         equal = equal && same_bits(tile[i], step.accumulators[i]);
@@ -244,7 +243,7 @@ TEMPLATE_TEST_CASE("softmax rescales pending weights as accumulators", "[softmax
       CHECK(equal);
       CHECK(tile.intact());
       CHECK(same_bits(with_pending.accumulators, step.accumulators, 0, before));
-      CHECK(same_bits(with_pending.reference, step.reference, 0, step.pitch));
+      CHECK(same_bits(with_pending.row_max, step.row_max, 0, step.pitch));
       CHECK(same_bits(with_pending.sum, step.sum, 0, step.pitch));
     });
   });
@@ -259,7 +258,7 @@ TEMPLATE_TEST_CASE("softmax takes keys that a vector does not need as excluded",
       draw_scores(step, random);
       const heed::KeyRanges ranges = draw_ranges(keys, vectors, random);
       const auto needed = [&](std::size_t i) {
-        return needs(ranges, i % step.pitch / kernels.lanes, i / step.pitch);
+        return needs(ranges, i % step.pitch / kernels.panels.lanes, i / step.pitch);
       };
       Step<TestType> excluded = step;
       for (std::size_t i = 0; i < keys * step.pitch; ++i) {
@@ -275,29 +274,28 @@ TEMPLATE_TEST_CASE("softmax takes keys that a vector does not need as excluded",
                                     : std::isnan(step.scores[i]));
       CHECK(equal);
       CHECK(step.intact());
-      CHECK(same_bits(step.reference, excluded.reference, 0, step.pitch));
+      CHECK(same_bits(step.row_max, excluded.row_max, 0, step.pitch));
       CHECK(same_bits(step.sum, excluded.sum, 0, step.pitch));
       CHECK(same_bits(step.accumulators, excluded.accumulators, 0, kFeatures * step.pitch));
     });
   });
 }
 
-TEMPLATE_TEST_CASE("softmax moves a reference only past the threshold", "[softmax]", float,
-                   double) {
+TEMPLATE_TEST_CASE("softmax moves a row_max only past the threshold", "[softmax]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
-      for (std::size_t row = 0; row < vectors * kernels.lanes; ++row) {
+      for (std::size_t row = 0; row < vectors * kernels.panels.lanes; ++row) {
         for (const TestType rise :
              {TestType{kThreshold}, std::nextafter(TestType{kThreshold}, kInf<TestType>)}) {
           INFO("vectors " << vectors << " row " << row << " rise " << rise);
           Random random(row + 1);
           Step<TestType> step = seen_step(kernels, 5, 20, vectors, random);
-          for (std::size_t r = 0; r < step.pitch; ++r) step.reference[r] = 0;
+          for (std::size_t r = 0; r < step.pitch; ++r) step.row_max[r] = 0;
           for (std::size_t i = 0; i < 5 * step.pitch; ++i)
             step.scores[i] = random.normal<TestType>();
           step.scores[2 * step.pitch + row] = rise;
           check_step(kernels, step);
-          CHECK(step.reference[row] == (rise > kThreshold ? rise : 0));
+          CHECK(step.row_max[row] == (rise > kThreshold ? rise : 0));
         }
       }
     }
@@ -312,7 +310,7 @@ TEMPLATE_TEST_CASE("softmax of a row without scores leaves it as it was", "[soft
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
       Step<TestType> step = uniform_step<TestType>(kernels, vectors, {-inf, -inf, -inf});
       step.run(kernels);
-      CHECK(all_equal(step.reference, 0, step.pitch, heed::kNoReference<TestType>));
+      CHECK(all_equal(step.row_max, 0, step.pitch, heed::kNoRowMax<TestType>));
     }
   });
 }
@@ -331,7 +329,7 @@ TEMPLATE_TEST_CASE("softmax of +inf forgets what was seen before, and only that 
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     constexpr TestType inf = kInf<TestType>;
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
-      for (std::size_t row = 0; row < vectors * kernels.lanes; ++row) {
+      for (std::size_t row = 0; row < vectors * kernels.panels.lanes; ++row) {
         INFO("vectors " << vectors << " row " << row);
         Random random(row + 1);
         Step<TestType> step = seen_step(kernels, 6, 24, vectors, random);
@@ -339,11 +337,11 @@ TEMPLATE_TEST_CASE("softmax of +inf forgets what was seen before, and only that 
         step.scores[3 * step.pitch + row] = inf;
         check_step(kernels, step);
         CHECK(step.sum[row] == 1);
-        draw_scores(step, random);  // and +inf once more, beside a reference at the largest number
+        draw_scores(step, random);  // and +inf once more, beside a row_max at the largest number
         for (std::size_t j = 0; j < 6; ++j) step.scores[j * step.pitch + row] = j == 5 ? inf : 0;
         step.run(kernels);
         CHECK(step.sum[row] == 2);
-        CHECK(step.reference[row] == kMax<TestType>);
+        CHECK(step.row_max[row] == kMax<TestType>);
       }
     }
   });
@@ -365,7 +363,7 @@ TEMPLATE_TEST_CASE("softmax with a NaN makes that row NaN, and no other", "[soft
                    double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
-      const std::size_t pitch = vectors * kernels.lanes;
+      const std::size_t pitch = vectors * kernels.panels.lanes;
       for (std::size_t at = 0; at < 7 * pitch; ++at) {
         const std::size_t row = at % pitch;
         INFO("vectors " << vectors << " key " << at / pitch << " row " << row);

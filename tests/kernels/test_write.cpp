@@ -103,7 +103,7 @@ TEMPLATE_TEST_CASE("write: every type, stride and count", "[write]", float, doub
           from.fill([&] { return draw<TestType>(random); });
           Memory memory(type, stride, n, random);
           const Memory before = memory;
-          kernels.write(type, from.data(), n, memory.element(0), stride);
+          kernels.numbers.write(type, from.data(), n, memory.element(0), stride);
           bool right = true;
           for (std::size_t i = 0; i < n; ++i)
             right = right && same_number(memory.value(i), nearest(format_of(type), from[i]));
@@ -121,7 +121,7 @@ TEMPLATE_TEST_CASE("write rounds to nearest, to even between two", "[write]", fl
       const Roundings<TestType>& cases = roundings_to<TestType>(type);
       const std::size_t n = cases.from.size();
       std::vector<unsigned char> bytes(n * size_of(type));
-      kernels.write(type, cases.from.data(), n, bytes.data(), 1);
+      kernels.numbers.write(type, cases.from.data(), n, bytes.data(), 1);
       const bool any_way = processor_is_wrong(type, kernels.isa);
       std::size_t wrong = 0;
       std::size_t at = 0;
@@ -149,10 +149,10 @@ TEMPLATE_TEST_CASE("write gives all numbers of 16 bits back that read has read",
     for (const heed::ElementType type : {heed::ElementType::kBf16, heed::ElementType::kF16}) {
       INFO(name_of(type));
       BasicBuffer<TestType> numbers(kAll);
-      kernels.read(type, patterns.data(), 1, kAll, numbers.data());
+      kernels.numbers.read(type, patterns.data(), 1, kAll, numbers.data());
       for (const std::ptrdiff_t stride : {1, 2}) {
         std::vector<std::uint16_t> back(kAll * static_cast<std::size_t>(stride));
-        kernels.write(type, numbers.data(), kAll, back.data(), stride);
+        kernels.numbers.write(type, numbers.data(), kAll, back.data(), stride);
         const std::uint64_t infinity = finite_count(format_of(type));
         bool right = true;
         for (std::size_t i = 0; i < kAll; ++i) {
@@ -174,7 +174,7 @@ TEMPLATE_TEST_CASE("write: NaN stays NaN", "[write]", float, double) {
         INFO(name_of(type) << " stride " << stride);
         Random random(1);
         Memory memory(type, stride, from.size(), random);
-        kernels.write(type, from.data(), from.size(), memory.element(0), stride);
+        kernels.numbers.write(type, from.data(), from.size(), memory.element(0), stride);
         bool right = true;
         for (std::size_t i = 0; i < from.size(); ++i) right = right && std::isnan(memory.value(i));
         CHECK(right);

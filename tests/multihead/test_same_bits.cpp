@@ -151,6 +151,21 @@ TEST_CASE("outputs that are asked for change the bits of none", "[same]") {
   });
 }
 
+TEST_CASE("weights that are asked for change no bit where heads share keys", "[same]") {
+  const IsaContexts contexts;
+  for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64})
+    for (const std::uint32_t causal : {HEED_CAUSAL_NONE, HEED_CAUSAL_TOP_LEFT}) {
+      // Rows of a head alone fill one panel less than those of all that share its keys.
+      Block block = large_block(HEED_COMBINE_CONCAT, dtype);
+      block.attention.desc.causal = causal;
+      const std::vector<Outputs> alone = run_everywhere(block, contexts);
+      block.attention.want_weights(HEED_WEIGHTS_PROBABILITIES);
+      const std::vector<Outputs> all = run_everywhere(block, contexts);
+      for (std::size_t n = 0; n < contexts.size(); ++n)
+        check_same(IsaContexts::name(n), all[n].out, alone[n].out);
+    }
+}
+
 TEST_CASE("sizes at their defaults are those sizes", "[same]") {
   const IsaContexts contexts;
   for (const std::uint32_t combine : {HEED_COMBINE_CONCAT, HEED_COMBINE_MEAN}) {

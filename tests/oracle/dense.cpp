@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tests/oracle/columns.hpp"
 #include "tests/oracle/head.hpp"
 #include "tests/oracle/row.hpp"
 
@@ -39,15 +40,22 @@ class Oracle {
 
   void attend(Index b, Index h) {
     const Head<Real> head(given_, b, h);
-    std::vector<Bounded<Wide>> columns(size(d_.key_length), {0, 0});
+    const Index line =
+        ((packed_ ? 0 : b) * d_.query_heads + h) * rows_ + head.sequence().first_query;
+    const auto store = [&](const Row<Real>& row, Index i) {
+      store_out(row, line + i);
+      store_weights(row, b * d_.query_heads + h, i);
+    };
+    for (const Index i : given_.rows) store(Row<Real>(head, i), i);
+    if (!given_.rows.empty()) return;
+    ColumnSums<Real> columns(d_);
     for (Index i = 0; i < head.sequence().queries; ++i) {
       const Row<Real> row(head, i);
-      const Index batch = packed_ ? 0 : b;
-      store_out(row, (batch * d_.query_heads + h) * rows_ + head.sequence().first_query + i);
-      store_weights(row, b * d_.query_heads + h, i);
-      if (d_.sum_columns != 0) add(row, head.sequence().keys, columns);
+      store(row, i);
+      if (d_.sum_columns != 0) columns.add(row, head.sequence().keys);
     }
-    if (d_.sum_columns != 0) store_columns(head.sequence(), columns);
+    for (Index j = 0; d_.sum_columns != 0 && j < d_.key_length; ++j)
+      expected_.column_sums.push_back(columns.element(j));
   }
 
   void store_out(const Row<Real>& row, Index line) {
@@ -73,27 +81,6 @@ class Oracle {
     }
     const Index first = (head * weight_rows_of(d_) + at) * d_.key_length;
     for (Index j = 0; j < d_.key_length; ++j) expected_.weights[size(first + j)] = row.weight(j);
-  }
-
-  static void add(const Row<Real>& row, Index keys, std::vector<Bounded<Wide>>& columns) {
-    for (Index j = 0; j < keys; ++j) {
-      const Bounded<Wide> p = row.probability_of(j);
-      columns[size(j)].value += p.value;
-      columns[size(j)].bound += p.bound;
-    }
-  }
-
-  /// Sums of one number per row, in any order: gamma(rows) on each.
-  void store_columns(const Sequence& sequence, const std::vector<Bounded<Wide>>& columns) {
-    const Wide rounding = gamma_of<Real>(static_cast<Wide>(sequence.queries));
-    const std::uint32_t real = real_dtype(d_);
-    for (const Bounded<Wide>& c : columns) {
-      const bool nan = std::isnan(c.value) && std::isfinite(c.bound);
-      const Wide bound = c.bound + rounding * (c.value + c.bound);
-      expected_.column_sums.push_back(
-          nan ? Element{kNaN, 0}
-              : stored(c.value, bound, dtype_of(d_.column_sums.dtype, real), real));
-    }
   }
 
   const Given& given_;

@@ -8,6 +8,7 @@
 //   oracle/softmax.hpp      the weights of a row, with their errors
 //   oracle/hard.hpp         the keys that hard attention may choose
 //   oracle/row.hpp          what a row adds to every output
+//   oracle/columns.hpp      what rows add to the sums of columns
 //   oracle/element.hpp      the last rounding, and how results compare
 //   oracle/arithmetic.hpp   what is known about heed's arithmetic
 //

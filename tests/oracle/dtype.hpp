@@ -125,15 +125,29 @@ inline double decode(std::uint32_t dtype, std::uint64_t bits) {
   }
 }
 
-/// The bits of element `index` of an array (little-endian machines only, as heed's are).
-inline std::uint64_t load_bits(std::uint32_t dtype, const void* data, std::int64_t index) {
-  const auto bytes = format_of(dtype).bytes;
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, static_cast<const unsigned char*>(data) + index * bytes,
-              static_cast<std::size_t>(bytes));
+template <class Bits>
+std::uint64_t load_bits(const void* data, std::int64_t index) {
+  Bits bits;
+  std::memcpy(&bits, static_cast<const Bits*>(data) + index, sizeof bits);
   return bits;
 }
 
+/// The bits of element `index` of an array.
+inline std::uint64_t load_bits(std::uint32_t dtype, const void* data, std::int64_t index) {
+  switch (dtype) {
+    case HEED_DTYPE_F64:
+      return load_bits<std::uint64_t>(data, index);
+    case HEED_DTYPE_BF16:
+    case HEED_DTYPE_F16:
+      return load_bits<std::uint16_t>(data, index);
+    case kByte:
+      return load_bits<std::uint8_t>(data, index);
+    default:
+      return load_bits<std::uint32_t>(data, index);
+  }
+}
+
+/// The same, written (little-endian machines only, as heed's are).
 inline void store_bits(std::uint32_t dtype, void* data, std::int64_t index, std::uint64_t bits) {
   const auto bytes = format_of(dtype).bytes;
   std::memcpy(static_cast<unsigned char*>(data) + index * bytes, &bits,

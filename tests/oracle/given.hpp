@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <vector>
 
 #include "api/heed.h"
 #include "tests/oracle/inputs.hpp"
@@ -41,6 +42,8 @@ struct Given {
   const heed_attention_args& args;
   const ScoreModel& function;
   const Projections* projections = nullptr;  ///< instead of tensors in args
+  std::vector<Index> rows =
+      {};  ///< the only ones that are looked at, column sums apart; empty: all
 };
 
 }  // namespace heed_test

@@ -69,6 +69,9 @@ class GraphRow {
   /// The edges that count, and whether the node has a result at all.
   const std::vector<Index>& attended() const { return attended_; }
 
+  /// Those that hard attention may choose, by their number among the ones that count.
+  const std::vector<std::size_t>& choices() const { return choices_; }
+
   /// Feature x of the result. Where hard attention may choose among several edges, all of theirs.
   Bounded<Wide> result(Index x) const {
     if (attended_.empty()) return {0, 0};
@@ -126,16 +129,18 @@ class GraphRow {
   }
 
   Product<Wide> product(Index e) const {
-    std::vector<Wide> numbers[4];  // q, e_q, k, e_k
+    std::vector<Wide> numbers(static_cast<std::size_t>(4 * d_.features));
+    Wide* const q = numbers.data();
+    Wide* const e_q = q + d_.features;
+    Wide* const k = e_q + d_.features;
+    Wide* const e_k = k + d_.features;
     for (Index x = 0; x < d_.features; ++x) {
-      numbers[0].push_back(query_[x].value);
-      numbers[1].push_back(query_[x].bound);
-      numbers[2].push_back(key(e)[x].value);
-      numbers[3].push_back(key(e)[x].bound);
+      q[x] = query_[x].value;
+      e_q[x] = query_[x].bound;
+      k[x] = key(e)[x].value;
+      e_k[x] = key(e)[x].bound;
     }
-    const Product<Wide> p =
-        with_errors(product_of(numbers[0].data(), numbers[2].data(), d_.features),
-                    numbers[0].data(), numbers[1].data(), numbers[2].data(), numbers[3].data());
+    const Product<Wide> p = with_errors(product_of(q, k, d_.features), q, e_q, k, e_k);
     return numbers_.edge_key.given() ? plus_edge(p, e) : p;
   }
 

@@ -99,6 +99,7 @@ MergeExpected expect_merge(const heed_merge_desc& desc, const std::vector<Source
     for (Index x = 0; x < desc.features; ++x)
       want.out.push_back(mean_of(shares, numbers(outs, x), out_dtype));
   };
+  if (desc.heads == 0 || desc.rows == 0) return want;  // however many batches there are
   for (Index b = 0; b < desc.batch; ++b)
     for (Index h = 0; h < desc.heads; ++h)
       for (Index i = 0; i < desc.rows; ++i) row(b, h, i);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "api/heed.h"
 #include "tests/oracle/dense.hpp"
@@ -31,6 +32,9 @@ struct GivenBlock {
   GivenMatrix w_out = {};    ///< with HEED_COMBINE_CONCAT and HEED_COMBINE_TENSOR
   Source head_weights = {};  ///< [0, 0, 0, head], with HEED_COMBINE_WEIGHTED
   std::uint32_t dtype_out = HEED_DTYPE_DEFAULT;
+  std::vector<Index> rows = {};    ///< the only rows of out that are looked at, of every sequence
+  bool exact_projections = false;  ///< bounds leave out what projecting loses: for blocks so large
+                                   ///< that they would say nothing
 };
 
 /// All outputs of a block and their bounds.

@@ -1,4 +1,4 @@
-// hardest: the highest score of each row so far, and which key has it.
+// argmax: the highest score of each row so far, and which key has it.
 #include "tests/kernels/support.hpp"
 
 using namespace heed_test;
@@ -36,12 +36,12 @@ struct State {
 template <class Real>
 void check_tile(const Table<Real>& kernels, const BasicBuffer<Real>& scores, std::size_t keys,
                 std::size_t vectors, State<Real>& state) {
-  const std::size_t pitch = vectors * kernels.lanes;
+  const std::size_t pitch = vectors * kernels.panels.lanes;
   State<Real> want = state;
   for (std::size_t r = 0; r < pitch; ++r)
     follow(scores, keys, pitch, r, want.best[r], want.index[r]);
   const BasicBuffer<Real> before = scores;
-  kernels.hardest(scores.data(), keys, state.best.data(), state.index.data(), vectors);
+  kernels.panels.argmax(vectors, scores.data(), keys, state.best.data(), state.index.data());
   bool right = true;
   for (std::size_t r = 0; r < pitch; ++r)
     right = right && same_number(want.best[r], state.best[r]) &&
@@ -53,16 +53,16 @@ void check_tile(const Table<Real>& kernels, const BasicBuffer<Real>& scores, std
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("hardest finds the first of the highest scores, over several tiles", "[hardest]",
+TEMPLATE_TEST_CASE("argmax finds the first of the highest scores, over several tiles", "[argmax]",
                    float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     constexpr TestType inf = kInf<TestType>;
     sweep_tiles([&](std::size_t keys, std::size_t vectors, Random& random) {
-      for (const TestType lowest : {-inf, heed::kNoReference<TestType>}) {
-        State<TestType> state(vectors * kernels.lanes, lowest);
+      for (const TestType lowest : {-inf, heed::kNoRowMax<TestType>}) {
+        State<TestType> state(vectors * kernels.panels.lanes, lowest);
         for (int tile = 0; tile < 4; ++tile) {
           INFO("lowest " << lowest << " tile " << tile);
-          BasicBuffer<TestType> scores(keys * vectors * kernels.lanes);
+          BasicBuffer<TestType> scores(keys * vectors * kernels.panels.lanes);
           // Whole numbers for ties, within a tile and with the best so far.
           scores.fill([&] {
             const std::int64_t kind = random.integer(0, 99);
@@ -78,20 +78,20 @@ TEMPLATE_TEST_CASE("hardest finds the first of the highest scores, over several 
   });
 }
 
-TEMPLATE_TEST_CASE("hardest: of equal scores the first stays, 0 of either sign included",
-                   "[hardest]", float, double) {
+TEMPLATE_TEST_CASE("argmax: of equal scores the first stays, 0 of either sign included", "[argmax]",
+                   float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (const TestType score : {TestType{7}, TestType{0}, TestType{-0.0F}, kInf<TestType>}) {
       for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
         INFO("score " << score << " vectors " << vectors);
-        const std::size_t pitch = vectors * kernels.lanes;
+        const std::size_t pitch = vectors * kernels.panels.lanes;
         State<TestType> state(pitch, -kInf<TestType>);
         BasicBuffer<TestType> scores(9 * pitch);
         for (std::size_t i = 0; i < scores.size(); ++i)
           scores[i] = i / pitch < 2                 ? -kInf<TestType>
                       : score == 0 && i / pitch > 2 ? -score
                                                     : score;
-        kernels.hardest(scores.data(), 9, state.best.data(), state.index.data(), vectors);
+        kernels.panels.argmax(vectors, scores.data(), 9, state.best.data(), state.index.data());
         bool right = true;
         for (std::size_t r = 0; r < pitch; ++r)
           right = right && same_bits(state.best[r], score) && state.index[r] == 2;
@@ -101,14 +101,14 @@ TEMPLATE_TEST_CASE("hardest: of equal scores the first stays, 0 of either sign i
   });
 }
 
-TEMPLATE_TEST_CASE("hardest never chooses -inf", "[hardest]", float, double) {
+TEMPLATE_TEST_CASE("argmax never chooses -inf", "[argmax]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
-      const std::size_t pitch = vectors * kernels.lanes;
+      const std::size_t pitch = vectors * kernels.panels.lanes;
       State<TestType> state(pitch, -kInf<TestType>);
       BasicBuffer<TestType> scores(5 * pitch);
       scores.fill([] { return -kInf<TestType>; });
-      kernels.hardest(scores.data(), 5, state.best.data(), state.index.data(), vectors);
+      kernels.panels.argmax(vectors, scores.data(), 5, state.best.data(), state.index.data());
       bool right = true;
       for (std::size_t r = 0; r < pitch; ++r)
         right = right && state.best[r] == -kInf<TestType> && state.index[r] == -1;
@@ -117,11 +117,11 @@ TEMPLATE_TEST_CASE("hardest never chooses -inf", "[hardest]", float, double) {
   });
 }
 
-TEMPLATE_TEST_CASE("hardest: NaN in one row stays there, whatever follows", "[hardest]", float,
+TEMPLATE_TEST_CASE("argmax: NaN in one row stays there, whatever follows", "[argmax]", float,
                    double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
-      const std::size_t pitch = vectors * kernels.lanes;
+      const std::size_t pitch = vectors * kernels.panels.lanes;
       for (std::size_t at = 0; at < 7 * pitch; at += small() ? 5 : 1) {
         INFO("vectors " << vectors << " key " << at / pitch << " row " << at % pitch);
         Random random(at + 1);

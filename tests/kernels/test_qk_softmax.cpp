@@ -1,9 +1,9 @@
-// weights: scores and softmax in one, against its definition in a wider type.
+// qk_softmax: scores and softmax in one, against its definition in a wider type.
 //
-// When references move is the kernel's business. What holds whenever they do: a reference that
+// When row maxima move is the kernel's business. What holds whenever they do: a row_max that
 // moved is the score of some key, more than 8 above the old one, and no score is more than 8
 // above it; everything summed before, pending weights included, is scaled by exp2(old - new),
-// and weights are exp2(score - reference).
+// and weights are exp2(score - row_max).
 #include "tests/kernels/support.hpp"
 
 using namespace heed_test;
@@ -25,7 +25,7 @@ struct Call {
         key(c.keys, c.features, c.unit),
         panel(c.features * pitch),
         weights((kPending + c.keys) * pitch),
-        reference(pitch),
+        row_max(pitch),
         sum(pitch),
         accumulators(kValues * pitch) {
     key.fill(c.keys, random);
@@ -33,25 +33,25 @@ struct Call {
     for (std::size_t i = 0; i < kPending * pitch; ++i)
       weights[i] = static_cast<Real>(random.unit());
     for (std::size_t r = 0; r < pitch; ++r) {
-      reference[r] = 3 * random.normal<Real>();
+      row_max[r] = 3 * random.normal<Real>();
       sum[r] = 1 + static_cast<Real>(random.unit());
     }
     accumulators.fill([&] { return random.normal<Real>(); });
   }
 
   void run(const Table<Real>& kernels) {
-    const heed::RowState<Real> state = {reference.data(), sum.data(), accumulators.data(), false};
-    kernels.weights(key.view(), keys, panel.data(), features, weights.data() + kPending * pitch,
-                    kPending, state, kValues, vectors);
+    const heed::RowState<Real> state = {row_max.data(), sum.data(), accumulators.data(), false};
+    kernels.panels.qk_softmax(vectors, key.view(), keys, panel.data(), features,
+                              weights.data() + kPending * pitch, kPending, state, kValues);
   }
 
   bool intact() const {
-    return weights.intact() && reference.intact() && sum.intact() && accumulators.intact();
+    return weights.intact() && row_max.intact() && sum.intact() && accumulators.intact();
   }
 
   std::size_t keys, features, vectors, pitch;
   Matrix<Real> key;
-  BasicBuffer<Real> panel, weights, reference, sum, accumulators;
+  BasicBuffer<Real> panel, weights, row_max, sum, accumulators;
 };
 
 /// A row's exact scores, and the sums of their terms' magnitudes.
@@ -86,7 +86,7 @@ Wide<Real> scaling_error(Wide<Real> rise, std::size_t keys) {
   return std::expm1(kUnitOf<Real> * (kLn2 * rise + 3 * moves));
 }
 
-/// How far a weight's exponent may be off: its score, the reference it was first relative to
+/// How far a weight's exponent may be off: its score, the row_max it was first relative to
 /// (at most `largest` in magnitude), and all moves that followed.
 template <class Real>
 Wide<Real> weight_error(const Call<Real>& call, Wide<Real> magnitude, Wide<Real> largest,
@@ -98,21 +98,21 @@ Wide<Real> weight_error(const Call<Real>& call, Wide<Real> magnitude, Wide<Real>
   return std::expm1(kLn2 * exponent + 3 * kUnitOf<Real> * (moves + 1));
 }
 
-/// Whether the reference is as it may be.
+/// Whether the row_max is as it may be.
 template <class Real>
-bool reference_is_right(const Table<Real>& kernels, const Call<Real>& before,
-                        const Call<Real>& after, const Scores<Real>& scores, std::size_t r) {
-  const Real old = before.reference[r];
-  const Real moved = after.reference[r];
+bool row_max_is_right(const Table<Real>& kernels, const Call<Real>& before, const Call<Real>& after,
+                      const Scores<Real>& scores, std::size_t r) {
+  const Real old = before.row_max[r];
+  const Real moved = after.row_max[r];
   for (std::size_t j = 0; j < before.keys; ++j) {
     const Wide<Real> slack = gamma_of<Real>(static_cast<Wide<Real>>(before.features) + 2) *
                              (scores.magnitude[j] + std::fabs(moved) + kThreshold);
     if (scores.value[j] - moved > kThreshold + slack) return false;
   }
   if (same_bits(old, moved)) return true;
-  BasicBuffer<Real> plain(round_up(before.keys, heed::kRowPadding) * before.pitch);
-  kernels.scores(before.key.view(), heed::all_keys(before.keys), before.panel.data(),
-                 before.features, plain.data(), before.vectors);
+  BasicBuffer<Real> plain(round_up(before.keys, heed::PanelGeometry::row_padding) * before.pitch);
+  kernels.panels.scores(before.vectors, before.key.view(), heed::all_keys(before.keys),
+                        before.panel.data(), before.features, plain.data());
   bool is_score = false;
   for (std::size_t j = 0; j < before.keys; ++j)
     is_score = is_score || same_bits(plain[j * before.pitch + r], moved);
@@ -122,12 +122,11 @@ bool reference_is_right(const Table<Real>& kernels, const Call<Real>& before,
 template <class Real>
 double check_weights(const Call<Real>& before, const Call<Real>& after, const Scores<Real>& scores,
                      std::size_t r) {
-  const Wide<Real> reference = after.reference[r];
-  const Wide<Real> rise = reference - before.reference[r];
+  const Wide<Real> row_max = after.row_max[r];
+  const Wide<Real> rise = row_max - before.row_max[r];
   const Wide<Real> factor = std::exp2(-rise);
   const Wide<Real> scaling = scaling_error<Real>(rise, before.keys);
-  const Wide<Real> largest =
-      std::max(std::fabs(after.reference[r]), std::fabs(before.reference[r]));
+  const Wide<Real> largest = std::max(std::fabs(after.row_max[r]), std::fabs(before.row_max[r]));
   // What is flushed to 0 where a factor or a weight is no normal number; all are below 2^8.
   constexpr Wide<Real> kFlush = 256 * kSmallestOf<Real>;
   Wide<Real> sum = before.sum[r] * factor;
@@ -141,7 +140,7 @@ double check_weights(const Call<Real>& before, const Call<Real>& after, const Sc
     check(after.weights[j * before.pitch + r], want, want * scaling);
   }
   for (std::size_t j = 0; j < before.keys; ++j) {
-    const Wide<Real> difference = scores.value[j] - reference;
+    const Wide<Real> difference = scores.value[j] - row_max;
     const Wide<Real> want = std::exp2(difference);
     const Wide<Real> error =
         want * weight_error(before, scores.magnitude[j], largest, rise, std::fabs(difference));
@@ -163,13 +162,13 @@ double check_call(const Table<Real>& kernels, Call<Real>& call) {
   const Call<Real> before = call;
   call.run(kernels);
   double worst = 0;
-  bool references = true;
+  bool row maxima = true;
   for (std::size_t r = 0; r < call.pitch; ++r) {
     const Scores<Real> scores = scores_of(before, r);
-    references = references && reference_is_right(kernels, before, call, scores, r);
+    row maxima = row maxima && row_max_is_right(kernels, before, call, scores, r);
     worst = std::max(worst, check_weights(before, call, scores, r));
   }
-  CHECK(references);
+  CHECK(row maxima);
   CHECK(worst <= 1);
   CHECK(call.intact());
   return worst;
@@ -192,7 +191,7 @@ void climb(Call<Real>& call, Real slope, std::size_t row) {
 /// Whether a row's state and weights are numbers.
 template <class Real>
 bool row_is_finite(const Call<Real>& call, std::size_t r) {
-  bool finite = std::isfinite(call.sum[r]) && std::isfinite(call.reference[r]);
+  bool finite = std::isfinite(call.sum[r]) && std::isfinite(call.row_max[r]);
   for (std::size_t i = r; i < call.weights.size(); i += call.pitch)
     finite = finite && std::isfinite(call.weights[i]);
   return finite;
@@ -200,64 +199,64 @@ bool row_is_finite(const Call<Real>& call, std::size_t r) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("weights are scores and softmax in one", "[weights]", float, double) {
+TEMPLATE_TEST_CASE("qk_softmax is scores and softmax in one", "[qk_softmax]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     double worst = 0;
     sweep([&](const Case& c, Random& random) {
       Case whole = c;
-      whole.keys = round_up(c.keys, heed::kRowPadding);
-      Call<TestType> call(whole, kernels.lanes, random);
+      whole.keys = round_up(c.keys, heed::PanelGeometry::row_padding);
+      Call<TestType> call(whole, kernels.panels.lanes, random);
       if (c.features > 1 && random.integer(0, 1) == 1)
         climb(call, static_cast<TestType>(random.integer(-3, 3)) * static_cast<TestType>(0.7));
       worst = std::max(worst, check_call(kernels, call));
     });
-    report("weights", kernels, worst);
+    report("qk_softmax", kernels, worst);
   });
 }
 
-TEMPLATE_TEST_CASE("weights of scores that climb steeply", "[weights]", float, double) {
+TEMPLATE_TEST_CASE("qk_softmax of scores that climb steeply", "[qk_softmax]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors)
       for (const TestType slope : {0.5F, 3.0F, 9.0F, 40.0F, 200.0F, -200.0F}) {
         INFO("vectors " << vectors << " slope " << slope);
         Random random(vectors);
-        Call<TestType> call({vectors, 5, 40, true}, kernels.lanes, random);
+        Call<TestType> call({vectors, 5, 40, true}, kernels.panels.lanes, random);
         climb(call, slope);
         check_call(kernels, call);
       }
   });
 }
 
-TEMPLATE_TEST_CASE("weights of a row that has seen nothing", "[weights]", float, double) {
+TEMPLATE_TEST_CASE("qk_softmax of a row that has seen nothing", "[qk_softmax]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
       INFO("vectors " << vectors);
       Random random(vectors);
-      Call<TestType> call({vectors, 20, 24, true}, kernels.lanes, random);
+      Call<TestType> call({vectors, 20, 24, true}, kernels.panels.lanes, random);
       for (std::size_t r = 0; r < call.pitch; ++r) {
-        call.reference[r] = heed::kNoReference<TestType>;
+        call.row_max[r] = heed::kNoRowMax<TestType>;
         call.sum[r] = 0;
       }
       call.run(kernels);
       bool right = true;
       for (std::size_t r = 0; r < call.pitch; ++r)
-        right = right && row_is_finite(call, r) && std::fabs(call.reference[r]) < 100 &&
+        right = right && row_is_finite(call, r) && std::fabs(call.row_max[r]) < 100 &&
                 call.sum[r] > 0x1p-8;
       CHECK(right);
     }
   });
 }
 
-TEMPLATE_TEST_CASE("weights: NaN in one row stays there, however another climbs", "[weights]",
+TEMPLATE_TEST_CASE("qk_softmax: NaN in one row stays there, however another climbs", "[qk_softmax]",
                    float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors)
       for (const TestType slope : {0.0F, 10.0F, 90.0F})
-        for (std::size_t row = 0; row < vectors * kernels.lanes; ++row)
-          for (const std::size_t away :
-               {std::size_t{1}, std::size_t{kernels.lanes}, std::size_t{2} * kernels.lanes}) {
+        for (std::size_t row = 0; row < vectors * kernels.panels.lanes; ++row)
+          for (const std::size_t away : {std::size_t{1}, std::size_t{kernels.panels.lanes},
+                                         std::size_t{2} * kernels.panels.lanes}) {
             Random random(row);
-            Call<TestType> call({vectors, 6, 16, true}, kernels.lanes, random);
+            Call<TestType> call({vectors, 6, 16, true}, kernels.panels.lanes, random);
             const std::size_t climber = (row + away) % call.pitch;
             if (climber == row) continue;
             climb(call, slope, climber);
@@ -273,14 +272,14 @@ TEMPLATE_TEST_CASE("weights: NaN in one row stays there, however another climbs"
   });
 }
 
-TEMPLATE_TEST_CASE("weights: an infinite key gives +inf, -inf and NaN to each row as it is due",
-                   "[weights]", float, double) {
+TEMPLATE_TEST_CASE("qk_softmax: an infinite key gives +inf, -inf and NaN to each row as it is due",
+                   "[qk_softmax]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (std::size_t vectors = 1; vectors <= 3; ++vectors)
       for (std::size_t place = 0; place < 16; ++place) {
         INFO("vectors " << vectors << " infinite key " << place);
         Random random(place);
-        Call<TestType> call({vectors, 1, 16, true}, kernels.lanes, random);
+        Call<TestType> call({vectors, 1, 16, true}, kernels.panels.lanes, random);
         call.key.at(place, 0) = kInf<TestType>;
         bool right = true;
         for (std::size_t r = 0; r < call.pitch; ++r)

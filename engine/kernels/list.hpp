@@ -1,0 +1,168 @@
+// The list of all kernels, by family. table.hpp makes each family's table from it, vector.hpp and
+// scalar.cpp fill those tables. To add a kernel, add a line here, its definition for vectors, and
+// the plain loop in scalar.cpp.
+//
+// Every inclusion does something else with each line, so there is no include guard. The includer
+// defines the macros of the families it is about, all as
+//
+//   HEED_..._KERNEL(result, name, parameters)
+//
+// Element is the type of numbers in memory, Real that of the arithmetic.
+
+#ifndef HEED_PANEL_KERNEL
+#define HEED_PANEL_KERNEL(result, name, parameters)
+#endif
+#ifndef HEED_PACK_KERNEL
+#define HEED_PACK_KERNEL(result, name, parameters)
+#endif
+#ifndef HEED_ROW_KERNEL
+#define HEED_ROW_KERNEL(result, name, parameters)
+#endif
+#ifndef HEED_NUMBER_KERNEL
+#define HEED_NUMBER_KERNEL(result, name, parameters)
+#endif
+
+// ---- Panels: lanes are query rows ------------------------------------------------------------
+// `vectors` is the number of vectors in the panel. These kernels are compiled once for each.
+
+/// Transposes up to vectors * lanes query rows into a panel, times `scale`. rows[r] points at row
+/// r; rows past `row_count` become zeros.
+HEED_PANEL_KERNEL(void, pack_query,
+                  (std::size_t vectors, const Element* const* rows, std::size_t row_count,
+                   std::ptrdiff_t feature_stride, std::size_t features, Real scale, Element* panel))
+
+/// scores[j][r] = <key j, query r>, for the keys that r's vector needs. Rows are written in groups:
+/// up to the last vector's end rounded up to row_padding. Rows past that end hold copies of other
+/// keys' scores. A score that its vector does not need is such a copy, the score, or untouched.
+HEED_PANEL_KERNEL(void, scores,
+                  (std::size_t vectors, const MatrixView<Element>& key, const KeyRanges& keys,
+                   const Element* panel, std::size_t features, Real* scores))
+
+/// scores[j][r] = factor * tanh(x), where scores[j][r] is 2 log2(e) x on the way in, so that
+/// e^(2x) is a power of two. The relative error is at most 4 ULP wherever tanh(x) is a normal
+/// number; infinities give exactly +-factor, NaN stays NaN.
+HEED_PANEL_KERNEL(void, softcap, (std::size_t vectors, Real* scores, std::size_t keys, Real factor))
+
+/// scores[j][r] -= slope[r] * |position[r] - j|. Positions are whole numbers.
+HEED_PANEL_KERNEL(void, alibi,
+                  (std::size_t vectors, Real* scores, std::size_t keys, const Real* position,
+                   const Real* slope))
+
+/// scores[j][r] += rows[r][j] * factor for r < row_count, j < keys. An addend of -inf masks the
+/// key: the score becomes -inf whatever it and the factor were, NaN and 0 included. A product that
+/// overflows downwards counts as the lowest finite number, which masks nothing.
+HEED_PANEL_KERNEL(void, add_rows,
+                  (std::size_t vectors, Real* scores, std::size_t keys, const Real* const* rows,
+                   std::size_t row_count, Real factor))
+
+/// scores[j][r] = -inf where rows[r][j] is 0, for r < row_count, j < keys.
+HEED_PANEL_KERNEL(void, mask_rows,
+                  (std::size_t vectors, Real* scores, std::size_t keys,
+                   const std::uint8_t* const* rows, std::size_t row_count))
+
+/// scores[j][r] = -inf unless first[r] <= j < limit[r]. Both are whole numbers.
+HEED_PANEL_KERNEL(void, mask,
+                  (std::size_t vectors, Real* scores, std::size_t keys, const Real* first,
+                   const Real* limit))
+
+/// One step of online softmax, over the keys that r's vector needs; the other scores are neither
+/// read nor written. Scores become probabilities exp2(score - row_max), and row_sum grows by them.
+/// Where a score has outgrown its row_max, row_max moves first, and row_sum, the accumulators
+/// [accumulated][pitch] and the `pending` rows of probabilities that lie before `scores` are
+/// rescaled: pending ones belong to the same key block and are not accumulated yet. Source: Milakov
+/// & Gimelshein 2018, algorithm 3 (arXiv:1805.02867), with lazy rescaling.
+HEED_PANEL_KERNEL(void, softmax,
+                  (std::size_t vectors, Real* scores, const KeyRanges& keys, std::size_t pending,
+                   const RowState<Real>& rows, std::size_t accumulated))
+
+/// The last part of `softmax` alone, for a row_max that is final: scores become
+/// probabilities exp2(score - row_max), row_sum[r] grows by them.
+HEED_PANEL_KERNEL(void, exponentials,
+                  (std::size_t vectors, Real* scores, std::size_t keys, const Real* row_max,
+                   Real* row_sum))
+
+/// `scores` and `softmax` fused, for scores that no option changes: probs[j][r] becomes what
+/// the two would leave there, except that row_max may move at other keys. `keys` is a multiple of
+/// row_padding.
+HEED_PANEL_KERNEL(void, qk_softmax,
+                  (std::size_t vectors, const MatrixView<Element>& key, std::size_t keys,
+                   const Element* panel, std::size_t features, Element* probs, std::size_t pending,
+                   const RowState<Real>& rows, std::size_t accumulated))
+
+/// One step of hard attention: where a score exceeds best[r], best[r] becomes that score and
+/// index[r] its j. Keys come in order, so of equal scores the lowest key stays. A NaN among the
+/// scores makes best[r] NaN for good.
+HEED_PANEL_KERNEL(void, argmax,
+                  (std::size_t vectors, const Real* scores, std::size_t keys, Real* best,
+                   Real* index))
+
+/// accumulators[x][r] += sum of probs[j][r] * value[j][x] over the keys j that r's vector needs,
+/// summed in runs: the first of `first_run` keys, the others of `run`. `fresh` starts from zero.
+/// Writes up to `features` rounded up to row_padding rows.
+HEED_PANEL_KERNEL(void, accumulate,
+                  (std::size_t vectors, const ValueView<Element>& value, const KeyRanges& keys,
+                   std::size_t first_run, const Element* probs, Real* accumulators,
+                   std::size_t features, bool fresh))
+
+/// out_rows[r][x * feature_stride] = accumulators[x][r] / row_sum[r], and 0 where row_sum is 0, for
+/// r < row_count, x < features. Reads nothing past `features` rounded up to row_padding rows.
+HEED_PANEL_KERNEL(void, finish,
+                  (std::size_t vectors, const Real* accumulators, const Real* row_sum,
+                   std::size_t features, Real* const* out_rows, std::size_t row_count,
+                   std::ptrdiff_t feature_stride))
+
+/// to[x][r] = accumulators[x][r] / row_sum[r], and 0 where row_sum is 0, for x < features: what
+/// `finish` writes, left in a panel. Works in place too.
+HEED_PANEL_KERNEL(void, normalise,
+                  (std::size_t vectors, const Real* accumulators, const Real* row_sum,
+                   std::size_t features, Real* to))
+
+// ---- Panels: packing that serves panels of any width -----------------------------------------
+
+/// Copies keys x features values to [feature block][key][value_block], zero-padded.
+HEED_PACK_KERNEL(void, pack_values,
+                 (const MatrixView<Element>& value, std::size_t keys, std::size_t features,
+                  Element* packed))
+
+// ---- Rows: lanes are features ----------------------------------------------------------------
+
+/// scores[e * pitch + h] = <row of edge e, query h>, or grows by that unless `fresh`; the other
+/// lanes stay. query is [heads][features]; `features` is a multiple of feature_padding.
+HEED_ROW_KERNEL(void, edge_scores,
+                (const EdgeRows<Element>& rows, std::size_t edges, const Real* query,
+                 std::size_t heads, std::size_t features, bool fresh, Real* scores,
+                 std::size_t pitch))
+
+/// sums[h][x] (+)= the sum over e < edges of weights[e * pitch + h] * row of edge e [h][x], edges
+/// in order. sums is [heads][features]; `features` is a multiple of feature_padding. `fresh` starts
+/// from zero.
+HEED_ROW_KERNEL(void, edge_values,
+                (const EdgeRows<Element>& rows, std::size_t edges, const Real* weights,
+                 std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
+                 bool fresh))
+
+// ---- Numbers one after the other -------------------------------------------------------------
+
+/// y[i] = 2^x[i]. The error is at most 1 ULP where the result is normal and below the largest power
+/// of two (float32: x in [-126, 127.5], float64: [-1022, 1023.5]). Where x is lower by 0.5 or more,
+/// y is +0.
+HEED_NUMBER_KERNEL(void, exp2, (const Real* x, Real* y, std::size_t count))
+
+/// Whether none of the numbers is infinite or NaN. `count` is a multiple of the panels' lanes.
+HEED_NUMBER_KERNEL(bool, all_finite, (const Real* numbers, std::size_t count))
+
+/// to[i] = the i-th element of `from` (no mask), `stride` elements apart, as Real: exact, except
+/// that float64 read as float32 rounds to nearest even.
+HEED_NUMBER_KERNEL(void, read,
+                   (ElementType type, const void* from, std::ptrdiff_t stride, std::size_t count,
+                    Real* to))
+
+/// The i-th element of `to`, `stride` elements apart, = from[i] rounded to nearest even.
+HEED_NUMBER_KERNEL(void, write,
+                   (ElementType type, const Real* from, std::size_t count, void* to,
+                    std::ptrdiff_t stride))
+
+#undef HEED_PANEL_KERNEL
+#undef HEED_PACK_KERNEL
+#undef HEED_ROW_KERNEL
+#undef HEED_NUMBER_KERNEL

@@ -1,0 +1,143 @@
+// Shuffles: squares of vectors transposed, and vectors summed over their lanes by the same moves.
+//
+// A round of perfect shuffles interleaves row i with row i + n / 2, for every i < n / 2. Two rounds
+// transpose four rows of four:
+//
+//   rows          first round   second round
+//   a0 a1 a2 a3   a0 c0 a1 c1   a0 b0 c0 d0
+//   b0 b1 b2 b3   a2 c2 a3 c3   a1 b1 c1 d1
+//   c0 c1 c2 c3   b0 d0 b1 d1   a2 b2 c2 d2
+//   d0 d1 d2 d3   b2 d2 b3 d3   a3 b3 c3 d3
+//
+// n rows take log2(n) rounds. AVX2's instructions shuffle within 128 bits: there the upper and the
+// lower half of the rows are shuffled apart, and join_halves() exchanges halves of vectors at the
+// end.
+#pragma once
+
+#include "engine/kernels/operations.hpp"
+
+namespace heed {
+namespace {
+
+#if defined(__AVX512F__)
+template <bool kUpper, class V>
+HEED_INLINE V interleave_avx512(V a, V b) {
+  if constexpr (kIsFloat<V>) {
+    const __m512i first = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i index = _mm512_add_epi32(first, _mm512_set1_epi32(kUpper ? 8 : 0));
+    return V(_mm512_permutex2var_ps(a, index, b));
+  } else {
+    const __m512i first = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0);
+    const __m512i index = _mm512_add_epi64(first, _mm512_set1_epi64(kUpper ? 4 : 0));
+    return V(_mm512_permutex2var_pd(a, index, b));
+  }
+}
+#endif
+
+#if defined(__AVX__)
+template <bool kUpper, class V>
+HEED_INLINE V interleave_avx(V a, V b) {
+  if constexpr (kIsFloat<V>) {
+    return V(kUpper ? _mm256_unpackhi_ps(a, b) : _mm256_unpacklo_ps(a, b));
+  } else {
+    return V(kUpper ? _mm256_unpackhi_pd(a, b) : _mm256_unpacklo_pd(a, b));
+  }
+}
+
+/// The lower (or upper) 128 bits of a, then those of b.
+template <bool kUpper, class V>
+HEED_INLINE V join_halves(V a, V b) {
+  constexpr int halves = kUpper ? 0x31 : 0x20;
+  if constexpr (kIsFloat<V>) {
+    return V(_mm256_permute2f128_ps(a, b, halves));
+  } else {
+    return V(_mm256_permute2f128_pd(a, b, halves));
+  }
+}
+#endif
+
+/// Interleaves the lower (or upper) halves of a and b: on AVX2 those of each 128 bits, elsewhere
+/// those of the whole vector. xsimd's zip does so for vectors of 128 bits; for wider ones xsimd 8.1
+/// and later versions differ, so the instructions are spelled out.
+template <bool kUpper, class V>
+HEED_INLINE V interleave(V a, V b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64) return interleave_avx512<kUpper>(a, b);
+#endif
+#if defined(__AVX__)
+  if constexpr (sizeof(V) == 32) return interleave_avx<kUpper>(a, b);
+#endif
+  if constexpr (sizeof(V) == 16) {
+    if constexpr (kUpper) return xsimd::zip_hi(a, b);
+    return xsimd::zip_lo(a, b);
+  }
+}
+
+constexpr std::size_t log2_of(std::size_t n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
+
+/// Transposes n x n elements, rows[from] and the n - 1 after it, by log2(n) rounds of perfect
+/// shuffles. Where interleave() stays within 128 bits, so does this.
+template <std::size_t n, class V>
+HEED_INLINE void shuffle_rows(V (&rows)[kLanes<V>], std::size_t from) {
+  unroll<log2_of(n)>([&](auto) HEED_INLINE_LAMBDA {
+    V shuffled[n];
+    unroll<n / 2>([&](auto i) HEED_INLINE_LAMBDA {
+      shuffled[2 * i] = interleave<false>(rows[from + i], rows[from + i + n / 2]);
+      shuffled[2 * i + 1] = interleave<true>(rows[from + i], rows[from + i + n / 2]);
+    });
+    unroll<n>([&](auto i) HEED_INLINE_LAMBDA { rows[from + i] = shuffled[i]; });
+  });
+}
+
+/// Transposes a square of vectors.
+template <class V>
+HEED_INLINE void transpose(V (&rows)[kLanes<V>]) {
+#if defined(__AVX__)
+  if constexpr (sizeof(V) == 32) {
+    constexpr std::size_t half = kLanes<V> / 2;
+    shuffle_rows<half, V>(rows, 0);
+    shuffle_rows<half, V>(rows, half);
+    unroll<half>([&](auto i) HEED_INLINE_LAMBDA {
+      const V low = join_halves<false>(rows[i], rows[i + half]);
+      const V high = join_halves<true>(rows[i], rows[i + half]);
+      rows[i] = low;
+      rows[i + half] = high;
+    });
+    return;
+  }
+#endif
+  shuffle_rows<kLanes<V>, V>(rows, 0);
+}
+
+/// Sums each of the n rows from rows[from] on over its elements, by log2(n) rounds of the same
+/// shuffles: element i of rows[from] becomes the sum of row from + i. Where interleave() stays
+/// within 128 bits, each 128 bits of a row are summed alone.
+template <std::size_t n, class V>
+HEED_INLINE void fold_rows(V (&rows)[kLanes<V>], std::size_t from) {
+  if constexpr (n > 1) {
+    unroll<n / 2>([&](auto i) HEED_INLINE_LAMBDA {
+      const V a = rows[from + i];
+      const V b = rows[from + i + n / 2];
+      rows[from + i] = interleave<false>(a, b) + interleave<true>(a, b);
+    });
+    fold_rows<n / 2, V>(rows, from);
+  }
+}
+
+/// Element i of the result is the sum of the elements of rows[i]. Overwrites the rows.
+template <class V>
+HEED_INLINE V sum_rows(V (&rows)[kLanes<V>]) {
+#if defined(__AVX__)
+  if constexpr (sizeof(V) == 32) {
+    constexpr std::size_t half = kLanes<V> / 2;
+    fold_rows<half, V>(rows, 0);
+    fold_rows<half, V>(rows, half);
+    return join_halves<false>(rows[0], rows[half]) + join_halves<true>(rows[0], rows[half]);
+  }
+#endif
+  fold_rows<kLanes<V>, V>(rows, 0);
+  return rows[0];
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,139 @@
+// A merge, a matrix to prepare and the options of a context, to be made wrong in one way.
+#pragma once
+
+#include "tests/api/bytes.hpp"
+#include "tests/api/counting_allocator.hpp"
+#include "tests/api/fields.hpp"
+
+namespace api_test {
+
+/// Three parts [2, 3, 4, 5] and their outputs.
+struct MergeForm {
+  MergeForm() {
+    desc.batch = 2;
+    desc.heads = 3;
+    desc.rows = 4;
+    desc.features = 5;
+  }
+  MergeForm(const MergeForm&) = delete;  // its parts point into it
+  MergeForm& operator=(const MergeForm&) = delete;
+
+  bool outputs_untouched() const { return out.all_are(kPattern) && lse.all_are(kPattern); }
+
+  heed_merge_desc desc = HEED_MERGE_DESC_INIT;
+  std::size_t parts = 3;
+  Bytes part_out, part_lse, out{kPattern}, lse{kPattern};
+  const void* part_outs[3] = {part_out.at(), part_out.at(), part_out.at()};
+  const void* part_lses[3] = {part_lse.at(), part_lse.at(), part_lse.at()};
+  const void* const* outs = part_outs;
+  const void* const* lses = part_lses;
+  void* to_out = out.at();
+  void* to_lse = lse.at();
+};
+
+inline Fields fields_of(MergeForm& form) {
+  Fields fields;
+  heed_merge_desc& d = form.desc;
+  fields.in("desc.")("batch", d.batch)("heads", d.heads)("rows", d.rows)("features", d.features)(
+      "part_out", d.part_out)("part_lse", d.part_lse)("out", d.out)("lse", d.lse)("reserved",
+                                                                                  d.reserved);
+  return fields.in("")("parts", form.parts)("part_outs", form.part_outs)(
+      "part_lses", form.part_lses)("out", form.to_out)("lse", form.to_lse);
+}
+
+template <class Check>
+void hand_in(MergeForm& form, bool, const Check& check) {
+  forget_last_error();
+  check(heed_merge(serial().get(), &form.desc, form.parts, form.outs, form.lses, form.to_out,
+                   form.to_lse));
+}
+
+/// A matrix from 5 features to 6, with its bias.
+struct MatrixForm {
+  MatrixForm() {
+    desc.in = 5;
+    desc.out = 6;
+  }
+  MatrixForm(const MatrixForm&) = delete;  // its pointers point into it
+  MatrixForm& operator=(const MatrixForm&) = delete;
+
+  bool outputs_untouched() const { return info.in == 0; }
+
+  heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
+  Bytes numbers, more;
+  const void* matrix = numbers.at();
+  const void* bias = more.at();
+  heed_weights_info info = HEED_WEIGHTS_INFO_INIT;  ///< of what was made
+};
+
+inline Fields fields_of(MatrixForm& form) {
+  Fields fields;
+  heed_weights_desc& d = form.desc;
+  fields.in("desc.")("arithmetic", d.arithmetic)("matrices", d.matrices)("in", d.in)("out", d.out)(
+      "layout", d.layout)("bias_dtype", d.bias_dtype)("reserved", d.reserved);
+  return fields.in("")("matrix", form.matrix)("bias", form.bias);
+}
+
+template <class Check>
+void hand_in(MatrixForm& form, bool, const Check& check) {
+  forget_last_error();
+  heed_weights* made = untouched<heed_weights>();
+  const heed_status status =
+      heed_weights_create(serial().get(), &form.desc, form.matrix, form.bias, &made);
+  check(status);
+  if (status != HEED_STATUS_OK) CHECK(made == untouched<heed_weights>());
+  if (status != HEED_STATUS_OK) return;
+  const Weights weights(made);
+  CHECK(heed_weights_describe(made, &form.info) == HEED_STATUS_OK);
+}
+
+/// Options of a context, what they point at, and the environment.
+struct ContextForm {
+  ContextForm() {
+    options.executor_name = "serial";
+    options.allocator = &allocator;
+  }
+  ContextForm(const ContextForm&) = delete;  // its options point into it
+  ContextForm& operator=(const ContextForm&) = delete;
+
+  bool outputs_untouched() const { return !made; }
+
+  const Environment environment;
+  CountingAllocator memory;
+  heed_allocator allocator = memory.get();
+  heed_executor executor = in_order(2);
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  const heed_context_options* given = &options;
+  bool made = false;
+};
+
+/// The environment decides, or nothing does.
+inline void choose_nothing(ContextForm& form) { form.options.executor_name = nullptr; }
+inline void give_no_options(ContextForm& form) { form.given = nullptr; }
+
+inline Fields fields_of(ContextForm& form) {
+  Fields fields;
+  heed_context_options& o = form.options;
+  fields.in("options.")("isa", o.isa)("executor_name", o.executor_name)("product", o.product)(
+      "threads", o.threads)("tile_q", o.tile_q)("tile_kv", o.tile_kv)("check", o.check)(
+      "reserved", o.reserved)("executor.threads", form.executor.threads)("allocator.reserved",
+                                                                         form.allocator.reserved);
+  for (const char* const name : {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_PRODUCT",
+                                 "HEED_TILE_Q", "HEED_TILE_KV", "HEED_VERBOSE", "HEED_CHECK"})
+    fields(name, form.environment);
+  return fields;
+}
+
+template <class Check>
+void hand_in(ContextForm& form, bool, const Check& check) {
+  forget_last_error();
+  heed_context* context = untouched<heed_context>();
+  const heed_status status = heed_context_create(form.given, &context);
+  check(status);
+  form.made = status == HEED_STATUS_OK;
+  if (form.made) heed_context_destroy(context);
+  if (!form.made) CHECK(context == untouched<heed_context>());
+  CHECK(form.memory.live() == 0);
+}
+
+}  // namespace api_test

@@ -1,0 +1,306 @@
+// Refusals of descriptors of dense attention that are not of every field of a kind: sizes and
+// options that do not go together, masks and biases, overlapping outputs.
+#include "tests/api/forms.hpp"
+#include "tests/api/refused.hpp"
+
+using namespace api_test;
+
+namespace {
+
+void all_float64(Form& form) { form.all_float64(); }
+void be_hard(Form& form) { form.be_hard(); }
+
+Change strides(heed_layout heed_attention_desc::*of, std::int64_t batch, std::int64_t head,
+               std::int64_t row, std::int64_t feature) {
+  return [=](Form& form) { form.desc.*of = {0, 0, batch, head, row, feature}; };
+}
+
+}  // namespace
+
+// ---- Shapes, types and layouts ----
+
+TEST_CASE("sizes go with each other and with addresses", "[refused]") {
+  check_refused<Form>({
+      {"desc.features", 0, "must be 1 to"},
+      {[](Form& form) { form.desc = HEED_ATTENTION_DESC_INIT; }, "desc.features is 0"},
+      {"desc.query_heads", 3, "must be a multiple of desc.key_heads, 2"},
+      {"desc.query_heads", 1, "must be a multiple of desc.key_heads, 2"},
+      {with("desc.key_heads", 3), "desc.query_heads is 4 ... a multiple of desc.key_heads, 3"},
+      {with("desc.key_heads", 8), "desc.query_heads is 4 ... a multiple of desc.key_heads, 8"},
+      {[](Form& form) { form.desc.batch = form.desc.query_length = kMost; },
+       "desc.query has 1099511627776 x 4 x 1099511627776 x 4 elements; that overflows an address"},
+      {[](Form& form) { form.desc.batch = form.desc.key_length = kMost; },
+       "desc.key has 1099511627776 x 2 x 1099511627776 x 4 elements; that overflows an address"},
+      {[](Form& form) {
+         form.desc.key_length = form.desc.value_features = kMost;
+         form.desc.key.stride_feature = 1;
+       },
+       "desc.value has 2 x 2 x 1099511627776 x 1099511627776 elements; that overflows an address"},
+      {strides(&heed_attention_desc::query, INT64_MAX >> 5, INT64_MAX >> 7, 0, 1),
+       "desc.query reaches ... elements; that overflows an address"},
+  });
+}
+
+TEST_CASE("problems without rows whose numbers overflow are refused", "[refused]") {
+  const auto empty = [](Form& form) {  // with strides that no element is reached by
+    form.desc.batch = form.desc.weight_rows = 0;
+    for (heed_layout* const layout :
+         {&form.desc.query, &form.desc.key, &form.desc.value, &form.desc.out, &form.desc.lse,
+          &form.desc.weights, &form.desc.column_sums})
+      *layout = {0, 0, 1, 1, 1, 1};
+    form.desc.mask.stride_row = form.desc.bias.stride_row = 1;
+    form.args.weight_rows = nullptr;
+  };
+  const auto refused = [&](const Change& change, const std::string& words) {
+    Form form;
+    empty(form);
+    change(form);
+    hand_in(form, false, [&](heed_status status) {
+      check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, words);
+    });
+  };
+  refused(
+      [](Form& form) {
+        form.desc.query_heads = form.desc.query_length = kMost;
+        form.desc.key_heads = 1;
+      },
+      "desc.batch is 0, desc.query_heads is 1099511627776, desc.query_length is 1099511627776, "
+      "desc.key_length is 5; the number of rows overflows an address");
+  refused(
+      [](Form& form) {
+        form.desc.batch = form.desc.query_heads = form.desc.key_heads = kMost;
+        form.desc.query_length = form.desc.key_length = 0;
+      },
+      "desc.batch is 1099511627776, desc.query_heads is 1099511627776, desc.query_length is 0, "
+      "desc.key_length is 0; the number of heads overflows an address");
+}
+
+TEST_CASE("a workspace that overflows with all threads is refused", "[refused]") {
+  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
+  desc.batch = 1024;
+  desc.query_heads = desc.query_length = desc.key_length = desc.features = 1;
+  desc.value_features = kMost;
+  heed_attention_plan* plan = untouched<heed_attention_plan>();
+  check_refusal(heed_attention_plan_create(context_with(in_order(1024)).get(), &desc, &plan),
+                HEED_STATUS_INVALID_ARGUMENT,
+                "desc.features is 1, desc.value_features is 1099511627776, threads is 1024; the "
+                "workspace overflows an address");
+  CHECK(plan == untouched<heed_attention_plan>());
+  make_plan(serial(), desc);
+}
+
+TEST_CASE("query, key, value and out are float64, or none is", "[refused]") {
+  const char* const tensors[] = {"desc.query", "desc.key", "desc.value", "desc.out"};
+  std::vector<Refusal<Form>> rows;
+  for (unsigned mix = 1; mix < 15; ++mix)
+    for (const heed_dtype other :
+         {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16}) {
+      unsigned first = 0;  // that is not float64
+      while ((mix >> first & 1U) != 0) ++first;
+      const auto mixed = [=](Form& form) {
+        for (unsigned n = 0; n < 4; ++n)
+          set(form, std::string(tensors[n]) + ".dtype",
+              (mix >> n & 1U) != 0 ? HEED_DTYPE_F64 : other);
+      };
+      rows.emplace_back(mixed, std::string(tensors[first]) + ".dtype is " + std::to_string(other) +
+                                   "; it must be HEED_DTYPE_F64 (2)");
+    }
+  check_refused<Form>(rows);
+  for (const char* const tensor : tensors)
+    for (const heed_dtype dtype : {HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16})
+      check_accepted<Form>(with(std::string(tensor) + ".dtype", dtype));
+}
+
+TEST_CASE("a mask's and a bias's sizes are the problem's, 1 or 0", "[refused]") {
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {".batch", 2}, {".heads", 4}, {".rows", 3}, {".keys", 5}};
+  std::vector<Refusal<Form>> rows;
+  for (const char* const tensor : {"desc.mask", "desc.bias"})
+    for (const auto& [size, right] : sizes) {
+      for (const std::int64_t value : {std::int64_t{-1}, right - 1, right + 1, INT64_MAX})
+        if (value != 1)
+          rows.emplace_back(tensor + std::string(size), value,
+                            "must be " + std::to_string(right) + ", 1 or 0");
+      for (const std::int64_t value : {std::int64_t{0}, std::int64_t{1}, right})
+        check_accepted<Form>(with(tensor + std::string(size), value));
+    }
+  check_refused<Form>(rows);
+}
+
+TEST_CASE("strides of an axis of one element are never taken", "[refused]") {
+  for (heed_score_layout heed_attention_desc::*const layout :
+       {&heed_attention_desc::mask, &heed_attention_desc::bias})
+    check_accepted<Form>(
+        [&](Form& form) { form.desc.*layout = {0, 0, 1, 1, 0, 0, INT64_MAX, INT64_MIN, 5, 1}; });
+  check_accepted<Form>([](Form& form) {
+    form.desc.batch = form.desc.query_heads = form.desc.key_heads = 1;
+    form.desc.query = {0, 0, INT64_MAX, INT64_MIN, 8, 1};
+    form.desc.out = {0, 0, INT64_MIN, INT64_MAX, 6, 1};
+  });
+}
+
+TEST_CASE("outputs whose elements overlap are refused", "[refused]") {
+  const auto out = [](std::int64_t batch, std::int64_t head, std::int64_t row,
+                      std::int64_t feature) {
+    return strides(&heed_attention_desc::out, batch, head, row, feature);
+  };
+  const auto lse = &heed_attention_desc::lse;
+  const auto weights = &heed_attention_desc::weights;
+  const auto sums = &heed_attention_desc::column_sums;
+  check_refused<Form>({
+      // Contiguous is 72, 18, 6, 1 for [2, 4, 3, 6].
+      {out(72, 18, 6, 0), "desc.out.stride_feature is 0; it must exceed 0 ... overlap"},
+      {out(72, 18, 0, 1), "desc.out.stride_row is 0; it must exceed 0 ... overlap"},
+      {out(72, 0, 6, 1), "desc.out.stride_head is 0; it must exceed 0 ... overlap"},
+      {out(0, 18, 6, 1), "desc.out.stride_batch is 0; it must exceed 0 ... overlap"},
+      {out(72, 18, 5, 1), "desc.out.stride_row is 5; it must exceed 5"},
+      {out(72, 17, 6, 1), "desc.out.stride_head is 17; it must exceed 17"},
+      {out(71, 18, 6, 1), "desc.out.stride_batch is 71; it must exceed 71"},
+      {out(72, 18, 1, 1), "desc.out.stride_ ... is 1; it must exceed ... overlap"},
+      {out(72, 18, -5, 1), "desc.out.stride_row is -5; it must exceed 5"},
+      {out(72, 18, 6, -6), "desc.out.stride_ ... it must exceed 12"},
+      // Rows outermost, batches innermost.
+      {out(6, 12, 47, 1), "desc.out.stride_row is 47; it must exceed 47"},
+      // 12, 3, 1 for [2, 4, 3], one number each.
+      {strides(lse, 12, 3, 0, 1), "desc.lse.stride_row is 0 ... overlap"},
+      {strides(lse, 12, 2, 1, 0), "desc.lse.stride_head is 2; it must exceed 2"},
+      {strides(lse, 11, 3, 1, 0), "desc.lse.stride_batch is 11; it must exceed 11"},
+      // 40, 10, 5, 1 for [2, 4, 2, 5]: two rows are listed.
+      {strides(weights, 40, 10, 4, 1), "desc.weights.stride_row is 4; it must exceed 4"},
+      {strides(weights, 40, 9, 5, 1), "desc.weights.stride_head is 9; it must exceed 9"},
+      {strides(weights, 40, 10, 5, 0), "desc.weights.stride_feature is 0 ... overlap"},
+      // 20, 5, 1 for [2, 4, 5].
+      {strides(sums, 20, 5, 0, 1), "desc.column_sums.stride_row is 0 ... overlap"},
+      {strides(sums, 20, -4, 1, 0), "desc.column_sums.stride_head is -4; it must exceed 4"},
+  });
+  for (const char* const tensor : {"desc.out", "desc.lse", "desc.weights", "desc.column_sums"})
+    check_refused<Form>({{with(tensor + std::string(".reserved"), HEED_STRIDES_EXPLICIT),
+                          tensor + std::string(".stride_ ... is 0; it must exceed 0")}});
+}
+
+TEST_CASE("an out whose elements lie apart is accepted in any order", "[refused]") {
+  const auto accepted = [](std::int64_t batch, std::int64_t head, std::int64_t row,
+                           std::int64_t feature) {
+    Form form;
+    strides(&heed_attention_desc::out, batch, head, row, feature)(form);
+    make_plan(serial(), form.desc);
+  };
+  accepted(0, 0, 0, 0);
+  accepted(72, 18, 6, 1);
+  accepted(-72, 18, -6, 1);
+  accepted(72, 6, 24, 1);                // [batch, row, head, feature]
+  accepted(6, 12, 48, 1);                // [row, head, batch, feature]
+  accepted(1, 2, 8, 24);                 // column-major
+  accepted(900, 80, 16, 2);              // padded
+  check_accepted<Form>([](Form& form) {  // one element
+    form.desc.batch = form.desc.query_heads = form.desc.key_heads = form.desc.value_features = 1;
+    form.desc.query_length = form.desc.weight_rows = 1;
+    form.desc.out.reserved = HEED_STRIDES_EXPLICIT;
+  });
+}
+
+// ---- Options of the descriptor ----
+
+TEST_CASE("scale, soft cap and temperature are numbers that make sense", "[refused]") {
+  check_refused<Form>({{"desc.scale", kInfinity, "must be finite"},
+                       {"desc.scale", -kInfinity, "must be finite"},
+                       {"desc.scale", kNan, "must be finite"},
+                       {"desc.softcap", -2.0, "must be finite and at least 0"},
+                       {"desc.softcap", kInfinity, "must be finite"},
+                       {"desc.softcap", kNan, "must be finite"},
+                       {"desc.temperature", -0.5, "must be above 0"},
+                       {"desc.temperature", -kInfinity, "must be above 0"},
+                       {"desc.temperature", kNan, "must be above 0"}});
+  check_accepted<Form>(with("desc.temperature", kInfinity));
+}
+
+TEST_CASE("factors that leave the arithmetic's range are refused", "[refused]") {
+  check_refused<Form>(
+      {{"desc.scale", 3e38, "multiplied by 4.32809e+38, which must be at most 3.40282e+38"},
+       {"desc.scale", -3e38, "multiplied by -4.32809e+38, which must be at most 3.40282e+38"},
+       {"desc.temperature", 1e-39, "multiplied by 1.4427e+39, which must be at most 3.40282e+38"},
+       {"desc.softcap", 1e-39, "multiplied by 1.4427e+39, which must be at most 3.40282e+38"},
+       {"desc.softcap", 3e38, "multiplied by 4.32809e+38, which must be at most 3.40282e+38"}});
+  // float64 has room for all of them, but not without end.
+  check_refused<Form>(all_float64,
+                      {{"desc.scale", 1.7e308, "which must be at most 1.79769e+308"},
+                       {"desc.temperature", 1e-310, "which must be at most 1.79769e+308"}});
+  for (const auto& change : {with("desc.scale", 3e38), with("desc.scale", -3e38),
+                             with("desc.temperature", 1e-39), with("desc.softcap", 1e-39)})
+    check_accepted<Form>([&](Form& form) { all_float64(form), change(form); });
+}
+
+TEST_CASE("hard attention has no temperature, no sinks and no log-sum-exp", "[refused]") {
+  check_refused<Form>(be_hard, {{"desc.temperature", 1.0, "must be 0 with desc.hard"},
+                                {"desc.temperature", 0.5, "must be 0 with desc.hard"},
+                                {"desc.temperature", kInfinity, "must be 0 with desc.hard"},
+                                {"args.sinks", kGiven, "must be NULL with desc.hard"},
+                                {"args.lse", kGiven, "must be NULL with desc.hard"}});
+}
+
+TEST_CASE("causal_offset and alignment_offset belong to their choices", "[refused]") {
+  for (const std::string name : {"causal", "alignment"}) {
+    const std::string field = "desc." + name;
+    for (const int choice : {0, 1, 2})
+      check_refused<Form>(
+          [&](Form& form) {
+            set(form, "desc.alignment", 0), set(form, field, choice),
+                form.args.alibi_slopes = nullptr;
+          },
+          {{field + "_offset", -3,
+            "with " + field + " " + std::to_string(choice) + "; it must be 0 unless " + name +
+                " is HEED_" + (name == "causal" ? "CAUSAL" : "ALIGNMENT") + "_OFFSET (3)"}});
+    for (const std::int64_t offset : {INT64_MIN, std::int64_t{0}, INT64_MAX})
+      check_accepted<Form>([&](Form& form) {
+        form.desc.alignment = 0;
+        set(form, field, 3);
+        set(form, field + "_offset", offset);
+      });
+  }
+}
+
+TEST_CASE("causal says where rows stand, and alignment does without it", "[refused]") {
+  for (const int causal : {1, 2, 3})
+    for (const int alignment : {1, 2})
+      check_refused<Form>(
+          [](Form& form) { form.desc.alignment = 0, form.args.alibi_slopes = nullptr; },
+          {{[&](Form& form) { form.desc.causal = causal, form.desc.alignment = alignment; },
+            "desc.alignment is " + std::to_string(alignment) + " with desc.causal " +
+                std::to_string(causal) + "; it must be 0"}});
+}
+
+TEST_CASE("positions among other lengths need an alignment", "[refused]") {
+  check_refused<Form>(
+      {{with("desc.alignment", 0),
+        "args.alibi_slopes is given with desc.alignment 0, desc.query_length 3 and desc.key_length "
+        "5 ... 1 to 3"},
+       {[](Form& form) { form.desc.alignment = 0, form.desc.window = 1; },
+        "desc.alignment is 0 with desc.query_length 3 and desc.key_length 5; a window ... 1 to "
+        "3"}});
+  // Nothing is measured, lengths are equal, or causal says where rows stand.
+  for (const Change& change : {Change(with("args.alibi_slopes", kNull)),
+                               Change([](Form& f) { f.desc.window = 1, f.desc.query_length = 5; }),
+                               Change([](Form& f) { f.desc.window = f.desc.causal = 1; })})
+    check_accepted<Form>([&](Form& form) { form.desc.alignment = 0, change(form); });
+}
+
+TEST_CASE("window bounds are at least -1, and 0 without a window", "[refused]") {
+  check_refused<Form>(with("desc.window", 1), {{"desc.window_left", -2, "at least -1"},
+                                               {"desc.window_left", INT64_MIN, "at least -1"},
+                                               {"desc.window_right", -2, "at least -1"},
+                                               {"desc.window_right", INT64_MIN, "at least -1"}});
+  check_refused<Form>({{"desc.window_left", -1, "must be 0 unless window is 1"},
+                       {"desc.window_right", 7, "must be 0 unless window is 1"}});
+  for (const std::int64_t bound : {std::int64_t{-1}, std::int64_t{0}, INT64_MAX})
+    check_accepted<Form>([&](Form& form) {
+      form.desc.window = 1;
+      form.desc.window_left = form.desc.window_right = bound;
+    });
+}
+
+TEST_CASE("rows of weights are as many as the query has, and only with weights", "[refused]") {
+  check_refused<Form>({{"desc.weight_rows", -1, "must be 0 to desc.query_length, 3"},
+                       {"desc.weight_rows", 4, "must be 0 to desc.query_length, 3"},
+                       {with("desc.weights_point", HEED_WEIGHTS_NONE),
+                        "desc.weight_rows is 2 with desc.weights_point 0; it must be 0"}});
+}

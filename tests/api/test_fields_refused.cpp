@@ -1,0 +1,235 @@
+// What is refused of the fields of one kind alike, whatever the operation: sizes, choices, reserved
+// words, types, strides and pointers. No field is left out.
+#include "tests/api/forms.hpp"
+#include "tests/api/graphs.hpp"
+#include "tests/api/other_forms.hpp"
+#include "tests/api/refused.hpp"
+
+using namespace api_test;
+
+namespace {
+
+/// A valid problem, and the bytes of a number of its arithmetic.
+template <class AForm>
+struct Variant {
+  ChangeOf<AForm> make;
+  int bytes;
+};
+
+void weigh_heads(BlockForm& form) { form.reduce(HEED_COMBINE_WEIGHTED); }
+void all_float64(GraphForm& form) { form.all_float64(); }
+
+std::vector<Variant<Form>> variants(const Form&) {
+  return {{[](Form& form) { form.pack_queries(), form.pack_keys(); }, 4},
+          {[](Form& form) { form.all_float64(); }, 8}};
+}
+std::vector<Variant<BlockForm>> variants(const BlockForm&) {
+  return {{unchanged<BlockForm>, 4},
+          {weigh_heads, 4},
+          {[](BlockForm& form) { form.all_float64(); }, 8}};
+}
+std::vector<Variant<GraphForm>> variants(const GraphForm&) {
+  return {{unchanged<GraphForm>, 4},
+          {[](GraphForm& form) { form.share(); }, 4},
+          {[](GraphForm& form) { form.per_node(); }, 4},
+          {[](GraphForm& form) { form.combine(HEED_COMBINE_WEIGHTED); }, 4},
+          {all_float64, 8},
+          {[](GraphForm& form) { form.share(), form.all_float64(); }, 8},
+          {[](GraphForm& form) { form.per_node(), form.all_float64(); }, 8}};
+}
+std::vector<Variant<MergeForm>> variants(const MergeForm&) {
+  return {{unchanged<MergeForm>, 4},
+          {[](MergeForm& form) {
+             heed_merge_desc& d = form.desc;
+             for (heed_layout* const l : {&d.part_out, &d.part_lse, &d.out, &d.lse})
+               l->dtype = HEED_DTYPE_F64;
+           },
+           8}};
+}
+std::vector<Variant<MatrixForm>> variants(const MatrixForm&) {
+  return {{unchanged<MatrixForm>, 4},
+          {[](MatrixForm& form) { form.desc.arithmetic = HEED_DTYPE_F64; }, 8}};
+}
+std::vector<Variant<SmallGraph>> variants(const SmallGraph&) {
+  return {{unchanged<SmallGraph>, 4},
+          {[](SmallGraph& form) { form.by_rows(); }, 4},
+          {[](SmallGraph& form) { form.widen(); }, 8},
+          {[](SmallGraph& form) { form.by_rows(), form.widen(); }, 8}};
+}
+
+/// Refusals of every field of every variant of a problem: add(field, bytes, rows) adds those of a
+/// field.
+template <class AForm, class Add>
+void check_each_field(const Add& add) {
+  std::size_t refusals = 0;
+  for (const Variant<AForm>& variant : variants(AForm())) {
+    AForm form;
+    variant.make(form);
+    std::vector<Refusal<AForm>> rows;
+    for (const Field& field : fields_of(form)) add(field, variant.bytes, rows);
+    check_refused<AForm>(variant.make, rows);
+    refusals += rows.size();
+  }
+  CHECK(refusals > 0);
+}
+
+/// The field that says whether the arithmetic is float64, and those whose types do not depend on
+/// it.
+template <class AForm>
+bool is_free(const std::string& name) {
+  for (const char* const free : {"lse.dtype", "weights.dtype", "edge_bias.dtype"})
+    if (name == std::string("desc.") + free) return true;
+  return name == (std::is_same_v<AForm, GraphForm> ? "desc.out.dtype" : "desc.input_query.dtype") ||
+         name.rfind("desc.attention: ", 0) == 0;
+}
+
+struct Size {
+  const char* name;
+  int least;
+};
+
+/// -1 and what is past 2^40.
+template <class AForm>
+void check_sizes(std::initializer_list<Size> sizes) {
+  std::vector<Refusal<AForm>> rows;
+  for (const Size& size : sizes)
+    for (const std::int64_t value : {std::int64_t{-1}, INT64_MIN, -kMost, kMost + 1, INT64_MAX})
+      rows.emplace_back(size.name, value,
+                        "must be " + std::to_string(size.least) + " to 1099511627776");
+  check_refused<AForm>(rows);
+}
+
+struct Choice {
+  const char* name;
+  const char* kind;
+  std::uint32_t most;
+};
+
+template <class AForm>
+void check_choices(std::initializer_list<Choice> choices) {
+  std::vector<Refusal<AForm>> rows;
+  for (const Choice& choice : choices)
+    for (const std::uint32_t value : {choice.most + 1, 99U, 0xffffffffU})
+      rows.emplace_back(
+          choice.name, value,
+          std::string("must be ") + choice.kind + ", 0 to " + std::to_string(choice.most));
+  check_refused<AForm>(rows);
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("what the tables of refusals begin with is valid", "[refused]", Form, BlockForm,
+                   GraphForm, MergeForm, MatrixForm, SmallGraph) {
+  for (const Variant<TestType>& variant : variants(TestType()))
+    check_accepted<TestType>(variant.make);
+}
+
+TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[refused]", Form,
+                   BlockForm, GraphForm, MergeForm, MatrixForm, SmallGraph) {
+  check_each_field<TestType>([](const Field& field, int, auto& rows) {
+    if (!field.ends_with(".reserved")) return;
+    const bool own = field.ends_with("desc.reserved") || field.ends_with("args.reserved");
+    for (const std::uint32_t value : {2U, 9U, 0xffffffffU})
+      rows.emplace_back(field.name, value,
+                        own ? "must be 0" : "must be 0 or HEED_STRIDES_EXPLICIT (1)");
+    if (own) rows.emplace_back(field.name, 1, "must be 0");
+  });
+}
+
+TEMPLATE_TEST_CASE("every type is one of its names", "[refused]", Form, BlockForm, GraphForm,
+                   MergeForm, MatrixForm) {
+  check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
+    if (!field.ends_with("dtype") || bytes == 8) return;
+    const bool mask = field.ends_with("mask.dtype");
+    for (const std::uint32_t dtype : {5U, 9U, 0xffffffffU})
+      rows.emplace_back(
+          field.name, dtype,
+          mask ? "must be 0: a mask is made of bytes" : "must be a heed_dtype, 0 to 4");
+    if (mask) rows.emplace_back(field.name, HEED_DTYPE_F32, "must be 0: a mask is made of bytes");
+    for (const heed_dtype dtype : {HEED_DTYPE_BF16, HEED_DTYPE_F16})
+      if (field.ends_with("lse.dtype"))
+        rows.emplace_back(field.name, dtype, "must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)");
+  });
+}
+
+TEMPLATE_TEST_CASE("float64 goes with float64 only", "[refused]", BlockForm, GraphForm,
+                   MatrixForm) {
+  check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
+    if (!field.ends_with("dtype") || is_free<TestType>(field.name)) return;
+    for (const heed_dtype dtype : {HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16})
+      if (bytes == 8) rows.emplace_back(field.name, dtype, "must be HEED_DTYPE_F64 (2)");
+    if (bytes == 4 && field.ends_with("bias_dtype"))
+      rows.emplace_back(field.name, HEED_DTYPE_F64,
+                        "must be another than HEED_DTYPE_F64 (2) where the arithmetic is float32");
+    else if (bytes == 4)
+      rows.emplace_back([=](TestType& form) { set(form, field.name, HEED_DTYPE_F64); },
+                        field.name + " is HEED_DTYPE_F64 (2); the arithmetic is float32");
+  });
+}
+
+TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refused]", Form,
+                   BlockForm, GraphForm, MergeForm, MatrixForm) {
+  check_each_field<TestType>([](const Field& field, int, auto& rows) {
+    if (!field.ends_with(".stride_row") && !field.ends_with(".stride_in")) return;
+    for (const std::int64_t stride :
+         {INT64_MAX, INT64_MIN, INT64_MIN + 1, INT64_MAX / 4, INT64_MAX / 2, -INT64_MAX / 4})
+      rows.emplace_back([=](TestType& form) { set(form, field.name, stride); },
+                        field.name.substr(0, field.name.rfind('.')) + " steps ... stride of " +
+                            std::to_string(stride) + " elements; that overflows an address");
+  });
+}
+
+TEMPLATE_TEST_CASE("every pointer is aligned to its type", "[refused]", Form, BlockForm, GraphForm,
+                   MergeForm, MatrixForm, SmallGraph) {
+  check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
+    if (!field.pointer || field.ends_with("mask")) return;
+    if (field.ends_with("key_lengths") || field.name.find("cu_seqlens") != std::string::npos)
+      bytes = 4;
+    if (field.ends_with("weight_rows")) bytes = 8;
+    for (int off = 1; off < bytes; ++off)
+      rows.emplace_back(field.name, moved(off), "must be a multiple of " + std::to_string(bytes));
+  });
+}
+
+TEST_CASE("sizes below their bound or past 2^40 are refused", "[refused]") {
+  check_sizes<Form>({{"desc.batch", 0},
+                     {"desc.query_heads", 0},
+                     {"desc.key_heads", 0},
+                     {"desc.query_length", 0},
+                     {"desc.key_length", 0},
+                     {"desc.features", 1},
+                     {"desc.value_features", 1},
+                     {"desc.packed_queries", 0},
+                     {"desc.packed_keys", 0}});
+  check_sizes<BlockForm>({{"desc.width_query", 1},
+                          {"desc.width_key", 0},
+                          {"desc.width_out", 0},
+                          {"desc.attention: desc.batch", 0}});
+  check_sizes<GraphForm>({{"desc.heads", 1},
+                          {"desc.features", 1},
+                          {"desc.value_features", 1},
+                          {"desc.width", 0},
+                          {"desc.steps", 1},
+                          {"desc.edge_width", 0}});
+  check_sizes<MergeForm>(
+      {{"desc.batch", 0}, {"desc.heads", 0}, {"desc.rows", 0}, {"desc.features", 0}});
+  check_sizes<MatrixForm>({{"desc.matrices", 0}, {"desc.in", 1}, {"desc.out", 1}});
+  check_sizes<SmallGraph>({{"desc.edges", 0}});
+}
+
+TEST_CASE("choices and switches are one of their values", "[refused]") {
+  check_choices<Form>({{"desc.causal", "a heed_causal", 3},
+                       {"desc.hard", "a switch", 1},
+                       {"desc.window", "a switch", 1},
+                       {"desc.alignment", "a heed_alignment", 3},
+                       {"desc.weights_point", "a heed_weights_point", 4},
+                       {"desc.sum_columns", "a switch", 1}});
+  check_choices<BlockForm>({{"desc.combine", "a heed_combine", 4},
+                            {"desc.attention: desc.weights_point", "a heed_weights_point", 4}});
+  check_choices<GraphForm>({{"desc.inputs", "a heed_graph_inputs", 2},
+                            {"desc.combine", "a heed_combine for graphs", 3},
+                            {"desc.residual", "a switch", 1},
+                            {"desc.hard", "a switch", 1}});
+  check_choices<SmallGraph>(
+      {{"desc.index_type", "a heed_index_type", 2}, {"desc.duplicates", "a heed_duplicates", 2}});
+}
