@@ -1,7 +1,7 @@
 // Nothing is read or written past either end of a tensor, an array of indices or a workspace: each
 // lies against a page that may not be touched, where a stray access ends the program.
 #include "tests/api/problems.hpp"
-#include "tests/support/dtype.hpp"
+#include "tests/oracle/dtype.hpp"
 #include "tests/support/size.hpp"
 
 using namespace api_test;
