@@ -96,33 +96,33 @@ TEST_CASE("a refused context gives its memory back", "[allocator]") {
 
 TEST_CASE("graphs, matrices, plans and calls that get no memory are refused",
           "[allocator][threads]") {
-  each_kind_and_executor(2,
-                         [](const Kind& kind, const Context& context, CountingAllocator& memory) {
-                           const std::unique_ptr<Problem> problem = kind.problem();
-                           const std::size_t refused = refuse_each_request(memory, [&] {
-                             const heed_status status = problem->prepare(context);
-                             problem->share(*kind.problem());  // with nothing made
-                             return status;
-                           });
-                           REQUIRE(problem->prepare(context) == HEED_STATUS_OK);
-                           CHECK((refused > 0) == (problem->graph || !problem->matrices.empty()));
-                           Object plan;
-                           CHECK(refuse_each_request(memory, [&] {
-                                   const heed_status status = problem->create(context, plan);
-                                   plan.reset();
-                                   return status;
-                                 }) > 0);
-                           CHECK(refuse_each_request(memory, [&] {
-                                   problem->forget_outputs();
-                                   const heed_status status = problem->call(context);
-                                   CHECK((status == HEED_STATUS_OK) == !problem->untouched());
-                                   return status;
-                                 }) > 0);
-                           const std::size_t live = memory.live();
-                           problem->tensors.front().point_at(nullptr);
-                           CHECK(problem->call(context) == HEED_STATUS_INVALID_ARGUMENT);
-                           CHECK(memory.live() == live);
-                         });
+  const auto check = [](const Kind& kind, const Context& context, CountingAllocator& memory) {
+    const std::unique_ptr<Problem> problem = kind.problem();
+    const std::size_t refused = refuse_each_request(memory, [&] {
+      const heed_status status = problem->prepare(context);
+      problem->share(*kind.problem());  // with nothing made
+      return status;
+    });
+    REQUIRE(problem->prepare(context) == HEED_STATUS_OK);
+    CHECK((refused > 0) == (problem->graph || !problem->matrices.empty()));
+    Object plan;
+    CHECK(refuse_each_request(memory, [&] {
+            const heed_status status = problem->create(context, plan);
+            plan.reset();
+            return status;
+          }) > 0);
+    CHECK(refuse_each_request(memory, [&] {
+            problem->forget_outputs();
+            const heed_status status = problem->call(context);
+            CHECK((status == HEED_STATUS_OK) == !problem->untouched());
+            return status;
+          }) > 0);
+    const std::size_t live = memory.live();
+    problem->tensors.front().point_at(nullptr);
+    CHECK(problem->call(context) == HEED_STATUS_INVALID_ARGUMENT);
+    CHECK(memory.live() == live);
+  };
+  each_kind_and_executor(2, check);
 }
 
 TEST_CASE("a matrix larger than all memory is refused", "[allocator][weights]") {
@@ -165,15 +165,15 @@ TEST_CASE("a refused graph gives its memory back", "[allocator][graph]") {
 }
 
 TEST_CASE("a run asks the allocator for nothing", "[allocator][threads]") {
-  each_kind_and_executor(4,
-                         [](const Kind& kind, const Context& context, CountingAllocator& memory) {
-                           const std::unique_ptr<Problem> problem = kind.problem();
-                           Object plan;
-                           REQUIRE(problem->prepare_and_create(context, plan));
-                           memory.restart();
-                           for (int i = 0; i < 3; ++i) CHECK(problem->run(plan) == HEED_STATUS_OK);
-                           CHECK(memory.requests() == 0);
-                         });
+  const auto check = [](const Kind& kind, const Context& context, CountingAllocator& memory) {
+    const std::unique_ptr<Problem> problem = kind.problem();
+    Object plan;
+    REQUIRE(problem->prepare_and_create(context, plan));
+    memory.restart();
+    for (int i = 0; i < 3; ++i) CHECK(problem->run(plan) == HEED_STATUS_OK);
+    CHECK(memory.requests() == 0);
+  };
+  each_kind_and_executor(4, check);
 }
 
 TEST_CASE("a caller's allocator is copied", "[allocator]") {
