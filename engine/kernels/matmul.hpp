@@ -68,10 +68,10 @@ HEED_INLINE void add_product(const Real* const (&row)[R], std::ptrdiff_t stride,
   }
 }
 
-/// Whether every vector needs all the keys.
+/// Whether every vector needs all the keys. A single vector does: its range begins at 0.
 template <std::size_t W>
 HEED_INLINE bool is_rectangle(const KeyRanges& keys) {
-  return keys.begin[W - 1] == 0 && keys.end[0] == keys.end[W - 1];
+  return W == 1 || (keys.begin[W - 1] == 0 && keys.end[0] == keys.end[W - 1]);
 }
 
 /// Calls function(A, B, begin, end) for the ranges of keys [begin, end) that vectors A to B - 1 and

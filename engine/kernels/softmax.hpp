@@ -28,7 +28,7 @@ template <class V, class Real = RealOf<V>>
 /// side by side where they need the same keys, else one by one, which takes little code.
 template <std::size_t W, class Function>
 HEED_INLINE void each_column(const KeyRanges& keys, Function&& function) {
-  if (W == 1 || is_rectangle<W>(keys)) {
+  if (is_rectangle<W>(keys)) {
     function(std::integral_constant<std::size_t, W>{}, 0, 0, keys.end[0]);
   } else {
     for (std::size_t w = 0; w < W; ++w)

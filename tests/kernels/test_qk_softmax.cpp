@@ -162,13 +162,13 @@ double check_call(const Table<Real>& kernels, Call<Real>& call) {
   const Call<Real> before = call;
   call.run(kernels);
   double worst = 0;
-  bool row maxima = true;
+  bool row_maxima = true;
   for (std::size_t r = 0; r < call.pitch; ++r) {
     const Scores<Real> scores = scores_of(before, r);
-    row maxima = row maxima && row_max_is_right(kernels, before, call, scores, r);
+    row_maxima = row_maxima && row_max_is_right(kernels, before, call, scores, r);
     worst = std::max(worst, check_weights(before, call, scores, r));
   }
-  CHECK(row maxima);
+  CHECK(row_maxima);
   CHECK(worst <= 1);
   CHECK(call.intact());
   return worst;
