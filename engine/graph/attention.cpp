@@ -20,7 +20,7 @@ void walk(const GraphStep& step, Walk function, std::int64_t count, std::int64_t
                });
 }
 
-/// Edges that the graph has no more have no weight.
+/// Edges that the graph has removed get weight 0.
 void clear_removed(const GraphStep& step) {
   const heed_graph& graph = *step.plan.graph;
   const Layout& layout = step.plan.problem.weights;
@@ -47,7 +47,7 @@ void run_step(const GraphStep& step) {
   clear_removed(step);
 }
 
-/// out as it lies or, if its heads do not lie side by side, copied.
+/// out where it lies, or a copy if its heads do not lie side by side.
 template <class Real>
 Tensor out_as_data(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
                    std::byte* workspace) {
@@ -66,7 +66,7 @@ Tensor out_as_data(const heed_graph_attention_plan& plan, const heed_graph_atten
   return {copy, {kTypeOf<Real>, sizeof(Real), {0, 0, p.width, 1}}};
 }
 
-/// A matrix over edge data, as the kernels want it.
+/// Copies a matrix over edge data into the form that the kernels want.
 template <class Real>
 void widen(const heed_graph_attention_plan& plan, const void* matrix, const Layout& layout,
            std::int64_t features, std::byte* to) {

@@ -53,7 +53,7 @@ class Nodes {
   NodeSoftmax<Real> softmax_;
 };
 
-/// Calls function(nodes) with those of the arithmetic's type.
+/// Calls function(nodes), in the type of the arithmetic.
 template <class Function>
 void with_nodes(const GraphStep& step, std::byte* slab, Function&& function) {
   with_real(step.plan.problem.float64, [&](auto real) {

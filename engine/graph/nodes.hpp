@@ -5,8 +5,7 @@
 
 namespace heed {
 
-/// Computes the nodes of the parts [begin, end), and what pieces of hubs leave behind. `slab` is
-/// this thread's own workspace.
+/// Computes the nodes and pieces of the parts [begin, end). `slab` is this thread's own workspace.
 void attend_parts(const GraphStep& step, std::int64_t begin, std::int64_t end,
                   std::byte* slab) noexcept;
 
@@ -14,7 +13,7 @@ void attend_parts(const GraphStep& step, std::int64_t begin, std::int64_t end,
 void merge_hubs(const GraphStep& step, std::int64_t begin, std::int64_t end,
                 std::byte* slab) noexcept;
 
-/// Writes the weights of the edges of hubs, after merging, in the parts [begin, end).
+/// Writes the weights of the hubs' edges in the parts [begin, end), after merging.
 void view_pieces(const GraphStep& step, std::int64_t begin, std::int64_t end,
                  std::byte* slab) noexcept;
 

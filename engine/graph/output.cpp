@@ -28,7 +28,7 @@ NodeOutput<Real>::NodeOutput(const GraphStep& step, std::byte* slab)
 
 template <class Real>
 void NodeOutput<Real>::write(std::int64_t node, Real* values, const Real* factors) const {
-  // Data first: it may be what is written to.
+  // Data is read first: out may overwrite it.
   if (problem_.residual)
     kernels_.numbers.read(
         step_.data.layout.type, row_at(step_.data.data, step_.data.layout, 0, 0, node),
@@ -53,7 +53,7 @@ void NodeOutput<Real>::write(std::int64_t node, Real* values, const Real* factor
   }
 }
 
-/// compute(to) makes what the row becomes, but for the data that is added.
+/// compute(to) computes the row without the data that is added to it.
 template <class Real>
 template <class Compute>
 void NodeOutput<Real>::write_row(std::byte* out, const Real* data, Compute&& compute) const {

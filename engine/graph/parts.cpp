@@ -1,4 +1,4 @@
-// Even pieces of work, cut by the graph alone.
+// Cuts a graph into even parts, which depend on the graph alone.
 #include <algorithm>
 
 #include "engine/graph/graph.hpp"
@@ -6,7 +6,7 @@
 namespace heed {
 namespace {
 
-/// Calls whole(first, last) for runs of nodes and hub(node) for hubs, in order.
+/// Calls one function (first, last) for runs of nodes and another (node) for hubs, in order.
 template <class Whole, class OnHub>
 void each_run(const heed_graph& graph, Whole&& whole, OnHub&& on_hub) {
   std::int64_t first = 0;

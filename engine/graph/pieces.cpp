@@ -14,7 +14,7 @@ class Pieces {
   Pieces(const GraphStep& step, const Hub& hub)
       : step_(step), problem_(step.plan.problem), hub_(hub) {}
 
-  /// The highest score of all, by the lowest edge.
+  /// The highest score of all pieces; of equal ones the lowest edge's.
   void choose(const NodeSoftmax<Real>& softmax) const {
     softmax.forget();
     softmax.sums().clear();
@@ -29,8 +29,8 @@ class Pieces {
     }
   }
 
-  /// The softmax over all pieces. Their log-sum-exps are taken relative to the largest row_max:
-  /// that keeps digits, and what scores of +inf share.
+  /// The softmax over all pieces. Their log-sum-exps are taken relative to the largest row_max,
+  /// which keeps digits, and lets scores of +inf share the probability.
   void merge_softmax(const NodeSoftmax<Real>& softmax) const {
     softmax.forget();
     for (std::int64_t h = 0; h < problem_.heads; ++h) {
@@ -48,7 +48,7 @@ class Pieces {
     }
   }
 
-  /// Rows [heads][features], which `from` finds in each piece, merged by their log-sum-exps.
+  /// Merges rows [heads][features], which `from` finds in each piece, by their log-sum-exps.
   template <class From>
   void merge_rows(From&& from, std::int64_t features, Real* to) const {
     auto* const pointers = at<const void*>(step_.workspace, step_.plan.space.piece_rows);

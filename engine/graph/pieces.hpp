@@ -1,11 +1,11 @@
-// What pieces of hubs leave behind, and how it becomes one.
+// The results of a hub's pieces, and how they are merged.
 #pragma once
 
 #include "engine/graph/softmax.hpp"
 
 namespace heed {
 
-/// A place in the workspace.
+/// The results of one piece, in the workspace.
 template <class Real>
 class Piece {
  public:
@@ -18,10 +18,10 @@ class Piece {
   Real* values() const { return room<Real>(offsets_.sums); }
   Real* edge_data() const { return room<Real>(offsets_.edge_sums); }
 
-  /// Keeps how a node's softmax stands, and what it has summed, divided by the weights.
+  /// Stores the state of a node's softmax, and its sums divided by row_sum.
   void store(const NodeSoftmax<Real>& softmax) const;
 
-  /// The softmax alone, for those who ask for weights later.
+  /// The state alone, from which weights are computed later.
   void store_softmax(const NodeSoftmax<Real>& softmax) const;
   void load_softmax(const NodeSoftmax<Real>& softmax) const;
 
@@ -36,8 +36,8 @@ class Piece {
   std::byte* begin_;
 };
 
-/// Merges the pieces of a hub in order, so that it is as if `softmax` had gone over all its edges
-/// and divided its sums.
+/// Merges the pieces of a hub in order, and leaves `softmax` as if it had gone over all edges and
+/// divided its sums.
 template <class Real>
 void merge_pieces(const GraphStep& step, const Hub& hub, const NodeSoftmax<Real>& softmax);
 

@@ -8,18 +8,18 @@
 namespace heed {
 namespace {
 
-/// A claim of parts worth less than this is dearer to hand out than to keep (some 20 us).
+/// Handing out a claim of less work than this costs more than it saves (some 20 us).
 constexpr double kBytesPerClaim = 2e5;
 
-/// Claims per thread that even out their different lengths and late threads.
+/// So many claims per thread even out their different lengths, and threads that come late.
 constexpr std::int64_t kClaimsPerThread = 64;
 
-/// The sizes that rooms are made of.
+/// The sizes that buffers are made of.
 struct Sizes {
   Size number;  ///< bytes of one
   Size heads;
   Size padded_heads, features, value_features, edge_width, width;  ///< padded
-  bool copies_keys;  ///< else they are read where they lie
+  bool copies_keys;                                                ///< or reads them where they lie
 };
 
 template <class Real>
@@ -124,7 +124,7 @@ void place_projections(heed_graph_attention_plan& plan) {
   plan.value = rows(p.value_features, both);
 }
 
-/// Elements of matrices times nodes that are worth a thread of their own.
+/// So many elements of matrices times nodes are worth a thread.
 constexpr double kNumbersPerThread = 1 << 15;
 
 void plan_projections(heed_graph_attention_plan& plan) {
@@ -150,7 +150,7 @@ double bytes_per_edge(const heed_graph_attention_plan& plan) {
          static_cast<double>(p.values_width) * static_cast<double>(plan.value.bytes);
 }
 
-/// How parts are handed out.
+/// Decides how parts are handed out.
 void share_out(heed_graph_attention_plan& plan) {
   const auto parts = static_cast<std::int64_t>(plan.graph->parts.size());
   const std::int64_t threads = plan.context->threads.count;

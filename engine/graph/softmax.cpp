@@ -17,7 +17,7 @@ NodeSoftmax<Real>::NodeSoftmax(const GraphStep& step, std::byte* slab)
       row_sum_(at<Real>(slab, step.plan.slab.row_sum)),
       factors_(at<Real>(slab, step.plan.slab.factors)),
       chosen_(at<std::int64_t>(slab, step.plan.slab.chosen)) {
-  // Lanes without a head stay finite: their scores begin at 0, and weights are at most 2^8.
+  // Lanes without a head stay finite: their scores begin at 0, and probabilities are at most 2^8.
   std::fill_n(tile_, kBatch * kMaxPanel, Real{0});
 }
 
@@ -43,9 +43,8 @@ void NodeSoftmax<Real>::attend(std::int64_t node, std::int64_t begin, std::int64
   });
 }
 
-/// Asks for the rows of as many edges as the batch has, further on, in one go: most begin in a page
-/// whose address has to be looked up, and look-ups overlap only where they follow each other
-/// closely.
+/// Prefetches the rows of a later batch's worth of edges in one go. Most rows begin in a page whose
+/// address has to be looked up, and look-ups overlap only if they follow each other closely.
 template <class Real>
 inline void NodeSoftmax<Real>::prefetch(const Batch& batch) const {
   const Gather<Real>& keys = scores_.keys();
@@ -66,12 +65,12 @@ void NodeSoftmax<Real>::forget() const {
   if (problem_.hard) argmax(0).begin(lanes, heads);
 }
 
-/// Scores become weights, and weigh the values.
+/// Turns scores into probabilities, and adds the values times those.
 template <class Real>
 void NodeSoftmax<Real>::weigh(const PanelRows& panel, const Batch& batch, bool fresh) {
   alignas(kAlignment) Real before[kMaxPanel];
   std::copy_n(row_max_ + panel.first, panel.rows, before);
-  // To the kernel there are no accumulators: here they are not in its lanes.
+  // The kernel sees no accumulators, because here they do not lie in its lanes.
   const RowState<Real> state = {row_max_ + panel.first, row_sum_ + panel.first, nullptr, true};
   kernels_.panels.softmax(panel.vectors, tile_, all_keys(batch.edges), 0, state, 0);
   if (!fresh) move_references(panel, before);
@@ -92,7 +91,7 @@ void NodeSoftmax<Real>::move_references(const PanelRows& panel, const Real* befo
   sums_.rescale(panel, factors);
 }
 
-/// The edge chosen has all the weight.
+/// Gives the chosen edge all the weight.
 template <class Real>
 void NodeSoftmax<Real>::take_chosen() {
   const std::size_t size = sums_.value_size() / static_cast<std::size_t>(problem_.heads);

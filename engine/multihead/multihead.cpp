@@ -13,7 +13,7 @@ namespace heed {
 namespace {
 
 /// The rows of an input or output that belong to a sequence, numbered through. Packed rows before
-/// the first sequence or after the last are nobody's: not read, and not written.
+/// the first sequence or after the last belong to none: they are neither read nor written.
 struct Rows {
   std::int64_t begin;
   std::int64_t count;
@@ -120,7 +120,7 @@ class Run {
     run_matmuls(*plan_.context, matmuls, count, workers, slabs(), plan_.space.slab_bytes);
   }
 
-  /// Without a W_out: the heads of each row made one.
+  /// Without a W_out: combines the heads of each row.
   template <class Real>
   void combine_rows() const {
     const std::int64_t tasks = (query_rows_.count + plan_.combine_rows - 1) / plan_.combine_rows;

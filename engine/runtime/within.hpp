@@ -1,11 +1,12 @@
-// Messages about a part of what was asked for.
+// Messages that say which part of a request was refused.
 #pragma once
 
 #include "engine/runtime/error.hpp"
 
 namespace heed {
 
-/// Runs function; what it refuses is said to be in `where`, as in "desc.attention: desc.scale ...".
+/// Runs function, and puts `where` before the message of what it refuses, as in "desc.attention:
+/// desc.scale ...".
 template <class Function>
 auto within(const char* where, Function&& function) {
   try {
