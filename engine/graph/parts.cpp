@@ -6,7 +6,7 @@
 namespace heed {
 namespace {
 
-/// Calls one function (first, last) for runs of nodes and another (node) for hubs, in order.
+/// Calls whole(first, last) for runs of nodes and on_hub(node) for hubs, in order.
 template <class Whole, class OnHub>
 void each_run(const heed_graph& graph, Whole&& whole, OnHub&& on_hub) {
   std::int64_t first = 0;
