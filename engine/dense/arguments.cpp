@@ -96,8 +96,7 @@ void check_heads(const char* field, const void* numbers, const Problem& p, const
 
 template <class Real>
 void check_numbers(const Problem& p, const heed_attention_args& args) {
-  // Checked in the units that the kernels take: 0 times an infinite slope would be NaN where the
-  // distance is 0.
+  // In the kernels' units: an infinite slope times a distance of 0 would be NaN.
   check_heads<Real>("args.alibi_slopes", args.alibi_slopes, p,
                     "be finite, also times log2(e) / temperature", [&](Real slope) {
                       return std::fabs(static_cast<double>(slope) * p.log2_unit) <=

@@ -36,9 +36,8 @@ constexpr std::int64_t kPanelsThatPayForPacking = 3;
 struct Place {
   std::int64_t batch, pack, query_block;
 
-  /// Where later rows attend more keys, the last query blocks take longest and are handed out
-  /// first. Otherwise the blocks of a pack follow each other, so that its keys stay in the shared
-  /// cache.
+  /// Where later rows attend more keys, the last query blocks take longest and come first.
+  /// Otherwise the blocks of a pack follow each other, so that its keys stay in the shared cache.
   static Place of(const heed_attention_plan& plan, std::int64_t task) {
     const Problem& p = plan.problem;
     const std::int64_t packs = p.batch * plan.packs();
@@ -99,8 +98,8 @@ class QueryBlock {
     ValueView<Real> values = {};  ///< the same, for the kernels
   };
 
-  /// One panel against one tile. `isolate` keeps values that are not finite away from rows that may
-  /// not attend them. That is slow, and needed only where finish() finds that something leaked.
+  /// One panel against one tile. `isolate` keeps values that are not finite from rows that may not
+  /// attend them: slow, and needed only where finish() finds a leak.
   void attend_tile(const Panel<Real>& panel, Tile& tile, bool isolate) const {
     const std::int64_t step = block_keys(panel, kernels_.panels.key_block, problem_.value_features);
     const std::int64_t end = std::min(tile.end, panel.key_end);

@@ -62,8 +62,8 @@ class Scores {
   template <class Function>
   void each_row_at(const Panel<Real>& panel, const void* data, const Layout& layout,
                    std::int64_t row_begin, std::int64_t first, Function&& function) const;
-  /// Points rows[i] at `count` numbers of the panel's row i of a tensor, from column `first` on.
-  /// Numbers that do not lie side by side, or need widening, are copied to the slab.
+  /// Points rows[i] at `count` numbers of the panel's row i of a tensor, from column `first` on;
+  /// copies to the slab those that do not lie side by side or need widening.
   void find_rows(const Panel<Real>& panel, const void* data, const Layout& layout,
                  std::int64_t row_begin, std::int64_t first, std::size_t count,
                  const Real** rows) const;

@@ -95,8 +95,7 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const double after = p.has_w_out() ? flops_of(out) : 0;
   const double combining = 2.0 * static_cast<double>(p.query_rows) *
                            static_cast<double>(p.heads_width);  // without a W_out
-  // Every thread gets the same number of tasks, which take the same time if products are of one
-  // size.
+  // Every thread gets as many tasks; those of products of one size take the same time.
   const std::int64_t claims =
       context.threads.count == 1 ? 1 : kTasksPerThread * context.threads.count;
   const auto share = [&](const MatmulSize& part) {

@@ -27,8 +27,7 @@ class alignas(64) Crew {
   /// Called by a helper: joins the run that is open now, if any.
   void help();
 
-  /// Invitations that helpers have not yet followed: counted up by whoever sends them, down by
-  /// help().
+  /// Invitations not yet followed: whoever sends one counts up, help() counts down.
   std::atomic<std::int32_t> invited{0};
 
  private:

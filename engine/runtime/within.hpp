@@ -5,8 +5,7 @@
 
 namespace heed {
 
-/// Runs function, and puts `where` before the message of what it refuses, as in "desc.attention:
-/// desc.scale ...".
+/// Runs function; messages of refusals begin with `where`, as in "desc.attention: desc.scale ...".
 template <class Function>
 auto within(const char* where, Function&& function) {
   try {
