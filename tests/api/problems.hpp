@@ -33,7 +33,7 @@ struct PlanInfo {
   std::uint32_t threads;
 };
 
-/// A descriptor, arguments and tensors. Nothing in it asserts: it may be used on any thread.
+/// A descriptor, arguments and tensors. Without a fence nothing asserts: any thread may use it.
 class Problem {
  public:
   virtual ~Problem() = default;

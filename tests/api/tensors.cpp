@@ -1,6 +1,6 @@
 #include "tests/api/tensors.hpp"
 
-#include "tests/support/dtype.hpp"
+#include "tests/oracle/dtype.hpp"
 
 namespace api_test {
 

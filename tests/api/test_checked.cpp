@@ -4,7 +4,7 @@
 
 #include "tests/api/checked.hpp"
 #include "tests/api/forms.hpp"
-#include "tests/support/dtype.hpp"
+#include "tests/oracle/dtype.hpp"
 
 using namespace api_test;
 

@@ -161,7 +161,7 @@ TEST_CASE("struct_size of what the library fills", "[struct_size]") {
                      [](heed_isa_info* info) { return heed_isa_get(0, info); }));
   check("448888844", heed_context_info(HEED_CONTEXT_INFO_INIT), heed_context_describe,
         context.get());
-  check("448844888", heed_attention_info(HEED_ATTENTION_INFO_INIT), heed_attention_plan_describe,
+  check("4488448888", heed_attention_info(HEED_ATTENTION_INFO_INIT), heed_attention_plan_describe,
         plan.get());
   check("44888888", heed_multihead_info(HEED_MULTIHEAD_INFO_INIT), heed_multihead_plan_describe,
         block.get());

@@ -32,39 +32,15 @@ void add_to(OptionReport& report, const Problem& p, const Ratios& ratios) {
   if (p.column_sums) report.add("column sums", ratios.column_sums);
 }
 
-/// Other tiles and threads change no bit of any output, nor does asking for outputs change `out`.
-bool check_again(Problem& problem, const char* isa, const Outputs& before, bool alone,
-                 Contexts& contexts) {
-  if (alone) problem.want_nothing_else();
-  const std::optional<Outputs> again = try_run(problem, contexts.get(isa, {}));
-  if (!again) return false;
-  if (alone ? same_bits(again->out, before.out) : same_bits(*again, before)) return true;
-  FAIL_CHECK(isa << ": other bits with other tiles" << (alone ? " and nothing but out" : ""));
-  return false;
-}
-
 /// Draws a problem, runs it everywhere, and says whether all was right.
 bool check_seed(std::uint64_t seed, Sweep& sweep) {
-  Contexts& contexts = sweep.contexts;
   Problem problem = RandomForms(seed).draw();
   Random random(seed ^ 0x5eed);
   const Choices choices = draw_choices(random);
   INFO("HEED_TEST_SEED=" << seed << ": " << line_of(problem) << "; " << choices.executor
                          << ", tiles " << choices.tile_q << " x " << choices.tile_kv);
   const Expected want = problem.expected_all();
-  sweep.coverage.add(want.out);
-  bool good = true;
-  std::vector<std::optional<Outputs>> runs;
-  for (const char* const isa : isa_names()) {
-    runs.push_back(try_run(problem, contexts.get(isa, choices)));
-    if (!runs.back()) return false;
-    const Ratios ratios = check_outputs(problem, isa, *runs.back(), want, Unspecified::kAllowed);
-    add_to(sweep.options, problem, ratios);
-    good = good && ratios.worst() <= 1;
-  }
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    good = check_again(problem, isa_names()[i], *runs[i], seed % 2 == 0, contexts) && good;
-  return good;
+  return check_everywhere(problem, problem, want, seed, choices, sweep, add_to);
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ heed_multihead_args Block::args() {
   return a;
 }
 
-Expected Block::expected() {
+GivenBlock Block::given() {
   GivenBlock given = {attention.desc, attention.args(), attention.function.model};
   // Types of the attention's own tensors say nothing but what the arithmetic is.
   given.attention.query.dtype = given.attention.key.dtype = real;
@@ -115,7 +115,7 @@ Expected Block::expected() {
   if (w_out) given.w_out = w_out->given();
   given.head_weights = {head_weights.data(is_float64(attention.desc)), real, {0, 0, 0, 1}};
   given.dtype_out = out.dtype();
-  return expect(given);
+  return given;
 }
 
 Outputs Block::run_all(const Context& context) {

@@ -55,7 +55,9 @@ class Block {
   /// Without the prepared matrices.
   heed_multihead_args args();
 
-  Expected expected();
+  /// What the oracle is given.
+  GivenBlock given();
+  Expected expected() { return expect(given()); }
 
   /// Everything that a run writes; throws if it writes anything else.
   Outputs run_all(const Context& context);

@@ -150,6 +150,27 @@ TEST_CASE("the bounds of the oracle catch mistakes", "[oracle]") {
     }
 }
 
+// As perf looks at blocks that are too large for more.
+TEST_CASE("the oracle looks at single rows, and takes projections for exact if asked", "[oracle]") {
+  for (const std::uint32_t combine : kCombiners) {
+    Block block = block_of(combine, HEED_DTYPE_F32);
+    const std::vector<Element> all = block.expected().out;
+    GivenBlock given = block.given();
+    given.rows = {2, 12};
+    given.exact_projections = true;
+    const std::vector<Element> some = expect(given).out;
+    REQUIRE(some.size() == all.size());
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const Index row = static_cast<Index>(i) / block.out.shape()[3] % 13;
+      INFO(name_of_combine(combine) << ", element " << i << ", row " << row);
+      REQUIRE(some[i].written == (row == 2 || row == 12));
+      if (!some[i].written) continue;
+      CHECK(std::fabs(some[i].value - all[i].value) < 1e-12);
+      CHECK(some[i].bound < all[i].bound);
+    }
+  }
+}
+
 TEST_CASE("the wrong key head is another result", "[oracle]") {
   // 4 query heads over 2 key heads, written out as 4 key heads: h / 2 is right, h % 2 wrong.
   for (const bool right : {true, false}) {

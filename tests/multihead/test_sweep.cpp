@@ -27,17 +27,6 @@ void add_to(OptionReport& report, const Block& b, const Ratios& ratios) {
   if (b.attention.column_sums) report.add("column sums", ratios.column_sums);
 }
 
-/// Other tiles and threads change no bit of any output, nor does asking for outputs change `out`.
-bool check_again(Block& block, const char* isa, const Outputs& before, bool alone,
-                 Contexts& contexts) {
-  if (alone) block.attention.want_nothing_else();
-  const std::optional<Outputs> again = try_run(block, contexts.get(isa, {}));
-  if (!again) return false;
-  if (alone ? same_bits(again->out, before.out) : same_bits(*again, before)) return true;
-  FAIL_CHECK(isa << ": other bits with other tiles" << (alone ? " and nothing but out" : ""));
-  return false;
-}
-
 /// Products that are not heed's own are as right, to other bits.
 bool check_products(Block& block, const Expected& want, Choices choices, Contexts& contexts) {
   bool good = true;
@@ -54,26 +43,14 @@ bool check_products(Block& block, const Expected& want, Choices choices, Context
 
 /// Draws a block, runs it everywhere, and says whether all was right.
 bool check_seed(std::uint64_t seed, Sweep& sweep) {
-  Contexts& contexts = sweep.contexts;
   Block block = RandomBlocks(seed).draw();
   Random random(seed ^ 0x5eed);
   const Choices choices = draw_choices(random);
   INFO("HEED_TEST_SEED=" << seed << ": " << line_of(block) << "; " << choices.executor << ", tiles "
                          << choices.tile_q << " x " << choices.tile_kv);
   const Expected want = block.expected();
-  sweep.coverage.add(want.out);
-  bool good = check_products(block, want, choices, contexts);
-  std::vector<std::optional<Outputs>> runs;
-  for (const char* const isa : isa_names()) {
-    runs.push_back(try_run(block, contexts.get(isa, choices)));
-    if (!runs.back()) return false;
-    const Ratios ratios = check_outputs(block, isa, *runs.back(), want, Unspecified::kAllowed);
-    add_to(sweep.options, block, ratios);
-    good = good && ratios.worst() <= 1;
-  }
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    good = check_again(block, isa_names()[i], *runs[i], seed % 2 == 0, contexts) && good;
-  return good;
+  const bool good = check_products(block, want, choices, sweep.contexts);
+  return check_everywhere(block, block.attention, want, seed, choices, sweep, add_to) && good;
 }
 
 }  // namespace

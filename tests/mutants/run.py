@@ -142,7 +142,7 @@ def fails(program, size, longest=LONGEST):
         return f"died of signal {-done.returncode}"
     if done.returncode == 0:
         return None
-    case = re.search(rb"^-{79}\n(.*)\n-{79}$", done.stdout, re.MULTILINE)
+    case = re.search(rb"^-{79}\n(.+)$", done.stdout, re.MULTILINE)
     return f'"{case.group(1).decode()}"' if case else f"ended with {done.returncode}"
 
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "tests/support/attention.hpp"
 #include "tests/support/contexts.hpp"
@@ -39,6 +40,47 @@ struct Sweep {
   Coverage coverage;
 };
 
+/// Runs a problem, or says why that failed. (Messages of Catch2 outlive exceptions: none passes.)
+template <class AnyProblem>
+std::optional<Outputs> try_run(AnyProblem& problem, const Context& context) {
+  try {
+    return problem.run_all(context);
+  } catch (const std::runtime_error& error) {
+    FAIL_CHECK(error.what());
+    return std::nullopt;
+  }
+}
+
+/// Runs a problem of a seed everywhere: its outputs are within the oracle's bounds, which add_to
+/// reports; other tiles and threads change no bit of any, nor does asking for them change `out`.
+/// `asked` is the part of the problem that says what is asked for.
+template <class AnyProblem, class AddTo>
+bool check_everywhere(AnyProblem& problem, Problem& asked, const Expected& want, std::uint64_t seed,
+                      const Choices& choices, Sweep& sweep, AddTo&& add_to) {
+  sweep.coverage.add(want.out);
+  bool good = true;
+  std::vector<Outputs> runs;
+  for (const char* const isa : isa_names()) {
+    const auto got = try_run(problem, sweep.contexts.get(isa, choices));
+    if (!got) return false;
+    const Ratios ratios = check_outputs(problem, isa, *got, want, Unspecified::kAllowed);
+    add_to(sweep.options, problem, ratios);
+    good = good && ratios.worst() <= 1;
+    runs.push_back(*got);
+  }
+  const bool alone = seed % 2 == 0;
+  if (alone) asked.want_nothing_else();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto again = try_run(problem, sweep.contexts.get(isa_names()[i], {}));
+    if (!again) return false;
+    if (alone ? same_bits(again->out, runs[i].out) : same_bits(*again, runs[i])) continue;
+    FAIL_CHECK(isa_names()[i] << ": other bits with other tiles"
+                              << (alone ? " and nothing but out" : ""));
+    good = false;
+  }
+  return good;
+}
+
 /// Expects check(seed, sweep) of the seeds from 1 on, as many as there are cases; line(seed) says
 /// what the problem of a seed is. Stops at the tenth failure.
 template <class Line, class Check>
@@ -58,17 +100,6 @@ void sweep_seeds(std::size_t cases, const Line& line, const Check& check) {
   const Coverage& coverage = sweep.coverage;
   INFO(coverage.unspecified << " of " << coverage.elements << " elements without a bound");
   CHECK(coverage.unspecified * 20 < coverage.elements);
-}
-
-/// Runs a problem, or says why that failed. (Messages of Catch2 outlive exceptions: none passes.)
-template <class AnyProblem>
-std::optional<Outputs> try_run(AnyProblem& problem, const Context& context) {
-  try {
-    return problem.run_all(context);
-  } catch (const std::runtime_error& error) {
-    FAIL_CHECK(error.what());
-    return std::nullopt;
-  }
 }
 
 /// Calls check(problem, seed) for the problems that Draws draws, one from every seed; check says
