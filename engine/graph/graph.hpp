@@ -15,7 +15,7 @@ namespace heed {
 /// work, so that threads end together.
 inline constexpr std::int64_t kPartSize = 2048;
 
-/// A node with more edges is a hub: it is cut into pieces of this many edges, whose results are
+/// A node with more edges is a hub: it is split into ranges of this many edges, whose results are
 /// merged. So bits depend on this number.
 inline constexpr std::int64_t kHubEdges = 8192;
 
@@ -27,15 +27,15 @@ inline constexpr std::int64_t kSourcesAhead = 32;
 struct Part {
   std::int64_t begin, end;
   std::int32_t first, last;
-  std::int32_t piece;  ///< numbered through all hubs; kNoPiece: whole nodes
+  std::int32_t split;  ///< numbered through all hubs; kNoSplit: whole nodes
 };
-inline constexpr std::int32_t kNoPiece = -1;
+inline constexpr std::int32_t kNoSplit = -1;
 
 struct Hub {
   std::int32_t node;
-  std::int32_t pieces;
-  std::int32_t first_piece;
-  std::int32_t first_part;  ///< one part per piece
+  std::int32_t splits;
+  std::int32_t first_split;
+  std::int32_t first_part;  ///< one part per split
 };
 
 }  // namespace heed
@@ -56,7 +56,7 @@ struct heed_graph {
   heed::Array<std::int64_t> given64;
   heed::Array<heed::Part> parts;
   heed::Array<heed::Hub> hubs;
-  std::int64_t pieces;  ///< of all hubs
+  std::int64_t splits;  ///< of all hubs
   mutable std::atomic<std::uint32_t> owners{1};
 
   std::int64_t given(std::int64_t edge) const {

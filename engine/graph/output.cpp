@@ -86,14 +86,14 @@ void NodeOutput<Real>::write_edge(std::int64_t edge, std::int64_t first, std::si
 }
 
 template <class Real>
-void NodeOutput<Real>::write_weights(const PanelRows& panel, const Batch& batch, const Real* tile,
+void NodeOutput<Real>::write_weights(const PanelRows& panel, const Batch& batch, const Real* probs,
                                      const Real* sum) const {
   Real inverse[kMaxPanel];
   for (std::size_t h = 0; h < panel.rows; ++h) inverse[h] = sum[h] == 0 ? Real{0} : 1 / sum[h];
   Real weights[kMaxPanel];
   for (std::size_t e = 0; e < batch.edges; ++e) {
     for (std::size_t h = 0; h < panel.rows; ++h)
-      weights[h] = tile[e * panel.pitch + h] * inverse[h];
+      weights[h] = probs[e * panel.pitch + h] * inverse[h];
     write_edge(batch.begin + static_cast<std::int64_t>(e), panel.first, panel.rows, weights);
   }
 }

@@ -16,8 +16,8 @@ class NodeOutput {
 
   void write_lse(std::int64_t node, const Real* row_max, const Real* sum) const;
 
-  /// Writes the weights of a batch from the probabilities in `tile`.
-  void write_weights(const PanelRows& panel, const Batch& batch, const Real* tile,
+  /// Writes the weights of a batch from the probabilities in `probs`.
+  void write_weights(const PanelRows& panel, const Batch& batch, const Real* probs,
                      const Real* sum) const;
 
   /// Hard attention: 1 at the edge chosen for each head, 0 at the others of the batch.

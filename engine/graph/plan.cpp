@@ -56,7 +56,7 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   slab.edge_data = numbers(kEdges, s.edge_width);
   slab.edge_values = numbers(kEdges * s.edge_width, s.heads);
   slab.bias = numbers(kPanel, kEdges);
-  slab.tile = numbers(kEdges, kPanel);
+  slab.scores = numbers(kEdges, kPanel);
   slab.products = numbers(s.edge_width, kPanel);
   slab.row_max = numbers(s.padded_heads, 1);
   slab.row_sum = numbers(s.padded_heads, 1);
@@ -74,26 +74,26 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   return slab;
 }
 
-PieceSlab lay_out_piece(const GraphProblem& p, const Sizes& s) {
+SplitSlab lay_out_split(const GraphProblem& p, const Sizes& s) {
   Offsets rooms;
-  PieceSlab piece{};
-  piece.row_max = rooms.take(s.heads, 1, s.number);
-  piece.row_sum = rooms.take(s.heads, 1, s.number);
-  piece.lse = rooms.take(s.heads, 1, sizeof(double));
-  piece.chosen = rooms.take(p.hard ? s.heads : 0, 1, sizeof(std::int64_t));
-  piece.sums = rooms.take(s.heads, s.value_features, s.number);
-  piece.edge_sums = rooms.take(s.heads, s.edge_width, s.number);
-  piece.bytes = checked(rooms, "what a part of a node leaves", p);
-  return piece;
+  SplitSlab split{};
+  split.row_max = rooms.take(s.heads, 1, s.number);
+  split.row_sum = rooms.take(s.heads, 1, s.number);
+  split.lse = rooms.take(s.heads, 1, sizeof(double));
+  split.chosen = rooms.take(p.hard ? s.heads : 0, 1, sizeof(std::int64_t));
+  split.sums = rooms.take(s.heads, s.value_features, s.number);
+  split.edge_sums = rooms.take(s.heads, s.edge_width, s.number);
+  split.bytes = checked(rooms, "what a part of a node leaves", p);
+  return split;
 }
 
 GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) {
   const GraphProblem& p = plan.problem;
-  const std::int64_t pieces = plan.graph->pieces;
+  const std::int64_t splits = plan.graph->splits;
   Offsets rooms;
   GraphSpace space{};
-  space.pieces = rooms.take(pieces, static_cast<std::int64_t>(plan.piece.bytes), 1);
-  space.piece_rows = rooms.take(pieces, 3, sizeof(void*));
+  space.splits = rooms.take(splits, static_cast<std::int64_t>(plan.split.bytes), 1);
+  space.split_rows = rooms.take(splits, 3, sizeof(void*));
   space.w_edge_key = rooms.take(s.features * p.edge_width, s.heads, s.number);
   space.w_edge_value = rooms.take(s.value_features * p.edge_width, s.heads, s.number);
   space.data = rooms.take(p.copies_data() ? p.nodes : 0, p.width, s.number);
@@ -184,7 +184,7 @@ heed_graph_attention_plan make_plan(const heed_context& context, const heed_grap
   const Sizes sizes =
       with_real(problem.float64, [&](auto real) { return sizes_of<decltype(real)>(plan); });
   plan.slab = lay_out_slab(problem, sizes);
-  plan.piece = lay_out_piece(problem, sizes);
+  plan.split = lay_out_split(problem, sizes);
   if (graph.nodes > 0) plan.space = lay_out_space(plan, sizes);
   return plan;
 }

@@ -21,7 +21,7 @@ struct NodeSlab {
   std::size_t edge_data;    ///< [kBatch][edge_width]
   std::size_t edge_values;  ///< [kBatch][heads][edge_width] edge data where heads leave edges out
   std::size_t bias;         ///< [heads of a panel][kBatch]
-  std::size_t tile;         ///< [kBatch][kMaxPanel] scores, then weights
+  std::size_t scores;       ///< [kBatch][kMaxPanel] scores, then probabilities
   std::size_t products;     ///< [edge_width][kMaxPanel] products with matrices of edge data
   std::size_t row_max;      ///< [heads] see RowState
   std::size_t row_sum;      ///< [heads]
@@ -36,8 +36,8 @@ struct NodeSlab {
   std::size_t bytes;
 };
 
-/// Offsets within the results of a hub's piece.
-struct PieceSlab {
+/// Offsets within the results of a hub's split.
+struct SplitSlab {
   std::size_t row_max;
   std::size_t row_sum;
   std::size_t lse;  ///< [heads] double, relative to the hub's largest row_max
@@ -49,8 +49,8 @@ struct PieceSlab {
 
 /// Offsets into the workspace.
 struct GraphSpace {
-  std::size_t pieces;        ///< [pieces] PieceSlab
-  std::size_t piece_rows;    ///< [3][pieces] pointers for merging
+  std::size_t splits;        ///< [splits] SplitSlab
+  std::size_t split_rows;    ///< [3][splits] pointers for merging
   std::size_t w_edge_key;    ///< [edge_width][heads][features] Real
   std::size_t w_edge_value;  ///< [edge_width][heads][value_features]
   std::size_t data;       ///< [nodes][width] of later steps, where out does not lie as data should
@@ -80,7 +80,7 @@ struct heed_graph_attention_plan {
   heed::Layout query, key, value;  ///< where edges read them: as given, or in the workspace
   double gathered_bytes;
   heed::NodeSlab slab;
-  heed::PieceSlab piece;
+  heed::SplitSlab split;
   heed::GraphSpace space;
 
   std::size_t workspace_bytes() const { return space.bytes; }

@@ -20,9 +20,9 @@ class EdgeScores {
   /// Finds the batch's keys and edge data, and copies them if need be.
   void begin_batch(const Batch& batch);
 
-  /// tile[e][h] = the score of edge e of the batch and head h of the panel, in log2 units of s /
+  /// scores[e][h] = the score of edge e of the batch and head h of the panel, in log2 units of s /
   /// temperature. Other lanes keep their numbers.
-  void compute(const PanelRows& panel, const Batch& batch, Real* tile);
+  void compute(const PanelRows& panel, const Batch& batch, Real* scores);
 
   /// Whether, and where, a bias of -inf leaves an edge out for a head in the batch and panel last
   /// computed.
@@ -31,7 +31,7 @@ class EdgeScores {
 
  private:
   void ask_edge_data();
-  void add_bias(const PanelRows& panel, const Batch& batch, Real* tile);
+  void add_bias(const PanelRows& panel, const Batch& batch, Real* scores);
 
   const GraphStep& step_;
   const GraphProblem& problem_;

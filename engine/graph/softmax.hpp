@@ -33,15 +33,15 @@ class NodeSoftmax {
 
   /// Writes the weights of the edges [begin, end) of a node whose softmax is known and whose query
   /// is the latest.
-  void view(std::int64_t begin, std::int64_t end);
+  void recompute_weights(std::int64_t begin, std::int64_t end);
 
   /// Fetches the query of another node.
   void recall(std::int64_t node) { scores_.begin_node(node); }
 
  private:
   [[gnu::always_inline]] void prefetch(const Batch& batch) const;
-  void weigh(const PanelRows& panel, const Batch& batch, bool fresh);
-  void move_references(const PanelRows& panel, const Real* before);
+  void accumulate(const PanelRows& panel, const Batch& batch, bool fresh);
+  void rescale_sums(const PanelRows& panel, const Real* before);
   /// The heads from `first` on, with edges for keys.
   Argmax<Real> argmax(std::int64_t first) const { return {row_max_ + first, chosen_ + first}; }
   void take_chosen();
@@ -52,7 +52,7 @@ class NodeSoftmax {
   EdgeScores<Real> scores_;
   EdgeSums<Real> sums_;
   const NodeOutput<Real> output_;
-  Real* const tile_;
+  Real* const probs_;
   Real* const row_max_;
   Real* const row_sum_;
   Real* const factors_;

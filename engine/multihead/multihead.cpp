@@ -28,10 +28,10 @@ Rows rows_of(const Problem& p, const std::int32_t* offsets, std::int64_t packed,
 }
 
 /// One run, from inputs to out.
-class Run {
+class BlockRun {
  public:
-  Run(const heed_multihead_plan& plan, const heed_multihead_args& args,
-      const heed_attention_args& attention, std::byte* workspace)
+  BlockRun(const heed_multihead_plan& plan, const heed_multihead_args& args,
+           const heed_attention_args& attention, std::byte* workspace)
       : plan_(plan),
         problem_(plan.problem),
         args_(args),
@@ -175,7 +175,7 @@ void run_plan(const heed_multihead_plan& plan, const heed_multihead_args& args, 
   check_workspace(plan.space.bytes, workspace, bytes);
   auto* const begin = static_cast<std::byte*>(workspace);
   const heed_attention_args attention = checked_arguments(plan, args, begin);
-  const Run run(plan, args, attention, begin);
+  const BlockRun run(plan, args, attention, begin);
   run.project();
   run.attend();
   run.combine();

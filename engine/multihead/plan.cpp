@@ -73,8 +73,8 @@ Placement choose_placement(const heed_context& context, const MultiheadProblem& 
   if (context.backend != Backend::kHeed || !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 ||
       padding * 8 > a.query_length)
     return Placement::kPacked;
-  const bool walks_twice = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;
-  return walks_twice ? Placement::kByHead : Placement::kPanels;
+  const bool recomputes = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;
+  return recomputes ? Placement::kByHead : Placement::kPanels;
 }
 
 std::uint32_t workers_for(const heed_context& context, double flops) {

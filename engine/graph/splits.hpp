@@ -1,15 +1,15 @@
-// The results of a hub's pieces, and how they are merged.
+// The results of a hub's splits, and how they are merged.
 #pragma once
 
 #include "engine/graph/softmax.hpp"
 
 namespace heed {
 
-/// The results of one piece, in the workspace.
+/// The results of one split, in the workspace.
 template <class Real>
-class Piece {
+class Split {
  public:
-  Piece(const GraphStep& step, std::int64_t index);
+  Split(const GraphStep& step, std::int64_t index);
 
   Real* row_max() const { return room<Real>(offsets_.row_max); }
   Real* row_sum() const { return room<Real>(offsets_.row_sum); }
@@ -31,19 +31,19 @@ class Piece {
     return at<T>(begin_, offset);
   }
 
-  const PieceSlab& offsets_;
+  const SplitSlab& offsets_;
   const GraphProblem& problem_;
   std::byte* begin_;
 };
 
-/// Merges the pieces of a hub in order, and leaves `softmax` as if it had gone over all edges and
+/// Merges the splits of a hub in order, and leaves `softmax` as if it had gone over all edges and
 /// divided its sums.
 template <class Real>
-void merge_pieces(const GraphStep& step, const Hub& hub, const NodeSoftmax<Real>& softmax);
+void merge_splits(const GraphStep& step, const Hub& hub, const NodeSoftmax<Real>& softmax);
 
-extern template class Piece<float>;
-extern template class Piece<double>;
-extern template void merge_pieces(const GraphStep&, const Hub&, const NodeSoftmax<float>&);
-extern template void merge_pieces(const GraphStep&, const Hub&, const NodeSoftmax<double>&);
+extern template class Split<float>;
+extern template class Split<double>;
+extern template void merge_splits(const GraphStep&, const Hub&, const NodeSoftmax<float>&);
+extern template void merge_splits(const GraphStep&, const Hub&, const NodeSoftmax<double>&);
 
 }  // namespace heed
