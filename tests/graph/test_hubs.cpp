@@ -6,7 +6,7 @@ using namespace heed_test;
 
 namespace {
 
-Index many() { return small() ? 20000 : 100000; }
+Index many() { return brief() ? 6000 : small() ? 20000 : 100000; }
 
 /// An upper bound of the pieces of a node.
 Index pieces_of(const GraphProblem& p, const char* isa) {

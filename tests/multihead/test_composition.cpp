@@ -138,9 +138,11 @@ void cut_heads(const Tensor& input, Tensor& to) {
 
 TEST_CASE("a block is the dense call between products", "[composition]") {
   const IsaContexts contexts;
+  std::size_t index = 0;
   for (const std::uint32_t combine : {HEED_COMBINE_CONCAT, HEED_COMBINE_MEAN, HEED_COMBINE_MAX})
     for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64})
       for (const Option& option : options()) {
+        if (!keep_of_few(index++)) continue;
         BlockChoice choice = choice_of(dtype);
         choice.combine = combine;
         choice.width_query = 20;
@@ -159,10 +161,12 @@ TEST_CASE("a block is the dense call between products", "[composition]") {
 
 TEST_CASE("a block of identities is plain attention", "[composition]") {
   const IsaContexts contexts;
+  std::size_t index = 0;
   for (const Kind& kind : kinds())
     for (const Index key_heads : {1, 3}) {
       if (std::string(kind.name) == "mixed") continue;
       for (const Option& option : options()) {
+        if (!keep_of_few(index++)) continue;
         if (option.name == std::string("sinks") || option.name == std::string("slopes")) continue;
         BlockChoice choice = choice_of(kind.types.query);
         choice.dtype_out = kind.types.query == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
