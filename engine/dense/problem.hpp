@@ -14,7 +14,7 @@ namespace heed {
 inline constexpr std::int64_t kUnbounded = -1;
 
 /// Row i of a sequence stands at position i + offset and attends the keys from i + first up to, not
-/// including, i + end, but for masks. Values past all rows and keys are clamped, far from overflow.
+/// including, i + end, masks aside. Values past all rows and keys are clamped, far from overflow.
 struct Limits {
   std::int64_t offset, first, end;
 };
@@ -76,7 +76,7 @@ struct Sequence {
   std::int64_t key_begin, key_length;
   Limits limits;
 
-  /// Row i attends the keys [first_key(i), end_key(i)), but for masks. Both grow with i.
+  /// Row i attends the keys [first_key(i), end_key(i)), masks aside. Both grow with i.
   std::int64_t first_key(std::int64_t i) const { return within(i + limits.first); }
   std::int64_t end_key(std::int64_t i) const { return within(i + limits.end); }
 
