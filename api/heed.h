@@ -2,7 +2,7 @@
  *
  *   out = softmax(scale * q k^T) v      for every batch and head
  *
- * with masks, biases, windows, ragged batches and all else that api/README.md tells of.
+ * with masks, biases, windows, ragged batches and everything else in api/README.md.
  *
  * The life of a program:
  *   1. heed_context_create          picks the instruction set, the executor and the threads
@@ -109,10 +109,10 @@ HEED_API const char* heed_product_name(size_t index);
  *   "openmp"     a parallel region; each calling thread has a team of its own, started when it runs
  *   the caller's own
  *
- * Results are the same. Threads that cannot be started are done without, and a "tbb" context whose
- * run oneTBB fails goes on with the calling thread alone. What heed cannot prevent: libgomp ends
- * the process where malloc returns NULL to it, or where a thread that could be started a moment
- * before cannot be; oneTBB does where a worker of its own finds no memory to begin with.
+ * Results are the same. heed does without threads that cannot be started, and a "tbb" context that
+ * oneTBB has failed goes on with the calling thread alone. What heed cannot prevent: libgomp ends
+ * the process if malloc returns NULL to it, or if a thread that could be started a moment before
+ * cannot be; so does oneTBB if one of its workers finds no memory to begin with.
  *
  * In the child of a fork() everything made before stays usable. Where a "tbb" context had been made
  * before, "tbb" runs on the calling thread alone; "openmp" does so on the thread that forked, if it
@@ -148,9 +148,9 @@ typedef struct heed_allocator {
 #define HEED_ALLOCATOR_INIT \
   { (uint32_t)sizeof(heed_allocator), 0, NULL, NULL, NULL }
 
-/* Checked mode looks for mistakes that are legal to the letter or cost too much to look for always,
- * at every call of a context: for finding out why a result looks wrong. It changes no bit of a
- * result. What is certainly wrong is refused:
+/* Checked mode helps to find out why a result looks wrong. Every call of a context looks for
+ * mistakes that are legal to the letter, or cost too much to look for always. No bit of a result
+ * changes. What is certainly wrong is refused:
  *
  *   - an output that overlaps an input or another output, element by element
  *   - a workspace that another run is using, or that overlaps a tensor: INVALID_WORKSPACE
@@ -394,11 +394,11 @@ typedef struct heed_attention_desc {
   }
 
 /* Scores on their way to softmax, for a score function to change in place. The score of row r and
- * key first_key + j is scores[j * stride_key + r], for r < rows and j < keys; between the rows and
- * the stride lies scratch. Rows and keys count from the beginning of their sequence. Scores are in
- * the units of scale * <q, k>: softcap, ALiBi and bias have been applied, masks and temperature
- * have not. What is masked, by a bias of -inf too, stays masked whatever becomes of it, and may
- * hold anything. */
+ * key first_key + j is scores[j * stride_key + r], for r < rows and j < keys; from rows up to the
+ * stride lies scratch. Rows and keys count from the beginning of their sequence. Scores are in the
+ * units of scale * <q, k>: softcap, ALiBi and bias have been applied, masks and temperature have
+ * not. Masked scores, also those of a bias of -inf, may hold anything and stay masked whatever is
+ * written there. */
 typedef struct heed_score_tile {
   uint32_t struct_size;
   uint32_t dtype; /* HEED_DTYPE_F32 or HEED_DTYPE_F64: what scores points at */
@@ -470,7 +470,7 @@ typedef struct heed_attention_info {
   uint64_t tasks;         /* independent pieces of work */
   size_t workspace_bytes; /* that a run needs, for all its threads together */
   double flops;           /* useful ones: 2 (features + value_features) per attended pair */
-  const char* strategy;   /* how it is computed: "prefill", tile by tile of the keys */
+  const char* strategy;   /* how it is computed: "prefill", online softmax over tiles of keys */
 } heed_attention_info;
 #define HEED_ATTENTION_INFO_INIT \
   { (uint32_t)sizeof(heed_attention_info), 0, NULL, NULL, 0, 0, 0, 0, 0.0, NULL }
@@ -501,7 +501,7 @@ HEED_API heed_status heed_attention(const heed_context* context, const heed_atte
  *
  *   out  [batch, heads, rows, features]      lse  [batch, heads, rows]
  *
- * A part whose lse is -inf is empty: its out is not read, and nothing but empty parts give 0 and
+ * A part whose lse is -inf is empty: its out is not read. If all parts are empty, out is 0 and lse
  * -inf. Parts whose lse is +inf share the result evenly. Computed in float64, in the order of the
  * parts, and rounded once. Types: any for out, float32 or float64 for lse, the default float32. */
 typedef struct heed_merge_desc {
@@ -749,7 +749,7 @@ typedef struct heed_graph_desc {
   { (uint32_t)sizeof(heed_graph_desc), 0, 0, 0, NULL, NULL, NULL, 0, 0 }
 
 /* Edges checked and sorted by destination and source; immutable, for any number of plans, runs and
- * threads. Needs nothing of the caller's arrays afterwards. Holds its context. */
+ * threads. Does not need the caller's arrays afterwards. Holds its context. */
 typedef struct heed_graph heed_graph;
 
 /* Built with the context's threads. *graph is written only on success. */
@@ -800,10 +800,10 @@ typedef enum heed_graph_inputs {
  *   W_edge_key [edge_width, heads * features]  W_edge_value [edge_width, heads * value_features]
  *   out        [nodes, heads, value_features]; if not concatenated [nodes, value_features]
  *
- * Rows of tensors over edges count as the caller gave the edges. A node without incoming edges
- * (or with none but of bias -inf) gets new_n = 0 exactly, and the log-sum-exp -inf. Steps after the
- * first take out for data. With tensors over edges absent, the order in which edges were given
- * changes no bit of the result; nor do threads and executors ever.
+ * Row e of a tensor over edges belongs to the e-th edge given. A node without incoming edges (or
+ * with none but of bias -inf) gets new_n = 0 exactly, and the log-sum-exp -inf. Steps after the
+ * first take out for data. Without tensors over edges, the order in which edges were given changes
+ * no bit of the result; threads and executors never do.
  *
  * Infinity and NaN, hard attention and types are as in dense attention: all tensors are float64, or
  * none is. A float64 out asks for that; a dtype of 0 is float32 of out, and the arithmetic's of

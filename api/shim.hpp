@@ -1,4 +1,4 @@
-// What every function of the C API is wrapped in.
+// Wraps every function of the C API.
 #pragma once
 
 #include <chrono>
@@ -50,14 +50,14 @@ T& required(T* pointer, const char* name) {
 
 // ---- What the functions of all plans do ------------------------------------------------------
 
-/// What callers must bring.
+/// The bytes of workspace that callers must bring.
 template <class Plan>
 std::size_t lent_bytes(const Plan& plan) {
   return with_canaries(*plan.context, plan.workspace_bytes());
 }
 
-/// Runs a plan; in a checked context between the checks of engine/check, in a verbose one with a
-/// word about it on stderr.
+/// Runs a plan: in a checked context between the checks of engine/check, in a verbose one with a
+/// line on stderr.
 template <class Plan, class Args>
 void run(const Plan& plan, const Args* args, void* workspace, std::size_t bytes) {
   const Args known = read_struct(args, "args");
@@ -101,7 +101,7 @@ class OwnedWorkspace {
   void* const memory_;
 };
 
-/// `plan_of(context)` makes the plan; the new one shares what it refers to.
+/// `plan_of(context)` makes the plan, which then shares what it refers to.
 template <class Plan, class PlanOf>
 heed_status create_plan(const heed_context* context, Plan** plan, PlanOf&& plan_of) {
   return guarded([&] {

@@ -10,7 +10,7 @@ UsedRows used(const std::int32_t* offsets, std::int64_t batch, std::int64_t leng
   return {offsets[0], offsets[batch] - offsets[0]};
 }
 
-/// Counts the rows [begin, begin + length) of an item of the batch, its own if rows are packed.
+/// Counts the rows [begin, begin + length) of an item of the batch; packed rows belong to no other.
 void count_rows(Numbers& numbers, const Operand& operand, bool packed, std::int64_t item,
                 std::int64_t begin, std::int64_t length) {
   Box box = whole(operand);

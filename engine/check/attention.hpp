@@ -1,4 +1,4 @@
-// What checked runs of dense attention, by itself or in a block, look at.
+// Checks of dense attention, by itself or in a block.
 #pragma once
 
 #include "engine/check/operands.hpp"
@@ -7,12 +7,12 @@
 
 namespace heed {
 
-/// Attention as its caller speaks of it.
+/// Attention, with the names that its caller knows.
 struct CheckedAttention {
   const heed_context& context;
   const Problem& problem;
   const heed_attention_args& args;  ///< validated
-  const char* desc_name;            ///< what names of fields begin with, as in "desc."
+  const char* desc_name;            ///< prefix of the names of fields, as in "desc."
   const char* args_name;
 };
 
@@ -30,8 +30,8 @@ const Operand* add_rows(Operands& all, Role role, const char* field, const void*
 /// Adds everything but query, key, value and out. Returns the bias.
 const Operand* add_options(const CheckedAttention& of, Operands& all);
 
-/// Tells of odd numbers in the rows of the sequences, of a tensor that add_rows has added;
-/// nullptr: it is not there.
+/// Tells of odd numbers in the sequences' rows of a tensor that add_rows has added; nullptr: the
+/// run has no such tensor.
 void tell_odd_queries(const CheckedAttention& of, const Operand* operand);
 void tell_odd_keys(const CheckedAttention& of, const Operand* operand);
 
@@ -39,7 +39,7 @@ void tell_odd_keys(const CheckedAttention& of, const Operand* operand);
 bool tell_empty(const CheckedAttention& of, bool queries_given, bool keys_given);
 /// Tells what looks odd about lengths, offsets, mask, bias and scale.
 void tell_odd_options(const CheckedAttention& of, const Operand* bias);
-/// Tells of tensors whose strides look like NumPy's, which count bytes. Comes before anything is
+/// Tells of tensors whose strides seem to count bytes, as NumPy's do. Must come before anything is
 /// read: such strides lead outside.
 void tell_odd_strides(const Operands& all);
 

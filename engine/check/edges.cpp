@@ -19,7 +19,7 @@ bool every_second_is_0(const void* given, std::int64_t count) {
   return some;
 }
 
-/// Edges from 0 to 0 at every second place that leave no doubt that they are halves.
+/// So many edges from 0 to 0, at every second place, leave no doubt that they are halves of int64.
 constexpr std::int64_t kBeyondDoubt = 16;
 
 }  // namespace

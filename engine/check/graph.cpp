@@ -9,7 +9,7 @@
 namespace heed {
 namespace {
 
-/// Whether each row of out lies where the data of its node does: the one overlap that is allowed.
+/// Whether each row of out lies where its node's data lies, the one overlap that is allowed.
 bool out_is_data(const GraphProblem& p, const heed_graph_attention_args& args) {
   const Strides& data = p.data.strides;
   const Strides& out = p.out.strides;

@@ -7,7 +7,7 @@
 
 namespace heed {
 
-/// A matrix, or as many as there are one below the other, and its bias; nullptr: not given.
+/// A matrix, or several one below the other, and the bias; nullptr: not given.
 struct GivenWeights {
   const char* w_field;
   const void* w;

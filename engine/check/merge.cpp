@@ -28,7 +28,7 @@ bool same_place(const Place& a, const Place& b, const Shape& sizes) {
   return same;
 }
 
-/// Tells of odd numbers in the rows of a part that are read: not those whose lse is -inf.
+/// Tells of odd numbers in those rows of a part that are read; rows whose lse is -inf are not.
 void tell_odd_part(const heed_context& context, const Operand* out, const Operand& lse) {
   tell_odd_numbers(context, &lse, Numbers::MinusInfinity::kMeansMasked);
   if (out == nullptr) return;

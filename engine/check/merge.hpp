@@ -1,12 +1,12 @@
-// What checked merges look at.
+// Checks of merges.
 #pragma once
 
 #include "engine/dense/merge.hpp"
 
 namespace heed {
 
-/// Throws where outputs overlap what they must not, and tells on stderr what looks odd. The merge
-/// has been validated.
+/// Throws if outputs overlap what they must not, and tells on stderr what looks odd. The merge has
+/// been validated.
 void check_merge(const heed_context& context, const MergeProblem& problem, const Merge& merge);
 
 }  // namespace heed

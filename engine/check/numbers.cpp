@@ -10,7 +10,7 @@
 namespace heed {
 namespace {
 
-/// Fewer numbers say nothing about their type.
+/// Fewer numbers say too little about their type.
 constexpr std::int64_t kEnough = 64;
 
 /// "batch 0, head 2, row 5, feature 1", of the axes that the tensor has.
@@ -38,7 +38,7 @@ void Numbers::count(const Box& given) {
   const Strides& s = operand_.layout.strides;
   const std::int64_t strides[4] = {s.batch, s.head, s.row, s.feature};
   Box box = given;
-  for (int axis = 0; axis < 4; ++axis)  // what is repeated counts once
+  for (int axis = 0; axis < 4; ++axis)  // repeated elements count once
     if (strides[axis] == 0) box.end[axis] = std::min(box.end[axis], box.begin[axis] + 1);
   constexpr std::int64_t kStrip = 256;
   double strip[kStrip];
@@ -76,9 +76,9 @@ void Numbers::count(double x, const std::int64_t (&place)[4]) {
   unlikely_ += unlikely(magnitude) ? 1 : 0;
 }
 
-/// Whether numbers of this type are more likely to be another type's: float16 has its ones where
-/// bfloat16 has its powers from 2^-8 to 2^8, and read the other way round most become tiny; what
-/// are halves of float32 or float64, or integers, has any exponent at all, or none.
+/// Whether a number is more likely to be of another type. Numbers near 1 in bfloat16, from 2^-8 to
+/// 2^8, look like float16 numbers near 1, and float16 ones read as bfloat16 become tiny. Halves of
+/// float32 or float64, and integers, have any exponent at all, or none.
 bool Numbers::unlikely(double magnitude) const {
   switch (operand_.layout.type) {
     case ElementType::kF16:

@@ -1,4 +1,4 @@
-// What is allowed and rarely meant: told, never refused.
+// What is allowed but rarely meant. It is told, never refused.
 #include <algorithm>
 #include <cmath>
 
@@ -11,8 +11,7 @@ namespace {
 
 using Long = long long;
 
-/// Whether int64 numbers above 0 look like this when they are read as int32, with a 0 that offsets
-/// begin with or not.
+/// Whether these look like int64 numbers above 0, read as int32. Offsets begin with a 0.
 bool looks_like_halves(const std::int32_t* numbers, std::int64_t count, bool offsets) {
   if (count < 2 || (offsets && count < 3)) return false;
   for (std::int64_t i = 0; i < count; ++i)
@@ -54,7 +53,7 @@ void tell_odd_scale(const CheckedAttention& of) {
         of.desc_name, p.scale, 1 / root);
 }
 
-/// Bytes of a mask that one item of the batch reads, an element for each that is not repeated.
+/// The bytes of a mask that one item of the batch reads, each once.
 class MaskBytes {
  public:
   explicit MaskBytes(const CheckedAttention& of)
@@ -71,7 +70,7 @@ class MaskBytes {
       if (bytes[j * strides_.feature] != 0) return true;
     return false;
   }
-  /// Heads that differ.
+  /// How many heads the mask tells apart.
   std::int64_t heads(const Problem& p) const {
     return strides_.head == 0 ? std::min<std::int64_t>(p.query_heads, 1) : p.query_heads;
   }
@@ -81,8 +80,8 @@ class MaskBytes {
   Strides strides_;
 };
 
-/// Tells of bytes that are neither 0 nor 1 nor 255, and of masks in which nothing but every fourth
-/// byte is set: numbers of more than a byte.
+/// Tells of bytes that are neither 0 nor 1 nor 255, and of masks in which only every fourth byte is
+/// set: their elements are probably wider than a byte.
 void tell_odd_mask(const CheckedAttention& of) {
   if (of.args.mask == nullptr) return;
   const Problem& p = of.problem;
@@ -151,7 +150,7 @@ void tell_rows_without_keys(const CheckedAttention& of) {
         static_cast<Long>(first[1]), static_cast<Long>(first[2]));
 }
 
-/// Tells of causal problems that begin at the top left although there are more keys than rows.
+/// Tells of causal problems aligned at the top left that have more keys than rows.
 void tell_keys_without_rows(const CheckedAttention& of) {
   const Problem& p = of.problem;
   if (p.right != 0 || p.bottom_right || p.offset != 0) return;

@@ -7,7 +7,7 @@
 
 namespace heed {
 
-/// What the axes [batch, head, row, feature] of a tensor are called; nullptr: it has no such axis.
+/// Names of the axes [batch, head, row, feature] of a tensor; nullptr: it has no such axis.
 using AxisNames = const char* const[4];
 inline constexpr AxisNames kTensorAxes = {"batch", "head", "row", "feature"};
 inline constexpr AxisNames kScoreAxes = {"batch", "head", "row", "key"};
@@ -19,7 +19,7 @@ inline constexpr AxisNames kVectorAxes = {nullptr, nullptr, nullptr, "element"};
 enum class Role {
   kInput,
   kOutput,
-  kReplaced,  ///< an input, element by element in the place of an output, where that is allowed
+  kReplaced,  ///< an input that an output may replace element by element
 };
 
 struct Operand {
@@ -27,7 +27,7 @@ struct Operand {
   const void* data;
   Layout layout;
   Shape sizes;
-  std::int64_t first_row;  ///< what row 0 is called: of packed tensors those before it are nobody's
+  std::int64_t first_row;  ///< its first row's number: no sequence owns packed rows before it
   const char* const* axes;
   Role role;
 
@@ -42,18 +42,18 @@ Layout side_by_side(ElementType type, std::int64_t bytes);
 /// All tensors of a run that have elements.
 class Operands {
  public:
-  /// Names begin with `of`, as in "args.".
+  /// `of` is the prefix of names, as in "args.".
   explicit Operands(const char* of) : of_(of) {}
 
-  /// Returns what it added, or nullptr where the run has no such tensor. With a first row, `sizes`
-  /// count from there.
+  /// Returns what it added, or nullptr if the run has no such tensor. `sizes` count from the first
+  /// row.
   const Operand* add(Role role, const char* field, const void* data, const Layout& layout,
                      const Shape& sizes, AxisNames& axes, std::int64_t first_row = 0);
   const Operand* add_vector(const char* field, const void* data, const Layout& layout,
                             std::int64_t size) {
     return add(Role::kInput, field, data, layout, {1, 1, 1, size}, kVectorAxes);
   }
-  /// What names of further tensors begin with.
+  /// Changes the prefix for the tensors that follow.
   void rename(const char* of) { of_ = of; }
 
   const Operand* begin() const { return all_; }

@@ -37,8 +37,8 @@ struct Term {
 /// Looks for a sum of terms, the largest step first, that hits a target.
 class Search {
  public:
-  /// The places of one tensor count upwards and those of the other downwards, so that all terms are
-  /// positive: a target is hit where the distance between two places is 0.
+  /// One tensor's places count upwards and the other's downwards, so that all terms are positive:
+  /// hitting the target means that two places are at distance 0.
   void add(const Operand& operand) {
     const Strides& s = operand.layout.strides;
     const std::int64_t strides[4] = {s.batch, s.head, s.row, s.feature};
@@ -64,7 +64,7 @@ class Search {
   }
 
  private:
-  /// Of the many candidates that strange strides have; usual ones have one or two per axis.
+  /// The most candidates to try. Strange strides have many, usual ones one or two per axis.
   static constexpr int kPatience = 1 << 16;
 
   void add_term(Term term) {
@@ -77,7 +77,7 @@ class Search {
     terms_[count_++] = term;
   }
 
-  /// Whether the terms from `first` on can make the target.
+  /// Whether the terms from `first` on can add up to the target.
   bool hits(int first, std::int64_t target) {
     if (target < 0 || target > reach_[first]) return false;
     if (target == 0) return true;
@@ -95,9 +95,9 @@ class Search {
 
   Term terms_[10];
   int count_ = 0;
-  std::int64_t reach_[11];    ///< what the terms from here on add up to at most
-  std::int64_t divisor_[11];  ///< that they have in common
-  bool dense_[11];            ///< they make every multiple of it up to their reach
+  std::int64_t reach_[11];    ///< the largest sum of the terms from here on
+  std::int64_t divisor_[11];  ///< their greatest common divisor
+  bool dense_[11];            ///< their sums are all its multiples up to their reach
   int tried_ = 0;
 };
 

@@ -7,11 +7,11 @@
 
 namespace heed {
 
-/// Whether a byte belongs to both. Exact for the layouts that occur: where a search would take too
-/// long, and for those alone, the answer is that none does.
+/// Whether a byte belongs to both. Exact for the layouts that occur. Only where a search would take
+/// too long is the answer no without proof.
 bool overlap(const Operand& a, const Operand& b);
 
-/// Throws where an output overlaps another operand, or the workspace any of them.
+/// Throws if an output overlaps another operand, or the workspace overlaps any.
 void refuse_overlaps(const Operands& all, const void* workspace, std::size_t bytes);
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-// The workspace of a checked run: whose it is, and whether anybody wrote past its ends.
+// The workspace of a checked run: refuses one in use, and notices writes past its ends.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@ namespace heed {
 /// Bytes of canaries on either side of what a run uses; a multiple of HEED_WORKSPACE_ALIGNMENT.
 inline constexpr std::size_t kCanaryBytes = 1024;
 
-/// What callers must bring for a run that uses so many bytes.
+/// The bytes that callers must bring for a run that uses this many.
 inline std::size_t with_canaries(const heed_context& context, std::size_t used) {
   return context.checked && used > 0 ? used + 2 * kCanaryBytes : used;
 }
 
-/// Memory that a run uses and no other run may use as long as this lives.
+/// Memory that no other run may use while this object lives.
 class CheckedWorkspace {
  public:
   /// Throws unless the memory is large enough, aligned, and not in use.
@@ -31,7 +31,7 @@ class CheckedWorkspace {
   std::size_t bytes() const { return used_ + 2 * canaries_; }
 
   void place_canaries() const;
-  /// Throws where a canary has changed since.
+  /// Throws if a canary has changed since.
   void check_canaries() const;
 
  private:
@@ -42,7 +42,7 @@ class CheckedWorkspace {
   const std::size_t used_;
   const std::size_t canaries_;
   std::byte* const begin_;
-  CheckedWorkspace* next_ = nullptr;  ///< of all that are in use
+  CheckedWorkspace* next_ = nullptr;  ///< in the list of those in use
 };
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-// What computes products: heed's own kernels or, where it was found, a CBLAS library.
+// What computes projections: heed's own kernels or, if one was found, a CBLAS library.
 #pragma once
 
 #include <cstddef>

@@ -5,8 +5,8 @@
 namespace heed {
 namespace {
 
-/// sysconf(name), or `otherwise` where it answers nothing plausible (0 on some virtual machines
-/// and on Arm).
+/// sysconf(name), or `otherwise` if the answer is implausible (0 on some virtual machines and on
+/// Arm).
 std::size_t size_or(int name, std::size_t otherwise) {
   const long bytes = name < 0 ? 0 : sysconf(name);
   return bytes >= 4096 ? static_cast<std::size_t>(bytes) : otherwise;

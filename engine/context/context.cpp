@@ -10,7 +10,7 @@
 namespace heed {
 namespace {
 
-/// A name and where it came from, for messages: option before environment before automatic.
+/// A name and its source, for messages: option before environment before automatic.
 struct Named {
   const char* name;
   const char* source;
@@ -45,7 +45,7 @@ heed_executor read_executor(const heed_executor* given) {
   return executor;
 }
 
-/// A name from the environment that fits nothing is the environment's fault.
+/// An unknown name from the environment is the environment's fault.
 template <class Function>
 auto blame_environment(bool from_environment, Function&& choose) {
   try {

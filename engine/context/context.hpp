@@ -30,7 +30,7 @@ namespace heed {
 heed_context* make_context(const heed_context_options* options);
 
 void share(const heed_context& context) noexcept;
-/// Destroys the context with its last owner.
+/// Gives up one owner's share; the last one destroys the context.
 void release(const heed_context* context) noexcept;
 
 }  // namespace heed

@@ -14,7 +14,7 @@ const char* text_of(const char* variable) {
   return value != nullptr && *value != '\0' ? value : nullptr;
 }
 
-/// A whole decimal number in [low, high]; `otherwise` where the variable is silent.
+/// A whole decimal number in [low, high]; `otherwise` if the variable is not set.
 std::uint32_t number_of(const char* variable, std::uint32_t low, std::uint32_t high,
                         std::uint32_t otherwise) {
   const char* const value = text_of(variable);

@@ -9,8 +9,8 @@ namespace heed {
 
 inline constexpr std::uint32_t kMaxTile = 65536;
 
-/// What the environment asks for; nullptr and 0 where it is silent. An empty variable is
-/// silent too.
+/// What the environment asks for; nullptr and 0 for variables that are not set. An empty one counts
+/// as not set.
 struct Environment {
   const char* isa;
   const char* executor;
@@ -22,8 +22,8 @@ struct Environment {
   bool checked;
 };
 
-/// Throws an Error that names the variable, its value and what it may be. HEED_ISA,
-/// HEED_PARALLEL and HEED_PRODUCT are checked by those who know the choices.
+/// Throws an Error that names the variable, its value and what it may be. HEED_ISA, HEED_PARALLEL
+/// and HEED_PRODUCT are checked where their choices are known.
 Environment read_environment();
 
 }  // namespace heed

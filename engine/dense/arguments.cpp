@@ -1,4 +1,4 @@
-// What a run's arguments must be, and what they say about each sequence of the batch.
+// Checks the arguments of a run, and finds out what they say about each sequence of the batch.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -72,7 +72,7 @@ void check_weight_rows(const Problem& p, const std::int64_t* rows) {
   }
 }
 
-/// An output that the descriptor asks for and the arguments must then have.
+/// An output that the arguments must have if, and only if, the descriptor asks for it.
 void check_wanted(const char* field, const void* pointer, const Layout& layout, bool wanted,
                   const char* by, bool has_elements) {
   if (!wanted && pointer != nullptr)
@@ -96,7 +96,7 @@ void check_heads(const char* field, const void* numbers, const Problem& p, const
 
 template <class Real>
 void check_numbers(const Problem& p, const heed_attention_args& args) {
-  // As the kernels take them; 0 times an infinite slope would be NaN where no distance is.
+  // In the kernels' units: an infinite slope times a distance of 0 would be NaN.
   check_heads<Real>("args.alibi_slopes", args.alibi_slopes, p,
                     "be finite, also times log2(e) / temperature", [&](Real slope) {
                       return std::fabs(static_cast<double>(slope) * p.log2_unit) <=
@@ -137,7 +137,7 @@ void check_optional(const Problem& p, const heed_attention_args& args) {
 void validate(const Problem& p, const heed_attention_args& args) {
   if (args.reserved != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "args.reserved is %u; it must be 0", args.reserved);
-  // Whether tensors have elements: packed ones do whatever the sequences in them are.
+  // Whether tensors have elements. Packed ones do, whatever sequences they hold.
   const bool rows =
       p.query_heads > 0 && (p.packed_queries > 0 || (p.batch > 0 && p.query_length > 0));
   const bool keys = p.key_heads > 0 && (p.packed_keys > 0 || (p.batch > 0 && p.key_length > 0));

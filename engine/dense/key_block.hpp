@@ -1,6 +1,6 @@
-// Key blocks: the keys between two decisions to rescale, and which of them become probabilities
-// how. They depend on the panel and the problem alone, so that bits do not depend on tiles, threads
-// or the rest of the batch.
+// Key blocks, the keys between two decisions to rescale, and which of them are fused. They depend
+// on the panel and the problem alone, so that bits do not depend on tiles, threads or the rest of
+// the batch.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,15 @@ namespace heed {
 /// A panel's row maxima start from the maximum over this many keys.
 inline constexpr std::int64_t kProbeKeys = 32;
 
-/// Scores become probabilities in registers in whole groups of so many keys.
+/// Fused keys come in whole groups of this many.
 inline constexpr auto kFusedKeys = static_cast<std::int64_t>(PanelGeometry::row_padding);
 
-/// Narrow panels (decoding) read values in place, one block of keys at a time, once per group of
-/// features: this many floats of a block's values stay in the L1 cache meanwhile.
+/// Narrow panels (decoding) read a key block's values in place, once per few features: this many
+/// floats stay in the L1 cache meanwhile.
 inline constexpr std::int64_t kNarrowBlockFloats = 4096;
 inline constexpr std::int64_t kNarrowestBlock = 16;
 
-/// Keys of a block, given those of a wide panel's.
+/// Keys in a block of this panel; `keys` are those of a wide panel's.
 template <class Real>
 std::int64_t block_keys(const Panel<Real>& panel, std::int64_t keys, std::int64_t value_features) {
   if (panel.vectors > 1) return keys;
@@ -32,15 +32,15 @@ std::int64_t block_keys(const Panel<Real>& panel, std::int64_t keys, std::int64_
   return keys;
 }
 
-/// The keys of a block in order: those before `fused` are scored and then become probabilities, the
-/// next become probabilities while their scores are in registers, the others are as the first.
+/// Which keys of a block become probabilities while their scores are in registers. The keys before
+/// and after them are scored first.
 struct FusedKeys {
   std::size_t begin, count;
 };
 
-/// Most scores become probabilities while they are in registers. The first keys of a panel, which
-/// is then `fresh`, do not: their maximum is taken first, so that row maxima rarely move later. Nor
-/// do keys that only some rows attend, or the few that are no whole group.
+/// Most keys are fused. The first keys of a panel, which is then `fresh`, are not: their maximum is
+/// taken first, so that row maxima rarely move later. Nor are keys that only some rows attend, or a
+/// rest of less than a group.
 template <class Real>
 FusedKeys fused_keys(const Panel<Real>& panel, const KeyBlock& block, bool fresh) {
   const auto keys = static_cast<std::int64_t>(block.keys);
@@ -49,7 +49,7 @@ FusedKeys fused_keys(const Panel<Real>& panel, const KeyBlock& block, bool fresh
   const std::int64_t first = round_up(std::max(whole_begin, fresh ? kProbeKeys : 0), kFusedKeys);
   const std::int64_t fused = round_down(whole_end - first, kFusedKeys);
   if (fused <= 0) return {block.keys, 0};
-  const bool at_end = whole_end == keys;  // what is no whole group then comes first
+  const bool at_end = whole_end == keys;  // a rest of less than a group then comes first
   return {static_cast<std::size_t>(at_end ? keys - fused : first), static_cast<std::size_t>(fused)};
 }
 

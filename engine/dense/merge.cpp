@@ -10,7 +10,7 @@
 namespace heed {
 namespace {
 
-/// Numbers to read that are worth a thread of their own.
+/// Reading this many numbers is worth a thread.
 constexpr double kNumbersPerWorker = 1 << 16;
 
 void check_parts(const char* name, const void* const* parts, std::size_t count,

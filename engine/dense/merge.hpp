@@ -17,10 +17,10 @@ struct MergeProblem {
 /// Throws an Error that names the field, its value and the bound.
 MergeProblem validate(const heed_merge_desc& desc);
 
-/// Throws unless there are parts, and the tensors of those that have elements.
+/// Throws unless there are parts, and every tensor with elements is given.
 void validate(const MergeProblem& problem, const Merge& merge);
 
-/// Merges what has been validated.
+/// Runs a validated merge.
 void run_merge(const heed_context& context, const MergeProblem& problem, const Merge& merge);
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-// What a block leaves behind: its rows of out and of the log-sum-exp, and how the softmax of each
+// The results of a query block: its rows of out and of the log-sum-exp, and how the softmax of each
 // row ended.
 #pragma once
 
@@ -10,14 +10,14 @@ namespace heed {
 template <class Real>
 class Output {
  public:
-  /// The slab is the thread's; `results` is nullptr if nobody will ask for weights.
+  /// The slab is the thread's; `results` is nullptr if nobody asks for weights.
   Output(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
          std::byte* slab, RowResult<Real>* results);
 
-  /// Normalises and writes what the panel has accumulated.
+  /// Normalises and writes the panel's accumulators.
   void write(const Panel<Real>& panel) const;
 
-  /// Hard attention: writes row i of the panel, whose value is `values`, with the key it is of.
+  /// Hard attention: writes row i of the panel, `values`, which is the value of `key`.
   void write_hard(const Panel<Real>& panel, std::size_t i, std::int64_t key, Real* values) const;
 
  private:

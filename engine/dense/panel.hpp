@@ -13,7 +13,8 @@
 namespace heed {
 
 /// Query heads packed into one problem, since they share their keys (grouped queries): row r is
-/// query row r / group of head `head` + r % group, or of one head the query rows listed.
+/// query row r / group of head `head` + r % group. With `listed`, row r is query row listed[r] of
+/// one head.
 struct HeadPack {
   std::int64_t head;
   std::int64_t group;
@@ -30,7 +31,7 @@ struct HeadPack {
 enum class Summed : std::uint8_t {
   kNothing,
   kKeys,    ///< all keys so far
-  kLatest,  ///< those since the last fold; the panel's totals hold the others
+  kLatest,  ///< the keys since the last fold; the panel's totals hold the others
 };
 
 /// Keys [begin, begin + keys).
@@ -39,23 +40,23 @@ struct KeyBlock {
   std::size_t keys;
 };
 
-/// Its rows are rows of the pack.
+/// Rows are numbered within the pack.
 template <class Real>
 struct Panel : PanelRows {
   const HeadPack* pack;
-  std::int64_t key_begin, key_end;      ///< the keys that any row attends, but for masks
-  std::int64_t whole_begin, whole_end;  ///< the keys that every row attends, but for masks
+  std::int64_t key_begin, key_end;      ///< the keys that some row attends, masks aside
+  std::int64_t whole_begin, whole_end;  ///< the keys that every row attends, masks aside
   Real* query;
   RowState<Real> state;
   std::int64_t* argmax;  ///< [rows], hard attention only
   Summed* summed;
 
-  /// Which row of its head row i of the panel is.
+  /// The query row, within its head, that row i of the panel is.
   std::int64_t query_row(std::size_t i) const {
     return pack->query_row(first + static_cast<std::int64_t>(i));
   }
 
-  /// Whether every row attends all of the keys, but for masks.
+  /// Whether every row attends all keys of the block, masks aside.
   bool attended_by_all(const KeyBlock& block) const {
     return block.begin >= whole_begin &&
            block.begin + static_cast<std::int64_t>(block.keys) <= whole_end;
@@ -71,7 +72,7 @@ struct Panel : PanelRows {
   }
 };
 
-/// Rows [first, first + rows) of a pack, without the buffers that they work in.
+/// Rows [first, first + rows) of a pack; the caller adds the buffers.
 template <class Real>
 Panel<Real> make_panel(const HeadPack& pack, const Sequence& sequence, std::int64_t first,
                        std::int64_t rows, std::uint32_t lanes) {
@@ -87,7 +88,7 @@ Panel<Real> make_panel(const HeadPack& pack, const Sequence& sequence, std::int6
   return panel;
 }
 
-/// store_columns() for the rows of a panel; to_row(i, row, head) is where row i begins.
+/// store_columns() for the rows of a panel; to_row(i, row, head) returns where row i begins.
 template <class Real, class ToRow>
 void store_rows(const KernelTable<Real>& kernels, const Panel<Real>& panel, const Real* columns,
                 const Real* sum, std::size_t count, const Layout& layout, Real* buffer,

@@ -1,6 +1,6 @@
-// Queries and results in panels, for callers within heed that make and use them so
-// (Placement::kPanels): [batch][panel][width][pitch] as in projection/rows.hpp, the features of the
-// heads one after the other. Queries are scaled already, and 0 in lanes without a row.
+// Queries and results in panels, for callers within heed (Placement::kPanels):
+// [batch][panel][width][pitch] as in projection/rows.hpp, the features of the heads one after the
+// other. Queries are scaled already, and 0 in lanes without a row.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace heed {
 
-/// What panels [batch][panel][width][pitch] hold for the rows of `panel` and its head, of which
-/// each has `features`: [features][pitch].
+/// The part [features][pitch] of such panels that holds the rows of `panel` and the features of its
+/// head.
 template <class Real>
 Real* of_head(Real* panels, const heed_attention_plan& plan, const Panel<Real>& panel,
               std::int64_t batch, std::int64_t features) {

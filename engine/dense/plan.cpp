@@ -11,17 +11,17 @@
 namespace heed {
 namespace {
 
-/// Claims per thread are at most this many: a thread that works on neighbouring tasks can fetch
-/// the next one's data while it computes.
+/// At most this many claims per thread: a thread that works on neighbouring tasks can fetch the
+/// next one's data while it computes.
 constexpr std::int64_t kClaimsPerThread = 16;
 
-/// Tasks per thread that even out their different lengths and late threads.
+/// So many tasks per thread even out their different lengths, and threads that come late.
 constexpr std::int64_t kTasksPerThread = 4;
 
 /// Past this many rows a block gains nothing: packing values is then below 1 % of its work.
 constexpr std::int64_t kLargestBlock = 384;
 
-/// `a` in whole steps, at least one.
+/// `a` rounded down to a multiple of step, but at least one step.
 std::int64_t in_steps(std::int64_t a, std::int64_t step) {
   return std::max(round_down(a, step), step);
 }
@@ -36,8 +36,8 @@ double ramp_sum(std::int64_t rows, std::int64_t first, std::int64_t most) {
          static_cast<double>(rows - end) * static_cast<double>(most);
 }
 
-/// Pairs of a query row and a key it attends, in one head of a sequence of full length, but for
-/// masks.
+/// Pairs of a query row and a key that it attends, masks aside, in one head of a sequence of full
+/// length.
 double attended_pairs(const Problem& p) {
   const Limits limits = p.limits(p.query_length, p.key_length);
   return ramp_sum(p.query_length, limits.end, p.key_length) -
@@ -58,8 +58,8 @@ Widths widths_of(const KernelTable<Real>& kernels, ElementType type) {
           sizeof(Real), type};
 }
 
-/// Half of the L2 cache holds a block's queries and accumulators; blocks are of even size, and
-/// small enough that every thread gets several.
+/// Half of the L2 cache holds a query block's queries and accumulators. Blocks are of even size,
+/// and small enough that every thread gets several.
 std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, std::int64_t rows,
                            std::int64_t packs, const Widths& widths) {
   const std::int64_t panel = widths.panel;
@@ -97,7 +97,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const auto numbers = [&](Size rows, Size columns) {
     return offsets.take(rows, columns, widths.bytes);
   };
-  // The widest row that passes through: a bias or mask has a row per step of keys.
+  // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
   if (p.query.type != widths.type) widest = std::max(widest, p.features);
   if (p.out.type != widths.type || p.hard) widest = std::max(widest, p.value_features);
@@ -121,7 +121,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   return slab;
 }
 
-/// A number of the problem's rows, or of something that each of them has.
+/// How many rows the problem has, or how many of something that each row has.
 std::int64_t checked_rows(const Problem& p, Size size, const char* what) {
   return size.checked(what, {{"desc.batch", p.batch},
                              {"desc.query_heads", p.query_heads},
@@ -129,7 +129,7 @@ std::int64_t checked_rows(const Problem& p, Size size, const char* what) {
                              {"desc.key_length", p.key_length}});
 }
 
-/// What is computed again for those who ask for weights.
+/// What recompute() needs, where somebody asks for weights.
 void plan_recompute(heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   plan.chunks = ceil_div(p.key_length, plan.tile_kv);

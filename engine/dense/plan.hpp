@@ -15,10 +15,10 @@ struct Slab {
   std::size_t query;         ///< panels of the query block, [panel][features][pitch]
   std::size_t accumulators;  ///< panels of the query block, [panel][accumulator_rows][pitch]
   std::size_t scores;        ///< one score tile, [key_block][pitch]
-  std::size_t attended;      ///< another, to tell what is masked (Scores::attended)
+  std::size_t attended;      ///< another, see Scores::attended
   std::size_t columns;       ///< sums of probabilities, [key_block][panel]; empty unless wanted
   std::size_t keys;          ///< one tile of keys, widened; empty if they need no widening
-  std::size_t values;        ///< one tile of values, widened, likewise
+  std::size_t values;        ///< one tile of values, likewise
   std::size_t packed;        ///< one packed value tile
   std::size_t rows;          ///< a panel's rows of some tensor, widened
   std::size_t row_max;       ///< [tile_q], see RowState
@@ -28,7 +28,7 @@ struct Slab {
   std::size_t bytes;
 };
 
-/// What the softmax of a row ended with, kept for those who ask for its weights afterwards.
+/// How the softmax of a row ended, kept where weights are recomputed from it.
 template <class Real>
 union RowResult {
   struct {
@@ -50,9 +50,9 @@ struct Strategy;
 
 /// The C API's opaque type.
 ///
-/// The query heads that share a key head are a pack: its row r is query row r / group
-/// of head r % group, so that they share every key and value tile, and rows that lie together
-/// have nearly the same limits. (Unless the placement makes every head a pack of its own.)
+/// The query heads that share a key head are a pack: its row r is query row r / group of head r %
+/// group. So they share every key and value tile, and rows that lie together have nearly the same
+/// limits. (Other placements make every head a pack of its own.)
 struct heed_attention_plan {
   const heed_context* context;
   heed::Problem problem;
@@ -67,7 +67,7 @@ struct heed_attention_plan {
   std::int64_t tasks;             ///< packs * query_blocks
   std::int64_t tasks_per_claim;   ///< so that a claim is worth its atomic increment
   std::int64_t chunks;            ///< of tile_kv keys; weights and column sums come chunk by chunk
-  std::int64_t recomputed;        ///< chunks of all heads, tasks of recompute(); 0: nobody asks
+  std::int64_t recomputed;        ///< chunks of all heads, the tasks of recompute(); 0: nobody asks
   std::uint32_t workers;
   double flops;
   heed::Slab slab;

@@ -29,16 +29,15 @@
 namespace heed {
 namespace {
 
-/// Packing a tile of values pays once this many panels read it; fewer read the values in place.
+/// Packing a tile of values pays off if at least this many panels read it.
 constexpr std::int64_t kPanelsThatPayForPacking = 3;
 
-/// Which query block of which pack a task is.
+/// The query block, and the pack, that a task computes.
 struct Place {
   std::int64_t batch, pack, query_block;
 
-  /// Where later rows attend more keys, the longest query blocks, which are the last, are handed
-  /// out first. Otherwise those of a pack follow each other, so that its keys stay in the shared
-  /// cache.
+  /// Where later rows attend more keys, the last query blocks take longest and come first.
+  /// Otherwise the blocks of a pack follow each other, so that its keys stay in the shared cache.
   static Place of(const heed_attention_plan& plan, std::int64_t task) {
     const Problem& p = plan.problem;
     const std::int64_t packs = p.batch * plan.packs();
@@ -89,7 +88,7 @@ class QueryBlock {
   }
 
  private:
-  /// Keys and values of [begin, end), fetched when the first panel attends one of them.
+  /// The keys and values [begin, end), fetched when the first panel attends one of them.
   struct Tile {
     std::int64_t begin, end;
     bool pack;
@@ -99,8 +98,8 @@ class QueryBlock {
     ValueView<Real> values = {};  ///< the same, for the kernels
   };
 
-  /// One panel against one tile. `isolate` keeps what is not finite in the values away from the
-  /// rows that may not attend it: slow, and needed only where finish() finds that something leaked.
+  /// One panel against one tile. `isolate` keeps values that are not finite from rows that may not
+  /// attend them: slow, and needed only where finish() finds a leak.
   void attend_tile(const Panel<Real>& panel, Tile& tile, bool isolate) const {
     const std::int64_t step = block_keys(panel, kernels_.panels.key_block, problem_.value_features);
     const std::int64_t end = std::min(tile.end, panel.key_end);
@@ -187,7 +186,8 @@ class QueryBlock {
     reset(panel);
   }
 
-  /// Forgets what the panel has seen. A sink is what it has seen first: a key without a value.
+  /// Forgets what the panel has seen, except a sink, which is a key without a value that comes
+  /// first.
   void reset(const Panel<Real>& panel) const {
     *panel.summed = Summed::kNothing;
     std::fill_n(panel.state.row_max, panel.pitch, kNoRowMax<Real>);

@@ -14,8 +14,7 @@ namespace heed {
 inline constexpr std::int64_t kUnbounded = -1;
 
 /// Row i of a sequence stands at position i + offset and attends the keys from i + first up to, not
-/// including, i + end, but for masks. Past all rows and keys first and end say nothing more, and
-/// are kept far from overflow.
+/// including, i + end, masks aside. Values past all rows and keys are clamped, far from overflow.
 struct Limits {
   std::int64_t offset, first, end;
 };
@@ -38,9 +37,9 @@ struct Problem : Scaling {
   /// Query row i stands at position p = i + offset and attends the keys from p - left to
   /// p + right: causal is a window with nothing to its right.
   std::int64_t left, right;
-  bool bottom_right;    ///< offset is what the key length of a sequence exceeds its query length by
-  std::int64_t offset;  ///< else
-  bool offset_given;    ///< by causal or alignment, rather than guessed from equal lengths
+  bool bottom_right;    ///< offset is a sequence's key length minus its query length
+  std::int64_t offset;  ///< unless bottom_right
+  bool offset_given;    ///< causal or alignment says it
 
   heed_weights_point weights_point;
   bool sum_columns;
@@ -67,18 +66,17 @@ struct Shapes {
 };
 Shapes shapes_of(const Problem& problem);
 
-/// Throws unless the tensors of a run are there, and what they say about lengths and rows makes
-/// sense.
+/// Throws unless a run has the tensors that it needs, and its lengths and rows make sense.
 void validate(const Problem& problem, const heed_attention_args& args);
 
-/// One item of the batch, with what a run's arguments say about its length.
+/// One item of the batch, with the lengths that a run's arguments give it.
 struct Sequence {
   std::int64_t batch;
-  std::int64_t query_begin, query_length;  ///< it begins at row 0 unless packed, and if empty
+  std::int64_t query_begin, query_length;  ///< begins at 0 if it is empty or not packed
   std::int64_t key_begin, key_length;
   Limits limits;
 
-  /// Row i attends the keys [first_key(i), end_key(i)), but for masks. Both grow with i.
+  /// Row i attends the keys [first_key(i), end_key(i)), masks aside. Both grow with i.
   std::int64_t first_key(std::int64_t i) const { return within(i + limits.first); }
   std::int64_t end_key(std::int64_t i) const { return within(i + limits.end); }
 
@@ -88,7 +86,7 @@ struct Sequence {
   }
 };
 
-/// Sequence b of a run whose arguments have been validated.
+/// Sequence b of a run, whose arguments have been validated.
 Sequence sequence_of(const Problem& problem, const heed_attention_args& args, std::int64_t b);
 
 }  // namespace heed

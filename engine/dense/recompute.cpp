@@ -1,6 +1,6 @@
-// Weights, and their sums over rows, from rows whose softmax is known: scores are computed again, a
+// Weights, and their sums over rows, for rows whose softmax is known. Scores are computed again, a
 // chunk of keys at a time, and become probabilities with the row_max and row_sum that each row
-// ended with. So asking for them changes nothing in out, and takes two numbers of memory per row.
+// ended with. So asking for them changes nothing in out, and takes memory for two numbers per row.
 #include <algorithm>
 #include <limits>
 
@@ -32,7 +32,7 @@ class Chunk {
         begin_(task % plan.chunks * plan.tile_kv),
         end_(std::min(begin_ + plan.tile_kv, problem_.key_length)) {}
 
-  /// Rows of the matrix of weights, as many of them as are wanted.
+  /// Writes the wanted rows of the matrix of weights.
   void write_weights() const {
     const std::int64_t* const listed = problem_.weight_rows > 0 ? args_.weight_rows : nullptr;
     std::int64_t rows = sequence_.query_length;
@@ -49,7 +49,7 @@ class Chunk {
     });
   }
 
-  /// Probabilities summed over rows: lane by lane over the panels, then over the lanes.
+  /// Sums probabilities over rows: lane by lane over the panels, then over the lanes.
   void write_column_sums() const {
     const HeadPack pack = {head_, 1, nullptr};
     const Scores<Real> scores(plan_, args_, sequence_, HEED_WEIGHTS_PROBABILITIES, slab_);
@@ -89,8 +89,8 @@ class Chunk {
     }
   }
 
-  /// to[j][i]: what the block's key j and the panel's row i have at `point`. Keys past the end of
-  /// the sequence are not read.
+  /// to[j][i] = the weight of the block's key j and the panel's row i at `point`. Keys past the end
+  /// of the sequence are not read.
   void fill(const Scores<Real>& scores, const Panel<Real>& panel, heed_weights_point point,
             const KeyBlock& block, Real* to) const {
     const std::int64_t left = std::max(sequence_.key_length - block.begin, std::int64_t{0});
@@ -123,7 +123,7 @@ class Chunk {
     std::fill(to + present.keys * panel.pitch, to + block.keys * panel.pitch, nothing);
   }
 
-  /// Fetches how the softmax of the panel's rows ended; lanes without a row stay harmless.
+  /// Fetches how the softmax of the panel's rows ended; lanes without a row get harmless numbers.
   void recall(const Panel<Real>& panel) const {
     std::fill_n(panel.state.row_max, panel.pitch, Real{0});
     std::fill_n(panel.state.row_sum, panel.pitch, Real{1});
@@ -144,7 +144,7 @@ class Chunk {
     });
   }
 
-  /// Writes the transpose.
+  /// Writes the weights of the panel's rows, transposed.
   void write_rows(const Panel<Real>& panel, const KeyBlock& block, const Real* weights) const {
     const Layout& layout = problem_.weights;
     alignas(kAlignment) Real ones[kMaxPanel];

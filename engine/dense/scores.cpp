@@ -67,7 +67,7 @@ void Scores<Real>::find_rows(const Panel<Real>& panel, const void* data, const L
                              const Real** rows) const {
   const std::int64_t stride = layout.strides.feature;
   const bool in_place = layout.type == kTypeOf<Real> && (stride == 1 || count == 1);
-  const std::byte* previous = nullptr;  // rows that repeat are read once
+  const std::byte* previous = nullptr;  // repeated rows are read once
   each_row_at(panel, data, layout, row_begin, first, [&](std::size_t i, const std::byte* from) {
     if (in_place) {
       rows[i] = reinterpret_cast<const Real*>(from);
@@ -150,7 +150,7 @@ KeyRanges Scores<Real>::needed(const Panel<Real>& panel, const KeyBlock& block) 
     ranges.begin[w] = w == 0 ? 0 : within(sequence_.first_key(panel.query_row(first)));
     ranges.end[w] = within(sequence_.end_key(panel.query_row(last)));
   }
-  // Where no key is left to all vectors, leaving pairs out is not worth another form of loop.
+  // Where no key is needed by all vectors, leaving pairs out is not worth another form of loop.
   return ranges.begin[panel.vectors - 1] <= ranges.end[0] ? ranges : all_keys(block.keys);
 }
 
@@ -241,7 +241,7 @@ void Scores<Real>::call_function(const Panel<Real>& panel, const KeyBlock& block
   for (std::size_t at = 0; factor != 1 && at < block.keys * pitch; ++at)
     if (scores[at] != kMasked) scores[at] *= factor;  // -inf times 0 would be NaN
   if (args_.bias == nullptr) return;
-  const Real* const allowed = attended(panel, block);  // whatever became of a bias of -inf
+  const Real* const allowed = attended(panel, block);  // where the bias was -inf
   for (std::size_t at = 0; at < block.keys * pitch; ++at)
     if (allowed[at] == kMasked) scores[at] = kMasked;
 }
@@ -249,7 +249,7 @@ void Scores<Real>::call_function(const Panel<Real>& panel, const KeyBlock& block
 template <class Real>
 void Scores<Real>::apply_limits(const Panel<Real>& panel, const KeyBlock& block,
                                 Real* scores) const {
-  // Limits that are far from the step are rounded, and stay far.
+  // Limits far from the block are rounded, and stay far from it.
   alignas(kAlignment) Real first[kMaxPanel] = {};
   alignas(kAlignment) Real limit[kMaxPanel] = {};
   const std::int64_t origin = panel.query_row(0);
@@ -292,7 +292,7 @@ const Real* Scores<Real>::attended(const Panel<Real>& panel, const KeyBlock& blo
   Real* const scores = buffer(plan_.slab.attended);
   std::fill_n(scores, block.keys * panel.pitch, Real{0});
   if (args_.bias != nullptr) add_bias(panel, block, 0, scores);
-  exclude(panel, block, scores);  // last: whatever a bias made of what is masked
+  exclude(panel, block, scores);  // last, because it overrules the bias
   return scores;
 }
 

@@ -7,16 +7,16 @@
 
 namespace heed {
 
-/// How many of the pairs of a panel and a block of keys may attend. kLimited: those that windows
-/// and causal limits leave, no mask excludes any.
+/// How many of the pairs of a panel and a key block may attend. kLimited: windows and causal limits
+/// exclude some, masks none.
 enum class Allowed { kNone, kSome, kLimited, kAll };
 
-/// What options do to scores up to a point, in the units of scale * <q, k>; at
-/// HEED_WEIGHTS_PROBABILITIES as the softmax kernels want them, in log2 units of s / temperature.
+/// What options do to scores up to a point. Scores are in the units of scale * <q, k>; at
+/// HEED_WEIGHTS_PROBABILITIES in log2 units of s / temperature, as the softmax kernels want them.
 struct ScoreSteps {
   bool caps;           ///< softcap is applied
-  bool modifies;       ///< what follows softcap is applied
-  double query_scale;  ///< that queries are packed with
+  bool modifies;       ///< ALiBi, bias or a score function is applied
+  double query_scale;  ///< queries are multiplied with it as they are packed
   double unit;         ///< what ALiBi and bias are multiplied with, and softcap's result
   double after;        ///< what scores are multiplied with after the score function
 
@@ -30,44 +30,45 @@ class Scores {
   Scores(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
          heed_weights_point point, std::byte* slab);
 
-  /// Whether scores are products and nothing else, but for what is excluded.
+  /// Whether scores are products and nothing else, exclusions aside.
   bool plain() const { return !steps_.caps && !steps_.modifies; }
 
   /// Transposes the panel's queries, scaled.
   void pack_query(const Panel<Real>& panel) const;
 
-  /// The keys [begin, end) of key head g, where they lie or widened.
+  /// The keys [begin, end) of key head g, where they lie, or widened.
   MatrixView<Real> keys(std::int64_t g, std::int64_t begin, std::int64_t end) const;
 
   /// What masks, windows and lengths leave of the block.
   Allowed allowed(const Panel<Real>& panel, const KeyBlock& block) const;
 
-  /// The keys that windows and causal limits leave to the panel's vectors, counted from the block's
-  /// first.
+  /// The keys that windows and causal limits leave to each vector of the panel, counted from the
+  /// block's first.
   KeyRanges needed(const Panel<Real>& panel, const KeyBlock& block) const;
 
-  /// scores[j][i] = the score of the block's key j, with whose rows `key` begins, and the panel's
-  /// row i; -inf where that pair does not attend, unless `allowed` says that all do. Of pairs
-  /// outside `needed`, which do not attend then, nothing is computed.
+  /// scores[j][i] = the score of the block's key j and the panel's row i, -inf where that pair does
+  /// not attend, unless `allowed` says that all do. `key` begins with the block. Pairs outside
+  /// `needed` do not attend and are not computed.
   void compute(const Panel<Real>& panel, const MatrixView<Real>& key, const KeyBlock& block,
                const KeyRanges& needed, Allowed allowed, Real* scores) const;
 
-  /// -inf where row i may not attend the block's key j, a bias of -inf included, and not -inf
-  /// elsewhere.
+  /// At [j][i]: -inf where row i may not attend the block's key j, because of its bias too;
+  /// something else elsewhere.
   const Real* attended(const Panel<Real>& panel, const KeyBlock& block) const;
 
  private:
-  /// Calls function(i, address) with where column `first` of the panel's row i of a tensor lies.
+  /// Calls function(i, address) for every row of the panel with the address of column `first` of
+  /// the tensor's row.
   template <class Function>
   void each_row_at(const Panel<Real>& panel, const void* data, const Layout& layout,
                    std::int64_t row_begin, std::int64_t first, Function&& function) const;
-  /// Points rows[i] at `count` numbers of the panel's row i of a tensor, from column `first` on:
-  /// where they lie if they lie side by side and need no widening, else in the slab.
+  /// Points rows[i] at `count` numbers of the panel's row i of a tensor, from column `first` on;
+  /// copies to the slab those that do not lie side by side or need widening.
   void find_rows(const Panel<Real>& panel, const void* data, const Layout& layout,
                  std::int64_t row_begin, std::int64_t first, std::size_t count,
                  const Real** rows) const;
-  /// Asks for what find_rows() will point at: rows of a few hundred bytes end before the processor
-  /// has noticed that they are a pattern.
+  /// Prefetches what find_rows() will point at: rows of a few hundred bytes end before the
+  /// processor notices a pattern.
   void prefetch_rows(const Panel<Real>& panel, const void* data, const Layout& layout,
                      std::int64_t first, std::size_t count) const;
   void modify(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;

@@ -7,7 +7,7 @@
 
 namespace heed {
 
-/// Computes what the arguments, which have been validated, ask for.
+/// Computes what the validated arguments ask for.
 struct Strategy {
   const char* name;
   void (*run)(const heed_attention_plan& plan, const heed_attention_args& args,
@@ -17,8 +17,8 @@ struct Strategy {
 /// Many query rows share the keys: online softmax, in prefill.cpp.
 extern const Strategy kPrefill;
 
-/// After a strategy, where somebody asks for weights or their sums: computes them again, from rows
-/// whose softmax is known. In recompute.cpp.
+/// Runs after a strategy where somebody asks for weights or their sums: computes scores again, for
+/// rows whose softmax is known. In recompute.cpp.
 void recompute(const heed_attention_plan& plan, const heed_attention_args& args,
                std::byte* workspace);
 

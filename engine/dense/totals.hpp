@@ -1,5 +1,5 @@
-// Sums over many keys, taken in two levels so that their error hardly grows with the keys: after
-// kFoldKeys of them, a panel's sums are added to its totals and begin again.
+// Sums over many keys, in two levels, so that their error hardly grows with the number of keys:
+// after kFoldKeys keys a panel's sums are added to its totals and begin again.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace heed {
 
 inline constexpr std::int64_t kFoldKeys = 4096;
 
-/// Rows of accumulators that a panel needs: its sums, padded, and where a sequence may be that long
-/// its totals, those of the weights last.
+/// Rows of accumulators that a panel needs: its sums, padded, and for longer sequences its totals,
+/// of which those of row_sum come last.
 inline Size accumulator_rows(Size value_features, std::int64_t key_length) {
   const Size sums = round_up(value_features, PanelGeometry::row_padding);
   return key_length > kFoldKeys ? sums + value_features + 1 : sums;
@@ -25,7 +25,7 @@ class Totals {
   Totals(const Panel<Real>& panel, std::size_t features)
       : state_(panel.state), summed_(*panel.summed), features_(features), pitch_(panel.pitch) {}
 
-  /// How many rows of accumulators hold something, the totals among them: those to rescale.
+  /// How many rows of accumulators, totals included, hold something and must be rescaled.
   std::size_t rows_summed() const {
     return summed_ == Summed::kLatest ? sum_rows() + features_ + 1 : features_;
   }

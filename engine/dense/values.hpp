@@ -13,11 +13,11 @@ class Values {
   Values(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
          std::int64_t key_head, std::byte* slab);
 
-  /// The values of keys [begin, end), where they lie or widened.
+  /// The values of keys [begin, end), where they lie, or widened.
   MatrixView<Real> rows(std::int64_t begin, std::int64_t end) const;
 
-  /// The same for the kernels: where they lie, or copied next to each other, because rows at a
-  /// stride of a power of two share cache sets.
+  /// The same for the kernels: where they lie, or copied next to each other. (Rows at a stride of a
+  /// power of two share cache sets.)
   ValueView<Real> in_place(const MatrixView<Real>& rows) const;
   ValueView<Real> packed(const MatrixView<Real>& rows, std::int64_t keys) const;
 
@@ -27,8 +27,8 @@ class Values {
                   const ValueView<Real>& values, const KeyBlock& block, const KeyRanges& needed,
                   const Real* probs) const;
 
-  /// The same for a block with masked pairs whose values hold infinities or NaN: those are taken
-  /// out, and added by hand for the rows that attend them, where attended[j][i] is not -inf. A
+  /// The same for a block with masked pairs and values that are infinite or NaN. Such values are
+  /// taken out, and added by hand to the rows that attend them, where attended[j][i] is not -inf. A
   /// probability of 0 does not protect a row, since 0 * NaN is NaN.
   void accumulate_isolated(const Panel<Real>& panel, const RowState<Real>& state,
                            const MatrixView<Real>& values, const KeyBlock& block,

@@ -16,7 +16,7 @@ void add_types(const Problem& p, Text& text) {
 }
 
 void add_positions(const Problem& p, Text& text) {
-  // Of sequences of full length: shorter ones have their own where it is the bottom right.
+  // The offset of full-length sequences: at the bottom right shorter ones have their own.
   const std::int64_t offset = p.limits(p.query_length, p.key_length).offset;
   const bool causal = p.right == 0;
   if (causal) text.add(" causal");

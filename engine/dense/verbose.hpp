@@ -9,7 +9,7 @@ namespace heed {
 /// The options in force.
 Text options_of(const Problem& problem, const heed_attention_args& args);
 
-/// The speed counts every pair that windows allow, masked or not, in sequences of full length.
+/// The speed counts every pair that windows allow, masked or not, and sequences at full length.
 void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
                double seconds) noexcept;
 

@@ -1,4 +1,4 @@
-// What a run's arguments must be.
+// Checks the arguments of a run.
 #include "engine/graph/problem.hpp"
 #include "engine/projection/given.hpp"
 #include "engine/runtime/error.hpp"
@@ -11,7 +11,7 @@ void check_no_pointer(const char* field, const void* pointer, const char* when) 
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL %s", field, when);
 }
 
-/// A tensor that is there if and only if the problem has it.
+/// A tensor that must be given if, and only if, the problem has it.
 void check_tensor(const char* field, const void* pointer, const Layout& layout, bool used,
                   bool has_elements, const char* when) {
   if (!used) check_no_pointer(field, pointer, when);

@@ -8,10 +8,12 @@
 namespace heed {
 namespace {
 
-/// Computes the tasks [begin, end) of a walk in a thread's slab.
-using Walk = void (*)(const GraphStep& step, std::int64_t begin, std::int64_t end, std::byte* slab);
+/// Computes the tasks [begin, end) in a thread's slab.
+using RangeFunction = void (*)(const GraphStep& step, std::int64_t begin, std::int64_t end,
+                               std::byte* slab);
 
-void walk(const GraphStep& step, Walk function, std::int64_t count, std::int64_t per_claim) {
+void share_out(const GraphStep& step, RangeFunction function, std::int64_t count,
+               std::int64_t per_claim) {
   const heed_graph_attention_plan& plan = step.plan;
   std::byte* const slabs = step.workspace + plan.space.slabs;
   parallel_for(plan.context->threads, {count, per_claim, plan.workers},
@@ -20,7 +22,7 @@ void walk(const GraphStep& step, Walk function, std::int64_t count, std::int64_t
                });
 }
 
-/// Edges that the graph has no more have no weight.
+/// Edges that the graph has removed get weight 0.
 void clear_removed(const GraphStep& step) {
   const heed_graph& graph = *step.plan.graph;
   const Layout& layout = step.plan.problem.weights;
@@ -40,14 +42,14 @@ void run_step(const GraphStep& step) {
   const heed_graph& graph = *step.plan.graph;
   const auto parts = static_cast<std::int64_t>(graph.parts.size());
   const auto hubs = static_cast<std::int64_t>(graph.hubs.size());
-  walk(step, attend_parts, parts, step.plan.parts_per_claim);
-  walk(step, merge_hubs, hubs, 1);
+  share_out(step, attend_parts, parts, step.plan.parts_per_claim);
+  share_out(step, merge_hubs, hubs, 1);
   if (!step.wants_weights()) return;
-  if (hubs > 0) walk(step, view_pieces, parts, step.plan.parts_per_claim);
+  if (hubs > 0) share_out(step, recompute_hub_weights, parts, step.plan.parts_per_claim);
   clear_removed(step);
 }
 
-/// out as it lies or, if its heads do not lie side by side, copied.
+/// out where it lies, or a copy if its heads do not lie side by side.
 template <class Real>
 Tensor out_as_data(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
                    std::byte* workspace) {
@@ -66,7 +68,7 @@ Tensor out_as_data(const heed_graph_attention_plan& plan, const heed_graph_atten
   return {copy, {kTypeOf<Real>, sizeof(Real), {0, 0, p.width, 1}}};
 }
 
-/// A matrix over edge data, as the kernels want it.
+/// Copies a matrix over edge data into the form that the kernels want.
 template <class Real>
 void widen(const heed_graph_attention_plan& plan, const void* matrix, const Layout& layout,
            std::int64_t features, std::byte* to) {

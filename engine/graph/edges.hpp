@@ -1,4 +1,4 @@
-// From a caller's edges to sorted ones.
+// Reads a caller's edges and sorts them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace heed {
 
-/// One edge on its way; Index is wide enough for the number of edges given.
+/// One edge while it is sorted; Index is wide enough for the number of edges given.
 template <class Index>
 struct Edge {
   std::uint32_t source;
@@ -17,15 +17,15 @@ struct Edge {
   Index given;  ///< its place in the caller's order
 };
 
-/// Throws an Error that names the first entry that makes no sense.
+/// Throws an Error that names the first invalid entry.
 void check_edges(const heed_context& context, const heed_graph_desc& desc);
 
 /// The edges of a checked descriptor, in the caller's order.
 template <class Index>
 Array<Edge<Index>> read_edges(const heed_context& context, const heed_graph_desc& desc);
 
-/// Sorts by destination, then source, then place: least significant digit first, in parallel,
-/// stably, so that the result is one and the same whatever the threads. Nodes are below `nodes`.
+/// Sorts by destination, then source, then place: least significant digit first, in parallel. The
+/// sort is stable, so the result does not depend on the threads. Nodes are below `nodes`.
 template <class Index>
 void sort_edges(const heed_context& context, std::int64_t nodes, Array<Edge<Index>>& edges);
 

@@ -1,5 +1,5 @@
-// Rows of tensors over nodes or edges, as the kernels of edges want them: in the type of the
-// arithmetic, features side by side and in whole units of kFeaturePadding.
+// Rows of tensors over nodes or edges, as the row kernels want them: in the type of the arithmetic,
+// features side by side and padded to feature_padding.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 
 namespace heed {
 
-/// Edges that are computed together: their scores lie in the L1 cache. Decides about rescaling,
-/// and so about bits.
+/// Edges that are computed together: their scores fit the L1 cache. They share a decision to
+/// rescale, so bits depend on this number.
 inline constexpr std::size_t kBatch = 32;
 
-/// Rows are asked for about this many bytes before they are needed: enough to cover the latency of
-/// memory, little enough to still be in the L1 cache then.
+/// Rows are prefetched about this many bytes before they are needed: enough to cover the latency of
+/// memory, few enough to be still in the L1 cache then.
 inline constexpr std::int64_t kBytesAhead = 4096;
 
-/// Where rows lie that have been copied.
+/// The places of copied rows: one after the other.
 struct Consecutive {
   std::int32_t row[kBatch] = {};
   constexpr Consecutive() {
@@ -68,14 +68,14 @@ class Gather {
 
   std::size_t features() const { return static_cast<std::size_t>(padded_); }
 
-  /// The rows that `source` lists, which goes on for kSourcesAhead more.
+  /// The rows that `source` lists; the list goes on for kSourcesAhead more.
   EdgeRows<Real> rows(const std::int32_t* source, std::size_t edges) const {
     if (!in_place_) return copied(source, edges);
     const Strides& s = tensor_.layout.strides;
     return {static_cast<const Real*>(tensor_.data), source, s.row, s.head};
   }
 
-  /// The same, copied to the buffer whatever they are.
+  /// The same, always copied to the buffer.
   EdgeRows<Real> copied(const std::int32_t* source, std::size_t edges) const {
     for (std::size_t e = 0; e < edges; ++e)
       copy(source[e], buffer_ + static_cast<std::int64_t>(e) * heads_ * padded_);
@@ -110,10 +110,10 @@ class Gather {
     }
   }
 
-  /// How many edges before its turn a row should be asked for.
+  /// How many edges before its turn a row should be prefetched.
   std::int64_t ahead() const { return ahead_; }
 
-  /// Asks for a row. In line: g++ 12 drops calls of functions that do nothing but prefetch.
+  /// Prefetches a row. In line, because g++ 12 drops calls of functions that only prefetch.
   [[gnu::always_inline]] void prefetch(std::int64_t row) const {
     constexpr std::int64_t kLine = 64;
     const Strides& s = tensor_.layout.strides;

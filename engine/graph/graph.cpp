@@ -10,7 +10,7 @@
 namespace heed {
 namespace {
 
-/// Writes the sorted edges into the graph, each with what it replaces left at the end.
+/// Writes the sorted edges into the graph; duplicates that are removed come at the end.
 template <class Index>
 class Writer {
  public:
@@ -58,7 +58,7 @@ class Writer {
            }) == size();
   }
 
-  /// `kept` edges of those before `begin` stay.
+  /// Of the edges before `begin`, `kept` stay.
   void write_range(std::int64_t begin, std::int64_t end, std::int64_t kept) {
     std::int64_t removed = graph_.edges + begin - kept;
     for (std::int64_t e = begin; e < end; ++e) {
@@ -79,7 +79,7 @@ class Writer {
   const Array<Edge<Index>>& edges_;
   const bool remove_;
   const Ranges ranges_;
-  Array<std::int64_t> kept_;  ///< [ranges + 1] of the edges before each range
+  Array<std::int64_t> kept_;  ///< [ranges + 1] edges kept before each range
 };
 
 template <class Index>

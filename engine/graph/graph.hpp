@@ -1,5 +1,5 @@
-// A graph as attention walks over it: edges sorted by destination and source, cut into parts of
-// even work.
+// A graph as attention uses it: edges sorted by destination and source, cut into parts of even
+// work.
 #pragma once
 
 #include <atomic>
@@ -11,31 +11,31 @@
 
 namespace heed {
 
-/// Edges and nodes together that a part holds at least, but for the last: some 100 microseconds of
+/// The fewest edges and nodes together in a part, except in the last: some 100 microseconds of
 /// work, so that threads end together.
 inline constexpr std::int64_t kPartSize = 2048;
 
-/// A node with more edges is a hub: it is cut into pieces of this many, whose results are merged.
-/// So bits depend on it.
+/// A node with more edges is a hub: it is split into ranges of this many edges, whose results are
+/// merged. So bits depend on this number.
 inline constexpr std::int64_t kHubEdges = 8192;
 
-/// Past the last edge there are this many more sources, all node 0, for those who look ahead.
+/// The last source is followed by this many more, all node 0, for code that looks ahead.
 inline constexpr std::int64_t kSourcesAhead = 32;
 
-/// Edges [begin, end): all that end at the nodes [first, last), or a piece of those of the hub
-/// `first`.
+/// Edges [begin, end): all that end at the nodes [first, last), or some of those that end at the
+/// hub `first`.
 struct Part {
   std::int64_t begin, end;
   std::int32_t first, last;
-  std::int32_t piece;  ///< of all hubs' pieces; kNoPiece: whole nodes
+  std::int32_t split;  ///< numbered through all hubs; kNoSplit: whole nodes
 };
-inline constexpr std::int32_t kNoPiece = -1;
+inline constexpr std::int32_t kNoSplit = -1;
 
 struct Hub {
   std::int32_t node;
-  std::int32_t pieces;
-  std::int32_t first_piece;
-  std::int32_t first_part;  ///< of as many as it has pieces
+  std::int32_t splits;
+  std::int32_t first_split;
+  std::int32_t first_part;  ///< one part per split
 };
 
 }  // namespace heed
@@ -47,16 +47,16 @@ struct heed_graph {
   std::int64_t edges;
   std::int64_t edges_given;
   std::int64_t isolated;              ///< nodes without edges
-  std::int64_t most;                  ///< edges of a node
+  std::int64_t most;                  ///< edges of the node that has most
   heed::Array<std::int64_t> offsets;  ///< [nodes + 1] edges that end at node n begin at offsets[n]
   heed::Array<std::int32_t> sources;  ///< [edges + kSourcesAhead]
-  /// [edges given] where each edge lies in the caller's order, those removed at the end; one of the
-  /// two, or none where the orders are the same.
+  /// [edges given] where each edge lies in the caller's order, removed ones at the end. One of the
+  /// two is used, or none if the orders are the same.
   heed::Array<std::uint32_t> given32;
   heed::Array<std::int64_t> given64;
   heed::Array<heed::Part> parts;
   heed::Array<heed::Hub> hubs;
-  std::int64_t pieces;  ///< of all hubs
+  std::int64_t splits;  ///< of all hubs
   mutable std::atomic<std::uint32_t> owners{1};
 
   std::int64_t given(std::int64_t edge) const {
@@ -70,18 +70,18 @@ namespace heed {
 /// Throws an Error that names the field, its value and the bound.
 void validate(const heed_graph_desc& desc);
 
-/// Of a validated descriptor. Throws an Error that names the entry of the caller's arrays that
-/// makes no sense.
+/// Makes the graph of a validated descriptor. Throws an Error that names an invalid entry of the
+/// caller's arrays.
 heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc);
 
-/// Fills in graph.parts and what else depends on how many edges nodes have.
+/// Fills in graph.parts and all else that depends on how many edges nodes have.
 void cut_into_parts(heed_graph& graph);
 
 /// Bytes that the graph holds.
 std::size_t bytes_of(const heed_graph& graph);
 
 void share(const heed_graph& graph) noexcept;
-/// Destroys the graph with its last owner.
+/// Gives up one owner's share; the last one destroys the graph.
 void release(const heed_graph* graph) noexcept;
 
 }  // namespace heed

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/graph/pieces.hpp"
 #include "engine/graph/softmax.hpp"
+#include "engine/graph/splits.hpp"
 
 namespace heed {
 namespace {
@@ -15,9 +15,9 @@ class Nodes {
       : step_(step), graph_(*step.plan.graph), softmax_(step, slab) {}
 
   void attend(const Part& part) {
-    if (part.piece != kNoPiece) {
+    if (part.split != kNoSplit) {
       softmax_.attend(part.first, part.begin, part.end, false);
-      Piece<Real>(step_, part.piece).store(softmax_);
+      Split<Real>(step_, part.split).store(softmax_);
       return;
     }
     for (std::int64_t n = part.first; n < part.last; ++n) {
@@ -27,24 +27,24 @@ class Nodes {
                            end - begin <= static_cast<std::int64_t>(kBatch);
       softmax_.attend(n, begin, end, at_once);
       softmax_.finish(n, false);
-      if (step_.wants_weights() && !at_once) softmax_.view(begin, end);
+      if (step_.wants_weights() && !at_once) softmax_.recompute_weights(begin, end);
     }
   }
 
   void merge(const Hub& hub) {
-    merge_pieces(step_, hub, softmax_);
+    merge_splits(step_, hub, softmax_);
     softmax_.finish(hub.node, !step_.plan.problem.hard);
-    if (step_.wants_weights()) Piece<Real>(step_, hub.first_piece).store_softmax(softmax_);
+    if (step_.wants_weights()) Split<Real>(step_, hub.first_split).store_softmax(softmax_);
   }
 
-  void view(const Part& part) {
-    if (part.piece == kNoPiece) return;
+  void recompute_weights(const Part& part) {
+    if (part.split == kNoSplit) return;
     const Hub* const hub =
         std::lower_bound(graph_.hubs.data(), graph_.hubs.data() + graph_.hubs.size(), part.first,
                          [](const Hub& of, std::int32_t node) { return of.node < node; });
-    Piece<Real>(step_, hub->first_piece).load_softmax(softmax_);
+    Split<Real>(step_, hub->first_split).load_softmax(softmax_);
     softmax_.recall(part.first);
-    softmax_.view(part.begin, part.end);
+    softmax_.recompute_weights(part.begin, part.end);
   }
 
  private:
@@ -53,7 +53,7 @@ class Nodes {
   NodeSoftmax<Real> softmax_;
 };
 
-/// Calls function(nodes) with those of the arithmetic's type.
+/// Calls function(nodes), in the type of the arithmetic.
 template <class Function>
 void with_nodes(const GraphStep& step, std::byte* slab, Function&& function) {
   with_real(step.plan.problem.float64, [&](auto real) {
@@ -78,10 +78,10 @@ void merge_hubs(const GraphStep& step, std::int64_t begin, std::int64_t end,
   });
 }
 
-void view_pieces(const GraphStep& step, std::int64_t begin, std::int64_t end,
-                 std::byte* slab) noexcept {
+void recompute_hub_weights(const GraphStep& step, std::int64_t begin, std::int64_t end,
+                           std::byte* slab) noexcept {
   with_nodes(step, slab, [&](auto& nodes) {
-    for (std::int64_t i = begin; i < end; ++i) nodes.view(step.plan.graph->parts[i]);
+    for (std::int64_t i = begin; i < end; ++i) nodes.recompute_weights(step.plan.graph->parts[i]);
   });
 }
 

@@ -5,17 +5,16 @@
 
 namespace heed {
 
-/// Computes the nodes of the parts [begin, end), and what pieces of hubs leave behind. `slab` is
-/// this thread's own workspace.
+/// Computes the nodes and splits of the parts [begin, end). `slab` is this thread's own workspace.
 void attend_parts(const GraphStep& step, std::int64_t begin, std::int64_t end,
                   std::byte* slab) noexcept;
 
-/// Merges the pieces of the hubs [begin, end), which have all been computed.
+/// Merges the splits of the hubs [begin, end), which have all been computed.
 void merge_hubs(const GraphStep& step, std::int64_t begin, std::int64_t end,
                 std::byte* slab) noexcept;
 
-/// Writes the weights of the edges of hubs, after merging, in the parts [begin, end).
-void view_pieces(const GraphStep& step, std::int64_t begin, std::int64_t end,
-                 std::byte* slab) noexcept;
+/// Writes the weights of the hubs' edges in the parts [begin, end), after merging.
+void recompute_hub_weights(const GraphStep& step, std::int64_t begin, std::int64_t end,
+                           std::byte* slab) noexcept;
 
 }  // namespace heed

@@ -28,7 +28,7 @@ NodeOutput<Real>::NodeOutput(const GraphStep& step, std::byte* slab)
 
 template <class Real>
 void NodeOutput<Real>::write(std::int64_t node, Real* values, const Real* factors) const {
-  // Data first: it may be what is written to.
+  // Data is read first: out may overwrite it.
   if (problem_.residual)
     kernels_.numbers.read(
         step_.data.layout.type, row_at(step_.data.data, step_.data.layout, 0, 0, node),
@@ -53,7 +53,7 @@ void NodeOutput<Real>::write(std::int64_t node, Real* values, const Real* factor
   }
 }
 
-/// compute(to) makes what the row becomes, but for the data that is added.
+/// compute(to) computes the row without the data that is added to it.
 template <class Real>
 template <class Compute>
 void NodeOutput<Real>::write_row(std::byte* out, const Real* data, Compute&& compute) const {
@@ -86,14 +86,14 @@ void NodeOutput<Real>::write_edge(std::int64_t edge, std::int64_t first, std::si
 }
 
 template <class Real>
-void NodeOutput<Real>::write_weights(const PanelRows& panel, const Batch& batch, const Real* tile,
+void NodeOutput<Real>::write_weights(const PanelRows& panel, const Batch& batch, const Real* probs,
                                      const Real* sum) const {
   Real inverse[kMaxPanel];
   for (std::size_t h = 0; h < panel.rows; ++h) inverse[h] = sum[h] == 0 ? Real{0} : 1 / sum[h];
   Real weights[kMaxPanel];
   for (std::size_t e = 0; e < batch.edges; ++e) {
     for (std::size_t h = 0; h < panel.rows; ++h)
-      weights[h] = tile[e * panel.pitch + h] * inverse[h];
+      weights[h] = probs[e * panel.pitch + h] * inverse[h];
     write_edge(batch.begin + static_cast<std::int64_t>(e), panel.first, panel.rows, weights);
   }
 }

@@ -1,4 +1,4 @@
-// What a node leaves behind: its row of out, its log-sum-exp, the weights of its edges.
+// The results of a node: its row of out, its log-sum-exp, the weights of its edges.
 #pragma once
 
 #include "engine/graph/step.hpp"
@@ -11,13 +11,13 @@ class NodeOutput {
   /// The slab is the thread's.
   NodeOutput(const GraphStep& step, std::byte* slab);
 
-  /// values: [heads][value features], padded; each head is multiplied with its factor, where it is.
+  /// values: [heads][value features], padded; multiplies each head with its factor, in place.
   void write(std::int64_t node, Real* values, const Real* factors) const;
 
   void write_lse(std::int64_t node, const Real* row_max, const Real* sum) const;
 
-  /// The weights of a batch, from a tile of exp2(score - row_max).
-  void write_weights(const PanelRows& panel, const Batch& batch, const Real* tile,
+  /// Writes the weights of a batch from the probabilities in `probs`.
+  void write_weights(const PanelRows& panel, const Batch& batch, const Real* probs,
                      const Real* sum) const;
 
   /// Hard attention: 1 at the edge chosen for each head, 0 at the others of the batch.

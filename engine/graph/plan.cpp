@@ -8,18 +8,18 @@
 namespace heed {
 namespace {
 
-/// A claim of parts worth less than this is dearer to hand out than to keep (some 20 us).
+/// Handing out a claim of less work than this costs more than it saves (some 20 us).
 constexpr double kBytesPerClaim = 2e5;
 
-/// Claims per thread that even out their different lengths and late threads.
+/// So many claims per thread even out their different lengths, and threads that come late.
 constexpr std::int64_t kClaimsPerThread = 64;
 
-/// The sizes that rooms are made of.
+/// The sizes that buffers are made of.
 struct Sizes {
   Size number;  ///< bytes of one
   Size heads;
   Size padded_heads, features, value_features, edge_width, width;  ///< padded
-  bool copies_keys;  ///< else they are read where they lie
+  bool copies_keys;                                                ///< or reads them where they lie
 };
 
 template <class Real>
@@ -56,7 +56,7 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   slab.edge_data = numbers(kEdges, s.edge_width);
   slab.edge_values = numbers(kEdges * s.edge_width, s.heads);
   slab.bias = numbers(kPanel, kEdges);
-  slab.tile = numbers(kEdges, kPanel);
+  slab.scores = numbers(kEdges, kPanel);
   slab.products = numbers(s.edge_width, kPanel);
   slab.row_max = numbers(s.padded_heads, 1);
   slab.row_sum = numbers(s.padded_heads, 1);
@@ -74,26 +74,26 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   return slab;
 }
 
-PieceSlab lay_out_piece(const GraphProblem& p, const Sizes& s) {
+SplitSlab lay_out_split(const GraphProblem& p, const Sizes& s) {
   Offsets rooms;
-  PieceSlab piece{};
-  piece.row_max = rooms.take(s.heads, 1, s.number);
-  piece.row_sum = rooms.take(s.heads, 1, s.number);
-  piece.lse = rooms.take(s.heads, 1, sizeof(double));
-  piece.chosen = rooms.take(p.hard ? s.heads : 0, 1, sizeof(std::int64_t));
-  piece.sums = rooms.take(s.heads, s.value_features, s.number);
-  piece.edge_sums = rooms.take(s.heads, s.edge_width, s.number);
-  piece.bytes = checked(rooms, "what a part of a node leaves", p);
-  return piece;
+  SplitSlab split{};
+  split.row_max = rooms.take(s.heads, 1, s.number);
+  split.row_sum = rooms.take(s.heads, 1, s.number);
+  split.lse = rooms.take(s.heads, 1, sizeof(double));
+  split.chosen = rooms.take(p.hard ? s.heads : 0, 1, sizeof(std::int64_t));
+  split.sums = rooms.take(s.heads, s.value_features, s.number);
+  split.edge_sums = rooms.take(s.heads, s.edge_width, s.number);
+  split.bytes = checked(rooms, "what a part of a node leaves", p);
+  return split;
 }
 
 GraphSpace lay_out_space(const heed_graph_attention_plan& plan, const Sizes& s) {
   const GraphProblem& p = plan.problem;
-  const std::int64_t pieces = plan.graph->pieces;
+  const std::int64_t splits = plan.graph->splits;
   Offsets rooms;
   GraphSpace space{};
-  space.pieces = rooms.take(pieces, static_cast<std::int64_t>(plan.piece.bytes), 1);
-  space.piece_rows = rooms.take(pieces, 3, sizeof(void*));
+  space.splits = rooms.take(splits, static_cast<std::int64_t>(plan.split.bytes), 1);
+  space.split_rows = rooms.take(splits, 3, sizeof(void*));
   space.w_edge_key = rooms.take(s.features * p.edge_width, s.heads, s.number);
   space.w_edge_value = rooms.take(s.value_features * p.edge_width, s.heads, s.number);
   space.data = rooms.take(p.copies_data() ? p.nodes : 0, p.width, s.number);
@@ -124,7 +124,7 @@ void place_projections(heed_graph_attention_plan& plan) {
   plan.value = rows(p.value_features, both);
 }
 
-/// Elements of matrices times nodes that are worth a thread of their own.
+/// So many elements of matrices times nodes are worth a thread.
 constexpr double kNumbersPerThread = 1 << 15;
 
 void plan_projections(heed_graph_attention_plan& plan) {
@@ -150,7 +150,7 @@ double bytes_per_edge(const heed_graph_attention_plan& plan) {
          static_cast<double>(p.values_width) * static_cast<double>(plan.value.bytes);
 }
 
-/// How parts are handed out.
+/// Decides how parts are handed out.
 void share_out(heed_graph_attention_plan& plan) {
   const auto parts = static_cast<std::int64_t>(plan.graph->parts.size());
   const std::int64_t threads = plan.context->threads.count;
@@ -184,7 +184,7 @@ heed_graph_attention_plan make_plan(const heed_context& context, const heed_grap
   const Sizes sizes =
       with_real(problem.float64, [&](auto real) { return sizes_of<decltype(real)>(plan); });
   plan.slab = lay_out_slab(problem, sizes);
-  plan.piece = lay_out_piece(problem, sizes);
+  plan.split = lay_out_split(problem, sizes);
   if (graph.nodes > 0) plan.space = lay_out_space(plan, sizes);
   return plan;
 }

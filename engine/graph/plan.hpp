@@ -1,4 +1,4 @@
-// How attention over a graph is run: who does which parts, and the workspace they need.
+// How attention over a graph is run: how parts are shared out, and the workspace they need.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@ namespace heed {
 /// whole panels.
 struct NodeSlab {
   std::size_t query;        ///< [heads][features] of one node, scaled
-  std::size_t edge_query;   ///< [heads][edge_width] what the node's query asks of edge data
-  std::size_t keys;         ///< [kBatch][heads][features] rows, where they must be copied
+  std::size_t edge_query;   ///< [heads][edge_width] W_edge_key times the node's query
+  std::size_t keys;         ///< [kBatch][heads][features] rows, if they must be copied
   std::size_t values;       ///< [kBatch][heads][value_features]
   std::size_t edge_data;    ///< [kBatch][edge_width]
-  std::size_t edge_values;  ///< [kBatch][heads][edge_width] edge data of which heads leave out some
+  std::size_t edge_values;  ///< [kBatch][heads][edge_width] edge data where heads leave edges out
   std::size_t bias;         ///< [heads of a panel][kBatch]
-  std::size_t tile;         ///< [kBatch][kMaxPanel] scores, then weights
+  std::size_t scores;       ///< [kBatch][kMaxPanel] scores, then probabilities
   std::size_t products;     ///< [edge_width][kMaxPanel] products with matrices of edge data
   std::size_t row_max;      ///< [heads] see RowState
   std::size_t row_sum;      ///< [heads]
-  std::size_t factors;      ///< [heads] that the sums are multiplied with
+  std::size_t factors;      ///< [heads] by which sums are multiplied
   std::size_t chosen;       ///< [heads] int64: the edge of the largest score; hard attention only
   std::size_t sums;         ///< [heads][value_features] weighted values
   std::size_t edge_sums;    ///< [heads][edge_width] weighted edge data
@@ -36,8 +36,8 @@ struct NodeSlab {
   std::size_t bytes;
 };
 
-/// The same within what a piece of a hub leaves behind.
-struct PieceSlab {
+/// Offsets within the results of a hub's split.
+struct SplitSlab {
   std::size_t row_max;
   std::size_t row_sum;
   std::size_t lse;  ///< [heads] double, relative to the hub's largest row_max
@@ -47,21 +47,21 @@ struct PieceSlab {
   std::size_t bytes;
 };
 
-/// Where the workspace's rooms begin.
+/// Offsets into the workspace.
 struct GraphSpace {
-  std::size_t pieces;        ///< [pieces] PieceSlab
-  std::size_t piece_rows;    ///< [3][pieces] pointers for merging
+  std::size_t splits;        ///< [splits] SplitSlab
+  std::size_t split_rows;    ///< [3][splits] pointers for merging
   std::size_t w_edge_key;    ///< [edge_width][heads][features] Real
   std::size_t w_edge_value;  ///< [edge_width][heads][value_features]
-  std::size_t data;          ///< [nodes][width] of later steps, where out is not as data should be
-  std::size_t query;         ///< [nodes][heads][features] unless given
-  std::size_t key_value;     ///< [nodes] keys and, next to them, values: one place to gather from
-  std::size_t slabs;         ///< [workers] NodeSlab or that of a product
+  std::size_t data;       ///< [nodes][width] of later steps, where out does not lie as data should
+  std::size_t query;      ///< [nodes][heads][features] unless given
+  std::size_t key_value;  ///< [nodes] keys with values next to them: one place to gather from
+  std::size_t slabs;      ///< [workers] NodeSlab or that of a product
   std::size_t slab_bytes;
   std::size_t bytes;
 };
 
-/// What computes data times matrices that all nodes share.
+/// The products of data with matrices that all nodes share.
 struct GraphMatmuls {
   MatmulPlan query, key, value;
 };
@@ -77,10 +77,10 @@ struct heed_graph_attention_plan {
   std::uint32_t workers;
   std::uint32_t project_workers;
   heed::GraphMatmuls matmuls;      ///< with HEED_GRAPH_SHARED
-  heed::Layout query, key, value;  ///< as the edges find them: given, or in the workspace
+  heed::Layout query, key, value;  ///< where edges read them: as given, or in the workspace
   double gathered_bytes;
   heed::NodeSlab slab;
-  heed::PieceSlab piece;
+  heed::SplitSlab split;
   heed::GraphSpace space;
 
   std::size_t workspace_bytes() const { return space.bytes; }
@@ -88,7 +88,7 @@ struct heed_graph_attention_plan {
 
 namespace heed {
 
-/// Shares neither context nor graph. What decides bits depends on graph, problem and instruction
+/// Does not share context or graph. Whatever decides bits depends on graph, problem and instruction
 /// set alone.
 heed_graph_attention_plan make_plan(const heed_context& context, const heed_graph& graph,
                                     const GraphProblem& problem);

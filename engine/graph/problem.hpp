@@ -35,7 +35,7 @@ struct GraphProblem : Scaling {
   Layout bias;                            ///< of b_query, b_key and b_value
 
   bool has_data() const { return inputs != HEED_GRAPH_PROJECTED || residual; }
-  /// Whether rows of out, which are data of the next step, are no rows of data as they lie.
+  /// Whether rows of out must be copied to be the data of the next step.
   bool copies_data() const {
     return steps > 1 && out_heads() > 1 && out.strides.head != value_features * out.strides.feature;
   }
@@ -46,7 +46,7 @@ struct GraphProblem : Scaling {
 /// Throws an Error that names the field, its value and the bound.
 GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& desc);
 
-/// Throws unless the tensors of a run are those that the problem needs; `product` is the context's.
+/// Throws unless a run has exactly the tensors that the problem needs; `product` is the context's.
 void validate(const GraphProblem& problem, const heed_graph_attention_args& args, Backend backend);
 
 }  // namespace heed

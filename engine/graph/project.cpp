@@ -5,11 +5,11 @@
 namespace heed {
 namespace {
 
-/// Nodes whose matrices are read per claim: far more work than a claim costs.
+/// Nodes per claim, whose matrices are far more work to read than a claim costs.
 constexpr std::int64_t kNodesPerClaim = 64;
 
-/// Data times matrices of each node's own. They are read once, so that all that counts is to read
-/// them as they lie: rows where features out are side by side, else columns.
+/// Data times each node's own matrices. These are read once, so that all that counts is to read
+/// them as they lie: by rows if features out are side by side, else by columns.
 template <class Real>
 class NodeProducts {
  public:

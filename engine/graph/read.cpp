@@ -1,4 +1,4 @@
-// What a caller's arrays say: every entry is checked before any is used.
+// Reads a caller's arrays: every entry is checked before any is used.
 #include <algorithm>
 
 #include "engine/graph/edges.hpp"

@@ -60,26 +60,26 @@ void EdgeScores<Real>::begin_batch(const Batch& batch) {
 }
 
 template <class Real>
-void EdgeScores<Real>::compute(const PanelRows& panel, const Batch& batch, Real* tile) {
+void EdgeScores<Real>::compute(const PanelRows& panel, const Batch& batch, Real* scores) {
   const auto first = static_cast<std::size_t>(panel.first);
   kernels_.rows.edge_scores(of_panel(keys_, panel), batch.edges,
                             query_ + first * key_of_.features(), panel.rows, key_of_.features(),
-                            true, tile, panel.pitch);
+                            true, scores, panel.pitch);
   if (w_edge_key_ != nullptr) {
     const EdgeRows<Real> rows = {edge_data_, kConsecutive.row,
                                  static_cast<std::ptrdiff_t>(edge_width_), 0};
     kernels_.rows.edge_scores(rows, batch.edges, edge_query_ + first * edge_width_, panel.rows,
-                              edge_width_, false, tile, panel.pitch);
+                              edge_width_, false, scores, panel.pitch);
   }
   if (problem_.softcap > 0)
-    kernels_.panels.softcap(panel.vectors, tile, batch.edges,
+    kernels_.panels.softcap(panel.vectors, scores, batch.edges,
                             static_cast<Real>(problem_.softcap * problem_.log2_unit));
   leaves_out_ = false;
-  if (step_.args.edge_bias != nullptr) add_bias(panel, batch, tile);
+  if (step_.args.edge_bias != nullptr) add_bias(panel, batch, scores);
 }
 
 template <class Real>
-void EdgeScores<Real>::add_bias(const PanelRows& panel, const Batch& batch, Real* tile) {
+void EdgeScores<Real>::add_bias(const PanelRows& panel, const Batch& batch, Real* scores) {
   const Layout& layout = problem_.edge_bias;
   for (std::size_t e = 0; e < batch.edges; ++e) {
     const std::int64_t given = graph_.given(batch.begin + static_cast<std::int64_t>(e));
@@ -93,7 +93,7 @@ void EdgeScores<Real>::add_bias(const PanelRows& panel, const Batch& batch, Real
   }
   const Real* rows[kMaxPanel];
   for (std::size_t h = 0; h < panel.rows; ++h) rows[h] = bias_ + h * kBatch;
-  kernels_.panels.add_rows(panel.vectors, tile, batch.edges, rows, panel.rows,
+  kernels_.panels.add_rows(panel.vectors, scores, batch.edges, rows, panel.rows,
                            static_cast<Real>(problem_.log2_unit));
 }
 

@@ -1,5 +1,5 @@
-// From the query of a node and the keys of its edges to the scores that softmax sees: everything
-// that the options of a problem do to a score.
+// Turns the query of a node and the keys of its edges into the scores that softmax sees: everything
+// that options do to a score.
 #pragma once
 
 #include "engine/graph/step.hpp"
@@ -14,24 +14,24 @@ class EdgeScores {
 
   const Gather<Real>& keys() const { return key_of_; }
 
-  /// Fetches the node's query, and what it asks of edge data.
+  /// Fetches the node's query, and multiplies W_edge_key with it.
   void begin_node(std::int64_t node);
 
-  /// Fetches the batch's keys and edge data, where they need fetching.
+  /// Finds the batch's keys and edge data, and copies them if need be.
   void begin_batch(const Batch& batch);
 
-  /// tile[e][h]: the score of edge e of the batch and head h of the panel, in log2 units of
-  /// s / temperature. Other lanes stay.
-  void compute(const PanelRows& panel, const Batch& batch, Real* tile);
+  /// scores[e][h] = the score of edge e of the batch and head h of the panel, in log2 units of s /
+  /// temperature. Other lanes keep their numbers.
+  void compute(const PanelRows& panel, const Batch& batch, Real* scores);
 
-  /// Whether a bias of -inf leaves out an edge and head of the batch and panel last computed, and
-  /// which.
+  /// Whether, and where, a bias of -inf leaves an edge out for a head in the batch and panel last
+  /// computed.
   bool leaves_out() const { return leaves_out_; }
   bool leaves_out(std::size_t edge, std::size_t head) const;
 
  private:
   void ask_edge_data();
-  void add_bias(const PanelRows& panel, const Batch& batch, Real* tile);
+  void add_bias(const PanelRows& panel, const Batch& batch, Real* scores);
 
   const GraphStep& step_;
   const GraphProblem& problem_;

@@ -12,13 +12,13 @@ NodeSoftmax<Real>::NodeSoftmax(const GraphStep& step, std::byte* slab)
       scores_(step, slab),
       sums_(step, slab),
       output_(step, slab),
-      tile_(at<Real>(slab, step.plan.slab.tile)),
+      probs_(at<Real>(slab, step.plan.slab.scores)),
       row_max_(at<Real>(slab, step.plan.slab.row_max)),
       row_sum_(at<Real>(slab, step.plan.slab.row_sum)),
       factors_(at<Real>(slab, step.plan.slab.factors)),
       chosen_(at<std::int64_t>(slab, step.plan.slab.chosen)) {
-  // Lanes without a head stay finite: their scores begin at 0, and weights are at most 2^8.
-  std::fill_n(tile_, kBatch * kMaxPanel, Real{0});
+  // Lanes without a head stay finite: their scores begin at 0, and probabilities are at most 2^8.
+  std::fill_n(probs_, kBatch * kMaxPanel, Real{0});
 }
 
 template <class Real>
@@ -33,19 +33,18 @@ void NodeSoftmax<Real>::attend(std::int64_t node, std::int64_t begin, std::int64
     scores_.begin_batch(batch);
     if (!problem_.hard) sums_.begin_batch(batch);
     each_panel(kernels_, problem_.heads, [&](const PanelRows& panel) {
-      scores_.compute(panel, batch, tile_);
+      scores_.compute(panel, batch, probs_);
       if (problem_.hard)
         return argmax(panel.first)
-            .look(kernels_, tile_, batch.begin, batch.edges, panel.rows, panel.vectors);
-      weigh(panel, batch, batch.begin == begin);
-      if (write_weights) output_.write_weights(panel, batch, tile_, row_sum_ + panel.first);
+            .look(kernels_, probs_, batch.begin, batch.edges, panel.rows, panel.vectors);
+      accumulate(panel, batch, batch.begin == begin);
+      if (write_weights) output_.write_weights(panel, batch, probs_, row_sum_ + panel.first);
     });
   });
 }
 
-/// Asks for the rows of as many edges as the batch has, further on, in one go: most begin in a page
-/// whose address has to be looked up, and look-ups overlap only where they follow each other
-/// closely.
+/// Prefetches the rows of a later batch's worth of edges in one go. Most rows begin in a page whose
+/// address has to be looked up, and look-ups overlap only if they follow each other closely.
 template <class Real>
 inline void NodeSoftmax<Real>::prefetch(const Batch& batch) const {
   const Gather<Real>& keys = scores_.keys();
@@ -66,20 +65,20 @@ void NodeSoftmax<Real>::forget() const {
   if (problem_.hard) argmax(0).begin(lanes, heads);
 }
 
-/// Scores become weights, and weigh the values.
+/// Turns scores into probabilities, and adds the values times those.
 template <class Real>
-void NodeSoftmax<Real>::weigh(const PanelRows& panel, const Batch& batch, bool fresh) {
+void NodeSoftmax<Real>::accumulate(const PanelRows& panel, const Batch& batch, bool fresh) {
   alignas(kAlignment) Real before[kMaxPanel];
   std::copy_n(row_max_ + panel.first, panel.rows, before);
-  // To the kernel there are no accumulators: here they are not in its lanes.
+  // The kernel sees no accumulators, because here they do not lie in its lanes.
   const RowState<Real> state = {row_max_ + panel.first, row_sum_ + panel.first, nullptr, true};
-  kernels_.panels.softmax(panel.vectors, tile_, all_keys(batch.edges), 0, state, 0);
-  if (!fresh) move_references(panel, before);
-  sums_.add(panel, batch, scores_, tile_, fresh);
+  kernels_.panels.softmax(panel.vectors, probs_, all_keys(batch.edges), 0, state, 0);
+  if (!fresh) rescale_sums(panel, before);
+  sums_.add(panel, batch, scores_, probs_, fresh);
 }
 
 template <class Real>
-void NodeSoftmax<Real>::move_references(const PanelRows& panel, const Real* before) {
+void NodeSoftmax<Real>::rescale_sums(const PanelRows& panel, const Real* before) {
   Real factors[kMaxPanel];
   bool moved = false;
   for (std::size_t h = 0; h < panel.rows; ++h) {
@@ -92,7 +91,7 @@ void NodeSoftmax<Real>::move_references(const PanelRows& panel, const Real* befo
   sums_.rescale(panel, factors);
 }
 
-/// The edge chosen has all the weight.
+/// Gives the chosen edge all the weight.
 template <class Real>
 void NodeSoftmax<Real>::take_chosen() {
   const std::size_t size = sums_.value_size() / static_cast<std::size_t>(problem_.heads);
@@ -117,16 +116,16 @@ void NodeSoftmax<Real>::finish(std::int64_t node, bool divided) {
 }
 
 template <class Real>
-void NodeSoftmax<Real>::view(std::int64_t begin, std::int64_t end) {
+void NodeSoftmax<Real>::recompute_weights(std::int64_t begin, std::int64_t end) {
   each_batch(begin, end, [&](const Batch& batch) {
     if (problem_.hard) return output_.write_chosen(batch, chosen_);
     scores_.begin_batch(batch);
     each_panel(kernels_, problem_.heads, [&](const PanelRows& panel) {
       alignas(kAlignment) Real unused[kMaxPanel] = {};
-      scores_.compute(panel, batch, tile_);
-      kernels_.panels.exponentials(panel.vectors, tile_, batch.edges, row_max_ + panel.first,
+      scores_.compute(panel, batch, probs_);
+      kernels_.panels.exponentials(panel.vectors, probs_, batch.edges, row_max_ + panel.first,
                                    unused);
-      output_.write_weights(panel, batch, tile_, row_sum_ + panel.first);
+      output_.write_weights(panel, batch, probs_, row_sum_ + panel.first);
     });
   });
 }

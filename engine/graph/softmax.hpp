@@ -1,4 +1,4 @@
-// The softmax of one node over some of its edges, and the sums that it weighs.
+// The softmax of one node over some of its edges, and its weighted sums.
 #pragma once
 
 #include "engine/graph/output.hpp"
@@ -20,29 +20,29 @@ class NodeSoftmax {
   std::int64_t* chosen() const { return chosen_; }
   const EdgeSums<Real>& sums() const { return sums_; }
 
-  /// Goes over the edges [begin, end) of a node. `write_weights` says that they are all of its
-  /// edges and fit one batch, so that their weights, which are wanted, are known at once.
+  /// Goes over the edges [begin, end) of a node. `write_weights`: weights are wanted, and known at
+  /// once, because these are all its edges and they fit one batch.
   void attend(std::int64_t node, std::int64_t begin, std::int64_t end, bool write_weights);
 
-  /// Back to a node that has seen no edge.
+  /// Goes back to the state of having seen no edge.
   void forget() const;
 
-  /// What remains for a whole node, or a hub whose row_max, sum (or chosen) and sums have been
-  /// merged and, if `divided`, divided.
+  /// Writes the results of a node, or of a hub whose row_max, row_sum (or chosen) and sums have
+  /// been merged and, if `divided`, divided.
   void finish(std::int64_t node, bool divided);
 
   /// Writes the weights of the edges [begin, end) of a node whose softmax is known and whose query
   /// is the latest.
-  void view(std::int64_t begin, std::int64_t end);
+  void recompute_weights(std::int64_t begin, std::int64_t end);
 
   /// Fetches the query of another node.
   void recall(std::int64_t node) { scores_.begin_node(node); }
 
  private:
   [[gnu::always_inline]] void prefetch(const Batch& batch) const;
-  void weigh(const PanelRows& panel, const Batch& batch, bool fresh);
-  void move_references(const PanelRows& panel, const Real* before);
-  /// Of the heads from `first` on; keys are edges.
+  void accumulate(const PanelRows& panel, const Batch& batch, bool fresh);
+  void rescale_sums(const PanelRows& panel, const Real* before);
+  /// The heads from `first` on, with edges for keys.
   Argmax<Real> argmax(std::int64_t first) const { return {row_max_ + first, chosen_ + first}; }
   void take_chosen();
 
@@ -52,7 +52,7 @@ class NodeSoftmax {
   EdgeScores<Real> scores_;
   EdgeSums<Real> sums_;
   const NodeOutput<Real> output_;
-  Real* const tile_;
+  Real* const probs_;
   Real* const row_max_;
   Real* const row_sum_;
   Real* const factors_;

@@ -7,10 +7,10 @@
 namespace heed {
 namespace {
 
-/// Digits of up to 2^11 values: as many places to write to as the first two levels of cache hold.
+/// Digits have up to 2^11 values: the first two levels of cache hold as many places to write to.
 constexpr int kMostBits = 11;
 
-/// Bits that numbers below `count` have.
+/// How many bits numbers below `count` have.
 int bits_below(std::int64_t count) {
   int bits = 0;
   while ((std::int64_t{1} << bits) < count) ++bits;

@@ -1,4 +1,4 @@
-// One step of a run, and the few things that all of its code speaks of.
+// One step of a run, and the few things that all its code shares.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ struct GraphStep {
   const heed_graph_attention_plan& plan;
   const heed_graph_attention_args& args;
   Tensor query, key, value;
-  Tensor data;  ///< what results are added to, with residual
+  Tensor data;  ///< added to results, with residual
   std::byte* workspace;
-  bool last;  ///< lse and weights are of the last step
+  bool last;  ///< the step whose lse and weights are wanted
 
   bool wants_weights() const { return last && args.weights != nullptr; }
   bool wants_lse() const { return last && args.lse != nullptr; }
@@ -29,8 +29,8 @@ T* at(std::byte* slab, std::size_t offset) {
   return reinterpret_cast<T*>(slab + offset);
 }
 
-/// Calls function(panel) for all heads, which lie side by side in the lanes of scores: to graphs
-/// they are what query rows are to dense attention.
+/// Calls function(panel) for panels of all heads. Heads lie side by side in the lanes of scores, as
+/// query rows do in dense attention.
 template <class Real, class Function>
 void each_panel(const KernelTable<Real>& kernels, std::int64_t heads, Function&& function) {
   const std::int64_t most = std::int64_t{kernels.panels.lanes} * kernels.panels.max_vectors;
@@ -38,14 +38,14 @@ void each_panel(const KernelTable<Real>& kernels, std::int64_t heads, Function&&
     function(PanelRows::of(first, std::min(most, heads - first), kernels.panels.lanes));
 }
 
-/// The rows' heads of the panel.
+/// The same rows, from the panel's first head on.
 template <class Real>
 EdgeRows<Real> of_panel(EdgeRows<Real> rows, const PanelRows& panel) {
   rows.data += panel.first * rows.head_stride;
   return rows;
 }
 
-/// Some edges of one node, of the graph's order.
+/// Some edges of one node, in the graph's order.
 struct Batch {
   std::int64_t begin;
   std::size_t edges;

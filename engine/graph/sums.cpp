@@ -49,8 +49,8 @@ void EdgeSums<Real>::add(const PanelRows& panel, const Batch& batch, const EdgeS
                             edge_sums_ + first * edge_width_, fresh);
 }
 
-/// The values of the batch, zeros where an edge and head is left out: a weight of 0 protects from
-/// nothing, since 0 * NaN is NaN.
+/// The values of the batch, with zeros where an edge is left out for a head: a weight of 0 protects
+/// from nothing, since 0 * NaN is NaN.
 template <class Real>
 EdgeRows<Real> EdgeSums<Real>::without(const PanelRows& panel, const Batch& batch,
                                        const EdgeScores<Real>& scores) const {
@@ -65,7 +65,7 @@ EdgeRows<Real> EdgeSums<Real>::without(const PanelRows& panel, const Batch& batc
   return rows;
 }
 
-/// The same for edge data, which otherwise all heads share.
+/// The same for edge data, which all heads share otherwise.
 template <class Real>
 EdgeRows<Real> EdgeSums<Real>::edge_data_without(const PanelRows& panel, const Batch& batch,
                                                  const EdgeScores<Real>& scores) const {

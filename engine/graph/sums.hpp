@@ -1,4 +1,4 @@
-// Weighted sums over the edges of a node: of values, and of edge data.
+// Weighted sums of values and edge data over the edges of a node.
 #pragma once
 
 #include "engine/graph/scores.hpp"
@@ -14,7 +14,7 @@ class EdgeSums {
   /// [heads][value features], padded.
   Real* values() const { return values_; }
   std::size_t value_size() const { return heads_ * value_of_.features(); }
-  /// [heads][edge_width], padded; size 0 where edges add nothing to values.
+  /// [heads][edge_width], padded; size 0 if edges add nothing to values.
   Real* edge_data() const { return edge_sums_; }
   std::size_t edge_size() const { return w_edge_value_ == nullptr ? 0 : heads_ * edge_width_; }
 
@@ -22,21 +22,21 @@ class EdgeSums {
 
   void clear() const;
 
-  /// Fetches the batch's values, where they need fetching.
+  /// Finds the batch's values, and copies them if need be.
   void begin_batch(const Batch& batch);
 
-  /// Adds weight times value. What is not finite where the scores leave out an edge and head does
-  /// not reach the sums. The first batch of a node is `fresh`.
+  /// Adds weight times value. Where the scores leave an edge out for a head, values that are not
+  /// finite do not reach the sums. The first batch of a node is `fresh`.
   void add(const PanelRows& panel, const Batch& batch, const EdgeScores<Real>& scores,
            const Real* weights, bool fresh);
 
-  /// Multiplies the sums of the panel's heads with their factors.
+  /// Multiplies the sums of the panel's heads by their factors.
   void rescale(const PanelRows& panel, const Real* factors) const;
 
-  /// Makes the sums those of one edge, of weight 1, for one head.
+  /// Sets the sums of one head to the values of one edge, with weight 1.
   void take(std::int64_t head, std::int64_t edge) const;
 
-  /// Once per node: what edge data adds to values, for the heads with a sum of weights.
+  /// Once per node: adds what edge data adds to values, for heads whose weights have a sum.
   void add_edge_values(const Real* sum_of_weights) const;
 
  private:

@@ -15,7 +15,7 @@ void check_sizes(const heed_graph_attention_desc& desc) {
   check_size("steps", desc.steps, 1);
 }
 
-/// A size that must be 0 where nothing has it, and must not where something does.
+/// A size that must be 0 if no tensor has it, and must not be otherwise.
 void check_needed(const char* field, std::int64_t value, bool needed, const char* when) {
   if (needed && value == 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is 0; it must be at least 1 with %s", field, when);
@@ -58,7 +58,7 @@ void resolve_widths(const heed_graph_attention_desc& desc, GraphProblem& p) {
          static_cast<long long>(row));
 }
 
-/// A tensor's layout that says something although the problem has no such tensor.
+/// Refuses a layout that is not 0 although the problem has no such tensor.
 void check_unused(const char* field, const heed_layout& given, bool used, const char* when) {
   const bool zero = given.dtype == 0 && given.reserved == 0 && given.stride_batch == 0 &&
                     given.stride_head == 0 && given.stride_row == 0 && given.stride_feature == 0;
@@ -66,7 +66,7 @@ void check_unused(const char* field, const heed_layout& given, bool used, const 
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be 0 %s", field, when);
 }
 
-/// What the fields of a descriptor have in common.
+/// Checks that the fields of a descriptor share.
 class Layouts {
  public:
   Layouts(const heed_graph_attention_desc& desc, GraphProblem& problem)

@@ -5,7 +5,7 @@
 
 namespace heed {
 
-/// The speed is that of keys and values gathered, as if a run did nothing else.
+/// The speed is the rate of gathering keys and values, as if a run did nothing else.
 void print_run(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
                double seconds) noexcept;
 

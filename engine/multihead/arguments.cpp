@@ -1,4 +1,4 @@
-// What the arguments of a block's run must be.
+// Checks the arguments of a block's run.
 #include "engine/multihead/problem.hpp"
 #include "engine/projection/given.hpp"
 #include "engine/runtime/error.hpp"

@@ -13,7 +13,7 @@ namespace heed {
 namespace {
 
 /// The rows of an input or output that belong to a sequence, numbered through. Packed rows before
-/// the first sequence or after the last are nobody's: not read, and not written.
+/// the first sequence or after the last belong to none: they are neither read nor written.
 struct Rows {
   std::int64_t begin;
   std::int64_t count;
@@ -28,10 +28,10 @@ Rows rows_of(const Problem& p, const std::int32_t* offsets, std::int64_t packed,
 }
 
 /// One run, from inputs to out.
-class Run {
+class BlockRun {
  public:
-  Run(const heed_multihead_plan& plan, const heed_multihead_args& args,
-      const heed_attention_args& attention, std::byte* workspace)
+  BlockRun(const heed_multihead_plan& plan, const heed_multihead_args& args,
+           const heed_attention_args& attention, std::byte* workspace)
       : plan_(plan),
         problem_(plan.problem),
         args_(args),
@@ -120,7 +120,7 @@ class Run {
     run_matmuls(*plan_.context, matmuls, count, workers, slabs(), plan_.space.slab_bytes);
   }
 
-  /// Without a W_out: the heads of each row made one.
+  /// Without a W_out: combines the heads of each row.
   template <class Real>
   void combine_rows() const {
     const std::int64_t tasks = (query_rows_.count + plan_.combine_rows - 1) / plan_.combine_rows;
@@ -175,7 +175,7 @@ void run_plan(const heed_multihead_plan& plan, const heed_multihead_args& args, 
   check_workspace(plan.space.bytes, workspace, bytes);
   auto* const begin = static_cast<std::byte*>(workspace);
   const heed_attention_args attention = checked_arguments(plan, args, begin);
-  const Run run(plan, args, attention, begin);
+  const BlockRun run(plan, args, attention, begin);
   run.project();
   run.attend();
   run.combine();

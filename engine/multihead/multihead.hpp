@@ -7,8 +7,8 @@
 
 namespace heed {
 
-/// The arguments of the attention inside, whose tensors lie in the workspace. Throws an Error
-/// unless these and all others make sense.
+/// Throws an Error unless all arguments make sense. Returns those of the attention inside, whose
+/// tensors lie in the workspace.
 heed_attention_args checked_arguments(const heed_multihead_plan& plan,
                                       const heed_multihead_args& args, std::byte* workspace);
 

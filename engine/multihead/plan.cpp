@@ -10,17 +10,17 @@
 namespace heed {
 namespace {
 
-/// Tasks per thread that even out late threads.
+/// So many tasks per thread even out threads that come late.
 constexpr std::int64_t kTasksPerThread = 4;
 
-/// Rows that a task of combining takes: enough to be worth its claim.
+/// Rows per task of combining heads: enough to be worth its claim.
 constexpr std::int64_t kCombineRows = 64;
 
 /// A tensor of the workspace.
 struct Placed {
   std::int64_t rows;  ///< of a batch item
   std::int64_t heads, features;
-  bool packed;  ///< sequences are, in the rows
+  bool packed;  ///< the rows hold packed sequences
 
   std::int64_t stride(Size elements) const {
     return elements.checked(
@@ -59,11 +59,11 @@ void place_projections(const heed_context& context, Problem& p) {
   p.out.strides = by_row(queries(p.value_features));
 }
 
-/// Panels save rows from being transposed back and forth between the steps: queries, and what the
-/// heads make of them, then lie as attention and products work on them. They are cut sequence by
-/// sequence, so not where short sequences would leave more than an eighth of them empty, nor where
-/// a CBLAS library or a combiner reads rows. The second walk reads rows too, but asking for it must
-/// not change out: the same rows share panels then.
+/// Panels save transposing rows back and forth between the steps: queries, and the results of
+/// heads, then lie as attention and products work on them. Panels are cut sequence by sequence, so
+/// there are none where short sequences would leave more than an eighth of them empty, nor where a
+/// CBLAS library or a combiner reads rows. Recomputing weights reads rows too, but asking for them
+/// must not change out, so the same rows share panels.
 Placement choose_placement(const heed_context& context, const MultiheadProblem& p) {
   const Problem& a = p.attention;
   const std::int64_t lanes = with_real(a.float64, [&](auto real) {
@@ -73,8 +73,8 @@ Placement choose_placement(const heed_context& context, const MultiheadProblem& 
   if (context.backend != Backend::kHeed || !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 ||
       padding * 8 > a.query_length)
     return Placement::kPacked;
-  const bool walks_twice = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;
-  return walks_twice ? Placement::kByHead : Placement::kPanels;
+  const bool recomputes = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;
+  return recomputes ? Placement::kByHead : Placement::kPanels;
 }
 
 std::uint32_t workers_for(const heed_context& context, double flops) {
@@ -95,7 +95,7 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const double after = p.has_w_out() ? flops_of(out) : 0;
   const double combining = 2.0 * static_cast<double>(p.query_rows) *
                            static_cast<double>(p.heads_width);  // without a W_out
-  // As many tasks for every thread: of products of one size they all take the same time.
+  // Every thread gets as many tasks; those of products of one size take the same time.
   const std::int64_t claims =
       context.threads.count == 1 ? 1 : kTasksPerThread * context.threads.count;
   const auto share = [&](const MatmulSize& part) {
@@ -112,7 +112,7 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   plan.projection_flops = before + after;
 }
 
-/// What runs after each other shares its memory.
+/// Steps that run one after the other share memory.
 void lay_out(heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
   const bool panels = plan.attention.placement == Placement::kPanels;

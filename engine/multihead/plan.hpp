@@ -10,10 +10,10 @@
 
 namespace heed {
 
-/// Offsets, in bytes, into the workspace. Of the steps of a run only one uses `shared` at a time.
+/// Offsets, in bytes, into the workspace. Only one step of a run uses `shared` at a time.
 struct MultiheadSpace {
-  std::size_t input;              ///< input_query in panels; used until there are projections
-  std::size_t heads;              ///< the results of the heads; used from then on, so in its place
+  std::size_t input;  ///< input_query in panels; used until the projections are done
+  std::size_t heads;  ///< the results of the heads; used from then on, so they replace `input`
   std::size_t query, key, value;  ///< the projections, see place_projections() in plan.cpp
   std::size_t shared;             ///< slabs of products, or the workspace of the attention
   std::size_t slab_bytes;         ///< of one thread in a product or in combining
@@ -27,7 +27,7 @@ struct heed_multihead_plan {
   const heed_context* context;
   heed::MultiheadProblem problem;
   heed::MatmulPlan query, key, value;
-  heed::MatmulPlan out;           ///< where the problem has a W_out
+  heed::MatmulPlan out;           ///< if the problem has a W_out
   std::uint32_t matmul_workers;   ///< of the three together
   std::uint32_t combine_workers;  ///< of the one after attention, or of combining
   std::int64_t combine_rows;      ///< of a task of combining

@@ -18,7 +18,7 @@ void check_unset(const char* field, const heed_layout& layout) {
          field);
 }
 
-/// The descriptor of the attention inside, its types filled in.
+/// The descriptor of the attention inside, with its types filled in.
 heed_attention_desc read_attention(const heed_multihead_desc& desc) {
   heed_attention_desc attention = read_struct(desc.attention, "desc.attention");
   check_unset("query", attention.query);

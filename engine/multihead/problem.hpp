@@ -20,7 +20,7 @@ struct MultiheadProblem {
   std::int64_t heads_width;                              ///< of what W_out multiplies
   Layout input_query, input_key, out;
   Matrix w_query, w_key, w_value;
-  Matrix w_out;         ///< where has_w_out()
+  Matrix w_out;         ///< if has_w_out()
   Layout bias;          ///< of every bias
   Layout reals;         ///< of head_weights
   bool one_input_fits;  ///< input_query may serve as input_key
@@ -34,7 +34,7 @@ struct MultiheadProblem {
 /// Throws an Error that names the field, its value and the bound.
 MultiheadProblem validate(const heed_multihead_desc& desc);
 
-/// The arguments of the attention inside, given or not, as this library knows them.
+/// The arguments of the attention inside, or defaults if none are given.
 heed_attention_args read_attention_args(const heed_multihead_args& args);
 
 /// Throws unless the arguments of a run make sense. `attention` is args.attention with the

@@ -8,7 +8,7 @@ namespace {
 constexpr std::uint32_t kSeat = 1U << 16;
 constexpr std::uint32_t kInside = kSeat - 1;
 
-constexpr int kCrews = 64;  // runs at the same time; further ones need no helpers
+constexpr int kCrews = 64;  // runs at the same time; any more go without helpers
 
 /// Long enough for the ends of most tasks; whoever waits longer had better sleep.
 constexpr int kYields = 100;
@@ -52,7 +52,7 @@ void Crew::help() {
   leave();
 }
 
-/// The index of the worker to be, or 0 where there is no seat.
+/// The index of the new worker, or 0 if there is no free seat.
 std::uint32_t Crew::enter() {
   std::uint32_t now = seats_and_inside_.load(std::memory_order_relaxed);
   while (now >= kSeat)
@@ -63,7 +63,7 @@ std::uint32_t Crew::enter() {
 }
 
 void Crew::leave() {
-  // The last one out of a closed crew: somebody may be asleep.
+  // The last one leaves a closed crew: close() may be asleep.
   if (seats_and_inside_.fetch_sub(1, std::memory_order_release) != 1) return;
   { const std::lock_guard<std::mutex> lock(mutex_); }
   empty_.notify_all();

@@ -1,5 +1,5 @@
-// Threads that come to help with a run if and when they can. The run waits for those that came,
-// and for nobody else.
+// Threads that come to help with a run if and when they can. The run waits only for those that
+// came.
 #pragma once
 
 #include <atomic>
@@ -11,23 +11,23 @@
 
 namespace heed {
 
-/// Never destroyed: who was invited may come long after the run and its context are gone.
+/// Never destroyed: an invited thread may come long after the run and its context are gone.
 class alignas(64) Crew {
  public:
-  /// One that no run uses, for this run alone until close(); nullptr if there is none.
+  /// A crew that no other run uses until close(); nullptr if there is none.
   static Crew* find();
-  /// Makes what find() looks through. Throws where there is no memory.
+  /// Makes the crews that find() looks through. Throws if there is no memory.
   static void prepare();
 
-  /// From now on up to workers - 1 helpers are let in. The caller is worker 0.
+  /// Lets in up to workers - 1 helpers from now on. The caller is worker 0.
   void open(std::uint32_t workers, Body body, void* argument);
   /// Lets nobody in any more, and waits for those inside.
   void close();
 
-  /// Called by a helper: works on what is open now, if anything is.
+  /// Called by a helper: joins the run that is open now, if any.
   void help();
 
-  /// Invitations that helpers have not yet followed. Kept by those who send them and help().
+  /// Invitations not yet followed: whoever sends one counts up, help() counts down.
   std::atomic<std::int32_t> invited{0};
 
  private:

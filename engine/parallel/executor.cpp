@@ -8,7 +8,7 @@
 namespace heed {
 namespace {
 
-/// The preferred one last.
+/// The preferred kind comes last.
 constexpr const ExecutorKind* kKinds[] = {
     &kSerialExecutor,
 #if defined(HEED_WITH_OPENMP)

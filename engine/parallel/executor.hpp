@@ -18,12 +18,12 @@ class Executor {
  public:
   virtual ~Executor() = default;
   /// Calls body(argument, w) at most once for each w < workers, concurrently where it can, and
-  /// returns when all have returned. Whoever comes claims tasks until there are none, so that not
-  /// all need to come; worker 0 does. May be called from several threads at once.
+  /// returns when all have returned. A worker that comes claims tasks until there are none, so not
+  /// all need to come; worker 0 must. May be called from several threads at once.
   virtual void run(std::uint32_t workers, Body body, void* argument) const = 0;
 };
 
-/// A way to execute that was compiled in.
+/// A kind of executor that was compiled in.
 struct ExecutorKind {
   const char* name;
   Executor* (*create)(const heed_allocator& allocator, std::uint32_t threads);

@@ -7,17 +7,17 @@
 namespace heed {
 namespace {
 
-/// The threads that the runtime keeps for the next region of this thread, and when it got them.
+/// How many threads the runtime keeps for this thread's next region, and since which fork.
 struct Team {
   std::uint32_t threads = 1;
   std::uint32_t forks = 0;
 };
 thread_local Team kept;
 
-/// A region of a thread whose team stayed behind a fork() would wait for it for ever.
+/// Whether the team stayed behind in the parent of a fork(): a region would wait for it for ever.
 bool team_is_gone() { return kept.threads > 1 && kept.forks != forks(); }
 
-/// As many threads as a region may ask for: those that are kept, and those that can be started.
+/// How many threads a region may ask for: those that are kept and those that can be started.
 std::uint32_t limit_team(std::uint32_t wanted) {
   const int level = omp_get_active_level();
   if (level >= omp_get_max_active_levels()) return wanted;  // no thread is started here

@@ -1,5 +1,5 @@
-// Tasks, claimed in order from one counter by the workers of an executor: which worker does which
-// task is decided while they run, so that late threads cost nothing.
+// Workers claim tasks in order from one counter. Which worker does which task is decided while they
+// run, so that late threads cost nothing.
 #pragma once
 
 #include <atomic>
@@ -9,10 +9,10 @@
 
 namespace heed {
 
-/// A claim of tasks worth less than this is dearer to hand out than to keep (about 20 us).
+/// Handing out a claim of less work than this costs more than it saves (about 20 us).
 inline constexpr double kFlopsPerClaim = 2e6;
 
-/// What runs tasks: those of a context.
+/// A context's threads.
 struct Threads {
   const Executor* executor;
   const char* name;  ///< of the executor
@@ -35,8 +35,8 @@ class Claims {
  public:
   explicit Claims(const Tasks& tasks) : tasks_(tasks) { next_.store(0, std::memory_order_release); }
 
-  /// The next tasks of a worker that has done those in `range`, at first none; false: there are no
-  /// more.
+  /// Finds the next tasks of a worker that has done those in `range`, which is empty at first;
+  /// false: there are no more.
   bool next(std::uint32_t worker, TaskRange& range);
 
   /// Throws unless every task is done.
@@ -48,9 +48,9 @@ class Claims {
   std::atomic<std::int64_t> done_{0};
 };
 
-/// Calls function(begin, end, worker) until all tasks are done, each once; of the calls at any time
-/// each has another `worker`. On this thread if there is one worker, else on the executor. Throws
-/// if that left tasks undone. `function` must not throw.
+/// Calls function(begin, end, worker) until each task is done once; calls at the same time have
+/// different workers. One worker is this thread, more come from the executor. Throws if that left
+/// tasks undone. `function` must not throw.
 template <class Function>
 void parallel_for(const Threads& threads, const Tasks& tasks, const Function& function) {
   struct Loop {

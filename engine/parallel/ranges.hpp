@@ -14,7 +14,7 @@ struct Ranges {
   std::int64_t count;
   std::int64_t ranges;
 
-  /// As many ranges as are worth their while and keep the threads busy.
+  /// As many ranges as keep the threads busy and are large enough to pay off.
   static Ranges of(const Threads& threads, std::int64_t count) {
     constexpr std::int64_t kWorthwhile = 1 << 14;
     constexpr std::int64_t kPerThread = 4;

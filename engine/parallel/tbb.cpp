@@ -14,12 +14,13 @@
 namespace heed {
 namespace {
 
-/// oneTBB counts the CPUs once, and where that fails it waits for the count for ever: what fails
+/// oneTBB counts the CPUs once, and if that fails waits for the count for ever. So whatever fails
 /// before it was ever set up is not tried again.
 std::atomic<bool> was_set_up{false};
 std::atomic<bool> must_not_be_used{false};
 
-/// When oneTBB was first used: its workers, and its locks if they held any, stay behind a fork().
+/// The fork after which oneTBB was first used: its workers, and any locks that they hold, stay
+/// behind in the parent of the next.
 std::uint32_t first_use() {
   static const std::uint32_t at = forks();
   return at;
@@ -29,15 +30,14 @@ bool usable() {
   return forks() == first_use() && !must_not_be_used.load(std::memory_order_relaxed);
 }
 
-/// The threads that oneTBB allows itself. To ask for more makes it print a warning.
+/// The threads that oneTBB allows itself. It prints a warning when asked for more.
 std::uint32_t allowed_threads() {
   return static_cast<std::uint32_t>(std::max<std::size_t>(
       tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism), 1));
 }
 
-/// Starts workers from this thread, one by one, because a worker that starts another ends the
-/// process where it cannot. They are held until all have been started, lest one follows two
-/// invitations.
+/// Starts workers from this thread, one by one, because a worker that fails to start another ends
+/// the process. They are held until all have been started, lest one follows two invitations.
 void start_workers(std::uint32_t count) {
   static std::mutex gate;
   const std::lock_guard<std::mutex> closed(gate);
@@ -50,7 +50,7 @@ void start_workers(std::uint32_t count) {
 }
 
 /// The caller works, and oneTBB's workers are invited to help. (A tbb::parallel_for would wait for
-/// tasks whose memory could not be had, for ever.) They come from an arena of its own: the
+/// ever for a task whose memory was refused.) They come from an arena of this executor: the
 /// process's own arenas and limits stay as they are.
 class TbbExecutor final : public Executor {
  public:
@@ -63,7 +63,7 @@ class TbbExecutor final : public Executor {
       if (!was_set_up.load(std::memory_order_relaxed))
         must_not_be_used.store(true, std::memory_order_relaxed);
       throw;
-    } catch (...) {  // a thread that could be started a moment before: then without
+    } catch (...) {  // a thread that could be started a moment ago cannot be now: do without
     }
   }
   ~TbbExecutor() override {
@@ -96,13 +96,13 @@ class TbbExecutor final : public Executor {
 
   void invite(Crew& crew, std::uint32_t helpers) const noexcept {
     try {
-      if (allowed_threads() == 1) return;  // enqueue() would start one in spite of that
+      if (allowed_threads() == 1) return;  // enqueue() would start one nevertheless
       while (crew.invited.load(std::memory_order_relaxed) < static_cast<std::int32_t>(helpers)) {
         arena_.enqueue([&crew] { crew.help(); });
         crew.invited.fetch_add(1, std::memory_order_relaxed);
       }
     } catch (...) {
-      // The arena may have counters now that the next to come would wait for. Leave it alone.
+      // The arena's counters may now make the next caller wait for ever. Leave it alone.
       helpers_.store(0, std::memory_order_relaxed);
     }
   }

@@ -26,7 +26,7 @@ void* pass_the_gate(void*) {
   return nullptr;
 }
 
-/// In the child of a fork: a trial of another thread stayed in the parent, with its locks.
+/// In the child of a fork: another thread's trial stayed in the parent, with its locks.
 void begin_again() {
   times_forked.fetch_add(1, std::memory_order_relaxed);
   new (&gate) std::mutex;

@@ -12,11 +12,11 @@
 namespace heed {
 namespace {
 
-/// Rows of one call: past this many the library is as fast as it gets, and what has to be widened
-/// or laid out for it stays small.
+/// Rows of one call: more would be no faster, and so the rows that must be widened or copied for it
+/// stay few.
 constexpr std::int64_t kCallRows = 1024;
 
-/// Sizes and strides of these libraries are of type int.
+/// These libraries take sizes and strides as int.
 bool fits(std::int64_t size) { return size > 0 && size <= INT_MAX; }
 
 void gemm(CBLAS_TRANSPOSE a_order, CBLAS_TRANSPOSE b_order, int m, int n, int k, const float* a,
@@ -90,7 +90,7 @@ class CblasMatmul {
     return {copy, in, CblasNoTrans};
   }
 
-  /// Rows of y where they lie; no data where they cannot be written there.
+  /// Rows of y where they lie; no data if they cannot be written there.
   Operand<Real> output() const {
     const OutputRows& y = matmul_.y;
     const Strides& s = y.layout.strides;

@@ -1,5 +1,5 @@
-// Products by a BLAS library, one call for many rows on the caller's thread: how many threads the
-// library uses, and the order of its sums, are its own business.
+// Products by a BLAS library, one call for many rows, on the caller's thread. The library decides
+// how many threads it uses and in which order it sums.
 #pragma once
 
 #include "engine/projection/matmul.hpp"

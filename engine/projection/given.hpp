@@ -1,4 +1,4 @@
-// A matrix as the arguments of a run have it.
+// A matrix as a run's arguments give it.
 #pragma once
 
 #include "engine/projection/matrix.hpp"
@@ -6,7 +6,7 @@
 
 namespace heed {
 
-/// Either w, with b or not, or p; each with the name of its field, as in "args.w_query".
+/// Either w, with or without b, or p; each with the name of its field, as in "args.w_query".
 struct GivenMatrix {
   const char* w_field;
   const void* w;

@@ -14,22 +14,22 @@ namespace {
 
 constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
 
-/// Features out of a task: every task transposes its rows of x anew, which costs as much as some 8
-/// features out.
+/// The most features out of a task. Every task transposes its rows of x anew, which costs as much
+/// as some 8 features out.
 constexpr std::int64_t kWidestTask = 1024;
 
-/// A task's share of `whole` that is cut into at least `parts` even ones, each at most `most` long
-/// and a multiple of `step`.
+/// The length of a task's share when `whole` is cut into at least `parts` even shares, multiples of
+/// `step` and at most `most` long.
 std::int64_t even_part(std::int64_t whole, std::int64_t parts, std::int64_t most,
                        std::int64_t step) {
   const std::int64_t count = std::max(parts, ceil_div(whole, most));
   return std::min(round_up(ceil_div(whole, count), step), most);
 }
 
-/// The most rows of a task. A tile of weights serves all of them before the next is fetched, from
-/// memory if the matrix is large, so they should be many. Their accumulators may well outgrow the
-/// L2 cache, since a tile touches each of them once; what a task packs of x should not outgrow a
-/// part of the L3 cache.
+/// The most rows of a task. They should be many, because a tile of weights serves all of them
+/// before the next is fetched, from memory if the matrix is large. Their accumulators may well
+/// outgrow the L2 cache, since a tile touches each of them once, but the x that a task packs should
+/// fit a part of the L3 cache.
 std::int64_t most_rows(const MatmulSize& size, std::int64_t cache, std::int64_t widest,
                        std::int64_t bytes) {
   constexpr std::int64_t kPacked = std::int64_t{4} << 20;
@@ -52,7 +52,7 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
       std::max<std::int64_t>(most_rows(size, cache, widest, kBytes) / plan.panel_rows, 1);
   const ItemCut cut(size.items, size.rows / size.items, plan.panel_rows, plan.lanes);
   const std::int64_t panels = std::max<std::int64_t>(cut.panels(), 1);
-  // As many tasks for every thread.
+  // Every thread gets the same number of tasks.
   std::int64_t row_tasks = ceil_div(panels, most_panels);
   if (row_tasks > 1) row_tasks = round_up(row_tasks, threads);
   plan.task_panels = even_part(panels, row_tasks, most_panels, 1);
@@ -80,8 +80,8 @@ void lay_out(MatmulPlan& plan) {
   plan.slab = slab;
 }
 
-/// Tasks of a product: those of the same features out follow each other, so that the weights that
-/// one fetches from memory are in the shared cache for the others.
+/// Tasks of the same features out follow each other, so that the weights that one fetches from
+/// memory are in the shared cache for the others.
 struct TaskGrid {
   std::int64_t row_tasks;
   std::int64_t count;

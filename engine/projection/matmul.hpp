@@ -1,4 +1,4 @@
-// y = x W + b for many rows of x: how a product is cut up, and the run of several at once.
+// y = x W + b for many rows of x: plans a product, and runs several at once.
 //
 // Everything is transposed, as in attention: rows of x are the lanes of panels, and features in
 // and out are what keys and features are to weights times values (engine/README.md). An element
@@ -17,27 +17,27 @@ namespace heed {
 
 /// A matrix and its bias, prepared or as a run's caller gave them.
 struct MatrixArgument {
-  const heed_weights* prepared;  ///< nullptr: the others say
+  const heed_weights* prepared;  ///< nullptr: the other fields apply
   const Matrix* matrix;
   const void* data;
   const void* bias;  ///< [out], side by side; nullptr: none
   Layout bias_layout;
 };
 
-/// What a product is planned from.
+/// The shape that a product is planned for.
 struct MatmulSize {
   bool float64;
   std::int64_t rows;  ///< at most
   std::int64_t in, out;
   std::int64_t items = 1;    ///< see Product
-  bool x_in_panels = false;  ///< always
+  bool x_in_panels = false;  ///< in every run
   bool y_in_panels = false;
 };
 
 /// Offsets, in bytes, into the slab of workspace that one thread works in. Numbers are of the
 /// arithmetic's type.
 struct MatmulSlab {
-  std::size_t x;             ///< panels of the task's rows, [panel][in][pitch]; empty if given so
+  std::size_t x;  ///< panels of the task's rows, [panel][in][pitch]; empty if x is given in panels
   std::size_t accumulators;  ///< [panel][out_block][pitch]; empty if y is in panels
   std::size_t weights;       ///< one packed tile
   std::size_t wide;          ///< one tile, widened; or rows of x or y
@@ -45,9 +45,9 @@ struct MatmulSlab {
   std::size_t bytes;
 };
 
-/// A task is some panels of rows times some features out. Those are taken out_block at a time, and
-/// per block the features in kTileIn at a time: the tile of weights stays in the L2 cache while
-/// the panels pass.
+/// A task is some panels of rows times some features out. It takes out_block features out at a
+/// time, and for each block kTileIn features in at a time: this tile of weights stays in the L2
+/// cache while the panels pass.
 struct MatmulPlan {
   MatmulSize size;
   std::int64_t panel_rows;
@@ -58,12 +58,12 @@ struct MatmulPlan {
   MatmulSlab slab;
 };
 
-/// `claims` is into how many tasks it should at least be cut, where it has so much work. What is
-/// refused is said to be in `field`, as in "desc.w_query".
+/// Cuts the product into at least `claims` tasks if it has enough work. Messages name `field`, as
+/// in "desc.w_query".
 MatmulPlan plan_matmul(const heed_context& context, const char* field, const MatmulSize& size,
                        std::int64_t claims);
 
-/// Bytes of a thread's rooms, checked.
+/// Bytes of a thread's slab, checked.
 std::size_t checked_slab(const Offsets& rooms, const MatmulSize& size);
 
 /// 2 flops per element of the matrix and row.
@@ -77,8 +77,8 @@ struct Matmul {
   MatrixArgument w;
   OutputRows y;
 
-  /// Rows are cut into panels item by item where that is how panels are given: `items` of them,
-  /// all of one length.
+  /// Where x or y is in panels, rows are cut into panels item by item: `items` of them, all of one
+  /// length.
   std::int64_t items = 1;
   const void* x_panels = nullptr;  ///< x in panels, instead of x
   void* y_panels =
@@ -86,8 +86,8 @@ struct Matmul {
   double y_scale = 1;
 };
 
-/// Computes all of them, their tasks shared by `workers` threads of the context. Each works in a
-/// slab of slab_bytes, which no plan's may exceed.
+/// Computes all of them; `workers` threads of the context share the tasks. Each works in a slab of
+/// slab_bytes, which no plan's slab may exceed.
 void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t count,
                  std::uint32_t workers, std::byte* slabs, std::size_t slab_bytes);
 

@@ -32,7 +32,7 @@ Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int
   check_arithmetic(field, matrix.layout.type, float64);
   matrix.in = (Size(matrices) * in_each)
                   .checked(field, {{"the number of matrices", matrices}, {"of rows", in_each}});
-  // Matrices that follow each other as their rows do are one.
+  // Matrices that follow each other as their rows do count as one.
   const Strides& s = matrix.layout.strides;
   const bool one = matrices == 1 || s.batch == in_each * s.row;
   matrix.in_each = one ? matrix.in : in_each;

@@ -9,8 +9,8 @@
 
 namespace heed {
 
-/// A product takes this many features in at a time: a panel's part and the weights of one block
-/// of features out then stay in the L1 cache.
+/// A product takes this many features in at a time, so that a panel's part of x and the weights of
+/// one block of features out stay in the L1 cache.
 inline constexpr std::int64_t kTileIn = 128;
 
 /// Where the elements of a checked matrix lie. Several matrices may lie one below the other:
@@ -23,14 +23,14 @@ struct Matrix {
 };
 
 /// Throws an Error that names `field` (as in "desc.w_query") unless every address is in range and
-/// the type fits the arithmetic. 0 matrices: one, with nothing to step to.
+/// the type fits the arithmetic. 0 matrices: one, which has no next.
 Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
                     std::int64_t in_each, std::int64_t out, bool float64);
 
-/// Throws unless float64 arithmetic meets float64 and nothing else does.
+/// Throws unless both the arithmetic and the type are float64, or neither is.
 void check_arithmetic(const char* field, ElementType type, bool float64);
 
-/// The layout of vectors whose heed_dtype is the field `field`.
+/// The layout of vectors; `field` names their heed_dtype.
 Layout check_vector(const char* field, std::uint32_t dtype, bool float64);
 
 /// Features in [k, k + ins) by features out [x, x + outs) of a matrix: the unit of packing. Packed
@@ -40,14 +40,14 @@ struct TileOf {
   std::int64_t x, outs;
 };
 
-/// Copies a tile to `wide` in the type of the arithmetic, as [ins][outs] or [outs][ins], whichever
-/// is how it lies.
+/// Copies a tile to `wide` in the type of the arithmetic, as [ins][outs] or [outs][ins], as it lies
+/// in the matrix.
 template <class Real>
 MatrixView<Real> widen_tile(const KernelTable<Real>& kernels, const Matrix& matrix,
                             const void* data, const TileOf& tile, Real* wide);
 
-/// Packs one tile; `wide` is as in widen_tile, and used where the matrix is of another type or
-/// several.
+/// Packs one tile; `wide`, as in widen_tile, is used if the matrix has another type or is several
+/// matrices.
 template <class Real>
 void pack_tile(const KernelTable<Real>& kernels, const Matrix& matrix, const void* data,
                const TileOf& tile, Real* wide, Real* packed);

@@ -17,10 +17,10 @@ class Multiply {
   void run(std::int64_t part, std::int64_t begin, std::int64_t end) const;
 
  private:
-  /// Its rows are those of x and y.
+  /// Rows are numbered as in x and y.
   struct Panel : PanelRows {
     const Real* x;
-    Real* packed;        ///< x, where this task packs it
+    Real* packed;        ///< x, if this task packs it
     Real* accumulators;  ///< of the block of features out
   };
   /// Panel p of the task, and features out from x on.

@@ -10,13 +10,13 @@
 namespace heed {
 namespace {
 
-/// Features transposed at a time: so few of a panel's rows stay in the L1 cache.
+/// Features transposed at a time: this many of a panel's rows stay in the L1 cache.
 constexpr std::int64_t kPackFeatures = 128;
 
 /// Panels of a claim, so that it is worth its atomic increment.
 constexpr std::int64_t kPanelsPerClaim = 2;
 
-/// Packs the panels of a job, each in a thread's room.
+/// Packs panels, each in a thread's slab.
 template <class Real>
 void pack(const heed_context& context, const PackJob& job, std::uint32_t workers, std::byte* slabs,
           std::size_t slab_bytes) {

@@ -1,8 +1,8 @@
-// Rows that products read and write, where a caller keeps them or transposed in panels.
+// Rows that products read and write, where the caller keeps them or transposed in panels.
 //
-// Panels hold what kernels want next to each other, [panel][width][pitch]: the features of a few
-// rows, a feature's numbers side by side. Those of a tensor follow each other in the order of
-// ItemCut; `width` is rounded up to row_padding, because kernels write whole groups.
+// Panels, [panel][width][pitch], hold the features of a few rows, one feature's numbers side by
+// side. The panels of a tensor follow each other in the order of ItemCut; `width` is rounded up to
+// row_padding, because kernels write whole groups.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
 
-/// As CBLAS libraries read it.
+/// Copies the matrix as CBLAS libraries read it.
 template <class Real>
 void copy(const Kernels& all, const MatrixToPrepare& given, Real* to) {
   const Matrix& m = given.matrix;

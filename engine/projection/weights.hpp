@@ -1,4 +1,4 @@
-// Matrices prepared once: a heed_weights from its descriptor to packed numbers.
+// Matrices prepared once: makes a heed_weights from its descriptor.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 ///   bias  [out]
 struct heed_weights {
   const heed_context* context;
-  heed::Backend backend;  ///< that it is prepared for
+  heed::Backend backend;  ///< the one it is prepared for
   bool float64;
   std::int64_t in;
   std::int64_t out;

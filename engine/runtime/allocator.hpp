@@ -1,4 +1,4 @@
-// The memory of a context: the caller's allocator or the C library's.
+// A context's memory: the caller's allocator or the C library's.
 #pragma once
 
 #include <new>

@@ -1,4 +1,4 @@
-// Memory of a context's allocator with an owner.
+// An array that owns memory of a context's allocator.
 #pragma once
 
 #include <cstddef>

@@ -10,12 +10,12 @@ inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1
 inline std::int64_t round_down(std::int64_t a, std::int64_t b) { return a / b * b; }
 inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
-/// Elements and bytes stay below this, so that bytes of any type fit an address, and one step past
-/// the last element does.
+/// Numbers of elements stay below this, so that their bytes, of any type, fit an address, even one
+/// step past the last.
 inline constexpr std::int64_t kFarthest = INT64_MAX >> 5;
 
-/// What callers' numbers, at least 0, multiply and add up to. What leaves the range of integers is
-/// the largest one and stays too large, so that it is enough to check what comes out in the end.
+/// A product or sum of callers' numbers, which are at least 0. What leaves the range of integers
+/// becomes the largest one and stays too large, so that it is enough to check the end result.
 class Size {
  public:
   constexpr Size(std::int64_t value) : value_(value) {}
@@ -31,7 +31,7 @@ class Size {
 
   constexpr bool fits() const { return value_ <= kFarthest; }
 
-  /// Where it does not fit, some number past kFarthest.
+  /// Some number past kFarthest if it does not fit.
   constexpr std::int64_t value() const { return value_; }
 
   /// A field, as in "desc.heads", and its value.
@@ -40,8 +40,7 @@ class Size {
     std::int64_t value;
   };
 
-  /// The value; where it does not fit throws an Error that names `what` and the fields it is made
-  /// of.
+  /// The value. If it does not fit, throws an Error that names `what` and the fields it is made of.
   std::int64_t checked(const char* what, std::initializer_list<Field> fields) const {
     if (!fits()) refuse(what, fields);
     return value_;

@@ -13,12 +13,12 @@ namespace heed {
 /// No struct of the API comes near this size: a larger struct_size is an uninitialised one.
 inline constexpr std::uint32_t kMaxStructSize = 4096;
 
-/// The first place from `end` on for something of this alignment.
+/// The first offset from `end` on that has this alignment.
 constexpr std::size_t aligned(std::size_t end, std::size_t alignment) {
   return (end + alignment - 1) / alignment * alignment;
 }
 
-/// Where the fields of a struct end, in bytes, found out by making one from AnyFields.
+/// The offsets at which the fields of a struct end, found by making one from AnyFields.
 struct FieldEnds {
   std::size_t ends[64];
   std::size_t count;
@@ -26,7 +26,7 @@ struct FieldEnds {
   constexpr std::size_t last() const { return count == 0 ? 0 : ends[count - 1]; }
 };
 
-/// Turns into whatever field it initialises, and notes where that ends.
+/// Converts to whatever field it initialises, and notes where that ends.
 struct AnyField {
   FieldEnds* fields;
 
@@ -40,10 +40,10 @@ struct AnyField {
   }
 };
 
-// A struct made of some of its fields is how they are counted.
+// Fields are counted by initialising some of them.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-/// Those of so many fields, if T has them.
+/// The ends of so many fields, if T has as many.
 template <class T, std::size_t... I>
 constexpr auto field_ends(std::index_sequence<I...>)
     -> decltype(T{((void)I, AnyField{nullptr})...}, FieldEnds{}) {
@@ -59,7 +59,7 @@ template <class T, std::size_t kCount>
 inline constexpr bool kHasFields<
     T, kCount, std::void_t<decltype(field_ends<T>(std::make_index_sequence<kCount>()))>> = true;
 
-/// Those of all fields.
+/// The ends of all fields.
 template <class T, std::size_t kCount = 2>
 constexpr FieldEnds field_ends() {
   if constexpr (kHasFields<T, kCount + 1>) {
@@ -108,8 +108,8 @@ std::uint32_t checked_struct_size(const T* given, const char* name) {
   return size;
 }
 
-/// The caller's struct as this library knows it: fields that a shorter one lacks are 0, and
-/// what a longer one adds must be 0.
+/// The caller's struct as this library knows it: fields missing from a shorter one are 0, and
+/// additional bytes of a longer one must be 0.
 template <class T>
 T read_struct(const T* given, const char* name) {
   const std::uint32_t size = checked_struct_size(given, name);

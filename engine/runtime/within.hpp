@@ -1,11 +1,11 @@
-// Messages about a part of what was asked for.
+// Messages that say which part of a request was refused.
 #pragma once
 
 #include "engine/runtime/error.hpp"
 
 namespace heed {
 
-/// Runs function; what it refuses is said to be in `where`, as in "desc.attention: desc.scale ...".
+/// Runs function; messages of refusals begin with `where`, as in "desc.attention: desc.scale ...".
 template <class Function>
 auto within(const char* where, Function&& function) {
   try {

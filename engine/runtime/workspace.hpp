@@ -1,4 +1,4 @@
-// The memory that a caller lends a run, and what lies where in it.
+// The memory that a caller lends a run, and its layout.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ inline void check_workspace(std::size_t needed, const void* workspace, std::size
 /// Buffers laid out one after the other, each at a multiple of HEED_WORKSPACE_ALIGNMENT.
 class Offsets {
  public:
-  /// Where the next one begins: [rows][columns] elements of so many bytes. It means something only
-  /// if all of them fit in the end.
+  /// Where the next buffer begins: [rows][columns] elements of so many bytes. Meaningless unless
+  /// all of them fit in the end.
   std::size_t take(Size rows, Size columns, Size element_bytes) {
     const auto begin = static_cast<std::size_t>(end_.value());
     end_ = end_ + round_up(rows * columns * element_bytes, HEED_WORKSPACE_ALIGNMENT);

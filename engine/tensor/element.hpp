@@ -1,4 +1,4 @@
-// The types of elements, and of the arithmetic: float64 where tensors are, else float32.
+// The types of elements, and that of the arithmetic: float64 if the tensors are, else float32.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ inline constexpr ElementType kTypeOf = ElementType::kF32;
 template <>
 inline constexpr ElementType kTypeOf<double> = ElementType::kF64;
 
-/// Of one element.
+/// Bytes of one element.
 std::int64_t bytes_of(ElementType type);
 
 /// "f32", "f64", "bf16", "f16" or "mask".
@@ -23,7 +23,7 @@ inline ElementType real_type(bool float64) {
 }
 inline std::int64_t real_bytes(bool float64) { return float64 ? sizeof(double) : sizeof(float); }
 
-/// Calls function(real) with a number of the arithmetic's type.
+/// Calls function(real), where the type of `real` is that of the arithmetic.
 template <class Function>
 decltype(auto) with_real(bool float64, Function&& function) {
   return float64 ? function(double{}) : function(float{});

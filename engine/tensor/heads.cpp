@@ -12,7 +12,7 @@ void combine_heads(heed_combine combine, const Real* heads, std::int64_t count, 
     const Real* const head = heads + h * stride;
     const Real weight = weighted ? head_weights[h] : Real{1};
     if (combine == HEED_COMBINE_MAX) {
-      // The head that is NaN, or the larger; what is NaN stays.
+      // The larger of the two, or NaN if either is.
       for (std::int64_t x = 0; x < features; ++x)
         to[x] = head[x] <= to[x] || to[x] != to[x] ? to[x] : head[x];
     } else {

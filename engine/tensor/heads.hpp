@@ -1,4 +1,4 @@
-// The results of heads made one, feature by feature.
+// Combines the results of heads, feature by feature.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace heed {
 
-/// to[x] = what `combine` (weighted, mean or max) makes of heads[h * stride + x], h < count, for
-/// x < features. Sums are taken in the order of the heads. `head_weights` is [count], used with
+/// to[x] = heads[h * stride + x], combined (weighted, mean or max) over h < count, for x <
+/// features. Sums are taken in the order of the heads. `head_weights` is [count], used with
 /// HEED_COMBINE_WEIGHTED alone.
 template <class Real>
 void combine_heads(heed_combine combine, const Real* heads, std::int64_t count, std::int64_t stride,

@@ -51,9 +51,9 @@ Strides contiguous(const char* field, const Shape& shape, const int (&order)[4])
   return {strides[0], strides[1], strides[2], strides[3]};
 }
 
-/// Fails where the last element leaves the range of addresses. Strides that no element is reached
-/// by, of axes of one element and of empty tensors, become 0 where those who look a step ahead
-/// would leave it.
+/// Throws if the last element leaves the range of addresses. A stride that reaches no element, of
+/// an empty tensor or an axis of one element, becomes 0 if it is so large that code which looks one
+/// step ahead would leave that range.
 Strides check_reach(const char* field, const Strides& strides, const Shape& shape) {
   std::int64_t all[4] = {strides.batch, strides.head, strides.row, strides.feature};
   const bool empty = is_empty(shape);
@@ -74,8 +74,8 @@ Strides check_reach(const char* field, const Strides& strides, const Shape& shap
   return {all[0], all[1], all[2], all[3]};
 }
 
-/// Distinct elements lie apart if, ordered by size, every stride steps past all that the smaller
-/// ones reach. Exact for layouts made by permuting, slicing and padding axes.
+/// Throws unless elements lie apart: ordered by size, every stride must step past all that the
+/// smaller ones reach. Exact for layouts made by permuting, slicing and padding axes.
 void check_apart(const char* field, const Strides& strides, const Shape& shape) {
   if (is_empty(shape)) return;
   const char* const names[4] = {"batch", "head", "row", "feature"};
@@ -125,7 +125,7 @@ Layout input_layout(const char* field, const heed_layout& given, const Shape& sh
   if (contiguous_if_zero && all_zero(strides))
     strides =
         packed ? contiguous(field, shape, {0, 2, 1, 3}) : contiguous(field, shape, {0, 1, 2, 3});
-  if (packed) strides.batch = 0;  // sequences are told apart by their first row
+  if (packed) strides.batch = 0;  // a sequence is found by its first row
   return {type, bytes_of(type), check_reach(field, strides, shape)};
 }
 

@@ -1,5 +1,5 @@
-// Where the elements of a tensor lie: a heed_layout after its defaults are filled in and every
-// address it can reach is known to be in range.
+// Where the elements of a tensor lie: a heed_layout with its defaults filled in and every address
+// checked to be in range.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace heed {
 
-/// In elements. Of a tensor over pairs of rows and keys, `feature` steps from key to key.
+/// In elements. In a tensor over pairs of rows and keys, `feature` steps from key to key.
 struct Strides {
   std::int64_t batch, head, row, feature;
 };
@@ -42,11 +42,11 @@ void check_size(const char* field, std::int64_t value, std::int64_t low);
 Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
                     ElementType default_type, bool packed = false);
 
-/// As input_layout; throws too where elements would overlap.
+/// Like input_layout, but also throws if elements would overlap.
 Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
                      ElementType default_type, bool packed = false);
 
-/// Throws unless a log-sum-exp of this layout, which is known to be one, is float32 or float64.
+/// Throws unless the type of a log-sum-exp with this valid layout is float32 or float64.
 void check_lse_type(const char* field, const heed_layout& given);
 
 /// The layout of a mask or bias over [batch, head, row, key], with stride 0 along repeated axes.
@@ -67,14 +67,14 @@ inline std::byte* row_at(void* data, const Layout& layout, std::int64_t b, std::
 
 [[noreturn]] void refuse_pointer(const char* field, const void* pointer, std::int64_t bytes);
 
-/// A misaligned pointer to elements of so many bytes, a power of two, throws; `field` is as in
-/// "args.query". (In line and without a division, since a small problem takes half a microsecond.)
+/// Throws if a pointer to elements of so many bytes, a power of two, is misaligned; `field` is as
+/// in "args.query". (In line and without a division, for small problems.)
 inline void check_alignment(const char* field, const void* pointer, std::int64_t bytes) {
   if ((reinterpret_cast<std::uintptr_t>(pointer) & static_cast<std::uintptr_t>(bytes - 1)) != 0)
     refuse_pointer(field, pointer, bytes);
 }
 
-/// The same for a tensor, which must be there if it has elements.
+/// The same for a tensor, which must be given if it has elements.
 inline void check_pointer(const char* field, const void* pointer, const Layout& layout,
                           bool has_elements) {
   if (pointer == nullptr && has_elements) refuse_pointer(field, pointer, layout.bytes);

@@ -9,10 +9,10 @@
 
 namespace heed {
 
-/// In natural units, from what the softmax kernels end with: -inf where nothing was seen.
+/// In natural units, from the final row_max and row_sum; -inf if nothing was seen.
 template <class Real>
 double log_sum_exp(Real row_max, Real sum) {
-  // A row_max that was cut to the largest number stands for scores of +inf.
+  // A row_max equal to the largest number stands for scores of +inf.
   if (row_max == -kNoRowMax<Real> && sum > 0) return std::numeric_limits<double>::infinity();
   return kLn2 * static_cast<double>(row_max) + std::log(static_cast<double>(sum));
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Features that are summed at once, on the stack.
+/// How many features are summed at once, on the stack.
 constexpr std::int64_t kStrip = 256;
 
 /// A merge whose numbers make sense.

@@ -22,12 +22,12 @@ struct MergeLayouts {
   Layout part_out, part_lse, out, lse;
 };
 
-/// Where a row stands.
+/// Which row.
 struct MergeRow {
   std::int64_t batch, head, row;
 };
 
-/// Merges one row of so many features, by definition in float64.
+/// Merges one row of so many features, in float64, as the API promises.
 void merge_row(const KernelTable<double>& kernels, const MergeLayouts& layouts, const Merge& merge,
                std::int64_t features, const MergeRow& row);
 

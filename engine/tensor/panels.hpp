@@ -1,4 +1,4 @@
-// How rows are cut into panels, the buffers that kernels work in.
+// How rows are cut into panels.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct PanelRows {
   }
 };
 
-/// Panels are full but the last; if that would hold one vector only, which computes slowly, the
+/// All panels but the last are full. If the last would hold one vector only, which is slow, the
 /// last two hold two vectors each. Every panel but the last fills its vectors.
 class PanelCut {
  public:
@@ -37,7 +37,7 @@ class PanelCut {
   /// Rows that the panels have room for.
   std::int64_t padded() const { return padded_; }
 
-  /// The first row of panel p; of the one after the last, the number of rows.
+  /// The first row of panel p; the number of rows for the panel after the last.
   std::int64_t begin(std::int64_t p) const {
     if (p >= panels_) return rows_;
     return p * panel_rows_ - (p == full_ ? moved_ : 0);

@@ -1,4 +1,4 @@
-// Rows of tensors as the kernels want them, in the type of the arithmetic, and back.
+// Turns rows of tensors into what kernels want, rows in the type of the arithmetic, and back.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ MatrixView<Real> from_row(const MatrixView<Real>& matrix, std::int64_t k) {
   return {matrix.data + k * matrix.row_stride, matrix.row_stride, matrix.column_stride};
 }
 
-/// Rows [begin, end) of head h of a tensor, where they lie or, of another type, widened in
+/// Rows [begin, end) of head h of a tensor, where they lie. Those of another type are widened in
 /// `buffer`, [end - begin][features].
 template <class Real>
 MatrixView<Real> widened(const KernelTable<Real>& kernels, const void* data, const Layout& layout,
@@ -33,8 +33,8 @@ MatrixView<Real> widened(const KernelTable<Real>& kernels, const void* data, con
   return {buffer, features, 1};
 }
 
-/// The other way: writes to[i][x] = columns[x][i] / sum[i] for `rows` lanes of a panel, narrowed in
-/// `buffer`, [rows][count], where the tensor is of another type.
+/// The other way: to[i][x] = columns[x][i] / sum[i] for `rows` lanes of a panel. Rows of another
+/// type are narrowed in `buffer`, [rows][count].
 template <class Real>
 void store_columns(const KernelTable<Real>& kernels, const Real* columns, const Real* sum,
                    std::size_t count, std::byte* const* to, std::size_t rows, std::size_t vectors,

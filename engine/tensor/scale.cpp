@@ -7,7 +7,7 @@
 namespace heed {
 namespace {
 
-/// Factors on the way to log2 units must not overflow, or 0 times one would be NaN.
+/// A factor must not overflow: 0 times infinity would be NaN.
 void check_factor(bool float64, const char* field, double value, double factor) {
   const double largest = float64 ? 1.7976931348623157e+308 : 3.4028234663852886e+38;
   if (!(std::fabs(factor) <= largest))

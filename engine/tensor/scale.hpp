@@ -1,4 +1,4 @@
-// What becomes of a product <q, k> on its way to softmax, the same for every kind of attention.
+// How a product <q, k> is scaled on its way to softmax, for every kind of attention.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct Scaling {
   double cap_scale;  ///< 2 log2(e) scale / softcap: from products to what the softcap kernel wants
   bool hard;
 
-  /// What queries are multiplied with, so that products are what comes next wants: softcap, or what
-  /// takes scores in `unit`.
+  /// What queries are multiplied with, so that products are in the units of what comes next:
+  /// softcap, else scores times `unit`.
   double query_scale(bool capped, double unit) const { return capped ? cap_scale : scale * unit; }
 };
 
-/// Descriptors' fields of these names, checked: throws an Error that names the field, its value and
-/// the bound. Some products are of float64, or all of float32.
+/// Checks the descriptor's fields of these names: throws an Error that names the field, its value
+/// and the bound. `float64` is the arithmetic's type.
 Scaling resolve_scaling(double scale, double softcap, double temperature, std::uint32_t hard,
                         std::int64_t features, bool float64);
 

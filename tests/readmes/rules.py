@@ -17,6 +17,7 @@ RULES = [
     ("README.md", r"/usr/local", "$PREFIX", PACKAGES),
     ("README.md", r"^cc .*pkg-config", r"! command -v pkg-config >/dev/null || \g<0>",
      "needs pkg-config, which heed does not"),
+    ("CONTRIBUTING.md", r"^\./dev (?!help)", None, "builds everything, runs this test, or needs git"),
     ("api/examples/README.md", r"^PREFIX=/usr/local", "PREFIX=$PREFIX", PACKAGES),
     ("api/examples/README.md", r"^dot ", "command -v dot >/dev/null && dot ",
      "needs Graphviz, which heed does not"),

@@ -1,15 +1,15 @@
-// What pieces of hubs leave behind, and how it becomes one.
+// The results of a hub's splits, and how they are merged.
 #pragma once
 
 #include "engine/graph/softmax.hpp"
 
 namespace heed {
 
-/// A place in the workspace.
+/// The results of one split, in the workspace.
 template <class Real>
-class Piece {
+class Split {
  public:
-  Piece(const GraphStep& step, std::int64_t index);
+  Split(const GraphStep& step, std::int64_t index);
 
   Real* row_max() const { return room<Real>(offsets_.row_max); }
   Real* row_sum() const { return room<Real>(offsets_.row_sum); }
@@ -18,10 +18,10 @@ class Piece {
   Real* values() const { return room<Real>(offsets_.sums); }
   Real* edge_data() const { return room<Real>(offsets_.edge_sums); }
 
-  /// Keeps how a node's softmax stands, and what it has summed, divided by the weights.
+  /// Stores the state of a node's softmax, and its sums divided by row_sum.
   void store(const NodeSoftmax<Real>& softmax) const;
 
-  /// The softmax alone, for those who ask for weights later.
+  /// The state alone, from which weights are computed later.
   void store_softmax(const NodeSoftmax<Real>& softmax) const;
   void load_softmax(const NodeSoftmax<Real>& softmax) const;
 
@@ -31,19 +31,19 @@ class Piece {
     return at<T>(begin_, offset);
   }
 
-  const PieceSlab& offsets_;
+  const SplitSlab& offsets_;
   const GraphProblem& problem_;
   std::byte* begin_;
 };
 
-/// Merges the pieces of a hub in order, so that it is as if `softmax` had gone over all its edges
-/// and divided its sums.
+/// Merges the splits of a hub in order, and leaves `softmax` as if it had gone over all edges and
+/// divided its sums.
 template <class Real>
-void merge_pieces(const GraphStep& step, const Hub& hub, const NodeSoftmax<Real>& softmax);
+void merge_splits(const GraphStep& step, const Hub& hub, const NodeSoftmax<Real>& softmax);
 
-extern template class Piece<float>;
-extern template class Piece<double>;
-extern template void merge_pieces(const GraphStep&, const Hub&, const NodeSoftmax<float>&);
-extern template void merge_pieces(const GraphStep&, const Hub&, const NodeSoftmax<double>&);
+extern template class Split<float>;
+extern template class Split<double>;
+extern template void merge_splits(const GraphStep&, const Hub&, const NodeSoftmax<float>&);
+extern template void merge_splits(const GraphStep&, const Hub&, const NodeSoftmax<double>&);
 
 }  // namespace heed
