@@ -71,8 +71,9 @@ TEST_CASE("HEED_VERBOSE=1 prints one line per run, which says everything", "[ver
     const std::string tiles =
         "tiles " + std::to_string(info.tile_q) + " x " + std::to_string(info.tile_kv);
     const std::string tasks = std::to_string(info.tasks) + " tasks";
-    check_contains(text, {"heed: ", "B2 ", "H6 ", "Hkv3 ", "Lq11 ", "Lkv13 ", "D16 ", "Dv24 ",
-                          isa.c_str(), "serial x1", tiles.c_str(), tasks.c_str(), "GFLOP/s"});
+    check_contains(
+        text, {"heed: ", "B2 ", "H6 ", "Hkv3 ", "Lq11 ", "Lkv13 ", "D16 ", "Dv24 ", info.strategy,
+               isa.c_str(), "serial x1", tiles.c_str(), tasks.c_str(), "GFLOP/s"});
     CHECK(text.find("causal") == std::string::npos);
   }
 }

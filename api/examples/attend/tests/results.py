@@ -37,11 +37,11 @@ class Results(Computed):
         result = self.attend("--isa", "scalar", "--expect", "e.npy", "--repeat", "3")
         self.assert_works(result)
         labels = [line.split()[0] for line in result.stdout.splitlines()]
-        self.assertEqual(labels, "query key value isa executor tiles tasks workspace time speed "
-                                 "out error".split())
+        self.assertEqual(labels, "query key value isa executor strategy tiles tasks workspace time "
+                                 "speed out error".split())
         self.assertTrue(all(line[11] != " " and line[10] == " "
                             for line in result.stdout.splitlines()), result.stdout)
-        for words in ("[4, 5]", "isa        scalar\n", "1 thread\n", "median of 3 runs",
+        for words in ("[4, 5]", "isa        scalar\n", "strategy   prefill\n", "1 thread\n", "median of 3 runs",
                       "max 0.00e+00"):
             self.assertIn(words, result.stdout)
         result = self.attend("--quiet")
