@@ -8,8 +8,9 @@ namespace heed {
 
 /// The loads and stores of `next_` around a loop make what one thread has written visible to the
 /// others, whether or not the executor does so in a way that tools can see. So a worker reads
-/// nothing of the loop after its last claim.
+/// nothing of the loop before the first load or after its last claim.
 bool Claims::next(std::uint32_t worker, TaskRange& range) {
+  (void)next_.load(std::memory_order_acquire);
   const Tasks tasks = tasks_;
   if (tasks.workers == 1) {  // no other thread needs to know
     const bool first = range.end == 0;

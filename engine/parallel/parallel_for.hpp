@@ -33,7 +33,10 @@ struct TaskRange {
 /// What the workers of a loop share: which tasks nobody has claimed, and how many are done.
 class Claims {
  public:
-  explicit Claims(const Tasks& tasks) : tasks_(tasks) { next_.store(0, std::memory_order_release); }
+  explicit Claims(const Tasks& tasks) : tasks_(tasks) {}
+
+  /// What this thread has written so far is visible to workers.
+  void open() { next_.store(0, std::memory_order_release); }
 
   /// Finds the next tasks of a worker that has done those in `range`, which is empty at first;
   /// false: there are no more.
@@ -44,7 +47,7 @@ class Claims {
 
  private:
   const Tasks tasks_;
-  std::atomic<std::int64_t> next_;
+  std::atomic<std::int64_t> next_{0};
   std::atomic<std::int64_t> done_{0};
 };
 
@@ -64,6 +67,7 @@ void parallel_for(const Threads& threads, const Tasks& tasks, const Function& fu
     while (shared.claims.next(worker, range)) shared.function(range.begin, range.end, worker);
   };
   if (tasks.workers == 1 || tasks.count == 0) return work(&loop, 0);
+  loop.claims.open();
   threads.executor->run(tasks.workers, work, &loop);
   loop.claims.check_all_done(threads);
 }
