@@ -121,7 +121,7 @@ MUTANTS = [
            "while (i < lowest && !first.compare_exchange_weak(lowest, i)) continue;",
            "first.store(i); (void)lowest;"),
     Mutant("worker-too-many", "an executor's superfluous worker gets tasks", API,
-           "if (worker >= tasks_.workers) return false;", "if (worker > tasks_.workers) return false;"),
+           "worker < tasks.workers ? tasks.per_claim : 0;", "worker <= tasks.workers ? tasks.per_claim : 0;"),
     Mutant("tasks-undone", "tasks that an executor left undone go unnoticed", API,
            "if (done != tasks_.count)", "if (done > tasks_.count)"),
     # ---- Refusals ----
