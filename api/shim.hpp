@@ -116,10 +116,12 @@ heed_status create_plan(const heed_context* context, Plan** plan, PlanOf&& plan_
 template <class Plan>
 void destroy_plan(Plan* plan) {
   if (plan == nullptr) return;
-  const Plan was = *plan;
-  destroy(was.context->allocator, plan);
-  if constexpr (std::is_same_v<Plan, heed_graph_attention_plan>) release(was.graph);
-  release(was.context);
+  const heed_context* const context = plan->context;
+  [[maybe_unused]] const heed_graph* graph = nullptr;
+  if constexpr (std::is_same_v<Plan, heed_graph_attention_plan>) graph = plan->graph;
+  destroy(context->allocator, plan);
+  if constexpr (std::is_same_v<Plan, heed_graph_attention_plan>) release(graph);
+  release(context);
 }
 
 /// Fills in what the infos of all plans have.

@@ -105,8 +105,7 @@ void use_own_executor(heed_context& context, const heed_context_options& options
 heed_context* make_context(const heed_context_options* given) {
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   if (given != nullptr) options = read_struct(given, "options");
-  if (options.reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "options.reserved is %u; it must be 0", options.reserved);
+  check_reserved("options.reserved", options.reserved);
   heed_allocator allocator_given{};
   if (options.allocator != nullptr)
     allocator_given = read_struct(options.allocator, "options.allocator");

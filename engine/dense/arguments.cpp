@@ -135,8 +135,7 @@ void check_optional(const Problem& p, const heed_attention_args& args) {
 }  // namespace
 
 void validate(const Problem& p, const heed_attention_args& args) {
-  if (args.reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.reserved is %u; it must be 0", args.reserved);
+  check_reserved("args.reserved", args.reserved);
   // Whether tensors have elements. Packed ones do, whatever sequences they hold.
   const bool rows =
       p.query_heads > 0 && (p.packed_queries > 0 || (p.batch > 0 && p.query_length > 0));

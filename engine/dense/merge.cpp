@@ -26,8 +26,7 @@ void check_parts(const char* name, const void* const* parts, std::size_t count,
 }  // namespace
 
 MergeProblem validate(const heed_merge_desc& d) {
-  if (d.reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.reserved is %u; it must be 0", d.reserved);
+  check_reserved("desc.reserved", d.reserved);
   check_size("batch", d.batch, 0);
   check_size("heads", d.heads, 0);
   check_size("rows", d.rows, 0);

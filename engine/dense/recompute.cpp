@@ -137,10 +137,11 @@ class Chunk {
   void mark_argmax(const Panel<Real>& panel, const KeyBlock& block, Real* probs) const {
     panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t) {
       const std::int64_t key = results_[row].argmax;
-      for (std::size_t j = 0; j < block.keys; ++j) {
-        if (key == block.begin + static_cast<std::int64_t>(j)) probs[j * panel.pitch + i] = 1;
-        if (key == kNotANumber) probs[j * panel.pitch + i] = std::numeric_limits<Real>::quiet_NaN();
-      }
+      const std::int64_t j = key - block.begin;
+      if (key >= block.begin && j < static_cast<std::int64_t>(block.keys))
+        probs[static_cast<std::size_t>(j) * panel.pitch + i] = 1;
+      for (std::size_t n = 0; key == kNotANumber && n < block.keys; ++n)
+        probs[n * panel.pitch + i] = std::numeric_limits<Real>::quiet_NaN();
     });
   }
 

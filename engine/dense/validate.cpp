@@ -32,8 +32,7 @@ void check_sizes(const heed_attention_desc& desc) {
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "desc.query_heads is %lld; it must be a multiple of desc.key_heads, %lld",
          static_cast<long long>(desc.query_heads), static_cast<long long>(desc.key_heads));
-  if (desc.reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.reserved is %u; it must be 0", desc.reserved);
+  check_reserved("desc.reserved", desc.reserved);
 }
 
 /// Whether the arithmetic is float64: where all four types are.

@@ -83,8 +83,7 @@ void check_rest(const GraphProblem& p, const heed_graph_attention_args& args) {
 }  // namespace
 
 void validate(const GraphProblem& p, const heed_graph_attention_args& args, Backend backend) {
-  if (args.reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.reserved is %u; it must be 0", args.reserved);
+  check_reserved("args.reserved", args.reserved);
   check_nodes(p, args);
   check_matrices(p, args, backend);
   check_edges(p, args);

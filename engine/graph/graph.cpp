@@ -97,16 +97,9 @@ void fill(heed_graph& graph, Array<Index>& given, const heed_graph_desc& desc) {
 
 void validate(const heed_graph_desc& desc) {
   constexpr std::int64_t kMostNodes = INT32_MAX;
-  if (desc.index_type > HEED_INDEX_I64)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.index_type is %u; it must be a heed_index_type, 0 to %d", desc.index_type,
-         HEED_INDEX_I64);
-  if (desc.duplicates > HEED_DUPLICATES_KEEP)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.duplicates is %u; it must be a heed_duplicates, 0 to %d", desc.duplicates,
-         HEED_DUPLICATES_KEEP);
-  if (desc.reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.reserved is %u; it must be 0", desc.reserved);
+  check_choice("index_type", desc.index_type, "a heed_index_type", HEED_INDEX_I64);
+  check_choice("duplicates", desc.duplicates, "a heed_duplicates", HEED_DUPLICATES_KEEP);
+  check_reserved("desc.reserved", desc.reserved);
   if (desc.nodes < 0 || desc.nodes > kMostNodes)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.nodes is %lld; it must be 0 to %lld",
          static_cast<long long>(desc.nodes), static_cast<long long>(kMostNodes));

@@ -72,8 +72,7 @@ heed_attention_args read_attention_args(const heed_multihead_args& args) {
 
 void validate(const MultiheadProblem& p, const heed_multihead_args& args,
               const heed_attention_args& attention, Backend backend) {
-  if (args.reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.reserved is %u; it must be 0", args.reserved);
+  check_reserved("args.reserved", args.reserved);
   check_inputs(p, args);
   check_matrices(p, args, backend);
   check_head_weights(p, args.head_weights);

@@ -115,11 +115,8 @@ void resolve_matrices(const heed_multihead_desc& desc, MultiheadProblem& p) {
 }  // namespace
 
 MultiheadProblem validate(const heed_multihead_desc& desc) {
-  if (desc.combine > HEED_COMBINE_TENSOR)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.combine is %u; it must be a heed_combine, 0 to %d",
-         desc.combine, static_cast<int>(HEED_COMBINE_TENSOR));
-  if (desc.reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.reserved is %u; it must be 0", desc.reserved);
+  check_choice("combine", desc.combine, "a heed_combine", HEED_COMBINE_TENSOR);
+  check_reserved("desc.reserved", desc.reserved);
   MultiheadProblem p{};
   p.combine = static_cast<heed_combine>(desc.combine);
   const heed_attention_desc attention = read_attention(desc);

@@ -54,7 +54,7 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
       const Panel panel = this->panel(first_panel, p, x);
       const auto pitch = static_cast<std::int64_t>(panel.pitch);
       if (packs)
-        pack_rows(kernels_, matmul_.x, panel.first, panel.rows, k, ins, buffer(plan_.slab.wide),
+        pack_rows(kernels_, matmul_.x, panel, k, ins, buffer(plan_.slab.wide),
                   panel.packed + k * pitch);
       for (std::int64_t i = 0; k == 0 && start != nullptr && i < outs; ++i)
         std::fill_n(panel.accumulators + i * pitch, pitch, start[i]);

@@ -4,7 +4,6 @@
 
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/panels.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
@@ -27,11 +26,11 @@ void pack(const heed_context& context, const PackJob& job, std::uint32_t workers
   const std::int64_t width = round_up(job.features, PanelGeometry::row_padding);
   const auto pack_panel = [&](std::int64_t p, Real* wide) {
     const ItemCut::Place place = cut.at(p);
-    const std::int64_t pitch = round_up(place.rows, kernels.panels.lanes);
-    Real* const panel = static_cast<Real*>(job.panels) + place.before * width;
+    const PanelRows panel = PanelRows::of(place.first, place.rows, kernels.panels.lanes);
+    Real* const to = static_cast<Real*>(job.panels) + place.before * width;
     for (std::int64_t k = 0; k < job.features; k += kPackFeatures)
-      pack_rows(kernels, job.from, place.first, static_cast<std::size_t>(place.rows), k,
-                std::min(kPackFeatures, job.features - k), wide, panel + k * pitch);
+      pack_rows(kernels, job.from, panel, k, std::min(kPackFeatures, job.features - k), wide,
+                to + k * static_cast<std::int64_t>(panel.pitch));
   };
   parallel_for(context.threads, {cut.panels(), kPanelsPerClaim, workers},
                [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
@@ -43,28 +42,27 @@ void pack(const heed_context& context, const PackJob& job, std::uint32_t workers
 }  // namespace
 
 template <class Real>
-void pack_rows(const KernelTable<Real>& kernels, const InputRows& from, std::int64_t first,
-               std::size_t rows, std::int64_t k, std::int64_t count, Real* wide, Real* panel) {
+void pack_rows(const KernelTable<Real>& kernels, const InputRows& from, const PanelRows& panel,
+               std::int64_t k, std::int64_t count, Real* wide, Real* to) {
   const Layout& layout = from.layout;
   const bool in_place = layout.type == kTypeOf<Real>;
   const Real* at[kMaxPanel] = {};
-  for (std::size_t i = 0; i < rows; ++i) {
-    const std::byte* const row =
-        from.at(first + static_cast<std::int64_t>(i)) + k * layout.strides.feature * layout.bytes;
-    Real* const to = wide + static_cast<std::int64_t>(i) * count;
+  for (std::size_t i = 0; i < panel.rows; ++i) {
+    const std::byte* const row = from.at(panel.first + static_cast<std::int64_t>(i)) +
+                                 k * layout.strides.feature * layout.bytes;
+    Real* const widened = wide + static_cast<std::int64_t>(i) * count;
     if (!in_place)
       kernels.numbers.read(layout.type, row, layout.strides.feature,
-                           static_cast<std::size_t>(count), to);
-    at[i] = in_place ? reinterpret_cast<const Real*>(row) : to;
+                           static_cast<std::size_t>(count), widened);
+    at[i] = in_place ? reinterpret_cast<const Real*>(row) : widened;
   }
-  kernels.panels.pack_query((rows + kernels.panels.lanes - 1) / kernels.panels.lanes, at, rows,
-                            in_place ? layout.strides.feature : 1, static_cast<std::size_t>(count),
-                            Real{1}, panel);
+  kernels.panels.pack_query(panel.vectors, at, panel.rows, in_place ? layout.strides.feature : 1,
+                            static_cast<std::size_t>(count), Real{1}, to);
 }
 
-template void pack_rows(const KernelTable<float>&, const InputRows&, std::int64_t, std::size_t,
-                        std::int64_t, std::int64_t, float*, float*);
-template void pack_rows(const KernelTable<double>&, const InputRows&, std::int64_t, std::size_t,
+template void pack_rows(const KernelTable<float>&, const InputRows&, const PanelRows&, std::int64_t,
+                        std::int64_t, float*, float*);
+template void pack_rows(const KernelTable<double>&, const InputRows&, const PanelRows&,
                         std::int64_t, std::int64_t, double*, double*);
 
 std::size_t pack_slab_bytes(const heed_context& context, bool float64) {

@@ -11,6 +11,7 @@
 #include "engine/context/context.hpp"
 #include "engine/kernels/table.hpp"
 #include "engine/tensor/layout.hpp"
+#include "engine/tensor/panels.hpp"
 
 namespace heed {
 
@@ -39,16 +40,16 @@ struct OutputRows {
   }
 };
 
-/// Transposes features [k, k + count) of `rows` rows from `first` on into a panel that begins with
-/// feature k. `wide`, [rows][count], is used where rows need widening.
+/// Transposes features [k, k + count) of a panel's rows to `to`, where feature k of the panel lies.
+/// `wide`, [rows][count], is used where rows need widening.
 template <class Real>
-void pack_rows(const KernelTable<Real>& kernels, const InputRows& from, std::int64_t first,
-               std::size_t rows, std::int64_t k, std::int64_t count, Real* wide, Real* panel);
+void pack_rows(const KernelTable<Real>& kernels, const InputRows& from, const PanelRows& panel,
+               std::int64_t k, std::int64_t count, Real* wide, Real* to);
 
-extern template void pack_rows(const KernelTable<float>&, const InputRows&, std::int64_t,
-                               std::size_t, std::int64_t, std::int64_t, float*, float*);
-extern template void pack_rows(const KernelTable<double>&, const InputRows&, std::int64_t,
-                               std::size_t, std::int64_t, std::int64_t, double*, double*);
+extern template void pack_rows(const KernelTable<float>&, const InputRows&, const PanelRows&,
+                               std::int64_t, std::int64_t, float*, float*);
+extern template void pack_rows(const KernelTable<double>&, const InputRows&, const PanelRows&,
+                               std::int64_t, std::int64_t, double*, double*);
 
 /// All of a tensor's rows, in panels.
 struct PackJob {

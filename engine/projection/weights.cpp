@@ -62,33 +62,33 @@ MatrixToPrepare validate(const heed_weights_desc& desc, const void* matrix, cons
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "desc.arithmetic is %u; it must be 0, HEED_DTYPE_F32 (1) or HEED_DTYPE_F64 (2)",
          desc.arithmetic);
-  if (desc.reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.reserved is %u; it must be 0", desc.reserved);
+  check_reserved("desc.reserved", desc.reserved);
   check_size("matrices", desc.matrices, 0);
   check_size("in", desc.in, 1);
   check_size("out", desc.out, 1);
   const bool float64 = desc.arithmetic == HEED_DTYPE_F64;
-  const MatrixToPrepare given = {
-      check_matrix("desc.layout", desc.layout, desc.matrices, desc.in, desc.out, float64), matrix,
-      check_vector("desc.bias_dtype", desc.bias_dtype, float64), bias, float64};
+  MatrixToPrepare given = {
+      check_matrix("desc.layout", desc.layout, desc.matrices, desc.in, desc.out, float64),
+      matrix,
+      check_vector("desc.bias_dtype", desc.bias_dtype, float64),
+      bias,
+      float64,
+      0};
   check_pointer("matrix", matrix, given.matrix.layout, true);
   check_pointer("bias", bias, given.bias_layout, false);
   const Size rows = Size(given.matrix.in) + (bias != nullptr ? 1 : 0);
-  (rows * round_up(Size(given.matrix.out), kBlock) * real_bytes(float64))
-      .checked("the prepared matrix",
-               {{"desc.matrices", desc.matrices}, {"desc.in", desc.in}, {"desc.out", desc.out}});
+  const Size bytes = rows * round_up(Size(given.matrix.out), kBlock) * real_bytes(float64);
+  given.bytes = static_cast<std::size_t>(bytes.checked(
+      "the prepared matrix",
+      {{"desc.matrices", desc.matrices}, {"desc.in", desc.in}, {"desc.out", desc.out}}));
   return given;
 }
 
 heed_weights* make_weights(const heed_context& context, const MatrixToPrepare& given) {
-  const std::int64_t rows = given.matrix.in + (given.bias != nullptr ? 1 : 0);
-  const auto bytes = static_cast<std::size_t>(rows * round_up(given.matrix.out, kBlock) *
-                                              real_bytes(given.float64));
-
   heed_weights* const weights = make<heed_weights>(context.allocator);
   try {
     weights->memory =
-        static_cast<std::byte*>(allocate(context.allocator, bytes, HEED_WORKSPACE_ALIGNMENT));
+        static_cast<std::byte*>(allocate(context.allocator, given.bytes, HEED_WORKSPACE_ALIGNMENT));
   } catch (...) {
     destroy(context.allocator, weights);
     throw;
@@ -98,7 +98,7 @@ heed_weights* make_weights(const heed_context& context, const MatrixToPrepare& g
   weights->float64 = given.float64;
   weights->in = given.matrix.in;
   weights->out = given.matrix.out;
-  weights->bytes = bytes;
+  weights->bytes = given.bytes;
   with_real(given.float64, [&](auto real) { fill<decltype(real)>(given, *weights); });
   share(context);
   return weights;

@@ -35,6 +35,7 @@ struct MatrixToPrepare {
   Layout bias_layout;
   const void* bias;  ///< nullptr: none
   bool float64;
+  std::size_t bytes;  ///< once prepared
 };
 
 /// Throws an Error that names the field, its value and the bound.

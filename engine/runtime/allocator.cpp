@@ -19,9 +19,7 @@ void c_release(void*, void* memory, std::size_t) { std::free(memory); }
 heed_allocator resolve_allocator(const heed_allocator* given) {
   if (given == nullptr)
     return {static_cast<std::uint32_t>(sizeof(heed_allocator)), 0, nullptr, c_allocate, c_release};
-  if (given->reserved != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "options.allocator.reserved is %u; it must be 0",
-         given->reserved);
+  check_reserved("options.allocator.reserved", given->reserved);
   if (given->allocate == nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT, "options.allocator.allocate is NULL; it must be a function");
   if (given->release == nullptr)

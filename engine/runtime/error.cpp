@@ -20,6 +20,10 @@ void fail(heed_status status, const char* format, ...) {
   throw error;
 }
 
+void check_reserved(const char* field, std::uint32_t value) {
+  if (value != 0) fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %u; it must be 0", field, value);
+}
+
 void set_last_error(const char* message) noexcept {
   std::snprintf(latest, sizeof latest, "%s", message);
 }

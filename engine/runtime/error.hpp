@@ -2,6 +2,8 @@
 // message at the C boundary.
 #pragma once
 
+#include <cstdint>
+
 #include "api/heed.h"
 
 namespace heed {
@@ -14,6 +16,9 @@ struct Error {
 
 /// Throws an Error with a printf-style message that names the field, its value and the bound.
 [[noreturn, gnu::format(printf, 2, 3)]] void fail(heed_status status, const char* format, ...);
+
+/// Throws unless the field `field`, as in "desc.reserved", is 0.
+void check_reserved(const char* field, std::uint32_t value);
 
 /// The latest message of this thread, for heed_last_error().
 void set_last_error(const char* message) noexcept;

@@ -113,6 +113,12 @@ void check_size(const char* field, std::int64_t value, std::int64_t low) {
          static_cast<long long>(kMaxSize));
 }
 
+void check_choice(const char* field, std::uint32_t value, const char* kind, int most) {
+  if (value > static_cast<std::uint32_t>(most))
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %u; it must be %s, 0 to %d", field, value, kind,
+         most);
+}
+
 bool is_empty(const Shape& shape) {
   return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
 }

@@ -36,6 +36,9 @@ inline std::int64_t magnitude(std::int64_t stride) {
 /// Throws unless low <= value <= 2^40; `field` is as in "batch".
 void check_size(const char* field, std::int64_t value, std::int64_t low);
 
+/// A choice, of the enum `kind`, or a switch: throws unless `value` is at most `most`.
+void check_choice(const char* field, std::uint32_t value, const char* kind, int most);
+
 /// The layout of the tensor that `field` (as in "desc.query") describes; dtype 0 means
 /// `default_type`. `packed` tensors have one batch, and by default rows outside heads. Throws an
 /// Error that names the field, its value and the bound.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/runtime/error.hpp"
+#include "engine/tensor/layout.hpp"
 
 namespace heed {
 namespace {
@@ -17,12 +18,6 @@ void check_factor(bool float64, const char* field, double value, double factor) 
 }
 
 }  // namespace
-
-void check_choice(const char* field, std::uint32_t value, const char* kind, int most) {
-  if (value > static_cast<std::uint32_t>(most))
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %u; it must be %s, 0 to %d", field, value, kind,
-         most);
-}
 
 Scaling resolve_scaling(double scale, double softcap, double temperature, std::uint32_t hard,
                         std::int64_t features, bool float64) {

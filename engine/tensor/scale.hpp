@@ -27,7 +27,4 @@ struct Scaling {
 Scaling resolve_scaling(double scale, double softcap, double temperature, std::uint32_t hard,
                         std::int64_t features, bool float64);
 
-/// A choice, of the enum `kind`, or a switch: throws unless `value` is at most `most`.
-void check_choice(const char* field, std::uint32_t value, const char* kind, int most);
-
 }  // namespace heed
