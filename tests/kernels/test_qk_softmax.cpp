@@ -60,10 +60,13 @@ struct Call {
 /// A row's exact scores, and the sums of their terms' magnitudes.
 template <class Real>
 std::vector<Sum<Real>> scores_of(const Call<Real>& call, std::size_t r) {
-  std::vector<Sum<Real>> scores(call.c.keys);
-  for (std::size_t j = 0; j < call.c.keys; ++j)
+  std::vector<Sum<Real>> scores;
+  for (std::size_t j = 0; j < call.c.keys; ++j) {
+    Sum<Real> sum;
     for (std::size_t x = 0; x < call.c.features; ++x)
-      scores[j].add(call.key.at(j, x), call.panel[x * call.c.pitch + r]);
+      sum.add(call.key.at(j, x), call.panel[x * call.c.pitch + r]);
+    scores.push_back(sum);
+  }
   return scores;
 }
 
