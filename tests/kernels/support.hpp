@@ -51,13 +51,6 @@ inline std::size_t round_up(std::size_t n, std::size_t step) {
 /// An order of rows that is not theirs in memory, as when heads that share keys are stacked.
 inline std::size_t scattered(std::size_t r, std::size_t rows) { return (2 * rows + 1 - r) % rows; }
 
-/// Numbers of rows that end in a whole vector, just before its end and just after its beginning,
-/// and one more. `keys` serves where it has no other meaning.
-template <class AnyCase>
-std::vector<std::size_t> row_counts(const AnyCase& c) {
-  return {c.pitch, c.pitch - 1, c.pitch - c.pitch / c.vectors + 1, c.keys < c.pitch ? c.keys : 1};
-}
-
 /// One point of a sweep over sizes and ways to lay out a matrix.
 struct Case {
   std::size_t vectors;
@@ -75,6 +68,12 @@ struct Case {
     return text.str();
   }
 };
+
+/// Numbers of rows: a whole panel, one less, one in its last vector, and one more. `keys` serves
+/// where it has no other meaning.
+inline std::vector<std::size_t> row_counts(const Case& c) {
+  return {c.pitch, c.pitch - 1, c.pitch - c.pitch / c.vectors + 1, c.keys < c.pitch ? c.keys : 1};
+}
 
 /// Every combination.
 inline std::vector<Case> sizes() {

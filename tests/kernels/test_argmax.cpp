@@ -48,7 +48,7 @@ void check_tile(const Table<Real>& kernels, const BasicBuffer<Real>& scores, Sta
 TEMPLATE_TEST_CASE("argmax finds the first of the highest scores, over several tiles", "[argmax]",
                    float, double) {
   constexpr TestType inf = kInf<TestType>;
-  for_each_case<TestType>(tiles(), [](const auto& kernels, const Case& c, Random& random) {
+  for_each_case<TestType>(tiles(), [&](const auto& kernels, const Case& c, Random& random) {
     for (const TestType lowest : {-inf, heed::kNoRowMax<TestType>}) {
       State<TestType> state(c, lowest);
       for (int tile = 0; tile < 4; ++tile) {
