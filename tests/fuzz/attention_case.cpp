@@ -110,58 +110,39 @@ void draw_layouts(Draw& draw, heed_attention_desc& d, bool float64) {
 // ---- A run -----------------------------------------------------------------------------------
 
 AttentionCase::AttentionCase(const heed_attention_desc& desc, bool own)
-    : desc_(desc), own_(own), problem_(Sizes{0, 0, 1, 1}) {
+    : desc_(desc), extents_(desc), own_(own), problem_(Sizes{0, 0, 1, 1}) {
   problem_.desc = desc;
 }
 
-Axes AttentionCase::pairs() const {
-  return {desc_.batch, desc_.query_heads, desc_.query_length, desc_.key_length};
-}
+AttentionCase::Extents::Extents(const heed_attention_desc& d)
+    : Extents(d, AttentionShapes(d), {d.batch, d.query_heads, d.query_length, d.key_length}) {}
 
-Extent AttentionCase::extent(const Axes& shape, const heed_layout& layout, bool packed) const {
-  return {shape, layout, HEED_DTYPE_F32, packed};
-}
-
-Extent AttentionCase::lse() const {
-  const AttentionShapes shapes(desc_);
-  return {
-      {shapes.query[0], shapes.query[1], shapes.query[2], 1}, desc_.lse, real_dtype(desc_), false};
-}
-
-Extent AttentionCase::weights() const {
-  return {{desc_.batch, desc_.query_heads, weight_rows_of(desc_), desc_.key_length},
-          desc_.weights,
-          real_dtype(desc_),
-          false};
-}
-
-Extent AttentionCase::column_sums() const {
-  return {{desc_.batch, desc_.query_heads, desc_.key_length, 1},
-          desc_.column_sums,
-          real_dtype(desc_),
-          false};
-}
+AttentionCase::Extents::Extents(const heed_attention_desc& d, const AttentionShapes& shapes,
+                                const Axes& pairs)
+    : query(shapes.query, d.query, HEED_DTYPE_F32, d.packed_queries > 0),
+      key(shapes.key, d.key, HEED_DTYPE_F32, d.packed_keys > 0),
+      value(shapes.value, d.value, HEED_DTYPE_F32, d.packed_keys > 0),
+      out(shapes.out, d.out, HEED_DTYPE_F32, d.packed_queries > 0),
+      mask(pairs, d.mask, kByte),
+      bias(pairs, d.bias, real_dtype(d)),
+      lse({shapes.query[0], shapes.query[1], shapes.query[2], 1}, d.lse, real_dtype(d), false),
+      weights({pairs[0], pairs[1], weight_rows_of(d), pairs[3]}, d.weights, real_dtype(d), false),
+      column_sums({pairs[0], pairs[1], pairs[3], 1}, d.column_sums, real_dtype(d), false) {}
 
 bool AttentionCase::small() {
-  const AttentionShapes shapes(desc_);
-  const bool packed_q = desc_.packed_queries > 0;
-  const bool packed_k = desc_.packed_keys > 0;
-  std::vector<Extent> read = {Extent(pairs(), desc_.mask, kByte),
-                              Extent(pairs(), desc_.bias, real_dtype(desc_))};
-  std::vector<Extent> written = {lse()};
-  if (own_) {
-    read.push_back(extent(shapes.query, desc_.query, packed_q));
-    read.push_back(extent(shapes.key, desc_.key, packed_k));
-    read.push_back(extent(shapes.value, desc_.value, packed_k));
-    written.push_back(extent(shapes.out, desc_.out, packed_q));
-  }
-  if (desc_.weights_point != HEED_WEIGHTS_NONE) written.push_back(weights());
-  if (desc_.sum_columns != 0) written.push_back(column_sums());
+  const Extents& e = extents_;
+  std::vector<Extent> read = {e.mask, e.bias};
+  std::vector<Extent> written = {e.lse};
+  if (own_) read.insert(read.end(), {e.query, e.key, e.value});
+  if (own_) written.push_back(e.out);
+  if (desc_.weights_point != HEED_WEIGHTS_NONE) written.push_back(e.weights);
+  if (desc_.sum_columns != 0) written.push_back(e.column_sums);
   bool all_small = true;
   for (const Extent& extent : read) all_small = check_extent(extent) && all_small;
   for (const Extent& extent : written) all_small = check_extent(extent) && all_small;
   Wide128 work = desc_.features + value_features_of(desc_);
-  for (const std::int64_t size : pairs()) {
+  for (const std::int64_t size :
+       {desc_.batch, desc_.query_heads, desc_.query_length, desc_.key_length}) {
     all_small = all_small && size <= kMostOfASize;
     work *= std::max<std::int64_t>(size, 1);
   }
@@ -176,28 +157,21 @@ bool AttentionCase::small() {
 
 void AttentionCase::make(Draw& draw) {
   const auto misalign = static_cast<std::size_t>(draw.integer(0, 3));
-  const AttentionShapes shapes(desc_);
   if (own_) {
-    const bool packed_q = desc_.packed_queries > 0;
-    const bool packed_k = desc_.packed_keys > 0;
-    problem_.query = extent(shapes.query, desc_.query, packed_q).tensor(misalign);
-    problem_.key = extent(shapes.key, desc_.key, packed_k).tensor(misalign);
-    problem_.value = extent(shapes.value, desc_.value, packed_k).tensor(misalign);
-    problem_.out = extent(shapes.out, desc_.out, packed_q).tensor(misalign);
+    problem_.query = extents_.query.tensor(misalign);
+    problem_.key = extents_.key.tensor(misalign);
+    problem_.value = extents_.value.tensor(misalign);
+    problem_.out = extents_.out.tensor(misalign);
     problem_.fill(draw.bits(), draw.pick<float>({1, 0.1F, 3, 0}));
     if (draw.one_in(8)) draw.plant({&problem_.query, &problem_.key, &problem_.value});
   }
-  make_packing(draw);
-  make_lengths(draw);
-  make_scores(draw);
-  make_outputs(draw);
-}
-
-void AttentionCase::make_packing(Draw& draw) {
   if (desc_.packed_queries > 0)
     problem_.cu_seqlens_q = draw_offsets(draw, desc_.packed_queries, desc_.query_length);
   if (desc_.packed_keys > 0)
     problem_.cu_seqlens_k = draw_offsets(draw, desc_.packed_keys, desc_.key_length);
+  make_lengths(draw);
+  make_scores(draw);
+  make_outputs(draw);
 }
 
 std::vector<std::int32_t> AttentionCase::draw_offsets(Draw& draw, std::int64_t rows,
@@ -227,11 +201,11 @@ void AttentionCase::make_lengths(Draw& draw) {
 void AttentionCase::make_scores(Draw& draw) {
   Random random(draw.bits());
   if (draw.one_in(3)) {
-    problem_.mask = Extent(pairs(), desc_.mask, kByte).tensor(0);
+    problem_.mask = extents_.mask.tensor(0);
     problem_.mask->fill([&] { return random.integer(0, 2); });
   }
   if (draw.one_in(3)) {
-    problem_.bias = Extent(pairs(), desc_.bias, real_dtype(desc_)).tensor(1);
+    problem_.bias = extents_.bias.tensor(1);
     problem_.bias->fill([&] { return random.integer(0, 9) == 0 ? -kInfinite : random.normal(); });
     if (draw.one_in(8)) draw.plant({&*problem_.bias});
   }
@@ -257,9 +231,9 @@ void AttentionCase::make_scores(Draw& draw) {
 }
 
 void AttentionCase::make_outputs(Draw& draw) {
-  if (desc_.hard == 0 && draw.one_in(2)) problem_.lse = lse().tensor(0);
-  if (desc_.weights_point != HEED_WEIGHTS_NONE) problem_.weights = weights().tensor(1);
-  if (desc_.sum_columns != 0) problem_.column_sums = column_sums().tensor(0);
+  if (desc_.hard == 0 && draw.one_in(2)) problem_.lse = extents_.lse.tensor(0);
+  if (desc_.weights_point != HEED_WEIGHTS_NONE) problem_.weights = extents_.weights.tensor(1);
+  if (desc_.sum_columns != 0) problem_.column_sums = extents_.column_sums.tensor(0);
   for (std::int64_t i = 0; i < desc_.weight_rows; ++i)
     problem_.weight_rows.push_back(i + desc_.query_length - desc_.weight_rows);
   spoil(draw, problem_.weight_rows);

@@ -47,12 +47,13 @@ class AttentionCase {
   void check_further(const heed_attention_args& args, const Expected& want);
 
  private:
-  Extent lse() const;
-  Extent weights() const;
-  Extent column_sums() const;
-  Axes pairs() const;
-  Extent extent(const Axes& shape, const heed_layout& layout, bool packed) const;
-  void make_packing(Draw& draw);
+  /// What its layouts reach.
+  struct Extents {
+    explicit Extents(const heed_attention_desc& desc);
+    Extents(const heed_attention_desc& desc, const AttentionShapes& shapes, const Axes& pairs);
+    Extent query, key, value, out, mask, bias, lse, weights, column_sums;
+  };
+
   std::vector<std::int32_t> draw_offsets(Draw& draw, std::int64_t rows, std::int64_t longest);
   void make_lengths(Draw& draw);
   void make_scores(Draw& draw);
@@ -68,6 +69,7 @@ class AttentionCase {
   }
 
   heed_attention_desc desc_;
+  Extents extents_;
   bool own_;
   bool valid_ = true;
   Problem problem_;

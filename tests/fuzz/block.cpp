@@ -112,22 +112,19 @@ class BlockCase {
     inner_args.out = nullptr;
     const bool inner_damaged = draw.damage_pointers(inner_args, kBytewise);
     const Versioned<heed_attention_args> inner_given(draw, inner_args);
-    heed_multihead_args args = this->args(draw);
+    heed_multihead_args args = this->args();
     args.attention = inner_given.get();
     const bool damaged = draw.damage_pointers(args, kPointersToObjects) || inner_damaged;
     const Versioned<heed_multihead_args> given(draw, args);
     const RunSpace space(draw, plan);
     const heed_status status =
         heed_multihead_plan_run(plan, given.get(), space.get(), space.bytes());
-    if (status == HEED_STATUS_OK) {
-      demand(space.enough(), "a workspace that is too small is accepted");
+    const bool odd = given.odd() || inner_given.odd();
+    if (ran(status, space, attention_.valid() && !damaged && !odd)) {
       const heed_multihead_args known = given.known();
       heed_attention_args none = HEED_ATTENTION_ARGS_INIT;
       return check(known, known.attention == nullptr ? none : inner_given.known());
     }
-    const bool odd = given.odd() || inner_given.odd();
-    if (attention_.valid() && !damaged && !odd && space.enough()) check_accepted(status);
-    check_refused(status, {"args.", "workspace"});
     check_untouched(*out);
     attention_.check_untouched();
   }
@@ -161,24 +158,14 @@ class BlockCase {
     for (double& weight : head_weights.numbers) weight = random.normal<double>();
   }
 
-  heed_multihead_args args(Draw&) {
+  heed_multihead_args args() {
     heed_multihead_args a = HEED_MULTIHEAD_ARGS_INIT;
     a.input_query = input_query->data();
     if (input_key) a.input_key = input_key->data();
-    a.w_query = matrices_[0].raw();
-    a.w_key = matrices_[1].raw();
-    a.w_value = matrices_[2].raw();
-    a.b_query = matrices_[0].raw_bias();
-    a.b_key = matrices_[1].raw_bias();
-    a.b_value = matrices_[2].raw_bias();
-    a.p_query = matrices_[0].prepared();
-    a.p_key = matrices_[1].prepared();
-    a.p_value = matrices_[2].prepared();
-    if (matrices_.size() > 3) {
-      a.w_out = matrices_[3].raw();
-      a.b_out = matrices_[3].raw_bias();
-      a.p_out = matrices_[3].prepared();
-    }
+    matrices_[0].give(a.w_query, a.b_query, a.p_query);
+    matrices_[1].give(a.w_key, a.b_key, a.p_key);
+    matrices_[2].give(a.w_value, a.b_value, a.p_value);
+    if (matrices_.size() > 3) matrices_[3].give(a.w_out, a.b_out, a.p_out);
     a.head_weights = head_weights.data(is_float64(d_));
     a.out = out->data();
     return a;

@@ -14,13 +14,10 @@ void run(Draw& draw, const heed_attention_plan* plan, AttentionCase& attention) 
   Versioned<heed_attention_args> given(draw, args);
   const RunSpace space(draw, plan);
   const heed_status status = heed_attention_plan_run(plan, given.get(), space.get(), space.bytes());
-  if (status == HEED_STATUS_OK) {
-    demand(space.enough(), "a workspace that is too small is accepted");
-    return attention.check_outputs(given.known());
-  }
-  if (attention.valid() && !damaged && !given.odd() && space.enough()) check_accepted(status);
-  check_refused(status, {"args.", "workspace"});
-  attention.check_untouched();
+  if (ran(status, space, attention.valid() && !damaged && !given.odd()))
+    attention.check_outputs(given.known());
+  else
+    attention.check_untouched();
 }
 
 void plan(Draw& draw, heed_attention_desc desc, bool damaged) {

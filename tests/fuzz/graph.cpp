@@ -38,30 +38,43 @@ void draw_options(Draw& draw, heed_graph_attention_desc& d) {
     d.temperature = draw.pick<double>({0.5, 3, 1e4, kInfinity});
 }
 
+/// Calls visit(member of the problem, layout, shape, use) for the tensors that a run may have.
+template <class Desc, class Visit>
+void each_tensor(Desc& d, const EdgeList& edges, Visit&& visit) {
+  using P = GraphProblem;
+  const std::int64_t n = edges.nodes;
+  const std::int64_t e = edges.size();
+  const std::int64_t values = value_features_of(d);
+  if (d.inputs == HEED_GRAPH_PROJECTED) {
+    visit(&P::query, d.query, Axes{1, d.heads, n, d.features}, Use::kRead);
+    visit(&P::key, d.key, Axes{1, d.heads, n, d.features}, Use::kRead);
+    visit(&P::value, d.value, Axes{1, d.heads, n, values}, Use::kRead);
+  }
+  if (has_data(d)) visit(&P::data, d.data, Axes{1, 1, n, d.width}, Use::kRead);
+  if (d.edge_width > 0) visit(&P::edge_data, d.edge_data, Axes{1, 1, e, d.edge_width}, Use::kRead);
+  visit(&P::edge_bias, d.edge_bias, Axes{1, d.heads, e, 1}, Use::kRead);
+  visit(&P::out, d.out, Axes{1, out_heads_of(d), n, values}, Use::kWritten);
+  visit(&P::lse, d.lse, Axes{1, d.heads, n, 1}, Use::kWritten);
+  visit(&P::weights, d.weights, Axes{1, d.heads, e, 1}, Use::kWritten);
+}
+
 heed_graph_attention_desc draw_desc(Draw& draw, const EdgeList& edges) {
   heed_graph_attention_desc d = HEED_GRAPH_ATTENTION_DESC_INIT;
   const bool float64 = draw.one_in(4);
   draw_options(draw, d);
-  const auto rows = [&](std::int64_t n, std::int64_t heads, std::int64_t features, Use use,
-                        std::uint32_t dtype) {
-    heed_layout layout = draw.layout({1, heads, n, features}, use, dtype);
-    layout.stride_batch = 0;
-    return layout;
-  };
-  const std::int64_t values = value_features_of(d);
   const auto type = [&] { return draw.dtype(float64, true); };
-  if (d.inputs == HEED_GRAPH_PROJECTED) {
-    d.query = rows(edges.nodes, d.heads, d.features, Use::kRead, type());
-    d.key = rows(edges.nodes, d.heads, d.features, Use::kRead, type());
-    d.value = rows(edges.nodes, d.heads, values, Use::kRead, type());
-  }
-  if (has_data(d)) d.data = rows(edges.nodes, 1, d.width, Use::kRead, type());
-  if (d.edge_width > 0) d.edge_data = rows(edges.size(), 1, d.edge_width, Use::kRead, type());
-  d.edge_bias = rows(edges.size(), d.heads, 1, Use::kRead, draw.dtype());
-  d.out = rows(edges.nodes, out_heads_of(d), values, Use::kWritten, draw.dtype(float64, false));
-  const auto lse = draw.pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64});
-  d.lse = rows(edges.nodes, d.heads, 1, Use::kWritten, lse);
-  d.weights = rows(edges.size(), d.heads, 1, Use::kWritten, draw.dtype());
+  each_tensor(d, edges, [&](auto member, heed_layout& layout, const Axes& shape, Use use) {
+    const bool per_edge = member == &GraphProblem::edge_bias || member == &GraphProblem::weights;
+    const std::uint32_t dtype =
+        member == &GraphProblem::out ? draw.dtype(float64, false)
+        : member == &GraphProblem::lse
+            ? draw.pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64})
+        : per_edge ? draw.dtype()
+                   : type();
+    layout = draw.layout(shape, use, dtype);
+    layout.stride_batch = 0;
+  });
+  const std::int64_t values = value_features_of(d);
   const auto matrix = [&](std::int64_t count, std::int64_t in, std::int64_t out) {
     return draw.matrix_layout(count, in, out, type());
   };
@@ -94,18 +107,11 @@ class GraphCase {
     problem_.desc = spelled(d);
     const std::int64_t values = value_features_of(d);
     const std::int64_t n = edges.nodes;
-    const std::int64_t e = edges.size();
-    if (d.inputs == HEED_GRAPH_PROJECTED) {
-      add(problem_.query, n, d.heads, d.features, d.query, Use::kRead);
-      add(problem_.key, n, d.heads, d.features, d.key, Use::kRead);
-      add(problem_.value, n, d.heads, values, d.value, Use::kRead);
-    }
-    if (has_data(d)) add(problem_.data, n, 1, d.width, d.data, Use::kRead);
-    if (d.edge_width > 0) add(problem_.edge_data, e, 1, d.edge_width, d.edge_data, Use::kRead);
-    add(problem_.edge_bias, e, d.heads, 1, d.edge_bias, Use::kRead);
-    add(problem_.out, n, out_heads_of(d), values, d.out, Use::kWritten);
-    add(problem_.lse, n, d.heads, 1, d.lse, Use::kWritten);
-    add(problem_.weights, e, d.heads, 1, d.weights, Use::kWritten);
+    each_tensor(d, edges, [&](auto member, const heed_layout& layout, const Axes& shape, Use use) {
+      const bool out = member == &GraphProblem::out;
+      const Extent extent(shape, layout, out ? HEED_DTYPE_F32 : real_of(d), true);
+      places_.push_back({&(problem_.*member), extent, use});
+    });
     const bool per_node = d.inputs == HEED_GRAPH_PER_NODE;
     const auto matrix = [&](std::int64_t matrices, std::int64_t in, std::int64_t out,
                             const heed_matrix_layout& layout) {
@@ -141,18 +147,17 @@ class GraphCase {
 
   void run(Draw& draw, const heed_graph_attention_plan* plan) {
     make(draw);
-    heed_graph_attention_args args = this->args();
+    heed_graph_attention_args args = this->args(false);
+    if (in_place_) {
+      problem_.data->each([&](const Axes& at) { problem_.out->set(at, problem_.data->get(at)); });
+      args.data = problem_.out->data();
+    }
     const bool damaged = draw.damage_pointers(args, kPointersToObjects);
     const Versioned<heed_graph_attention_args> given(draw, args);
     const RunSpace space(draw, plan);
     const heed_status status =
         heed_graph_attention_plan_run(plan, given.get(), space.get(), space.bytes());
-    if (status == HEED_STATUS_OK) {
-      demand(space.enough(), "a workspace that is too small is accepted");
-      return check(given.known());
-    }
-    if (!damaged && !given.odd() && space.enough()) check_accepted(status);
-    check_refused(status, {"args.", "workspace"});
+    if (ran(status, space, !damaged && !given.odd())) return check(given.known());
     for (const Place& place : places_)
       if (place.use == Use::kWritten && *place.tensor &&
           !(in_place_ && place.tensor == &problem_.out))
@@ -170,12 +175,6 @@ class GraphCase {
     Extent extent;
     Use use;
   };
-
-  void add(std::optional<Tensor>& tensor, std::int64_t rows, std::int64_t heads,
-           std::int64_t features, const heed_layout& layout, Use use) {
-    const std::uint32_t otherwise = &tensor == &problem_.out ? HEED_DTYPE_F32 : real_of(d_);
-    places_.push_back({&tensor, Extent({1, heads, rows, features}, layout, otherwise, true), use});
-  }
 
   void make(Draw& draw) {
     for (const Place& place : places_)
@@ -203,43 +202,22 @@ class GraphCase {
       in_place_ = true;
   }
 
-  /// As the oracle takes them: prepared matrices as they are.
-  heed_graph_attention_args plain_args() {
+  /// `plain`: as the oracle takes them, matrices as they are.
+  heed_graph_attention_args args(bool plain) {
     heed_graph_attention_args a = problem_.args();
     if (matrices_.size() == 3) {
-      const bool biased = d_.inputs == HEED_GRAPH_SHARED;
-      a.w_query = matrices_[0].matrix();
-      a.w_key = matrices_[1].matrix();
-      a.w_value = matrices_[2].matrix();
-      if (biased) a.b_query = matrices_[0].bias();
-      if (biased) a.b_key = matrices_[1].bias();
-      if (biased) a.b_value = matrices_[2].bias();
+      matrices_[0].give(a.w_query, a.b_query, a.p_query, plain);
+      matrices_[1].give(a.w_key, a.b_key, a.p_key, plain);
+      matrices_[2].give(a.w_value, a.b_value, a.p_value, plain);
+      if (d_.inputs != HEED_GRAPH_SHARED) a.b_query = a.b_key = a.b_value = nullptr;
     }
     if (d_.edge_width > 0 && edge_keys_) a.w_edge_key = edge_matrices_[0].matrix();
     if (d_.edge_width > 0 && edge_values_) a.w_edge_value = edge_matrices_[1].matrix();
     return a;
   }
 
-  heed_graph_attention_args args() {
-    heed_graph_attention_args a = plain_args();
-    const auto one = [](const FuzzMatrix& m, const void*& w, const void*& b,
-                        const heed_weights*& p) {
-      p = m.prepared();
-      if (p != nullptr) w = b = nullptr;
-    };
-    if (matrices_.size() == 3) {
-      one(matrices_[0], a.w_query, a.b_query, a.p_query);
-      one(matrices_[1], a.w_key, a.b_key, a.p_key);
-      one(matrices_[2], a.w_value, a.b_value, a.p_value);
-    }
-    if (!in_place_) return a;
-    problem_.data->each([&](const Axes& at) { problem_.out->set(at, problem_.data->get(at)); });
-    a.data = problem_.out->data();
-    return a;
-  }
-
   void check(const heed_graph_attention_args& run) {
-    heed_graph_attention_args a = plain_args();
+    heed_graph_attention_args a = args(true);
     // What the run did not get.
     if (run.edge_bias == nullptr) a.edge_bias = nullptr;
     if (run.w_edge_key == nullptr) a.w_edge_key = nullptr;

@@ -25,9 +25,12 @@ class FuzzMatrix {
 
   const void* matrix() const { return matrix_ ? matrix_->data() : nullptr; }
   const void* bias() const { return bias_ ? bias_->data() : nullptr; }
-  /// What goes into the arguments: one of the first and the last is NULL.
-  const void* raw() const { return prepared_ ? nullptr : matrix(); }
-  const void* raw_bias() const { return prepared_ ? nullptr : bias(); }
+  /// What goes into the arguments: one of the first and the last is NULL. `plain`: the last.
+  void give(const void*& w, const void*& b, const heed_weights*& p, bool plain = false) const {
+    p = plain ? nullptr : prepared();
+    w = p == nullptr ? matrix() : nullptr;
+    b = p == nullptr ? bias() : nullptr;
+  }
   const heed_weights* prepared() const { return prepared_.get(); }
 
   /// What the oracle gets.

@@ -65,4 +65,16 @@ class RunSpace {
   bool enough_ = true;
 };
 
+/// Whether a run was accepted. If not, the refusal was as it should be, and there was a reason:
+/// something in the run that is not `valid`, or its workspace.
+inline bool ran(heed_status status, const RunSpace& space, bool valid) {
+  if (status == HEED_STATUS_OK) {
+    demand(space.enough(), "a workspace that is too small is accepted");
+    return true;
+  }
+  if (valid && space.enough()) check_accepted(status);
+  check_refused(status, {"args.", "workspace"});
+  return false;
+}
+
 }  // namespace heed_test

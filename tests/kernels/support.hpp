@@ -56,8 +56,11 @@ struct Case {
   std::size_t vectors;
   std::size_t features;
   std::size_t keys;
-  bool unit;  ///< features of a matrix lie side by side
+  bool unit;              ///< features of a matrix lie side by side
+  std::uint64_t seed;     ///< of its numbers
+  std::size_t pitch = 0;  ///< rows of the panel
 
+  void fit(std::size_t lanes) { pitch = vectors * lanes; }
   std::string line() const {
     std::ostringstream text;
     text << "vectors " << vectors << " features " << features << " keys " << keys
@@ -65,6 +68,88 @@ struct Case {
     return text.str();
   }
 };
+
+/// Numbers of rows: a whole panel, one less, one in its last vector, and one more. `keys` serves
+/// where it has no other meaning.
+inline std::vector<std::size_t> row_counts(const Case& c) {
+  return {c.pitch, c.pitch - 1, c.pitch - c.pitch / c.vectors + 1, c.keys < c.pitch ? c.keys : 1};
+}
+
+/// Every combination.
+inline std::vector<Case> sizes() {
+  std::vector<Case> cases;
+  std::size_t index = 0;
+  for (const std::size_t features : feature_counts())
+    for (const std::size_t keys : key_counts())
+      for (const bool unit : {true, false})
+        for (std::size_t vectors = 1; vectors <= 3; ++vectors)
+          if (keep(index++)) cases.push_back({vectors, features, keys, unit, index});
+  return cases;
+}
+
+/// Those of kernels that see no features, with as many as are asked for: every number of keys and
+/// of vectors. A small sweep keeps every 5th: 5 divides neither dimension.
+inline std::vector<Case> tiles(std::size_t features = 0) {
+  std::vector<Case> cases;
+  std::size_t index = 0;
+  for (const std::size_t keys : key_counts())
+    for (std::size_t vectors = 1; vectors <= 3; ++vectors)
+      if (++index; !small() || index % 5 == 0)
+        cases.push_back({vectors, features, keys, true, index});
+  return cases;
+}
+
+/// Every number of vectors.
+inline std::vector<Case> panels(std::size_t features, std::size_t keys) {
+  return {{1, features, keys, true, 1}, {2, features, keys, true, 2}, {3, features, keys, true, 3}};
+}
+
+/// Calls function(kernels, case, generator) for every case, on every instruction set. What it
+/// returns, if anything, is an error / bound, which must be at most 1.
+template <class Real, class AnyCase, class Function>
+void for_each_case(std::vector<AnyCase> cases, Function&& function) {
+  for_each_table<Real>([&](const Table<Real>& kernels) {
+    double worst = 0;
+    for (AnyCase& c : cases) {
+      c.fit(kernels.panels.lanes);
+      Random random(c.seed);
+      INFO(c.line());
+      if constexpr (std::is_void_v<decltype(function(kernels, c, random))>) {
+        function(kernels, c, random);
+      } else {
+        const double ratio = function(kernels, c, random);
+        CHECK(ratio <= 1);
+        worst = std::max(worst, ratio);
+      }
+    }
+    const std::string name = Catch::getResultCapture().getCurrentTestName();
+    if (worst > 0) report(name.c_str(), kernels.isa, worst);
+  });
+}
+
+/// Whether holds(i) for all i < n, or holds(i, j) for all i < n and j < m.
+template <class Holds>
+bool all(std::size_t n, Holds&& holds) {
+  for (std::size_t i = 0; i < n; ++i)
+    if (!holds(i)) return false;
+  return true;
+}
+template <class Holds>
+bool all(std::size_t n, std::size_t m, Holds&& holds) {
+  return all(n, [&](std::size_t i) { return all(m, [&](std::size_t j) { return holds(i, j); }); });
+}
+
+/// The largest ratio(i, j) for i < n and j < m, 0 at least.
+template <class Ratio>
+double worst_of(std::size_t n, std::size_t m, Ratio&& ratio) {
+  double worst = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < m; ++j) worst = std::max<double>(worst, ratio(i, j));
+  return worst;
+}
+
+/// As an error / bound: nothing but the right result will do.
+inline double wrong_unless(bool right) { return right ? 0 : HUGE_VAL; }
 
 /// Ranges as limits make them: each end of a vector's is some keys after that of the vector before.
 inline heed::KeyRanges draw_ranges(std::size_t keys, std::size_t vectors, Random& random) {
@@ -84,34 +169,20 @@ inline bool needs(const heed::KeyRanges& ranges, std::size_t w, std::size_t j) {
   return j >= ranges.begin[w] && j < ranges.end[w];
 }
 
-/// Calls function(case, generator seeded for the case) for every combination.
-template <class Function>
-void sweep(Function&& function) {
-  std::size_t index = 0;
-  for (const std::size_t features : feature_counts())
-    for (const std::size_t keys : key_counts())
-      for (const bool unit : {true, false})
-        for (std::size_t vectors = 1; vectors <= 3; ++vectors, ++index) {
-          if (!keep(index)) continue;
-          const Case c = {vectors, features, keys, unit};
-          Random random(index + 1);
-          INFO(c.line());
-          function(c, random);
-        }
+/// Numbers among canaries, each what next() returns, or next(i).
+template <class Real, class Next>
+BasicBuffer<Real> filled(std::size_t size, Next&& next) {
+  BasicBuffer<Real> numbers(size);
+  for (std::size_t i = 0; i < size; ++i)
+    if constexpr (std::is_invocable_v<Next, std::size_t>)
+      numbers[i] = next(i);
+    else
+      numbers[i] = next();
+  return numbers;
 }
-
-/// The same for kernels that see no features: every number of keys and of vectors, and the
-/// generator. A small one keeps every 5th: 5 divides neither dimension.
-template <class Function>
-void sweep_tiles(Function&& function) {
-  std::size_t index = 0;
-  for (const std::size_t keys : key_counts())
-    for (std::size_t vectors = 1; vectors <= 3; ++vectors) {
-      Random random(++index);
-      if (small() && index % 5 != 0) continue;
-      INFO("vectors " << vectors << " keys " << keys);
-      function(keys, vectors, random);
-    }
+template <class Real>
+BasicBuffer<Real> normals(std::size_t size, Random& random) {
+  return filled<Real>(size, [&] { return random.normal<Real>(); });
 }
 
 /// A row-major matrix whose rows, and features if not `unit`, lie apart with canaries between
@@ -129,6 +200,11 @@ class Matrix {
       row_stride_ = -row_stride_;
     }
   }
+  Matrix(std::size_t rows, std::size_t columns, bool unit, Random& random)
+      : Matrix(rows, columns, unit) {
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t x = 0; x < columns; ++x) at(r, x) = random.normal<Real>();
+  }
 
   Real& at(std::size_t row, std::size_t column) { return buffer_[offset(row, column)]; }
   Real at(std::size_t row, std::size_t column) const { return buffer_[offset(row, column)]; }
@@ -139,19 +215,11 @@ class Matrix {
     return {buffer_.data() + first_, row_stride_, static_cast<std::ptrdiff_t>(step_)};
   }
 
-  void fill(std::size_t rows, Random& random) {
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t x = 0; x < columns_; ++x) at(r, x) = random.normal<Real>();
-  }
-
-  /// Canaries that are still there; elements must not be canaries themselves.
-  std::size_t canaries() const {
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < buffer_.size(); ++i) count += is_canary(buffer_[i]) ? 1U : 0U;
-    return count;
-  }
+  /// Whether all but so many elements, which must not be canaries themselves, are canaries still.
   bool intact(std::size_t elements) const {
-    return buffer_.intact() && canaries() == buffer_.size() - elements;
+    const Real* const end = buffer_.data() + buffer_.size();
+    const auto canaries = std::count_if(buffer_.data(), end, is_canary);
+    return buffer_.intact() && static_cast<std::size_t>(canaries) == buffer_.size() - elements;
   }
 
  private:
@@ -176,12 +244,24 @@ double error_ratio(Real got, Wide<Real> want, Wide<Real> bound) {
   return error <= bound ? static_cast<double>(error / bound) : HUGE_VAL;
 }
 
-/// The same as without a table, of its type and instruction set.
+/// The exact value of a sum of products and of what was there before, and how far off a computed
+/// one may be: each term sees as many roundings as there are terms at most.
 template <class Real>
-void report(const char* what, const Table<Real>& kernels, double ratio) {
-  const char* const type = std::is_same_v<Real, float> ? ", float32" : ", float64";
-  report((what + std::string(type)).c_str(), kernels.isa, ratio);
-}
+struct Sum {
+  Wide<Real> value = 0;
+  Wide<Real> magnitude = std::fabs(value);
+  Wide<Real> terms = value == 0 ? 0 : 1;
+
+  void add(Wide<Real> a, Wide<Real> b) {
+    value += a * b;
+    magnitude += std::fabs(a * b);
+    terms += 1;
+  }
+  double ratio(Real got) const {
+    const Wide<Real> bound = gamma_of<Real>(terms) * magnitude + terms * kUnderflowOf<Real>;
+    return error_ratio(got, value, bound);
+  }
+};
 
 template <class Real>
 bool same_bits(Real a, Real b) {
@@ -194,13 +274,28 @@ bool same_number(Real a, Real b) {
   return same_bits(a, b) || (std::isnan(a) && std::isnan(b));
 }
 
-/// Same bits from element `begin` on, up to `end`.
+/// Whether the first `n` elements have the same bits.
 template <class Real>
-bool same_bits(const BasicBuffer<Real>& a, const BasicBuffer<Real>& b, std::size_t begin,
-               std::size_t end) {
-  bool equal = true;
-  for (std::size_t i = begin; i < end; ++i) equal = equal && same_bits(a[i], b[i]);
-  return equal;
+bool same_bits(const BasicBuffer<Real>& a, const BasicBuffer<Real>& b, std::size_t n) {
+  return all(n, [&](std::size_t i) { return same_bits(a[i], b[i]); });
+}
+template <class Real>
+bool same_bits(const BasicBuffer<Real>& a, const BasicBuffer<Real>& b) {
+  return a.size() == b.size() && same_bits(a, b, a.size());
+}
+
+/// Runs a kernel on the scores of a panel, which next() draws: the worst error(before, after, key,
+/// row). Nothing is written around them, or around what else the kernel reads.
+template <class Real, class Next, class Kernel, class Error, class... Inputs>
+double change_scores(const Case& c, Next&& next, Kernel&& kernel, Error&& error,
+                     const Inputs&... inputs) {
+  auto scores = filled<Real>(c.keys * c.pitch, next);
+  const auto before = scores;
+  kernel(scores.data());
+  CHECK((scores.intact() && ... && inputs.intact()));
+  return worst_of(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
+    return error(before[j * c.pitch + r], scores[j * c.pitch + r], j, r);
+  });
 }
 
 }  // namespace heed_test

@@ -13,7 +13,10 @@ struct EdgeCase {
   std::size_t features;
   std::size_t edges;
   Heads layout;
+  std::uint64_t seed;
+  std::size_t pitch = 0;
 
+  void fit(std::size_t lanes) { pitch = round_up(heads, lanes); }
   std::string line() const {
     const char* const names[] = {"side by side", "apart", "shared"};
     std::ostringstream text;
@@ -25,19 +28,15 @@ struct EdgeCase {
 
 /// Every power of two that heads are taken in, and what is left of it; features that fill vectors
 /// of 64, 32 and 16 bytes.
-template <class Function>
-void sweep_edges(Function&& function) {
+std::vector<EdgeCase> edge_sizes() {
+  std::vector<EdgeCase> cases;
   std::size_t index = 0;
   for (const std::size_t heads : {1U, 2U, 3U, 4U, 5U, 8U, 13U, 16U, 24U})
     for (const std::size_t features : {4U, 8U, 12U, 16U, 20U, 32U, 40U, 64U, 80U, 128U, 256U})
       for (const std::size_t edges : {1U, 2U, 3U, 7U, 8U, 9U, 16U, 31U, 32U})
-        for (const Heads layout : {Heads::kSideBySide, Heads::kApart, Heads::kShared}) {
-          if (!keep(index++)) continue;
-          const EdgeCase c = {heads, features, edges, layout};
-          Random random(index);
-          INFO(c.line());
-          function(c, random);
-        }
+        for (const Heads layout : {Heads::kSideBySide, Heads::kApart, Heads::kShared})
+          if (keep(index++)) cases.push_back({heads, features, edges, layout, index});
+  return cases;
 }
 
 /// Rows of some nodes, canaries between them, and the edges that point at them, some at the same.
@@ -75,160 +74,130 @@ class Rows {
   std::vector<std::int32_t> source_;
 };
 
-/// A sum of n products and what is there before is within gamma_of(n + 1) of their magnitudes.
+/// Rows, a query, and what edge_scores makes of them.
 template <class Real>
-struct Sum {
-  Wide<Real> value;
-  Wide<Real> magnitude = std::fabs(value);
-  Wide<Real> terms = 0;
+struct Queries {
+  Queries(const EdgeCase& whole, Random& random)
+      : c(whole), rows(c, random), query(normals<Real>(c.heads * c.features, random)) {}
 
-  void add(Wide<Real> product) {
-    value += product;
-    magnitude += std::fabs(product);
-    terms += 1;
+  /// The scores of `edges` edges from `first` on.
+  void score(const Table<Real>& kernels, std::size_t first, std::size_t edges, bool fresh,
+             Real* scores, std::size_t pitch) const {
+    heed::EdgeRows<Real> view = rows.view();
+    view.source += first;
+    kernels.rows.edge_scores(view, edges, query.data(), c.heads, c.features, fresh, scores, pitch);
   }
-  double ratio(Real got) const {
-    const Wide<Real> bound = gamma_of<Real>(terms + 1) * magnitude + terms * kUnderflowOf<Real>;
-    return error_ratio(got, value, bound);
-  }
+
+  EdgeCase c;
+  Rows<Real> rows;
+  BasicBuffer<Real> query;
 };
 
+/// Rows, weights, and what edge_values makes of them.
 template <class Real>
-BasicBuffer<Real> random_numbers(std::size_t size, Random& random) {
-  BasicBuffer<Real> numbers(size);
-  numbers.fill([&] { return random.normal<Real>(); });
-  return numbers;
-}
+struct Values {
+  Values(const EdgeCase& whole, Random& random)
+      : c(whole),
+        rows(c, random),
+        weights(normals<Real>(c.edges * c.pitch, random)),
+        before(normals<Real>(c.heads * c.features, random)) {}
+
+  BasicBuffer<Real> sums(const Table<Real>& kernels, bool fresh) const {
+    auto sums = fresh ? BasicBuffer<Real>(before.size()) : before;  // canaries: never read
+    kernels.rows.edge_values(rows.view(), c.edges, weights.data(), c.pitch, c.heads, c.features,
+                             sums.data(), fresh);
+    return sums;
+  }
+
+  EdgeCase c;
+  Rows<Real> rows;
+  BasicBuffer<Real> weights, before;
+};
 
 }  // namespace
 
 TEMPLATE_TEST_CASE("edge_scores multiplies gathered rows by queries, head by head", "[edges]",
                    float, double) {
-  using Real = TestType;
-  for_each_table<Real>([](const Table<Real>& kernels) {
+  for_each_case<TestType>(edge_sizes(), [](const auto& kernels, const EdgeCase& c, Random& random) {
+    const Queries<TestType> q(c, random);
+    const auto before = normals<TestType>(c.edges * c.pitch, random);
     double worst = 0;
-    sweep_edges([&](const EdgeCase& c, Random& random) {
-      const std::size_t pitch = round_up(c.heads, kernels.panels.lanes);
-      const Rows<Real> rows(c, random);
-      const BasicBuffer<Real> query = random_numbers<Real>(c.heads * c.features, random);
-      const BasicBuffer<Real> before = random_numbers<Real>(c.edges * pitch, random);
-      for (const bool fresh : {true, false}) {
-        INFO((fresh ? "fresh" : "not fresh"));
-        BasicBuffer<Real> tile = before;
-        kernels.rows.edge_scores(rows.view(), c.edges, query.data(), c.heads, c.features, fresh,
-                                 tile.data(), pitch);
-        double ratio = 0;
-        bool others_stay = true;
-        for (std::size_t e = 0; e < c.edges; ++e) {
-          for (std::size_t h = 0; h < c.heads; ++h) {
-            Sum<Real> sum = {fresh ? Real{0} : before[e * pitch + h]};
-            for (std::size_t x = 0; x < c.features; ++x)
-              sum.add(rows.at(e, h, x) * query[h * c.features + x]);
-            ratio = std::max(ratio, sum.ratio(tile[e * pitch + h]));
-          }
-          for (std::size_t i = e * pitch + c.heads; i < (e + 1) * pitch; ++i)
-            others_stay = others_stay && same_bits(tile[i], before[i]);
-        }
-        CHECK(ratio <= 1);
-        CHECK((others_stay && tile.intact()));
-        worst = std::max(worst, ratio);
-      }
-    });
-    report("edge_scores", kernels, worst);
+    for (const bool fresh : {true, false}) {
+      INFO((fresh ? "fresh" : "not fresh"));
+      auto tile = before;
+      q.score(kernels, 0, c.edges, fresh, tile.data(), c.pitch);
+      const double ratio = worst_of(c.edges, c.pitch, [&](std::size_t e, std::size_t h) {
+        const std::size_t at = e * c.pitch + h;
+        if (h >= c.heads) return wrong_unless(same_bits(tile[at], before[at]));
+        Sum<TestType> sum = {fresh ? TestType{0} : before[at]};
+        for (std::size_t x = 0; x < c.features; ++x)
+          sum.add(q.rows.at(e, h, x), q.query[h * c.features + x]);
+        return sum.ratio(tile[at]);
+      });
+      CHECK(ratio <= 1);
+      CHECK(tile.intact());
+      worst = std::max(worst, ratio);
+    }
+    return worst;
   });
 }
 
 TEMPLATE_TEST_CASE("edge_scores needs no lanes of its own in a tile", "[edges]", float, double) {
-  using Real = TestType;
-  for_each_table<Real>([](const Table<Real>& kernels) {
-    sweep_edges([&](const EdgeCase& c, Random& random) {
-      const Rows<Real> rows(c, random);
-      const BasicBuffer<Real> query = random_numbers<Real>(c.heads * c.features, random);
-      BasicBuffer<Real> wide(c.edges * kernels.panels.lanes * c.heads);
-      BasicBuffer<Real> narrow(c.edges * c.heads);
-      const std::size_t pitch = kernels.panels.lanes * c.heads;
-      kernels.rows.edge_scores(rows.view(), c.edges, query.data(), c.heads, c.features, true,
-                               wide.data(), pitch);
-      kernels.rows.edge_scores(rows.view(), c.edges, query.data(), c.heads, c.features, true,
-                               narrow.data(), c.heads);
-      bool same = true;
-      for (std::size_t i = 0; i < c.edges * c.heads; ++i)
-        same = same && same_bits(narrow[i], wide[i / c.heads * pitch + i % c.heads]);
-      CHECK((same && narrow.intact() && wide.intact()));
-    });
+  for_each_case<TestType>(edge_sizes(), [](const auto& kernels, const EdgeCase& c, Random& random) {
+    const Queries<TestType> q(c, random);
+    const std::size_t pitch = kernels.panels.lanes * c.heads;
+    BasicBuffer<TestType> wide(c.edges * pitch);
+    BasicBuffer<TestType> narrow(c.edges * c.heads);
+    q.score(kernels, 0, c.edges, true, wide.data(), pitch);
+    q.score(kernels, 0, c.edges, true, narrow.data(), c.heads);
+    CHECK(all(c.edges, c.heads, [&](std::size_t e, std::size_t h) {
+      return same_bits(narrow[e * c.heads + h], wide[e * pitch + h]);
+    }));
+    CHECK((narrow.intact() && wide.intact()));
   });
 }
 
 TEMPLATE_TEST_CASE("a score depends on its own edge alone", "[edges]", float, double) {
-  using Real = TestType;
-  for_each_table<Real>([](const Table<Real>& kernels) {
-    sweep_edges([&](const EdgeCase& c, Random& random) {
-      const Rows<Real> rows(c, random);
-      const BasicBuffer<Real> query = random_numbers<Real>(c.heads * c.features, random);
-      BasicBuffer<Real> together(c.edges * c.heads);
-      BasicBuffer<Real> alone(c.edges * c.heads);
-      kernels.rows.edge_scores(rows.view(), c.edges, query.data(), c.heads, c.features, true,
-                               together.data(), c.heads);
-      for (std::size_t e = 0; e < c.edges; ++e) {
-        heed::EdgeRows<Real> one = rows.view();
-        one.source += e;
-        kernels.rows.edge_scores(one, 1, query.data(), c.heads, c.features, true,
-                                 alone.data() + e * c.heads, c.heads);
-      }
-      CHECK(same_bits(together, alone, 0, c.edges * c.heads));
-    });
+  for_each_case<TestType>(edge_sizes(), [](const auto& kernels, const EdgeCase& c, Random& random) {
+    const Queries<TestType> q(c, random);
+    BasicBuffer<TestType> together(c.edges * c.heads);
+    BasicBuffer<TestType> alone(c.edges * c.heads);
+    q.score(kernels, 0, c.edges, true, together.data(), c.heads);
+    for (std::size_t e = 0; e < c.edges; ++e)
+      q.score(kernels, e, 1, true, alone.data() + e * c.heads, c.heads);
+    CHECK(same_bits(together, alone));
   });
 }
 
 TEMPLATE_TEST_CASE("edge_values adds weighted gathered rows, head by head", "[edges]", float,
                    double) {
-  using Real = TestType;
-  for_each_table<Real>([](const Table<Real>& kernels) {
+  for_each_case<TestType>(edge_sizes(), [](const auto& kernels, const EdgeCase& c, Random& random) {
+    const Values<TestType> v(c, random);
     double worst = 0;
-    sweep_edges([&](const EdgeCase& c, Random& random) {
-      const std::size_t pitch = round_up(c.heads, kernels.panels.lanes);
-      const Rows<Real> rows(c, random);
-      const BasicBuffer<Real> weights = random_numbers<Real>(c.edges * pitch, random);
-      const BasicBuffer<Real> before = random_numbers<Real>(c.heads * c.features, random);
-      for (const bool fresh : {true, false}) {
-        INFO((fresh ? "fresh" : "not fresh"));
-        auto sums = fresh ? BasicBuffer<Real>(before.size()) : before;  // canaries: never read
-        kernels.rows.edge_values(rows.view(), c.edges, weights.data(), pitch, c.heads, c.features,
-                                 sums.data(), fresh);
-        double ratio = 0;
-        for (std::size_t h = 0; h < c.heads; ++h) {
-          for (std::size_t x = 0; x < c.features; ++x) {
-            Sum<Real> sum = {fresh ? Real{0} : before[h * c.features + x]};
-            for (std::size_t e = 0; e < c.edges; ++e)
-              sum.add(rows.at(e, h, x) * weights[e * pitch + h]);
-            ratio = std::max(ratio, sum.ratio(sums[h * c.features + x]));
-          }
-        }
-        CHECK(ratio <= 1);
-        CHECK(sums.intact());
-        worst = std::max(worst, ratio);
-      }
-    });
-    report("edge_values", kernels, worst);
+    for (const bool fresh : {true, false}) {
+      INFO((fresh ? "fresh" : "not fresh"));
+      const auto sums = v.sums(kernels, fresh);
+      const double ratio = worst_of(c.heads, c.features, [&](std::size_t h, std::size_t x) {
+        Sum<TestType> sum = {fresh ? TestType{0} : v.before[h * c.features + x]};
+        for (std::size_t e = 0; e < c.edges; ++e)
+          sum.add(v.rows.at(e, h, x), v.weights[e * c.pitch + h]);
+        return sum.ratio(sums[h * c.features + x]);
+      });
+      CHECK(ratio <= 1);
+      CHECK(sums.intact());
+      worst = std::max(worst, ratio);
+    }
+    return worst;
   });
 }
 
 TEMPLATE_TEST_CASE("edge_values adds what it sums to what is there, bit for bit", "[edges]", float,
                    double) {
-  using Real = TestType;
-  for_each_table<Real>([](const Table<Real>& kernels) {
-    sweep_edges([&](const EdgeCase& c, Random& random) {
-      const Rows<Real> rows(c, random);
-      const BasicBuffer<Real> weights = random_numbers<Real>(c.edges * c.heads, random);
-      const BasicBuffer<Real> before = random_numbers<Real>(c.heads * c.features, random);
-      BasicBuffer<Real> sums(c.heads * c.features);
-      BasicBuffer<Real> added = before;
-      kernels.rows.edge_values(rows.view(), c.edges, weights.data(), c.heads, c.heads, c.features,
-                               sums.data(), true);
-      kernels.rows.edge_values(rows.view(), c.edges, weights.data(), c.heads, c.heads, c.features,
-                               added.data(), false);
-      for (std::size_t i = 0; i < c.heads * c.features; ++i) sums[i] += before[i];
-      CHECK(same_bits(sums, added, 0, c.heads * c.features));
-    });
+  for_each_case<TestType>(edge_sizes(), [](const auto& kernels, const EdgeCase& c, Random& random) {
+    const Values<TestType> v(c, random);
+    const auto sums = v.sums(kernels, true);
+    const auto added = v.sums(kernels, false);
+    CHECK(all(sums.size(),
+              [&](std::size_t i) { return same_bits<TestType>(added[i], v.before[i] + sums[i]); }));
   });
 }

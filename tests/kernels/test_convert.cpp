@@ -1,0 +1,300 @@
+// read: elements of any type, as they lie in memory, to numbers of the kernels' type. write: the
+// other way, rounded once, to nearest even.
+#include "tests/kernels/support.hpp"
+#include "tests/support/formats.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+using namespace heed_test;
+
+namespace {
+
+/// Elements in memory.
+struct Kind {
+  heed::ElementType type;
+  std::size_t size;
+  Format format;
+
+  double value_at(const void* at) const {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, at, size);
+    if (size == 8) return double_of(bits);
+    if (size == 4) return float_of(static_cast<std::uint32_t>(bits));
+    return decode16(format, static_cast<std::uint16_t>(bits));
+  }
+};
+
+constexpr Kind kF32 = {heed::ElementType::kF32, 4, kFloat32};
+constexpr Kind kF64 = {heed::ElementType::kF64, 8, kFloat64};
+constexpr Kind kBf16 = {heed::ElementType::kBf16, 2, kBfloat16};
+constexpr Kind kF16 = {heed::ElementType::kF16, 2, kFloat16};
+constexpr Kind kKinds[] = {kF32, kF64, kBf16, kF16};
+
+/// Elements `stride` apart, some of which are off the alignment of a vector, among `guard` more
+/// before and after, and not a byte more. Narrow ones have any bits; a float64 is one that float32
+/// has to round, or not, half the time.
+class Memory {
+ public:
+  Memory(const Kind& kind, std::ptrdiff_t stride, std::size_t count, std::size_t guard,
+         Random& random)
+      : kind_(kind), stride_(stride) {
+    const auto step = static_cast<std::size_t>(stride < 0 ? -stride : stride);
+    const std::size_t extent = count == 0 ? 0 : (count - 1) * step + 1;
+    first_ = guard + count % 3 + (stride < 0 && count > 0 ? extent - 1 : 0);
+    bytes_.resize((2 * guard + count % 3 + extent) * kind.size);
+    for (std::size_t i = 0; i < bytes_.size(); i += kind.size) {
+      std::uint64_t bits = random.bits();
+      if (kind.size == 8 && random.integer(0, 1) == 0) {
+        const auto digits = static_cast<double>(bits >> random.integer(20, 50));
+        bits = bits_of(std::ldexp(digits, static_cast<int>(random.integer(-180, 110))));
+      }
+      std::memcpy(&bytes_[i], &bits, kind.size);
+    }
+  }
+
+  unsigned char* element(std::size_t i) {
+    const std::ptrdiff_t index =
+        static_cast<std::ptrdiff_t>(first_) + static_cast<std::ptrdiff_t>(i) * stride_;
+    return bytes_.data() + static_cast<std::size_t>(index) * kind_.size;
+  }
+  double value(std::size_t i) { return kind_.value_at(element(i)); }
+
+  /// Whether the two are the same but for `count` elements.
+  bool same_around(Memory other, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(other.element(i), element(i), kind_.size);
+    return bytes_ == other.bytes_;
+  }
+
+ private:
+  Kind kind_;
+  std::ptrdiff_t stride_;
+  std::size_t first_;
+  std::vector<unsigned char> bytes_;
+};
+
+/// Calls check(kind, stride, count, misalignment, generator).
+template <class Check>
+void sweep_strides(std::initializer_list<std::ptrdiff_t> strides, Check&& check) {
+  std::size_t index = 0;
+  for (const Kind& kind : kKinds)
+    for (const std::ptrdiff_t stride : strides)
+      for (std::size_t n = 0; n <= 70; ++n) {
+        if (!keep(index++)) continue;
+        INFO(name_of(kind.type) << " stride " << stride << " count " << n);
+        Random random(index);
+        check(kind, stride, n, index % 4, random);
+      }
+}
+
+/// Numbers of every magnitude, few of which fit narrower types.
+template <class Real>
+Real draw(Random& random) {
+  const std::int64_t kind = random.integer(0, 9);
+  if (kind == 0) return real_of<Real>(static_cast<Bits<Real>>(random.bits()));
+  const auto exponent =
+      static_cast<int>(kind < 4 ? random.integer(-160, 130) : random.integer(-30, 18));
+  return std::ldexp(random.normal<Real>(), exponent);
+}
+
+/// Numbers that are hard to round to a format: every `step`-th of its own, halfway to the next, and
+/// what lies beside these; what lies past all numbers, and what is lost below them.
+template <class Real>
+std::vector<Real> hard_to_round(const Format& format, std::uint64_t step) {
+  std::vector<Real> all;
+  const auto add = [&](Real x) {
+    for (const Real toward : {Real{0}, x, kInf<Real>})
+      for (const Real y : {std::nextafter(x, toward), -std::nextafter(x, toward)}) all.push_back(y);
+  };
+  const auto add_from = [&](std::uint64_t index) {
+    const double low = number(format, index);
+    const double high = number(format, index + 1);
+    add(static_cast<Real>(low));
+    add(static_cast<Real>(low + (high - low) / 2));
+  };
+  const std::uint64_t end = finite_count(format);
+  const std::uint64_t normal = std::uint64_t{1} << (format.digits - 1);
+  for (std::uint64_t index = 0; index < end; index += step) add_from(index);
+  for (const std::uint64_t index : {normal - 2, normal - 1, normal, end - 3, end - 2, end - 1})
+    add_from(index);
+  for (const Real x : {std::numeric_limits<Real>::denorm_min(), std::numeric_limits<Real>::min(),
+                       kMax<Real>, static_cast<Real>(number(format, end)), kInf<Real>})
+    add(x);
+  return all;
+}
+
+/// The same for an element's type, made once; those of Real itself need no rounding.
+template <class Real>
+const std::vector<Real>& hard_to_round(const Kind& kind) {
+  const std::uint64_t rarely = small() ? 1234567 : 65537;
+  const std::uint64_t often = small() ? 19 : 1;
+  static const std::vector<Real> to_f32 = hard_to_round<Real>(kFloat32, rarely);
+  static const std::vector<Real> to_bf16 = hard_to_round<Real>(kBfloat16, often);
+  static const std::vector<Real> to_f16 = hard_to_round<Real>(kFloat16, often);
+  return kind.size == 4 ? to_f32 : kind.type == heed::ElementType::kBf16 ? to_bf16 : to_f16;
+}
+
+/// NaNs with one bit of payload each, the lowest included, which are not to become infinite.
+template <class Real>
+std::vector<Real> payloads() {
+  std::vector<Real> all;
+  for (int bit = 0; bit < std::numeric_limits<Real>::digits - 1; ++bit)
+    for (const Real infinity : {kInf<Real>, -kInf<Real>})
+      all.push_back(real_of<Real>(bits_of(infinity) | Bits<Real>{1} << bit));
+  return all;
+}
+
+constexpr std::size_t kPatterns = 65536;
+
+/// All numbers of 16 bits.
+std::vector<std::uint16_t> patterns() {
+  std::vector<std::uint16_t> all;
+  for (std::size_t i = 0; i < kPatterns; ++i) all.push_back(static_cast<std::uint16_t>(i));
+  return all;
+}
+
+#if defined(__x86_64__)
+/// The processor's own conversion of a number halfway between 0x7bfe and 0x7bff.
+__attribute__((target("f16c"))) unsigned convert_tie() {
+  const volatile float tie = 65488;
+  const __m128i halves = _mm_cvtps_ph(_mm_set1_ps(tie), _MM_FROUND_TO_NEAREST_INT);
+  return static_cast<unsigned>(_mm_cvtsi128_si32(halves)) & 0xffffU;
+}
+#endif
+
+/// Whether a kernel may round float16 ties as it likes: where it leaves them to a processor that
+/// rounds them away from 0, which only the emulator bochs 2.7 is known to do.
+bool processor_is_wrong([[maybe_unused]] const Kind& kind, [[maybe_unused]] const char* isa) {
+#if defined(__x86_64__)
+  const bool uses_conversion = std::strncmp(isa, "avx", 3) == 0;  // these imply F16C
+  return kind.type == heed::ElementType::kF16 && uses_conversion && convert_tie() != 0x7bfeU;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("read: every type, stride and count", "[read]", float, double) {
+  const Format format = sizeof(TestType) == 4 ? kFloat32 : kFloat64;
+  for_each_table<TestType>([&](const Table<TestType>& kernels) {
+    sweep_strides({1, 3, -2, 0}, [&](const Kind& kind, std::ptrdiff_t stride, std::size_t n,
+                                     std::size_t misalign, Random& random) {
+      Memory memory(kind, stride, n, 0, random);
+      BasicBuffer<TestType> to(n, misalign);
+      kernels.numbers.read(kind.type, memory.element(0), stride, n, to.data());
+      CHECK(all(n, [&](std::size_t i) {
+        return same_number(to[i], static_cast<TestType>(nearest(format, memory.value(i))));
+      }));
+      CHECK(to.intact());
+    });
+  });
+}
+
+TEMPLATE_TEST_CASE("write: every type, stride and count", "[write]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    sweep_strides({1, 3, -2}, [&](const Kind& kind, std::ptrdiff_t stride, std::size_t n,
+                                  std::size_t misalign, Random& random) {
+      BasicBuffer<TestType> from(n, misalign);
+      from.fill([&] { return draw<TestType>(random); });
+      Memory memory(kind, stride, n, 32, random);
+      const Memory before = memory;
+      kernels.numbers.write(kind.type, from.data(), n, memory.element(0), stride);
+      CHECK(all(n, [&](std::size_t i) {
+        return same_number(memory.value(i), nearest(kind.format, from[i]));
+      }));
+      CHECK(memory.same_around(before, n));
+    });
+  });
+}
+
+TEMPLATE_TEST_CASE("read: all numbers of 16 bits, exactly, and write gives them back",
+                   "[read][write]", float, double) {
+  const std::vector<std::uint16_t> all_bits = patterns();
+  for_each_table<TestType>([&](const Table<TestType>& kernels) {
+    for (const Kind& kind : {kBf16, kF16}) {
+      INFO(name_of(kind.type));
+      const std::size_t step = small() ? 7 : 1;  // looked at; read are all
+      BasicBuffer<TestType> to(kPatterns);
+      kernels.numbers.read(kind.type, all_bits.data(), 1, kPatterns, to.data());
+      CHECK(all((kPatterns - 1) / step + 1, [&](std::size_t i) {
+        const double want = decode16(kind.format, all_bits[i * step]);
+        return same_number(to[i * step], static_cast<TestType>(want));
+      }));
+      BasicBuffer<TestType> apart(kPatterns / 2);
+      kernels.numbers.read(kind.type, all_bits.data() + 1, 2, kPatterns / 2, apart.data());
+      CHECK(
+          all(kPatterns / 2, [&](std::size_t i) { return same_number(apart[i], to[2 * i + 1]); }));
+      const std::uint64_t infinity = finite_count(kind.format);
+      for (const std::size_t stride : {1U, 2U}) {
+        std::vector<std::uint16_t> back(kPatterns * stride);
+        kernels.numbers.write(kind.type, to.data(), kPatterns, back.data(),
+                              static_cast<std::ptrdiff_t>(stride));
+        CHECK(all(kPatterns, [&](std::size_t i) {
+          const std::uint16_t got = back[i * stride];
+          return (all_bits[i] & 0x7fffU) <= infinity ? got == all_bits[i]
+                                                     : (got & 0x7fffU) > infinity;
+        }));
+      }
+    }
+  });
+}
+
+TEST_CASE("read rounds float64 to the nearest float32, to even between two", "[read]") {
+  for_each_table<float>([](const Table<float>& kernels) {
+    const std::vector<double>& from = hard_to_round<double>(kF32);
+    Buffer to(from.size());
+    kernels.numbers.read(heed::ElementType::kF64, from.data(), 1, from.size(), to.data());
+    CHECK(all(from.size(), [&](std::size_t i) {
+      return same_bits(to[i], static_cast<float>(nearest(kFloat32, from[i])));
+    }));
+  });
+}
+
+TEMPLATE_TEST_CASE("write rounds to nearest, to even between two", "[write]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    for (const Kind& kind : {kF16, kBf16, kF32}) {
+      const std::vector<TestType>& from = hard_to_round<TestType>(kind);
+      std::vector<unsigned char> bytes(from.size() * kind.size);
+      kernels.numbers.write(kind.type, from.data(), from.size(), bytes.data(), 1);
+      const bool any_way = processor_is_wrong(kind, kernels.isa);
+      std::size_t at = 0;
+      const bool right = all(from.size(), [&](std::size_t i) {
+        at = i;
+        const double got = kind.value_at(&bytes[i * kind.size]);
+        const double want = nearest(kind.format, from[i]);
+        const bool tie = std::fabs(got - from[i]) == std::fabs(want - from[i]);
+        return same_bits(got, want) || (any_way && tie);
+      });
+      INFO(name_of(kind.type) << ", if wrong, is so at " << from[at]);
+      CHECK(right);
+    }
+  });
+}
+
+TEMPLATE_TEST_CASE("read: NaN stays NaN", "[read]", float, double) {
+  for_each_table<TestType>([&](const Table<TestType>& kernels) {
+    const auto check = [&](heed::ElementType type, const auto& from) {
+      BasicBuffer<TestType> to(from.size());
+      kernels.numbers.read(type, from.data(), 1, from.size(), to.data());
+      CHECK(all(from.size(), [&](std::size_t i) { return std::isnan(to[i]); }));
+    };
+    check(heed::ElementType::kF32, payloads<float>());
+    check(heed::ElementType::kF64, payloads<double>());
+  });
+}
+
+TEMPLATE_TEST_CASE("write: NaN stays NaN", "[write]", float, double) {
+  const std::vector<TestType> from = payloads<TestType>();
+  for_each_table<TestType>([&](const Table<TestType>& kernels) {
+    for (const Kind& kind : kKinds)
+      for (const std::ptrdiff_t stride : {1, 3}) {
+        INFO(name_of(kind.type) << " stride " << stride);
+        Random random(1);
+        Memory memory(kind, stride, from.size(), 0, random);
+        kernels.numbers.write(kind.type, from.data(), from.size(), memory.element(0), stride);
+        CHECK(all(from.size(), [&](std::size_t i) { return std::isnan(memory.value(i)); }));
+      }
+  });
+}
