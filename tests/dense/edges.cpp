@@ -22,14 +22,17 @@ bool all_are(const Numbers& numbers, double x) {
   return true;
 }
 
+void set_scores(Problem& p, const std::vector<double>& scores) {
+  p.desc.scale = 1;
+  p.query.fill([] { return 1; });
+  p.key.fill([&](const Axes& at) { return scores[static_cast<std::size_t>(at[2])]; });
+}
+
 Problem scored(const std::vector<double>& scores, Index queries, const Types& types) {
   Sizes sizes = {queries, static_cast<Index>(scores.size()), 1, 5};
-  sizes.scale = 1;
   sizes.types = types;
-  Problem p(sizes);
-  p.fill(41);
-  p.query.fill([] { return 1; });
-  p.key.each([&](const Axes& at) { p.key.set(at, scores[static_cast<std::size_t>(at[2])]); });
+  Problem p = filled(sizes, 41);
+  set_scores(p, scores);
   return p;
 }
 

@@ -29,6 +29,17 @@ const std::vector<Kind>& kinds() {
   return small() ? few : all;
 }
 
+Problem filled(const Sizes& sizes, std::uint64_t seed, float amplitude) {
+  Problem problem(sizes);
+  problem.fill(seed, amplitude);
+  return problem;
+}
+
+const IsaContexts& plain_contexts() {
+  static const IsaContexts all;
+  return all;
+}
+
 IsaContexts::IsaContexts(const Choices& choices) {
   for (const char* const isa : isa_names()) all_.push_back(make_context(isa, choices));
 }

@@ -134,16 +134,11 @@ class Problem {
   std::shared_ptr<TileCheck> tiles;  ///< what the score function of the latest args() saw
 
  private:
-  static Axes query_shape(const Sizes& s, std::int64_t features);
-  static Axes key_shape(const Sizes& s, std::int64_t features);
-  static Tensor make(const Axes& shape, Arrangement arrangement, std::uint32_t dtype,
-                     std::size_t misalign, bool packed);
-  static heed_layout layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype);
-  static heed_score_layout score_layout(const Tensor& tensor, Arrangement arrangement,
-                                        std::uint32_t dtype);
   std::size_t misalign_;  ///< of what is added
 
-  std::uint32_t real_if_default(std::uint32_t dtype) const;
+  /// Makes an output, by default of the arithmetic's type.
+  heed_layout want(std::optional<Tensor>& output, const Axes& shape, std::uint32_t dtype,
+                   Arrangement arrangement) const;
   std::vector<Tensor*> written_tensors();
 };
 

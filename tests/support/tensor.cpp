@@ -138,6 +138,17 @@ std::size_t Tensor::offset(const Axes& at) const {
   return static_cast<std::size_t>(offset);
 }
 
+Tensor placed(const Axes& shape, Arrangement arrangement, std::uint32_t dtype,
+              std::size_t misalign) {
+  return {shape, strides_of(arrangement, shape), misalign, dtype_of(dtype, HEED_DTYPE_F32)};
+}
+
+heed_layout layout_of(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype) {
+  heed_layout layout = arrangement == Arrangement::kDefault ? heed_layout{} : tensor.layout();
+  layout.dtype = dtype;
+  return layout;
+}
+
 std::vector<Source> sources_of(const std::vector<Tensor>& tensors) {
   std::vector<Source> sources;
   for (const Tensor& tensor : tensors) sources.push_back(tensor.source());
