@@ -1,6 +1,6 @@
 #include "tests/dense/edges.hpp"
 
-#include <cmath>
+#include <algorithm>
 
 namespace heed_test {
 
@@ -10,16 +10,15 @@ Sizes sizes_of(Index queries, Index keys, const Types& types) {
   return sizes;
 }
 
-void want_all(Problem& p, heed_weights_point point) {
-  if (p.desc.hard == 0) p.want_lse();
-  p.want_weights(point);
-  p.want_column_sums();
+void check_all(Problem& p, Report* report, Unspecified unspecified) {
+  want_all(p);
+  check_problem(p, report, unspecified);
 }
 
 bool all_are(const Numbers& numbers, double x) {
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (!(numbers[i] == x) || std::signbit(numbers[i]) != std::signbit(x)) return false;
-  return true;
+  const std::uint64_t bits = encode(numbers.dtype, x);
+  return std::count(numbers.bits.begin(), numbers.bits.end(), bits) ==
+         static_cast<std::ptrdiff_t>(numbers.size());
 }
 
 void set_scores(Problem& p, const std::vector<double>& scores) {

@@ -11,7 +11,11 @@ namespace heed_test {
 using Index = std::int64_t;
 
 Sizes sizes_of(Index queries, Index keys, const Types& types = {});
-void want_all(Problem& p, heed_weights_point point = HEED_WEIGHTS_PROBABILITIES);
+
+/// Compares all outputs with the oracle on every instruction set.
+void check_all(Problem& p, Report* report = nullptr,
+               Unspecified unspecified = Unspecified::kForbidden);
+
 bool all_are(const Numbers& numbers, double x);
 
 /// Gives a problem of one feature these scores.

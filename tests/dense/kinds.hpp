@@ -23,6 +23,12 @@ const std::vector<Kind>& kinds();
 /// A problem with normally distributed numbers.
 Problem filled(const Sizes& sizes, std::uint64_t seed, float amplitude = 1);
 
+/// Compares it with the oracle on every instruction set.
+void check_filled(const Sizes& sizes, std::uint64_t seed, Report& report);
+
+/// All outputs that a problem may have.
+void want_all(Problem& p, heed_weights_point point = HEED_WEIGHTS_PROBABILITIES);
+
 /// One context per instruction set, made once.
 class IsaContexts {
  public:
@@ -38,22 +44,25 @@ class IsaContexts {
 /// Those of no special choice.
 const IsaContexts& plain_contexts();
 
-/// Calls check(outputs, isa) with what a problem, or a block, gives on every instruction set.
+/// Calls check(outputs), or check(outputs, n), with what a problem, or a block, gives on the n-th
+/// instruction set.
 template <class Runnable, class Check>
 void on_every_isa(Runnable& problem, Check&& check) {
   for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
-    const char* const isa = IsaContexts::name(n);
-    INFO(isa << ": " << line_of(problem));
+    INFO(IsaContexts::name(n) << ": " << line_of(problem));
     if constexpr (std::is_invocable_v<Check, Outputs>)
       check(problem.run_all(plain_contexts()[n]));
     else
-      check(problem.run_all(plain_contexts()[n]), isa);
+      check(problem.run_all(plain_contexts()[n]), n);
   }
 }
 
 /// Whether element i of one and element k of the other were written alike and have the same bits;
 /// of NaN the payload does not matter.
 bool same_element(const Numbers& a, std::size_t i, const Numbers& b, std::size_t k);
+
+/// Whether both are the same number, the sign of 0 included, or both NaN.
+bool same_number(double a, double b);
 
 bool check_same(const std::string& what, const Numbers& a, const Numbers& b);
 bool check_same(const std::string& what, const Outputs& a, const Outputs& b);

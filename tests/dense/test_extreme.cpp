@@ -26,9 +26,9 @@ TEST_CASE("the scores of a graph's nodes, from -288 to 211", "[extreme]") {
     set_scores(p, node.scores);
     p.value.fill([](const Axes& at) { return at[2] == at[3]; });
     const Expected want = p.expected_all();
-    on_every_isa(p, [&](const Outputs& got, const char* isa) {
+    on_every_isa(p, [&](const Outputs& got, std::size_t isa) {
       INFO("largest score " << node.scores[0]);
-      CHECK(check_outputs(p, isa, got, want).worst() <= 1);
+      CHECK(check_outputs(p, IsaContexts::name(isa), got, want).worst() <= 1);
       double sum = 0;
       for (std::size_t j = 0; j < got.out.size(); ++j) {
         INFO("weight " << j << " is " << got.out[j] << ", printed " << node.weights[j]);

@@ -110,12 +110,6 @@ struct Level {
   static WideScore expect(const WideScore&, const Place&, long double) { return {1, 0}; }
 };
 
-void ask(Problem& p) {
-  p.want_lse();
-  p.want_weights(HEED_WEIGHTS_PROBABILITIES);
-  p.want_column_sums();
-}
-
 /// What else may happen to scores on the way, each of which could let something through.
 struct Path {
   const char* name;
@@ -124,7 +118,7 @@ struct Path {
 
 const std::vector<Path>& paths() {
   static const std::vector<Path> all = {
-      {"plain", ask},
+      {"plain", [](Problem& p) { want_all(p); }},
       {"hard",
        [](Problem& p) {
          p.desc.hard = 1;
@@ -132,7 +126,7 @@ const std::vector<Path>& paths() {
        }},
       {"everything",
        [](Problem& p) {
-         ask(p);
+         want_all(p);
          p.desc.softcap = 3;
          p.desc.temperature = 0.5;
          if (p.desc.causal == HEED_CAUSAL_NONE && p.desc.alignment == 0)
@@ -143,11 +137,11 @@ const std::vector<Path>& paths() {
        }},
       {"a function that makes everything finite",
        [](Problem& p) {
-         ask(p);
+         want_all(p);
          p.function = score_function<Level>();
        }},
       {"uniform", [](Problem& p) {
-         ask(p);
+         want_all(p);
          p.desc.temperature = kInfinity;
          p.desc.softcap = 3;  // or infinite scores times 0 are NaN in the rows that see them
        }}};
@@ -191,10 +185,9 @@ Rows check_hidden(const Problem& p, Tensor Problem::*tensor, double special, Put
   (spoilt.*tensor).set_where(puts, special);
   const Expected want = spoilt.expected_all();
   Rows rows;
-  std::size_t n = 0;
-  on_every_isa(spoilt, [&](const Outputs& got, const char* isa) {
-    check_outputs(spoilt, isa, got, want, unspecified);
-    rows = check_rows(p, got, finite[n++], sees);
+  on_every_isa(spoilt, [&](const Outputs& got, std::size_t n) {
+    check_outputs(spoilt, IsaContexts::name(n), got, want, unspecified);
+    rows = check_rows(p, got, finite[n], sees);
   });
   return rows;
 }
@@ -271,7 +264,7 @@ TEST_CASE("a bias that is not finite reaches nobody where something else masks i
     if (way.name == kBias.name || !keep(index++)) continue;
     INFO(way.name);
     Problem p = problem_of(way, {}, 32);
-    ask(p);
+    want_all(p);
     Tensor& bias = p.add_bias(p.pairs());
     const std::vector<Outputs> finite = run_everywhere(p);
     // It counts rows and keys from the beginning of each sequence.
@@ -295,13 +288,11 @@ TEST_CASE("NaN in a packed query reaches its own row, and no other sequence", "[
     p.query.set({0, 1, 4, 2}, kNaN);   // of the first sequence
     p.query.set({0, 0, 20, 2}, kNaN);  // of none
     const Expected want = p.expected_all();
-    std::size_t n = 0;
-    on_every_isa(p, [&](const Outputs& got, const char* isa) {
-      check_outputs(p, isa, got, want);
+    on_every_isa(p, [&](const Outputs& got, std::size_t n) {
+      check_outputs(p, IsaContexts::name(n), got, want);
       for (std::size_t h = 0; h < 2; ++h)
         for (std::size_t i = h * 21 + 9; i < h * 21 + 20; ++i)
           CHECK(got.lse.bits[i] == finite[n].lse.bits[i]);
-      ++n;
     });
   }
 }

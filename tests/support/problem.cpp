@@ -227,6 +227,16 @@ std::vector<Tensor*> Problem::written_tensors() {
   return all;
 }
 
+Sizes sizes_of(const Problem& p) {
+  const heed_attention_desc& d = p.desc;
+  Sizes sizes = {d.query_length, d.key_length,     d.features, p.value.shape()[3], d.batch,
+                 d.query_heads,  p.key.shape()[1], d.causal,   d.causal_offset,    d.scale};
+  sizes.types = {d.query.dtype, d.key.dtype, d.value.dtype, d.out.dtype};
+  if (d.packed_queries > 0) sizes.queries = {p.cu_seqlens_q, p.query.shape()[2]};
+  if (d.packed_keys > 0) sizes.keys = {p.cu_seqlens_k, p.key.shape()[2]};
+  return sizes;
+}
+
 const char* name_of_point(std::uint32_t point) {
   constexpr const char* kNames[] = {"none", "scores", "capped", "masked", "probabilities"};
   return kNames[point];

@@ -142,6 +142,9 @@ class Problem {
   std::vector<Tensor*> written_tensors();
 };
 
+/// What its four tensors are made of; the descriptor may leave sizes at their defaults.
+Sizes sizes_of(const Problem& p);
+
 const char* name_of_point(std::uint32_t point);
 
 /// One line that identifies a descriptor; options at their defaults are left out.
