@@ -44,16 +44,17 @@ class IsaContexts {
 /// Those of no special choice.
 const IsaContexts& plain_contexts();
 
-/// Calls check(outputs), or check(outputs, n), with what a problem, or a block, gives on the n-th
-/// instruction set.
+/// Calls check(outputs), or check(outputs, n), with what a problem, block or merge gives on the
+/// n-th instruction set.
 template <class Runnable, class Check>
 void on_every_isa(Runnable& problem, Check&& check) {
   for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
     INFO(IsaContexts::name(n) << ": " << line_of(problem));
-    if constexpr (std::is_invocable_v<Check, Outputs>)
-      check(problem.run_all(plain_contexts()[n]));
+    const auto outputs = problem.run_all(plain_contexts()[n]);
+    if constexpr (std::is_invocable_v<Check, decltype(outputs)>)
+      check(outputs);
     else
-      check(problem.run_all(plain_contexts()[n]), n);
+      check(outputs, n);
   }
 }
 

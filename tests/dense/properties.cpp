@@ -126,12 +126,6 @@ void check_equal(Problem& a, Problem& b) {
   check_equal(a, b, {in_order(a.desc.query_length), in_order(a.desc.key_length)});
 }
 
-void check_same_bits(Problem& a, Problem& b) {
-  for (const char* const isa : isa_names())
-    check_same(std::string(isa) + ": " + line_of(a) + " and " + line_of(b), a.run_all(isa),
-               b.run_all(isa));
-}
-
 Problem reordered(const Problem& p, const Order& order) {
   Problem q = p;
   move_rows(p.query, order.rows, q.query);

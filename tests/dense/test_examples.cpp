@@ -49,19 +49,19 @@ Problem of_rows(const Sizes& sizes, const std::vector<float>& query, const std::
 /// Every row, asked as a vector query, gives the bits that it has among the others.
 void check_vector_queries(Problem& problem) {
   const heed_attention_desc& d = problem.desc;
-  for (const char* const isa : isa_names()) {
-    const std::vector<float> rows = problem.run(isa);
+  on_every_isa(problem, [&](const Outputs& rows, std::size_t n) {
     for (std::int64_t i = 0; i < d.query_length; ++i) {
       Problem vector({1, d.key_length, d.features, d.value_features});
       vector.query.fill([&](const Axes& at) { return problem.query.get({0, 0, i, at[3]}); });
       vector.key.assign(problem.key);
       vector.value.assign(problem.value);
       vector.desc.scale = d.scale;
-      const auto row = rows.begin() + i * d.value_features;
-      INFO(isa << ": row " << i);
-      CHECK(vector.run(isa) == std::vector<float>(row, row + d.value_features));
+      const auto row = rows.out.bits.begin() + i * d.value_features;
+      const Numbers want = {rows.out.dtype, {row, row + d.value_features}};
+      INFO("row " << i);
+      CHECK(same_bits(vector.run_all(IsaContexts::name(n)).out, want));
     }
-  }
+  });
 }
 
 /// rows [N, F] times weights [F, W], all small integers: exact.
@@ -151,11 +151,11 @@ TEST_CASE("the sentence, by scale, by temperature and hard", "[examples]") {
 TEST_CASE("the sentence, every word a query: its last row is the vector query", "[examples]") {
   // Six queries of three features: it is the features that the default scale counts.
   Problem problem = of_rows({6, 6, 3, 1}, kSentence, kSentence, kValues);
-  for (const char* const isa : isa_names()) {
-    const std::vector<float> rows = problem.run(isa);
-    INFO(isa << ": " << rows.back());
-    CHECK(std::fabs(rows.back() - 0.307789757) <= problem.expected().back().bound + kDigit / 2);
-  }
+  const Element want = problem.expected_all().out.back();
+  on_every_isa(problem, [&](const Outputs& got) {
+    INFO(got.out[5]);
+    CHECK(std::fabs(got.out[5] - 0.307789757) <= want.bound + kDigit / 2);
+  });
   check_vector_queries(problem);
   // Each row of weights is a softmax of its own.
   problem.want_weights(HEED_WEIGHTS_PROBABILITIES);

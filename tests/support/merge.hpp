@@ -75,7 +75,7 @@ class Merge {
                       to_lse);
   }
 
-  Merged run(const Context& context, bool with_lse = true) {
+  Merged run_all(const Context& context, bool with_lse = true) {
     out.clear();
     lse.clear();
     require_ok(call(context, out.data(), with_lse ? lse.data() : nullptr));
@@ -83,7 +83,6 @@ class Merge {
       throw std::runtime_error("a merge wrote outside its outputs");
     return {out.numbers(), lse.numbers()};
   }
-  Merged run(const char* isa) { return run(make_context(isa)); }
 
   heed_merge_desc desc = HEED_MERGE_DESC_INIT;
   std::vector<Tensor> outs, lses;

@@ -211,15 +211,6 @@ Outputs Problem::run_all(const Context& context) {
 
 Outputs Problem::run_all(const char* isa) { return run_all(make_context(isa)); }
 
-std::vector<float> Problem::run(const Context& context) {
-  const Outputs outputs = run_all(context);
-  for (std::size_t i = 0; i < outputs.out.size(); ++i)
-    if (!outputs.out.written(i)) throw std::runtime_error("left an element of out unwritten");
-  return out.elements();
-}
-
-std::vector<float> Problem::run(const char* isa) { return run(make_context(isa)); }
-
 std::vector<Tensor*> Problem::written_tensors() {
   std::vector<Tensor*> all = {&out};
   for (std::optional<Tensor>* const tensor : {&lse, &weights, &column_sums})

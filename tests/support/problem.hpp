@@ -113,15 +113,10 @@ class Problem {
   heed_attention_args args();
 
   Expected expected_all() { return expect(desc, args(), function.model); }
-  std::vector<Element> expected() { return expected_all().out; }
 
   /// Everything that a run writes; throws if it writes anything else.
   Outputs run_all(const Context& context);
   Outputs run_all(const char* isa);
-
-  /// out, all float32 and all written, [B, H, L, Dv].
-  std::vector<float> run(const Context& context);
-  std::vector<float> run(const char* isa);
 
   heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
   Tensor query, key, value, out;

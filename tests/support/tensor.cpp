@@ -91,13 +91,6 @@ void Tensor::clear() {
   for (std::size_t i = 0; i < memory_.size(); ++i) memory_.set_bits(i, memory_.canary());
 }
 
-std::vector<float> Tensor::elements() const {
-  require_float32();
-  std::vector<float> all;
-  each([&](const Axes& index) { all.push_back(at(index)); });
-  return all;
-}
-
 Numbers Tensor::numbers() const {
   Numbers all{dtype_, {}};
   each([&](const Axes& index) { all.bits.push_back(memory_.bits(offset(index))); });

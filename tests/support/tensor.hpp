@@ -185,7 +185,6 @@ class Tensor {
   /// Puts canaries everywhere.
   void clear();
 
-  std::vector<float> elements() const;
   Numbers numbers() const;
 
   /// Whether everything that is no element is untouched.
