@@ -41,6 +41,14 @@ void check_filled(const Sizes& sizes, std::uint64_t seed, Report& report) {
   check_problem(problem, &report);
 }
 
+void set_window(Problem& p, std::int64_t left, std::int64_t right, std::int64_t offset) {
+  p.desc.window = 1;
+  p.desc.window_left = left;
+  p.desc.window_right = right;
+  p.desc.alignment = HEED_ALIGNMENT_OFFSET;
+  p.desc.alignment_offset = offset;
+}
+
 void want_all(Problem& p, heed_weights_point point) {
   if (p.desc.hard == 0) p.want_lse();
   p.want_weights(point);

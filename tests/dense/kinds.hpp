@@ -26,6 +26,9 @@ Problem filled(const Sizes& sizes, std::uint64_t seed, float amplitude = 1);
 /// Compares it with the oracle on every instruction set.
 void check_filled(const Sizes& sizes, std::uint64_t seed, Report& report);
 
+/// A window around positions that lie `offset` keys after their rows.
+void set_window(Problem& p, std::int64_t left, std::int64_t right, std::int64_t offset);
+
 /// All outputs that a problem may have.
 void want_all(Problem& p, heed_weights_point point = HEED_WEIGHTS_PROBABILITIES);
 

@@ -11,14 +11,6 @@ struct Void {
   void (*prepare)(Problem&);
 };
 
-void look_elsewhere(Problem& p, Index left, Index right, Index offset) {
-  p.desc.window = 1;
-  p.desc.window_left = left;
-  p.desc.window_right = right;
-  p.desc.alignment = HEED_ALIGNMENT_OFFSET;
-  p.desc.alignment_offset = offset;
-}
-
 const std::vector<Void>& voids() {
   static const std::vector<Void> all = {
       {"mask", [](Problem& p) { p.add_mask(p.pairs()).fill([] { return 0; }); }},
@@ -43,14 +35,14 @@ const std::vector<Void>& voids() {
          p.desc.causal = HEED_CAUSAL_OFFSET;
          p.desc.causal_offset = -p.desc.query_length;
        }},
-      {"window before the keys", [](Problem& p) { look_elsewhere(p, -1, 5, -1000); }},
-      {"window after the keys", [](Problem& p) { look_elsewhere(p, 5, -1, 1000); }},
+      {"window before the keys", [](Problem& p) { set_window(p, -1, 5, -1000); }},
+      {"window after the keys", [](Problem& p) { set_window(p, 5, -1, 1000); }},
       {"lengths",
        [](Problem& p) {
          p.key_lengths = {0, 0};
        }},
       {"mask and window that exclude each other", [](Problem& p) {
-         look_elsewhere(p, 400, 100, 0);
+         set_window(p, 400, 100, 0);
          p.add_mask({1, 1, 1, p.desc.key_length}).fill([&](const Axes& at) { return at[3] > 130; });
        }}};
   return all;
@@ -239,7 +231,7 @@ TEST_CASE("windows and offsets that leave the first or last rows nothing", "[edg
          std::vector<std::pair<Index, Index>>{{-1, 0}, {0, -1}, {3, 2}, {0, 0}, {40, 0}, {0, 40}}) {
       if (!keep(index++)) continue;
       Problem p = filled(sizes_of(30, 150, kinds()[index % kinds().size()].types), 48);
-      look_elsewhere(p, left, right, offset);
+      set_window(p, left, right, offset);
       check_all(p);
       if (right != 0) continue;  // the same, but for the window's left
       p.desc.alignment = HEED_ALIGNMENT_DEFAULT;

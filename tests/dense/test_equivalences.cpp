@@ -84,11 +84,7 @@ TEST_CASE("a window is the mask that spells it out", "[properties]") {
         if (!keep(index++)) continue;
         Problem p = drawn(kind.types, 90);
         Problem q = drawn(kind.types, 90);
-        p.desc.window = 1;
-        p.desc.window_left = left;
-        p.desc.window_right = right;
-        p.desc.alignment = HEED_ALIGNMENT_OFFSET;
-        p.desc.alignment_offset = offset;
+        set_window(p, left, right, offset);
         spell_out(q, [=, left = left, right = right](Index i, Index j) {
           return (left < 0 || j >= i + offset - left) && (right < 0 || j <= i + offset + right);
         });

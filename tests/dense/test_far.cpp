@@ -55,10 +55,7 @@ TEST_CASE("windows as far away as offsets", "[far]") {
       for (const Index right : sides(offset)) {
         if (!keep(index++)) continue;
         Problem p = filled(sizes_of(2, 7), 60 + index);
-        align(p, offset);
-        p.desc.window = 1;
-        p.desc.window_left = left;
-        p.desc.window_right = right;
+        set_window(p, left, right, offset);
         if (index % 3 == 0) {
           p.desc.alignment = HEED_ALIGNMENT_DEFAULT;
           p.desc.alignment_offset = 0;
@@ -82,14 +79,11 @@ TEST_CASE("a window far away leaves the keys that it says", "[far]") {
                         Case{false, INT64_MAX, INT64_MAX, -1, 0, 4},
                         Case{false, INT64_MAX, INT64_MAX - 3, -1, 3, 4}}) {
     Problem p = filled(sizes_of(1, 4), 61);
-    align(p, c.offset);
+    set_window(p, c.left, c.right, c.offset);
     if (c.causal) {
       std::swap(p.desc.causal, p.desc.alignment);
       std::swap(p.desc.causal_offset, p.desc.alignment_offset);
     }
-    p.desc.window = 1;
-    p.desc.window_left = c.left;
-    p.desc.window_right = c.right;
     p.want_weights(HEED_WEIGHTS_PROBABILITIES);
     on_every_isa(p, [&](const Outputs& got) {
       for (Index j = 0; j < 4; ++j)

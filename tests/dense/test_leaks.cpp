@@ -60,14 +60,7 @@ const std::vector<Way>& ways() {
        },
        in_pattern},
       kBias,
-      {"window",
-       [](Problem& p) {
-         p.desc.window = 1;
-         p.desc.window_left = 3;
-         p.desc.window_right = 2;
-         p.desc.alignment = HEED_ALIGNMENT_OFFSET;
-         p.desc.alignment_offset = 125;
-       },
+      {"window", [](Problem& p) { set_window(p, 3, 2, 125); },
        [](Index, Index, Index i, Index j) { return i + 122 <= j && j <= i + 127; }},
       {"causal",
        [](Problem& p) {

@@ -42,11 +42,7 @@ const std::vector<Option>& options() {
        }},
       {"window and slopes",
        [](Problem& p) {
-         p.desc.window = 1;
-         p.desc.window_left = 70;
-         p.desc.window_right = 30;
-         p.desc.alignment = HEED_ALIGNMENT_OFFSET;
-         p.desc.alignment_offset = 90;
+         set_window(p, 70, 30, 90);
          p.slopes.numbers = {0.03, 0.1};
        }},
       {"mask and bias",
