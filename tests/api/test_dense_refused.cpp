@@ -260,8 +260,8 @@ TEST_CASE("causal_offset and alignment_offset belong to their choices", "[refuse
 }
 
 TEST_CASE("causal says where rows stand, and alignment does without it", "[refused]") {
-  for (const int causal : {1, 2, 3})
-    for (const int alignment : {1, 2})
+  for (const std::uint32_t causal : {1U, 2U, 3U})
+    for (const std::uint32_t alignment : {1U, 2U})
       check_refused<Form>(
           [](Form& form) { form.desc.alignment = 0, form.args.alibi_slopes = nullptr; },
           {{[&](Form& form) { form.desc.causal = causal, form.desc.alignment = alignment; },

@@ -15,6 +15,7 @@ import argparse
 import difflib
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -38,6 +39,9 @@ def run_quietly(command, log):
 
 
 def git(*arguments):
+    """What git says; None where it fails, or is not there."""
+    if shutil.which("git") is None:
+        return None
     done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else None
 
