@@ -61,8 +61,9 @@ TEST_CASE("scores of +-1e4", "[extreme]") {
 
 TEST_CASE("scores that climb slowly, quickly, and in steps", "[extreme]") {
   for (const double slope : {0.02, 0.08, 0.5, 5.0, 200.0, -0.08, -5.0, -200.0}) {
-    std::vector<double> scores;
-    for (int j = 0; j < 400; ++j) scores.push_back(slope * (j / 40 * 40 + (j % 3) / 4.0));
+    std::vector<double> scores(400);
+    for (int j = 0; j < 400; ++j)
+      scores[static_cast<std::size_t>(j)] = slope * (j - j % 40 + (j % 3) / 4.0);
     INFO("slope " << slope);
     check_scores(scores, {1, 30}, 3);
   }

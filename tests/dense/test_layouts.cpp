@@ -14,9 +14,8 @@ Layouts all_in(Arrangement arrangement) {
 
 const std::vector<Arrangement>& arrangements() {
   static const std::vector<Arrangement> all = [] {
-    std::vector<Arrangement> list;
-    for (int i = 0; i < static_cast<int>(Arrangement::kCount); ++i)
-      list.push_back(static_cast<Arrangement>(i));
+    std::vector<Arrangement> list(static_cast<std::size_t>(Arrangement::kCount));
+    for (std::size_t i = 0; i < list.size(); ++i) list[i] = static_cast<Arrangement>(i);
     return list;
   }();
   return all;
