@@ -139,7 +139,7 @@ void run_merge(std::uint64_t seed, Contexts& contexts, Record& record) {
   Merge merge = RandomMerges(seed).draw();
   const bool with_lse = seed % 4 != 0;
   each_isa(seed, contexts, record, line_of(merge) + (with_lse ? "" : ", no lse"),
-           [&](const Context& context) { return merge.run(context, with_lse); });
+           [&](const Context& context) { return merge.run_all(context, with_lse); });
 }
 
 }  // namespace

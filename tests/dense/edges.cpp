@@ -1,6 +1,6 @@
 #include "tests/dense/edges.hpp"
 
-#include <cmath>
+#include <algorithm>
 
 namespace heed_test {
 
@@ -10,26 +10,28 @@ Sizes sizes_of(Index queries, Index keys, const Types& types) {
   return sizes;
 }
 
-void want_all(Problem& p, heed_weights_point point) {
-  if (p.desc.hard == 0) p.want_lse();
-  p.want_weights(point);
-  p.want_column_sums();
+void check_all(Problem& p, Report* report, Unspecified unspecified) {
+  want_all(p);
+  check_problem(p, report, unspecified);
 }
 
 bool all_are(const Numbers& numbers, double x) {
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (!(numbers[i] == x) || std::signbit(numbers[i]) != std::signbit(x)) return false;
-  return true;
+  const std::uint64_t bits = encode(numbers.dtype, x);
+  return std::count(numbers.bits.begin(), numbers.bits.end(), bits) ==
+         static_cast<std::ptrdiff_t>(numbers.size());
+}
+
+void set_scores(Problem& p, const std::vector<double>& scores) {
+  p.desc.scale = 1;
+  p.query.fill([] { return 1; });
+  p.key.fill([&](const Axes& at) { return scores[static_cast<std::size_t>(at[2])]; });
 }
 
 Problem scored(const std::vector<double>& scores, Index queries, const Types& types) {
   Sizes sizes = {queries, static_cast<Index>(scores.size()), 1, 5};
-  sizes.scale = 1;
   sizes.types = types;
-  Problem p(sizes);
-  p.fill(41);
-  p.query.fill([] { return 1; });
-  p.key.each([&](const Axes& at) { p.key.set(at, scores[static_cast<std::size_t>(at[2])]); });
+  Problem p = filled(sizes, 41);
+  set_scores(p, scores);
   return p;
 }
 

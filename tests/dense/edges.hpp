@@ -11,11 +11,18 @@ namespace heed_test {
 using Index = std::int64_t;
 
 Sizes sizes_of(Index queries, Index keys, const Types& types = {});
-void want_all(Problem& p, heed_weights_point point = HEED_WEIGHTS_PROBABILITIES);
+
+/// Compares all outputs with the oracle on every instruction set.
+void check_all(Problem& p, Report* report = nullptr,
+               Unspecified unspecified = Unspecified::kForbidden);
+
 bool all_are(const Numbers& numbers, double x);
 
+/// Gives a problem of one feature these scores.
+void set_scores(Problem& p, const std::vector<double>& scores);
+
 /// A problem whose weights show themselves: one feature, scale 1, scores as given.
-Problem scored(const std::vector<double>& scores, Index queries, const Types& types);
+Problem scored(const std::vector<double>& scores, Index queries, const Types& types = {});
 
 /// The types whose largest numbers are beyond those of float16.
 const std::vector<Kind>& with_range();

@@ -29,6 +29,37 @@ const std::vector<Kind>& kinds() {
   return small() ? few : all;
 }
 
+Problem filled(const Sizes& sizes, std::uint64_t seed, float amplitude) {
+  Problem problem(sizes);
+  problem.fill(seed, amplitude);
+  return problem;
+}
+
+void check_filled(const Sizes& sizes, std::uint64_t seed, Report& report) {
+  INFO("seed " << seed);
+  Problem problem = filled(sizes, seed);
+  check_problem(problem, &report);
+}
+
+void set_window(Problem& p, std::int64_t left, std::int64_t right, std::int64_t offset) {
+  p.desc.window = 1;
+  p.desc.window_left = left;
+  p.desc.window_right = right;
+  p.desc.alignment = HEED_ALIGNMENT_OFFSET;
+  p.desc.alignment_offset = offset;
+}
+
+void want_all(Problem& p, heed_weights_point point) {
+  if (p.desc.hard == 0) p.want_lse();
+  p.want_weights(point);
+  p.want_column_sums();
+}
+
+const IsaContexts& plain_contexts() {
+  static const IsaContexts all;
+  return all;
+}
+
 IsaContexts::IsaContexts(const Choices& choices) {
   for (const char* const isa : isa_names()) all_.push_back(make_context(isa, choices));
 }
@@ -38,6 +69,11 @@ const char* IsaContexts::name(std::size_t i) { return isa_names()[i]; }
 bool same_element(const Numbers& a, std::size_t i, const Numbers& b, std::size_t k) {
   if (a.written(i) != b.written(k)) return false;
   return a.bits[i] == b.bits[k] || (std::isnan(a[i]) && std::isnan(b[k]));
+}
+
+bool same_number(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  return a == b && std::signbit(a) == std::signbit(b);
 }
 
 bool check_same(const std::string& what, const Numbers& a, const Numbers& b) {

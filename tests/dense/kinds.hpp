@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iomanip>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "tests/support/attention.hpp"
@@ -19,6 +20,18 @@ struct Kind {
 
 const std::vector<Kind>& kinds();
 
+/// A problem with normally distributed numbers.
+Problem filled(const Sizes& sizes, std::uint64_t seed, float amplitude = 1);
+
+/// Compares it with the oracle on every instruction set.
+void check_filled(const Sizes& sizes, std::uint64_t seed, Report& report);
+
+/// A window around positions that lie `offset` keys after their rows.
+void set_window(Problem& p, std::int64_t left, std::int64_t right, std::int64_t offset);
+
+/// All outputs that a problem may have.
+void want_all(Problem& p, heed_weights_point point = HEED_WEIGHTS_PROBABILITIES);
+
 /// One context per instruction set, made once.
 class IsaContexts {
  public:
@@ -31,28 +44,57 @@ class IsaContexts {
   std::vector<Context> all_;
 };
 
+/// Those of no special choice.
+const IsaContexts& plain_contexts();
+
+/// Calls check(outputs), or check(outputs, n), with what a problem, block or merge gives on the
+/// n-th instruction set.
+template <class Runnable, class Check>
+void on_every_isa(Runnable& problem, Check&& check) {
+  for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
+    INFO(IsaContexts::name(n) << ": " << line_of(problem));
+    const auto outputs = problem.run_all(plain_contexts()[n]);
+    if constexpr (std::is_invocable_v<Check, decltype(outputs)>)
+      check(outputs);
+    else
+      check(outputs, n);
+  }
+}
+
 /// Whether element i of one and element k of the other were written alike and have the same bits;
 /// of NaN the payload does not matter.
 bool same_element(const Numbers& a, std::size_t i, const Numbers& b, std::size_t k);
+
+/// Whether both are the same number, the sign of 0 included, or both NaN.
+bool same_number(double a, double b);
 
 bool check_same(const std::string& what, const Numbers& a, const Numbers& b);
 bool check_same(const std::string& what, const Outputs& a, const Outputs& b);
 
 /// What a problem, or a block, gives in each context.
 template <class Runnable>
-std::vector<Outputs> run_everywhere(Runnable& problem, const IsaContexts& contexts) {
+std::vector<Outputs> run_everywhere(Runnable& problem,
+                                    const IsaContexts& contexts = plain_contexts()) {
   std::vector<Outputs> all;
   for (std::size_t n = 0; n < contexts.size(); ++n) all.push_back(problem.run_all(contexts[n]));
   return all;
 }
 
+/// Whether a problem gives what one gave in each context.
+template <class Runnable>
+bool check_same(Runnable& problem, const std::vector<Outputs>& want,
+                const IsaContexts& contexts = plain_contexts()) {
+  for (std::size_t n = 0; n < contexts.size(); ++n) {
+    const std::string what = IsaContexts::name(n) + (": " + line_of(problem));
+    if (!check_same(what, problem.run_all(contexts[n]), want[n])) return false;
+  }
+  return true;
+}
+
 /// Whether both give the same in each context.
 template <class Runnable>
-bool check_same(Runnable& a, Runnable& b, const IsaContexts& contexts) {
-  for (std::size_t n = 0; n < contexts.size(); ++n)
-    if (!check_same(IsaContexts::name(n), a.run_all(contexts[n]), b.run_all(contexts[n])))
-      return false;
-  return true;
+bool check_same(Runnable& a, Runnable& b, const IsaContexts& contexts = plain_contexts()) {
+  return check_same(a, run_everywhere(b, contexts), contexts);
 }
 
 /// How far apart a and b are, in units of what they may be.

@@ -41,11 +41,8 @@ Problem drawn(const Types& types, std::uint64_t seed, Index queries, Index keys)
   Sizes sizes = {queries, keys, 16, 12};
   sizes.query_heads = 2;
   sizes.types = types;
-  Problem p(sizes);
-  p.fill(seed);
-  p.want_lse();
-  p.want_weights(HEED_WEIGHTS_PROBABILITIES);
-  p.want_column_sums();
+  Problem p = filled(sizes, seed);
+  want_all(p);
   return p;
 }
 
@@ -60,8 +57,8 @@ const std::vector<Option>& free_options() {
        }},
       {"mask",
        [](Problem& p) {
-         Tensor& mask = p.add_mask(p.pairs());
-         mask.each([&](const Axes& x) { mask.set(x, (x[2] / 4 + x[3] / 50) % 3 == 0 ? 0 : 1); });
+         p.add_mask(p.pairs()).fill(
+             [&](const Axes& x) { return (x[2] / 4 + x[3] / 50) % 3 == 0 ? 0 : 1; });
        }},
       {"bias", [](Problem& p) {
          Random random(5);
@@ -127,12 +124,6 @@ void check_equal(Problem& a, Problem& b, const Order& order) {
 
 void check_equal(Problem& a, Problem& b) {
   check_equal(a, b, {in_order(a.desc.query_length), in_order(a.desc.key_length)});
-}
-
-void check_same_bits(Problem& a, Problem& b) {
-  for (const char* const isa : isa_names())
-    check_same(std::string(isa) + ": " + line_of(a) + " and " + line_of(b), a.run_all(isa),
-               b.run_all(isa));
 }
 
 Problem reordered(const Problem& p, const Order& order) {

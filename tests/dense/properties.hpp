@@ -60,7 +60,6 @@ std::vector<Index> shuffled(Index size, std::uint64_t seed);
 /// All outputs of a and b are the same but for rounding, on every instruction set.
 void check_equal(Problem& a, Problem& b, const Order& order);
 void check_equal(Problem& a, Problem& b);
-void check_same_bits(Problem& a, Problem& b);
 Problem reordered(const Problem& p, const Order& order);
 
 }  // namespace heed_test

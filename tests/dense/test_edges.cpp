@@ -11,14 +11,6 @@ struct Void {
   void (*prepare)(Problem&);
 };
 
-void look_elsewhere(Problem& p, Index left, Index right, Index offset) {
-  p.desc.window = 1;
-  p.desc.window_left = left;
-  p.desc.window_right = right;
-  p.desc.alignment = HEED_ALIGNMENT_OFFSET;
-  p.desc.alignment_offset = offset;
-}
-
 const std::vector<Void>& voids() {
   static const std::vector<Void> all = {
       {"mask", [](Problem& p) { p.add_mask(p.pairs()).fill([] { return 0; }); }},
@@ -43,16 +35,15 @@ const std::vector<Void>& voids() {
          p.desc.causal = HEED_CAUSAL_OFFSET;
          p.desc.causal_offset = -p.desc.query_length;
        }},
-      {"window before the keys", [](Problem& p) { look_elsewhere(p, -1, 5, -1000); }},
-      {"window after the keys", [](Problem& p) { look_elsewhere(p, 5, -1, 1000); }},
+      {"window before the keys", [](Problem& p) { set_window(p, -1, 5, -1000); }},
+      {"window after the keys", [](Problem& p) { set_window(p, 5, -1, 1000); }},
       {"lengths",
        [](Problem& p) {
          p.key_lengths = {0, 0};
        }},
       {"mask and window that exclude each other", [](Problem& p) {
-         look_elsewhere(p, 400, 100, 0);
-         Tensor& mask = p.add_mask({1, 1, 1, p.desc.key_length});
-         mask.each([&](const Axes& at) { mask.set(at, at[3] > 130 ? 1 : 0); });
+         set_window(p, 400, 100, 0);
+         p.add_mask({1, 1, 1, p.desc.key_length}).fill([&](const Axes& at) { return at[3] > 130; });
        }}};
   return all;
 }
@@ -68,24 +59,21 @@ Problem blind(const Void& nothing, const Types& types) {
   return p;
 }
 
-void check_nothing(Problem& p, const IsaContexts& contexts) {
+void check_nothing(Problem& p) {
   for (const heed_weights_point point : {HEED_WEIGHTS_PROBABILITIES, HEED_WEIGHTS_MASKED}) {
     want_all(p, point);
-    for (std::size_t n = 0; n < contexts.size(); ++n) {
-      INFO(IsaContexts::name(n) << ", " << line_of(p));
-      const Outputs got = p.run_all(contexts[n]);
+    on_every_isa(p, [&](const Outputs& got) {
       CHECK(all_are(got.out, 0));
       CHECK(all_are(got.column_sums, 0));
       CHECK(all_are(got.weights, point == HEED_WEIGHTS_MASKED ? -kInfinity : 0));
       if (p.lse) CHECK(all_are(got.lse, -kInfinity));
-    }
+    });
   }
 }
 
 }  // namespace
 
 TEST_CASE("rows that attend nothing: exact zeros and a log-sum-exp of -inf", "[edges]") {
-  const IsaContexts contexts;
   std::size_t index = 0;
   for (const Void& nothing : voids())
     for (const Kind& kind : kinds())
@@ -94,12 +82,11 @@ TEST_CASE("rows that attend nothing: exact zeros and a log-sum-exp of -inf", "[e
         INFO(nothing.name << ", " << kind.name);
         Problem p = blind(nothing, kind.types);
         p.desc.hard = hard;
-        check_nothing(p, contexts);
+        check_nothing(p);
       }
 }
 
 TEST_CASE("rows that attend nothing, however scores are made", "[edges]") {
-  const IsaContexts contexts;
   std::size_t index = 0;
   for (const Void& nothing : voids()) {
     if (!keep(index++)) continue;
@@ -111,12 +98,11 @@ TEST_CASE("rows that attend nothing, however scores are made", "[edges]") {
     p.slopes.numbers = {1, 2};
     if (p.desc.causal == HEED_CAUSAL_NONE && p.desc.alignment == 0)
       p.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
-    check_nothing(p, contexts);
+    check_nothing(p);
   }
 }
 
 TEST_CASE("a sink is all that an empty row has", "[edges]") {
-  const IsaContexts contexts;
   std::size_t index = 0;
   for (const Void& nothing : voids())
     for (const double sink : {0.0, -3.25, 80.0, -1e4, 1e30, kInfinity, -kInfinity}) {
@@ -125,16 +111,14 @@ TEST_CASE("a sink is all that an empty row has", "[edges]") {
       Problem p = blind(nothing, {});
       p.sinks.numbers = {sink, 1};
       want_all(p);
-      for (std::size_t n = 0; n < contexts.size(); ++n) {
-        INFO(IsaContexts::name(n));
-        const Outputs got = p.run_all(contexts[n]);
+      on_every_isa(p, [&](const Outputs& got) {
         CHECK(all_are(got.out, 0));
         CHECK(all_are(got.weights, 0));
         CHECK(all_are(got.column_sums, 0));
         // Times log2(e), rounded, and back, rounded: the sum beside it is 1, its logarithm 0.
         CHECK(distance(got.lse[0], sink, 2.01 * 0x1p-24 * std::fabs(sink)) <= 1);
         CHECK(distance(got.lse[21], 1, 2.01 * 0x1p-24) <= 1);
-      }
+      });
     }
 }
 
@@ -149,8 +133,7 @@ TEST_CASE("lengths of 0 beside others", "[edges]") {
         sizes.batch = 5;
         sizes.query_heads = 2;
         sizes.causal = causal;
-        Problem p(sizes);
-        p.fill(42);
+        Problem p = filled(sizes, 42);
         p.key_lengths = {0, 140, 1, 0, 7};
         want_all(p, point);
         check_problem(p);
@@ -173,11 +156,9 @@ TEST_CASE("packed sequences that are empty", "[edges]") {
         sizes.queries = {q};
         sizes.keys = {k};
         if (index % 2 == 0) sizes.causal = HEED_CAUSAL_BOTTOM_RIGHT;
-        Problem p(sizes);
-        p.fill(43);
+        Problem p = filled(sizes, 43);
         if (index % 3 == 0) p.sinks.numbers = {0.5, -0.5};
-        want_all(p);
-        check_problem(p);
+        check_all(p);
       }
 }
 
@@ -190,8 +171,7 @@ TEST_CASE("masked blocks and masked tiles, over several steps of keys", "[edges]
     for (const Index keys : {64, 128, 130, 256})
       for (const bool as_bias : {false, true}) {
         if (!keep(index++)) continue;
-        Problem p(sizes_of(60, 400, kinds()[index % kinds().size()].types));
-        p.fill(44 + index);
+        Problem p = filled(sizes_of(60, 400, kinds()[index % kinds().size()].types), 44 + index);
         Tensor& tensor = as_bias ? p.add_bias(p.pairs()) : p.add_mask(p.pairs());
         tensor.each([&](const Axes& at) {
           // Every third block of rows starts late, every third ends early, some see nothing.
@@ -208,12 +188,10 @@ TEST_CASE("masked blocks and masked tiles, over several steps of keys", "[edges]
 TEST_CASE("masks that leave each row one key", "[edges]") {
   for (const Kind& kind : kinds())
     for (const Index queries : {1, 50}) {
-      Problem p(sizes_of(queries, 300, kind.types));
-      p.fill(45);
-      Tensor& mask = p.add_mask(p.pairs());
-      mask.each([&](const Axes& at) { mask.set(at, at[3] == at[2] * 67 % 300 ? 255 : 0); });
-      want_all(p);
-      check_problem(p);
+      Problem p = filled(sizes_of(queries, 300, kind.types), 45);
+      p.add_mask(p.pairs()).fill(
+          [&](const Axes& at) { return at[3] == at[2] * 67 % 300 ? 255 : 0; });
+      check_all(p);
       p.want_nothing_else();
       p.desc.hard = 1;
       check_problem(p);
@@ -223,33 +201,26 @@ TEST_CASE("masks that leave each row one key", "[edges]") {
 // ---- Windows and offsets ----
 
 TEST_CASE("windows wider than the sequence are none", "[edges]") {
-  const IsaContexts contexts;
   for (const Index queries : {60, 1, 200}) {
     if (small() && queries != 60) break;
-    Problem p(sizes_of(queries, 200));
-    p.fill(46);
+    Problem p = filled(sizes_of(queries, 200), 46);
     want_all(p);
     p.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
-    std::vector<Outputs> without;
-    for (std::size_t n = 0; n < contexts.size(); ++n) without.push_back(p.run_all(contexts[n]));
+    const std::vector<Outputs> without = run_everywhere(p);
     p.desc.window = 1;
     for (const Index side : {Index{-1}, Index{200}, Index{1} << 41, INT64_MAX - 1, INT64_MAX}) {
       p.desc.window_left = side;
       p.desc.window_right = side == -1 ? 200 : -1;
-      for (std::size_t n = 0; n < contexts.size(); ++n)
-        check_same(std::string(IsaContexts::name(n)) + ": " + line_of(p), p.run_all(contexts[n]),
-                   without[n]);
+      CHECK(check_same(p, without));
     }
   }
 }
 
 TEST_CASE("windows of one key", "[edges]") {
   for (const Kind& kind : kinds()) {
-    Problem p(sizes_of(140, 140, kind.types));
-    p.fill(47);
+    Problem p = filled(sizes_of(140, 140, kind.types), 47);
     p.desc.window = 1;
-    want_all(p);
-    check_problem(p);
+    check_all(p);
   }
 }
 
@@ -259,11 +230,9 @@ TEST_CASE("windows and offsets that leave the first or last rows nothing", "[edg
     for (const auto& [left, right] :
          std::vector<std::pair<Index, Index>>{{-1, 0}, {0, -1}, {3, 2}, {0, 0}, {40, 0}, {0, 40}}) {
       if (!keep(index++)) continue;
-      Problem p(sizes_of(30, 150, kinds()[index % kinds().size()].types));
-      p.fill(48);
-      look_elsewhere(p, left, right, offset);
-      want_all(p);
-      check_problem(p);
+      Problem p = filled(sizes_of(30, 150, kinds()[index % kinds().size()].types), 48);
+      set_window(p, left, right, offset);
+      check_all(p);
       if (right != 0) continue;  // the same, but for the window's left
       p.desc.alignment = HEED_ALIGNMENT_DEFAULT;
       p.desc.alignment_offset = 0;
@@ -278,10 +247,8 @@ TEST_CASE("windows and offsets that leave the first or last rows nothing", "[edg
 TEST_CASE("one key", "[edges]") {
   for (const Kind& kind : kinds())
     for (const Index queries : {1, 30}) {
-      Problem p(sizes_of(queries, 1, kind.types));
-      p.fill(49);
-      want_all(p);
-      check_problem(p);
+      Problem p = filled(sizes_of(queries, 1, kind.types), 49);
+      check_all(p);
       p.desc.softcap = 2;
       p.desc.temperature = 0.3;
       p.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
@@ -301,18 +268,18 @@ TEST_CASE("71 query heads on one key head, with all that heads have of their own
       if (small() && (queries > 1 || kind.types.query != 0)) continue;
       Sizes sizes = sizes_of(queries, 140, kind.types);
       sizes.query_heads = 71;
-      Problem p(sizes);
-      p.fill(50);
+      Problem p = filled(sizes, 50);
       p.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
       for (int h = 0; h < 71; ++h) {
         p.slopes.numbers.push_back(0.01 * h);
         p.sinks.numbers.push_back(0.1 * h - 3);
       }
-      Tensor& mask = p.add_mask({1, 71, 1, 140});
-      mask.each([&](const Axes& at) { mask.set(at, (at[1] + at[3] / 20) % 4 == 0 ? 0 : 1); });
-      Tensor& bias = p.add_bias({1, 71, queries, 1});
-      bias.each([&](const Axes& at) { bias.set(at, 0.125 * static_cast<double>(at[1] - 30)); });
-      want_all(p);
-      check_problem(p);
+      p.add_mask({1, 71, 1, 140}).fill([&](const Axes& at) {
+        return (at[1] + at[3] / 20) % 4 == 0 ? 0 : 1;
+      });
+      p.add_bias({1, 71, queries, 1}).fill([&](const Axes& at) {
+        return 0.125 * static_cast<double>(at[1] - 30);
+      });
+      check_all(p);
     }
 }

@@ -8,8 +8,9 @@ namespace {
 /// A mask that allows what allows(i, j) does.
 template <class Allows>
 void spell_out(Problem& p, Allows&& allows) {
-  Tensor& mask = p.add_mask({1, 1, p.desc.query_length, p.desc.key_length});
-  mask.each([&](const Axes& x) { mask.set(x, allows(x[2], x[3]) ? 1 : 0); });
+  p.add_mask({1, 1, p.desc.query_length, p.desc.key_length}).fill([&](const Axes& x) {
+    return allows(x[2], x[3]);
+  });
 }
 
 /// a says by other means what b says by a mask: the same but for rounding, and the same bits where
@@ -17,7 +18,7 @@ void spell_out(Problem& p, Allows&& allows) {
 void check_spelled_out(Problem& a, Problem& b) {
   check_equal(a, b);
   a.desc.softcap = b.desc.softcap = 5;
-  check_same_bits(a, b);
+  check_same(a, b);
 }
 
 }  // namespace
@@ -48,14 +49,14 @@ TEST_CASE("bottom right is an offset", "[properties]") {
     Problem q = p;
     q.desc.causal = HEED_CAUSAL_OFFSET;
     q.desc.causal_offset = keys - queries;
-    check_same_bits(p, q);
+    check_same(p, q);
     p.desc.causal = q.desc.causal = HEED_CAUSAL_NONE;
     q.desc.causal_offset = 0;
     p.slopes.numbers = q.slopes.numbers = {0.1, 0.2};
     p.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
     q.desc.alignment = HEED_ALIGNMENT_OFFSET;
     q.desc.alignment_offset = keys - queries;
-    check_same_bits(p, q);
+    check_same(p, q);
   }
 }
 
@@ -70,7 +71,7 @@ TEST_CASE("causal is a window with nothing to its right", "[properties]") {
     q.desc.causal = HEED_CAUSAL_NONE;
     q.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
     q.desc.window_right = 0;
-    check_same_bits(p, q);
+    check_same(p, q);
   }
 }
 
@@ -83,11 +84,7 @@ TEST_CASE("a window is the mask that spells it out", "[properties]") {
         if (!keep(index++)) continue;
         Problem p = drawn(kind.types, 90);
         Problem q = drawn(kind.types, 90);
-        p.desc.window = 1;
-        p.desc.window_left = left;
-        p.desc.window_right = right;
-        p.desc.alignment = HEED_ALIGNMENT_OFFSET;
-        p.desc.alignment_offset = offset;
+        set_window(p, left, right, offset);
         spell_out(q, [=, left = left, right = right](Index i, Index j) {
           return (left < 0 || j >= i + offset - left) && (right < 0 || j <= i + offset + right);
         });
@@ -134,30 +131,25 @@ TEST_CASE("a mask is a bias of 0 and -inf", "[properties]") {
       Problem p = drawn(kind.types, 93);
       spell_out(p, [](Index i, Index j) { return (i / 4 + j / 30) % 3 != 0 && (i + j) % 5 != 0; });
       Problem q = drawn(kind.types, 93);
-      Tensor& bias = q.add_bias({1, 1, kQueries, kKeys}, dtype);
-      bias.each([&](const Axes& x) { bias.set(x, p.mask->get(x) == 0 ? -kInfinity : 0); });
+      q.add_bias({1, 1, kQueries, kKeys}, dtype).fill([&](const Axes& x) {
+        return p.mask->get(x) == 0 ? -kInfinity : 0;
+      });
       check_spelled_out(p, q);
     }
 }
 
 TEST_CASE("shared key heads are key heads repeated", "[properties]") {
   for (const Kind& kind : exact_kinds()) {
-    Sizes sizes = {20, 150, 16, 12};
-    sizes.query_heads = 6;
-    sizes.key_heads = 2;
+    Sizes sizes = {20, 150, 16, 12, 1, 6, 2};
     sizes.types = kind.types;
-    Sizes repeated = sizes;
-    repeated.key_heads = 6;
-    Problem p(sizes);
-    Problem q(repeated);
-    p.fill(94);
-    p.query.each([&](const Axes& x) { q.query.set(x, p.query.get(x)); });
-    q.key.each([&](const Axes& x) { q.key.set(x, p.key.get({x[0], x[1] / 3, x[2], x[3]})); });
-    q.value.each([&](const Axes& x) { q.value.set(x, p.value.get({x[0], x[1] / 3, x[2], x[3]})); });
+    Problem p = filled(sizes, 94);
+    sizes.key_heads = 6;
+    Problem q(sizes);
+    q.query.assign(p.query);
+    q.key.fill([&](const Axes& x) { return p.key.get({x[0], x[1] / 3, x[2], x[3]}); });
+    q.value.fill([&](const Axes& x) { return p.value.get({x[0], x[1] / 3, x[2], x[3]}); });
     for (Problem* const problem : {&p, &q}) {
-      problem->want_lse();
-      problem->want_weights(HEED_WEIGHTS_PROBABILITIES);
-      problem->want_column_sums();
+      want_all(*problem);
       problem->slopes.numbers = {0.01, 0.02, 0.03, 0.04, 0.05, 0.06};
       problem->sinks.numbers = {0, 1, 2, -1, -2, -3};
       problem->desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
@@ -167,30 +159,21 @@ TEST_CASE("shared key heads are key heads repeated", "[properties]") {
 }
 
 TEST_CASE("the batch and the key heads around a row do not change its bits", "[properties]") {
-  Sizes sizes = {19, 150, 20, 24};
-  sizes.batch = 3;
-  sizes.query_heads = 4;
-  sizes.key_heads = 2;
-  Problem all(sizes);
-  all.fill(23);
-  const Sizes alone = {19, 150, 20, 24, 1, 2, 1};
+  Problem all = filled({19, 150, 20, 24, 3, 4, 2}, 23);
   for (const char* const isa : isa_names()) {
-    const std::vector<float> together = all.run(isa);
-    std::vector<float> apart;
-    for (std::int64_t b = 0; b < 3; ++b)
-      for (std::int64_t g = 0; g < 2; ++g) {
-        Problem part(alone);
-        part.query.each([&](const Axes& at) {
-          part.query.at(at) = all.query.at({b, 2 * g + at[1], at[2], at[3]});
+    std::vector<std::uint64_t> apart;
+    for (Index b = 0; b < 3; ++b)
+      for (Index g = 0; g < 2; ++g) {
+        Problem part({19, 150, 20, 24, 1, 2, 1});
+        part.query.fill([&](const Axes& x) {
+          return all.query.get({b, 2 * g + x[1], x[2], x[3]});
         });
-        part.key.each([&](const Axes& at) { part.key.at(at) = all.key.at({b, g, at[2], at[3]}); });
-        part.value.each([&](const Axes& at) {
-          part.value.at(at) = all.value.at({b, g, at[2], at[3]});
-        });
-        const std::vector<float> got = part.run(isa);
+        part.key.fill([&](const Axes& x) { return all.key.get({b, g, x[2], x[3]}); });
+        part.value.fill([&](const Axes& x) { return all.value.get({b, g, x[2], x[3]}); });
+        const std::vector<std::uint64_t> got = part.run_all(isa).out.bits;
         apart.insert(apart.end(), got.begin(), got.end());
       }
     INFO(isa);
-    CHECK(same_bits(together, apart));
+    CHECK(all.run_all(isa).out.bits == apart);
   }
 }

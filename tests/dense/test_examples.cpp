@@ -1,6 +1,6 @@
 // The worked examples that heed grew from, with their known answers.
+#include "tests/dense/kinds.hpp"
 #include "tests/oracle/rounding.hpp"
-#include "tests/support/attention.hpp"
 
 using namespace heed_test;
 
@@ -10,37 +10,24 @@ using Answers = std::vector<double>;
 
 // ---- Comparing with answers ----
 
-/// Answers printed to `digit` are off by half of it at most.
-void check_numbers(const std::string& what, const Numbers& got, const std::vector<Element>& want,
-                   const Answers& answers, double digit) {
-  REQUIRE(got.size() == answers.size());
-  REQUIRE(want.size() == answers.size());
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    INFO(what << ", element " << i << " is " << got[i] << ", expected " << answers[i]);
-    CHECK(std::fabs(got[i] - answers[i]) <= want[i].bound + digit / 2);
-  }
-}
-
-void check_answers(Problem& problem, const Answers& answers, double digit) {
-  const Expected want = problem.expected_all();
-  for (const char* const isa : isa_names()) {
-    const Outputs got = problem.run_all(isa);
-    check_outputs(problem, isa, got, want);
-    check_numbers(std::string(isa) + ": out", got.out, want.out, answers, digit);
-  }
-}
-
-/// What the weights are at some point on the way.
-void check_weights(Problem& problem, heed_weights_point point, const Answers& answers,
-                   double digit) {
-  problem.want_weights(point);
-  const Expected want = problem.expected_all();
-  for (const char* const isa : isa_names()) {
-    const Outputs got = problem.run_all(isa);
-    check_outputs(problem, isa, got, want);
-    check_numbers(std::string(isa) + ": weights", got.weights, want.weights, answers, digit);
-  }
+/// Compares out, or the weights at some point on the way, with answers; those printed to `digit`
+/// are off by half of it at most.
+void check_answers(Problem& problem, const Answers& answers, double digit,
+                   heed_weights_point point = HEED_WEIGHTS_NONE) {
   problem.want_nothing_else();
+  if (point != HEED_WEIGHTS_NONE) problem.want_weights(point);
+  const Expected expected = problem.expected_all();
+  on_every_isa(problem, [&](const Outputs& outputs, std::size_t n) {
+    check_outputs(problem, IsaContexts::name(n), outputs, expected);
+    const Numbers& got = problem.weights ? outputs.weights : outputs.out;
+    const std::vector<Element>& want = problem.weights ? expected.weights : expected.out;
+    REQUIRE(got.size() == answers.size());
+    REQUIRE(want.size() == answers.size());
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      INFO("element " << i << " is " << got[i] << ", expected " << answers[i]);
+      CHECK(std::fabs(got[i] - answers[i]) <= want[i].bound + digit / 2);
+    }
+  });
 }
 
 // ---- The examples ----
@@ -61,22 +48,20 @@ Problem of_rows(const Sizes& sizes, const std::vector<float>& query, const std::
 
 /// Every row, asked as a vector query, gives the bits that it has among the others.
 void check_vector_queries(Problem& problem) {
-  const std::int64_t features = problem.desc.features;
-  const std::int64_t width = problem.desc.value_features;
-  const std::vector<float> queries = problem.query.elements();
-  for (const char* const isa : isa_names()) {
-    const std::vector<float> rows = problem.run(isa);
-    for (std::int64_t i = 0; i < problem.desc.query_length; ++i) {
-      const auto query = queries.begin() + i * features;
-      const auto row = rows.begin() + i * width;
-      Problem vector =
-          of_rows({1, problem.desc.key_length, features, width}, {query, query + features},
-                  problem.key.elements(), problem.value.elements());
-      vector.desc.scale = problem.desc.scale;
-      INFO(isa << ": row " << i);
-      CHECK(vector.run(isa) == std::vector<float>(row, row + width));
+  const heed_attention_desc& d = problem.desc;
+  on_every_isa(problem, [&](const Outputs& rows, std::size_t n) {
+    for (std::int64_t i = 0; i < d.query_length; ++i) {
+      Problem vector({1, d.key_length, d.features, d.value_features});
+      vector.query.fill([&](const Axes& at) { return problem.query.get({0, 0, i, at[3]}); });
+      vector.key.assign(problem.key);
+      vector.value.assign(problem.value);
+      vector.desc.scale = d.scale;
+      const auto row = rows.out.bits.begin() + i * d.value_features;
+      const Numbers want = {rows.out.dtype, {row, row + d.value_features}};
+      INFO("row " << i);
+      CHECK(same_bits(vector.run_all(IsaContexts::name(n)).out, want));
     }
-  }
+  });
 }
 
 /// rows [N, F] times weights [F, W], all small integers: exact.
@@ -93,9 +78,11 @@ std::vector<float> project(const std::vector<float>& rows, const std::vector<flo
 /// The sentence: one vector for each of its six words.
 const std::vector<float> kSentence = {0, 0, 0, 2, 0, 1, 1, -1, -2, 2, 3, 1, -2, 0, 0, 0, 2, 1};
 
+const std::vector<float> kValues = {0, -0.2F, 0.3F, 0.4F, 0, 0.1F};
+
 /// "The sleepy child reads a book": what "book" finds, asked as a vector.
 Problem sentence() {
-  Problem problem = of_rows({1, 6, 3, 1}, {0, 2, 1}, kSentence, {0, -0.2F, 0.3F, 0.4F, 0, 0.1F});
+  Problem problem = of_rows({1, 6, 3, 1}, {0, 2, 1}, kSentence, kValues);
   problem.desc.scale = 1;
   return problem;
 }
@@ -130,73 +117,56 @@ Problem four_words() {
 
 // ---- The sentence ----
 
-TEST_CASE("the sentence, scale 1", "[examples]") {
-  Problem problem = sentence();
-  check_answers(problem, {0.362428076}, kDigit);
-  check_weights(problem, HEED_WEIGHTS_SCORES, {0, 1, -4, 7, 0, 5}, 0);
-  check_weights(problem, HEED_WEIGHTS_PROBABILITIES, kSoft, 1e-9);
-}
-
-TEST_CASE("the sentence, scale 1/sqrt(3), which is the default", "[examples]") {
-  for (const double scale : {1 / std::sqrt(3.0), 0.0}) {
+TEST_CASE("the sentence, by scale, by temperature and hard", "[examples]") {
+  const double root = std::sqrt(3.0);
+  const Answers fourth = {0, 0, 0, 1, 0, 0};
+  struct Case {
+    double scale;
+    double temperature;
+    std::uint32_t hard;
+    double answer;
+    Answers weights;
+  };
+  for (const Case& c : {Case{1, 0, 0, 0.362428076, kSoft}, Case{1, 0, 1, 0.4, fourth},
+                        // From hard over soft to the mean.
+                        Case{1, 0.01, 0, 0.4, fourth}, Case{1, 1, 0, 0.362428076, kSoft},
+                        Case{1, kInfinity, 0, 0.1, Answers(6, 1 / 6.0)},
+                        // A temperature is the inverse of a scale, 1/sqrt(3) the default.
+                        Case{1, root, 0, 0.307789757, {}}, Case{1 / root, 0, 0, 0.307789757, {}},
+                        Case{0, 0, 0, 0.307789757, {}},
+                        // Towards 0: the mean of the values.
+                        Case{1e-30, 0, 0, 0.1, {}}}) {
     Problem problem = sentence();
-    problem.desc.scale = scale;
-    check_answers(problem, {0.307789757}, kDigit);
+    problem.desc.scale = c.scale;
+    problem.desc.temperature = c.temperature;
+    problem.desc.hard = c.hard;
+    check_answers(problem, {c.answer}, kDigit);
+    if (!c.weights.empty())
+      check_answers(problem, c.weights, c.weights == kSoft ? 1e-9 : 0, HEED_WEIGHTS_PROBABILITIES);
   }
-}
-
-TEST_CASE("the sentence, hard attention", "[examples]") {
-  Problem problem = sentence();
-  problem.desc.hard = 1;
-  check_answers(problem, {0.4}, kDigit);
-  check_weights(problem, HEED_WEIGHTS_PROBABILITIES, {0, 0, 0, 1, 0, 0}, 0);
-}
-
-TEST_CASE("the sentence, temperatures from hard over soft to the mean", "[examples]") {
-  Problem problem = sentence();
-  problem.desc.temperature = 0.01;
-  check_answers(problem, {0.4}, kDigit);
-  check_weights(problem, HEED_WEIGHTS_PROBABILITIES, {0, 0, 0, 1, 0, 0}, 0);
-  problem.desc.temperature = 1;
-  check_answers(problem, {0.362428076}, kDigit);
-  check_weights(problem, HEED_WEIGHTS_PROBABILITIES, kSoft, 1e-9);
-  problem.desc.temperature = std::numeric_limits<double>::infinity();
-  check_answers(problem, {0.1}, kDigit);
-  check_weights(problem, HEED_WEIGHTS_PROBABILITIES, Answers(6, 1 / 6.0), 0);
-}
-
-TEST_CASE("the sentence, a temperature is the inverse of a scale", "[examples]") {
-  Problem problem = sentence();
-  problem.desc.temperature = std::sqrt(3.0);
-  check_answers(problem, {0.307789757}, kDigit);
-}
-
-TEST_CASE("the sentence, scale to zero: the mean of the values", "[examples]") {
-  Problem problem = sentence();
-  problem.desc.scale = 1e-30;
-  check_answers(problem, {0.1}, kDigit);
+  Problem scores = sentence();
+  check_answers(scores, {0, 1, -4, 7, 0, 5}, 0, HEED_WEIGHTS_SCORES);
 }
 
 TEST_CASE("the sentence, every word a query: its last row is the vector query", "[examples]") {
   // Six queries of three features: it is the features that the default scale counts.
-  Problem problem = of_rows({6, 6, 3, 1}, kSentence, kSentence, {0, -0.2F, 0.3F, 0.4F, 0, 0.1F});
-  for (const char* const isa : isa_names()) {
-    const std::vector<float> rows = problem.run(isa);
-    INFO(isa << ": " << rows.back());
-    CHECK(std::fabs(rows.back() - 0.307789757) <= problem.expected().back().bound + kDigit / 2);
-  }
+  Problem problem = of_rows({6, 6, 3, 1}, kSentence, kSentence, kValues);
+  const Element want = problem.expected_all().out.back();
+  on_every_isa(problem, [&](const Outputs& got) {
+    INFO(got.out[5]);
+    CHECK(std::fabs(got.out[5] - 0.307789757) <= want.bound + kDigit / 2);
+  });
   check_vector_queries(problem);
   // Each row of weights is a softmax of its own.
   problem.want_weights(HEED_WEIGHTS_PROBABILITIES);
-  for (const char* const isa : isa_names()) {
-    const Numbers weights = problem.run_all(isa).weights;
+  on_every_isa(problem, [&](const Outputs& got) {
     for (std::size_t i = 0; i < 6; ++i) {
       double sum = 0;
-      for (std::size_t j = 0; j < 6; ++j) sum += weights[6 * i + j];
-      INFO(isa << ": row " << i);
+      for (std::size_t j = 0; j < 6; ++j) sum += got.weights[6 * i + j];
+      INFO("row " << i);
       CHECK(std::fabs(sum - 1) <= 16 * kUnit);
     }
-  }
+  });
 }
 
 TEST_CASE("the sentence, in other types", "[examples]") {
@@ -210,12 +180,13 @@ TEST_CASE("the sentence, in other types", "[examples]") {
     Sizes sizes = {1, 6, 3, 1};
     sizes.types = all_of(c.dtype);
     Problem problem(sizes);
+    const Answers values = {0, -0.2, 0.3, 0.4, 0, 0.1};
     std::size_t key = 0;
-    std::size_t query = 15;  // "book"
     std::size_t value = 0;
     problem.key.fill([&] { return kSentence.at(key++); });
-    problem.query.fill([&] { return kSentence.at(query++); });
-    const Answers values = {0, -0.2, 0.3, 0.4, 0, 0.1};
+    problem.query.fill([&](const Axes& at) {
+      return problem.key.get({0, 0, 5, at[3]});
+    });  // "book"
     problem.value.fill([&] { return values.at(value++); });
     problem.desc.scale = 1;
     check_answers(problem, {0.362428076}, c.digit);
@@ -230,11 +201,11 @@ TEST_CASE("three inputs with integer weights, scale 1", "[examples]") {
                 {1.93662106, 6.68310531, 1.59506841, 1.99999397, 7.9639916, 0.05397641, 1.99970461,
                  7.75989225, 0.35838929},
                 1e-8);
-  check_weights(problem, HEED_WEIGHTS_SCORES, {2, 4, 4, 4, 16, 12, 4, 12, 10}, 0);
-  check_weights(problem, HEED_WEIGHTS_PROBABILITIES,
+  check_answers(problem, {2, 4, 4, 4, 16, 12, 4, 12, 10}, 0, HEED_WEIGHTS_SCORES);
+  check_answers(problem,
                 {6.33789383e-02, 4.68310531e-01, 4.68310531e-01, 6.03366485e-06, 9.82007865e-01,
                  1.79861014e-02, 2.95387223e-04, 8.80536902e-01, 1.19167711e-01},
-                1e-9);
+                1e-9, HEED_WEIGHTS_PROBABILITIES);
 }
 
 // ---- Four words ----
@@ -251,15 +222,14 @@ TEST_CASE("four words through their projections, scores over sqrt(3)", "[example
 
   // The first word's weights, as printed, to five digits.
   problem.want_weights(HEED_WEIGHTS_PROBABILITIES);
-  for (const char* const isa : isa_names()) {
-    const Numbers weights = problem.run_all(isa).weights;
+  on_every_isa(problem, [&](const Outputs& got) {
     for (std::size_t j = 0; j < 4; ++j) {
-      INFO(isa << ": weight " << j << " is " << weights[j]);
-      CHECK(std::fabs(weights[j] - (j < 3 ? 0.16199 : 0.51402)) <= 0.5e-5 + kUnit);
+      INFO("weight " << j << " is " << got.weights[j]);
+      CHECK(std::fabs(got.weights[j] - (j < 3 ? 0.16199 : 0.51402)) <= 0.5e-5 + kUnit);
     }
-  }
+  });
 
   problem.want_nothing_else();
   problem.desc.scale = 1;
-  check_weights(problem, HEED_WEIGHTS_SCORES, {0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 2}, 0);
+  check_answers(problem, {0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 2}, 0, HEED_WEIGHTS_SCORES);
 }

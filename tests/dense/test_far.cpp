@@ -54,12 +54,8 @@ TEST_CASE("windows as far away as offsets", "[far]") {
     for (const Index left : sides(offset))
       for (const Index right : sides(offset)) {
         if (!keep(index++)) continue;
-        Problem p(sizes_of(2, 7));
-        p.fill(60 + index);
-        align(p, offset);
-        p.desc.window = 1;
-        p.desc.window_left = left;
-        p.desc.window_right = right;
+        Problem p = filled(sizes_of(2, 7), 60 + index);
+        set_window(p, left, right, offset);
         if (index % 3 == 0) {
           p.desc.alignment = HEED_ALIGNMENT_DEFAULT;
           p.desc.alignment_offset = 0;
@@ -82,23 +78,17 @@ TEST_CASE("a window far away leaves the keys that it says", "[far]") {
                         Case{false, INT64_MIN + 1, -1, INT64_MAX, 0, 1},
                         Case{false, INT64_MAX, INT64_MAX, -1, 0, 4},
                         Case{false, INT64_MAX, INT64_MAX - 3, -1, 3, 4}}) {
-    Problem p(sizes_of(1, 4));
-    p.fill(61);
-    align(p, c.offset);
+    Problem p = filled(sizes_of(1, 4), 61);
+    set_window(p, c.left, c.right, c.offset);
     if (c.causal) {
       std::swap(p.desc.causal, p.desc.alignment);
       std::swap(p.desc.causal_offset, p.desc.alignment_offset);
     }
-    p.desc.window = 1;
-    p.desc.window_left = c.left;
-    p.desc.window_right = c.right;
     p.want_weights(HEED_WEIGHTS_PROBABILITIES);
-    for (const char* const isa : isa_names()) {
-      INFO(isa << ", " << line_of(p));
-      const Numbers weights = p.run_all(isa).weights;
+    on_every_isa(p, [&](const Outputs& got) {
       for (Index j = 0; j < 4; ++j)
-        CHECK((weights[static_cast<std::size_t>(j)] > 0) == (j >= c.first && j < c.end));
-    }
+        CHECK((got.weights[static_cast<std::size_t>(j)] > 0) == (j >= c.first && j < c.end));
+    });
   }
 }
 
@@ -107,8 +97,7 @@ TEST_CASE("ALiBi over distances that float64 tells apart", "[far][alibi]") {
   const Types float64 = all_of(HEED_DTYPE_F64);
   for (const Index distance : {Index{1} << 41, Index{1} << 42, (Index{1} << 52) + 5})
     for (const Index offset : {distance, -distance}) {
-      Problem p(sizes_of(5, 150, float64));
-      p.fill(62);
+      Problem p = filled(sizes_of(5, 150, float64), 62);
       align(p, offset);
       p.slopes.numbers = {std::ldexp(1.0, -40)};
       p.sinks.numbers = {-1};
@@ -128,17 +117,15 @@ TEST_CASE("ALiBi over distances that are rounded", "[far][alibi]") {
       const double slope = std::ldexp(1.0, -30);
       p.slopes.numbers = {slope};
       p.want_weights(HEED_WEIGHTS_MASKED);
-      for (const char* const isa : isa_names()) {
-        INFO(isa << ", " << line_of(p));
-        const Numbers weights = p.run_all(isa).weights;
+      on_every_isa(p, [&](const Outputs& got) {
         double worst = 0;
         for (Index i = 0; i < 5; ++i)
           for (Index j = 0; j < 140; ++j) {
             const double far = std::fabs(static_cast<double>(offset) + static_cast<double>(i - j));
-            const double got = weights[static_cast<std::size_t>(i * 140 + j)];
-            worst = std::max(worst, std::fabs(got / slope + far) / std::max(far, 1.0));
+            const double score = got.weights[static_cast<std::size_t>(i * 140 + j)];
+            worst = std::max(worst, std::fabs(score / slope + far) / std::max(far, 1.0));
           }
         CHECK(worst <= std::ldexp(1.0, float64 ? -50 : -21));
-      }
+      });
     }
 }

@@ -15,18 +15,16 @@ MergeExpected wanted(const Merge& m) {
 
 void check_merge(Merge& m, Report* report = nullptr) {
   const MergeExpected want = wanted(m);
-  const auto isas = isa_names();
-  for (std::size_t n = 0; n < isas.size(); ++n) {
-    const Merged got = m.run(isas[n]);
-    const std::string line = isas[n] + (": " + line_of(m));
-    const double out = check_elements(line + ", out", m.out.shape(), got.out, want.out);
-    const double lse = check_elements(line + ", lse", m.lse.shape(), got.lse, want.lse);
+  on_every_isa(m, [&](const Merged& got, std::size_t n) {
+    const double out = check_elements("out", m.out.shape(), got.out, want.out);
+    const double lse = check_elements("lse", m.lse.shape(), got.lse, want.lse);
     if (report != nullptr) report->add(n, std::max(out, lse));
-  }
+  });
 }
 
 constexpr std::uint32_t kDtypes[] = {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64,
                                      HEED_DTYPE_BF16, HEED_DTYPE_F16};
+constexpr MergeTypes kFloat64 = {HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64};
 constexpr std::uint32_t kLseDtypes[] = {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64};
 
 }  // namespace
@@ -101,11 +99,10 @@ TEST_CASE("one part is copied", "[merge]") {
     for (const std::uint32_t lse : kLseDtypes) {
       Merge m({2, 3, 5, 9}, 1, {dtype, lse, dtype, lse});
       m.fill(7, 50);
-      for (const char* const isa : isa_names()) {
-        const Merged got = m.run(isa);
-        check_same(isa, got.out, m.outs[0].numbers());
-        check_same(isa, got.lse, m.lses[0].numbers());
-      }
+      on_every_isa(m, [&](const Merged& got) {
+        check_same("out", got.out, m.outs[0].numbers());
+        check_same("lse", got.lse, m.lses[0].numbers());
+      });
     }
 }
 
@@ -114,25 +111,25 @@ TEST_CASE("out is the same without the log-sum-exp", "[merge]") {
   m.fill(8);
   for (const char* const isa : isa_names()) {
     const Context context = make_context(isa);
-    const Numbers with = m.run(context).out;
-    const Merged without = m.run(context, false);
+    const Numbers with = m.run_all(context).out;
+    const Merged without = m.run_all(context, false);
     check_same(isa, with, without.out);
     for (std::size_t i = 0; i < without.lse.size(); ++i) CHECK_FALSE(without.lse.written(i));
   }
 }
 
 TEST_CASE("the parts of a merge may come in any order", "[merge]") {
-  Merge m({2, 3, 5, 9}, 5, {HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64});
+  Merge m({2, 3, 5, 9}, 5, kFloat64);
   m.fill(9);
   const MergeExpected bounds = wanted(m);
-  for (const char* const isa : isa_names()) {
-    const Merged forth = m.run(isa);
-    std::reverse(m.outs.begin(), m.outs.end());
-    std::reverse(m.lses.begin(), m.lses.end());
-    const Merged back = m.run(isa);
-    check_close(isa, forth.out, bounds.out, back.out, bounds.out);
-    check_close(isa, forth.lse, bounds.lse, back.lse, bounds.lse);
-  }
+  Merge reversed = m;
+  std::reverse(reversed.outs.begin(), reversed.outs.end());
+  std::reverse(reversed.lses.begin(), reversed.lses.end());
+  on_every_isa(m, [&](const Merged& forth, std::size_t n) {
+    const Merged back = reversed.run_all(plain_contexts()[n]);
+    check_close("out", forth.out, bounds.out, back.out, bounds.out);
+    check_close("lse", forth.lse, bounds.lse, back.lse, bounds.lse);
+  });
 }
 
 // ---- Empty parts, infinities and NaN ----
@@ -150,11 +147,10 @@ TEST_CASE("empty parts are not read", "[merge]") {
           m.outs[k].set({at[0], at[1], at[2], x}, x % 2 == 0 ? kNaN : kInfinity);
       });
     check_merge(m);
-    for (const char* const isa : isa_names()) {
-      const Merged got = m.run(isa);
-      for (std::size_t x = 0; x < 9; ++x) CHECK(got.out.bits[7 * 9 + x] == 0);
+    on_every_isa(m, [&](const Merged& got) {
+      for (std::size_t i = 63; i < 72; ++i) CHECK(got.out.bits[i] == 0);  // row 7
       CHECK(got.lse[7] == -kInfinity);
-    }
+    });
   }
 }
 
@@ -185,11 +181,10 @@ TEST_CASE("NaN in a log-sum-exp makes its row NaN", "[merge]") {
     for (const std::size_t other : {(k + 1) % 3, (k + 2) % 3})
       m.lses[other].set({0, 0, 4, 0}, -kInfinity);
     check_merge(m);
-    for (const char* const isa : isa_names()) {
-      const Merged got = m.run(isa);
+    on_every_isa(m, [&](const Merged& got) {
       for (std::size_t i = 0; i < 6; ++i)
         CHECK(std::isnan(got.lse[i]) == (i == 1 || i == 3 || i == 4));
-    }
+    });
   }
 }
 
@@ -235,7 +230,7 @@ TEST_CASE("a merge into one of its parts is the merge elsewhere", "[merge]") {
         INFO(isa << ": " << line_of(m) << " into part " << target);
         m.fill(15);
         const Context context = make_context(isa);
-        const Merged elsewhere = m.run(context);
+        const Merged elsewhere = m.run_all(context);
         const Tensor other_out = m.outs[(target + 1) % 3];
         require_ok(m.call(context, m.outs[target].data(), m.lses[target].data()));
         check_same("out", m.outs[target].numbers(), elsewhere.out);
@@ -247,15 +242,14 @@ TEST_CASE("a merge into one of its parts is the merge elsewhere", "[merge]") {
 }
 
 TEST_CASE("parts that are merged as they come", "[merge]") {
-  const MergeTypes types = {HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64};
   constexpr std::size_t kParts = 6;
-  Merge all({1, 2, 5, 9}, kParts, types);
+  Merge all({1, 2, 5, 9}, kParts, kFloat64);
   all.fill(16);
   const MergeExpected bounds = wanted(all);
   for (const char* const isa : isa_names()) {
     const Context context = make_context(isa);
-    const Merged at_once = all.run(context);
-    Merge pair({1, 2, 5, 9}, 2, types);
+    const Merged at_once = all.run_all(context);
+    Merge pair({1, 2, 5, 9}, 2, kFloat64);
     pair.outs[0] = Tensor(all.outs[0]);
     pair.lses[0] = Tensor(all.lses[0]);
     for (std::size_t k = 1; k < kParts; ++k) {
@@ -278,15 +272,14 @@ TEST_CASE("threads do not change the bits of a merge", "[merge][threads]") {
     if (small() && shape[3] > 40) continue;
     Merge m(shape, 2);
     m.fill(17);
-    for (const char* const isa : isa_names()) {
-      const Merged alone = m.run(isa);
+    on_every_isa(m, [&](const Merged& alone, std::size_t n) {
       for (std::size_t i = 0; i < heed_executor_count(); ++i)
         for (const std::uint32_t threads : {1U, 3U}) {
-          const Context context = make_context(isa, {heed_executor_name(i), threads, 0, 0});
-          const Merged got = m.run(context);
-          check_same(line_of(m) + ", " + heed_executor_name(i), got.out, alone.out);
-          check_same(line_of(m) + ", " + heed_executor_name(i), got.lse, alone.lse);
+          const char* const executor = heed_executor_name(i);
+          const Merged got = m.run_all(make_context(IsaContexts::name(n), {executor, threads}));
+          check_same(executor, got.out, alone.out);
+          check_same(executor, got.lse, alone.lse);
         }
-    }
+    });
   }
 }

@@ -9,8 +9,7 @@ TEST_CASE("the weights of a row and its sink add up to 1", "[properties]") {
   check_options(options(), [](Problem& p) {
     p.want_lse(HEED_DTYPE_F64);
     const Expected want = p.expected_all();
-    for (const char* const isa : isa_names()) {
-      const Outputs got = p.run_all(isa);
+    on_every_isa(p, [&](const Outputs& got) {
       for (Index row = 0; row < 2 * kQueries; ++row) {
         long double sum = 0;
         long double allowed = 0;
@@ -25,20 +24,19 @@ TEST_CASE("the weights of a row and its sink add up to 1", "[properties]") {
           allowed += static_cast<long double>(
               share * (std::expm1(want.lse[at(row)].bound) + 0x1p-52 * (2 + got.lse[at(row)])));
         }
-        INFO(isa << ", row " << row << ": " << static_cast<double>(sum - 1) << " off 1, "
-                 << static_cast<double>(allowed) << " allowed");
+        INFO("row " << row << ": " << static_cast<double>(sum - 1) << " off 1, "
+                    << static_cast<double>(allowed) << " allowed");
         CHECK(std::fabs(sum - 1) <= allowed);
         CHECK(is_tight(static_cast<double>(allowed), 1, got.weights.dtype));
       }
-    }
+    });
   });
 }
 
 TEST_CASE("out is the values, weighted with the weights", "[properties]") {
   check_options(options(), [](Problem& p) {
     const Expected want = p.expected_all();
-    for (const char* const isa : isa_names()) {
-      const Outputs got = p.run_all(isa);
+    on_every_isa(p, [&](const Outputs& got) {
       double worst = 0;
       p.out.each([&](const Axes& x) {
         const Index row = x[1] * kQueries + x[2];
@@ -54,17 +52,15 @@ TEST_CASE("out is the values, weighted with the weights", "[properties]") {
         const auto off = static_cast<double>(sum - static_cast<long double>(got.out[o]));
         worst = std::max(worst, distance(off, 0, static_cast<double>(allowed)));
       });
-      INFO(isa);
       CHECK(worst <= 1);
-    }
+    });
   });
 }
 
 TEST_CASE("column sums are the sums of the weights", "[properties]") {
   check_options(options(), [](Problem& p) {
     const Expected want = p.expected_all();
-    for (const char* const isa : isa_names()) {
-      const Outputs got = p.run_all(isa);
+    on_every_isa(p, [&](const Outputs& got) {
       double worst = 0;
       for (Index h = 0; h < 2; ++h)
         for (Index j = 0; j < kKeys; ++j) {
@@ -79,9 +75,8 @@ TEST_CASE("column sums are the sums of the weights", "[properties]") {
               std::max(worst, distance(static_cast<double>(sum), got.column_sums[at(h * kKeys + j)],
                                        static_cast<double>(allowed)));
         }
-      INFO(isa);
       CHECK(worst <= 1);
-    }
+    });
   });
 }
 
@@ -95,15 +90,13 @@ TEST_CASE("out lies between the smallest and the largest value", "[properties]")
       low[at(x[3])] = std::min(low[at(x[3])], p.value.get(x));
       high[at(x[3])] = std::max(high[at(x[3])], p.value.get(x));
     });
-    for (const char* const isa : isa_names()) {
-      const Numbers got = p.run_all(isa).out;
+    on_every_isa(p, [&](const Outputs& got) {
       bool between = true;
-      for (std::size_t i = 0; i < got.size(); ++i)
-        between = between && got[i] >= low[i % 12] - want.out[i].bound &&
-                  got[i] <= high[i % 12] + want.out[i].bound;
-      INFO(isa);
+      for (std::size_t i = 0; i < got.out.size(); ++i)
+        between = between && got.out[i] >= low[i % 12] - want.out[i].bound &&
+                  got.out[i] <= high[i % 12] + want.out[i].bound;
       CHECK(between);
-    }
+    });
   });
 }
 
@@ -129,15 +122,10 @@ TEST_CASE("self-attention is equivariant under permutation", "[properties]") {
   for (const Kind& kind : exact_kinds()) {
     Sizes sizes = {77, 77, 16, 16};
     sizes.types = kind.types;
-    Problem p(sizes);
-    p.fill(81);
-    p.query.each([&](const Axes& x) {
-      p.key.set(x, p.query.get(x));
-      p.value.set(x, p.query.get(x));
-    });
-    p.want_lse();
-    p.want_weights(HEED_WEIGHTS_PROBABILITIES);
-    p.want_column_sums();
+    Problem p = filled(sizes, 81);
+    p.key.assign(p.query);
+    p.value.assign(p.query);
+    want_all(p);
     const std::vector<Index> order = shuffled(77, 3);
     Problem q = reordered(p, {order, order});
     check_equal(p, q, {order, order});
@@ -195,8 +183,9 @@ TEST_CASE("a function that adds numbers is a bias", "[properties]") {
     Problem p = drawn(kind.types, 83);
     p.function = score_function<Shift>();
     Problem q = drawn(kind.types, 83);
-    Tensor& bias = q.add_bias(q.pairs());
-    bias.each([&](const Axes& x) { bias.set(x, 0.25 * Shift::steps({x[0], x[1], x[2], x[3]})); });
+    q.add_bias(q.pairs()).fill([&](const Axes& x) {
+      return 0.25 * Shift::steps({x[0], x[1], x[2], x[3]});
+    });
     check_equal(p, q);
   }
 }
@@ -221,9 +210,9 @@ TEST_CASE("towards temperature 0 attention is hard", "[properties]") {
     hard.desc.hard = 1;
     // Row i scores 1 with key 67 (i % 16) % 200 and at most 0 with all others, whose weights are
     // then e^-40 or less.
-    hard.query.each([&](const Axes& x) { hard.query.set(x, x[3] == x[2] % 16 ? 1 : 0); });
-    hard.key.each([&](const Axes& x) {
-      hard.key.set(x, x[2] == 67 * x[3] % kKeys ? 4 : -0.2 * std::fabs(hard.key.get(x)));
+    hard.query.fill([&](const Axes& x) { return x[3] == x[2] % 16; });
+    hard.key.fill([&](const Axes& x) {
+      return x[2] == 67 * x[3] % kKeys ? 4 : -0.2 * std::fabs(hard.key.get(x));
     });
     Problem cold = hard;
     cold.desc.hard = 0;
@@ -240,8 +229,7 @@ TEST_CASE("at infinite temperature attention is the mean", "[properties]") {
     Problem p = drawn(kind.types, 86);
     p.desc.temperature = kInfinity;
     const Expected want = p.expected_all();
-    for (const char* const isa : isa_names()) {
-      const Outputs got = p.run_all(isa);
+    on_every_isa(p, [&](const Outputs& got) {
       for (Index x = 0; x < 12; ++x) {
         long double mean = 0;
         for (Index j = 0; j < kKeys; ++j)
@@ -253,6 +241,6 @@ TEST_CASE("at infinite temperature attention is the mean", "[properties]") {
                          want.out[at(row * 12 + x)].bound + 0x1p-53) <= 1);
         }
       }
-    }
+    });
   }
 }

@@ -8,6 +8,7 @@
 // before heed_merge's own roundings: those of float64, a few per part, and the last one. The call
 // over all keys is within its own bound of the same exact numbers.
 #include "tests/dense/kinds.hpp"
+#include "tests/support/merge.hpp"
 
 using namespace heed_test;
 
@@ -41,20 +42,14 @@ const std::vector<Option>& options() {
        }},
       {"window and slopes",
        [](Problem& p) {
-         p.desc.window = 1;
-         p.desc.window_left = 70;
-         p.desc.window_right = 30;
-         p.desc.alignment = HEED_ALIGNMENT_OFFSET;
-         p.desc.alignment_offset = 90;
+         set_window(p, 70, 30, 90);
          p.slopes.numbers = {0.03, 0.1};
        }},
       {"mask and bias",
        [](Problem& p) {
-         Tensor& mask = p.add_mask(p.pairs());
-         mask.each([&](const Axes& x) {
-           // Row 5 attends nothing, row 6 one key alone.
-           const bool attends = x[2] == 6 ? x[3] == 141 : x[2] != 5 && (x[2] + x[3] / 20) % 3 != 0;
-           mask.set(x, attends ? 1 : 0);
+         // Row 5 attends nothing, row 6 one key alone.
+         p.add_mask(p.pairs()).fill([](const Axes& x) {
+           return x[2] == 6 ? x[3] == 141 : x[2] != 5 && (x[2] + x[3] / 20) % 3 != 0;
          });
          Random random(9);
          p.add_bias(p.pairs()).fill([&] { return random.normal(); });
@@ -66,36 +61,32 @@ const std::vector<Option>& options() {
 }
 
 Problem drawn(const Types& types, std::uint32_t lse, std::uint64_t seed) {
-  Sizes sizes = {kQueries, 200, 16, 12};
-  sizes.query_heads = 2;
+  Sizes sizes = {kQueries, 200, 16, 12, 1, 2};
   sizes.types = types;
-  Problem p(sizes);
-  p.fill(seed);
+  Problem p = filled(sizes, seed);
   p.want_lse(lse);
   return p;
 }
 
 /// The keys [begin, end) of a problem. Its sinks count once: in the first part.
 Problem part_of(const Problem& p, Index begin, Index end, bool first) {
-  Sizes sizes = {kQueries, end - begin, 16, 12};
-  sizes.query_heads = 2;
-  sizes.types = {p.desc.query.dtype, p.desc.key.dtype, p.desc.value.dtype, p.desc.out.dtype};
+  Sizes sizes = sizes_of(p);
+  sizes.key_length = end - begin;
+  if (sizes.causal != 0) sizes.causal_offset -= begin;
   Problem q(sizes);
-  const auto cut = [&](const Tensor& from, Tensor& to) {
-    to.each([&](const Axes& x) { to.set(x, from.get({x[0], x[1], begin + x[2], x[3]})); });
+  const auto cut = [&](const Tensor& from, std::size_t axis, Tensor& to) {
+    to.fill([&](Axes x) {
+      x[axis] += begin;
+      return from.get(x);
+    });
   };
-  q.query = Tensor(p.query);
-  cut(p.key, q.key);
-  cut(p.value, q.value);
+  q.query.assign(p.query);
+  cut(p.key, 2, q.key);
+  cut(p.value, 2, q.value);
   q.score_as(p);
-  q.desc.causal = p.desc.causal;
-  if (p.desc.causal != 0) q.desc.causal_offset = p.desc.causal_offset - begin;
-  if (p.desc.alignment != 0) q.desc.alignment_offset = p.desc.alignment_offset - begin;
-  const auto cut_pairs = [&](const Tensor& from, Tensor& to) {
-    to.each([&](const Axes& x) { to.set(x, from.get({x[0], x[1], x[2], begin + x[3]})); });
-  };
-  if (p.mask) cut_pairs(*p.mask, q.add_mask(q.pairs()));
-  if (p.bias) cut_pairs(*p.bias, q.add_bias(q.pairs()));
+  if (p.desc.alignment != 0) q.desc.alignment_offset -= begin;
+  if (p.mask) cut(*p.mask, 3, q.add_mask(q.pairs()));
+  if (p.bias) cut(*p.bias, 3, q.add_bias(q.pairs()));
   if (first) q.sinks = p.sinks;
   q.want_lse(p.desc.lse.dtype);
   return q;
@@ -120,24 +111,6 @@ struct PartBounds {
     return ((1 + e) * out + 2 * e * largest) / (1 - e);
   }
 };
-
-void merge_parts(const Context& context, std::vector<Problem>& parts, Tensor& out, Tensor& lse) {
-  heed_merge_desc desc = HEED_MERGE_DESC_INIT;
-  desc.batch = 1;
-  desc.heads = 2;
-  desc.rows = kQueries;
-  desc.features = 12;
-  desc.part_out.dtype = desc.out.dtype = parts[0].out.dtype();
-  desc.part_lse.dtype = desc.lse.dtype = parts[0].lse->dtype();
-  std::vector<const void*> outs;
-  std::vector<const void*> lses;
-  for (Problem& part : parts) {
-    outs.push_back(part.out.data());
-    lses.push_back(part.lse->data());
-  }
-  require_ok(heed_merge(context.get(), &desc, parts.size(), outs.data(), lses.data(), out.data(),
-                        lse.data()));
-}
 
 /// `bound`: how far off the merged numbers may be before they are rounded; `precision`: the type
 /// that bounds are of.
@@ -166,19 +139,22 @@ void check_split(Problem& whole, const std::vector<Index>& ends, const IsaContex
   for (std::size_t n = 0; n < contexts.size(); ++n) {
     const Outputs got = whole.run_all(contexts[n]);
     PartBounds bounds;
-    for (std::size_t k = 0; k < parts.size(); ++k)
+    Merge merge({1, 2, kQueries, 12}, parts.size(),
+                {got.out.dtype, got.lse.dtype, got.out.dtype, got.lse.dtype});
+    for (std::size_t k = 0; k < parts.size(); ++k) {
       bounds.add(parts[k].run_all(contexts[n]), wanted[k]);
-    Tensor out(whole.out);
-    Tensor lse(*whole.lse);
-    merge_parts(contexts[n], parts, out, lse);
+      merge.outs[k].assign(parts[k].out);
+      merge.lses[k].assign(*parts[k].lse);
+    }
+    const Merged merged = merge.run_all(contexts[n]);
     // A term's weight takes part in n sums, its argument is off by u |x| and |x| e^-|x| <= 1 / e,
     // and exp and the product round: all of it in the numerator and in the denominator.
     const double own = 0x1p-53 * (8 + 3 * static_cast<double>(parts.size()));
     const std::string isa = IsaContexts::name(n);
-    check_merged(isa + ", out", out.numbers(), got.out, want.out,
-                 bounds.of_merged() + own * bounds.largest, out.dtype());
+    check_merged(isa + ", out", merged.out, got.out, want.out,
+                 bounds.of_merged() + own * bounds.largest, got.out.dtype);
     // Every log-sum-exp here is below 100.
-    check_merged(isa + ", lse", lse.numbers(), got.lse, want.lse, bounds.lse + own * 100,
+    check_merged(isa + ", lse", merged.lse, got.lse, want.lse, bounds.lse + own * 100,
                  real_dtype(whole.desc));
   }
   SUCCEED();

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/support/drawing.hpp"
 #include "tests/support/graph_problem.hpp"
 
 namespace heed_test {
@@ -14,10 +15,10 @@ namespace heed_test {
 /// Whether graphs are of any kind, or have one node with so many edges that it is cut into pieces.
 enum class Graphs { kAny, kHub };
 
-class RandomGraphs {
+class RandomGraphs : Drawing {
  public:
   explicit RandomGraphs(std::uint64_t seed, Graphs graphs = Graphs::kAny)
-      : random_(seed), graphs_(graphs) {}
+      : Drawing(seed), graphs_(graphs) {}
 
   GraphProblem draw() {
     EdgeList edges = draw_edges();
@@ -39,20 +40,10 @@ class RandomGraphs {
 
   /// How the graph that was drawn is handed in.
   GraphForm form() {
-    return {rows_,
-            random_.pick<std::uint32_t>({HEED_INDEX_DEFAULT, HEED_INDEX_I32, HEED_INDEX_I64})};
+    return {rows_, pick<std::uint32_t>({HEED_INDEX_DEFAULT, HEED_INDEX_I32, HEED_INDEX_I64})};
   }
 
  private:
-  bool one_in(std::int64_t n) { return random_.integer(0, n - 1) == 0; }
-
-  template <class T>
-  T pick(const std::vector<T>& from) {
-    return random_.pick(from);
-  }
-
-  double uniform(double low, double high) { return low + (high - low) * random_.unit(); }
-
   // ---- Graphs ----
 
   EdgeList draw_edges() {
@@ -132,12 +123,6 @@ class RandomGraphs {
   }
   /// Of what may have any type.
   std::uint32_t any_type() { return static_cast<std::uint32_t>(random_.integer(0, 4)); }
-
-  Arrangement draw_arrangement() {
-    if (one_in(2)) return Arrangement::kDefault;
-    return static_cast<Arrangement>(
-        random_.integer(0, static_cast<std::int64_t>(Arrangement::kCount) - 1));
-  }
 
   void draw_inputs(GraphProblem& p) {
     draw_types();
@@ -241,16 +226,6 @@ class RandomGraphs {
     for (std::int64_t n = random_.integer(1, 3); n > 0; --n) plant(*pick(all));
   }
 
-  void plant(Tensor& tensor) {
-    Axes at{};
-    for (std::size_t axis = 0; axis < 4; ++axis) {
-      if (tensor.shape()[axis] == 0) return;
-      at[axis] = random_.integer(0, tensor.shape()[axis] - 1);
-    }
-    tensor.set(at, pick<double>({kNaN, kInfinity, -kInfinity}));
-  }
-
-  Random random_;
   Graphs graphs_;
   Index heads_ = 1;
   bool rows_ = false;

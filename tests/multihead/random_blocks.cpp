@@ -20,9 +20,9 @@ BlockChoice RandomBlocks::draw_choice(bool self, const Problem& attention) {
   if (one_in(60)) c.width_query = random_.integer(200, 600);
   c.width_key = self || one_in(4) ? c.width_query : random_.integer(1, 40);
   c.width_out = one_in(8) ? random_.integer(25, 90) : random_.integer(1, 24);
-  c.combine = random_.pick<std::uint32_t>(
-      {HEED_COMBINE_CONCAT, HEED_COMBINE_CONCAT, HEED_COMBINE_CONCAT, HEED_COMBINE_WEIGHTED,
-       HEED_COMBINE_MEAN, HEED_COMBINE_MAX, HEED_COMBINE_TENSOR, HEED_COMBINE_TENSOR});
+  c.combine = pick<std::uint32_t>({HEED_COMBINE_CONCAT, HEED_COMBINE_CONCAT, HEED_COMBINE_CONCAT,
+                                   HEED_COMBINE_WEIGHTED, HEED_COMBINE_MEAN, HEED_COMBINE_MAX,
+                                   HEED_COMBINE_TENSOR, HEED_COMBINE_TENSOR});
   c.dtype_query = draw_type();
   c.dtype_key = draw_type();
   c.dtype_out = draw_type();
@@ -37,18 +37,12 @@ BlockChoice RandomBlocks::draw_choice(bool self, const Problem& attention) {
 }
 
 std::uint32_t RandomBlocks::draw_narrow() {
-  return random_.pick<std::uint32_t>(
+  return pick<std::uint32_t>(
       {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16});
 }
 
 std::uint32_t RandomBlocks::draw_matrix_type() {
   return float64_ && one_in(2) ? std::uint32_t{HEED_DTYPE_DEFAULT} : draw_type();
-}
-
-Arrangement RandomBlocks::draw_arrangement() {
-  if (one_in(2)) return Arrangement::kDefault;
-  return static_cast<Arrangement>(
-      random_.integer(0, static_cast<std::int64_t>(Arrangement::kCount) - 1));
 }
 
 MatrixChoice RandomBlocks::draw_matrix() {
@@ -93,15 +87,6 @@ void RandomBlocks::plant_specials(Block& block) {
             : kind == 8 ? block.w_key.tensor
                         : (block.w_out ? *block.w_out : block.w_query).tensor);
   }
-}
-
-void RandomBlocks::plant(Tensor& tensor) {
-  Axes at{};
-  for (std::size_t axis = 0; axis < 4; ++axis) {
-    if (tensor.shape()[axis] == 0) return;
-    at[axis] = random_.integer(0, tensor.shape()[axis] - 1);
-  }
-  tensor.set(at, random_.pick<double>({kNaN, kInfinity, -kInfinity}));
 }
 
 }  // namespace heed_test

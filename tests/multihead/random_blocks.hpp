@@ -5,19 +5,17 @@
 
 #include "tests/dense/random_forms.hpp"
 #include "tests/multihead/block.hpp"
+#include "tests/support/drawing.hpp"
 
 namespace heed_test {
 
-class RandomBlocks {
+class RandomBlocks : Drawing {
  public:
-  explicit RandomBlocks(std::uint64_t seed) : seed_(seed), random_(seed ^ 0xb10c) {}
+  explicit RandomBlocks(std::uint64_t seed) : Drawing(seed ^ 0xb10c), seed_(seed) {}
 
   Block draw();
 
  private:
-  bool one_in(std::int64_t n) { return random_.integer(0, n - 1) == 0; }
-  double uniform(double low, double high) { return low + (high - low) * random_.unit(); }
-
   BlockChoice draw_choice(bool self, const Problem& attention);
 
   // ---- Types: float64 throughout, or any others in any mix ----
@@ -29,19 +27,14 @@ class RandomBlocks {
 
   // ---- Layouts ----
 
-  Arrangement draw_arrangement();
   MatrixChoice draw_matrix();
 
   /// The three matrices side by side in one W_qkv: [in, q k v], or [q k v, in].
   void pack_qkv(BlockChoice& c, const Problem& attention);
 
-  // ---- Infinities and NaN ----
-
   void plant_specials(Block& block);
-  void plant(Tensor& tensor);
 
   std::uint64_t seed_;
-  Random random_;
   bool float64_ = false;
 };
 

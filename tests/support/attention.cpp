@@ -1,22 +1,8 @@
 #include "tests/support/attention.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace heed_test {
-namespace {
-
-double checked(const Comparison& comparison) {
-  if (!comparison.wrong.empty()) FAIL_CHECK(comparison.wrong);
-  return comparison.ratio;
-}
-
-}  // namespace
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
-}
 
 Report::Report(const char* what) : what_(what), worst_(isa_names().size(), 0.0) {}
 
@@ -28,14 +14,9 @@ void Report::add(std::size_t isa, double ratio) { worst_[isa] = std::max(worst_[
 
 double check_elements(const std::string& what, const Axes& shape, const Numbers& got,
                       const std::vector<Element>& want, Unspecified unspecified) {
-  return checked(compare_elements(what, shape, got, want, unspecified));
-}
-
-double check_result(const heed_attention_desc& desc, const char* isa, const std::vector<float>& got,
-                    const std::vector<Element>& want) {
-  const Axes shape = {desc.batch, desc.query_heads, desc.query_length, value_features_of(desc)};
-  return checked(compare_elements(std::string(isa) + ": " + line_of(desc) + ", out", shape, got,
-                                  want, Unspecified::kForbidden));
+  const Comparison comparison = compare_elements(what, shape, got, want, unspecified);
+  if (!comparison.wrong.empty()) FAIL_CHECK(comparison.wrong);
+  return comparison.ratio;
 }
 
 Ratios check_further(const std::string& line, const Problem& problem, const Outputs& got,

@@ -15,8 +15,6 @@
 
 namespace heed_test {
 
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
-
 /// The worst error / bound of a whole test, per instruction set.
 class Report {
  public:
@@ -35,10 +33,6 @@ class Report {
 double check_elements(const std::string& what, const Axes& shape, const Numbers& got,
                       const std::vector<Element>& want,
                       Unspecified unspecified = Unspecified::kForbidden);
-
-/// Compares `out` with the oracle.
-double check_result(const heed_attention_desc& desc, const char* isa, const std::vector<float>& got,
-                    const std::vector<Element>& want);
 
 /// Compares a run with the oracle in everything but out.
 Ratios check_further(const std::string& line, const Problem& problem, const Outputs& got,

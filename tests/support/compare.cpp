@@ -20,10 +20,10 @@ std::string element_name(const Axes& shape, std::size_t at) {
   return name;
 }
 
-/// compare_elements, of any kind of numbers.
-template <class Numbers>
-Comparison compare_numbers(const std::string& what, const Axes& shape, const Numbers& got,
-                           const std::vector<Element>& want, Unspecified unspecified) {
+}  // namespace
+
+Comparison compare_elements(const std::string& what, const Axes& shape, const Numbers& got,
+                            const std::vector<Element>& want, Unspecified unspecified) {
   const Verdict verdict = compare(got, want);
   const bool bounded = unspecified == Unspecified::kAllowed || verdict.unspecified == 0;
   if (verdict.ratio <= 1 && bounded) return {verdict.ratio, {}};
@@ -41,19 +41,6 @@ Comparison compare_numbers(const std::string& what, const Axes& shape, const Num
             << got[verdict.at] << ", expected " << want[verdict.at].value << " within "
             << want[verdict.at].bound;
   return {verdict.ratio, message.str()};
-}
-
-}  // namespace
-
-Comparison compare_elements(const std::string& what, const Axes& shape, const Numbers& got,
-                            const std::vector<Element>& want, Unspecified unspecified) {
-  return compare_numbers(what, shape, got, want, unspecified);
-}
-
-Comparison compare_elements(const std::string& what, const Axes& shape,
-                            const std::vector<float>& got, const std::vector<Element>& want,
-                            Unspecified unspecified) {
-  return compare_numbers(what, shape, got, want, unspecified);
 }
 
 std::vector<Element> chosen(const Numbers& got, const Expected& expected) {

@@ -22,9 +22,6 @@ struct Comparison {
 /// Compares an output of this shape, element by element; `what` begins the words.
 Comparison compare_elements(const std::string& what, const Axes& shape, const Numbers& got,
                             const std::vector<Element>& want, Unspecified unspecified);
-Comparison compare_elements(const std::string& what, const Axes& shape,
-                            const std::vector<float>& got, const std::vector<Element>& want,
-                            Unspecified unspecified);
 
 /// What out should be, with the rows that hard attention seems to have chosen.
 std::vector<Element> chosen(const Numbers& got, const Expected& expected);

@@ -16,6 +16,10 @@ std::string shape_line(const char* name, const std::optional<Tensor>& tensor,
   return line.str();
 }
 
+const void* data_of(const std::optional<Tensor>& tensor) {
+  return tensor ? tensor->data() : nullptr;
+}
+
 }  // namespace
 
 GraphProblem::GraphProblem(EdgeList graph, Index heads, Index features, Index value_features)
@@ -49,15 +53,14 @@ void GraphProblem::add_matrices(std::uint32_t dtype, Arrangement arrangement) {
 }
 
 void GraphProblem::add_matrix_bias(Weighting& w) const {
-  const Axes shape = {1, 1, 1, w.matrix->shape()[3]};
-  w.bias.emplace(shape, strides_of(Arrangement::kDefault, shape), misalign,
-                 dtype_of(desc.bias_dtype, real()));
+  w.bias = placed({1, 1, 1, w.matrix->shape()[3]}, Arrangement::kDefault,
+                  dtype_of(desc.bias_dtype, real()), misalign);
 }
 
 void GraphProblem::add_edge_data(Index columns, std::uint32_t dtype, Arrangement arrangement) {
   desc.edge_width = columns;
-  edge_data = rows_tensor(edges.size(), 1, columns, dtype_of(dtype, HEED_DTYPE_F32), dtype,
-                          arrangement, desc.edge_data);
+  edge_data =
+      rows_tensor(edges.size(), 1, columns, HEED_DTYPE_F32, dtype, arrangement, desc.edge_data);
 }
 
 void GraphProblem::add_edge_keys(std::uint32_t dtype, Arrangement arrangement) {
@@ -71,8 +74,7 @@ void GraphProblem::add_edge_values(std::uint32_t dtype, Arrangement arrangement)
 }
 
 void GraphProblem::add_edge_bias(std::uint32_t dtype, Arrangement arrangement) {
-  edge_bias = rows_tensor(edges.size(), desc.heads, 1, dtype_of(dtype, real()), dtype, arrangement,
-                          desc.edge_bias);
+  edge_bias = rows_tensor(edges.size(), desc.heads, 1, real(), dtype, arrangement, desc.edge_bias);
 }
 
 void GraphProblem::add_shared_edge_bias(std::uint32_t dtype) {
@@ -86,13 +88,11 @@ void GraphProblem::add_out(std::uint32_t dtype, Arrangement arrangement) {
 }
 
 void GraphProblem::want_lse(std::uint32_t dtype, Arrangement arrangement) {
-  lse = rows_tensor(edges.nodes, desc.heads, 1, dtype_of(dtype, real()), dtype, arrangement,
-                    desc.lse);
+  lse = rows_tensor(edges.nodes, desc.heads, 1, real(), dtype, arrangement, desc.lse);
 }
 
 void GraphProblem::want_weights(std::uint32_t dtype, Arrangement arrangement) {
-  weights = rows_tensor(edges.size(), desc.heads, 1, dtype_of(dtype, real()), dtype, arrangement,
-                        desc.weights);
+  weights = rows_tensor(edges.size(), desc.heads, 1, real(), dtype, arrangement, desc.weights);
 }
 
 void GraphProblem::fill(std::uint64_t seed, double amplitude) {
@@ -165,40 +165,29 @@ GraphOutputs GraphProblem::run(const Context& context, const GraphForm& form) {
 
 GraphOutputs GraphProblem::run(const char* isa) { return run(make_context(isa)); }
 
-const void* GraphProblem::data_of(const std::optional<Tensor>& tensor) {
-  return tensor ? tensor->data() : nullptr;
-}
-
-std::optional<Tensor> GraphProblem::rows_tensor(Index rows, Index heads, Index columns,
-                                                std::uint32_t dtype, std::uint32_t given_dtype,
-                                                Arrangement arrangement,
-                                                heed_layout& layout) const {
+Tensor GraphProblem::rows_tensor(Index rows, Index heads, Index columns,
+                                 std::uint32_t default_dtype, std::uint32_t dtype,
+                                 Arrangement arrangement, heed_layout& layout) const {
   const bool contiguous = arrangement == Arrangement::kDefault;
-  const Axes shape = {1, heads, rows, columns};
-  Tensor tensor(shape, strides_of(contiguous ? Arrangement::kRowsOutside : arrangement, shape),
-                misalign, dtype);
-  layout = contiguous ? heed_layout{} : tensor.layout();
-  layout.dtype = given_dtype;
+  Tensor tensor =
+      placed({1, heads, rows, columns}, contiguous ? Arrangement::kRowsOutside : arrangement,
+             dtype_of(dtype, default_dtype), misalign);
+  layout = layout_of(tensor, arrangement, dtype);
   layout.stride_batch = 0;
   return tensor;
 }
 
-std::optional<Tensor> GraphProblem::nodes_tensor(Index heads, Index columns, std::uint32_t dtype,
-                                                 Arrangement arrangement,
-                                                 heed_layout& layout) const {
-  return rows_tensor(edges.nodes, heads, columns, dtype_of(dtype, HEED_DTYPE_F32), dtype,
-                     arrangement, layout);
+Tensor GraphProblem::nodes_tensor(Index heads, Index columns, std::uint32_t dtype,
+                                  Arrangement arrangement, heed_layout& layout) const {
+  return rows_tensor(edges.nodes, heads, columns, HEED_DTYPE_F32, dtype, arrangement, layout);
 }
 
-std::optional<Tensor> GraphProblem::matrix(Index count, Index in, Index columns,
-                                           std::uint32_t dtype, Arrangement arrangement,
-                                           heed_matrix_layout& layout) const {
-  const Axes shape = {count, 1, in, columns};
-  Tensor tensor(shape, strides_of(arrangement, shape), misalign, dtype_of(dtype, real()));
+Tensor GraphProblem::matrix(Index count, Index in, Index columns, std::uint32_t dtype,
+                            Arrangement arrangement, heed_matrix_layout& layout) const {
+  Tensor tensor = placed({count, 1, in, columns}, arrangement, dtype_of(dtype, real()), misalign);
   const Axes& s = tensor.strides();
-  const bool contiguous = arrangement == Arrangement::kDefault;
   layout = {dtype, 0, 0, 0, 0};
-  if (!contiguous) layout = {dtype, 0, count == 1 ? 0 : s[0], s[2], s[3]};
+  if (arrangement != Arrangement::kDefault) layout = {dtype, 0, count == 1 ? 0 : s[0], s[2], s[3]};
   return tensor;
 }
 

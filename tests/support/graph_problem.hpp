@@ -95,16 +95,13 @@ class GraphProblem {
   Index width() const { return value_features_of(desc); }
   std::uint32_t real() const { return real_dtype(desc); }
 
-  static const void* data_of(const std::optional<Tensor>& tensor);
-
   /// A tensor of that layout; contiguous means [row, head, feature].
-  std::optional<Tensor> rows_tensor(Index rows, Index heads, Index columns, std::uint32_t dtype,
-                                    std::uint32_t given_dtype, Arrangement arrangement,
-                                    heed_layout& layout) const;
-  std::optional<Tensor> nodes_tensor(Index heads, Index columns, std::uint32_t dtype,
-                                     Arrangement arrangement, heed_layout& layout) const;
-  std::optional<Tensor> matrix(Index count, Index in, Index columns, std::uint32_t dtype,
-                               Arrangement arrangement, heed_matrix_layout& layout) const;
+  Tensor rows_tensor(Index rows, Index heads, Index columns, std::uint32_t default_dtype,
+                     std::uint32_t dtype, Arrangement arrangement, heed_layout& layout) const;
+  Tensor nodes_tensor(Index heads, Index columns, std::uint32_t dtype, Arrangement arrangement,
+                      heed_layout& layout) const;
+  Tensor matrix(Index count, Index in, Index columns, std::uint32_t dtype, Arrangement arrangement,
+                heed_matrix_layout& layout) const;
 
   /// Element x of a row of data is element x of all heads of out side by side.
   const void* move_data_into_out();

@@ -40,22 +40,22 @@ class Merge {
  public:
   Merge(const Axes& shape, std::size_t parts, const MergeTypes& types = {},
         const MergeLayouts& layouts = {})
-      : out(make(shape, layouts.out, types.out, layouts.misalign)),
-        lse(make(lse_shape(shape), layouts.lse, types.lse, layouts.misalign)) {
+      : out(placed(shape, layouts.out, types.out, layouts.misalign)),
+        lse(placed(lse_shape(shape), layouts.lse, types.lse, layouts.misalign)) {
     for (std::size_t k = 0; k < parts; ++k) {
-      outs.push_back(make(shape, layouts.part_out, types.part_out, layouts.misalign));
-      lses.push_back(make(lse_shape(shape), layouts.part_lse, types.part_lse, layouts.misalign));
+      outs.push_back(placed(shape, layouts.part_out, types.part_out, layouts.misalign));
+      lses.push_back(placed(lse_shape(shape), layouts.part_lse, types.part_lse, layouts.misalign));
     }
     desc.batch = shape[0];
     desc.heads = shape[1];
     desc.rows = shape[2];
     desc.features = shape[3];
     if (parts > 0) {
-      desc.part_out = layout(outs[0], layouts.part_out, types.part_out);
-      desc.part_lse = layout(lses[0], layouts.part_lse, types.part_lse);
+      desc.part_out = layout_of(outs[0], layouts.part_out, types.part_out);
+      desc.part_lse = layout_of(lses[0], layouts.part_lse, types.part_lse);
     }
-    desc.out = layout(out, layouts.out, types.out);
-    desc.lse = layout(lse, layouts.lse, types.lse);
+    desc.out = layout_of(out, layouts.out, types.out);
+    desc.lse = layout_of(lse, layouts.lse, types.lse);
   }
 
   void fill(std::uint64_t seed, double spread = 3) {
@@ -75,7 +75,7 @@ class Merge {
                       to_lse);
   }
 
-  Merged run(const Context& context, bool with_lse = true) {
+  Merged run_all(const Context& context, bool with_lse = true) {
     out.clear();
     lse.clear();
     require_ok(call(context, out.data(), with_lse ? lse.data() : nullptr));
@@ -83,7 +83,6 @@ class Merge {
       throw std::runtime_error("a merge wrote outside its outputs");
     return {out.numbers(), lse.numbers()};
   }
-  Merged run(const char* isa) { return run(make_context(isa)); }
 
   heed_merge_desc desc = HEED_MERGE_DESC_INIT;
   std::vector<Tensor> outs, lses;
@@ -91,15 +90,6 @@ class Merge {
 
  private:
   static Axes lse_shape(const Axes& shape) { return {shape[0], shape[1], shape[2], 1}; }
-  static Tensor make(const Axes& shape, Arrangement arrangement, std::uint32_t dtype,
-                     std::size_t misalign) {
-    return Tensor(shape, strides_of(arrangement, shape), misalign, dtype_of(dtype, HEED_DTYPE_F32));
-  }
-  static heed_layout layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype) {
-    heed_layout layout = arrangement == Arrangement::kDefault ? heed_layout{} : tensor.layout();
-    layout.dtype = dtype;
-    return layout;
-  }
 };
 
 /// One line that identifies a merge but for its numbers.

@@ -29,6 +29,33 @@ std::string shape_line(const char* name, const std::optional<Tensor>& tensor) {
   return line.str();
 }
 
+/// [batch, heads, length, features], or all of a packed batch's rows.
+Tensor make(const Sizes& s, const Packing& packing, std::int64_t heads, std::int64_t length,
+            std::int64_t features, Arrangement arrangement, std::uint32_t dtype,
+            std::size_t misalign) {
+  const bool outside = packing.packed() && arrangement == Arrangement::kDefault;
+  const Axes shape = {packing.packed() ? 1 : s.batch, heads,
+                      packing.packed() ? packing.all_rows() : length, features};
+  return placed(shape, outside ? Arrangement::kRowsOutside : arrangement, dtype, misalign);
+}
+
+Tensor make_queries(const Sizes& s, std::int64_t features, Arrangement arrangement,
+                    std::uint32_t dtype, std::size_t misalign) {
+  return make(s, s.queries, s.query_heads, s.query_length, features, arrangement, dtype, misalign);
+}
+
+Tensor make_keys(const Sizes& s, std::int64_t features, Arrangement arrangement,
+                 std::uint32_t dtype, std::size_t misalign) {
+  return make(s, s.keys, s.key_heads, s.key_length, features, arrangement, dtype, misalign);
+}
+
+heed_score_layout score_layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype) {
+  const Axes& n = tensor.shape();
+  Axes s{};
+  if (arrangement != Arrangement::kDefault) s = tensor.strides();
+  return {dtype, 0, n[0], n[1], n[2], n[3], s[0], s[1], s[2], s[3]};
+}
+
 }  // namespace
 
 std::int64_t Packing::all_rows() const {
@@ -43,14 +70,10 @@ const void* RealArray::data(bool float64) {
 }
 
 Problem::Problem(const Sizes& s, const Layouts& layouts)
-    : query(make(query_shape(s, s.features), layouts.query, s.types.query, layouts.misalign,
-                 s.queries.packed())),
-      key(make(key_shape(s, s.features), layouts.key, s.types.key, layouts.misalign * 2 % 4,
-               s.keys.packed())),
-      value(make(key_shape(s, s.value_features), layouts.value, s.types.value,
-                 layouts.misalign * 3 % 4, s.keys.packed())),
-      out(make(query_shape(s, s.value_features), layouts.out, s.types.out, layouts.misalign,
-               s.queries.packed())),
+    : query(make_queries(s, s.features, layouts.query, s.types.query, layouts.misalign)),
+      key(make_keys(s, s.features, layouts.key, s.types.key, layouts.misalign * 2 % 4)),
+      value(make_keys(s, s.value_features, layouts.value, s.types.value, layouts.misalign * 3 % 4)),
+      out(make_queries(s, s.value_features, layouts.out, s.types.out, layouts.misalign)),
       cu_seqlens_q(s.queries.offsets),
       cu_seqlens_k(s.keys.offsets),
       misalign_(layouts.misalign) {
@@ -66,10 +89,10 @@ Problem::Problem(const Sizes& s, const Layouts& layouts)
   desc.causal_offset = s.causal_offset;
   desc.packed_queries = s.queries.all_rows();
   desc.packed_keys = s.keys.all_rows();
-  desc.query = layout(query, layouts.query, s.types.query);
-  desc.key = layout(key, layouts.key, s.types.key);
-  desc.value = layout(value, layouts.value, s.types.value);
-  desc.out = layout(out, layouts.out, s.types.out);
+  desc.query = layout_of(query, layouts.query, s.types.query);
+  desc.key = layout_of(key, layouts.key, s.types.key);
+  desc.value = layout_of(value, layouts.value, s.types.value);
+  desc.out = layout_of(out, layouts.out, s.types.out);
 }
 
 void Problem::fill(std::uint64_t seed, float amplitude) {
@@ -81,14 +104,14 @@ void Problem::fill(std::uint64_t seed, float amplitude) {
 }
 
 Tensor& Problem::add_mask(const Axes& sizes, Arrangement arrangement) {
-  mask.emplace(make(sizes, arrangement, kByte, misalign_, false));
+  mask.emplace(placed(sizes, arrangement, kByte, misalign_));
   mask->fill([] { return 1; });
   desc.mask = score_layout(*mask, arrangement, 0);
   return *mask;
 }
 
 Tensor& Problem::add_bias(const Axes& sizes, std::uint32_t dtype, Arrangement arrangement) {
-  bias.emplace(make(sizes, arrangement, real_if_default(dtype), misalign_, false));
+  bias.emplace(placed(sizes, arrangement, dtype_of(dtype, real_dtype(desc)), misalign_));
   bias->fill([] { return 0; });
   desc.bias = score_layout(*bias, arrangement, dtype);
   return *bias;
@@ -107,10 +130,14 @@ void Problem::score_as(const Problem& other) {
   function = other.function;
 }
 
+heed_layout Problem::want(std::optional<Tensor>& output, const Axes& shape, std::uint32_t dtype,
+                          Arrangement arrangement) const {
+  output.emplace(placed(shape, arrangement, dtype_of(dtype, real_dtype(desc)), misalign_));
+  return layout_of(*output, arrangement, dtype);
+}
+
 void Problem::want_lse(std::uint32_t dtype, Arrangement arrangement) {
-  const Axes shape = {out.shape()[0], desc.query_heads, out.shape()[2], 1};
-  lse.emplace(make(shape, arrangement, real_if_default(dtype), misalign_, false));
-  desc.lse = layout(*lse, arrangement, dtype);
+  desc.lse = want(lse, {out.shape()[0], desc.query_heads, out.shape()[2], 1}, dtype, arrangement);
 }
 
 void Problem::want_weights(heed_weights_point point, std::uint32_t dtype, Arrangement arrangement,
@@ -118,16 +145,15 @@ void Problem::want_weights(heed_weights_point point, std::uint32_t dtype, Arrang
   weight_rows = rows;
   desc.weights_point = point;
   desc.weight_rows = static_cast<std::int64_t>(rows.size());
-  const Axes shape = {desc.batch, desc.query_heads, weight_rows_of(desc), desc.key_length};
-  weights.emplace(make(shape, arrangement, real_if_default(dtype), misalign_, false));
-  desc.weights = layout(*weights, arrangement, dtype);
+  desc.weights =
+      want(weights, {desc.batch, desc.query_heads, weight_rows_of(desc), desc.key_length}, dtype,
+           arrangement);
 }
 
 void Problem::want_column_sums(std::uint32_t dtype, Arrangement arrangement) {
   desc.sum_columns = 1;
-  const Axes shape = {desc.batch, desc.query_heads, desc.key_length, 1};
-  column_sums.emplace(make(shape, arrangement, real_if_default(dtype), misalign_, false));
-  desc.column_sums = layout(*column_sums, arrangement, dtype);
+  desc.column_sums =
+      want(column_sums, {desc.batch, desc.query_heads, desc.key_length, 1}, dtype, arrangement);
 }
 
 void Problem::want_nothing_else() {
@@ -185,55 +211,21 @@ Outputs Problem::run_all(const Context& context) {
 
 Outputs Problem::run_all(const char* isa) { return run_all(make_context(isa)); }
 
-std::vector<float> Problem::run(const Context& context) {
-  const Outputs outputs = run_all(context);
-  for (std::size_t i = 0; i < outputs.out.size(); ++i)
-    if (!outputs.out.written(i)) throw std::runtime_error("left an element of out unwritten");
-  return out.elements();
-}
-
-std::vector<float> Problem::run(const char* isa) { return run(make_context(isa)); }
-
-Axes Problem::query_shape(const Sizes& s, std::int64_t features) {
-  return s.queries.packed() ? Axes{1, s.query_heads, s.queries.all_rows(), features}
-                            : Axes{s.batch, s.query_heads, s.query_length, features};
-}
-
-Axes Problem::key_shape(const Sizes& s, std::int64_t features) {
-  return s.keys.packed() ? Axes{1, s.key_heads, s.keys.all_rows(), features}
-                         : Axes{s.batch, s.key_heads, s.key_length, features};
-}
-
-Tensor Problem::make(const Axes& shape, Arrangement arrangement, std::uint32_t dtype,
-                     std::size_t misalign, bool packed) {
-  const bool default_packed = packed && arrangement == Arrangement::kDefault;
-  const Axes strides = strides_of(default_packed ? Arrangement::kRowsOutside : arrangement, shape);
-  return Tensor(shape, strides, misalign, dtype_of(dtype, HEED_DTYPE_F32));
-}
-
-heed_layout Problem::layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype) {
-  heed_layout layout = arrangement == Arrangement::kDefault ? heed_layout{} : tensor.layout();
-  layout.dtype = dtype;
-  return layout;
-}
-
-heed_score_layout Problem::score_layout(const Tensor& tensor, Arrangement arrangement,
-                                        std::uint32_t dtype) {
-  const Axes& n = tensor.shape();
-  Axes s{};
-  if (arrangement != Arrangement::kDefault) s = tensor.strides();
-  return {dtype, 0, n[0], n[1], n[2], n[3], s[0], s[1], s[2], s[3]};
-}
-
-std::uint32_t Problem::real_if_default(std::uint32_t dtype) const {
-  return dtype_of(dtype, real_dtype(desc));
-}
-
 std::vector<Tensor*> Problem::written_tensors() {
   std::vector<Tensor*> all = {&out};
   for (std::optional<Tensor>* const tensor : {&lse, &weights, &column_sums})
     if (*tensor) all.push_back(&**tensor);
   return all;
+}
+
+Sizes sizes_of(const Problem& p) {
+  const heed_attention_desc& d = p.desc;
+  Sizes sizes = {d.query_length, d.key_length,     d.features, p.value.shape()[3], d.batch,
+                 d.query_heads,  p.key.shape()[1], d.causal,   d.causal_offset,    d.scale};
+  sizes.types = {d.query.dtype, d.key.dtype, d.value.dtype, d.out.dtype};
+  if (d.packed_queries > 0) sizes.queries = {p.cu_seqlens_q, p.query.shape()[2]};
+  if (d.packed_keys > 0) sizes.keys = {p.cu_seqlens_k, p.key.shape()[2]};
+  return sizes;
 }
 
 const char* name_of_point(std::uint32_t point) {

@@ -113,15 +113,10 @@ class Problem {
   heed_attention_args args();
 
   Expected expected_all() { return expect(desc, args(), function.model); }
-  std::vector<Element> expected() { return expected_all().out; }
 
   /// Everything that a run writes; throws if it writes anything else.
   Outputs run_all(const Context& context);
   Outputs run_all(const char* isa);
-
-  /// out, all float32 and all written, [B, H, L, Dv].
-  std::vector<float> run(const Context& context);
-  std::vector<float> run(const char* isa);
 
   heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
   Tensor query, key, value, out;
@@ -134,18 +129,16 @@ class Problem {
   std::shared_ptr<TileCheck> tiles;  ///< what the score function of the latest args() saw
 
  private:
-  static Axes query_shape(const Sizes& s, std::int64_t features);
-  static Axes key_shape(const Sizes& s, std::int64_t features);
-  static Tensor make(const Axes& shape, Arrangement arrangement, std::uint32_t dtype,
-                     std::size_t misalign, bool packed);
-  static heed_layout layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype);
-  static heed_score_layout score_layout(const Tensor& tensor, Arrangement arrangement,
-                                        std::uint32_t dtype);
   std::size_t misalign_;  ///< of what is added
 
-  std::uint32_t real_if_default(std::uint32_t dtype) const;
+  /// Makes an output, by default of the arithmetic's type.
+  heed_layout want(std::optional<Tensor>& output, const Axes& shape, std::uint32_t dtype,
+                   Arrangement arrangement) const;
   std::vector<Tensor*> written_tensors();
 };
+
+/// What its four tensors are made of; the descriptor may leave sizes at their defaults.
+Sizes sizes_of(const Problem& p);
 
 const char* name_of_point(std::uint32_t point);
 

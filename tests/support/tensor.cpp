@@ -91,13 +91,6 @@ void Tensor::clear() {
   for (std::size_t i = 0; i < memory_.size(); ++i) memory_.set_bits(i, memory_.canary());
 }
 
-std::vector<float> Tensor::elements() const {
-  require_float32();
-  std::vector<float> all;
-  each([&](const Axes& index) { all.push_back(at(index)); });
-  return all;
-}
-
 Numbers Tensor::numbers() const {
   Numbers all{dtype_, {}};
   each([&](const Axes& index) { all.bits.push_back(memory_.bits(offset(index))); });
@@ -136,6 +129,17 @@ std::size_t Tensor::offset(const Axes& at) const {
   std::int64_t offset = static_cast<std::int64_t>(origin());
   for (std::size_t axis = 0; axis < 4; ++axis) offset += at[axis] * strides_[axis];
   return static_cast<std::size_t>(offset);
+}
+
+Tensor placed(const Axes& shape, Arrangement arrangement, std::uint32_t dtype,
+              std::size_t misalign) {
+  return {shape, strides_of(arrangement, shape), misalign, dtype_of(dtype, HEED_DTYPE_F32)};
+}
+
+heed_layout layout_of(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype) {
+  heed_layout layout = arrangement == Arrangement::kDefault ? heed_layout{} : tensor.layout();
+  layout.dtype = dtype;
+  return layout;
 }
 
 std::vector<Source> sources_of(const std::vector<Tensor>& tensors) {

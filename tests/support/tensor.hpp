@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "api/heed.h"
@@ -156,17 +157,34 @@ class Tensor {
           for (at[3] = 0; at[3] < shape_[3]; ++at[3]) function(at);
   }
 
-  /// Elements in the order [B, H, L, D], whatever the layout. Where strides of 0 let several
-  /// share a place, the last one stays.
+  /// Elements in the order [B, H, L, D], whatever the layout, from function() or function(index).
+  /// Where strides of 0 let several share a place, the last one stays.
   template <class Function>
   void fill(Function&& function) {
-    each([&](const Axes& index) { set(index, static_cast<double>(function())); });
+    each([&](const Axes& index) {
+      if constexpr (std::is_invocable_v<Function, const Axes&>)
+        set(index, static_cast<double>(function(index)));
+      else
+        set(index, static_cast<double>(function()));
+    });
+  }
+
+  /// Sets the elements for which where(index) is true.
+  template <class Where>
+  void set_where(Where&& where, double x) {
+    each([&](const Axes& index) {
+      if (where(index)) set(index, x);
+    });
+  }
+
+  /// The numbers of another tensor of this shape.
+  void assign(const Tensor& from) {
+    fill([&](const Axes& index) { return from.get(index); });
   }
 
   /// Puts canaries everywhere.
   void clear();
 
-  std::vector<float> elements() const;
   Numbers numbers() const;
 
   /// Whether everything that is no element is untouched.
@@ -189,6 +207,13 @@ class Tensor {
   Axes strides_;
   Memory memory_;
 };
+
+/// A tensor that lies so; by default of float32.
+Tensor placed(const Axes& shape, Arrangement arrangement, std::uint32_t dtype,
+              std::size_t misalign);
+
+/// What a descriptor says of a tensor that lies so and was given that type, which may be a default.
+heed_layout layout_of(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype);
 
 /// Several, as the oracle reads them.
 std::vector<Source> sources_of(const std::vector<Tensor>& tensors);

@@ -1,0 +1,120 @@
+// Sequences of a batch, packed or shortened, have the bits that each has alone.
+#include "tests/dense/kinds.hpp"
+#include "tests/dense/random_forms.hpp"
+#include "tests/support/sweep.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+using Index = std::int64_t;
+
+/// The rows and keys of sequence b.
+Sequence sequence(Problem& p, Index b) { return sequence_of(p.desc, p.args(), b); }
+
+/// The part of a mask or bias that belongs to sequence b.
+template <class Add>
+void cut(const std::optional<Tensor>& from, const Sequence& s, Index b, Add&& add) {
+  if (!from) return;
+  const Axes& n = from->shape();
+  Tensor& to = add(Axes{1, n[1], n[2] == 1 ? 1 : s.queries, n[3] == 1 ? 1 : s.keys});
+  to.fill([&](const Axes& at) { return from->get({n[0] == 1 ? 0 : b, at[1], at[2], at[3]}); });
+}
+
+void cut_rows(const Tensor& from, Index batch, Index first, Tensor& to) {
+  to.fill([&](const Axes& at) { return from.get({batch, at[1], first + at[2], at[3]}); });
+}
+
+/// What sequence b asks of other outputs, as far as it has the rows.
+void ask_alone(const Problem& p, const Sequence& s, Problem& alone) {
+  if (p.lse) alone.want_lse(p.desc.lse.dtype);
+  if (p.column_sums) alone.want_column_sums(p.desc.column_sums.dtype);
+  std::vector<std::int64_t> rows;
+  for (const std::int64_t row : p.weight_rows)
+    if (row < s.queries) rows.push_back(row);
+  if (p.weights && (p.weight_rows.empty() || !rows.empty()))
+    alone.want_weights(static_cast<heed_weights_point>(p.desc.weights_point), p.desc.weights.dtype,
+                       Arrangement::kDefault, rows);
+}
+
+/// Sequence b as a problem of its own, exactly as long as it is.
+Problem alone(Problem& p, Index b) {
+  const Sequence s = sequence(p, b);
+  Sizes sizes = sizes_of(p);
+  sizes.batch = 1;
+  sizes.query_length = s.queries;
+  sizes.key_length = s.keys;
+  sizes.queries = sizes.keys = {};
+  Problem q(sizes);
+  cut_rows(p.query, p.desc.packed_queries > 0 ? 0 : b, s.first_query, q.query);
+  cut_rows(p.key, p.desc.packed_keys > 0 ? 0 : b, s.first_key, q.key);
+  cut_rows(p.value, p.desc.packed_keys > 0 ? 0 : b, s.first_key, q.value);
+  q.score_as(p);
+  // Of equal lengths in the descriptor no sequence says which end it is aligned at.
+  if (q.desc.causal == HEED_CAUSAL_NONE && q.desc.alignment == HEED_ALIGNMENT_DEFAULT)
+    q.desc.alignment = HEED_ALIGNMENT_TOP_LEFT;
+  q.sinks = p.sinks;
+  cut(p.mask, s, b, [&](const Axes& shape) -> Tensor& { return q.add_mask(shape); });
+  cut(p.bias, s, b,
+      [&](const Axes& shape) -> Tensor& { return q.add_bias(shape, p.desc.bias.dtype); });
+  ask_alone(p, s, q);
+  return q;
+}
+
+/// Whether every element of `part` is the element of `whole` that lies `first` rows on in batch b.
+bool is_part(const Tensor& part, const Tensor& whole, Index b, Index first) {
+  bool same = true;
+  part.each([&](const Axes& at) {
+    same = same && same_number(part.get(at), whole.get({b, at[1], first + at[2], at[3]}));
+  });
+  return same;
+}
+
+/// Every sequence of p alone has the bits that it has in the batch.
+void check_sequences(Problem& p) {
+  for (const char* const isa : isa_names()) {
+    p.run_all(isa);
+    for (Index b = 0; b < p.desc.batch; ++b) {
+      Problem q = alone(p, b);
+      INFO(isa << ", sequence " << b << ": " << line_of(q));
+      q.run_all(isa);
+      const Index first = sequence(p, b).first_query;
+      const Index batch = p.desc.packed_queries > 0 ? 0 : b;
+      CHECK(is_part(q.out, p.out, batch, first));
+      if (q.lse) CHECK(is_part(*q.lse, *p.lse, batch, first));
+      if (q.weights) CHECK(is_part(*q.weights, *p.weights, b, 0));
+      if (q.column_sums) CHECK(is_part(*q.column_sums, *p.column_sums, b, 0));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("sequences of a batch are what each is alone", "[same]") {
+  std::size_t packed = 0;
+  std::size_t shortened = 0;
+  check_drawn<RandomForms>(400, 150, [&](Problem& p, std::uint64_t) {
+    const bool is_packed = p.desc.packed_queries > 0 || p.desc.packed_keys > 0;
+    packed += is_packed ? 1 : 0;
+    shortened += p.key_lengths.empty() ? 0 : 1;
+    if (!is_packed && p.key_lengths.empty() && p.desc.batch == 1) return false;
+    if (p.desc.batch > 1 && p.function.call != nullptr) p.function = {};  // it may ask for the item
+    check_sequences(p);
+    return true;
+  });
+  CHECK((small() || (packed >= 100 && shortened >= 60)));
+}
+
+TEST_CASE("keys past a length might as well not be there", "[same]") {
+  std::size_t index = 0;
+  for (const Kind& kind : kinds())
+    for (const std::uint32_t causal : {HEED_CAUSAL_NONE, HEED_CAUSAL_BOTTOM_RIGHT}) {
+      if (!keep(index++)) continue;
+      Sizes sizes = {small() ? 20 : 60, 300, 20, 24, 4, 2, 1, causal};
+      sizes.types = kind.types;
+      Problem p = filled(sizes, 62);
+      p.key_lengths = {127, 300, 129, 5};
+      want_all(p);
+      check_sequences(p);
+    }
+}
