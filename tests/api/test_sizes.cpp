@@ -197,9 +197,7 @@ TEST_CASE("a prepared matrix has room for what it must hold", "[sizes][weights]"
     return bytes > 4096 ? nullptr : std::aligned_alloc(alignment, rounded);
   };
   allocator.release = [](void*, void* memory, std::size_t) { std::free(memory); };
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor_name = "serial";
-  options.allocator = &allocator;
+  heed_context_options options = serial_options(&allocator);
   options.check = HEED_CHECK_OFF;  // which would read matrices, of which there is but one number
   const Context context = make_context(&options);
   const float zero = 0;

@@ -39,9 +39,7 @@ constexpr const char* kAttentionArgs = "4488888888888888888";
 
 TEST_CASE("struct_size of contexts, executors and allocators", "[struct_size]") {
   const Environment quiet;
-  heed_context_options serially = HEED_CONTEXT_OPTIONS_INIT;
-  serially.executor_name = "serial";
-  check_taken(given("options", "44888844844", serially,
+  check_taken(given("options", "44888844844", serial_options(),
                     [](const heed_context_options* options) { return make(*options); }));
   check_taken(given("options.executor", "4488", in_order(1), [](const heed_executor* executor) {
     heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
@@ -51,7 +49,7 @@ TEST_CASE("struct_size of contexts, executors and allocators", "[struct_size]") 
   CountingAllocator memory;
   check_taken(
       given("options.allocator", "44888", memory.get(),
-            [](const heed_allocator* allocator) { return make(serial_options(*allocator)); }));
+            [](const heed_allocator* allocator) { return make(serial_options(allocator)); }));
   CHECK(memory.live() == 0);
 }
 
