@@ -141,6 +141,10 @@ struct PanelGeometry {
   std::uint32_t key_block;    ///< keys between two rescaling decisions: part of what fixes the bits
 };
 
+/// A line of the list as a member of its family's table.
+// NOLINTNEXTLINE(bugprone-macro-parentheses): they are types and a name
+#define HEED_ENTRY(result, name, parameters) result(*name) parameters;
+
 /// Panels: everything is transposed, and the lanes of a vector are query rows. A panel holds up to
 /// max_vectors vectors of rows side by side, so its pitch is vectors * lanes numbers. Two vectors
 /// of four lanes:
@@ -162,8 +166,8 @@ struct PanelGeometry {
 /// tail. All buffers begin at multiples of kAlignment; engine/README.md gives the reasons.
 template <class Element, class Real = Element>
 struct PanelKernels : PanelGeometry {
-#define HEED_PANEL_KERNEL(result, name, parameters) result(*name) parameters;
-#define HEED_PACK_KERNEL(result, name, parameters) result(*name) parameters;
+#define HEED_PANEL_KERNEL HEED_ENTRY
+#define HEED_PACK_KERNEL HEED_ENTRY
 #include "engine/kernels/list.hpp"
 };
 
@@ -174,16 +178,18 @@ struct RowKernels {
   /// Features of rows, and of what they are multiplied with, come in multiples of 16 bytes.
   static constexpr std::size_t feature_padding = 16 / sizeof(Element);
 
-#define HEED_ROW_KERNEL(result, name, parameters) result(*name) parameters;
+#define HEED_ROW_KERNEL HEED_ENTRY
 #include "engine/kernels/list.hpp"
 };
 
 /// Numbers one after the other, whatever they belong to.
 template <class Real>
 struct NumberKernels {
-#define HEED_NUMBER_KERNEL(result, name, parameters) result(*name) parameters;
+#define HEED_NUMBER_KERNEL HEED_ENTRY
 #include "engine/kernels/list.hpp"
 };
+
+#undef HEED_ENTRY
 
 /// All that an instruction set computes in Real.
 template <class Real>
