@@ -10,21 +10,6 @@
 
 namespace api_test {
 
-inline MultiheadPlan make_plan(const Context& context, const heed_multihead_desc& desc) {
-  heed_multihead_plan* plan = nullptr;
-  const heed_status status = heed_multihead_plan_create(context.get(), &desc, &plan);
-  INFO(heed_last_error());
-  REQUIRE(status == HEED_STATUS_OK);
-  REQUIRE(plan != nullptr);
-  return MultiheadPlan(plan);
-}
-
-inline heed_multihead_info describe(const MultiheadPlan& plan) {
-  heed_multihead_info info = HEED_MULTIHEAD_INFO_INIT;
-  REQUIRE(heed_multihead_plan_describe(plan.get(), &info) == HEED_STATUS_OK);
-  return info;
-}
-
 /// [2, 3, 7] and [2, 5, 9] to [2, 3, 8]: 4 query heads, 2 key heads, 4 features, values of 6.
 struct BlockForm {
   BlockForm() {

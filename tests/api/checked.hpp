@@ -2,18 +2,21 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/api/functions.hpp"
 #include "tests/api/printed.hpp"
-#include "tests/api/support.hpp"
 
 namespace api_test {
 
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
 inline Context checked_context(std::uint32_t check) {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor_name = "serial";
+  heed_context_options options = serial_options();
   options.check = check;
   return make_context(&options);
 }
@@ -44,14 +47,27 @@ struct Trap {
   std::vector<const char*> words;  ///< of the message, or of what is printed
 };
 
-inline Trap refused(const char* what, Call call, std::vector<const char*> words) {
-  return {what, std::move(call), HEED_STATUS_INVALID_ARGUMENT, std::move(words)};
+/// The one call of a form after this change.
+template <class AForm>
+Call after(const std::function<void(AForm&)>& change) {
+  return [change](const Context& context) {
+    AForm form;
+    change(form);
+    return one_call(context, form);
+  };
 }
-inline Trap told(const char* what, Call call, std::vector<const char*> words) {
-  return {what, std::move(call), HEED_STATUS_OK, std::move(words)};
+
+template <class Change>
+Trap refused(const char* what, const Change& change, std::vector<const char*> words) {
+  return {what, after(std::function(change)), HEED_STATUS_INVALID_ARGUMENT, std::move(words)};
 }
-inline Trap fine(const char* what, Call call) {
-  return {what, std::move(call), HEED_STATUS_OK, {}};
+template <class Change>
+Trap told(const char* what, const Change& change, std::vector<const char*> words) {
+  return {what, after(std::function(change)), HEED_STATUS_OK, std::move(words)};
+}
+template <class Change>
+Trap fine(const char* what, const Change& change) {
+  return {what, after(std::function(change)), HEED_STATUS_OK, {}};
 }
 
 inline void check_traps(const std::vector<Trap>& traps) {

@@ -67,4 +67,11 @@ Graph graph_of(const Context& context, const AForm& form) {
     return nullptr;
 }
 
+/// Through the call that needs no plan.
+template <class AForm>
+heed_status one_call(const Context& context, AForm& form) {
+  return Functions<AForm>::call(context.get(), graph_of(context, form).get(), &form.desc,
+                                &form.args);
+}
+
 }  // namespace api_test

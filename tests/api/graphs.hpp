@@ -7,36 +7,14 @@
 #include "tests/api/blocks.hpp"
 #include "tests/api/bytes.hpp"
 #include "tests/api/support.hpp"
+#include "tests/support/graphs.hpp"
 
 namespace api_test {
 
-using Graph = std::unique_ptr<heed_graph, Destroy>;
-using GraphPlan = std::unique_ptr<heed_graph_attention_plan, Destroy>;
-
 inline Graph make_graph(const Context& context, const heed_graph_desc& desc) {
   heed_graph* graph = nullptr;
-  const heed_status status = heed_graph_create(context.get(), &desc, &graph);
-  INFO(heed_last_error());
-  REQUIRE(status == HEED_STATUS_OK);
-  REQUIRE(graph != nullptr);
+  heed_test::require_ok(heed_graph_create(context.get(), &desc, &graph));
   return Graph(graph);
-}
-
-inline GraphPlan make_plan(const Context& context, const Graph& graph,
-                           const heed_graph_attention_desc& desc) {
-  heed_graph_attention_plan* plan = nullptr;
-  const heed_status status =
-      heed_graph_attention_plan_create(context.get(), graph.get(), &desc, &plan);
-  INFO(heed_last_error());
-  REQUIRE(status == HEED_STATUS_OK);
-  REQUIRE(plan != nullptr);
-  return GraphPlan(plan);
-}
-
-inline heed_graph_attention_info describe(const GraphPlan& plan) {
-  heed_graph_attention_info info = HEED_GRAPH_ATTENTION_INFO_INIT;
-  REQUIRE(heed_graph_attention_plan_describe(plan.get(), &info) == HEED_STATUS_OK);
-  return info;
 }
 
 /// Four nodes, six edges, one of them twice, none into node 2; as a list and as rows.
@@ -77,19 +55,23 @@ struct SmallGraph {
   std::int64_t wide_offsets[5] = {};
 };
 
+inline heed_status one_call(const Context& context, SmallGraph& form) {
+  Object made;
+  const heed_status status = make_object(made, heed_graph_destroy, [&](heed_graph** graph) {
+    return heed_graph_create(context.get(), &form.desc, graph);
+  });
+  auto* const graph = static_cast<heed_graph*>(made.get());
+  if (graph != nullptr) CHECK(heed_graph_describe(graph, &form.info) == HEED_STATUS_OK);
+  if (graph != nullptr) CHECK(form.info.nodes == form.desc.nodes);
+  return status;
+}
+
 template <class Check>
 void hand_in(SmallGraph& form, bool, const Check& check) {
   for (const char* const executor : {"serial", heed_executor_name(heed_executor_count() - 1)}) {
     const Context context = make_context(nullptr, executor, executor[0] == 's' ? 1 : 2);
     forget_last_error();
-    heed_graph* made = untouched<heed_graph>();
-    const heed_status status = heed_graph_create(context.get(), &form.desc, &made);
-    check(status);
-    if (status != HEED_STATUS_OK) CHECK(made == untouched<heed_graph>());
-    if (status != HEED_STATUS_OK) continue;
-    const Graph graph(made);
-    CHECK(heed_graph_describe(made, &form.info) == HEED_STATUS_OK);
-    CHECK(form.info.nodes == form.desc.nodes);
+    check(one_call(context, form));
   }
 }
 
@@ -181,10 +163,6 @@ struct GraphForm {
 };
 
 using GraphChange = std::function<void(GraphForm&)>;
-
-inline heed_status attend(const Context& context, const Graph& graph, const GraphForm& form) {
-  return heed_graph_attention(context.get(), graph.get(), &form.desc, &form.args);
-}
 
 /// Those that the problem has: with or without projections.
 inline Fields fields_of(GraphForm& form) {

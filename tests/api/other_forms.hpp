@@ -22,9 +22,9 @@ struct MergeForm {
 
   heed_merge_desc desc = HEED_MERGE_DESC_INIT;
   std::size_t parts = 3;
-  Bytes part_out, part_lse, out{kPattern}, lse{kPattern};
-  const void* part_outs[3] = {part_out.at(), part_out.at(), part_out.at()};
-  const void* part_lses[3] = {part_lse.at(), part_lse.at(), part_lse.at()};
+  Bytes part_out[3], part_lse[3], out{kPattern}, lse{kPattern};
+  const void* part_outs[3] = {part_out[0].at(), part_out[1].at(), part_out[2].at()};
+  const void* part_lses[3] = {part_lse[0].at(), part_lse[1].at(), part_lse[2].at()};
   const void* const* outs = part_outs;
   const void* const* lses = part_lses;
   void* to_out = out.at();
@@ -41,11 +41,15 @@ inline Fields fields_of(MergeForm& form) {
       "part_lses", form.part_lses)("out", form.to_out)("lse", form.to_lse);
 }
 
+inline heed_status one_call(const Context& context, MergeForm& form) {
+  return heed_merge(context.get(), &form.desc, form.parts, form.outs, form.lses, form.to_out,
+                    form.to_lse);
+}
+
 template <class Check>
 void hand_in(MergeForm& form, bool, const Check& check) {
   forget_last_error();
-  check(heed_merge(serial().get(), &form.desc, form.parts, form.outs, form.lses, form.to_out,
-                   form.to_lse));
+  check(one_call(serial(), form));
 }
 
 /// A matrix from 5 features to 6, with its bias.
@@ -74,17 +78,20 @@ inline Fields fields_of(MatrixForm& form) {
   return fields.in("")("matrix", form.matrix)("bias", form.bias);
 }
 
+inline heed_status one_call(const Context& context, MatrixForm& form) {
+  Object made;
+  const heed_status status = make_object(made, heed_weights_destroy, [&](heed_weights** weights) {
+    return heed_weights_create(context.get(), &form.desc, form.matrix, form.bias, weights);
+  });
+  const auto* const weights = static_cast<const heed_weights*>(made.get());
+  if (weights != nullptr) CHECK(heed_weights_describe(weights, &form.info) == HEED_STATUS_OK);
+  return status;
+}
+
 template <class Check>
 void hand_in(MatrixForm& form, bool, const Check& check) {
   forget_last_error();
-  heed_weights* made = untouched<heed_weights>();
-  const heed_status status =
-      heed_weights_create(serial().get(), &form.desc, form.matrix, form.bias, &made);
-  check(status);
-  if (status != HEED_STATUS_OK) CHECK(made == untouched<heed_weights>());
-  if (status != HEED_STATUS_OK) return;
-  const Weights weights(made);
-  CHECK(heed_weights_describe(made, &form.info) == HEED_STATUS_OK);
+  check(one_call(serial(), form));
 }
 
 /// Options of a context, what they point at, and the environment.
@@ -127,12 +134,12 @@ inline Fields fields_of(ContextForm& form) {
 template <class Check>
 void hand_in(ContextForm& form, bool, const Check& check) {
   forget_last_error();
-  heed_context* context = untouched<heed_context>();
-  const heed_status status = heed_context_create(form.given, &context);
-  check(status);
-  form.made = status == HEED_STATUS_OK;
-  if (form.made) heed_context_destroy(context);
-  if (!form.made) CHECK(context == untouched<heed_context>());
+  Object made;
+  check(make_object(made, heed_context_destroy, [&](heed_context** context) {
+    return heed_context_create(form.given, context);
+  }));
+  form.made = made != nullptr;
+  made.reset();
   CHECK(form.memory.live() == 0);
 }
 

@@ -106,9 +106,15 @@ class ProblemOf final : public Problem {
     return status;
   }
   heed_status create(const Context& context, Object& plan) override {
-    return make_object(plan, Api::destroy, [&](Plan** made) {
-      return Api::create(context.get(), static_cast<heed_graph*>(graph.get()), &form_.desc, made);
+    given_ = form_.desc;
+    if constexpr (std::is_same_v<AForm, BlockForm>) given_.attention = &given_attention_;
+    if constexpr (std::is_same_v<AForm, BlockForm>) given_attention_ = form_.attention;
+    const heed_status status = make_object(plan, Api::destroy, [&](Plan** made) {
+      return Api::create(context.get(), static_cast<heed_graph*>(graph.get()), &given_, made);
     });
+    std::memset(&given_, 0xff, sizeof given_);
+    std::memset(&given_attention_, 0xff, sizeof given_attention_);
+    return status;
   }
   PlanInfo describe(const Object& plan) override {
     typename Api::Info info{};
@@ -139,6 +145,8 @@ class ProblemOf final : public Problem {
   }
 
   AForm form_;
+  decltype(AForm::desc) given_;  ///< to a plan, which needs nothing of it afterwards
+  heed_attention_desc given_attention_;
   Memory memory_;
   std::vector<Matrix> to_prepare_;
 };

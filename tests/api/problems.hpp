@@ -13,20 +13,6 @@ namespace api_test {
 
 using MaybeFence = std::optional<End>;
 
-/// A plan, graph or prepared matrix; nullptr for one that was not made.
-using Object = std::shared_ptr<void>;
-
-/// Calls create(&made). To write something and fail is an internal error, whatever the status.
-template <class T, class Create>
-heed_status make_object(Object& object, void (*destroy)(T*), Create create) {
-  object.reset();
-  T* made = untouched<T>();
-  const heed_status status = create(&made);
-  if (status != HEED_STATUS_OK) return made == untouched<T>() ? status : HEED_STATUS_INTERNAL;
-  object = Object(made, destroy);
-  return status;
-}
-
 struct PlanInfo {
   std::string executor;
   std::size_t workspace_bytes;

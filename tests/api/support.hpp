@@ -15,28 +15,38 @@
 
 #include "heed.h"
 #include "tests/catch.hpp"
+#include "tests/support/executors.hpp"
 
 namespace api_test {
 
-struct Destroy {
-  void operator()(heed_context* context) const { heed_context_destroy(context); }
-  void operator()(heed_attention_plan* plan) const { heed_attention_plan_destroy(plan); }
-  void operator()(heed_multihead_plan* plan) const { heed_multihead_plan_destroy(plan); }
-  void operator()(heed_weights* weights) const { heed_weights_destroy(weights); }
-  void operator()(heed_graph* graph) const { heed_graph_destroy(graph); }
-  void operator()(heed_graph_attention_plan* plan) const {
-    heed_graph_attention_plan_destroy(plan);
-  }
-};
-using Context = std::unique_ptr<heed_context, Destroy>;
-using Plan = std::unique_ptr<heed_attention_plan, Destroy>;
-using MultiheadPlan = std::unique_ptr<heed_multihead_plan, Destroy>;
-using Weights = std::unique_ptr<heed_weights, Destroy>;
+using heed_test::backwards;
+using heed_test::Context;
+using heed_test::Destroy;
+using heed_test::Graph;
+using heed_test::GraphPlan;
+using heed_test::in_order;
+using heed_test::MultiheadPlan;
+using heed_test::Plan;
+using heed_test::Weights;
 
 /// Where an API call writes its result: an address that no object has, so that a write shows.
 template <class T>
 T* untouched() {
   return reinterpret_cast<T*>(std::uintptr_t{0x5a5a5a40});
+}
+
+/// A plan, graph or prepared matrix; nullptr for one that was not made.
+using Object = std::shared_ptr<void>;
+
+/// Calls create(&made). To write something and fail is an internal error, whatever the status.
+template <class T, class Create>
+heed_status make_object(Object& object, void (*destroy)(T*), Create create) {
+  object.reset();
+  T* made = untouched<T>();
+  const heed_status status = create(&made);
+  if (status != HEED_STATUS_OK) return made == untouched<T>() ? status : HEED_STATUS_INTERNAL;
+  object = Object(made, destroy);
+  return status;
 }
 
 inline Context make_context(const heed_context_options* options = nullptr) {
@@ -56,23 +66,12 @@ inline Context make_context(const char* isa, const char* executor, std::uint32_t
   return make_context(&options);
 }
 
-/// A serial context that gets its memory there.
-inline heed_context_options serial_options(const heed_allocator& allocator) {
+/// Of a serial context that gets its memory there.
+inline heed_context_options serial_options(const heed_allocator* allocator = nullptr) {
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   options.executor_name = "serial";
-  options.allocator = &allocator;
+  options.allocator = allocator;
   return options;
-}
-
-/// A caller's executor that runs one body after the other.
-inline heed_executor in_order(std::uint32_t threads) {
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = threads;
-  executor.run = [](void*, std::uint32_t count, void (*body)(void*, std::uint32_t),
-                    void* argument) {
-    for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
-  };
-  return executor;
 }
 
 inline Context context_with(const heed_executor& executor) {
@@ -83,24 +82,9 @@ inline Context context_with(const heed_executor& executor) {
 
 inline Context serial() { return make_context(nullptr, "serial", 1); }
 
-inline Plan make_plan(const Context& context, const heed_attention_desc& desc) {
-  heed_attention_plan* plan = nullptr;
-  const heed_status status = heed_attention_plan_create(context.get(), &desc, &plan);
-  INFO(heed_last_error());
-  REQUIRE(status == HEED_STATUS_OK);
-  REQUIRE(plan != nullptr);
-  return Plan(plan);
-}
-
 inline heed_context_info describe(const Context& context) {
   heed_context_info info = HEED_CONTEXT_INFO_INIT;
   REQUIRE(heed_context_describe(context.get(), &info) == HEED_STATUS_OK);
-  return info;
-}
-
-inline heed_attention_info describe(const Plan& plan) {
-  heed_attention_info info = HEED_ATTENTION_INFO_INIT;
-  REQUIRE(heed_attention_plan_describe(plan.get(), &info) == HEED_STATUS_OK);
   return info;
 }
 

@@ -37,9 +37,8 @@ TEST_CASE("a run allocates nothing") {
   const heed_executor executor = in_order(3);
   for (const std::string& isa : usable_isas())
     for (const Kind& kind : kinds()) {
-      heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+      heed_context_options options = serial_options();
       options.isa = isa.c_str();
-      options.executor_name = "serial";
       check_runs(kind, options);
       options.executor_name = nullptr;
       options.executor = &executor;

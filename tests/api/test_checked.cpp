@@ -1,6 +1,5 @@
 // Checked mode over dense attention: what it refuses, and what it remarks on.
 #include <cstring>
-#include <limits>
 
 #include "tests/api/checked.hpp"
 #include "tests/api/forms.hpp"
@@ -9,9 +8,6 @@
 using namespace api_test;
 
 namespace {
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 /// A plain problem in roomy memory, for mistakes with few consequences: 2 items, 2 heads, 6 rows, 8
 /// keys, 4 features.
@@ -41,20 +37,8 @@ struct Sample {
   std::int32_t lengths[3] = {};
 };
 
-Call sample(const std::function<void(Sample&)>& change) {
-  return [change](const Context& context) {
-    Sample s;
-    change(s);
-    return heed_attention(context.get(), &s.desc, &s.args);
-  };
-}
-
-Call form(const Change& change) {
-  return [change](const Context& context) {
-    Form f;
-    change(f);
-    return heed_attention(context.get(), &f.desc, &f.args);
-  };
+heed_status one_call(const Context& context, Sample& s) {
+  return heed_attention(context.get(), &s.desc, &s.args);
 }
 
 void fill(std::vector<float>& data, std::uint32_t dtype) {
@@ -72,154 +56,169 @@ heed_layout slot_of(std::int64_t rows, std::int64_t slots) {
 
 TEST_CASE("checked: outputs that overlap are refused", "[check][files]") {
   check_traps({
-      refused("out is query", sample([](Sample& s) { s.args.out = s.query.data(); }),
+      refused("out is query", [](Sample& s) { s.args.out = s.query.data(); },
               {"args.out, 0x", "overlaps args.query, 0x", "must not overlap"}),
-      refused("out begins within value",
-              sample([](Sample& s) { s.args.out = s.value.data() + 127; }),
+      refused("out begins within value", [](Sample& s) { s.args.out = s.value.data() + 127; },
               {"args.out", "overlaps args.value"}),
-      fine("out begins past value", sample([](Sample& s) { s.args.out = s.value.data() + 128; })),
-      refused("lse in out", form([](Form& f) { f.args.lse = f.out.at(32); }),
+      fine("out begins past value", [](Sample& s) { s.args.out = s.value.data() + 128; }),
+      refused("lse in out", [](Form& f) { f.args.lse = f.out.at(32); },
               {"args.out", "overlaps args.lse"}),
-      refused("weights over the mask", form([](Form& f) { f.args.weights = f.mask.at(); }),
+      refused("weights over the mask", [](Form& f) { f.args.weights = f.mask.at(); },
               {"args.weights", "overlaps args.mask"}),
-      refused("column sums over the bias", form([](Form& f) { f.args.column_sums = f.bias.at(); }),
+      refused("column sums over the bias", [](Form& f) { f.args.column_sums = f.bias.at(); },
               {"args.column_sums", "overlaps args.bias"}),
-      fine("out in the slot next to those of a packed query", sample([](Sample& s) {
+      fine("out in the slot next to those of a packed query",
+           [](Sample& s) {
              s.desc.query = s.desc.out = slot_of(6, 2);
              s.args.out = s.query.data() + 4;
-           })),
-      refused("out half a slot further", sample([](Sample& s) {
+           }),
+      refused("out half a slot further",
+              [](Sample& s) {
                 s.desc.query = s.desc.out = slot_of(6, 2);
                 s.args.out = s.query.data() + 6;
-              }),
+              },
               {"args.out", "overlaps args.query"}),
-      refused("the last row of out is the first of a reversed key", sample([](Sample& s) {
+      refused("the last row of out is the first of a reversed key",
+              [](Sample& s) {
                 s.desc.key = {0, 0, 64, 32, -4, 1};
                 s.args.key = s.key.data() + 28;
                 s.args.out = s.key.data() + 124;
-              }),
+              },
               {"args.out", "overlaps args.key"}),
-      told("packed rows of nobody may lie in out", sample([](Sample& s) {
+      told("packed rows of nobody may lie in out",
+           [](Sample& s) {
              s.desc.packed_queries = 12;
              s.lengths[0] = s.lengths[1] = 6;
              s.lengths[2] = 12;
              s.args.cu_seqlens_q = s.lengths;
              s.args.query = s.query.data() + 2 * 4 * 6;  // 6 rows of 2 heads after out
              s.args.out = s.query.data();
-           }),
+           },
            {"args.cu_seqlens_q goes from 6 to 12", "desc.packed_queries is 12"}),
   });
 }
 
 TEST_CASE("checked: what looks odd is told", "[check][files]") {
   check_traps({
-      fine("nothing odd", sample([](Sample&) {})),
-      told("batch forgotten", sample([](Sample& s) { s.desc.batch = 0; }),
-           {"desc.batch is 0", "no row"}),
-      told("heads forgotten", sample([](Sample& s) { s.desc.query_heads = 0; }),
+      fine("nothing odd", [](Sample&) {}),
+      told("batch forgotten", [](Sample& s) { s.desc.batch = 0; }, {"desc.batch is 0", "no row"}),
+      told("heads forgotten", [](Sample& s) { s.desc.query_heads = 0; },
            {"desc.query_heads is 0", "no row"}),
-      told("rows forgotten", sample([](Sample& s) { s.desc.query_length = 0; }),
+      told("rows forgotten", [](Sample& s) { s.desc.query_length = 0; },
            {"desc.query_length is 0", "no row"}),
-      told("keys forgotten", sample([](Sample& s) { s.desc.key_length = 0; }),
+      told("keys forgotten", [](Sample& s) { s.desc.key_length = 0; },
            {"desc.key_length is 0", "becomes 0"}),
-      fine("nothing to compute, and nothing given", sample([](Sample& s) {
+      fine("nothing to compute, and nothing given",
+           [](Sample& s) {
              s.desc.batch = 0;
              s.args = HEED_ATTENTION_ARGS_INIT;
-           })),
+           }),
       told(
-          "NaN and infinity", sample([](Sample& s) {
+          "NaN and infinity",
+          [](Sample& s) {
             s.key[1 * 32 + 5 * 4 + 2] = kNan;
             s.key[64 + 3] = -kInf;
-          }),
+          },
           {"args.key holds 1 NaN and 1 inf among 128 numbers, the first at batch 0, head 1, row 5, "
            "feature 2"}),
-      fine("NaN past the end of a sequence", sample([](Sample& s) {
+      fine("NaN past the end of a sequence",
+           [](Sample& s) {
              s.lengths[0] = 8, s.lengths[1] = 7;
              s.args.key_lengths = s.lengths;
              s.key[64 + 7 * 4] = kNan;
-           })),
-      fine("-inf in a bias", sample([](Sample& s) {
+           }),
+      fine("-inf in a bias",
+           [](Sample& s) {
              static const std::vector<float> bias = {0, 0, 0, 0, 0, 0, 0, -kInf};
              s.desc.bias = {0, 0, 1, 1, 1, 8, 0, 0, 0, 0};
              s.args.bias = bias.data();
-           })),
-      told("+inf in a bias", sample([](Sample& s) {
+           }),
+      told("+inf in a bias",
+           [](Sample& s) {
              static const std::vector<float> bias = {0, 0, 0, 0, 0, 0, 0, kInf};
              s.desc.bias = {0, 0, 1, 1, 1, 8, 0, 0, 0, 0};
              s.args.bias = bias.data();
-           }),
+           },
            {"args.bias holds 0 NaN and 1 inf among 8 numbers, the first at", "key 7"}),
       told("values that overflow",
-           sample([](Sample& s) { std::fill(s.value.begin(), s.value.end(), 3e38F); }),
+           [](Sample& s) { std::fill(s.value.begin(), s.value.end(), 3e38F); },
            {"args.out holds", "96 inf among 96 numbers"}),
-      told("float16 read as bfloat16", sample([](Sample& s) {
+      told("float16 read as bfloat16",
+           [](Sample& s) {
              s.desc.key.dtype = HEED_DTYPE_BF16;
              fill(s.key, HEED_DTYPE_F16);
-           }),
+           },
            {"args.key, read as bf16", "is its dtype right?"}),
-      told("bfloat16 read as float16", sample([](Sample& s) {
+      told("bfloat16 read as float16",
+           [](Sample& s) {
              s.desc.key.dtype = HEED_DTYPE_F16;
              fill(s.key, HEED_DTYPE_BF16);
-           }),
+           },
            {"args.key, read as f16", "is its dtype right?"}),
-      told("float32 read as bfloat16",
-           sample([](Sample& s) { s.desc.key.dtype = HEED_DTYPE_BF16; }),
+      told("float32 read as bfloat16", [](Sample& s) { s.desc.key.dtype = HEED_DTYPE_BF16; },
            {"args.key, read as bf16", "is its dtype right?"}),
-      fine("float16", sample([](Sample& s) {
+      fine("float16",
+           [](Sample& s) {
              s.desc.key.dtype = HEED_DTYPE_F16;
              fill(s.key, HEED_DTYPE_F16);
-           })),
-      fine("bfloat16", sample([](Sample& s) {
+           }),
+      fine("bfloat16",
+           [](Sample& s) {
              s.desc.key.dtype = HEED_DTYPE_BF16;
              fill(s.key, HEED_DTYPE_BF16);
-           })),
-      told("strides that count bytes",
-           sample([](Sample& s) { s.desc.query = {0, 0, 192, 96, 16, 4}; }),
+           }),
+      told("strides that count bytes", [](Sample& s) { s.desc.query = {0, 0, 192, 96, 16, 4}; },
            {"the strides of args.query", "4 bytes"}),
-      told("a mask of float32", sample([](Sample& s) {
+      told("a mask of float32",
+           [](Sample& s) {
              const float one = 1;
              for (std::size_t i = 0; i < s.mask.size(); i += 4) std::memcpy(&s.mask[i], &one, 4);
              s.args.mask = s.mask.data();
-           }),
+           },
            {"args.mask holds", "neither 0 nor 1 nor 255, the first 128"}),
-      told("a mask of int32", sample([](Sample& s) {
+      told("a mask of int32",
+           [](Sample& s) {
              for (std::size_t i = 0; i < s.mask.size(); ++i) s.mask[i] = i % 4 == 0 ? 1 : 0;
              s.args.mask = s.mask.data();
-           }),
+           },
            {"every fourth byte of args.mask"}),
-      told("a mask that leaves a row nothing", sample([](Sample& s) {
+      told("a mask that leaves a row nothing",
+           [](Sample& s) {
              std::fill_n(s.mask.begin() + 48 + 5 * 8, 8, std::uint8_t{0});
              s.args.mask = s.mask.data();
-           }),
+           },
            {"1 of 24 rows may attend no key", "a mask is not 0", "batch 0, head 1, row 5"}),
-      told("a causal offset before all keys", sample([](Sample& s) {
+      told("a causal offset before all keys",
+           [](Sample& s) {
              s.desc.causal = HEED_CAUSAL_OFFSET;
              s.desc.causal_offset = -2;
-           }),
+           },
            {"8 of 24 rows may attend no key", "batch 0, head 0, row 0"}),
-      told("decoding from the top left",
-           sample([](Sample& s) { s.desc.causal = HEED_CAUSAL_TOP_LEFT; }),
+      told("decoding from the top left", [](Sample& s) { s.desc.causal = HEED_CAUSAL_TOP_LEFT; },
            {"the keys 6 to 7", "HEED_CAUSAL_BOTTOM_RIGHT"}),
       fine("decoding from the bottom right",
-           sample([](Sample& s) { s.desc.causal = HEED_CAUSAL_BOTTOM_RIGHT; })),
-      told("int64 lengths", sample([](Sample& s) {
+           [](Sample& s) { s.desc.causal = HEED_CAUSAL_BOTTOM_RIGHT; }),
+      told("int64 lengths",
+           [](Sample& s) {
              s.lengths[0] = 5;
              s.args.key_lengths = s.lengths;
-           }),
+           },
            {"every second number of args.key_lengths is 0", "int64"}),
-      told("int64 offsets", sample([](Sample& s) {
+      told("int64 offsets",
+           [](Sample& s) {
              s.desc.packed_queries = 6;
              s.lengths[2] = 6;
              s.args.cu_seqlens_q = s.lengths;
-           }),
+           },
            {"every second number of args.cu_seqlens_q is 0", "int64"}),
-      told("offsets that end before the tensor does", sample([](Sample& s) {
+      told("offsets that end before the tensor does",
+           [](Sample& s) {
              s.desc.packed_keys = 12;
              s.lengths[1] = 5, s.lengths[2] = 11;
              s.args.cu_seqlens_k = s.lengths;
-           }),
+           },
            {"args.cu_seqlens_k goes from 0 to 11", "desc.packed_keys is 12"}),
-      told("the root as the scale", sample([](Sample& s) { s.desc.scale = 2; }),
+      told("the root as the scale", [](Sample& s) { s.desc.scale = 2; },
            {"desc.scale is 2", "0.5"}),
   });
 }

@@ -98,8 +98,7 @@ TEST_CASE("forcing an ISA shows in what context and plan say", "[choices]") {
 
 TEST_CASE("the automatic ISA is the widest usable one", "[choices]") {
   const Environment quiet;
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor_name = "serial";
+  const heed_context_options options = serial_options();
   CHECK(describe(make_context(&options)).isa == usable_isas().back());
 }
 
@@ -186,9 +185,8 @@ TEST_CASE("tiles are rounded up and shown", "[choices]") {
   for (const std::string& isa : usable_isas()) {
     CAPTURE(isa);
     for (const std::uint32_t tile : {1U, 33U, 500U}) {
-      heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+      heed_context_options options = serial_options();
       options.isa = isa.c_str();
-      options.executor_name = "serial";
       options.tile_q = options.tile_kv = tile;
       const heed_attention_info info = describe(make_plan(make_context(&options), desc_of(shape)));
       CHECK(info.tile_q >= tile);

@@ -94,7 +94,7 @@ TEST_CASE("errors on many threads do not mix", "[concurrency][threads]") {
   }));
 }
 
-TEST_CASE("a plan outlives its graph and all contexts, whatever executes it",
+TEST_CASE("plans and prepared matrices outlive graphs and contexts, whatever executes them",
           "[concurrency][threads]") {
   const Environment quiet;
   for (const Kind& kind : kinds()) {
@@ -115,6 +115,13 @@ TEST_CASE("a plan outlives its graph and all contexts, whatever executes it",
       CHECK(problem->gives(plan, want));
       plan.reset();
       CHECK(problem->gives(other, want));
+      other.reset();
+      for (const Object& matrix : problem->matrices) {
+        heed_weights_info info = HEED_WEIGHTS_INFO_INIT;
+        const auto* const weights = static_cast<const heed_weights*>(matrix.get());
+        CHECK(heed_weights_describe(weights, &info) == HEED_STATUS_OK);
+        CHECK(info.in > 0);
+      }
     }
   }
 }
@@ -127,7 +134,7 @@ TEST_CASE("the last of all that was made, on whatever thread, takes the context 
       CAPTURE(kind.name, plans_first);
       CountingAllocator memory;  // not for threads itself: all is made and destroyed in turn
       const heed_allocator allocator = memory.get();
-      const heed_context_options options = serial_options(allocator);
+      const heed_context_options options = serial_options(&allocator);
       Context context = make_context(&options);
       const std::unique_ptr<Problem> problem = kind.problem();
       std::vector<Object> all(2);

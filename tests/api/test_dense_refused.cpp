@@ -7,9 +7,6 @@ using namespace api_test;
 
 namespace {
 
-void all_float64(Form& form) { form.all_float64(); }
-void be_hard(Form& form) { form.be_hard(); }
-
 Change strides(heed_layout heed_attention_desc::*of, std::int64_t batch, std::int64_t head,
                std::int64_t row, std::int64_t feature) {
   return [=](Form& form) { form.desc.*of = {0, 0, batch, head, row, feature}; };
@@ -51,28 +48,25 @@ TEST_CASE("problems without rows whose numbers overflow are refused", "[refused]
     form.desc.mask.stride_row = form.desc.bias.stride_row = 1;
     form.args.weight_rows = nullptr;
   };
-  const auto refused = [&](const Change& change, const std::string& words) {
+  const Refusal<Form> rows[] = {
+      {[](Form& form) {
+         form.desc.query_heads = form.desc.query_length = kMost;
+         form.desc.key_heads = 1;
+       },
+       "desc.batch is 0, desc.query_heads is 1099511627776, desc.query_length is 1099511627776, "
+       "desc.key_length is 5; the number of rows overflows an address"},
+      {[](Form& form) {
+         form.desc.batch = form.desc.query_heads = form.desc.key_heads = kMost;
+         form.desc.query_length = form.desc.key_length = 0;
+       },
+       "desc.batch is 1099511627776, desc.query_heads is 1099511627776, desc.query_length is 0, "
+       "desc.key_length is 0; the number of heads overflows an address"}};
+  for (const Refusal<Form>& row : rows) {
     Form form;
     empty(form);
-    change(form);
-    hand_in(form, false, [&](heed_status status) {
-      check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, words);
-    });
-  };
-  refused(
-      [](Form& form) {
-        form.desc.query_heads = form.desc.query_length = kMost;
-        form.desc.key_heads = 1;
-      },
-      "desc.batch is 0, desc.query_heads is 1099511627776, desc.query_length is 1099511627776, "
-      "desc.key_length is 5; the number of rows overflows an address");
-  refused(
-      [](Form& form) {
-        form.desc.batch = form.desc.query_heads = form.desc.key_heads = kMost;
-        form.desc.query_length = form.desc.key_length = 0;
-      },
-      "desc.batch is 1099511627776, desc.query_heads is 1099511627776, desc.query_length is 0, "
-      "desc.key_length is 0; the number of heads overflows an address");
+    row.change(form);
+    hand_in(form, false, [&](heed_status status) { check_refusal(status, row.status, row.words); });
+  }
 }
 
 TEST_CASE("a workspace that overflows with all threads is refused", "[refused]") {
@@ -222,20 +216,20 @@ TEST_CASE("factors that leave the arithmetic's range are refused", "[refused]") 
        {"desc.softcap", 1e-39, "multiplied by 1.4427e+39, which must be at most 3.40282e+38"},
        {"desc.softcap", 3e38, "multiplied by 4.32809e+38, which must be at most 3.40282e+38"}});
   // float64 has room for all of them, but not without end.
-  check_refused<Form>(all_float64,
+  check_refused<Form>(&Form::all_float64,
                       {{"desc.scale", 1.7e308, "which must be at most 1.79769e+308"},
                        {"desc.temperature", 1e-310, "which must be at most 1.79769e+308"}});
   for (const auto& change : {with("desc.scale", 3e38), with("desc.scale", -3e38),
                              with("desc.temperature", 1e-39), with("desc.softcap", 1e-39)})
-    check_accepted<Form>([&](Form& form) { all_float64(form), change(form); });
+    check_accepted<Form>([&](Form& form) { form.all_float64(), change(form); });
 }
 
 TEST_CASE("hard attention has no temperature, no sinks and no log-sum-exp", "[refused]") {
-  check_refused<Form>(be_hard, {{"desc.temperature", 1.0, "must be 0 with desc.hard"},
-                                {"desc.temperature", 0.5, "must be 0 with desc.hard"},
-                                {"desc.temperature", kInfinity, "must be 0 with desc.hard"},
-                                {"args.sinks", kGiven, "must be NULL with desc.hard"},
-                                {"args.lse", kGiven, "must be NULL with desc.hard"}});
+  check_refused<Form>(&Form::be_hard, {{"desc.temperature", 1.0, "must be 0 with desc.hard"},
+                                       {"desc.temperature", 0.5, "must be 0 with desc.hard"},
+                                       {"desc.temperature", kInfinity, "must be 0 with desc.hard"},
+                                       {"args.sinks", kGiven, "must be NULL with desc.hard"},
+                                       {"args.lse", kGiven, "must be NULL with desc.hard"}});
 }
 
 TEST_CASE("causal_offset and alignment_offset belong to their choices", "[refused]") {

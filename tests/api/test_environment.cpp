@@ -6,12 +6,6 @@ using namespace api_test;
 
 namespace {
 
-heed_context_options serial_options() {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor_name = "serial";
-  return options;
-}
-
 /// With nothing forced, so that every variable counts.
 void check_malformed(const char* variable, std::initializer_list<const char*> values,
                      const std::string& bound) {

@@ -5,29 +5,21 @@
 
 using namespace api_test;
 
-namespace {
-
-std::string name_of(heed_status status) { return heed_status_name(status); }
-
-}  // namespace
-
 TEST_CASE("statuses have pinned values and names", "[errors]") {
-  CHECK(static_cast<int>(HEED_STATUS_OK) == 0);
-  CHECK(static_cast<int>(HEED_STATUS_INVALID_ARGUMENT) == 1);
-  CHECK(static_cast<int>(HEED_STATUS_UNSUPPORTED) == 2);
-  CHECK(static_cast<int>(HEED_STATUS_OUT_OF_MEMORY) == 3);
-  CHECK(static_cast<int>(HEED_STATUS_INVALID_ENVIRONMENT) == 4);
-  CHECK(static_cast<int>(HEED_STATUS_INVALID_WORKSPACE) == 5);
-  CHECK(static_cast<int>(HEED_STATUS_EXECUTOR_FAILED) == 6);
-  CHECK(static_cast<int>(HEED_STATUS_INTERNAL) == 7);
-  CHECK(name_of(HEED_STATUS_OK) == "HEED_STATUS_OK");
-  CHECK(name_of(HEED_STATUS_INVALID_ARGUMENT) == "HEED_STATUS_INVALID_ARGUMENT");
-  CHECK(name_of(HEED_STATUS_UNSUPPORTED) == "HEED_STATUS_UNSUPPORTED");
-  CHECK(name_of(HEED_STATUS_OUT_OF_MEMORY) == "HEED_STATUS_OUT_OF_MEMORY");
-  CHECK(name_of(HEED_STATUS_INVALID_ENVIRONMENT) == "HEED_STATUS_INVALID_ENVIRONMENT");
-  CHECK(name_of(HEED_STATUS_INVALID_WORKSPACE) == "HEED_STATUS_INVALID_WORKSPACE");
-  CHECK(name_of(HEED_STATUS_EXECUTOR_FAILED) == "HEED_STATUS_EXECUTOR_FAILED");
-  CHECK(name_of(HEED_STATUS_INTERNAL) == "HEED_STATUS_INTERNAL");
+  const std::pair<heed_status, std::string> statuses[] = {
+      {HEED_STATUS_OK, "HEED_STATUS_OK"},
+      {HEED_STATUS_INVALID_ARGUMENT, "HEED_STATUS_INVALID_ARGUMENT"},
+      {HEED_STATUS_UNSUPPORTED, "HEED_STATUS_UNSUPPORTED"},
+      {HEED_STATUS_OUT_OF_MEMORY, "HEED_STATUS_OUT_OF_MEMORY"},
+      {HEED_STATUS_INVALID_ENVIRONMENT, "HEED_STATUS_INVALID_ENVIRONMENT"},
+      {HEED_STATUS_INVALID_WORKSPACE, "HEED_STATUS_INVALID_WORKSPACE"},
+      {HEED_STATUS_EXECUTOR_FAILED, "HEED_STATUS_EXECUTOR_FAILED"},
+      {HEED_STATUS_INTERNAL, "HEED_STATUS_INTERNAL"}};
+  int value = 0;
+  for (const auto& [status, name] : statuses) {
+    CHECK(static_cast<int>(status) == value++);
+    CHECK(heed_status_name(status) == name);
+  }
 }
 
 TEST_CASE("other constants of the interface are pinned", "[errors]") {

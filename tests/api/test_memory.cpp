@@ -42,7 +42,7 @@ void each_kind_and_executor(std::uint32_t threads, Function&& function) {
       CAPTURE(kind.name, name);
       CountingAllocator memory;
       const heed_allocator allocator = memory.get();
-      heed_context_options options = serial_options(allocator);
+      heed_context_options options = serial_options(&allocator);
       options.executor_name = name.c_str();
       options.threads = threads;
       function(kind, make_context(&options), memory);
@@ -61,7 +61,7 @@ TEST_CASE("a context that gets no memory is refused", "[allocator][threads]") {
   const Environment environment;
   CountingAllocator memory;
   const heed_allocator allocator = memory.get();
-  heed_context_options options = serial_options(allocator);
+  heed_context_options options = serial_options(&allocator);
   for (const std::string& name : executors()) {
     CAPTURE(name);
     options.executor_name = name.c_str();
@@ -82,7 +82,7 @@ TEST_CASE("a refused context gives its memory back", "[allocator]") {
   const Environment quiet;
   CountingAllocator memory;
   const heed_allocator allocator = memory.get();
-  heed_context_options options = serial_options(allocator);
+  heed_context_options options = serial_options(&allocator);
   options.executor_name = "foo";
   CHECK(create_context(options) == HEED_STATUS_INVALID_ARGUMENT);
   heed_executor executor = in_order(2);
@@ -128,7 +128,7 @@ TEST_CASE("graphs, matrices, plans and calls that get no memory are refused",
 TEST_CASE("a matrix larger than all memory is refused", "[allocator][weights]") {
   CountingAllocator memory;
   const heed_allocator allocator = memory.get();
-  heed_context_options options = serial_options(allocator);
+  heed_context_options options = serial_options(&allocator);
   options.check = HEED_CHECK_OFF;  // which would read the matrix, of which there is but one number
   const Context context = make_context(&options);
   heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
@@ -147,7 +147,7 @@ TEST_CASE("a matrix larger than all memory is refused", "[allocator][weights]") 
 TEST_CASE("a refused graph gives its memory back", "[allocator][graph]") {
   CountingAllocator memory;
   const heed_allocator allocator = memory.get();
-  const heed_context_options options = serial_options(allocator);
+  const heed_context_options options = serial_options(&allocator);
   const Context context = make_context(&options);
   const std::size_t live = memory.live();
   SmallGraph form;
@@ -181,7 +181,7 @@ TEST_CASE("a caller's allocator is copied", "[allocator]") {
     CAPTURE(kind.name);
     CountingAllocator memory;
     heed_allocator allocator = memory.get();
-    const heed_context_options options = serial_options(allocator);
+    const heed_context_options options = serial_options(&allocator);
     const Context context = make_context(&options);
     allocator.allocate = nullptr;
     allocator.release = nullptr;

@@ -14,8 +14,7 @@ std::vector<std::string> products() {
 }
 
 heed_context_options options_of(const char* product) {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor_name = "serial";
+  heed_context_options options = serial_options();
   options.product = product;
   return options;
 }

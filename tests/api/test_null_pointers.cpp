@@ -30,9 +30,7 @@ TEST_CASE("NULL is refused by the functions of contexts", "[null]") {
   check_null(heed_context_create(nullptr, nullptr), "context");
   CountingAllocator memory;
   const heed_allocator allocator = memory.get();
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor_name = "serial";
-  options.allocator = &allocator;
+  const heed_context_options options = serial_options(&allocator);
   check_null(heed_context_create(&options, nullptr), "context");
   CHECK(memory.live() == 0);
 }

@@ -1,6 +1,6 @@
 // What callers' numbers multiply and add up to: no plan is made whose workspace or tensors are
 // larger than what the library counts with.
-#include "tests/api/graphs.hpp"
+#include "tests/api/functions.hpp"
 
 using namespace api_test;
 
@@ -35,9 +35,14 @@ struct Count {
   int refused = 0;
   int made = 0;
 
-  /// A plan, nullptr if it was refused, has the room that it must have, or says why not.
-  template <class Plan>
-  void check(heed_status status, const Plan& plan, long double room) {
+  /// A plan has the room that it must have, or it says why there is none.
+  template <class AForm>
+  void check(const Context& context, const Graph& graph, const decltype(AForm::desc)& desc,
+             long double room) {
+    using Api = Functions<AForm>;
+    typename Api::Plan* raw = nullptr;
+    const heed_status status = Api::create(context.get(), graph.get(), &desc, &raw);
+    const std::unique_ptr<typename Api::Plan, Destroy> plan(raw);
     if (status != HEED_STATUS_OK) {
       ++refused;
       check_refusal(status, HEED_STATUS_INVALID_ARGUMENT, " ... desc ... overflows an address");
@@ -55,13 +60,6 @@ struct Count {
 
 constexpr heed_layout kOnes = {0, 0, 0, 1, 1, 1};
 constexpr heed_matrix_layout kOnesOfMatrix = {0, 0, 0, 1, 1};
-
-GraphPlan plan_or_none(const Context& context, const Graph& graph,
-                       const heed_graph_attention_desc& desc, heed_status& status) {
-  heed_graph_attention_plan* plan = nullptr;
-  status = heed_graph_attention_plan_create(context.get(), graph.get(), &desc, &plan);
-  return GraphPlan(plan);
-}
 
 /// One node with an edge to itself.
 struct Loop {
@@ -96,11 +94,13 @@ TEST_CASE("edge_width times features past 2^64 is refused", "[sizes][graph]") {
   const Loop loop;
   const std::int64_t features = (std::int64_t{1} << 32) - 65608;
   const std::int64_t edge_width = (std::int64_t{1} << 32) + 65458;
-  heed_status status = HEED_STATUS_OK;
-  plan_or_none(loop.context, loop.graph, wide_graph(1, features, 1, edge_width), status);
-  check_refusal(status, HEED_STATUS_INVALID_ARGUMENT,
-                "desc. ... desc.features is 4294901688 ... desc.edge_width is 4295032754 ... the "
-                "workspace overflows an address");
+  const heed_graph_attention_desc desc = wide_graph(1, features, 1, edge_width);
+  heed_graph_attention_plan* plan = nullptr;
+  check_refusal(
+      heed_graph_attention_plan_create(loop.context.get(), loop.graph.get(), &desc, &plan),
+      HEED_STATUS_INVALID_ARGUMENT,
+      "desc. ... desc.features is 4294901688 ... desc.edge_width is 4295032754 ... the "
+      "workspace overflows an address");
 }
 
 TEST_CASE("a workspace over graphs has room for what it must hold", "[sizes][graph]") {
@@ -109,12 +109,10 @@ TEST_CASE("a workspace over graphs has room for what it must hold", "[sizes][gra
   each_four([&](std::int64_t heads, std::int64_t features, std::int64_t value_features,
                 std::int64_t edge_width) {
     CAPTURE(heads, features, value_features, edge_width);
-    heed_status status = HEED_STATUS_OK;
-    const GraphPlan plan = plan_or_none(
-        loop.context, loop.graph, wide_graph(heads, features, value_features, edge_width), status);
-    count.check(status, plan,
-                4 * (product({heads, features, edge_width}) +
-                     product({heads, value_features, edge_width})));
+    count.check<GraphForm>(loop.context, loop.graph,
+                           wide_graph(heads, features, value_features, edge_width),
+                           4 * (product({heads, features, edge_width}) +
+                                product({heads, value_features, edge_width})));
   });
 }
 
@@ -132,10 +130,9 @@ TEST_CASE("a workspace over graphs has room for projections", "[sizes][graph]") 
       desc.width = width;
       desc.data = kOnes;
       desc.w_query = desc.w_key = desc.w_value = kOnesOfMatrix;
-      heed_status status = HEED_STATUS_OK;
-      const GraphPlan plan = plan_or_none(loop.context, loop.graph, desc, status);
-      count.check(status, plan,
-                  4 * (2 * product({heads, features}) + product({heads, value_features})));
+      count.check<GraphForm>(
+          loop.context, loop.graph, desc,
+          4 * (2 * product({heads, features}) + product({heads, value_features})));
     }
   });
 }
@@ -157,11 +154,9 @@ TEST_CASE("a block's workspace has room for what it must hold", "[sizes][multihe
     desc.combine = HEED_COMBINE_MEAN;
     desc.width_query = 5;
     desc.w_query = desc.w_key = desc.w_value = kOnesOfMatrix;
-    heed_multihead_plan* made = nullptr;
-    const heed_status status = heed_multihead_plan_create(context.get(), &desc, &made);
-    const MultiheadPlan plan(made);
-    count.check(status, plan,
-                8 * (product({rows, heads, features}) + product({rows, heads, value_features})));
+    count.check<BlockForm>(
+        context, nullptr, desc,
+        8 * (product({rows, heads, features}) + product({rows, heads, value_features})));
   });
 }
 
@@ -177,10 +172,8 @@ TEST_CASE("a workspace has room for what it must hold", "[sizes]") {
     desc.features = features;
     desc.sum_columns = 1;
     desc.key = desc.query = desc.value = {0, 0, 1, 1, 1, 1};
-    heed_attention_plan* made = nullptr;
-    const heed_status status = heed_attention_plan_create(context.get(), &desc, &made);
-    const Plan plan(made);
-    count.check(status, plan, 8 * product({batch, heads, rows}) + 4 * product({features}));
+    count.check<Form>(context, nullptr, desc,
+                      8 * product({batch, heads, rows}) + 4 * product({features}));
   });
 }
 
@@ -197,9 +190,7 @@ TEST_CASE("a prepared matrix has room for what it must hold", "[sizes][weights]"
     return bytes > 4096 ? nullptr : std::aligned_alloc(alignment, rounded);
   };
   allocator.release = [](void*, void* memory, std::size_t) { std::free(memory); };
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor_name = "serial";
-  options.allocator = &allocator;
+  heed_context_options options = serial_options(&allocator);
   options.check = HEED_CHECK_OFF;  // which would read matrices, of which there is but one number
   const Context context = make_context(&options);
   const float zero = 0;

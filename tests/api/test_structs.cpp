@@ -2,6 +2,7 @@
 #include <cstddef>
 
 #include "tests/api/counting_allocator.hpp"
+#include "tests/api/functions.hpp"
 #include "tests/api/problems.hpp"
 #include "tests/api/struct_sizes.hpp"
 
@@ -32,6 +33,32 @@ heed_status writes(const std::vector<Bytes*>& outputs, Call call) {
   return status;
 }
 
+/// Makes a plan from a descriptor, and destroys it.
+template <class AForm>
+heed_status make_plan_of(const AForm& form, const decltype(AForm::desc)* desc) {
+  using Api = Functions<AForm>;
+  const Context context = serial();
+  const Graph graph = graph_of(context, form);
+  return make(Api::destroy, [&](typename Api::Plan** plan) {
+    return Api::create(context.get(), graph.get(), desc, plan);
+  });
+}
+
+/// The descriptor and the arguments of an operation, which writes these outputs.
+template <class AForm>
+void check_operation(const char* desc_widths, const char* args_widths, AForm& form,
+                     const std::vector<Bytes*>& outputs) {
+  check_taken(given("desc", desc_widths, form.desc,
+                    [&](const auto* desc) { return make_plan_of(form, desc); }));
+  const Context context = serial();
+  const Graph graph = graph_of(context, form);
+  check_taken(given("args", args_widths, form.args, [&](const auto* args) {
+    return writes(outputs, [&] {
+      return Functions<AForm>::call(context.get(), graph.get(), &form.desc, args);
+    });
+  }));
+}
+
 constexpr const char* kAttentionDesc = "448888888LLLL8888448884444888SSLLL";
 constexpr const char* kAttentionArgs = "4488888888888888888";
 
@@ -39,9 +66,7 @@ constexpr const char* kAttentionArgs = "4488888888888888888";
 
 TEST_CASE("struct_size of contexts, executors and allocators", "[struct_size]") {
   const Environment quiet;
-  heed_context_options serially = HEED_CONTEXT_OPTIONS_INIT;
-  serially.executor_name = "serial";
-  check_taken(given("options", "44888844844", serially,
+  check_taken(given("options", "44888844844", serial_options(),
                     [](const heed_context_options* options) { return make(*options); }));
   check_taken(given("options.executor", "4488", in_order(1), [](const heed_executor* executor) {
     heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
@@ -51,49 +76,30 @@ TEST_CASE("struct_size of contexts, executors and allocators", "[struct_size]") 
   CountingAllocator memory;
   check_taken(
       given("options.allocator", "44888", memory.get(),
-            [](const heed_allocator* allocator) { return make(serial_options(*allocator)); }));
+            [](const heed_allocator* allocator) { return make(serial_options(allocator)); }));
   CHECK(memory.live() == 0);
 }
 
 TEST_CASE("struct_size of dense attention", "[struct_size]") {
-  const Context context = serial();
   Form form;
-  check_taken(given("desc", kAttentionDesc, form.desc, [&](const heed_attention_desc* desc) {
-    return make(heed_attention_plan_destroy, [&](heed_attention_plan** plan) {
-      return heed_attention_plan_create(context.get(), desc, plan);
-    });
-  }));
-  check_taken(given("args", kAttentionArgs, form.args, [&](const heed_attention_args* args) {
-    return writes({&form.out, &form.lse, &form.weights, &form.column_sums},
-                  [&] { return heed_attention(context.get(), &form.desc, args); });
-  }));
+  check_operation(kAttentionDesc, kAttentionArgs, form,
+                  {&form.out, &form.lse, &form.weights, &form.column_sums});
 }
 
 TEST_CASE("struct_size of blocks, and of the attention inside", "[struct_size][multihead]") {
-  const Context context = serial();
   BlockForm form;
-  const auto plan = [&](const heed_multihead_desc* desc) {
-    return make(heed_multihead_plan_destroy, [&](heed_multihead_plan** plan) {
-      return heed_multihead_plan_create(context.get(), desc, plan);
-    });
-  };
-  const auto run = [&](const heed_multihead_args* args) {
-    return writes({&form.out, &form.lse, &form.weights},
-                  [&] { return heed_multihead(context.get(), &form.desc, args); });
-  };
-  check_taken(given("desc", "448888LLLMMMM44", form.desc, plan));
-  check_taken(given("args", "4488888888888888888", form.args, run));
+  const std::vector<Bytes*> outputs = {&form.out, &form.lse, &form.weights};
+  check_operation("448888LLLMMMM44", "4488888888888888888", form, outputs);
   check_taken(given("desc.attention", kAttentionDesc, form.attention,
                     [&](const heed_attention_desc* attention) {
                       heed_multihead_desc desc = form.desc;
                       desc.attention = attention;
-                      return plan(&desc);
+                      return make_plan_of(form, &desc);
                     }));
   check_taken(
       given("args.attention", kAttentionArgs, form.inner, [&](const heed_attention_args* inner) {
-        heed_multihead_args args = form.args;
-        args.attention = inner;
-        return run(&args);
+        form.args.attention = inner;
+        return writes(outputs, [&] { return one_call(serial(), form); });
       }));
 }
 
@@ -104,20 +110,8 @@ TEST_CASE("struct_size of graphs", "[struct_size][graph]") {
     return make(heed_graph_destroy,
                 [&](heed_graph** graph) { return heed_graph_create(context.get(), desc, graph); });
   }));
-  const Graph graph = make_graph(context, form.graph.desc);
-  check_taken(
-      given("desc", "448888888884444LLLLLLLLLMMMMM", form.desc,
-            [&](const heed_graph_attention_desc* desc) {
-              return make(heed_graph_attention_plan_destroy, [&](heed_graph_attention_plan** plan) {
-                return heed_graph_attention_plan_create(context.get(), graph.get(), desc, plan);
-              });
-            }));
-  check_taken(given("args", "44888888888888888888888", form.args,
-                    [&](const heed_graph_attention_args* args) {
-                      return writes({&form.out, &form.lse, &form.weights}, [&] {
-                        return heed_graph_attention(context.get(), graph.get(), &form.desc, args);
-                      });
-                    }));
+  check_operation("448888888884444LLLLLLLLLMMMMM", "44888888888888888888888", form,
+                  {&form.out, &form.lse, &form.weights});
 }
 
 TEST_CASE("struct_size of merges and of matrices to prepare", "[struct_size]") {

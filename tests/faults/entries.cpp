@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/support/executors.hpp"
+
 namespace heed_test {
 namespace {
 
@@ -37,10 +39,6 @@ int merge(Scene& s) {
   const void* const outs[] = {s.in.data(), s.in.data() + 7};
   const void* const lses[] = {s.in.data() + 11, s.in.data() + 13};
   return heed_merge(s.context, &s.merge, 2, outs, lses, s.out.data(), nullptr);
-}
-
-void run_in_order(void*, std::uint32_t count, void (*body)(void*, std::uint32_t), void* argument) {
-  for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
 }
 
 }  // namespace
@@ -113,8 +111,7 @@ Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t th
   options.allocator = allocator;
   options.threads = threads;
   if (name == nullptr) {
-    executor.threads = threads;
-    executor.run = run_in_order;
+    executor = in_order(threads);
     options.executor = &executor;
   }
   describe();

@@ -1,7 +1,7 @@
 // Graphs as they are built: what is described, and that neither threads nor the order of edges
 // show.
-#include "tests/dense/kinds.hpp"
-#include "tests/support/graph_attention.hpp"
+#include "tests/graph/problems.hpp"
+#include "tests/support/executors.hpp"
 
 using namespace heed_test;
 
@@ -23,13 +23,7 @@ void check_info(const EdgeList& edges, const heed_graph_info& info) {
   CHECK(info.bytes > 0);
 }
 
-GraphProblem problem(const EdgeList& edges) {
-  GraphProblem p(edges, 1, 2, 3);
-  p.add_projected();
-  p.add_out();
-  p.fill(1);
-  return p;
-}
+GraphProblem problem(const EdgeList& edges) { return projected_problem(edges, 1, 2, 3); }
 
 }  // namespace
 
@@ -60,23 +54,19 @@ TEST_CASE("a large graph is built alike by any threads, in any order and form",
     }
     edges.unique = unique;
     GraphProblem p = problem(edges);
-    p.want_weights();
     const GraphExpected want = p.expected();
     const GraphOutputs first = p.run(isa_names().back());
     CHECK(check_outputs(p, isa_names().back(), first, want).worst() <= 1);
     Random random(6);
-    for (std::size_t i = 0; i < heed_executor_count(); ++i)
-      for (const std::uint32_t threads : {1U, 2U, 3U}) {
-        if (i == 0 && threads > 1) continue;
-        const Context context = make_context(isa_names().back(), {heed_executor_name(i), threads});
-        INFO(heed_executor_name(i) << ", " << threads << " threads");
-        CHECK(same_bits(p.run(context, {false, HEED_INDEX_I64}), first));
-        GraphProblem other = problem(reordered(edges, random_order(edges.sources.size(), random)));
-        CHECK(same_bits(other.run(context).out, first.out));
-        other.edges = by_destination(other.edges);
-        CHECK(same_bits(other.run(context, {true, HEED_INDEX_I32}).out, first.out));
-        check_info(other.edges, describe(make_graph(context, other.edges)));
-      }
+    each_executor(isa_names().back(), [&](const std::string& name, const Context& context) {
+      INFO(name);
+      CHECK(same_bits(p.run(context, {false, HEED_INDEX_I64}), first));
+      GraphProblem other = problem(reordered(edges, random_order(edges.sources.size(), random)));
+      CHECK(same_bits(other.run(context).out, first.out));
+      other.edges = by_destination(other.edges);
+      CHECK(same_bits(other.run(context, {true, HEED_INDEX_I32}).out, first.out));
+      check_info(other.edges, describe(make_graph(context, other.edges)));
+    });
   }
 }
 

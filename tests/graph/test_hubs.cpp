@@ -1,6 +1,8 @@
 // Nodes with very many edges, which are cut into pieces and merged.
-#include "tests/dense/kinds.hpp"
-#include "tests/support/graph_attention.hpp"
+#include <functional>
+
+#include "tests/graph/problems.hpp"
+#include "tests/support/executors.hpp"
 
 using namespace heed_test;
 
@@ -29,12 +31,8 @@ void check_hub(GraphProblem& p, Report* report = nullptr,
 
 GraphProblem hub_problem(Index edges, const Kind& kind, std::uint64_t seed, Index heads = 2,
                          Index features = 4, Index value_features = 3) {
-  GraphProblem p(hub_graph(500, edges, 77, seed), heads, features, value_features);
-  p.add_projected(kind.types);
-  p.add_out(kind.types.out);
-  p.want_weights();
-  p.fill(seed);
-  return p;
+  return projected_problem(hub_graph(500, edges, 77, seed), heads, features, value_features,
+                           kind.types, seed);
 }
 
 void add_all_options(GraphProblem& p) {
@@ -44,49 +42,20 @@ void add_all_options(GraphProblem& p) {
   p.desc.residual = 1;
   p.head_weights.numbers.resize(static_cast<std::size_t>(p.desc.heads));
   p.add_data(value_features_of(p.desc), p.query->dtype());
-  p.add_edge_data(3, p.query->dtype());
-  p.add_edge_keys();
-  p.add_edge_values();
-  p.add_edge_bias();
+  add_edge_tensors(p, 3, p.query->dtype());
   p.add_out(p.out->dtype());
-  p.want_lse();
   p.fill(5);
   p.edge_bias->each([&](const Axes& at) {
     if ((at[2] + at[1]) % 3 == 0) p.edge_bias->set(at, -kInfinity);
   });
 }
 
-/// A caller's executor that runs everything last to first.
-heed_executor backwards() {
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = 3;
-  executor.run = [](void*, std::uint32_t items, void (*body)(void*, std::uint32_t),
-                    void* argument) {
-    for (std::uint32_t i = items; i > 0; --i) body(argument, i - 1);
-  };
-  return executor;
-}
-
-Context context_with(const char* isa, const heed_executor& executor) {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.isa = isa;
-  options.executor = &executor;
-  heed_context* context = nullptr;
-  require_ok(heed_context_create(&options, &context));
-  return Context(context);
-}
-
 void check_same_bits_everywhere(GraphProblem& p, const char* isa) {
-  const GraphOutputs want = p.run(make_context(isa, {"serial", 1}));
-  for (std::size_t i = 0; i < heed_executor_count(); ++i)
-    for (const std::uint32_t threads : {1U, 2U, 4U}) {
-      const char* const executor = heed_executor_name(i);
-      if (std::strcmp(executor, "serial") == 0 && threads > 1) continue;
-      INFO(isa << ", " << executor << ", " << threads << " threads: " << line_of(p));
-      CHECK(same_bits(p.run(make_context(isa, {executor, threads})), want));
-    }
-  INFO(isa << ", backwards: " << line_of(p));
-  CHECK(same_bits(p.run(context_with(isa, backwards())), want));
+  const GraphOutputs want = p.run(make_context(isa));
+  each_executor(isa, [&](const std::string& name, const Context& context) {
+    INFO(isa << ", " << name << ": " << line_of(p));
+    CHECK(same_bits(p.run(context), want));
+  });
 }
 
 }  // namespace
@@ -101,7 +70,6 @@ TEST_CASE("a hub against the oracle", "[hubs]") {
   Report report("hubs");
   for (const Kind& kind : kinds()) {
     GraphProblem p = hub_problem(many(), kind, 2);
-    p.want_lse();
     check_hub(p, &report);
   }
   GraphProblem p = hub_problem(many() / 2, kinds()[0], 3, 3);
@@ -115,7 +83,6 @@ TEST_CASE("numbers of edges on both sides of every power of two", "[hubs]") {
     for (const Index edges : {power - 1, power, power + 1}) {
       GraphProblem p = hub_problem(edges, kinds()[0], static_cast<std::uint64_t>(edges), 1, 2, 2);
       for (Index& n : p.edges.destinations) n = 5;
-      p.want_lse();
       check_hub(p, &report);
     }
 }
@@ -127,12 +94,7 @@ TEST_CASE("several hubs beside small nodes", "[hubs]") {
     if (e % 4 == 1) edges.destinations[e] = 1500;
     if (e % 4 == 2) edges.destinations[e] = 2999;
   }
-  GraphProblem p(edges, 2, 3, 2);
-  p.add_projected();
-  p.add_out();
-  p.want_lse();
-  p.want_weights();
-  p.fill(6);
+  GraphProblem p = projected_problem(edges, 2, 3, 2, {}, 6);
   check_hub(p);
 }
 
@@ -140,7 +102,6 @@ TEST_CASE("threads and executors change no bit of a hub", "[hubs][threads]") {
   for (const char* const isa : isa_names())
     for (const Kind& kind : kinds()) {
       GraphProblem p = hub_problem(many(), kind, 7);
-      p.want_lse();
       check_same_bits_everywhere(p, isa);
     }
   GraphProblem p = hub_problem(many(), kinds()[0], 8, 3);
@@ -148,6 +109,7 @@ TEST_CASE("threads and executors change no bit of a hub", "[hubs][threads]") {
   check_same_bits_everywhere(p, isa_names().back());
   GraphProblem hard = hub_problem(many(), kinds()[0], 9);
   hard.desc.hard = 1;
+  hard.lse.reset();
   check_same_bits_everywhere(hard, isa_names().back());
 }
 
@@ -156,67 +118,55 @@ TEST_CASE("pieces of a hub that have nothing, everything, or NaN", "[hubs]") {
   EdgeList list{500, {}, {}, false};
   for (Index e = 0; e < edges; ++e) list.add(e * 500 / edges, 3);  // sorted as it is given
   const auto part = [&](Index e) { return e * 10 / edges; };       // tenths of the hub's edges
-  const auto problem = [&] {
-    GraphProblem p(list, 2, 2, 3);
-    p.add_projected();
-    p.add_edge_bias();
-    p.add_out();
-    p.want_lse();
-    p.want_weights();
-    p.fill(10);
-    return p;
-  };
   const auto set = [&](GraphProblem& p, Index first, Index last, double bias) {
     p.edge_bias->each([&](const Axes& at) {
       if (part(at[2]) >= first && part(at[2]) <= last) p.edge_bias->set(at, bias);
     });
   };
-  SECTION("the first half has nothing") {
-    GraphProblem p = problem();
-    set(p, 0, 4, -kInfinity);
-    check_hub(p);
-  }
-  SECTION("only one tenth has anything") {
-    GraphProblem p = problem();
-    set(p, 0, 9, -kInfinity);
-    set(p, 6, 6, 0.5);
-    check_hub(p);
-  }
-  SECTION("nothing has anything, whatever the keys and values") {
-    GraphProblem p = problem();
-    p.key->fill([] { return kNaN; });
-    p.value->fill([] { return kNaN; });
-    set(p, 0, 9, -kInfinity);
-    check_hub(p);
-  }
-  SECTION("one tenth has all the weight") {
-    GraphProblem p = problem();
-    set(p, 7, 7, 500);
-    check_hub(p);
-  }
-  SECTION("scores of +inf in two tenths share it") {
-    GraphProblem p = problem();
-    set(p, 2, 2, kInfinity);
-    set(p, 8, 8, kInfinity);
-    check_hub(p);
-  }
-  SECTION("NaN in one key makes the head NaN, and no other") {
-    GraphProblem p = problem();
-    p.key->set({0, 1, 321, 0}, kNaN);
-    check_hub(p);
-  }
-  SECTION("NaN in one value makes its feature NaN") {
-    GraphProblem p = problem();
-    p.value->set({0, 1, 321, 2}, kNaN);
-    check_hub(p);
-  }
-  SECTION("NaN at edges that are left out") {
-    GraphProblem p = problem();
-    for (Index m = 150; m < 350; ++m) {
-      p.key->set({0, 1, m, 0}, kNaN);
-      p.value->set({0, 0, m, 1}, kInfinity);
-    }
-    set(p, 3, 6, -kInfinity);
+  struct Case {
+    const char* name;
+    std::function<void(GraphProblem&)> change;
+  };
+  const Case cases[] = {
+      {"the first half has nothing", [&](GraphProblem& p) { set(p, 0, 4, -kInfinity); }},
+      {"only one tenth has anything",
+       [&](GraphProblem& p) {
+         set(p, 0, 9, -kInfinity);
+         set(p, 6, 6, 0.5);
+       }},
+      {"nothing has anything, whatever the keys and values",
+       [&](GraphProblem& p) {
+         p.key->fill([] { return kNaN; });
+         p.value->fill([] { return kNaN; });
+         set(p, 0, 9, -kInfinity);
+       }},
+      {"one tenth has all the weight", [&](GraphProblem& p) { set(p, 7, 7, 500); }},
+      {"scores of +inf in two tenths share it",
+       [&](GraphProblem& p) {
+         set(p, 2, 2, kInfinity);
+         set(p, 8, 8, kInfinity);
+       }},
+      {"NaN in one key makes the head NaN, and no other",
+       [](GraphProblem& p) {
+         p.key->set({0, 1, 321, 0}, kNaN);
+       }},
+      {"NaN in one value makes its feature NaN",
+       [](GraphProblem& p) {
+         p.value->set({0, 1, 321, 2}, kNaN);
+       }},
+      {"NaN at edges that are left out", [&](GraphProblem& p) {
+         for (Index m = 150; m < 350; ++m) {
+           p.key->set({0, 1, m, 0}, kNaN);
+           p.value->set({0, 0, m, 1}, kInfinity);
+         }
+         set(p, 3, 6, -kInfinity);
+       }}};
+  for (const Case& c : cases) {
+    INFO(c.name);
+    GraphProblem p = projected_problem(list, 2, 2, 3);
+    p.add_edge_bias();
+    p.fill(10);
+    c.change(p);
     check_hub(p);
   }
 }

@@ -1,25 +1,23 @@
 // What is not finite stays where attention does not go: NaN of one node never reaches a node that
 // has no edge from it.
-#include <set>
-
-#include "tests/dense/kinds.hpp"
-#include "tests/support/graph_attention.hpp"
+#include "tests/graph/problems.hpp"
 
 using namespace heed_test;
 
 namespace {
 
-enum class Inputs { kProjected, kShared, kPerNode };
+constexpr std::uint32_t kInputs[] = {HEED_GRAPH_PROJECTED, HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE};
 
-GraphProblem problem(Inputs inputs, const EdgeList& edges, std::uint32_t dtype) {
+GraphProblem projected(const EdgeList& edges, std::uint32_t dtype) {
+  return projected_problem(edges, 3, 6, 5, all_of(dtype));
+}
+
+GraphProblem problem(std::uint32_t inputs, const EdgeList& edges, std::uint32_t dtype) {
+  if (inputs == HEED_GRAPH_PROJECTED) return projected(edges, dtype);
   GraphProblem p(edges, 3, 6, 5);
-  if (inputs == Inputs::kProjected) {
-    p.add_projected(all_of(dtype));
-  } else {
-    p.desc.inputs = inputs == Inputs::kShared ? HEED_GRAPH_SHARED : HEED_GRAPH_PER_NODE;
-    p.add_data(7, dtype);
-    p.add_matrices(dtype);
-  }
+  p.desc.inputs = inputs;
+  p.add_data(7, dtype);
+  p.add_matrices(dtype);
   p.add_out(dtype);
   p.want_lse();
   p.want_weights();
@@ -59,12 +57,12 @@ void check_rest(const GraphProblem& p, const GraphOutputs& got, const GraphOutpu
 TEST_CASE("a NaN in a node reaches those that ask it and no other", "[leaks]") {
   const EdgeList edges = random_edges(30, 90, 21);
   for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16})
-    for (const Inputs inputs : {Inputs::kProjected, Inputs::kShared, Inputs::kPerNode})
+    for (const std::uint32_t inputs : kInputs)
       for (const Index bad : {0, 11, 29}) {
         GraphProblem p = problem(inputs, edges, dtype);
         std::vector<GraphOutputs> clean;
         for (const char* const isa : isa_names()) clean.push_back(p.run(isa));
-        const bool data = inputs != Inputs::kProjected;
+        const bool data = inputs != HEED_GRAPH_PROJECTED;
         for (Index h = 0; h < (data ? 1 : 3); ++h) {
           if (data) p.data->set({0, 0, bad, 3}, kNaN);
           if (!data) p.key->set({0, h, bad, 4}, kNaN);
@@ -88,7 +86,7 @@ TEST_CASE("infinities and NaN in values stay in their feature and head", "[leaks
   for (const double bad : {kNaN, kInfinity, -kInfinity})
     for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_F16})
       for (Index x = 0; x < 5; ++x) {
-        GraphProblem p = problem(Inputs::kProjected, edges, dtype);
+        GraphProblem p = projected(edges, dtype);
         p.value->set({0, x % 3, 7, x}, bad);
         check_problem(p);
       }
@@ -100,11 +98,8 @@ TEST_CASE("what edges of bias -inf have reaches nobody", "[leaks]") {
     for (const double bad : {kNaN, kInfinity})
       for (const bool all_heads : {true, false})
         for (const bool hard : {false, true}) {
-          GraphProblem p = problem(Inputs::kProjected, edges, dtype);
-          p.add_edge_bias();
-          p.add_edge_data(3, dtype);
-          p.add_edge_keys(dtype);
-          p.add_edge_values(dtype);
+          GraphProblem p = projected(edges, dtype);
+          add_edge_tensors(p, 3, dtype);
           p.desc.hard = hard ? 1 : 0;
           if (hard) p.lse.reset();
           p.fill(3);
@@ -130,14 +125,14 @@ TEST_CASE("a bias of NaN or +inf, and edge data that is not finite", "[leaks]") 
   const EdgeList edges = random_edges(20, 100, 24);
   for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64})
     for (const double bad : {kNaN, kInfinity}) {
-      GraphProblem p = problem(Inputs::kProjected, edges, dtype);
+      GraphProblem p = projected(edges, dtype);
       p.add_edge_bias();
       p.fill(4);
       p.edge_bias->set({0, 1, 17, 0}, bad);
       p.edge_bias->set({0, 2, 40, 0}, bad);
       check_problem(p);
     }
-  GraphProblem p = problem(Inputs::kProjected, edges, HEED_DTYPE_F32);
+  GraphProblem p = projected(edges, HEED_DTYPE_F32);
   p.add_edge_data(4);
   p.add_edge_values();
   p.fill(5);
@@ -149,7 +144,7 @@ TEST_CASE("hard attention reads no value but the one it picks", "[leaks]") {
   EdgeList edges{6, {1, 2, 3, 4, 5}, {0, 0, 0, 0, 0}, false};
   for (const char* const isa : isa_names())
     for (Index best = 1; best < 6; ++best) {
-      GraphProblem p = problem(Inputs::kProjected, edges, HEED_DTYPE_F32);
+      GraphProblem p = projected(edges, HEED_DTYPE_F32);
       p.desc.hard = 1;
       p.lse.reset();
       p.query->fill([] { return 1; });
@@ -167,7 +162,7 @@ TEST_CASE("hard attention reads no value but the one it picks", "[leaks]") {
 TEST_CASE("matrices over edge data that are not finite reach no node without edges", "[leaks]") {
   EdgeList edges{4, {1, 1}, {0, 2}, false};
   for (const double bad : {kNaN, kInfinity}) {
-    GraphProblem p = problem(Inputs::kProjected, edges, HEED_DTYPE_F32);
+    GraphProblem p = projected(edges, HEED_DTYPE_F32);
     p.add_edge_data(2);
     p.add_edge_keys();
     p.add_edge_values();

@@ -1,21 +1,9 @@
 // What must hold between two runs, whatever the numbers.
-#include "tests/dense/kinds.hpp"
-#include "tests/support/graph_attention.hpp"
+#include "tests/graph/problems.hpp"
 
 using namespace heed_test;
 
 namespace {
-
-GraphProblem projected_problem(const EdgeList& edges, const Kind& kind, Index heads, Index features,
-                               Index value_features, std::uint64_t seed) {
-  GraphProblem p(edges, heads, features, value_features);
-  p.add_projected(kind.types);
-  p.add_out(kind.types.out);
-  p.want_lse();
-  p.want_weights();
-  p.fill(seed);
-  return p;
-}
 
 /// Row n of `from` becomes row to[n].
 void permute_rows(std::optional<Tensor>& tensor, const std::vector<std::size_t>& to) {
@@ -103,7 +91,7 @@ void check_as_dense(GraphProblem& p, const Kind& kind) {
 
 TEST_CASE("results move with the nodes", "[properties]") {
   for (const Kind& kind : kinds()) {
-    GraphProblem p = projected_problem(random_edges(40, 300, 1), kind, 3, 7, 5, 2);
+    GraphProblem p = projected_problem(random_edges(40, 300, 1), 3, 7, 5, kind.types, 2);
     check_renamed(p, 3);
   }
   GraphProblem steps(random_edges(30, 100, 4), 2, 6, 4);
@@ -112,10 +100,7 @@ TEST_CASE("results move with the nodes", "[properties]") {
   steps.desc.steps = 2;
   steps.add_data(8);
   steps.add_matrices();
-  steps.add_edge_data(3);
-  steps.add_edge_keys();
-  steps.add_edge_values();
-  steps.add_edge_bias();
+  add_edge_tensors(steps, 3);
   steps.add_out();
   steps.want_lse();
   steps.want_weights();
@@ -127,7 +112,7 @@ TEST_CASE("a complete graph is dense attention", "[properties]") {
   for (const Kind& kind : kinds())
     for (const Index nodes : {1, 2, 15, 33, 70}) {
       if (!keep(static_cast<std::size_t>(nodes))) continue;
-      GraphProblem p = projected_problem(complete_graph(nodes), kind, 2, 16, 9,
+      GraphProblem p = projected_problem(complete_graph(nodes), 2, 16, 9, kind.types,
                                          static_cast<std::uint64_t>(nodes));
       check_as_dense(p, kind);
     }
@@ -136,7 +121,7 @@ TEST_CASE("a complete graph is dense attention", "[properties]") {
 TEST_CASE("a complete graph is dense attention, with every option that both have", "[properties]") {
   std::size_t index = 0;
   for (const Kind& kind : kinds()) {
-    GraphProblem p = projected_problem(complete_graph(37), kind, 3, 8, 8, 9);
+    GraphProblem p = projected_problem(complete_graph(37), 3, 8, 8, kind.types, 9);
     p.add_edge_bias();
     p.fill(9);
     for (const double softcap : {0.0, 2.0})
@@ -180,7 +165,7 @@ TEST_CASE("in place of its data", "[properties]") {
 TEST_CASE("asking for more changes no bit of out", "[properties]") {
   for (const char* const isa : isa_names())
     for (const Kind& kind : kinds()) {
-      GraphProblem all = projected_problem(hub_graph(50, 400, 7, 2), kind, 5, 12, 10, 4);
+      GraphProblem all = projected_problem(hub_graph(50, 400, 7, 2), 5, 12, 10, kind.types, 4);
       GraphProblem only = all;
       only.weights.reset();
       const GraphOutputs want = all.run(isa);
@@ -191,7 +176,7 @@ TEST_CASE("asking for more changes no bit of out", "[properties]") {
 }
 
 TEST_CASE("weights of each node and head add up to 1, or 0", "[properties]") {
-  GraphProblem p = projected_problem(random_edges(60, 200, 12), kinds()[0], 4, 6, 1, 13);
+  GraphProblem p = projected_problem(random_edges(60, 200, 12), 4, 6, 1, {}, 13);
   const auto edges = static_cast<std::size_t>(p.edges.size());
   for (const char* const isa : isa_names()) {
     const GraphOutputs got = p.run(isa);
@@ -212,7 +197,7 @@ TEST_CASE("weights of each node and head add up to 1, or 0", "[properties]") {
 TEST_CASE("edges into other nodes change no bit of a node", "[properties]") {
   for (const char* const isa : isa_names())
     for (const Kind& kind : kinds()) {
-      GraphProblem all = projected_problem(hub_graph(40, 700, 13, 31), kind, 3, 8, 5, 32);
+      GraphProblem all = projected_problem(hub_graph(40, 700, 13, 31), 3, 8, 5, kind.types, 32);
       all.weights.reset();
       GraphProblem some = all;
       some.edges = EdgeList{40, {}, {}, false};
@@ -234,14 +219,10 @@ TEST_CASE("scores that climb slowly, quickly, and in steps", "[properties]") {
   for (Index e = 0; e < 400; ++e) edges.add(e / 20, 3);
   for (const double slope : {0.02, 0.08, 0.5, 5.0, 200.0, -0.08, -5.0, -200.0})
     for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64}) {
-      GraphProblem p(edges, 3, 4, 9);
-      p.add_projected(all_of(dtype));
+      GraphProblem p = projected_problem(edges, 3, 4, 9, all_of(dtype));
       p.add_edge_bias();
       p.add_edge_data(2, dtype);
       p.add_edge_values(dtype);
-      p.add_out(dtype);
-      p.want_lse();
-      p.want_weights();
       p.fill(33, 0.5);
       // Another way in each head, so that references move apart.
       p.edge_bias->each([&](const Axes& at) {

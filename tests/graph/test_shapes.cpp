@@ -1,21 +1,9 @@
 // Small and odd graphs: nothing at all, single nodes, isolated ones, self-loops, duplicates.
-#include "tests/dense/kinds.hpp"
-#include "tests/support/graph_attention.hpp"
+#include "tests/graph/problems.hpp"
 
 using namespace heed_test;
 
 namespace {
-
-GraphProblem problem(const EdgeList& edges, Index heads, Index features, Index value_features,
-                     std::uint32_t dtype = HEED_DTYPE_DEFAULT) {
-  GraphProblem p(edges, heads, features, value_features);
-  p.add_projected(all_of(dtype));
-  p.add_out(dtype);
-  p.want_lse();
-  p.want_weights();
-  p.fill(1);
-  return p;
-}
 
 double row_element(const Numbers& numbers, Index rows, Index width, Index h, Index n, Index x) {
   return numbers[static_cast<std::size_t>((h * rows + n) * width + x)];
@@ -27,7 +15,7 @@ TEST_CASE("graphs without nodes or without edges", "[shapes]") {
   for (const Index nodes : {0, 1, 2, 5, 3000})
     for (const bool rows : {false, true})
       for (const char* const isa : isa_names()) {
-        GraphProblem p = problem({nodes, {}, {}, false}, 2, 3, 4);
+        GraphProblem p = projected_problem({nodes, {}, {}, false}, 2, 3, 4);
         const Context context = make_context(isa);
         const Graph graph = make_graph(context, p.edges, {rows, HEED_INDEX_I64});
         const heed_graph_info info = describe(graph);
@@ -68,12 +56,7 @@ TEST_CASE("one node, with itself or without", "[shapes]") {
       for (const Kind& kind : kinds()) {
         EdgeList edges{1, {}, {}, unique};
         for (Index e = 0; e < loops; ++e) edges.add(0, 0);
-        GraphProblem p(edges, 3, 5, 6);
-        p.add_projected(kind.types);
-        p.add_out(kind.types.out);
-        p.want_lse();
-        p.want_weights();
-        p.fill(2);
+        GraphProblem p = projected_problem(edges, 3, 5, 6, kind.types, 2);
         check_problem(p);
       }
 }
@@ -84,7 +67,7 @@ TEST_CASE("one edge gives the value of its source, bit by bit", "[shapes]") {
       for (const Index width : {1, 3, 8, 16, 33}) {
         EdgeList loops{30, {}, {}, false};
         for (Index n = 0; n < 30; ++n) loops.add(n * 7 % 30, n);
-        GraphProblem p = problem(loops, 5, 4, width, dtype);
+        GraphProblem p = projected_problem(loops, 5, 4, width, all_of(dtype));
         const GraphOutputs got = p.run(isa);
         INFO(isa << ": " << line_of(p));
         for (Index h = 0; h < 5; ++h)
@@ -112,10 +95,7 @@ TEST_CASE("an isolated node gets nothing, and keeps its data", "[shapes]") {
         if (!residual) p.data.reset();
         if (!residual) p.desc.width = 0;
         if (!residual) p.desc.data = heed_layout{};
-        p.add_edge_bias();
-        p.add_edge_data(2, dtype);
-        p.add_edge_keys(dtype);
-        p.add_edge_values(dtype);
+        add_edge_tensors(p, 2, dtype);
         p.add_out(dtype);
         p.want_lse();
         p.fill(3);
@@ -145,11 +125,8 @@ TEST_CASE("of duplicates the first stays, with what belongs to it, or each count
   const std::vector<bool> stays = {true, true, false, true, true, false, false, false};
   for (const bool unique : {true, false}) {
     edges.unique = unique;
-    GraphProblem p = problem(edges, 2, 3, 4);
-    p.add_edge_bias();
-    p.add_edge_data(3);
-    p.add_edge_keys();
-    p.add_edge_values();
+    GraphProblem p = projected_problem(edges, 2, 3, 4);
+    add_edge_tensors(p, 3);
     p.fill(4);
     const GraphExpected want = p.expected();
     for (const char* const isa : isa_names()) {
@@ -175,18 +152,19 @@ TEST_CASE("every number of edges into a node, heads and features", "[shapes]") {
     if (!keep(static_cast<std::size_t>(edges))) continue;
     EdgeList list = random_edges(20, edges, static_cast<std::uint64_t>(edges));
     for (Index& n : list.destinations) n = 3;
-    GraphProblem p = problem(list, 1 + edges % 4, 1 + edges % 9, 1 + edges % 11);
+    GraphProblem p = projected_problem(list, 1 + edges % 4, 1 + edges % 9, 1 + edges % 11);
     check_problem(p, &report);
   }
   for (Index heads = 1; heads <= 70; ++heads) {
     if (!keep(static_cast<std::size_t>(heads))) continue;
-    GraphProblem p = problem(random_edges(5, 30, 2), heads, 3, 2);
+    GraphProblem p = projected_problem(random_edges(5, 30, 2), heads, 3, 2);
     check_problem(p, &report);
   }
   for (Index features = 1; features <= 70; ++features)
     for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_F16}) {
       if (!keep(static_cast<std::size_t>(features))) continue;
-      GraphProblem p = problem(random_edges(5, 20, 2), 2, features, 71 - features, dtype);
+      GraphProblem p =
+          projected_problem(random_edges(5, 20, 2), 2, features, 71 - features, all_of(dtype));
       check_problem(p, &report);
     }
 }

@@ -34,6 +34,9 @@ struct BlockChoice {
   MatrixChoice w_out = {};
 };
 
+constexpr std::uint32_t kCombiners[] = {HEED_COMBINE_CONCAT, HEED_COMBINE_WEIGHTED,
+                                        HEED_COMBINE_MEAN, HEED_COMBINE_MAX, HEED_COMBINE_TENSOR};
+
 inline bool has_w_out(std::uint32_t combine) {
   return combine == HEED_COMBINE_CONCAT || combine == HEED_COMBINE_TENSOR;
 }

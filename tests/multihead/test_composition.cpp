@@ -4,22 +4,16 @@
 #include <string>
 
 #include "tests/multihead/checks.hpp"
+#include "tests/multihead/plain.hpp"
 
 using namespace heed_test;
 
 namespace {
 
-/// The two combiners with a product of their own are one where all heads lie side by side.
-Index w_out_row(const Block& block, Index h, Index x) { return h * block.head_width() + x; }
-
 /// Projects into a tensor [batch, head, row, feature], in the tensor's type at the end.
 void project(const Tensor& input, const WeightMatrix& w, Tensor& to) {
-  const Index width = to.shape()[3];
   to.each([&](const Axes& at) {
-    const Index o = at[1] * width + at[3];
-    double sum = w.bias ? w.bias->get({0, 0, 0, o}) : 0;
-    for (Index f = 0; f < w.in(); ++f) sum += input.get({at[0], 0, at[2], f}) * w.get(0, f, o);
-    to.set(at, sum);
+    to.set(at, projected(input, w, at[0], at[2], at[1] * to.shape()[3] + at[3]));
   });
 }
 
@@ -33,20 +27,6 @@ Problem dense_of(const Block& block) {
   return problem;
 }
 
-/// Element o of row i of item b from rows of the heads; concat, mean or max.
-double combined(const Block& block, const Tensor& heads, Index b, Index i, Index o) {
-  double sum = block.w_out && block.w_out->bias ? block.w_out->bias->get({0, 0, 0, o}) : 0;
-  double largest = -kInfinity;
-  for (Index h = 0; h < block.attention.desc.query_heads; ++h) {
-    for (Index x = 0; block.w_out && x < block.head_width(); ++x)
-      sum += heads.get({b, h, i, x}) * block.w_out->get(0, w_out_row(block, h, x), o);
-    if (!block.w_out) largest = std::max(largest, heads.get({b, h, i, o}));
-    if (!block.w_out) sum += heads.get({b, h, i, o});
-  }
-  if (block.choice.combine == HEED_COMBINE_MAX) return largest;
-  return block.w_out ? sum : sum / static_cast<double>(block.attention.desc.query_heads);
-}
-
 /// Both lie within the oracle's bounds of the exact result, so they are twice as far apart at most.
 void check_by_hand(Block& block, const Context& context) {
   const std::vector<Element> bounds = block.expected().out;
@@ -58,7 +38,9 @@ void check_by_hand(Block& block, const Context& context) {
   block.out.each([&](const Axes& at) {
     const std::size_t i = n++;
     if (!bounds[i].written) return;
-    const double want = combined(block, problem.out, at[0], at[2], at[3]);
+    const double want = combined(block, at[3], [&](Index h, Index x) {
+      return problem.out.get({at[0], h, at[2], x});
+    });
     far += distance(got.out[i], want, 2 * bounds[i].bound) <= 1 ? 0 : 1;
   });
   CHECK(far == 0);

@@ -1,5 +1,5 @@
 // The worked examples that project their inputs themselves, with their known answers.
-#include "tests/multihead/checks.hpp"
+#include "tests/multihead/copies.hpp"
 #include "tests/multihead/plain.hpp"
 
 using namespace heed_test;
@@ -25,8 +25,7 @@ Block of_rows(Index rows, Index width, const std::vector<double>& x, const std::
   choice.self = true;
   choice.width_query = choice.width_key = width;
   choice.width_out = 3;
-  for (MatrixChoice* const w : {&choice.w_query, &choice.w_key, &choice.w_value, &choice.w_out})
-    w->bias = false;
+  for (MatrixChoice* const w : matrices_of(choice)) w->bias = false;
   Block block = plain_block(rows, rows, 1, 3, choice);
   copy(x, block.input_query);
   copy(w_q, block.w_query);
@@ -91,8 +90,7 @@ Block two_heads(std::uint32_t combine) {
   choice.self = true;
   choice.width_query = choice.width_key = 4;
   choice.width_out = 2;
-  for (MatrixChoice* const w : {&choice.w_query, &choice.w_key, &choice.w_value, &choice.w_out})
-    w->bias = false;
+  for (MatrixChoice* const w : matrices_of(choice)) w->bias = false;
   Block block = plain_block(11, 11, 2, 4, choice, 1, 2, 2);
   block.fill(4, 2);
   return block;
@@ -143,10 +141,7 @@ TEST_CASE("every word, asked alone, gets the bits that it has among the others",
         vector.input_query.set(at, block.input_query.get({0, 0, i, at[3]}));
       });
       vector.input_key.emplace(block.input_query);
-      vector.w_query = WeightMatrix(block.w_query);
-      vector.w_key = WeightMatrix(block.w_key);
-      vector.w_value = WeightMatrix(block.w_value);
-      vector.w_out.emplace(*block.w_out);
+      copy_matrices(block, vector);
       const Numbers row = vector.run_all(isa).out;
       for (std::size_t x = 0; x < 3; ++x)
         CHECK(same_element(row, x, all.out, static_cast<std::size_t>(i) * 3 + x));
@@ -164,7 +159,7 @@ TEST_CASE("three inputs of four features", "[examples]") {
 
 TEST_CASE("two heads and a weight for each", "[examples]") {
   Block block = two_heads(HEED_COMBINE_WEIGHTED);
-  const std::vector<double> plain = plainly(block);
+  const std::vector<double> plain = plainly(block).out;
   const Expected want = block.expected();
   for (const char* const isa : isa_names()) {
     const Outputs got = block.run_all(isa);
@@ -189,7 +184,7 @@ TEST_CASE("two heads combined in every other way", "[examples]") {
   for (const std::uint32_t combine :
        {HEED_COMBINE_CONCAT, HEED_COMBINE_MEAN, HEED_COMBINE_MAX, HEED_COMBINE_TENSOR}) {
     Block block = two_heads(combine);
-    const std::vector<double> plain = plainly(block);
+    const std::vector<double> plain = plainly(block).out;
     const Expected want = block.expected();
     for (const char* const isa : isa_names()) {
       const Outputs got = block.run_all(isa);

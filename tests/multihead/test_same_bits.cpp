@@ -1,6 +1,6 @@
 // How a block is run changes no bit of any output.
-
 #include "tests/multihead/copies.hpp"
+#include "tests/support/executors.hpp"
 #include "tests/support/sweep.hpp"
 
 using namespace heed_test;
@@ -20,46 +20,19 @@ Block large_block(std::uint32_t combine, std::uint32_t dtype) {
   return block;
 }
 
-/// Runs what it is given backwards, on the caller's thread, as if on `threads`.
-heed_executor backwards(std::uint32_t threads) {
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = threads;
-  executor.run = [](void*, std::uint32_t items, void (*body)(void*, std::uint32_t),
-                    void* argument) {
-    for (std::uint32_t i = items; i-- > 0;) body(argument, i);
-  };
-  return executor;
-}
-
-Context make_context(const char* isa, const heed_executor& executor) {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.isa = isa;
-  options.executor = &executor;
-  options.product = heed_product_name(0);
-  heed_context* context = nullptr;
-  require_ok(heed_context_create(&options, &context));
-  return Context(context);
-}
-
 }  // namespace
 
 TEST_CASE("threads and executors change the bits of no block", "[same][threads]") {
-  for (const std::uint32_t combine : {HEED_COMBINE_CONCAT, HEED_COMBINE_WEIGHTED, HEED_COMBINE_MEAN,
-                                      HEED_COMBINE_MAX, HEED_COMBINE_TENSOR})
+  for (const std::uint32_t combine : kCombiners)
     for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16}) {
       if (small() && dtype != HEED_DTYPE_F32) continue;
       Block block = large_block(combine, dtype);
       for (const char* const isa : isa_names()) {
         INFO(isa << ", " << name_of_combine(combine) << ", " << name_of_dtype(dtype));
-        const Outputs want = block.run_all(heed_test::make_context(isa));
-        for (std::size_t i = 0; i < heed_executor_count(); ++i)
-          for (const std::uint32_t threads : {2U, 4U}) {
-            if (i == 0 && threads != 2) continue;  // serial
-            const char* const executor = heed_executor_name(i);
-            const Choices choices = {executor, i == 0 ? 1 : threads};
-            check_same(executor, block.run_all(heed_test::make_context(isa, choices)), want);
-          }
-        check_same("backwards", block.run_all(make_context(isa, backwards(5))), want);
+        const Outputs want = block.run_all(isa);
+        each_executor(isa, [&](const std::string& name, const Context& context) {
+          check_same(name, block.run_all(context), want);
+        });
       }
     }
 }

@@ -5,9 +5,6 @@ using namespace heed_test;
 
 namespace {
 
-constexpr std::uint32_t kCombiners[] = {HEED_COMBINE_CONCAT, HEED_COMBINE_WEIGHTED,
-                                        HEED_COMBINE_MEAN, HEED_COMBINE_MAX, HEED_COMBINE_TENSOR};
-
 Block block_of(std::uint32_t combine, Index queries, Index keys,
                std::uint32_t dtype = HEED_DTYPE_F32) {
   BlockChoice choice = choice_of(dtype);

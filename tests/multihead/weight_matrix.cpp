@@ -48,6 +48,7 @@ heed_matrix_layout WeightMatrix::layout() const {
 
 Weights WeightMatrix::prepare(const Context& context) const {
   if (!prepared) return nullptr;
+  WeightMatrix gone = *this;  // what it is prepared from
   heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
   desc.arithmetic = real_;
   desc.matrices = tensor.shape()[0];
@@ -56,8 +57,10 @@ Weights WeightMatrix::prepare(const Context& context) const {
   desc.layout = layout();
   desc.bias_dtype = choice_.bias_dtype;
   heed_weights* weights = nullptr;
-  require_ok(
-      heed_weights_create(context.get(), &desc, data(), bias ? bias->data() : nullptr, &weights));
+  require_ok(heed_weights_create(context.get(), &desc, gone.data(),
+                                 bias ? gone.bias->data() : nullptr, &weights));
+  gone.tensor.clear();
+  if (bias) gone.bias->clear();
   return Weights(weights);
 }
 

@@ -53,7 +53,7 @@ class WeightMatrix {
   const void* raw_bias() const { return prepared || !bias ? nullptr : bias->data(); }
   heed_matrix_layout layout() const;
 
-  /// Prepared by heed, or none.
+  /// Prepared by heed from numbers that are gone afterwards, or none.
   Weights prepare(const Context& context) const;
 
   /// What the oracle gets.

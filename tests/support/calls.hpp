@@ -18,11 +18,17 @@ struct Destroy {
   void operator()(heed_attention_plan* plan) const { heed_attention_plan_destroy(plan); }
   void operator()(heed_multihead_plan* plan) const { heed_multihead_plan_destroy(plan); }
   void operator()(heed_weights* weights) const { heed_weights_destroy(weights); }
+  void operator()(heed_graph* graph) const { heed_graph_destroy(graph); }
+  void operator()(heed_graph_attention_plan* plan) const {
+    heed_graph_attention_plan_destroy(plan);
+  }
 };
 using Context = std::unique_ptr<heed_context, Destroy>;
 using Plan = std::unique_ptr<heed_attention_plan, Destroy>;
 using MultiheadPlan = std::unique_ptr<heed_multihead_plan, Destroy>;
 using Weights = std::unique_ptr<heed_weights, Destroy>;
+using Graph = std::unique_ptr<heed_graph, Destroy>;
+using GraphPlan = std::unique_ptr<heed_graph_attention_plan, Destroy>;
 
 /// The names of the instruction sets that this machine can run, from the plainest to the widest.
 std::vector<const char*> isa_names();

@@ -13,15 +13,6 @@
 
 namespace heed_test {
 
-struct DestroyGraph {
-  void operator()(heed_graph* graph) const { heed_graph_destroy(graph); }
-  void operator()(heed_graph_attention_plan* plan) const {
-    heed_graph_attention_plan_destroy(plan);
-  }
-};
-using Graph = std::unique_ptr<heed_graph, DestroyGraph>;
-using GraphPlan = std::unique_ptr<heed_graph_attention_plan, DestroyGraph>;
-
 /// How a graph is handed in.
 struct GraphForm {
   bool rows = false;  ///< by offsets: needs edges in order of their destinations

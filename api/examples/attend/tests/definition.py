@@ -5,7 +5,8 @@ import math
 import random
 import struct
 
-from support import FORMATS, AttendTest, npy, read_npy
+from npy_files import FORMATS, npy, read_npy
+from support import AttendTest
 
 
 def softmax(scores):

@@ -2,7 +2,8 @@ import itertools
 import os
 import unittest
 
-from support import AttendTest, npy, read_npy
+from npy_files import npy, read_npy
+from support import AttendTest
 
 
 class Files(AttendTest):
@@ -81,12 +82,14 @@ class Files(AttendTest):
         self.write_inputs()
         for path in ("nowhere/out.npy", "."):
             for option in ("--out", "--weights"):
-                self.assert_fails(self.attend(option, path), 1, f"{path}: cannot be written")
+                self.assert_fails(self.attend(option, path), 1, f"{path}: cannot be written",
+                                  printed=True)
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
     def test_full_disk(self):
         self.write_inputs()
-        self.assert_fails(self.attend("--out", "/dev/full"), 1, "/dev/full: cannot be written")
+        self.assert_fails(self.attend("--out", "/dev/full"), 1, "/dev/full: cannot be written",
+                          printed=True)
 
     def test_accepted_spellings(self):
         self.write_inputs()

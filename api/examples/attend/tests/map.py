@@ -3,7 +3,8 @@ import os
 import subprocess
 import unittest
 
-from support import AttendTest, npy
+from npy_files import npy
+from support import FILES, AttendTest
 
 
 class Weighted(AttendTest):
@@ -25,9 +26,8 @@ class Map(Weighted):
     """The heat map, as characters."""
 
     def map(self, *options, **environment):
-        result = self.attend("--quiet", "--scale", "1", *options, environment=environment)
-        self.assert_works(result)
-        return result.stdout.splitlines()
+        result = self.attend("--quiet", "--scale", "1", *options, **environment)
+        return self.assert_works(result).splitlines()
 
     def test_characters(self):
         self.write_rows([0.5, 0.25, 0.125, 0.125], [0, 1, 0, 0], [0.25] * 4)
@@ -117,11 +117,10 @@ class Colours(Weighted):
 
     def test_colours(self):
         self.write_rows([0.5, 0.5], [0, 1])
-        files = ["--query", "q.npy", "--key", "k.npy", "--value", "v.npy", "--out", "out.npy"]
         for environment, colours in (({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False),
                                      ({"TERM": "xterm", "NO_COLOR": "1"}, False)):
             master, slave = self.open_terminal()
-            process = subprocess.Popen([self.program, *files, "--quiet", "--map", "0"], stdout=slave,
+            process = subprocess.Popen([self.program, *FILES, "--quiet", "--map", "0"], stdout=slave,
                                        cwd=self.folder, env={**os.environ, "NO_COLOR": "",
                                                              **environment})
             os.close(slave)

@@ -1,7 +1,7 @@
 import math
 
 from definition import Computed, hardmax, only
-from support import npy, read_npy
+from npy_files import npy, read_npy
 
 
 class Options(Computed):

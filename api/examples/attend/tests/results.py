@@ -2,7 +2,7 @@ import math
 import os
 
 from definition import Computed, only
-from support import npy, read_npy
+from npy_files import npy, read_npy
 
 
 class Results(Computed):

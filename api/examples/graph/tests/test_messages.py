@@ -3,7 +3,9 @@ import os
 import re
 
 from model import World
-from support import GRAPH, ProgramTest
+from program import ProgramTest
+
+GRAPH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # of the pictures
 
 
 def numbers(text):
@@ -111,7 +113,7 @@ class Messages(ProgramTest):
                 (["--temperature", "0"], "above 0"), (["--temperature", "inf"], "1e-38 ... 1e38"),
                 (["--keep-duplicates=1"], "--keep-duplicates takes no value")):
             with self.subTest(arguments=arguments):
-                self.assert_fails(2, arguments, *words, "messages --help")
+                self.assert_fails(self.run_program(*arguments), 2, *words, "messages --help")
 
     def test_unwritable(self):
         result = self.run_program("--dot", os.path.join("missing", "x.dot"))

@@ -3,10 +3,10 @@ import os
 import random
 import re
 
-from support import GRAPH, ProgramTest, attend_support
+from npy_files import npy, read_npy
+from program import ProgramTest
 
-npy, read_npy = attend_support().npy, attend_support().read_npy
-
+GRAPH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # of the data
 KARATE = os.path.join(GRAPH, "karate.txt")
 DOLPHINS = "# who\tis seen with whom\n\nGrin\tHook\nGrin\tScabs\r\n  Scabs \t Hook\n\nHook\tGrin\n"
 
@@ -127,8 +127,8 @@ class Neighbours(ProgramTest):
                                     ("--out", "new.dot", "--dot")):
             with self.subTest(option=option, path=path):
                 more = ["--dot", "new.dot"] if other == "--dot" else []
-                self.assert_fails(2, ["e.txt", "--features", "f.npy", option, path, *more],
-                                  f"{option} is {path}, the file of {other}")
+                result = self.run_program("e.txt", "--features", "f.npy", option, path, *more)
+                self.assert_fails(result, 2, f"{option} is {path}, the file of {other}")
                 self.assertEqual(contents(), before)
         self.output_of("e.txt", "--out", "/dev/null", "--dot", "/dev/null")
 
@@ -204,7 +204,7 @@ class Neighbours(ProgramTest):
                 if line == 0:  # a last line without its end is a line
                     self.output_of("e.txt")
                 else:
-                    self.assert_fails(1, ["e.txt"], "e.txt", f"line {line},", *words)
+                    self.assert_fails(self.run_program("e.txt"), 1, "e.txt", f"line {line},", *words)
 
     def test_integers_are_nodes_by_value(self):
         self.write("e.txt", "007 8\n+7\t8\n 10  8 \n-3\t8\n")
@@ -233,7 +233,7 @@ class Neighbours(ProgramTest):
                 (["e.txt", "--features", "text.npy"], "not an npy file"),
                 (["e.txt", "--out", os.path.join("missing", "o.npy")], "o.npy")):
             with self.subTest(arguments=arguments):
-                self.assert_fails(1, arguments, *words)
+                self.assert_fails(self.run_program(*arguments), 1, *words)
 
     def test_usage(self):
         self.assertIn("Usage: neighbours EDGES", self.output_of("--help"))
@@ -244,4 +244,4 @@ class Neighbours(ProgramTest):
                 (["a", "--scale", "1e300"], "1e-38 ... 1e38"), (["a", "--undirected=yes"], "takes no value"),
                 (["a", "--width", "0"], "1 ... 65536"), (["a", "--up"], "unknown", "'--up'")):
             with self.subTest(arguments=arguments):
-                self.assert_fails(2, arguments, *words, "neighbours --help")
+                self.assert_fails(self.run_program(*arguments), 2, *words, "neighbours --help")

@@ -1,22 +1,9 @@
-"""Runs of the programs, and what they must not do."""
+"""Runs of a program in a folder of its own, and how they end."""
 
-import importlib.util
 import os
 import subprocess
 import tempfile
 import unittest
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-GRAPH = os.path.dirname(HERE)  # where the sources, the data and the pictures are
-
-
-def attend_support():
-    """The module of this name that belongs to attend, for its .npy files."""
-    path = os.path.join(GRAPH, "..", "attend", "tests", "support.py")
-    spec = importlib.util.spec_from_file_location("attend_support", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class ProgramTest(unittest.TestCase):
@@ -39,21 +26,22 @@ class ProgramTest(unittest.TestCase):
         with open(self.path(name), "rb") as file:
             return file.read()
 
-    def run_program(self, *arguments):
+    def run_program(self, *arguments, **environment):
         clean = {k: v for k, v in os.environ.items()
                  if not k.startswith("HEED_") and k not in ("COLUMNS", "NO_COLOR")}
         return subprocess.run([self.program, *map(str, arguments)], cwd=self.folder, text=True,
-                              timeout=60, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean)
+                              timeout=120, capture_output=True, env={**clean, **environment})
 
-    def output_of(self, *arguments):
-        result = self.run_program(*arguments)
+    def assert_works(self, result):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         return result.stdout
 
-    def assert_fails(self, status, arguments, *words):
-        result = self.run_program(*arguments)
-        name = os.path.basename(self.program)
-        self.assertEqual((result.returncode, result.stdout), (status, ""), result.stderr)
+    def output_of(self, *arguments, **environment):
+        return self.assert_works(self.run_program(*arguments, **environment))
+
+    def assert_fails(self, result, status, *words, printed=False):
+        name = os.path.splitext(os.path.basename(self.program))[0]
+        self.assertEqual((result.returncode, result.stdout != ""), (status, printed), result.stderr)
         self.assertTrue(result.stderr.startswith(name + ": "), result.stderr)
         for word in words:
             self.assertIn(word, result.stderr)

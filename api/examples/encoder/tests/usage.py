@@ -1,34 +1,14 @@
-#!/usr/bin/env python3
-"""Tests of encoder, run as: tests.py ENCODER"""
-
-import os
 import re
-import subprocess
-import sys
-import tempfile
-import unittest
+
+from program import ProgramTest
 
 
-class Encoder(unittest.TestCase):
-    program = ""
-
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def write(self, name, content):
-        with open(os.path.join(self.folder.name, name), "wb") as file:
-            file.write(content)
-
+class Usage(ProgramTest):
     def encode(self, *arguments, **environment):
-        return subprocess.run([self.program, *arguments], cwd=self.folder.name,
-                              env={**os.environ, "COLUMNS": "100", **environment},
-                              capture_output=True, text=True, timeout=120, check=False)
+        return self.run_program(*arguments, **{"COLUMNS": "100", **environment})
 
     def pictures(self, *arguments, **environment):
-        result = self.encode(*arguments, **environment)
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        return result.stdout
+        return self.assert_works(self.encode(*arguments, **environment))
 
     def test_help(self):
         self.assertIn("Usage: encoder", self.pictures("--help"))
@@ -42,9 +22,7 @@ class Encoder(unittest.TestCase):
                 (["--seed", "-1", "a"], "--seed is -1, not an integer from 0"),
                 (["--seed", "9x", "a"], "--seed is 9x"),
                 (["--fast", "a"], "'--fast' is not understood")]:
-            result = self.encode(*arguments)
-            self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
-            self.assertIn("encoder: " + problem, result.stderr)
+            self.assert_fails(self.encode(*arguments), 2, "encoder: " + problem)
 
     def test_files_that_cannot_be_encoded(self):
         self.write("empty.txt", b" \n\t")
@@ -52,15 +30,11 @@ class Encoder(unittest.TestCase):
         for name, problem in [("none.txt", "none.txt: No such file"), (".", ".: Is a directory"),
                               ("empty.txt", "empty.txt: there is no word in it"),
                               ("long.txt", "long.txt: more than 8192 words")]:
-            result = self.encode(name)
-            self.assertEqual((result.returncode, result.stdout), (1, ""), name)
-            self.assertIn("encoder: " + problem, result.stderr)
+            self.assert_fails(self.encode(name), 1, "encoder: " + problem)
 
     def test_what_heed_refuses(self):
         self.write("t.txt", b"a word")
-        result = self.encode("t.txt", HEED_ISA="z80")
-        self.assertEqual((result.returncode, result.stdout), (1, ""))
-        self.assertIn("HEED_ISA", result.stderr)
+        self.assert_fails(self.encode("t.txt", HEED_ISA="z80"), 1, "HEED_ISA")
 
     def test_words(self):
         self.write("t.txt", "The tide's high-water;the caf\u00e9\r\nthe TIDE'S end.".encode())
@@ -87,10 +61,3 @@ class Encoder(unittest.TestCase):
         self.write("t.txt", b"a small tide of its own")
         pictures = [p.split("\n", 1)[1] for p in self.pictures("t.txt").split("\n\n")[1:]]
         self.assertEqual(len(set(pictures)), 8)
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    Encoder.program = os.path.abspath(sys.argv.pop())
-    unittest.main()
