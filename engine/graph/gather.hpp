@@ -91,6 +91,8 @@ class Gather {
       copy(row, to);
       from = to;
     }
+// -O2 alone does one number a turn, a tenth of a small graph's time.
+#pragma GCC unroll 8
     for (std::int64_t i = 0; i < size; ++i) to[i] = from[i] * factor;
   }
 
