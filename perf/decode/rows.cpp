@@ -73,7 +73,7 @@ class DecodeRow {
     if (read != 0) state.counters["read_target"] = read;
     if (call != 0) state.counters["call_target"] = call;
     count(problem_.accuracy(), problem_.info().threads, state.counters);
-    state.SetLabel(problem_.label());
+    state.SetLabel(problem_.label() + " " + problem_.info().strategy);
   }
 
   Planned problem_;
