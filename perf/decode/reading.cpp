@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kSpanBytes = std::size_t{1} << 18;
 
 /// Smaller workloads are read several times between two looks at the clock.
-constexpr double kLeastBytes = 1 << 20;
+constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -24,9 +24,9 @@ ReadMeter::ReadMeter(const PeakKernel& kernel, unsigned threads, const Workload&
     : kernel_(kernel), threads_(threads), tensors_(std::move(tensors)) {
   for (std::int64_t layer = 0; layer < workload.layers; ++layer)
     for (std::int64_t b = 0; b < workload.desc.batch; ++b) add_sequence(workload, layer, b);
+  for (const Span& span : spans_) bytes_ += span.bytes;
   const std::vector<Span> once = spans_;
-  const double bytes = key_value_bytes(workload);
-  for (double all = bytes; bytes > 0 && all < kLeastBytes; all += bytes)
+  for (std::size_t all = bytes_; all < kLeastBytes; all += bytes_)
     spans_.insert(spans_.end(), once.begin(), once.end());
 }
 
@@ -67,7 +67,6 @@ void ReadMeter::sample(double seconds) {
 /// Threads claim spans in order, as those of attention claim tasks. Whoever comes to the first one
 /// again when time is up ends it for all.
 void ReadMeter::sample(ReadOrder order, double seconds, Total& total) {
-  if (spans_.empty()) return;
   const auto count = static_cast<std::int64_t>(spans_.size());
   std::atomic<std::int64_t> next{0};
   std::atomic<std::int64_t> end{std::numeric_limits<std::int64_t>::max()};

@@ -25,6 +25,8 @@ class ReadMeter {
   /// and attention leave the same in the caches to each other.
   void sample(double seconds);
 
+  /// Of the keys and values, each counted once.
+  double bytes() const { return static_cast<double>(bytes_); }
   double rate() const { return plain_.bytes / plain_.seconds; }
   double spread_rate() const { return spread_.bytes / spread_.seconds; }
 
@@ -46,6 +48,7 @@ class ReadMeter {
   unsigned threads_;
   std::shared_ptr<const Tensors> tensors_;
   std::vector<Span> spans_;  ///< in the order in which attention comes to them
+  std::size_t bytes_ = 0;
   Total plain_;
   Total spread_;
 };

@@ -52,19 +52,19 @@ class DecodeRow {
     const unsigned workers = problem_.info().threads;
     ReadMeter meter(peak_kernel_of(problem_.info().isa), workers, workload, tensors_of(workload));
     const Timing timing = time_between_samples(state, workers == 1, meter, run);
-    report(state, timing, meter.spread_rate());
+    report(state, timing, meter);
   }
 
  private:
-  void report(benchmark::State& state, const Timing& timing, double spread_rate) const {
+  void report(benchmark::State& state, const Timing& timing, const ReadMeter& meter) const {
     const Workload& workload = problem_.workload();
     const double bytes = key_value_bytes(workload);
-    state.counters["mbytes"] = bytes * 1e-6;
+    state.counters["mbytes"] = meter.bytes() * 1e-6;
     state.counters["gbps"] = bytes / timing.seconds * 1e-9;
-    state.counters["read_gbps"] = timing.peak * 1e-9;
-    state.counters["spread_gbps"] = spread_rate * 1e-9;
-    state.counters["of_read"] = bytes / timing.seconds / timing.peak;
-    state.counters["of_spread"] = bytes / timing.seconds / spread_rate;
+    state.counters["read_gbps"] = meter.rate() * 1e-9;
+    state.counters["spread_gbps"] = meter.spread_rate() * 1e-9;
+    state.counters["of_read"] = bytes / timing.seconds / meter.rate();
+    state.counters["of_spread"] = bytes / timing.seconds / meter.spread_rate();
     state.counters["tokens/s"] = tokens(workload) / timing.seconds;
     state.counters["call_us"] = timing.seconds / static_cast<double>(workload.layers) * 1e6;
     state.counters["gflops"] = problem_.flops() / timing.seconds * 1e-9;
