@@ -12,11 +12,15 @@ namespace {
 
 constexpr int kFirstCode = 10;  // what functions return begins here
 
-[[noreturn]] void be_child(const std::function<int()>& function, unsigned seconds, int said) {
+[[noreturn]] void be_child(const std::function<int()>& function, Leave leave, unsigned seconds,
+                           int said) {
   (void)dup2(said, STDERR_FILENO);
   (void)close(said);
   (void)alarm(seconds);
-  std::exit(kFirstCode + function());
+  const int code = kFirstCode + function();
+  if (leave == Leave::kByExit) std::exit(code);
+  (void)std::fflush(nullptr);
+  _exit(code);
 }
 
 std::string cause_of(int status) {
@@ -28,14 +32,14 @@ std::string cause_of(int status) {
 
 }  // namespace
 
-Ending in_child(const std::function<int()>& function, unsigned seconds) {
+Ending in_child(const std::function<int()>& function, Leave leave, unsigned seconds) {
   int said[2];
   if (pipe(said) != 0) return {-1, "", "no pipe"};
   (void)std::fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {
     (void)close(said[0]);
-    be_child(function, seconds, said[1]);
+    be_child(function, leave, seconds, said[1]);
   }
   (void)close(said[1]);
   Ending ending{-1, "", ""};

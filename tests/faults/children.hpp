@@ -12,8 +12,13 @@ struct Ending {
   std::string cause;  ///< of an ending before that: a signal, the watchdog or exit()
 };
 
-/// Runs function in a fork of this process, which must not have started threads. The child leaves
-/// by exit(), so that whatever runs then is tried too.
-Ending in_child(const std::function<int()>& function, unsigned seconds = 15);
+/// Whether a child runs what is registered for exit().
+enum class Leave { kByExit, kAtOnce };
+
+/// Runs function in a fork of this process. The child leaves by exit(), so that whatever runs then
+/// is tried too; but where oneTBB had started threads it must leave at once, because oneTBB's
+/// destructors wait for ever for locks that those threads held.
+Ending in_child(const std::function<int()>& function, Leave leave = Leave::kByExit,
+                unsigned seconds = 15);
 
 }  // namespace heed_test

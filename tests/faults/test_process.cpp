@@ -48,6 +48,10 @@ struct Expected {
 
 // ---- Forks ------------------------------------------------------------------------------------
 
+Leave leave_of(const char* executor) {
+  return std::strcmp(executor, "tbb") == 0 ? Leave::kAtOnce : Leave::kByExit;
+}
+
 /// In a child whose parent has run: on the thread that forked, on a new one, in a grandchild.
 int run_in_child(const Expected& good, Scene& scene, const char* executor) {
   failures = 0;
@@ -58,11 +62,12 @@ int run_in_child(const Expected& good, Scene& scene, const char* executor) {
     good.check(made_in_child, " with a context made in a child");
   }
   std::thread([&] { good.check(scene, " on a thread of a child"); }).join();
-  const Ending ending = in_child([&] {
+  const auto in_grandchild = [&] {
     failures = 0;
     good.check(scene, " in a grandchild");
     return failures;
-  });
+  };
+  const Ending ending = in_child(in_grandchild, leave_of(executor));
   expect(ending.code == 0, "the grandchild: " + ending.cause + " " + ending.said);
   return failures;
 }
@@ -72,7 +77,8 @@ void test_fork(const char* executor) {
   Scene scene(executor);
   good.check(scene, " before a fork");
   for (int i = 0; i < 3; ++i) {
-    const Ending ending = in_child([&] { return run_in_child(good, scene, executor); });
+    const Ending ending =
+        in_child([&] { return run_in_child(good, scene, executor); }, leave_of(executor));
     expect(ending.code == 0, "the child: " + ending.cause + " " + ending.said);
     good.check(scene, " in the parent of a fork");
   }
