@@ -49,7 +49,8 @@ struct Expected {
 // ---- Forks ------------------------------------------------------------------------------------
 
 Leave leave_of(const char* executor) {
-  return std::strcmp(executor, "tbb") == 0 ? Leave::kAtOnce : Leave::kByExit;
+  const bool tbb = executor != nullptr && std::strcmp(executor, "tbb") == 0;  // NULL: the caller's
+  return tbb ? Leave::kAtOnce : Leave::kByExit;
 }
 
 /// In a child whose parent has run: on the thread that forked, on a new one, in a grandchild.
