@@ -180,15 +180,14 @@ class Rows {
             slab_ + copies};
   }
 
-  /// The rows' queries in the order of the keys' features.
+  /// The rows' queries in the order of the keys' features; features that do not count are 0.
   void pack_queries(const RowOrder& order, Real* to) const {
-    Real* const query = buffer(plan_.slab.rows);
     const auto features = static_cast<std::size_t>(problem_.features);
-    for (std::size_t r = 0; r < panel_.rows; ++r) {
-      scores_.read_query(panel_, r, query);
-      order.each([&](std::size_t i, std::size_t x, bool repeated) {
-        to[r * order.padded() + i] = repeated || x >= features ? Real{0} : query[x];
-      });
+    for (std::size_t r = 0; r < panel_.rows; ++r, to += order.padded()) {
+      scores_.read_query(panel_, r, to);
+      std::fill(to + features, to + order.features, Real{0});
+      std::copy_backward(to + order.whole(), to + order.features, to + order.padded());
+      std::fill(to + order.whole(), to + order.rest(), Real{0});
     }
   }
 
@@ -310,9 +309,9 @@ bool Rows<Real>::attend(const KeyBlock& keys, bool isolate, const Part<Real>& pa
   for (std::size_t r = 0; r < panel_.rows; ++r) {
     part.row_max[r] = softmax.row_max(r);
     const auto features = static_cast<std::size_t>(problem_.value_features);
-    order.each([&](std::size_t i, std::size_t x, bool) {
-      if (x < features) part.sums[r * features + x] = sums[r * padded + i];
-    });
+    const std::size_t whole = std::min(order.whole(), features);
+    Real* const to = std::copy_n(sums + r * padded, whole, part.sums + r * features);
+    std::copy_n(sums + r * padded + order.rest(), features - whole, to);
   }
   const bool may_leak =
       !panel_.attended_by_all(keys) || args_.mask != nullptr || args_.bias != nullptr;
@@ -327,33 +326,41 @@ void Rows<Real>::add_special(const KeyBlock& block, const Real* probs, const Row
   const Real* const attended = scores_.attended(panel_, block);
   for (std::size_t j = 0; j < block.keys; ++j) {
     Real* const values = buffer(plan_.slab.values) + j * order.features;
-    order.each([&](std::size_t i, std::size_t x, bool) {
-      if (std::isfinite(values[x])) return;
+    for (std::size_t x = 0; x < order.features; ++x) {
+      if (std::isfinite(values[x])) continue;
+      const std::size_t place = x < order.whole() ? x : x - order.whole() + order.rest();
       for (std::size_t r = 0; r < panel_.rows; ++r)
         if (attended[j * panel_.pitch + r] != -std::numeric_limits<Real>::infinity())
-          sums[r * order.padded() + i] += probs[j * panel_.pitch + r] * values[x];
-    });
-    for (std::size_t x = 0; x < order.features; ++x)
-      if (!std::isfinite(values[x])) values[x] = 0;
+          sums[r * order.padded() + place] += probs[j * panel_.pitch + r] * values[x];
+      values[x] = 0;
+    }
   }
+}
+
+/// to[x] += from[x] * factor.
+template <class Real>
+void add_scaled(const Real* __restrict from, Real factor, std::size_t count, Real* __restrict to) {
+#pragma GCC unroll 8
+  for (std::size_t x = 0; x < count; ++x) to[x] += from[x] * factor;
 }
 
 template <class Real>
 void Rows<Real>::finish(const Real* parts, const Output<Real>& output) const {
   if (rows_ == 0) return;
   const auto features = static_cast<std::size_t>(problem_.value_features);
+  Real* const merged = buffer(plan_.slab.accumulators);
   Panel<Real> panel = panel_;
-  panel.state = {buffer(plan_.slab.row_max), buffer(plan_.slab.row_sum),
-                 buffer(plan_.slab.accumulators), false};
+  panel.state.row_max = buffer(plan_.slab.row_max);
+  panel.state.row_sum = buffer(plan_.slab.row_sum);
   panel.begin_sums(static_cast<const Real*>(args_.sinks));
-  std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
   const auto each_part = [&](auto&& function) {
     for (std::int64_t chunk = 0; chunk < plan_.decode.chunks; ++chunk)
       if (keys(chunk).keys > 0)
-        function(Part<Real>::at(const_cast<Real*>(parts) + chunk * plan_.decode.part_numbers,
-                                panel.rows));
+        function(
+            Part<Real>::at(const_cast<Real*>(parts) + chunk * plan_.decode.part_numbers, rows_));
   };
-  const auto factor = [&](Real row_max, Real most) {
+  const auto share = [&](Real row_max, Real most) {
+    if (row_max == most) return Real{1};
     Real power = row_max - most;
     kernels_.numbers.exp2(&power, &power, 1);
     return power;
@@ -361,17 +368,20 @@ void Rows<Real>::finish(const Real* parts, const Output<Real>& output) const {
   for (std::size_t r = 0; r < panel.rows; ++r) {
     Real most = panel.state.row_max[r];
     each_part([&](const Part<Real>& part) { most = std::max(most, part.row_max[r]); });
-    Real sum = panel.state.row_sum[r] * factor(panel.state.row_max[r], most);
+    Real sum = panel.state.row_sum[r] * share(panel.state.row_max[r], most);
+    std::fill_n(merged, features, Real{0});
     each_part([&](const Part<Real>& part) {
-      const Real share = factor(part.row_max[r], most);
-      sum += part.row_sum[r] * share;
-      for (std::size_t x = 0; x < features; ++x)
-        panel.state.accumulators[x * panel.pitch + r] += part.sums[r * features + x] * share;
+      const Real factor = share(part.row_max[r], most);
+      sum += part.row_sum[r] * factor;
+      add_scaled(part.sums + r * features, factor, features, merged);
     });
     panel.state.row_max[r] = most;
     panel.state.row_sum[r] = sum;
+    const Real inverse = sum == 0 ? 0 : 1 / sum;
+#pragma GCC unroll 8
+    for (std::size_t x = 0; x < features; ++x) merged[x] *= inverse;
+    output.write_row(panel, r, merged);
   }
-  output.write(panel);
 }
 
 /// Where the parts of a pack begin: in the workspace, or, if one chunk is all, in the slab.

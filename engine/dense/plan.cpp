@@ -21,8 +21,7 @@ constexpr std::int64_t kTasksPerThread = 4;
 /// Past this many rows a block gains nothing: packing values is then below 1 % of its work.
 constexpr std::int64_t kLargestBlock = 384;
 
-/// At most so many rows of a pack are decoded: past them a panel's lanes are busy enough.
-constexpr std::int64_t kMostDecodedRows = 16;
+constexpr std::int64_t kFeaturesPerSum = 4;
 
 /// Decoding waits for memory, so that its claims last longer than their products take.
 constexpr double kDecodeSlowness = 8;
@@ -54,6 +53,7 @@ double attended_pairs(const Problem& p) {
 struct Widths {
   std::int64_t lanes;
   std::int64_t panel;
+  std::int64_t decoded;  ///< rows of a pack, at most
   std::int64_t step;
   std::int64_t bytes;  ///< of a number
   ElementType type;
@@ -62,7 +62,12 @@ struct Widths {
 template <class Real>
 Widths widths_of(const KernelTable<Real>& kernels, ElementType type) {
   const std::int64_t lanes = kernels.panels.lanes;
-  return {lanes, lanes * kernels.panels.max_vectors, kernels.panels.key_block, sizeof(Real), type};
+  return {lanes,
+          lanes * kernels.panels.max_vectors,
+          kernels.rows.queries,
+          kernels.panels.key_block,
+          sizeof(Real),
+          type};
 }
 
 /// Half of the L2 cache holds a query block's queries and accumulators. Blocks are of even size,
@@ -110,7 +115,9 @@ std::int64_t checked_rows(const Problem& p, Size size, const char* what) {
 void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& widths) {
   const Problem& p = plan.problem;
   const std::int64_t longest = plan.pack_heads * p.query_length;
-  const std::int64_t most = std::min(kMostDecodedRows, widths.panel);
+  // Of narrow rows, sums over lanes take longer than the products.
+  const std::int64_t most =
+      std::clamp(kFeaturesPerSum * p.features / widths.lanes, std::int64_t{1}, widths.decoded);
   const bool some = p.packed_queries > 0 ? plan.pack_heads <= most : longest <= most;
   Decode& decode = plan.decode;
   decode.per_claim = 1;

@@ -136,10 +136,11 @@ void score_queries(const StoredRows& rows, const Real* query, std::size_t stride
       for (std::size_t i = 0; i < together; ++i) repeated[i] = at[i < count ? i : count - 1];
       at = repeated;
     }
-    for (std::size_t i = j + rows.ahead; prefetches && i < j + rows.ahead + count; ++i)
-      if (i < rows.known) prefetch(rows.rows[i], 0, bytes);
     V sums[n];
     unroll<together / K>([&](auto i) HEED_INLINE_LAMBDA {
+      // A few rows at a time: more would wait for each other, and everything for them.
+      for (std::size_t k = j + i * K + rows.ahead, end = k + K; prefetches && k < end; ++k)
+        if (k < rows.known) prefetch(rows.rows[k], 0, bytes);
       dot_products<V, Element, H, K>(at + i * K, rows.features, query, stride, sums + i * K * H);
     });
     const V result = sum_rows<V>(sums);

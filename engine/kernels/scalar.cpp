@@ -346,12 +346,14 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
     for (std::size_t j = 0; j < rows.count; ++j) {
       const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
       for (std::size_t h = 0; h < queries; ++h) {
+        const Real* const q = query + h * order.padded();
         Real sums[kLanes<Real>] = {};
-        order.each([&](std::size_t i, std::size_t x, bool repeated) {
-          if (!repeated)
-            sums[i % kLanes<Real>] +=
-                static_cast<Real>(decode(row[x])) * query[h * order.padded() + i];
-        });
+        const auto add = [&](std::size_t x, std::size_t place) {
+          sums[place % kLanes<Real>] += static_cast<Real>(decode(row[x])) * q[place];
+        };
+        for (std::size_t x = 0; x < order.whole(); ++x) add(x, x);
+        for (std::size_t x = order.whole(); x < rows.features; ++x)
+          add(x, x - order.whole() + order.rest());
         Real sum = 0;
         for (const Real part : sums) sum += part;
         scores[j * pitch + h] = sum;
@@ -369,14 +371,15 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
       Real total = 0;
       for (std::size_t j = 0; j < rows.count; ++j) total += weights[j * pitch + h];
       totals[h] += total;
-      order.each([&](std::size_t i, std::size_t x, bool) {
+      for (std::size_t x = 0; x < rows.features; ++x) {
         Real sum = 0;
         for (std::size_t j = 0; j < rows.count; ++j) {
           const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
           sum += weights[j * pitch + h] * static_cast<Real>(decode(row[x]));
         }
-        sums[h * order.padded() + i] += sum;
-      });
+        const std::size_t place = x < order.whole() ? x : x - order.whole() + order.rest();
+        sums[h * order.padded() + place] += sum;
+      }
     }
   });
 }
@@ -405,6 +408,7 @@ constexpr KernelTable<Real> scalar_table() {
   table.panels.max_vectors = kMaxVectors;
   table.panels.key_block = 128;
   table.rows.lanes = kLanes<Real>;
+  table.rows.queries = 1;
 #define HEED_PANEL_KERNEL(result, name, parameters) table.panels.name = heed::name<Real>;
 #define HEED_PACK_KERNEL(result, name, parameters) table.panels.name = heed::name<Real>;
 #define HEED_ROW_KERNEL(result, name, parameters) table.rows.name = heed::name<Real>;

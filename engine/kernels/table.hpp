@@ -113,27 +113,23 @@ struct StoredRows {
 };
 
 /// Where kernels put the features of a stored row: vector by vector. The last vector ends with the
-/// row, so that nothing is read past it, and repeats features of the one before if it must. Six
-/// features in vectors of four lanes:
+/// row, so that nothing is read past it, and repeats features of the one before if it must; those
+/// do not count. Six features in vectors of four lanes:
 ///
-///   x0 x1 x2 x3  x2 x3 x4 x5
+///   x0 x1 x2 x3  -- -- x4 x5
 struct RowOrder {
   std::size_t lanes;
   std::size_t features;  ///< at least `lanes`
 
   // Always inline, as all_keys() is.
+  /// Features in whole vectors: they lie where they lie in the row.
+  [[gnu::always_inline]] std::size_t whole() const { return features / lanes * lanes; }
+  /// Numbers of all vectors.
   [[gnu::always_inline]] std::size_t padded() const {
     return (features + lanes - 1) / lanes * lanes;
   }
-
-  /// Calls function(i, x, repeated) for every place i: feature x comes there.
-  template <class Function>
-  [[gnu::always_inline]] void each(Function&& function) const {
-    for (std::size_t i = 0; i < padded(); ++i) {
-      const std::size_t x = i + lanes >= padded() ? i + features - padded() : i;
-      function(i, x, x < i / lanes * lanes);
-    }
-  }
+  /// Where the first of the other features lies; the rest follow it.
+  [[gnu::always_inline]] std::size_t rest() const { return whole() + (padded() - features); }
 };
 
 /// What online softmax remembers of a panel's rows from one key block to the next.
@@ -213,7 +209,8 @@ struct RowKernels {
   /// Features of rows, and of what they are multiplied with, come in multiples of 16 bytes.
   static constexpr std::size_t feature_padding = 16 / sizeof(Element);
 
-  std::uint32_t lanes;  ///< of RowOrder
+  std::uint32_t lanes;    ///< of RowOrder
+  std::uint32_t queries;  ///< past so many, panels are faster
 
 #define HEED_ROW_KERNEL HEED_ENTRY
 #include "engine/kernels/list.hpp"
