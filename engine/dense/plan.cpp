@@ -198,17 +198,15 @@ void lay_out_workspace(heed_attention_plan& plan) {
   if (plan.tasks == 0 && plan.decode.tasks == 0 && plan.recomputed == 0) return;
   const Size slabs = Size(plan.workers) * static_cast<std::int64_t>(plan.slab.bytes) +
                      static_cast<std::int64_t>(plan.results_bytes);
-  plan.decode.parts = static_cast<std::size_t>(slabs.value());
-  const Size parts = plan.decode.chunks > 1 ? Size(plan.decode.tasks) * plan.decode.part_numbers *
-                                                  real_bytes(p.float64)
-                                            : Size(0);
   plan.bytes = static_cast<std::size_t>(
-      (slabs + parts)
-          .checked("the workspace", {{"desc.batch", p.batch},
-                                     {"desc.key_length", p.key_length},
-                                     {"desc.features", p.features},
-                                     {"desc.value_features", p.value_features},
-                                     {"threads", plan.workers}}));
+      slabs.checked("the workspace", {{"desc.features", p.features},
+                                      {"desc.value_features", p.value_features},
+                                      {"threads", plan.workers}}));
+  if (plan.decode.chunks <= 1) return;
+  plan.decode.parts = plan.bytes;
+  const Size parts =
+      Size(plan.decode.tasks) * plan.decode.part_numbers * real_bytes(p.float64) + slabs;
+  plan.bytes = static_cast<std::size_t>(checked_rows(p, parts, "the sums of all chunks"));
 }
 
 }  // namespace

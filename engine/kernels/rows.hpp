@@ -44,6 +44,14 @@ HEED_INLINE V read_vector(const Bf16* from) {
 #endif
 }
 
+/// For instruction sets without the conversion. Not in line: it is long.
+template <class V>
+[[gnu::noinline]] V read_by_hand(const F16* from) {
+  alignas(kAlignment) RealOf<V> wide[kLanes<V>];
+  for (std::size_t i = 0; i < kLanes<V>; ++i) wide[i] = decode(from[i]);
+  return load<V>(wide);
+}
+
 template <class V>
 HEED_INLINE V read_vector(const F16* from) {
   [[maybe_unused]] const void* const at = from;
@@ -57,9 +65,7 @@ HEED_INLINE V read_vector(const F16* from) {
 #elif defined(__aarch64__)
   return V(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(static_cast<const std::uint16_t*>(at)))));
 #endif
-  alignas(kAlignment) RealOf<V> wide[kLanes<V>];
-  for (std::size_t i = 0; i < kLanes<V>; ++i) wide[i] = decode(from[i]);
-  return load<V>(wide);
+  return read_by_hand<V>(from);
 }
 
 /// Calls function(Element{}) with the type of the rows.
@@ -155,10 +161,11 @@ void score_queries(const StoredRows& rows, const Real* query, std::size_t stride
   }
 }
 
-/// Calls function(H, h) for the queries from h on, H of them: 4, 2 or 1.
+/// Calls function(H, h) for the queries from h on, H of them: 4, 2 or 1; of float64, which takes
+/// half the lanes and is rare, 2 or 1.
 template <class V, class Function>
 HEED_INLINE void each_queries(std::size_t queries, Function&& function) {
-  if constexpr (kLanes<V> >= 4) {
+  if constexpr (kIsFloat<V>) {
     in_sizes<4, 2, 1>(queries, function);
   } else {
     in_sizes<2, 1>(queries, function);
