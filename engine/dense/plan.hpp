@@ -93,6 +93,7 @@ struct heed_attention_plan {
   std::size_t bytes;          ///< of workspace that a run needs
 
   std::size_t workspace_bytes() const { return bytes; }
+  std::int64_t all_tasks() const { return tasks + decode.tasks; }
 
   /// Whether a sequence with so many query rows is decoded. It depends on the sequence alone, so
   /// that its bits do not depend on the rest of the batch.
