@@ -133,10 +133,9 @@ struct Queries {
   double score(const Table<Real>& kernels, const Rows<Real>& rows) const {
     // Products are summed lane by lane, then over the lanes: by halves, or one after the other.
     const std::size_t lanes = c.order.lanes;
-    const int fold = std::ilogb(static_cast<double>(lanes));
-    const auto roundings = static_cast<Wide<Real>>(
-        c.order.padded() / lanes +
-        (kernels.isa == std::string("scalar") ? lanes - 1 : static_cast<std::size_t>(fold)));
+    const auto halvings = static_cast<std::size_t>(std::ilogb(static_cast<double>(lanes)));
+    const std::size_t fold = kernels.isa == std::string("scalar") ? lanes - 1 : halvings;
+    const std::size_t roundings = c.order.padded() / lanes + fold;
     Random random(c.seed);
     const auto before = normals<Real>(c.rows * c.pitch, random);
     auto scores = before;
@@ -148,7 +147,7 @@ struct Queries {
       Sum<Real> sum;
       for (std::size_t x = 0; x < c.order.features; ++x)
         sum.add(rows.at(j, x), query[h * c.order.padded() + c.place(x)]);
-      return sum.ratio(scores[at], roundings);
+      return sum.ratio(scores[at], static_cast<Wide<Real>>(roundings));
     });
   }
 
