@@ -146,14 +146,14 @@ HEED_ROW_KERNEL(void, edge_values,
                  bool fresh))
 
 /// scores[j * pitch + h] = <row j, query h> for j < rows.count, h < queries; the other lanes stay.
-/// query is [queries][padded features], in the order of RowOrder.
+/// query is [queries][padded features], in the order of RowOrder, 0 where features do not count.
 HEED_ROW_KERNEL(void, row_scores,
                 (const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
                  std::size_t pitch))
 
 /// sums[h][x] += the sum over j < rows.count of weights[j * pitch + h] * row j [x], rows in order,
 /// for h < queries; totals[h] += that of the weights. sums is [queries][padded features], in the
-/// order of RowOrder.
+/// order of RowOrder; features that do not count are summed too, or not.
 HEED_ROW_KERNEL(void, row_values,
                 (const StoredRows& rows, const Real* weights, std::size_t pitch,
                  std::size_t queries, Real* sums, Real* totals))
