@@ -137,7 +137,7 @@ heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
     known.threads = p.workers;
     known.tile_q = static_cast<uint32_t>(p.tile_q);
     known.tile_kv = static_cast<uint32_t>(p.tile_kv);
-    known.tasks = static_cast<uint64_t>(p.tasks);
+    known.tasks = static_cast<uint64_t>(p.all_tasks());
     known.flops = p.flops;
     known.strategy = p.strategy->name;
     heed::write_struct(info, known, "info");

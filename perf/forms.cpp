@@ -1,5 +1,8 @@
 // form/<workload>: every form of attention, in turns with the plain one.
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
 
 #include "perf/catalogue.hpp"
 #include "perf/planned.hpp"
@@ -14,13 +17,17 @@ const char* const kNarrowWindow = "B1_H8_L8192_D64_window256";
 /// At most this much of the plain workload's time; 0: nothing is promised.
 double time_target(const Workload& workload) { return workload.name == kNarrowWindow ? 0.08 : 0; }
 
+bool ragged(const std::vector<std::int32_t>& lengths) {
+  return std::adjacent_find(lengths.begin(), lengths.end(), std::not_equal_to<>()) != lengths.end();
+}
+
 /// At least this much of its rate of useful flops, the lowest of the options' targets; 0 where
 /// nothing is promised of one of them.
 double rate_target(const Workload& workload) {
   const heed_attention_desc& d = workload.desc;
   const bool promised = time_target(workload) == 0 && d.packed_queries == 0 &&
                         d.weights_point == HEED_WEIGHTS_NONE && d.sum_columns == 0 && d.hard == 0 &&
-                        !workload.score_function;
+                        !workload.score_function && !ragged(workload.key_lengths);
   if (!promised || workload.name == workload.plain) return 0;
   const struct {
     bool given;

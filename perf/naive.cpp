@@ -163,9 +163,10 @@ void measure(benchmark::State& state, const Workload& workload) {
   state.SetLabel("textbook loops, 1 thread");
 }
 
-/// The textbook writes neither.
-bool wants_weights(const Workload& workload) {
-  return workload.desc.weights_point != HEED_WEIGHTS_NONE || workload.desc.sum_columns != 0;
+/// The textbook writes neither weights nor their sums, and has one layer.
+bool asks_for_more(const Workload& workload) {
+  return workload.desc.weights_point != HEED_WEIGHTS_NONE || workload.desc.sum_columns != 0 ||
+         workload.layers != 1;
 }
 
 }  // namespace
@@ -173,7 +174,7 @@ bool wants_weights(const Workload& workload) {
 void add_naive_rows(const Options& options) {
   for (const std::string& name : options.shapes) {
     const Workload workload = parse_workload(name);
-    if (useful_flops(workload) > kMostFlops || wants_weights(workload)) continue;
+    if (useful_flops(workload) > kMostFlops || asks_for_more(workload)) continue;
     add_row({"naive/" + name + "/threads:1", name, "naive", 1, "-"}, benchmark::kMillisecond,
             [=](benchmark::State& state) { measure(state, workload); });
   }

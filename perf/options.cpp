@@ -67,12 +67,18 @@ void declare(CLI::App& app, Options& options) {
                "Instead of all else, attention over graphs beside loops that only gather")
       ->excludes("--forms")
       ->excludes("--blocks");
+  app.add_flag("--decode", options.decode,
+               "Instead of all else, few query rows over many keys beside loops that only read")
+      ->excludes("--forms")
+      ->excludes("--blocks")
+      ->excludes("--graphs");
   app.add_flag("--no-stages", options.no_stages, "Leave out stage/... and peak/...");
   app.add_flag("--no-naive", options.no_naive, "Leave out naive/...");
   app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar + "\nor, over graphs,\n  " +
              kGraphWorkloadGrammar + "\nand the standard ones are\n" + lines(kStandardWorkloads) +
              "or, with --forms,\n" + lines(kFormWorkloads) + "or, with --blocks,\n" +
              lines(kBlockWorkloads) + "or, with --graphs,\n" + lines(kGraphWorkloads) +
+             "or, with --decode,\n" + lines(kDecodeWorkloads) +
              "Everything else goes to Google Benchmark, for example --benchmark_filter=REGEX\n"
              "--benchmark_repetitions=N --benchmark_format=json --benchmark_out=FILE\n");
 }
@@ -87,6 +93,7 @@ const std::vector<std::string>& standard_shapes(const Options& options) {
   return options.forms    ? kFormWorkloads
          : options.blocks ? kBlockWorkloads
          : options.graphs ? kGraphWorkloads
+         : options.decode ? kDecodeWorkloads
                           : kStandardWorkloads;
 }
 
@@ -104,8 +111,9 @@ void choose_shapes(Options& options) {
       options.shapes.empty() ? standard_shapes(options) : std::move(options.shapes);
   options.shapes.clear();
   for (const std::string& name : names) shapes_like(name, options).push_back(name);
-  if (options.forms)
-    reject("--forms", "shapes of dense attention", {&options.block_shapes, &options.graph_shapes});
+  if (options.forms || options.decode)
+    reject(options.forms ? "--forms" : "--decode", "shapes of dense attention",
+           {&options.block_shapes, &options.graph_shapes});
   if (options.blocks)
     reject("--blocks", "blocks, shapes with a width W", {&options.shapes, &options.graph_shapes});
   if (options.graphs)

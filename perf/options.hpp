@@ -20,6 +20,7 @@ struct Options {
   bool forms = false;   ///< form/... instead of all other rows
   bool blocks = false;  ///< block/... instead of all other rows
   bool graphs = false;  ///< graph/... instead of all other rows
+  bool decode = false;  ///< decode/... instead of all other rows
   bool no_stages = false;
   bool no_naive = false;
   bool help = false;

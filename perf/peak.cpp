@@ -9,8 +9,6 @@
 namespace heed::perf {
 namespace {
 
-/// Until clocks have settled and the workers of the executor have stopped spinning.
-constexpr double kWarmUpSeconds = 0.002;
 constexpr std::uint64_t kRounds = 2000;  // a few microseconds between two looks at the clock
 
 constexpr const PeakKernel* kKernels[] = {
@@ -48,20 +46,26 @@ const PeakKernel& peak_kernel_of(const std::string& isa) {
   throw std::invalid_argument("there is no peak kernel for ISA \"" + isa + "\"");
 }
 
-double rate_of_threads(unsigned threads, double seconds, const std::function<double()>& work) {
+double sum_of_threads(unsigned threads, const std::function<double()>& work) {
   std::atomic<unsigned> ready{0};
-  std::vector<double> rates(threads);
+  std::vector<double> results(threads);
   const auto run = [&](unsigned index) {
     ready.fetch_add(1);
     while (ready.load() < threads) std::this_thread::yield();
-    rate_of(work, kWarmUpSeconds, threads == 1);
-    rates[index] = rate_of(work, seconds, threads == 1);
+    results[index] = work();
   };
   std::vector<std::thread> others;
   for (unsigned i = 1; i < threads; ++i) others.emplace_back(run, i);
   run(0);
   for (std::thread& other : others) other.join();
-  return std::accumulate(rates.begin(), rates.end(), 0.0);
+  return std::accumulate(results.begin(), results.end(), 0.0);
+}
+
+double rate_of_threads(unsigned threads, double seconds, const std::function<double()>& work) {
+  return sum_of_threads(threads, [&] {
+    rate_of(work, kWarmUpSeconds, threads == 1);
+    return rate_of(work, seconds, threads == 1);
+  });
 }
 
 void count_rate(benchmark::UserCounters& counters, double flops, double seconds, double peak,

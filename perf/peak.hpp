@@ -43,6 +43,12 @@ class PeakMeter {
   double seconds_ = 0;
 };
 
+/// Until clocks have settled and the workers of the executor have stopped spinning.
+constexpr double kWarmUpSeconds = 0.002;
+
+/// The sum of what work() returns, on `threads` threads that begin at once.
+double sum_of_threads(unsigned threads, const std::function<double()>& work);
+
 /// Units of work per second that `threads` threads do at once, in about `seconds` after a warm-up.
 /// work() does some, for a few microseconds or more, and returns how much; all threads call it.
 /// That of one thread is per second of its CPU time.

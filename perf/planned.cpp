@@ -1,6 +1,7 @@
 #include "perf/planned.hpp"
 
 #include <memory>
+#include <vector>
 
 namespace heed::perf {
 
@@ -14,15 +15,19 @@ Planned::Planned(const std::string& workload, const Context& context)
 Runner Planned::prepare() {
   const std::shared_ptr<Tensors> tensors = tensors_of(workload_);
   const auto workspace = std::make_shared<Workspace>(info_.workspace_bytes);
-  const Runner run = [plan = plan_, tensors, workspace, args = tensors->args()] {
+  const auto run = [plan = plan_, tensors, workspace](const heed_attention_args& args) {
     check(heed_attention_plan_run(plan.get(), &args, workspace->data(), workspace->bytes()));
   };
+  std::vector<heed_attention_args> layers;
+  for (std::int64_t i = 0; i < workload_.layers; ++i) layers.push_back(tensors->args(i));
   if (!accuracy_) {
-    run();
+    run(layers[0]);
     accuracy_ = check_accuracy(workload_, *tensors);
   }
   demand(*accuracy_, workload_.name);
-  return run;
+  return [run, layers] {
+    for (const heed_attention_args& args : layers) run(args);
+  };
 }
 
 std::string Planned::tiles() const {

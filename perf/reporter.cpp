@@ -27,10 +27,10 @@ struct Promise {
   bool least;  ///< at least that much; otherwise less
 };
 
-constexpr Promise kPromises[] = {{"rate_target", "of_plain", true},
-                                 {"time_target", "of_time", false},
-                                 {"peak_target", "of_peak", true},
-                                 {"speedup_target", "speedup", true}};
+constexpr Promise kPromises[] = {
+    {"rate_target", "of_plain", true}, {"time_target", "of_time", false},
+    {"peak_target", "of_peak", true},  {"speedup_target", "speedup", true},
+    {"read_target", "of_read", true},  {"call_target", "call_us", false}};
 
 /// What was promised of a row, and whether it holds.
 std::string target(const benchmark::UserCounters& counters) {
@@ -59,6 +59,10 @@ constexpr Column kColumns[] = {
     {"speedup", "speedup", "%.2f"},
     {"of_plain", "of_plain", "%.3f"},
     {"of_time", "of_time", "%.3f"},
+    {"us a call", "call_us", "%.4g"},
+    {"tokens/s", "tokens/s", "%.4g"},
+    {"of_read", "of_read", "%.3f"},
+    {"of_spread", "of_spread", "%.3f"},
     {"target", nullptr, nullptr},
     {"Medges/s", "medges", "%.1f"},
     {"GB/s", "gbps", "%.2f"},

@@ -60,7 +60,7 @@ Tensors::Tensors(const Workload& w) : workload(w) {
   const heed_attention_desc& d = w.desc;
   const std::uint32_t real = oracle::real_dtype(d);
   const std::int64_t queries = rows(d.packed_queries, d.batch, d.query_length) * d.query_heads;
-  const std::int64_t keys = rows(d.packed_keys, d.batch, d.key_length) * d.key_heads;
+  const std::int64_t keys = w.layers * rows(d.packed_keys, d.batch, d.key_length) * d.key_heads;
   query = Tensor(d.query.dtype, queries * d.features);
   key = Tensor(d.key.dtype, keys * d.features);
   value = Tensor(d.value.dtype, keys * d.value_features);
@@ -95,15 +95,20 @@ oracle::Source heads_of(const Workload& workload, const Tensor& tensor, bool of_
   const std::int64_t heads = of_keys ? d.key_heads : d.query_heads;
   heed_layout layout = HEED_LAYOUT_INIT;
   layout.dtype = tensor.type();
-  const std::int64_t width = tensor.size() / (rows(packed, d.batch, length) * heads);
+  const std::int64_t layers = of_keys ? workload.layers : 1;
+  const std::int64_t width = tensor.size() / (layers * rows(packed, d.batch, length) * heads);
   return oracle::source_of(tensor.data(), layout, heads, length, width, packed != 0);
 }
 
-heed_attention_args Tensors::args() {
+heed_attention_args Tensors::args(std::int64_t layer) {
+  const auto of_layer = [&](const Tensor& tensor) -> const void* {
+    const auto bytes = static_cast<std::int64_t>(tensor.bytes());
+    return static_cast<const char*>(tensor.data()) + layer * (bytes / workload.layers);
+  };
   heed_attention_args args = lengths_of(workload);
   args.query = query.data();
-  args.key = key.data();
-  args.value = value.data();
+  args.key = of_layer(key);
+  args.value = of_layer(value);
   args.out = out.data();
   args.mask = mask.empty() ? nullptr : mask.data();
   args.bias = bias.data();

@@ -53,11 +53,12 @@ void fill_with_nan(Tensor& tensor);
 
 struct Tensors {
   explicit Tensors(const Workload& workload);
-  heed_attention_args args();
+  heed_attention_args args(std::int64_t layer = 0);
 
   Workload workload;
-  Tensor query, key, value;
-  Tensor out;  ///< outputs are NaN until something computes them
+  Tensor query;
+  Tensor key, value;  ///< of all layers, one after the other
+  Tensor out;         ///< outputs are NaN until something computes them
 
   // Without elements where the workload has none.
   std::vector<std::uint8_t> mask;
@@ -67,7 +68,7 @@ struct Tensors {
 };
 
 /// Query and out, or key and value, as the oracle reads them: [batch, head, row, feature]; packed:
-/// batch 0.
+/// batch 0. Of several layers the first.
 oracle::Source heads_of(const Workload& workload, const Tensor& tensor, bool of_keys);
 
 /// Rows of the same workload follow each other, most of them in turns with one other workload.

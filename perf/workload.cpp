@@ -4,45 +4,17 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "perf/buffer.hpp"
 #include "perf/parts.hpp"
 
 namespace heed::perf {
 
 const char* const kWorkloadGrammar =
     "B<batch>_H<query heads>[_Hkv<key heads>](_L<length>|_Lq<queries>_Lkv<keys>)_D<features>\n"
-    "  [_Dv<value features>][_causal|_causalTL|_causalBR][_window<n>|[_left<n>][_right<n>]]\n"
-    "  [_keys<n>|_packed][_mask|_headmask|_keymask][_bias|_headbias][_softcap<n>][_alibi][_score]\n"
-    "  [_sink][_hard][_bf16|_f16|_f64][_lse][_weights|_weightrows<n>][_sums]\n"
-    "  [_W<width>[_nobias][_raw]]";
-
-const std::vector<std::string> kStandardWorkloads = {
-    "B1_H16_L1024_D64",        "B1_H8_L4096_D128",
-    "B1_H8_L4096_D128_causal", "B32_H12_L128_D64",
-    "B8_H12_L197_D64",         "B1_H8_L1024_D80",
-    "B2_H8_Lq4096_Lkv77_D40",  "B1_H32_Hkv8_Lq1_Lkv8192_D128",
-    "B1_H1_L10_D20",
-};
-
-const std::vector<std::string> kFormWorkloads = {
-    "B1_H16_L1024_D64_keys768",   "B1_H16_L1024_D64_causal",
-    "B1_H16_L1024_D64_window256", "B1_H16_L1024_D64_causal_left511",
-    "B1_H8_L8192_D64_window256",  "B1_H16_L1024_D64_sink",
-    "B1_H16_L1024_D64_lse",       "B1_H16_L1024_D64_softcap30",
-    "B1_H16_L1024_D64_alibi",     "B1_H16_L1024_D64_mask",
-    "B1_H16_L1024_D64_headmask",  "B1_H16_L1024_D64_keymask",
-    "B1_H16_L1024_D64_bias",      "B1_H16_L1024_D64_headbias",
-    "B1_H16_L1024_D64_bf16",      "B1_H16_L1024_D64_f16",
-    "B1_H16_L1024_D64_f64",       "B4_H16_L1024_D64_packed",
-    "B1_H16_L1024_D64_hard",      "B1_H16_L1024_D64_score",
-    "B1_H16_L1024_D64_sums",      "B1_H16_L1024_D64_weightrows16",
-    "B1_H16_L1024_D64_weights",
-};
-
-const std::vector<std::string> kBlockWorkloads = {
-    "B1_H12_L128_D64_W768", "B8_H12_L128_D64_W768", "B32_H12_L128_D64_W768",
-    "B1_H12_L512_D64_W768", "B8_H12_L512_D64_W768", "B32_H12_L512_D64_W768",
-    "B1_H12_L197_D64_W768", "B8_H12_L197_D64_W768", "B1_H32_Hkv8_L512_D128_W4096_nobias",
-};
+    "  [_Dv<value features>][_layers<n>][_causal|_causalTL|_causalBR]\n"
+    "  [_window<n>|[_left<n>][_right<n>]][_keys<n>|_ragged|_packed][_mask|_headmask|_keymask]\n"
+    "  [_bias|_headbias][_softcap<n>][_alibi][_score][_sink][_hard][_bf16|_f16|_f64]\n"
+    "  [_lse][_weights|_weightrows<n>][_sums][_W<width>[_nobias][_raw]]";
 
 namespace {
 
@@ -52,11 +24,11 @@ const std::set<std::string> kBlockParts = {"W", "nobias", "raw", "bf16", "f16"};
 
 const Grammar kGrammar = {
     kWorkloadGrammar,
-    {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "W"},
+    {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "layers", "W"},
     {"keys", "window", "left", "right", "softcap", "weightrows"},
-    {"causal", "causalTL", "causalBR", "packed",  "mask", "headmask", "keymask",
-     "bias",   "headbias", "alibi",    "score",   "sink", "hard",     "bf16",
-     "f16",    "f64",      "lse",      "weights", "sums", "nobias",   "raw"},
+    {"causal", "causalTL", "causalBR", "ragged", "packed", "mask", "headmask", "keymask",
+     "bias",   "headbias", "alibi",    "score",  "sink",   "hard", "bf16",     "f16",
+     "f64",    "lse",      "weights",  "sums",   "nobias", "raw"},
     {
         {"causal", "causalTL", "causalBR"},
         {"mask", "headmask", "keymask"},
@@ -65,13 +37,14 @@ const Grammar kGrammar = {
         {"weights", "weightrows"},
         {"window", "left"},
         {"window", "right"},
-        {"keys", "packed"},  // lengths that fit every sequence would say little
+        {"keys", "ragged", "packed"},
         {"hard", "sink"},
         {"hard", "lse"},
         {"L", "Lq"},
         {"L", "Lkv"},
         {"W", "packed"},  // its results could not be checked, nor those of the next one
         {"W", "hard"},
+        {"W", "layers"},
     },
 };
 
@@ -154,7 +127,7 @@ void check_memory(const Parts& parts, const Workload& workload) {
   const double square = product({d.query_length, d.key_length});
   const std::int64_t rows = d.weight_rows != 0 ? d.weight_rows : d.query_length;
   double largest = std::max(product({d.batch, d.query_heads, d.query_length, widest}),
-                            product({d.batch, d.key_heads, d.key_length, widest}));
+                            product({workload.layers, d.batch, d.key_heads, d.key_length, widest}));
   if (workload.mask && !workload.padding)
     largest = std::max(largest, square * product({d.mask.heads}));
   if (workload.bias) largest = std::max(largest, square * product({d.bias.heads}));
@@ -167,13 +140,24 @@ void check_memory(const Parts& parts, const Workload& workload) {
     parts.reject("a tensor of more than 2^30 elements is too large for this harness");
 }
 
-/// Sequence b of n is (b + 1) / n of `longest` long, at least 1: as ragged as a batch can be.
-std::vector<std::int32_t> ragged(std::int64_t longest, std::int64_t batch) {
+/// Where sequences begin, and the end: sequence b of n has (b + 1) / n of `longest`, at least 1.
+std::vector<std::int32_t> packed(std::int64_t longest, std::int64_t batch) {
   std::vector<std::int32_t> begins = {0};
   for (std::int64_t b = 1; b <= batch; ++b)
     begins.push_back(begins.back() +
                      static_cast<std::int32_t>(std::max<std::int64_t>(longest * b / batch, 1)));
   return begins;
+}
+
+/// Random lengths from 1/8 of `longest` on, the same in every run.
+std::vector<std::int32_t> ragged(std::int64_t longest, std::int64_t batch) {
+  const std::int64_t shortest = (longest + 7) / 8;
+  std::vector<std::int32_t> lengths;
+  Random random(7);
+  for (std::int64_t b = 0; b < batch; ++b)
+    lengths.push_back(static_cast<std::int32_t>(
+        shortest + random.below(static_cast<std::uint32_t>(longest - shortest + 1))));
+  return lengths;
 }
 
 /// nullptr without elements.
@@ -208,6 +192,7 @@ Workload parse_workload(const std::string& name) {
   Workload workload{name, parts.sizes(), parts.has("W") ? parts.without(kBlockParts) : name,
                     HEED_ATTENTION_DESC_INIT};
   heed_attention_desc& desc = workload.desc;
+  workload.layers = parts.number("layers", 1);
   fill_in_sizes(parts, desc);
   fill_in_offsets(parts, desc);
   for (heed_layout* const layout : {&desc.query, &desc.key, &desc.value, &desc.out})
@@ -223,13 +208,14 @@ Workload parse_workload(const std::string& name) {
   if (keys != 0)
     workload.key_lengths.assign(static_cast<std::size_t>(desc.batch),
                                 static_cast<std::int32_t>(keys));
+  if (parts.has("ragged")) workload.key_lengths = ragged(desc.key_length, desc.batch);
   workload.alibi = parts.has("alibi");
   workload.sinks = parts.has("sink");
   workload.lse = parts.has("lse");
   workload.score_function = parts.has("score");
   if (parts.has("packed")) {
-    workload.query_begins = ragged(desc.query_length, desc.batch);
-    workload.key_begins = ragged(desc.key_length, desc.batch);
+    workload.query_begins = packed(desc.query_length, desc.batch);
+    workload.key_begins = packed(desc.key_length, desc.batch);
     desc.packed_queries = workload.query_begins.back();
     desc.packed_keys = workload.key_begins.back();
   }
@@ -255,6 +241,11 @@ KeyRange key_range(const Workload& workload, const oracle::Sequence& sequence, s
   return {begin, std::max(begin, end)};
 }
 
+KeyRange attended_keys(const Workload& workload, const oracle::Sequence& sequence) {
+  return {key_range(workload, sequence, 0).begin,
+          std::min(key_range(workload, sequence, sequence.queries - 1).end, sequence.keys)};
+}
+
 double useful_flops(const Workload& workload) {
   const heed_attention_desc& d = workload.desc;
   double pairs = 0;
@@ -266,20 +257,19 @@ double useful_flops(const Workload& workload) {
       pairs += static_cast<double>(std::max<std::int64_t>(keys.end - keys.begin, 0));
     }
   }
-  return 2 * static_cast<double>((d.features + d.value_features) * d.query_heads) * pairs;
+  return 2 * product({workload.layers, d.features + d.value_features, d.query_heads}) * pairs;
 }
 
 double key_value_bytes(const Workload& workload) {
   const heed_attention_desc& d = workload.desc;
   double keys = 0;
   for (std::int64_t b = 0; b < d.batch; ++b) {
-    const oracle::Sequence sequence = sequence_of(workload, b);
-    keys += static_cast<double>(key_range(workload, sequence, sequence.queries - 1).end -
-                                key_range(workload, sequence, 0).begin);
+    const KeyRange attended = attended_keys(workload, sequence_of(workload, b));
+    keys += static_cast<double>(attended.end - attended.begin);
   }
   const std::int64_t row = d.features * oracle::format_of(d.key.dtype).bytes +
                            d.value_features * oracle::format_of(d.value.dtype).bytes;
-  return keys * static_cast<double>(d.key_heads * row);
+  return keys * product({workload.layers, d.key_heads, row});
 }
 
 }  // namespace heed::perf

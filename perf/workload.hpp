@@ -19,6 +19,9 @@ struct Workload {
   std::string attention;     ///< of a block: the attention inside it; otherwise the name
   heed_attention_desc desc;  ///< contiguous, every size filled in
 
+  /// Calls one after the other, each with keys and values of its own: the workload is all of them.
+  std::int64_t layers = 1;
+
   // What the arguments of a run bring; the descriptor says nothing of their presence.
   // Vectors are empty where an argument is not given.
   std::vector<std::int32_t> key_lengths = {};
@@ -41,10 +44,11 @@ struct Workload {
 /// The grammar, for help texts and error messages.
 extern const char* const kWorkloadGrammar;
 
-/// The workloads that run by default, with --forms and with --blocks.
+/// The workloads that run by default, with --forms, with --blocks and with --decode.
 extern const std::vector<std::string> kStandardWorkloads;
 extern const std::vector<std::string> kFormWorkloads;
 extern const std::vector<std::string> kBlockWorkloads;
+extern const std::vector<std::string> kDecodeWorkloads;
 
 /// Throws std::invalid_argument that says what is wrong with the name.
 Workload parse_workload(const std::string& name);
@@ -69,6 +73,9 @@ struct KeyRange {
   std::int64_t end;  ///< not below begin
 };
 KeyRange key_range(const Workload& workload, const oracle::Sequence& sequence, std::int64_t row);
+
+/// The keys of a sequence that any of its rows attends.
+KeyRange attended_keys(const Workload& workload, const oracle::Sequence& sequence);
 
 /// 2 (D + Dv) per pair of a query row and a key that it attends. A mask that is random excludes
 /// none: whatever computes by tiles has to compute them all. A padding mask leaves its keys.

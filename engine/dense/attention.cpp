@@ -5,6 +5,12 @@
 
 namespace heed {
 
+const Strategy kMixed = {"mixed", [](const heed_attention_plan& plan,
+                                     const heed_attention_args& args, std::byte* workspace) {
+                           kPrefill.run(plan, args, workspace);
+                           kDecode.run(plan, args, workspace);
+                         }};
+
 void run_plan(const heed_attention_plan& plan, const heed_attention_args& args, void* workspace,
               std::size_t bytes) {
   validate(plan.problem, args);

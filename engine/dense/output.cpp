@@ -39,12 +39,28 @@ void Output<Real>::write(const Panel<Real>& panel) const {
         [&](std::size_t, std::int64_t row, std::int64_t head) { return out_row(row, head); });
   }
   if (args_.lse == nullptr && results_ == nullptr) return;
-  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    const Real row_max = panel.state.row_max[i];
-    const Real sum = panel.state.row_sum[i];
-    if (args_.lse != nullptr) write_lse(row, head, row_max, sum);
-    if (results_ != nullptr) result(row, head).soft = {row_max, sum};
-  });
+  for (std::size_t i = 0; i < panel.rows; ++i) write_softmax(panel, i);
+}
+
+template <class Real>
+void Output<Real>::write_row(const Panel<Real>& panel, std::size_t i, const Real* values) const {
+  const std::int64_t r = panel.first + static_cast<std::int64_t>(i);
+  kernels_.numbers.write(
+      problem_.out.type, values, static_cast<std::size_t>(problem_.value_features),
+      out_row(panel.pack->query_row(r), panel.pack->head_of(r)), problem_.out.strides.feature);
+  write_softmax(panel, i);
+}
+
+/// How the softmax of row i ended, for those who ask.
+template <class Real>
+void Output<Real>::write_softmax(const Panel<Real>& panel, std::size_t i) const {
+  const std::int64_t r = panel.first + static_cast<std::int64_t>(i);
+  const std::int64_t row = panel.pack->query_row(r);
+  const std::int64_t head = panel.pack->head_of(r);
+  const Real row_max = panel.state.row_max[i];
+  const Real sum = panel.state.row_sum[i];
+  if (args_.lse != nullptr) write_lse(row, head, row_max, sum);
+  if (results_ != nullptr) result(row, head).soft = {row_max, sum};
 }
 
 template <class Real>

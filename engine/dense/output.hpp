@@ -17,11 +17,15 @@ class Output {
   /// Normalises and writes the panel's accumulators.
   void write(const Panel<Real>& panel) const;
 
+  /// Writes row i of the panel, whose normalised features are `values`.
+  void write_row(const Panel<Real>& panel, std::size_t i, const Real* values) const;
+
   /// Hard attention: writes row i of the panel, `values`, which is the value of `key`.
   void write_hard(const Panel<Real>& panel, std::size_t i, std::int64_t key, Real* values) const;
 
  private:
   void write_panel(const Panel<Real>& panel) const;
+  void write_softmax(const Panel<Real>& panel, std::size_t i) const;
   void write_lse(std::int64_t row, std::int64_t head, Real row_max, Real sum) const;
   std::byte* out_row(std::int64_t row, std::int64_t head) const;
   RowResult<Real>& result(std::int64_t row, std::int64_t head) const;

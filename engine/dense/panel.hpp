@@ -2,8 +2,10 @@
 // attend.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "engine/dense/problem.hpp"
 #include "engine/kernels/table.hpp"
@@ -60,6 +62,20 @@ struct Panel : PanelRows {
   bool attended_by_all(const KeyBlock& block) const {
     return block.begin >= whole_begin &&
            block.begin + static_cast<std::int64_t>(block.keys) <= whole_end;
+  }
+
+  /// Begins the rows' softmax. A sink, one per head or nullptr, is a key without a value that comes
+  /// first.
+  void begin_sums(const Real* sinks) const {
+    std::fill_n(state.row_max, pitch, kNoRowMax<Real>);
+    std::fill_n(state.row_sum, pitch, Real{0});
+    if (sinks == nullptr) return;
+    each_row([&](std::size_t i, std::int64_t, std::int64_t head) {
+      if (sinks[head] == -std::numeric_limits<Real>::infinity()) return;
+      const auto sink = static_cast<Real>(static_cast<double>(sinks[head]) * kLog2E);
+      state.row_max[i] = std::clamp(sink, kNoRowMax<Real>, -kNoRowMax<Real>);
+      state.row_sum[i] = 1;
+    });
   }
 
   /// Calls function(i, query row, query head) for every row.

@@ -21,6 +21,11 @@ constexpr std::int64_t kTasksPerThread = 4;
 /// Past this many rows a block gains nothing: packing values is then below 1 % of its work.
 constexpr std::int64_t kLargestBlock = 384;
 
+constexpr std::int64_t kFeaturesPerSum = 4;
+
+/// Decoding waits for memory, so that its claims last longer than their products take.
+constexpr double kDecodeSlowness = 8;
+
 /// `a` rounded down to a multiple of step, but at least one step.
 std::int64_t in_steps(std::int64_t a, std::int64_t step) {
   return std::max(round_down(a, step), step);
@@ -46,7 +51,9 @@ double attended_pairs(const Problem& p) {
 
 /// What the plan needs to know of the kernels of one type.
 struct Widths {
+  std::int64_t lanes;
   std::int64_t panel;
+  std::int64_t decoded;  ///< rows of a pack, at most
   std::int64_t step;
   std::int64_t bytes;  ///< of a number
   ElementType type;
@@ -54,8 +61,13 @@ struct Widths {
 
 template <class Real>
 Widths widths_of(const KernelTable<Real>& kernels, ElementType type) {
-  return {std::int64_t{kernels.panels.lanes} * kernels.panels.max_vectors, kernels.panels.key_block,
-          sizeof(Real), type};
+  const std::int64_t lanes = kernels.panels.lanes;
+  return {lanes,
+          lanes * kernels.panels.max_vectors,
+          kernels.rows.queries,
+          kernels.panels.key_block,
+          sizeof(Real),
+          type};
 }
 
 /// Half of the L2 cache holds a query block's queries and accumulators. Blocks are of even size,
@@ -91,26 +103,72 @@ std::int64_t choose_tile_kv(const heed_context& context, const Problem& problem,
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
 }
 
+/// How many rows the problem has, or how many of something that each row has.
+std::int64_t checked_rows(const Problem& p, Size size, const char* what) {
+  return size.checked(what, {{"desc.batch", p.batch},
+                             {"desc.query_heads", p.query_heads},
+                             {"desc.query_length", p.query_length},
+                             {"desc.key_length", p.key_length}});
+}
+
+/// Which sequences are decoded, and into which parts.
+void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& widths) {
+  const Problem& p = plan.problem;
+  const std::int64_t longest = plan.pack_heads * p.query_length;
+  // Of narrow rows, sums over lanes take longer than the products.
+  const std::int64_t most =
+      std::clamp(kFeaturesPerSum * p.features / widths.lanes, std::int64_t{1}, widths.decoded);
+  const bool some = p.packed_queries > 0 ? plan.pack_heads <= most : longest <= most;
+  Decode& decode = plan.decode;
+  decode.per_claim = 1;
+  if (plan.placement == Placement::kPanels || p.hard || !some) return;
+  decode.rows = most;
+  plan.strategy = plan.decodes(p.query_length) ? &kDecode : &kMixed;
+  if (plan.strategy == &kDecode) plan.tasks = 0;
+  const std::int64_t rows = std::min(longest, most);
+  decode.chunks = std::max(ceil_div(p.key_length, kDecodeChunk), std::int64_t{1});
+  decode.tasks =
+      rows == 0 ? 0 : checked_rows(p, Size(packs) * decode.chunks, "the number of chunks");
+  decode.part_numbers = checked_rows(p, (Size(p.value_features) + 2) * rows, "a chunk's sums");
+  const double flops = 2.0 * static_cast<double>(p.features + p.value_features) *
+                       static_cast<double>(rows) *
+                       static_cast<double>(std::min(p.key_length, kDecodeChunk));
+  decode.per_claim = static_cast<std::int64_t>(
+      std::clamp(kFlopsPerClaim / (kDecodeSlowness * flops + 1), 1.0, 1e6));
+}
+
 Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   Offsets offsets;
   const auto numbers = [&](Size rows, Size columns) {
     return offsets.take(rows, columns, widths.bytes);
   };
+  const bool tiles = plan.strategy != &kDecode || plan.recomputed > 0;
+  const bool decodes = plan.decode.rows > 0;
   // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
-  if (p.query.type != widths.type) widest = std::max(widest, p.features);
+  if (p.query.type != widths.type || decodes) widest = std::max(widest, p.features);
   if (p.out.type != widths.type || p.hard) widest = std::max(widest, p.value_features);
 
   Slab slab{};
-  slab.query = numbers(plan.tile_q, p.features);
-  slab.accumulators = numbers(plan.tile_q, plan.accumulator_rows);
-  slab.scores = numbers(widths.step, widths.panel);
-  slab.attended = numbers(widths.step, widths.panel);
+  const std::int64_t decoded = decodes ? round_up(plan.decode.rows, widths.lanes) : 0;
+  const std::int64_t block = decodes ? std::int64_t{PanelGeometry::run} : 0;
+  const std::int64_t tile = tiles ? plan.tile_kv : 0;
+  slab.query = numbers(std::max(plan.tile_q, decoded), round_up(Size(p.features), widths.lanes));
+  slab.accumulators = numbers(
+      std::max(plan.tile_q, decoded),
+      std::max(plan.accumulator_rows, round_up(Size(p.value_features), widths.lanes).value()));
+  slab.scores = numbers(std::max(widths.step, block), widths.panel);
+  slab.attended = numbers(std::max(widths.step, block), widths.panel);
   slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel);
-  slab.keys = numbers(p.key.type != widths.type ? plan.tile_kv : 0, p.features);
-  slab.values = numbers(p.value.type != widths.type ? plan.tile_kv : 0, p.value_features);
-  slab.packed = numbers(plan.tile_kv, round_up(Size(p.value_features), PanelGeometry::value_block));
+  slab.keys = numbers(std::max(p.key.type != widths.type ? tile : 0, block),
+                      round_up(Size(p.features), widths.lanes));
+  slab.values = numbers(std::max(p.value.type != widths.type ? tile : 0, block),
+                        round_up(Size(p.value_features), widths.lanes));
+  slab.packed = numbers(tile, round_up(Size(p.value_features), PanelGeometry::value_block));
+  slab.key_rows = offsets.take(decodes ? kDecodeChunk : 0, 1, sizeof(void*));
+  slab.value_rows = offsets.take(decodes ? kDecodeChunk : 0, 1, sizeof(void*));
+  slab.part = numbers(decodes && plan.decode.chunks == 1 ? plan.decode.part_numbers : 0, 1);
   slab.rows = numbers(widths.panel, widest);
   slab.row_max = numbers(plan.tile_q, 1);
   slab.row_sum = numbers(plan.tile_q, 1);
@@ -119,14 +177,6 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.bytes = offsets.end("a thread's workspace", {{"desc.features", p.features},
                                                     {"desc.value_features", p.value_features}});
   return slab;
-}
-
-/// How many rows the problem has, or how many of something that each row has.
-std::int64_t checked_rows(const Problem& p, Size size, const char* what) {
-  return size.checked(what, {{"desc.batch", p.batch},
-                             {"desc.query_heads", p.query_heads},
-                             {"desc.query_length", p.query_length},
-                             {"desc.key_length", p.key_length}});
 }
 
 /// What recompute() needs, where somebody asks for weights.
@@ -142,16 +192,21 @@ void plan_recompute(heed_attention_plan& plan, const Widths& widths) {
       checked_rows(p, round_up(bytes, kAlignment), "what is kept of every row"));
 }
 
-/// The workspace of all threads.
-std::size_t bytes_of(const heed_attention_plan& plan) {
+/// Results of rows, the slabs of all threads, and the parts of all chunks.
+void lay_out_workspace(heed_attention_plan& plan) {
   const Problem& p = plan.problem;
-  if (plan.tasks == 0 && plan.recomputed == 0) return 0;
-  const Size slabs = Size(plan.workers) * static_cast<std::int64_t>(plan.slab.bytes);
-  const Size all = slabs + static_cast<std::int64_t>(plan.results_bytes);
-  return static_cast<std::size_t>(
-      all.checked("the workspace", {{"desc.features", p.features},
-                                    {"desc.value_features", p.value_features},
-                                    {"threads", plan.workers}}));
+  if (plan.tasks == 0 && plan.decode.tasks == 0 && plan.recomputed == 0) return;
+  const Size slabs = Size(plan.workers) * static_cast<std::int64_t>(plan.slab.bytes) +
+                     static_cast<std::int64_t>(plan.results_bytes);
+  plan.bytes = static_cast<std::size_t>(
+      slabs.checked("the workspace", {{"desc.features", p.features},
+                                      {"desc.value_features", p.value_features},
+                                      {"threads", plan.workers}}));
+  if (plan.decode.chunks <= 1) return;
+  plan.decode.parts = plan.bytes;
+  const Size parts =
+      Size(plan.decode.tasks) * plan.decode.part_numbers * real_bytes(p.float64) + slabs;
+  plan.bytes = static_cast<std::size_t>(checked_rows(p, parts, "the sums of all chunks"));
 }
 
 }  // namespace
@@ -189,11 +244,14 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   const std::int64_t claims =
       std::clamp(worth, std::int64_t{1}, std::max(plan.tasks, std::int64_t{1}));
   plan.tasks_per_claim = std::max(ceil_div(plan.tasks, claims), std::int64_t{1});
-  plan.workers = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
-      ceil_div(plan.tasks, plan.tasks_per_claim), 1, context.threads.count));
-  plan.slab = lay_out(plan, widths);
+  plan_decode(plan, packs, widths);
+  const std::int64_t most_claims = std::max(ceil_div(plan.tasks, plan.tasks_per_claim),
+                                            ceil_div(plan.decode.tasks, plan.decode.per_claim));
+  plan.workers =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(most_claims, 1, context.threads.count));
   plan_recompute(plan, widths);
-  plan.bytes = bytes_of(plan);
+  plan.slab = lay_out(plan, widths);
+  lay_out_workspace(plan);
   return plan;
 }
 

@@ -25,7 +25,24 @@ struct Slab {
   std::size_t row_sum;       ///< [tile_q]
   std::size_t argmax;        ///< [tile_q] int64: the key of the largest score; hard attention only
   std::size_t summed;        ///< [tile_q] bytes, one per panel: its Summed
+  std::size_t key_rows;      ///< addresses of a chunk's keys; decoding only, as what follows
+  std::size_t value_rows;    ///< those of its values
+  std::size_t part;          ///< the only chunk's results, if there is one only
   std::size_t bytes;
+};
+
+/// Keys that one task of decoding attends: part of what fixes the bits.
+inline constexpr std::int64_t kDecodeChunk = 1024;
+
+/// How sequences of few rows are decoded: chunk by chunk of their keys, and then the chunks' parts
+/// are merged.
+struct Decode {
+  std::int64_t rows;    ///< the most that a pack may have; 0: nothing is decoded
+  std::int64_t chunks;  ///< of the longest sequence, at least 1
+  std::int64_t tasks;   ///< packs * chunks
+  std::int64_t per_claim;
+  std::int64_t part_numbers;  ///< of a chunk's results: row_max, row_sum and sums of every row
+  std::size_t parts;          ///< offset into the workspace: those of [pack][chunk]
 };
 
 /// How the softmax of a row ended, kept where weights are recomputed from it.
@@ -70,11 +87,17 @@ struct heed_attention_plan {
   std::int64_t recomputed;        ///< chunks of all heads, the tasks of recompute(); 0: nobody asks
   std::uint32_t workers;
   double flops;
+  heed::Decode decode;
   heed::Slab slab;
   std::size_t results_bytes;  ///< RowResult [batch][query_heads][query_length], before the slabs
   std::size_t bytes;          ///< of workspace that a run needs
 
   std::size_t workspace_bytes() const { return bytes; }
+  std::int64_t all_tasks() const { return tasks + decode.tasks; }
+
+  /// Whether a sequence with so many query rows is decoded. It depends on the sequence alone, so
+  /// that its bits do not depend on the rest of the batch.
+  bool decodes(std::int64_t query_length) const { return pack_heads * query_length <= decode.rows; }
 
   /// Of one batch item.
   std::int64_t packs() const { return problem.query_heads / pack_heads; }

@@ -67,6 +67,7 @@ class QueryBlock {
     const std::int64_t panels_per_block = plan.tile_q / plan.panel_rows;
     first_panel_ = place.query_block * panels_per_block;
     panels_ = std::min(panels_per_block, cut_.panels() - first_panel_);
+    if (plan.decodes(sequence_.query_length)) panels_ = 0;
   }
 
   void attend() const {
@@ -186,21 +187,11 @@ class QueryBlock {
     reset(panel);
   }
 
-  /// Forgets what the panel has seen, except a sink, which is a key without a value that comes
-  /// first.
+  /// Forgets what the panel has seen.
   void reset(const Panel<Real>& panel) const {
     *panel.summed = Summed::kNothing;
-    std::fill_n(panel.state.row_max, panel.pitch, kNoRowMax<Real>);
-    std::fill_n(panel.state.row_sum, panel.pitch, Real{0});
+    panel.begin_sums(static_cast<const Real*>(args_.sinks));
     if (problem_.hard) argmax(panel).begin(panel.pitch, panel.rows);
-    if (args_.sinks == nullptr) return;
-    const auto* const sinks = static_cast<const Real*>(args_.sinks);
-    panel.each_row([&](std::size_t i, std::int64_t, std::int64_t head) {
-      if (sinks[head] == -std::numeric_limits<Real>::infinity()) return;
-      const auto sink = static_cast<Real>(static_cast<double>(sinks[head]) * kLog2E);
-      panel.state.row_max[i] = std::clamp(sink, kNoRowMax<Real>, -kNoRowMax<Real>);
-      panel.state.row_sum[i] = 1;
-    });
   }
 
   /// The tile that begins with key k. Where it ends depends on no panel.
@@ -274,7 +265,7 @@ class QueryBlock {
   const PanelCut cut_;  ///< of the pack
   std::byte* const slab_;
   std::int64_t first_panel_;
-  std::int64_t panels_;  ///< 0 or less: the sequence ends before this block
+  std::int64_t panels_;  ///< 0 or less: the sequence ends before this block, or is decoded
 };
 
 void prefill(const heed_attention_plan& plan, const heed_attention_args& args,

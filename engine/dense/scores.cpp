@@ -102,6 +102,19 @@ void Scores<Real>::pack_query(const Panel<Real>& panel) const {
 }
 
 template <class Real>
+void Scores<Real>::read_query(const Panel<Real>& panel, std::size_t i, Real* query) const {
+  const Layout& layout = problem_.query;
+  const std::int64_t r = panel.first + static_cast<std::int64_t>(i);
+  kernels_.numbers.read(layout.type,
+                        row_at(args_.query, layout, sequence_.batch, panel.pack->head_of(r),
+                               sequence_.query_begin + panel.pack->query_row(r)),
+                        layout.strides.feature, static_cast<std::size_t>(problem_.features), query);
+  const auto scale = static_cast<Real>(steps_.query_scale);
+#pragma GCC unroll 8
+  for (std::int64_t x = 0; x < problem_.features; ++x) query[x] *= scale;
+}
+
+template <class Real>
 MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int64_t end) const {
   return widened(kernels_, args_.key, problem_.key, sequence_.batch, g, sequence_.key_begin + begin,
                  sequence_.key_begin + end, problem_.features, buffer(plan_.slab.keys));
@@ -179,11 +192,17 @@ void Scores<Real>::compute(const Panel<Real>& panel, const MatrixView<Real>& key
     prefetch_rows(panel, args_.bias, problem_.bias, block.begin, block.keys);
   kernels_.panels.scores(panel.vectors, key, needed, panel.query,
                          static_cast<std::size_t>(problem_.features), scores);
+  apply_options(panel, block, allowed, scores);
+}
+
+template <class Real>
+void Scores<Real>::apply_options(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed,
+                                 Real* scores) const {
   if (steps_.caps)
     kernels_.panels.softcap(panel.vectors, scores, block.keys,
                             static_cast<Real>(problem_.softcap * steps_.unit));
   if (steps_.modifies) modify(panel, block, scores);
-  if (masks) exclude(panel, block, scores);
+  if (allowed != Allowed::kAll) exclude(panel, block, scores);
 }
 
 template <class Real>

@@ -52,6 +52,13 @@ class Scores {
   void compute(const Panel<Real>& panel, const MatrixView<Real>& key, const KeyBlock& block,
                const KeyRanges& needed, Allowed allowed, Real* scores) const;
 
+  /// What options do to scores that are products so far; the last part of compute().
+  void apply_options(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed,
+                     Real* scores) const;
+
+  /// Reads the query of row i of the panel, scaled, to query[x].
+  void read_query(const Panel<Real>& panel, std::size_t i, Real* query) const;
+
   /// At [j][i]: -inf where row i may not attend the block's key j, because of its bias too;
   /// something else elsewhere.
   const Real* attended(const Panel<Real>& panel, const KeyBlock& block) const;

@@ -17,6 +17,12 @@ struct Strategy {
 /// Many query rows share the keys: online softmax, in prefill.cpp.
 extern const Strategy kPrefill;
 
+/// Few query rows share the keys, which are split between threads: in decode.cpp.
+extern const Strategy kDecode;
+
+/// Packed sequences of either kind: each is computed as it would be alone.
+extern const Strategy kMixed;
+
 /// Runs after a strategy where somebody asks for weights or their sums: computes scores again, for
 /// rows whose softmax is known. In recompute.cpp.
 void recompute(const heed_attention_plan& plan, const heed_attention_args& args,

@@ -61,7 +61,7 @@ void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
       static_cast<long long>(p.value_features), p.scale, options_of(p, args).c_str(),
       plan.strategy->name, c.kernels->f32.isa, c.threads.name, plan.workers,
       static_cast<long long>(plan.tile_q), static_cast<long long>(plan.tile_kv),
-      static_cast<long long>(plan.tasks), seconds * 1e3,
+      static_cast<long long>(plan.all_tasks()), seconds * 1e3,
       seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
 }
 

@@ -89,6 +89,10 @@ HEED_PANEL_KERNEL(void, qk_softmax,
                    const Element* panel, std::size_t features, Element* probs, std::size_t pending,
                    const RowState<Real>& rows, std::size_t accumulated))
 
+/// largest[r] = the largest of r's scores, at least kNoRowMax; NaN is passed over.
+HEED_PANEL_KERNEL(void, maxima,
+                  (std::size_t vectors, const Real* scores, std::size_t keys, Real* largest))
+
 /// One step of hard attention: where a score exceeds best[r], best[r] becomes that score and
 /// index[r] its j. Keys come in order, so of equal scores the lowest key stays. A NaN among the
 /// scores makes best[r] NaN for good.
@@ -140,6 +144,19 @@ HEED_ROW_KERNEL(void, edge_values,
                 (const EdgeRows<Element>& rows, std::size_t edges, const Real* weights,
                  std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
                  bool fresh))
+
+/// scores[j * pitch + h] = <row j, query h> for j < rows.count, h < queries; the other lanes stay.
+/// query is [queries][padded features], in the order of RowOrder, 0 where features do not count.
+HEED_ROW_KERNEL(void, row_scores,
+                (const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
+                 std::size_t pitch))
+
+/// sums[h][x] += the sum over j < rows.count of weights[j * pitch + h] * row j [x], rows in order,
+/// for h < queries; totals[h] += that of the weights. sums is [queries][padded features], in the
+/// order of RowOrder; features that do not count are summed too, or not.
+HEED_ROW_KERNEL(void, row_values,
+                (const StoredRows& rows, const Real* weights, std::size_t pitch,
+                 std::size_t queries, Real* sums, Real* totals))
 
 // ---- Numbers one after the other -------------------------------------------------------------
 

@@ -215,6 +215,14 @@ void softmax(std::size_t vectors, Real* scores, const KeyRanges& keys, std::size
 }
 
 template <class Real>
+void maxima(std::size_t vectors, const Real* scores, std::size_t keys, Real* largest) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t r = 0; r < pitch; ++r) largest[r] = kNoRowMax<Real>;
+  for (std::size_t i = 0; i < keys * pitch; ++i)
+    if (scores[i] > largest[i % pitch]) largest[i % pitch] = scores[i];
+}
+
+template <class Real>
 void argmax(std::size_t vectors, const Real* scores, std::size_t keys, Real* best, Real* index) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t j = 0; j < keys; ++j) {
@@ -319,6 +327,63 @@ void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weig
   }
 }
 
+/// Calls function(Element{}) with the type of the rows.
+template <class Real, class Function>
+void with_element(ElementType type, Function&& function) {
+  if constexpr (sizeof(Real) == sizeof(float)) {
+    if (type == ElementType::kBf16) return function(Bf16{});
+    if (type == ElementType::kF16) return function(F16{});
+  }
+  function(Real{});
+}
+
+/// As on other instruction sets, features that lie a vector apart are summed together.
+template <class Real>
+void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
+                std::size_t pitch) {
+  const RowOrder order = {kLanes<Real>, rows.features};
+  with_element<Real>(rows.type, [&](auto element) {
+    for (std::size_t j = 0; j < rows.count; ++j) {
+      const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
+      for (std::size_t h = 0; h < queries; ++h) {
+        const Real* const q = query + h * order.padded();
+        Real sums[kLanes<Real>] = {};
+        const auto add = [&](std::size_t x, std::size_t place) {
+          sums[place % kLanes<Real>] += static_cast<Real>(decode(row[x])) * q[place];
+        };
+        for (std::size_t x = 0; x < order.whole(); ++x) add(x, x);
+        for (std::size_t x = order.whole(); x < rows.features; ++x)
+          add(x, x - order.whole() + order.rest());
+        Real sum = 0;
+        for (const Real part : sums) sum += part;
+        scores[j * pitch + h] = sum;
+      }
+    }
+  });
+}
+
+template <class Real>
+void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
+                Real* sums, Real* totals) {
+  const RowOrder order = {kLanes<Real>, rows.features};
+  with_element<Real>(rows.type, [&](auto element) {
+    for (std::size_t h = 0; h < queries; ++h) {
+      Real total = 0;
+      for (std::size_t j = 0; j < rows.count; ++j) total += weights[j * pitch + h];
+      totals[h] += total;
+      for (std::size_t x = 0; x < rows.features; ++x) {
+        Real sum = 0;
+        for (std::size_t j = 0; j < rows.count; ++j) {
+          const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
+          sum += weights[j * pitch + h] * static_cast<Real>(decode(row[x]));
+        }
+        const std::size_t place = x < order.whole() ? x : x - order.whole() + order.rest();
+        sums[h * order.padded() + place] += sum;
+      }
+    }
+  });
+}
+
 template <class Real>
 void normalise(std::size_t vectors, const Real* accumulators, const Real* row_sum,
                std::size_t features, Real* to) {
@@ -342,6 +407,8 @@ constexpr KernelTable<Real> scalar_table() {
   table.panels.lanes = kLanes<Real>;
   table.panels.max_vectors = kMaxVectors;
   table.panels.key_block = 128;
+  table.rows.lanes = kLanes<Real>;
+  table.rows.queries = 1;
 #define HEED_PANEL_KERNEL(result, name, parameters) table.panels.name = heed::name<Real>;
 #define HEED_PACK_KERNEL(result, name, parameters) table.panels.name = heed::name<Real>;
 #define HEED_ROW_KERNEL(result, name, parameters) table.rows.name = heed::name<Real>;

@@ -1,7 +1,7 @@
 // The kernels of one instruction set, as tables of plain function pointers, by family:
 //
 //   panels    lanes are query rows: products, softmax, and all that options do to scores
-//   rows      lanes are features: products along edges, with rows from anywhere
+//   rows      lanes are features: products with rows from anywhere, along edges and in caches
 //   numbers   one after the other: conversions, exp2
 //
 // Every family has two types: Element, what its numbers are in memory, and Real, the type of the
@@ -101,6 +101,37 @@ struct EdgeRows {
   std::ptrdiff_t head_stride;
 };
 
+/// Rows of a matrix in the type that they are stored in, read where they lie. Row j begins at
+/// rows[j], its features side by side.
+struct StoredRows {
+  ElementType type;  ///< Real, or for float also kBf16 and kF16
+  const void* const* rows;
+  std::size_t count;
+  std::size_t features;  ///< at least the lanes
+  std::size_t ahead;     ///< when row j is read, row j + ahead is prefetched
+  std::size_t known;     ///< rows[known] and those after it do not exist
+};
+
+/// Where kernels put the features of a stored row: vector by vector. The last vector ends with the
+/// row, so that nothing is read past it, and repeats features of the one before if it must; those
+/// do not count. Six features in vectors of four lanes:
+///
+///   x0 x1 x2 x3  -- -- x4 x5
+struct RowOrder {
+  std::size_t lanes;
+  std::size_t features;  ///< at least `lanes`
+
+  // Always inline, as all_keys() is.
+  /// Features in whole vectors: they lie where they lie in the row.
+  [[gnu::always_inline]] std::size_t whole() const { return features / lanes * lanes; }
+  /// Numbers of all vectors.
+  [[gnu::always_inline]] std::size_t padded() const {
+    return (features + lanes - 1) / lanes * lanes;
+  }
+  /// Where the first of the other features lies; the rest follow it.
+  [[gnu::always_inline]] std::size_t rest() const { return whole() + (padded() - features); }
+};
+
 /// What online softmax remembers of a panel's rows from one key block to the next.
 template <class Real>
 struct RowState {
@@ -172,11 +203,14 @@ struct PanelKernels : PanelGeometry {
 };
 
 /// Rows: the lanes of a vector are features, as they lie in memory. For products where every row of
-/// keys meets one query alone.
+/// keys meets one query alone, or a few.
 template <class Element, class Real = Element>
 struct RowKernels {
   /// Features of rows, and of what they are multiplied with, come in multiples of 16 bytes.
   static constexpr std::size_t feature_padding = 16 / sizeof(Element);
+
+  std::uint32_t lanes;    ///< of RowOrder
+  std::uint32_t queries;  ///< past so many, panels are faster
 
 #define HEED_ROW_KERNEL HEED_ENTRY
 #include "engine/kernels/list.hpp"

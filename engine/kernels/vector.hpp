@@ -9,6 +9,7 @@
 #include "engine/kernels/matmul.hpp"
 #include "engine/kernels/numbers.hpp"
 #include "engine/kernels/pack.hpp"
+#include "engine/kernels/rows.hpp"
 #include "engine/kernels/softmax.hpp"
 #include "engine/kernels/table.hpp"
 
@@ -37,6 +38,8 @@ constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key
   table.panels.lanes = kLanes<V>;
   table.panels.max_vectors = kMaxVectors;
   table.panels.key_block = key_block;
+  table.rows.lanes = kLanes<V>;
+  table.rows.queries = kLanes<V> / 2;
 #define HEED_PANEL_KERNEL(result, name, parameters) table.panels.name = PanelEntries<V>::name;
 #define HEED_PACK_KERNEL(result, name, parameters) table.panels.name = heed::name<V>;
 #define HEED_ROW_KERNEL(result, name, parameters) table.rows.name = heed::name<V>;

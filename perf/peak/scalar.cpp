@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "perf/peak/gather.hpp"
+#include "perf/peak/read.hpp"
 #include "perf/peak/table.hpp"
 
 namespace heed::perf {
@@ -42,28 +43,35 @@ float multiply_and_add(std::uint64_t rounds, float factor, float addend) {
 
 typedef std::uint32_t Bits __attribute__((vector_size(kLanes * sizeof(float))));
 
+Bits load(const char* from) {
+  Bits bits;
+  __builtin_memcpy(&bits, from, sizeof bits);
+  return bits;
+}
+
 /// sum ^ all of a row.
 Bits add_row(Bits sum, const char* row, std::size_t bytes) {
   std::size_t at = 0;
-  for (; at + sizeof sum <= bytes; at += sizeof sum) {
-    Bits bits;
-    __builtin_memcpy(&bits, row + at, sizeof bits);
-    sum ^= bits;
-  }
+  for (; at + sizeof sum <= bytes; at += sizeof sum) sum ^= load(row + at);
   for (; at < bytes; ++at) sum[0] ^= static_cast<unsigned char>(row[at]);
   return sum;
 }
+
+std::uint32_t folded(Bits sum) { return sum[0] ^ sum[1] ^ sum[2] ^ sum[3]; }
 
 std::uint32_t gather(const GatherRows& rows, std::int64_t first, std::int64_t last) {
   Bits keys = {0, 0, 0, 0};
   Bits values = keys;
   gather_rows(rows, first, last, keys, values, add_row);
-  const Bits sum = keys ^ values;
-  return sum[0] ^ sum[1] ^ sum[2] ^ sum[3];
+  return folded(keys ^ values);
+}
+
+std::uint32_t read(const char* data, std::size_t bytes, ReadOrder order) {
+  return folded(read_bytes(data, bytes, order, Bits{0, 0, 0, 0}, load, add_row));
 }
 
 }  // namespace
 
-const PeakKernel kScalarPeak = {"scalar", 2 * kChains* kLanes, multiply_and_add, gather};
+const PeakKernel kScalarPeak = {"scalar", 2 * kChains* kLanes, multiply_and_add, gather, read};
 
 }  // namespace heed::perf

@@ -1,6 +1,6 @@
-// What one instruction set can do at best, in arithmetic and in reading rows through indices, as
-// plain function pointers. The only thing that the harness and peak/<isa>.cpp share; the rules of
-// engine/kernels/table.hpp hold here too.
+// What one instruction set can do at best, in arithmetic and in reading rows, in order or through
+// indices, as plain function pointers. The only thing that the harness and peak/<isa>.cpp share;
+// the rules of engine/kernels/table.hpp hold here too.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,12 @@ constexpr std::int64_t kGatherAhead = 8;
 /// What a cache moves at once.
 constexpr std::size_t kLineBytes = 64;
 
+enum class ReadOrder {
+  kPlain,  ///< from the first byte to the last
+  kSpread  ///< in four places at once, as far apart as can be: more of a processor's prefetchers
+           ///< help
+};
+
 struct PeakKernel {
   const char* isa;
   double flops_per_round;
@@ -33,6 +39,8 @@ struct PeakKernel {
   /// Loads all of the rows of sources [first, last), and nothing else but the indices. The result
   /// depends on every byte.
   std::uint32_t (*gather)(const GatherRows& rows, std::int64_t first, std::int64_t last);
+  /// Loads all of these bytes, and nothing else. The result depends on every byte.
+  std::uint32_t (*read)(const char* data, std::size_t bytes, ReadOrder order);
 };
 
 /// One per <isa>.cpp; declared here, listed in perf/peak.cpp where compiled in.

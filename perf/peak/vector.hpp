@@ -4,6 +4,7 @@
 
 #include "engine/kernels/operations.hpp"
 #include "perf/peak/gather.hpp"
+#include "perf/peak/read.hpp"
 #include "perf/peak/table.hpp"
 
 namespace heed::perf {
@@ -33,20 +34,31 @@ float multiply_and_add(std::uint64_t rounds, float factor, float addend) {
   return sum;
 }
 
+template <class V>
+HEED_INLINE BitsOf<V> load_bits(const char* from) {
+  return to_bits(V(V::load_unaligned(reinterpret_cast<const float*>(from))));
+}
+
 /// sum ^ all of a row; the last vector may overlap the one before it.
 template <class V>
 HEED_INLINE BitsOf<V> add_row(BitsOf<V> sum, const char* row, std::size_t bytes) {
-  const auto at = [row](std::size_t byte) {
-    return to_bits(V(V::load_unaligned(reinterpret_cast<const float*>(row + byte))));
-  };
   if (bytes < sizeof(V)) {  // of one or two lines
     for (std::size_t i = 0; i < bytes; ++i)
       sum = sum ^ BitsOf<V>(static_cast<std::uint32_t>(static_cast<unsigned char>(row[i])));
     return sum;
   }
   std::size_t byte = 0;
-  for (; byte + sizeof(V) <= bytes; byte += sizeof(V)) sum = sum ^ at(byte);
-  return byte < bytes ? BitsOf<V>(sum ^ at(bytes - sizeof(V))) : sum;
+  for (; byte + sizeof(V) <= bytes; byte += sizeof(V)) sum = sum ^ load_bits<V>(row + byte);
+  return byte < bytes ? BitsOf<V>(sum ^ load_bits<V>(row + bytes - sizeof(V))) : sum;
+}
+
+template <class V>
+HEED_INLINE std::uint32_t folded(BitsOf<V> bits) {
+  alignas(64) std::uint32_t lanes[kLanes<V>];
+  bits.store_aligned(lanes);
+  std::uint32_t sum = 0;
+  for (const std::uint32_t lane : lanes) sum ^= lane;
+  return sum;
 }
 
 template <class V>
@@ -54,18 +66,19 @@ std::uint32_t gather(const GatherRows& rows, std::int64_t first, std::int64_t la
   BitsOf<V> keys(0U);
   BitsOf<V> values(0U);
   gather_rows(rows, first, last, keys, values, add_row<V>);
-  alignas(64) std::uint32_t lanes[kLanes<V>];
-  BitsOf<V>(keys ^ values).store_aligned(lanes);
-  std::uint32_t sum = 0;
-  for (const std::uint32_t lane : lanes) sum ^= lane;
-  return sum;
+  return folded<V>(keys ^ values);
+}
+
+template <class V>
+std::uint32_t read(const char* data, std::size_t bytes, ReadOrder order) {
+  return folded<V>(read_bytes(data, bytes, order, BitsOf<V>(0U), load_bits<V>, add_row<V>));
 }
 
 /// A multiply-add counts as two flops, fused or not.
 template <class Arch>
 constexpr PeakKernel peak_kernel(const char* isa) {
   using V = Vec<float, Arch>;
-  return {isa, 2.0 * kChains<V> * kLanes<V>, multiply_and_add<V>, gather<V>};
+  return {isa, 2.0 * kChains<V> * kLanes<V>, multiply_and_add<V>, gather<V>, read<V>};
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ TYPES = {"bf16", "f16", "f64"}
 
 def listed(name):
     """A list of heed_perf's workloads by the name that it has in C++."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "workload.cpp")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "standard.cpp")
     with open(path, encoding="utf-8") as source:
         return re.findall(r'"(\w+)"', re.search(name + r" = \{(.*?)\}", source.read(), re.DOTALL)[1])
 

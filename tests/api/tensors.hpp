@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "tests/api/blocks.hpp"
-#include "tests/api/fenced.hpp"
 #include "tests/api/forms.hpp"
 #include "tests/api/graphs.hpp"
+#include "tests/support/fenced.hpp"
 
 namespace api_test {
+
+using heed_test::End;
+using heed_test::Fenced;
 
 /// Whole numbers, by a type as wide.
 constexpr std::uint32_t kI32 = HEED_DTYPE_F32;

@@ -52,11 +52,11 @@ class Forms : Drawing {
     if (lengths_ == Lengths::kSelf) sizes_.keys = sizes_.queries;
   }
 
-  /// Past as many keys as sums begin again after.
+  /// About as many keys as a chunk of decoding has, or as sums begin again after.
   void draw_long() {
     sizes_.query_length = one_in(2) ? 1 : random_.integer(2, 12);
     sizes_.key_length =
-        pick<std::int64_t>({4096, 8192}) + random_.integer(-20, one_in(2) ? 20 : 1500);
+        pick<std::int64_t>({1024, 2048, 4096, 8192}) + random_.integer(-20, one_in(2) ? 20 : 1500);
   }
 
   /// Small enough that thousands of them take a minute.

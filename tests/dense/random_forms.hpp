@@ -23,4 +23,10 @@ class RandomForms {
   Lengths lengths_;
 };
 
+/// Those of thousands of keys.
+class LongForms : public RandomForms {
+ public:
+  explicit LongForms(std::uint64_t seed) : RandomForms(seed, Lengths::kLong) {}
+};
+
 }  // namespace heed_test

@@ -33,8 +33,9 @@ void add_to(OptionReport& report, const Problem& p, const Ratios& ratios) {
 }
 
 /// Draws a problem, runs it everywhere, and says whether all was right.
+template <class Draws>
 bool check_seed(std::uint64_t seed, Sweep& sweep) {
-  Problem problem = RandomForms(seed).draw();
+  Problem problem = Draws(seed).draw();
   Random random(seed ^ 0x5eed);
   const Choices choices = draw_choices(random);
   INFO("HEED_TEST_SEED=" << seed << ": " << line_of(problem) << "; " << choices.executor
@@ -48,5 +49,11 @@ bool check_seed(std::uint64_t seed, Sweep& sweep) {
 TEST_CASE("random problems of every form", "[sweep][forms]") {
   sweep_seeds(
       count(20000), [](std::uint64_t seed) { return line_of(RandomForms(seed).draw()); },
-      check_seed);
+      check_seed<RandomForms>);
+}
+
+TEST_CASE("random problems of few rows and thousands of keys", "[sweep][forms]") {
+  sweep_seeds(
+      count(1000), [](std::uint64_t seed) { return line_of(LongForms(seed).draw()); },
+      check_seed<LongForms>);
 }

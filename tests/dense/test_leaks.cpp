@@ -235,7 +235,7 @@ TEST_CASE("a special number in a key or value reaches the rows that attend it al
   std::size_t index = 0;
   // Rows that see none, some and all of the places.
   for (const auto& [queries, keys] : std::vector<std::pair<Index, Index>>{
-           {1, 5}, {9, 9}, {30, 30}, {100, 40}, {80, 300}, {197, 197}})
+           {1, 5}, {2, 1100}, {4, 33}, {9, 9}, {30, 30}, {100, 40}, {80, 300}, {197, 197}})
     for (Tensor Problem::*const tensor : {&Problem::value, &Problem::key}) {
       Problem p = filled({queries, keys, 20, 24}, 3);
       p.desc.causal = HEED_CAUSAL_BOTTOM_RIGHT;

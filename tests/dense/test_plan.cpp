@@ -1,4 +1,5 @@
 // What a plan says about itself: useful operations, tiles, tasks and workspace.
+#include "engine/dense/plan.hpp"
 #include "engine/dense/totals.hpp"
 #include "tests/support/attention.hpp"
 #include "tests/support/isas.hpp"
@@ -114,21 +115,76 @@ TEST_CASE("grouped heads are stacked into tasks", "[plan]") {
   }
 }
 
+TEST_CASE("few rows for each key head are decoded, sequence by sequence", "[plan]") {
+  for (const Table<float>* const isa : usable_isas()) {
+    const Context context = make_context(isa->isa);
+    const auto strategy = [&](const heed_attention_desc& desc) {
+      INFO(line_of(desc));
+      return std::string(describe(context, desc).strategy);
+    };
+    const std::int64_t most = isa->rows.queries;
+    INFO(isa->isa << ": " << most << " rows");
+    CHECK(strategy(desc_of(1, 5000, 64, 64)) == "decode");
+    CHECK(strategy(desc_of(most, 20, 64, 64)) == "decode");
+    CHECK(strategy(desc_of(most + 1, 5000, 64, 64)) == "prefill");
+
+    heed_attention_desc grouped = desc_of(1, 5000, 64, 64);
+    grouped.query_heads = 2 * most;
+    grouped.key_heads = 2;
+    CHECK(strategy(grouped) == "decode");
+    grouped.query_length = 2;
+    CHECK(strategy(grouped) == "prefill");
+
+    heed_attention_desc hard = desc_of(1, 5000, 64, 64);
+    hard.hard = 1;
+    CHECK(strategy(hard) == "prefill");
+
+    heed_attention_desc packed = desc_of(most, 5000, 64, 64);
+    packed.packed_queries = most + 500;
+    CHECK(strategy(packed) == "decode");
+    packed.query_length = most + 1;
+    CHECK(strategy(packed) == "mixed");
+  }
+}
+
+TEST_CASE("decoding has a task for every chunk of keys", "[plan]") {
+  for (const Table<float>* const isa : usable_isas()) {
+    heed_attention_desc desc = desc_of(1, 2 * heed::kDecodeChunk + 1, 64, 64);
+    desc.batch = 3;
+    desc.query_heads = desc.key_heads = 5;
+    INFO(isa->isa);
+    CHECK(describe(make_context(isa->isa), desc).tasks == 3 * 5 * 3);
+  }
+}
+
 TEST_CASE("the workspace does not grow with the lengths, but for totals over many keys", "[plan]") {
   Choices fixed;
   fixed.tile_q = fixed.tile_kv = 256;
   for (const Table<float>* const isa : usable_isas()) {
     const Context context = make_context(isa->isa, fixed);
-    const std::size_t few = workspace_of(context, 1, 1, 64, 80);
-    const std::size_t many = workspace_of(context, 1, heed::kFoldKeys + 1, 64, 80);
+    const std::int64_t rows = isa->rows.queries + 1;
+    const std::size_t few = workspace_of(context, rows, 1, 64, 80);
+    const std::size_t many = workspace_of(context, rows, heed::kFoldKeys + 1, 64, 80);
     CHECK(many > few);
     for (const std::int64_t length : {std::int64_t{77}, heed::kFoldKeys, std::int64_t{1} << 20}) {
       INFO(isa->isa << ": length " << length);
       const std::size_t bytes = length > heed::kFoldKeys ? many : few;
       CHECK(workspace_of(context, length, length, 64, 80) == bytes);
-      CHECK(workspace_of(context, 1, length, 64, 80) == bytes);
+      CHECK(workspace_of(context, rows, length, 64, 80) == bytes);
       CHECK(workspace_of(context, length, 1, 64, 80) == few);
     }
+  }
+}
+
+TEST_CASE("the workspace of decoding grows by a row's sums for every chunk of keys", "[plan]") {
+  for (const Table<float>* const isa : usable_isas()) {
+    const Context context = make_context(isa->isa);
+    const auto workspace = [&](std::int64_t chunks) {
+      return workspace_of(context, 1, chunks * heed::kDecodeChunk, 64, 80);
+    };
+    INFO(isa->isa);
+    CHECK(workspace(9) - workspace(8) == (80 + 2) * sizeof(float));
+    CHECK(workspace(1000) - workspace(999) == (80 + 2) * sizeof(float));
   }
 }
 
@@ -141,8 +197,10 @@ TEST_CASE("the workspace of a thread stays below 2 MB", "[plan]") {
       for (const std::int64_t value_features : {1, 64, 256})
         for (const std::int64_t query_length : lengths)
           for (const std::int64_t key_length : lengths)
-            most = std::max(
-                most, workspace_of(context, query_length, key_length, features, value_features));
+            if (query_length > isa->rows.queries ||
+                key_length < 100000)  // parts are not a thread's
+              most = std::max(
+                  most, workspace_of(context, query_length, key_length, features, value_features));
     INFO(isa->isa << ": " << most << " bytes");
     CHECK(most < 2000000);
     report("workspace, of 2 MB", isa->isa, static_cast<double>(most) / 2e6);

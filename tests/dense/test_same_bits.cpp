@@ -60,10 +60,12 @@ TEST_CASE("threads, executors and tiles change the bits of no output", "[same][t
            {1, 1}, {1000, 1}, {1, 1000}, {50, 200}})
     for (std::size_t i = 0; i < heed_executor_count(); ++i)
       others.emplace_back(Choices{heed_executor_name(i), i == 0 ? 1U : 3U, tile_q, tile_kv});
-  check_drawn<RandomForms>(300, 300, [&](Problem& p, std::uint64_t seed) {
+  const auto check = [&](Problem& p, std::uint64_t seed) {
     check_same(p, run_everywhere(p), others[seed % others.size()]);
     return true;
-  });
+  };
+  check_drawn<RandomForms>(300, 300, check);
+  check_drawn<LongForms>(60, 60, check);
 }
 
 TEST_CASE("many tiles change the bits of no output", "[same]") {

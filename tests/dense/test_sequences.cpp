@@ -105,6 +105,26 @@ TEST_CASE("sequences of a batch are what each is alone", "[same]") {
   CHECK((small() || (packed >= 100 && shortened >= 60)));
 }
 
+TEST_CASE("sequences that are decoded, beside others that are not, are what each is alone",
+          "[same]") {
+  std::size_t index = 0;
+  for (const Kind& kind : kinds())
+    for (const std::uint32_t causal : {HEED_CAUSAL_NONE, HEED_CAUSAL_BOTTOM_RIGHT}) {
+      if (!keep(index++)) continue;
+      Sizes sizes = {40, 2100, 20, 24, 5, 2, 1, causal};
+      sizes.types = kind.types;
+      sizes.queries.offsets = {0, 1, 41, 42, 42, 44};
+      sizes.keys.offsets = {0, 1500, 1577, 3677, 3687, 4712};
+      Problem p = filled(sizes, 63);
+      p.sinks.numbers = {1, -1};
+      want_all(p);
+      const heed_attention_info info =
+          describe(make_plan(make_context(isa_names().back()), p.desc));
+      CHECK(std::string(info.strategy) == "mixed");
+      check_sequences(p);
+    }
+}
+
 TEST_CASE("keys past a length might as well not be there", "[same]") {
   std::size_t index = 0;
   for (const Kind& kind : kinds())

@@ -257,8 +257,10 @@ struct Sum {
     magnitude += std::fabs(a * b);
     terms += 1;
   }
-  double ratio(Real got) const {
-    const Wide<Real> bound = gamma_of<Real>(terms) * magnitude + terms * kUnderflowOf<Real>;
+  double ratio(Real got) const { return ratio(got, terms); }
+  /// For an order of summation in which no term sees more than `roundings`.
+  double ratio(Real got, Wide<Real> roundings) const {
+    const Wide<Real> bound = gamma_of<Real>(roundings) * magnitude + terms * kUnderflowOf<Real>;
     return error_ratio(got, value, bound);
   }
 };

@@ -51,6 +51,13 @@ MUTANTS = [
            "const auto exceeds = score > best[w];", "const auto exceeds = score >= best[w];"),
     Mutant("edge-scores", "what edge data add to scores replaces them", ("test_kernels", "test_graph"),
            "each[i * H + h] + (fresh ? Real{0} : to[i * pitch + h]);", "each[i * H + h];"),
+    Mutant("repeated-features", "features that the last vector repeats count", KERNELS,
+           "counted[i] = begin + i < x ? Real{0} : Real{1};", "counted[i] = Real{1};"),
+    Mutant("row-totals", "what rows add to the totals of weights replaces them", KERNELS,
+           "totals[h] += total[h].get(0);", "totals[h] = total[h].get(0);"),
+    Mutant("maximum-of-nan", "a NaN becomes the largest score", KERNELS,
+           "xsimd::select(score > most[w], score, most[w]);",
+           "xsimd::select(score <= most[w], most[w], score);"),
     Mutant("bfloat16-ties", "ties round up to bfloat16, not to even", KERNELS,
            "(bits + 0x7fffU + (bits >> 16 & 1U)) >> 16", "(bits + 0x8000U) >> 16"),
     Mutant("rounded-twice", "float64 is rounded to float and then again to 16 bits", KERNELS,
@@ -84,6 +91,16 @@ MUTANTS = [
     Mutant("infinite-lse", "the log-sum-exp of a score of +inf is a large number", DENSE,
            "if (row_max == -kNoRowMax<Real> && sum > 0) "
            "return std::numeric_limits<double>::infinity();", ""),
+    # ---- Decoding ----
+    Mutant("decode-rescale", "what was summed before row_max moved is not rescaled", DENSE,
+           "for (std::size_t i = 0; i < padded; ++i) sums[r * padded + i] *= factor;", ""),
+    Mutant("chunk-factor", "sums of chunks are merged as if their row_max were the same", DENSE,
+           "sum += part.row_sum[r] * factor;", "sum += part.row_sum[r];"),
+    Mutant("decode-leak", "a NaN in a value reaches rows that may not attend it", DENSE,
+           "if (!attend(keys, false, to)) attend(keys, true, to);", "attend(keys, false, to);"),
+    Mutant("scores-past-end", "row_max follows scores past the last key", DENSE,
+           "std::fill(scores + keys * pitch_, scores + count, "
+           "-std::numeric_limits<Real>::infinity());", ""),
     # ---- Merges ----
     Mutant("infinite-part", "a part that does not count is read beside one of +inf", DENSE,
            "if (lse == -kInfinity || (weight == 0 && largest == kInfinity)) continue;",

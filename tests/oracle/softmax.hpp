@@ -21,13 +21,14 @@
 //        T_j = |score_j - row_max| + M + G - row_max <= M - t_j + G + 2 (8 + E_j)
 //
 //    A move is a rise by 8, or where numbers lie further apart than that, to the next
-//    one; never by less than 4. Each takes a key: there are at most m_j = min(n, T_j / 4).
+//    one; never by less than 4. Each takes a key: there are at most min(n, T_j / 4). Decoding adds
+//    one, of any size, where chunks are merged: m_j = min(n, T_j / 4) + 1.
 //
 // 4. Sums. The denominator and each numerator are sums of n terms, taken in levels: over a step of
 //    at most 128 keys (or edges), over the steps until sums are folded into totals, 256 at most,
-//    and over totals, one every 4096 keys. A term sees N = min(n, 386 + n / 4096) additions at
-//    most: gamma(N). Altogether a term p_j of the softmax is off by a factor 1 + a_j at most, in
-//    the numerator and in the denominator alike:
+//    and over totals, one every 4096 keys, or over chunks of 1024. A term sees N = min(n, 386 + n /
+//    1024) additions at most: gamma(N). Altogether a term p_j of the softmax is off by a factor 1 +
+//    a_j at most, in the numerator and in the denominator alike:
 //
 //        1 + a_j = 2^(E_j + u T_j) (1 + 4 u)^(m_j + 1) (1 + gamma(N))
 //
@@ -115,7 +116,7 @@ struct Reach {
   Wide growth;   ///< G
   Wide keys;     ///< n
 
-  Wide additions() const { return std::min(keys, 386 + keys / 4096); }  ///< N
+  Wide additions() const { return std::min(keys, 386 + keys / 1024); }  ///< N
 };
 
 /// a_j, see 2 to 4.
@@ -123,7 +124,7 @@ template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Wide weight_error(const Score<Wide>& s, const Reach<Wide>& reach) {
   const Wide u = Arithmetic<Real>::kUnit;
   const Wide travel = reach.largest - s.value + reach.growth + 2 * (8 + s.error);
-  const Wide moves = std::min(reach.keys, travel / 4);
+  const Wide moves = std::min(reach.keys, travel / 4) + 1;
   const Wide rounding =
       std::log1p(4 * u) * (moves + 1) + std::log1p(gamma_of<Real>(reach.additions()));
   return std::expm1(kLn2Of<Wide> * (s.error + u * travel) + rounding);
@@ -187,15 +188,17 @@ Bounded<Wide> weighted_sum(const Softmax<Wide>& softmax, std::size_t keys, Value
     const Wide v = given.value;
     const Wide size = std::fabs(v) + given.bound;
     if (std::isinf(given.bound)) return {0, kInfinite<Wide>};
-    sum += softmax.weight[j] * v;
+    // 0 times infinity: how small a weight is no 0 depends on the moves.
+    const bool lost = std::isinf(v) && softmax.weight[j] < static_cast<Wide>(0x1p-60);
+    lost_infinity = lost_infinity || lost;
+    if (!lost) sum += softmax.weight[j] * v;
     error += softmax.weight[j] * softmax.error[j] * size;
     moved += softmax.weight[j] * given.bound;
     magnitude += size;
-    lost_infinity =
-        lost_infinity || (std::isinf(v) && softmax.weight[j] < static_cast<Wide>(0x1p-60));
   }
   if (std::isnan(sum)) return {sum, 0};
-  if (!std::isfinite(magnitude)) return {sum, lost_infinity ? kInfinite<Wide> : 0};
+  if (lost_infinity) return {sum, kInfinite<Wide>};
+  if (!std::isfinite(magnitude)) return {sum, 0};
   using A = Arithmetic<Real>;
   const Wide b = softmax.denominator_error;
   if (!(b < 1) || 257 * magnitude >= A::kMax) return {sum, kInfinite<Wide>};

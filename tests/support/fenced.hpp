@@ -8,7 +8,7 @@
 
 #include "tests/catch.hpp"
 
-namespace api_test {
+namespace heed_test {
 
 /// Which end of its tensor lies against the forbidden page.
 enum class End { kFirst, kLast };
@@ -41,4 +41,4 @@ class Fenced {
   char* at_ = nullptr;
 };
 
-}  // namespace api_test
+}  // namespace heed_test

@@ -1,0 +1,249 @@
+// The two products of attention where a few queries share rows of keys and values: every row is
+// read once, in the type that it is stored in, from wherever it lies. The lanes of a vector are
+// features.
+//
+//   score[row][query]       = sum over features of row[feature] * query[feature]
+//   sum[query][feature]    += sum over rows of weight[row][query] * row[feature]
+#pragma once
+
+#include "engine/kernels/convert.hpp"
+#include "engine/kernels/edges.hpp"
+#include "engine/kernels/operations.hpp"
+#include "engine/kernels/table.hpp"
+#include "engine/kernels/transpose.hpp"
+
+namespace heed {
+namespace {
+
+/// A vector of elements that lie next to each other, as Real.
+template <class V>
+HEED_INLINE V read_vector(const RealOf<V>* from) {
+  return V::load_unaligned(from);
+}
+
+/// bfloat16 is the upper half of a float32.
+template <class V>
+HEED_INLINE V read_vector(const Bf16* from) {
+  [[maybe_unused]] const void* const at = from;
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64)
+    return V(_mm512_castsi512_ps(_mm512_slli_epi32(
+        _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(at))), 16)));
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32)
+    return V(_mm256_castsi256_ps(_mm256_slli_epi32(
+        _mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(at))), 16)));
+#endif
+#if defined(__SSE2__)
+  if constexpr (sizeof(V) == 16)
+    return V(_mm_castsi128_ps(
+        _mm_unpacklo_epi16(_mm_setzero_si128(), _mm_loadl_epi64(static_cast<const __m128i*>(at)))));
+#elif defined(__aarch64__)
+  return V(vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(static_cast<const std::uint16_t*>(at)), 16)));
+#endif
+}
+
+/// For instruction sets without the conversion. Not in line: it is long.
+template <class V>
+[[gnu::noinline]] V read_by_hand(const F16* from) {
+  alignas(kAlignment) RealOf<V> wide[kLanes<V>];
+  for (std::size_t i = 0; i < kLanes<V>; ++i) wide[i] = decode(from[i]);
+  return load<V>(wide);
+}
+
+template <class V>
+HEED_INLINE V read_vector(const F16* from) {
+  [[maybe_unused]] const void* const at = from;
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64)
+    return V(_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(at))));
+#endif
+#if defined(__F16C__)
+  if constexpr (sizeof(V) == 32)
+    return V(_mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(at))));
+#elif defined(__aarch64__)
+  return V(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(static_cast<const std::uint16_t*>(at)))));
+#endif
+  return read_by_hand<V>(from);
+}
+
+/// Calls function(Element{}) with the type of the rows.
+template <class V, class Function>
+HEED_INLINE void with_element(ElementType type, Function&& function) {
+  if constexpr (kIsFloat<V>) {
+    if (type == ElementType::kBf16) return function(Bf16{});
+    if (type == ElementType::kF16) return function(F16{});
+  }
+  function(RealOf<V>{});
+}
+
+HEED_INLINE void prefetch(const void* row, std::size_t begin, std::size_t end) {
+  constexpr std::size_t line = 64;
+  const char* const at = static_cast<const char*>(row);
+  for (std::size_t b = begin; b < end; b += line) __builtin_prefetch(at + b, 0, 2);
+}
+
+/// Adds the products of a vector of K rows with H queries to sums[row][query].
+template <std::size_t H, std::size_t K, class V>
+HEED_INLINE void add_products(const V (&row)[K], const RealOf<V>* query, std::size_t stride,
+                              V* sums) {
+  unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
+    const V q = V::load_unaligned(query + h * stride);
+    unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
+      sums[k * H + h] = multiply_add(row[k], q, sums[k * H + h]);
+    });
+  });
+}
+
+/// K rows against H queries, lane by lane.
+template <class V, class Element, std::size_t H, std::size_t K, class Real = RealOf<V>>
+HEED_INLINE void dot_products(const void* const* rows, std::size_t features, const Real* query,
+                              std::size_t stride, V* sums) {
+  constexpr std::size_t n = kLanes<V>;
+  const Element* at[K];
+  unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
+    at[k] = static_cast<const Element*>(rows[k]);
+    unroll<H>([&](auto h) HEED_INLINE_LAMBDA { sums[k * H + h] = V(Real{0}); });
+  });
+  V row[K];
+  std::size_t x = 0;
+  for (; x + n <= features; x += n) {
+    unroll<K>([&](auto k) HEED_INLINE_LAMBDA { row[k] = read_vector<V>(at[k] + x); });
+    add_products<H, K>(row, query + x, stride, sums);
+  }
+  if (x == features) return;
+  // Repeated features meet zeros in the queries, which infinities and NaN must not.
+  alignas(kAlignment) Real counted[n];
+  const std::size_t begin = features - n;
+  for (std::size_t i = 0; i < n; ++i) counted[i] = begin + i < x ? Real{0} : Real{1};
+  const auto counts = load<V>(counted) == V(Real{1});
+  unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
+    row[k] = xsimd::select(counts, read_vector<V>(at[k] + begin), V(Real{0}));
+  });
+  add_products<H, K>(row, query + x, stride, sums);
+}
+
+/// The scores of H queries, where H divides the lanes: takes so many rows at once that their sums
+/// over features fill one vector, K of them side by side.
+template <class V, class Element, std::size_t H, class Real = RealOf<V>>
+void score_queries(const StoredRows& rows, const Real* query, std::size_t stride, bool prefetches,
+                   Real* scores, std::size_t pitch) {
+  constexpr std::size_t n = kLanes<V>;
+  constexpr std::size_t together = n / H;
+  constexpr std::size_t most = H == 1 ? 4 : 2;
+  constexpr std::size_t K = together < most ? together : most;
+  const std::size_t bytes = rows.features * sizeof(Element);
+  for (std::size_t j = 0; j < rows.count; j += together) {
+    const std::size_t count = rows.count - j < together ? rows.count - j : together;
+    const void* repeated[together];
+    const void* const* at = rows.rows + j;
+    if (count < together) {  // the last row stands in for those that are missing
+      for (std::size_t i = 0; i < together; ++i) repeated[i] = at[i < count ? i : count - 1];
+      at = repeated;
+    }
+    V sums[n];
+    unroll<together / K>([&](auto i) HEED_INLINE_LAMBDA {
+      // A few rows at a time: more would wait for each other, and everything for them.
+      for (std::size_t k = j + i * K + rows.ahead, end = k + K; prefetches && k < end; ++k)
+        if (k < rows.known) prefetch(rows.rows[k], 0, bytes);
+      dot_products<V, Element, H, K>(at + i * K, rows.features, query, stride, sums + i * K * H);
+    });
+    const V result = sum_rows<V>(sums);
+    if (count == together && pitch == H) {
+      result.store_unaligned(scores + j * pitch);
+    } else {
+      alignas(kAlignment) Real each[n];
+      store<V>(each, result);
+      for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t h = 0; h < H; ++h) scores[(j + i) * pitch + h] = each[i * H + h];
+    }
+  }
+}
+
+/// Calls function(H, h) for the queries from h on, H of them: 4, 2 or 1; of float64, which takes
+/// half the lanes and is rare, 2 or 1.
+template <class V, class Function>
+HEED_INLINE void each_queries(std::size_t queries, Function&& function) {
+  if constexpr (kIsFloat<V>) {
+    in_sizes<4, 2, 1>(queries, function);
+  } else {
+    in_sizes<2, 1>(queries, function);
+  }
+}
+
+template <class V, class Real = RealOf<V>>
+void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
+                std::size_t pitch) {
+  const std::size_t stride = RowOrder{kLanes<V>, rows.features}.padded();
+  with_element<V>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
+    each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
+      score_queries<V, decltype(element), some>(rows, query + h * stride, stride, h == 0,
+                                                scores + h, pitch);
+    });
+  });
+}
+
+/// Sums the features [x, x + M vectors) of all rows for H queries, apart from what is there, and
+/// the weights, unless `totals` is nullptr. Sums of queries lie `stride` apart.
+template <class V, class Element, std::size_t H, std::size_t M, class Real = RealOf<V>>
+void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, std::size_t pitch,
+                  bool prefetches, Real* sums_of, std::size_t stride, Real* totals) {
+  constexpr std::size_t n = kLanes<V>;
+  V sums[H][M];
+  V total[H];
+  unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
+    total[h] = V(Real{0});
+    unroll<M>([&](auto m) HEED_INLINE_LAMBDA { sums[h][m] = V(Real{0}); });
+  });
+  for (std::size_t j = 0; j < rows.count; ++j) {
+    const Element* const row = static_cast<const Element*>(rows.rows[j]) + x;
+    if (prefetches && j + rows.ahead < rows.known)
+      prefetch(rows.rows[j + rows.ahead], x * sizeof(Element), (x + M * n) * sizeof(Element));
+    V weight[H];
+    unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
+      weight[h] = V(weights[j * pitch + h]);
+      total[h] = total[h] + weight[h];
+    });
+    unroll<M>([&](auto m) HEED_INLINE_LAMBDA {
+      const V part = read_vector<V>(row + m * n);
+      unroll<H>([&](auto h)
+                    HEED_INLINE_LAMBDA { sums[h][m] = multiply_add(weight[h], part, sums[h][m]); });
+    });
+  }
+  unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
+    if (totals != nullptr) totals[h] += total[h].get(0);
+    unroll<M>([&](auto m) HEED_INLINE_LAMBDA {
+      Real* const to = sums_of + h * stride + m * n;
+      (sums[h][m] + V::load_unaligned(to)).store_unaligned(to);
+    });
+  });
+}
+
+template <class V, class Real = RealOf<V>>
+void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
+                Real* sums, Real* totals) {
+  constexpr std::size_t n = kLanes<V>;
+  const std::size_t stride = RowOrder{n, rows.features}.padded();
+  with_element<V>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
+    each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
+      constexpr std::size_t H = some;
+      // As many sums as registers have room for beside the weights.
+      constexpr std::size_t registers = kIsAvx512<V> ? 16 : 8;
+      constexpr std::size_t M = H == 1 ? 8 : registers / H;
+      const auto sum = [&](auto m, std::size_t x, std::size_t place) HEED_INLINE_LAMBDA {
+        sum_features<V, decltype(element), H, m>(rows, x, weights + h, pitch, h == 0,
+                                                 sums + h * stride + place, stride,
+                                                 place == 0 ? totals + h : nullptr);
+      };
+      in_sizes<M, (M > 2 ? M / 2 : 1), 1>(rows.features / n,
+                                          [&](auto m, std::size_t v)
+                                              HEED_INLINE_LAMBDA { sum(m, v * n, v * n); });
+      if (rows.features % n != 0)
+        sum(std::integral_constant<std::size_t, 1>{}, rows.features - n, stride - n);
+    });
+  });
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,93 @@
+#include "perf/decode/reading.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "perf/peak.hpp"
+
+namespace heed::perf {
+namespace {
+
+/// What a thread claims at once: its four places are then on pages of their own.
+constexpr std::size_t kSpanBytes = std::size_t{1} << 18;
+
+/// Smaller workloads are read several times between two looks at the clock.
+constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
+
+}  // namespace
+
+ReadMeter::ReadMeter(const PeakKernel& kernel, unsigned threads, const Workload& workload,
+                     std::shared_ptr<const Tensors> tensors)
+    : kernel_(kernel), threads_(threads), tensors_(std::move(tensors)) {
+  for (std::int64_t layer = 0; layer < workload.layers; ++layer)
+    for (std::int64_t b = 0; b < workload.desc.batch; ++b) add_sequence(workload, layer, b);
+  for (const Span& span : spans_) bytes_ += span.bytes;
+  const std::vector<Span> once = spans_;
+  for (std::size_t all = bytes_; all < kLeastBytes; all += bytes_)
+    spans_.insert(spans_.end(), once.begin(), once.end());
+}
+
+void ReadMeter::add_sequence(const Workload& workload, std::int64_t layer, std::int64_t batch) {
+  const heed_attention_desc& d = workload.desc;
+  const oracle::Sequence sequence = sequence_of(workload, batch);
+  const KeyRange keys = attended_keys(workload, sequence);
+  const std::int64_t first = sequence.first_key + keys.begin;
+  const bool packed = d.packed_keys != 0;  // a row of all heads then follows the other
+  for (std::int64_t h = 0; h < (packed ? 1 : d.key_heads); ++h)
+    for (const Tensor* const tensor : {&tensors_->key, &tensors_->value}) {
+      oracle::Source rows = heads_of(workload, *tensor, true);
+      const auto layer_bytes = static_cast<std::int64_t>(tensor->bytes()) / workload.layers;
+      const std::int64_t before = sequence.batch * rows.strides.batch + h * rows.strides.head;
+      rows.data = static_cast<const char*>(rows.data) + layer * layer_bytes +
+                  before * oracle::format_of(rows.dtype).bytes;
+      add_rows(rows, first, keys.end - keys.begin);
+    }
+}
+
+/// Rows of one head, or of all in one, lie one after the other.
+void ReadMeter::add_rows(const oracle::Source& rows, std::int64_t first, std::int64_t count) {
+  const auto row = static_cast<std::size_t>(rows.strides.row * oracle::format_of(rows.dtype).bytes);
+  const char* data = static_cast<const char*>(rows.data) + static_cast<std::size_t>(first) * row;
+  for (std::size_t left = static_cast<std::size_t>(count) * row; left != 0;) {
+    const std::size_t bytes = std::min(left, kSpanBytes);
+    spans_.push_back({data, bytes});
+    data += bytes;
+    left -= bytes;
+  }
+}
+
+void ReadMeter::sample(double seconds) {
+  sample(ReadOrder::kPlain, seconds, plain_);
+  sample(ReadOrder::kSpread, seconds, spread_);
+}
+
+/// Threads claim spans in order, as those of attention claim tasks. Whoever comes to the first one
+/// again when time is up ends it for all.
+void ReadMeter::sample(ReadOrder order, double seconds, Total& total) {
+  const auto count = static_cast<std::int64_t>(spans_.size());
+  std::atomic<std::int64_t> next{0};
+  std::atomic<std::int64_t> end{std::numeric_limits<std::int64_t>::max()};
+  const double rate = sum_of_threads(threads_, [&] {
+    Clock::time_point start = Clock::now();
+    while (seconds_since(start) < kWarmUpSeconds) continue;
+    start = Clock::now();
+    Stopwatch watch(threads_ == 1);
+    watch.start();
+    double bytes = 0;
+    for (std::int64_t i; (i = next.fetch_add(1)) < end.load();) {
+      if (i != 0 && i % count == 0 && seconds_since(start) >= seconds) end.store(i);
+      if (i >= end.load()) break;
+      const Span& span = spans_[static_cast<std::size_t>(i % count)];
+      benchmark::DoNotOptimize(kernel_.read(span.data, span.bytes, order));
+      bytes += static_cast<double>(span.bytes);
+    }
+    return bytes / watch.seconds();
+  });
+  total.bytes += seconds * rate;
+  total.seconds += seconds;
+}
+
+}  // namespace heed::perf

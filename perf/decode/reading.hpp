@@ -1,0 +1,56 @@
+// How fast this machine reads stored keys and values, measured where and when it is needed: what
+// decoding is held against.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "perf/peak/table.hpp"
+#include "perf/tensors.hpp"
+#include "perf/workload.hpp"
+
+namespace heed::perf {
+
+/// Bytes per second of loops that load the keys and values that a workload attends and do nothing
+/// else, on `threads` threads at once; the average of all samples taken.
+class ReadMeter {
+ public:
+  ReadMeter(const PeakKernel& kernel, unsigned threads, const Workload& workload,
+            std::shared_ptr<const Tensors> tensors);
+
+  /// Reads for about `seconds` in each order: all of it, once or several times, so that the loops
+  /// and attention leave the same in the caches to each other.
+  void sample(double seconds);
+
+  /// Of the keys and values, each counted once.
+  double bytes() const { return static_cast<double>(bytes_); }
+  double rate() const { return plain_.bytes / plain_.seconds; }
+  double spread_rate() const { return spread_.bytes / spread_.seconds; }
+
+ private:
+  struct Total {
+    double bytes = 0;
+    double seconds = 0;
+  };
+  struct Span {
+    const char* data;
+    std::size_t bytes;
+  };
+
+  void add_sequence(const Workload& workload, std::int64_t layer, std::int64_t batch);
+  void add_rows(const oracle::Source& rows, std::int64_t first, std::int64_t count);
+  void sample(ReadOrder order, double seconds, Total& total);
+
+  const PeakKernel& kernel_;
+  unsigned threads_;
+  std::shared_ptr<const Tensors> tensors_;
+  std::vector<Span> spans_;  ///< in the order in which attention comes to them
+  std::size_t bytes_ = 0;
+  Total plain_;
+  Total spread_;
+};
+
+}  // namespace heed::perf

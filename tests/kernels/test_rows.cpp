@@ -1,0 +1,291 @@
+// row_scores and row_values: rows times a few queries, and weights times rows. Rows are read where
+// they lie, in the type that they are stored in.
+#include "tests/kernels/support.hpp"
+#include "tests/support/fenced.hpp"
+#include "tests/support/formats.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+struct RowCase {
+  heed::ElementType type;
+  std::size_t extra;  ///< features beyond one vector
+  std::size_t rows;
+  std::size_t queries;
+  bool wide;  ///< lanes that belong to no query
+  std::uint64_t seed;
+  heed::RowOrder order = {};
+  std::size_t pitch = 0;
+
+  void fit(std::size_t lanes) {
+    order = {lanes, lanes + extra};
+    pitch = wide ? round_up(queries + 1, lanes) : queries;
+  }
+  std::string line() const {
+    std::ostringstream text;
+    text << name_of(type) << " features " << order.features << " rows " << rows << " queries "
+         << queries << " pitch " << pitch;
+    return text.str();
+  }
+  /// Where the last vector ends with the row.
+  std::size_t place(std::size_t x) const {
+    return x < order.whole() ? x : order.padded() - (order.features - x);
+  }
+};
+
+template <class Real>
+std::vector<heed::ElementType> stored_types() {
+  if constexpr (std::is_same_v<Real, double>) return {heed::ElementType::kF64};
+  return {heed::ElementType::kF32, heed::ElementType::kBf16, heed::ElementType::kF16};
+}
+
+/// Whole vectors, and last ones that repeat all features but one, or only one, or some; numbers of
+/// rows around those that any instruction set takes together; queries in all of their groups.
+template <class Real>
+std::vector<RowCase> row_sizes() {
+  std::vector<RowCase> cases;
+  std::size_t index = 0;
+  for (const heed::ElementType type : stored_types<Real>())
+    for (const std::size_t extra : {0U, 1U, 3U, 7U, 8U, 15U, 16U, 37U, 48U, 79U, 112U, 133U, 240U})
+      for (const std::size_t rows : {1U, 2U, 7U, 15U, 16U, 17U, 63U, 64U})
+        for (const std::size_t queries : {1U, 2U, 3U, 4U, 5U, 7U, 8U, 13U, 16U})
+          for (const bool wide : {false, true})
+            if (keep(index++)) cases.push_back({type, extra, rows, queries, wide, index});
+  return cases;
+}
+
+/// As many rows as features, so that each feature has a row of its own.
+template <class Real>
+std::vector<RowCase> special_sizes() {
+  std::vector<RowCase> cases;
+  for (const heed::ElementType type : stored_types<Real>())
+    for (const std::size_t extra : {0U, 1U, 2U, 3U, 7U, 11U, 15U, 17U})
+      for (const std::size_t queries : {1U, 2U, 7U})
+        cases.push_back({type, extra, 0, queries, false, cases.size()});
+  return cases;
+}
+
+/// Rows in any order, canaries between them. The last one in memory ends where none may read on,
+/// and rows that are prefetched but not asked for lie there.
+template <class Real>
+class Rows {
+ public:
+  /// Draws the features of row j by draw(j, x).
+  template <class Draw>
+  Rows(const Table<Real>& kernels, const RowCase& c, Draw&& draw)
+      : c_(c),
+        element_(c.type == heed::ElementType::kF64   ? 8
+                 : c.type == heed::ElementType::kF32 ? 4
+                                                     : 2),
+        stride_((c.order.features + 3) * element_),
+        memory_(c.rows * stride_ - 3 * element_, End::kLast) {
+    auto* const first = static_cast<unsigned char*>(memory_.get());
+    for (std::size_t i = 0; i < memory_.bytes(); i += 2)
+      std::memcpy(first + i, &kCanaryBits, 2);  // a canary of every type
+    for (std::size_t j = 0; j < c.rows; ++j) {
+      unsigned char* const at = first + scattered(j, c.rows) * stride_;
+      const auto drawn = filled<Real>(c.order.features, [&](std::size_t x) { return draw(j, x); });
+      kernels.numbers.write(c.type, drawn.data(), drawn.size(), at, 1);
+      pointers_.push_back(at);
+    }
+    pointers_.insert(pointers_.end(), kAhead, first + memory_.bytes());
+  }
+
+  heed::StoredRows from(std::size_t row, std::size_t count) const {
+    return {c_.type, pointers_.data() + row, count, c_.order.features,
+            kAhead,  pointers_.size() - row};
+  }
+  heed::StoredRows all() const { return from(0, c_.rows); }
+
+  Wide<Real> at(std::size_t row, std::size_t x) const {
+    const void* const from = static_cast<const unsigned char*>(pointers_[row]) + x * element_;
+    if (element_ == sizeof(Real)) {
+      Real number;
+      std::memcpy(&number, from, sizeof number);
+      return number;
+    }
+    std::uint16_t bits;
+    std::memcpy(&bits, from, sizeof bits);
+    return decode16(c_.type == heed::ElementType::kBf16 ? kBfloat16 : kFloat16, bits);
+  }
+
+ private:
+  static constexpr std::size_t kAhead = 3;
+
+  RowCase c_;
+  std::size_t element_, stride_;
+  Fenced memory_;
+  std::vector<const void*> pointers_;
+};
+
+/// Queries in the order of rows, and what row_scores makes of them. What does not count is 0.
+template <class Real>
+struct Queries {
+  Queries(const RowCase& whole, Random& random) : c(whole), query(c.queries * c.order.padded()) {
+    std::fill_n(query.data(), query.size(), Real{0});
+    for (std::size_t h = 0; h < c.queries; ++h)
+      for (std::size_t x = 0; x < c.order.features; ++x)
+        query[h * c.order.padded() + c.place(x)] = random.normal<Real>();
+  }
+
+  /// Checks all scores, and that nothing is written beside them: error / bound.
+  double score(const Table<Real>& kernels, const Rows<Real>& rows) const {
+    // Products are summed lane by lane, then over the lanes: by halves, or one after the other.
+    const std::size_t lanes = c.order.lanes;
+    const auto halvings = static_cast<std::size_t>(std::ilogb(static_cast<double>(lanes)));
+    const std::size_t fold = kernels.isa == std::string("scalar") ? lanes - 1 : halvings;
+    const std::size_t roundings = c.order.padded() / lanes + fold;
+    Random random(c.seed);
+    const auto before = normals<Real>(c.rows * c.pitch, random);
+    auto scores = before;
+    kernels.rows.row_scores(rows.all(), query.data(), c.queries, scores.data(), c.pitch);
+    CHECK((scores.intact() && query.intact()));
+    return worst_of(c.rows, c.pitch, [&](std::size_t j, std::size_t h) {
+      const std::size_t at = j * c.pitch + h;
+      if (h >= c.queries) return wrong_unless(same_bits(scores[at], before[at]));
+      Sum<Real> sum;
+      for (std::size_t x = 0; x < c.order.features; ++x)
+        sum.add(rows.at(j, x), query[h * c.order.padded() + c.place(x)]);
+      return sum.ratio(scores[at], static_cast<Wide<Real>>(roundings));
+    });
+  }
+
+  RowCase c;
+  BasicBuffer<Real> query;
+};
+
+/// Weights, some of which are 0, and what row_values makes of them and of what was there before.
+template <class Real>
+struct Weights {
+  Weights(const RowCase& whole, Random& random)
+      : c(whole),
+        weights(filled<Real>(
+            c.rows * c.pitch,
+            [&] { return random.integer(0, 3) == 0 ? Real{0} : random.normal<Real>(); })),
+        sums(normals<Real>(c.queries * c.order.padded(), random)),
+        totals(normals<Real>(c.queries, random)) {}
+
+  /// Adds the rows for `count` queries from `first` on.
+  void add(const Table<Real>& kernels, const Rows<Real>& rows, std::size_t first,
+           std::size_t count) {
+    kernels.rows.row_values(rows.all(), weights.data() + first, c.pitch, count,
+                            sums.data() + first * c.order.padded(), totals.data() + first);
+    CHECK((weights.intact() && sums.intact() && totals.intact()));
+  }
+  Real sum(std::size_t h, std::size_t x) const { return sums[h * c.order.padded() + c.place(x)]; }
+
+  /// Whether all that counts has the same bits.
+  bool same(const Weights& other) const {
+    return same_bits(totals, other.totals) &&
+           all(c.queries, c.order.features,
+               [&](std::size_t h, std::size_t x) { return same_bits(sum(h, x), other.sum(h, x)); });
+  }
+
+  /// Checks all sums and totals: error / bound. Rows are summed apart, one after the other, and
+  /// then added, so that each sees as many roundings as there are terms.
+  double add_all(const Table<Real>& kernels, const Rows<Real>& rows) const {
+    Weights after = *this;
+    after.add(kernels, rows, 0, c.queries);
+    const double values = worst_of(c.queries, c.order.features, [&](std::size_t h, std::size_t x) {
+      Sum<Real> want = {sum(h, x)};
+      for (std::size_t j = 0; j < c.rows; ++j) want.add(weights[j * c.pitch + h], rows.at(j, x));
+      return want.ratio(after.sum(h, x));
+    });
+    return std::max(values, worst_of(c.queries, 1, [&](std::size_t h, std::size_t) {
+                      Sum<Real> want = {totals[h]};
+                      for (std::size_t j = 0; j < c.rows; ++j)
+                        want.add(weights[j * c.pitch + h], 1);
+                      return want.ratio(after.totals[h]);
+                    }));
+  }
+
+  RowCase c;
+  BasicBuffer<Real> weights, sums, totals;
+};
+
+/// Runs function(kernels, case, rows of random numbers, generator) for all sizes.
+template <class Real, class Function>
+void for_each_size(Function&& function) {
+  for_each_case<Real>(
+      row_sizes<Real>(), [&](const Table<Real>& kernels, const RowCase& c, Random& random) {
+        const auto normal = [&](std::size_t, std::size_t) { return random.normal<Real>(); };
+        return function(kernels, c, Rows<Real>(kernels, c, normal), random);
+      });
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("row_scores multiplies scattered rows by queries", "[rows]", float, double) {
+  for_each_size<TestType>(
+      [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
+        return Queries<TestType>(c, random).score(kernels, rows);
+      });
+}
+
+TEMPLATE_TEST_CASE("row_values adds weighted scattered rows, and the weights", "[rows]", float,
+                   double) {
+  for_each_size<TestType>(
+      [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
+        return Weights<TestType>(c, random).add_all(kernels, rows);
+      });
+}
+
+TEMPLATE_TEST_CASE("a score depends on its own row and query alone", "[rows]", float, double) {
+  for_each_size<TestType>([](const auto& kernels, const RowCase& c, const auto& rows,
+                             Random& random) {
+    const Queries<TestType> q(c, random);
+    BasicBuffer<TestType> together(c.rows * c.pitch);
+    kernels.rows.row_scores(rows.all(), q.query.data(), c.queries, together.data(), c.pitch);
+    CHECK(all(c.rows, c.queries, [&](std::size_t j, std::size_t h) {
+      TestType alone = 0;
+      kernels.rows.row_scores(rows.from(j, 1), q.query.data() + h * c.order.padded(), 1, &alone, 1);
+      return same_bits(alone, together[j * c.pitch + h]);
+    }));
+  });
+}
+
+TEMPLATE_TEST_CASE("a weighted sum depends on its own query alone", "[rows]", float, double) {
+  for_each_size<TestType>(
+      [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
+        Weights<TestType> together(c, random);
+        Weights<TestType> alone = together;
+        together.add(kernels, rows, 0, c.queries);
+        for (std::size_t h = 0; h < c.queries; ++h) alone.add(kernels, rows, h, 1);
+        CHECK(together.same(alone));
+      });
+}
+
+TEMPLATE_TEST_CASE("row_values adds what it sums to what is there, bit for bit", "[rows]", float,
+                   double) {
+  for_each_size<TestType>(
+      [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
+        const Weights<TestType> before(c, random);
+        Weights<TestType> added = before;
+        Weights<TestType> fresh = before;
+        for (auto* const numbers : {&fresh.sums, &fresh.totals}) numbers->fill([] { return 0; });
+        added.add(kernels, rows, 0, c.queries);
+        fresh.add(kernels, rows, 0, c.queries);
+        for (std::size_t i = 0; i < fresh.sums.size(); ++i) fresh.sums[i] += before.sums[i];
+        for (std::size_t h = 0; h < c.queries; ++h) fresh.totals[h] += before.totals[h];
+        CHECK(added.same(fresh));
+      });
+}
+
+TEMPLATE_TEST_CASE("infinities and NaN count where they are, and not where they are repeated",
+                   "[rows]", float, double) {
+  constexpr TestType inf = kInf<TestType>;
+  for_each_case<TestType>(
+      special_sizes<TestType>(), [&](const auto& kernels, RowCase c, Random& random) {
+        c.rows = c.order.features;
+        double worst = 0;
+        for (const TestType special : {inf, -inf, not_a_number<TestType>()}) {
+          const Rows<TestType> rows(kernels, c, [&](std::size_t j, std::size_t x) {
+            return j == x ? special : random.normal<TestType>();
+          });
+          worst = std::max({worst, Queries<TestType>(c, random).score(kernels, rows),
+                            Weights<TestType>(c, random).add_all(kernels, rows)});
+        }
+        return worst;
+      });
+}

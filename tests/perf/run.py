@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""The command line of heed_perf: what it lists, refuses and counts.
+
+    run.py HEED_PERF
+
+No case depends on a time: what one counter says of a run is compared with what the others say.
+"""
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+PROGRAM = sys.argv.pop(1)
+
+HELP = [r"--decode [^\n]*\n +Instead of all else, few query rows", r"or, with --decode,\n  B1_H1_Lq1_Lkv128_D128\n",
+        r"\[_layers<n>\]", r"\[_keys<n>\|_ragged\|_packed\]"]
+
+# Arguments, and the rows that they mean: the kinds and workloads of them.
+LISTED = [
+    (["--decode", "--shape", "B1_H1_Lq1_Lkv16_D8"], ["decode/B1_H1_Lq1_Lkv16_D8"]),
+    (["--decode", "--shape", "B2_H4_Hkv2_Lq4_Lkv64_D8_layers3_causalBR_ragged_bf16"],
+     ["decode/B2_H4_Hkv2_Lq4_Lkv64_D8_layers3_causalBR_ragged_bf16"]),
+    (["--decode", "--shape", "B1_H1_Lq1_Lkv1048576_D128_layers8"],
+     ["decode/B1_H1_Lq1_Lkv1048576_D128_layers8"]),
+    (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8"],
+     ["attention/B1_H1_Lq1_Lkv16_D8", "naive/B1_H1_Lq1_Lkv16_D8"]),
+    # The textbook has one layer.
+    (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8_layers2"], ["attention/B1_H1_Lq1_Lkv16_D8_layers2"]),
+    (["--forms", "--shape", "B2_H1_L16_D8_layers2_ragged"], ["form/B2_H1_L16_D8_layers2_ragged"]),
+]
+
+# Arguments, and what is said about them.
+REFUSED = [
+    (["--decode", "--forms"], "--forms excludes --decode"),
+    (["--decode", "--blocks"], "--blocks excludes --decode"),
+    (["--decode", "--graphs"], "--graphs excludes --decode"),
+    (["--decode", "--shape", "B1_H1_L4_D8_W8"],
+     '--decode: takes shapes of dense attention, which "B1_H1_L4_D8_W8" is not'),
+    (["--decode", "--shape", "er_N10_deg2_H1_D8"],
+     '--decode: takes shapes of dense attention, which "er_N10_deg2_H1_D8" is not'),
+    (["--forms", "--shape", "er_N10_deg2_H1_D8"],
+     '--forms: takes shapes of dense attention, which "er_N10_deg2_H1_D8" is not'),
+    (["--shape", "B1_H1_L4_D8_layers0"], '"layers0" is outside 1 ... 16777216'),
+    (["--shape", "B1_H1_L4_D8_layers"], '"layers" is outside 1 ... 16777216'),
+    (["--shape", "B1_H1_L4_D8_layers2_layers3"], "layers is given twice"),
+    (["--shape", "B1_H1_L4_D8_ragged2"], '"ragged2" is not understood'),
+    (["--shape", "B1_H1_L4_D8_ragged_keys2"], "keys excludes ragged"),
+    (["--shape", "B1_H1_L4_D8_ragged_packed"], "ragged excludes packed"),
+    (["--shape", "B1_H1_L4_D8_W8_layers2"], "W excludes layers"),
+    (["--shape", "B1_H1_Lq1_Lkv1048576_D128_layers9"], "more than 2^30 elements is too large"),
+    (["--shape", "er_N10_deg2_H1_D8_layers2"], '"layers2" is not understood'),
+]
+
+# Workloads, the bytes of keys and values that a run of them reads, its new tokens, layers and flops.
+COUNTED = [
+    ("B1_H1_Lq1_Lkv128_D128", 128 * 256 * 4, 1, 1, 4 * 128 * 128),
+    ("B1_H4_Hkv2_Lq3_Lkv40_D8_Dv16_causalBR", 2 * 40 * 24 * 4, 3, 1, 2 * 24 * 4 * (38 + 39 + 40)),
+    ("B2_H2_Lq1_Lkv40_D8_keys30_bf16", 2 * 2 * 30 * 16 * 2, 2, 1, 4 * 8 * 2 * 2 * 30),
+    ("B1_H2_Lq1_Lkv40_D8_layers5_f16", 5 * 2 * 40 * 16 * 2, 1, 5, 5 * 4 * 8 * 2 * 40),
+    ("B1_H1_Lq1_Lkv40_D8_f64", 40 * 16 * 8, 1, 1, 4 * 8 * 40),
+    ("B1_H1_Lq1_Lkv100_D8_causalBR_left9", 10 * 16 * 4, 1, 1, 4 * 8 * 10),
+    # Fewer keys than rows: the last rows attend none.
+    ("B1_H1_Lq40_Lkv10_D8_causalTL_left1", 10 * 16 * 4, 40, 1, 4 * 8 * (1 + 9 * 2 + 1)),
+    # Sequences of 20 and 40 keys and of 2 and 4 rows.
+    ("B2_H2_Lq4_Lkv40_D8_packed", 60 * 2 * 16 * 4, 6, 1, 4 * 8 * 2 * (2 * 20 + 4 * 40)),
+]
+
+COUNTERS = {"mbytes", "gbps", "read_gbps", "spread_gbps", "of_read", "of_spread", "tokens/s", "call_us",
+            "gflops", "rms_error", "max_error", "error_bound", "workers"}
+
+ONE = ["--isa", "scalar", "--threads", "1"]
+BRIEF = ["--benchmark_repetitions=1", "--benchmark_min_time=0.001"]
+
+
+def run(*arguments):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HEED_")}
+    return subprocess.run([PROGRAM, *arguments], env=kept, text=True, check=False, capture_output=True,
+                          stdin=subprocess.DEVNULL)
+
+
+def shapes(names):
+    return [word for name in names for word in ("--shape", name)]
+
+
+def decoded(names):
+    """The rows of a run with --decode, by workload."""
+    done = run("--decode", *ONE, *BRIEF, *shapes(names), "--benchmark_format=json")
+    rows = {row["run_name"].split("/")[1]: row for row in json.loads(done.stdout)["benchmarks"]}
+    return done, rows
+
+
+class CommandLine(unittest.TestCase):
+    maxDiff = None
+
+    def test_help(self):
+        done = run("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for words in HELP:
+            self.assertRegex(done.stdout, words)
+
+    def test_listed(self):
+        for arguments, names in LISTED:
+            with self.subTest(arguments):
+                done = run(*arguments, *ONE, "--benchmark_list_tests")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                lines = [re.sub(r"/threads:1(/isa:scalar)?/real_time$", "", line)
+                         for line in done.stdout.splitlines()]
+                self.assertEqual(lines, names)
+
+    def test_standard(self):
+        done = run("--decode", *ONE, "--benchmark_list_tests")
+        names = done.stdout.splitlines()
+        self.assertEqual(len(names), len(set(names)))
+        self.assertGreater(len(names), 20)
+        for name in names:
+            self.assertRegex(name, r"^decode/B\d+_H\d+(_Hkv\d+)?_Lq(1|4|16)_Lkv\d+_D(64|128)")
+
+    def test_refused(self):
+        for arguments, words in REFUSED:
+            with self.subTest(arguments):
+                done = run(*arguments)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(words, done.stderr)
+
+
+class Counters(unittest.TestCase):
+    def check(self, row, size, tokens, layers, flops):
+        self.assertTrue(COUNTERS.issubset(row), COUNTERS - set(row))
+        for name in COUNTERS - {"rms_error", "max_error"}:
+            self.assertGreater(row[name], 0, name)
+            self.assertTrue(math.isfinite(row[name]), name)
+        seconds = row["call_us"] * 1e-6 * layers
+        for name, value in [("mbytes", size * 1e-6), ("gbps", size * 1e-9 / seconds),
+                            ("tokens/s", tokens / seconds), ("gflops", flops * 1e-9 / seconds),
+                            ("of_read", row["gbps"] / row["read_gbps"]),
+                            ("of_spread", row["gbps"] / row["spread_gbps"])]:
+            self.assertAlmostEqual(row[name] / value, 1, delta=1e-9, msg=name)
+
+    def test_counted(self):
+        done, rows = decoded([name for name, *_ in COUNTED])
+        self.assertEqual((done.returncode, list(rows)), (0, [name for name, *_ in COUNTED]))
+        for name, *counts in COUNTED:
+            with self.subTest(name):
+                self.check(rows[name], *counts)
+
+    def test_ragged(self):
+        """Lengths differ, are the same in every run, and lie between 1/8 and all of the keys."""
+        names = [f"B{n}_H1_Lq1_Lkv800_D8_ragged" for n in range(1, 9)]
+        row_bytes = 16 * 4
+        bytes_up_to = [0] + [round(decoded(names)[1][name]["mbytes"] * 1e6) for name in names]
+        lengths = [(b - a) / row_bytes for a, b in zip(bytes_up_to, bytes_up_to[1:])]
+        self.assertGreater(len(set(lengths)), 4)
+        self.assertTrue(all(100 <= n <= 800 for n in lengths), lengths)
+
+    def test_target(self):
+        """The shape with a promise that is small; the table says whether it is kept."""
+        done = run("--decode", *ONE, *BRIEF, *shapes(["B1_H1_Lq1_Lkv128_D128"]))
+        self.assertEqual(done.returncode, 0)
+        table = done.stdout[done.stdout.index("Medians:"):]
+        self.assertRegex(table, r"us a call +tokens/s +of_read +of_spread +target +GB/s")
+        self.assertRegex(table, r"call_us < 3\.00 +(met|missed)")
+
+
+if __name__ == "__main__":
+    unittest.main()
