@@ -21,7 +21,9 @@ constexpr std::int64_t kTasksPerThread = 4;
 /// Past this many rows a block gains nothing: packing values is then below 1 % of its work.
 constexpr std::int64_t kLargestBlock = 384;
 
-constexpr std::int64_t kFeaturesPerSum = 4;
+/// Every score of decoding is a sum over lanes. Keys of F features on L lanes pay for 4 F / L of
+/// them.
+constexpr std::int64_t kSumsPerVector = 4;
 
 /// Decoding waits for memory, so that its claims last longer than their products take.
 constexpr double kDecodeSlowness = 8;
@@ -117,7 +119,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   const std::int64_t longest = plan.pack_heads * p.query_length;
   // Of narrow rows, sums over lanes take longer than the products.
   const std::int64_t most =
-      std::clamp(kFeaturesPerSum * p.features / widths.lanes, std::int64_t{1}, widths.decoded);
+      std::clamp(kSumsPerVector * p.features / widths.lanes, std::int64_t{1}, widths.decoded);
   const bool some = p.packed_queries > 0 ? plan.pack_heads <= most : longest <= most;
   Decode& decode = plan.decode;
   decode.per_claim = 1;
