@@ -36,8 +36,9 @@ UsedRows used_key_rows(const CheckedAttention& of) {
 }
 
 const Operand* add_rows(Operands& all, Role role, const char* field, const void* data,
-                        const Layout& layout, const Shape& sizes, const UsedRows& rows) {
-  return all.add(role, field, data, layout, {sizes[0], sizes[1], rows.count, sizes[3]}, kTensorAxes,
+                        const Layout& layout, const Shape& sizes, const UsedRows& rows,
+                        AxisNames& axes) {
+  return all.add(role, field, data, layout, {sizes[0], sizes[1], rows.count, sizes[3]}, axes,
                  rows.first);
 }
 

@@ -68,7 +68,14 @@ class Stored {
         copied_(widened_ || layout_.strides.feature != 1 || features_ < kernels.rows.lanes),
         pointers_(pointers),
         copies_(copies) {
-    for (std::size_t j = 0; j < rows && !copied_; ++j) pointers_[j] = row(j);
+    if (copied_) return;
+    const std::int64_t stride = layout_.strides.row * layout_.bytes;
+    for (std::size_t j = 0; j < rows;) {
+      const std::byte* at = row(j);
+      const auto end = j + static_cast<std::size_t>(place.sequence.keys_in_place(
+                               place.begin + static_cast<std::int64_t>(j)));
+      for (; j < std::min(end, rows); ++j, at += stride) pointers_[j] = at;
+    }
   }
 
   RowOrder order() const {

@@ -88,6 +88,10 @@ struct Sequence {
     if (pages == nullptr) return row_at(data, layout, batch, head, key_begin + j);
     return row_at(data, layout, pages[j / page_rows], head, j % page_rows);
   }
+  /// How many keys, j the first, lie one after the other, stride_row apart.
+  std::int64_t keys_in_place(std::int64_t j) const {
+    return pages == nullptr ? key_length - j : page_rows - j % page_rows;
+  }
 
   /// Row i attends the keys [first_key(i), end_key(i)), masks aside. Both grow with i.
   std::int64_t first_key(std::int64_t i) const { return within(i + limits.first); }

@@ -93,7 +93,8 @@ inline Fields fields_of(Form& form) {
   add(fields.in("args."), a);
   fields("query", a.query)("key", a.key)("value", a.value)("out", a.out)(
       "key_lengths", form.key_lengths)("cu_seqlens_q", form.cu_seqlens_q)(
-      "cu_seqlens_k", form.cu_seqlens_k)("block_table", form.block_table)("weight_rows", form.weight_rows);
+      "cu_seqlens_k", form.cu_seqlens_k)("block_table", form.block_table)("weight_rows",
+                                                                          form.weight_rows);
   return fields;
 }
 

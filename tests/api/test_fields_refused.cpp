@@ -183,7 +183,8 @@ TEMPLATE_TEST_CASE("every pointer is aligned to its type", "[refused]", Form, Bl
                    MergeForm, MatrixForm, SmallGraph) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.pointer || field.ends_with("mask")) return;
-    if (field.ends_with("key_lengths") || field.ends_with("block_table") || field.name.find("cu_seqlens") != std::string::npos)
+    if (field.ends_with("key_lengths") || field.ends_with("block_table") ||
+        field.name.find("cu_seqlens") != std::string::npos)
       bytes = 4;
     if (field.ends_with("weight_rows")) bytes = 8;
     for (int off = 1; off < bytes; ++off)
