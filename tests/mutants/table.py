@@ -104,7 +104,7 @@ MUTANTS = [
     Mutant("page-end", "rows past a page's end are taken from the same page's neighbour", DENSE,
            "return pages == nullptr ? key_length - j : page_rows - j % page_rows;",
            "return key_length - j;"),
-    Mutant("page-too-far", "an entry of the block table may be one page past the last", "test_api",
+    Mutant("page-too-far", "an entry of the block table may be one page past the last", API,
            "if (page < 0 || page >= p.pages)", "if (page < 0 || page > p.pages)"),
     # ---- Merges ----
     Mutant("infinite-part", "a part that does not count is read beside one of +inf", DENSE,
