@@ -334,6 +334,10 @@ typedef enum heed_weights_point {
  * and keys count from the beginning of each sequence. Where offsets depend on lengths, each
  * sequence has its own. Sequences need not begin at row 0 nor end at the last.
  *
+ * Pages: with pages above 0, key and value are pools [pages, key_heads, page_rows, ...], and key t
+ * of sequence b is row t % page_rows of page block_table[b][t / page_rows]. A page may serve
+ * several sequences. What lies past a sequence's length, entries of the table too, is not read.
+ *
  * Past the end of a sequence that is shorter than key_length no key is read; weights and column
  * sums hold 0 there, or -inf at HEED_WEIGHTS_MASKED. Rows of weights past its last query are not
  * written.
@@ -382,6 +386,10 @@ typedef struct heed_attention_desc {
   heed_layout lse;         /* [batch, query_heads, query_length]; packed: [query_heads, rows] */
   heed_layout weights;     /* [batch, query_heads, rows, key_length]; stride_feature: of the keys */
   heed_layout column_sums; /* [batch, query_heads, key_length]; stride_row: of the keys */
+  int64_t pages;           /* of the pools that key and value are; 0: not paged */
+  int64_t page_rows;       /* keys per page, a multiple of 16; only with pages, else 0 */
+  int64_t block_table_stride; /* elements from one sequence's entries of args.block_table to the
+                                 next's; 0: key_length / page_rows, rounded up; only with pages */
 } heed_attention_desc;
 #define HEED_LAYOUT_INIT \
   { 0, 0, 0, 0, 0, 0 }
@@ -392,7 +400,7 @@ typedef struct heed_attention_desc {
     (uint32_t)sizeof(heed_attention_desc), 0, 0, 0, 0, 0, 0, 0, 0, HEED_LAYOUT_INIT,              \
         HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0.0, 0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, \
         0, 0, 0, 0, 0, 0, HEED_SCORE_LAYOUT_INIT, HEED_SCORE_LAYOUT_INIT, HEED_LAYOUT_INIT,       \
-        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT                                                        \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0, 0, 0                                               \
   }
 
 /* Scores on their way to softmax, for a score function to change in place. The score of row r and
@@ -444,11 +452,13 @@ typedef struct heed_attention_args {
   void* lse;                  /* natural logarithm of the denominators; NULL: not wanted */
   void* weights;              /* only with weights_point */
   void* column_sums;          /* only with sum_columns */
+  const int32_t* block_table; /* [batch, key_length / page_rows, rounded up], each 0 to pages - 1;
+                                 only with pages */
 } heed_attention_args;
 #define HEED_ATTENTION_ARGS_INIT                                                              \
   {                                                                                           \
     (uint32_t)sizeof(heed_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                  \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                            \
   }
 
 /* ---- Dense attention: plan and run --------------------------------------------------------- */

@@ -1,6 +1,9 @@
 #include "engine/check/attention.hpp"
 
+#include <algorithm>
+
 #include "engine/check/numbers.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed {
 namespace {
@@ -28,12 +31,14 @@ UsedRows used_query_rows(const CheckedAttention& of) {
 }
 
 UsedRows used_key_rows(const CheckedAttention& of) {
-  return used(of.args.cu_seqlens_k, of.problem.batch, of.problem.key_length);
+  const Problem& p = of.problem;
+  return used(of.args.cu_seqlens_k, p.batch, p.pages > 0 ? p.page_rows : p.key_length);
 }
 
 const Operand* add_rows(Operands& all, Role role, const char* field, const void* data,
-                        const Layout& layout, const Shape& sizes, const UsedRows& rows) {
-  return all.add(role, field, data, layout, {sizes[0], sizes[1], rows.count, sizes[3]}, kTensorAxes,
+                        const Layout& layout, const Shape& sizes, const UsedRows& rows,
+                        AxisNames& axes) {
+  return all.add(role, field, data, layout, {sizes[0], sizes[1], rows.count, sizes[3]}, axes,
                  rows.first);
 }
 
@@ -50,6 +55,9 @@ const Operand* add_options(const CheckedAttention& of, Operands& all) {
   all.add_vector("key_lengths", args.key_lengths, int32, p.batch);
   all.add_vector("cu_seqlens_q", args.cu_seqlens_q, int32, p.batch + 1);
   all.add_vector("cu_seqlens_k", args.cu_seqlens_k, int32, p.batch + 1);
+  if (p.pages > 0 && p.batch > 0)
+    all.add_vector("block_table", args.block_table, int32,
+                   (p.batch - 1) * p.table_stride + ceil_div(p.key_length, p.page_rows));
   all.add_vector("alibi_slopes", args.alibi_slopes, real, p.query_heads);
   all.add_vector("sinks", args.sinks, real, p.query_heads);
   all.add_vector("weight_rows", args.weight_rows, int64, p.weight_rows);
@@ -76,7 +84,13 @@ void tell_odd_keys(const CheckedAttention& of, const Operand* operand) {
   Numbers numbers(of.context, *operand);
   for (std::int64_t b = 0; b < of.problem.batch; ++b) {
     const Sequence s = sequence_of(of.problem, of.args, b);
-    count_rows(numbers, *operand, of.args.cu_seqlens_k != nullptr, b, s.key_begin, s.key_length);
+    if (s.pages == nullptr) {
+      count_rows(numbers, *operand, of.args.cu_seqlens_k != nullptr, b, s.key_begin, s.key_length);
+      continue;
+    }
+    for (std::int64_t j = 0; j < s.key_length; j += s.page_rows)
+      count_rows(numbers, *operand, false, s.pages[j / s.page_rows], 0,
+                 std::min(s.page_rows, s.key_length - j));
   }
   numbers.tell_odd();
 }

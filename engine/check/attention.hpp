@@ -26,7 +26,8 @@ UsedRows used_key_rows(const CheckedAttention& of);
 
 /// Adds those rows of a tensor [batch, head, row, feature].
 const Operand* add_rows(Operands& all, Role role, const char* field, const void* data,
-                        const Layout& layout, const Shape& sizes, const UsedRows& rows);
+                        const Layout& layout, const Shape& sizes, const UsedRows& rows,
+                        AxisNames& axes = kTensorAxes);
 /// Adds everything but query, key, value and out. Returns the bias.
 const Operand* add_options(const CheckedAttention& of, Operands& all);
 

@@ -30,12 +30,13 @@ void check_before(const heed_attention_plan& plan, const heed_attention_args& ar
   const UsedRows keys = used_key_rows(of);
   Operands all("args.");
   const auto add = [&](const char* field, const void* data, const Layout& layout,
-                       const Shape& sizes, const UsedRows& rows) {
-    return add_rows(all, Role::kInput, field, data, layout, sizes, rows);
+                       const Shape& sizes, const UsedRows& rows, AxisNames& axes) {
+    return add_rows(all, Role::kInput, field, data, layout, sizes, rows, axes);
   };
-  const Operand* const query = add("query", args.query, p.query, s.query, queries);
-  const Operand* const key = add("key", args.key, p.key, s.key, keys);
-  const Operand* const value = add("value", args.value, p.value, s.value, keys);
+  AxisNames& key_axes = p.pages > 0 ? kPageAxes : kTensorAxes;
+  const Operand* const query = add("query", args.query, p.query, s.query, queries, kTensorAxes);
+  const Operand* const key = add("key", args.key, p.key, s.key, keys, key_axes);
+  const Operand* const value = add("value", args.value, p.value, s.value, keys, key_axes);
   add_out(of, all);
   const Operand* const bias = add_options(of, all);
   tell_odd_strides(all);

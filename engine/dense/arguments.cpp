@@ -5,6 +5,7 @@
 
 #include "engine/dense/problem.hpp"
 #include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
 #include "engine/tensor/element.hpp"
 
 namespace heed {
@@ -55,6 +56,28 @@ void check_lengths(const Problem& p, const heed_attention_args& args) {
       fail(HEED_STATUS_INVALID_ARGUMENT, "args.key_lengths[%lld] is %d; it must be 0 to %lld",
            static_cast<long long>(b), args.key_lengths[b],
            static_cast<long long>(keys_at_hand(p, args, b)));
+}
+
+/// The entries that sequences need: those past their lengths are not read.
+void check_block_table(const Problem& p, const heed_attention_args& args) {
+  if (p.pages == 0 && args.block_table != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "args.block_table is given; it must be NULL with desc.pages 0");
+  if (p.pages == 0 || p.key_heads == 0) return;
+  for (std::int64_t b = 0; b < p.batch; ++b) {
+    const std::int64_t used = ceil_div(sequence_of(p, args, b).key_length, p.page_rows);
+    if (used > 0 && args.block_table == nullptr)
+      fail(HEED_STATUS_INVALID_ARGUMENT, "args.block_table is NULL; desc.pages is %lld",
+           static_cast<long long>(p.pages));
+    for (std::int64_t n = 0; n < used; ++n) {
+      const std::int32_t page = args.block_table[b * p.table_stride + n];
+      if (page < 0 || page >= p.pages)
+        fail(HEED_STATUS_INVALID_ARGUMENT,
+             "args.block_table[%lld][%lld] is %d; it must be 0 to %lld, for desc.pages",
+             static_cast<long long>(b), static_cast<long long>(n), page,
+             static_cast<long long>(p.pages - 1));
+    }
+  }
 }
 
 void check_weight_rows(const Problem& p, const std::int64_t* rows) {
@@ -111,6 +134,7 @@ void check_optional(const Problem& p, const heed_attention_args& args) {
   check_alignment("args.cu_seqlens_q", args.cu_seqlens_q, sizeof(std::int32_t));
   check_alignment("args.cu_seqlens_k", args.cu_seqlens_k, sizeof(std::int32_t));
   check_alignment("args.weight_rows", args.weight_rows, sizeof(std::int64_t));
+  check_alignment("args.block_table", args.block_table, sizeof(std::int32_t));
   check_pointer("args.bias", args.bias, p.bias, false);
   check_pointer("args.lse", args.lse, p.lse, false);
   with_real(p.float64, [&](auto real) {
@@ -139,7 +163,8 @@ void validate(const Problem& p, const heed_attention_args& args) {
   // Whether tensors have elements. Packed ones do, whatever sequences they hold.
   const bool rows =
       p.query_heads > 0 && (p.packed_queries > 0 || (p.batch > 0 && p.query_length > 0));
-  const bool keys = p.key_heads > 0 && (p.packed_keys > 0 || (p.batch > 0 && p.key_length > 0));
+  const bool keys =
+      p.key_heads > 0 && (p.packed_keys > 0 || p.pages > 0 || (p.batch > 0 && p.key_length > 0));
   const bool columns = p.batch > 0 && p.query_heads > 0 && p.key_length > 0;
   check_pointer("args.query", args.query, p.query, rows);
   check_pointer("args.key", args.key, p.key, keys);
@@ -147,6 +172,7 @@ void validate(const Problem& p, const heed_attention_args& args) {
   check_pointer("args.out", args.out, p.out, rows);
   check_optional(p, args);
   check_lengths(p, args);
+  check_block_table(p, args);
   check_wanted("args.weights", args.weights, p.weights, p.weights_point != HEED_WEIGHTS_NONE,
                "desc.weights_point", columns && p.query_length > 0);
   check_wanted("args.column_sums", args.column_sums, p.column_sums, p.sum_columns,
@@ -174,6 +200,8 @@ Sequence sequence_of(const Problem& p, const heed_attention_args& args, std::int
   if (args.cu_seqlens_k != nullptr && keys_at_hand(p, args, b) > 0)
     s.key_begin = args.cu_seqlens_k[b];
   s.key_length = args.key_lengths != nullptr ? args.key_lengths[b] : keys_at_hand(p, args, b);
+  if (args.block_table != nullptr) s.pages = args.block_table + b * p.table_stride;
+  s.page_rows = p.page_rows;
   s.limits = p.limits(s.query_length, s.key_length);
   return s;
 }

@@ -47,21 +47,35 @@ struct Part {
 template <class Real>
 class Stored {
  public:
+  /// The rows from `begin` on.
+  struct Place {
+    const Sequence& sequence;
+    const void* data;
+    const Layout& layout;
+    std::int64_t head, begin;
+  };
+
   /// `pointers` has room for all rows, `copies` for a block of them. `widened` rows are always
   /// copied, as Real.
-  Stored(const KernelTable<Real>& kernels, const Layout& layout, const std::byte* first,
-         std::size_t rows, std::int64_t features, bool widened, const void** pointers,
-         std::byte* copies)
+  Stored(const KernelTable<Real>& kernels, const Place& place, std::size_t rows,
+         std::int64_t features, bool widened, const void** pointers, std::byte* copies)
       : kernels_(kernels),
-        layout_(layout),
-        first_(first),
+        place_(place),
+        layout_(place.layout),
         rows_(rows),
         features_(static_cast<std::size_t>(features)),
-        widened_(widened || !is_read_as_it_is(layout.type)),
-        copied_(widened_ || layout.strides.feature != 1 || features_ < kernels.rows.lanes),
+        widened_(widened || !is_read_as_it_is(layout_.type)),
+        copied_(widened_ || layout_.strides.feature != 1 || features_ < kernels.rows.lanes),
         pointers_(pointers),
         copies_(copies) {
-    for (std::size_t j = 0; j < rows && !copied_; ++j) pointers_[j] = row(j);
+    if (copied_) return;
+    const std::int64_t stride = layout_.strides.row * layout_.bytes;
+    for (std::size_t j = 0; j < rows;) {
+      const std::byte* at = row(j);
+      const auto end = j + static_cast<std::size_t>(place.sequence.keys_in_place(
+                               place.begin + static_cast<std::int64_t>(j)));
+      for (; j < std::min(end, rows); ++j, at += stride) pointers_[j] = at;
+    }
   }
 
   RowOrder order() const {
@@ -101,7 +115,8 @@ class Stored {
   }
 
   const std::byte* row(std::size_t j) const {
-    return first_ + static_cast<std::int64_t>(j) * layout_.strides.row * layout_.bytes;
+    return place_.sequence.key_row(place_.data, layout_, place_.head,
+                                   place_.begin + static_cast<std::int64_t>(j));
   }
 
   void copy(const std::byte* from, std::byte* to) const {
@@ -111,8 +126,8 @@ class Stored {
   }
 
   const KernelTable<Real>& kernels_;
+  const Place place_;
   const Layout& layout_;
-  const std::byte* const first_;
   const std::size_t rows_;
   const std::size_t features_;
   const bool widened_, copied_;
@@ -170,14 +185,8 @@ class Rows {
   Stored<Real> stored(const void* data, const Layout& layout, std::int64_t features,
                       const KeyBlock& keys, bool widened, std::size_t pointers,
                       std::size_t copies) const {
-    return {kernels_,
-            layout,
-            row_at(data, layout, sequence_.batch, key_head_, sequence_.key_begin + keys.begin),
-            keys.keys,
-            features,
-            widened,
-            reinterpret_cast<const void**>(slab_ + pointers),
-            slab_ + copies};
+    return {kernels_, {sequence_, data, layout, key_head_, keys.begin}, keys.keys,     features,
+            widened,  reinterpret_cast<const void**>(slab_ + pointers), slab_ + copies};
   }
 
   /// The rows' queries in the order of the keys' features; features that do not count are 0.

@@ -163,10 +163,11 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.scores = numbers(std::max(widths.step, block), widths.panel);
   slab.attended = numbers(std::max(widths.step, block), widths.panel);
   slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel);
-  slab.keys = numbers(std::max(p.key.type != widths.type ? tile : 0, block),
-                      round_up(Size(p.features), widths.lanes));
-  slab.values = numbers(std::max(p.value.type != widths.type ? tile : 0, block),
-                        round_up(Size(p.value_features), widths.lanes));
+  const auto copied = [&](const Layout& layout) {
+    return std::max(layout.type != widths.type || p.pages > 0 ? tile : 0, block);
+  };
+  slab.keys = numbers(copied(p.key), round_up(Size(p.features), widths.lanes));
+  slab.values = numbers(copied(p.value), round_up(Size(p.value_features), widths.lanes));
   slab.packed = numbers(tile, round_up(Size(p.value_features), PanelGeometry::value_block));
   slab.key_rows = offsets.take(decodes ? kDecodeChunk : 0, 1, sizeof(void*));
   slab.value_rows = offsets.take(decodes ? kDecodeChunk : 0, 1, sizeof(void*));

@@ -2,6 +2,7 @@
 // are checked. From here on nobody asks whether a number makes sense.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "api/heed.h"
@@ -29,6 +30,9 @@ struct Problem : Scaling {
   std::int64_t value_features;
   std::int64_t packed_queries;  ///< rows of packed tensors; 0: not packed
   std::int64_t packed_keys;
+  std::int64_t pages;  ///< of the pools of keys and values; 0: not paged
+  std::int64_t page_rows;
+  std::int64_t table_stride;  ///< entries of a sequence in the block table
   Layout query, key, value, out;
   Layout mask, bias;                 ///< used where args give one
   Layout lse, weights, column_sums;  ///< used where args give one
@@ -74,7 +78,20 @@ struct Sequence {
   std::int64_t batch;
   std::int64_t query_begin, query_length;  ///< begins at 0 if it is empty or not packed
   std::int64_t key_begin, key_length;
+  const std::int32_t* pages;  ///< where keys lie, see key_row(); nullptr: one after the other
+  std::int64_t page_rows;
   Limits limits;
+
+  /// The address of key or value j of a head.
+  const std::byte* key_row(const void* data, const Layout& layout, std::int64_t head,
+                           std::int64_t j) const {
+    if (pages == nullptr) return row_at(data, layout, batch, head, key_begin + j);
+    return row_at(data, layout, pages[j / page_rows], head, j % page_rows);
+  }
+  /// How many keys, j the first, lie one after the other, stride_row apart.
+  std::int64_t keys_in_place(std::int64_t j) const {
+    return pages == nullptr ? key_length - j : page_rows - j % page_rows;
+  }
 
   /// Row i attends the keys [first_key(i), end_key(i)), masks aside. Both grow with i.
   std::int64_t first_key(std::int64_t i) const { return within(i + limits.first); }

@@ -116,8 +116,9 @@ void Scores<Real>::read_query(const Panel<Real>& panel, std::size_t i, Real* que
 
 template <class Real>
 MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int64_t end) const {
-  return widened(kernels_, args_.key, problem_.key, sequence_.batch, g, sequence_.key_begin + begin,
-                 sequence_.key_begin + end, problem_.features, buffer(plan_.slab.keys));
+  return widened(kernels_, problem_.key, sequence_.pages != nullptr, begin, end, problem_.features,
+                 buffer(plan_.slab.keys),
+                 [&](std::int64_t j) { return sequence_.key_row(args_.key, problem_.key, g, j); });
 }
 
 template <class Real>

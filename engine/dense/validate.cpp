@@ -1,5 +1,6 @@
 #include "engine/dense/problem.hpp"
 #include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed {
 namespace {
@@ -33,6 +34,39 @@ void check_sizes(const heed_attention_desc& desc) {
          "desc.query_heads is %lld; it must be a multiple of desc.key_heads, %lld",
          static_cast<long long>(desc.query_heads), static_cast<long long>(desc.key_heads));
   check_reserved("desc.reserved", desc.reserved);
+}
+
+/// Where keys and values lie in pages: p.pages, p.page_rows, p.table_stride.
+void resolve_pages(const heed_attention_desc& desc, Problem& p) {
+  constexpr std::int64_t kRowsStep = 16;
+  check_size("pages", desc.pages, 0);
+  if (desc.pages == 0) {
+    const auto refuse = [](const char* field, std::int64_t value) {
+      if (value != 0)
+        fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be 0 with desc.pages 0", field,
+             static_cast<long long>(value));
+    };
+    refuse("page_rows", desc.page_rows);
+    refuse("block_table_stride", desc.block_table_stride);
+    return;
+  }
+  check_size("page_rows", desc.page_rows, kRowsStep);
+  if (desc.page_rows % kRowsStep != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.page_rows is %lld; it must be a multiple of %lld",
+         static_cast<long long>(desc.page_rows), static_cast<long long>(kRowsStep));
+  if (desc.pages > INT32_MAX)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.pages is %lld; it must be at most %d: entries of the block table are int32",
+         static_cast<long long>(desc.pages), INT32_MAX);
+  if (desc.packed_keys > 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.packed_keys is %lld with desc.pages %lld; it must be 0: keys lie in pages",
+         static_cast<long long>(desc.packed_keys), static_cast<long long>(desc.pages));
+  const std::int64_t used = ceil_div(desc.key_length, desc.page_rows);
+  if (desc.block_table_stride != 0) check_size("block_table_stride", desc.block_table_stride, used);
+  p.pages = desc.pages;
+  p.page_rows = desc.page_rows;
+  p.table_stride = desc.block_table_stride != 0 ? desc.block_table_stride : used;
 }
 
 /// Whether the arithmetic is float64: where all four types are.
@@ -138,9 +172,9 @@ Shapes shapes_of(const Problem& p) {
   const bool packed_q = p.packed_queries > 0;
   const bool packed_k = p.packed_keys > 0;
   const std::int64_t q_batch = packed_q ? 1 : p.batch;
-  const std::int64_t k_batch = packed_k ? 1 : p.batch;
+  const std::int64_t k_batch = p.pages > 0 ? p.pages : packed_k ? 1 : p.batch;
   const std::int64_t q_rows = packed_q ? p.packed_queries : p.query_length;
-  const std::int64_t k_rows = packed_k ? p.packed_keys : p.key_length;
+  const std::int64_t k_rows = p.pages > 0 ? p.page_rows : packed_k ? p.packed_keys : p.key_length;
   const std::int64_t listed = p.weight_rows > 0 ? p.weight_rows : p.query_length;
   return {{q_batch, p.query_heads, q_rows, p.features},
           {k_batch, p.key_heads, k_rows, p.features},
@@ -167,6 +201,7 @@ Problem validate(const heed_attention_desc& given) {
   p.value_features = desc.value_features;
   p.packed_queries = desc.packed_queries;
   p.packed_keys = desc.packed_keys;
+  resolve_pages(desc, p);
   p.float64 = is_float64(desc);
   static_cast<Scaling&>(p) = resolve_scaling(desc.scale, desc.softcap, desc.temperature, desc.hard,
                                              desc.features, p.float64);

@@ -21,9 +21,9 @@ Values<Real>::Values(const heed_attention_plan& plan, const heed_attention_args&
 
 template <class Real>
 MatrixView<Real> Values<Real>::rows(std::int64_t begin, std::int64_t end) const {
-  return widened(kernels_, data_, layout_, sequence_.batch, key_head_, sequence_.key_begin + begin,
-                 sequence_.key_begin + end, plan_.problem.value_features,
-                 reinterpret_cast<Real*>(slab_ + plan_.slab.values));
+  return widened(kernels_, layout_, sequence_.pages != nullptr, begin, end,
+                 plan_.problem.value_features, reinterpret_cast<Real*>(slab_ + plan_.slab.values),
+                 [&](std::int64_t j) { return sequence_.key_row(data_, layout_, key_head_, j); });
 }
 
 template <class Real>
@@ -80,8 +80,7 @@ void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<
 
 template <class Real>
 void Values<Real>::read(std::int64_t j, Real* to) const {
-  kernels_.numbers.read(layout_.type,
-                        row_at(data_, layout_, sequence_.batch, key_head_, sequence_.key_begin + j),
+  kernels_.numbers.read(layout_.type, sequence_.key_row(data_, layout_, key_head_, j),
                         layout_.strides.feature, features_, to);
 }
 

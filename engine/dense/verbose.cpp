@@ -33,6 +33,9 @@ Text options_of(const Problem& p, const heed_attention_args& args) {
   add_positions(p, text);
   text.add_if(args.cu_seqlens_q != nullptr || args.cu_seqlens_k != nullptr, " packed");
   text.add_if(args.key_lengths != nullptr, " lengths");
+  if (p.pages > 0)
+    text.add(" pages=%lldx%lld", static_cast<long long>(p.pages),
+             static_cast<long long>(p.page_rows));
   text.add_if(args.mask != nullptr, " mask");
   if (p.softcap > 0) text.add(" softcap=%g", p.softcap);
   text.add_if(args.alibi_slopes != nullptr, " alibi");

@@ -26,6 +26,10 @@ heed_attention_desc read_attention(const heed_multihead_desc& desc) {
   check_unset("value", attention.value);
   check_unset("out", attention.out);
   check_size("attention->query_heads", attention.query_heads, 1);
+  if (attention.pages != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.attention->pages is %lld; it must be 0: a block makes its keys itself",
+         static_cast<long long>(attention.pages));
   const std::uint32_t type =
       desc.input_query.dtype == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
   attention.query.dtype = type;

@@ -16,20 +16,17 @@ MatrixView<Real> from_row(const MatrixView<Real>& matrix, std::int64_t k) {
   return {matrix.data + k * matrix.row_stride, matrix.row_stride, matrix.column_stride};
 }
 
-/// Rows [begin, end) of head h of a tensor, where they lie. Those of another type are widened in
-/// `buffer`, [end - begin][features].
-template <class Real>
-MatrixView<Real> widened(const KernelTable<Real>& kernels, const void* data, const Layout& layout,
-                         std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t end,
-                         std::int64_t features, Real* buffer) {
-  const std::byte* row = row_at(data, layout, b, h, begin);
-  if (layout.type == kTypeOf<Real>)
-    return {reinterpret_cast<const Real*>(row), layout.strides.row, layout.strides.feature};
-  for (std::int64_t k = begin; k < end; ++k) {
-    kernels.numbers.read(layout.type, row, layout.strides.feature,
+/// Rows [begin, end) of a tensor, of which row k lies at row(k), where they lie. Those of another
+/// type, or `apart` from each other, are read into `buffer`, [end - begin][features].
+template <class Real, class Row>
+MatrixView<Real> widened(const KernelTable<Real>& kernels, const Layout& layout, bool apart,
+                         std::int64_t begin, std::int64_t end, std::int64_t features, Real* buffer,
+                         Row&& row) {
+  if (layout.type == kTypeOf<Real> && !apart)
+    return {reinterpret_cast<const Real*>(row(begin)), layout.strides.row, layout.strides.feature};
+  for (std::int64_t k = begin; k < end; ++k)
+    kernels.numbers.read(layout.type, row(k), layout.strides.feature,
                          static_cast<std::size_t>(features), buffer + (k - begin) * features);
-    row += layout.strides.row * layout.bytes;
-  }
   return {buffer, features, 1};
 }
 

@@ -146,7 +146,8 @@ inline void add(Fields& fields, heed_attention_desc& d) {
       "window_right", d.window_right)("alignment_offset", d.alignment_offset)(
       "alignment", d.alignment)("weights_point", d.weights_point)("sum_columns", d.sum_columns)(
       "reserved", d.reserved)("weight_rows", d.weight_rows)("packed_queries", d.packed_queries)(
-      "packed_keys", d.packed_keys)("mask", d.mask)("bias", d.bias)("lse", d.lse);
+      "packed_keys", d.packed_keys)("pages", d.pages)("page_rows", d.page_rows)(
+      "block_table_stride", d.block_table_stride)("mask", d.mask)("bias", d.bias)("lse", d.lse);
   if (d.weights_point != HEED_WEIGHTS_NONE) fields("weights", d.weights);
   if (d.sum_columns != 0) fields("column_sums", d.column_sums);
 }
@@ -154,7 +155,7 @@ inline void add(Fields& fields, heed_attention_desc& d) {
 /// Without the pointers to query, key, value and out.
 inline void add(Fields& fields, heed_attention_args& a) {
   fields("reserved", a.reserved)("mask", a.mask)("bias", a.bias)("key_lengths", a.key_lengths)(
-      "cu_seqlens_q", a.cu_seqlens_q)("cu_seqlens_k", a.cu_seqlens_k)(
+      "cu_seqlens_q", a.cu_seqlens_q)("cu_seqlens_k", a.cu_seqlens_k)("block_table", a.block_table)(
       "alibi_slopes", a.alibi_slopes)("sinks", a.sinks)("score_user", a.score_user)(
       "weight_rows", a.weight_rows)("lse", a.lse)("weights", a.weights)("column_sums",
                                                                         a.column_sums);

@@ -48,6 +48,11 @@ struct Form {
     desc.packed_keys = 10;
     args.cu_seqlens_k = cu_seqlens_k;
   }
+  void page() {
+    desc.pages = 3;
+    desc.page_rows = 16;
+    args.block_table = block_table;
+  }
   void all_float64() {
     desc.query.dtype = desc.key.dtype = desc.value.dtype = desc.out.dtype = HEED_DTYPE_F64;
   }
@@ -73,6 +78,7 @@ struct Form {
   std::int32_t key_lengths[2] = {5, 2};
   std::int32_t cu_seqlens_q[3] = {0, 3, 5};
   std::int32_t cu_seqlens_k[3] = {1, 6, 10};
+  std::int32_t block_table[2] = {2, 0};
   std::int64_t weight_rows[2] = {0, 2};
 };
 
@@ -87,7 +93,8 @@ inline Fields fields_of(Form& form) {
   add(fields.in("args."), a);
   fields("query", a.query)("key", a.key)("value", a.value)("out", a.out)(
       "key_lengths", form.key_lengths)("cu_seqlens_q", form.cu_seqlens_q)(
-      "cu_seqlens_k", form.cu_seqlens_k)("weight_rows", form.weight_rows);
+      "cu_seqlens_k", form.cu_seqlens_k)("block_table", form.block_table)("weight_rows",
+                                                                          form.weight_rows);
   return fields;
 }
 

@@ -61,6 +61,7 @@ std::vector<Tensor> options(const std::string& args, const heed_attention_desc& 
       {args + "key_lengths", &a.key_lengths, d.batch, kI32, Tensor::kGiven},
       {args + "cu_seqlens_q", &a.cu_seqlens_q, d.batch + 1, kI32, Tensor::kGiven},
       {args + "cu_seqlens_k", &a.cu_seqlens_k, d.batch + 1, kI32, Tensor::kGiven},
+      {args + "block_table", &a.block_table, d.pages > 0 ? d.batch : 0, kI32, Tensor::kGiven},
       {args + "alibi_slopes", &a.alibi_slopes, d.query_heads, real},
       {args + "sinks", &a.sinks, d.query_heads, real},
       {args + "weight_rows", &a.weight_rows, d.weight_rows, kI64, Tensor::kGiven},

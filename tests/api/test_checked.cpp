@@ -27,6 +27,15 @@ struct Sample {
   Sample(const Sample&) = delete;  // its arguments point into it
   Sample& operator=(const Sample&) = delete;
 
+  /// Keys and values in pages of 16 rows, 128 numbers: sequence 0 in the last of three, 1 in the
+  /// first.
+  void page() {
+    desc.pages = 3;
+    desc.page_rows = 16;
+    lengths[0] = 2, lengths[1] = 0;
+    args.block_table = lengths;
+  }
+
   static std::vector<float> room(std::uint32_t seed) { return numbers(4096, seed); }
 
   Shape shape;
@@ -67,6 +76,12 @@ TEST_CASE("checked: outputs that overlap are refused", "[check][files]") {
               {"args.weights", "overlaps args.mask"}),
       refused("column sums over the bias", [](Form& f) { f.args.column_sums = f.bias.at(); },
               {"args.column_sums", "overlaps args.bias"}),
+      refused("out in the last page",
+              [](Sample& s) {
+                s.page();
+                s.args.out = s.key.data() + 380;
+              },
+              {"args.out", "overlaps args.key"}),
       fine("out in the slot next to those of a packed query",
            [](Sample& s) {
              s.desc.query = s.desc.out = slot_of(6, 2);
@@ -126,6 +141,17 @@ TEST_CASE("checked: what looks odd is told", "[check][files]") {
              s.lengths[0] = 8, s.lengths[1] = 7;
              s.args.key_lengths = s.lengths;
              s.key[64 + 7 * 4] = kNan;
+           }),
+      told("NaN in a page",
+           [](Sample& s) {
+             s.page();
+             s.value[2 * 128 + 64 + 5 * 4 + 2] = kNan;
+           },
+           {"args.value holds 1 NaN", "the first at page 2, head 1, row 5, feature 2"}),
+      fine("NaN in a page of nobody, and past the end of a sequence",
+           [](Sample& s) {
+             s.page();
+             s.key[128] = s.key[2 * 128 + 8 * 4] = kNan;
            }),
       fine("-inf in a bias",
            [](Sample& s) {

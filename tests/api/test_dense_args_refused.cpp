@@ -76,6 +76,25 @@ TEST_CASE("offsets of packed rows start at 0 or later, never fall, and end in ti
                        {"args.cu_seqlens_k", kGiven, "must be NULL with desc.packed_keys 0"}});
 }
 
+TEST_CASE("pages are whole, and every entry of the table that is needed is one of them",
+          "[refused]") {
+  check_refused<Form>({{"desc.page_rows", 16, "must be 0 with desc.pages 0"},
+                       {"desc.block_table_stride", 1, "must be 0 with desc.pages 0"},
+                       {"args.block_table", kGiven, "must be NULL with desc.pages 0"}});
+  const auto page = [](Form& form) { form.page(); };
+  check_refused<Form>(
+      page, {{"desc.page_rows", 0, "must be 16 to"},
+             {"desc.page_rows", 15, "must be 16 to"},
+             {"desc.page_rows", 24, "must be a multiple of 16"},
+             {"desc.pages", std::int64_t{INT32_MAX} + 1, "must be at most 2147483647"},
+             {"desc.packed_keys", 10, "with desc.pages 3; it must be 0"},
+             {"desc.block_table_stride", -1, "must be 1 to"},
+             {"args.block_table", kNull, "desc.pages is 3"},
+             {[](Form& form) { form.block_table[0] = 3; },
+              "args.block_table[0][0] is 3; it must be 0 to 2, for desc.pages"},
+             {[](Form& form) { form.block_table[1] = -1; }, "args.block_table[1][0] is -1"}});
+}
+
 TEST_CASE("key lengths are from 0 to what there is", "[refused]") {
   check_refused<Form>({{"args.key_lengths[0]", -1, "must be 0 to 5"},
                        {"args.key_lengths[1]", 6, "must be 0 to 5"},

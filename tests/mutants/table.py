@@ -101,6 +101,11 @@ MUTANTS = [
     Mutant("scores-past-end", "row_max follows scores past the last key", DENSE,
            "std::fill(scores + keys * pitch_, scores + count, "
            "-std::numeric_limits<Real>::infinity());", ""),
+    Mutant("page-end", "rows past a page's end are taken from the same page's neighbour", DENSE,
+           "return pages == nullptr ? key_length - j : page_rows - j % page_rows;",
+           "return key_length - j;"),
+    Mutant("page-too-far", "an entry of the block table may be one page past the last", API,
+           "if (page < 0 || page >= p.pages)", "if (page < 0 || page > p.pages)"),
     # ---- Merges ----
     Mutant("infinite-part", "a part that does not count is read beside one of +inf", DENSE,
            "if (lse == -kInfinity || (weight == 0 && largest == kInfinity)) continue;",

@@ -177,6 +177,7 @@ heed_attention_args Problem::args() {
   args.key_lengths = data_or_null(key_lengths);
   args.cu_seqlens_q = data_or_null(cu_seqlens_q);
   args.cu_seqlens_k = data_or_null(cu_seqlens_k);
+  args.block_table = data_or_null(block_table);
   args.alibi_slopes = slopes.data(is_float64(desc));
   args.sinks = sinks.data(is_float64(desc));
   args.weight_rows = data_or_null(weight_rows);

@@ -122,7 +122,7 @@ class Problem {
   Tensor query, key, value, out;
   std::optional<Tensor> mask, bias;
   std::optional<Tensor> lse, weights, column_sums;
-  std::vector<std::int32_t> cu_seqlens_q, cu_seqlens_k, key_lengths;
+  std::vector<std::int32_t> cu_seqlens_q, cu_seqlens_k, key_lengths, block_table;
   RealArray slopes, sinks;  ///< .numbers: one per query head, or none
   ScoreFunction function;
   std::vector<std::int64_t> weight_rows;
