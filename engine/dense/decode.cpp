@@ -18,11 +18,10 @@
 #include "engine/dense/output.hpp"
 #include "engine/dense/panel.hpp"
 #include "engine/dense/scores.hpp"
+#include "engine/dense/stored.hpp"
 #include "engine/dense/strategy.hpp"
-#include "engine/dense/values.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -40,99 +39,6 @@ struct Part {
   static Part at(Real* numbers, std::int64_t rows) {
     return {numbers, numbers + rows, numbers + 2 * rows};
   }
-};
-
-/// The keys, or the values, of one head as the row kernels want them: where they lie if they can be
-/// read there, else a block of them copied. Either gives the same bits.
-template <class Real>
-class Stored {
- public:
-  /// The rows from `begin` on.
-  struct Place {
-    const Sequence& sequence;
-    const void* data;
-    const Layout& layout;
-    std::int64_t head, begin;
-  };
-
-  /// `pointers` has room for all rows, `copies` for a block of them. `widened` rows are always
-  /// copied, as Real.
-  Stored(const KernelTable<Real>& kernels, const Place& place, std::size_t rows,
-         std::int64_t features, bool widened, const void** pointers, std::byte* copies)
-      : kernels_(kernels),
-        place_(place),
-        layout_(place.layout),
-        rows_(rows),
-        features_(static_cast<std::size_t>(features)),
-        widened_(widened || !is_read_as_it_is(layout_.type)),
-        copied_(widened_ || layout_.strides.feature != 1 || features_ < kernels.rows.lanes),
-        pointers_(pointers),
-        copies_(copies) {
-    if (copied_) return;
-    const std::int64_t stride = layout_.strides.row * layout_.bytes;
-    for (std::size_t j = 0; j < rows;) {
-      const std::byte* at = row(j);
-      const auto end = j + static_cast<std::size_t>(place.sequence.keys_in_place(
-                               place.begin + static_cast<std::int64_t>(j)));
-      for (; j < std::min(end, rows); ++j, at += stride) pointers_[j] = at;
-    }
-  }
-
-  RowOrder order() const {
-    const std::size_t lanes = kernels_.rows.lanes;
-    return {lanes, std::max(features_, lanes)};
-  }
-
-  /// Rows [begin, begin + count).
-  StoredRows block(std::size_t begin, std::size_t count) const {
-    const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
-    if (!copied_)
-      return {layout_.type, pointers_ + begin, count, features_, kAheadBytes / (row_bytes + 1),
-              rows_ - begin};
-    const ElementType type = widened_ ? kTypeOf<Real> : layout_.type;
-    const std::size_t features = order().features;
-    const std::size_t bytes = features * static_cast<std::size_t>(bytes_of(type));
-    for (std::size_t j = 0; j < count; ++j) {
-      std::byte* const to = copies_ + j * bytes;
-      std::fill_n(to, bytes, std::byte{0});
-      if (widened_) {
-        kernels_.numbers.read(layout_.type, row(begin + j), layout_.strides.feature, features_,
-                              reinterpret_cast<Real*>(to));
-      } else {
-        copy(row(begin + j), to);
-      }
-      pointers_[j] = to;
-    }
-    return {type, pointers_, count, features, 0, 0};
-  }
-
- private:
-  /// Rows are prefetched so far ahead: to the L2 cache, past what the processor foresees.
-  static constexpr std::size_t kAheadBytes = 16384;
-
-  static bool is_read_as_it_is(ElementType type) {
-    return type == kTypeOf<Real> || (std::is_same_v<Real, float> && type != ElementType::kF64);
-  }
-
-  const std::byte* row(std::size_t j) const {
-    return place_.sequence.key_row(place_.data, layout_, place_.head,
-                                   place_.begin + static_cast<std::int64_t>(j));
-  }
-
-  void copy(const std::byte* from, std::byte* to) const {
-    const auto bytes = static_cast<std::size_t>(layout_.bytes);
-    for (std::size_t x = 0; x < features_; ++x, from += layout_.strides.feature * layout_.bytes)
-      std::copy_n(from, bytes, to + x * bytes);
-  }
-
-  const KernelTable<Real>& kernels_;
-  const Place place_;
-  const Layout& layout_;
-  const std::size_t rows_;
-  const std::size_t features_;
-  const bool widened_, copied_;
-  const void** const pointers_;
-  std::byte* const copies_;
 };
 
 /// The rows of one pack of heads of one sequence.
@@ -215,8 +121,8 @@ class Rows {
   Panel<Real> panel_{};
 };
 
-/// The row maxima of a chunk, with one number per lane. A vector holds the scores of
-/// several keys if `pitch`, the numbers of a key, is less than its lanes.
+/// The row maxima of a chunk, with one number per lane. A vector holds the scores of several keys
+/// if `pitch`, the numbers of a key, is less than its lanes.
 template <class Real>
 class LaneSoftmax {
  public:
@@ -231,15 +137,10 @@ class LaneSoftmax {
           l % pitch_ < rows ? kNoRowMax<Real> : Real{1} / std::numeric_limits<Real>::min();
   }
 
-  /// Where the scores of so many keys end, whole vectors of them.
-  std::size_t padded(std::size_t keys) const {
-    return (keys * pitch_ + width_ - 1) / width_ * width_;
-  }
-
   /// Scores become probabilities. Calls rescale(r, factor) where row_max moves.
   template <class Rescale>
   void step(Real* scores, std::size_t keys, Rescale&& rescale) {
-    const std::size_t count = padded(keys);
+    const std::size_t count = (keys * pitch_ + width_ - 1) / width_ * width_;  // whole vectors
     const std::size_t vectors = width_ / kernels_.panels.lanes;
     std::fill(scores + keys * pitch_, scores + count, -std::numeric_limits<Real>::infinity());
     alignas(kAlignment) Real largest[kMaxPanel];

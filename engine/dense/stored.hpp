@@ -1,0 +1,109 @@
+// Keys and values of decoding: rows in the type that they are stored in, wherever they lie.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "engine/dense/problem.hpp"
+#include "engine/kernels/table.hpp"
+#include "engine/tensor/element.hpp"
+
+namespace heed {
+
+/// The keys, or the values, of one head as the row kernels want them: where they lie if they can be
+/// read there, else a block of them copied. Either gives the same bits.
+template <class Real>
+class Stored {
+ public:
+  /// The rows from `begin` on.
+  struct Place {
+    const Sequence& sequence;
+    const void* data;
+    const Layout& layout;
+    std::int64_t head, begin;
+  };
+
+  /// `pointers` has room for all rows, `copies` for a block of them. `widened` rows are always
+  /// copied, as Real.
+  Stored(const KernelTable<Real>& kernels, const Place& place, std::size_t rows,
+         std::int64_t features, bool widened, const void** pointers, std::byte* copies)
+      : kernels_(kernels),
+        place_(place),
+        layout_(place.layout),
+        rows_(rows),
+        features_(static_cast<std::size_t>(features)),
+        widened_(widened || !is_read_as_it_is(layout_.type)),
+        copied_(widened_ || layout_.strides.feature != 1 || features_ < kernels.rows.lanes),
+        pointers_(pointers),
+        copies_(copies) {
+    if (copied_) return;
+    const std::int64_t stride = layout_.strides.row * layout_.bytes;
+    for (std::size_t j = 0; j < rows;) {
+      const std::byte* at = row(j);
+      const auto end = j + static_cast<std::size_t>(place.sequence.keys_in_place(
+                               place.begin + static_cast<std::int64_t>(j)));
+      for (; j < std::min(end, rows); ++j, at += stride) pointers_[j] = at;
+    }
+  }
+
+  RowOrder order() const {
+    const std::size_t lanes = kernels_.rows.lanes;
+    return {lanes, std::max(features_, lanes)};
+  }
+
+  /// Rows [begin, begin + count).
+  StoredRows block(std::size_t begin, std::size_t count) const {
+    const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
+    if (!copied_)
+      return {layout_.type, pointers_ + begin, count, features_, kAheadBytes / (row_bytes + 1),
+              rows_ - begin};
+    const ElementType type = widened_ ? kTypeOf<Real> : layout_.type;
+    const std::size_t features = order().features;
+    const auto element = static_cast<std::size_t>(bytes_of(type));
+    const std::size_t bytes = features * element;
+    for (std::size_t j = 0; j < count; ++j) {
+      std::byte* const to = copies_ + j * bytes;
+      std::fill(to + features_ * element, to + bytes, std::byte{0});
+      if (widened_) {
+        kernels_.numbers.read(layout_.type, row(begin + j), layout_.strides.feature, features_,
+                              reinterpret_cast<Real*>(to));
+      } else {
+        copy(row(begin + j), to);
+      }
+      pointers_[j] = to;
+    }
+    return {type, pointers_, count, features, 0, 0};
+  }
+
+ private:
+  /// Rows are prefetched so far ahead: to the L2 cache, past what the processor foresees.
+  static constexpr std::size_t kAheadBytes = 16384;
+
+  static bool is_read_as_it_is(ElementType type) {
+    return type == kTypeOf<Real> || (std::is_same_v<Real, float> && type != ElementType::kF64);
+  }
+
+  const std::byte* row(std::size_t j) const {
+    return place_.sequence.key_row(place_.data, layout_, place_.head,
+                                   place_.begin + static_cast<std::int64_t>(j));
+  }
+
+  void copy(const std::byte* from, std::byte* to) const {
+    const auto bytes = static_cast<std::size_t>(layout_.bytes);
+    for (std::size_t x = 0; x < features_; ++x, from += layout_.strides.feature * layout_.bytes)
+      std::copy_n(from, bytes, to + x * bytes);
+  }
+
+  const KernelTable<Real>& kernels_;
+  const Place place_;
+  const Layout& layout_;
+  const std::size_t rows_;
+  const std::size_t features_;
+  const bool widened_, copied_;
+  const void** const pointers_;
+  std::byte* const copies_;
+};
+
+}  // namespace heed
