@@ -148,7 +148,8 @@ class LaneSoftmax {
     for (std::size_t r = 0; r < rows_; ++r) {
       Real top = kNoRowMax<Real>;
       for (std::size_t l = r; l < width_; l += pitch_) top = std::max(top, largest[l]);
-      if (top > row_max_[r] + kRescaleAt) move(r, std::min(top, -kNoRowMax<Real>), rescale);
+      if (top > row_max_[r] + kRescaleThreshold<Real>)
+        move(r, std::min(top, -kNoRowMax<Real>), rescale);
     }
     alignas(kAlignment) Real unused[kMaxPanel] = {};
     kernels_.panels.exponentials(vectors, scores, count / width_, row_max_, unused);
@@ -157,9 +158,6 @@ class LaneSoftmax {
   Real row_max(std::size_t r) const { return row_max_[r]; }
 
  private:
-  /// As in the kernels of panels: maxima are lazy.
-  static constexpr Real kRescaleAt = 8;
-
   template <class Rescale>
   void move(std::size_t r, Real top, Rescale&& rescale) {
     Real factor = row_max_[r] - top;
@@ -238,10 +236,9 @@ void Rows<Real>::add_special(const KeyBlock& block, const Real* probs, const Row
     Real* const values = buffer(plan_.slab.values) + j * order.features;
     for (std::size_t x = 0; x < order.features; ++x) {
       if (std::isfinite(values[x])) continue;
-      const std::size_t place = x < order.whole() ? x : x - order.whole() + order.rest();
       for (std::size_t r = 0; r < panel_.rows; ++r)
         if (attended[j * panel_.pitch + r] != -std::numeric_limits<Real>::infinity())
-          sums[r * order.padded() + place] += probs[j * panel_.pitch + r] * values[x];
+          sums[r * order.padded() + order.place(x)] += probs[j * panel_.pitch + r] * values[x];
       values[x] = 0;
     }
   }

@@ -13,12 +13,6 @@ inline constexpr Real kInfinity = static_cast<Real>(__builtin_huge_val());
 template <class Real>
 inline constexpr Real kLargest = -kNoRowMax<Real>;
 
-/// How far, in log2 units, a score may outgrow its row_max before that moves and the row is
-/// rescaled. Probabilities, not normalised yet, are then at most 2^8, far from overflow, and
-/// rescaling is rare: after the first key block a maximum seldom grows by a factor of 256.
-template <class Real>
-inline constexpr Real kRescaleThreshold = 8;
-
 /// softcap cuts exponents off here: 1 - 2^-64 and 1 + 2^-64 are 1 in either type.
 template <class Real>
 inline constexpr Real kSaturated = 64;

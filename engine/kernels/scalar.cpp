@@ -352,8 +352,7 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
           sums[place % kLanes<Real>] += static_cast<Real>(decode(row[x])) * q[place];
         };
         for (std::size_t x = 0; x < order.whole(); ++x) add(x, x);
-        for (std::size_t x = order.whole(); x < rows.features; ++x)
-          add(x, x - order.whole() + order.rest());
+        for (std::size_t x = order.whole(); x < rows.features; ++x) add(x, order.place(x));
         Real sum = 0;
         for (const Real part : sums) sum += part;
         scores[j * pitch + h] = sum;
@@ -377,8 +376,7 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
           const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
           sum += weights[j * pitch + h] * static_cast<Real>(decode(row[x]));
         }
-        const std::size_t place = x < order.whole() ? x : x - order.whole() + order.rest();
-        sums[h * order.padded() + place] += sum;
+        sums[h * order.padded() + order.place(x)] += sum;
       }
     }
   });

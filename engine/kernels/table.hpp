@@ -130,6 +130,10 @@ struct RowOrder {
   }
   /// Where the first of the other features lies; the rest follow it.
   [[gnu::always_inline]] std::size_t rest() const { return whole() + (padded() - features); }
+  /// Where feature x lies.
+  [[gnu::always_inline]] std::size_t place(std::size_t x) const {
+    return x < whole() ? x : x - whole() + rest();
+  }
 };
 
 /// What online softmax remembers of a panel's rows from one key block to the next.
@@ -150,6 +154,12 @@ template <class Real>
 inline constexpr Real kNoRowMax = std::is_same_v<Real, float>
                                       ? static_cast<Real>(-3.402823466e+38F)
                                       : static_cast<Real>(-1.7976931348623157e+308);
+
+/// How far, in log2 units, a score may outgrow its row_max before that moves and the row is
+/// rescaled. Probabilities, not normalised yet, are then at most 2^8, far from overflow, and
+/// rescaling is rare: after the first key block a maximum seldom grows by a factor of 256.
+template <class Real>
+inline constexpr Real kRescaleThreshold = 8;
 
 /// The sizes that callers of the panels' kernels allocate, cut and pad by. Those that all
 /// instruction sets share are constants.
