@@ -235,7 +235,9 @@ typedef enum heed_dtype {
   HEED_DTYPE_F32 = 1,
   HEED_DTYPE_F64 = 2,
   HEED_DTYPE_BF16 = 3,
-  HEED_DTYPE_F16 = 4
+  HEED_DTYPE_F16 = 4,
+  HEED_DTYPE_I8 = 5,     /* key and value only: an integer, -127 to 127, times its row's scale */
+  HEED_DTYPE_F8_E4M3 = 6 /* key and value only: OCP's, largest 448, no infinity, times a scale */
 } heed_dtype;
 
 /* What the strides of a layout mean if all of them are 0. Views that repeat one element along every
@@ -390,6 +392,9 @@ typedef struct heed_attention_desc {
   int64_t page_rows;       /* keys per page, a multiple of 16; only with pages, else 0 */
   int64_t block_table_stride; /* elements from one sequence's entries of args.block_table to the
                                  next's; 0: key_length / page_rows, rounded up; only with pages */
+  heed_layout key_scales;   /* [batch, key_heads, key_length], float32: where the scale of every key
+                               lies, if key is HEED_DTYPE_I8; packed and in pages as key is; else 0 */
+  heed_layout value_scales; /* likewise of value */
 } heed_attention_desc;
 #define HEED_LAYOUT_INIT \
   { 0, 0, 0, 0, 0, 0 }
@@ -400,7 +405,7 @@ typedef struct heed_attention_desc {
     (uint32_t)sizeof(heed_attention_desc), 0, 0, 0, 0, 0, 0, 0, 0, HEED_LAYOUT_INIT,              \
         HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0.0, 0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, \
         0, 0, 0, 0, 0, 0, HEED_SCORE_LAYOUT_INIT, HEED_SCORE_LAYOUT_INIT, HEED_LAYOUT_INIT,       \
-        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0, 0, 0                                               \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0, 0, 0, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT           \
   }
 
 /* Scores on their way to softmax, for a score function to change in place. The score of row r and
@@ -454,11 +459,14 @@ typedef struct heed_attention_args {
   void* column_sums;          /* only with sum_columns */
   const int32_t* block_table; /* [batch, key_length / page_rows, rounded up], each 0 to pages - 1;
                                  only with pages */
+  const float* key_scales;    /* only with a key of 8 bits: of HEED_DTYPE_I8 one per row, see
+                                 desc.key_scales; of HEED_DTYPE_F8_E4M3 one number for all */
+  const float* value_scales;  /* likewise of value */
 } heed_attention_args;
 #define HEED_ATTENTION_ARGS_INIT                                                              \
   {                                                                                           \
     (uint32_t)sizeof(heed_attention_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                            \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                \
   }
 
 /* ---- Dense attention: plan and run --------------------------------------------------------- */
@@ -542,6 +550,210 @@ typedef struct heed_merge_desc {
 HEED_API heed_status heed_merge(const heed_context* context, const heed_merge_desc* desc,
                                 size_t parts, const void* const* part_outs,
                                 const void* const* part_lses, void* out, void* lse);
+
+/* ---- Rotary embedding -------------------------------------------------------------------------
+ */
+
+/* Which features of a row are turned together. */
+typedef enum heed_rotary_pairs {
+  HEED_ROTARY_NONE = 0,
+  HEED_ROTARY_HALVES = 1,     /* i and i + R / 2: GPT-NeoX, Llama in transformers */
+  HEED_ROTARY_INTERLEAVED = 2 /* 2 i and 2 i + 1: the original, GPT-J */
+} heed_rotary_pairs;
+
+/* A row at position p turns pair i of its first R features by the angle p * base^(-2 i / R):
+ *
+ *   (a, b)  ->  (a cos - b sin, a sin + b cos)
+ *
+ * The other features stay. Angles are computed in float64, cosines and sines are rounded once to
+ * the arithmetic's type; or both come from the caller's tables, which stay the caller's.
+ * Source: J. Su et al. 2021, "RoFormer: enhanced transformer with rotary position embedding". */
+typedef struct heed_rotary {
+  uint32_t pairs;       /* heed_rotary_pairs; with HEED_ROTARY_NONE all other fields must be 0 */
+  uint32_t reserved;    /* 0 */
+  int64_t features;     /* R: even, at most the features of a row; 0: all of them */
+  double base;          /* finite, above 0; 0: 10000; with tables 0 */
+  const float* cosines; /* [table_rows, R / 2]: of position p in row p; NULL: from base */
+  const float* sines;
+  int64_t table_rows;   /* positions are 0 to table_rows - 1; 0: no tables */
+  int64_t table_stride; /* elements from one row of a table to the next; 0: R / 2 */
+} heed_rotary;
+#define HEED_ROTARY_INIT \
+  { 0, 0, 0, 0.0, NULL, NULL, 0, 0 }
+
+/* Tensors [batch, heads, rows, features], of any type but the 8-bit ones; float64 both or none. */
+typedef struct heed_rotate_desc {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  int64_t batch;
+  int64_t heads;
+  int64_t rows;
+  int64_t features;
+  heed_layout from;
+  heed_layout to;
+  heed_rotary rotary; /* not HEED_ROTARY_NONE */
+  int64_t position;   /* of row 0, where none are given; the other rows follow it; at least 0 */
+} heed_rotate_desc;
+#define HEED_ROTATE_DESC_INIT                                                              \
+  {                                                                                        \
+    (uint32_t)sizeof(heed_rotate_desc), 0, 0, 0, 0, 0, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, \
+        HEED_ROTARY_INIT, 0                                                                \
+  }
+
+/* positions is [batch, rows], each 0 to 2^40, or NULL. `to` may be `from` where layout and type are
+ * the same; otherwise they must not overlap. */
+HEED_API heed_status heed_rotate(const heed_context* context, const heed_rotate_desc* desc,
+                                 const void* from, const int64_t* positions, void* to);
+
+/* ---- Cache of keys and values ------------------------------------------------------------------
+ */
+
+/* Keys and values of growing sequences, in pages of one pool, for programs that generate.
+ *
+ *   heed_cache_create                takes all memory at once
+ *   heed_cache_sequence_create       an empty sequence
+ *   heed_cache_append                keys and values of new rows, layer by layer
+ *   heed_cache_attention             queries of any of its sequences, of one layer
+ *   heed_cache_fork, _truncate, _free, _save, _load
+ *
+ * A page holds page_rows keys and values of all layers and heads. Sequences that were forked share
+ * pages; whoever writes into a shared one has it copied first.
+ *
+ * Threads: any number may use one cache at once. Calls that change a sequence (append, truncate,
+ * free) are refused while another call uses it, and so is every call while another changes it:
+ * HEED_STATUS_INVALID_ARGUMENT, nothing is changed. Calls on different sequences, forks too, never
+ * refuse each other. */
+typedef struct heed_cache heed_cache;
+
+/* Names a sequence of one cache. Never 0, and never used again: a sequence that was freed, or is of
+ * another cache, is refused. */
+typedef uint64_t heed_sequence;
+
+typedef struct heed_cache_desc {
+  uint32_t struct_size;
+  uint32_t dtype;         /* heed_dtype of what is stored, not F64; 0: float32 */
+  int64_t layers;         /* 0: 1 */
+  int64_t key_heads;      /* at least 1 */
+  int64_t features;       /* of a key, at least 1 */
+  int64_t value_features; /* 0: features */
+  int64_t page_rows;      /* a multiple of 16; 0: 64 */
+  int64_t pages;          /* at least 1 */
+  int64_t sequences;      /* at once, at most 2^20; 0: 1024 */
+  double key_scale;   /* HEED_DTYPE_F8_E4M3: what stored keys are multiplied with; above 0; 0: 1 */
+  double value_scale; /* likewise of values; other types: both 0 */
+  heed_rotary rotary; /* turns keys as they are appended, and queries as they attend; tables must
+                         stay as long as the cache */
+} heed_cache_desc;
+#define HEED_CACHE_DESC_INIT \
+  { (uint32_t)sizeof(heed_cache_desc), 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, HEED_ROTARY_INIT }
+
+/* The bytes that heed_cache_create takes from the context's allocator. */
+HEED_API heed_status heed_cache_bytes(const heed_cache_desc* desc, size_t* bytes);
+/* *cache is written only on success. Holds its context. */
+HEED_API heed_status heed_cache_create(const heed_context* context, const heed_cache_desc* desc,
+                                       heed_cache** cache);
+/* NULL is allowed. Frees its sequences. Not while another call uses it. */
+HEED_API void heed_cache_destroy(heed_cache* cache);
+
+typedef struct heed_cache_info {
+  uint32_t struct_size;
+  uint32_t dtype;
+  int64_t pages;
+  int64_t pages_used;
+  int64_t pages_shared; /* of those used: by more than one sequence */
+  int64_t page_rows;
+  int64_t sequences; /* alive */
+  size_t bytes;      /* of memory held */
+  size_t page_bytes; /* of these, per page: keys, values and scales of all layers and heads */
+} heed_cache_info;
+#define HEED_CACHE_INFO_INIT \
+  { (uint32_t)sizeof(heed_cache_info), 0, 0, 0, 0, 0, 0, 0, 0 }
+
+HEED_API heed_status heed_cache_describe(const heed_cache* cache, heed_cache_info* info);
+
+/* *sequence is written only on success. */
+HEED_API heed_status heed_cache_sequence_create(heed_cache* cache, heed_sequence* sequence);
+/* A sequence with the same rows, which both share. */
+HEED_API heed_status heed_cache_fork(heed_cache* cache, heed_sequence from, heed_sequence* fork);
+/* Gives the sequence's pages back, but for those that others share. */
+HEED_API heed_status heed_cache_free(heed_cache* cache, heed_sequence sequence);
+/* Keeps the first `length` rows of every layer; refused where a layer has fewer. */
+HEED_API heed_status heed_cache_truncate(heed_cache* cache, heed_sequence sequence, int64_t length);
+/* The rows that a layer of the sequence has. */
+HEED_API heed_status heed_cache_length(const heed_cache* cache, heed_sequence sequence,
+                                       int64_t layer, int64_t* length);
+
+/* New rows of one layer of a sequence: key is [rows, key_heads, features], value [rows, key_heads,
+ * value_features]. In their layouts, all strides 0 means contiguous in this order; stride_batch is
+ * not used. Rows are converted to what is stored, each element rounded once to nearest even: to
+ * HEED_DTYPE_I8 with the scale max|x| / 127 of the row and head, where a row that is not finite has
+ * the scale NaN; to HEED_DTYPE_F8_E4M3 after division by the cache's scale, and past 448 to 448.
+ *
+ * The first layer that grows past the sequence's pages takes new ones, which all layers share.
+ * HEED_STATUS_OUT_OF_MEMORY, with nothing changed, where the pool has too few. */
+typedef struct heed_cache_append_desc {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  int64_t layer;
+  int64_t rows;
+  heed_layout key; /* not F64, not of 8 bits */
+  heed_layout value;
+  int64_t position_offset;  /* row t of the sequence stands at position t + position_offset */
+  const int64_t* positions; /* [rows], at least 0, instead: position_offset is 0; NULL: none. Only
+                               with desc.rotary of the cache */
+} heed_cache_append_desc;
+#define HEED_CACHE_APPEND_DESC_INIT \
+  { (uint32_t)sizeof(heed_cache_append_desc), 0, 0, 0, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, 0, NULL }
+
+HEED_API heed_status heed_cache_append(heed_cache* cache, heed_sequence sequence,
+                                       const heed_cache_append_desc* desc, const void* key,
+                                       const void* value);
+
+/* Attention of one layer: sequence b of the batch attends the keys and values of sequences[b],
+ * which may be listed more than once. `attention` gives the other sizes, layouts and options,
+ * causal bottom right as a rule; what the cache knows must be 0 there: key_heads, features,
+ * value_features, the layouts of key and value, pages and what belongs to them. key_length is 0,
+ * for the longest of the sequences, or at least that; masks, biases and weights have so many keys.
+ * Queries may be packed.
+ *
+ * With rotary embedding, the last query row of a sequence stands where its last key does, unless
+ * positions are given; rows are turned before they are multiplied. */
+typedef struct heed_cache_attention_desc {
+  uint32_t struct_size;
+  uint32_t reserved;                    /* 0 */
+  const heed_attention_desc* attention; /* read during the call, as is `sequences` */
+  const heed_sequence* sequences;       /* [attention->batch] */
+  int64_t layer;
+  int64_t position_offset;  /* added to every position */
+  const int64_t* positions; /* of query rows, at least 0, instead: [batch, query_length], packed
+                               [packed_queries]; position_offset is 0. Only with rotary */
+} heed_cache_attention_desc;
+#define HEED_CACHE_ATTENTION_DESC_INIT \
+  { (uint32_t)sizeof(heed_cache_attention_desc), 0, NULL, NULL, 0, 0, NULL }
+
+/* args as of heed_attention, with key, value, key_lengths, cu_seqlens_k, block_table, key_scales
+ * and value_scales NULL: they are the cache's. */
+HEED_API heed_status heed_cache_attention(const heed_cache* cache,
+                                          const heed_cache_attention_desc* desc,
+                                          const heed_attention_args* args);
+
+/* A sequence as bytes, which a later process, or a cache with other pages, may load. All layers
+ * must have the same length. The format is stated in api/README.md: little-endian, versioned, with
+ * a checksum. To load, layers, heads, features, dtype and scales must be the cache's; what is
+ * truncated, foreign or altered is refused, and nothing is changed. */
+HEED_API heed_status heed_cache_save_bytes(const heed_cache* cache, heed_sequence sequence,
+                                           size_t* bytes);
+HEED_API heed_status heed_cache_save(const heed_cache* cache, heed_sequence sequence, void* memory,
+                                     size_t bytes);
+/* `bytes` may be more than what was saved. *sequence is written only on success. */
+HEED_API heed_status heed_cache_load(heed_cache* cache, const void* memory, size_t bytes,
+                                     heed_sequence* sequence);
+/* The same with an open file, pipe or socket, from where it stands on. Where writing or reading
+ * fails, the message names what the system says. */
+HEED_API heed_status heed_cache_save_file(const heed_cache* cache, heed_sequence sequence,
+                                          int descriptor);
+HEED_API heed_status heed_cache_load_file(heed_cache* cache, int descriptor,
+                                          heed_sequence* sequence);
 
 /* ---- Weight matrices ------------------------------------------------------------------------ */
 
