@@ -1,8 +1,8 @@
 // Attention where few query rows share many keys: every key and value is read once, in the type
 // that it is stored in, with the features in the lanes.
 //
-//   for each chunk of keys (a task)
-//     for each block of the chunk's keys
+//   for each chunk of keys, of some heads (a task)
+//     for each block of the chunk's keys, for each pack of rows
 //       scores        = keys x queries              [key][row]
 //       probabilities = exp2(scores - row_max)      row_max moves when outgrown, and with it
 //       sums         += probabilities x values      what was summed before; [row][feature]
@@ -12,237 +12,16 @@
 // Chunks begin at fixed keys, so that bits depend neither on threads nor on the rest of the batch.
 // Source: T. Dao et al. 2023, "Flash-Decoding for long-context inference".
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <optional>
 
+#include "engine/dense/chunk.hpp"
 #include "engine/dense/output.hpp"
-#include "engine/dense/panel.hpp"
-#include "engine/dense/scores.hpp"
-#include "engine/dense/stored.hpp"
 #include "engine/dense/strategy.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
 
 namespace heed {
 namespace {
-
-/// Keys between two decisions to rescale; values are summed apart over so many.
-constexpr std::int64_t kBlockKeys = static_cast<std::int64_t>(PanelGeometry::run);
-
-/// What a row's softmax over a chunk ended with: sums are relative to row_max.
-template <class Real>
-struct Part {
-  Real* row_max;  ///< [rows]
-  Real* row_sum;  ///< [rows]
-  Real* sums;     ///< [rows][value features]
-
-  static Part at(Real* numbers, std::int64_t rows) {
-    return {numbers, numbers + rows, numbers + 2 * rows};
-  }
-};
-
-/// The rows of one pack of heads of one sequence.
-template <class Real>
-class Rows {
- public:
-  Rows(const heed_attention_plan& plan, const heed_attention_args& args, std::int64_t pack,
-       std::byte* slab)
-      : plan_(plan),
-        problem_(plan.problem),
-        args_(args),
-        kernels_(kernels_of<Real>(*plan.context->kernels)),
-        sequence_(sequence_of(problem_, args, pack / plan.packs())),
-        pack_{pack % plan.packs() * plan.pack_heads, plan.pack_heads, nullptr},
-        key_head_(pack_.head / problem_.group()),
-        rows_(plan.decodes(sequence_.query_length) ? plan.pack_heads * sequence_.query_length : 0),
-        scores_(plan, args, sequence_, HEED_WEIGHTS_PROBABILITIES, slab),
-        slab_(slab) {
-    if (rows_ > 0) panel_ = make_panel<Real>(pack_, sequence_, 0, rows_, kernels_.panels.lanes);
-  }
-
-  /// Attends the keys of a chunk, if the rows attend any.
-  void attend(std::int64_t chunk, Real* part) const {
-    const KeyBlock keys = this->keys(chunk);
-    if (rows_ == 0 || keys.keys == 0) return;
-    const Part<Real> to = Part<Real>::at(part, rows_);
-    if (!attend(keys, false, to)) attend(keys, true, to);
-  }
-
-  /// Merges the parts of all chunks and writes the rows.
-  void finish(const Real* parts, const Output<Real>& output) const;
-
-  const Sequence& sequence() const { return sequence_; }
-
- private:
-  /// The keys of the chunk that some row attends, masks aside.
-  KeyBlock keys(std::int64_t chunk) const {
-    const std::int64_t begin = std::max(chunk * kDecodeChunk, panel_.key_begin);
-    const std::int64_t end = std::min((chunk + 1) * kDecodeChunk, panel_.key_end);
-    return {begin, static_cast<std::size_t>(std::max(end - begin, std::int64_t{0}))};
-  }
-
-  /// False if a value that is not finite may have reached rows that may not attend it. `isolate`
-  /// keeps such values from them, slowly.
-  bool attend(const KeyBlock& keys, bool isolate, const Part<Real>& part) const;
-
-  void add_special(const KeyBlock& block, const Real* probs, const RowOrder& order,
-                   Real* sums) const;
-
-  Stored<Real> stored(const void* data, const Layout& layout, std::int64_t features,
-                      const KeyBlock& keys, bool widened, std::size_t pointers,
-                      std::size_t copies) const {
-    return {kernels_, {sequence_, data, layout, key_head_, keys.begin}, keys.keys,     features,
-            widened,  reinterpret_cast<const void**>(slab_ + pointers), slab_ + copies};
-  }
-
-  /// The rows' queries in the order of the keys' features; features that do not count are 0.
-  void pack_queries(const RowOrder& order, Real* to) const {
-    const auto features = static_cast<std::size_t>(problem_.features);
-    for (std::size_t r = 0; r < panel_.rows; ++r, to += order.padded()) {
-      scores_.read_query(panel_, r, to);
-      std::fill(to + features, to + order.features, Real{0});
-      std::copy_backward(to + order.whole(), to + order.features, to + order.padded());
-      std::fill(to + order.whole(), to + order.rest(), Real{0});
-    }
-  }
-
-  Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
-
-  const heed_attention_plan& plan_;
-  const Problem& problem_;
-  const heed_attention_args& args_;
-  const KernelTable<Real>& kernels_;
-  const Sequence sequence_;
-  const HeadPack pack_;
-  const std::int64_t key_head_;
-  const std::int64_t rows_;  ///< 0: the sequence is empty, or has too many rows to be decoded
-  const Scores<Real> scores_;
-  std::byte* const slab_;
-  Panel<Real> panel_{};
-};
-
-/// The row maxima of a chunk, with one number per lane. A vector holds the scores of several keys
-/// if `pitch`, the numbers of a key, is less than its lanes.
-template <class Real>
-class LaneSoftmax {
- public:
-  LaneSoftmax(const KernelTable<Real>& kernels, std::size_t rows, std::size_t pitch)
-      : kernels_(kernels),
-        rows_(rows),
-        pitch_(pitch),
-        width_(std::max<std::size_t>(pitch, kernels.panels.lanes)) {
-    // Lanes without a row get probabilities of 0 whatever their scores.
-    for (std::size_t l = 0; l < width_; ++l)
-      row_max_[l] =
-          l % pitch_ < rows ? kNoRowMax<Real> : Real{1} / std::numeric_limits<Real>::min();
-  }
-
-  /// Scores become probabilities. Calls rescale(r, factor) where row_max moves.
-  template <class Rescale>
-  void step(Real* scores, std::size_t keys, Rescale&& rescale) {
-    const std::size_t count = (keys * pitch_ + width_ - 1) / width_ * width_;  // whole vectors
-    const std::size_t vectors = width_ / kernels_.panels.lanes;
-    std::fill(scores + keys * pitch_, scores + count, -std::numeric_limits<Real>::infinity());
-    alignas(kAlignment) Real largest[kMaxPanel];
-    kernels_.panels.maxima(vectors, scores, count / width_, largest);
-    for (std::size_t r = 0; r < rows_; ++r) {
-      Real top = kNoRowMax<Real>;
-      for (std::size_t l = r; l < width_; l += pitch_) top = std::max(top, largest[l]);
-      if (top > row_max_[r] + kRescaleThreshold<Real>)
-        move(r, std::min(top, -kNoRowMax<Real>), rescale);
-    }
-    alignas(kAlignment) Real unused[kMaxPanel] = {};
-    kernels_.panels.exponentials(vectors, scores, count / width_, row_max_, unused);
-  }
-
-  Real row_max(std::size_t r) const { return row_max_[r]; }
-
- private:
-  template <class Rescale>
-  void move(std::size_t r, Real top, Rescale&& rescale) {
-    Real factor = row_max_[r] - top;
-    kernels_.numbers.exp2(&factor, &factor, 1);
-    for (std::size_t l = r; l < width_; l += pitch_) row_max_[l] = top;
-    rescale(r, factor);
-  }
-
-  const KernelTable<Real>& kernels_;
-  const std::size_t rows_, pitch_;
-  const std::size_t width_;  ///< numbers that kernels take at a time
-  alignas(kAlignment) Real row_max_[kMaxPanel];
-};
-
-template <class Real>
-bool Rows<Real>::attend(const KeyBlock& keys, bool isolate, const Part<Real>& part) const {
-  const Stored<Real> key = stored(args_.key, problem_.key, problem_.features, keys, false,
-                                  plan_.slab.key_rows, plan_.slab.keys);
-  const Stored<Real> value = stored(args_.value, problem_.value, problem_.value_features, keys,
-                                    isolate, plan_.slab.value_rows, plan_.slab.values);
-  Real* const query = buffer(plan_.slab.query);
-  Real* const scores = buffer(plan_.slab.scores);
-  Real* const sums = buffer(plan_.slab.accumulators);
-  const RowOrder order = value.order();
-  const std::size_t padded = order.padded();
-  pack_queries(key.order(), query);
-  std::fill_n(sums, panel_.rows * padded, Real{0});
-  std::fill_n(part.row_sum, panel_.rows, Real{0});
-
-  // Options see panels of rows. Without any, keys lie as close as the rows allow.
-  const bool plain = scores_.plain() && args_.mask == nullptr && panel_.attended_by_all(keys);
-  std::size_t pitch = panel_.pitch;
-  while (plain && pitch % 2 == 0 && pitch / 2 >= panel_.rows) pitch /= 2;
-  if (pitch > panel_.rows)
-    std::fill_n(scores, static_cast<std::size_t>(kBlockKeys) * pitch, Real{0});
-  LaneSoftmax<Real> softmax(kernels_, panel_.rows, pitch);
-
-  const std::int64_t end = keys.begin + static_cast<std::int64_t>(keys.keys);
-  std::int64_t next = 0;
-  for (std::int64_t k = keys.begin; k < end; k = next) {
-    next = std::min(round_down(k, kBlockKeys) + kBlockKeys, end);
-    const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
-    const auto at = static_cast<std::size_t>(k - keys.begin);
-    const Allowed allowed = plain ? Allowed::kAll : scores_.allowed(panel_, block);
-    if (allowed == Allowed::kNone) continue;
-    kernels_.rows.row_scores(key.block(at, block.keys), query, panel_.rows, scores, pitch);
-    if (!plain) scores_.apply_options(panel_, block, allowed, scores);
-    softmax.step(scores, block.keys, [&](std::size_t r, Real factor) {
-      part.row_sum[r] *= factor;
-      for (std::size_t i = 0; i < padded; ++i) sums[r * padded + i] *= factor;
-    });
-    const StoredRows rows = value.block(at, block.keys);
-    if (isolate) add_special(block, scores, order, sums);
-    kernels_.rows.row_values(rows, scores, pitch, panel_.rows, sums, part.row_sum);
-  }
-
-  for (std::size_t r = 0; r < panel_.rows; ++r) {
-    part.row_max[r] = softmax.row_max(r);
-    const auto features = static_cast<std::size_t>(problem_.value_features);
-    const std::size_t whole = std::min(order.whole(), features);
-    Real* const to = std::copy_n(sums + r * padded, whole, part.sums + r * features);
-    std::copy_n(sums + r * padded + order.rest(), features - whole, to);
-  }
-  const bool may_leak =
-      !panel_.attended_by_all(keys) || args_.mask != nullptr || args_.bias != nullptr;
-  return isolate || !may_leak || kernels_.numbers.all_finite(sums, panel_.rows * padded);
-}
-
-/// Takes infinite and NaN values out of a widened block, and adds them to the rows that attend
-/// them. A probability of 0 does not protect a row, since 0 * NaN is NaN.
-template <class Real>
-void Rows<Real>::add_special(const KeyBlock& block, const Real* probs, const RowOrder& order,
-                             Real* sums) const {
-  const Real* const attended = scores_.attended(panel_, block);
-  for (std::size_t j = 0; j < block.keys; ++j) {
-    Real* const values = buffer(plan_.slab.values) + j * order.features;
-    for (std::size_t x = 0; x < order.features; ++x) {
-      if (std::isfinite(values[x])) continue;
-      for (std::size_t r = 0; r < panel_.rows; ++r)
-        if (attended[j * panel_.pitch + r] != -std::numeric_limits<Real>::infinity())
-          sums[r * order.padded() + order.place(x)] += probs[j * panel_.pitch + r] * values[x];
-      values[x] = 0;
-    }
-  }
-}
 
 /// to[x] += from[x] * factor.
 template <class Real>
@@ -251,20 +30,193 @@ void add_scaled(const Real* __restrict from, Real factor, std::size_t count, Rea
   for (std::size_t x = 0; x < count; ++x) to[x] += from[x] * factor;
 }
 
+/// What the threads of a run share.
 template <class Real>
-void Rows<Real>::finish(const Real* parts, const Output<Real>& output) const {
-  if (rows_ == 0) return;
-  const auto features = static_cast<std::size_t>(problem_.value_features);
-  Real* const merged = buffer(plan_.slab.accumulators);
-  Panel<Real> panel = panel_;
-  panel.state.row_max = buffer(plan_.slab.row_max);
-  panel.state.row_sum = buffer(plan_.slab.row_sum);
+class Decoding {
+ public:
+  Decoding(const heed_attention_plan& plan, const heed_attention_args& args, std::byte* workspace)
+      : plan_(plan),
+        decode_(plan.decode),
+        args_(args),
+        kernels_(kernels_of<Real>(*plan.context->kernels)),
+        workspace_(workspace) {}
+
+  /// A chunk of some packs of a sequence, and of the sequences after it that share its keys.
+  void attend(std::int64_t task, std::byte* slab) const;
+
+  /// Merges the parts of all chunks of a pack, and writes its rows.
+  void merge(std::int64_t pack, std::byte* slab) const {
+    const Sequence sequence = sequence_of(plan_.problem, args_, pack / plan_.packs());
+    const DecodedRows<Real> rows(plan_, args_, sequence, pack % plan_.packs(), slab);
+    finish(rows, reinterpret_cast<Real*>(workspace_ + decode_.parts) +
+                     pack * decode_.chunks * decode_.part_numbers);
+  }
+
+ private:
+  /// Some packs of sequences that share the keys of a chunk.
+  struct Share {
+    std::int64_t chunk;
+    std::int64_t batch, sequences;
+    std::int64_t pack, packs;
+  };
+
+  /// Whether two sequences read the same keys of a chunk from the same memory.
+  bool shares(std::int64_t a, std::int64_t b, std::int64_t chunk) const;
+
+  void attend(const Share& share, std::byte* slab) const;
+
+  /// The keys, or values, of the packs from `first` to `last`.
+  Stored<Real> keys_of(const DecodedRows<Real>& first, const DecodedRows<Real>& last,
+                       const KeyBlock& keys) const {
+    return {
+        kernels_,
+        {first.sequence, args_.key, plan_.problem.key, first.key_head, last.key_head, keys.begin},
+        keys.keys,
+        plan_.problem.features,
+        false,
+        reinterpret_cast<const void**>(first.slab + plan_.slab.key_rows),
+        first.slab + plan_.slab.keys};
+  }
+  Stored<Real> values_of(const DecodedRows<Real>& first, const DecodedRows<Real>& last,
+                         const KeyBlock& keys, bool widened) const {
+    return {kernels_,
+            {first.sequence, args_.value, plan_.problem.value, first.key_head, last.key_head,
+             keys.begin},
+            keys.keys,
+            plan_.problem.value_features,
+            widened,
+            reinterpret_cast<const void**>(first.slab + plan_.slab.value_rows),
+            first.slab + plan_.slab.values};
+  }
+
+  /// `parts` are those of all chunks.
+  void finish(const DecodedRows<Real>& rows, const Real* parts) const;
+
+  const heed_attention_plan& plan_;
+  const Decode& decode_;
+  const heed_attention_args& args_;
+  const KernelTable<Real>& kernels_;
+  std::byte* const workspace_;
+};
+
+/// Calls function(block) for blocks of keys, which begin at fixed ones.
+template <class Function>
+void each_block(const KeyBlock& keys, Function&& function) {
+  const std::int64_t end = keys.begin + static_cast<std::int64_t>(keys.keys);
+  for (std::int64_t k = keys.begin, next = 0; k < end; k = next) {
+    next = std::min(round_down(k, kBlockKeys) + kBlockKeys, end);
+    function(KeyBlock{k, static_cast<std::size_t>(next - k)});
+  }
+}
+
+template <class Real>
+bool Decoding<Real>::shares(std::int64_t a, std::int64_t b, std::int64_t chunk) const {
+  const Sequence one = sequence_of(plan_.problem, args_, a);
+  const Sequence other = sequence_of(plan_.problem, args_, b);
+  if (!plan_.decodes(one.query_length) || !plan_.decodes(other.query_length)) return false;
+  if (one.query_length == 0 || other.query_length == 0) return false;
+  const KeyBlock keys = chunk_keys(one, chunk);
+  const KeyBlock others = chunk_keys(other, chunk);
+  if (keys.keys == 0 || keys.begin != others.begin || keys.keys != others.keys) return false;
+  const std::int64_t first = keys.begin / one.page_rows;
+  const std::int64_t last = (keys.begin + static_cast<std::int64_t>(keys.keys) - 1) / one.page_rows;
+  return std::equal(one.pages + first, one.pages + last + 1, other.pages + first);
+}
+
+template <class Real>
+void Decoding<Real>::attend(std::int64_t task, std::byte* slab) const {
+  const std::int64_t chunk = task % decode_.chunks;
+  const std::int64_t group = task / decode_.chunks % decode_.groups;
+  Share share = {chunk, task / decode_.chunks / decode_.groups, 1, group * decode_.packs, 0};
+  if (plan_.problem.pages > 0) {
+    // The first of those that share keys attends them for up to kSharing sequences.
+    std::int64_t before = 0;
+    while (before < share.batch && shares(share.batch - before - 1, share.batch - before, chunk))
+      ++before;
+    if (before % kSharing != 0) return;
+    for (std::int64_t b = share.batch + 1;
+         b < plan_.problem.batch && share.sequences < kSharing && shares(b - 1, b, chunk); ++b)
+      ++share.sequences;
+  }
+  const std::int64_t end = std::min(share.pack + decode_.packs, plan_.packs());
+  const std::int64_t step = std::max(decode_.together / share.sequences, std::int64_t{1});
+  for (; share.pack < end; share.pack += step) {
+    share.packs = std::min(step, end - share.pack);
+    attend(share, slab);
+  }
+}
+
+template <class Real>
+void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
+  std::optional<Sequence> sequences[kTogether];
+  std::optional<DecodedRows<Real>> rows[kTogether];
+  std::optional<ChunkSoftmax<Real>> softmax[kTogether];
+  const std::int64_t count = share.packs * share.sequences;
+  for (std::int64_t i = 0; i < share.sequences; ++i)
+    sequences[i] = sequence_of(plan_.problem, args_, share.batch + i);
+  // Side by side: rows that share a key head.
+  for (std::int64_t i = 0; i < count; ++i)
+    rows[i].emplace(plan_, args_, *sequences[i % share.sequences], share.pack + i / share.sequences,
+                    slab);
+  if (rows[0]->rows == 0) return;
+
+  const auto part_of = [&](std::int64_t i) {
+    if (decode_.chunks == 1)
+      return reinterpret_cast<Real*>(slab + plan_.slab.part) + i * decode_.part_numbers;
+    const std::int64_t pack =
+        (share.batch + i % share.sequences) * plan_.packs() + share.pack + i / share.sequences;
+    return reinterpret_cast<Real*>(workspace_ + decode_.parts) +
+           (pack * decode_.chunks + share.chunk) * decode_.part_numbers;
+  };
+  const KeyBlock keys = chunk_keys(*sequences[0], share.chunk);
+  if (keys.keys > 0) {
+    const Stored<Real> key = keys_of(*rows[0], *rows[count - 1], keys);
+    const Stored<Real> value = values_of(*rows[0], *rows[count - 1], keys, false);
+    const auto room = [&](std::size_t offset, const Stored<Real>& of, std::int64_t i) {
+      return rows[0]->buffer(offset) +
+             static_cast<std::size_t>(i * decode_.rows) * of.order().padded();
+    };
+    for (std::int64_t i = 0; i < count; ++i) {
+      softmax[i].emplace(*rows[i], keys, key, value, room(plan_.slab.query, key, i),
+                         room(plan_.slab.accumulators, value, i));
+      softmax[i]->begin(Part<Real>::at(part_of(i), rows[i]->rows));
+    }
+    each_block(keys, [&](const KeyBlock& block) {
+      for (std::int64_t i = 0; i < count; ++i)
+        softmax[i]->step(block, i % share.sequences == 0, false);
+    });
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (softmax[i]->end()) continue;
+      // A value that is not finite may have reached rows that may not attend it.
+      const Stored<Real> widened = values_of(*rows[i], *rows[i], keys, true);
+      ChunkSoftmax<Real> again(*rows[i], keys, key, widened, room(plan_.slab.query, key, i),
+                               room(plan_.slab.accumulators, value, i));
+      again.begin(Part<Real>::at(part_of(i), rows[i]->rows));
+      each_block(keys, [&](const KeyBlock& block) { again.step(block, false, true); });
+      again.end();
+    }
+  }
+  if (decode_.chunks == 1)
+    for (std::int64_t i = 0; i < count; ++i) finish(*rows[i], part_of(i));
+}
+
+template <class Real>
+void Decoding<Real>::finish(const DecodedRows<Real>& rows, const Real* parts) const {
+  if (rows.rows == 0) return;
+  const auto features = static_cast<std::size_t>(plan_.problem.value_features);
+  auto* const results = plan_.results_bytes > 0 ? reinterpret_cast<RowResult<Real>*>(workspace_)
+                                                : nullptr;  // not kept
+  const Output<Real> output(plan_, args_, rows.sequence, rows.slab, results);
+  Real* const merged = rows.buffer(plan_.slab.accumulators);
+  Panel<Real> panel = rows.panel;
+  panel.state.row_max = rows.buffer(plan_.slab.row_max);
+  panel.state.row_sum = rows.buffer(plan_.slab.row_sum);
   panel.begin_sums(static_cast<const Real*>(args_.sinks));
   const auto each_part = [&](auto&& function) {
-    for (std::int64_t chunk = 0; chunk < plan_.decode.chunks; ++chunk)
-      if (keys(chunk).keys > 0)
+    for (std::int64_t chunk = 0; chunk < decode_.chunks; ++chunk)
+      if (chunk_keys(rows.sequence, chunk).keys > 0)
         function(
-            Part<Real>::at(const_cast<Real*>(parts) + chunk * plan_.decode.part_numbers, rows_));
+            Part<Real>::at(const_cast<Real*>(parts) + chunk * decode_.part_numbers, rows.rows));
   };
   const auto share = [&](Real row_max, Real most) {
     if (row_max == most) return Real{1};
@@ -291,46 +243,24 @@ void Rows<Real>::finish(const Real* parts, const Output<Real>& output) const {
   }
 }
 
-/// Where the parts of a pack begin: in the workspace, or, if one chunk is all, in the slab.
-template <class Real>
-Real* parts_of(const heed_attention_plan& plan, std::byte* workspace, std::byte* slab,
-               std::int64_t pack) {
-  if (plan.decode.chunks == 1) return reinterpret_cast<Real*>(slab + plan.slab.part);
-  return reinterpret_cast<Real*>(workspace + plan.decode.parts) +
-         pack * plan.decode.chunks * plan.decode.part_numbers;
-}
-
 void decode(const heed_attention_plan& plan, const heed_attention_args& args,
             std::byte* workspace) {
   std::byte* const slabs = workspace + plan.results_bytes;
-  std::byte* const results = plan.results_bytes > 0 ? workspace : nullptr;  // nullptr: not kept
   with_real(plan.problem.float64, [&](auto real) {
-    using Real = decltype(real);
-    const auto finish = [&](const Rows<Real>& rows, const Real* parts, std::byte* slab) {
-      rows.finish(parts, Output<Real>(plan, args, rows.sequence(), slab,
-                                      reinterpret_cast<RowResult<Real>*>(results)));
+    const Decoding<decltype(real)> decoding(plan, args, workspace);
+    const auto each = [&](std::int64_t count, std::int64_t per_claim, auto&& function) {
+      parallel_for(plan.context->threads, {count, per_claim, plan.workers},
+                   [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                     std::byte* const slab = slabs + worker * plan.slab.bytes;
+                     for (std::int64_t i = begin; i < end; ++i) function(i, slab);
+                   });
     };
-    const std::int64_t chunks = plan.decode.chunks;
-    const std::int64_t packs = plan.problem.batch * plan.packs();
-    parallel_for(plan.context->threads, {plan.decode.tasks, plan.decode.per_claim, plan.workers},
-                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                   std::byte* const slab = slabs + worker * plan.slab.bytes;
-                   for (std::int64_t task = begin; task < end; ++task) {
-                     const std::int64_t pack = task / chunks;
-                     const Rows<Real> rows(plan, args, pack, slab);
-                     Real* const parts = parts_of<Real>(plan, workspace, slab, pack);
-                     rows.attend(task % chunks, parts + task % chunks * plan.decode.part_numbers);
-                     if (chunks == 1) finish(rows, parts, slab);
-                   }
-                 });
-    if (chunks == 1 || plan.decode.tasks == 0) return;
-    parallel_for(plan.context->threads, {packs, 1, plan.workers},
-                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                   std::byte* const slab = slabs + worker * plan.slab.bytes;
-                   for (std::int64_t pack = begin; pack < end; ++pack)
-                     finish(Rows<Real>(plan, args, pack, slab),
-                            parts_of<Real>(plan, workspace, slab, pack), slab);
-                 });
+    const Decode& decode = plan.decode;
+    each(decode.tasks, decode.per_claim,
+         [&](std::int64_t task, std::byte* slab) { decoding.attend(task, slab); });
+    if (decode.chunks == 1 || decode.tasks == 0) return;
+    each(plan.problem.batch * plan.packs(), 1,
+         [&](std::int64_t pack, std::byte* slab) { decoding.merge(pack, slab); });
   });
 }
 

@@ -113,6 +113,31 @@ std::int64_t checked_rows(const Problem& p, Size size, const char* what) {
                              {"desc.key_length", p.key_length}});
 }
 
+/// Whether rows of different heads lie between those of one.
+bool heads_interleave(const Problem& p) {
+  const auto inside = [](const Layout& layout) {
+    return magnitude(layout.strides.head) < magnitude(layout.strides.row);
+  };
+  return p.pages > 0 || inside(p.key) || inside(p.value);
+}
+
+/// How many packs a task takes side by side, so that it reads what lies side by side; but every
+/// thread gets some tasks.
+void plan_packs(heed_attention_plan& plan) {
+  // A page of memory holds 8 rows of 128 float32, and finds room in the L2 cache 64 times.
+  constexpr std::int64_t kInterleaved = 8;
+  const Problem& p = plan.problem;
+  Decode& decode = plan.decode;
+  const std::int64_t wanted = kTasksPerThread * plan.context->threads.count;
+  const auto groups = [&] { return ceil_div(plan.packs(), decode.packs); };
+  decode.packs = heads_interleave(p) ? std::clamp<std::int64_t>(plan.packs(), 1, kInterleaved) : 1;
+  while (decode.packs > 1 && (Size(p.batch) * groups() * decode.chunks).value() < wanted)
+    decode.packs = ceil_div(decode.packs, 2);
+  decode.groups = groups();
+  const std::int64_t sharing = p.pages > 0 ? std::clamp<std::int64_t>(p.batch, 1, kSharing) : 1;
+  decode.together = std::min(decode.packs * sharing, kTogether);
+}
+
 /// Which sequences are decoded, and into which parts.
 void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& widths) {
   const Problem& p = plan.problem;
@@ -129,11 +154,13 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   if (plan.strategy == &kDecode) plan.tasks = 0;
   const std::int64_t rows = std::min(longest, most);
   decode.chunks = std::max(ceil_div(p.key_length, kDecodeChunk), std::int64_t{1});
-  decode.tasks =
+  plan_packs(plan);
+  const std::int64_t parts =
       rows == 0 ? 0 : checked_rows(p, Size(packs) * decode.chunks, "the number of chunks");
+  decode.tasks = parts == 0 ? 0 : p.batch * decode.groups * decode.chunks;
   decode.part_numbers = checked_rows(p, (Size(p.value_features) + 2) * rows, "a chunk's sums");
   const double flops = 2.0 * static_cast<double>(p.features + p.value_features) *
-                       static_cast<double>(rows) *
+                       static_cast<double>(rows * decode.packs) *
                        static_cast<double>(std::min(p.key_length, kDecodeChunk));
   decode.per_claim = static_cast<std::int64_t>(
       std::clamp(kFlopsPerClaim / (kDecodeSlowness * flops + 1), 1.0, 1e6));
@@ -153,7 +180,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   if (p.out.type != widths.type || p.hard) widest = std::max(widest, p.value_features);
 
   Slab slab{};
-  const std::int64_t decoded = decodes ? round_up(plan.decode.rows, widths.lanes) : 0;
+  const std::int64_t decoded = decodes ? plan.decode.rows * plan.decode.together : 0;
   const std::int64_t block = decodes ? std::int64_t{PanelGeometry::run} : 0;
   const std::int64_t tile = tiles ? plan.tile_kv : 0;
   slab.query = numbers(std::max(plan.tile_q, decoded), round_up(Size(p.features), widths.lanes));
@@ -171,7 +198,8 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.packed = numbers(tile, round_up(Size(p.value_features), PanelGeometry::value_block));
   slab.key_rows = offsets.take(decodes ? kDecodeChunk : 0, 1, sizeof(void*));
   slab.value_rows = offsets.take(decodes ? kDecodeChunk : 0, 1, sizeof(void*));
-  slab.part = numbers(decodes && plan.decode.chunks == 1 ? plan.decode.part_numbers : 0, 1);
+  slab.part = numbers(decodes && plan.decode.chunks == 1 ? plan.decode.part_numbers : 0,
+                      plan.decode.together);
   slab.rows = numbers(widths.panel, widest);
   slab.row_max = numbers(plan.tile_q, 1);
   slab.row_sum = numbers(plan.tile_q, 1);
@@ -207,8 +235,9 @@ void lay_out_workspace(heed_attention_plan& plan) {
                                       {"threads", plan.workers}}));
   if (plan.decode.chunks <= 1) return;
   plan.decode.parts = plan.bytes;
-  const Size parts =
-      Size(plan.decode.tasks) * plan.decode.part_numbers * real_bytes(p.float64) + slabs;
+  const Size parts = Size(p.batch) * plan.packs() * plan.decode.chunks * plan.decode.part_numbers *
+                         real_bytes(p.float64) +
+                     slabs;
   plan.bytes = static_cast<std::size_t>(checked_rows(p, parts, "the sums of all chunks"));
 }
 

@@ -34,12 +34,20 @@ struct Slab {
 /// Keys that one task of decoding attends: part of what fixes the bits.
 inline constexpr std::int64_t kDecodeChunk = 1024;
 
+/// Packs that a task of decoding takes through its chunk side by side, at most, and of these those
+/// of different sequences that share keys.
+inline constexpr std::int64_t kTogether = 16;
+inline constexpr std::int64_t kSharing = 8;
+
 /// How sequences of few rows are decoded: chunk by chunk of their keys, and then the chunks' parts
 /// are merged.
 struct Decode {
-  std::int64_t rows;    ///< the most that a pack may have; 0: nothing is decoded
-  std::int64_t chunks;  ///< of the longest sequence, at least 1
-  std::int64_t tasks;   ///< packs * chunks
+  std::int64_t rows;      ///< the most that a pack may have; 0: nothing is decoded
+  std::int64_t packs;     ///< of a sequence, in one task
+  std::int64_t groups;    ///< of so many packs
+  std::int64_t together;  ///< packs that the slab has room for, those of other sequences too
+  std::int64_t chunks;    ///< of the longest sequence, at least 1
+  std::int64_t tasks;     ///< batch * groups * chunks
   std::int64_t per_claim;
   std::int64_t part_numbers;  ///< of a chunk's results: row_max, row_sum and sums of every row
   std::size_t parts;          ///< offset into the workspace: those of [pack][chunk]

@@ -12,21 +12,21 @@
 
 namespace heed {
 
-/// The keys, or the values, of one head as the row kernels want them: where they lie if they can be
-/// read there, else a block of them copied. Either gives the same bits.
+/// The keys, or the values, of some heads as the row kernels want them: where they lie if they can
+/// be read there, else a block of them copied. Either gives the same bits.
 template <class Real>
 class Stored {
  public:
-  /// The rows from `begin` on.
+  /// Rows from `begin` on, of heads [head, last_head].
   struct Place {
     const Sequence& sequence;
     const void* data;
     const Layout& layout;
-    std::int64_t head, begin;
+    std::int64_t head, last_head, begin;
   };
 
-  /// `pointers` has room for all rows, `copies` for a block of them. `widened` rows are always
-  /// copied, as Real.
+  /// `pointers` has room for the rows of one head, `copies` for a block of them. `widened` rows are
+  /// always copied, as Real.
   Stored(const KernelTable<Real>& kernels, const Place& place, std::size_t rows,
          std::int64_t features, bool widened, const void** pointers, std::byte* copies)
       : kernels_(kernels),
@@ -41,7 +41,7 @@ class Stored {
     if (copied_) return;
     const std::int64_t stride = layout_.strides.row * layout_.bytes;
     for (std::size_t j = 0; j < rows;) {
-      const std::byte* at = row(j);
+      const std::byte* at = row(place.head, j);
       const auto end = j + static_cast<std::size_t>(place.sequence.keys_in_place(
                                place.begin + static_cast<std::int64_t>(j)));
       for (; j < std::min(end, rows); ++j, at += stride) pointers_[j] = at;
@@ -53,12 +53,22 @@ class Stored {
     return {lanes, std::max(features_, lanes)};
   }
 
-  /// Rows [begin, begin + count).
-  StoredRows block(std::size_t begin, std::size_t count) const {
-    const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
-    if (!copied_)
-      return {layout_.type, pointers_ + begin, count, features_, kAheadBytes / (row_bytes + 1),
-              rows_ - begin};
+  /// Rows [begin, begin + count) of a head. Whoever reads them prefetches what is to be read next
+  /// if each block is read of one head after the other.
+  StoredRows block(std::int64_t head, std::size_t begin, std::size_t count) const {
+    if (!copied_) {
+      StoredRows rows = {
+          layout_.type, pointers_ + begin, head_offset(head), count, features_, nullptr, 0, 0};
+      if (place_.head == place_.last_head) {
+        const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
+        set_next(rows, begin + kAheadBytes / (row_bytes + 1), head);
+      } else if (head < place_.last_head) {
+        set_next(rows, begin, head + 1);
+      } else {
+        set_next(rows, begin + count, place_.head);
+      }
+      return rows;
+    }
     const ElementType type = widened_ ? kTypeOf<Real> : layout_.type;
     const std::size_t features = order().features;
     const auto element = static_cast<std::size_t>(bytes_of(type));
@@ -67,26 +77,39 @@ class Stored {
       std::byte* const to = copies_ + j * bytes;
       std::fill(to + features_ * element, to + bytes, std::byte{0});
       if (widened_) {
-        kernels_.numbers.read(layout_.type, row(begin + j), layout_.strides.feature, features_,
-                              reinterpret_cast<Real*>(to));
+        kernels_.numbers.read(layout_.type, row(head, begin + j), layout_.strides.feature,
+                              features_, reinterpret_cast<Real*>(to));
       } else {
-        copy(row(begin + j), to);
+        copy(row(head, begin + j), to);
       }
       pointers_[j] = to;
     }
-    return {type, pointers_, count, features, 0, 0};
+    return {type, pointers_, 0, count, features, nullptr, 0, 0};
   }
 
  private:
-  /// Rows are prefetched so far ahead: to the L2 cache, past what the processor foresees.
+  /// Rows of one head are prefetched so far ahead: to the L2 cache, past what the processor
+  /// foresees.
   static constexpr std::size_t kAheadBytes = 16384;
 
   static bool is_read_as_it_is(ElementType type) {
     return type == kTypeOf<Real> || (std::is_same_v<Real, float> && type != ElementType::kF64);
   }
 
-  const std::byte* row(std::size_t j) const {
-    return place_.sequence.key_row(place_.data, layout_, place_.head,
+  std::ptrdiff_t head_offset(std::int64_t head) const {
+    return (head - place_.head) * layout_.strides.head * layout_.bytes;
+  }
+
+  /// Rows from `begin` on are read next.
+  void set_next(StoredRows& rows, std::size_t begin, std::int64_t head) const {
+    if (begin >= rows_) return;
+    rows.next = pointers_ + begin;
+    rows.next_offset = head_offset(head);
+    rows.next_count = rows_ - begin;
+  }
+
+  const std::byte* row(std::int64_t head, std::size_t j) const {
+    return place_.sequence.key_row(place_.data, layout_, head,
                                    place_.begin + static_cast<std::int64_t>(j));
   }
 

@@ -1,0 +1,244 @@
+// Decoding's softmax: the rows of a pack of heads over a chunk of keys, a block of keys at a time.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/dense/panel.hpp"
+#include "engine/dense/scores.hpp"
+#include "engine/dense/stored.hpp"
+#include "engine/runtime/sizes.hpp"
+
+namespace heed {
+
+/// Keys between two decisions to rescale; values are summed apart over so many.
+constexpr std::int64_t kBlockKeys = static_cast<std::int64_t>(PanelGeometry::run);
+
+/// What a row's softmax over a chunk ended with: sums are relative to row_max.
+template <class Real>
+struct Part {
+  Real* row_max;  ///< [rows]
+  Real* row_sum;  ///< [rows]
+  Real* sums;     ///< [rows][value features]
+
+  static Part at(Real* numbers, std::int64_t rows) {
+    return {numbers, numbers + rows, numbers + 2 * rows};
+  }
+};
+
+/// The keys of a chunk that some row of a sequence attends, masks aside.
+inline KeyBlock chunk_keys(const Sequence& sequence, std::int64_t chunk) {
+  const std::int64_t begin = std::max(chunk * kDecodeChunk, sequence.first_key(0));
+  const std::int64_t end =
+      std::min((chunk + 1) * kDecodeChunk, sequence.end_key(sequence.query_length - 1));
+  return {begin, static_cast<std::size_t>(std::max(end - begin, std::int64_t{0}))};
+}
+
+/// The rows of one pack of heads of one sequence.
+template <class Real>
+struct DecodedRows {
+  DecodedRows(const heed_attention_plan& plan, const heed_attention_args& args,
+              const Sequence& sequence, std::int64_t pack_index, std::byte* slab)
+      : plan(plan),
+        args(args),
+        kernels(kernels_of<Real>(*plan.context->kernels)),
+        sequence(sequence),
+        pack{pack_index * plan.pack_heads, plan.pack_heads, nullptr},
+        key_head(pack.head / plan.problem.group()),
+        rows(plan.decodes(sequence.query_length) ? plan.pack_heads * sequence.query_length : 0),
+        scores(plan, args, sequence, HEED_WEIGHTS_PROBABILITIES, slab),
+        slab(slab) {
+    if (rows > 0) panel = make_panel<Real>(pack, sequence, 0, rows, kernels.panels.lanes);
+  }
+  DecodedRows(const DecodedRows&) = delete;
+  DecodedRows& operator=(const DecodedRows&) = delete;
+
+  Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab + offset); }
+
+  const heed_attention_plan& plan;
+  const heed_attention_args& args;
+  const KernelTable<Real>& kernels;
+  const Sequence& sequence;
+  const HeadPack pack;
+  const std::int64_t key_head;
+  const std::int64_t rows;  ///< 0: the sequence is empty, or has too many rows to be decoded
+  const Scores<Real> scores;
+  std::byte* const slab;
+  Panel<Real> panel{};
+};
+
+/// The row maxima of a chunk, with one number per lane. A vector holds the scores of several keys
+/// if `pitch`, the numbers of a key, is less than its lanes.
+template <class Real>
+class LaneSoftmax {
+ public:
+  LaneSoftmax(const KernelTable<Real>& kernels, std::size_t rows, std::size_t pitch)
+      : kernels_(kernels),
+        rows_(rows),
+        pitch_(pitch),
+        width_(std::max<std::size_t>(pitch, kernels.panels.lanes)) {
+    // Lanes without a row get probabilities of 0 whatever their scores.
+    for (std::size_t l = 0; l < width_; ++l)
+      row_max_[l] =
+          l % pitch_ < rows ? kNoRowMax<Real> : Real{1} / std::numeric_limits<Real>::min();
+  }
+
+  /// Scores become probabilities. Calls rescale(r, factor) where row_max moves.
+  template <class Rescale>
+  void step(Real* scores, std::size_t keys, Rescale&& rescale) {
+    const std::size_t count = (keys * pitch_ + width_ - 1) / width_ * width_;  // whole vectors
+    const std::size_t vectors = width_ / kernels_.panels.lanes;
+    std::fill(scores + keys * pitch_, scores + count, -std::numeric_limits<Real>::infinity());
+    alignas(kAlignment) Real largest[kMaxPanel];
+    kernels_.panels.maxima(vectors, scores, count / width_, largest);
+    for (std::size_t r = 0; r < rows_; ++r) {
+      Real top = kNoRowMax<Real>;
+      for (std::size_t l = r; l < width_; l += pitch_) top = std::max(top, largest[l]);
+      if (top > row_max_[r] + kRescaleThreshold<Real>)
+        move(r, std::min(top, -kNoRowMax<Real>), rescale);
+    }
+    alignas(kAlignment) Real unused[kMaxPanel] = {};
+    kernels_.panels.exponentials(vectors, scores, count / width_, row_max_, unused);
+  }
+
+  Real row_max(std::size_t r) const { return row_max_[r]; }
+
+ private:
+  template <class Rescale>
+  void move(std::size_t r, Real top, Rescale&& rescale) {
+    Real factor = row_max_[r] - top;
+    kernels_.numbers.exp2(&factor, &factor, 1);
+    for (std::size_t l = r; l < width_; l += pitch_) row_max_[l] = top;
+    rescale(r, factor);
+  }
+
+  const KernelTable<Real>& kernels_;
+  const std::size_t rows_, pitch_;
+  const std::size_t width_;  ///< numbers that kernels take at a time
+  alignas(kAlignment) Real row_max_[kMaxPanel];
+};
+
+/// A pack's rows on their way through the keys of a chunk.
+template <class Real>
+class ChunkSoftmax {
+ public:
+  /// `query` and `sums` have room for all rows' padded features.
+  ChunkSoftmax(const DecodedRows<Real>& rows, const KeyBlock& keys, const Stored<Real>& key,
+               const Stored<Real>& value, Real* query, Real* sums)
+      : rows_(rows),
+        panel_(rows.panel),
+        keys_(keys),
+        key_(key),
+        value_(value),
+        order_(value.order()),
+        query_(query),
+        sums_(sums),
+        plain_(rows.scores.plain() && rows.args.mask == nullptr && panel_.attended_by_all(keys)),
+        pitch_(plain_ ? narrowest_pitch(panel_) : panel_.pitch),
+        softmax_(rows.kernels, panel_.rows, pitch_) {}
+
+  void begin(const Part<Real>& part) {
+    part_ = part;
+    pack_queries();
+    std::fill_n(sums_, panel_.rows * order_.padded(), Real{0});
+    std::fill_n(part_.row_sum, panel_.rows, Real{0});
+    // Lanes without a row.
+    if (pitch_ > panel_.rows)
+      std::fill_n(scores(), static_cast<std::size_t>(kBlockKeys) * pitch_, Real{0});
+  }
+
+  /// The next block. `fetches`: the rows to be read next are prefetched. `isolates`: values are
+  /// widened, and those that are not finite kept from rows that may not attend them.
+  void step(const KeyBlock& block, bool fetches, bool isolates) {
+    const auto at = static_cast<std::size_t>(block.begin - keys_.begin);
+    const Allowed allowed = plain_ ? Allowed::kAll : rows_.scores.allowed(panel_, block);
+    if (allowed == Allowed::kNone) return;
+    const auto stored = [&](const Stored<Real>& from) {
+      StoredRows rows = from.block(rows_.key_head, at, block.keys);
+      if (!fetches) rows.next_count = 0;
+      return rows;
+    };
+    const RowKernels<Real>& kernels = rows_.kernels.rows;
+    kernels.row_scores(stored(key_), query_, panel_.rows, scores(), pitch_);
+    if (!plain_) rows_.scores.apply_options(panel_, block, allowed, scores());
+    const std::size_t padded = order_.padded();
+    softmax_.step(scores(), block.keys, [&](std::size_t r, Real factor) {
+      part_.row_sum[r] *= factor;
+      for (std::size_t i = 0; i < padded; ++i) sums_[r * padded + i] *= factor;
+    });
+    const StoredRows values = stored(value_);
+    if (isolates) add_special(block);
+    kernels.row_values(values, scores(), pitch_, panel_.rows, sums_, part_.row_sum);
+  }
+
+  /// Writes the part. False if a value that is not finite may have reached rows that may not attend
+  /// it.
+  bool end() const {
+    const auto features = static_cast<std::size_t>(rows_.plan.problem.value_features);
+    const std::size_t whole = std::min(order_.whole(), features);
+    for (std::size_t r = 0; r < panel_.rows; ++r) {
+      part_.row_max[r] = softmax_.row_max(r);
+      const Real* const from = sums_ + r * order_.padded();
+      Real* const to = std::copy_n(from, whole, part_.sums + r * features);
+      std::copy_n(from + order_.rest(), features - whole, to);
+    }
+    const bool may_leak =
+        !panel_.attended_by_all(keys_) || rows_.args.mask != nullptr || rows_.args.bias != nullptr;
+    return !may_leak || rows_.kernels.numbers.all_finite(sums_, panel_.rows * order_.padded());
+  }
+
+ private:
+  /// Options see panels of rows. Without any, keys lie as close as the rows allow.
+  static std::size_t narrowest_pitch(const Panel<Real>& panel) {
+    std::size_t pitch = panel.pitch;
+    while (pitch % 2 == 0 && pitch / 2 >= panel.rows) pitch /= 2;
+    return pitch;
+  }
+
+  /// The rows' queries in the order of the keys' features; features that do not count are 0.
+  void pack_queries() const {
+    const RowOrder order = key_.order();
+    const auto features = static_cast<std::size_t>(rows_.plan.problem.features);
+    Real* to = query_;
+    for (std::size_t r = 0; r < panel_.rows; ++r, to += order.padded()) {
+      rows_.scores.read_query(panel_, r, to);
+      std::fill(to + features, to + order.features, Real{0});
+      std::copy_backward(to + order.whole(), to + order.features, to + order.padded());
+      std::fill(to + order.whole(), to + order.rest(), Real{0});
+    }
+  }
+
+  /// Takes infinite and NaN values out of a widened block, and adds them to the rows that attend
+  /// them. A probability of 0 does not protect a row, since 0 * NaN is NaN.
+  void add_special(const KeyBlock& block) const {
+    const Real* const attended = rows_.scores.attended(panel_, block);
+    for (std::size_t j = 0; j < block.keys; ++j) {
+      Real* const values = rows_.buffer(rows_.plan.slab.values) + j * order_.features;
+      for (std::size_t x = 0; x < order_.features; ++x) {
+        if (std::isfinite(values[x])) continue;
+        for (std::size_t r = 0; r < panel_.rows; ++r)
+          if (attended[j * panel_.pitch + r] != -std::numeric_limits<Real>::infinity())
+            sums_[r * order_.padded() + order_.place(x)] += scores()[j * pitch_ + r] * values[x];
+        values[x] = 0;
+      }
+    }
+  }
+
+  Real* scores() const { return rows_.buffer(rows_.plan.slab.scores); }
+
+  const DecodedRows<Real>& rows_;
+  const Panel<Real>& panel_;
+  const KeyBlock keys_;
+  const Stored<Real>& key_;
+  const Stored<Real>& value_;
+  const RowOrder order_;  ///< of sums
+  Real* const query_;
+  Real* const sums_;
+  const bool plain_;         ///< every row attends every key, and no option changes a score
+  const std::size_t pitch_;  ///< of scores
+  LaneSoftmax<Real> softmax_;
+  Part<Real> part_{};
+};
+
+}  // namespace heed
