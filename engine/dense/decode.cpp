@@ -12,7 +12,9 @@
 // Chunks begin at fixed keys, so that bits depend neither on threads nor on the rest of the batch.
 // Source: T. Dao et al. 2023, "Flash-Decoding for long-context inference".
 #include <algorithm>
-#include <optional>
+#include <new>
+#include <type_traits>
+#include <utility>
 
 #include "engine/dense/chunk.hpp"
 #include "engine/dense/output.hpp"
@@ -29,6 +31,22 @@ void add_scaled(const Real* __restrict from, Real factor, std::size_t count, Rea
 #pragma GCC unroll 8
   for (std::size_t x = 0; x < count; ++x) to[x] += from[x] * factor;
 }
+
+/// Room for an object that is made later, or never, and need not be destroyed.
+template <class T>
+class Room {
+ public:
+  template <class... Arguments>
+  void make(Arguments&&... arguments) {
+    static_assert(std::is_trivially_destructible_v<T>);
+    new (memory_) T(std::forward<Arguments>(arguments)...);
+  }
+  T& operator*() { return *std::launder(reinterpret_cast<T*>(memory_)); }
+  T* operator->() { return &**this; }
+
+ private:
+  alignas(T) std::byte memory_[sizeof(T)];
+};
 
 /// What the threads of a run share.
 template <class Real>
@@ -148,16 +166,16 @@ void Decoding<Real>::attend(std::int64_t task, std::byte* slab) const {
 
 template <class Real>
 void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
-  std::optional<Sequence> sequences[kTogether];
-  std::optional<DecodedRows<Real>> rows[kTogether];
-  std::optional<ChunkSoftmax<Real>> softmax[kTogether];
+  Sequence sequences[kSharing];
+  Room<DecodedRows<Real>> rows[kTogether];
+  Room<ChunkSoftmax<Real>> softmax[kTogether];
   const std::int64_t count = share.packs * share.sequences;
   for (std::int64_t i = 0; i < share.sequences; ++i)
     sequences[i] = sequence_of(plan_.problem, args_, share.batch + i);
   // Side by side: rows that share a key head.
   for (std::int64_t i = 0; i < count; ++i)
-    rows[i].emplace(plan_, args_, *sequences[i % share.sequences], share.pack + i / share.sequences,
-                    slab);
+    rows[i].make(plan_, args_, sequences[i % share.sequences], share.pack + i / share.sequences,
+                 slab);
   if (rows[0]->rows == 0) return;
 
   const auto part_of = [&](std::int64_t i) {
@@ -168,7 +186,7 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
     return reinterpret_cast<Real*>(workspace_ + decode_.parts) +
            (pack * decode_.chunks + share.chunk) * decode_.part_numbers;
   };
-  const KeyBlock keys = chunk_keys(*sequences[0], share.chunk);
+  const KeyBlock keys = chunk_keys(sequences[0], share.chunk);
   if (keys.keys > 0) {
     const Stored<Real> key = keys_of(*rows[0], *rows[count - 1], keys);
     const Stored<Real> value = values_of(*rows[0], *rows[count - 1], keys, false);
@@ -177,8 +195,8 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
              static_cast<std::size_t>(i * decode_.rows) * of.order().padded();
     };
     for (std::int64_t i = 0; i < count; ++i) {
-      softmax[i].emplace(*rows[i], keys, key, value, room(plan_.slab.query, key, i),
-                         room(plan_.slab.accumulators, value, i));
+      softmax[i].make(*rows[i], keys, key, value, room(plan_.slab.query, key, i),
+                      room(plan_.slab.accumulators, value, i));
       softmax[i]->begin(Part<Real>::at(part_of(i), rows[i]->rows));
     }
     each_block(keys, [&](const KeyBlock& block) {

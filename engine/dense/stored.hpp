@@ -25,8 +25,8 @@ class Stored {
     std::int64_t head, last_head, begin;
   };
 
-  /// `pointers` has room for the rows of one head, `copies` for a block of them. `widened` rows are
-  /// always copied, as Real.
+  /// `pointers` has room for the rows of one head and a block more, `copies` for a block. `widened`
+  /// rows are always copied, as Real.
   Stored(const KernelTable<Real>& kernels, const Place& place, std::size_t rows,
          std::int64_t features, bool widened, const void** pointers, std::byte* copies)
       : kernels_(kernels),
@@ -53,22 +53,9 @@ class Stored {
     return {lanes, std::max(features_, lanes)};
   }
 
-  /// Rows [begin, begin + count) of a head. Whoever reads them prefetches what is to be read next
-  /// if each block is read of one head after the other.
+  /// Rows [begin, begin + count) of a head.
   StoredRows block(std::int64_t head, std::size_t begin, std::size_t count) const {
-    if (!copied_) {
-      StoredRows rows = {
-          layout_.type, pointers_ + begin, head_offset(head), count, features_, nullptr, 0, 0};
-      if (place_.head == place_.last_head) {
-        const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
-        set_next(rows, begin + kAheadBytes / (row_bytes + 1), head);
-      } else if (head < place_.last_head) {
-        set_next(rows, begin, head + 1);
-      } else {
-        set_next(rows, begin + count, place_.head);
-      }
-      return rows;
-    }
+    if (!copied_) return in_place(head, begin, count);
     const ElementType type = widened_ ? kTypeOf<Real> : layout_.type;
     const std::size_t features = order().features;
     const auto element = static_cast<std::size_t>(bytes_of(type));
@@ -84,7 +71,7 @@ class Stored {
       }
       pointers_[j] = to;
     }
-    return {type, pointers_, 0, count, features, nullptr, 0, 0};
+    return {type, pointers_, count, features, nullptr, 0, 0};
   }
 
  private:
@@ -100,7 +87,25 @@ class Stored {
     return (head - place_.head) * layout_.strides.head * layout_.bytes;
   }
 
-  /// Rows from `begin` on are read next.
+  StoredRows in_place(std::int64_t head, std::size_t begin, std::size_t count) const {
+    StoredRows rows = {layout_.type, pointers_ + begin, count, features_, nullptr, 0, 0};
+    if (head != place_.head) {
+      for (std::size_t j = 0; j < count; ++j)
+        pointers_[rows_ + j] = static_cast<const std::byte*>(rows.rows[j]) + head_offset(head);
+      rows.rows = pointers_ + rows_;
+    }
+    // What is read next, if heads follow each other block by block.
+    if (place_.head == place_.last_head) {
+      const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
+      set_next(rows, begin + kAheadBytes / (row_bytes + 1), head);
+    } else if (head < place_.last_head) {
+      set_next(rows, begin, head + 1);
+    } else {
+      set_next(rows, begin + count, place_.head);
+    }
+    return rows;
+  }
+
   void set_next(StoredRows& rows, std::size_t begin, std::int64_t head) const {
     if (begin >= rows_) return;
     rows.next = pointers_ + begin;

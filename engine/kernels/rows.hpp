@@ -92,19 +92,24 @@ template <std::size_t H, std::size_t K, class V>
 HEED_INLINE void add_products(const V (&row)[K], const RealOf<V>* query, std::size_t stride,
                               V* sums) {
   unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
-    const V q = V::load_unaligned(query + h * stride);
+    V q = V::load_unaligned(query + h * stride);
+    if constexpr (K > 1) pin(q);
     unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
       sums[k * H + h] = multiply_add(row[k], q, sums[k * H + h]);
     });
   });
 }
 
-/// K rows, which begin at at[k], against H queries, lane by lane.
+/// K rows against H queries, lane by lane.
 template <class V, class Element, std::size_t H, std::size_t K, class Real = RealOf<V>>
-HEED_INLINE void dot_products(const Element* const (&at)[K], std::size_t features,
-                              const Real* query, std::size_t stride, V* sums) {
+HEED_INLINE void dot_products(const void* const* rows, std::size_t features, const Real* query,
+                              std::size_t stride, V* sums) {
   constexpr std::size_t n = kLanes<V>;
-  unroll<K * H>([&](auto i) HEED_INLINE_LAMBDA { sums[i] = V(Real{0}); });
+  const Element* at[K];
+  unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
+    at[k] = static_cast<const Element*>(rows[k]);
+    unroll<H>([&](auto h) HEED_INLINE_LAMBDA { sums[k * H + h] = V(Real{0}); });
+  });
   V row[K];
   std::size_t x = 0;
   for (; x + n <= features; x += n) {
@@ -133,19 +138,20 @@ void score_queries(const StoredRows& rows, const Real* query, std::size_t stride
   constexpr std::size_t most = H == 1 ? 4 : 2;
   constexpr std::size_t K = together < most ? together : most;
   const std::size_t bytes = rows.features * sizeof(Element);
-  const std::size_t last = rows.count - 1;
   for (std::size_t j = 0; j < rows.count; j += together) {
     const std::size_t count = rows.count - j < together ? rows.count - j : together;
+    const void* repeated[together];
+    const void* const* at = rows.rows + j;
+    if (count < together) {  // the last row stands in for those that are missing
+      for (std::size_t i = 0; i < together; ++i) repeated[i] = at[i < count ? i : count - 1];
+      at = repeated;
+    }
     V sums[n];
     unroll<together / K>([&](auto i) HEED_INLINE_LAMBDA {
       // A few rows at a time: more would wait for each other, and everything for them.
-      const Element* at[K];
-      unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
-        const std::size_t index = j + i * K + k;
-        if (prefetches) prefetch_next(rows, index, 0, bytes);
-        at[k] = rows.row<Element>(index < last ? index : last);  // for those that are missing
-      });
-      dot_products<V, Element, H, K>(at, rows.features, query, stride, sums + i * K * H);
+      for (std::size_t k = j + i * K, end = k + K; prefetches && k < end; ++k)
+        prefetch_next(rows, k, 0, bytes);
+      dot_products<V, Element, H, K>(at + i * K, rows.features, query, stride, sums + i * K * H);
     });
     const V result = sum_rows<V>(sums);
     if (count == together && pitch == H) {
@@ -190,13 +196,20 @@ void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, st
   constexpr std::size_t n = kLanes<V>;
   V sums[H][M];
   V total[H];
+  // Next rows are prefetched in pieces of 256 bytes, which the processor's own prefetching follows.
+  constexpr std::size_t piece = 256;
+  const std::size_t begin = x * sizeof(Element);
+  const std::size_t most = rows.features * sizeof(Element);
+  std::size_t end = begin + (M * n * sizeof(Element) < piece ? piece : M * n * sizeof(Element));
+  end = end < most ? end : most;
+  prefetches = prefetches && begin % piece == 0;
   unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
     total[h] = V(Real{0});
     unroll<M>([&](auto m) HEED_INLINE_LAMBDA { sums[h][m] = V(Real{0}); });
   });
   for (std::size_t j = 0; j < rows.count; ++j) {
-    const Element* const row = rows.row<Element>(j) + x;
-    if (prefetches) prefetch_next(rows, j, x * sizeof(Element), (x + M * n) * sizeof(Element));
+    const Element* const row = static_cast<const Element*>(rows.rows[j]) + x;
+    if (prefetches) prefetch_next(rows, j, begin, end);
     V weight[H];
     unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
       weight[h] = V(weights[j * pitch + h]);

@@ -344,7 +344,7 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
   const RowOrder order = {kLanes<Real>, rows.features};
   with_element<Real>(rows.type, [&](auto element) {
     for (std::size_t j = 0; j < rows.count; ++j) {
-      const auto* const row = rows.row<decltype(element)>(j);
+      const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
       for (std::size_t h = 0; h < queries; ++h) {
         const Real* const q = query + h * order.padded();
         Real sums[kLanes<Real>] = {};
@@ -373,7 +373,7 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
       for (std::size_t x = 0; x < rows.features; ++x) {
         Real sum = 0;
         for (std::size_t j = 0; j < rows.count; ++j) {
-          const auto* const row = rows.row<decltype(element)>(j);
+          const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
           sum += weights[j * pitch + h] * static_cast<Real>(decode(row[x]));
         }
         sums[h * order.padded() + order.place(x)] += sum;

@@ -101,12 +101,11 @@ struct EdgeRows {
   std::ptrdiff_t head_stride;
 };
 
-/// Rows of a matrix in the type that they are stored in, read where they lie. Row j begins `offset`
-/// bytes from rows[j], its features side by side.
+/// Rows of a matrix in the type that they are stored in, read where they lie. Row j begins at
+/// rows[j], its features side by side.
 struct StoredRows {
   ElementType type;  ///< Real, or for float also kBf16 and kF16
   const void* const* rows;
-  std::ptrdiff_t offset;
   std::size_t count;
   std::size_t features;  ///< at least the lanes
 
@@ -114,12 +113,6 @@ struct StoredRows {
   const void* const* next;
   std::ptrdiff_t next_offset;
   std::size_t next_count;
-
-  // Always inline, as all_keys() is.
-  template <class Element>
-  [[gnu::always_inline]] const Element* row(std::size_t j) const {
-    return reinterpret_cast<const Element*>(static_cast<const char*>(rows[j]) + offset);
-  }
 };
 
 /// Where kernels put the features of a stored row: vector by vector. The last vector ends with the

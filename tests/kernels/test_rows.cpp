@@ -93,7 +93,7 @@ class Rows {
   }
 
   heed::StoredRows from(std::size_t row, std::size_t count) const {
-    return {c_.type, pointers_.data() + row, 0, count, c_.order.features,
+    return {c_.type, pointers_.data() + row, count, c_.order.features,
             pointers_.data() + row + kAhead, 0, pointers_.size() - row - kAhead};
   }
   heed::StoredRows all() const { return from(0, c_.rows); }
