@@ -103,7 +103,7 @@ HEED_INLINE void add_products(const V (&row)[K], const RealOf<V>* query, std::si
 /// K rows against H queries, lane by lane.
 template <class V, class Element, std::size_t H, std::size_t K, class Real = RealOf<V>>
 HEED_INLINE void dot_products(const void* const* rows, std::size_t features, const Real* query,
-                              std::size_t stride, V* sums) {
+                              std::size_t stride, V* sums, const char* const* next) {
   constexpr std::size_t n = kLanes<V>;
   const Element* at[K];
   unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
@@ -113,7 +113,10 @@ HEED_INLINE void dot_products(const void* const* rows, std::size_t features, con
   V row[K];
   std::size_t x = 0;
   for (; x + n <= features; x += n) {
-    unroll<K>([&](auto k) HEED_INLINE_LAMBDA { row[k] = read_vector<V>(at[k] + x); });
+    unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
+      __builtin_prefetch(next[k] + x * sizeof(Element), 0, 2);
+      row[k] = read_vector<V>(at[k] + x);
+    });
     add_products<H, K>(row, query + x, stride, sums);
   }
   if (x == features) return;
@@ -137,7 +140,6 @@ void score_queries(const StoredRows& rows, const Real* query, std::size_t stride
   constexpr std::size_t together = n / H;
   constexpr std::size_t most = H == 1 ? 4 : 2;
   constexpr std::size_t K = together < most ? together : most;
-  const std::size_t bytes = rows.features * sizeof(Element);
   for (std::size_t j = 0; j < rows.count; j += together) {
     const std::size_t count = rows.count - j < together ? rows.count - j : together;
     const void* repeated[together];
@@ -149,9 +151,15 @@ void score_queries(const StoredRows& rows, const Real* query, std::size_t stride
     V sums[n];
     unroll<together / K>([&](auto i) HEED_INLINE_LAMBDA {
       // A few rows at a time: more would wait for each other, and everything for them.
-      for (std::size_t k = j + i * K, end = k + K; prefetches && k < end; ++k)
-        prefetch_next(rows, k, 0, bytes);
-      dot_products<V, Element, H, K>(at + i * K, rows.features, query, stride, sums + i * K * H);
+      const char* next[K];
+      unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
+        const std::size_t index = j + i * K + k;
+        next[k] = prefetches && index < rows.next_count
+                      ? static_cast<const char*>(rows.next[index]) + rows.next_offset
+                      : static_cast<const char*>(at[i * K + k]);
+      });
+      dot_products<V, Element, H, K>(at + i * K, rows.features, query, stride, sums + i * K * H,
+                                     next);
     });
     const V result = sum_rows<V>(sums);
     if (count == together && pitch == H) {
