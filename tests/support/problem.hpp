@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,6 +88,10 @@ class Problem {
   /// Scores then have a standard deviation of scale sqrt(D)
   /// amplitude^2.
   void fill(std::uint64_t seed, float amplitude = 1);
+
+  /// Rounds what next() gives, one after the other and `largest` at most, to the type of keys, or
+  /// values: those of 8 bits as a cache does it.
+  void store(Tensor Problem::*tensor, double largest, const std::function<double()>& next);
 
   /// Puts `special` into keys, or values, where where(index) is true; of those of
   /// 8 bits NaN, and of integers only into a row's scale.
