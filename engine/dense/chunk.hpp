@@ -149,7 +149,7 @@ class ChunkSoftmax {
   }
 
   /// The next block. `fetches`: the rows to be read next are prefetched. `isolates`: values are
-  /// widened, and those that are not finite kept from rows that may not attend them.
+  /// copied, and those that are not finite kept from rows that may not attend them.
   void step(const KeyBlock& block, bool fetches, bool isolates) {
     const auto at = static_cast<std::size_t>(block.begin - keys_.begin);
     const Allowed allowed = plain_ ? Allowed::kAll : rows_.scores.allowed(panel_, block);
@@ -209,19 +209,28 @@ class ChunkSoftmax {
     }
   }
 
-  /// Takes infinite and NaN values out of a widened block, and adds them to the rows that attend
-  /// them. A probability of 0 does not protect a row, since 0 * NaN is NaN.
+  /// Takes infinite and NaN values out of the copy of a block, and adds them to the rows that
+  /// attend them. A probability of 0 does not protect a row, since 0 * NaN is NaN.
   void add_special(const KeyBlock& block) const {
+    const Problem& p = rows_.plan.problem;
+    const Slab& slab = rows_.plan.slab;
     const Real* const attended = rows_.scores.attended(panel_, block);
+    const auto features = static_cast<std::size_t>(p.value_features);
+    const auto bytes = static_cast<std::size_t>(p.value.bytes);
+    Real* const values = rows_.buffer(slab.rows);
+    float* const scales = reinterpret_cast<float*>(rows_.slab + slab.value_scales);
     for (std::size_t j = 0; j < block.keys; ++j) {
-      Real* const values = rows_.buffer(rows_.plan.slab.values) + j * order_.features;
-      for (std::size_t x = 0; x < order_.features; ++x) {
+      rows_.sequence.read_key(rows_.kernels, values_of(p, rows_.args), rows_.key_head,
+                              block.begin + static_cast<std::int64_t>(j), p.value_features, values);
+      for (std::size_t x = 0; x < features; ++x) {
         if (std::isfinite(values[x])) continue;
         for (std::size_t r = 0; r < panel_.rows; ++r)
           if (attended[j * panel_.pitch + r] != -std::numeric_limits<Real>::infinity())
             sums_[r * order_.padded() + order_.place(x)] += scores()[j * pitch_ + r] * values[x];
-        values[x] = 0;
+        std::fill_n(rows_.slab + slab.values + (j * order_.features + x) * bytes, bytes,
+                    std::byte{0});
       }
+      if (is_scaled(p.value.type) && !std::isfinite(scales[j])) scales[j] = 0;
     }
   }
 

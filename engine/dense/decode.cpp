@@ -83,28 +83,30 @@ class Decoding {
 
   void attend(const Share& share, std::byte* slab) const;
 
-  /// The keys, or values, of the packs from `first` to `last`.
-  Stored<Real> keys_of(const DecodedRows<Real>& first, const DecodedRows<Real>& last,
-                       const KeyBlock& keys) const {
+  /// The keys of the packs from `first` to `last`.
+  Stored<Real> stored_keys(const DecodedRows<Real>& first, const DecodedRows<Real>& last,
+                           const KeyBlock& keys) const {
+    std::byte* const slab = first.slab;
     return {
         kernels_,
-        {first.sequence, args_.key, plan_.problem.key, first.key_head, last.key_head, keys.begin},
+        {first.sequence, keys_of(plan_.problem, args_), first.key_head, last.key_head, keys.begin},
         keys.keys,
         plan_.problem.features,
         false,
-        reinterpret_cast<const void**>(first.slab + plan_.slab.key_rows),
-        first.slab + plan_.slab.keys};
+        {reinterpret_cast<const void**>(slab + plan_.slab.key_rows), slab + plan_.slab.keys,
+         reinterpret_cast<float*>(slab + plan_.slab.key_scales)}};
   }
-  Stored<Real> values_of(const DecodedRows<Real>& first, const DecodedRows<Real>& last,
-                         const KeyBlock& keys, bool widened) const {
+  Stored<Real> stored_values(const DecodedRows<Real>& first, const DecodedRows<Real>& last,
+                             const KeyBlock& keys, bool copies) const {
+    std::byte* const slab = first.slab;
     return {kernels_,
-            {first.sequence, args_.value, plan_.problem.value, first.key_head, last.key_head,
+            {first.sequence, values_of(plan_.problem, args_), first.key_head, last.key_head,
              keys.begin},
             keys.keys,
             plan_.problem.value_features,
-            widened,
-            reinterpret_cast<const void**>(first.slab + plan_.slab.value_rows),
-            first.slab + plan_.slab.values};
+            copies,
+            {reinterpret_cast<const void**>(slab + plan_.slab.value_rows), slab + plan_.slab.values,
+             reinterpret_cast<float*>(slab + plan_.slab.value_scales)}};
   }
 
   /// `parts` are those of all chunks.
@@ -188,8 +190,8 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
   };
   const KeyBlock keys = chunk_keys(sequences[0], share.chunk);
   if (keys.keys > 0) {
-    const Stored<Real> key = keys_of(*rows[0], *rows[count - 1], keys);
-    const Stored<Real> value = values_of(*rows[0], *rows[count - 1], keys, false);
+    const Stored<Real> key = stored_keys(*rows[0], *rows[count - 1], keys);
+    const Stored<Real> value = stored_values(*rows[0], *rows[count - 1], keys, false);
     const auto room = [&](std::size_t offset, const Stored<Real>& of, std::int64_t i) {
       return rows[0]->buffer(offset) +
              static_cast<std::size_t>(i * decode_.rows) * of.order().padded();
@@ -206,8 +208,8 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
     for (std::int64_t i = 0; i < count; ++i) {
       if (softmax[i]->end()) continue;
       // A value that is not finite may have reached rows that may not attend it.
-      const Stored<Real> widened = values_of(*rows[i], *rows[i], keys, true);
-      ChunkSoftmax<Real> again(*rows[i], keys, key, widened, room(plan_.slab.query, key, i),
+      const Stored<Real> copied = stored_values(*rows[i], *rows[i], keys, true);
+      ChunkSoftmax<Real> again(*rows[i], keys, key, copied, room(plan_.slab.query, key, i),
                                room(plan_.slab.accumulators, value, i));
       again.begin(Part<Real>::at(part_of(i), rows[i]->rows));
       each_block(keys, [&](const KeyBlock& block) { again.step(block, false, true); });

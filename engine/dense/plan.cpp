@@ -177,7 +177,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
   if (p.query.type != widths.type || decodes) widest = std::max(widest, p.features);
-  if (p.out.type != widths.type || p.hard) widest = std::max(widest, p.value_features);
+  if (p.out.type != widths.type || p.hard || decodes) widest = std::max(widest, p.value_features);
 
   Slab slab{};
   const std::int64_t decoded = decodes ? plan.decode.rows * plan.decode.together : 0;
@@ -199,6 +199,8 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const std::int64_t addresses = decodes ? kDecodeChunk + block : 0;
   slab.key_rows = offsets.take(addresses, 1, sizeof(void*));
   slab.value_rows = offsets.take(addresses, 1, sizeof(void*));
+  slab.key_scales = offsets.take(block, 1, sizeof(float));
+  slab.value_scales = offsets.take(block, 1, sizeof(float));
   slab.part = numbers(decodes && plan.decode.chunks == 1 ? plan.decode.part_numbers : 0,
                       plan.decode.together);
   slab.rows = numbers(widths.panel, widest);

@@ -25,6 +25,8 @@ heed_attention_desc read_attention(const heed_multihead_desc& desc) {
   check_unset("key", attention.key);
   check_unset("value", attention.value);
   check_unset("out", attention.out);
+  check_unset("key_scales", attention.key_scales);
+  check_unset("value_scales", attention.value_scales);
   check_size("attention->query_heads", attention.query_heads, 1);
   if (attention.pages != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT,

@@ -45,6 +45,10 @@ void check_choice(const char* field, std::uint32_t value, const char* kind, int 
 Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
                     ElementType default_type, bool packed = false);
 
+/// The same for a tensor that may also be of 8 bits.
+Layout stored_layout(const char* field, const heed_layout& given, const Shape& shape,
+                     ElementType default_type, bool packed);
+
 /// Like input_layout, but also throws if elements would overlap.
 Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
                      ElementType default_type, bool packed = false);

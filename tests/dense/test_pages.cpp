@@ -57,12 +57,15 @@ Problem paged(const Problem& p, std::uint64_t seed) {
   q.block_table = draw_table(q, page_rows, pages, random);
   const auto arrangement =
       random.integer(0, 1) == 0 ? Arrangement::kDefault : Arrangement::kRowsOutside;
-  for (auto [tensor, layout] : {std::pair{&Problem::key, &heed_attention_desc::key},
-                                {&Problem::value, &heed_attention_desc::value}}) {
-    const std::uint32_t dtype = (p.desc.*layout).dtype;
-    q.*tensor = pool_of(p.*tensor, q.block_table, page_rows, pages, arrangement);
-    q.desc.*layout = layout_of(q.*tensor, arrangement, dtype);
-  }
+  const auto put = [&](Tensor& tensor, heed_layout& layout) {
+    const std::uint32_t dtype = layout.dtype;
+    tensor = pool_of(tensor, q.block_table, page_rows, pages, arrangement);
+    layout = layout_of(tensor, arrangement, dtype);
+  };
+  put(q.key, q.desc.key);
+  put(q.value, q.desc.value);
+  if (q.desc.key.dtype == HEED_DTYPE_I8) put(*q.key_scales, q.desc.key_scales);
+  if (q.desc.value.dtype == HEED_DTYPE_I8) put(*q.value_scales, q.desc.value_scales);
   q.desc.pages = pages;
   q.desc.page_rows = page_rows;
   return q;
@@ -106,6 +109,44 @@ TEST_CASE("sequences may share pages, and a stride may part their entries", "[pa
     }
     q.block_table = apart;
     q.desc.block_table_stride = static_cast<Index>(width) + 5;
+    CHECK(check_same(q, p));
+  }
+}
+
+TEST_CASE("what decoded sequences share is read once, and no bit tells", "[pages][same]") {
+  // Sequences 0 to 8 share two chunks of keys, 9 none, 10 and 11 share one; 4 ends earlier.
+  constexpr Index sequences = 12;
+  const auto leader = [](Index b, Index key) -> Index {
+    if (b <= 8) return key < 2048 ? 0 : b;
+    return b == 11 && key < 1024 ? 10 : b;
+  };
+  enum class Limit { kNone, kWindow, kMask };
+  for (const Limit limit : {Limit::kNone, Limit::kWindow, Limit::kMask}) {
+    Problem p = filled({1, 2100, 20, 24, sequences, 10, 10}, 73);
+    p.key_lengths.assign(sequences, 2100);
+    p.key_lengths[4] = 2090;
+    for (Tensor Problem::*const tensor : {&Problem::key, &Problem::value})
+      (p.*tensor).fill([&](Axes at) {
+        at[0] = leader(at[0], at[2]);
+        // One that is shared and masked must be kept from each of those who share it.
+        if (limit == Limit::kMask && at[2] == 1025 && at[3] == 5) return kNaN;
+        return 0.01 * static_cast<double>((at[0] * 71 + at[1] * 37 + at[2] * 13 + at[3] * 7) % 211);
+      });
+    if (limit == Limit::kMask)
+      p.add_mask({1, 1, 1, 2100}).fill([](const Axes& at) { return at[3] == 1025 ? 0 : 1; });
+    if (limit == Limit::kWindow) {
+      p.desc.window = 1;
+      p.desc.window_left = 900;
+      p.desc.window_right = -1;
+      p.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
+    }
+    Problem q = paged(p, 74);
+    const Index width = static_cast<Index>(q.block_table.size()) / sequences;
+    for (Index b = 0; b < sequences; ++b)
+      for (Index n = 0; (n + 1) * q.desc.page_rows <= 2048; ++n)
+        q.block_table[static_cast<std::size_t>(b * width + n)] =
+            q.block_table[static_cast<std::size_t>(
+                leader(b, (n + 1) * q.desc.page_rows - 1) * width + n)];
     CHECK(check_same(q, p));
   }
 }

@@ -29,14 +29,21 @@ inline const Format& format_of(std::uint32_t dtype) {
       {8, 53, -1074, 0x1.fffffffffffffp1023, 0x1p-53},
       {2, 8, -133, 0x1.fep127, 0x1p-8},
       {2, 11, -24, 65504, 0x1p-11},
+      {1, 7, 0, 127, 0x1p-7},
+      {1, 4, -9, 448, 0x1p-4},
       {1, 8, 0, 255, 0x1p-8},
   };
-  return kFormats[dtype == kByte ? 4 : dtype == HEED_DTYPE_DEFAULT ? 0 : dtype - HEED_DTYPE_F32];
+  return kFormats[dtype == kByte ? 6 : dtype == HEED_DTYPE_DEFAULT ? 0 : dtype - HEED_DTYPE_F32];
 }
 
 inline const char* name_of_dtype(std::uint32_t dtype) {
-  constexpr const char* kNames[] = {"default", "f32", "f64", "bf16", "f16"};
+  constexpr const char* kNames[] = {"default", "f32", "f64", "bf16", "f16", "i8", "f8"};
   return dtype == kByte ? "byte" : kNames[dtype];
+}
+
+/// Whether scales that lie elsewhere multiply the numbers.
+inline bool is_scaled(std::uint32_t dtype) {
+  return dtype == HEED_DTYPE_I8 || dtype == HEED_DTYPE_F8_E4M3;
 }
 
 /// x to nearest even, as a type of that many digits and that smallest exponent holds it.
@@ -65,31 +72,57 @@ inline double from_float_bits(std::uint64_t bits) {
   return static_cast<double>(value);
 }
 
+/// The magnitude of a number that a type with so many bits of mantissa, and an exponent of that
+/// bias, holds; and the other way.
+inline std::uint64_t magnitude_bits(double size, int mantissa, int bias) {
+  const double smallest = std::ldexp(1.0, 1 - bias);
+  if (size < smallest) return static_cast<std::uint64_t>(std::ldexp(size, bias - 1 + mantissa));
+  int exponent = 0;
+  const double fraction = std::frexp(size, &exponent);  // in [0.5, 1)
+  const auto all = static_cast<std::uint64_t>(std::ldexp(fraction, mantissa + 1));
+  return static_cast<std::uint64_t>(exponent - 2 + bias) * (std::uint64_t{1} << mantissa) + all;
+}
+
+inline double from_magnitude_bits(std::uint64_t bits, int mantissa, int bias) {
+  const std::uint64_t one = std::uint64_t{1} << mantissa;
+  const auto exponent = static_cast<int>(bits >> mantissa);
+  const std::uint64_t digits = exponent == 0 ? bits : (bits & (one - 1)) | one;
+  return std::ldexp(static_cast<double>(digits), (exponent == 0 ? 1 : exponent) - bias - mantissa);
+}
+
 /// A number that binary16 holds, as its bits.
 inline std::uint64_t half_bits(double x) {
   const std::uint64_t sign = std::signbit(x) ? 0x8000 : 0;
   if (std::isnan(x)) return sign | 0x7e00;
-  const double size = std::fabs(x);
   if (std::isinf(x)) return sign | 0x7c00;
-  if (size < 0x1p-14) return sign | static_cast<std::uint64_t>(size * 0x1p24);
-  int exponent = 0;
-  const double fraction = std::frexp(size, &exponent);  // in [0.5, 1)
-  const auto mantissa = static_cast<std::uint64_t>(fraction * 2048) & 0x3ff;
-  return sign | static_cast<std::uint64_t>(exponent + 14) << 10 | mantissa;
+  return sign | magnitude_bits(std::fabs(x), 10, 15);
 }
 
 inline double from_half_bits(std::uint64_t bits) {
   const double sign = (bits & 0x8000) != 0 ? -1 : 1;
-  const int exponent = static_cast<int>(bits >> 10 & 0x1f);
-  const auto mantissa = static_cast<double>(bits & 0x3ff);
-  if (exponent == 0) return sign * mantissa * 0x1p-24;
-  if (exponent == 31)
-    return mantissa != 0 ? std::numeric_limits<double>::quiet_NaN()
-                         : sign * std::numeric_limits<double>::infinity();
-  return sign * std::ldexp(1024 + mantissa, exponent - 25);
+  if ((bits & 0x7fff) > 0x7c00) return std::numeric_limits<double>::quiet_NaN();
+  if ((bits & 0x7fff) == 0x7c00) return sign * std::numeric_limits<double>::infinity();
+  return sign * from_magnitude_bits(bits & 0x7fff, 10, 15);
 }
 
-/// The bits of x, rounded to nearest even.
+/// The same for OCP's E4M3, which has a NaN and no infinity.
+inline std::uint64_t e4m3_bits(double x) {
+  const std::uint64_t sign = std::signbit(x) ? 0x80 : 0;
+  return sign | (std::isnan(x) ? 0x7f : magnitude_bits(std::fabs(x), 3, 7));
+}
+
+inline double from_e4m3_bits(std::uint64_t bits) {
+  if ((bits & 0x7f) == 0x7f) return std::numeric_limits<double>::quiet_NaN();
+  return ((bits & 0x80) != 0 ? -1 : 1) * from_magnitude_bits(bits & 0x7f, 3, 7);
+}
+
+/// x, but at most the largest number of the type.
+inline double saturated(double x, std::uint32_t dtype) {
+  const double largest = format_of(dtype).largest;
+  return std::fabs(x) > largest ? std::copysign(largest, x) : x;
+}
+
+/// The bits of x, rounded to nearest even; types without infinity saturate.
 inline std::uint64_t encode(std::uint32_t dtype, double x) {
   std::uint64_t bits = 0;
   switch (dtype) {
@@ -100,6 +133,12 @@ inline std::uint64_t encode(std::uint32_t dtype, double x) {
       return std::isnan(x) ? 0x7fc0 : float_bits(rounded(x, format_of(dtype))) >> 16;
     case HEED_DTYPE_F16:
       return half_bits(rounded(x, format_of(dtype)));
+    case HEED_DTYPE_I8:
+      return std::isnan(x) ? 0
+                           : static_cast<std::uint8_t>(
+                                 static_cast<std::int8_t>(std::nearbyint(saturated(x, dtype))));
+    case HEED_DTYPE_F8_E4M3:
+      return e4m3_bits(rounded(saturated(x, dtype), format_of(dtype)));
     case kByte:
       return static_cast<std::uint64_t>(x);
     default:
@@ -118,6 +157,10 @@ inline double decode(std::uint32_t dtype, std::uint64_t bits) {
       return from_float_bits(bits << 16);
     case HEED_DTYPE_F16:
       return from_half_bits(bits);
+    case HEED_DTYPE_I8:
+      return static_cast<std::int8_t>(bits);
+    case HEED_DTYPE_F8_E4M3:
+      return from_e4m3_bits(bits);
     case kByte:
       return static_cast<double>(bits);
     default:
@@ -140,6 +183,8 @@ inline std::uint64_t load_bits(std::uint32_t dtype, const void* data, std::int64
     case HEED_DTYPE_BF16:
     case HEED_DTYPE_F16:
       return load_bits<std::uint16_t>(data, index);
+    case HEED_DTYPE_I8:
+    case HEED_DTYPE_F8_E4M3:
     case kByte:
       return load_bits<std::uint8_t>(data, index);
     default:
