@@ -15,6 +15,9 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kMostOfASize = 1 << 12;
 constexpr std::int64_t kMostWork = 1 << 15;
 
+/// As wide as an entry of the block table.
+constexpr std::uint32_t kFourBytes = HEED_DTYPE_F32;
+
 bool stands(const heed_attention_desc& d) {
   return d.causal != HEED_CAUSAL_NONE || d.alignment != HEED_ALIGNMENT_DEFAULT ||
          d.query_length == d.key_length;
@@ -30,6 +33,13 @@ void draw_sizes(Draw& draw, heed_attention_desc& d, std::int64_t fewest_heads) {
   d.value_features = draw.size(1);
   if (draw.one_in(4)) d.packed_queries = draw.integer(1, 20);
   if (draw.one_in(4)) d.packed_keys = draw.integer(1, 20);
+}
+
+void draw_pages(Draw& draw, heed_attention_desc& d) {
+  if (d.packed_keys > 0 || !draw.one_in(3)) return;
+  d.pages = draw.integer(1, 7);
+  d.page_rows = 16 * draw.integer(1, 3);
+  if (draw.one_in(3)) d.block_table_stride = block_table_stride_of(d) + draw.integer(0, 3);
 }
 
 void draw_positions(Draw& draw, heed_attention_desc& d) {
@@ -88,15 +98,16 @@ AttentionShapes::AttentionShapes(const heed_attention_desc& d) {
   const bool packed_q = d.packed_queries > 0;
   const bool packed_k = d.packed_keys > 0;
   const std::int64_t q_rows = packed_q ? d.packed_queries : d.query_length;
-  const std::int64_t k_rows = packed_k ? d.packed_keys : d.key_length;
+  const std::int64_t k_rows = packed_k ? d.packed_keys : key_rows_of(d);
   query = {packed_q ? 1 : d.batch, d.query_heads, q_rows, d.features};
-  key = {packed_k ? 1 : d.batch, key_heads_of(d), k_rows, d.features};
+  key = {packed_k ? 1 : d.pages > 0 ? d.pages : d.batch, key_heads_of(d), k_rows, d.features};
   out = query;
   value = key;
   out[3] = value[3] = value_features_of(d);
 }
 
 void draw_layouts(Draw& draw, heed_attention_desc& d, bool float64) {
+  draw_pages(draw, d);
   const AttentionShapes shapes(d);
   const auto layout = [&](const Axes& shape, Use use) {
     return draw.layout(shape, use, draw.dtype(float64, false));
@@ -127,11 +138,14 @@ AttentionCase::Extents::Extents(const heed_attention_desc& d, const AttentionSha
       bias(pairs, d.bias, real_dtype(d)),
       lse({shapes.query[0], shapes.query[1], shapes.query[2], 1}, d.lse, real_dtype(d), false),
       weights({pairs[0], pairs[1], weight_rows_of(d), pairs[3]}, d.weights, real_dtype(d), false),
-      column_sums({pairs[0], pairs[1], pairs[3], 1}, d.column_sums, real_dtype(d), false) {}
+      column_sums({pairs[0], pairs[1], pairs[3], 1}, d.column_sums, real_dtype(d), false),
+      block_table({1, 1, d.batch, block_table_width_of(d)},
+                  {kFourBytes, HEED_STRIDES_EXPLICIT, 0, 0, block_table_stride_of(d), 1}, 0,
+                  false) {}
 
 bool AttentionCase::small() {
   const Extents& e = extents_;
-  std::vector<Extent> read = {e.mask, e.bias};
+  std::vector<Extent> read = {e.mask, e.bias, e.block_table};
   std::vector<Extent> written = {e.lse};
   if (own_) read.insert(read.end(), {e.query, e.key, e.value});
   if (own_) written.push_back(e.out);
@@ -170,6 +184,7 @@ void AttentionCase::make(Draw& draw) {
   if (desc_.packed_keys > 0)
     problem_.cu_seqlens_k = draw_offsets(draw, desc_.packed_keys, desc_.key_length);
   make_lengths(draw);
+  make_block_table(draw);
   make_scores(draw);
   make_outputs(draw);
 }
@@ -196,6 +211,25 @@ void AttentionCase::make_lengths(Draw& draw) {
         static_cast<std::int32_t>(draw.integer(0, std::max<std::int64_t>(longest, 0))));
   }
   spoil(draw, problem_.key_lengths);
+}
+
+/// Pages that sequences share at random. Entries past a length are out of range; after the last
+/// one of the last sequence there is none.
+void AttentionCase::make_block_table(Draw& draw) {
+  if (desc_.pages == 0) return;
+  const std::int64_t stride = block_table_stride_of(desc_);
+  Random random(draw.bits());
+  std::vector<std::int32_t>& table = problem_.block_table;
+  for (std::size_t b = 0; b < static_cast<std::size_t>(desc_.batch); ++b) {
+    table.resize(b * static_cast<std::size_t>(stride), -1);
+    const std::int64_t keys =
+        problem_.key_lengths.empty() ? desc_.key_length : problem_.key_lengths[b];
+    for (std::int64_t n = 0; n < block_table_width_of(desc_); ++n)
+      table.push_back(static_cast<std::int32_t>(n * desc_.page_rows < keys
+                                                    ? random.integer(0, desc_.pages - 1)
+                                                    : desc_.pages + random.integer(0, 1)));
+  }
+  spoil(draw, table);
 }
 
 void AttentionCase::make_scores(Draw& draw) {

@@ -15,7 +15,7 @@ namespace heed_test {
 /// A valid descriptor without layouts of query, key, value and out.
 heed_attention_desc draw_attention(Draw& draw, std::int64_t fewest_heads);
 
-/// Shapes of the four tensors, and layouts for them that fit.
+/// Shapes of the four tensors, and layouts for them that fit; keys and values may lie in pages.
 struct AttentionShapes {
   explicit AttentionShapes(const heed_attention_desc& desc);
   Axes query, key, value, out;
@@ -51,11 +51,12 @@ class AttentionCase {
   struct Extents {
     explicit Extents(const heed_attention_desc& desc);
     Extents(const heed_attention_desc& desc, const AttentionShapes& shapes, const Axes& pairs);
-    Extent query, key, value, out, mask, bias, lse, weights, column_sums;
+    Extent query, key, value, out, mask, bias, lse, weights, column_sums, block_table;
   };
 
   std::vector<std::int32_t> draw_offsets(Draw& draw, std::int64_t rows, std::int64_t longest);
   void make_lengths(Draw& draw);
+  void make_block_table(Draw& draw);
   void make_scores(Draw& draw);
   void make_outputs(Draw& draw);
   std::vector<Tensor*> outputs();

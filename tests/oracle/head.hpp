@@ -92,7 +92,7 @@ class Head {
     const bool packed_q = d_.packed_queries > 0;
     const bool packed_k = d_.packed_keys > 0;
     const Index query_rows = packed_q ? d_.packed_queries : d_.query_length;
-    const Index key_rows = packed_k ? d_.packed_keys : d_.key_length;
+    const Index key_rows = packed_k ? d_.packed_keys : key_rows_of(d_);
     const Index key_heads = key_heads_of(d_);
     const Index width = value_features_of(d_);
     const Source query =
@@ -101,8 +101,9 @@ class Head {
     const Source value = source_of(a_.value, d_.value, key_heads, key_rows, width, packed_k);
     const Sequence& s = sequence_;
     queries_ = rows_of<Wide>(query, b_, h_, s.first_query, s.queries, d_.features);
-    keys_ = rows_of<Wide>(key, b_, g, s.first_key, s.keys, d_.features);
-    values_ = rows_of<Wide>(value, b_, g, s.first_key, s.keys, width);
+    const auto place = [&](Index t) { return key_row(s, t); };
+    keys_ = rows_of<Wide>(key, g, s.keys, d_.features, place);
+    values_ = rows_of<Wide>(value, g, s.keys, width, place);
   }
 
   void take(const Projections& from, Index g) {
