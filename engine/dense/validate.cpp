@@ -66,7 +66,12 @@ void resolve_pages(const heed_attention_desc& desc, Problem& p) {
   if (desc.block_table_stride != 0) check_size("block_table_stride", desc.block_table_stride, used);
   p.pages = desc.pages;
   p.page_rows = desc.page_rows;
-  p.table_stride = desc.block_table_stride != 0 ? desc.block_table_stride : used;
+  const bool given = desc.block_table_stride != 0;
+  p.table_stride = given ? desc.block_table_stride : used;
+  const Size::Field field = {given ? "desc.block_table_stride" : "desc.key_length",
+                             given ? desc.block_table_stride : desc.key_length};
+  (Size(desc.batch) * p.table_stride)
+      .checked("the block table", {{"desc.batch", desc.batch}, field});
 }
 
 /// Whether the arithmetic is float64: where all four types are.
