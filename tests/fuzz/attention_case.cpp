@@ -39,6 +39,7 @@ void draw_pages(Draw& draw, heed_attention_desc& d) {
   if (d.packed_keys > 0 || !draw.one_in(3)) return;
   d.pages = draw.integer(1, 7);
   d.page_rows = 16 * draw.integer(1, 3);
+  if (draw.one_in(2)) d.key_length = draw.integer(0, 80);
   if (draw.one_in(3)) d.block_table_stride = block_table_stride_of(d) + draw.integer(0, 3);
 }
 
@@ -72,9 +73,10 @@ void draw_options(Draw& draw, heed_attention_desc& d) {
 
 }  // namespace
 
-heed_attention_desc draw_attention(Draw& draw, std::int64_t fewest_heads) {
+heed_attention_desc draw_attention(Draw& draw, bool of_block) {
   heed_attention_desc d = HEED_ATTENTION_DESC_INIT;
-  draw_sizes(draw, d, fewest_heads);
+  draw_sizes(draw, d, of_block ? 1 : 0);
+  if (!of_block) draw_pages(draw, d);
   draw_positions(draw, d);
   draw_options(draw, d);
   const Axes pairs = {d.batch, d.query_heads, d.query_length, d.key_length};
@@ -107,7 +109,6 @@ AttentionShapes::AttentionShapes(const heed_attention_desc& d) {
 }
 
 void draw_layouts(Draw& draw, heed_attention_desc& d, bool float64) {
-  draw_pages(draw, d);
   const AttentionShapes shapes(d);
   const auto layout = [&](const Axes& shape, Use use) {
     return draw.layout(shape, use, draw.dtype(float64, false));
@@ -216,7 +217,8 @@ void AttentionCase::make_lengths(Draw& draw) {
 /// Pages that sequences share at random. Entries past a length are out of range; after the last
 /// one of the last sequence there is none.
 void AttentionCase::make_block_table(Draw& draw) {
-  if (desc_.pages == 0) return;
+  const std::int64_t width = block_table_width_of(desc_);
+  if (width == 0) return;
   const std::int64_t stride = block_table_stride_of(desc_);
   Random random(draw.bits());
   std::vector<std::int32_t>& table = problem_.block_table;
@@ -224,12 +226,16 @@ void AttentionCase::make_block_table(Draw& draw) {
     table.resize(b * static_cast<std::size_t>(stride), -1);
     const std::int64_t keys =
         problem_.key_lengths.empty() ? desc_.key_length : problem_.key_lengths[b];
-    for (std::int64_t n = 0; n < block_table_width_of(desc_); ++n)
+    for (std::int64_t n = 0; n < width; ++n)
       table.push_back(static_cast<std::int32_t>(n * desc_.page_rows < keys
                                                     ? random.integer(0, desc_.pages - 1)
                                                     : desc_.pages + random.integer(0, 1)));
   }
   spoil(draw, table);
+  if (table.empty() || !draw.one_in(16)) return;
+  table[static_cast<std::size_t>(draw.bits() % table.size())] =
+      static_cast<std::int32_t>(desc_.pages);  // the first that is none
+  valid_ = false;
 }
 
 void AttentionCase::make_scores(Draw& draw) {

@@ -12,10 +12,11 @@
 
 namespace heed_test {
 
-/// A valid descriptor without layouts of query, key, value and out.
-heed_attention_desc draw_attention(Draw& draw, std::int64_t fewest_heads);
+/// A valid descriptor without layouts of query, key, value and out. That of a block has heads, and
+/// no pages.
+heed_attention_desc draw_attention(Draw& draw, bool of_block);
 
-/// Shapes of the four tensors, and layouts for them that fit; keys and values may lie in pages.
+/// Shapes of the four tensors, and layouts for them that fit.
 struct AttentionShapes {
   explicit AttentionShapes(const heed_attention_desc& desc);
   Axes query, key, value, out;
