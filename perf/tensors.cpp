@@ -8,9 +8,15 @@ namespace {
 
 constexpr double kMaskedIn = 0.9;  // of a random mask
 
-/// Rows of query and out, or of key and value, in a batch.
-std::int64_t rows(std::int64_t packed, std::int64_t batch, std::int64_t length) {
-  return packed != 0 ? packed : batch * length;
+/// Rows of query and out.
+std::int64_t query_rows(const heed_attention_desc& d) {
+  return d.packed_queries != 0 ? d.packed_queries : d.batch * d.query_length;
+}
+
+/// Rows of key and value.
+std::int64_t key_rows(const heed_attention_desc& d) {
+  if (d.pages != 0) return d.pages * d.page_rows;
+  return d.packed_keys != 0 ? d.packed_keys : d.batch * d.key_length;
 }
 
 std::int64_t count_of(const heed_score_layout& layout) {
@@ -59,8 +65,8 @@ void fill_with_nan(Tensor& tensor) {
 Tensors::Tensors(const Workload& w) : workload(w) {
   const heed_attention_desc& d = w.desc;
   const std::uint32_t real = oracle::real_dtype(d);
-  const std::int64_t queries = rows(d.packed_queries, d.batch, d.query_length) * d.query_heads;
-  const std::int64_t keys = w.layers * rows(d.packed_keys, d.batch, d.key_length) * d.key_heads;
+  const std::int64_t queries = query_rows(d) * d.query_heads;
+  const std::int64_t keys = w.layers * key_rows(d) * d.key_heads;
   query = Tensor(d.query.dtype, queries * d.features);
   key = Tensor(d.key.dtype, keys * d.features);
   value = Tensor(d.value.dtype, keys * d.value_features);
@@ -88,16 +94,20 @@ Tensors::Tensors(const Workload& w) : workload(w) {
   for (Tensor* const result : {&out, &lse, &weights, &column_sums}) fill_with_nan(*result);
 }
 
-oracle::Source heads_of(const Workload& workload, const Tensor& tensor, bool of_keys) {
+oracle::Source queries_of(const Workload& workload, const Tensor& tensor) {
   const heed_attention_desc& d = workload.desc;
-  const std::int64_t packed = of_keys ? d.packed_keys : d.packed_queries;
-  const std::int64_t length = of_keys ? d.key_length : d.query_length;
-  const std::int64_t heads = of_keys ? d.key_heads : d.query_heads;
   heed_layout layout = HEED_LAYOUT_INIT;
   layout.dtype = tensor.type();
-  const std::int64_t layers = of_keys ? workload.layers : 1;
-  const std::int64_t width = tensor.size() / (layers * rows(packed, d.batch, length) * heads);
-  return oracle::source_of(tensor.data(), layout, heads, length, width, packed != 0);
+  const std::int64_t width = tensor.size() / (query_rows(d) * d.query_heads);
+  return oracle::source_of(tensor.data(), layout, d.query_heads, d.query_length, width,
+                           d.packed_queries != 0);
+}
+
+oracle::Source keys_of(const Workload& workload, const Tensor& tensor) {
+  const heed_attention_desc& d = workload.desc;
+  const std::int64_t width = tensor.size() / (workload.layers * key_rows(d) * d.key_heads);
+  return oracle::source_of(tensor.data(), key_layout(workload, tensor.type(), width), d.key_heads,
+                           oracle::key_rows_of(d), width, d.packed_keys != 0);
 }
 
 heed_attention_args Tensors::args(std::int64_t layer) {

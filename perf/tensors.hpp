@@ -67,9 +67,10 @@ struct Tensors {
   Tensor lse, weights, column_sums;
 };
 
-/// Query and out, or key and value, as the oracle reads them: [batch, head, row, feature]; packed:
-/// batch 0. Of several layers the first.
-oracle::Source heads_of(const Workload& workload, const Tensor& tensor, bool of_keys);
+/// Query and out as the oracle reads them: [batch, head, row, feature]; packed: batch 0.
+oracle::Source queries_of(const Workload& workload, const Tensor& tensor);
+/// Key and value, likewise; in pages: [page, head, row, feature]. Of several layers the first.
+oracle::Source keys_of(const Workload& workload, const Tensor& tensor);
 
 /// Rows of the same workload follow each other, most of them in turns with one other workload.
 inline std::shared_ptr<Tensors> tensors_of(const Workload& workload) {

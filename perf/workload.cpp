@@ -12,9 +12,9 @@ namespace heed::perf {
 const char* const kWorkloadGrammar =
     "B<batch>_H<query heads>[_Hkv<key heads>](_L<length>|_Lq<queries>_Lkv<keys>)_D<features>\n"
     "  [_Dv<value features>][_layers<n>][_causal|_causalTL|_causalBR]\n"
-    "  [_window<n>|[_left<n>][_right<n>]][_keys<n>|_ragged|_packed][_mask|_headmask|_keymask]\n"
-    "  [_bias|_headbias][_softcap<n>][_alibi][_score][_sink][_hard][_bf16|_f16|_f64]\n"
-    "  [_lse][_weights|_weightrows<n>][_sums][_W<width>[_nobias][_raw]]";
+    "  [_window<n>|[_left<n>][_right<n>]][_keys<n>|_ragged|_packed][_pages<n>[_nhd]]\n"
+    "  [_mask|_headmask|_keymask][_bias|_headbias][_softcap<n>][_alibi][_score][_sink][_hard]\n"
+    "  [_bf16|_f16|_f64][_lse][_weights|_weightrows<n>][_sums][_W<width>[_nobias][_raw]]";
 
 namespace {
 
@@ -22,13 +22,16 @@ namespace {
 /// float32, unless it is float64.
 const std::set<std::string> kBlockParts = {"W", "nobias", "raw", "bf16", "f16"};
 
+const std::set<std::string> kPageParts = {"pages", "nhd"};
+const std::set<std::string> kTypeParts = {"bf16", "f16", "f64"};
+
 const Grammar kGrammar = {
     kWorkloadGrammar,
     {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "layers", "W"},
-    {"keys", "window", "left", "right", "softcap", "weightrows"},
+    {"keys", "window", "left", "right", "softcap", "weightrows", "pages"},
     {"causal", "causalTL", "causalBR", "ragged", "packed", "mask", "headmask", "keymask",
      "bias",   "headbias", "alibi",    "score",  "sink",   "hard", "bf16",     "f16",
-     "f64",    "lse",      "weights",  "sums",   "nobias", "raw"},
+     "f64",    "lse",      "weights",  "sums",   "nobias", "raw",  "nhd"},
     {
         {"causal", "causalTL", "causalBR"},
         {"mask", "headmask", "keymask"},
@@ -38,6 +41,7 @@ const Grammar kGrammar = {
         {"window", "left"},
         {"window", "right"},
         {"keys", "ragged", "packed"},
+        {"pages", "packed"},
         {"hard", "sink"},
         {"hard", "lse"},
         {"L", "Lq"},
@@ -45,6 +49,7 @@ const Grammar kGrammar = {
         {"W", "packed"},  // its results could not be checked, nor those of the next one
         {"W", "hard"},
         {"W", "layers"},
+        {"W", "pages"},
     },
 };
 
@@ -160,6 +165,42 @@ std::vector<std::int32_t> ragged(std::int64_t longest, std::int64_t batch) {
   return lengths;
 }
 
+/// So many pages in any order.
+std::vector<std::int32_t> shuffled(std::int64_t pages) {
+  std::vector<std::int32_t> order;
+  Random random(8);
+  for (std::int64_t n = 0; n < pages; ++n) {
+    order.push_back(static_cast<std::int32_t>(n));
+    std::swap(order.back(), order[random.below(static_cast<std::uint32_t>(n + 1))]);
+  }
+  return order;
+}
+
+/// No page more than sequences need.
+void fill_in_pages(const Parts& parts, Workload& workload) {
+  heed_attention_desc& desc = workload.desc;
+  const std::int64_t rows = parts.number("pages", 0);
+  workload.nhd = parts.has("nhd");
+  if (rows == 0 && workload.nhd) parts.reject("nhd needs pages");
+  if (rows == 0) return;
+  if (rows % 16 != 0) parts.reject("pages have a multiple of 16 rows");
+  desc.page_rows = rows;
+  constexpr std::int32_t kNone = -1;
+  for (std::int64_t b = 0; b < desc.batch; ++b) {
+    const std::int64_t keys = workload.key_lengths.empty()
+                                  ? desc.key_length
+                                  : workload.key_lengths[static_cast<std::size_t>(b)];
+    for (std::int64_t first = 0; first < desc.key_length; first += rows)
+      workload.block_table.push_back(first < keys ? static_cast<std::int32_t>(desc.pages++)
+                                                  : kNone);
+  }
+  const std::vector<std::int32_t> order = shuffled(desc.pages);
+  for (std::int32_t& page : workload.block_table)
+    if (page != kNone) page = order[static_cast<std::size_t>(page)];
+  desc.key = key_layout(workload, desc.key.dtype, desc.features);
+  desc.value = key_layout(workload, desc.value.dtype, desc.value_features);
+}
+
 /// nullptr without elements.
 template <class T>
 const T* pointer(const std::vector<T>& numbers) {
@@ -175,11 +216,24 @@ oracle::Score<long double> favour_later_keys(const oracle::Score<long double>& s
 
 }  // namespace
 
+heed_layout key_layout(const Workload& workload, std::uint32_t dtype, std::int64_t width) {
+  const heed_attention_desc& d = workload.desc;
+  heed_layout layout = HEED_LAYOUT_INIT;
+  layout.dtype = dtype;
+  if (!workload.nhd) return layout;
+  layout.stride_row = d.key_heads * width;
+  layout.stride_batch = d.page_rows * layout.stride_row;
+  layout.stride_head = width;
+  layout.stride_feature = 1;
+  return layout;
+}
+
 heed_attention_args lengths_of(const Workload& workload) {
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
   args.key_lengths = pointer(workload.key_lengths);
   args.cu_seqlens_q = pointer(workload.query_begins);
   args.cu_seqlens_k = pointer(workload.key_begins);
+  args.block_table = pointer(workload.block_table);
   return args;
 }
 
@@ -189,7 +243,11 @@ oracle::ScoreModel score_model(const Workload& workload) {
 
 Workload parse_workload(const std::string& name) {
   const Parts parts(kGrammar, name);
-  Workload workload{name, parts.sizes(), parts.has("W") ? parts.without(kBlockParts) : name,
+  Workload workload{name,
+                    parts.sizes(),
+                    parts.has("W") ? parts.without(kBlockParts) : name,
+                    parts.without(kPageParts),
+                    parts.without(kTypeParts),
                     HEED_ATTENTION_DESC_INIT};
   heed_attention_desc& desc = workload.desc;
   workload.layers = parts.number("layers", 1);
@@ -209,6 +267,7 @@ Workload parse_workload(const std::string& name) {
     workload.key_lengths.assign(static_cast<std::size_t>(desc.batch),
                                 static_cast<std::int32_t>(keys));
   if (parts.has("ragged")) workload.key_lengths = ragged(desc.key_length, desc.batch);
+  fill_in_pages(parts, workload);
   workload.alibi = parts.has("alibi");
   workload.sinks = parts.has("sink");
   workload.lse = parts.has("lse");

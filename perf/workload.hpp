@@ -17,7 +17,9 @@ struct Workload {
   std::string name;
   std::string plain;         ///< the same sizes in float32, with no option
   std::string attention;     ///< of a block: the attention inside it; otherwise the name
-  heed_attention_desc desc;  ///< contiguous, every size filled in
+  std::string contiguous;    ///< the same, but for keys that do not lie in pages
+  std::string float32;       ///< the same in float32
+  heed_attention_desc desc;  ///< contiguous but for pages, every size filled in
 
   /// Calls one after the other, each with keys and values of its own: the workload is all of them.
   std::int64_t layers = 1;
@@ -27,6 +29,8 @@ struct Workload {
   std::vector<std::int32_t> key_lengths = {};
   std::vector<std::int32_t> query_begins = {};  ///< of sequences in a packed batch, and the end
   std::vector<std::int32_t> key_begins = {};
+  std::vector<std::int32_t> block_table = {};
+  bool nhd = false;  ///< pages are [row, head, feature], not [head, row, feature]
   bool mask = false;
   bool padding = false;  ///< the mask excludes the last keys; otherwise it is random
   bool bias = false;
@@ -53,7 +57,10 @@ extern const std::vector<std::string> kDecodeWorkloads;
 /// Throws std::invalid_argument that says what is wrong with the name.
 Workload parse_workload(const std::string& name);
 
-/// Arguments without tensors: how long sequences are.
+/// Of a key or value tensor, whose rows have so many features.
+heed_layout key_layout(const Workload& workload, std::uint32_t dtype, std::int64_t width);
+
+/// Arguments without tensors: how long sequences are, and which pages they have.
 heed_attention_args lengths_of(const Workload& workload);
 
 /// What the score function of all workloads does, for the oracle; empty where there is none.

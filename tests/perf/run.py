@@ -17,7 +17,7 @@ import unittest
 PROGRAM = sys.argv.pop(1)
 
 HELP = [r"--decode [^\n]*\n +Instead of all else, few query rows", r"or, with --decode,\n  B1_H1_Lq1_Lkv128_D128\n",
-        r"\[_layers<n>\]", r"\[_keys<n>\|_ragged\|_packed\]"]
+        r"\[_layers<n>\]", r"\[_keys<n>\|_ragged\|_packed\]\[_pages<n>\[_nhd\]\]"]
 
 # Arguments, and the rows that they mean: the kinds and workloads of them.
 LISTED = [
@@ -31,6 +31,8 @@ LISTED = [
     # The textbook has one layer.
     (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8_layers2"], ["attention/B1_H1_Lq1_Lkv16_D8_layers2"]),
     (["--forms", "--shape", "B2_H1_L16_D8_layers2_ragged"], ["form/B2_H1_L16_D8_layers2_ragged"]),
+    (["--no-stages", "--shape", "B2_H1_L16_D8_ragged_pages16_nhd"],
+     ["attention/B2_H1_L16_D8_ragged_pages16_nhd", "naive/B2_H1_L16_D8_ragged_pages16_nhd"]),
 ]
 
 # Arguments, and what is said about them.
@@ -51,6 +53,11 @@ REFUSED = [
     (["--shape", "B1_H1_L4_D8_ragged_keys2"], "keys excludes ragged"),
     (["--shape", "B1_H1_L4_D8_ragged_packed"], "ragged excludes packed"),
     (["--shape", "B1_H1_L4_D8_W8_layers2"], "W excludes layers"),
+    (["--shape", "B1_H1_L4_D8_W8_pages16"], "W excludes pages"),
+    (["--shape", "B1_H1_L4_D8_packed_pages16"], "pages excludes packed"),
+    (["--shape", "B1_H1_L4_D8_pages24"], "pages have a multiple of 16 rows"),
+    (["--shape", "B1_H1_L4_D8_pages"], '"pages" is outside 1 ... 16777216'),
+    (["--shape", "B1_H1_L4_D8_nhd"], "nhd needs pages"),
     (["--shape", "B1_H1_Lq1_Lkv1048576_D128_layers9"], "more than 2^30 elements is too large"),
     (["--shape", "er_N10_deg2_H1_D8_layers2"], '"layers2" is not understood'),
 ]
@@ -67,6 +74,19 @@ COUNTED = [
     ("B1_H1_Lq40_Lkv10_D8_causalTL_left1", 10 * 16 * 4, 40, 1, 4 * 8 * (1 + 9 * 2 + 1)),
     # Sequences of 20 and 40 keys and of 2 and 4 rows.
     ("B2_H2_Lq4_Lkv40_D8_packed", 60 * 2 * 16 * 4, 6, 1, 4 * 8 * 2 * (2 * 20 + 4 * 40)),
+    # What of a page is past the end is not read.
+    ("B2_H4_Hkv2_Lq3_Lkv40_D8_Dv16_keys30_pages16", 2 * 2 * 30 * 24 * 4, 6, 1, 2 * 24 * 2 * 4 * 3 * 30),
+    ("B1_H2_Lq1_Lkv40_D8_layers3_pages32_nhd_bf16", 3 * 2 * 40 * 16 * 2, 1, 3, 3 * 4 * 8 * 2 * 40),
+    ("B1_H1_Lq1_Lkv100_D8_causalBR_left9_pages16", 10 * 16 * 4, 1, 1, 4 * 8 * 10),
+]
+
+# Workloads, and what they are compared with.
+COMPARED = [
+    ("B1_H1_Lq1_Lkv40_D8", set()),
+    ("B1_H1_Lq1_Lkv40_D8_f64", set()),
+    ("B1_H1_Lq1_Lkv40_D8_f16", {"of_float32"}),
+    ("B1_H1_Lq1_Lkv40_D8_pages16", {"of_contiguous"}),
+    ("B1_H1_Lq1_Lkv40_D8_pages16_nhd_bf16", {"of_contiguous"}),
 ]
 
 COUNTERS = {"mbytes", "gbps", "read_gbps", "spread_gbps", "of_read", "of_spread", "tokens/s", "call_us",
@@ -117,7 +137,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(len(names), len(set(names)))
         self.assertGreater(len(names), 20)
         for name in names:
-            self.assertRegex(name, r"^decode/B\d+_H\d+(_Hkv\d+)?_Lq(1|4|16)_Lkv\d+_D(64|128)")
+            self.assertRegex(name, r"^decode/B\d+_H\d+(_Hkv\d+)?_Lq(1|4|16|256)_Lkv\d+_D(64|128)")
 
     def test_refused(self):
         for arguments, words in REFUSED:
@@ -146,6 +166,16 @@ class Counters(unittest.TestCase):
         for name, *counts in COUNTED:
             with self.subTest(name):
                 self.check(rows[name], *counts)
+
+    def test_compared(self):
+        _, rows = decoded([name for name, _ in COMPARED])
+        for name, counters in COMPARED:
+            with self.subTest(name):
+                found = {"of_contiguous", "of_float32"}.intersection(rows[name])
+                self.assertEqual(found, counters)
+                for counter in found:
+                    self.assertGreater(rows[name][counter], 0)
+                    self.assertTrue(math.isfinite(rows[name][counter]))
 
     def test_ragged(self):
         """Lengths differ, are the same in every run, and lie between 1/8 and all of the keys."""
