@@ -176,6 +176,7 @@ void CacheAttention::turn_queries(const Positions& positions) {
   run_rotate(*cache_.context, turn,
              {args_.query, places.data(), queries_.data(), cache_.frequencies});
   problem_.query = turn.to;
+  if (problem_.packed_queries > 0) problem_.query.strides.batch = 0;
   args_.query = queries_.data();
 }
 
