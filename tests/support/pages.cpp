@@ -10,11 +10,17 @@ using Index = std::int64_t;
 
 constexpr std::int32_t kUnread = INT32_MIN;
 
-/// Calls function(tensor, layout) with members: those of the key, then those of the value.
-template <class Function>
-void each_of_keys(Function&& function) {
-  function(&Problem::key, &heed_attention_desc::key);
-  function(&Problem::value, &heed_attention_desc::value);
+/// Puts what remake(tensor) makes in the place of keys, values and the scales of their rows.
+template <class Remake>
+void remake_keys(Problem& p, Arrangement arrangement, Remake&& remake) {
+  const auto put = [&](Tensor& tensor, heed_layout& layout) {
+    tensor = remake(tensor);
+    layout = layout_of(tensor, arrangement, layout.dtype);
+  };
+  put(p.key, p.desc.key);
+  put(p.value, p.desc.value);
+  if (p.desc.key.dtype == HEED_DTYPE_I8) put(*p.key_scales, p.desc.key_scales);
+  if (p.desc.value.dtype == HEED_DTYPE_I8) put(*p.value_scales, p.desc.value_scales);
 }
 
 /// What descriptor and arguments say of every sequence.
@@ -70,8 +76,7 @@ Problem paged(const Problem& p, Random& random) {
   const auto arrangement =
       static_cast<Arrangement>(random.integer(0, static_cast<Index>(Arrangement::kCount) - 1));
   const auto misalign = static_cast<std::size_t>(random.integer(0, 3));
-  each_of_keys([&](auto tensor, auto layout) {
-    const Tensor& from = p.*tensor;
+  remake_keys(q, arrangement, [&](const Tensor& from) {
     const Axes& n = from.shape();
     Tensor pool = placed({d.pages, n[1], d.page_rows, n[3]}, arrangement, from.dtype(), misalign);
     pool.fill([] { return kNaN; });
@@ -81,8 +86,7 @@ Problem paged(const Problem& p, Random& random) {
       const RowPlace to = key_row(s, at[2]);
       pool.set({to.batch, at[1], to.row, at[3]}, from.get(at));
     });
-    d.*layout = layout_of(pool, arrangement, (d.*layout).dtype);
-    q.*tensor = std::move(pool);
+    return pool;
   });
   return q;
 }
@@ -91,8 +95,7 @@ Problem contiguous(const Problem& p) {
   Problem q = p;
   if (p.desc.pages == 0) return q;
   const std::vector<Sequence> sequences = sequences_of(q);
-  each_of_keys([&](auto tensor, auto layout) {
-    const Tensor& pool = p.*tensor;
+  remake_keys(q, Arrangement::kDefault, [&](const Tensor& pool) {
     const Axes& n = pool.shape();
     Tensor rows = placed({p.desc.batch, n[1], p.desc.key_length, n[3]}, Arrangement::kDefault,
                          pool.dtype(), 0);
@@ -102,8 +105,7 @@ Problem contiguous(const Problem& p) {
       const RowPlace from = key_row(s, at[2]);
       return pool.get({from.batch, at[1], from.row, at[3]});
     });
-    q.desc.*layout = layout_of(rows, Arrangement::kDefault, (q.desc.*layout).dtype);
-    q.*tensor = std::move(rows);
+    return rows;
   });
   q.desc.pages = q.desc.page_rows = q.desc.block_table_stride = 0;
   q.block_table.clear();
