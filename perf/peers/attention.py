@@ -236,10 +236,11 @@ def main():
 
     heed = Heed(options.program, options.heed_arguments)
     peers = installed_peers()
-    table = Table(["heed", *(peer.name for peer in peers)], options.threads, options.repetitions)
-    default = (FORMS if options.forms else DECODE if options.decode
-               else listed("kStandardWorkloads"))
-    for workload in options.workload or default:
+    workloads = options.workload or (FORMS if options.forms else DECODE if options.decode
+                                     else listed("kStandardWorkloads"))
+    table = Table(["heed", *(peer.name for peer in peers)], options.threads, options.repetitions,
+                  width=max(30, *(len(workload) for workload in workloads)))
+    for workload in workloads:
         turns = [prepare(program, workload, options.threads) for program in (heed, *peers)]
         table.add(workload, turns)
     if options.json:
