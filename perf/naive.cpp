@@ -163,10 +163,10 @@ void measure(benchmark::State& state, const Workload& workload) {
   state.SetLabel("textbook loops, 1 thread");
 }
 
-/// The textbook writes neither weights nor their sums, and has one layer.
+/// The textbook writes neither weights nor their sums, reads no 8-bit numbers, and has one layer.
 bool asks_for_more(const Workload& workload) {
   return workload.desc.weights_point != HEED_WEIGHTS_NONE || workload.desc.sum_columns != 0 ||
-         workload.layers != 1;
+         workload.layers != 1 || oracle::is_scaled(workload.desc.key.dtype);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "perf/tensors.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -49,6 +50,31 @@ void score_function(void* /*user*/, const heed_score_tile* tile) {
     favour_later_keys<float>(*tile);
 }
 
+constexpr double kFloat8Scale = 0.02;
+
+Tensor scales_of(const Tensor& stored, std::int64_t rows) {
+  if (!oracle::is_scaled(stored.type())) return {};
+  return {HEED_DTYPE_F32, stored.type() == HEED_DTYPE_I8 ? rows : 1};
+}
+
+/// Rows as a cache stores them: integers have a scale for every row, of its largest number.
+void fill_stored(Tensor& rows, Tensor& scales, std::int64_t width, unsigned seed) {
+  if (rows.type() != HEED_DTYPE_I8) {
+    if (scales.size() != 0) scales.set(0, kFloat8Scale);
+    return fill_random(rows, seed, scales.size() != 0 ? 1 / kFloat8Scale : 1);
+  }
+  Random random(seed);
+  std::vector<double> row(static_cast<std::size_t>(width));
+  for (std::int64_t i = 0; i < scales.size(); ++i) {
+    double most = 0;
+    for (double& x : row)
+      most = std::max(most, std::fabs(x = static_cast<double>(random.normal())));
+    scales.set(i, most / 127);
+    for (std::int64_t x = 0; x < width; ++x)
+      rows.set(i * width + x, row[static_cast<std::size_t>(x)] / scales[i]);
+  }
+}
+
 }  // namespace
 
 void fill_random(Tensor& tensor, unsigned seed, double deviation) {
@@ -81,8 +107,8 @@ Tensors::Tensors(const Workload& w) : workload(w) {
     weights = Tensor(real, lines * oracle::weight_rows_of(d));
   if (d.sum_columns != 0) column_sums = Tensor(real, lines);
   fill_random(query, 1);
-  fill_random(key, 2);
-  fill_random(value, 3);
+  fill_stored(key, key_scales = scales_of(key, keys), d.features, 2);
+  fill_stored(value, value_scales = scales_of(value, keys), d.value_features, 3);
   fill_mask(mask, w);
   fill_random(bias, 5);
   fill_random(sinks, 6);
@@ -119,6 +145,12 @@ heed_attention_args Tensors::args(std::int64_t layer) {
   args.query = query.data();
   args.key = of_layer(key);
   args.value = of_layer(value);
+  // One number is of all layers.
+  const auto scales_of_layer = [&](const Tensor& scales) {
+    return static_cast<const float*>(scales.size() == 1 ? scales.data() : of_layer(scales));
+  };
+  args.key_scales = scales_of_layer(key_scales);
+  args.value_scales = scales_of_layer(value_scales);
   args.out = out.data();
   args.mask = mask.empty() ? nullptr : mask.data();
   args.bias = bias.data();

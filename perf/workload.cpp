@@ -14,7 +14,7 @@ const char* const kWorkloadGrammar =
     "  [_Dv<value features>][_layers<n>][_causal|_causalTL|_causalBR]\n"
     "  [_window<n>|[_left<n>][_right<n>]][_keys<n>|_ragged|_packed][_pages<n>[_nhd]]\n"
     "  [_mask|_headmask|_keymask][_bias|_headbias][_softcap<n>][_alibi][_score][_sink][_hard]\n"
-    "  [_bf16|_f16|_f64][_lse][_weights|_weightrows<n>][_sums][_W<width>[_nobias][_raw]]";
+    "  [_bf16|_f16|_f64|_i8|_f8][_lse][_weights|_weightrows<n>][_sums][_W<width>[_nobias][_raw]]";
 
 namespace {
 
@@ -23,20 +23,20 @@ namespace {
 const std::set<std::string> kBlockParts = {"W", "nobias", "raw", "bf16", "f16"};
 
 const std::set<std::string> kPageParts = {"pages", "nhd"};
-const std::set<std::string> kTypeParts = {"bf16", "f16", "f64"};
+const std::set<std::string> kTypeParts = {"bf16", "f16", "f64", "i8", "f8"};
 
 const Grammar kGrammar = {
     kWorkloadGrammar,
     {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "layers", "W"},
     {"keys", "window", "left", "right", "softcap", "weightrows", "pages"},
-    {"causal", "causalTL", "causalBR", "ragged", "packed", "mask", "headmask", "keymask",
-     "bias",   "headbias", "alibi",    "score",  "sink",   "hard", "bf16",     "f16",
-     "f64",    "lse",      "weights",  "sums",   "nobias", "raw",  "nhd"},
+    {"causal",   "causalTL", "causalBR", "ragged", "packed", "mask", "headmask", "keymask", "bias",
+     "headbias", "alibi",    "score",    "sink",   "hard",   "bf16", "f16",      "f64",     "lse",
+     "weights",  "sums",     "nobias",   "raw",    "nhd",    "i8",   "f8"},
     {
         {"causal", "causalTL", "causalBR"},
         {"mask", "headmask", "keymask"},
         {"bias", "headbias"},
-        {"bf16", "f16", "f64"},
+        {"bf16", "f16", "f64", "i8", "f8"},
         {"weights", "weightrows"},
         {"window", "left"},
         {"window", "right"},
@@ -50,6 +50,7 @@ const Grammar kGrammar = {
         {"W", "hard"},
         {"W", "layers"},
         {"W", "pages"},
+        {"W", "i8", "f8"},
     },
 };
 
@@ -199,6 +200,8 @@ void fill_in_pages(const Parts& parts, Workload& workload) {
     if (page != kNone) page = order[static_cast<std::size_t>(page)];
   desc.key = key_layout(workload, desc.key.dtype, desc.features);
   desc.value = key_layout(workload, desc.value.dtype, desc.value_features);
+  if (desc.key.dtype == HEED_DTYPE_I8)
+    desc.key_scales = desc.value_scales = key_layout(workload, HEED_DTYPE_F32, 1);
 }
 
 /// nullptr without elements.
@@ -253,8 +256,8 @@ Workload parse_workload(const std::string& name) {
   workload.layers = parts.number("layers", 1);
   fill_in_sizes(parts, desc);
   fill_in_offsets(parts, desc);
-  for (heed_layout* const layout : {&desc.query, &desc.key, &desc.value, &desc.out})
-    layout->dtype = parts.type();
+  desc.query.dtype = desc.out.dtype = parts.type();
+  desc.key.dtype = desc.value.dtype = parts.key_type();
   fill_in_masks(parts, workload);
   fill_in_outputs(parts, desc);
   fill_in_block(parts, workload);
@@ -326,8 +329,9 @@ double key_value_bytes(const Workload& workload) {
     const KeyRange attended = attended_keys(workload, sequence_of(workload, b));
     keys += static_cast<double>(attended.end - attended.begin);
   }
-  const std::int64_t row = d.features * oracle::format_of(d.key.dtype).bytes +
-                           d.value_features * oracle::format_of(d.value.dtype).bytes;
+  const std::int64_t scales = d.key.dtype == HEED_DTYPE_I8 ? 2 * std::int64_t{sizeof(float)} : 0;
+  const std::int64_t row =
+      (d.features + d.value_features) * oracle::format_of(d.key.dtype).bytes + scales;
   return keys * product({workload.layers, d.key_heads, row});
 }
 

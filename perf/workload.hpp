@@ -88,7 +88,8 @@ KeyRange attended_keys(const Workload& workload, const oracle::Sequence& sequenc
 /// none: whatever computes by tiles has to compute them all. A padding mask leaves its keys.
 double useful_flops(const Workload& workload);
 
-/// Bytes of the keys and values that are attended at all, each counted once.
+/// Bytes of the keys and values that are attended at all, and of the scales of their rows, each
+/// counted once.
 double key_value_bytes(const Workload& workload);
 
 }  // namespace heed::perf

@@ -41,9 +41,12 @@ void ReadMeter::add_sequence(const Workload& workload, std::int64_t layer, std::
   const heed_attention_desc& d = workload.desc;
   const oracle::Sequence sequence = sequence_of(workload, batch);
   const KeyRange keys = attended_keys(workload, sequence);
+  std::vector<const Tensor*> stored = {&tensors_->key, &tensors_->value};
+  if (d.key.dtype == HEED_DTYPE_I8)
+    stored.insert(stored.end(), {&tensors_->key_scales, &tensors_->value_scales});
   const bool one_head = d.packed_keys != 0 || workload.nhd;
   for (std::int64_t h = 0; h < (one_head ? 1 : d.key_heads); ++h)
-    for (const Tensor* const tensor : {&tensors_->key, &tensors_->value}) {
+    for (const Tensor* const tensor : stored) {
       const oracle::Source rows = keys_of(workload, *tensor);
       const std::int64_t width = oracle::format_of(rows.dtype).bytes;
       const auto layer_bytes = static_cast<std::int64_t>(tensor->bytes()) / workload.layers;

@@ -23,10 +23,27 @@ bool is_promised(const Workload& workload, unsigned threads) {
   return is_standard(workload) && threads <= 2 && d.query_length == 1 && d.key_length >= 8192;
 }
 
-/// At least this much of the plain loop's speed.
-double read_target(const heed_attention_desc& d) {
-  if (d.key.dtype == HEED_DTYPE_F32) return 0.90;
-  return d.query_heads == d.key_heads ? 0.80 : 0.75;
+/// What is promised of keys and values of a type: of the plain loop's speed at least `read`,
+/// `grouped` where each serves several query heads, and of the time of float32 ones at most
+/// `float32`. 0: nothing.
+struct Promises {
+  double read;
+  double grouped;
+  double float32;
+};
+
+Promises promises_of(std::uint32_t dtype) {
+  switch (dtype) {
+    case HEED_DTYPE_F32:
+      return {0.90, 0.90, 0};
+    case HEED_DTYPE_BF16:
+    case HEED_DTYPE_F16:
+      return {0.80, 0.75, 0.60};
+    case HEED_DTYPE_I8:
+      return {0.65, 0.55, 0.45};
+    default:
+      return {0, 0, 0};
+  }
 }
 
 /// At most this many microseconds for a call; 0: nothing is promised.
@@ -58,9 +75,10 @@ class DecodeRow {
     if (workload.desc.pages != 0)
       comparisons_.push_back(
           {"of_contiguous", "contiguous_target", 1.05, Planned(workload.contiguous, context)});
-    else if (oracle::format_of(workload.desc.key.dtype).bytes == 2)
-      comparisons_.push_back(
-          {"of_float32", "float32_target", 0.60, Planned(workload.float32, context)});
+    else if (const std::uint32_t dtype = workload.desc.key.dtype;
+             oracle::format_of(dtype).bytes < 4)
+      comparisons_.push_back({"of_float32", "float32_target", promises_of(dtype).float32,
+                              Planned(workload.float32, context)});
   }
 
   Row row() const {
@@ -92,13 +110,15 @@ class DecodeRow {
     state.counters["call_us"] = timing.seconds / static_cast<double>(workload.layers) * 1e6;
     state.counters["gflops"] = problem_.flops() / timing.seconds * 1e-9;
     const bool promised = is_promised(workload, threads_);
-    if (promised && workload.desc.pages == 0)
-      state.counters["read_target"] = read_target(workload.desc);
+    const heed_attention_desc& d = workload.desc;
+    const Promises promises = promises_of(d.key.dtype);
+    const double read = d.query_heads == d.key_heads ? promises.read : promises.grouped;
+    if (promised && d.pages == 0 && read != 0) state.counters["read_target"] = read;
     if (const double call = call_target(workload); call != 0) state.counters["call_target"] = call;
     for (std::size_t n = 0; n < comparisons_.size(); ++n) {
       const Comparison& comparison = comparisons_[n];
       state.counters[comparison.counter] = timing.seconds / timing.beside[n];
-      if (promised) state.counters[comparison.target] = comparison.most;
+      if (promised && comparison.most != 0) state.counters[comparison.target] = comparison.most;
     }
     count(problem_.accuracy(), problem_.info().threads, state.counters);
     state.SetLabel(problem_.label() + " " + problem_.info().strategy);

@@ -28,7 +28,8 @@ LISTED = [
      ["decode/B1_H1_Lq1_Lkv1048576_D128_layers8"]),
     (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8"],
      ["attention/B1_H1_Lq1_Lkv16_D8", "naive/B1_H1_Lq1_Lkv16_D8"]),
-    # The textbook has one layer.
+    # The textbook reads no 8-bit numbers, and has one layer.
+    (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8_i8"], ["attention/B1_H1_Lq1_Lkv16_D8_i8"]),
     (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8_layers2"], ["attention/B1_H1_Lq1_Lkv16_D8_layers2"]),
     (["--forms", "--shape", "B2_H1_L16_D8_layers2_ragged"], ["form/B2_H1_L16_D8_layers2_ragged"]),
     (["--no-stages", "--shape", "B2_H1_L16_D8_ragged_pages16_nhd"],
@@ -55,6 +56,8 @@ REFUSED = [
     (["--shape", "B1_H1_L4_D8_W8_layers2"], "W excludes layers"),
     (["--shape", "B1_H1_L4_D8_W8_pages16"], "W excludes pages"),
     (["--shape", "B1_H1_L4_D8_packed_pages16"], "pages excludes packed"),
+    (["--shape", "B1_H1_L4_D8_W8_i8"], "W excludes i8"),
+    (["--shape", "B1_H1_L4_D8_f16_f8"], "f16 excludes f8"),
     (["--shape", "B1_H1_L4_D8_pages24"], "pages have a multiple of 16 rows"),
     (["--shape", "B1_H1_L4_D8_pages"], '"pages" is outside 1 ... 16777216'),
     (["--shape", "B1_H1_L4_D8_nhd"], "nhd needs pages"),
@@ -78,6 +81,10 @@ COUNTED = [
     ("B2_H4_Hkv2_Lq3_Lkv40_D8_Dv16_keys30_pages16", 2 * 2 * 30 * 24 * 4, 6, 1, 2 * 24 * 2 * 4 * 3 * 30),
     ("B1_H2_Lq1_Lkv40_D8_layers3_pages32_nhd_bf16", 3 * 2 * 40 * 16 * 2, 1, 3, 3 * 4 * 8 * 2 * 40),
     ("B1_H1_Lq1_Lkv100_D8_causalBR_left9_pages16", 10 * 16 * 4, 1, 1, 4 * 8 * 10),
+    # A row of integers has a scale of 4 bytes.
+    ("B2_H4_Hkv2_Lq1_Lkv40_D8_Dv16_layers3_i8", 3 * 2 * 2 * 40 * (24 + 8), 2, 3, 3 * 2 * 24 * 2 * 4 * 40),
+    ("B1_H2_Lq1_Lkv40_D8_layers2_i8_keys30_pages16_nhd", 2 * 2 * 30 * (16 + 8), 1, 2, 2 * 4 * 8 * 2 * 30),
+    ("B1_H2_Lq1_Lkv40_D8_f8", 2 * 40 * 16, 1, 1, 4 * 8 * 2 * 40),
 ]
 
 # Workloads, and what they are compared with.
@@ -85,6 +92,9 @@ COMPARED = [
     ("B1_H1_Lq1_Lkv40_D8", set()),
     ("B1_H1_Lq1_Lkv40_D8_f64", set()),
     ("B1_H1_Lq1_Lkv40_D8_f16", {"of_float32"}),
+    ("B1_H1_Lq1_Lkv40_D8_i8", {"of_float32"}),
+    ("B1_H1_Lq1_Lkv40_D8_f8", {"of_float32"}),
+    ("B1_H1_Lq1_Lkv40_D8_i8_pages16", {"of_contiguous"}),
     ("B1_H1_Lq1_Lkv40_D8_pages16", {"of_contiguous"}),
     ("B1_H1_Lq1_Lkv40_D8_pages16_nhd_bf16", {"of_contiguous"}),
 ]
