@@ -61,8 +61,8 @@ void check_operation(const char* desc_widths, const char* args_widths, AForm& fo
   }));
 }
 
-constexpr const char* kAttentionDesc = "448888888LLLL8888448884444888SSLLL888";
-constexpr const char* kAttentionArgs = "44888888888888888888";
+constexpr const char* kAttentionDesc = "448888888LLLL8888448884444888SSLLL888LL";
+constexpr const char* kAttentionArgs = "4488888888888888888888";
 
 }  // namespace
 
