@@ -2,7 +2,6 @@
 #include <cstring>
 #include <limits>
 
-#include "tests/api/counting_allocator.hpp"
 #include "tests/api/saved.hpp"
 
 using namespace api_test;
@@ -346,43 +345,4 @@ TEST_CASE("saving and loading refuse NULL and sequences that are not there",
   CHECK(made == 77);
   CHECK(bytes == 77);
   CHECK(state(cache) == before);
-}
-
-TEST_CASE("memory that saving and loading cannot have is told", "[cache][saved][allocator]") {
-  CountingAllocator memory;
-  const heed_allocator allocator = memory.get();
-  const heed_context_options options = serial_options(&allocator);
-  const heed_cache_desc desc = small_cache();
-  const Cache cache = make_cache(make_context(&options), desc);
-  const heed_sequence sequence = grown(cache, desc, 20);
-  std::string bytes = saved(cache, sequence);
-  std::string untouched(bytes.size(), 'x');
-  const std::vector<std::int64_t> before = state(cache);
-  const auto each_refused = [&](const auto& call) {
-    memory.restart();
-    CHECK(call() == HEED_STATUS_OK);
-    const std::size_t requests = memory.requests();
-    CHECK(requests > 0);
-    for (std::size_t refuse = 0; refuse < requests; ++refuse) {
-      memory.restart(refuse);
-      forget_last_error();
-      check_refusal(call(), HEED_STATUS_OUT_OF_MEMORY, "the allocator returned NULL");
-    }
-    memory.restart();
-  };
-  each_refused([&] {
-    const heed_status status =
-        heed_cache_save(cache.get(), sequence, untouched.data(), untouched.size());
-    CHECK(untouched == (status == HEED_STATUS_OK ? bytes : std::string(bytes.size(), 'x')));
-    untouched.assign(bytes.size(), 'x');
-    return status;
-  });
-  each_refused([&] {
-    heed_sequence made = 0;
-    const heed_status status = heed_cache_load(cache.get(), bytes.data(), bytes.size(), &made);
-    if (status == HEED_STATUS_OK) done(heed_cache_free(cache.get(), made));
-    CHECK(state(cache) == before);
-    return status;
-  });
-  CHECK(memory.sound());
 }

@@ -1,7 +1,9 @@
 // A caller's allocator: used for everything, given everything back, and free to refuse.
 #include "tests/api/cache_forms.hpp"
 #include "tests/api/counting_allocator.hpp"
+#include "tests/api/other_forms.hpp"
 #include "tests/api/problems.hpp"
+#include "tests/api/saved.hpp"
 
 using namespace api_test;
 
@@ -243,6 +245,46 @@ TEST_CASE("a refused graph gives its memory back", "[allocator][graph]") {
   CHECK(make_object(made, heed_graph_destroy, create) == HEED_STATUS_INVALID_ARGUMENT);
   CHECK(memory.live() == live);
   CHECK(memory.sound());
+}
+
+TEST_CASE("sequences that get no memory are neither saved nor loaded",
+          "[allocator][cache][saved]") {
+  CountingAllocator memory;
+  const heed_allocator allocator = memory.get();
+  const heed_context_options options = serial_options(&allocator);
+  const heed_cache_desc desc = small_cache();
+  const Cache cache = make_cache(make_context(&options), desc);
+  const heed_sequence sequence = grown(cache, desc, 20);
+  const std::string bytes = saved(cache, sequence);
+  const std::vector<std::int64_t> before = state(cache);
+  std::string to(bytes.size(), 'x');
+  CHECK(refuse_each_request(memory, [&] {
+          const heed_status status = heed_cache_save(cache.get(), sequence, to.data(), to.size());
+          CHECK((to == bytes) == (status == HEED_STATUS_OK));
+          return status;
+        }) > 0);
+  CHECK(refuse_each_request(memory, [&] {
+          heed_sequence made = 77;
+          const heed_status status =
+              heed_cache_load(cache.get(), bytes.data(), bytes.size(), &made);
+          CHECK((made == 77) == (status != HEED_STATUS_OK));
+          if (status == HEED_STATUS_OK) CHECK(heed_cache_free(cache.get(), made) == HEED_STATUS_OK);
+          CHECK(state(cache) == before);
+          return status;
+        }) > 0);
+}
+
+TEST_CASE("rows that get no memory are not turned", "[allocator][rotate]") {
+  CountingAllocator memory;
+  const heed_allocator allocator = memory.get();
+  const heed_context_options options = serial_options(&allocator);
+  const Context context = make_context(&options);
+  RotateForm form;
+  CHECK(refuse_each_request(memory, [&] {
+          const heed_status status = one_call(context, form);
+          CHECK(form.outputs_untouched() == (status != HEED_STATUS_OK));
+          return status;
+        }) > 0);
 }
 
 TEST_CASE("a run asks the allocator for nothing", "[allocator][threads]") {
