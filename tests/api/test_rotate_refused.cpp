@@ -136,26 +136,3 @@ TEST_CASE("sizes of 0 in a rotation: nothing to do, and no pointer is looked at"
     hand_in(form, false, [](heed_status status) { CHECK(status == HEED_STATUS_OK); });
   }
 }
-
-TEST_CASE("memory that a rotation cannot have is told", "[refused][rotate]") {
-  CountingAllocator memory;
-  const heed_allocator allocator = memory.get();
-  const heed_context_options options = serial_options(&allocator);
-  const Context context = make_context(&options);
-  const std::size_t held = memory.live();
-  RotateForm form;
-  memory.restart();
-  CHECK(one_call(context, form) == HEED_STATUS_OK);
-  const std::size_t requests = memory.requests();
-  CHECK(requests > 0);
-  for (std::size_t refused = 0; refused < requests; ++refused) {
-    form.out = Bytes(kPattern);
-    memory.restart(refused);
-    forget_last_error();
-    check_refusal(one_call(context, form), HEED_STATUS_OUT_OF_MEMORY,
-                  "the allocator returned NULL");
-    CHECK(form.outputs_untouched());
-    CHECK(memory.live() == held);
-  }
-  CHECK(memory.sound());
-}
