@@ -67,6 +67,8 @@ constexpr Column kColumns[] = {
     {"of_time", "of_time", "%.3f"},
     {"us a call", "call_us", "%.4g"},
     {"tokens/s", "tokens/s", "%.4g"},
+    {"rows/s", "rows/s", "%.4g"},
+    {"of_copy", "of_copy", "%.3f"},
     {"of_read", "of_read", "%.3f"},
     {"of_spread", "of_spread", "%.3f"},
     {"of_contiguous", "of_contiguous", "%.3f"},

@@ -1,4 +1,5 @@
 // The workloads that run by default. perf/peers/shape.py reads them too.
+#include "perf/decode/append.hpp"
 #include "perf/workload.hpp"
 
 namespace heed::perf {
@@ -80,6 +81,18 @@ const std::vector<std::string> kDecodeWorkloads = {
     "B1_H32_Hkv8_Lq256_Lkv16384_D128_causalBR_pages16_nhd",
     "B1_H32_Hkv8_Lq1_Lkv8192_D64_layers8",
     "B1_H32_Hkv8_Lq1_Lkv8192_D64_layers16_bf16",
+};
+
+const std::vector<std::string> kAppendWorkloads = {
+    "append1_Hkv8_D128_layers32",
+    "append1_Hkv8_D128_layers32_bf16",
+    "append1_Hkv8_D128_layers32_i8",
+    "append256_Hkv8_D128_layers4",
+    "append256_Hkv8_D128_layers4_bf16",
+    "append256_Hkv8_D128_layers4_f16",
+    "append256_Hkv8_D128_layers4_i8",
+    "append256_Hkv8_D128_layers4_f8",
+    "append256_Hkv8_D128_layers4_bf16_rotary",
 };
 
 }  // namespace heed::perf
