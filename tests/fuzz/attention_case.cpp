@@ -35,6 +35,9 @@ void draw_sizes(Draw& draw, heed_attention_desc& d, std::int64_t fewest_heads) {
   if (draw.one_in(4)) d.packed_keys = draw.integer(1, 20);
 }
 
+/// Of keys or values of this shape.
+Axes scales_of(const Axes& shape) { return {shape[0], shape[1], shape[2], 1}; }
+
 void draw_pages(Draw& draw, heed_attention_desc& d) {
   if (d.packed_keys > 0 || !draw.one_in(3)) return;
   d.pages = draw.integer(1, 7);
@@ -113,9 +116,18 @@ void draw_layouts(Draw& draw, heed_attention_desc& d, bool float64) {
   const auto layout = [&](const Axes& shape, Use use) {
     return draw.layout(shape, use, draw.dtype(float64, false));
   };
+  const auto key_layout = [&](const Axes& shape, heed_layout& scales) {
+    heed_layout layout = draw.layout(shape, Use::kRead, draw.dtype(float64, false));
+    if (float64 || !draw.one_in(3)) return layout;
+    layout.dtype = draw.pick<std::uint32_t>({HEED_DTYPE_I8, HEED_DTYPE_F8_E4M3});
+    if (layout.dtype == HEED_DTYPE_I8)
+      scales = draw.layout(scales_of(shape), Use::kRead,
+                           draw.pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32}));
+    return layout;
+  };
   d.query = layout(shapes.query, Use::kRead);
-  d.key = layout(shapes.key, Use::kRead);
-  d.value = layout(shapes.value, Use::kRead);
+  d.key = key_layout(shapes.key, d.key_scales);
+  d.value = key_layout(shapes.value, d.value_scales);
   d.out = layout(shapes.out, Use::kWritten);
 }
 
@@ -141,19 +153,25 @@ AttentionCase::Extents::Extents(const heed_attention_desc& d, const AttentionSha
       weights({pairs[0], pairs[1], weight_rows_of(d), pairs[3]}, d.weights, real_dtype(d), false),
       column_sums({pairs[0], pairs[1], pairs[3], 1}, d.column_sums, real_dtype(d), false),
       block_table({1, 1, d.batch, block_table_width_of(d)},
-                  {kFourBytes, HEED_STRIDES_EXPLICIT, 0, 0, block_table_stride_of(d), 1}, 0,
-                  false) {}
+                  {kFourBytes, HEED_STRIDES_EXPLICIT, 0, 0, block_table_stride_of(d), 1}, 0, false),
+      key_scales(scales_of(shapes.key), d.key_scales, HEED_DTYPE_F32, d.packed_keys > 0),
+      value_scales(scales_of(shapes.value), d.value_scales, HEED_DTYPE_F32, d.packed_keys > 0) {}
 
 bool AttentionCase::small() {
   const Extents& e = extents_;
   std::vector<Extent> read = {e.mask, e.bias, e.block_table};
   std::vector<Extent> written = {e.lse};
-  if (own_) read.insert(read.end(), {e.query, e.key, e.value});
+  std::vector<Extent> stored = {};
+  if (own_) read.push_back(e.query);
+  if (own_) stored = {e.key, e.value};
+  if (desc_.key.dtype == HEED_DTYPE_I8) read.push_back(e.key_scales);
+  if (desc_.value.dtype == HEED_DTYPE_I8) read.push_back(e.value_scales);
   if (own_) written.push_back(e.out);
   if (desc_.weights_point != HEED_WEIGHTS_NONE) written.push_back(e.weights);
   if (desc_.sum_columns != 0) written.push_back(e.column_sums);
   bool all_small = true;
   for (const Extent& extent : read) all_small = check_extent(extent) && all_small;
+  for (const Extent& extent : stored) all_small = check_stored(extent) && all_small;
   for (const Extent& extent : written) all_small = check_extent(extent) && all_small;
   Wide128 work = desc_.features + value_features_of(desc_);
   for (const std::int64_t size :
@@ -177,8 +195,12 @@ void AttentionCase::make(Draw& draw) {
     problem_.key = extents_.key.tensor(misalign);
     problem_.value = extents_.value.tensor(misalign);
     problem_.out = extents_.out.tensor(misalign);
+    problem_.key_scales = make_scales(desc_.key.dtype, extents_.key_scales);
+    problem_.value_scales = make_scales(desc_.value.dtype, extents_.value_scales);
     problem_.fill(draw.bits(), draw.pick<float>({1, 0.1F, 3, 0}));
     if (draw.one_in(8)) draw.plant({&problem_.query, &problem_.key, &problem_.value});
+    for (std::optional<Tensor>* const scales : {&problem_.key_scales, &problem_.value_scales})
+      if (*scales && draw.one_in(16)) draw.plant({&**scales});
   }
   if (desc_.packed_queries > 0)
     problem_.cu_seqlens_q = draw_offsets(draw, desc_.packed_queries, desc_.query_length);
@@ -188,6 +210,12 @@ void AttentionCase::make(Draw& draw) {
   make_block_table(draw);
   make_scores(draw);
   make_outputs(draw);
+}
+
+std::optional<Tensor> AttentionCase::make_scales(std::uint32_t of, const Extent& extent) {
+  if (of == HEED_DTYPE_I8) return extent.tensor(1);
+  if (of == HEED_DTYPE_F8_E4M3) return Tensor({1, 1, 1, 1}, {0, 0, 0, 0}, 1);
+  return std::nullopt;
 }
 
 std::vector<std::int32_t> AttentionCase::draw_offsets(Draw& draw, std::int64_t rows,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include "api/heed.h"
@@ -52,9 +53,12 @@ class AttentionCase {
   struct Extents {
     explicit Extents(const heed_attention_desc& desc);
     Extents(const heed_attention_desc& desc, const AttentionShapes& shapes, const Axes& pairs);
-    Extent query, key, value, out, mask, bias, lse, weights, column_sums, block_table;
+    Extent query, key, value, out, mask, bias, lse, weights, column_sums, block_table, key_scales,
+        value_scales;
   };
 
+  /// Of keys or values of this type; none where they have none.
+  static std::optional<Tensor> make_scales(std::uint32_t of, const Extent& extent);
   std::vector<std::int32_t> draw_offsets(Draw& draw, std::int64_t rows, std::int64_t longest);
   void make_lengths(Draw& draw);
   void make_block_table(Draw& draw);
