@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,19 @@ KeyRange attended_keys(const Workload& workload, const oracle::Sequence& sequenc
 /// 2 (D + Dv) per pair of a query row and a key that it attends. A mask that is random excludes
 /// none: whatever computes by tiles has to compute them all. A padding mask leaves its keys.
 double useful_flops(const Workload& workload);
+
+/// Of sizes, whose product may not be an integer.
+inline double product(std::initializer_list<std::int64_t> sizes) {
+  double all = 1;
+  for (const std::int64_t size : sizes) all *= static_cast<double>(size);
+  return all;
+}
+
+/// Bytes of a key and a value of one head, of so many features together, and of their scales.
+inline std::int64_t pair_bytes(std::uint32_t dtype, std::int64_t features) {
+  const std::int64_t scales = dtype == HEED_DTYPE_I8 ? 2 * std::int64_t{sizeof(float)} : 0;
+  return features * oracle::format_of(dtype).bytes + scales;
+}
 
 /// Bytes of the keys and values that are attended at all, and of the scales of their rows, each
 /// counted once.

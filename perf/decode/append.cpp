@@ -30,13 +30,6 @@ const Grammar kGrammar = {kAppendGrammar,
 /// So many rows a sequence has before it begins anew: more than caches of processors hold.
 constexpr std::int64_t kLength = 8192;
 
-/// Bytes of a key and a value of all heads, as they are stored.
-double stored_bytes(const heed_cache_desc& d) {
-  const std::int64_t scales = d.dtype == HEED_DTYPE_I8 ? 2 * std::int64_t{sizeof(float)} : 0;
-  const std::int64_t numbers = d.features + d.value_features;
-  return static_cast<double>(d.key_heads * (numbers * oracle::format_of(d.dtype).bytes + scales));
-}
-
 /// How far what is stored of x may be from it, x a number of a row whose largest is `most`.
 double bound_of(std::uint32_t dtype, double x, double most) {
   const double arithmetic = std::ldexp(most, -20);
@@ -158,8 +151,10 @@ class AppendRow {
         state, threads_ == 1, NoMeter(), [&] { problem->append(); }, {[&] { problem->copy(); }});
     const heed_cache_desc& d = workload_.desc;
     const double rows = static_cast<double>(workload_.rows * d.layers);
+    const double bytes =
+        rows * product({d.key_heads, pair_bytes(d.dtype, d.features + d.value_features)});
     state.counters["rows/s"] = rows / timing.seconds;
-    state.counters["gbps"] = rows * stored_bytes(d) / timing.seconds * 1e-9;
+    state.counters["gbps"] = bytes / timing.seconds * 1e-9;
     state.counters["call_us"] = timing.seconds / static_cast<double>(d.layers) * 1e6;
     state.counters["of_copy"] = timing.seconds / timing.beside[0];
     count(problem->accuracy(), state.counters);
@@ -193,10 +188,8 @@ AppendWorkload parse_append_workload(const std::string& name) {
   d.pages = (std::max(kLength, workload.rows) + d.page_rows - 1) / d.page_rows;
   if (parts.has("rotary")) d.rotary.pairs = HEED_ROTARY_HALVES;
   if (parts.has("rotary") && d.features % 2 != 0) parts.reject("rotary needs an even D");
-  const double numbers = static_cast<double>(d.pages) * static_cast<double>(d.page_rows) *
-                         static_cast<double>(d.layers) * static_cast<double>(d.key_heads) *
-                         static_cast<double>(d.features + d.value_features);
-  if (numbers > kLargestTensor)
+  if (product({d.pages, d.page_rows, d.layers, d.key_heads, d.features + d.value_features}) >
+      kLargestTensor)
     parts.reject("a cache of more than 2^30 elements is too large for this harness");
   return workload;
 }

@@ -24,6 +24,15 @@ struct AttentionShapes {
 };
 void draw_layouts(Draw& draw, heed_attention_desc& desc, bool float64);
 
+/// That of the scales of keys or values of this shape.
+inline Axes scales_of(const Axes& shape) { return {shape[0], shape[1], shape[2], 1}; }
+
+/// Whether windows and ALiBi know where rows stand.
+inline bool stands(const heed_attention_desc& d) {
+  return d.causal != HEED_CAUSAL_NONE || d.alignment != HEED_ALIGNMENT_DEFAULT ||
+         d.query_length == d.key_length;
+}
+
 /// Runs of a plan that heed has accepted: memory for them, arguments, and what comes out.
 class AttentionCase {
  public:
