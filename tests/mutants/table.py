@@ -61,6 +61,22 @@ MUTANTS = [
            "xsimd::select(score <= most[w], most[w], score);"),
     Mutant("bfloat16-ties", "ties round up to bfloat16, not to even", KERNELS,
            "(bits + 0x7fffU + (bits >> 16 & 1U)) >> 16", "(bits + 0x8000U) >> 16"),
+    Mutant("e4m3-subnormal", "subnormal numbers of E4M3 are read as normal ones", KERNELS,
+           "choose(magnitude < 0x08U, tiny, large) | (byte", "large | (byte"),
+    Mutant("e4m3-overflow", "what is past E4M3's largest number becomes NaN", KERNELS,
+           "choose(magnitude > 0x7f800000U, 0x7fU, 0x7eU);", "0x7fU;"),
+    Mutant("e4m3-nan", "NaN of E4M3 is 480 in the kernels of rows", KERNELS,
+           "_mm512_cvtph_ps(_mm256_or_si256(half, nan))", "_mm512_cvtph_ps(half)"),
+    Mutant("infinite-row", "a row of integers that was not finite becomes one of zeros", KERNELS,
+           "step < 1 ? 0.0F : __builtin_nanf(\"\")", "0.0F"),
+    Mutant("scaled-total", "the totals of weights count scales of values", KERNELS,
+           "total[h] = total[h] + weight[h]; if constexpr (kIsScaled<Element>) "
+           "weight[h] = weight[h] * V(rows.scales[j] * kUnit<Element>);",
+           "if constexpr (kIsScaled<Element>) "
+           "weight[h] = weight[h] * V(rows.scales[j] * kUnit<Element>); "
+           "total[h] = total[h] + weight[h];"),
+    Mutant("scales-past-end", "scales past the last row are read", KERNELS + API,
+           "scales[i + 1 < count ? i + 1 : count - 1]", "scales[i + 1]"),
     Mutant("rounded-twice", "float64 is rounded to float and then again to 16 bits", KERNELS,
            "bits = (bits - cut) | ((cut + (kLast - 1)) & kLast);", "bits = bits - cut;"),
     # ---- Kernels: scalar ----
@@ -99,6 +115,12 @@ MUTANTS = [
            "sum += part.row_sum[r] * factor;", "sum += part.row_sum[r];"),
     Mutant("decode-leak", "a NaN in a value reaches rows that may not attend it", DENSE,
            "if (!attend(keys, false, to)) attend(keys, true, to);", "attend(keys, false, to);"),
+    Mutant("scale-leak", "a scale of NaN reaches rows that may not attend its value", DENSE,
+           "if (together && !copies_scales_)", "if (together)"),
+    Mutant("scale-page", "scales past a page's end are taken from the same page's neighbour", DENSE,
+           "place_.sequence.keys_in_place(key) >= static_cast<std::int64_t>(count);", "true;"),
+    Mutant("unscaled-tile", "tiles of 8-bit keys and values are not scaled", DENSE,
+           "if (!is_scaled(layout.type)) return; const auto factor", "return; const auto factor"),
     Mutant("scores-past-end", "row_max follows scores past the last key", DENSE,
            "std::fill(scores + keys * pitch_, scores + count, "
            "-std::numeric_limits<Real>::infinity());", ""),
