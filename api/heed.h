@@ -138,8 +138,8 @@ typedef struct heed_executor {
   { (uint32_t)sizeof(heed_executor), 0, NULL, NULL }
 
 /* A caller's own memory. `allocate` returns NULL when there is none; `alignment` is a power of
- * two. Used for contexts, plans, prepared matrices, graphs and the workspaces of calls without a
- * plan; never during a run of a plan. */
+ * two. Used for contexts, plans, prepared matrices, graphs, caches and the workspaces of calls
+ * without a plan; never during a run of a plan. */
 typedef struct heed_allocator {
   uint32_t struct_size;
   uint32_t reserved; /* 0 */
@@ -622,7 +622,8 @@ HEED_API heed_status heed_rotate(const heed_context* context, const heed_rotate_
  * Threads: any number may use one cache at once. Calls that change a sequence (append, truncate,
  * free) are refused while another call uses it, and so is every call while another changes it:
  * HEED_STATUS_INVALID_ARGUMENT, nothing is changed. Calls on different sequences, forks too, never
- * refuse each other. */
+ * refuse each other. In the child of a fork() a cache may be used if no other thread was in a call
+ * of it. */
 typedef struct heed_cache heed_cache;
 
 /* Names a sequence of one cache. Never 0, and never used again: a sequence that was freed, or is of

@@ -36,6 +36,9 @@ PREFIXES = {
     "heed_weights_desc": "matrix.",
     "heed_multihead_desc": "block.",
     "heed_multihead_args": "block_args.",
+    "heed_cache_desc": "cache_desc.",
+    "heed_cache_append_desc": "append.",
+    "heed_cache_attention_desc": "attend.",
     "heed_graph_desc": "edges.",
     "heed_graph_attention_desc": "layer.",
     "heed_graph_attention_args": "layer_args.",
@@ -52,7 +55,8 @@ static void fragment(const heed_context* context, int64_t B, int64_t Hq, int64_t
               const float* x, const float* in_proj_weight, const float* in_proj_bias,
               const float* out_proj_weight, const float* out_proj_bias, const float* w_qkv,
               int64_t N, const int64_t* edge_index, heed_graph* graph, heed_cache* cache,
-              heed_cache* other_cache, heed_sequence sequence) {
+              heed_cache* other_cache, heed_sequence sequence, const heed_sequence* ids, int64_t S,
+              int64_t layer_number) {
 heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
 heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
 heed_multihead_desc block = HEED_MULTIHEAD_DESC_INIT;

@@ -163,8 +163,8 @@ inline void add(Fields& fields, heed_attention_args& a) {
   fields("reserved", a.reserved)("mask", a.mask)("bias", a.bias)("key_lengths", a.key_lengths)(
       "cu_seqlens_q", a.cu_seqlens_q)("cu_seqlens_k", a.cu_seqlens_k)("block_table", a.block_table)(
       "alibi_slopes", a.alibi_slopes)("sinks", a.sinks)("score_user", a.score_user)(
-      "weight_rows", a.weight_rows)("lse", a.lse)("weights", a.weights)("column_sums",
-                                                                        a.column_sums);
+      "weight_rows", a.weight_rows)("lse", a.lse)("weights", a.weights)(
+      "column_sums", a.column_sums)("key_scales", a.key_scales)("value_scales", a.value_scales);
 }
 
 /// Writes one field of a form.

@@ -60,6 +60,13 @@ struct Form {
     desc.query.dtype = desc.key.dtype = desc.value.dtype = desc.out.dtype = HEED_DTYPE_F16;
     desc.bias.dtype = desc.weights.dtype = desc.column_sums.dtype = HEED_DTYPE_BF16;
   }
+  /// Keys of 8 bits with a scale per row, values of 8 bits with one for all.
+  void store_8_bits() {
+    desc.key.dtype = HEED_DTYPE_I8;
+    desc.value.dtype = HEED_DTYPE_F8_E4M3;
+    args.key_scales = static_cast<float*>(key_scales.at());
+    args.value_scales = static_cast<float*>(value_scales.at());
+  }
   /// Without what hard attention must not have.
   void be_hard() {
     desc.hard = 1;
@@ -73,7 +80,7 @@ struct Form {
 
   heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-  Bytes query, key, value, mask{1}, bias, slopes, sinks;
+  Bytes query, key, value, mask{1}, bias, slopes, sinks, key_scales, value_scales;
   Bytes out{kPattern}, lse{kPattern}, weights{kPattern}, column_sums{kPattern};
   std::int32_t key_lengths[2] = {5, 2};
   std::int32_t cu_seqlens_q[3] = {0, 3, 5};
@@ -90,6 +97,8 @@ inline Fields fields_of(Form& form) {
   heed_attention_args& a = form.args;
   add(fields.in("desc."), d);
   fields("query", d.query)("key", d.key)("value", d.value)("out", d.out);
+  if (d.key.dtype == HEED_DTYPE_I8) fields("key_scales", d.key_scales);
+  if (d.value.dtype == HEED_DTYPE_I8) fields("value_scales", d.value_scales);
   add(fields.in("args."), a);
   fields("query", a.query)("key", a.key)("value", a.value)("out", a.out)(
       "key_lengths", form.key_lengths)("cu_seqlens_q", form.cu_seqlens_q)(

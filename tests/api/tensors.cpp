@@ -79,12 +79,17 @@ std::vector<Tensor> options(const std::string& args, const heed_attention_desc& 
 std::vector<Tensor> tensors_of(Form& f) {
   const heed_attention_desc& d = f.desc;
   std::vector<Tensor> all = options("args.", d, f.args, real_of(d.query.dtype));
+  const auto scales = [&](const heed_layout& of) {
+    return of.dtype == HEED_DTYPE_I8 ? key_rows(d) * d.key_heads : std::int64_t{1};
+  };
   const Tensor own[] = {
       {"args.query", &f.args.query, query_rows(d) * d.query_heads * d.features, d.query.dtype},
       {"args.key", &f.args.key, key_rows(d) * d.key_heads * d.features, d.key.dtype},
       {"args.value", &f.args.value, key_rows(d) * d.key_heads * d.value_features, d.value.dtype},
       {"args.out", &f.args.out, query_rows(d) * d.query_heads * d.value_features, d.out.dtype,
        Tensor::kResult},
+      {"args.key_scales", &f.args.key_scales, scales(d.key), HEED_DTYPE_F32},
+      {"args.value_scales", &f.args.value_scales, scales(d.value), HEED_DTYPE_F32},
   };
   all.insert(all.begin(), std::begin(own), std::end(own));
   return all;

@@ -36,12 +36,16 @@ struct Sample {
     args.block_table = lengths;
   }
 
+  /// Integers as keys, with a scale per row, and E4M3 as values.
+  void store_8_bits();
+
   static std::vector<float> room(std::uint32_t seed) { return numbers(4096, seed); }
 
   Shape shape;
   heed_attention_desc desc;
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-  std::vector<float> query = room(1), key = room(2), value = room(3), out = room(4);
+  std::vector<float> query = room(1), key = room(2), value = room(3), out = room(4),
+                     scales = room(5);
   std::vector<std::uint8_t> mask = std::vector<std::uint8_t>(4096, 1);
   std::int32_t lengths[3] = {};
 };
@@ -54,6 +58,14 @@ void fill(std::vector<float>& data, std::uint32_t dtype) {
   std::int64_t i = 0;
   for (const float x : numbers(data.size(), 7))
     heed_test::store_bits(dtype, data.data(), i++, heed_test::encode(dtype, x));
+}
+
+void Sample::store_8_bits() {
+  desc.key.dtype = HEED_DTYPE_I8;
+  desc.value.dtype = HEED_DTYPE_F8_E4M3;
+  fill(value, HEED_DTYPE_F8_E4M3);
+  args.key_scales = scales.data();
+  args.value_scales = scales.data() + 32;
 }
 
 /// Rows of `slots` slots of 4 features each, as packed QKV has them; heads and batch outside.
@@ -82,6 +94,17 @@ TEST_CASE("checked: outputs that overlap are refused", "[check][files]") {
                 s.args.out = s.key.data() + 380;
               },
               {"args.out", "overlaps args.key"}),
+      refused("out in the scales of keys",
+              [](Sample& s) {
+                s.store_8_bits();
+                s.args.out = s.scales.data() + 31;
+              },
+              {"args.out", "overlaps args.key_scales"}),
+      fine("out after the scale of all values",
+           [](Sample& s) {
+             s.store_8_bits();
+             s.args.out = s.scales.data() + 33;
+           }),
       fine("out in the slot next to those of a packed query",
            [](Sample& s) {
              s.desc.query = s.desc.out = slot_of(6, 2);
@@ -193,6 +216,28 @@ TEST_CASE("checked: what looks odd is told", "[check][files]") {
              s.desc.key.dtype = HEED_DTYPE_BF16;
              fill(s.key, HEED_DTYPE_BF16);
            }),
+      fine("8 bits", [](Sample& s) { s.store_8_bits(); }),
+      told("a row of 8 bits that was not finite",
+           [](Sample& s) {
+             s.store_8_bits();
+             s.scales[1 * 16 + 1 * 8 + 5] = kNan;
+           },
+           {"args.key_scales holds 1 NaN and 0 inf among 32 numbers, the first at batch 1, head 1, "
+            "row 5"}),
+      fine("NaN in the scale of nobody's page",
+           [](Sample& s) {
+             s.store_8_bits();
+             s.page();
+             s.args.value_scales = s.scales.data() + 200;
+             s.scales[40] = kNan;
+           }),
+      told("NaN in 8 bits, and in their scale",
+           [](Sample& s) {
+             s.store_8_bits();
+             reinterpret_cast<unsigned char*>(s.value.data())[70] = 0xff;
+             s.scales[32] = -kInf;
+           },
+           {"args.value holds 1 NaN", "args.value_scales holds 0 NaN and 1 inf among 1 numbers"}),
       told("strides that count bytes", [](Sample& s) { s.desc.query = {0, 0, 192, 96, 16, 4}; },
            {"the strides of args.query", "4 bytes"}),
       told("a mask of float32",

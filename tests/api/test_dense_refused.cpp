@@ -1,5 +1,7 @@
 // Refusals of descriptors of dense attention that are not of every field of a kind: sizes and
 // options that do not go together, masks and biases, overlapping outputs.
+#include <utility>
+
 #include "tests/api/forms.hpp"
 #include "tests/api/refused.hpp"
 
@@ -87,8 +89,8 @@ TEST_CASE("query, key, value and out are float64, or none is", "[refused]") {
   const char* const tensors[] = {"desc.query", "desc.key", "desc.value", "desc.out"};
   std::vector<Refusal<Form>> rows;
   for (unsigned mix = 1; mix < 15; ++mix)
-    for (const heed_dtype other :
-         {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16}) {
+    for (const heed_dtype other : {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_BF16,
+                                   HEED_DTYPE_F16, HEED_DTYPE_I8, HEED_DTYPE_F8_E4M3}) {
       unsigned first = 0;  // that is not float64
       while ((mix >> first & 1U) != 0) ++first;
       const auto mixed = [=](Form& form) {
@@ -103,6 +105,48 @@ TEST_CASE("query, key, value and out are float64, or none is", "[refused]") {
   for (const char* const tensor : tensors)
     for (const heed_dtype dtype : {HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16})
       check_accepted<Form>(with(std::string(tensor) + ".dtype", dtype));
+}
+
+TEST_CASE("8-bit keys have scales, per row if they are integers, and others none", "[refused]") {
+  const auto store = [](Form& form) { form.store_8_bits(); };
+  const auto swap = [](Form& form) {
+    form.store_8_bits();
+    std::swap(form.desc.key.dtype, form.desc.value.dtype);
+  };
+  std::vector<Refusal<Form>> rows;
+  for (const std::uint32_t dtype : {2U, 3U, 5U, 9U, 0xffffffffU})
+    rows.emplace_back("desc.key_scales.dtype", dtype, "must be 0 or HEED_DTYPE_F32 (1)");
+  rows.emplace_back("desc.key_scales.reserved", 2, "must be 0 or HEED_STRIDES_EXPLICIT (1)");
+  rows.emplace_back(with("desc.key_scales.stride_row", INT64_MAX / 2),
+                    "desc.key_scales steps 4 times by a stride of ... that overflows an address");
+  rows.emplace_back("args.key_scales", kNull, "its tensor has elements");
+  rows.emplace_back("args.value_scales", kNull, "its tensor has elements");
+  rows.emplace_back("args.key_scales", moved(2), "must be a multiple of 4");
+  rows.emplace_back("args.value_scales", moved(1), "must be a multiple of 4");
+  rows.emplace_back([](Form& form) { form.desc.value_scales.stride_row = 1; },
+                    "desc.value_scales is set with desc.value.dtype 6; it must be 0 unless that is "
+                    "HEED_DTYPE_I8 (5), which has a scale per row");
+  for (const char* const other : {"query", "out", "bias", "lse", "weights", "column_sums"})
+    for (const heed_dtype dtype : {HEED_DTYPE_I8, HEED_DTYPE_F8_E4M3})
+      rows.emplace_back("desc." + std::string(other) + ".dtype", dtype,
+                        "must be a heed_dtype, 0 to 4");
+  check_refused<Form>(store, rows);
+  check_refused<Form>(swap, {{[](Form& form) { form.desc.key_scales.dtype = HEED_DTYPE_F32; },
+                              "desc.key_scales is set with desc.key.dtype 6; it must be 0"},
+                             {"args.value_scales", kNull, "its tensor has elements"}});
+  check_refused<Form>(
+      {{"args.key_scales", kGiven,
+        "it must be NULL unless desc.key.dtype is HEED_DTYPE_I8 (5) or HEED_DTYPE_F8_E4M3 (6)"},
+       {"args.value_scales", kGiven, "it must be NULL unless desc.value.dtype is HEED_DTYPE_I8"},
+       {[](Form& form) { form.desc.key_scales.stride_head = 3; },
+        "desc.key_scales is set with desc.key.dtype 0; it must be 0 unless that is HEED_DTYPE_I8"},
+       {[](Form& form) { form.desc.value_scales.reserved = 1; },
+        "desc.value_scales is set with desc.value.dtype 0"}});
+  for (const Change& make : {Change(store), Change(swap)})
+    for (const Change& change :
+         {Change(with("args.key", moved(1))), Change(with("args.value", moved(3))),
+          Change([](Form& form) { form.pack_keys(); }), Change([](Form& form) { form.page(); })})
+      check_accepted<Form>([&](Form& form) { make(form), change(form); });
 }
 
 TEST_CASE("a mask's and a bias's sizes are the problem's, 1 or 0", "[refused]") {

@@ -58,7 +58,9 @@ TEST_CASE("layouts of the attention inside are the block's own", "[refused][mult
       {"query", &heed_attention_desc::query},
       {"key", &heed_attention_desc::key},
       {"value", &heed_attention_desc::value},
-      {"out", &heed_attention_desc::out}};
+      {"out", &heed_attention_desc::out},
+      {"key_scales", &heed_attention_desc::key_scales},
+      {"value_scales", &heed_attention_desc::value_scales}};
   const heed_layout layouts[] = {{HEED_DTYPE_F32, 0, 0, 0, 0, 0},
                                  {0, 1, 0, 0, 0, 0},
                                  {0, 0, 1, 0, 0, 0},

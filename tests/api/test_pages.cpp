@@ -11,17 +11,26 @@ namespace {
 constexpr std::uint32_t kDtypes[] = {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16,
                                      HEED_DTYPE_F16};
 
+/// And those that keys and values may have beside float32.
+constexpr std::uint32_t kStored[] = {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16,
+                                     HEED_DTYPE_F16, HEED_DTYPE_I8,  HEED_DTYPE_F8_E4M3};
+
 /// Calls function(context, dtype, end).
-template <class Function>
-void each_isa(Function&& function) {
+template <class Dtypes, class Function>
+void each_isa(const Dtypes& dtypes, Function&& function) {
   for (const std::string& isa : usable_isas()) {
     const Context context = make_context(isa.c_str(), "serial", 1);
-    for (const std::uint32_t dtype : kDtypes)
+    for (const std::uint32_t dtype : dtypes)
       for (const End end : {End::kFirst, End::kLast}) {
         CAPTURE(isa, dtype, end == End::kLast);
         function(context, dtype, end);
       }
   }
+}
+
+template <class Function>
+void each_isa(Function&& function) {
+  each_isa(kDtypes, function);
 }
 
 /// Runs the problem of a changed form, whose tensors are changed after that.
@@ -54,7 +63,13 @@ void shape(Form& form, std::uint32_t dtype, std::int64_t queries, std::int64_t k
   d.weight_rows = 0;
   form.args.weight_rows = nullptr;
   form.args.key_lengths = nullptr;
-  d.query.dtype = d.key.dtype = d.value.dtype = d.out.dtype = dtype;
+  d.key.dtype = d.value.dtype = dtype;
+  if (heed_test::is_scaled(dtype)) {
+    form.args.key_scales = static_cast<float*>(form.key_scales.at());
+    form.args.value_scales = static_cast<float*>(form.value_scales.at());
+  } else {
+    d.query.dtype = d.out.dtype = dtype;
+  }
   d.lse.dtype = HEED_DTYPE_F64;
 }
 void shape_scores(Form& form, std::uint32_t dtype) {
@@ -70,7 +85,7 @@ void no_mask(Form& form) {
 
 TEST_CASE("no tensor is left at either end", "[pages]") {
   std::size_t index = 0;
-  each_isa([&](const Context& context, std::uint32_t dtype, End end) {
+  each_isa(kStored, [&](const Context& context, std::uint32_t dtype, End end) {
     for (const std::uint32_t score_dtype : kDtypes)
       for (const std::int64_t queries : {1, 5, 25, 61})
         for (const std::int64_t keys : {1, 7, 130})
@@ -89,7 +104,7 @@ TEST_CASE("no tensor is left at either end", "[pages]") {
 
 TEST_CASE("keys past a length are not read", "[pages]") {
   // The tensors have room for `length` keys of the one sequence; the descriptor says 130.
-  each_isa([](const Context& context, std::uint32_t dtype, End end) {
+  each_isa(kStored, [](const Context& context, std::uint32_t dtype, End end) {
     for (const std::int32_t length : {0, 1, 7, 64, 129})
       for (const auto& option : {Change([](Form&) {}), Change(no_mask)}) {
         CAPTURE(length);
@@ -104,7 +119,10 @@ TEST_CASE("keys past a length are not read", "[pages]") {
               option(form);
             },
             [&](Problem& problem) {
-              for (const char* const name : {"args.key", "args.value"}) {
+              std::vector<const char*> names = {"args.key", "args.value"};
+              if (dtype == HEED_DTYPE_I8)
+                names.insert(names.end(), {"args.key_scales", "args.value_scales"});
+              for (const char* const name : names) {
                 Tensor tensor = problem.tensor(name);
                 tensor.elements = tensor.elements / 130 * length;
                 few.place(tensor);

@@ -1,4 +1,7 @@
-// One layer of a real language model (tests/data/README.md).
+// One layer of a real language model (tests/data/README.md), and what storing its keys and values
+// in 8 bits costs.
+#include <cmath>
+
 #include "tests/dense/kinds.hpp"
 #include "tests/support/npy.hpp"
 
@@ -51,4 +54,71 @@ TEST_CASE("a layer of a language model", "[real][files]") {
     CHECK(difference <= kTogether);
     CHECK(error <= kTogether - kModelError);
   });
+}
+
+namespace {
+
+/// How far a result is from another, as a share of the root of the other's mean square.
+struct Loss {
+  double rms = 0;
+  double most = 0;
+
+  Loss(const Numbers& got, const std::vector<Element>& exact) {
+    double squares = 0;
+    double errors = 0;
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      const double error = got[i] - exact[i].value;
+      squares += exact[i].value * exact[i].value;
+      errors += error * error;
+      most = std::max(most, std::fabs(error));
+    }
+    rms = std::sqrt(errors / squares);
+    most /= std::sqrt(squares / static_cast<double>(exact.size()));
+  }
+};
+
+/// Stores the keys and values of a float32 problem in 8 bits: on every instruction set the result
+/// is no further from float64's of the problem than api/README.md says, and no less than half as
+/// far.
+void check_loss(const char* what, Problem& exact, std::uint32_t dtype, double rms, double most) {
+  Sizes sizes = sizes_of(exact);
+  sizes.types.key = sizes.types.value = dtype;
+  Problem stored(sizes);
+  stored.query.assign(exact.query);
+  for (Tensor Problem::*const tensor : {&Problem::key, &Problem::value}) {
+    std::vector<double> all;
+    double largest = 0;
+    (exact.*tensor).each([&](const Axes& at) {
+      all.push_back((exact.*tensor).get(at));
+      largest = std::max(largest, std::fabs(all.back()));
+    });
+    std::size_t i = 0;
+    stored.store(tensor, largest, [&] { return all[i++]; });
+  }
+  const std::vector<Element> want = exact.expected_all().out;
+  on_every_isa(stored, [&](const Outputs& got) {
+    const Loss loss(got.out, want);
+    INFO(what << " as " << name_of_dtype(dtype) << ": " << loss.rms << ", at most " << loss.most);
+    CHECK((loss.rms <= rms && loss.rms > rms / 2));
+    CHECK((loss.most <= most && loss.most > most / 2));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("what 8-bit keys and values cost", "[real][files][eight]") {
+  Sizes sizes = {141, 141, 32, 32};
+  sizes.query_heads = sizes.key_heads = 12;
+  Problem model(sizes);
+  copy(read("q"), model.query);
+  copy(read("k"), model.key);
+  copy(read("v"), model.value);
+  Problem normal = filled({16, 2048, 128, 128, 1, 2, 2}, 90);
+  Problem decoded = filled({1, 8192, 128, 128, 1, 4, 2}, 91);
+  check_loss("language model", model, HEED_DTYPE_I8, 0.0054, 0.064);
+  check_loss("language model", model, HEED_DTYPE_F8_E4M3, 0.029, 0.52);
+  check_loss("normal", normal, HEED_DTYPE_I8, 0.008, 0.033);
+  check_loss("normal", normal, HEED_DTYPE_F8_E4M3, 0.039, 0.24);
+  check_loss("decoded", decoded, HEED_DTYPE_I8, 0.0086, 0.028);
+  check_loss("decoded", decoded, HEED_DTYPE_F8_E4M3, 0.041, 0.123);
 }

@@ -13,6 +13,7 @@ KERNELS = ("test_kernels", "test_dense")
 DENSE = ("test_dense",)
 GRAPH = ("test_graph",)
 BLOCK = ("test_multihead",)
+CACHE = ("test_cache",)
 API = ("test_api",)
 
 MUTANTS = [
@@ -60,6 +61,22 @@ MUTANTS = [
            "xsimd::select(score <= most[w], most[w], score);"),
     Mutant("bfloat16-ties", "ties round up to bfloat16, not to even", KERNELS,
            "(bits + 0x7fffU + (bits >> 16 & 1U)) >> 16", "(bits + 0x8000U) >> 16"),
+    Mutant("e4m3-subnormal", "subnormal numbers of E4M3 are read as normal ones", KERNELS,
+           "choose(magnitude < 0x08U, tiny, large) | (byte", "large | (byte"),
+    Mutant("e4m3-overflow", "what is past E4M3's largest number becomes NaN", KERNELS,
+           "choose(magnitude > 0x7f800000U, 0x7fU, 0x7eU);", "0x7fU;"),
+    Mutant("e4m3-nan", "NaN of E4M3 is 480 in the kernels of rows", KERNELS,
+           "_mm512_cvtph_ps(_mm256_or_si256(half, nan))", "_mm512_cvtph_ps(half)"),
+    Mutant("infinite-row", "a row of integers that was not finite becomes one of zeros", KERNELS,
+           "step < 1 ? 0.0F : __builtin_nanf(\"\")", "0.0F"),
+    Mutant("scaled-total", "the totals of weights count scales of values", KERNELS,
+           "total[h] = total[h] + weight[h]; if constexpr (kIsScaled<Element>) "
+           "weight[h] = weight[h] * V(rows.scales[j] * kUnit<Element>);",
+           "if constexpr (kIsScaled<Element>) "
+           "weight[h] = weight[h] * V(rows.scales[j] * kUnit<Element>); "
+           "total[h] = total[h] + weight[h];"),
+    Mutant("scales-past-end", "scales past the last row are read", KERNELS + API,
+           "scales[i + 1 < count ? i + 1 : count - 1]", "scales[i + 1]"),
     Mutant("rounded-twice", "float64 is rounded to float and then again to 16 bits", KERNELS,
            "bits = (bits - cut) | ((cut + (kLast - 1)) & kLast);", "bits = bits - cut;"),
     # ---- Kernels: scalar ----
@@ -98,6 +115,12 @@ MUTANTS = [
            "sum += part.row_sum[r] * factor;", "sum += part.row_sum[r];"),
     Mutant("decode-leak", "a NaN in a value reaches rows that may not attend it", DENSE,
            "if (!attend(keys, false, to)) attend(keys, true, to);", "attend(keys, false, to);"),
+    Mutant("scale-leak", "a scale of NaN reaches rows that may not attend its value", DENSE,
+           "if (together && !copies_scales_)", "if (together)"),
+    Mutant("scale-page", "scales past a page's end are taken from the same page's neighbour", DENSE,
+           "place_.sequence.keys_in_place(key) >= static_cast<std::int64_t>(count);", "true;"),
+    Mutant("unscaled-tile", "tiles of 8-bit keys and values are not scaled", DENSE,
+           "if (!is_scaled(layout.type)) return; const auto factor", "return; const auto factor"),
     Mutant("scores-past-end", "row_max follows scores past the last key", DENSE,
            "std::fill(scores + keys * pitch_, scores + count, "
            "-std::numeric_limits<Real>::infinity());", ""),
@@ -152,6 +175,31 @@ MUTANTS = [
            "if (position != position_)", "if (position_ < 0)"),
     Mutant("last-position", "rows may stand past the last row of a table", API,
            "position >= 0 && position <= last_position", "position >= 0 && position <= last_position + 1"),
+    # ---- Caches ----
+    Mutant("written-shared", "rows are written into pages that other sequences have, too", CACHE,
+           "end_of_copies_ = pages_before_ - tree.own(slot.last, pages_before_ - first_);",
+           "end_of_copies_ = first_;"),
+    Mutant("fork-unheld", "a fork does not hold its pages", CACHE,
+           "cache.pages.share(cache.slots[from].last);", ""),
+    Mutant("copy-unheld", "copied pages do not hold the one before them", CACHE,
+           "if (first_ < end_of_copies_) tree.share(before_first_);", ""),
+    Mutant("truncated-held", "a truncation keeps the pages", CACHE,
+           "cache.pages.release(last_before);", ""),
+    Mutant("other-length", "a copied page has as many rows of every layer as of the one that grows", CACHE,
+           "lengths[layer] - number * p.page_rows, 0, p.page_rows",
+           "lengths[layer_] - number * p.page_rows, 0, p.page_rows"),
+    Mutant("scales-behind", "a copied page has the scales of another", CACHE,
+           "if (p.rows_have_scales()) std::copy_n", "if (rows < 0) std::copy_n"),
+    Mutant("turned-packed", "turned queries of packed sequences are found batch by batch", CACHE,
+           "if (problem_.packed_queries > 0) problem_.query.strides.batch = 0;", ""),
+    Mutant("growth-lost", "pages of rows that could not be written are lost", API,
+           "if (n < end_of_copies_ || n >= pages_before_) cache_.pages.give_back(pages_[n - first_]);",
+           ";"),
+    Mutant("changed-while-read", "a sequence changes while another call reads it", API,
+           "if (access == Access::kChange && slot.readers > 0)", "if (false)"),
+    Mutant("name-again", "a new sequence has the name of one that was freed", API,
+           "sequences_made.fetch_add(1, std::memory_order_relaxed) + 1",
+           "sequences_made.load(std::memory_order_relaxed) + 1"),
     # ---- Saved sequences ----
     Mutant("checksum-unread", "an altered sequence is loaded", API, "if (sum != saved)", "if (false)"),
     Mutant("checksum-rest", "the last bytes before the checksum do not count", API,

@@ -59,27 +59,6 @@ std::optional<Tensor> make_scales(const Sizes& s, Arrangement arrangement, std::
   return std::nullopt;
 }
 
-/// Fills rows with what next() draws, and their scales.
-template <class Next>
-void fill_stored(Tensor& rows, std::optional<Tensor>& scales, float amplitude, Next&& next) {
-  const bool whole = rows.dtype() == HEED_DTYPE_F8_E4M3;
-  if (whole) scales->set({0, 0, 0, 0}, 0.02 * amplitude);
-  if (!scales) return rows.fill(next);
-  if (whole) {
-    const double scale = scales->get({0, 0, 0, 0});
-    return rows.fill([&] { return next() / scale; });
-  }
-  std::vector<double> row(static_cast<std::size_t>(rows.shape()[3]));
-  scales->each([&](const Axes& at) {
-    double most = 0;
-    for (double& x : row) most = std::max(most, std::fabs(x = next()));
-    scales->set(at, most / 127);
-    const double scale = scales->get(at);
-    for (std::size_t x = 0; x < row.size(); ++x)
-      rows.set({at[0], at[1], at[2], static_cast<std::int64_t>(x)}, scale > 0 ? row[x] / scale : 0);
-  });
-}
-
 heed_score_layout score_layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype) {
   const Axes& n = tensor.shape();
   Axes s{};
@@ -135,8 +114,32 @@ void Problem::fill(std::uint64_t seed, float amplitude) {
   Random random(seed);
   const auto next = [&] { return random.normal() * amplitude; };
   query.fill(next);
-  fill_stored(key, key_scales, amplitude, next);
-  fill_stored(value, value_scales, amplitude, next);
+  const double largest = 9 * amplitude;  // of a normal distribution a few numbers are above half
+  store(&Problem::key, largest, next);
+  store(&Problem::value, largest, next);
+}
+
+void Problem::store(Tensor Problem::*tensor, double largest, const std::function<double()>& next) {
+  Tensor& rows = this->*tensor;
+  std::optional<Tensor>& scales = tensor == &Problem::key ? key_scales : value_scales;
+  if (!scales) return rows.fill(next);
+  if (rows.dtype() == HEED_DTYPE_F8_E4M3) {
+    scales->set({0, 0, 0, 0}, largest / format_of(HEED_DTYPE_F8_E4M3).largest);
+    const double scale = scales->get({0, 0, 0, 0});
+    return rows.fill([&] { return next() / scale; });
+  }
+  std::vector<double> row(static_cast<std::size_t>(rows.shape()[3]));
+  scales->each([&](const Axes& at) {
+    double most = 0;
+    for (double& x : row) {
+      x = next();
+      most = std::max(most, std::fabs(x));
+    }
+    scales->set(at, most / format_of(HEED_DTYPE_I8).largest);
+    const double scale = scales->get(at);
+    for (std::size_t x = 0; x < row.size(); ++x)
+      rows.set({at[0], at[1], at[2], static_cast<std::int64_t>(x)}, scale > 0 ? row[x] / scale : 0);
+  });
 }
 
 Tensor& Problem::add_mask(const Axes& sizes, Arrangement arrangement) {

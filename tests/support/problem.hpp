@@ -89,6 +89,10 @@ class Problem {
   /// amplitude^2.
   void fill(std::uint64_t seed, float amplitude = 1);
 
+  /// Rounds what next() gives, one after the other and `largest` at most, to the type of keys, or
+  /// values: those of 8 bits as a cache does it.
+  void store(Tensor Problem::*tensor, double largest, const std::function<double()>& next);
+
   /// Puts `special` into keys, or values, where where(index) is true; of those of
   /// 8 bits NaN, and of integers only into a row's scale.
   template <class Where>
