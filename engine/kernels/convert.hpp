@@ -47,32 +47,49 @@ inline float decode(float x) { return x; }
 inline double decode(double x) { return x; }
 inline float decode(Bf16 x) { return float_of(static_cast<std::uint32_t>(x) << 16); }
 
-/// Source of this and its inverse: F. Giesen, "half to float done quick" and "float to half"
-/// (gist.github.com/rygorous/2156668).
-inline float decode(F16 x) {
-  constexpr std::uint32_t kRebias = (127 - 15) << 23;
-  const auto half = static_cast<std::uint32_t>(x);
-  const std::uint32_t magnitude = half & 0x7fffU;
-  const std::uint32_t bits = (magnitude << 13) + kRebias;
-  // Subnormal: 2^-14 + the mantissa * 2^-24, less 2^-14.
-  const std::uint32_t tiny = bits_of(float_of(bits + (1U << 23)) - 0x1p-14F);
-  const std::uint32_t special = (bits + kRebias) | choose(magnitude > 0x7c00U, 1U << 22, 0U);
-  const std::uint32_t large = choose(magnitude < 0x7c00U, bits, special);
-  return float_of(choose(magnitude < 0x0400U, tiny, large) | (half & 0x8000U) << 16);
-}
-
 inline float decode(I8 x) { return static_cast<float>(static_cast<std::int8_t>(x)); }
 
-/// As float16, with four bits of exponent, three of mantissa, and one number that is special.
+/// The magnitude of a number with kMantissa bits of mantissa, and an exponent of bias kBias, as
+/// bits of a float; not of infinities and NaN. Source of this and its inverse: F. Giesen, "half to
+/// float done quick" and "float to half" (gist.github.com/rygorous/2156668).
+template <int kMantissa, int kBias>
+std::uint32_t widened_bits(std::uint32_t magnitude) {
+  constexpr std::uint32_t kSmallest = (128U - kBias) << 23;  // the smallest normal number
+  const std::uint32_t bits = (magnitude << (23 - kMantissa)) + ((127U - kBias) << 23);
+  // Subnormal: the smallest normal number + the mantissa, less the smallest normal number.
+  const std::uint32_t tiny = bits_of(float_of(bits + (1U << 23)) - float_of(kSmallest));
+  return choose(magnitude < 1U << kMantissa, tiny, bits);
+}
+
+/// The other way, rounded to nearest even; not of numbers past the largest.
+template <int kMantissa, int kBias>
+std::uint32_t narrowed_bits(std::uint32_t magnitude) {
+  constexpr std::uint32_t kSmallest = (128U - kBias) << 23;
+  // Its last bit is that of a subnormal number, and so is that of a sum with one.
+  constexpr std::uint32_t kRounder = (151U - kBias - kMantissa) << 23;
+  constexpr int kLost = 23 - kMantissa;
+  const std::uint32_t odd = magnitude >> kLost & 1U;
+  const std::uint32_t normal =
+      (magnitude - ((127U - kBias) << 23) + ((1U << (kLost - 1)) - 1U + odd)) >> kLost;
+  const std::uint32_t tiny = bits_of(float_of(magnitude) + float_of(kRounder)) - kRounder;
+  return choose(magnitude < kSmallest, tiny, normal);
+}
+
+inline float decode(F16 x) {
+  const auto half = static_cast<std::uint32_t>(x);
+  const std::uint32_t magnitude = half & 0x7fffU;
+  const std::uint32_t special =
+      ((magnitude << 13) + 0x70000000U) | choose(magnitude > 0x7c00U, 1U << 22, 0U);
+  const std::uint32_t bits = choose(magnitude < 0x7c00U, widened_bits<10, 15>(magnitude), special);
+  return float_of(bits | (half & 0x8000U) << 16);
+}
+
+/// Only one magnitude is special.
 inline float decode(F8E4M3 x) {
-  constexpr std::uint32_t kRebias = (127 - 7) << 23;
   const auto byte = static_cast<std::uint32_t>(x);
   const std::uint32_t magnitude = byte & 0x7fU;
-  const std::uint32_t bits = (magnitude << 20) + kRebias;
-  // Subnormal: 2^-6 + the mantissa * 2^-9, less 2^-6.
-  const std::uint32_t tiny = bits_of(float_of(bits + (1U << 23)) - 0x1p-6F);
-  const std::uint32_t large = choose(magnitude == 0x7fU, 0x7fc00000U, bits);
-  return float_of(choose(magnitude < 0x08U, tiny, large) | (byte & 0x80U) << 24);
+  const std::uint32_t bits = choose(magnitude == 0x7fU, 0x7fc00000U, widened_bits<3, 7>(magnitude));
+  return float_of(bits | (byte & 0x80U) << 24);
 }
 
 /// x rounded to nearest even.
@@ -89,31 +106,23 @@ inline Bf16 encode<Bf16>(float x) {
 
 template <>
 inline F16 encode<F16>(float x) {
-  constexpr std::uint32_t kRebias = (127 - 15) << 23;
   const std::uint32_t sign = bits_of(x) >> 16 & 0x8000U;
   const std::uint32_t magnitude = bits_of(x) & 0x7fffffffU;
-  const std::uint32_t normal = (magnitude - kRebias + 0xfffU + (magnitude >> 13 & 1U)) >> 13;
-  // Below 2^-14: the last bit of a sum with 1/2 is 2^-24, that of a subnormal float16.
-  const std::uint32_t tiny = bits_of(float_of(magnitude) + 0.5F) - bits_of(0.5F);
   const std::uint32_t quiet = 0x7e00U | (magnitude >> 13 & 0x1ffU);
   const std::uint32_t special = choose(magnitude > 0x7f800000U, quiet, 0x7c00U);
-  const std::uint32_t large = choose(magnitude < 0x47800000U, normal, special);
-  return static_cast<F16>(choose(magnitude < 0x38800000U, tiny, large) | sign);
+  return static_cast<F16>(
+      choose(magnitude < 0x47800000U, narrowed_bits<10, 15>(magnitude), special) | sign);
 }
 
-/// What is past the largest number becomes that: so the type is meant to be used (OCP 8-bit
+/// What is past the largest number, 448, becomes that: so the type is meant to be used (OCP 8-bit
 /// Floating Point Specification, revision 1.0, "saturation").
 template <>
 inline F8E4M3 encode<F8E4M3>(float x) {
-  constexpr std::uint32_t kRebias = (127 - 7) << 23;
   const std::uint32_t sign = bits_of(x) >> 24 & 0x80U;
   const std::uint32_t magnitude = bits_of(x) & 0x7fffffffU;
-  const std::uint32_t normal = (magnitude - kRebias + 0x7ffffU + (magnitude >> 20 & 1U)) >> 20;
-  // Below 2^-6: the last bit of a sum with 2^14 is 2^-9, that of a subnormal number.
-  const std::uint32_t tiny = bits_of(float_of(magnitude) + 0x1p14F) - bits_of(0x1p14F);
   const std::uint32_t special = choose(magnitude > 0x7f800000U, 0x7fU, 0x7eU);
-  const std::uint32_t large = choose(magnitude < 0x43e00000U, normal, special);  // below 448
-  return static_cast<F8E4M3>(choose(magnitude < 0x3c800000U, tiny, large) | sign);
+  return static_cast<F8E4M3>(
+      choose(magnitude < 0x43e00000U, narrowed_bits<3, 7>(magnitude), special) | sign);
 }
 
 /// x as float, rounded to odd in 13 digits: x is cut off after those, and the last one is set where

@@ -19,16 +19,21 @@ void copy(const Array& from, Tensor& to) {
   to.fill([&] { return from.values[i++]; });
 }
 
-}  // namespace
-
-TEST_CASE("a layer of a language model", "[real][files]") {
-  Report report("language model");
+Problem language_model() {
   Sizes sizes = {141, 141, 32, 32};
   sizes.query_heads = sizes.key_heads = 12;
   Problem problem(sizes);
   copy(read("q"), problem.query);
   copy(read("k"), problem.key);
   copy(read("v"), problem.value);
+  return problem;
+}
+
+}  // namespace
+
+TEST_CASE("a layer of a language model", "[real][files]") {
+  Report report("language model");
+  Problem problem = language_model();
   const Array model = read("out");
   const Expected expected = problem.expected_all();
   const std::vector<Element>& want = expected.out;
@@ -107,12 +112,7 @@ void check_loss(const char* what, Problem& exact, std::uint32_t dtype, double rm
 }  // namespace
 
 TEST_CASE("what 8-bit keys and values cost", "[real][files][eight]") {
-  Sizes sizes = {141, 141, 32, 32};
-  sizes.query_heads = sizes.key_heads = 12;
-  Problem model(sizes);
-  copy(read("q"), model.query);
-  copy(read("k"), model.key);
-  copy(read("v"), model.value);
+  Problem model = language_model();
   Problem normal = filled({16, 2048, 128, 128, 1, 2, 2}, 90);
   Problem decoded = filled({1, 8192, 128, 128, 1, 4, 2}, 91);
   check_loss("language model", model, HEED_DTYPE_I8, 0.0054, 0.064);

@@ -72,48 +72,48 @@ inline double from_float_bits(std::uint64_t bits) {
   return static_cast<double>(value);
 }
 
+/// The magnitude of a number that a type with so many bits of mantissa, and an exponent of that
+/// bias, holds; and the other way.
+inline std::uint64_t magnitude_bits(double size, int mantissa, int bias) {
+  const double smallest = std::ldexp(1.0, 1 - bias);
+  if (size < smallest) return static_cast<std::uint64_t>(std::ldexp(size, bias - 1 + mantissa));
+  int exponent = 0;
+  const double fraction = std::frexp(size, &exponent);  // in [0.5, 1)
+  const auto all = static_cast<std::uint64_t>(std::ldexp(fraction, mantissa + 1));
+  return static_cast<std::uint64_t>(exponent - 2 + bias) * (std::uint64_t{1} << mantissa) + all;
+}
+
+inline double from_magnitude_bits(std::uint64_t bits, int mantissa, int bias) {
+  const std::uint64_t one = std::uint64_t{1} << mantissa;
+  const auto exponent = static_cast<int>(bits >> mantissa);
+  const std::uint64_t digits = exponent == 0 ? bits : (bits & (one - 1)) | one;
+  return std::ldexp(static_cast<double>(digits), (exponent == 0 ? 1 : exponent) - bias - mantissa);
+}
+
 /// A number that binary16 holds, as its bits.
 inline std::uint64_t half_bits(double x) {
   const std::uint64_t sign = std::signbit(x) ? 0x8000 : 0;
   if (std::isnan(x)) return sign | 0x7e00;
-  const double size = std::fabs(x);
   if (std::isinf(x)) return sign | 0x7c00;
-  if (size < 0x1p-14) return sign | static_cast<std::uint64_t>(size * 0x1p24);
-  int exponent = 0;
-  const double fraction = std::frexp(size, &exponent);  // in [0.5, 1)
-  const auto mantissa = static_cast<std::uint64_t>(fraction * 2048) & 0x3ff;
-  return sign | static_cast<std::uint64_t>(exponent + 14) << 10 | mantissa;
+  return sign | magnitude_bits(std::fabs(x), 10, 15);
 }
 
 inline double from_half_bits(std::uint64_t bits) {
   const double sign = (bits & 0x8000) != 0 ? -1 : 1;
-  const int exponent = static_cast<int>(bits >> 10 & 0x1f);
-  const auto mantissa = static_cast<double>(bits & 0x3ff);
-  if (exponent == 0) return sign * mantissa * 0x1p-24;
-  if (exponent == 31)
-    return mantissa != 0 ? std::numeric_limits<double>::quiet_NaN()
-                         : sign * std::numeric_limits<double>::infinity();
-  return sign * std::ldexp(1024 + mantissa, exponent - 25);
+  if ((bits & 0x7fff) > 0x7c00) return std::numeric_limits<double>::quiet_NaN();
+  if ((bits & 0x7fff) == 0x7c00) return sign * std::numeric_limits<double>::infinity();
+  return sign * from_magnitude_bits(bits & 0x7fff, 10, 15);
 }
 
 /// The same for OCP's E4M3, which has a NaN and no infinity.
 inline std::uint64_t e4m3_bits(double x) {
   const std::uint64_t sign = std::signbit(x) ? 0x80 : 0;
-  if (std::isnan(x)) return sign | 0x7f;
-  const double size = std::fabs(x);
-  if (size < 0x1p-6) return sign | static_cast<std::uint64_t>(size * 0x1p9);
-  int exponent = 0;
-  const double fraction = std::frexp(size, &exponent);  // in [0.5, 1)
-  const auto mantissa = static_cast<std::uint64_t>(fraction * 16) & 7;
-  return sign | static_cast<std::uint64_t>(exponent + 6) << 3 | mantissa;
+  return sign | (std::isnan(x) ? 0x7f : magnitude_bits(std::fabs(x), 3, 7));
 }
 
 inline double from_e4m3_bits(std::uint64_t bits) {
-  const double sign = (bits & 0x80) != 0 ? -1 : 1;
-  const int exponent = static_cast<int>(bits >> 3 & 0xf);
-  const auto mantissa = static_cast<double>(bits & 7);
   if ((bits & 0x7f) == 0x7f) return std::numeric_limits<double>::quiet_NaN();
-  return exponent == 0 ? sign * mantissa * 0x1p-9 : sign * std::ldexp(8 + mantissa, exponent - 10);
+  return ((bits & 0x80) != 0 ? -1 : 1) * from_magnitude_bits(bits & 0x7f, 3, 7);
 }
 
 /// x, but at most the largest number of the type.
