@@ -7,6 +7,7 @@
 #include "engine/cache/attention.hpp"
 #include "engine/cache/save.hpp"
 #include "engine/cache/sequences.hpp"
+#include "engine/check/append.hpp"
 #include "engine/runtime/structs.hpp"
 
 using heed::guarded;
@@ -74,8 +75,10 @@ heed_status heed_cache_append(heed_cache* cache, heed_sequence sequence,
                               const heed_cache_append_desc* desc, const void* key,
                               const void* value) {
   return guarded([&] {
-    heed::append_rows(required(cache, "cache"), sequence, heed::read_struct(desc, "desc"), key,
-                      value);
+    heed_cache& c = required(cache, "cache");
+    const heed::Append append = heed::validate(c, heed::read_struct(desc, "desc"), key, value);
+    if (c.context->checked) heed::check_append(c, append);
+    heed::run_append(c, sequence, append);
   });
 }
 

@@ -4,30 +4,23 @@
 #include <cstring>
 
 #include "engine/cache/growth.hpp"
-#include "engine/cache/positions.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/layout.hpp"
 
 namespace heed {
 namespace {
 
-/// New rows of keys or of values, as the caller has them.
-struct Given {
-  const Stored& stored;
-  const void* data;
-  Layout layout;
-};
-
-Given given_rows(const CacheProblem& p, const heed_cache_append_desc& desc, const Stored& stored,
-                 const char* field, const heed_layout& layout, const char* name, const void* data) {
+GivenRows given_rows(const CacheProblem& p, const heed_cache_append_desc& desc,
+                     const Stored& stored, const char* field, const heed_layout& layout,
+                     const char* name, const void* data) {
   if (layout.dtype > HEED_DTYPE_F16 || layout.dtype == HEED_DTYPE_F64)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "%s.dtype is %u; it must be 0, HEED_DTYPE_F32 (1), HEED_DTYPE_BF16 (3) or HEED_DTYPE_F16 "
          "(4)",
          field, layout.dtype);
   const Shape shape = {1, p.key_heads, desc.rows, stored.features};
-  const Given given = {stored, data, input_layout(field, layout, shape, ElementType::kF32, true)};
+  const GivenRows given = {stored, data,
+                           input_layout(field, layout, shape, ElementType::kF32, true)};
   check_pointer(name, data, given.layout, desc.rows > 0);
   return given;
 }
@@ -35,14 +28,13 @@ Given given_rows(const CacheProblem& p, const heed_cache_append_desc& desc, cons
 /// Turns new rows and converts them into what is stored.
 class Appending {
  public:
-  Appending(const heed_cache& cache, const Growth& growth, const Positions& positions,
-            const Given& key, const Given& value)
+  Appending(const heed_cache& cache, const Growth& growth, const Append& append)
       : cache_(cache),
         problem_(cache.problem),
         growth_(growth),
-        positions_(positions),
-        key_(key),
-        value_(value) {}
+        positions_(append.positions),
+        key_(append.key),
+        value_(append.value) {}
 
   void run() {
     const Threads& threads = cache_.context->threads;
@@ -60,10 +52,10 @@ class Appending {
   }
 
  private:
-  bool turns(const Given& given) const { return problem_.rotary.turns() && &given == &key_; }
+  bool turns(const GivenRows& given) const { return problem_.rotary.turns() && &given == &key_; }
 
   /// Whether rows are stored as they lie.
-  bool as_it_is(const Given& given) const {
+  bool as_it_is(const GivenRows& given) const {
     return given.layout.type == problem_.type && given.layout.strides.feature == 1 && !turns(given);
   }
 
@@ -75,11 +67,11 @@ class Appending {
       fill_angles(rotary, cache_.frequencies, positions_.of(i, t), buffer,
                   buffer + rotary.angles());
     for (std::int64_t head = 0; head < problem_.key_heads; ++head)
-      for (const Given* const given : {&key_, &value_})
+      for (const GivenRows* const given : {&key_, &value_})
         write(*given, row_at(given->data, given->layout, 0, head, i), t, head, buffer);
   }
 
-  void write(const Given& given, const std::byte* from, std::int64_t t, std::int64_t head,
+  void write(const GivenRows& given, const std::byte* from, std::int64_t t, std::int64_t head,
              float* buffer) const {
     std::byte* const to = growth_.row(given.stored, t, head);
     if (as_it_is(given)) {
@@ -106,32 +98,36 @@ class Appending {
   const CacheProblem& problem_;
   const Growth& growth_;
   const Positions& positions_;
-  const Given& key_;
-  const Given& value_;
+  const GivenRows& key_;
+  const GivenRows& value_;
   std::int64_t pitch_ = 0;
   Array<float> buffers_;  ///< [workers][pitch_]; empty if rows are stored as they lie
 };
 
 }  // namespace
 
-void append_rows(heed_cache& cache, heed_sequence sequence, const heed_cache_append_desc& desc,
-                 const void* key, const void* value) {
+Append validate(const heed_cache& cache, const heed_cache_append_desc& desc, const void* key,
+                const void* value) {
   const CacheProblem& p = cache.problem;
-  const Positions positions = {p.rotary, desc.position_offset, desc.positions};
   check_reserved("desc.reserved", desc.reserved);
   check_layer(cache, "desc.layer", desc.layer);
   check_size("rows", desc.rows, 0);
+  const Positions positions = {p.rotary, desc.position_offset, desc.positions};
   positions.check();
-  const Given keys = given_rows(p, desc, p.key, "desc.key", desc.key, "key", key);
-  const Given values = given_rows(p, desc, p.value, "desc.value", desc.value, "value", value);
-  if (desc.rows == 0) {
+  return {desc.layer, desc.rows, positions,
+          given_rows(p, desc, p.key, "desc.key", desc.key, "key", key),
+          given_rows(p, desc, p.value, "desc.value", desc.value, "value", value)};
+}
+
+void run_append(heed_cache& cache, heed_sequence sequence, const Append& append) {
+  if (append.rows == 0) {
     const Use use(cache, sequence, Access::kChange);
     return;
   }
-  Growth growth(cache, sequence, desc.layer, desc.rows);
-  positions.check_rows(0, growth.begin(), desc.rows);
+  Growth growth(cache, sequence, append.layer, append.rows);
+  append.positions.check_rows(0, growth.begin(), append.rows);
   growth.copy_shared();
-  Appending(cache, growth, positions, keys, values).run();
+  Appending(cache, growth, append).run();
   growth.keep();
 }
 

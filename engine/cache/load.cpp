@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "engine/cache/format.hpp"
 #include "engine/cache/growth.hpp"
 #include "engine/cache/save.hpp"
@@ -51,7 +53,7 @@ void check_fits(const CacheProblem& p, const Header& h) {
                {"value_scale", h.value_scale, own.value_scale},
                {"rotary.base", h.base, own.base}};
   for (const auto& real : reals)
-    if (!(real.is == real.must_be))
+    if (!(real.is == real.must_be) || std::signbit(real.is) != std::signbit(real.must_be))
       fail(HEED_STATUS_INVALID_ARGUMENT,
            "%s of the saved sequence is %.17g; it must be the cache's, %.17g", real.field, real.is,
            real.must_be);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "engine/cache/sequences.hpp"
+#include "engine/dense/problem.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
@@ -12,21 +13,14 @@ namespace heed {
 namespace {
 
 ElementType stored_type(std::uint32_t dtype) {
-  switch (dtype) {
-    case HEED_DTYPE_F32:
-      return ElementType::kF32;
-    case HEED_DTYPE_BF16:
-      return ElementType::kBf16;
-    case HEED_DTYPE_F16:
-      return ElementType::kF16;
-    case HEED_DTYPE_I8:
-      return ElementType::kI8;
-    case HEED_DTYPE_F8_E4M3:
-      return ElementType::kF8E4M3;
-    default:
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.dtype is %u; it must be a heed_dtype, 0 to 6, but not HEED_DTYPE_F64 (2)", dtype);
-  }
+  const heed_layout stored = {dtype, 0, 0, 0, 0, 0};
+  const ElementType type =
+      stored_layout("desc", stored, {1, 1, 1, 1}, ElementType::kF32, false).type;
+  if (type == ElementType::kF64)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.dtype is %u; it must be another than HEED_DTYPE_F64 (2): the arithmetic is float32",
+         dtype);
+  return type;
 }
 
 /// Of all rows, as float32.
@@ -88,7 +82,6 @@ void lay_out(CacheProblem& p) {
 }  // namespace
 
 CacheProblem validate(const heed_cache_desc& desc) {
-  constexpr std::int64_t kRowsStep = 16;  // as heed_attention_desc has it
   constexpr std::int64_t kMostSequences = std::int64_t{1} << kSlotBits;
   CacheProblem p{};
   p.dtype = desc.dtype == HEED_DTYPE_DEFAULT ? std::uint32_t{HEED_DTYPE_F32} : desc.dtype;
@@ -97,10 +90,8 @@ CacheProblem validate(const heed_cache_desc& desc) {
   p.key_heads = size_of("key_heads", desc.key_heads, 0);
   p.key.features = size_of("features", desc.features, 0);
   p.value.features = size_of("value_features", desc.value_features, desc.features);
-  p.page_rows = size_of("page_rows", desc.page_rows, 64);
-  if (p.page_rows % kRowsStep != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.page_rows is %lld; it must be a multiple of %lld",
-         static_cast<long long>(p.page_rows), static_cast<long long>(kRowsStep));
+  p.page_rows = desc.page_rows == 0 ? 64 : desc.page_rows;
+  check_page_rows(p.page_rows);
   p.pages = size_of("pages", desc.pages, 0);
   check_at_most("pages", p.pages, INT32_MAX);
   p.sequences = size_of("sequences", desc.sequences, 1024);

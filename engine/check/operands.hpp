@@ -10,6 +10,7 @@ namespace heed {
 /// Names of the axes [batch, head, row, feature] of a tensor; nullptr: it has no such axis.
 using AxisNames = const char* const[4];
 inline constexpr AxisNames kTensorAxes = {"batch", "head", "row", "feature"};
+inline constexpr AxisNames kRowAxes = {nullptr, "head", "row", "feature"};
 inline constexpr AxisNames kPageAxes = {"page", "head", "row", "feature"};
 inline constexpr AxisNames kScoreAxes = {"batch", "head", "row", "key"};
 inline constexpr AxisNames kNodeAxes = {nullptr, "head", "node", "feature"};

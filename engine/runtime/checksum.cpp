@@ -29,8 +29,10 @@ std::uint64_t mixed(std::uint64_t lane, std::uint64_t number) {
 }  // namespace
 
 void Checksum::add_stripe(const std::byte* stripe) {
-  for (int i = 0; i < 4; ++i)
-    lanes_[i] = mixed(lanes_[i], number_at<std::uint64_t>(stripe + 8 * i));
+  for (std::uint64_t& lane : lanes_) {
+    lane = mixed(lane, number_at<std::uint64_t>(stripe));
+    stripe += sizeof lane;
+  }
 }
 
 void Checksum::add(const void* bytes, std::size_t count) {

@@ -118,9 +118,16 @@ struct AppendForm : FilledCache {
 
   heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
   std::int64_t positions[3] = {0, 7, 7};
-  const void* key = numbers.at();
-  const void* value = numbers.at();
+  Bytes key_rows, value_rows;
+  const void* key = key_rows.at();
+  const void* value = value_rows.at();
 };
+
+inline heed_status one_call(const Context& context, AppendForm& form) {
+  form.make(context);
+  forget_last_error();
+  return heed_cache_append(form.cache.get(), form.sequences[0], &form.append, form.key, form.value);
+}
 
 inline Fields fields_of(AppendForm& form) {
   Fields fields;
@@ -132,9 +139,7 @@ inline Fields fields_of(AppendForm& form) {
 
 template <class Check>
 void hand_in(AppendForm& form, bool, const Check& check) {
-  form.make();
-  forget_last_error();
-  check(heed_cache_append(form.cache.get(), form.sequences[0], &form.append, form.key, form.value));
+  check(one_call(form.context, form));
   form.changed = form.state() != form.before;
 }
 
@@ -188,11 +193,15 @@ inline Fields fields_of(CacheAttentionForm& form) {
       "key_scales", g.key_scales)("value_scales", g.value_scales)("out", g.out)("lse", g.lse);
 }
 
+inline heed_status one_call(const Context& context, CacheAttentionForm& form) {
+  form.make(context);
+  forget_last_error();
+  return heed_cache_attention(form.cache.get(), &form.call, &form.args);
+}
+
 template <class Check>
 void hand_in(CacheAttentionForm& form, bool, const Check& check) {
-  form.make();
-  forget_last_error();
-  check(heed_cache_attention(form.cache.get(), &form.call, &form.args));
+  check(one_call(form.context, form));
   CHECK(form.state() == form.before);
 }
 

@@ -23,7 +23,7 @@ void give_query_positions(CacheAttentionForm& form) { form.give_positions(); }
 
 TEST_CASE("a cache has sizes that make sense", "[refused][cache]") {
   check_refused<CacheForm>(
-      {{"desc.dtype", HEED_DTYPE_F64, "must be a heed_dtype, 0 to 6, but not HEED_DTYPE_F64 (2)"},
+      {{"desc.dtype", HEED_DTYPE_F64, "must be another than HEED_DTYPE_F64 (2)"},
        {"desc.dtype", 7, "must be a heed_dtype, 0 to 6"},
        {"desc.dtype", 0xffffffffU, "must be a heed_dtype, 0 to 6"},
        {"desc.layers", -1, "must be 0 to 1099511627776"},
@@ -31,8 +31,8 @@ TEST_CASE("a cache has sizes that make sense", "[refused][cache]") {
        {"desc.key_heads", 0, "must be 1 to 1099511627776"},
        {"desc.features", 0, "must be 1 to 1099511627776"},
        {"desc.value_features", -1, "must be 0 to 1099511627776"},
-       {"desc.page_rows", -16, "must be 0 to 1099511627776"},
-       {"desc.page_rows", 15, "must be a multiple of 16"},
+       {"desc.page_rows", -16, "must be 16 to 1099511627776"},
+       {"desc.page_rows", 15, "must be 16 to 1099511627776"},
        {"desc.page_rows", 17, "must be a multiple of 16"},
        {"desc.pages", 0, "must be 1 to 1099511627776"},
        {"desc.pages", INT64_MIN, "must be 1 to 1099511627776"},

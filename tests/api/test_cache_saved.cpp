@@ -230,6 +230,8 @@ TEST_CASE("what no sequence like the cache's was saved as is refused", "[cache][
           "key_scale of the saved sequence is 0.25; it must be the cache's, 0.5");
   refused(with_number(good, 72, nan),
           "value_scale of the saved sequence is ... nan; it must be the cache's, 1");
+  refused(with_number(good, 88, -0.0),
+          "rotary.base of the saved sequence is -0; it must be the cache's, 0");
   refused(with_number(good, 88, 3.0), "rotary.base of the saved sequence is 3; it must be the");
   for (const std::int64_t length : {std::int64_t{-1}, INT64_MIN, INT64_MAX, std::int64_t{1} << 31})
     refused(with_number(good, 56, length), "the length of the saved sequence is " +

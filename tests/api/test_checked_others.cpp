@@ -1,4 +1,5 @@
-// Checked mode over multi-head blocks, prepared matrices, merges and rotations.
+// Checked mode over multi-head blocks, prepared matrices, merges, rotations and caches.
+#include "tests/api/cache_forms.hpp"
 #include "tests/api/checked.hpp"
 #include "tests/api/other_forms.hpp"
 
@@ -105,6 +106,24 @@ TEST_CASE("checked: rotations", "[check][rotate][files]") {
       told("rows forgotten", [](RotateForm& f) { f.desc.rows = 0; }, {"desc.rows is 0"}),
       told("NaN in a row", [](RotateForm& f) { f.in.set(31, kNan); },
            {"from holds 1 NaN", "head 1, row 1, feature 1"}),
+  });
+}
+
+TEST_CASE("checked: caches", "[check][cache][files]") {
+  check_traps({
+      fine("nothing odd", [](AppendForm&) {}),
+      told("rows forgotten", [](AppendForm& f) { f.append.rows = 0; }, {"desc.rows is 0"}),
+      told("NaN in a key", [](AppendForm& f) { f.key_rows.set(13, kNan); },
+           {"key holds 1 NaN", "at head 1, row 1, feature 1"}),
+      told("NaN in a value", [](AppendForm& f) { f.value_rows.set(35, kNan); },
+           {"value holds 1 NaN", "at head 1, row 2, feature 5"}),
+      told("strides of NumPy", [](AppendForm& f) { f.append.key = {0, 0, 0, 16, 32, 4}; },
+           {"the strides of key are multiples of the 4 bytes"}),
+      fine("nothing odd to attend", [](CacheAttentionForm&) {}),
+      told("NaN in a query", [](CacheAttentionForm& f) { f.query.set(3, kNan); },
+           {"args.query holds 1 NaN"}),
+      refused("over the queries", [](CacheAttentionForm& f) { f.args.out = f.query.at(); },
+              {"args.out", "overlaps args.query"}),
   });
 }
 

@@ -180,12 +180,15 @@ TEST_CASE("struct_size of caches, of rows to append and of attention over a cach
   check_taken(given("desc", "4488888", form.call, [&](const heed_cache_attention_desc* desc) {
     return attends(desc, &form.args);
   }));
-  check_taken(given("desc.attention", kAttentionDesc, form.attention,
-                    [&](const heed_attention_desc* attention) {
-                      heed_cache_attention_desc desc = form.call;
-                      desc.attention = attention;
-                      return attends(&desc, &form.args);
-                    }));
+  check_taken(given(
+      "desc.attention", kAttentionDesc, form.attention, [&](const heed_attention_desc* attention) {
+        heed_cache_attention_desc desc = form.call;
+        desc.attention = attention;
+        form.out = Bytes(kPattern);
+        const heed_status status = heed_cache_attention(form.cache.get(), &desc, &form.args);
+        CHECK((status == HEED_STATUS_OK || form.out.all_are(kPattern)));
+        return status;
+      }));
   check_taken(given("args", kAttentionArgs, form.args,
                     [&](const heed_attention_args* args) { return attends(&form.call, args); }));
 }

@@ -56,10 +56,10 @@ class SavedCase {
   void load(Draw& draw, bool damaged) {
     std::string bytes = damaged && draw.one_in(16) ? draw.rest() : bytes_;
     if (damaged) damage(draw, bytes);
-    const std::vector<unsigned char> memory(bytes.begin(), bytes.end());
+    const std::vector<char> memory(bytes.begin(), bytes.end());  // nothing lies behind it
     const bool from_memory = check(bytes, damaged, [&](heed_sequence* made) {
-      return heed_cache_load(cache_.get(), memory.empty() ? bytes.data() : &memory[0],
-                             memory.size(), made);
+      const void* const any = memory.empty() ? bytes.data() : memory.data();
+      return heed_cache_load(cache_.get(), any, memory.size(), made);
     });
     static MemoryFile file;
     file.write(bytes);
@@ -139,6 +139,7 @@ class SavedCase {
     call.attention = &attention;
     call.sequences = &sequence;
     call.layer = desc_.layers - 1;
+    if (desc_.rotary.pairs != HEED_ROTARY_NONE) call.position_offset = 1;  // of no rows
     const std::vector<float> query(static_cast<std::size_t>(desc_.key_heads * desc_.features), 1);
     std::vector<float> out(static_cast<std::size_t>(desc_.key_heads * desc_.value_features));
     heed_attention_args args = HEED_ATTENTION_ARGS_INIT;

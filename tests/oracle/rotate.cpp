@@ -73,7 +73,8 @@ std::vector<Element> expect_rotate(const heed_rotate_desc& desc, const Source& f
             return static_cast<Exact>(from.at(b, h, i, feature));
           };
           if (x >= turned) {
-            want.push_back(stored(number(x), Exact{0}, dtype, dtype_of(desc.from.dtype, HEED_DTYPE_F32)));
+            want.push_back(
+                stored(number(x), Exact{0}, dtype, dtype_of(desc.from.dtype, HEED_DTYPE_F32)));
             continue;
           }
           const Index pair = halves ? x % (turned / 2) : x / 2;

@@ -23,7 +23,7 @@ ROOMS = {
     "multihead": [*COMMON, "projection", "dense"],
     "graph": [*COMMON, "projection"],
     "cache": [*COMMON, "dense"],
-    "check": [*COMMON, "projection", "dense", "multihead", "graph"],
+    "check": [*COMMON, "projection", "dense", "multihead", "graph", "cache"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
