@@ -138,8 +138,8 @@ typedef struct heed_executor {
   { (uint32_t)sizeof(heed_executor), 0, NULL, NULL }
 
 /* A caller's own memory. `allocate` returns NULL when there is none; `alignment` is a power of
- * two. Used for contexts, plans, prepared matrices, graphs and the workspaces of calls without a
- * plan; never during a run of a plan. */
+ * two. Used for contexts, plans, prepared matrices, graphs, caches and the workspaces of calls
+ * without a plan; never during a run of a plan. */
 typedef struct heed_allocator {
   uint32_t struct_size;
   uint32_t reserved; /* 0 */
@@ -572,7 +572,7 @@ typedef struct heed_rotary {
   uint32_t pairs;       /* heed_rotary_pairs; with HEED_ROTARY_NONE all other fields must be 0 */
   uint32_t reserved;    /* 0 */
   int64_t features;     /* R: even, at most the features of a row; 0: all of them */
-  double base;          /* finite, above 0; 0: 10000; with tables 0 */
+  double base;          /* finite, at least 1e-256; 0: 10000; with tables 0 */
   const float* cosines; /* [table_rows, R / 2]: of position p in row p; NULL: from base */
   const float* sines;
   int64_t table_rows;   /* positions are 0 to table_rows - 1; 0: no tables */
@@ -622,7 +622,8 @@ HEED_API heed_status heed_rotate(const heed_context* context, const heed_rotate_
  * Threads: any number may use one cache at once. Calls that change a sequence (append, truncate,
  * free) are refused while another call uses it, and so is every call while another changes it:
  * HEED_STATUS_INVALID_ARGUMENT, nothing is changed. Calls on different sequences, forks too, never
- * refuse each other. */
+ * refuse each other. In the child of a fork() a cache may be used if no other thread was in a call
+ * of it. */
 typedef struct heed_cache heed_cache;
 
 /* Names a sequence of one cache. Never 0, and never used again: a sequence that was freed, or is of
@@ -739,8 +740,8 @@ HEED_API heed_status heed_cache_attention(const heed_cache* cache,
 
 /* A sequence as bytes, which a later process, or a cache with other pages, may load. All layers
  * must have the same length. The format is stated in api/README.md: little-endian, versioned, with
- * a checksum. To load, layers, heads, features, dtype and scales must be the cache's; what is
- * truncated, foreign or altered is refused, and nothing is changed. */
+ * a checksum. To load, layers, heads, features, dtype, scales and rotary embedding must be the
+ * cache's; what is truncated, foreign or altered is refused, and nothing is changed. */
 HEED_API heed_status heed_cache_save_bytes(const heed_cache* cache, heed_sequence sequence,
                                            size_t* bytes);
 HEED_API heed_status heed_cache_save(const heed_cache* cache, heed_sequence sequence, void* memory,

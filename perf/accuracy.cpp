@@ -26,7 +26,7 @@ class Checker {
         given_{d_, args_, model_},
         packed_(d_.packed_queries != 0),
         rows_(packed_ ? d_.packed_queries : d_.query_length),
-        out_(heads_of(workload, tensors.out, false)) {}
+        out_(queries_of(workload, tensors.out)) {}
 
   /// Visits about kRows of the rows of all heads, from the first to the last, so that both ends of
   /// a causal mask are among them.

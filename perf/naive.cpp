@@ -24,10 +24,10 @@ class Textbook {
         d_(workload.desc),
         tensors_(tensors),
         packed_(d_.packed_queries != 0),
-        queries_(heads_of(workload, tensors.query, false)),
-        keys_(heads_of(workload, tensors.key, true)),
-        values_(heads_of(workload, tensors.value, true)),
-        outs_(heads_of(workload, tensors.out, false)),
+        queries_(queries_of(workload, tensors.query)),
+        keys_(keys_of(workload, tensors.key)),
+        values_(keys_of(workload, tensors.value)),
+        outs_(queries_of(workload, tensors.out)),
         mask_(oracle::source_of(tensors.args().mask, d_.mask, oracle::kByte, d_)),
         bias_(oracle::source_of(tensors.args().bias, d_.bias, oracle::real_dtype(d_), d_)),
         scale_(1 / std::sqrt(static_cast<Real>(d_.features))),
@@ -51,10 +51,10 @@ class Textbook {
  private:
   static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-  static void read(const oracle::Source& from, std::int64_t batch, std::int64_t head,
-                   std::int64_t row, std::int64_t width, Real* to) {
+  static void read(const oracle::Source& from, const oracle::RowPlace& at, std::int64_t head,
+                   std::int64_t width, Real* to) {
     for (std::int64_t x = 0; x < width; ++x)
-      to[x] = static_cast<Real>(from.at(batch, head, row, x));
+      to[x] = static_cast<Real>(from.at(at.batch, head, at.row, x));
   }
 
   /// Reads the keys and values of the sequence.
@@ -66,9 +66,9 @@ class Textbook {
     key_.resize(size(sequence_.keys * d_.features));
     value_.resize(size(sequence_.keys * d_.value_features));
     for (std::int64_t j = 0; j < sequence_.keys; ++j) {
-      const std::int64_t at = sequence_.first_key + j;
-      read(keys_, batch, group, at, d_.features, key_.data() + j * d_.features);
-      read(values_, batch, group, at, d_.value_features, value_.data() + j * d_.value_features);
+      const oracle::RowPlace at = oracle::key_row(sequence_, j);
+      read(keys_, at, group, d_.features, key_.data() + j * d_.features);
+      read(values_, at, group, d_.value_features, value_.data() + j * d_.value_features);
     }
   }
 
@@ -110,7 +110,7 @@ class Textbook {
   }
 
   void compute(std::int64_t row) {
-    read(queries_, batch_, head_, sequence_.first_query + row, d_.features, query_.data());
+    read(queries_, {batch_, sequence_.first_query + row}, head_, d_.features, query_.data());
     const KeyRange keys = key_range(workload_, sequence_, row);
     std::fill(scores_.begin(), scores_.end(), -std::numeric_limits<Real>::infinity());
     std::fill(weights_.begin(), weights_.end(), Real(0));
@@ -163,10 +163,10 @@ void measure(benchmark::State& state, const Workload& workload) {
   state.SetLabel("textbook loops, 1 thread");
 }
 
-/// The textbook writes neither weights nor their sums, and has one layer.
+/// The textbook writes neither weights nor their sums, reads no 8-bit numbers, and has one layer.
 bool asks_for_more(const Workload& workload) {
   return workload.desc.weights_point != HEED_WEIGHTS_NONE || workload.desc.sum_columns != 0 ||
-         workload.layers != 1;
+         workload.layers != 1 || oracle::is_scaled(workload.desc.key.dtype);
 }
 
 }  // namespace

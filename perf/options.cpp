@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "perf/contexts.hpp"
+#include "perf/decode/append.hpp"
 #include "perf/graph/workload.hpp"
 #include "perf/workload.hpp"
 
@@ -16,7 +17,10 @@ constexpr int kUsageError = 2;
 /// As CLI::Validator wants it: "" or what is wrong.
 std::string shape_problem(const std::string& name) {
   try {
-    names_graph(name) ? void(parse_graph_workload(name)) : void(parse_workload(name));
+    if (names_append(name))
+      parse_append_workload(name);
+    else
+      names_graph(name) ? void(parse_graph_workload(name)) : void(parse_workload(name));
     return {};
   } catch (const std::invalid_argument& problem) {
     return problem.what();
@@ -75,26 +79,30 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--no-stages", options.no_stages, "Leave out stage/... and peak/...");
   app.add_flag("--no-naive", options.no_naive, "Leave out naive/...");
   app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar + "\nor, over graphs,\n  " +
-             kGraphWorkloadGrammar + "\nand the standard ones are\n" + lines(kStandardWorkloads) +
-             "or, with --forms,\n" + lines(kFormWorkloads) + "or, with --blocks,\n" +
-             lines(kBlockWorkloads) + "or, with --graphs,\n" + lines(kGraphWorkloads) +
-             "or, with --decode,\n" + lines(kDecodeWorkloads) +
+             kGraphWorkloadGrammar + "\nor, for rows that caches store,\n  " + kAppendGrammar +
+             "\nand the standard ones are\n" + lines(kStandardWorkloads) + "or, with --forms,\n" +
+             lines(kFormWorkloads) + "or, with --blocks,\n" + lines(kBlockWorkloads) +
+             "or, with --graphs,\n" + lines(kGraphWorkloads) + "or, with --decode,\n" +
+             lines(kDecodeWorkloads) + lines(kAppendWorkloads) +
              "Everything else goes to Google Benchmark, for example --benchmark_filter=REGEX\n"
              "--benchmark_repetitions=N --benchmark_format=json --benchmark_out=FILE\n");
 }
 
 /// Those that a name belongs to.
 std::vector<std::string>& shapes_like(const std::string& name, Options& options) {
+  if (names_append(name)) return options.append_shapes;
   if (names_graph(name)) return options.graph_shapes;
   return parse_workload(name).width != 0 ? options.block_shapes : options.shapes;
 }
 
-const std::vector<std::string>& standard_shapes(const Options& options) {
-  return options.forms    ? kFormWorkloads
-         : options.blocks ? kBlockWorkloads
-         : options.graphs ? kGraphWorkloads
-         : options.decode ? kDecodeWorkloads
-                          : kStandardWorkloads;
+std::vector<std::string> standard_shapes(const Options& options) {
+  std::vector<std::string> shapes = options.forms    ? kFormWorkloads
+                                    : options.blocks ? kBlockWorkloads
+                                    : options.graphs ? kGraphWorkloads
+                                    : options.decode ? kDecodeWorkloads
+                                                     : kStandardWorkloads;
+  if (options.decode) shapes.insert(shapes.end(), kAppendWorkloads.begin(), kAppendWorkloads.end());
+  return shapes;
 }
 
 /// Where a flag takes shapes of one kind, the others have none.
@@ -111,13 +119,18 @@ void choose_shapes(Options& options) {
       options.shapes.empty() ? standard_shapes(options) : std::move(options.shapes);
   options.shapes.clear();
   for (const std::string& name : names) shapes_like(name, options).push_back(name);
-  if (options.forms || options.decode)
-    reject(options.forms ? "--forms" : "--decode", "shapes of dense attention",
+  if (options.forms)
+    reject("--forms", "shapes of dense attention",
+           {&options.block_shapes, &options.graph_shapes, &options.append_shapes});
+  if (options.decode)
+    reject("--decode", "shapes of dense attention, or rows to append",
            {&options.block_shapes, &options.graph_shapes});
   if (options.blocks)
-    reject("--blocks", "blocks, shapes with a width W", {&options.shapes, &options.graph_shapes});
+    reject("--blocks", "blocks, shapes with a width W",
+           {&options.shapes, &options.graph_shapes, &options.append_shapes});
   if (options.graphs)
-    reject("--graphs", "shapes of graphs", {&options.shapes, &options.block_shapes});
+    reject("--graphs", "shapes of graphs",
+           {&options.shapes, &options.block_shapes, &options.append_shapes});
 }
 
 void fill_in(Options& options) {

@@ -9,8 +9,9 @@ namespace heed::perf {
 
 struct Options {
   std::vector<std::string> shapes;  ///< the standard workloads, or forms, unless any are given
-  std::vector<std::string> block_shapes;  ///< those with --blocks, unless any are given
-  std::vector<std::string> graph_shapes;  ///< those with --graphs, unless any are given
+  std::vector<std::string> block_shapes;   ///< those with --blocks, unless any are given
+  std::vector<std::string> graph_shapes;   ///< those with --graphs, unless any are given
+  std::vector<std::string> append_shapes;  ///< those with --decode, unless any are given
   std::vector<std::string> isas;  ///< empty: automatic for attention, all usable for the rest
   std::vector<unsigned> threads;  ///< 1 and all CPUs unless given
   std::string executor;           ///< empty: automatic

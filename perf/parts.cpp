@@ -55,6 +55,11 @@ std::uint32_t Parts::type() const {
                       : HEED_DTYPE_F32;
 }
 
+std::uint32_t Parts::key_type() const {
+  if (has("i8")) return HEED_DTYPE_I8;
+  return has("f8") ? std::uint32_t{HEED_DTYPE_F8_E4M3} : type();
+}
+
 void Parts::add(const std::string& part) {
   if (grammar_.words.count(part) != 0) {
     if (!words_.insert(part).second) reject(part + " is given twice");

@@ -38,6 +38,8 @@ class Parts {
 
   /// The heed_dtype that bf16, f16 or f64 ask for, else HEED_DTYPE_F32.
   std::uint32_t type() const;
+  /// That of keys and values, which i8 and f8 ask for alone.
+  std::uint32_t key_type() const;
 
  private:
   void add(const std::string& part);

@@ -27,22 +27,28 @@ struct Promise {
   bool least;  ///< at least that much; otherwise less
 };
 
-constexpr Promise kPromises[] = {
-    {"rate_target", "of_plain", true}, {"time_target", "of_time", false},
-    {"peak_target", "of_peak", true},  {"speedup_target", "speedup", true},
-    {"read_target", "of_read", true},  {"call_target", "call_us", false}};
+constexpr Promise kPromises[] = {{"rate_target", "of_plain", true},
+                                 {"time_target", "of_time", false},
+                                 {"peak_target", "of_peak", true},
+                                 {"speedup_target", "speedup", true},
+                                 {"read_target", "of_read", true},
+                                 {"call_target", "call_us", false},
+                                 {"contiguous_target", "of_contiguous", false},
+                                 {"float32_target", "of_float32", false}};
 
 /// What was promised of a row, and whether it holds.
 std::string target(const benchmark::UserCounters& counters) {
+  std::string all;
   for (const Promise& promise : kPromises) {
     const double bound = value_of(counters, promise.target);
     if (bound == 0) continue;
     const double value = value_of(counters, promise.counter);
     const bool met = promise.least ? value >= bound : value < bound;
-    return promise.counter + to_text(bound, promise.least ? " >= %.2f" : " < %.2f") +
+    all += (all.empty() ? "" : ", ") +
+           (promise.counter + to_text(bound, promise.least ? " >= %.2f" : " < %.2f")) +
            (met ? "     met" : "  missed");
   }
-  return "-";
+  return all.empty() ? "-" : all;
 }
 
 struct Column {
@@ -61,8 +67,12 @@ constexpr Column kColumns[] = {
     {"of_time", "of_time", "%.3f"},
     {"us a call", "call_us", "%.4g"},
     {"tokens/s", "tokens/s", "%.4g"},
+    {"rows/s", "rows/s", "%.4g"},
+    {"of_copy", "of_copy", "%.3f"},
     {"of_read", "of_read", "%.3f"},
     {"of_spread", "of_spread", "%.3f"},
+    {"of_contiguous", "of_contiguous", "%.3f"},
+    {"of_float32", "of_float32", "%.3f"},
     {"target", nullptr, nullptr},
     {"Medges/s", "medges", "%.1f"},
     {"GB/s", "gbps", "%.2f"},

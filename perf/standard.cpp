@@ -1,4 +1,5 @@
 // The workloads that run by default. perf/peers/shape.py reads them too.
+#include "perf/decode/append.hpp"
 #include "perf/workload.hpp"
 
 namespace heed::perf {
@@ -57,8 +58,41 @@ const std::vector<std::string> kDecodeWorkloads = {
     "B1_H32_Lq1_Lkv8192_D128_layers2_f16",
     "B1_H32_Lq1_Lkv32768_D128",
     "B8_H32_Lq1_Lkv1024_D128_ragged",
+    "B1_H32_Hkv8_Lq1_Lkv8192_D128_layers8_i8",
+    "B1_H32_Hkv8_Lq1_Lkv8192_D128_layers8_f8",
+    "B1_H32_Hkv8_Lq4_Lkv8192_D128_layers8_causalBR_i8",
+    "B1_H32_Hkv8_Lq1_Lkv131072_D128_i8",
+    "B32_H32_Hkv8_Lq1_Lkv8192_D128_ragged_i8",
+    "B1_H32_Lq1_Lkv8192_D128_layers2_i8",
+    "B1_H32_Lq1_Lkv8192_D128_layers2_f8",
+    "B1_H32_Hkv8_Lq1_Lkv8192_D64_layers16_i8",
+    "B1_H32_Hkv8_Lq1_Lkv8192_D128_layers4_pages16",
+    "B1_H32_Hkv8_Lq1_Lkv8192_D128_layers4_pages16_nhd",
+    "B1_H32_Hkv8_Lq1_Lkv8192_D128_layers4_pages64",
+    "B1_H32_Hkv8_Lq1_Lkv8192_D128_layers4_pages64_nhd",
+    "B1_H32_Hkv8_Lq1_Lkv8192_D128_layers8_bf16_pages16_nhd",
+    "B1_H32_Hkv8_Lq1_Lkv8192_D128_layers8_i8_pages16_nhd",
+    "B1_H32_Hkv8_Lq16_Lkv8192_D128_layers4_causalBR_pages16_nhd",
+    "B32_H32_Hkv8_Lq1_Lkv1024_D128_ragged_pages16_nhd",
+    "B1_H32_Lq1_Lkv8192_D128_pages16",
+    "B1_H32_Lq1_Lkv8192_D128_pages16_nhd",
+    "B1_H32_Hkv8_Lq256_Lkv16384_D128_causalBR",
+    "B1_H32_Hkv8_Lq256_Lkv16384_D128_causalBR_bf16",
+    "B1_H32_Hkv8_Lq256_Lkv16384_D128_causalBR_pages16_nhd",
     "B1_H32_Hkv8_Lq1_Lkv8192_D64_layers8",
     "B1_H32_Hkv8_Lq1_Lkv8192_D64_layers16_bf16",
+};
+
+const std::vector<std::string> kAppendWorkloads = {
+    "append1_Hkv8_D128_layers32",
+    "append1_Hkv8_D128_layers32_bf16",
+    "append1_Hkv8_D128_layers32_i8",
+    "append256_Hkv8_D128_layers4",
+    "append256_Hkv8_D128_layers4_bf16",
+    "append256_Hkv8_D128_layers4_f16",
+    "append256_Hkv8_D128_layers4_i8",
+    "append256_Hkv8_D128_layers4_f8",
+    "append256_Hkv8_D128_layers4_bf16_rotary",
 };
 
 }  // namespace heed::perf

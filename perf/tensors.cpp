@@ -1,5 +1,6 @@
 #include "perf/tensors.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -8,9 +9,15 @@ namespace {
 
 constexpr double kMaskedIn = 0.9;  // of a random mask
 
-/// Rows of query and out, or of key and value, in a batch.
-std::int64_t rows(std::int64_t packed, std::int64_t batch, std::int64_t length) {
-  return packed != 0 ? packed : batch * length;
+/// Rows of query and out.
+std::int64_t query_rows(const heed_attention_desc& d) {
+  return d.packed_queries != 0 ? d.packed_queries : d.batch * d.query_length;
+}
+
+/// Rows of key and value.
+std::int64_t key_rows(const heed_attention_desc& d) {
+  if (d.pages != 0) return d.pages * d.page_rows;
+  return d.packed_keys != 0 ? d.packed_keys : d.batch * d.key_length;
 }
 
 std::int64_t count_of(const heed_score_layout& layout) {
@@ -43,6 +50,31 @@ void score_function(void* /*user*/, const heed_score_tile* tile) {
     favour_later_keys<float>(*tile);
 }
 
+constexpr double kFloat8Scale = 0.02;
+
+Tensor scales_of(const Tensor& stored, std::int64_t rows) {
+  if (!oracle::is_scaled(stored.type())) return {};
+  return {HEED_DTYPE_F32, stored.type() == HEED_DTYPE_I8 ? rows : 1};
+}
+
+/// Rows as a cache stores them: integers have a scale for every row, of its largest number.
+void fill_stored(Tensor& rows, Tensor& scales, std::int64_t width, unsigned seed) {
+  if (rows.type() != HEED_DTYPE_I8) {
+    if (scales.size() != 0) scales.set(0, kFloat8Scale);
+    return fill_random(rows, seed, scales.size() != 0 ? 1 / kFloat8Scale : 1);
+  }
+  Random random(seed);
+  std::vector<double> row(static_cast<std::size_t>(width));
+  for (std::int64_t i = 0; i < scales.size(); ++i) {
+    double most = 0;
+    for (double& x : row)
+      most = std::max(most, std::fabs(x = static_cast<double>(random.normal())));
+    scales.set(i, most / 127);
+    for (std::int64_t x = 0; x < width; ++x)
+      rows.set(i * width + x, row[static_cast<std::size_t>(x)] / scales[i]);
+  }
+}
+
 }  // namespace
 
 void fill_random(Tensor& tensor, unsigned seed, double deviation) {
@@ -59,8 +91,8 @@ void fill_with_nan(Tensor& tensor) {
 Tensors::Tensors(const Workload& w) : workload(w) {
   const heed_attention_desc& d = w.desc;
   const std::uint32_t real = oracle::real_dtype(d);
-  const std::int64_t queries = rows(d.packed_queries, d.batch, d.query_length) * d.query_heads;
-  const std::int64_t keys = w.layers * rows(d.packed_keys, d.batch, d.key_length) * d.key_heads;
+  const std::int64_t queries = query_rows(d) * d.query_heads;
+  const std::int64_t keys = w.layers * key_rows(d) * d.key_heads;
   query = Tensor(d.query.dtype, queries * d.features);
   key = Tensor(d.key.dtype, keys * d.features);
   value = Tensor(d.value.dtype, keys * d.value_features);
@@ -75,8 +107,8 @@ Tensors::Tensors(const Workload& w) : workload(w) {
     weights = Tensor(real, lines * oracle::weight_rows_of(d));
   if (d.sum_columns != 0) column_sums = Tensor(real, lines);
   fill_random(query, 1);
-  fill_random(key, 2);
-  fill_random(value, 3);
+  fill_stored(key, key_scales = scales_of(key, keys), d.features, 2);
+  fill_stored(value, value_scales = scales_of(value, keys), d.value_features, 3);
   fill_mask(mask, w);
   fill_random(bias, 5);
   fill_random(sinks, 6);
@@ -88,16 +120,20 @@ Tensors::Tensors(const Workload& w) : workload(w) {
   for (Tensor* const result : {&out, &lse, &weights, &column_sums}) fill_with_nan(*result);
 }
 
-oracle::Source heads_of(const Workload& workload, const Tensor& tensor, bool of_keys) {
+oracle::Source queries_of(const Workload& workload, const Tensor& tensor) {
   const heed_attention_desc& d = workload.desc;
-  const std::int64_t packed = of_keys ? d.packed_keys : d.packed_queries;
-  const std::int64_t length = of_keys ? d.key_length : d.query_length;
-  const std::int64_t heads = of_keys ? d.key_heads : d.query_heads;
   heed_layout layout = HEED_LAYOUT_INIT;
   layout.dtype = tensor.type();
-  const std::int64_t layers = of_keys ? workload.layers : 1;
-  const std::int64_t width = tensor.size() / (layers * rows(packed, d.batch, length) * heads);
-  return oracle::source_of(tensor.data(), layout, heads, length, width, packed != 0);
+  const std::int64_t width = tensor.size() / (query_rows(d) * d.query_heads);
+  return oracle::source_of(tensor.data(), layout, d.query_heads, d.query_length, width,
+                           d.packed_queries != 0);
+}
+
+oracle::Source keys_of(const Workload& workload, const Tensor& tensor) {
+  const heed_attention_desc& d = workload.desc;
+  const std::int64_t width = tensor.size() / (workload.layers * key_rows(d) * d.key_heads);
+  return oracle::source_of(tensor.data(), key_layout(workload, tensor.type(), width), d.key_heads,
+                           oracle::key_rows_of(d), width, d.packed_keys != 0);
 }
 
 heed_attention_args Tensors::args(std::int64_t layer) {
@@ -109,6 +145,12 @@ heed_attention_args Tensors::args(std::int64_t layer) {
   args.query = query.data();
   args.key = of_layer(key);
   args.value = of_layer(value);
+  // One number is of all layers.
+  const auto scales_of_layer = [&](const Tensor& scales) {
+    return static_cast<const float*>(scales.size() == 1 ? scales.data() : of_layer(scales));
+  };
+  args.key_scales = scales_of_layer(key_scales);
+  args.value_scales = scales_of_layer(value_scales);
   args.out = out.data();
   args.mask = mask.empty() ? nullptr : mask.data();
   args.bias = bias.data();

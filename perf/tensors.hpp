@@ -57,8 +57,9 @@ struct Tensors {
 
   Workload workload;
   Tensor query;
-  Tensor key, value;  ///< of all layers, one after the other
-  Tensor out;         ///< outputs are NaN until something computes them
+  Tensor key, value;                ///< of all layers, one after the other
+  Tensor key_scales, value_scales;  ///< of 8-bit ones: of each row, or one number
+  Tensor out;                       ///< outputs are NaN until something computes them
 
   // Without elements where the workload has none.
   std::vector<std::uint8_t> mask;
@@ -67,9 +68,11 @@ struct Tensors {
   Tensor lse, weights, column_sums;
 };
 
-/// Query and out, or key and value, as the oracle reads them: [batch, head, row, feature]; packed:
-/// batch 0. Of several layers the first.
-oracle::Source heads_of(const Workload& workload, const Tensor& tensor, bool of_keys);
+/// Query and out as the oracle reads them: [batch, head, row, feature]; packed: batch 0.
+oracle::Source queries_of(const Workload& workload, const Tensor& tensor);
+/// Key and value, and the scales of their rows, likewise; in pages: [page, head, row, feature]. Of
+/// several layers the first.
+oracle::Source keys_of(const Workload& workload, const Tensor& tensor);
 
 /// Rows of the same workload follow each other, most of them in turns with one other workload.
 inline std::shared_ptr<Tensors> tensors_of(const Workload& workload) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 
 #include "perf/buffer.hpp"
 #include "perf/parts.hpp"
@@ -12,9 +11,9 @@ namespace heed::perf {
 const char* const kWorkloadGrammar =
     "B<batch>_H<query heads>[_Hkv<key heads>](_L<length>|_Lq<queries>_Lkv<keys>)_D<features>\n"
     "  [_Dv<value features>][_layers<n>][_causal|_causalTL|_causalBR]\n"
-    "  [_window<n>|[_left<n>][_right<n>]][_keys<n>|_ragged|_packed][_mask|_headmask|_keymask]\n"
-    "  [_bias|_headbias][_softcap<n>][_alibi][_score][_sink][_hard][_bf16|_f16|_f64]\n"
-    "  [_lse][_weights|_weightrows<n>][_sums][_W<width>[_nobias][_raw]]";
+    "  [_window<n>|[_left<n>][_right<n>]][_keys<n>|_ragged|_packed][_pages<n>[_nhd]]\n"
+    "  [_mask|_headmask|_keymask][_bias|_headbias][_softcap<n>][_alibi][_score][_sink][_hard]\n"
+    "  [_bf16|_f16|_f64|_i8|_f8][_lse][_weights|_weightrows<n>][_sums][_W<width>[_nobias][_raw]]";
 
 namespace {
 
@@ -22,22 +21,26 @@ namespace {
 /// float32, unless it is float64.
 const std::set<std::string> kBlockParts = {"W", "nobias", "raw", "bf16", "f16"};
 
+const std::set<std::string> kPageParts = {"pages", "nhd"};
+const std::set<std::string> kTypeParts = {"bf16", "f16", "f64", "i8", "f8"};
+
 const Grammar kGrammar = {
     kWorkloadGrammar,
     {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "layers", "W"},
-    {"keys", "window", "left", "right", "softcap", "weightrows"},
-    {"causal", "causalTL", "causalBR", "ragged", "packed", "mask", "headmask", "keymask",
-     "bias",   "headbias", "alibi",    "score",  "sink",   "hard", "bf16",     "f16",
-     "f64",    "lse",      "weights",  "sums",   "nobias", "raw"},
+    {"keys", "window", "left", "right", "softcap", "weightrows", "pages"},
+    {"causal",   "causalTL", "causalBR", "ragged", "packed", "mask", "headmask", "keymask", "bias",
+     "headbias", "alibi",    "score",    "sink",   "hard",   "bf16", "f16",      "f64",     "lse",
+     "weights",  "sums",     "nobias",   "raw",    "nhd",    "i8",   "f8"},
     {
         {"causal", "causalTL", "causalBR"},
         {"mask", "headmask", "keymask"},
         {"bias", "headbias"},
-        {"bf16", "f16", "f64"},
+        {"bf16", "f16", "f64", "i8", "f8"},
         {"weights", "weightrows"},
         {"window", "left"},
         {"window", "right"},
         {"keys", "ragged", "packed"},
+        {"pages", "packed"},
         {"hard", "sink"},
         {"hard", "lse"},
         {"L", "Lq"},
@@ -45,6 +48,8 @@ const Grammar kGrammar = {
         {"W", "packed"},  // its results could not be checked, nor those of the next one
         {"W", "hard"},
         {"W", "layers"},
+        {"W", "pages"},
+        {"W", "i8", "f8"},
     },
 };
 
@@ -115,12 +120,6 @@ void fill_in_block(const Parts& parts, Workload& workload) {
     if (workload.width == 0 && parts.has(word)) parts.reject(std::string(word) + " needs W");
 }
 
-double product(std::initializer_list<std::int64_t> sizes) {
-  double all = 1;
-  for (const std::int64_t size : sizes) all *= static_cast<double>(size);
-  return all;
-}
-
 void check_memory(const Parts& parts, const Workload& workload) {
   const heed_attention_desc& d = workload.desc;
   const std::int64_t widest = std::max(d.features, d.value_features);
@@ -160,6 +159,44 @@ std::vector<std::int32_t> ragged(std::int64_t longest, std::int64_t batch) {
   return lengths;
 }
 
+/// So many pages in any order.
+std::vector<std::int32_t> shuffled(std::int64_t pages) {
+  std::vector<std::int32_t> order;
+  Random random(8);
+  for (std::int64_t n = 0; n < pages; ++n) {
+    order.push_back(static_cast<std::int32_t>(n));
+    std::swap(order.back(), order[random.below(static_cast<std::uint32_t>(n + 1))]);
+  }
+  return order;
+}
+
+/// No page more than sequences need.
+void fill_in_pages(const Parts& parts, Workload& workload) {
+  heed_attention_desc& desc = workload.desc;
+  const std::int64_t rows = parts.number("pages", 0);
+  workload.nhd = parts.has("nhd");
+  if (rows == 0 && workload.nhd) parts.reject("nhd needs pages");
+  if (rows == 0) return;
+  if (rows % 16 != 0) parts.reject("pages have a multiple of 16 rows");
+  desc.page_rows = rows;
+  constexpr std::int32_t kNone = -1;
+  for (std::int64_t b = 0; b < desc.batch; ++b) {
+    const std::int64_t keys = workload.key_lengths.empty()
+                                  ? desc.key_length
+                                  : workload.key_lengths[static_cast<std::size_t>(b)];
+    for (std::int64_t first = 0; first < desc.key_length; first += rows)
+      workload.block_table.push_back(first < keys ? static_cast<std::int32_t>(desc.pages++)
+                                                  : kNone);
+  }
+  const std::vector<std::int32_t> order = shuffled(desc.pages);
+  for (std::int32_t& page : workload.block_table)
+    if (page != kNone) page = order[static_cast<std::size_t>(page)];
+  desc.key = key_layout(workload, desc.key.dtype, desc.features);
+  desc.value = key_layout(workload, desc.value.dtype, desc.value_features);
+  if (desc.key.dtype == HEED_DTYPE_I8)
+    desc.key_scales = desc.value_scales = key_layout(workload, HEED_DTYPE_F32, 1);
+}
+
 /// nullptr without elements.
 template <class T>
 const T* pointer(const std::vector<T>& numbers) {
@@ -175,11 +212,24 @@ oracle::Score<long double> favour_later_keys(const oracle::Score<long double>& s
 
 }  // namespace
 
+heed_layout key_layout(const Workload& workload, std::uint32_t dtype, std::int64_t width) {
+  const heed_attention_desc& d = workload.desc;
+  heed_layout layout = HEED_LAYOUT_INIT;
+  layout.dtype = dtype;
+  if (!workload.nhd) return layout;
+  layout.stride_row = d.key_heads * width;
+  layout.stride_batch = d.page_rows * layout.stride_row;
+  layout.stride_head = width;
+  layout.stride_feature = 1;
+  return layout;
+}
+
 heed_attention_args lengths_of(const Workload& workload) {
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
   args.key_lengths = pointer(workload.key_lengths);
   args.cu_seqlens_q = pointer(workload.query_begins);
   args.cu_seqlens_k = pointer(workload.key_begins);
+  args.block_table = pointer(workload.block_table);
   return args;
 }
 
@@ -189,14 +239,18 @@ oracle::ScoreModel score_model(const Workload& workload) {
 
 Workload parse_workload(const std::string& name) {
   const Parts parts(kGrammar, name);
-  Workload workload{name, parts.sizes(), parts.has("W") ? parts.without(kBlockParts) : name,
+  Workload workload{name,
+                    parts.sizes(),
+                    parts.has("W") ? parts.without(kBlockParts) : name,
+                    parts.without(kPageParts),
+                    parts.without(kTypeParts),
                     HEED_ATTENTION_DESC_INIT};
   heed_attention_desc& desc = workload.desc;
   workload.layers = parts.number("layers", 1);
   fill_in_sizes(parts, desc);
   fill_in_offsets(parts, desc);
-  for (heed_layout* const layout : {&desc.query, &desc.key, &desc.value, &desc.out})
-    layout->dtype = parts.type();
+  desc.query.dtype = desc.out.dtype = parts.type();
+  desc.key.dtype = desc.value.dtype = parts.key_type();
   fill_in_masks(parts, workload);
   fill_in_outputs(parts, desc);
   fill_in_block(parts, workload);
@@ -209,6 +263,7 @@ Workload parse_workload(const std::string& name) {
     workload.key_lengths.assign(static_cast<std::size_t>(desc.batch),
                                 static_cast<std::int32_t>(keys));
   if (parts.has("ragged")) workload.key_lengths = ragged(desc.key_length, desc.batch);
+  fill_in_pages(parts, workload);
   workload.alibi = parts.has("alibi");
   workload.sinks = parts.has("sink");
   workload.lse = parts.has("lse");
@@ -220,56 +275,6 @@ Workload parse_workload(const std::string& name) {
     desc.packed_keys = workload.key_begins.back();
   }
   return workload;
-}
-
-std::int64_t unpadded_keys(const Workload& workload) {
-  return std::max<std::int64_t>(workload.desc.key_length * 3 / 4, 1);
-}
-
-oracle::Sequence sequence_of(const Workload& workload, std::int64_t batch) {
-  return oracle::sequence_of(workload.desc, lengths_of(workload), batch);
-}
-
-KeyRange key_range(const Workload& workload, const oracle::Sequence& sequence, std::int64_t row) {
-  const heed_attention_desc& d = workload.desc;
-  const std::int64_t position = row + sequence.offset;
-  std::int64_t begin = 0;
-  std::int64_t end = sequence.keys;
-  if (d.causal != HEED_CAUSAL_NONE) end = std::min(end, position + 1);
-  if (d.window != 0 && d.window_left >= 0) begin = std::max(begin, position - d.window_left);
-  if (d.window != 0 && d.window_right >= 0) end = std::min(end, position + d.window_right + 1);
-  return {begin, std::max(begin, end)};
-}
-
-KeyRange attended_keys(const Workload& workload, const oracle::Sequence& sequence) {
-  return {key_range(workload, sequence, 0).begin,
-          std::min(key_range(workload, sequence, sequence.queries - 1).end, sequence.keys)};
-}
-
-double useful_flops(const Workload& workload) {
-  const heed_attention_desc& d = workload.desc;
-  double pairs = 0;
-  for (std::int64_t b = 0; b < d.batch; ++b) {
-    const oracle::Sequence sequence = sequence_of(workload, b);
-    for (std::int64_t i = 0; i < sequence.queries; ++i) {
-      KeyRange keys = key_range(workload, sequence, i);
-      if (workload.padding) keys.end = std::min(keys.end, unpadded_keys(workload));
-      pairs += static_cast<double>(std::max<std::int64_t>(keys.end - keys.begin, 0));
-    }
-  }
-  return 2 * product({workload.layers, d.features + d.value_features, d.query_heads}) * pairs;
-}
-
-double key_value_bytes(const Workload& workload) {
-  const heed_attention_desc& d = workload.desc;
-  double keys = 0;
-  for (std::int64_t b = 0; b < d.batch; ++b) {
-    const KeyRange attended = attended_keys(workload, sequence_of(workload, b));
-    keys += static_cast<double>(attended.end - attended.begin);
-  }
-  const std::int64_t row = d.features * oracle::format_of(d.key.dtype).bytes +
-                           d.value_features * oracle::format_of(d.value.dtype).bytes;
-  return keys * product({workload.layers, d.key_heads, row});
 }
 
 }  // namespace heed::perf

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,9 @@ struct Workload {
   std::string name;
   std::string plain;         ///< the same sizes in float32, with no option
   std::string attention;     ///< of a block: the attention inside it; otherwise the name
-  heed_attention_desc desc;  ///< contiguous, every size filled in
+  std::string contiguous;    ///< the same, but for keys that do not lie in pages
+  std::string float32;       ///< the same in float32
+  heed_attention_desc desc;  ///< contiguous but for pages, every size filled in
 
   /// Calls one after the other, each with keys and values of its own: the workload is all of them.
   std::int64_t layers = 1;
@@ -27,6 +30,8 @@ struct Workload {
   std::vector<std::int32_t> key_lengths = {};
   std::vector<std::int32_t> query_begins = {};  ///< of sequences in a packed batch, and the end
   std::vector<std::int32_t> key_begins = {};
+  std::vector<std::int32_t> block_table = {};
+  bool nhd = false;  ///< pages are [row, head, feature], not [head, row, feature]
   bool mask = false;
   bool padding = false;  ///< the mask excludes the last keys; otherwise it is random
   bool bias = false;
@@ -53,7 +58,10 @@ extern const std::vector<std::string> kDecodeWorkloads;
 /// Throws std::invalid_argument that says what is wrong with the name.
 Workload parse_workload(const std::string& name);
 
-/// Arguments without tensors: how long sequences are.
+/// Of a key or value tensor, whose rows have so many features.
+heed_layout key_layout(const Workload& workload, std::uint32_t dtype, std::int64_t width);
+
+/// Arguments without tensors: how long sequences are, and which pages they have.
 heed_attention_args lengths_of(const Workload& workload);
 
 /// What the score function of all workloads does, for the oracle; empty where there is none.
@@ -81,7 +89,21 @@ KeyRange attended_keys(const Workload& workload, const oracle::Sequence& sequenc
 /// none: whatever computes by tiles has to compute them all. A padding mask leaves its keys.
 double useful_flops(const Workload& workload);
 
-/// Bytes of the keys and values that are attended at all, each counted once.
+/// Of sizes, whose product may not be an integer.
+inline double product(std::initializer_list<std::int64_t> sizes) {
+  double all = 1;
+  for (const std::int64_t size : sizes) all *= static_cast<double>(size);
+  return all;
+}
+
+/// Bytes of a key and a value of one head, of so many features together, and of their scales.
+inline std::int64_t pair_bytes(std::uint32_t dtype, std::int64_t features) {
+  const std::int64_t scales = dtype == HEED_DTYPE_I8 ? 2 * std::int64_t{sizeof(float)} : 0;
+  return features * oracle::format_of(dtype).bytes + scales;
+}
+
+/// Bytes of the keys and values that are attended at all, and of the scales of their rows, each
+/// counted once.
 double key_value_bytes(const Workload& workload);
 
 }  // namespace heed::perf

@@ -10,6 +10,7 @@ namespace heed {
 /// Names of the axes [batch, head, row, feature] of a tensor; nullptr: it has no such axis.
 using AxisNames = const char* const[4];
 inline constexpr AxisNames kTensorAxes = {"batch", "head", "row", "feature"};
+inline constexpr AxisNames kRowAxes = {nullptr, "head", "row", "feature"};
 inline constexpr AxisNames kPageAxes = {"page", "head", "row", "feature"};
 inline constexpr AxisNames kScoreAxes = {"batch", "head", "row", "key"};
 inline constexpr AxisNames kNodeAxes = {nullptr, "head", "node", "feature"};
@@ -22,6 +23,16 @@ enum class Role {
   kOutput,
   kReplaced,  ///< an input that an output may replace element by element
 };
+
+/// A tensor where it lies.
+struct Place {
+  const void* data;
+  const Layout& layout;
+};
+
+/// The role of an input of these sizes: an output of the same sizes may replace it if all their
+/// elements lie in the same places.
+Role role_beside(const Place& input, const Place& output, const Shape& sizes);
 
 struct Operand {
   char name[40];

@@ -60,6 +60,9 @@ struct Problem : Scaling {
   bool triangular() const { return right != kUnbounded && left == kUnbounded; }
 };
 
+/// Throws unless pages may have so many rows.
+void check_page_rows(std::int64_t rows);
+
 /// Throws an Error that names the field, its value and the bound.
 Problem validate(const heed_attention_desc& desc);
 

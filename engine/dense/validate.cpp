@@ -41,7 +41,6 @@ void check_sizes(const heed_attention_desc& desc) {
 
 /// Where keys and values lie in pages: p.pages, p.page_rows, p.table_stride.
 void resolve_pages(const heed_attention_desc& desc, Problem& p) {
-  constexpr std::int64_t kRowsStep = 16;
   check_size("pages", desc.pages, 0);
   if (desc.pages == 0) {
     const auto refuse = [](const char* field, std::int64_t value) {
@@ -53,10 +52,7 @@ void resolve_pages(const heed_attention_desc& desc, Problem& p) {
     refuse("block_table_stride", desc.block_table_stride);
     return;
   }
-  check_size("page_rows", desc.page_rows, kRowsStep);
-  if (desc.page_rows % kRowsStep != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.page_rows is %lld; it must be a multiple of %lld",
-         static_cast<long long>(desc.page_rows), static_cast<long long>(kRowsStep));
+  check_page_rows(desc.page_rows);
   if (desc.pages > INT32_MAX)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "desc.pages is %lld; it must be at most %d: entries of the block table are int32",
@@ -69,7 +65,12 @@ void resolve_pages(const heed_attention_desc& desc, Problem& p) {
   if (desc.block_table_stride != 0) check_size("block_table_stride", desc.block_table_stride, used);
   p.pages = desc.pages;
   p.page_rows = desc.page_rows;
-  p.table_stride = desc.block_table_stride != 0 ? desc.block_table_stride : used;
+  const bool given = desc.block_table_stride != 0;
+  p.table_stride = given ? desc.block_table_stride : used;
+  const Size::Field field = {given ? "desc.block_table_stride" : "desc.key_length",
+                             given ? desc.block_table_stride : desc.key_length};
+  (Size(desc.batch) * p.table_stride)
+      .checked("the block table", {{"desc.batch", desc.batch}, field});
 }
 
 /// Whether the arithmetic is float64: where all four types are.
@@ -193,6 +194,14 @@ void resolve_outputs(const heed_attention_desc& desc, Problem& p) {
 }
 
 }  // namespace
+
+void check_page_rows(std::int64_t rows) {
+  constexpr std::int64_t kStep = 16;
+  check_size("page_rows", rows, kStep);
+  if (rows % kStep != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.page_rows is %lld; it must be a multiple of %lld",
+         static_cast<long long>(rows), static_cast<long long>(kStep));
+}
 
 Shapes shapes_of(const Problem& p) {
   const bool packed_q = p.packed_queries > 0;

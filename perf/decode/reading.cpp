@@ -22,40 +22,66 @@ constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
 ReadMeter::ReadMeter(const PeakKernel& kernel, unsigned threads, const Workload& workload,
                      std::shared_ptr<const Tensors> tensors)
     : kernel_(kernel), threads_(threads), tensors_(std::move(tensors)) {
-  for (std::int64_t layer = 0; layer < workload.layers; ++layer)
-    for (std::int64_t b = 0; b < workload.desc.batch; ++b) add_sequence(workload, layer, b);
+  for (std::int64_t layer = 0; layer < workload.layers; ++layer) {
+    std::vector<Span> stretches;
+    for (std::int64_t b = 0; b < workload.desc.batch; ++b)
+      add_sequence(workload, layer, b, stretches);
+    if (workload.desc.pages != 0) stretches = joined(std::move(stretches));
+    for (const Span& stretch : stretches) cut(stretch);
+  }
   for (const Span& span : spans_) bytes_ += span.bytes;
   const std::vector<Span> once = spans_;
   for (std::size_t all = bytes_; all < kLeastBytes; all += bytes_)
     spans_.insert(spans_.end(), once.begin(), once.end());
 }
 
-void ReadMeter::add_sequence(const Workload& workload, std::int64_t layer, std::int64_t batch) {
+/// Rows of one head, or of all in one, lie one after the other, as far as a page goes.
+void ReadMeter::add_sequence(const Workload& workload, std::int64_t layer, std::int64_t batch,
+                             std::vector<Span>& stretches) const {
   const heed_attention_desc& d = workload.desc;
   const oracle::Sequence sequence = sequence_of(workload, batch);
   const KeyRange keys = attended_keys(workload, sequence);
-  const std::int64_t first = sequence.first_key + keys.begin;
-  const bool packed = d.packed_keys != 0;  // a row of all heads then follows the other
-  for (std::int64_t h = 0; h < (packed ? 1 : d.key_heads); ++h)
-    for (const Tensor* const tensor : {&tensors_->key, &tensors_->value}) {
-      oracle::Source rows = heads_of(workload, *tensor, true);
+  std::vector<const Tensor*> stored = {&tensors_->key, &tensors_->value};
+  if (d.key.dtype == HEED_DTYPE_I8)
+    stored.insert(stored.end(), {&tensors_->key_scales, &tensors_->value_scales});
+  const bool one_head = d.packed_keys != 0 || workload.nhd;
+  for (std::int64_t h = 0; h < (one_head ? 1 : d.key_heads); ++h)
+    for (const Tensor* const tensor : stored) {
+      const oracle::Source rows = keys_of(workload, *tensor);
+      const std::int64_t width = oracle::format_of(rows.dtype).bytes;
       const auto layer_bytes = static_cast<std::int64_t>(tensor->bytes()) / workload.layers;
-      const std::int64_t before = sequence.batch * rows.strides.batch + h * rows.strides.head;
-      rows.data = static_cast<const char*>(rows.data) + layer * layer_bytes +
-                  before * oracle::format_of(rows.dtype).bytes;
-      add_rows(rows, first, keys.end - keys.begin);
+      const char* const data = static_cast<const char*>(rows.data) + layer * layer_bytes;
+      for (std::int64_t t = keys.begin; t < keys.end;) {
+        const oracle::RowPlace at = oracle::key_row(sequence, t);
+        const std::int64_t before = at.batch * rows.strides.batch + h * rows.strides.head;
+        const std::int64_t end = d.pages != 0 ? t - at.row + d.page_rows : keys.end;
+        const std::int64_t count = std::min(end, keys.end) - t;
+        stretches.push_back({data + (before + at.row * rows.strides.row) * width,
+                             static_cast<std::size_t>(count * rows.strides.row * width)});
+        t += count;
+      }
     }
 }
 
-/// Rows of one head, or of all in one, lie one after the other.
-void ReadMeter::add_rows(const oracle::Source& rows, std::int64_t first, std::int64_t count) {
-  const auto row = static_cast<std::size_t>(rows.strides.row * oracle::format_of(rows.dtype).bytes);
-  const char* data = static_cast<const char*>(rows.data) + static_cast<std::size_t>(first) * row;
-  for (std::size_t left = static_cast<std::size_t>(count) * row; left != 0;) {
-    const std::size_t bytes = std::min(left, kSpanBytes);
-    spans_.push_back({data, bytes});
-    data += bytes;
-    left -= bytes;
+/// Pages in the order in which they lie in memory: the plain loop knows of no table.
+std::vector<ReadMeter::Span> ReadMeter::joined(std::vector<Span> stretches) {
+  std::sort(stretches.begin(), stretches.end(),
+            [](const Span& a, const Span& b) { return a.data < b.data; });
+  std::vector<Span> all;
+  for (const Span& stretch : stretches)
+    if (!all.empty() && all.back().data + all.back().bytes == stretch.data)
+      all.back().bytes += stretch.bytes;
+    else
+      all.push_back(stretch);
+  return all;
+}
+
+void ReadMeter::cut(Span stretch) {
+  while (stretch.bytes != 0) {
+    const std::size_t bytes = std::min(stretch.bytes, kSpanBytes);
+    spans_.push_back({stretch.data, bytes});
+    stretch.data += bytes;
+    stretch.bytes -= bytes;
   }
 }
 

@@ -40,8 +40,10 @@ class ReadMeter {
     std::size_t bytes;
   };
 
-  void add_sequence(const Workload& workload, std::int64_t layer, std::int64_t batch);
-  void add_rows(const oracle::Source& rows, std::int64_t first, std::int64_t count);
+  void add_sequence(const Workload& workload, std::int64_t layer, std::int64_t batch,
+                    std::vector<Span>& stretches) const;
+  static std::vector<Span> joined(std::vector<Span> stretches);
+  void cut(Span stretch);
   void sample(ReadOrder order, double seconds, Total& total);
 
   const PeakKernel& kernel_;

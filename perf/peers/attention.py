@@ -7,6 +7,7 @@ printed. Peers that are not installed are left out with a message:
 
     pip install torch              scaled_dot_product_attention
     pip install onnxruntime onnx   MultiHeadAttention, or Attention for what only that has
+    pip install ggml-python        ggml's flash_attn_ext, built where it is installed
 
 A peer that does not offer what a workload asks for shows "-".
 """
@@ -19,6 +20,7 @@ import sys
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 import results
 from command import parser_of, require
+from ggml_peer import Ggml
 from shape import BIASES, MASKS, TYPES, Shape, listed
 from turns import Table, seconds_per_call
 
@@ -26,6 +28,11 @@ from turns import Table, seconds_per_call
 FORMS = ["B1_H16_L1024_D64_" + form for form in (
     "causal", "mask", "headmask", "keymask", "bias", "headbias", "softcap30", "bf16", "f16", "f64",
     "weights")] + ["B1_H16_Hkv4_L1024_D64", "B1_H16_Hkv4_L1024_D64_causal_bf16"]
+
+# One query row over a cache of 8,192 keys, in as many layers as no cache of a processor holds.
+DECODE = ["B1_H32_Hkv8_Lq1_Lkv8192_D128_layers4", "B1_H32_Lq1_Lkv8192_D128",
+          "B1_H32_Hkv8_Lq1_Lkv8192_D128_layers8_bf16", "B1_H32_Lq1_Lkv8192_D128_layers2_bf16",
+          "B1_H32_Hkv8_Lq1_Lkv8192_D128_layers8_f16", "B1_H32_Lq1_Lkv8192_D128_layers2_f16"]
 
 
 class Heed:
@@ -79,7 +86,8 @@ class PyTorch:
         torch.set_num_threads(threads)
         types = {"bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
         kind = types.get(shape.one_of(TYPES), torch.float32)
-        query, key, value = (torch.from_numpy(t).to(kind) for t in shape.tensors())
+        layers = [[torch.from_numpy(t).to(kind) for t in shape.tensors(layer)]
+                  for layer in range(shape.layers)]
         options = {"is_causal": shape.causal}
         if shape.one_of(MASKS):
             options["attn_mask"] = torch.from_numpy(shape.mask())
@@ -89,9 +97,13 @@ class PyTorch:
             options["enable_gqa"] = True
         attend = torch.nn.functional.scaled_dot_product_attention
 
+        def run():
+            for query, key, value in layers:
+                attend(query, key, value, **options)
+
         def turn():
             with torch.inference_mode():
-                return seconds_per_call(lambda: attend(query, key, value, **options))
+                return seconds_per_call(run)
 
         return turn
 
@@ -115,17 +127,22 @@ class OnnxRuntime:
         if shape.one_of(MASKS) and shape.one_of(BIASES):
             return None
         only_attention = {"mask", "headmask", "f16", "f64", "softcap", "weights"}
+        make = self.multi_head_attention
         if shape.heads != shape.key_heads or shape.one_of(only_attention):
-            node, feeds = self.attention(shape)
-        else:
-            node, feeds = self.multi_head_attention(shape)
-        session = self.session(node, feeds, threads)
-        return lambda: seconds_per_call(lambda: session.run(None, feeds))
+            make = self.attention
+        layers = [make(shape, layer) for layer in range(shape.layers)]
+        session = self.session(*layers[0], threads)
 
-    def attention(self, shape):
+        def run():
+            for _, feeds in layers:
+                session.run(None, feeds)
+
+        return lambda: seconds_per_call(run)
+
+    def attention(self, shape, layer):
         """ONNX's own operator, on [batch, heads, rows, features]."""
         kind = {"f16": "float16", "f64": "float64"}.get(shape.one_of(TYPES), "float32")
-        feeds = dict(zip(("query", "key", "value"), (t.astype(kind) for t in shape.tensors())))
+        feeds = dict(zip(("query", "key", "value"), (t.astype(kind) for t in shape.tensors(layer))))
         if shape.one_of(MASKS):
             feeds["mask"] = shape.mask()
         if shape.one_of(BIASES):
@@ -138,10 +155,10 @@ class OnnxRuntime:
             options["qk_matmul_output_mode"] = 3
         return self.onnx.helper.make_node("Attention", list(feeds), outputs, **options), feeds
 
-    def multi_head_attention(self, shape):
+    def multi_head_attention(self, shape, layer):
         """ONNX Runtime's own operator, on [batch, rows, heads * features]: its fastest."""
         merge = lambda t: t.transpose(0, 2, 1, 3).reshape(t.shape[0], t.shape[2], -1).copy()
-        feeds = dict(zip(("query", "key", "value"), map(merge, shape.tensors())))
+        feeds = dict(zip(("query", "key", "value"), map(merge, shape.tensors(layer))))
         inputs = [*feeds, "", "", ""]  # projection's bias, key padding mask, attention bias
         if "keymask" in shape.options:
             inputs[4] = "padding"
@@ -183,7 +200,7 @@ class OnnxRuntime:
 
 def installed_peers():
     peers = []
-    for peer in (PyTorch, OnnxRuntime):
+    for peer in (PyTorch, OnnxRuntime, Ggml):
         try:
             peers.append(peer())
             print(f"{peer.name} {peers[-1].version}")
@@ -209,7 +226,9 @@ def prepare(peer, workload, threads):
 def main():
     parser = parser_of(__doc__, "perf/heed_perf", "--program", epilog=(
         "Arguments after -- go to heed_perf, for example -- --isa avx2 --executor openmp"))
-    parser.add_argument("--forms", action="store_true", help="default: those that peers have too")
+    lists = parser.add_mutually_exclusive_group()
+    lists.add_argument("--forms", action="store_true", help="default: those that peers have too")
+    lists.add_argument("--decode", action="store_true", help="default: one row over many keys")
     parser.add_argument("--json", help="a file for the ratios, which chart.py draws")
     parser.add_argument("heed_arguments", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -217,8 +236,11 @@ def main():
 
     heed = Heed(options.program, options.heed_arguments)
     peers = installed_peers()
-    table = Table(["heed", *(peer.name for peer in peers)], options.threads, options.repetitions)
-    for workload in options.workload or (FORMS if options.forms else listed("kStandardWorkloads")):
+    workloads = options.workload or (FORMS if options.forms else DECODE if options.decode
+                                     else listed("kStandardWorkloads"))
+    table = Table(["heed", *(peer.name for peer in peers)], options.threads, options.repetitions,
+                  width=max(30, *(len(workload) for workload in workloads)))
+    for workload in workloads:
         turns = [prepare(program, workload, options.threads) for program in (heed, *peers)]
         table.add(workload, turns)
     if options.json:

@@ -41,12 +41,13 @@ class Shape:
     """What a workload's name says; heed_perf --help has the grammar and checks it."""
 
     def __init__(self, name):
-        size, self.options = parts_of(name, {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv"})
+        size, self.options = parts_of(name, {"B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv", "layers"})
         self.batch, self.heads, self.features = size["B"], size["H"], size["D"]
         self.key_heads = size.get("Hkv", self.heads)
         self.queries = size.get("Lq", size.get("L"))
         self.keys = size.get("Lkv", size.get("L"))
         self.value_features = size.get("Dv", self.features)
+        self.layers = size.get("layers", 1)
         self.width = self.options.get("W")  # of a multi-head block
         self.causal = any(option.startswith("causal") for option in self.options)
         self.bottom_right = "causalBR" in self.options
@@ -57,9 +58,9 @@ class Shape:
             key_heads=self.key_heads, query_length=self.queries, key_length=self.keys,
             features=self.features, value_features=self.value_features, **options)
 
-    def tensors(self):
+    def tensors(self, layer=0):
         """Random query, key and value as numpy arrays [batch, heads, rows, features]."""
-        random = numpy.random.default_rng(1)
+        random = numpy.random.default_rng(1 + layer)
         make = lambda *sizes: random.standard_normal(sizes, dtype=numpy.float32)
         return (
             make(self.batch, self.heads, self.queries, self.features),

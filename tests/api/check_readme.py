@@ -26,6 +26,8 @@ PREFIXES = {
     "heed_attention_desc": "desc.",
     "heed_attention_args": "args.",
     "heed_merge_desc": "merge.",
+    "heed_rotate_desc": "rotation.",
+    "heed_rotary": "rotary.",
     "heed_context_options": "options.",
     "heed_score_tile": "tile.",
     "heed_layout": "",
@@ -34,6 +36,9 @@ PREFIXES = {
     "heed_weights_desc": "matrix.",
     "heed_multihead_desc": "block.",
     "heed_multihead_args": "block_args.",
+    "heed_cache_desc": "cache_desc.",
+    "heed_cache_append_desc": "append.",
+    "heed_cache_attention_desc": "attend.",
     "heed_graph_desc": "edges.",
     "heed_graph_attention_desc": "layer.",
     "heed_graph_attention_args": "layer_args.",
@@ -43,13 +48,15 @@ EVERYWHERE = ("struct_size", "reserved")  # explained once for all structs
 HEADERS = "#include <heed.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
 SURROUNDINGS = HEADERS + """
 static void fragment(const heed_context* context, int64_t B, int64_t Hq, int64_t Hkv, int64_t Lq,
-              int64_t Lkv, int64_t D, int64_t W, const float* qkv, const float* key,
+              int64_t Lkv, int64_t D, int64_t W, const float* qkv, float* q, const float* key,
               const float* value, float* out, float* out_a, float* out_b, float* lse_a,
               float* lse_b, const uint8_t* padding, const void* additive, const int32_t* lengths,
               const int32_t* offsets, int64_t sequences, int64_t total, int64_t longest,
               const float* x, const float* in_proj_weight, const float* in_proj_bias,
               const float* out_proj_weight, const float* out_proj_bias, const float* w_qkv,
-              int64_t N, const int64_t* edge_index, heed_graph* graph) {
+              int64_t N, const int64_t* edge_index, heed_graph* graph, heed_cache* cache,
+              heed_cache* other_cache, heed_sequence sequence, const heed_sequence* ids, int64_t S,
+              int64_t layer_number) {
 heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
 heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
 heed_multihead_desc block = HEED_MULTIHEAD_DESC_INIT;

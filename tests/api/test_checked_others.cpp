@@ -1,4 +1,5 @@
-// Checked mode over multi-head blocks, prepared matrices and merges.
+// Checked mode over multi-head blocks, prepared matrices, merges, rotations and caches.
+#include "tests/api/cache_forms.hpp"
 #include "tests/api/checked.hpp"
 #include "tests/api/other_forms.hpp"
 
@@ -66,6 +67,63 @@ TEST_CASE("checked: merges", "[check][merge][files]") {
            }),
       told("NaN in a log-sum-exp", [](MergeForm& f) { f.part_lse[0].set(5, kNan); },
            {"part_lses[0] holds 1 NaN", "head 1, row 1"}),
+  });
+}
+
+TEST_CASE("checked: rotations", "[check][rotate][files]") {
+  check_traps({
+      fine("nothing odd", [](RotateForm&) {}),
+      fine("in place", [](RotateForm& f) { f.to = f.in.at(); }),
+      refused("in place, a row further", [](RotateForm& f) { f.to = f.in.at(24); },
+              {"to, 0x", "overlaps from, 0x"}),
+      refused("in place, in another layout",
+              [](RotateForm& f) {
+                f.to = f.in.at();
+                f.desc.to = {0, 0, 72, 6, 18, 1};
+              },
+              {"to", "overlaps from"}),
+      refused("in place, as another type",
+              [](RotateForm& f) {
+                f.to = f.in.at();
+                f.desc.to.dtype = HEED_DTYPE_BF16;
+              },
+              {"to", "overlaps from"}),
+      refused("over the positions",
+              [](RotateForm& f) {
+                f.give_positions();
+                f.to = f.given_positions;
+                f.desc.batch = f.desc.heads = 1;
+                f.desc.rows = 2;
+              },
+              {"to, 0x", "overlaps positions"}),
+      refused("over the table of sines",
+              [](RotateForm& f) {
+                f.give_tables();
+                f.to = f.tables + 30;
+                f.desc.batch = f.desc.heads = f.desc.rows = 1;
+              },
+              {"to, 0x", "overlaps desc.rotary.sines"}),
+      told("rows forgotten", [](RotateForm& f) { f.desc.rows = 0; }, {"desc.rows is 0"}),
+      told("NaN in a row", [](RotateForm& f) { f.in.set(31, kNan); },
+           {"from holds 1 NaN", "head 1, row 1, feature 1"}),
+  });
+}
+
+TEST_CASE("checked: caches", "[check][cache][files]") {
+  check_traps({
+      fine("nothing odd", [](AppendForm&) {}),
+      told("rows forgotten", [](AppendForm& f) { f.append.rows = 0; }, {"desc.rows is 0"}),
+      told("NaN in a key", [](AppendForm& f) { f.key_rows.set(13, kNan); },
+           {"key holds 1 NaN", "at head 1, row 1, feature 1"}),
+      told("NaN in a value", [](AppendForm& f) { f.value_rows.set(35, kNan); },
+           {"value holds 1 NaN", "at head 1, row 2, feature 5"}),
+      told("strides of NumPy", [](AppendForm& f) { f.append.key = {0, 0, 0, 16, 32, 4}; },
+           {"the strides of key are multiples of the 4 bytes"}),
+      fine("nothing odd to attend", [](CacheAttentionForm&) {}),
+      told("NaN in a query", [](CacheAttentionForm& f) { f.query.set(3, kNan); },
+           {"args.query holds 1 NaN"}),
+      refused("over the queries", [](CacheAttentionForm& f) { f.args.out = f.query.at(); },
+              {"args.out", "overlaps args.query"}),
   });
 }
 

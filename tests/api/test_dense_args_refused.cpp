@@ -83,16 +83,23 @@ TEST_CASE("pages are whole, and every entry of the table that is needed is one o
                        {"args.block_table", kGiven, "must be NULL with desc.pages 0"}});
   const auto page = [](Form& form) { form.page(); };
   check_refused<Form>(
-      page, {{"desc.page_rows", 0, "must be 16 to"},
-             {"desc.page_rows", 15, "must be 16 to"},
-             {"desc.page_rows", 24, "must be a multiple of 16"},
-             {"desc.pages", std::int64_t{INT32_MAX} + 1, "must be at most 2147483647"},
-             {"desc.packed_keys", 10, "with desc.pages 3; it must be 0"},
-             {"desc.block_table_stride", -1, "must be 1 to"},
-             {"args.block_table", kNull, "desc.pages is 3"},
-             {[](Form& form) { form.block_table[0] = 3; },
-              "args.block_table[0][0] is 3; it must be 0 to 2, for desc.pages"},
-             {[](Form& form) { form.block_table[1] = -1; }, "args.block_table[1][0] is -1"}});
+      page,
+      {{"desc.page_rows", 0, "must be 16 to"},
+       {"desc.page_rows", 15, "must be 16 to"},
+       {"desc.page_rows", 24, "must be a multiple of 16"},
+       {"desc.pages", std::int64_t{INT32_MAX} + 1, "must be at most 2147483647"},
+       {"desc.packed_keys", 10, "with desc.pages 3; it must be 0"},
+       {"desc.block_table_stride", -1, "must be 1 to"},
+       {[](Form& form) { form.desc.batch = form.desc.block_table_stride = std::int64_t{1} << 31; },
+        "desc.batch is 2147483648, desc.block_table_stride is 2147483648; the block table "
+        "overflows an address"},
+       {[](Form& form) { form.desc.batch = form.desc.key_length = std::int64_t{1} << 33; },
+        "desc.batch is 8589934592, desc.key_length is 8589934592; the block table overflows "
+        "an address"},
+       {"args.block_table", kNull, "desc.pages is 3"},
+       {[](Form& form) { form.block_table[0] = 3; },
+        "args.block_table[0][0] is 3; it must be 0 to 2, for desc.pages"},
+       {[](Form& form) { form.block_table[1] = -1; }, "args.block_table[1][0] is -1"}});
 }
 
 TEST_CASE("key lengths are from 0 to what there is", "[refused]") {

@@ -60,6 +60,7 @@ void spoil(Case& c, std::vector<T>& numbers) {
 void spoil_arrays(Case& c, Problem& p) {
   spoil(c, p.cu_seqlens_q);
   spoil(c, p.cu_seqlens_k);
+  spoil(c, p.block_table);
   spoil(c, p.key_lengths);
   spoil(c, p.weight_rows);
 }

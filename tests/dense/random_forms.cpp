@@ -1,6 +1,7 @@
 #include "tests/dense/random_forms.hpp"
 
 #include "tests/support/drawing.hpp"
+#include "tests/support/pages.hpp"
 
 namespace heed_test {
 namespace {
@@ -14,6 +15,7 @@ class Forms : Drawing {
     Problem problem(sizes_, draw_layouts());
     draw_numbers(problem);
     draw_positions(problem);
+    if (pages_) problem = paged(problem, random_);
     draw_scores(problem);
     draw_masks(problem);
     draw_softmax(problem);
@@ -48,7 +50,8 @@ class Forms : Drawing {
     draw_types();
     if (one_in(3)) sizes_.scale = uniform(-1, 1);
     if (one_in(4)) sizes_.queries = draw_packing(sizes_.query_length);
-    if (one_in(4)) sizes_.keys = draw_packing(sizes_.key_length);
+    pages_ = lengths_ != Lengths::kSelf && one_in(6);
+    if (!pages_ && one_in(4)) sizes_.keys = draw_packing(sizes_.key_length);
     if (lengths_ == Lengths::kSelf) sizes_.keys = sizes_.queries;
   }
 
@@ -292,6 +295,7 @@ class Forms : Drawing {
 
   Lengths lengths_;
   Sizes sizes_{};
+  bool pages_ = false;  ///< keys lie in pages
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ void add_to(OptionReport& report, const Problem& p, const Ratios& ratios) {
   option("key lengths", !p.key_lengths.empty());
   option("packed queries", p.desc.packed_queries > 0);
   option("packed keys", p.desc.packed_keys > 0);
+  option("pages", p.desc.pages > 0);
   if (p.lse) report.add("lse", ratios.lse);
   if (p.weights)
     report.add(std::string("weights, ") + name_of_point(p.desc.weights_point), ratios.weights);

@@ -4,6 +4,7 @@
 
 #include "tests/dense/kinds.hpp"
 #include "tests/dense/random_forms.hpp"
+#include "tests/support/pages.hpp"
 #include "tests/support/sweep.hpp"
 
 using namespace heed_test;
@@ -14,24 +15,24 @@ using Index = std::int64_t;
 
 // ---- Copies ----
 
-/// The same problem with its four tensors in other types and other places.
+/// The same problem with its four tensors in other types and other places, none of them in pages.
 Problem remade(const Problem& p, const Types& types, const Layouts& layouts) {
   Sizes sizes = sizes_of(p);
   sizes.types = types;
   Problem made(sizes, layouts);
-  Problem q = p;
+  Problem q = contiguous(p);
   for (auto [tensor, layout] : {std::pair{&Problem::query, &heed_attention_desc::query},
                                 {&Problem::key, &heed_attention_desc::key},
                                 {&Problem::value, &heed_attention_desc::value},
                                 {&Problem::out, &heed_attention_desc::out}}) {
-    (made.*tensor).assign(p.*tensor);
+    (made.*tensor).assign(q.*tensor);
     q.*tensor = std::move(made.*tensor);
     q.desc.*layout = made.desc.*layout;
   }
   for (auto [scales, layout] : {std::pair{&Problem::key_scales, &heed_attention_desc::key_scales},
                                 {&Problem::value_scales, &heed_attention_desc::value_scales}}) {
-    if (!(p.*scales)) continue;
-    (made.*scales)->assign(*(p.*scales));
+    if (!(q.*scales)) continue;
+    (made.*scales)->assign(*(q.*scales));
     q.*scales = std::move(made.*scales);
     q.desc.*layout = made.desc.*layout;
   }

@@ -1,6 +1,7 @@
 // Sequences of a batch, packed or shortened, have the bits that each has alone.
 #include "tests/dense/kinds.hpp"
 #include "tests/dense/random_forms.hpp"
+#include "tests/support/pages.hpp"
 #include "tests/support/sweep.hpp"
 
 using namespace heed_test;
@@ -81,10 +82,11 @@ bool is_part(const Tensor& part, const Tensor& whole, Index b, Index first) {
 
 /// Every sequence of p alone has the bits that it has in the batch.
 void check_sequences(Problem& p) {
+  Problem rows = contiguous(p);
   for (const char* const isa : isa_names()) {
     p.run_all(isa);
     for (Index b = 0; b < p.desc.batch; ++b) {
-      Problem q = alone(p, b);
+      Problem q = alone(rows, b);
       INFO(isa << ", sequence " << b << ": " << line_of(q));
       q.run_all(isa);
       const Index first = sequence(p, b).first_query;

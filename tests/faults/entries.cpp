@@ -41,6 +41,38 @@ int merge(Scene& s) {
   return heed_merge(s.context, &s.merge, 2, outs, lses, s.out.data(), nullptr);
 }
 
+int rotate(Scene& s) {
+  return heed_rotate(s.context, &s.rotation, s.in.data(), nullptr, s.out.data());
+}
+
+/// A prompt, and a fork of it that goes on, attended together.
+int generate(Scene& s) {
+  heed_cache* cache = nullptr;
+  int status = heed_cache_create(s.context, &s.cache, &cache);
+  if (status != HEED_STATUS_OK) return cache != nullptr ? kWroteOnFailure : status;
+  heed_sequence sequences[2] = {0, 0};
+  heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
+  const auto append_to = [&](heed_sequence sequence, std::int64_t rows) {
+    append.rows = rows;
+    return heed_cache_append(cache, sequence, &append, s.in.data(), s.in.data());
+  };
+  heed_attention_desc attention = s.dense;
+  attention.features = attention.key_length = 0;
+  heed_cache_attention_desc desc = HEED_CACHE_ATTENTION_DESC_INIT;
+  desc.attention = &attention;
+  desc.sequences = sequences;
+  heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+  args.query = s.in.data();
+  args.out = s.out.data();
+  status = heed_cache_sequence_create(cache, &sequences[0]);
+  if (status == HEED_STATUS_OK) status = append_to(sequences[0], kLength + 5);
+  if (status == HEED_STATUS_OK) status = heed_cache_fork(cache, sequences[0], &sequences[1]);
+  if (status == HEED_STATUS_OK) status = append_to(sequences[1], kLength);
+  if (status == HEED_STATUS_OK) status = heed_cache_attention(cache, &desc, &args);
+  heed_cache_destroy(cache);
+  return status;
+}
+
 }  // namespace
 
 const std::vector<Entry> kEntries = {
@@ -63,6 +95,8 @@ const std::vector<Entry> kEntries = {
     {"heed_attention",
      [](Scene& s) -> int { return heed_attention(s.context, &s.dense, &s.dense_args); }},
     {"heed_merge", merge},
+    {"heed_rotate", rotate},
+    {"heed_cache_attention", generate},
     {"heed_weights_create",
      [](Scene& s) {
        return make_and_destroy(heed_weights_destroy, [&](auto** weights) {
@@ -133,10 +167,15 @@ void Scene::describe() {
     in[i] = static_cast<float>((i * 7919 + 13) % 4001) / 1000.0F - 2.0F;
   out.assign(kElements, kUntouched);
 
-  dense.batch = merge.batch = kBatch;
-  dense.query_heads = merge.heads = kHeads;
-  dense.query_length = dense.key_length = merge.rows = kLength;
-  dense.features = merge.features = kFeatures;
+  dense.batch = merge.batch = rotation.batch = kBatch;
+  dense.query_heads = merge.heads = rotation.heads = kHeads;
+  dense.query_length = dense.key_length = merge.rows = rotation.rows = kLength;
+  dense.features = merge.features = rotation.features = kFeatures;
+  rotation.rotary.pairs = cache.rotary.pairs = HEED_ROTARY_HALVES;
+  cache.dtype = HEED_DTYPE_I8;
+  cache.key_heads = kHeads;
+  cache.features = kFeatures;
+  cache.pages = 8;
   dense_args.query = dense_args.key = dense_args.value = in.data();
   dense_args.out = out.data();
 

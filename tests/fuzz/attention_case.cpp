@@ -9,105 +9,14 @@
 namespace heed_test {
 namespace {
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
 /// More rows and keys than this are not worth the oracle's time, even where a size is 0.
 constexpr std::int64_t kMostOfASize = 1 << 12;
 constexpr std::int64_t kMostWork = 1 << 15;
 
-bool stands(const heed_attention_desc& d) {
-  return d.causal != HEED_CAUSAL_NONE || d.alignment != HEED_ALIGNMENT_DEFAULT ||
-         d.query_length == d.key_length;
-}
-
-void draw_sizes(Draw& draw, heed_attention_desc& d, std::int64_t fewest_heads) {
-  d.batch = draw.integer(0, 3);
-  d.key_heads = draw.integer(fewest_heads, 2);
-  d.query_heads = d.key_heads * draw.integer(1, 3);
-  d.query_length = draw.size(0);
-  d.key_length = draw.one_in(3) ? d.query_length : draw.size(0);
-  d.features = draw.size(1);
-  d.value_features = draw.size(1);
-  if (draw.one_in(4)) d.packed_queries = draw.integer(1, 20);
-  if (draw.one_in(4)) d.packed_keys = draw.integer(1, 20);
-}
-
-void draw_positions(Draw& draw, heed_attention_desc& d) {
-  d.causal = draw.choice(HEED_CAUSAL_OFFSET);
-  const std::int64_t offset = draw.one_in(4) ? draw.hostile() : draw.integer(-9, 9);
-  if (d.causal == HEED_CAUSAL_OFFSET) d.causal_offset = offset;
-  if (d.causal == HEED_CAUSAL_NONE) d.alignment = draw.choice(HEED_ALIGNMENT_OFFSET);
-  if (d.alignment == HEED_ALIGNMENT_OFFSET) d.alignment_offset = offset;
-  if (!stands(d) || !draw.one_in(3)) return;
-  d.window = 1;
-  const auto side = [&] {
-    const std::int64_t bound = draw.one_in(4) ? draw.hostile() : draw.integer(-1, 9);
-    return bound < -1 ? -1 : bound;
-  };
-  d.window_left = side();
-  d.window_right = side();
-}
-
-void draw_options(Draw& draw, heed_attention_desc& d) {
-  if (draw.one_in(3)) d.scale = draw.pick<double>({0.25, -0.5, 1, 1e-30, 3});
-  if (draw.one_in(3)) d.softcap = draw.pick<double>({0.5, 30, 1e4});
-  if (draw.one_in(8))
-    d.hard = 1;
-  else if (draw.one_in(3))
-    d.temperature = draw.pick<double>({0.5, 3, 1e4, kInfinite});
-  d.weights_point = draw.one_in(3) ? draw.choice(HEED_WEIGHTS_PROBABILITIES) : 0;
-  d.sum_columns = draw.one_in(4) ? 1 : 0;
-  if (d.weights_point != 0 && draw.one_in(3)) d.weight_rows = draw.integer(0, d.query_length);
-}
+/// As wide as an entry of the block table.
+constexpr std::uint32_t kFourBytes = HEED_DTYPE_F32;
 
 }  // namespace
-
-heed_attention_desc draw_attention(Draw& draw, std::int64_t fewest_heads) {
-  heed_attention_desc d = HEED_ATTENTION_DESC_INIT;
-  draw_sizes(draw, d, fewest_heads);
-  draw_positions(draw, d);
-  draw_options(draw, d);
-  const Axes pairs = {d.batch, d.query_heads, d.query_length, d.key_length};
-  const std::int64_t q_batch = d.packed_queries > 0 ? 1 : d.batch;
-  const std::int64_t q_rows = d.packed_queries > 0 ? d.packed_queries : d.query_length;
-  d.mask = draw.score_layout(pairs, 0);
-  d.bias = draw.score_layout(pairs, draw.dtype());
-  const auto lse = draw.pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64});
-  d.lse = draw.layout({q_batch, d.query_heads, q_rows, 1}, Use::kWritten, lse);
-  const std::int64_t listed = d.weight_rows > 0 ? d.weight_rows : d.query_length;
-  d.weights =
-      draw.layout({d.batch, d.query_heads, listed, d.key_length}, Use::kWritten, draw.dtype());
-  d.column_sums =
-      draw.layout({d.batch, d.query_heads, d.key_length, 1}, Use::kWritten, draw.dtype());
-  if (d.key_heads == d.query_heads && draw.one_in(2)) d.key_heads = 0;
-  if (d.value_features == d.features && draw.one_in(2)) d.value_features = 0;
-  return d;
-}
-
-AttentionShapes::AttentionShapes(const heed_attention_desc& d) {
-  const bool packed_q = d.packed_queries > 0;
-  const bool packed_k = d.packed_keys > 0;
-  const std::int64_t q_rows = packed_q ? d.packed_queries : d.query_length;
-  const std::int64_t k_rows = packed_k ? d.packed_keys : d.key_length;
-  query = {packed_q ? 1 : d.batch, d.query_heads, q_rows, d.features};
-  key = {packed_k ? 1 : d.batch, key_heads_of(d), k_rows, d.features};
-  out = query;
-  value = key;
-  out[3] = value[3] = value_features_of(d);
-}
-
-void draw_layouts(Draw& draw, heed_attention_desc& d, bool float64) {
-  const AttentionShapes shapes(d);
-  const auto layout = [&](const Axes& shape, Use use) {
-    return draw.layout(shape, use, draw.dtype(float64, false));
-  };
-  d.query = layout(shapes.query, Use::kRead);
-  d.key = layout(shapes.key, Use::kRead);
-  d.value = layout(shapes.value, Use::kRead);
-  d.out = layout(shapes.out, Use::kWritten);
-}
-
-// ---- A run -----------------------------------------------------------------------------------
 
 AttentionCase::AttentionCase(const heed_attention_desc& desc, bool own)
     : desc_(desc), extents_(desc), own_(own), problem_(Sizes{0, 0, 1, 1}) {
@@ -127,18 +36,27 @@ AttentionCase::Extents::Extents(const heed_attention_desc& d, const AttentionSha
       bias(pairs, d.bias, real_dtype(d)),
       lse({shapes.query[0], shapes.query[1], shapes.query[2], 1}, d.lse, real_dtype(d), false),
       weights({pairs[0], pairs[1], weight_rows_of(d), pairs[3]}, d.weights, real_dtype(d), false),
-      column_sums({pairs[0], pairs[1], pairs[3], 1}, d.column_sums, real_dtype(d), false) {}
+      column_sums({pairs[0], pairs[1], pairs[3], 1}, d.column_sums, real_dtype(d), false),
+      block_table({1, 1, d.batch, block_table_width_of(d)},
+                  {kFourBytes, HEED_STRIDES_EXPLICIT, 0, 0, block_table_stride_of(d), 1}, 0, false),
+      key_scales(scales_of(shapes.key), d.key_scales, HEED_DTYPE_F32, d.packed_keys > 0),
+      value_scales(scales_of(shapes.value), d.value_scales, HEED_DTYPE_F32, d.packed_keys > 0) {}
 
 bool AttentionCase::small() {
   const Extents& e = extents_;
-  std::vector<Extent> read = {e.mask, e.bias};
+  std::vector<Extent> read = {e.mask, e.bias, e.block_table};
   std::vector<Extent> written = {e.lse};
-  if (own_) read.insert(read.end(), {e.query, e.key, e.value});
+  std::vector<Extent> stored = {};
+  if (own_) read.push_back(e.query);
+  if (own_) stored = {e.key, e.value};
+  if (desc_.key.dtype == HEED_DTYPE_I8) read.push_back(e.key_scales);
+  if (desc_.value.dtype == HEED_DTYPE_I8) read.push_back(e.value_scales);
   if (own_) written.push_back(e.out);
   if (desc_.weights_point != HEED_WEIGHTS_NONE) written.push_back(e.weights);
   if (desc_.sum_columns != 0) written.push_back(e.column_sums);
   bool all_small = true;
   for (const Extent& extent : read) all_small = check_extent(extent) && all_small;
+  for (const Extent& extent : stored) all_small = check_stored(extent) && all_small;
   for (const Extent& extent : written) all_small = check_extent(extent) && all_small;
   Wide128 work = desc_.features + value_features_of(desc_);
   for (const std::int64_t size :
@@ -162,16 +80,27 @@ void AttentionCase::make(Draw& draw) {
     problem_.key = extents_.key.tensor(misalign);
     problem_.value = extents_.value.tensor(misalign);
     problem_.out = extents_.out.tensor(misalign);
+    problem_.key_scales = make_scales(desc_.key.dtype, extents_.key_scales);
+    problem_.value_scales = make_scales(desc_.value.dtype, extents_.value_scales);
     problem_.fill(draw.bits(), draw.pick<float>({1, 0.1F, 3, 0}));
     if (draw.one_in(8)) draw.plant({&problem_.query, &problem_.key, &problem_.value});
+    for (std::optional<Tensor>* const scales : {&problem_.key_scales, &problem_.value_scales})
+      if (*scales && draw.one_in(16)) draw.plant({&**scales});
   }
   if (desc_.packed_queries > 0)
     problem_.cu_seqlens_q = draw_offsets(draw, desc_.packed_queries, desc_.query_length);
   if (desc_.packed_keys > 0)
     problem_.cu_seqlens_k = draw_offsets(draw, desc_.packed_keys, desc_.key_length);
   make_lengths(draw);
+  make_block_table(draw);
   make_scores(draw);
   make_outputs(draw);
+}
+
+std::optional<Tensor> AttentionCase::make_scales(std::uint32_t of, const Extent& extent) {
+  if (of == HEED_DTYPE_I8) return extent.tensor(1);
+  if (of == HEED_DTYPE_F8_E4M3) return Tensor({1, 1, 1, 1}, {0, 0, 0, 0}, 1);
+  return std::nullopt;
 }
 
 std::vector<std::int32_t> AttentionCase::draw_offsets(Draw& draw, std::int64_t rows,
@@ -198,6 +127,30 @@ void AttentionCase::make_lengths(Draw& draw) {
   spoil(draw, problem_.key_lengths);
 }
 
+/// Pages that sequences share at random. Entries past a length are out of range; after the last
+/// one of the last sequence there is none.
+void AttentionCase::make_block_table(Draw& draw) {
+  const std::int64_t width = block_table_width_of(desc_);
+  if (width == 0) return;
+  const std::int64_t stride = block_table_stride_of(desc_);
+  Random random(draw.bits());
+  std::vector<std::int32_t>& table = problem_.block_table;
+  for (std::size_t b = 0; b < static_cast<std::size_t>(desc_.batch); ++b) {
+    table.resize(b * static_cast<std::size_t>(stride), -1);
+    const std::int64_t keys =
+        problem_.key_lengths.empty() ? desc_.key_length : problem_.key_lengths[b];
+    for (std::int64_t n = 0; n < width; ++n)
+      table.push_back(static_cast<std::int32_t>(n * desc_.page_rows < keys
+                                                    ? random.integer(0, desc_.pages - 1)
+                                                    : desc_.pages + random.integer(0, 1)));
+  }
+  spoil(draw, table);
+  if (table.empty() || !draw.one_in(16)) return;
+  table[static_cast<std::size_t>(draw.bits() % table.size())] =
+      static_cast<std::int32_t>(desc_.pages);  // the first that is none
+  valid_ = false;
+}
+
 void AttentionCase::make_scores(Draw& draw) {
   Random random(draw.bits());
   if (draw.one_in(3)) {
@@ -206,7 +159,7 @@ void AttentionCase::make_scores(Draw& draw) {
   }
   if (draw.one_in(3)) {
     problem_.bias = extents_.bias.tensor(1);
-    problem_.bias->fill([&] { return random.integer(0, 9) == 0 ? -kInfinite : random.normal(); });
+    problem_.bias->fill([&] { return random.integer(0, 9) == 0 ? -kInfinity : random.normal(); });
     if (draw.one_in(8)) draw.plant({&*problem_.bias});
   }
   const auto heads = static_cast<std::size_t>(desc_.query_heads);
@@ -217,7 +170,7 @@ void AttentionCase::make_scores(Draw& draw) {
   if (desc_.hard == 0 && draw.one_in(4)) {
     problem_.sinks.numbers.resize(heads);
     for (double& sink : problem_.sinks.numbers)
-      sink = draw.pick<double>({0, 1, -kInfinite, kInfinite, 80});
+      sink = draw.pick<double>({0, 1, -kInfinity, kInfinity, 80});
   }
   for (RealArray* const numbers : {&problem_.slopes, &problem_.sinks})
     if (!numbers->numbers.empty() && draw.one_in(16)) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include "api/heed.h"
@@ -12,8 +13,9 @@
 
 namespace heed_test {
 
-/// A valid descriptor without layouts of query, key, value and out.
-heed_attention_desc draw_attention(Draw& draw, std::int64_t fewest_heads);
+/// A valid descriptor without layouts of query, key, value and out. That of a block has heads, and
+/// no pages.
+heed_attention_desc draw_attention(Draw& draw, bool of_block);
 
 /// Shapes of the four tensors, and layouts for them that fit.
 struct AttentionShapes {
@@ -21,6 +23,15 @@ struct AttentionShapes {
   Axes query, key, value, out;
 };
 void draw_layouts(Draw& draw, heed_attention_desc& desc, bool float64);
+
+/// That of the scales of keys or values of this shape.
+inline Axes scales_of(const Axes& shape) { return {shape[0], shape[1], shape[2], 1}; }
+
+/// Whether windows and ALiBi know where rows stand.
+inline bool stands(const heed_attention_desc& d) {
+  return d.causal != HEED_CAUSAL_NONE || d.alignment != HEED_ALIGNMENT_DEFAULT ||
+         d.query_length == d.key_length;
+}
 
 /// Runs of a plan that heed has accepted: memory for them, arguments, and what comes out.
 class AttentionCase {
@@ -51,11 +62,15 @@ class AttentionCase {
   struct Extents {
     explicit Extents(const heed_attention_desc& desc);
     Extents(const heed_attention_desc& desc, const AttentionShapes& shapes, const Axes& pairs);
-    Extent query, key, value, out, mask, bias, lse, weights, column_sums;
+    Extent query, key, value, out, mask, bias, lse, weights, column_sums, block_table, key_scales,
+        value_scales;
   };
 
+  /// Of keys or values of this type; none where they have none.
+  static std::optional<Tensor> make_scales(std::uint32_t of, const Extent& extent);
   std::vector<std::int32_t> draw_offsets(Draw& draw, std::int64_t rows, std::int64_t longest);
   void make_lengths(Draw& draw);
+  void make_block_table(Draw& draw);
   void make_scores(Draw& draw);
   void make_outputs(Draw& draw);
   std::vector<Tensor*> outputs();

@@ -226,7 +226,7 @@ void plan(Draw& draw, heed_attention_desc attention, heed_multihead_desc desc, b
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Draw first(data, size);
-  const heed_attention_desc attention = draw_attention(first, 1);
+  const heed_attention_desc attention = draw_attention(first, true);
   const heed_multihead_desc block = draw_block(first, attention);
   each_variant(first, [&](Draw& draw, bool damaged) { plan(draw, attention, block, damaged); });
   return 0;

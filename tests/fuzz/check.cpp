@@ -61,6 +61,11 @@ void check_accepted(heed_status status) {
 }
 
 bool check_extent(const Extent& extent) {
+  demand(!is_scaled(extent.dtype()), "8 bits are accepted of what is neither key nor value");
+  return check_stored(extent);
+}
+
+bool check_stored(const Extent& extent) {
   demand(extent.possible(), "a size or type that no tensor has is accepted");
   demand(extent.addressable(), "a tensor that no address can reach is accepted");
   return extent.small();

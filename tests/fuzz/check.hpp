@@ -34,6 +34,8 @@ void check_accepted(heed_status status);
 /// Of what heed has accepted: demands that there are such tensors and that addresses reach them.
 /// Whether it is worth allocating here.
 bool check_extent(const Extent& extent);
+/// The same for keys or values, which may be of 8 bits.
+bool check_stored(const Extent& extent);
 
 /// Nobody has written any of it.
 void check_untouched(const Tensor& tensor);

@@ -35,7 +35,7 @@ void plan(Draw& draw, heed_attention_desc desc, bool damaged) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Draw first(data, size);
-  heed_attention_desc valid = draw_attention(first, 0);
+  heed_attention_desc valid = draw_attention(first, false);
   draw_layouts(first, valid, first.one_in(4));
   each_variant(first, [&](Draw& draw, bool damaged) { plan(draw, valid, damaged); });
   return 0;

@@ -57,7 +57,7 @@ bool Extent::possible() const {
   constexpr std::int64_t kMostOfASize = INT64_MAX >> 5;  // columns of all heads side by side
   const bool sized = std::all_of(shape_.begin(), shape_.end(),
                                  [](std::int64_t n) { return n >= 0 && n <= kMostOfASize; });
-  return sized && (dtype_ <= HEED_DTYPE_F16 || dtype_ == kByte);
+  return sized && (dtype_ <= HEED_DTYPE_F8_E4M3 || dtype_ == kByte);
 }
 
 bool Extent::empty() const {

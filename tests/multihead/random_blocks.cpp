@@ -1,10 +1,13 @@
 #include "tests/multihead/random_blocks.hpp"
 
+#include "tests/support/pages.hpp"
+
 namespace heed_test {
 
 Block RandomBlocks::draw() {
   const bool self = one_in(2);
-  const Problem attention = RandomForms(seed_, self ? Lengths::kSelf : Lengths::kAny).draw();
+  const Problem attention =
+      contiguous(RandomForms(seed_, self ? Lengths::kSelf : Lengths::kAny).draw());
   float64_ = is_float64(attention.desc);
   Block block(attention, draw_choice(self, attention));
   block.fill(random_.bits(), uniform(0.1, one_in(4) ? 3 : 1.2));

@@ -13,6 +13,7 @@ KERNELS = ("test_kernels", "test_dense")
 DENSE = ("test_dense",)
 GRAPH = ("test_graph",)
 BLOCK = ("test_multihead",)
+CACHE = ("test_cache",)
 API = ("test_api",)
 
 MUTANTS = [
@@ -160,6 +161,59 @@ MUTANTS = [
            "return recomputes ? Placement::kByHead", "return recomputes ? Placement::kPacked"),
     Mutant("max-of-nan", "the largest of heads is no NaN where a later head is none", BLOCK,
            "head[x] <= to[x] || to[x] != to[x] ? to[x]", "head[x] <= to[x] ? to[x]"),
+    # ---- Rotary embedding ----
+    Mutant("turned-back", "rows are turned the other way round", DENSE,
+           "row[i * step] = a * cosines[i] - b * sines[i]; second[i * step] = a * sines[i] + b * cosines[i];",
+           "row[i * step] = a * cosines[i] + b * sines[i]; second[i * step] = b * cosines[i] - a * sines[i];"),
+    Mutant("float-angles", "angles are rounded to float32", DENSE,
+           "const double angle = static_cast<double>(position) * frequencies[i];",
+           "const double angle = static_cast<float>(position) * static_cast<float>(frequencies[i]);"),
+    Mutant("all-features", "angles go by all features of a row, not by those that turn", DENSE,
+           "const auto features = static_cast<double>(rotary.features);",
+           "const auto features = static_cast<double>(rotary.features + 2);"),
+    Mutant("held-angles", "rows at later positions are turned by the first one's angles", DENSE,
+           "if (position != position_)", "if (position_ < 0)"),
+    Mutant("last-position", "rows may stand past the last row of a table", API,
+           "position >= 0 && position <= last_position", "position >= 0 && position <= last_position + 1"),
+    # ---- Caches ----
+    Mutant("written-shared", "rows are written into pages that other sequences have, too", CACHE,
+           "end_of_copies_ = pages_before_ - tree.own(slot.last, pages_before_ - first_);",
+           "end_of_copies_ = first_;"),
+    Mutant("fork-unheld", "a fork does not hold its pages", CACHE,
+           "cache.pages.share(cache.slots[from].last);", ""),
+    Mutant("copy-unheld", "copied pages do not hold the one before them", CACHE,
+           "if (first_ < end_of_copies_) tree.share(before_first_);", ""),
+    Mutant("truncated-held", "a truncation keeps the pages", CACHE,
+           "cache.pages.release(last_before);", ""),
+    Mutant("other-length", "a copied page has as many rows of every layer as of the one that grows", CACHE,
+           "lengths[layer] - number * p.page_rows, 0, p.page_rows",
+           "lengths[layer_] - number * p.page_rows, 0, p.page_rows"),
+    Mutant("scales-behind", "a copied page has the scales of another", CACHE,
+           "if (p.rows_have_scales()) std::copy_n", "if (rows < 0) std::copy_n"),
+    Mutant("turned-packed", "turned queries of packed sequences are found batch by batch", CACHE,
+           "if (problem_.packed_queries > 0) problem_.query.strides.batch = 0;", ""),
+    Mutant("growth-lost", "pages of rows that could not be written are lost", API,
+           "if (n < end_of_copies_ || n >= pages_before_) cache_.pages.give_back(pages_[n - first_]);",
+           ";"),
+    Mutant("changed-while-read", "a sequence changes while another call reads it", API,
+           "if (access == Access::kChange && slot.readers > 0)", "if (false)"),
+    Mutant("name-again", "a new sequence has the name of one that was freed", API,
+           "sequences_made.fetch_add(1, std::memory_order_relaxed) + 1",
+           "sequences_made.load(std::memory_order_relaxed) + 1"),
+    # ---- Saved sequences ----
+    Mutant("checksum-unread", "an altered sequence is loaded", API, "if (sum != saved)", "if (false)"),
+    Mutant("checksum-rest", "the last bytes before the checksum do not count", API,
+           "std::copy(from, end, rest_);", "std::fill(rest_, rest_ + (end - from), std::byte{0});"),
+    Mutant("kept-anyway", "a sequence that could not be loaded stays", API,
+           "if (!kept_) free_sequence(cache_, id_);", "(void)kept_;"),
+    Mutant("read-too-far", "a load takes what follows the saved bytes", API,
+           "std::min(buffer_.size(), expected_ - taken_)", "buffer_.size()"),
+    Mutant("deadly-pipe", "a pipe that nobody reads ends the program", API,
+           "pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_) == 0", "false"),
+    Mutant("impatient", "a descriptor that does not wait is an error", API,
+           "if (code != EAGAIN && code != EWOULDBLOCK) return false;", "return false;"),
+    Mutant("other-tables", "keys that were turned by other tables are taken", API,
+           "if (h.tables != own.tables)", "if (false)"),
     # ---- Threads ----
     Mutant("any-wrong-edge", "which wrong edge is named depends on the threads", GRAPH + API,
            "while (i < lowest && !first.compare_exchange_weak(lowest, i)) continue;",

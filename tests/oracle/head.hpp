@@ -93,7 +93,7 @@ class Head {
     const bool packed_q = d_.packed_queries > 0;
     const bool packed_k = d_.packed_keys > 0;
     const Index query_rows = packed_q ? d_.packed_queries : d_.query_length;
-    const Index key_rows = packed_k ? d_.packed_keys : d_.key_length;
+    const Index key_rows = packed_k ? d_.packed_keys : key_rows_of(d_);
     const Index key_heads = key_heads_of(d_);
     const Index width = value_features_of(d_);
     const Source query =
@@ -102,15 +102,16 @@ class Head {
     const Source value = source_of(a_.value, d_.value, key_heads, key_rows, width, packed_k);
     const Sequence& s = sequence_;
     queries_ = rows_of<Wide>(query, b_, h_, s.first_query, s.queries, d_.features);
-    keys_ = rows_of<Wide>(key, b_, g, s.first_key, s.keys, d_.features);
-    values_ = rows_of<Wide>(value, b_, g, s.first_key, s.keys, width);
+    const auto place = [&](Index t) { return key_row(s, t); };
+    keys_ = rows_of<Wide>(key, g, s.keys, d_.features, place);
+    values_ = rows_of<Wide>(value, g, s.keys, width, place);
     const auto scale = [&](Matrix<Wide>& rows, const heed_layout& of, const float* scales,
                            const heed_layout& layout) {
       if (!is_scaled(of.dtype)) return;
       const Source each = of.dtype == HEED_DTYPE_I8
                               ? source_of(scales, layout, key_heads, key_rows, 1, packed_k)
                               : Source{scales, HEED_DTYPE_F32, {0, 0, 0, 0}};
-      multiply(rows, rows_of<Wide>(each, b_, g, s.first_key, s.keys, 1));
+      multiply(rows, rows_of<Wide>(each, g, s.keys, 1, place));
     };
     scale(keys_, d_.key, a_.key_scales, d_.key_scales);
     scale(values_, d_.value, a_.value_scales, d_.value_scales);

@@ -55,7 +55,18 @@ Sequence sequence_of(const heed_attention_desc& desc, const heed_attention_args&
   }
   if (args.key_lengths != nullptr) s.keys = args.key_lengths[b];
   s.offset = offset_of(desc, s.queries, s.keys);
+  s.page_rows = desc.page_rows;
+  if (desc.pages > 0 && args.block_table != nullptr)
+    s.pages = args.block_table + b * block_table_stride_of(desc);
   return s;
+}
+
+Index block_table_width_of(const heed_attention_desc& desc) {
+  return desc.pages > 0 ? (desc.key_length + desc.page_rows - 1) / desc.page_rows : 0;
+}
+
+Index block_table_stride_of(const heed_attention_desc& desc) {
+  return desc.block_table_stride != 0 ? desc.block_table_stride : block_table_width_of(desc);
 }
 
 bool in_window(const heed_attention_desc& desc, const Sequence& s, Index i, Index j) {

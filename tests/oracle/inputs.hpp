@@ -73,9 +73,33 @@ struct Sequence {
   Index first_key;
   Index keys;
   Index offset;  ///< query row i stands at position i + offset among the keys
+  const std::int32_t* pages = nullptr;  ///< that its keys lie in, if in pages at all
+  Index page_rows = 0;
 };
 
 Sequence sequence_of(const heed_attention_desc& desc, const heed_attention_args& args, Index b);
+
+/// Pages of the longest sequence, and from one sequence's entries of the block table to the next's.
+Index block_table_width_of(const heed_attention_desc& desc);
+Index block_table_stride_of(const heed_attention_desc& desc);
+
+/// Rows of the key and value tensors of a batch that is not packed: a page's, or the longest
+/// sequence's.
+inline Index key_rows_of(const heed_attention_desc& desc) {
+  return desc.pages > 0 ? desc.page_rows : desc.key_length;
+}
+
+/// Where a row lies in a tensor.
+struct RowPlace {
+  Index batch;  ///< or the page
+  Index row;
+};
+
+/// Where key t of a sequence lies.
+inline RowPlace key_row(const Sequence& s, Index t) {
+  if (s.pages == nullptr) return {s.batch, s.first_key + t};
+  return {s.pages[t / s.page_rows], t % s.page_rows};
+}
 
 /// Whether causal and window let row i attend key j.
 bool in_window(const heed_attention_desc& desc, const Sequence& s, Index i, Index j);
@@ -100,14 +124,22 @@ struct Matrix {
 /// columns, the rows of all batches one after the other.
 using Computed = Matrix<long double>;
 
-template <class Wide>
-Matrix<Wide> rows_of(const Source& from, Index b, Index h, Index first, Index rows, Index columns) {
+/// Rows of head h, each where place(i) says.
+template <class Wide, class Place>
+Matrix<Wide> rows_of(const Source& from, Index h, Index rows, Index columns, Place&& place) {
   Matrix<Wide> matrix{columns, {}};
   matrix.numbers.reserve(static_cast<std::size_t>(rows * columns));
-  for (Index i = 0; i < rows; ++i)
+  for (Index i = 0; i < rows; ++i) {
+    const RowPlace at = place(i);
     for (Index x = 0; x < columns; ++x)
-      matrix.numbers.push_back(static_cast<Wide>(from.at(b, h, first + i, x)));
+      matrix.numbers.push_back(static_cast<Wide>(from.at(at.batch, h, at.row, x)));
+  }
   return matrix;
+}
+
+template <class Wide>
+Matrix<Wide> rows_of(const Source& from, Index b, Index h, Index first, Index rows, Index columns) {
+  return rows_of<Wide>(from, h, rows, columns, [&](Index i) { return RowPlace{b, first + i}; });
 }
 
 template <class Wide>

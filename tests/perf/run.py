@@ -17,7 +17,7 @@ import unittest
 PROGRAM = sys.argv.pop(1)
 
 HELP = [r"--decode [^\n]*\n +Instead of all else, few query rows", r"or, with --decode,\n  B1_H1_Lq1_Lkv128_D128\n",
-        r"\[_layers<n>\]", r"\[_keys<n>\|_ragged\|_packed\]"]
+        r"\[_layers<n>\]", r"\[_keys<n>\|_ragged\|_packed\]\[_pages<n>\[_nhd\]\]"]
 
 # Arguments, and the rows that they mean: the kinds and workloads of them.
 LISTED = [
@@ -28,9 +28,14 @@ LISTED = [
      ["decode/B1_H1_Lq1_Lkv1048576_D128_layers8"]),
     (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8"],
      ["attention/B1_H1_Lq1_Lkv16_D8", "naive/B1_H1_Lq1_Lkv16_D8"]),
-    # The textbook has one layer.
+    # The textbook reads no 8-bit numbers, and has one layer.
+    (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8_i8"], ["attention/B1_H1_Lq1_Lkv16_D8_i8"]),
     (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8_layers2"], ["attention/B1_H1_Lq1_Lkv16_D8_layers2"]),
+    (["--decode", "--shape", "append4_Hkv2_D8_i8"], ["append/append4_Hkv2_D8_i8"]),
+    (["--shape", "append4_Hkv2_D8_rotary"], ["append/append4_Hkv2_D8_rotary"]),
     (["--forms", "--shape", "B2_H1_L16_D8_layers2_ragged"], ["form/B2_H1_L16_D8_layers2_ragged"]),
+    (["--no-stages", "--shape", "B2_H1_L16_D8_ragged_pages16_nhd"],
+     ["attention/B2_H1_L16_D8_ragged_pages16_nhd", "naive/B2_H1_L16_D8_ragged_pages16_nhd"]),
 ]
 
 # Arguments, and what is said about them.
@@ -39,9 +44,19 @@ REFUSED = [
     (["--decode", "--blocks"], "--blocks excludes --decode"),
     (["--decode", "--graphs"], "--graphs excludes --decode"),
     (["--decode", "--shape", "B1_H1_L4_D8_W8"],
-     '--decode: takes shapes of dense attention, which "B1_H1_L4_D8_W8" is not'),
+     '--decode: takes shapes of dense attention, or rows to append, which "B1_H1_L4_D8_W8" is not'),
     (["--decode", "--shape", "er_N10_deg2_H1_D8"],
-     '--decode: takes shapes of dense attention, which "er_N10_deg2_H1_D8" is not'),
+     '--decode: takes shapes of dense attention, or rows to append, which "er_N10_deg2_H1_D8" is not'),
+    (["--forms", "--shape", "append1_Hkv1_D8"], 'dense attention, which "append1_Hkv1_D8" is not'),
+    (["--blocks", "--shape", "append1_Hkv1_D8"], '--blocks: takes blocks'),
+    (["--graphs", "--shape", "append1_Hkv1_D8"], "--graphs: takes shapes of graphs"),
+    (["--shape", "append_Hkv1_D8"], '"append" is outside 1 ... 16777216'),
+    (["--shape", "append1_D8"], "Hkv is missing"),
+    (["--shape", "append1_Hkv1_D8_f64"], '"f64" is not understood'),
+    (["--shape", "append1_Hkv1_D8_f8_i8"], "i8 excludes f8"),
+    (["--shape", "append1_Hkv1_D7_rotary"], "rotary needs an even D"),
+    (["--shape", "append1_Hkv1_D8_pages8"], "pages have a multiple of 16 rows"),
+    (["--shape", "append1_Hkv1024_D128_layers99"], "a cache of more than 2^30 elements is too large"),
     (["--forms", "--shape", "er_N10_deg2_H1_D8"],
      '--forms: takes shapes of dense attention, which "er_N10_deg2_H1_D8" is not'),
     (["--shape", "B1_H1_L4_D8_layers0"], '"layers0" is outside 1 ... 16777216'),
@@ -51,6 +66,13 @@ REFUSED = [
     (["--shape", "B1_H1_L4_D8_ragged_keys2"], "keys excludes ragged"),
     (["--shape", "B1_H1_L4_D8_ragged_packed"], "ragged excludes packed"),
     (["--shape", "B1_H1_L4_D8_W8_layers2"], "W excludes layers"),
+    (["--shape", "B1_H1_L4_D8_W8_pages16"], "W excludes pages"),
+    (["--shape", "B1_H1_L4_D8_packed_pages16"], "pages excludes packed"),
+    (["--shape", "B1_H1_L4_D8_W8_i8"], "W excludes i8"),
+    (["--shape", "B1_H1_L4_D8_f16_f8"], "f16 excludes f8"),
+    (["--shape", "B1_H1_L4_D8_pages24"], "pages have a multiple of 16 rows"),
+    (["--shape", "B1_H1_L4_D8_pages"], '"pages" is outside 1 ... 16777216'),
+    (["--shape", "B1_H1_L4_D8_nhd"], "nhd needs pages"),
     (["--shape", "B1_H1_Lq1_Lkv1048576_D128_layers9"], "more than 2^30 elements is too large"),
     (["--shape", "er_N10_deg2_H1_D8_layers2"], '"layers2" is not understood'),
 ]
@@ -67,6 +89,35 @@ COUNTED = [
     ("B1_H1_Lq40_Lkv10_D8_causalTL_left1", 10 * 16 * 4, 40, 1, 4 * 8 * (1 + 9 * 2 + 1)),
     # Sequences of 20 and 40 keys and of 2 and 4 rows.
     ("B2_H2_Lq4_Lkv40_D8_packed", 60 * 2 * 16 * 4, 6, 1, 4 * 8 * 2 * (2 * 20 + 4 * 40)),
+    # What of a page is past the end is not read.
+    ("B2_H4_Hkv2_Lq3_Lkv40_D8_Dv16_keys30_pages16", 2 * 2 * 30 * 24 * 4, 6, 1, 2 * 24 * 2 * 4 * 3 * 30),
+    ("B1_H2_Lq1_Lkv40_D8_layers3_pages32_nhd_bf16", 3 * 2 * 40 * 16 * 2, 1, 3, 3 * 4 * 8 * 2 * 40),
+    ("B1_H1_Lq1_Lkv100_D8_causalBR_left9_pages16", 10 * 16 * 4, 1, 1, 4 * 8 * 10),
+    # A row of integers has a scale of 4 bytes.
+    ("B2_H4_Hkv2_Lq1_Lkv40_D8_Dv16_layers3_i8", 3 * 2 * 2 * 40 * (24 + 8), 2, 3, 3 * 2 * 24 * 2 * 4 * 40),
+    ("B1_H2_Lq1_Lkv40_D8_layers2_i8_keys30_pages16_nhd", 2 * 2 * 30 * (16 + 8), 1, 2, 2 * 4 * 8 * 2 * 30),
+    ("B1_H2_Lq1_Lkv40_D8_f8", 2 * 40 * 16, 1, 1, 4 * 8 * 2 * 40),
+]
+
+# Workloads, and what they are compared with.
+COMPARED = [
+    ("B1_H1_Lq1_Lkv40_D8", set()),
+    ("B1_H1_Lq1_Lkv40_D8_f64", set()),
+    ("B1_H1_Lq1_Lkv40_D8_f16", {"of_float32"}),
+    ("B1_H1_Lq1_Lkv40_D8_i8", {"of_float32"}),
+    ("B1_H1_Lq1_Lkv40_D8_f8", {"of_float32"}),
+    ("B1_H1_Lq1_Lkv40_D8_i8_pages16", {"of_contiguous"}),
+    ("B1_H1_Lq1_Lkv40_D8_pages16", {"of_contiguous"}),
+    ("B1_H1_Lq1_Lkv40_D8_pages16_nhd_bf16", {"of_contiguous"}),
+]
+
+# Rows to append, the bytes that are stored of one, layers, and how far what is stored may be off.
+APPENDED = [
+    ("append3_Hkv2_D8_Dv24", 2 * 32 * 4, 1, 1e-5),
+    ("append70_Hkv2_D8_layers3_bf16_rotary", 2 * 16 * 2, 3, 0.02),
+    ("append5_Hkv1_D8_f16_pages16", 16 * 2, 1, 0.002),
+    ("append5_Hkv3_D8_layers2_i8", 3 * (16 + 8), 2, 0.02),
+    ("append9000_Hkv1_D8_f8", 16, 1, 0.3),
 ]
 
 COUNTERS = {"mbytes", "gbps", "read_gbps", "spread_gbps", "of_read", "of_spread", "tokens/s", "call_us",
@@ -115,9 +166,11 @@ class CommandLine(unittest.TestCase):
         done = run("--decode", *ONE, "--benchmark_list_tests")
         names = done.stdout.splitlines()
         self.assertEqual(len(names), len(set(names)))
-        self.assertGreater(len(names), 20)
-        for name in names:
-            self.assertRegex(name, r"^decode/B\d+_H\d+(_Hkv\d+)?_Lq(1|4|16)_Lkv\d+_D(64|128)")
+        appended = [name for name in names if name.startswith("append/append")]
+        self.assertGreater(len(appended), 5)
+        self.assertGreater(len(names) - len(appended), 40)
+        for name in set(names).difference(appended):
+            self.assertRegex(name, r"^decode/B\d+_H\d+(_Hkv\d+)?_Lq(1|4|16|256)_Lkv\d+_D(64|128)")
 
     def test_refused(self):
         for arguments, words in REFUSED:
@@ -146,6 +199,29 @@ class Counters(unittest.TestCase):
         for name, *counts in COUNTED:
             with self.subTest(name):
                 self.check(rows[name], *counts)
+
+    def test_appended(self):
+        done, rows = decoded([name for name, *_ in APPENDED])
+        self.assertEqual((done.returncode, list(rows)), (0, [name for name, *_ in APPENDED]))
+        for name, size, layers, error in APPENDED:
+            with self.subTest(name):
+                row = rows[name]
+                appended = int(re.match(r"append(\d+)", name)[1])
+                seconds = row["call_us"] * 1e-6
+                self.assertAlmostEqual(row["rows/s"] * seconds / appended, 1, delta=1e-9)
+                self.assertAlmostEqual(row["gbps"] * 1e9 / row["rows/s"] / size, 1, delta=1e-9)
+                self.assertGreater(row["of_copy"], 0)
+                self.assertLess(row["max_error"], error)
+
+    def test_compared(self):
+        _, rows = decoded([name for name, _ in COMPARED])
+        for name, counters in COMPARED:
+            with self.subTest(name):
+                found = {"of_contiguous", "of_float32"}.intersection(rows[name])
+                self.assertEqual(found, counters)
+                for counter in found:
+                    self.assertGreater(rows[name][counter], 0)
+                    self.assertTrue(math.isfinite(rows[name][counter]))
 
     def test_ragged(self):
         """Lengths differ, are the same in every run, and lie between 1/8 and all of the keys."""

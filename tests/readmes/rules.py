@@ -38,7 +38,7 @@ RULES = [
     ("perf/README.md", r"B1_H8_L4096_D128/", "B1_H1_L10_D20/", MINUTES),
     ("perf/README.md", r"N200000_", "N2000_", MINUTES),
     ("perf/README.md", r"repetitions=9", "repetitions=1", MINUTES),
-    ("perf/README.md", r"attention\.py( --forms| --workload \S+)?",
+    ("perf/README.md", r"attention\.py( --forms| --decode| --workload \S+)?",
      "attention.py --workload B1_H1_L10_D20", MINUTES),
     ("perf/README.md", r"multihead\.py( --workload \S+)?",
      "multihead.py --workload B1_H12_L128_D64_W768", MINUTES),

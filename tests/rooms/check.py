@@ -22,7 +22,8 @@ ROOMS = {
     "dense": COMMON,
     "multihead": [*COMMON, "projection", "dense"],
     "graph": [*COMMON, "projection"],
-    "check": [*COMMON, "projection", "dense", "multihead", "graph"],
+    "cache": [*COMMON, "dense"],
+    "check": [*COMMON, "projection", "dense", "multihead", "graph", "cache"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

@@ -235,14 +235,20 @@ heed_attention_args Problem::args() {
 }
 
 Outputs Problem::run_all(const Context& context) {
-  for (Tensor* const tensor : written_tensors()) tensor->clear();
   const Plan plan = make_plan(context, desc);
   Workspace workspace(describe(plan).workspace_bytes);
-  const heed_attention_args arguments = args();
-  require_ok(heed_attention_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes()));
+  const Outputs outputs = run_all([&](const heed_attention_args& arguments) {
+    return heed_attention_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes());
+  });
+  if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
+  return outputs;
+}
+
+Outputs Problem::run_all(const std::function<heed_status(const heed_attention_args&)>& call) {
+  for (Tensor* const tensor : written_tensors()) tensor->clear();
+  require_ok(call(args()));
   for (const Tensor* const tensor : written_tensors())
     if (!tensor->padding_intact()) throw std::runtime_error("wrote outside an output");
-  if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
   if (tiles && tiles->wrong) throw std::runtime_error("a score tile makes no sense");
   Outputs outputs{out.numbers(), {}, {}, {}};
   if (lse) outputs.lse = lse->numbers();
@@ -286,6 +292,7 @@ std::string line_of(const heed_attention_desc& d) {
        << " scale " << d.scale;
   if (d.packed_queries > 0) line << " packed_queries " << d.packed_queries;
   if (d.packed_keys > 0) line << " packed_keys " << d.packed_keys;
+  if (d.pages > 0) line << " pages " << d.pages << " of " << d.page_rows << " rows";
   if (d.softcap != 0) line << " softcap " << d.softcap;
   if (d.temperature != 0) line << " temperature " << d.temperature;
   if (d.hard != 0) line << " hard";
@@ -301,8 +308,9 @@ std::string line_of(const heed_attention_desc& d) {
 std::string line_of(const Problem& p) {
   std::string line = line_of(p.desc) + shape_line("mask", p.mask) + shape_line("bias", p.bias);
   line += list_of("cu_seqlens_q", p.cu_seqlens_q) + list_of("cu_seqlens_k", p.cu_seqlens_k);
-  line += list_of("key_lengths", p.key_lengths) + list_of("slopes", p.slopes.numbers) +
-          list_of("sinks", p.sinks.numbers) + list_of("weight_rows", p.weight_rows);
+  line += list_of("block_table", p.block_table) + list_of("key_lengths", p.key_lengths) +
+          list_of("slopes", p.slopes.numbers) + list_of("sinks", p.sinks.numbers) +
+          list_of("weight_rows", p.weight_rows);
   if (p.function.call != nullptr) line += std::string(" function ") + p.function.name;
   if (p.lse) line += std::string(" lse ") + name_of_dtype(p.desc.lse.dtype);
   return line;

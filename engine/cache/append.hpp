@@ -1,0 +1,31 @@
+// Rows on their way into a cache.
+#pragma once
+
+#include "engine/cache/cache.hpp"
+#include "engine/cache/positions.hpp"
+#include "engine/tensor/layout.hpp"
+
+namespace heed {
+
+/// New rows of keys, or of values, as the caller has them.
+struct GivenRows {
+  const Stored& stored;
+  const void* data;
+  Layout layout;
+};
+
+/// What is appended to a layer of a sequence, checked but for what depends on the sequence.
+struct Append {
+  std::int64_t layer;
+  std::int64_t rows;
+  Positions positions;
+  GivenRows key, value;
+};
+
+/// Throws an Error that names the field, its value and the bound.
+Append validate(const heed_cache& cache, const heed_cache_append_desc& desc, const void* key,
+                const void* value);
+
+void run_append(heed_cache& cache, heed_sequence sequence, const Append& append);
+
+}  // namespace heed

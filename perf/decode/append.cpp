@@ -1,0 +1,201 @@
+// append/<workload>: new rows of keys and values that a cache converts and stores, in turns with
+// memcpy of the same rows.
+#include "perf/decode/append.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "perf/accuracy.hpp"
+#include "perf/catalogue.hpp"
+#include "perf/parts.hpp"
+#include "perf/peak.hpp"
+#include "perf/tensors.hpp"
+
+namespace heed::perf {
+
+const char* const kAppendGrammar =
+    "append<rows>_Hkv<key heads>_D<features>[_Dv<value features>][_layers<n>][_pages<n>]\n"
+    "  [_bf16|_f16|_i8|_f8][_rotary]";
+
+namespace {
+
+const Grammar kGrammar = {kAppendGrammar,
+                          {"append", "Hkv", "D", "Dv", "layers"},
+                          {"pages"},
+                          {"bf16", "f16", "i8", "f8", "rotary"},
+                          {{"bf16", "f16", "i8", "f8"}}};
+
+/// So many rows a sequence has before it begins anew: more than caches of processors hold.
+constexpr std::int64_t kLength = 8192;
+
+/// How far what is stored of x may be from it, x a number of a row whose largest is `most`.
+double bound_of(std::uint32_t dtype, double x, double most) {
+  const double arithmetic = std::ldexp(most, -20);
+  if (dtype == HEED_DTYPE_I8) return most / 254 + arithmetic;
+  const oracle::Format& format = oracle::format_of(dtype);
+  const double rounding = dtype == HEED_DTYPE_F32 ? 0 : format.unit * std::fabs(x);
+  return std::max(rounding, std::ldexp(0.5, format.lowest)) + arithmetic;
+}
+
+class AppendProblem {
+ public:
+  AppendProblem(const AppendWorkload& workload, const Context& context)
+      : workload_(workload),
+        d_(workload_.desc),
+        cache_(made(heed_cache_create, heed_cache_destroy, context.get(), &d_)),
+        key_(HEED_DTYPE_F32, workload.rows * d_.key_heads * d_.features),
+        value_(HEED_DTYPE_F32, workload.rows * d_.key_heads * d_.value_features),
+        copies_(static_cast<std::size_t>(d_.pages * d_.page_rows * d_.key_heads *
+                                         (d_.features + d_.value_features))) {
+    fill_random(key_, 1);
+    fill_random(value_, 2);
+    std::fill(copies_.begin(), copies_.end(), 0.0F);
+    check(heed_cache_sequence_create(cache_.get(), &sequence_));
+    append();
+    accuracy_ = check_values();
+    demand(accuracy_, workload.name);
+    // The first to write memory has it made.
+    for (std::int64_t rows = 0; rows < d_.pages * d_.page_rows; rows += workload.rows) append();
+  }
+
+  const Accuracy& accuracy() const { return accuracy_; }
+
+  void append() {
+    if (length_ + workload_.rows > d_.pages * d_.page_rows) {
+      check(heed_cache_truncate(cache_.get(), sequence_, 0));
+      length_ = 0;
+    }
+    heed_cache_append_desc desc = HEED_CACHE_APPEND_DESC_INIT;
+    desc.rows = workload_.rows;
+    for (; desc.layer < d_.layers; ++desc.layer)
+      check(heed_cache_append(cache_.get(), sequence_, &desc, key_.data(), value_.data()));
+    length_ += workload_.rows;
+  }
+
+  void copy() {
+    for (std::int64_t layer = 0; layer < d_.layers; ++layer)
+      for (const Tensor* const tensor : {&key_, &value_}) {
+        if (copied_ + static_cast<std::size_t>(tensor->size()) > copies_.size()) copied_ = 0;
+        std::memcpy(copies_.data() + copied_, tensor->data(), tensor->bytes());
+        copied_ += static_cast<std::size_t>(tensor->size());
+      }
+  }
+
+ private:
+  /// Of a sequence that was appended to once: every row attends its own key alone, and has then
+  /// what is stored of its value.
+  Accuracy check_values() {
+    heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
+    attention.batch = 1;
+    attention.query_heads = d_.key_heads;
+    attention.query_length = workload_.rows;
+    attention.alignment = HEED_ALIGNMENT_TOP_LEFT;
+    attention.window = 1;
+    heed_cache_attention_desc desc = HEED_CACHE_ATTENTION_DESC_INIT;
+    desc.attention = &attention;
+    desc.sequences = &sequence_;
+    Tensor query(HEED_DTYPE_F32, key_.size());
+    Tensor out(HEED_DTYPE_F32, value_.size());
+    fill_random(query, 3);
+    fill_with_nan(out);
+    heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+    args.query = query.data();
+    args.out = out.data();
+    check(heed_cache_attention(cache_.get(), &desc, &args));
+    Accuracy accuracy;
+    const std::int64_t width = d_.value_features;
+    for (std::int64_t h = 0; h < d_.key_heads; ++h)
+      for (std::int64_t i = 0; i < workload_.rows; ++i) {
+        const std::int64_t given = (i * d_.key_heads + h) * width;
+        const std::int64_t got = (h * workload_.rows + i) * width;
+        double most = 0;
+        for (std::int64_t x = 0; x < width; ++x)
+          most = std::max(most, std::fabs(value_[given + x]));
+        for (std::int64_t x = 0; x < width; ++x)
+          accuracy.compare(out[got + x],
+                           {value_[given + x], bound_of(d_.dtype, value_[given + x], most)});
+      }
+    return accuracy;
+  }
+
+  const AppendWorkload workload_;
+  const heed_cache_desc& d_;
+  std::shared_ptr<heed_cache> cache_;
+  heed_sequence sequence_ = 0;
+  std::int64_t length_ = 0;
+  Tensor key_, value_;
+  Buffer copies_;
+  std::size_t copied_ = 0;
+  Accuracy accuracy_;
+};
+
+/// Nothing that the machine can do is held against appending.
+struct NoMeter {
+  void sample(double /*seconds*/) {}
+  double rate() const { return 0; }
+};
+
+class AppendRow {
+ public:
+  AppendRow(const std::string& name, const Options& /*options*/, const Context& context,
+            unsigned threads)
+      : workload_(parse_append_workload(name)), context_(context), threads_(threads) {}
+
+  Row row() const { return row_of("append", workload_.name, describe(context_).isa, threads_); }
+
+  void measure(benchmark::State& state) {
+    const auto problem = kept<AppendProblem>(row().name, workload_, context_);
+    const Timing timing = time_between_samples(
+        state, threads_ == 1, NoMeter(), [&] { problem->append(); }, {[&] { problem->copy(); }});
+    const heed_cache_desc& d = workload_.desc;
+    const double rows = static_cast<double>(workload_.rows * d.layers);
+    const double bytes =
+        rows * product({d.key_heads, pair_bytes(d.dtype, d.features + d.value_features)});
+    state.counters["rows/s"] = rows / timing.seconds;
+    state.counters["gbps"] = bytes / timing.seconds * 1e-9;
+    state.counters["call_us"] = timing.seconds / static_cast<double>(d.layers) * 1e6;
+    state.counters["of_copy"] = timing.seconds / timing.beside[0];
+    count(problem->accuracy(), state.counters);
+    const heed_context_info info = describe(context_);
+    state.SetLabel(std::string(info.isa) + " " + info.executor);
+  }
+
+ private:
+  const AppendWorkload workload_;
+  const Context context_;
+  const unsigned threads_;
+};
+
+}  // namespace
+
+bool names_append(const std::string& name) { return name.rfind("append", 0) == 0; }
+
+AppendWorkload parse_append_workload(const std::string& name) {
+  const Parts parts(kGrammar, name);
+  for (const char* letters : {"append", "Hkv", "D"})
+    if (!parts.has(letters)) parts.reject(std::string(letters) + " is missing");
+  AppendWorkload workload{name, parts.number("append", 0), HEED_CACHE_DESC_INIT};
+  heed_cache_desc& d = workload.desc;
+  d.dtype = parts.key_type();
+  d.layers = parts.number("layers", 1);
+  d.key_heads = parts.number("Hkv", 0);
+  d.features = parts.number("D", 0);
+  d.value_features = parts.number("Dv", d.features);
+  d.page_rows = parts.number("pages", 64);
+  if (d.page_rows % 16 != 0) parts.reject("pages have a multiple of 16 rows");
+  d.pages = (std::max(kLength, workload.rows) + d.page_rows - 1) / d.page_rows;
+  if (parts.has("rotary")) d.rotary.pairs = HEED_ROTARY_HALVES;
+  if (parts.has("rotary") && d.features % 2 != 0) parts.reject("rotary needs an even D");
+  if (product({d.pages, d.page_rows, d.layers, d.key_heads, d.features + d.value_features}) >
+      kLargestTensor)
+    parts.reject("a cache of more than 2^30 elements is too large for this harness");
+  return workload;
+}
+
+void add_append_rows(const Options& options) {
+  add_cases<AppendRow>(options.append_shapes, options);
+}
+
+}  // namespace heed::perf
