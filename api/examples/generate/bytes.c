@@ -14,12 +14,11 @@ bool bytes_open(const char* path, const char* mode, byte_file* f) {
   return true;
 }
 
-bool bytes_close(bool written, bool ok, byte_file* f) {
+bool bytes_close(bool ok, byte_file* f) {
   if (f->file == NULL) return ok;
   errno = 0;
   if (fclose(f->file) != 0 && ok) ok = failed("%s: %s", f->path, strerror(errno));
   f->file = NULL;
-  if (written && !ok) remove(f->path);
   return ok;
 }
 

@@ -16,9 +16,8 @@ typedef struct byte_file {
 /* False after an error, which is then on stderr. Reads take nothing from the file that was not
  * asked for, so that its descriptor may be read on. */
 bool bytes_open(const char* path, const char* mode, byte_file* f);
-/* Closes what is open. False if what was written has not arrived; then, as where `ok` is false, a
- * file that was written is removed. */
-bool bytes_close(bool written, bool ok, byte_file* f);
+/* Closes what is open. `ok`, unless what was written has not arrived. */
+bool bytes_close(bool ok, byte_file* f);
 
 bool bytes_read(byte_file* f, void* bytes, size_t count);
 bool bytes_write(byte_file* f, const void* bytes, size_t count);

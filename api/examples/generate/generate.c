@@ -54,7 +54,7 @@ static void release(job* j) {
   model_release(&j->model);
   heed_cache_destroy(j->history.cache);
   heed_context_destroy(j->context);
-  bytes_close(false, true, &j->saved);
+  bytes_close(true, &j->saved);
   free(j->loaded);
   free(j->prompt);
   free(j->texts);
@@ -111,7 +111,7 @@ static bool begin(job* j, int64_t* done) {
   if (!make_cache(j)) return false;
   if (j->o.load == NULL) return succeeded(heed_cache_sequence_create(h->cache, j->sequences));
   *done = j->load - 1;
-  return saved_load(&j->saved, h->cache, j->sequences) &&
+  return saved_load(&j->saved, j->load, h->cache, j->sequences) &&
          succeeded(heed_cache_truncate(h->cache, j->sequences[0], *done));
 }
 
@@ -192,7 +192,10 @@ static bool continue_text(job* j) {
       }
     }
     if (j->o.forks == 1 && !print(j->texts + length, 1, j)) return false;
-    progress_show(&j->progress, "text", length + 1 - j->known, j->o.tokens);
+    /* A text that grows on the terminal is its own progress. */
+    if (j->o.forks > 1 || !j->terminal) {
+      progress_show(&j->progress, "text", length + 1 - j->known, j->o.tokens);
+    }
   }
   progress_end(&j->progress);
   return true;
@@ -265,9 +268,7 @@ int main(int argc, char** argv) {
   if (j.o.make != NULL) return make(&j.o) ? EXIT_WELL : EXIT_FAILED;
   j.terminal = isatty(STDOUT_FILENO);
   j.progress.terminal = isatty(STDERR_FILENO);
-  /* Not in between the bytes of a text. */
-  const bool free_terminal = j.progress.terminal && !(j.terminal && j.o.forks == 1);
-  j.progress.shown = j.o.progress || (!j.o.quiet && free_terminal);
+  j.progress.shown = j.o.progress || (!j.o.quiet && j.progress.terminal);
   const bool ok = generate(&j);
   release(&j);
   return ok ? EXIT_WELL : EXIT_FAILED;

@@ -30,7 +30,7 @@ bool saved_write(const char* path, uint64_t model, const uint8_t* tokens, int64_
   const bool ok = bytes_open(path, "wb", &f) && bytes_write(&f, header, HEADER) &&
                   bytes_write(&f, tokens, (size_t)count) && bytes_write_checksum(&f) &&
                   flushed(&f) && succeeded(heed_cache_save_file(cache, sequence, fileno(f.file)));
-  return bytes_close(true, ok, &f);
+  return bytes_close(ok, &f);
 }
 
 bool saved_open(const char* path, uint64_t model, byte_file* f, uint8_t** tokens, int64_t* count) {
@@ -56,10 +56,15 @@ bool saved_open(const char* path, uint64_t model, byte_file* f, uint8_t** tokens
          failed("%s: it was computed with another model", path);
 }
 
-bool saved_load(byte_file* f, heed_cache* cache, heed_sequence* sequence) {
-  const heed_status status = heed_cache_load_file(cache, fileno(f->file), sequence);
+bool saved_load(byte_file* f, int64_t count, heed_cache* cache, heed_sequence* sequence) {
+  int64_t length = 0;
+  heed_status status = heed_cache_load_file(cache, fileno(f->file), sequence);
+  if (status == HEED_STATUS_OK) status = heed_cache_length(cache, *sequence, 0, &length);
   if (status != HEED_STATUS_OK) {
     return failed("%s: %s: %s", f->path, heed_status_name(status), heed_last_error());
+  }
+  if (length != count) {
+    return failed("%s: it has %" PRId64 " tokens, and keys of %" PRId64, f->path, count, length);
   }
   return bytes_read_end(f);
 }

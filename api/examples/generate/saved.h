@@ -9,14 +9,14 @@
 
 #include "bytes.h"
 
-/* False after an error, which is then on stderr; then there is no file. */
+/* False after an error, which is then on stderr. */
 bool saved_write(const char* path, uint64_t model, const uint8_t* tokens, int64_t count,
                  const heed_cache* cache, heed_sequence sequence);
 
 /* Opens the file and reads its tokens, which say how large a cache must be; to be freed in any
  * case. What is truncated, foreign, altered or of another model is refused. */
 bool saved_open(const char* path, uint64_t model, byte_file* f, uint8_t** tokens, int64_t* count);
-/* The rest of an open file, which stays open. */
-bool saved_load(byte_file* f, heed_cache* cache, heed_sequence* sequence);
+/* The rest of an open file, which stays open: the keys and values of `count` tokens. */
+bool saved_load(byte_file* f, int64_t count, heed_cache* cache, heed_sequence* sequence);
 
 #endif /* HEED_EXAMPLES_GENERATE_SAVED_H */

@@ -184,7 +184,7 @@ bool model_read(const char* path, model* m) {
                   model_allocate(&sizes, m) && transfer(&f, false, bfloat16 ? 2 : 4, m) &&
                   bytes_read_checksum(&f) && bytes_read_end(&f);
   m->checksum = f.checksum;
-  return bytes_close(false, ok, &f);
+  return bytes_close(ok, &f);
 }
 
 bool model_write(const char* path, bool bfloat16, model* m) {
@@ -204,5 +204,5 @@ bool model_write(const char* path, bool bfloat16, model* m) {
   const bool ok = bytes_open(path, "wb", &f) && bytes_write(&f, header, HEADER) &&
                   transfer(&f, true, bfloat16 ? 2 : 4, m) && bytes_write_checksum(&f);
   m->checksum = f.checksum;
-  return bytes_close(true, ok, &f);
+  return bytes_close(ok, &f);
 }
