@@ -3,11 +3,13 @@
 
 #include "api/shim.hpp"
 #include "engine/check/merge.hpp"
+#include "engine/check/rotate.hpp"
 #include "engine/context/backend.hpp"
 #include "engine/context/context.hpp"
 #include "engine/context/isa.hpp"
 #include "engine/dense/attention.hpp"
 #include "engine/dense/merge.hpp"
+#include "engine/dense/rotate.hpp"
 #include "engine/dense/strategy.hpp"
 #include "engine/dense/verbose.hpp"
 #include "engine/parallel/executor.hpp"
@@ -173,5 +175,17 @@ heed_status heed_merge(const heed_context* context, const heed_merge_desc* desc,
     heed::validate(problem, merge);
     if (c.checked) heed::check_merge(c, problem, merge);
     heed::run_merge(c, problem, merge);
+  });
+}
+
+heed_status heed_rotate(const heed_context* context, const heed_rotate_desc* desc, const void* from,
+                        const int64_t* positions, void* to) {
+  return guarded([&] {
+    const heed_context& c = required(context, "context");
+    const heed::RotateProblem problem = heed::validate(heed::read_struct(desc, "desc"));
+    const heed::Rotate rotate = {from, positions, to};
+    heed::validate(c, problem, rotate);
+    if (c.checked) heed::check_rotate(c, problem, rotate);
+    heed::run_rotate(c, problem, rotate);
   });
 }

@@ -11,23 +11,6 @@
 namespace heed {
 namespace {
 
-struct Place {
-  const void* data;
-  const Layout& layout;
-};
-
-/// Whether all elements of two tensors of these sizes lie in the same places.
-bool same_place(const Place& a, const Place& b, const Shape& sizes) {
-  const Strides& s = a.layout.strides;
-  const Strides& t = b.layout.strides;
-  const std::int64_t all[4][2] = {
-      {s.batch, t.batch}, {s.head, t.head}, {s.row, t.row}, {s.feature, t.feature}};
-  bool same = a.data == b.data && a.layout.type == b.layout.type;
-  for (int axis = 0; axis < 4; ++axis)
-    same = same && (sizes[axis] == 1 || all[axis][0] == all[axis][1]);
-  return same;
-}
-
 /// Tells of odd numbers in those rows of a part that are read; rows whose lse is -inf are not.
 void tell_odd_part(const heed_context& context, const Operand* out, const Operand& lse) {
   tell_odd_numbers(context, &lse, Numbers::MinusInfinity::kMeansMasked);
@@ -61,7 +44,6 @@ void check_merge(const heed_context& context, const MergeProblem& problem, const
       tell("check: desc.%s is 0, so no element of out is merged", fields[axis]);
   if (problem.rows == 0 || (sizes[3] == 0 && merge.lse == nullptr)) return;
   const Shape lse_sizes = {sizes[0], sizes[1], sizes[2], 1};
-  const auto role = [](bool same) { return same ? Role::kReplaced : Role::kInput; };
   for (std::size_t k = 0; k < merge.parts; ++k) {
     const void* const part_out = sizes[3] > 0 ? merge.outs[k] : nullptr;
     const void* const part_lse = merge.lses[k];
@@ -69,11 +51,11 @@ void check_merge(const heed_context& context, const MergeProblem& problem, const
     Operands all("");
     std::snprintf(name, sizeof name, "part_outs[%zu]", k);
     const Operand* const out =
-        all.add(role(same_place({part_out, layouts.part_out}, {merge.out, layouts.out}, sizes)),
-                name, part_out, layouts.part_out, sizes, kTensorAxes);
+        all.add(role_beside({part_out, layouts.part_out}, {merge.out, layouts.out}, sizes), name,
+                part_out, layouts.part_out, sizes, kTensorAxes);
     std::snprintf(name, sizeof name, "part_lses[%zu]", k);
     const Operand* const lse =
-        all.add(role(same_place({part_lse, layouts.part_lse}, {merge.lse, layouts.lse}, lse_sizes)),
+        all.add(role_beside({part_lse, layouts.part_lse}, {merge.lse, layouts.lse}, lse_sizes),
                 name, part_lse, layouts.part_lse, lse_sizes, kTensorAxes);
     all.add(Role::kOutput, "out", merge.out, layouts.out, sizes, kTensorAxes);
     all.add(Role::kOutput, "lse", merge.lse, layouts.lse, lse_sizes, kTensorAxes);

@@ -23,6 +23,16 @@ enum class Role {
   kReplaced,  ///< an input that an output may replace element by element
 };
 
+/// A tensor where it lies.
+struct Place {
+  const void* data;
+  const Layout& layout;
+};
+
+/// The role of an input of these sizes: an output of the same sizes may replace it if all their
+/// elements lie in the same places.
+Role role_beside(const Place& input, const Place& output, const Shape& sizes);
+
 struct Operand {
   char name[40];
   const void* data;

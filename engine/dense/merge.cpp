@@ -1,6 +1,5 @@
 #include "engine/dense/merge.hpp"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "engine/parallel/parallel_for.hpp"
@@ -9,9 +8,6 @@
 
 namespace heed {
 namespace {
-
-/// Reading this many numbers is worth a thread.
-constexpr double kNumbersPerWorker = 1 << 16;
 
 void check_parts(const char* name, const void* const* parts, std::size_t count,
                  const Layout& layout) {
@@ -61,12 +57,9 @@ void run_merge(const heed_context& context, const MergeProblem& p, const Merge& 
   const std::int64_t rows = p.sizes[2];
   const std::int64_t features = p.sizes[3];
   if (p.rows == 0 || (features == 0 && merge.lse == nullptr)) return;
-  const double numbers = static_cast<double>(p.rows) * static_cast<double>(features);
-  const double worth = numbers * static_cast<double>(merge.parts) / kNumbersPerWorker;
-  const auto most = std::min<std::int64_t>(context.threads.count, p.rows);
-  const auto workers =
-      static_cast<std::uint32_t>(std::clamp(worth, 1.0, static_cast<double>(most)));
-  parallel_for(context.threads, {p.rows, ceil_div(p.rows, workers), workers},
+  const double numbers = static_cast<double>(p.rows) * static_cast<double>(features) *
+                         static_cast<double>(merge.parts);
+  parallel_for(context.threads, share_evenly(context.threads, p.rows, numbers),
                [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
                  for (std::int64_t r = begin; r < end; ++r)
                    merge_row(context.kernels->f64, p.layouts, merge, features,

@@ -20,6 +20,8 @@ namespace {
 // Types of elements, so that overloads can tell them apart.
 enum class Bf16 : std::uint16_t {};
 enum class F16 : std::uint16_t {};
+enum class I8 : std::int8_t {};
+enum class F8E4M3 : std::uint8_t {};
 
 inline std::uint32_t bits_of(float x) {
   std::uint32_t bits;
@@ -59,6 +61,20 @@ inline float decode(F16 x) {
   return float_of(choose(magnitude < 0x0400U, tiny, large) | (half & 0x8000U) << 16);
 }
 
+inline float decode(I8 x) { return static_cast<float>(static_cast<std::int8_t>(x)); }
+
+/// As float16, with four bits of exponent, three of mantissa, and one number that is special.
+inline float decode(F8E4M3 x) {
+  constexpr std::uint32_t kRebias = (127 - 7) << 23;
+  const auto byte = static_cast<std::uint32_t>(x);
+  const std::uint32_t magnitude = byte & 0x7fU;
+  const std::uint32_t bits = (magnitude << 20) + kRebias;
+  // Subnormal: 2^-6 + the mantissa * 2^-9, less 2^-6.
+  const std::uint32_t tiny = bits_of(float_of(bits + (1U << 23)) - 0x1p-6F);
+  const std::uint32_t large = choose(magnitude == 0x7fU, 0x7fc00000U, bits);
+  return float_of(choose(magnitude < 0x08U, tiny, large) | (byte & 0x80U) << 24);
+}
+
 /// x rounded to nearest even.
 template <class Element>
 Element encode(float x);
@@ -83,6 +99,21 @@ inline F16 encode<F16>(float x) {
   const std::uint32_t special = choose(magnitude > 0x7f800000U, quiet, 0x7c00U);
   const std::uint32_t large = choose(magnitude < 0x47800000U, normal, special);
   return static_cast<F16>(choose(magnitude < 0x38800000U, tiny, large) | sign);
+}
+
+/// What is past the largest number becomes that: so the type is meant to be used (OCP 8-bit
+/// Floating Point Specification, revision 1.0, "saturation").
+template <>
+inline F8E4M3 encode<F8E4M3>(float x) {
+  constexpr std::uint32_t kRebias = (127 - 7) << 23;
+  const std::uint32_t sign = bits_of(x) >> 24 & 0x80U;
+  const std::uint32_t magnitude = bits_of(x) & 0x7fffffffU;
+  const std::uint32_t normal = (magnitude - kRebias + 0x7ffffU + (magnitude >> 20 & 1U)) >> 20;
+  // Below 2^-6: the last bit of a sum with 2^14 is 2^-9, that of a subnormal number.
+  const std::uint32_t tiny = bits_of(float_of(magnitude) + 0x1p14F) - bits_of(0x1p14F);
+  const std::uint32_t special = choose(magnitude > 0x7f800000U, 0x7fU, 0x7eU);
+  const std::uint32_t large = choose(magnitude < 0x43e00000U, normal, special);  // below 448
+  return static_cast<F8E4M3>(choose(magnitude < 0x3c800000U, tiny, large) | sign);
 }
 
 /// x as float, rounded to odd in 13 digits: x is cut off after those, and the last one is set where
@@ -225,6 +256,10 @@ void read(ElementType type, const void* from, std::ptrdiff_t stride, std::size_t
       return read_as<Bf16>(from, stride, count, to);
     case ElementType::kF16:
       return read_as<F16>(from, stride, count, to);
+    case ElementType::kI8:
+      return read_as<I8>(from, stride, count, to);
+    case ElementType::kF8E4M3:
+      return read_as<F8E4M3>(from, stride, count, to);
     case ElementType::kMask:
       return;
   }
@@ -241,8 +276,44 @@ void write(ElementType type, const Real* from, std::size_t count, void* to, std:
       return write_as<Bf16>(from, count, to, stride);
     case ElementType::kF16:
       return write_as<F16>(from, count, to, stride);
+    case ElementType::kF8E4M3:
+      return write_as<F8E4M3>(from, count, to, stride);
+    case ElementType::kI8:  // needs a scale
     case ElementType::kMask:
       return;
+  }
+}
+
+/// Quotients are rounded by adding a number whose last bit is 1; the sum's last byte is the result.
+template <class For, class Real>
+void quantise(const Real* __restrict from, std::size_t count, std::int8_t* __restrict to,
+              float* scale) {
+  using Bits = typename Exp2<Real>::Bits;
+  constexpr Bits kMagnitude = static_cast<Bits>(-1) >> 1;
+  constexpr Real kRounder =
+      std::is_same_v<Real, float> ? static_cast<Real>(0x1.8p23) : static_cast<Real>(0x1.8p52);
+  Bits largest = 0;  // of magnitudes: bits are in their order, with NaN above all
+  for (std::size_t i = 0; i < count; ++i) {
+    Bits bits;
+    __builtin_memcpy(&bits, from + i, sizeof bits);
+    bits &= kMagnitude;
+    largest = bits > largest ? bits : largest;
+  }
+  Real most;
+  __builtin_memcpy(&most, &largest, sizeof most);
+  const auto step = static_cast<float>(most / 127);
+  const bool normal = step >= 0x1p-126F && step <= kLargest<float>;
+  *scale = normal ? step : (step < 1 ? 0.0F : __builtin_nanf(""));
+  if (!normal) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = 0;
+    return;
+  }
+  const Real divisor = step;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Real rounded = from[i] / divisor + kRounder;
+    Bits bits;
+    __builtin_memcpy(&bits, &rounded, sizeof bits);
+    to[i] = static_cast<std::int8_t>(bits & 0xffU);
   }
 }
 

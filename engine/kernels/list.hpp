@@ -168,16 +168,23 @@ HEED_NUMBER_KERNEL(void, exp2, (const Real* x, Real* y, std::size_t count))
 /// Whether none of the numbers is infinite or NaN. `count` is a multiple of the panels' lanes.
 HEED_NUMBER_KERNEL(bool, all_finite, (const Real* numbers, std::size_t count))
 
-/// to[i] = the i-th element of `from` (no mask), `stride` elements apart, as Real: exact, except
-/// that float64 read as float32 rounds to nearest even.
+/// to[i] = the i-th element of `from` (no mask), `stride` elements apart, as Real, scales aside:
+/// exact, except that float64 read as float32 rounds to nearest even.
 HEED_NUMBER_KERNEL(void, read,
                    (ElementType type, const void* from, std::ptrdiff_t stride, std::size_t count,
                     Real* to))
 
-/// The i-th element of `to`, `stride` elements apart, = from[i] rounded to nearest even.
+/// The i-th element of `to` (no mask, not kI8), `stride` elements apart, = from[i] rounded to
+/// nearest even. kF8E4M3 has no infinity: what is past its largest number becomes that.
 HEED_NUMBER_KERNEL(void, write,
                    (ElementType type, const Real* from, std::size_t count, void* to,
                     std::ptrdiff_t stride))
+
+/// kI8: *scale = the largest |from[i]| / 127, and to[i] = from[i] / *scale, rounded to nearest
+/// even. If a number is not finite, *scale is NaN, and all of `to` 0. If the scale would be less
+/// than the smallest normal number, it is 0, and so is `to`.
+HEED_NUMBER_KERNEL(void, quantise,
+                   (const Real* from, std::size_t count, std::int8_t* to, float* scale))
 
 #undef HEED_PANEL_KERNEL
 #undef HEED_PACK_KERNEL

@@ -35,7 +35,9 @@ enum class ElementType : std::uint8_t {
   kF64,
   kBf16,
   kF16,
-  kMask,  ///< a byte, not 0 where a key is attended; read by `mask_rows` alone
+  kI8,      ///< -127 to 127, times a scale that lies elsewhere
+  kF8E4M3,  ///< OCP's: largest 448, no infinity; times a scale, likewise
+  kMask,    ///< a byte, not 0 where a key is attended; read by `mask_rows` alone
 };
 
 /// A matrix read where it lies: element (row, column) at data[row * row_stride + column *

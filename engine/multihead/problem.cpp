@@ -1,7 +1,5 @@
 #include "engine/multihead/problem.hpp"
 
-#include <cstring>
-
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/structs.hpp"
@@ -10,21 +8,14 @@
 namespace heed {
 namespace {
 
-void check_unset(const char* field, const heed_layout& layout) {
-  const heed_layout unset = HEED_LAYOUT_INIT;
-  if (std::memcmp(&layout, &unset, sizeof unset) != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.attention->%s is set; it must be 0: projections have layouts of the block's own",
-         field);
-}
-
 /// The descriptor of the attention inside, with its types filled in.
 heed_attention_desc read_attention(const heed_multihead_desc& desc) {
   heed_attention_desc attention = read_struct(desc.attention, "desc.attention");
-  check_unset("query", attention.query);
-  check_unset("key", attention.key);
-  check_unset("value", attention.value);
-  check_unset("out", attention.out);
+  constexpr const char* kWhy = "projections have layouts of the block's own";
+  check_unset("desc.attention->query", attention.query, kWhy);
+  check_unset("desc.attention->key", attention.key, kWhy);
+  check_unset("desc.attention->value", attention.value, kWhy);
+  check_unset("desc.attention->out", attention.out, kWhy);
   check_size("attention->query_heads", attention.query_heads, 1);
   if (attention.pages != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT,

@@ -3,8 +3,17 @@
 #include <algorithm>
 
 #include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed {
+
+Tasks share_evenly(const Threads& threads, std::int64_t tasks, double numbers) {
+  constexpr double kNumbersPerWorker = 1 << 16;
+  const auto most = std::min<std::int64_t>(threads.count, std::max<std::int64_t>(tasks, 1));
+  const auto workers = static_cast<std::uint32_t>(
+      std::clamp(numbers / kNumbersPerWorker, 1.0, static_cast<double>(most)));
+  return {tasks, ceil_div(tasks, workers), workers};
+}
 
 /// The loads and stores of `next_` around a loop make what one thread has written visible to the
 /// others, whether or not the executor does so in a way that tools can see. So a worker reads

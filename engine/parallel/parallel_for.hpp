@@ -25,6 +25,9 @@ struct Tasks {
   std::uint32_t workers;
 };
 
+/// Tasks that read so many numbers in all, one claim for each of as many workers as they are worth.
+Tasks share_evenly(const Threads& threads, std::int64_t tasks, double numbers);
+
 /// The tasks [begin, end).
 struct TaskRange {
   std::int64_t begin, end;

@@ -11,6 +11,8 @@ std::int64_t bytes_of(ElementType type) {
     case ElementType::kBf16:
     case ElementType::kF16:
       return 2;
+    case ElementType::kI8:
+    case ElementType::kF8E4M3:
     case ElementType::kMask:
       break;
   }
@@ -27,6 +29,10 @@ const char* name_of(ElementType type) {
       return "bf16";
     case ElementType::kF16:
       return "f16";
+    case ElementType::kI8:
+      return "i8";
+    case ElementType::kF8E4M3:
+      return "f8_e4m3";
     case ElementType::kMask:
       break;
   }

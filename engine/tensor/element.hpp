@@ -15,7 +15,7 @@ inline constexpr ElementType kTypeOf<double> = ElementType::kF64;
 /// Bytes of one element.
 std::int64_t bytes_of(ElementType type);
 
-/// "f32", "f64", "bf16", "f16" or "mask".
+/// "f32", "f64", "bf16", "f16", "i8", "f8_e4m3" or "mask".
 const char* name_of(ElementType type);
 
 inline ElementType real_type(bool float64) {

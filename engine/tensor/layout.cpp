@@ -1,6 +1,7 @@
 #include "engine/tensor/layout.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "engine/runtime/error.hpp"
@@ -117,6 +118,12 @@ void check_choice(const char* field, std::uint32_t value, const char* kind, int 
   if (value > static_cast<std::uint32_t>(most))
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %u; it must be %s, 0 to %d", field, value, kind,
          most);
+}
+
+void check_unset(const char* field, const heed_layout& given, const char* why) {
+  const heed_layout unset = HEED_LAYOUT_INIT;
+  if (std::memcmp(&given, &unset, sizeof unset) != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is set; it must be 0: %s", field, why);
 }
 
 bool is_empty(const Shape& shape) {

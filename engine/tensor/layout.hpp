@@ -39,6 +39,9 @@ void check_size(const char* field, std::int64_t value, std::int64_t low);
 /// A choice, of the enum `kind`, or a switch: throws unless `value` is at most `most`.
 void check_choice(const char* field, std::uint32_t value, const char* kind, int most);
 
+/// Throws unless the layout of a tensor that is not the caller's is 0.
+void check_unset(const char* field, const heed_layout& given, const char* why);
+
 /// The layout of the tensor that `field` (as in "desc.query") describes; dtype 0 means
 /// `default_type`. `packed` tensors have one batch, and by default rows outside heads. Throws an
 /// Error that names the field, its value and the bound.

@@ -45,9 +45,8 @@ void check_absent(const char* field, const heed_rotary& r) {
 
 std::int64_t resolve_features(const char* field, std::int64_t given, std::int64_t row_features) {
   if (given == 0 && row_features % 2 != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s.features is 0, for all %lld of a row; it must be even, at most %lld", field,
-         static_cast<long long>(row_features), static_cast<long long>(row_features - 1));
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.features is 0, for all %lld of a row; that must be even",
+         field, static_cast<long long>(row_features));
   if (given < 0 || given > row_features || given % 2 != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s.features is %lld; it must be even, 0 to %lld", field,
          static_cast<long long>(given), static_cast<long long>(row_features));
@@ -115,7 +114,7 @@ Rotary resolve_rotary(const char* field, const heed_rotary& given, std::int64_t 
 }
 
 void check_position(const char* field, const Rotary& rotary, std::int64_t position) {
-  if (position < 0 || position > rotary.last_position)
+  if (!rotary.has(position))
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %lld; it must be 0 to %lld%s", field,
          static_cast<long long>(position), static_cast<long long>(rotary.last_position),
          rotary.base == 0 ? ", which the tables have" : "");

@@ -18,6 +18,7 @@ struct Rotary {
   std::int64_t last_position = 0;  ///< positions are 0 to this
 
   bool turns() const { return pairs != HEED_ROTARY_NONE; }
+  bool has(std::int64_t position) const { return position >= 0 && position <= last_position; }
   std::int64_t angles() const { return features / 2; }  ///< of one position
 };
 

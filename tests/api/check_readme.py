@@ -26,6 +26,8 @@ PREFIXES = {
     "heed_attention_desc": "desc.",
     "heed_attention_args": "args.",
     "heed_merge_desc": "merge.",
+    "heed_rotate_desc": "rotation.",
+    "heed_rotary": "rotary.",
     "heed_context_options": "options.",
     "heed_score_tile": "tile.",
     "heed_layout": "",
@@ -43,7 +45,7 @@ EVERYWHERE = ("struct_size", "reserved")  # explained once for all structs
 HEADERS = "#include <heed.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n"
 SURROUNDINGS = HEADERS + """
 static void fragment(const heed_context* context, int64_t B, int64_t Hq, int64_t Hkv, int64_t Lq,
-              int64_t Lkv, int64_t D, int64_t W, const float* qkv, const float* key,
+              int64_t Lkv, int64_t D, int64_t W, const float* qkv, float* q, const float* key,
               const float* value, float* out, float* out_a, float* out_b, float* lse_a,
               float* lse_b, const uint8_t* padding, const void* additive, const int32_t* lengths,
               const int32_t* offsets, int64_t sequences, int64_t total, int64_t longest,

@@ -127,6 +127,12 @@ class Fields {
         name + ".batch", l.batch)(name + ".heads", l.heads)(name + ".rows", l.rows)(
         name + ".keys", l.keys)(name + ".stride_row", l.stride_row);
   }
+  Fields& operator()(const std::string& name, heed_rotary& r) {
+    return (*this)(name + ".pairs", r.pairs)(name + ".reserved", r.reserved)(
+        name + ".features", r.features)(name + ".base", r.base)(name + ".cosines", r.cosines)(
+        name + ".sines", r.sines)(name + ".table_rows", r.table_rows)(name + ".table_stride",
+                                                                      r.table_stride);
+  }
   auto begin() const { return all_.begin(); }
   auto end() const { return all_.end(); }
 

@@ -1,4 +1,5 @@
-// A merge, a matrix to prepare and the options of a context, to be made wrong in one way.
+// A merge, a rotation, a matrix to prepare and the options of a context, to be made wrong in one
+// way.
 #pragma once
 
 #include "tests/api/bytes.hpp"
@@ -48,6 +49,55 @@ inline heed_status one_call(const Context& context, MergeForm& form) {
 
 template <class Check>
 void hand_in(MergeForm& form, bool, const Check& check) {
+  forget_last_error();
+  check(one_call(serial(), form));
+}
+
+/// Rows [2, 3, 4, 6] to turn, with positions to be given and tables of 9 of them.
+struct RotateForm {
+  RotateForm() {
+    desc.batch = 2;
+    desc.heads = 3;
+    desc.rows = 4;
+    desc.features = 6;
+    desc.rotary.pairs = HEED_ROTARY_HALVES;
+  }
+  RotateForm(const RotateForm&) = delete;  // its pointers point into it
+  RotateForm& operator=(const RotateForm&) = delete;
+
+  void give_positions() { positions = given_positions; }
+  void give_tables() {
+    desc.rotary.cosines = tables;
+    desc.rotary.sines = tables + 27;
+    desc.rotary.table_rows = 9;
+  }
+
+  bool outputs_untouched() const { return out.all_are(kPattern); }
+
+  heed_rotate_desc desc = HEED_ROTATE_DESC_INIT;
+  Bytes in, out{kPattern};
+  std::int64_t given_positions[8] = {0, 1, 2, 3, 8, 1, 0, 5};
+  float tables[2 * 27] = {};
+  const void* from = in.at();
+  const std::int64_t* positions = nullptr;
+  void* to = out.at();
+};
+
+inline Fields fields_of(RotateForm& form) {
+  Fields fields;
+  heed_rotate_desc& d = form.desc;
+  fields.in("desc.")("batch", d.batch)("heads", d.heads)("rows", d.rows)("features", d.features)(
+      "from", d.from)("to", d.to)("rotary", d.rotary)("position", d.position)("reserved",
+                                                                              d.reserved);
+  return fields.in("")("from", form.from)("positions", form.positions)("to", form.to);
+}
+
+inline heed_status one_call(const Context& context, RotateForm& form) {
+  return heed_rotate(context.get(), &form.desc, form.from, form.positions, form.to);
+}
+
+template <class Check>
+void hand_in(RotateForm& form, bool, const Check& check) {
   forget_last_error();
   check(one_call(serial(), form));
 }

@@ -17,13 +17,18 @@ inline void set_size(StructBytes& given, std::uint32_t size) {
 }
 
 /// Where the fields of a struct end, of which `widths` lists the bytes: L is a heed_layout, S a
-/// heed_score_layout and M a heed_matrix_layout. It is what programs were compiled with: widths are
-/// only ever appended.
+/// heed_score_layout, M a heed_matrix_layout and R a heed_rotary. It is what programs were compiled
+/// with: widths are only ever appended.
 inline std::vector<std::uint32_t> ends_of(const std::string& widths) {
   std::vector<std::uint32_t> ends;
   std::uint32_t end = 0;
   for (const char width : widths) {
-    end += width == 'L' ? 40 : width == 'S' ? 72 : width == 'M' ? 32 : width == '8' ? 8 : 4;
+    end += width == 'L'   ? 40
+           : width == 'S' ? 72
+           : width == 'M' ? 32
+           : width == 'R' ? 56
+           : width == '8' ? 8
+                          : 4;
     ends.push_back(end);
   }
   ends.erase(ends.begin());  // struct_size alone is no struct

@@ -1,4 +1,4 @@
-// Checked mode over multi-head blocks, prepared matrices and merges.
+// Checked mode over multi-head blocks, prepared matrices, merges and rotations.
 #include "tests/api/checked.hpp"
 #include "tests/api/other_forms.hpp"
 
@@ -66,6 +66,45 @@ TEST_CASE("checked: merges", "[check][merge][files]") {
            }),
       told("NaN in a log-sum-exp", [](MergeForm& f) { f.part_lse[0].set(5, kNan); },
            {"part_lses[0] holds 1 NaN", "head 1, row 1"}),
+  });
+}
+
+TEST_CASE("checked: rotations", "[check][rotate][files]") {
+  check_traps({
+      fine("nothing odd", [](RotateForm&) {}),
+      fine("in place", [](RotateForm& f) { f.to = f.in.at(); }),
+      refused("in place, a row further", [](RotateForm& f) { f.to = f.in.at(24); },
+              {"to, 0x", "overlaps from, 0x"}),
+      refused("in place, in another layout",
+              [](RotateForm& f) {
+                f.to = f.in.at();
+                f.desc.to = {0, 0, 72, 6, 18, 1};
+              },
+              {"to", "overlaps from"}),
+      refused("in place, as another type",
+              [](RotateForm& f) {
+                f.to = f.in.at();
+                f.desc.to.dtype = HEED_DTYPE_BF16;
+              },
+              {"to", "overlaps from"}),
+      refused("over the positions",
+              [](RotateForm& f) {
+                f.give_positions();
+                f.to = f.given_positions;
+                f.desc.batch = f.desc.heads = 1;
+                f.desc.rows = 2;
+              },
+              {"to, 0x", "overlaps positions"}),
+      refused("over the table of sines",
+              [](RotateForm& f) {
+                f.give_tables();
+                f.to = f.tables + 30;
+                f.desc.batch = f.desc.heads = f.desc.rows = 1;
+              },
+              {"to, 0x", "overlaps desc.rotary.sines"}),
+      told("rows forgotten", [](RotateForm& f) { f.desc.rows = 0; }, {"desc.rows is 0"}),
+      told("NaN in a row", [](RotateForm& f) { f.in.set(31, kNan); },
+           {"from holds 1 NaN", "head 1, row 1, feature 1"}),
   });
 }
 

@@ -113,6 +113,23 @@ TEST_CASE("explicit strides of 0 repeat one element in a merge", "[strides][merg
   CHECK(same_bits(out, std::vector<float>(81, element)));
 }
 
+TEST_CASE("explicit strides of 0 repeat one element in a rotation", "[strides][rotate]") {
+  const Context context = serial();
+  const Fenced one(sizeof(float), End::kLast);
+  one.fill(kByte);
+  heed_rotate_desc desc = HEED_ROTATE_DESC_INIT;
+  desc.batch = desc.heads = 2;
+  desc.rows = 1;
+  desc.features = 4;
+  desc.rotary.pairs = HEED_ROTARY_HALVES;
+  desc.from.reserved = HEED_STRIDES_EXPLICIT;
+  std::vector<float> to(16);
+  CHECK(heed_rotate(context.get(), &desc, one.get(), nullptr, to.data()) == HEED_STATUS_OK);
+  float element = 0;
+  std::memcpy(&element, one.get(), sizeof element);
+  CHECK(same_bits(to, std::vector<float>(16, element)));  // position 0 turns nothing
+}
+
 TEST_CASE("explicit strides of a prepared matrix", "[strides][weights]") {
   const Fenced one(sizeof(float), End::kLast);
   one.fill(kByte);

@@ -46,6 +46,14 @@ std::vector<Variant<MergeForm>> variants(const MergeForm&) {
            },
            8}};
 }
+std::vector<Variant<RotateForm>> variants(const RotateForm&) {
+  return {{[](RotateForm& form) { form.give_positions(), form.give_tables(); }, 4},
+          {[](RotateForm& form) {
+             form.desc.from.dtype = form.desc.to.dtype = HEED_DTYPE_F64;
+             form.give_tables();
+           },
+           8}};
+}
 std::vector<Variant<MatrixForm>> variants(const MatrixForm&) {
   return {{unchanged<MatrixForm>, 4},
           {[](MatrixForm& form) { form.desc.arithmetic = HEED_DTYPE_F64; }, 8}};
@@ -119,16 +127,17 @@ void check_choices(std::initializer_list<Choice> choices) {
 }  // namespace
 
 TEMPLATE_TEST_CASE("what the tables of refusals begin with is valid", "[refused]", Form, BlockForm,
-                   GraphForm, MergeForm, MatrixForm, SmallGraph) {
+                   GraphForm, MergeForm, RotateForm, MatrixForm, SmallGraph) {
   for (const Variant<TestType>& variant : variants(TestType()))
     check_accepted<TestType>(variant.make);
 }
 
 TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[refused]", Form,
-                   BlockForm, GraphForm, MergeForm, MatrixForm, SmallGraph) {
+                   BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm, SmallGraph) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".reserved")) return;
-    const bool own = field.ends_with("desc.reserved") || field.ends_with("args.reserved");
+    const bool own = field.ends_with("desc.reserved") || field.ends_with("args.reserved") ||
+                     field.ends_with("rotary.reserved");
     for (const std::uint32_t value : {2U, 9U, 0xffffffffU})
       rows.emplace_back(field.name, value,
                         own ? "must be 0" : "must be 0 or HEED_STRIDES_EXPLICIT (1)");
@@ -137,7 +146,7 @@ TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[
 }
 
 TEMPLATE_TEST_CASE("every type is one of its names", "[refused]", Form, BlockForm, GraphForm,
-                   MergeForm, MatrixForm) {
+                   MergeForm, RotateForm, MatrixForm) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.ends_with("dtype") || bytes == 8) return;
     const bool mask = field.ends_with("mask.dtype");
@@ -168,7 +177,7 @@ TEMPLATE_TEST_CASE("float64 goes with float64 only", "[refused]", BlockForm, Gra
 }
 
 TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refused]", Form,
-                   BlockForm, GraphForm, MergeForm, MatrixForm) {
+                   BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".stride_row") && !field.ends_with(".stride_in")) return;
     for (const std::int64_t stride :
@@ -180,13 +189,14 @@ TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refuse
 }
 
 TEMPLATE_TEST_CASE("every pointer is aligned to its type", "[refused]", Form, BlockForm, GraphForm,
-                   MergeForm, MatrixForm, SmallGraph) {
+                   MergeForm, RotateForm, MatrixForm, SmallGraph) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.pointer || field.ends_with("mask")) return;
     if (field.ends_with("key_lengths") || field.ends_with("block_table") ||
         field.name.find("cu_seqlens") != std::string::npos)
       bytes = 4;
-    if (field.ends_with("weight_rows")) bytes = 8;
+    if (field.ends_with("weight_rows") || field.ends_with("positions")) bytes = 8;
+    if (field.ends_with("cosines") || field.ends_with("sines")) bytes = 4;
     for (int off = 1; off < bytes; ++off)
       rows.emplace_back(field.name, moved(off), "must be a multiple of " + std::to_string(bytes));
   });
@@ -215,6 +225,8 @@ TEST_CASE("sizes below their bound or past 2^40 are refused", "[refused]") {
                           {"desc.edge_width", 0}});
   check_sizes<MergeForm>(
       {{"desc.batch", 0}, {"desc.heads", 0}, {"desc.rows", 0}, {"desc.features", 0}});
+  check_sizes<RotateForm>(
+      {{"desc.batch", 0}, {"desc.heads", 0}, {"desc.rows", 0}, {"desc.features", 2}});
   check_sizes<MatrixForm>({{"desc.matrices", 0}, {"desc.in", 1}, {"desc.out", 1}});
   check_sizes<SmallGraph>({{"desc.edges", 0}});
 }
@@ -232,6 +244,7 @@ TEST_CASE("choices and switches are one of their values", "[refused]") {
                             {"desc.combine", "a heed_combine for graphs", 3},
                             {"desc.residual", "a switch", 1},
                             {"desc.hard", "a switch", 1}});
+  check_choices<RotateForm>({{"desc.rotary.pairs", "a heed_rotary_pairs", 2}});
   check_choices<SmallGraph>(
       {{"desc.index_type", "a heed_index_type", 2}, {"desc.duplicates", "a heed_duplicates", 2}});
 }

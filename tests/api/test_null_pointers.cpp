@@ -90,14 +90,20 @@ TEST_CASE("NULL is refused by the functions of graphs", "[null][graph]") {
   CHECK(same_bytes(info, heed_graph_info HEED_GRAPH_INFO_INIT));
 }
 
-TEST_CASE("NULL is refused by a merge and by the functions of prepared matrices",
-          "[null][merge][weights]") {
+TEST_CASE("NULL is refused by a merge, a rotation and the functions of prepared matrices",
+          "[null][merge][rotate][weights]") {
   const Context context = serial();
   const MergeForm m;
   forget_last_error();
   check_null(heed_merge(nullptr, &m.desc, 3, m.outs, m.lses, m.to_out, nullptr), "context");
   check_null(heed_merge(context.get(), nullptr, 3, m.outs, m.lses, m.to_out, nullptr), "desc");
   CHECK(m.outputs_untouched());
+
+  const RotateForm r;
+  forget_last_error();
+  check_null(heed_rotate(nullptr, &r.desc, r.from, nullptr, r.to), "context");
+  check_null(heed_rotate(context.get(), nullptr, r.from, nullptr, r.to), "desc");
+  CHECK(r.outputs_untouched());
 
   const MatrixForm form;
   const Weights ready = prepared(context, 3, 4);

@@ -164,6 +164,33 @@ TEST_CASE("no tensor of a merge is left at either end", "[pages]") {
   });
 }
 
+TEST_CASE("no tensor of a rotation is left at either end", "[pages][rotate]") {
+  each_isa([](const Context& context, std::uint32_t dtype, End end) {
+    for (const std::int64_t features : {2, 7, 66, 300})
+      for (const std::uint32_t pairs : {HEED_ROTARY_HALVES, HEED_ROTARY_INTERLEAVED}) {
+        CAPTURE(features, pairs);
+        const auto turned = static_cast<std::size_t>(features / 2 * 2);
+        const std::size_t bytes =
+            3 * static_cast<std::size_t>(features * heed_test::format_of(dtype).bytes);
+        const Fenced from(bytes, end), to(bytes, end), positions(3 * 8, end);
+        const Fenced cosines(turned / 2 * 4, end), sines(turned / 2 * 4, end);
+        heed_rotate_desc desc = HEED_ROTATE_DESC_INIT;
+        desc.batch = desc.heads = 1;
+        desc.rows = 3;
+        desc.features = features;
+        desc.from.dtype = desc.to.dtype = dtype;
+        desc.rotary.pairs = pairs;
+        desc.rotary.features = static_cast<std::int64_t>(turned);
+        const auto* const all_0 = static_cast<const std::int64_t*>(positions.get());
+        CHECK(heed_rotate(context.get(), &desc, from.get(), all_0, to.get()) == HEED_STATUS_OK);
+        desc.rotary.cosines = static_cast<const float*>(cosines.get());
+        desc.rotary.sines = static_cast<const float*>(sines.get());
+        desc.rotary.table_rows = 1;
+        CHECK(heed_rotate(context.get(), &desc, to.get(), all_0, to.get()) == HEED_STATUS_OK);
+      }
+  });
+}
+
 TEST_CASE("blocks stay inside their tensors", "[pages][multihead]") {
   std::size_t index = 0;
   each_isa([&](const Context& context, std::uint32_t dtype, End end) {

@@ -3,6 +3,7 @@
 
 #include "tests/api/counting_allocator.hpp"
 #include "tests/api/functions.hpp"
+#include "tests/api/other_forms.hpp"
 #include "tests/api/problems.hpp"
 #include "tests/api/struct_sizes.hpp"
 
@@ -136,6 +137,18 @@ TEST_CASE("struct_size of merges and of matrices to prepare", "[struct_size]") {
     return make(heed_weights_destroy, [&](heed_weights** weights) {
       return heed_weights_create(context.get(), desc, numbers.at(), nullptr, weights);
     });
+  }));
+}
+
+TEST_CASE("struct_size of a rotation", "[struct_size][rotate]") {
+  const Context context = serial();
+  RotateForm form;
+  form.desc.position = 3;
+  check_taken(given("desc", "448888LLR8", form.desc, [&](const heed_rotate_desc* desc) {
+    form.out = Bytes(kPattern);
+    const heed_status status = heed_rotate(context.get(), desc, form.from, nullptr, form.to);
+    CHECK(form.outputs_untouched() == (status != HEED_STATUS_OK));
+    return status;
   }));
 }
 

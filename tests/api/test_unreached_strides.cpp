@@ -209,6 +209,28 @@ TEST_CASE("any stride does along an axis of one element of a merge", "[strides][
     }
 }
 
+TEST_CASE("any stride does along an axis of one element of a rotation", "[strides][rotate]") {
+  const Context context = serial();
+  for (const Small& s : kSmall)
+    for (const std::int64_t any : kStrides) {
+      CAPTURE(&s - kSmall, any);
+      heed_rotate_desc desc = HEED_ROTATE_DESC_INIT;
+      desc.batch = s.batch;
+      desc.heads = s.query_heads;
+      desc.rows = s.queries;
+      desc.features = 6;
+      desc.rotary.pairs = HEED_ROTARY_INTERLEAVED;
+      const std::vector<float> from = numbers(64, 1);
+      std::vector<float> want(64), got(64);
+      REQUIRE(heed_rotate(context.get(), &desc, from.data(), nullptr, want.data()) ==
+              HEED_STATUS_OK);
+      desc.from = desc.to = spelled({s.batch, s.query_heads, s.queries, 6}, any);
+      REQUIRE(heed_rotate(context.get(), &desc, from.data(), nullptr, got.data()) ==
+              HEED_STATUS_OK);
+      CHECK(same_bits(got, want));
+    }
+}
+
 TEST_CASE("no stride is taken to where empty packed sequences begin", "[strides]") {
   // Empty ones begin past the only row there is.
   const auto pack = [](Form& form) {

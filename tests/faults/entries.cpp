@@ -41,6 +41,10 @@ int merge(Scene& s) {
   return heed_merge(s.context, &s.merge, 2, outs, lses, s.out.data(), nullptr);
 }
 
+int rotate(Scene& s) {
+  return heed_rotate(s.context, &s.rotation, s.in.data(), nullptr, s.out.data());
+}
+
 }  // namespace
 
 const std::vector<Entry> kEntries = {
@@ -63,6 +67,7 @@ const std::vector<Entry> kEntries = {
     {"heed_attention",
      [](Scene& s) -> int { return heed_attention(s.context, &s.dense, &s.dense_args); }},
     {"heed_merge", merge},
+    {"heed_rotate", rotate},
     {"heed_weights_create",
      [](Scene& s) {
        return make_and_destroy(heed_weights_destroy, [&](auto** weights) {
@@ -133,10 +138,11 @@ void Scene::describe() {
     in[i] = static_cast<float>((i * 7919 + 13) % 4001) / 1000.0F - 2.0F;
   out.assign(kElements, kUntouched);
 
-  dense.batch = merge.batch = kBatch;
-  dense.query_heads = merge.heads = kHeads;
-  dense.query_length = dense.key_length = merge.rows = kLength;
-  dense.features = merge.features = kFeatures;
+  dense.batch = merge.batch = rotation.batch = kBatch;
+  dense.query_heads = merge.heads = rotation.heads = kHeads;
+  dense.query_length = dense.key_length = merge.rows = rotation.rows = kLength;
+  dense.features = merge.features = rotation.features = kFeatures;
+  rotation.rotary.pairs = HEED_ROTARY_HALVES;
   dense_args.query = dense_args.key = dense_args.value = in.data();
   dense_args.out = out.data();
 

@@ -24,6 +24,7 @@ class Scene {
 
   heed_attention_desc dense = HEED_ATTENTION_DESC_INIT;
   heed_merge_desc merge = HEED_MERGE_DESC_INIT;
+  heed_rotate_desc rotation = HEED_ROTATE_DESC_INIT;
   heed_weights_desc matrix = HEED_WEIGHTS_DESC_INIT;
   heed_attention_desc inner = HEED_ATTENTION_DESC_INIT;
   heed_multihead_desc block = HEED_MULTIHEAD_DESC_INIT;

@@ -1,5 +1,7 @@
 // read: elements of any type, as they lie in memory, to numbers of the kernels' type. write: the
 // other way, rounded once, to nearest even.
+#include <numeric>
+
 #include "tests/kernels/support.hpp"
 #include "tests/support/formats.hpp"
 
@@ -22,7 +24,7 @@ struct Kind {
     std::memcpy(&bits, at, size);
     if (size == 8) return double_of(bits);
     if (size == 4) return float_of(static_cast<std::uint32_t>(bits));
-    return decode16(format, static_cast<std::uint16_t>(bits));
+    return decode_narrow(format, bits);
   }
 };
 
@@ -30,7 +32,8 @@ constexpr Kind kF32 = {heed::ElementType::kF32, 4, kFloat32};
 constexpr Kind kF64 = {heed::ElementType::kF64, 8, kFloat64};
 constexpr Kind kBf16 = {heed::ElementType::kBf16, 2, kBfloat16};
 constexpr Kind kF16 = {heed::ElementType::kF16, 2, kFloat16};
-constexpr Kind kKinds[] = {kF32, kF64, kBf16, kF16};
+constexpr Kind kF8 = {heed::ElementType::kF8E4M3, 1, kFloat8};
+constexpr Kind kKinds[] = {kF32, kF64, kBf16, kF16, kF8};
 
 /// Elements `stride` apart, some of which are off the alignment of a vector, among `guard` more
 /// before and after, and not a byte more. Narrow ones have any bits; a float64 is one that float32
@@ -132,6 +135,8 @@ const std::vector<Real>& hard_to_round(const Kind& kind) {
   static const std::vector<Real> to_f32 = hard_to_round<Real>(kFloat32, rarely);
   static const std::vector<Real> to_bf16 = hard_to_round<Real>(kBfloat16, often);
   static const std::vector<Real> to_f16 = hard_to_round<Real>(kFloat16, often);
+  static const std::vector<Real> to_f8 = hard_to_round<Real>(kFloat8, 1);
+  if (kind.size == 1) return to_f8;
   return kind.size == 4 ? to_f32 : kind.type == heed::ElementType::kBf16 ? to_bf16 : to_f16;
 }
 
@@ -219,7 +224,7 @@ TEMPLATE_TEST_CASE("read: all numbers of 16 bits, exactly, and write gives them 
       BasicBuffer<TestType> to(kPatterns);
       kernels.numbers.read(kind.type, all_bits.data(), 1, kPatterns, to.data());
       CHECK(all((kPatterns - 1) / step + 1, [&](std::size_t i) {
-        const double want = decode16(kind.format, all_bits[i * step]);
+        const double want = decode_narrow(kind.format, all_bits[i * step]);
         return same_number(to[i * step], static_cast<TestType>(want));
       }));
       BasicBuffer<TestType> apart(kPatterns / 2);
@@ -254,7 +259,7 @@ TEST_CASE("read rounds float64 to the nearest float32, to even between two", "[r
 
 TEMPLATE_TEST_CASE("write rounds to nearest, to even between two", "[write]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
-    for (const Kind& kind : {kF16, kBf16, kF32}) {
+    for (const Kind& kind : {kF8, kF16, kBf16, kF32}) {
       const std::vector<TestType>& from = hard_to_round<TestType>(kind);
       std::vector<unsigned char> bytes(from.size() * kind.size);
       kernels.numbers.write(kind.type, from.data(), from.size(), bytes.data(), 1);
@@ -295,6 +300,126 @@ TEMPLATE_TEST_CASE("write: NaN stays NaN", "[write]", float, double) {
         Memory memory(kind, stride, from.size(), 0, random);
         kernels.numbers.write(kind.type, from.data(), from.size(), memory.element(0), stride);
         CHECK(all(from.size(), [&](std::size_t i) { return std::isnan(memory.value(i)); }));
+      }
+  });
+}
+
+TEMPLATE_TEST_CASE("read: all numbers of 8 bits, exactly, and write gives them back",
+                   "[read][write]", float, double) {
+  std::vector<std::uint8_t> all_bits(256);
+  std::iota(all_bits.begin(), all_bits.end(), std::uint8_t{0});
+  for_each_table<TestType>([&](const Table<TestType>& kernels) {
+    for (const std::size_t stride : {1U, 3U}) {
+      const std::size_t n = (all_bits.size() + stride - 1) / stride;
+      const auto step = static_cast<std::ptrdiff_t>(stride);
+      BasicBuffer<TestType> integers(n);
+      kernels.numbers.read(heed::ElementType::kI8, all_bits.data(), step, n, integers.data());
+      CHECK(all(n, [&](std::size_t i) {
+        const auto bits = static_cast<int>(i * stride);
+        return integers[i] == static_cast<TestType>(bits < 128 ? bits : bits - 256);
+      }));
+      BasicBuffer<TestType> numbers(n);
+      kernels.numbers.read(kF8.type, all_bits.data(), step, n, numbers.data());
+      CHECK(all(n, [&](std::size_t i) {
+        return same_number(numbers[i],
+                           static_cast<TestType>(decode_narrow(kFloat8, all_bits[i * stride])));
+      }));
+      std::vector<std::uint8_t> back(n * stride);
+      kernels.numbers.write(kF8.type, numbers.data(), n, back.data(), step);
+      CHECK(all(n, [&](std::size_t i) {
+        const std::uint8_t got = back[i * stride];
+        const std::uint8_t want = all_bits[i * stride];
+        return (want & 0x7fU) == 0x7fU ? (got & 0x7fU) == 0x7fU : got == want;
+      }));
+    }
+  });
+}
+
+namespace {
+
+/// A row as quantise leaves it.
+template <class Real>
+struct Quantised {
+  Quantised(const Table<Real>& kernels, const BasicBuffer<Real>& from)
+      : integers(from.size() + 2, kUntouched) {
+    kernels.numbers.quantise(from.data(), from.size(), integers.data() + 1, &scale);
+    CHECK((integers.front() == kUntouched && integers.back() == kUntouched && from.intact()));
+  }
+  int operator[](std::size_t i) const { return integers[i + 1]; }
+  bool is_zero() const {
+    return std::all_of(integers.begin() + 1, integers.end() - 1, [](int q) { return q == 0; });
+  }
+
+  static constexpr std::int8_t kUntouched = 99;
+  std::vector<std::int8_t> integers;
+  float scale = -1;
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("quantise: the largest becomes 127, the others what is nearest", "[quantise]",
+                   float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    for (std::size_t n = 1; n <= 70; ++n)
+      for (const int exponent : {-115, -3, 0, 40, 120}) {
+        if (!keep(n)) continue;
+        Random random(n);
+        BasicBuffer<TestType> from(n, n % 4);
+        from.fill([&] { return std::ldexp(random.normal<TestType>(), exponent); });
+        const Quantised<TestType> row(kernels, from);
+        double most = 0;
+        for (std::size_t i = 0; i < n; ++i)
+          most = std::max(most, std::fabs(static_cast<double>(from[i])));
+        CHECK(std::fabs(row.scale - most / 127) <= 0x1p-23 * most / 127);
+        const double half = 0.5 * (1 + 0x1p-15);  // a quotient is rounded before it is
+        CHECK(all(n, [&](std::size_t i) {
+          const double quotient = static_cast<double>(from[i]) / static_cast<double>(row.scale);
+          return std::fabs(quotient - row[i]) <= half && std::abs(row[i]) <= 127;
+        }));
+        CHECK(std::any_of(row.integers.begin(), row.integers.end(),
+                          [](int q) { return std::abs(q) == 127; }));
+      }
+  });
+}
+
+TEMPLATE_TEST_CASE("quantise rounds to nearest, to even between two", "[quantise]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    for (const TestType scale : {TestType{1}, static_cast<TestType>(0x1p-126)}) {
+      BasicBuffer<TestType> from(4 * 127 * 2 + 1);  // quarters from -127 to 127
+      for (std::size_t i = 0; i < from.size(); ++i)
+        from[i] = (static_cast<TestType>(i) - 4 * 127) / 4 * scale;
+      const Quantised<TestType> row(kernels, from);
+      CHECK(static_cast<TestType>(row.scale) == scale);
+      CHECK(all(from.size(), [&](std::size_t i) {
+        return row[i] == static_cast<int>(std::nearbyint(from[i] / scale));
+      }));
+    }
+  });
+}
+
+TEMPLATE_TEST_CASE("quantise: rows of zeros, and what is not finite or too small", "[quantise]",
+                   float, double) {
+  const auto tiny = static_cast<TestType>(0x1p-126 * 126);  // its scale would not be normal
+  for_each_table<TestType>([&](const Table<TestType>& kernels) {
+    for (const std::size_t n : {0U, 1U, 5U, 16U, 67U})
+      for (std::size_t at = 0; at < std::max<std::size_t>(n, 1); ++at) {
+        const auto row_with = [&](TestType special, TestType others) {
+          BasicBuffer<TestType> from(n);
+          for (std::size_t i = 0; i < n; ++i) from[i] = i == at ? special : others;
+          return Quantised<TestType>(kernels, from);
+        };
+        for (const TestType small : {TestType{0}, TestType{-0.0F}, tiny, -tiny}) {
+          const Quantised<TestType> row = row_with(small, 0);
+          CHECK((row.scale == 0 && row.is_zero()));
+        }
+        if (n == 0) continue;
+        for (const TestType special : {kInf<TestType>, -kInf<TestType>, not_a_number<TestType>(),
+                                       -not_a_number<TestType>()}) {
+          const Quantised<TestType> row = row_with(special, 1);
+          CHECK((std::isnan(row.scale) && row.is_zero()));
+        }
+        const Quantised<TestType> row = row_with(-std::numeric_limits<float>::max(), 1);
+        CHECK((std::isfinite(row.scale) && row[at] == -127));
       }
   });
 }

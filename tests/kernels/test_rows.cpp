@@ -107,7 +107,7 @@ class Rows {
     }
     std::uint16_t bits;
     std::memcpy(&bits, from, sizeof bits);
-    return decode16(c_.type == heed::ElementType::kBf16 ? kBfloat16 : kFloat16, bits);
+    return decode_narrow(c_.type == heed::ElementType::kBf16 ? kBfloat16 : kFloat16, bits);
   }
 
  private:

@@ -22,6 +22,7 @@ ROOMS = {
     "dense": COMMON,
     "multihead": [*COMMON, "projection", "dense"],
     "graph": [*COMMON, "projection"],
+    "cache": [*COMMON, "dense"],
     "check": [*COMMON, "projection", "dense", "multihead", "graph"],
 }
 

@@ -44,6 +44,12 @@ MultiheadPlan make_plan(const Context& context, const heed_multihead_desc& desc)
   return MultiheadPlan(plan);
 }
 
+Cache make_cache(const Context& context, const heed_cache_desc& desc) {
+  heed_cache* cache = nullptr;
+  require_ok(heed_cache_create(context.get(), &desc, &cache));
+  return Cache(cache);
+}
+
 heed_multihead_info describe(const MultiheadPlan& plan) {
   heed_multihead_info info = HEED_MULTIHEAD_INFO_INIT;
   require_ok(heed_multihead_plan_describe(plan.get(), &info));
@@ -53,6 +59,12 @@ heed_multihead_info describe(const MultiheadPlan& plan) {
 heed_attention_info describe(const Plan& plan) {
   heed_attention_info info = HEED_ATTENTION_INFO_INIT;
   require_ok(heed_attention_plan_describe(plan.get(), &info));
+  return info;
+}
+
+heed_cache_info describe(const Cache& cache) {
+  heed_cache_info info = HEED_CACHE_INFO_INIT;
+  require_ok(heed_cache_describe(cache.get(), &info));
   return info;
 }
 

@@ -22,6 +22,7 @@ struct Destroy {
   void operator()(heed_graph_attention_plan* plan) const {
     heed_graph_attention_plan_destroy(plan);
   }
+  void operator()(heed_cache* cache) const { heed_cache_destroy(cache); }
 };
 using Context = std::unique_ptr<heed_context, Destroy>;
 using Plan = std::unique_ptr<heed_attention_plan, Destroy>;
@@ -29,6 +30,7 @@ using MultiheadPlan = std::unique_ptr<heed_multihead_plan, Destroy>;
 using Weights = std::unique_ptr<heed_weights, Destroy>;
 using Graph = std::unique_ptr<heed_graph, Destroy>;
 using GraphPlan = std::unique_ptr<heed_graph_attention_plan, Destroy>;
+using Cache = std::unique_ptr<heed_cache, Destroy>;
 
 /// The names of the instruction sets that this machine can run, from the plainest to the widest.
 std::vector<const char*> isa_names();
@@ -44,8 +46,10 @@ struct Choices {
 Context make_context(const char* isa, const Choices& choices = {});
 Plan make_plan(const Context& context, const heed_attention_desc& desc);
 MultiheadPlan make_plan(const Context& context, const heed_multihead_desc& desc);
+Cache make_cache(const Context& context, const heed_cache_desc& desc);
 heed_multihead_info describe(const MultiheadPlan& plan);
 heed_attention_info describe(const Plan& plan);
+heed_cache_info describe(const Cache& cache);
 
 /// A workspace full of NaN, so that whoever reads before writing spoils the result, with
 /// canaries after it.

@@ -8,13 +8,16 @@
 
 namespace heed_test {
 
-/// Binary formats of IEEE 754, and bfloat16, which is laid out like them.
+/// Binary formats of IEEE 754, and bfloat16 and OCP's E4M3, which are laid out like them.
 struct Format {
-  int digits;             ///< of the significand, the leading one included
-  int smallest_exponent;  ///< the smallest normal number is 2 to this
-  int largest_exponent;   ///< the first number too large is 2 to this plus one
+  int digits;              ///< of the significand, the leading one included
+  int smallest_exponent;   ///< the smallest normal number is 2 to this
+  int largest_exponent;    ///< the first number too large is 2 to this plus one
+  bool saturates = false;  ///< the largest number is NaN instead, and what is past the others
+                           ///< becomes the largest of them: there is no infinity
 };
 
+inline constexpr Format kFloat8 = {4, -6, 8, true};
 inline constexpr Format kFloat16 = {11, -14, 15};
 inline constexpr Format kBfloat16 = {8, -126, 127};
 inline constexpr Format kFloat32 = {24, -126, 127};
@@ -22,7 +25,8 @@ inline constexpr Format kFloat64 = {53, -1022, 1023};
 
 /// How many numbers from 0 on are finite.
 inline std::uint64_t finite_count(const Format& f) {
-  return static_cast<std::uint64_t>(f.largest_exponent - f.smallest_exponent + 2) << (f.digits - 1);
+  const auto exponents = static_cast<std::uint64_t>(f.largest_exponent - f.smallest_exponent + 2);
+  return (exponents << (f.digits - 1)) - (f.saturates ? 1 : 0);
 }
 
 /// The numbers from 0 on, counted upwards; what would follow the largest one, after that.
@@ -35,8 +39,11 @@ inline double number(const Format& f, std::uint64_t index) {
 }
 
 /// x rounded to the nearest number of the format, of two equally near ones to that whose last
-/// digit is even; infinite from halfway between the largest number and what would follow it.
+/// digit is even; infinite from halfway between the largest number and what would follow it, unless
+/// the format saturates.
 inline double nearest(const Format& f, double x) {
+  if (f.saturates && std::fabs(x) > number(f, finite_count(f) - 1))
+    return std::copysign(number(f, finite_count(f) - 1), x);
   if (std::isnan(x) || std::isinf(x) || x == 0) return x;
   const double magnitude = std::fabs(x);
   const int exponent = std::ilogb(magnitude);
@@ -50,14 +57,16 @@ inline double nearest(const Format& f, double x) {
   return std::copysign(overflow ? HUGE_VAL : rounded, x);
 }
 
-/// The number that 16 bits stand for.
-inline double decode16(const Format& f, std::uint16_t bits) {
-  const std::uint64_t magnitude = bits & 0x7fffU;
+/// The number that the bits of a narrow format stand for.
+inline double decode_narrow(const Format& f, std::uint64_t bits) {
   const std::uint64_t infinity = finite_count(f);
-  const double x = magnitude < infinity    ? number(f, magnitude)
-                   : magnitude == infinity ? HUGE_VAL
-                                           : std::numeric_limits<double>::quiet_NaN();
-  return (bits & 0x8000U) != 0 ? -x : x;
+  const std::uint64_t sign = f.saturates ? 0x80 : 0x8000;
+  const std::uint64_t magnitude = bits & (sign - 1);
+  const double x = magnitude < infinity ? number(f, magnitude)
+                   : magnitude == infinity && !f.saturates
+                       ? HUGE_VAL
+                       : std::numeric_limits<double>::quiet_NaN();
+  return (bits & sign) != 0 ? -x : x;
 }
 
 }  // namespace heed_test

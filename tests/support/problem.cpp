@@ -194,14 +194,20 @@ heed_attention_args Problem::args() {
 }
 
 Outputs Problem::run_all(const Context& context) {
-  for (Tensor* const tensor : written_tensors()) tensor->clear();
   const Plan plan = make_plan(context, desc);
   Workspace workspace(describe(plan).workspace_bytes);
-  const heed_attention_args arguments = args();
-  require_ok(heed_attention_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes()));
+  const Outputs outputs = run_all([&](const heed_attention_args& arguments) {
+    return heed_attention_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes());
+  });
+  if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
+  return outputs;
+}
+
+Outputs Problem::run_all(const std::function<heed_status(const heed_attention_args&)>& call) {
+  for (Tensor* const tensor : written_tensors()) tensor->clear();
+  require_ok(call(args()));
   for (const Tensor* const tensor : written_tensors())
     if (!tensor->padding_intact()) throw std::runtime_error("wrote outside an output");
-  if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
   if (tiles && tiles->wrong) throw std::runtime_error("a score tile makes no sense");
   Outputs outputs{out.numbers(), {}, {}, {}};
   if (lse) outputs.lse = lse->numbers();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -116,6 +117,8 @@ class Problem {
 
   /// Everything that a run writes; throws if it writes anything else.
   Outputs run_all(const Context& context);
+  /// The same of another call with these arguments.
+  Outputs run_all(const std::function<heed_status(const heed_attention_args&)>& call);
   Outputs run_all(const char* isa);
 
   heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;

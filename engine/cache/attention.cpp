@@ -1,0 +1,155 @@
+#include "engine/cache/attention.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
+#include "engine/runtime/structs.hpp"
+#include "engine/runtime/within.hpp"
+#include "engine/tensor/layout.hpp"
+
+namespace heed {
+namespace {
+
+/// The descriptor of the attention inside, without what the cache knows.
+heed_attention_desc read_attention(const heed_cache& cache, const heed_cache_attention_desc& desc) {
+  check_reserved("desc.reserved", desc.reserved);
+  check_layer(cache, "desc.layer", desc.layer);
+  heed_attention_desc attention = read_struct(desc.attention, "desc.attention");
+  const struct {
+    const char* name;
+    std::int64_t value;
+  } sizes[] = {{"key_heads", attention.key_heads},
+               {"features", attention.features},
+               {"value_features", attention.value_features},
+               {"packed_keys", attention.packed_keys},
+               {"pages", attention.pages},
+               {"page_rows", attention.page_rows},
+               {"block_table_stride", attention.block_table_stride}};
+  for (const auto& size : sizes)
+    if (size.value != 0)
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "desc.attention->%s is %lld; it must be 0: the cache knows it", size.name,
+           static_cast<long long>(size.value));
+  constexpr const char* kWhy = "the cache knows it";
+  check_unset("desc.attention->key", attention.key, kWhy);
+  check_unset("desc.attention->value", attention.value, kWhy);
+  check_unset("desc.attention->key_scales", attention.key_scales, kWhy);
+  check_unset("desc.attention->value_scales", attention.value_scales, kWhy);
+  for (const auto& [name, dtype] :
+       {std::pair{"query", attention.query.dtype}, std::pair{"out", attention.out.dtype}})
+    if (dtype == HEED_DTYPE_F64)
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "desc.attention->%s.dtype is %u; it must not be HEED_DTYPE_F64: the cache's keys are "
+           "not",
+           name, dtype);
+  check_size("attention->batch", attention.batch, 0);
+  check_size("attention->key_length", attention.key_length, 0);
+  check_alignment("desc.sequences", desc.sequences, sizeof(heed_sequence));
+  if (desc.sequences == nullptr && attention.batch > 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.sequences is NULL; desc.attention->batch is %lld",
+         static_cast<long long>(attention.batch));
+  if (desc.position_offset != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.position_offset is %lld; it must be 0: the cache has no rotary embedding",
+         static_cast<long long>(desc.position_offset));
+  if (desc.positions != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.positions is given; it must be NULL: the cache has no rotary embedding");
+  return attention;
+}
+
+heed_attention_args check_own(const heed_attention_args& args) {
+  const struct {
+    const char* name;
+    const void* pointer;
+  } own[] = {{"key", args.key},
+             {"value", args.value},
+             {"key_lengths", args.key_lengths},
+             {"cu_seqlens_k", args.cu_seqlens_k},
+             {"block_table", args.block_table},
+             {"key_scales", args.key_scales},
+             {"value_scales", args.value_scales}};
+  for (const auto& tensor : own)
+    if (tensor.pointer != nullptr)
+      fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is given; it must be NULL: it is the cache's",
+           tensor.name);
+  return args;
+}
+
+}  // namespace
+
+Readers::Readers(const heed_cache& cache, const heed_sequence* sequences, std::int64_t count)
+    : cache_(cache), slots_(cache.context->allocator, count) {
+  const std::lock_guard<std::mutex> lock(cache.mutex);
+  for (std::int64_t i = 0; i < count; ++i) {
+    try {
+      slots_[i] = static_cast<std::int32_t>(find_slot(cache, sequences[i], Access::kRead));
+    } catch (const Error& error) {
+      release(i);
+      fail(error.status, "desc.sequences[%lld]: %s", static_cast<long long>(i), error.message);
+    }
+    ++cache.slots[slots_[i]].readers;
+  }
+}
+
+Readers::~Readers() {
+  const std::lock_guard<std::mutex> lock(cache_.mutex);
+  release(count());
+}
+
+void Readers::release(std::int64_t marked) const {
+  for (std::int64_t i = 0; i < marked; ++i) --cache_.slots[slots_[i]].readers;
+}
+
+CacheAttention::CacheAttention(const heed_cache& cache, const heed_cache_attention_desc& desc,
+                               const heed_attention_args& args)
+    : cache_(cache),
+      desc_(read_attention(cache, desc)),
+      args_(check_own(args)),
+      readers_(cache, desc.sequences, desc_.batch) {
+  const CacheProblem& p = cache.problem;
+  find_lengths(desc.layer);
+  find_pages();
+  desc_.key_heads = p.key_heads;
+  desc_.features = p.key.features;
+  desc_.value_features = p.value.features;
+  desc_.key.dtype = desc_.value.dtype = p.dtype;
+  desc_.pages = p.pages;
+  desc_.page_rows = p.page_rows;
+  args_.key = cache.pool(p.key, desc.layer);
+  args_.value = cache.pool(p.value, desc.layer);
+  args_.key_lengths = lengths_.data();
+  args_.block_table = table_.data();
+  problem_ = within("desc.attention", [&] { return validate(desc_); });
+}
+
+/// Of every sequence, and of the longest.
+void CacheAttention::find_lengths(std::int64_t layer) {
+  lengths_ = Array<std::int32_t>(cache_.context->allocator, readers_.count());
+  const std::int64_t given = desc_.key_length;
+  for (std::int64_t b = 0; b < readers_.count(); ++b) {
+    lengths_[b] = cache_.lengths_of(readers_.slot(b))[layer];
+    if (given > 0 && lengths_[b] > given)
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "desc.attention->key_length is %lld; it must be 0 or at least %d, the rows of "
+           "desc.sequences[%lld]",
+           static_cast<long long>(given), lengths_[b], static_cast<long long>(b));
+    desc_.key_length = std::max<std::int64_t>(desc_.key_length, lengths_[b]);
+  }
+}
+
+/// A sequence may have more pages than the rows of this layer take.
+void CacheAttention::find_pages() {
+  const std::int64_t width = ceil_div(desc_.key_length, cache_.problem.page_rows);
+  table_ = Array<std::int32_t>(cache_.context->allocator, (Size(readers_.count()) * width).value());
+  for (std::int64_t b = 0; b < readers_.count(); ++b) {
+    const Slot& slot = cache_.slots[readers_.slot(b)];
+    std::int32_t page = slot.last;
+    for (std::int64_t n = slot.pages; n-- > 0; page = cache_.pages.before(page))
+      if (n < width) table_[b * width + n] = page;
+  }
+}
+
+}  // namespace heed

@@ -1,0 +1,82 @@
+#include "engine/cache/cache.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "engine/runtime/allocator.hpp"
+#include "engine/runtime/sizes.hpp"
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace heed {
+namespace {
+
+/// Pages of a pool lie anywhere: with large pages of the system fewer addresses are looked up.
+void prefer_large_pages([[maybe_unused]] std::byte* begin, [[maybe_unused]] std::byte* end) {
+#if defined(MADV_HUGEPAGE)
+  constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
+  const auto first = (reinterpret_cast<std::uintptr_t>(begin) + kLarge - 1) / kLarge * kLarge;
+  const auto last = reinterpret_cast<std::uintptr_t>(end) / kLarge * kLarge;
+  // Where the system has none, small ones do.
+  if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
+}
+
+}  // namespace
+
+heed_cache* make_cache(const heed_context& context, const heed_cache_desc& desc) {
+  const CacheProblem problem = validate(desc);
+  void* const memory = allocate(context.allocator, problem.bytes, kAlignment);
+  auto* const cache = new (memory) heed_cache(context, problem);
+  share(context);
+  prefer_large_pages(cache->memory(problem.key.pools), cache->memory(problem.bytes));
+  return cache;
+}
+
+void destroy_cache(heed_cache* cache) noexcept {
+  const heed_context* const context = cache->context;
+  const std::size_t bytes = cache->problem.bytes;
+  cache->~heed_cache();
+  context->allocator.release(context->allocator.user, cache, bytes);
+  release(context);
+}
+
+heed_cache_info describe(const heed_cache& cache) {
+  const CacheProblem& p = cache.problem;
+  heed_cache_info info = HEED_CACHE_INFO_INIT;
+  info.dtype = p.dtype;
+  info.pages = p.pages;
+  info.page_rows = p.page_rows;
+  info.bytes = p.bytes;
+  info.page_bytes = p.page_bytes();
+  const std::lock_guard<std::mutex> lock(cache.mutex);
+  info.sequences = cache.alive;
+  info.pages_used = p.pages - cache.pages.free();
+  info.pages_shared = info.pages_used;
+  for (std::int64_t slot = 0; slot < p.sequences; ++slot)  // free ones have no pages
+    info.pages_shared -= cache.pages.own(cache.slots[slot].last, cache.slots[slot].pages);
+  return info;
+}
+
+Tasks copying_tasks(const heed_context& context, std::int64_t tasks, double bytes) {
+  constexpr double kBytesPerClaim = 1 << 16;
+  const double claims = std::clamp(bytes / kBytesPerClaim, 1.0, static_cast<double>(tasks));
+  const std::int64_t per_claim = ceil_div(tasks, static_cast<std::int64_t>(claims));
+  const auto workers = std::min<std::int64_t>(context.threads.count, ceil_div(tasks, per_claim));
+  return {tasks, per_claim, static_cast<std::uint32_t>(workers)};
+}
+
+}  // namespace heed
+
+heed_cache::heed_cache(const heed_context& of, const heed::CacheProblem& checked)
+    : context(&of),
+      problem(checked),
+      pages(reinterpret_cast<std::int32_t*>(memory(checked.previous)),
+            reinterpret_cast<std::int32_t*>(memory(checked.references)), checked.pages),
+      slots(reinterpret_cast<heed::Slot*>(memory(checked.slots))),
+      lengths(reinterpret_cast<std::int32_t*>(memory(checked.lengths))) {
+  for (std::int64_t slot = 0; slot < problem.sequences; ++slot)
+    new (slots + slot) heed::Slot{0, slot + 1, 0, heed::kNoPage, false, 0};
+}

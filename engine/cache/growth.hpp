@@ -1,0 +1,64 @@
+// The pages of rows that a sequence is about to get.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/cache/sequences.hpp"
+#include "engine/runtime/array.hpp"
+
+namespace heed {
+
+/// New rows of one layer, at least one, which the caller writes:
+///
+///   Growth growth(cache, sequence, layer, rows);   takes pages
+///   growth.copy_shared();                          who shares pages keeps them as they are
+///   ... writes rows [begin(), end()) ...
+///   growth.keep();                                 now the sequence has them
+///
+/// Without the last step nothing has changed for anybody.
+class Growth {
+ public:
+  /// Throws an Error with HEED_STATUS_OUT_OF_MEMORY that names pages wanted and free.
+  Growth(heed_cache& cache, heed_sequence sequence, std::int64_t layer, std::int64_t rows);
+  ~Growth();
+  Growth(const Growth&) = delete;
+  Growth& operator=(const Growth&) = delete;
+
+  void copy_shared() const;
+  void keep();
+
+  std::int64_t begin() const { return begin_; }
+  std::int64_t end() const { return end_; }
+  /// Where row t of a head is to be written.
+  std::byte* row(const Stored& stored, std::int64_t t, std::int64_t head) const {
+    const std::int64_t page_rows = cache_.problem.page_rows;
+    return cache_.rows(stored, layer_, pages_[t / page_rows - first_], head) +
+           static_cast<std::size_t>(t % page_rows) * stored.row_bytes;
+  }
+
+ private:
+  void copy(std::int32_t from, std::int64_t number) const;
+
+  heed_cache& cache_;
+  const Use use_;
+  const std::int64_t layer_;
+  std::int64_t begin_, end_;
+
+  /// Pages of a sequence are numbered in the order of their rows; the first that is written to is
+  /// first_. Some of them are taken from the pool:
+  ///
+  ///   [first_, end_of_copies_)            to be copies of shared ones
+  ///   [end_of_copies_, pages_before_)     its own
+  ///   [pages_before_, pages_after_)       new
+  ///
+  /// Shared pages come before its own. So all that it shares from first_ on is copied, even if rows
+  /// of other layers are all that lies there.
+  std::int64_t first_, end_of_copies_, pages_before_, pages_after_;
+  std::int32_t before_first_;           ///< the page, as it is
+  std::int32_t last_shared_ = kNoPage;  ///< the last page that is copied
+  Array<std::int32_t> pages_;           ///< those from first_ on, as they will be
+  bool kept_ = false;
+};
+
+}  // namespace heed

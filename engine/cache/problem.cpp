@@ -1,0 +1,109 @@
+#include "engine/cache/problem.hpp"
+
+#include <cstring>
+
+#include "engine/cache/sequences.hpp"
+#include "engine/runtime/error.hpp"
+#include "engine/runtime/sizes.hpp"
+#include "engine/runtime/workspace.hpp"
+#include "engine/tensor/layout.hpp"
+
+namespace heed {
+namespace {
+
+ElementType stored_type(std::uint32_t dtype) {
+  switch (dtype) {
+    case HEED_DTYPE_F32:
+      return ElementType::kF32;
+    case HEED_DTYPE_BF16:
+      return ElementType::kBf16;
+    case HEED_DTYPE_F16:
+      return ElementType::kF16;
+    case HEED_DTYPE_I8:
+    case HEED_DTYPE_F8_E4M3:
+      fail(HEED_STATUS_UNSUPPORTED, "desc.dtype is %u; this library's caches store 16 bits or more",
+           dtype);
+    default:
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "desc.dtype is %u; it must be a heed_dtype, 0 to 6, but not HEED_DTYPE_F64 (2)", dtype);
+  }
+}
+
+void check_scale(const char* field, double scale, std::uint32_t dtype) {
+  if (scale != 0 && dtype != HEED_DTYPE_F8_E4M3)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.%s is %g with desc.dtype %u; it must be 0 unless dtype is HEED_DTYPE_F8_E4M3 (6)",
+         field, scale, dtype);
+}
+
+void check_rotary(const heed_rotary& rotary) {
+  const heed_rotary none = HEED_ROTARY_INIT;
+  if (std::memcmp(&rotary, &none, sizeof none) != 0)
+    fail(HEED_STATUS_UNSUPPORTED, "desc.rotary is set; this library's caches do not turn rows");
+}
+
+/// A field's default, and a bound that depends on nothing.
+std::int64_t size_of(const char* field, std::int64_t given, std::int64_t if_zero) {
+  check_size(field, given, if_zero == 0 ? 1 : 0);
+  return given == 0 ? if_zero : given;
+}
+
+void check_at_most(const char* field, std::int64_t value, std::int64_t most) {
+  if (value > most)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be at most %lld", field,
+         static_cast<long long>(value), static_cast<long long>(most));
+}
+
+/// Where all that the cache holds lies.
+void lay_out(CacheProblem& p) {
+  Offsets offsets;
+  offsets.take(1, 1, sizeof(heed_cache));
+  p.slots = offsets.take(p.sequences, 1, sizeof(Slot));
+  p.lengths = offsets.take(p.sequences, p.layers, sizeof(std::int32_t));
+  p.previous = offsets.take(p.pages, 1, sizeof(std::int32_t));
+  p.references = offsets.take(p.pages, 1, sizeof(std::int32_t));
+  const Size rows = Size(p.pages) * p.key_heads * p.page_rows;
+  for (Stored* const stored : {&p.key, &p.value}) {
+    const Size row_bytes = Size(stored->features) * bytes_of(p.type);
+    const Size pool_bytes = round_up(rows * row_bytes, kAlignment);
+    stored->row_bytes = static_cast<std::size_t>(row_bytes.value());
+    stored->pool_bytes = static_cast<std::size_t>(pool_bytes.value());
+    stored->pools = offsets.take(p.layers, pool_bytes, 1);
+  }
+  p.bytes = offsets.end("the cache", {{"desc.layers", p.layers},
+                                      {"desc.key_heads", p.key_heads},
+                                      {"desc.features", p.key.features},
+                                      {"desc.value_features", p.value.features},
+                                      {"desc.page_rows", p.page_rows},
+                                      {"desc.pages", p.pages},
+                                      {"desc.sequences", p.sequences}});
+}
+
+}  // namespace
+
+CacheProblem validate(const heed_cache_desc& desc) {
+  constexpr std::int64_t kRowsStep = 16;  // as heed_attention_desc has it
+  constexpr std::int64_t kMostSequences = std::int64_t{1} << kSlotBits;
+  CacheProblem p{};
+  p.dtype = desc.dtype == HEED_DTYPE_DEFAULT ? std::uint32_t{HEED_DTYPE_F32} : desc.dtype;
+  p.type = stored_type(p.dtype);
+  p.layers = size_of("layers", desc.layers, 1);
+  p.key_heads = size_of("key_heads", desc.key_heads, 0);
+  p.key.features = size_of("features", desc.features, 0);
+  p.value.features = size_of("value_features", desc.value_features, desc.features);
+  p.page_rows = size_of("page_rows", desc.page_rows, 64);
+  if (p.page_rows % kRowsStep != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.page_rows is %lld; it must be a multiple of %lld",
+         static_cast<long long>(p.page_rows), static_cast<long long>(kRowsStep));
+  p.pages = size_of("pages", desc.pages, 0);
+  check_at_most("pages", p.pages, INT32_MAX);
+  p.sequences = size_of("sequences", desc.sequences, 1024);
+  check_at_most("sequences", p.sequences, kMostSequences);
+  check_scale("key_scale", desc.key_scale, p.dtype);
+  check_scale("value_scale", desc.value_scale, p.dtype);
+  check_rotary(desc.rotary);
+  lay_out(p);
+  return p;
+}
+
+}  // namespace heed

@@ -1,0 +1,47 @@
+// A cache's descriptor, checked, and where all that it holds lies in its memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "api/heed.h"
+#include "engine/tensor/element.hpp"
+
+namespace heed {
+
+/// Keys or values as they are stored: a pool [pages, key_heads, page_rows, features] per layer. A
+/// head's rows of a page lie side by side: of all orders this is the fastest to read.
+struct Stored {
+  std::int64_t features;
+  std::size_t row_bytes;
+  std::size_t pools;       ///< where layer 0's pool lies
+  std::size_t pool_bytes;  ///< from one layer's pool to the next
+};
+
+struct CacheProblem {
+  ElementType type;
+  std::uint32_t dtype;  ///< the same, as the API says it
+  std::int64_t layers;
+  std::int64_t key_heads;
+  std::int64_t page_rows;
+  std::int64_t pages;
+  std::int64_t sequences;  ///< at once
+  Stored key, value;
+
+  // Offsets into the memory, which begins with the cache itself.
+  std::size_t slots;       ///< Slot [sequences]
+  std::size_t lengths;     ///< int32 [sequences][layers]
+  std::size_t previous;    ///< int32 [pages], see PageTree
+  std::size_t references;  ///< int32 [pages]
+  std::size_t bytes;       ///< of all
+
+  std::size_t page_bytes() const {
+    return static_cast<std::size_t>(layers * key_heads * page_rows) *
+           (key.row_bytes + value.row_bytes);
+  }
+};
+
+/// Throws an Error that names the field, its value and the bound.
+CacheProblem validate(const heed_cache_desc& desc);
+
+}  // namespace heed

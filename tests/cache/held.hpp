@@ -1,0 +1,57 @@
+// Caches beside what they should hold.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/support/problem.hpp"
+
+namespace heed_test {
+
+using Index = std::int64_t;
+
+/// A cache's descriptor for keys and values of a problem, which are stored in that type.
+heed_cache_desc cache_for(const Problem& p, std::uint32_t dtype, Index page_rows, Index pages);
+
+/// Appends rows [begin, end) of an item of the batch, wherever and in whatever type they lie.
+heed_status append(const Cache& cache, heed_sequence sequence, Index layer, const Tensor& key,
+                   const Tensor& value, Index batch, Index begin, Index end);
+
+/// The same numbers as a cache stores them.
+Tensor as_stored(const Tensor& given, std::uint32_t dtype);
+
+/// What a cache makes of a problem whose keys and values its sequences hold; key_length 0: that of
+/// the longest.
+Outputs attend(const Cache& cache, Problem& p, const std::vector<heed_sequence>& sequences,
+               Index layer, Index key_length);
+
+/// A cache, and the rows that its sequences should have.
+class Held {
+ public:
+  Held(const Context& context, const heed_cache_desc& desc);
+
+  struct Sequence {
+    heed_sequence id;
+    std::vector<std::vector<double>> keys;  ///< of each layer, [row][head][feature]
+    std::vector<std::vector<double>> values;
+  };
+
+  Index rows(const Sequence& s, Index layer) const;
+  void create();
+  void fork(std::size_t i);
+  void free(std::size_t i);
+  void truncate(std::size_t i, Index length);
+  /// Appends random rows; false: the cache has no room.
+  bool append(std::size_t i, Index layer, Index rows, Random& random);
+
+  /// Random queries, `query_length` for each of some sequences, over what they should hold.
+  Problem problem(const std::vector<std::size_t>& of, Index layer, Index query_length,
+                  Index query_heads, Random& random) const;
+  std::vector<heed_sequence> ids(const std::vector<std::size_t>& of) const;
+
+  heed_cache_desc desc;
+  Cache cache;
+  std::vector<Sequence> sequences;
+};
+
+}  // namespace heed_test

@@ -1,0 +1,128 @@
+// Random lives of sequences: what they attend is what they should hold, at any time.
+#include <algorithm>
+#include <cstdlib>
+
+#include "tests/cache/held.hpp"
+#include "tests/dense/kinds.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+std::size_t histories() {
+  const char* const wanted = std::getenv("HEED_TEST_HISTORIES");
+  return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : count(400);
+}
+
+class History {
+ public:
+  History(const Context& context, std::uint64_t seed)
+      : context_(context), random_(seed), held_(context, draw_desc()) {
+    for (Index i = random_.integer(1, 3); i-- > 0;) held_.create();
+  }
+
+  void live() {
+    for (int step = 0; step < 24; ++step) {
+      take_step();
+      if (random_.integer(0, 2) == 0) look();
+    }
+    look();
+    while (!held_.sequences.empty()) held_.free(draw_sequence());
+    const heed_cache_info info = describe(held_.cache);
+    CHECK(info.pages_used == 0);
+    CHECK(info.pages_shared == 0);
+    CHECK(info.sequences == 0);
+  }
+
+ private:
+  heed_cache_desc draw_desc() {
+    heed_cache_desc desc = HEED_CACHE_DESC_INIT;
+    desc.dtype = random_.pick<std::uint32_t>({HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16});
+    desc.layers = random_.integer(1, 3);
+    desc.key_heads = random_.integer(1, 3);
+    desc.features = random_.integer(1, 10);
+    desc.value_features = random_.integer(1, 10);
+    desc.page_rows = 16 * random_.integer(1, 2);
+    desc.pages = random_.integer(4, 14);
+    desc.sequences = 8;
+    return desc;
+  }
+
+  std::size_t draw_sequence() {
+    return static_cast<std::size_t>(
+        random_.integer(0, static_cast<Index>(held_.sequences.size()) - 1));
+  }
+
+  void take_step() {
+    const Index kind = random_.integer(0, 9);
+    const Index alive = static_cast<Index>(held_.sequences.size());
+    if (alive == 0 || (kind == 0 && alive < held_.desc.sequences)) return held_.create();
+    const std::size_t i = draw_sequence();
+    if (kind == 1) return held_.free(i);
+    if (kind <= 3 && alive < held_.desc.sequences) return held_.fork(i);
+    if (kind == 4) return truncate(i);
+    append(i);
+  }
+
+  void truncate(std::size_t i) {
+    Index shortest = INT64_MAX;
+    for (Index layer = 0; layer < held_.desc.layers; ++layer)
+      shortest = std::min(shortest, held_.rows(held_.sequences[i], layer));
+    held_.truncate(i, random_.integer(0, shortest));
+  }
+
+  /// To all layers alike, as models do, or to one alone.
+  void append(std::size_t i) {
+    const Index rows = random_.integer(0, random_.integer(0, 1) == 0 ? 3 : 50);
+    if (random_.integer(0, 2) == 0)
+      return append(i, random_.integer(0, held_.desc.layers - 1), rows);
+    for (Index layer = 0; layer < held_.desc.layers; ++layer) append(i, layer, rows);
+  }
+
+  void append(std::size_t i, Index layer, Index rows) {
+    const heed_cache_info before = describe(held_.cache);
+    const Index page_rows = held_.desc.page_rows;
+    const Index first = held_.rows(held_.sequences[i], layer) / page_rows;
+    Index most = 0;  // pages of the sequence, before or after
+    for (Index l = 0; l < held_.desc.layers; ++l)
+      most = std::max(most, held_.rows(held_.sequences[i], l) + (l == layer ? rows : 0));
+    most = (most + page_rows - 1) / page_rows;
+    if (held_.append(i, layer, rows, random_)) return;
+    const heed_cache_info after = describe(held_.cache);
+    CHECK(after.pages_used == before.pages_used);
+    CHECK(after.pages_shared == before.pages_shared);
+    CHECK(before.pages - before.pages_used < most - first);  // or there was room
+  }
+
+  /// What some sequences attend, and what all have.
+  void look() {
+    const heed_cache_info info = describe(held_.cache);
+    CHECK(info.sequences == static_cast<Index>(held_.sequences.size()));
+    for (const Held::Sequence& s : held_.sequences)
+      for (Index layer = 0; layer < held_.desc.layers; ++layer) {
+        Index length = -1;
+        require_ok(heed_cache_length(held_.cache.get(), s.id, layer, &length));
+        CHECK(length == held_.rows(s, layer));
+      }
+    if (held_.sequences.empty()) return;
+    std::vector<std::size_t> of;
+    for (Index n = random_.integer(1, 4); n-- > 0;) of.push_back(draw_sequence());
+    const Index layer = random_.integer(0, held_.desc.layers - 1);
+    const Index query_heads = held_.desc.key_heads * random_.integer(1, 2);
+    Problem p = held_.problem(of, layer, random_.integer(1, 3), query_heads, random_);
+    check_same(line_of(p), attend(held_.cache, p, held_.ids(of), layer, 0), p.run_all(context_));
+  }
+
+  const Context& context_;
+  Random random_;
+  Held held_;
+};
+
+}  // namespace
+
+TEST_CASE("sequences hold what they should, whatever becomes of others", "[cache]") {
+  for (std::uint64_t seed = 1; seed <= histories(); ++seed) {
+    INFO("seed " << seed);
+    History(plain_contexts()[seed % plain_contexts().size()], seed).live();
+  }
+}
