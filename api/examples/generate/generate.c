@@ -233,8 +233,8 @@ static bool generate(job* j) {
   heed_context_options context = HEED_CONTEXT_OPTIONS_INIT;
   context.threads = (uint32_t)j->o.threads;
   int64_t done = 0;
-  if (!succeeded(heed_context_create(&context, &j->context)) ||
-      !model_read(j->o.model, &j->model) || !read_text(j) || !begin(j, &done)) {
+  if (!model_read(j->o.model, &j->model) || !read_text(j) ||
+      !succeeded(heed_context_create(&context, &j->context)) || !begin(j, &done)) {
     return false;
   }
   const double start = seconds_now();

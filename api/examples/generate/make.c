@@ -9,6 +9,8 @@ enum {
   ROTARY = 32,
   QUERY_HEADS = 8,
   KEY_HEADS = 2,
+  QUERIES = QUERY_HEADS * FEATURES,
+  KEYS = KEY_HEADS * FEATURES,
   CODE = 32, /* features that stand for a byte: 1 or -1 each */
   BEFORE = 3 /* how many bytes back the model looks */
 };
@@ -30,9 +32,10 @@ static const float squares_random = 16;
 /* ---- Random numbers ------------------------------------------------------------------------ */
 
 /* Evenly distributed, with this standard deviation. */
-static void draw(random_source* random, float deviation, float* numbers, int64_t count) {
+static void draw(random_source* random, float deviation, int64_t rows, int64_t columns,
+                 float* numbers) {
   const float largest = deviation * sqrtf(3);
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < rows * columns; ++i) {
     numbers[i] = largest * ((float)(random_bits(random) >> 40) * 0x1p-23f - 1);
   }
 }
@@ -70,9 +73,11 @@ static void fill(float value, float* numbers, int64_t count) {
   for (int64_t i = 0; i < count; ++i) numbers[i] = value;
 }
 
+static float* row_of(float* matrix, int64_t row, int64_t width) { return matrix + row * width; }
+
 /* A block [rows, columns] of a matrix whose rows are `width` long. */
-static void fill_block(float value, int64_t rows, int64_t columns, int64_t width, float* block) {
-  for (int64_t r = 0; r < rows; ++r) fill(value, block + r * width, columns);
+static void clear(int64_t rows, int64_t columns, int64_t width, float* block) {
+  for (int64_t r = 0; r < rows; ++r) fill(0, block + r * width, columns);
 }
 
 /* `value` on the diagonal from (row, column) on: copies a code. */
@@ -83,22 +88,21 @@ static void copy_code(float value, int64_t row, int64_t column, int64_t width, f
 /* Query head h of layer 0 attends to the byte h + 1 before, whatever it is: keys are the same
  * everywhere until they are turned, and queries are turned back by h + 1 positions. */
 static void look_back(layer_weights* l) {
-  const int64_t queries = QUERY_HEADS * FEATURES;
-  const int64_t keys = KEY_HEADS * FEATURES;
-  fill_block(0, WIDTH, FEATURES, keys, l->key);
-  fill(20 / one, l->key + ONE * keys, ROTARY / 2);
-  fill_block(0, WIDTH, CODE, keys, l->value);
-  copy_code(1, THIS_BYTE, 0, keys, l->value);
-  for (int h = 0; h < BEFORE; ++h) {
+  clear(WIDTH, FEATURES, KEYS, l->key);
+  fill(20 / one, row_of(l->key, ONE, KEYS), ROTARY / 2);
+  clear(WIDTH, CODE, KEYS, l->value);
+  copy_code(1, THIS_BYTE, 0, KEYS, l->value);
+  for (int64_t h = 0; h < BEFORE; ++h) {
     float* const query = l->query + h * FEATURES;
-    fill_block(0, WIDTH, FEATURES, queries, query);
+    clear(WIDTH, FEATURES, QUERIES, query);
+    float* const back = row_of(query, ONE, QUERIES);
     for (int p = 0; p < ROTARY / 2; ++p) {
-      const double angle = -(h + 1) * pow(10000, -2.0 * p / ROTARY);
-      query[ONE * queries + p] = 10 / one * (float)cos(angle);
-      query[ONE * queries + p + ROTARY / 2] = 10 / one * (float)sin(angle);
+      const double angle = -(double)(h + 1) * pow(10000, -2.0 * p / ROTARY);
+      back[p] = 10 / one * (float)cos(angle);
+      back[p + ROTARY / 2] = 10 / one * (float)sin(angle);
     }
-    float* const out = l->out + h * FEATURES * WIDTH;
-    fill_block(0, FEATURES, WIDTH, WIDTH, out);
+    float* const out = row_of(l->out, h * FEATURES, WIDTH);
+    clear(FEATURES, WIDTH, WIDTH, out);
     copy_code(1, 0, BYTES_BEFORE + h * CODE, WIDTH, out);
   }
 }
@@ -107,25 +111,23 @@ static void look_back(layer_weights* l) {
  * and takes the byte that followed. These features are not turned. */
 static void find_again(layer_weights* l) {
   static const float importance[BEFORE] = {12, 8, 6}; /* of a byte, in the score */
-  const int64_t queries = QUERY_HEADS * FEATURES;
-  const int64_t keys = KEY_HEADS * FEATURES;
-  fill_block(0, WIDTH, FEATURES, queries, l->query);
-  fill_block(0, WIDTH, FEATURES, keys, l->key);
-  for (int b = 0; b < BEFORE; ++b) {
+  clear(WIDTH, FEATURES, QUERIES, l->query);
+  clear(WIDTH, FEATURES, KEYS, l->key);
+  for (int64_t b = 0; b < BEFORE; ++b) {
     /* THIS_BYTE and BYTES_BEFORE lie side by side. */
     const float factor = importance[b] / CODE * sqrtf(FEATURES);
-    copy_code(factor, THIS_BYTE + b * CODE, ROTARY + b * CODE, queries, l->query);
-    copy_code(1, BYTES_BEFORE + b * CODE, ROTARY + b * CODE, keys, l->key);
+    copy_code(factor, THIS_BYTE + b * CODE, ROTARY + b * CODE, QUERIES, l->query);
+    copy_code(1, BYTES_BEFORE + b * CODE, ROTARY + b * CODE, KEYS, l->key);
   }
-  fill_block(0, WIDTH, CODE, keys, l->value);
-  copy_code(1, THIS_BYTE, 0, keys, l->value);
-  fill_block(0, CODE, WIDTH, WIDTH, l->out);
+  clear(WIDTH, CODE, KEYS, l->value);
+  copy_code(1, THIS_BYTE, 0, KEYS, l->value);
+  clear(CODE, WIDTH, WIDTH, l->out);
   copy_code(1, 0, NEXT_BYTE, WIDTH, l->out);
 }
 
 /* How likely a byte is before the text has been looked at: letters and spaces, other characters,
  * the rest. */
-static float prior(int byte) {
+static float prior(int64_t byte) {
   if (byte == ' ' || (byte >= 'a' && byte <= 'z')) return 0;
   if (byte == '\n' || (byte >= ' ' && byte <= '~')) return -4;
   return -8;
@@ -135,37 +137,35 @@ static float prior(int byte) {
 
 /* All random; what is added to a position goes to its free features only. */
 static void draw_layer(random_source* random, const model_sizes* s, layer_weights* l) {
-  const int64_t queries = QUERY_HEADS * FEATURES;
-  const int64_t keys = KEY_HEADS * FEATURES;
   const float in = 1 / sqrtf(WIDTH);
-  draw(random, in, l->query, WIDTH * queries);
-  draw(random, in, l->key, WIDTH * keys);
-  draw(random, in, l->value, WIDTH * keys);
-  draw(random, 1 / sqrtf((float)queries), l->out, queries * WIDTH);
-  fill_block(0, queries, FREE, WIDTH, l->out);
-  draw(random, in, l->gate, WIDTH * s->hidden);
-  draw(random, in, l->up, WIDTH * s->hidden);
-  draw(random, 1 / sqrtf((float)s->hidden), l->down, s->hidden * WIDTH);
-  fill_block(0, s->hidden, FREE, WIDTH, l->down);
+  draw(random, in, WIDTH, QUERIES, l->query);
+  draw(random, in, WIDTH, KEYS, l->key);
+  draw(random, in, WIDTH, KEYS, l->value);
+  draw(random, 1 / sqrtf((float)QUERIES), QUERIES, WIDTH, l->out);
+  clear(QUERIES, FREE, WIDTH, l->out);
+  draw(random, in, WIDTH, s->hidden, l->gate);
+  draw(random, in, WIDTH, s->hidden, l->up);
+  draw(random, 1 / sqrtf((float)s->hidden), s->hidden, WIDTH, l->down);
+  clear(s->hidden, FREE, WIDTH, l->down);
 }
 
 static void make_ends(random_source* random, model* m) {
   float codes[TOKENS][CODE];
   draw_codes(random, codes);
   const float free_features = WIDTH - FREE;
-  draw(random, sqrtf(squares_random / free_features), m->embedding, TOKENS * WIDTH);
-  fill_block(0, TOKENS, FREE, WIDTH, m->embedding);
-  draw(random, 0.05f, m->unembedding, WIDTH * TOKENS);
-  fill_block(0, FREE, TOKENS, TOKENS, m->unembedding);
-  for (int byte = 0; byte < TOKENS; ++byte) {
-    float* const features = m->embedding + byte * WIDTH;
+  draw(random, sqrtf(squares_random / free_features), TOKENS, WIDTH, m->embedding);
+  clear(TOKENS, FREE, WIDTH, m->embedding);
+  draw(random, 0.05f, WIDTH, TOKENS, m->unembedding);
+  clear(FREE, TOKENS, TOKENS, m->unembedding);
+  for (int64_t byte = 0; byte < TOKENS; ++byte) {
+    float* const features = row_of(m->embedding, byte, WIDTH);
     features[ONE] = one;
     for (int c = 0; c < CODE; ++c) {
       features[THIS_BYTE + c] = codes[byte][c];
       /* A byte that certainly follows has a score of 12. */
-      m->unembedding[(NEXT_BYTE + c) * TOKENS + byte] = 12.0f / CODE * codes[byte][c];
+      row_of(m->unembedding, NEXT_BYTE + c, TOKENS)[byte] = 12.0f / CODE * codes[byte][c];
     }
-    m->unembedding[ONE * TOKENS + byte] = prior(byte) / one;
+    row_of(m->unembedding, ONE, TOKENS)[byte] = prior(byte) / one;
   }
 }
 

@@ -136,7 +136,7 @@ static bool read_header(byte_file* f, model_sizes* s, bool* bfloat16) {
   *bfloat16 = type == HEED_DTYPE_BF16;
   named_size named[SIZES];
   name_sizes(s, named);
-  for (int i = 0; i < SIZES; ++i) {
+  for (size_t i = 0; i < SIZES; ++i) {
     *named[i].value = (int64_t)number_at(header + AT_SIZES + 4 * i, 4);
   }
   const uint64_t base = number_at(header + AT_BASE, 8);
@@ -178,7 +178,7 @@ static bool transfer(byte_file* f, bool writes, size_t size, model* m) {
 
 bool model_read(const char* path, model* m) {
   byte_file f = {0};
-  model_sizes sizes;
+  model_sizes sizes = {0};
   bool bfloat16 = false;
   const bool ok = bytes_open(path, "rb", &f) && read_header(&f, &sizes, &bfloat16) &&
                   model_allocate(&sizes, m) && transfer(&f, false, bfloat16 ? 2 : 4, m) &&
@@ -194,7 +194,7 @@ bool model_write(const char* path, bool bfloat16, model* m) {
   put_number(bfloat16 ? HEED_DTYPE_BF16 : HEED_DTYPE_F32, 4, header + AT_TYPE);
   named_size named[SIZES];
   name_sizes(&m->sizes, named);
-  for (int i = 0; i < SIZES; ++i) {
+  for (size_t i = 0; i < SIZES; ++i) {
     put_number((uint64_t)*named[i].value, 4, header + AT_SIZES + 4 * i);
   }
   uint64_t base;
