@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/cache/growth.hpp"
+#include "engine/cache/positions.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/tensor/layout.hpp"
@@ -31,53 +32,52 @@ Given given_rows(const CacheProblem& p, const heed_cache_append_desc& desc, cons
   return given;
 }
 
-void check(const heed_cache& cache, const heed_cache_append_desc& desc) {
-  check_reserved("desc.reserved", desc.reserved);
-  check_layer(cache, "desc.layer", desc.layer);
-  check_size("rows", desc.rows, 0);
-  if (desc.position_offset != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.position_offset is %lld; it must be 0: the cache has no rotary embedding",
-         static_cast<long long>(desc.position_offset));
-  if (desc.positions != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.positions is given; it must be NULL: the cache has no rotary embedding");
-}
-
-/// Converts rows into what is stored.
+/// Turns new rows and converts them into what is stored.
 class Appending {
  public:
-  Appending(const heed_cache& cache, const Growth& growth, const Given& key, const Given& value)
-      : cache_(cache), growth_(growth), key_(key), value_(value) {}
+  Appending(const heed_cache& cache, const Growth& growth, const Positions& positions,
+            const Given& key, const Given& value)
+      : cache_(cache),
+        problem_(cache.problem),
+        growth_(growth),
+        positions_(positions),
+        key_(key),
+        value_(value) {}
 
   void run() {
-    const CacheProblem& p = cache_.problem;
+    const Threads& threads = cache_.context->threads;
     const std::int64_t rows = growth_.end() - growth_.begin();
-    const auto row_bytes = static_cast<double>(p.key.features + p.value.features) *
-                           static_cast<double>(p.key_heads) * sizeof(float);
-    const Tasks tasks = copying_tasks(*cache_.context, rows, row_bytes);
+    const double numbers = static_cast<double>(rows) * static_cast<double>(problem_.key_heads) *
+                           static_cast<double>(key_.stored.features + value_.stored.features);
+    const Tasks tasks = share_evenly(threads, rows, numbers);
     if (!as_it_is(key_) || !as_it_is(value_)) {
-      pitch_ = round_up(std::max(p.key.features, p.value.features), kAlignment / sizeof(float));
-      buffer_ = Array<float>(cache_.context->allocator, tasks.workers * pitch_);
+      pitch_ = std::max(key_.stored.features, value_.stored.features) + problem_.rotary.features;
+      buffers_ = Array<float>(cache_.context->allocator, tasks.workers * pitch_);
     }
-    parallel_for(cache_.context->threads, tasks,
-                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                   for (std::int64_t i = begin; i < end; ++i) write_row(i, worker);
-                 });
+    parallel_for(threads, tasks, [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+      for (std::int64_t i = begin; i < end; ++i) write_row(i, buffers_.data() + worker * pitch_);
+    });
   }
 
  private:
+  bool turns(const Given& given) const { return problem_.rotary.turns() && &given == &key_; }
+
   /// Whether rows are stored as they lie.
   bool as_it_is(const Given& given) const {
-    return given.layout.type == cache_.problem.type && given.layout.strides.feature == 1;
+    return given.layout.type == problem_.type && given.layout.strides.feature == 1 && !turns(given);
   }
 
-  void write_row(std::int64_t i, std::uint32_t worker) {
-    float* const buffer = buffer_.data() + worker * pitch_;
-    for (std::int64_t head = 0; head < cache_.problem.key_heads; ++head)
+  /// Of all heads. The buffer is for the cosines and sines of its position, and for a row.
+  void write_row(std::int64_t i, float* buffer) const {
+    const Rotary& rotary = problem_.rotary;
+    const std::int64_t t = growth_.begin() + i;
+    if (rotary.turns())
+      fill_angles(rotary, cache_.frequencies, positions_.of(i, t), buffer,
+                  buffer + rotary.angles());
+    for (std::int64_t head = 0; head < problem_.key_heads; ++head)
       for (const Given* const given : {&key_, &value_})
         write(*given, row_at(given->data, given->layout, 0, head, i),
-              growth_.row(given->stored, growth_.begin() + i, head), buffer);
+              growth_.row(given->stored, t, head), buffer);
   }
 
   void write(const Given& given, const std::byte* from, std::byte* to, float* buffer) const {
@@ -86,27 +86,35 @@ class Appending {
       return;
     }
     const NumberKernels<float>& numbers = cache_.context->kernels->f32.numbers;
-    const ElementType type = cache_.problem.type;
+    const Rotary& rotary = problem_.rotary;
     const auto count = static_cast<std::size_t>(given.stored.features);
-    float* const read = type == ElementType::kF32 ? reinterpret_cast<float*>(to) : buffer;
-    numbers.read(given.layout.type, from, given.layout.strides.feature, count, read);
-    if (type != ElementType::kF32) numbers.write(type, read, count, to, 1);
+    const bool in_place = problem_.type == ElementType::kF32;
+    float* const row = in_place ? reinterpret_cast<float*>(to) : buffer + rotary.features;
+    numbers.read(given.layout.type, from, given.layout.strides.feature, count, row);
+    if (turns(given)) turn_row(rotary, buffer, buffer + rotary.angles(), row);
+    if (!in_place) numbers.write(problem_.type, row, count, to, 1);
   }
 
   const heed_cache& cache_;
+  const CacheProblem& problem_;
   const Growth& growth_;
+  const Positions& positions_;
   const Given& key_;
   const Given& value_;
   std::int64_t pitch_ = 0;
-  Array<float> buffer_;  ///< [workers][pitch_] a row on its way; empty if none is converted
+  Array<float> buffers_;  ///< [workers][pitch_]; empty if rows are stored as they lie
 };
 
 }  // namespace
 
 void append_rows(heed_cache& cache, heed_sequence sequence, const heed_cache_append_desc& desc,
                  const void* key, const void* value) {
-  check(cache, desc);
   const CacheProblem& p = cache.problem;
+  const Positions positions = {p.rotary, desc.position_offset, desc.positions};
+  check_reserved("desc.reserved", desc.reserved);
+  check_layer(cache, "desc.layer", desc.layer);
+  check_size("rows", desc.rows, 0);
+  positions.check();
   const Given keys = given_rows(p, desc, p.key, "desc.key", desc.key, "key", key);
   const Given values = given_rows(p, desc, p.value, "desc.value", desc.value, "value", value);
   if (desc.rows == 0) {
@@ -114,8 +122,9 @@ void append_rows(heed_cache& cache, heed_sequence sequence, const heed_cache_app
     return;
   }
   Growth growth(cache, sequence, desc.layer, desc.rows);
+  positions.check_rows(0, growth.begin(), desc.rows);
   growth.copy_shared();
-  Appending(cache, growth, keys, values).run();
+  Appending(cache, growth, positions, keys, values).run();
   growth.keep();
 }
 

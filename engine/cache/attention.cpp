@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "engine/dense/rotate.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/structs.hpp"
@@ -50,13 +51,6 @@ heed_attention_desc read_attention(const heed_cache& cache, const heed_cache_att
   if (desc.sequences == nullptr && attention.batch > 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.sequences is NULL; desc.attention->batch is %lld",
          static_cast<long long>(attention.batch));
-  if (desc.position_offset != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.position_offset is %lld; it must be 0: the cache has no rotary embedding",
-         static_cast<long long>(desc.position_offset));
-  if (desc.positions != nullptr)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.positions is given; it must be NULL: the cache has no rotary embedding");
   return attention;
 }
 
@@ -110,6 +104,8 @@ CacheAttention::CacheAttention(const heed_cache& cache, const heed_cache_attenti
       args_(check_own(args)),
       readers_(cache, desc.sequences, desc_.batch) {
   const CacheProblem& p = cache.problem;
+  const Positions positions = {p.rotary, desc.position_offset, desc.positions};
+  positions.check();
   find_lengths(desc.layer);
   find_pages();
   desc_.key_heads = p.key_heads;
@@ -123,6 +119,7 @@ CacheAttention::CacheAttention(const heed_cache& cache, const heed_cache_attenti
   args_.key_lengths = lengths_.data();
   args_.block_table = table_.data();
   problem_ = within("desc.attention", [&] { return validate(desc_); });
+  if (p.rotary.turns()) turn_queries(positions);
 }
 
 /// Of every sequence, and of the longest.
@@ -150,6 +147,37 @@ void CacheAttention::find_pages() {
     for (std::int64_t n = slot.pages; n-- > 0; page = cache_.pages.before(page))
       if (n < width) table_[b * width + n] = page;
   }
+}
+
+/// Queries become float32, [batch, head, row, feature]; those of no sequence stand at 0.
+void CacheAttention::turn_queries(const Positions& positions) {
+  const heed_allocator& allocator = cache_.context->allocator;
+  validate(problem_, args_);
+  RotateProblem turn{};
+  std::copy_n(shapes_of(problem_).query, 4, turn.sizes);
+  const auto& [batch, heads, rows, features] = turn.sizes;
+  turn.rows = (Size(batch) * heads * rows).value();
+  if (turn.rows == 0) return;
+  turn.from = problem_.query;
+  turn.to = {
+      ElementType::kF32, sizeof(float), {heads * rows * features, rows * features, features, 1}};
+  turn.rotary = cache_.problem.rotary;
+  Array<std::int64_t> places(allocator, (Size(batch) * rows).value());
+  std::fill(places.begin(), places.end(), 0);
+  for (std::int64_t b = 0; b < readers_.count(); ++b) {
+    const Sequence s = sequence_of(problem_, args_, b);
+    const std::int64_t first = problem_.packed_queries > 0 ? s.query_begin : b * rows;
+    const std::int64_t at = s.key_length - s.query_length;
+    positions.check_rows(first, at, s.query_length);
+    for (std::int64_t i = 0; i < s.query_length; ++i)
+      places[first + i] = positions.of(first + i, at + i);
+  }
+  queries_ = Array<float>(allocator, (Size(turn.rows) * features).value());
+  run_rotate(*cache_.context, turn,
+             {args_.query, places.data(), queries_.data(), cache_.frequencies});
+  problem_.query = turn.to;
+  if (problem_.packed_queries > 0) problem_.query.strides.batch = 0;
+  args_.query = queries_.data();
 }
 
 }  // namespace heed

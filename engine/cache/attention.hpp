@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "engine/cache/positions.hpp"
 #include "engine/cache/sequences.hpp"
 #include "engine/dense/problem.hpp"
 #include "engine/runtime/array.hpp"
@@ -39,6 +40,7 @@ class CacheAttention {
  private:
   void find_lengths(std::int64_t layer);
   void find_pages();
+  void turn_queries(const Positions& positions);
 
   const heed_cache& cache_;
   heed_attention_desc desc_;
@@ -46,6 +48,7 @@ class CacheAttention {
   const Readers readers_;
   Array<std::int32_t> lengths_;  ///< [batch]
   Array<std::int32_t> table_;    ///< [batch][pages of key_length]
+  Array<float> queries_;         ///< as rotary embedding turns them; else empty
   Problem problem_;
 };
 

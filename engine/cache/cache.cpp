@@ -1,6 +1,5 @@
 #include "engine/cache/cache.hpp"
 
-#include <algorithm>
 #include <new>
 
 #include "engine/runtime/allocator.hpp"
@@ -60,14 +59,6 @@ heed_cache_info describe(const heed_cache& cache) {
   return info;
 }
 
-Tasks copying_tasks(const heed_context& context, std::int64_t tasks, double bytes) {
-  constexpr double kBytesPerClaim = 1 << 16;
-  const double claims = std::clamp(bytes / kBytesPerClaim, 1.0, static_cast<double>(tasks));
-  const std::int64_t per_claim = ceil_div(tasks, static_cast<std::int64_t>(claims));
-  const auto workers = std::min<std::int64_t>(context.threads.count, ceil_div(tasks, per_claim));
-  return {tasks, per_claim, static_cast<std::uint32_t>(workers)};
-}
-
 }  // namespace heed
 
 heed_cache::heed_cache(const heed_context& of, const heed::CacheProblem& checked)
@@ -76,7 +67,11 @@ heed_cache::heed_cache(const heed_context& of, const heed::CacheProblem& checked
       pages(reinterpret_cast<std::int32_t*>(memory(checked.previous)),
             reinterpret_cast<std::int32_t*>(memory(checked.references)), checked.pages),
       slots(reinterpret_cast<heed::Slot*>(memory(checked.slots))),
-      lengths(reinterpret_cast<std::int32_t*>(memory(checked.lengths))) {
+      lengths(reinterpret_cast<std::int32_t*>(memory(checked.lengths))),
+      frequencies(checked.rotary.base == 0
+                      ? nullptr
+                      : reinterpret_cast<double*>(memory(checked.frequencies))) {
+  if (frequencies != nullptr) fill_frequencies(problem.rotary, frequencies);
   for (std::int64_t slot = 0; slot < problem.sequences; ++slot)
     new (slots + slot) heed::Slot{0, slot + 1, 0, heed::kNoPage, false, 0};
 }

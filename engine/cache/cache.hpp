@@ -34,6 +34,7 @@ struct heed_cache {
   heed::PageTree pages;
   heed::Slot* slots;
   std::int32_t* lengths;
+  double* frequencies;               ///< see fill_frequencies(); nullptr: nothing needs them
   std::int64_t first_free_slot = 0;  ///< problem.sequences: none
   std::int64_t alive = 0;            ///< sequences
   mutable std::mutex mutex = {};
@@ -64,8 +65,5 @@ namespace heed {
 heed_cache* make_cache(const heed_context& context, const heed_cache_desc& desc);
 void destroy_cache(heed_cache* cache) noexcept;
 heed_cache_info describe(const heed_cache& cache);
-
-/// Tasks that copy or convert so many bytes together: shared among threads where that pays off.
-Tasks copying_tasks(const heed_context& context, std::int64_t tasks, double bytes);
 
 }  // namespace heed

@@ -68,8 +68,8 @@ void Growth::copy(std::int32_t from, std::int64_t number) const {
                   static_cast<std::size_t>(rows) * stored->row_bytes);
   };
   const std::int64_t heads = p.layers * p.key_heads;
-  const auto bytes = static_cast<double>(p.page_bytes());
-  parallel_for(cache_.context->threads, copying_tasks(*cache_.context, heads, bytes),
+  const double numbers = static_cast<double>(p.page_bytes()) / sizeof(float);
+  parallel_for(cache_.context->threads, share_evenly(cache_.context->threads, heads, numbers),
                [&](std::int64_t begin, std::int64_t end, std::uint32_t) {
                  for (std::int64_t i = begin; i < end; ++i)
                    copy_head(i / p.key_heads, i % p.key_heads);

@@ -1,7 +1,5 @@
 #include "engine/cache/problem.hpp"
 
-#include <cstring>
-
 #include "engine/cache/sequences.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
@@ -36,12 +34,6 @@ void check_scale(const char* field, double scale, std::uint32_t dtype) {
          field, scale, dtype);
 }
 
-void check_rotary(const heed_rotary& rotary) {
-  const heed_rotary none = HEED_ROTARY_INIT;
-  if (std::memcmp(&rotary, &none, sizeof none) != 0)
-    fail(HEED_STATUS_UNSUPPORTED, "desc.rotary is set; this library's caches do not turn rows");
-}
-
 /// A field's default, and a bound that depends on nothing.
 std::int64_t size_of(const char* field, std::int64_t given, std::int64_t if_zero) {
   check_size(field, given, if_zero == 0 ? 1 : 0);
@@ -62,6 +54,7 @@ void lay_out(CacheProblem& p) {
   p.lengths = offsets.take(p.sequences, p.layers, sizeof(std::int32_t));
   p.previous = offsets.take(p.pages, 1, sizeof(std::int32_t));
   p.references = offsets.take(p.pages, 1, sizeof(std::int32_t));
+  p.frequencies = offsets.take(p.rotary.base == 0 ? 0 : p.rotary.angles(), 1, sizeof(double));
   const Size rows = Size(p.pages) * p.key_heads * p.page_rows;
   for (Stored* const stored : {&p.key, &p.value}) {
     const Size row_bytes = Size(stored->features) * bytes_of(p.type);
@@ -101,7 +94,7 @@ CacheProblem validate(const heed_cache_desc& desc) {
   check_at_most("sequences", p.sequences, kMostSequences);
   check_scale("key_scale", desc.key_scale, p.dtype);
   check_scale("value_scale", desc.value_scale, p.dtype);
-  check_rotary(desc.rotary);
+  p.rotary = resolve_rotary("desc.rotary", desc.rotary, p.key.features);
   lay_out(p);
   return p;
 }

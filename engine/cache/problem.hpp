@@ -6,6 +6,7 @@
 
 #include "api/heed.h"
 #include "engine/tensor/element.hpp"
+#include "engine/tensor/rotary.hpp"
 
 namespace heed {
 
@@ -27,13 +28,15 @@ struct CacheProblem {
   std::int64_t pages;
   std::int64_t sequences;  ///< at once
   Stored key, value;
+  Rotary rotary;
 
   // Offsets into the memory, which begins with the cache itself.
-  std::size_t slots;       ///< Slot [sequences]
-  std::size_t lengths;     ///< int32 [sequences][layers]
-  std::size_t previous;    ///< int32 [pages], see PageTree
-  std::size_t references;  ///< int32 [pages]
-  std::size_t bytes;       ///< of all
+  std::size_t slots;        ///< Slot [sequences]
+  std::size_t lengths;      ///< int32 [sequences][layers]
+  std::size_t previous;     ///< int32 [pages], see PageTree
+  std::size_t references;   ///< int32 [pages]
+  std::size_t frequencies;  ///< double [rotary.angles()], unless rotary has tables
+  std::size_t bytes;        ///< of all
 
   std::size_t page_bytes() const {
     return static_cast<std::size_t>(layers * key_heads * page_rows) *

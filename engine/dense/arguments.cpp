@@ -1,6 +1,7 @@
 // Checks the arguments of a run, and finds out what they say about each sequence of the batch.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 #include "engine/dense/problem.hpp"
@@ -95,6 +96,19 @@ void check_weight_rows(const Problem& p, const std::int64_t* rows) {
   }
 }
 
+/// Tensors of 8 bits have scales, and no others; `name` is "key" or "value".
+void check_scales(const char* name, const StoredTensor& tensor, bool has_elements) {
+  char field[32];
+  std::snprintf(field, sizeof field, "args.%s_scales", name);
+  const bool scaled = is_scaled(tensor.layout.type);
+  if (!scaled && tensor.scales != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s is given; it must be NULL unless desc.%s.dtype is HEED_DTYPE_I8 (5) or "
+         "HEED_DTYPE_F8_E4M3 (6)",
+         field, name);
+  check_pointer(field, tensor.scales, tensor.scale_layout, scaled && has_elements);
+}
+
 /// An output that the arguments must have if, and only if, the descriptor asks for it.
 void check_wanted(const char* field, const void* pointer, const Layout& layout, bool wanted,
                   const char* by, bool has_elements) {
@@ -169,6 +183,8 @@ void validate(const Problem& p, const heed_attention_args& args) {
   check_pointer("args.query", args.query, p.query, rows);
   check_pointer("args.key", args.key, p.key, keys);
   check_pointer("args.value", args.value, p.value, keys);
+  check_scales("key", keys_of(p, args), keys);
+  check_scales("value", values_of(p, args), keys);
   check_pointer("args.out", args.out, p.out, rows);
   check_optional(p, args);
   check_lengths(p, args);

@@ -88,11 +88,23 @@ class Rows {
   void add_special(const KeyBlock& block, const Real* probs, const RowOrder& order,
                    Real* sums) const;
 
-  Stored<Real> stored(const void* data, const Layout& layout, std::int64_t features,
-                      const KeyBlock& keys, bool widened, std::size_t pointers,
-                      std::size_t copies) const {
-    return {kernels_, {sequence_, data, layout, key_head_, keys.begin}, keys.keys,     features,
-            widened,  reinterpret_cast<const void**>(slab_ + pointers), slab_ + copies};
+  Stored<Real> stored_keys(const KeyBlock& keys) const {
+    return {kernels_,
+            {sequence_, keys_of(problem_, args_), key_head_, keys.begin},
+            keys.keys,
+            problem_.features,
+            false,
+            {reinterpret_cast<const void**>(slab_ + plan_.slab.key_rows), slab_ + plan_.slab.keys,
+             reinterpret_cast<float*>(slab_ + plan_.slab.key_scales)}};
+  }
+  Stored<Real> stored_values(const KeyBlock& keys, bool copies) const {
+    return {kernels_,
+            {sequence_, values_of(problem_, args_), key_head_, keys.begin},
+            keys.keys,
+            problem_.value_features,
+            copies,
+            {reinterpret_cast<const void**>(slab_ + plan_.slab.value_rows),
+             slab_ + plan_.slab.values, reinterpret_cast<float*>(slab_ + plan_.slab.value_scales)}};
   }
 
   /// The rows' queries in the order of the keys' features; features that do not count are 0.
@@ -174,10 +186,8 @@ class LaneSoftmax {
 
 template <class Real>
 bool Rows<Real>::attend(const KeyBlock& keys, bool isolate, const Part<Real>& part) const {
-  const Stored<Real> key = stored(args_.key, problem_.key, problem_.features, keys, false,
-                                  plan_.slab.key_rows, plan_.slab.keys);
-  const Stored<Real> value = stored(args_.value, problem_.value, problem_.value_features, keys,
-                                    isolate, plan_.slab.value_rows, plan_.slab.values);
+  const Stored<Real> key = stored_keys(keys);
+  const Stored<Real> value = stored_values(keys, isolate);
   Real* const query = buffer(plan_.slab.query);
   Real* const scores = buffer(plan_.slab.scores);
   Real* const sums = buffer(plan_.slab.accumulators);
@@ -226,21 +236,28 @@ bool Rows<Real>::attend(const KeyBlock& keys, bool isolate, const Part<Real>& pa
   return isolate || !may_leak || kernels_.numbers.all_finite(sums, panel_.rows * padded);
 }
 
-/// Takes infinite and NaN values out of a widened block, and adds them to the rows that attend
+/// Takes infinite and NaN values out of the copy of a block, and adds them to the rows that attend
 /// them. A probability of 0 does not protect a row, since 0 * NaN is NaN.
 template <class Real>
 void Rows<Real>::add_special(const KeyBlock& block, const Real* probs, const RowOrder& order,
                              Real* sums) const {
   const Real* const attended = scores_.attended(panel_, block);
+  const auto features = static_cast<std::size_t>(problem_.value_features);
+  const auto bytes = static_cast<std::size_t>(problem_.value.bytes);
+  Real* const values = buffer(plan_.slab.rows);
+  float* const scales = reinterpret_cast<float*>(slab_ + plan_.slab.value_scales);
   for (std::size_t j = 0; j < block.keys; ++j) {
-    Real* const values = buffer(plan_.slab.values) + j * order.features;
-    for (std::size_t x = 0; x < order.features; ++x) {
+    sequence_.read_key(kernels_, values_of(problem_, args_), key_head_,
+                       block.begin + static_cast<std::int64_t>(j), problem_.value_features, values);
+    for (std::size_t x = 0; x < features; ++x) {
       if (std::isfinite(values[x])) continue;
       for (std::size_t r = 0; r < panel_.rows; ++r)
         if (attended[j * panel_.pitch + r] != -std::numeric_limits<Real>::infinity())
           sums[r * order.padded() + order.place(x)] += probs[j * panel_.pitch + r] * values[x];
-      values[x] = 0;
+      std::fill_n(slab_ + plan_.slab.values + (j * order.features + x) * bytes, bytes,
+                  std::byte{0});
     }
+    if (is_scaled(problem_.value.type) && !std::isfinite(scales[j])) scales[j] = 0;
   }
 }
 

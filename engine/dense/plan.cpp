@@ -150,7 +150,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
   if (p.query.type != widths.type || decodes) widest = std::max(widest, p.features);
-  if (p.out.type != widths.type || p.hard) widest = std::max(widest, p.value_features);
+  if (p.out.type != widths.type || p.hard || decodes) widest = std::max(widest, p.value_features);
 
   Slab slab{};
   const std::int64_t decoded = decodes ? round_up(plan.decode.rows, widths.lanes) : 0;
@@ -171,6 +171,8 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.packed = numbers(tile, round_up(Size(p.value_features), PanelGeometry::value_block));
   slab.key_rows = offsets.take(decodes ? kDecodeChunk : 0, 1, sizeof(void*));
   slab.value_rows = offsets.take(decodes ? kDecodeChunk : 0, 1, sizeof(void*));
+  slab.key_scales = offsets.take(block, 1, sizeof(float));
+  slab.value_scales = offsets.take(block, 1, sizeof(float));
   slab.part = numbers(decodes && plan.decode.chunks == 1 ? plan.decode.part_numbers : 0, 1);
   slab.rows = numbers(widths.panel, widest);
   slab.row_max = numbers(plan.tile_q, 1);

@@ -27,6 +27,8 @@ struct Slab {
   std::size_t summed;        ///< [tile_q] bytes, one per panel: its Summed
   std::size_t key_rows;      ///< addresses of a chunk's keys; decoding only, as what follows
   std::size_t value_rows;    ///< those of its values
+  std::size_t key_scales;    ///< of a block of keys
+  std::size_t value_scales;  ///< of one of values
   std::size_t part;          ///< the only chunk's results, if there is one only
   std::size_t bytes;
 };

@@ -34,6 +34,7 @@ struct Problem : Scaling {
   std::int64_t page_rows;
   std::int64_t table_stride;  ///< entries of a sequence in the block table
   Layout query, key, value, out;
+  Layout key_scales, value_scales;   ///< used where keys, or values, are of 8 bits
   Layout mask, bias;                 ///< used where args give one
   Layout lse, weights, column_sums;  ///< used where args give one
   bool float64;                      ///< the arithmetic's type: double, else float
@@ -65,6 +66,7 @@ Problem validate(const heed_attention_desc& desc);
 /// The sizes of a problem's tensors, [batch, head, row, feature] or, last, key.
 struct Shapes {
   Shape query, key, value, out;
+  Shape scales;  ///< of keys, and of values
   Shape scores;  ///< of masks and biases that repeat nothing
   Shape lse, weights, column_sums;
 };
@@ -72,6 +74,20 @@ Shapes shapes_of(const Problem& problem);
 
 /// Throws unless a run has the tensors that it needs, and its lengths and rows make sense.
 void validate(const Problem& problem, const heed_attention_args& args);
+
+/// The keys, or the values, of a run.
+struct StoredTensor {
+  const void* data;
+  const Layout& layout;
+  const float* scales;  ///< used where is_scaled(layout.type)
+  const Layout& scale_layout;
+};
+inline StoredTensor keys_of(const Problem& p, const heed_attention_args& args) {
+  return {args.key, p.key, args.key_scales, p.key_scales};
+}
+inline StoredTensor values_of(const Problem& p, const heed_attention_args& args) {
+  return {args.value, p.value, args.value_scales, p.value_scales};
+}
 
 /// One item of the batch, with the lengths that a run's arguments give it.
 struct Sequence {
@@ -87,6 +103,22 @@ struct Sequence {
                            std::int64_t j) const {
     if (pages == nullptr) return row_at(data, layout, batch, head, key_begin + j);
     return row_at(data, layout, pages[j / page_rows], head, j % page_rows);
+  }
+  /// What key or value j of a head is multiplied with, if is_scaled(its type).
+  float scale(const StoredTensor& of, std::int64_t head, std::int64_t j) const {
+    return *reinterpret_cast<const float*>(key_row(of.scales, of.scale_layout, head, j));
+  }
+  /// Reads feature x of key or value j of a head to to[x].
+  template <class Real>
+  void read_key(const KernelTable<Real>& kernels, const StoredTensor& of, std::int64_t head,
+                std::int64_t j, std::int64_t features, Real* to) const {
+    const Layout& layout = of.layout;
+    kernels.numbers.read(layout.type, key_row(of.data, layout, head, j), layout.strides.feature,
+                         static_cast<std::size_t>(features), to);
+    if (!is_scaled(layout.type)) return;
+    const auto factor = static_cast<Real>(scale(of, head, j));
+#pragma GCC unroll 8
+    for (std::int64_t x = 0; x < features; ++x) to[x] *= factor;
   }
   /// How many keys, j the first, lie one after the other, stride_row apart.
   std::int64_t keys_in_place(std::int64_t j) const {

@@ -133,18 +133,20 @@ void run_rotate(const heed_context& context, const RotateProblem& p, const Rotat
       static_cast<double>(p.rows) * static_cast<double>(p.sizes[3]) +
       static_cast<double>(tasks) * static_cast<double>(angles) * kNumbersPerAngle;
   const Tasks shared = share_evenly(context.threads, tasks, numbers);
-  Array<double> frequencies(context.allocator, p.rotary.base == 0 ? 0 : angles);
-  if (p.rotary.base != 0) fill_frequencies(p.rotary, frequencies.data());
+  const bool unknown = p.rotary.base != 0 && rotate.frequencies == nullptr;
+  Array<double> frequencies(context.allocator, unknown ? angles : 0);
+  if (unknown) fill_frequencies(p.rotary, frequencies.data());
+  const double* const known = unknown ? frequencies.data() : rotate.frequencies;
   with_real(p.float64, [&](auto real) {
     using Real = decltype(real);
     const std::int64_t each = Rows<Real>::buffer_size(p);
     Array<Real> buffers(context.allocator, shared.workers * each);
     // Row by row, so that sequences at the same position, one after the other, share its angles.
-    parallel_for(
-        context.threads, shared, [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-          Rows<Real> some(context, p, rotate, frequencies.data(), buffers.data() + worker * each);
-          for (std::int64_t t = begin; t < end; ++t) some.turn(t % batch, t / batch);
-        });
+    parallel_for(context.threads, shared,
+                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                   Rows<Real> some(context, p, rotate, known, buffers.data() + worker * each);
+                   for (std::int64_t t = begin; t < end; ++t) some.turn(t % batch, t / batch);
+                 });
   });
 }
 

@@ -24,6 +24,7 @@ struct Rotate {
   const void* from;
   const std::int64_t* positions;  ///< [batch, row]; nullptr: row after row
   void* to;
+  const double* frequencies = nullptr;  ///< see fill_frequencies(); nullptr: to be computed
 };
 
 /// Throws an Error that names the field, its value and the bound.

@@ -116,9 +116,13 @@ void Scores<Real>::read_query(const Panel<Real>& panel, std::size_t i, Real* que
 
 template <class Real>
 MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int64_t end) const {
-  return widened(kernels_, problem_.key, sequence_.pages != nullptr, begin, end, problem_.features,
-                 buffer(plan_.slab.keys),
-                 [&](std::int64_t j) { return sequence_.key_row(args_.key, problem_.key, g, j); });
+  return widened(
+      problem_.key, sequence_.pages != nullptr, begin, end, problem_.features,
+      buffer(plan_.slab.keys),
+      [&](std::int64_t j) { return sequence_.key_row(args_.key, problem_.key, g, j); },
+      [&](std::int64_t j, Real* to) {
+        sequence_.read_key(kernels_, keys_of(problem_, args_), g, j, problem_.features, to);
+      });
 }
 
 template <class Real>

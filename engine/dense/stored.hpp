@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "engine/dense/problem.hpp"
 #include "engine/kernels/table.hpp"
@@ -20,74 +19,87 @@ class Stored {
   /// The rows from `begin` on.
   struct Place {
     const Sequence& sequence;
-    const void* data;
-    const Layout& layout;
+    const StoredTensor tensor;
     std::int64_t head, begin;
   };
 
-  /// `pointers` has room for all rows, `copies` for a block of them. `widened` rows are always
-  /// copied, as Real.
+  /// Where rows that are not read where they lie are put, and what is found out about rows.
+  struct Room {
+    const void** pointers;  ///< to all rows
+    std::byte* copies;      ///< of a block of them
+    float* scales;          ///< of a block
+  };
+
+  /// With `copies` the rows and scales of a block are copied in any case, and may be changed.
   Stored(const KernelTable<Real>& kernels, const Place& place, std::size_t rows,
-         std::int64_t features, bool widened, const void** pointers, std::byte* copies)
-      : kernels_(kernels),
-        place_(place),
-        layout_(place.layout),
+         std::int64_t features, bool copies, const Room& room)
+      : place_(place),
+        layout_(place.tensor.layout),
+        lanes_(kernels.rows.lanes),
         rows_(rows),
         features_(static_cast<std::size_t>(features)),
-        widened_(widened || !is_read_as_it_is(layout_.type)),
-        copied_(widened_ || layout_.strides.feature != 1 || features_ < kernels.rows.lanes),
-        pointers_(pointers),
-        copies_(copies) {
+        copies_scales_(copies),
+        copied_(copies || layout_.strides.feature != 1 || features_ < lanes_),
+        room_(room) {
     if (copied_) return;
-    const std::int64_t stride = layout_.strides.row * layout_.bytes;
-    for (std::size_t j = 0; j < rows;) {
-      const std::byte* at = row(j);
-      const auto end = j + static_cast<std::size_t>(place.sequence.keys_in_place(
-                               place.begin + static_cast<std::int64_t>(j)));
-      for (; j < std::min(end, rows); ++j, at += stride) pointers_[j] = at;
-    }
+    each_row(place.tensor.data, layout_, 0, rows,
+             [&](std::size_t j, const std::byte* at) { room_.pointers[j] = at; });
   }
 
-  RowOrder order() const {
-    const std::size_t lanes = kernels_.rows.lanes;
-    return {lanes, std::max(features_, lanes)};
-  }
+  RowOrder order() const { return {lanes_, std::max(features_, lanes_)}; }
 
   /// Rows [begin, begin + count).
   StoredRows block(std::size_t begin, std::size_t count) const {
-    const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
+    const auto element = static_cast<std::size_t>(layout_.bytes);
     if (!copied_)
-      return {layout_.type, pointers_ + begin, count, features_, kAheadBytes / (row_bytes + 1),
-              rows_ - begin};
-    const ElementType type = widened_ ? kTypeOf<Real> : layout_.type;
-    const std::size_t features = order().features;
-    const auto element = static_cast<std::size_t>(bytes_of(type));
-    const std::size_t bytes = features * element;
-    for (std::size_t j = 0; j < count; ++j) {
-      std::byte* const to = copies_ + j * bytes;
+      return {layout_.type,
+              room_.pointers + begin,
+              count,
+              features_,
+              kAheadBytes / (features_ * element + 1),
+              rows_ - begin,
+              scales(begin, count)};
+    const std::size_t bytes = order().features * element;
+    each_row(place_.tensor.data, layout_, begin, count, [&](std::size_t j, const std::byte* at) {
+      std::byte* const to = room_.copies + j * bytes;
       std::fill(to + features_ * element, to + bytes, std::byte{0});
-      if (widened_) {
-        kernels_.numbers.read(layout_.type, row(begin + j), layout_.strides.feature, features_,
-                              reinterpret_cast<Real*>(to));
-      } else {
-        copy(row(begin + j), to);
-      }
-      pointers_[j] = to;
-    }
-    return {type, pointers_, count, features, 0, 0};
+      copy(at, to);
+      room_.pointers[j] = to;
+    });
+    return {layout_.type, room_.pointers, count, order().features, 0, 0, scales(begin, count)};
   }
 
  private:
   /// Rows are prefetched so far ahead: to the L2 cache, past what the processor foresees.
   static constexpr std::size_t kAheadBytes = 16384;
 
-  static bool is_read_as_it_is(ElementType type) {
-    return type == kTypeOf<Real> || (std::is_same_v<Real, float> && type != ElementType::kF64);
+  /// Calls function(j, address) for what belongs to each of the rows [begin, begin + count).
+  template <class Function>
+  void each_row(const void* data, const Layout& layout, std::size_t begin, std::size_t count,
+                Function&& function) const {
+    const std::int64_t stride = layout.strides.row * layout.bytes;
+    for (std::size_t j = 0; j < count;) {
+      const std::int64_t key = place_.begin + static_cast<std::int64_t>(begin + j);
+      const std::byte* at = place_.sequence.key_row(data, layout, place_.head, key);
+      const auto end = j + static_cast<std::size_t>(place_.sequence.keys_in_place(key));
+      for (; j < std::min(end, count); ++j, at += stride) function(j, at);
+    }
   }
 
-  const std::byte* row(std::size_t j) const {
-    return place_.sequence.key_row(place_.data, layout_, place_.head,
-                                   place_.begin + static_cast<std::int64_t>(j));
+  /// Where they lie if they do so one after the other, else gathered.
+  const float* scales(std::size_t begin, std::size_t count) const {
+    if (!is_scaled(layout_.type)) return nullptr;
+    const StoredTensor& t = place_.tensor;
+    const std::int64_t key = place_.begin + static_cast<std::int64_t>(begin);
+    const bool together = t.scale_layout.strides.row == 1 &&
+                          place_.sequence.keys_in_place(key) >= static_cast<std::int64_t>(count);
+    if (together && !copies_scales_)
+      return reinterpret_cast<const float*>(
+          place_.sequence.key_row(t.scales, t.scale_layout, place_.head, key));
+    each_row(t.scales, t.scale_layout, begin, count, [&](std::size_t j, const std::byte* at) {
+      room_.scales[j] = *reinterpret_cast<const float*>(at);
+    });
+    return room_.scales;
   }
 
   void copy(const std::byte* from, std::byte* to) const {
@@ -96,14 +108,11 @@ class Stored {
       std::copy_n(from, bytes, to + x * bytes);
   }
 
-  const KernelTable<Real>& kernels_;
   const Place place_;
   const Layout& layout_;
-  const std::size_t rows_;
-  const std::size_t features_;
-  const bool widened_, copied_;
-  const void** const pointers_;
-  std::byte* const copies_;
+  const std::size_t lanes_, rows_, features_;
+  const bool copies_scales_, copied_;
+  const Room room_;
 };
 
 }  // namespace heed

@@ -1,3 +1,6 @@
+#include <cstdio>
+#include <cstring>
+
 #include "engine/dense/problem.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
@@ -90,13 +93,36 @@ bool is_float64(const heed_attention_desc& desc) {
   return count == 4;
 }
 
+/// The scales of the tensor `name`, "key" or "value": one per row, or one that all rows share.
+Layout scale_layout(const char* name, const heed_layout& given, const heed_layout& of,
+                    const Shape& shape, bool packed) {
+  char field[32];
+  std::snprintf(field, sizeof field, "desc.%s_scales", name);
+  if (of.dtype == HEED_DTYPE_I8) {
+    if (given.dtype != HEED_DTYPE_DEFAULT && given.dtype != HEED_DTYPE_F32)
+      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be 0 or HEED_DTYPE_F32 (1)",
+           field, given.dtype);
+    return input_layout(field, given, shape, ElementType::kF32, packed);
+  }
+  const heed_layout unset = HEED_LAYOUT_INIT;
+  if (std::memcmp(&given, &unset, sizeof unset) != 0)
+    fail(
+        HEED_STATUS_INVALID_ARGUMENT,
+        "%s is set with desc.%s.dtype %u; it must be 0 unless that is HEED_DTYPE_I8 (5), which has "
+        "a scale per row",
+        field, name, of.dtype);
+  return {ElementType::kF32, sizeof(float), {0, 0, 0, 0}};
+}
+
 void resolve_layouts(const heed_attention_desc& desc, Problem& p) {
   const Shapes s = shapes_of(p);
   const bool packed_q = p.packed_queries > 0;
   const bool packed_k = p.packed_keys > 0;
   p.query = input_layout("desc.query", desc.query, s.query, ElementType::kF32, packed_q);
-  p.key = input_layout("desc.key", desc.key, s.key, ElementType::kF32, packed_k);
-  p.value = input_layout("desc.value", desc.value, s.value, ElementType::kF32, packed_k);
+  p.key = stored_layout("desc.key", desc.key, s.key, ElementType::kF32, packed_k);
+  p.value = stored_layout("desc.value", desc.value, s.value, ElementType::kF32, packed_k);
+  p.key_scales = scale_layout("key", desc.key_scales, desc.key, s.scales, packed_k);
+  p.value_scales = scale_layout("value", desc.value_scales, desc.value, s.scales, packed_k);
   p.out = output_layout("desc.out", desc.out, s.out, ElementType::kF32, packed_q);
 
   const ElementType real = real_type(p.float64);
@@ -180,6 +206,7 @@ Shapes shapes_of(const Problem& p) {
           {k_batch, p.key_heads, k_rows, p.features},
           {k_batch, p.key_heads, k_rows, p.value_features},
           {q_batch, p.query_heads, q_rows, p.value_features},
+          {k_batch, p.key_heads, k_rows, 1},
           {p.batch, p.query_heads, p.query_length, p.key_length},
           // [heads, rows] also where rows are packed: one number per row leaves no room for heads.
           {q_batch, p.query_heads, q_rows, 1},

@@ -11,8 +11,7 @@ template <class Real>
 Values<Real>::Values(const heed_attention_plan& plan, const heed_attention_args& args,
                      const Sequence& sequence, std::int64_t key_head, std::byte* slab)
     : plan_(plan),
-      layout_(plan.problem.value),
-      data_(args.value),
+      values_(values_of(plan.problem, args)),
       sequence_(sequence),
       kernels_(kernels_of<Real>(*plan.context->kernels)),
       key_head_(key_head),
@@ -21,9 +20,11 @@ Values<Real>::Values(const heed_attention_plan& plan, const heed_attention_args&
 
 template <class Real>
 MatrixView<Real> Values<Real>::rows(std::int64_t begin, std::int64_t end) const {
-  return widened(kernels_, layout_, sequence_.pages != nullptr, begin, end,
-                 plan_.problem.value_features, reinterpret_cast<Real*>(slab_ + plan_.slab.values),
-                 [&](std::int64_t j) { return sequence_.key_row(data_, layout_, key_head_, j); });
+  return widened(
+      values_.layout, sequence_.pages != nullptr, begin, end, plan_.problem.value_features,
+      reinterpret_cast<Real*>(slab_ + plan_.slab.values),
+      [&](std::int64_t j) { return sequence_.key_row(values_.data, values_.layout, key_head_, j); },
+      [&](std::int64_t j, Real* to) { read(j, to); });
 }
 
 template <class Real>
@@ -80,8 +81,7 @@ void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<
 
 template <class Real>
 void Values<Real>::read(std::int64_t j, Real* to) const {
-  kernels_.numbers.read(layout_.type, sequence_.key_row(data_, layout_, key_head_, j),
-                        layout_.strides.feature, features_, to);
+  sequence_.read_key(kernels_, values_, key_head_, j, plan_.problem.value_features, to);
 }
 
 template class Values<float>;

@@ -39,8 +39,7 @@ class Values {
 
  private:
   const heed_attention_plan& plan_;
-  const Layout& layout_;
-  const void* data_;
+  const StoredTensor values_;
   const Sequence& sequence_;
   const KernelTable<Real>& kernels_;
   std::int64_t key_head_;

@@ -44,9 +44,36 @@ HEED_INLINE V read_vector(const Bf16* from) {
 #endif
 }
 
-/// For instruction sets without the conversion. Not in line: it is long.
 template <class V>
-[[gnu::noinline]] V read_by_hand(const F16* from) {
+HEED_INLINE V read_vector(const I8* from) {
+  [[maybe_unused]] const void* const at = from;
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64)
+    return V(
+        _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(at)))));
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32)
+    return V(
+        _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(at)))));
+#endif
+  [[maybe_unused]] std::int32_t four;
+  __builtin_memcpy(&four, at, sizeof four);
+#if defined(__SSE2__)
+  if constexpr (sizeof(V) == 16) {
+    const __m128i bytes = _mm_cvtsi32_si128(four);
+    const __m128i twice = _mm_unpacklo_epi8(bytes, bytes);
+    return V(_mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpacklo_epi16(twice, twice), 24)));
+  }
+#elif defined(__aarch64__)
+  const int16x8_t words = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)));
+  return V(vcvtq_f32_s32(vmovl_s16(vget_low_s16(words))));
+#endif
+}
+
+/// For instruction sets without the conversion. Not in line: it is long.
+template <class V, class Element>
+[[gnu::noinline]] V read_by_hand(const Element* from) {
   alignas(kAlignment) RealOf<V> wide[kLanes<V>];
   for (std::size_t i = 0; i < kLanes<V>; ++i) wide[i] = decode(from[i]);
   return load<V>(wide);
@@ -68,12 +95,66 @@ HEED_INLINE V read_vector(const F16* from) {
   return read_by_hand<V>(from);
 }
 
+/// E4M3 as float16 with the exponent 8 less, of which the conversion takes care, subnormal numbers
+/// included: sign and magnitude are moved into place, and NaN becomes one of float16.
+template <class V>
+HEED_INLINE V read_vector(const F8E4M3* from) {
+  [[maybe_unused]] const void* const at = from;
+  [[maybe_unused]] const V rebias(256);
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64) {
+    const __m256i words = _mm256_cvtepi8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(at)));
+    const __m256i magnitude =
+        _mm256_and_si256(_mm256_slli_epi16(words, 7), _mm256_set1_epi16(0x3f80));
+    const __m256i nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x3f80));
+    const __m256i sign = _mm256_and_si256(words, _mm256_set1_epi16(INT16_MIN));
+    return V(_mm512_cvtph_ps(_mm256_or_si256(_mm256_or_si256(magnitude, sign), nan))) * rebias;
+  }
+#endif
+#if defined(__F16C__) && defined(__AVX2__)
+  if constexpr (sizeof(V) == 32) {
+    const __m128i words = _mm_cvtepi8_epi16(_mm_loadl_epi64(static_cast<const __m128i*>(at)));
+    const __m128i magnitude = _mm_and_si128(_mm_slli_epi16(words, 7), _mm_set1_epi16(0x3f80));
+    const __m128i nan = _mm_cmpeq_epi16(magnitude, _mm_set1_epi16(0x3f80));
+    const __m128i sign = _mm_and_si128(words, _mm_set1_epi16(INT16_MIN));
+    return V(_mm256_cvtph_ps(_mm_or_si128(_mm_or_si128(magnitude, sign), nan))) * rebias;
+  }
+#elif defined(__aarch64__)
+  std::int32_t four;
+  __builtin_memcpy(&four, at, sizeof four);
+  const int16x4_t words = vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))));
+  const int16x4_t magnitude = vand_s16(vshl_n_s16(words, 7), vdup_n_s16(0x3f80));
+  const uint16x4_t nan = vceq_s16(magnitude, vdup_n_s16(0x3f80));
+  const int16x4_t sign = vand_s16(words, vdup_n_s16(INT16_MIN));
+  const uint16x4_t halves = vorr_u16(vreinterpret_u16_s16(vorr_s16(magnitude, sign)), nan);
+  return V(vcvt_f32_f16(vreinterpret_f16_u16(halves))) * rebias;
+#endif
+  return read_by_hand<V>(from);
+}
+
+/// Whether rows of the type have scales.
+template <class Element>
+inline constexpr bool kIsScaled = std::is_same_v<Element, I8> || std::is_same_v<Element, F8E4M3>;
+
+/// The scale of each of `count` rows, H times; what follows fills the vector.
+template <class V, std::size_t H>
+HEED_INLINE V repeated_scales(const float* scales, std::size_t count) {
+  constexpr std::size_t n = kLanes<V>;
+  if (H == 1 && count == n) return V::load_unaligned(scales);
+  alignas(kAlignment) float each[n];
+  for (std::size_t i = 0; i < n / H; ++i)
+    for (std::size_t h = 0; h < H; ++h) each[i * H + h] = scales[i < count ? i : count - 1];
+  return load<V>(each);
+}
+
 /// Calls function(Element{}) with the type of the rows.
 template <class V, class Function>
 HEED_INLINE void with_element(ElementType type, Function&& function) {
   if constexpr (kIsFloat<V>) {
     if (type == ElementType::kBf16) return function(Bf16{});
     if (type == ElementType::kF16) return function(F16{});
+    if (type == ElementType::kI8) return function(I8{});
+    if (type == ElementType::kF8E4M3) return function(F8E4M3{});
   }
   function(RealOf<V>{});
 }
@@ -149,7 +230,9 @@ void score_queries(const StoredRows& rows, const Real* query, std::size_t stride
         if (k < rows.known) prefetch(rows.rows[k], 0, bytes);
       dot_products<V, Element, H, K>(at + i * K, rows.features, query, stride, sums + i * K * H);
     });
-    const V result = sum_rows<V>(sums);
+    V result = sum_rows<V>(sums);
+    if constexpr (kIsScaled<Element>)
+      result = result * repeated_scales<V, H>(rows.scales + j, count);
     if (count == together && pitch == H) {
       result.store_unaligned(scores + j * pitch);
     } else {
@@ -204,6 +287,7 @@ void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, st
     unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
       weight[h] = V(weights[j * pitch + h]);
       total[h] = total[h] + weight[h];
+      if constexpr (kIsScaled<Element>) weight[h] = weight[h] * V(rows.scales[j]);
     });
     unroll<M>([&](auto m) HEED_INLINE_LAMBDA {
       const V part = read_vector<V>(row + m * n);

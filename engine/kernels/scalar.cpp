@@ -333,8 +333,16 @@ void with_element(ElementType type, Function&& function) {
   if constexpr (sizeof(Real) == sizeof(float)) {
     if (type == ElementType::kBf16) return function(Bf16{});
     if (type == ElementType::kF16) return function(F16{});
+    if (type == ElementType::kI8) return function(I8{});
+    if (type == ElementType::kF8E4M3) return function(F8E4M3{});
   }
   function(Real{});
+}
+
+template <class Real>
+Real scale_of(const StoredRows& rows, std::size_t j) {
+  const bool scaled = rows.type == ElementType::kI8 || rows.type == ElementType::kF8E4M3;
+  return scaled ? static_cast<Real>(rows.scales[j]) : 1;
 }
 
 /// As on other instruction sets, features that lie a vector apart are summed together.
@@ -355,7 +363,7 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
         for (std::size_t x = order.whole(); x < rows.features; ++x) add(x, order.place(x));
         Real sum = 0;
         for (const Real part : sums) sum += part;
-        scores[j * pitch + h] = sum;
+        scores[j * pitch + h] = sum * scale_of<Real>(rows, j);
       }
     }
   });
@@ -374,7 +382,8 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
         Real sum = 0;
         for (std::size_t j = 0; j < rows.count; ++j) {
           const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
-          sum += weights[j * pitch + h] * static_cast<Real>(decode(row[x]));
+          const Real weight = weights[j * pitch + h] * scale_of<Real>(rows, j);
+          sum += weight * static_cast<Real>(decode(row[x]));
         }
         sums[h * order.padded() + order.place(x)] += sum;
       }

@@ -104,14 +104,15 @@ struct EdgeRows {
 };
 
 /// Rows of a matrix in the type that they are stored in, read where they lie. Row j begins at
-/// rows[j], its features side by side.
+/// rows[j], its features side by side. Those of 8 bits are multiplied with their scales.
 struct StoredRows {
-  ElementType type;  ///< Real, or for float also kBf16 and kF16
+  ElementType type;  ///< Real, or for float also those of 16 and 8 bits
   const void* const* rows;
   std::size_t count;
   std::size_t features;  ///< at least the lanes
   std::size_t ahead;     ///< when row j is read, row j + ahead is prefetched
   std::size_t known;     ///< rows[known] and those after it do not exist
+  const float* scales;   ///< [count], of rows of 8 bits
 };
 
 /// Where kernels put the features of a stored row: vector by vector. The last vector ends with the

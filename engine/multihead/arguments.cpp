@@ -61,8 +61,9 @@ heed_attention_args read_attention_args(const heed_multihead_args& args) {
   const struct {
     const char* name;
     const void* pointer;
-  } own[] = {
-      {"query", inner.query}, {"key", inner.key}, {"value", inner.value}, {"out", inner.out}};
+  } own[] = {{"query", inner.query},           {"key", inner.key},
+             {"value", inner.value},           {"out", inner.out},
+             {"key_scales", inner.key_scales}, {"value_scales", inner.value_scales}};
   for (const auto& tensor : own)
     if (tensor.pointer != nullptr)
       fail(HEED_STATUS_INVALID_ARGUMENT,

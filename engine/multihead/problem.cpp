@@ -16,6 +16,8 @@ heed_attention_desc read_attention(const heed_multihead_desc& desc) {
   check_unset("desc.attention->key", attention.key, kWhy);
   check_unset("desc.attention->value", attention.value, kWhy);
   check_unset("desc.attention->out", attention.out, kWhy);
+  check_unset("desc.attention->key_scales", attention.key_scales, kWhy);
+  check_unset("desc.attention->value_scales", attention.value_scales, kWhy);
   check_size("attention->query_heads", attention.query_heads, 1);
   if (attention.pages != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT,

@@ -18,6 +18,11 @@ std::int64_t bytes_of(ElementType type);
 /// "f32", "f64", "bf16", "f16", "i8", "f8_e4m3" or "mask".
 const char* name_of(ElementType type);
 
+/// Whether elements are integers or numbers of 8 bits, which scales that lie elsewhere multiply.
+inline bool is_scaled(ElementType type) {
+  return type == ElementType::kI8 || type == ElementType::kF8E4M3;
+}
+
 inline ElementType real_type(bool float64) {
   return float64 ? ElementType::kF64 : ElementType::kF32;
 }

@@ -10,8 +10,10 @@
 namespace heed {
 namespace {
 
-ElementType element_type(const char* field, std::uint32_t dtype, ElementType default_type) {
-  switch (dtype) {
+/// `last` is the last heed_dtype that the tensor may have.
+ElementType element_type(const char* field, std::uint32_t dtype, ElementType default_type,
+                         heed_dtype last = HEED_DTYPE_F16) {
+  switch (dtype <= static_cast<std::uint32_t>(last) ? dtype : UINT32_MAX) {
     case HEED_DTYPE_DEFAULT:
       return default_type;
     case HEED_DTYPE_F32:
@@ -22,9 +24,13 @@ ElementType element_type(const char* field, std::uint32_t dtype, ElementType def
       return ElementType::kBf16;
     case HEED_DTYPE_F16:
       return ElementType::kF16;
+    case HEED_DTYPE_I8:
+      return ElementType::kI8;
+    case HEED_DTYPE_F8_E4M3:
+      return ElementType::kF8E4M3;
     default:
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be a heed_dtype, 0 to 4", field,
-           dtype);
+      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be a heed_dtype, 0 to %d", field,
+           dtype, static_cast<int>(last));
   }
 }
 
@@ -104,6 +110,18 @@ bool all_zero(const Strides& s) {
   return s.batch == 0 && s.head == 0 && s.row == 0 && s.feature == 0;
 }
 
+Layout layout_of(const char* field, const heed_layout& given, const Shape& shape,
+                 ElementType default_type, bool packed, heed_dtype last) {
+  const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
+  const ElementType type = element_type(field, given.dtype, default_type, last);
+  Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_feature};
+  if (contiguous_if_zero && all_zero(strides))
+    strides =
+        packed ? contiguous(field, shape, {0, 2, 1, 3}) : contiguous(field, shape, {0, 1, 2, 3});
+  if (packed) strides.batch = 0;  // a sequence is found by its first row
+  return {type, bytes_of(type), check_reach(field, strides, shape)};
+}
+
 }  // namespace
 
 void check_size(const char* field, std::int64_t value, std::int64_t low) {
@@ -132,14 +150,12 @@ bool is_empty(const Shape& shape) {
 
 Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
                     ElementType default_type, bool packed) {
-  const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
-  const ElementType type = element_type(field, given.dtype, default_type);
-  Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_feature};
-  if (contiguous_if_zero && all_zero(strides))
-    strides =
-        packed ? contiguous(field, shape, {0, 2, 1, 3}) : contiguous(field, shape, {0, 1, 2, 3});
-  if (packed) strides.batch = 0;  // a sequence is found by its first row
-  return {type, bytes_of(type), check_reach(field, strides, shape)};
+  return layout_of(field, given, shape, default_type, packed, HEED_DTYPE_F16);
+}
+
+Layout stored_layout(const char* field, const heed_layout& given, const Shape& shape,
+                     ElementType default_type, bool packed) {
+  return layout_of(field, given, shape, default_type, packed, HEED_DTYPE_F8_E4M3);
 }
 
 Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,

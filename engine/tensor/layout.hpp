@@ -48,6 +48,10 @@ void check_unset(const char* field, const heed_layout& given, const char* why);
 Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
                     ElementType default_type, bool packed = false);
 
+/// The same for a tensor that may also be of 8 bits.
+Layout stored_layout(const char* field, const heed_layout& given, const Shape& shape,
+                     ElementType default_type, bool packed);
+
 /// Like input_layout, but also throws if elements would overlap.
 Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
                      ElementType default_type, bool packed = false);

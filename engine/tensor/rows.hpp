@@ -17,16 +17,14 @@ MatrixView<Real> from_row(const MatrixView<Real>& matrix, std::int64_t k) {
 }
 
 /// Rows [begin, end) of a tensor, of which row k lies at row(k), where they lie. Those of another
-/// type, or `apart` from each other, are read into `buffer`, [end - begin][features].
-template <class Real, class Row>
-MatrixView<Real> widened(const KernelTable<Real>& kernels, const Layout& layout, bool apart,
-                         std::int64_t begin, std::int64_t end, std::int64_t features, Real* buffer,
-                         Row&& row) {
+/// type, or `apart` from each other, are read by read(k, to) into `buffer`, [end -
+/// begin][features].
+template <class Real, class Row, class Read>
+MatrixView<Real> widened(const Layout& layout, bool apart, std::int64_t begin, std::int64_t end,
+                         std::int64_t features, Real* buffer, Row&& row, Read&& read) {
   if (layout.type == kTypeOf<Real> && !apart)
     return {reinterpret_cast<const Real*>(row(begin)), layout.strides.row, layout.strides.feature};
-  for (std::int64_t k = begin; k < end; ++k)
-    kernels.numbers.read(layout.type, row(k), layout.strides.feature,
-                         static_cast<std::size_t>(features), buffer + (k - begin) * features);
+  for (std::int64_t k = begin; k < end; ++k) read(k, buffer + (k - begin) * features);
   return {buffer, features, 1};
 }
 

@@ -34,10 +34,12 @@ heed_cache_desc cache_for(const Problem& p, std::uint32_t dtype, Index page_rows
   return desc;
 }
 
-heed_status append(const Cache& cache, heed_sequence sequence, Index layer, const Tensor& key,
+heed_status append(const Cache& cache, heed_sequence sequence, const Call& call, const Tensor& key,
                    const Tensor& value, Index batch, Index begin, Index end) {
   heed_cache_append_desc desc = HEED_CACHE_APPEND_DESC_INIT;
-  desc.layer = layer;
+  desc.layer = call.layer;
+  desc.position_offset = call.offset;
+  if (!call.positions.empty()) desc.positions = call.positions.data();
   desc.rows = end - begin;
   desc.key = layout_in_sequence(key);
   desc.value = layout_in_sequence(value);
@@ -52,15 +54,17 @@ Tensor as_stored(const Tensor& given, std::uint32_t dtype) {
 }
 
 Outputs attend(const Cache& cache, Problem& p, const std::vector<heed_sequence>& sequences,
-               Index layer, Index key_length) {
+               const Call& call) {
   heed_attention_desc attention = p.desc;
   attention.key_heads = attention.features = attention.value_features = 0;
   attention.key = attention.value = HEED_LAYOUT_INIT;
-  attention.key_length = key_length;
+  attention.key_length = call.key_length;
   heed_cache_attention_desc desc = HEED_CACHE_ATTENTION_DESC_INIT;
   desc.attention = &attention;
   desc.sequences = sequences.data();
-  desc.layer = layer;
+  desc.layer = call.layer;
+  desc.position_offset = call.offset;
+  if (!call.positions.empty()) desc.positions = call.positions.data();
   return p.run_all([&](heed_attention_args args) {
     args.key = args.value = nullptr;
     args.key_lengths = nullptr;
@@ -115,7 +119,7 @@ bool Held::append(std::size_t i, Index layer, Index rows, Random& random) {
   const Tensor key = draw(desc.features);
   const Tensor value = draw(desc.value_features);
   const heed_status status =
-      heed_test::append(cache, sequences[i].id, layer, key, value, 0, 0, rows);
+      heed_test::append(cache, sequences[i].id, {layer}, key, value, 0, 0, rows);
   if (status == HEED_STATUS_OUT_OF_MEMORY) return false;
   require_ok(status);
   const auto hold = [&](std::vector<double>& all, const Tensor& given) {

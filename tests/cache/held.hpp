@@ -13,17 +13,24 @@ using Index = std::int64_t;
 /// A cache's descriptor for keys and values of a problem, which are stored in that type.
 heed_cache_desc cache_for(const Problem& p, std::uint32_t dtype, Index page_rows, Index pages);
 
+/// What calls of a cache are told besides tensors.
+struct Call {
+  Index layer = 0;
+  Index key_length = 0;
+  Index offset = 0;
+  std::vector<Index> positions = {};
+};
+
 /// Appends rows [begin, end) of an item of the batch, wherever and in whatever type they lie.
-heed_status append(const Cache& cache, heed_sequence sequence, Index layer, const Tensor& key,
+heed_status append(const Cache& cache, heed_sequence sequence, const Call& call, const Tensor& key,
                    const Tensor& value, Index batch, Index begin, Index end);
 
 /// The same numbers as a cache stores them.
 Tensor as_stored(const Tensor& given, std::uint32_t dtype);
 
-/// What a cache makes of a problem whose keys and values its sequences hold; key_length 0: that of
-/// the longest.
+/// What a cache makes of a problem whose keys and values its sequences hold.
 Outputs attend(const Cache& cache, Problem& p, const std::vector<heed_sequence>& sequences,
-               Index layer, Index key_length);
+               const Call& call);
 
 /// A cache, and the rows that its sequences should have.
 class Held {

@@ -21,7 +21,7 @@ void shuffle_pages(const Cache& cache, const Problem& p, Random& random) {
   std::vector<heed_sequence> all(static_cast<std::size_t>(pages));
   for (heed_sequence& sequence : all) {
     require_ok(heed_cache_sequence_create(cache.get(), &sequence));
-    require_ok(append(cache, sequence, 0, p.key, p.value, 0, 0, 1));
+    require_ok(append(cache, sequence, Call{}, p.key, p.value, 0, 0, 1));
   }
   for (; !all.empty(); all.pop_back()) {
     const auto last = static_cast<Index>(all.size()) - 1;
@@ -31,7 +31,8 @@ void shuffle_pages(const Cache& cache, const Problem& p, Random& random) {
 }
 
 /// The sequences of a problem's batch, appended in turns.
-std::vector<heed_sequence> fill(const Cache& cache, const Problem& p, Index layer, Random& random) {
+std::vector<heed_sequence> fill(const Cache& cache, const Problem& p, const Call& call,
+                                Random& random) {
   std::vector<heed_sequence> sequences(static_cast<std::size_t>(p.desc.batch));
   for (heed_sequence& sequence : sequences)
     require_ok(heed_cache_sequence_create(cache.get(), &sequence));
@@ -43,8 +44,12 @@ std::vector<heed_sequence> fill(const Cache& cache, const Problem& p, Index laye
       const auto batch = static_cast<Index>(b);
       const Index left = length_of(p, batch) - done[b];
       const Index rows = std::min(left, random.integer(0, most));
+      Call portion = call;
+      if (!call.positions.empty())
+        portion.positions.erase(portion.positions.begin(),
+                                portion.positions.begin() + batch * p.desc.key_length + done[b]);
       require_ok(
-          append(cache, sequences[b], layer, p.key, p.value, batch, done[b], done[b] + rows));
+          append(cache, sequences[b], portion, p.key, p.value, batch, done[b], done[b] + rows));
       done[b] += rows;
       more = more || rows < left;
     }
@@ -52,31 +57,115 @@ std::vector<heed_sequence> fill(const Cache& cache, const Problem& p, Index laye
   return sequences;
 }
 
+/// Rotary embedding and where rows stand, if a cache has it: with an offset, or positions of rows
+/// of keys, [batch][row], and of queries.
+struct Turns {
+  heed_rotary rotary = HEED_ROTARY_INIT;
+  Index offset = 0;
+  std::vector<Index> keys, queries;
+
+  static Turns draw(const Problem& p, Random& random) {
+    Turns turns;
+    const Index features = p.key.shape()[3];
+    if (features < 2 || random.integer(0, 2) == 0) return turns;
+    turns.rotary.pairs = random.pick<std::uint32_t>({HEED_ROTARY_HALVES, HEED_ROTARY_INTERLEAVED});
+    turns.rotary.features = 2 * random.integer(features % 2, features / 2);
+    if (turns.rotary.features == 0 && features % 2 != 0) turns.rotary.features = 2;
+    turns.rotary.base = random.pick<double>({0, 500});
+    // So that no query stands before 0, however many there are.
+    turns.offset = p.desc.query_length + random.integer(0, 9);
+    if (random.integer(0, 1) == 0) return turns;
+    turns.offset = 0;
+    const auto draw_all = [&](std::vector<Index>& all, const Tensor& tensor) {
+      all.resize(static_cast<std::size_t>(tensor.shape()[0] * tensor.shape()[2]));
+      for (Index& position : all) position = random.integer(0, 5000);
+    };
+    draw_all(turns.keys, p.key);
+    draw_all(turns.queries, p.query);
+    return turns;
+  }
+
+  bool any() const { return rotary.pairs != HEED_ROTARY_NONE; }
+
+  /// Where query row i of item b stands.
+  std::vector<Index> of_queries(const Problem& p) const {
+    if (!queries.empty()) return queries;
+    std::vector<Index> all(static_cast<std::size_t>(p.query.shape()[0] * p.query.shape()[2]), 0);
+    for (Index b = 0; b < p.desc.batch; ++b) {
+      const bool packed = p.desc.packed_queries > 0;
+      const auto n = static_cast<std::size_t>(b);
+      const Index begin = packed ? p.cu_seqlens_q[n] : b * p.desc.query_length;
+      const Index rows = packed ? p.cu_seqlens_q[n + 1] - begin : p.desc.query_length;
+      for (Index i = 0; i < rows; ++i)
+        all[static_cast<std::size_t>(begin + i)] = length_of(p, b) - rows + i + offset;
+    }
+    return all;
+  }
+};
+
+/// A tensor in another type, with its rows turned where a cache turns them.
+Tensor turned(const Context& context, const Tensor& from, std::uint32_t dtype, const Turns& turns,
+              const std::vector<Index>& positions) {
+  if (!turns.any()) return as_stored(from, dtype);
+  Tensor to = placed(from.shape(), Arrangement::kContiguous, dtype, 0);
+  heed_rotate_desc desc = HEED_ROTATE_DESC_INIT;
+  desc.batch = from.shape()[0];
+  desc.heads = from.shape()[1];
+  desc.rows = from.shape()[2];
+  desc.features = from.shape()[3];
+  desc.from = from.layout();
+  desc.from.reserved = HEED_STRIDES_EXPLICIT;
+  desc.to = to.layout();
+  desc.rotary = turns.rotary;
+  desc.position = positions.empty() ? turns.offset : 0;
+  require_ok(heed_rotate(context.get(), &desc, from.data(),
+                         positions.empty() ? nullptr : positions.data(), to.data()));
+  return to;
+}
+
+/// The problem with the numbers that a cache multiplies.
+Problem as_multiplied(const Context& context, const Problem& p, std::uint32_t dtype,
+                      const Turns& turns) {
+  Problem q = p;
+  q.key = turned(context, p.key, dtype, turns, turns.keys);
+  q.value = as_stored(p.value, dtype);
+  q.desc.key = q.key.layout();
+  q.desc.value = q.value.layout();
+  if (!turns.any()) return q;
+  q.query = turned(context, p.query, HEED_DTYPE_F32, turns, turns.of_queries(p));
+  q.desc.query = q.query.layout();
+  return q;
+}
+
 /// Whether there was something to see.
 bool check_cached(Problem& p, std::uint64_t seed) {
   if (p.desc.packed_keys > 0 || is_float64(p.desc) || p.desc.batch == 0) return false;
   Random random(seed);
   const auto dtype = random.pick<std::uint32_t>({HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16});
-  Problem q = p;
-  q.key = as_stored(p.key, dtype);
-  q.value = as_stored(p.value, dtype);
-  q.desc.key = q.key.layout();
-  q.desc.value = q.value.layout();
+  const Turns turns = Turns::draw(p, random);
   Index longest = 0;
   for (Index b = 0; b < p.desc.batch; ++b) longest = std::max(longest, length_of(p, b));
   const bool told = longest < p.desc.key_length || random.integer(0, 1) == 0;
   const Index page_rows = 16 * random.integer(1, 5);
   const Index pages = p.desc.batch * (p.desc.key_length / page_rows + 1);
   for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
+    const Context& context = plain_contexts()[n];
     heed_cache_desc desc = cache_for(p, dtype, page_rows, pages);
     desc.layers = 2;
-    const Cache cache = make_cache(plain_contexts()[n], desc);
+    desc.rotary = turns.rotary;
+    const Cache cache = make_cache(context, desc);
     if (p.desc.key_length > 0) shuffle_pages(cache, p, random);
-    const Index layer = random.integer(0, 1);
-    const std::vector<heed_sequence> sequences = fill(cache, p, layer, random);
+    Call call;
+    call.layer = random.integer(0, 1);
+    call.key_length = told ? p.desc.key_length : 0;
+    call.offset = turns.offset;
+    call.positions = turns.keys;
+    const std::vector<heed_sequence> sequences = fill(cache, p, call, random);
     const std::string what = IsaContexts::name(n) + (": " + line_of(p));
-    const Outputs got = attend(cache, p, sequences, layer, told ? p.desc.key_length : 0);
-    if (!check_same(what, got, q.run_all(plain_contexts()[n]))) return false;
+    call.positions = turns.queries;
+    const Outputs got = attend(cache, p, sequences, call);
+    Problem q = as_multiplied(context, p, dtype, turns);
+    if (!check_same(what, got, q.run_all(context))) return false;
   }
   return true;
 }

@@ -110,7 +110,7 @@ class History {
     const Index layer = random_.integer(0, held_.desc.layers - 1);
     const Index query_heads = held_.desc.key_heads * random_.integer(1, 2);
     Problem p = held_.problem(of, layer, random_.integer(1, 3), query_heads, random_);
-    check_same(line_of(p), attend(held_.cache, p, held_.ids(of), layer, 0), p.run_all(context_));
+    check_same(line_of(p), attend(held_.cache, p, held_.ids(of), {layer}), p.run_all(context_));
   }
 
   const Context& context_;
