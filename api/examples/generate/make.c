@@ -171,7 +171,8 @@ static void make_ends(random_source* random, model* m) {
 
 bool model_make(uint64_t seed, int64_t layers, model* m) {
   const model_sizes sizes = {layers, WIDTH, QUERY_HEADS, KEY_HEADS, FEATURES, ROTARY, 256, 10000};
-  if (!model_allocate(&sizes, m)) return false;
+  m->sizes = sizes;
+  if (!model_allocate(m)) return false;
   random_source random = {seed};
   make_ends(&random, m);
   float squares = CODE + one * one + squares_random;

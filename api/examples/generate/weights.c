@@ -17,28 +17,17 @@ enum { VERSION = 1, MOST = 65536, NUMBERS_AT_ONCE = 16384 };
 /* Beyond this they would hardly be meant; and their number fits in 64 bits. */
 static const double MOST_NUMBERS = 1e11;
 
-/* The integers of the header, in its order. */
-typedef struct named_size {
-  const char* name;
-  int64_t* value;
-} named_size;
-
-enum { SIZES = 7 };
-
-static void name_sizes(model_sizes* s, named_size* named) {
-  const named_size all[SIZES] = {{"layers", &s->layers},           {"width", &s->width},
-                                 {"query heads", &s->query_heads}, {"key heads", &s->key_heads},
-                                 {"features", &s->features},       {"rotary features", &s->rotary},
-                                 {"hidden features", &s->hidden}};
-  memcpy(named, all, sizeof all);
-}
-
-static bool check_sizes(const char* path, model_sizes* s) {
-  named_size named[SIZES];
-  name_sizes(s, named);
-  for (int i = 0; i < SIZES; ++i) {
-    if (*named[i].value >= 1 && *named[i].value <= MOST) continue;
-    return failed("%s: it has %" PRId64 " %s, not 1 to %d", path, *named[i].value, named[i].name,
+static bool check_sizes(const char* path, const model_sizes* s) {
+  const struct {
+    const char* name;
+    int64_t value;
+  } named[] = {{"layers", s->layers},           {"width", s->width},
+               {"query heads", s->query_heads}, {"key heads", s->key_heads},
+               {"features", s->features},       {"rotary features", s->rotary},
+               {"hidden features", s->hidden}};
+  for (size_t i = 0; i < sizeof named / sizeof *named; ++i) {
+    if (named[i].value >= 1 && named[i].value <= MOST) continue;
+    return failed("%s: it has %" PRId64 " %s, not 1 to %d", path, named[i].value, named[i].name,
                   MOST);
   }
   if (s->query_heads % s->key_heads != 0) {
@@ -93,9 +82,8 @@ static void place(model* m) {
   m->unembedding = take(m, s->width, TOKENS);
 }
 
-bool model_allocate(const model_sizes* sizes, model* m) {
-  m->sizes = *sizes;
-  m->layers = calloc((size_t)sizes->layers, sizeof *m->layers);
+bool model_allocate(model* m) {
+  m->layers = calloc((size_t)m->sizes.layers, sizeof *m->layers);
   if (m->layers == NULL) return failed("no memory for the model");
   place(m); /* counts */
   m->numbers = malloc(m->count * sizeof *m->numbers);
@@ -113,8 +101,23 @@ void model_release(model* m) {
 
 static const char magic[8] = "heed-gen";
 
-/* magic, version, type, seven sizes, nothing, base */
-enum { AT_VERSION = 8, AT_TYPE = 12, AT_SIZES = 16, AT_BASE = 48, HEADER = 56 };
+enum {
+  AT_VERSION = 8,
+  AT_TYPE = 12,
+  AT_LAYERS = 16,
+  AT_WIDTH = 20,
+  AT_QUERY_HEADS = 24,
+  AT_KEY_HEADS = 28,
+  AT_FEATURES = 32,
+  AT_ROTARY = 36,
+  AT_HIDDEN = 40,
+  AT_BASE = 48,
+  HEADER = 56
+};
+
+static int64_t size_at(const uint8_t* bytes) { return (int64_t)number_at(bytes, 4); }
+
+static void put_size(int64_t size, uint8_t* bytes) { put_number((uint64_t)size, 4, bytes); }
 
 static bool read_header(byte_file* f, model_sizes* s, bool* bfloat16) {
   uint8_t header[HEADER];
@@ -134,11 +137,13 @@ static bool read_header(byte_file* f, model_sizes* s, bool* bfloat16) {
                   HEED_DTYPE_F32, HEED_DTYPE_BF16);
   }
   *bfloat16 = type == HEED_DTYPE_BF16;
-  named_size named[SIZES];
-  name_sizes(s, named);
-  for (size_t i = 0; i < SIZES; ++i) {
-    *named[i].value = (int64_t)number_at(header + AT_SIZES + 4 * i, 4);
-  }
+  s->layers = size_at(header + AT_LAYERS);
+  s->width = size_at(header + AT_WIDTH);
+  s->query_heads = size_at(header + AT_QUERY_HEADS);
+  s->key_heads = size_at(header + AT_KEY_HEADS);
+  s->features = size_at(header + AT_FEATURES);
+  s->rotary = size_at(header + AT_ROTARY);
+  s->hidden = size_at(header + AT_HIDDEN);
   const uint64_t base = number_at(header + AT_BASE, 8);
   memcpy(&s->base, &base, sizeof base);
   return check_sizes(f->path, s);
@@ -178,10 +183,9 @@ static bool transfer(byte_file* f, bool writes, size_t size, model* m) {
 
 bool model_read(const char* path, model* m) {
   byte_file f = {0};
-  model_sizes sizes = {0};
   bool bfloat16 = false;
-  const bool ok = bytes_open(path, "rb", &f) && read_header(&f, &sizes, &bfloat16) &&
-                  model_allocate(&sizes, m) && transfer(&f, false, bfloat16 ? 2 : 4, m) &&
+  const bool ok = bytes_open(path, "rb", &f) && read_header(&f, &m->sizes, &bfloat16) &&
+                  model_allocate(m) && transfer(&f, false, bfloat16 ? 2 : 4, m) &&
                   bytes_read_checksum(&f) && bytes_read_end(&f);
   m->checksum = f.checksum;
   return bytes_close(ok, &f);
@@ -192,11 +196,13 @@ bool model_write(const char* path, bool bfloat16, model* m) {
   memcpy(header, magic, sizeof magic);
   put_number(VERSION, 4, header + AT_VERSION);
   put_number(bfloat16 ? HEED_DTYPE_BF16 : HEED_DTYPE_F32, 4, header + AT_TYPE);
-  named_size named[SIZES];
-  name_sizes(&m->sizes, named);
-  for (size_t i = 0; i < SIZES; ++i) {
-    put_number((uint64_t)*named[i].value, 4, header + AT_SIZES + 4 * i);
-  }
+  put_size(m->sizes.layers, header + AT_LAYERS);
+  put_size(m->sizes.width, header + AT_WIDTH);
+  put_size(m->sizes.query_heads, header + AT_QUERY_HEADS);
+  put_size(m->sizes.key_heads, header + AT_KEY_HEADS);
+  put_size(m->sizes.features, header + AT_FEATURES);
+  put_size(m->sizes.rotary, header + AT_ROTARY);
+  put_size(m->sizes.hidden, header + AT_HIDDEN);
   uint64_t base;
   memcpy(&base, &m->sizes.base, sizeof base);
   put_number(base, 8, header + AT_BASE);

@@ -46,8 +46,9 @@ typedef struct model {
   uint64_t checksum;  /* of the file */
 } model;
 
-/* Makes room. False after an error, which is then on stderr; release the model in any case. */
-bool model_allocate(const model_sizes* sizes, model* m);
+/* Makes room for m->sizes. False after an error, which is then on stderr; release the model in any
+ * case. */
+bool model_allocate(model* m);
 void model_release(model* m);
 
 /* The model must be zeroed. What is truncated, foreign or altered is refused. */
