@@ -86,7 +86,7 @@ bool model_allocate(model* m) {
   m->layers = calloc((size_t)m->sizes.layers, sizeof *m->layers);
   if (m->layers == NULL) return failed("no memory for the model");
   place(m); /* counts */
-  m->numbers = malloc(m->count * sizeof *m->numbers);
+  if (m->count > 0) m->numbers = malloc(m->count * sizeof *m->numbers);
   if (m->numbers == NULL) return failed("no memory for the model's %zu weights", m->count);
   place(m);
   return true;
