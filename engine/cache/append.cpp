@@ -76,11 +76,12 @@ class Appending {
                   buffer + rotary.angles());
     for (std::int64_t head = 0; head < problem_.key_heads; ++head)
       for (const Given* const given : {&key_, &value_})
-        write(*given, row_at(given->data, given->layout, 0, head, i),
-              growth_.row(given->stored, t, head), buffer);
+        write(*given, row_at(given->data, given->layout, 0, head, i), t, head, buffer);
   }
 
-  void write(const Given& given, const std::byte* from, std::byte* to, float* buffer) const {
+  void write(const Given& given, const std::byte* from, std::int64_t t, std::int64_t head,
+             float* buffer) const {
+    std::byte* const to = growth_.row(given.stored, t, head);
     if (as_it_is(given)) {
       std::memcpy(to, from, given.stored.row_bytes);
       return;
@@ -92,7 +93,13 @@ class Appending {
     float* const row = in_place ? reinterpret_cast<float*>(to) : buffer + rotary.features;
     numbers.read(given.layout.type, from, given.layout.strides.feature, count, row);
     if (turns(given)) turn_row(rotary, buffer, buffer + rotary.angles(), row);
-    if (!in_place) numbers.write(problem_.type, row, count, to, 1);
+    if (in_place) return;
+    if (problem_.rows_have_scales())
+      return numbers.quantise(row, count, reinterpret_cast<std::int8_t*>(to),
+                              growth_.scale(given.stored, t, head));
+    if (given.stored.scale != 1)
+      for (std::size_t x = 0; x < count; ++x) row[x] /= given.stored.scale;
+    numbers.write(problem_.type, row, count, to, 1);
   }
 
   const heed_cache& cache_;

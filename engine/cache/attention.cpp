@@ -116,6 +116,10 @@ CacheAttention::CacheAttention(const heed_cache& cache, const heed_cache_attenti
   desc_.page_rows = p.page_rows;
   args_.key = cache.pool(p.key, desc.layer);
   args_.value = cache.pool(p.value, desc.layer);
+  if (is_scaled(p.type)) {
+    args_.key_scales = p.rows_have_scales() ? cache.scales(p.key, desc.layer) : &p.key.scale;
+    args_.value_scales = p.rows_have_scales() ? cache.scales(p.value, desc.layer) : &p.value.scale;
+  }
   args_.key_lengths = lengths_.data();
   args_.block_table = table_.data();
   problem_ = within("desc.attention", [&] { return validate(desc_); });

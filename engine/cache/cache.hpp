@@ -56,6 +56,15 @@ struct heed_cache {
            static_cast<std::size_t>((page * problem.key_heads + head) * problem.page_rows) *
                stored.row_bytes;
   }
+  float* scales(const heed::Stored& stored, std::int64_t layer) const {
+    return reinterpret_cast<float*>(
+        memory(stored.scales + static_cast<std::size_t>(layer) * stored.scales_bytes));
+  }
+  /// Those of a page's and head's rows.
+  float* scales(const heed::Stored& stored, std::int64_t layer, std::int64_t page,
+                std::int64_t head) const {
+    return scales(stored, layer) + (page * problem.key_heads + head) * problem.page_rows;
+  }
   /// The rows that a sequence has in each layer.
   std::int32_t* lengths_of(std::int64_t slot) const { return lengths + slot * problem.layers; }
 };

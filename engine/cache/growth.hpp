@@ -37,6 +37,12 @@ class Growth {
            static_cast<std::size_t>(t % page_rows) * stored.row_bytes;
   }
 
+  /// Where its scale is to be written, if rows have scales.
+  float* scale(const Stored& stored, std::int64_t t, std::int64_t head) const {
+    const std::int64_t page_rows = cache_.problem.page_rows;
+    return cache_.scales(stored, layer_, pages_[t / page_rows - first_], head) + t % page_rows;
+  }
+
  private:
   void copy(std::int32_t from, std::int64_t number) const;
 

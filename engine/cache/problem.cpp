@@ -1,5 +1,7 @@
 #include "engine/cache/problem.hpp"
 
+#include <limits>
+
 #include "engine/cache/sequences.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
@@ -18,20 +20,27 @@ ElementType stored_type(std::uint32_t dtype) {
     case HEED_DTYPE_F16:
       return ElementType::kF16;
     case HEED_DTYPE_I8:
+      return ElementType::kI8;
     case HEED_DTYPE_F8_E4M3:
-      fail(HEED_STATUS_UNSUPPORTED, "desc.dtype is %u; this library's caches store 16 bits or more",
-           dtype);
+      return ElementType::kF8E4M3;
     default:
       fail(HEED_STATUS_INVALID_ARGUMENT,
            "desc.dtype is %u; it must be a heed_dtype, 0 to 6, but not HEED_DTYPE_F64 (2)", dtype);
   }
 }
 
-void check_scale(const char* field, double scale, std::uint32_t dtype) {
+/// Of all rows, as float32.
+float resolve_scale(const char* field, double scale, std::uint32_t dtype) {
   if (scale != 0 && dtype != HEED_DTYPE_F8_E4M3)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "desc.%s is %g with desc.dtype %u; it must be 0 unless dtype is HEED_DTYPE_F8_E4M3 (6)",
          field, scale, dtype);
+  constexpr double kLeast = std::numeric_limits<float>::min();
+  constexpr double kMost = std::numeric_limits<float>::max();
+  if (scale != 0 && !(scale >= kLeast && scale <= kMost))
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %g; it must be %g to %g, or 0 for the default 1",
+         field, scale, kLeast, kMost);
+  return scale == 0 ? 1.0F : static_cast<float>(scale);
 }
 
 /// A field's default, and a bound that depends on nothing.
@@ -62,6 +71,10 @@ void lay_out(CacheProblem& p) {
     stored->row_bytes = static_cast<std::size_t>(row_bytes.value());
     stored->pool_bytes = static_cast<std::size_t>(pool_bytes.value());
     stored->pools = offsets.take(p.layers, pool_bytes, 1);
+    const Size scales_bytes =
+        p.rows_have_scales() ? round_up(rows * sizeof(float), kAlignment) : Size(0);
+    stored->scales_bytes = static_cast<std::size_t>(scales_bytes.value());
+    stored->scales = offsets.take(p.layers, scales_bytes, 1);
   }
   p.bytes = offsets.end("the cache", {{"desc.layers", p.layers},
                                       {"desc.key_heads", p.key_heads},
@@ -92,8 +105,8 @@ CacheProblem validate(const heed_cache_desc& desc) {
   check_at_most("pages", p.pages, INT32_MAX);
   p.sequences = size_of("sequences", desc.sequences, 1024);
   check_at_most("sequences", p.sequences, kMostSequences);
-  check_scale("key_scale", desc.key_scale, p.dtype);
-  check_scale("value_scale", desc.value_scale, p.dtype);
+  p.key.scale = resolve_scale("key_scale", desc.key_scale, p.dtype);
+  p.value.scale = resolve_scale("value_scale", desc.value_scale, p.dtype);
   p.rotary = resolve_rotary("desc.rotary", desc.rotary, p.key.features);
   lay_out(p);
   return p;

@@ -15,8 +15,11 @@ namespace heed {
 struct Stored {
   std::int64_t features;
   std::size_t row_bytes;
-  std::size_t pools;       ///< where layer 0's pool lies
-  std::size_t pool_bytes;  ///< from one layer's pool to the next
+  std::size_t pools;         ///< where layer 0's pool lies
+  std::size_t pool_bytes;    ///< from one layer's pool to the next
+  std::size_t scales;        ///< likewise of int8 rows: float32 [pages, key_heads, page_rows]
+  std::size_t scales_bytes;  ///< 0: rows have no scales
+  float scale;               ///< of all rows, E4M3
 };
 
 struct CacheProblem {
@@ -38,9 +41,11 @@ struct CacheProblem {
   std::size_t frequencies;  ///< double [rotary.angles()], unless rotary has tables
   std::size_t bytes;        ///< of all
 
+  bool rows_have_scales() const { return type == ElementType::kI8; }
   std::size_t page_bytes() const {
+    const std::size_t scales_of_row = rows_have_scales() ? 2 * sizeof(float) : 0;
     return static_cast<std::size_t>(layers * key_heads * page_rows) *
-           (key.row_bytes + value.row_bytes);
+           (key.row_bytes + value.row_bytes + scales_of_row);
   }
 };
 
