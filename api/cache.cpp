@@ -5,6 +5,7 @@
 #include "api/shim.hpp"
 #include "engine/cache/append.hpp"
 #include "engine/cache/attention.hpp"
+#include "engine/cache/save.hpp"
 #include "engine/cache/sequences.hpp"
 #include "engine/runtime/structs.hpp"
 
@@ -87,5 +88,44 @@ heed_status heed_cache_attention(const heed_cache* cache, const heed_cache_atten
     const heed_attention_plan plan = heed::make_plan(*c.context, attention.problem());
     const heed::OwnedWorkspace workspace(plan);
     heed::run(plan, &attention.args(), workspace.get(), workspace.bytes());
+  });
+}
+
+heed_status heed_cache_save_bytes(const heed_cache* cache, heed_sequence sequence, size_t* bytes) {
+  return guarded([&] {
+    const heed_cache& c = required(cache, "cache");
+    std::size_t& result = required(bytes, "bytes");
+    result = heed::saved_bytes(c, sequence);
+  });
+}
+
+heed_status heed_cache_save(const heed_cache* cache, heed_sequence sequence, void* memory,
+                            size_t bytes) {
+  return guarded([&] {
+    const heed_cache& c = required(cache, "cache");
+    (void)required(static_cast<std::byte*>(memory), "memory");
+    heed::save_to_memory(c, sequence, memory, bytes);
+  });
+}
+
+heed_status heed_cache_load(heed_cache* cache, const void* memory, size_t bytes,
+                            heed_sequence* sequence) {
+  return guarded([&] {
+    heed_cache& c = required(cache, "cache");
+    (void)required(static_cast<const std::byte*>(memory), "memory");
+    heed_sequence& result = required(sequence, "sequence");
+    result = heed::load_from_memory(c, memory, bytes);
+  });
+}
+
+heed_status heed_cache_save_file(const heed_cache* cache, heed_sequence sequence, int descriptor) {
+  return guarded([&] { heed::save_to_file(required(cache, "cache"), sequence, descriptor); });
+}
+
+heed_status heed_cache_load_file(heed_cache* cache, int descriptor, heed_sequence* sequence) {
+  return guarded([&] {
+    heed_cache& c = required(cache, "cache");
+    heed_sequence& result = required(sequence, "sequence");
+    result = heed::load_from_file(c, descriptor);
   });
 }

@@ -41,10 +41,11 @@ heed_attention_desc read_attention(const heed_cache& cache, const heed_cache_att
   for (const auto& [name, dtype] :
        {std::pair{"query", attention.query.dtype}, std::pair{"out", attention.out.dtype}})
     if (dtype == HEED_DTYPE_F64)
-      fail(HEED_STATUS_INVALID_ARGUMENT,
-           "desc.attention->%s.dtype is %u; it must not be HEED_DTYPE_F64: the cache's keys are "
-           "not",
-           name, dtype);
+      fail(
+          HEED_STATUS_INVALID_ARGUMENT,
+          "desc.attention->%s.dtype is %u; it must be another than HEED_DTYPE_F64 (2): the cache's "
+          "keys are float32 at most",
+          name, dtype);
   check_size("attention->batch", attention.batch, 0);
   check_size("attention->key_length", attention.key_length, 0);
   check_alignment("desc.sequences", desc.sequences, sizeof(heed_sequence));

@@ -1,0 +1,26 @@
+// A checksum of bytes that come in portions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace heed {
+
+/// XXH64 with seed 0. Source: Y. Collet, "xxHash fast digest algorithm".
+class Checksum {
+ public:
+  void add(const void* bytes, std::size_t count);
+  /// Of all bytes so far.
+  std::uint64_t value() const;
+
+ private:
+  static constexpr std::size_t kStripe = 32;
+
+  void add_stripe(const std::byte* stripe);
+
+  std::uint64_t lanes_[4] = {0x60ea27eeadc0b5d6, 0xc2b2ae3d27d4eb4f, 0, 0x61c8864e7a143579};
+  std::uint64_t count_ = 0;
+  std::byte rest_[kStripe];  ///< count_ % kStripe bytes that fill no stripe yet
+};
+
+}  // namespace heed

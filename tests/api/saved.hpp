@@ -1,0 +1,125 @@
+// Small caches that sequences are saved from and loaded into.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/api/support.hpp"
+#include "tests/support/random.hpp"
+
+namespace api_test {
+
+using heed_test::Cache;
+using heed_test::make_cache;
+
+/// Two layers of two heads, keys of 6 features and values of 3, in eight pages of 16 rows.
+inline heed_cache_desc small_cache(std::uint32_t dtype = HEED_DTYPE_F32) {
+  heed_cache_desc desc = HEED_CACHE_DESC_INIT;
+  desc.dtype = dtype;
+  desc.layers = desc.key_heads = 2;
+  desc.features = 6;
+  desc.value_features = 3;
+  desc.page_rows = 16;
+  desc.pages = 8;
+  desc.sequences = 3;
+  return desc;
+}
+
+/// A call that must go well.
+inline void done(heed_status status) {
+  INFO(heed_last_error());
+  REQUIRE(status == HEED_STATUS_OK);
+}
+
+inline heed_sequence new_sequence(const Cache& cache) {
+  heed_sequence sequence = 0;
+  done(heed_cache_sequence_create(cache.get(), &sequence));
+  return sequence;
+}
+
+/// Appends rows of these float32 numbers, in contiguous order, to a layer.
+inline void append(const Cache& cache, heed_sequence sequence, std::int64_t layer,
+                   std::int64_t rows, const std::vector<float>& key,
+                   const std::vector<float>& value) {
+  heed_cache_append_desc desc = HEED_CACHE_APPEND_DESC_INIT;
+  desc.layer = layer;
+  desc.rows = rows;
+  done(heed_cache_append(cache.get(), sequence, &desc, key.data(), value.data()));
+}
+
+/// A sequence with so many random rows in every layer.
+inline heed_sequence grown(const Cache& cache, const heed_cache_desc& desc, std::int64_t rows) {
+  const heed_sequence sequence = new_sequence(cache);
+  for (std::int64_t layer = 0; layer < desc.layers; ++layer) {
+    const auto seed = static_cast<std::uint32_t>(layer);
+    append(cache, sequence, layer, rows,
+           numbers(Tensors::count(1, rows, desc.key_heads, desc.features), seed),
+           numbers(Tensors::count(1, rows, desc.key_heads, desc.value_features), seed + 9));
+  }
+  return sequence;
+}
+
+inline std::string saved(const Cache& cache, heed_sequence sequence) {
+  std::size_t bytes = 0;
+  done(heed_cache_save_bytes(cache.get(), sequence, &bytes));
+  std::string memory(bytes, '\0');
+  done(heed_cache_save(cache.get(), sequence, memory.data(), bytes));
+  return memory;
+}
+
+inline heed_sequence loaded(const Cache& cache, const std::string& bytes) {
+  heed_sequence sequence = 0;
+  done(heed_cache_load(cache.get(), bytes.data(), bytes.size(), &sequence));
+  return sequence;
+}
+
+/// What queries of 4 heads make of every layer of a sequence.
+inline std::vector<float> attended(const Cache& cache, const heed_cache_desc& desc,
+                                   heed_sequence sequence) {
+  constexpr std::int64_t kHeads = 4;
+  const std::vector<float> query = numbers(Tensors::count(1, kHeads, 1, desc.features), 5);
+  const auto width = static_cast<std::size_t>(kHeads * desc.value_features);
+  std::vector<float> all;
+  for (std::int64_t layer = 0; layer < desc.layers; ++layer) {
+    heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
+    attention.batch = attention.query_length = 1;
+    attention.query_heads = kHeads;
+    heed_cache_attention_desc call = HEED_CACHE_ATTENTION_DESC_INIT;
+    call.attention = &attention;
+    call.sequences = &sequence;
+    call.layer = layer;
+    all.resize(all.size() + width);
+    heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+    args.query = query.data();
+    args.out = all.data() + all.size() - width;
+    done(heed_cache_attention(cache.get(), &call, &args));
+  }
+  return all;
+}
+
+/// Pages and sequences in use.
+inline std::vector<std::int64_t> state(const Cache& cache) {
+  const heed_cache_info info = heed_test::describe(cache);
+  return {info.pages_used, info.pages_shared, info.sequences};
+}
+
+/// A load that is refused changes nothing: load(&sequence) is called.
+template <class Load>
+void check_load_refused(const Cache& cache, heed_status status, const std::string& words,
+                        const Load& load) {
+  const std::vector<std::int64_t> before = state(cache);
+  heed_sequence sequence = 77;
+  forget_last_error();
+  check_refusal(load(&sequence), status, words);
+  CHECK(sequence == 77);
+  CHECK(state(cache) == before);
+}
+
+inline void check_load_refused(const Cache& cache, heed_status status, const std::string& words,
+                               const std::string& bytes) {
+  check_load_refused(cache, status, words, [&](heed_sequence* sequence) {
+    return heed_cache_load(cache.get(), bytes.data(), bytes.size(), sequence);
+  });
+}
+
+}  // namespace api_test
