@@ -11,8 +11,7 @@
 
 static const char magic[8] = "heed-txt";
 
-/* magic, version, nothing, model, tokens */
-enum { VERSION = 1, AT_VERSION = 8, AT_MODEL = 16, AT_COUNT = 24, HEADER = 32, MOST = 1 << 28 };
+enum { VERSION = 1, AT_VERSION = 8, AT_MODEL = 12, AT_COUNT = 20, HEADER = 28, MOST = 1 << 28 };
 
 static bool flushed(const byte_file* f) {
   errno = 0;

@@ -7,7 +7,16 @@
 #include <stdio.h>
 #include <time.h>
 
+/* A line of progress stands on the terminal. */
+static bool line;
+
+static void take_line_away(void) {
+  if (line) fputs("\r\033[K", stderr);
+  line = false;
+}
+
 bool failed(const char* format, ...) {
+  take_line_away();
   va_list arguments;
   va_start(arguments, format);
   fputs("generate: ", stderr);
@@ -26,6 +35,7 @@ void progress_show(progress* p, const char* what, int64_t done, int64_t total) {
   if (!p->shown) return;
   if (p->terminal) {
     fprintf(stderr, "\r%s: %" PRId64 " of %" PRId64 " ", what, done, total);
+    line = true;
     return;
   }
   const int64_t tenths = 10 * done / total;
@@ -34,7 +44,7 @@ void progress_show(progress* p, const char* what, int64_t done, int64_t total) {
 }
 
 void progress_end(progress* p) {
-  if (p->shown && p->terminal) fputs("\r\033[K", stderr);
+  take_line_away();
   p->told = 0;
 }
 

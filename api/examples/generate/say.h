@@ -20,7 +20,7 @@ typedef struct progress {
 } progress;
 
 void progress_show(progress* p, const char* what, int64_t done, int64_t total);
-/* Takes the line of a terminal away. */
+/* Takes the line away again, as errors do. */
 void progress_end(progress* p);
 
 /* Seconds since some moment. */

@@ -111,8 +111,8 @@ enum {
   AT_FEATURES = 32,
   AT_ROTARY = 36,
   AT_HIDDEN = 40,
-  AT_BASE = 48,
-  HEADER = 56
+  AT_BASE = 44,
+  HEADER = 52
 };
 
 static int64_t size_at(const uint8_t* bytes) { return (int64_t)number_at(bytes, 4); }

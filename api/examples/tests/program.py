@@ -36,6 +36,16 @@ class ProgramTest(unittest.TestCase):
         return subprocess.run([self.program, *map(str, arguments)], cwd=self.folder, timeout=120,
                               check=False, env={**clean, **environment}, **options)
 
+    @staticmethod
+    def open_terminal():
+        """Its two ends: what reads, and what programs write to."""
+        try:
+            import pty
+
+            return pty.openpty()
+        except (ImportError, OSError) as error:
+            raise unittest.SkipTest(f"no terminal: {error}") from error
+
     def assert_works(self, result):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         return result.stdout

@@ -55,7 +55,7 @@ class Model:
         return tensor
 
     def header(self, *, magic=b"heed-gen", version=1, dtype=FLOAT32, sizes=None, base=None):
-        return struct.pack("<8s10Id", magic, version, dtype, *(sizes or self.sizes), 0,
+        return struct.pack("<8s9Id", magic, version, dtype, *(sizes or self.sizes),
                            self.base if base is None else base)
 
     def file(self, **header):

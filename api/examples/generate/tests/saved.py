@@ -4,7 +4,7 @@ from model import Model, sealed
 from support import GenerateTest
 
 PROMPT = "A prompt that is read once, and continued often."
-HEADER = 32
+HEADER = 28
 
 
 class Saved(GenerateTest):
@@ -62,11 +62,11 @@ class Saved(GenerateTest):
         self.assert_fails(self.run_program("m.heed", "--prompt", "x", "--save", "none/p.txt"), 1,
                           "generate: none/p.txt: No such")
         self.check(self.read("m.heed"), "it is no prompt that this program saved")
-        for fields, problem in (((2, 0, 0, 1), "its version is 2, this program knows 1"),
-                                ((1, 0, 0, 0), "it has 0 tokens, not 1 to 268435456"),
-                                ((1, 0, 0, 2**63), f"it has {2**63} tokens, not 1 to 268435456"),
-                                ((1, 0, 0, 2**28), "it is truncated")):
-            self.check(struct.pack("<8s2I2Q", b"heed-txt", *fields), problem)
+        for fields, problem in (((2, 0, 1), "its version is 2, this program knows 1"),
+                                ((1, 0, 0), "it has 0 tokens, not 1 to 268435456"),
+                                ((1, 0, 2**63), f"it has {2**63} tokens, not 1 to 268435456"),
+                                ((1, 0, 2**28), "it is truncated")):
+            self.check(struct.pack("<8sI2Q", b"heed-txt", *fields), problem)
 
     def test_truncated_and_altered_files(self):
         self.save("--tokens", 0)
@@ -99,4 +99,4 @@ class Saved(GenerateTest):
         self.save("--tokens", 0)
         model = struct.unpack("<Q", self.read("m.heed")[-8:])
         self.assertTrue(self.read("p.txt").startswith(sealed(
-            struct.pack("<8s2I2Q", b"heed-txt", 1, 0, *model, len(PROMPT)) + PROMPT.encode())))
+            struct.pack("<8sI2Q", b"heed-txt", 1, *model, len(PROMPT)) + PROMPT.encode())))

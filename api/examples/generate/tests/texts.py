@@ -70,6 +70,14 @@ class Texts(GenerateTest):
                     self.assertEqual(self.forks_of(4, *command, "--seed", 7, *way), alone)
         self.assertEqual(len(set(self.forks_of(3, "m.heed", "--prompt", "p"))), 1)  # greedy ones
 
+    def test_a_low_temperature_takes_the_likeliest(self):
+        self.written()
+        text = self.text_of("m.heed", "--prompt", "A prompt.")
+        self.assertEqual(text, self.text_of("m.heed", "--prompt", "A prompt.", "--temperature", 0))
+        self.assertEqual(text, self.text_of("m.heed", "--prompt", "A prompt.", "--temperature", 1e-38))
+        hot = self.text_of("m.heed", "--prompt", "A prompt.", "--temperature", 1e38, "--tokens", 2000)
+        self.assertEqual(len(set(hot)), 256)  # each is missed with probability 0.0004
+
     def test_threads_change_nothing(self):
         self.written()
         command = ["m.heed", "--temperature", 1, "--prompt", "threads " * 50, "--tokens", 50]

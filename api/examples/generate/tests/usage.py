@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 
@@ -89,6 +90,32 @@ class Usage(GenerateTest):
         lines = result.stderr.splitlines()
         self.assertEqual(lines[:3], [f"prompt: {n} of 600" for n in (256, 512, 600)])
         self.assertEqual(lines[3:], [f"text: {n} of 50" for n in range(5, 51, 5)])
+
+    def test_terminals(self):
+        """What they would obey is shown, and a line of progress written over."""
+        model = Model()
+        model.unembedding[:] = [[0] * 256] * len(model.unembedding)  # the likeliest byte is 0
+        self.write("m.heed", model.file())
+        command = ["m.heed", "--prompt", "p" * 300, "--tokens", 3]
+        self.assertEqual(self.text_of(*command), b"\0" * 3)
+        reads, terminal = self.open_terminal()
+        for both, arguments, shown in (  # on stderr only or on both
+                (True, [], "\rprompt: 0 of 300 \rprompt: 256 of 300 \rprompt: 300 of 300 \r\x1b[K"
+                           "\\x00\\x00\\x00\r\n"),
+                (True, ["--quiet"], "\\x00\\x00\\x00\r\n"),
+                (False, ["--tokens", 2], "\rtext: 1 of 2 \rtext: 2 of 2 \r\x1b[K")):
+            output = terminal if both else subprocess.DEVNULL
+            result = self.run_with({"stdout": output, "stderr": terminal}, *command, *arguments)
+            self.assertEqual(result.returncode, 0)
+            self.assertIn(shown, os.read(reads, 10000).decode())
+        model.unembedding[:] = [[1e30] * 256] * len(model.unembedding)
+        model.out_norm[:] = [[1e30] * 12]
+        self.write("m.heed", model.file())
+        self.assertEqual(self.run_with({"stderr": terminal}, *command).returncode, 1)
+        self.assertIn("prompt: 300 of 300 \r\x1b[Kgenerate: the model's score",
+                      os.read(reads, 10000).decode())
+        os.close(terminal)
+        os.close(reads)
 
     def test_a_full_disk(self):
         for arguments in ([], ["--fork", 2]):
