@@ -95,39 +95,45 @@ HEED_INLINE V read_vector(const F16* from) {
   return read_by_hand<V>(from);
 }
 
-/// E4M3 as float16 with the exponent 8 less, of which the conversion takes care, subnormal numbers
-/// included: sign and magnitude are moved into place, and NaN becomes one of float16.
+/// Rows of 8 bits have scales, which are multiplied with this too.
+template <class Element>
+inline constexpr float kUnit = 1;
+#if defined(__F16C__) || defined(__aarch64__)
+template <>
+inline constexpr float kUnit<F8E4M3> = 256;
+#endif
+
+/// Where there is a conversion from float16, E4M3 over kUnit: sign and magnitude are those of a
+/// float16 number with an exponent 8 less, subnormal or not. NaN becomes one of float16.
 template <class V>
 HEED_INLINE V read_vector(const F8E4M3* from) {
   [[maybe_unused]] const void* const at = from;
-  [[maybe_unused]] const V rebias(256);
+  [[maybe_unused]] constexpr auto kNumber = static_cast<std::int16_t>(0xbf80);
+  [[maybe_unused]] constexpr std::int16_t kSign = INT16_MIN;
 #if defined(__AVX512F__)
   if constexpr (sizeof(V) == 64) {
     const __m256i words = _mm256_cvtepi8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(at)));
-    const __m256i magnitude =
-        _mm256_and_si256(_mm256_slli_epi16(words, 7), _mm256_set1_epi16(0x3f80));
-    const __m256i nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x3f80));
-    const __m256i sign = _mm256_and_si256(words, _mm256_set1_epi16(INT16_MIN));
-    return V(_mm512_cvtph_ps(_mm256_or_si256(_mm256_or_si256(magnitude, sign), nan))) * rebias;
+    const __m256i half = _mm256_and_si256(_mm256_slli_epi16(words, 7), _mm256_set1_epi16(kNumber));
+    const __m256i nan = _mm256_cmpeq_epi16(_mm256_or_si256(half, _mm256_set1_epi16(kSign)),
+                                           _mm256_set1_epi16(kNumber));
+    return V(_mm512_cvtph_ps(_mm256_or_si256(half, nan)));
   }
 #endif
 #if defined(__F16C__) && defined(__AVX2__)
   if constexpr (sizeof(V) == 32) {
     const __m128i words = _mm_cvtepi8_epi16(_mm_loadl_epi64(static_cast<const __m128i*>(at)));
-    const __m128i magnitude = _mm_and_si128(_mm_slli_epi16(words, 7), _mm_set1_epi16(0x3f80));
-    const __m128i nan = _mm_cmpeq_epi16(magnitude, _mm_set1_epi16(0x3f80));
-    const __m128i sign = _mm_and_si128(words, _mm_set1_epi16(INT16_MIN));
-    return V(_mm256_cvtph_ps(_mm_or_si128(_mm_or_si128(magnitude, sign), nan))) * rebias;
+    const __m128i half = _mm_and_si128(_mm_slli_epi16(words, 7), _mm_set1_epi16(kNumber));
+    const __m128i nan =
+        _mm_cmpeq_epi16(_mm_or_si128(half, _mm_set1_epi16(kSign)), _mm_set1_epi16(kNumber));
+    return V(_mm256_cvtph_ps(_mm_or_si128(half, nan)));
   }
 #elif defined(__aarch64__)
   std::int32_t four;
   __builtin_memcpy(&four, at, sizeof four);
   const int16x4_t words = vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))));
-  const int16x4_t magnitude = vand_s16(vshl_n_s16(words, 7), vdup_n_s16(0x3f80));
-  const uint16x4_t nan = vceq_s16(magnitude, vdup_n_s16(0x3f80));
-  const int16x4_t sign = vand_s16(words, vdup_n_s16(INT16_MIN));
-  const uint16x4_t halves = vorr_u16(vreinterpret_u16_s16(vorr_s16(magnitude, sign)), nan);
-  return V(vcvt_f32_f16(vreinterpret_f16_u16(halves))) * rebias;
+  const int16x4_t half = vand_s16(vshl_n_s16(words, 7), vdup_n_s16(kNumber));
+  const uint16x4_t nan = vceq_s16(vorr_s16(half, vdup_n_s16(kSign)), vdup_n_s16(kNumber));
+  return V(vcvt_f32_f16(vreinterpret_f16_u16(vorr_u16(vreinterpret_u16_s16(half), nan))));
 #endif
   return read_by_hand<V>(from);
 }
@@ -136,15 +142,19 @@ HEED_INLINE V read_vector(const F8E4M3* from) {
 template <class Element>
 inline constexpr bool kIsScaled = std::is_same_v<Element, I8> || std::is_same_v<Element, F8E4M3>;
 
-/// The scale of each of `count` rows, H times; what follows fills the vector.
+/// The scales of `count` rows, H times each; the last one's fill the vector.
 template <class V, std::size_t H>
 HEED_INLINE V repeated_scales(const float* scales, std::size_t count) {
   constexpr std::size_t n = kLanes<V>;
   if (H == 1 && count == n) return V::load_unaligned(scales);
-  alignas(kAlignment) float each[n];
-  for (std::size_t i = 0; i < n / H; ++i)
-    for (std::size_t h = 0; h < H; ++h) each[i * H + h] = scales[i < count ? i : count - 1];
-  return load<V>(each);
+  alignas(kAlignment) float lanes[n];
+  for (std::size_t i = 0; i < n; ++i) lanes[i] = static_cast<float>(i);
+  V all(scales[0]);
+  unroll<n / H - 1>([&](auto i) HEED_INLINE_LAMBDA {
+    const V scale(scales[i + 1 < count ? i + 1 : count - 1]);
+    all = xsimd::select(load<V>(lanes) >= V(static_cast<float>((i + 1) * H)), scale, all);
+  });
+  return all;
 }
 
 /// Calls function(Element{}) with the type of the rows.
@@ -232,7 +242,7 @@ void score_queries(const StoredRows& rows, const Real* query, std::size_t stride
     });
     V result = sum_rows<V>(sums);
     if constexpr (kIsScaled<Element>)
-      result = result * repeated_scales<V, H>(rows.scales + j, count);
+      result = result * V(kUnit<Element>) * repeated_scales<V, H>(rows.scales + j, count);
     if (count == together && pitch == H) {
       result.store_unaligned(scores + j * pitch);
     } else {
@@ -287,7 +297,7 @@ void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, st
     unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
       weight[h] = V(weights[j * pitch + h]);
       total[h] = total[h] + weight[h];
-      if constexpr (kIsScaled<Element>) weight[h] = weight[h] * V(rows.scales[j]);
+      if constexpr (kIsScaled<Element>) weight[h] = weight[h] * V(rows.scales[j] * kUnit<Element>);
     });
     unroll<M>([&](auto m) HEED_INLINE_LAMBDA {
       const V part = read_vector<V>(row + m * n);

@@ -67,8 +67,9 @@ void hand_in(CacheForm& form, bool, const Check& check) {
 /// A cache with two sequences: of 20 rows and none, and of 5 rows in each layer.
 struct FilledCache : CacheForm {
   /// Made after the descriptor is settled.
-  void make() {
-    cache = make_cache(context, desc);
+  void make() { make(context); }
+  void make(const Context& in) {
+    cache = make_cache(in, desc);
     for (heed_sequence& sequence : sequences)
       REQUIRE(heed_cache_sequence_create(cache.get(), &sequence) == HEED_STATUS_OK);
     fill(sequences[0], 0, 20);

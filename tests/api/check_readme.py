@@ -51,7 +51,8 @@ static void fragment(const heed_context* context, int64_t B, int64_t Hq, int64_t
               const int32_t* offsets, int64_t sequences, int64_t total, int64_t longest,
               const float* x, const float* in_proj_weight, const float* in_proj_bias,
               const float* out_proj_weight, const float* out_proj_bias, const float* w_qkv,
-              int64_t N, const int64_t* edge_index, heed_graph* graph) {
+              int64_t N, const int64_t* edge_index, heed_graph* graph, heed_cache* cache,
+              heed_cache* other_cache, heed_sequence sequence) {
 heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
 heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
 heed_multihead_desc block = HEED_MULTIHEAD_DESC_INIT;

@@ -36,6 +36,11 @@ class CountingAllocator {
   }
   std::size_t requests() const { return requests_; }
   std::size_t live() const { return blocks_.size(); }
+  std::size_t bytes() const {
+    std::size_t all = 0;
+    for (const Block& block : blocks_) all += block.size;
+    return all;
+  }
   bool sound() const { return sound_; }
 
  private:

@@ -1,4 +1,5 @@
 // A caller's allocator: used for everything, given everything back, and free to refuse.
+#include "tests/api/cache_forms.hpp"
 #include "tests/api/counting_allocator.hpp"
 #include "tests/api/problems.hpp"
 
@@ -142,6 +143,86 @@ TEST_CASE("a matrix larger than all memory is refused", "[allocator][weights]") 
           return heed_weights_create(context.get(), &desc, &number, nullptr, weights);
         }) == HEED_STATUS_OUT_OF_MEMORY);
   CHECK(memory.live() == live);
+}
+
+TEST_CASE("a cache takes its memory at once, as much as it says", "[allocator][cache]") {
+  for (const std::uint32_t dtype :
+       {HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_I8, HEED_DTYPE_F8_E4M3})
+    for (const std::int64_t pages : {1, 3, 1000}) {
+      CAPTURE(dtype, pages);
+      CountingAllocator memory;
+      const heed_allocator allocator = memory.get();
+      const heed_context_options options = serial_options(&allocator);
+      Context context = make_context(&options);
+      const std::size_t before = memory.bytes();
+      CacheForm form;
+      form.turn();
+      form.desc.dtype = dtype;
+      form.desc.pages = pages;
+      std::size_t told = 0;
+      REQUIRE(heed_cache_bytes(&form.desc, &told) == HEED_STATUS_OK);
+      memory.restart();
+      Cache cache = make_cache(context, form.desc);
+      CHECK(memory.requests() == 1);
+      CHECK(memory.bytes() == before + told);
+      const heed_cache_info info = heed_test::describe(cache);
+      CHECK(info.bytes == told);
+      const std::size_t row_bytes = dtype == HEED_DTYPE_F32    ? 40
+                                    : dtype == HEED_DTYPE_BF16 ? 20
+                                    : dtype == HEED_DTYPE_I8   ? 18
+                                                               : 10;
+      CHECK(info.page_bytes == 2 * 2 * 16 * row_bytes);
+      CHECK(told > info.page_bytes * static_cast<std::size_t>(pages));
+      CHECK(told < (info.page_bytes + 8) * static_cast<std::size_t>(pages) + 2048);
+      context.reset();  // the cache holds it
+      cache.reset();
+      CHECK(memory.live() == 0);
+      CHECK(memory.sound());
+    }
+}
+
+TEST_CASE("calls of a cache that get no memory are refused and change nothing",
+          "[allocator][cache]") {
+  for (const bool turns : {false, true}) {
+    CountingAllocator memory;
+    const heed_allocator allocator = memory.get();
+    const heed_context_options options = serial_options(&allocator);
+    const Context context = make_context(&options);
+    CacheAttentionForm form;
+    form.desc.dtype = HEED_DTYPE_BF16;
+    if (turns) form.turn();
+    if (turns) form.call.position_offset = 3;  // queries of a sequence without rows
+    CHECK(refuse_each_request(memory, [&] {
+            Object made;
+            return make_object(made, heed_cache_destroy, [&](heed_cache** cache) {
+              return heed_cache_create(context.get(), &form.desc, cache);
+            });
+          }) == 1);
+    form.make(context);
+    heed_cache* const cache = form.cache.get();
+    heed_sequence fork = 0;  // so that a page is copied
+    REQUIRE(heed_cache_fork(cache, form.sequences[1], &fork) == HEED_STATUS_OK);
+    REQUIRE(heed_cache_truncate(cache, form.sequences[1], 4) == HEED_STATUS_OK);
+    REQUIRE(heed_cache_truncate(cache, form.sequences[0], 0) == HEED_STATUS_OK);
+    form.before = form.state();
+    heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
+    append.rows = 20;
+    CHECK(refuse_each_request(memory, [&] {
+            const heed_status status = heed_cache_append(cache, form.sequences[1], &append,
+                                                         form.numbers.at(), form.numbers.at());
+            CHECK((status == HEED_STATUS_OK) == (form.state() != form.before));
+            return status;
+          }) > 0);
+    CHECK(refuse_each_request(memory, [&] {
+            const heed_status status = heed_cache_attention(cache, &form.call, &form.args);
+            CHECK((status == HEED_STATUS_OK) == !form.outputs_untouched());
+            return status;
+          }) > 0);
+    memory.restart(0);  // these need none
+    CHECK(heed_cache_truncate(cache, form.sequences[1], 1) == HEED_STATUS_OK);
+    CHECK(heed_cache_free(cache, fork) == HEED_STATUS_OK);
+    CHECK(heed_cache_fork(cache, form.sequences[1], &fork) == HEED_STATUS_OK);
+  }
 }
 
 TEST_CASE("a refused graph gives its memory back", "[allocator][graph]") {

@@ -1,4 +1,5 @@
 // Every pointer of every function: those that may be NULL and those that may not.
+#include "tests/api/cache_forms.hpp"
 #include "tests/api/functions.hpp"
 #include "tests/api/other_forms.hpp"
 
@@ -120,6 +121,48 @@ TEST_CASE("NULL is refused by a merge, a rotation and the functions of prepared 
   CHECK(same_bytes(info, heed_weights_info HEED_WEIGHTS_INFO_INIT));
 }
 
+TEST_CASE("NULL is refused by the functions of caches", "[null][cache]") {
+  const Context context = serial();
+  CacheAttentionForm form;
+  form.make();
+  heed_cache* const cache = form.cache.get();
+  const heed_sequence first = form.sequences[0];
+  heed_cache* made = untouched<heed_cache>();
+  std::size_t bytes = 77;
+  heed_sequence sequence = 77;
+  std::int64_t length = 77;
+  heed_cache_info info = HEED_CACHE_INFO_INIT;
+  const heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
+  forget_last_error();
+  check_null(heed_cache_bytes(nullptr, &bytes), "desc");
+  check_null(heed_cache_bytes(&form.desc, nullptr), "bytes");
+  check_null(heed_cache_create(nullptr, &form.desc, &made), "context");
+  check_null(heed_cache_create(context.get(), nullptr, &made), "desc");
+  check_null(heed_cache_create(context.get(), &form.desc, nullptr), "cache");
+  check_null(heed_cache_describe(nullptr, &info), "cache");
+  check_null(heed_cache_describe(cache, nullptr), "info");
+  check_null(heed_cache_sequence_create(nullptr, &sequence), "cache");
+  check_null(heed_cache_sequence_create(cache, nullptr), "sequence");
+  check_null(heed_cache_fork(nullptr, first, &sequence), "cache");
+  check_null(heed_cache_fork(cache, first, nullptr), "fork");
+  check_null(heed_cache_free(nullptr, first), "cache");
+  check_null(heed_cache_truncate(nullptr, first, 0), "cache");
+  check_null(heed_cache_length(nullptr, first, 0, &length), "cache");
+  check_null(heed_cache_length(cache, first, 0, nullptr), "length");
+  check_null(heed_cache_append(nullptr, first, &append, nullptr, nullptr), "cache");
+  check_null(heed_cache_append(cache, first, nullptr, nullptr, nullptr), "desc");
+  check_null(heed_cache_attention(nullptr, &form.call, &form.args), "cache");
+  check_null(heed_cache_attention(cache, nullptr, &form.args), "desc");
+  check_null(heed_cache_attention(cache, &form.call, nullptr), "args");
+  CHECK(made == untouched<heed_cache>());
+  CHECK(bytes == 77);
+  CHECK(sequence == 77);
+  CHECK(length == 77);
+  CHECK(same_bytes(info, heed_cache_info HEED_CACHE_INFO_INIT));
+  CHECK(form.outputs_untouched());
+  CHECK(form.state() == form.before);
+}
+
 TEST_CASE("NULL options are the defaults", "[null]") {
   const Environment quiet;
   heed_context* context = nullptr;
@@ -134,6 +177,7 @@ TEST_CASE("destroying NULL does nothing", "[null]") {
   heed_multihead_plan_destroy(nullptr);
   heed_graph_destroy(nullptr);
   heed_graph_attention_plan_destroy(nullptr);
+  heed_cache_destroy(nullptr);
 }
 
 TEST_CASE("heed_version fills what it is given", "[null]") {

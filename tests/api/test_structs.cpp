@@ -1,6 +1,7 @@
 // struct_size: how programs and libraries of different versions meet, for every struct of the API.
 #include <cstddef>
 
+#include "tests/api/cache_forms.hpp"
 #include "tests/api/counting_allocator.hpp"
 #include "tests/api/functions.hpp"
 #include "tests/api/other_forms.hpp"
@@ -152,6 +153,43 @@ TEST_CASE("struct_size of a rotation", "[struct_size][rotate]") {
   }));
 }
 
+TEST_CASE("struct_size of caches, of rows to append and of attention over a cache",
+          "[struct_size][cache]") {
+  CacheAttentionForm form;
+  form.make();
+  check_taken(given("desc", "44888888888R", form.desc, [&](const heed_cache_desc* desc) {
+    std::size_t bytes = 0;
+    const heed_status told = heed_cache_bytes(desc, &bytes);
+    const heed_status status = make(heed_cache_destroy, [&](heed_cache** cache) {
+      return heed_cache_create(form.context.get(), desc, cache);
+    });
+    CHECK(told == status);
+    return status;
+  }));
+  heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
+  append.rows = 2;
+  check_taken(given("desc", "4488LL88", append, [&](const heed_cache_append_desc* desc) {
+    heed_cache* const cache = form.cache.get();
+    REQUIRE(heed_cache_truncate(cache, form.sequences[1], 5) == HEED_STATUS_OK);
+    return heed_cache_append(cache, form.sequences[1], desc, form.numbers.at(), form.numbers.at());
+  }));
+  const auto attends = [&](const heed_cache_attention_desc* desc, const heed_attention_args* args) {
+    return writes({&form.out, &form.lse},
+                  [&] { return heed_cache_attention(form.cache.get(), desc, args); });
+  };
+  check_taken(given("desc", "4488888", form.call, [&](const heed_cache_attention_desc* desc) {
+    return attends(desc, &form.args);
+  }));
+  check_taken(given("desc.attention", kAttentionDesc, form.attention,
+                    [&](const heed_attention_desc* attention) {
+                      heed_cache_attention_desc desc = form.call;
+                      desc.attention = attention;
+                      return attends(&desc, &form.args);
+                    }));
+  check_taken(given("args", kAttentionArgs, form.args,
+                    [&](const heed_attention_args* args) { return attends(&form.call, args); }));
+}
+
 TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   const Context context = serial();
   const GraphForm form;
@@ -160,6 +198,7 @@ TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   const Graph graph = make_graph(context, form.graph.desc);
   const GraphPlan over_graph = make_plan(context, graph, form.desc);
   const Weights weights = prepared(context, 3, 4);
+  const Cache cache = make_cache(context, CacheForm().desc);
   const auto check = [](const char* widths, auto init, auto describe, const auto* object) {
     using Info = decltype(init);
     check_filled(given("info", widths, init, [=](Info* info) { return describe(object, info); }));
@@ -174,6 +213,7 @@ TEST_CASE("struct_size of what the library fills", "[struct_size]") {
         block.get());
   check("44888", heed_weights_info(HEED_WEIGHTS_INFO_INIT), heed_weights_describe, weights.get());
   check("44888888", heed_graph_info(HEED_GRAPH_INFO_INIT), heed_graph_describe, graph.get());
+  check("448888888", heed_cache_info(HEED_CACHE_INFO_INIT), heed_cache_describe, cache.get());
   check("4488888", heed_graph_attention_info(HEED_GRAPH_ATTENTION_INFO_INIT),
         heed_graph_attention_plan_describe, over_graph.get());
 }

@@ -1,6 +1,8 @@
 #include "tests/cache/held.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 
 namespace heed_test {
@@ -17,22 +19,35 @@ const void* address(const Tensor& tensor, const Axes& at) {
   return static_cast<const char*>(tensor.data()) + offset * format_of(tensor.dtype()).bytes;
 }
 
+/// Rows as int8, and their scales.
+Tensor quantise(const Tensor& given, Tensor& to) {
+  const Axes& n = given.shape();
+  Tensor scales = placed({n[0], n[1], n[2], 1}, Arrangement::kContiguous, HEED_DTYPE_F32, 0);
+  scales.fill([&](const Axes& at) {
+    double most = 0;
+    bool finite = true;
+    for (Index x = 0; x < n[3]; ++x) {
+      const double size = std::fabs(given.get({at[0], at[1], at[2], x}));
+      finite = finite && std::isfinite(size);
+      most = std::max(most, size);
+    }
+    const float step = static_cast<float>(most) / 127;
+    const float scale = step < std::numeric_limits<float>::min() ? 0 : step;
+    for (Index x = 0; x < n[3]; ++x) {
+      const Axes place = {at[0], at[1], at[2], x};
+      const bool zero = !finite || scale == 0;
+      to.set(place, zero ? 0 : std::nearbyint(static_cast<float>(given.get(place)) / scale));
+    }
+    return finite ? static_cast<double>(scale) : kNaN;
+  });
+  return scales;
+}
+
 void resize(std::vector<double>& rows, Index length, Index numbers) {
   rows.resize(static_cast<std::size_t>(length * numbers));
 }
 
 }  // namespace
-
-heed_cache_desc cache_for(const Problem& p, std::uint32_t dtype, Index page_rows, Index pages) {
-  heed_cache_desc desc = HEED_CACHE_DESC_INIT;
-  desc.dtype = dtype;
-  desc.key_heads = p.key.shape()[1];
-  desc.features = p.key.shape()[3];
-  desc.value_features = p.value.shape()[3];
-  desc.page_rows = page_rows;
-  desc.pages = pages;
-  return desc;
-}
 
 heed_status append(const Cache& cache, heed_sequence sequence, const Call& call, const Tensor& key,
                    const Tensor& value, Index batch, Index begin, Index end) {
@@ -47,10 +62,30 @@ heed_status append(const Cache& cache, heed_sequence sequence, const Call& call,
                            address(value, {batch, 0, begin, 0}));
 }
 
-Tensor as_stored(const Tensor& given, std::uint32_t dtype) {
-  Tensor stored = placed(given.shape(), Arrangement::kContiguous, dtype, 0);
-  stored.assign(given);
-  return stored;
+std::uint32_t draw_stored(Random& random) {
+  return random.pick<std::uint32_t>(
+      {HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16, HEED_DTYPE_I8, HEED_DTYPE_F8_E4M3});
+}
+
+void store(Problem& p, Tensor Problem::*rows, const Tensor& given, const heed_cache_desc& desc) {
+  const bool keys = rows == &Problem::key;
+  Tensor& to = p.*rows = placed(given.shape(), Arrangement::kContiguous, desc.dtype, 0);
+  (keys ? p.desc.key : p.desc.value) = to.layout();
+  std::optional<Tensor>& scales = keys ? p.key_scales : p.value_scales;
+  heed_layout& scale_layout = keys ? p.desc.key_scales : p.desc.value_scales;
+  scales.reset();
+  scale_layout = HEED_LAYOUT_INIT;
+  if (desc.dtype == HEED_DTYPE_I8) {
+    scales = quantise(given, to);
+    scale_layout = scales->layout();
+    return;
+  }
+  if (desc.dtype != HEED_DTYPE_F8_E4M3) return to.assign(given);
+  const double told = keys ? desc.key_scale : desc.value_scale;
+  const auto scale = static_cast<float>(told == 0 ? 1 : told);
+  scales = placed({1, 1, 1, 1}, Arrangement::kContiguous, HEED_DTYPE_F32, 0);
+  scales->set({0, 0, 0, 0}, scale);
+  to.fill([&](const Axes& at) { return static_cast<float>(given.get(at)) / scale; });
 }
 
 Outputs attend(const Cache& cache, Problem& p, const std::vector<heed_sequence>& sequences,
@@ -58,6 +93,7 @@ Outputs attend(const Cache& cache, Problem& p, const std::vector<heed_sequence>&
   heed_attention_desc attention = p.desc;
   attention.key_heads = attention.features = attention.value_features = 0;
   attention.key = attention.value = HEED_LAYOUT_INIT;
+  attention.key_scales = attention.value_scales = HEED_LAYOUT_INIT;
   attention.key_length = call.key_length;
   heed_cache_attention_desc desc = HEED_CACHE_ATTENTION_DESC_INIT;
   desc.attention = &attention;
@@ -68,6 +104,7 @@ Outputs attend(const Cache& cache, Problem& p, const std::vector<heed_sequence>&
   return p.run_all([&](heed_attention_args args) {
     args.key = args.value = nullptr;
     args.key_lengths = nullptr;
+    args.key_scales = args.value_scales = nullptr;
     return heed_cache_attention(cache.get(), &desc, &args);
   });
 }
@@ -123,10 +160,9 @@ bool Held::append(std::size_t i, Index layer, Index rows, Random& random) {
   if (status == HEED_STATUS_OUT_OF_MEMORY) return false;
   require_ok(status);
   const auto hold = [&](std::vector<double>& all, const Tensor& given) {
-    const Tensor stored = as_stored(given, desc.dtype);
     for (Index row = 0; row < rows; ++row)
       for (Index head = 0; head < desc.key_heads; ++head)
-        for (Index x = 0; x < given.shape()[3]; ++x) all.push_back(stored.get({0, head, row, x}));
+        for (Index x = 0; x < given.shape()[3]; ++x) all.push_back(given.get({0, head, row, x}));
   };
   hold(sequences[i].keys[static_cast<std::size_t>(layer)], key);
   hold(sequences[i].values[static_cast<std::size_t>(layer)], value);
@@ -149,21 +185,23 @@ Problem Held::problem(const std::vector<std::size_t>& of, Index layer, Index que
                  query_heads,
                  desc.key_heads};
   sizes.causal = HEED_CAUSAL_BOTTOM_RIGHT;
-  sizes.types.key = sizes.types.value = desc.dtype;
   Problem p(sizes);
   p.query.fill([&] { return random.normal(); });
   p.key_lengths = lengths;
-  const auto held = [&](Tensor& tensor, std::vector<std::vector<double>> Sequence::*numbers) {
-    tensor.each([&](const Axes& at) {
+  const auto hold = [&](Tensor Problem::*tensor,
+                        std::vector<std::vector<double>> Sequence::*numbers) {
+    Tensor given = p.*tensor;
+    given.fill([&](const Axes& at) {
       const auto b = static_cast<std::size_t>(at[0]);
-      if (at[2] >= lengths[b]) return;
+      if (at[2] >= lengths[b]) return 0.0;
       const auto& all = (sequences[of[b]].*numbers)[static_cast<std::size_t>(layer)];
-      const Index place = (at[2] * desc.key_heads + at[1]) * tensor.shape()[3] + at[3];
-      tensor.set(at, all[static_cast<std::size_t>(place)]);
+      const Index place = (at[2] * desc.key_heads + at[1]) * given.shape()[3] + at[3];
+      return all[static_cast<std::size_t>(place)];
     });
+    store(p, tensor, given, desc);
   };
-  held(p.key, &Sequence::keys);
-  held(p.value, &Sequence::values);
+  hold(&Problem::key, &Sequence::keys);
+  hold(&Problem::value, &Sequence::values);
   return p;
 }
 

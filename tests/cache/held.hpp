@@ -10,9 +10,6 @@ namespace heed_test {
 
 using Index = std::int64_t;
 
-/// A cache's descriptor for keys and values of a problem, which are stored in that type.
-heed_cache_desc cache_for(const Problem& p, std::uint32_t dtype, Index page_rows, Index pages);
-
 /// What calls of a cache are told besides tensors.
 struct Call {
   Index layer = 0;
@@ -25,8 +22,11 @@ struct Call {
 heed_status append(const Cache& cache, heed_sequence sequence, const Call& call, const Tensor& key,
                    const Tensor& value, Index batch, Index begin, Index end);
 
-/// The same numbers as a cache stores them.
-Tensor as_stored(const Tensor& given, std::uint32_t dtype);
+/// What caches store.
+std::uint32_t draw_stored(Random& random);
+
+/// Puts rows into a problem's keys, or values, as a cache of this descriptor stores them.
+void store(Problem& p, Tensor Problem::*rows, const Tensor& given, const heed_cache_desc& desc);
 
 /// What a cache makes of a problem whose keys and values its sequences hold.
 Outputs attend(const Cache& cache, Problem& p, const std::vector<heed_sequence>& sequences,
@@ -39,7 +39,7 @@ class Held {
 
   struct Sequence {
     heed_sequence id;
-    std::vector<std::vector<double>> keys;  ///< of each layer, [row][head][feature]
+    std::vector<std::vector<double>> keys;  ///< given, of each layer, [row][head][feature]
     std::vector<std::vector<double>> values;
   };
 

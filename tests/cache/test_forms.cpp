@@ -103,11 +103,10 @@ struct Turns {
   }
 };
 
-/// A tensor in another type, with its rows turned where a cache turns them.
-Tensor turned(const Context& context, const Tensor& from, std::uint32_t dtype, const Turns& turns,
+/// A tensor as float32, with its rows turned.
+Tensor turned(const Context& context, const Tensor& from, const Turns& turns,
               const std::vector<Index>& positions) {
-  if (!turns.any()) return as_stored(from, dtype);
-  Tensor to = placed(from.shape(), Arrangement::kContiguous, dtype, 0);
+  Tensor to = placed(from.shape(), Arrangement::kContiguous, HEED_DTYPE_F32, 0);
   heed_rotate_desc desc = HEED_ROTATE_DESC_INIT;
   desc.batch = from.shape()[0];
   desc.heads = from.shape()[1];
@@ -124,35 +123,46 @@ Tensor turned(const Context& context, const Tensor& from, std::uint32_t dtype, c
 }
 
 /// The problem with the numbers that a cache multiplies.
-Problem as_multiplied(const Context& context, const Problem& p, std::uint32_t dtype,
+Problem as_multiplied(const Context& context, const Problem& p, const heed_cache_desc& desc,
                       const Turns& turns) {
   Problem q = p;
-  q.key = turned(context, p.key, dtype, turns, turns.keys);
-  q.value = as_stored(p.value, dtype);
-  q.desc.key = q.key.layout();
-  q.desc.value = q.value.layout();
+  store(q, &Problem::key, turns.any() ? turned(context, p.key, turns, turns.keys) : p.key, desc);
+  store(q, &Problem::value, p.value, desc);
   if (!turns.any()) return q;
-  q.query = turned(context, p.query, HEED_DTYPE_F32, turns, turns.of_queries(p));
+  q.query = turned(context, p.query, turns, turns.of_queries(p));
   q.desc.query = q.query.layout();
   return q;
+}
+
+heed_cache_desc draw_desc(const Problem& p, Random& random) {
+  heed_cache_desc desc = HEED_CACHE_DESC_INIT;
+  desc.dtype = draw_stored(random);
+  if (desc.dtype == HEED_DTYPE_F8_E4M3 && random.integer(0, 1) == 0) {
+    desc.key_scale = 0.02;
+    desc.value_scale = 0.3;
+  }
+  desc.layers = 2;
+  desc.key_heads = p.key.shape()[1];
+  desc.features = p.key.shape()[3];
+  desc.value_features = p.value.shape()[3];
+  desc.page_rows = 16 * random.integer(1, 5);
+  desc.pages = p.desc.batch * (p.desc.key_length / desc.page_rows + 1);
+  return desc;
 }
 
 /// Whether there was something to see.
 bool check_cached(Problem& p, std::uint64_t seed) {
   if (p.desc.packed_keys > 0 || is_float64(p.desc) || p.desc.batch == 0) return false;
+  if (p.key_scales || p.value_scales) return false;  // nothing to append
   Random random(seed);
-  const auto dtype = random.pick<std::uint32_t>({HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16});
+  heed_cache_desc desc = draw_desc(p, random);
   const Turns turns = Turns::draw(p, random);
+  desc.rotary = turns.rotary;
   Index longest = 0;
   for (Index b = 0; b < p.desc.batch; ++b) longest = std::max(longest, length_of(p, b));
   const bool told = longest < p.desc.key_length || random.integer(0, 1) == 0;
-  const Index page_rows = 16 * random.integer(1, 5);
-  const Index pages = p.desc.batch * (p.desc.key_length / page_rows + 1);
   for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
     const Context& context = plain_contexts()[n];
-    heed_cache_desc desc = cache_for(p, dtype, page_rows, pages);
-    desc.layers = 2;
-    desc.rotary = turns.rotary;
     const Cache cache = make_cache(context, desc);
     if (p.desc.key_length > 0) shuffle_pages(cache, p, random);
     Call call;
@@ -161,10 +171,11 @@ bool check_cached(Problem& p, std::uint64_t seed) {
     call.offset = turns.offset;
     call.positions = turns.keys;
     const std::vector<heed_sequence> sequences = fill(cache, p, call, random);
-    const std::string what = IsaContexts::name(n) + (": " + line_of(p));
+    const std::string what = IsaContexts::name(n) +
+                             (": in " + std::string(name_of_dtype(desc.dtype))) + ": " + line_of(p);
     call.positions = turns.queries;
     const Outputs got = attend(cache, p, sequences, call);
-    Problem q = as_multiplied(context, p, dtype, turns);
+    Problem q = as_multiplied(context, p, desc, turns);
     if (!check_same(what, got, q.run_all(context))) return false;
   }
   return true;

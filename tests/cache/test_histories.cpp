@@ -37,7 +37,7 @@ class History {
  private:
   heed_cache_desc draw_desc() {
     heed_cache_desc desc = HEED_CACHE_DESC_INIT;
-    desc.dtype = random_.pick<std::uint32_t>({HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16});
+    desc.dtype = draw_stored(random_);
     desc.layers = random_.integer(1, 3);
     desc.key_heads = random_.integer(1, 3);
     desc.features = random_.integer(1, 10);

@@ -20,6 +20,10 @@ struct Kind {
 
 const std::vector<Kind>& kinds();
 
+/// Those with keys or values of 8 bits, and all together.
+const std::vector<Kind>& eight_bit_kinds();
+std::vector<Kind> all_kinds();
+
 /// A problem with normally distributed numbers.
 Problem filled(const Sizes& sizes, std::uint64_t seed, float amplitude = 1);
 

@@ -73,11 +73,16 @@ class Forms : Drawing {
     const auto narrow = [&] {
       return pick<std::uint32_t>({HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16});
     };
-    const std::int64_t kind = random_.integer(0, 9);
+    const auto stored = [&] {
+      return pick<std::uint32_t>(
+          {HEED_DTYPE_I8, HEED_DTYPE_I8, HEED_DTYPE_F8_E4M3, HEED_DTYPE_F16});
+    };
+    const std::int64_t kind = random_.integer(0, 11);
     if (kind < 2) sizes_.types = all_of(HEED_DTYPE_F64);
     if (kind == 2) sizes_.types = all_of(HEED_DTYPE_BF16);
     if (kind == 3) sizes_.types = all_of(HEED_DTYPE_F16);
     if (kind == 4 || kind == 5) sizes_.types = {narrow(), narrow(), narrow(), narrow()};
+    if (kind > 9) sizes_.types = {narrow(), stored(), stored(), narrow()};
   }
 
   /// Sequences of at most `longest` rows, some of them empty, some rows belonging to none.
@@ -272,8 +277,17 @@ class Forms : Drawing {
     const std::int64_t count = random_.integer(1, 4);
     for (std::int64_t n = 0; n < count; ++n) {
       const std::int64_t kind = random_.integer(0, p.bias ? 7 : 6);
-      plant(kind < 1 ? p.query : kind < 4 ? p.key : kind < 7 ? p.value : *p.bias);
+      if (kind >= 1 && kind < 7) plant_stored(p, kind < 4 ? &Problem::key : &Problem::value);
+      if (kind < 1 || kind == 7) plant(kind < 1 ? p.query : *p.bias);
     }
+  }
+
+  void plant_stored(Problem& p, Tensor Problem::*tensor) {
+    if (!is_scaled((p.*tensor).dtype())) return plant(p.*tensor);
+    const std::int64_t place = random_.integer(0, 1000);
+    std::int64_t n = 0;
+    p.spoil(
+        tensor, [&](const Axes&) { return n++ == place; }, kNaN);
   }
 
   Lengths lengths_;

@@ -57,12 +57,15 @@ Problem paged(const Problem& p, std::uint64_t seed) {
   q.block_table = draw_table(q, page_rows, pages, random);
   const auto arrangement =
       random.integer(0, 1) == 0 ? Arrangement::kDefault : Arrangement::kRowsOutside;
-  for (auto [tensor, layout] : {std::pair{&Problem::key, &heed_attention_desc::key},
-                                {&Problem::value, &heed_attention_desc::value}}) {
-    const std::uint32_t dtype = (p.desc.*layout).dtype;
-    q.*tensor = pool_of(p.*tensor, q.block_table, page_rows, pages, arrangement);
-    q.desc.*layout = layout_of(q.*tensor, arrangement, dtype);
-  }
+  const auto put = [&](Tensor& tensor, heed_layout& layout) {
+    const std::uint32_t dtype = layout.dtype;
+    tensor = pool_of(tensor, q.block_table, page_rows, pages, arrangement);
+    layout = layout_of(tensor, arrangement, dtype);
+  };
+  put(q.key, q.desc.key);
+  put(q.value, q.desc.value);
+  if (q.desc.key.dtype == HEED_DTYPE_I8) put(*q.key_scales, q.desc.key_scales);
+  if (q.desc.value.dtype == HEED_DTYPE_I8) put(*q.value_scales, q.desc.value_scales);
   q.desc.pages = pages;
   q.desc.page_rows = page_rows;
   return q;

@@ -25,6 +25,12 @@ void cut_rows(const Tensor& from, Index batch, Index first, Tensor& to) {
   to.fill([&](const Axes& at) { return from.get({batch, at[1], first + at[2], at[3]}); });
 }
 
+void cut_scales(const Problem& p, std::uint32_t of, const Tensor& from, Index b, Index first,
+                Tensor& to) {
+  if (of != HEED_DTYPE_I8) return to.assign(from);
+  cut_rows(from, p.desc.packed_keys > 0 ? 0 : b, first, to);
+}
+
 /// What sequence b asks of other outputs, as far as it has the rows.
 void ask_alone(const Problem& p, const Sequence& s, Problem& alone) {
   if (p.lse) alone.want_lse(p.desc.lse.dtype);
@@ -49,6 +55,9 @@ Problem alone(Problem& p, Index b) {
   cut_rows(p.query, p.desc.packed_queries > 0 ? 0 : b, s.first_query, q.query);
   cut_rows(p.key, p.desc.packed_keys > 0 ? 0 : b, s.first_key, q.key);
   cut_rows(p.value, p.desc.packed_keys > 0 ? 0 : b, s.first_key, q.value);
+  if (p.key_scales) cut_scales(p, p.desc.key.dtype, *p.key_scales, b, s.first_key, *q.key_scales);
+  if (p.value_scales)
+    cut_scales(p, p.desc.value.dtype, *p.value_scales, b, s.first_key, *q.value_scales);
   q.score_as(p);
   // Of equal lengths in the descriptor no sequence says which end it is aligned at.
   if (q.desc.causal == HEED_CAUSAL_NONE && q.desc.alignment == HEED_ALIGNMENT_DEFAULT)
@@ -108,7 +117,7 @@ TEST_CASE("sequences of a batch are what each is alone", "[same]") {
 TEST_CASE("sequences that are decoded, beside others that are not, are what each is alone",
           "[same]") {
   std::size_t index = 0;
-  for (const Kind& kind : kinds())
+  for (const Kind& kind : all_kinds())
     for (const std::uint32_t causal : {HEED_CAUSAL_NONE, HEED_CAUSAL_BOTTOM_RIGHT}) {
       if (!keep(index++)) continue;
       Sizes sizes = {40, 2100, 20, 24, 5, 2, 1, causal};
@@ -127,7 +136,7 @@ TEST_CASE("sequences that are decoded, beside others that are not, are what each
 
 TEST_CASE("keys past a length might as well not be there", "[same]") {
   std::size_t index = 0;
-  for (const Kind& kind : kinds())
+  for (const Kind& kind : all_kinds())
     for (const std::uint32_t causal : {HEED_CAUSAL_NONE, HEED_CAUSAL_BOTTOM_RIGHT}) {
       if (!keep(index++)) continue;
       Sizes sizes = {small() ? 20 : 60, 300, 20, 24, 4, 2, 1, causal};

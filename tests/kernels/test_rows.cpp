@@ -1,5 +1,6 @@
 // row_scores and row_values: rows times a few queries, and weights times rows. Rows are read where
 // they lie, in the type that they are stored in.
+#include "engine/tensor/element.hpp"
 #include "tests/kernels/support.hpp"
 #include "tests/support/fenced.hpp"
 #include "tests/support/formats.hpp"
@@ -37,7 +38,8 @@ struct RowCase {
 template <class Real>
 std::vector<heed::ElementType> stored_types() {
   if constexpr (std::is_same_v<Real, double>) return {heed::ElementType::kF64};
-  return {heed::ElementType::kF32, heed::ElementType::kBf16, heed::ElementType::kF16};
+  return {heed::ElementType::kF32, heed::ElementType::kBf16, heed::ElementType::kF16,
+          heed::ElementType::kI8, heed::ElementType::kF8E4M3};
 }
 
 /// Whole vectors, and last ones that repeat all features but one, or only one, or some; numbers of
@@ -67,7 +69,7 @@ std::vector<RowCase> special_sizes() {
 }
 
 /// Rows in any order, canaries between them. The last one in memory ends where none may read on,
-/// and rows that are prefetched but not asked for lie there.
+/// and rows that are prefetched but not asked for lie there. So do scales, where there are any.
 template <class Real>
 class Rows {
  public:
@@ -75,29 +77,40 @@ class Rows {
   template <class Draw>
   Rows(const Table<Real>& kernels, const RowCase& c, Draw&& draw)
       : c_(c),
-        element_(c.type == heed::ElementType::kF64   ? 8
-                 : c.type == heed::ElementType::kF32 ? 4
-                                                     : 2),
+        element_(static_cast<std::size_t>(heed::bytes_of(c.type))),
         stride_((c.order.features + 3) * element_),
-        memory_(c.rows * stride_ - 3 * element_, End::kLast) {
+        memory_(c.rows * stride_ - 3 * element_, End::kLast),
+        scale_memory_(heed::is_scaled(c.type) ? c.rows * sizeof(float) : 0, End::kLast) {
     auto* const first = static_cast<unsigned char*>(memory_.get());
     for (std::size_t i = 0; i < memory_.bytes(); i += 2)
-      std::memcpy(first + i, &kCanaryBits, 2);  // a canary of every type
+      std::memcpy(first + i, &kCanaryBits,
+                  std::min<std::size_t>(2, memory_.bytes() - i));  // of every type
     for (std::size_t j = 0; j < c.rows; ++j) {
       unsigned char* const at = first + scattered(j, c.rows) * stride_;
       const auto drawn = filled<Real>(c.order.features, [&](std::size_t x) { return draw(j, x); });
-      kernels.numbers.write(c.type, drawn.data(), drawn.size(), at, 1);
+      if (c.type == heed::ElementType::kI8)
+        kernels.numbers.quantise(drawn.data(), drawn.size(), reinterpret_cast<std::int8_t*>(at),
+                                 scales() + j);
+      else
+        kernels.numbers.write(c.type, drawn.data(), drawn.size(), at, 1);
+      if (c.type == heed::ElementType::kF8E4M3) scales()[j] = 0.3F * static_cast<float>(j % 5 + 1);
       pointers_.push_back(at);
     }
     pointers_.insert(pointers_.end(), kAhead, first + memory_.bytes());
   }
 
   heed::StoredRows from(std::size_t row, std::size_t count) const {
-    return {c_.type, pointers_.data() + row, count, c_.order.features,
-            kAhead,  pointers_.size() - row};
+    return {c_.type,
+            pointers_.data() + row,
+            count,
+            c_.order.features,
+            kAhead,
+            pointers_.size() - row,
+            heed::is_scaled(c_.type) ? scales() + row : nullptr};
   }
   heed::StoredRows all() const { return from(0, c_.rows); }
 
+  /// Times its scale.
   Wide<Real> at(std::size_t row, std::size_t x) const {
     const void* const from = static_cast<const unsigned char*>(pointers_[row]) + x * element_;
     if (element_ == sizeof(Real)) {
@@ -105,17 +118,26 @@ class Rows {
       std::memcpy(&number, from, sizeof number);
       return number;
     }
-    std::uint16_t bits;
-    std::memcpy(&bits, from, sizeof bits);
-    return decode_narrow(c_.type == heed::ElementType::kBf16 ? kBfloat16 : kFloat16, bits);
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, from, element_);
+    switch (c_.type) {
+      case heed::ElementType::kI8:
+        return static_cast<Wide<Real>>(static_cast<std::int8_t>(bits)) * scales()[row];
+      case heed::ElementType::kF8E4M3:
+        return decode_narrow(kFloat8, bits) * scales()[row];
+      default:
+        return decode_narrow(c_.type == heed::ElementType::kBf16 ? kBfloat16 : kFloat16, bits);
+    }
   }
 
  private:
   static constexpr std::size_t kAhead = 3;
 
+  float* scales() const { return static_cast<float*>(scale_memory_.get()); }
+
   RowCase c_;
   std::size_t element_, stride_;
-  Fenced memory_;
+  Fenced memory_, scale_memory_;
   std::vector<const void*> pointers_;
 };
 
@@ -135,7 +157,8 @@ struct Queries {
     const std::size_t lanes = c.order.lanes;
     const auto halvings = static_cast<std::size_t>(std::ilogb(static_cast<double>(lanes)));
     const std::size_t fold = kernels.isa == std::string("scalar") ? lanes - 1 : halvings;
-    const std::size_t roundings = c.order.padded() / lanes + fold;
+    const std::size_t scaling = heed::is_scaled(c.type) ? 1 : 0;
+    const std::size_t roundings = c.order.padded() / lanes + fold + scaling;
     Random random(c.seed);
     const auto before = normals<Real>(c.rows * c.pitch, random);
     auto scores = before;
@@ -190,7 +213,8 @@ struct Weights {
     const double values = worst_of(c.queries, c.order.features, [&](std::size_t h, std::size_t x) {
       Sum<Real> want = {sum(h, x)};
       for (std::size_t j = 0; j < c.rows; ++j) want.add(weights[j * c.pitch + h], rows.at(j, x));
-      return want.ratio(after.sum(h, x));
+      const int scaling = heed::is_scaled(c.type) ? 1 : 0;  // of the weight
+      return want.ratio(after.sum(h, x), want.terms + scaling);
     });
     return std::max(values, worst_of(c.queries, 1, [&](std::size_t h, std::size_t) {
                       Sum<Real> want = {totals[h]};
@@ -288,4 +312,32 @@ TEMPLATE_TEST_CASE("infinities and NaN count where they are, and not where they 
         }
         return worst;
       });
+}
+
+TEST_CASE("rows of 8 bits: every code in every lane is its number times the scale", "[rows]") {
+  constexpr float scale = 0.75F;  // products with it are exact
+  for_each_table<float>([&](const Table<float>& kernels) {
+    for (const heed::ElementType type : {heed::ElementType::kI8, heed::ElementType::kF8E4M3})
+      for (std::size_t shift = 0; shift < 16; ++shift) {
+        constexpr std::size_t kCodes = 256;
+        std::vector<std::uint8_t> codes(kCodes);
+        const auto code_at = [&](std::size_t x) { return (x + shift) % kCodes; };
+        for (std::size_t x = 0; x < kCodes; ++x) codes[x] = static_cast<std::uint8_t>(code_at(x));
+        const void* const row = codes.data();
+        const heed::StoredRows rows = {type, &row, 1, kCodes, 0, 0, &scale};
+        BasicBuffer<float> sums(kCodes);
+        sums.fill([] { return 0; });
+        float weight = 1;
+        float total = 0;
+        kernels.rows.row_values(rows, &weight, 1, 1, sums.data(), &total);
+        CHECK((total == 1 && sums.intact()));
+        CHECK(all(kCodes, [&](std::size_t x) {
+          const std::size_t code = code_at(x);
+          const double integer = static_cast<double>(code) - (code < 128 ? 0 : 256);
+          const double number =
+              type == heed::ElementType::kI8 ? integer : decode_narrow(kFloat8, code);
+          return same_number(sums[x] + 0.0F, static_cast<float>(number * 0.75) + 0.0F);
+        }));
+      }
+  });
 }

@@ -62,6 +62,7 @@ heed_multihead_desc Block::desc() {
   heed_multihead_desc d = HEED_MULTIHEAD_DESC_INIT;
   inner_ = attention.desc;
   inner_.query = inner_.key = inner_.value = inner_.out = HEED_LAYOUT_INIT;
+  inner_.key_scales = inner_.value_scales = HEED_LAYOUT_INIT;
   d.combine = choice.combine;
   d.attention = &inner_;
   d.width_query = choice.width_query;
@@ -82,6 +83,7 @@ heed_multihead_args Block::args() {
   heed_multihead_args a = HEED_MULTIHEAD_ARGS_INIT;
   inner_args_ = attention.args();
   inner_args_.query = inner_args_.key = inner_args_.value = nullptr;
+  inner_args_.key_scales = inner_args_.value_scales = nullptr;
   inner_args_.out = nullptr;
   a.attention = &inner_args_;
   a.input_query = input_query.data();

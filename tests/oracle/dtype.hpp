@@ -29,14 +29,21 @@ inline const Format& format_of(std::uint32_t dtype) {
       {8, 53, -1074, 0x1.fffffffffffffp1023, 0x1p-53},
       {2, 8, -133, 0x1.fep127, 0x1p-8},
       {2, 11, -24, 65504, 0x1p-11},
+      {1, 7, 0, 127, 0x1p-7},
+      {1, 4, -9, 448, 0x1p-4},
       {1, 8, 0, 255, 0x1p-8},
   };
-  return kFormats[dtype == kByte ? 4 : dtype == HEED_DTYPE_DEFAULT ? 0 : dtype - HEED_DTYPE_F32];
+  return kFormats[dtype == kByte ? 6 : dtype == HEED_DTYPE_DEFAULT ? 0 : dtype - HEED_DTYPE_F32];
 }
 
 inline const char* name_of_dtype(std::uint32_t dtype) {
-  constexpr const char* kNames[] = {"default", "f32", "f64", "bf16", "f16"};
+  constexpr const char* kNames[] = {"default", "f32", "f64", "bf16", "f16", "i8", "f8"};
   return dtype == kByte ? "byte" : kNames[dtype];
+}
+
+/// Whether scales that lie elsewhere multiply the numbers.
+inline bool is_scaled(std::uint32_t dtype) {
+  return dtype == HEED_DTYPE_I8 || dtype == HEED_DTYPE_F8_E4M3;
 }
 
 /// x to nearest even, as a type of that many digits and that smallest exponent holds it.
@@ -89,7 +96,33 @@ inline double from_half_bits(std::uint64_t bits) {
   return sign * std::ldexp(1024 + mantissa, exponent - 25);
 }
 
-/// The bits of x, rounded to nearest even.
+/// The same for OCP's E4M3, which has a NaN and no infinity.
+inline std::uint64_t e4m3_bits(double x) {
+  const std::uint64_t sign = std::signbit(x) ? 0x80 : 0;
+  if (std::isnan(x)) return sign | 0x7f;
+  const double size = std::fabs(x);
+  if (size < 0x1p-6) return sign | static_cast<std::uint64_t>(size * 0x1p9);
+  int exponent = 0;
+  const double fraction = std::frexp(size, &exponent);  // in [0.5, 1)
+  const auto mantissa = static_cast<std::uint64_t>(fraction * 16) & 7;
+  return sign | static_cast<std::uint64_t>(exponent + 6) << 3 | mantissa;
+}
+
+inline double from_e4m3_bits(std::uint64_t bits) {
+  const double sign = (bits & 0x80) != 0 ? -1 : 1;
+  const int exponent = static_cast<int>(bits >> 3 & 0xf);
+  const auto mantissa = static_cast<double>(bits & 7);
+  if ((bits & 0x7f) == 0x7f) return std::numeric_limits<double>::quiet_NaN();
+  return exponent == 0 ? sign * mantissa * 0x1p-9 : sign * std::ldexp(8 + mantissa, exponent - 10);
+}
+
+/// x, but at most the largest number of the type.
+inline double saturated(double x, std::uint32_t dtype) {
+  const double largest = format_of(dtype).largest;
+  return std::fabs(x) > largest ? std::copysign(largest, x) : x;
+}
+
+/// The bits of x, rounded to nearest even; types without infinity saturate.
 inline std::uint64_t encode(std::uint32_t dtype, double x) {
   std::uint64_t bits = 0;
   switch (dtype) {
@@ -100,6 +133,12 @@ inline std::uint64_t encode(std::uint32_t dtype, double x) {
       return std::isnan(x) ? 0x7fc0 : float_bits(rounded(x, format_of(dtype))) >> 16;
     case HEED_DTYPE_F16:
       return half_bits(rounded(x, format_of(dtype)));
+    case HEED_DTYPE_I8:
+      return std::isnan(x) ? 0
+                           : static_cast<std::uint8_t>(
+                                 static_cast<std::int8_t>(std::nearbyint(saturated(x, dtype))));
+    case HEED_DTYPE_F8_E4M3:
+      return e4m3_bits(rounded(saturated(x, dtype), format_of(dtype)));
     case kByte:
       return static_cast<std::uint64_t>(x);
     default:
@@ -118,6 +157,10 @@ inline double decode(std::uint32_t dtype, std::uint64_t bits) {
       return from_float_bits(bits << 16);
     case HEED_DTYPE_F16:
       return from_half_bits(bits);
+    case HEED_DTYPE_I8:
+      return static_cast<std::int8_t>(bits);
+    case HEED_DTYPE_F8_E4M3:
+      return from_e4m3_bits(bits);
     case kByte:
       return static_cast<double>(bits);
     default:
@@ -140,6 +183,8 @@ inline std::uint64_t load_bits(std::uint32_t dtype, const void* data, std::int64
     case HEED_DTYPE_BF16:
     case HEED_DTYPE_F16:
       return load_bits<std::uint16_t>(data, index);
+    case HEED_DTYPE_I8:
+    case HEED_DTYPE_F8_E4M3:
     case kByte:
       return load_bits<std::uint8_t>(data, index);
     default:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "api/heed.h"
 #include "tests/oracle/given.hpp"
@@ -80,7 +81,7 @@ class Head {
 
   /// Whether in row i the keys j and k are the same, number by number.
   bool same_key(Index i, Index j, Index k) const {
-    if (!keys_.exact()) return false;  // rounding may have parted them
+    if (!queries_.exact()) return false;  // heed has computed them: rounding may have parted them
     if (function_ || (a_.bias != nullptr && bias(i, j) != bias(i, k))) return false;
     if (a_.alibi_slopes != nullptr && distance(i, j) != distance(i, k)) return false;
     return std::equal(keys_.row(j), keys_.row(j) + d_.features, keys_.row(k));
@@ -103,6 +104,28 @@ class Head {
     queries_ = rows_of<Wide>(query, b_, h_, s.first_query, s.queries, d_.features);
     keys_ = rows_of<Wide>(key, b_, g, s.first_key, s.keys, d_.features);
     values_ = rows_of<Wide>(value, b_, g, s.first_key, s.keys, width);
+    const auto scale = [&](Matrix<Wide>& rows, const heed_layout& of, const float* scales,
+                           const heed_layout& layout) {
+      if (!is_scaled(of.dtype)) return;
+      const Source each = of.dtype == HEED_DTYPE_I8
+                              ? source_of(scales, layout, key_heads, key_rows, 1, packed_k)
+                              : Source{scales, HEED_DTYPE_F32, {0, 0, 0, 0}};
+      multiply(rows, rows_of<Wide>(each, b_, g, s.first_key, s.keys, 1));
+    };
+    scale(keys_, d_.key, a_.key_scales, d_.key_scales);
+    scale(values_, d_.value, a_.value_scales, d_.value_scales);
+  }
+
+  /// Numbers of 8 bits times scales, which is exact. heed rounds once more than with numbers as
+  /// they are: the product with the scale, or that of a score's sum or of a weight, which is the
+  /// same factor in every term.
+  static void multiply(Matrix<Wide>& rows, const Matrix<Wide>& scales) {
+    using A = Arithmetic<Real>;
+    for (std::size_t i = 0; i < rows.numbers.size(); ++i) {
+      Wide& x = rows.numbers[i];
+      x *= scales.numbers[i / static_cast<std::size_t>(rows.columns)];
+      rows.errors.push_back(std::isfinite(x) ? A::kUnit * std::fabs(x) + A::kUnderflow : 0);
+    }
   }
 
   void take(const Projections& from, Index g) {
@@ -122,7 +145,9 @@ class Head {
   Product<Wide> product(Index i, Index j) const {
     const Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
     if (keys_.exact()) return p;
-    return with_errors(p, queries_.row(i), queries_.errors_of(i), keys_.row(j), keys_.errors_of(j));
+    const std::vector<Wide> none(queries_.exact() ? static_cast<std::size_t>(d_.features) : 0);
+    return with_errors(p, queries_.row(i), queries_.exact() ? none.data() : queries_.errors_of(i),
+                       keys_.row(j), keys_.errors_of(j));
   }
   /// This head's number in an array of Real.
   Wide number(const void* array) const {

@@ -1,6 +1,7 @@
 #include "tests/support/problem.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <stdexcept>
 
@@ -49,6 +50,36 @@ Tensor make_keys(const Sizes& s, std::int64_t features, Arrangement arrangement,
   return make(s, s.keys, s.key_heads, s.key_length, features, arrangement, dtype, misalign);
 }
 
+/// Scales of keys, or values, of 8 bits; they lie as those do.
+std::optional<Tensor> make_scales(const Sizes& s, Arrangement arrangement, std::uint32_t of,
+                                  std::size_t misalign) {
+  if (of == HEED_DTYPE_I8) return make_keys(s, 1, arrangement, HEED_DTYPE_F32, misalign);
+  if (of == HEED_DTYPE_F8_E4M3)
+    return placed({1, 1, 1, 1}, Arrangement::kDefault, HEED_DTYPE_F32, misalign);
+  return std::nullopt;
+}
+
+/// Fills rows with what next() draws, and their scales.
+template <class Next>
+void fill_stored(Tensor& rows, std::optional<Tensor>& scales, float amplitude, Next&& next) {
+  const bool whole = rows.dtype() == HEED_DTYPE_F8_E4M3;
+  if (whole) scales->set({0, 0, 0, 0}, 0.02 * amplitude);
+  if (!scales) return rows.fill(next);
+  if (whole) {
+    const double scale = scales->get({0, 0, 0, 0});
+    return rows.fill([&] { return next() / scale; });
+  }
+  std::vector<double> row(static_cast<std::size_t>(rows.shape()[3]));
+  scales->each([&](const Axes& at) {
+    double most = 0;
+    for (double& x : row) most = std::max(most, std::fabs(x = next()));
+    scales->set(at, most / 127);
+    const double scale = scales->get(at);
+    for (std::size_t x = 0; x < row.size(); ++x)
+      rows.set({at[0], at[1], at[2], static_cast<std::int64_t>(x)}, scale > 0 ? row[x] / scale : 0);
+  });
+}
+
 heed_score_layout score_layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype) {
   const Axes& n = tensor.shape();
   Axes s{};
@@ -74,6 +105,8 @@ Problem::Problem(const Sizes& s, const Layouts& layouts)
       key(make_keys(s, s.features, layouts.key, s.types.key, layouts.misalign * 2 % 4)),
       value(make_keys(s, s.value_features, layouts.value, s.types.value, layouts.misalign * 3 % 4)),
       out(make_queries(s, s.value_features, layouts.out, s.types.out, layouts.misalign)),
+      key_scales(make_scales(s, layouts.key, s.types.key, layouts.misalign)),
+      value_scales(make_scales(s, layouts.value, s.types.value, layouts.misalign)),
       cu_seqlens_q(s.queries.offsets),
       cu_seqlens_k(s.keys.offsets),
       misalign_(layouts.misalign) {
@@ -93,14 +126,17 @@ Problem::Problem(const Sizes& s, const Layouts& layouts)
   desc.key = layout_of(key, layouts.key, s.types.key);
   desc.value = layout_of(value, layouts.value, s.types.value);
   desc.out = layout_of(out, layouts.out, s.types.out);
+  if (s.types.key == HEED_DTYPE_I8) desc.key_scales = layout_of(*key_scales, layouts.key, 0);
+  if (s.types.value == HEED_DTYPE_I8)
+    desc.value_scales = layout_of(*value_scales, layouts.value, 0);
 }
 
 void Problem::fill(std::uint64_t seed, float amplitude) {
   Random random(seed);
   const auto next = [&] { return random.normal() * amplitude; };
   query.fill(next);
-  key.fill(next);
-  value.fill(next);
+  fill_stored(key, key_scales, amplitude, next);
+  fill_stored(value, value_scales, amplitude, next);
 }
 
 Tensor& Problem::add_mask(const Axes& sizes, Arrangement arrangement) {
@@ -172,6 +208,8 @@ heed_attention_args Problem::args() {
   args.key = key.data();
   args.value = value.data();
   args.out = out.data();
+  if (key_scales) args.key_scales = static_cast<const float*>(key_scales->data());
+  if (value_scales) args.value_scales = static_cast<const float*>(value_scales->data());
   if (mask) args.mask = static_cast<const std::uint8_t*>(mask->data());
   if (bias) args.bias = bias->data();
   args.key_lengths = data_or_null(key_lengths);

@@ -84,9 +84,21 @@ class Problem {
  public:
   explicit Problem(const Sizes& s, const Layouts& layouts = {});
 
-  /// Normally distributed numbers; scores then have a standard deviation of scale sqrt(D)
+  /// Normally distributed numbers, rounded to their types, those of 8 bits as a cache would do it.
+  /// Scores then have a standard deviation of scale sqrt(D)
   /// amplitude^2.
   void fill(std::uint64_t seed, float amplitude = 1);
+
+  /// Puts `special` into keys, or values, where where(index) is true; of those of
+  /// 8 bits NaN, and of integers only into a row's scale.
+  template <class Where>
+  void spoil(Tensor Problem::*tensor, Where&& where, double special) {
+    if ((this->*tensor).dtype() != HEED_DTYPE_I8) return (this->*tensor).set_where(where, special);
+    Tensor& scales = tensor == &Problem::key ? *key_scales : *value_scales;
+    (this->*tensor).each([&](const Axes& at) {
+      if (where(at)) scales.set({at[0], at[1], at[2], 0}, kNaN);
+    });
+  }
 
   /// A mask or bias of these sizes, each the problem's or 1. A mask begins as all true, a bias as
   /// all 0.
@@ -123,6 +135,7 @@ class Problem {
 
   heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
   Tensor query, key, value, out;
+  std::optional<Tensor> key_scales, value_scales;  ///< where keys, or values, are of 8 bits
   std::optional<Tensor> mask, bias;
   std::optional<Tensor> lse, weights, column_sums;
   std::vector<std::int32_t> cu_seqlens_q, cu_seqlens_k, key_lengths, block_table;

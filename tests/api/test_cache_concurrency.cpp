@@ -1,0 +1,214 @@
+// One cache on many threads: different sequences in each other's way never, the same one with a
+// refusal.
+#include <thread>
+
+#include "tests/api/cache_forms.hpp"
+#include "tests/api/threads.hpp"
+
+using namespace api_test;
+
+namespace {
+
+std::string refusal(heed_sequence sequence, const char* words) {
+  char text[80];
+  (void)std::snprintf(text, sizeof text, "sequence 0x%llx %s",
+                      static_cast<unsigned long long>(sequence), words);
+  return text;
+}
+
+heed_status append_rows(heed_cache* cache, heed_sequence sequence, std::int64_t rows,
+                        const void* numbers) {
+  heed_cache_append_desc desc = HEED_CACHE_APPEND_DESC_INIT;
+  desc.rows = rows;
+  return heed_cache_append(cache, sequence, &desc, numbers, numbers);
+}
+
+}  // namespace
+
+TEST_CASE("threads append to, fork, attend and free sequences of one cache",
+          "[concurrency][threads][cache]") {
+  // A prompt that all share, and answers that differ: each thread knows what its own attend.
+  const auto run = [](heed_cache* cache, heed_sequence prompt, int t) {
+    Bytes rows, query, out{kPattern}, want{kPattern};
+    for (std::size_t i = 0; i < 200; ++i) {
+      rows.set(i, static_cast<float>((i * 7 + static_cast<std::size_t>(t) * 13) % 11) - 5);
+      query.set(i, static_cast<float>(i % 5));
+    }
+    heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
+    attention.batch = 2;
+    attention.query_heads = 2;
+    attention.query_length = 1;
+    const auto attend = [&](heed_sequence sequence, Bytes& to) {
+      const heed_sequence sequences[] = {sequence, prompt};
+      heed_cache_attention_desc desc = HEED_CACHE_ATTENTION_DESC_INIT;
+      desc.attention = &attention;
+      desc.sequences = sequences;
+      heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+      args.query = query.at();
+      args.out = to.at();
+      return heed_cache_attention(cache, &desc, &args) == HEED_STATUS_OK;
+    };
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      heed_sequence own = 0;
+      if (heed_cache_fork(cache, prompt, &own) != HEED_STATUS_OK) return false;
+      for (int i = 0; i < 3; ++i)
+        if (append_rows(cache, own, 9, rows.at()) != HEED_STATUS_OK) return false;
+      if (!attend(own, repeat == 0 ? want : out)) return false;
+      if (repeat > 0 && !(out == want)) return false;
+      if (heed_cache_truncate(cache, own, 17) != HEED_STATUS_OK) return false;
+      if (heed_cache_free(cache, own) != HEED_STATUS_OK) return false;
+    }
+    return true;
+  };
+  const Environment quiet;
+  for (const std::string& name : executors()) {
+    CacheForm form;
+    form.desc.layers = 1;
+    form.desc.pages = 5 * kThreads;
+    form.desc.sequences = 2 * kThreads;
+    const Cache cache = make_cache(make_context(nullptr, name.c_str(), 2), form.desc);
+    heed_sequence prompt = 0;
+    REQUIRE(heed_cache_sequence_create(cache.get(), &prompt) == HEED_STATUS_OK);
+    Bytes zeros;
+    REQUIRE(append_rows(cache.get(), prompt, 20, zeros.at()) == HEED_STATUS_OK);
+    CHECK(on_all_threads([&](int t) { return run(cache.get(), prompt, t); }));
+    REQUIRE(heed_cache_free(cache.get(), prompt) == HEED_STATUS_OK);
+    CHECK(heed_test::describe(cache).pages_used == 0);
+  }
+}
+
+TEST_CASE("a sequence that a call uses is changed by no other", "[concurrency][threads][cache]") {
+  FilledCache form;
+  form.make();
+  heed_cache* const cache = form.cache.get();
+  // Whoever is refused says so; those that are not append one row after the other.
+  std::atomic<int> appended{0};
+  CHECK(on_all_threads([&](int) {
+    for (int repeat = 0; repeat < 200; ++repeat) {
+      const heed_status status = append_rows(cache, form.sequences[1], 1, form.numbers.at());
+      if (status == HEED_STATUS_OK) ++appended;
+      if (status == HEED_STATUS_OK || status == HEED_STATUS_OUT_OF_MEMORY) continue;
+      if (std::string(heed_last_error()).find("is being changed by another call") ==
+          std::string::npos)
+        return false;
+    }
+    return true;
+  }));
+  std::int64_t length = 0;
+  REQUIRE(heed_cache_length(cache, form.sequences[1], 0, &length) == HEED_STATUS_OK);
+  CHECK(length == 5 + appended);
+}
+
+namespace {
+
+/// What a score function tries while attention reads both sequences.
+struct Tries {
+  FilledCache* form;
+  std::vector<std::string> said;
+  heed_status fork, attention;
+};
+
+void try_to_change(void* user, const heed_score_tile*) {
+  auto& tries = *static_cast<Tries*>(user);
+  if (!tries.said.empty()) return;
+  heed_cache* const cache = tries.form->cache.get();
+  const heed_sequence sequence = tries.form->sequences[1];
+  const auto note = [&](heed_status status) {
+    tries.said.push_back(status == HEED_STATUS_INVALID_ARGUMENT ? heed_last_error() : "");
+  };
+  note(append_rows(cache, sequence, 1, tries.form->numbers.at()));
+  note(heed_cache_truncate(cache, sequence, 0));
+  note(heed_cache_free(cache, sequence));
+  heed_sequence fork = 0;
+  tries.fork = heed_cache_fork(cache, sequence, &fork);
+  CacheAttentionForm again;
+  again.call.sequences = tries.form->sequences;
+  tries.attention = heed_cache_attention(cache, &again.call, &again.args);
+}
+
+}  // namespace
+
+TEST_CASE("a sequence that is read is not changed, but read and forked", "[concurrency][cache]") {
+  CacheAttentionForm form;
+  form.make();
+  Tries tries = {&form, {}, HEED_STATUS_INTERNAL, HEED_STATUS_INTERNAL};
+  form.args.score_function = try_to_change;
+  form.args.score_user = &tries;
+  REQUIRE(heed_cache_attention(form.cache.get(), &form.call, &form.args) == HEED_STATUS_OK);
+  REQUIRE(tries.said.size() == 3);
+  for (const std::string& said : tries.said)
+    CHECK(said == refusal(form.sequences[1], "is being used by another call"));
+  CHECK(tries.fork == HEED_STATUS_OK);
+  CHECK(tries.attention == HEED_STATUS_OK);
+  CHECK(heed_cache_free(form.cache.get(), form.sequences[1]) == HEED_STATUS_OK);  // it is over
+}
+
+namespace {
+
+/// Those who append from a caller's executor, which is in the middle of an append.
+struct Middle {
+  FilledCache* form = nullptr;
+  std::vector<std::string> said = {};
+};
+
+}  // namespace
+
+TEST_CASE("a sequence that is being changed is not even looked at", "[concurrency][cache]") {
+  Middle middle;
+  heed_executor executor = HEED_EXECUTOR_INIT;
+  executor.threads = 2;
+  executor.user = &middle;
+  executor.run = [](void* user, std::uint32_t count, void (*body)(void*, std::uint32_t),
+                    void* argument) {
+    auto& m = *static_cast<Middle*>(user);
+    heed_cache* const cache = m.form->cache.get();
+    const heed_sequence sequence = m.form->sequences[1];
+    const auto note = [&](heed_status status) {
+      m.said.push_back(status == HEED_STATUS_INVALID_ARGUMENT ? heed_last_error() : "");
+    };
+    std::int64_t length = 0;
+    heed_sequence fork = 0;
+    note(heed_cache_length(cache, sequence, 0, &length));
+    note(heed_cache_fork(cache, sequence, &fork));
+    note(heed_cache_truncate(cache, sequence, 0));
+    note(heed_cache_free(cache, sequence));
+    for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
+  };
+  FilledCache form;
+  form.desc.features = form.desc.value_features = 4096;
+  form.desc.layers = 1;
+  middle.form = &form;
+  const Context context = context_with(executor);
+  form.cache = make_cache(context, form.desc);
+  REQUIRE(heed_cache_sequence_create(form.cache.get(), &form.sequences[1]) == HEED_STATUS_OK);
+  heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
+  append.rows = 40;
+  append.key = append.value = {0, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};
+  REQUIRE(heed_cache_append(form.cache.get(), form.sequences[1], &append, form.numbers.at(),
+                            form.numbers.at()) == HEED_STATUS_OK);
+  REQUIRE(middle.said.size() == 4);
+  for (const std::string& said : middle.said)
+    CHECK(said == refusal(form.sequences[1], "is being changed by another call"));
+}
+
+TEST_CASE("an executor that converts nothing is found out, and nothing has changed", "[cache]") {
+  heed_executor executor = HEED_EXECUTOR_INIT;
+  executor.threads = 4;
+  executor.run = [](void*, std::uint32_t, void (*)(void*, std::uint32_t), void*) {};
+  FilledCache form;
+  form.desc.features = form.desc.value_features = 4096;
+  form.desc.layers = 1;
+  form.cache = make_cache(context_with(executor), form.desc);
+  for (heed_sequence& sequence : form.sequences)
+    REQUIRE(heed_cache_sequence_create(form.cache.get(), &sequence) == HEED_STATUS_OK);
+  form.before = form.state();
+  heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
+  append.rows = 40;
+  append.key = append.value = {0, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};
+  forget_last_error();
+  check_refusal(heed_cache_append(form.cache.get(), form.sequences[0], &append, form.numbers.at(),
+                                  form.numbers.at()),
+                HEED_STATUS_EXECUTOR_FAILED, "the executor \"caller\" ran 0 of 40 tasks");
+  CHECK(form.state() == form.before);
+  CHECK(heed_cache_free(form.cache.get(), form.sequences[0]) == HEED_STATUS_OK);
+}
