@@ -2,7 +2,8 @@
 
 #include "files.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -25,4 +26,18 @@ bool files_are_apart(const char* program, const named_file* files, size_t count)
     }
   }
   return true;
+}
+
+bool file_read_all(FILE* file, char** content, size_t* length) {
+  size_t room = 0;
+  *length = 0;
+  errno = 0;
+  do {
+    room = 2 * room + 65536;
+    char* const larger = realloc(*content, room);
+    if (larger == NULL) return false;
+    *content = larger;
+    *length += fread(larger + *length, 1, room - *length, file);
+  } while (*length == room);
+  return feof(file) && !ferror(file);
 }

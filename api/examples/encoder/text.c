@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../files.h"
+
 /* A word of the vocabulary, in the file's content. */
 typedef struct entry {
   const char* begin;
@@ -21,17 +23,7 @@ static bool failed(const char* path, const char* why) {
 static bool read_file(const char* path, char** content, size_t* length) {
   FILE* const file = fopen(path, "rb");
   if (file == NULL) return failed(path, strerror(errno));
-  size_t room = 0;
-  *length = 0;
-  errno = 0;
-  do {
-    room = 2 * room + 65536;
-    char* const larger = realloc(*content, room);
-    if (larger == NULL) break;
-    *content = larger;
-    *length += fread(larger + *length, 1, room - *length, file);
-  } while (*length == room);
-  const bool ok = feof(file) && !ferror(file);
+  const bool ok = file_read_all(file, content, length);
   if (!ok) failed(path, strerror(errno));
   fclose(file);
   return ok;

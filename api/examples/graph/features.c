@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "../attend/npy.h"
-#include "random.h"
+#include "../random.h"
 
 /* row += the vector of a node, which is a unit vector or random signs. */
 static void add_vector(float* row, int64_t width, bool units, int64_t seed, int32_t node) {

@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "arguments.h"
+#include "../arguments.h"
+#include "../random.h"
 #include "edges.h"
 #include "picture.h"
-#include "random.h"
 
 static const char program[] = "messages";
 

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../arguments.h"
 #include "../attend/npy.h"
 #include "../files.h"
 #include "../heat.h"
-#include "arguments.h"
 #include "edges.h"
 #include "features.h"
 #include "picture.h"

@@ -27,10 +27,24 @@ class ProgramTest(unittest.TestCase):
             return file.read()
 
     def run_program(self, *arguments, **environment):
+        return self.run_with({"text": True, "capture_output": True}, *arguments, **environment)
+
+    def run_with(self, options, *arguments, **environment):
+        """`options` are subprocess.run's."""
         clean = {k: v for k, v in os.environ.items()
                  if not k.startswith("HEED_") and k not in ("COLUMNS", "NO_COLOR")}
-        return subprocess.run([self.program, *map(str, arguments)], cwd=self.folder, text=True,
-                              timeout=120, capture_output=True, env={**clean, **environment})
+        return subprocess.run([self.program, *map(str, arguments)], cwd=self.folder, timeout=120,
+                              check=False, env={**clean, **environment}, **options)
+
+    @staticmethod
+    def open_terminal():
+        """Its two ends: what reads, and what programs write to."""
+        try:
+            import pty
+
+            return pty.openpty()
+        except (ImportError, OSError) as error:
+            raise unittest.SkipTest(f"no terminal: {error}") from error
 
     def assert_works(self, result):
         self.assertEqual((result.returncode, result.stderr), (0, ""))

@@ -19,7 +19,9 @@ GROUPS = {"attend.usage": "usage.Usage", "attend.files": "files.Files",
           "attend.shapes": "files.Shapes", "attend.results": "results.Results",
           "attend.options": "options.Options", "attend.map": "map.Map",
           "attend.colours": "map.Colours", "attend.numpy": "with_numpy.NumPy",
-          "encoder.usage": "usage.Usage", "graph.messages": "test_messages.Messages",
+          "encoder.usage": "usage.Usage", "generate.usage": "usage.Usage",
+          "generate.files": "files.Files", "generate.texts": "texts.Texts",
+          "generate.saved": "saved.Saved", "graph.messages": "test_messages.Messages",
           "graph.neighbours": "test_neighbours.Neighbours"}
 
 

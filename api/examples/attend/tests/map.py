@@ -106,15 +106,6 @@ class Map(Weighted):
 class Colours(Weighted):
     """The heat map on a terminal."""
 
-    @staticmethod
-    def open_terminal():
-        try:
-            import pty
-
-            return pty.openpty()
-        except (ImportError, OSError) as error:
-            raise unittest.SkipTest(f"no terminal: {error}") from error
-
     def test_colours(self):
         self.write_rows([0.5, 0.5], [0, 1])
         for environment, colours in (({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False),

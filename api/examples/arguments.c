@@ -41,12 +41,13 @@ static bool take_integer(const char* program, const argument* a, const char* tex
   return true;
 }
 
-static bool take_positive(const char* program, const argument* a, const char* text) {
+static bool take_real(const char* program, const argument* a, const char* text) {
   char* end = NULL;
   const double number = strtod(text, &end);
-  if (end == text || *end != '\0' || !(number >= 1e-38 && number <= 1e38)) {
-    fprintf(stderr, "%s: %s is '%s', not a number above 0, in 1e-38 ... 1e38\n", program, a->name,
-            text);
+  const bool zero = a->kind == ARGUMENT_ZERO_UP && number == 0;
+  if (end == text || *end != '\0' || !(zero || (number >= 1e-38 && number <= 1e38))) {
+    fprintf(stderr, "%s: %s is '%s', not %s, in 1e-38 ... 1e38\n", program, a->name, text,
+            a->kind == ARGUMENT_ZERO_UP ? "0 or a number above" : "a number above 0");
     return false;
   }
   *(double*)a->value = number;
@@ -58,7 +59,8 @@ static bool take(const char* program, const argument* a, const char* text) {
     case ARGUMENT_INTEGER:
       return take_integer(program, a, text);
     case ARGUMENT_POSITIVE:
-      return take_positive(program, a, text);
+    case ARGUMENT_ZERO_UP:
+      return take_real(program, a, text);
     default:
       *(const char**)a->value = text;
       return true;

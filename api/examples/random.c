@@ -9,17 +9,16 @@ uint64_t random_bits(random_source* source) {
   return z ^ (z >> 31);
 }
 
-/* Of [0, 1), in steps of 2^-53. */
-static double uniform(random_source* source) {
+double random_uniform(random_source* source) {
   return (double)(random_bits(source) >> 11) * 0x1p-53;
 }
 
 int32_t random_below(random_source* source, int32_t count) {
-  return (int32_t)(uniform(source) * (double)count);
+  return (int32_t)(random_uniform(source) * (double)count);
 }
 
 double random_normal(random_source* source) {
   const double two_pi = 6.283185307179586;
-  const double radius = sqrt(-2 * log(1 - uniform(source)));
-  return radius * cos(two_pi * uniform(source));
+  const double radius = sqrt(-2 * log(1 - random_uniform(source)));
+  return radius * cos(two_pi * random_uniform(source));
 }
