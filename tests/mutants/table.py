@@ -110,11 +110,11 @@ MUTANTS = [
            "return std::numeric_limits<double>::infinity();", ""),
     # ---- Decoding ----
     Mutant("decode-rescale", "what was summed before row_max moved is not rescaled", DENSE,
-           "for (std::size_t i = 0; i < padded; ++i) sums[r * padded + i] *= factor;", ""),
+           "for (std::size_t i = 0; i < padded; ++i) sums_[r * padded + i] *= factor;", ""),
     Mutant("chunk-factor", "sums of chunks are merged as if their row_max were the same", DENSE,
            "sum += part.row_sum[r] * factor;", "sum += part.row_sum[r];"),
     Mutant("decode-leak", "a NaN in a value reaches rows that may not attend it", DENSE,
-           "if (!attend(keys, false, to)) attend(keys, true, to);", "attend(keys, false, to);"),
+           "if (softmax[i]->end()) continue;", "softmax[i]->end(); continue;"),
     Mutant("scale-leak", "a scale of NaN reaches rows that may not attend its value", DENSE,
            "if (together && !copies_scales_)", "if (together)"),
     Mutant("scale-page", "scales past a page's end are taken from the same page's neighbour", DENSE,
