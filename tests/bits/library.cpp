@@ -72,6 +72,15 @@ heed_status heed_merge(const heed_context* context, const heed_merge_desc* desc,
   return call(__func__, heed_merge, context, desc, parts, part_outs, part_lses, out, lse);
 }
 
+heed_status heed_cache_create(const heed_context* context, const heed_cache_desc* desc,
+                              heed_cache** cache) {
+  return call(__func__, heed_cache_create, context, desc, cache);
+}
+void heed_cache_destroy(heed_cache* cache) { call(__func__, heed_cache_destroy, cache); }
+heed_status heed_cache_describe(const heed_cache* cache, heed_cache_info* info) {
+  return call(__func__, heed_cache_describe, cache, info);
+}
+
 heed_status heed_weights_create(const heed_context* context, const heed_weights_desc* desc,
                                 const void* matrix, const void* bias, heed_weights** weights) {
   return call(__func__, heed_weights_create, context, desc, matrix, bias, weights);
