@@ -16,10 +16,10 @@ namespace {
 void prefer_large_pages([[maybe_unused]] std::byte* begin, [[maybe_unused]] std::byte* end) {
 #if defined(MADV_HUGEPAGE)
   constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
-  const auto first = (reinterpret_cast<std::uintptr_t>(begin) + kLarge - 1) / kLarge * kLarge;
-  const auto last = reinterpret_cast<std::uintptr_t>(end) / kLarge * kLarge;
+  begin += (kLarge - reinterpret_cast<std::uintptr_t>(begin) % kLarge) % kLarge;
+  const std::ptrdiff_t bytes = (end - begin) / std::ptrdiff_t{kLarge} * std::ptrdiff_t{kLarge};
   // Where the system has none, small ones do.
-  if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  if (bytes > 0) (void)madvise(begin, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
 #endif
 }
 

@@ -64,8 +64,8 @@ TEST_CASE("threads append to, fork, attend and free sequences of one cache",
   for (const std::string& name : executors()) {
     CacheForm form;
     form.desc.layers = 1;
-    form.desc.pages = 5 * kThreads;
-    form.desc.sequences = 2 * kThreads;
+    form.desc.pages = std::int64_t{5} * kThreads;
+    form.desc.sequences = std::int64_t{2} * kThreads;
     const Cache cache = make_cache(make_context(nullptr, name.c_str(), 2), form.desc);
     heed_sequence prompt = 0;
     REQUIRE(heed_cache_sequence_create(cache.get(), &prompt) == HEED_STATUS_OK);

@@ -206,8 +206,8 @@ Problem Held::problem(const std::vector<std::size_t>& of, Index layer, Index que
 }
 
 std::vector<heed_sequence> Held::ids(const std::vector<std::size_t>& of) const {
-  std::vector<heed_sequence> all;
-  for (const std::size_t i : of) all.push_back(sequences[i].id);
+  std::vector<heed_sequence> all(of.size());
+  for (std::size_t n = 0; n < of.size(); ++n) all[n] = sequences[of[n]].id;
   return all;
 }
 
