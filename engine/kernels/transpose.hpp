@@ -109,33 +109,58 @@ HEED_INLINE void transpose(V (&rows)[kLanes<V>]) {
   shuffle_rows<kLanes<V>, V>(rows, 0);
 }
 
-/// Sums each of the n rows from rows[from] on over its elements, by log2(n) rounds of the same
-/// shuffles: element i of rows[from] becomes the sum of row from + i. Where interleave() stays
-/// within 128 bits, each 128 bits of a row are summed alone.
+/// Half the elements of a and b, alternating, within each 128 bits.
+template <bool kUpper, class V>
+HEED_INLINE V interleave_within(V a, V b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64 && kIsFloat<V>)
+    return V(kUpper ? _mm512_unpackhi_ps(a, b) : _mm512_unpacklo_ps(a, b));
+  if constexpr (sizeof(V) == 64 && !kIsFloat<V>)
+    return V(kUpper ? _mm512_unpackhi_pd(a, b) : _mm512_unpacklo_pd(a, b));
+#endif
+  return interleave<kUpper>(a, b);
+}
+
+/// Sums each of the n rows from rows[from] on over its elements, by log2(n) rounds of shuffles,
+/// each 128 bits alone: element i of these in rows[from] becomes a sum of row from + i.
 template <std::size_t n, class V>
 HEED_INLINE void fold_rows(V (&rows)[kLanes<V>], std::size_t from) {
   if constexpr (n > 1) {
     unroll<n / 2>([&](auto i) HEED_INLINE_LAMBDA {
       const V a = rows[from + i];
       const V b = rows[from + i + n / 2];
-      rows[from + i] = interleave<false>(a, b) + interleave<true>(a, b);
+      rows[from + i] = interleave_within<false>(a, b) + interleave_within<true>(a, b);
     });
     fold_rows<n / 2, V>(rows, from);
   }
 }
 
+#if defined(__AVX512F__)
+/// Sums of neighbouring 128 bits: those of a, then those of b.
+template <class V>
+HEED_INLINE V add_neighbours(V a, V b) {
+  if constexpr (kIsFloat<V>)
+    return V(_mm512_shuffle_f32x4(a, b, 0x88)) + V(_mm512_shuffle_f32x4(a, b, 0xdd));
+  else
+    return V(_mm512_shuffle_f64x2(a, b, 0x88)) + V(_mm512_shuffle_f64x2(a, b, 0xdd));
+}
+#endif
+
 /// Element i of the result is the sum of the elements of rows[i]. Overwrites the rows.
 template <class V>
 HEED_INLINE V sum_rows(V (&rows)[kLanes<V>]) {
-#if defined(__AVX__)
-  if constexpr (sizeof(V) == 32) {
-    constexpr std::size_t half = kLanes<V> / 2;
-    fold_rows<half, V>(rows, 0);
-    fold_rows<half, V>(rows, half);
-    return join_halves<false>(rows[0], rows[half]) + join_halves<true>(rows[0], rows[half]);
-  }
+  constexpr std::size_t within = 16 / sizeof(RealOf<V>);
+  unroll<kLanes<V> / within>([&](auto i)
+                                 HEED_INLINE_LAMBDA { fold_rows<within, V>(rows, i * within); });
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64)
+    return add_neighbours(add_neighbours(rows[0], rows[within]),
+                          add_neighbours(rows[2 * within], rows[3 * within]));
 #endif
-  fold_rows<kLanes<V>, V>(rows, 0);
+#if defined(__AVX__)
+  if constexpr (sizeof(V) == 32)
+    return join_halves<false>(rows[0], rows[within]) + join_halves<true>(rows[0], rows[within]);
+#endif
   return rows[0];
 }
 
