@@ -246,8 +246,8 @@ class ChunkSoftmax {
   Real* const sums_;
   const bool plain_;         ///< every row attends every key, and no option changes a score
   const std::size_t pitch_;  ///< of scores
-  LaneSoftmax<Real> softmax_;
   Part<Real> part_{};
+  LaneSoftmax<Real> softmax_;
 };
 
 }  // namespace heed

@@ -108,7 +108,7 @@ Rotary resolve_rotary(const char* field, const heed_rotary& given, std::int64_t 
   r.features = resolve_features(field, given.features, row_features);
   if (given.table_rows < 0 || given.table_rows > kLastPosition + 1)
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s.table_rows is %lld; it must be 0 to %lld", field,
-         static_cast<long long>(given.table_rows), static_cast<long long>(kLastPosition + 1));
+         static_cast<long long>(given.table_rows), static_cast<long long>(kLastPosition) + 1);
   given.table_rows > 0 ? resolve_tables(field, given, r) : resolve_base(field, given, r);
   return r;
 }
