@@ -5,6 +5,7 @@
 #include "tests/cache/held.hpp"
 #include "tests/dense/kinds.hpp"
 #include "tests/dense/random_forms.hpp"
+#include "tests/support/pages.hpp"
 #include "tests/support/sweep.hpp"
 
 using namespace heed_test;
@@ -154,6 +155,7 @@ heed_cache_desc draw_desc(const Problem& p, Random& random) {
 bool check_cached(Problem& p, std::uint64_t seed) {
   if (p.desc.packed_keys > 0 || is_float64(p.desc) || p.desc.batch == 0) return false;
   if (p.key_scales || p.value_scales) return false;  // nothing to append
+  p = contiguous(p);
   Random random(seed);
   heed_cache_desc desc = draw_desc(p, random);
   const Turns turns = Turns::draw(p, random);

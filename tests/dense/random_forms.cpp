@@ -15,7 +15,7 @@ class Forms : Drawing {
     Problem problem(sizes_, draw_layouts());
     draw_numbers(problem);
     draw_positions(problem);
-    if (pages_) problem = paged(problem, random_);
+    if (pages_) problem = paged(problem, random_, one_in(3));
     draw_scores(problem);
     draw_masks(problem);
     draw_softmax(problem);

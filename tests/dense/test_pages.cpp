@@ -11,7 +11,7 @@ namespace {
 /// Whether there was something to see.
 bool check_contiguous(Problem& p, std::uint64_t seed) {
   Random random(seed);
-  if (p.desc.pages == 0 && p.desc.packed_keys == 0) p = paged(p, random);
+  if (p.desc.pages == 0 && p.desc.packed_keys == 0) p = paged(p, random, seed % 3 == 0);
   if (p.desc.pages == 0) return false;
   Problem q = contiguous(p);
   return check_same(p, q);
@@ -51,8 +51,9 @@ TEST_CASE("what decoded sequences share is read once, and no bit tells", "[pages
       p.desc.window_right = -1;
       p.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
     }
-    Problem q = paged(p, 74);
-    const Index width = static_cast<Index>(q.block_table.size()) / sequences;
+    Random random(74);
+    Problem q = paged(p, random, false);
+    const Index width = block_table_stride_of(q.desc);
     for (Index b = 0; b < sequences; ++b)
       for (Index n = 0; (n + 1) * q.desc.page_rows <= 2048; ++n)
         q.block_table[static_cast<std::size_t>(b * width + n)] =

@@ -63,7 +63,7 @@ std::vector<std::int32_t> draw_table(Problem& p, bool share, Random& random) {
 
 }  // namespace
 
-Problem paged(const Problem& p, Random& random) {
+Problem paged(const Problem& p, Random& random, bool share) {
   Problem q = p;
   heed_attention_desc& d = q.desc;
   d.page_rows = 16 * random.integer(1, random.integer(0, 2) == 0 ? 5 : 1);
@@ -71,7 +71,7 @@ Problem paged(const Problem& p, Random& random) {
   const Index width = block_table_width_of(d);
   d.pages = width * d.batch + random.integer(1, 3);
   if (random.integer(0, 3) == 0) d.block_table_stride = width + random.integer(1, 5);
-  q.block_table = draw_table(q, random.integer(0, 2) == 0, random);
+  q.block_table = draw_table(q, share, random);
   const std::vector<Sequence> sequences = sequences_of(q);
   const auto arrangement =
       static_cast<Arrangement>(random.integer(0, static_cast<Index>(Arrangement::kCount) - 1));
