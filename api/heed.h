@@ -492,7 +492,7 @@ typedef struct heed_attention_info {
   double flops;           /* useful ones: 2 (features + value_features) per attended pair */
   const char* strategy;   /* how it is computed: "prefill", online softmax over tiles of keys;
                              "decode", where few rows share the keys, which are split between
-                             threads; "mixed", packed sequences of both kinds */
+                             threads; "mixed", each sequence as its rows and length say */
 } heed_attention_info;
 #define HEED_ATTENTION_INFO_INIT \
   { (uint32_t)sizeof(heed_attention_info), 0, NULL, NULL, 0, 0, 0, 0, 0.0, NULL }

@@ -46,7 +46,7 @@ struct DecodedRows {
         sequence(sequence),
         pack{pack_index * plan.pack_heads, plan.pack_heads, nullptr},
         key_head(pack.head / plan.problem.group()),
-        rows(plan.decodes(sequence.query_length) ? plan.pack_heads * sequence.query_length : 0),
+        rows(plan.decodes(sequence) ? plan.pack_heads * sequence.query_length : 0),
         scores(plan, args, sequence, HEED_WEIGHTS_PROBABILITIES, slab),
         slab(slab) {
     if (rows > 0) panel = make_panel<Real>(pack, sequence, 0, rows, kernels.panels.lanes);

@@ -133,7 +133,7 @@ template <class Real>
 bool Decoding<Real>::shares(std::int64_t a, std::int64_t b, std::int64_t chunk) const {
   const Sequence one = sequence_of(plan_.problem, args_, a);
   const Sequence other = sequence_of(plan_.problem, args_, b);
-  if (!plan_.decodes(one.query_length) || !plan_.decodes(other.query_length)) return false;
+  if (!plan_.decodes(one) || !plan_.decodes(other)) return false;
   if (one.query_length == 0 || other.query_length == 0) return false;
   const KeyBlock keys = chunk_keys(one, chunk);
   const KeyBlock others = chunk_keys(other, chunk);

@@ -22,8 +22,12 @@ constexpr std::int64_t kTasksPerThread = 4;
 constexpr std::int64_t kLargestBlock = 384;
 
 /// Every score of decoding is a sum over lanes. Keys of F features on L lanes pay for 4 F / L of
-/// them.
+/// them, and for half as many where panels would do, too.
 constexpr std::int64_t kSumsPerVector = 4;
+
+/// Panels of a few rows are faster where keys and values lie in a cache, decoding where they do
+/// not, as those of a sequence with so many bytes are taken to be.
+constexpr std::int64_t kLongBytes = std::int64_t{4} << 20;
 
 /// Decoding waits for memory, so that its claims last longer than their products take.
 constexpr double kDecodeSlowness = 8;
@@ -143,14 +147,21 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   const Problem& p = plan.problem;
   const std::int64_t longest = plan.pack_heads * p.query_length;
   // Of narrow rows, sums over lanes take longer than the products.
+  const std::int64_t sums = kSumsPerVector * p.features / widths.lanes;
+  const std::int64_t few = std::clamp(sums, std::int64_t{1}, widths.decoded);
+  const Size key_bytes = (Size(p.features) * p.key.bytes + Size(p.value_features) * p.value.bytes) *
+                         std::max(p.key_heads, std::int64_t{1});
+  const std::int64_t long_keys = ceil_div(kLongBytes, std::min(key_bytes.value(), kLongBytes));
   const std::int64_t most =
-      std::clamp(kSumsPerVector * p.features / widths.lanes, std::int64_t{1}, widths.decoded);
+      p.key_length < long_keys ? few : std::max(few, std::min(sums / 2, 2 * widths.decoded));
   const bool some = p.packed_queries > 0 ? plan.pack_heads <= most : longest <= most;
   Decode& decode = plan.decode;
   decode.per_claim = 1;
   if (plan.placement == Placement::kPanels || p.hard || !some) return;
+  decode.few = few;
   decode.rows = most;
-  plan.strategy = plan.decodes(p.query_length) ? &kDecode : &kMixed;
+  decode.long_keys = long_keys;
+  plan.strategy = longest <= few ? &kDecode : &kMixed;
   if (plan.strategy == &kDecode) plan.tasks = 0;
   const std::int64_t rows = std::min(longest, most);
   decode.chunks = std::max(ceil_div(p.key_length, kDecodeChunk), std::int64_t{1});

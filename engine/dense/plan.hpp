@@ -44,7 +44,9 @@ inline constexpr std::int64_t kSharing = 8;
 /// How sequences of few rows are decoded: chunk by chunk of their keys, and then the chunks' parts
 /// are merged.
 struct Decode {
-  std::int64_t rows;      ///< the most that a pack may have; 0: nothing is decoded
+  std::int64_t few;   ///< rows of a pack that are decoded whatever the sequence's length
+  std::int64_t rows;  ///< rows that are decoded if it is long; 0: nothing is decoded
+  std::int64_t long_keys;
   std::int64_t packs;     ///< of a sequence, in one task
   std::int64_t groups;    ///< of so many packs
   std::int64_t together;  ///< packs that the slab has room for, those of other sequences too
@@ -105,9 +107,12 @@ struct heed_attention_plan {
   std::size_t workspace_bytes() const { return bytes; }
   std::int64_t all_tasks() const { return tasks + decode.tasks; }
 
-  /// Whether a sequence with so many query rows is decoded. It depends on the sequence alone, so
-  /// that its bits do not depend on the rest of the batch.
-  bool decodes(std::int64_t query_length) const { return pack_heads * query_length <= decode.rows; }
+  /// Whether a sequence is decoded. It depends on the sequence alone, so that its bits do not
+  /// depend on the rest of the batch.
+  bool decodes(const heed::Sequence& s) const {
+    return pack_heads * s.query_length <=
+           (s.key_length < decode.long_keys ? decode.few : decode.rows);
+  }
 
   /// Of one batch item.
   std::int64_t packs() const { return problem.query_heads / pack_heads; }

@@ -67,7 +67,7 @@ class QueryBlock {
     const std::int64_t panels_per_block = plan.tile_q / plan.panel_rows;
     first_panel_ = place.query_block * panels_per_block;
     panels_ = std::min(panels_per_block, cut_.panels() - first_panel_);
-    if (plan.decodes(sequence_.query_length)) panels_ = 0;
+    if (plan.decodes(sequence_)) panels_ = 0;
   }
 
   void attend() const {

@@ -163,10 +163,11 @@ template <class From, class To, class Convert>
 void convert_each(const From* __restrict from, std::ptrdiff_t from_stride, std::size_t count,
                   To* __restrict to, std::ptrdiff_t to_stride, Convert convert) {
   if (from_stride == 1 && to_stride == 1) {
-    if constexpr (std::is_same_v<From, To>)
-      __builtin_memcpy(to, from, count * sizeof(To));
-    else
+    if constexpr (!std::is_same_v<From, To>) {
       each_index(count, [&](std::size_t i, std::size_t) { to[i] = convert(from[i]); });
+    } else if (count > 0) {  // memcpy wants pointers, and there may be none
+      __builtin_memcpy(to, from, count * sizeof(To));
+    }
     return;
   }
   for (std::size_t i = 0; i < count; ++i) {

@@ -127,8 +127,13 @@ TEST_CASE("few rows for each key head are decoded, sequence by sequence", "[plan
     CHECK(strategy(desc_of(1, 5000, 64, 64)) == "decode");
     CHECK(strategy(desc_of(most, 20, 64, 64)) == "decode");
     CHECK(strategy(desc_of(most + 1, 5000, 64, 64)) == "prefill");
+    // Twice as many of wide rows whose keys and values, 4 MiB and more, lie in no cache.
+    CHECK(strategy(desc_of(2 * most, 4095, 128, 128)) == "prefill");
+    CHECK(strategy(desc_of(2 * most, 4096, 128, 128)) == "mixed");
+    CHECK(strategy(desc_of(2 * most + 1, 4096, 128, 128)) == "prefill");
+    CHECK(strategy(desc_of(2 * most, 1 << 20, 1, 1)) == "prefill");
 
-    heed_attention_desc grouped = desc_of(1, 5000, 64, 64);
+    heed_attention_desc grouped = desc_of(1, 2000, 64, 64);
     grouped.query_heads = 2 * most;
     grouped.key_heads = 2;
     CHECK(strategy(grouped) == "decode");
@@ -162,7 +167,7 @@ TEST_CASE("the workspace does not grow with the lengths, but for totals over man
   fixed.tile_q = fixed.tile_kv = 256;
   for (const Table<float>* const isa : usable_isas()) {
     const Context context = make_context(isa->isa, fixed);
-    const std::int64_t rows = isa->rows.queries + 1;
+    const std::int64_t rows = 2 * isa->rows.queries + 1;
     const std::size_t few = workspace_of(context, rows, 1, 64, 80);
     const std::size_t many = workspace_of(context, rows, heed::kFoldKeys + 1, 64, 80);
     CHECK(many > few);

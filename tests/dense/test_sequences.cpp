@@ -136,6 +136,18 @@ TEST_CASE("sequences that are decoded, beside others that are not, are what each
     }
 }
 
+TEST_CASE("a vector of rows over long sequences, which are decoded, and over shorter ones",
+          "[same]") {
+  // 1 KiB of keys and values each: sequences of 4096 keys and more are long. 16 rows are a whole
+  // vector on the widest instruction set, 2 on the narrowest.
+  for (const std::int64_t rows : {2, 4, 8, 16}) {
+    Problem p = filled({rows, 4100, 128, 128, 3, 1, 1, HEED_CAUSAL_BOTTOM_RIGHT}, 64);
+    p.key_lengths = {4100, 4095, 4096};
+    check_problem(p);
+    check_sequences(p);
+  }
+}
+
 TEST_CASE("keys past a length might as well not be there", "[same]") {
   std::size_t index = 0;
   for (const Kind& kind : all_kinds())
