@@ -97,7 +97,7 @@ static void look_back(layer_weights* l) {
     clear(WIDTH, FEATURES, QUERIES, query);
     float* const back = row_of(query, ONE, QUERIES);
     for (int p = 0; p < ROTARY / 2; ++p) {
-      const double angle = -(double)(h + 1) * pow(10000, -2.0 * p / ROTARY);
+      const double angle = -(double)(h + 1) * pow(10000, -2.0 * p / (double)ROTARY);
       back[p] = 10 / one * (float)cos(angle);
       back[p + ROTARY / 2] = 10 / one * (float)sin(angle);
     }
@@ -115,7 +115,7 @@ static void find_again(layer_weights* l) {
   clear(WIDTH, FEATURES, KEYS, l->key);
   for (int64_t b = 0; b < BEFORE; ++b) {
     /* THIS_BYTE and BYTES_BEFORE lie side by side. */
-    const float factor = importance[b] / CODE * sqrtf(FEATURES);
+    const float factor = importance[b] / (float)CODE * sqrtf((float)FEATURES);
     copy_code(factor, THIS_BYTE + b * CODE, ROTARY + b * CODE, QUERIES, l->query);
     copy_code(1, BYTES_BEFORE + b * CODE, ROTARY + b * CODE, KEYS, l->key);
   }
@@ -163,7 +163,7 @@ static void make_ends(random_source* random, model* m) {
     for (int c = 0; c < CODE; ++c) {
       features[THIS_BYTE + c] = codes[byte][c];
       /* A byte that certainly follows has a score of 12. */
-      row_of(m->unembedding, NEXT_BYTE + c, TOKENS)[byte] = 12.0f / CODE * codes[byte][c];
+      row_of(m->unembedding, NEXT_BYTE + c, TOKENS)[byte] = 12.0f / (float)CODE * codes[byte][c];
     }
     row_of(m->unembedding, ONE, TOKENS)[byte] = prior(byte) / one;
   }
@@ -175,16 +175,16 @@ bool model_make(uint64_t seed, int64_t layers, model* m) {
   if (!model_allocate(m)) return false;
   random_source random = {seed};
   make_ends(&random, m);
-  float squares = CODE + one * one + squares_random;
+  float squares = (float)CODE + one * one + squares_random;
   for (int64_t i = 0; i < layers; ++i) {
     layer_weights* const l = &m->layers[i];
     draw_layer(&random, &sizes, l);
-    fill(sqrtf(squares / WIDTH), l->attention_norm, WIDTH);
+    fill(sqrtf(squares / (float)WIDTH), l->attention_norm, WIDTH);
     if (i == 0) look_back(l);
     if (i == 1) find_again(l);
     squares += i == 0 ? BEFORE * CODE : i == 1 ? CODE : 0;
-    fill(sqrtf(squares / WIDTH), l->gated_norm, WIDTH);
+    fill(sqrtf(squares / (float)WIDTH), l->gated_norm, WIDTH);
   }
-  fill(sqrtf(squares / WIDTH), m->out_norm, WIDTH);
+  fill(sqrtf(squares / (float)WIDTH), m->out_norm, WIDTH);
   return true;
 }
