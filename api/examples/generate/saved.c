@@ -9,7 +9,7 @@
 
 #include "say.h"
 
-static const char magic[8] = "heed-txt";
+static const char magic[] = "heed-txt"; /* 8 bytes, and an end that is not written */
 
 enum { VERSION = 1, AT_VERSION = 8, AT_MODEL = 12, AT_COUNT = 20, HEADER = 28, MOST = 1 << 28 };
 
@@ -21,7 +21,7 @@ static bool flushed(const byte_file* f) {
 bool saved_write(const char* path, uint64_t model, const uint8_t* tokens, int64_t count,
                  const heed_cache* cache, heed_sequence sequence) {
   uint8_t header[HEADER] = {0};
-  memcpy(header, magic, sizeof magic);
+  memcpy(header, magic, sizeof magic - 1);
   put_number(VERSION, 4, header + AT_VERSION);
   put_number(model, 8, header + AT_MODEL);
   put_number((uint64_t)count, 8, header + AT_COUNT);
@@ -35,7 +35,7 @@ bool saved_write(const char* path, uint64_t model, const uint8_t* tokens, int64_
 bool saved_open(const char* path, uint64_t model, byte_file* f, uint8_t** tokens, int64_t* count) {
   uint8_t header[HEADER];
   if (!bytes_open(path, "rb", f) || !bytes_read(f, header, AT_VERSION)) return false;
-  if (memcmp(header, magic, sizeof magic) != 0) {
+  if (memcmp(header, magic, sizeof magic - 1) != 0) {
     return failed("%s: it is no prompt that this program saved", path);
   }
   if (!bytes_read(f, header + AT_VERSION, HEADER - AT_VERSION)) return false;

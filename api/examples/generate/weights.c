@@ -99,7 +99,7 @@ void model_release(model* m) {
 
 /* ---- In a file ----------------------------------------------------------------------------- */
 
-static const char magic[8] = "heed-gen";
+static const char magic[] = "heed-gen"; /* 8 bytes, and an end that is not written */
 
 enum {
   AT_VERSION = 8,
@@ -122,7 +122,7 @@ static void put_size(int64_t size, uint8_t* bytes) { put_number((uint64_t)size, 
 static bool read_header(byte_file* f, model_sizes* s, bool* bfloat16) {
   uint8_t header[HEADER];
   if (!bytes_read(f, header, AT_VERSION)) return false;
-  if (memcmp(header, magic, sizeof magic) != 0) {
+  if (memcmp(header, magic, sizeof magic - 1) != 0) {
     return failed("%s: it is no model of this program", f->path);
   }
   if (!bytes_read(f, header + AT_VERSION, HEADER - AT_VERSION)) return false;
@@ -193,7 +193,7 @@ bool model_read(const char* path, model* m) {
 
 bool model_write(const char* path, bool bfloat16, model* m) {
   uint8_t header[HEADER] = {0};
-  memcpy(header, magic, sizeof magic);
+  memcpy(header, magic, sizeof magic - 1);
   put_number(VERSION, 4, header + AT_VERSION);
   put_number(bfloat16 ? HEED_DTYPE_BF16 : HEED_DTYPE_F32, 4, header + AT_TYPE);
   put_size(m->sizes.layers, header + AT_LAYERS);
