@@ -1,5 +1,6 @@
 // heed.rotate.
 #include <algorithm>
+#include <limits>
 
 #include "api/python/module/bind.hpp"
 #include "api/python/module/context.hpp"
@@ -73,7 +74,8 @@ Rotary read_rotary(nb::handle pairs, nb::handle base, nb::handle features, nb::h
   if (cosines.is_none()) {
     if (base.is_none()) return rotary;
     read.base = number("base", base);
-    if (!(read.base > 0)) refuse("base is %g; it must be above 0", read.base);
+    if (!(read.base >= 1e-256 && read.base <= std::numeric_limits<double>::max()))
+      refuse("base is %g; it must be finite and at least 1e-256", read.base);
     return rotary;
   }
   if (!base.is_none()) refuse("base is given beside cosines and sines, which say the angles");
@@ -114,6 +116,9 @@ nb::object rotate(nb::handle x, nb::handle positions, nb::handle pairs, nb::hand
   if (rotary.rotary.features > form.size(1))
     refuse("features is %lld; x has %lld", static_cast<long long>(rotary.rotary.features),
            static_cast<long long>(form.size(1)));
+  if (rotary.rotary.features == 0 && (form.size(1) < 2 || form.size(1) % 2 != 0))
+    refuse("x has %lld features; features must say how many, an even number, are turned",
+           static_cast<long long>(form.size(1)));
   heed_rotate_desc desc = HEED_ROTATE_DESC_INIT;
   desc.batch = form.size(4);
   desc.heads = form.size(3);
@@ -139,6 +144,10 @@ nb::object rotate(nb::handle x, nb::handle positions, nb::handle pairs, nb::hand
     if (to.form.axes != form.axes || !std::equal(form.shape, form.shape + form.axes, to.form.shape))
       refuse("out has shape %s; x has %s", shape_text(to.form.shape, to.form.axes).c_str(),
              shape_text(form.shape, form.axes).c_str());
+    if (!is_floating(to.form.element) ||
+        (to.form.element == Element::kF64) != (form.element == Element::kF64))
+      refuse("out is %s, x %s; float64 goes with float64, and the others with each other",
+             name_of(to.form.element), name_of(form.element));
     desc.to = layout_of(to.form, false);
     made = {nb::borrow(out), address_of(to)};
   }
