@@ -1,6 +1,7 @@
 """Attention on CPUs."""
 
 from heed._heed import Context, Plan, get_threads, set_threads
+from heed._heed import version as __version__
 from heed.dense import attention, plan
 from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
 from heed.information import info
@@ -9,10 +10,7 @@ from heed.results import Result
 from heed.rotary import rotate
 from heed.score_function import ScoreFunction, ScoreTile
 
-from heed._heed import __version__
-
 __all__ = [
-
     "ArgumentError",
     "Context",
     "Error",
@@ -22,6 +20,7 @@ __all__ = [
     "ScoreFunction",
     "ScoreTile",
     "UnsupportedError",
+    "__version__",
     "attention",
     "get_threads",
     "info",
