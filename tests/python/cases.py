@@ -11,8 +11,11 @@ class Make:
     def __init__(self, batch=2, heads=4, key_heads=4, rows=5, keys=7, features=8, width=8):
         self.random = np.random.default_rng(7)
         self.heads = heads
-        self.shapes = ((batch, heads, rows, features), (batch, key_heads, keys, features),
-                       (batch, key_heads, keys, width))
+        self.shapes = (
+            (batch, heads, rows, features),
+            (batch, key_heads, keys, features),
+            (batch, key_heads, keys, width),
+        )
 
     def numbers(self, *shape):
         return self.random.standard_normal(shape)
@@ -59,12 +62,17 @@ def packed(queries=True, keys=True, **options):
 def paged(**options):
     make = Make()
     key, value = make.numbers(5, 2, 16, 8), make.numbers(5, 2, 16, 8)
-    return make.numbers(2, 4, 3, 8), key, value, {
-        "block_table": np.array([[3, 0], [1, 4]], INT32),
-        "key_lengths": np.array([20, 9], INT32),
-        "causal": "bottom_right",
-        **options,
-    }
+    return (
+        make.numbers(2, 4, 3, 8),
+        key,
+        value,
+        {
+            "block_table": np.array([[3, 0], [1, 4]], INT32),
+            "key_lengths": np.array([20, 9], INT32),
+            "causal": "bottom_right",
+            **options,
+        },
+    )
 
 
 def broadcast():
@@ -135,8 +143,15 @@ CASES = {
     ),
     "gemma": lambda: Make(key_heads=1)(causal=True, window=(2, None), softcap=5.0, scale=0.5),
     "everything": lambda: Make(key_heads=2)(
-        causal=1, window=(4, None), softcap=2.0, alibi_slopes=SLOPES, bias=bias(5, 7),
-        attn_mask=mask(2, 1, 5, 7), sinks=SLOPES, temperature=0.7, key_lengths=[6, 7],
+        causal=1,
+        window=(4, None),
+        softcap=2.0,
+        alibi_slopes=SLOPES,
+        bias=bias(5, 7),
+        attn_mask=mask(2, 1, 5, 7),
+        sinks=SLOPES,
+        temperature=0.7,
+        key_lengths=[6, 7],
         scale=0.4,
     ),
 }

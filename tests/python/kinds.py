@@ -24,8 +24,14 @@ class Kind:
 
 
 def of_numpy(name: str, element: Callable[[], Any], unit: float, library: str = "numpy") -> Kind:
-    return Kind(f"numpy_{name}", library, name, unit,
-                lambda x: np.asarray(x).astype(element()), lambda x: np.asarray(x, np.float64))
+    return Kind(
+        f"numpy_{name}",
+        library,
+        name,
+        unit,
+        lambda x: np.asarray(x).astype(element()),
+        lambda x: np.asarray(x, np.float64),
+    )
 
 
 def of_torch(name: str, unit: float) -> Kind:

@@ -97,8 +97,9 @@ def one_item(b, q, k, v, options, expected):
     if options.get("score_function") is not None:
         function, s = options["score_function"], s.copy()
         for h in range(heads):
-            s[h] = function(s[h], b, np.full((rows, 1), h), np.arange(rows)[:, None],
-                            np.arange(keys)[None])
+            s[h] = function(
+                s[h], b, np.full((rows, 1), h), np.arange(rows)[:, None], np.arange(keys)[None]
+            )
     if causal is not False:
         allowed &= distance <= 0
     left, right = options.get("window") or (None, None)
@@ -129,8 +130,9 @@ def softmax(s, v, options, expected):
         # inf * 0 weighs every attended key alike
         temperature = options.get("temperature", 1.0)
         logits = np.where(s > -np.inf, 0 if temperature == np.inf else s / temperature, -np.inf)
-        with_sink = np.concatenate([logits, np.broadcast_to(sinks[:, None, None],
-                                                            (*s.shape[:2], 1))], -1)
+        with_sink = np.concatenate(
+            [logits, np.broadcast_to(sinks[:, None, None], (*s.shape[:2], 1))], -1
+        )
         top = np.maximum(with_sink.max(-1, keepdims=True), -1e300)
         total = np.exp(with_sink - top).sum(-1, keepdims=True)
         p = np.exp(logits - top) / np.where(total > 0, total, 1)

@@ -50,10 +50,16 @@ def expected_arrays(tensors, options):
     if not expected.out:  # of no batch item
         return query, query[..., 0], expected
     whole = (len(expected.out), *expected.lse[0].shape)
-    axes = max(query.ndim, 0 if "block_table" in options or "cu_seqlens_k" in options
-               else max(key.ndim, value.ndim))
+    axes = max(
+        query.ndim,
+        0 if "block_table" in options or "cu_seqlens_k" in options else max(key.ndim, value.ndim),
+    )
     out = np.array(expected.out).reshape(*whole, value.shape[-1])
-    return out[(0,) * (4 - axes)], np.array(expected.lse).reshape(whole)[(0,) * (4 - axes)], expected
+    return (
+        out[(0,) * (4 - axes)],
+        np.array(expected.lse).reshape(whole)[(0,) * (4 - axes)],
+        expected,
+    )
 
 
 def used_rows(options, out):
@@ -88,8 +94,9 @@ def test_weights_and_column_sums(case, point):
     expected = oracle.attention(*seen, **options)
     plain = heed.attention(*tensors, **given)
     result = heed.attention(*tensors, **given, return_weights=point, return_column_sums=True)
-    np.testing.assert_array_equal(result.out[used_rows(options, plain)],
-                                  plain[used_rows(options, plain)])
+    np.testing.assert_array_equal(
+        result.out[used_rows(options, plain)], plain[used_rows(options, plain)]
+    )
     whole = four_axes(result.weights)
     sums = result.column_sums.reshape(whole.shape[0], whole.shape[1], whole.shape[3])
     for b, weights in enumerate(expected.weights[point]):
@@ -107,8 +114,9 @@ def four_axes(x):
 
 
 def test_weights_of_some_rows():
-    query, key, value, _ = (np.asarray(x, np.float32) if i < 3 else x
-                            for i, x in enumerate(Make()()))
+    query, key, value, _ = (
+        np.asarray(x, np.float32) if i < 3 else x for i, x in enumerate(Make()())
+    )
     whole = heed.attention(query, key, value, return_weights=True).weights
     for rows in ([0, 3], (4,), np.array([1, 2, 4]), np.array([1, 2], np.int32)):
         some = heed.attention(query, key, value, return_weights="probabilities", weight_rows=rows)
@@ -127,8 +135,9 @@ def test_numbers_per_head_in_any_type(kind):
     )
 
 
-@pytest.mark.parametrize("mixed", [("float16", "float32", "float32"),
-                                   ("float32", "float16", "float16")])
+@pytest.mark.parametrize(
+    "mixed", [("float16", "float32", "float32"), ("float32", "float16", "float16")]
+)
 def test_mixed_types(mixed):
     query, key, value, _ = Make()()
     tensors = [x.astype(t) for x, t in zip((query, key, value), mixed, strict=True)]
@@ -149,8 +158,11 @@ def test_int8_keys_and_values(library):
     query, key, value, _ = Make(key_heads=2)()
     (key, key_scales), (value, value_scales) = quantised(key), quantised(value)
     arrays = [query.astype(np.float32), key, value, key_scales, value_scales]
-    expected = oracle.attention(arrays[0], key * key_scales[..., None].astype(np.float64),
-                                value * value_scales[..., None].astype(np.float64))
+    expected = oracle.attention(
+        arrays[0],
+        key * key_scales[..., None].astype(np.float64),
+        value * value_scales[..., None].astype(np.float64),
+    )
     if library == "torch":
         torch = pytest.importorskip("torch")
         arrays = [torch.from_numpy(x) for x in arrays]
@@ -166,10 +178,15 @@ def test_int8_in_pages():
     )
     query = random.standard_normal((2, 4, 3, 8)).astype(np.float32)
     pages = {"block_table": [[3, 0], [1, 4]], "key_lengths": [20, 9]}
-    out = heed.attention(query, key, value, key_scales=key_scales, value_scales=value_scales,
-                         **pages)
-    expected = oracle.attention(query, key * key_scales[..., None].astype(np.float64),
-                                value * value_scales[..., None].astype(np.float64), **pages)
+    out = heed.attention(
+        query, key, value, key_scales=key_scales, value_scales=value_scales, **pages
+    )
+    expected = oracle.attention(
+        query,
+        key * key_scales[..., None].astype(np.float64),
+        value * value_scales[..., None].astype(np.float64),
+        **pages,
+    )
     assert_close(out, np.array(expected.out), 2.0**-24, "out")
 
 
@@ -197,8 +214,14 @@ def test_pytorch_agrees():
     sdpa = torch.nn.functional.scaled_dot_product_attention
     boolean = torch.from_numpy(mask(2, 1, 5, 7))
     boolean[..., 0] = True
-    for options in ({}, {"is_causal": True}, {"scale": 0.3}, {"attn_mask": boolean},
-                    {"attn_mask": torch.randn(5, 7)}, {"attn_mask": torch.randn(4, 1, 7)}):
+    for options in (
+        {},
+        {"is_causal": True},
+        {"scale": 0.3},
+        {"attn_mask": boolean},
+        {"attn_mask": torch.randn(5, 7)},
+        {"attn_mask": torch.randn(4, 1, 7)},
+    ):
         expected = sdpa(query, key, value, enable_gqa=True, **options)
         if "is_causal" in options:
             options = {"causal": options["is_causal"]}
