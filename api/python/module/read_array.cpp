@@ -147,6 +147,7 @@ Array array_of(const char* name, nb::handle from, const dlpack::Tensor& tensor, 
 /// wrong sign.
 void check_tensor(const char* name, nb::handle from) {
   const nb::object grad = nb::getattr(from, names().requires_grad, nb::none());
+  if (grad.is_none()) return;  // of another library
   if (grad.ptr() == Py_True) {
     const nb::object torch = nb::module_::import_("torch");
     if (nb::cast<bool>(torch.attr("is_grad_enabled")()))
@@ -155,8 +156,7 @@ void check_tensor(const char* name, nb::handle from) {
           "give it %s.detach()",
           name, name);
   }
-  const nb::object is_neg = nb::getattr(from, names().is_neg, nb::none());
-  if (!is_neg.is_none() && is_neg().ptr() == Py_True)
+  if (nb::object(from.attr(names().is_neg)()).ptr() == Py_True)
     refuse("%s has the negative bit set: give it %s.resolve_neg()", name, name);
 }
 
