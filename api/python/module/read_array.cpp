@@ -20,7 +20,6 @@ struct ArrayInterface {
   void* data;
   PyObject* description;
 };
-constexpr int kAligned = 0x100;
 constexpr int kNotSwapped = 0x200;
 constexpr int kWriteable = 0x400;
 
@@ -189,7 +188,8 @@ bool read_by_exchange(const char* name, nb::handle from, Array& array) {
 }
 
 Array array_of(const char* name, nb::handle from, const ArrayInterface& interface) {
-  std::optional<Element> element = element_of(interface.kind, 8 * interface.item_bytes);
+  std::optional<Element> element =
+      element_of(interface.kind, std::int64_t{8} * interface.item_bytes);
   if (interface.kind == 'V') element = element_named(from.attr("dtype"));
   if (!element) refuse_element(name, from);
   if ((interface.flags & kNotSwapped) == 0)
