@@ -14,7 +14,6 @@ namespace {
 
 using std::string_view;
 
-constexpr string_view kVersion = "1";
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;  // as sizes of problems
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
 constexpr string_view kBlanks = " \t\r";
@@ -159,13 +158,16 @@ TuningFor read_section(const TuningFile& file, string_view line) {
 }
 
 void read_version(const TuningFile& file, string_view line) {
-  string_view rest = line;
-  const bool format = take_word(rest) == "heed-tuning";
-  const string_view version = take_word(rest);
-  if (!format || version.empty() || !take_word(rest).empty())
-    file.refuse("it is \"%.*s\"; it must be \"heed-tuning 1\"", shown(line), line.data());
-  if (version != kVersion)
+  const string_view format = take_word(line);
+  const string_view version = take_word(line);
+  const string_view more = take_word(line);
+  if (format != "heed-tuning")
+    file.refuse("it begins with \"%.*s\"; it must be \"heed-tuning 1\"", shown(format),
+                format.data());
+  if (version != "1")
     file.refuse("the version is \"%.*s\"; this library reads 1", shown(version), version.data());
+  if (!more.empty())
+    file.refuse("it goes on with \"%.*s\"; it must be \"heed-tuning 1\"", shown(more), more.data());
 }
 
 /// Refuses what could steer a terminal that a message is printed on.

@@ -133,11 +133,11 @@ TEST_CASE("malformed tuning files are refused", "[tuning][refused][files]") {
 
 TEST_CASE("a tuning file says what it is in its first line", "[tuning][refused][files]") {
   const Environment quiet;
-  check_refused("", "line 1: it is \"\"; it must be \"heed-tuning 1\"");
-  check_refused("\nheed-tuning 1\n", "line 1: it is \"\"; it must be");
-  check_refused("heed-tuning\n", "line 1: it is \"heed-tuning\"; it must be");
-  check_refused("heed-tuning 1 2\n", "line 1: it is \"heed-tuning 1 2\"; it must be");
-  check_refused("tuning 1\n", "line 1: it is \"tuning 1\"; it must be");
+  check_refused("", "line 1: it begins with \"\"; it must be \"heed-tuning 1\"");
+  check_refused("\nheed-tuning 1\n", "line 1: it begins with \"\"; it must be");
+  check_refused("heed-tuning\n", "line 1: the version is \"\"; this library reads 1");
+  check_refused("heed-tuning 1 2\n", "line 1: it goes on with \"2\"; it must be");
+  check_refused("tuning 1\n", "line 1: it begins with \"tuning\"; it must be");
   check_refused("heed-tuning 2\nwhatever\n", "line 1: the version is \"2\"; this library reads 1");
   check_refused("heed-tuning 1\ntile_q=8\n",
                 "line 2: a line cpu=NAME isa=NAME must come before it");

@@ -129,6 +129,16 @@ MUTANTS = [
            "return key_length - j;"),
     Mutant("page-too-far", "an entry of the block table may be one page past the last", API,
            "if (page < 0 || page >= p.pages)", "if (page < 0 || page > p.pages)"),
+    # ---- Tuning files ----
+    Mutant("tuning-beaten", "tiles of a tuning file win over those that are asked for", API,
+           "return asked != 0 ? asked : found;", "return found != 0 ? found : asked;"),
+    Mutant("tuning-foreign", "a tuning file for the same CPU and another ISA is taken", API,
+           "section.cpu == here.cpu && section.isa == here.isa;", "section.cpu == here.cpu;"),
+    Mutant("tuning-edge", "the largest size of a range of a tuning file is not covered", API,
+           "key.*c.field <= tiles.most.*c.field;", "key.*c.field < tiles.most.*c.field;"),
+    Mutant("tuning-blame", "the environment's tuning file is blamed on the caller", API,
+           "if (from_environment && error.status != HEED_STATUS_OUT_OF_MEMORY)",
+           "if (false)"),
     # ---- Merges ----
     Mutant("infinite-part", "a part that does not count is read beside one of +inf", DENSE,
            "if (lse == -kInfinity || (weight == 0 && largest == kInfinity)) continue;",
