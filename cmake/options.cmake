@@ -12,6 +12,7 @@ else()
 endif()
 
 option(HEED_BUILD_EXAMPLES "Build the programs in api/examples" ${PROJECT_IS_TOP_LEVEL})
+option(HEED_BUILD_PYTHON "Build the Python module in api/python, which needs Python and nanobind" OFF)
 set(HEED_BUILD_TESTS ${heed_parts} CACHE STRING "The tests: AUTO builds them where Catch2 is found, ON requires it, OFF")
 set(HEED_BUILD_PERF ${heed_parts} CACHE STRING "The perf harness: AUTO builds it where Google Benchmark and CLI11 are found, ON requires them, OFF")
 option(HEED_INSTALL "Install headers, library and CMake package" ${PROJECT_IS_TOP_LEVEL})

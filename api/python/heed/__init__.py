@@ -1,0 +1,21 @@
+"""Attention on CPUs."""
+
+from heed._heed import Context, get_threads, set_threads
+from heed.dense import attention
+from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
+from heed.results import Result
+from heed.score_function import ScoreFunction, ScoreTile
+
+__all__ = [
+    "ArgumentError",
+    "Context",
+    "Error",
+    "OutOfMemoryError",
+    "Result",
+    "ScoreFunction",
+    "ScoreTile",
+    "UnsupportedError",
+    "attention",
+    "get_threads",
+    "set_threads",
+]

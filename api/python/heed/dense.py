@@ -1,0 +1,20 @@
+"""Dense attention: ``heed.attention``."""
+
+from typing import Any, Unpack
+
+from heed import _heed
+from heed._heed import Context
+from heed.options import Array, Options
+
+
+def attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    *,
+    out: Array | None = None,
+    context: Context | None = None,
+    **options: Unpack[Options],
+) -> Any:
+    """Attention."""
+    return _heed.attention(query, key, value, out, context, options)

@@ -1,0 +1,17 @@
+"""What heed raises."""
+
+
+class Error(Exception):
+    """Whatever heed refuses or cannot do, with a message that says why."""
+
+
+class ArgumentError(Error, ValueError):
+    """An argument, or an environment variable of heed's, makes no sense."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """It makes sense, but not in this library or on this CPU."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """There is no memory left."""

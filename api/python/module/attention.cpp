@@ -1,0 +1,38 @@
+// heed.attention.
+#include "api/python/module/bind.hpp"
+#include "api/python/module/context.hpp"
+#include "api/python/module/gil.hpp"
+#include "api/python/module/outputs.hpp"
+
+namespace heed::python {
+namespace {
+
+double flops_of(const heed_attention_desc& desc) {
+  return 2.0 * static_cast<double>(desc.features + desc.value_features) *
+         static_cast<double>(desc.batch * desc.query_heads) *
+         static_cast<double>(desc.query_length) * static_cast<double>(desc.key_length);
+}
+
+nb::object attention(nb::handle query, nb::handle key, nb::handle value, nb::handle out,
+                     nb::handle context, nb::handle given) {
+  const Options options = read_options("attention", given);
+  Call call;
+  read_lengths(call, options);
+  read_tensors(call, query, key, value, options);
+  read_scores(call, options);
+  const Outputs outputs = make_outputs(call, options, out.is_none() ? nb::handle() : out);
+  const HeldContext held = hold_context(context);
+  check(without_gil(flops_of(call.desc), call.score_function,
+                    [&] { return heed_attention(held.context, &call.desc, &call.args); }));
+  call.score_function.raise();
+  return outputs.result(call, query);
+}
+
+}  // namespace
+
+void bind_attention(nb::module_& module) {
+  module.def("attention", &attention, nb::arg("query"), nb::arg("key"), nb::arg("value"),
+             nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"));
+}
+
+}  // namespace heed::python

@@ -1,0 +1,11 @@
+// What each file adds to the module heed._heed.
+#pragma once
+
+#include "api/python/module/errors.hpp"
+
+namespace heed::python {
+
+void bind_attention(nb::module_& module);
+void bind_context(nb::module_& module);
+
+}  // namespace heed::python

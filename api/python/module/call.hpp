@@ -1,0 +1,73 @@
+// A call of dense attention, from Python's arguments to those of C.
+#pragma once
+
+#include "api/python/module/numbers.hpp"
+#include "api/python/module/options.hpp"
+#include "api/python/module/score_function.hpp"
+
+namespace heed::python {
+
+/// Numbers per head, of the arithmetic's type.
+struct Reals {
+  Vector<float> singles;
+  Vector<double> doubles;
+};
+
+/// desc and args, and what args point at. To be filled in this order: lengths, tensors (or the
+/// sizes in desc, by whoever has no tensors of heads), scores, and outputs (outputs.hpp).
+struct Call {
+  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
+  heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+  int axes = 4;          // of query, key and value, the most of them
+  bool float64 = false;  // the arithmetic
+  Kind kind;             // of results
+  Element out_element = Element::kF32;
+  const char* batch_of = nullptr;  // the argument that said how many sequences there are
+
+  Array query;
+  Array key;
+  Array value;
+  Array out;  // the caller's
+  Array attn_mask;
+  Array bias;
+  Array key_scales;
+  Array value_scales;
+  Vector<float> key_scale;  // of a whole tensor
+  Vector<float> value_scale;
+  Reals alibi_slopes;
+  Reals sinks;
+  Vector<std::int32_t> key_lengths;
+  Vector<std::int32_t> cu_seqlens_q;
+  Vector<std::int32_t> cu_seqlens_k;
+  Table block_table;
+  Vector<std::int64_t> weight_rows;
+  ScoreFunction score_function;
+
+  bool packed_queries() const { return args.cu_seqlens_q != nullptr; }
+  bool packed_keys() const { return args.cu_seqlens_k != nullptr; }
+  bool paged() const { return args.block_table != nullptr; }
+};
+
+/// cu_seqlens_q, cu_seqlens_k and block_table, which say what the axes of tensors are; and the
+/// batch, where they know it.
+void read_lengths(Call& call, const Options& options);
+
+/// Sizes, layouts and pointers of query, key and value.
+void read_tensors(Call& call, nb::handle query, nb::handle key, nb::handle value,
+                  const Options& options);
+
+/// Everything that changes scores: masks, biases, causal, windows, lengths of keys, scales and so
+/// on. The sizes are known.
+void read_scores(Call& call, const Options& options);
+
+/// causal, window and alignment; scale, softcap, temperature and hard; return_weights.
+void read_choices(heed_attention_desc& desc, const Options& options);
+
+/// The address of an array, never null: heed takes null for "not given".
+void* address_of(const Array& array);
+
+/// A layout of [batch, head, row, feature], axes that there are none of being of one element; or
+/// of [row, head, feature].
+heed_layout layout_of(const Form& form, bool packed);
+
+}  // namespace heed::python

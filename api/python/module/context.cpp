@@ -1,0 +1,139 @@
+#include "api/python/module/context.hpp"
+
+#include <utility>
+
+#include "api/python/module/bind.hpp"
+#include "api/python/module/numbers.hpp"
+
+namespace heed::python {
+namespace {
+
+struct Default {
+  nb::ft_mutex mutex;
+  nb::object context;
+};
+
+/// Never destroyed: the interpreter ends before this library does.
+Default& the_default() {
+  static Default* const one = new Default;
+  return *one;
+}
+
+nb::object default_context() {
+  Default& one = the_default();
+  const nb::ft_lock_guard lock(one.mutex);
+  if (!one.context.is_valid()) one.context = nb::type<Context>()();
+  return one.context;
+}
+
+const Context& context_of(nb::handle object) { return *nb::inst_ptr<Context>(object); }
+
+std::uint32_t natural(const char* name, nb::handle from) {
+  if (from.is_none()) return 0;
+  const std::int64_t value = integer(name, from);
+  if (value < 1 || value > UINT32_MAX)
+    refuse("%s is %lld; it must be at least 1", name, static_cast<long long>(value));
+  return static_cast<std::uint32_t>(value);
+}
+
+/// Text for as long as `given` lives, or null for None.
+const char* word(const char* name, nb::handle given) {
+  if (given.is_none()) return nullptr;
+  if (!nb::isinstance<nb::str>(given))
+    refuse_type("%s must be a str, not %s", name, type_text(given).c_str());
+  return nb::borrow<nb::str>(given).c_str();
+}
+
+void make_context(Context* self, nb::handle threads, nb::handle isa, nb::handle executor,
+                  nb::handle product, nb::handle tile_q, nb::handle tile_kv, nb::handle check) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.threads = natural("threads", threads);
+  options.isa = word("isa", isa);
+  options.executor_name = word("executor", executor);
+  options.product = word("product", product);
+  options.tile_q = natural("tile_q", tile_q);
+  options.tile_kv = natural("tile_kv", tile_kv);
+  if (!check.is_none()) options.check = flag("check", check) ? HEED_CHECK_ON : HEED_CHECK_OFF;
+  new (self) Context(options);
+}
+
+void set_threads(nb::handle threads) {
+  nb::object made = nb::type<Context>()(nb::arg("threads") = threads);
+  Default& one = the_default();
+  const nb::ft_lock_guard lock(one.mutex);
+  std::swap(one.context, made);
+}
+
+std::uint32_t get_threads() { return context_of(default_context()).info().threads; }
+
+nb::dict description(const Context& context) {
+  const heed_context_info info = context.info();
+  nb::dict said;
+  said["isa"] = info.isa;
+  said["executor"] = info.executor;
+  said["threads"] = info.threads;
+  said["product"] = info.product;
+  said["l1_bytes"] = info.l1_bytes;
+  said["l2_bytes"] = info.l2_bytes;
+  said["check"] = info.check == HEED_CHECK_ON;
+  return said;
+}
+
+}  // namespace
+
+heed_context_info Context::info() const {
+  heed_context_info info = HEED_CONTEXT_INFO_INIT;
+  check(heed_context_describe(context_, &info));
+  return info;
+}
+
+HeldContext hold_context(nb::handle given) {
+  nb::object object = given.is_none() ? default_context() : nb::borrow(given);
+  if (!nb::isinstance<Context>(object))
+    refuse_type("context must be a heed.Context, not %s", type_text(object).c_str());
+  const heed_context* context = context_of(object).get();
+  return {std::move(object), context};
+}
+
+void bind_context(nb::module_& module) {
+  nb::class_<Context>(module, "Context",
+                      R"(Where and how heed computes: threads, instruction set and executor.
+
+Functions take one as ``context``; without it they share a default one, which is made when it is
+first needed. Any threads may use the same one at once.
+
+    threads    how many; None: HEED_THREADS, or the CPUs that the process may use
+    isa        "scalar", "sse2", "avx2", "avx512" or "neon"; None: HEED_ISA, or the widest usable
+    executor   "serial", "openmp" or "tbb", as built; None: HEED_PARALLEL, or the best there is
+    product    what computes projections, "heed" or "cblas", as built; None: HEED_PRODUCT, or heed
+    tile_q     query rows per task; None: HEED_TILE_Q, or by the caches
+    tile_kv    keys per tile; None: HEED_TILE_KV, or by the caches
+    check      True: look for mistakes that are legal to the letter; None: HEED_CHECK, or not
+
+>>> import heed
+>>> heed.Context(threads=2).describe()["threads"]
+2
+
+In C: heed_context_create.)")
+      .def("__init__", &make_context, nb::kw_only(), nb::arg("threads") = nb::none(),
+           nb::arg("isa") = nb::none(), nb::arg("executor") = nb::none(),
+           nb::arg("product") = nb::none(), nb::arg("tile_q") = nb::none(),
+           nb::arg("tile_kv") = nb::none(), nb::arg("check") = nb::none(),
+           nb::sig("def __init__(self, *, threads: int | None = None, isa: str | None = None, "
+                   "executor: str | None = None, product: str | None = None, "
+                   "tile_q: int | None = None, tile_kv: int | None = None, "
+                   "check: bool | None = None) -> None"))
+      .def(
+          "describe", &description, nb::sig("def describe(self) -> dict[str, object]"),
+          "What was chosen: isa, executor, threads, product, the caches l1_bytes and l2_bytes that "
+          "tiles are derived from, and check. In C: heed_context_describe.");
+  module.def(
+      "set_threads", &set_threads, nb::arg("threads"),
+      nb::sig("def set_threads(threads: int | None) -> None"),
+      "Makes a new default context of so many threads; None: as many as at first. Plans keep "
+      "the context that they were made with.");
+  module.def("get_threads", &get_threads, nb::sig("def get_threads() -> int"),
+             "The threads of the default context.");
+}
+
+}  // namespace heed::python

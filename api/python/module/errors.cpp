@@ -1,0 +1,94 @@
+#include "api/python/module/errors.hpp"
+
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+namespace heed::python {
+namespace {
+
+using Message = std::array<char, 640>;
+
+Message formatted(const char* format, std::va_list arguments) {
+  Message message;
+  std::vsnprintf(message.data(), message.size(), format, arguments);
+  return message;
+}
+
+[[noreturn]] void raise(nb::handle type, const char* message) {
+  PyErr_SetString(type.ptr(), message);
+  throw nb::python_error();
+}
+
+[[noreturn]] void raise_error(const char* type, const char* message) {
+  raise(nb::module_::import_("heed.errors").attr(type), message);
+}
+
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at))
+    text.replace(at, from.size(), to), at += to.size();
+}
+
+/// heed's message about fields of C, in the words of Python.
+std::string in_python(std::string message) {
+  static constexpr std::pair<const char*, const char*> words[] = {
+      {"desc.batch", "the batch"},
+      {"desc.query_heads", "the heads of query"},
+      {"desc.key_heads", "the heads of key"},
+      {"desc.query_length", "the rows of query"},
+      {"desc.key_length", "the rows of key"},
+      {"desc.features", "the features of query"},
+      {"desc.value_features", "the features of value"},
+      {"desc.page_rows", "the rows of a page"},
+      {"desc.pages", "the number of pages"},
+      {"desc.", ""},
+      {"args.", ""},
+      {"options.", ""},
+  };
+  for (const auto& [from, to] : words) replace_all(message, from, to);
+  return message;
+}
+
+const char* error_type(heed_status status) {
+  switch (status) {
+    case HEED_STATUS_INVALID_ARGUMENT:
+    case HEED_STATUS_INVALID_ENVIRONMENT:
+    case HEED_STATUS_INVALID_WORKSPACE:
+      return "ArgumentError";
+    case HEED_STATUS_UNSUPPORTED:
+      return "UnsupportedError";
+    case HEED_STATUS_OUT_OF_MEMORY:
+      return "OutOfMemoryError";
+    default:
+      return "Error";
+  }
+}
+
+}  // namespace
+
+void refuse(const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  const Message message = formatted(format, arguments);
+  va_end(arguments);
+  raise_error("ArgumentError", message.data());
+}
+
+void refuse_type(const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  const Message message = formatted(format, arguments);
+  va_end(arguments);
+  raise(PyExc_TypeError, message.data());
+}
+
+void check(heed_status status) {
+  if (status != HEED_STATUS_OK)
+    raise_error(error_type(status), in_python(heed_last_error()).c_str());
+}
+
+std::string type_text(nb::handle object) { return nb::type_name(object.type()).c_str(); }
+
+}  // namespace heed::python

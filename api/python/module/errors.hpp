@@ -1,0 +1,25 @@
+// Refusals, in the words of Python's arguments.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "api/heed.h"
+
+namespace heed::python {
+
+namespace nb = nanobind;
+
+/// Raises heed.ArgumentError, a ValueError, with a printf-style message that names the argument,
+/// its value and the bound.
+[[noreturn, gnu::format(printf, 1, 2)]] void refuse(const char* format, ...);
+
+/// Raises TypeError, for what is of a wrong Python type.
+[[noreturn, gnu::format(printf, 1, 2)]] void refuse_type(const char* format, ...);
+
+/// Raises what stands for the status, unless it is HEED_STATUS_OK, with heed's message.
+void check(heed_status status);
+
+/// The name of an object's type, for messages.
+std::string type_text(nb::handle object);
+
+}  // namespace heed::python

@@ -1,0 +1,10 @@
+// heed._heed: heed.h for the package heed.
+#include "api/python/module/bind.hpp"
+
+NB_MODULE(_heed, module) {
+  using namespace heed::python;
+  module.doc() = "The compiled part of heed; see there.";
+  nb::set_leak_warnings(false);  // the default context lives as long as the process
+  bind_context(module);
+  bind_attention(module);
+}

@@ -1,0 +1,25 @@
+// Python's names and functions that are needed again and again, looked up once.
+#pragma once
+
+#include "api/python/module/errors.hpp"
+
+namespace heed::python {
+
+struct Names {
+  nb::str exchange_api = nb::str("__dlpack_c_exchange_api__");
+  nb::str array_struct = nb::str("__array_struct__");
+  nb::str requires_grad = nb::str("requires_grad");
+  nb::str is_neg = nb::str("is_neg");
+  nb::object numpy = nb::module_::import_("numpy");
+  nb::object asarray = numpy.attr("asarray");
+  nb::object empty = numpy.attr("empty");
+  nb::object result = nb::module_::import_("heed.results").attr("Result");
+};
+
+/// Never destroyed: the interpreter ends before this library does.
+inline const Names& names() {
+  static const Names* const all = new Names;
+  return *all;
+}
+
+}  // namespace heed::python

@@ -1,0 +1,42 @@
+// Numbers and short vectors of numbers from Python.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "api/python/module/array.hpp"
+
+namespace heed::python {
+
+/// What the argument `name` is, or TypeError.
+double number(const char* name, nb::handle from);
+std::int64_t integer(const char* name, nb::handle from);
+bool flag(const char* name, nb::handle from);
+
+/// Whether it is an int, or something that counts as one, but no bool.
+bool is_integer(nb::handle from);
+
+/// Numbers side by side: in place where they lie so, else copied.
+template <class T>
+struct Vector {
+  const T* data = nullptr;
+  std::int64_t count = 0;
+  Array array;
+  std::vector<T> copy;
+};
+
+/// An array of one axis, or a sequence; T is int32_t, int64_t, float or double.
+template <class T>
+Vector<T> read_vector(const char* name, nb::handle from);
+
+/// int32 numbers in rows [rows, columns], `stride` from one row to the next.
+struct Table {
+  Vector<std::int32_t> entries;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t stride = 0;
+};
+
+Table read_table(const char* name, nb::handle from);
+
+}  // namespace heed::python

@@ -1,0 +1,155 @@
+#include "api/python/module/outputs.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+#include <vector>
+
+#include "api/python/module/names.hpp"
+
+namespace heed::python {
+namespace {
+
+nb::object numpy_dtype(Element element) {
+  if (element == Element::kBf16) return nb::module_::import_("ml_dtypes").attr("bfloat16");
+  return nb::str(name_of(element));
+}
+
+Made made_by_numpy(Element element, const std::int64_t* shape, int axes) {
+  nb::object sizes = nb::steal(PyTuple_New(axes));
+  for (int axis = 0; axis < axes; ++axis)
+    PyTuple_SetItem(sizes.ptr(), axis, PyLong_FromLongLong(shape[axis]));
+  nb::object array = names().empty(sizes, numpy_dtype(element));
+  void* data = read_array("out", array).data;
+  return {std::move(array), data};
+}
+
+dlpack::DataType dlpack_type(Element element) {
+  const auto bits = static_cast<std::uint8_t>(8 * bytes_of(element));
+  const std::uint8_t code = element == Element::kBf16 ? dlpack::kBfloat
+                            : is_floating(element)    ? dlpack::kFloat
+                                                      : dlpack::kInt;
+  return {code, bits, 1};
+}
+
+Made made_by_exchange(const dlpack::ExchangeApi& api, Element element, const std::int64_t* shape,
+                      int axes) {
+  std::int64_t sizes[kMaxAxes];
+  std::copy_n(shape, axes, sizes);
+  dlpack::Tensor prototype = {nullptr, {dlpack::kCpu, 0}, axes, dlpack_type(element),
+                              sizes,   nullptr,           0};
+  dlpack::ManagedVersioned* managed = nullptr;
+  const auto set_error = [](void*, const char*, const char* message) {
+    PyErr_SetString(PyExc_MemoryError, message);
+  };
+  if (api.allocate(&prototype, &managed, nullptr, set_error) != 0) throw nb::python_error();
+  void* data = static_cast<char*>(managed->tensor.data) + managed->tensor.byte_offset;
+  void* object = nullptr;
+  if (api.to_object(managed, &object) != 0) throw nb::python_error();
+  return {nb::steal(static_cast<PyObject*>(object)), data};
+}
+
+/// The sizes of a result, without the axes that the inputs lack.
+struct Shape {
+  std::vector<std::int64_t> sizes;
+
+  Shape(std::initializer_list<std::int64_t> all, int lacking)
+      : sizes(all.begin() + lacking, all.end()) {}
+  int axes() const { return static_cast<int>(sizes.size()); }
+};
+
+/// A result beside out, of the arithmetic's type.
+nb::object add(const Call& call, const Shape& shape, void*& pointer, bool zeroed = false) {
+  Made made = make_array(call.kind, call.float64 ? Element::kF64 : Element::kF32,
+                         shape.sizes.data(), shape.axes(), zeroed);
+  pointer = made.data;
+  return std::move(made.object);
+}
+
+nb::object add_out(Call& call, const Shape& shape, nb::handle given) {
+  if (!given.is_valid()) {
+    Made made = make_array(call.kind, call.out_element, shape.sizes.data(), shape.axes());
+    call.desc.out.dtype = dtype_of(call.out_element);
+    call.args.out = made.data;
+    return std::move(made.object);
+  }
+  call.out = read_output("out", given);
+  const Form& form = call.out.form;
+  if (form.axes != shape.axes() || !std::equal(shape.sizes.begin(), shape.sizes.end(), form.shape))
+    refuse("out has shape %s; the result has %s", shape_text(form.shape, form.axes).c_str(),
+           shape_text(shape.sizes.data(), shape.axes()).c_str());
+  if (!is_floating(form.element))
+    refuse("out is %s; it must be float32, float64, float16 or bfloat16", name_of(form.element));
+  if (call.float64 != (form.element == Element::kF64))
+    refuse("out is %s but query is %s; query, key, value and out must all be float64, or none",
+           name_of(form.element), name_of(call.out_element));
+  call.desc.out = layout_of(form, call.packed_queries());
+  call.args.out = address_of(call.out);
+  return nb::borrow(given);
+}
+
+bool wanted(const char* name, nb::handle given) { return given.is_valid() && flag(name, given); }
+
+}  // namespace
+
+Made make_array(const Kind& kind, Element element, const std::int64_t* shape, int axes,
+                bool zeroed) {
+  Made made = kind.family == Kind::kExchange ? made_by_exchange(*kind.api, element, shape, axes)
+                                             : made_by_numpy(element, shape, axes);
+  if (zeroed) {
+    std::int64_t bytes = bytes_of(element);
+    for (int axis = 0; axis < axes; ++axis) bytes *= shape[axis];
+    std::memset(made.data, 0, static_cast<std::size_t>(bytes));
+  }
+  static double nothing = 0;
+  if (made.data == nullptr) made.data = &nothing;
+  return made;
+}
+
+nb::object as_kind_of(const Kind& kind, nb::handle like, nb::object made) {
+  if (kind.family != Kind::kOther || !nb::hasattr(like, "__array_namespace__")) return made;
+  const nb::object library = like.attr("__array_namespace__")();
+  try {
+    return library.attr("from_dlpack")(made);
+  } catch (nb::python_error&) {
+    return library.attr("asarray")(made);  // types that NumPy does not export
+  }
+}
+
+Outputs make_outputs(Call& call, const Options& options, nb::handle out) {
+  const heed_attention_desc& desc = call.desc;
+  const bool packed = call.packed_queries();
+  const std::int64_t batch = desc.batch;
+  const std::int64_t heads = desc.query_heads;
+  const std::int64_t rows = packed ? call.query.form.size(3) : desc.query_length;
+  const int lacking = 4 - call.axes;
+  Outputs outputs;
+  outputs.out = add_out(call,
+                        packed ? Shape({rows, heads, desc.value_features}, 0)
+                               : Shape({batch, heads, rows, desc.value_features}, lacking),
+                        out);
+  if (wanted("return_lse", options.return_lse))
+    outputs.lse = add(call, packed ? Shape({heads, rows}, 0) : Shape({batch, heads, rows}, lacking),
+                      call.args.lse);
+  if (desc.weights_point != HEED_WEIGHTS_NONE) {
+    const std::int64_t listed = desc.weight_rows > 0 ? desc.weight_rows : desc.query_length;
+    outputs.weights =
+        add(call, Shape({batch, heads, listed, desc.key_length}, packed ? 0 : lacking),
+            call.args.weights, packed);
+  }
+  if (desc.sum_columns != 0)
+    outputs.column_sums = add(call, Shape({batch, heads, desc.key_length}, packed ? 0 : lacking),
+                              call.args.column_sums);
+  return outputs;
+}
+
+nb::object Outputs::result(const Call& call, nb::handle query) const {
+  const auto handed = [&](const nb::object& made) -> nb::object {
+    return made.is_valid() ? as_kind_of(call.kind, query, made) : nb::none();
+  };
+  nb::object first = call.out.data != nullptr ? out : handed(out);
+  if (!lse.is_valid() && !weights.is_valid() && !column_sums.is_valid()) return first;
+  return names().result(first, handed(lse), handed(weights), handed(column_sums));
+}
+
+}  // namespace heed::python

@@ -1,0 +1,34 @@
+// Results, in arrays of the caller's library or where the caller wants them.
+#pragma once
+
+#include "api/python/module/call.hpp"
+
+namespace heed::python {
+
+/// A new contiguous array, and where its elements lie.
+struct Made {
+  nb::object object;
+  void* data = nullptr;
+};
+
+/// Of NumPy for what has no better. With `zeroed` its elements are 0.
+Made make_array(const Kind& kind, Element element, const std::int64_t* shape, int axes,
+                bool zeroed = false);
+
+/// The result as the library of `like` has it, if make_array could not make that.
+nb::object as_kind_of(const Kind& kind, nb::handle like, nb::object made);
+
+/// What a call of attention gives back: out, or heed.Result if more is asked for.
+struct Outputs {
+  nb::object out;
+  nb::object lse;
+  nb::object weights;
+  nb::object column_sums;
+
+  nb::object result(const Call& call, nb::handle query) const;
+};
+
+/// Lays out in call.desc and call.args what is asked for. `out` is the caller's, or null.
+Outputs make_outputs(Call& call, const Options& options, nb::handle out);
+
+}  // namespace heed::python
