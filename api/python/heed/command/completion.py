@@ -1,0 +1,157 @@
+"""``heed completion``: scripts that let shells complete the command."""
+
+import argparse
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+EXAMPLES = """\
+examples:
+  eval "$(heed completion bash)"              in ~/.bashrc
+  eval "$(heed completion zsh)"               in ~/.zshrc, after compinit
+  heed completion fish > ~/.config/fish/completions/heed.fish"""
+
+SHELLS = ("bash", "zsh", "fish")
+FILES = ("FILE", "QUERY", "KEY", "VALUE", "EDGES")
+
+
+def add(commands: Any, parent: argparse.ArgumentParser) -> None:
+    """Adds the command to the parser."""
+    parser = commands.add_parser(
+        "completion",
+        parents=[parent],
+        help="print what lets a shell complete heed's options",
+        description="Prints a script that lets a shell complete commands, options and their values.",
+        epilog=EXAMPLES,
+    )
+    parser.add_argument("shell", choices=SHELLS)
+    parser.set_defaults(run=run)
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a command, or what stands without one (no names)."""
+
+    names: tuple[str, ...]
+    choices: tuple[str, ...]
+    file: bool
+    takes_value: bool
+    help: str
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the script."""
+    from heed.command import parser
+
+    commands = dict(commands_of(parser()))
+    print({"bash": bash, "zsh": zsh, "fish": fish}[arguments.shell](commands))
+    return 0
+
+
+def commands_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, tuple[str, list[Option]]]]:
+    """Each command's help and options."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            for name, command in action.choices.items():
+                yield name, (helps[name], [option_of(one) for one in command._actions])
+
+
+def option_of(action: argparse.Action) -> Option:
+    """What argparse knows."""
+    return Option(
+        tuple(action.option_strings),
+        tuple(map(str, action.choices or ())),
+        action.metavar in FILES,
+        action.nargs != 0,
+        plain(action.help or ""),
+    )
+
+
+def plain(text: str) -> str:
+    """Without what shells would read otherwise."""
+    return re.sub(r"[^\w .,;/=-]", "", re.split(r"[;:(]", text)[0]).strip()
+
+
+Commands = dict[str, tuple[str, list[Option]]]
+
+
+def bash(commands: Commands) -> str:
+    """A function that looks at the words before the cursor."""
+    names = " ".join(commands)
+    lines = [
+        "_heed() {",
+        '  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}',
+        "  COMPREPLY=()",
+        "  if [ \"$COMP_CWORD\" -eq 1 ]; then",
+        f"    COMPREPLY=($(compgen -W '{names} --help --version' -- \"$word\"))",
+        "    return",
+        "  fi",
+        '  case "$command $before" in',
+    ]
+    for command, (_, options) in commands.items():
+        for option in options:
+            pattern = "|".join(f"'{command} {name}'" for name in option.names)
+            if pattern and option.choices:
+                lines.append(
+                    f"    {pattern}) COMPREPLY=($(compgen -W '{' '.join(option.choices)}' -- \"$word\")); return ;;"
+                )
+            elif pattern and option.file:
+                lines.append(f'    {pattern}) COMPREPLY=($(compgen -f -- "$word")); return ;;')
+    lines += ["  esac", '  case "$command" in']
+    for command, (_, options) in commands.items():
+        words = " ".join(name for option in options for name in option.names)
+        more = " ".join(word for option in options if not option.names for word in option.choices)
+        reply = f"COMPREPLY=($(compgen -W '{words}' -- \"$word\"))"
+        rest = f"COMPREPLY=($(compgen -W '{more}' -- \"$word\"))" if more else 'COMPREPLY=($(compgen -f -- "$word"))'
+        lines.append(f'    {command}) [[ $word == -* ]] && {reply} || {rest} ;;')
+    lines += ["  esac", "}", "complete -o filenames -F _heed heed"]
+    return "\n".join(lines)
+
+
+def zsh(commands: Commands) -> str:
+    """With _arguments, which shows the help of every option."""
+    described = " ".join(f"'{name}:{plain(text)}'" for name, (text, _) in commands.items())
+    lines = [
+        "#compdef heed",
+        "_heed() {",
+        "  if (( CURRENT == 2 )); then",
+        f"    local -a commands=({described})",
+        "    _describe command commands",
+        "    return",
+        "  fi",
+        "  local command=$words[2]",
+        "  shift words; (( CURRENT-- ))",
+        '  case "$command" in',
+    ]
+    for command, (_, options) in commands.items():
+        lines.append(f"    {command}) _arguments -s \\")
+        for option in options:
+            value = f":value:({' '.join(option.choices)})" if option.choices else ":file:_files" if option.file else ":value:"
+            if not option.takes_value:
+                value = ""
+            if not option.names:
+                lines.append(f"      '*{value}' \\")
+            for name in option.names:
+                lines.append(f"      '{name}[{option.help}]{value}' \\")
+        lines[-1] = lines[-1].removesuffix(" \\") + " ;;"
+    lines += ["  esac", "}", "compdef _heed heed"]
+    return "\n".join(lines)
+
+
+def fish(commands: Commands) -> str:
+    """A line for every option."""
+    lines = ["complete -c heed -f"]
+    for command, (text, options) in commands.items():
+        lines.append(f"complete -c heed -n __fish_use_subcommand -a {command} -d '{plain(text)}'")
+        where = f"complete -c heed -n '__fish_seen_subcommand_from {command}'"
+        for option in options:
+            if not option.names:
+                lines.append(f"{where} -a '{' '.join(option.choices)}'" if option.choices else f"{where} -F")
+                continue
+            names = " ".join(f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in option.names)
+            takes = " -x" if option.choices else " -r -F" if option.file else " -x" if option.takes_value else ""
+            values = f" -a '{' '.join(option.choices)}'" if option.choices else ""
+            lines.append(f"{where} {names}{takes}{values} -d '{option.help}'")
+    return "\n".join(lines)
