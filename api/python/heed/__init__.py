@@ -1,7 +1,7 @@
 """Attention on CPUs."""
 
-from heed._heed import Context, get_threads, set_threads
-from heed.dense import attention
+from heed._heed import Context, Plan, get_threads, set_threads
+from heed.dense import attention, plan
 from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
 from heed.results import Result
 from heed.score_function import ScoreFunction, ScoreTile
@@ -11,11 +11,13 @@ __all__ = [
     "Context",
     "Error",
     "OutOfMemoryError",
+    "Plan",
     "Result",
     "ScoreFunction",
     "ScoreTile",
     "UnsupportedError",
     "attention",
     "get_threads",
+    "plan",
     "set_threads",
 ]

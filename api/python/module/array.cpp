@@ -40,6 +40,16 @@ std::int64_t Form::elements() const {
   return product;
 }
 
+bool is_contiguous(const Form& form) {
+  if (form.elements() == 0) return true;
+  std::int64_t stride = 1;
+  for (int axis = form.axes - 1; axis >= 0; --axis) {
+    if (form.shape[axis] > 1 && form.strides[axis] != stride) return false;
+    stride *= form.shape[axis];
+  }
+  return true;
+}
+
 bool operator==(const Form& a, const Form& b) {
   return a.element == b.element && a.axes == b.axes &&
          std::equal(a.shape, a.shape + a.axes, b.shape) &&

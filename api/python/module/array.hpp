@@ -42,6 +42,7 @@ struct Form {
   std::int64_t elements() const;
 };
 
+bool is_contiguous(const Form& form);
 bool operator==(const Form& a, const Form& b);
 inline bool operator!=(const Form& a, const Form& b) { return !(a == b); }
 

@@ -7,5 +7,6 @@ namespace heed::python {
 
 void bind_attention(nb::module_& module);
 void bind_context(nb::module_& module);
+void bind_plan(nb::module_& module);
 
 }  // namespace heed::python

@@ -18,9 +18,10 @@ struct Reals {
 struct Call {
   heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-  int axes = 4;          // of query, key and value, the most of them
-  bool float64 = false;  // the arithmetic
-  Kind kind;             // of results
+  int axes = 4;            // of query, key and value, the most of them
+  bool float64 = false;    // the arithmetic
+  bool out_given = false;  // by the caller
+  Kind kind;               // of results
   Element out_element = Element::kF32;
   const char* batch_of = nullptr;  // the argument that said how many sequences there are
 

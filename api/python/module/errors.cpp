@@ -76,6 +76,14 @@ void refuse(const char* format, ...) {
   raise_error("ArgumentError", message.data());
 }
 
+void refuse_memory(const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  const Message message = formatted(format, arguments);
+  va_end(arguments);
+  raise_error("OutOfMemoryError", message.data());
+}
+
 void refuse_type(const char* format, ...) {
   std::va_list arguments;
   va_start(arguments, format);

@@ -13,6 +13,9 @@ namespace nb = nanobind;
 /// its value and the bound.
 [[noreturn, gnu::format(printf, 1, 2)]] void refuse(const char* format, ...);
 
+/// Raises heed.OutOfMemoryError, a MemoryError.
+[[noreturn, gnu::format(printf, 1, 2)]] void refuse_memory(const char* format, ...);
+
 /// Raises TypeError, for what is of a wrong Python type.
 [[noreturn, gnu::format(printf, 1, 2)]] void refuse_type(const char* format, ...);
 

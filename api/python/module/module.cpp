@@ -7,4 +7,5 @@ NB_MODULE(_heed, module) {
   nb::set_leak_warnings(false);  // the default context lives as long as the process
   bind_context(module);
   bind_attention(module);
+  bind_plan(module);
 }

@@ -13,6 +13,8 @@ struct Names {
   nb::object numpy = nb::module_::import_("numpy");
   nb::object asarray = numpy.attr("asarray");
   nb::object empty = numpy.attr("empty");
+  nb::object ndarray = numpy.attr("ndarray");
+  nb::object float32 = numpy.attr("dtype")("float32");
   nb::object result = nb::module_::import_("heed.results").attr("Result");
 };
 

@@ -11,6 +11,7 @@ namespace heed::python {
 namespace {
 
 nb::object numpy_dtype(Element element) {
+  if (element == Element::kF32) return names().float32;
   if (element == Element::kBf16) return nb::module_::import_("ml_dtypes").attr("bfloat16");
   return nb::str(name_of(element));
 }
@@ -74,6 +75,7 @@ nb::object add_out(Call& call, const Shape& shape, nb::handle given) {
     return std::move(made.object);
   }
   call.out = read_output("out", given);
+  call.out_given = true;
   const Form& form = call.out.form;
   if (form.axes != shape.axes() || !std::equal(shape.sizes.begin(), shape.sizes.end(), form.shape))
     refuse("out has shape %s; the result has %s", shape_text(form.shape, form.axes).c_str(),
@@ -147,7 +149,7 @@ nb::object Outputs::result(const Call& call, nb::handle query) const {
   const auto handed = [&](const nb::object& made) -> nb::object {
     return made.is_valid() ? as_kind_of(call.kind, query, made) : nb::none();
   };
-  nb::object first = call.out.data != nullptr ? out : handed(out);
+  nb::object first = call.out_given ? out : handed(out);
   if (!lse.is_valid() && !weights.is_valid() && !column_sums.is_valid()) return first;
   return names().result(first, handed(lse), handed(weights), handed(column_sums));
 }

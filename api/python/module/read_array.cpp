@@ -273,6 +273,8 @@ bool read_by_buffer(const char* name, nb::handle from, Array& array) {
 
 Array read_array(const char* name, nb::handle from) {
   Array array;
+  // NumPy's own first: to ask for what they lack would cost more than to read them.
+  if (from.type().is(names().ndarray) && read_by_array_struct(name, from, array)) return array;
   if (read_by_exchange(name, from, array) || read_by_array_struct(name, from, array) ||
       read_by_dlpack(name, from, array) || read_by_buffer(name, from, array))
     return array;

@@ -1,0 +1,203 @@
+// heed.plan and heed.Plan.
+#include <cstring>
+#include <iterator>
+#include <memory>
+
+#include "api/python/module/bind.hpp"
+#include "api/python/module/context.hpp"
+#include "api/python/module/gil.hpp"
+#include "api/python/module/outputs.hpp"
+#include "api/python/module/workspaces.hpp"
+
+namespace heed::python {
+namespace {
+
+constexpr struct {
+  const char* name;
+  Array Call::*array;
+} kArrays[] = {{"query", &Call::query},           {"key", &Call::key},
+               {"value", &Call::value},           {"out", &Call::out},
+               {"attn_mask", &Call::attn_mask},   {"bias", &Call::bias},
+               {"key_scales", &Call::key_scales}, {"value_scales", &Call::value_scales}};
+
+struct DestroyPlan {
+  void operator()(heed_attention_plan* plan) const { heed_attention_plan_destroy(plan); }
+};
+using PlanHandle = std::unique_ptr<heed_attention_plan, DestroyPlan>;
+
+PlanHandle make_plan(nb::handle context, const heed_attention_desc& desc) {
+  heed_attention_plan* plan = nullptr;
+  check(heed_attention_plan_create(hold_context(context).context, &desc, &plan));
+  return PlanHandle(plan);
+}
+
+std::size_t workspace_of(const PlanHandle& plan) {
+  std::size_t bytes = 0;
+  check(heed_attention_plan_workspace(plan.get(), &bytes));
+  return bytes;
+}
+
+heed_attention_info info_of(const PlanHandle& plan) {
+  heed_attention_info info = HEED_ATTENTION_INFO_INIT;
+  check(heed_attention_plan_describe(plan.get(), &info));
+  return info;
+}
+
+/// A plan, and what it was made from. It keeps settings, but no tensors.
+class Plan {
+ public:
+  Plan(Call& call, const Options& options, nb::handle context)
+      : desc_(call.desc),
+        plan_(make_plan(context, desc_)),
+        info_(info_of(plan_)),
+        workspaces_(workspace_of(plan_)),
+        out_given_(call.out_given) {
+    for (std::size_t i = 0; i < std::size(kArrays); ++i) forms_[i] = (call.*kArrays[i].array).form;
+    for (std::size_t i = 0; i < std::size(kOptions); ++i) {
+      const nb::handle given = options.*kOptions[i].place;
+      given_[i] = given.is_valid();
+      if (given.is_valid() && !kOptions[i].tensor) keep(kOptions[i].name, nb::borrow(given));
+    }
+    // Of tensors that change from call to call: what they may need at most is settled.
+    if (call.packed_queries()) keep("max_seqlen_q", nb::int_(desc_.query_length));
+    if (call.packed_keys() || call.paged()) keep("max_seqlen_k", nb::int_(desc_.key_length));
+    settings_ = read_options("plan", kept_);
+  }
+
+  nb::object run(nb::handle query, nb::handle key, nb::handle value, nb::handle out,
+                 const nb::kwargs& tensors) {
+    const Options options = merged(tensors);
+    if (out_given_ && out.is_none()) refuse_type("the plan was made with out: give it");
+    Call call;
+    read_lengths(call, options);
+    read_tensors(call, query, key, value, options);
+    read_scores(call, options);
+    const Outputs outputs = make_outputs(call, options, out.is_none() ? nb::handle() : out);
+    if (call.out_given && !out_given_) take_plain_out(call);
+    if (std::memcmp(&call.desc, &desc_, sizeof desc_) != 0) refuse_difference(call);
+    {
+      const Workspace workspace = workspaces_.take();
+      check(without_gil(info_.flops, call.score_function, [&] {
+        return heed_attention_plan_run(plan_.get(), &call.args, workspace.get(),
+                                       workspaces_.bytes());
+      }));
+    }
+    call.score_function.raise();
+    return outputs.result(call, query);
+  }
+
+  nb::dict describe() const {
+    nb::dict said;
+    said["strategy"] = info_.strategy;
+    said["isa"] = info_.isa;
+    said["executor"] = info_.executor;
+    said["threads"] = info_.threads;
+    said["tile_q"] = info_.tile_q;
+    said["tile_kv"] = info_.tile_kv;
+    said["tasks"] = info_.tasks;
+    said["workspace_bytes"] = info_.workspace_bytes;
+    said["flops"] = info_.flops;
+    return said;
+  }
+
+ private:
+  void keep(const char* name, nb::object value) { kept_[name] = std::move(value); }
+
+  /// The plan's settings and the tensors of a call, which are those of the plan.
+  Options merged(const nb::kwargs& tensors) const {
+    Options options = read_options("Plan.__call__", tensors);
+    for (std::size_t i = 0; i < std::size(kOptions); ++i) {
+      const OptionName& option = kOptions[i];
+      const bool given = (options.*option.place).is_valid();
+      if (option.tensor) {
+        if (given && !given_[i])
+          refuse_type("%s is given, but the plan was made without", option.name);
+        if (!given && given_[i]) refuse_type("the plan was made with %s: give it", option.name);
+      } else {
+        if (given) refuse_type("%s is the plan's: give it to heed.plan", option.name);
+        options.*option.place = settings_.*option.place;
+      }
+    }
+    return options;
+  }
+
+  /// An out where the plan was made without: it lies as a new one would.
+  void take_plain_out(Call& call) const {
+    const Form& form = call.out.form;
+    if (!is_contiguous(form) || dtype_of(form.element) != static_cast<heed_dtype>(desc_.out.dtype))
+      refuse(
+          "out is %s with strides %s; the plan was made without, so it must be contiguous and "
+          "of query's type",
+          text(form).c_str(), shape_text(form.strides, form.axes).c_str());
+    call.desc.out = desc_.out;
+  }
+
+  [[noreturn]] void refuse_difference(const Call& call) const {
+    for (std::size_t i = 0; i < std::size(kArrays); ++i) {
+      const char* name = kArrays[i].name;
+      const Form& now = (call.*kArrays[i].array).form;
+      const Form& then = forms_[i];
+      if (now == then) continue;
+      const std::string is = text(now);
+      const std::string was = text(then);
+      if (is != was) refuse("%s is %s; the plan was made for %s", name, is.c_str(), was.c_str());
+      refuse("%s has strides %s; the plan was made for %s", name,
+             shape_text(now.strides, now.axes).c_str(),
+             shape_text(then.strides, then.axes).c_str());
+    }
+    if (call.desc.batch != desc_.batch)
+      refuse("%s is for %lld sequences; the plan was made for %lld", call.batch_of,
+             static_cast<long long>(call.desc.batch), static_cast<long long>(desc_.batch));
+    refuse("block_table has rows of %lld entries; the plan was made for %lld",
+           static_cast<long long>(call.desc.block_table_stride),
+           static_cast<long long>(desc_.block_table_stride));
+  }
+
+  heed_attention_desc desc_;
+  PlanHandle plan_;
+  heed_attention_info info_;
+  Workspaces workspaces_;
+  bool out_given_;
+  bool given_[std::size(kOptions)] = {};
+  Form forms_[std::size(kArrays)];
+  nb::dict kept_;
+  Options settings_;
+};
+
+Plan* plan(nb::handle query, nb::handle key, nb::handle value, nb::handle out, nb::handle context,
+           nb::handle given) {
+  const Options options = read_options("plan", given);
+  Call call;
+  read_lengths(call, options);
+  read_tensors(call, query, key, value, options);
+  read_scores(call, options);
+  make_outputs(call, options, out.is_none() ? nb::handle() : out);
+  return new Plan(call, options, context);
+}
+
+}  // namespace
+
+void bind_plan(nb::module_& module) {
+  nb::class_<Plan>(module, "Plan",
+                   R"(Attention of fixed shapes, strides, types and settings, made by heed.plan.
+
+A call takes query, key and value as plan did, and exactly the tensors among its options that plan
+was given (attn_mask, bias, alibi_slopes, sinks, key_lengths, cu_seqlens_q, cu_seqlens_k,
+block_table, key_scales, value_scales, out), with the same shapes, strides and types. Any threads
+may call one plan at once: it keeps a workspace for each. It keeps no tensor.
+
+In C: heed_attention_plan.)")
+      .def("__call__", &Plan::run, nb::arg("query"), nb::arg("key"), nb::arg("value"),
+           nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("tensors"),
+           nb::sig("def __call__(self, query: typing.Any, key: typing.Any, value: typing.Any, *, "
+                   "out: typing.Any | None = None, **tensors: typing.Any) -> typing.Any"),
+           "Computes what heed.attention would. In C: heed_attention_plan_run.")
+      .def("describe", &Plan::describe, nb::sig("def describe(self) -> dict[str, object]"),
+           "How it computes: strategy (prefill, decode or mixed), isa, executor, threads, tile_q "
+           "query rows per task, tile_kv keys per tile, tasks, workspace_bytes, flops. In C: "
+           "heed_attention_plan_describe.");
+  module.def("plan", &plan, nb::arg("query"), nb::arg("key"), nb::arg("value"),
+             nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"));
+}
+
+}  // namespace heed::python
