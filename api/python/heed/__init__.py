@@ -5,6 +5,7 @@ from heed.dense import attention, plan
 from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
 from heed.results import Result
 from heed.score_function import ScoreFunction, ScoreTile
+from heed.show import show
 
 __all__ = [
     "ArgumentError",
@@ -20,4 +21,5 @@ __all__ = [
     "get_threads",
     "plan",
     "set_threads",
+    "show",
 ]

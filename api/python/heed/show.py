@@ -23,8 +23,8 @@ Floats = NDArray[np.float64]
 class HeatMap:
     """The weights of one head, [rows, keys], drawn wherever they are shown.
 
-    ``repr`` is the map for a terminal as wide as this one, in colours where it has them; notebooks show
-    :meth:`svg`.
+    ``repr`` is the map for a terminal as wide as this one, in colours where it has them; notebooks
+    show :meth:`svg`.
     """
 
     def __init__(
@@ -82,9 +82,11 @@ class HeatMap:
             )
         for i, (name, row, levels) in enumerate(zip(rows, cells, _levels(cells), strict=True)):
             y = top + CELL * i
-            parts.append(f'<text x="{left - 4}" y="{y + 11}" text-anchor="end">{escape(name)}</text>')
+            parts.append(
+                f'<text x="{left - 4}" y="{y + 11}" text-anchor="end">{escape(name)}</text>'
+            )
             for j, (weight, level) in enumerate(zip(row, levels, strict=True)):
-                colour = f'#b8320f" fill-opacity="{level:.3f}' if level == level else "#3d8fd1"
+                colour = f'#b8320f" fill-opacity="{level:.3f}' if not np.isnan(level) else "#3d8fd1"
                 parts.append(
                     f'<rect x="{left + CELL * j}" y="{y}" width="{CELL}" height="{CELL}" '
                     f'fill="{colour}"><title>{escape(name)} → {escape(keys[j])}: {weight:.3g}'
@@ -123,7 +125,7 @@ def _matrix(weights: Floats, head: int | None, batch: int) -> Floats:
         return np.asarray(weights.mean(axis=0))
     if not 0 <= head < len(weights):
         raise ValueError(f"head is {head}; it must be 0 to {len(weights) - 1}")
-    return weights[head]
+    return np.asarray(weights[head])
 
 
 def _clean(names: Sequence[str] | None) -> list[str] | None:
@@ -186,7 +188,7 @@ def _levels(cells: Floats) -> Floats:
 
 def _cell(level: float, colour: bool) -> str:
     """Two columns, which are about as wide as high."""
-    if level != level:
+    if np.isnan(level):
         return "??"
     if colour:
         return f"\x1b[48;5;{COLOURS[round(level * (len(COLOURS) - 1))]}m  \x1b[0m"
@@ -201,8 +203,12 @@ def _header(keys: Sequence[str] | None, margin: int, per_cell: int, cells: int) 
     high = max(map(len, names))
     lines = []
     for line in range(high):
-        letters = (name[line - high + len(name)] if line >= high - len(name) else " " for name in names)
-        lines.append(" " * (margin + 1) + "".join(_two_columns(letter) for letter in letters).rstrip())
+        letters = (
+            name[line - high + len(name)] if line >= high - len(name) else " " for name in names
+        )
+        lines.append(
+            " " * (margin + 1) + "".join(_two_columns(letter) for letter in letters).rstrip()
+        )
     return lines
 
 
@@ -217,7 +223,8 @@ def _legend(weights: Floats, per_cell: int, colour: bool) -> str:
     scale = "".join(_cell(level, colour) for level in np.linspace(0, 1, 5))
     return f"{min(finite.min(initial=0.0), 0.0):.3g} {scale} {finite.max(initial=0.0):.3g}"
 
-def show(
+
+def show(  # noqa: PLR0913
     weights: Any,
     tokens: Sequence[str] | None = None,
     *,
@@ -240,9 +247,10 @@ def show(
     largest. Where keys are more than fit, neighbours share a cell, which shows their sum.
 
     >>> import numpy as np, heed
-    >>> print(heed.show(np.array([[1.0, 0.0], [0.25, 0.75]]), ["I", "am"]).text(width=40, colour=False))
-         a
-       I m
+    >>> weights = np.array([[1.0, 0.0], [0.25, 0.75]])
+    >>> print(heed.show(weights, ["I", "am"]).text(width=40, colour=False))
+          a
+        I m
        ┌────┐
      I │██  │
     am │░░▓▓│
@@ -252,7 +260,9 @@ def show(
     numbers = _matrix(_floats(weights), head, batch)
     rows, keys = numbers.shape
     if tokens is not None and len(tokens) != rows:
-        raise ValueError(f"tokens has {len(tokens)} names; it must have one for each of {rows} rows")
+        raise ValueError(
+            f"tokens has {len(tokens)} names; it must have one for each of {rows} rows"
+        )
     if key_tokens is None and tokens is not None and rows == keys:
         key_tokens = tokens
     if key_tokens is not None and len(key_tokens) != keys:

@@ -97,6 +97,7 @@ class Plan {
     said["tasks"] = info_.tasks;
     said["workspace_bytes"] = info_.workspace_bytes;
     said["flops"] = info_.flops;
+    said["tuning_line"] = info_.tuning_line;
     return said;
   }
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from heed import Error
-from heed.command import attend, bench, completion, graph, info, tune
+from heed.command import attend, bench, completion, info, tune
 from heed.command.arguments import Formatter, Parser
 from heed.command.failure import FAILED, INTERRUPTED, USAGE, Failure, Misuse
 
@@ -21,7 +21,7 @@ examples:
 
 The exit status is 0, 1 where something could not be done, 2 for a wrong command line."""
 
-COMMANDS = (info, attend, graph, bench, tune, completion)
+COMMANDS = (info, attend, bench, tune, completion)
 
 
 def parser() -> Parser:
@@ -43,25 +43,28 @@ def main(given: Sequence[str] | None = None) -> int:
     """Runs the command line; gives the exit status."""
     read = parser()
     arguments = read.parse_args(given)
-    if arguments.version:
-        print(f"heed {info.version()}")
-        return 0
-    if arguments.command is None:
+    if arguments.command is None and not arguments.version:
         read.print_help(sys.stderr)
         return USAGE
     try:
-        status: int = arguments.run(arguments)
+        status = run(arguments)
         sys.stdout.flush()
-        return status
-    except Failure as failure:
+    except (Error, Failure) as failure:
         print(f"heed {arguments.command}: {failure}", file=sys.stderr)
-        return USAGE if isinstance(failure, Misuse) else FAILED
-    except Error as error:
-        print(f"heed {arguments.command}: {error}", file=sys.stderr)
-        return FAILED
+        status = USAGE if isinstance(failure, Misuse) else FAILED
     except KeyboardInterrupt:
         print(f"heed {arguments.command}: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        status = INTERRUPTED
     except BrokenPipeError:  # as of `heed info | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        status = FAILED
+    return status
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command that was read."""
+    if arguments.version:
+        print(f"heed {info.version()}")
+        return 0
+    status: int = arguments.run(arguments)
+    return status

@@ -62,6 +62,14 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} must be a number") from None
 
 
+def nonzero(text: str) -> float:
+    """Reads a number; heed takes 0 for one that is not given."""
+    value = number(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number other than 0")
+    return value
+
+
 def offset(text: str) -> str | int:
     """Reads a corner or an offset."""
     if text in ("top-left", "bottom-right"):
@@ -83,8 +91,12 @@ def pair(text: str) -> tuple[int | None, int | None]:
 def add_context(parser: argparse.ArgumentParser) -> None:
     """Options of heed.Context."""
     group = parser.add_argument_group("where it is computed")
-    group.add_argument("--threads", type=integer(1, 1024), metavar="N", help="(HEED_THREADS, or all CPUs)")
-    group.add_argument("--isa", metavar="NAME", help="instruction set (HEED_ISA, or the widest usable)")
+    group.add_argument(
+        "--threads", type=integer(1, 1024), metavar="N", help="(HEED_THREADS, or all CPUs)"
+    )
+    group.add_argument(
+        "--isa", metavar="NAME", help="instruction set (HEED_ISA, or the widest usable)"
+    )
     group.add_argument("--executor", metavar="NAME", help="(HEED_PARALLEL, or the best there is)")
 
 

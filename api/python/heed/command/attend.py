@@ -1,30 +1,24 @@
 """``heed attend``: attention over arrays from files."""
 
 import argparse
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-import heed
 from heed.command import files
 from heed.command.arguments import (
     add_context,
     add_progress,
     context_of,
     integer,
+    nonzero,
     number,
     offset,
     pair,
 )
 from heed.command.failure import Failure, Misuse, in_words_of
 from heed.command.files import Array
-from heed.command.progress import Progress
+from heed.command.looks import ASKED, OPTIONS, compare, draw, timed
+from heed.command.pieces import Problem, in_pieces
 from heed.command.shapes import TYPES, numpy_type
-from heed.command.timing import Turns
-from heed.show import show
 
 EXAMPLES = """\
 examples:
@@ -36,35 +30,9 @@ examples:
 Arrays are [batch, heads, rows, features], [heads, rows, features] or [rows, features], of float32,
 float64, float16 or, with ml_dtypes, bfloat16."""
 
-# What arguments of heed.attention are called here.
-OPTIONS = {
-    "query": "QUERY",
-    "key": "KEY",
-    "value": "VALUE",
-    "attn_mask": "--mask",
-    "bias": "--bias",
-    "causal": "--causal",
-    "window": "--window",
-    "alignment": "--alignment",
-    "scale": "--scale",
-    "softcap": "--softcap",
-    "temperature": "--temperature",
-    "hard": "--hard",
-    "alibi_slopes": "--alibi-slopes",
-    "sinks": "--sinks",
-    "key_lengths": "--key-lengths",
-    "return_lse": "--lse",
-    "return_weights": "--weights",
-    "return_column_sums": "--column-sums",
-    "threads": "--threads",
-    "isa": "--isa",
-    "executor": "--executor",
-}
 FROM_FILES = ("attn_mask", "bias", "alibi_slopes", "sinks", "key_lengths")
 AS_THEY_ARE = ("causal", "window", "alignment", "scale", "softcap", "temperature", "hard")
-ASKED = {"lse": "return_lse", "weights": "return_weights", "column_sums": "return_column_sums"}
 POINTS = ("scores", "capped", "masked", "probabilities")
-LONG = 2e10  # flops of a piece of long work, some tenths of a second
 
 
 def add(commands: Any, parent: argparse.ArgumentParser) -> None:
@@ -103,8 +71,8 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         nargs="?",
         const="top_left",
         metavar="WHERE",
-        help="attend no later key: top-left (row 0 sees key 0; the default), bottom-right (the last "
-        "row sees every key), or by how much a row's keys go on past it",
+        help="attend no later key: top-left (row 0 sees key 0; the default), bottom-right (the "
+        "last row sees every key), or by how much a row's keys go on past it",
     )
     options.add_argument(
         "--window",
@@ -118,9 +86,11 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         metavar="WHERE",
         help="where rows stand among keys, for windows: top-left, bottom-right or an offset",
     )
-    options.add_argument("--scale", type=number, help="of scores (1 / sqrt(features))")
-    options.add_argument("--softcap", type=number, help="bound scores by softcap * tanh(s / softcap)")
-    options.add_argument("--temperature", type=number, help="divide scores by this (1)")
+    options.add_argument("--scale", type=nonzero, help="of scores (1 / sqrt(features))")
+    options.add_argument(
+        "--softcap", type=nonzero, help="bound scores by softcap * tanh(s / softcap)"
+    )
+    options.add_argument("--temperature", type=nonzero, help="divide scores by this (1)")
     options.add_argument("--hard", action="store_true", help="weight 1 at the largest score alone")
     options.add_argument("--alibi-slopes", metavar="FILE", help="a slope for every head")
     options.add_argument("--sinks", metavar="FILE", help="a score for every head, without a value")
@@ -152,28 +122,6 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-@dataclass
-class Problem:
-    """Arrays and options of heed.attention."""
-
-    query: Array
-    key: Array
-    value: Array
-    options: dict[str, Any]
-
-    @property
-    def heads(self) -> tuple[int, int]:
-        """Items of the batch, and key heads."""
-        shape = (1, 1, *self.key.shape)[-4:]
-        return shape[0], shape[1]
-
-    @property
-    def flops(self) -> float:
-        """Of all pairs of rows and keys."""
-        pairs = math.prod(self.query.shape[:-1]) * self.key.shape[-2]
-        return 2.0 * pairs * (self.query.shape[-1] + self.value.shape[-1])
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Computes, writes, draws."""
     check(arguments)
@@ -181,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
     with in_words_of(OPTIONS):
         context = context_of(arguments)
         if arguments.repeat is None:
-            results = in_pieces(problem, context, arguments.progress)
+            results = in_pieces("heed attend", problem, context, arguments.progress)
         else:
             results = timed(problem, context, arguments)
     write(results, arguments)
@@ -207,7 +155,9 @@ def check(arguments: argparse.Namespace) -> None:
         raise Misuse(f"{option} is one more array; write all with -o FILE.npz")
     if arguments.quiet and arguments.show is not None:
         raise Misuse("--show is given with --quiet")
-    inputs = {name: getattr(arguments, name) for name in ("query", "key", "value", "expect", "tokens")}
+    inputs = {
+        name: getattr(arguments, name) for name in ("query", "key", "value", "expect", "tokens")
+    }
     inputs |= {OPTIONS[name]: getattr(arguments, name) for name in FROM_FILES}
     files.check_apart({"-o": arguments.output, "--svg": arguments.svg}, inputs)
 
@@ -255,100 +205,6 @@ def read_tensors(arguments: argparse.Namespace) -> tuple[Array, Array, Array]:
     return query, key, value
 
 
-def attend(problem: Problem, context: heed.Context) -> dict[str, Array]:
-    """Everything that is asked for, by name."""
-    result = heed.attention(
-        problem.query, problem.key, problem.value, context=context, **problem.options
-    )
-    if isinstance(result, heed.Result):
-        return {name: array for name, array in result._asdict().items() if array is not None}
-    return {"out": result}
-
-
-def in_pieces(problem: Problem, context: heed.Context, progress: Any) -> dict[str, Array]:
-    """The same, heads by heads where it takes long, so that it shows how far it is and can be stopped.
-
-    Bits are the same: heads have nothing to do with each other.
-    """
-    batch, key_heads = problem.heads
-    wanted = math.ceil(problem.flops / LONG)
-    if wanted <= 1 or batch * key_heads <= 1 or problem.query.ndim < 3:  # noqa: PLR2004
-        return attend(problem, context)
-    pieces = list(split(problem, min(wanted, batch * key_heads)))
-    results: dict[str, Array] = {}
-    with Progress("heed attend", len(pieces), progress) as bar:
-        for place, piece in pieces:
-            for name, array in attend(piece, context).items():
-                if name not in results:
-                    results[name] = np.empty(whole(problem, array), array.dtype)
-                results[name][place] = array
-            bar.step()
-    return results
-
-
-def whole(problem: Problem, piece: Array) -> tuple[int, ...]:
-    """The shape of a result of which a piece has this one."""
-    leading = problem.query.ndim - 2
-    return problem.query.shape[:leading] + piece.shape[leading:]
-
-
-def split(problem: Problem, pieces: int) -> Iterator[tuple[tuple[Any, ...], Problem]]:
-    """Key heads with their query heads, of one item of the batch each, and where they lie."""
-    batch, key_heads = problem.heads
-    group = (1, 1, *problem.query.shape)[-3] // key_heads
-    each = max(1, key_heads * batch // pieces)
-    four = problem.query.ndim == 4  # noqa: PLR2004
-    for item in range(batch):
-        for first in range(0, key_heads, each):
-            heads = slice(first * group, min(first + each, key_heads) * group)
-            key_slice = slice(first, first + each)
-            at: Callable[[slice], tuple[Any, ...]] = (
-                (lambda s, i=item: (slice(i, i + 1), s)) if four else (lambda s: (s,))  # type: ignore[misc]
-            )
-            options = dict(problem.options)
-            for name in ("attn_mask", "bias"):
-                if name in options:
-                    options[name] = part(options[name], item, heads)
-            for name in ("alibi_slopes", "sinks"):
-                if name in options:
-                    options[name] = options[name][heads]
-            if "key_lengths" in options:
-                options["key_lengths"] = options["key_lengths"][item : item + 1]
-            yield (
-                at(heads),
-                Problem(
-                    problem.query[at(heads)],
-                    problem.key[at(key_slice)],
-                    problem.value[at(key_slice)],
-                    options,
-                ),
-            )
-
-
-def part(scores: Array, item: int, heads: slice) -> Array:
-    """Of a mask or bias, which may repeat its heads and items."""
-    if scores.ndim >= 3 and scores.shape[-3] != 1:  # noqa: PLR2004
-        scores = scores[..., heads, :, :]
-    if scores.ndim == 4 and scores.shape[0] != 1:  # noqa: PLR2004
-        scores = scores[item : item + 1]
-    return scores
-
-
-def timed(problem: Problem, context: heed.Context, arguments: argparse.Namespace) -> dict[str, Array]:
-    """The same, and how long it takes."""
-    results = attend(problem, context)
-    turns = Turns({"heed": lambda: attend(problem, context)})
-    with Progress("heed attend", arguments.repeat, arguments.progress) as bar:
-        turns.run(arguments.repeat, bar)
-    seconds = turns.median("heed")
-    if not arguments.quiet:
-        print(
-            f"{seconds * 1e3:.4g} ms, median of {arguments.repeat}, {problem.flops / seconds * 1e-9:.1f}"
-            " GFLOP/s of all pairs"
-        )
-    return results
-
-
 def write(results: dict[str, Array], arguments: argparse.Namespace) -> None:
     """To the file that is asked for, if any."""
     if arguments.output is None:
@@ -357,66 +213,3 @@ def write(results: dict[str, Array], arguments: argparse.Namespace) -> None:
         files.write_arrays(arguments.output, results)
     else:
         files.write_array(arguments.output, results["out"])
-
-
-def draw(problem: Problem, context: heed.Context, arguments: argparse.Namespace) -> None:
-    """The weights of some rows, computed anew."""
-    rows = problem.query.shape[-2]
-    first, last = 0, min(rows, 32) - 1
-    if arguments.rows is not None:
-        begin, dash, end = arguments.rows.partition("-")
-        if not begin.isdigit() or not (end.isdigit() or not dash):
-            raise Misuse(f"--rows is {arguments.rows}; it must be FIRST-LAST, from 0")
-        first, last = int(begin), int(end or begin)
-        if not first <= last < rows:
-            raise Failure(f"--rows is {arguments.rows}; it must be within 0-{rows - 1}")
-    options = {name: given for name, given in problem.options.items() if name not in ASKED.values()}
-    listed = list(range(first, last + 1))
-    with in_words_of(OPTIONS):
-        weights = heed.attention(
-            problem.query,
-            problem.key,
-            problem.value,
-            context=context,
-            return_weights=problem.options.get("return_weights", True),
-            weight_rows=listed,
-            **options,
-        ).weights
-    keys = weights.shape[-1]
-    names = None if arguments.tokens is None else files.read_lines(arguments.tokens)
-    if names is not None and len(names) != keys:
-        raise Failure(f"--tokens {arguments.tokens}: it has {len(names)} lines; keys are {keys}")
-    of_rows = names if names is not None and keys == rows else [str(row) for row in range(rows)]
-    with in_words_of({"head": "--show", "batch": "--batch"}):
-        head = None if arguments.show in (None, -1) else arguments.show
-        title = "mean of all heads" if head is None else f"head {head}"
-        drawn = show(
-            weights,
-            [of_rows[row] for row in listed],
-            key_tokens=names or [str(key) for key in range(keys)],
-            head=head,
-            batch=arguments.batch,
-            title=title,
-        )
-    if arguments.show is not None:
-        print(drawn)
-    if arguments.svg is not None:
-        files.write_text(arguments.svg, drawn.svg())
-
-
-def compare(out: Array, arguments: argparse.Namespace) -> int:
-    """How far it is from what is expected."""
-    if arguments.expect is None:
-        return 0
-    expected = files.read_array(arguments.expect)
-    if expected.shape != out.shape:
-        raise Failure(
-            f"--expect {arguments.expect}: it is {list(expected.shape)}; out is {list(out.shape)}"
-        )
-    off = np.abs(out.astype(np.float64) - expected.astype(np.float64))
-    worst = float(off.max(initial=0.0))
-    if not arguments.quiet:
-        print(f"max error {worst:.3g}, mean {off.mean() if off.size else 0.0:.3g}")
-    if arguments.tolerance is not None and not worst <= arguments.tolerance:
-        raise Failure(f"the error is {worst:.3g}; --tolerance allows {arguments.tolerance:g}")
-    return 0

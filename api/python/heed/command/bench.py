@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import platform
 from typing import Any
 
@@ -43,8 +42,8 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         "bench",
         parents=[parent],
         help="measure how fast attention is, beside PyTorch",
-        description="Measures attention on problems of given shapes, in turns with PyTorch where it is "
-        "installed; times are medians.",
+        description="Measures attention on problems of given shapes, in turns with PyTorch where "
+        "it is installed; times are medians.",
         epilog=EXAMPLES + GRAMMAR,
     )
     parser.add_argument("shapes", metavar="SHAPE", nargs="*", type=str, help="as B1_H12_L512_D64")
@@ -65,15 +64,24 @@ def run(arguments: argparse.Namespace) -> int:
         context = context_of(arguments)
     threads = int(str(context.describe()["threads"]))
     torch = None if arguments.no_torch else torch_with(threads)
-    programs = {"heed": version_of("heed"), **({"torch": torch.__version__} if torch else {})}
+    programs = {
+        "heed": str(heed.info()["version"]),
+        **({"torch": torch.__version__} if torch else {}),
+    }
     rows = []
-    with Progress("heed bench", len(shapes) * len(programs) * arguments.turns, arguments.progress) as bar:
+    with Progress(
+        "heed bench", len(shapes) * len(programs) * arguments.turns, arguments.progress
+    ) as bar:
         for shape in shapes:
             rows.append(measure(shape, context, torch, arguments.turns, bar))
     said = context.describe()
     results = {
         "programs": programs,
-        "machine": {"cpu": str(said["cpu"]), "isa": str(said["isa"]), "system": platform.platform()},
+        "machine": {
+            "cpu": str(said["cpu"]),
+            "isa": str(said["isa"]),
+            "system": platform.platform(),
+        },
         "threads": threads,
         "turns": arguments.turns,
         "shapes": rows,
@@ -89,14 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def version_of(package: str) -> str:
-    """Of heed."""
-    return str(getattr(heed, "__version__", None) or heed.info()["version"]) if package == "heed" else ""
-
-
 def torch_with(threads: int) -> Any:
     """PyTorch on as many threads, or None where it is not installed."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         import torch
     except ImportError:
@@ -105,7 +107,9 @@ def torch_with(threads: int) -> Any:
     return torch
 
 
-def measure(shape: Shape, context: heed.Context, torch: Any, turns: int, bar: Progress) -> dict[str, Any]:
+def measure(
+    shape: Shape, context: heed.Context, torch: Any, turns: int, bar: Progress
+) -> dict[str, Any]:
     """The medians of one shape, in seconds."""
     query, key, value = shape.tensors()
     with in_words_of({"query": shape.name, **OPTIONS}):
@@ -155,7 +159,9 @@ def in_torch(shape: Shape, torch: Any) -> Any:
     try:
         call()
     except RuntimeError as error:
-        raise Failure(f"shape {shape.name}: torch: {str(error).splitlines()[0]}; --no-torch leaves it out") from error
+        raise Failure(
+            f"shape {shape.name}: torch: {str(error).splitlines()[0]}; --no-torch leaves it out"
+        ) from error
     return call
 
 
@@ -188,7 +194,9 @@ def table(results: dict[str, Any]) -> str:
     ]
     versions = ", ".join(f"{name} {version}" for name, version in programs.items())
     where = f"{results['machine']['cpu']} {results['machine']['isa']}"
-    text.append(f"{versions} on {where}, {results['threads']} threads, medians of {results['turns']} turns")
+    text.append(
+        f"{versions} on {where}, {results['threads']} threads, medians of {results['turns']} turns"
+    )
     return "\n".join(text)
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         "completion",
         parents=[parent],
         help="print what lets a shell complete heed's options",
-        description="Prints a script that lets a shell complete commands, options and their values.",
+        description="Prints a script with which a shell completes commands, options and values.",
         epilog=EXAMPLES,
     )
     parser.add_argument("shell", choices=SHELLS)
@@ -82,9 +82,10 @@ def bash(commands: Commands) -> str:
     names = " ".join(commands)
     lines = [
         "_heed() {",
-        '  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}',
+        "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}",
+        "  local command=${COMP_WORDS[1]}",
         "  COMPREPLY=()",
-        "  if [ \"$COMP_CWORD\" -eq 1 ]; then",
+        '  if [ "$COMP_CWORD" -eq 1 ]; then',
         f"    COMPREPLY=($(compgen -W '{names} --help --version' -- \"$word\"))",
         "    return",
         "  fi",
@@ -93,21 +94,21 @@ def bash(commands: Commands) -> str:
     for command, (_, options) in commands.items():
         for option in options:
             pattern = "|".join(f"'{command} {name}'" for name in option.names)
-            if pattern and option.choices:
-                lines.append(
-                    f"    {pattern}) COMPREPLY=($(compgen -W '{' '.join(option.choices)}' -- \"$word\")); return ;;"
-                )
-            elif pattern and option.file:
-                lines.append(f'    {pattern}) COMPREPLY=($(compgen -f -- "$word")); return ;;')
+            if pattern and (option.choices or option.file):
+                lines.append(f"    {pattern}) {reply(option.choices)}; return ;;")
     lines += ["  esac", '  case "$command" in']
     for command, (_, options) in commands.items():
-        words = " ".join(name for option in options for name in option.names)
-        more = " ".join(word for option in options if not option.names for word in option.choices)
-        reply = f"COMPREPLY=($(compgen -W '{words}' -- \"$word\"))"
-        rest = f"COMPREPLY=($(compgen -W '{more}' -- \"$word\"))" if more else 'COMPREPLY=($(compgen -f -- "$word"))'
-        lines.append(f'    {command}) [[ $word == -* ]] && {reply} || {rest} ;;')
+        flags = [name for option in options for name in option.names]
+        words = [word for option in options if not option.names for word in option.choices]
+        lines.append(f"    {command}) [[ $word == -* ]] && {reply(flags)} || {reply(words)} ;;")
     lines += ["  esac", "}", "complete -o filenames -F _heed heed"]
     return "\n".join(lines)
+
+
+def reply(words: Sequence[str]) -> str:
+    """One of these words, or a file where there are none."""
+    kind = f"-W '{' '.join(words)}'" if words else "-f"
+    return f'COMPREPLY=($(compgen {kind} -- "$word"))'
 
 
 def zsh(commands: Commands) -> str:
@@ -128,7 +129,13 @@ def zsh(commands: Commands) -> str:
     for command, (_, options) in commands.items():
         lines.append(f"    {command}) _arguments -s \\")
         for option in options:
-            value = f":value:({' '.join(option.choices)})" if option.choices else ":file:_files" if option.file else ":value:"
+            value = (
+                f":value:({' '.join(option.choices)})"
+                if option.choices
+                else ":file:_files"
+                if option.file
+                else ":value:"
+            )
             if not option.takes_value:
                 value = ""
             if not option.names:
@@ -148,10 +155,22 @@ def fish(commands: Commands) -> str:
         where = f"complete -c heed -n '__fish_seen_subcommand_from {command}'"
         for option in options:
             if not option.names:
-                lines.append(f"{where} -a '{' '.join(option.choices)}'" if option.choices else f"{where} -F")
+                lines.append(
+                    f"{where} -a '{' '.join(option.choices)}'" if option.choices else f"{where} -F"
+                )
                 continue
-            names = " ".join(f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in option.names)
-            takes = " -x" if option.choices else " -r -F" if option.file else " -x" if option.takes_value else ""
+            names = " ".join(
+                f"-l {n[2:]}" if n.startswith("--") else f"-s {n[1:]}" for n in option.names
+            )
+            takes = (
+                " -x"
+                if option.choices
+                else " -r -F"
+                if option.file
+                else " -x"
+                if option.takes_value
+                else ""
+            )
             values = f" -a '{' '.join(option.choices)}'" if option.choices else ""
             lines.append(f"{where} {names}{takes}{values} -d '{option.help}'")
     return "\n".join(lines)

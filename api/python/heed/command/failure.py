@@ -9,7 +9,7 @@ USAGE = 2  # the command line
 INTERRUPTED = 130
 
 
-class Failure(Exception):
+class Failure(Exception):  # noqa: N818
     """Ends the command with a message and exit status 1."""
 
 

@@ -42,14 +42,15 @@ def read_arrays(path: str) -> dict[str, Array]:
         raise Failure(f"{path}: it is not a .npz file: {error}") from error
 
 
-def write(path: str, fill: Callable[[IO[bytes]], None]) -> None:
+def write(path: str, fill: Callable[[IO[bytes]], object]) -> None:
     """Replaces a file in one go: it is the old one, or the whole of the new one, at any moment."""
     where = Path(path)
     try:
         target = Path(os.path.realpath(where))  # a link stays one
         if target.exists() and not target.is_file():
             with open(target, "wb") as stream:  # /dev/stdout and the like
-                return fill(stream)
+                fill(stream)
+            return
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
@@ -79,7 +80,7 @@ def write_arrays(path: str, arrays: dict[str, Array]) -> None:
 
 def write_text(path: str, text: str) -> None:
     """UTF-8."""
-    write(path, lambda stream: stream.write(text.encode()) and None)
+    write(path, lambda stream: stream.write(text.encode()))
 
 
 def read_lines(path: str) -> list[str]:

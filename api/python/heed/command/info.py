@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import heed
@@ -10,21 +11,8 @@ import heed
 EXAMPLES = """\
 examples:
   heed info
-  heed info --json | jq .threads
+  heed info --json                            everything, for programs
   HEED_ISA=avx2 heed info                     what the environment changes"""
-
-# What makes a choice: an environment variable, or what heed does without.
-REASONS = {
-    "isa": ("HEED_ISA", "the widest usable"),
-    "executor": ("HEED_PARALLEL", "the best that was built"),
-    "threads": ("HEED_THREADS", "the CPUs of this process"),
-    "product": ("HEED_PRODUCT", "the first that was built"),
-    "check": ("HEED_CHECK", "off unless asked for"),
-    "tuning_file": ("HEED_TUNING_FILE", "none"),
-    "l1_bytes": ("", "from the system"),
-    "l2_bytes": ("", "from the system; tiles are derived from it"),
-}
-TILES = ("HEED_TILE_Q", "HEED_TILE_KV")
 
 
 def add(commands: Any, parent: argparse.ArgumentParser) -> None:
@@ -47,37 +35,48 @@ def version() -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints it."""
-    known = heed.info()
+    known: dict[str, Any] = heed.info()
     if arguments.json:
         print(json.dumps(known, indent=2))
         return 0
-    rows = [(name, shown(name, value), reason(name)) for name, value in known.items()]
-    rows += [(tile, os.environ[tile], "from the environment") for tile in TILES if tile in os.environ]
-    wide = max(len(name) for name, _, _ in rows)
-    value_wide = max(len(value) for _, value, why in rows if why)
+    rows = list(choices(known))
+    wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
     for name, value, why in rows:
-        print(f"{name:{wide}}  {value:{value_wide if why else 0}}  {why}".rstrip())
+        print(f"{name:{wide[0]}}  {value:{wide[1]}}  {why}".rstrip())
     return 0
 
 
-def shown(name: str, value: Any) -> str:
-    """As people write it."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if name.endswith("_bytes"):
-        return f"{value / 1024:g} KiB"
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {shown(str(key), one)}" for key, one in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(shown(name, one) for one in value)
-    return str(value)
+def choices(known: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """What there is, what was chosen, and why."""
+    context = known["context"]
+    usable = [name for name, isa in known["isas"].items() if isa["usable"]]
+    isa = known["isas"][context["isa"]]
+    tiles = [name for name in ("HEED_TILE_Q", "HEED_TILE_KV") if name in known["environment"]]
+    yield "heed", known["version"], ""
+    yield "cpu", context["cpu"], known["cpu"]
+    yield "isa", context["isa"], because("HEED_ISA", f"the widest usable of {', '.join(usable)}")
+    yield "vectors", f"{isa['lanes']} float32", f"{isa['panel']} query rows in a kernel"
+    yield (
+        "executor",
+        context["executor"],
+        because("HEED_PARALLEL", f"the best of {', '.join(known['executors'])}"),
+    )
+    yield "threads", str(context["threads"]), because("HEED_THREADS", "the CPUs of this process")
+    yield (
+        "product",
+        context["product"],
+        because("HEED_PRODUCT", f"the first of {', '.join(known['products'])}"),
+    )
+    for level in ("l1", "l2"):
+        yield level, f"{context[f'{level}_bytes'] / 1024:g} KiB", "of a core, as the system says"
+    yield (
+        "tiles",
+        ", ".join(known["environment"][name] for name in tiles) or "automatic",
+        ", ".join(tiles) or because("HEED_TUNING_FILE", "from the L2 cache and the shape"),
+    )
+    yield "check", "on" if context["check"] else "off", because("HEED_CHECK", "")
 
 
-def reason(name: str) -> str:
-    """Why it is that."""
-    if name not in REASONS:
-        return ""
-    variable, automatic = REASONS[name]
-    return f"{variable}={os.environ[variable]}" if os.environ.get(variable) else automatic
+def because(variable: str, otherwise: str) -> str:
+    """The variable that decided, if it is set."""
+    return f"{variable}={os.environ[variable]}" if os.environ.get(variable) else otherwise

@@ -37,8 +37,6 @@ def bars(values: Mapping[str, float], name: str, label: str, line: float | None 
     bottom = 26 + ROW * len(values)
     if line is not None:
         x = left + PLOT * line / longest
-        parts.append(
-            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="22" y2="{bottom}" stroke="{INK}" stroke-width="1"/>'
-        )
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="22" y2="{bottom}" stroke="{INK}"/>')
     parts.append(f'<text x="{left}" y="{bottom + 18}">{escape(label)}</text></svg>')
     return "\n".join(parts) + "\n"

@@ -41,22 +41,18 @@ class Shape:
 
     @property
     def query_shape(self) -> tuple[int, ...]:
+        """Of query."""
         return (self.batch, self.heads, self.queries, self.features)
 
     @property
     def key_shape(self) -> tuple[int, ...]:
+        """Of key."""
         return (self.batch, self.key_heads, self.keys, self.features)
 
     @property
     def value_shape(self) -> tuple[int, ...]:
+        """Of value."""
         return (self.batch, self.key_heads, self.keys, self.value_features)
-
-    @property
-    def bytes(self) -> int:
-        """Of query, key, value and out."""
-        rows = self.batch * self.heads * self.queries * (self.features + self.value_features)
-        keys = self.batch * self.key_heads * self.keys * (self.features + self.value_features)
-        return (rows + keys) * {"f32": 4, "f64": 8}.get(self.dtype, 2)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -82,7 +78,8 @@ def numpy_type(name: str) -> "np.dtype[Any]":
         import ml_dtypes
     except ImportError:
         raise Failure("bf16 needs the package ml_dtypes: pip install ml_dtypes") from None
-    return np.dtype(ml_dtypes.bfloat16)
+    bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return bfloat16
 
 
 def parse(name: str) -> Shape:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import heed
-from heed.command import files
 from heed.command.arguments import add_context, add_progress, context_of, integer
 from heed.command.failure import Failure, Misuse, in_words_of
 from heed.command.progress import Progress
@@ -39,8 +38,8 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         "tune",
         parents=[parent],
         help="look for better tiles for this CPU",
-        description="Looks for tiles that are faster than the automatic ones, for given shapes on this "
-        "CPU, and writes them to a file that HEED_TUNING_FILE loads in any program.",
+        description="Looks for tiles that are faster than the automatic ones, for given shapes on "
+        "this CPU, and writes them to a file that HEED_TUNING_FILE loads in any program.",
         epilog=EXAMPLES + GRAMMAR,
     )
     parser.add_argument("shapes", metavar="SHAPE", nargs="+", help="as B1_H12_L512_D64")
@@ -48,7 +47,8 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="the tuning file (HEED_TUNING_FILE, or heed.tuning); what is there for other problems stays",
+        help="the tuning file (HEED_TUNING_FILE, or heed.tuning); what is there for other problems "
+        "stays",
     )
     parser.add_argument("--dry-run", action="store_true", help="write nothing")
     parser.add_argument("--turns", type=integer(3, 10000), default=9, help="of every candidate (9)")
@@ -88,7 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Searches, tells, writes."""
     for variable in ("HEED_TILE_Q", "HEED_TILE_KV"):
         if os.environ.get(variable):
-            raise Misuse(f"{variable} is {os.environ[variable]}, which wins over a tuning file; unset it")
+            asked = os.environ[variable]
+            raise Misuse(f"{variable} is {asked}, which wins over a tuning file; unset it")
     shapes = [parse(name) for name in arguments.shapes]
     path = arguments.output or os.environ.get("HEED_TUNING_FILE") or "heed.tuning"
     with in_words_of(OPTIONS):
@@ -96,18 +97,18 @@ def run(arguments: argparse.Namespace) -> int:
     threads = int(str(context.describe()["threads"]))
     entries = []
     for shape in shapes:
-        found = search(shape, arguments)
-        low, high = found.quartiles
+        best = search(shape, arguments)
+        low, high = best.quartiles
         print(
-            f"{shape.name}: automatic {found.automatic}; best {found.tiles}, {found.gain:.3f} times as fast "
-            f"({low:.3f}-{high:.3f})"
+            f"{shape.name}: automatic {best.automatic}; best {best.tiles}, "
+            f"{best.gain:.3f} times as fast ({low:.3f}-{high:.3f})"
         )
-        if not found.better:
+        if not best.better:
             print("  that is no gain: the automatic choice stays")
             continue
-        print(f"  export HEED_TILE_Q={found.tiles.tile_q} HEED_TILE_KV={found.tiles.tile_kv}")
-        note = f"{found.gain:.2f} times as fast as {found.automatic}; {shape.name}"
-        entries.append(Entry(shape, threads, found.tiles.tile_q, found.tiles.tile_kv, note))
+        print(f"  export HEED_TILE_Q={best.tiles.tile_q} HEED_TILE_KV={best.tiles.tile_kv}")
+        note = f"{best.gain:.2f} times as fast as {best.automatic}; {shape.name}"
+        entries.append(Entry(shape, threads, best.tiles.tile_q, best.tiles.tile_kv, note))
     if not entries:
         print("nothing to write")
     elif not arguments.dry_run:
@@ -138,7 +139,9 @@ def search(shape: Shape, arguments: argparse.Namespace) -> Found:
     total = sum((count + 1) * turns for count, turns in rounds)
     with Progress(f"heed tune {shape.name}", total, arguments.progress) as bar:
         for count, turns in rounds:
-            calls = {str(tiles): called(plans[tiles], query, key, value) for tiles in [automatic, *left]}
+            calls = {
+                str(tiles): called(plans[tiles], query, key, value) for tiles in [automatic, *left]
+            }
             timed = Turns(calls)
             timed.run(turns, bar)
             gains = {tiles: timed.ratios(str(automatic), str(tiles)) for tiles in left}

@@ -53,7 +53,10 @@ def about(size: int) -> str:
 
 def merged(text: str, cpu: str, isa: str, entries: list[Entry]) -> str:
     """The text of a tuning file with these entries too, instead of those of the same problems."""
-    lines = text.splitlines() or [FIRST, "# Written by `heed tune`; of the lines that cover a problem the first counts."]
+    lines = text.splitlines() or [
+        FIRST,
+        "# Written by `heed tune`; of the lines that cover a problem the first counts.",
+    ]
     section = f"cpu={cpu} isa={isa}"
     new = {entry.conditions: entry.line for entry in entries}
     kept: list[str] = []
@@ -81,7 +84,7 @@ def conditions_of(words: list[str]) -> frozenset[str]:
 
 
 def update(path: str, context: heed.Context, entries: list[Entry]) -> None:
-    """Merges entries into a file, which may not be there yet; heed has read it before it is replaced."""
+    """Merges entries into a file, which may not be there yet, once heed has read the result."""
     text = ""
     if os.path.exists(path):
         text = "\n".join(files.read_lines(path))
@@ -94,5 +97,7 @@ def update(path: str, context: heed.Context, entries: list[Entry]) -> None:
         try:
             heed.Context(isa=isa, executor="serial", tuning_file=tried.name)
         except ValueError as error:
-            raise Failure(f"{path} is not a tuning file: {str(error).partition('; ')[2]}") from error
+            raise Failure(
+                f"{path} is not a tuning file: {str(error).partition('; ')[2]}"
+            ) from error
     files.write_text(path, text)
