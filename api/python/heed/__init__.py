@@ -3,11 +3,17 @@
 from heed._heed import Context, Plan, get_threads, set_threads
 from heed.dense import attention, plan
 from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
+from heed.information import info
+from heed.merging import merge
 from heed.results import Result
+from heed.rotary import rotate
 from heed.score_function import ScoreFunction, ScoreTile
 from heed.show import show
 
+from heed._heed import __version__
+
 __all__ = [
+
     "ArgumentError",
     "Context",
     "Error",
@@ -19,7 +25,10 @@ __all__ = [
     "UnsupportedError",
     "attention",
     "get_threads",
+    "info",
+    "merge",
     "plan",
+    "rotate",
     "set_threads",
     "show",
 ]
