@@ -69,7 +69,7 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         "--causal",
         type=offset,
         nargs="?",
-        const="top_left",
+        const="top-left",
         metavar="WHERE",
         help="attend no later key: top-left (row 0 sees key 0; the default), bottom-right (the "
         "last row sees every key), or by how much a row's keys go on past it",
