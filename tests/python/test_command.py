@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import heed
 import numpy as np
 import pytest
-
-import heed
 from heed.command import looks, main, pieces
 
 RNG = np.random.default_rng(5)
@@ -72,7 +71,10 @@ def attended(tensors, **options):
         (("--causal", "bottom-right"), {"causal": "bottom_right"}),
         (("--causal", "-2"), {"causal": -2}),
         (("--window", "2,"), {"window": (2, None), "alignment": "top_left"}),
-        (("--window", "1,0", "--alignment", "bottom-right"), {"window": (1, 0), "alignment": "bottom_right"}),
+        (
+            ("--window", "1,0", "--alignment", "bottom-right"),
+            {"window": (1, 0), "alignment": "bottom_right"},
+        ),
         (("--scale", "0.5", "--softcap", "3"), {"scale": 0.5, "softcap": 3.0}),
         (("--temperature", "2"), {"temperature": 2.0}),
         (("--hard",), {"hard": True}),
@@ -157,7 +159,9 @@ def test_expectations(run, tensors):
 
 def test_show(run, tensors):
     Path("words.txt").write_text("".join(f"w{i}\n" for i in range(7)))
-    ran = run("attend", *QKV, "--show", "3", "--rows", "1-2", "--tokens", "words.txt", "--svg", "a.svg")
+    ran = run(
+        "attend", *QKV, "--show", "3", "--rows", "1-2", "--tokens", "words.txt", "--svg", "a.svg"
+    )
     assert ran.status == 0
     lines = ran.out.splitlines()
     assert lines[1] == "head 3"
@@ -173,45 +177,53 @@ def test_timing_and_quiet(run, tensors):
 
 
 REFUSED = [
-    # The command line, the exit status, and what is said of it.
+    # The command line, where @ is q.npy k.npy v.npy, the exit status, and what is said of it.
     ("attend", 2, "the following arguments are required: QUERY"),
-    ("attend q.npy k.npy", 2, "QUERY and KEY are given without VALUE; give all three, or one .npz file"),
+    (
+        "attend q.npy k.npy",
+        2,
+        "QUERY and KEY are given without VALUE; give all three, or one .npz file",
+    ),
     ("attend q.npy", 2, "q.npy alone must be a .npz file; or give QUERY KEY VALUE"),
     ("attend nowhere.npy k.npy v.npy", 1, "nowhere.npy: No such file or directory"),
     ("attend text.npy k.npy v.npy", 1, "text.npy: it is not a .npy file: "),
-    ("attend qkv.npz k.npy v.npy", 1, "qkv.npz: it is a .npz file with several arrays; a .npy file is"),
+    (
+        "attend qkv.npz k.npy v.npy",
+        1,
+        "qkv.npz: it is a .npz file with several arrays; a .npy file is",
+    ),
     ("attend text.npz", 1, "text.npz: it is not a .npz file: "),
     ("attend other.npz", 1, "other.npz: it has a, k; it must have query or q"),
     ("attend q.npy v.npy k.npy", 1, "KEY "),
-    ("attend q.npy k.npy v.npy --softcap 0", 2, "--softcap: '0' must be a number other than 0"),
-    ("attend q.npy k.npy v.npy --softcap -1", 1, "--softcap is -1; it must be"),
-    ("attend q.npy k.npy v.npy --temperature -2", 1, "--temperature is -2; it must be above 0"),
-    ("attend q.npy k.npy v.npy --scale x", 2, "--scale: 'x' must be a number"),
-    ("attend q.npy k.npy v.npy --causal left", 2, "--causal: 'left' must be top-left, bottom-right or"),
-    ("attend q.npy k.npy v.npy --window 5", 2, "--window: '5' must be LEFT,RIGHT, two numbers of keys"),
-    ("attend q.npy k.npy v.npy --window 5,5", 1, "--alignment"),
-    ("attend q.npy k.npy v.npy --causal --alignment 3", 1, "--alignment is given beside --causal"),
-    ("attend q.npy k.npy v.npy --mask q.npy", 1, "--mask has shape [2, 4, 5, 8]; it must broadcast to"),
-    ("attend q.npy k.npy v.npy --sinks q.npy", 1, "--sinks has shape [2, 4, 5, 8]; it must have 1 axis"),
-    ("attend q.npy k.npy v.npy --isa x86", 1, '--isa is "x86", which this build does not know; usable'),
-    ("attend q.npy k.npy v.npy --threads 0", 2, "--threads: '0' must be a whole number, from 1 to 1024"),
-    ("attend q.npy k.npy v.npy --executor x", 1, '--executor is "x"; this build has: serial'),
-    ("attend q.npy k.npy v.npy --lse -o a.npy", 2, "--lse is one more array; write all with -o FILE.npz"),
-    ("attend q.npy k.npy v.npy --column-sums", 2, "--column-sums is one more array; write all with"),
-    ("attend q.npy k.npy v.npy -o q.npy", 1, "-o q.npy would replace what query names"),
-    ("attend q.npy k.npy v.npy --sinks s.npy -o s.npy", 1, "-o s.npy would replace what --sinks names"),
-    ("attend q.npy k.npy v.npy -o no/where.npy", 1, "no/where.npy: it cannot be written: No such file"),
-    ("attend q.npy k.npy v.npy --tolerance 1", 2, "--tolerance is given without --expect"),
-    ("attend q.npy k.npy v.npy --rows 1", 2, "--rows is given without --show"),
-    ("attend q.npy k.npy v.npy --tokens a", 2, "--tokens is given without --show"),
-    ("attend q.npy k.npy v.npy --show --quiet", 2, "--show is given with --quiet"),
-    ("attend q.npy k.npy v.npy --show 4", 1, "--show is 4; it must be 0 to 3"),
-    ("attend q.npy k.npy v.npy --show --batch 2", 1, "--batch is 2; it must be 0 to 1"),
-    ("attend q.npy k.npy v.npy --show --rows 4-5", 1, "--rows is 4-5; it must be within 0-4"),
-    ("attend q.npy k.npy v.npy --show --rows 4-x", 2, "--rows is 4-x; it must be FIRST-LAST, from 0"),
-    ("attend q.npy k.npy v.npy --show --tokens q.npy", 1, "q.npy: it is not UTF-8: "),
-    ("attend q.npy k.npy v.npy --expect k.npy", 1, "--expect k.npy: it is [2, 2, 7, 8]; out is [2, 4, 5, 6]"),
-    ("attend q.npy k.npy v.npy --mas s.npy", 2, "unrecognized arguments: --mas s.npy"),
+    ("attend @ --softcap 0", 2, "--softcap: '0' must be a number other than 0"),
+    ("attend @ --softcap -1", 1, "--softcap is -1; it must be"),
+    ("attend @ --temperature -2", 1, "--temperature is -2; it must be above 0"),
+    ("attend @ --scale x", 2, "--scale: 'x' must be a number"),
+    ("attend @ --causal left", 2, "--causal: 'left' must be top-left, bottom-right or"),
+    ("attend @ --window 5", 2, "--window: '5' must be LEFT,RIGHT, two numbers of keys"),
+    ("attend @ --window 5,5", 1, "--alignment"),
+    ("attend @ --causal --alignment 3", 1, "--alignment is given beside --causal"),
+    ("attend @ --mask q.npy", 1, "--mask has shape [2, 4, 5, 8]; it must broadcast to"),
+    ("attend @ --sinks q.npy", 1, "--sinks has shape [2, 4, 5, 8]; it must have 1 axis"),
+    ("attend @ --isa x86", 1, '--isa is "x86", which this build does not know; usable'),
+    ("attend @ --threads 0", 2, "--threads: '0' must be a whole number, from 1 to 1024"),
+    ("attend @ --executor x", 1, '--executor is "x"; this build has: serial'),
+    ("attend @ --lse -o a.npy", 2, "--lse is one more array; write all with -o FILE.npz"),
+    ("attend @ --column-sums", 2, "--column-sums is one more array; write all with"),
+    ("attend @ -o q.npy", 1, "-o q.npy would replace what query names"),
+    ("attend @ --sinks s.npy -o s.npy", 1, "-o s.npy would replace what --sinks names"),
+    ("attend @ -o no/where.npy", 1, "no/where.npy: it cannot be written: No such file"),
+    ("attend @ --tolerance 1", 2, "--tolerance is given without --expect"),
+    ("attend @ --rows 1", 2, "--rows is given without --show"),
+    ("attend @ --tokens a", 2, "--tokens is given without --show"),
+    ("attend @ --show --quiet", 2, "--show is given with --quiet"),
+    ("attend @ --show 4", 1, "--show is 4; it must be 0 to 3"),
+    ("attend @ --show --batch 2", 1, "--batch is 2; it must be 0 to 1"),
+    ("attend @ --show --rows 4-5", 1, "--rows is 4-5; it must be within 0-4"),
+    ("attend @ --show --rows 4-x", 2, "--rows is 4-x; it must be FIRST-LAST, from 0"),
+    ("attend @ --show --tokens q.npy", 1, "q.npy: it is not UTF-8: "),
+    ("attend @ --expect k.npy", 1, "--expect k.npy: it is [2, 2, 7, 8]; out is [2, 4, 5, 6]"),
+    ("attend @ --mas s.npy", 2, "unrecognized arguments: --mas s.npy"),
     ("bench D64", 2, "shape D64: L is missing"),
     ("bench Lkv3_D64", 2, "shape Lkv3_D64: Lq is missing"),
     ("bench L5", 2, "shape L5: D is missing"),
@@ -223,7 +235,11 @@ REFUSED = [
     ("bench L4_D4_mask", 2, "shape L4_D4_mask: it has 'mask'; it must be of BNUMBER, HNUMBER, "),
     ("bench L4_D4 --turns 0", 2, "--turns: '0' must be a whole number, from 1 to 10000"),
     ("tune", 2, "the following arguments are required: SHAPE"),
-    ("tune H8_Lq1_Lkv64_D64", 1, "shape H8_Lq1_Lkv64_D64: so few rows are decoded, which has no tiles"),
+    (
+        "tune H8_Lq1_Lkv64_D64",
+        1,
+        "shape H8_Lq1_Lkv64_D64: so few rows are decoded, which has no tiles",
+    ),
     ("completion csh", 2, "invalid choice: 'csh'"),
     ("attened", 2, "invalid choice: 'attened'"),
 ]
@@ -236,7 +252,7 @@ def test_refused(run, tensors, line, status, words):
     for name in ("text.npy", "text.npz"):
         Path(name).write_text("not an array")
     before = {path: path.read_bytes() for path in Path().iterdir()}
-    ran = run(*line.split())
+    ran = run(*line.replace("@", " ".join(QKV)).split())
     assert ran.status == status
     assert ran.err.startswith(("heed:", f"heed {line.split()[0]}:"))
     assert words in ran.err
@@ -280,15 +296,16 @@ def test_bench_beside_torch(run):
 def test_info(run, monkeypatch):
     monkeypatch.setenv("HEED_ISA", "scalar")
     monkeypatch.setenv("HEED_THREADS", "2")
-    words = ("-m", "heed", "info")
-    told = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True).stdout
-    lines = {line.split()[0]: line.split() for line in told.splitlines()}
+
+    def told(*words):
+        command = (sys.executable, "-m", "heed", "info", *words)
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    lines = {line.split()[0]: line.split() for line in told().splitlines()}
     assert lines["heed"][1] == heed.info()["version"]
     assert lines["isa"][1:] == ["scalar", "HEED_ISA=scalar"]
     assert lines["threads"][-1] == "HEED_THREADS=2"
-    words = (*words, "--json")
-    told = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True).stdout
-    assert json.loads(told)["context"]["isa"] == "scalar"
+    assert json.loads(told("--json"))["context"]["isa"] == "scalar"
 
 
 def test_version_and_help(run):
@@ -308,8 +325,8 @@ def test_a_pipe_that_nobody_reads(run):
 
 def test_interrupt(run):
     np.save("x.npy", np.zeros((4, 300, 64), np.float32))
-    words = ("attend", *["x.npy"] * 3, "--repeat", "1000000", "--progress", "always", "-o", "out.npy")
-    command = (sys.executable, "-m", "heed", *words)
+    words = "attend x.npy x.npy x.npy -o out.npy --repeat 1000000 --progress always"
+    command = (sys.executable, "-m", "heed", *words.split())
     with subprocess.Popen(command, stderr=subprocess.PIPE) as started:
         said = started.stderr.read(40)  # it is at work
         started.send_signal(signal.SIGINT)
@@ -323,8 +340,8 @@ def test_completion(run):
     for shell in ("bash", "zsh", "fish"):
         ran = run("completion", shell)
         assert ran.status == 0
-        for word in ("attend", "alibi-slopes", "bottom", "tune", "probabilities"):
-            assert word in ran.out or word == "bottom"
+        for word in ("attend", "alibi-slopes", "tune", "probabilities"):
+            assert word in ran.out
     script = run("completion", "bash").out
     script += "COMP_WORDS=(heed attend q.npy --alib) COMP_CWORD=3; _heed; echo ${COMPREPLY[@]}\n"
     script += "COMP_WORDS=(heed attend --weights c) COMP_CWORD=3; _heed; echo ${COMPREPLY[@]}\n"

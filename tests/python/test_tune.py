@@ -5,10 +5,9 @@ import re
 import stat
 from pathlib import Path
 
+import heed
 import numpy as np
 import pytest
-
-import heed
 from heed.command import main, tune
 from heed.command.tune import Found, Tiles, candidates, found, halvings
 from heed.command.tuning_file import about, merged
@@ -83,7 +82,7 @@ def test_it_adds_to_what_is_there(run, finds):
 def test_other_cpus_and_notes_stay(run, finds):
     finds(48, 128)
     here = heed.Context().describe()
-    old = f"heed-tuning 1\n# mine\ncpu=other isa=avx2\nrows=5 tile_q=8\n"
+    old = "heed-tuning 1\n# mine\ncpu=other isa=avx2\nrows=5 tile_q=8\n"
     Path("a.tuning").write_text(old)
     run(SHAPE, "-o", "a.tuning")
     text = Path("a.tuning").read_text()

@@ -1,6 +1,7 @@
 """Attention on CPUs."""
 
 from heed._heed import Context, Plan, get_threads, set_threads
+from heed._heed import version as __version__
 from heed.dense import attention, plan
 from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
 from heed.information import info
@@ -10,10 +11,7 @@ from heed.rotary import rotate
 from heed.score_function import ScoreFunction, ScoreTile
 from heed.show import show
 
-from heed._heed import __version__
-
 __all__ = [
-
     "ArgumentError",
     "Context",
     "Error",
@@ -23,6 +21,7 @@ __all__ = [
     "ScoreFunction",
     "ScoreTile",
     "UnsupportedError",
+    "__version__",
     "attention",
     "get_threads",
     "info",

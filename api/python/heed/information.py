@@ -8,7 +8,7 @@ from heed import _heed
 
 
 def info() -> dict[str, object]:
-    """What this build of heed can do here, and what it chose.
+    """Tell what this build of heed can do here, and what it chose.
 
     Returns:
         A dict of
@@ -28,9 +28,9 @@ def info() -> dict[str, object]:
     In C: heed_isa_get, heed_executor_name, heed_product_name, heed_context_describe.
     """
     return {
-        "version": _heed.__version__,
+        "version": _heed.version,
         "cpu": _cpu_name(),
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cpus": len(os.sched_getaffinity(0)),
         "isas": _heed.isas(),
         "executors": _heed.executors(),
         "products": _heed.products(),

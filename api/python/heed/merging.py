@@ -14,7 +14,7 @@ def merge(
     packed: bool = False,
     context: Context | None = None,
 ) -> tuple[Array, Array]:
-    """Results of the same queries over different keys, as one ``(out, lse)``.
+    """Make one ``(out, lse)`` of results of the same queries over different keys.
 
         lse = log(sum over parts of e^lse_k)      out = sum over parts of e^(lse_k - lse) out_k
 
@@ -27,8 +27,8 @@ def merge(
             float32 or float64; the first one or two axes may lack. All parts have the same shapes,
             strides and types.
         out: a pair to write the result to; may be one of the parts.
-        packed: out is ``[rows, heads, features]`` and lse ``[heads, rows]``, as where ``cu_seqlens_q``
-            were given.
+        packed: out is ``[rows, heads, features]`` and lse ``[heads, rows]``, as they are where
+            ``cu_seqlens_q`` was given.
         context: where to compute.
 
     Returns:

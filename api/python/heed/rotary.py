@@ -5,11 +5,11 @@ from typing import Literal
 
 from heed import _heed
 from heed._heed import Context
-from heed.options import Array
+from heed.options import Array, ArrayT
 
 
 def rotate(
-    x: Array,
+    x: ArrayT,
     positions: Array | Sequence[int] | None = None,
     *,
     pairs: Literal["halves", "interleaved"] = "halves",
@@ -20,8 +20,8 @@ def rotate(
     position: int = 0,
     out: Array | None = None,
     context: Context | None = None,
-) -> Array:
-    """Queries or keys, each row turned by its position.
+) -> ArrayT:
+    """Turn each row of queries or keys by its position.
 
         (a, b)  ->  (a cos t - b sin t, a sin t + b cos t)      t = p * base^(-2 i / R)
 
@@ -56,6 +56,7 @@ def rotate(
 
     In C: heed_rotate.
     """
-    return _heed.rotate(
+    turned: ArrayT = _heed.rotate(
         x, positions, pairs, base, features, cosines, sines, position, out, context
     )
+    return turned

@@ -111,13 +111,13 @@ def _floats(weights: Any) -> Floats:
 
 def _matrix(weights: Floats, head: int | None, batch: int) -> Floats:
     """Of one head, or the mean of all."""
-    if not 2 <= weights.ndim <= 4:  # noqa: PLR2004
+    if not 2 <= weights.ndim <= 4:
         raise ValueError(f"weights has {weights.ndim} axes; it must have 2 to 4")
-    if weights.ndim == 4:  # noqa: PLR2004
+    if weights.ndim == 4:
         if not 0 <= batch < len(weights):
             raise ValueError(f"batch is {batch}; it must be 0 to {len(weights) - 1}")
         weights = weights[batch]
-    if weights.ndim == 2:  # noqa: PLR2004
+    if weights.ndim == 2:
         weights = weights[None]
     if 0 in weights.shape:
         raise ValueError(f"weights is {list(weights.shape)}; there is nothing to show")
@@ -224,7 +224,7 @@ def _legend(weights: Floats, per_cell: int, colour: bool) -> str:
     return f"{min(finite.min(initial=0.0), 0.0):.3g} {scale} {finite.max(initial=0.0):.3g}"
 
 
-def show(  # noqa: PLR0913
+def show(
     weights: Any,
     tokens: Sequence[str] | None = None,
     *,

@@ -33,10 +33,10 @@ nb::list products() {
 }  // namespace
 
 void bind_information(nb::module_& module) {
-  module.attr("__version__") = heed_version_string();
-  module.def("isas", &isas);
-  module.def("executors", &executors);
-  module.def("products", &products);
+  module.attr("version") = heed_version_string();
+  module.def("isas", &isas, nb::sig("def isas() -> dict[str, dict[str, int]]"));
+  module.def("executors", &executors, nb::sig("def executors() -> list[str]"));
+  module.def("products", &products, nb::sig("def products() -> list[str]"));
 }
 
 }  // namespace heed::python

@@ -155,7 +155,9 @@ nb::object merge(nb::handle given, nb::handle out, nb::handle packed_flag, nb::h
 
 void bind_merge(nb::module_& module) {
   module.def("merge", &merge, nb::arg("parts"), nb::arg("out").none(), nb::arg("packed"),
-             nb::arg("context").none());
+             nb::arg("context").none(),
+             nb::sig("def merge(parts: object, out: object, packed: bool, context: Context | None)"
+                     " -> tuple[typing.Any, typing.Any]"));
 }
 
 }  // namespace heed::python

@@ -55,7 +55,7 @@ def in_pieces(
     """
     batch, key_heads = problem.heads
     wanted = math.ceil(problem.flops / LONG)
-    if wanted <= 1 or batch * key_heads <= 1 or problem.query.ndim < 3:  # noqa: PLR2004
+    if wanted <= 1 or batch * key_heads <= 1 or problem.query.ndim < 3:
         return attend(problem, context)
     pieces = list(split(problem, min(wanted, batch * key_heads)))
     results: dict[str, Array] = {}
@@ -102,8 +102,8 @@ def split(problem: Problem, pieces: int) -> Iterator[tuple[tuple[slice, ...], Pr
 
 def part(scores: Array, item: int, heads: slice) -> Array:
     """Of a mask or bias, which may repeat its heads and items."""
-    if scores.ndim >= 3 and scores.shape[-3] != 1:  # noqa: PLR2004
+    if scores.ndim >= 3 and scores.shape[-3] != 1:
         scores = scores[..., heads, :, :]
-    if scores.ndim == 4 and scores.shape[0] != 1:  # noqa: PLR2004
+    if scores.ndim == 4 and scores.shape[0] != 1:
         scores = scores[item : item + 1]
     return scores

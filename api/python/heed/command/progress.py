@@ -61,4 +61,4 @@ class Progress:
 
 def _duration(seconds: float) -> str:
     whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"  # noqa: PLR2004
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
