@@ -129,7 +129,7 @@ def test_pieces_have_the_same_bits(run, tensors, monkeypatch, axes):
     arrays = {name: array if axes == 4 else array[0] for name, array in tensors.items()}
     for name, array in arrays.items():
         np.save(f"{name}.npy", array)
-    np.save("bias.npy", RNG.standard_normal(arrays["q"].shape[:-1] + (7,)).astype(np.float32))
+    np.save("bias.npy", RNG.standard_normal((*arrays["q"].shape[:-1], 7)).astype(np.float32))
     np.save("sinks.npy", RNG.random(4, dtype=np.float32))
     words = ("attend", *QKV, "--bias", "bias.npy", "--sinks", "sinks.npy", "--weights", "--lse")
     assert run(*words, "-o", "whole.npz").status == 0

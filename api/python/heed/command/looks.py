@@ -79,7 +79,7 @@ def draw(problem: Problem, context: heed.Context, arguments: argparse.Namespace)
             weight_rows=listed,
             **options,
         ).weights
-    keys = weights.shape[-1]
+    keys = problem.key.shape[-2]
     names = None if arguments.tokens is None else files.read_lines(arguments.tokens)
     if names is not None and len(names) != keys:
         raise Failure(f"--tokens {arguments.tokens}: it has {len(names)} lines; keys are {keys}")
