@@ -136,7 +136,7 @@ In C: heed_context_create.)")
           "tiles are derived from, check, cpu as tuning files call it, and the tuning_file. In C: "
           "heed_context_describe.");
   module.def(
-      "set_threads", &set_threads, nb::arg("threads"),
+      "set_threads", &set_threads, nb::arg("threads").none(),
       nb::sig("def set_threads(threads: int | None) -> None"),
       "Makes a new default context of so many threads; None: as many as at first. Plans keep "
       "the context that they were made with.");
