@@ -1,45 +1,19 @@
 """The command ``heed``: what it computes, writes, says and refuses."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
-import heed
 import numpy as np
 import pytest
-from heed.command import looks, main, pieces
+
+import heed
+from heed.command import looks, pieces
 
 RNG = np.random.default_rng(5)
-
-
-class Ran:
-    """What a command line did."""
-
-    def __init__(self, status, out, err):
-        self.status, self.out, self.err = status, out, err
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
-    """Runs a command line in a folder of its own, without the environment's choices."""
-    for name in list(os.environ):
-        if name.startswith("HEED_"):
-            monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-
-    def run_main(*words):
-        try:
-            status = main([str(word) for word in words])
-        except SystemExit as end:
-            status = end.code
-        captured = capsys.readouterr()
-        return Ran(status, captured.out, captured.err)
-
-    return run_main
 
 
 @pytest.fixture
@@ -155,6 +129,21 @@ def test_expectations(run, tensors):
     ran = run("attend", *QKV, "--expect", "want.npy", "--tolerance", "0.1")
     assert ran.status == 1
     assert ran.err == "heed attend: the error is 0.25; --tolerance allows 0.1\n"
+
+
+def test_nan_is_told(run, tensors):
+    query, value = tensors["q"].copy(), tensors["v"].copy()
+    query[0, 0, 0, 0], value[1, 1, 0, 0] = np.nan, np.inf
+    np.save("q.npy", query)
+    assert (
+        "out has NaN, 6 of its 240 numbers; NaN or infinity stands in QUERY\n"
+        in run("attend", *QKV).err
+    )
+    np.save("v.npy", value)
+    np.save("b.npy", np.where(np.arange(7) == 3, -np.inf, 0).astype(np.float32))
+    ran = run("attend", *QKV, "--bias", "b.npy", "--quiet")
+    assert ran.status == 0
+    assert ran.err.endswith("NaN or infinity stands in QUERY, VALUE\n")
 
 
 def test_show(run, tensors):

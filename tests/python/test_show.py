@@ -2,9 +2,10 @@
 
 from xml.etree import ElementTree
 
-import heed
 import numpy as np
 import pytest
+
+import heed
 
 EYE = np.eye(3)
 

@@ -5,29 +5,15 @@ import re
 import stat
 from pathlib import Path
 
-import heed
 import numpy as np
 import pytest
-from heed.command import main, tune
+
+import heed
+from heed.command import tune
 from heed.command.tune import Found, Tiles, candidates, found, halvings
 from heed.command.tuning_file import about, merged
 
 SHAPE = "H4_Hkv2_L100_D16_causal"
-
-
-@pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
-    """Runs heed tune in a folder of its own."""
-    for name in list(os.environ):
-        if name.startswith("HEED_"):
-            monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-
-    def run_main(*words):
-        status = main(["tune", *words])
-        return status, *capsys.readouterr()
-
-    return run_main
 
 
 @pytest.fixture
@@ -49,7 +35,7 @@ def plan_of(**context):
 
 def test_what_it_writes_gives_tiles_to_any_program(run, finds, monkeypatch):
     finds(48, 128)
-    status, out, err = run(SHAPE, "-o", "a.tuning", "--threads", "2")
+    status, out, err = run("tune", SHAPE, "-o", "a.tuning", "--threads", "2")
     assert (status, err) == (0, "")
     assert f"{SHAPE}: automatic 96 x 512; best 48 x 128, 1.250 times as fast (1.200-1.300)\n" in out
     assert "export HEED_TILE_Q=48 HEED_TILE_KV=128\n" in out
@@ -63,14 +49,14 @@ def test_what_it_writes_gives_tiles_to_any_program(run, finds, monkeypatch):
 
 def test_it_adds_to_what_is_there(run, finds):
     finds(48, 128)
-    run(SHAPE, "-o", "a.tuning")
+    run("tune", SHAPE, "-o", "a.tuning")
     finds(96, 256)
-    run("H2_L300_D32", "-o", "a.tuning")
+    run("tune", "H2_L300_D32", "-o", "a.tuning")
     both = Path("a.tuning").read_text()
     assert len(re.findall("^key=", both, re.MULTILINE)) == 2
     finds(144, 384, 1.5)
     os.chmod("a.tuning", 0o640)
-    run(SHAPE, "-o", "a.tuning")
+    run("tune", SHAPE, "-o", "a.tuning")
     replaced = Path("a.tuning").read_text()
     assert "tile_q=48" not in replaced
     assert "tile_q=96" in replaced
@@ -84,7 +70,7 @@ def test_other_cpus_and_notes_stay(run, finds):
     here = heed.Context().describe()
     old = "heed-tuning 1\n# mine\ncpu=other isa=avx2\nrows=5 tile_q=8\n"
     Path("a.tuning").write_text(old)
-    run(SHAPE, "-o", "a.tuning")
+    run("tune", SHAPE, "-o", "a.tuning")
     text = Path("a.tuning").read_text()
     assert text.startswith(old)
     assert f"\ncpu={here['cpu']} isa={here['isa']}\nkey=f32 " in text
@@ -98,7 +84,7 @@ def test_a_file_that_is_none_stays(run, finds):
         ("heed-tuning 2\n", 'line 1: the version is "2"; this library reads 1'),
     ):
         Path("a.tuning").write_text(old)
-        status, _, err = run(SHAPE, "-o", "a.tuning")
+        status, _, err = run("tune", SHAPE, "-o", "a.tuning")
         assert status == 1
         assert err.startswith(f"heed tune: a.tuning is not a tuning file: {words}")
         assert Path("a.tuning").read_text() == old
@@ -106,19 +92,19 @@ def test_a_file_that_is_none_stays(run, finds):
 
 def test_where_it_writes(run, finds, monkeypatch):
     finds(48, 128)
-    run(SHAPE, "--dry-run")
+    run("tune", SHAPE, "--dry-run")
     assert os.listdir() == []
-    run(SHAPE)
+    run("tune", SHAPE)
     assert os.listdir() == ["heed.tuning"]
     monkeypatch.setenv("HEED_TUNING_FILE", "b.tuning")
-    run(SHAPE)
+    run("tune", SHAPE)
     assert sorted(os.listdir()) == ["b.tuning", "heed.tuning"]
 
 
 def test_no_gain_is_not_written(run, finds):
     for gain in (1.005, 0.9):
         finds(48, 128, gain)
-        status, out, _ = run(SHAPE)
+        status, out, _ = run("tune", SHAPE)
         assert status == 0
         assert "that is no gain: the automatic choice stays\nnothing to write\n" in out
     assert os.listdir() == []
@@ -126,13 +112,15 @@ def test_no_gain_is_not_written(run, finds):
 
 def test_tiles_of_the_environment_are_in_the_way(run, monkeypatch):
     monkeypatch.setenv("HEED_TILE_Q", "48")
-    status, _, err = run(SHAPE)
+    status, _, err = run("tune", SHAPE)
     assert status == 2
     assert err == "heed tune: HEED_TILE_Q is 48, which wins over a tuning file; unset it\n"
 
 
 def test_a_search(run):
-    status, out, err = run("H2_L60_D16", "--turns", "3", "--dry-run", "--progress", "always")
+    status, out, err = run(
+        "tune", "H2_L60_D16", "--turns", "3", "--dry-run", "--progress", "always"
+    )
     assert status == 0
     assert re.match(r"H2_L60_D16: automatic \d+ x \d+; best \d+ x \d+, \d\.\d+ times as fast", out)
     assert "heed tune H2_L60_D16 █" in err

@@ -16,7 +16,7 @@ from heed.command.arguments import (
 )
 from heed.command.failure import Failure, Misuse, in_words_of
 from heed.command.files import Array
-from heed.command.looks import ASKED, OPTIONS, compare, draw, timed
+from heed.command.looks import ASKED, OPTIONS, compare, draw, tell_nan, timed
 from heed.command.pieces import Problem, in_pieces
 from heed.command.shapes import TYPES, numpy_type
 
@@ -133,6 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             results = timed(problem, context, arguments)
     write(results, arguments)
+    tell_nan(problem, results["out"])
     if not arguments.quiet:
         described = ", ".join(
             f"{name} {list(array.shape)} {array.dtype}" for name, array in results.items()

@@ -1,6 +1,7 @@
 """What ``heed attend`` tells of its work: weights as a picture, errors, times."""
 
 import argparse
+import sys
 
 import numpy as np
 
@@ -54,6 +55,22 @@ def timed(
         times = f"{seconds * 1e3:.4g} ms, median of {arguments.repeat}"
         print(f"{times}, {speed:.1f} GFLOP/s of all pairs")
     return results
+
+
+def tell_nan(problem: Problem, out: Array) -> None:
+    """Says on stderr that out has NaN, and where it may come from; it is no failure."""
+    count = int(np.isnan(out.astype(np.float64)).sum())
+    if count == 0:
+        return
+    given = {"query": problem.query, "key": problem.key, "value": problem.value}
+    given |= {name: problem.options[name] for name in ("bias", "sinks") if name in problem.options}
+    odd = []
+    for name, array in given.items():
+        numbers = array.astype(np.float64)
+        if not np.all(np.isfinite(numbers) | (np.isneginf(numbers) & (name == "bias"))):
+            odd.append(OPTIONS[name])
+    where = f"; NaN or infinity stands in {', '.join(odd)}" if odd else ""
+    print(f"heed attend: out has NaN, {count} of its {out.size} numbers{where}", file=sys.stderr)
 
 
 def draw(problem: Problem, context: heed.Context, arguments: argparse.Namespace) -> None:
