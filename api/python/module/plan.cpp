@@ -51,7 +51,8 @@ class Plan {
         plan_(make_plan(context, desc_)),
         info_(info_of(plan_)),
         workspaces_(workspace_of(plan_)),
-        out_given_(call.out_given) {
+        out_given_(call.out_given),
+        boolean_mask_(call.args.mask != nullptr) {
     for (std::size_t i = 0; i < std::size(kArrays); ++i) forms_[i] = (call.*kArrays[i].array).form;
     for (std::size_t i = 0; i < std::size(kOptions); ++i) {
       const nb::handle given = options.*kOptions[i].place;
@@ -134,6 +135,10 @@ class Plan {
   }
 
   [[noreturn]] void refuse_difference(const Call& call) const {
+    const bool boolean = call.args.mask != nullptr;
+    if (boolean != boolean_mask_)
+      refuse("attn_mask is %s; the plan was made for one that is %s", boolean ? "bool" : "floating",
+             boolean ? "floating" : "bool");
     for (std::size_t i = 0; i < std::size(kArrays); ++i) {
       const char* name = kArrays[i].name;
       const Form& now = (call.*kArrays[i].array).form;
@@ -159,6 +164,7 @@ class Plan {
   heed_attention_info info_;
   Workspaces workspaces_;
   bool out_given_;
+  bool boolean_mask_;
   bool given_[std::size(kOptions)] = {};
   Form forms_[std::size(kArrays)];
   nb::dict kept_;
