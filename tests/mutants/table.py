@@ -136,9 +136,6 @@ MUTANTS = [
            "section.cpu == here.cpu && section.isa == here.isa;", "section.cpu == here.cpu;"),
     Mutant("tuning-edge", "the largest size of a range of a tuning file is not covered", API,
            "key.*c.field <= tiles.most.*c.field;", "key.*c.field < tiles.most.*c.field;"),
-    Mutant("tuning-blame", "the environment's tuning file is blamed on the caller", API,
-           "if (from_environment && error.status != HEED_STATUS_OUT_OF_MEMORY)",
-           "if (false)"),
     # ---- Merges ----
     Mutant("infinite-part", "a part that does not count is read beside one of +inf", DENSE,
            "if (lse == -kInfinity || (weight == 0 && largest == kInfinity)) continue;",
@@ -257,6 +254,7 @@ MUTANTS = [
     Mutant("number-and-more", "what follows a number in the environment is ignored", API,
            "problem != std::errc{} || stop != end ||", "problem != std::errc{} ||"),
     Mutant("blamed-wrongly", "a wrong name in the environment is the caller's fault", API,
-           "if (from_environment) error.status = HEED_STATUS_INVALID_ENVIRONMENT;",
+           "if (from_environment && error.status != HEED_STATUS_OUT_OF_MEMORY) "
+           "error.status = HEED_STATUS_INVALID_ENVIRONMENT;",
            "(void)from_environment;"),
 ]
