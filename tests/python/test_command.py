@@ -98,6 +98,16 @@ def test_types_are_converted(run, tensors):
     assert np.load("out.npy").dtype == np.float16
 
 
+def test_bfloat16_is_read_and_written_as_numpy_has_it(run, tensors):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    narrow = {name: array.astype(ml_dtypes.bfloat16) for name, array in tensors.items()}
+    for name, array in narrow.items():
+        np.save(f"{name}.npy", array)
+    ran = run("attend", *QKV, "-o", "out.npy")
+    assert (ran.status, ran.out) == (0, "out [2, 4, 5, 6] bfloat16 in out.npy\n")
+    np.testing.assert_array_equal(np.load("out.npy").view(ml_dtypes.bfloat16), attended(narrow))
+
+
 @pytest.mark.parametrize("axes", [4, 3])
 def test_pieces_have_the_same_bits(run, tensors, monkeypatch, axes):
     arrays = {name: array if axes == 4 else array[0] for name, array in tensors.items()}

@@ -12,12 +12,13 @@ from typing import IO, Any
 import numpy as np
 
 from heed.command.failure import Failure
+from heed.command.shapes import numpy_type
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def read_array(path: str) -> Array:
-    """Of a .npy file; bfloat16, which NumPy writes as two nameless bytes, is known by ml_dtypes."""
+    """Of a .npy file."""
     try:
         loaded = np.load(path, allow_pickle=False)
     except OSError as error:
@@ -26,7 +27,7 @@ def read_array(path: str) -> Array:
         raise Failure(f"{path}: it is not a .npy file: {error}") from error
     if not isinstance(loaded, np.ndarray):
         raise Failure(f"{path}: it is a .npz file with several arrays; a .npy file is wanted here")
-    return loaded
+    return named(loaded)
 
 
 def read_arrays(path: str) -> dict[str, Array]:
@@ -35,11 +36,16 @@ def read_arrays(path: str) -> dict[str, Array]:
         with np.load(path, allow_pickle=False) as archive:
             if isinstance(archive, np.ndarray):
                 raise Failure(f"{path}: it is a .npy file; a .npz file is wanted here")
-            return {name: archive[name] for name in archive.files}
+            return {name: named(archive[name]) for name in archive.files}
     except OSError as error:
         raise Failure(f"{path}: {error.strerror or error}") from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise Failure(f"{path}: it is not a .npz file: {error}") from error
+
+
+def named(array: Array) -> Array:
+    """Two bytes without a name are bfloat16, as NumPy writes it."""
+    return array.view(numpy_type("bf16")) if array.dtype == np.dtype("V2") else array
 
 
 def write(path: str, fill: Callable[[IO[bytes]], object]) -> None:
