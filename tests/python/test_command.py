@@ -310,7 +310,7 @@ def test_info(run, monkeypatch):
 def test_version_and_help(run):
     assert run("--version").out == f"heed {heed.info()['version']}\n"
     assert run().status == 2
-    for command in ("info", "attend", "graph", "bench", "tune", "completion"):
+    for command in ("info", "attend", "bench", "tune", "completion"):
         ran = run(command, "--help")
         assert ran.status == 0
         assert "\nexamples:\n" in ran.out

@@ -14,7 +14,6 @@ EXAMPLES = """\
 examples:
   heed info                                     what heed computes with here, and why
   heed attend q.npy k.npy v.npy -o out.npy      attention over arrays from files
-  heed graph edges.csv --features x.npy         attention over a graph
   heed bench B1_H12_L512_D64                    how fast, beside PyTorch where it is installed
   heed tune B1_H12_L512_D64 -o heed.tuning      better tiles for this CPU
   eval "$(heed completion bash)"                complete options with the tab key
