@@ -1,6 +1,7 @@
 """The command ``heed``: what it computes, writes, says and refuses."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -341,9 +342,20 @@ def test_completion(run):
         assert ran.status == 0
         for word in ("attend", "alibi-slopes", "tune", "probabilities"):
             assert word in ran.out
+        if shutil.which(shell):
+            Path("script").write_text(ran.out)
+            assert subprocess.run([shell, "-n", "script"], check=False).returncode == 0
     script = run("completion", "bash").out
     script += "COMP_WORDS=(heed attend q.npy --alib) COMP_CWORD=3; _heed; echo ${COMPREPLY[@]}\n"
     script += "COMP_WORDS=(heed attend --weights c) COMP_CWORD=3; _heed; echo ${COMPREPLY[@]}\n"
     script += "COMP_WORDS=(heed t) COMP_CWORD=1; _heed; echo ${COMPREPLY[@]}\n"
     told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["--alibi-slopes", "capped", "tune"]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish")
+def test_completion_in_fish(run):
+    Path("script").write_text(run("completion", "fish").out)
+    asked = "source script; complete -C 'heed attend --alib'; complete -C 'heed completion z'"
+    told = subprocess.run(["fish", "-c", asked], capture_output=True, text=True, check=True)
+    assert [line.split()[0] for line in told.stdout.splitlines()] == ["--alibi-slopes", "zsh"]

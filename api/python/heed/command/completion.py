@@ -37,6 +37,7 @@ class Option:
     choices: tuple[str, ...]
     file: bool
     takes_value: bool
+    optional: bool
     help: str
 
 
@@ -65,6 +66,7 @@ def option_of(action: argparse.Action) -> Option:
         tuple(map(str, action.choices or ())),
         action.metavar in FILES,
         action.nargs != 0,
+        action.nargs == "?" and bool(action.option_strings),
         plain(action.help or ""),
     )
 
@@ -128,23 +130,22 @@ def zsh(commands: Commands) -> str:
     ]
     for command, (_, options) in commands.items():
         lines.append(f"    {command}) _arguments -s \\")
+        rest = {zsh_value(option): option for option in options if not option.names}
+        lines += [f"      '*{value}' \\" for value in list(rest)[:1]]  # it takes one such
         for option in options:
-            value = (
-                f":value:({' '.join(option.choices)})"
-                if option.choices
-                else ":file:_files"
-                if option.file
-                else ":value:"
-            )
-            if not option.takes_value:
-                value = ""
-            if not option.names:
-                lines.append(f"      '*{value}' \\")
             for name in option.names:
-                lines.append(f"      '{name}[{option.help}]{value}' \\")
+                lines.append(f"      '{name}[{option.help}]{zsh_value(option)}' \\")
         lines[-1] = lines[-1].removesuffix(" \\") + " ;;"
     lines += ["  esac", "}", "compdef _heed heed"]
     return "\n".join(lines)
+
+
+def zsh_value(option: Option) -> str:
+    """What may follow an option, in the words of _arguments."""
+    if not option.takes_value:
+        return ""
+    choices = f"({' '.join(option.choices)})" if option.choices else "_files" if option.file else ""
+    return f"{'::' if option.optional else ':'}value:{choices}"
 
 
 def fish(commands: Commands) -> str:
