@@ -119,6 +119,8 @@ heed_status heed_context_describe(const heed_context* context, heed_context_info
     known.l2_bytes = c.caches.l2_bytes;
     known.product = heed::name_of(c.backend);
     known.check = c.checked ? HEED_CHECK_ON : HEED_CHECK_OFF;
+    known.cpu = c.cpu.text;
+    known.tuning_file = c.tuning.path.data();
     heed::write_struct(info, known, "info");
   });
 }
@@ -142,6 +144,7 @@ heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
     known.tasks = static_cast<uint64_t>(p.all_tasks());
     known.flops = p.flops;
     known.strategy = p.strategy->name;
+    known.tuning_line = p.tuning_line;
     heed::write_struct(info, known, "info");
   });
 }

@@ -180,10 +180,16 @@ typedef enum heed_check {
  *   HEED_PRODUCT    a name of heed_product_name       automatic: the first, heed's own
  *   HEED_TILE_Q     1 ... 65536 query rows per task   automatic: from the L2 cache
  *   HEED_TILE_KV    1 ... 65536 keys per tile         automatic: from the L2 cache
+ *   HEED_TUNING_FILE  a file that says which problems get which tiles, where neither option nor
+ *                   variable gives them               automatic: none
  *   HEED_VERBOSE    0 or 1: one line per run on stderr
  *   HEED_CHECK      0 or 1: checked mode              automatic: off
  *
- * Tiles are rounded up to what the kernels can do; heed_attention_plan_describe shows them. */
+ * Tiles are rounded up to what the kernels can do; heed_attention_plan_describe shows them.
+ *
+ * A tuning file is read once, here, and kept; api/README.md has its format. One that is missing,
+ * malformed or newer than this library, or that has nothing for this CPU and instruction set, is
+ * refused. */
 typedef struct heed_context_options {
   uint32_t struct_size;
   uint32_t threads;                /* 0: environment, then automatic */
@@ -196,9 +202,10 @@ typedef struct heed_context_options {
   const char* product;             /* of projections; NULL: environment, then automatic */
   uint32_t check;                  /* heed_check */
   uint32_t reserved;               /* 0 */
+  const char* tuning_file;         /* a path; NULL: environment, then none; "": none */
 } heed_context_options;
 #define HEED_CONTEXT_OPTIONS_INIT \
-  { (uint32_t)sizeof(heed_context_options), 0, NULL, NULL, NULL, NULL, 0, 0, NULL, 0, 0 }
+  { (uint32_t)sizeof(heed_context_options), 0, NULL, NULL, NULL, NULL, 0, 0, NULL, 0, 0, NULL }
 
 typedef struct heed_context heed_context;
 
@@ -218,11 +225,13 @@ typedef struct heed_context_info {
   const char* product;
   uint32_t check; /* HEED_CHECK_ON or HEED_CHECK_OFF */
   uint32_t reserved;
+  const char* cpu;         /* what tuning files call this CPU, as "AuthenticAMD-25-17-1" */
+  const char* tuning_file; /* NULL: none */
 } heed_context_info;
 #define HEED_CONTEXT_INFO_INIT \
-  { (uint32_t)sizeof(heed_context_info), 0, NULL, NULL, 0, 0, NULL, 0, 0 }
+  { (uint32_t)sizeof(heed_context_info), 0, NULL, NULL, 0, 0, NULL, 0, 0, NULL, NULL }
 
-/* The strings live as long as the library. */
+/* The strings live as long as the library, cpu and tuning_file as long as the context. */
 HEED_API heed_status heed_context_describe(const heed_context* context, heed_context_info* info);
 
 /* ---- Dense attention: descriptor ----------------------------------------------------------- */
@@ -493,9 +502,11 @@ typedef struct heed_attention_info {
   const char* strategy;   /* how it is computed: "prefill", online softmax over tiles of keys;
                              "decode", where few rows share the keys, which are split between
                              threads; "mixed", each sequence as its rows and length say */
+  uint32_t tuning_line;   /* of the context's tuning file, which gave tiles; 0: none did */
+  uint32_t reserved;
 } heed_attention_info;
 #define HEED_ATTENTION_INFO_INIT \
-  { (uint32_t)sizeof(heed_attention_info), 0, NULL, NULL, 0, 0, 0, 0, 0.0, NULL }
+  { (uint32_t)sizeof(heed_attention_info), 0, NULL, NULL, 0, 0, 0, 0, 0.0, NULL, 0, 0 }
 
 HEED_API heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
                                                   heed_attention_info* info);

@@ -1,6 +1,7 @@
 #include "engine/context/context.hpp"
 
 #include <thread>
+#include <utility>
 
 #include "engine/context/environment.hpp"
 #include "engine/context/isa.hpp"
@@ -45,13 +46,14 @@ heed_executor read_executor(const heed_executor* given) {
   return executor;
 }
 
-/// An unknown name from the environment is the environment's fault.
+/// What is wrong with a name from the environment is the environment's fault.
 template <class Function>
 auto blame_environment(bool from_environment, Function&& choose) {
   try {
     return choose();
   } catch (Error& error) {
-    if (from_environment) error.status = HEED_STATUS_INVALID_ENVIRONMENT;
+    if (from_environment && error.status != HEED_STATUS_OUT_OF_MEMORY)
+      error.status = HEED_STATUS_INVALID_ENVIRONMENT;
     throw;
   }
 }
@@ -67,6 +69,17 @@ Backend backend_for(const heed_context_options& options, const Environment& envi
       prefer(options.product, "options.product", environment.product, "HEED_PRODUCT");
   return blame_environment(options.product == nullptr,
                            [&] { return choose_backend(named.name, named.source); });
+}
+
+/// An empty option is no file, whatever the environment says.
+Tuning choose_tuning(const heed_context_options& options, const Environment& environment,
+                     const heed_allocator& allocator, const CpuName& cpu, const Kernels& kernels) {
+  const Named file = prefer(options.tuning_file, "options.tuning_file", environment.tuning_file,
+                            "HEED_TUNING_FILE");
+  if (file.name == nullptr || *file.name == '\0') return {};
+  return blame_environment(options.tuning_file == nullptr, [&] {
+    return read_tuning(allocator, file.name, file.source, cpu, kernels.f32.isa);
+  });
 }
 
 bool choose_checked(const heed_context_options& options, const Environment& environment) {
@@ -121,6 +134,8 @@ heed_context* make_context(const heed_context_options* given) {
       prefer_number(options.tile_kv, "tile_kv", kMaxTile, environment.tile_kv);
   const std::uint32_t threads =
       prefer_number(options.threads, "threads", kMaxThreads, environment.threads);
+  const CpuName cpu = cpu_name();
+  Tuning tuning = choose_tuning(options, environment, allocator, cpu, kernels);
 
   heed_context* const context = make<heed_context>(allocator);
   context->allocator = allocator;
@@ -131,6 +146,8 @@ heed_context* make_context(const heed_context_options* given) {
   context->verbose = environment.verbose;
   context->checked = checked;
   context->caches = read_caches();
+  context->cpu = cpu;
+  context->tuning = std::move(tuning);
   try {
     if (options.executor != nullptr) {
       use_caller_executor(*context, options, threads);

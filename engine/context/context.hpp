@@ -7,6 +7,8 @@
 #include "api/heed.h"
 #include "engine/context/backend.hpp"
 #include "engine/context/caches.hpp"
+#include "engine/context/cpu.hpp"
+#include "engine/context/tuning.hpp"
 #include "engine/kernels/table.hpp"
 #include "engine/parallel/parallel_for.hpp"
 
@@ -16,11 +18,13 @@ struct heed_context {
   const heed::Kernels* kernels;
   heed::Threads threads;
   heed::Backend backend;
-  std::uint32_t tile_q;   ///< asked for; 0 is automatic
-  std::uint32_t tile_kv;  ///< asked for; 0 is automatic
+  std::uint32_t tile_q;   ///< asked for; 0 is tuned or automatic
+  std::uint32_t tile_kv;  ///< asked for; 0 is tuned or automatic
   bool verbose;
   bool checked;  ///< looks for mistakes of callers, see engine/check
   heed::Caches caches;
+  heed::CpuName cpu;
+  heed::Tuning tuning;  ///< of tiles that nobody asked for
   void (*destroy_executor)(const heed_allocator& allocator, heed::Executor* executor);
   mutable std::atomic<std::uint32_t> owners{1};
 };

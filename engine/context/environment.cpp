@@ -34,6 +34,7 @@ Environment read_environment() {
   return {text_of("HEED_ISA"),
           text_of("HEED_PARALLEL"),
           text_of("HEED_PRODUCT"),
+          text_of("HEED_TUNING_FILE"),
           number_of("HEED_THREADS", 1, kMaxThreads, 0),
           number_of("HEED_TILE_Q", 1, kMaxTile, 0),
           number_of("HEED_TILE_KV", 1, kMaxTile, 0),

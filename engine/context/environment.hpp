@@ -15,6 +15,7 @@ struct Environment {
   const char* isa;
   const char* executor;
   const char* product;
+  const char* tuning_file;
   std::uint32_t threads;
   std::uint32_t tile_q;
   std::uint32_t tile_kv;
@@ -23,7 +24,7 @@ struct Environment {
 };
 
 /// Throws an Error that names the variable, its value and what it may be. HEED_ISA, HEED_PARALLEL
-/// and HEED_PRODUCT are checked where their choices are known.
+/// and HEED_PRODUCT are checked where their choices are known, HEED_TUNING_FILE where it is read.
 Environment read_environment();
 
 }  // namespace heed

@@ -78,10 +78,9 @@ Widths widths_of(const KernelTable<Real>& kernels, ElementType type) {
 
 /// Half of the L2 cache holds a query block's queries and accumulators. Blocks are of even size,
 /// and small enough that every thread gets several.
-std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, std::int64_t rows,
-                           std::int64_t packs, const Widths& widths) {
+std::int64_t automatic_tile_q(const heed_context& context, const Problem& problem,
+                              std::int64_t rows, std::int64_t packs, const Widths& widths) {
   const std::int64_t panel = widths.panel;
-  if (context.tile_q != 0) return round_up(context.tile_q, panel);
   const Size row_bytes = (Size(problem.features) +
                           round_up(Size(problem.value_features), PanelGeometry::row_padding)) *
                          widths.bytes;
@@ -97,16 +96,36 @@ std::int64_t choose_tile_q(const heed_context& context, const Problem& problem, 
 }
 
 /// A quarter of the L2 cache holds a tile of keys and values.
-std::int64_t choose_tile_kv(const heed_context& context, const Problem& problem,
-                            const Widths& widths) {
+std::int64_t automatic_tile_kv(const heed_context& context, const Problem& problem,
+                               const Widths& widths) {
   const std::int64_t step = widths.step;
-  if (context.tile_kv != 0) return round_up(context.tile_kv, step);
   const Size key_bytes = (Size(problem.features) +
                           round_up(Size(problem.value_features), PanelGeometry::value_block)) *
                          widths.bytes;
   const auto quarter = static_cast<std::int64_t>(tile_cache(context.caches) / 4);
   const std::int64_t largest = in_steps(quarter / key_bytes.value(), step);
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
+}
+
+/// Tiles that the context's options or environment ask for, or else its tuning file, or else
+/// nobody.
+void choose_tiles(heed_attention_plan& plan, std::int64_t rows, std::int64_t packs,
+                  const Widths& widths) {
+  const heed_context& context = *plan.context;
+  const Problem& p = plan.problem;
+  const TunedTiles tuned = context.tuning.find(
+      {static_cast<std::int64_t>(p.key.type), static_cast<std::int64_t>(p.value.type), p.features,
+       p.value_features, rows, p.key_length, packs, context.threads.count, p.triangular()});
+  const auto given = [&](std::uint32_t asked, std::uint32_t found) {
+    if (asked == 0 && found != 0) plan.tuning_line = tuned.line;
+    return asked != 0 ? asked : found;
+  };
+  const std::uint32_t tile_q = given(context.tile_q, tuned.tile_q);
+  const std::uint32_t tile_kv = given(context.tile_kv, tuned.tile_kv);
+  plan.tile_q = tile_q != 0 ? round_up(tile_q, widths.panel)
+                            : automatic_tile_q(context, p, rows, packs, widths);
+  plan.tile_kv =
+      tile_kv != 0 ? round_up(tile_kv, widths.step) : automatic_tile_kv(context, p, widths);
 }
 
 /// How many rows the problem has, or how many of something that each row has.
@@ -273,8 +292,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
       checked_rows(problem, Size(plan.pack_heads) * problem.query_length, "the number of rows");
   const std::int64_t packs =
       checked_rows(problem, Size(problem.batch) * plan.packs(), "the number of heads");
-  plan.tile_q = choose_tile_q(context, problem, rows, packs, widths);
-  plan.tile_kv = choose_tile_kv(context, problem, widths);
+  choose_tiles(plan, rows, packs, widths);
   plan.accumulator_rows =
       accumulator_rows(problem.value_features, problem.key_length)
           .checked("the rows of accumulators", {{"desc.value_features", problem.value_features}});

@@ -246,8 +246,9 @@ inline void check_refusal(heed_status got, heed_status expected, const std::stri
 class Environment {
  public:
   Environment() {
-    for (const char* const name : {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_PRODUCT",
-                                   "HEED_TILE_Q", "HEED_TILE_KV", "HEED_VERBOSE", "HEED_CHECK"}) {
+    for (const char* const name :
+         {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_PRODUCT", "HEED_TILE_Q",
+          "HEED_TILE_KV", "HEED_TUNING_FILE", "HEED_VERBOSE", "HEED_CHECK"}) {
       const char* const value = std::getenv(name);
       before_.emplace_back(name, value == nullptr ? "" : value);
       unsetenv(name);

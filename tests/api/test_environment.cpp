@@ -54,8 +54,8 @@ TEST_CASE("an option that is wrong is not blamed on the environment", "[environm
 
 TEST_CASE("an empty variable is silent", "[environment]") {
   const Environment environment;
-  for (const char* const name :
-       {"HEED_ISA", "HEED_THREADS", "HEED_TILE_Q", "HEED_TILE_KV", "HEED_VERBOSE", "HEED_CHECK"})
+  for (const char* const name : {"HEED_ISA", "HEED_THREADS", "HEED_TILE_Q", "HEED_TILE_KV",
+                                 "HEED_TUNING_FILE", "HEED_VERBOSE", "HEED_CHECK"})
     environment.set(name, "");
   environment.set("HEED_PARALLEL", "");
   const heed_context_options options = serial_options();

@@ -68,7 +68,7 @@ constexpr const char* kAttentionArgs = "4488888888888888888888";
 
 TEST_CASE("struct_size of contexts, executors and allocators", "[struct_size]") {
   const Environment quiet;
-  check_taken(given("options", "44888844844", serial_options(),
+  check_taken(given("options", "448888448448", serial_options(),
                     [](const heed_context_options* options) { return make(*options); }));
   check_taken(given("options.executor", "4488", in_order(1), [](const heed_executor* executor) {
     heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
@@ -208,9 +208,9 @@ TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   };
   check_filled(given("info", "44844", heed_isa_info(HEED_ISA_INFO_INIT),
                      [](heed_isa_info* info) { return heed_isa_get(0, info); }));
-  check("448888844", heed_context_info(HEED_CONTEXT_INFO_INIT), heed_context_describe,
+  check("44888884488", heed_context_info(HEED_CONTEXT_INFO_INIT), heed_context_describe,
         context.get());
-  check("4488448888", heed_attention_info(HEED_ATTENTION_INFO_INIT), heed_attention_plan_describe,
+  check("448844888844", heed_attention_info(HEED_ATTENTION_INFO_INIT), heed_attention_plan_describe,
         plan.get());
   check("44888888", heed_multihead_info(HEED_MULTIHEAD_INFO_INIT), heed_multihead_plan_describe,
         block.get());

@@ -1,4 +1,4 @@
-// Files of NumPy as the example attend reads and writes them: npy_read, npy_write, npy_convert.
+// Files of NumPy as the example attend reads and writes them: npy_read, npy_write, npy_to_f32.
 extern "C" {
 #include "api/examples/attend/npy.h"
 }
@@ -84,19 +84,14 @@ void use(MemoryFile& file, const npy_tensor& tensor) {
   demand(npy_read(file.path(), &again, &error), "what was written cannot be read");
   demand(same(tensor, again), "what was written is read as something else");
   npy_release(&again);
-  for (const npy_type type : {NPY_F16, NPY_F32, NPY_F64, NPY_BYTE, NPY_BF16}) {
-    npy_tensor copy = {nullptr, NPY_F32, 0, {0, 0, 0, 0}};
-    demand(npy_convert(&tensor, type, &copy), "no memory to convert");
-    npy_tensor back = {nullptr, NPY_F32, 0, {0, 0, 0, 0}};
-    demand(npy_convert(&copy, NPY_F64, &back), "no memory to convert");
-    for (std::int64_t i = 0; i < npy_count(&copy); ++i) {
-      const double x = npy_number(&copy, i);
-      const double y = npy_number(&back, i);
-      demand(x == y || (x != x && y != y), "float64 does not hold a number");
-    }
-    npy_release(&back);
-    npy_release(&copy);
+  npy_tensor floats = {nullptr, NPY_F32, 0, {0, 0, 0, 0}};
+  demand(npy_to_f32(&tensor, &floats), "no memory to convert");
+  for (std::int64_t i = 0; i < npy_count(&floats); ++i) {
+    const auto x = static_cast<float>(npy_number(&tensor, i));
+    const double y = npy_number(&floats, i);
+    demand(x == y || (x != x && y != y), "a number becomes another");
   }
+  npy_release(&floats);
 }
 
 void read(Draw& draw, MemoryFile& file, Valid valid, bool damaged) {

@@ -129,6 +129,13 @@ MUTANTS = [
            "return key_length - j;"),
     Mutant("page-too-far", "an entry of the block table may be one page past the last", API,
            "if (page < 0 || page >= p.pages)", "if (page < 0 || page > p.pages)"),
+    # ---- Tuning files ----
+    Mutant("tuning-beaten", "tiles of a tuning file win over those that are asked for", API,
+           "return asked != 0 ? asked : found;", "return found != 0 ? found : asked;"),
+    Mutant("tuning-foreign", "a tuning file for the same CPU and another ISA is taken", API,
+           "section.cpu == here.cpu && section.isa == here.isa;", "section.cpu == here.cpu;"),
+    Mutant("tuning-edge", "the largest size of a range of a tuning file is not covered", API,
+           "key.*c.field <= tiles.most.*c.field;", "key.*c.field < tiles.most.*c.field;"),
     # ---- Merges ----
     Mutant("infinite-part", "a part that does not count is read beside one of +inf", DENSE,
            "if (lse == -kInfinity || (weight == 0 && largest == kInfinity)) continue;",
@@ -247,6 +254,7 @@ MUTANTS = [
     Mutant("number-and-more", "what follows a number in the environment is ignored", API,
            "problem != std::errc{} || stop != end ||", "problem != std::errc{} ||"),
     Mutant("blamed-wrongly", "a wrong name in the environment is the caller's fault", API,
-           "if (from_environment) error.status = HEED_STATUS_INVALID_ENVIRONMENT;",
+           "if (from_environment && error.status != HEED_STATUS_OUT_OF_MEMORY) "
+           "error.status = HEED_STATUS_INVALID_ENVIRONMENT;",
            "(void)from_environment;"),
 ]

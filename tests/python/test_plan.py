@@ -59,6 +59,7 @@ def test_describe():
         "tasks",
         "workspace_bytes",
         "flops",
+        "tuning_line",
     }
 
 

@@ -17,7 +17,7 @@ ROOMS = {
     "runtime": ["kernels"],
     "tensor": ["kernels", "runtime"],
     "parallel": ["runtime"],
-    "context": ["kernels", "runtime", "parallel"],
+    "context": ["kernels", "runtime", "tensor", "parallel"],
     "projection": COMMON,
     "dense": COMMON,
     "multihead": [*COMMON, "projection", "dense"],

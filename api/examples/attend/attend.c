@@ -65,21 +65,9 @@ static bool run(const job* j) {
       heed_attention_plan_run(j->plan, &args, j->workspace, j->info.workspace_bytes));
 }
 
-/* Files know no bfloat16: float32 holds it exactly. */
-static bool write_tensor(const char* path, const npy_tensor* tensor) {
+static bool write_result(const attend_options* options, const job* j) {
   npy_error error;
-  npy_tensor wide = {NULL, NPY_F32, 0, {0, 0, 0, 0}};
-  if (tensor->type == NPY_BF16 && !npy_convert(tensor, NPY_F32, &wide)) {
-    return attend_failed("no memory to convert a tensor");
-  }
-  const bool ok = npy_write(path, wide.data != NULL ? &wide : tensor, &error);
-  npy_release(&wide);
-  return ok || attend_failed(error.text);
-}
-
-static bool write_results(const attend_options* options, const job* j) {
-  return write_tensor(options->out, &j->problem.out) &&
-         (options->weights == NULL || write_tensor(options->weights, &j->problem.weights));
+  return npy_write(options->out, &j->problem.out, &error) || attend_failed(error.text);
 }
 
 /* ---- Time ---------------------------------------------------------------------------------- */
@@ -173,7 +161,7 @@ static bool attend(const attend_options* options, job* j) {
     report_plan(&j->info);
   }
   /* The result is safe before the timing starts. */
-  if (!run(j) || !write_results(options, j)) return false;
+  if (!run(j) || !write_result(options, j)) return false;
   report_nan(&j->problem);
   if (!measure(options, j)) return false;
   if (!options->quiet) report_result(options, &j->problem, &j->info, j->seconds);

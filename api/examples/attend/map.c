@@ -20,14 +20,6 @@ static void* at(const npy_tensor* tensor, int64_t index) {
   return (char*)tensor->data + index * (int64_t)npy_size(tensor->type);
 }
 
-/* The part of a mask or bias that belongs to a head of the first batch. */
-static const void* part_of_head(const npy_tensor* tensor, int64_t head, heed_score_layout* layout) {
-  if (tensor->data == NULL) return NULL;
-  const void* const part = at(tensor, layout->heads == 1 ? 0 : head * layout->rows * layout->keys);
-  layout->batch = layout->heads = 1;
-  return part;
-}
-
 /* One head is a problem of its own: the same tensors, from where the head begins. Only the rows
  * that are shown are asked for their weights. */
 static bool compute(const heed_context* context, const attend_problem* problem, attend_map* m) {
@@ -39,8 +31,6 @@ static bool compute(const heed_context* context, const attend_problem* problem, 
   args.key = at(&problem->key, key_head * desc.key_length * desc.features);
   args.value = at(&problem->value, key_head * desc.key_length * desc.value_features);
   args.out = at(&problem->out, head * desc.query_length * desc.value_features);
-  args.mask = part_of_head(&problem->mask, head, &desc.mask);
-  args.bias = part_of_head(&problem->bias, head, &desc.bias);
   desc.batch = desc.query_heads = desc.key_heads = 1;
   desc.weights_point = HEED_WEIGHTS_PROBABILITIES;
   desc.weights.dtype = HEED_DTYPE_F32;

@@ -16,13 +16,12 @@ static const unsigned char npy_magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 #define MAX_HEADER 10000
 
 size_t npy_size(npy_type type) {
-  static const size_t sizes[] = {
-      [NPY_F16] = 2, [NPY_F32] = 4, [NPY_F64] = 8, [NPY_BYTE] = 1, [NPY_BF16] = 2};
+  static const size_t sizes[] = {[NPY_F16] = 2, [NPY_F32] = 4, [NPY_F64] = 8, [NPY_BYTE] = 1};
   return sizes[type];
 }
 
 int64_t npy_count(const npy_tensor* tensor) {
-  const int64_t most = PTRDIFF_MAX / (int64_t)sizeof(double); /* whatever it is converted to */
+  const int64_t most = PTRDIFF_MAX / (int64_t)sizeof(double); /* as the widest type */
   int64_t count = 1;
   for (int i = 0; i < tensor->rank; ++i) {
     if (tensor->shape[i] != 0 && count > most / tensor->shape[i]) return -1;
@@ -181,8 +180,7 @@ static bool write_data(FILE* file, const npy_tensor* tensor) {
 }
 
 bool npy_write(const char* path, const npy_tensor* tensor, npy_error* error) {
-  if (tensor->rank < 1 || tensor->rank > NPY_MAX_RANK || npy_count(tensor) < 0 ||
-      tensor->type == NPY_BF16) {
+  if (tensor->rank < 1 || tensor->rank > NPY_MAX_RANK || npy_count(tensor) < 0) {
     return npy_fail(error, path, "cannot be written: the tensor has no valid shape or type");
   }
   FILE* file = fopen(path, "wb");

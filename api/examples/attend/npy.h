@@ -14,8 +14,7 @@ typedef enum npy_type {
   NPY_F16,
   NPY_F32,
   NPY_F64,
-  NPY_BYTE, /* bool or uint8 */
-  NPY_BF16  /* in memory only: NumPy has no such type */
+  NPY_BYTE /* bool or uint8 */
 } npy_type;
 
 typedef struct npy_tensor {
@@ -39,14 +38,14 @@ int64_t npy_count(const npy_tensor* tensor);
 /* Reads a file of any of the accepted kinds. *tensor is written only on success. */
 bool npy_read(const char* path, npy_tensor* tensor, npy_error* error);
 
-/* Writes format version 1.0, replacing the file; bytes as uint8, bfloat16 not at all. */
+/* Writes format version 1.0, replacing the file; bytes as uint8. */
 bool npy_write(const char* path, const npy_tensor* tensor, npy_error* error);
 
 /* The element with this index in C order; exact. */
 double npy_number(const npy_tensor* tensor, int64_t index);
 
-/* A copy of another type, rounded to nearest even. False without memory for it. */
-bool npy_convert(const npy_tensor* tensor, npy_type type, npy_tensor* copy);
+/* A copy in float32, rounded to nearest even. False without memory for it. */
+bool npy_to_f32(const npy_tensor* tensor, npy_tensor* copy);
 
 /* Releases the data; a zeroed tensor is allowed. */
 void npy_release(npy_tensor* tensor);

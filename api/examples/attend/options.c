@@ -16,18 +16,8 @@ enum {
   OPTION_OUT,
   OPTION_EXPECT,
   OPTION_TOLERANCE,
-  OPTION_MASK,
-  OPTION_BIAS,
   OPTION_CAUSAL,
-  OPTION_WINDOW,
-  OPTION_ALIGNMENT,
   OPTION_SCALE,
-  OPTION_SOFTCAP,
-  OPTION_TEMPERATURE,
-  OPTION_HARD,
-  OPTION_DTYPE,
-  OPTION_WEIGHTS,
-  OPTION_WEIGHTS_POINT,
   OPTION_MAP,
   OPTION_ROWS,
   OPTION_TOKENS,
@@ -46,18 +36,8 @@ static const struct option known_options[] = {
     {"out", required_argument, NULL, OPTION_OUT},
     {"expect", required_argument, NULL, OPTION_EXPECT},
     {"tolerance", required_argument, NULL, OPTION_TOLERANCE},
-    {"mask", required_argument, NULL, OPTION_MASK},
-    {"bias", required_argument, NULL, OPTION_BIAS},
     {"causal", required_argument, NULL, OPTION_CAUSAL},
-    {"window", required_argument, NULL, OPTION_WINDOW},
-    {"alignment", required_argument, NULL, OPTION_ALIGNMENT},
     {"scale", required_argument, NULL, OPTION_SCALE},
-    {"softcap", required_argument, NULL, OPTION_SOFTCAP},
-    {"temperature", required_argument, NULL, OPTION_TEMPERATURE},
-    {"hard", no_argument, NULL, OPTION_HARD},
-    {"dtype", required_argument, NULL, OPTION_DTYPE},
-    {"weights", required_argument, NULL, OPTION_WEIGHTS},
-    {"weights-point", required_argument, NULL, OPTION_WEIGHTS_POINT},
     {"map", required_argument, NULL, OPTION_MAP},
     {"rows", required_argument, NULL, OPTION_ROWS},
     {"tokens", required_argument, NULL, OPTION_TOKENS},
@@ -82,12 +62,6 @@ static const char** text_of(int option, attend_options* options) {
       return &options->out;
     case OPTION_EXPECT:
       return &options->expect;
-    case OPTION_MASK:
-      return &options->mask;
-    case OPTION_BIAS:
-      return &options->bias;
-    case OPTION_WEIGHTS:
-      return &options->weights;
     case OPTION_TOKENS:
       return &options->tokens;
     case OPTION_ISA:
@@ -108,42 +82,11 @@ static bool take_causal(const char* text, attend_options* options) {
   return true;
 }
 
-static bool take_alignment(const char* text, attend_options* options) {
-  int kind = 0;
-  if (!value_offset("--alignment", text, &kind, &options->alignment_offset)) return false;
-  options->alignment = (heed_alignment)kind;
-  return true;
-}
-
-static bool take_window(const char* text, attend_options* options) {
-  options->window = true;
-  return value_pair("--window", text, "LEFT,RIGHT", -1, &options->window_left,
-                    &options->window_right);
-}
-
 static bool take_scale(const char* text, attend_options* options) {
   if (!value_number("--scale", text, &options->scale)) return false;
   if (options->scale != 0) return true;
   fprintf(stderr, "attend: --scale is 0\n");
   return false;
-}
-
-static bool take_type(const char* text, attend_options* options) {
-  static const char* const words[] = {"f16", "bf16", "f32", "f64"};
-  static const npy_type types[] = {NPY_F16, NPY_BF16, NPY_F32, NPY_F64};
-  size_t index = 0;
-  if (!value_word("--dtype", text, words, 4, &index)) return false;
-  options->convert = true;
-  options->type = types[index];
-  return true;
-}
-
-static bool take_weights_point(const char* text, attend_options* options) {
-  static const char* const words[] = {"scores", "capped", "masked", "probabilities"};
-  size_t index = 0;
-  if (!value_word("--weights-point", text, words, 4, &index)) return false;
-  options->weights_point = (heed_weights_point)(HEED_WEIGHTS_SCORES + index);
-  return true;
 }
 
 /* ---- Options of the program ---------------------------------------------------------------- */
@@ -177,23 +120,8 @@ static bool take_option(int option, const char* text, attend_options* options) {
       return take_tolerance(text, options);
     case OPTION_CAUSAL:
       return take_causal(text, options);
-    case OPTION_WINDOW:
-      return take_window(text, options);
-    case OPTION_ALIGNMENT:
-      return take_alignment(text, options);
     case OPTION_SCALE:
       return take_scale(text, options);
-    case OPTION_SOFTCAP:
-      return value_positive("--softcap", text, false, &options->softcap);
-    case OPTION_TEMPERATURE: /* at 0 it would be --hard */
-      return value_positive("--temperature", text, true, &options->temperature);
-    case OPTION_HARD:
-      options->hard = true;
-      return true;
-    case OPTION_DTYPE:
-      return take_type(text, options);
-    case OPTION_WEIGHTS_POINT:
-      return take_weights_point(text, options);
     case OPTION_MAP:
       return value_integer("--map", text, 0, INT64_MAX, &options->map_head);
     case OPTION_ROWS:
@@ -263,8 +191,5 @@ bool attend_options_read(int argc, char** argv, attend_options* options, int* ex
     return false;
   }
   if (options->tolerance < 0) options->tolerance = 1e-5;
-  if (options->weights != NULL && options->weights_point == HEED_WEIGHTS_NONE) {
-    options->weights_point = HEED_WEIGHTS_PROBABILITIES;
-  }
   return true;
 }

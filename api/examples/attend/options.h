@@ -5,8 +5,6 @@
 #include <heed.h>
 #include <stdbool.h>
 
-#include "npy.h"
-
 /* The exit statuses. */
 enum { ATTEND_OK = 0, ATTEND_FAILED = 1, ATTEND_USAGE = 2 };
 
@@ -18,25 +16,10 @@ typedef struct attend_options {
   const char* expect; /* NULL: nothing to compare with */
   double tolerance;   /* below 0: not given */
 
-  const char* mask; /* NULL: none */
-  const char* bias; /* NULL: none */
   heed_causal causal;
   int64_t causal_offset; /* with HEED_CAUSAL_OFFSET */
-  bool window;
-  int64_t window_left; /* -1: no bound */
-  int64_t window_right;
-  heed_alignment alignment;
-  int64_t alignment_offset; /* with HEED_ALIGNMENT_OFFSET */
+  double scale;          /* 0: 1 / sqrt(features) */
 
-  double scale;       /* 0: 1 / sqrt(features) */
-  double softcap;     /* 0: none */
-  double temperature; /* 0: 1 */
-  bool hard;
-  bool convert; /* to this type; else to that of the queries */
-  npy_type type;
-
-  const char* weights; /* file name; NULL: not wanted */
-  heed_weights_point weights_point;
   int64_t map_head;  /* -1: no map */
   int64_t map_first; /* rows of the map, both ends included; -1: as many as look good */
   int64_t map_last;

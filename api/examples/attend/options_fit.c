@@ -17,30 +17,21 @@ static bool complete(const attend_options* options) {
 
 static bool keeps_files(const attend_options* options) {
   const named_file files[] = {
-      {"--query", options->query, false},    {"--key", options->key, false},
-      {"--value", options->value, false},    {"--mask", options->mask, false},
-      {"--bias", options->bias, false},      {"--expect", options->expect, false},
-      {"--tokens", options->tokens, false},  {"--out", options->out, true},
-      {"--weights", options->weights, true},
+      {"--query", options->query, false},   {"--key", options->key, false},
+      {"--value", options->value, false},   {"--expect", options->expect, false},
+      {"--tokens", options->tokens, false}, {"--out", options->out, true},
   };
   return files_are_apart("attend", files, sizeof files / sizeof *files);
 }
 
 static bool consistent(const attend_options* options) {
-  const bool aligned = options->alignment != HEED_ALIGNMENT_DEFAULT;
-  const bool causal = options->causal != HEED_CAUSAL_NONE;
   const struct {
     bool wrong;
     const char* why;
   } rules[] = {
-      {options->weights_point != HEED_WEIGHTS_NONE && options->weights == NULL,
-       "--weights-point without --weights"},
       {options->map_head < 0 && options->map_first >= 0, "--rows without --map"},
       {options->map_head < 0 && options->tokens != NULL, "--tokens without --map"},
       {options->tolerance >= 0 && options->expect == NULL, "--tolerance without --expect"},
-      {aligned && causal, "--alignment with --causal, which gives the offset already"},
-      {aligned && !options->window, "--alignment without --window"},
-      {options->hard && options->temperature != 0, "--temperature with --hard, which has none"},
   };
   for (size_t i = 0; i < sizeof rules / sizeof *rules; ++i) {
     if (!rules[i].wrong) continue;

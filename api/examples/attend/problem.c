@@ -32,11 +32,8 @@ void attend_problem_release(attend_problem* problem) {
   npy_release(&problem->query);
   npy_release(&problem->key);
   npy_release(&problem->value);
-  npy_release(&problem->mask);
-  npy_release(&problem->bias);
   npy_release(&problem->expect);
   npy_release(&problem->out);
-  npy_release(&problem->weights);
 }
 
 /* ---- Files --------------------------------------------------------------------------------- */
@@ -51,14 +48,6 @@ static bool read_floats(const char* path, npy_tensor* tensor) {
   if (!read_tensor(path, tensor)) return false;
   if (tensor->type != NPY_BYTE) return true;
   fprintf(stderr, "attend: %s: it holds bool or uint8, not floats\n", path);
-  return false;
-}
-
-static bool read_mask(const char* path, npy_tensor* tensor) {
-  if (path == NULL) return true;
-  if (!read_tensor(path, tensor)) return false;
-  if (tensor->type == NPY_BYTE) return true;
-  fprintf(stderr, "attend: %s: it holds floats; --mask is bool or uint8 (see --bias)\n", path);
   return false;
 }
 
@@ -116,63 +105,29 @@ static bool check_shapes(const npy_tensor* query, const npy_tensor* key, const n
   return true;
 }
 
-/* A window counts from where rows stand among keys. */
-static bool check_window(const attend_options* options, const heed_attention_desc* desc) {
-  const bool bounded = options->window_left >= 0 || options->window_right >= 0;
-  if (!options->window || !bounded || desc->query_length == desc->key_length ||
-      options->causal != HEED_CAUSAL_NONE || options->alignment != HEED_ALIGNMENT_DEFAULT) {
-    return true;
-  }
-  fprintf(stderr,
-          "attend: --window over %" PRId64 " rows and %" PRId64
-          " keys needs --alignment: top-left, bottom-right or an integer offset\n",
-          desc->query_length, desc->key_length);
-  return false;
-}
-
-/* A mask or bias repeats along axes of size 1. */
-static bool check_scores(const char* name, const npy_tensor* tensor,
-                         const heed_attention_desc* desc, heed_score_layout* layout) {
-  static const char* const names[NPY_MAX_RANK] = {"batch", "heads", "rows", "keys"};
-  const int64_t sizes[NPY_MAX_RANK] = {desc->batch, desc->query_heads, desc->query_length,
-                                       desc->key_length};
-  int64_t* const slots[NPY_MAX_RANK] = {&layout->batch, &layout->heads, &layout->rows,
-                                        &layout->keys};
-  for (int axis = 0; axis < NPY_MAX_RANK; ++axis) {
-    const int64_t size = axis_size(tensor, axis);
-    if (size != 1 && size != sizes[axis]) {
-      fprintf(stderr, "attend: %s of --%s is %" PRId64 ", not 1 or %" PRId64 "\n", names[axis],
-              name, size, sizes[axis]);
-      return false;
-    }
-    *slots[axis] = size;
-  }
-  return true;
-}
-
 /* ---- Types --------------------------------------------------------------------------------- */
 
 static uint32_t dtype_of(npy_type type) {
   static const heed_dtype dtypes[] = {[NPY_F16] = HEED_DTYPE_F16,
                                       [NPY_F32] = HEED_DTYPE_F32,
                                       [NPY_F64] = HEED_DTYPE_F64,
-                                      [NPY_BYTE] = HEED_DTYPE_DEFAULT,
-                                      [NPY_BF16] = HEED_DTYPE_BF16};
+                                      [NPY_BYTE] = HEED_DTYPE_DEFAULT};
   return (uint32_t)dtypes[type];
 }
 
-static bool convert(npy_tensor* tensor, npy_type type) {
-  if (tensor->type == type) return true;
-  npy_tensor converted;
-  if (!npy_convert(tensor, type, &converted)) return attend_failed("no memory to convert a tensor");
-  npy_release(tensor);
-  *tensor = converted;
-  return true;
+/* heed mixes all types but double. */
+static bool check_types(const attend_problem* problem) {
+  const bool wide = problem->query.type == NPY_F64;
+  if ((problem->key.type == NPY_F64) == wide && (problem->value.type == NPY_F64) == wide) {
+    return true;
+  }
+  return attend_failed("one of --query, --key and --value is float64; all three must be, or none");
 }
 
 /* ---- The descriptor and the results ---------------------------------------------------------- */
 
-static bool describe(const attend_options* options, attend_problem* problem) {
+/* Whatever types the files have: heed takes them as they are, or says why not. */
+static void describe(const attend_options* options, attend_problem* problem) {
   const heed_attention_desc none = HEED_ATTENTION_DESC_INIT;
   heed_attention_desc* const desc = &problem->desc;
   *desc = none;
@@ -183,39 +138,23 @@ static bool describe(const attend_options* options, attend_problem* problem) {
   desc->key_length = axis_size(&problem->key, 2);
   desc->features = axis_size(&problem->query, 3);
   desc->value_features = axis_size(&problem->value, 3);
-  desc->query.dtype = desc->key.dtype = desc->value.dtype = desc->out.dtype =
-      dtype_of(problem->query.type);
+  desc->query.dtype = desc->out.dtype = dtype_of(problem->query.type);
+  desc->key.dtype = dtype_of(problem->key.type);
+  desc->value.dtype = dtype_of(problem->value.type);
   desc->scale = options->scale;
-  desc->softcap = options->softcap;
-  desc->temperature = options->temperature;
-  desc->hard = options->hard;
   desc->causal = (uint32_t)options->causal;
   desc->causal_offset = options->causal_offset;
-  desc->window = options->window;
-  desc->window_left = options->window_left;
-  desc->window_right = options->window_right;
-  desc->alignment = (uint32_t)options->alignment;
-  desc->alignment_offset = options->alignment_offset;
-  desc->weights_point = (uint32_t)options->weights_point;
-  if (options->bias != NULL) desc->bias.dtype = dtype_of(problem->bias.type);
-  return check_window(options, desc) &&
-         (options->mask == NULL || check_scores("mask", &problem->mask, desc, &desc->mask)) &&
-         (options->bias == NULL || check_scores("bias", &problem->bias, desc, &desc->bias));
 }
 
-/* Room for a result: of the queries' shape but for the last axis. */
-static bool allocate(const char* name, const npy_tensor* query, int64_t last_axis, npy_type type,
-                     npy_tensor* result) {
-  *result = *query;
-  result->data = NULL;
-  result->type = type;
-  result->shape[result->rank - 1] = last_axis;
-  const int64_t count = npy_count(result);
-  if (count >= 0) result->data = malloc(count > 0 ? (size_t)count * npy_size(type) : 1);
-  if (result->data != NULL) return true;
-  fprintf(stderr, count < 0 ? "attend: --%s would be too large\n" : "attend: no memory for --%s\n",
-          name);
-  return false;
+/* Room for the result: of the queries' type and shape, but for the last axis. */
+static bool allocate(const npy_tensor* query, int64_t last_axis, npy_tensor* out) {
+  *out = *query;
+  out->data = NULL;
+  out->shape[out->rank - 1] = last_axis;
+  const int64_t count = npy_count(out);
+  if (count < 0) return attend_failed("--out would be too large");
+  out->data = malloc(count > 0 ? (size_t)count * npy_size(out->type) : 1);
+  return out->data != NULL || attend_failed("no memory for --out");
 }
 
 static bool check_expected(const npy_tensor* expect, const npy_tensor* out) {
@@ -229,23 +168,14 @@ static bool check_expected(const npy_tensor* expect, const npy_tensor* out) {
 bool attend_problem_read(const attend_options* options, attend_problem* problem) {
   npy_tensor* const query = &problem->query;
   if (!read_floats(options->query, query) || !read_floats(options->key, &problem->key) ||
-      !read_floats(options->value, &problem->value) || !read_mask(options->mask, &problem->mask) ||
-      !read_floats(options->bias, &problem->bias) ||
+      !read_floats(options->value, &problem->value) ||
       !read_floats(options->expect, &problem->expect) ||
-      !check_shapes(query, &problem->key, &problem->value)) {
+      !check_shapes(query, &problem->key, &problem->value) || !check_types(problem)) {
     return false;
   }
-  const npy_type type = options->convert ? options->type : query->type;
-  if (!convert(query, type) || !convert(&problem->key, type) || !convert(&problem->value, type) ||
-      !describe(options, problem) ||
-      !allocate("out", query, problem->desc.value_features, type, &problem->out)) {
-    return false;
-  }
-  if (options->expect != NULL && !check_expected(&problem->expect, &problem->out)) return false;
-  /* heed computes, and gives weights, in double for double and in float for all else. */
-  return options->weights == NULL ||
-         allocate("weights", query, problem->desc.key_length, type == NPY_F64 ? NPY_F64 : NPY_F32,
-                  &problem->weights);
+  describe(options, problem);
+  return allocate(query, problem->desc.value_features, &problem->out) &&
+         (options->expect == NULL || check_expected(&problem->expect, &problem->out));
 }
 
 heed_attention_args attend_problem_args(const attend_problem* problem) {
@@ -253,9 +183,6 @@ heed_attention_args attend_problem_args(const attend_problem* problem) {
   args.query = problem->query.data;
   args.key = problem->key.data;
   args.value = problem->value.data;
-  args.mask = problem->mask.data;
-  args.bias = problem->bias.data;
   args.out = problem->out.data;
-  args.weights = problem->weights.data;
   return args;
 }

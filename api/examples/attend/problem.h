@@ -13,15 +13,12 @@ typedef struct attend_problem {
   npy_tensor query;
   npy_tensor key;
   npy_tensor value;
-  npy_tensor mask;
-  npy_tensor bias;
   npy_tensor expect;
-  npy_tensor out;     /* to be computed */
-  npy_tensor weights; /* to be computed */
+  npy_tensor out; /* to be computed */
   heed_attention_desc desc;
 } attend_problem;
 
-/* Reads the files, sees that they fit together, converts them and makes room for the results. The
+/* Reads the files, sees that they fit together and makes room for the result. The
  * problem must be zeroed; after an error, which is then on stderr, release it all the same. */
 bool attend_problem_read(const attend_options* options, attend_problem* problem);
 

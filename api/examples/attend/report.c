@@ -18,27 +18,16 @@ static void print_tensor(const char* name, const npy_tensor* tensor, const char*
 }
 
 static void print_type(npy_type type) {
-  static const char* const names[] = {[NPY_F16] = "float16",
-                                      [NPY_F32] = "float32",
-                                      [NPY_F64] = "float64",
-                                      [NPY_BYTE] = "byte",
-                                      [NPY_BF16] = "bfloat16"};
+  static const char* const names[] = {
+      [NPY_F16] = "float16", [NPY_F32] = "float32", [NPY_F64] = "float64", [NPY_BYTE] = "byte"};
   if (type != NPY_F32) printf("type       %s\n", names[type]);
 }
 
-/* `kind` is a heed_causal or a heed_alignment, which count alike. */
-static void print_offset(const char* name, uint32_t kind, int64_t offset) {
-  if (kind == HEED_CAUSAL_TOP_LEFT) printf("%-9s  top-left\n", name);
-  if (kind == HEED_CAUSAL_BOTTOM_RIGHT) printf("%-9s  bottom-right\n", name);
-  if (kind == HEED_CAUSAL_OFFSET) printf("%-9s  offset %" PRId64 "\n", name, offset);
-}
-
-static void print_window(int64_t left, int64_t right) {
-  printf("window     ");
-  if (left < 0) printf("all keys before, ");
-  if (left >= 0) printf("%" PRId64 " before, ", left);
-  if (right < 0) printf("all after\n");
-  if (right >= 0) printf("%" PRId64 " after\n", right);
+static void print_causal(const heed_attention_desc* desc) {
+  if (desc->causal == HEED_CAUSAL_TOP_LEFT) printf("causal     top-left\n");
+  if (desc->causal == HEED_CAUSAL_BOTTOM_RIGHT) printf("causal     bottom-right\n");
+  if (desc->causal == HEED_CAUSAL_OFFSET)
+    printf("causal     offset %" PRId64 "\n", desc->causal_offset);
 }
 
 void report_problem(const attend_options* options, const attend_problem* problem) {
@@ -46,16 +35,9 @@ void report_problem(const attend_options* options, const attend_problem* problem
   print_tensor("query", &problem->query, options->query);
   print_tensor("key", &problem->key, options->key);
   print_tensor("value", &problem->value, options->value);
-  if (options->mask != NULL) print_tensor("mask", &problem->mask, options->mask);
-  if (options->bias != NULL) print_tensor("bias", &problem->bias, options->bias);
   print_type(problem->query.type);
-  print_offset("causal", desc->causal, desc->causal_offset);
-  if (desc->window) print_window(desc->window_left, desc->window_right);
-  print_offset("alignment", desc->alignment, desc->alignment_offset);
+  print_causal(desc);
   if (desc->scale != 0) printf("scale      %g\n", desc->scale);
-  if (desc->softcap != 0) printf("softcap    %g\n", desc->softcap);
-  if (desc->temperature != 0) printf("softmax    temperature %g\n", desc->temperature);
-  if (desc->hard) printf("softmax    hard: all weight on the largest score\n");
 }
 
 /* ---- The solution -------------------------------------------------------------------------- */
@@ -80,7 +62,6 @@ void report_result(const attend_options* options, const attend_problem* problem,
   const double speed = info->flops > 0 ? info->flops / seconds * 1e-9 : 0;
   printf("speed      %.1f GFLOP/s\n", speed);
   print_tensor("out", &problem->out, options->out);
-  if (options->weights != NULL) print_tensor("weights", &problem->weights, options->weights);
 }
 
 /* ---- NaN ----------------------------------------------------------------------------------- */
@@ -91,11 +72,9 @@ static int64_t count_nan(const npy_tensor* tensor) {
   return count;
 }
 
-/* -inf in a bias is a mask. */
-static bool is_finite(const npy_tensor* tensor, bool bias) {
+static bool is_finite(const npy_tensor* tensor) {
   for (int64_t i = 0, all = npy_count(tensor); i < all; ++i) {
-    const double number = npy_number(tensor, i);
-    if (!isfinite(number) && !(bias && number < 0)) return false;
+    if (!isfinite(npy_number(tensor, i))) return false;
   }
   return true;
 }
@@ -108,13 +87,11 @@ void report_nan(const attend_problem* problem) {
   const struct {
     const char* option;
     const npy_tensor* tensor;
-  } inputs[] = {{"--query", &problem->query},
-                {"--key", &problem->key},
-                {"--value", &problem->value},
-                {"--bias", &problem->bias}};
+  } inputs[] = {
+      {"--query", &problem->query}, {"--key", &problem->key}, {"--value", &problem->value}};
   const char* before = "; NaN or infinity stands in ";
-  for (int i = 0; i < 4; ++i) {
-    if (inputs[i].tensor->data == NULL || is_finite(inputs[i].tensor, i == 3)) continue;
+  for (int i = 0; i < 3; ++i) {
+    if (is_finite(inputs[i].tensor)) continue;
     fprintf(stderr, "%s%s", before, inputs[i].option);
     before = ", ";
   }

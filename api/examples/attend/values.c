@@ -56,19 +56,6 @@ bool value_number(const char* name, const char* text, double* value) {
   return true;
 }
 
-bool value_positive(const char* name, const char* text, bool infinity_allowed, double* value) {
-  char* end = NULL;
-  const double number = strtod(text, &end);
-  const bool is_number = end != text && *end == '\0' && !isnan(number);
-  if (!is_number || !(number > 0) || (!infinity_allowed && isinf(number))) {
-    fprintf(stderr, "attend: %s is '%s', not a %snumber above 0\n", name, text,
-            infinity_allowed ? "" : "finite ");
-    return false;
-  }
-  *value = number;
-  return true;
-}
-
 bool value_offset(const char* name, const char* text, int* kind, int64_t* offset) {
   *offset = 0;
   if (strcmp(text, "top-left") == 0) {
@@ -89,15 +76,4 @@ bool value_offset(const char* name, const char* text, int* kind, int64_t* offset
   }
   *kind = 3;
   return true;
-}
-
-bool value_word(const char* name, const char* text, const char* const* words, size_t count,
-                size_t* index) {
-  for (*index = 0; *index < count; ++*index) {
-    if (strcmp(text, words[*index]) == 0) return true;
-  }
-  fprintf(stderr, "attend: %s is '%s', not one of:", name, text);
-  for (size_t i = 0; i < count; ++i) fprintf(stderr, " %s", words[i]);
-  fprintf(stderr, "\n");
-  return false;
 }

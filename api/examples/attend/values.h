@@ -17,14 +17,7 @@ bool value_pair(const char* name, const char* text, const char* meaning, int64_t
 /* A finite number. */
 bool value_number(const char* name, const char* text, double* value);
 
-/* A number above 0. */
-bool value_positive(const char* name, const char* text, bool infinity_allowed, double* value);
-
-/* top-left, bottom-right or an offset: 1, 2 or 3, as in heed_causal and heed_alignment. */
+/* top-left, bottom-right or an offset: 1, 2 or 3, as in heed_causal. */
 bool value_offset(const char* name, const char* text, int* kind, int64_t* offset);
-
-/* The index of a word in a list. */
-bool value_word(const char* name, const char* text, const char* const* words, size_t count,
-                size_t* index);
 
 #endif /* HEED_EXAMPLES_ATTEND_VALUES_H */

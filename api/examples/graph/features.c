@@ -58,7 +58,7 @@ bool features_read(const char* program, const char* path, const edge_list* edges
       fprintf(stderr, "%s%" PRId64, i > 0 ? ", " : "", tensor.shape[i]);
     }
     fprintf(stderr, "], not [%" PRId32 ", features], a row for each node\n", edges->nodes);
-  } else if (!npy_convert(&tensor, NPY_F32, &rows)) {
+  } else if (!npy_to_f32(&tensor, &rows)) {
     fprintf(stderr, "%s: %s: no memory to convert it\n", program, path);
     ok = false;
   }

@@ -17,7 +17,7 @@ SKIPPED = 77
 # Where the class of a group is.
 GROUPS = {"attend.usage": "usage.Usage", "attend.files": "files.Files",
           "attend.shapes": "files.Shapes", "attend.results": "results.Results",
-          "attend.options": "options.Options", "attend.map": "map.Map",
+          "attend.map": "map.Map",
           "attend.colours": "map.Colours", "attend.numpy": "with_numpy.NumPy",
           "encoder.usage": "usage.Usage", "generate.usage": "usage.Usage",
           "generate.files": "files.Files", "generate.texts": "texts.Texts",

@@ -9,6 +9,7 @@ from heed.merging import merge
 from heed.results import Result
 from heed.rotary import rotate
 from heed.score_function import ScoreFunction, ScoreTile
+from heed.show import show
 
 __all__ = [
     "ArgumentError",
@@ -28,4 +29,5 @@ __all__ = [
     "plan",
     "rotate",
     "set_threads",
+    "show",
 ]

@@ -13,6 +13,7 @@ _VARIABLES = (
     "HEED_PRODUCT",
     "HEED_TILE_Q",
     "HEED_TILE_KV",
+    "HEED_TUNING_FILE",
     "HEED_VERBOSE",
     "HEED_CHECK",
 )

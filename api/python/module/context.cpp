@@ -45,7 +45,8 @@ const char* word(const char* name, nb::handle given) {
 }
 
 void make_context(Context* self, nb::handle threads, nb::handle isa, nb::handle executor,
-                  nb::handle product, nb::handle tile_q, nb::handle tile_kv, nb::handle check) {
+                  nb::handle product, nb::handle tile_q, nb::handle tile_kv, nb::handle check,
+                  nb::handle tuning_file) {
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   options.threads = natural("threads", threads);
   options.isa = word("isa", isa);
@@ -53,6 +54,7 @@ void make_context(Context* self, nb::handle threads, nb::handle isa, nb::handle 
   options.product = word("product", product);
   options.tile_q = natural("tile_q", tile_q);
   options.tile_kv = natural("tile_kv", tile_kv);
+  options.tuning_file = word("tuning_file", tuning_file);
   if (!check.is_none()) options.check = flag("check", check) ? HEED_CHECK_ON : HEED_CHECK_OFF;
   new (self) Context(options);
 }
@@ -76,6 +78,9 @@ nb::dict description(const Context& context) {
   said["l1_bytes"] = info.l1_bytes;
   said["l2_bytes"] = info.l2_bytes;
   said["check"] = info.check == HEED_CHECK_ON;
+  said["cpu"] = info.cpu;
+  said["tuning_file"] =
+      info.tuning_file == nullptr ? nb::none() : nb::object(nb::str(info.tuning_file));
   return said;
 }
 
@@ -106,9 +111,10 @@ first needed. Any threads may use the same one at once.
     isa        "scalar", "sse2", "avx2", "avx512" or "neon"; None: HEED_ISA, or the widest usable
     executor   "serial", "openmp" or "tbb", as built; None: HEED_PARALLEL, or the best there is
     product    what computes projections, "heed" or "cblas", as built; None: HEED_PRODUCT, or heed
-    tile_q     query rows per task; None: HEED_TILE_Q, or by the caches
-    tile_kv    keys per tile; None: HEED_TILE_KV, or by the caches
+    tile_q     query rows per task; None: HEED_TILE_Q, the tuning file, or by the caches
+    tile_kv    keys per tile; None: HEED_TILE_KV, the tuning file, or by the caches
     check      True: look for mistakes that are legal to the letter; None: HEED_CHECK, or not
+    tuning_file  tiles that `heed tune` found; None: HEED_TUNING_FILE, or none; "": none
 
 >>> import heed
 >>> heed.Context(threads=2).describe()["threads"]
@@ -119,14 +125,16 @@ In C: heed_context_create.)")
            nb::arg("isa") = nb::none(), nb::arg("executor") = nb::none(),
            nb::arg("product") = nb::none(), nb::arg("tile_q") = nb::none(),
            nb::arg("tile_kv") = nb::none(), nb::arg("check") = nb::none(),
+           nb::arg("tuning_file") = nb::none(),
            nb::sig("def __init__(self, *, threads: int | None = None, isa: str | None = None, "
                    "executor: str | None = None, product: str | None = None, "
                    "tile_q: int | None = None, tile_kv: int | None = None, "
-                   "check: bool | None = None) -> None"))
+                   "check: bool | None = None, tuning_file: str | None = None) -> None"))
       .def(
           "describe", &description, nb::sig("def describe(self) -> dict[str, object]"),
           "What was chosen: isa, executor, threads, product, the caches l1_bytes and l2_bytes that "
-          "tiles are derived from, and check. In C: heed_context_describe.");
+          "tiles are derived from, check, cpu as tuning files call it, and the tuning_file. In C: "
+          "heed_context_describe.");
   module.def(
       "set_threads", &set_threads, nb::arg("threads").none(),
       nb::sig("def set_threads(threads: int | None) -> None"),

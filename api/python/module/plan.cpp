@@ -100,6 +100,7 @@ class Plan {
     said["tasks"] = info_.tasks;
     said["workspace_bytes"] = info_.workspace_bytes;
     said["flops"] = info_.flops;
+    said["tuning_line"] = info_.tuning_line;
     return said;
   }
 
@@ -202,7 +203,8 @@ In C: heed_attention_plan.)")
            "Computes what heed.attention would. In C: heed_attention_plan_run.")
       .def("describe", &Plan::describe, nb::sig("def describe(self) -> dict[str, object]"),
            "How it computes: strategy (prefill, decode or mixed), isa, executor, threads, tile_q "
-           "query rows per task, tile_kv keys per tile, tasks, workspace_bytes, flops. In C: "
+           "query rows per task, tile_kv keys per tile, tasks, workspace_bytes, flops, and the "
+           "tuning_line that gave tiles, or 0. In C: "
            "heed_attention_plan_describe.");
   module.def("plan", &plan, nb::arg("query").none(), nb::arg("key").none(), nb::arg("value").none(),
              nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"),

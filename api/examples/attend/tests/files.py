@@ -64,26 +64,11 @@ class Files(AttendTest):
             self.assert_fails(self.attend("--expect", "e.npy"), 1, f"{name}: cannot be read")
             os.rmdir(self.path(name))
 
-    def test_masks_and_biases(self):
-        self.write_inputs()
-        self.write("floats.npy", npy((3, 5)))
-        self.write("bytes.npy", npy((3, 5), descr="'|u1'"))
-        self.write("long.npy", npy((1, 1, 1, 3, 5), descr="'|b1'"))
-        for options, *words in (
-            (["--mask", "none.npy"], "none.npy: cannot be opened"),
-            (["--bias", "none.npy"], "none.npy: cannot be opened"),
-            (["--mask", "floats.npy"], "floats.npy", "floats", "bool or uint8"),
-            (["--bias", "bytes.npy"], "bytes.npy", "bool or uint8", "not floats"),
-            (["--mask", "long.npy"], "long.npy", "5 dimensions"),
-        ):
-            self.assert_fails(self.attend(*options), 1, *words)
-
     def test_unwritable_output(self):
         self.write_inputs()
         for path in ("nowhere/out.npy", "."):
-            for option in ("--out", "--weights"):
-                self.assert_fails(self.attend(option, path), 1, f"{path}: cannot be written",
-                                  printed=True)
+            self.assert_fails(self.attend("--out", path), 1, f"{path}: cannot be written",
+                              printed=True)
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
     def test_full_disk(self):
@@ -137,19 +122,6 @@ class Shapes(AttendTest):
         ):
             self.write("e.npy", npy(shape))
             self.assert_fails(self.attend("--expect", "e.npy"), 1, words)
-
-    def test_masks_and_biases(self):
-        self.write_inputs((2, 4, 3, 4), (2, 2, 5, 4), (2, 2, 5, 6))
-        for shape, words in (
-            ((3, 4), "keys of --{} is 4, not 1 or 5"),
-            ((5, 1), "rows of --{} is 5, not 1 or 3"),
-            ((2, 1, 5), "heads of --{} is 2, not 1 or 4"),
-            ((3, 1, 1, 5), "batch of --{} is 3, not 1 or 2"),
-        ):
-            self.write("m.npy", npy(shape, descr="'|b1'"))
-            self.write("b.npy", npy(shape))
-            self.assert_fails(self.attend("--mask", "m.npy"), 1, words.format("mask"))
-            self.assert_fails(self.attend("--bias", "b.npy"), 1, words.format("bias"))
 
     def test_empty(self):
         self.write_inputs((1, 2, 3, 4), (1, 2, 0, 4), (1, 2, 0, 6))

@@ -48,15 +48,10 @@ class Map(Weighted):
             "caf\u00e9         |@@|  caf\u00e9 0.50  ?[31mconside 0.50",
             "?[31mconside | @|  ?[31mconside 1.00"])
 
-    def test_masks(self):
+    def test_causal(self):
         self.write_rows([0.5, 0.25, 0.125, 0.125], [0.25] * 4)
-        mask = [1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0]  # of the second head
-        self.write("m.npy", npy((2, 2, 4), mask, descr="'|b1'"))
-        self.assertEqual(self.map("--map", "1", "--mask", "m.npy")[1:], [
-            "0 |  +@|  3 0.67  2 0.33",
-            "1 |    |  nothing"])
-        self.assertEqual(self.map("--map", "0", "--hard")[1:], [
-            "0 |@   |  0 1.00",
+        self.assertEqual(self.map("--map", "1", "--causal", "-1")[1:], [
+            "0 |    |  nothing",
             "1 |@   |  0 1.00"])
 
     def test_not_a_number(self):

@@ -10,8 +10,7 @@ class Usage(AttendTest):
     def test_help(self):
         for option in ("--help", "-h"):
             output = self.output_of(option)
-            for word in ("Usage:", "--causal", "--tolerance", "--mask", "--map", "scalar", "serial",
-                         "Example:"):
+            for word in ("Usage:", "--causal", "--tolerance", "--map", "scalar", "serial", "Example:"):
                 self.assertIn(word, output)
 
     def test_wrong_options(self):
@@ -38,21 +37,6 @@ class Usage(AttendTest):
             (["--threads", "4294967297"], "--threads", "1 ... 1024"),
             (["--threads", "two"], "--threads", "'two'"),
             (["--repeat", "0"], "--repeat", "1 ... 1000000"),
-            (["--window", "3"], "--window", "'3'", "LEFT,RIGHT"),
-            (["--window", "3,"], "--window", "'3,'", "LEFT,RIGHT"),
-            (["--window", "1,2,3"], "--window", "'1,2,3'", "LEFT,RIGHT"),
-            (["--window", "-2,0"], "--window", "-2,0", "less than -1"),
-            (["--alignment", "top"], "--alignment", "'top'"),
-            (["--softcap", "0"], "--softcap", "'0'", "above 0"),
-            (["--softcap", "inf"], "--softcap", "'inf'", "finite"),
-            (["--temperature", "0"], "--temperature", "'0'", "above 0"),
-            (["--temperature", "nan"], "--temperature", "'nan'", "above 0"),
-            (["--temperature", "cold"], "--temperature", "'cold'", "above 0"),
-            (["--hard=1"], "takes no value", "--hard=1"),
-            (["--dtype", "f8"], "--dtype", "'f8'", "f16 bf16 f32 f64"),
-            (["--weights-point", "scores"], "--weights-point without --weights"),
-            (["--weights", "w.npy", "--weights-point", "raw"], "--weights-point", "'raw'",
-             "scores capped masked probabilities"),
             (["--map", "-1"], "--map", "-1"),
             (["--rows", "0,1"], "--rows without --map"),
             (["--tokens", "t.txt"], "--tokens without --map"),
@@ -61,10 +45,6 @@ class Usage(AttendTest):
             (["--map", "0", "--rows", "2,1"], "--rows", "2,1", "before the first"),
             (["--repeat", "99999999999999999999"], "--repeat", "1 ... 1000000"),
             (["--tolerance", "1"], "--tolerance without --expect"),
-            (["--hard", "--temperature", "2"], "--temperature with --hard"),
-            (["--alignment", "1"], "--alignment without --window"),
-            (["--causal", "top-left", "--window", "1,1", "--alignment", "1"],
-             "--alignment with --causal"),
         ]
         for options, *words in cases:
             with self.subTest(options=options):
@@ -79,26 +59,22 @@ class Usage(AttendTest):
             given += [name, "x.npy"]
 
     def test_results_replace_no_input(self):
-        """By no path, and not each other; a device may be both."""
+        """By no path; a device may be a result."""
         self.write_inputs()
-        for name in ("m.npy", "e.npy"):
-            self.write(name, npy((1, 1), descr="'|b1'"))
+        self.write("e.npy", npy((1, 1)))
         self.write("t.txt", b"words")
         os.symlink("k.npy", self.path("link.npy"))
         contents = lambda: [self.read(name) for name in (
-            "q.npy", "k.npy", "v.npy", "m.npy", "e.npy", "t.txt")]
+            "q.npy", "k.npy", "v.npy", "e.npy", "t.txt")]
         before = contents()
-        more = ["--mask", "m.npy", "--expect", "e.npy", "--map", "0", "--tokens", "t.txt"]
-        for option in ("--out", "--weights"):
-            for path, other in (("q.npy", "--query"), ("./v.npy", "--value"),
-                                ("link.npy", "--key"), ("m.npy", "--mask"),
-                                ("e.npy", "--expect"), ("t.txt", "--tokens")):
-                with self.subTest(option=option, path=path):
-                    self.assert_fails(self.attend(*more, option, path), 2,
-                                      f"{option} is {path}, the file of {other}")
-                    self.assertEqual(contents(), before)
-        self.assert_fails(self.attend("--weights", "out.npy"), 2, "out.npy, the file of --weights")
-        self.assert_works(self.attend("--out", "/dev/null", "--weights", "/dev/null"))
+        more = ["--expect", "e.npy", "--map", "0", "--tokens", "t.txt"]
+        for path, other in (("q.npy", "--query"), ("./v.npy", "--value"), ("link.npy", "--key"),
+                            ("e.npy", "--expect"), ("t.txt", "--tokens")):
+            with self.subTest(path=path):
+                self.assert_fails(self.attend(*more, "--out", path), 2,
+                                  f"--out is {path}, the file of {other}")
+                self.assertEqual(contents(), before)
+        self.assert_works(self.attend("--out", "/dev/null"))
 
     def test_what_heed_refuses(self):
         """In the words of the command line: no C name is left."""
@@ -107,9 +83,6 @@ class Usage(AttendTest):
             (["--isa", "mmx"], {}, '--isa is "mmx"', "scalar"),
             (["--executor", "fork"], {}, '--executor is "fork"', "serial"),
             (["--scale", "1e300"], {}, "--scale is 1e+300", "at most 3.40282e+38"),
-            (["--temperature", "1e-300"], {}, "--temperature is 1e-300", "at most"),
-            (["--softcap", "1e-300"], {}, "--softcap is 1e-300", "at most"),
-            (["--window", "4,0"], {}, "--window over 3 rows and 5 keys", "--alignment: top-left"),
             ([], {"HEED_ISA": "mmx"}, "HEED_ISA", "mmx", "scalar"),
             ([], {"HEED_TILE_Q": "many"}, "HEED_TILE_Q", "many"),
         ]

@@ -1,0 +1,117 @@
+"""What the commands' parsers share."""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import heed
+from heed.command.failure import USAGE
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Examples stay as they are written; long options have room."""
+
+    def __init__(self, prog: str) -> None:
+        """As wide as the terminal, up to 100 columns."""
+        width = min(int(os.environ.get("COLUMNS") or 0) or _terminal(), 100)
+        super().__init__(prog, max_help_position=30, width=width)
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors in one line, with the command's name."""
+
+    def __init__(self, **given: Any) -> None:
+        """Options are never cut short: --ma would mean something else with the next version."""
+        given.setdefault("formatter_class", Formatter)
+        super().__init__(allow_abbrev=False, **given)
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program."""
+        message = re.sub(r"^argument ([^:]*): ", r"\1: ", message)
+        sys.stderr.write(f"{self.prog}: {message}; see {self.prog} --help\n")
+        sys.exit(USAGE)
+
+
+def _terminal() -> int:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return 80
+
+
+def integer(low: int, high: int = 1 << 40) -> Callable[[str], int]:
+    """Reads a whole number between these."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]{1,20}", text) or not low <= int(text) <= high:
+            bound = f"at least {low}" if high == 1 << 40 else f"from {low} to {high}"
+            raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, {bound}")
+        return int(text)
+
+    return read
+
+
+def number(text: str) -> float:
+    """Reads a number; what it may be heed says."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number") from None
+
+
+def nonzero(text: str) -> float:
+    """Reads a number; heed takes 0 for one that is not given."""
+    value = number(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number other than 0")
+    return value
+
+
+def offset(text: str) -> str | int:
+    """Reads a corner or an offset."""
+    if text in ("top-left", "bottom-right"):
+        return text.replace("-", "_")
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} must be top-left, bottom-right or a whole number")
+
+
+def pair(text: str) -> tuple[int | None, int | None]:
+    """Reads LEFT,RIGHT, where nothing is no bound."""
+    match = re.fullmatch(r"([0-9]{0,18}),([0-9]{0,18})", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} must be LEFT,RIGHT, two numbers of keys")
+    left, right = (int(side) if side else None for side in match.groups())
+    return left, right
+
+
+def add_context(parser: argparse.ArgumentParser) -> None:
+    """Options of heed.Context."""
+    group = parser.add_argument_group("where it is computed")
+    group.add_argument(
+        "--threads", type=integer(1, 1024), metavar="N", help="(HEED_THREADS, or all CPUs)"
+    )
+    group.add_argument(
+        "--isa", metavar="NAME", help="instruction set (HEED_ISA, or the widest usable)"
+    )
+    group.add_argument("--executor", metavar="NAME", help="(HEED_PARALLEL, or the best there is)")
+
+
+def add_progress(parser: argparse.ArgumentParser) -> None:
+    """When a bar is drawn."""
+    parser.add_argument(
+        "--progress",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="draw a bar on stderr (auto: if it is a terminal)",
+    )
+
+
+def context_of(arguments: argparse.Namespace, **others: Any) -> heed.Context:
+    """What the options say."""
+    return heed.Context(
+        threads=arguments.threads, isa=arguments.isa, executor=arguments.executor, **others
+    )

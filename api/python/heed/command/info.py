@@ -1,0 +1,82 @@
+"""``heed info``: what heed computes with here, and why."""
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import heed
+
+EXAMPLES = """\
+examples:
+  heed info
+  heed info --json                            everything, for programs
+  HEED_ISA=avx2 heed info                     what the environment changes"""
+
+
+def add(commands: Any, parent: argparse.ArgumentParser) -> None:
+    """Adds the command to the parser."""
+    parser = commands.add_parser(
+        "info",
+        parents=[parent],
+        help="tell what heed computes with here, and why",
+        description="Tells what heed computes with here, and why it was chosen.",
+        epilog=EXAMPLES,
+    )
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.set_defaults(run=run)
+
+
+def version() -> str:
+    """Of the library."""
+    return str(heed.info()["version"])
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints it."""
+    known: dict[str, Any] = heed.info()
+    if arguments.json:
+        print(json.dumps(known, indent=2))
+        return 0
+    rows = list(choices(known))
+    wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
+    for name, value, why in rows:
+        print(f"{name:{wide[0]}}  {value:{wide[1]}}  {why}".rstrip())
+    return 0
+
+
+def choices(known: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """What there is, what was chosen, and why."""
+    context = known["context"]
+    usable = [name for name, isa in known["isas"].items() if isa["usable"]]
+    isa = known["isas"][context["isa"]]
+    tiles = [name for name in ("HEED_TILE_Q", "HEED_TILE_KV") if name in known["environment"]]
+    yield "heed", known["version"], ""
+    yield "cpu", context["cpu"], known["cpu"]
+    yield "isa", context["isa"], because("HEED_ISA", f"the widest usable of {', '.join(usable)}")
+    yield "vectors", f"{isa['lanes']} float32", f"{isa['panel']} query rows in a kernel"
+    yield (
+        "executor",
+        context["executor"],
+        because("HEED_PARALLEL", f"the best of {', '.join(known['executors'])}"),
+    )
+    yield "threads", str(context["threads"]), because("HEED_THREADS", "the CPUs of this process")
+    yield (
+        "product",
+        context["product"],
+        because("HEED_PRODUCT", f"the first of {', '.join(known['products'])}"),
+    )
+    for level in ("l1", "l2"):
+        yield level, f"{context[f'{level}_bytes'] / 1024:g} KiB", "of a core, as the system says"
+    yield (
+        "tiles",
+        ", ".join(known["environment"][name] for name in tiles) or "automatic",
+        ", ".join(tiles) or because("HEED_TUNING_FILE", "from the L2 cache and the shape"),
+    )
+    yield "check", "on" if context["check"] else "off", because("HEED_CHECK", "")
+
+
+def because(variable: str, otherwise: str) -> str:
+    """The variable that decided, if it is set."""
+    return f"{variable}={os.environ[variable]}" if os.environ.get(variable) else otherwise

@@ -1,0 +1,136 @@
+"""What ``heed attend`` tells of its work: weights as a picture, errors, times."""
+
+import argparse
+import sys
+
+import numpy as np
+
+import heed
+from heed.command import files
+from heed.command.failure import Failure, Misuse, in_words_of
+from heed.command.files import Array
+from heed.command.pieces import Problem, attend
+from heed.command.progress import Progress
+from heed.command.timing import Turns
+from heed.show import show
+
+# What arguments of heed.attention are called here.
+OPTIONS = {
+    "query": "QUERY",
+    "key": "KEY",
+    "value": "VALUE",
+    "attn_mask": "--mask",
+    "bias": "--bias",
+    "causal": "--causal",
+    "window": "--window",
+    "alignment": "--alignment",
+    "scale": "--scale",
+    "softcap": "--softcap",
+    "temperature": "--temperature",
+    "hard": "--hard",
+    "alibi_slopes": "--alibi-slopes",
+    "sinks": "--sinks",
+    "key_lengths": "--key-lengths",
+    "return_lse": "--lse",
+    "return_weights": "--weights",
+    "return_column_sums": "--column-sums",
+    "threads": "--threads",
+    "isa": "--isa",
+    "executor": "--executor",
+}
+ASKED = {"lse": "return_lse", "weights": "return_weights", "column_sums": "return_column_sums"}
+
+
+def timed(
+    problem: Problem, context: heed.Context, arguments: argparse.Namespace
+) -> dict[str, Array]:
+    """The same, and how long it takes."""
+    results = attend(problem, context)
+    turns = Turns({"heed": lambda: attend(problem, context)})
+    with Progress("heed attend", arguments.repeat, arguments.progress) as bar:
+        turns.run(arguments.repeat, bar)
+    seconds = turns.median("heed")
+    speed = problem.flops / seconds * 1e-9
+    if not arguments.quiet:
+        times = f"{seconds * 1e3:.4g} ms, median of {arguments.repeat}"
+        print(f"{times}, {speed:.1f} GFLOP/s of all pairs")
+    return results
+
+
+def tell_nan(problem: Problem, out: Array) -> None:
+    """Says on stderr that out has NaN, and where it may come from; it is no failure."""
+    count = int(np.isnan(out.astype(np.float64)).sum())
+    if count == 0:
+        return
+    given = {"query": problem.query, "key": problem.key, "value": problem.value}
+    given |= {name: problem.options[name] for name in ("bias", "sinks") if name in problem.options}
+    odd = []
+    for name, array in given.items():
+        numbers = array.astype(np.float64)
+        if not np.all(np.isfinite(numbers) | (np.isneginf(numbers) & (name == "bias"))):
+            odd.append(OPTIONS[name])
+    where = f"; NaN or infinity stands in {', '.join(odd)}" if odd else ""
+    print(f"heed attend: out has NaN, {count} of its {out.size} numbers{where}", file=sys.stderr)
+
+
+def draw(problem: Problem, context: heed.Context, arguments: argparse.Namespace) -> None:
+    """The weights of some rows, computed anew."""
+    rows = problem.query.shape[-2]
+    first, last = 0, min(rows, 32) - 1
+    if arguments.rows is not None:
+        begin, dash, end = arguments.rows.partition("-")
+        if not begin.isdigit() or not (end.isdigit() or not dash):
+            raise Misuse(f"--rows is {arguments.rows}; it must be FIRST-LAST, from 0")
+        first, last = int(begin), int(end or begin)
+        if not first <= last < rows:
+            raise Failure(f"--rows is {arguments.rows}; it must be within 0-{rows - 1}")
+    options = {name: given for name, given in problem.options.items() if name not in ASKED.values()}
+    listed = list(range(first, last + 1))
+    with in_words_of(OPTIONS):
+        weights = heed.attention(
+            problem.query,
+            problem.key,
+            problem.value,
+            context=context,
+            return_weights=problem.options.get("return_weights", True),
+            weight_rows=listed,
+            **options,
+        ).weights
+    keys = problem.key.shape[-2]
+    names = None if arguments.tokens is None else files.read_lines(arguments.tokens)
+    if names is not None and len(names) != keys:
+        raise Failure(f"--tokens {arguments.tokens}: it has {len(names)} lines; keys are {keys}")
+    of_rows = names if names is not None and keys == rows else [str(row) for row in range(rows)]
+    with in_words_of({"head": "--show", "batch": "--batch"}):
+        head = None if arguments.show in (None, -1) else arguments.show
+        title = "mean of all heads" if head is None else f"head {head}"
+        drawn = show(
+            weights,
+            [of_rows[row] for row in listed],
+            key_tokens=names or [str(key) for key in range(keys)],
+            head=head,
+            batch=arguments.batch,
+            title=title,
+        )
+    if arguments.show is not None:
+        print(drawn)
+    if arguments.svg is not None:
+        files.write_text(arguments.svg, drawn.svg())
+
+
+def compare(out: Array, arguments: argparse.Namespace) -> int:
+    """How far it is from what is expected."""
+    if arguments.expect is None:
+        return 0
+    expected = files.read_array(arguments.expect)
+    if expected.shape != out.shape:
+        raise Failure(
+            f"--expect {arguments.expect}: it is {list(expected.shape)}; out is {list(out.shape)}"
+        )
+    off = np.abs(out.astype(np.float64) - expected.astype(np.float64))
+    worst = float(off.max(initial=0.0))
+    if not arguments.quiet:
+        print(f"max error {worst:.3g}, mean {off.mean() if off.size else 0.0:.3g}")
+    if arguments.tolerance is not None and not worst <= arguments.tolerance:
+        raise Failure(f"the error is {worst:.3g}; --tolerance allows {arguments.tolerance:g}")
+    return 0

@@ -1,0 +1,130 @@
+"""Problems by name, as B1_H8_L4096_D128_causal, the way heed_perf names them."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heed.command.failure import Failure, Misuse
+
+GRAMMAR = """\
+  B1_H32_Hkv8_Lq1_Lkv8192_D128_Dv64_causalBR_bf16 has, each with its number,
+    B    items of the batch              1
+    H    query heads                     1
+    Hkv  key heads                       as H
+    L    query rows and keys; or Lq and Lkv
+    D    features
+    Dv   value features                  as D
+  and may end with causal or causalBR (the last row sees every key), and f16, bf16 or f64."""
+
+MOST = 1 << 40
+SIZES = ("B", "H", "Hkv", "L", "Lq", "Lkv", "D", "Dv")
+TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f64": "float64"}
+CAUSAL = {"causal": "top_left", "causalBR": "bottom_right"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A problem of dense attention."""
+
+    name: str
+    batch: int
+    heads: int
+    key_heads: int
+    queries: int
+    keys: int
+    features: int
+    value_features: int
+    causal: str | None
+    dtype: str
+
+    @property
+    def query_shape(self) -> tuple[int, ...]:
+        """Of query."""
+        return (self.batch, self.heads, self.queries, self.features)
+
+    @property
+    def key_shape(self) -> tuple[int, ...]:
+        """Of key."""
+        return (self.batch, self.key_heads, self.keys, self.features)
+
+    @property
+    def value_shape(self) -> tuple[int, ...]:
+        """Of value."""
+        return (self.batch, self.key_heads, self.keys, self.value_features)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of heed.attention."""
+        return {} if self.causal is None else {"causal": CAUSAL[self.causal]}
+
+    def tensors(self) -> tuple[Any, Any, Any]:
+        """Random query, key and value."""
+        random = np.random.default_rng(1)
+        dtype = numpy_type(self.dtype)
+        shapes = (self.query_shape, self.key_shape, self.value_shape)
+        query, key, value = (
+            random.standard_normal(shape, dtype=np.float32).astype(dtype) for shape in shapes
+        )
+        return query, key, value
+
+
+def numpy_type(name: str) -> "np.dtype[Any]":
+    """NumPy's type by one of the names in TYPES."""
+    if name != "bf16":
+        return np.dtype(TYPES[name])
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise Failure("bf16 needs the package ml_dtypes: pip install ml_dtypes") from None
+    bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return bfloat16
+
+
+def parse(name: str) -> Shape:
+    """The problem of this name."""
+    sizes: dict[str, int] = {}
+    words: set[str] = set()
+    for part in name.split("_"):
+        match = re.fullmatch(r"([A-Z][a-z]*)([0-9]+)", part)
+        key = match[1] if match else part
+        if key in sizes or key in words:
+            raise Misuse(f"shape {name}: {key} is given twice")
+        if match and key in SIZES:
+            sizes[key] = int(match[2])
+            if not 1 <= sizes[key] <= MOST:
+                raise Misuse(f"shape {name}: {key} is {match[2]}; it must be 1 to 2^40")
+        elif part in CAUSAL or part in TYPES:
+            words.add(part)
+        else:
+            known = ", ".join(f"{size}NUMBER" for size in SIZES)
+            raise Misuse(
+                f"shape {name}: it has {part!r}; it must be of {known}, "
+                f"{', '.join([*CAUSAL, *TYPES])}, with _ between"
+            )
+    for kind in (CAUSAL, TYPES):
+        if len(words & set(kind)) > 1:
+            raise Misuse(f"shape {name}: only one of {', '.join(kind)} can be given")
+    if "L" in sizes and ("Lq" in sizes or "Lkv" in sizes):
+        raise Misuse(f"shape {name}: L is both Lq and Lkv; give L, or the two")
+    for needed in ("D",) if "L" in sizes else ("Lq", "Lkv", "D"):
+        if needed not in sizes:
+            missing = "L" if needed == "Lq" and "Lkv" not in sizes else needed
+            raise Misuse(f"shape {name}: {missing} is missing")
+    heads = sizes.get("H", 1)
+    key_heads = sizes.get("Hkv", heads)
+    if heads % key_heads != 0:
+        raise Misuse(f"shape {name}: Hkv is {key_heads}; it must divide H, {heads}")
+    return Shape(
+        name=name,
+        batch=sizes.get("B", 1),
+        heads=heads,
+        key_heads=key_heads,
+        queries=sizes.get("Lq", sizes.get("L", 0)),
+        keys=sizes.get("Lkv", sizes.get("L", 0)),
+        features=sizes["D"],
+        value_features=sizes.get("Dv", sizes["D"]),
+        causal=next((word for word in CAUSAL if word in words), None),
+        dtype=next((word for word in TYPES if word in words), "f32"),
+    )

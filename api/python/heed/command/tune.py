@@ -1,0 +1,194 @@
+"""``heed tune``: looks for better tiles than the automatic ones."""
+
+import argparse
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import heed
+from heed.command.arguments import add_context, add_progress, context_of, integer
+from heed.command.failure import Failure, Misuse, in_words_of
+from heed.command.progress import Progress
+from heed.command.shapes import GRAMMAR, Shape, parse
+from heed.command.timing import Turns
+from heed.command.tuning_file import Entry, update
+
+EXAMPLES = """\
+examples:
+  heed tune B1_H12_L512_D64 -o heed.tuning    writes it, or adds to it
+  export HEED_TUNING_FILE=$PWD/heed.tuning    from now on every program that uses heed reads it
+  heed tune B8_H12_L197_D64 B1_H8_L4096_D128_causal --turns 30
+  heed tune B1_H12_L512_D64 --dry-run         tells, and writes nothing
+
+No bit of a result depends on tiles. An entry is for this CPU, instruction set and number of
+threads, and for problems of about the same sizes. A shape
+"""
+
+OPTIONS = {"threads": "--threads", "isa": "--isa", "executor": "--executor"}
+TILE_Q = (1 / 3, 1 / 2, 2 / 3, 1, 4 / 3, 2, 3)  # times the automatic one
+TILE_KV = (1 / 4, 1 / 2, 3 / 4, 1, 3 / 2, 2, 4)
+WORTH = 1.01  # a smaller gain is noise
+
+
+def add(commands: Any, parent: argparse.ArgumentParser) -> None:
+    """Adds the command to the parser."""
+    parser = commands.add_parser(
+        "tune",
+        parents=[parent],
+        help="look for better tiles for this CPU",
+        description="Looks for tiles that are faster than the automatic ones, for given shapes on "
+        "this CPU, and writes them to a file that HEED_TUNING_FILE loads in any program.",
+        epilog=EXAMPLES + GRAMMAR,
+    )
+    parser.add_argument("shapes", metavar="SHAPE", nargs="+", help="as B1_H12_L512_D64")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the tuning file (HEED_TUNING_FILE, or heed.tuning); what is there for other problems "
+        "stays",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="write nothing")
+    parser.add_argument("--turns", type=integer(3, 10000), default=9, help="of every candidate (9)")
+    add_context(parser)
+    add_progress(parser)
+    parser.set_defaults(run=run)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Of a plan."""
+
+    tile_q: int
+    tile_kv: int
+
+    def __str__(self) -> str:
+        """As heed's own messages have it."""
+        return f"{self.tile_q} x {self.tile_kv}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best tiles of a shape, and how they compare."""
+
+    tiles: Tiles
+    automatic: Tiles
+    gain: float
+    quartiles: tuple[float, float]
+
+    @property
+    def better(self) -> bool:
+        """Also in the lower quartile of turns."""
+        return self.gain >= WORTH and self.quartiles[0] > 1 and self.tiles != self.automatic
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Searches, tells, writes."""
+    for variable in ("HEED_TILE_Q", "HEED_TILE_KV"):
+        if os.environ.get(variable):
+            asked = os.environ[variable]
+            raise Misuse(f"{variable} is {asked}, which wins over a tuning file; unset it")
+    shapes = [parse(name) for name in arguments.shapes]
+    path = arguments.output or os.environ.get("HEED_TUNING_FILE") or "heed.tuning"
+    with in_words_of(OPTIONS):
+        context = context_of(arguments, tuning_file="")
+    threads = int(str(context.describe()["threads"]))
+    entries = []
+    for shape in shapes:
+        best = search(shape, arguments)
+        low, high = best.quartiles
+        print(
+            f"{shape.name}: automatic {best.automatic}; best {best.tiles}, "
+            f"{best.gain:.3f} times as fast ({low:.3f}-{high:.3f})"
+        )
+        if not best.better:
+            print("  that is no gain: the automatic choice stays")
+            continue
+        print(f"  export HEED_TILE_Q={best.tiles.tile_q} HEED_TILE_KV={best.tiles.tile_kv}")
+        note = f"{best.gain:.2f} times as fast as {best.automatic}; {shape.name}"
+        entries.append(Entry(shape, threads, best.tiles.tile_q, best.tiles.tile_kv, note))
+    if not entries:
+        print("nothing to write")
+    elif not arguments.dry_run:
+        update(path, context, entries)
+        print(f"export HEED_TUNING_FILE={shlex.quote(os.path.abspath(path))}")
+    return 0
+
+
+def search(shape: Shape, arguments: argparse.Namespace) -> Found:
+    """Candidates in turns with the automatic choice; the better half goes on with more turns."""
+    query, key, value = shape.tensors()
+
+    def plan_with(**tiles: int) -> Any:
+        with in_words_of({"query": shape.name, **OPTIONS}):
+            context = context_of(arguments, tuning_file="", **tiles)
+            return heed.plan(query, key, value, context=context, **shape.options)
+
+    plan = plan_with()
+    if plan.describe()["strategy"] != "prefill":
+        raise Failure(f"shape {shape.name}: so few rows are decoded, which has no tiles")
+    automatic = tiles_of(plan)
+    plans = {automatic: plan}
+    for tiles in candidates(automatic):
+        plan = plan_with(tile_q=tiles.tile_q, tile_kv=tiles.tile_kv)
+        plans.setdefault(tiles_of(plan), plan)
+    left = [tiles for tiles in plans if tiles != automatic]
+    rounds = list(halvings(len(left), arguments.turns))
+    total = sum((count + 1) * turns for count, turns in rounds)
+    with Progress(f"heed tune {shape.name}", total, arguments.progress) as bar:
+        for count, turns in rounds:
+            calls = {
+                str(tiles): called(plans[tiles], query, key, value) for tiles in [automatic, *left]
+            }
+            timed = Turns(calls)
+            timed.run(turns, bar)
+            gains = {tiles: timed.ratios(str(automatic), str(tiles)) for tiles in left}
+            left = sorted(left, key=lambda tiles: -middle(gains[tiles]))
+            if count == 1:
+                return found(left[0], automatic, gains[left[0]])
+            left = left[: -(-count // 2)]
+    raise AssertionError("the last round has one candidate")
+
+
+def called(plan: Any, query: Any, key: Any, value: Any) -> Any:
+    """A call of the plan with a result of its own, as programs make them."""
+    return lambda: plan(query, key, value)
+
+
+def found(tiles: Tiles, automatic: Tiles, gains: list[float]) -> Found:
+    """From the last round, which no choice among candidates has made look better."""
+    quartiles = (gains[len(gains) // 4], gains[(3 * len(gains)) // 4])
+    return Found(tiles, automatic, middle(gains), quartiles)
+
+
+def middle(gains: list[float]) -> float:
+    """The median of what is sorted."""
+    return gains[len(gains) // 2]
+
+
+def tiles_of(plan: Any) -> Tiles:
+    """As the kernels rounded them."""
+    said = plan.describe()
+    return Tiles(int(said["tile_q"]), int(said["tile_kv"]))
+
+
+def candidates(automatic: Tiles) -> Iterator[Tiles]:
+    """Tiles around the automatic ones."""
+    for q in TILE_Q:
+        for kv in TILE_KV:
+            yield Tiles(
+                min(max(round(q * automatic.tile_q), 1), 65536),
+                min(max(round(kv * automatic.tile_kv), 1), 65536),
+            )
+
+
+def halvings(candidates: int, turns: int) -> Iterator[tuple[int, int]]:
+    """How many candidates each round has, and its turns; the last has one and judges it."""
+    least = max(turns // 3, 3)
+    while candidates > 1:
+        yield candidates, least
+        candidates = -(-candidates // 2)
+        least = min(2 * least, turns)
+    yield 1, 3 * turns

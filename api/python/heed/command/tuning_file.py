@@ -1,0 +1,103 @@
+"""Files with tiles, which ``HEED_TUNING_FILE`` loads; api/README.md has their format."""
+
+import os
+import tempfile
+from dataclasses import dataclass
+
+import heed
+from heed.command import files
+from heed.command.failure import Failure
+from heed.command.shapes import TYPES, Shape
+
+FIRST = "heed-tuning 1"
+KINDS = {"f32": "f32", "f16": "f16", "bf16": "bf16", "f64": "f64"}
+assert set(KINDS) == set(TYPES)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Tiles of one kind of problem."""
+
+    shape: Shape
+    threads: int
+    tile_q: int
+    tile_kv: int
+    note: str
+
+    @property
+    def conditions(self) -> str:
+        """The problems that it is for: those of about these sizes."""
+        shape = self.shape
+        rows = shape.queries * (shape.heads // shape.key_heads)
+        return " ".join(
+            (
+                f"key={shape.dtype} value={shape.dtype}",
+                f"features={shape.features} value_features={shape.value_features}",
+                f"rows={about(rows)} keys={about(shape.keys)}",
+                f"heads={about(shape.batch * shape.key_heads)}",
+                f"threads={self.threads} causal={'no' if shape.causal is None else 'yes'}",
+            )
+        )
+
+    @property
+    def line(self) -> str:
+        """As it stands in the file."""
+        return f"{self.conditions} tile_q={self.tile_q} tile_kv={self.tile_kv}  # {self.note}"
+
+
+def about(size: int) -> str:
+    """What is less than a factor of sqrt(2) away: sizes that are powers of two share all others."""
+    low, high = int(size / 2**0.5) + 1, int(size * 2**0.5)
+    return f"{low}-{high}" if low < high else str(size)
+
+
+def merged(text: str, cpu: str, isa: str, entries: list[Entry]) -> str:
+    """The text of a tuning file with these entries too, instead of those of the same problems."""
+    lines = text.splitlines() or [
+        FIRST,
+        "# Written by `heed tune`; of the lines that cover a problem the first counts.",
+    ]
+    section = f"cpu={cpu} isa={isa}"
+    new = {entry.conditions: entry.line for entry in entries}
+    kept: list[str] = []
+    here = False
+    begins = None
+    for line in lines:
+        words = line.partition("#")[0].split()
+        if words[:1] and words[0].startswith("cpu="):
+            here = " ".join(words) == section
+        elif here and conditions_of(words) in {conditions_of(key.split()) for key in new}:
+            continue
+        kept.append(line)
+        if here and begins is None:
+            begins = len(kept)
+    if begins is None:
+        kept += ["", section]
+        begins = len(kept)
+    kept[begins:begins] = new.values()
+    return "\n".join(kept) + "\n"
+
+
+def conditions_of(words: list[str]) -> frozenset[str]:
+    """What a line says of problems, without tiles."""
+    return frozenset(word for word in words if not word.startswith("tile_"))
+
+
+def update(path: str, context: heed.Context, entries: list[Entry]) -> None:
+    """Merges entries into a file, which may not be there yet, once heed has read the result."""
+    text = ""
+    if os.path.exists(path):
+        text = "\n".join(files.read_lines(path))
+    said = context.describe()
+    isa = str(said["isa"])
+    text = merged(text, str(said["cpu"]), isa, entries)
+    with tempfile.NamedTemporaryFile("w", suffix=".tuning", encoding="utf-8") as tried:
+        tried.write(text)
+        tried.flush()
+        try:
+            heed.Context(isa=isa, executor="serial", tuning_file=tried.name)
+        except ValueError as error:
+            raise Failure(
+                f"{path} is not a tuning file: {str(error).partition('; ')[2]}"
+            ) from error
+    files.write_text(path, text)

@@ -1,0 +1,248 @@
+"""Pictures of attention weights: a heat map in a terminal, an SVG in a notebook."""
+
+import os
+import shutil
+import sys
+import unicodedata
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SHADES = " ░▒▓█"
+COLOURS = (16, 17, 54, 90, 126, 162, 198, 205, 218, 231)  # of the 256 of terminals, dark to light
+LABEL = 16  # columns of a token's name, at most
+CELLS = 160  # of a side of an SVG; more keys or rows share one
+CELL = 14  # its pixels
+
+Floats = NDArray[np.float64]
+
+
+class HeatMap:
+    """The weights of one head, [rows, keys], drawn wherever they are shown.
+
+    ``repr`` is the map for a terminal as wide as this one, in colours where it has them; notebooks
+    show :meth:`svg`.
+    """
+
+    def __init__(
+        self,
+        weights: Floats,
+        rows: Sequence[str] | None = None,
+        keys: Sequence[str] | None = None,
+        title: str = "",
+    ) -> None:
+        """Draws nothing yet."""
+        self.weights = weights
+        self.rows = rows
+        self.keys = keys
+        self.title = title
+
+    def text(self, *, width: int | None = None, colour: bool | None = None) -> str:
+        """The map in at most ``width`` columns (the terminal's); ``colour``: with ANSI escapes."""
+        if width is None:
+            width = shutil.get_terminal_size().columns
+        if colour is None:
+            colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        names = _names(self.rows, len(self.weights))
+        margin = max((_columns(name) for name in names), default=0) + 1
+        cells, per_cell = _shared(self.weights, max((width - margin - 2) // 2, 1))
+        lines = [self.title] if self.title else []
+        lines += _header(self.keys, margin, per_cell, cells.shape[1])
+        lines.append(" " * margin + "┌" + "──" * cells.shape[1] + "┐")
+        for name, row in zip(names, _levels(cells), strict=True):
+            drawn = "".join(_cell(level, colour) for level in row)
+            lines.append(_padded(name, margin - 1) + " │" + drawn + "│")
+        lines.append(" " * margin + "└" + "──" * cells.shape[1] + "┘")
+        lines.append(_legend(self.weights, per_cell, colour))
+        return "\n".join(lines)
+
+    def svg(self) -> str:
+        """The map as an SVG, with the weight of a cell where the mouse is."""
+        cells, keys_each = _shared(self.weights, CELLS)
+        turned, rows_each = _shared(cells.T, CELLS)
+        cells = turned.T / rows_each  # a mean over rows, a sum over keys
+        rows, keys = _every(self.rows, len(self.weights), rows_each), self.keys
+        keys = _every(keys, self.weights.shape[1], keys_each)
+        left = 7 * max((len(name) for name in rows), default=0) + 8
+        top = 7 * max((len(name) for name in keys), default=0) + (26 if self.title else 8)
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + CELL * cells.shape[1] + 8}" '
+            f'height="{top + CELL * cells.shape[0] + 8}" font-family="sans-serif" font-size="11" '
+            'fill="#737880">'
+        ]
+        if self.title:
+            parts.append(f'<text x="8" y="14" font-size="13">{escape(self.title)}</text>')
+        for j, name in enumerate(keys):
+            x = left + CELL * j + 10
+            parts.append(
+                f'<text transform="translate({x} {top - 4}) rotate(-90)">{escape(name)}</text>'
+            )
+        for i, (name, row, levels) in enumerate(zip(rows, cells, _levels(cells), strict=True)):
+            y = top + CELL * i
+            parts.append(
+                f'<text x="{left - 4}" y="{y + 11}" text-anchor="end">{escape(name)}</text>'
+            )
+            for j, (weight, level) in enumerate(zip(row, levels, strict=True)):
+                colour = f'#b8320f" fill-opacity="{level:.3f}' if not np.isnan(level) else "#3d8fd1"
+                parts.append(
+                    f'<rect x="{left + CELL * j}" y="{y}" width="{CELL}" height="{CELL}" '
+                    f'fill="{colour}"><title>{escape(name)} → {escape(keys[j])}: {weight:.3g}'
+                    "</title></rect>"
+                )
+        return "".join(parts) + "</svg>"
+
+    def __repr__(self) -> str:
+        """The map for a terminal."""
+        return self.text()
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+
+def heat_map(
+    weights: Any,
+    tokens: Sequence[str] | None,
+    key_tokens: Sequence[str] | None,
+    head: int | None,
+    batch: int,
+    title: str,
+) -> HeatMap:
+    """See heed.show."""
+    numbers = _matrix(_floats(weights), head, batch)
+    rows, keys = numbers.shape
+    if tokens is not None and len(tokens) != rows:
+        raise ValueError(
+            f"tokens has {len(tokens)} names; it must have one for each of {rows} rows"
+        )
+    if key_tokens is None and tokens is not None and rows == keys:
+        key_tokens = tokens
+    if key_tokens is not None and len(key_tokens) != keys:
+        raise ValueError(
+            f"key_tokens has {len(key_tokens)} names; it must have one for each of {keys} keys"
+        )
+    return HeatMap(numbers, _clean(tokens), _clean(key_tokens), title)
+
+
+def _floats(weights: Any) -> Floats:
+    """As NumPy's, wherever they come from."""
+    if hasattr(weights, "detach"):  # PyTorch's, of which NumPy takes neither bfloat16 nor gradients
+        weights = weights.detach().double().cpu()
+    return np.asarray(weights).astype(np.float64)
+
+
+def _matrix(weights: Floats, head: int | None, batch: int) -> Floats:
+    """Of one head, or the mean of all."""
+    if not 2 <= weights.ndim <= 4:
+        raise ValueError(f"weights has {weights.ndim} axes; it must have 2 to 4")
+    if weights.ndim == 4:
+        if not 0 <= batch < len(weights):
+            raise ValueError(f"batch is {batch}; it must be 0 to {len(weights) - 1}")
+        weights = weights[batch]
+    if weights.ndim == 2:
+        weights = weights[None]
+    if 0 in weights.shape:
+        raise ValueError(f"weights is {list(weights.shape)}; there is nothing to show")
+    if head is None:
+        return np.asarray(weights.mean(axis=0))
+    if not 0 <= head < len(weights):
+        raise ValueError(f"head is {head}; it must be 0 to {len(weights) - 1}")
+    return np.asarray(weights[head])
+
+
+def _clean(names: Sequence[str] | None) -> list[str] | None:
+    """Without what could steer a terminal."""
+    if names is None:
+        return None
+    return ["".join(c if c.isprintable() else "·" for c in str(name)) for name in names]
+
+
+def _columns(name: str) -> int:
+    """How many columns of a terminal it takes."""
+    return sum(_width(c) for c in name)
+
+
+def _width(c: str) -> int:
+    return 0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+
+
+def _padded(name: str, columns: int) -> str:
+    return " " * (columns - _columns(name)) + name
+
+
+def _names(names: Sequence[str] | None, count: int) -> list[str]:
+    """Cut to what a margin holds; numbers where there are none."""
+    cut = []
+    for name in names or map(str, range(count)):
+        kept, columns = "", 0
+        for c in name:
+            columns += _width(c)
+            if columns > LABEL:
+                kept = kept[:-1] + "…"
+                break
+            kept += c
+        cut.append(kept)
+    return cut
+
+
+def _every(names: Sequence[str] | None, count: int, step: int) -> list[str]:
+    """The first name of every cell."""
+    return _names(names, count)[::step]
+
+
+def _shared(weights: Floats, most: int) -> tuple[Floats, int]:
+    """At most so many columns, each the sum of neighbours; and of how many."""
+    rows, keys = weights.shape
+    each = -(-keys // most)
+    wide = np.zeros((rows, -(-keys // each) * each))
+    wide[:, :keys] = weights
+    return wide.reshape(rows, -1, each).sum(axis=2), each
+
+
+def _levels(cells: Floats) -> Floats:
+    """0 to 1, from the smallest weight (0, unless there are negative ones) to the largest."""
+    finite = cells[np.isfinite(cells)]
+    low = min(finite.min(initial=0.0), 0.0)
+    high = finite.max(initial=0.0)
+    levels = np.clip((cells - low) / (high - low if high > low else 1.0), 0.0, 1.0)
+    return np.where(np.isneginf(cells), 0.0, levels)
+
+
+def _cell(level: float, colour: bool) -> str:
+    """Two columns, which are about as wide as high."""
+    if np.isnan(level):
+        return "??"
+    if colour:
+        return f"\x1b[48;5;{COLOURS[round(level * (len(COLOURS) - 1))]}m  \x1b[0m"
+    return SHADES[round(level * (len(SHADES) - 1))] * 2
+
+
+def _header(keys: Sequence[str] | None, margin: int, per_cell: int, cells: int) -> list[str]:
+    """The names of keys, from top to bottom; numbers of keys that share cells."""
+    if keys is None or per_cell > 1:
+        return [] if per_cell == 1 else [" " * margin + f" {per_cell} keys a cell"]
+    names = [name[:LABEL] for name in keys[:cells]]
+    high = max(map(len, names))
+    lines = []
+    for line in range(high):
+        letters = (
+            name[line - high + len(name)] if line >= high - len(name) else " " for name in names
+        )
+        lines.append(
+            " " * (margin + 1) + "".join(_two_columns(letter) for letter in letters).rstrip()
+        )
+    return lines
+
+
+def _two_columns(letter: str) -> str:
+    return letter + " " * (2 - _width(letter))
+
+
+def _legend(weights: Floats, per_cell: int, colour: bool) -> str:
+    """What the cells say."""
+    cells, _ = _shared(weights, -(-weights.shape[1] // per_cell))
+    finite = cells[np.isfinite(cells)]
+    scale = "".join(_cell(level, colour) for level in np.linspace(0, 1, 5))
+    return f"{min(finite.min(initial=0.0), 0.0):.3g} {scale} {finite.max(initial=0.0):.3g}"

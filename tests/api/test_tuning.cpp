@@ -1,0 +1,323 @@
+// Tuning files: what is refused, which problems get which tiles, and that no bit depends on it.
+#include <cstdio>
+
+#include "tests/api/other_forms.hpp"
+#include "tests/api/printed.hpp"
+#include "tests/api/refused.hpp"
+
+using namespace api_test;
+
+namespace {
+
+/// A file with this text, as long as it lives.
+class File {
+ public:
+  explicit File(const std::string& text) : file_(std::tmpfile()) {
+    REQUIRE(file_ != nullptr);
+    REQUIRE(std::fwrite(text.data(), 1, text.size(), file_) == text.size());
+    REQUIRE(std::fflush(file_) == 0);
+    path_ = "/dev/fd/" + std::to_string(fileno(file_));
+  }
+  ~File() { (void)std::fclose(file_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  const char* path() const { return path_.c_str(); }
+
+ private:
+  std::FILE* file_;
+  std::string path_;
+};
+
+/// The line that begins what is for an ISA of this CPU.
+std::string section(const char* isa = "scalar") {
+  const Context context = serial();
+  return "cpu=" + std::string(describe(context).cpu) + " isa=" + isa + "\n";
+}
+
+std::string file_of(const std::string& lines) { return "heed-tuning 1\n" + section() + lines; }
+
+heed_context_options options_with(const char* path) {
+  heed_context_options options = serial_options();
+  options.isa = "scalar";
+  options.tuning_file = path;
+  return options;
+}
+
+/// Refused in the same words whoever names it.
+void check_refused(const std::string& text, const std::string& words) {
+  CAPTURE(text);
+  const File file(text);
+  const std::string said = "is \"" + std::string(file.path()) + "\"; " + words;
+  ContextForm form;
+  const auto check = [&](const std::string& source, heed_status as) {
+    hand_in(form, false,
+            [&](heed_status status) { check_refusal(status, as, source + " " + said); });
+    CHECK(form.outputs_untouched());
+  };
+  form.options.isa = "scalar";
+  form.options.tuning_file = file.path();
+  check("options.tuning_file", HEED_STATUS_INVALID_ARGUMENT);
+  form.options.tuning_file = nullptr;
+  form.environment.set("HEED_TUNING_FILE", file.path());
+  check("HEED_TUNING_FILE", HEED_STATUS_INVALID_ENVIRONMENT);
+}
+
+heed_attention_info tiles_of(const heed_context_options& options, const heed_attention_desc& desc) {
+  return describe(make_plan(make_context(&options), desc));
+}
+
+/// 4 query heads over 2 key heads of 3 items: packs of 200 rows, 6 heads.
+heed_attention_desc grouped() {
+  Shape shape;
+  shape.batch = 3;
+  shape.query_heads = 4;
+  shape.key_heads = 2;
+  shape.query_length = 100;
+  shape.key_length = 1500;
+  shape.features = 64;
+  shape.value_features = 80;
+  return desc_of(shape);
+}
+
+}  // namespace
+
+TEST_CASE("malformed tuning files are refused", "[tuning][refused][files]") {
+  const Environment quiet;
+  const struct {
+    const char *line, *words;
+  } lines[] = {
+      {"rows=5", "line 3: it has neither tile_q nor tile_kv"},
+      {"tile_q", "line 3: it has \"tile_q\"; it must be NAME=VALUE"},
+      {"tile_q=", "line 3: it has \"tile_q=\"; it must be NAME=VALUE"},
+      {"=5", "line 3: it has \"=5\"; it must be NAME=VALUE"},
+      {"tile_q=0", "line 3: tile_q is \"0\"; it must be a whole number from 1 to 65536"},
+      {"tile_kv=65537", "line 3: tile_kv is \"65537\"; it must be a whole number from 1 to 65536"},
+      {"tile_q=18446744073709551617", "line 3: tile_q is \"18446744073709551617\"; it must be"},
+      {"tile_q=-8", "line 3: tile_q is \"-8\"; it must be"},
+      {"tile_q=+8", "line 3: tile_q is \"+8\"; it must be"},
+      {"tile_q=8x", "line 3: tile_q is \"8x\"; it must be"},
+      {"tile_q=8 tile_q=9", "line 3: tile_q is given twice"},
+      {"tile_q=8 tile_kv=8 tile_kv=8", "line 3: tile_kv is given twice"},
+      {"rows=8-9 rows=8 tile_q=8", "line 3: rows is given twice"},
+      {"causal=no causal=no tile_q=8", "line 3: causal is given twice"},
+      {"rows=0 tile_q=8",
+       "line 3: rows is \"0\"; it must be a whole number from 1 to 2^40, or two with a - between"},
+      {"rows=9-8 tile_q=8", "line 3: rows is \"9-8\"; it must be a whole number"},
+      {"rows=9- tile_q=8", "line 3: rows is \"9-\"; it must be a whole number"},
+      {"rows=-9 tile_q=8", "line 3: rows is \"-9\"; it must be a whole number"},
+      {"rows=1-2-3 tile_q=8", "line 3: rows is \"1-2-3\"; it must be a whole number"},
+      {"keys=1-1099511627777 tile_q=8", "line 3: keys is \"1-1099511627777\"; it must be"},
+      {"features=64.0 tile_q=8", "line 3: features is \"64.0\"; it must be a whole number"},
+      {"key=float tile_q=8",
+       "line 3: key is \"float\"; it must be f32, f64, bf16, f16, i8, f8_e4m3"},
+      {"value=mask tile_q=8", "line 3: value is \"mask\"; it must be f32"},
+      {"causal=1 tile_q=8", "line 3: causal is \"1\"; it must be no, yes"},
+      {"row=8 tile_q=8",
+       "line 3: it has \"row=\"; the name must be tile_q, tile_kv, key, value, features, "
+       "value_features, rows, keys, heads, threads, causal"},
+      {"isa=scalar", "line 3: it has \"isa=\"; the name must be tile_q"},
+      {"cpu=x", "line 3: it has \"cpu=x\"; isa=NAME must follow, and nothing else"},
+      {"cpu=x isa=y tile_q=8", "line 3: it has \"cpu=x\"; isa=NAME must follow"},
+      {"cpu=x tile_q=8", "line 3: it has \"cpu=x\"; isa=NAME must follow"},
+      {"cpu= isa=x", "line 3: it has \"cpu=\"; it must be NAME=VALUE"},
+      {"# fine\n\n \ttile_q=8 # fine\r\ntile_q=a", "line 6: tile_q is \"a\"; it must be"},
+      {"cpu=other isa=neon\ntile_q=a", "line 4: tile_q is \"a\"; it must be"},
+      {"# \x1b[31m", "line 3: it has the byte 0x1b; it must be ASCII text"},
+      {"# caf\xc3\xa9", "line 3: it has the byte 0xc3; it must be ASCII text"},
+  };
+  for (const auto& row : lines) check_refused(file_of(row.line), row.words);
+  check_refused(file_of(std::string("tile_q=8\0", 9)), "line 3: it has the byte 0x00");
+  const std::string most = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+  check_refused(file_of(most + most + "=8"), "line 3: it has \"" + most + "=\"; the name must be");
+}
+
+TEST_CASE("a tuning file says what it is in its first line", "[tuning][refused][files]") {
+  const Environment quiet;
+  check_refused("", "line 1: it begins with \"\"; it must be \"heed-tuning 1\"");
+  check_refused("\nheed-tuning 1\n", "line 1: it begins with \"\"; it must be");
+  check_refused("heed-tuning\n", "line 1: the version is \"\"; this library reads 1");
+  check_refused("heed-tuning 1 2\n", "line 1: it goes on with \"2\"; it must be");
+  check_refused("tuning 1\n", "line 1: it begins with \"tuning\"; it must be");
+  check_refused("heed-tuning 2\nwhatever\n", "line 1: the version is \"2\"; this library reads 1");
+  check_refused("heed-tuning 1\ntile_q=8\n",
+                "line 2: a line cpu=NAME isa=NAME must come before it");
+}
+
+TEST_CASE("a tuning file of another CPU or ISA is refused", "[tuning][refused][files]") {
+  const Environment quiet;
+  std::string here = section();
+  here.pop_back();
+  const std::string bound = "; it must be for this one, " + here;
+  check_refused("heed-tuning 1", "it is for cpu=none isa=none" + bound);
+  check_refused("heed-tuning 1\ncpu=pentium isa=scalar\ntile_q=8",
+                "it is for cpu=pentium isa=scalar" + bound);
+  std::string other = section("neon") + "tile_q=8\n";
+  check_refused("heed-tuning 1\n" + other,
+                "it is for " + other.substr(0, other.find('\n')) + bound);
+}
+
+TEST_CASE("a tuning file that cannot be read is refused", "[tuning][refused][files]") {
+  const auto row = [](const char* path, const std::string& words) {
+    return Refusal<ContextForm>("options.tuning_file", path, words);
+  };
+  api_test::check_refused<ContextForm>(
+      {row("/nowhere/heed.tuning", "opening it failed: No such file or directory"),
+       row("/", "must be a regular file"),
+       row("/dev/null", "must be a regular file"),
+       {"HEED_TUNING_FILE", "/nowhere/heed.tuning", "opening it failed: No such file",
+        HEED_STATUS_INVALID_ENVIRONMENT}});
+  const std::string most = file_of("tile_q=8");
+  const std::string filled = most + std::string((1 << 16) - most.size(), ' ');
+  const File fits(filled);
+  const heed_context_options options = options_with(fits.path());
+  CHECK(tiles_of(options, grouped()).tuning_line == 3);
+  check_refused(filled + " ", "it has 65537 bytes; it must have at most 65536");
+}
+
+TEST_CASE("a tuning file needs memory of the context's allocator", "[tuning][files]") {
+  const Environment environment;
+  const File file(file_of("tile_q=8\ntile_q=9"));
+  environment.set("HEED_TUNING_FILE", file.path());
+  for (std::size_t refused = 0;; ++refused) {
+    CountingAllocator memory(refused);
+    const heed_allocator allocator = memory.get();
+    heed_context_options options = options_with(nullptr);
+    options.allocator = &allocator;
+    heed_context* made = nullptr;
+    const heed_status status = heed_context_create(&options, &made);
+    const Context context(made);
+    if (status == HEED_STATUS_OK) {
+      CHECK(refused >= 4);  // of the text, the tiles, the path and the context
+      break;
+    }
+    CHECK(status == HEED_STATUS_OUT_OF_MEMORY);
+    CHECK(memory.live() == 0);
+    CHECK(memory.sound());
+  }
+}
+
+TEST_CASE("tiles: option > environment > tuning file > automatic", "[tuning][files]") {
+  const Environment environment;
+  const heed_attention_desc desc = grouped();
+  heed_context_options options = options_with(nullptr);
+  const heed_attention_info automatic = tiles_of(options, desc);
+  CHECK(automatic.tuning_line == 0);
+  CHECK(describe(make_context(&options)).tuning_file == nullptr);
+
+  const auto check = [&](std::uint32_t tile_q, std::uint32_t tile_kv, std::uint32_t line) {
+    const heed_attention_info info = tiles_of(options, desc);
+    CHECK(info.tile_q == tile_q);
+    CHECK(info.tile_kv == tile_kv);
+    CHECK(info.tuning_line == line);
+  };
+  const File both(file_of("tile_q=48 tile_kv=256"));
+  const File one(file_of("tile_kv=1024"));
+  REQUIRE(automatic.tile_q != 48);
+  REQUIRE(automatic.tile_kv != 256);
+  environment.set("HEED_TUNING_FILE", both.path());
+  check(48, 256, 3);
+  CHECK(std::string(describe(make_context(&options)).tuning_file) == both.path());
+  options.tuning_file = one.path();
+  check(automatic.tile_q, 1024, 3);
+  options.tuning_file = "";
+  check(automatic.tile_q, automatic.tile_kv, 0);
+  CHECK(describe(make_context(&options)).tuning_file == nullptr);
+  options.tuning_file = both.path();
+  environment.set("HEED_TILE_Q", "72");
+  check(72, 256, 3);
+  environment.set("HEED_TILE_KV", "640");
+  check(72, 640, 0);
+  options.tile_q = 96;
+  check(96, 640, 0);
+}
+
+TEST_CASE("the first line of a tuning file that covers a problem gives its tiles",
+          "[tuning][files]") {
+  const Environment quiet;
+  const heed_attention_desc desc = grouped();
+  const auto line = [&](const std::string& lines, const heed_attention_desc& of) {
+    const File file(file_of(lines));
+    return tiles_of(options_with(file.path()), of).tuning_line;
+  };
+  for (const char* const covers :
+       {"key=f32", "value=f32", "features=64", "value_features=80", "rows=200", "rows=1-200",
+        "rows=200-1099511627776", "keys=1500", "heads=6", "threads=1", "causal=no",
+        "key=f32 value=f32 features=1-64 value_features=80-90 rows=200 keys=2-2000 heads=6"}) {
+    CAPTURE(covers);
+    CHECK(line(std::string(covers) + " tile_q=40", desc) == 3);
+  }
+  for (const char* const covers_not :
+       {"key=f64", "value=bf16", "features=80", "value_features=64", "rows=100", "rows=201-300",
+        "rows=1-199", "keys=1499", "keys=100", "heads=2", "heads=12", "threads=2", "causal=yes",
+        "key=f32 value=f32 features=64 value_features=80 rows=200 keys=1500 heads=7"}) {
+    CAPTURE(covers_not);
+    CHECK(line(std::string(covers_not) + " tile_q=40", desc) == 0);
+    CHECK(line(std::string(covers_not) + " tile_q=40\n\ntile_q=8", desc) == 5);
+  }
+  CHECK(line("tile_q=40\nrows=200 tile_q=48", desc) == 3);
+  heed_attention_desc other = desc;
+  other.causal = HEED_CAUSAL_BOTTOM_RIGHT;
+  CHECK(line("causal=no tile_q=8\ncausal=yes tile_q=8", other) == 4);
+  other.key.dtype = HEED_DTYPE_F8_E4M3;
+  CHECK(line("key=f32 tile_q=8\nvalue=f32 key=f8_e4m3 tile_q=8", other) == 4);
+  other = desc;
+  other.query.dtype = other.key.dtype = other.value.dtype = other.out.dtype = HEED_DTYPE_F64;
+  CHECK(line("key=f32 tile_q=8\nkey=f64 value=f64 tile_q=8", other) == 4);
+  other = desc;
+  other.key_length = 0;
+  CHECK(line("keys=1 tile_q=8\ntile_q=8", other) == 4);
+}
+
+TEST_CASE("of a tuning file's sections, those of the context's CPU and ISA count",
+          "[tuning][files]") {
+  const Environment quiet;
+  const File file("heed-tuning 1 # format\r\ncpu=pentium isa=scalar\ntile_q=8\n" + section("neo") +
+                  "tile_q=8\n" + section() + "rows=1 tile_q=8\ncpu=pentium isa=neo\ntile_q=8\n" +
+                  section() + "tile_q=48\n");
+  const heed_attention_info info = tiles_of(options_with(file.path()), grouped());
+  CHECK(info.tuning_line == 11);
+  CHECK(info.tile_q == 48);
+}
+
+TEST_CASE("a tuning file is read when a context is made, never later", "[tuning][files]") {
+  const Environment quiet;
+  std::string path;
+  Context context;
+  {
+    const File file(file_of("tile_q=48"));
+    path = file.path();
+    const heed_context_options options = options_with(path.c_str());
+    context = make_context(&options);
+  }
+  CHECK(describe(make_plan(context, grouped())).tile_q == 48);
+  CHECK(describe(context).tuning_file == path);
+}
+
+TEST_CASE("HEED_VERBOSE=1 shows the tuning file's line", "[tuning][verbose][files]") {
+  const Environment environment;
+  environment.set("HEED_VERBOSE", "1");
+  const File file(file_of("tile_q=48 tile_kv=128"));
+  const heed_context_options options = options_with(file.path());
+  const Context context = make_context(&options);
+  Captured err(STDERR_FILENO);
+  (void)run(context, Shape{}, Tensors(Shape{}));
+  check_contains(err.text(), {"tiles 48 x 128 of line 3, "});
+}
+
+TEST_CASE("a tuning file changes no bit", "[tuning][determinism][files]") {
+  const Environment environment;
+  Shape shape;
+  shape.query_heads = shape.key_heads = 2;
+  shape.query_length = shape.key_length = 300;
+  const Tensors tensors(shape);
+  for (const std::string& isa : usable_isas()) {
+    heed_context_options options = serial_options();
+    options.isa = isa.c_str();
+    const std::vector<float> want = run(make_context(&options), shape, tensors);
+    const File file("heed-tuning 1\n" + section(isa.c_str()) + "rows=300 tile_q=1 tile_kv=1\n");
+    options.tuning_file = file.path();
+    const Context context = make_context(&options);
+    REQUIRE(describe(make_plan(context, desc_of(shape))).tuning_line == 3);
+    CHECK(same_bits(run(context, shape, tensors), want));
+  }
+}

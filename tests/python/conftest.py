@@ -1,0 +1,34 @@
+"""What the tests of the command share."""
+
+import os
+from typing import NamedTuple
+
+import pytest
+
+from heed.command import main
+
+
+class Ran(NamedTuple):
+    """What a command line did."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """Runs a command line in a folder of its own, without the environment's choices."""
+    for name in list(os.environ):
+        if name.startswith("HEED_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def run_main(*words):
+        try:
+            status = main([str(word) for word in words])
+        except SystemExit as end:
+            status = end.code
+        return Ran(status, *capsys.readouterr())
+
+    return run_main

@@ -1,0 +1,363 @@
+"""The command ``heed``: what it computes, writes, says and refuses."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import heed
+from heed.command import looks, pieces
+
+RNG = np.random.default_rng(5)
+
+
+@pytest.fixture
+def tensors(run):
+    """Query, key and value in files; grouped heads."""
+    shapes = {"q": (2, 4, 5, 8), "k": (2, 2, 7, 8), "v": (2, 2, 7, 6)}
+    arrays = {name: RNG.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    for name, array in arrays.items():
+        np.save(f"{name}.npy", array)
+    np.savez("qkv.npz", **arrays)
+    return arrays
+
+
+QKV = ("q.npy", "k.npy", "v.npy")
+
+
+def attended(tensors, **options):
+    return heed.attention(tensors["q"], tensors["k"], tensors["v"], **options)
+
+
+# ---- heed attend --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ((), {}),
+        (("--causal",), {"causal": True}),
+        (("--causal", "bottom-right"), {"causal": "bottom_right"}),
+        (("--causal", "-2"), {"causal": -2}),
+        (("--window", "2,"), {"window": (2, None), "alignment": "top_left"}),
+        (
+            ("--window", "1,0", "--alignment", "bottom-right"),
+            {"window": (1, 0), "alignment": "bottom_right"},
+        ),
+        (("--scale", "0.5", "--softcap", "3"), {"scale": 0.5, "softcap": 3.0}),
+        (("--temperature", "2"), {"temperature": 2.0}),
+        (("--hard",), {"hard": True}),
+        (("--threads", "1", "--isa", "scalar"), {"context": heed.Context(isa="scalar")}),
+    ],
+)
+def test_options_of_attention(run, tensors, words, options):
+    if words[:2] == ("--window", "2,"):
+        words += ("--alignment", "top-left")
+    assert run("attend", *QKV, "-o", "out.npy", *words).status == 0
+    np.testing.assert_array_equal(np.load("out.npy"), attended(tensors, **options))
+
+
+def test_options_from_files(run, tensors):
+    given = {
+        "attn_mask": RNG.integers(0, 2, (2, 1, 5, 7)).astype(bool),
+        "bias": RNG.standard_normal((4, 1, 7)).astype(np.float32),
+        "alibi_slopes": RNG.random(4, dtype=np.float32),
+        "sinks": RNG.random(4, dtype=np.float32),
+        "key_lengths": np.array([7, 3], np.int32),
+    }
+    words = []
+    for name, array in given.items():
+        np.save(f"{name}.npy", array)
+        words += [looks.OPTIONS[name], f"{name}.npy"]
+    words += ["--alignment", "top-left"]
+    assert run("attend", *QKV, "-o", "out.npy", *words).status == 0
+    want = attended(tensors, alignment="top_left", **given)
+    np.testing.assert_array_equal(np.load("out.npy"), want)
+
+
+def test_all_results_in_one_file(run, tensors):
+    ran = run("attend", "qkv.npz", "-o", "all.npz", "--lse", "--weights", "--column-sums")
+    want = attended(tensors, return_lse=True, return_weights=True, return_column_sums=True)
+    assert (ran.status, ran.err) == (0, "")
+    got = np.load("all.npz")
+    assert sorted(got.files) == ["column_sums", "lse", "out", "weights"]
+    for name in got.files:
+        np.testing.assert_array_equal(got[name], getattr(want, name))
+    assert "weights [2, 4, 5, 7] float32" in ran.out
+
+
+def test_types_are_converted(run, tensors):
+    assert run("attend", *QKV, "-o", "out.npy", "--dtype", "f64").status == 0
+    assert np.load("out.npy").dtype == np.float64
+    assert run("attend", *QKV, "-o", "out.npy", "--dtype", "f16").status == 0
+    assert np.load("out.npy").dtype == np.float16
+
+
+def test_bfloat16_is_read_and_written_as_numpy_has_it(run, tensors):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    narrow = {name: array.astype(ml_dtypes.bfloat16) for name, array in tensors.items()}
+    for name, array in narrow.items():
+        np.save(f"{name}.npy", array)
+    ran = run("attend", *QKV, "-o", "out.npy")
+    assert (ran.status, ran.out) == (0, "out [2, 4, 5, 6] bfloat16 in out.npy\n")
+    np.testing.assert_array_equal(np.load("out.npy").view(ml_dtypes.bfloat16), attended(narrow))
+
+
+@pytest.mark.parametrize("axes", [4, 3])
+def test_pieces_have_the_same_bits(run, tensors, monkeypatch, axes):
+    arrays = {name: array if axes == 4 else array[0] for name, array in tensors.items()}
+    for name, array in arrays.items():
+        np.save(f"{name}.npy", array)
+    np.save("bias.npy", RNG.standard_normal((*arrays["q"].shape[:-1], 7)).astype(np.float32))
+    np.save("sinks.npy", RNG.random(4, dtype=np.float32))
+    words = ("attend", *QKV, "--bias", "bias.npy", "--sinks", "sinks.npy", "--weights", "--lse")
+    assert run(*words, "-o", "whole.npz").status == 0
+    monkeypatch.setattr(pieces, "LONG", 1.0)
+    assert run(*words, "-o", "pieces.npz", "--progress", "always").status == 0
+    whole, parts = np.load("whole.npz"), np.load("pieces.npz")
+    for name in whole.files:
+        np.testing.assert_array_equal(parts[name], whole[name])
+
+
+def test_progress_is_drawn_where_it_is_wanted(run, tensors, monkeypatch):
+    monkeypatch.setattr(pieces, "LONG", 1.0)
+    assert "heed attend █" in run("attend", *QKV, "--progress", "always").err
+    for when in ("auto", "never"):  # stderr is no terminal here
+        assert run("attend", *QKV, "--progress", when).err == ""
+
+
+def test_expectations(run, tensors):
+    np.save("want.npy", attended(tensors) + np.float32(0.25))
+    ran = run("attend", *QKV, "--expect", "want.npy", "--tolerance", "0.3")
+    assert ran.status == 0
+    assert "max error 0.25, mean 0.25" in ran.out
+    ran = run("attend", *QKV, "--expect", "want.npy", "--tolerance", "0.1")
+    assert ran.status == 1
+    assert ran.err == "heed attend: the error is 0.25; --tolerance allows 0.1\n"
+
+
+def test_nan_is_told(run, tensors):
+    query, value = tensors["q"].copy(), tensors["v"].copy()
+    query[0, 0, 0, 0], value[1, 1, 0, 0] = np.nan, np.inf
+    np.save("q.npy", query)
+    assert (
+        "out has NaN, 6 of its 240 numbers; NaN or infinity stands in QUERY\n"
+        in run("attend", *QKV).err
+    )
+    np.save("v.npy", value)
+    np.save("b.npy", np.where(np.arange(7) == 3, -np.inf, 0).astype(np.float32))
+    ran = run("attend", *QKV, "--bias", "b.npy", "--quiet")
+    assert ran.status == 0
+    assert ran.err.endswith("NaN or infinity stands in QUERY, VALUE\n")
+
+
+def test_show(run, tensors):
+    Path("words.txt").write_text("".join(f"w{i}\n" for i in range(7)))
+    ran = run(
+        "attend", *QKV, "--show", "3", "--rows", "1-2", "--tokens", "words.txt", "--svg", "a.svg"
+    )
+    assert ran.status == 0
+    lines = ran.out.splitlines()
+    assert lines[1] == "head 3"
+    assert [line.partition("│")[0].strip() for line in lines[5:7]] == ["1", "2"]
+    assert "\x1b" not in ran.out
+    ElementTree.parse("a.svg")
+
+
+def test_timing_and_quiet(run, tensors):
+    assert "ms, median of 3, " in run("attend", *QKV, "--repeat", "3").out
+    ran = run("attend", *QKV, "--repeat", "3", "--quiet")
+    assert (ran.out, ran.err) == ("", "")
+
+
+REFUSED = [
+    # The command line, where @ is q.npy k.npy v.npy, the exit status, and what is said of it.
+    ("attend", 2, "the following arguments are required: QUERY"),
+    (
+        "attend q.npy k.npy",
+        2,
+        "QUERY and KEY are given without VALUE; give all three, or one .npz file",
+    ),
+    ("attend q.npy", 2, "q.npy alone must be a .npz file; or give QUERY KEY VALUE"),
+    ("attend nowhere.npy k.npy v.npy", 1, "nowhere.npy: No such file or directory"),
+    ("attend text.npy k.npy v.npy", 1, "text.npy: it is not a .npy file: "),
+    (
+        "attend qkv.npz k.npy v.npy",
+        1,
+        "qkv.npz: it is a .npz file with several arrays; a .npy file is",
+    ),
+    ("attend text.npz", 1, "text.npz: it is not a .npz file: "),
+    ("attend false.npz", 1, "false.npz: it is a .npy file; a .npz file is wanted here"),
+    ("attend other.npz", 1, "other.npz: it has a, k; it must have query or q"),
+    ("attend q.npy v.npy k.npy", 1, "KEY "),
+    ("attend @ --softcap 0", 2, "--softcap: '0' must be a number other than 0"),
+    ("attend @ --softcap -1", 1, "--softcap is -1; it must be"),
+    ("attend @ --temperature -2", 1, "--temperature is -2; it must be above 0"),
+    ("attend @ --scale x", 2, "--scale: 'x' must be a number"),
+    ("attend @ --causal left", 2, "--causal: 'left' must be top-left, bottom-right or"),
+    ("attend @ --window 5", 2, "--window: '5' must be LEFT,RIGHT, two numbers of keys"),
+    ("attend @ --window 5,5", 1, "--alignment"),
+    ("attend @ --causal --alignment 3", 1, "--alignment is given beside --causal"),
+    ("attend @ --mask q.npy", 1, "--mask has shape [2, 4, 5, 8]; it must broadcast to"),
+    ("attend @ --sinks q.npy", 1, "--sinks has shape [2, 4, 5, 8]; it must have 1 axis"),
+    ("attend @ --isa x86", 1, '--isa is "x86", which this build does not know; usable'),
+    ("attend @ --threads 0", 2, "--threads: '0' must be a whole number, from 1 to 1024"),
+    ("attend @ --executor x", 1, '--executor is "x"; this build has: serial'),
+    ("attend @ --lse -o a.npy", 2, "--lse is one more array; write all with -o FILE.npz"),
+    ("attend @ --column-sums", 2, "--column-sums is one more array; write all with"),
+    ("attend @ -o q.npy", 1, "-o q.npy would replace what query names"),
+    ("attend @ --sinks s.npy -o s.npy", 1, "-o s.npy would replace what --sinks names"),
+    ("attend @ -o no/where.npy", 1, "no/where.npy: it cannot be written: No such file"),
+    ("attend @ --tolerance 1", 2, "--tolerance is given without --expect"),
+    ("attend @ --rows 1", 2, "--rows is given without --show"),
+    ("attend @ --tokens a", 2, "--tokens is given without --show"),
+    ("attend @ --show --quiet", 2, "--show is given with --quiet"),
+    ("attend @ --show 4", 1, "--show is 4; it must be 0 to 3"),
+    ("attend @ --show --batch 2", 1, "--batch is 2; it must be 0 to 1"),
+    ("attend @ --show --rows 4-5", 1, "--rows is 4-5; it must be within 0-4"),
+    ("attend @ --show --rows 4-x", 2, "--rows is 4-x; it must be FIRST-LAST, from 0"),
+    ("attend @ --show --tokens q.npy", 1, "q.npy: it is not UTF-8: "),
+    ("attend @ --expect k.npy", 1, "--expect k.npy: it is [2, 2, 7, 8]; out is [2, 4, 5, 6]"),
+    ("attend @ --mas s.npy", 2, "unrecognized arguments: --mas s.npy"),
+    ("bench D64", 2, "shape D64: L is missing"),
+    ("bench Lkv3_D64", 2, "shape Lkv3_D64: Lq is missing"),
+    ("bench L5", 2, "shape L5: D is missing"),
+    ("bench L5_Lq6_D4", 2, "shape L5_Lq6_D4: L is both Lq and Lkv; give L, or the two"),
+    ("bench L0_D4", 2, "shape L0_D4: L is 0; it must be 1 to 2^40"),
+    ("bench L4_D4_L5", 2, "shape L4_D4_L5: L is given twice"),
+    ("bench L4_D4_f16_f64", 2, "shape L4_D4_f16_f64: only one of f32, f16, bf16, f64 can be given"),
+    ("bench H3_Hkv2_L4_D4", 2, "shape H3_Hkv2_L4_D4: Hkv is 2; it must divide H, 3"),
+    ("bench L4_D4_mask", 2, "shape L4_D4_mask: it has 'mask'; it must be of BNUMBER, HNUMBER, "),
+    ("bench L4_D4 --turns 0", 2, "--turns: '0' must be a whole number, from 1 to 10000"),
+    ("tune", 2, "the following arguments are required: SHAPE"),
+    (
+        "tune H8_Lq1_Lkv64_D64",
+        1,
+        "shape H8_Lq1_Lkv64_D64: so few rows are decoded, which has no tiles",
+    ),
+    ("completion csh", 2, "invalid choice: 'csh'"),
+    ("attened", 2, "invalid choice: 'attened'"),
+]
+
+
+@pytest.mark.parametrize(("line", "status", "words"), REFUSED, ids=[row[0] for row in REFUSED])
+def test_refused(run, tensors, line, status, words):
+    np.save("s.npy", np.zeros(4, np.float32))
+    np.savez("other.npz", a=1, k=tensors["k"])
+    for name in ("text.npy", "text.npz"):
+        Path(name).write_text("not an array")
+    Path("false.npz").write_bytes(Path("q.npy").read_bytes())
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    ran = run(*line.replace("@", " ".join(QKV)).split())
+    assert ran.status == status
+    assert ran.err.startswith(("heed:", f"heed {line.split()[0]}:"))
+    assert words in ran.err
+    assert ran.err.count("\n") == 1
+    assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+# ---- heed bench ---------------------------------------------------------------------------------
+
+
+def test_bench(run):
+    shapes = ("H2_L20_D16", "B2_H4_Hkv2_Lq3_Lkv9_D8_Dv4_causalBR_f16")
+    ran = run("bench", *shapes, "--turns", "2", "--no-torch", "--json", "a.json", "--plot", "a.svg")
+    assert ran.status == 0
+    for name in shapes:
+        assert f"\n{name} " in ran.out
+    assert "torch" not in ran.out
+    results = json.loads(Path("a.json").read_text())
+    assert [row["shape"] for row in results["shapes"]] == list(shapes)
+    assert all(row["seconds"]["heed"] > 0 for row in results["shapes"])
+    text = "".join(ElementTree.parse("a.svg").getroot().itertext())
+    assert "GFLOP/s; " in text
+    assert shapes[1] in text
+
+
+def test_bench_beside_torch(run):
+    torch = pytest.importorskip("torch")
+    ran = run("bench", "H2_Lq5_Lkv9_D16_causalBR", "--turns", "3", "--json", "-", "--plot", "a.svg")
+    assert ran.status == 0
+    results = json.loads(ran.out)
+    assert results["programs"]["torch"] == torch.__version__
+    row = results["shapes"][0]
+    low, high = row["quartiles"]["torch"]
+    assert low <= row["times_as_long"]["torch"] <= high
+    assert "PyTorch" in Path("a.svg").read_text()
+
+
+# ---- heed info and the rest ---------------------------------------------------------------------
+
+
+def test_info(run, monkeypatch):
+    monkeypatch.setenv("HEED_ISA", "scalar")
+    monkeypatch.setenv("HEED_THREADS", "2")
+
+    def told(*words):
+        command = (sys.executable, "-m", "heed", "info", *words)
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    lines = {line.split()[0]: line.split() for line in told().splitlines()}
+    assert lines["heed"][1] == heed.info()["version"]
+    assert lines["isa"][1:] == ["scalar", "HEED_ISA=scalar"]
+    assert lines["threads"][-1] == "HEED_THREADS=2"
+    assert json.loads(told("--json"))["context"]["isa"] == "scalar"
+
+
+def test_version_and_help(run):
+    assert run("--version").out == f"heed {heed.info()['version']}\n"
+    assert run().status == 2
+    for command in ("info", "attend", "bench", "tune", "completion"):
+        ran = run(command, "--help")
+        assert ran.status == 0
+        assert "\nexamples:\n" in ran.out
+
+
+def test_a_pipe_that_nobody_reads(run):
+    line = f"{sys.executable} -m heed --help | head -c 1; exit ${{PIPESTATUS[0]}}"
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert ended.stderr == ""
+
+
+def test_interrupt(run):
+    np.save("x.npy", np.zeros((4, 300, 64), np.float32))
+    words = "attend x.npy x.npy x.npy -o out.npy --repeat 1000000 --progress always"
+    command = (sys.executable, "-m", "heed", *words.split())
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as started:
+        said = started.stderr.read(40)  # it is at work
+        started.send_signal(signal.SIGINT)
+        said += started.stderr.read()
+    assert started.returncode == 130
+    assert said.endswith(b"heed attend: interrupted\n")
+    assert not Path("out.npy").exists()
+
+
+def test_completion(run):
+    for shell in ("bash", "zsh", "fish"):
+        ran = run("completion", shell)
+        assert ran.status == 0
+        for word in ("attend", "alibi-slopes", "tune", "probabilities"):
+            assert word in ran.out
+        if shutil.which(shell):
+            Path("script").write_text(ran.out)
+            assert subprocess.run([shell, "-n", "script"], check=False).returncode == 0
+    script = run("completion", "bash").out
+    script += "COMP_WORDS=(heed attend q.npy --alib) COMP_CWORD=3; _heed; echo ${COMPREPLY[@]}\n"
+    script += "COMP_WORDS=(heed attend --weights c) COMP_CWORD=3; _heed; echo ${COMPREPLY[@]}\n"
+    script += "COMP_WORDS=(heed t) COMP_CWORD=1; _heed; echo ${COMPREPLY[@]}\n"
+    told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["--alibi-slopes", "capped", "tune"]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish")
+def test_completion_in_fish(run):
+    Path("script").write_text(run("completion", "fish").out)
+    asked = "source script; complete -C 'heed attend --alib'; complete -C 'heed completion z'"
+    told = subprocess.run(["fish", "-c", asked], capture_output=True, text=True, check=True)
+    assert [line.split()[0] for line in told.stdout.splitlines()] == ["--alibi-slopes", "zsh"]

@@ -1,0 +1,164 @@
+"""``heed tune``, and the files that it writes."""
+
+import os
+import re
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heed
+from heed.command import tune
+from heed.command.tune import Found, Tiles, candidates, found, halvings
+from heed.command.tuning_file import about, merged
+
+SHAPE = "H4_Hkv2_L100_D16_causal"
+
+
+@pytest.fixture
+def finds(monkeypatch):
+    """Makes the search find what it is told, because a test cannot make tiles faster."""
+
+    def set_found(tile_q, tile_kv, gain=1.25):
+        best = Found(Tiles(tile_q, tile_kv), Tiles(96, 512), gain, (gain - 0.05, gain + 0.05))
+        monkeypatch.setattr(tune, "search", lambda shape, arguments: best)
+
+    return set_found
+
+
+def plan_of(**context):
+    array = np.zeros((1, 4, 100, 16), np.float32)
+    key = array[:, :2]
+    return heed.plan(array, key, key, causal=True, context=heed.Context(**context)).describe()
+
+
+def test_what_it_writes_gives_tiles_to_any_program(run, finds, monkeypatch):
+    finds(48, 128)
+    status, out, err = run("tune", SHAPE, "-o", "a.tuning", "--threads", "2")
+    assert (status, err) == (0, "")
+    assert f"{SHAPE}: automatic 96 x 512; best 48 x 128, 1.250 times as fast (1.200-1.300)\n" in out
+    assert "export HEED_TILE_Q=48 HEED_TILE_KV=128\n" in out
+    assert out.endswith(f"export HEED_TUNING_FILE={Path('a.tuning').resolve()}\n")
+    assert plan_of(threads=2)["tuning_line"] == 0
+    monkeypatch.setenv("HEED_TUNING_FILE", "a.tuning")
+    said = plan_of(threads=2)
+    assert (said["tile_q"], said["tile_kv"], said["tuning_line"]) == (48, 128, 5)
+    assert plan_of(threads=1)["tuning_line"] == 0  # it was found with two
+
+
+def test_it_adds_to_what_is_there(run, finds):
+    finds(48, 128)
+    run("tune", SHAPE, "-o", "a.tuning")
+    finds(96, 256)
+    run("tune", "H2_L300_D32", "-o", "a.tuning")
+    both = Path("a.tuning").read_text()
+    assert len(re.findall("^key=", both, re.MULTILINE)) == 2
+    finds(144, 384, 1.5)
+    os.chmod("a.tuning", 0o640)
+    run("tune", SHAPE, "-o", "a.tuning")
+    replaced = Path("a.tuning").read_text()
+    assert "tile_q=48" not in replaced
+    assert "tile_q=96" in replaced
+    assert "tile_q=144 tile_kv=384  # 1.50 times as fast as 96 x 512; " + SHAPE in replaced
+    assert stat.S_IMODE(os.stat("a.tuning").st_mode) == 0o640
+    assert os.listdir() == ["a.tuning"]
+
+
+def test_other_cpus_and_notes_stay(run, finds):
+    finds(48, 128)
+    here = heed.Context().describe()
+    old = "heed-tuning 1\n# mine\ncpu=other isa=avx2\nrows=5 tile_q=8\n"
+    Path("a.tuning").write_text(old)
+    run("tune", SHAPE, "-o", "a.tuning")
+    text = Path("a.tuning").read_text()
+    assert text.startswith(old)
+    assert f"\ncpu={here['cpu']} isa={here['isa']}\nkey=f32 " in text
+
+
+def test_a_file_that_is_none_stays(run, finds):
+    finds(48, 128)
+    for old, words in (
+        ("shopping list\n", 'line 1: it begins with "shopping"'),
+        ("heed-tuning 1\ncpu=a isa=b\nrow=1 tile_q=8\n", 'line 3: it has "row="'),
+        ("heed-tuning 2\n", 'line 1: the version is "2"; this library reads 1'),
+    ):
+        Path("a.tuning").write_text(old)
+        status, _, err = run("tune", SHAPE, "-o", "a.tuning")
+        assert status == 1
+        assert err.startswith(f"heed tune: a.tuning is not a tuning file: {words}")
+        assert Path("a.tuning").read_text() == old
+
+
+def test_where_it_writes(run, finds, monkeypatch):
+    finds(48, 128)
+    run("tune", SHAPE, "--dry-run")
+    assert os.listdir() == []
+    run("tune", SHAPE)
+    assert os.listdir() == ["heed.tuning"]
+    monkeypatch.setenv("HEED_TUNING_FILE", "b.tuning")
+    run("tune", SHAPE)
+    assert sorted(os.listdir()) == ["b.tuning", "heed.tuning"]
+
+
+def test_no_gain_is_not_written(run, finds):
+    for gain in (1.005, 0.9):
+        finds(48, 128, gain)
+        status, out, _ = run("tune", SHAPE)
+        assert status == 0
+        assert "that is no gain: the automatic choice stays\nnothing to write\n" in out
+    assert os.listdir() == []
+
+
+def test_tiles_of_the_environment_are_in_the_way(run, monkeypatch):
+    monkeypatch.setenv("HEED_TILE_Q", "48")
+    status, _, err = run("tune", SHAPE)
+    assert status == 2
+    assert err == "heed tune: HEED_TILE_Q is 48, which wins over a tuning file; unset it\n"
+
+
+def test_a_search(run):
+    status, out, err = run(
+        "tune", "H2_L60_D16", "--turns", "3", "--dry-run", "--progress", "always"
+    )
+    assert status == 0
+    assert re.match(r"H2_L60_D16: automatic \d+ x \d+; best \d+ x \d+, \d\.\d+ times as fast", out)
+    assert "heed tune H2_L60_D16 █" in err
+
+
+def test_rounds_end_with_one_that_is_judged():
+    for count in (1, 2, 5, 48):
+        rounds = list(halvings(count, 9))
+        assert rounds[-1] == (1, 27)
+        assert all(turns >= 3 for _, turns in rounds)
+        left = count
+        for size, _ in rounds:
+            assert size == left
+            left = -(-left // 2)
+
+
+def test_candidates_are_tiles():
+    for tiles in candidates(Tiles(24, 128)):
+        assert 1 <= tiles.tile_q <= 65536
+        assert 1 <= tiles.tile_kv <= 65536
+
+
+def test_what_is_better():
+    one, other = Tiles(48, 128), Tiles(96, 128)
+    assert found(one, other, [1.02, 1.03, 1.04, 1.05]).better
+    assert not found(one, other, [0.97, 0.99, 1.04, 1.05]).better
+    assert not found(one, other, [1.001, 1.002, 1.003]).better
+    assert not found(one, one, [1.02, 1.03, 1.04]).better
+
+
+def test_sizes_that_are_powers_of_two_share_all_others():
+    ranges = [about(1 << i) for i in range(12)]
+    covered = []
+    for text in ranges:
+        low, _, high = text.partition("-")
+        covered += range(int(low), int(high or low) + 1)
+    assert covered == list(range(1, covered[-1] + 1))
+
+
+def test_a_new_file_begins_with_its_version():
+    assert merged("", "a", "b", []).splitlines()[0] == "heed-tuning 1"
