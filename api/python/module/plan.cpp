@@ -83,7 +83,7 @@ class Plan {
       }));
     }
     call.score_function.raise();
-    return outputs.result(call, query);
+    return outputs.result(call.kind, call.out_given, query);
   }
 
   nb::dict describe() const {
