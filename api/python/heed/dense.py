@@ -1,25 +1,139 @@
 """Dense attention: ``heed.attention`` and ``heed.plan``."""
 
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from heed import _heed
 from heed._heed import Context, Plan
-from heed.options import Array, Options
+from heed.options import Array, ArrayT, Options, ResultOptions, with_options
+from heed.results import Result
 
 
+@overload
 def attention(
-    query: Array,
+    query: ArrayT,
     key: Array,
     value: Array,
     *,
     out: Array | None = None,
     context: Context | None = None,
     **options: Unpack[Options],
+) -> ArrayT: ...
+
+
+@overload
+def attention(
+    query: ArrayT,
+    key: Array,
+    value: Array,
+    *,
+    out: Array | None = None,
+    context: Context | None = None,
+    **options: Unpack[ResultOptions],
+) -> Result[ArrayT]: ...
+
+
+@with_options
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    *,
+    out: Any | None = None,
+    context: Context | None = None,
+    **options: Any,
 ) -> Any:
-    """Attention."""
+    """Attention: every query row's mean of the values, weighted by how its keys score.
+
+        s     = scale * <q_i, k_j>
+        s     = softcap * tanh(s / softcap)               if softcap is given
+        s     = s - alibi_slopes[h] * |i + offset - j|    if slopes are given
+        s     = s + bias[b, h, i, j]                      if a bias is given
+        s     = score_function(s, b, h, i, j)             if one is given
+        s     = -inf                                      where a mask, causal, window or length
+                                                          excludes j, or the bias is -inf
+        p     = softmax(s / temperature)                  over j, sinks[h] in the denominator
+        out_i = sum of p_j v_j
+
+    for query row i and key j of head h in batch item b. A row that may attend no key gives 0.
+    Nothing is copied: arrays are read where they lie, with any strides, and results come in the
+    kind of array that ``query`` is. Query heads may be a multiple of key heads, which they then
+    share in groups.
+
+    Args:
+        query: ``[batch, heads, rows, features]`` of float32, float64, float16 or bfloat16. Here and
+            below the first one or two axes may lack, or be 1 where others have more.
+        key: ``[batch, key heads, keys, features]``, also int8 or float8_e4m3fn with ``key_scales``.
+        value: ``[batch, key heads, keys, value features]``, likewise. All types may be mixed, but
+            for float64, which goes with itself alone.
+        attn_mask: bool, True attends; or floating, added to the scores. Broadcast to
+            ``[batch, heads, rows, keys]``, as PyTorch does.
+        bias: floating, added to the scores beside a boolean ``attn_mask``. Broadcast likewise.
+        causal: False; True or ``"top_left"``, row i attends key j if ``j <= i`` (PyTorch's
+            ``is_causal``); ``"bottom_right"``, if ``j <= i + keys - rows`` (FlashAttention,
+            decoding); or an int, if ``j <= i + causal``.
+        window: ``(left, right)``, row i attends keys from ``i + offset - left`` to
+            ``i + offset + right``; None in it is no bound.
+        alignment: offset, where rows stand among the keys, for ``window`` and ``alibi_slopes``
+            without ``causal``: ``"top_left"`` (0), ``"bottom_right"`` (keys - rows) or an int. Must
+            be given where rows and keys differ in number.
+        scale: of scores; ``1 / sqrt(features)`` unless given.
+        softcap: bound of scores, above 0.
+        alibi_slopes: ``[heads]``, how much scores lose by distance.
+        sinks: ``[heads]``, logits that only take part in the denominator.
+        temperature: above 0; infinity weighs all attended keys alike. 1 unless given.
+        hard: weight 1 at the largest score, of equal ones at the first key.
+        key_lengths: ``[batch]``, how many keys each batch item has; others are not read.
+        cu_seqlens_q: ``[batch + 1]``, where sequences begin and end in a packed query
+            ``[rows, heads, features]``; ``out`` is then packed too. Masks and weights are not.
+        cu_seqlens_k: the same of key and value, ``[keys, key heads, features]``.
+        max_seqlen_q: the most rows that a sequence of ``cu_seqlens_q`` has, or more. Needed only by
+            plans, whose later calls may have longer ones.
+        max_seqlen_k: the same of keys; with ``block_table`` as many as it has room for, or less.
+        block_table: ``[batch, pages of a sequence]``, where key and value are pools
+            ``[pages, key heads, rows of a page, features]``; rows of a page a multiple of 16.
+        key_scales: float32 ``[batch, key heads, keys]``, what rows of an int8 key are multiplied
+            with, in the axes of ``key``; of a float8_e4m3fn key one number.
+        value_scales: the same of ``value``.
+        score_function: a function pointer of numba or ctypes (``heed.ScoreFunction``), fast; or a
+            pair of such a pointer and what is passed to it as ``user``; or a Python callable
+            ``f(scores, batch, heads, rows, keys)``, which gets float32 or float64
+            ``scores[rows, keys]``, an int, and int64 arrays that broadcast with it, and returns the
+            scores to use. That is slow: it holds the GIL for every tile of scores.
+        return_lse: also return the logarithm of the denominators, ``[batch, heads, rows]``, packed
+            ``[heads, rows]``.
+        return_weights: also return ``[batch, heads, rows, keys]``: ``"scores"`` (after scale),
+            ``"capped"`` (after softcap), ``"masked"`` (before softmax) or ``"probabilities"``
+            (True).
+        weight_rows: rows of the weights that are wanted, increasing; all unless given.
+        return_column_sums: also return the probabilities that each key received,
+            ``[batch, heads, keys]``.
+        out: where to write; any strides, and any floating type (float64 as above).
+        context: where to compute; the default one of the process unless given.
+        **options: those above, by name.
+
+    Returns:
+        ``out``, ``[batch, heads, rows, value features]`` in the type of ``query``, without the axes
+        that all of query, key and value lack. Or, if more is asked for, a ``heed.Result``, whose
+        other arrays are float32, or float64 if ``out`` is.
+
+    Raises:
+        heed.ArgumentError: shapes, types or values do not fit.
+        TypeError: an argument is of a wrong Python type.
+        heed.OutOfMemoryError: there is no memory.
+
+    >>> import heed, numpy as np
+    >>> q = k = v = np.eye(3, 4, dtype=np.float32)
+    >>> np.round(heed.attention(q, k, v, causal=True, scale=1.0), 2)
+    array([[1.  , 0.  , 0.  , 0.  ],
+           [0.27, 0.73, 0.  , 0.  ],
+           [0.21, 0.21, 0.58, 0.  ]], dtype=float32)
+
+    In C: heed_attention.
+    """
     return _heed.attention(query, key, value, out, context, options)
 
 
+@with_options
 def plan(
     query: Array,
     key: Array,
@@ -27,7 +141,36 @@ def plan(
     *,
     out: Array | None = None,
     context: Context | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[ResultOptions],
 ) -> Plan:
-    """Plan."""
+    """Attention made ready, for calls that have the same shapes again and again.
+
+    Checks arguments and chooses tiles once. The plan is made for the shapes, strides and types of
+    what it is given here, and keeps all settings, but no tensor: calls are given ``query``, ``key``
+    and ``value``, and exactly the tensors among the options that were given here.
+
+    Args:
+        query: as of ``heed.attention``, as are ``key``, ``value`` and all options.
+        key: see ``heed.attention``.
+        value: see ``heed.attention``.
+        out: what form ``out`` will have, unless it is new, or contiguous in the type of ``query``.
+        context: where the plan computes; the default one of now unless given.
+        **options: see ``heed.attention``.
+
+    Returns:
+        A ``heed.Plan``, which any threads may call at once.
+
+    Raises:
+        heed.ArgumentError: shapes, types or values do not fit.
+
+    >>> import heed, numpy as np
+    >>> q = k = v = np.eye(3, 4, dtype=np.float32)
+    >>> step = heed.plan(q, k, v, causal=True)
+    >>> bool((step(q, k, v) == heed.attention(q, k, v, causal=True)).all())
+    True
+    >>> step.describe()["strategy"]
+    'prefill'
+
+    In C: heed_attention_plan_create.
+    """
     return _heed.plan(query, key, value, out, context, options)

@@ -1,20 +1,37 @@
-"""The options of attention, which many functions take."""
+"""The options of attention, which every function that attends takes, and the types of arrays."""
 
-from collections.abc import Sequence
-from typing import Any, Literal, TypedDict, TypeVar
+from __future__ import annotations
 
-Array = Any
-ArrayT = TypeVar("ArrayT")
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Union
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class SupportsDLPack(Protocol):
+    """An array that other libraries may read: of NumPy, PyTorch, JAX and many others."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
+        """Describe the array in a capsule."""
+
+
+Array: TypeAlias = Union[SupportsDLPack, "Buffer"]
+ArrayT = TypeVar("ArrayT", bound="SupportsDLPack | Buffer")
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+Point: TypeAlias = Literal["scores", "capped", "masked", "probabilities"]
+Start: TypeAlias = Literal["top_left", "bottom_right"]
 
 
 class Options(TypedDict, total=False):
-    """The options of attention, of every function that attends."""
+    """What attention computes; ``heed.attention`` says what each option means."""
 
     attn_mask: Array | None
     bias: Array | None
-    causal: bool | int | Literal["top_left", "bottom_right"]
+    causal: bool | int | Start
     window: tuple[int | None, int | None] | None
-    alignment: int | Literal["top_left", "bottom_right"] | None
+    alignment: int | Start | None
     scale: float | None
     softcap: float | None
     alibi_slopes: Array | Sequence[float] | None
@@ -30,7 +47,33 @@ class Options(TypedDict, total=False):
     key_scales: Array | float | None
     value_scales: Array | float | None
     score_function: Any
+
+
+class ResultOptions(Options, total=False):
+    """And what else it gives back, in a ``heed.Result``."""
+
     return_lse: bool
-    return_weights: bool | Literal["scores", "capped", "masked", "probabilities"] | None
+    return_weights: bool | Point | None
     weight_rows: Array | Sequence[int] | None
     return_column_sums: bool
+
+
+_FLAGS = ("causal", "hard", "return_lse", "return_column_sums")
+
+
+def with_options(function: FunctionT) -> FunctionT:
+    """Spells the options out in the signature that ``help`` and editors show."""
+    signature = inspect.signature(function)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    positional = [p for p in own if p.kind is not p.KEYWORD_ONLY]
+    options = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=False if name in _FLAGS else None
+        )
+        for name in ResultOptions.__annotations__
+    ]
+    rest = [p for p in own if p.kind is p.KEYWORD_ONLY]
+    function.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*positional, *options, *rest]
+    )
+    return function

@@ -50,6 +50,19 @@ bool is_contiguous(const Form& form) {
   return true;
 }
 
+Form contiguous_form(Element element, const std::int64_t* shape, int axes) {
+  Form form;
+  form.element = element;
+  form.axes = axes;
+  std::int64_t stride = 1;
+  for (int axis = axes - 1; axis >= 0; --axis) {
+    form.shape[axis] = shape[axis];
+    form.strides[axis] = shape[axis] > 1 ? stride : 0;
+    stride *= shape[axis];
+  }
+  return form;
+}
+
 bool operator==(const Form& a, const Form& b) {
   return a.element == b.element && a.axes == b.axes &&
          std::equal(a.shape, a.shape + a.axes, b.shape) &&

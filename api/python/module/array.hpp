@@ -43,6 +43,7 @@ struct Form {
 };
 
 bool is_contiguous(const Form& form);
+Form contiguous_form(Element element, const std::int64_t* shape, int axes);
 bool operator==(const Form& a, const Form& b);
 inline bool operator!=(const Form& a, const Form& b) { return !(a == b); }
 

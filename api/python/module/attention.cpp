@@ -32,7 +32,9 @@ nb::object attention(nb::handle query, nb::handle key, nb::handle value, nb::han
 
 void bind_attention(nb::module_& module) {
   module.def("attention", &attention, nb::arg("query"), nb::arg("key"), nb::arg("value"),
-             nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"));
+             nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"),
+             nb::sig("def attention(query: object, key: object, value: object, out: object, "
+                     "context: Context | None, options: object) -> typing.Any"));
 }
 
 }  // namespace heed::python

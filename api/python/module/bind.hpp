@@ -7,6 +7,9 @@ namespace heed::python {
 
 void bind_attention(nb::module_& module);
 void bind_context(nb::module_& module);
+void bind_information(nb::module_& module);
+void bind_merge(nb::module_& module);
 void bind_plan(nb::module_& module);
+void bind_rotate(nb::module_& module);
 
 }  // namespace heed::python

@@ -132,6 +132,7 @@ In C: heed_context_create.)")
       nb::sig("def set_threads(threads: int | None) -> None"),
       "Makes a new default context of so many threads; None: as many as at first. Plans keep "
       "the context that they were made with.");
+  module.def("default_context", &default_context, nb::sig("def default_context() -> Context"));
   module.def("get_threads", &get_threads, nb::sig("def get_threads() -> int"),
              "The threads of the default context.");
 }

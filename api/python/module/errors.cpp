@@ -41,11 +41,12 @@ std::string in_python(std::string message) {
       {"desc.key_length", "the rows of key"},
       {"desc.features", "the features of query"},
       {"desc.value_features", "the features of value"},
-      {"desc.page_rows", "the rows of a page"},
       {"desc.pages", "the number of pages"},
       {"desc.", ""},
       {"args.", ""},
       {"options.", ""},
+      {"executor_name", "executor"},
+      {"rotary.", ""},
   };
   for (const auto& [from, to] : words) replace_all(message, from, to);
   return message;

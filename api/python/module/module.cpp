@@ -8,4 +8,7 @@ NB_MODULE(_heed, module) {
   bind_context(module);
   bind_attention(module);
   bind_plan(module);
+  bind_merge(module);
+  bind_rotate(module);
+  bind_information(module);
 }

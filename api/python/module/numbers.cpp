@@ -54,6 +54,25 @@ void check_axes(const char* name, const Array& array, int axes) {
            axes == 1 ? "axis" : "axes");
 }
 
+Table copied_table(const char* name, const nb::list& rows) {
+  Table table;
+  std::vector<std::int32_t>& copy = table.entries.copy;
+  for (nb::handle row : rows) {
+    if (!is_sequence(row))
+      refuse_type("%s must be an array, or a sequence of rows, not of %s", name,
+                  type_text(row).c_str());
+    const auto columns = static_cast<std::int64_t>(nb::len(row));
+    if (table.rows > 0 && columns != table.columns)
+      refuse("%s has rows of %lld and %lld entries; all must have the same number", name,
+             static_cast<long long>(table.columns), static_cast<long long>(columns));
+    table.columns = table.stride = columns;
+    ++table.rows;
+    append(name, nb::list(nb::borrow(row)), copy);
+  }
+  table.entries.data = begin_of(copy);
+  return table;
+}
+
 }  // namespace
 
 double number(const char* name, nb::handle from) {
@@ -117,19 +136,18 @@ template Vector<double> read_vector(const char*, nb::handle);
 
 Table read_table(const char* name, nb::handle from) {
   Table table;
+  if (is_sequence(from)) return copied_table(name, nb::list(from));
   table.entries.array = read_array(name, from);
   const Form& form = table.entries.array.form;
   check_axes(name, table.entries.array, 2);
+  if (form.element != Element::kI32 || (form.shape[1] > 1 && form.strides[1] != 1) ||
+      (form.shape[0] > 1 && form.strides[0] < form.shape[1]))
+    return copied_table(name, listed(from));
   table.rows = form.shape[0];
-  table.columns = table.stride = form.shape[1];
-  if (form.element == Element::kI32 && (form.shape[1] <= 1 || form.strides[1] == 1) &&
-      (form.shape[0] <= 1 || form.strides[0] >= form.shape[1])) {
-    if (form.shape[0] > 1) table.stride = form.strides[0];
-    table.entries.data = static_cast<const std::int32_t*>(table.entries.array.data);
-  } else {
-    for (nb::handle row : listed(from)) append(name, nb::cast<nb::list>(row), table.entries.copy);
-    table.entries.data = begin_of(table.entries.copy);
-  }
+  table.columns = form.shape[1];
+  table.stride = form.shape[0] > 1 ? form.strides[0] : form.shape[1];
+  table.entries.data = static_cast<const std::int32_t*>(table.entries.array.data);
+  if (table.entries.data == nullptr) table.entries.data = begin_of(table.entries.copy);
   return table;
 }
 

@@ -22,6 +22,7 @@ struct Vector {
   const T* data = nullptr;
   std::int64_t count = 0;
   Array array;
+  nb::object keeper;  // of what array was made from
   std::vector<T> copy;
 };
 

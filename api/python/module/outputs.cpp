@@ -128,9 +128,9 @@ Outputs make_outputs(Call& call, const Options& options, nb::handle out) {
   Outputs outputs;
   outputs.out = add_out(
       call,
-      call.packed_queries() ? Shape({call.rows, desc.query_heads, desc.value_features}, 0)
-                            : Shape({desc.batch, desc.query_heads, call.rows, desc.value_features},
-                                    4 - call.axes),
+      call.packed_queries()
+          ? Shape({call.rows, desc.query_heads, desc.value_features}, 0)
+          : Shape({desc.batch, desc.query_heads, call.rows, desc.value_features}, 4 - call.axes),
       out);
   add_outputs_beside_out(call, options, outputs);
   return outputs;

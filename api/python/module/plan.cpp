@@ -197,7 +197,9 @@ In C: heed_attention_plan.)")
            "query rows per task, tile_kv keys per tile, tasks, workspace_bytes, flops. In C: "
            "heed_attention_plan_describe.");
   module.def("plan", &plan, nb::arg("query"), nb::arg("key"), nb::arg("value"),
-             nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"));
+             nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"),
+             nb::sig("def plan(query: object, key: object, value: object, out: object, "
+                     "context: Context | None, options: object) -> Plan"));
 }
 
 }  // namespace heed::python

@@ -98,6 +98,28 @@ void read_scales(const char* name, const char* of, const Array& tensor, nb::hand
   single.data = pointer = single.copy.data();
 }
 
+/// Combinations that C refuses too, in its own words.
+void check_combinations(const Call& call, const Options& options) {
+  const heed_attention_desc& desc = call.desc;
+  const bool bounded = desc.window != 0 && (desc.window_left >= 0 || desc.window_right >= 0);
+  const bool placed = desc.causal != HEED_CAUSAL_NONE || desc.alignment != HEED_ALIGNMENT_DEFAULT;
+  const bool measures = bounded || call.args.alibi_slopes != nullptr;
+  if (measures && !placed && desc.query_length != desc.key_length)
+    refuse(
+        "%s given with %lld query rows and %lld keys: say by alignment, \"top_left\", "
+        "\"bottom_right\" or an int, or by causal, at which key the rows stand",
+        bounded ? "window is" : "alibi_slopes are", static_cast<long long>(desc.query_length),
+        static_cast<long long>(desc.key_length));
+  if (desc.hard == 0) return;
+  const char* denominator =
+      options.temperature.is_valid()                                            ? "temperature"
+      : options.sinks.is_valid()                                                ? "sinks"
+      : options.return_lse.is_valid() && flag("return_lse", options.return_lse) ? "return_lse"
+                                                                                : nullptr;
+  if (denominator != nullptr)
+    refuse("%s is given with hard, which has no denominator", denominator);
+}
+
 }  // namespace
 
 const void* read_reals(const char* name, nb::handle from, bool float64, std::int64_t heads,
@@ -127,6 +149,7 @@ void read_scores(Call& call, const Options& options) {
               call.key_scales, call.key_scale, desc.key_scales, args.key_scales);
   read_scales("value_scales", "value", call.value, options.value_scales, call.packed_keys(),
               call.value_scales, call.value_scale, desc.value_scales, args.value_scales);
+  check_combinations(call, options);
   if (options.score_function.is_valid()) {
     call.score_function = read_score_function(options.score_function);
     args.score_function = call.score_function.function;

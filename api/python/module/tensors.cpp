@@ -71,10 +71,15 @@ std::int64_t longest(const Vector<std::int32_t>& offsets) {
   return most;
 }
 
-std::int64_t length(const char* name, nb::handle given, std::int64_t otherwise) {
+/// max_seqlen_q or max_seqlen_k: what is given, or as much as there is.
+std::int64_t length(const char* name, nb::handle given, const char* of, std::int64_t otherwise,
+                    bool at_least) {
   if (!given.is_valid()) return otherwise;
   const std::int64_t value = integer(name, given);
   if (value < 0) refuse("%s is %lld; it must be at least 0", name, static_cast<long long>(value));
+  if (at_least ? value < otherwise : value > otherwise)
+    refuse("%s is %lld; %s has %lld rows for a sequence", name, static_cast<long long>(value), of,
+           static_cast<long long>(otherwise));
   return value;
 }
 
@@ -138,15 +143,17 @@ void set_query_rows(Call& call, std::int64_t rows, const Options& options) {
   const bool packed = call.packed_queries();
   call.rows = rows;
   if (packed) call.desc.packed_queries = std::max<std::int64_t>(1, rows);
-  call.desc.query_length =
-      packed ? length("max_seqlen_q", options.max_seqlen_q, longest(call.cu_seqlens_q)) : rows;
+  call.desc.query_length = packed ? length("max_seqlen_q", options.max_seqlen_q, "cu_seqlens_q",
+                                           longest(call.cu_seqlens_q), true)
+                                  : rows;
 }
 
 void set_key_rows(Call& call, std::int64_t rows, const Options& options) {
   const bool packed = call.packed_keys();
   if (packed) call.desc.packed_keys = std::max<std::int64_t>(1, rows);
-  call.desc.key_length =
-      packed ? length("max_seqlen_k", options.max_seqlen_k, longest(call.cu_seqlens_k)) : rows;
+  call.desc.key_length = packed ? length("max_seqlen_k", options.max_seqlen_k, "cu_seqlens_k",
+                                         longest(call.cu_seqlens_k), true)
+                                : rows;
 }
 
 void read_lengths(Call& call, const Options& options) {
@@ -211,6 +218,9 @@ void read_tensors(Call& call, nb::handle query, nb::handle key, nb::handle value
   const int rows_k = packed_k ? 3 : 2;
 
   check_same("features", 1, q, k);
+  for (const Named& t : {k, v})
+    if (t.form.size(1) == 0)
+      refuse("%s is %s; it must have features", t.name, text(t.form).c_str());
   check_same(call.paged() ? "rows of a page" : "rows", rows_k, k, v);
   desc.value_features = v.form.size(1);
   desc.key_heads = shared("heads", heads_k, {k, v});
@@ -228,13 +238,11 @@ void read_tensors(Call& call, nb::handle query, nb::handle key, nb::handle value
     check_same("pages", 4, k, v);
     desc.pages = k.form.size(4);
     desc.page_rows = k.form.size(2);
-    const std::int64_t room = call.block_table.columns * desc.page_rows;
-    desc.key_length = length("max_seqlen_k", options.max_seqlen_k, room);
-    if (desc.key_length > room)
-      refuse("max_seqlen_k is %lld; block_table has %lld pages of %lld rows for each sequence",
-             static_cast<long long>(desc.key_length),
-             static_cast<long long>(call.block_table.columns),
+    if (desc.page_rows == 0 || desc.page_rows % 16 != 0)
+      refuse("key is %s, pages of %lld rows; that must be a multiple of 16", text(k.form).c_str(),
              static_cast<long long>(desc.page_rows));
+    desc.key_length = length("max_seqlen_k", options.max_seqlen_k, "block_table",
+                             call.block_table.columns * desc.page_rows, false);
     desc.block_table_stride = call.block_table.stride;
   } else {
     set_key_rows(call, k.form.size(rows_k), options);

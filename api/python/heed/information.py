@@ -1,0 +1,49 @@
+"""What this heed can do on this computer: ``heed.info``."""
+
+import os
+import platform
+from pathlib import Path
+
+from heed import _heed
+
+
+def info() -> dict[str, object]:
+    """Tell what this build of heed can do here, and what it chose.
+
+    Returns:
+        A dict of
+
+        - ``version``: of heed;
+        - ``cpu``, ``cpus``: the processor's name, and how many CPUs the process may use;
+        - ``isas``: instruction sets by name, each with ``usable``, ``lanes`` (float32 numbers in a
+          vector) and ``panel`` (query rows that one kernel handles);
+        - ``executors``, ``products``: what was compiled in, by name;
+        - ``context``: what the default context chose, see ``heed.Context.describe``;
+        - ``environment``: the variables that heed reads and that are set.
+
+    >>> import heed
+    >>> heed.info()["isas"]["scalar"]["usable"]
+    True
+
+    In C: heed_isa_get, heed_executor_name, heed_product_name, heed_context_describe.
+    """
+    return {
+        "version": _heed.version,
+        "cpu": _cpu_name(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "isas": _heed.isas(),
+        "executors": _heed.executors(),
+        "products": _heed.products(),
+        "context": _heed.default_context().describe(),
+        "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("HEED_")},
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,42 @@
+// What this build can do here, for heed.info.
+#include "api/python/module/bind.hpp"
+
+namespace heed::python {
+namespace {
+
+nb::dict isas() {
+  nb::dict all;
+  for (std::size_t i = 0; i < heed_isa_count(); ++i) {
+    heed_isa_info info = HEED_ISA_INFO_INIT;
+    check(heed_isa_get(i, &info));
+    nb::dict one;
+    one["usable"] = info.usable != 0;
+    one["lanes"] = info.lanes;
+    one["panel"] = info.panel;
+    all[info.name] = one;
+  }
+  return all;
+}
+
+nb::list executors() {
+  nb::list all;
+  for (std::size_t i = 0; i < heed_executor_count(); ++i) all.append(heed_executor_name(i));
+  return all;
+}
+
+nb::list products() {
+  nb::list all;
+  for (std::size_t i = 0; i < heed_product_count(); ++i) all.append(heed_product_name(i));
+  return all;
+}
+
+}  // namespace
+
+void bind_information(nb::module_& module) {
+  module.attr("version") = heed_version_string();
+  module.def("isas", &isas, nb::sig("def isas() -> dict[str, dict[str, int]]"));
+  module.def("executors", &executors, nb::sig("def executors() -> list[str]"));
+  module.def("products", &products, nb::sig("def products() -> list[str]"));
+}
+
+}  // namespace heed::python
