@@ -1,7 +1,8 @@
 """Attention on CPUs."""
 
-from heed._heed import Context, Plan, get_threads, set_threads
+from heed._heed import Context, MultiheadPlan, Plan, Weights, get_threads, set_threads
 from heed._heed import version as __version__
+from heed.blocks import multihead, multihead_plan
 from heed.dense import attention, plan
 from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
 from heed.information import info
@@ -14,17 +15,21 @@ __all__ = [
     "ArgumentError",
     "Context",
     "Error",
+    "MultiheadPlan",
     "OutOfMemoryError",
     "Plan",
     "Result",
     "ScoreFunction",
     "ScoreTile",
     "UnsupportedError",
+    "Weights",
     "__version__",
     "attention",
     "get_threads",
     "info",
     "merge",
+    "multihead",
+    "multihead_plan",
     "plan",
     "rotate",
     "set_threads",
