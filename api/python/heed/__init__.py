@@ -1,10 +1,20 @@
 """Attention on CPUs."""
 
-from heed._heed import Context, MultiheadPlan, Plan, Weights, get_threads, set_threads
+from heed._heed import (
+    Context,
+    Graph,
+    GraphAttentionPlan,
+    MultiheadPlan,
+    Plan,
+    Weights,
+    get_threads,
+    set_threads,
+)
 from heed._heed import version as __version__
 from heed.blocks import multihead, multihead_plan
 from heed.dense import attention, plan
 from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
+from heed.graphs import graph_attention, graph_attention_plan
 from heed.information import info
 from heed.merging import merge
 from heed.results import Result
@@ -15,6 +25,8 @@ __all__ = [
     "ArgumentError",
     "Context",
     "Error",
+    "Graph",
+    "GraphAttentionPlan",
     "MultiheadPlan",
     "OutOfMemoryError",
     "Plan",
@@ -26,6 +38,8 @@ __all__ = [
     "__version__",
     "attention",
     "get_threads",
+    "graph_attention",
+    "graph_attention_plan",
     "info",
     "merge",
     "multihead",

@@ -11,6 +11,8 @@ NB_MODULE(_heed, module) {
   bind_merge(module);
   bind_weights(module);
   bind_multihead(module);
+  bind_graph(module);
+  bind_graph_attention(module);
   bind_rotate(module);
   bind_information(module);
 }

@@ -32,12 +32,13 @@ Matrix read_matrix(const char* name, nb::handle from, int axes) {
     refuse("%s has shape %s; it must have axes %s", name, shape_text(form.shape, form.axes).c_str(),
            axes == 2 ? "[in, out]" : "[matrices, in, out]");
   check_floating(name, form);
-  if (form.elements() == 0) refuse("%s is %s; it must have numbers", name, text(form).c_str());
+  if (form.size(2) == 0 || form.size(1) == 0)
+    refuse("%s is %s; it must have numbers", name, text(form).c_str());
   matrix.in = form.size(3) * form.size(2);
   matrix.out = form.size(1);
   matrix.layout = {static_cast<std::uint32_t>(dtype_of(form.element)), HEED_STRIDES_EXPLICIT,
                    form.stride(3), form.stride(2), form.stride(1)};
-  matrix.data = matrix.array.data;
+  matrix.data = address_of(matrix.array);
   return matrix;
 }
 
@@ -63,6 +64,22 @@ Bias read_bias(const NamedMatrix& names, nb::handle from, const Matrix& matrix) 
   return bias;
 }
 
+std::uint32_t read_biases(const NamedMatrix* names, const Matrix* matrices, int count,
+                          const nb::tuple& from, int first, Bias* biases) {
+  std::uint32_t dtype = HEED_DTYPE_DEFAULT;
+  const char* of = nullptr;
+  for (int i = 0; i < count; ++i) {
+    biases[i] = read_bias(names[i], from[first + i], matrices[i]);
+    if (biases[i].data == nullptr) continue;
+    const heed_dtype own = dtype_of(biases[i].array.form.element);
+    if (of != nullptr && own != dtype)
+      refuse("%s and %s are of different types; biases must all be of one", of, names[i].bias_name);
+    dtype = own;
+    of = names[i].bias_name;
+  }
+  return dtype;
+}
+
 void check_in(const char* name, const Matrix& matrix, const char* of, std::int64_t in) {
   if (matrix.in == in) return;
   const Form& form = matrix.array.form;
@@ -72,6 +89,21 @@ void check_in(const char* name, const Matrix& matrix, const char* of, std::int64
       "%s is %s; it must be [in, out] with in %lld, as %s (a matrix [out, in], as PyTorch has "
       "it, is given as %s.T)",
       name, is.c_str(), static_cast<long long>(in), of, name);
+}
+
+std::int64_t features_of(const char* name, const Matrix& matrix, std::int64_t heads) {
+  if (matrix.out % heads != 0)
+    refuse("%s has %lld columns, which %lld heads cannot share", name,
+           static_cast<long long>(matrix.out), static_cast<long long>(heads));
+  return matrix.out / heads;
+}
+
+void check_columns(const char* name, const Matrix& matrix, std::int64_t heads,
+                   std::int64_t features) {
+  if (matrix.given() && matrix.out != heads * features)
+    refuse("%s has %lld columns; it must have %lld, for %lld heads of %lld features", name,
+           static_cast<long long>(matrix.out), static_cast<long long>(heads * features),
+           static_cast<long long>(heads), static_cast<long long>(features));
 }
 
 void check_arithmetic(const char* name, const Form& form, const char* like, bool float64) {

@@ -43,15 +43,29 @@ struct Bias {
 /// `axes` is 2, or 3 for several matrices [matrix, in, out]; heed.Weights may be any.
 Matrix read_matrix(const char* name, nb::handle from, int axes);
 
-/// A matrix [in, .] and its bias, which is none beside heed.Weights. `source` is what has `in`.
+/// What a matrix and its bias are called.
 struct NamedMatrix {
   const char* name;
   const char* bias_name;
 };
+
+/// None beside heed.Weights, whose bias is inside.
 Bias read_bias(const NamedMatrix& names, nb::handle from, const Matrix& matrix);
+
+/// The biases of `count` matrices, `from` the entry `first` on; all are of one type, returned as a
+/// heed_dtype, 0 if there are none.
+std::uint32_t read_biases(const NamedMatrix* names, const Matrix* matrices, int count,
+                          const nb::tuple& from, int first, Bias* biases);
 
 /// Refuses a matrix that `of`, of `in` features, cannot be multiplied with.
 void check_in(const char* name, const Matrix& matrix, const char* of, std::int64_t in);
+
+/// Features of a head, of which the matrix has so many side by side.
+std::int64_t features_of(const char* name, const Matrix& matrix, std::int64_t heads);
+
+/// Refuses a matrix whose columns are not heads of so many features.
+void check_columns(const char* name, const Matrix& matrix, std::int64_t heads,
+                   std::int64_t features);
 
 /// Refuses a matrix in another arithmetic than `like`, which is float64 or not.
 void check_arithmetic(const char* name, const Form& form, const char* like, bool float64);
