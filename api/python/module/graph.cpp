@@ -128,13 +128,14 @@ Row e of arrays over edges (edge_data, edge_bias, weights) belongs to the e-th e
 
 In C: heed_graph_create.)");
   graph
-      .def("__init__", &from_edges, nb::arg("sources"), nb::arg("destinations"), nb::kw_only(),
-           nb::arg("nodes"), nb::arg("duplicates") = nb::none(), nb::arg("context") = nb::none(),
+      .def("__init__", &from_edges, nb::arg("sources").none(), nb::arg("destinations").none(),
+           nb::kw_only(), nb::arg("nodes").none(), nb::arg("duplicates") = nb::none(),
+           nb::arg("context") = nb::none(),
            nb::sig("def __init__(self, sources: object, destinations: object, *, nodes: int, "
                    "duplicates: str | None = None, context: Context | None = None) -> None"))
       .def_static(
-          "from_csr", &from_csr, nb::arg("offsets"), nb::arg("sources"), nb::kw_only(),
-          nb::arg("duplicates") = nb::none(), nb::arg("context") = nb::none(),
+          "from_csr", &from_csr, nb::arg("offsets").none(), nb::arg("sources").none(),
+          nb::kw_only(), nb::arg("duplicates") = nb::none(), nb::arg("context") = nb::none(),
           nb::sig("def from_csr(offsets: object, sources: object, *, "
                   "duplicates: str | None = None, context: Context | None = None) -> Graph"),
           R"(A graph from rows by destination: the edges offsets[n] to offsets[n + 1] - 1 end at node n.

@@ -168,12 +168,12 @@ In C: heed_graph_attention_plan.)");
            "heed_graph_attention_plan_describe.");
   refuse_pickling(plan,
                   "it is made for this computer: make it anew with heed.graph_attention_plan");
-  module.def("graph_attention", &graph_attention, nb::arg("graph"), nb::arg("tensors"),
+  module.def("graph_attention", &graph_attention, nb::arg("graph").none(), nb::arg("tensors"),
              nb::arg("parameters"), nb::arg("settings"), nb::arg("scores"), nb::arg("out").none(),
              nb::arg("context").none());
-  module.def("graph_attention_plan", &graph_attention_plan, nb::arg("graph"), nb::arg("tensors"),
-             nb::arg("parameters"), nb::arg("settings"), nb::arg("scores"), nb::arg("out").none(),
-             nb::arg("context").none(),
+  module.def("graph_attention_plan", &graph_attention_plan, nb::arg("graph").none(),
+             nb::arg("tensors"), nb::arg("parameters"), nb::arg("settings"), nb::arg("scores"),
+             nb::arg("out").none(), nb::arg("context").none(),
              nb::sig("def graph_attention_plan(graph: Graph, tensors: tuple, parameters: tuple, "
                      "settings: tuple, scores: object, out: object, context: Context | None) "
                      "-> GraphAttentionPlan"));

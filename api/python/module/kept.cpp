@@ -2,7 +2,8 @@
 
 namespace heed::python {
 
-KeptOptions::KeptOptions(const Call& call, const Options& options) {
+KeptOptions::KeptOptions(const Call& call, const Options& options)
+    : boolean_mask_(call.args.mask != nullptr) {
   for (std::size_t i = 0; i < std::size(kOptions); ++i) {
     const nb::handle given = options.*kOptions[i].place;
     given_[i] = given.is_valid();
@@ -29,6 +30,13 @@ Options KeptOptions::with(const char* function, const char* maker, nb::handle te
     }
   }
   return options;
+}
+
+void KeptOptions::check_mask(const Call& call) const {
+  const bool boolean = call.args.mask != nullptr;
+  if (boolean != boolean_mask_)
+    refuse("attn_mask is %s; the plan was made for one that is %s", boolean ? "bool" : "floating",
+           boolean ? "floating" : "bool");
 }
 
 void check_form(const char* name, const Form& now, const Form& then) {

@@ -15,8 +15,12 @@ class KeptOptions {
   /// The settings, and the tensors of a call of `function`; `maker` made the plan.
   Options with(const char* function, const char* maker, nb::handle tensors) const;
 
+  /// Refuses a floating attn_mask where the plan was made for a boolean one, and the reverse.
+  void check_mask(const Call& call) const;
+
  private:
   bool given_[std::size(kOptions)] = {};
+  bool boolean_mask_;
   nb::dict kept_;
   Options settings_;
 };

@@ -117,6 +117,7 @@ class MultiheadPlan {
     if (std::memcmp(&desc, &desc_, sizeof desc) == 0 &&
         std::memcmp(&call.attention.desc, &attention_, sizeof attention_) == 0)
       return;
+    kept_.check_mask(call.attention);
     each_form(call, [&](int i, const char* name, const Form& form) {
       check_form(name, form, forms_[i]);
     });
@@ -163,7 +164,7 @@ matrices and biases that it was given, and reads them anew in every call. Any th
 plan at once: it keeps a workspace for each.
 
 In C: heed_multihead_plan.)");
-  plan.def("__call__", &MultiheadPlan::run, nb::arg("query"), nb::arg("key") = nb::none(),
+  plan.def("__call__", &MultiheadPlan::run, nb::arg("query").none(), nb::arg("key") = nb::none(),
            nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("tensors"),
            nb::sig("def __call__(self, query: typing.Any, key: typing.Any | None = None, *, "
                    "out: typing.Any | None = None, **tensors: typing.Any) -> typing.Any"),
@@ -173,10 +174,10 @@ In C: heed_multihead_plan.)");
            "workspace_bytes, projection_flops, attention_flops. In C: "
            "heed_multihead_plan_describe.");
   refuse_pickling(plan, "it is made for this computer: make it anew with heed.multihead_plan");
-  module.def("multihead", &multihead, nb::arg("query"), nb::arg("key").none(), nb::arg("matrices"),
-             nb::arg("biases"), nb::arg("settings"), nb::arg("out").none(),
+  module.def("multihead", &multihead, nb::arg("query").none(), nb::arg("key").none(),
+             nb::arg("matrices"), nb::arg("biases"), nb::arg("settings"), nb::arg("out").none(),
              nb::arg("context").none(), nb::arg("options"));
-  module.def("multihead_plan", &multihead_plan, nb::arg("query"), nb::arg("key").none(),
+  module.def("multihead_plan", &multihead_plan, nb::arg("query").none(), nb::arg("key").none(),
              nb::arg("matrices"), nb::arg("biases"), nb::arg("settings"), nb::arg("out").none(),
              nb::arg("context").none(), nb::arg("options"),
              nb::sig("def multihead_plan(query: object, key: object, matrices: tuple, "

@@ -174,7 +174,7 @@ The arrays are not needed afterwards: the numbers are kept as float32, or float6
 
 In C: heed_weights_create.)");
   weights
-      .def("__init__", &make_weights, nb::arg("matrix"), nb::arg("bias") = nb::none(),
+      .def("__init__", &make_weights, nb::arg("matrix").none(), nb::arg("bias") = nb::none(),
            nb::kw_only(), nb::arg("context") = nb::none(),
            nb::sig("def __init__(self, matrix: object, bias: object | None = None, *, "
                    "context: Context | None = None) -> None"))
