@@ -1,12 +1,15 @@
 """Attention on CPUs."""
 
 from heed._heed import (
+    Cache,
     Context,
     Graph,
     GraphAttentionPlan,
     MultiheadPlan,
     Plan,
+    Sequence,
     Weights,
+    cache_bytes,
     get_threads,
     set_threads,
 )
@@ -23,6 +26,7 @@ from heed.score_function import ScoreFunction, ScoreTile
 
 __all__ = [
     "ArgumentError",
+    "Cache",
     "Context",
     "Error",
     "Graph",
@@ -33,10 +37,12 @@ __all__ = [
     "Result",
     "ScoreFunction",
     "ScoreTile",
+    "Sequence",
     "UnsupportedError",
     "Weights",
     "__version__",
     "attention",
+    "cache_bytes",
     "get_threads",
     "graph_attention",
     "graph_attention_plan",

@@ -38,6 +38,7 @@ std::string in_python(std::string message) {
       {"args.attention: ", ""},
       {"desc.attention->", ""},
       {"args.p_", "w_"},
+      {"bytes is ", "the number of bytes is "},
       {"desc.edges", "the number of edges"},
       {"desc.sequences allows", "sequences allow"},
       {"desc.batch", "the batch"},
