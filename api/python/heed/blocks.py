@@ -179,8 +179,8 @@ def multihead_plan(
     """A multi-head block made ready, for calls that have the same shapes again and again.
 
     Checks arguments and lays out memory once. The plan is made for the shapes, strides and types of
-    what it is given here. It keeps matrices, biases and settings; calls are given ``query``, ``key``
-    if it was given here, and exactly the tensors among attention's options that were.
+    what it is given here. It keeps matrices, biases and settings; calls are given ``query``,
+    ``key`` if it was given here, and exactly the tensors among attention's options that were.
 
     Args:
         query: as of ``heed.multihead``, as is everything below.

@@ -1,4 +1,4 @@
-"""Sequences of caches in files: what ``Sequence.save`` and ``Cache.load`` do with paths and files."""
+"""Sequences of caches in paths and files: ``Sequence.save`` and ``Cache.load``."""
 
 from __future__ import annotations
 

@@ -170,12 +170,16 @@ In C: heed_graph_attention_plan.)");
                   "it is made for this computer: make it anew with heed.graph_attention_plan");
   module.def("graph_attention", &graph_attention, nb::arg("graph").none(), nb::arg("tensors"),
              nb::arg("parameters"), nb::arg("settings"), nb::arg("scores"), nb::arg("out").none(),
-             nb::arg("context").none());
+             nb::arg("context").none(),
+             nb::sig("def graph_attention(graph: Graph, tensors: tuple[object, ...], "
+                     "parameters: tuple[object, ...], settings: tuple[object, ...], "
+                     "scores: object, out: object, context: Context | None) -> typing.Any"));
   module.def("graph_attention_plan", &graph_attention_plan, nb::arg("graph").none(),
              nb::arg("tensors"), nb::arg("parameters"), nb::arg("settings"), nb::arg("scores"),
              nb::arg("out").none(), nb::arg("context").none(),
-             nb::sig("def graph_attention_plan(graph: Graph, tensors: tuple, parameters: tuple, "
-                     "settings: tuple, scores: object, out: object, context: Context | None) "
+             nb::sig("def graph_attention_plan(graph: Graph, tensors: tuple[object, ...], "
+                     "parameters: tuple[object, ...], settings: tuple[object, ...], "
+                     "scores: object, out: object, context: Context | None) "
                      "-> GraphAttentionPlan"));
 }
 

@@ -176,13 +176,16 @@ In C: heed_multihead_plan.)");
   refuse_pickling(plan, "it is made for this computer: make it anew with heed.multihead_plan");
   module.def("multihead", &multihead, nb::arg("query").none(), nb::arg("key").none(),
              nb::arg("matrices"), nb::arg("biases"), nb::arg("settings"), nb::arg("out").none(),
-             nb::arg("context").none(), nb::arg("options"));
+             nb::arg("context").none(), nb::arg("options"),
+             nb::sig("def multihead(query: object, key: object, matrices: tuple[object, ...], "
+                     "biases: tuple[object, ...], settings: tuple[object, ...], out: object, "
+                     "context: Context | None, options: object) -> typing.Any"));
   module.def("multihead_plan", &multihead_plan, nb::arg("query").none(), nb::arg("key").none(),
              nb::arg("matrices"), nb::arg("biases"), nb::arg("settings"), nb::arg("out").none(),
              nb::arg("context").none(), nb::arg("options"),
-             nb::sig("def multihead_plan(query: object, key: object, matrices: tuple, "
-                     "biases: tuple, settings: tuple, out: object, context: Context | None, "
-                     "options: object) -> MultiheadPlan"));
+             nb::sig("def multihead_plan(query: object, key: object, matrices: tuple[object, ...], "
+                     "biases: tuple[object, ...], settings: tuple[object, ...], out: object, "
+                     "context: Context | None, options: object) -> MultiheadPlan"));
 }
 
 }  // namespace heed::python

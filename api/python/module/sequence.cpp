@@ -87,12 +87,10 @@ void save_descriptor(const Sequence& sequence, int descriptor) {
   }());
 }
 
-/// Bytes, or into a path or file, which Python opens.
-nb::object save(const nb::pointer_and_handle<Sequence>& sequence, nb::handle to) {
-  if (!to.is_none()) return nb::module_::import_("heed.saving").attr("save")(sequence.h, to);
-  const heed_cache* cache = sequence.p->cache().get();
-  const heed_sequence name = sequence.p->name();
-  const std::size_t bytes = saved_bytes(*sequence.p);
+nb::object save_bytes(const Sequence& sequence) {
+  const heed_cache* cache = sequence.cache().get();
+  const heed_sequence name = sequence.name();
+  const std::size_t bytes = saved_bytes(sequence);
   PyObject* made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes));
   if (made == nullptr) throw nb::python_error();
   nb::object held = nb::steal(made);
@@ -101,6 +99,11 @@ nb::object save(const nb::pointer_and_handle<Sequence>& sequence, nb::handle to)
     return heed_cache_save(cache, name, PyBytes_AsString(made), bytes);
   }());
   return held;
+}
+
+/// Python opens paths, and knows files.
+void save_file(const nb::pointer_and_handle<Sequence>& sequence, nb::handle file) {
+  nb::module_::import_("heed.saving").attr("save")(sequence.h, file);
 }
 
 nb::str representation(const Sequence& sequence) {
@@ -159,17 +162,15 @@ heed_cache_append.)")
            nb::sig("def length(self, layer: int = 0) -> int"),
            "The rows that a layer has. In C: heed_cache_length.")
       .def("__len__", [](const Sequence& self) { return length(self, nb::int_(0)); })
-      .def(
-          "save", &save, nb::arg("file") = nb::none(),
-          nb::sig("@typing.overload\n"
-                  "def save(self, file: None = None) -> bytes: ...\n"
-                  "@typing.overload\n"
-                  "def save(self, file: object) -> None"),
-          R"(The sequence as bytes, which Cache.load of a later process, or of a cache with other pages, takes.
+      .def("save", &save_bytes, nb::sig("def save(self) -> bytes"),
+           R"(The sequence as bytes, or in a file.
 
-With a file, a path or a binary file object, it is written there, from where the file stands on. All
-layers must have the same length. The format is stated in api/README.md: little-endian, versioned,
-with a checksum. In C: heed_cache_save, heed_cache_save_file.)")
+Cache.load takes them, in a later process or in a cache with other pages. All layers must have the
+same length. The format is stated in api/README.md: little-endian, versioned, with a checksum. In C:
+heed_cache_save.)")
+      .def("save", &save_file, nb::arg("file").none(),
+           nb::sig("def save(self, file: typing.Any) -> None"),
+           "Into a path, or a binary file from where it stands on. In C: heed_cache_save_file.")
       .def("save_descriptor", &save_descriptor, nb::arg("descriptor"),
            nb::sig("def save_descriptor(self, descriptor: int) -> None"),
            "The same to a file descriptor. In C: heed_cache_save_file.")
