@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -176,3 +177,15 @@ def test_ends_well_with_everything_alive():
     )
     assert done.returncode == 0
     assert done.stderr == ""
+
+
+def test_interrupt_comes_right_after_a_call():
+    """A call cannot be broken off, but nothing of an interrupt is lost, nor is the result."""
+    q, k, v = [np.ones((1, 1, n, 64), np.float32) for n in (2000, 20000, 20000)]
+    out = np.zeros_like(q)
+    context = heed.Context(threads=1)
+    timer = threading.Timer(0.01, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        heed.attention(q, k, v, out=out, context=context)
+    assert (out == 1).all()
