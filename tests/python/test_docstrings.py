@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import heed
+from heed import information
 from heed.options import ResultOptions
 
 HEADER = Path(__file__).parents[2] / "api" / "heed.h"
@@ -59,6 +60,11 @@ def test_every_option_is_documented_and_known():
         assert name in documented
         with pytest.raises(TypeError, match="query must be an array"):
             heed.attention(0, 0, 0, **{name: None})
+
+
+def test_the_environment_is_what_the_header_says():
+    said = re.findall(r"^ \*   (HEED_[A-Z_]+)  ", HEADER.read_text(), re.MULTILINE)
+    assert list(information._VARIABLES) == said
 
 
 def test_all_is_there():
