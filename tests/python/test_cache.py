@@ -1,7 +1,7 @@
 """heed.Cache and heed.Sequence: what they hold, against sequences kept by NumPy."""
 
 import gc
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import oracle
@@ -316,31 +316,24 @@ def test_bytes_and_description():
 
 def test_threads():
     """Each with a sequence of its own, and all with one that nobody changes."""
-    cache = cache_of(pages=100)
-    shared, ((key, value), _) = filled(cache, 40)
-    query = queries_of(HEADS, 1)
+    cache = cache_of(pages=400)
+    shared, ((key, value), _) = filled(cache, 200)
+    query = queries_of(HEADS, 150)  # so many that calls give the GIL back
     expected = heed.attention(query, key, value)
-    failures = []
 
     def work(seed):
-        try:
-            for length in range(20, 60, 10):
-                mine, ((k, v), _) = filled(cache, length, seed)
-                both = cache.attention([mine, shared], np.stack([query, query]))
-                np.testing.assert_array_equal(both[0], heed.attention(query, k, v))
-                np.testing.assert_array_equal(both[1], expected)
-                fork = shared.fork()
-                fork.append(k, v)
-                assert cache.load(mine.save()).save() == mine.save()
-        except BaseException as error:
-            failures.append(error)
+        for length in range(200, 260, 20):
+            mine, ((k, v), _) = filled(cache, length, seed)
+            both = cache.attention([mine, shared], np.stack([query, query]))
+            assert_close(both[0], attended(query, k, v), 2.0**-24, "mine")
+            assert_close(both[1], expected, 2.0**-24, "shared")
+            fork = shared.fork()
+            fork.append(k, v)
+            assert cache.load(mine.save()).save() == mine.save()
 
-    threads = [threading.Thread(target=work, args=(100 * i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(work, 100 * i) for i in range(8)]:
+            done.result()
     gc.collect()
     assert cache.describe()["sequences"] == 1
 

@@ -138,7 +138,7 @@ REFUSED = [
     (lambda d: d[:50], "the number of bytes is 50; it must be at", "file ends after 50 bytes; it"),
     (
         lambda d: d[:-1],
-        r"bytes is \d+; .* the saved sequence is not whole",
+        r"bytes is \d+; .* sequence is not whole",
         r"file ends after \d+ b",
     ),
     (lambda _: b"not what was saved" * 20, MAGIC, MAGIC),

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -306,3 +307,18 @@ def test_describe():
         "workspace_bytes",
         "gathered_bytes",
     }
+
+
+def test_threads_share_plans_and_graphs():
+    random = np.random.default_rng(1)
+    nodes, edges = 500, 5000  # so many that calls give the GIL back
+    graph = heed.Graph(*random.integers(0, nodes, (2, edges)), nodes=nodes)
+    tensors = [random.standard_normal((nodes, HEADS, 16)) for _ in range(3)]
+    plan = heed.graph_attention_plan(graph, *tensors)
+    inputs = [(1 + i / 10) * tensors[0] for i in range(12)]
+    expected = [heed.graph_attention(graph, query, *tensors[1:]) for query in inputs]
+    with ThreadPoolExecutor(12) as pool:
+        for _ in range(5):
+            outs = pool.map(lambda query: plan(query, *tensors[1:]), inputs)
+            for out, one in zip(outs, expected, strict=True):
+                np.testing.assert_array_equal(out, one)

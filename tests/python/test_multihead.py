@@ -1,6 +1,7 @@
 """heed.multihead, its plan and heed.Weights, against the definition in float64 and PyTorch."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import oracle
@@ -316,3 +317,19 @@ def test_describe():
     assert repr(weights) == "<heed.Weights: 3 features to 4, float32>"
     tensor = heed.Weights(np.ones((2, 3, 4)))
     assert (tensor.describe()["in"], tensor.describe()["arithmetic"]) == (6, "float64")
+
+
+def test_threads_share_plans_and_weights():
+    given, _, settings, _ = made(KINDS[0], "self")
+    prepared = {
+        name: heed.Weights(given[name], given[bias])
+        for name, bias in zip(MATRICES, BIASES, strict=True)
+    }
+    query = np.tile(given["query"], (1, 40, 1))  # so long that calls give the GIL back
+    plan = heed.multihead_plan(query, **prepared, **settings)
+    inputs = [(1 + i / 10) * query for i in range(12)]
+    expected = [heed.multihead(x, **prepared, **settings) for x in inputs]
+    with ThreadPoolExecutor(12) as pool:
+        for _ in range(5):
+            for out, one in zip(pool.map(plan, inputs), expected, strict=True):
+                np.testing.assert_array_equal(out, one)
