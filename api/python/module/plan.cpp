@@ -67,6 +67,8 @@ class Plan {
     read_scores(call, options);
     const Outputs outputs = make_outputs(call, options, out.is_none() ? nb::handle() : out);
     if (call.out_given && !out_given_) take_plain_out(call);
+    // Made in the same way from the same, they are the same in every byte.
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c)
     if (std::memcmp(&call.desc, &desc_, sizeof desc_) != 0) refuse_difference(call);
     {
       const Workspace workspace = workspaces_.take();
