@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from kinds import KINDS, Kind, assert_close, needed, params
+from kinds import KINDS, Kind, assert_close, assert_like, needed, params
 
 import heed
 
@@ -178,9 +178,7 @@ def test_every_case(kind, name):
     asked = {} if settings.get("hard") else {"return_lse": True}
     result = heed.graph_attention(graph_of(keep), **given, **settings, **asked, return_weights=True)
     out, lse, weights = expected_of(kind, seen, settings, keep)
-    like = given.get("query", given.get("data"))
-    assert type(result.out) is type(like)
-    assert str(result.out.dtype).removeprefix("torch.") == kind.element
+    assert_like(kind, result.out, given.get("query", given.get("data")))
     assert_close(kind.back(result.out), out, kind.unit, "out")
     exact = 2.0**-53 if kind.element == "float64" else 2.0**-24
     exact = kind.unit if settings.get("steps", 1) > 1 else exact  # roundings that fall otherwise

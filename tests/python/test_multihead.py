@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import oracle
 import pytest
-from kinds import KINDS, Kind, assert_close, needed, params
+from kinds import KINDS, Kind, assert_close, assert_like, needed, params
 
 import heed
 
@@ -150,8 +150,7 @@ def test_every_case(kind, case):
     asked = {} if options.get("hard") else {"return_lse": True}
     result = heed.multihead(**given, **settings, **options, **asked, return_weights=True)
     outs, lses = expected_of(seen, settings, options)
-    assert type(result.out) is type(given["query"])
-    assert str(result.out.dtype).removeprefix("torch.") == kind.element
+    assert_like(kind, result.out, given["query"])
     for actual, expected in zip(by_item(kind.back(result.out), options), outs, strict=True):
         assert_close(actual, expected, kind.unit, "out")
     exact = 2.0**-53 if kind.element == "float64" else 2.0**-24
