@@ -11,6 +11,8 @@ import pytest
 
 import heed
 from heed import information
+from heed.blocks import ResultBlock
+from heed.graphs import GraphResultOptions
 from heed.options import ResultOptions
 
 HEADER = Path(__file__).parents[2] / "api" / "heed.h"
@@ -23,6 +25,15 @@ PUBLIC = [
 ]
 
 
+def docstrings(of):
+    """Of everything in a compiled module, and in its classes."""
+    for name, value in vars(of).items():
+        if callable(value):
+            yield name, value.__doc__
+        if inspect.isclass(value) and value is not type:
+            yield from docstrings(value)
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name):
     module = importlib.import_module(f"heed.{name}")
@@ -30,9 +41,9 @@ def test_examples_run(name):
     if name == "_heed":  # whose functions doctest does not look into
         parser = doctest.DocTestParser()
         tests = [
-            parser.get_doctest(x.__doc__, {}, n, None, None)
-            for n, x in vars(module).items()
-            if inspect.isclass(x) and x.__doc__
+            parser.get_doctest(text, {}, name, None, None)
+            for name, text in docstrings(module)
+            if text and ">>>" in text
         ]
     runner = doctest.DocTestRunner()
     for test in tests:
@@ -65,6 +76,19 @@ def test_every_option_is_documented_and_known():
 def test_the_environment_is_what_the_header_says():
     said = re.findall(r"^ \*   (HEED_[A-Z_]+)  ", HEADER.read_text(), re.MULTILINE)
     assert list(information._VARIABLES) == said
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [(heed.multihead, ResultBlock), (heed.graph_attention, GraphResultOptions)],
+)
+def test_every_setting_is_documented(function, options):
+    signature = inspect.signature(function)
+    documented = set(re.findall(r"^        (\w+):", function.__doc__, re.MULTILINE))
+    assert set(options.__annotations__) - set(ResultOptions.__annotations__) <= documented
+    assert set(options.__annotations__) <= set(signature.parameters)
+    required = {n for n, p in signature.parameters.items() if p.default is p.empty}
+    assert set(options.__required_keys__) <= required
 
 
 def test_all_is_there():
