@@ -193,6 +193,7 @@ REFUSED = [
         "qkv.npz: it is a .npz file with several arrays; a .npy file is",
     ),
     ("attend text.npz", 1, "text.npz: it is not a .npz file: "),
+    ("attend false.npz", 1, "false.npz: it is a .npy file; a .npz file is wanted here"),
     ("attend other.npz", 1, "other.npz: it has a, k; it must have query or q"),
     ("attend q.npy v.npy k.npy", 1, "KEY "),
     ("attend @ --softcap 0", 2, "--softcap: '0' must be a number other than 0"),
@@ -251,6 +252,7 @@ def test_refused(run, tensors, line, status, words):
     np.savez("other.npz", a=1, k=tensors["k"])
     for name in ("text.npy", "text.npz"):
         Path(name).write_text("not an array")
+    Path("false.npz").write_bytes(Path("q.npy").read_bytes())
     before = {path: path.read_bytes() for path in Path().iterdir()}
     ran = run(*line.replace("@", " ".join(QKV)).split())
     assert ran.status == status

@@ -33,9 +33,10 @@ def read_array(path: str) -> Array:
 def read_arrays(path: str) -> dict[str, Array]:
     """Of a .npz file, by name."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if isinstance(archive, np.ndarray):
-                raise Failure(f"{path}: it is a .npy file; a .npz file is wanted here")
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise Failure(f"{path}: it is a .npy file; a .npz file is wanted here")
+        with loaded as archive:
             return {name: named(archive[name]) for name in archive.files}
     except OSError as error:
         raise Failure(f"{path}: {error.strerror or error}") from error
