@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from heed import Error
-from heed.command import attend, bench, completion, info, tune
+from heed.command import attend, bench, completion, graph, info, tune
 from heed.command.arguments import Formatter, Parser
 from heed.command.failure import FAILED, INTERRUPTED, USAGE, Failure, Misuse
 
@@ -14,13 +14,14 @@ EXAMPLES = """\
 examples:
   heed info                                     what heed computes with here, and why
   heed attend q.npy k.npy v.npy -o out.npy      attention over arrays from files
+  heed graph edges.csv --features x.npy         attention over a graph
   heed bench B1_H12_L512_D64                    how fast, beside PyTorch where it is installed
   heed tune B1_H12_L512_D64 -o heed.tuning      better tiles for this CPU
   eval "$(heed completion bash)"                complete options with the tab key
 
 The exit status is 0, 1 where something could not be done, 2 for a wrong command line."""
 
-COMMANDS = (info, attend, bench, tune, completion)
+COMMANDS = (info, attend, graph, bench, tune, completion)
 
 
 def parser() -> Parser:

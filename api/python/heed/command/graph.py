@@ -1,0 +1,210 @@
+"""``heed graph``: attention over a graph."""
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+import heed
+from heed.command import files
+from heed.command.arguments import add_context, context_of, integer, nonzero
+from heed.command.edges import Edges, read_edges
+from heed.command.failure import Failure, Misuse, in_words_of
+from heed.command.files import Array
+
+EXAMPLES = """\
+examples:
+  heed graph edges.csv --features x.npy -o out.npy
+  heed graph edges.csv --features x.npy --heads 8 --undirected --self-loops -o out.npy
+  heed graph edges.npy --features x.npy --matrices w.npz --heads 4 --weights -o all.npz
+  heed graph edges.csv --features x.npy --show 0      what node 0 attends most
+
+EDGES has a line for each edge: its source and destination, whole numbers from 0, and perhaps a
+weight, with blanks or commas between; an edge of weight 2 counts like two. Or it is a .npy file
+[2, edges]. Destinations attend to sources.
+
+--matrices has w_query and w_key [width, heads * features], w_value [width, heads * value features]
+and perhaps b_query, b_key and b_value. Without it, features are what nodes ask, are found by and
+tell."""
+
+OPTIONS = {
+    "graph": "EDGES",
+    "query": "--features",
+    "key": "--features",
+    "value": "--features",
+    "data": "--features",
+    "heads": "--heads",
+    "scale": "--scale",
+    "softcap": "--softcap",
+    "temperature": "--temperature",
+    "hard": "--hard",
+    "threads": "--threads",
+    "isa": "--isa",
+    "executor": "--executor",
+}
+MATRICES = ("w_query", "w_key", "w_value")
+BIASES = ("b_query", "b_key", "b_value")
+SHOWN = 10  # sources of a node
+
+
+def add(commands: Any, parent: argparse.ArgumentParser) -> None:
+    """Adds the command to the parser."""
+    parser = commands.add_parser(
+        "graph",
+        parents=[parent],
+        help="compute attention over a graph from a file",
+        description="Computes attention over a graph: nodes attend those that edges lead from.",
+        epilog=EXAMPLES,
+    )
+    parser.add_argument("edges", metavar="EDGES", help="a text or .npy file; - is stdin")
+    parser.add_argument(
+        "--features",
+        metavar="FILE",
+        required=True,
+        help="[nodes, width] or [nodes, heads, features]",
+    )
+    parser.add_argument("--matrices", metavar="FILE", help="projects features, a .npz file")
+    parser.add_argument("--heads", type=integer(1), help="into how many features are cut (1)")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write out (.npy), or all that is asked for (.npz)"
+    )
+    parser.add_argument("--weights", action="store_true", help="of every edge and head too (.npz)")
+    parser.add_argument(
+        "--lse", action="store_true", help="the log-sum-exp of every node too (.npz)"
+    )
+    parser.add_argument("--undirected", action="store_true", help="every edge leads both ways")
+    parser.add_argument("--self-loops", action="store_true", help="every node attends itself too")
+    parser.add_argument(
+        "--duplicates",
+        choices=("remove", "keep"),
+        default="remove",
+        help="what becomes of edges that are given again (remove)",
+    )
+    parser.add_argument("--scale", type=nonzero, help="of scores (1 / sqrt(features))")
+    parser.add_argument(
+        "--softcap", type=nonzero, help="bound scores by softcap * tanh(s / softcap)"
+    )
+    parser.add_argument("--temperature", type=nonzero, help="divide scores by this (1)")
+    parser.add_argument("--hard", action="store_true", help="weight 1 at the largest score alone")
+    parser.add_argument(
+        "--show", type=integer(0), metavar="NODE", help=f"tell the {SHOWN} sources it attends most"
+    )
+    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_context(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Reads, computes, writes, tells."""
+    asked = [name for name in ("weights", "lse") if getattr(arguments, name)]
+    if asked and not (arguments.output or "").endswith(".npz"):
+        raise Misuse(f"--{asked[0]} is one more array; write all with -o FILE.npz")
+    files.check_apart(
+        {"-o": arguments.output},
+        {
+            "EDGES": arguments.edges,
+            "--features": arguments.features,
+            "--matrices": arguments.matrices,
+        },
+    )
+    features = files.read_array(arguments.features)
+    edges = read_edges(arguments.edges)
+    nodes = len(features) if features.ndim else 0
+    if nodes < edges.nodes:
+        raise Failure(
+            f"--features has {nodes} nodes; {arguments.edges} names node {edges.nodes - 1}"
+        )
+    if arguments.show is not None and arguments.show >= nodes:
+        raise Failure(f"--show is {arguments.show}; it must be 0 to {nodes - 1}")
+    if arguments.undirected:
+        edges = edges.both_ways()
+    if arguments.self_loops:
+        edges = edges.with_loops(nodes)
+    results = attend(arguments, edges, features)
+    write(results, asked, arguments)
+    if not arguments.quiet:
+        described = ", ".join(
+            f"{name} {list(results[name].shape)} {results[name].dtype}" for name in ("out", *asked)
+        )
+        print(described + (f" in {arguments.output}" if arguments.output else ""))
+    if arguments.show is not None:
+        show(arguments.show, edges, results["weights"])
+    return 0
+
+
+def attend(arguments: argparse.Namespace, edges: Edges, features: Array) -> dict[str, Array]:
+    """Out, and the rest of it."""
+    with in_words_of(OPTIONS):
+        graph = heed.Graph(
+            edges.sources, edges.destinations, nodes=len(features), duplicates=arguments.duplicates
+        )
+        options: dict[str, Any] = {
+            name: getattr(arguments, name)
+            for name in ("scale", "softcap", "temperature", "hard")
+            if getattr(arguments, name)
+        }
+        if edges.weights is not None:
+            with np.errstate(divide="ignore"):
+                bias = np.log(edges.weights).astype(real_of(features))
+            options["edge_bias"] = bias[:, None]
+        options |= inputs_of(arguments, features)
+        result = heed.graph_attention(
+            graph,
+            context=context_of(arguments),
+            return_weights=arguments.weights or arguments.show is not None,
+            return_lse=arguments.lse,
+            **options,
+        )
+    if isinstance(result, heed.Result):
+        return {name: array for name, array in result._asdict().items() if array is not None}
+    return {"out": result}
+
+
+def real_of(features: Array) -> Any:
+    """The type of the arithmetic."""
+    return np.float64 if features.dtype == np.float64 else np.float32
+
+
+def inputs_of(arguments: argparse.Namespace, features: Array) -> dict[str, Any]:
+    """Features, cut into heads, or matrices that they are projected with."""
+    heads = arguments.heads or 1
+    if arguments.matrices is not None:
+        if features.ndim != 2:
+            raise Failure(f"--features has {features.ndim} axes; with --matrices it must have 2")
+        arrays = files.read_arrays(arguments.matrices)
+        missing = [name for name in MATRICES if name not in arrays]
+        if missing:
+            raise Failure(f"--matrices {arguments.matrices}: {missing[0]} is missing")
+        known = {name: arrays[name] for name in (*MATRICES, *BIASES) if name in arrays}
+        return {"data": features, "heads": heads, **known}
+    if features.ndim == 2 and features.shape[1] % heads == 0:
+        features = features.reshape(len(features), heads, -1)
+    elif features.ndim == 2:
+        raise Failure(f"--heads is {heads}; it must divide the {features.shape[1]} features")
+    elif features.ndim != 3 or arguments.heads not in (None, features.shape[1]):
+        shape = list(features.shape)
+        raise Failure(
+            f"--features is {shape}; it must be [nodes, width] or [nodes, heads, features]"
+        )
+    return {"query": features, "key": features, "value": features}
+
+
+def write(results: dict[str, Array], asked: list[str], arguments: argparse.Namespace) -> None:
+    """To the file that is asked for, if any."""
+    if arguments.output is None:
+        return
+    if arguments.output.endswith(".npz"):
+        files.write_arrays(arguments.output, {name: results[name] for name in ("out", *asked)})
+    else:
+        files.write_array(arguments.output, results["out"])
+
+
+def show(node: int, edges: Edges, weights: Array) -> None:
+    """What a node attends most, in the mean over heads."""
+    into = np.flatnonzero(edges.destinations == node)
+    mean = weights[into].reshape(len(into), -1).mean(axis=1) if len(into) else np.empty(0)
+    order = np.argsort(-mean, kind="stable")[:SHOWN]
+    print(f"node {node} attends {len(into)} edges" + (", most" if len(order) else ""))
+    for edge in order:
+        bar = "█" * round(20 * float(mean[edge]))
+        print(f"  {edges.sources[into[edge]]:>10}  {mean[edge]:.3f}  {bar}".rstrip())
