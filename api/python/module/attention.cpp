@@ -31,8 +31,9 @@ nb::object attention(nb::handle query, nb::handle key, nb::handle value, nb::han
 }  // namespace
 
 void bind_attention(nb::module_& module) {
-  module.def("attention", &attention, nb::arg("query"), nb::arg("key"), nb::arg("value"),
-             nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"),
+  module.def("attention", &attention, nb::arg("query").none(), nb::arg("key").none(),
+             nb::arg("value").none(), nb::arg("out").none(), nb::arg("context").none(),
+             nb::arg("options"),
              nb::sig("def attention(query: object, key: object, value: object, out: object, "
                      "context: Context | None, options: object) -> typing.Any"));
 }

@@ -128,7 +128,7 @@ In C: heed_context_create.)")
           "What was chosen: isa, executor, threads, product, the caches l1_bytes and l2_bytes that "
           "tiles are derived from, and check. In C: heed_context_describe.");
   module.def(
-      "set_threads", &set_threads, nb::arg("threads"),
+      "set_threads", &set_threads, nb::arg("threads").none(),
       nb::sig("def set_threads(threads: int | None) -> None"),
       "Makes a new default context of so many threads; None: as many as at first. Plans keep "
       "the context that they were made with.");

@@ -1,4 +1,5 @@
 // What this build can do here, for heed.info.
+#include "api/python/module/array.hpp"
 #include "api/python/module/bind.hpp"
 
 namespace heed::python {
@@ -30,10 +31,29 @@ nb::list products() {
   return all;
 }
 
+/// How heed sees an array, for tests: nothing is copied.
+nb::dict seen(nb::handle array) {
+  const Array read = read_array("array", array);
+  const auto numbers = [&](const std::int64_t* of) {
+    nb::list all;
+    for (int axis = 0; axis < read.form.axes; ++axis) all.append(of[axis]);
+    return nb::tuple(all);
+  };
+  nb::dict said;
+  said["address"] = reinterpret_cast<std::uintptr_t>(read.data);
+  said["dtype"] = name_of(read.form.element);
+  said["shape"] = numbers(read.form.shape);
+  said["strides"] = numbers(read.form.strides);
+  said["writable"] = read.writable;
+  return said;
+}
+
 }  // namespace
 
 void bind_information(nb::module_& module) {
   module.attr("version") = heed_version_string();
+  module.def("seen", &seen, nb::arg("array").none(),
+             nb::sig("def seen(array: object) -> dict[str, typing.Any]"));
   module.def("isas", &isas, nb::sig("def isas() -> dict[str, dict[str, int]]"));
   module.def("executors", &executors, nb::sig("def executors() -> list[str]"));
   module.def("products", &products, nb::sig("def products() -> list[str]"));

@@ -154,8 +154,8 @@ nb::object merge(nb::handle given, nb::handle out, nb::handle packed_flag, nb::h
 }  // namespace
 
 void bind_merge(nb::module_& module) {
-  module.def("merge", &merge, nb::arg("parts"), nb::arg("out").none(), nb::arg("packed"),
-             nb::arg("context").none(),
+  module.def("merge", &merge, nb::arg("parts").none(), nb::arg("out").none(),
+             nb::arg("packed").none(), nb::arg("context").none(),
              nb::sig("def merge(parts: object, out: object, packed: bool, context: Context | None)"
                      " -> tuple[typing.Any, typing.Any]"));
 }

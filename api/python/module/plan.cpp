@@ -187,8 +187,8 @@ block_table, key_scales, value_scales, out), with the same shapes, strides and t
 may call one plan at once: it keeps a workspace for each. It keeps no tensor.
 
 In C: heed_attention_plan.)")
-      .def("__call__", &Plan::run, nb::arg("query"), nb::arg("key"), nb::arg("value"),
-           nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("tensors"),
+      .def("__call__", &Plan::run, nb::arg("query").none(), nb::arg("key").none(),
+           nb::arg("value").none(), nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("tensors"),
            nb::sig("def __call__(self, query: typing.Any, key: typing.Any, value: typing.Any, *, "
                    "out: typing.Any | None = None, **tensors: typing.Any) -> typing.Any"),
            "Computes what heed.attention would. In C: heed_attention_plan_run.")
@@ -196,7 +196,7 @@ In C: heed_attention_plan.)")
            "How it computes: strategy (prefill, decode or mixed), isa, executor, threads, tile_q "
            "query rows per task, tile_kv keys per tile, tasks, workspace_bytes, flops. In C: "
            "heed_attention_plan_describe.");
-  module.def("plan", &plan, nb::arg("query"), nb::arg("key"), nb::arg("value"),
+  module.def("plan", &plan, nb::arg("query").none(), nb::arg("key").none(), nb::arg("value").none(),
              nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"),
              nb::sig("def plan(query: object, key: object, value: object, out: object, "
                      "context: Context | None, options: object) -> Plan"));

@@ -88,22 +88,35 @@ void check_alignment(const char* name, const Array& array) {
            name, static_cast<long long>(bytes));
 }
 
+std::string device_name(std::int32_t type) {
+  switch (type) {
+    case 2:
+      return "CUDA";
+    case 3:
+      return "CUDA host memory";
+    case 4:
+      return "OpenCL";
+    case 7:
+      return "Vulkan";
+    case 8:
+      return "Metal";
+    case 10:
+      return "ROCm";
+    case 11:
+      return "ROCm host memory";
+    case 13:
+      return "CUDA managed memory";
+    case 14:
+      return "oneAPI";
+    default:
+      return "of DLPack's type " + std::to_string(type);
+  }
+}
+
 void check_device(const char* name, dlpack::Device device) {
-  static constexpr const char* names[] = {"",        "CPU",
-                                          "CUDA",    "CUDA host memory",
-                                          "OpenCL",  "",
-                                          "",        "Vulkan",
-                                          "Metal",   "VPI",
-                                          "ROCm",    "ROCm host memory",
-                                          "",        "CUDA managed memory",
-                                          "oneAPI",  "WebGPU",
-                                          "Hexagon", "MAIA",
-                                          "Trainium"};
   if (device.type == dlpack::kCpu) return;
-  const bool known = device.type > 0 && device.type < static_cast<int>(std::size(names)) &&
-                     *names[device.type] != '\0';
-  refuse("%s lies on device %s:%d; heed computes on CPUs: copy it there", name,
-         known ? names[device.type] : "of DLPack's type ", device.id);
+  refuse("%s lies on device %s, number %d; heed computes on CPUs: copy it there", name,
+         device_name(device.type).c_str(), device.id);
 }
 
 Array array_of(const char* name, nb::handle from, const dlpack::Tensor& tensor, bool writable) {
@@ -214,30 +227,35 @@ bool read_by_array_struct(const char* name, nb::handle from, Array& array) {
   return true;
 }
 
-/// Calls __dlpack__, which may say why it does not export.
-nb::object dlpack_capsule(const char* name, nb::handle from) {
+/// Calls what the array's library has, which may say why it does not export.
+template <class Call>
+auto asked(const char* name, Call&& call) {
   try {
-    nb::object export_ = from.attr("__dlpack__");
-    try {
-      return export_(nb::arg("max_version") = nb::make_tuple(1, 0));
-    } catch (nb::python_error& error) {
-      if (!error.matches(PyExc_TypeError)) throw;
-      return export_();  // of before version 1
-    }
+    return call();
   } catch (nb::python_error& error) {
     refuse("%s: %s", name, nb::str(error.value()).c_str());
+  }
+}
+
+nb::object dlpack_capsule(nb::handle from) {
+  nb::object export_ = from.attr("__dlpack__");
+  try {
+    return export_(nb::arg("max_version") = nb::make_tuple(1, 0));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+    return export_();  // of before version 1
   }
 }
 
 bool read_by_dlpack(const char* name, nb::handle from, Array& array) {
   if (!nb::hasattr(from, "__dlpack__")) return false;
   if (nb::hasattr(from, "__dlpack_device__")) {
-    const auto device = nb::cast<nb::tuple>(from.attr("__dlpack_device__")());
+    const nb::object device = asked(name, [&] { return from.attr("__dlpack_device__")(); });
     check_device(name, {nb::cast<std::int32_t>(nb::int_(device[0])),
                         nb::cast<std::int32_t>(nb::int_(device[1]))});
   }
   // A capsule that is not taken over frees what it stands for: it is kept.
-  nb::object capsule = dlpack_capsule(name, from);
+  nb::object capsule = asked(name, [&] { return dlpack_capsule(from); });
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
     const auto* managed = static_cast<const dlpack::ManagedVersioned*>(
         PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));

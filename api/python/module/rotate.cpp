@@ -161,10 +161,10 @@ nb::object rotate(nb::handle x, nb::handle positions, nb::handle pairs, nb::hand
 }  // namespace
 
 void bind_rotate(nb::module_& module) {
-  module.def("rotate", &rotate, nb::arg("x"), nb::arg("positions").none(), nb::arg("pairs"),
-             nb::arg("base").none(), nb::arg("features").none(), nb::arg("cosines").none(),
-             nb::arg("sines").none(), nb::arg("position"), nb::arg("out").none(),
-             nb::arg("context").none(),
+  module.def("rotate", &rotate, nb::arg("x").none(), nb::arg("positions").none(),
+             nb::arg("pairs").none(), nb::arg("base").none(), nb::arg("features").none(),
+             nb::arg("cosines").none(), nb::arg("sines").none(), nb::arg("position").none(),
+             nb::arg("out").none(), nb::arg("context").none(),
              nb::sig("def rotate(x: object, positions: object, pairs: str, base: float | None, "
                      "features: int | None, cosines: object, sines: object, position: int, "
                      "out: object, context: Context | None) -> typing.Any"));

@@ -1,0 +1,306 @@
+"""Arrays are read where they lie, whatever their library and strides, or refused."""
+
+import array
+import mmap
+
+import numpy as np
+import pytest
+from cases import Make
+
+import heed
+from heed import _heed
+
+
+def tensors(element=np.float32):
+    return [x.astype(element) for x in Make(key_heads=2)()[:3]]
+
+
+def address(x):
+    return x.data_ptr() if hasattr(x, "data_ptr") else x.__array_interface__["data"][0]
+
+
+def views():
+    """The same numbers lying differently: contiguous, and how."""
+    x = np.random.default_rng(0).standard_normal((2, 4, 6, 8)).astype(np.float32)
+    wide = np.zeros((2, 4, 6, 3, 8), np.float32)
+    wide[..., 1, :] = x
+    return {
+        "contiguous": x,
+        "rows_outside_heads": x.transpose(0, 2, 1, 3).copy().transpose(0, 2, 1, 3),
+        "features_outside_rows": x.swapaxes(2, 3).copy().swapaxes(2, 3),
+        "backwards": x[:, :, ::-1, ::-1].copy()[:, :, ::-1, ::-1],
+        "every_third": wide[..., 1, :],
+        "read_only": read_only(x),
+    }
+
+
+def read_only(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+@pytest.mark.parametrize("name", views())
+def test_any_strides_without_a_copy(name):
+    x = views()[name]
+    seen = _heed.seen(x)
+    assert seen == {
+        "address": address(x),
+        "dtype": "float32",
+        "shape": x.shape,
+        "strides": tuple(s // 4 for s in x.strides),
+        "writable": name != "read_only",
+    }
+    np.testing.assert_array_equal(
+        heed.attention(x, x, x), heed.attention(*[views()["contiguous"]] * 3)
+    )
+
+
+@pytest.mark.parametrize("name", ["contiguous", "rows_outside_heads", "features_outside_rows"])
+def test_strides_of_torch(name):
+    torch = pytest.importorskip("torch")
+    x = torch.from_numpy(views()[name])
+    assert _heed.seen(x)["address"] == x.data_ptr()
+    assert _heed.seen(x)["strides"] == x.stride()
+    expected = heed.attention(*[views()["contiguous"]] * 3)
+    np.testing.assert_array_equal(heed.attention(x, x, x).numpy(), expected)
+
+
+def test_repeated_elements_are_passed_as_what_they_are():
+    """A copy of these keys would take 4 GiB."""
+    _, k, v = tensors()
+    key = np.broadcast_to(k[:, :, :1, :1], (2, 2, 2**20, 64))
+    query = np.ones((2, 4, 1, 64), np.float32)
+    assert _heed.seen(key)["strides"][2:] == (0, 0)
+    out = heed.attention(query, key, np.broadcast_to(v[:, :, :1], (2, 2, 2**20, 8)))
+    np.testing.assert_allclose(out[:, ::2], v[:, :, :1], rtol=1e-4)
+
+
+def test_expanded_torch():
+    torch = pytest.importorskip("torch")
+    x = torch.ones(1, 1, 1, 1).expand(2, 4, 6, 8)
+    assert _heed.seen(x)["strides"] == (0, 0, 0, 0)
+    assert bool((heed.attention(x, x, x) == 1).all())
+
+
+OUTS = {
+    "contiguous": lambda: np.full((2, 4, 5, 8), np.nan, np.float32),
+    "wider": lambda: np.full((2, 4, 5, 8), np.nan, np.float64)[..., :].astype(np.float16),
+    "rows_outside_heads": lambda: np.full((2, 5, 4, 8), np.nan, np.float32).transpose(0, 2, 1, 3),
+    "backwards": lambda: np.full((2, 4, 5, 8), np.nan, np.float32)[..., ::-1],
+    "every_second": lambda: np.full((2, 4, 5, 16), np.nan, np.float32)[..., ::2],
+}
+
+
+@pytest.mark.parametrize("name", OUTS)
+def test_out_is_written_where_it_lies(name):
+    q, k, v = tensors()
+    out = OUTS[name]()
+    assert heed.attention(q, k, v, out=out) is out
+    np.testing.assert_array_equal(out, heed.attention(q, k, v).astype(out.dtype))
+    if name == "every_second":
+        assert np.isnan(out.base.reshape(2, 4, 5, 8, 2)[..., 1]).all()
+
+
+def test_out_of_another_library():
+    torch = pytest.importorskip("torch")
+    q, k, v = tensors()
+    out = torch.empty(2, 4, 5, 8)
+    assert heed.attention(q, k, v, out=out) is out
+    np.testing.assert_array_equal(out.numpy(), heed.attention(q, k, v))
+
+
+def test_mapped_files_and_buffers(tmp_path):
+    q, k, v = tensors()
+    expected = heed.attention(q[0, 0], k[0, 0], v[0, 0])
+    path = tmp_path / "query"
+    path.write_bytes(q[0, 0].tobytes())
+    mapped = np.memmap(path, np.float32, "r", shape=(5, 8))
+    assert _heed.seen(mapped)["address"] == mapped.ctypes.data
+    np.testing.assert_array_equal(heed.attention(mapped, k[0, 0], v[0, 0]), expected)
+    view = memoryview(q[0, 0])
+    out = heed.attention(view, k[0, 0], v[0, 0])
+    assert type(out) is np.ndarray
+    np.testing.assert_array_equal(out, expected)
+    assert _heed.seen(array.array("i", [1, 2]))["dtype"] == "int32"
+    with mmap.mmap(-1, 64) as memory:
+        assert _heed.seen(memoryview(memory).cast("f"))["shape"] == (16,)
+
+
+class OnlyDLPack:
+    """An array of a library that has nothing else."""
+
+    def __init__(self, x, device=(1, 0)):
+        self.x, self.device, self.dtype = x, device, x.dtype
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **options):
+        return self.x.__dlpack__(**options)
+
+
+class OldDLPack(OnlyDLPack):
+    def __dlpack__(self):
+        return self.x.__dlpack__()
+
+
+class Library:
+    """With results of its own."""
+
+    @staticmethod
+    def from_dlpack(x):
+        return InLibrary(x)
+
+
+class InLibrary(OnlyDLPack):
+    def __array_namespace__(self):
+        return Library
+
+
+@pytest.mark.parametrize("wrapper", [OnlyDLPack, OldDLPack, InLibrary])
+def test_dlpack(wrapper):
+    q, k, v = tensors()
+    wrapped = wrapper(q)
+    assert _heed.seen(wrapped)["address"] == address(q)
+    out = heed.attention(wrapped, wrapper(k), v)
+    if wrapper is InLibrary:
+        assert type(out) is InLibrary
+        out = out.x
+    np.testing.assert_array_equal(out, heed.attention(q, k, v))
+
+
+def test_jax():
+    jax = pytest.importorskip("jax")
+    q, k, v = tensors()
+    out = heed.attention(*[jax.numpy.asarray(x) for x in (q, k, v)])
+    assert isinstance(out, jax.Array)
+    np.testing.assert_array_equal(np.asarray(out), heed.attention(q, k, v))
+    half = [jax.numpy.asarray(x, jax.numpy.bfloat16) for x in (q, k, v)]
+    out = heed.attention(*half)
+    assert out.dtype == jax.numpy.bfloat16
+    np.testing.assert_array_equal(np.asarray(out), heed.attention(*[np.asarray(x) for x in half]))
+
+
+def unaligned():
+    return np.zeros(4 * 40 + 1, np.uint8)[1:].view(np.float32).reshape(5, 8)
+
+
+def byte_strides():
+    return np.zeros((5, 8), np.dtype({"names": ["x"], "formats": ["<f4"], "itemsize": 6}))["x"]
+
+
+REFUSED = {
+    "list": (
+        lambda: [[1.0]],
+        TypeError,
+        "query must be an array, of NumPy, PyTorch or another "
+        "library with DLPack or the buffer protocol, not list",
+    ),
+    "none": (lambda: None, TypeError, "protocol, not NoneType"),
+    "complex": (
+        lambda: np.zeros((5, 8), complex),
+        ValueError,
+        "query is of complex128; heed knows float32",
+    ),
+    "object": (lambda: np.zeros((5, 8), object), ValueError, "query is of object; heed knows"),
+    "int32": (
+        lambda: np.zeros((5, 8), np.int32),
+        ValueError,
+        "query is int32; it must be float32, float64, float16 or bfloat16$",
+    ),
+    "five_axes": (
+        lambda: np.zeros((1, 1, 1, 5, 8), np.float32),
+        ValueError,
+        "query has 5 axes; it may have at most 4",
+    ),
+    "one_axis": (
+        lambda: np.zeros(8, np.float32),
+        ValueError,
+        r"query has shape \[8\]; it must have axes \[batch, heads, rows, features\]",
+    ),
+    "unaligned": (
+        unaligned,
+        ValueError,
+        "query begins at an address that is no multiple of the 4 bytes of its elements",
+    ),
+    "byte_strides": (
+        byte_strides,
+        ValueError,
+        "query has a stride of 6 bytes, no multiple of the 4 bytes of its elements",
+    ),
+    "byte_order": (
+        lambda: np.zeros((5, 8), ">f4"),
+        ValueError,
+        "query has elements in another byte order than this CPU's",
+    ),
+    "cuda": (
+        lambda: OnlyDLPack(np.zeros((5, 8), np.float32), (2, 1)),
+        ValueError,
+        "query lies on device CUDA, number 1; heed computes on CPUs: copy it there",
+    ),
+    "unknown_device": (
+        lambda: OnlyDLPack(np.zeros((5, 8), np.float32), (99, 0)),
+        ValueError,
+        "query lies on device of DLPack's type 99, number 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    make, kind, message = REFUSED[name]
+    k = np.zeros((5, 8), np.float32)
+    with pytest.raises(kind, match=message) as caught:
+        heed.attention(make(), k, k)
+    assert isinstance(caught.value, heed.ArgumentError) == (kind is ValueError)
+
+
+def test_read_only_out_is_refused():
+    q, k, v = tensors()
+    out = read_only(q)
+    with pytest.raises(
+        heed.ArgumentError, match="out is read-only; the result could not be written"
+    ):
+        heed.attention(q, k, v, out=out)
+
+
+TORCH_REFUSED = {
+    "grad": (
+        lambda torch: torch.zeros(5, 8, requires_grad=True),
+        "query requires gradients, which heed does not compute: call it under torch.no_grad",
+    ),
+    "negative": (
+        lambda torch: torch._neg_view(torch.ones(5, 8)),
+        r"query has the negative bit set: give it query.resolve_neg\(\)",
+    ),
+    "sparse": (
+        lambda torch: torch.ones(5, 8).to_sparse(),
+        "query: Can't export tensors with layout",
+    ),
+    "meta": (
+        lambda torch: torch.zeros(5, 8, device="meta"),
+        "query: Unknown device type meta for Dlpack",
+    ),
+    "int": (lambda torch: torch.zeros(5, 8, dtype=torch.int16), "query is of torch.int16"),
+}
+
+
+@pytest.mark.parametrize("name", TORCH_REFUSED)
+def test_refused_of_torch(name):
+    torch = pytest.importorskip("torch")
+    make, message = TORCH_REFUSED[name]
+    k = torch.zeros(5, 8)
+    with pytest.raises(heed.ArgumentError, match=message):
+        heed.attention(make(torch), k, k)
+
+
+def test_parameters_without_gradients():
+    torch = pytest.importorskip("torch")
+    parameter = torch.nn.Parameter(torch.ones(5, 8))
+    with torch.no_grad():
+        out = heed.attention(parameter, parameter, parameter)
+    assert type(out) is torch.Tensor
+    assert not out.requires_grad
+    with torch.inference_mode():
+        heed.attention(parameter, parameter, parameter)
