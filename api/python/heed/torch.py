@@ -22,10 +22,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import Parameter
 
 import heed
@@ -38,9 +39,9 @@ _R = TypeVar("_R")
 
 @functools.cache
 def _context_of(threads: int) -> heed.Context:
-    shared = "openmp" in heed.info()["executors"] and torch.backends.openmp.is_available()
+    built = "openmp" in cast("list[str]", heed.info()["executors"])
     return heed.Context(
-        executor="openmp" if shared and "HEED_PARALLEL" not in os.environ else None,
+        executor="openmp" if built and "HEED_PARALLEL" not in os.environ else None,
         threads=None if "HEED_THREADS" in os.environ else threads,
     )
 
@@ -99,16 +100,15 @@ def _attend_fake(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) 
     return _empty_out(query, value)
 
 
-_library = torch.library.Library("heed", "DEF")
-_library.define(
-    "attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
-    "Tensor? bias=None, Tensor? key_lengths=None, Tensor? sinks=None, bool causal=False, "
-    "SymInt offset=0, SymInt? left=None, SymInt? right=None, float? scale=None, "
-    "float? softcap=None) -> Tensor",
+torch.library.define(
+    "heed::attention",
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, Tensor? bias=None, "
+    "Tensor? key_lengths=None, Tensor? sinks=None, bool causal=False, SymInt offset=0, "
+    "SymInt? left=None, SymInt? right=None, float? scale=None, float? softcap=None) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
-_library.impl("attention", _attend, "CPU")
-torch.library.register_fake("heed::attention", _attend_fake, lib=_library)
+torch.library.impl("heed::attention", "cpu", _attend)
+torch.library.register_fake("heed::attention", _attend_fake)
 
 attention: Callable[..., Tensor] = torch.ops.heed.attention.default
 """The custom op ``heed::attention``, which ``torch.compile`` and ``torch.export`` keep as one node.
@@ -136,17 +136,14 @@ def _objection(
     value: Tensor,
     attn_mask: Tensor | None,
     dropout_p: float,
-    is_causal: bool,
     enable_gqa: bool,
 ) -> str | None:
     """What keeps heed from a call that it would not refuse itself."""
     tensors = [query, key, value]
     if attn_mask is not None:
-        if is_causal:
-            return "is_causal is given beside attn_mask"
         tensors.append(attn_mask)
     for tensor in tensors:
-        if type(tensor) is not Tensor and type(tensor) is not Parameter:
+        if type(tensor) not in (Tensor, Parameter, FakeTensor):
             return f"a tensor is a {type(tensor).__name__}"
         if not tensor.is_cpu:
             return f"a tensor lies on {tensor.device.type}"
@@ -217,7 +214,7 @@ def scaled_dot_product_attention(
         attn_mask: bool, True attends, or floating, added; broadcast to
             ``[batch, heads, rows, keys]``.
         dropout_p: above 0 is left to PyTorch.
-        is_causal: row i attends key j if ``j <= i``.
+        is_causal: row i attends key j if ``j <= i``, beside ``attn_mask`` if that is given too.
         scale: of scores; ``1 / sqrt(features)`` unless given.
         enable_gqa: query heads may be a multiple of key heads.
 
@@ -229,7 +226,7 @@ def scaled_dot_product_attention(
     >>> heed.torch.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)[1]
     tensor([0.2689, 0.7311, 0.0000, 0.0000])
     """
-    reason = _objection(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    reason = _objection(query, key, value, attn_mask, dropout_p, enable_gqa)
     if reason is None:
         given = (query, key, value, attn_mask)
         if torch.is_autocast_enabled("cpu"):
@@ -261,7 +258,8 @@ class _Use:
         functional = torch.nn.functional
         self._before = functional.scaled_dot_product_attention, _fast_path.get_fastpath_enabled()
         self._verbose_before = _verbose
-        functional.scaled_dot_product_attention = scaled_dot_product_attention if on else _pytorch
+        chosen: Any = scaled_dot_product_attention if on else _pytorch
+        functional.scaled_dot_product_attention = chosen
         # It would compute attention in C++, where nothing can be put in its place.
         _fast_path.set_fastpath_enabled(not on)
         _verbose = verbose

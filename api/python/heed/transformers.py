@@ -96,7 +96,9 @@ def _heed_mask(
         return mask
     skips = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
     pattern = sdpa_mask(**where, **{**kwargs, **skips})
-    if batch_size > 1 and pattern.stride(0) != 0:  # it is another for each sequence
+    if pattern is None or (
+        batch_size > 1 and pattern.stride(0) != 0
+    ):  # it is another for each sequence
         return mask
     structure = _band(pattern[0, 0])
     if structure is None:
@@ -211,8 +213,9 @@ def _heed_attention(
     if not torch.compiler.is_compiling():
         structure = getattr(attention_mask, "heed", structure)
     attn_mask, bias = structure.attn_mask, position_bias
-    if bias is not None and attn_mask is not None and attn_mask.dtype != torch.bool:
-        attn_mask, bias = None, attn_mask + bias
+    if attn_mask is not None and attn_mask.dtype != torch.bool and bias is not None:
+        bias = bias + attn_mask
+        attn_mask = None
     out = attention(
         query,
         key,
