@@ -108,10 +108,10 @@ def _heed_mask(
     if padding is not None:
         padding = padding[:, kv_offset : kv_offset + kv_length]
         counts = padding.sum(-1, dtype=torch.int32)
-        if torch.equal(padding, torch.arange(kv_length) < counts[:, None]):
-            lengths = counts
-        else:
+        if not torch.equal(padding, torch.arange(kv_length) < counts[:, None]):
             attn_mask = padding[:, None, None, :]
+        elif not padding.all():
+            lengths = counts
     mask.heed = _Structure(  # type: ignore[attr-defined]
         structure.causal, structure.offset, structure.left, attn_mask, lengths
     )
