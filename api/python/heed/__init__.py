@@ -1,9 +1,23 @@
 """Attention on CPUs."""
 
-from heed._heed import Context, Plan, get_threads, set_threads
+from heed._heed import (
+    Cache,
+    Context,
+    Graph,
+    GraphAttentionPlan,
+    MultiheadPlan,
+    Plan,
+    Sequence,
+    Weights,
+    cache_bytes,
+    get_threads,
+    set_threads,
+)
 from heed._heed import version as __version__
+from heed.blocks import multihead, multihead_plan
 from heed.dense import attention, plan
 from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
+from heed.graphs import graph_attention, graph_attention_plan
 from heed.information import info
 from heed.merging import merge
 from heed.results import Result
@@ -12,19 +26,30 @@ from heed.score_function import ScoreFunction, ScoreTile
 
 __all__ = [
     "ArgumentError",
+    "Cache",
     "Context",
     "Error",
+    "Graph",
+    "GraphAttentionPlan",
+    "MultiheadPlan",
     "OutOfMemoryError",
     "Plan",
     "Result",
     "ScoreFunction",
     "ScoreTile",
+    "Sequence",
     "UnsupportedError",
+    "Weights",
     "__version__",
     "attention",
+    "cache_bytes",
     "get_threads",
+    "graph_attention",
+    "graph_attention_plan",
     "info",
     "merge",
+    "multihead",
+    "multihead_plan",
     "plan",
     "rotate",
     "set_threads",

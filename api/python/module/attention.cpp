@@ -25,7 +25,7 @@ nb::object attention(nb::handle query, nb::handle key, nb::handle value, nb::han
   check(without_gil(flops_of(call.desc), call.score_function,
                     [&] { return heed_attention(held.context, &call.desc, &call.args); }));
   call.score_function.raise();
-  return outputs.result(call, query);
+  return outputs.result(call.kind, call.out_given, query);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ struct Call {
   bool out_given = false;  // by the caller
   Kind kind;               // of results
   Element out_element = Element::kF32;
+  std::int64_t rows = 0;           // of query and out: of a sequence, or of all that are packed
   const char* batch_of = nullptr;  // the argument that said how many sequences there are
 
   Array query;
@@ -53,6 +54,16 @@ struct Call {
 /// batch, where they know it.
 void read_lengths(Call& call, const Options& options);
 
+/// How many rows queries and keys have; those of packed ones are of all sequences together.
+void set_query_rows(Call& call, std::int64_t rows, const Options& options);
+void set_key_rows(Call& call, std::int64_t rows, const Options& options);
+
+/// How many sequences the argument `name` is for, which must be what others said before.
+void set_batch(Call& call, const char* name, std::int64_t batch);
+
+/// Sizes, layout and pointer of query alone, where keys are no argument.
+void read_query(Call& call, nb::handle query, const Options& options);
+
 /// Sizes, layouts and pointers of query, key and value.
 void read_tensors(Call& call, nb::handle query, nb::handle key, nb::handle value,
                   const Options& options);
@@ -63,6 +74,13 @@ void read_scores(Call& call, const Options& options);
 
 /// causal, window and alignment; scale, softcap, temperature and hard; return_weights.
 void read_choices(heed_attention_desc& desc, const Options& options);
+
+/// A number for each of the query heads, of the arithmetic's type; null where none are given.
+const void* read_reals(const char* name, nb::handle from, bool float64, std::int64_t heads,
+                       Reals& reals);
+
+/// Refuses types that are not for computing.
+void check_floating(const char* name, const Form& form);
 
 /// The address of an array, never null: heed takes null for "not given".
 void* address_of(const Array& array);

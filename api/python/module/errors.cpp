@@ -34,6 +34,13 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
 /// heed's message about fields of C, in the words of Python.
 std::string in_python(std::string message) {
   static constexpr std::pair<const char*, const char*> words[] = {
+      {"desc.attention: ", ""},
+      {"args.attention: ", ""},
+      {"desc.attention->", ""},
+      {"args.p_", "w_"},
+      {"bytes is ", "the number of bytes is "},
+      {"desc.edges", "the number of edges"},
+      {"desc.sequences allows", "sequences allow"},
       {"desc.batch", "the batch"},
       {"desc.query_heads", "the heads of query"},
       {"desc.key_heads", "the heads of key"},

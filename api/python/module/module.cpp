@@ -9,6 +9,11 @@ NB_MODULE(_heed, module) {
   bind_attention(module);
   bind_plan(module);
   bind_merge(module);
+  bind_weights(module);
+  bind_multihead(module);
+  bind_graph(module);
+  bind_graph_attention(module);
+  bind_cache(module);
   bind_rotate(module);
   bind_information(module);
 }

@@ -74,18 +74,9 @@ nb::object add_out(Call& call, const Shape& shape, nb::handle given) {
     call.args.out = made.data;
     return std::move(made.object);
   }
-  call.out = read_output("out", given);
+  call.out = take_out(given, shape.sizes.data(), shape.axes(), "query", call.out_element);
   call.out_given = true;
-  const Form& form = call.out.form;
-  if (form.axes != shape.axes() || !std::equal(shape.sizes.begin(), shape.sizes.end(), form.shape))
-    refuse("out has shape %s; the result has %s", shape_text(form.shape, form.axes).c_str(),
-           shape_text(shape.sizes.data(), shape.axes()).c_str());
-  if (!is_floating(form.element))
-    refuse("out is %s; it must be float32, float64, float16 or bfloat16", name_of(form.element));
-  if (call.float64 != (form.element == Element::kF64))
-    refuse("out is %s but query is %s; query, key, value and out must all be float64, or none",
-           name_of(form.element), name_of(call.out_element));
-  call.desc.out = layout_of(form, call.packed_queries());
+  call.desc.out = layout_of(call.out.form, call.packed_queries());
   call.args.out = address_of(call.out);
   return nb::borrow(given);
 }
@@ -118,38 +109,58 @@ nb::object as_kind_of(const Kind& kind, nb::handle like, nb::object made) {
   }
 }
 
+Array take_out(nb::handle given, const std::int64_t* shape, int axes, const char* like,
+               Element element) {
+  Array out = read_output("out", given);
+  const Form& form = out.form;
+  if (form.axes != axes || !std::equal(shape, shape + axes, form.shape))
+    refuse("out has shape %s; the result has %s", shape_text(form.shape, form.axes).c_str(),
+           shape_text(shape, axes).c_str());
+  check_floating("out", form);
+  if ((element == Element::kF64) != (form.element == Element::kF64))
+    refuse("out is %s but %s is %s; what is given and out must all be float64, or none",
+           name_of(form.element), like, name_of(element));
+  return out;
+}
+
 Outputs make_outputs(Call& call, const Options& options, nb::handle out) {
+  const heed_attention_desc& desc = call.desc;
+  Outputs outputs;
+  outputs.out = add_out(
+      call,
+      call.packed_queries()
+          ? Shape({call.rows, desc.query_heads, desc.value_features}, 0)
+          : Shape({desc.batch, desc.query_heads, call.rows, desc.value_features}, 4 - call.axes),
+      out);
+  add_outputs_beside_out(call, options, outputs);
+  return outputs;
+}
+
+void add_outputs_beside_out(Call& call, const Options& options, Outputs& outputs) {
   const heed_attention_desc& desc = call.desc;
   const bool packed = call.packed_queries();
   const std::int64_t batch = desc.batch;
   const std::int64_t heads = desc.query_heads;
-  const std::int64_t rows = packed ? call.query.form.size(3) : desc.query_length;
-  const int lacking = 4 - call.axes;
-  Outputs outputs;
-  outputs.out = add_out(call,
-                        packed ? Shape({rows, heads, desc.value_features}, 0)
-                               : Shape({batch, heads, rows, desc.value_features}, lacking),
-                        out);
+  const int lacking = packed ? 0 : 4 - call.axes;
   if (wanted("return_lse", options.return_lse))
-    outputs.lse = add(call, packed ? Shape({heads, rows}, 0) : Shape({batch, heads, rows}, lacking),
-                      call.args.lse);
+    outputs.lse =
+        add(call, packed ? Shape({heads, call.rows}, 0) : Shape({batch, heads, call.rows}, lacking),
+            call.args.lse);
   if (desc.weights_point != HEED_WEIGHTS_NONE) {
     const std::int64_t listed = desc.weight_rows > 0 ? desc.weight_rows : desc.query_length;
-    outputs.weights =
-        add(call, Shape({batch, heads, listed, desc.key_length}, packed ? 0 : lacking),
-            call.args.weights, packed);
+    outputs.weights = add(call, Shape({batch, heads, listed, desc.key_length}, lacking),
+                          call.args.weights, packed);
   }
   if (desc.sum_columns != 0)
-    outputs.column_sums = add(call, Shape({batch, heads, desc.key_length}, packed ? 0 : lacking),
-                              call.args.column_sums);
-  return outputs;
+    outputs.column_sums =
+        add(call, Shape({batch, heads, desc.key_length}, lacking), call.args.column_sums);
 }
 
-nb::object Outputs::result(const Call& call, nb::handle query) const {
+nb::object Outputs::result(const Kind& kind, bool out_given, nb::handle like) const {
   const auto handed = [&](const nb::object& made) -> nb::object {
-    return made.is_valid() ? as_kind_of(call.kind, query, made) : nb::none();
+    return made.is_valid() ? as_kind_of(kind, like, made) : nb::none();
   };
-  nb::object first = call.out_given ? out : handed(out);
+  nb::object first = out_given ? out : handed(out);
   if (!lse.is_valid() && !weights.is_valid() && !column_sums.is_valid()) return first;
   return names().result(first, handed(lse), handed(weights), handed(column_sums));
 }

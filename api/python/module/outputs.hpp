@@ -18,17 +18,25 @@ Made make_array(const Kind& kind, Element element, const std::int64_t* shape, in
 /// The result as the library of `like` has it, if make_array could not make that.
 nb::object as_kind_of(const Kind& kind, nb::handle like, nb::object made);
 
-/// What a call of attention gives back: out, or heed.Result if more is asked for.
+/// The caller's out, which must have the result's shape and be float64 where `like` is.
+Array take_out(nb::handle given, const std::int64_t* shape, int axes, const char* like,
+               Element element);
+
+/// What a call gives back: out, or heed.Result if more is asked for.
 struct Outputs {
   nb::object out;
   nb::object lse;
   nb::object weights;
   nb::object column_sums;
 
-  nb::object result(const Call& call, nb::handle query) const;
+  /// `like` is what results are of the kind of.
+  nb::object result(const Kind& kind, bool out_given, nb::handle like) const;
 };
 
 /// Lays out in call.desc and call.args what is asked for. `out` is the caller's, or null.
 Outputs make_outputs(Call& call, const Options& options, nb::handle out);
+
+/// The same of everything but out.
+void add_outputs_beside_out(Call& call, const Options& options, Outputs& outputs);
 
 }  // namespace heed::python

@@ -6,6 +6,7 @@
 #include "api/python/module/bind.hpp"
 #include "api/python/module/context.hpp"
 #include "api/python/module/gil.hpp"
+#include "api/python/module/kept.hpp"
 #include "api/python/module/outputs.hpp"
 #include "api/python/module/workspaces.hpp"
 
@@ -51,22 +52,14 @@ class Plan {
         plan_(make_plan(context, desc_)),
         info_(info_of(plan_)),
         workspaces_(workspace_of(plan_)),
-        out_given_(call.out_given) {
+        out_given_(call.out_given),
+        kept_(call, options) {
     for (std::size_t i = 0; i < std::size(kArrays); ++i) forms_[i] = (call.*kArrays[i].array).form;
-    for (std::size_t i = 0; i < std::size(kOptions); ++i) {
-      const nb::handle given = options.*kOptions[i].place;
-      given_[i] = given.is_valid();
-      if (given.is_valid() && !kOptions[i].tensor) keep(kOptions[i].name, nb::borrow(given));
-    }
-    // Of tensors that change from call to call: what they may need at most is settled.
-    if (call.packed_queries()) keep("max_seqlen_q", nb::int_(desc_.query_length));
-    if (call.packed_keys() || call.paged()) keep("max_seqlen_k", nb::int_(desc_.key_length));
-    settings_ = read_options("plan", kept_);
   }
 
   nb::object run(nb::handle query, nb::handle key, nb::handle value, nb::handle out,
                  const nb::kwargs& tensors) {
-    const Options options = merged(tensors);
+    const Options options = kept_.with("Plan.__call__", "heed.plan", tensors);
     if (out_given_ && out.is_none()) refuse_type("the plan was made with out: give it");
     Call call;
     read_lengths(call, options);
@@ -83,7 +76,7 @@ class Plan {
       }));
     }
     call.score_function.raise();
-    return outputs.result(call, query);
+    return outputs.result(call.kind, call.out_given, query);
   }
 
   nb::dict describe() const {
@@ -101,26 +94,6 @@ class Plan {
   }
 
  private:
-  void keep(const char* name, nb::object value) { kept_[name] = std::move(value); }
-
-  /// The plan's settings and the tensors of a call, which are those of the plan.
-  Options merged(const nb::kwargs& tensors) const {
-    Options options = read_options("Plan.__call__", tensors);
-    for (std::size_t i = 0; i < std::size(kOptions); ++i) {
-      const OptionName& option = kOptions[i];
-      const bool given = (options.*option.place).is_valid();
-      if (option.tensor) {
-        if (given && !given_[i])
-          refuse_type("%s is given, but the plan was made without", option.name);
-        if (!given && given_[i]) refuse_type("the plan was made with %s: give it", option.name);
-      } else {
-        if (given) refuse_type("%s is the plan's: give it to heed.plan", option.name);
-        options.*option.place = settings_.*option.place;
-      }
-    }
-    return options;
-  }
-
   /// An out where the plan was made without: it lies as a new one would.
   void take_plain_out(Call& call) const {
     const Form& form = call.out.form;
@@ -133,17 +106,10 @@ class Plan {
   }
 
   [[noreturn]] void refuse_difference(const Call& call) const {
+    kept_.check_mask(call);
     for (std::size_t i = 0; i < std::size(kArrays); ++i) {
       const char* name = kArrays[i].name;
-      const Form& now = (call.*kArrays[i].array).form;
-      const Form& then = forms_[i];
-      if (now == then) continue;
-      const std::string is = text(now);
-      const std::string was = text(then);
-      if (is != was) refuse("%s is %s; the plan was made for %s", name, is.c_str(), was.c_str());
-      refuse("%s has strides %s; the plan was made for %s", name,
-             shape_text(now.strides, now.axes).c_str(),
-             shape_text(then.strides, then.axes).c_str());
+      check_form(name, (call.*kArrays[i].array).form, forms_[i]);
     }
     if (call.desc.batch != desc_.batch)
       refuse("%s is for %lld sequences; the plan was made for %lld", call.batch_of,
@@ -158,10 +124,8 @@ class Plan {
   heed_attention_info info_;
   Workspaces workspaces_;
   bool out_given_;
-  bool given_[std::size(kOptions)] = {};
+  KeptOptions kept_;
   Form forms_[std::size(kArrays)];
-  nb::dict kept_;
-  Options settings_;
 };
 
 Plan* plan(nb::handle query, nb::handle key, nb::handle value, nb::handle out, nb::handle context,

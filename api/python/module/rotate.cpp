@@ -29,7 +29,8 @@ Array read_angles(const char* name, nb::handle from) {
   return table;
 }
 
-/// Positions as C has them, [batch, rows].
+}  // namespace
+
 Vector<std::int64_t> read_positions(nb::handle from, std::int64_t batch, std::int64_t rows) {
   const bool listed = nb::isinstance<nb::list>(from) || nb::isinstance<nb::tuple>(from);
   const nb::object object = listed ? names().asarray(from) : nb::borrow(from);
@@ -54,8 +55,6 @@ Vector<std::int64_t> read_positions(nb::handle from, std::int64_t batch, std::in
   positions.count = batch * rows;
   return positions;
 }
-
-}  // namespace
 
 Rotary read_rotary(nb::handle pairs, nb::handle base, nb::handle features, nb::handle cosines,
                    nb::handle sines) {

@@ -49,24 +49,9 @@ void read_masks(Call& call, const Options& options) {
   }
   if (options.bias.is_valid()) {
     Array bias = read_array("bias", options.bias);
-    if (!is_floating(bias.form.element))
-      refuse("bias is %s; it must be float32, float64, float16 or bfloat16",
-             name_of(bias.form.element));
+    check_floating("bias", bias.form);
     set_bias(call, "bias", std::move(bias));
   }
-}
-
-const void* read_reals(const Call& call, const char* name, nb::handle from, Reals& reals) {
-  if (!from.is_valid()) return nullptr;
-  const auto read = [&](auto& vector) -> const void* {
-    vector =
-        read_vector<std::remove_const_t<std::remove_pointer_t<decltype(vector.data)>>>(name, from);
-    if (vector.count != call.desc.query_heads)
-      refuse("%s has %lld numbers; it must have one for each of the %lld query heads", name,
-             static_cast<long long>(vector.count), static_cast<long long>(call.desc.query_heads));
-    return vector.data;
-  };
-  return call.float64 ? read(reals.doubles) : read(reals.singles);
 }
 
 void read_key_lengths(Call& call, nb::handle from) {
@@ -137,13 +122,28 @@ void check_combinations(const Call& call, const Options& options) {
 
 }  // namespace
 
+const void* read_reals(const char* name, nb::handle from, bool float64, std::int64_t heads,
+                       Reals& reals) {
+  if (!from.is_valid()) return nullptr;
+  const auto read = [&](auto& vector) -> const void* {
+    vector =
+        read_vector<std::remove_const_t<std::remove_pointer_t<decltype(vector.data)>>>(name, from);
+    if (vector.count != heads)
+      refuse("%s has %lld numbers; it must have one for each of the %lld query heads", name,
+             static_cast<long long>(vector.count), static_cast<long long>(heads));
+    return vector.data;
+  };
+  return float64 ? read(reals.doubles) : read(reals.singles);
+}
+
 void read_scores(Call& call, const Options& options) {
   heed_attention_desc& desc = call.desc;
   heed_attention_args& args = call.args;
   read_choices(desc, options);
   read_masks(call, options);
-  args.alibi_slopes = read_reals(call, "alibi_slopes", options.alibi_slopes, call.alibi_slopes);
-  args.sinks = read_reals(call, "sinks", options.sinks, call.sinks);
+  args.alibi_slopes = read_reals("alibi_slopes", options.alibi_slopes, call.float64,
+                                 desc.query_heads, call.alibi_slopes);
+  args.sinks = read_reals("sinks", options.sinks, call.float64, desc.query_heads, call.sinks);
   read_key_lengths(call, options.key_lengths);
   read_scales("key_scales", "key", call.key, options.key_scales, call.packed_keys(),
               call.key_scales, call.key_scale, desc.key_scales, args.key_scales);

@@ -45,12 +45,13 @@ constexpr char kAxes[] = "[batch, heads, rows, features], the first one or two o
 constexpr char kPackedAxes[] = "[rows, heads, features], as cu_seqlens are given";
 constexpr char kPageAxes[] = "[pages, heads, rows of a page, features], as block_table is given";
 
-void check_element(const Named& tensor, bool may_be_small) {
+void check_element(const Named& tensor) {
   const Element element = tensor.form.element;
-  const bool small = element == Element::kI8 || element == Element::kF8E4M3;
-  if (is_floating(element) || (may_be_small && small)) return;
-  refuse("%s is %s; it must be float32, float64, float16 or bfloat16%s", tensor.name,
-         name_of(element), may_be_small ? ", or int8 or float8_e4m3fn with scales" : "");
+  if (is_floating(element) || element == Element::kI8 || element == Element::kF8E4M3) return;
+  refuse(
+      "%s is %s; it must be float32, float64, float16 or bfloat16, or int8 or float8_e4m3fn with "
+      "scales",
+      tensor.name, name_of(element));
 }
 
 void check_arithmetic(std::initializer_list<Named> tensors) {
@@ -80,14 +81,6 @@ std::int64_t length(const char* name, nb::handle given, const char* of, std::int
     refuse("%s is %lld; %s has %lld rows for a sequence", name, static_cast<long long>(value), of,
            static_cast<long long>(otherwise));
   return value;
-}
-
-void set_batch(Call& call, const char* name, std::int64_t batch) {
-  if (call.batch_of != nullptr && call.desc.batch != batch)
-    refuse("%s is for %lld sequences, but %s for %lld", name, static_cast<long long>(batch),
-           call.batch_of, static_cast<long long>(call.desc.batch));
-  call.batch_of = name;
-  call.desc.batch = batch;
 }
 
 const std::int32_t* read_offsets(Call& call, const char* name, nb::handle from,
@@ -131,6 +124,38 @@ heed_layout layout_of(const Form& form, bool packed) {
   return layout;
 }
 
+void check_floating(const char* name, const Form& form) {
+  if (!is_floating(form.element))
+    refuse("%s is %s; it must be float32, float64, float16 or bfloat16", name,
+           name_of(form.element));
+}
+
+void set_batch(Call& call, const char* name, std::int64_t batch) {
+  if (call.batch_of != nullptr && call.desc.batch != batch)
+    refuse("%s is for %lld sequences, but %s for %lld", name, static_cast<long long>(batch),
+           call.batch_of, static_cast<long long>(call.desc.batch));
+  call.batch_of = name;
+  call.desc.batch = batch;
+}
+
+// heed takes 0 packed rows for "not packed"; one that no sequence has is as good as none.
+void set_query_rows(Call& call, std::int64_t rows, const Options& options) {
+  const bool packed = call.packed_queries();
+  call.rows = rows;
+  if (packed) call.desc.packed_queries = std::max<std::int64_t>(1, rows);
+  call.desc.query_length = packed ? length("max_seqlen_q", options.max_seqlen_q, "cu_seqlens_q",
+                                           longest(call.cu_seqlens_q), true)
+                                  : rows;
+}
+
+void set_key_rows(Call& call, std::int64_t rows, const Options& options) {
+  const bool packed = call.packed_keys();
+  if (packed) call.desc.packed_keys = std::max<std::int64_t>(1, rows);
+  call.desc.key_length = packed ? length("max_seqlen_k", options.max_seqlen_k, "cu_seqlens_k",
+                                         longest(call.cu_seqlens_k), true)
+                                : rows;
+}
+
 void read_lengths(Call& call, const Options& options) {
   call.args.cu_seqlens_q =
       read_offsets(call, "cu_seqlens_q", options.cu_seqlens_q, call.cu_seqlens_q);
@@ -147,26 +172,39 @@ void read_lengths(Call& call, const Options& options) {
                call.packed_keys() || call.paged());
 }
 
+void read_query(Call& call, nb::handle query, const Options& options) {
+  call.query = read_array("query", query);
+  call.kind = call.query.kind;
+  const Form& form = call.query.form;
+  check_floating("query", form);
+  call.out_element = form.element;
+  call.float64 = form.element == Element::kF64;
+  const bool packed = call.packed_queries();
+  const Named q = {"query", form};
+  check_axes(q, packed ? 3 : 2, packed ? 3 : 4, packed ? kPackedAxes : kAxes);
+  if (!packed && call.batch_of != nullptr) check_batch(call, q);
+  call.desc.query_heads = form.size(packed ? 2 : 3);
+  call.desc.features = form.size(1);
+  set_query_rows(call, form.size(packed ? 3 : 2), options);
+  call.desc.query = layout_of(form, packed);
+  call.args.query = address_of(call.query);
+}
+
 void read_tensors(Call& call, nb::handle query, nb::handle key, nb::handle value,
                   const Options& options) {
-  call.query = read_array("query", query);
+  read_query(call, query, options);
   call.key = read_array("key", key);
   call.value = read_array("value", value);
-  call.kind = call.query.kind;
-  call.out_element = call.query.form.element;
   const Named q = {"query", call.query.form};
   const Named k = {"key", call.key.form};
   const Named v = {"value", call.value.form};
-  check_element(q, false);
-  check_element(k, true);
-  check_element(v, true);
+  check_element(k);
+  check_element(v);
   check_arithmetic({q, k, v});
-  call.float64 = q.form.element == Element::kF64;
 
   heed_attention_desc& desc = call.desc;
   const bool packed_q = call.packed_queries();
   const bool packed_k = call.packed_keys();
-  check_axes(q, packed_q ? 3 : 2, packed_q ? 3 : 4, packed_q ? kPackedAxes : kAxes);
   for (const Named& t : {k, v})
     check_axes(t,
                packed_k       ? 3
@@ -176,7 +214,6 @@ void read_tensors(Call& call, nb::handle query, nb::handle key, nb::handle value
                packed_k       ? kPackedAxes
                : call.paged() ? kPageAxes
                               : kAxes);
-  const int heads_q = packed_q ? 2 : 3;
   const int heads_k = packed_k ? 2 : 3;
   const int rows_k = packed_k ? 3 : 2;
 
@@ -185,30 +222,19 @@ void read_tensors(Call& call, nb::handle query, nb::handle key, nb::handle value
     if (t.form.size(1) == 0)
       refuse("%s is %s; it must have features", t.name, text(t.form).c_str());
   check_same(call.paged() ? "rows of a page" : "rows", rows_k, k, v);
-  desc.features = q.form.size(1);
   desc.value_features = v.form.size(1);
   desc.key_heads = shared("heads", heads_k, {k, v});
-  desc.query_heads = q.form.size(heads_q) == 1 ? desc.key_heads : q.form.size(heads_q);
+  if (desc.query_heads == 1) desc.query_heads = desc.key_heads;
   if (desc.key_heads == 0 ? desc.query_heads != 0 : desc.query_heads % desc.key_heads != 0)
     refuse("query has %lld heads and key %lld; each must serve the same number of query heads",
            static_cast<long long>(desc.query_heads), static_cast<long long>(desc.key_heads));
   if (call.batch_of == nullptr) desc.batch = shared("batches", 4, {q, k, v});
-  if (!packed_q) check_batch(call, q);
   if (!packed_k && !call.paged()) check_batch(call, k), check_batch(call, v);
   call.axes = packed_q                   ? 3
               : packed_k || call.paged() ? (desc.batch == 1 ? q.form.axes : 4)
                                          : std::max({q.form.axes, k.form.axes, v.form.axes});
 
-  // heed takes 0 packed rows for "not packed"; one that no sequence has is as good as none.
-  if (packed_q) desc.packed_queries = std::max<std::int64_t>(1, q.form.size(3));
-  desc.query_length = packed_q ? length("max_seqlen_q", options.max_seqlen_q, "cu_seqlens_q",
-                                        longest(call.cu_seqlens_q), true)
-                               : q.form.size(2);
-  if (packed_k) {
-    desc.packed_keys = std::max<std::int64_t>(1, k.form.size(3));
-    desc.key_length = length("max_seqlen_k", options.max_seqlen_k, "cu_seqlens_k",
-                             longest(call.cu_seqlens_k), true);
-  } else if (call.paged()) {
+  if (call.paged()) {
     check_same("pages", 4, k, v);
     desc.pages = k.form.size(4);
     desc.page_rows = k.form.size(2);
@@ -219,12 +245,10 @@ void read_tensors(Call& call, nb::handle query, nb::handle key, nb::handle value
                              call.block_table.columns * desc.page_rows, false);
     desc.block_table_stride = call.block_table.stride;
   } else {
-    desc.key_length = k.form.size(2);
+    set_key_rows(call, k.form.size(rows_k), options);
   }
-  desc.query = layout_of(q.form, packed_q);
   desc.key = layout_of(k.form, packed_k);
   desc.value = layout_of(v.form, packed_k);
-  call.args.query = address_of(call.query);
   call.args.key = address_of(call.key);
   call.args.value = address_of(call.value);
 }

@@ -1,0 +1,220 @@
+"""Attention over graphs: ``heed.graph_attention`` and ``heed.graph_attention_plan``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from heed import _heed
+from heed._heed import Context, Graph, GraphAttentionPlan
+from heed.blocks import Matrix
+from heed.options import Array
+
+Combine: TypeAlias = Literal["concat", "weighted", "mean", "max"]
+
+
+def graph_attention(
+    graph: Graph,
+    query: Array | None = None,
+    key: Array | None = None,
+    value: Array | None = None,
+    *,
+    data: Array | None = None,
+    w_query: Matrix | None = None,
+    w_key: Matrix | None = None,
+    w_value: Matrix | None = None,
+    b_query: Array | None = None,
+    b_key: Array | None = None,
+    b_value: Array | None = None,
+    heads: int | None = None,
+    edge_data: Array | None = None,
+    w_edge_key: Array | None = None,
+    w_edge_value: Array | None = None,
+    edge_bias: Array | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    temperature: float | None = None,
+    hard: bool = False,
+    combine: Combine = "concat",
+    head_weights: Array | Sequence[float] | None = None,
+    residual: bool = False,
+    steps: int = 1,
+    return_lse: bool = False,
+    return_weights: bool = False,
+    out: Array | None = None,
+    context: Context | None = None,
+) -> Any:
+    """Attention over a graph: every node attends to the sources of its incoming edges.
+
+        s_e   = scale * <q_n, k_m + edge_k_e>          for every edge e from m to n
+        s_e   = softcap * tanh(s_e / softcap)          if softcap is given
+        s_e   = s_e + edge_bias[e]                     if a bias is given; -inf leaves the edge out
+        p_e   = softmax(s_e / temperature)             over the edges into n
+        new_n = combine over heads of (sum of p_e (v_m + edge_v_e))
+        out_n = new_n, or data_n + new_n with residual
+
+    Queries, keys and values are given; or made from ``data`` with matrices that all nodes share, or
+    with matrices of each node's own. ``edge_k = edge_data @ w_edge_key`` and
+    ``edge_v = edge_data @ w_edge_value``, if given. A node without incoming edges gets 0. Matrices
+    are [in, out], with any strides: PyTorch's [out, in] is given as ``weight.T``.
+
+    Args:
+        graph: a ``heed.Graph``.
+        query: ``[nodes, heads, features]`` of float32, float64, float16 or bfloat16. Types may be
+            mixed, but for float64, which goes with itself alone.
+        key: ``[nodes, heads, features]``.
+        value: ``[nodes, heads, value features]``.
+        data: ``[nodes, width]``, instead of the three, and with ``residual``.
+        w_query: ``[width, heads * features]`` or ``heed.Weights``; or ``[nodes, width, heads *
+            features]``, one for each node. So are the next two.
+        w_key: like ``w_query``.
+        w_value: ``[width, heads * value features]``, likewise.
+        b_query: ``[heads * features]``, as wide as its matrix, or None; only with matrices that all
+            nodes share, and not beside ``heed.Weights``, which have their bias inside.
+        b_key: likewise.
+        b_value: likewise.
+        heads: how many, with ``data``; otherwise ``query`` says it.
+        edge_data: ``[edges given, edge width]``.
+        w_edge_key: ``[edge width, heads * features]``; None: edges add nothing to keys.
+        w_edge_value: ``[edge width, heads * value features]``, likewise; may be ``w_edge_key``.
+        edge_bias: ``[edges given, heads]``, or ``[edges given]`` for all heads.
+        scale: of scores; ``1 / sqrt(features)`` unless given.
+        softcap: bound of scores, above 0.
+        temperature: above 0; infinity weighs all edges into a node alike. 1 unless given.
+        hard: weight 1 at the largest score, of equal ones at the lowest source.
+        combine: how heads become one: side by side, the sum of ``head_weights[h] * head_h``, their
+            mean, or the largest number, feature by feature.
+        head_weights: ``[heads]``, with ``combine="weighted"``.
+        residual: add ``data``, which must be as wide as the result.
+        steps: how often; steps after the first take the result for ``data``.
+        return_lse: also return the logarithm of the denominators, ``[nodes, heads]``.
+        return_weights: also return the weights of edges, ``[edges given, heads]``; duplicates that
+            were removed have 0.
+        out: where to write, in any strides and floating type; may be ``data``.
+        context: where to compute; the default one of the process unless given.
+
+    Returns:
+        ``out`` in the kind and type of ``query`` or ``data``: ``[nodes, heads, value features]`` of
+        ``query``, ``[nodes, heads * value features]`` of ``data``; if heads are not concatenated
+        ``[nodes, value features]``. Or, if more is asked for, a ``heed.Result`` whose other arrays
+        are float32, or float64 if ``out`` is; with steps, of the last one.
+
+    Raises:
+        heed.ArgumentError: shapes, types or values do not fit.
+        TypeError: an argument is of a wrong Python type.
+        heed.OutOfMemoryError: there is no memory.
+
+    >>> import heed, numpy as np
+    >>> graph = heed.Graph([0, 1, 2], [2, 2, 0], nodes=3)
+    >>> x = np.array([[[1.0, 0.0]], [[0.0, 1.0]], [[1.0, 1.0]]])
+    >>> heed.graph_attention(graph, x, x, x)[:, 0]
+    array([[1. , 1. ],
+           [0. , 0. ],
+           [0.5, 0.5]])
+
+    In C: heed_graph_attention.
+    """
+    return _heed.graph_attention(
+        graph,
+        (query, key, value, data, edge_data, edge_bias),
+        (w_query, w_key, w_value, w_edge_key, w_edge_value, b_query, b_key, b_value, head_weights),
+        (heads, combine, residual, steps, return_lse, return_weights),
+        {"scale": scale, "softcap": softcap, "temperature": temperature, "hard": hard},
+        out,
+        context,
+    )
+
+
+def graph_attention_plan(
+    graph: Graph,
+    query: Array | None = None,
+    key: Array | None = None,
+    value: Array | None = None,
+    *,
+    data: Array | None = None,
+    w_query: Matrix | None = None,
+    w_key: Matrix | None = None,
+    w_value: Matrix | None = None,
+    b_query: Array | None = None,
+    b_key: Array | None = None,
+    b_value: Array | None = None,
+    heads: int | None = None,
+    edge_data: Array | None = None,
+    w_edge_key: Array | None = None,
+    w_edge_value: Array | None = None,
+    edge_bias: Array | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    temperature: float | None = None,
+    hard: bool = False,
+    combine: Combine = "concat",
+    head_weights: Array | Sequence[float] | None = None,
+    residual: bool = False,
+    steps: int = 1,
+    return_lse: bool = False,
+    return_weights: bool = False,
+    out: Array | None = None,
+    context: Context | None = None,
+) -> GraphAttentionPlan:
+    """Attention over a graph made ready, for calls that have the same shapes again and again.
+
+    Checks arguments and lays out memory once. The plan keeps the graph, matrices, biases and
+    settings; calls are given exactly the arrays among ``query``, ``key``, ``value``, ``data``,
+    ``edge_data``, ``edge_bias`` and ``out`` that were given here.
+
+    Args:
+        graph: as of ``heed.graph_attention``, as is everything below.
+        query: see ``heed.graph_attention``.
+        key: see ``heed.graph_attention``.
+        value: see ``heed.graph_attention``.
+        data: see ``heed.graph_attention``.
+        w_query: see ``heed.graph_attention``.
+        w_key: see ``heed.graph_attention``.
+        w_value: see ``heed.graph_attention``.
+        b_query: see ``heed.graph_attention``.
+        b_key: see ``heed.graph_attention``.
+        b_value: see ``heed.graph_attention``.
+        heads: see ``heed.graph_attention``.
+        edge_data: see ``heed.graph_attention``.
+        w_edge_key: see ``heed.graph_attention``.
+        w_edge_value: see ``heed.graph_attention``.
+        edge_bias: see ``heed.graph_attention``.
+        scale: see ``heed.graph_attention``.
+        softcap: see ``heed.graph_attention``.
+        temperature: see ``heed.graph_attention``.
+        hard: see ``heed.graph_attention``.
+        combine: see ``heed.graph_attention``.
+        head_weights: see ``heed.graph_attention``.
+        residual: see ``heed.graph_attention``.
+        steps: see ``heed.graph_attention``.
+        return_lse: see ``heed.graph_attention``.
+        return_weights: see ``heed.graph_attention``.
+        out: what form ``out`` will have, unless it is new.
+        context: where the plan computes; the default one of now unless given.
+
+    Returns:
+        A ``heed.GraphAttentionPlan``, which any threads may call at once.
+
+    Raises:
+        heed.ArgumentError: shapes, types or values do not fit.
+
+    >>> import heed, numpy as np
+    >>> graph = heed.Graph([0, 1, 2], [2, 2, 0], nodes=3)
+    >>> x = np.ones((3, 4))
+    >>> layer = heed.graph_attention_plan(
+    ...     graph, data=x, w_query=np.eye(4), w_key=np.eye(4), w_value=np.eye(4), heads=2
+    ... )
+    >>> layer(data=x).shape
+    (3, 4)
+
+    In C: heed_graph_attention_plan_create.
+    """
+    return _heed.graph_attention_plan(
+        graph,
+        (query, key, value, data, edge_data, edge_bias),
+        (w_query, w_key, w_value, w_edge_key, w_edge_value, b_query, b_key, b_value, head_weights),
+        (heads, combine, residual, steps, return_lse, return_weights),
+        {"scale": scale, "softcap": softcap, "temperature": temperature, "hard": hard},
+        out,
+        context,
+    )

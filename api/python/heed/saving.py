@@ -1,0 +1,104 @@
+"""Sequences of caches in paths and files: ``Sequence.save`` and ``Cache.load``."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from heed._heed import Cache, Sequence
+from heed.errors import Error
+
+_BUFFERED = (io.BufferedReader, io.BufferedWriter, io.BufferedRandom)
+
+
+def save(sequence: Sequence, file: Any) -> None:
+    """Write a sequence to a path, or to a binary file from where it stands on."""
+    if isinstance(file, str | os.PathLike):
+        sequence.saved_bytes()  # refuses what cannot be saved before the file is emptied
+        with open(file, "wb", buffering=0) as opened, _named(file, opened.fileno()):
+            sequence.save_descriptor(opened.fileno())
+        return
+    _check_file("file", file, "write")
+    descriptor = _descriptor(file, "write")
+    if descriptor is None:
+        file.write(sequence.save())
+        return
+    with _in_step(file, descriptor), _named(getattr(file, "name", "file"), descriptor):
+        sequence.save_descriptor(descriptor)
+
+
+def load(cache: Cache, source: Any) -> Sequence:
+    """Read a sequence from a path, or from a binary file from where it stands on."""
+    if isinstance(source, str | os.PathLike):
+        with open(source, "rb", buffering=0) as opened, _named(source, opened.fileno()):
+            return cache.load_descriptor(opened.fileno())
+    _check_file("source", source, "read")
+    descriptor = _descriptor(source, "read")
+    if descriptor is not None:
+        with _in_step(source, descriptor), _named(getattr(source, "name", "source"), descriptor):
+            return cache.load_descriptor(descriptor)
+    start = source.tell() if _seekable(source) else None
+    sequence = cache.load(source.read())
+    if start is not None:
+        source.seek(start + sequence.saved_bytes())
+    return sequence
+
+
+def _check_file(name: str, file: Any, method: str) -> None:
+    if isinstance(file, io.TextIOBase):
+        raise TypeError(f"{name} must be a binary file, not one of text")
+    if not hasattr(file, method) and not hasattr(file, "fileno"):
+        other = " bytes," if name == "source" else ""
+        raise TypeError(f"{name} must be{other} a path or a binary file, not {type(file).__name__}")
+
+
+def _descriptor(file: Any, method: str) -> int | None:
+    """What the system calls the file, where bytes there are those that the file's method moves."""
+    raw = file.raw if isinstance(file, _BUFFERED) else file
+    if isinstance(raw, io.FileIO) or not hasattr(file, method):  # which sockets have not
+        return int(raw.fileno())
+    return None
+
+
+@contextmanager
+def _named(file: Any, descriptor: int) -> Iterator[None]:
+    """Calls the file in refusals what the caller does."""
+    try:
+        yield
+    except Error as error:
+        message = str(error).replace(f"descriptor {descriptor}", str(file))
+        raise type(error)(message) from None
+
+
+def _seekable(file: Any) -> bool:
+    return bool(getattr(file, "seekable", lambda: False)())
+
+
+@contextmanager
+def _in_step(file: Any, descriptor: int) -> Iterator[None]:
+    """Lets the descriptor stand where the file does, and the file where that stands at last."""
+    if not isinstance(file, _BUFFERED):
+        yield
+        return
+    if not file.seekable():
+        if file.readable():
+            raise ValueError(
+                "source is a buffered file that cannot seek, and may have read ahead: open it with "
+                "buffering=0"
+            )
+        file.flush()
+        yield
+        return
+    file.flush()
+    # What the buffer believes about where the descriptor stands must stay true.
+    before = os.lseek(descriptor, 0, os.SEEK_CUR)
+    os.lseek(descriptor, file.tell(), os.SEEK_SET)
+    try:
+        yield
+    finally:
+        after = os.lseek(descriptor, 0, os.SEEK_CUR)
+        os.lseek(descriptor, before, os.SEEK_SET)
+        file.seek(after)

@@ -1,0 +1,159 @@
+#include "api/python/module/graph.hpp"
+
+#include "api/python/module/bind.hpp"
+#include "api/python/module/context.hpp"
+#include "api/python/module/gil.hpp"
+#include "api/python/module/numbers.hpp"
+#include "api/python/module/pickling.hpp"
+
+namespace heed::python {
+
+Graph::Graph(nb::handle context, const heed_graph_desc& desc) {
+  const HeldContext held = hold_context(context);
+  const double numbers = static_cast<double>(desc.nodes) + 16 * static_cast<double>(desc.edges);
+  check(without_gil(numbers, {}, [&] { return heed_graph_create(held.context, &desc, &graph_); }));
+  check(heed_graph_describe(graph_, &info_));
+}
+
+namespace {
+
+/// Two arrays of indices of one type, as C has them: int32 if both are, else int64.
+struct Indices {
+  Vector<std::int32_t> narrow[2];
+  Vector<std::int64_t> wide[2];
+  heed_index_type type = HEED_INDEX_I64;
+
+  Indices(const char* const (&names)[2], const nb::handle (&from)[2]) {
+    if (is_narrow(names[0], from[0]) && is_narrow(names[1], from[1])) {
+      type = HEED_INDEX_I32;
+      for (int i = 0; i < 2; ++i) narrow[i] = read_vector<std::int32_t>(names[i], from[i]);
+    } else {
+      for (int i = 0; i < 2; ++i) wide[i] = read_vector<std::int64_t>(names[i], from[i]);
+    }
+  }
+
+  const void* data(int i) const {
+    return type == HEED_INDEX_I32 ? static_cast<const void*>(narrow[i].data) : wide[i].data;
+  }
+  std::int64_t count(int i) const {
+    return type == HEED_INDEX_I32 ? narrow[i].count : wide[i].count;
+  }
+
+ private:
+  static bool is_narrow(const char* name, nb::handle from) {
+    if (nb::isinstance<nb::list>(from) || nb::isinstance<nb::tuple>(from)) return false;
+    const Element element = read_array(name, from).form.element;
+    if (element != Element::kI32 && element != Element::kI64)
+      refuse("%s is %s; it must be int32 or int64", name, name_of(element));
+    return element == Element::kI32;
+  }
+};
+
+std::uint32_t read_duplicates(nb::handle from) {
+  if (from.is_none()) return HEED_DUPLICATES_DEFAULT;
+  if (from.equal(nb::str("remove"))) return HEED_DUPLICATES_REMOVE;
+  if (from.equal(nb::str("keep"))) return HEED_DUPLICATES_KEEP;
+  refuse("duplicates is %s; it must be \"remove\", \"keep\" or None", nb::repr(from).c_str());
+}
+
+void from_edges(Graph* self, nb::handle sources, nb::handle destinations, nb::handle nodes,
+                nb::handle duplicates, nb::handle context) {
+  const Indices indices({"sources", "destinations"}, {sources, destinations});
+  if (indices.count(0) != indices.count(1))
+    refuse("sources has %lld entries and destinations %lld; an edge is one of each",
+           static_cast<long long>(indices.count(0)), static_cast<long long>(indices.count(1)));
+  heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
+  desc.index_type = indices.type;
+  desc.nodes = integer("nodes", nodes);
+  desc.edges = indices.count(0);
+  desc.sources = indices.data(0);
+  desc.destinations = indices.data(1);
+  desc.duplicates = read_duplicates(duplicates);
+  new (self) Graph(context, desc);
+}
+
+Graph* from_csr(nb::handle offsets, nb::handle sources, nb::handle duplicates, nb::handle context) {
+  const Indices indices({"offsets", "sources"}, {offsets, sources});
+  if (indices.count(0) == 0)
+    refuse("offsets is empty; it must hold one number more than there are nodes");
+  heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
+  desc.index_type = indices.type;
+  desc.nodes = indices.count(0) - 1;
+  desc.edges = indices.count(1);
+  desc.offsets = indices.data(0);
+  desc.sources = indices.data(1);
+  desc.duplicates = read_duplicates(duplicates);
+  return new Graph(context, desc);
+}
+
+nb::dict describe(const Graph& graph) {
+  const heed_graph_info& info = graph.info();
+  nb::dict said;
+  said["nodes"] = info.nodes;
+  said["edges"] = info.edges;
+  said["edges_given"] = info.edges_given;
+  said["isolated"] = info.isolated;
+  said["most"] = info.most;
+  said["bytes"] = info.bytes;
+  return said;
+}
+
+nb::str representation(const Graph& graph) {
+  return nb::str("<heed.Graph: {} nodes, {} edges>").format(graph.info().nodes, graph.info().edges);
+}
+
+}  // namespace
+
+void bind_graph(nb::module_& module) {
+  nb::class_<Graph> graph(
+      module, "Graph",
+      R"(Directed edges from sources to destinations, over which destinations attend to sources.
+
+Edges are checked and sorted once; the arrays are not needed afterwards. A self-loop is an edge like
+any other. Any threads, calls and plans may use one graph.
+
+    sources       [edges] of int32 or int64, each from 0 to nodes - 1; of PyTorch Geometric's
+                  edge_index, edge_index[0]
+    destinations  [edges], likewise; edge_index[1]
+    nodes         how many there are
+    duplicates    what becomes of edges with the source and destination of an earlier one:
+                  "remove" (the default here) or "keep", each counts (the default of from_csr)
+    context       where to sort; the default one unless given
+
+Row e of arrays over edges (edge_data, edge_bias, weights) belongs to the e-th edge given.
+
+>>> import heed
+>>> heed.Graph([0, 1, 2, 2], [1, 2, 0, 0], nodes=3)
+<heed.Graph: 3 nodes, 3 edges>
+
+In C: heed_graph_create.)");
+  graph
+      .def("__init__", &from_edges, nb::arg("sources").none(), nb::arg("destinations").none(),
+           nb::kw_only(), nb::arg("nodes").none(), nb::arg("duplicates") = nb::none(),
+           nb::arg("context") = nb::none(),
+           nb::sig("def __init__(self, sources: object, destinations: object, *, nodes: int, "
+                   "duplicates: str | None = None, context: Context | None = None) -> None"))
+      .def_static(
+          "from_csr", &from_csr, nb::arg("offsets").none(), nb::arg("sources").none(),
+          nb::kw_only(), nb::arg("duplicates") = nb::none(), nb::arg("context") = nb::none(),
+          nb::sig("def from_csr(offsets: object, sources: object, *, "
+                  "duplicates: str | None = None, context: Context | None = None) -> Graph"),
+          R"(A graph from rows by destination: the edges offsets[n] to offsets[n + 1] - 1 end at node n.
+
+    offsets  [nodes + 1], from 0 to the number of edges, never decreasing
+    sources  [edges], of the same type
+
+>>> import heed
+>>> heed.Graph.from_csr([0, 1, 1, 3], [2, 0, 1]).describe()["isolated"]
+1
+
+In C: heed_graph_create with offsets.)")
+      .def("describe", &describe, nb::sig("def describe(self) -> dict[str, int]"),
+           "What it holds: nodes; edges that count; edges_given, what arrays over edges have rows "
+           "for; isolated, nodes without incoming edges; most, incoming edges of a node; bytes. In "
+           "C: heed_graph_describe.")
+      .def("__repr__", &representation);
+  refuse_pickling(graph, "it lies as this computer reads it: pickle sources and destinations");
+}
+
+}  // namespace heed::python

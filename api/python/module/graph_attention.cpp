@@ -1,0 +1,186 @@
+// heed.graph_attention, heed.graph_attention_plan and heed.GraphAttentionPlan.
+#include <cstring>
+#include <memory>
+
+#include "api/python/module/bind.hpp"
+#include "api/python/module/context.hpp"
+#include "api/python/module/gil.hpp"
+#include "api/python/module/graph_call.hpp"
+#include "api/python/module/kept.hpp"
+#include "api/python/module/pickling.hpp"
+#include "api/python/module/workspaces.hpp"
+
+namespace heed::python {
+namespace {
+
+nb::object graph_attention(nb::object graph, nb::tuple tensors, nb::tuple parameters,
+                           nb::tuple settings, nb::object scores, nb::object out,
+                           nb::handle context) {
+  const GraphArguments arguments = {std::move(graph),    std::move(tensors), std::move(parameters),
+                                    std::move(settings), std::move(scores),  std::move(out)};
+  GraphCall call;
+  call.read(arguments);
+  const HeldContext held = hold_context(context);
+  check(without_gil(call.flops(), {}, [&] {
+    return heed_graph_attention(held.context, call.graph->get(), &call.desc, &call.args);
+  }));
+  return call.result(arguments);
+}
+
+struct DestroyPlan {
+  void operator()(heed_graph_attention_plan* plan) const {
+    heed_graph_attention_plan_destroy(plan);
+  }
+};
+using PlanHandle = std::unique_ptr<heed_graph_attention_plan, DestroyPlan>;
+
+PlanHandle make_plan(nb::handle context, const GraphCall& call) {
+  heed_graph_attention_plan* plan = nullptr;
+  check(heed_graph_attention_plan_create(hold_context(context).context, call.graph->get(),
+                                         &call.desc, &plan));
+  return PlanHandle(plan);
+}
+
+heed_graph_attention_info info_of(const PlanHandle& plan) {
+  heed_graph_attention_info info = HEED_GRAPH_ATTENTION_INFO_INIT;
+  check(heed_graph_attention_plan_describe(plan.get(), &info));
+  return info;
+}
+
+/// A plan, and what it was made from: the graph, the model's parameters and settings.
+class GraphAttentionPlan {
+ public:
+  GraphAttentionPlan(const GraphCall& call, const GraphArguments& made, nb::handle context)
+      : plan_(make_plan(context, call)),
+        info_(info_of(plan_)),
+        workspaces_(info_.workspace_bytes),
+        desc_(call.desc),
+        flops_(call.flops()),
+        out_given_(call.out_given),
+        kept_(made) {
+    kept_.out = nb::none();
+    kept_.tensors = nb::tuple();
+    for (int i = 0; i < GraphCall::kTensors; ++i) given_[i] = call.tensors[i].form.axes > 0;
+    each_form(call, [&](int i, const char*, const Form& form) { forms_[i] = form; });
+  }
+
+  nb::object run(nb::handle query, nb::handle key, nb::handle value, nb::handle data,
+                 nb::handle edge_data, nb::handle edge_bias, nb::handle out) const {
+    GraphArguments arguments = kept_;
+    arguments.tensors = nb::make_tuple(query, key, value, data, edge_data, edge_bias);
+    arguments.out = nb::borrow(out);
+    for (int i = 0; i < GraphCall::kTensors; ++i)
+      if (nb::handle(arguments.tensors[i]).is_none() == given_[i])
+        refuse_type(given_[i] ? "the plan was made with %s: give it"
+                              : "%s is given, but the plan was made without",
+                    kGraphTensors[i]);
+    if (out_given_ && out.is_none()) refuse_type("the plan was made with out: give it");
+    GraphCall call;
+    call.read(arguments);
+    check_same(call);
+    const Workspace workspace = workspaces_.take();
+    check(without_gil(flops_, {}, [&] {
+      return heed_graph_attention_plan_run(plan_.get(), &call.args, workspace.get(),
+                                           workspaces_.bytes());
+    }));
+    return call.result(arguments);
+  }
+
+  nb::dict describe() const {
+    nb::dict said;
+    said["isa"] = info_.isa;
+    said["executor"] = info_.executor;
+    said["threads"] = info_.threads;
+    said["tasks"] = info_.tasks;
+    said["workspace_bytes"] = info_.workspace_bytes;
+    said["gathered_bytes"] = info_.gathered_bytes;
+    return said;
+  }
+
+ private:
+  static constexpr int kForms = GraphCall::kTensors + GraphCall::kMatrices + 1;
+
+  template <class Use>
+  static void each_form(const GraphCall& call, Use use) {
+    for (int i = 0; i < GraphCall::kTensors; ++i) use(i, kGraphTensors[i], call.tensors[i].form);
+    for (int i = 0; i < GraphCall::kMatrices; ++i)
+      use(GraphCall::kTensors + i, kGraphMatrices[i].name, call.matrices[i].array.form);
+    use(kForms - 1, "out", call.out.form);
+  }
+
+  void check_same(const GraphCall& call) const {
+    if (std::memcmp(&call.desc, &desc_, sizeof desc_) == 0) return;
+    each_form(call, [&](int i, const char* name, const Form& form) {
+      check_form(name, form, forms_[i]);
+    });
+    refuse("biases are of another type than those that the plan was made with");
+  }
+
+  PlanHandle plan_;
+  heed_graph_attention_info info_;
+  mutable Workspaces workspaces_;
+  heed_graph_attention_desc desc_;
+  double flops_;
+  bool out_given_;
+  bool given_[GraphCall::kTensors] = {};
+  GraphArguments kept_;
+  Form forms_[kForms];
+};
+
+GraphAttentionPlan* graph_attention_plan(nb::object graph, nb::tuple tensors, nb::tuple parameters,
+                                         nb::tuple settings, nb::object scores, nb::object out,
+                                         nb::handle context) {
+  const GraphArguments arguments = {std::move(graph),    std::move(tensors), std::move(parameters),
+                                    std::move(settings), std::move(scores),  std::move(out)};
+  GraphCall call;
+  call.read(arguments);
+  return new GraphAttentionPlan(call, arguments, context);
+}
+
+}  // namespace
+
+void bind_graph_attention(nb::module_& module) {
+  nb::class_<GraphAttentionPlan> plan(
+      module, "GraphAttentionPlan",
+      R"(Attention over one graph, of fixed shapes, strides, types and settings, made by
+heed.graph_attention_plan.
+
+A call takes exactly the arrays among query, key, value, data, edge_data, edge_bias and out that the
+plan was made with, in the same shapes, strides and types. The plan keeps the graph, and the matrices
+and biases that it was given, which it reads anew in every call. Any threads may call one plan at
+once: it keeps a workspace for each.
+
+In C: heed_graph_attention_plan.)");
+  plan.def("__call__", &GraphAttentionPlan::run, nb::arg("query") = nb::none(),
+           nb::arg("key") = nb::none(), nb::arg("value") = nb::none(), nb::kw_only(),
+           nb::arg("data") = nb::none(), nb::arg("edge_data") = nb::none(),
+           nb::arg("edge_bias") = nb::none(), nb::arg("out") = nb::none(),
+           nb::sig("def __call__(self, query: typing.Any | None = None, "
+                   "key: typing.Any | None = None, value: typing.Any | None = None, *, "
+                   "data: typing.Any | None = None, edge_data: typing.Any | None = None, "
+                   "edge_bias: typing.Any | None = None, out: typing.Any | None = None) "
+                   "-> typing.Any"),
+           "Computes what heed.graph_attention would. In C: heed_graph_attention_plan_run.")
+      .def("describe", &GraphAttentionPlan::describe,
+           nb::sig("def describe(self) -> dict[str, object]"),
+           "How it computes: isa, executor, threads, tasks, workspace_bytes, gathered_bytes (of "
+           "keys and values, read through edges in a step). In C: "
+           "heed_graph_attention_plan_describe.");
+  refuse_pickling(plan,
+                  "it is made for this computer: make it anew with heed.graph_attention_plan");
+  module.def("graph_attention", &graph_attention, nb::arg("graph").none(), nb::arg("tensors"),
+             nb::arg("parameters"), nb::arg("settings"), nb::arg("scores"), nb::arg("out").none(),
+             nb::arg("context").none(),
+             nb::sig("def graph_attention(graph: Graph, tensors: tuple[object, ...], "
+                     "parameters: tuple[object, ...], settings: tuple[object, ...], "
+                     "scores: object, out: object, context: Context | None) -> typing.Any"));
+  module.def("graph_attention_plan", &graph_attention_plan, nb::arg("graph").none(),
+             nb::arg("tensors"), nb::arg("parameters"), nb::arg("settings"), nb::arg("scores"),
+             nb::arg("out").none(), nb::arg("context").none(),
+             nb::sig("def graph_attention_plan(graph: Graph, tensors: tuple[object, ...], "
+                     "parameters: tuple[object, ...], settings: tuple[object, ...], "
+                     "scores: object, out: object, context: Context | None) "
+                     "-> GraphAttentionPlan"));
+}
+
+}  // namespace heed::python

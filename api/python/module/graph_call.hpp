@@ -1,0 +1,70 @@
+// A call of attention over a graph, from Python's arguments to those of C.
+#pragma once
+
+#include "api/python/module/graph.hpp"
+#include "api/python/module/outputs.hpp"
+#include "api/python/module/weights.hpp"
+
+namespace heed::python {
+
+/// As they came, the caller holding them; None where one was not given.
+struct GraphArguments {
+  nb::object graph;
+  nb::tuple tensors;     // in the order of GraphCall::Tensor
+  nb::tuple parameters;  // of GraphCall::Parameter
+  nb::tuple settings;    // heads, combine, residual, steps, return_lse, return_weights
+  nb::object scores;     // a dict: scale, softcap, temperature and hard, as of attention
+  nb::object out;
+
+  nb::handle tensor(int i) const { return tensors[i]; }
+  nb::handle parameter(int i) const { return parameters[i]; }
+  bool has_tensor(int i) const { return !tensor(i).is_none(); }
+  bool has_parameter(int i) const { return !parameter(i).is_none(); }
+};
+
+struct GraphCall {
+  enum Tensor { kQuery, kKey, kValue, kData, kEdgeData, kEdgeBias, kTensors };
+  enum Parameter {
+    kWQuery,
+    kWKey,
+    kWValue,
+    kWEdgeKey,
+    kWEdgeValue,
+    kMatrices,
+    kBQuery = kMatrices,
+    kBKey,
+    kBValue,
+    kHeadWeights,
+    kParameters
+  };
+
+  heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
+  heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
+  const Graph* graph = nullptr;
+  bool float64 = false;
+  bool out_given = false;
+  Array tensors[kTensors];
+  Matrix matrices[kMatrices];
+  Bias biases[3];
+  Reals head_weights;
+  Array out;
+  Outputs outputs;
+
+  void read(const GraphArguments& arguments);
+  /// What results are like.
+  Tensor like() const { return desc.inputs == HEED_GRAPH_PROJECTED ? kQuery : kData; }
+  nb::object result(const GraphArguments& arguments) const;
+  /// Of one step, roughly.
+  double flops() const;
+};
+
+/// Where queries, keys and values come from, by what is given.
+void read_inputs(GraphCall& call, const GraphArguments& arguments);
+/// Tensors over nodes and edges, of which the first is of the type that all have.
+void read_tensors(GraphCall& call, const GraphArguments& arguments);
+void read_matrices(GraphCall& call, const GraphArguments& arguments);
+
+extern const char* const kGraphTensors[GraphCall::kTensors];
+extern const NamedMatrix kGraphMatrices[GraphCall::kMatrices];
+
+}  // namespace heed::python

@@ -1,0 +1,191 @@
+"""Contexts, threads and forks."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from cases import Make
+
+import heed
+
+
+def tensors(rows=64):
+    return [x.astype(np.float32) for x in Make(rows=rows, keys=rows, features=32)()[:3]]
+
+
+def test_describe():
+    said = heed.Context(threads=1, isa="scalar", executor="serial", check=True).describe()
+    assert said["threads"] == 1
+    assert said["isa"] == "scalar"
+    assert said["executor"] == "serial"
+    assert said["check"] is True
+    assert said["l1_bytes"] > 0
+    assert said["l2_bytes"] > 0
+    plan = heed.plan(*tensors(), context=heed.Context(tile_q=7, tile_kv=31))
+    assert 31 <= plan.describe()["tile_kv"] < 31 + 64  # rounded up to what kernels do
+
+
+@pytest.mark.parametrize("isa", [name for name, i in heed.info()["isas"].items() if i["usable"]])
+def test_context_is_where_it_computes(isa):
+    q, k, v = tensors()
+    context = heed.Context(isa=isa)
+    assert heed.plan(q, k, v, context=context).describe()["isa"] == isa
+    np.testing.assert_allclose(
+        heed.attention(q, k, v, context=context), heed.attention(q, k, v), rtol=1e-4, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threads": 0}, "threads is 0; it must be at least 1"),
+        ({"threads": 1025}, "threads is 1025; it must be at most 1024"),
+        ({"threads": "2"}, "threads must be an int, not str"),
+        ({"isa": "mmx"}, 'isa is "mmx", which this build does not know; usable here: scalar'),
+        ({"isa": 3}, "isa must be a str, not int"),
+        ({"executor": "fibres"}, 'executor is "fibres"; this build has: serial'),
+        ({"product": "none"}, 'product is "none"; this build has: heed'),
+        ({"tile_q": 65537}, "tile_q is 65537; it must be at most 65536"),
+        ({"tile_kv": -1}, "tile_kv is -1; it must be at least 1"),
+        ({"check": 1}, "check must be True or False, not 1"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises((heed.ArgumentError, TypeError), match=message):
+        heed.Context(**options)
+
+
+def test_threads_of_the_default_context():
+    before = heed.get_threads()
+    q, k, v = tensors()
+    expected = heed.attention(q, k, v)
+    try:
+        heed.set_threads(1)
+        assert heed.get_threads() == 1
+        assert heed.plan(q, k, v).describe()["threads"] == 1
+        np.testing.assert_array_equal(heed.attention(q, k, v), expected)
+        with pytest.raises(heed.ArgumentError, match="threads is 0"):
+            heed.set_threads(0)
+        assert heed.get_threads() == 1
+    finally:
+        heed.set_threads(None)
+    assert heed.get_threads() == before
+
+
+def run(program, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_environment():
+    done = run(
+        "import heed; print(heed.get_threads(), heed.info()['environment'])",
+        HEED_THREADS="1",
+        HEED_ISA="scalar",
+    )
+    assert done.stdout == "1 {'HEED_ISA': 'scalar', 'HEED_THREADS': '1'}\n"
+    done = run("import heed; heed.get_threads()", HEED_THREADS="many")
+    assert 'heed.errors.ArgumentError: HEED_THREADS is "many"' in done.stderr
+
+
+def test_threads_share_contexts_and_plans():
+    q, k, v = tensors()
+    expected = heed.attention(q, k, v)
+    plan = heed.plan(q, k, v)
+    context = heed.Context(threads=2)
+    wrong = []
+
+    def work():
+        for _ in range(50):
+            for out in (
+                plan(q, k, v),
+                heed.attention(q, k, v, context=context),
+                heed.attention(q, k, v),
+            ):
+                if not np.array_equal(out, expected):
+                    wrong.append(out)
+
+    threads = [threading.Thread(target=work) for _ in range(12)]  # more than a plan keeps room for
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_other_threads_run_during_a_call():
+    """The interpreter is free: a thread that only counts gets its turns."""
+    q, k, v = [np.ones((1, 1, n, 64), np.float32) for n in (2000, 20000, 20000)]
+    context = heed.Context(threads=1)
+    seen, done = [], threading.Event()
+
+    def count():
+        while not done.is_set():
+            seen.append(len(seen))
+            done.wait(0.001)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    before = len(seen)
+    heed.attention(q, k, v, context=context)
+    during = len(seen) - before
+    done.set()
+    counter.join()
+    assert during > 2
+
+
+def in_child(q, k, v, plan_of, expected):
+    out = heed.attention(q, k, v)
+    planned = plan_of(q, k, v)
+    os._exit(0 if np.array_equal(out, expected) and np.array_equal(planned, expected) else 1)
+
+
+PLANS = {}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork_after_use():
+    """As multiprocessing and gunicorn do: with what was made before, on several threads."""
+    q, k, v = tensors(200)
+    expected = heed.attention(q, k, v)
+    plan = heed.plan(q, k, v)
+    plan(q, k, v)
+    child = multiprocessing.get_context("fork").Process(
+        target=in_child, args=(q, k, v, plan, expected)
+    )
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    np.testing.assert_array_equal(heed.attention(q, k, v), expected)
+
+
+def test_ends_well_with_everything_alive():
+    done = run(
+        "import heed, numpy as np; x = np.ones((2, 300, 64), np.float32); "
+        "p = heed.plan(x, x, x); p(x, x, x); c = heed.Context(); heed.set_threads(2)"
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+def test_interrupt_comes_right_after_a_call():
+    """A call cannot be broken off, but nothing of an interrupt is lost, nor is the result."""
+    q, k, v = [np.ones((1, 1, n, 64), np.float32) for n in (2000, 20000, 20000)]
+    out = np.zeros_like(q)
+    context = heed.Context(threads=1)
+    timer = threading.Timer(0.01, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        heed.attention(q, k, v, out=out, context=context)
+    assert (out == 1).all()

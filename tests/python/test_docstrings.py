@@ -1,0 +1,67 @@
+"""What the documentation of the package says runs, names C's functions, and lists every option."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import heed
+from heed.options import ResultOptions
+
+HEADER = Path(__file__).parents[2] / "api" / "heed.h"
+OPTIONAL = {"torch", "transformers", "pyg"}  # their tests import what they need
+MODULES = [m.name for m in pkgutil.iter_modules(heed.__path__) if m.name not in OPTIONAL]
+PUBLIC = [
+    value
+    for name in heed.__all__
+    if getattr(value := getattr(heed, name), "__module__", "").startswith("heed")
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name):
+    module = importlib.import_module(f"heed.{name}")
+    tests = doctest.DocTestFinder(exclude_empty=True).find(module)
+    if name == "_heed":  # whose functions doctest does not look into
+        parser = doctest.DocTestParser()
+        tests = [
+            parser.get_doctest(x.__doc__, {}, n, None, None)
+            for n, x in vars(module).items()
+            if inspect.isclass(x) and x.__doc__
+        ]
+    runner = doctest.DocTestRunner()
+    for test in tests:
+        runner.run(test)
+    assert runner.failures == 0
+
+
+@pytest.mark.parametrize("public", PUBLIC, ids=lambda x: x.__name__)
+def test_documented(public):
+    assert inspect.getdoc(public)
+    functions = re.findall(r"heed_\w+", public.__doc__.partition("In C:")[2])
+    header = HEADER.read_text()
+    for function in functions:
+        assert re.search(rf"\b{function}\b", header), function
+
+
+def test_every_option_is_documented_and_known():
+    signature = inspect.signature(heed.attention)
+    documented = set(re.findall(r"^        (\w+):", heed.attention.__doc__, re.MULTILINE))
+    # In reading order: a TypedDict that inherits lists all it has.
+    options = list(ResultOptions.__annotations__)
+    assert len(options) == 24
+    for name in options:
+        assert signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert name in documented
+        with pytest.raises(TypeError, match="query must be an array"):
+            heed.attention(0, 0, 0, **{name: None})
+
+
+def test_all_is_there():
+    assert heed.__all__ == sorted(heed.__all__)
+    assert re.fullmatch(r"\d+\.\d+\.\d+", heed.__version__)
+    assert heed.info()["version"] == heed.__version__

@@ -1,0 +1,160 @@
+"""heed.plan: the bits of heed.attention, again and again, for what it was made for."""
+
+import numpy as np
+import pytest
+from cases import CASES
+from kinds import KINDS
+from test_attention import made, used_rows
+
+import heed
+
+TENSORS = {
+    "attn_mask",
+    "bias",
+    "alibi_slopes",
+    "sinks",
+    "key_lengths",
+    "cu_seqlens_q",
+    "cu_seqlens_k",
+    "block_table",
+    "key_scales",
+    "value_scales",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_same_bits(case):
+    tensors, given, _, options = made(KINDS[0], case)
+    asked = {"return_weights": True, "return_column_sums": True}
+    plan = heed.plan(*tensors, **given, **asked)
+    anew = {name: given[name] for name in given if name in TENSORS}
+    expected = heed.attention(*tensors, **given, **asked)
+    written = used_rows(options)
+    for _ in range(2):
+        result = plan(*tensors, **anew)
+        np.testing.assert_array_equal(result.out[written], expected.out[written])
+        np.testing.assert_array_equal(result.weights, expected.weights)
+        np.testing.assert_array_equal(result.column_sums, expected.column_sums)
+
+
+def tensors(rows=5, **changes):
+    random = np.random.default_rng(0)
+    return [random.standard_normal((2, 4, rows, 8)).astype(np.float32) for _ in range(3)]
+
+
+def test_describe():
+    q, k, v = tensors()
+    said = heed.plan(q, k, v, context=heed.Context(threads=1, executor="serial")).describe()
+    assert said["strategy"] == "prefill"
+    assert said["executor"] == "serial"
+    assert said["threads"] == 1
+    assert said["flops"] == 2 * (8 + 8) * 2 * 4 * 5 * 5
+    assert set(said) == {
+        "strategy",
+        "isa",
+        "executor",
+        "threads",
+        "tile_q",
+        "tile_kv",
+        "tasks",
+        "workspace_bytes",
+        "flops",
+    }
+
+
+def test_out_is_the_plans_or_plain():
+    q, k, v = tensors()
+    expected = heed.attention(q, k, v)
+    plan = heed.plan(q, k, v)
+    out = np.empty_like(q)
+    assert plan(q, k, v, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    with pytest.raises(
+        heed.ArgumentError,
+        match="out is float32 .* with strides .*; the plan was "
+        "made without, so it must be contiguous",
+    ):
+        plan(q, k, v, out=np.empty((2, 5, 4, 8), np.float32).swapaxes(1, 2))
+    with pytest.raises(heed.ArgumentError, match="out is float16 .* the plan was made without"):
+        plan(q, k, v, out=np.empty_like(q, np.float16))
+    strided = np.zeros((2, 4, 5, 16), np.float32)[..., ::2]
+    plan = heed.plan(q, k, v, out=strided)
+    plan(q, k, v, out=strided)
+    np.testing.assert_array_equal(strided, expected)
+    with pytest.raises(TypeError, match="the plan was made with out: give it"):
+        plan(q, k, v)
+    with pytest.raises(heed.ArgumentError, match="out has strides .*; the plan was made for"):
+        plan(q, k, v, out=out)
+
+
+def test_what_it_was_not_made_for():
+    q, k, v = tensors()
+    mask = np.ones((5, 5), bool)
+    plan = heed.plan(q, k, v, attn_mask=mask)
+    refused = [
+        (
+            (q[:, :, :4], k, v),
+            {"attn_mask": mask[:4]},
+            r"query is float32 \[2, 4, 4, 8\]; the plan was made for float32 \[2, 4, 5, 8\]",
+        ),
+        (
+            (q, k.astype(np.float16), v),
+            {"attn_mask": mask},
+            "key is float16 .*; the plan was made for f",
+        ),
+        (
+            (q, k, v[..., ::-1]),
+            {"attn_mask": mask},
+            r"value has strides \[160, 40, 8, -1\]; the plan was made for \[160, 40, 8, 1\]",
+        ),
+        (
+            (q, k, v),
+            {"attn_mask": np.ones((4, 5, 5), bool)},
+            r"attn_mask is bool \[4, 5, 5\]; the plan",
+        ),
+        (
+            (q, k, v),
+            {"attn_mask": np.ones((5, 5), np.float32)},
+            "attn_mask is floating; the plan was made for one that is bool",
+        ),
+    ]
+    for given, options, message in refused:
+        with pytest.raises(heed.ArgumentError, match=message):
+            plan(*given, **options)
+    for options, message in [
+        ({}, "the plan was made with attn_mask: give it"),
+        ({"attn_mask": mask, "bias": q}, "bias is given, but the plan was made without"),
+        ({"attn_mask": mask, "causal": True}, "causal is the plan's: give it to heed.plan"),
+        (
+            {"attn_mask": mask, "causl": True},
+            r"Plan.__call__\(\) got an unexpected keyword .* 'causl'",
+        ),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            plan(q, k, v, **options)
+
+
+def test_lengths_change_from_call_to_call():
+    random = np.random.default_rng(0)
+    rows = random.standard_normal((9, 4, 8)).astype(np.float32)
+    plan = heed.plan(rows, rows, rows, cu_seqlens_q=[0, 2, 9], cu_seqlens_k=[0, 2, 9])
+    for cut in (3, 7):
+        cu = np.array([0, cut, 9], np.int32)
+        np.testing.assert_array_equal(
+            plan(rows, rows, rows, cu_seqlens_q=cu, cu_seqlens_k=cu),
+            heed.attention(rows, rows, rows, cu_seqlens_q=cu, cu_seqlens_k=cu),
+        )
+    for name, cu_q, cu_k in (("q", [0, 1, 9], [0, 3, 9]), ("k", [0, 3, 9], [0, 1, 9])):
+        message = f"max_seqlen_{name} is 7; cu_seqlens_{name} has 8 rows for a sequence"
+        with pytest.raises(heed.ArgumentError, match=message):
+            plan(rows, rows, rows, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
+    with pytest.raises(
+        heed.ArgumentError, match="cu_seqlens_k is for 3 sequences; the plan was made"
+    ):
+        plan(rows, rows, rows, cu_seqlens_q=[0, 2, 5, 9], cu_seqlens_k=[0, 2, 5, 9])
+
+
+def test_it_outlives_its_context():
+    q, k, v = tensors()
+    plan = heed.plan(q, k, v, context=heed.Context(threads=2))
+    np.testing.assert_array_equal(plan(q, k, v), heed.attention(q, k, v))
