@@ -297,6 +297,19 @@ def test_masks_that_differ_by_sequence_stay_tensors():
     assert not hasattr(_heed_mask(**given)[..., :3], "heed")
 
 
+def test_masks_that_are_changed_say_what_they_became(monkeypatch):
+    calls = record(monkeypatch)
+    with torch.inference_mode():
+        mask = _heed_mask(1, 4, 4, allow_is_causal_skip=False)
+        x, module = torch.randn(1, 1, 4, 8), torch.nn.Module()
+        attend = transformers.AttentionInterface()["heed"]
+        attend(module, x, x, x, mask)
+        mask[..., 0, 3] = True
+        attend(module, x, x, x, mask)
+    assert said(calls[0]) == CAUSAL
+    assert said(calls[1]) == ("attn_mask", *PLAIN)
+
+
 @pytest.mark.parametrize("name", ["bert", "llama", "gemma2", "gpt_oss"])
 def test_training_is_left_to_pytorch(name, monkeypatch):
     model, reference = build(name)

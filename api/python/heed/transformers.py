@@ -13,7 +13,7 @@ torch.Size([1, 7])
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import prepare_padding_mask, sdpa_mask
 
 from heed.errors import UnsupportedError
-from heed.torch import attention
+from heed.torch import _tell, attention
 
 __all__ = ["register"]
 
@@ -37,6 +37,7 @@ class _Structure:
     left: int | None = None
     attn_mask: Tensor | None = None
     key_lengths: Tensor | None = None
+    version: int = 0  # of the mask when it said so
 
 
 def _ends(row: Tensor) -> tuple[int, int] | None:
@@ -91,31 +92,30 @@ def _heed_mask(
         "q_offset": q_offset,
         "kv_offset": kv_offset,
     }
-    mask: Tensor | None = sdpa_mask(**where, attention_mask=attention_mask, **kwargs)
-    if mask is None or torch.compiler.is_compiling() or mask.device.type != "cpu":
+    if torch.compiler.is_compiling():
+        whole: Tensor | None = sdpa_mask(**where, attention_mask=attention_mask, **kwargs)
+        return whole
+    with torch.inference_mode(False):  # tensors of inference cannot say that they were changed
+        mask: Tensor | None = sdpa_mask(**where, attention_mask=attention_mask, **kwargs)
+        if mask is None or mask.device.type != "cpu":
+            return mask
+        skips = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+        pattern = sdpa_mask(**where, **{**kwargs, **skips})
+        if pattern is None or (batch_size > 1 and pattern.stride(0) != 0):
+            return mask  # it is another for each sequence
+        structure = _band(pattern[0, 0])
+        if structure is None:
+            return mask
+        padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
+        if padding is not None:
+            padding = padding[:, kv_offset : kv_offset + kv_length]
+            lengths = padding.sum(-1, dtype=torch.int32)
+            if not torch.equal(padding, torch.arange(kv_length) < lengths[:, None]):
+                structure = replace(structure, attn_mask=padding[:, None, None, :])
+            elif not padding.all():
+                structure = replace(structure, key_lengths=lengths)
+        mask.heed = replace(structure, version=mask._version)  # type: ignore[attr-defined]
         return mask
-    skips = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-    pattern = sdpa_mask(**where, **{**kwargs, **skips})
-    if pattern is None or (
-        batch_size > 1 and pattern.stride(0) != 0
-    ):  # it is another for each sequence
-        return mask
-    structure = _band(pattern[0, 0])
-    if structure is None:
-        return mask
-    padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
-    attn_mask = lengths = None
-    if padding is not None:
-        padding = padding[:, kv_offset : kv_offset + kv_length]
-        counts = padding.sum(-1, dtype=torch.int32)
-        if not torch.equal(padding, torch.arange(kv_length) < counts[:, None]):
-            attn_mask = padding[:, None, None, :]
-        elif not padding.all():
-            lengths = counts
-    mask.heed = _Structure(  # type: ignore[attr-defined]
-        structure.causal, structure.offset, structure.left, attn_mask, lengths
-    )
-    return mask
 
 
 def _by_pytorch(
@@ -182,21 +182,21 @@ def _heed_attention(
     if attention_mask is None:
         structure = _Structure(causal=is_causal and query.shape[2] > 1)
     tensors = (query, key, value, position_bias, s_aux)
-    needs_grad = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
-    if needs_grad or dropout > 0 or kwargs.get("output_attentions") or not query.is_cpu:
-        plain = not kwargs.get("output_attentions") and softcap is None and s_aux is None
-        if plain:
+    reason = None
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
+        reason = "gradients are required"
+    elif dropout > 0:
+        reason = f"dropout is {dropout:g}"
+    elif not query.is_cpu:
+        reason = f"a tensor lies on {query.device.type}"
+    elif kwargs.get("output_attentions"):
+        reason = "output_attentions asks for weights"
+    _tell("heed" if reason is None else "PyTorch", query, key, reason)
+    if reason is not None:
+        if not kwargs.get("output_attentions") and softcap is None and s_aux is None:
+            arguments = (attention_mask, dropout, scaling, is_causal, position_bias)
             result: tuple[Tensor, Tensor | None] = sdpa_attention_forward(
-                module,
-                query,
-                key,
-                value,
-                attention_mask,
-                dropout,
-                scaling,
-                is_causal,
-                position_bias,
-                **kwargs,
+                module, query, key, value, *arguments, **kwargs
             )
             return result
         return _by_pytorch(
@@ -211,7 +211,9 @@ def _heed_attention(
             sinks=s_aux,
         )
     if not torch.compiler.is_compiling():
-        structure = getattr(attention_mask, "heed", structure)
+        told = getattr(attention_mask, "heed", None)
+        if told is not None and attention_mask is not None:
+            structure = told if told.version == attention_mask._version else structure
     attn_mask, bias = structure.attn_mask, position_bias
     if attn_mask is not None and attn_mask.dtype != torch.bool and bias is not None:
         bias = bias + attn_mask
@@ -247,8 +249,8 @@ def register(name: str = "heed") -> None:
 
     ``"sdpa"`` computes where gradients are required, for dropout in training, and on other devices;
     PyTorch's matrix products where models need softcap or sinks then, and for
-    ``output_attentions=True``. Outputs of padded rows may differ between implementations: no row
-    that is not padded reads them.
+    ``output_attentions=True``; ``heed.torch.report`` counts why. Outputs of padded rows may differ
+    between implementations: no row that is not padded reads them.
 
     Args:
         name: what to call it.
