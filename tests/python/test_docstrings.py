@@ -13,7 +13,7 @@ import heed
 from heed.options import ResultOptions
 
 HEADER = Path(__file__).parents[2] / "api" / "heed.h"
-OPTIONAL = {"torch", "transformers", "pyg"}  # their tests import what they need
+OPTIONAL = {"linear", "torch", "transformers", "pyg"}  # their tests import what they need
 MODULES = [m.name for m in pkgutil.iter_modules(heed.__path__) if m.name not in OPTIONAL]
 PUBLIC = [
     value

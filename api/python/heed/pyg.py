@@ -15,14 +15,14 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
-from torch_geometric.nn import TransformerConv as _TransformerConv
+from torch_geometric.nn import TransformerConv as _TransformerConv  # type: ignore[import-untyped]
 
 import heed
 from heed.torch import _context_of, _tell
 
 __all__ = ["TransformerConv"]
 
-_graphs = WeakIdKeyDictionary()  # of edge_index, for as long as that lives
+_graphs: Any = WeakIdKeyDictionary()  # of edge_index, for as long as that lives
 
 
 def _graph_of(edge_index: Tensor, nodes: int, flow: str) -> heed.Graph:
@@ -106,7 +106,7 @@ class TransformerConv(_TransformerConv):  # type: ignore[misc]
         return cast(Tensor, found[: len(query)])
 
     def _objection(self, edge_index: Any, edge_attr: Tensor | None, *tensors: Tensor) -> str | None:
-        if torch.compiler.is_compiling() or torch.jit.is_scripting():
+        if torch.compiler.is_compiling():
             return "it is compiled"
         for tensor in (edge_index, edge_attr, *tensors):
             if tensor is not None and type(tensor) is not Tensor:

@@ -119,6 +119,7 @@ key_lengths, sinks, causal, offset, left, right, scale, softcap)``. Row ``i`` at
 Nothing falls back: what heed does not support is a ``heed.Error``, gradients among it.
 """
 
+_PLAIN = (Tensor, Parameter, FakeTensor)  # whose memory is what they say
 _pytorch = torch.nn.functional.scaled_dot_product_attention
 _fast_path = torch.backends.mha
 _lock = threading.Lock()
@@ -143,7 +144,7 @@ def _objection(
     if attn_mask is not None:
         tensors.append(attn_mask)
     for tensor in tensors:
-        if type(tensor) not in (Tensor, Parameter, FakeTensor):
+        if type(tensor) not in _PLAIN:
             return f"a tensor is a {type(tensor).__name__}"
         if not tensor.is_cpu:
             return f"a tensor lies on {tensor.device.type}"
