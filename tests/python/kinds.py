@@ -76,3 +76,9 @@ def assert_close(actual: Any, expected: np.ndarray, unit: float, what: str) -> N
     assert actual.shape == expected.shape, what
     tolerance = 2 * max(unit, 50 * 2.0**-24 if unit > 2.0**-50 else 50 * unit)
     np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance, err_msg=what)
+
+
+def assert_like(kind: Kind, actual: Any, given: Any) -> None:
+    """Results come in the caller's kind of array, and in its type."""
+    assert type(actual) is type(given)
+    assert str(actual.dtype).removeprefix("torch.") == kind.element

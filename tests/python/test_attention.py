@@ -4,7 +4,7 @@ import numpy as np
 import oracle
 import pytest
 from cases import CASES, SLOPES, Make, mask
-from kinds import KINDS, Kind, assert_close, needed, params
+from kinds import KINDS, Kind, assert_close, assert_like, needed, params
 
 import heed
 
@@ -77,8 +77,7 @@ def test_every_option(kind, case):
     asked = {} if options.get("hard") else {"return_lse": True}
     result = heed.attention(*tensors, **given, **asked, return_column_sums=True)
     assert type(result) is heed.Result
-    assert type(result.out) is type(tensors[0])
-    assert str(result.out.dtype).removeprefix("torch.") == kind.element
+    assert_like(kind, result.out, tensors[0])
     rows = used_rows(options)
     assert_close(kind.back(result.out)[rows], out[rows], kind.unit, "out")
     exact = 2.0**-53 if kind.element == "float64" else 2.0**-24

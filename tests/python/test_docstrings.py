@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 import heed
+from heed import information
+from heed.blocks import ResultBlock
+from heed.graphs import GraphResultOptions
 from heed.options import ResultOptions
 
 HEADER = Path(__file__).parents[2] / "api" / "heed.h"
@@ -59,6 +62,24 @@ def test_every_option_is_documented_and_known():
         assert name in documented
         with pytest.raises(TypeError, match="query must be an array"):
             heed.attention(0, 0, 0, **{name: None})
+
+
+def test_the_environment_is_what_the_header_says():
+    said = re.findall(r"^ \*   (HEED_[A-Z_]+)  ", HEADER.read_text(), re.MULTILINE)
+    assert list(information._VARIABLES) == said
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [(heed.multihead, ResultBlock), (heed.graph_attention, GraphResultOptions)],
+)
+def test_every_setting_is_documented(function, options):
+    signature = inspect.signature(function)
+    documented = set(re.findall(r"^        (\w+):", function.__doc__, re.MULTILINE))
+    assert set(options.__annotations__) - set(ResultOptions.__annotations__) <= documented
+    assert set(options.__annotations__) <= set(signature.parameters)
+    required = {n for n, p in signature.parameters.items() if p.default is p.empty}
+    assert set(options.__required_keys__) <= required
 
 
 def test_all_is_there():

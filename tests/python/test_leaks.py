@@ -18,6 +18,33 @@ OUT = np.empty_like(X)
 INDICES = np.array([3], np.int64)
 
 
+ROWS = np.ones((3, 4), np.float32)
+MATRIX = np.ones((4, 4), np.float32)
+MATRICES = dict.fromkeys(("w_query", "w_key", "w_value"), MATRIX)
+BLOCK = {**MATRICES, "w_out": MATRIX, "heads": 2}
+BLOCK_PLAN = heed.multihead_plan(ROWS, **BLOCK, causal=True)
+GRAPH = heed.Graph([0, 1, 2], [1, 2, 0], nodes=3)
+GRAPH_PLAN = heed.graph_attention_plan(GRAPH, data=ROWS, **MATRICES, heads=2)
+CACHE = heed.Cache(key_heads=2, features=4, pages=8, rotary="halves")
+
+
+def generated():
+    sequence = CACHE.sequence()
+    sequence.append(X, X, positions=[5, 3, 4])
+    fork = sequence.fork()
+    fork.append(X, X)
+    CACHE.attention([sequence, fork], X, causal="bottom_right")
+    return CACHE.load(fork.save())
+
+
+def refused_block():
+    try:
+        heed.multihead(ROWS[:, :3], **BLOCK)
+    except heed.ArgumentError:
+        return
+    raise AssertionError
+
+
 def refused():
     try:
         heed.attention(X, X, X[..., :0])
@@ -56,6 +83,24 @@ CHANGES = {
     "plan": (lambda: PLAN(X, X, X, attn_mask=MASK), CALLS),
     "made_plans": (lambda: heed.plan(X, X, X, causal=True)(X, X, X), CALLS),
     "refused": (refused, CALLS),
+    "multihead": (lambda: heed.multihead(ROWS, **BLOCK, return_lse=True), CALLS),
+    "multihead_plan": (lambda: BLOCK_PLAN(ROWS), CALLS),
+    "made_blocks": (
+        lambda: heed.multihead_plan(ROWS, **{**BLOCK, "w_out": heed.Weights(MATRIX)})(ROWS),
+        CALLS // 10,
+    ),
+    "refused_block": (refused_block, CALLS),
+    "graph": (lambda: heed.Graph([0, 1], [1, 2], nodes=3).describe(), CALLS // 10),
+    "graph_attention": (
+        lambda: heed.graph_attention(GRAPH, data=ROWS, **MATRICES, heads=2, return_weights=True),
+        CALLS,
+    ),
+    "graph_attention_plan": (lambda: GRAPH_PLAN(data=ROWS), CALLS),
+    "cache": (generated, CALLS // 10),
+    "made_caches": (
+        lambda: heed.Cache(key_heads=2, features=4, pages=8).sequence().append(X, X),
+        CALLS // 10,
+    ),
     "merge": (lambda: heed.merge([(X, X[..., 0])] * 2), CALLS),
     "rotate": (lambda: heed.rotate(X, [2, 1, 0]), CALLS),
     "score_function": (

@@ -1,17 +1,48 @@
 """Multi-head attention blocks: ``heed.multihead`` and ``heed.multihead_plan``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, Unpack, overload
+from typing import Any, Literal, Required, TypeAlias, Unpack, overload
 
 from heed import _heed
 from heed._heed import Context, MultiheadPlan, Weights
-from heed.options import Array, ArrayT, Options, ResultOptions, with_options
+from heed.options import Array, ArrayT, Options, ResultOptions, spelled_out, taken
 from heed.results import Result
 
 Combine: TypeAlias = Literal["concat", "weighted", "mean", "max", "tensor"]
 Matrix: TypeAlias = Array | Weights
+
+
+class Block(Options, total=False):
+    """Matrices and settings of a block; ``heed.multihead`` says what each means."""
+
+    w_query: Required[Matrix]
+    w_key: Required[Matrix]
+    w_value: Required[Matrix]
+    w_out: Matrix | None
+    b_query: Array | None
+    b_key: Array | None
+    b_value: Array | None
+    b_out: Array | None
+    heads: Required[int]
+    key_heads: int | None
+    combine: Combine
+    head_weights: Array | Sequence[float] | None
+
+
+class ResultBlock(Block, ResultOptions, total=False):
+    """And what else it gives back, in a ``heed.Result``."""
+
+
+_MATRICES = ("w_query", "w_key", "w_value", "w_out")
+_BIASES = ("b_query", "b_key", "b_value", "b_out")
+_SETTINGS = ("heads", "key_heads", "combine", "head_weights")
+
+
+def _parts(
+    options: dict[str, Any],
+) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """Matrices, biases and settings, taken out of what was given; attention's options stay."""
+    return taken(options, _MATRICES), taken(options, _BIASES), taken(options, _SETTINGS)
 
 
 @overload
@@ -19,21 +50,9 @@ def multihead(
     query: ArrayT,
     key: Array | None = None,
     *,
-    w_query: Matrix,
-    w_key: Matrix,
-    w_value: Matrix,
-    w_out: Matrix | None = None,
-    b_query: Array | None = None,
-    b_key: Array | None = None,
-    b_value: Array | None = None,
-    b_out: Array | None = None,
-    heads: int,
-    key_heads: int | None = None,
-    combine: Combine = "concat",
-    head_weights: Array | Sequence[float] | None = None,
     out: Array | None = None,
     context: Context | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[Block],
 ) -> ArrayT: ...
 
 
@@ -42,41 +61,17 @@ def multihead(
     query: ArrayT,
     key: Array | None = None,
     *,
-    w_query: Matrix,
-    w_key: Matrix,
-    w_value: Matrix,
-    w_out: Matrix | None = None,
-    b_query: Array | None = None,
-    b_key: Array | None = None,
-    b_value: Array | None = None,
-    b_out: Array | None = None,
-    heads: int,
-    key_heads: int | None = None,
-    combine: Combine = "concat",
-    head_weights: Array | Sequence[float] | None = None,
     out: Array | None = None,
     context: Context | None = None,
-    **options: Unpack[ResultOptions],
+    **options: Unpack[ResultBlock],
 ) -> Result[ArrayT]: ...
 
 
-@with_options
+@spelled_out(ResultBlock)
 def multihead(
     query: Any,
     key: Any | None = None,
     *,
-    w_query: Any,
-    w_key: Any,
-    w_value: Any,
-    w_out: Any | None = None,
-    b_query: Any | None = None,
-    b_key: Any | None = None,
-    b_value: Any | None = None,
-    b_out: Any | None = None,
-    heads: int,
-    key_heads: int | None = None,
-    combine: Combine = "concat",
-    head_weights: Any | None = None,
     out: Any | None = None,
     context: Context | None = None,
     **options: Any,
@@ -143,38 +138,17 @@ def multihead(
 
     In C: heed_multihead.
     """
-    return _heed.multihead(
-        query,
-        key,
-        (w_query, w_key, w_value, w_out),
-        (b_query, b_key, b_value, b_out),
-        (heads, key_heads, combine, head_weights),
-        out,
-        context,
-        options,
-    )
+    return _heed.multihead(query, key, *_parts(options), out, context, options)
 
 
-@with_options
+@spelled_out(ResultBlock)
 def multihead_plan(
     query: Array,
     key: Array | None = None,
     *,
-    w_query: Matrix,
-    w_key: Matrix,
-    w_value: Matrix,
-    w_out: Matrix | None = None,
-    b_query: Array | None = None,
-    b_key: Array | None = None,
-    b_value: Array | None = None,
-    b_out: Array | None = None,
-    heads: int,
-    key_heads: int | None = None,
-    combine: Combine = "concat",
-    head_weights: Array | Sequence[float] | None = None,
     out: Array | None = None,
     context: Context | None = None,
-    **options: Unpack[ResultOptions],
+    **options: Unpack[ResultBlock],
 ) -> MultiheadPlan:
     """A multi-head block made ready, for calls that have the same shapes again and again.
 
@@ -183,20 +157,8 @@ def multihead_plan(
     ``key`` if it was given here, and exactly the tensors among attention's options that were.
 
     Args:
-        query: as of ``heed.multihead``, as is everything below.
+        query: as of ``heed.multihead``, as are ``key``, matrices, biases and all options.
         key: see ``heed.multihead``.
-        w_query: see ``heed.multihead``.
-        w_key: see ``heed.multihead``.
-        w_value: see ``heed.multihead``.
-        w_out: see ``heed.multihead``.
-        b_query: see ``heed.multihead``.
-        b_key: see ``heed.multihead``.
-        b_value: see ``heed.multihead``.
-        b_out: see ``heed.multihead``.
-        heads: see ``heed.multihead``.
-        key_heads: see ``heed.multihead``.
-        combine: see ``heed.multihead``.
-        head_weights: see ``heed.multihead``.
         out: what form ``out`` will have, unless it is new.
         context: where the plan computes; the default one of now unless given.
         **options: see ``heed.multihead``.
@@ -216,13 +178,5 @@ def multihead_plan(
 
     In C: heed_multihead_plan_create.
     """
-    return _heed.multihead_plan(
-        query,
-        key,
-        (w_query, w_key, w_value, w_out),
-        (b_query, b_key, b_value, b_out),
-        (heads, key_heads, combine, head_weights),
-        out,
-        context,
-        options,
-    )
+    rest: dict[str, Any] = {**options}
+    return _heed.multihead_plan(query, key, *_parts(rest), out, context, rest)

@@ -1,48 +1,130 @@
 """Attention over graphs: ``heed.graph_attention`` and ``heed.graph_attention_plan``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 from heed import _heed
 from heed._heed import Context, Graph, GraphAttentionPlan
 from heed.blocks import Matrix
-from heed.options import Array
+from heed.options import Array, ArrayT, spelled_out, taken
+from heed.results import Result
 
 Combine: TypeAlias = Literal["concat", "weighted", "mean", "max"]
 
 
+class GraphOptions(TypedDict, total=False):
+    """Options of attention over graphs; ``heed.graph_attention`` says what each means."""
+
+    w_query: Matrix | None
+    w_key: Matrix | None
+    w_value: Matrix | None
+    b_query: Array | None
+    b_key: Array | None
+    b_value: Array | None
+    heads: int | None
+    edge_data: Array | None
+    w_edge_key: Array | None
+    w_edge_value: Array | None
+    edge_bias: Array | None
+    scale: float | None
+    softcap: float | None
+    temperature: float | None
+    hard: bool
+    combine: Combine
+    head_weights: Array | Sequence[float] | None
+    residual: bool
+    steps: int
+
+
+class GraphResultOptions(GraphOptions, total=False):
+    """And what else it gives back, in a ``heed.Result``."""
+
+    return_lse: bool
+    return_weights: bool
+
+
+_PARAMETERS = (
+    *("w_query", "w_key", "w_value", "w_edge_key", "w_edge_value"),
+    *("b_query", "b_key", "b_value", "head_weights"),
+)
+_SETTINGS = ("heads", "combine", "residual", "steps", "return_lse", "return_weights")
+_SCORES = ("scale", "softcap", "temperature", "hard")
+
+
+def _parts(
+    function: str, inputs: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], dict[str, Any]]:
+    """Tensors, parameters, settings, and what changes scores: all that was given."""
+    tensors = (*inputs, *taken(options, ("edge_data", "edge_bias")))
+    parameters = taken(options, _PARAMETERS)
+    settings = taken(options, _SETTINGS)
+    scores = dict(zip(_SCORES, taken(options, _SCORES), strict=True))
+    if options:
+        raise TypeError(f"{function}() got an unexpected keyword argument {next(iter(options))!r}")
+    return tensors, parameters, settings, scores
+
+
+@overload
 def graph_attention(
     graph: Graph,
-    query: Array | None = None,
-    key: Array | None = None,
-    value: Array | None = None,
+    query: ArrayT,
+    key: Array,
+    value: Array,
     *,
     data: Array | None = None,
-    w_query: Matrix | None = None,
-    w_key: Matrix | None = None,
-    w_value: Matrix | None = None,
-    b_query: Array | None = None,
-    b_key: Array | None = None,
-    b_value: Array | None = None,
-    heads: int | None = None,
-    edge_data: Array | None = None,
-    w_edge_key: Array | None = None,
-    w_edge_value: Array | None = None,
-    edge_bias: Array | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    temperature: float | None = None,
-    hard: bool = False,
-    combine: Combine = "concat",
-    head_weights: Array | Sequence[float] | None = None,
-    residual: bool = False,
-    steps: int = 1,
-    return_lse: bool = False,
-    return_weights: bool = False,
     out: Array | None = None,
     context: Context | None = None,
+    **options: Unpack[GraphOptions],
+) -> ArrayT: ...
+
+
+@overload
+def graph_attention(
+    graph: Graph,
+    query: ArrayT,
+    key: Array,
+    value: Array,
+    *,
+    data: Array | None = None,
+    out: Array | None = None,
+    context: Context | None = None,
+    **options: Unpack[GraphResultOptions],
+) -> Result[ArrayT]: ...
+
+
+@overload
+def graph_attention(
+    graph: Graph,
+    *,
+    data: ArrayT,
+    out: Array | None = None,
+    context: Context | None = None,
+    **options: Unpack[GraphOptions],
+) -> ArrayT: ...
+
+
+@overload
+def graph_attention(
+    graph: Graph,
+    *,
+    data: ArrayT,
+    out: Array | None = None,
+    context: Context | None = None,
+    **options: Unpack[GraphResultOptions],
+) -> Result[ArrayT]: ...
+
+
+@spelled_out(GraphResultOptions)
+def graph_attention(
+    graph: Graph,
+    query: Any | None = None,
+    key: Any | None = None,
+    value: Any | None = None,
+    *,
+    data: Any | None = None,
+    out: Any | None = None,
+    context: Context | None = None,
+    **options: Any,
 ) -> Any:
     """Attention over a graph: every node attends to the sources of its incoming edges.
 
@@ -92,6 +174,7 @@ def graph_attention(
             were removed have 0.
         out: where to write, in any strides and floating type; may be ``data``.
         context: where to compute; the default one of the process unless given.
+        **options: those above, by name.
 
     Returns:
         ``out`` in the kind and type of ``query`` or ``data``: ``[nodes, heads, value features]`` of
@@ -114,17 +197,11 @@ def graph_attention(
 
     In C: heed_graph_attention.
     """
-    return _heed.graph_attention(
-        graph,
-        (query, key, value, data, edge_data, edge_bias),
-        (w_query, w_key, w_value, w_edge_key, w_edge_value, b_query, b_key, b_value, head_weights),
-        (heads, combine, residual, steps, return_lse, return_weights),
-        {"scale": scale, "softcap": softcap, "temperature": temperature, "hard": hard},
-        out,
-        context,
-    )
+    parts = _parts("graph_attention", (query, key, value, data), options)
+    return _heed.graph_attention(graph, *parts, out, context)
 
 
+@spelled_out(GraphResultOptions)
 def graph_attention_plan(
     graph: Graph,
     query: Array | None = None,
@@ -132,29 +209,9 @@ def graph_attention_plan(
     value: Array | None = None,
     *,
     data: Array | None = None,
-    w_query: Matrix | None = None,
-    w_key: Matrix | None = None,
-    w_value: Matrix | None = None,
-    b_query: Array | None = None,
-    b_key: Array | None = None,
-    b_value: Array | None = None,
-    heads: int | None = None,
-    edge_data: Array | None = None,
-    w_edge_key: Array | None = None,
-    w_edge_value: Array | None = None,
-    edge_bias: Array | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    temperature: float | None = None,
-    hard: bool = False,
-    combine: Combine = "concat",
-    head_weights: Array | Sequence[float] | None = None,
-    residual: bool = False,
-    steps: int = 1,
-    return_lse: bool = False,
-    return_weights: bool = False,
     out: Array | None = None,
     context: Context | None = None,
+    **options: Unpack[GraphResultOptions],
 ) -> GraphAttentionPlan:
     """Attention over a graph made ready, for calls that have the same shapes again and again.
 
@@ -163,34 +220,14 @@ def graph_attention_plan(
     ``edge_data``, ``edge_bias`` and ``out`` that were given here.
 
     Args:
-        graph: as of ``heed.graph_attention``, as is everything below.
-        query: see ``heed.graph_attention``.
+        graph: as of ``heed.graph_attention``, as is everything else.
+        query: see ``heed.graph_attention``, also of all options.
         key: see ``heed.graph_attention``.
         value: see ``heed.graph_attention``.
         data: see ``heed.graph_attention``.
-        w_query: see ``heed.graph_attention``.
-        w_key: see ``heed.graph_attention``.
-        w_value: see ``heed.graph_attention``.
-        b_query: see ``heed.graph_attention``.
-        b_key: see ``heed.graph_attention``.
-        b_value: see ``heed.graph_attention``.
-        heads: see ``heed.graph_attention``.
-        edge_data: see ``heed.graph_attention``.
-        w_edge_key: see ``heed.graph_attention``.
-        w_edge_value: see ``heed.graph_attention``.
-        edge_bias: see ``heed.graph_attention``.
-        scale: see ``heed.graph_attention``.
-        softcap: see ``heed.graph_attention``.
-        temperature: see ``heed.graph_attention``.
-        hard: see ``heed.graph_attention``.
-        combine: see ``heed.graph_attention``.
-        head_weights: see ``heed.graph_attention``.
-        residual: see ``heed.graph_attention``.
-        steps: see ``heed.graph_attention``.
-        return_lse: see ``heed.graph_attention``.
-        return_weights: see ``heed.graph_attention``.
         out: what form ``out`` will have, unless it is new.
         context: where the plan computes; the default one of now unless given.
+        **options: see ``heed.graph_attention``.
 
     Returns:
         A ``heed.GraphAttentionPlan``, which any threads may call at once.
@@ -209,12 +246,5 @@ def graph_attention_plan(
 
     In C: heed_graph_attention_plan_create.
     """
-    return _heed.graph_attention_plan(
-        graph,
-        (query, key, value, data, edge_data, edge_bias),
-        (w_query, w_key, w_value, w_edge_key, w_edge_value, b_query, b_key, b_value, head_weights),
-        (heads, combine, residual, steps, return_lse, return_weights),
-        {"scale": scale, "softcap": softcap, "temperature": temperature, "hard": hard},
-        out,
-        context,
-    )
+    parts = _parts("graph_attention_plan", (query, key, value, data), {**options})
+    return _heed.graph_attention_plan(graph, *parts, out, context)

@@ -6,6 +6,17 @@ from pathlib import Path
 
 from heed import _heed
 
+_VARIABLES = (
+    "HEED_ISA",
+    "HEED_PARALLEL",
+    "HEED_THREADS",
+    "HEED_PRODUCT",
+    "HEED_TILE_Q",
+    "HEED_TILE_KV",
+    "HEED_VERBOSE",
+    "HEED_CHECK",
+)
+
 
 def info() -> dict[str, object]:
     """Tell what this build of heed can do here, and what it chose.
@@ -35,7 +46,7 @@ def info() -> dict[str, object]:
         "executors": _heed.executors(),
         "products": _heed.products(),
         "context": _heed.default_context().describe(),
-        "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith("HEED_")},
+        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
     }
 
 

@@ -58,22 +58,48 @@ class ResultOptions(Options, total=False):
     return_column_sums: bool
 
 
-_FLAGS = ("causal", "hard", "return_lse", "return_column_sums")
+_DEFAULTS = {
+    **dict.fromkeys(("causal", "hard", "residual", "return_lse", "return_weights"), False),
+    "return_column_sums": False,
+    "combine": "concat",
+    "steps": 1,
+}
 
 
-def with_options(function: FunctionT) -> FunctionT:
-    """Spells the options out in the signature that ``help`` and editors show."""
-    signature = inspect.signature(function)
-    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    positional = [p for p in own if p.kind is not p.KEYWORD_ONLY]
-    options = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=False if name in _FLAGS else None
+def spelled_out(options: type) -> Callable[[FunctionT], FunctionT]:
+    """Spells options out in the signature that ``help`` and editors show."""
+
+    def decorate(function: FunctionT) -> FunctionT:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        positional = [p for p in own if p.kind is not p.KEYWORD_ONLY]
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_default(options, name))
+            for name in options.__annotations__
+        ]
+        rest = [p for p in own if p.kind is p.KEYWORD_ONLY]
+        function.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*positional, *added, *rest]
         )
-        for name in ResultOptions.__annotations__
-    ]
-    rest = [p for p in own if p.kind is p.KEYWORD_ONLY]
-    function.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*positional, *options, *rest]
+        return function
+
+    return decorate
+
+
+def _default(options: type, name: str) -> Any:
+    """What a function takes for an option that is not given."""
+    if name in getattr(options, "__required_keys__"):  # noqa: B009
+        return inspect.Parameter.empty
+    return _DEFAULTS.get(name)
+
+
+def taken(options: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, ...]:
+    """Takes options out of those that were given: defaults where they were not, or are None."""
+    values = (options.pop(name, None) for name in names)
+    return tuple(
+        _DEFAULTS.get(name) if value is None else value
+        for name, value in zip(names, values, strict=True)
     )
-    return function
+
+
+with_options = spelled_out(ResultOptions)

@@ -57,23 +57,6 @@ void read_inputs(BlockCall& call, const BlockArguments& arguments, const Options
   if (!one) call.args.input_key = address_of(call.key);
 }
 
-/// Features of a head, of which a matrix has so many side by side.
-std::int64_t features_of(const char* name, const Matrix& matrix, const char* heads_name,
-                         std::int64_t heads) {
-  if (matrix.out % heads != 0)
-    refuse("%s has %lld columns, which %lld %s cannot share", name,
-           static_cast<long long>(matrix.out), static_cast<long long>(heads), heads_name);
-  return matrix.out / heads;
-}
-
-void check_columns(const char* name, std::int64_t is, std::int64_t heads, std::int64_t features,
-                   const char* of) {
-  if (is != heads * features)
-    refuse("%s has %lld columns; it must have %lld: %lld key heads of %lld features, as %s", name,
-           static_cast<long long>(is), static_cast<long long>(heads * features),
-           static_cast<long long>(heads), static_cast<long long>(features), of);
-}
-
 std::int64_t read_heads(const char* name, nb::handle from) {
   const std::int64_t heads = integer(name, from);
   if (heads < 1) refuse("%s is %lld; it must be at least 1", name, static_cast<long long>(heads));
@@ -83,7 +66,6 @@ std::int64_t read_heads(const char* name, nb::handle from) {
 void read_matrices(BlockCall& call, const BlockArguments& arguments) {
   const bool tensor = call.desc.combine == HEED_COMBINE_TENSOR;
   const bool with_out = tensor || call.desc.combine == HEED_COMBINE_CONCAT;
-  const char* bias_like = nullptr;
   for (int i = 0; i < BlockCall::kMatrices; ++i) {
     const NamedMatrix& names = kBlockMatrices[i];
     const nb::handle from = arguments.matrices[i];
@@ -99,16 +81,9 @@ void read_matrices(BlockCall& call, const BlockArguments& arguments) {
     if (wanted) matrix = read_matrix(names.name, from, i == BlockCall::kOut && tensor ? 3 : 2);
     if (matrix.data != nullptr)
       check_arithmetic(names.name, matrix.array.form, "query", call.attention.float64);
-    Bias& bias = call.biases[i];
-    bias = read_bias(names, arguments.biases[i], matrix);
-    if (bias.data == nullptr) continue;
-    const std::uint32_t dtype = dtype_of(bias.array.form.element);
-    if (bias_like != nullptr && dtype != call.desc.bias_dtype)
-      refuse("%s and %s are of different types; biases must all be of one", names.bias_name,
-             bias_like);
-    call.desc.bias_dtype = dtype;
-    bias_like = names.bias_name;
   }
+  call.desc.bias_dtype = read_biases(kBlockMatrices, call.matrices, BlockCall::kMatrices,
+                                     arguments.biases, 0, call.biases);
 }
 
 void place_matrices(BlockCall& call) {
@@ -141,11 +116,9 @@ void read_sizes(BlockCall& call, const BlockArguments& arguments) {
   check_in("w_query", m[BlockCall::kQuery], "query", call.desc.width_query);
   check_in("w_key", m[BlockCall::kKey], source, call.desc.width_key);
   check_in("w_value", m[BlockCall::kValue], source, call.desc.width_key);
-  attention.features = features_of("w_query", m[BlockCall::kQuery], "heads", attention.query_heads);
-  check_columns("w_key", m[BlockCall::kKey].out, attention.key_heads, attention.features,
-                "w_query says");
-  attention.value_features =
-      features_of("w_value", m[BlockCall::kValue], "key heads", attention.key_heads);
+  attention.features = features_of("w_query", m[BlockCall::kQuery], attention.query_heads);
+  check_columns("w_key", m[BlockCall::kKey], attention.key_heads, attention.features);
+  attention.value_features = features_of("w_value", m[BlockCall::kValue], attention.key_heads);
   const Matrix& out = m[BlockCall::kOut];
   const Form& form = out.array.form;
   if (form.axes == 3 &&

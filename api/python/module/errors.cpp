@@ -38,6 +38,7 @@ std::string in_python(std::string message) {
       {"args.attention: ", ""},
       {"desc.attention->", ""},
       {"args.p_", "w_"},
+      {"the allocator returned NULL for", "there is no memory for"},
       {"bytes is ", "the number of bytes is "},
       {"desc.edges", "the number of edges"},
       {"desc.sequences allows", "sequences allow"},

@@ -1,14 +1,11 @@
 // heed.graph_attention, heed.graph_attention_plan and heed.GraphAttentionPlan.
 #include <cstring>
-#include <memory>
 
 #include "api/python/module/bind.hpp"
-#include "api/python/module/context.hpp"
-#include "api/python/module/gil.hpp"
+#include "api/python/module/c_plan.hpp"
 #include "api/python/module/graph_call.hpp"
 #include "api/python/module/kept.hpp"
 #include "api/python/module/pickling.hpp"
-#include "api/python/module/workspaces.hpp"
 
 namespace heed::python {
 namespace {
@@ -27,33 +24,20 @@ nb::object graph_attention(nb::object graph, nb::tuple tensors, nb::tuple parame
   return call.result(arguments);
 }
 
-struct DestroyPlan {
-  void operator()(heed_graph_attention_plan* plan) const {
-    heed_graph_attention_plan_destroy(plan);
-  }
-};
-using PlanHandle = std::unique_ptr<heed_graph_attention_plan, DestroyPlan>;
-
-PlanHandle make_plan(nb::handle context, const GraphCall& call) {
-  heed_graph_attention_plan* plan = nullptr;
-  check(heed_graph_attention_plan_create(hold_context(context).context, call.graph->get(),
-                                         &call.desc, &plan));
-  return PlanHandle(plan);
-}
-
-heed_graph_attention_info info_of(const PlanHandle& plan) {
-  heed_graph_attention_info info = HEED_GRAPH_ATTENTION_INFO_INIT;
-  check(heed_graph_attention_plan_describe(plan.get(), &info));
-  return info;
-}
+constexpr PlanFunctions<heed_graph_attention_plan, heed_graph_attention_info,
+                        heed_graph_attention_args>
+    kFunctions = {&heed_graph_attention_plan_destroy, &heed_graph_attention_plan_describe,
+                  &heed_graph_attention_plan_run};
 
 /// A plan, and what it was made from: the graph, the model's parameters and settings.
 class GraphAttentionPlan {
  public:
   GraphAttentionPlan(const GraphCall& call, const GraphArguments& made, nb::handle context)
-      : plan_(make_plan(context, call)),
-        info_(info_of(plan_)),
-        workspaces_(info_.workspace_bytes),
+      : plan_(kFunctions, context,
+              [&](const heed_context* held, heed_graph_attention_plan** plan) {
+                return heed_graph_attention_plan_create(held, call.graph->get(), &call.desc, plan);
+              }),
+        info_(plan_.info()),
         desc_(call.desc),
         flops_(call.flops()),
         out_given_(call.out_given),
@@ -78,11 +62,7 @@ class GraphAttentionPlan {
     GraphCall call;
     call.read(arguments);
     check_same(call);
-    const Workspace workspace = workspaces_.take();
-    check(without_gil(flops_, {}, [&] {
-      return heed_graph_attention_plan_run(plan_.get(), &call.args, workspace.get(),
-                                           workspaces_.bytes());
-    }));
+    plan_.run(call.args, flops_, {});
     return call.result(arguments);
   }
 
@@ -116,9 +96,8 @@ class GraphAttentionPlan {
     refuse("biases are of another type than those that the plan was made with");
   }
 
-  PlanHandle plan_;
+  CPlan<heed_graph_attention_plan, heed_graph_attention_info, heed_graph_attention_args> plan_;
   heed_graph_attention_info info_;
-  mutable Workspaces workspaces_;
   heed_graph_attention_desc desc_;
   double flops_;
   bool out_given_;

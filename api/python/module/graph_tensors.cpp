@@ -59,11 +59,13 @@ void read_inputs(GraphCall& call, const GraphArguments& arguments) {
   for (int i = 0; i < 3; ++i) {
     const int tensor = GraphCall::kQuery + i;
     const char* name = kGraphTensors[tensor];
-    const char* matrix = kGraphMatrices[i].name;
     const bool is_given = arguments.has_tensor(tensor);
     if (is_given != projected)
       refuse_type("query is %s but %s is %s; give query, key and value, or none of them",
                   projected ? "given" : "None", name, is_given ? "given" : "None");
+  }
+  for (int i = 0; i < 3; ++i) {
+    const char* matrix = kGraphMatrices[i].name;
     if (projected && arguments.has_parameter(i))
       refuse("%s is given beside query, key and value; it belongs to data", matrix);
     if (!projected && !arguments.has_parameter(i))

@@ -1,14 +1,11 @@
 // heed.multihead, heed.multihead_plan and heed.MultiheadPlan.
 #include <cstring>
-#include <memory>
 
 #include "api/python/module/bind.hpp"
 #include "api/python/module/blocks.hpp"
-#include "api/python/module/context.hpp"
-#include "api/python/module/gil.hpp"
+#include "api/python/module/c_plan.hpp"
 #include "api/python/module/kept.hpp"
 #include "api/python/module/pickling.hpp"
-#include "api/python/module/workspaces.hpp"
 
 namespace heed::python {
 namespace {
@@ -29,30 +26,18 @@ nb::object multihead(nb::handle query, nb::handle key, const nb::tuple& matrices
   return result_of(call, query);
 }
 
-struct DestroyPlan {
-  void operator()(heed_multihead_plan* plan) const { heed_multihead_plan_destroy(plan); }
-};
-using PlanHandle = std::unique_ptr<heed_multihead_plan, DestroyPlan>;
-
-PlanHandle make_plan(nb::handle context, const BlockCall& call) {
-  heed_multihead_plan* plan = nullptr;
-  check(heed_multihead_plan_create(hold_context(context).context, &call.desc, &plan));
-  return PlanHandle(plan);
-}
-
-heed_multihead_info info_of(const PlanHandle& plan) {
-  heed_multihead_info info = HEED_MULTIHEAD_INFO_INIT;
-  check(heed_multihead_plan_describe(plan.get(), &info));
-  return info;
-}
+constexpr PlanFunctions<heed_multihead_plan, heed_multihead_info, heed_multihead_args> kFunctions =
+    {&heed_multihead_plan_destroy, &heed_multihead_plan_describe, &heed_multihead_plan_run};
 
 /// A plan, and what it was made from. It keeps settings and the model's parameters.
 class MultiheadPlan {
  public:
   MultiheadPlan(const BlockCall& call, const BlockArguments& made, nb::handle context)
-      : plan_(make_plan(context, call)),
-        info_(info_of(plan_)),
-        workspaces_(info_.workspace_bytes),
+      : plan_(kFunctions, context,
+              [&](const heed_context* held, heed_multihead_plan** plan) {
+                return heed_multihead_plan_create(held, &call.desc, plan);
+              }),
+        info_(plan_.info()),
         attention_(call.attention.desc),
         desc_(call.desc),
         flops_(call.flops()),
@@ -75,13 +60,7 @@ class MultiheadPlan {
     call.read({query, key, out, matrices_, biases_, settings_,
                kept_.with("MultiheadPlan.__call__", "heed.multihead_plan", tensors)});
     check_same(call);
-    {
-      const Workspace workspace = workspaces_.take();
-      check(without_gil(flops_, call.attention.score_function, [&] {
-        return heed_multihead_plan_run(plan_.get(), &call.args, workspace.get(),
-                                       workspaces_.bytes());
-      }));
-    }
+    plan_.run(call.args, flops_, call.attention.score_function);
     return result_of(call, query);
   }
 
@@ -126,9 +105,8 @@ class MultiheadPlan {
            static_cast<long long>(attention_.batch));
   }
 
-  PlanHandle plan_;
+  CPlan<heed_multihead_plan, heed_multihead_info, heed_multihead_args> plan_;
   heed_multihead_info info_;
-  mutable Workspaces workspaces_;
   heed_attention_desc attention_;
   heed_multihead_desc desc_;  // with a pointer that points nowhere any more
   double flops_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/python/module/errors.hpp"
+#include "api/python/module/once.hpp"
 
 namespace heed::python {
 
@@ -18,10 +19,6 @@ struct Names {
   nb::object result = nb::module_::import_("heed.results").attr("Result");
 };
 
-/// Never destroyed: the interpreter ends before this library does.
-inline const Names& names() {
-  static const Names* const all = new Names;
-  return *all;
-}
+inline const Names& names() { return once<Names>(); }
 
 }  // namespace heed::python

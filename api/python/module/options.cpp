@@ -1,27 +1,28 @@
 #include "api/python/module/options.hpp"
 
-#include <iterator>
+#include <vector>
+
+#include "api/python/module/once.hpp"
 
 namespace heed::python {
 namespace {
 
 /// The names as Python's strings, which keywords are compared with by address first.
-const nb::object* interned() {
-  static const nb::object* const all = [] {
-    auto* strings = new nb::object[std::size(kOptions)];
-    for (std::size_t i = 0; i < std::size(kOptions); ++i)
-      strings[i] = nb::steal(PyUnicode_InternFromString(kOptions[i].name));
-    return strings;
-  }();
-  return all;
-}
+struct Interned {
+  std::vector<nb::object> names;
+
+  Interned() {
+    for (const OptionName& option : kOptions)
+      names.push_back(nb::steal(PyUnicode_InternFromString(option.name)));
+  }
+};
 
 const OptionName* find(nb::handle key) {
-  const nb::object* names = interned();
-  for (std::size_t i = 0; i < std::size(kOptions); ++i)
-    if (names[i].ptr() == key.ptr()) return &kOptions[i];
-  for (std::size_t i = 0; i < std::size(kOptions); ++i)
-    if (PyUnicode_CompareWithASCIIString(key.ptr(), kOptions[i].name) == 0) return &kOptions[i];
+  const std::vector<nb::object>& names = once<Interned>().names;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i].is(key)) return &kOptions[i];
+  for (const OptionName& option : kOptions)
+    if (PyUnicode_CompareWithASCIIString(key.ptr(), option.name) == 0) return &option;
   return nullptr;
 }
 

@@ -1,14 +1,11 @@
 // heed.plan and heed.Plan.
 #include <cstring>
 #include <iterator>
-#include <memory>
 
 #include "api/python/module/bind.hpp"
-#include "api/python/module/context.hpp"
-#include "api/python/module/gil.hpp"
+#include "api/python/module/c_plan.hpp"
 #include "api/python/module/kept.hpp"
 #include "api/python/module/outputs.hpp"
-#include "api/python/module/workspaces.hpp"
 
 namespace heed::python {
 namespace {
@@ -21,37 +18,19 @@ constexpr struct {
                {"attn_mask", &Call::attn_mask},   {"bias", &Call::bias},
                {"key_scales", &Call::key_scales}, {"value_scales", &Call::value_scales}};
 
-struct DestroyPlan {
-  void operator()(heed_attention_plan* plan) const { heed_attention_plan_destroy(plan); }
-};
-using PlanHandle = std::unique_ptr<heed_attention_plan, DestroyPlan>;
-
-PlanHandle make_plan(nb::handle context, const heed_attention_desc& desc) {
-  heed_attention_plan* plan = nullptr;
-  check(heed_attention_plan_create(hold_context(context).context, &desc, &plan));
-  return PlanHandle(plan);
-}
-
-std::size_t workspace_of(const PlanHandle& plan) {
-  std::size_t bytes = 0;
-  check(heed_attention_plan_workspace(plan.get(), &bytes));
-  return bytes;
-}
-
-heed_attention_info info_of(const PlanHandle& plan) {
-  heed_attention_info info = HEED_ATTENTION_INFO_INIT;
-  check(heed_attention_plan_describe(plan.get(), &info));
-  return info;
-}
+constexpr PlanFunctions<heed_attention_plan, heed_attention_info, heed_attention_args> kFunctions =
+    {&heed_attention_plan_destroy, &heed_attention_plan_describe, &heed_attention_plan_run};
 
 /// A plan, and what it was made from. It keeps settings, but no tensors.
 class Plan {
  public:
   Plan(Call& call, const Options& options, nb::handle context)
       : desc_(call.desc),
-        plan_(make_plan(context, desc_)),
-        info_(info_of(plan_)),
-        workspaces_(workspace_of(plan_)),
+        plan_(kFunctions, context,
+              [&](const heed_context* held, heed_attention_plan** plan) {
+                return heed_attention_plan_create(held, &desc_, plan);
+              }),
+        info_(plan_.info()),
         out_given_(call.out_given),
         kept_(call, options) {
     for (std::size_t i = 0; i < std::size(kArrays); ++i) forms_[i] = (call.*kArrays[i].array).form;
@@ -67,14 +46,10 @@ class Plan {
     read_scores(call, options);
     const Outputs outputs = make_outputs(call, options, out.is_none() ? nb::handle() : out);
     if (call.out_given && !out_given_) take_plain_out(call);
+    // Made in the same way from the same, they are the same in every byte.
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c)
     if (std::memcmp(&call.desc, &desc_, sizeof desc_) != 0) refuse_difference(call);
-    {
-      const Workspace workspace = workspaces_.take();
-      check(without_gil(info_.flops, call.score_function, [&] {
-        return heed_attention_plan_run(plan_.get(), &call.args, workspace.get(),
-                                       workspaces_.bytes());
-      }));
-    }
+    plan_.run(call.args, info_.flops, call.score_function);
     call.score_function.raise();
     return outputs.result(call.kind, call.out_given, query);
   }
@@ -120,9 +95,8 @@ class Plan {
   }
 
   heed_attention_desc desc_;
-  PlanHandle plan_;
+  CPlan<heed_attention_plan, heed_attention_info, heed_attention_args> plan_;
   heed_attention_info info_;
-  Workspaces workspaces_;
   bool out_given_;
   KeptOptions kept_;
   Form forms_[std::size(kArrays)];

@@ -20,7 +20,6 @@ struct ArrayInterface {
   void* data;
   PyObject* description;
 };
-constexpr int kAligned = 0x100;
 constexpr int kNotSwapped = 0x200;
 constexpr int kWriteable = 0x400;
 
@@ -147,6 +146,7 @@ Array array_of(const char* name, nb::handle from, const dlpack::Tensor& tensor, 
 /// wrong sign.
 void check_tensor(const char* name, nb::handle from) {
   const nb::object grad = nb::getattr(from, names().requires_grad, nb::none());
+  if (grad.is_none()) return;  // of another library
   if (grad.ptr() == Py_True) {
     const nb::object torch = nb::module_::import_("torch");
     if (nb::cast<bool>(torch.attr("is_grad_enabled")()))
@@ -155,8 +155,7 @@ void check_tensor(const char* name, nb::handle from) {
           "give it %s.detach()",
           name, name);
   }
-  const nb::object is_neg = nb::getattr(from, names().is_neg, nb::none());
-  if (!is_neg.is_none() && is_neg().ptr() == Py_True)
+  if (nb::object(from.attr(names().is_neg)()).ptr() == Py_True)
     refuse("%s has the negative bit set: give it %s.resolve_neg()", name, name);
 }
 
@@ -189,7 +188,8 @@ bool read_by_exchange(const char* name, nb::handle from, Array& array) {
 }
 
 Array array_of(const char* name, nb::handle from, const ArrayInterface& interface) {
-  std::optional<Element> element = element_of(interface.kind, 8 * interface.item_bytes);
+  std::optional<Element> element =
+      element_of(interface.kind, std::int64_t{8} * interface.item_bytes);
   if (interface.kind == 'V') element = element_named(from.attr("dtype"));
   if (!element) refuse_element(name, from);
   if ((interface.flags & kNotSwapped) == 0)

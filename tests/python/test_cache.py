@@ -1,0 +1,360 @@
+"""heed.Cache and heed.Sequence: what they hold, against sequences kept by NumPy."""
+
+import gc
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import oracle
+import pytest
+from kinds import KINDS, assert_close, assert_like, needed, params
+
+import heed
+
+LAYERS, HEADS, KEY_HEADS, FEATURES, VALUE_FEATURES = 2, 4, 2, 8, 6
+F32 = np.float32
+
+
+def cache_of(**changes):
+    made = {
+        "layers": LAYERS,
+        "key_heads": KEY_HEADS,
+        "features": FEATURES,
+        "value_features": VALUE_FEATURES,
+        "page_rows": 16,
+        "pages": 40,
+        **changes,
+    }
+    return heed.Cache(**made)
+
+
+def rows_of(count, seed=0):
+    random = np.random.default_rng(seed)
+    key = random.standard_normal((KEY_HEADS, count, FEATURES)).astype(F32)
+    value = random.standard_normal((KEY_HEADS, count, VALUE_FEATURES)).astype(F32)
+    return key, value
+
+
+def queries_of(*shape, seed=9):
+    return np.random.default_rng(seed).standard_normal((*shape, FEATURES)).astype(F32)
+
+
+def filled(cache, count, seed=0):
+    """A sequence of so many rows in every layer, and these rows, layer by layer."""
+    sequence = cache.sequence()
+    rows = [rows_of(count, seed + layer) for layer in range(LAYERS)]
+    for layer, (key, value) in enumerate(rows):
+        sequence.append(key, value, layer=layer)
+    return sequence, rows
+
+
+def attended(query, key, value, **options):
+    """Of one sequence, in float64."""
+    return oracle.attention(query[None], key[None], value[None], **options).out[0]
+
+
+@pytest.mark.parametrize("kind", params([k for k in KINDS if k.element != "float64"]))
+def test_rows_of_every_kind(kind):
+    cache = cache_of(dtype=needed(kind).element)
+    sequence = cache.sequence()
+    key, value = (kind.make(x) for x in rows_of(37))
+    query = kind.make(queries_of(HEADS, 3))
+    for begin, end in ((0, 5), (5, 6), (6, 37)):
+        assert sequence.append(key[:, begin:end], value[:, begin:end], layer=1) is None
+    out = cache.attention(sequence, query, layer=1, causal="bottom_right")
+    assert_like(kind, out, query)
+    expected = attended(*map(kind.back, (query, key, value)), causal="bottom_right")
+    assert_close(kind.back(out), expected, kind.unit, "out")
+    assert (sequence.length(1), sequence.length(), len(sequence)) == (37, 0, 0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "float8_e4m3fn"])
+def test_stored_types(dtype):
+    scales = {"key_scale": 0.01, "value_scale": 0.02} if dtype == "float8_e4m3fn" else {}
+    cache = cache_of(dtype=dtype, **scales)
+    assert cache.describe()["dtype"] == dtype
+    sequence, ((key, value), _) = filled(cache, 40)
+    query = queries_of(HEADS, 2)
+    out = cache.attention(sequence, query, causal="bottom_right")
+    expected = attended(query, key, value, causal="bottom_right")
+    tolerance = {"float16": 3e-3, "bfloat16": 3e-2, "int8": 3e-2, "float8_e4m3fn": 0.15}[dtype]
+    np.testing.assert_allclose(out, expected, atol=tolerance)
+    assert np.abs(out - expected).max() > 1e-6  # it was rounded
+
+
+def test_dtype_by_any_name():
+    for dtype in (np.float16, np.dtype("float16"), "float16"):
+        assert cache_of(dtype=dtype).describe()["dtype"] == "float16"
+    torch = pytest.importorskip("torch")
+    assert cache_of(dtype=torch.bfloat16).describe()["dtype"] == "bfloat16"
+
+
+def test_strides_and_batches_of_one():
+    cache = cache_of()
+    key, value = rows_of(20)
+    query = queries_of(HEADS, 1)
+    plain = cache.sequence()
+    plain.append(key, value)
+    expected = cache.attention(plain, query)
+    by_rows = [np.ascontiguousarray(np.swapaxes(x, 0, 1)).swapaxes(0, 1) for x in (key, value)]
+    backwards = [x[:, ::-1].copy()[:, ::-1] for x in (key, value)]
+    for rows in (by_rows, backwards, [x[None] for x in (key, value)]):
+        sequence = cache.sequence()
+        sequence.append(*rows)
+        np.testing.assert_array_equal(cache.attention(sequence, query), expected)
+    one = cache_of(key_heads=1)
+    sequence = one.sequence()
+    sequence.append(key[0], value[0])
+    np.testing.assert_array_equal(
+        one.attention(sequence, query[0]), heed.attention(query[0], key[0], value[0])
+    )
+
+
+OPTIONS = {
+    "plain": {},
+    "causal": {"causal": "bottom_right"},
+    "window": {"causal": "bottom_right", "window": (4, 0)},
+    "alibi": {"causal": "bottom_right", "alibi_slopes": [0.5, 0.25, 0.1, 0.0]},
+    "sinks": {"sinks": [0.0, 1.0, -1.0, 2.0]},
+    "softcap": {"softcap": 0.5, "scale": 0.8},
+    "mask": {"attn_mask": np.random.default_rng(1).random((3, 1, 2, 33)) < 0.7},
+    "hard": {"hard": True},
+}
+LENGTHS = (33, 7, 18)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_sequences_of_any_length_together(name):
+    options = OPTIONS[name]
+    cache = cache_of()
+    made = [filled(cache, length, 10 * i) for i, length in enumerate(LENGTHS)]
+    sequences = [sequence for sequence, _ in made]
+    query = queries_of(3, HEADS, 2)
+    for layer in range(LAYERS):
+        asked = {} if options.get("hard") else {"return_lse": True}
+        result = cache.attention(
+            sequences, query, layer=layer, **options, **asked, return_weights=True
+        )
+        assert result.weights.shape == (3, HEADS, 2, max(LENGTHS))
+        for b, (_, rows) in enumerate(made):
+            key, value = rows[layer]
+            mine = dict(options)
+            if "attn_mask" in mine:
+                mine["attn_mask"] = mine["attn_mask"][b]
+            expected = oracle.attention(query[b][None], key[None], value[None], **mine)
+            assert_close(result.out[b], expected.out[0], 2.0**-24, "out")
+            assert_close(
+                result.weights[b, :, :, : LENGTHS[b]],
+                expected.weights["probabilities"][0],
+                2.0**-24,
+                "weights",
+            )
+            assert (result.weights[b, :, :, LENGTHS[b] :] == 0).all()
+            if asked:
+                assert_close(result.lse[b], expected.lse[0], 2.0**-24, "lse")
+
+
+def test_packed_queries_out_and_repeated_sequences():
+    cache = cache_of()
+    made = [filled(cache, length, 10 * i) for i, length in enumerate(LENGTHS)]
+    a, b, c = (sequence for sequence, _ in made)
+    sequences = (c, a, c)
+    starts = np.array([0, 2, 3, 7], np.int32)
+    query = queries_of(7, HEADS)
+    out = np.zeros((7, HEADS, 2 * VALUE_FEATURES), F32)[..., ::2]
+    result = cache.attention(
+        sequences, query, cu_seqlens_q=starts, causal="bottom_right", out=out, max_seqlen_k=50
+    )
+    assert result is out
+    for i, sequence in enumerate(sequences):
+        part = slice(starts[i], starts[i + 1])
+        alone = cache.attention(sequence, query[part].swapaxes(0, 1), causal="bottom_right")
+        np.testing.assert_array_equal(out[part].swapaxes(0, 1), alone)
+    one_query = cache.attention([a, b], query[None, 0, :, None])  # serves all sequences
+    np.testing.assert_array_equal(one_query[1], cache.attention(b, query[0, :, None]))
+    assert cache.attention([], queries_of(0, HEADS, 1)).shape == (0, HEADS, 1, VALUE_FEATURES)
+
+
+def test_fork_truncate_and_pages():
+    cache = cache_of()
+    sequence, rows = filled(cache, 40)
+    assert (cache.describe()["pages_used"], cache.describe()["pages_shared"]) == (3, 0)
+    fork = sequence.fork()
+    assert (cache.describe()["pages_used"], cache.describe()["pages_shared"]) == (3, 3)
+    assert fork.cache is cache
+    more = [rows_of(3, 50 + layer) for layer in range(LAYERS)]
+    for layer, (key, value) in enumerate(more):
+        fork.append(key, value, layer=layer)
+    said = cache.describe()
+    assert (said["pages_used"], said["pages_shared"], said["sequences"]) == (4, 2, 2)
+    query = queries_of(HEADS, 1)
+    for layer in range(LAYERS):
+        (key, value), (key_more, value_more) = rows[layer], more[layer]
+        np.testing.assert_array_equal(
+            cache.attention(sequence, query, layer=layer), heed.attention(query, key, value)
+        )
+        both = np.concatenate([key, key_more], 1), np.concatenate([value, value_more], 1)
+        np.testing.assert_array_equal(
+            cache.attention(fork, query, layer=layer), heed.attention(query, *both)
+        )
+    fork.truncate(10)
+    assert (len(fork), fork.length(1), len(sequence)) == (10, 10, 40)
+    key, value = rows[0]
+    np.testing.assert_array_equal(
+        cache.attention(fork, query), heed.attention(query, key[:, :10], value[:, :10])
+    )
+    fork.free()
+    assert cache.describe()["pages_used"] == 3
+    assert repr(fork) == "<heed.Sequence, freed>"
+    assert repr(sequence) == "<heed.Sequence of 40 rows>"
+    assert repr(cache) == "<heed.Cache: 3 of 40 pages used, 1 sequences>"
+
+
+ROTARIES = {
+    "halves": "halves",
+    "interleaved": "interleaved",
+    "some_features": {"pairs": "interleaved", "features": 4},
+    "base": {"base": 500.0},
+    "tables": {
+        "cosines": np.cos(np.arange(100)[:, None] * np.array([0.3, 0.1])).astype(F32),
+        "sines": np.sin(np.arange(100)[:, None] * np.array([0.3, 0.1])).astype(F32),
+    },
+}
+
+
+@pytest.mark.parametrize("name", ROTARIES)
+def test_rotary(name):
+    given = ROTARIES[name]
+    arguments = given if isinstance(given, dict) else {"pairs": given}
+    if "cosines" in arguments:  # with strides, and changed afterwards
+        wide = {k: np.concatenate([v, v], 1) for k, v in arguments.items()}
+        cache = cache_of(rotary={k: v[:, :2] for k, v in wide.items()})
+        for table in wide.values():
+            table[:] = np.nan
+    else:
+        cache = cache_of(rotary=given)
+    key, value = rows_of(30)
+    query = queries_of(HEADS, 4)
+
+    def expected(key_positions, query_positions):
+        key_positions, query_positions = list(key_positions), list(query_positions)
+        return heed.attention(
+            heed.rotate(query, query_positions, **arguments),
+            heed.rotate(key, key_positions, **arguments),
+            value,
+            causal="bottom_right",
+        )
+
+    sequence = cache.sequence()
+    sequence.append(key[:, :11], value[:, :11])
+    sequence.append(key[:, 11:], value[:, 11:])
+    out = cache.attention(sequence, query, causal="bottom_right")
+    np.testing.assert_allclose(out, expected(range(30), range(26, 30)), atol=1e-6)
+    places = np.random.default_rng(3).permutation(40)[:30]
+    other = cache.sequence()
+    other.append(key, value, positions=places)
+    where = [3, 1, 4, 1]
+    out = cache.attention(other, query, positions=where, causal="bottom_right")
+    np.testing.assert_allclose(out, expected(places, where), atol=1e-6)
+    moved = cache.sequence()
+    moved.append(key, value, position_offset=7)
+    out = cache.attention(moved, query, position_offset=2, causal="bottom_right")
+    np.testing.assert_allclose(out, expected(range(7, 37), range(28, 32)), atol=1e-6)
+
+
+def test_sequences_live_with_their_objects():
+    cache = cache_of()
+    sequence, ((key, value), _) = filled(cache, 20)
+    query = queries_of(HEADS, 1)
+    expected = cache.attention(sequence, query)
+    for _ in range(5):
+        cache.sequence().append(key, value)
+    gc.collect()
+    assert cache.describe()["sequences"] == 1
+    assert cache.describe()["pages_used"] == 2
+    del cache  # which its sequence keeps
+    gc.collect()
+    np.testing.assert_array_equal(sequence.cache.attention(sequence, query), expected)
+
+
+def test_pages_and_sequences_run_out():
+    cache = cache_of(pages=2, sequences=2)
+    sequence = cache.sequence()
+    key, value = rows_of(33)
+    with pytest.raises(heed.OutOfMemoryError, match="33 more rows take 3 pages; of the cache's 2"):
+        sequence.append(key, value)
+    assert len(sequence) == 0
+    sequence.append(key[:, :32], value[:, :32])
+    other = cache.sequence()
+    with pytest.raises(MemoryError, match="2 sequences, as many as its sequences allow"):
+        cache.sequence()
+    del sequence
+    gc.collect()
+    other.append(key[:, :16], value[:, :16])
+
+
+def test_bytes_and_description():
+    settings = {"layers": 3, "key_heads": 2, "features": 8, "pages": 5}
+    said = heed.Cache(**settings).describe()
+    assert said["page_bytes"] == 3 * 2 * 64 * (8 + 8) * 4
+    assert said["bytes"] >= 5 * said["page_bytes"]
+    assert 5 * said["page_bytes"] < heed.cache_bytes(**settings) <= said["bytes"]
+    del said["bytes"], said["page_bytes"]
+    assert said == {
+        "dtype": "float32",
+        "layers": 3,
+        "key_heads": 2,
+        "features": 8,
+        "value_features": 8,
+        "pages": 5,
+        "pages_used": 0,
+        "pages_shared": 0,
+        "page_rows": 64,
+        "sequences": 0,
+    }
+
+
+def test_threads():
+    """Each with a sequence of its own, and all with one that nobody changes."""
+    cache = cache_of(pages=400)
+    shared, ((key, value), _) = filled(cache, 200)
+    query = queries_of(HEADS, 150)  # so many that calls give the GIL back
+    expected = heed.attention(query, key, value)
+
+    def work(seed):
+        for length in range(200, 260, 20):
+            mine, ((k, v), _) = filled(cache, length, seed)
+            both = cache.attention([mine, shared], np.stack([query, query]))
+            assert_close(both[0], attended(query, k, v), 2.0**-24, "mine")
+            assert_close(both[1], expected, 2.0**-24, "shared")
+            fork = shared.fork()
+            fork.append(k, v)
+            assert cache.load(mine.save()).save() == mine.save()
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(work, 100 * i) for i in range(8)]:
+            done.result()
+    gc.collect()
+    assert cache.describe()["sequences"] == 1
+
+
+def test_a_change_is_refused_while_another_call_reads():
+    """A score function runs in the middle of a call."""
+    cache = cache_of()
+    sequence, ((key, value), _) = filled(cache, 20)
+    refused = []
+
+    def scores(scores_, *_):
+        for change in (lambda: sequence.append(key, value), sequence.free):
+            try:
+                change()
+            except heed.ArgumentError as error:
+                refused.append(str(error))
+        assert len(sequence) == 20
+        return scores_
+
+    query = queries_of(HEADS, 1)
+    out = cache.attention(sequence, query, score_function=scores)
+    assert_close(out, attended(query, key, value), 2.0**-24, "out")
+    assert len(refused) >= 2
+    assert all("is being used by another call" in text for text in refused)
+    assert len(sequence) == 20

@@ -1,0 +1,206 @@
+"""Sequence.save and Cache.load: bytes, paths, files of every kind, and what is refused."""
+
+import gzip
+import io
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+import numpy as np
+import pytest
+from test_cache import HEADS, cache_of, filled, queries_of, rows_of
+
+import heed
+
+
+@pytest.fixture
+def saved():
+    """A cache, a sequence of it, and its bytes."""
+    cache = cache_of()
+    sequence, _ = filled(cache, 37)
+    return cache, sequence, sequence.save()
+
+
+def assert_same(sequence, other):
+    query = queries_of(HEADS, 2)
+    for layer in range(2):
+        results = [s.cache.attention(s, query, layer=layer) for s in (sequence, other)]
+        np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("make", [bytes, bytearray, memoryview, lambda x: np.frombuffer(x, "u1")])
+def test_bytes(saved, make):
+    cache, sequence, data = saved
+    assert type(data) is bytes
+    assert len(data) == sequence.saved_bytes()
+    assert_same(cache.load(make(data)), sequence)
+    other = cache_of(pages=9, page_rows=32)  # of other pages
+    assert_same(other.load(make(data + b"more")), sequence)
+
+
+def test_paths(saved, tmp_path):
+    cache, sequence, data = saved
+    for path in (tmp_path / "one", str(tmp_path / "two")):
+        assert sequence.save(path) is None
+        assert (tmp_path / path).read_bytes() == data
+        assert_same(cache.load(path), sequence)
+
+
+def opened(how, path):
+    if how == "memory":
+        return io.BytesIO()
+    if how == "gzip":
+        return gzip.open(path, "ab+")
+    if how == "temporary":
+        return tempfile.NamedTemporaryFile()
+    return open(path, "w+b", buffering=0 if how == "raw" else -1)
+
+
+@pytest.mark.parametrize("how", ["raw", "buffered", "memory", "temporary"])
+def test_files_from_where_they_stand_on(saved, how, tmp_path):
+    cache, sequence, data = saved
+    with opened(how, tmp_path / "file") as file:
+        file.write(b"head")
+        sequence.save(file)
+        file.write(b"middle")
+        sequence.save(file)
+        file.write(b"tail")
+        file.seek(0)
+        assert file.read() == b"head" + data + b"middle" + data + b"tail"
+        file.seek(0)
+        assert file.read(4) == b"head"
+        assert_same(cache.load(file), sequence)
+        assert file.read(6) == b"middle"
+        assert_same(cache.load(file), sequence)
+        assert file.read() == b"tail"
+
+
+def test_compressed(saved, tmp_path):
+    cache, sequence, data = saved
+    with gzip.open(tmp_path / "file", "wb") as file:
+        sequence.save(file)
+    assert (tmp_path / "file").read_bytes() != data
+    with gzip.open(tmp_path / "file", "rb") as file:
+        assert_same(cache.load(file), sequence)
+
+
+def test_pipes_and_sockets(saved):
+    cache, sequence, data = saved
+    pairs = [socket.socketpair(), [os.fdopen(end, mode, 0) for end, mode in make_pipe()]]
+    for reader, writer in pairs:
+        with reader, writer:
+            thread = threading.Thread(target=sequence.save, args=(writer,))
+            thread.start()
+            assert_same(cache.load(reader), sequence)
+            thread.join()
+    reader, writer = (os.fdopen(end, mode) for end, mode in make_pipe())
+    with reader, writer:
+        sequence.save(writer)
+        writer.write(b"more")
+        writer.flush()
+        with pytest.raises(ValueError, match="a buffered file that cannot seek, and may have read"):
+            cache.load(reader)
+        assert reader.read(len(data)) == data
+
+
+def make_pipe():
+    reader, writer = os.pipe()
+    return (reader, "rb"), (writer, "wb")
+
+
+def test_another_process(saved, tmp_path):
+    _, sequence, data = saved
+    sequence.save(tmp_path / "saved")
+    program = (
+        "import sys, heed; cache = heed.Cache(layers=2, key_heads=2, features=8, value_features=6,"
+        "pages=3); sys.stdout.buffer.write(cache.load(sys.argv[1]).save())"
+    )
+    run = [sys.executable, "-c", program, tmp_path / "saved"]
+    assert subprocess.run(run, check=True, capture_output=True).stdout == data
+
+
+def test_pickled_through_bytes(saved):
+    cache, sequence, _ = saved
+    assert_same(cache.load(pickle.loads(pickle.dumps(sequence.save()))), sequence)
+
+
+def changed(data, at):
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+MAGIC = "the first 8 bytes are 0x.*; those of a saved sequence are 0x"
+CHECKSUM = "the checksum of the saved sequence is .*, so they have been altered"
+REFUSED = [
+    (lambda d: d[:50], "the number of bytes is 50; it must be at", "file ends after 50 bytes; it"),
+    (
+        lambda d: d[:-1],
+        r"bytes is \d+; .* sequence is not whole",
+        r"file ends after \d+ b",
+    ),
+    (lambda _: b"not what was saved" * 20, MAGIC, MAGIC),
+    (lambda d: changed(d, len(d) // 2), CHECKSUM, CHECKSUM),
+]
+
+
+@pytest.mark.parametrize(("change", "of_bytes", "of_file"), REFUSED)
+def test_what_is_not_a_sequence(saved, tmp_path, change, of_bytes, of_file):
+    cache, _, data = saved
+    before = cache.describe()
+    with pytest.raises(heed.ArgumentError, match=of_bytes):
+        cache.load(change(data))
+    path = tmp_path / "file"
+    path.write_bytes(change(data))
+    with pytest.raises(heed.ArgumentError, match=of_file):
+        cache.load(path)
+    assert cache.describe() == before
+
+
+OTHERS = [
+    (dict(layers=3), "layers of the saved sequence is 2; it must be the cache's, 3"),
+    (dict(key_heads=1), "heads of the saved sequence is 2; it must be the cache's, 1"),
+    (dict(features=6), "features of the saved sequence is 8; it must be the cache's, 6"),
+    (dict(dtype="float16"), "dtype of the saved sequence is 1; it must be the cache's, 4"),
+    (dict(rotary="halves"), "pairs of the saved sequence is 0; it must be the cache's, 1"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), OTHERS)
+def test_sequences_of_other_caches(saved, changes, message):
+    with pytest.raises(heed.ArgumentError, match=message):
+        cache_of(**changes).load(saved[2])
+
+
+def test_no_room(saved):
+    with pytest.raises(MemoryError, match="37 rows takes 3 pages; the cache has 2"):
+        cache_of(pages=2).load(saved[2])
+
+
+def test_wrong_files(saved, tmp_path):
+    cache, sequence, _ = saved
+    with pytest.raises(TypeError, match="file must be a path or a binary file, not int"):
+        sequence.save(3)
+    with pytest.raises(TypeError, match="file must be a path or a binary file, not NoneType"):
+        sequence.save(None)
+    with pytest.raises(TypeError, match="source must be bytes, a path or a binary file, not NoneT"):
+        cache.load(None)
+    with pytest.raises(TypeError, match="file must be a binary file, not one of text"):
+        sequence.save(io.StringIO())
+    with pytest.raises(FileNotFoundError):
+        cache.load(tmp_path / "none")
+    with open("/dev/full", "wb") as full, pytest.raises(heed.Error, match="No space left"):
+        sequence.save(full)
+
+
+def test_layers_of_different_lengths_keep_the_file(saved, tmp_path):
+    _, sequence, _ = saved
+    path = tmp_path / "file"
+    path.write_bytes(b"what was there")
+    sequence.append(*rows_of(1), layer=1)
+    for save in (sequence.save, lambda: sequence.save(path)):
+        with pytest.raises(heed.ArgumentError, match="layer 1 of the sequence has 38 rows; it mus"):
+            save()
+    assert path.read_bytes() == b"what was there"
