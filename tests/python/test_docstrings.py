@@ -53,7 +53,7 @@ def test_documented(public):
 
 def test_every_option_is_documented_and_known():
     signature = inspect.signature(heed.attention)
-    documented = set(re.findall(r"^        (\w+):", heed.attention.__doc__, re.MULTILINE))
+    documented = set(re.findall(r"^ +(\w+):", heed.attention.__doc__, re.MULTILINE))
     # In reading order: a TypedDict that inherits lists all it has.
     options = list(ResultOptions.__annotations__)
     assert len(options) == 24

@@ -80,8 +80,10 @@ ScoreFunction read_score_function(nb::handle from) {
     read.user = read.python.get();
     return read;
   }
+  // NOLINTBEGIN(performance-no-int-to-ptr): Python has addresses as numbers
   read.function = reinterpret_cast<heed_score_function>(nb::cast<std::uintptr_t>(pointers[0]));
   read.user = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(pointers[1]));
+  // NOLINTEND(performance-no-int-to-ptr)
   read.keeper = pointers[2];
   return read;
 }
