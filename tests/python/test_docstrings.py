@@ -16,8 +16,13 @@ from heed.graphs import GraphResultOptions
 from heed.options import ResultOptions
 
 HEADER = Path(__file__).parents[2] / "api" / "heed.h"
-OPTIONAL = {"torch", "transformers", "pyg"}  # their tests import what they need
-MODULES = [m.name for m in pkgutil.iter_modules(heed.__path__) if m.name not in OPTIONAL]
+NEEDS = {  # what modules import beside NumPy
+    "linear": ["torch"],
+    "pyg": ["torch", "torch_geometric"],
+    "torch": ["torch"],
+    "transformers": ["torch", "transformers"],
+}
+MODULES = [m.name for m in pkgutil.iter_modules(heed.__path__)]
 PUBLIC = [
     value
     for name in heed.__all__
@@ -36,6 +41,8 @@ def docstrings(of):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name):
+    for library in NEEDS.get(name, []):
+        pytest.importorskip(library)
     module = importlib.import_module(f"heed.{name}")
     tests = doctest.DocTestFinder(exclude_empty=True).find(module)
     if name == "_heed":  # whose functions doctest does not look into

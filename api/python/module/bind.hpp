@@ -7,6 +7,7 @@ namespace heed::python {
 
 void bind_attention(nb::module_& module);
 void bind_context(nb::module_& module);
+void bind_linear(nb::module_& module);
 void bind_information(nb::module_& module);
 void bind_cache(nb::module_& module);
 void bind_graph(nb::module_& module);

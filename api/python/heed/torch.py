@@ -1,0 +1,346 @@
+"""heed in PyTorch: ``scaled_dot_product_attention``, the switch ``use``, and the custom op.
+
+>>> import torch, heed.torch
+>>> q = k = v = torch.eye(3, 4).reshape(1, 1, 3, 4)
+>>> with torch.inference_mode(), heed.torch.use():
+...     out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
+>>> out[0, 0, 1]
+tensor([0.2689, 0.7311, 0.0000, 0.0000])
+
+Calls run on as many threads as ``torch.get_num_threads()`` says, and where both were built for GNU
+OpenMP, as their wheels are, on the very threads that PyTorch's own operators run on: two teams that
+wait for work side by side would take CPU time from each other. ``HEED_PARALLEL`` and
+``HEED_THREADS``, if set, are heeded instead.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar, cast
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn import Parameter
+
+import heed
+
+__all__ = ["attention", "report", "scaled_dot_product_attention", "use"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+@functools.cache
+def _context_of(threads: int) -> heed.Context:
+    built = "openmp" in cast("list[str]", heed.info()["executors"])
+    return heed.Context(
+        executor="openmp" if built and "HEED_PARALLEL" not in os.environ else None,
+        threads=None if "HEED_THREADS" in os.environ else threads,
+    )
+
+
+def _empty_out(query: Tensor, value: Tensor) -> Tensor:
+    """``[batch, heads, rows, features]`` with the heads of a row side by side, as models want."""
+    *outer, rows, _ = query.shape
+    if len(outer) < 2:
+        return query.new_empty((*outer, rows, value.shape[-1]))
+    *batch, heads = outer
+    return query.new_empty((*batch, rows, heads, value.shape[-1])).transpose(-3, -2)
+
+
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    key_lengths: Tensor | None = None,
+    sinks: Tensor | None = None,
+    causal: bool = False,
+    offset: int = 0,
+    left: int | None = None,
+    right: int | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    options: dict[str, Any] = {}
+    if attn_mask is not None:
+        options["attn_mask"] = attn_mask
+    if bias is not None:
+        options["bias"] = bias
+    if key_lengths is not None:
+        options["key_lengths"] = key_lengths
+    if sinks is not None:
+        options["sinks"] = sinks
+    if causal:
+        options["causal"] = offset
+    if left is not None or right is not None:
+        options["window"] = (left, right)
+        if not causal:
+            options["alignment"] = offset
+    if scale is not None:
+        options["scale"] = scale
+    if softcap is not None:
+        options["softcap"] = softcap
+    out = _empty_out(query, value)
+    heed.attention(
+        query, key, value, out=out, context=_context_of(torch.get_num_threads()), **options
+    )
+    return out
+
+
+def _attend_fake(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> Tensor:
+    return _empty_out(query, value)
+
+
+torch.library.define(
+    "heed::attention",
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, Tensor? bias=None, "
+    "Tensor? key_lengths=None, Tensor? sinks=None, bool causal=False, SymInt offset=0, "
+    "SymInt? left=None, SymInt? right=None, float? scale=None, float? softcap=None) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+torch.library.impl("heed::attention", "cpu", _attend)
+torch.library.register_fake("heed::attention", _attend_fake)
+
+attention: Callable[..., Tensor] = torch.ops.heed.attention.default
+"""The custom op ``heed::attention``, which ``torch.compile`` and ``torch.export`` keep as one node.
+
+Arguments are those of ``heed.attention``: ``attention(query, key, value, attn_mask, bias,
+key_lengths, sinks, causal, offset, left, right, scale, softcap)``. Row ``i`` attends key ``j`` if
+``j <= i + offset`` (with ``causal``), ``j >= i + offset - left`` and ``j <= i + offset + right``.
+Nothing falls back: what heed does not support is a ``heed.Error``, gradients among it.
+"""
+
+_PLAIN = (Tensor, Parameter, FakeTensor)  # whose memory is what they say
+_pytorch = torch.nn.functional.scaled_dot_product_attention
+_fast_path = torch.backends.mha
+_lock = threading.Lock()
+_counts: Counter[str] = Counter()
+_verbose = False
+
+
+def _dtype_text(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _objection(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    enable_gqa: bool,
+) -> str | None:
+    """What keeps heed from a call that it would not refuse itself."""
+    tensors = [query, key, value]
+    if attn_mask is not None:
+        tensors.append(attn_mask)
+    for tensor in tensors:
+        if type(tensor) not in _PLAIN:
+            return f"a tensor is a {type(tensor).__name__}"
+        if not tensor.is_cpu:
+            return f"a tensor lies on {tensor.device.type}"
+        if tensor.requires_grad and torch.is_grad_enabled():
+            return "gradients are required"
+    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack():
+        return "a transform of torch.func is at work"
+    if dropout_p > 0:
+        return f"dropout_p is {dropout_p:g}"
+    if not query.dtype == key.dtype == value.dtype:
+        return "query, key and value differ in dtype"
+    if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype, torch.float32):
+        return f"attn_mask is {_dtype_text(attn_mask.dtype)}"
+    if key.shape[:-2] != value.shape[:-2]:
+        return "key and value differ in batch or heads"
+    unlike = slice(0, -3 if enable_gqa else -2)
+    if query.dim() != key.dim() or query.shape[unlike] != key.shape[unlike]:
+        return "query and key differ in batch or heads"
+    return None
+
+
+def _autocast(tensor: Tensor) -> Tensor:
+    """What PyTorch's own operator is given where autocast is on."""
+    if tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        return tensor
+    return tensor.to(torch.get_autocast_dtype("cpu"))
+
+
+def _tell(by: str, query: Tensor, key: Tensor, reason: str | None) -> None:
+    if torch.compiler.is_compiling():  # told once would be told of every run
+        return
+    with _lock:
+        _counts[reason or "heed"] += 1
+    if _verbose:
+        print(
+            f"heed.torch: query {_dtype_text(query.dtype)} {list(query.shape)}, "
+            f"key {list(key.shape)}: by {by}{f': {reason}' if reason else ''}",
+            file=sys.stderr,
+        )
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """``torch.nn.functional.scaled_dot_product_attention``, computed by heed where it can be.
+
+    Arguments and results are PyTorch's. Rows whose keys are all masked give exactly 0. PyTorch
+    computes, and refuses what is wrong, where
+
+    - gradients are required, or ``dropout_p`` is above 0
+    - a tensor is a subclass of Tensor's, or on another device, or there are more than 4 axes
+    - key and value are to be broadcast to the batch of query (but ``enable_gqa`` is supported)
+    - ``torch.func`` transforms the call
+    - heed refuses the call: ``report`` shows its message
+
+    Args:
+        query: ``[batch, heads, rows, features]``, or 2 or 3 axes, as of PyTorch.
+        key: ``[batch, key heads, keys, features]``.
+        value: ``[batch, key heads, keys, value features]``.
+        attn_mask: bool, True attends, or floating, added; broadcast to
+            ``[batch, heads, rows, keys]``.
+        dropout_p: above 0 is left to PyTorch.
+        is_causal: row i attends key j if ``j <= i``, beside ``attn_mask`` if that is given too.
+        scale: of scores; ``1 / sqrt(features)`` unless given.
+        enable_gqa: query heads may be a multiple of key heads.
+
+    Returns:
+        ``[batch, heads, rows, value features]``.
+
+    >>> import torch, heed.torch
+    >>> q = k = v = torch.eye(3, 4)
+    >>> heed.torch.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)[1]
+    tensor([0.2689, 0.7311, 0.0000, 0.0000])
+    """
+    reason = _objection(query, key, value, attn_mask, dropout_p, enable_gqa)
+    if reason is None:
+        given = (query, key, value, attn_mask)
+        if torch.is_autocast_enabled("cpu"):
+            query, key, value = _autocast(query), _autocast(key), _autocast(value)
+        try:
+            out = attention(query, key, value, attn_mask, causal=is_causal, scale=scale)
+        except heed.Error as error:
+            reason = str(error)
+            query, key, value, attn_mask = given
+        else:
+            _tell("heed", query, key, None)
+            return out
+    _tell("PyTorch", query, key, reason)
+    return _pytorch(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+
+
+class _Use:
+    """What ``use`` gives back: a context manager and decorator that undoes the switch."""
+
+    def __init__(self, on: bool, verbose: bool) -> None:
+        self._choice = on, verbose
+        self._switch()
+
+    def _switch(self) -> None:
+        global _verbose
+        on, verbose = self._choice
+        functional = torch.nn.functional
+        self._before = functional.scaled_dot_product_attention, _fast_path.get_fastpath_enabled()
+        self._verbose_before = _verbose
+        chosen: Any = scaled_dot_product_attention if on else _pytorch
+        functional.scaled_dot_product_attention = chosen
+        # It would compute attention in C++, where nothing can be put in its place.
+        _fast_path.set_fastpath_enabled(not on)
+        _verbose = verbose
+
+    def _restore(self) -> None:
+        global _verbose
+        function, fast_path = self._before
+        torch.nn.functional.scaled_dot_product_attention = function
+        _fast_path.set_fastpath_enabled(fast_path)
+        _verbose = self._verbose_before
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._restore()
+
+    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        self._restore()
+        on, verbose = self._choice
+
+        @functools.wraps(function)
+        def switched(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            with _Use(on, verbose):
+                return function(*args, **kwargs)
+
+        return switched
+
+
+def use(on: bool = True, *, verbose: bool = False) -> _Use:
+    """Let heed compute ``torch.nn.functional.scaled_dot_product_attention``, in the whole process.
+
+    A switch, ``heed.torch.use()`` and ``heed.torch.use(False)``; a context manager, ``with
+    heed.torch.use():``, which restores at its end what was before; and a decorator. Whatever looks
+    the function up in ``torch.nn.functional`` when it is called gets heed: transformers and
+    diffusers with ``"sdpa"``; ``nn.MultiheadAttention`` without ``need_weights``, and so
+    ``nn.TransformerEncoder``, whose fast path, which computes in C++, is switched off meanwhile.
+    Not caught: modules that imported the function by name before (call
+    ``heed.torch.scaled_dot_product_attention`` there), code in C++ and TorchScript, and what
+    ``torch.compile`` compiled before.
+
+    Args:
+        on: False puts PyTorch's own function back.
+        verbose: a line on stderr for every call, who computes it and why PyTorch does.
+
+    >>> import torch, heed.torch
+    >>> encoder = torch.nn.TransformerEncoderLayer(8, 2, batch_first=True).eval()
+    >>> _ = heed.torch.report(clear=True)
+    >>> with torch.inference_mode(), heed.torch.use():
+    ...     _ = encoder(torch.ones(1, 5, 8))
+    >>> heed.torch.report()
+    {'heed': 1}
+    """
+    return _Use(on, verbose)
+
+
+def report(*, clear: bool = False) -> dict[str, int]:
+    """How many calls heed computed, and PyTorch for which reasons.
+
+    Calls of ``scaled_dot_product_attention``, of transformers' models with ``"heed"``, and of
+    ``heed.pyg``'s layers; not what compiled code runs.
+
+    Args:
+        clear: count from 0 from now on.
+
+    >>> import torch, heed.torch
+    >>> _ = heed.torch.report(clear=True)
+    >>> q = torch.ones(1, 1, 2, 4)
+    >>> _ = heed.torch.scaled_dot_product_attention(q, q, q)
+    >>> _ = heed.torch.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+    >>> heed.torch.report()
+    {'heed': 1, 'dropout_p is 0.5': 1}
+    """
+    with _lock:
+        counted = dict(_counts)
+        if clear:
+            _counts.clear()
+    return counted

@@ -1,0 +1,265 @@
+"""heed in Hugging Face transformers: ``attn_implementation="heed"``.
+
+>>> import torch, heed.transformers
+>>> from transformers import LlamaConfig, LlamaForCausalLM
+>>> heed.transformers.register()
+>>> config = LlamaConfig(vocab_size=99, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+...                      num_attention_heads=4, num_key_value_heads=2,
+...                      attn_implementation="heed")
+>>> model = LlamaForCausalLM(config).eval()
+>>> model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=4, do_sample=False).shape
+torch.Size([1, 7])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import prepare_padding_mask, sdpa_mask
+
+from heed.errors import UnsupportedError
+from heed.torch import _tell, attention
+
+__all__ = ["register"]
+
+
+@dataclass(frozen=True)
+class _Structure:
+    """What a mask says, in terms that let heed leave out whole tiles of keys."""
+
+    causal: bool = False
+    offset: int = 0
+    left: int | None = None
+    attn_mask: Tensor | None = None
+    key_lengths: Tensor | None = None
+    version: int = 0  # of the mask when it said so
+
+
+def _ends(row: Tensor) -> tuple[int, int] | None:
+    """The first and the last key that a row attends."""
+    keys = row.nonzero()
+    return (int(keys[0]), int(keys[-1])) if len(keys) else None
+
+
+def _band(allowed: Tensor) -> _Structure | None:
+    """The causal offset and window that ``allowed`` [rows, keys] is made of, if it is so made."""
+    rows, keys = allowed.shape
+    first, last = _ends(allowed[0]), _ends(allowed[-1])
+    if first is None or last is None:
+        return None
+    left = right = None  # attends j from i - left to i + right
+    if last[1] < keys - 1 or first[1] < keys - 1:
+        right = last[1] - (rows - 1) if last[1] < keys - 1 else first[1]
+    if last[0] > 0 or first[0] > 0:
+        left = -first[0] if first[0] > 0 else rows - 1 - last[0]
+    band = torch.ones_like(allowed)
+    if right is not None:
+        band = band.tril(right)
+    if left is not None:
+        band = band.triu(-left)
+    if not torch.equal(band, allowed):
+        return None
+    if right is not None:
+        return _Structure(True, right, None if left is None else left + right)
+    if left is not None:
+        return _Structure(False, -left, 0)
+    return _Structure()
+
+
+def _heed_mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: int | Tensor = 0,
+    kv_offset: int = 0,
+    attention_mask: Tensor | None = None,
+    **kwargs: Any,
+) -> Tensor | None:
+    """The mask of ``sdpa_mask``, told apart into a band and padded keys where it is made of them.
+
+    Whoever slices or changes the mask gets a tensor like any other; as it is, it carries its
+    structure to ``_heed_attention``.
+    """
+    where: dict[str, Any] = {
+        "batch_size": batch_size,
+        "q_length": q_length,
+        "kv_length": kv_length,
+        "q_offset": q_offset,
+        "kv_offset": kv_offset,
+    }
+    if torch.compiler.is_compiling():
+        whole: Tensor | None = sdpa_mask(**where, attention_mask=attention_mask, **kwargs)
+        return whole
+    with torch.inference_mode(False):  # tensors of inference cannot say that they were changed
+        mask: Tensor | None = sdpa_mask(**where, attention_mask=attention_mask, **kwargs)
+        if mask is None or mask.device.type != "cpu":
+            return mask
+        skips = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+        pattern = sdpa_mask(**where, **{**kwargs, **skips})
+        if pattern is None or (batch_size > 1 and pattern.stride(0) != 0):
+            return mask  # it is another for each sequence
+        structure = _band(pattern[0, 0])
+        if structure is None:
+            return mask
+        padding = prepare_padding_mask(attention_mask, kv_length, kv_offset)
+        if padding is not None:
+            padding = padding[:, kv_offset : kv_offset + kv_length]
+            lengths = padding.sum(-1, dtype=torch.int32)
+            if not torch.equal(padding, torch.arange(kv_length) < lengths[:, None]):
+                structure = replace(structure, attn_mask=padding[:, None, None, :])
+            elif not padding.all():
+                structure = replace(structure, key_lengths=lengths)
+        mask.heed = replace(structure, version=mask._version)  # type: ignore[attr-defined]
+        return mask
+
+
+def _by_pytorch(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    structure: _Structure,
+    *,
+    dropout: float,
+    scale: float | None,
+    position_bias: Tensor | None,
+    softcap: float | None,
+    sinks: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """What heed cannot do, with gradients, dropout and weights."""
+    groups = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    scores = query @ key.transpose(2, 3) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if position_bias is not None:
+        scores = scores + position_bias
+    mask = structure.attn_mask
+    if structure.causal:
+        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    elif mask is not None:
+        scores = scores + mask
+    if sinks is not None:
+        column = sinks.to(scores.dtype).reshape(1, -1, 1, 1)
+        scores = torch.cat([scores, column.expand(*scores.shape[:-1], 1)], -1)
+    weights = torch.softmax(scores, -1, dtype=torch.float32)[..., : key.shape[2]].to(query.dtype)
+    out = torch.nn.functional.dropout(weights, dropout) @ value
+    return out.transpose(1, 2).contiguous(), weights
+
+
+def _heed_attention(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """An attention function as transformers calls it; see ``register``."""
+    if kwargs.get("cache") is not None:
+        raise UnsupportedError(
+            'attn_implementation="heed" does not read paged caches of continuous batching: give '
+            'attn_implementation="sdpa"'
+        )
+    if query.shape[0] != key.shape[0]:  # learned queries, shared by a batch
+        query = query.expand(key.shape[0], -1, -1, -1)
+    if is_causal is None:
+        is_causal = getattr(module, "is_causal", True)
+    # No mask means causal for prompts, and for a single row every key.
+    structure = _Structure(attn_mask=attention_mask)
+    if attention_mask is None:
+        structure = _Structure(causal=is_causal and query.shape[2] > 1)
+    tensors = (query, key, value, position_bias, s_aux)
+    reason = None
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
+        reason = "gradients are required"
+    elif dropout > 0:
+        reason = f"dropout is {dropout:g}"
+    elif not query.is_cpu:
+        reason = f"a tensor lies on {query.device.type}"
+    elif kwargs.get("output_attentions"):
+        reason = "output_attentions asks for weights"
+    _tell("heed" if reason is None else "PyTorch", query, key, reason)
+    if reason is not None:
+        if not kwargs.get("output_attentions") and softcap is None and s_aux is None:
+            arguments = (attention_mask, dropout, scaling, is_causal, position_bias)
+            result: tuple[Tensor, Tensor | None] = sdpa_attention_forward(
+                module, query, key, value, *arguments, **kwargs
+            )
+            return result
+        return _by_pytorch(
+            query,
+            key,
+            value,
+            structure,
+            dropout=dropout,
+            scale=scaling,
+            position_bias=position_bias,
+            softcap=softcap,
+            sinks=s_aux,
+        )
+    if not torch.compiler.is_compiling():
+        told = getattr(attention_mask, "heed", None)
+        if told is not None and attention_mask is not None:
+            structure = told if told.version == attention_mask._version else structure
+    attn_mask, bias = structure.attn_mask, position_bias
+    if attn_mask is not None and attn_mask.dtype != torch.bool and bias is not None:
+        bias = bias + attn_mask
+        attn_mask = None
+    out = attention(
+        query,
+        key,
+        value,
+        attn_mask,
+        bias,
+        structure.key_lengths,
+        s_aux,
+        structure.causal,
+        structure.offset,
+        structure.left,
+        None,
+        scaling,
+        softcap,
+    )
+    return out.transpose(1, 2), None
+
+
+def register(name: str = "heed") -> None:
+    """Make ``attn_implementation="heed"`` known to transformers.
+
+    After it, ``from_pretrained(..., attn_implementation="heed")``, a configuration's
+    ``attn_implementation`` or ``model.set_attn_implementation("heed")`` let heed compute attention
+    on CPUs: grouped heads, masks, sliding windows, logit softcapping, attention sinks, position
+    biases, all caches but those of continuous batching. Also models that refuse ``"sdpa"``, such as
+    Gemma 2 and GPT-OSS, run so. Where a mask is a causal or sliding band and padded keys, as it
+    mostly is, heed is told so and leaves out what nobody attends; prompts padded on the right cost
+    what their lengths do.
+
+    ``"sdpa"`` computes where gradients are required, for dropout in training, and on other devices;
+    PyTorch's matrix products where models need softcap or sinks then, and for
+    ``output_attentions=True``; ``heed.torch.report`` counts why. Outputs of padded rows may differ
+    between implementations: no row that is not padded reads them.
+
+    Args:
+        name: what to call it.
+
+    >>> import heed.transformers
+    >>> heed.transformers.register()
+    >>> from transformers import AttentionInterface
+    >>> "heed" in AttentionInterface().valid_keys()
+    True
+    """
+    AttentionInterface.register(name, _heed_attention)
+    AttentionMaskInterface.register(name, _heed_mask)

@@ -1,0 +1,415 @@
+"""heed.torch beside PyTorch's own function: results, custom op, switch, and what falls back."""
+
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from kinds import assert_close
+
+torch = pytest.importorskip("torch")
+
+import heed  # noqa: E402
+import heed.torch  # noqa: E402
+
+F = torch.nn.functional
+PYTORCH = F.scaled_dot_product_attention
+UNITS = {torch.float32: 2.0**-24, torch.float64: 2.0**-53, torch.bfloat16: 2.0**-8}
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch.manual_seed(0)
+    heed.torch.report(clear=True)
+    yield
+    assert F.scaled_dot_product_attention is PYTORCH
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+def normal(*shape, dtype=torch.float32):
+    return torch.randn(*shape, dtype=torch.float64).to(dtype)
+
+
+def problem(heads=4, key_heads=4, rows=5, keys=7, features=8, width=8, dtype=torch.float32):
+    return (
+        normal(2, heads, rows, features, dtype=dtype),
+        normal(2, key_heads, keys, features, dtype=dtype),
+        normal(2, key_heads, keys, width, dtype=dtype),
+    )
+
+
+def some(*shape):
+    """Half of it True; row 1 nowhere."""
+    made = torch.rand(*shape) < 0.5
+    if made.dim() > 1 and made.shape[-2] > 1:
+        made[..., 1, :] = False
+    return made
+
+
+def axes(count):
+    return [x[(0,) * (4 - count)] for x in problem()]
+
+
+def rows_side_by_side():
+    return [x.transpose(1, 2).contiguous().transpose(1, 2) for x in problem()]
+
+
+def negative():
+    x = torch.complex(normal(2, 4, 5, 8), normal(2, 4, 5, 8)).conj().imag
+    return (x, x, x), {}
+
+
+# What PyTorch supports and heed computes.
+CASES = {
+    "plain": lambda: (problem(), {}),
+    "bfloat16": lambda: (problem(dtype=torch.bfloat16), {"is_causal": True}),
+    "float64": lambda: (problem(dtype=torch.float64), {}),
+    "two_axes": lambda: (axes(2), {"is_causal": True}),
+    "three_axes": lambda: (axes(3), {"attn_mask": some(4, 5, 7)}),
+    "strided": lambda: (rows_side_by_side(), {}),
+    "wider_values": lambda: (problem(width=11), {}),
+    "is_causal": lambda: (problem(), {"is_causal": True}),
+    "is_causal_more_rows": lambda: (problem(rows=9), {"is_causal": True}),
+    "is_causal_and_mask": lambda: (problem(), {"is_causal": True, "attn_mask": some(5, 7)}),
+    "scale": lambda: (problem(), {"scale": -0.3}),
+    "negative_bit": negative,
+    "enable_gqa": lambda: (problem(key_heads=2), {"enable_gqa": True, "is_causal": True}),
+    "bool_mask_of_keys": lambda: (problem(), {"attn_mask": some(2, 1, 1, 7)}),
+    "bool_mask_of_two_axes": lambda: (problem(), {"attn_mask": some(5, 7)}),
+    "bool_mask_of_heads": lambda: (problem(), {"attn_mask": some(1, 4, 5, 7)}),
+    "bool_mask_expanded": lambda: (problem(), {"attn_mask": some(1, 1, 5, 7).expand(2, 4, 5, 7)}),
+    "float_mask": lambda: (problem(), {"attn_mask": normal(2, 1, 5, 7)}),
+    "float_mask_minus_inf": lambda: (
+        problem(),
+        {"attn_mask": torch.zeros(5, 7).masked_fill(~some(5, 7), -torch.inf)},
+    ),
+    "no_rows": lambda: (problem(rows=0), {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees_with_pytorch(name):
+    tensors, options = CASES[name]()
+    out = heed.torch.scaled_dot_product_attention(*tensors, **options)
+    assert heed.torch.report() == {"heed": 1}
+    wide = dict(options)
+    mask = options.get("attn_mask")
+    if mask is not None and mask.dtype != torch.bool:
+        wide["attn_mask"] = mask.double()
+    expected = PYTORCH(*(x.double() for x in tensors), **wide)
+    assert out.dtype == tensors[0].dtype
+    assert_close(out.double().numpy(), expected.numpy(), UNITS[out.dtype], name)
+
+
+def test_rows_without_keys_are_zero():
+    tensors, options = problem(), {"attn_mask": some(2, 1, 5, 7)}
+    out = heed.torch.scaled_dot_product_attention(*tensors, **options)
+    assert (out[:, :, 1] == 0).all()
+    assert torch.isfinite(out).all()
+
+
+def test_heads_of_a_row_lie_side_by_side():
+    out = heed.torch.scaled_dot_product_attention(*problem())
+    assert out.transpose(1, 2).is_contiguous()
+
+
+def grad():
+    query, key, value = problem()
+    return (query.requires_grad_(), key, value), {}
+
+
+def subclass():
+    query, key, value = problem()
+    return (query, key.as_subclass(type("Own", (torch.Tensor,), {})), value), {}
+
+
+# What heed leaves to PyTorch, and why.
+FALLS_BACK = {
+    "grad": (grad, "gradients are required"),
+    "dropout": (lambda: (problem(), {"dropout_p": 0.5}), "dropout_p is 0.5"),
+    "subclass": (subclass, "a tensor is a Own"),
+    "meta": (
+        lambda: ([x.to("meta") for x in problem()], {}),
+        "a tensor lies on meta",
+    ),
+    "scale_of_zero": (lambda: (problem(), {"scale": 0.0}), r"scale is 0; .*"),
+    "broadcast_batch": (
+        lambda: ((problem()[0], *(x[:1] for x in problem()[1:])), {}),
+        "query and key differ in batch or heads",
+    ),
+    "five_axes": (
+        lambda: ([x[None] for x in problem()], {}),
+        r"query has 5 axes; it may have at most 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FALLS_BACK)
+def test_leaves_to_pytorch(name, capsys):
+    make, reason = FALLS_BACK[name]
+    tensors, options = make()
+    with heed.torch.use(verbose=True):
+        torch.manual_seed(1)
+        out = F.scaled_dot_product_attention(*tensors, **options)
+    ((counted, times),) = heed.torch.report().items()
+    assert re.fullmatch(reason, counted)
+    assert times == 1
+    assert re.search(
+        rf"^heed.torch: query float32 \[.*\], key \[.*\]: by PyTorch: {reason}$",
+        capsys.readouterr().err,
+        re.MULTILINE,
+    )
+    torch.manual_seed(1)
+    expected = PYTORCH(*tensors, **options)
+    assert out.requires_grad == expected.requires_grad
+    if out.device.type == "cpu":
+        torch.testing.assert_close(out, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"attn_mask": some(5, 7).int()}, "attn_mask is int32"),
+        (
+            {"attn_mask": some(3, 7)},
+            "attn_mask has shape [3, 7]; it must broadcast to [2, 4, 5, 7]",
+        ),
+        ({"key": problem(features=9)[1]}, "query is float32 [2, 4, 5, 8], key is float32 [2, 4"),
+        ({"key": problem(dtype=torch.float64)[1]}, "query, key and value differ in dtype"),
+        ({"value": problem(key_heads=2)[2]}, "key and value differ in batch or heads"),
+    ],
+)
+def test_wrong_arguments_are_refused_as_by_pytorch(change, reason):
+    query, key, value = problem()
+    arguments = {"query": query, "key": key, "value": value, **change}
+    with pytest.raises((RuntimeError, ValueError)) as theirs:
+        PYTORCH(**arguments)
+    with pytest.raises(theirs.type, match=re.escape(str(theirs.value).splitlines()[0])):
+        heed.torch.scaled_dot_product_attention(**arguments)
+    ((counted, _),) = heed.torch.report().items()
+    assert counted.startswith(reason)
+
+
+def test_transforms_of_functions_are_left_to_pytorch():
+    query, key, value = problem()
+    out = torch.vmap(heed.torch.scaled_dot_product_attention)(query, key, value)
+    torch.testing.assert_close(out, PYTORCH(query, key, value))
+    assert heed.torch.report() == {"a transform of torch.func is at work": 1}
+
+
+def test_op_refuses_gradients():
+    query, key, value = problem()
+    with pytest.raises(heed.ArgumentError, match="query requires gradients, which heed does not"):
+        heed.torch.attention(query.requires_grad_(), key, value)
+
+
+def test_no_gradients_are_asked_of_parameters_in_inference():
+    query, key, value = (torch.nn.Parameter(x) for x in problem())
+    with torch.no_grad():
+        heed.torch.scaled_dot_product_attention(query, key, value)
+    assert heed.torch.report() == {"heed": 1}
+
+
+def test_autocast_narrows_as_pytorch_does():
+    tensors = problem()
+    with torch.autocast("cpu", torch.bfloat16):
+        out = heed.torch.scaled_dot_product_attention(*tensors)
+        expected = PYTORCH(*tensors)
+    assert heed.torch.report() == {"heed": 1}
+    assert out.dtype == expected.dtype == torch.bfloat16
+    torch.testing.assert_close(out, expected, rtol=2.0**-6, atol=2.0**-6)
+
+
+OP_OPTIONS = {
+    "plain": {},
+    "causal": {"causal": True, "offset": 2},
+    "window": {"offset": 2, "left": 1, "right": 1},
+    "lengths_and_mask": {
+        "attn_mask": torch.ones(5, 7, dtype=torch.bool).tril(1),
+        "key_lengths": torch.tensor([7, 3], dtype=torch.int32),
+    },
+    "bias_sinks_softcap": {
+        "bias": torch.linspace(-1, 1, 35).reshape(5, 7),
+        "sinks": torch.tensor([0.5, -1.0, 2.0, 0.0]),
+        "scale": 0.5,
+        "softcap": 0.7,
+    },
+}
+
+
+@pytest.mark.parametrize("name", OP_OPTIONS)
+def test_op_is_what_torch_library_asks_for(name):
+    """Schema, fake kernel (shapes, strides) and tracing with dynamic shapes, by PyTorch's check."""
+    torch.library.opcheck(torch.ops.heed.attention.default, problem(), OP_OPTIONS[name])
+
+
+def test_op_has_the_options_of_heed_attention():
+    tensors = problem()
+    window = heed.torch.attention(*tensors, **OP_OPTIONS["window"])
+    expected = heed.attention(*tensors, window=(1, 1), alignment=2)
+    assert torch.equal(window, expected)
+    both = heed.torch.attention(*tensors, **OP_OPTIONS["bias_sinks_softcap"])
+    assert torch.equal(both, heed.attention(*tensors, **OP_OPTIONS["bias_sinks_softcap"]))
+    causal = heed.torch.attention(*tensors, causal=True, offset=2, left=1)
+    assert torch.equal(causal, heed.attention(*tensors, causal=2, window=(1, None)))
+
+
+class Model(torch.nn.Module):
+    def forward(self, query, key, value):
+        out = F.scaled_dot_product_attention(2 * query, key, value, is_causal=True)
+        return out.transpose(1, 2).flatten(2) + 1
+
+
+BACKENDS = ["eager", "aot_eager", "inductor"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_whole(backend, dynamic):
+    torch._dynamo.reset()
+    tensors = problem()
+    with torch.inference_mode(), heed.torch.use():
+        compiled = torch.compile(Model(), backend=backend, fullgraph=True, dynamic=dynamic)
+        torch.testing.assert_close(compiled(*tensors), Model()(*tensors), rtol=0, atol=0)
+        longer = problem(rows=6, keys=9)
+        torch.testing.assert_close(compiled(*longer), Model()(*longer), rtol=0, atol=0)
+
+
+def test_compiled_graph_keeps_the_op():
+    torch._dynamo.reset()
+    graphs = []
+
+    def backend(module, _):
+        graphs.append(module.graph)
+        return module.forward
+
+    with torch.no_grad(), heed.torch.use():
+        torch.compile(Model(), backend=backend, fullgraph=True)(*problem())
+    ((graph,), op) = graphs, torch.ops.heed.attention.default
+    assert [node.target for node in graph.nodes].count(op) == 1
+
+
+def test_exported_program_keeps_the_op(tmp_path):
+    tensors = problem(rows=7)
+    rows = torch.export.Dim("rows", min=2)
+    with torch.no_grad(), heed.torch.use():
+        shapes = ({2: rows}, {2: rows}, {2: rows})
+        program = torch.export.export(Model(), tensors, dynamic_shapes=shapes)
+        expected = Model()(*problem_of(11))
+    op = torch.ops.heed.attention.default
+    assert [node.target for node in program.graph.nodes].count(op) == 1
+    torch.export.save(program, tmp_path / "model.pt2")
+    loaded = torch.export.load(tmp_path / "model.pt2").module()
+    torch.testing.assert_close(loaded(*problem_of(11)), expected, rtol=0, atol=0)
+
+
+def problem_of(rows):
+    torch.manual_seed(rows)
+    return problem(rows=rows, keys=rows)
+
+
+def test_use_as_switch_manager_and_decorator():
+    def current():
+        return F.scaled_dot_product_attention
+
+    heed.torch.use()
+    assert current() is heed.torch.scaled_dot_product_attention
+    assert not torch.backends.mha.get_fastpath_enabled()
+    with heed.torch.use(False):
+        assert current() is PYTORCH
+        with heed.torch.use():
+            assert current() is heed.torch.scaled_dot_product_attention
+        assert current() is PYTORCH
+    assert current() is heed.torch.scaled_dot_product_attention
+    heed.torch.use(False)
+    assert current() is PYTORCH
+    decorated = heed.torch.use()(current)
+    assert current() is PYTORCH
+    assert decorated() is heed.torch.scaled_dot_product_attention
+    assert decorated() is heed.torch.scaled_dot_product_attention
+    assert current() is PYTORCH
+    with pytest.raises(ZeroDivisionError), heed.torch.use():
+        1 / 0  # noqa: B018
+    assert current() is PYTORCH
+
+
+def test_verbose_says_who_computes(capsys):
+    with heed.torch.use(verbose=True):
+        F.scaled_dot_product_attention(*problem())
+    told = "heed.torch: query float32 [2, 4, 5, 8], key [2, 4, 7, 8]: by heed\n"
+    assert capsys.readouterr().err == told
+    with heed.torch.use():
+        F.scaled_dot_product_attention(*problem())
+    assert capsys.readouterr().err == ""
+
+
+MODULES = {
+    "multihead": lambda: torch.nn.MultiheadAttention(16, 4, batch_first=True),
+    "encoder": lambda: torch.nn.TransformerEncoder(
+        torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2
+    ),
+    "decoder": lambda: torch.nn.TransformerDecoder(
+        torch.nn.TransformerDecoderLayer(16, 4, 32, batch_first=True), 2
+    ),
+}
+ARGUMENTS = {
+    "multihead": lambda x: ((x, x, x), {"need_weights": False}),
+    "encoder": lambda x: (
+        (x,),
+        {"src_key_padding_mask": torch.arange(6) >= torch.tensor([[6], [4]])},
+    ),
+    "decoder": lambda x: ((x, x), {"tgt_is_causal": True, "tgt_mask": causal_mask(6)}),
+}
+CALLS = {"multihead": 1, "encoder": 2, "decoder": 4}
+
+
+def causal_mask(rows):
+    return torch.nn.Transformer.generate_square_subsequent_mask(rows)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_of_pytorch_use_heed(name):
+    module = MODULES[name]().eval()
+    arguments, options = ARGUMENTS[name](normal(2, 6, 16))
+    with torch.inference_mode():
+        expected = module(*arguments, **options)
+        with heed.torch.use():
+            out = module(*arguments, **options)
+    assert heed.torch.report() == {"heed": CALLS[name]}
+    if name == "multihead":
+        out, expected = out[0], expected[0]
+    if name == "encoder":  # the fast path gives 0 for padded rows
+        out, expected = (torch.cat([x[0], x[1, :4]]) for x in (out, expected))
+    torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_threads_follow_pytorch():
+    before = torch.get_num_threads()
+    try:
+        results = []
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            assert heed.torch._context_of(torch.get_num_threads()).describe()["threads"] == threads
+            torch.manual_seed(5)
+            results.append(heed.torch.attention(*problem(rows=200, keys=300)))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(result, results[0]) for result in results)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif("openmp" not in heed.info()["executors"], reason="built without OpenMP")
+def test_shares_the_threads_of_pytorch():
+    """One libgomp in the process: regions of heed run on the team that PyTorch's run on."""
+    maps = Path("/proc/self/maps").read_text()
+    assert len(set(re.findall(r"\S*libgomp\S*", maps))) == 1
+
+
+def test_from_many_threads():
+    tensors = problem(rows=64, keys=64)
+    expected = heed.torch.attention(*tensors)
+    with ThreadPoolExecutor(4) as pool, heed.torch.use():
+        outs = list(pool.map(lambda _: F.scaled_dot_product_attention(*tensors), range(200)))
+    assert all(torch.equal(out, expected) for out in outs)
+    assert heed.torch.report() == {"heed": 200}

