@@ -16,6 +16,9 @@ void require_ok(heed_status status);
 struct Destroy {
   void operator()(heed_context* context) const { heed_context_destroy(context); }
   void operator()(heed_attention_plan* plan) const { heed_attention_plan_destroy(plan); }
+  void operator()(heed_attention_backward_plan* plan) const {
+    heed_attention_backward_plan_destroy(plan);
+  }
   void operator()(heed_multihead_plan* plan) const { heed_multihead_plan_destroy(plan); }
   void operator()(heed_weights* weights) const { heed_weights_destroy(weights); }
   void operator()(heed_graph* graph) const { heed_graph_destroy(graph); }
@@ -26,6 +29,7 @@ struct Destroy {
 };
 using Context = std::unique_ptr<heed_context, Destroy>;
 using Plan = std::unique_ptr<heed_attention_plan, Destroy>;
+using BackwardPlan = std::unique_ptr<heed_attention_backward_plan, Destroy>;
 using MultiheadPlan = std::unique_ptr<heed_multihead_plan, Destroy>;
 using Weights = std::unique_ptr<heed_weights, Destroy>;
 using Graph = std::unique_ptr<heed_graph, Destroy>;
