@@ -81,6 +81,13 @@ HEED_PANEL_KERNEL(void, exponentials,
                   (std::size_t vectors, Real* scores, std::size_t keys, const Real* row_max,
                    Real* row_sum))
 
+/// Softmax backwards, for probabilities that are normalised: scores become probabilities
+/// exp2(score - lse), and gradients of these become those of the scores' natural units,
+/// probability * (gradient - delta); 0 where the score is -inf, whatever the gradient holds.
+HEED_PANEL_KERNEL(void, softmax_gradient,
+                  (std::size_t vectors, Real* scores, std::size_t keys, const Real* lse,
+                   const Real* delta, Real* gradients))
+
 /// `scores` and `softmax` fused, for scores that no option changes: probs[j][r] becomes what
 /// the two would leave there, except that row_max may move at other keys. `keys` is a multiple of
 /// row_padding.

@@ -201,6 +201,17 @@ void exponentials(std::size_t vectors, Real* scores, std::size_t keys, const Rea
 }
 
 template <class Real>
+void softmax_gradient(std::size_t vectors, Real* scores, std::size_t keys, const Real* lse,
+                      const Real* delta, Real* gradients) {
+  each_score(scores, all_keys(keys), vectors, [&](Real& score, std::size_t r) {
+    Real& gradient = gradients[&score - scores];
+    const Real prob = exp2_of(score - lse[r]);
+    gradient = score == -kInfinity<Real> ? Real{0} : prob * (gradient - delta[r]);
+    score = prob;
+  });
+}
+
+template <class Real>
 void softmax(std::size_t vectors, Real* scores, const KeyRanges& keys, std::size_t pending,
              const RowState<Real>& rows, std::size_t accumulated) {
   const std::size_t pitch = vectors * kLanes<Real>;
