@@ -61,7 +61,6 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.scores = numbers(block, widths.panel);
   slab.gradients = numbers(block, widths.panel);
   slab.before = numbers(block, widths.panel);
-  slab.product = numbers(block, widths.panel);
   slab.packed =
       numbers(plan.attention.tile_kv, round_up(Size(p.features), PanelGeometry::value_block));
   slab.rows = numbers(widths.panel + 1, std::max(p.features, p.value_features));

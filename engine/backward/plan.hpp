@@ -24,7 +24,6 @@ struct BackwardSlab {
   std::size_t scores;     ///< [key_block][pitch], then probabilities
   std::size_t gradients;  ///< [key_block][pitch], of probabilities, then of scores
   std::size_t before;     ///< [key_block][pitch], scores on the way
-  std::size_t product;    ///< [key_block][pitch]
   std::size_t packed;     ///< one tile of keys, packed as values are
   std::size_t rows;       ///< a panel's rows, widened, and one more
   std::size_t sums;       ///< two KeySums: of a split, and of the splits before

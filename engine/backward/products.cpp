@@ -65,15 +65,10 @@ template <class Real>
 void Products<Real>::add_columns(const GradPanel<Real>& panel, const Real* left,
                                  const Real* columns, std::int64_t features, const KeyBlock& block,
                                  const KeySums<Real>& sums) const {
-  Real* const product = rows_.buffer(rows_.plan.slab.product);
   const MatrixView<Real> rows = {left, static_cast<std::ptrdiff_t>(panel.pitch), 1};
   each_columns(kernels_.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
-    kernels_.panels.scores(some.vectors, rows, all_keys(block.keys),
-                           columns + some.first * panel.rows, panel.rows, product);
-    Real* const to = sums.at(some, static_cast<std::size_t>(block.begin));
-    const std::size_t count = block.keys * some.pitch;
-#pragma GCC unroll 8
-    for (std::size_t at = 0; at < count; ++at) to[at] += product[at];
+    kernels_.panels.add_scores(some.vectors, rows, block.keys, columns + some.first * panel.rows,
+                               panel.rows, sums.at(some, static_cast<std::size_t>(block.begin)));
   });
 }
 

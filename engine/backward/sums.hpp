@@ -15,13 +15,16 @@ struct Columns {
   std::size_t first, vectors, pitch;
 };
 
-/// Calls function(columns) for all features, cut into panels.
+/// Calls function(columns) for all features, cut into panels that are about equally wide.
 template <class Function>
 void each_columns(const PanelGeometry& panels, std::size_t features, Function&& function) {
-  const std::size_t most = std::size_t{panels.lanes} * panels.max_vectors;
-  for (std::size_t x = 0; x < features; x += most) {
-    const std::size_t vectors = (std::min(most, features - x) + panels.lanes - 1) / panels.lanes;
-    function(Columns{x, vectors, vectors * panels.lanes});
+  std::size_t vectors = (features + panels.lanes - 1) / panels.lanes;
+  std::size_t left = (vectors + panels.max_vectors - 1) / panels.max_vectors;
+  for (std::size_t x = 0; left > 0; --left) {
+    const std::size_t some = (vectors + left - 1) / left;
+    function(Columns{x, some, some * panels.lanes});
+    x += some * panels.lanes;
+    vectors -= some;
   }
 }
 

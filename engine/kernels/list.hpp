@@ -38,6 +38,12 @@ HEED_PANEL_KERNEL(void, scores,
                   (std::size_t vectors, const MatrixView<Element>& key, const KeyRanges& keys,
                    const Element* panel, std::size_t features, Real* scores))
 
+/// sums[j][r] += <row j, column r of the panel> for all j < count: what `scores` computes, added to
+/// what is there, and nothing past that.
+HEED_PANEL_KERNEL(void, add_scores,
+                  (std::size_t vectors, const MatrixView<Element>& rows, std::size_t count,
+                   const Element* panel, std::size_t features, Real* sums))
+
 /// scores[j][r] = factor * tanh(x), where scores[j][r] is 2 log2(e) x on the way in, so that
 /// e^(2x) is a power of two. The relative error is at most 4 ULP wherever tanh(x) is a normal
 /// number; infinities give exactly +-factor, NaN stays NaN.

@@ -61,6 +61,16 @@ void scores(std::size_t vectors, const MatrixView<Real>& key, const KeyRanges& k
                out + w * kLanes<Real>, pitch);
 }
 
+template <class Real>
+void add_scores(std::size_t vectors, const MatrixView<Real>& rows, std::size_t count,
+                const Real* panel, std::size_t features, Real* sums) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t j = 0; j < count; ++j)
+    for (std::size_t w = 0; w < pitch; w += kLanes<Real>)
+      multiply_row(rows.data + static_cast<std::ptrdiff_t>(j) * rows.row_stride, rows.column_stride,
+                   panel + w, pitch, 0, features, PanelGeometry::run, sums + j * pitch + w, false);
+}
+
 /// 2^x = power * (1 + fraction * (p + 1/2)), as in exp2.hpp without a fused multiply-add.
 template <class Real>
 struct Reduced {
