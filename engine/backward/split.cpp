@@ -146,10 +146,12 @@ void Split<Real>::begin_row(const GradPanel<Real>& panel, std::size_t i, const R
     delta += static_cast<double>(grad_out[x]) * static_cast<double>(room[x]);
   if (rows_.args.given.grad_lse != nullptr)
     delta -= number(rows_.args.given.grad_lse, rows_.plan.problem.grad_lse);
-  const double lse = number(rows_.args.attention.lse, problem_.lse);
-  const bool empty = lse == -std::numeric_limits<double>::infinity();
-  // Of a row that attends nothing, all scores are -inf.
-  panel.lse[i] = empty ? Real{0} : static_cast<Real>(lse * kLog2E);
+  double lse = number(rows_.args.attention.lse, problem_.lse);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const bool empty = lse == -kInfinity;
+  if (lse == kInfinity) lse = std::numeric_limits<double>::quiet_NaN();
+  if (empty) delta = 0;
+  panel.lse[i] = static_cast<Real>(empty ? kInfinity : lse * kLog2E);  // no probability but 0
   panel.delta[i] = static_cast<Real>(delta);
   RowTerms& terms = rows_.terms(row, head);
   terms = {};
@@ -217,7 +219,8 @@ void Split<Real>::finish(const GradPanel<Real>& panel) const {
                             layout.strides.feature, features, room);
       double product = 0;
       for (std::size_t x = 0; x < features; ++x)
-        product += static_cast<double>(to[i][x]) * static_cast<double>(room[x]);
+        if (to[i][x] != 0)  // a row that attends nothing may hold NaN
+          product += static_cast<double>(to[i][x]) * static_cast<double>(room[x]);
       rows_.terms(row, head).scale = product / problem_.scale;
     }
     if (rows_.args.given.grad_query != nullptr)
