@@ -17,6 +17,7 @@
 
 #include <algorithm>
 
+#include "engine/backward/bias.hpp"
 #include "engine/backward/numbers.hpp"
 #include "engine/backward/split.hpp"
 #include "engine/dense/verbose.hpp"
@@ -186,6 +187,9 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
     } else {
       each(plan.tasks, [&](std::int64_t task, std::byte* slab) { backward.add_pack(task, slab); });
     }
+    if (args.given.grad_bias != nullptr)
+      each(bias_tasks(plan),
+           [&](std::int64_t task, std::byte* slab) { add_bias<Real>(plan, args, task, slab); });
     write_numbers<Real>(plan, args, reinterpret_cast<const RowTerms*>(space + plan.terms));
   });
 }

@@ -40,7 +40,7 @@ struct PackRows {
   const Sequence& sequence;
   const HeadPack pack;
   std::byte* const attention_slab;
-  RowTerms* const all_terms;
+  RowTerms* const all_terms;  ///< nullptr: they are not wanted
 
   const Problem& problem() const { return plan.problem.attention; }
   const KernelTable<Real>& kernels() const { return kernels_of<Real>(*plan.context->kernels); }

@@ -63,6 +63,7 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.before = numbers(block, widths.panel);
   slab.packed =
       numbers(plan.attention.tile_kv, round_up(Size(p.features), PanelGeometry::value_block));
+  slab.bias = numbers(plan.attention.tile_kv, widths.panel);
   slab.rows = numbers(widths.panel + 1, std::max(p.features, p.value_features));
   slab.sums = numbers(plan.apart ? 0 : 2, plan.sum_numbers);
   slab.bytes = static_cast<std::size_t>(checked(p, offsets.end(), "a thread's workspace"));

@@ -25,6 +25,7 @@ struct BackwardSlab {
   std::size_t gradients;  ///< [key_block][pitch], of probabilities, then of scores
   std::size_t before;     ///< [key_block][pitch], scores on the way
   std::size_t packed;     ///< one tile of keys, packed as values are
+  std::size_t bias;       ///< [tile_kv][panel], sums of gradients of a bias
   std::size_t rows;       ///< a panel's rows, widened, and one more
   std::size_t sums;       ///< two KeySums: of a split, and of the splits before
   std::size_t bytes;

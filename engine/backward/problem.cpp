@@ -7,10 +7,6 @@
 namespace heed {
 namespace {
 
-[[noreturn]] void refuse_unsupported(const char* field, const char* what) {
-  fail(HEED_STATUS_UNSUPPORTED, "%s is given; gradients %s are not supported yet", field, what);
-}
-
 void check_differentiable(const heed_attention_desc& desc) {
   if (desc.hard != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT,
@@ -44,6 +40,27 @@ void check_type(const char* field, const heed_layout& given, bool float64) {
          given.dtype, float64 ? "be HEED_DTYPE_F64 (2)" : "not be HEED_DTYPE_F64 (2)");
 }
 
+/// The gradient of a bias has the bias's sizes.
+void resolve_bias(const heed_score_layout& given, const heed_score_layout& bias,
+                  const Shape& scores, BackwardProblem& p) {
+  check_type("desc.grad_bias", {given.dtype, 0, 0, 0, 0, 0}, p.attention.float64);
+  score_sizes("desc.bias", bias, scores, p.bias_sizes);
+  const char* const names[4] = {"batch", "heads", "rows", "keys"};
+  const std::int64_t sizes[4] = {given.batch, given.heads, given.rows, given.keys};
+  for (int axis = 0; axis < 4; ++axis)
+    if (sizes[axis] != 0 && sizes[axis] != p.bias_sizes[axis])
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "desc.grad_bias.%s is %lld; it must be %lld, as that of the bias is, or 0 (the same)",
+           names[axis], static_cast<long long>(sizes[axis]),
+           static_cast<long long>(p.bias_sizes[axis]));
+  heed_score_layout own = given;
+  own.batch = p.bias_sizes[0];
+  own.heads = p.bias_sizes[1];
+  own.rows = p.bias_sizes[2];
+  own.keys = p.bias_sizes[3];
+  p.grad_bias = score_output_layout("desc.grad_bias", own, scores, real_type(p.attention.float64));
+}
+
 }  // namespace
 
 BackwardProblem validate(const heed_attention_backward_desc& desc) {
@@ -51,16 +68,13 @@ BackwardProblem validate(const heed_attention_backward_desc& desc) {
   check_choice("accumulate", desc.accumulate, "a switch", 1);
   BackwardProblem p{};
   p.accumulate = desc.accumulate != 0;
+  heed_score_layout bias{};
   within("desc.attention", [&] {
     const heed_attention_desc attention = read_struct(desc.attention, "desc.attention");
     check_differentiable(attention);
     p.attention = validate(attention);
+    bias = attention.bias;
   });
-  const heed_score_layout& bias = desc.grad_bias;
-  if (bias.dtype != 0 || bias.reserved != 0 || bias.batch != 0 || bias.heads != 0 ||
-      bias.rows != 0 || bias.keys != 0 || bias.stride_batch != 0 || bias.stride_head != 0 ||
-      bias.stride_row != 0 || bias.stride_key != 0)
-    refuse_unsupported("desc.grad_bias", "of biases");
   const Shapes s = shapes_of(p.attention);
   const ElementType real = real_type(p.attention.float64);
   const bool packed_q = p.attention.packed_queries > 0;
@@ -80,6 +94,7 @@ BackwardProblem validate(const heed_attention_backward_desc& desc) {
       output_layout("desc.grad_key", check("desc.grad_key", desc.grad_key), s.key, real, packed_k);
   p.grad_value = output_layout("desc.grad_value", check("desc.grad_value", desc.grad_value),
                                s.value, real, packed_k);
+  resolve_bias(desc.grad_bias, bias, s.scores, p);
   return p;
 }
 
@@ -103,13 +118,14 @@ void validate(const BackwardProblem& problem, const BackwardArgs& args) {
   check_pointer("args.grad_query", given.grad_query, problem.grad_query, false);
   check_pointer("args.grad_key", given.grad_key, problem.grad_key, false);
   check_pointer("args.grad_value", given.grad_value, problem.grad_value, false);
-  if (given.grad_bias != nullptr) refuse_unsupported("args.grad_bias", "of biases");
+  check_pointer("args.grad_bias", given.grad_bias, problem.grad_bias, false);
   const auto check_beside = [](const char* field, const void* gradient, const char* of_field,
                                const void* of) {
     if (gradient != nullptr && of == nullptr)
       fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL without args.attention->%s",
            field, of_field);
   };
+  check_beside("args.grad_bias", given.grad_bias, "bias", args.attention.bias);
   check_beside("args.grad_sinks", given.grad_sinks, "sinks", args.attention.sinks);
   check_beside("args.grad_alibi_slopes", given.grad_alibi_slopes, "alibi_slopes",
                args.attention.alibi_slopes);

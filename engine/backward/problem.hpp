@@ -12,6 +12,8 @@ struct BackwardProblem {
   bool accumulate;
   Layout grad_out, grad_lse;
   Layout grad_query, grad_key, grad_value;
+  Layout grad_bias;
+  Shape bias_sizes;  ///< 1 along axes that the bias repeats
 };
 
 /// Throws an Error that names the field, its value and the bound.

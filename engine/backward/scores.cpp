@@ -59,10 +59,9 @@ void ScoreGradients<Real>::call_function(const GradPanel<Real>& panel,
     if (probs[at] == 0) gradients[at] = 0;
 }
 
-/// Scores become probabilities, and the gradients of these those of products.
 template <class Real>
-void ScoreGradients<Real>::compute(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
-                                   const KeyBlock& block, Allowed allowed) const {
+void ScoreGradients<Real>::compute_biased(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
+                                          const KeyBlock& block, Allowed allowed) const {
   Real* const scores = rows_.buffer(rows_.plan.slab.scores);
   Real* const gradients = rows_.buffer(rows_.plan.slab.gradients);
   Real* const before = rows_.buffer(rows_.plan.slab.before);
@@ -73,7 +72,7 @@ void ScoreGradients<Real>::compute(const GradPanel<Real>& panel, const KeyTile<R
   kernels_.panels.scores(panel.vectors, from_row(tile.value, block.begin - tile.begin), all,
                          panel.grad_out, static_cast<std::size_t>(rows_.problem().value_features),
                          gradients);
-  const bool warms = rows_.args.given.grad_temperature != nullptr;
+  const bool warms = rows_.args.given.grad_temperature != nullptr && rows_.all_terms != nullptr;
   if (warms) std::copy_n(scores, count, before);
   kernels_.panels.softmax_gradient(panel.vectors, scores, block.keys, panel.lse, panel.delta,
                                    gradients);
@@ -86,15 +85,24 @@ void ScoreGradients<Real>::compute(const GradPanel<Real>& panel, const KeyTile<R
     before_function_.compute(panel, keys, block, all, allowed, before);
     call_function(panel, block);
   }
+}
+
+template <class Real>
+void ScoreGradients<Real>::compute(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
+                                   const KeyBlock& block, Allowed allowed) const {
+  compute_biased(panel, tile, block, allowed);
   if (rows_.args.given.grad_alibi_slopes != nullptr)
     add_terms(panel, block, &RowTerms::slope, [&](std::size_t, std::size_t j, std::int64_t row) {
       return -std::fabs(static_cast<double>(row + rows_.sequence.limits.offset - block.begin -
                                             static_cast<std::int64_t>(j)));
     });
   if (rows_.problem().softcap > 0) {
-    capped_.compute(panel, keys, block, all, Allowed::kAll, before);
+    Real* const gradients = rows_.buffer(rows_.plan.slab.gradients);
+    Real* const before = rows_.buffer(rows_.plan.slab.before);
+    capped_.compute(panel, from_row(tile.key, block.begin - tile.begin), block,
+                    all_keys(block.keys), Allowed::kAll, before);
     const auto inverse = static_cast<Real>(1 / rows_.problem().softcap);
-    for (std::size_t at = 0; at < count; ++at) {
+    for (std::size_t at = 0; at < block.keys * panel.pitch; ++at) {
       const Real tanh = before[at] * inverse;
       if (gradients[at] != 0) gradients[at] *= (1 - tanh) * (1 + tanh);
     }

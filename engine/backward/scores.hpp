@@ -16,8 +16,12 @@ class ScoreGradients {
   /// The scores of attention itself.
   const Scores<Real>& scores() const { return scores_; }
 
-  /// Leaves the probabilities of a block of keys in slab.scores, and the gradients of its products
-  /// <q, k>, times temperature / scale, in slab.gradients; 0 where a pair does not attend.
+  /// Leaves the probabilities of a block of keys in slab.scores, and in slab.gradients, times
+  /// temperature, the gradients of scores with their biases; 0 where a pair does not attend.
+  void compute_biased(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
+                      const KeyBlock& block, Allowed allowed) const;
+
+  /// The same for the products <q, k>, times temperature / scale.
   void compute(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
                Allowed allowed) const;
 

@@ -9,6 +9,7 @@
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
+
 template <class Real>
 Split<Real>::Split(const heed_attention_backward_plan& plan, const BackwardArgs& args,
                    const Sequence& sequence, std::int64_t pack, std::byte* slab, RowTerms* terms)
@@ -19,7 +20,7 @@ Split<Real>::Split(const heed_attention_backward_plan& plan, const BackwardArgs&
       kernels_(rows_.kernels()),
       gradients_(rows_),
       products_(rows_, gradients_.scores()),
-      values_(plan.attention, args.attention, sequence, rows_.key_head(), slab),
+      reader_(rows_, gradients_.scores()),
       cut_(plan.attention.pack_heads * sequence.query_length, plan.attention.panel_rows,
            kernels_.panels.lanes),
       panels_(plan.split_rows(sequence) / plan.attention.panel_rows) {}
@@ -39,14 +40,14 @@ void Split<Real>::add_block(std::int64_t first, std::int64_t end,
   std::int64_t key_end = 0;
   for (std::int64_t p = first; p < end; ++p) {
     const GradPanel<Real> panel = this->panel(p, first);
-    begin(panel);
+    reader_.read(panel);
     key_begin = std::min(key_begin, panel.key_begin);
     key_end = std::max(key_end, panel.key_end);
   }
   const std::int64_t step = rows_.plan.attention.tile_kv;
   for (std::int64_t k = key_begin, next = 0; k < key_end; k = next) {
     next = std::min(round_down(k, step) + step, key_end);
-    const KeyTile<Real> tile = this->tile(k, next);
+    const KeyTile<Real> tile = reader_.tile(k, next);
     for (std::int64_t p = first; p < end; ++p) attend(panel(p, first), tile, sums);
   }
   for (std::int64_t p = first; p < end; ++p) finish(panel(p, first));
@@ -54,124 +55,8 @@ void Split<Real>::add_block(std::int64_t first, std::int64_t end,
 
 template <class Real>
 GradPanel<Real> Split<Real>::panel(std::int64_t p, std::int64_t first) const {
-  const BackwardSlab& slab = rows_.plan.slab;
   const std::int64_t begin = cut_.begin(p);
-  const std::int64_t before = begin - cut_.begin(first);
-  GradPanel<Real> panel{};
-  static_cast<Panel<Real>&>(panel) = make_panel<Real>(
-      rows_.pack, rows_.sequence, begin, cut_.begin(p + 1) - begin, kernels_.panels.lanes);
-  const std::int64_t accumulated = accumulator_rows(problem_.features, problem_.key_length).value();
-  panel.query = buffer(slab.query) + before * problem_.features;
-  panel.state = {nullptr, buffer(slab.row_sum), buffer(slab.grad_query) + before * accumulated,
-                 false};
-  panel.summed = reinterpret_cast<Summed*>(rows_.slab() + slab.summed) + (p - first);
-  panel.grad_out = buffer(slab.grad_out) + before * problem_.value_features;
-  const auto columns = [&](std::int64_t features) {
-    return before * round_up(features, static_cast<std::int64_t>(kernels_.panels.lanes));
-  };
-  panel.query_columns = buffer(slab.query_columns) + columns(problem_.features);
-  panel.grad_columns = buffer(slab.grad_columns) + columns(problem_.value_features);
-  panel.lse = buffer(slab.lse) + before;
-  panel.delta = buffer(slab.delta) + before;
-  return panel;
-}
-
-template <class Real>
-KeyTile<Real> Split<Real>::tile(std::int64_t begin, std::int64_t end) const {
-  KeyTile<Real> tile = {begin,
-                        end,
-                        gradients_.scores().keys(rows_.key_head(), begin, end),
-                        values_.rows(begin, end),
-                        {}};
-  Real* const packed = buffer(rows_.plan.slab.packed);
-  kernels_.panels.pack_values(tile.key, static_cast<std::size_t>(end - begin),
-                              static_cast<std::size_t>(problem_.features), packed);
-  constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
-  tile.packed = {packed, kBlock, 1, (end - begin) * kBlock};
-  return tile;
-}
-
-/// Reads the panel's rows.
-template <class Real>
-void Split<Real>::begin(const GradPanel<Real>& panel) const {
-  const auto value_features = static_cast<std::size_t>(problem_.value_features);
-  const auto features = static_cast<std::size_t>(problem_.features);
-  gradients_.scores().pack_query(panel);
-  *panel.summed = Summed::kNothing;
-  std::fill_n(panel.state.row_sum, panel.pitch, Real{0});
-
-  Real* const rows = buffer(rows_.plan.slab.rows);
-  Real* const room = rows + panel.rows * std::max(features, value_features);
-  std::fill_n(panel.lse, panel.pitch, Real{0});
-  std::fill_n(panel.delta, panel.pitch, Real{0});
-  const Layout& layout = rows_.plan.problem.grad_out;
-  const Real* starts[kMaxPanel];
-  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    Real* const to = rows + i * value_features;
-    starts[i] = to;
-    kernels_.numbers.read(layout.type, rows_.row_of(rows_.args.given.grad_out, layout, row, head),
-                          layout.strides.feature, value_features, to);
-    begin_row(panel, i, to, room);
-  });
-  kernels_.panels.pack_query(panel.vectors, starts, panel.rows, 1, value_features, Real{1},
-                             panel.grad_out);
-  lay_in_columns(rows, panel.rows, value_features, panel.grad_columns);
-  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    kernels_.numbers.read(problem_.query.type,
-                          rows_.row_of(rows_.args.attention.query, problem_.query, row, head),
-                          problem_.query.strides.feature, features, rows + i * features);
-  });
-  lay_in_columns(rows, panel.rows, features, panel.query_columns);
-}
-
-/// What softmax knows of row i.
-template <class Real>
-void Split<Real>::begin_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
-                            Real* room) const {
-  const std::int64_t r = panel.first + static_cast<std::int64_t>(i);
-  const std::int64_t row = rows_.pack.query_row(r);
-  const std::int64_t head = rows_.pack.head_of(r);
-  const auto number = [&](const void* data, const Layout& layout) {
-    double value = 0;
-    rows_.plan.context->kernels->f64.numbers.read(
-        layout.type, rows_.row_of(data, layout, row, head), 1, 1, &value);
-    return value;
-  };
-  const auto features = static_cast<std::size_t>(problem_.value_features);
-  kernels_.numbers.read(problem_.out.type,
-                        rows_.row_of(rows_.args.attention.out, problem_.out, row, head),
-                        problem_.out.strides.feature, features, room);
-  double delta = 0;
-  for (std::size_t x = 0; x < features; ++x)
-    delta += static_cast<double>(grad_out[x]) * static_cast<double>(room[x]);
-  if (rows_.args.given.grad_lse != nullptr)
-    delta -= number(rows_.args.given.grad_lse, rows_.plan.problem.grad_lse);
-  double lse = number(rows_.args.attention.lse, problem_.lse);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const bool empty = lse == -kInfinity;
-  if (lse == kInfinity) lse = std::numeric_limits<double>::quiet_NaN();
-  if (empty) delta = 0;
-  panel.lse[i] = static_cast<Real>(empty ? kInfinity : lse * kLog2E);  // no probability but 0
-  panel.delta[i] = static_cast<Real>(delta);
-  RowTerms& terms = rows_.terms(row, head);
-  terms = {};
-  const auto* const sinks = static_cast<const Real*>(rows_.args.attention.sinks);
-  if (sinks != nullptr && !empty)
-    terms.sink = -std::exp(static_cast<double>(sinks[head]) - lse) * delta;
-}
-
-/// [columns][row][pitch]
-template <class Real>
-void Split<Real>::lay_in_columns(const Real* rows, std::size_t count, std::size_t features,
-                                 Real* to) const {
-  each_columns(kernels_.panels, features, [&](const Columns& columns) {
-    Real* row_to = to + columns.first * count;
-    const std::size_t used = std::min(columns.pitch, features - columns.first);
-    for (std::size_t r = 0; r < count; ++r, row_to += columns.pitch) {
-      std::copy_n(rows + r * features + columns.first, used, row_to);
-      std::fill(row_to + used, row_to + columns.pitch, Real{0});
-    }
-  });
+  return reader_.panel(begin, cut_.begin(p + 1) - begin, begin - cut_.begin(first), p - first);
 }
 
 template <class Real>
@@ -206,7 +91,7 @@ void Split<Real>::finish(const GradPanel<Real>& panel) const {
 
   alignas(kAlignment) Real ones[kMaxPanel];
   std::fill_n(ones, kMaxPanel, Real{1});
-  Real* const rows = buffer(rows_.plan.slab.rows);
+  Real* const rows = rows_.buffer(rows_.plan.slab.rows);
   Real* const room = rows + panel.rows * features;
   Real* to[kMaxPanel];
   for (std::size_t i = 0; i < panel.rows; ++i) to[i] = rows + i * features;

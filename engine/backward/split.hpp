@@ -4,23 +4,13 @@
 
 #include "engine/backward/panel.hpp"
 #include "engine/backward/products.hpp"
+#include "engine/backward/reader.hpp"
 #include "engine/backward/scores.hpp"
-#include "engine/dense/values.hpp"
+#include "engine/backward/write.hpp"
 
 namespace heed {
 
 /// Writes a gradient of a row, `values`, or adds it to what is there, which passes through `room`.
-template <class Real>
-void write_gradient(const KernelTable<Real>& kernels, const Layout& layout, bool accumulate,
-                    Real* values, std::int64_t count, Real* room, std::byte* to) {
-  const auto features = static_cast<std::size_t>(count);
-  if (accumulate) {
-    kernels.numbers.read(layout.type, to, layout.strides.feature, features, room);
-    for (std::size_t x = 0; x < features; ++x) values[x] += room[x];
-  }
-  kernels.numbers.write(layout.type, values, features, to, layout.strides.feature);
-}
-
 template <class Real>
 class Split {
  public:
@@ -35,14 +25,8 @@ class Split {
   void add(std::int64_t split, const SplitSums<Real>& sums) const;
 
  private:
-  Real* buffer(std::size_t offset) const { return rows_.buffer(offset); }
   GradPanel<Real> panel(std::int64_t p, std::int64_t first) const;
-  KeyTile<Real> tile(std::int64_t begin, std::int64_t end) const;
   void add_block(std::int64_t first, std::int64_t end, const SplitSums<Real>& sums) const;
-  void begin(const GradPanel<Real>& panel) const;
-  void begin_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
-                 Real* room) const;
-  void lay_in_columns(const Real* rows, std::size_t count, std::size_t features, Real* to) const;
   void attend(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
               const SplitSums<Real>& sums) const;
   void finish(const GradPanel<Real>& panel) const;
@@ -52,7 +36,7 @@ class Split {
   const KernelTable<Real>& kernels_;
   const ScoreGradients<Real> gradients_;
   const Products<Real> products_;
-  const Values<Real> values_;
+  const Reader<Real> reader_;
   const PanelCut cut_;         ///< of the pack
   const std::int64_t panels_;  ///< of a split
 };

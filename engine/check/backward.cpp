@@ -61,6 +61,8 @@ void check_before(const heed_attention_backward_plan& plan,
   each_gradient(of, problem, given, [&](const Gradient& g, const UsedRows& rows) {
     add_rows(all, Role::kOutput, g.field, g.data, g.layout, g.sizes, rows, kTensorAxes);
   });
+  all.add(Role::kOutput, "grad_bias", given.grad_bias, problem.grad_bias, problem.bias_sizes,
+          kScoreAxes);
   const Layout real = side_by_side(real_type(p.float64));
   const auto add_numbers = [&](const char* field, const void* data, std::int64_t count) {
     all.add(Role::kOutput, field, data, real, {1, 1, 1, count}, kVectorAxes);
