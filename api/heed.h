@@ -526,6 +526,101 @@ HEED_API heed_status heed_attention_plan_run(const heed_attention_plan* plan,
 HEED_API heed_status heed_attention(const heed_context* context, const heed_attention_desc* desc,
                                     const heed_attention_args* args);
 
+/* ---- Dense attention: gradients -------------------------------------------------------------- */
+
+/* What a score function does to gradients: `tile` holds the scores as the function found them,
+ * gradients[j * stride_key + r] the gradient of what it made of each, of the tile's type, to be
+ * multiplied with the function's derivative in place. The same rules as for score functions. */
+typedef void (*heed_score_gradient)(void* user, const heed_score_tile* tile, void* gradients);
+
+/* The gradients of attention, from its inputs, its results and the gradient of out:
+ *
+ *   delta_i      = <grad_out_i, out_i> - grad_lse_i
+ *   grad_value_j = sum over i of p_ij grad_out_i
+ *   grad_z_ij    = p_ij (<grad_out_i, value_j> - delta_i)      z = s / temperature
+ *   grad_s_ij    = grad_z_ij / temperature, then back through the score function, bias, ALiBi and
+ *                  softcap (times 1 - tanh^2) to the product <q_i, k_j>
+ *   grad_query_i = scale * sum over j of grad_s_ij key_j
+ *   grad_key_j   = scale * sum over i of grad_s_ij query_i
+ *
+ * where query heads that share a key head are summed. Probabilities are computed again from lse, so
+ * nothing of size query_length times key_length is kept. Pairs that do not attend contribute
+ * nothing, whatever they hold; rows that attend nothing, and keys that nobody attends, get exactly
+ * 0. A row whose lse is infinite otherwise, or NaN, has gradients that are NaN. Gradients are
+ * summed in the arithmetic's type and rounded once. Bits do not depend on threads, executors or
+ * tiles.
+ *
+ * Not of hard attention, which is not differentiable, nor of pages or keys and values of 8 bits:
+ * HEED_STATUS_UNSUPPORTED. */
+typedef struct heed_attention_backward_desc {
+  uint32_t struct_size;
+  uint32_t accumulate; /* 1: gradients are added to what is there; 0: they replace it */
+  /* As for heed_attention; weights_point, sum_columns and weight_rows 0. Read while the plan is
+   * made. */
+  const heed_attention_desc* attention;
+  heed_layout grad_out;   /* [batch, query_heads, query_length, value_features] */
+  heed_layout grad_lse;   /* [batch, query_heads, query_length]; as lse, of a type of its own */
+  heed_layout grad_query; /* as query, key and value in shape; float64 if, and only if, they are */
+  heed_layout grad_key;
+  heed_layout grad_value;
+  heed_score_layout grad_bias; /* sizes as those of bias: over repeated axes gradients are summed */
+} heed_attention_backward_desc;
+#define HEED_ATTENTION_BACKWARD_DESC_INIT                                                        \
+  {                                                                                              \
+    (uint32_t)sizeof(heed_attention_backward_desc), 0, NULL, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_SCORE_LAYOUT_INIT             \
+  }
+
+/* Gradients that are not wanted are NULL. */
+typedef struct heed_attention_backward_args {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  /* As for heed_attention, with its results: out and lse are read, lse is needed. Its weights,
+   * weight_rows and column_sums are NULL. */
+  const heed_attention_args* attention;
+  const void* grad_out;
+  const void* grad_lse; /* NULL: 0 */
+  void* grad_query;
+  void* grad_key;
+  void* grad_value;
+  void* grad_bias;                    /* only with a bias */
+  void* grad_sinks;                   /* Real [query_heads], only with sinks */
+  void* grad_alibi_slopes;            /* Real [query_heads], only with slopes */
+  void* grad_scale;                   /* Real: one number, of the scale in use */
+  void* grad_temperature;             /* Real: one number, of the temperature in use */
+  heed_score_gradient score_gradient; /* with a score function, and only then */
+} heed_attention_backward_args;
+#define HEED_ATTENTION_BACKWARD_ARGS_INIT                                                        \
+  {                                                                                              \
+    (uint32_t)sizeof(heed_attention_backward_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL, NULL, NULL                                                             \
+  }
+
+typedef struct heed_attention_backward_plan heed_attention_backward_plan;
+
+/* Checks the descriptor and chooses tiles and tasks. *plan is written only on success. */
+HEED_API heed_status heed_attention_backward_plan_create(const heed_context* context,
+                                                         const heed_attention_backward_desc* desc,
+                                                         heed_attention_backward_plan** plan);
+/* NULL is allowed. */
+HEED_API void heed_attention_backward_plan_destroy(heed_attention_backward_plan* plan);
+
+/* flops are useful ones: 4 (features + value_features) + 2 features per attended pair, those of
+ * the five products; strategy is "backward". */
+HEED_API heed_status heed_attention_backward_plan_describe(const heed_attention_backward_plan* plan,
+                                                           heed_attention_info* info);
+/* The bytes that a run of this plan needs; 0 is possible. It grows with the lengths of sequences
+ * times their features, never with their product. */
+HEED_API heed_status
+heed_attention_backward_plan_workspace(const heed_attention_backward_plan* plan, size_t* bytes);
+HEED_API heed_status heed_attention_backward_plan_run(const heed_attention_backward_plan* plan,
+                                                      const heed_attention_backward_args* args,
+                                                      void* workspace, size_t workspace_bytes);
+/* Plan, workspace (from the context's allocator) and run in one call. */
+HEED_API heed_status heed_attention_backward(const heed_context* context,
+                                             const heed_attention_backward_desc* desc,
+                                             const heed_attention_backward_args* args);
+
 /* ---- Merging partial results ---------------------------------------------------------------- */
 
 /* Results of the same queries over different keys, each with its log-sum-exp:

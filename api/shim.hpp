@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "api/heed.h"
+#include "engine/backward/backward.hpp"
 #include "engine/check/run.hpp"
 #include "engine/context/context.hpp"
 #include "engine/dense/attention.hpp"

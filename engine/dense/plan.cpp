@@ -175,7 +175,6 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
       p.key_length < long_keys ? few : std::max(few, std::min(sums / 2, 2 * widths.decoded));
   const bool some = p.packed_queries > 0 ? plan.pack_heads <= most : longest <= most;
   Decode& decode = plan.decode;
-  decode.per_claim = 1;
   if (plan.placement == Placement::kPanels || p.hard || !some) return;
   decode.few = few;
   decode.rows = most;
@@ -277,7 +276,7 @@ void lay_out_workspace(heed_attention_plan& plan) {
 }  // namespace
 
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
-                              Placement placement) {
+                              Placement placement, bool decodes) {
   const Widths widths = problem.float64 ? widths_of(context.kernels->f64, ElementType::kF64)
                                         : widths_of(context.kernels->f32, ElementType::kF32);
   heed_attention_plan plan{};
@@ -308,7 +307,8 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   const std::int64_t claims =
       std::clamp(worth, std::int64_t{1}, std::max(plan.tasks, std::int64_t{1}));
   plan.tasks_per_claim = std::max(ceil_div(plan.tasks, claims), std::int64_t{1});
-  plan_decode(plan, packs, widths);
+  plan.decode.per_claim = 1;
+  if (decodes) plan_decode(plan, packs, widths);
   const std::int64_t most_claims = std::max(ceil_div(plan.tasks, plan.tasks_per_claim),
                                             ceil_div(plan.decode.tasks, plan.decode.per_claim));
   plan.workers =

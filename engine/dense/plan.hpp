@@ -124,7 +124,9 @@ namespace heed {
 /// Reads nothing but its arguments: the same context and problem give the same plan. What
 /// decides the bits of the result (panel, key_block) depends on the instruction set alone;
 /// everything chosen here only decides who computes which rows, and when.
+///
+/// With `decodes` false sequences of few rows are cut into panels as all others are.
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
-                              Placement placement = Placement::kPacked);
+                              Placement placement = Placement::kPacked, bool decodes = true);
 
 }  // namespace heed

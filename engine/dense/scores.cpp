@@ -239,27 +239,34 @@ void Scores<Real>::add_bias(const Panel<Real>& panel, const KeyBlock& block, Rea
 }
 
 template <class Real>
-void Scores<Real>::call_function(const Panel<Real>& panel, const KeyBlock& block,
-                                 Real* scores) const {
-  std::int64_t query_rows[kMaxPanel];
-  std::int64_t query_heads[kMaxPanel];
+heed_score_tile Scores<Real>::tile_of(const Panel<Real>& panel, const KeyBlock& block, Real* scores,
+                                      std::int64_t* query_rows, std::int64_t* query_heads) const {
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     query_rows[i] = row;
     query_heads[i] = head;
   });
+  heed_score_tile tile{};
+  tile.struct_size = sizeof tile;
+  tile.dtype = problem_.float64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+  tile.batch = sequence_.batch;
+  tile.first_key = block.begin;
+  tile.keys = static_cast<std::int64_t>(block.keys);
+  tile.rows = static_cast<std::int64_t>(panel.rows);
+  tile.stride_key = static_cast<std::int64_t>(panel.pitch);
+  tile.query_rows = query_rows;
+  tile.query_heads = query_heads;
+  tile.scores = scores;
+  return tile;
+}
+
+template <class Real>
+void Scores<Real>::call_function(const Panel<Real>& panel, const KeyBlock& block,
+                                 Real* scores) const {
+  std::int64_t query_rows[kMaxPanel];
+  std::int64_t query_heads[kMaxPanel];
   const std::size_t pitch = panel.pitch;
-  heed_score_tile view{};
-  view.struct_size = sizeof view;
-  view.dtype = problem_.float64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
-  view.batch = sequence_.batch;
-  view.first_key = block.begin;
-  view.keys = static_cast<std::int64_t>(block.keys);
-  view.rows = static_cast<std::int64_t>(panel.rows);
-  view.stride_key = static_cast<std::int64_t>(pitch);
-  view.query_rows = query_rows;
-  view.query_heads = query_heads;
-  view.scores = scores;
-  args_.score_function(args_.score_user, &view);
+  const heed_score_tile tile = tile_of(panel, block, scores, query_rows, query_heads);
+  args_.score_function(args_.score_user, &tile);
   constexpr Real kMasked = -std::numeric_limits<Real>::infinity();
   const auto factor = static_cast<Real>(steps_.after);
   for (std::size_t at = 0; factor != 1 && at < block.keys * pitch; ++at)

@@ -56,6 +56,10 @@ class Scores {
   void apply_options(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed,
                      Real* scores) const;
 
+  /// What a caller's function is shown; `query_rows` and `query_heads` have room for a panel.
+  heed_score_tile tile_of(const Panel<Real>& panel, const KeyBlock& block, Real* scores,
+                          std::int64_t* query_rows, std::int64_t* query_heads) const;
+
   /// Reads the query of row i of the panel, scaled, to query[x].
   void read_query(const Panel<Real>& panel, std::size_t i, Real* query) const;
 

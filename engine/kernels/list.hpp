@@ -38,6 +38,12 @@ HEED_PANEL_KERNEL(void, scores,
                   (std::size_t vectors, const MatrixView<Element>& key, const KeyRanges& keys,
                    const Element* panel, std::size_t features, Real* scores))
 
+/// sums[j][r] += <row j, column r of the panel> for all j < count: what `scores` computes, added to
+/// what is there, and nothing past that.
+HEED_PANEL_KERNEL(void, add_scores,
+                  (std::size_t vectors, const MatrixView<Element>& rows, std::size_t count,
+                   const Element* panel, std::size_t features, Real* sums))
+
 /// scores[j][r] = factor * tanh(x), where scores[j][r] is 2 log2(e) x on the way in, so that
 /// e^(2x) is a power of two. The relative error is at most 4 ULP wherever tanh(x) is a normal
 /// number; infinities give exactly +-factor, NaN stays NaN.
@@ -80,6 +86,13 @@ HEED_PANEL_KERNEL(void, softmax,
 HEED_PANEL_KERNEL(void, exponentials,
                   (std::size_t vectors, Real* scores, std::size_t keys, const Real* row_max,
                    Real* row_sum))
+
+/// Softmax backwards, for probabilities that are normalised: scores become probabilities
+/// exp2(score - lse), and gradients of these become those of the scores' natural units,
+/// probability * (gradient - delta); 0 where the score is -inf, whatever the gradient holds.
+HEED_PANEL_KERNEL(void, softmax_gradient,
+                  (std::size_t vectors, Real* scores, std::size_t keys, const Real* lse,
+                   const Real* delta, Real* gradients))
 
 /// `scores` and `softmax` fused, for scores that no option changes: probs[j][r] becomes what
 /// the two would leave there, except that row_max may move at other keys. `keys` is a multiple of

@@ -175,6 +175,28 @@ void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* pane
   }
 }
 
+template <class V, std::size_t W, class Real = RealOf<V>>
+void add_scores(const MatrixView<Real>& rows, std::size_t count, const Real* panel,
+                std::size_t features, Real* sums) {
+  constexpr std::size_t pitch = W * kLanes<V>;
+  constexpr std::size_t together = kRowUnroll<V, W>;
+  const std::size_t whole = count / together * together;
+  const std::size_t run = feature_run(features);
+  for (std::size_t x = 0; x < features; x += run) {
+    const std::size_t some = x + run < features ? run : features - x;
+    const MatrixView<Real> from = from_column(rows, x);
+    const Real* const columns = panel + x * pitch;
+    score_run<V, 0, W, W>(from, 0, whole, count, columns, some, false, sums);
+    if (whole == count) continue;
+    alignas(kAlignment) Real rest[together * pitch];
+    const MatrixView<Real> last = {from.data + static_cast<std::ptrdiff_t>(whole) * from.row_stride,
+                                   from.row_stride, from.column_stride};
+    score_run<V, 0, W, W>(last, 0, count - whole, count - whole, columns, some, true, rest);
+    for (std::size_t at = 0; at < (count - whole) * pitch; at += kLanes<V>)
+      store<V>(sums + whole * pitch + at, load<V>(sums + whole * pitch + at) + load<V>(rest + at));
+  }
+}
+
 /// The scores of keys that all vectors need, summed over all runs of features but the last; returns
 /// where the last begins. Writes nothing where there is one run.
 template <class V, std::size_t W, class Real = RealOf<V>>

@@ -61,6 +61,16 @@ void scores(std::size_t vectors, const MatrixView<Real>& key, const KeyRanges& k
                out + w * kLanes<Real>, pitch);
 }
 
+template <class Real>
+void add_scores(std::size_t vectors, const MatrixView<Real>& rows, std::size_t count,
+                const Real* panel, std::size_t features, Real* sums) {
+  const std::size_t pitch = vectors * kLanes<Real>;
+  for (std::size_t j = 0; j < count; ++j)
+    for (std::size_t w = 0; w < pitch; w += kLanes<Real>)
+      multiply_row(rows.data + static_cast<std::ptrdiff_t>(j) * rows.row_stride, rows.column_stride,
+                   panel + w, pitch, 0, features, PanelGeometry::run, sums + j * pitch + w, false);
+}
+
 /// 2^x = power * (1 + fraction * (p + 1/2)), as in exp2.hpp without a fused multiply-add.
 template <class Real>
 struct Reduced {
@@ -198,6 +208,17 @@ template <class Real>
 void exponentials(std::size_t vectors, Real* scores, std::size_t keys, const Real* row_max,
                   Real* row_sum) {
   add_exponentials(scores, all_keys(keys), row_max, row_sum, vectors);
+}
+
+template <class Real>
+void softmax_gradient(std::size_t vectors, Real* scores, std::size_t keys, const Real* lse,
+                      const Real* delta, Real* gradients) {
+  each_score(scores, all_keys(keys), vectors, [&](Real& score, std::size_t r) {
+    Real& gradient = gradients[&score - scores];
+    const Real prob = exp2_of(score - lse[r]);
+    gradient = score == -kInfinity<Real> ? Real{0} : prob * (gradient - delta[r]);
+    score = prob;
+  });
 }
 
 template <class Real>

@@ -83,9 +83,10 @@ Strides check_reach(const char* field, const Strides& strides, const Shape& shap
 
 /// Throws unless elements lie apart: ordered by size, every stride must step past all that the
 /// smaller ones reach. Exact for layouts made by permuting, slicing and padding axes.
-void check_apart(const char* field, const Strides& strides, const Shape& shape) {
+void check_apart(const char* field, const Strides& strides, const Shape& shape,
+                 const char* last_axis = "feature") {
   if (is_empty(shape)) return;
-  const char* const names[4] = {"batch", "head", "row", "feature"};
+  const char* const names[4] = {"batch", "head", "row", last_axis};
   const std::int64_t given[4] = {strides.batch, strides.head, strides.row, strides.feature};
   int order[4];
   int count = 0;
@@ -176,6 +177,18 @@ void check_lse_type(const char* field, const heed_layout& given) {
          given.dtype);
 }
 
+void score_sizes(const char* field, const heed_score_layout& given, const Shape& shape,
+                 Shape& own) {
+  const char* const names[4] = {"batch", "heads", "rows", "keys"};
+  const std::int64_t sizes[4] = {given.batch, given.heads, given.rows, given.keys};
+  for (int axis = 0; axis < 4; ++axis) {
+    if (sizes[axis] != 0 && sizes[axis] != 1 && sizes[axis] != shape[axis])
+      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.%s is %lld; it must be %lld, 1 or 0 (the same)", field,
+           names[axis], static_cast<long long>(sizes[axis]), static_cast<long long>(shape[axis]));
+    own[axis] = sizes[axis] == 0 ? shape[axis] : sizes[axis];
+  }
+}
+
 Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,
                     ElementType default_type) {
   const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
@@ -184,15 +197,8 @@ Layout score_layout(const char* field, const heed_score_layout& given, const Sha
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s.dtype is %u; it must be 0: a mask is made of bytes",
          field, given.dtype);
   const ElementType type = element_type(field, given.dtype, default_type);
-  const char* const names[4] = {"batch", "heads", "rows", "keys"};
-  const std::int64_t sizes[4] = {given.batch, given.heads, given.rows, given.keys};
   Shape own;
-  for (int axis = 0; axis < 4; ++axis) {
-    if (sizes[axis] != 0 && sizes[axis] != 1 && sizes[axis] != shape[axis])
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.%s is %lld; it must be %lld, 1 or 0 (the same)", field,
-           names[axis], static_cast<long long>(sizes[axis]), static_cast<long long>(shape[axis]));
-    own[axis] = sizes[axis] == 0 ? shape[axis] : sizes[axis];
-  }
+  score_sizes(field, given, shape, own);
   Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_key};
   if (contiguous_if_zero && all_zero(strides)) strides = contiguous(field, own, {0, 1, 2, 3});
   strides = check_reach(field, strides, own);
@@ -200,6 +206,15 @@ Layout score_layout(const char* field, const heed_score_layout& given, const Sha
           bytes_of(type),
           {own[0] == 1 ? 0 : strides.batch, own[1] == 1 ? 0 : strides.head,
            own[2] == 1 ? 0 : strides.row, own[3] == 1 ? 0 : strides.feature}};
+}
+
+Layout score_output_layout(const char* field, const heed_score_layout& given, const Shape& shape,
+                           ElementType default_type) {
+  const Layout layout = score_layout(field, given, shape, default_type);
+  Shape own;
+  score_sizes(field, given, shape, own);
+  check_apart(field, layout.strides, own, "key");
+  return layout;
 }
 
 void refuse_pointer(const char* field, const void* pointer, std::int64_t bytes) {

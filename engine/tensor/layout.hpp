@@ -65,6 +65,13 @@ void check_lse_type(const char* field, const heed_layout& given);
 Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,
                     ElementType default_type);
 
+/// Its sizes: those of `shape`, or 1 along repeated axes.
+void score_sizes(const char* field, const heed_score_layout& given, const Shape& shape, Shape& own);
+
+/// Like score_layout, but also throws if elements would overlap.
+Layout score_output_layout(const char* field, const heed_score_layout& given, const Shape& shape,
+                           ElementType default_type);
+
 /// The address of a row's first element.
 inline const std::byte* row_at(const void* data, const Layout& layout, std::int64_t b,
                                std::int64_t h, std::int64_t row) {

@@ -37,6 +37,8 @@ class Head {
   const heed_attention_desc& desc() const { return d_; }
   const Sequence& sequence() const { return sequence_; }
   Bounded<Wide> value(Index j, Index x) const { return {values_.row(j)[x], values_.error(j, x)}; }
+  const Wide* query(Index i) const { return queries_.row(i); }
+  const Wide* key(Index j) const { return keys_.row(j); }
 
   /// Whether masks, causal, window, lengths and a bias of -inf let row i attend key j.
   bool attends(Index i, Index j) const {
@@ -60,15 +62,18 @@ class Head {
 
   /// s = s - slope |i + offset - j|
   /// s = s + bias
+  Score<Wide> biased_score(Index i, Index j, Wide unit) const {
+    Score<Wide> s = capped_score(i, j, unit);
+    if (a_.alibi_slopes != nullptr) s = minus_distance(s, i, j, unit);
+    return a_.bias != nullptr ? plus_bias<Real>(s, bias(i, j), unit) : s;
+  }
+
   /// s = what the score function makes of it
   Score<Wide> full_score(Index i, Index j, Wide unit) const {
-    const Wide inner = function_ ? 1 : unit;
-    Score<Wide> s = capped_score(i, j, inner);
-    if (a_.alibi_slopes != nullptr) s = minus_distance(s, i, j, inner);
-    if (a_.bias != nullptr) s = plus_bias<Real>(s, bias(i, j), inner);
-    if (function_) s = times<Real>(changed<Real>(s, function_, {b_, h_, i, j}), unit);
-    return s;
+    if (!function_) return biased_score(i, j, unit);
+    return times<Real>(changed<Real>(biased_score(i, j, 1), function_, place(i, j)), unit);
   }
+  Place place(Index i, Index j) const { return {b_, h_, i, j}; }
 
   /// The sink, in log2 units: neither scaled, capped, masked nor divided by temperature.
   bool has_sink() const { return a_.sinks != nullptr; }
@@ -77,6 +82,24 @@ class Head {
   /// Log2 units of s / temperature: a weight is 2^(s unit). Infinite temperature makes it 0.
   Wide softmax_unit() const {
     return kLog2EOf<Wide> / (d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1);
+  }
+
+  // What scores are made of.
+
+  Wide scale() const {
+    return d_.scale != 0 ? static_cast<Wide>(d_.scale)
+                         : 1 / std::sqrt(static_cast<Wide>(d_.features));
+  }
+  Product<Wide> product(Index i, Index j) const {
+    const Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
+    if (keys_.exact()) return p;
+    const std::vector<Wide> none(queries_.exact() ? static_cast<std::size_t>(d_.features) : 0);
+    return with_errors(p, queries_.row(i), queries_.exact() ? none.data() : queries_.errors_of(i),
+                       keys_.row(j), keys_.errors_of(j));
+  }
+  Wide distance(Index i, Index j) const {
+    return std::fabs(static_cast<Wide>(i) + static_cast<Wide>(sequence_.offset) -
+                     static_cast<Wide>(j));
   }
 
   /// Whether in row i the keys j and k are the same, number by number.
@@ -139,17 +162,6 @@ class Head {
     values_ = rows_of<Wide>(from.value, key, s.keys, g * width, width);
   }
 
-  Wide scale() const {
-    return d_.scale != 0 ? static_cast<Wide>(d_.scale)
-                         : 1 / std::sqrt(static_cast<Wide>(d_.features));
-  }
-  Product<Wide> product(Index i, Index j) const {
-    const Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
-    if (keys_.exact()) return p;
-    const std::vector<Wide> none(queries_.exact() ? static_cast<std::size_t>(d_.features) : 0);
-    return with_errors(p, queries_.row(i), queries_.exact() ? none.data() : queries_.errors_of(i),
-                       keys_.row(j), keys_.errors_of(j));
-  }
   /// This head's number in an array of Real.
   Wide number(const void* array) const {
     const std::uint32_t real = real_dtype(d_);
@@ -158,10 +170,6 @@ class Head {
   /// Converted to the arithmetic's type first, whatever its own.
   Wide bias(Index i, Index j) const {
     return static_cast<Wide>(static_cast<Real>(bias_.at(b_, h_, i, j)));
-  }
-  Wide distance(Index i, Index j) const {
-    return std::fabs(static_cast<Wide>(i) + static_cast<Wide>(sequence_.offset) -
-                     static_cast<Wide>(j));
   }
 
   Score<Wide> minus_distance(const Score<Wide>& s, Index i, Index j, Wide unit) const {

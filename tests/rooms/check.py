@@ -23,7 +23,8 @@ ROOMS = {
     "multihead": [*COMMON, "projection", "dense"],
     "graph": [*COMMON, "projection"],
     "cache": [*COMMON, "dense"],
-    "check": [*COMMON, "projection", "dense", "multihead", "graph", "cache"],
+    "backward": [*COMMON, "dense"],
+    "check": [*COMMON, "projection", "dense", "multihead", "graph", "cache", "backward"],
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

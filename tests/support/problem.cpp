@@ -59,13 +59,6 @@ std::optional<Tensor> make_scales(const Sizes& s, Arrangement arrangement, std::
   return std::nullopt;
 }
 
-heed_score_layout score_layout(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype) {
-  const Axes& n = tensor.shape();
-  Axes s{};
-  if (arrangement != Arrangement::kDefault) s = tensor.strides();
-  return {dtype, 0, n[0], n[1], n[2], n[3], s[0], s[1], s[2], s[3]};
-}
-
 }  // namespace
 
 std::int64_t Packing::all_rows() const {
@@ -145,14 +138,14 @@ void Problem::store(Tensor Problem::*tensor, double largest, const std::function
 Tensor& Problem::add_mask(const Axes& sizes, Arrangement arrangement) {
   mask.emplace(placed(sizes, arrangement, kByte, misalign_));
   mask->fill([] { return 1; });
-  desc.mask = score_layout(*mask, arrangement, 0);
+  desc.mask = score_layout_of(*mask, arrangement, 0);
   return *mask;
 }
 
 Tensor& Problem::add_bias(const Axes& sizes, std::uint32_t dtype, Arrangement arrangement) {
   bias.emplace(placed(sizes, arrangement, dtype_of(dtype, real_dtype(desc)), misalign_));
   bias->fill([] { return 0; });
-  desc.bias = score_layout(*bias, arrangement, dtype);
+  desc.bias = score_layout_of(*bias, arrangement, dtype);
   return *bias;
 }
 

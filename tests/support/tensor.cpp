@@ -142,6 +142,14 @@ heed_layout layout_of(const Tensor& tensor, Arrangement arrangement, std::uint32
   return layout;
 }
 
+heed_score_layout score_layout_of(const Tensor& tensor, Arrangement arrangement,
+                                  std::uint32_t dtype) {
+  const Axes& n = tensor.shape();
+  Axes s{};
+  if (arrangement != Arrangement::kDefault) s = tensor.strides();
+  return {dtype, 0, n[0], n[1], n[2], n[3], s[0], s[1], s[2], s[3]};
+}
+
 std::vector<Source> sources_of(const std::vector<Tensor>& tensors) {
   std::vector<Source> sources;
   for (const Tensor& tensor : tensors) sources.push_back(tensor.source());

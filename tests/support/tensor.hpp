@@ -214,6 +214,9 @@ Tensor placed(const Axes& shape, Arrangement arrangement, std::uint32_t dtype,
 
 /// What a descriptor says of a tensor that lies so and was given that type, which may be a default.
 heed_layout layout_of(const Tensor& tensor, Arrangement arrangement, std::uint32_t dtype);
+/// The same of a mask, a bias or its gradient.
+heed_score_layout score_layout_of(const Tensor& tensor, Arrangement arrangement,
+                                  std::uint32_t dtype);
 
 /// Several, as the oracle reads them.
 std::vector<Source> sources_of(const std::vector<Tensor>& tensors);

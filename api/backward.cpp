@@ -1,0 +1,59 @@
+// The C boundary of gradients.
+#include "api/shim.hpp"
+
+namespace {
+
+heed_attention_backward_plan plan_of(const heed_context& context,
+                                     const heed_attention_backward_desc* desc) {
+  return heed::make_plan(context, heed::validate(heed::read_struct(desc, "desc")));
+}
+
+}  // namespace
+
+heed_status heed_attention_backward_plan_create(const heed_context* context,
+                                                const heed_attention_backward_desc* desc,
+                                                heed_attention_backward_plan** plan) {
+  return heed::create_plan(context, plan, [&](const heed_context& c) { return plan_of(c, desc); });
+}
+
+void heed_attention_backward_plan_destroy(heed_attention_backward_plan* plan) {
+  heed::destroy_plan(plan);
+}
+
+heed_status heed_attention_backward_plan_describe(const heed_attention_backward_plan* plan,
+                                                  heed_attention_info* info) {
+  return heed::guarded([&] {
+    const heed_attention_backward_plan& p = heed::required(plan, "plan");
+    heed_attention_info known = HEED_ATTENTION_INFO_INIT;
+    heed::describe_plan(p, known);
+    known.threads = p.workers;
+    known.tile_q = static_cast<uint32_t>(p.block_panels * p.attention.panel_rows);
+    known.tile_kv = static_cast<uint32_t>(p.attention.tile_kv);
+    known.tasks = static_cast<uint64_t>(p.tasks);
+    known.flops = p.flops;
+    known.strategy = "backward";
+    heed::write_struct(info, known, "info");
+  });
+}
+
+heed_status heed_attention_backward_plan_workspace(const heed_attention_backward_plan* plan,
+                                                   size_t* bytes) {
+  return heed::tell_workspace(plan, bytes);
+}
+
+heed_status heed_attention_backward_plan_run(const heed_attention_backward_plan* plan,
+                                             const heed_attention_backward_args* args,
+                                             void* workspace, size_t workspace_bytes) {
+  return heed::guarded(
+      [&] { heed::run(heed::required(plan, "plan"), args, workspace, workspace_bytes); });
+}
+
+heed_status heed_attention_backward(const heed_context* context,
+                                    const heed_attention_backward_desc* desc,
+                                    const heed_attention_backward_args* args) {
+  return heed::guarded([&] {
+    const auto plan = plan_of(heed::required(context, "context"), desc);
+    const heed::OwnedWorkspace workspace(plan);
+    heed::run(plan, args, workspace.get(), workspace.bytes());
+  });
+}

@@ -1,0 +1,213 @@
+// Gradients of attention: scores are computed again, panel by panel as in prefill.cpp, and become
+// probabilities by the log-sum-exp that the forward run left.
+//
+//   for each split of a pack's query rows (or all of them, one after the other: a task)
+//     for each query block, for each tile of keys and values, for each panel, for each key block
+//       probabilities    = exp2(keys x queries - lse)                    [key][row]
+//       gradients        = values x grad_out                             of probabilities
+//       gradients        = probabilities * (gradients - delta)           of scores
+//       grad_query      += keys^T x gradients                            [feature][row]
+//       value sums      += probabilities x grad_out^T                    [key][feature]
+//       key sums        += gradients x queries^T
+//   grad_key, grad_value = the sums of all splits, in order
+//
+// Five products, as in T. Dao 2023, "FlashAttention-2", algorithm 2; the order of all sums is fixed
+// by the sequence alone.
+#include "engine/backward/backward.hpp"
+
+#include <algorithm>
+
+#include "engine/backward/bias.hpp"
+#include "engine/backward/numbers.hpp"
+#include "engine/backward/split.hpp"
+#include "engine/dense/verbose.hpp"
+#include "engine/parallel/parallel_for.hpp"
+#include "engine/runtime/tell.hpp"
+#include "engine/runtime/workspace.hpp"
+
+namespace heed {
+namespace {
+
+/// Keys whose gradients one task writes, where splits are apart.
+constexpr std::int64_t kKeysPerTask = 256;
+
+template <class Real>
+class Backward {
+ public:
+  Backward(const heed_attention_backward_plan& plan, const BackwardArgs& args, std::byte* workspace)
+      : plan_(plan),
+        problem_(plan.problem.attention),
+        args_(args),
+        kernels_(kernels_of<Real>(*plan.context->kernels)),
+        workspace_(workspace),
+        terms_(reinterpret_cast<RowTerms*>(workspace + plan.terms)) {}
+
+  /// All splits of a pack, and its keys.
+  void add_pack(std::int64_t pack, std::byte* slab) const {
+    const Sequence sequence = sequence_of_pack(pack);
+    const Split<Real> rows = split(sequence, pack, slab);
+    auto* const total =
+        reinterpret_cast<Real*>(slab + plan_.attention.slab.bytes + plan_.slab.sums);
+    Real* const latest = total + plan_.sum_numbers;
+    std::fill_n(total, plan_.sum_numbers, Real{0});
+    for (std::int64_t s = 0; s < rows.splits(); ++s) {
+      Real* const sums = s == 0 ? total : latest;
+      if (s > 0) std::fill_n(latest, plan_.sum_numbers, Real{0});
+      rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence)});
+      if (s == 0) continue;
+#pragma GCC unroll 8
+      for (std::int64_t at = 0; at < plan_.sum_numbers; ++at) total[at] += latest[at];
+    }
+    write_keys(sequence, pack, total, 1, 0, all_keys_of(sequence), slab);
+  }
+
+  void add_split(std::int64_t task, std::byte* slab) const {
+    // The last splits of triangular problems take longest.
+    const std::int64_t pack = task % plan_.packs;
+    const std::int64_t s = plan_.splits - 1 - task / plan_.packs;
+    const Sequence sequence = sequence_of_pack(pack);
+    const Split<Real> rows = split(sequence, pack, slab);
+    if (s >= rows.splits()) return;
+    Real* const sums = sums_of(pack) + s * plan_.sum_numbers;
+    std::fill_n(sums, plan_.sum_numbers, Real{0});
+    rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence)});
+  }
+
+  std::int64_t key_tasks() const { return ceil_div(problem_.key_length, kKeysPerTask); }
+
+  /// Some keys of a pack, whose splits are apart.
+  void write_keys(std::int64_t task, std::byte* slab) const {
+    const std::int64_t pack = task / key_tasks();
+    const std::int64_t begin = task % key_tasks() * kKeysPerTask;
+    const Sequence sequence = sequence_of_pack(pack);
+    const std::int64_t splits = split(sequence, pack, slab).splits();
+    write_keys(sequence, pack, sums_of(pack), splits, begin,
+               std::min(begin + kKeysPerTask, all_keys_of(sequence)), slab);
+  }
+
+ private:
+  Sequence sequence_of_pack(std::int64_t pack) const {
+    return sequence_of(problem_, args_.attention, pack / plan_.attention.packs());
+  }
+  Split<Real> split(const Sequence& sequence, std::int64_t pack, std::byte* slab) const {
+    return {plan_, args_, sequence, pack % plan_.attention.packs(), slab, terms_};
+  }
+  Real* sums_of(std::int64_t pack) const {
+    return reinterpret_cast<Real*>(workspace_ + plan_.sums) +
+           pack * plan_.splits * plan_.sum_numbers;
+  }
+
+  // The sums of a split: those of its keys, then those of its values.
+  KeySums<Real> keys_of(Real* sums, const Sequence& sequence) const {
+    return {sums, static_cast<std::size_t>(sequence.key_length)};
+  }
+  KeySums<Real> values_of(Real* sums, const Sequence& sequence) const {
+    const std::int64_t lanes = kernels_.panels.lanes;
+    return {sums + round_up(problem_.features, lanes) * sequence.key_length,
+            static_cast<std::size_t>(sequence.key_length)};
+  }
+
+  /// Those past the sequence's length too.
+  std::int64_t all_keys_of(const Sequence& sequence) const {
+    const std::int32_t* const offsets = args_.attention.cu_seqlens_k;
+    return offsets == nullptr ? problem_.key_length
+                              : offsets[sequence.batch + 1] - offsets[sequence.batch];
+  }
+
+  void write_keys(const Sequence& sequence, std::int64_t pack, Real* sums, std::int64_t splits,
+                  std::int64_t begin, std::int64_t end, std::byte* slab) const {
+    const heed_attention_backward_args& args = args_.given;
+    const BackwardProblem& p = plan_.problem;
+    const auto factor = static_cast<Real>(problem_.scale / problem_.temperature);
+    const auto write = [&](void* to, const Layout& layout, std::int64_t features, auto&& sums_of,
+                           Real times) {
+      if (to == nullptr) return;
+      auto* const row =
+          reinterpret_cast<Real*>(slab + plan_.attention.slab.bytes + plan_.slab.rows);
+      const std::int64_t head =
+          pack % plan_.attention.packs() * plan_.attention.pack_heads / problem_.group();
+      const std::int64_t first = sequence.key_begin;
+      for (std::int64_t j = begin; j < end; ++j) {
+        std::fill_n(row, features, Real{0});
+        for (std::int64_t s = 0; s < splits && j < sequence.key_length; ++s)
+          add_row(sums_of(sums + s * plan_.sum_numbers, sequence), j, features, row);
+        for (std::int64_t x = 0; x < features; ++x) row[x] *= times;
+        write_gradient(kernels_, layout, p.accumulate, row, features, row + features,
+                       row_at(to, layout, sequence.batch, head, first + j));
+      }
+    };
+    write(
+        args.grad_key, p.grad_key, problem_.features,
+        [this](Real* of, const Sequence& s) { return keys_of(of, s); }, factor);
+    write(
+        args.grad_value, p.grad_value, problem_.value_features,
+        [this](Real* of, const Sequence& s) { return values_of(of, s); }, Real{1});
+  }
+
+  void add_row(const KeySums<Real>& sums, std::int64_t key, std::int64_t features,
+               Real* row) const {
+    const auto count = static_cast<std::size_t>(features);
+    each_columns(kernels_.panels, count, [&](const Columns& some) {
+      const Real* const from = sums.at(some, static_cast<std::size_t>(key));
+      const std::size_t used = std::min(some.pitch, count - some.first);
+      for (std::size_t x = 0; x < used; ++x) row[some.first + x] += from[x];
+    });
+  }
+
+  const heed_attention_backward_plan& plan_;
+  const Problem& problem_;
+  const BackwardArgs& args_;
+  const KernelTable<Real>& kernels_;
+  std::byte* const workspace_;
+  RowTerms* const terms_;
+};
+
+}  // namespace
+
+void run_plan(const heed_attention_backward_plan& plan, const heed_attention_backward_args& given,
+              void* workspace, std::size_t bytes) {
+  const BackwardArgs args(given);
+  validate(plan.problem, args);
+  check_workspace(plan.bytes, workspace, bytes);
+  auto* const space = static_cast<std::byte*>(workspace);
+  with_real(plan.problem.attention.float64, [&](auto real) {
+    using Real = decltype(real);
+    const Backward<Real> backward(plan, args, space);
+    const auto each = [&](std::int64_t count, auto&& function) {
+      parallel_for(plan.context->threads, {count, 1, plan.workers},
+                   [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                     std::byte* const slab = space + worker * plan.slab_bytes;
+                     for (std::int64_t task = begin; task < end; ++task) function(task, slab);
+                   });
+    };
+    if (plan.apart) {
+      each(plan.tasks, [&](std::int64_t task, std::byte* slab) { backward.add_split(task, slab); });
+      each(plan.packs * backward.key_tasks(),
+           [&](std::int64_t task, std::byte* slab) { backward.write_keys(task, slab); });
+    } else {
+      each(plan.tasks, [&](std::int64_t task, std::byte* slab) { backward.add_pack(task, slab); });
+    }
+    if (args.given.grad_bias != nullptr)
+      each(bias_tasks(plan),
+           [&](std::int64_t task, std::byte* slab) { add_bias<Real>(plan, args, task, slab); });
+    write_numbers<Real>(plan, args, reinterpret_cast<const RowTerms*>(space + plan.terms));
+  });
+}
+
+void print_run(const heed_attention_backward_plan& plan, const heed_attention_backward_args& given,
+               double seconds) noexcept {
+  const BackwardArgs args(given);
+  const Problem& p = plan.problem.attention;
+  const heed_context& c = *plan.context;
+  tell(
+      "attention backward B%lld H%lld Hkv%lld Lq%lld Lkv%lld D%lld Dv%lld%s, %s %s x%u, %lld "
+      "tasks, %.3f ms, %.1f GFLOP/s",
+      static_cast<long long>(p.batch), static_cast<long long>(p.query_heads),
+      static_cast<long long>(p.key_heads), static_cast<long long>(p.query_length),
+      static_cast<long long>(p.key_length), static_cast<long long>(p.features),
+      static_cast<long long>(p.value_features), options_of(p, args.attention).c_str(),
+      c.kernels->f32.isa, c.threads.name, plan.workers, static_cast<long long>(plan.tasks),
+      seconds * 1e3, seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
+}
+
+}  // namespace heed

@@ -1,0 +1,62 @@
+// What gradients are computed from, a panel of query rows and a tile of keys at a time.
+#pragma once
+
+#include "engine/backward/plan.hpp"
+#include "engine/backward/sums.hpp"
+#include "engine/dense/panel.hpp"
+
+namespace heed {
+
+/// A panel with the gradients of its rows. Rows as products over rows want them lie in columns,
+/// [columns][row][pitch].
+template <class Real>
+struct GradPanel : Panel<Real> {
+  Real* grad_out;      ///< [value_features][pitch]
+  Real* grad_columns;  ///< the same rows
+  Real* query_columns;
+  Real* lse;    ///< [pitch] log2 units
+  Real* delta;  ///< [pitch]
+};
+
+/// Keys [begin, end) with their values.
+template <class Real>
+struct KeyTile {
+  std::int64_t begin, end;
+  MatrixView<Real> key, value;
+  ValueView<Real> packed;  ///< keys, as products with gradients of scores read them
+};
+
+/// What a split adds to.
+template <class Real>
+struct SplitSums {
+  KeySums<Real> keys, values;
+};
+
+/// The query rows of a pack of one sequence, and the memory that they are worked on in.
+template <class Real>
+struct PackRows {
+  const heed_attention_backward_plan& plan;
+  const BackwardArgs& args;
+  const Sequence& sequence;
+  const HeadPack pack;
+  std::byte* const attention_slab;
+  RowTerms* const all_terms;  ///< nullptr: they are not wanted
+
+  const Problem& problem() const { return plan.problem.attention; }
+  const KernelTable<Real>& kernels() const { return kernels_of<Real>(*plan.context->kernels); }
+  std::int64_t key_head() const { return pack.head / problem().group(); }
+  Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab() + offset); }
+  std::byte* slab() const { return attention_slab + plan.attention.slab.bytes; }
+
+  /// Row `row` of a tensor [batch, head, row, feature] of query heads.
+  template <class Data>
+  auto* row_of(Data* data, const Layout& layout, std::int64_t row, std::int64_t head) const {
+    return row_at(data, layout, sequence.batch, head, sequence.query_begin + row);
+  }
+  RowTerms& terms(std::int64_t row, std::int64_t head) const {
+    return all_terms[(sequence.batch * problem().query_heads + head) * problem().query_length +
+                     row];
+  }
+};
+
+}  // namespace heed

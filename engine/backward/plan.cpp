@@ -1,0 +1,121 @@
+#include "engine/backward/plan.hpp"
+
+#include <algorithm>
+
+#include "engine/dense/panel.hpp"
+#include "engine/dense/totals.hpp"
+#include "engine/parallel/parallel_for.hpp"
+#include "engine/runtime/sizes.hpp"
+#include "engine/runtime/workspace.hpp"
+
+namespace heed {
+namespace {
+
+/// Packs are worth a task each, unless threads would wait for the last ones.
+constexpr std::int64_t kPacksPerThread = 2;
+
+/// A query block's panels: enough for a tile of keys to be packed, few enough for the L2 cache.
+constexpr std::int64_t kBlockPanels = 4;
+
+struct Widths {
+  std::int64_t lanes, panel, step, bytes;
+};
+
+template <class Real>
+Widths widths_of(const heed_context& context) {
+  const PanelKernels<Real>& panels = kernels_of<Real>(*context.kernels).panels;
+  const std::int64_t lanes = panels.lanes;
+  return {lanes, lanes * panels.max_vectors, panels.key_block, sizeof(Real)};
+}
+
+std::int64_t checked(const Problem& p, Size size, const char* what) {
+  return size.checked(what, {{"desc.attention->batch", p.batch},
+                             {"query_heads", p.query_heads},
+                             {"query_length", p.query_length},
+                             {"key_length", p.key_length},
+                             {"features", p.features},
+                             {"value_features", p.value_features}});
+}
+
+BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& widths) {
+  const Problem& p = plan.problem.attention;
+  Offsets offsets;
+  const auto numbers = [&](Size rows, Size columns) {
+    return offsets.take(rows, columns, widths.bytes);
+  };
+  const Size rows = Size(plan.block_panels) * widths.panel;
+  const Size features = round_up(Size(p.features), widths.lanes);
+  const Size value_features = round_up(Size(p.value_features), widths.lanes);
+  const std::int64_t block =
+      round_up(widths.step, static_cast<std::int64_t>(PanelGeometry::row_padding));
+  BackwardSlab slab{};
+  slab.query = numbers(rows, features);
+  slab.grad_out = numbers(rows, value_features);
+  slab.query_columns = numbers(rows, features);
+  slab.grad_columns = numbers(rows, value_features);
+  slab.grad_query = numbers(rows, accumulator_rows(p.features, p.key_length));
+  slab.lse = numbers(rows, 1);
+  slab.delta = numbers(rows, 1);
+  slab.row_sum = numbers(widths.panel, 1);
+  slab.summed = offsets.take(plan.block_panels, 1, sizeof(Summed));
+  slab.scores = numbers(block, widths.panel);
+  slab.gradients = numbers(block, widths.panel);
+  slab.before = numbers(block, widths.panel);
+  slab.packed =
+      numbers(plan.attention.tile_kv, round_up(Size(p.features), PanelGeometry::value_block));
+  slab.bias = numbers(plan.attention.tile_kv, widths.panel);
+  slab.rows = numbers(widths.panel + 1, std::max(p.features, p.value_features));
+  slab.sums = numbers(plan.apart ? 0 : 2, plan.sum_numbers);
+  slab.bytes = static_cast<std::size_t>(checked(p, offsets.end(), "a thread's workspace"));
+  return slab;
+}
+
+}  // namespace
+
+heed_attention_backward_plan make_plan(const heed_context& context,
+                                       const BackwardProblem& problem) {
+  const Problem& p = problem.attention;
+  const Widths widths = p.float64 ? widths_of<double>(context) : widths_of<float>(context);
+  heed_attention_backward_plan plan{};
+  plan.context = &context;
+  plan.problem = problem;
+  plan.attention = make_plan(context, p, Placement::kPacked, false);
+  const std::int64_t rows = plan.attention.pack_heads * p.query_length;
+  plan.packs = p.batch * plan.attention.packs();
+  plan.splits = std::clamp(ceil_div(rows, kSplitRows), std::int64_t{1}, kMostSplits);
+  plan.apart = plan.splits > 1 && plan.packs < kPacksPerThread * context.threads.count;
+  plan.block_panels = std::clamp(ceil_div(rows, widths.panel), std::int64_t{1}, kBlockPanels);
+  plan.tasks = plan.packs * (plan.apart ? plan.splits : 1);
+  plan.sum_numbers = checked(
+      p,
+      (round_up(Size(p.features), widths.lanes) + round_up(Size(p.value_features), widths.lanes)) *
+          p.key_length,
+      "the gradients of a head's keys and values");
+  const double products = 4.0 * static_cast<double>(p.features + p.value_features) +
+                          2.0 * static_cast<double>(p.features);
+  plan.flops =
+      plan.attention.flops / (2.0 * static_cast<double>(p.features + p.value_features)) * products;
+  const std::int64_t claims = std::max(plan.tasks, plan.packs);
+  plan.workers = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+      std::min(claims, static_cast<std::int64_t>(std::min(plan.flops / kFlopsPerClaim, 1e9)) + 1),
+      1, context.threads.count));
+  plan.slab = lay_out(plan, widths);
+  plan.slab_bytes = plan.slab.bytes + plan.attention.slab.bytes;
+
+  Offsets offsets;
+  offsets.take(plan.workers, static_cast<std::int64_t>(plan.slab_bytes), 1);
+  plan.sums = offsets.take(plan.apart ? Size(plan.packs) * plan.splits : Size(0), plan.sum_numbers,
+                           widths.bytes);
+  plan.terms = offsets.take(Size(p.batch) * p.query_heads, p.query_length, sizeof(RowTerms));
+  plan.bytes =
+      plan.packs == 0 ? 0 : static_cast<std::size_t>(checked(p, offsets.end(), "the workspace"));
+  return plan;
+}
+
+}  // namespace heed
+
+std::int64_t heed_attention_backward_plan::split_rows(const heed::Sequence& sequence) const {
+  const std::int64_t rows = attention.pack_heads * sequence.query_length;
+  const std::int64_t wanted = std::max(heed::kSplitRows, heed::ceil_div(rows, heed::kMostSplits));
+  return heed::round_up(wanted, attention.panel_rows);
+}

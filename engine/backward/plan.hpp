@@ -1,0 +1,76 @@
+// How gradients are cut up: query rows into splits and blocks, keys into tiles, and the workspace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/backward/problem.hpp"
+#include "engine/dense/plan.hpp"
+
+namespace heed {
+
+/// Offsets, in bytes, into what one thread works in beside the slab of the attention. A query block
+/// is what is held against a tile of keys at a time.
+struct BackwardSlab {
+  std::size_t query;          ///< panels of the query block, [panel][features][pitch], scaled
+  std::size_t grad_out;       ///< likewise, [panel][value_features][pitch]
+  std::size_t query_columns;  ///< the same rows, see GradPanel
+  std::size_t grad_columns;
+  std::size_t grad_query;  ///< accumulators, [panel][accumulator_rows][pitch]
+  std::size_t lse;         ///< [rows of the query block], log2 units
+  std::size_t delta;
+  std::size_t row_sum;    ///< a panel's, unused but by folding
+  std::size_t summed;     ///< [panels] bytes, Summed
+  std::size_t scores;     ///< [key_block][pitch], then probabilities
+  std::size_t gradients;  ///< [key_block][pitch], of probabilities, then of scores
+  std::size_t before;     ///< [key_block][pitch], scores on the way
+  std::size_t packed;     ///< one tile of keys, packed as values are
+  std::size_t bias;       ///< [tile_kv][panel], sums of gradients of a bias
+  std::size_t rows;       ///< a panel's rows, widened, and one more
+  std::size_t sums;       ///< two KeySums: of a split, and of the splits before
+  std::size_t bytes;
+};
+
+/// A split's rows sum their gradients of keys and values apart, so that one long head has work for
+/// several threads. How many rows it has depends on the sequence alone.
+inline constexpr std::int64_t kSplitRows = 512;
+inline constexpr std::int64_t kMostSplits = 8;
+
+/// What a query row adds to the gradients that are one number, and those of a head.
+struct RowTerms {
+  double slope, scale, temperature, sink;
+};
+
+}  // namespace heed
+
+/// The C API's opaque type.
+struct heed_attention_backward_plan {
+  const heed_context* context;
+  heed::BackwardProblem problem;
+  heed_attention_plan attention;  ///< panels, and the slab that scores are computed in
+  std::int64_t block_panels;      ///< of a query block
+  std::int64_t splits;            ///< of the longest sequence
+  std::int64_t packs;             ///< of all sequences
+  bool apart;                     ///< splits are tasks of their own; else packs are
+  std::int64_t tasks;
+  std::int64_t sum_numbers;  ///< of the KeySums of a pack
+  std::uint32_t workers;
+  double flops;
+  heed::BackwardSlab slab;
+  std::size_t slab_bytes;  ///< of both slabs
+  std::size_t sums;        ///< offset: KeySums [packs][splits], where splits are apart
+  std::size_t terms;       ///< offset: RowTerms [batch][query_heads][query_length]
+  std::size_t bytes;       ///< of workspace that a run needs
+
+  std::size_t workspace_bytes() const { return bytes; }
+
+  /// Rows of a pack of the sequence in each of its splits but the last.
+  std::int64_t split_rows(const heed::Sequence& sequence) const;
+};
+
+namespace heed {
+
+/// Reads nothing but its arguments.
+heed_attention_backward_plan make_plan(const heed_context& context, const BackwardProblem& problem);
+
+}  // namespace heed

@@ -1,0 +1,114 @@
+#include "engine/backward/products.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/tensor/rows.hpp"
+
+namespace heed {
+namespace {
+
+template <class Real>
+bool finite(const MatrixView<Real>& rows, std::size_t count, std::size_t features) {
+  for (std::size_t j = 0; j < count; ++j)
+    for (std::size_t x = 0; x < features; ++x)
+      if (!std::isfinite(rows.data[static_cast<std::ptrdiff_t>(j) * rows.row_stride +
+                                   static_cast<std::ptrdiff_t>(x) * rows.column_stride]))
+        return false;
+  return true;
+}
+
+}  // namespace
+
+/// Whether nothing that a block multiplies with probabilities of 0 is infinite or NaN.
+template <class Real>
+bool Products<Real>::all_finite(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
+                                const KeyBlock& block) const {
+  const auto features = static_cast<std::size_t>(rows_.problem().features);
+  const auto value_features = static_cast<std::size_t>(rows_.problem().value_features);
+  return kernels_.numbers.all_finite(panel.query, features * panel.pitch) &&
+         kernels_.numbers.all_finite(panel.grad_out, value_features * panel.pitch) &&
+         kernels_.numbers.all_finite(panel.lse, panel.pitch) &&
+         kernels_.numbers.all_finite(panel.delta, panel.pitch) &&
+         finite(from_row(tile.key, block.begin - tile.begin), block.keys, features);
+}
+
+template <class Real>
+void Products<Real>::add(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
+                         const KeyBlock& block, bool excludes, const SplitSums<Real>& sums) const {
+  if (excludes && !all_finite(panel, tile, block)) return add_attended(panel, tile, block, sums);
+  add_all(panel, tile, block, sums);
+}
+
+template <class Real>
+void Products<Real>::add_all(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
+                             const KeyBlock& block, const SplitSums<Real>& sums) const {
+  const BackwardSlab& slab = rows_.plan.slab;
+  constexpr auto kRunKeys = static_cast<std::int64_t>(PanelGeometry::run);
+  ValueView<Real> keys = tile.packed;
+  keys.data += (block.begin - tile.begin) * keys.key_stride;
+  const bool fresh = *panel.summed == Summed::kNothing;
+  if (fresh) *panel.summed = Summed::kKeys;
+  kernels_.panels.accumulate(panel.vectors, keys, all_keys(block.keys),
+                             static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys),
+                             rows_.buffer(slab.gradients), panel.state.accumulators,
+                             static_cast<std::size_t>(rows_.problem().features), fresh);
+  add_columns(panel, rows_.buffer(slab.scores), panel.grad_columns, rows_.problem().value_features,
+              block, sums.values);
+  add_columns(panel, rows_.buffer(slab.gradients), panel.query_columns, rows_.problem().features,
+              block, sums.keys);
+}
+
+/// sums[key][x] += sum over rows of left[key][row] * columns[row][x].
+template <class Real>
+void Products<Real>::add_columns(const GradPanel<Real>& panel, const Real* left,
+                                 const Real* columns, std::int64_t features, const KeyBlock& block,
+                                 const KeySums<Real>& sums) const {
+  const MatrixView<Real> rows = {left, static_cast<std::ptrdiff_t>(panel.pitch), 1};
+  each_columns(kernels_.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
+    kernels_.panels.add_scores(some.vectors, rows, block.keys, columns + some.first * panel.rows,
+                               panel.rows, sums.at(some, static_cast<std::size_t>(block.begin)));
+  });
+}
+
+/// The same pair by pair, leaving out those that do not attend: 0 * NaN would be NaN.
+template <class Real>
+void Products<Real>::add_attended(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
+                                  const KeyBlock& block, const SplitSums<Real>& sums) const {
+  const auto features = static_cast<std::size_t>(rows_.problem().features);
+  const auto value_features = static_cast<std::size_t>(rows_.problem().value_features);
+  const Real* const probs = rows_.buffer(rows_.plan.slab.scores);
+  const Real* const gradients = rows_.buffer(rows_.plan.slab.gradients);
+  const Real* const attended = scores_.attended(panel, block);
+  if (*panel.summed == Summed::kNothing) {
+    std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
+    *panel.summed = Summed::kKeys;
+  }
+  const auto add = [&](Real factor, const Real* columns, std::size_t i, std::size_t count,
+                       const KeySums<Real>& to, std::size_t key) {
+    each_columns(kernels_.panels, count, [&](const Columns& some) {
+      const Real* const from = columns + some.first * panel.rows + i * some.pitch;
+      for (std::size_t x = 0; x < some.pitch; ++x) to.at(some, key)[x] += factor * from[x];
+    });
+  };
+  for (std::size_t j = 0; j < block.keys; ++j) {
+    const std::size_t key = static_cast<std::size_t>(block.begin) + j;
+    const Real* const row =
+        tile.key.data + (static_cast<std::int64_t>(key) - tile.begin) * tile.key.row_stride;
+    for (std::size_t i = 0; i < panel.rows; ++i) {
+      const std::size_t at = j * panel.pitch + i;
+      if (attended[at] == -std::numeric_limits<Real>::infinity()) continue;
+      add(probs[at], panel.grad_columns, i, value_features, sums.values, key);
+      add(gradients[at], panel.query_columns, i, features, sums.keys, key);
+      for (std::size_t x = 0; x < features; ++x)
+        panel.state.accumulators[x * panel.pitch + i] +=
+            gradients[at] * row[static_cast<std::ptrdiff_t>(x) * tile.key.column_stride];
+    }
+  }
+}
+
+template class Products<float>;
+template class Products<double>;
+
+}  // namespace heed

@@ -1,0 +1,144 @@
+#include "engine/backward/reader.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/dense/totals.hpp"
+#include "engine/runtime/sizes.hpp"
+#include "engine/tensor/rows.hpp"
+
+namespace heed {
+
+template <class Real>
+Reader<Real>::Reader(const PackRows<Real>& rows, const Scores<Real>& scores)
+    : rows_(rows),
+      problem_(rows.problem()),
+      kernels_(rows.kernels()),
+      scores_(scores),
+      values_(rows.plan.attention, rows.args.attention, rows.sequence, rows.key_head(),
+              rows.attention_slab) {}
+
+template <class Real>
+GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count, std::int64_t before,
+                                    std::int64_t index) const {
+  const BackwardSlab& slab = rows_.plan.slab;
+  GradPanel<Real> panel{};
+  static_cast<Panel<Real>&>(panel) =
+      make_panel<Real>(rows_.pack, rows_.sequence, first, count, kernels_.panels.lanes);
+  const std::int64_t accumulated = accumulator_rows(problem_.features, problem_.key_length).value();
+  panel.query = buffer(slab.query) + before * problem_.features;
+  panel.state = {nullptr, buffer(slab.row_sum), buffer(slab.grad_query) + before * accumulated,
+                 false};
+  panel.summed = reinterpret_cast<Summed*>(rows_.slab() + slab.summed) + index;
+  panel.grad_out = buffer(slab.grad_out) + before * problem_.value_features;
+  const auto columns = [&](std::int64_t features) {
+    return before * round_up(features, static_cast<std::int64_t>(kernels_.panels.lanes));
+  };
+  panel.query_columns = buffer(slab.query_columns) + columns(problem_.features);
+  panel.grad_columns = buffer(slab.grad_columns) + columns(problem_.value_features);
+  panel.lse = buffer(slab.lse) + before;
+  panel.delta = buffer(slab.delta) + before;
+  return panel;
+}
+
+template <class Real>
+KeyTile<Real> Reader<Real>::tile(std::int64_t begin, std::int64_t end) const {
+  KeyTile<Real> tile = {
+      begin, end, scores_.keys(rows_.key_head(), begin, end), values_.rows(begin, end), {}};
+  Real* const packed = buffer(rows_.plan.slab.packed);
+  kernels_.panels.pack_values(tile.key, static_cast<std::size_t>(end - begin),
+                              static_cast<std::size_t>(problem_.features), packed);
+  constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
+  tile.packed = {packed, kBlock, 1, (end - begin) * kBlock};
+  return tile;
+}
+
+/// Reads the panel's rows.
+template <class Real>
+void Reader<Real>::read(const GradPanel<Real>& panel) const {
+  const auto value_features = static_cast<std::size_t>(problem_.value_features);
+  const auto features = static_cast<std::size_t>(problem_.features);
+  scores_.pack_query(panel);
+  *panel.summed = Summed::kNothing;
+  std::fill_n(panel.state.row_sum, panel.pitch, Real{0});
+
+  Real* const rows = buffer(rows_.plan.slab.rows);
+  Real* const room = rows + panel.rows * std::max(features, value_features);
+  std::fill_n(panel.lse, panel.pitch, Real{0});
+  std::fill_n(panel.delta, panel.pitch, Real{0});
+  const Layout& layout = rows_.plan.problem.grad_out;
+  const Real* starts[kMaxPanel];
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    Real* const to = rows + i * value_features;
+    starts[i] = to;
+    kernels_.numbers.read(layout.type, rows_.row_of(rows_.args.given.grad_out, layout, row, head),
+                          layout.strides.feature, value_features, to);
+    read_row(panel, i, to, room);
+  });
+  kernels_.panels.pack_query(panel.vectors, starts, panel.rows, 1, value_features, Real{1},
+                             panel.grad_out);
+  lay_in_columns(rows, panel.rows, value_features, panel.grad_columns);
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    kernels_.numbers.read(problem_.query.type,
+                          rows_.row_of(rows_.args.attention.query, problem_.query, row, head),
+                          problem_.query.strides.feature, features, rows + i * features);
+  });
+  lay_in_columns(rows, panel.rows, features, panel.query_columns);
+}
+
+/// What softmax knows of row i.
+template <class Real>
+void Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
+                            Real* room) const {
+  const std::int64_t r = panel.first + static_cast<std::int64_t>(i);
+  const std::int64_t row = rows_.pack.query_row(r);
+  const std::int64_t head = rows_.pack.head_of(r);
+  const auto number = [&](const void* data, const Layout& layout) {
+    double value = 0;
+    rows_.plan.context->kernels->f64.numbers.read(
+        layout.type, rows_.row_of(data, layout, row, head), 1, 1, &value);
+    return value;
+  };
+  const auto features = static_cast<std::size_t>(problem_.value_features);
+  kernels_.numbers.read(problem_.out.type,
+                        rows_.row_of(rows_.args.attention.out, problem_.out, row, head),
+                        problem_.out.strides.feature, features, room);
+  double delta = 0;
+  for (std::size_t x = 0; x < features; ++x)
+    delta += static_cast<double>(grad_out[x]) * static_cast<double>(room[x]);
+  if (rows_.args.given.grad_lse != nullptr)
+    delta -= number(rows_.args.given.grad_lse, rows_.plan.problem.grad_lse);
+  double lse = number(rows_.args.attention.lse, problem_.lse);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const bool empty = lse == -kInfinity;
+  if (lse == kInfinity) lse = std::numeric_limits<double>::quiet_NaN();
+  if (empty) delta = 0;
+  panel.lse[i] = static_cast<Real>(empty ? kInfinity : lse * kLog2E);  // no probability but 0
+  panel.delta[i] = static_cast<Real>(delta);
+  if (rows_.all_terms == nullptr) return;
+  RowTerms& terms = rows_.terms(row, head);
+  terms = {};
+  const auto* const sinks = static_cast<const Real*>(rows_.args.attention.sinks);
+  if (sinks != nullptr && !empty)
+    terms.sink = -std::exp(static_cast<double>(sinks[head]) - lse) * delta;
+}
+
+/// [columns][row][pitch]
+template <class Real>
+void Reader<Real>::lay_in_columns(const Real* rows, std::size_t count, std::size_t features,
+                                  Real* to) const {
+  each_columns(kernels_.panels, features, [&](const Columns& columns) {
+    Real* row_to = to + columns.first * count;
+    const std::size_t used = std::min(columns.pitch, features - columns.first);
+    for (std::size_t r = 0; r < count; ++r, row_to += columns.pitch) {
+      std::copy_n(rows + r * features + columns.first, used, row_to);
+      std::fill(row_to + used, row_to + columns.pitch, Real{0});
+    }
+  });
+}
+
+template class Reader<float>;
+template class Reader<double>;
+
+}  // namespace heed

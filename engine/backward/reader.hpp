@@ -1,0 +1,41 @@
+// Reads panels of query rows with their gradients, and tiles of keys.
+#pragma once
+
+#include "engine/backward/panel.hpp"
+#include "engine/dense/scores.hpp"
+#include "engine/dense/values.hpp"
+
+namespace heed {
+
+template <class Real>
+class Reader {
+ public:
+  Reader(const PackRows<Real>& rows, const Scores<Real>& scores);
+
+  /// `count` rows of the pack from `first` on: panel `index` of the query block, which has `before`
+  /// rows before it.
+  GradPanel<Real> panel(std::int64_t first, std::int64_t count, std::int64_t before,
+                        std::int64_t index) const;
+
+  /// Fills the panel's buffers; begins the terms of its rows.
+  void read(const GradPanel<Real>& panel) const;
+
+  KeyTile<Real> tile(std::int64_t begin, std::int64_t end) const;
+
+ private:
+  Real* buffer(std::size_t offset) const { return rows_.buffer(offset); }
+  void read_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
+                Real* room) const;
+  void lay_in_columns(const Real* rows, std::size_t count, std::size_t features, Real* to) const;
+
+  const PackRows<Real>& rows_;
+  const Problem& problem_;
+  const KernelTable<Real>& kernels_;
+  const Scores<Real>& scores_;
+  const Values<Real> values_;
+};
+
+extern template class Reader<float>;
+extern template class Reader<double>;
+
+}  // namespace heed

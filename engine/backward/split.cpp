@@ -1,0 +1,120 @@
+#include "engine/backward/split.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/dense/totals.hpp"
+#include "engine/runtime/sizes.hpp"
+#include "engine/tensor/rows.hpp"
+
+namespace heed {
+
+template <class Real>
+Split<Real>::Split(const heed_attention_backward_plan& plan, const BackwardArgs& args,
+                   const Sequence& sequence, std::int64_t pack, std::byte* slab, RowTerms* terms)
+    : rows_{plan,     args,
+            sequence, {pack * plan.attention.pack_heads, plan.attention.pack_heads, nullptr},
+            slab,     terms},
+      problem_(plan.problem.attention),
+      kernels_(rows_.kernels()),
+      gradients_(rows_),
+      products_(rows_, gradients_.scores()),
+      reader_(rows_, gradients_.scores()),
+      cut_(plan.attention.pack_heads * sequence.query_length, plan.attention.panel_rows,
+           kernels_.panels.lanes),
+      panels_(plan.split_rows(sequence) / plan.attention.panel_rows) {}
+
+template <class Real>
+void Split<Real>::add(std::int64_t split, const SplitSums<Real>& sums) const {
+  const std::int64_t end = std::min((split + 1) * panels_, cut_.panels());
+  const std::int64_t step = rows_.plan.block_panels;
+  for (std::int64_t p = split * panels_; p < end; p += step)
+    add_block(p, std::min(p + step, end), sums);
+}
+
+template <class Real>
+void Split<Real>::add_block(std::int64_t first, std::int64_t end,
+                            const SplitSums<Real>& sums) const {
+  std::int64_t key_begin = rows_.sequence.key_length;
+  std::int64_t key_end = 0;
+  for (std::int64_t p = first; p < end; ++p) {
+    const GradPanel<Real> panel = this->panel(p, first);
+    reader_.read(panel);
+    key_begin = std::min(key_begin, panel.key_begin);
+    key_end = std::max(key_end, panel.key_end);
+  }
+  const std::int64_t step = rows_.plan.attention.tile_kv;
+  for (std::int64_t k = key_begin, next = 0; k < key_end; k = next) {
+    next = std::min(round_down(k, step) + step, key_end);
+    const KeyTile<Real> tile = reader_.tile(k, next);
+    for (std::int64_t p = first; p < end; ++p) attend(panel(p, first), tile, sums);
+  }
+  for (std::int64_t p = first; p < end; ++p) finish(panel(p, first));
+}
+
+template <class Real>
+GradPanel<Real> Split<Real>::panel(std::int64_t p, std::int64_t first) const {
+  const std::int64_t begin = cut_.begin(p);
+  return reader_.panel(begin, cut_.begin(p + 1) - begin, begin - cut_.begin(first), p - first);
+}
+
+template <class Real>
+void Split<Real>::attend(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
+                         const SplitSums<Real>& sums) const {
+  const std::int64_t step = kernels_.panels.key_block;
+  const std::int64_t end = std::min(tile.end, panel.key_end);
+  for (std::int64_t k = std::max(tile.begin, panel.key_begin), next = 0; k < end; k = next) {
+    next = std::min(round_down(k, step) + step, end);
+    const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
+    if (k % kFoldKeys == 0 && *panel.summed != Summed::kNothing)
+      Totals<Real>(panel, static_cast<std::size_t>(problem_.features)).take();
+    const Allowed allowed = gradients_.scores().allowed(panel, block);
+    if (allowed == Allowed::kNone) continue;
+    gradients_.compute(panel, tile, block, allowed);
+    products_.add(panel, tile, block,
+                  allowed != Allowed::kAll || rows_.args.attention.bias != nullptr, sums);
+  }
+}
+
+/// Writes the gradients of the panel's queries.
+template <class Real>
+void Split<Real>::finish(const GradPanel<Real>& panel) const {
+  const auto features = static_cast<std::size_t>(problem_.features);
+  const BackwardProblem& p = rows_.plan.problem;
+  Real* const sums = panel.state.accumulators;
+  const std::size_t count = features * panel.pitch;
+  if (*panel.summed == Summed::kNothing) std::fill_n(sums, count, Real{0});
+  Totals<Real>(panel, features).give_back();
+  const auto factor = static_cast<Real>(problem_.scale / problem_.temperature);
+  for (std::size_t at = 0; at < count; ++at) sums[at] *= factor;
+
+  alignas(kAlignment) Real ones[kMaxPanel];
+  std::fill_n(ones, kMaxPanel, Real{1});
+  Real* const rows = rows_.buffer(rows_.plan.slab.rows);
+  Real* const room = rows + panel.rows * features;
+  Real* to[kMaxPanel];
+  for (std::size_t i = 0; i < panel.rows; ++i) to[i] = rows + i * features;
+  kernels_.panels.finish(panel.vectors, sums, ones, features, to, panel.rows, 1);
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    if (rows_.args.given.grad_scale != nullptr) {
+      const Layout& layout = problem_.query;
+      kernels_.numbers.read(layout.type,
+                            rows_.row_of(rows_.args.attention.query, layout, row, head),
+                            layout.strides.feature, features, room);
+      double product = 0;
+      for (std::size_t x = 0; x < features; ++x)
+        if (to[i][x] != 0)  // a row that attends nothing may hold NaN
+          product += static_cast<double>(to[i][x]) * static_cast<double>(room[x]);
+      rows_.terms(row, head).scale = product / problem_.scale;
+    }
+    if (rows_.args.given.grad_query != nullptr)
+      write_gradient(kernels_, p.grad_query, p.accumulate, to[i], problem_.features, room,
+                     rows_.row_of(rows_.args.given.grad_query, p.grad_query, row, head));
+  });
+}
+
+template class Split<float>;
+template class Split<double>;
+
+}  // namespace heed

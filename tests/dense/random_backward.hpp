@@ -1,0 +1,16 @@
+// Random problems to differentiate: each option is drawn on its own.
+#pragma once
+
+#include <cstdint>
+
+#include "tests/support/backward_problem.hpp"
+
+namespace heed_test {
+
+/// A form of attention that has gradients.
+Problem differentiable(std::uint64_t seed);
+
+/// One with gradients that are asked for and lie anyhow. out and lse are yet to be set.
+BackwardProblem draw_backward(std::uint64_t seed);
+
+}  // namespace heed_test

@@ -1,0 +1,281 @@
+#include "tests/oracle/backward.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "tests/oracle/backward_row.hpp"
+
+namespace heed_test {
+namespace {
+
+/// A gradient while it is summed: one number per element, where it lies, and where it is marked as
+/// written.
+template <class Real>
+class Gradient {
+  using Wide = typename Arithmetic<Real>::Wide;
+
+ public:
+  using Sizes = std::array<Index, 4>;
+
+  Gradient() = default;
+  /// `shape` as in memory; `data` may be NULL: not asked for.
+  Gradient(const void* data, const Source& lies, const Sizes& shape, bool written)
+      : lies_(lies), shape_(shape) {
+    if (data == nullptr) return;
+    const Index n = shape[0] * shape[1] * shape[2] * shape[3];
+    sums_.resize(static_cast<std::size_t>(n));
+    written_.assign(sums_.size(), written);
+  }
+
+  bool asked() const { return !sums_.empty(); }
+
+  /// An axis of size 1 takes what belongs to any index.
+  BoundedSum<Real>& at(Index b, Index h, Index i, Index x) { return sums_[index({b, h, i, x})]; }
+
+  /// Row i belongs to a sequence.
+  void mark(Index b, Index h, Index i) {
+    if (!asked()) return;
+    const auto first = written_.begin() + static_cast<std::ptrdiff_t>(index({b, h, i, 0}));
+    std::fill_n(first, shape_[3], true);
+  }
+
+  /// Every sum times a factor, with so many more roundings of its terms, and added to what is
+  /// there.
+  std::vector<Element> elements(const Bounded<Wide>& factor, Wide roundings, bool accumulate,
+                                std::uint32_t real) const {
+    std::vector<Element> all;
+    for (std::size_t n = 0; n < sums_.size(); ++n) {
+      if (!written_[n]) {
+        all.push_back(kUnwritten);
+        continue;
+      }
+      Bounded<Wide> total = product_with(factor, sums_[n].result(roundings));
+      if (accumulate) total = sum<Real>(total, before(n));
+      all.push_back(stored(total.value, total.bound, lies_.dtype, real));
+    }
+    return all;
+  }
+
+ private:
+  static Bounded<Wide> product_with(const Bounded<Wide>& factor, const Bounded<Wide>& x) {
+    return factor.value == 1 && factor.bound == 0 ? x : product<Real>(x, factor);
+  }
+
+  std::size_t index(Sizes at) const {
+    Index n = 0;
+    for (std::size_t axis = 0; axis < 4; ++axis)
+      n = n * shape_[axis] + (shape_[axis] == 1 ? 0 : at[axis]);
+    return static_cast<std::size_t>(n);
+  }
+
+  Bounded<Wide> before(std::size_t n) const {
+    auto rest = static_cast<Index>(n);
+    Sizes at{};
+    for (std::size_t axis = 4; axis-- > 0;) {
+      at[axis] = rest % shape_[axis];
+      rest /= shape_[axis];
+    }
+    // Converted to the arithmetic's type first, whatever its own.
+    return {static_cast<Wide>(static_cast<Real>(lies_.at(at[0], at[1], at[2], at[3]))), 0};
+  }
+
+  Source lies_{};
+  Sizes shape_{};
+  std::vector<BoundedSum<Real>> sums_;
+  std::vector<bool> written_;
+};
+
+template <class Real>
+class Oracle {
+  using Wide = typename Arithmetic<Real>::Wide;
+  using Row = BackwardRow<Real>;
+
+ public:
+  explicit Oracle(const BackwardGiven& given)
+      : given_(given),
+        forward_{*given.desc.attention, *given.args.attention, given.function},
+        d_(forward_.desc),
+        a_(given.args),
+        heads_(d_.query_heads),
+        key_heads_(key_heads_of(d_)),
+        width_(value_features_of(d_)),
+        packed_q_(d_.packed_queries > 0),
+        packed_k_(d_.packed_keys > 0) {
+    const heed_attention_backward_desc& b = given.desc;
+    const Index queries = packed_q_ ? d_.packed_queries : d_.query_length;
+    const Index keys = packed_k_ ? d_.packed_keys : d_.key_length;
+    gradients_ = {of_rows(a_.grad_query, b.grad_query, heads_, queries, d_.features, packed_q_),
+                  of_rows(a_.grad_key, b.grad_key, key_heads_, keys, d_.features, packed_k_),
+                  of_rows(a_.grad_value, b.grad_value, key_heads_, keys, width_, packed_k_),
+                  of_bias(),
+                  of_numbers(a_.grad_sinks, heads_),
+                  of_numbers(a_.grad_alibi_slopes, heads_),
+                  of_numbers(a_.grad_scale, 1),
+                  of_numbers(a_.grad_temperature, 1)};
+    grad_out_ = source_of(a_.grad_out, b.grad_out, heads_, queries, width_, packed_q_);
+    out_ = source_of(forward_.args.out, d_.out, heads_, queries, width_, packed_q_);
+    lse_ = of_lse(forward_.args.lse, d_.lse, queries);
+    grad_lse_ = of_lse(a_.grad_lse, b.grad_lse, queries);
+  }
+
+  ExpectedGradients run() {
+    Bounded<Wide> scale{1, 0};
+    for (Index b = 0; b < d_.batch; ++b)
+      for (Index h = 0; h < heads_; ++h) {
+        const Head<Real> head(forward_, b, h);
+        scale = constant<Real>(head.scale());
+        mark(head.sequence(), h);
+        for (Index i = 0; i < head.sequence().queries; ++i) add_row(head, h, i);
+      }
+    // A query or key may have been multiplied with a constant of the scores, which heed takes out
+    // again: three more roundings and those of constants. The products of grad_scale may be summed
+    // over features last.
+    const Wide constants = 3 + 2 * Arithmetic<Real>::kConstant;
+    ExpectedGradients expected;
+    for (std::size_t of = 0; of < kGradients; ++of) {
+      const bool scaled = of == kGradQuery || of == kGradKey;
+      const Wide features = of == kGradScale ? static_cast<Wide>(d_.features) : 0;
+      expected[of] =
+          gradients_[of].elements(scaled ? scale : Bounded<Wide>{1, 0}, constants + features,
+                                  given_.desc.accumulate != 0, real_dtype(d_));
+    }
+    return expected;
+  }
+
+ private:
+  // ---- Where gradients and what is given lie ----
+
+  Gradient<Real> of_rows(const void* data, const heed_layout& layout, Index heads, Index rows,
+                         Index features, bool packed) const {
+    return {data,
+            source_of(data, layout, heads, rows, features, packed),
+            {packed ? 1 : d_.batch, heads, rows, features},
+            !packed};
+  }
+
+  Gradient<Real> of_bias() const {
+    const auto size = [](Index given, Index whole) { return given == 0 ? whole : given; };
+    const heed_score_layout& bias = d_.bias;
+    heed_score_layout layout = given_.desc.grad_bias;
+    layout.batch = size(bias.batch, d_.batch);
+    layout.heads = size(bias.heads, d_.query_heads);
+    layout.rows = size(bias.rows, d_.query_length);
+    layout.keys = size(bias.keys, d_.key_length);
+    return {a_.grad_bias,
+            source_of(a_.grad_bias, layout, dtype_of(layout.dtype, real_dtype(d_)), d_),
+            {layout.batch, layout.heads, layout.rows, layout.keys},
+            true};
+  }
+
+  Gradient<Real> of_numbers(const void* data, Index count) const {
+    return {data, {data, real_dtype(d_), {0, 0, 0, 1}}, {1, 1, 1, count}, true};
+  }
+
+  Source of_lse(const void* data, const heed_layout& layout, Index rows) const {
+    Source lies = source_of(data, layout, heads_, rows, 1, false);  // packed: [head, row]
+    lies.dtype = dtype_of(layout.dtype, real_dtype(d_));
+    return lies;
+  }
+
+  // ---- Rows ----
+
+  void mark(const Sequence& s, Index h) {
+    const Index g = h / (heads_ / key_heads_);
+    for (Index i = 0; packed_q_ && i < s.queries; ++i)
+      gradients_[kGradQuery].mark(0, h, s.first_query + i);
+    if (!packed_k_) return;
+    for (Index j = s.first_key; j < forward_.args.cu_seqlens_k[b_of(s) + 1]; ++j) {
+      gradients_[kGradKey].mark(0, g, j);
+      gradients_[kGradValue].mark(0, g, j);
+    }
+  }
+  static std::size_t b_of(const Sequence& s) { return static_cast<std::size_t>(s.batch); }
+
+  void add_row(const Head<Real>& head, Index h, Index i) {
+    const Sequence& s = head.sequence();
+    const Index b = packed_q_ ? 0 : s.batch;
+    const Index line = s.first_query + i;
+    const std::vector<Wide> grad_out = numbers(grad_out_, b, h, line);
+    const std::vector<Wide> out = numbers(out_, b, h, line);
+    const Wide grad_lse =
+        a_.grad_lse == nullptr ? 0 : static_cast<Wide>(grad_lse_.at(b, h, line, 0));
+    const RowGiven<Wide> given = {grad_out.data(), out.data(),
+                                  static_cast<Wide>(lse_.at(b, h, line, 0)), grad_lse};
+    const Row row(head, i, width_, given, given_.derivative);
+    add(kGradSinks, h, [&] { return row.sink(); });
+    for (Index j = 0; j < s.keys; ++j)
+      if (head.attends(i, j)) add_pair(head, row, h, i, j, given);
+  }
+
+  std::vector<Wide> numbers(const Source& from, Index b, Index h, Index line) const {
+    return rows_of<Wide>(from, b, h, line, 1, width_).numbers;
+  }
+
+  void add_pair(const Head<Real>& head, const Row& row, Index h, Index i, Index j,
+                const RowGiven<Wide>& given) {
+    const Sequence& s = head.sequence();
+    const Index g = h / (heads_ / key_heads_);
+    const Index line = s.first_query + i;
+    const Index place = s.first_key + j;
+    const Index of_q = packed_q_ ? 0 : s.batch;
+    const Index of_k = packed_k_ ? 0 : s.batch;
+    const PairGradient<Wide> pair = row.pair(j);
+    const auto add_row = [&](GradientOf of, Index b, Index n, Index at, const Bounded<Wide>& factor,
+                             const Wide* with, Index features) {
+      Gradient<Real>& to = gradients_[of];
+      for (Index x = 0; to.asked() && x < features; ++x)
+        to.at(b, n, at, x).add(product<Real>(factor, {with[x], 0}));
+    };
+    add_row(kGradQuery, of_q, h, line, pair.product, head.key(j), d_.features);
+    add_row(kGradKey, of_k, g, place, pair.product, head.query(i), d_.features);
+    add_row(kGradValue, of_k, g, place, pair.weight, given.grad_out, width_);
+    Gradient<Real>& bias = gradients_[kGradBias];
+    if (bias.asked()) bias.at(s.batch, h, i, j).add(pair.biased);
+    add(kGradSlopes, h, [&] { return product<Real>(pair.biased, {-head.distance(i, j), 0}); });
+    add(kGradTemperature, 0, [&] { return row.temperature(j, pair); });
+    if (gradients_[kGradScale].asked()) add_scale(head, i, j, pair.product);
+  }
+
+  /// One of the arrays of numbers.
+  template <class Term>
+  void add(GradientOf of, Index n, Term&& term) {
+    if (gradients_[of].asked()) gradients_[of].at(0, 0, 0, n).add(term());
+  }
+
+  /// <q, k>, a sum of its own. Its order decides which infinities meet, and whether zeros do.
+  void add_scale(const Head<Real>& head, Index i, Index j, const Bounded<Wide>& gradient) {
+    const Wide* const key = head.key(j);
+    const bool finite =
+        std::all_of(key, key + d_.features, [](Wide x) { return std::isfinite(x); });
+    if (is_zero(gradient) && finite) return;
+    const Product<Wide> p = head.product(i, j);
+    using A = Arithmetic<Real>;
+    const Wide error = gamma_of<Real>(p.features + 1) * p.magnitude + p.features * A::kUnderflow;
+    const Bounded<Wide> inner =
+        p.finite ? finite_or_unbounded<Real>(p.sum, error) : Bounded<Wide>{p.sum, 0};
+    Bounded<Wide> term = product<Real>(gradient, inner);
+    if (is_zero(gradient) || std::isinf(term.value)) term = kUnbounded<Wide>;
+    gradients_[kGradScale]
+        .at(0, 0, 0, 0)
+        .add(term, term.bound + (std::fabs(gradient.value) + gradient.bound) * p.magnitude);
+  }
+
+  const BackwardGiven& given_;
+  const Given forward_;
+  const heed_attention_desc& d_;
+  const heed_attention_backward_args& a_;
+  const Index heads_, key_heads_, width_;
+  const bool packed_q_, packed_k_;
+  std::array<Gradient<Real>, kGradients> gradients_;
+  Source grad_out_{}, out_{}, lse_{}, grad_lse_{};
+};
+
+}  // namespace
+
+ExpectedGradients expect_gradients(const BackwardGiven& given) {
+  return is_float64(*given.desc.attention) ? Oracle<double>(given).run()
+                                           : Oracle<float>(given).run();
+}
+
+}  // namespace heed_test

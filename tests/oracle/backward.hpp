@@ -1,0 +1,52 @@
+// The oracle of gradients: those of dense attention as heed.h says, analytically, in straight loops
+// and in a wider type than heed computes in; and for every element how far from it heed's may be.
+//
+//   oracle/bounded.hpp        products and sums of numbers that are off by a known amount
+//   oracle/backward_row.hpp   what each pair of a row passes on
+//
+// It takes out and lse as they are given, whatever they are. Sums are bounded in any order, and
+// constants by one rounding more than heed has, as in oracle/dense.hpp. Gradients that are added to
+// what is there see one addition more, and all are rounded to their types in the end.
+//
+// A packed row that belongs to no sequence is left alone.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "api/heed.h"
+#include "tests/oracle/element.hpp"
+#include "tests/oracle/given.hpp"
+
+namespace heed_test {
+
+/// What the oracle of gradients is given: what heed is, what the score function does, and what
+/// derivative it has for the score that it finds.
+struct BackwardGiven {
+  const heed_attention_backward_desc& desc;
+  const heed_attention_backward_args& args;
+  const ScoreModel& function;
+  const ScoreModel& derivative;
+};
+
+enum GradientOf : std::size_t {
+  kGradQuery,
+  kGradKey,
+  kGradValue,
+  kGradBias,
+  kGradSinks,
+  kGradSlopes,
+  kGradScale,
+  kGradTemperature,
+  kGradients  ///< how many there are
+};
+
+/// All that the arguments ask for; the others are empty. Of query, key and value: [batch, heads,
+/// rows, features], packed: batch 1; of bias: of its own sizes; of sinks and slopes: [heads].
+using ExpectedGradients = std::array<std::vector<Element>, kGradients>;
+
+/// Gradients are added to what the arguments point at, if the descriptor says so.
+ExpectedGradients expect_gradients(const BackwardGiven& given);
+
+}  // namespace heed_test

@@ -1,0 +1,204 @@
+// One query row on its way back: what each pair of the row passes on to queries, keys, values and
+// to everything that scores are made of, and how far off heed's may be. Real is heed's arithmetic,
+// u its kUnit; every product and sum rounds as oracle/bounded.hpp says.
+//
+// 1. The weight is p = 2^(t - l), with the score t off by E (scores.hpp) and l = lse log2(e). lse
+// is
+//    given: converted to Real and multiplied with a constant it is off by gamma(kConstant + 2) |l|,
+//    and the difference rounds once more. exp2 is within 1 ULP, a factor 1 + 2 u, and 0 below the
+//    smallest normal number:
+//
+//        |p' - p| <= p (2^(E + E_l + u |t - l|) (1 + 2 u) - 1) + kSmallest
+//
+// 2. <grad_out, value> - delta, delta = <grad_out, out> - grad_lse, is a sum of 2 Dv products and
+//    one number. In whatever order they are added, each sees its product's rounding, Dv + 1
+//    additions at most, and grad_lse its conversion:
+//
+//        gamma(Dv + 4) (sum |grad_out| |value| + sum |grad_out| |out| + |grad_lse|)
+//
+//    The bound is relative to the sizes of the terms, so it holds where they cancel.
+//
+// 3. The gradient of z = s / temperature is the product of both; that of s is this over the
+//    temperature, a constant, times the derivative of the score function, which says itself how far
+//    off it is for a score that is off.
+//
+// 4. Softcap: 1 - tanh^2, with heed's tanh off by e (the capped score's error over the cap, and the
+//    division's roundings), is off by 2 |tanh| e + e^2, and three operations at most: on 1 and
+//    tanh^2, or those of (1 - tanh) (1 + tanh).
+//
+// What is not finite: a row whose lse is -inf passes on zeros, one whose lse is +inf or NaN
+// passes NaN on to all that it attends. Otherwise IEEE 754. A weight that is 0 because the score is
+// -inf is 0 exactly.
+#pragma once
+
+#include <cmath>
+
+#include "tests/oracle/bounded.hpp"
+#include "tests/oracle/head.hpp"
+
+namespace heed_test {
+
+/// What is given of one row, besides its query.
+template <class Wide>
+struct RowGiven {
+  const Wide* grad_out;
+  const Wide* out;
+  Wide lse;
+  Wide grad_lse;
+};
+
+/// What one pair passes on.
+template <class Wide>
+struct PairGradient {
+  Bounded<Wide> weight;   ///< p
+  Bounded<Wide> scaled;   ///< the gradient of z = s / temperature
+  Bounded<Wide> biased;   ///< of s before the score function: what bias and ALiBi get
+  Bounded<Wide> product;  ///< of scale <q, k>
+};
+
+template <class Real>
+class BackwardRow {
+ public:
+  using Wide = typename Arithmetic<Real>::Wide;
+  using Number = Bounded<Wide>;
+
+  BackwardRow(const Head<Real>& head, Index i, Index width, const RowGiven<Wide>& given,
+              const ScoreModel& derivative)
+      : head_(head), i_(i), width_(width), given_(given), derivative_(derivative) {
+    delta_ = -given.grad_lse;
+    delta_size_ = std::fabs(given.grad_lse);
+    for (Index x = 0; x < width; ++x) {
+      const Wide term = given.grad_out[x] * given.out[x];
+      delta_ += term;
+      delta_size_ += std::fabs(term);
+    }
+  }
+
+  PairGradient<Wide> pair(Index j) const {
+    const Wide unit = head_.softmax_unit();
+    const Score<Wide> score = head_.full_score(i_, j, unit);
+    if (nothing()) return of_nothing(score, j);
+    PairGradient<Wide> g{};
+    const bool finite = std::isfinite(given_.lse);
+    g.weight = finite ? weight(score) : nan();
+    if (score.unspecified() && !finite) return {nan(), unknown(), unknown(), unknown()};
+    if (score.value == -kInfinite<Wide> && !score.unspecified()) return g;
+    if (!finite) return {nan(), nan(), nan(), nan()};
+    g.scaled = product<Real>(g.weight, gradient_of_weight(j));
+    // What has no weight has no gradient where a score function is asked for its derivative.
+    if (derivative_ && !std::isfinite(g.scaled.value) && g.weight.value <= g.weight.bound)
+      g.scaled = unknown();
+    g.biased = product<Real>(g.scaled, constant<Real>(unit / kLog2EOf<Wide>));
+    if (derivative_) g.biased = product<Real>(g.biased, slope(j));
+    g.product = head_.desc().softcap == 0 ? g.biased : product<Real>(g.biased, slope_of_cap(j));
+    return g;
+  }
+
+  /// -p_sink delta
+  Number sink() const {
+    if (nothing()) return {0, 0};
+    if (!std::isfinite(given_.lse)) return nan();
+    const Number minus_delta = difference(0, 0);
+    return product<Real>(weight(head_.sink()), minus_delta);
+  }
+
+  /// -(gradient of z) z / temperature
+  Number temperature(Index j, const PairGradient<Wide>& g) const {
+    const Wide unit = head_.softmax_unit();
+    const Score<Wide> t = head_.full_score(i_, j, unit);
+    if (t.unspecified()) return unknown();
+    if (t.value == -kInfinite<Wide> || is_zero(g.scaled)) return {0, 0};
+    if (!std::isfinite(given_.lse)) return nan();
+    const Number z = product<Real>({-t.value, t.error}, constant<Real>(1 / kLog2EOf<Wide>));
+    return product<Real>(product<Real>(g.scaled, z), constant<Real>(unit / kLog2EOf<Wide>));
+  }
+
+ private:
+  static Number nan() { return kNotANumber<Wide>; }
+  static Number unknown() { return kUnbounded<Wide>; }
+
+  /// Whether lse says that the row attends nothing.
+  bool nothing() const { return given_.lse == -kInfinite<Wide>; }
+
+  /// Zeros, but where the scores do not go with that, or are multiplied with NaN and infinities.
+  PairGradient<Wide> of_nothing(const Score<Wide>& score, Index j) const {
+    const Number gradient = gradient_of_weight(j);
+    const bool zero = score.value == -kInfinite<Wide> ||
+                      (std::isfinite(score.value) && std::isfinite(gradient.value));
+    if (zero && !score.unspecified()) return {};
+    return {unknown(), unknown(), unknown(), unknown()};
+  }
+
+  /// See 1.
+  Number weight(const Score<Wide>& t) const {
+    using A = Arithmetic<Real>;
+    if (t.unspecified()) return unknown();
+    if (std::isnan(t.value)) return nan();
+    if (t.value == -kInfinite<Wide>) return {0, 0};
+    if (std::isinf(t.value)) return {kInfinite<Wide>, 0};
+    const Wide l = given_.lse * kLog2EOf<Wide>;
+    const Wide far = t.value - l;
+    const Wide given = t.error + gamma_of<Real>(A::kConstant + 2) * std::fabs(l);
+    const Wide error = given + A::kUnit * (std::fabs(far) + given);
+    if (!(std::fabs(l) < A::kMax / 2 && far + error < std::numeric_limits<Real>::max_exponent - 1))
+      return unknown();
+    const Wide p = std::exp2(far);
+    const Wide factor = std::expm1(kLn2Of<Wide> * error + std::log1p(2 * A::kUnit));
+    return finite_or_unbounded<Real>(p, p * factor + A::kSmallest);
+  }
+
+  /// See 2.
+  Number gradient_of_weight(Index j) const {
+    Wide sum = 0;
+    Wide size = 0;
+    for (Index x = 0; x < width_; ++x) {
+      const Wide term = given_.grad_out[x] * head_.value(j, x).value;
+      sum += term;
+      size += std::fabs(term);
+    }
+    return difference(sum, size);
+  }
+
+  /// sum - delta
+  Number difference(Wide sum, Wide size) const {
+    const Wide all = size + delta_size_;
+    const Wide value = sum - delta_;
+    if (!std::isfinite(all)) return std::isnan(value) ? nan() : Number{value, 0};
+    if (all >= Arithmetic<Real>::kMax) return unknown();
+    const auto width = static_cast<Wide>(width_);
+    return {value, gamma_of<Real>(width + 4) * all + 2 * width * Arithmetic<Real>::kUnderflow};
+  }
+
+  /// The derivative of the score function.
+  Number slope(Index j) const {
+    const Score<Wide> found = head_.biased_score(i_, j, 1);
+    if (found.unspecified()) return unknown();
+    const Score<Wide> d = changed<Real>(found, derivative_, head_.place(i_, j));
+    return {d.value, d.error};
+  }
+
+  /// See 4.
+  Number slope_of_cap(Index j) const {
+    using A = Arithmetic<Real>;
+    const Score<Wide> s = head_.capped_score(i_, j, 1);
+    if (s.unspecified()) return unknown();
+    if (std::isnan(s.value)) return nan();
+    const auto cap = static_cast<Wide>(head_.desc().softcap);
+    const Wide tanh = s.value / cap;
+    const Wide moved = s.error / cap;
+    const Wide e = moved + gamma_of<Real>(A::kConstant + 2) * (std::fabs(tanh) + moved);
+    const Wide square = tanh * tanh;
+    const Wide error = 2 * std::fabs(tanh) * e + e * e;
+    return {1 - square, error + gamma_of<Real>(3) * (1 + square + error)};
+  }
+
+  const Head<Real>& head_;
+  const Index i_;
+  const Index width_;
+  const RowGiven<Wide> given_;
+  const ScoreModel& derivative_;
+  Wide delta_;
+  Wide delta_size_;  ///< of the terms of the sum
+};
+
+}  // namespace heed_test

@@ -1,0 +1,95 @@
+// Gradients of an attention problem: what is given besides it, where they are written, and the one
+// line that describes them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "tests/oracle/backward.hpp"
+#include "tests/support/compare.hpp"
+#include "tests/support/problem.hpp"
+
+namespace heed_test {
+
+/// The gradients that a run wrote; empty: not asked for.
+using Gradients = std::array<Numbers, kGradients>;
+
+const char* name_of(GradientOf gradient);
+
+inline std::array<GradientOf, kGradients> all_gradients() {
+  return {kGradQuery, kGradKey,    kGradValue, kGradBias,
+          kGradSinks, kGradSlopes, kGradScale, kGradTemperature};
+}
+
+/// How a gradient lies.
+struct Form {
+  std::uint32_t dtype = HEED_DTYPE_DEFAULT;
+  Arrangement arrangement = Arrangement::kDefault;
+  std::size_t misalign = 0;
+};
+
+/// Of an attention problem whose outputs are out and lse. The gradient of out is given, normally
+/// distributed; that of lse is not, and no gradient is asked for.
+class BackwardProblem {
+ public:
+  explicit BackwardProblem(Problem problem, std::uint64_t seed = 1, const Form& of_out = {});
+
+  void give_grad_lse(std::uint64_t seed, const Form& form = {});
+
+  /// Whether the problem has what this is the gradient of.
+  bool can_want(GradientOf gradient) const;
+  void want(GradientOf gradient, const Form& form = {});
+  void want_all();
+  void want_nothing();
+
+  /// Adds to numbers that are there.
+  void accumulate(std::uint64_t seed);
+
+  /// Sets out and lse to what attention makes them: as heed computes them, or as the oracle does.
+  void attend(const Context& context) { forward.run_all(context); }
+  void attend_as_expected();
+
+  /// What heed gets; valid until the problem is changed.
+  heed_attention_backward_args args();
+
+  ExpectedGradients expected();
+
+  /// Everything that a run writes; throws if it writes anything else.
+  Gradients run(const Context& context);
+  Gradients run(const std::function<heed_status(const heed_attention_backward_args&)>& call);
+
+  /// As heed reads it; valid as long as the problem stays where it is.
+  const heed_attention_backward_desc& desc();
+
+  Problem forward;
+  Tensor grad_out;
+  std::optional<Tensor> grad_lse;
+  std::array<std::optional<Tensor>, kGradients> gradients;
+
+ private:
+  /// Puts into gradients what is there before a run.
+  void begin();
+
+  heed_attention_backward_desc desc_ = HEED_ATTENTION_BACKWARD_DESC_INIT;
+  heed_attention_args forward_args_{};
+  std::array<std::optional<Tensor>, kGradients> before_;  ///< what is there
+};
+
+std::string line_of(const BackwardProblem& p);
+
+/// How gradients compare with the oracle's: the worst error / bound of each, and what is wrong.
+struct GradientComparison {
+  std::array<double, kGradients> ratios{};
+  std::string wrong;
+  double worst() const { return *std::max_element(ratios.begin(), ratios.end()); }
+};
+GradientComparison compare_gradients(const std::string& what, const BackwardProblem& p,
+                                     const Gradients& got, const ExpectedGradients& want,
+                                     Unspecified unspecified = Unspecified::kForbidden);
+
+bool same_bits(const Gradients& a, const Gradients& b);
+
+}  // namespace heed_test
