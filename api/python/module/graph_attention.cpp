@@ -78,7 +78,7 @@ class GraphAttentionPlan {
   }
 
  private:
-  static constexpr int kForms = GraphCall::kTensors + GraphCall::kMatrices + 1;
+  static constexpr int kForms = int{GraphCall::kTensors} + int{GraphCall::kMatrices} + 1;
 
   template <class Use>
   static void each_form(const GraphCall& call, Use use) {
