@@ -11,7 +11,7 @@ namespace heed {
 namespace {
 
 GivenRows given_rows(const CacheProblem& p, const heed_cache_append_desc& desc,
-                     const Stored& stored, const char* field, const heed_layout& layout,
+                     const Storage& stored, const char* field, const heed_layout& layout,
                      const char* name, const void* data) {
   if (layout.dtype > HEED_DTYPE_F16 || layout.dtype == HEED_DTYPE_F64)
     fail(HEED_STATUS_INVALID_ARGUMENT,

@@ -9,7 +9,7 @@ namespace heed {
 
 /// New rows of keys, or of values, as the caller has them.
 struct GivenRows {
-  const Stored& stored;
+  const Storage& stored;
   const void* data;
   Layout layout;
 };

@@ -149,9 +149,7 @@ void CacheAttention::find_pages() {
   table_ = Array<std::int32_t>(cache_.context->allocator, (Size(readers_.count()) * width).value());
   for (std::int64_t b = 0; b < readers_.count(); ++b) {
     const Slot& slot = cache_.slots[readers_.slot(b)];
-    std::int32_t page = slot.last;
-    for (std::int64_t n = slot.pages; n-- > 0; page = cache_.pages.before(page))
-      if (n < width) table_[b * width + n] = page;
+    cache_.pages.list(slot.last, slot.pages, width, table_.data() + b * width);
   }
 }
 

@@ -46,27 +46,32 @@ struct heed_cache {
   std::byte* memory(std::size_t offset) const {
     return reinterpret_cast<std::byte*>(const_cast<heed_cache*>(this)) + offset;
   }
-  std::byte* pool(const heed::Stored& stored, std::int64_t layer) const {
+  std::byte* pool(const heed::Storage& stored, std::int64_t layer) const {
     return memory(stored.pools + static_cast<std::size_t>(layer) * stored.pool_bytes);
   }
-  /// The rows of a page and head, row_bytes apart.
-  std::byte* rows(const heed::Stored& stored, std::int64_t layer, std::int64_t page,
-                  std::int64_t head) const {
+  /// Row t of a sequence and head, in the page that it lies in; the page's other rows are row_bytes
+  /// apart.
+  std::byte* row(const heed::Storage& stored, std::int64_t layer, std::int64_t page,
+                 std::int64_t head, std::int64_t t) const {
     return pool(stored, layer) +
-           static_cast<std::size_t>((page * problem.key_heads + head) * problem.page_rows) *
-               stored.row_bytes;
+           static_cast<std::size_t>(row_in_pool(page, head, t)) * stored.row_bytes;
   }
-  float* scales(const heed::Stored& stored, std::int64_t layer) const {
+  float* scales(const heed::Storage& stored, std::int64_t layer) const {
     return reinterpret_cast<float*>(
         memory(stored.scales + static_cast<std::size_t>(layer) * stored.scales_bytes));
   }
-  /// Those of a page's and head's rows.
-  float* scales(const heed::Stored& stored, std::int64_t layer, std::int64_t page,
-                std::int64_t head) const {
-    return scales(stored, layer) + (page * problem.key_heads + head) * problem.page_rows;
+  /// Row t's; those of the page's other rows are side by side.
+  float* scale(const heed::Storage& stored, std::int64_t layer, std::int64_t page,
+               std::int64_t head, std::int64_t t) const {
+    return scales(stored, layer) + row_in_pool(page, head, t);
   }
   /// The rows that a sequence has in each layer.
   std::int32_t* lengths_of(std::int64_t slot) const { return lengths + slot * problem.layers; }
+
+ private:
+  std::int64_t row_in_pool(std::int64_t page, std::int64_t head, std::int64_t t) const {
+    return (page * problem.key_heads + head) * problem.page_rows + t % problem.page_rows;
+  }
 };
 
 namespace heed {

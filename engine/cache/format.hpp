@@ -46,7 +46,7 @@ std::size_t bytes_of_saved(const CacheProblem& p, std::int64_t length);
 /// scale.
 template <class Rows, class Each>
 void each_run(const CacheProblem& p, std::int64_t length, const Rows& rows, const Each& each) {
-  for (const Stored* const stored : {&p.key, &p.value})
+  for (const Storage* const stored : {&p.key, &p.value})
     for (std::int64_t head = 0; head < p.key_heads; ++head) {
       const auto each_page = [&](std::size_t row_bytes, const auto& place) {
         for (std::int64_t t = 0; t < length; t += p.page_rows)

@@ -63,12 +63,13 @@ void Growth::copy(std::int32_t from, std::int64_t number) const {
   const auto copy_head = [&](std::int64_t layer, std::int64_t head) {
     const std::int64_t rows =
         std::clamp<std::int64_t>(lengths[layer] - number * p.page_rows, 0, p.page_rows);
-    for (const Stored* const stored : {&p.key, &p.value}) {
-      std::memcpy(cache_.rows(*stored, layer, to, head), cache_.rows(*stored, layer, from, head),
+    for (const Storage* const stored : {&p.key, &p.value}) {
+      std::memcpy(cache_.row(*stored, layer, to, head, 0),
+                  cache_.row(*stored, layer, from, head, 0),
                   static_cast<std::size_t>(rows) * stored->row_bytes);
       if (p.rows_have_scales())
-        std::copy_n(cache_.scales(*stored, layer, from, head), rows,
-                    cache_.scales(*stored, layer, to, head));
+        std::copy_n(cache_.scale(*stored, layer, from, head, 0), rows,
+                    cache_.scale(*stored, layer, to, head, 0));
     }
   };
   const std::int64_t heads = p.layers * p.key_heads;

@@ -31,19 +31,19 @@ class Growth {
   std::int64_t begin() const { return begin_; }
   std::int64_t end() const { return end_; }
   /// Where row t of a head is to be written.
-  std::byte* row(const Stored& stored, std::int64_t t, std::int64_t head) const {
-    const std::int64_t page_rows = cache_.problem.page_rows;
-    return cache_.rows(stored, layer_, pages_[t / page_rows - first_], head) +
-           static_cast<std::size_t>(t % page_rows) * stored.row_bytes;
+  std::byte* row(const Storage& stored, std::int64_t t, std::int64_t head) const {
+    return cache_.row(stored, layer_, page_of(t), head, t);
   }
 
   /// Where its scale is to be written, if rows have scales.
-  float* scale(const Stored& stored, std::int64_t t, std::int64_t head) const {
-    const std::int64_t page_rows = cache_.problem.page_rows;
-    return cache_.scales(stored, layer_, pages_[t / page_rows - first_], head) + t % page_rows;
+  float* scale(const Storage& stored, std::int64_t t, std::int64_t head) const {
+    return cache_.scale(stored, layer_, page_of(t), head, t);
   }
 
  private:
+  std::int32_t page_of(std::int64_t t) const {
+    return pages_[t / cache_.problem.page_rows - first_];
+  }
   void copy(std::int32_t from, std::int64_t number) const;
 
   heed_cache& cache_;

@@ -94,7 +94,7 @@ class NewSequence {
   bool kept_ = false;
 };
 
-heed_sequence load(heed_cache& cache, Input& from) {
+heed_sequence load(heed_cache& cache, InputStream& from) {
   const CacheProblem& p = cache.problem;
   Header header;
   from.expect(sizeof header + sizeof(Sum));

@@ -35,4 +35,10 @@ std::int64_t PageTree::own(std::int32_t last, std::int64_t most) const {
   return pages;
 }
 
+void PageTree::list(std::int32_t last, std::int64_t count, std::int64_t most,
+                    std::int32_t* pages) const {
+  for (std::int64_t n = count; n-- > 0; last = previous_[last])
+    if (n < most) pages[n] = last;
+}
+
 }  // namespace heed

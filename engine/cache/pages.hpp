@@ -16,7 +16,8 @@ inline constexpr std::int32_t kNoPage = -1;
 /// end with it. So a fork costs one reference, and the pages that belong to one sequence alone are
 /// its last ones: those behind the last page with several references.
 ///
-/// The cache's mutex guards all of this, but for before(page) of a page that the caller has.
+/// The cache's mutex guards all of this, but for before(page) of a page that the caller has, and
+/// list().
 class PageTree {
  public:
   PageTree(std::int32_t* previous, std::int32_t* references, std::int64_t pages);
@@ -46,6 +47,10 @@ class PageTree {
   /// How many of the last pages of a sequence, which ends with `last`, are its own; `most` are
   /// looked at.
   std::int64_t own(std::int32_t last, std::int64_t most) const;
+
+  /// The first `most` of the `count` pages of a sequence that the caller has, in order; it ends
+  /// with `last`.
+  void list(std::int32_t last, std::int64_t count, std::int64_t most, std::int32_t* pages) const;
 
  private:
   std::int32_t* const previous_;    ///< [pages]; of a free page the next free one

@@ -59,7 +59,7 @@ void lay_out(CacheProblem& p) {
   p.references = offsets.take(p.pages, 1, sizeof(std::int32_t));
   p.frequencies = offsets.take(p.rotary.base == 0 ? 0 : p.rotary.angles(), 1, sizeof(double));
   const Size rows = Size(p.pages) * p.key_heads * p.page_rows;
-  for (Stored* const stored : {&p.key, &p.value}) {
+  for (Storage* const stored : {&p.key, &p.value}) {
     const Size row_bytes = Size(stored->features) * bytes_of(p.type);
     const Size pool_bytes = round_up(rows * row_bytes, kAlignment);
     stored->row_bytes = static_cast<std::size_t>(row_bytes.value());

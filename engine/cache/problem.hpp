@@ -12,7 +12,7 @@ namespace heed {
 
 /// Keys or values as they are stored: a pool [pages, key_heads, page_rows, features] per layer. A
 /// head's rows of a page lie side by side: of all orders this is the fastest to read.
-struct Stored {
+struct Storage {
   std::int64_t features;
   std::size_t row_bytes;
   std::size_t pools;         ///< where layer 0's pool lies
@@ -30,7 +30,7 @@ struct CacheProblem {
   std::int64_t page_rows;
   std::int64_t pages;
   std::int64_t sequences;  ///< at once
-  Stored key, value;
+  Storage key, value;
   Rotary rotary;
 
   // Offsets into the memory, which begins with the cache itself.

@@ -22,15 +22,13 @@ std::int64_t common_length(const heed_cache& cache, std::int64_t slot) {
 
 /// What a layer of a sequence with these pages has.
 struct LayerRows {
-  const std::byte* row(const Stored& stored, std::int64_t t, std::int64_t head) const {
-    const std::int64_t page_rows = cache.problem.page_rows;
-    return cache.rows(stored, layer, pages[t / page_rows], head) +
-           static_cast<std::size_t>(t % page_rows) * stored.row_bytes;
+  const std::byte* row(const Storage& stored, std::int64_t t, std::int64_t head) const {
+    return cache.row(stored, layer, page_of(t), head, t);
   }
-  const float* scale(const Stored& stored, std::int64_t t, std::int64_t head) const {
-    const std::int64_t page_rows = cache.problem.page_rows;
-    return cache.scales(stored, layer, pages[t / page_rows], head) + t % page_rows;
+  const float* scale(const Storage& stored, std::int64_t t, std::int64_t head) const {
+    return cache.scale(stored, layer, page_of(t), head, t);
   }
+  std::int32_t page_of(std::int64_t t) const { return pages[t / cache.problem.page_rows]; }
 
   const heed_cache& cache;
   std::int64_t layer;
@@ -47,12 +45,11 @@ class Saving {
 
   std::size_t bytes() const { return bytes_of_saved(cache_.problem, length_); }
 
-  void write_to(Output& to) const {
+  void write_to(OutputStream& to) const {
     const CacheProblem& p = cache_.problem;
     const Slot& slot = cache_.slots[use_.slot()];
     Array<std::int32_t> pages(cache_.context->allocator, slot.pages);
-    std::int32_t page = slot.last;
-    for (std::int64_t n = slot.pages; n-- > 0; page = cache_.pages.before(page)) pages[n] = page;
+    cache_.pages.list(slot.last, slot.pages, slot.pages, pages.data());
     const Header header = header_of(p, length_);
     to.write(&header, sizeof header);
     for (std::int64_t layer = 0; layer < p.layers; ++layer)

@@ -13,12 +13,12 @@ constexpr std::int64_t kBuffer = 1 << 16;
 
 }  // namespace
 
-void Output::write(const void* bytes, std::size_t count) {
+void OutputStream::write(const void* bytes, std::size_t count) {
   checksum_.add(bytes, count);
   put(static_cast<const std::byte*>(bytes), count);
 }
 
-void Input::read(void* bytes, std::size_t count) {
+void InputStream::read(void* bytes, std::size_t count) {
   get(static_cast<std::byte*>(bytes), count);
   checksum_.add(bytes, count);
 }

@@ -9,9 +9,9 @@
 
 namespace heed {
 
-class Output {
+class OutputStream {
  public:
-  virtual ~Output() = default;
+  virtual ~OutputStream() = default;
   void write(const void* bytes, std::size_t count);
   /// Of all that was written.
   std::uint64_t checksum() const { return checksum_.value(); }
@@ -24,9 +24,9 @@ class Output {
   Checksum checksum_;
 };
 
-class Input {
+class InputStream {
  public:
-  virtual ~Input() = default;
+  virtual ~InputStream() = default;
   /// From the first byte on there are so many; no more is read. Throws if fewer are known to be
   /// there.
   virtual void expect(std::size_t count) = 0;
@@ -42,7 +42,7 @@ class Input {
 };
 
 /// Memory that is large enough.
-class MemoryOutput final : public Output {
+class MemoryOutput final : public OutputStream {
  public:
   explicit MemoryOutput(void* memory) : next_(static_cast<std::byte*>(memory)) {}
 
@@ -52,7 +52,7 @@ class MemoryOutput final : public Output {
   std::byte* next_;
 };
 
-class MemoryInput final : public Input {
+class MemoryInput final : public InputStream {
  public:
   MemoryInput(const void* memory, std::size_t bytes)
       : next_(static_cast<const std::byte*>(memory)), bytes_(bytes) {}
@@ -66,7 +66,7 @@ class MemoryInput final : public Input {
 };
 
 /// Through a buffer: rows may be a few bytes.
-class FileOutput final : public Output {
+class FileOutput final : public OutputStream {
  public:
   FileOutput(const heed_allocator& allocator, int descriptor);
   void flush() override;
@@ -79,7 +79,7 @@ class FileOutput final : public Output {
   std::size_t held_ = 0;  ///< bytes in it
 };
 
-class FileInput final : public Input {
+class FileInput final : public InputStream {
  public:
   FileInput(const heed_allocator& allocator, int descriptor);
   void expect(std::size_t count) override { expected_ = count; }

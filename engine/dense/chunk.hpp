@@ -13,16 +13,16 @@
 namespace heed {
 
 /// Keys between two decisions to rescale; values are summed apart over so many.
-constexpr std::int64_t kBlockKeys = static_cast<std::int64_t>(PanelGeometry::run);
+inline constexpr std::int64_t kBlockKeys = static_cast<std::int64_t>(PanelGeometry::run);
 
 /// What a row's softmax over a chunk ended with: sums are relative to row_max.
 template <class Real>
-struct Part {
+struct ChunkPart {
   Real* row_max;  ///< [rows]
   Real* row_sum;  ///< [rows]
   Real* sums;     ///< [rows][value features]
 
-  static Part at(Real* numbers, std::int64_t rows) {
+  static ChunkPart at(Real* numbers, std::int64_t rows) {
     return {numbers, numbers + rows, numbers + 2 * rows};
   }
 };
@@ -138,7 +138,7 @@ class ChunkSoftmax {
         pitch_(plain_ ? narrowest_pitch(panel_) : panel_.pitch),
         softmax_(rows.kernels, panel_.rows, pitch_) {}
 
-  void begin(const Part<Real>& part) {
+  void begin(const ChunkPart<Real>& part) {
     part_ = part;
     pack_queries();
     std::fill_n(sums_, panel_.rows * order_.padded(), Real{0});
@@ -246,7 +246,7 @@ class ChunkSoftmax {
   Real* const sums_;
   const bool plain_;         ///< every row attends every key, and no option changes a score
   const std::size_t pitch_;  ///< of scores
-  Part<Real> part_{};
+  ChunkPart<Real> part_{};
   LaneSoftmax<Real> softmax_;
 };
 

@@ -199,7 +199,7 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
     for (std::int64_t i = 0; i < count; ++i) {
       softmax[i].make(*rows[i], keys, key, value, room(plan_.slab.query, key, i),
                       room(plan_.slab.accumulators, value, i));
-      softmax[i]->begin(Part<Real>::at(part_of(i), rows[i]->rows));
+      softmax[i]->begin(ChunkPart<Real>::at(part_of(i), rows[i]->rows));
     }
     each_block(keys, [&](const KeyBlock& block) {
       for (std::int64_t i = 0; i < count; ++i)
@@ -211,7 +211,7 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
       const Stored<Real> copied = stored_values(*rows[i], *rows[i], keys, true);
       ChunkSoftmax<Real> again(*rows[i], keys, key, copied, room(plan_.slab.query, key, i),
                                room(plan_.slab.accumulators, value, i));
-      again.begin(Part<Real>::at(part_of(i), rows[i]->rows));
+      again.begin(ChunkPart<Real>::at(part_of(i), rows[i]->rows));
       each_block(keys, [&](const KeyBlock& block) { again.step(block, false, true); });
       again.end();
     }
@@ -235,8 +235,8 @@ void Decoding<Real>::finish(const DecodedRows<Real>& rows, const Real* parts) co
   const auto each_part = [&](auto&& function) {
     for (std::int64_t chunk = 0; chunk < decode_.chunks; ++chunk)
       if (chunk_keys(rows.sequence, chunk).keys > 0)
-        function(
-            Part<Real>::at(const_cast<Real*>(parts) + chunk * decode_.part_numbers, rows.rows));
+        function(ChunkPart<Real>::at(const_cast<Real*>(parts) + chunk * decode_.part_numbers,
+                                     rows.rows));
   };
   const auto share = [&](Real row_max, Real most) {
     if (row_max == most) return Real{1};
@@ -246,10 +246,10 @@ void Decoding<Real>::finish(const DecodedRows<Real>& rows, const Real* parts) co
   };
   for (std::size_t r = 0; r < panel.rows; ++r) {
     Real most = panel.state.row_max[r];
-    each_part([&](const Part<Real>& part) { most = std::max(most, part.row_max[r]); });
+    each_part([&](const ChunkPart<Real>& part) { most = std::max(most, part.row_max[r]); });
     Real sum = panel.state.row_sum[r] * share(panel.state.row_max[r], most);
     std::fill_n(merged, features, Real{0});
-    each_part([&](const Part<Real>& part) {
+    each_part([&](const ChunkPart<Real>& part) {
       const Real factor = share(part.row_max[r], most);
       sum += part.row_sum[r] * factor;
       add_scaled(part.sums + r * features, factor, features, merged);

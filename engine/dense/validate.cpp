@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <cstring>
 
 #include "engine/dense/problem.hpp"
 #include "engine/runtime/error.hpp"
@@ -105,8 +104,7 @@ Layout scale_layout(const char* name, const heed_layout& given, const heed_layou
            field, given.dtype);
     return input_layout(field, given, shape, ElementType::kF32, packed);
   }
-  const heed_layout unset = HEED_LAYOUT_INIT;
-  if (std::memcmp(&given, &unset, sizeof unset) != 0)
+  if (!is_unset(given))
     fail(
         HEED_STATUS_INVALID_ARGUMENT,
         "%s is set with desc.%s.dtype %u; it must be 0 unless that is HEED_DTYPE_I8 (5), which has "

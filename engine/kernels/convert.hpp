@@ -23,6 +23,23 @@ enum class F16 : std::uint16_t {};
 enum class I8 : std::int8_t {};
 enum class F8E4M3 : std::uint8_t {};
 
+/// Whether rows of the type have scales.
+template <class Element>
+inline constexpr bool kIsScaled = std::is_same_v<Element, I8> || std::is_same_v<Element, F8E4M3>;
+
+/// Calls function(Element{}) with the type of rows that are read as Real. Always inline, as the
+/// function is where it is a kernel's.
+template <class Real, class Function>
+[[gnu::always_inline]] inline void with_element(ElementType type, Function&& function) {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (type == ElementType::kBf16) return function(Bf16{});
+    if (type == ElementType::kF16) return function(F16{});
+    if (type == ElementType::kI8) return function(I8{});
+    if (type == ElementType::kF8E4M3) return function(F8E4M3{});
+  }
+  function(Real{});
+}
+
 inline std::uint32_t bits_of(float x) {
   std::uint32_t bits;
   __builtin_memcpy(&bits, &x, sizeof bits);
@@ -146,15 +163,15 @@ inline float narrow(double x) { return to_odd(x); }
 
 // ---- Many ------------------------------------------------------------------------------------
 
-inline constexpr std::size_t kTogether = 16;
+inline constexpr std::size_t kAtOnce = 16;
 
-/// Calls function(i, i % kTogether) for all i < count, most of them in loops of a fixed length: g++
+/// Calls function(i, i % kAtOnce) for all i < count, most of them in loops of a fixed length: g++
 /// at -O2 makes vectors of no others.
 template <class Function>
 void each_index(std::size_t count, Function&& function) {
   std::size_t i = 0;
-  for (; i + kTogether <= count; i += kTogether)
-    for (std::size_t k = 0; k < kTogether; ++k) function(i + k, k);
+  for (; i + kAtOnce <= count; i += kAtOnce)
+    for (std::size_t k = 0; k < kAtOnce; ++k) function(i + k, k);
   for (std::size_t k = 0; i + k < count; ++k) function(i + k, k);
 }
 
@@ -317,7 +334,7 @@ void quantise(const Real* __restrict from, std::size_t count, std::int8_t* __res
   constexpr Bits kMagnitude = static_cast<Bits>(-1) >> 1;
   constexpr Real kRounder =
       std::is_same_v<Real, float> ? static_cast<Real>(0x1.8p23) : static_cast<Real>(0x1.8p52);
-  Bits parts[kTogether] = {};  // the largest magnitudes: bits are in their order, NaN above all
+  Bits parts[kAtOnce] = {};  // the largest magnitudes: bits are in their order, NaN above all
   each_index(count, [&](std::size_t i, std::size_t k) {
     Bits bits;
     __builtin_memcpy(&bits, from + i, sizeof bits);

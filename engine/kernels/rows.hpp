@@ -138,10 +138,6 @@ HEED_INLINE V read_vector(const F8E4M3* from) {
   return read_by_hand<V>(from);
 }
 
-/// Whether rows of the type have scales.
-template <class Element>
-inline constexpr bool kIsScaled = std::is_same_v<Element, I8> || std::is_same_v<Element, F8E4M3>;
-
 /// The scales of `count` rows, H times each; the last one's fill the vector.
 template <class V, std::size_t H>
 HEED_INLINE V repeated_scales(const float* scales, std::size_t count) {
@@ -155,18 +151,6 @@ HEED_INLINE V repeated_scales(const float* scales, std::size_t count) {
     all = xsimd::select(load<V>(lanes) >= V(static_cast<float>((i + 1) * H)), scale, all);
   });
   return all;
-}
-
-/// Calls function(Element{}) with the type of the rows.
-template <class V, class Function>
-HEED_INLINE void with_element(ElementType type, Function&& function) {
-  if constexpr (kIsFloat<V>) {
-    if (type == ElementType::kBf16) return function(Bf16{});
-    if (type == ElementType::kF16) return function(F16{});
-    if (type == ElementType::kI8) return function(I8{});
-    if (type == ElementType::kF8E4M3) return function(F8E4M3{});
-  }
-  function(RealOf<V>{});
 }
 
 /// Prefetches bytes [begin, end) of the row that comes when row j is read.
@@ -281,7 +265,7 @@ template <class V, class Real = RealOf<V>>
 void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
                 std::size_t pitch) {
   const std::size_t stride = RowOrder{kLanes<V>, rows.features}.padded();
-  with_element<V>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
+  with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
     each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
       score_queries<V, decltype(element), some>(rows, query + h * stride, stride, h == 0,
                                                 scores + h, pitch);
@@ -337,7 +321,7 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
                 Real* sums, Real* totals) {
   constexpr std::size_t n = kLanes<V>;
   const std::size_t stride = RowOrder{n, rows.features}.padded();
-  with_element<V>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
+  with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
     each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
       constexpr std::size_t H = some;
       // As many sums as registers have room for beside the weights.

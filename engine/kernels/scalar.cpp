@@ -327,22 +327,11 @@ void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weig
   }
 }
 
-/// Calls function(Element{}) with the type of the rows.
-template <class Real, class Function>
-void with_element(ElementType type, Function&& function) {
-  if constexpr (sizeof(Real) == sizeof(float)) {
-    if (type == ElementType::kBf16) return function(Bf16{});
-    if (type == ElementType::kF16) return function(F16{});
-    if (type == ElementType::kI8) return function(I8{});
-    if (type == ElementType::kF8E4M3) return function(F8E4M3{});
-  }
-  function(Real{});
-}
-
-template <class Real>
+/// What row j is multiplied with.
+template <class Real, class Element>
 Real scale_of(const StoredRows& rows, std::size_t j) {
-  const bool scaled = rows.type == ElementType::kI8 || rows.type == ElementType::kF8E4M3;
-  return scaled ? static_cast<Real>(rows.scales[j]) : 1;
+  if constexpr (kIsScaled<Element>) return static_cast<Real>(rows.scales[j]);
+  return 1;
 }
 
 /// As on other instruction sets, features that lie a vector apart are summed together.
@@ -363,7 +352,7 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
         for (std::size_t x = order.whole(); x < rows.features; ++x) add(x, order.place(x));
         Real sum = 0;
         for (const Real part : sums) sum += part;
-        scores[j * pitch + h] = sum * scale_of<Real>(rows, j);
+        scores[j * pitch + h] = sum * scale_of<Real, decltype(element)>(rows, j);
       }
     }
   });
@@ -382,7 +371,7 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
         Real sum = 0;
         for (std::size_t j = 0; j < rows.count; ++j) {
           const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
-          const Real weight = weights[j * pitch + h] * scale_of<Real>(rows, j);
+          const Real weight = weights[j * pitch + h] * scale_of<Real, decltype(element)>(rows, j);
           sum += weight * static_cast<Real>(decode(row[x]));
         }
         sums[h * order.padded() + order.place(x)] += sum;

@@ -138,9 +138,13 @@ void check_choice(const char* field, std::uint32_t value, const char* kind, int 
          most);
 }
 
-void check_unset(const char* field, const heed_layout& given, const char* why) {
+bool is_unset(const heed_layout& given) {
   const heed_layout unset = HEED_LAYOUT_INIT;
-  if (std::memcmp(&given, &unset, sizeof unset) != 0)
+  return std::memcmp(&given, &unset, sizeof unset) == 0;
+}
+
+void check_unset(const char* field, const heed_layout& given, const char* why) {
+  if (!is_unset(given))
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s is set; it must be 0: %s", field, why);
 }
 

@@ -39,6 +39,8 @@ void check_size(const char* field, std::int64_t value, std::int64_t low);
 /// A choice, of the enum `kind`, or a switch: throws unless `value` is at most `most`.
 void check_choice(const char* field, std::uint32_t value, const char* kind, int most);
 
+bool is_unset(const heed_layout& given);
+
 /// Throws unless the layout of a tensor that is not the caller's is 0.
 void check_unset(const char* field, const heed_layout& given, const char* why);
 

@@ -1,6 +1,7 @@
 """heed.Cache and heed.Sequence: what they hold, against sequences kept by NumPy."""
 
 import gc
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -358,3 +359,22 @@ def test_a_change_is_refused_while_another_call_reads():
     assert len(refused) >= 2
     assert all("is being used by another call" in text for text in refused)
     assert len(sequence) == 20
+
+
+def test_a_forked_process_uses_the_cache():
+    cache = cache_of()
+    sequence, _ = filled(cache, 20)
+    query = queries_of(HEADS, 2)
+    expected = cache.attention(sequence, query)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            fork = sequence.fork()
+            fork.append(*rows_of(3))
+            same = (cache.attention(sequence, query) == expected).all()
+            code = 0 if same and (len(sequence), len(fork)) == (20, 23) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert cache.describe()["sequences"] == 1

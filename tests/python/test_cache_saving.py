@@ -79,6 +79,24 @@ def test_files_from_where_they_stand_on(saved, how, tmp_path):
         assert file.read() == b"tail"
 
 
+def test_files_that_only_read_or_write(saved, tmp_path):
+    cache, sequence, data = saved
+    path = tmp_path / "file"
+    with open(path, "wb") as file:
+        file.write(b"head")
+        sequence.save(file)
+        file.write(b"tail")
+    assert path.read_bytes() == b"head" + data + b"tail"
+    with open(path, "ab") as file:
+        sequence.save(file)
+    with open(path, "rb") as file:
+        assert file.read(4) == b"head"
+        assert_same(cache.load(file), sequence)
+        assert file.read(4) == b"tail"
+        assert_same(cache.load(file), sequence)
+        assert file.read() == b""
+
+
 def test_compressed(saved, tmp_path):
     cache, sequence, data = saved
     with gzip.open(tmp_path / "file", "wb") as file:

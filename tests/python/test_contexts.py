@@ -189,13 +189,15 @@ def test_interrupt_comes_right_after_a_call():
     q, k, v = [np.ones((1, 1, n, 64), np.float32) for n in (2000, 20000, 20000)]
     out = np.zeros_like(q)
     context = heed.Context(threads=1)
-    # Where the tests run in the background, interrupts are ignored unless asked for.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = threading.Timer(0.01, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+
+    def interrupted():
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        heed.attention(q, k, v, out=out, context=context)
+
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            heed.attention(q, k, v, out=out, context=context)
+            interrupted()
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGALRM, before)
     assert (out == 1).all()

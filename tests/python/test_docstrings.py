@@ -30,6 +30,15 @@ PUBLIC = [
 ]
 
 
+def docstrings(of):
+    """Of everything in a compiled module, and in its classes."""
+    for name, value in vars(of).items():
+        if callable(value):
+            yield name, value.__doc__
+        if inspect.isclass(value) and value is not type:
+            yield from docstrings(value)
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name):
     for library in NEEDS.get(name, []):
@@ -39,9 +48,9 @@ def test_examples_run(name):
     if name == "_heed":  # whose functions doctest does not look into
         parser = doctest.DocTestParser()
         tests = [
-            parser.get_doctest(x.__doc__, {}, n, None, None)
-            for n, x in vars(module).items()
-            if inspect.isclass(x) and x.__doc__
+            parser.get_doctest(text, {}, name, None, None)
+            for name, text in docstrings(module)
+            if text and ">>>" in text
         ]
     runner = doctest.DocTestRunner()
     for test in tests:

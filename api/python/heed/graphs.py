@@ -51,9 +51,7 @@ _SETTINGS = ("heads", "combine", "residual", "steps", "return_lse", "return_weig
 _SCORES = ("scale", "softcap", "temperature", "hard")
 
 
-def _parts(
-    function: str, inputs: tuple[Any, ...], options: dict[str, Any]
-) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], dict[str, Any]]:
+def _parts(function: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
     """Tensors, parameters, settings, and what changes scores: all that was given."""
     tensors = (*inputs, *taken(options, ("edge_data", "edge_bias")))
     parameters = taken(options, _PARAMETERS)
@@ -198,7 +196,7 @@ def graph_attention(
     In C: heed_graph_attention.
     """
     parts = _parts("graph_attention", (query, key, value, data), options)
-    return _heed.graph_attention(graph, *parts, out, context)
+    return _heed.graph_attention(graph, parts, out, context)
 
 
 @spelled_out(GraphResultOptions)
@@ -247,4 +245,4 @@ def graph_attention_plan(
     In C: heed_graph_attention_plan_create.
     """
     parts = _parts("graph_attention_plan", (query, key, value, data), {**options})
-    return _heed.graph_attention_plan(graph, *parts, out, context)
+    return _heed.graph_attention_plan(graph, parts, out, context)

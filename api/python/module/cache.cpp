@@ -6,6 +6,7 @@
 #include "api/python/module/context.hpp"
 #include "api/python/module/numbers.hpp"
 #include "api/python/module/pickling.hpp"
+#include "api/python/module/rotary.hpp"
 
 namespace heed::python {
 
@@ -27,6 +28,17 @@ std::int64_t Cache::layer(nb::handle given) const {
     refuse("layer is %lld; it must be 0 to %lld, for the cache's layers",
            static_cast<long long>(layer), static_cast<long long>(layers - 1));
   return layer;
+}
+
+Vector<std::int64_t> Cache::read_places(nb::handle positions, nb::handle offset, std::int64_t batch,
+                                        std::int64_t rows) const {
+  const bool moved = integer("position_offset", offset) != 0;
+  if (!turns() && (moved || !positions.is_none()))
+    refuse("%s is given, but the cache has no rotary embedding",
+           moved ? "position_offset" : "positions");
+  if (positions.is_none()) return {};
+  if (moved) refuse("position_offset is given beside positions, which say where rows stand");
+  return read_positions(positions, batch, rows);
 }
 
 namespace {

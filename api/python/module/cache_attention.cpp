@@ -29,10 +29,10 @@ struct Readers {
       add("sequences", from, cache);
       return;
     }
-    if (!nb::isinstance<nb::list>(from) && !nb::isinstance<nb::tuple>(from))
+    if (PySequence_Check(from.ptr()) == 0 || nb::isinstance<nb::str>(from))
       refuse_type("sequences must be a heed.Sequence, or a list of them, not %s",
                   type_text(from).c_str());
-    for (nb::handle one : nb::list(from))
+    for (nb::handle one : nb::list(nb::borrow(from)))
       add("sequences[" + std::to_string(names.size()) + "]", one, cache);
   }
 

@@ -10,11 +10,9 @@
 namespace heed::python {
 namespace {
 
-nb::object graph_attention(nb::object graph, nb::tuple tensors, nb::tuple parameters,
-                           nb::tuple settings, nb::object scores, nb::object out,
+nb::object graph_attention(nb::object graph, const nb::tuple& parts, nb::object out,
                            nb::handle context) {
-  const GraphArguments arguments = {std::move(graph),    std::move(tensors), std::move(parameters),
-                                    std::move(settings), std::move(scores),  std::move(out)};
+  const GraphArguments arguments(std::move(graph), parts, std::move(out));
   GraphCall call;
   call.read(arguments);
   const HeldContext held = hold_context(context);
@@ -78,7 +76,7 @@ class GraphAttentionPlan {
   }
 
  private:
-  static constexpr int kForms = GraphCall::kTensors + GraphCall::kMatrices + 1;
+  static constexpr int kForms = int{GraphCall::kTensors} + int{GraphCall::kMatrices} + 1;
 
   template <class Use>
   static void each_form(const GraphCall& call, Use use) {
@@ -106,11 +104,9 @@ class GraphAttentionPlan {
   Form forms_[kForms];
 };
 
-GraphAttentionPlan* graph_attention_plan(nb::object graph, nb::tuple tensors, nb::tuple parameters,
-                                         nb::tuple settings, nb::object scores, nb::object out,
+GraphAttentionPlan* graph_attention_plan(nb::object graph, const nb::tuple& parts, nb::object out,
                                          nb::handle context) {
-  const GraphArguments arguments = {std::move(graph),    std::move(tensors), std::move(parameters),
-                                    std::move(settings), std::move(scores),  std::move(out)};
+  const GraphArguments arguments(std::move(graph), parts, std::move(out));
   GraphCall call;
   call.read(arguments);
   return new GraphAttentionPlan(call, arguments, context);
@@ -147,19 +143,14 @@ In C: heed_graph_attention_plan.)");
            "heed_graph_attention_plan_describe.");
   refuse_pickling(plan,
                   "it is made for this computer: make it anew with heed.graph_attention_plan");
-  module.def("graph_attention", &graph_attention, nb::arg("graph").none(), nb::arg("tensors"),
-             nb::arg("parameters"), nb::arg("settings"), nb::arg("scores"), nb::arg("out").none(),
-             nb::arg("context").none(),
-             nb::sig("def graph_attention(graph: Graph, tensors: tuple[object, ...], "
-                     "parameters: tuple[object, ...], settings: tuple[object, ...], "
-                     "scores: object, out: object, context: Context | None) -> typing.Any"));
-  module.def("graph_attention_plan", &graph_attention_plan, nb::arg("graph").none(),
-             nb::arg("tensors"), nb::arg("parameters"), nb::arg("settings"), nb::arg("scores"),
+  module.def("graph_attention", &graph_attention, nb::arg("graph").none(), nb::arg("parts"),
              nb::arg("out").none(), nb::arg("context").none(),
-             nb::sig("def graph_attention_plan(graph: Graph, tensors: tuple[object, ...], "
-                     "parameters: tuple[object, ...], settings: tuple[object, ...], "
-                     "scores: object, out: object, context: Context | None) "
-                     "-> GraphAttentionPlan"));
+             nb::sig("def graph_attention(graph: Graph, parts: tuple[object, ...], out: object, "
+                     "context: Context | None) -> typing.Any"));
+  module.def("graph_attention_plan", &graph_attention_plan, nb::arg("graph").none(),
+             nb::arg("parts"), nb::arg("out").none(), nb::arg("context").none(),
+             nb::sig("def graph_attention_plan(graph: Graph, parts: tuple[object, ...], "
+                     "out: object, context: Context | None) -> GraphAttentionPlan"));
 }
 
 }  // namespace heed::python

@@ -16,6 +16,15 @@ struct GraphArguments {
   nb::object scores;     // a dict: scale, softcap, temperature and hard, as of attention
   nb::object out;
 
+  /// `parts` are tensors, parameters, settings and scores.
+  GraphArguments(nb::object given_graph, const nb::tuple& parts, nb::object given_out)
+      : graph(std::move(given_graph)),
+        tensors(nb::borrow<nb::tuple>(parts[0])),
+        parameters(nb::borrow<nb::tuple>(parts[1])),
+        settings(nb::borrow<nb::tuple>(parts[2])),
+        scores(parts[3]),
+        out(std::move(given_out)) {}
+
   nb::handle tensor(int i) const { return tensors[i]; }
   nb::handle parameter(int i) const { return parameters[i]; }
   bool has_tensor(int i) const { return !tensor(i).is_none(); }

@@ -10,17 +10,22 @@
 namespace heed::python {
 namespace {
 
-/// A result and its log-sum-exp: of a part, or of all.
+/// A result and its log-sum-exp: of a part, or of all; and the objects that they are.
 struct Pair {
+  nb::object out_object;
+  nb::object lse_object;
   Array out;
   Array lse;
 };
 
-/// Reads a pair of Python's, whose members are called `out` and `lse` in messages.
+/// Reads the pair of Python's that messages call `name`.
 Pair read_pair(const std::string& name, nb::handle from, Array (*read)(const char*, nb::handle)) {
   if (PySequence_Check(from.ptr()) == 0 || nb::len(from) != 2)
-    refuse_type("%s must be a pair (out, lse), not %s", name.c_str(), nb::repr(from).c_str());
-  return {read((name + "[0]").c_str(), from[0]), read((name + "[1]").c_str(), from[1])};
+    refuse_type("%s must be a pair (out, lse), not %s", name.c_str(), type_text(from).c_str());
+  Pair pair = {from[0], from[1], {}, {}};
+  pair.out = read((name + "[0]").c_str(), pair.out_object);
+  pair.lse = read((name + "[1]").c_str(), pair.lse_object);
+  return pair;
 }
 
 /// What lse looks like beside out: [.., heads, rows], also where out is packed [rows, heads, ..].
@@ -84,6 +89,7 @@ std::vector<Pair> read_parts(nb::handle given, bool packed) {
   return parts;
 }
 
+/// Where results go.
 struct Merged {
   nb::object out;
   nb::object lse;
@@ -146,9 +152,8 @@ nb::object merge(nb::handle given, nb::handle out, nb::handle packed_flag, nb::h
                       merged.lse_data);
   }));
   if (!out.is_none()) return nb::make_tuple(merged.out, merged.lse);
-  const nb::object first = given[0];
-  return nb::make_tuple(as_kind_of(parts[0].out.kind, first[0], merged.out),
-                        as_kind_of(parts[0].lse.kind, first[1], merged.lse));
+  return nb::make_tuple(as_kind_of(parts[0].out.kind, parts[0].out_object, merged.out),
+                        as_kind_of(parts[0].lse.kind, parts[0].lse_object, merged.lse));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include "api/python/module/call.hpp"
 #include "api/python/module/gil.hpp"
 #include "api/python/module/pickling.hpp"
-#include "api/python/module/rotary.hpp"
 
 namespace heed::python {
 namespace {
@@ -113,17 +112,6 @@ nb::str representation(const Sequence& sequence) {
 
 }  // namespace
 
-Vector<std::int64_t> Cache::read_places(nb::handle positions, nb::handle offset, std::int64_t batch,
-                                        std::int64_t rows) const {
-  const bool moved = integer("position_offset", offset) != 0;
-  if (!turns() && (moved || !positions.is_none()))
-    refuse("%s is given, but the cache has no rotary embedding",
-           moved ? "position_offset" : "positions");
-  if (positions.is_none()) return {};
-  if (moved) refuse("position_offset is given beside positions, which say where rows stand");
-  return read_positions(positions, batch, rows);
-}
-
 void bind_sequence(nb::module_& module) {
   nb::class_<Sequence> sequence(
       module, "Sequence",
@@ -131,6 +119,15 @@ void bind_sequence(nb::module_& module) {
 
 Made by Cache.sequence, Cache.load and fork. Its pages go back to the cache with the object, or by
 free.
+
+>>> import heed, numpy as np
+>>> cache = heed.Cache(key_heads=1, features=2, pages=4)
+>>> prompt = cache.sequence()
+>>> prompt.append(np.eye(2, dtype=np.float32), np.ones((2, 2), np.float32))
+>>> answer = prompt.fork()
+>>> answer.append(np.zeros((1, 2), np.float32), np.zeros((1, 2), np.float32))
+>>> len(prompt), len(answer), cache.describe()["pages_used"]
+(2, 3, 2)
 
 In C: heed_sequence.)");
   sequence

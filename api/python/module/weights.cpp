@@ -100,9 +100,10 @@ std::int64_t features_of(const char* name, const Matrix& matrix, std::int64_t he
 
 void check_columns(const char* name, const Matrix& matrix, std::int64_t heads,
                    std::int64_t features) {
-  if (matrix.given() && matrix.out != heads * features)
+  const std::int64_t columns = heads * features;
+  if (matrix.given() && matrix.out != columns)
     refuse("%s has %lld columns; it must have %lld, for %lld heads of %lld features", name,
-           static_cast<long long>(matrix.out), static_cast<long long>(heads * features),
+           static_cast<long long>(matrix.out), static_cast<long long>(columns),
            static_cast<long long>(heads), static_cast<long long>(features));
 }
 
