@@ -121,7 +121,7 @@ def prepare(model: torch.nn.Module, on: bool = True) -> int:
     changed = [module for module in model.modules() if type(module) is before]
     for module in changed:
         module.__class__ = after
-    for module in model.modules():
-        if isinstance(module, torch.nn.Linear):
-            _prepared.pop(module.weight, None)
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.Linear):
+            _prepared.pop(layer.weight, None)
     return len(changed)
