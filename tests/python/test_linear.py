@@ -77,6 +77,9 @@ def test_matrix_is_prepared_once_and_again_when_changed(monkeypatch):
     with torch.no_grad():
         ours.weight.data = torch.ones(16, 16)
         assert_same(ours(x), F.linear(x, torch.ones(16, 16)), 64)
+        ours.weight.data.mul_(2)  # which does not show
+        heed.linear.prepare(ours)
+        assert_same(ours(x), F.linear(x, 2 * torch.ones(16, 16)), 64)
 
 
 LEFT_TO_PYTORCH = {

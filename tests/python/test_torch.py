@@ -4,6 +4,7 @@ import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import which
 
 import pytest
 from kinds import assert_close
@@ -261,7 +262,8 @@ class Model(torch.nn.Module):
         return out.transpose(1, 2).flatten(2) + 1
 
 
-BACKENDS = ["eager", "aot_eager", "inductor"]
+needs_compiler = pytest.mark.skipif(which("g++") is None, reason="needs g++")
+BACKENDS = ["eager", "aot_eager", pytest.param("inductor", marks=needs_compiler)]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

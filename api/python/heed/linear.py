@@ -97,7 +97,8 @@ def prepare(model: torch.nn.Module, on: bool = True) -> int:
     """Let heed compute the linear layers of a model, with matrices in the order it reads them.
 
     Each matrix is prepared when it is first used and again when it or its bias has been changed,
-    which doubles the memory of these layers. The model keeps its structure, parameters and
+    which doubles the memory of these layers. Changes through ``weight.data`` do not show: call
+    ``prepare`` again after them. The model keeps its structure, parameters and
     ``state_dict``. PyTorch computes, as before, where gradients are required, for other types than
     float32, on other devices, under autocast and ``torch.func``, and for fewer than 8 rows.
 
@@ -120,4 +121,7 @@ def prepare(model: torch.nn.Module, on: bool = True) -> int:
     changed = [module for module in model.modules() if type(module) is before]
     for module in changed:
         module.__class__ = after
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.Linear):
+            _prepared.pop(layer.weight, None)
     return len(changed)

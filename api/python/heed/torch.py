@@ -143,12 +143,13 @@ def _objection(
     tensors = [query, key, value]
     if attn_mask is not None:
         tensors.append(attn_mask)
+    differentiates = torch.is_grad_enabled()
     for tensor in tensors:
         if type(tensor) not in _PLAIN:
             return f"a tensor is a {type(tensor).__name__}"
         if not tensor.is_cpu:
             return f"a tensor lies on {tensor.device.type}"
-        if tensor.requires_grad and torch.is_grad_enabled():
+        if differentiates and tensor.requires_grad:
             return "gradients are required"
     if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack():
         return "a transform of torch.func is at work"
@@ -158,10 +159,11 @@ def _objection(
         return "query, key and value differ in dtype"
     if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype, torch.float32):
         return f"attn_mask is {_dtype_text(attn_mask.dtype)}"
-    if key.shape[:-2] != value.shape[:-2]:
+    outer = key.shape[:-2]
+    if outer != value.shape[:-2]:
         return "key and value differ in batch or heads"
-    unlike = slice(0, -3 if enable_gqa else -2)
-    if query.dim() != key.dim() or query.shape[unlike] != key.shape[unlike]:
+    like = query.shape[:-2]
+    if like != outer and not (enable_gqa and like[:-1] == outer[:-1] and len(like) == len(outer)):
         return "query and key differ in batch or heads"
     return None
 

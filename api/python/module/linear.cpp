@@ -1,5 +1,5 @@
-// Linear layers for heed.torch: y = x W + b by the product that multi-head blocks are made of, which
-// heed.h does not offer alone.
+// Linear layers for heed.torch: y = x W + b by the product that multi-head blocks are made of,
+// which heed.h does not offer alone.
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -27,7 +27,7 @@ class Slabs {
       memory_.reset();
       bytes_ = 0;
       memory_.reset(static_cast<std::byte*>(
-          ::operator new(bytes, std::align_val_t{HEED_WORKSPACE_ALIGNMENT})));
+          ::operator new (bytes, std::align_val_t{HEED_WORKSPACE_ALIGNMENT})));
       bytes_ = bytes;
     }
     return memory_.get();
@@ -36,7 +36,7 @@ class Slabs {
  private:
   struct Release {
     void operator()(std::byte* memory) const {
-      ::operator delete(memory, std::align_val_t{HEED_WORKSPACE_ALIGNMENT});
+      ::operator delete (memory, std::align_val_t{HEED_WORKSPACE_ALIGNMENT});
     }
   };
   std::unique_ptr<std::byte, Release> memory_;
@@ -85,19 +85,19 @@ void linear(nb::handle x, const Weights& prepared, nb::handle out, nb::handle co
            static_cast<long long>(from.form.size(2)), static_cast<long long>(to.form.size(2)));
   if (from.form.size(2) == 0) return;
   const double flops = 2.0 * static_cast<double>(from.form.size(2) * weights.in * weights.out);
-  check(without_gil(flops, {}, [&] {
-    return guarded([&] { multiply(*held.context, weights, from, to); });
-  }));
+  check(without_gil(flops, {},
+                    [&] { return guarded([&] { multiply(*held.context, weights, from, to); }); }));
 }
 
 }  // namespace
 
 void bind_linear(nb::module_& module) {
-  module.def("linear", &linear, nb::arg("x"), nb::arg("weights"), nb::arg("out"),
-             nb::arg("context").none(),
-             nb::sig("def linear(x: object, weights: Weights, out: object, context: Context | None) "
-                     "-> None"),
-             "Writes x times a prepared matrix, plus its bias, to out.");
+  module.def(
+      "linear", &linear, nb::arg("x"), nb::arg("weights"), nb::arg("out"),
+      nb::arg("context").none(),
+      nb::sig("def linear(x: object, weights: Weights, out: object, context: Context | None) "
+              "-> None"),
+      "Writes x times a prepared matrix, plus its bias, to out.");
 }
 
 }  // namespace heed::python
