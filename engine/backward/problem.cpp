@@ -67,12 +67,10 @@ BackwardProblem validate(const heed_attention_backward_desc& desc) {
   check_choice("accumulate", desc.accumulate, "a switch", 1);
   BackwardProblem p{};
   p.accumulate = desc.accumulate != 0;
-  heed_score_layout bias{};
+  const heed_attention_desc attention = read_struct(desc.attention, "desc.attention");
   within("desc.attention", [&] {
-    const heed_attention_desc attention = read_struct(desc.attention, "desc.attention");
     check_differentiable(attention);
     p.attention = validate(attention);
-    bias = attention.bias;
   });
   const Shapes s = shapes_of(p.attention);
   const ElementType real = real_type(p.attention.float64);
@@ -93,7 +91,7 @@ BackwardProblem validate(const heed_attention_backward_desc& desc) {
       output_layout("desc.grad_key", check("desc.grad_key", desc.grad_key), s.key, real, packed_k);
   p.grad_value = output_layout("desc.grad_value", check("desc.grad_value", desc.grad_value),
                                s.value, real, packed_k);
-  resolve_bias(desc.grad_bias, bias, s.scores, p);
+  resolve_bias(desc.grad_bias, attention.bias, s.scores, p);
   return p;
 }
 
