@@ -223,6 +223,6 @@ TEST_CASE("gradients are what differences say", "[backward][oracle]") {
     INFO(name_of(gradient) << ": " << seen[gradient].tight << " tight ones of "
                            << seen[gradient].compared);
     CHECK((small() || seen[gradient].compared >= problems / 8));
-    CHECK(seen[gradient].tight * 2 >= seen[gradient].compared);
+    CHECK((small() || seen[gradient].tight * 2 >= seen[gradient].compared));
   }
 }

@@ -100,7 +100,12 @@ struct Level {
   static Real change(Real, const Place&) {
     return 1;
   }
+  template <class Real>
+  static Real slope(Real, const Place&) {
+    return 0;
+  }
   static WideScore expect(const WideScore&, const Place&, long double) { return {1, 0}; }
+  static WideScore expect_slope(const WideScore&, const Place&, long double) { return {0, 0}; }
 };
 
 /// What else may happen to scores on the way, each of which could let something through.

@@ -1,5 +1,5 @@
-// scores: every key with every query of a panel. accumulate: weights times values, added to what is
-// there, keys in order.
+// scores: every key with every query of a panel; add_scores: added to what is there. accumulate:
+// weights times values, added to what is there, keys in order.
 #include "tests/kernels/support.hpp"
 
 using namespace heed_test;
@@ -25,6 +25,15 @@ struct Queries {
     view.data += static_cast<std::ptrdiff_t>(first) * view.row_stride;
     kernels.panels.scores(c.vectors, view, keys, panel.data(), c.features, scores.data());
     return scores;
+  }
+  BasicBuffer<Real> add_scores(const Table<Real>& kernels, const BasicBuffer<Real>& before,
+                               std::size_t first, std::size_t count) const {
+    BasicBuffer<Real> sums = before;
+    heed::MatrixView<Real> view = key.view();
+    view.data += static_cast<std::ptrdiff_t>(first) * view.row_stride;
+    kernels.panels.add_scores(c.vectors, view, count, panel.data(), c.features,
+                              sums.data() + first * c.pitch);
+    return sums;
   }
 
   Case c;
@@ -106,6 +115,36 @@ TEMPLATE_TEST_CASE("scores that a vector needs do not depend on what others need
       return same_bits(some[at], every[at]) || !needs(ranges, r / kernels.panels.lanes, j);
     }));
     CHECK(some.intact());
+  });
+}
+
+TEMPLATE_TEST_CASE("add_scores adds dot products to what is there, and to nothing else", "[scores]",
+                   float, double) {
+  for_each_case<TestType>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
+    const Queries<TestType> q(c, random);
+    const auto before = normals<TestType>(c.keys * c.pitch, random);
+    const auto sums = q.add_scores(kernels, before, 0, c.keys);
+    CHECK(sums.intact());
+    return worst_of(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
+      Sum<TestType> sum = {before[j * c.pitch + r]};
+      for (std::size_t x = 0; x < c.features; ++x)
+        sum.add(q.key.at(j, x), q.panel[x * c.pitch + r]);
+      return sum.ratio(sums[j * c.pitch + r]);
+    });
+  });
+}
+
+TEMPLATE_TEST_CASE("sums of one row do not depend on its neighbours", "[scores]", float, double) {
+  for_each_case<TestType>(panels(140, 19), [](const auto& kernels, const Case& c, Random& random) {
+    const Queries<TestType> q(c, random);
+    const auto before = normals<TestType>(c.keys * c.pitch, random);
+    const auto together = q.add_scores(kernels, before, 0, c.keys);
+    for (std::size_t j = 0; j < c.keys; ++j) {
+      const auto alone = q.add_scores(kernels, before, j, 1);
+      CHECK(all(c.keys * c.pitch, [&](std::size_t i) {
+        return same_bits(alone[i], i / c.pitch == j ? together[i] : before[i]);
+      }));
+    }
   });
 }
 

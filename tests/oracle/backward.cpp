@@ -31,7 +31,7 @@ class Gradient {
   bool asked() const { return !sums_.empty(); }
 
   /// An axis of size 1 takes what belongs to any index.
-  Sum<Real>& at(Index b, Index h, Index i, Index x) { return sums_[index({b, h, i, x})]; }
+  BoundedSum<Real>& at(Index b, Index h, Index i, Index x) { return sums_[index({b, h, i, x})]; }
 
   /// Row i belongs to a sequence.
   void mark(Index b, Index h, Index i) {
@@ -82,7 +82,7 @@ class Gradient {
 
   Source lies_{};
   Sizes shape_{};
-  std::vector<Sum<Real>> sums_;
+  std::vector<BoundedSum<Real>> sums_;
   std::vector<bool> written_;
 };
 
@@ -203,7 +203,6 @@ class Oracle {
     const RowGiven<Wide> given = {grad_out.data(), out.data(),
                                   static_cast<Wide>(lse_.at(b, h, line, 0)), grad_lse};
     const Row row(head, i, width_, given, given_.derivative);
-    if (row.nothing()) return;
     add(kGradSinks, h, [&] { return row.sink(); });
     for (Index j = 0; j < s.keys; ++j)
       if (head.attends(i, j)) add_pair(head, row, h, i, j, given);
@@ -235,7 +234,7 @@ class Oracle {
     if (bias.asked()) bias.at(s.batch, h, i, j).add(pair.biased);
     add(kGradSlopes, h, [&] { return product<Real>(pair.biased, {-head.distance(i, j), 0}); });
     add(kGradTemperature, 0, [&] { return row.temperature(j, pair); });
-    if (gradients_[kGradScale].asked()) add_scale(head.product(i, j), pair.product);
+    if (gradients_[kGradScale].asked()) add_scale(head, i, j, pair.product);
   }
 
   /// One of the arrays of numbers.
@@ -244,13 +243,19 @@ class Oracle {
     if (gradients_[of].asked()) gradients_[of].at(0, 0, 0, n).add(term());
   }
 
-  /// <q, k>, a sum of its own.
-  void add_scale(const Product<Wide>& p, const Bounded<Wide>& gradient) {
+  /// <q, k>, a sum of its own. Its order decides which infinities meet, and whether zeros do.
+  void add_scale(const Head<Real>& head, Index i, Index j, const Bounded<Wide>& gradient) {
+    const Wide* const key = head.key(j);
+    const bool finite =
+        std::all_of(key, key + d_.features, [](Wide x) { return std::isfinite(x); });
+    if (is_zero(gradient) && finite) return;
+    const Product<Wide> p = head.product(i, j);
     using A = Arithmetic<Real>;
     const Wide error = gamma_of<Real>(p.features + 1) * p.magnitude + p.features * A::kUnderflow;
     const Bounded<Wide> inner =
         p.finite ? finite_or_unbounded<Real>(p.sum, error) : Bounded<Wide>{p.sum, 0};
-    const Bounded<Wide> term = product<Real>(gradient, inner);
+    Bounded<Wide> term = product<Real>(gradient, inner);
+    if (is_zero(gradient) || std::isinf(term.value)) term = kUnbounded<Wide>;
     gradients_[kGradScale]
         .at(0, 0, 0, 0)
         .add(term, term.bound + (std::fabs(gradient.value) + gradient.bound) * p.magnitude);

@@ -23,9 +23,10 @@
 //    off it is for a score that is off.
 //
 // 4. Softcap: 1 - tanh^2, with heed's tanh off by e (the capped score's error over the cap, and the
-//    division's roundings), is off by 2 |tanh| e + e^2, and two operations on numbers up to 1.
+//    division's roundings), is off by 2 |tanh| e + e^2, and three operations at most: on 1 and
+//    tanh^2, or those of (1 - tanh) (1 + tanh).
 //
-// What is not finite: a row whose lse is -inf passes on nothing, one whose lse is +inf or NaN
+// What is not finite: a row whose lse is -inf passes on zeros, one whose lse is +inf or NaN
 // passes NaN on to all that it attends. Otherwise IEEE 754. A weight that is 0 because the score is
 // -inf is 0 exactly.
 #pragma once
@@ -73,15 +74,20 @@ class BackwardRow {
     }
   }
 
-  /// Whether lse says that there is nothing to pass on.
-  bool nothing() const { return given_.lse == -kInfinite<Wide>; }
-
   PairGradient<Wide> pair(Index j) const {
-    if (!std::isfinite(given_.lse)) return {nan(), nan(), nan(), nan()};
     const Wide unit = head_.softmax_unit();
+    const Score<Wide> score = head_.full_score(i_, j, unit);
+    if (nothing()) return of_nothing(score, j);
     PairGradient<Wide> g{};
-    g.weight = weight(head_.full_score(i_, j, unit));
+    const bool finite = std::isfinite(given_.lse);
+    g.weight = finite ? weight(score) : nan();
+    if (score.unspecified() && !finite) return {nan(), unknown(), unknown(), unknown()};
+    if (score.value == -kInfinite<Wide> && !score.unspecified()) return g;
+    if (!finite) return {nan(), nan(), nan(), nan()};
     g.scaled = product<Real>(g.weight, gradient_of_weight(j));
+    // What has no weight has no gradient where a score function is asked for its derivative.
+    if (derivative_ && !std::isfinite(g.scaled.value) && g.weight.value <= g.weight.bound)
+      g.scaled = unknown();
     g.biased = product<Real>(g.scaled, constant<Real>(unit / kLog2EOf<Wide>));
     if (derivative_) g.biased = product<Real>(g.biased, slope(j));
     g.product = head_.desc().softcap == 0 ? g.biased : product<Real>(g.biased, slope_of_cap(j));
@@ -90,6 +96,7 @@ class BackwardRow {
 
   /// -p_sink delta
   Number sink() const {
+    if (nothing()) return {0, 0};
     if (!std::isfinite(given_.lse)) return nan();
     const Number minus_delta = difference(0, 0);
     return product<Real>(weight(head_.sink()), minus_delta);
@@ -97,21 +104,35 @@ class BackwardRow {
 
   /// -(gradient of z) z / temperature
   Number temperature(Index j, const PairGradient<Wide>& g) const {
-    if (!std::isfinite(given_.lse)) return nan();
     const Wide unit = head_.softmax_unit();
     const Score<Wide> t = head_.full_score(i_, j, unit);
-    if (t.unspecified() || t.value == -kInfinite<Wide>) return kUnbounded<Wide>;
+    if (t.unspecified()) return unknown();
+    if (t.value == -kInfinite<Wide> || is_zero(g.scaled)) return {0, 0};
+    if (!std::isfinite(given_.lse)) return nan();
     const Number z = product<Real>({-t.value, t.error}, constant<Real>(1 / kLog2EOf<Wide>));
     return product<Real>(product<Real>(g.scaled, z), constant<Real>(unit / kLog2EOf<Wide>));
   }
 
  private:
   static Number nan() { return kNotANumber<Wide>; }
+  static Number unknown() { return kUnbounded<Wide>; }
+
+  /// Whether lse says that the row attends nothing.
+  bool nothing() const { return given_.lse == -kInfinite<Wide>; }
+
+  /// Zeros, but where the scores do not go with that, or are multiplied with NaN and infinities.
+  PairGradient<Wide> of_nothing(const Score<Wide>& score, Index j) const {
+    const Number gradient = gradient_of_weight(j);
+    const bool zero = score.value == -kInfinite<Wide> ||
+                      (std::isfinite(score.value) && std::isfinite(gradient.value));
+    if (zero && !score.unspecified()) return {};
+    return {unknown(), unknown(), unknown(), unknown()};
+  }
 
   /// See 1.
   Number weight(const Score<Wide>& t) const {
     using A = Arithmetic<Real>;
-    if (t.unspecified()) return kUnbounded<Wide>;
+    if (t.unspecified()) return unknown();
     if (std::isnan(t.value)) return nan();
     if (t.value == -kInfinite<Wide>) return {0, 0};
     if (std::isinf(t.value)) return {kInfinite<Wide>, 0};
@@ -120,7 +141,7 @@ class BackwardRow {
     const Wide given = t.error + gamma_of<Real>(A::kConstant + 2) * std::fabs(l);
     const Wide error = given + A::kUnit * (std::fabs(far) + given);
     if (!(std::fabs(l) < A::kMax / 2 && far + error < std::numeric_limits<Real>::max_exponent - 1))
-      return kUnbounded<Wide>;
+      return unknown();
     const Wide p = std::exp2(far);
     const Wide factor = std::expm1(kLn2Of<Wide> * error + std::log1p(2 * A::kUnit));
     return finite_or_unbounded<Real>(p, p * factor + A::kSmallest);
@@ -143,7 +164,7 @@ class BackwardRow {
     const Wide all = size + delta_size_;
     const Wide value = sum - delta_;
     if (!std::isfinite(all)) return std::isnan(value) ? nan() : Number{value, 0};
-    if (all >= Arithmetic<Real>::kMax) return kUnbounded<Wide>;
+    if (all >= Arithmetic<Real>::kMax) return unknown();
     const auto width = static_cast<Wide>(width_);
     return {value, gamma_of<Real>(width + 4) * all + 2 * width * Arithmetic<Real>::kUnderflow};
   }
@@ -151,7 +172,7 @@ class BackwardRow {
   /// The derivative of the score function.
   Number slope(Index j) const {
     const Score<Wide> found = head_.biased_score(i_, j, 1);
-    if (found.unspecified()) return kUnbounded<Wide>;
+    if (found.unspecified()) return unknown();
     const Score<Wide> d = changed<Real>(found, derivative_, head_.place(i_, j));
     return {d.value, d.error};
   }
@@ -160,7 +181,7 @@ class BackwardRow {
   Number slope_of_cap(Index j) const {
     using A = Arithmetic<Real>;
     const Score<Wide> s = head_.capped_score(i_, j, 1);
-    if (s.unspecified()) return kUnbounded<Wide>;
+    if (s.unspecified()) return unknown();
     if (std::isnan(s.value)) return nan();
     const auto cap = static_cast<Wide>(head_.desc().softcap);
     const Wide tanh = s.value / cap;
@@ -168,7 +189,7 @@ class BackwardRow {
     const Wide e = moved + gamma_of<Real>(A::kConstant + 2) * (std::fabs(tanh) + moved);
     const Wide square = tanh * tanh;
     const Wide error = 2 * std::fabs(tanh) * e + e * e;
-    return {1 - square, error + gamma_of<Real>(2) * (1 + square + error)};
+    return {1 - square, error + gamma_of<Real>(3) * (1 + square + error)};
   }
 
   const Head<Real>& head_;

@@ -68,7 +68,7 @@ Bounded<Wide> product(const Bounded<Wide>& a, const Bounded<Wide>& b) {
 /// A sum in any order: of n terms each sees n - 1 additions at most, gamma(n - 1), and zeros among
 /// them change nothing. Products may be fused with additions, which only leaves roundings out.
 template <class Real>
-class Sum {
+class BoundedSum {
  public:
   using Wide = typename Arithmetic<Real>::Wide;
 
@@ -116,7 +116,7 @@ class Sum {
 /// a + b, rounded once.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> sum(const Bounded<Wide>& a, const Bounded<Wide>& b) {
-  Sum<Real> both;
+  BoundedSum<Real> both;
   both.add(a);
   both.add(b);
   return both.result();

@@ -1,0 +1,61 @@
+// Thousands of random problems of every form, their gradients against the oracle.
+#include "tests/dense/gradients.hpp"
+#include "tests/support/sweep.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+void add_to(OptionReport& report, const BackwardProblem& p, const GradientComparison& got) {
+  const Problem& f = p.forward;
+  const auto option = [&](const char* what, bool used) {
+    if (used) report.add(std::string("gradients, ") + what, got.worst());
+  };
+  option("float64", is_float64(f.desc));
+  option("mask", f.mask.has_value());
+  option("bias", f.bias.has_value());
+  option("slopes", !f.slopes.numbers.empty());
+  option("softcap", f.desc.softcap > 0);
+  option("score function", f.function.call != nullptr);
+  option("temperature", f.desc.temperature != 0);
+  option("sinks", !f.sinks.numbers.empty());
+  option("window", f.desc.window != 0);
+  option("key lengths", !f.key_lengths.empty());
+  option("packed queries", f.desc.packed_queries > 0);
+  option("packed keys", f.desc.packed_keys > 0);
+  option("from lse", p.grad_lse.has_value());
+  for (const GradientOf gradient : all_gradients())
+    if (p.gradients[gradient])
+      report.add(std::string("gradient of ") + name_of(gradient), got.ratios[gradient]);
+}
+
+bool check_seed(std::uint64_t seed, Sweep& sweep) {
+  BackwardProblem p = draw_backward(seed);
+  Random random(seed ^ 0x5eed);
+  const Choices choices = draw_choices(random);
+  const std::string line = line_of(p);
+  INFO("HEED_TEST_SEED=" << seed << ": " << line << "; " << choices.executor << ", tiles "
+                         << choices.tile_q << " x " << choices.tile_kv);
+  p.attend(sweep.contexts.get(isa_names()[0], {}));
+  const ExpectedGradients want = p.expected();
+  for (const auto& elements : want) sweep.coverage.add(elements);
+  bool good = true;
+  for (const char* const isa : isa_names()) {
+    const Gradients got = p.run(sweep.contexts.get(isa, choices));
+    const GradientComparison compared =
+        compare_gradients(isa + (": " + line), p, got, want, Unspecified::kAllowed);
+    if (!compared.wrong.empty()) FAIL_CHECK(compared.wrong);
+    add_to(sweep.options, p, compared);
+    const bool same = same_bits(p.run(sweep.contexts.get(isa, {})), got);
+    if (!same) FAIL_CHECK(isa << ": other bits with other tiles");
+    good = good && compared.worst() <= 1 && same;
+  }
+  return good;
+}
+
+}  // namespace
+
+TEST_CASE("gradients of random problems of every form", "[sweep][backward]") {
+  sweep_seeds(
+      count(20000), [](std::uint64_t seed) { return line_of(draw_backward(seed)); }, check_seed);
+}
