@@ -6,16 +6,14 @@ namespace {
 /// The function adds what does not depend on the score: gradients pass as they are.
 void score_gradient(void* /*user*/, const heed_score_tile* /*tile*/, void* /*gradients*/) {}
 
-/// Two products of a pair forward, five back.
-double backward_flops(const Workload& workload) {
-  const auto features = static_cast<double>(workload.desc.features);
-  const auto both = features + static_cast<double>(workload.desc.value_features);
-  return useful_flops(workload) / (2 * both) * (4 * both + 2 * features);
-}
-
 BackwardPlan make_plan(const Context& context, const Workload& workload) {
   heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
-  desc.attention = &workload.desc;
+  const heed_attention_desc& forward = workload.desc;
+  desc.attention = &forward;
+  desc.grad_out.dtype = forward.out.dtype;
+  desc.grad_query.dtype = forward.query.dtype;
+  desc.grad_key.dtype = forward.key.dtype;
+  desc.grad_value.dtype = forward.value.dtype;
   return made(heed_attention_backward_plan_create, heed_attention_backward_plan_destroy,
               context.get(), &desc);
 }
@@ -62,11 +60,16 @@ heed_attention_backward_args GradientTensors::args(const Workload& workload,
 
 Gradients::Gradients(const std::string& workload, const Context& context)
     : workload_(parse_workload(workload)),
-      flops_(backward_flops(workload_)),
       plan_(make_plan(context, workload_)),
       info_(
           described(heed_attention_backward_plan_describe, plan_.get(), HEED_ATTENTION_INFO_INIT)),
       forward_(with_lse(workload_), context) {}
+
+double Gradients::flops() const {
+  const auto features = static_cast<double>(workload_.desc.features);
+  const auto both = features + static_cast<double>(workload_.desc.value_features);
+  return forward_.flops() / (2 * both) * (4 * both + 2 * features);
+}
 
 Runner Gradients::prepare() {
   prepare_forward()();

@@ -33,7 +33,9 @@ class Gradients {
 
   const Workload& workload() const { return workload_; }
   const heed_attention_info& info() const { return info_; }
-  double flops() const { return flops_; }  ///< of the five products, backward alone
+  const Planned& forward() const { return forward_; }
+  /// Of backward alone: of each pair, five products where forward has two.
+  double flops() const;
   const Accuracy& accuracy() const { return *accuracy_; }
 
   /// Backward alone, of what forward has left. The first time also checks both: throws
@@ -47,7 +49,6 @@ class Gradients {
 
  private:
   Workload workload_;
-  double flops_;
   BackwardPlan plan_;
   heed_attention_info info_;
   Planned forward_;

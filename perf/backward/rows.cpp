@@ -52,6 +52,7 @@ class BackwardRow {
   void report(benchmark::State& state, const Timing& timing) const {
     const double forward = timing.beside[0];
     count_rate(state.counters, gradients_.flops(), timing.seconds, timing.peak);
+    count_rate(state.counters, gradients_.forward().flops(), forward, timing.peak, "forward_");
     state.counters["of_forward"] = (forward + timing.seconds) / forward;
     state.counters["workspace_mbytes"] =
         static_cast<double>(gradients_.info().workspace_bytes) * 1e-6;
