@@ -159,14 +159,11 @@ ExpectedGradients BackwardProblem::expected() {
 }
 
 Gradients BackwardProblem::run(const Context& context) {
-  heed_attention_backward_plan* made = nullptr;
-  require_ok(heed_attention_backward_plan_create(context.get(), &desc(), &made));
-  const BackwardPlan plan(made);
-  std::size_t bytes = 0;
-  require_ok(heed_attention_backward_plan_workspace(plan.get(), &bytes));
-  Workspace workspace(bytes);
+  const BackwardPlan plan = make_plan(context, desc());
+  Workspace workspace(describe(plan).workspace_bytes);
   const Gradients got = run([&](const heed_attention_backward_args& arguments) {
-    return heed_attention_backward_plan_run(plan.get(), &arguments, workspace.get(), bytes);
+    return heed_attention_backward_plan_run(plan.get(), &arguments, workspace.get(),
+                                            workspace.bytes());
   });
   if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
   return got;

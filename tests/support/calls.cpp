@@ -38,6 +38,12 @@ Plan make_plan(const Context& context, const heed_attention_desc& desc) {
   return Plan(plan);
 }
 
+BackwardPlan make_plan(const Context& context, const heed_attention_backward_desc& desc) {
+  heed_attention_backward_plan* plan = nullptr;
+  require_ok(heed_attention_backward_plan_create(context.get(), &desc, &plan));
+  return BackwardPlan(plan);
+}
+
 MultiheadPlan make_plan(const Context& context, const heed_multihead_desc& desc) {
   heed_multihead_plan* plan = nullptr;
   require_ok(heed_multihead_plan_create(context.get(), &desc, &plan));
@@ -59,6 +65,12 @@ heed_multihead_info describe(const MultiheadPlan& plan) {
 heed_attention_info describe(const Plan& plan) {
   heed_attention_info info = HEED_ATTENTION_INFO_INIT;
   require_ok(heed_attention_plan_describe(plan.get(), &info));
+  return info;
+}
+
+heed_attention_info describe(const BackwardPlan& plan) {
+  heed_attention_info info = HEED_ATTENTION_INFO_INIT;
+  require_ok(heed_attention_backward_plan_describe(plan.get(), &info));
   return info;
 }
 

@@ -49,10 +49,12 @@ struct Choices {
 
 Context make_context(const char* isa, const Choices& choices = {});
 Plan make_plan(const Context& context, const heed_attention_desc& desc);
+BackwardPlan make_plan(const Context& context, const heed_attention_backward_desc& desc);
 MultiheadPlan make_plan(const Context& context, const heed_multihead_desc& desc);
 Cache make_cache(const Context& context, const heed_cache_desc& desc);
 heed_multihead_info describe(const MultiheadPlan& plan);
 heed_attention_info describe(const Plan& plan);
+heed_attention_info describe(const BackwardPlan& plan);
 heed_cache_info describe(const Cache& cache);
 
 /// A workspace full of NaN, so that whoever reads before writing spoils the result, with
