@@ -28,21 +28,13 @@ class Checker {
         rows_(packed_ ? d_.packed_queries : d_.query_length),
         out_(queries_of(workload, tensors.out)) {}
 
-  /// Visits about kRows of the rows of all heads, from the first to the last, so that both ends of
-  /// a causal mask are among them.
   Accuracy check() {
-    std::int64_t rows = 0;
-    for (std::int64_t b = 0; b < d_.batch; ++b) rows += d_.query_heads * rows_of(b);
-    const std::int64_t visited = std::min(rows, kRows);
-    std::int64_t batch = 0;
-    std::int64_t before = 0;  // rows of earlier batches
-    for (std::int64_t n = 0; n < visited; ++n) {
-      const std::int64_t index = visited > 1 ? n * (rows - 1) / (visited - 1) : 0;
-      while (index >= before + d_.query_heads * rows_of(batch))
-        before += d_.query_heads * rows_of(batch++);
-      enter(batch, (index - before) / rows_of(batch));
-      check_row((index - before) % rows_of(batch));
-    }
+    visit_rows(
+        d_.batch, d_.query_heads, kRows, [&](std::int64_t b) { return rows_of(b); },
+        [&](std::int64_t b, std::int64_t h, std::int64_t i) {
+          enter(b, h);
+          check_row(i);
+        });
     if (d_.sum_columns != 0) check_column_sums();
     return accuracy_;
   }

@@ -3,6 +3,8 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "perf/tensors.hpp"
@@ -23,6 +25,24 @@ struct Accuracy {
 
   void compare(double got, const oracle::Element& want);
 };
+
+/// Calls visit(batch, head, row) for at most `count` of the rows of all heads, in order and spread
+/// from the first to the last, so that both ends of a causal mask are among them. rows_of(batch):
+/// those of each of its heads.
+template <class RowsOf, class Visit>
+void visit_rows(std::int64_t batches, std::int64_t heads, std::int64_t count, RowsOf&& rows_of,
+                Visit&& visit) {
+  std::int64_t rows = 0;
+  for (std::int64_t b = 0; b < batches; ++b) rows += heads * rows_of(b);
+  const std::int64_t visited = std::min(rows, count);
+  std::int64_t batch = 0;
+  std::int64_t before = 0;  // rows of earlier batches
+  for (std::int64_t n = 0; n < visited; ++n) {
+    const std::int64_t index = visited > 1 ? n * (rows - 1) / (visited - 1) : 0;
+    while (index >= before + heads * rows_of(batch)) before += heads * rows_of(batch++);
+    visit(batch, (index - before) / rows_of(batch), (index - before) % rows_of(batch));
+  }
+}
 
 /// Adds both errors to a row of a table, or also their bound and the threads that a run uses.
 void count(const Accuracy& accuracy, benchmark::UserCounters& counters);

@@ -58,6 +58,7 @@ void clear_progress();
 
 void add_attention_rows(const Options& options);
 void add_form_rows(const Options& options);
+void add_backward_rows(const Options& options);
 void add_decode_rows(const Options& options);
 void add_append_rows(const Options& options);
 void add_block_rows(const Options& options);

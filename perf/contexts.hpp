@@ -12,6 +12,7 @@ namespace heed::perf {
 
 using Context = std::shared_ptr<heed_context>;
 using Plan = std::shared_ptr<heed_attention_plan>;
+using BackwardPlan = std::shared_ptr<heed_attention_backward_plan>;
 using BlockPlan = std::shared_ptr<heed_multihead_plan>;
 using Weights = std::shared_ptr<heed_weights>;
 using Graph = std::shared_ptr<heed_graph>;

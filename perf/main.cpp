@@ -60,6 +60,7 @@ std::unique_ptr<Console> make_console(const std::vector<std::string>& arguments)
 
 void add_rows(const Options& options) {
   if (options.forms) return add_form_rows(options);
+  if (options.backward) return add_backward_rows(options);
   add_append_rows(options);
   if (options.decode) return add_decode_rows(options);
   add_block_rows(options);

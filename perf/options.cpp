@@ -63,17 +63,23 @@ void declare(CLI::App& app, Options& options) {
       ->type_name("NAME");
   app.add_flag("--forms", options.forms,
                "Instead of all else, each form of attention in turns with the plain one");
+  app.add_flag("--backward", options.backward,
+               "Instead of all else, gradients of attention beside the forward run")
+      ->excludes("--forms");
   app.add_flag(
          "--blocks", options.blocks,
          "Instead of all else, multi-head blocks: projections and attention, together and apart")
-      ->excludes("--forms");
+      ->excludes("--forms")
+      ->excludes("--backward");
   app.add_flag("--graphs", options.graphs,
                "Instead of all else, attention over graphs beside loops that only gather")
       ->excludes("--forms")
+      ->excludes("--backward")
       ->excludes("--blocks");
   app.add_flag("--decode", options.decode,
                "Instead of all else, few query rows over many keys beside loops that only read")
       ->excludes("--forms")
+      ->excludes("--backward")
       ->excludes("--blocks")
       ->excludes("--graphs");
   app.add_flag("--no-stages", options.no_stages, "Leave out stage/... and peak/...");
@@ -81,9 +87,10 @@ void declare(CLI::App& app, Options& options) {
   app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar + "\nor, over graphs,\n  " +
              kGraphWorkloadGrammar + "\nor, for rows that caches store,\n  " + kAppendGrammar +
              "\nand the standard ones are\n" + lines(kStandardWorkloads) + "or, with --forms,\n" +
-             lines(kFormWorkloads) + "or, with --blocks,\n" + lines(kBlockWorkloads) +
-             "or, with --graphs,\n" + lines(kGraphWorkloads) + "or, with --decode,\n" +
-             lines(kDecodeWorkloads) + lines(kAppendWorkloads) +
+             lines(kFormWorkloads) + "or, with --backward,\n" + lines(kBackwardWorkloads) +
+             "or, with --blocks,\n" + lines(kBlockWorkloads) + "or, with --graphs,\n" +
+             lines(kGraphWorkloads) + "or, with --decode,\n" + lines(kDecodeWorkloads) +
+             lines(kAppendWorkloads) +
              "Everything else goes to Google Benchmark, for example --benchmark_filter=REGEX\n"
              "--benchmark_repetitions=N --benchmark_format=json --benchmark_out=FILE\n");
 }
@@ -96,11 +103,12 @@ std::vector<std::string>& shapes_like(const std::string& name, Options& options)
 }
 
 std::vector<std::string> standard_shapes(const Options& options) {
-  std::vector<std::string> shapes = options.forms    ? kFormWorkloads
-                                    : options.blocks ? kBlockWorkloads
-                                    : options.graphs ? kGraphWorkloads
-                                    : options.decode ? kDecodeWorkloads
-                                                     : kStandardWorkloads;
+  std::vector<std::string> shapes = options.forms      ? kFormWorkloads
+                                    : options.backward ? kBackwardWorkloads
+                                    : options.blocks   ? kBlockWorkloads
+                                    : options.graphs   ? kGraphWorkloads
+                                    : options.decode   ? kDecodeWorkloads
+                                                       : kStandardWorkloads;
   if (options.decode) shapes.insert(shapes.end(), kAppendWorkloads.begin(), kAppendWorkloads.end());
   return shapes;
 }
@@ -119,9 +127,16 @@ void choose_shapes(Options& options) {
       options.shapes.empty() ? standard_shapes(options) : std::move(options.shapes);
   options.shapes.clear();
   for (const std::string& name : names) shapes_like(name, options).push_back(name);
-  if (options.forms)
-    reject("--forms", "shapes of dense attention",
+  const char* const dense = options.forms ? "--forms" : options.backward ? "--backward" : nullptr;
+  if (dense != nullptr)
+    reject(dense, "shapes of dense attention",
            {&options.block_shapes, &options.graph_shapes, &options.append_shapes});
+  if (options.backward) {
+    std::vector<std::string> deep;
+    for (const std::string& name : options.shapes)
+      if (parse_workload(name).layers > 1) deep.push_back(name);
+    reject("--backward", "shapes of one layer", {&deep});
+  }
   if (options.decode)
     reject("--decode", "shapes of dense attention, or rows to append",
            {&options.block_shapes, &options.graph_shapes});

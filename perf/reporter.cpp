@@ -63,6 +63,7 @@ constexpr Column kColumns[] = {
     {"projections", "projection_of_peak", "%.3f"},
     {"attention", "attention_of_peak", "%.3f"},
     {"speedup", "speedup", "%.2f"},
+    {"of_forward", "of_forward", "%.2f"},
     {"of_plain", "of_plain", "%.3f"},
     {"of_time", "of_time", "%.3f"},
     {"us a call", "call_us", "%.4g"},
@@ -78,6 +79,7 @@ constexpr Column kColumns[] = {
     {"GB/s", "gbps", "%.2f"},
     {"of_gather", "of_gather", "%.3f"},
     {"Gexp/s", "gexps", "%.2f"},
+    {"workspace MB", "workspace_mbytes", "%.3g"},
     {"rms_error", "rms_error", "%.1e"},
     {"max_error", "max_error", "%.1e"},
 };

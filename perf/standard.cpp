@@ -27,6 +27,33 @@ const std::vector<std::string> kFormWorkloads = {
     "B1_H16_L1024_D64_weights",
 };
 
+const std::vector<std::string> kBackwardWorkloads = {
+    "B1_H16_L1024_D64",
+    "B1_H8_L4096_D128",
+    "B1_H1_L4096_D128",
+    "B1_H8_L4096_D128_causal",
+    "B32_H12_L128_D64",
+    "B8_H12_L197_D64",
+    "B1_H8_L1024_D80",
+    "B2_H8_Lq4096_Lkv77_D40",
+    "B1_H32_Hkv8_Lq1_Lkv8192_D128",
+    "B1_H1_L10_D20",
+    "B1_H16_L1024_D64_causal",
+    "B1_H16_L1024_D64_window256",
+    "B1_H16_L1024_D64_mask",
+    "B1_H16_L1024_D64_keymask",
+    "B1_H16_L1024_D64_bias",
+    "B1_H16_L1024_D64_softcap30",
+    "B1_H16_L1024_D64_sink",
+    "B4_H16_L1024_D64_packed",
+    "B1_H16_Hkv4_L1024_D64",
+    "B1_H16_Hkv4_L1024_D64_causal_bf16",
+    "B1_H16_L1024_D64_bf16",
+    "B1_H16_L1024_D64_f16",
+    "B1_H16_L1024_D64_f64",
+    "B1_H8_L4096_D128_causal_bf16",
+};
+
 const std::vector<std::string> kBlockWorkloads = {
     "B1_H12_L128_D64_W768", "B8_H12_L128_D64_W768", "B32_H12_L128_D64_W768",
     "B1_H12_L512_D64_W768", "B8_H12_L512_D64_W768", "B32_H12_L512_D64_W768",

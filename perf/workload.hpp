@@ -49,9 +49,11 @@ struct Workload {
 /// The grammar, for help texts and error messages.
 extern const char* const kWorkloadGrammar;
 
-/// The workloads that run by default, with --forms, with --blocks and with --decode.
+/// The workloads that run by default, with --forms, with --backward, with --blocks and with
+/// --decode.
 extern const std::vector<std::string> kStandardWorkloads;
 extern const std::vector<std::string> kFormWorkloads;
+extern const std::vector<std::string> kBackwardWorkloads;
 extern const std::vector<std::string> kBlockWorkloads;
 extern const std::vector<std::string> kDecodeWorkloads;
 

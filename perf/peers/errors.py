@@ -5,16 +5,24 @@ For each workload the root mean square (rms) and the largest absolute error of o
 both programs, and heed's over PyTorch's. An error is taken over all heads and up to --rows query
 rows of each, spread from the first to the last. One thread or many, the errors are the same.
 
+With --backward it is the errors of the gradients of query, key and value, from the forward run on: a
+line for each, over as many rows of it. Workloads may be bf16 and f16 then; the truth is that of their
+rounded tensors, and gradients are rounded to the same type: what that alone makes of the truth is the
+last column, an rms error below which nobody gets.
+
     pip install torch
 
 A workload is heed_perf's name of a shape; scores are made normal with deviation 1 by default,
 `_scoresN` multiplies queries so that their deviation is N (`_scores0`: 0.01).
 """
 
+import itertools
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 from command import for_each, imported, load, parser_of
+from gradients import Heed, PyTorch
+from gradients import Problem as Differentiated
 from shape import Shape, numpy
 
 WORKLOADS = [
@@ -30,6 +38,34 @@ WORKLOADS = [
     "B1_H8_Lq256_Lkv65536_D64",
 ]
 
+BACKWARD = [
+    "B1_H8_L1024_D64",
+    "B1_H4_L4096_D128",
+    "B1_H4_L4096_D128_causal",
+    "B8_H4_L128_D64",
+    "B1_H8_Hkv2_L1024_D64",
+    "B1_H8_L1024_D64_bf16",
+    "B1_H8_L1024_D64_f16",
+    "B1_H8_Hkv2_L1024_D64_causal_bf16",
+]
+
+WIDTH = 40  # of a name
+
+
+def spread(count, rows):
+    """At most `count` of so many rows."""
+    return numpy.unique(numpy.rint(numpy.linspace(0, rows - 1, min(count, rows))).astype(int))
+
+
+def rms_and_maximum(error):
+    return numpy.sqrt(numpy.mean(error**2)), numpy.abs(error).max()
+
+
+def print_errors(name, ours, theirs, *more):
+    cells = [c for a, b in zip(ours, theirs) for c in (f"{a:.2e}", f"{b:.2e}", f"{a / b:.2f}")]
+    cells += [f"{number:.2e}" for number in more]
+    print(name.ljust(WIDTH) + "".join(cell.rjust(11) for cell in cells), flush=True)
+
 
 class Problem:
     """One workload's tensors, and some rows of what float64 makes of them."""
@@ -41,8 +77,7 @@ class Problem:
         query, self.key, self.value = shape.tensors()
         deviation = shape.options.get("scores", 1) or 0.01
         self.query = query * numpy.float32(deviation)
-        spread = numpy.linspace(0, shape.queries - 1, min(rows, shape.queries))
-        self.rows = numpy.unique(numpy.rint(spread).astype(int))
+        self.rows = spread(rows, shape.queries)
         self.truth = self.attend()
 
     def attend(self):
@@ -61,8 +96,7 @@ class Problem:
 
     def error(self, out):
         """rms and maximum."""
-        error = out[:, :, self.rows].astype("f8") - self.truth
-        return numpy.sqrt(numpy.mean(error**2)), numpy.abs(error).max()
+        return rms_and_maximum(out[:, :, self.rows].astype("f8") - self.truth)
 
 
 def heed(library, context, problem):
@@ -85,10 +119,52 @@ def pytorch(torch, problem):
         return torch.nn.functional.scaled_dot_product_attention(*tensors, **options).numpy()
 
 
+def true_gradients(problem):
+    """Of query, key and value, in float64."""
+    shape = problem.shape
+    query, key, value = (problem.inputs[name].detach().double().numpy() for name in ("query", "key", "value"))
+    grad_out = problem.grad_out.double().numpy()
+    grads = [numpy.zeros_like(tensor) for tensor in (query, key, value)]
+    scale = shape.features**-0.5
+    excluded = numpy.arange(shape.keys) > numpy.arange(shape.queries)[:, None]
+    for b, h in itertools.product(range(shape.batch), range(shape.heads)):
+        g = h // (shape.heads // shape.key_heads)
+        weights = query[b, h] @ key[b, g].T * scale
+        if shape.causal:
+            weights[excluded] = -numpy.inf
+        numpy.exp(weights - weights.max(axis=1, keepdims=True), out=weights)
+        weights /= weights.sum(axis=1, keepdims=True)
+        grads[2][b, g] += weights.T @ grad_out[b, h]
+        scores = grad_out[b, h] @ value[b, g].T
+        scores -= (weights * scores).sum(axis=1, keepdims=True)
+        scores *= weights * scale
+        grads[0][b, h] = scores @ key[b, g]
+        grads[1][b, g] += scores.T @ query[b, h]
+    return grads
+
+
+def compare_gradients(library, torch, workload, options):
+    problem = Differentiated(torch, workload)
+    if problem.mask is not None or "bias" in problem.inputs:
+        raise ValueError("only causal and types can be compared")
+    heed, peer = Heed(library, torch, problem, 0, options.isa), PyTorch(torch, problem)
+    found = []
+    for program in (heed, peer):
+        program.forward()
+        found.append([gradient.double().numpy() for gradient in program.backward()])
+    heed.close()
+    for name, true, *both in zip(problem.names(), true_gradients(problem), *found):
+        rows = spread(options.rows, true.shape[2])
+        errors = [rms_and_maximum((gradient - true)[:, :, rows]) for gradient in both]
+        rounded = torch.from_numpy(true).to(problem.kind).double().numpy()
+        print_errors(f"{workload} {name}", *errors, rms_and_maximum((rounded - true)[:, :, rows])[0])
+
+
 def main():
     parser = parser_of(__doc__, "libheed.so", turns=False)
     parser.add_argument("--rows", type=int, default=512, help="of each head; default %(default)s")
     parser.add_argument("--isa", help="of heed; default: the best one here")
+    parser.add_argument("--backward", action="store_true", help="of gradients instead of out")
     options = parser.parse_args()
     torch, = imported("torch")
     library = load(options)
@@ -96,17 +172,20 @@ def main():
     context = library.make("heed_context_create", library.struct("heed_context_options", **isa))
     described = library.describe("heed_context_describe", context, "heed_context_info")
     print(f"heed {library.version} {described.isa.decode()}, torch {torch.__version__}")
-    titles = ("heed rms", "torch rms", "ratio", "heed max", "torch max", "ratio")
-    print("workload".ljust(30) + "".join(title.rjust(11) for title in titles))
+    titles = ["heed rms", "torch rms", "ratio", "heed max", "torch max", "ratio"]
+    titles += ["rounded"] if options.backward else []
+    print("workload".ljust(WIDTH) + "".join(title.rjust(11) for title in titles))
 
     def compare(name):
         problem = Problem(name, options.rows)
         ours = problem.error(heed(library, context, problem))
-        theirs = problem.error(pytorch(torch, problem))
-        cells = [c for a, b in zip(ours, theirs) for c in (f"{a:.2e}", f"{b:.2e}", f"{a / b:.2f}")]
-        print(name.ljust(30) + "".join(cell.rjust(11) for cell in cells), flush=True)
+        print_errors(name, ours, problem.error(pytorch(torch, problem)))
 
-    for_each(options.workload or WORKLOADS, compare)
+    if options.backward:
+        for_each(options.workload or BACKWARD,
+                 lambda name: compare_gradients(library, torch, name, options))
+    else:
+        for_each(options.workload or WORKLOADS, compare)
     library.destroy("heed_context_destroy", context)
 
 

@@ -13,6 +13,7 @@ TYPES = {
     "size_t": ctypes.c_size_t,
     "double": ctypes.c_double,
     "heed_score_function": ctypes.c_void_p,
+    "heed_score_gradient": ctypes.c_void_p,
 }
 
 

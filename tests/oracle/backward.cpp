@@ -50,7 +50,7 @@ class Gradient {
         all.push_back(kUnwritten);
         continue;
       }
-      Bounded<Wide> total = product_with(factor, sums_[n].result(roundings));
+      Bounded<Wide> total = scaled_gradient(sums_[n], factor, roundings);
       if (accumulate) total = sum<Real>(total, before(n));
       all.push_back(stored(total.value, total.bound, lies_.dtype, real));
     }
@@ -58,10 +58,6 @@ class Gradient {
   }
 
  private:
-  static Bounded<Wide> product_with(const Bounded<Wide>& factor, const Bounded<Wide>& x) {
-    return factor.value == 1 && factor.bound == 0 ? x : product<Real>(x, factor);
-  }
-
   std::size_t index(Sizes at) const {
     Index n = 0;
     for (std::size_t axis = 0; axis < 4; ++axis)
@@ -128,17 +124,14 @@ class Oracle {
         mark(head.sequence(), h);
         for (Index i = 0; i < head.sequence().queries; ++i) add_row(head, h, i);
       }
-    // A query or key may have been multiplied with a constant of the scores, which heed takes out
-    // again: three more roundings and those of constants. The products of grad_scale may be summed
-    // over features last.
-    const Wide constants = 3 + 2 * Arithmetic<Real>::kConstant;
+    // The products of grad_scale may be summed over features last.
     ExpectedGradients expected;
     for (std::size_t of = 0; of < kGradients; ++of) {
       const bool scaled = of == kGradQuery || of == kGradKey;
       const Wide features = of == kGradScale ? static_cast<Wide>(d_.features) : 0;
-      expected[of] =
-          gradients_[of].elements(scaled ? scale : Bounded<Wide>{1, 0}, constants + features,
-                                  given_.desc.accumulate != 0, real_dtype(d_));
+      expected[of] = gradients_[of].elements(scaled ? scale : Bounded<Wide>{1, 0},
+                                             kGradientRoundings<Real> + features,
+                                             given_.desc.accumulate != 0, real_dtype(d_));
     }
     return expected;
   }

@@ -56,6 +56,21 @@ struct PairGradient {
   Bounded<Wide> product;  ///< of scale <q, k>
 };
 
+/// Roundings of a gradient's terms besides those of its sum: a query or key may have been
+/// multiplied with a constant of the scores, which heed takes out again, so three and those of
+/// constants.
+template <class Real>
+inline constexpr typename Arithmetic<Real>::Wide kGradientRoundings =
+    3 + 2 * Arithmetic<Real>::kConstant;
+
+/// A sum times a factor, with so many more roundings of its terms.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Bounded<Wide> scaled_gradient(const BoundedSum<Real>& sum, const Bounded<Wide>& factor,
+                              Wide roundings) {
+  const Bounded<Wide> result = sum.result(roundings);
+  return factor.value == 1 && factor.bound == 0 ? result : product<Real>(result, factor);
+}
+
 template <class Real>
 class BackwardRow {
  public:
@@ -73,6 +88,8 @@ class BackwardRow {
       delta_size_ += std::fabs(term);
     }
   }
+
+  const Wide* grad_out() const { return given_.grad_out; }
 
   PairGradient<Wide> pair(Index j) const {
     const Wide unit = head_.softmax_unit();

@@ -16,7 +16,8 @@ import unittest
 
 PROGRAM = sys.argv.pop(1)
 
-HELP = [r"--decode [^\n]*\n +Instead of all else, few query rows", r"or, with --decode,\n  B1_H1_Lq1_Lkv128_D128\n",
+HELP = [r"--backward [^\n]*\n +Instead of all else, gradients", r"or, with --backward,\n  B1_H16_L1024_D64\n",
+        r"--decode [^\n]*\n +Instead of all else, few query rows", r"or, with --decode,\n  B1_H1_Lq1_Lkv128_D128\n",
         r"\[_layers<n>\]", r"\[_keys<n>\|_ragged\|_packed\]\[_pages<n>\[_nhd\]\]"]
 
 # Arguments, and the rows that they mean: the kinds and workloads of them.
@@ -31,6 +32,7 @@ LISTED = [
     # The textbook reads no 8-bit numbers, and has one layer.
     (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8_i8"], ["attention/B1_H1_Lq1_Lkv16_D8_i8"]),
     (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8_layers2"], ["attention/B1_H1_Lq1_Lkv16_D8_layers2"]),
+    (["--backward", "--shape", "B1_H1_Lq4_Lkv16_D8_bf16"], ["backward/B1_H1_Lq4_Lkv16_D8_bf16"]),
     (["--decode", "--shape", "append4_Hkv2_D8_i8"], ["append/append4_Hkv2_D8_i8"]),
     (["--shape", "append4_Hkv2_D8_rotary"], ["append/append4_Hkv2_D8_rotary"]),
     (["--forms", "--shape", "B2_H1_L16_D8_layers2_ragged"], ["form/B2_H1_L16_D8_layers2_ragged"]),
@@ -47,6 +49,21 @@ REFUSED = [
      '--decode: takes shapes of dense attention, or rows to append, which "B1_H1_L4_D8_W8" is not'),
     (["--decode", "--shape", "er_N10_deg2_H1_D8"],
      '--decode: takes shapes of dense attention, or rows to append, which "er_N10_deg2_H1_D8" is not'),
+    (["--backward", "--forms"], "--forms excludes --backward"),
+    (["--backward", "--blocks"], "--backward excludes --blocks"),
+    (["--backward", "--graphs"], "--backward excludes --graphs"),
+    (["--backward", "--decode"], "--backward excludes --decode"),
+    (["--backward", "--shape", "B1_H1_L4_D8_W8"],
+     '--backward: takes shapes of dense attention, which "B1_H1_L4_D8_W8" is not'),
+    (["--backward", "--shape", "er_N10_deg2_H1_D8"], 'dense attention, which "er_N10_deg2_H1_D8" is not'),
+    (["--backward", "--shape", "append1_Hkv1_D8"], 'dense attention, which "append1_Hkv1_D8" is not'),
+    (["--backward", "--shape", "B1_H1_L4_D8", "--shape", "B1_H1_L4_D8_layers2"],
+     '--backward: takes shapes of one layer, which "B1_H1_L4_D8_layers2" is not'),
+    (["--backward", "--shape", "B1_H1_L4_D8_hard"], "hard attention is not differentiable"),
+    (["--backward", "--shape", "B1_H1_L4_D8_f8"], "gradients of 8-bit numbers are not supported"),
+    (["--backward", "--shape", "B1_H1_L4_D8_pages16"], "gradients of keys and values in pages"),
+    (["--backward", "--shape", "B1_H1_L4_D8_weights"], "weights_point is 4; it must be 0"),
+    (["--backward", "--shape", "B1_H1_L4_D8_sums"], "sum_columns is 1; it must be 0"),
     (["--forms", "--shape", "append1_Hkv1_D8"], 'dense attention, which "append1_Hkv1_D8" is not'),
     (["--blocks", "--shape", "append1_Hkv1_D8"], '--blocks: takes blocks'),
     (["--graphs", "--shape", "append1_Hkv1_D8"], "--graphs: takes shapes of graphs"),
@@ -120,6 +137,23 @@ APPENDED = [
     ("append9000_Hkv1_D8_f8", 16, 1, 0.3),
 ]
 
+# Workloads with gradients, what five products do more than two, and how far gradients may be off.
+DIFFERENTIATED = [
+    ("B1_H2_L40_D8", 2.5, 1e-5),
+    ("B1_H2_Lq40_Lkv10_D8_Dv24", 144 / 64, 1e-5),
+    ("B2_H2_L100_D8_causal_left9_lse", 2.5, 1e-5),
+    ("B3_H4_Hkv2_Lq30_Lkv40_D24_packed", 2.5, 1e-5),
+    ("B2_H4_Hkv1_L40_D8_keys30_sink_alibi", 2.5, 1e-5),
+    ("B1_H2_L40_D8_headmask_headbias_softcap2_score", 2.5, 1e-5),
+    ("B2_H2_L40_D8_keymask_bias", 2.5, 1e-5),
+    ("B1_H4_Hkv2_L40_D8_bf16", 2.5, 0.05),
+    ("B1_H2_L40_D8_f16", 2.5, 0.005),
+    ("B1_H2_L40_D8_f64", 2.5, 1e-13),
+]
+
+BACKWARD_COUNTERS = {"gflops", "of_peak", "forward_gflops", "forward_of_peak", "of_forward",
+                     "workspace_mbytes", "rms_error", "max_error", "error_bound", "workers"}
+
 COUNTERS = {"mbytes", "gbps", "read_gbps", "spread_gbps", "of_read", "of_spread", "tokens/s", "call_us",
             "gflops", "rms_error", "max_error", "error_bound", "workers"}
 
@@ -137,9 +171,9 @@ def shapes(names):
     return [word for name in names for word in ("--shape", name)]
 
 
-def decoded(names):
-    """The rows of a run with --decode, by workload."""
-    done = run("--decode", *ONE, *BRIEF, *shapes(names), "--benchmark_format=json")
+def decoded(names, kind="--decode"):
+    """The rows of a run with --decode or the like, by workload."""
+    done = run(kind, *ONE, *BRIEF, *shapes(names), "--benchmark_format=json")
     rows = {row["run_name"].split("/")[1]: row for row in json.loads(done.stdout)["benchmarks"]}
     return done, rows
 
@@ -171,6 +205,14 @@ class CommandLine(unittest.TestCase):
         self.assertGreater(len(names) - len(appended), 40)
         for name in set(names).difference(appended):
             self.assertRegex(name, r"^decode/B\d+_H\d+(_Hkv\d+)?_Lq(1|4|16|256)_Lkv\d+_D(64|128)")
+
+    def test_standard_backward(self):
+        names = run("--backward", *ONE, "--benchmark_list_tests").stdout.splitlines()
+        self.assertEqual(len(names), len(set(names)))
+        for form in ("causal", "mask", "packed", "bf16", "f16"):
+            self.assertTrue(any(f"_{form}/" in name for name in names), form)
+        for name in names:
+            self.assertRegex(name, r"^backward/B\d+_H\d+\w+/threads:1/isa:scalar/real_time$")
 
     def test_refused(self):
         for arguments, words in REFUSED:
@@ -212,6 +254,33 @@ class Counters(unittest.TestCase):
                 self.assertAlmostEqual(row["gbps"] * 1e9 / row["rows/s"] / size, 1, delta=1e-9)
                 self.assertGreater(row["of_copy"], 0)
                 self.assertLess(row["max_error"], error)
+
+    def test_differentiated(self):
+        done, rows = decoded([name for name, *_ in DIFFERENTIATED], "--backward")
+        self.assertEqual((done.returncode, list(rows)), (0, [name for name, *_ in DIFFERENTIATED]))
+        for name, times, error in DIFFERENTIATED:
+            with self.subTest(name):
+                row = rows[name]
+                for counter in BACKWARD_COUNTERS:
+                    self.assertGreater(row[counter], 0, counter)
+                    self.assertTrue(math.isfinite(row[counter]), counter)
+                work = row["gflops"] / row["forward_gflops"] * (row["of_forward"] - 1)
+                self.assertAlmostEqual(work / times, 1, delta=1e-9)
+                self.assertAlmostEqual(row["gflops"] / row["peak_gflops"] / row["of_peak"], 1, delta=1e-9)
+                self.assertLessEqual(row["rms_error"], row["max_error"])
+                self.assertLess(row["max_error"], error)
+                self.assertFalse({"speedup", "peak_target", "speedup_target"}.intersection(row))
+
+    def test_two_threads(self):
+        """What is promised of a row depends on its threads."""
+        name = "B32_H12_L128_D64"
+        done = run("--backward", "--threads", "1,2", *BRIEF, *shapes([name]), "--benchmark_format=json")
+        one, two = json.loads(done.stdout)["benchmarks"]
+        self.assertEqual((one["peak_target"], two["speedup_target"]), (0.55, 1.9))
+        self.assertFalse({"speedup", "speedup_target"}.intersection(one))
+        self.assertNotIn("peak_target", two)
+        self.assertGreater(two["speedup"], 0)
+        self.assertGreater(two["workspace_mbytes"], one["workspace_mbytes"])
 
     def test_compared(self):
         _, rows = decoded([name for name, _ in COMPARED])

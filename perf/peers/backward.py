@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Compares heed's gradients of attention with PyTorch's, in one process and on the same numbers.
+
+For each workload of heed_perf --backward that PyTorch has too, the programs take turns (heed, torch,
+heed, torch, ...), so that whatever else the machine does hits both; a ratio is taken within a turn,
+and the median over turns is printed. Before that their gradients are compared. Two lines each:
+
+    together    forward and backward, as a step of training runs them
+    alone       backward alone, of what one forward run has left
+
+    pip install torch              scaled_dot_product_attention and its autograd
+"""
+
+import statistics
+import sys
+
+sys.dont_write_bytecode = True  # no __pycache__ beside the sources
+from command import for_each, imported, load, parser_of
+from gradients import Heed, Problem, PyTorch
+from shape import BIASES, MASKS, TYPES, Shape, listed
+from turns import Table, seconds_per_call
+
+
+def offered():
+    """The workloads of heed_perf that PyTorch has: no windows, sinks, softcaps and packed batches."""
+    return [name for name in listed("kBackwardWorkloads")
+            if not Shape(name).asks_for_more_than(MASKS, BIASES, TYPES)]
+
+
+def tolerance(torch, problem, gradient):
+    """Sums of n products in float32 are a random walk of n roundings; 64 times that leaves room for
+    three in a row and a softmax. 16-bit gradients PyTorch sums in 16 bits, up to n of them."""
+    s, epsilon = problem.shape, torch.finfo(problem.kind).eps
+    roundings = 16 if epsilon > 1e-4 else 64 * max(s.features, s.queries, s.keys) ** 0.5
+    return roundings * epsilon * gradient.abs().max().item()
+
+
+def check(torch, workload, problem, heed, peer):
+    """Leaves where gradients differ by more than rounding."""
+    heed.forward(), peer.forward()
+    for name, ours, theirs in zip(problem.names(), heed.backward(), peer.backward()):
+        difference, most = (ours - theirs).abs().max().item(), tolerance(torch, problem, theirs)
+        if not difference <= most:
+            sys.exit(f"{workload}: gradients of {name} differ by {difference:.3g}, more than {most:.3g}")
+
+
+def compare(library, torch, table, workload, threads):
+    problem = Problem(torch, workload)
+    torch.set_num_threads(threads)
+    heed, peer = Heed(library, torch, problem, threads), PyTorch(torch, problem)
+    check(torch, workload, problem, heed, peer)
+    both = lambda program: (program.forward(), program.backward())
+    for label, call in (("together", both), ("alone", lambda program: program.backward())):
+        turns = [lambda p=program: seconds_per_call(lambda: call(p), threads == 1)
+                 for program in (heed, peer)]
+        table.add(f"{workload} {label}", turns)
+    heed.close()
+    return heed.about
+
+
+def main():
+    options = parser_of(__doc__, "libheed.so", epilog=(
+        "HEED_ISA and HEED_PARALLEL choose as in any program.")).parse_args()
+    torch, = imported("torch")
+    library = load(options)
+    print(f"heed {library.version}, torch {torch.__version__}")
+    workloads = options.workload or offered()
+    table = Table(["heed", "torch"], options.threads, options.repetitions,
+                  width=max(map(len, workloads)) + len(" together "))
+    about = []
+    for_each(workloads, lambda workload: about.append(
+        compare(library, torch, table, workload, options.threads)))
+    for label in ("together", "alone"):
+        ratios = [times["torch"] for name, times in table.times_as_long.items() if name.endswith(label)]
+        print(f"{label}: at least {min(ratios):.2f}, geometric mean {statistics.geometric_mean(ratios):.2f}")
+    print(f"heed: {about[-1]}")
+
+
+if __name__ == "__main__":
+    main()
