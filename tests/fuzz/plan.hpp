@@ -10,6 +10,9 @@ namespace heed_test {
 inline heed_status workspace_of(const heed_attention_plan* plan, std::size_t* bytes) {
   return heed_attention_plan_workspace(plan, bytes);
 }
+inline heed_status workspace_of(const heed_attention_backward_plan* plan, std::size_t* bytes) {
+  return heed_attention_backward_plan_workspace(plan, bytes);
+}
 inline heed_status workspace_of(const heed_multihead_plan* plan, std::size_t* bytes) {
   return heed_multihead_plan_workspace(plan, bytes);
 }

@@ -13,12 +13,14 @@ Tensor made(const Axes& shape, bool packed, const Form& form, std::uint32_t dtyp
                 dtype_of(form.dtype, dtype), form.misalign);
 }
 
-/// Whether packed row i belongs to a sequence, or rows are not packed at all.
-bool in_sequence(const std::vector<std::int32_t>& offsets, std::int64_t i) {
+}  // namespace
+
+bool in_sequence(GradientOf gradient, const Problem& p, std::int64_t i) {
+  const bool of_key = gradient == kGradKey || gradient == kGradValue;
+  if (!of_key && gradient != kGradQuery) return true;
+  const std::vector<std::int32_t>& offsets = of_key ? p.cu_seqlens_k : p.cu_seqlens_q;
   return offsets.empty() || (i >= offsets.front() && i < offsets.back());
 }
-
-}  // namespace
 
 const char* name_of(GradientOf gradient) {
   constexpr const char* kNames[] = {"query", "key",    "value", "bias",
@@ -100,12 +102,8 @@ void BackwardProblem::accumulate(std::uint64_t seed) {
     if (!gradients[gradient]) continue;
     before.emplace(*gradients[gradient]);
     before->clear();
-    const bool of_query = gradient == kGradQuery;
-    const bool of_key = gradient == kGradKey || gradient == kGradValue;
     before->each([&](const Axes& at) {
-      const bool inside = of_query ? in_sequence(forward.cu_seqlens_q, at[2])
-                                   : !of_key || in_sequence(forward.cu_seqlens_k, at[2]);
-      if (inside) before->set(at, random.normal());
+      if (in_sequence(gradient, forward, at[2])) before->set(at, random.normal());
     });
   }
 }

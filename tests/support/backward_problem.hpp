@@ -24,6 +24,9 @@ inline std::array<GradientOf, kGradients> all_gradients() {
           kGradSinks, kGradSlopes, kGradScale, kGradTemperature};
 }
 
+/// Whether row i of a gradient belongs to a sequence: those that are packed may not.
+bool in_sequence(GradientOf gradient, const Problem& p, std::int64_t i);
+
 /// How a gradient lies.
 struct Form {
   std::uint32_t dtype = HEED_DTYPE_DEFAULT;
