@@ -108,6 +108,24 @@ heed_status heed_multihead(const heed_context* context, const heed_multihead_des
   return call(__func__, heed_multihead, context, desc, args);
 }
 
+heed_status heed_attention_backward_plan_create(const heed_context* context,
+                                                const heed_attention_backward_desc* desc,
+                                                heed_attention_backward_plan** plan) {
+  return call(__func__, heed_attention_backward_plan_create, context, desc, plan);
+}
+void heed_attention_backward_plan_destroy(heed_attention_backward_plan* plan) {
+  call(__func__, heed_attention_backward_plan_destroy, plan);
+}
+heed_status heed_attention_backward_plan_describe(const heed_attention_backward_plan* plan,
+                                                  heed_attention_info* info) {
+  return call(__func__, heed_attention_backward_plan_describe, plan, info);
+}
+heed_status heed_attention_backward_plan_run(const heed_attention_backward_plan* plan,
+                                             const heed_attention_backward_args* args,
+                                             void* workspace, size_t workspace_bytes) {
+  return call(__func__, heed_attention_backward_plan_run, plan, args, workspace, workspace_bytes);
+}
+
 heed_status heed_graph_create(const heed_context* context, const heed_graph_desc* desc,
                               heed_graph** graph) {
   return call(__func__, heed_graph_create, context, desc, graph);
