@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/backward/bias.hpp"
 #include "engine/dense/panel.hpp"
 #include "engine/dense/totals.hpp"
 #include "engine/parallel/parallel_for.hpp"
@@ -107,8 +108,9 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   plan.sums = offsets.take(plan.apart ? Size(plan.packs) * plan.splits : Size(0), plan.sum_numbers,
                            widths.bytes);
   plan.terms = offsets.take(Size(p.batch) * p.query_heads, p.query_length, sizeof(RowTerms));
-  plan.bytes =
-      plan.packs == 0 ? 0 : static_cast<std::size_t>(checked(p, offsets.end(), "the workspace"));
+  // Without rows there may be a bias to repeat over them, whose gradient is 0.
+  const bool nothing = plan.packs == 0 && bias_tasks(plan) == 0;
+  plan.bytes = nothing ? 0 : static_cast<std::size_t>(checked(p, offsets.end(), "the workspace"));
   return plan;
 }
 

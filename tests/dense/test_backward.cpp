@@ -188,16 +188,22 @@ TEST_CASE("rows that attend nothing and keys that nobody attends get 0", "[backw
 TEST_CASE("problems without rows, keys or batches have gradients of 0, or none",
           "[backward][zero]") {
   struct Case {
-    Index batch, queries, keys;
+    Index batch, heads, queries, keys;
+    bool repeats;  ///< the bias, over what there is nothing of too
   };
-  for (const Case& c : {Case{2, 0, 5}, {2, 5, 0}, {0, 5, 5}, {2, 0, 0}}) {
-    Sizes sizes = {c.queries, c.keys, 4, 3};
-    sizes.batch = c.batch;
+  for (const Case& c : std::vector<Case>{{2, 1, 0, 5, false},
+                                         {2, 1, 5, 0, false},
+                                         {0, 1, 5, 5, false},
+                                         {2, 1, 0, 0, false},
+                                         {2, 1, 0, 5, true},
+                                         {2, 1, 5, 0, true},
+                                         {0, 1, 5, 5, true},
+                                         {2, 0, 5, 5, true}}) {
+    Sizes sizes = {c.queries, c.keys, 4, 3, c.batch, c.heads, c.heads};
     Problem forward = filled(sizes, 13);
-    forward.sinks.numbers = {0.5};
-    forward.slopes.numbers = {0.5};
+    if (c.heads > 0) forward.sinks.numbers = forward.slopes.numbers = {0.5};
     forward.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
-    forward.add_bias(forward.pairs());
+    forward.add_bias(c.repeats ? Axes{1, 1, 1, 1} : forward.pairs());
     BackwardProblem p = all_gradients_of(std::move(forward));
     INFO(line_of(p));
     check_backward(p);
