@@ -560,7 +560,8 @@ typedef struct heed_attention_backward_desc {
   const heed_attention_desc* attention;
   heed_layout grad_out;   /* [batch, query_heads, query_length, value_features] */
   heed_layout grad_lse;   /* [batch, query_heads, query_length]; as lse, of a type of its own */
-  heed_layout grad_query; /* as query, key and value in shape; float64 if, and only if, they are */
+  heed_layout grad_query; /* as query, key and value in shape; float64 if, and only if, they are.
+                             A dtype of 0, here and of grad_out and grad_bias: the arithmetic's */
   heed_layout grad_key;
   heed_layout grad_value;
   heed_score_layout grad_bias; /* sizes as those of bias: over repeated axes gradients are summed */
