@@ -54,10 +54,13 @@ void Products<Real>::add_all(const GradPanel<Real>& panel, const KeyTile<Real>& 
                              static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys),
                              rows_.buffer(slab.gradients), panel.state.accumulators,
                              static_cast<std::size_t>(rows_.problem().features), fresh);
-  add_columns(panel, rows_.buffer(slab.scores), panel.grad_columns, rows_.problem().value_features,
-              block, sums.values);
-  add_columns(panel, rows_.buffer(slab.gradients), panel.query_columns, rows_.problem().features,
-              block, sums.keys);
+  const heed_attention_backward_args& wanted = rows_.args.given;
+  if (wanted.grad_value != nullptr)
+    add_columns(panel, rows_.buffer(slab.scores), panel.grad_columns,
+                rows_.problem().value_features, block, sums.values);
+  if (wanted.grad_key != nullptr)
+    add_columns(panel, rows_.buffer(slab.gradients), panel.query_columns, rows_.problem().features,
+                block, sums.keys);
 }
 
 /// sums[key][x] += sum over rows of left[key][row] * columns[row][x].
