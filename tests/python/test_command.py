@@ -1,6 +1,8 @@
 """The command ``heed``: what it computes, writes, says and refuses."""
 
 import json
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 import heed
-from heed.command import looks, pieces
+from heed.command import COMMANDS, looks, parser, pieces
 
 RNG = np.random.default_rng(5)
 
@@ -313,10 +315,19 @@ def test_info(run, monkeypatch):
 def test_version_and_help(run):
     assert run("--version").out == f"heed {heed.info()['version']}\n"
     assert run().status == 2
-    for command in ("info", "attend", "bench", "tune", "completion"):
-        ran = run(command, "--help")
+    for command in COMMANDS:
+        ran = run(command.__name__.rpartition(".")[2], "--help")
         assert ran.status == 0
         assert "\nexamples:\n" in ran.out
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
+def test_examples_of_help_are_command_lines(command):
+    line = r"""^  (?:eval "\$\()?(?:\w+=\S+ )?heed (.+?)(?=  | > |\)"|$)"""
+    examples = re.findall(line, command.EXAMPLES, re.MULTILINE)
+    assert len(examples) > 1
+    for example in examples:
+        assert parser().parse_args(shlex.split(example)).run == command.run, example
 
 
 def test_a_pipe_that_nobody_reads(run):
