@@ -6,7 +6,7 @@ from html import escape
 COLOUR = "#d9822b"
 INK = "#737880"  # as far from white as from black
 ROW = 26
-LETTER = 6.6  # pixels of the font's letters, about
+LETTER = 7.6  # pixels of the font's letters, at most about
 PLOT = 420  # pixels of the longest bar
 MOST = 3.0  # bars past so many times the line are cut, and say so
 
