@@ -87,6 +87,8 @@ class Backward {
 
   /// Keys that no query heads attend, because there are none.
   void write_unattended(std::byte* slab) const {
+    const bool wanted = args_.given.grad_key != nullptr || args_.given.grad_value != nullptr;
+    if (!wanted || (problem_.key_length == 0 && problem_.packed_keys == 0)) return;
     for (std::int64_t b = 0; b < problem_.batch; ++b) {
       const Sequence sequence = sequence_of(problem_, args_.attention, b);
       for (std::int64_t head = 0; head < problem_.key_heads; ++head)
