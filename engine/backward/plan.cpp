@@ -108,8 +108,9 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   plan.sums = offsets.take(plan.apart ? Size(plan.packs) * plan.splits : Size(0), plan.sum_numbers,
                            widths.bytes);
   plan.terms = offsets.take(Size(p.batch) * p.query_heads, p.query_length, sizeof(RowTerms));
-  // Without rows there may be a bias to repeat over them, whose gradient is 0.
-  const bool nothing = plan.packs == 0 && bias_tasks(plan) == 0;
+  // Without query heads or batches there may be keys, and a bias to repeat, whose gradients are 0.
+  const bool nothing =
+      plan.packs == 0 && bias_tasks(plan) == 0 && (p.batch == 0 || p.key_heads == 0);
   plan.bytes = nothing ? 0 : static_cast<std::size_t>(checked(p, offsets.end(), "the workspace"));
   return plan;
 }
