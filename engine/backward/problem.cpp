@@ -9,7 +9,7 @@ namespace {
 
 void check_differentiable(const heed_attention_desc& desc) {
   if (desc.hard != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
+    fail(HEED_STATUS_UNSUPPORTED,
          "desc.hard is %u; it must be 0: hard attention is not differentiable", desc.hard);
   const auto check_no_output = [](const char* field, std::int64_t value) {
     if (value != 0)
@@ -40,10 +40,9 @@ void check_type(const char* field, const heed_layout& given, bool float64) {
          given.dtype, float64 ? "be HEED_DTYPE_F64 (2)" : "not be HEED_DTYPE_F64 (2)");
 }
 
-/// The gradient of a bias has the bias's sizes.
+/// The gradient of a bias has the bias's sizes, and like a bias any type.
 void resolve_bias(const heed_score_layout& given, const heed_score_layout& bias,
                   const Shape& scores, BackwardProblem& p) {
-  check_type("desc.grad_bias", {given.dtype, 0, 0, 0, 0, 0}, p.attention.float64);
   score_sizes("desc.bias", bias, scores, p.bias_sizes);
   const char* const names[4] = {"batch", "heads", "rows", "keys"};
   const std::int64_t sizes[4] = {given.batch, given.heads, given.rows, given.keys};
@@ -68,12 +67,10 @@ BackwardProblem validate(const heed_attention_backward_desc& desc) {
   check_choice("accumulate", desc.accumulate, "a switch", 1);
   BackwardProblem p{};
   p.accumulate = desc.accumulate != 0;
-  heed_score_layout bias{};
+  const heed_attention_desc attention = read_struct(desc.attention, "desc.attention");
   within("desc.attention", [&] {
-    const heed_attention_desc attention = read_struct(desc.attention, "desc.attention");
     check_differentiable(attention);
     p.attention = validate(attention);
-    bias = attention.bias;
   });
   const Shapes s = shapes_of(p.attention);
   const ElementType real = real_type(p.attention.float64);
@@ -94,7 +91,7 @@ BackwardProblem validate(const heed_attention_backward_desc& desc) {
       output_layout("desc.grad_key", check("desc.grad_key", desc.grad_key), s.key, real, packed_k);
   p.grad_value = output_layout("desc.grad_value", check("desc.grad_value", desc.grad_value),
                                s.value, real, packed_k);
-  resolve_bias(desc.grad_bias, bias, s.scores, p);
+  resolve_bias(desc.grad_bias, attention.bias, s.scores, p);
   return p;
 }
 

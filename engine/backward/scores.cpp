@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/tensor/rows.hpp"
 
@@ -59,6 +60,16 @@ void ScoreGradients<Real>::call_function(const GradPanel<Real>& panel,
     if (probs[at] == 0) gradients[at] = 0;
 }
 
+/// Takes out what a bias of -inf excludes: added to a score of +inf or NaN it leaves NaN.
+template <class Real>
+void ScoreGradients<Real>::exclude(const GradPanel<Real>& panel, const KeyBlock& block) const {
+  Real* const probs = rows_.buffer(rows_.plan.slab.scores);
+  Real* const gradients = rows_.buffer(rows_.plan.slab.gradients);
+  const Real* const attended = scores_.attended(panel, block);
+  for (std::size_t at = 0; at < block.keys * panel.pitch; ++at)
+    if (attended[at] == -std::numeric_limits<Real>::infinity()) probs[at] = gradients[at] = 0;
+}
+
 template <class Real>
 void ScoreGradients<Real>::compute_biased(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
                                           const KeyBlock& block, Allowed allowed) const {
@@ -76,6 +87,8 @@ void ScoreGradients<Real>::compute_biased(const GradPanel<Real>& panel, const Ke
   if (warms) std::copy_n(scores, count, before);
   kernels_.panels.softmax_gradient(panel.vectors, scores, block.keys, panel.lse, panel.delta,
                                    gradients);
+  if (rows_.args.attention.bias != nullptr && !kernels_.numbers.all_finite(gradients, count))
+    exclude(panel, block);
   if (warms)
     add_terms(panel, block, &RowTerms::temperature,
               [&](std::size_t i, std::size_t j, std::int64_t) {

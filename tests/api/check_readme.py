@@ -52,6 +52,7 @@ static void fragment(const heed_context* context, int64_t B, int64_t Hq, int64_t
               const float* value, float* out, float* out_a, float* out_b, float* lse_a,
               float* lse_b, const uint8_t* padding, const void* additive, const int32_t* lengths,
               const int32_t* offsets, int64_t sequences, int64_t total, int64_t longest,
+              const float* grad_out, float* grad_query, float* grad_key, float* grad_value,
               const float* x, const float* in_proj_weight, const float* in_proj_bias,
               const float* out_proj_weight, const float* out_proj_bias, const float* w_qkv,
               int64_t N, const int64_t* edge_index, heed_graph* graph, heed_cache* cache,

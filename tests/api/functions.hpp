@@ -1,6 +1,7 @@
 // The functions of the operations that have plans, by the names that they have in common.
 #pragma once
 
+#include "tests/api/backward_form.hpp"
 #include "tests/api/forms.hpp"
 #include "tests/api/graphs.hpp"
 
@@ -31,6 +32,22 @@ struct Functions<Form> : PlanFunctions<heed_attention_plan, heed_attention_info,
   static heed_status call(const heed_context* context, const heed_graph*,
                           const heed_attention_desc* desc, const heed_attention_args* args) {
     return heed_attention(context, desc, args);
+  }
+};
+
+template <>
+struct Functions<BackwardForm>
+    : PlanFunctions<heed_attention_backward_plan, heed_attention_info,
+                    heed_attention_backward_plan_describe, heed_attention_backward_plan_workspace,
+                    heed_attention_backward_plan_run, heed_attention_backward_plan_destroy> {
+  static heed_status create(const heed_context* context, const heed_graph*,
+                            const heed_attention_backward_desc* desc, Plan** plan) {
+    return heed_attention_backward_plan_create(context, desc, plan);
+  }
+  static heed_status call(const heed_context* context, const heed_graph*,
+                          const heed_attention_backward_desc* desc,
+                          const heed_attention_backward_args* args) {
+    return heed_attention_backward(context, desc, args);
   }
 };
 

@@ -20,6 +20,14 @@ void enlarge(Form& f) {
   f.args.out = f.out.at();
 }
 
+/// One head, so that splits of its rows are tasks of their own.
+void enlarge(BackwardForm& f) {
+  f.attention.batch = f.attention.query_heads = f.attention.key_heads = 1;
+  f.attention.query_length = 2100;
+  f.attention.key_length = 120;
+  f.key_lengths[0] = 120;
+}
+
 void enlarge(BlockForm& f) {
   f.attention.query_length = f.attention.key_length = 120;
   f.attention.features = f.attention.value_features = 20;
@@ -83,6 +91,19 @@ const std::vector<Kind>& kinds() {
       kind<Form>("dense, float64", &Form::all_float64),
       kind<Form>("dense, 16 bits", &Form::all_16_bits),
       kind<Form>("dense, hard", &Form::be_hard),
+      large_kind<BackwardForm>("backward", false),
+      kind<BackwardForm>("backward with everything",
+                         [](BackwardForm& f) {
+                           f.attention.softcap = 30;
+                           f.call_functions();
+                         }),
+      kind<BackwardForm>("backward, packed",
+                         [](BackwardForm& f) {
+                           f.pack_queries();
+                           f.pack_keys();
+                         }),
+      kind<BackwardForm>("backward, float64", &BackwardForm::all_float64),
+      kind<BackwardForm>("backward, 16 bits", &BackwardForm::all_16_bits),
       large_kind<BlockForm>("block of prepared matrices", true),
       kind<BlockForm>("block", [](BlockForm&) {}),
       kind<BlockForm>("block, float64", &BlockForm::all_float64),

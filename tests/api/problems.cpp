@@ -11,6 +11,9 @@ namespace {
 // ---- What is made before plans: graphs and prepared matrices ---------------------------------
 
 heed_status make_graph(const Form&, const Context&, Memory, Object&) { return HEED_STATUS_OK; }
+heed_status make_graph(const BackwardForm&, const Context&, Memory, Object&) {
+  return HEED_STATUS_OK;
+}
 heed_status make_graph(const BlockForm&, const Context&, Memory, Object&) { return HEED_STATUS_OK; }
 heed_status make_graph(const GraphForm& f, const Context& context, Memory indices, Object& graph) {
   heed_graph_desc desc = f.graph.desc;
@@ -42,6 +45,7 @@ heed_weights_desc matrix_desc(std::int64_t in, std::int64_t out, const heed_matr
 }
 
 std::vector<Matrix> matrices_of(Form&) { return {}; }
+std::vector<Matrix> matrices_of(BackwardForm&) { return {}; }
 std::vector<Matrix> matrices_of(BlockForm& f) {
   const heed_attention_desc& d = f.attention;
   const heed_multihead_desc& b = f.desc;
@@ -79,6 +83,11 @@ heed_status prepare_matrix(const Matrix& m, const Context& context, Memory memor
 
 // ---- A form as a problem ---------------------------------------------------------------------
 
+/// Whether a descriptor has that of attention inside.
+template <class AForm>
+inline constexpr bool kHasAttention =
+    std::is_same_v<AForm, BlockForm> || std::is_same_v<AForm, BackwardForm>;
+
 template <class AForm>
 class ProblemOf final : public Problem {
   using Api = Functions<AForm>;
@@ -107,8 +116,8 @@ class ProblemOf final : public Problem {
   }
   heed_status create(const Context& context, Object& plan) override {
     given_ = form_.desc;
-    if constexpr (std::is_same_v<AForm, BlockForm>) given_.attention = &given_attention_;
-    if constexpr (std::is_same_v<AForm, BlockForm>) given_attention_ = form_.attention;
+    if constexpr (kHasAttention<AForm>) given_.attention = &given_attention_;
+    if constexpr (kHasAttention<AForm>) given_attention_ = form_.attention;
     const heed_status status = make_object(plan, Api::destroy, [&](Plan** made) {
       return Api::create(context.get(), static_cast<heed_graph*>(graph.get()), &given_, made);
     });
@@ -193,6 +202,7 @@ std::unique_ptr<Problem> problem_of(const std::function<void(AForm&)>& change, M
   return std::make_unique<ProblemOf<AForm>>(change, fence, prepared);
 }
 template std::unique_ptr<Problem> problem_of<Form>(const Change&, MaybeFence, bool);
+template std::unique_ptr<Problem> problem_of<BackwardForm>(const BackwardChange&, MaybeFence, bool);
 template std::unique_ptr<Problem> problem_of<BlockForm>(const BlockChange&, MaybeFence, bool);
 template std::unique_ptr<Problem> problem_of<GraphForm>(const GraphChange&, MaybeFence, bool);
 

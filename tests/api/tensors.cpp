@@ -95,6 +95,38 @@ std::vector<Tensor> tensors_of(Form& f) {
   return all;
 }
 
+std::vector<Tensor> tensors_of(BackwardForm& f) {
+  const heed_attention_desc& d = f.attention;
+  const heed_attention_backward_desc& b = f.desc;
+  heed_attention_backward_args& a = f.args;
+  const std::uint32_t real = real_of(d.query.dtype);
+  const std::int64_t rows = query_rows(d) * d.query_heads;
+  const std::int64_t keys = key_rows(d) * d.key_heads;
+  std::vector<Tensor> all = options("args.attention->", d, f.inner, real);
+  for (Tensor& tensor : all)
+    if (tensor.field == &f.inner.lse) tensor.content = Tensor::kNumbers;
+  const std::int64_t biases = d.batch * d.query_heads * d.query_length * d.key_length;
+  const Tensor own[] = {
+      {"args.attention->query", &f.inner.query, rows * d.features, d.query.dtype},
+      {"args.attention->key", &f.inner.key, keys * d.features, d.key.dtype},
+      {"args.attention->value", &f.inner.value, keys * d.value_features, d.value.dtype},
+      {"args.attention->out", &f.inner.out, rows * d.value_features, d.out.dtype},
+      {"args.grad_out", &a.grad_out, rows * d.value_features, b.grad_out.dtype},
+      {"args.grad_lse", &a.grad_lse, rows, or_real(b.grad_lse.dtype, real)},
+      {"args.grad_query", &a.grad_query, rows * d.features, b.grad_query.dtype, Tensor::kResult},
+      {"args.grad_key", &a.grad_key, keys * d.features, b.grad_key.dtype, Tensor::kResult},
+      {"args.grad_value", &a.grad_value, keys * d.value_features, b.grad_value.dtype,
+       Tensor::kResult},
+      {"args.grad_bias", &a.grad_bias, biases, or_real(b.grad_bias.dtype, real), Tensor::kResult},
+      {"args.grad_sinks", &a.grad_sinks, d.query_heads, real, Tensor::kResult},
+      {"args.grad_alibi_slopes", &a.grad_alibi_slopes, d.query_heads, real, Tensor::kResult},
+      {"args.grad_scale", &a.grad_scale, 1, real, Tensor::kResult},
+      {"args.grad_temperature", &a.grad_temperature, 1, real, Tensor::kResult},
+  };
+  all.insert(all.begin(), std::begin(own), std::end(own));
+  return all;
+}
+
 std::vector<Tensor> tensors_of(BlockForm& f) {
   const heed_attention_desc& d = f.attention;
   const heed_multihead_desc& b = f.desc;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/api/backward_form.hpp"
 #include "tests/api/blocks.hpp"
 #include "tests/api/forms.hpp"
 #include "tests/api/graphs.hpp"
@@ -57,6 +58,7 @@ class Memory {
 
 /// Every tensor that a form may have, contiguous; nothing is allocated.
 std::vector<Tensor> tensors_of(Form& form);
+std::vector<Tensor> tensors_of(BackwardForm& form);
 std::vector<Tensor> tensors_of(BlockForm& form);
 std::vector<Tensor> tensors_of(GraphForm& form);
 

@@ -1,5 +1,6 @@
 // What is refused of the fields of one kind alike, whatever the operation: sizes, choices, reserved
 // words, types, strides and pointers. No field is left out.
+#include "tests/api/backward_form.hpp"
 #include "tests/api/forms.hpp"
 #include "tests/api/graphs.hpp"
 #include "tests/api/other_forms.hpp"
@@ -22,6 +23,10 @@ void all_float64(GraphForm& form) { form.all_float64(); }
 std::vector<Variant<Form>> variants(const Form&) {
   return {{[](Form& form) { form.pack_queries(), form.pack_keys(); }, 4},
           {[](Form& form) { form.all_float64(); }, 8}};
+}
+std::vector<Variant<BackwardForm>> variants(const BackwardForm&) {
+  return {{[](BackwardForm& form) { form.pack_queries(), form.pack_keys(); }, 4},
+          {[](BackwardForm& form) { form.all_float64(); }, 8}};
 }
 std::vector<Variant<BlockForm>> variants(const BlockForm&) {
   return {{unchanged<BlockForm>, 4},
@@ -126,14 +131,16 @@ void check_choices(std::initializer_list<Choice> choices) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("what the tables of refusals begin with is valid", "[refused]", Form, BlockForm,
-                   GraphForm, MergeForm, RotateForm, MatrixForm, SmallGraph) {
+TEMPLATE_TEST_CASE("what the tables of refusals begin with is valid", "[refused]", Form,
+                   BackwardForm, BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm,
+                   SmallGraph) {
   for (const Variant<TestType>& variant : variants(TestType()))
     check_accepted<TestType>(variant.make);
 }
 
 TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[refused]", Form,
-                   BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm, SmallGraph) {
+                   BackwardForm, BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm,
+                   SmallGraph) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".reserved")) return;
     const bool own = field.ends_with("desc.reserved") || field.ends_with("args.reserved") ||
@@ -145,13 +152,14 @@ TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[
   });
 }
 
-TEMPLATE_TEST_CASE("every type is one of its names", "[refused]", Form, BlockForm, GraphForm,
-                   MergeForm, RotateForm, MatrixForm) {
+TEMPLATE_TEST_CASE("every type is one of its names", "[refused]", Form, BackwardForm, BlockForm,
+                   GraphForm, MergeForm, RotateForm, MatrixForm) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.ends_with("dtype") || bytes == 8) return;
     const bool mask = field.ends_with("mask.dtype");
-    const bool stored = std::is_same_v<TestType, Form> &&
-                        (field.name == "desc.key.dtype" || field.name == "desc.value.dtype");
+    const bool stored =
+        (std::is_same_v<TestType, Form> || std::is_same_v<TestType, BackwardForm>)&&(
+            field.ends_with("desc.key.dtype") || field.ends_with("desc.value.dtype"));
     const std::string types = std::string("must be a heed_dtype, 0 to ") + (stored ? "6" : "4");
     for (const std::uint32_t dtype : {5U, 6U, 7U, 0xffffffffU})
       if (!stored || dtype > HEED_DTYPE_F8_E4M3)
@@ -179,7 +187,7 @@ TEMPLATE_TEST_CASE("float64 goes with float64 only", "[refused]", BlockForm, Gra
 }
 
 TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refused]", Form,
-                   BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm) {
+                   BackwardForm, BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".stride_row") && !field.ends_with(".stride_in")) return;
     for (const std::int64_t stride :
@@ -190,8 +198,8 @@ TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refuse
   });
 }
 
-TEMPLATE_TEST_CASE("every pointer is aligned to its type", "[refused]", Form, BlockForm, GraphForm,
-                   MergeForm, RotateForm, MatrixForm, SmallGraph) {
+TEMPLATE_TEST_CASE("every pointer is aligned to its type", "[refused]", Form, BackwardForm,
+                   BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm, SmallGraph) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.pointer || field.ends_with("mask")) return;
     if (field.ends_with("key_lengths") || field.ends_with("block_table") ||
@@ -215,6 +223,7 @@ TEST_CASE("sizes below their bound or past 2^40 are refused", "[refused]") {
                      {"desc.packed_queries", 0},
                      {"desc.packed_keys", 0},
                      {"desc.pages", 0}});
+  check_sizes<BackwardForm>({{"desc.attention: desc.batch", 0}});
   check_sizes<BlockForm>({{"desc.width_query", 1},
                           {"desc.width_key", 0},
                           {"desc.width_out", 0},
@@ -240,6 +249,8 @@ TEST_CASE("choices and switches are one of their values", "[refused]") {
                        {"desc.alignment", "a heed_alignment", 3},
                        {"desc.weights_point", "a heed_weights_point", 4},
                        {"desc.sum_columns", "a switch", 1}});
+  check_choices<BackwardForm>(
+      {{"desc.accumulate", "a switch", 1}, {"desc.attention: desc.causal", "a heed_causal", 3}});
   check_choices<BlockForm>({{"desc.combine", "a heed_combine", 4},
                             {"desc.attention: desc.weights_point", "a heed_weights_point", 4}});
   check_choices<GraphForm>({{"desc.inputs", "a heed_graph_inputs", 2},

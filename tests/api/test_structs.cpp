@@ -105,6 +105,36 @@ TEST_CASE("struct_size of blocks, and of the attention inside", "[struct_size][m
       }));
 }
 
+TEST_CASE("struct_size of gradients, and of the attention inside", "[struct_size][backward]") {
+  BackwardForm form;
+  const auto writes_nothing_refused = [&](const heed_attention_backward_args& args) {
+    for (Bytes& grad : form.grads) grad = Bytes(kPattern);
+    const heed_status status = heed_attention_backward(serial().get(), &form.desc, &args);
+    // What a shorter struct lacks is not wanted.
+    const bool wanted = args.struct_size >= offsetof(heed_attention_backward_args, grad_key) &&
+                        args.grad_query != nullptr;
+    CHECK(form.outputs_untouched() == (status != HEED_STATUS_OK || !wanted));
+    return status;
+  };
+  check_taken(given("desc", "448LLLLLS", form.desc, [&](const heed_attention_backward_desc* desc) {
+    return make_plan_of(form, desc);
+  }));
+  check_taken(given("args", "44888888888888", form.args,
+                    [&](const auto* args) { return writes_nothing_refused(*args); }));
+  check_taken(given("desc.attention", kAttentionDesc, form.attention,
+                    [&](const heed_attention_desc* attention) {
+                      heed_attention_backward_desc desc = form.desc;
+                      desc.attention = attention;
+                      return make_plan_of(form, &desc);
+                    }));
+  check_taken(
+      given("args.attention", kAttentionArgs, form.inner, [&](const heed_attention_args* inner) {
+        heed_attention_backward_args args = form.args;
+        args.attention = inner;
+        return writes_nothing_refused(args);
+      }));
+}
+
 TEST_CASE("struct_size of graphs", "[struct_size][graph]") {
   const Context context = serial();
   GraphForm form;
