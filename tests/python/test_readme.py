@@ -10,7 +10,8 @@ import pytest
 from heed import command
 
 README = Path(__file__).parents[2] / "api" / "python" / "README.md"
-SESSIONS = re.findall(r"^```pycon\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+TEXT = README.read_text()
+SESSIONS = re.findall(r"^```pycon\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 
 
 def test_sessions_are_found():
@@ -29,10 +30,17 @@ def test_session(session):
 def test_the_command_is_the_one_of_its_help():
     lines = command.EXAMPLES.partition("examples:\n")[2].partition("\n\n")[0].splitlines()
     assert len(lines) == len(command.COMMANDS)
-    assert "```text\n" + "".join(f"{line[2:]}\n" for line in lines) + "```" in README.read_text()
+    assert "```text\n" + "".join(f"{line[2:]}\n" for line in lines) + "```" in TEXT
 
 
-def test_the_picture_of_speed_is_of_the_shapes_that_bench_measures():
-    texts = re.findall(r"<text[^>]*>([^<]*)</text>", (README.parent / "speed.svg").read_text())
-    assert texts[0].startswith("PyTorch ")
-    assert [text for text in texts if re.match(r"B\d", text)] == list(command.bench.SHAPES)
+def test_pictures_of_speed_are_of_the_shapes_that_the_readme_says():
+    commands = re.findall(r"^heed (bench .*--plot .*)$", TEXT.replace("\\\n", ""), re.MULTILINE)
+    pictures = set()
+    for words in commands:
+        given = command.parser().parse_args(words.split())
+        picture = README.parents[2] / given.plot
+        texts = re.findall(r"<text[^>]*>([^<]*)</text>", picture.read_text())
+        assert texts[0].startswith("PyTorch ")
+        assert texts[1:-1:2] == list(given.shapes or command.bench.SHAPES)
+        pictures.add(picture.name)
+    assert pictures == set(re.findall(r"!\[[^]]*\]\(([^)]+)\)", TEXT))
