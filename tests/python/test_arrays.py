@@ -268,7 +268,7 @@ def test_read_only_out_is_refused():
 TORCH_REFUSED = {
     "grad": (
         lambda torch: torch.zeros(5, 8, requires_grad=True),
-        "query requires gradients, which heed does not compute: call it under torch.no_grad",
+        "query requires gradients, which only heed.torch keeps: call it under torch.no_grad",
     ),
     "negative": (
         lambda torch: torch._neg_view(torch.ones(5, 8)),

@@ -157,6 +157,19 @@ def test_higher_derivatives_are_refused():
         gradient.sum().backward()
 
 
+def test_forward_mode_is_left_to_pytorch():
+    query, key, value = (x.detach() for x in problem(key_heads=4))
+    forward_ad = torch.autograd.forward_ad
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(query, torch.ones_like(query))
+        tangents = [
+            forward_ad.unpack_dual(attend(dual, key, value)).tangent
+            for attend in (heed.torch.scaled_dot_product_attention, PYTORCH)
+        ]
+    assert torch.equal(*tangents)
+    assert heed.torch.report() == {"derivatives are asked for in forward mode": 1}
+
+
 def test_autocast_trains():
     tensors = problem(dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):

@@ -69,8 +69,9 @@ def attention_backward(
         score_gradient: of ``score_function``, and needed with it: a callable
             ``f(gradients, scores, batch, heads, rows, keys)`` beside a callable, which returns
             ``gradients``, those of the scores that the function made, times its derivative at the
-            ``scores`` that it was given; a function pointer (``heed.ScoreGradient``) beside a
-            function pointer, which gets the same ``user``.
+            ``scores`` that it was given, which may be anything where they are masked; a function
+            pointer (``heed.ScoreGradient``) beside a function pointer, which gets the same
+            ``user``.
         context: where to compute; the default one of the process unless given.
         **options: those of ``heed.attention``, but for those that ask for results.
 

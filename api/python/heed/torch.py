@@ -26,10 +26,11 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 import heed
-from heed.torch_ops import attention
+from heed.torch_ops import attend, attention
 
 __all__ = ["attention", "report", "scaled_dot_product_attention", "use"]
 
@@ -66,8 +67,11 @@ def _objection(
             return f"a tensor is a {type(tensor).__name__}"
         if not tensor.is_cpu:
             return f"a tensor lies on {tensor.device.type}"
-    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack():
-        return "a transform of torch.func is at work"
+    if not torch.compiler.is_compiling():
+        if torch._C._functorch.peek_interpreter_stack():
+            return "a transform of torch.func is at work"
+        if forward_ad._current_level >= 0:
+            return "derivatives are asked for in forward mode"
     if dropout_p > 0:
         return f"dropout_p is {dropout_p:g}"
     if not query.dtype == key.dtype == value.dtype:
@@ -123,7 +127,7 @@ def scaled_dot_product_attention(
     - ``dropout_p`` is above 0
     - a tensor is a subclass of Tensor's, or on another device, or there are more than 4 axes
     - key and value are to be broadcast to the batch of query (but ``enable_gqa`` is supported)
-    - ``torch.func`` transforms the call
+    - ``torch.func`` transforms the call, or derivatives are asked for in forward mode
     - heed refuses the call: ``report`` shows its message
 
     Args:
@@ -151,7 +155,7 @@ def scaled_dot_product_attention(
         if torch.is_autocast_enabled("cpu"):
             query, key, value = _autocast(query), _autocast(key), _autocast(value)
         try:
-            out, _ = attention(query, key, value, attn_mask, causal=is_causal, scale=scale)
+            out = attend(query, key, value, attn_mask, causal=is_causal, scale=scale)
         except heed.Error as error:
             reason = str(error)
             query, key, value, attn_mask = given

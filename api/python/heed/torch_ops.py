@@ -246,3 +246,15 @@ floating mask, bias and sinks. Nothing falls back: what heed does not support is
 higher derivatives among it.
 """
 torch.library.register_autograd("heed::attention", _differentiate, setup_context=_keep)
+
+
+def attend(*args: Any, **kwargs: Any) -> Tensor:
+    """The ``out`` of ``attention``.
+
+    Where nothing is differentiated it goes past autograd, whose Python takes as long as a small
+    call.
+    """
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return attention(*args, **kwargs)[0]
+    with torch._C._AutoDispatchBelowAutograd():
+        return attention(*args, **kwargs)[0]

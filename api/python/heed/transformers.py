@@ -23,7 +23,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import prepare_padding_mask, sdpa_mask
 
 from heed.errors import UnsupportedError
-from heed.torch import _tell, attention
+from heed.torch import _tell
+from heed.torch_ops import attend
 
 __all__ = ["register"]
 
@@ -215,7 +216,7 @@ def _heed_attention(
     if attn_mask is not None and attn_mask.dtype != torch.bool and bias is not None:
         bias = bias + attn_mask
         attn_mask = None
-    out, _ = attention(
+    out = attend(
         query,
         key,
         value,
