@@ -58,7 +58,7 @@ class Backward {
 #pragma GCC unroll 8
       for (std::int64_t at = 0; at < plan_.sum_numbers; ++at) total[at] += latest[at];
     }
-    write_keys(sequence, pack, total, 1, 0, all_keys_of(sequence), slab);
+    write_keys(sequence, head_of(pack), total, 1, 0, all_keys_of(sequence), slab);
   }
 
   void add_split(std::int64_t task, std::byte* slab) const {
@@ -81,8 +81,19 @@ class Backward {
     const std::int64_t begin = task % key_tasks() * kKeysPerTask;
     const Sequence sequence = sequence_of_pack(pack);
     const std::int64_t splits = split(sequence, pack, slab).splits();
-    write_keys(sequence, pack, sums_of(pack), splits, begin,
+    write_keys(sequence, head_of(pack), sums_of(pack), splits, begin,
                std::min(begin + kKeysPerTask, all_keys_of(sequence)), slab);
+  }
+
+  /// Keys that no query heads attend, because there are none.
+  void write_unattended(std::byte* slab) const {
+    const bool wanted = args_.given.grad_key != nullptr || args_.given.grad_value != nullptr;
+    if (!wanted || (problem_.key_length == 0 && problem_.packed_keys == 0)) return;
+    for (std::int64_t b = 0; b < problem_.batch; ++b) {
+      const Sequence sequence = sequence_of(problem_, args_.attention, b);
+      for (std::int64_t head = 0; head < problem_.key_heads; ++head)
+        write_keys(sequence, head, nullptr, 0, 0, all_keys_of(sequence), slab);
+    }
   }
 
  private:
@@ -107,6 +118,11 @@ class Backward {
             static_cast<std::size_t>(sequence.key_length)};
   }
 
+  /// The key head of a pack.
+  std::int64_t head_of(std::int64_t pack) const {
+    return pack % plan_.attention.packs() * plan_.attention.pack_heads / problem_.group();
+  }
+
   /// Those past the sequence's length too.
   std::int64_t all_keys_of(const Sequence& sequence) const {
     const std::int32_t* const offsets = args_.attention.cu_seqlens_k;
@@ -114,7 +130,7 @@ class Backward {
                               : offsets[sequence.batch + 1] - offsets[sequence.batch];
   }
 
-  void write_keys(const Sequence& sequence, std::int64_t pack, Real* sums, std::int64_t splits,
+  void write_keys(const Sequence& sequence, std::int64_t head, Real* sums, std::int64_t splits,
                   std::int64_t begin, std::int64_t end, std::byte* slab) const {
     const heed_attention_backward_args& args = args_.given;
     const BackwardProblem& p = plan_.problem;
@@ -124,8 +140,6 @@ class Backward {
       if (to == nullptr) return;
       auto* const row =
           reinterpret_cast<Real*>(slab + plan_.attention.slab.bytes + plan_.slab.rows);
-      const std::int64_t head =
-          pack % plan_.attention.packs() * plan_.attention.pack_heads / problem_.group();
       const std::int64_t first = sequence.key_begin;
       for (std::int64_t j = begin; j < end; ++j) {
         std::fill_n(row, features, Real{0});
@@ -180,6 +194,7 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
                      for (std::int64_t task = begin; task < end; ++task) function(task, slab);
                    });
     };
+    if (plan.problem.attention.query_heads == 0 && plan.bytes > 0) backward.write_unattended(space);
     if (plan.apart) {
       each(plan.tasks, [&](std::int64_t task, std::byte* slab) { backward.add_split(task, slab); });
       each(plan.packs * backward.key_tasks(),

@@ -43,6 +43,18 @@ std::vector<Kind> all_kinds() {
   return all;
 }
 
+heed_attention_desc desc_of(std::int64_t query_length, std::int64_t key_length,
+                            std::int64_t features, std::int64_t value_features) {
+  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
+  desc.batch = 1;
+  desc.query_heads = 1;
+  desc.query_length = query_length;
+  desc.key_length = key_length;
+  desc.features = features;
+  desc.value_features = value_features;
+  return desc;
+}
+
 Problem filled(const Sizes& sizes, std::uint64_t seed, float amplitude) {
   Problem problem(sizes);
   problem.fill(seed, amplitude);

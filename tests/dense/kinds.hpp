@@ -24,6 +24,10 @@ const std::vector<Kind>& kinds();
 const std::vector<Kind>& eight_bit_kinds();
 std::vector<Kind> all_kinds();
 
+/// Of one head, and nothing but sizes.
+heed_attention_desc desc_of(std::int64_t query_length, std::int64_t key_length,
+                            std::int64_t features, std::int64_t value_features);
+
 /// A problem with normally distributed numbers.
 Problem filled(const Sizes& sizes, std::uint64_t seed, float amplitude = 1);
 

@@ -300,6 +300,30 @@ class Forms : Drawing {
 
 }  // namespace
 
+std::vector<const char*> options_of(const Problem& p) {
+  std::vector<const char*> all;
+  const auto option = [&](const char* name, bool used) {
+    if (used) all.push_back(name);
+  };
+  option("float32", p.out.dtype() == HEED_DTYPE_F32);
+  option("float64", p.out.dtype() == HEED_DTYPE_F64);
+  option("16 bits", format_of(p.out.dtype()).bytes == 2);
+  option("mask", p.mask.has_value());
+  option("bias", p.bias.has_value());
+  option("slopes", !p.slopes.numbers.empty());
+  option("softcap", p.desc.softcap > 0);
+  option("score function", p.function.call != nullptr);
+  option("temperature", p.desc.temperature != 0);
+  option("hard", p.desc.hard != 0);
+  option("sinks", !p.sinks.numbers.empty());
+  option("window", p.desc.window != 0);
+  option("key lengths", !p.key_lengths.empty());
+  option("packed queries", p.desc.packed_queries > 0);
+  option("packed keys", p.desc.packed_keys > 0);
+  option("pages", p.desc.pages > 0);
+  return all;
+}
+
 Problem RandomForms::draw() const { return Forms(seed_, lengths_).draw(); }
 
 }  // namespace heed_test

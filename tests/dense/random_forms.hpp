@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "tests/support/problem.hpp"
 
@@ -22,6 +23,9 @@ class RandomForms {
   std::uint64_t seed_;
   Lengths lengths_;
 };
+
+/// The options that a problem has, in words.
+std::vector<const char*> options_of(const Problem& p);
 
 /// Those of thousands of keys.
 class LongForms : public RandomForms {

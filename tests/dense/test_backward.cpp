@@ -188,18 +188,19 @@ TEST_CASE("rows that attend nothing and keys that nobody attends get 0", "[backw
 TEST_CASE("problems without rows, keys or batches have gradients of 0, or none",
           "[backward][zero]") {
   struct Case {
-    Index batch, heads, queries, keys;
+    Index batch, heads, key_heads, queries, keys;
     bool repeats;  ///< the bias, over what there is nothing of too
   };
-  for (const Case& c : std::vector<Case>{{2, 1, 0, 5, false},
-                                         {2, 1, 5, 0, false},
-                                         {0, 1, 5, 5, false},
-                                         {2, 1, 0, 0, false},
-                                         {2, 1, 0, 5, true},
-                                         {2, 1, 5, 0, true},
-                                         {0, 1, 5, 5, true},
-                                         {2, 0, 5, 5, true}}) {
-    Sizes sizes = {c.queries, c.keys, 4, 3, c.batch, c.heads, c.heads};
+  for (const Case& c : std::vector<Case>{{2, 1, 1, 0, 5, false},
+                                         {2, 1, 1, 5, 0, false},
+                                         {0, 1, 1, 5, 5, false},
+                                         {2, 1, 1, 0, 0, false},
+                                         {2, 1, 1, 0, 5, true},
+                                         {2, 1, 1, 5, 0, true},
+                                         {0, 1, 1, 5, 5, true},
+                                         {2, 0, 0, 5, 5, true},
+                                         {2, 0, 3, 5, 5, false}}) {
+    Sizes sizes = {c.queries, c.keys, 4, 3, c.batch, c.heads, c.key_heads};
     Problem forward = filled(sizes, 13);
     if (c.heads > 0) forward.sinks.numbers = forward.slopes.numbers = {0.5};
     forward.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;

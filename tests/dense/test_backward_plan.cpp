@@ -8,16 +8,6 @@ namespace {
 
 using Index = std::int64_t;
 
-heed_attention_desc desc_of(Index queries, Index keys, Index features, Index value_features) {
-  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
-  desc.batch = desc.query_heads = 1;
-  desc.query_length = queries;
-  desc.key_length = keys;
-  desc.features = features;
-  desc.value_features = value_features;
-  return desc;
-}
-
 heed_attention_info describe(const Context& context, const heed_attention_desc& attention) {
   heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
   desc.attention = &attention;

@@ -1,5 +1,6 @@
 // Thousands of random problems of every form, their gradients against the oracle.
 #include "tests/dense/gradients.hpp"
+#include "tests/dense/random_forms.hpp"
 #include "tests/support/sweep.hpp"
 
 using namespace heed_test;
@@ -7,23 +8,9 @@ using namespace heed_test;
 namespace {
 
 void add_to(OptionReport& report, const BackwardProblem& p, const GradientComparison& got) {
-  const Problem& f = p.forward;
-  const auto option = [&](const char* what, bool used) {
-    if (used) report.add(std::string("gradients, ") + what, got.worst());
-  };
-  option("float64", is_float64(f.desc));
-  option("mask", f.mask.has_value());
-  option("bias", f.bias.has_value());
-  option("slopes", !f.slopes.numbers.empty());
-  option("softcap", f.desc.softcap > 0);
-  option("score function", f.function.call != nullptr);
-  option("temperature", f.desc.temperature != 0);
-  option("sinks", !f.sinks.numbers.empty());
-  option("window", f.desc.window != 0);
-  option("key lengths", !f.key_lengths.empty());
-  option("packed queries", f.desc.packed_queries > 0);
-  option("packed keys", f.desc.packed_keys > 0);
-  option("from lse", p.grad_lse.has_value());
+  for (const char* const option : options_of(p.forward))
+    report.add(std::string("gradients, ") + option, got.worst());
+  if (p.grad_lse) report.add("gradients, from lse", got.worst());
   for (const GradientOf gradient : all_gradients())
     if (p.gradients[gradient])
       report.add(std::string("gradient of ") + name_of(gradient), got.ratios[gradient]);

@@ -8,25 +8,8 @@ namespace {
 
 /// Adds how close a run came to its bounds, under each option that it had.
 void add_to(OptionReport& report, const Problem& p, const Ratios& ratios) {
-  const auto option = [&](const char* what, bool used) {
-    if (used) report.add(std::string("out, ") + what, ratios.out);
-  };
-  option("float32", p.out.dtype() == HEED_DTYPE_F32);
-  option("float64", p.out.dtype() == HEED_DTYPE_F64);
-  option("16 bits", format_of(p.out.dtype()).bytes == 2);
-  option("mask", p.mask.has_value());
-  option("bias", p.bias.has_value());
-  option("slopes", !p.slopes.numbers.empty());
-  option("softcap", p.desc.softcap > 0);
-  option("score function", p.function.call != nullptr);
-  option("temperature", p.desc.temperature != 0);
-  option("hard", p.desc.hard != 0);
-  option("sinks", !p.sinks.numbers.empty());
-  option("window", p.desc.window != 0);
-  option("key lengths", !p.key_lengths.empty());
-  option("packed queries", p.desc.packed_queries > 0);
-  option("packed keys", p.desc.packed_keys > 0);
-  option("pages", p.desc.pages > 0);
+  for (const char* const option : options_of(p))
+    report.add(std::string("out, ") + option, ratios.out);
   if (p.lse) report.add("lse", ratios.lse);
   if (p.weights)
     report.add(std::string("weights, ") + name_of_point(p.desc.weights_point), ratios.weights);

@@ -1,24 +1,12 @@
 // What a plan says about itself: useful operations, tiles, tasks and workspace.
 #include "engine/dense/plan.hpp"
 #include "engine/dense/totals.hpp"
-#include "tests/support/attention.hpp"
+#include "tests/dense/kinds.hpp"
 #include "tests/support/isas.hpp"
 
 using namespace heed_test;
 
 namespace {
-
-heed_attention_desc desc_of(std::int64_t query_length, std::int64_t key_length,
-                            std::int64_t features, std::int64_t value_features) {
-  heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
-  desc.batch = 1;
-  desc.query_heads = 1;
-  desc.query_length = query_length;
-  desc.key_length = key_length;
-  desc.features = features;
-  desc.value_features = value_features;
-  return desc;
-}
 
 heed_attention_info describe(const Context& context, const heed_attention_desc& desc) {
   return describe(make_plan(context, desc));

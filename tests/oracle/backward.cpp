@@ -117,13 +117,14 @@ class Oracle {
 
   ExpectedGradients run() {
     Bounded<Wide> scale{1, 0};
-    for (Index b = 0; b < d_.batch; ++b)
+    for (Index b = 0; b < d_.batch; ++b) {
+      mark(b);
       for (Index h = 0; h < heads_; ++h) {
         const Head<Real> head(forward_, b, h);
         scale = constant<Real>(head.scale());
-        mark(head.sequence(), h);
         for (Index i = 0; i < head.sequence().queries; ++i) add_row(head, h, i);
       }
+    }
     // The products of grad_scale may be summed over features last.
     ExpectedGradients expected;
     for (std::size_t of = 0; of < kGradients; ++of) {
@@ -173,17 +174,18 @@ class Oracle {
 
   // ---- Rows ----
 
-  void mark(const Sequence& s, Index h) {
-    const Index g = h / (heads_ / key_heads_);
-    for (Index i = 0; packed_q_ && i < s.queries; ++i)
-      gradients_[kGradQuery].mark(0, h, s.first_query + i);
-    if (!packed_k_) return;
-    for (Index j = s.first_key; j < forward_.args.cu_seqlens_k[b_of(s) + 1]; ++j) {
-      gradients_[kGradKey].mark(0, g, j);
-      gradients_[kGradValue].mark(0, g, j);
-    }
+  /// Packed rows of a sequence, of all heads.
+  void mark(Index b) {
+    const Sequence s = sequence_of(d_, forward_.args, b);
+    for (Index h = 0; packed_q_ && h < heads_; ++h)
+      for (Index i = 0; i < s.queries; ++i) gradients_[kGradQuery].mark(0, h, s.first_query + i);
+    const auto end = static_cast<std::size_t>(b) + 1;
+    for (Index g = 0; packed_k_ && g < key_heads_; ++g)
+      for (Index j = s.first_key; j < forward_.args.cu_seqlens_k[end]; ++j) {
+        gradients_[kGradKey].mark(0, g, j);
+        gradients_[kGradValue].mark(0, g, j);
+      }
   }
-  static std::size_t b_of(const Sequence& s) { return static_cast<std::size_t>(s.batch); }
 
   void add_row(const Head<Real>& head, Index h, Index i) {
     const Sequence& s = head.sequence();
