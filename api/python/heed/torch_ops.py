@@ -96,16 +96,9 @@ def _attend_fake(
     return _empty_out(query, value), query.new_empty(query.shape[:-1], dtype=_real(query))
 
 
-def _empty_gradients(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None,
-    bias: Tensor | None,
-    sinks: Tensor | None,
-    wanted: list[bool],
-) -> dict[str, Any]:
-    """Arrays for gradients by heed.attention_backward's names, False where not wanted."""
+def _empty_gradients(*args: Any) -> dict[str, Any]:
+    """Arrays for what the backward operator is asked for, False where it is not wanted."""
+    _, _, query, key, value, _, _, wanted, attn_mask, bias, _, sinks, *_ = args
     of = {
         "grad_query": (query, query.dtype),
         "grad_key": (key, key.dtype),
@@ -120,53 +113,24 @@ def _empty_gradients(
     return {n: wants[n] and torch.empty_like(x, dtype=dtype) for n, (x, dtype) in of.items()}
 
 
-def _attend_backward(
-    grad_out: Tensor | None,
-    grad_lse: Tensor | None,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    wanted: list[bool],
-    attn_mask: Tensor | None,
-    bias: Tensor | None,
-    key_lengths: Tensor | None,
-    sinks: Tensor | None,
-    *args: Any,
-) -> list[Tensor]:
-    made = _empty_gradients(query, key, value, attn_mask, bias, sinks, wanted)
+def _wanted(gradients: dict[str, Any]) -> list[Tensor]:
+    return [x for x in gradients.values() if x is not False]
+
+
+def _attend_backward(*args: Any) -> list[Tensor]:
+    grad_out, grad_lse, query, key, value, out, lse, _, *given = args
+    made = _empty_gradients(*args)
+    if grad_out is None:
+        grad_out = out.new_zeros(()).expand_as(out)
+    options = _options(*given)
     heed.attention_backward(
-        query,
-        key,
-        value,
-        out,
-        lse,
-        out.new_zeros(()).expand_as(out) if grad_out is None else grad_out,
-        grad_lse=grad_lse,
-        **made,
-        **_options(attn_mask, bias, key_lengths, sinks, *args),
+        query, key, value, out, lse, grad_out, grad_lse=grad_lse, **made, **options
     )
-    return [x for x in made.values() if x is not False]
+    return _wanted(made)
 
 
-def _attend_backward_fake(
-    grad_out: Tensor | None,
-    grad_lse: Tensor | None,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    out: Tensor,
-    lse: Tensor,
-    wanted: list[bool],
-    attn_mask: Tensor | None,
-    bias: Tensor | None,
-    key_lengths: Tensor | None,
-    sinks: Tensor | None,
-    *_: Any,
-) -> list[Tensor]:
-    made = _empty_gradients(query, key, value, attn_mask, bias, sinks, wanted)
-    return [x for x in made.values() if x is not False]
+def _attend_backward_fake(*args: Any) -> list[Tensor]:
+    return _wanted(_empty_gradients(*args))
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
