@@ -2,6 +2,7 @@
 
 import copy
 import re
+from shutil import which
 
 import pytest
 
@@ -203,7 +204,12 @@ def gradients_of(model, x):
     return [x.grad, *(p.grad.clone() for p in model.parameters())]
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+needs_compiler = pytest.mark.skipif(which("g++") is None, reason="needs g++")
+
+
+@pytest.mark.parametrize(
+    "backend", ["eager", "aot_eager", pytest.param("inductor", marks=needs_compiler)]
+)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compiled_with_gradients(backend, dynamic):
     model, x = Block(), torch.randn(2, 7, 16)
