@@ -82,8 +82,8 @@ void check_differentiable(const Call& call, const Options& options) {
 
 nb::object attention_backward(nb::handle query, nb::handle key, nb::handle value, nb::handle out,
                               nb::handle lse, nb::handle grad_out, nb::handle grad_lse,
-                              const nb::tuple& wanted, bool accumulate, nb::handle score_gradient,
-                              nb::handle context, nb::handle given) {
+                              const nb::tuple& wanted, nb::handle accumulate,
+                              nb::handle score_gradient, nb::handle context, nb::handle given) {
   const Options options = read_options("attention_backward", given);
   Call call;
   read_lengths(call, options);
@@ -94,7 +94,7 @@ nb::object attention_backward(nb::handle query, nb::handle key, nb::handle value
   heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
   desc.attention = &call.desc;
   args.attention = &call.args;
-  desc.accumulate = accumulate ? 1 : 0;
+  desc.accumulate = flag("accumulate", accumulate) ? 1 : 0;
   const Results results = read_results(call, desc, args, out, lse, grad_out, grad_lse);
   if (call.args.score_function != nullptr && score_gradient.is_none())
     refuse_type("score_function is given, so score_gradient must be: what it does to gradients");
@@ -103,7 +103,7 @@ nb::object attention_backward(nb::handle query, nb::handle key, nb::handle value
       refuse_type("score_gradient is given without score_function");
     args.score_gradient = read_score_gradient(call.score_function, score_gradient);
   }
-  const Gradients gradients(call, wanted, accumulate, desc, args);
+  const Gradients gradients(call, wanted, desc, args);
   const HeldContext held = hold_context(context);
   constexpr double kProducts = 2.5;  // of the forward call's two
   check(without_gil(kProducts * flops_of(call.desc), call.score_function,
@@ -119,11 +119,11 @@ void bind_backward(nb::module_& module) {
       "attention_backward", &attention_backward, nb::arg("query").none(), nb::arg("key").none(),
       nb::arg("value").none(), nb::arg("out").none(), nb::arg("lse").none(),
       nb::arg("grad_out").none(), nb::arg("grad_lse").none(), nb::arg("wanted"),
-      nb::arg("accumulate"), nb::arg("score_gradient").none(), nb::arg("context").none(),
+      nb::arg("accumulate").none(), nb::arg("score_gradient").none(), nb::arg("context").none(),
       nb::arg("options"),
       nb::sig("def attention_backward(query: object, key: object, value: object, out: object, "
               "lse: object, grad_out: object, grad_lse: object, wanted: tuple[object, ...], "
-              "accumulate: bool, score_gradient: object, context: Context | None, "
+              "accumulate: object, score_gradient: object, context: Context | None, "
               "options: object) -> typing.Any"));
 }
 

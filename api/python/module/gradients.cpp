@@ -59,6 +59,7 @@ Array Gradients::array_for(const char* name, nb::handle wanted, Element element,
     refuse("%s has shape %s; the gradient has %s", name, shape_text(form.shape, form.axes).c_str(),
            shape_text(like.shape, like.axes).c_str());
   gradient.object = nb::borrow(wanted);
+  gradient.keeper = array.keeper;
   return array;
 }
 
@@ -118,9 +119,9 @@ void* Gradients::of_number(const char* name, nb::handle wanted, int index) {
   return call_.float64 ? static_cast<void*>(&number.number) : &number.single;
 }
 
-Gradients::Gradients(const Call& call, const nb::tuple& wanted, bool accumulate,
-                     heed_attention_backward_desc& desc, heed_attention_backward_args& args)
-    : call_(call), accumulate_(accumulate) {
+Gradients::Gradients(const Call& call, const nb::tuple& wanted, heed_attention_backward_desc& desc,
+                     heed_attention_backward_args& args)
+    : call_(call), accumulate_(desc.accumulate != 0) {
   const heed_attention_desc& forward = call.desc;
   const bool packed_q = call.packed_queries();
   const bool packed_k = call.packed_keys();

@@ -11,7 +11,8 @@ void check_result_type(const Call& call, const char* name, const Form& form);
 
 /// One gradient: what is given back, and where C writes it.
 struct Gradient {
-  nb::object object;        // None where it is not wanted
+  nb::object object;        // null where it is not wanted
+  nb::object keeper;        // of what is written, where that is the caller's
   std::vector<int> summed;  // axes that its tensor repeats: `full` is to be summed over them
   Made full;
   bool accumulate = false;
@@ -24,8 +25,8 @@ struct Gradient {
 class Gradients {
  public:
   /// `wanted`: for each True, False or an array to write to.
-  Gradients(const Call& call, const nb::tuple& wanted, bool accumulate,
-            heed_attention_backward_desc& desc, heed_attention_backward_args& args);
+  Gradients(const Call& call, const nb::tuple& wanted, heed_attention_backward_desc& desc,
+            heed_attention_backward_args& args);
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;
 
