@@ -2,11 +2,15 @@
 
 import copy
 import re
+from concurrent.futures import ThreadPoolExecutor
 from shutil import which
 
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from functorch.compile import make_boxed_func  # noqa: E402
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 
 import heed  # noqa: E402
 import heed.torch  # noqa: E402
@@ -181,6 +185,20 @@ def test_autocast_trains():
     assert all(x.dtype == torch.float32 for x in gradients)
 
 
+def test_from_many_threads():
+    tensors = [x.detach() for x in problem()]
+
+    def gradients(_):
+        own = [x.clone().requires_grad_() for x in tensors]
+        out, lse = heed.torch.attention(*own, causal=True)
+        return torch.autograd.grad(out.sum() + lse.sum(), own)
+
+    expected = gradients(None)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(gradients, range(100)):
+            assert all(torch.equal(x, y) for x, y in zip(found, expected, strict=True))
+
+
 class Block(torch.nn.Module):
     """Attention of a model, with a learned bias of its scores."""
 
@@ -228,9 +246,7 @@ def test_compiled_graphs_keep_both_ops():
 
     def keep(module, _):
         graphs.append([node.target for node in module.graph.nodes])
-        return module.forward
-
-    from torch._dynamo.backends.common import aot_autograd
+        return make_boxed_func(module.forward)
 
     with heed.torch.use():
         backend = aot_autograd(fw_compiler=keep, bw_compiler=keep)
