@@ -170,6 +170,23 @@ def test_dlpack(wrapper):
     np.testing.assert_array_equal(out, heed.attention(q, k, v))
 
 
+def test_gradients_of_another_library():
+    """New ones are of its kind; those of repeated tensors are sums, wherever they go."""
+    q, k, v = tensors()
+    k = k[:, :1].copy()
+    found = heed.attention(q, k, v, return_lse=True)
+    given = (k, v, found.out, found.lse, np.ones_like(found.out))
+    expected = heed.attention_backward(q, *given)
+    wrapped = heed.attention_backward(InLibrary(q), *given)
+    into = heed.attention_backward(InLibrary(q), *given, grad_key=(own := np.empty_like(k)))
+    assert into.key is own
+    np.testing.assert_array_equal(own, expected.key)
+    for name in ("query", "key", "value"):
+        gradient = getattr(wrapped, name)
+        assert type(gradient) is InLibrary
+        np.testing.assert_array_equal(gradient.x, getattr(expected, name))
+
+
 def test_jax():
     jax = pytest.importorskip("jax")
     q, k, v = tensors()
@@ -268,7 +285,7 @@ def test_read_only_out_is_refused():
 TORCH_REFUSED = {
     "grad": (
         lambda torch: torch.zeros(5, 8, requires_grad=True),
-        "query requires gradients, which heed does not compute: call it under torch.no_grad",
+        "query requires gradients, which only heed.torch keeps: call it under torch.no_grad",
     ),
     "negative": (
         lambda torch: torch._neg_view(torch.ones(5, 8)),

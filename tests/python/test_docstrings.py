@@ -20,6 +20,7 @@ NEEDS = {  # what modules import beside NumPy
     "linear": ["torch"],
     "pyg": ["torch", "torch_geometric"],
     "torch": ["torch"],
+    "torch_ops": ["torch"],
     "transformers": ["torch", "transformers"],
 }
 MODULES = [m.name for m in pkgutil.iter_modules(heed.__path__)]

@@ -64,8 +64,24 @@ def raising():
     raise AssertionError
 
 
+def differentiated():
+    found = heed.attention(X, X, X, sinks=[0.0, 1.0], return_lse=True)
+    repeated = X[:, :1]  # summed over heads
+    heed.attention_backward(X, repeated, X, *found[:2], X, sinks=[0.0, 1.0], grad_sinks=True)
+
+
+def refused_gradients():
+    try:
+        heed.attention_backward(X, X, X, X, X, X, grad_key=OUT)
+    except heed.ArgumentError:
+        return
+    raise AssertionError
+
+
 CHANGES = {
     "attention": (lambda: heed.attention(X, X, X), CALLS),
+    "gradients": (differentiated, CALLS // 10),
+    "refused_gradients": (refused_gradients, CALLS),
     "options": (
         lambda: heed.attention(
             X,

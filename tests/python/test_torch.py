@@ -115,11 +115,6 @@ def test_heads_of_a_row_lie_side_by_side():
     assert out.transpose(1, 2).is_contiguous()
 
 
-def grad():
-    query, key, value = problem()
-    return (query.requires_grad_(), key, value), {}
-
-
 def subclass():
     query, key, value = problem()
     return (query, key.as_subclass(type("Own", (torch.Tensor,), {})), value), {}
@@ -127,7 +122,6 @@ def subclass():
 
 # What heed leaves to PyTorch, and why.
 FALLS_BACK = {
-    "grad": (grad, "gradients are required"),
     "dropout": (lambda: (problem(), {"dropout_p": 0.5}), "dropout_p is 0.5"),
     "subclass": (subclass, "a tensor is a Own"),
     "meta": (
@@ -199,12 +193,6 @@ def test_transforms_of_functions_are_left_to_pytorch():
     assert heed.torch.report() == {"a transform of torch.func is at work": 1}
 
 
-def test_op_refuses_gradients():
-    query, key, value = problem()
-    with pytest.raises(heed.ArgumentError, match="query requires gradients, which heed does not"):
-        heed.torch.attention(query.requires_grad_(), key, value)
-
-
 def test_no_gradients_are_asked_of_parameters_in_inference():
     query, key, value = (torch.nn.Parameter(x) for x in problem())
     with torch.no_grad():
@@ -247,13 +235,16 @@ def test_op_is_what_torch_library_asks_for(name):
 
 def test_op_has_the_options_of_heed_attention():
     tensors = problem()
-    window = heed.torch.attention(*tensors, **OP_OPTIONS["window"])
-    expected = heed.attention(*tensors, window=(1, 1), alignment=2)
-    assert torch.equal(window, expected)
-    both = heed.torch.attention(*tensors, **OP_OPTIONS["bias_sinks_softcap"])
-    assert torch.equal(both, heed.attention(*tensors, **OP_OPTIONS["bias_sinks_softcap"]))
-    causal = heed.torch.attention(*tensors, causal=True, offset=2, left=1)
-    assert torch.equal(causal, heed.attention(*tensors, causal=2, window=(1, None)))
+    both = OP_OPTIONS["bias_sinks_softcap"]
+    for own, options in (
+        (OP_OPTIONS["window"], {"window": (1, 1), "alignment": 2}),
+        (both, both),
+        ({"causal": True, "offset": 2, "left": 1}, {"causal": 2, "window": (1, None)}),
+    ):
+        out, lse = heed.torch.attention(*tensors, **own)
+        expected = heed.attention(*tensors, **options, return_lse=True)
+        assert torch.equal(out, expected.out)
+        assert torch.equal(lse, expected.lse)
 
 
 class Model(torch.nn.Module):
@@ -392,9 +383,11 @@ def test_threads_follow_pytorch():
         results = []
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            assert heed.torch._context_of(torch.get_num_threads()).describe()["threads"] == threads
+            assert (
+                heed.torch_ops._context_of(torch.get_num_threads()).describe()["threads"] == threads
+            )
             torch.manual_seed(5)
-            results.append(heed.torch.attention(*problem(rows=200, keys=300)))
+            results.append(heed.torch.attention(*problem(rows=200, keys=300))[0])
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(result, results[0]) for result in results)
@@ -410,7 +403,7 @@ def test_shares_the_threads_of_pytorch():
 
 def test_from_many_threads():
     tensors = problem(rows=64, keys=64)
-    expected = heed.torch.attention(*tensors)
+    expected, _ = heed.torch.attention(*tensors)
     with ThreadPoolExecutor(4) as pool, heed.torch.use():
         outs = list(pool.map(lambda _: F.scaled_dot_product_attention(*tensors), range(200)))
     assert all(torch.equal(out, expected) for out in outs)

@@ -14,15 +14,16 @@ from heed._heed import (
     set_threads,
 )
 from heed._heed import version as __version__
+from heed.backward import attention_backward
 from heed.blocks import multihead, multihead_plan
 from heed.dense import attention, plan
 from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
 from heed.graphs import graph_attention, graph_attention_plan
 from heed.information import info
 from heed.merging import merge
-from heed.results import Result
+from heed.results import Gradients, Result
 from heed.rotary import rotate
-from heed.score_function import ScoreFunction, ScoreTile
+from heed.score_function import ScoreFunction, ScoreGradient, ScoreTile
 from heed.show import show
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Cache",
     "Context",
     "Error",
+    "Gradients",
     "Graph",
     "GraphAttentionPlan",
     "MultiheadPlan",
@@ -37,12 +39,14 @@ __all__ = [
     "Plan",
     "Result",
     "ScoreFunction",
+    "ScoreGradient",
     "ScoreTile",
     "Sequence",
     "UnsupportedError",
     "Weights",
     "__version__",
     "attention",
+    "attention_backward",
     "cache_bytes",
     "get_threads",
     "graph_attention",

@@ -21,7 +21,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 import heed
 from heed import _heed
-from heed.torch import _PLAIN, _context_of
+from heed.torch import _PLAIN
+from heed.torch_ops import _context_of
 
 __all__ = ["Linear", "linear", "prepare"]
 

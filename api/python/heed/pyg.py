@@ -18,7 +18,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 from torch_geometric.nn import TransformerConv as _TransformerConv  # type: ignore[import-untyped]
 
 import heed
-from heed.torch import _context_of, _tell
+from heed.torch import _tell
+from heed.torch_ops import _context_of
 
 __all__ = ["TransformerConv"]
 

@@ -1,4 +1,4 @@
-"""What a call gives back if more than ``out`` is asked for."""
+"""What calls give back: more than ``out``, or gradients."""
 
 from typing import Generic, NamedTuple, TypeVar
 
@@ -12,3 +12,16 @@ class Result(NamedTuple, Generic[ArrayT]):
     lse: ArrayT | None = None
     weights: ArrayT | None = None
     column_sums: ArrayT | None = None
+
+
+class Gradients(NamedTuple, Generic[ArrayT]):
+    """Gradients of attention, None where one is not wanted."""
+
+    query: ArrayT | None = None
+    key: ArrayT | None = None
+    value: ArrayT | None = None
+    bias: ArrayT | None = None
+    sinks: ArrayT | None = None
+    alibi_slopes: ArrayT | None = None
+    scale: float | None = None
+    temperature: float | None = None

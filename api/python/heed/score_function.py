@@ -30,7 +30,11 @@ ScoreFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ScoreTile
 """The type of function pointers, as ctypes knows it: ``heed_score_function``."""
 
 
-def _pointers(function: Any) -> tuple[int, int, Any] | None:
+ScoreGradient = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ScoreTile), ctypes.c_void_p)
+"""The type of pointers to their derivatives: ``heed_score_gradient``."""
+
+
+def _pointers(name: str, function: Any) -> tuple[int, int, Any] | None:
     """Address, user data and what both need to live; None for a Python callable."""
     pointer, user = function if isinstance(function, tuple) else (function, None)
     if isinstance(pointer, ctypes._CFuncPtr):  # type: ignore[attr-defined]
@@ -42,7 +46,7 @@ def _pointers(function: Any) -> tuple[int, int, Any] | None:
     if user is None and callable(function):
         return None
     raise TypeError(
-        "score_function must be a callable, a function pointer of ctypes or numba, or a pair of "
+        f"{name} must be a callable, a function pointer of ctypes or numba, or a pair of "
         f"such a pointer and what is passed to it, not {type(pointer).__name__}"
     )
 

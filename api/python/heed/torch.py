@@ -16,108 +16,27 @@ wait for work side by side would take CPU time from each other. ``HEED_PARALLEL`
 from __future__ import annotations
 
 import functools
-import os
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 import heed
+from heed.torch_ops import attend, attention
 
 __all__ = ["attention", "report", "scaled_dot_product_attention", "use"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-
-@functools.cache
-def _context_of(threads: int) -> heed.Context:
-    built = "openmp" in cast("list[str]", heed.info()["executors"])
-    return heed.Context(
-        executor="openmp" if built and "HEED_PARALLEL" not in os.environ else None,
-        threads=None if "HEED_THREADS" in os.environ else threads,
-    )
-
-
-def _empty_out(query: Tensor, value: Tensor) -> Tensor:
-    """``[batch, heads, rows, features]`` with the heads of a row side by side, as models want."""
-    *outer, rows, _ = query.shape
-    if len(outer) < 2:
-        return query.new_empty((*outer, rows, value.shape[-1]))
-    *batch, heads = outer
-    return query.new_empty((*batch, rows, heads, value.shape[-1])).transpose(-3, -2)
-
-
-def _attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    bias: Tensor | None = None,
-    key_lengths: Tensor | None = None,
-    sinks: Tensor | None = None,
-    causal: bool = False,
-    offset: int = 0,
-    left: int | None = None,
-    right: int | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-) -> Tensor:
-    options: dict[str, Any] = {}
-    if attn_mask is not None:
-        options["attn_mask"] = attn_mask
-    if bias is not None:
-        options["bias"] = bias
-    if key_lengths is not None:
-        options["key_lengths"] = key_lengths
-    if sinks is not None:
-        options["sinks"] = sinks
-    if causal:
-        options["causal"] = offset
-    if left is not None or right is not None:
-        options["window"] = (left, right)
-        if not causal:
-            options["alignment"] = offset
-    if scale is not None:
-        options["scale"] = scale
-    if softcap is not None:
-        options["softcap"] = softcap
-    out = _empty_out(query, value)
-    heed.attention(
-        query, key, value, out=out, context=_context_of(torch.get_num_threads()), **options
-    )
-    return out
-
-
-def _attend_fake(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> Tensor:
-    return _empty_out(query, value)
-
-
-torch.library.define(
-    "heed::attention",
-    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, Tensor? bias=None, "
-    "Tensor? key_lengths=None, Tensor? sinks=None, bool causal=False, SymInt offset=0, "
-    "SymInt? left=None, SymInt? right=None, float? scale=None, float? softcap=None) -> Tensor",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
-torch.library.impl("heed::attention", "cpu", _attend)
-torch.library.register_fake("heed::attention", _attend_fake)
-
-attention: Callable[..., Tensor] = torch.ops.heed.attention.default
-"""The custom op ``heed::attention``, which ``torch.compile`` and ``torch.export`` keep as one node.
-
-Arguments are those of ``heed.attention``: ``attention(query, key, value, attn_mask, bias,
-key_lengths, sinks, causal, offset, left, right, scale, softcap)``. Row ``i`` attends key ``j`` if
-``j <= i + offset`` (with ``causal``), ``j >= i + offset - left`` and ``j <= i + offset + right``.
-Nothing falls back: what heed does not support is a ``heed.Error``, gradients among it.
-"""
 
 _PLAIN = (Tensor, Parameter, FakeTensor)  # whose memory is what they say
 _pytorch = torch.nn.functional.scaled_dot_product_attention
@@ -143,16 +62,16 @@ def _objection(
     tensors = [query, key, value]
     if attn_mask is not None:
         tensors.append(attn_mask)
-    differentiates = torch.is_grad_enabled()
     for tensor in tensors:
         if type(tensor) not in _PLAIN:
             return f"a tensor is a {type(tensor).__name__}"
         if not tensor.is_cpu:
             return f"a tensor lies on {tensor.device.type}"
-        if differentiates and tensor.requires_grad:
-            return "gradients are required"
-    if not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack():
-        return "a transform of torch.func is at work"
+    if not torch.compiler.is_compiling():
+        if torch._C._functorch.peek_interpreter_stack():
+            return "a transform of torch.func is at work"
+        if forward_ad._current_level >= 0:
+            return "derivatives are asked for in forward mode"
     if dropout_p > 0:
         return f"dropout_p is {dropout_p:g}"
     if not query.dtype == key.dtype == value.dtype:
@@ -201,13 +120,14 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """``torch.nn.functional.scaled_dot_product_attention``, computed by heed where it can be.
 
-    Arguments and results are PyTorch's. Rows whose keys are all masked give exactly 0. PyTorch
-    computes, and refuses what is wrong, where
+    Arguments and results are PyTorch's. Rows whose keys are all masked give exactly 0. Gradients
+    are heed's too, also of a floating ``attn_mask``, but no higher derivatives. PyTorch computes,
+    and refuses what is wrong, where
 
-    - gradients are required, or ``dropout_p`` is above 0
+    - ``dropout_p`` is above 0
     - a tensor is a subclass of Tensor's, or on another device, or there are more than 4 axes
     - key and value are to be broadcast to the batch of query (but ``enable_gqa`` is supported)
-    - ``torch.func`` transforms the call
+    - ``torch.func`` transforms the call, or derivatives are asked for in forward mode
     - heed refuses the call: ``report`` shows its message
 
     Args:
@@ -235,7 +155,7 @@ def scaled_dot_product_attention(
         if torch.is_autocast_enabled("cpu"):
             query, key, value = _autocast(query), _autocast(key), _autocast(value)
         try:
-            out = attention(query, key, value, attn_mask, causal=is_causal, scale=scale)
+            out = attend(query, key, value, attn_mask, causal=is_causal, scale=scale)
         except heed.Error as error:
             reason = str(error)
             query, key, value, attn_mask = given

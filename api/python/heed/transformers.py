@@ -23,7 +23,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import prepare_padding_mask, sdpa_mask
 
 from heed.errors import UnsupportedError
-from heed.torch import _tell, attention
+from heed.torch import _tell
+from heed.torch_ops import attend
 
 __all__ = ["register"]
 
@@ -130,7 +131,7 @@ def _by_pytorch(
     softcap: float | None,
     sinks: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """What heed cannot do, with gradients, dropout and weights."""
+    """What heed cannot do: dropout and weights."""
     groups = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     scores = query @ key.transpose(2, 3) * (query.shape[-1] ** -0.5 if scale is None else scale)
@@ -181,11 +182,8 @@ def _heed_attention(
     structure = _Structure(attn_mask=attention_mask)
     if attention_mask is None:
         structure = _Structure(causal=is_causal and query.shape[2] > 1)
-    tensors = (query, key, value, position_bias, s_aux)
     reason = None
-    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
-        reason = "gradients are required"
-    elif dropout > 0:
+    if dropout > 0:
         reason = f"dropout is {dropout:g}"
     elif not query.is_cpu:
         reason = f"a tensor lies on {query.device.type}"
@@ -218,7 +216,7 @@ def _heed_attention(
     if attn_mask is not None and attn_mask.dtype != torch.bool and bias is not None:
         bias = bias + attn_mask
         attn_mask = None
-    out = attention(
+    out = attend(
         query,
         key,
         value,
@@ -247,7 +245,7 @@ def register(name: str = "heed") -> None:
     mostly is, heed is told so and leaves out what nobody attends; prompts padded on the right cost
     what their lengths do.
 
-    ``"sdpa"`` computes where gradients are required, for dropout in training, and on other devices;
+    Models train with it too. ``"sdpa"`` computes for dropout in training, and on other devices;
     PyTorch's matrix products where models need softcap or sinks then, and for
     ``output_attentions=True``; ``heed.torch.report`` counts why. Outputs of padded rows may differ
     between implementations: no row that is not padded reads them.

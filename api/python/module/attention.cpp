@@ -7,12 +7,6 @@
 namespace heed::python {
 namespace {
 
-double flops_of(const heed_attention_desc& desc) {
-  return 2.0 * static_cast<double>(desc.features + desc.value_features) *
-         static_cast<double>(desc.batch * desc.query_heads) *
-         static_cast<double>(desc.query_length) * static_cast<double>(desc.key_length);
-}
-
 nb::object attention(nb::handle query, nb::handle key, nb::handle value, nb::handle out,
                      nb::handle context, nb::handle given) {
   const Options options = read_options("attention", given);

@@ -6,6 +6,7 @@
 namespace heed::python {
 
 void bind_attention(nb::module_& module);
+void bind_backward(nb::module_& module);
 void bind_context(nb::module_& module);
 void bind_linear(nb::module_& module);
 void bind_information(nb::module_& module);

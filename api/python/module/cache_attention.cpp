@@ -81,12 +81,6 @@ void set_keys(Call& call, const Cache& cache, std::int64_t longest, nb::handle m
         static_cast<long long>(desc.query_heads), static_cast<long long>(desc.key_heads));
 }
 
-double flops_of(const heed_attention_desc& desc) {
-  return 2.0 * static_cast<double>(desc.features + desc.value_features) *
-         static_cast<double>(desc.batch * desc.query_heads) *
-         static_cast<double>(desc.query_length) * static_cast<double>(desc.key_length);
-}
-
 }  // namespace
 
 nb::object cache_attention(const nb::pointer_and_handle<Cache>& self, nb::handle sequences,

@@ -79,6 +79,9 @@ void read_choices(heed_attention_desc& desc, const Options& options);
 const void* read_reals(const char* name, nb::handle from, bool float64, std::int64_t heads,
                        Reals& reals);
 
+/// The layout of a mask or bias, which broadcasts to [batch, heads, rows, keys].
+heed_score_layout score_layout(const char* name, const Form& form, const heed_attention_desc& desc);
+
 /// Refuses types that are not for computing.
 void check_floating(const char* name, const Form& form);
 
@@ -88,5 +91,8 @@ void* address_of(const Array& array);
 /// A layout of [batch, head, row, feature], axes that there are none of being of one element; or
 /// of [row, head, feature].
 heed_layout layout_of(const Form& form, bool packed);
+
+/// Of [batch, heads, rows], also where out is packed: [heads, rows].
+heed_layout lse_layout(const Form& form);
 
 }  // namespace heed::python

@@ -93,6 +93,14 @@ void refuse_memory(const char* format, ...) {
   raise_error("OutOfMemoryError", message.data());
 }
 
+void refuse_unsupported(const char* format, ...) {
+  std::va_list arguments;
+  va_start(arguments, format);
+  const Message message = formatted(format, arguments);
+  va_end(arguments);
+  raise_error("UnsupportedError", message.data());
+}
+
 void refuse_type(const char* format, ...) {
   std::va_list arguments;
   va_start(arguments, format);

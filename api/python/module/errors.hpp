@@ -16,6 +16,9 @@ namespace nb = nanobind;
 /// Raises heed.OutOfMemoryError, a MemoryError.
 [[noreturn, gnu::format(printf, 1, 2)]] void refuse_memory(const char* format, ...);
 
+/// Raises heed.UnsupportedError, a NotImplementedError.
+[[noreturn, gnu::format(printf, 1, 2)]] void refuse_unsupported(const char* format, ...);
+
 /// Raises TypeError, for what is of a wrong Python type.
 [[noreturn, gnu::format(printf, 1, 2)]] void refuse_type(const char* format, ...);
 

@@ -56,13 +56,6 @@ void check_shapes(const std::string& name, const Pair& pair, bool packed) {
     refuse("%s[1] is %s; it must be float32 or float64", name.c_str(), name_of(lse.element));
 }
 
-heed_layout lse_layout(const Form& lse) {
-  Form with_feature = lse;
-  with_feature.shape[with_feature.axes] = 1;
-  with_feature.strides[with_feature.axes++] = 0;
-  return layout_of(with_feature, false);
-}
-
 /// Parts lie alike, for C has one layout for all.
 void check_alike(const std::string& name, const Form& part, const Form& first) {
   if (part == first) return;

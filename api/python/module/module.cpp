@@ -7,6 +7,7 @@ NB_MODULE(_heed, module) {
   nb::set_leak_warnings(false);  // the default context lives as long as the process
   bind_context(module);
   bind_attention(module);
+  bind_backward(module);
   bind_plan(module);
   bind_merge(module);
   bind_weights(module);

@@ -17,6 +17,7 @@ struct Names {
   nb::object ndarray = numpy.attr("ndarray");
   nb::object float32 = numpy.attr("dtype")("float32");
   nb::object result = nb::module_::import_("heed.results").attr("Result");
+  nb::object gradients = nb::module_::import_("heed.results").attr("Gradients");
 };
 
 inline const Names& names() { return once<Names>(); }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <initializer_list>
-#include <vector>
 
 #include "api/python/module/names.hpp"
 
@@ -50,15 +48,6 @@ Made made_by_exchange(const dlpack::ExchangeApi& api, Element element, const std
   return {nb::steal(static_cast<PyObject*>(object)), data};
 }
 
-/// The sizes of a result, without the axes that the inputs lack.
-struct Shape {
-  std::vector<std::int64_t> sizes;
-
-  Shape(std::initializer_list<std::int64_t> all, int lacking)
-      : sizes(all.begin() + lacking, all.end()) {}
-  int axes() const { return static_cast<int>(sizes.size()); }
-};
-
 /// A result beside out, of the arithmetic's type.
 nb::object add(const Call& call, const Shape& shape, void*& pointer, bool zeroed = false) {
   Made made = make_array(call.kind, call.float64 ? Element::kF64 : Element::kF32,
@@ -84,6 +73,18 @@ nb::object add_out(Call& call, const Shape& shape, nb::handle given) {
 bool wanted(const char* name, nb::handle given) { return given.is_valid() && flag(name, given); }
 
 }  // namespace
+
+Shape out_shape(const Call& call) {
+  const heed_attention_desc& desc = call.desc;
+  if (call.packed_queries()) return Shape({call.rows, desc.query_heads, desc.value_features}, 0);
+  return Shape({desc.batch, desc.query_heads, call.rows, desc.value_features}, 4 - call.axes);
+}
+
+Shape lse_shape(const Call& call) {
+  const heed_attention_desc& desc = call.desc;
+  if (call.packed_queries()) return Shape({desc.query_heads, call.rows}, 0);
+  return Shape({desc.batch, desc.query_heads, call.rows}, 4 - call.axes);
+}
 
 Made make_array(const Kind& kind, Element element, const std::int64_t* shape, int axes,
                 bool zeroed) {
@@ -124,14 +125,8 @@ Array take_out(nb::handle given, const std::int64_t* shape, int axes, const char
 }
 
 Outputs make_outputs(Call& call, const Options& options, nb::handle out) {
-  const heed_attention_desc& desc = call.desc;
   Outputs outputs;
-  outputs.out = add_out(
-      call,
-      call.packed_queries()
-          ? Shape({call.rows, desc.query_heads, desc.value_features}, 0)
-          : Shape({desc.batch, desc.query_heads, call.rows, desc.value_features}, 4 - call.axes),
-      out);
+  outputs.out = add_out(call, out_shape(call), out);
   add_outputs_beside_out(call, options, outputs);
   return outputs;
 }
@@ -143,9 +138,7 @@ void add_outputs_beside_out(Call& call, const Options& options, Outputs& outputs
   const std::int64_t heads = desc.query_heads;
   const int lacking = packed ? 0 : 4 - call.axes;
   if (wanted("return_lse", options.return_lse))
-    outputs.lse =
-        add(call, packed ? Shape({heads, call.rows}, 0) : Shape({batch, heads, call.rows}, lacking),
-            call.args.lse);
+    outputs.lse = add(call, lse_shape(call), call.args.lse);
   if (desc.weights_point != HEED_WEIGHTS_NONE) {
     const std::int64_t listed = desc.weight_rows > 0 ? desc.weight_rows : desc.query_length;
     outputs.weights = add(call, Shape({batch, heads, listed, desc.key_length}, lacking),

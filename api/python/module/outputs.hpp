@@ -1,6 +1,9 @@
 // Results, in arrays of the caller's library or where the caller wants them.
 #pragma once
 
+#include <initializer_list>
+#include <vector>
+
 #include "api/python/module/call.hpp"
 
 namespace heed::python {
@@ -17,6 +20,18 @@ Made make_array(const Kind& kind, Element element, const std::int64_t* shape, in
 
 /// The result as the library of `like` has it, if make_array could not make that.
 nb::object as_kind_of(const Kind& kind, nb::handle like, nb::object made);
+
+/// The sizes of a result, without the axes that the inputs lack.
+struct Shape {
+  std::vector<std::int64_t> sizes;
+
+  Shape(std::initializer_list<std::int64_t> all, int lacking)
+      : sizes(all.begin() + lacking, all.end()) {}
+  int axes() const { return static_cast<int>(sizes.size()); }
+};
+
+Shape out_shape(const Call& call);
+Shape lse_shape(const Call& call);
 
 /// The caller's out, which must have the result's shape and be float64 where `like` is.
 Array take_out(nb::handle given, const std::int64_t* shape, int axes, const char* like,

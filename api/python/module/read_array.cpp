@@ -151,7 +151,7 @@ void check_tensor(const char* name, nb::handle from) {
     const nb::object torch = nb::module_::import_("torch");
     if (nb::cast<bool>(torch.attr("is_grad_enabled")()))
       refuse(
-          "%s requires gradients, which heed does not compute: call it under torch.no_grad(), or "
+          "%s requires gradients, which only heed.torch keeps: call it under torch.no_grad(), or "
           "give it %s.detach()",
           name, name);
   }

@@ -17,48 +17,86 @@ nb::object int64_array(const std::int64_t* numbers, std::int64_t rows, std::int6
   return made.object;
 }
 
-/// Copies between a tile and an array [keys, rows].
+/// Copies between numbers of a tile and an array [keys, rows].
 template <class Copy>
-void each_key(const heed_score_tile& tile, const Array& array, Copy&& copy) {
+void each_key(const heed_score_tile& tile, void* numbers, const Array& array, Copy&& copy) {
   const std::size_t bytes = static_cast<std::size_t>(bytes_of(array.form.element));
-  char* scores = static_cast<char*>(tile.scores);
+  char* lying = static_cast<char*>(numbers);
   char* copied = static_cast<char*>(array.data);
   for (std::int64_t key = 0; key < tile.keys; ++key)
-    copy(scores + bytes * static_cast<std::size_t>(key * tile.stride_key),
+    copy(lying + bytes * static_cast<std::size_t>(key * tile.stride_key),
          copied + bytes * static_cast<std::size_t>(key * tile.rows),
          bytes * static_cast<std::size_t>(tile.rows));
 }
 
-void change_scores(const nb::object& callable, const heed_score_tile& tile) {
+/// Scores or gradients of a tile, as an array [rows, keys] that a callable may keep.
+nb::object taken(const heed_score_tile& tile, void* numbers) {
   const Element real = tile.dtype == HEED_DTYPE_F64 ? Element::kF64 : Element::kF32;
   const std::int64_t shape[2] = {tile.keys, tile.rows};
-  Made scores = make_array({}, real, shape, 2);
-  each_key(tile, read_array("scores", scores.object),
+  Made copy = make_array({}, real, shape, 2);
+  each_key(tile, numbers, read_array("scores", copy.object),
            [](const char* from, char* to, std::size_t bytes) { std::memcpy(to, from, bytes); });
-  const nb::object keys = names()
-                              .numpy.attr("arange")(tile.first_key, tile.first_key + tile.keys)
-                              .attr("reshape")(1, -1);
-  nb::object seen = scores.object.attr("T");
-  nb::object changed = callable(seen, tile.batch, int64_array(tile.query_heads, tile.rows, 1),
-                                int64_array(tile.query_rows, tile.rows, 1), keys);
+  return copy.object.attr("T");
+}
+
+/// Puts back what a callable returned; or, where that is None, what it changed in place.
+void put_back(const heed_score_tile& tile, void* numbers, nb::object changed,
+              const nb::object& seen) {
   if (changed.is_none()) changed = seen;
   const nb::object dtype = seen.attr("dtype");
   changed = names().asarray(changed, dtype);
   changed = names().numpy.attr("broadcast_to")(changed, nb::make_tuple(tile.rows, tile.keys));
   changed = names().numpy.attr("ascontiguousarray")(changed.attr("T"));
-  each_key(tile, read_array("scores", changed),
+  each_key(tile, numbers, read_array("scores", changed),
            [](char* to, const char* from, std::size_t bytes) { std::memcpy(to, from, bytes); });
+}
+
+/// Gives `call` the indices of a tile, batch, heads, rows and keys, which broadcast with it.
+template <class Call>
+nb::object with_indices(const heed_score_tile& tile, Call&& call) {
+  const nb::object keys = names()
+                              .numpy.attr("arange")(tile.first_key, tile.first_key + tile.keys)
+                              .attr("reshape")(1, -1);
+  return call(tile.batch, int64_array(tile.query_heads, tile.rows, 1),
+              int64_array(tile.query_rows, tile.rows, 1), keys);
+}
+
+/// Runs `work` in the interpreter, unless something was raised before.
+template <class Work>
+void in_python(PythonScores& scores, Work&& work) {
+  if (scores.failed.load(std::memory_order_acquire)) return;
+  const nb::gil_scoped_acquire gil;
+  try {
+    work();
+  } catch (nb::python_error& error) {
+    if (!scores.failed.exchange(true)) scores.error = nb::borrow(error.value());
+  }
 }
 
 void call_python(void* user, const heed_score_tile* tile) {
   auto& scores = *static_cast<PythonScores*>(user);
-  if (scores.failed.load(std::memory_order_acquire)) return;
-  const nb::gil_scoped_acquire gil;
-  try {
-    change_scores(scores.callable, *tile);
-  } catch (nb::python_error& error) {
-    if (!scores.failed.exchange(true)) scores.error = nb::borrow(error.value());
-  }
+  in_python(scores, [&] {
+    const nb::object seen = taken(*tile, tile->scores);
+    const nb::object changed = with_indices(
+        *tile, [&](const auto&... indices) { return scores.callable(seen, indices...); });
+    put_back(*tile, tile->scores, changed, seen);
+  });
+}
+
+void call_python_gradient(void* user, const heed_score_tile* tile, void* gradients) {
+  auto& scores = *static_cast<PythonScores*>(user);
+  in_python(scores, [&] {
+    const nb::object seen = taken(*tile, gradients);
+    const nb::object found = taken(*tile, tile->scores);
+    const nb::object changed = with_indices(
+        *tile, [&](const auto&... indices) { return scores.gradient(seen, found, indices...); });
+    put_back(*tile, gradients, changed, seen);
+  });
+}
+
+/// (address, user, what both need to live), or None for a Python callable.
+nb::object pointers_of(const char* name, nb::handle from) {
+  return nb::module_::import_("heed.score_function").attr("_pointers")(name, from);
 }
 
 }  // namespace
@@ -71,8 +109,7 @@ void ScoreFunction::raise() const {
 
 ScoreFunction read_score_function(nb::handle from) {
   ScoreFunction read;
-  // (address, user, what both need to live), or None for a Python callable.
-  const nb::object pointers = nb::module_::import_("heed.score_function").attr("_pointers")(from);
+  const nb::object pointers = pointers_of("score_function", from);
   if (pointers.is_none()) {
     read.python = std::make_unique<PythonScores>();
     read.python->callable = nb::borrow(from);
@@ -86,6 +123,24 @@ ScoreFunction read_score_function(nb::handle from) {
   // NOLINTEND(performance-no-int-to-ptr)
   read.keeper = pointers[2];
   return read;
+}
+
+heed_score_gradient read_score_gradient(ScoreFunction& beside, nb::handle from) {
+  if (nb::isinstance<nb::tuple>(from))
+    refuse_type(
+        "score_gradient must be a callable or a function pointer, not tuple: it is given "
+        "the user of score_function");
+  const nb::object pointers = pointers_of("score_gradient", from);
+  if (pointers.is_none() != (beside.python != nullptr))
+    refuse_type("score_gradient is a %s, score_function a %s; both must be the same",
+                pointers.is_none() ? "callable" : "function pointer",
+                beside.python != nullptr ? "callable" : "function pointer");
+  if (pointers.is_none()) {
+    beside.python->gradient = nb::borrow(from);
+    return &call_python_gradient;
+  }
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): Python has addresses as numbers
+  return reinterpret_cast<heed_score_gradient>(nb::cast<std::uintptr_t>(pointers[0]));
 }
 
 }  // namespace heed::python

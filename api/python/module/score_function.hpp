@@ -8,9 +8,10 @@
 
 namespace heed::python {
 
-/// A Python callable during a run. What it raises first is kept, and nothing called afterwards.
+/// Python callables during a run. What one raises first is kept, and nothing called afterwards.
 struct PythonScores {
   nb::object callable;
+  nb::object gradient;
   std::atomic<bool> failed = false;
   nb::object error;
 };
@@ -28,5 +29,9 @@ struct ScoreFunction {
 /// A Python callable; a function pointer of ctypes or numba; or a pair of such a pointer and what
 /// is passed to it.
 ScoreFunction read_score_function(nb::handle from);
+
+/// A score function's derivative: a callable beside a callable, a function pointer beside a
+/// function pointer, which C gives the same `user`.
+heed_score_gradient read_score_gradient(ScoreFunction& beside, nb::handle from);
 
 }  // namespace heed::python

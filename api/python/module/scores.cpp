@@ -4,28 +4,8 @@
 namespace heed::python {
 namespace {
 
-heed_score_layout score_layout(const char* name, const Array& array,
-                               const heed_attention_desc& desc) {
-  const std::int64_t sizes[4] = {desc.batch, desc.query_heads, desc.query_length, desc.key_length};
-  const Form& form = array.form;
-  heed_score_layout layout = HEED_SCORE_LAYOUT_INIT;
-  for (int axis = 0; axis < 4; ++axis) {
-    const std::int64_t size = form.size(4 - axis);
-    if (size != sizes[axis] && size != 1)
-      refuse("%s has shape %s; it must broadcast to %s: batch, heads, rows, keys", name,
-             shape_text(form.shape, form.axes).c_str(), shape_text(sizes, 4).c_str());
-  }
-  layout.dtype = form.element == Element::kBool ? HEED_DTYPE_DEFAULT : dtype_of(form.element);
-  layout.reserved = HEED_STRIDES_EXPLICIT;
-  layout.batch = form.size(4), layout.stride_batch = form.stride(4);
-  layout.heads = form.size(3), layout.stride_head = form.stride(3);
-  layout.rows = form.size(2), layout.stride_row = form.stride(2);
-  layout.keys = form.size(1), layout.stride_key = form.stride(1);
-  return layout;
-}
-
 void set_bias(Call& call, const char* name, Array array) {
-  call.desc.bias = score_layout(name, array, call.desc);
+  call.desc.bias = score_layout(name, array.form, call.desc);
   call.args.bias = address_of(array);
   call.bias = std::move(array);
 }
@@ -34,7 +14,7 @@ void read_masks(Call& call, const Options& options) {
   if (options.attn_mask.is_valid()) {
     Array mask = read_array("attn_mask", options.attn_mask);
     if (mask.form.element == Element::kBool) {
-      call.desc.mask = score_layout("attn_mask", mask, call.desc);
+      call.desc.mask = score_layout("attn_mask", mask.form, call.desc);
       call.args.mask = static_cast<const std::uint8_t*>(address_of(mask));
       call.attn_mask = std::move(mask);
     } else if (!is_floating(mask.form.element)) {
@@ -121,6 +101,25 @@ void check_combinations(const Call& call, const Options& options) {
 }
 
 }  // namespace
+
+heed_score_layout score_layout(const char* name, const Form& form,
+                               const heed_attention_desc& desc) {
+  const std::int64_t sizes[4] = {desc.batch, desc.query_heads, desc.query_length, desc.key_length};
+  heed_score_layout layout = HEED_SCORE_LAYOUT_INIT;
+  for (int axis = 0; axis < 4; ++axis) {
+    const std::int64_t size = form.size(4 - axis);
+    if (size != sizes[axis] && size != 1)
+      refuse("%s has shape %s; it must broadcast to %s: batch, heads, rows, keys", name,
+             shape_text(form.shape, form.axes).c_str(), shape_text(sizes, 4).c_str());
+  }
+  layout.dtype = form.element == Element::kBool ? HEED_DTYPE_DEFAULT : dtype_of(form.element);
+  layout.reserved = HEED_STRIDES_EXPLICIT;
+  layout.batch = form.size(4), layout.stride_batch = form.stride(4);
+  layout.heads = form.size(3), layout.stride_head = form.stride(3);
+  layout.rows = form.size(2), layout.stride_row = form.stride(2);
+  layout.keys = form.size(1), layout.stride_key = form.stride(1);
+  return layout;
+}
 
 const void* read_reals(const char* name, nb::handle from, bool float64, std::int64_t heads,
                        Reals& reals) {

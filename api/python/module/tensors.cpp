@@ -124,6 +124,13 @@ heed_layout layout_of(const Form& form, bool packed) {
   return layout;
 }
 
+heed_layout lse_layout(const Form& form) {
+  Form with_feature = form;
+  with_feature.shape[with_feature.axes] = 1;
+  with_feature.strides[with_feature.axes++] = 0;
+  return layout_of(with_feature, false);
+}
+
 void check_floating(const char* name, const Form& form) {
   if (!is_floating(form.element))
     refuse("%s is %s; it must be float32, float64, float16 or bfloat16", name,
