@@ -42,8 +42,11 @@ for_each_check() {
   local left_out='~[files]~[oracle]' # no emulated CPU changes what tests the oracle alone
   for test in $tests; do
     "$1" "$test, x86-64 Skylake-X (AVX-512)" \
-      emulated corei7_skylake_x "$x86/$test" "$left_out~[threads]"
+      emulated corei7_skylake_x "$x86/$test" "$left_out~[threads]~[backward]"
   done
+  # Apart, because the emulator would take too long over both.
+  "$1" "test_dense of gradients, x86-64 Skylake-X (AVX-512)" \
+    emulated corei7_skylake_x "$x86/test_dense" "[backward]$left_out~[threads]~[large]"
   for test in $tests; do
     "$1" "$test, aarch64" \
       env HEED_TEST_SIZE=small qemu-aarch64-static "$aarch64/$test" "$left_out"
