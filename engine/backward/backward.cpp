@@ -101,7 +101,7 @@ class Backward {
     return sequence_of(problem_, args_.attention, pack / plan_.attention.packs());
   }
   Split<Real> split(const Sequence& sequence, std::int64_t pack, std::byte* slab) const {
-    return {plan_, args_, sequence, pack % plan_.attention.packs(), slab, terms_};
+    return {plan_, args_, sequence, head_of(pack), slab, terms_};
   }
   Real* sums_of(std::int64_t pack) const {
     return reinterpret_cast<Real*>(workspace_ + plan_.sums) +
@@ -118,10 +118,8 @@ class Backward {
             static_cast<std::size_t>(sequence.key_length)};
   }
 
-  /// The key head of a pack.
-  std::int64_t head_of(std::int64_t pack) const {
-    return pack % plan_.attention.packs() * plan_.attention.pack_heads / problem_.group();
-  }
+  /// The key head of a pack: its number within its sequence.
+  std::int64_t head_of(std::int64_t pack) const { return pack % plan_.attention.packs(); }
 
   /// Those past the sequence's length too.
   std::int64_t all_keys_of(const Sequence& sequence) const {
