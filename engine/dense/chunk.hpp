@@ -12,9 +12,6 @@
 
 namespace heed {
 
-/// Keys between two decisions to rescale; values are summed apart over so many.
-inline constexpr std::int64_t kBlockKeys = static_cast<std::int64_t>(PanelGeometry::run);
-
 /// What a row's softmax over a chunk ended with: sums are relative to row_max.
 template <class Real>
 struct ChunkPart {
@@ -145,7 +142,8 @@ class ChunkSoftmax {
     std::fill_n(part_.row_sum, panel_.rows, Real{0});
     // Lanes without a row.
     if (pitch_ > panel_.rows)
-      std::fill_n(scores(), static_cast<std::size_t>(kBlockKeys) * pitch_, Real{0});
+      std::fill_n(scores(), static_cast<std::size_t>(rows_.plan.decode.block_keys) * pitch_,
+                  Real{0});
   }
 
   /// The next block. `fetches`: the rows to be read next are prefetched. `isolates`: values are

@@ -121,10 +121,10 @@ class Decoding {
 
 /// Calls function(block) for blocks of keys, which begin at fixed ones.
 template <class Function>
-void each_block(const KeyBlock& keys, Function&& function) {
+void each_block(const KeyBlock& keys, std::int64_t block_keys, Function&& function) {
   const std::int64_t end = keys.begin + static_cast<std::int64_t>(keys.keys);
   for (std::int64_t k = keys.begin, next = 0; k < end; k = next) {
-    next = std::min(round_down(k, kBlockKeys) + kBlockKeys, end);
+    next = std::min(round_down(k, block_keys) + block_keys, end);
     function(KeyBlock{k, static_cast<std::size_t>(next - k)});
   }
 }
@@ -201,7 +201,7 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
                       room(plan_.slab.accumulators, value, i));
       softmax[i]->begin(ChunkPart<Real>::at(part_of(i), rows[i]->rows));
     }
-    each_block(keys, [&](const KeyBlock& block) {
+    each_block(keys, decode_.block_keys, [&](const KeyBlock& block) {
       for (std::int64_t i = 0; i < count; ++i)
         softmax[i]->step(block, i % share.sequences == 0, false);
     });
@@ -212,7 +212,8 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
       ChunkSoftmax<Real> again(*rows[i], keys, key, copied, room(plan_.slab.query, key, i),
                                room(plan_.slab.accumulators, value, i));
       again.begin(ChunkPart<Real>::at(part_of(i), rows[i]->rows));
-      each_block(keys, [&](const KeyBlock& block) { again.step(block, false, true); });
+      each_block(keys, decode_.block_keys,
+                 [&](const KeyBlock& block) { again.step(block, false, true); });
       again.end();
     }
   }

@@ -161,6 +161,21 @@ void plan_packs(heed_attention_plan& plan) {
   decode.together = std::min(decode.packs * sharing, kTogether);
 }
 
+/// Where some heads read a row, a block of rows is no more than what is prefetched ahead of them.
+/// One or two heads gain less by it than they lose between blocks.
+std::int64_t decoded_block(const heed_attention_plan& plan) {
+  constexpr std::int64_t kBlockBytes = std::int64_t{16} << 10;
+  constexpr std::int64_t kFewest = 16;
+  constexpr std::int64_t kSomeHeads = 4;
+  const Problem& p = plan.problem;
+  const std::int64_t row_bytes = std::max(std::min(p.features, kBlockBytes) * p.key.bytes,
+                                          std::min(p.value_features, kBlockBytes) * p.value.bytes);
+  std::int64_t keys = PanelGeometry::run;
+  while (plan.pack_heads >= kSomeHeads && keys > kFewest && keys * row_bytes > kBlockBytes)
+    keys /= 2;
+  return keys;
+}
+
 /// Which sequences are decoded, and into which parts.
 void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& widths) {
   const Problem& p = plan.problem;
@@ -179,6 +194,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.few = few;
   decode.rows = most;
   decode.long_keys = long_keys;
+  decode.block_keys = decoded_block(plan);
   plan.strategy = longest <= few ? &kDecode : &kMixed;
   if (plan.strategy == &kDecode) plan.tasks = 0;
   const std::int64_t rows = std::min(longest, most);

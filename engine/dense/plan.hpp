@@ -47,6 +47,9 @@ struct Decode {
   std::int64_t few;   ///< rows of a pack that are decoded whatever the sequence's length
   std::int64_t rows;  ///< rows that are decoded if it is long; 0: nothing is decoded
   std::int64_t long_keys;
+  /// Keys between two decisions to rescale; values are summed apart over so many. It depends on
+  /// types and sizes alone, for it is part of what fixes the bits.
+  std::int64_t block_keys;
   std::int64_t packs;     ///< of a sequence, in one task
   std::int64_t groups;    ///< of so many packs
   std::int64_t together;  ///< packs that the slab has room for, those of other sequences too
