@@ -86,11 +86,10 @@ void Split<Real>::finish(const GradPanel<Real>& panel) const {
   const std::size_t count = features * panel.pitch;
   if (*panel.summed == Summed::kNothing) std::fill_n(sums, count, Real{0});
   Totals<Real>(panel, features).give_back();
-  const auto factor = static_cast<Real>(problem_.scale / problem_.temperature);
-  for (std::size_t at = 0; at < count; ++at) sums[at] *= factor;
 
   alignas(kAlignment) Real ones[kMaxPanel];
   std::fill_n(ones, kMaxPanel, Real{1});
+  const auto factor = static_cast<Real>(problem_.scale / problem_.temperature);
   Real* const rows = rows_.buffer(rows_.plan.slab.rows);
   Real* const room = rows + panel.rows * features;
   Real* to[kMaxPanel];
@@ -106,11 +105,12 @@ void Split<Real>::finish(const GradPanel<Real>& panel) const {
       for (std::size_t x = 0; x < features; ++x)
         if (to[i][x] != 0)  // a row that attends nothing may hold NaN
           product += static_cast<double>(to[i][x]) * static_cast<double>(room[x]);
-      rows_.terms(row, head).scale = product / problem_.scale;
+      rows_.terms(row, head).scale = product;
     }
-    if (rows_.args.given.grad_query != nullptr)
-      write_gradient(kernels_, p.grad_query, p.accumulate, to[i], problem_.features, room,
-                     rows_.row_of(rows_.args.given.grad_query, p.grad_query, row, head));
+    if (rows_.args.given.grad_query == nullptr) return;
+    for (std::size_t x = 0; x < features; ++x) to[i][x] *= factor;
+    write_gradient(kernels_, p.grad_query, p.accumulate, to[i], problem_.features, room,
+                   rows_.row_of(rows_.args.given.grad_query, p.grad_query, row, head));
   });
 }
 

@@ -16,6 +16,10 @@ const std::vector<Option>& differentiable_options() {
     list.push_back({"hide", [](Problem& p) { p.function = score_function<Hide>(); }});
     list.push_back({"infinite temperature", [](Problem& p) { p.desc.temperature = kInfinity; }});
     list.push_back({"negative scale", [](Problem& p) { p.desc.scale = -0.3; }});
+    list.push_back({"scale / temperature below the normal numbers", [](Problem& p) {
+                      p.desc.scale = 1e-30;
+                      p.desc.temperature = 1e12;
+                    }});
     list.push_back({"shared bias", [](Problem& p) {
                       p.add_bias({1, 1, 1, p.desc.key_length}).fill([n = 0]() mutable {
                         return 0.1 * (n++ % 7);
