@@ -31,11 +31,6 @@ Widths widths_of(const heed_context& context) {
   return {lanes, lanes * panels.max_vectors, panels.key_block, sizeof(Real)};
 }
 
-/// Beside keys and values lie packed keys and the sums of both.
-std::int64_t half_of(std::int64_t tile, std::int64_t step) {
-  return std::max(round_down(tile / 2, step), step);
-}
-
 std::int64_t checked(const Problem& p, Size size, const char* what) {
   return size.checked(what, {{"desc.attention->batch", p.batch},
                              {"query_heads", p.query_heads},
@@ -87,8 +82,7 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   heed_attention_backward_plan plan{};
   plan.context = &context;
   plan.problem = problem;
-  plan.attention = make_plan(context, p, Placement::kPacked, false);
-  if (context.tile_kv == 0) plan.attention.tile_kv = half_of(plan.attention.tile_kv, widths.step);
+  plan.attention = make_plan(context, p, Placement::kPacked, Pass::kBackward);
   const std::int64_t rows = plan.attention.pack_heads * p.query_length;
   plan.packs = p.batch * plan.attention.packs();
   plan.splits = std::clamp(ceil_div(rows, kSplitRows), std::int64_t{1}, kMostSplits);
