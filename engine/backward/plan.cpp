@@ -61,11 +61,13 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.delta = numbers(rows, 1);
   slab.row_sum = numbers(widths.panel, 1);
   slab.summed = offsets.take(plan.block_panels, 1, sizeof(Summed));
+  slab.finite = offsets.take(plan.block_panels, 1, sizeof(bool));
   slab.scores = numbers(block, widths.panel);
   slab.gradients = numbers(block, widths.panel);
   slab.before = numbers(block, widths.panel);
   slab.packed =
       numbers(plan.attention.tile_kv, round_up(Size(p.features), PanelGeometry::value_block));
+  slab.finite_keys = offsets.take(plan.attention.tile_kv, 1, 1);
   slab.bias = numbers(plan.attention.tile_kv, widths.panel);
   slab.rows = numbers(widths.panel + 1, std::max(p.features, p.value_features));
   slab.sums = numbers(plan.apart ? 0 : 2, plan.sum_numbers);

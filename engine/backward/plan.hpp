@@ -19,15 +19,17 @@ struct BackwardSlab {
   std::size_t grad_query;  ///< accumulators, [panel][accumulator_rows][pitch]
   std::size_t lse;         ///< [rows of the query block], log2 units
   std::size_t delta;
-  std::size_t row_sum;    ///< a panel's, unused but by folding
-  std::size_t summed;     ///< [panels] bytes, Summed
-  std::size_t scores;     ///< [key_block][pitch], then probabilities
-  std::size_t gradients;  ///< [key_block][pitch], of probabilities, then of scores
-  std::size_t before;     ///< [key_block][pitch], scores on the way
-  std::size_t packed;     ///< one tile of keys, packed as values are
-  std::size_t bias;       ///< [tile_kv][panel], sums of gradients of a bias
-  std::size_t rows;       ///< a panel's rows, widened, and one more
-  std::size_t sums;       ///< two KeySums: of a split, and of the splits before
+  std::size_t row_sum;      ///< a panel's, unused but by folding
+  std::size_t summed;       ///< [panels] bytes, Summed
+  std::size_t finite;       ///< [panels] bool, GradPanel::finite
+  std::size_t scores;       ///< [key_block][pitch], then probabilities
+  std::size_t gradients;    ///< [key_block][pitch], of probabilities, then of scores
+  std::size_t before;       ///< [key_block][pitch], scores on the way
+  std::size_t packed;       ///< one tile of keys, packed as values are
+  std::size_t finite_keys;  ///< [tile_kv] bytes, what Products knows of them
+  std::size_t bias;         ///< [tile_kv][panel], sums of gradients of a bias
+  std::size_t rows;         ///< a panel's rows, widened, and one more
+  std::size_t sums;         ///< two KeySums: of a split, and of the splits before
   std::size_t bytes;
 };
 
@@ -36,7 +38,8 @@ struct BackwardSlab {
 inline constexpr std::int64_t kSplitRows = 512;
 inline constexpr std::int64_t kMostSplits = 8;
 
-/// What a query row adds to the gradients that are one number, and those of a head.
+/// What a query row adds to the gradients that are one number, and those of a head; all but sink
+/// times temperature.
 struct RowTerms {
   double slope, scale, temperature, sink;
 };

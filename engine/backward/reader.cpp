@@ -39,19 +39,13 @@ GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count, std:
   panel.grad_columns = buffer(slab.grad_columns) + columns(problem_.value_features);
   panel.lse = buffer(slab.lse) + before;
   panel.delta = buffer(slab.delta) + before;
+  panel.finite = reinterpret_cast<bool*>(rows_.slab() + slab.finite) + index;
   return panel;
 }
 
 template <class Real>
 KeyTile<Real> Reader<Real>::tile(std::int64_t begin, std::int64_t end) const {
-  KeyTile<Real> tile = {
-      begin, end, scores_.keys(rows_.key_head(), begin, end), values_.rows(begin, end), {}};
-  Real* const packed = buffer(rows_.plan.slab.packed);
-  kernels_.panels.pack_values(tile.key, static_cast<std::size_t>(end - begin),
-                              static_cast<std::size_t>(problem_.features), packed);
-  constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
-  tile.packed = {packed, kBlock, 1, (end - begin) * kBlock};
-  return tile;
+  return {begin, end, scores_.keys(rows_.key_head(), begin, end), values_.rows(begin, end)};
 }
 
 /// Reads the panel's rows.
@@ -85,6 +79,11 @@ void Reader<Real>::read(const GradPanel<Real>& panel) const {
                           problem_.query.strides.feature, features, rows + i * features);
   });
   lay_in_columns(rows, panel.rows, features, panel.query_columns);
+  // A row that attends nothing has an lse of +inf, and nothing but probabilities of 0.
+  *panel.finite =
+      kernels_.numbers.all_finite(panel.query, features * panel.pitch) &&
+      kernels_.numbers.all_finite(panel.grad_out, value_features * panel.pitch) &&
+      std::none_of(panel.lse, panel.lse + panel.rows, [](Real l) { return std::isnan(l); });
 }
 
 /// What softmax knows of row i.

@@ -48,6 +48,7 @@ void Split<Real>::add_block(std::int64_t first, std::int64_t end,
   for (std::int64_t k = key_begin, next = 0; k < key_end; k = next) {
     next = std::min(round_down(k, step) + step, key_end);
     const KeyTile<Real> tile = reader_.tile(k, next);
+    products_.pack(tile);
     for (std::int64_t p = first; p < end; ++p) attend(panel(p, first), tile, sums);
   }
   for (std::int64_t p = first; p < end; ++p) finish(panel(p, first));
