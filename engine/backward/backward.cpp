@@ -200,9 +200,18 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
     } else {
       each(plan.tasks, [&](std::int64_t task, std::byte* slab) { backward.add_pack(task, slab); });
     }
-    if (args.given.grad_bias != nullptr)
-      each(bias_tasks(plan),
+    const std::int64_t tiles = args.given.grad_bias != nullptr ? bias_tasks(plan) : 0;
+    if (plan.bias_apart) {
+      each(tiles * plan.bias_parts, [&](std::int64_t task, std::byte* slab) {
+        add_bias_part<Real>(plan, args, task, slab, space);
+      });
+      each(tiles, [&](std::int64_t task, std::byte* slab) {
+        write_bias<Real>(plan, args, task, slab, space);
+      });
+    } else {
+      each(tiles,
            [&](std::int64_t task, std::byte* slab) { add_bias<Real>(plan, args, task, slab); });
+    }
     write_numbers<Real>(plan, args, reinterpret_cast<const RowTerms*>(space + plan.terms));
   });
 }

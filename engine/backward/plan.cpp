@@ -20,6 +20,10 @@ constexpr std::int64_t kPacksPerThread = 2;
 /// 128 features, although their panels fit the L2 cache and those of 512 rows do not.
 constexpr std::int64_t kBlockRows = kSplitRows;
 
+/// Keys of a tile of a bias: panels are read anew for each, and sums of so many stay in the L2
+/// cache.
+constexpr std::int64_t kBiasKeys = 1024;
+
 struct Widths {
   std::int64_t lanes, panel, step, bytes;
 };
@@ -68,7 +72,9 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.packed =
       numbers(plan.attention.tile_kv, round_up(Size(p.features), PanelGeometry::value_block));
   slab.finite_keys = offsets.take(plan.attention.tile_kv, 1, 1);
-  slab.bias = numbers(plan.attention.tile_kv, widths.panel);
+  slab.bias = numbers(plan.bias_keys, widths.panel);
+  slab.bias_part = numbers(plan.bias_parts > 1 ? plan.bias_keys : 0, widths.panel);
+  slab.bias_rows = numbers(plan.bias_keys, widths.panel + 1);
   slab.rows = numbers(widths.panel + 1, std::max(p.features, p.value_features));
   slab.sums = numbers(plan.apart ? 0 : 2, plan.sum_numbers);
   slab.bytes = static_cast<std::size_t>(checked(p, offsets.end(), "a thread's workspace"));
@@ -100,7 +106,12 @@ heed_attention_backward_plan make_plan(const heed_context& context,
                           2.0 * static_cast<double>(p.features);
   plan.flops =
       plan.attention.flops / (2.0 * static_cast<double>(p.features + p.value_features)) * products;
-  const std::int64_t claims = std::max(plan.tasks, plan.packs);
+  plan.bias_keys = round_up(std::clamp(p.key_length, std::int64_t{1}, kBiasKeys), widths.step);
+  plan.bias_parts = bias_parts(plan);
+  const std::int64_t bias = plan.bias_parts > 1 ? bias_tasks(plan) : 0;
+  plan.bias_apart = bias > 0 && bias < kPacksPerThread * context.threads.count;
+  const std::int64_t claims =
+      std::max({plan.tasks, plan.packs, plan.bias_apart ? bias * plan.bias_parts : 0});
   plan.workers = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
       std::min(claims, static_cast<std::int64_t>(std::min(plan.flops / kFlopsPerClaim, 1e9)) + 1),
       1, context.threads.count));
@@ -111,6 +122,8 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   offsets.take(plan.workers, static_cast<std::int64_t>(plan.slab_bytes), 1);
   plan.sums = offsets.take(plan.apart ? Size(plan.packs) * plan.splits : Size(0), plan.sum_numbers,
                            widths.bytes);
+  plan.bias_sums = offsets.take(plan.bias_apart ? Size(bias) * plan.bias_parts : Size(0),
+                                bias_numbers(plan), widths.bytes);
   plan.terms = offsets.take(Size(p.batch) * p.query_heads, p.query_length, sizeof(RowTerms));
   // Without query heads or batches there may be keys, and a bias to repeat, whose gradients are 0.
   const bool nothing =

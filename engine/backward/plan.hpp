@@ -27,7 +27,9 @@ struct BackwardSlab {
   std::size_t before;       ///< [key_block][pitch], scores on the way
   std::size_t packed;       ///< one tile of keys, packed as values are
   std::size_t finite_keys;  ///< [tile_kv] bytes, what Products knows of them
-  std::size_t bias;         ///< [tile_kv][panel], sums of gradients of a bias
+  std::size_t bias;         ///< [bias_keys][panel], sums of gradients of a bias
+  std::size_t bias_part;    ///< likewise, of a part
+  std::size_t bias_rows;    ///< [panel + 1][bias_keys], the same as rows
   std::size_t rows;         ///< a panel's rows, widened, and one more
   std::size_t sums;         ///< two KeySums: of a split, and of the splits before
   std::size_t bytes;
@@ -60,10 +62,14 @@ struct heed_attention_backward_plan {
   std::uint32_t workers;
   double flops;
   heed::BackwardSlab slab;
-  std::size_t slab_bytes;  ///< of both slabs
-  std::size_t sums;        ///< offset: KeySums [packs][splits], where splits are apart
-  std::size_t terms;       ///< offset: RowTerms [batch][query_heads][query_length]
-  std::size_t bytes;       ///< of workspace that a run needs
+  std::size_t slab_bytes;   ///< of both slabs
+  std::int64_t bias_keys;   ///< of a tile of the bias
+  std::int64_t bias_parts;  ///< see bias.hpp
+  bool bias_apart;          ///< parts are tasks of their own
+  std::size_t bias_sums;    ///< offset: [bias_tasks][bias_parts][bias_numbers], where they are
+  std::size_t sums;         ///< offset: KeySums [packs][splits], where splits are apart
+  std::size_t terms;        ///< offset: RowTerms [batch][query_heads][query_length]
+  std::size_t bytes;        ///< of workspace that a run needs
 
   std::size_t workspace_bytes() const { return bytes; }
 

@@ -72,6 +72,19 @@ void Reader<Real>::read(const GradPanel<Real>& panel) const {
   });
   kernels_.panels.pack_query(panel.vectors, starts, panel.rows, 1, value_features, Real{1},
                              panel.grad_out);
+  // A row that attends nothing has an lse of +inf, and nothing but probabilities of 0.
+  *panel.finite =
+      kernels_.numbers.all_finite(panel.query, features * panel.pitch) &&
+      kernels_.numbers.all_finite(panel.grad_out, value_features * panel.pitch) &&
+      std::none_of(panel.lse, panel.lse + panel.rows, [](Real l) { return std::isnan(l); });
+}
+
+template <class Real>
+void Reader<Real>::read_whole(const GradPanel<Real>& panel) const {
+  const auto value_features = static_cast<std::size_t>(problem_.value_features);
+  const auto features = static_cast<std::size_t>(problem_.features);
+  Real* const rows = buffer(rows_.plan.slab.rows);
+  read(panel);  // leaves grad_out there
   lay_in_columns(rows, panel.rows, value_features, panel.grad_columns);
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     kernels_.numbers.read(problem_.query.type,
@@ -79,11 +92,6 @@ void Reader<Real>::read(const GradPanel<Real>& panel) const {
                           problem_.query.strides.feature, features, rows + i * features);
   });
   lay_in_columns(rows, panel.rows, features, panel.query_columns);
-  // A row that attends nothing has an lse of +inf, and nothing but probabilities of 0.
-  *panel.finite =
-      kernels_.numbers.all_finite(panel.query, features * panel.pitch) &&
-      kernels_.numbers.all_finite(panel.grad_out, value_features * panel.pitch) &&
-      std::none_of(panel.lse, panel.lse + panel.rows, [](Real l) { return std::isnan(l); });
 }
 
 /// What softmax knows of row i.

@@ -40,7 +40,7 @@ void Split<Real>::add_block(std::int64_t first, std::int64_t end,
   std::int64_t key_end = 0;
   for (std::int64_t p = first; p < end; ++p) {
     const GradPanel<Real> panel = this->panel(p, first);
-    reader_.read(panel);
+    reader_.read_whole(panel);
     key_begin = std::min(key_begin, panel.key_begin);
     key_end = std::max(key_end, panel.key_end);
   }

@@ -154,7 +154,7 @@ def killer(programs, seconds):
         if how is not None:
             return f"{program}: {how}"
     for program in programs:
-        how = fails(program, "full")
+        how = fails(program, "")
         if how is not None:
             return f"{program} (full sweeps): {how}"
     return None
