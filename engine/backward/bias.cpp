@@ -1,9 +1,9 @@
 #include "engine/backward/bias.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "engine/backward/reader.hpp"
-#include "engine/backward/write.hpp"
 #include "engine/runtime/sizes.hpp"
 
 namespace heed {
@@ -93,20 +93,18 @@ class BiasSums {
   /// Of this tile.
   std::int64_t numbers() const { return keys() * pitch(); }
 
-  void write(const Real* sums) const {
-    const KernelTable<Real>& kernels = kernels_of<Real>(*plan_.context->kernels);
-    const Layout& layout = plan_.problem.grad_bias;
+  void write(Real* sums) const {
     const std::int64_t first = panel_ * pitch();
-    const std::int64_t rows = sizes_[2] == 1 ? 1 : std::min(pitch(), problem_.query_length - first);
-    Real* const values = buffer(plan_.slab.bias_rows);
-    Real* const room = values + rows * keys();
-    transpose(sums, rows, values);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      std::byte* const to = row_at(args_.given.grad_bias, layout, batch_, head_, first + i) +
-                            tile_ * plan_.bias_keys * layout.strides.feature * layout.bytes;
-      write_gradient(kernels, layout, plan_.problem.accumulate, values + i * keys(), keys(), room,
-                     to);
-    }
+    const bool one = sizes_[2] == 1;  // row, to which all lanes add up
+    for (std::int64_t j = 0; j < keys() && one; ++j)
+      for (std::int64_t l = 1; l < pitch(); ++l) sums[j * pitch()] += sums[j * pitch() + l];
+    const std::int64_t rows = one ? 1 : std::min(pitch(), problem_.query_length - first);
+    const auto vectors = kernels_of<Real>(*plan_.context->kernels).panels.max_vectors;
+    write_bias_columns(plan_, sums, vectors, static_cast<std::size_t>(rows), keys(),
+                       buffer(plan_.slab.bias_rows), [&](std::size_t i) {
+                         const std::int64_t row = first + static_cast<std::int64_t>(i);
+                         return bias_at(plan_, args_, batch_, head_, row, tile_ * plan_.bias_keys);
+                       });
   }
 
  private:
@@ -164,26 +162,6 @@ class BiasSums {
     }
   }
 
-  /// Rows [rows][keys] of the bias: lanes are its rows, or all add up to its only one.
-  void transpose(const Real* sums, std::int64_t rows, Real* values) const {
-    if (sizes_[2] == 1) {
-      for (std::int64_t j = 0; j < keys(); ++j) {
-        values[j] = 0;
-        for (std::int64_t l = 0; l < pitch(); ++l) values[j] += sums[j * pitch() + l];
-      }
-    } else {
-      alignas(kAlignment) Real ones[kMaxPanel];
-      std::fill_n(ones, kMaxPanel, Real{1});
-      Real* to[kMaxPanel];
-      for (std::int64_t i = 0; i < rows; ++i) to[i] = values + i * keys();
-      const PanelKernels<Real>& panels = kernels_of<Real>(*plan_.context->kernels).panels;
-      panels.finish(panels.max_vectors, sums, ones, static_cast<std::size_t>(keys()), to,
-                    static_cast<std::size_t>(rows), 1);
-    }
-    const auto factor = static_cast<Real>(1 / problem_.temperature);
-    for (std::int64_t at = 0; at < rows * keys(); ++at) values[at] *= factor;
-  }
-
   const heed_attention_backward_plan& plan_;
   const Problem& problem_;
   const BackwardArgs& args_;
@@ -201,12 +179,28 @@ std::int64_t bias_tasks(const heed_attention_backward_plan& plan) {
          parts(sizes[2], panels_of(plan)) * parts(sizes[3], tiles_of(plan));
 }
 
+bool bias_is_own(const heed_attention_backward_plan& plan) {
+  const Problem& p = plan.problem.attention;
+  const Shape pairs = {p.batch, p.query_heads, p.query_length, p.key_length};
+  return std::equal(std::begin(pairs), std::end(pairs), plan.problem.bias_sizes);
+}
+
 std::int64_t bias_parts(const heed_attention_backward_plan& plan) {
   return std::clamp(repeats_of(plan) / kPanelsPerPart, std::int64_t{1}, kMostParts);
 }
 
 Size bias_numbers(const heed_attention_backward_plan& plan) {
   return Size(plan.problem.bias_sizes[3] == 1 ? 1 : plan.bias_keys) * plan.attention.panel_rows;
+}
+
+template <class Real>
+void clear_bias(const heed_attention_backward_plan& plan, const BackwardArgs& args,
+                std::int64_t task, std::byte* slab) {
+  if (plan.problem.accumulate) return;
+  const BiasSums<Real> tile(plan, args, task, slab);
+  auto* const sums = reinterpret_cast<Real*>(slab + plan.attention.slab.bytes + plan.slab.bias);
+  std::fill_n(sums, tile.numbers(), Real{0});
+  tile.write(sums);
 }
 
 template <class Real>
@@ -243,12 +237,16 @@ void write_bias(const heed_attention_backward_plan& plan, const BackwardArgs& ar
   tile.write(sums);
 }
 
+template void clear_bias<float>(const heed_attention_backward_plan&, const BackwardArgs&,
+                                std::int64_t, std::byte*);
 template void add_bias<float>(const heed_attention_backward_plan&, const BackwardArgs&,
                               std::int64_t, std::byte*);
 template void add_bias_part<float>(const heed_attention_backward_plan&, const BackwardArgs&,
                                    std::int64_t, std::byte*, std::byte*);
 template void write_bias<float>(const heed_attention_backward_plan&, const BackwardArgs&,
                                 std::int64_t, std::byte*, std::byte*);
+template void clear_bias<double>(const heed_attention_backward_plan&, const BackwardArgs&,
+                                 std::int64_t, std::byte*);
 template void add_bias<double>(const heed_attention_backward_plan&, const BackwardArgs&,
                                std::int64_t, std::byte*);
 template void add_bias_part<double>(const heed_attention_backward_plan&, const BackwardArgs&,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/backward/bias.hpp"
 #include "engine/dense/totals.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/tensor/rows.hpp"
@@ -23,7 +24,8 @@ Split<Real>::Split(const heed_attention_backward_plan& plan, const BackwardArgs&
       reader_(rows_, gradients_.scores()),
       cut_(plan.attention.pack_heads * sequence.query_length, plan.attention.panel_rows,
            kernels_.panels.lanes),
-      panels_(plan.split_rows(sequence) / plan.attention.panel_rows) {}
+      panels_(plan.split_rows(sequence) / plan.attention.panel_rows),
+      writes_bias_(args.given.grad_bias != nullptr && bias_is_own(plan)) {}
 
 template <class Real>
 void Split<Real>::add(std::int64_t split, const SplitSums<Real>& sums) const {
@@ -72,10 +74,24 @@ void Split<Real>::attend(const GradPanel<Real>& panel, const KeyTile<Real>& tile
       Totals<Real>(panel, static_cast<std::size_t>(problem_.features)).take();
     const Allowed allowed = gradients_.scores().allowed(panel, block);
     if (allowed == Allowed::kNone) continue;
-    gradients_.compute(panel, tile, block, allowed);
+    gradients_.compute_biased(panel, tile, block, allowed);
+    if (writes_bias_) write_bias(panel, block);
+    gradients_.go_on(panel, tile, block);
     products_.add(panel, tile, block,
                   allowed != Allowed::kAll || rows_.args.attention.bias != nullptr, sums);
   }
+}
+
+/// The gradients of scores with their biases are those of the biases.
+template <class Real>
+void Split<Real>::write_bias(const GradPanel<Real>& panel, const KeyBlock& block) const {
+  std::byte* to[kMaxPanel];
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    to[i] = bias_at(rows_.plan, rows_.args, rows_.sequence.batch, head, row, block.begin);
+  });
+  write_bias_columns(rows_.plan, rows_.buffer(rows_.plan.slab.gradients), panel.vectors, panel.rows,
+                     static_cast<std::int64_t>(block.keys), rows_.buffer(rows_.plan.slab.bias_rows),
+                     [&](std::size_t i) { return to[i]; });
 }
 
 /// Writes the gradients of the panel's queries.
