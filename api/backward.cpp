@@ -32,6 +32,7 @@ heed_status heed_attention_backward_plan_describe(const heed_attention_backward_
     known.tasks = static_cast<uint64_t>(p.tasks);
     known.flops = p.flops;
     known.strategy = "backward";
+    known.tuning_line = p.attention.tuning_line;
     heed::write_struct(info, known, "info");
   });
 }

@@ -192,6 +192,11 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
                      for (std::int64_t task = begin; task < end; ++task) function(task, slab);
                    });
     };
+    const std::int64_t tiles = args.given.grad_bias != nullptr ? bias_tasks(plan) : 0;
+    const bool own = bias_is_own(plan);
+    if (own)
+      each(tiles,
+           [&](std::int64_t task, std::byte* slab) { clear_bias<Real>(plan, args, task, slab); });
     if (plan.problem.attention.query_heads == 0 && plan.bytes > 0) backward.write_unattended(space);
     if (plan.apart) {
       each(plan.tasks, [&](std::int64_t task, std::byte* slab) { backward.add_split(task, slab); });
@@ -200,9 +205,17 @@ void run_plan(const heed_attention_backward_plan& plan, const heed_attention_bac
     } else {
       each(plan.tasks, [&](std::int64_t task, std::byte* slab) { backward.add_pack(task, slab); });
     }
-    if (args.given.grad_bias != nullptr)
-      each(bias_tasks(plan),
+    if (plan.bias_apart) {
+      each(tiles * plan.bias_parts, [&](std::int64_t task, std::byte* slab) {
+        add_bias_part<Real>(plan, args, task, slab, space);
+      });
+      each(tiles, [&](std::int64_t task, std::byte* slab) {
+        write_bias<Real>(plan, args, task, slab, space);
+      });
+    } else if (!own) {
+      each(tiles,
            [&](std::int64_t task, std::byte* slab) { add_bias<Real>(plan, args, task, slab); });
+    }
     write_numbers<Real>(plan, args, reinterpret_cast<const RowTerms*>(space + plan.terms));
   });
 }

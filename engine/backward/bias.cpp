@@ -1,9 +1,9 @@
 #include "engine/backward/bias.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "engine/backward/reader.hpp"
-#include "engine/backward/write.hpp"
 #include "engine/runtime/sizes.hpp"
 
 namespace heed {
@@ -26,7 +26,20 @@ std::int64_t panels_of(const heed_attention_backward_plan& plan) {
 }
 
 std::int64_t tiles_of(const heed_attention_backward_plan& plan) {
-  return ceil_div(plan.problem.attention.key_length, plan.attention.tile_kv);
+  return ceil_div(plan.problem.attention.key_length, plan.bias_keys);
+}
+
+/// Parts have a few panels of rows each.
+constexpr std::int64_t kPanelsPerPart = 4;
+constexpr std::int64_t kMostParts = 16;
+
+/// Panels of rows that a tile of the bias repeats over, in all heads and batch items.
+std::int64_t repeats_of(const heed_attention_backward_plan& plan) {
+  const Problem& p = plan.problem.attention;
+  const Shape& sizes = plan.problem.bias_sizes;
+  const auto repeats = [](std::int64_t size, std::int64_t count) { return size == 1 ? count : 1; };
+  return repeats(sizes[0], p.batch) * repeats(sizes[1], p.query_heads) *
+         repeats(sizes[2], panels_of(plan));
 }
 
 template <class Real>
@@ -50,34 +63,64 @@ class BiasSums {
     batch_ = take(sizes_[0], problem_.batch);
   }
 
-  void sum() const {
-    std::fill_n(sums(), keys() * pitch(), Real{0});
+  /// Sums [keys][pitch] of a part.
+  void sum(std::int64_t part, Real* sums) const {
+    std::fill_n(sums, numbers(), Real{0});
     const Steps batch = steps(sizes_[0], problem_.batch, batch_);
     const Steps heads = steps(sizes_[1], problem_.query_heads, head_);
-    for (std::int64_t b = batch.begin; b < batch.end; ++b) {
-      const Sequence sequence = sequence_of(problem_, args_.attention, b);
-      for (std::int64_t h = heads.begin; h < heads.end; ++h)
-        add_head({plan_, args_, sequence, {h, 1, nullptr}, slab_, nullptr});
+    const Steps panels = steps(sizes_[2], panels_of(plan_), panel_);
+    const std::int64_t all = repeats_of(plan_);
+    const std::int64_t end = (part + 1) * all / plan_.bias_parts;
+    const std::int64_t of_head = panels.end - panels.begin;
+    const std::int64_t of_item = (heads.end - heads.begin) * of_head;
+    for (std::int64_t n = part * all / plan_.bias_parts, next = 0; n < end; n = next) {
+      // The part's panels of one head.
+      next = std::min(n / of_head * of_head + of_head, end);
+      const Sequence sequence = sequence_of(problem_, args_.attention, batch.begin + n / of_item);
+      const std::int64_t head = heads.begin + n % of_item / of_head;
+      const std::int64_t first = panels.begin + n % of_head;
+      add_head({plan_, args_, sequence, {head, 1, nullptr}, slab_, nullptr},
+               {first, first + next - n}, sums);
     }
-    write();
+  }
+
+  void add(const Real* part, Real* sums) const {
+    const std::int64_t count = numbers();
+#pragma GCC unroll 8
+    for (std::int64_t at = 0; at < count; ++at) sums[at] += part[at];
+  }
+
+  /// Of this tile.
+  std::int64_t numbers() const { return keys() * pitch(); }
+
+  void write(Real* sums) const {
+    const std::int64_t first = panel_ * pitch();
+    const bool one = sizes_[2] == 1;  // row, to which all lanes add up
+    for (std::int64_t j = 0; j < keys() && one; ++j)
+      for (std::int64_t l = 1; l < pitch(); ++l) sums[j * pitch()] += sums[j * pitch() + l];
+    const std::int64_t rows = one ? 1 : std::min(pitch(), problem_.query_length - first);
+    const auto vectors = kernels_of<Real>(*plan_.context->kernels).panels.max_vectors;
+    write_bias_columns(plan_, sums, vectors, static_cast<std::size_t>(rows), keys(),
+                       buffer(plan_.slab.bias_rows), [&](std::size_t i) {
+                         const std::int64_t row = first + static_cast<std::int64_t>(i);
+                         return bias_at(plan_, args_, batch_, head_, row, tile_ * plan_.bias_keys);
+                       });
   }
 
  private:
   Real* buffer(std::size_t offset) const {
     return reinterpret_cast<Real*>(slab_ + plan_.attention.slab.bytes + offset);
   }
-  Real* sums() const { return buffer(plan_.slab.bias); }  ///< [keys][pitch]
   std::int64_t pitch() const { return plan_.attention.panel_rows; }
   /// Of the bias, in this task.
   std::int64_t keys() const {
-    const std::int64_t tile = plan_.attention.tile_kv;
+    const std::int64_t tile = plan_.bias_keys;
     return sizes_[3] == 1 ? 1 : std::min(tile, problem_.key_length - tile_ * tile);
   }
 
-  void add_head(const PackRows<Real>& rows) const {
+  void add_head(const PackRows<Real>& rows, const Steps& panels, Real* sums) const {
     const ScoreGradients<Real> gradients(rows);
     const Reader<Real> reader(rows, gradients.scores());
-    const Steps panels = steps(sizes_[2], panels_of(plan_), panel_);
     const Steps tiles = steps(sizes_[3], tiles_of(plan_), tile_);
     for (std::int64_t p = panels.begin; p < panels.end; ++p) {
       const std::int64_t first = p * pitch();
@@ -86,50 +129,36 @@ class BiasSums {
       const GradPanel<Real> panel = reader.panel(first, count, 0, 0);
       reader.read(panel);
       for (std::int64_t t = tiles.begin; t < tiles.end; ++t)
-        add_tile(gradients, reader, panel, t * plan_.attention.tile_kv);
+        add_tile(gradients, reader, panel, t * plan_.bias_keys, sums);
     }
   }
 
   void add_tile(const ScoreGradients<Real>& gradients, const Reader<Real>& reader,
-                const GradPanel<Real>& panel, std::int64_t begin) const {
-    const std::int64_t first = std::max(begin, panel.key_begin);
-    const std::int64_t end = std::min(begin + plan_.attention.tile_kv, panel.key_end);
-    if (first >= end) return;
-    const KeyTile<Real> tile = reader.tile(first, end);
+                const GradPanel<Real>& panel, std::int64_t begin, Real* sums) const {
+    const std::int64_t end = std::min(begin + plan_.bias_keys, panel.key_end);
+    const std::int64_t size = plan_.attention.tile_kv;
+    for (std::int64_t k = std::max(begin, panel.key_begin), next = 0; k < end; k = next) {
+      next = std::min(round_down(k, size) + size, end);
+      add_keys(gradients, panel, reader.tile(k, next),
+               sums + (sizes_[3] == 1 ? 0 : k - begin) * pitch());
+    }
+  }
+
+  void add_keys(const ScoreGradients<Real>& gradients, const GradPanel<Real>& panel,
+                const KeyTile<Real>& tile, Real* sums) const {
     const std::int64_t step = kernels_of<Real>(*plan_.context->kernels).panels.key_block;
-    for (std::int64_t k = first, next = 0; k < end; k = next) {
-      next = std::min(round_down(k, step) + step, end);
+    for (std::int64_t k = tile.begin, next = 0; k < tile.end; k = next) {
+      next = std::min(round_down(k, step) + step, tile.end);
       const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
       const Allowed allowed = gradients.scores().allowed(panel, block);
       if (allowed == Allowed::kNone) continue;
       gradients.compute_biased(panel, tile, block, allowed);
       const Real* from = buffer(plan_.slab.gradients);
-      Real* to = sums() + (sizes_[3] == 1 ? 0 : k - begin) * pitch();
+      Real* to = sums + (sizes_[3] == 1 ? 0 : k - tile.begin) * pitch();
       for (std::int64_t j = k; j < next; ++j, from += panel.pitch) {
         for (std::size_t i = 0; i < panel.rows; ++i) to[i] += from[i];
         if (sizes_[3] != 1) to += pitch();
       }
-    }
-  }
-
-  void write() const {
-    const Layout& layout = plan_.problem.grad_bias;
-    const auto factor = static_cast<Real>(1 / problem_.temperature);
-    const std::int64_t first = panel_ * pitch();
-    const std::int64_t rows = sizes_[2] == 1 ? 1 : std::min(pitch(), problem_.query_length - first);
-    // Lanes are rows of the bias, or all add up to its only one.
-    const std::int64_t lanes = sizes_[2] == 1 ? pitch() : 1;
-    Real* const values = buffer(plan_.slab.packed);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      for (std::int64_t j = 0; j < keys(); ++j) {
-        values[j] = 0;
-        for (std::int64_t l = 0; l < lanes; ++l) values[j] += sums()[j * pitch() + i + l];
-        values[j] *= factor;
-      }
-      std::byte* const to = row_at(args_.given.grad_bias, layout, batch_, head_, first + i) +
-                            tile_ * plan_.attention.tile_kv * layout.strides.feature * layout.bytes;
-      write_gradient(kernels_of<Real>(*plan_.context->kernels), layout, plan_.problem.accumulate,
-                     values, keys(), values + keys(), to);
     }
   }
 
@@ -150,15 +179,79 @@ std::int64_t bias_tasks(const heed_attention_backward_plan& plan) {
          parts(sizes[2], panels_of(plan)) * parts(sizes[3], tiles_of(plan));
 }
 
+bool bias_is_own(const heed_attention_backward_plan& plan) {
+  const Problem& p = plan.problem.attention;
+  const Shape pairs = {p.batch, p.query_heads, p.query_length, p.key_length};
+  return std::equal(std::begin(pairs), std::end(pairs), plan.problem.bias_sizes);
+}
+
+std::int64_t bias_parts(const heed_attention_backward_plan& plan) {
+  return std::clamp(repeats_of(plan) / kPanelsPerPart, std::int64_t{1}, kMostParts);
+}
+
+Size bias_numbers(const heed_attention_backward_plan& plan) {
+  return Size(plan.problem.bias_sizes[3] == 1 ? 1 : plan.bias_keys) * plan.attention.panel_rows;
+}
+
+template <class Real>
+void clear_bias(const heed_attention_backward_plan& plan, const BackwardArgs& args,
+                std::int64_t task, std::byte* slab) {
+  if (plan.problem.accumulate) return;
+  const BiasSums<Real> tile(plan, args, task, slab);
+  auto* const sums = reinterpret_cast<Real*>(slab + plan.attention.slab.bytes + plan.slab.bias);
+  std::fill_n(sums, tile.numbers(), Real{0});
+  tile.write(sums);
+}
+
 template <class Real>
 void add_bias(const heed_attention_backward_plan& plan, const BackwardArgs& args, std::int64_t task,
               std::byte* slab) {
-  BiasSums<Real>(plan, args, task, slab).sum();
+  const BiasSums<Real> tile(plan, args, task, slab);
+  std::byte* const own = slab + plan.attention.slab.bytes;
+  auto* const sums = reinterpret_cast<Real*>(own + plan.slab.bias);
+  auto* const latest = reinterpret_cast<Real*>(own + plan.slab.bias_part);
+  tile.sum(0, sums);
+  for (std::int64_t part = 1; part < plan.bias_parts; ++part) {
+    tile.sum(part, latest);
+    tile.add(latest, sums);
+  }
+  tile.write(sums);
 }
 
+template <class Real>
+void add_bias_part(const heed_attention_backward_plan& plan, const BackwardArgs& args,
+                   std::int64_t task, std::byte* slab, std::byte* workspace) {
+  auto* const sums = reinterpret_cast<Real*>(workspace + plan.bias_sums);
+  BiasSums<Real>(plan, args, task / plan.bias_parts, slab)
+      .sum(task % plan.bias_parts, sums + task * bias_numbers(plan).value());
+}
+
+template <class Real>
+void write_bias(const heed_attention_backward_plan& plan, const BackwardArgs& args,
+                std::int64_t task, std::byte* slab, std::byte* workspace) {
+  const BiasSums<Real> tile(plan, args, task, slab);
+  const std::int64_t numbers = bias_numbers(plan).value();
+  auto* const sums =
+      reinterpret_cast<Real*>(workspace + plan.bias_sums) + task * plan.bias_parts * numbers;
+  for (std::int64_t part = 1; part < plan.bias_parts; ++part) tile.add(sums + part * numbers, sums);
+  tile.write(sums);
+}
+
+template void clear_bias<float>(const heed_attention_backward_plan&, const BackwardArgs&,
+                                std::int64_t, std::byte*);
 template void add_bias<float>(const heed_attention_backward_plan&, const BackwardArgs&,
                               std::int64_t, std::byte*);
+template void add_bias_part<float>(const heed_attention_backward_plan&, const BackwardArgs&,
+                                   std::int64_t, std::byte*, std::byte*);
+template void write_bias<float>(const heed_attention_backward_plan&, const BackwardArgs&,
+                                std::int64_t, std::byte*, std::byte*);
+template void clear_bias<double>(const heed_attention_backward_plan&, const BackwardArgs&,
+                                 std::int64_t, std::byte*);
 template void add_bias<double>(const heed_attention_backward_plan&, const BackwardArgs&,
                                std::int64_t, std::byte*);
+template void add_bias_part<double>(const heed_attention_backward_plan&, const BackwardArgs&,
+                                    std::int64_t, std::byte*, std::byte*);
+template void write_bias<double>(const heed_attention_backward_plan&, const BackwardArgs&,
+                                 std::int64_t, std::byte*, std::byte*);
 
 }  // namespace heed

@@ -33,7 +33,7 @@ void write_numbers(const heed_attention_backward_plan& plan, const BackwardArgs&
     all.scale += head.scale;
     all.temperature += head.temperature;
   }
-  write(given.grad_scale, 0, all.scale);
+  write(given.grad_scale, 0, all.scale / p.temperature);
   write(given.grad_temperature, 0, -all.temperature / p.temperature);
 }
 

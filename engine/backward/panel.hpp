@@ -14,8 +14,9 @@ struct GradPanel : Panel<Real> {
   Real* grad_out;      ///< [value_features][pitch]
   Real* grad_columns;  ///< the same rows
   Real* query_columns;
-  Real* lse;    ///< [pitch] log2 units
-  Real* delta;  ///< [pitch]
+  Real* lse;     ///< [pitch] log2 units
+  Real* delta;   ///< [pitch]
+  bool* finite;  ///< whether a probability of 0 times any of this is 0
 };
 
 /// Keys [begin, end) with their values.
@@ -23,7 +24,6 @@ template <class Real>
 struct KeyTile {
   std::int64_t begin, end;
   MatrixView<Real> key, value;
-  ValueView<Real> packed;  ///< keys, as products with gradients of scores read them
 };
 
 /// What a split adds to.

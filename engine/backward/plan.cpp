@@ -20,6 +20,10 @@ constexpr std::int64_t kPacksPerThread = 2;
 /// 128 features, although their panels fit the L2 cache and those of 512 rows do not.
 constexpr std::int64_t kBlockRows = kSplitRows;
 
+/// Keys of a tile of a bias: panels are read anew for each, and sums of so many stay in the L2
+/// cache.
+constexpr std::int64_t kBiasKeys = 1024;
+
 struct Widths {
   std::int64_t lanes, panel, step, bytes;
 };
@@ -29,11 +33,6 @@ Widths widths_of(const heed_context& context) {
   const PanelKernels<Real>& panels = kernels_of<Real>(*context.kernels).panels;
   const std::int64_t lanes = panels.lanes;
   return {lanes, lanes * panels.max_vectors, panels.key_block, sizeof(Real)};
-}
-
-/// Beside keys and values lie packed keys and the sums of both.
-std::int64_t half_of(std::int64_t tile, std::int64_t step) {
-  return std::max(round_down(tile / 2, step), step);
 }
 
 std::int64_t checked(const Problem& p, Size size, const char* what) {
@@ -66,12 +65,16 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.delta = numbers(rows, 1);
   slab.row_sum = numbers(widths.panel, 1);
   slab.summed = offsets.take(plan.block_panels, 1, sizeof(Summed));
+  slab.finite = offsets.take(plan.block_panels, 1, sizeof(bool));
   slab.scores = numbers(block, widths.panel);
   slab.gradients = numbers(block, widths.panel);
   slab.before = numbers(block, widths.panel);
   slab.packed =
       numbers(plan.attention.tile_kv, round_up(Size(p.features), PanelGeometry::value_block));
-  slab.bias = numbers(plan.attention.tile_kv, widths.panel);
+  slab.finite_keys = offsets.take(plan.attention.tile_kv, 1, 1);
+  slab.bias = numbers(plan.bias_keys, widths.panel);
+  slab.bias_part = numbers(plan.bias_parts > 1 ? plan.bias_keys : 0, widths.panel);
+  slab.bias_rows = numbers(plan.bias_keys, widths.panel + 1);
   slab.rows = numbers(widths.panel + 1, std::max(p.features, p.value_features));
   slab.sums = numbers(plan.apart ? 0 : 2, plan.sum_numbers);
   slab.bytes = static_cast<std::size_t>(checked(p, offsets.end(), "a thread's workspace"));
@@ -87,8 +90,7 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   heed_attention_backward_plan plan{};
   plan.context = &context;
   plan.problem = problem;
-  plan.attention = make_plan(context, p, Placement::kPacked, false);
-  if (context.tile_kv == 0) plan.attention.tile_kv = half_of(plan.attention.tile_kv, widths.step);
+  plan.attention = make_plan(context, p, Placement::kPacked, Pass::kBackward);
   const std::int64_t rows = plan.attention.pack_heads * p.query_length;
   plan.packs = p.batch * plan.attention.packs();
   plan.splits = std::clamp(ceil_div(rows, kSplitRows), std::int64_t{1}, kMostSplits);
@@ -104,7 +106,12 @@ heed_attention_backward_plan make_plan(const heed_context& context,
                           2.0 * static_cast<double>(p.features);
   plan.flops =
       plan.attention.flops / (2.0 * static_cast<double>(p.features + p.value_features)) * products;
-  const std::int64_t claims = std::max(plan.tasks, plan.packs);
+  plan.bias_keys = round_up(std::clamp(p.key_length, std::int64_t{1}, kBiasKeys), widths.step);
+  plan.bias_parts = bias_parts(plan);
+  const std::int64_t bias = plan.bias_parts > 1 ? bias_tasks(plan) : 0;
+  plan.bias_apart = bias > 0 && bias < kPacksPerThread * context.threads.count;
+  const std::int64_t claims =
+      std::max({plan.tasks, plan.packs, plan.bias_apart ? bias * plan.bias_parts : 0});
   plan.workers = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
       std::min(claims, static_cast<std::int64_t>(std::min(plan.flops / kFlopsPerClaim, 1e9)) + 1),
       1, context.threads.count));
@@ -115,6 +122,8 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   offsets.take(plan.workers, static_cast<std::int64_t>(plan.slab_bytes), 1);
   plan.sums = offsets.take(plan.apart ? Size(plan.packs) * plan.splits : Size(0), plan.sum_numbers,
                            widths.bytes);
+  plan.bias_sums = offsets.take(plan.bias_apart ? Size(bias) * plan.bias_parts : Size(0),
+                                bias_numbers(plan), widths.bytes);
   plan.terms = offsets.take(Size(p.batch) * p.query_heads, p.query_length, sizeof(RowTerms));
   // Without query heads or batches there may be keys, and a bias to repeat, whose gradients are 0.
   const bool nothing =

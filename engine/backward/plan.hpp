@@ -19,15 +19,19 @@ struct BackwardSlab {
   std::size_t grad_query;  ///< accumulators, [panel][accumulator_rows][pitch]
   std::size_t lse;         ///< [rows of the query block], log2 units
   std::size_t delta;
-  std::size_t row_sum;    ///< a panel's, unused but by folding
-  std::size_t summed;     ///< [panels] bytes, Summed
-  std::size_t scores;     ///< [key_block][pitch], then probabilities
-  std::size_t gradients;  ///< [key_block][pitch], of probabilities, then of scores
-  std::size_t before;     ///< [key_block][pitch], scores on the way
-  std::size_t packed;     ///< one tile of keys, packed as values are
-  std::size_t bias;       ///< [tile_kv][panel], sums of gradients of a bias
-  std::size_t rows;       ///< a panel's rows, widened, and one more
-  std::size_t sums;       ///< two KeySums: of a split, and of the splits before
+  std::size_t row_sum;      ///< a panel's, unused but by folding
+  std::size_t summed;       ///< [panels] bytes, Summed
+  std::size_t finite;       ///< [panels] bool, GradPanel::finite
+  std::size_t scores;       ///< [key_block][pitch], then probabilities
+  std::size_t gradients;    ///< [key_block][pitch], of probabilities, then of scores
+  std::size_t before;       ///< [key_block][pitch], scores on the way
+  std::size_t packed;       ///< one tile of keys, packed as values are
+  std::size_t finite_keys;  ///< [tile_kv] bytes, what Products knows of them
+  std::size_t bias;         ///< [bias_keys][panel], sums of gradients of a bias
+  std::size_t bias_part;    ///< likewise, of a part
+  std::size_t bias_rows;    ///< [panel + 1][bias_keys], the same as rows
+  std::size_t rows;         ///< a panel's rows, widened, and one more
+  std::size_t sums;         ///< two KeySums: of a split, and of the splits before
   std::size_t bytes;
 };
 
@@ -36,7 +40,8 @@ struct BackwardSlab {
 inline constexpr std::int64_t kSplitRows = 512;
 inline constexpr std::int64_t kMostSplits = 8;
 
-/// What a query row adds to the gradients that are one number, and those of a head.
+/// What a query row adds to the gradients that are one number, and those of a head; all but sink
+/// times temperature.
 struct RowTerms {
   double slope, scale, temperature, sink;
 };
@@ -57,10 +62,14 @@ struct heed_attention_backward_plan {
   std::uint32_t workers;
   double flops;
   heed::BackwardSlab slab;
-  std::size_t slab_bytes;  ///< of both slabs
-  std::size_t sums;        ///< offset: KeySums [packs][splits], where splits are apart
-  std::size_t terms;       ///< offset: RowTerms [batch][query_heads][query_length]
-  std::size_t bytes;       ///< of workspace that a run needs
+  std::size_t slab_bytes;   ///< of both slabs
+  std::int64_t bias_keys;   ///< of a tile of the bias
+  std::int64_t bias_parts;  ///< see bias.hpp
+  bool bias_apart;          ///< parts are tasks of their own
+  std::size_t bias_sums;    ///< offset: [bias_tasks][bias_parts][bias_numbers], where they are
+  std::size_t sums;         ///< offset: KeySums [packs][splits], where splits are apart
+  std::size_t terms;        ///< offset: RowTerms [batch][query_heads][query_length]
+  std::size_t bytes;        ///< of workspace that a run needs
 
   std::size_t workspace_bytes() const { return bytes; }
 

@@ -7,37 +7,46 @@
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
-namespace {
 
 template <class Real>
-bool finite(const MatrixView<Real>& rows, std::size_t count, std::size_t features) {
-  for (std::size_t j = 0; j < count; ++j)
-    for (std::size_t x = 0; x < features; ++x)
-      if (!std::isfinite(rows.data[static_cast<std::ptrdiff_t>(j) * rows.row_stride +
-                                   static_cast<std::ptrdiff_t>(x) * rows.column_stride]))
-        return false;
-  return true;
+ValueView<Real> Products<Real>::packed(const KeyTile<Real>& tile) const {
+  constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
+  return {rows_.buffer(rows_.plan.slab.packed), kBlock, 1, (tile.end - tile.begin) * kBlock};
 }
 
-}  // namespace
-
-/// Whether nothing that a block multiplies with probabilities of 0 is infinite or NaN.
 template <class Real>
-bool Products<Real>::all_finite(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
-                                const KeyBlock& block) const {
+void Products<Real>::pack(const KeyTile<Real>& tile) const {
+  const auto keys = static_cast<std::size_t>(tile.end - tile.begin);
+  kernels_.panels.pack_values(tile.key, keys, static_cast<std::size_t>(rows_.problem().features),
+                              rows_.buffer(rows_.plan.slab.packed));
+  std::fill_n(known(), keys, Finite::kUnknown);
+}
+
+/// Whether the keys of a block are finite. A tile's keys are looked at once, and only those that
+/// somebody may not attend.
+template <class Real>
+bool Products<Real>::finite(const KeyTile<Real>& tile, const KeyBlock& block) const {
   const auto features = static_cast<std::size_t>(rows_.problem().features);
-  const auto value_features = static_cast<std::size_t>(rows_.problem().value_features);
-  return kernels_.numbers.all_finite(panel.query, features * panel.pitch) &&
-         kernels_.numbers.all_finite(panel.grad_out, value_features * panel.pitch) &&
-         kernels_.numbers.all_finite(panel.lse, panel.pitch) &&
-         kernels_.numbers.all_finite(panel.delta, panel.pitch) &&
-         finite(from_row(tile.key, block.begin - tile.begin), block.keys, features);
+  const MatrixView<Real> keys = from_row(tile.key, block.begin - tile.begin);
+  const auto look = [&](std::size_t j) {
+    const Real* const key = keys.data + static_cast<std::ptrdiff_t>(j) * keys.row_stride;
+    for (std::size_t x = 0; x < features; ++x)
+      if (!std::isfinite(key[static_cast<std::ptrdiff_t>(x) * keys.column_stride])) return false;
+    return true;
+  };
+  Finite* const known = this->known() + (block.begin - tile.begin);
+  for (std::size_t j = 0; j < block.keys; ++j) {
+    if (known[j] == Finite::kUnknown) known[j] = look(j) ? Finite::kYes : Finite::kNo;
+    if (known[j] == Finite::kNo) return false;
+  }
+  return true;
 }
 
 template <class Real>
 void Products<Real>::add(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
                          const KeyBlock& block, bool excludes, const SplitSums<Real>& sums) const {
-  if (excludes && !all_finite(panel, tile, block)) return add_attended(panel, tile, block, sums);
+  if (excludes && !(*panel.finite && finite(tile, block)))
+    return add_attended(panel, tile, block, sums);
   add_all(panel, tile, block, sums);
 }
 
@@ -46,7 +55,7 @@ void Products<Real>::add_all(const GradPanel<Real>& panel, const KeyTile<Real>& 
                              const KeyBlock& block, const SplitSums<Real>& sums) const {
   const BackwardSlab& slab = rows_.plan.slab;
   constexpr auto kRunKeys = static_cast<std::int64_t>(PanelGeometry::run);
-  ValueView<Real> keys = tile.packed;
+  ValueView<Real> keys = packed(tile);
   keys.data += (block.begin - tile.begin) * keys.key_stride;
   const bool fresh = *panel.summed == Summed::kNothing;
   if (fresh) *panel.summed = Summed::kKeys;
@@ -75,7 +84,10 @@ void Products<Real>::add_columns(const GradPanel<Real>& panel, const Real* left,
   });
 }
 
-/// The same pair by pair, leaving out those that do not attend: 0 * NaN would be NaN.
+/// The same pair by pair, leaving out those that do not attend: 0 * NaN would be NaN. Sums go on
+/// from where they were, key by key and for each key row by row. That rounds otherwise than
+/// add_all(), but which of them a block of a panel takes depends on its own rows and keys alone: no
+/// tile, task or thread can be seen in the bits.
 template <class Real>
 void Products<Real>::add_attended(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
                                   const KeyBlock& block, const SplitSums<Real>& sums) const {

@@ -12,13 +12,21 @@ class Products {
   Products(const PackRows<Real>& rows, const Scores<Real>& scores)
       : rows_(rows), kernels_(rows.kernels()), scores_(scores) {}
 
+  /// A tile comes before its blocks.
+  void pack(const KeyTile<Real>& tile) const;
+
   /// Adds what ScoreGradients left in the slab. `excludes`: some pairs may not attend.
   void add(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
            bool excludes, const SplitSums<Real>& sums) const;
 
  private:
-  bool all_finite(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
-                  const KeyBlock& block) const;
+  /// Whether a key holds no infinity and no NaN.
+  enum class Finite : std::uint8_t { kUnknown, kYes, kNo };
+  Finite* known() const {
+    return reinterpret_cast<Finite*>(rows_.slab() + rows_.plan.slab.finite_keys);
+  }
+  bool finite(const KeyTile<Real>& tile, const KeyBlock& block) const;
+  ValueView<Real> packed(const KeyTile<Real>& tile) const;
   void add_all(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
                const SplitSums<Real>& sums) const;
   void add_columns(const GradPanel<Real>& panel, const Real* left, const Real* columns,

@@ -39,19 +39,13 @@ GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count, std:
   panel.grad_columns = buffer(slab.grad_columns) + columns(problem_.value_features);
   panel.lse = buffer(slab.lse) + before;
   panel.delta = buffer(slab.delta) + before;
+  panel.finite = reinterpret_cast<bool*>(rows_.slab() + slab.finite) + index;
   return panel;
 }
 
 template <class Real>
 KeyTile<Real> Reader<Real>::tile(std::int64_t begin, std::int64_t end) const {
-  KeyTile<Real> tile = {
-      begin, end, scores_.keys(rows_.key_head(), begin, end), values_.rows(begin, end), {}};
-  Real* const packed = buffer(rows_.plan.slab.packed);
-  kernels_.panels.pack_values(tile.key, static_cast<std::size_t>(end - begin),
-                              static_cast<std::size_t>(problem_.features), packed);
-  constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
-  tile.packed = {packed, kBlock, 1, (end - begin) * kBlock};
-  return tile;
+  return {begin, end, scores_.keys(rows_.key_head(), begin, end), values_.rows(begin, end)};
 }
 
 /// Reads the panel's rows.
@@ -78,6 +72,19 @@ void Reader<Real>::read(const GradPanel<Real>& panel) const {
   });
   kernels_.panels.pack_query(panel.vectors, starts, panel.rows, 1, value_features, Real{1},
                              panel.grad_out);
+  // A row that attends nothing has an lse of +inf, and nothing but probabilities of 0.
+  *panel.finite =
+      kernels_.numbers.all_finite(panel.query, features * panel.pitch) &&
+      kernels_.numbers.all_finite(panel.grad_out, value_features * panel.pitch) &&
+      std::none_of(panel.lse, panel.lse + panel.rows, [](Real l) { return std::isnan(l); });
+}
+
+template <class Real>
+void Reader<Real>::read_whole(const GradPanel<Real>& panel) const {
+  const auto value_features = static_cast<std::size_t>(problem_.value_features);
+  const auto features = static_cast<std::size_t>(problem_.features);
+  Real* const rows = buffer(rows_.plan.slab.rows);
+  read(panel);  // leaves grad_out there
   lay_in_columns(rows, panel.rows, value_features, panel.grad_columns);
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     kernels_.numbers.read(problem_.query.type,

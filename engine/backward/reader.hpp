@@ -17,8 +17,10 @@ class Reader {
   GradPanel<Real> panel(std::int64_t first, std::int64_t count, std::int64_t before,
                         std::int64_t index) const;
 
-  /// Fills the panel's buffers; begins the terms of its rows.
+  /// Fills the panel's buffers but the columns; begins the terms of its rows.
   void read(const GradPanel<Real>& panel) const;
+  /// Fills the columns too.
+  void read_whole(const GradPanel<Real>& panel) const;
 
   KeyTile<Real> tile(std::int64_t begin, std::int64_t end) const;
 

@@ -101,9 +101,8 @@ void ScoreGradients<Real>::compute_biased(const GradPanel<Real>& panel, const Ke
 }
 
 template <class Real>
-void ScoreGradients<Real>::compute(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
-                                   const KeyBlock& block, Allowed allowed) const {
-  compute_biased(panel, tile, block, allowed);
+void ScoreGradients<Real>::go_on(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
+                                 const KeyBlock& block) const {
   if (rows_.args.given.grad_alibi_slopes != nullptr)
     add_terms(panel, block, &RowTerms::slope, [&](std::size_t, std::size_t j, std::int64_t row) {
       return -std::fabs(static_cast<double>(row + rows_.sequence.limits.offset - block.begin -

@@ -21,9 +21,8 @@ class ScoreGradients {
   void compute_biased(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
                       const KeyBlock& block, Allowed allowed) const;
 
-  /// The same for the products <q, k>, times temperature / scale.
-  void compute(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
-               Allowed allowed) const;
+  /// Takes these on to the products <q, k>, times temperature / scale.
+  void go_on(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block) const;
 
  private:
   void call_function(const GradPanel<Real>& panel, const KeyBlock& block) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/backward/bias.hpp"
 #include "engine/dense/totals.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/tensor/rows.hpp"
@@ -23,7 +24,8 @@ Split<Real>::Split(const heed_attention_backward_plan& plan, const BackwardArgs&
       reader_(rows_, gradients_.scores()),
       cut_(plan.attention.pack_heads * sequence.query_length, plan.attention.panel_rows,
            kernels_.panels.lanes),
-      panels_(plan.split_rows(sequence) / plan.attention.panel_rows) {}
+      panels_(plan.split_rows(sequence) / plan.attention.panel_rows),
+      writes_bias_(args.given.grad_bias != nullptr && bias_is_own(plan)) {}
 
 template <class Real>
 void Split<Real>::add(std::int64_t split, const SplitSums<Real>& sums) const {
@@ -40,7 +42,7 @@ void Split<Real>::add_block(std::int64_t first, std::int64_t end,
   std::int64_t key_end = 0;
   for (std::int64_t p = first; p < end; ++p) {
     const GradPanel<Real> panel = this->panel(p, first);
-    reader_.read(panel);
+    reader_.read_whole(panel);
     key_begin = std::min(key_begin, panel.key_begin);
     key_end = std::max(key_end, panel.key_end);
   }
@@ -48,6 +50,7 @@ void Split<Real>::add_block(std::int64_t first, std::int64_t end,
   for (std::int64_t k = key_begin, next = 0; k < key_end; k = next) {
     next = std::min(round_down(k, step) + step, key_end);
     const KeyTile<Real> tile = reader_.tile(k, next);
+    products_.pack(tile);
     for (std::int64_t p = first; p < end; ++p) attend(panel(p, first), tile, sums);
   }
   for (std::int64_t p = first; p < end; ++p) finish(panel(p, first));
@@ -71,10 +74,24 @@ void Split<Real>::attend(const GradPanel<Real>& panel, const KeyTile<Real>& tile
       Totals<Real>(panel, static_cast<std::size_t>(problem_.features)).take();
     const Allowed allowed = gradients_.scores().allowed(panel, block);
     if (allowed == Allowed::kNone) continue;
-    gradients_.compute(panel, tile, block, allowed);
+    gradients_.compute_biased(panel, tile, block, allowed);
+    if (writes_bias_) write_bias(panel, block);
+    gradients_.go_on(panel, tile, block);
     products_.add(panel, tile, block,
                   allowed != Allowed::kAll || rows_.args.attention.bias != nullptr, sums);
   }
+}
+
+/// The gradients of scores with their biases are those of the biases.
+template <class Real>
+void Split<Real>::write_bias(const GradPanel<Real>& panel, const KeyBlock& block) const {
+  std::byte* to[kMaxPanel];
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    to[i] = bias_at(rows_.plan, rows_.args, rows_.sequence.batch, head, row, block.begin);
+  });
+  write_bias_columns(rows_.plan, rows_.buffer(rows_.plan.slab.gradients), panel.vectors, panel.rows,
+                     static_cast<std::int64_t>(block.keys), rows_.buffer(rows_.plan.slab.bias_rows),
+                     [&](std::size_t i) { return to[i]; });
 }
 
 /// Writes the gradients of the panel's queries.
@@ -86,11 +103,10 @@ void Split<Real>::finish(const GradPanel<Real>& panel) const {
   const std::size_t count = features * panel.pitch;
   if (*panel.summed == Summed::kNothing) std::fill_n(sums, count, Real{0});
   Totals<Real>(panel, features).give_back();
-  const auto factor = static_cast<Real>(problem_.scale / problem_.temperature);
-  for (std::size_t at = 0; at < count; ++at) sums[at] *= factor;
 
   alignas(kAlignment) Real ones[kMaxPanel];
   std::fill_n(ones, kMaxPanel, Real{1});
+  const auto factor = static_cast<Real>(problem_.scale / problem_.temperature);
   Real* const rows = rows_.buffer(rows_.plan.slab.rows);
   Real* const room = rows + panel.rows * features;
   Real* to[kMaxPanel];
@@ -106,11 +122,12 @@ void Split<Real>::finish(const GradPanel<Real>& panel) const {
       for (std::size_t x = 0; x < features; ++x)
         if (to[i][x] != 0)  // a row that attends nothing may hold NaN
           product += static_cast<double>(to[i][x]) * static_cast<double>(room[x]);
-      rows_.terms(row, head).scale = product / problem_.scale;
+      rows_.terms(row, head).scale = product;
     }
-    if (rows_.args.given.grad_query != nullptr)
-      write_gradient(kernels_, p.grad_query, p.accumulate, to[i], problem_.features, room,
-                     rows_.row_of(rows_.args.given.grad_query, p.grad_query, row, head));
+    if (rows_.args.given.grad_query == nullptr) return;
+    for (std::size_t x = 0; x < features; ++x) to[i][x] *= factor;
+    write_gradient(kernels_, p.grad_query, p.accumulate, to[i], problem_.features, room,
+                   rows_.row_of(rows_.args.given.grad_query, p.grad_query, row, head));
   });
 }
 

@@ -29,6 +29,7 @@ class Split {
   void add_block(std::int64_t first, std::int64_t end, const SplitSums<Real>& sums) const;
   void attend(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
               const SplitSums<Real>& sums) const;
+  void write_bias(const GradPanel<Real>& panel, const KeyBlock& block) const;
   void finish(const GradPanel<Real>& panel) const;
 
   const PackRows<Real> rows_;
@@ -39,6 +40,7 @@ class Split {
   const Reader<Real> reader_;
   const PanelCut cut_;         ///< of the pack
   const std::int64_t panels_;  ///< of a split
+  const bool writes_bias_;
 };
 
 extern template class Split<float>;

@@ -95,21 +95,24 @@ std::int64_t automatic_tile_q(const heed_context& context, const Problem& proble
   return std::max(round_up(ceil_div(rows, blocks), panel), panel);
 }
 
-/// A quarter of the L2 cache holds a tile of keys and values.
-std::int64_t automatic_tile_kv(const heed_context& context, const Problem& problem,
+/// A quarter of the L2 cache holds a tile of keys and values; on the way back packed keys and the
+/// sums of both lie beside them.
+std::int64_t automatic_tile_kv(const heed_context& context, const Problem& problem, Pass pass,
                                const Widths& widths) {
   const std::int64_t step = widths.step;
   const Size key_bytes = (Size(problem.features) +
                           round_up(Size(problem.value_features), PanelGeometry::value_block)) *
                          widths.bytes;
-  const auto quarter = static_cast<std::int64_t>(tile_cache(context.caches) / 4);
-  const std::int64_t largest = in_steps(quarter / key_bytes.value(), step);
+  const int parts = pass == Pass::kForward ? 4 : 8;
+  const auto part = static_cast<std::int64_t>(tile_cache(context.caches) / parts);
+  const std::int64_t largest = in_steps(part / key_bytes.value(), step);
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
 }
 
 /// Tiles that the context's options or environment ask for, or else its tuning file, or else
-/// nobody.
-void choose_tiles(heed_attention_plan& plan, std::int64_t rows, std::int64_t packs,
+/// nobody. They are taken as they were asked for, whatever the pass; but on the way back tasks are
+/// splits of rows, which decide bits.
+void choose_tiles(heed_attention_plan& plan, Pass pass, std::int64_t rows, std::int64_t packs,
                   const Widths& widths) {
   const heed_context& context = *plan.context;
   const Problem& p = plan.problem;
@@ -120,12 +123,13 @@ void choose_tiles(heed_attention_plan& plan, std::int64_t rows, std::int64_t pac
     if (asked == 0 && found != 0) plan.tuning_line = tuned.line;
     return asked != 0 ? asked : found;
   };
-  const std::uint32_t tile_q = given(context.tile_q, tuned.tile_q);
+  const std::uint32_t tile_q =
+      pass == Pass::kForward ? given(context.tile_q, tuned.tile_q) : std::uint32_t{0};
   const std::uint32_t tile_kv = given(context.tile_kv, tuned.tile_kv);
   plan.tile_q = tile_q != 0 ? round_up(tile_q, widths.panel)
                             : automatic_tile_q(context, p, rows, packs, widths);
   plan.tile_kv =
-      tile_kv != 0 ? round_up(tile_kv, widths.step) : automatic_tile_kv(context, p, widths);
+      tile_kv != 0 ? round_up(tile_kv, widths.step) : automatic_tile_kv(context, p, pass, widths);
 }
 
 /// How many rows the problem has, or how many of something that each row has.
@@ -292,7 +296,7 @@ void lay_out_workspace(heed_attention_plan& plan) {
 }  // namespace
 
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
-                              Placement placement, bool decodes) {
+                              Placement placement, Pass pass) {
   const Widths widths = problem.float64 ? widths_of(context.kernels->f64, ElementType::kF64)
                                         : widths_of(context.kernels->f32, ElementType::kF32);
   heed_attention_plan plan{};
@@ -307,7 +311,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
       checked_rows(problem, Size(plan.pack_heads) * problem.query_length, "the number of rows");
   const std::int64_t packs =
       checked_rows(problem, Size(problem.batch) * plan.packs(), "the number of heads");
-  choose_tiles(plan, rows, packs, widths);
+  choose_tiles(plan, pass, rows, packs, widths);
   plan.accumulator_rows =
       accumulator_rows(problem.value_features, problem.key_length)
           .checked("the rows of accumulators", {{"desc.value_features", problem.value_features}});
@@ -324,7 +328,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
       std::clamp(worth, std::int64_t{1}, std::max(plan.tasks, std::int64_t{1}));
   plan.tasks_per_claim = std::max(ceil_div(plan.tasks, claims), std::int64_t{1});
   plan.decode.per_claim = 1;
-  if (decodes) plan_decode(plan, packs, widths);
+  if (pass == Pass::kForward) plan_decode(plan, packs, widths);
   const std::int64_t most_claims = std::max(ceil_div(plan.tasks, plan.tasks_per_claim),
                                             ceil_div(plan.decode.tasks, plan.decode.per_claim));
   plan.workers =

@@ -76,6 +76,9 @@ enum class Placement {
   kPanels,  ///< every head by itself, and in panels, see placement.hpp
 };
 
+/// What is planned. On the way back, sequences of few rows are cut into panels as all others are.
+enum class Pass { kForward, kBackward };
+
 struct Strategy;
 
 }  // namespace heed
@@ -127,9 +130,7 @@ namespace heed {
 /// Reads nothing but its arguments: the same context and problem give the same plan. What
 /// decides the bits of the result (panel, key_block) depends on the instruction set alone;
 /// everything chosen here only decides who computes which rows, and when.
-///
-/// With `decodes` false sequences of few rows are cut into panels as all others are.
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
-                              Placement placement = Placement::kPacked, bool decodes = true);
+                              Placement placement = Placement::kPacked, Pass pass = Pass::kForward);
 
 }  // namespace heed

@@ -116,7 +116,7 @@ class Checker {
 
   void compare(const Sums& sums, const Head& head, const oracle::Source& got, std::int64_t b,
                std::int64_t h, std::int64_t at) {
-    compare(sums, oracle::constant<Real>(head.scale()), got, b, h, at);
+    compare(sums, oracle::factor_of_product(head), got, b, h, at);
   }
   void compare(const Sums& sums, const oracle::Bounded<Wide>& factor, const oracle::Source& got,
                std::int64_t b, std::int64_t h, std::int64_t at) {

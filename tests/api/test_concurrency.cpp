@@ -10,6 +10,8 @@ using namespace api_test;
 
 namespace {
 
+int repeats(int full) { return heed_test::brief() ? 1 : full; }
+
 /// Calls function(kind, expected, context) for problems of every operation and every executor.
 template <class Function>
 void each_kind_and_executor(Function&& function) {
@@ -33,7 +35,7 @@ TEST_CASE("one plan runs on many threads at once", "[concurrency][threads]") {
     CHECK(on_all_threads([&](int) {
       const std::unique_ptr<Problem> own = kind.problem();
       own->share(*shared);
-      for (int repeat = 0; repeat < 3; ++repeat)
+      for (int repeat = 0; repeat < repeats(3); ++repeat)
         if (!own->gives(plan, want)) return false;
       return true;
     }));
@@ -45,7 +47,7 @@ TEST_CASE("all is made and destroyed from one context on many threads", "[concur
     const std::unique_ptr<Problem> shared = kind.problem();
     REQUIRE(shared->prepare(context) == HEED_STATUS_OK);
     CHECK(on_all_threads([&](int t) {
-      for (int repeat = 0; repeat < (kind.large ? 3 : 10); ++repeat) {
+      for (int repeat = 0; repeat < repeats(kind.large ? 3 : 10); ++repeat) {
         const std::unique_ptr<Problem> own = kind.problem();
         Object plan;
         if (t % 2 == 0) own->share(*shared);
@@ -64,7 +66,7 @@ TEST_CASE("contexts are made, used and destroyed on many threads", "[concurrency
     CAPTURE(kind.name);
     const std::vector<unsigned char> want = expected(kind);
     CHECK(on_all_threads([&](int t) {
-      for (int repeat = 0; repeat < 3; ++repeat) {
+      for (int repeat = 0; repeat < repeats(3); ++repeat) {
         heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
         options.executor_name = names[static_cast<std::size_t>(t) % names.size()].c_str();
         options.threads = 2;

@@ -231,6 +231,32 @@ TEST_CASE("tiles: option > environment > tuning file > automatic", "[tuning][fil
   check(96, 640, 0);
 }
 
+TEST_CASE("gradients take the tiles that are asked for, whoever asks",
+          "[tuning][files][backward]") {
+  const Environment environment;
+  const heed_attention_desc attention = grouped();
+  heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
+  desc.attention = &attention;
+  heed_context_options options = options_with(nullptr);
+  const auto info = [&] { return describe(make_plan(make_context(&options), desc)); };
+  const auto check = [&](std::uint32_t tile_kv, std::uint32_t line) {
+    CHECK(info().tile_kv == tile_kv);
+    CHECK(info().tuning_line == line);
+  };
+  const std::uint32_t automatic = info().tile_kv;
+  CHECK(automatic < tiles_of(options, attention).tile_kv);  // more lies beside a tile of keys
+  const File rows(file_of("tile_q=48"));                    // of which gradients have none
+  options.tuning_file = rows.path();
+  check(automatic, 0);
+  const File both(file_of("tile_q=48 tile_kv=1024"));
+  options.tuning_file = both.path();
+  check(1024, 3);
+  environment.set("HEED_TILE_KV", "640");
+  check(640, 0);
+  options.tile_kv = 256;
+  check(256, 0);
+}
+
 TEST_CASE("the first line of a tuning file that covers a problem gives its tiles",
           "[tuning][files]") {
   const Environment quiet;

@@ -19,12 +19,17 @@ std::vector<Sizes> sizes() {
   return small() ? std::vector<Sizes>{many} : std::vector<Sizes>{one_head, many, long_keys};
 }
 
-BackwardProblem problem(const Sizes& of) {
+/// With a bias that repeats over batch, heads and perhaps rows.
+BackwardProblem problem(const Sizes& of, Index bias_rows = 1) {
   Problem forward = filled(of, 21);
   forward.desc.softcap = 10;
-  forward.add_bias({1, 1, 1, of.key_length}).set({0, 0, 0, 3}, -kInfinity);
+  // Keys that nobody attends and that hold NaN: their blocks are summed pair by pair.
+  forward.add_bias({1, 1, bias_rows, of.key_length})
+      .set_where([](const Axes& at) { return at[3] == 3 || at[3] == 67; }, -kInfinity);
   for (Index h = 0; h < of.query_heads; ++h) forward.sinks.numbers.push_back(0.1);
-  return all_gradients_of(std::move(forward));
+  BackwardProblem p = all_gradients_of(std::move(forward));
+  for (const Index j : {3, 67}) p.forward.key.set({0, 0, j, 0}, kNaN);
+  return p;
 }
 
 /// The part of a tensor that belongs to item b.
@@ -39,8 +44,11 @@ Tensor item_of(const Tensor& all, Index b) {
 }  // namespace
 
 TEST_CASE("threads and executors change no bit of a gradient", "[backward][same][threads]") {
-  for (const Sizes& of : sizes()) {
-    BackwardProblem p = problem(of);
+  std::vector<BackwardProblem> problems;
+  for (const Sizes& of : sizes()) problems.push_back(problem(of));
+  // Its parts are tasks of their own only where there are threads for them.
+  problems.push_back(problem({60, 70, 12, 9, 3, 6, 2}, 60));
+  for (BackwardProblem& p : problems) {
     for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
       const Gradients want = p.run(plain_contexts()[n]);
       each_executor(IsaContexts::name(n), [&](const std::string& name, const Context& context) {

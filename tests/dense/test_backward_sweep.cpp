@@ -26,6 +26,7 @@ bool check_seed(std::uint64_t seed, Sweep& sweep) {
   p.attend(sweep.contexts.get(isa_names()[0], {}));
   const ExpectedGradients want = p.expected();
   for (const auto& elements : want) sweep.coverage.add(elements);
+  sweep.pairs.add(options_of(p.forward));
   bool good = true;
   for (const char* const isa : isa_names()) {
     const Gradients got = p.run(sweep.contexts.get(isa, choices));
@@ -44,5 +45,6 @@ bool check_seed(std::uint64_t seed, Sweep& sweep) {
 
 TEST_CASE("gradients of random problems of every form", "[sweep][backward]") {
   sweep_seeds(
-      count(20000), [](std::uint64_t seed) { return line_of(draw_backward(seed)); }, check_seed);
+      count_forms(20000), [](std::uint64_t seed) { return line_of(draw_backward(seed)); },
+      check_seed);
 }

@@ -25,6 +25,7 @@ bool check_seed(std::uint64_t seed, Sweep& sweep) {
   INFO("HEED_TEST_SEED=" << seed << ": " << line_of(problem) << "; " << choices.executor
                          << ", tiles " << choices.tile_q << " x " << choices.tile_kv);
   const Expected want = problem.expected_all();
+  if (std::is_same_v<Draws, RandomForms>) sweep.pairs.add(options_of(problem));
   return check_everywhere(problem, problem, want, seed, choices, sweep, add_to);
 }
 
@@ -32,12 +33,12 @@ bool check_seed(std::uint64_t seed, Sweep& sweep) {
 
 TEST_CASE("random problems of every form", "[sweep][forms]") {
   sweep_seeds(
-      count(20000), [](std::uint64_t seed) { return line_of(RandomForms(seed).draw()); },
+      count_forms(20000), [](std::uint64_t seed) { return line_of(RandomForms(seed).draw()); },
       check_seed<RandomForms>);
 }
 
 TEST_CASE("random problems of few rows and thousands of keys", "[sweep][forms]") {
   sweep_seeds(
-      count(1000), [](std::uint64_t seed) { return line_of(LongForms(seed).draw()); },
+      count_forms(1000), [](std::uint64_t seed) { return line_of(LongForms(seed).draw()); },
       check_seed<LongForms>);
 }

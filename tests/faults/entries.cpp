@@ -15,6 +15,8 @@ constexpr std::int64_t kHeads = 4;
 constexpr std::int64_t kLength = 96;
 constexpr std::int64_t kFeatures = 32;
 constexpr std::int64_t kWidth = kHeads * kFeatures;
+constexpr std::int64_t kTrained = 600;  // more than one split
+constexpr std::int64_t kTrainedFeatures = 16;
 constexpr std::int64_t kNodes = 1500;
 constexpr std::int64_t kEdges = 40000;
 constexpr std::size_t kElements = 1 << 15;  // more than any tensor has
@@ -97,6 +99,21 @@ const std::vector<Entry> kEntries = {
     {"heed_merge", merge},
     {"heed_rotate", rotate},
     {"heed_cache_attention", generate},
+    {"heed_attention_backward_plan_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_attention_backward_plan_destroy, [&](auto** plan) {
+         return heed_attention_backward_plan_create(s.context, &s.backward, plan);
+       });
+     }},
+    {"heed_attention_backward_plan_run",
+     [](Scene& s) -> int {
+       return heed_attention_backward_plan_run(s.backward_plan, &s.backward_args, s.workspace,
+                                               s.workspace_bytes);
+     }},
+    {"heed_attention_backward",
+     [](Scene& s) -> int {
+       return heed_attention_backward(s.context, &s.backward, &s.backward_args);
+     }},
     {"heed_weights_create",
      [](Scene& s) {
        return make_and_destroy(heed_weights_destroy, [&](auto** weights) {
@@ -157,6 +174,7 @@ Scene::~Scene() {
   heed_graph_attention_plan_destroy(graph_plan);
   heed_graph_destroy(graph);
   heed_multihead_plan_destroy(block_plan);
+  heed_attention_backward_plan_destroy(backward_plan);
   heed_attention_plan_destroy(dense_plan);
   heed_context_destroy(context);
 }
@@ -178,6 +196,25 @@ void Scene::describe() {
   cache.pages = 8;
   dense_args.query = dense_args.key = dense_args.value = in.data();
   dense_args.out = out.data();
+
+  trained.batch = trained.query_heads = 1;
+  trained.query_length = trained.key_length = kTrained;
+  trained.features = kTrainedFeatures;
+  trained.bias.batch = trained.bias.heads = trained.bias.rows = 1;
+  backward.attention = &trained;
+  trained_args.query = trained_args.key = trained_args.value = trained_args.bias = in.data();
+  trained_args.out = in.data() + 17;  // read, as lse is
+  trained_args.lse = in.data() + 19;
+  backward_args.attention = &trained_args;
+  backward_args.grad_out = in.data() + 23;
+  float* gradient = out.data();
+  for (void** const to :
+       {&backward_args.grad_query, &backward_args.grad_key, &backward_args.grad_value}) {
+    *to = gradient;
+    gradient += kTrained * kTrainedFeatures;
+  }
+  backward_args.grad_bias = gradient;
+  backward_args.grad_scale = gradient + kTrained;
 
   matrix.in = matrix.out = kWidth;
   inner = dense;
@@ -204,14 +241,16 @@ void Scene::describe() {
 void Scene::make() {
   must(heed_context_create(&options, &context));
   must(heed_attention_plan_create(context, &dense, &dense_plan));
+  must(heed_attention_backward_plan_create(context, &backward, &backward_plan));
   must(heed_multihead_plan_create(context, &block, &block_plan));
   must(heed_graph_create(context, &edges, &graph));
   must(heed_graph_attention_plan_create(context, graph, &over_graph, &graph_plan));
-  std::size_t bytes[3];
+  std::size_t bytes[4];
   must(heed_attention_plan_workspace(dense_plan, &bytes[0]));
   must(heed_multihead_plan_workspace(block_plan, &bytes[1]));
   must(heed_graph_attention_plan_workspace(graph_plan, &bytes[2]));
-  workspace_bytes = (*std::max_element(bytes, bytes + 3) / HEED_WORKSPACE_ALIGNMENT + 1) *
+  must(heed_attention_backward_plan_workspace(backward_plan, &bytes[3]));
+  workspace_bytes = (*std::max_element(bytes, bytes + 4) / HEED_WORKSPACE_ALIGNMENT + 1) *
                     HEED_WORKSPACE_ALIGNMENT;
   workspace = std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, workspace_bytes);
 }

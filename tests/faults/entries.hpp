@@ -23,6 +23,8 @@ class Scene {
   heed_executor executor = HEED_EXECUTOR_INIT;
 
   heed_attention_desc dense = HEED_ATTENTION_DESC_INIT;
+  heed_attention_desc trained = HEED_ATTENTION_DESC_INIT;
+  heed_attention_backward_desc backward = HEED_ATTENTION_BACKWARD_DESC_INIT;
   heed_merge_desc merge = HEED_MERGE_DESC_INIT;
   heed_rotate_desc rotation = HEED_ROTATE_DESC_INIT;
   heed_cache_desc cache = HEED_CACHE_DESC_INIT;
@@ -33,11 +35,14 @@ class Scene {
   heed_graph_attention_desc over_graph = HEED_GRAPH_ATTENTION_DESC_INIT;
 
   heed_attention_args dense_args = HEED_ATTENTION_ARGS_INIT;
+  heed_attention_args trained_args = HEED_ATTENTION_ARGS_INIT;
+  heed_attention_backward_args backward_args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
   heed_multihead_args block_args = HEED_MULTIHEAD_ARGS_INIT;
   heed_graph_attention_args graph_args = HEED_GRAPH_ATTENTION_ARGS_INIT;
 
   heed_context* context = nullptr;
   heed_attention_plan* dense_plan = nullptr;
+  heed_attention_backward_plan* backward_plan = nullptr;
   heed_multihead_plan* block_plan = nullptr;
   heed_graph* graph = nullptr;
   heed_graph_attention_plan* graph_plan = nullptr;

@@ -38,12 +38,12 @@ struct Extents {
       : Extents(d, a, AttentionShapes(a)) {}
   Extents(const heed_attention_backward_desc& d, const heed_attention_desc& a,
           const AttentionShapes& shapes)
-      : grad_out(shapes.out, d.grad_out, HEED_DTYPE_F32, a.packed_queries > 0),
+      : grad_out(shapes.out, d.grad_out, real_dtype(a), a.packed_queries > 0),
         grad_lse({shapes.query[0], shapes.query[1], shapes.query[2], 1}, d.grad_lse, real_dtype(a),
                  false),
-        written{Extent(shapes.query, d.grad_query, HEED_DTYPE_F32, a.packed_queries > 0),
-                Extent(shapes.key, d.grad_key, HEED_DTYPE_F32, a.packed_keys > 0),
-                Extent(shapes.value, d.grad_value, HEED_DTYPE_F32, a.packed_keys > 0),
+        written{Extent(shapes.query, d.grad_query, real_dtype(a), a.packed_queries > 0),
+                Extent(shapes.key, d.grad_key, real_dtype(a), a.packed_keys > 0),
+                Extent(shapes.value, d.grad_value, real_dtype(a), a.packed_keys > 0),
                 Extent({a.batch, a.query_heads, a.query_length, a.key_length}, bias_layout_of(d),
                        real_dtype(a))} {}
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the engine in one place after the other and sees whether a test notices.
 
-    ./dev mutants [NAME ...]     all mutants, or those named
+    ./dev mutants [NAME ...]     all mutants, or those named: gradient-of-cap, 'gradient-*'
     ./dev mutants --list         what they break, and where
 
 table.py says what is broken and which test programs should fail. Everything happens on a copy of
@@ -12,6 +12,7 @@ is restored cheap.
 Ends with 0 if all are killed, with 1 if one survives, with 2 if something else is wrong.
 """
 import argparse
+import fnmatch
 import os
 import pathlib
 import re
@@ -153,7 +154,7 @@ def killer(programs, seconds):
         if how is not None:
             return f"{program}: {how}"
     for program in programs:
-        how = fails(program, "full")
+        how = fails(program, "")
         if how is not None:
             return f"{program} (full sweeps): {how}"
     return None
@@ -195,14 +196,16 @@ def check_healthy(programs):
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="./dev mutants", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", metavar="NAME", nargs="*", help="a mutant; all if absent")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="a mutant, or several by a pattern; all if absent")
     parser.add_argument("--list", action="store_true", help="say what mutants break, and where")
     options = parser.parse_args(arguments)
-    known = {mutant.name: mutant for mutant in MUTANTS}
+    chosen = []
     for name in options.names:
-        if name not in known:
+        found = [mutant for mutant in MUTANTS if fnmatch.fnmatchcase(mutant.name, name)]
+        if not found:
             raise Failure(f'there is no mutant "{name}"; --list names them')
-    return options, [known[name] for name in options.names] or MUTANTS
+        chosen += [mutant for mutant in found if mutant not in chosen]
+    return options, chosen or MUTANTS
 
 
 def tell_all(mutants):

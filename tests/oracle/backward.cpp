@@ -116,22 +116,23 @@ class Oracle {
   }
 
   ExpectedGradients run() {
-    Bounded<Wide> scale{1, 0};
+    std::array<Bounded<Wide>, kGradients> factors;
+    factors.fill({1, 0});
     for (Index b = 0; b < d_.batch; ++b) {
       mark(b);
       for (Index h = 0; h < heads_; ++h) {
         const Head<Real> head(forward_, b, h);
-        scale = constant<Real>(head.scale());
+        for (const GradientOf of : {kGradBias, kGradSlopes, kGradScale, kGradTemperature})
+          factors[of] = factor_of_biased(head);
+        for (const GradientOf of : {kGradQuery, kGradKey}) factors[of] = factor_of_product(head);
         for (Index i = 0; i < head.sequence().queries; ++i) add_row(head, h, i);
       }
     }
     // The products of grad_scale may be summed over features last.
     ExpectedGradients expected;
     for (std::size_t of = 0; of < kGradients; ++of) {
-      const bool scaled = of == kGradQuery || of == kGradKey;
       const Wide features = of == kGradScale ? static_cast<Wide>(d_.features) : 0;
-      expected[of] = gradients_[of].elements(scaled ? scale : Bounded<Wide>{1, 0},
-                                             kGradientRoundings<Real> + features,
+      expected[of] = gradients_[of].elements(factors[of], kGradientRoundings<Real> + features,
                                              given_.desc.accumulate != 0, real_dtype(d_));
     }
     return expected;

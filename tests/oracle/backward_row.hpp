@@ -18,17 +18,19 @@
 //
 //    The bound is relative to the sizes of the terms, so it holds where they cancel.
 //
-// 3. The gradient of z = s / temperature is the product of both; that of s is this over the
-//    temperature, a constant, times the derivative of the score function, which says itself how far
-//    off it is for a score that is off.
+// 3. The gradient of z = s / temperature is the product of both; times the derivative of the score
+//    function, which says itself how far off it is for a score that is off, it is that of s, times
+//    temperature. What is left, scale and temperature, is one constant, which sums are multiplied
+//    with last: where it is too small for a Real, it is 0, and infinities become NaN.
 //
 // 4. Softcap: 1 - tanh^2, with heed's tanh off by e (the capped score's error over the cap, and the
 //    division's roundings), is off by 2 |tanh| e + e^2, and three operations at most: on 1 and
 //    tanh^2, or those of (1 - tanh) (1 + tanh).
 //
 // What is not finite: a row whose lse is -inf passes on zeros, one whose lse is +inf or NaN
-// passes NaN on to all that it attends. Otherwise IEEE 754. A weight that is 0 because the score is
-// -inf is 0 exactly.
+// passes NaN on to all that it attends. A score of +inf beside any other lse, which no forward run
+// leaves there, is more than exp2 is made for: nobody knows. Otherwise IEEE 754. A weight that is 0
+// because the score is -inf is 0 exactly.
 #pragma once
 
 #include <cmath>
@@ -52,7 +54,8 @@ template <class Wide>
 struct PairGradient {
   Bounded<Wide> weight;   ///< p
   Bounded<Wide> scaled;   ///< the gradient of z = s / temperature
-  Bounded<Wide> biased;   ///< of s before the score function: what bias and ALiBi get
+  Bounded<Wide> biased;   ///< of s before the score function: what bias and ALiBi get; times
+                          ///< temperature, as the next
   Bounded<Wide> product;  ///< of scale <q, k>
 };
 
@@ -62,6 +65,16 @@ struct PairGradient {
 template <class Real>
 inline constexpr typename Arithmetic<Real>::Wide kGradientRoundings =
     3 + 2 * Arithmetic<Real>::kConstant;
+
+/// What sums of gradients `biased` are multiplied with, and those of `product`.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Bounded<Wide> factor_of_biased(const Head<Real>& head) {
+  return constant<Real>(head.softmax_unit() / kLog2EOf<Wide>);
+}
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Bounded<Wide> factor_of_product(const Head<Real>& head) {
+  return constant<Real>(head.scale() * (head.softmax_unit() / kLog2EOf<Wide>));
+}
 
 /// A sum times a factor, with so many more roundings of its terms.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
@@ -105,8 +118,7 @@ class BackwardRow {
     // What has no weight has no gradient where a score function is asked for its derivative.
     if (derivative_ && !std::isfinite(g.scaled.value) && g.weight.value <= g.weight.bound)
       g.scaled = unknown();
-    g.biased = product<Real>(g.scaled, constant<Real>(unit / kLog2EOf<Wide>));
-    if (derivative_) g.biased = product<Real>(g.biased, slope(j));
+    g.biased = derivative_ ? product<Real>(g.scaled, slope(j)) : g.scaled;
     g.product = head_.desc().softcap == 0 ? g.biased : product<Real>(g.biased, slope_of_cap(j));
     return g;
   }
@@ -119,7 +131,7 @@ class BackwardRow {
     return product<Real>(weight(head_.sink()), minus_delta);
   }
 
-  /// -(gradient of z) z / temperature
+  /// -(gradient of z) z, which is temperature times that of temperature
   Number temperature(Index j, const PairGradient<Wide>& g) const {
     const Wide unit = head_.softmax_unit();
     const Score<Wide> t = head_.full_score(i_, j, unit);
@@ -127,7 +139,7 @@ class BackwardRow {
     if (t.value == -kInfinite<Wide> || is_zero(g.scaled)) return {0, 0};
     if (!std::isfinite(given_.lse)) return nan();
     const Number z = product<Real>({-t.value, t.error}, constant<Real>(1 / kLog2EOf<Wide>));
-    return product<Real>(product<Real>(g.scaled, z), constant<Real>(unit / kLog2EOf<Wide>));
+    return product<Real>(g.scaled, z);
   }
 
  private:
@@ -152,7 +164,7 @@ class BackwardRow {
     if (t.unspecified()) return unknown();
     if (std::isnan(t.value)) return nan();
     if (t.value == -kInfinite<Wide>) return {0, 0};
-    if (std::isinf(t.value)) return {kInfinite<Wide>, 0};
+    if (std::isinf(t.value)) return unknown();
     const Wide l = given_.lse * kLog2EOf<Wide>;
     const Wide far = t.value - l;
     const Wide given = t.error + gamma_of<Real>(A::kConstant + 2) * std::fabs(l);

@@ -33,10 +33,22 @@ class OptionReport {
   std::map<std::string, Seen> seen_;
 };
 
+/// Which options met which in a problem.
+class OptionPairs {
+ public:
+  void add(const std::vector<const char*>& options);
+  /// Two that did not although both occurred, and no problem rules them out together.
+  std::string missing() const;
+
+ private:
+  std::map<std::string, std::map<std::string, std::size_t>> met_;
+};
+
 /// What the checks of a sweep share.
 struct Sweep {
   Contexts contexts;
   OptionReport options;
+  OptionPairs pairs;
   Coverage coverage;
 };
 
@@ -100,6 +112,7 @@ void sweep_seeds(std::size_t cases, const Line& line, const Check& check) {
   const Coverage& coverage = sweep.coverage;
   INFO(coverage.unspecified << " of " << coverage.elements << " elements without a bound");
   CHECK(coverage.unspecified * 20 < coverage.elements);
+  if (!small()) CHECK(sweep.pairs.missing().empty());
 }
 
 /// Calls check(problem, seed) for the problems that Draws draws, one from every seed; check says
