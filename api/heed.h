@@ -1077,7 +1077,7 @@ typedef struct heed_graph_desc {
   const void* destinations; /* [edges]; NULL with offsets */
   const void* offsets;      /* [nodes + 1], from 0 to edges, never decreasing; else NULL */
   uint32_t duplicates;      /* heed_duplicates */
-  uint32_t reserved;        /* 0 */
+  uint32_t reverse;         /* 1: also keeps edges sorted by source, which gradients need */
 } heed_graph_desc;
 #define HEED_GRAPH_DESC_INIT \
   { (uint32_t)sizeof(heed_graph_desc), 0, 0, 0, NULL, NULL, NULL, 0, 0 }
@@ -1094,13 +1094,13 @@ HEED_API void heed_graph_destroy(heed_graph* graph);
 
 typedef struct heed_graph_info {
   uint32_t struct_size;
-  uint32_t reserved;
+  uint32_t reverse; /* 1: edges are sorted by source too */
   int64_t nodes;
   int64_t edges;       /* that count: without removed duplicates */
   int64_t edges_given; /* what tensors over edges have room for */
   int64_t isolated;    /* nodes without incoming edges */
   int64_t most;        /* incoming edges of a node */
-  size_t bytes;        /* of memory held */
+  size_t bytes;        /* of memory held, the reverse order included */
 } heed_graph_info;
 #define HEED_GRAPH_INFO_INIT \
   { (uint32_t)sizeof(heed_graph_info), 0, 0, 0, 0, 0, 0, 0 }
@@ -1254,6 +1254,120 @@ HEED_API heed_status heed_graph_attention_plan_run(const heed_graph_attention_pl
 HEED_API heed_status heed_graph_attention(const heed_context* context, const heed_graph* graph,
                                           const heed_graph_attention_desc* desc,
                                           const heed_graph_attention_args* args);
+
+/* ---- Attention over graphs: gradients ---------------------------------------------------------
+ */
+
+/* The gradients of attention over a graph that keeps its edges by source too (heed_graph_desc.
+ * reverse), from its inputs and the gradient of out. For every edge e from m to n and every head,
+ * with grad_n what reaches the head's result through combine:
+ *
+ *   delta_n      = <grad_n, result_n> - grad_lse_n
+ *   grad_z_e     = p_e (<grad_n, v_m + edge_v_e> - delta_n)        z = s / temperature
+ *   grad_bias_e  = grad_z_e / temperature
+ *   grad_s_e     = grad_bias_e, times 1 - tanh^2 of the softcap
+ *   grad_query_n = scale * sum over e into n of grad_s_e (k_m + edge_k_e)
+ *   grad_key_m   = scale * sum over e from m of grad_s_e q_n
+ *   grad_value_m = sum over e from m of p_e grad_n
+ *
+ * and from these to all that q, k, v, edge_k and edge_v are made of: data, matrices, edge data. The
+ * largest of heads passes its gradient to the first head that has it. With residual data gets that
+ * of out besides; with steps all are differentiated.
+ *
+ * Nothing is kept per edge and head: scores and results are computed again, so no result of the
+ * forward run is needed. Sums run along edges in their order, by destination or by source, in
+ * splits where a node has very many: bits depend on neither threads nor executors. Nodes and edges
+ * that take no part get exactly 0, removed duplicates too. Infinities and NaN are as in
+ * heed_attention_backward.
+ *
+ * Not of hard attention, which is not differentiable, nor with prepared matrices:
+ * HEED_STATUS_UNSUPPORTED. */
+typedef struct heed_graph_attention_backward_desc {
+  uint32_t struct_size;
+  uint32_t accumulate; /* 1: gradients are added to what is there; 0: they replace it */
+  /* As for heed_graph_attention; its layout of out is only read for the type. Read while the plan
+   * is made. */
+  const heed_graph_attention_desc* attention;
+  heed_layout grad_out;   /* as out in shape */
+  heed_layout grad_lse;   /* as lse, of a type of its own */
+  heed_layout grad_query; /* as query, key, value, data and edge_data in shape; float64 if, and only
+                             if, they are. A dtype of 0: the arithmetic's, everywhere here */
+  heed_layout grad_key;
+  heed_layout grad_value;
+  heed_layout grad_data;
+  heed_layout grad_edge_data;
+  heed_layout grad_edge_bias; /* [edges given, heads]; [edges given], summed over heads, where the
+                                 bias is one for all heads */
+  heed_matrix_layout grad_w_query; /* as the matrices in shape */
+  heed_matrix_layout grad_w_key;
+  heed_matrix_layout grad_w_value;
+  heed_matrix_layout grad_w_edge_key;
+  heed_matrix_layout grad_w_edge_value;
+} heed_graph_attention_backward_desc;
+#define HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT                                                   \
+  {                                                                                               \
+    (uint32_t)sizeof(heed_graph_attention_backward_desc), 0, NULL, HEED_LAYOUT_INIT,              \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT,     \
+        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT                 \
+  }
+
+/* Gradients that are not wanted are NULL, and so are those of what the problem does not have. */
+typedef struct heed_graph_attention_backward_args {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  /* As for heed_graph_attention; out, lse and weights are not looked at. Data must be what it was
+   * before, where out has replaced it. */
+  const heed_graph_attention_args* attention;
+  const void* grad_out;
+  const void* grad_lse; /* of the last step; NULL: 0 */
+  void* grad_query;     /* with HEED_GRAPH_PROJECTED */
+  void* grad_key;
+  void* grad_value;
+  void* grad_data;    /* where there is data */
+  void* grad_w_query; /* unless HEED_GRAPH_PROJECTED */
+  void* grad_w_key;
+  void* grad_w_value;
+  void* grad_b_query; /* Real [heads * features], with b_query and so on */
+  void* grad_b_key;
+  void* grad_b_value;
+  void* grad_edge_data;    /* with edge_data */
+  void* grad_w_edge_key;   /* with w_edge_key */
+  void* grad_w_edge_value; /* with w_edge_value, apart from it even where both are one matrix */
+  void* grad_edge_bias;    /* with edge_bias */
+  void* grad_head_weights; /* Real [heads], with head_weights */
+} heed_graph_attention_backward_args;
+#define HEED_GRAPH_ATTENTION_BACKWARD_ARGS_INIT                                                  \
+  {                                                                                              \
+    (uint32_t)sizeof(heed_graph_attention_backward_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                   \
+  }
+
+typedef struct heed_graph_attention_backward_plan heed_graph_attention_backward_plan;
+
+/* Checks the descriptor against the graph and lays out the workspace: some numbers per node and
+ * head, what gradients need of every node and step where data is projected, and never something per
+ * edge. *plan is written only on success; it holds the graph. */
+HEED_API heed_status heed_graph_attention_backward_plan_create(
+    const heed_context* context, const heed_graph* graph,
+    const heed_graph_attention_backward_desc* desc, heed_graph_attention_backward_plan** plan);
+/* NULL is allowed. */
+HEED_API void heed_graph_attention_backward_plan_destroy(heed_graph_attention_backward_plan* plan);
+/* Tasks are those over edges by destination and by source; gathered bytes those of keys and values,
+ * then of queries and gradients of results. */
+HEED_API heed_status heed_graph_attention_backward_plan_describe(
+    const heed_graph_attention_backward_plan* plan, heed_graph_attention_info* info);
+/* The bytes that a run of this plan needs; 0 is possible. */
+HEED_API heed_status heed_graph_attention_backward_plan_workspace(
+    const heed_graph_attention_backward_plan* plan, size_t* bytes);
+HEED_API heed_status heed_graph_attention_backward_plan_run(
+    const heed_graph_attention_backward_plan* plan, const heed_graph_attention_backward_args* args,
+    void* workspace, size_t workspace_bytes);
+/* Plan, workspace (from the context's allocator) and run in one call. */
+HEED_API heed_status heed_graph_attention_backward(const heed_context* context,
+                                                   const heed_graph* graph,
+                                                   const heed_graph_attention_backward_desc* desc,
+                                                   const heed_graph_attention_backward_args* args);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #include "engine/backward/plan.hpp"
 #include "engine/check/workspace.hpp"
 #include "engine/dense/plan.hpp"
+#include "engine/graph/backward/plan.hpp"
 #include "engine/graph/plan.hpp"
 #include "engine/multihead/plan.hpp"
 
@@ -18,6 +19,9 @@ void check_before(const heed_multihead_plan& plan, const heed_multihead_args& ar
                   const CheckedWorkspace& workspace);
 void check_before(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
                   const CheckedWorkspace& workspace);
+void check_before(const heed_graph_attention_backward_plan& plan,
+                  const heed_graph_attention_backward_args& args,
+                  const CheckedWorkspace& workspace);
 
 /// Tell what looks odd about the result.
 void check_after(const heed_attention_plan& plan, const heed_attention_args& args);
@@ -25,5 +29,7 @@ void check_after(const heed_attention_backward_plan& plan,
                  const heed_attention_backward_args& args);
 void check_after(const heed_multihead_plan& plan, const heed_multihead_args& args);
 void check_after(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args);
+void check_after(const heed_graph_attention_backward_plan& plan,
+                 const heed_graph_attention_backward_args& args);
 
 }  // namespace heed

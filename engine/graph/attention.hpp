@@ -11,4 +11,8 @@ namespace heed {
 void run_plan(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
               void* workspace, std::size_t bytes);
 
+/// Copies the matrices over edge data into the workspace, as EdgeMatrix wants them.
+void widen_edge_matrices(const heed_graph_attention_plan& plan,
+                         const heed_graph_attention_args& args, std::byte* workspace);
+
 }  // namespace heed

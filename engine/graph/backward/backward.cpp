@@ -1,0 +1,179 @@
+// The steps of a run, the last first. Each goes over the edges twice: by destination, where softmax
+// is, and by source, where keys and values gather what they are due. Nothing is kept in between but
+// log-sum-exp and delta of every node and head.
+#include "engine/graph/backward/backward.hpp"
+
+#include "engine/graph/attention.hpp"
+#include "engine/graph/backward/incoming.hpp"
+#include "engine/graph/backward/outgoing.hpp"
+#include "engine/graph/project.hpp"
+#include "engine/graph/verbose.hpp"
+#include "engine/parallel/ranges.hpp"
+#include "engine/runtime/tell.hpp"
+#include "engine/runtime/workspace.hpp"
+
+namespace heed {
+namespace {
+
+template <class Real>
+class GraphBackward {
+ public:
+  GraphBackward(const heed_graph_attention_backward_plan& plan, const GraphBackwardArgs& args,
+                std::byte* space)
+      : plan_(plan),
+        problem_(plan.problem.attention),
+        args_(args),
+        kernels_(kernels_of<Real>(*plan.context->kernels)),
+        space_(space) {}
+
+  void run() {
+    const heed_graph_attention_args& of = args_.attention;
+    const heed_graph_attention_backward_args& to = args_.given;
+    widen_edge_matrices(plan_.attention, of, space_);
+    GraphStep forward = {plan_.attention,
+                         of,
+                         {of.query, problem_.query},
+                         {of.key, problem_.key},
+                         {of.value, problem_.value},
+                         {of.data, problem_.data},
+                         space_,
+                         true};
+    const auto rows = [&](void* data, const Layout& layout) {
+      return GradientRows{data, layout, plan_.problem.accumulate};
+    };
+    const GraphBackwardStep step = {plan_,
+                                    args_,
+                                    forward,
+                                    {to.grad_out, plan_.problem.grad_out},
+                                    rows(to.grad_query, plan_.problem.grad_query),
+                                    rows(to.grad_key, plan_.problem.grad_key),
+                                    rows(to.grad_value, plan_.problem.grad_value),
+                                    true,
+                                    space_};
+    differentiate(step);
+    if (to.grad_data != nullptr) pass_residual(step);
+    clear_removed();
+    write_head_weights();
+  }
+
+ private:
+  using RangeFunction = void (*)(const GraphBackwardStep& step, std::int64_t begin,
+                                 std::int64_t end, std::byte* slab);
+
+  void share_out(const GraphBackwardStep& step, RangeFunction function, std::int64_t count,
+                 std::int64_t per_claim) const {
+    std::byte* const slabs = space_ + plan_.space.slabs;
+    parallel_for(plan_.context->threads, {count, per_claim, plan_.attention.workers},
+                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                   function(step, begin, end, slabs + worker * plan_.space.slab_bytes);
+                 });
+  }
+
+  void differentiate(const GraphBackwardStep& step) const {
+    const EdgeOrder& incoming = *plan_.graph;
+    const EdgeOrder& outgoing = plan_.graph->outgoing;
+    const auto size = [](const auto& array) { return static_cast<std::int64_t>(array.size()); };
+    share_out(step, differentiate_parts, size(incoming.parts), plan_.attention.parts_per_claim);
+    if (size(incoming.hubs) > 0) {
+      share_out(step, merge_hub_results, size(incoming.hubs), 1);
+      share_out(step, differentiate_splits, size(incoming.parts), plan_.attention.parts_per_claim);
+      share_out(step, sum_hubs, size(incoming.hubs), 1);
+    }
+    if (step.key.data == nullptr && step.value.data == nullptr) return;
+    share_out(step, differentiate_sources, size(outgoing.parts), plan_.outgoing_per_claim);
+    share_out(step, sum_source_hubs, size(outgoing.hubs), 1);
+  }
+
+  /// The gradient of data is that of out, with residual.
+  void pass_residual(const GraphBackwardStep& step) const {
+    const Layout& layout = plan_.problem.grad_data;
+    std::byte* const slabs = space_ + plan_.space.slabs;
+    parallel_for(plan_.context->threads, {problem_.nodes, 64, plan_.attention.workers},
+                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                   Real* const row = at<Real>(
+                       slabs + worker * plan_.space.slab_bytes + plan_.attention.slab.bytes,
+                       plan_.slab.rows);
+                   for (std::int64_t n = begin; n < end; ++n) {
+                     read_row(step.grad_out, n, row);
+                     write_gradient(kernels_, layout, plan_.problem.accumulate, row, problem_.width,
+                                    row + Gather<Real>::padded(problem_.width),
+                                    row_at(args_.given.grad_data, layout, 0, 0, n));
+                   }
+                 });
+  }
+
+  /// Heads side by side.
+  void read_row(const Tensor& from, std::int64_t node, Real* to) const {
+    const Layout& layout = from.layout;
+    for (std::int64_t h = 0; h < problem_.out_heads(); ++h)
+      kernels_.numbers.read(
+          layout.type, row_at(from.data, layout, 0, h, node), layout.strides.feature,
+          static_cast<std::size_t>(problem_.value_features), to + h * problem_.value_features);
+  }
+
+  /// What belongs to edges that the graph has removed is 0.
+  void clear_removed() const {
+    const heed_graph& graph = *plan_.graph;
+    if (plan_.problem.accumulate) return;
+    const auto clear = [&](void* to, const Layout& layout, std::int64_t heads,
+                           std::int64_t features) {
+      if (to == nullptr) return;
+      each_range(plan_.context->threads,
+                 Ranges::of(plan_.context->threads, graph.edges_given - graph.edges),
+                 [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+                   const Real zero = 0;
+                   for (std::int64_t e = graph.edges + begin; e < graph.edges + end; ++e)
+                     for (std::int64_t h = 0; h < heads; ++h)
+                       for (std::int64_t x = 0; x < features; ++x)
+                         kernels_.numbers.write(layout.type, &zero, 1,
+                                                row_at(to, layout, 0, h, graph.given(e)) +
+                                                    x * layout.strides.feature * layout.bytes,
+                                                1);
+                 });
+    };
+    clear(args_.given.grad_edge_bias, plan_.problem.grad_edge_bias,
+          plan_.problem.sums_bias ? 1 : problem_.heads, 1);
+    clear(args_.given.grad_edge_data, plan_.problem.grad_edge_data, 1, problem_.edge_width);
+  }
+
+  void write_head_weights() const {
+    auto* const to = static_cast<Real*>(args_.given.grad_head_weights);
+    if (to == nullptr) return;
+    const auto* const terms = at<double>(space_, plan_.space.head_terms);
+    for (std::int64_t h = 0; h < problem_.heads; ++h) {
+      double sum = plan_.problem.accumulate ? static_cast<double>(to[h]) : 0;
+      for (std::size_t part = 0; part < plan_.graph->parts.size(); ++part)
+        sum += terms[static_cast<std::int64_t>(part) * problem_.heads + h];
+      to[h] = static_cast<Real>(sum);
+    }
+  }
+
+  const heed_graph_attention_backward_plan& plan_;
+  const GraphProblem& problem_;
+  const GraphBackwardArgs& args_;
+  const KernelTable<Real>& kernels_;
+  std::byte* const space_;
+};
+
+}  // namespace
+
+void run_plan(const heed_graph_attention_backward_plan& plan,
+              const heed_graph_attention_backward_args& given, void* workspace, std::size_t bytes) {
+  const GraphBackwardArgs args(given);
+  validate(plan.problem, args, plan.context->backend);
+  check_workspace(plan.space.bytes, workspace, bytes);
+  if (plan.problem.attention.nodes == 0) return;
+  with_real(plan.problem.attention.float64, [&](auto real) {
+    GraphBackward<decltype(real)>(plan, args, static_cast<std::byte*>(workspace)).run();
+  });
+}
+
+void print_run(const heed_graph_attention_backward_plan& plan,
+               const heed_graph_attention_backward_args& given, double seconds) noexcept {
+  const GraphBackwardArgs args(given);
+  print_graph("graph backward", plan.attention, plan.problem.attention, args.attention,
+              plan.graph->parts.size() + plan.graph->outgoing.parts.size(), plan.gathered_bytes,
+              seconds);
+}
+
+}  // namespace heed
