@@ -33,7 +33,7 @@
 
 #include <cmath>
 
-#include "tests/oracle/bounded.hpp"
+#include "tests/oracle/gradient.hpp"
 #include "tests/oracle/head.hpp"
 
 namespace heed_test {
@@ -55,21 +55,6 @@ struct PairGradient {
   Bounded<Wide> biased;   ///< of s before the score function: what bias and ALiBi get
   Bounded<Wide> product;  ///< of scale <q, k>
 };
-
-/// Roundings of a gradient's terms besides those of its sum: a query or key may have been
-/// multiplied with a constant of the scores, which heed takes out again, so three and those of
-/// constants.
-template <class Real>
-inline constexpr typename Arithmetic<Real>::Wide kGradientRoundings =
-    3 + 2 * Arithmetic<Real>::kConstant;
-
-/// A sum times a factor, with so many more roundings of its terms.
-template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> scaled_gradient(const BoundedSum<Real>& sum, const Bounded<Wide>& factor,
-                              Wide roundings) {
-  const Bounded<Wide> result = sum.result(roundings);
-  return factor.value == 1 && factor.bound == 0 ? result : product<Real>(result, factor);
-}
 
 template <class Real>
 class BackwardRow {
@@ -194,19 +179,8 @@ class BackwardRow {
     return {d.value, d.error};
   }
 
-  /// See 4.
   Number slope_of_cap(Index j) const {
-    using A = Arithmetic<Real>;
-    const Score<Wide> s = head_.capped_score(i_, j, 1);
-    if (s.unspecified()) return unknown();
-    if (std::isnan(s.value)) return nan();
-    const auto cap = static_cast<Wide>(head_.desc().softcap);
-    const Wide tanh = s.value / cap;
-    const Wide moved = s.error / cap;
-    const Wide e = moved + gamma_of<Real>(A::kConstant + 2) * (std::fabs(tanh) + moved);
-    const Wide square = tanh * tanh;
-    const Wide error = 2 * std::fabs(tanh) * e + e * e;
-    return {1 - square, error + gamma_of<Real>(3) * (1 + square + error)};
+    return cap_slope<Real>(head_.capped_score(i_, j, 1), static_cast<Wide>(head_.desc().softcap));
   }
 
   const Head<Real>& head_;
