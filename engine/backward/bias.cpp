@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/backward/reader.hpp"
-#include "engine/backward/write.hpp"
+#include "engine/tensor/gradient.hpp"
 #include "engine/runtime/sizes.hpp"
 
 namespace heed {
