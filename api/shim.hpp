@@ -15,6 +15,7 @@
 #include "engine/graph/attention.hpp"
 #include "engine/graph/backward/backward.hpp"
 #include "engine/graph/verbose.hpp"
+#include "engine/multihead/backward/backward.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/multihead/verbose.hpp"
 #include "engine/runtime/allocator.hpp"
