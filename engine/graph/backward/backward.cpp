@@ -39,7 +39,7 @@ class GraphBackward {
                          space_,
                          true};
     const auto rows = [&](void* data, const Layout& layout) {
-      return GradientRows{data, layout, plan_.problem.accumulate};
+      return GradientTarget{data, layout, plan_.problem.accumulate};
     };
     const GraphBackwardStep step = {plan_,
                                     args_,

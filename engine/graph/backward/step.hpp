@@ -8,7 +8,7 @@
 namespace heed {
 
 /// Where rows of gradients go.
-struct GradientRows {
+struct GradientTarget {
   void* data;  ///< nullptr: nowhere
   Layout layout;
   bool accumulate;
@@ -19,7 +19,7 @@ struct GraphBackwardStep {
   const GraphBackwardArgs& args;
   const GraphStep& forward;
   Tensor grad_out;  ///< [nodes][heads of out][value_features]
-  GradientRows query, key, value;
+  GradientTarget query, key, value;
   bool last;         ///< of the forward run, the first on the way back
   std::byte* space;  ///< the workspace
 
@@ -119,7 +119,7 @@ void sum_splits(const GraphBackwardStep& step, const Hub& hub, std::int64_t coun
 
 /// Writes rows [heads][padded] times a factor, head by head; `room` is as wide as a head.
 template <class Real>
-void write_heads(const KernelTable<Real>& kernels, const GradientRows& to, std::int64_t node,
+void write_heads(const KernelTable<Real>& kernels, const GradientTarget& to, std::int64_t node,
                  std::int64_t heads, std::int64_t features, Real* rows, Real factor, Real* room) {
   if (to.data == nullptr) return;
   const std::int64_t padded = Gather<Real>::padded(features);

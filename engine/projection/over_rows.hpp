@@ -1,12 +1,19 @@
-// Gradients that are sums over the rows of a block: of matrices, biases and head weights.
+// Gradients that are sums over rows: of matrices, biases and head weights.
 #pragma once
 
 #include <cstdint>
 
-#include "engine/multihead/backward/plan.hpp"
-#include "engine/projection/rows.hpp"
+#include "engine/projection/matmul.hpp"
 
 namespace heed {
+
+/// Rows that one product takes into the gradient of a matrix, which grows from one to the next. A
+/// multiple of kTileIn, so that it changes no bit of a sum.
+inline constexpr std::int64_t kProductRows = 4096;
+
+/// Plans x^T y, which multiply_over_rows runs, for a product y = x W of this size.
+MatmulPlan plan_over_rows(const heed_context& context, const char* field, const MatmulSize& size,
+                          std::int64_t claims);
 
 /// The threads of a run, and what they work in.
 struct RunThreads {
@@ -26,7 +33,8 @@ struct RowPairs {
 void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const RowPairs& rows,
                         void* to);
 
-/// Where a gradient goes: rows of `out` numbers, row t at row t % rows_each of matrix t / rows_each.
+/// Where a gradient goes: rows of `out` numbers, row t at row t % rows_each of matrix t /
+/// rows_each.
 struct GradientRows {
   void* data;
   Layout layout;
