@@ -91,6 +91,12 @@ class GraphBackwardOracle {
     ExpectedGraphGradients all;
     for (std::size_t of = 0; of < kGraphGradients; ++of)
       all[of] = gradients_[of].elements({1, 0}, 4, given_.desc.accumulate != 0, real_);
+    if (given_.desc.accumulate != 0) {
+      keep_removed(a_.grad_edge_data, given_.desc.grad_edge_data, 1, d_.edge_width,
+                   all[kOfEdgeData]);
+      keep_removed(a_.grad_edge_bias, given_.desc.grad_edge_bias, shares_bias_ ? 1 : heads_, 1,
+                   all[kOfEdgeBias]);
+    }
     return all;
   }
 
@@ -123,6 +129,23 @@ class GraphBackwardOracle {
         gradients_[of].at(0, x / features, n, x % features).add(rows.row(n)[x]);
   }
   Index heads_of(GraphGradientOf of) const { return of == kOfData ? 1 : heads_; }
+
+  /// What is there stays as it is where edges are removed.
+  void keep_removed(const void* data, const heed_layout& layout, Index heads, Index features,
+                    std::vector<Element>& elements) const {
+    if (data == nullptr) return;
+    const Index edges = given_.edges.size();
+    std::vector<bool> counts(static_cast<std::size_t>(edges));
+    for (const auto& into : incoming_)
+      for (const Index e : into) counts[static_cast<std::size_t>(e)] = true;
+    const Source from = rows_source(data, layout, heads, features, real_);
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      const auto n = static_cast<Index>(i);
+      const Index e = n / features % edges;
+      if (!counts[static_cast<std::size_t>(e)])
+        elements[i] = {from.at(0, n / features / edges, e, n % features), 0};
+    }
+  }
 
   // ---- One step ----
 
@@ -224,10 +247,8 @@ class GraphBackwardOracle {
       minus_delta.add(term);
     }
     if (last && a_.grad_lse != nullptr) minus_delta.add(grad_lse(at));
-    for (std::size_t j = 0; j < row.attended().size(); ++j) {
-      if (!row.spoilt() && row.excluded(j)) continue;
+    for (std::size_t j = 0; j < row.attended().size(); ++j)
       add_edge(numbers, row, grad, at, j, minus_delta, query, key, value);
-    }
   }
 
   /// Converted to the arithmetic's type first.
@@ -253,7 +274,8 @@ class GraphBackwardOracle {
         gradient.add(product<Real>(g(x), through(to_value, e, c, h * width_ + x)));
     }
     const Number p = row.weight_by_lse(j);
-    const Number scaled = product<Real>(p, gradient.result(4));
+    // A score of -inf passes on 0, which times an infinity is NaN.
+    const Number scaled = row.excluded(j) ? Number{0, 0} : product<Real>(p, gradient.result(4));
     const Wide temperature = d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1;
     const Number biased = product<Real>(scaled, constant<Real>(1 / temperature));
     if (gradients_[kOfEdgeBias].asked())

@@ -121,7 +121,7 @@ class GraphRow {
     return finite_or_unbounded<Real>(p, p * factor + A::kSmallest);
   }
 
-  /// Whether the j-th edge's score is -inf for certain, which leaves it without any gradient.
+  /// Whether the j-th edge's score is -inf for certain.
   bool excluded(std::size_t j) const {
     return !scores_[j].unspecified() && scores_[j].value == -kInfinite<Wide>;
   }

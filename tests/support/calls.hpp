@@ -25,6 +25,9 @@ struct Destroy {
   void operator()(heed_graph_attention_plan* plan) const {
     heed_graph_attention_plan_destroy(plan);
   }
+  void operator()(heed_graph_attention_backward_plan* plan) const {
+    heed_graph_attention_backward_plan_destroy(plan);
+  }
   void operator()(heed_cache* cache) const { heed_cache_destroy(cache); }
 };
 using Context = std::unique_ptr<heed_context, Destroy>;
@@ -34,6 +37,7 @@ using MultiheadPlan = std::unique_ptr<heed_multihead_plan, Destroy>;
 using Weights = std::unique_ptr<heed_weights, Destroy>;
 using Graph = std::unique_ptr<heed_graph, Destroy>;
 using GraphPlan = std::unique_ptr<heed_graph_attention_plan, Destroy>;
+using GraphBackwardPlan = std::unique_ptr<heed_graph_attention_backward_plan, Destroy>;
 using Cache = std::unique_ptr<heed_cache, Destroy>;
 
 /// The names of the instruction sets that this machine can run, from the plainest to the widest.

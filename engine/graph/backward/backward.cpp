@@ -27,6 +27,7 @@ class GraphBackward {
         space_(space) {}
 
   void run() {
+    if (problem_.nodes == 0) return write_head_weights();
     const heed_graph_attention_args& of = args_.attention;
     const heed_graph_attention_backward_args& to = args_.given;
     widen_edge_matrices(plan_.attention, of, space_);
@@ -139,7 +140,7 @@ class GraphBackward {
   void write_head_weights() const {
     auto* const to = static_cast<Real*>(args_.given.grad_head_weights);
     if (to == nullptr) return;
-    const auto* const terms = at<double>(space_, plan_.space.head_terms);
+    const auto* const terms = reinterpret_cast<const double*>(space_ + plan_.space.head_terms);
     for (std::int64_t h = 0; h < problem_.heads; ++h) {
       double sum = plan_.problem.accumulate ? static_cast<double>(to[h]) : 0;
       for (std::size_t part = 0; part < plan_.graph->parts.size(); ++part)
@@ -162,7 +163,6 @@ void run_plan(const heed_graph_attention_backward_plan& plan,
   const GraphBackwardArgs args(given);
   validate(plan.problem, args, plan.context->backend);
   check_workspace(plan.space.bytes, workspace, bytes);
-  if (plan.problem.attention.nodes == 0) return;
   with_real(plan.problem.attention.float64, [&](auto real) {
     GraphBackward<decltype(real)>(plan, args, static_cast<std::byte*>(workspace)).run();
   });
