@@ -1396,7 +1396,8 @@ HEED_API heed_status heed_graph_attention(const heed_context* context, const hee
  * forward run is needed. Sums run along edges in their order, by destination or by source, in
  * splits where a node has very many: bits depend on neither threads nor executors. Nodes and edges
  * that take no part get exactly 0, removed duplicates too. Infinities and NaN are as in
- * heed_attention_backward.
+ * heed_attention_backward; in a query, or a gradient of a result, they make their feature of the
+ * gradient of W_edge_key or W_edge_value NaN, whether the node has edges or not.
  *
  * Not of hard attention, which is not differentiable, nor with prepared matrices:
  * HEED_STATUS_UNSUPPORTED. */

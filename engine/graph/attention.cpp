@@ -38,6 +38,8 @@ void clear_removed(const GraphStep& step) {
              });
 }
 
+}  // namespace
+
 void run_step(const GraphStep& step) {
   const heed_graph& graph = *step.plan.graph;
   const auto parts = static_cast<std::int64_t>(graph.parts.size());
@@ -48,6 +50,8 @@ void run_step(const GraphStep& step) {
   if (hubs > 0) share_out(step, recompute_hub_weights, parts, step.plan.parts_per_claim);
   clear_removed(step);
 }
+
+namespace {
 
 /// out where it lies, or a copy if its heads do not lie side by side.
 template <class Real>

@@ -5,9 +5,6 @@
 namespace heed {
 namespace {
 
-/// Nodes per claim, whose matrices are far more work to read than a claim costs.
-constexpr std::int64_t kNodesPerClaim = 64;
-
 /// Data times each node's own matrices. These are read once, so that all that counts is to read
 /// them as they lie: by rows if features out are side by side, else by columns.
 template <class Real>

@@ -10,6 +10,9 @@
 
 namespace heed {
 
+/// Nodes per claim, where all that a node takes is rows or matrices of its own.
+inline constexpr std::int64_t kNodesPerClaim = 64;
+
 /// The tensors that a step computes between.
 struct GraphStep {
   const heed_graph_attention_plan& plan;

@@ -52,11 +52,11 @@ MatmulPlan plan_over_rows(const heed_context& context, const char* field, const 
 }
 
 void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const RowPairs& rows,
-                        void* to) {
+                        void* to, bool adds) {
   const std::int64_t in = plan.size.rows;
   const std::int64_t out = plan.size.out;
   const Matrix result = rows_side_by_side(plan.size.float64, in, out);
-  if (rows.count == 0)
+  if (rows.count == 0 && !adds)
     std::fill_n(static_cast<std::byte*>(to), in * out * result.layout.bytes, std::byte{0});
   for (std::int64_t t = 0, next = 0; t < rows.count; t = next) {
     const std::int64_t some =
@@ -72,7 +72,7 @@ void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const
                      transposed(rows.x, t, in),
                      {nullptr, &y, rows.y.at(t), nullptr, {}},
                      {to, result.layout, in, out}};
-    matmul.adds = t > 0;
+    matmul.adds = adds || t > 0;
     run_matmuls(threads.context, &matmul, 1, threads.workers, threads.slabs, threads.slab_bytes);
   }
 }

@@ -29,9 +29,10 @@ struct RowPairs {
   std::int64_t count;
 };
 
-/// to[in][out] = x^T y, for x of plan.size.rows features. Rows are summed in their order.
+/// to[in][out] = x^T y, or grows by that, for x of plan.size.rows features. Rows are summed in
+/// their order.
 void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const RowPairs& rows,
-                        void* to);
+                        void* to, bool adds = false);
 
 /// Where a gradient goes: rows of `out` numbers, row t at row t % rows_each of matrix t /
 /// rows_each.

@@ -12,7 +12,7 @@ namespace heed_test {
 inline GraphProblem differentiable_graph(std::uint64_t seed, Graphs graphs = Graphs::kAny) {
   for (std::uint64_t n = 0;; ++n) {
     GraphProblem p = RandomGraphs(seed + (n << 32U), graphs).draw();
-    if (p.desc.hard != 0 || p.desc.inputs != HEED_GRAPH_PROJECTED || p.edge_data) continue;
+    if (p.desc.hard != 0 || p.desc.inputs == HEED_GRAPH_PER_NODE) continue;
     p.in_place = false;
     return p;
   }

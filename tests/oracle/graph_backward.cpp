@@ -247,6 +247,7 @@ class GraphBackwardOracle {
       minus_delta.add(term);
     }
     if (last && a_.grad_lse != nullptr) minus_delta.add(grad_lse(at));
+    add_nothing(numbers, row, grad, at.head);
     for (std::size_t j = 0; j < row.attended().size(); ++j)
       add_edge(numbers, row, grad, at, j, minus_delta, query, key, value);
   }
@@ -296,6 +297,22 @@ class GraphBackwardOracle {
       add_edge_terms(to_key, kOfWEdgeKey, e, h, d_.features, scaled_s,
                      [&](Index x) { return row.query_of(x); });
     if (to_value.given()) add_edge_terms(to_value, kOfWEdgeValue, e, h, width_, p, g);
+  }
+
+  /// Matrices over edge data see sums over each node's edges, which are 0 where it has none: that
+  /// times what is not finite is NaN.
+  void add_nothing(const GraphNumbers<Wide>& numbers, const GraphRow<Real>& row,
+                   const std::vector<Number>& grad, Index h) {
+    const auto add = [&](GraphGradientOf of, bool given, Index column, const Number& with) {
+      if (!given || !gradients_[of].asked() || std::isfinite(with.value)) return;
+      for (Index c = 0; c < d_.edge_width; ++c)
+        gradients_[of].at(0, 0, c, column).add(product<Real>({0, 0}, with));
+    };
+    for (Index x = 0; x < d_.features; ++x)
+      add(kOfWEdgeKey, numbers.edge_key.given(), h * d_.features + x, row.query_of(x));
+    for (Index x = 0; x < width_; ++x)
+      add(kOfWEdgeValue, numbers.edge_value.given(), h * width_ + x,
+          grad[static_cast<std::size_t>(x)]);
   }
 
   /// f_c W_c, rounded once.

@@ -5,6 +5,7 @@
 
 #include "engine/graph/attention.hpp"
 #include "engine/graph/backward/incoming.hpp"
+#include "engine/graph/backward/matrices.hpp"
 #include "engine/graph/backward/outgoing.hpp"
 #include "engine/graph/project.hpp"
 #include "engine/graph/verbose.hpp"
@@ -24,37 +25,20 @@ class GraphBackward {
         problem_(plan.problem.attention),
         args_(args),
         kernels_(kernels_of<Real>(*plan.context->kernels)),
-        space_(space) {}
+        space_(space),
+        matrices_(plan, args, space) {}
 
   void run() {
-    if (problem_.nodes == 0) return write_head_weights();
-    const heed_graph_attention_args& of = args_.attention;
-    const heed_graph_attention_backward_args& to = args_.given;
-    widen_edge_matrices(plan_.attention, of, space_);
-    GraphStep forward = {plan_.attention,
-                         of,
-                         {of.query, problem_.query},
-                         {of.key, problem_.key},
-                         {of.value, problem_.value},
-                         {of.data, problem_.data},
-                         space_,
-                         true};
-    const auto rows = [&](void* data, const Layout& layout) {
-      return GradientTarget{data, layout, plan_.problem.accumulate};
-    };
-    const GraphBackwardStep step = {plan_,
-                                    args_,
-                                    forward,
-                                    {to.grad_out, plan_.problem.grad_out},
-                                    rows(to.grad_query, plan_.problem.grad_query),
-                                    rows(to.grad_key, plan_.problem.grad_key),
-                                    rows(to.grad_value, plan_.problem.grad_value),
-                                    true,
-                                    space_};
-    differentiate(step);
-    if (to.grad_data != nullptr) pass_residual(step);
-    clear_removed();
+    if (problem_.nodes > 0) {
+      widen_edge_matrices(plan_.attention, args_.attention, space_);
+      attend_again();
+      Tensor grad = {args_.given.grad_out, plan_.problem.grad_out};
+      for (std::int64_t t = problem_.steps - 1; t >= 0; --t) grad = go_back(t, grad);
+      if (args_.given.grad_data != nullptr) write_data(grad);
+      clear_removed();
+    }
     write_head_weights();
+    matrices_.write();
   }
 
  private:
@@ -64,7 +48,7 @@ class GraphBackward {
   void share_out(const GraphBackwardStep& step, RangeFunction function, std::int64_t count,
                  std::int64_t per_claim) const {
     std::byte* const slabs = space_ + plan_.space.slabs;
-    parallel_for(plan_.context->threads, {count, per_claim, plan_.attention.workers},
+    parallel_for(plan_.context->threads, {count, per_claim, plan_.workers},
                  [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
                    function(step, begin, end, slabs + worker * plan_.space.slab_bytes);
                  });
@@ -85,17 +69,76 @@ class GraphBackward {
     share_out(step, sum_source_hubs, size(outgoing.hubs), 1);
   }
 
-  /// The gradient of data is that of out, with residual.
-  void pass_residual(const GraphBackwardStep& step) const {
+  // ---- Steps ----
+
+  /// The data that a step reads: rows of out of the step before.
+  Tensor data_of(std::int64_t step) const {
+    if (step == 0) return {args_.attention.data, problem_.data};
+    const Layout& out = problem_.out;
+    const std::int64_t size = problem_.nodes * problem_.width * out.bytes;
+    return {space_ + plan_.space.states + (step - 1) * size,
+            {out.type, out.bytes, {0, 0, problem_.width, 1}}};
+  }
+
+  GraphStep forward_step(const heed_graph_attention_args& args, const Tensor& data) const {
+    GraphStep step = {plan_.attention,
+                      args,
+                      {args.query, problem_.query},
+                      {args.key, problem_.key},
+                      {args.value, problem_.value},
+                      data,
+                      space_,
+                      true};
+    if (problem_.inputs != HEED_GRAPH_PROJECTED) project(step);
+    return step;
+  }
+
+  /// Runs forward to have the data of all steps.
+  void attend_again() const {
+    heed_graph_attention_args args = args_.attention;
+    for (std::int64_t t = 1; t < problem_.steps; ++t) {
+      args.out = const_cast<void*>(data_of(t).data);
+      run_step(forward_step(args, data_of(t - 1)));
+    }
+  }
+
+  /// From the gradient of a step's results to that of its data.
+  Tensor go_back(std::int64_t t, const Tensor& grad) {
+    const heed_graph_attention_backward_args& to = args_.given;
+    const GraphStep forward = forward_step(args_.attention, data_of(t));
+    const bool last = t + 1 == problem_.steps;
+    const auto rows = [&](void* data, const Layout& layout) {
+      return GradientTarget{data, layout, plan_.problem.accumulate};
+    };
+    const GradientOfProjections made = matrices_.projections();
+    const bool projected = problem_.inputs == HEED_GRAPH_PROJECTED;
+    const GraphBackwardStep step = {
+        plan_,
+        args_,
+        forward,
+        grad,
+        projected ? rows(to.grad_query, plan_.problem.grad_query) : made.query,
+        projected ? rows(to.grad_key, plan_.problem.grad_key) : made.key,
+        projected ? rows(to.grad_value, plan_.problem.grad_value) : made.value,
+        last,
+        space_};
+    differentiate(step);
+    sum_head_weights(step);
+    matrices_.add_edges(step);
+    return projected ? grad : matrices_.go_back(step, t);
+  }
+
+  /// The gradient of data; with queries, keys and values given, that of the residual.
+  void write_data(const Tensor& grad) const {
     const Layout& layout = plan_.problem.grad_data;
     std::byte* const slabs = space_ + plan_.space.slabs;
-    parallel_for(plan_.context->threads, {problem_.nodes, 64, plan_.attention.workers},
+    parallel_for(plan_.context->threads, {problem_.nodes, kNodesPerClaim, plan_.workers},
                  [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
                    Real* const row = at<Real>(
                        slabs + worker * plan_.space.slab_bytes + plan_.attention.slab.bytes,
                        plan_.slab.rows);
                    for (std::int64_t n = begin; n < end; ++n) {
-                     read_row(step.grad_out, n, row);
+                     read_row(grad, n, row);
                      write_gradient(kernels_, layout, plan_.problem.accumulate, row, problem_.width,
                                     row + Gather<Real>::padded(problem_.width),
                                     row_at(args_.given.grad_data, layout, 0, 0, n));
@@ -103,13 +146,11 @@ class GraphBackward {
                  });
   }
 
-  /// Heads side by side.
+  /// A row of results, or of data that was projected.
   void read_row(const Tensor& from, std::int64_t node, Real* to) const {
-    const Layout& layout = from.layout;
-    for (std::int64_t h = 0; h < problem_.out_heads(); ++h)
-      kernels_.numbers.read(
-          layout.type, row_at(from.data, layout, 0, h, node), layout.strides.feature,
-          static_cast<std::size_t>(problem_.value_features), to + h * problem_.value_features);
+    if (problem_.inputs == HEED_GRAPH_PROJECTED)
+      return heed::read_row(kernels_, problem_, from, node, to);
+    std::copy_n(static_cast<const Real*>(from.data) + node * problem_.width, problem_.width, to);
   }
 
   /// What belongs to edges that the graph has removed is 0.
@@ -137,16 +178,26 @@ class GraphBackward {
     clear(args_.given.grad_edge_data, plan_.problem.grad_edge_data, 1, problem_.edge_width);
   }
 
+  /// Of one step, in the order of parts.
+  void sum_head_weights(const GraphBackwardStep& step) const {
+    if (args_.given.grad_head_weights == nullptr) return;
+    const auto parts = static_cast<std::int64_t>(plan_.graph->parts.size());
+    double* const terms = at<double>(space_, plan_.space.head_terms);
+    double* const sums = terms + parts * problem_.heads;
+    for (std::int64_t h = 0; h < problem_.heads; ++h) {
+      if (step.last) sums[h] = 0;
+      for (std::int64_t part = 0; part < parts; ++part) sums[h] += terms[part * problem_.heads + h];
+    }
+  }
+
   void write_head_weights() const {
     auto* const to = static_cast<Real*>(args_.given.grad_head_weights);
     if (to == nullptr) return;
-    const auto* const terms = reinterpret_cast<const double*>(space_ + plan_.space.head_terms);
-    for (std::int64_t h = 0; h < problem_.heads; ++h) {
-      double sum = plan_.problem.accumulate ? static_cast<double>(to[h]) : 0;
-      for (std::size_t part = 0; part < plan_.graph->parts.size(); ++part)
-        sum += terms[static_cast<std::int64_t>(part) * problem_.heads + h];
-      to[h] = static_cast<Real>(sum);
-    }
+    const auto parts = static_cast<std::int64_t>(plan_.graph->parts.size());
+    const double* const sums = at<double>(space_, plan_.space.head_terms) + parts * problem_.heads;
+    for (std::int64_t h = 0; h < problem_.heads; ++h)
+      to[h] = static_cast<Real>((plan_.problem.accumulate ? static_cast<double>(to[h]) : 0) +
+                                (problem_.nodes > 0 ? sums[h] : 0));
   }
 
   const heed_graph_attention_backward_plan& plan_;
@@ -154,6 +205,7 @@ class GraphBackward {
   const GraphBackwardArgs& args_;
   const KernelTable<Real>& kernels_;
   std::byte* const space_;
+  MatrixGradients<Real> matrices_;
 };
 
 }  // namespace

@@ -55,6 +55,8 @@ class Incoming {
         edge_grad_(room(plan_.slab.edge_grad)),
         lse_(room(plan_.slab.lse)),
         delta_(room(plan_.slab.delta)),
+        edge_rows_(room(plan_.slab.edge_rows)),
+        bias_sums_(room(plan_.slab.bias_sums)),
         sums_(room(plan_.slab.sums)),
         row_(room(plan_.slab.rows)) {
     std::fill_n(lse_, round_up(problem_.heads, std::int64_t{kMaxPanel}), Real{0});
@@ -221,7 +223,6 @@ class Incoming {
     each_batch(begin, end, [&](const Batch& batch) {
       scores_.begin_batch(batch);
       values_ = value_of_.rows(graph_.others.data() + batch.begin, batch.edges);
-      clear_edge_rows(batch);
       each_panel(kernels_, problem_.heads,
                  [&](const PanelRows& panel) { add_panel(panel, batch); });
       write_edge_rows(batch);
@@ -262,40 +263,85 @@ class Incoming {
 
   /// Gradients of biased scores, those of all heads summed where they share a bias.
   void write_bias(const PanelRows& panel, const Batch& batch) const {
-    const Layout& layout = plan_.problem.grad_edge_bias;
     const auto factor = static_cast<Real>(1 / problem_.temperature);
-    const bool sums = plan_.problem.sums_bias;
     for (std::size_t e = 0; e < batch.edges; ++e) {
-      const std::int64_t given = graph_.given(batch.begin + static_cast<std::int64_t>(e));
       const Real* const from = gradients_.gradients() + e * panel.pitch;
       Real of_edge[kMaxPanel];
       for (std::size_t h = 0; h < panel.rows; ++h) of_edge[h] = from[h] * factor;
-      for (std::size_t h = 1; sums && h < panel.rows; ++h) of_edge[0] += of_edge[h];
-      write_numbers(
-          layout, step_.args.given.grad_edge_bias,
-          row_at(step_.args.given.grad_edge_bias, layout, 0, sums ? 0 : panel.first, given),
-          layout.strides.head, of_edge, sums ? 1 : panel.rows,
-          step_.adds() || (sums && panel.first > 0));
+      if (!plan_.problem.sums_bias) {
+        write_edge(batch, e, panel.first, of_edge, panel.rows);
+        continue;
+      }
+      if (panel.first == 0) bias_sums_[e] = 0;
+      for (std::size_t h = 0; h < panel.rows; ++h) bias_sums_[e] += of_edge[h];
+      if (panel.first + static_cast<std::int64_t>(panel.rows) == problem_.heads)
+        write_edge(batch, e, 0, bias_sums_ + e, 1);
     }
   }
 
-  void write_numbers(const Layout& layout, const void*, std::byte* to, std::int64_t stride,
-                     Real* numbers, std::size_t count, bool adds) const {
-    Layout along = layout;
-    along.strides.feature = stride;
+  void write_edge(const Batch& batch, std::size_t e, std::int64_t first, Real* numbers,
+                  std::size_t heads) const {
+    Layout along = plan_.problem.grad_edge_bias;
+    along.strides.feature = along.strides.head;
     Real room[kMaxPanel];
-    write_gradient(kernels_, along, adds, numbers, static_cast<std::int64_t>(count), room, to);
+    write_gradient(kernels_, along, step_.adds(), numbers, static_cast<std::int64_t>(heads), room,
+                   row_at(step_.args.given.grad_edge_bias, along, 0, first,
+                          graph_.given(batch.begin + static_cast<std::int64_t>(e))));
   }
 
-  void clear_edge_rows(const Batch&) {}
-  void add_edge_rows(const PanelRows&, const Batch&) {}
-  void write_edge_rows(const Batch&) {}
+  /// What the panel's heads pass on to the data of their edges, through keys and through values.
+  void add_edge_rows(const PanelRows& panel, const Batch& batch) const {
+    if (step_.args.given.grad_edge_data == nullptr) return;
+    const std::size_t width = matrix_.padded_width();
+    const double unit = problem_.query_scale(problem_.softcap > 0, problem_.log2_unit);
+    const double scale = problem_.scale / problem_.temperature;
+    const auto factor = static_cast<Real>(unit == 0 ? 0 : scale / unit);
+    const auto first = static_cast<std::size_t>(panel.first);
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      Real* const to = edge_rows_ + e * width;
+      if (panel.first == 0) std::fill_n(to, width, Real{0});
+      for (std::size_t h = 0; h < panel.rows; ++h) {
+        if (scores_.leaves_out(e, h)) continue;
+        const auto grow = [&](bool given, Real weight, const Real* by) {
+          for (std::size_t c = 0; given && c < width; ++c) to[c] += weight * by[c];
+        };
+        const std::size_t at = e * panel.pitch + h;
+        grow(key_matrix_.given(), gradients_.gradients()[at] * factor,
+             scores_.edge_query() + (first + h) * width);
+        grow(matrix_.given(), probs_[at], edge_grad_ + (first + h) * width);
+      }
+    }
+  }
+
+  void write_edge_rows(const Batch& batch) const {
+    if (step_.args.given.grad_edge_data == nullptr) return;
+    const Layout& layout = plan_.problem.grad_edge_data;
+    for (std::size_t e = 0; e < batch.edges; ++e)
+      write_gradient(kernels_, layout, step_.adds(), edge_rows_ + e * matrix_.padded_width(),
+                     problem_.edge_width, row_,
+                     row_at(step_.args.given.grad_edge_data, layout, 0, 0,
+                            graph_.given(batch.begin + static_cast<std::int64_t>(e))));
+  }
 
   // ---- Results ----
 
   void finish(std::int64_t node) {
     const auto scale = static_cast<Real>(problem_.scale / problem_.temperature);
+    Real* const edge_keys = sums_ + plan_.sums.edge_keys;
+    if (key_matrix_.given()) {
+      each_panel(kernels_, problem_.heads,
+                 [&](const PanelRows& panel) { key_matrix_.add(panel, edge_keys, sums_); });
+      keep(edge_keys, scale, plan_.space.edge_keys, node);
+    }
+    if (matrix_.given())
+      keep(sums_ + plan_.sums.edge_values, Real{1}, plan_.space.edge_values, node);
     write_heads(kernels_, step_.query, node, problem_.heads, problem_.features, sums_, scale, row_);
+  }
+
+  /// Keeps sums of edge data for the gradients of matrices.
+  void keep(const Real* sums, Real factor, std::size_t space, std::int64_t node) const {
+    Real* const to = step_.of_node<Real>(space, node, edge_numbers());
+    for (std::size_t i = 0; i < edge_numbers(); ++i) to[i] = sums[i] * factor;
   }
 
   const GraphBackwardStep& step_;
@@ -318,6 +364,8 @@ class Incoming {
   Real* const edge_grad_;
   Real* const lse_;
   Real* const delta_;
+  Real* const edge_rows_;
+  Real* const bias_sums_;
   Real* const sums_;
   Real* const row_;
   EdgeRows<Real> values_{};

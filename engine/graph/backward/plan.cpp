@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/graph/gather.hpp"
+#include "engine/projection/over_rows.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/workspace.hpp"
 
@@ -58,6 +59,8 @@ GraphBackwardSlab lay_out_slab(const GraphProblem& p, const Widths& w, const Nod
   slab.capped = numbers(kEdges, kPanel);
   slab.keys = numbers(kEdges * w.features, w.heads);
   slab.values = numbers(kEdges * w.values, w.heads);
+  slab.edge_rows = numbers(kEdges, w.edge);
+  slab.bias_sums = numbers(kEdges, 1);
   slab.sums = numbers(sums.numbers, 1);
   const std::int64_t widest =
       std::max({(w.heads * w.features).value(), (w.heads * w.values).value(), w.width.value(),
@@ -92,9 +95,21 @@ GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan,
   space.query = nodes(made ? 1 : 0, p.keys_width);
   space.key = nodes(made ? 1 : 0, p.keys_width);
   space.value = nodes(made ? 1 : 0, p.values_width);
-  space.grad_data = nodes(p.steps > 1 ? 2 : 0, p.width);
-  space.slab_bytes = plan.attention.slab.bytes + plan.slab.bytes;
-  space.slabs = rooms.take(plan.attention.workers, static_cast<std::int64_t>(space.slab_bytes), 1);
+  for (std::size_t& grad_data : space.grad_data) grad_data = nodes(made ? 1 : 0, p.width);
+  const auto matrix = [&](bool used, Size in, Size out) {
+    return rooms.take(used ? in : Size(0), out, w.number);
+  };
+  const bool shared = p.inputs == HEED_GRAPH_SHARED;
+  space.w_query = matrix(shared, p.width, p.keys_width);
+  space.w_key = matrix(shared, p.width, p.keys_width);
+  space.w_value = matrix(shared, p.width, p.values_width);
+  space.w_edge_key = matrix(true, p.edge_width, p.keys_width);
+  space.w_edge_value = matrix(true, p.edge_width, p.values_width);
+  const GraphBackwardMatmuls& m = plan.matmuls;
+  space.slab_bytes = std::max({plan.attention.slab.bytes + plan.slab.bytes, m.w_keys.slab.bytes,
+                               m.w_values.slab.bytes, m.keys.slab.bytes, m.values.slab.bytes,
+                               m.edge_keys.slab.bytes, m.edge_values.slab.bytes});
+  space.slabs = rooms.take(plan.workers, static_cast<std::int64_t>(space.slab_bytes), 1);
   space.bytes = checked(rooms, "the workspace", p);
   return space;
 }
@@ -106,14 +121,37 @@ GraphProblem one_step(GraphProblem p) {
   return p;
 }
 
+void plan_products(heed_graph_attention_backward_plan& plan) {
+  const GraphProblem& p = plan.problem.attention;
+  const heed_context& context = *plan.context;
+  const std::int64_t claims =
+      context.threads.count == 1 ? 1 : std::int64_t{4} * context.threads.count;
+  const auto over_rows = [&](const char* field, std::int64_t in, std::int64_t out) {
+    return plan_over_rows(context, field, {p.float64, p.nodes, in, out}, claims);
+  };
+  GraphBackwardMatmuls& m = plan.matmuls;
+  if (p.edge_width > 0) {
+    m.edge_keys = over_rows("desc.grad_w_edge_key", p.edge_width, p.features);
+    m.edge_values = over_rows("desc.grad_w_edge_value", p.edge_width, p.value_features);
+  }
+  if (p.inputs != HEED_GRAPH_SHARED) return;
+  m.w_keys = over_rows("desc.grad_w_query", p.width, p.keys_width);
+  m.w_values = over_rows("desc.grad_w_value", p.width, p.values_width);
+  const auto product = [&](const char* field, std::int64_t in) {
+    return plan_matmul(context, field, {p.float64, p.nodes, in, p.width}, claims);
+  };
+  m.keys = product("desc.attention->w_query", p.keys_width);
+  m.values = product("desc.attention->w_value", p.values_width);
+}
+
 }  // namespace
 
 heed_graph_attention_backward_plan make_plan(const heed_context& context, const heed_graph& graph,
                                              const GraphBackwardProblem& problem) {
   const GraphProblem& p = problem.attention;
-  if (p.inputs != HEED_GRAPH_PROJECTED)
+  if (p.inputs == HEED_GRAPH_PER_NODE)
     fail(HEED_STATUS_UNSUPPORTED,
-         "desc.attention->inputs is %d; gradients of projected data are not supported yet",
+         "desc.attention->inputs is %d; gradients of matrices of every node are not supported yet",
          static_cast<int>(p.inputs));
   heed_graph_attention_backward_plan plan{};
   plan.context = &context;
@@ -126,11 +164,13 @@ heed_graph_attention_backward_plan make_plan(const heed_context& context, const 
       std::max<std::int64_t>(ceil_div(parts, plan.attention.parts_per_claim), 1);
   plan.outgoing_per_claim = std::max<std::int64_t>(outgoing / claims, 1);
   plan.gathered_bytes = 2 * plan.attention.gathered_bytes;
+  plan.workers = std::max(plan.attention.workers, plan.attention.project_workers);
+  plan_products(plan);
   const Widths widths =
       with_real(p.float64, [&](auto real) { return widths_of<decltype(real)>(p); });
   plan.sums = lay_out_sums(widths);
   plan.slab = lay_out_slab(p, widths, plan.sums);
-  if (graph.nodes > 0) plan.space = lay_out_space(plan, widths);
+  plan.space = lay_out_space(plan, widths);
   return plan;
 }
 

@@ -20,6 +20,8 @@ struct GraphBackwardSlab {
   std::size_t capped;     ///< [kBatch][kMaxPanel] scores before a bias
   std::size_t keys;       ///< [kBatch][heads][features] rows that are copied
   std::size_t values;     ///< [kBatch][heads][value_features]
+  std::size_t edge_rows;  ///< [kBatch][edge_width] gradients of edge data
+  std::size_t bias_sums;  ///< [kBatch] gradients of a bias for all heads
   std::size_t sums;       ///< see NodeSums
   std::size_t rows;       ///< [2][the widest row] on its way in or out
   std::size_t bytes;
@@ -48,10 +50,22 @@ struct GraphBackwardSpace {
   std::size_t query;       ///< [nodes][heads][features] gradients of projections
   std::size_t key;
   std::size_t value;
-  std::size_t grad_data;  ///< [2][nodes][width] of one step, and of the next
-  std::size_t slabs;      ///< [workers] NodeSlab and GraphBackwardSlab, or that of a product
+  std::size_t grad_data[2];  ///< [nodes][width] of a step, and of the one after it
+  std::size_t w_query;  ///< [width][heads][features] of all steps so far, if all nodes share it
+  std::size_t w_key;
+  std::size_t w_value;
+  std::size_t w_edge_key;  ///< [heads][edge_width][features] likewise
+  std::size_t w_edge_value;
+  std::size_t slabs;  ///< [workers] NodeSlab and GraphBackwardSlab, or that of a product
   std::size_t slab_bytes;
   std::size_t bytes;
+};
+
+/// Products over nodes: gradients of matrices, and of data.
+struct GraphBackwardMatmuls {
+  MatmulPlan w_keys, w_values;        ///< data^T times gradients of queries or keys, of values
+  MatmulPlan keys, values;            ///< such gradients times transposed matrices
+  MatmulPlan edge_keys, edge_values;  ///< of one head
 };
 
 }  // namespace heed
@@ -64,6 +78,8 @@ struct heed_graph_attention_backward_plan {
   heed_graph_attention_plan attention;  ///< of one step; its workspace comes first
   std::int64_t outgoing_per_claim;
   double gathered_bytes;
+  std::uint32_t workers;
+  heed::GraphBackwardMatmuls matmuls;
   heed::GraphBackwardSlab slab;
   heed::NodeSums sums;
   heed::GraphBackwardSpace space;

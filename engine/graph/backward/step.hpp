@@ -44,6 +44,16 @@ struct GraphBackwardStep {
   }
 };
 
+/// Row `node` of results, heads side by side.
+template <class Real>
+void read_row(const KernelTable<Real>& kernels, const GraphProblem& p, const Tensor& from,
+              std::int64_t node, Real* to) {
+  const Layout& layout = from.layout;
+  for (std::int64_t h = 0; h < p.out_heads(); ++h)
+    kernels.numbers.read(layout.type, row_at(from.data, layout, 0, h, node), layout.strides.feature,
+                         static_cast<std::size_t>(p.value_features), to + h * p.value_features);
+}
+
 /// From probabilities' gradients to those of scores, for a batch and a panel of heads.
 template <class Real>
 class ScoreGradients {
