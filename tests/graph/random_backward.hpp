@@ -51,7 +51,8 @@ class RandomGraphBackward : Drawing {
   }
   Form form_of(GraphGradientOf of) {
     if (of == kOfEdgeBias)
-      return steps_ ? draw_real() : draw_as(static_cast<std::uint32_t>(random_.integer(0, 4)));
+      return steps_ ? draw_as(one_in(2) ? HEED_DTYPE_DEFAULT : HEED_DTYPE_F64)
+                    : draw_as(static_cast<std::uint32_t>(random_.integer(0, 4)));
     if (of == kOfEdgeData && steps_) return draw_as(HEED_DTYPE_DEFAULT);
     return draw_form();
   }

@@ -77,8 +77,9 @@ class Gradient {
 
   /// Every sum times a factor, with so many more roundings of its terms, and added to what is
   /// there.
+  /// The latter may see several additions.
   std::vector<Element> elements(const Bounded<Wide>& factor, Wide roundings, bool accumulate,
-                                std::uint32_t real) const {
+                                std::uint32_t real, Wide additions = 1) const {
     std::vector<Element> all;
     for (std::size_t n = 0; n < sums_.size(); ++n) {
       if (!written_[n]) {
@@ -86,7 +87,11 @@ class Gradient {
         continue;
       }
       Bounded<Wide> total = scaled_gradient(sums_[n], factor, roundings);
-      if (accumulate) total = sum<Real>(total, before(n));
+      if (accumulate) {
+        Bounded<Wide> there = before(n);
+        there.bound = gamma_of<Real>(additions - 1) * std::fabs(there.value);
+        total = sum<Real>(total, there);
+      }
       all.push_back(stored(total.value, total.bound, lies_.dtype, real));
     }
     return all;

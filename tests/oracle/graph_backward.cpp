@@ -90,7 +90,8 @@ class GraphBackwardOracle {
     if (gradients_[kOfData].asked()) add_all(kOfData, grad);
     ExpectedGraphGradients all;
     for (std::size_t of = 0; of < kGraphGradients; ++of)
-      all[of] = gradients_[of].elements({1, 0}, 4, given_.desc.accumulate != 0, real_);
+      all[of] = gradients_[of].elements({1, 0}, 4, given_.desc.accumulate != 0, real_,
+                                        static_cast<Wide>(steps_of(d_)));
     if (given_.desc.accumulate != 0) {
       keep_removed(a_.grad_edge_data, given_.desc.grad_edge_data, 1, d_.edge_width,
                    all[kOfEdgeData]);
@@ -306,7 +307,7 @@ class GraphBackwardOracle {
     const auto add = [&](GraphGradientOf of, bool given, Index column, const Number& with) {
       if (!given || !gradients_[of].asked() || std::isfinite(with.value)) return;
       for (Index c = 0; c < d_.edge_width; ++c)
-        gradients_[of].at(0, 0, c, column).add(product<Real>({0, 0}, with));
+        gradients_[of].at(0, 0, c, column).add(kUnbounded<Wide>);
     };
     for (Index x = 0; x < d_.features; ++x)
       add(kOfWEdgeKey, numbers.edge_key.given(), h * d_.features + x, row.query_of(x));
@@ -320,6 +321,9 @@ class GraphBackwardOracle {
     return product<Real>(exact(terms.features(e)[c]), exact(terms.weight(c, column)));
   }
 
+  /// heed sums over edges or multiplies with the matrix first: nobody knows how infinities meet.
+  static Number sure(const Number& x) { return std::isfinite(x.value) ? x : kUnbounded<Wide>; }
+
   /// What an edge's data and its matrix get, where weight times `with` reaches the product of both.
   template <class With>
   void add_edge_terms(const EdgeTerms<Wide>& terms, GraphGradientOf of, Index e, Index h,
@@ -331,11 +335,11 @@ class GraphBackwardOracle {
         if (gradients_[of].asked())
           gradients_[of]
               .at(0, 0, c, column)
-              .add(product<Real>(reached, exact(terms.features(e)[c])));
+              .add(sure(product<Real>(reached, exact(terms.features(e)[c]))));
         if (gradients_[kOfEdgeData].asked())
           gradients_[kOfEdgeData]
               .at(0, 0, e, c)
-              .add(product<Real>(reached, exact(terms.weight(c, column))));
+              .add(sure(product<Real>(reached, exact(terms.weight(c, column)))));
       }
   }
 

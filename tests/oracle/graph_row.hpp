@@ -107,8 +107,9 @@ class GraphRow {
     if (unspecified_) return kUnknownNumber<Wide>;
     const Score<Wide>& t = scores_[j];
     if (nan_) return t.value == -kInfinite<Wide> ? kUnknownNumber<Wide> : kNotANumber<Wide>;
-    if (t.value == -kInfinite<Wide>) return {0, 0};
-    if (softmax_.lse == kInfinite<Wide>) return kNotANumber<Wide>;
+    const bool none = t.value == -kInfinite<Wide>;
+    if (softmax_.lse == kInfinite<Wide>) return none ? kUnknownNumber<Wide> : kNotANumber<Wide>;
+    if (none) return {0, 0};
     if (std::isinf(softmax_.lse_error)) return kUnknownNumber<Wide>;
     const Wide l = softmax_.lse / kLn2Of<Wide>;
     const Wide far = t.value - l;

@@ -45,8 +45,8 @@ class Gradients {
     const Shape biases = {1, p_.sums_bias ? 1 : of_.heads, of_.edges_given, 1};
     p_.grad_edge_bias =
         output_layout("desc.grad_edge_bias", desc_.grad_edge_bias, biases, real(), true);
-    check_steps("desc.grad_edge_bias", p_.grad_edge_bias.type);
-    check_steps("desc.grad_edge_data", p_.grad_edge_data.type);
+    check_steps("desc.grad_edge_bias", p_.grad_edge_bias);
+    check_steps("desc.grad_edge_data", p_.grad_edge_data);
     resolve_matrices();
   }
 
@@ -63,12 +63,13 @@ class Gradients {
   }
 
   /// What edges get from several steps is summed where it lies.
-  void check_steps(const char* field, ElementType type) const {
-    if (of_.steps > 1 && (type == ElementType::kBf16 || type == ElementType::kF16))
+  void check_steps(const char* field, const Layout& layout) const {
+    if (of_.steps > 1 && layout.bytes > 0 && layout.bytes < real_bytes(of_.float64))
       fail(HEED_STATUS_UNSUPPORTED,
-           "%s has 16 bits; with desc.attention->steps %lld it must be float32 or float64, because "
-           "the steps are summed there",
-           field, static_cast<long long>(of_.steps));
+           "%s has %lld bytes an element; with desc.attention->steps %lld it must have %lld or "
+           "more, because the steps are summed there",
+           field, static_cast<long long>(layout.bytes), static_cast<long long>(of_.steps),
+           static_cast<long long>(real_bytes(of_.float64)));
   }
 
   void check_unused(const char* field, const heed_layout& given, bool used,
