@@ -72,7 +72,7 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   const bool per_node = p.inputs == HEED_GRAPH_PER_NODE;
   const Size out = s.heads * std::max(s.features.value(), s.value_features.value());
   slab.matrix = numbers(per_node ? kEdges : 0, std::max(s.width.value(), out.value()));
-  slab.projected = numbers(per_node ? out : 0, 1);
+  slab.projected = numbers(per_node ? std::max(s.width.value(), out.value()) : 0, 1);
   slab.bytes = checked(rooms, "a thread's workspace", p);
   return slab;
 }

@@ -32,7 +32,7 @@ struct NodeSlab {
   std::size_t row;         ///< [heads][value_features] of out
   std::size_t data;        ///< [width] of data
   std::size_t matrix;      ///< [kBatch][features in or out] copied rows of a node's matrix
-  std::size_t projected;   ///< [heads][features or value_features] data times such a matrix
+  std::size_t projected;   ///< [the longer of the two] a row times such a matrix
   std::size_t bytes;
 };
 

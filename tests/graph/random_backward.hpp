@@ -12,7 +12,7 @@ namespace heed_test {
 inline GraphProblem differentiable_graph(std::uint64_t seed, Graphs graphs = Graphs::kAny) {
   for (std::uint64_t n = 0;; ++n) {
     GraphProblem p = RandomGraphs(seed + (n << 32U), graphs).draw();
-    if (p.desc.hard != 0 || p.desc.inputs == HEED_GRAPH_PER_NODE) continue;
+    if (p.desc.hard != 0) continue;
     p.in_place = false;
     return p;
   }
@@ -27,6 +27,7 @@ class RandomGraphBackward : Drawing {
     GraphProblem forward = differentiable_graph(seed_, graphs_);
     wide_ = is_float64(forward.desc);
     steps_ = forward.desc.steps > 1;
+    per_node_ = forward.desc.inputs == HEED_GRAPH_PER_NODE;
     GraphBackwardProblem p(std::move(forward), random_.bits(), draw_form());
     if (one_in(2)) p.give_grad_lse(random_.bits(), draw_real());
     if (one_in(10)) plant(p.grad_out);
@@ -53,7 +54,8 @@ class RandomGraphBackward : Drawing {
     if (of == kOfEdgeBias)
       return steps_ ? draw_as(one_in(2) ? HEED_DTYPE_DEFAULT : HEED_DTYPE_F64)
                     : draw_as(static_cast<std::uint32_t>(random_.integer(0, 4)));
-    if (of == kOfEdgeData && steps_) return draw_as(HEED_DTYPE_DEFAULT);
+    const bool own = per_node_ && (of == kOfWQuery || of == kOfWKey || of == kOfWValue);
+    if ((of == kOfEdgeData || own) && steps_) return draw_as(HEED_DTYPE_DEFAULT);
     return draw_form();
   }
 
@@ -61,6 +63,7 @@ class RandomGraphBackward : Drawing {
   Graphs graphs_;
   bool wide_ = false;
   bool steps_ = false;
+  bool per_node_ = false;
 };
 
 }  // namespace heed_test

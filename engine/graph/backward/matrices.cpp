@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/graph/node_products.hpp"
 #include "engine/parallel/parallel_for.hpp"
 
 namespace heed {
@@ -53,6 +54,20 @@ InputRows MatrixGradients<Real>::rows_of(const GradientTarget& made) const {
 
 template <class Real>
 Tensor MatrixGradients<Real>::go_back(const GraphBackwardStep& step, std::int64_t t) const {
+  Real* const to = room(plan_.space.grad_data[t % 2]);
+  const Layout layout = {kTypeOf<Real>, sizeof(Real), {0, 0, problem_.width, 1}};
+  Layout rows = layout;  // as a result of the step before
+  rows.strides.head = problem_.value_features;
+  begin_data(step, to);
+  if (problem_.inputs == HEED_GRAPH_PER_NODE) {
+    parallel_for(plan_.context->threads, {problem_.nodes, kNodesPerClaim, plan_.workers},
+                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                   std::byte* const slab = threads_.slabs + worker * threads_.slab_bytes;
+                   for (std::int64_t n = begin; n < end; ++n)
+                     go_back_node(step, n, slab, to + n * problem_.width);
+                 });
+    return {to, rows};
+  }
   const Tensor& data = step.forward.data;
   const InputRows x = {data.data, data.layout, problem_.nodes};
   each_projection([&](const Projection& one) {
@@ -67,10 +82,7 @@ Tensor MatrixGradients<Real>::go_back(const GraphBackwardStep& step, std::int64_
                          one.matrix.out,
                          step.adds()});
   });
-  Real* const to = room(plan_.space.grad_data[t % 2]);
-  const Layout layout = {kTypeOf<Real>, sizeof(Real), {0, 0, problem_.width, 1}};
-  if (t == 0 && args_.given.grad_data == nullptr) return {to, layout};
-  begin_data(step, to);
+  if (t == 0 && args_.given.grad_data == nullptr) return {to, rows};
   each_projection([&](const Projection& one) {
     const PlainMatrix w = transposed({one.matrix, one.w});
     Matmul matmul = {&one.back,
@@ -82,8 +94,6 @@ Tensor MatrixGradients<Real>::go_back(const GraphBackwardStep& step, std::int64_
     run_matmuls(threads_.context, &matmul, 1, threads_.workers, threads_.slabs,
                 threads_.slab_bytes);
   });
-  Layout rows = layout;  // as a result of the step before
-  rows.strides.head = problem_.value_features;
   return {to, rows};
 }
 
@@ -101,6 +111,41 @@ void MatrixGradients<Real>::begin_data(const GraphBackwardStep& step, Real* to) 
                    }
                  }
                });
+}
+
+/// Matrices of the node's own: their gradients are written at once, and data's grows.
+template <class Real>
+void MatrixGradients<Real>::go_back_node(const GraphBackwardStep& step, std::int64_t node,
+                                         std::byte* slab, Real* grad_data) const {
+  const NodeProducts<Real> products(plan_.attention, slab);
+  Real* const data = at<Real>(slab, plan_.attention.slab.data);
+  Real* const grad = at<Real>(slab + plan_.attention.slab.bytes, plan_.slab.rows);
+  const Gather<Real> data_of(kernels_, step.forward.data, 1, problem_.width, nullptr);
+  data_of.copy(node, data);
+  each_projection([&](const Projection& one) {
+    const std::int64_t out = one.matrix.out;
+    const std::int64_t padded = Gather<Real>::padded(out);
+    std::copy_n(static_cast<const Real*>(one.made.data) + node * out, out, grad);
+    std::fill(grad + out, grad + padded, Real{0});
+    if (one.to != nullptr) write_node_matrix(step, one, node, data, grad, grad + padded);
+    Matrix w = transposed(PlainMatrix{one.matrix, one.w}).matrix;
+    w.layout.strides.batch = one.matrix.layout.strides.batch;
+    const Real* const product = products.multiply(node, w, one.w, grad);
+    for (std::int64_t x = 0; x < problem_.width; ++x) grad_data[x] += product[x];
+  });
+}
+
+/// data^T grad, row by row.
+template <class Real>
+void MatrixGradients<Real>::write_node_matrix(const GraphBackwardStep& step, const Projection& one,
+                                              std::int64_t node, const Real* data, const Real* grad,
+                                              Real* room) const {
+  const std::int64_t out = one.matrix.out;
+  for (std::int64_t i = 0; i < problem_.width; ++i) {
+    for (std::int64_t x = 0; x < out; ++x) room[x] = data[i] * grad[x];
+    write_gradient(kernels_, one.as.layout, step.adds(), room, out, room + out,
+                   row_at(one.to, one.as.layout, node, 0, i));
+  }
 }
 
 template <class Real>

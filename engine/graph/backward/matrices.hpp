@@ -51,6 +51,10 @@ class MatrixGradients {
                        const Tensor& with, std::int64_t features, Real* sums) const;
   void write_edge_matrix(const Real* sums, std::int64_t features, void* to, const Matrix& as) const;
   void begin_data(const GraphBackwardStep& step, Real* to) const;
+  void go_back_node(const GraphBackwardStep& step, std::int64_t node, std::byte* slab,
+                    Real* grad_data) const;
+  void write_node_matrix(const GraphBackwardStep& step, const Projection& one, std::int64_t node,
+                         const Real* data, const Real* grad, Real* room) const;
 
   const heed_graph_attention_backward_plan& plan_;
   const GraphProblem& problem_;

@@ -4,7 +4,6 @@
 
 #include "engine/graph/gather.hpp"
 #include "engine/projection/over_rows.hpp"
-#include "engine/runtime/error.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed {
@@ -65,7 +64,7 @@ GraphBackwardSlab lay_out_slab(const GraphProblem& p, const Widths& w, const Nod
   const std::int64_t widest =
       std::max({(w.heads * w.features).value(), (w.heads * w.values).value(), w.width.value(),
                 w.edge.value(), w.padded_heads.value()});
-  slab.rows = numbers(2, widest);
+  slab.rows = numbers(3, widest);
   slab.bytes = checked(rooms, "a thread's workspace", p);
   return slab;
 }
@@ -149,10 +148,6 @@ void plan_products(heed_graph_attention_backward_plan& plan) {
 heed_graph_attention_backward_plan make_plan(const heed_context& context, const heed_graph& graph,
                                              const GraphBackwardProblem& problem) {
   const GraphProblem& p = problem.attention;
-  if (p.inputs == HEED_GRAPH_PER_NODE)
-    fail(HEED_STATUS_UNSUPPORTED,
-         "desc.attention->inputs is %d; gradients of matrices of every node are not supported yet",
-         static_cast<int>(p.inputs));
   heed_graph_attention_backward_plan plan{};
   plan.context = &context;
   plan.graph = &graph;

@@ -98,6 +98,7 @@ class Gradients {
            field, static_cast<long long>(given.stride_matrix));
     const Layout own =
         output_layout(field, layout, {per_node ? of_.nodes : 1, 1, of.in, of.out}, real());
+    if (per_node) check_steps(field, own);
     return {own, of.in, of.in, of.out};
   }
 
