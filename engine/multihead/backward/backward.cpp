@@ -55,8 +55,7 @@ class BackwardRun {
         inner_(inner),
         one_input_(args.one_input()),
         workspace_(workspace),
-        threads_{*plan.context, plan.workers, workspace + plan.space.shared,
-                 plan.space.slab_bytes},
+        threads_{*plan.context, plan.workers, workspace + plan.space.shared, plan.space.slab_bytes},
         query_rows_(query_rows_of(block_.attention, inner.attention)),
         key_rows_(key_rows_of(block_.attention, inner.attention)),
         keys_(one_input_ ? key_rows_.input(args_.input_query, block_.input_query)
@@ -93,9 +92,11 @@ class BackwardRun {
                given_.grad_b_value} {}
 
   void attend_again() const {
-    if (!problem_.kept)
-      project_and_attend(plan_.block, args_, inner_.attention, workspace_ + plan_.space.shared,
-                         inner_.tensors);
+    if (problem_.kept) return;
+    heed_attention_args attention = inner_.attention;
+    attention.lse = nullptr;  // nobody wants a copy of what is kept
+    project_and_attend(plan_.block, args_, attention, workspace_ + plan_.space.shared,
+                       inner_.tensors);
   }
 
   void differentiate_combiner() const {
@@ -188,7 +189,8 @@ class BackwardRun {
                               block_.heads_width);
   }
   Layout side_by_side(std::int64_t width, const Rows& rows) const {
-    return {real_type(block_.float64()), real_bytes(block_.float64()),
+    return {real_type(block_.float64()),
+            real_bytes(block_.float64()),
             {rows.per_batch * width, 0, width, 1}};
   }
   InputRows gradient(const Projection& p) const {
@@ -276,8 +278,8 @@ class BackwardRun {
                      reinterpret_cast<Real*>(to.at(t, 0)));
       for (std::int64_t h = 0; weighted && h < a.query_heads; ++h)
         for (std::int64_t x = 0; x < a.value_features; ++x)
-          own[h] += static_cast<double>(gradient[x]) *
-                    static_cast<double>(row[h * a.value_features + x]);
+          own[h] +=
+              static_cast<double>(gradient[x]) * static_cast<double>(row[h * a.value_features + x]);
     }
   }
 
@@ -313,8 +315,7 @@ InnerBackward checked_arguments(const heed_multihead_backward_plan& plan,
   const heed_multihead_backward_args& given = args.given;
   const MultiheadBackwardSpace& s = plan.space;
   InnerBackward inner{};
-  inner.tensors =
-      plan.problem.kept ? static_cast<std::byte*>(args.block.kept) : workspace + s.kept;
+  inner.tensors = plan.problem.kept ? static_cast<std::byte*>(args.block.kept) : workspace + s.kept;
   MultiheadProblem as_given = plan.problem.block;
   as_given.keep = plan.problem.kept;
   within("args.block", [&] {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "engine/tensor/gradient.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/gradient.hpp"
 
 namespace heed {
 namespace {
@@ -53,8 +53,8 @@ void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const
   if (rows.count == 0)
     std::fill_n(static_cast<std::byte*>(to), in * out * result.layout.bytes, std::byte{0});
   for (std::int64_t t = 0, next = 0; t < rows.count; t = next) {
-    const std::int64_t some = std::min({kProductRows, rows.x.in_step(t, rows.count),
-                                        rows.y.in_step(t, rows.count)});
+    const std::int64_t some =
+        std::min({kProductRows, rows.x.in_step(t, rows.count), rows.y.in_step(t, rows.count)});
     next = t + some;
     MatmulPlan part = plan;
     part.size.in = some;
@@ -76,10 +76,9 @@ void write_rows(const RunThreads& threads, bool float64, void* values, std::int6
   const auto write = [&](auto real, std::int64_t t, std::byte* slab) {
     using Real = decltype(real);
     const std::int64_t row = begin + t;
-    write_gradient(
-        kernels_of<Real>(*threads.context.kernels), to.layout, to.accumulate,
-        static_cast<Real*>(values) + t * to.out, to.out, reinterpret_cast<Real*>(slab),
-        row_at(to.data, to.layout, row / to.rows_each, 0, row % to.rows_each));
+    write_gradient(kernels_of<Real>(*threads.context.kernels), to.layout, to.accumulate,
+                   static_cast<Real*>(values) + t * to.out, to.out, reinterpret_cast<Real*>(slab),
+                   row_at(to.data, to.layout, row / to.rows_each, 0, row % to.rows_each));
   };
   parallel_for(threads.context.threads, {ceil_div(count, kWriteRows), 1, threads.workers},
                [&](std::int64_t first, std::int64_t end, std::uint32_t worker) {

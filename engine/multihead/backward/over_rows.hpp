@@ -26,7 +26,8 @@ struct RowPairs {
 void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const RowPairs& rows,
                         void* to);
 
-/// Where a gradient goes: rows of `out` numbers, row t at row t % rows_each of matrix t / rows_each.
+/// Where a gradient goes: rows of `out` numbers, row t at row t % rows_each of matrix t /
+/// rows_each.
 struct GradientRows {
   void* data;
   Layout layout;

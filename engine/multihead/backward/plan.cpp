@@ -61,16 +61,16 @@ void lay_out(heed_multihead_backward_plan& plan) {
       plan.problem.kept ? 0 : static_cast<std::int64_t>(plan.block.space.kept_bytes), 1, 1);
   const Size inputs[] = {Size(p.query_rows) * p.heads_width, Size(p.query_rows) * p.width_query,
                          Size(p.key_rows) * p.width_key};
-  s.grad_heads = offsets.take(
-      std::max({inputs[0].value(), inputs[1].value(), inputs[2].value()}), 1, number);
+  s.grad_heads =
+      offsets.take(std::max({inputs[0].value(), inputs[1].value(), inputs[2].value()}), 1, number);
   s.grad_query = offsets.take(p.query_rows, p.queries_width, number);
   s.grad_key = offsets.take(p.key_rows, p.keys_width, number);
   s.grad_value = offsets.take(p.key_rows, p.values_width, number);
-  const Size matrices[] = {
-      Size(p.width_query) * p.queries_width, Size(p.width_key) * p.keys_width,
-      Size(p.width_key) * p.values_width, Size(p.heads_width) * (p.has_w_out() ? p.width_out : 0)};
-  const std::int64_t largest = std::max({matrices[0].value(), matrices[1].value(),
-                                         matrices[2].value(), matrices[3].value()});
+  const Size matrices[] = {Size(p.width_query) * p.queries_width, Size(p.width_key) * p.keys_width,
+                           Size(p.width_key) * p.values_width,
+                           Size(p.heads_width) * (p.has_w_out() ? p.width_out : 0)};
+  const std::int64_t largest = std::max(
+      {matrices[0].value(), matrices[1].value(), matrices[2].value(), matrices[3].value()});
   s.matrix = offsets.take(largest, 1, number);
   s.grad_matrix = offsets.take(largest, 1, number);
   const bool weighted = p.combine == HEED_COMBINE_WEIGHTED;
@@ -116,8 +116,8 @@ double flops_of(const heed_multihead_backward_plan& plan) {
 }
 
 std::uint32_t workers_of(const heed_multihead_backward_plan& plan) {
-  return std::max({plan.workers, plan.attention.workers,
-                   plan.problem.kept ? 1 : workers_of(plan.block)});
+  return std::max(
+      {plan.workers, plan.attention.workers, plan.problem.kept ? 1 : workers_of(plan.block)});
 }
 
 }  // namespace heed

@@ -18,7 +18,8 @@ inline constexpr std::int64_t kProductRows = 4096;
 inline constexpr std::int64_t kTermRows = 64;
 
 /// Offsets, in bytes, into the workspace. Gradients of projections and heads lie row by row, and
-/// like all numbers but the terms have the arithmetic's type. Only one step uses `shared` at a time.
+/// like all numbers but the terms have the arithmetic's type. Only one step uses `shared` at a
+/// time.
 struct MultiheadBackwardSpace {
   std::size_t kept;        ///< what the block keeps, unless a run of it has left that
   std::size_t grad_heads;  ///< later that of an input
@@ -39,7 +40,7 @@ struct heed_multihead_backward_plan {
   heed::MultiheadBackwardProblem problem;
   heed_multihead_plan block;
   heed_attention_backward_plan attention;
-  heed::MatmulPlan grad_heads;  ///< if the block has a W_out
+  heed::MatmulPlan grad_heads;                           ///< if the block has a W_out
   heed::MatmulPlan input_query, input_key, input_value;  ///< from projections back to inputs
   heed::MatmulPlan w_query, w_key, w_value, w_out;       ///< gradients of matrices
   std::uint32_t workers;                                 ///< of products and all that goes by rows

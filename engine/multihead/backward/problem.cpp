@@ -38,12 +38,11 @@ void resolve_tensors(const heed_multihead_backward_desc& desc, MultiheadBackward
     check_arithmetic(field, result.type, a.float64);
     return result;
   };
-  p.grad_out =
-      layout("desc.grad_out", desc.grad_out, s.query, p.block.width_out, packed_q, false);
+  p.grad_out = layout("desc.grad_out", desc.grad_out, s.query, p.block.width_out, packed_q, false);
   p.grad_input_query = layout("desc.grad_input_query", desc.grad_input_query, s.query,
                               p.block.width_query, packed_q, true);
-  p.grad_input_key = layout("desc.grad_input_key", desc.grad_input_key, s.key, p.block.width_key,
-                            packed_k, true);
+  p.grad_input_key =
+      layout("desc.grad_input_key", desc.grad_input_key, s.key, p.block.width_key, packed_k, true);
 }
 
 void resolve_matrices(const heed_multihead_backward_desc& desc, MultiheadBackwardProblem& p) {
