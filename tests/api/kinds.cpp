@@ -37,7 +37,10 @@ void enlarge(BlockForm& f) {
   f.key_lengths[0] = 120;
 }
 
-void enlarge(BlockBackwardForm& f) { enlarge(f.block); }
+void enlarge(BlockBackwardForm& f) {
+  enlarge(f.block);
+  f.attention.alignment = HEED_ALIGNMENT_DEFAULT;
+}
 
 /// A hub that is cut into pieces.
 void enlarge(GraphForm& f) {

@@ -16,7 +16,7 @@ Block large_block(std::uint32_t combine, bool prepared = false) {
   choice.width_query = choice.width_key = 150;
   choice.width_out = 140;
   for (MatrixChoice* const w : matrices_of(choice)) w->prepared = prepared;
-  const Index length = small() ? 60 : 170;
+  const Index length = small() ? 40 : 90;
   Block block = plain_block(length, length, 6, 32, choice, 2, 3, 30);
   block.fill(51, 0.7);
   return block;
@@ -31,8 +31,7 @@ TEST_CASE("threads and executors change the bits of no gradient of a block",
     for (const char* const isa : isa_names()) {
       const BlockGradients want = p.run(make_context(isa));
       each_executor(isa, [&](const std::string& name, const Context& context) {
-        check_same(isa + (", " + name), p.run(context), want);
-        check_same(isa + (", kept, " + name), p.run(context, Keeps::kAll), want);
+        check_same(isa + (", " + name), p.run(context, Keeps::kAll), want);
       });
     }
   }
