@@ -105,29 +105,29 @@ static void draw(const options* o, random_source* random, int64_t sequences, int
  * that it may attend. */
 static void show(const options* o, const int32_t* digits, const float* weights, const char* when) {
   const int64_t cell = 2;
-  const int64_t map = o->length * cell + 2;
+  const int64_t map = o->length * cell + 4;
   int64_t across = (heat_width() - 4) / map;
   if (across > o->heads) across = o->heads;
   if (across < 1) across = 1;
-  printf("\nwhat the places of a sequence attend %s, head by head\n", when);
+  printf("what the places of a sequence attend %s, head by head\n", when);
   for (int64_t first = 0; first < o->heads; first += across) {
     const int64_t end = first + across < o->heads ? first + across : o->heads;
-    printf("    ");
+    printf("   ");
     for (int64_t h = first; h < end; ++h) {
-      for (int64_t j = 0; j < o->length; ++j) printf("%" PRId32 " ", digits[j]);
+      for (int64_t j = 0; j < o->length; ++j) printf("%*" PRId32, j == 0 ? 3 : 2, digits[j]);
       printf(h + 1 < end ? "  " : "\n");
     }
     for (int64_t i = 0; i < o->length; ++i) {
       printf("%3" PRId64 " ", i + 1);
       for (int64_t h = first; h < end; ++h) {
+        printf("|");
         for (int64_t j = 0; j < o->length; ++j) {
           heat_cell(weights[(h * o->length + i) * o->length + j], "  ");
         }
-        printf(h + 1 < end ? "  " : "\n");
+        printf(h + 1 < end ? "| " : "|\n");
       }
     }
   }
-  printf("\n");
 }
 
 /* ---- A run --------------------------------------------------------------------------------- */
@@ -179,6 +179,7 @@ static bool train(job* j) {
   const options* const o = &j->o;
   random_source random = {(uint64_t)o->seed};
   if (!prepare(j, &random) || !draw_attention(j, "before")) return false;
+  if (!o->quiet) printf("\n");
   const int64_t report = o->steps < REPORTS ? 1 : o->steps / REPORTS;
   for (int64_t step = 1; step <= o->steps; ++step) {
     outcome result;
@@ -191,6 +192,7 @@ static bool train(job* j) {
            100 * (double)result.right / (double)(o->batch * o->length));
     fflush(stdout);
   }
+  if (!o->quiet) printf("\n");
   return draw_attention(j, "after");
 }
 

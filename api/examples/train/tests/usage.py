@@ -57,7 +57,8 @@ class Usage(ProgramTest):
         text = self.output_of("--task", "reverse", "--length", 5, "--heads", 1, "--steps", 400)
         before, after = (part.splitlines() for part in text.split("head by head\n")[1:])
         self.assertEqual(len(before[0].split()), 5)  # the digits
-        rows = [line[4:] for line in after[1:6]]
-        darkest = [max(range(5), key=lambda j, row=row: " .:-=+*#%@".index(row[2 * j])) for row in rows]
+        rows = [line[5:-1] for line in after[1:6]]
+        shades = " .:-=+*#%@"
+        darkest = [max(range(5), key=lambda j, row=row: shades.index(row[2 * j])) for row in rows]
         self.assertEqual(darkest, [4, 3, 2, 1, 0])
-        self.assertNotEqual(rows, [line[4:] for line in before[1:6]])
+        self.assertNotEqual(rows, [line[5:-1] for line in before[1:6]])
