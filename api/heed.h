@@ -1053,7 +1053,8 @@ HEED_API heed_status heed_multihead_plan_run(const heed_multihead_plan* plan,
 HEED_API heed_status heed_multihead(const heed_context* context, const heed_multihead_desc* desc,
                                     const heed_multihead_args* args);
 
-/* ---- Multi-head attention blocks: gradients ---------------------------------------------------- */
+/* ---- Multi-head attention blocks: gradients ----------------------------------------------------
+ */
 
 /* The gradients of a block, from its inputs and the gradient of out:
  *
@@ -1088,10 +1089,11 @@ typedef struct heed_multihead_backward_desc {
   /* As for heed_multihead, with weights_point, sum_columns and weight_rows of its attention 0. Read
    * while the plan is made. */
   const heed_multihead_desc* block;
-  heed_layout grad_out;         /* as out in shape; a dtype of 0, here and below: the arithmetic's */
-  heed_layout grad_lse;         /* [batch, query_heads, query_length]; as lse, of a type of its own */
-  heed_layout grad_input_query; /* as the inputs in shape; of all gradients below: float64 if, and */
-  heed_layout grad_input_key;   /* only if, the arithmetic is */
+  heed_layout grad_out; /* as out in shape; a dtype of 0, here and below: the arithmetic's */
+  heed_layout grad_lse; /* [batch, query_heads, query_length]; as lse, of a type of its own */
+  heed_layout
+      grad_input_query;       /* as the inputs in shape; of all gradients below: float64 if, and */
+  heed_layout grad_input_key; /* only if, the arithmetic is */
   heed_matrix_layout grad_w_query; /* as the matrices in shape; elements must be apart */
   heed_matrix_layout grad_w_key;
   heed_matrix_layout grad_w_value;
@@ -1127,8 +1129,8 @@ typedef struct heed_multihead_backward_args {
   void* grad_b_key;
   void* grad_b_value;
   void* grad_b_out;
-  void* grad_head_weights;  /* Real [query_heads], only with HEED_COMBINE_WEIGHTED */
-  void* grad_bias;          /* these, of the attention, as in heed_attention_backward_args */
+  void* grad_head_weights; /* Real [query_heads], only with HEED_COMBINE_WEIGHTED */
+  void* grad_bias;         /* these, of the attention, as in heed_attention_backward_args */
   void* grad_sinks;
   void* grad_alibi_slopes;
   void* grad_scale;

@@ -83,7 +83,8 @@ void check_before(const heed_multihead_plan& plan, const heed_multihead_args& ar
   tell_odd_strides(all);
   refuse_overlaps(all, workspace.begin(), workspace.bytes());
   if (!computes) return;
-  for (const Operand* w = all.begin(); w != inputs.weights_end; ++w) tell_odd_numbers(of.context, w);
+  for (const Operand* w = all.begin(); w != inputs.weights_end; ++w)
+    tell_odd_numbers(of.context, w);
   tell_odd_queries(of, inputs.query);
   tell_odd_keys(of, inputs.key);
   tell_odd_options(of, bias);

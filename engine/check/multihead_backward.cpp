@@ -20,8 +20,8 @@ struct InputGradients {
 };
 
 InputGradients add_input_gradients(const heed_multihead_backward_plan& plan,
-                                   const heed_multihead_backward_args& args,
-                                   const CheckedBlock& of, Operands& all) {
+                                   const heed_multihead_backward_args& args, const CheckedBlock& of,
+                                   Operands& all) {
   const MultiheadBackwardProblem& p = plan.problem;
   // Rows of one input may belong to keys alone.
   const Operand* const query =
@@ -56,8 +56,8 @@ void add_gradients(const heed_multihead_backward_plan& plan,
   add_numbers("grad_b_out", args.grad_b_out, p.grad_b, b.width_out);
   const std::int64_t heads = b.attention.query_heads;
   add_numbers("grad_head_weights", args.grad_head_weights, b.reals, heads);
-  all.add(Role::kOutput, "grad_bias", args.grad_bias, p.attention.grad_bias,
-          p.attention.bias_sizes, kScoreAxes);
+  all.add(Role::kOutput, "grad_bias", args.grad_bias, p.attention.grad_bias, p.attention.bias_sizes,
+          kScoreAxes);
   add_numbers("grad_sinks", args.grad_sinks, b.reals, heads);
   add_numbers("grad_alibi_slopes", args.grad_alibi_slopes, b.reals, heads);
   add_numbers("grad_scale", args.grad_scale, b.reals, 1);

@@ -113,8 +113,8 @@ class BlockRun {
             a.lse.type,
             reinterpret_cast<const double*>(
                 row_at(tensors_ + plan_.space.lse, kept, b, h, query_rows_.begin)),
-            static_cast<std::size_t>(count),
-            row_at(attention_.lse, a.lse, b, h, query_rows_.begin), a.lse.strides.row);
+            static_cast<std::size_t>(count), row_at(attention_.lse, a.lse, b, h, query_rows_.begin),
+            a.lse.strides.row);
   }
 
   /// Without a W_out: combines the heads of each row.

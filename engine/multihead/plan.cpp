@@ -119,8 +119,8 @@ void lay_out(heed_multihead_plan& plan) {
   Offsets offsets;
   Offsets kept;
   const auto take = [&](Size rows, Size columns) {
-    return (p.keep ? kept : offsets).take(rows, panels ? round_up(columns, PanelGeometry::row_padding) : columns,
-                        number);
+    return (p.keep ? kept : offsets)
+        .take(rows, panels ? round_up(columns, PanelGeometry::row_padding) : columns, number);
   };
   const Size query_rows =
       panels ? round_up(Size(p.attention.query_length), plan.query.lanes) * p.attention.batch

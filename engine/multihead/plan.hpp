@@ -18,8 +18,8 @@ struct MultiheadSpace {
   std::size_t query, key, value;  ///< kept: projections, see place_projections() in plan.cpp
   std::size_t lse;                ///< kept; only where that is asked for
   std::size_t kept_bytes;
-  std::size_t shared;             ///< slabs of products, or the workspace of the attention
-  std::size_t slab_bytes;         ///< of one thread in a product or in combining
+  std::size_t shared;      ///< slabs of products, or the workspace of the attention
+  std::size_t slab_bytes;  ///< of one thread in a product or in combining
   std::size_t bytes;
 };
 

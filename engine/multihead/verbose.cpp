@@ -48,8 +48,8 @@ void print_run(const heed_multihead_plan& plan, const heed_multihead_args& args,
 void print_run(const heed_multihead_backward_plan& plan, const heed_multihead_backward_args& given,
                double seconds) noexcept {
   const MultiheadBackwardArgs args(given);
-  tell_run({"multihead backward", plan.problem.block, args.block,
-            plan.problem.kept ? " kept" : "", *plan.context, workers_of(plan), flops_of(plan)},
+  tell_run({"multihead backward", plan.problem.block, args.block, plan.problem.kept ? " kept" : "",
+            *plan.context, workers_of(plan), flops_of(plan)},
            seconds);
 }
 

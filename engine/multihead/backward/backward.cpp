@@ -92,9 +92,11 @@ class BackwardRun {
                given_.grad_b_value} {}
 
   void attend_again() const {
-    if (!problem_.kept)
-      project_and_attend(plan_.block, args_, inner_.attention, workspace_ + plan_.space.shared,
-                         inner_.tensors);
+    if (problem_.kept) return;
+    heed_attention_args attention = inner_.attention;
+    attention.lse = nullptr;  // nobody wants a copy of what is kept
+    project_and_attend(plan_.block, args_, attention, workspace_ + plan_.space.shared,
+                       inner_.tensors);
   }
 
   void differentiate_combiner() const {
