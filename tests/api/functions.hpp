@@ -4,6 +4,7 @@
 #include "tests/api/backward_form.hpp"
 #include "tests/api/block_backward_form.hpp"
 #include "tests/api/forms.hpp"
+#include "tests/api/graph_backward_form.hpp"
 #include "tests/api/graphs.hpp"
 
 namespace api_test {
@@ -92,10 +93,20 @@ struct Functions<GraphForm>
   static constexpr auto call = heed_graph_attention;
 };
 
+template <>
+struct Functions<GraphBackwardForm>
+    : PlanFunctions<
+          heed_graph_attention_backward_plan, heed_graph_attention_info,
+          heed_graph_attention_backward_plan_describe, heed_graph_attention_backward_plan_workspace,
+          heed_graph_attention_backward_plan_run, heed_graph_attention_backward_plan_destroy> {
+  static constexpr auto create = heed_graph_attention_backward_plan_create;
+  static constexpr auto call = heed_graph_attention_backward;
+};
+
 /// The graph of a form; none where it has none.
 template <class AForm>
 Graph graph_of(const Context& context, const AForm& form) {
-  if constexpr (std::is_same_v<AForm, GraphForm>)
+  if constexpr (std::is_same_v<AForm, GraphForm> || std::is_same_v<AForm, GraphBackwardForm>)
     return make_graph(context, form.graph.desc);
   else
     return nullptr;

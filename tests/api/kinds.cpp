@@ -60,6 +60,13 @@ void enlarge(GraphForm& f) {
   f.no_edge_data();
 }
 
+/// The same, and one that many edges lead from.
+void enlarge(GraphBackwardForm& f) {
+  enlarge(f.layer);
+  f.no_residual();
+  f.no_edge_data();
+}
+
 /// Over unsorted rows of int64.
 void take_steps(GraphForm& f) {
   f.graph.by_rows();
@@ -136,6 +143,18 @@ const std::vector<Kind>& kinds() {
                         take_steps(f);
                       }),
       kind<GraphForm>("graph, matrices of nodes", &GraphForm::per_node),
+      large_kind<GraphBackwardForm>("gradients over a graph", false),
+      kind<GraphBackwardForm>("gradients over a graph with everything",
+                              [](GraphBackwardForm& f) { f.layer.desc.softcap = 20; }),
+      kind<GraphBackwardForm>("gradients over a graph, float64", &GraphBackwardForm::all_float64),
+      kind<GraphBackwardForm>("gradients over a graph, weighted", &GraphBackwardForm::weigh),
+      kind<GraphBackwardForm>("gradients over a graph, steps of shared matrices",
+                              [](GraphBackwardForm& f) {
+                                f.share();
+                                take_steps(f.layer);
+                              }),
+      kind<GraphBackwardForm>("gradients over a graph, matrices of nodes",
+                              &GraphBackwardForm::per_node),
   };
   return all;
 }

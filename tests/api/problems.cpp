@@ -29,6 +29,11 @@ heed_status make_graph(const GraphForm& f, const Context& context, Memory indice
   });
 }
 
+heed_status make_graph(const GraphBackwardForm& f, const Context& context, Memory indices,
+                       Object& graph) {
+  return make_graph(f.layer, context, indices, graph);
+}
+
 /// A matrix to prepare, and where it is handed in.
 struct Matrix {
   const void** raw;
@@ -49,6 +54,7 @@ heed_weights_desc matrix_desc(std::int64_t in, std::int64_t out, const heed_matr
 
 std::vector<Matrix> matrices_of(Form&) { return {}; }
 std::vector<Matrix> matrices_of(BackwardForm&) { return {}; }
+std::vector<Matrix> matrices_of(GraphBackwardForm&) { return {}; }
 std::vector<Matrix> matrices_of(BlockForm& f) {
   const heed_attention_desc& d = f.attention;
   const heed_multihead_desc& b = f.desc;
@@ -93,6 +99,9 @@ inline constexpr bool kHasAttention =
     std::is_same_v<AForm, BlockForm> || std::is_same_v<AForm, BackwardForm>;
 
 template <class AForm>
+inline constexpr bool kHasLayer = std::is_same_v<AForm, GraphBackwardForm>;
+
+template <class AForm>
 inline constexpr bool kHasBlock = std::is_same_v<AForm, BlockBackwardForm>;
 
 template <class AForm>
@@ -125,6 +134,8 @@ class ProblemOf final : public Problem {
     given_ = form_.desc;
     if constexpr (kHasAttention<AForm>) given_.attention = &given_attention_;
     if constexpr (kHasAttention<AForm>) given_attention_ = form_.attention;
+    if constexpr (kHasLayer<AForm>) given_.attention = &given_layer_;
+    if constexpr (kHasLayer<AForm>) given_layer_ = form_.layer.desc;
     if constexpr (kHasBlock<AForm>) {
       given_.block = &given_block_;
       given_block_ = form_.block.desc;
@@ -136,6 +147,7 @@ class ProblemOf final : public Problem {
     });
     std::memset(&given_, 0xff, sizeof given_);
     std::memset(&given_block_, 0xff, sizeof given_block_);
+    std::memset(&given_layer_, 0xff, sizeof given_layer_);
     std::memset(&given_attention_, 0xff, sizeof given_attention_);
     return status;
   }
@@ -171,6 +183,7 @@ class ProblemOf final : public Problem {
   decltype(AForm::desc) given_;  ///< to a plan, which needs nothing of it afterwards
   heed_multihead_desc given_block_;
   heed_attention_desc given_attention_;
+  heed_graph_attention_desc given_layer_;
   Memory memory_;
   std::vector<Matrix> to_prepare_;
 };
@@ -222,6 +235,8 @@ template std::unique_ptr<Problem> problem_of<BlockForm>(const BlockChange&, Mayb
 template std::unique_ptr<Problem> problem_of<BlockBackwardForm>(const BlockBackwardChange&,
                                                                 MaybeFence, bool);
 template std::unique_ptr<Problem> problem_of<GraphForm>(const GraphChange&, MaybeFence, bool);
+template std::unique_ptr<Problem> problem_of<GraphBackwardForm>(const GraphBackwardChange&,
+                                                                MaybeFence, bool);
 
 std::vector<unsigned char> outputs_of(Problem& problem) {
   const Context context = serial();

@@ -29,6 +29,13 @@ std::vector<Variant<BackwardForm>> variants(const BackwardForm&) {
   return {{[](BackwardForm& form) { form.pack_queries(), form.pack_keys(); }, 4},
           {[](BackwardForm& form) { form.all_float64(); }, 8}};
 }
+std::vector<Variant<GraphBackwardForm>> variants(const GraphBackwardForm&) {
+  return {{unchanged<GraphBackwardForm>, 4},
+          {[](GraphBackwardForm& form) { form.share(); }, 4},
+          {[](GraphBackwardForm& form) { form.per_node(); }, 4},
+          {[](GraphBackwardForm& form) { form.weigh(); }, 4},
+          {[](GraphBackwardForm& form) { form.all_float64(); }, 8}};
+}
 std::vector<Variant<BlockForm>> variants(const BlockForm&) {
   return {{unchanged<BlockForm>, 4},
           {weigh_heads, 4},
@@ -141,15 +148,15 @@ void check_choices(std::initializer_list<Choice> choices) {
 }  // namespace
 
 TEMPLATE_TEST_CASE("what the tables of refusals begin with is valid", "[refused]", Form,
-                   BackwardForm, BlockForm, BlockBackwardForm, GraphForm, MergeForm, RotateForm,
-                   MatrixForm, SmallGraph) {
+                   BackwardForm, BlockForm, BlockBackwardForm, GraphForm, GraphBackwardForm,
+                   MergeForm, RotateForm, MatrixForm, SmallGraph) {
   for (const Variant<TestType>& variant : variants(TestType()))
     check_accepted<TestType>(variant.make);
 }
 
 TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[refused]", Form,
-                   BackwardForm, BlockForm, BlockBackwardForm, GraphForm, MergeForm, RotateForm,
-                   MatrixForm, SmallGraph) {
+                   BackwardForm, BlockForm, BlockBackwardForm, GraphForm, GraphBackwardForm,
+                   MergeForm, RotateForm, MatrixForm, SmallGraph) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".reserved")) return;
     const bool own = field.ends_with("desc.reserved") || field.ends_with("args.reserved") ||
@@ -162,7 +169,8 @@ TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[
 }
 
 TEMPLATE_TEST_CASE("every type is one of its names", "[refused]", Form, BackwardForm, BlockForm,
-                   BlockBackwardForm, GraphForm, MergeForm, RotateForm, MatrixForm) {
+                   BlockBackwardForm, GraphForm, GraphBackwardForm, MergeForm, RotateForm,
+                   MatrixForm) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.ends_with("dtype") || bytes == 8) return;
     const bool mask = field.ends_with("mask.dtype");
@@ -196,8 +204,8 @@ TEMPLATE_TEST_CASE("float64 goes with float64 only", "[refused]", BlockForm, Blo
 }
 
 TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refused]", Form,
-                   BackwardForm, BlockForm, BlockBackwardForm, GraphForm, MergeForm, RotateForm,
-                   MatrixForm) {
+                   BackwardForm, BlockForm, BlockBackwardForm, GraphForm, GraphBackwardForm,
+                   MergeForm, RotateForm, MatrixForm) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".stride_row") && !field.ends_with(".stride_in")) return;
     for (const std::int64_t stride :
@@ -209,8 +217,8 @@ TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refuse
 }
 
 TEMPLATE_TEST_CASE("every pointer is aligned to its type", "[refused]", Form, BackwardForm,
-                   BlockForm, BlockBackwardForm, GraphForm, MergeForm, RotateForm, MatrixForm,
-                   SmallGraph) {
+                   BlockForm, BlockBackwardForm, GraphForm, GraphBackwardForm, MergeForm,
+                   RotateForm, MatrixForm, SmallGraph) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.pointer || field.ends_with("mask")) return;
     if (field.ends_with("key_lengths") || field.ends_with("block_table") ||
@@ -270,6 +278,10 @@ TEST_CASE("choices and switches are one of their values", "[refused]") {
   check_choices<BlockBackwardForm>({{"desc.accumulate", "a switch", 1},
                                     {"desc.block: desc.combine", "a heed_combine", 4},
                                     {"desc.block: desc.keep", "a switch", 1}});
+  check_choices<GraphBackwardForm>(
+      {{"desc.accumulate", "a switch", 1},
+       {"desc.attention: desc.combine", "a heed_combine for graphs", 3}});
+  check_choices<SmallGraph>({{"desc.reverse", "a switch", 1}});
   check_choices<GraphForm>({{"desc.inputs", "a heed_graph_inputs", 2},
                             {"desc.combine", "a heed_combine for graphs", 3},
                             {"desc.residual", "a switch", 1},

@@ -177,6 +177,32 @@ TEST_CASE("struct_size of graphs", "[struct_size][graph]") {
                   {&form.out, &form.lse, &form.weights});
 }
 
+TEST_CASE("struct_size of gradients over graphs, and of the attention inside",
+          "[struct_size][backward][graph]") {
+  GraphBackwardForm form;
+  const Context context = serial();
+  const Graph graph = make_graph(context, form.graph.desc);
+  const auto plan_of = [&](const heed_graph_attention_backward_desc* desc) {
+    return make(
+        heed_graph_attention_backward_plan_destroy, [&](heed_graph_attention_backward_plan** plan) {
+          return heed_graph_attention_backward_plan_create(context.get(), graph.get(), desc, plan);
+        });
+  };
+  const auto writes_nothing_refused = [&](const heed_graph_attention_backward_args& args) {
+    for (Bytes& grad : form.grads) grad = Bytes(kPattern);
+    const heed_status status =
+        heed_graph_attention_backward(context.get(), graph.get(), &form.desc, &args);
+    const bool wanted =
+        args.struct_size >= offsetof(heed_graph_attention_backward_args, grad_key) &&
+        args.grad_query != nullptr;
+    CHECK(form.outputs_untouched() == (status != HEED_STATUS_OK || !wanted));
+    return status;
+  };
+  check_taken(given("desc", "448LLLLLLLLMMMMM", form.desc, plan_of));
+  check_taken(given("args", "44888888888888888888", form.args,
+                    [&](const auto* args) { return writes_nothing_refused(*args); }));
+}
+
 TEST_CASE("struct_size of merges and of matrices to prepare", "[struct_size]") {
   const Context context = serial();
   const float part = 3;

@@ -92,13 +92,12 @@ class Gradients {
                                 0,           given.stride_in, given.stride_out};
     check_unused(field, layout, used, when);
     if (!used) return {};
-    check_type(field, given.dtype);
-    if (!per_node && given.stride_matrix != 0)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s.stride_matrix is %lld; it must be 0: there is one",
-           field, static_cast<long long>(given.stride_matrix));
+    if (!per_node) return check_matrix(field, given, 0, of.in, of.out, of_.float64, true);
+    constexpr StrideNames kNames = {"stride_matrix", "", "stride_in", "stride_out"};
     const Layout own =
-        output_layout(field, layout, {per_node ? of_.nodes : 1, 1, of.in, of.out}, real());
-    if (per_node) check_steps(field, own);
+        output_layout(field, layout, {of_.nodes, 1, of.in, of.out}, real(), false, kNames);
+    check_arithmetic(field, own.type, of_.float64);
+    check_steps(field, own);
     return {own, of.in, of.in, of.out};
   }
 
