@@ -44,6 +44,8 @@ PREFIXES = {
     "heed_graph_desc": "edges.",
     "heed_graph_attention_desc": "layer.",
     "heed_graph_attention_args": "layer_args.",
+    "heed_graph_attention_backward_desc": "layer_backward.",
+    "heed_graph_attention_backward_args": "layer_grads.",
 }
 EVERYWHERE = ("struct_size", "reserved")  # explained once for all structs
 

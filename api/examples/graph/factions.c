@@ -188,7 +188,7 @@ static void print_sides(const model* m) {
     for (int n = 0; n < MEMBERS; ++n) {
       char text[16];
       if (joined[n] != (side == 1)) continue;
-      snprintf(text, sizeof text, " %2d ", n + 1);
+      snprintf(text, sizeof text, " %2d", n + 1);
       heat_cell(sigmoid(4 * m->scores[n]), text);
     }
     printf("\n");
@@ -204,7 +204,7 @@ static void print_attention(const model* m, const edge_list* edges) {
     double mean = 0;
     if (edges->destinations[e] != node) continue;
     for (int h = 0; h < HEADS; ++h) mean += m->weights[e * HEADS + h] / HEADS;
-    snprintf(text, sizeof text, " %2" PRId32 " ", edges->sources[e] + 1);
+    snprintf(text, sizeof text, " %2" PRId32, edges->sources[e] + 1);
     heat_cell(3 * mean, text);
   }
   printf("\n");
