@@ -31,7 +31,7 @@ heed_status make_graph(const GraphForm& f, const Context& context, Memory indice
 
 heed_status make_graph(const GraphBackwardForm& f, const Context& context, Memory indices,
                        Object& graph) {
-  return make_graph(f.layer, context, indices, graph);
+  return make_graph(f.layer, context, std::move(indices), graph);
 }
 
 /// A matrix to prepare, and where it is handed in.
