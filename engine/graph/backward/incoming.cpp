@@ -32,7 +32,7 @@ class Incoming {
         kernels_(kernels_of<Real>(*step.plan.context->kernels)),
         own_(slab + step.plan.attention.slab.bytes),
         softmax_(step.forward, slab),
-        scores_(step.forward, slab),
+        scores_(softmax_.scores()),
         gradients_(step, slab),
         grad_of_(kernels_, step.grad_out, problem_.out_heads(), problem_.value_features, nullptr),
         value_of_(kernels_, step.forward.value, problem_.heads, problem_.value_features,
@@ -77,7 +77,7 @@ class Incoming {
       softmax_.attend(n, begin, end, false);
       finish_softmax(n, false, terms);
       begin_node(n);
-      add_edges(begin, end);
+      add_edges(begin, end, in_one_batch(end - begin));
       finish(n);
     }
   }
@@ -91,8 +91,9 @@ class Incoming {
     if (part.split == kNoSplit) return;
     read_grad(part.first);
     recall(part.first);
+    scores_.begin_node(part.first);
     begin_node(part.first);
-    add_edges(part.begin, part.end);
+    add_edges(part.begin, part.end, false);
     std::copy_n(sums_, plan_.sums.numbers, split_sums<Real>(step_, part.split));
   }
 
@@ -134,14 +135,13 @@ class Incoming {
       spread(node, results, terms);
     }
     Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
+    const EdgeRows<Real> row = {results, kConsecutive.row, 0,
+                                static_cast<std::ptrdiff_t>(features)};
+    kernels_.rows.edge_scores(row, 1, grad_, heads_, features, true, stored + heads_, heads_);
     for (std::size_t h = 0; h < heads_; ++h) {
-      Real delta = 0;
-      const EdgeRows<Real> row = {results + h * features, kConsecutive.row, 0, 0};
-      kernels_.rows.edge_scores(row, 1, grad_ + h * features, 1, features, true, &delta, 1);
-      const auto head = static_cast<std::int64_t>(h);
       const Real sum = softmax_.row_sum()[h];
-      delta -= grad_lse(node, head);
       stored[h] = log2_sum_exp(softmax_.row_max()[h], sum);
+      const Real delta = stored[heads_ + h] - grad_lse(node, static_cast<std::int64_t>(h));
       stored[heads_ + h] = sum == 0 ? Real{0} : delta;
     }
     recall(node);
@@ -204,8 +204,8 @@ class Incoming {
     }
   }
 
+  /// The query is the latest.
   void begin_node(std::int64_t node) {
-    scores_.begin_node(node);
     std::fill_n(sums_, plan_.sums.numbers, Real{0});
     if (problem_.edge_width == 0) return;
     if (key_matrix_.given())
@@ -219,21 +219,54 @@ class Incoming {
 
   // ---- Edges ----
 
-  void add_edges(std::int64_t begin, std::int64_t end) {
+  /// `again`: the softmax has just gone over the same edges, in one batch and panel, and has left
+  /// what it knows of them.
+  void add_edges(std::int64_t begin, std::int64_t end, bool again) {
     each_batch(begin, end, [&](const Batch& batch) {
-      scores_.begin_batch(batch);
+      if (!again) scores_.begin_batch(batch);
       values_ = value_of_.rows(graph_.others.data() + batch.begin, batch.edges);
       each_panel(kernels_, problem_.heads,
-                 [&](const PanelRows& panel) { add_panel(panel, batch); });
+                 [&](const PanelRows& panel) { add_panel(panel, batch, again); });
       write_edge_rows(batch);
     });
   }
 
-  void add_panel(const PanelRows& panel, const Batch& batch) {
+  bool in_one_batch(std::int64_t edges) const {
+    const std::size_t panel = std::size_t{kernels_.panels.lanes} * kernels_.panels.max_vectors;
+    return edges <= static_cast<std::int64_t>(kBatch) && heads_ <= panel && problem_.softcap == 0;
+  }
+
+  /// Turns probabilities relative to row_max into normalised ones, and their gradients into those
+  /// of scores. False, with both as they were, unless all are finite.
+  bool finish_gradients(const PanelRows& panel, std::size_t edges) const {
+    Real* const gradients = gradients_.gradients();
+    Real inverse[kMaxPanel] = {};
+    Real special = 0;
+    for (std::size_t h = 0; h < panel.rows; ++h) {
+      const Real sum = softmax_.row_sum()[h];
+      inverse[h] = sum == 0 ? Real{0} : 1 / sum;
+      if (softmax_.row_max()[h] == -kNoRowMax<Real>) return false;
+      for (std::size_t e = 0; e < edges; ++e) {
+        const std::size_t at = e * panel.pitch + h;
+        special += probs_[at] * (gradients[at] - delta_[h]) * Real{0};
+      }
+    }
+    if (special != 0) return false;
+    for (std::size_t e = 0; e < edges; ++e) {
+      for (std::size_t h = 0; h < panel.rows; ++h) {
+        const std::size_t at = e * panel.pitch + h;
+        probs_[at] *= inverse[h];
+        gradients[at] = probs_[at] * (gradients[at] - delta_[h]);
+      }
+    }
+    return true;
+  }
+
+  void add_panel(const PanelRows& panel, const Batch& batch, bool again) {
     const auto first = static_cast<std::size_t>(panel.first);
     const std::size_t features = value_of_.features();
     Real* const gradients = gradients_.gradients();
-    scores_.compute(panel, batch, probs_, gradients_.capped());
+    if (!again) scores_.compute(panel, batch, probs_, gradients_.capped());
     kernels_.rows.edge_scores(of_panel(values_, panel), batch.edges, grad_ + first * features,
                               panel.rows, features, true, gradients, panel.pitch);
     const EdgeRows<Real> data = {scores_.edge_data(), kConsecutive.row,
@@ -241,7 +274,10 @@ class Incoming {
     if (matrix_.given())
       kernels_.rows.edge_scores(data, batch.edges, edge_grad_ + first * matrix_.padded_width(),
                                 panel.rows, matrix_.padded_width(), false, gradients, panel.pitch);
-    gradients_.compute(panel, batch.edges, lse_ + first, delta_ + first, probs_);
+    if (!again || !finish_gradients(panel, batch.edges)) {
+      if (again) scores_.compute(panel, batch, probs_);
+      gradients_.compute(panel, batch.edges, lse_ + first, delta_ + first, probs_);
+    }
     if (step_.args.given.grad_edge_bias != nullptr) write_bias(panel, batch);
     gradients_.uncap(panel, batch.edges);
     const auto wanted = static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
@@ -351,7 +387,7 @@ class Incoming {
   const KernelTable<Real>& kernels_;
   std::byte* const own_;
   NodeSoftmax<Real> softmax_;
-  EdgeScores<Real> scores_;
+  EdgeScores<Real>& scores_;  ///< of the softmax
   const ScoreGradients<Real> gradients_;
   const Gather<Real> grad_of_;
   const Gather<Real> value_of_;
