@@ -156,7 +156,7 @@ TEMPLATE_TEST_CASE("what the tables of refusals begin with is valid", "[refused]
 
 TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[refused]", Form,
                    BackwardForm, BlockForm, BlockBackwardForm, GraphForm, GraphBackwardForm,
-                   MergeForm, RotateForm, MatrixForm, SmallGraph) {
+                   MergeForm, RotateForm, MatrixForm) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".reserved")) return;
     const bool own = field.ends_with("desc.reserved") || field.ends_with("args.reserved") ||
