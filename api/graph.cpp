@@ -5,6 +5,7 @@
 #include "api/shim.hpp"
 #include "engine/check/edges.hpp"
 #include "engine/graph/attention.hpp"
+#include "engine/graph/backward/backward.hpp"
 #include "engine/graph/plan.hpp"
 #include "engine/graph/verbose.hpp"
 #include "engine/runtime/structs.hpp"
@@ -16,6 +17,12 @@ using heed::required;
 
 heed_graph_attention_plan plan_of(const heed_context& context, const heed_graph* given,
                                   const heed_graph_attention_desc* desc) {
+  const heed_graph& graph = required(given, "graph");
+  return heed::make_plan(context, graph, heed::validate(graph, heed::read_struct(desc, "desc")));
+}
+
+heed_graph_attention_backward_plan plan_of(const heed_context& context, const heed_graph* given,
+                                           const heed_graph_attention_backward_desc* desc) {
   const heed_graph& graph = required(given, "graph");
   return heed::make_plan(context, graph, heed::validate(graph, heed::read_struct(desc, "desc")));
 }
@@ -42,6 +49,7 @@ heed_status heed_graph_describe(const heed_graph* graph, heed_graph_info* info) 
   return guarded([&] {
     const heed_graph& g = required(graph, "graph");
     heed_graph_info known = HEED_GRAPH_INFO_INIT;
+    known.reverse = g.reversible ? 1 : 0;
     known.nodes = g.nodes;
     known.edges = g.edges;
     known.edges_given = g.edges_given;
@@ -90,6 +98,51 @@ heed_status heed_graph_attention_plan_run(const heed_graph_attention_plan* plan,
 heed_status heed_graph_attention(const heed_context* context, const heed_graph* graph,
                                  const heed_graph_attention_desc* desc,
                                  const heed_graph_attention_args* args) {
+  return guarded([&] {
+    const auto plan = plan_of(required(context, "context"), graph, desc);
+    const heed::OwnedWorkspace workspace(plan);
+    heed::run(plan, args, workspace.get(), workspace.bytes());
+  });
+}
+
+heed_status heed_graph_attention_backward_plan_create(
+    const heed_context* context, const heed_graph* graph,
+    const heed_graph_attention_backward_desc* desc, heed_graph_attention_backward_plan** plan) {
+  return heed::create_plan(context, plan,
+                           [&](const heed_context& c) { return plan_of(c, graph, desc); });
+}
+
+void heed_graph_attention_backward_plan_destroy(heed_graph_attention_backward_plan* plan) {
+  heed::destroy_plan(plan);
+}
+
+heed_status heed_graph_attention_backward_plan_describe(
+    const heed_graph_attention_backward_plan* plan, heed_graph_attention_info* info) {
+  return guarded([&] {
+    const heed_graph_attention_backward_plan& p = required(plan, "plan");
+    heed_graph_attention_info known = HEED_GRAPH_ATTENTION_INFO_INIT;
+    heed::describe_plan(p, known);
+    known.threads = p.attention.workers;
+    known.tasks = p.graph->parts.size() + p.graph->outgoing.parts.size();
+    known.gathered_bytes = p.gathered_bytes;
+    heed::write_struct(info, known, "info");
+  });
+}
+
+heed_status heed_graph_attention_backward_plan_workspace(
+    const heed_graph_attention_backward_plan* plan, size_t* bytes) {
+  return heed::tell_workspace(plan, bytes);
+}
+
+heed_status heed_graph_attention_backward_plan_run(const heed_graph_attention_backward_plan* plan,
+                                                   const heed_graph_attention_backward_args* args,
+                                                   void* workspace, size_t workspace_bytes) {
+  return guarded([&] { heed::run(required(plan, "plan"), args, workspace, workspace_bytes); });
+}
+
+heed_status heed_graph_attention_backward(const heed_context* context, const heed_graph* graph,
+                                          const heed_graph_attention_backward_desc* desc,
+                                          const heed_graph_attention_backward_args* args) {
   return guarded([&] {
     const auto plan = plan_of(required(context, "context"), graph, desc);
     const heed::OwnedWorkspace workspace(plan);

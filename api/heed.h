@@ -973,7 +973,8 @@ typedef struct heed_multihead_desc {
   heed_matrix_layout w_value;
   heed_matrix_layout w_out;
   uint32_t bias_dtype; /* of all biases; 0: the arithmetic's */
-  uint32_t reserved;   /* 0 */
+  uint32_t keep;       /* 1: args.kept receives what heed_multihead_backward needs of a run, so that
+                          it need not compute it again; not with hard attention */
 } heed_multihead_desc;
 #define HEED_MULTIHEAD_DESC_INIT                                                                 \
   {                                                                                              \
@@ -1006,11 +1007,13 @@ typedef struct heed_multihead_args {
   const heed_weights* p_out;
   const void* head_weights; /* Real [query_heads], only with HEED_COMBINE_WEIGHTED */
   void* out;
+  void* kept; /* at a multiple of HEED_WORKSPACE_ALIGNMENT; only with desc.keep, and needed there */
+  size_t kept_bytes; /* at least those of heed_multihead_info; without desc.keep 0 */
 } heed_multihead_args;
 #define HEED_MULTIHEAD_ARGS_INIT                                                              \
   {                                                                                           \
     (uint32_t)sizeof(heed_multihead_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                  \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0                         \
   }
 
 typedef struct heed_multihead_plan heed_multihead_plan;
@@ -1032,21 +1035,138 @@ typedef struct heed_multihead_info {
   size_t workspace_bytes;
   double projection_flops; /* 2 per element of a matrix and row of an input */
   double attention_flops;  /* as in heed_attention_info */
+  size_t kept_bytes;       /* of args.kept: projections, heads and their log-sum-exp; 0 without
+                              desc.keep */
 } heed_multihead_info;
 #define HEED_MULTIHEAD_INFO_INIT \
-  { (uint32_t)sizeof(heed_multihead_info), 0, NULL, NULL, NULL, 0, 0.0, 0.0 }
+  { (uint32_t)sizeof(heed_multihead_info), 0, NULL, NULL, NULL, 0, 0.0, 0.0, 0 }
 
 HEED_API heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
                                                   heed_multihead_info* info);
 /* The bytes that a run of this plan needs; 0 is possible. */
 HEED_API heed_status heed_multihead_plan_workspace(const heed_multihead_plan* plan, size_t* bytes);
-/* Computes out. The workspace's content before and after means nothing. */
+/* Computes out, and kept with desc.keep. The workspace's content before and after means nothing. */
 HEED_API heed_status heed_multihead_plan_run(const heed_multihead_plan* plan,
                                              const heed_multihead_args* args, void* workspace,
                                              size_t workspace_bytes);
 /* Plan, workspace (from the context's allocator) and run in one call. */
 HEED_API heed_status heed_multihead(const heed_context* context, const heed_multihead_desc* desc,
                                     const heed_multihead_args* args);
+
+/* ---- Multi-head attention blocks: gradients ----------------------------------------------------
+ */
+
+/* The gradients of a block, from its inputs and the gradient of out:
+ *
+ *   grad_heads       = back through the combiner: grad_out W_out^T, or head_weights[h] grad_out, or
+ *                      grad_out over the number of heads, or grad_out where the head was the
+ *                      largest, of equal ones the first
+ *   grad_Q, _K, _V   = as heed_attention_backward has them, of every head
+ *   grad_W_query     = input_query^T grad_Q                  summed over all rows of the batch
+ *   grad_W_key       = input_key^T grad_K
+ *   grad_W_value     = input_key^T grad_V
+ *   grad_W_out       = heads^T grad_out
+ *   grad_b_query     = sum over rows of grad_Q, and so on
+ *   grad_input_query = grad_Q W_query^T
+ *   grad_input_key   = grad_K W_key^T + grad_V W_value^T
+ *   grad_head_weights[h] = sum over rows of <grad_out, head_h>
+ *
+ * Where input_key is NULL, one input serves as both: grad_input_query is the sum of both gradients,
+ * and grad_input_key must be NULL.
+ *
+ * Q, K, V, the heads and their log-sum-exp are those that a run with desc.keep left in args.kept,
+ * with the same descriptor, in the same context; without desc.keep they are computed again. The
+ * bits are the same. Sums are taken in the arithmetic's type in an order that the shape decides,
+ * never threads, executors or tiles (but for the product "cblas"), and rounded once.
+ *
+ * Rows that belong to no sequence are neither read nor written. What attention says of NaN,
+ * infinities, rows that attend nothing and keys that nobody attends is as in
+ * heed_attention_backward; products then carry NaN on by the rules of IEEE 754. Hard attention is
+ * not differentiable: HEED_STATUS_UNSUPPORTED. */
+typedef struct heed_multihead_backward_desc {
+  uint32_t struct_size;
+  uint32_t accumulate; /* 1: gradients are added to what is there; 0: they replace it */
+  /* As for heed_multihead, with weights_point, sum_columns and weight_rows of its attention 0. Read
+   * while the plan is made. */
+  const heed_multihead_desc* block;
+  heed_layout grad_out; /* as out in shape; a dtype of 0, here and below: the arithmetic's */
+  heed_layout grad_lse; /* [batch, query_heads, query_length]; as lse, of a type of its own */
+  heed_layout
+      grad_input_query;       /* as the inputs in shape; of all gradients below: float64 if, and */
+  heed_layout grad_input_key; /* only if, the arithmetic is */
+  heed_matrix_layout grad_w_query; /* as the matrices in shape; elements must be apart */
+  heed_matrix_layout grad_w_key;
+  heed_matrix_layout grad_w_value;
+  heed_matrix_layout grad_w_out;
+  heed_score_layout grad_bias; /* sizes as those of the attention's bias, as in
+                                  heed_attention_backward_desc */
+  uint32_t grad_b_dtype;       /* of grad_b_query, grad_b_key, grad_b_value and grad_b_out */
+  uint32_t reserved;           /* 0 */
+} heed_multihead_backward_desc;
+#define HEED_MULTIHEAD_BACKWARD_DESC_INIT                                                        \
+  {                                                                                              \
+    (uint32_t)sizeof(heed_multihead_backward_desc), 0, NULL, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT,    \
+        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_SCORE_LAYOUT_INIT, 0, 0           \
+  }
+
+/* Gradients that are not wanted are NULL. */
+typedef struct heed_multihead_backward_args {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  /* As for heed_multihead, matrices prepared or not; kept is read. Its out is not looked at, nor is
+   * the lse of its attention, whose weights, weight_rows and column_sums are NULL. */
+  const heed_multihead_args* block;
+  const void* grad_out;
+  const void* grad_lse; /* NULL: 0 */
+  void* grad_input_query;
+  void* grad_input_key; /* only with block->input_key */
+  void* grad_w_query;
+  void* grad_w_key;
+  void* grad_w_value;
+  void* grad_w_out;   /* this and grad_b_out only with HEED_COMBINE_CONCAT and _TENSOR */
+  void* grad_b_query; /* as wide as the bias, contiguous; also where none was given */
+  void* grad_b_key;
+  void* grad_b_value;
+  void* grad_b_out;
+  void* grad_head_weights; /* Real [query_heads], only with HEED_COMBINE_WEIGHTED */
+  void* grad_bias;         /* these, of the attention, as in heed_attention_backward_args */
+  void* grad_sinks;
+  void* grad_alibi_slopes;
+  void* grad_scale;
+  void* grad_temperature;
+  heed_score_gradient score_gradient;
+} heed_multihead_backward_args;
+#define HEED_MULTIHEAD_BACKWARD_ARGS_INIT                                                        \
+  {                                                                                              \
+    (uint32_t)sizeof(heed_multihead_backward_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL             \
+  }
+
+typedef struct heed_multihead_backward_plan heed_multihead_backward_plan;
+
+/* Checks the descriptor and lays out the workspace, which grows with tokens times width and with
+ * the matrices, never with query_length times key_length. *plan is written only on success. */
+HEED_API heed_status heed_multihead_backward_plan_create(const heed_context* context,
+                                                         const heed_multihead_backward_desc* desc,
+                                                         heed_multihead_backward_plan** plan);
+/* NULL is allowed. */
+HEED_API void heed_multihead_backward_plan_destroy(heed_multihead_backward_plan* plan);
+
+/* Flops are useful ones of a run that computes every gradient from what was kept: twice those of
+ * the forward projections, and those of heed_attention_backward_plan_describe. */
+HEED_API heed_status heed_multihead_backward_plan_describe(const heed_multihead_backward_plan* plan,
+                                                           heed_multihead_info* info);
+/* The bytes that a run of this plan needs; 0 is possible. */
+HEED_API heed_status
+heed_multihead_backward_plan_workspace(const heed_multihead_backward_plan* plan, size_t* bytes);
+HEED_API heed_status heed_multihead_backward_plan_run(const heed_multihead_backward_plan* plan,
+                                                      const heed_multihead_backward_args* args,
+                                                      void* workspace, size_t workspace_bytes);
+/* Plan, workspace (from the context's allocator) and run in one call. */
+HEED_API heed_status heed_multihead_backward(const heed_context* context,
+                                             const heed_multihead_backward_desc* desc,
+                                             const heed_multihead_backward_args* args);
 
 /* ---- Graphs ------------------------------------------------------------------------------------
  */
@@ -1077,7 +1197,7 @@ typedef struct heed_graph_desc {
   const void* destinations; /* [edges]; NULL with offsets */
   const void* offsets;      /* [nodes + 1], from 0 to edges, never decreasing; else NULL */
   uint32_t duplicates;      /* heed_duplicates */
-  uint32_t reserved;        /* 0 */
+  uint32_t reverse;         /* 1: also keeps edges sorted by source, which gradients need */
 } heed_graph_desc;
 #define HEED_GRAPH_DESC_INIT \
   { (uint32_t)sizeof(heed_graph_desc), 0, 0, 0, NULL, NULL, NULL, 0, 0 }
@@ -1094,13 +1214,13 @@ HEED_API void heed_graph_destroy(heed_graph* graph);
 
 typedef struct heed_graph_info {
   uint32_t struct_size;
-  uint32_t reserved;
+  uint32_t reverse; /* 1: edges are sorted by source too */
   int64_t nodes;
   int64_t edges;       /* that count: without removed duplicates */
   int64_t edges_given; /* what tensors over edges have room for */
   int64_t isolated;    /* nodes without incoming edges */
   int64_t most;        /* incoming edges of a node */
-  size_t bytes;        /* of memory held */
+  size_t bytes;        /* of memory held, the reverse order included */
 } heed_graph_info;
 #define HEED_GRAPH_INFO_INIT \
   { (uint32_t)sizeof(heed_graph_info), 0, 0, 0, 0, 0, 0, 0 }
@@ -1254,6 +1374,121 @@ HEED_API heed_status heed_graph_attention_plan_run(const heed_graph_attention_pl
 HEED_API heed_status heed_graph_attention(const heed_context* context, const heed_graph* graph,
                                           const heed_graph_attention_desc* desc,
                                           const heed_graph_attention_args* args);
+
+/* ---- Attention over graphs: gradients ---------------------------------------------------------
+ */
+
+/* The gradients of attention over a graph that keeps its edges by source too (heed_graph_desc.
+ * reverse), from its inputs and the gradient of out. For every edge e from m to n and every head,
+ * with grad_n what reaches the head's result through combine:
+ *
+ *   delta_n      = <grad_n, result_n> - grad_lse_n
+ *   grad_z_e     = p_e (<grad_n, v_m + edge_v_e> - delta_n)        z = s / temperature
+ *   grad_bias_e  = grad_z_e / temperature
+ *   grad_s_e     = grad_bias_e, times 1 - tanh^2 of the softcap
+ *   grad_query_n = scale * sum over e into n of grad_s_e (k_m + edge_k_e)
+ *   grad_key_m   = scale * sum over e from m of grad_s_e q_n
+ *   grad_value_m = sum over e from m of p_e grad_n
+ *
+ * and from these to all that q, k, v, edge_k and edge_v are made of: data, matrices, edge data. The
+ * largest of heads passes its gradient to the first head that has it. With residual data gets that
+ * of out besides; with steps all are differentiated.
+ *
+ * Nothing is kept per edge and head: scores and results are computed again, so no result of the
+ * forward run is needed. Sums run along edges in their order, by destination or by source, in
+ * splits where a node has very many: bits depend on neither threads nor executors. Nodes and edges
+ * that take no part get exactly 0, removed duplicates too. Infinities and NaN are as in
+ * heed_attention_backward; in a query, or a gradient of a result, they make their feature of the
+ * gradient of W_edge_key or W_edge_value NaN, whether the node has edges or not.
+ *
+ * Not of hard attention, which is not differentiable, nor with prepared matrices:
+ * HEED_STATUS_UNSUPPORTED. */
+typedef struct heed_graph_attention_backward_desc {
+  uint32_t struct_size;
+  uint32_t accumulate; /* 1: gradients are added to what is there; 0: they replace it */
+  /* As for heed_graph_attention; its layout of out is only read for the type. Read while the plan
+   * is made. */
+  const heed_graph_attention_desc* attention;
+  heed_layout grad_out;   /* as out in shape */
+  heed_layout grad_lse;   /* as lse, of a type of its own */
+  heed_layout grad_query; /* as query, key, value, data and edge_data in shape; float64 if, and only
+                             if, they are. A dtype of 0: the arithmetic's, everywhere here */
+  heed_layout grad_key;
+  heed_layout grad_value;
+  heed_layout grad_data;
+  heed_layout grad_edge_data;
+  heed_layout grad_edge_bias; /* [edges given, heads]; [edges given], summed over heads, where the
+                                 bias is one for all heads */
+  heed_matrix_layout grad_w_query; /* as the matrices in shape */
+  heed_matrix_layout grad_w_key;
+  heed_matrix_layout grad_w_value;
+  heed_matrix_layout grad_w_edge_key;
+  heed_matrix_layout grad_w_edge_value;
+} heed_graph_attention_backward_desc;
+#define HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT                                                   \
+  {                                                                                               \
+    (uint32_t)sizeof(heed_graph_attention_backward_desc), 0, NULL, HEED_LAYOUT_INIT,              \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT,     \
+        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT                 \
+  }
+
+/* Gradients that are not wanted are NULL, and so are those of what the problem does not have. */
+typedef struct heed_graph_attention_backward_args {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  /* As for heed_graph_attention; out, lse and weights are not looked at. Data must be what it was
+   * before, where out has replaced it. */
+  const heed_graph_attention_args* attention;
+  const void* grad_out;
+  const void* grad_lse; /* of the last step; NULL: 0 */
+  void* grad_query;     /* with HEED_GRAPH_PROJECTED */
+  void* grad_key;
+  void* grad_value;
+  void* grad_data;    /* where there is data */
+  void* grad_w_query; /* unless HEED_GRAPH_PROJECTED */
+  void* grad_w_key;
+  void* grad_w_value;
+  void* grad_b_query; /* Real [heads * features], with b_query and so on */
+  void* grad_b_key;
+  void* grad_b_value;
+  void* grad_edge_data;    /* with edge_data */
+  void* grad_w_edge_key;   /* with w_edge_key */
+  void* grad_w_edge_value; /* with w_edge_value, apart from it even where both are one matrix */
+  void* grad_edge_bias;    /* with edge_bias */
+  void* grad_head_weights; /* Real [heads], with head_weights */
+} heed_graph_attention_backward_args;
+#define HEED_GRAPH_ATTENTION_BACKWARD_ARGS_INIT                                                  \
+  {                                                                                              \
+    (uint32_t)sizeof(heed_graph_attention_backward_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                   \
+  }
+
+typedef struct heed_graph_attention_backward_plan heed_graph_attention_backward_plan;
+
+/* Checks the descriptor against the graph and lays out the workspace: some numbers per node and
+ * head, what gradients need of every node and step where data is projected, and never something per
+ * edge. *plan is written only on success; it holds the graph. */
+HEED_API heed_status heed_graph_attention_backward_plan_create(
+    const heed_context* context, const heed_graph* graph,
+    const heed_graph_attention_backward_desc* desc, heed_graph_attention_backward_plan** plan);
+/* NULL is allowed. */
+HEED_API void heed_graph_attention_backward_plan_destroy(heed_graph_attention_backward_plan* plan);
+/* Tasks are those over edges by destination and by source; gathered bytes those of keys and values,
+ * then of queries and gradients of results. */
+HEED_API heed_status heed_graph_attention_backward_plan_describe(
+    const heed_graph_attention_backward_plan* plan, heed_graph_attention_info* info);
+/* The bytes that a run of this plan needs; 0 is possible. */
+HEED_API heed_status heed_graph_attention_backward_plan_workspace(
+    const heed_graph_attention_backward_plan* plan, size_t* bytes);
+HEED_API heed_status heed_graph_attention_backward_plan_run(
+    const heed_graph_attention_backward_plan* plan, const heed_graph_attention_backward_args* args,
+    void* workspace, size_t workspace_bytes);
+/* Plan, workspace (from the context's allocator) and run in one call. */
+HEED_API heed_status heed_graph_attention_backward(const heed_context* context,
+                                                   const heed_graph* graph,
+                                                   const heed_graph_attention_backward_desc* desc,
+                                                   const heed_graph_attention_backward_args* args);
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,9 @@
 #include "engine/dense/attention.hpp"
 #include "engine/dense/verbose.hpp"
 #include "engine/graph/attention.hpp"
+#include "engine/graph/backward/backward.hpp"
 #include "engine/graph/verbose.hpp"
+#include "engine/multihead/backward/backward.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/multihead/verbose.hpp"
 #include "engine/runtime/allocator.hpp"
@@ -80,6 +82,11 @@ void run(const Plan& plan, const Args* args, void* workspace, std::size_t bytes)
   check_after(plan, known);
 }
 
+/// Whether plans of this type hold a graph.
+template <class Plan>
+inline constexpr bool kHoldsGraph = std::is_same_v<Plan, heed_graph_attention_plan> ||
+                                    std::is_same_v<Plan, heed_graph_attention_backward_plan>;
+
 /// The workspace of a one-call run, given back whatever happens.
 template <class Plan>
 class OwnedWorkspace {
@@ -110,7 +117,7 @@ heed_status create_plan(const heed_context* context, Plan** plan, PlanOf&& plan_
     Plan*& result = required(plan, "plan");
     result = make<Plan>(c.allocator, plan_of(c));
     share(c);
-    if constexpr (std::is_same_v<Plan, heed_graph_attention_plan>) share(*result->graph);
+    if constexpr (kHoldsGraph<Plan>) share(*result->graph);
   });
 }
 
@@ -119,9 +126,9 @@ void destroy_plan(Plan* plan) {
   if (plan == nullptr) return;
   const heed_context* const context = plan->context;
   [[maybe_unused]] const heed_graph* graph = nullptr;
-  if constexpr (std::is_same_v<Plan, heed_graph_attention_plan>) graph = plan->graph;
+  if constexpr (kHoldsGraph<Plan>) graph = plan->graph;
   destroy(context->allocator, plan);
-  if constexpr (std::is_same_v<Plan, heed_graph_attention_plan>) release(graph);
+  if constexpr (kHoldsGraph<Plan>) release(graph);
   release(context);
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/backward/reader.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/gradient.hpp"
 
 namespace heed {
 namespace {

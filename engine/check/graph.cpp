@@ -53,6 +53,53 @@ const Operand* add_out(const GraphProblem& p, const heed_graph_attention_args& a
                  {1, p.out_heads(), p.nodes, p.value_features}, kNodeAxes);
 }
 
+/// Adds the gradients that a run writes.
+void add_gradients(const GraphBackwardProblem& p, const heed_graph_attention_backward_args& args,
+                   Operands& all) {
+  const GraphProblem& of = p.attention;
+  const auto add = [&](const char* field, void* data, const Layout& layout, const Shape& sizes,
+                       AxisNames& axes) {
+    all.add(Role::kOutput, field, data, layout, sizes, axes);
+  };
+  const Shape keys = {1, of.heads, of.nodes, of.features};
+  const Shape values = {1, of.heads, of.nodes, of.value_features};
+  add("grad_query", args.grad_query, p.grad_query, keys, kNodeAxes);
+  add("grad_key", args.grad_key, p.grad_key, keys, kNodeAxes);
+  add("grad_value", args.grad_value, p.grad_value, values, kNodeAxes);
+  add("grad_data", args.grad_data, p.grad_data, {1, 1, of.nodes, of.width}, kNodeAxes);
+  const auto matrix = [&](const char* field, void* data, const Matrix& m, bool per_node) {
+    add(field, data, m.layout, {per_node ? of.nodes : 1, 1, m.in, m.out}, kMatrixAxes);
+  };
+  const bool per_node = of.inputs == HEED_GRAPH_PER_NODE;
+  matrix("grad_w_query", args.grad_w_query, p.grad_w_query, per_node);
+  matrix("grad_w_key", args.grad_w_key, p.grad_w_key, per_node);
+  matrix("grad_w_value", args.grad_w_value, p.grad_w_value, per_node);
+  matrix("grad_w_edge_key", args.grad_w_edge_key, p.grad_w_edge_key, false);
+  matrix("grad_w_edge_value", args.grad_w_edge_value, p.grad_w_edge_value, false);
+  const Layout real = side_by_side(real_type(of.float64));
+  const auto vector = [&](const char* field, void* data, std::int64_t count) {
+    add(field, data, real, {1, 1, 1, count}, kVectorAxes);
+  };
+  vector("grad_b_query", args.grad_b_query, of.keys_width);
+  vector("grad_b_key", args.grad_b_key, of.keys_width);
+  vector("grad_b_value", args.grad_b_value, of.values_width);
+  vector("grad_head_weights", args.grad_head_weights, of.heads);
+  add("grad_edge_data", args.grad_edge_data, p.grad_edge_data,
+      {1, 1, of.edges_given, of.edge_width}, kEdgeAxes);
+  add("grad_edge_bias", args.grad_edge_bias, p.grad_edge_bias,
+      {1, p.sums_bias ? 1 : of.heads, of.edges_given, 1}, kEdgeAxes);
+}
+
+const Operand* add_bias(const GraphProblem& p, const heed_graph_attention_args& args,
+                        Operands& all) {
+  return all.add(Role::kInput, "edge_bias", args.edge_bias, p.edge_bias,
+                 {1, p.heads, p.edges_given, 1}, kEdgeAxes);
+}
+
+void tell_empty(const GraphProblem& p, bool given) {
+  if (p.nodes == 0 && given) tell("check: the graph has 0 nodes, so nothing is computed");
+}
+
 }  // namespace
 
 void check_before(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
@@ -60,13 +107,11 @@ void check_before(const heed_graph_attention_plan& plan, const heed_graph_attent
   const GraphProblem& p = plan.problem;
   const heed_context& context = *plan.context;
   validate(p, args, context.backend);
-  if (p.nodes == 0 && args.out != nullptr)
-    tell("check: the graph has 0 nodes, so nothing is computed");
+  tell_empty(p, args.out != nullptr);
   Operands all("args.");
   add_inputs(p, args, all);
   const Operand* const inputs_end = all.end();
-  const Operand* const bias = all.add(Role::kInput, "edge_bias", args.edge_bias, p.edge_bias,
-                                      {1, p.heads, p.edges_given, 1}, kEdgeAxes);
+  const Operand* const bias = add_bias(p, args, all);
   add_out(p, args, all);
   all.add(Role::kOutput, "lse", args.lse, p.lse, {1, p.heads, p.nodes, 1}, kNodeAxes);
   all.add(Role::kOutput, "weights", args.weights, p.weights, {1, p.heads, p.edges_given, 1},
@@ -80,6 +125,40 @@ void check_before(const heed_graph_attention_plan& plan, const heed_graph_attent
 void check_after(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args) {
   Operands all("args.");
   tell_odd_numbers(*plan.context, add_out(plan.problem, args, all));
+}
+
+void check_before(const heed_graph_attention_backward_plan& plan,
+                  const heed_graph_attention_backward_args& given,
+                  const CheckedWorkspace& workspace) {
+  const GraphBackwardArgs args(given);
+  const GraphBackwardProblem& problem = plan.problem;
+  const GraphProblem& p = problem.attention;
+  validate(problem, args, plan.context->backend);
+  tell_empty(p, given.grad_out != nullptr);
+  Operands all("args.attention->");
+  add_inputs(p, args.attention, all);
+  const Operand* const inputs_end = all.end();
+  const Operand* const bias = add_bias(p, args.attention, all);
+  all.rename("args.");
+  const Operand* const grads = all.end();
+  all.add(Role::kInput, "grad_out", given.grad_out, problem.grad_out,
+          {1, p.out_heads(), p.nodes, p.value_features}, kNodeAxes);
+  all.add(Role::kInput, "grad_lse", given.grad_lse, problem.grad_lse, {1, p.heads, p.nodes, 1},
+          kNodeAxes);
+  const Operand* const grads_end = all.end();
+  add_gradients(problem, given, all);
+  tell_odd_strides(all);
+  refuse_overlaps(all, workspace.begin(), workspace.bytes());
+  for (const Operand* x = all.begin(); x != inputs_end; ++x) tell_odd_numbers(*plan.context, x);
+  for (const Operand* x = grads; x != grads_end; ++x) tell_odd_numbers(*plan.context, x);
+  tell_odd_numbers(*plan.context, bias, Numbers::MinusInfinity::kMeansMasked);
+}
+
+void check_after(const heed_graph_attention_backward_plan& plan,
+                 const heed_graph_attention_backward_args& given) {
+  Operands all("args.");
+  add_gradients(plan.problem, given, all);
+  for (const Operand& gradient : all) tell_odd_numbers(*plan.context, &gradient);
 }
 
 }  // namespace heed

@@ -27,7 +27,6 @@ void check_nodes(const GraphProblem& p, const heed_graph_attention_args& args) {
   check_tensor("args.value", args.value, p.value, projected, some, when);
   check_tensor("args.data", args.data, p.data, p.has_data(), some,
                "with desc.inputs 0 and desc.residual 0");
-  check_pointer("args.out", args.out, p.out, some);
 }
 
 void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args, Backend backend) {
@@ -69,10 +68,14 @@ void check_edges(const GraphProblem& p, const heed_graph_attention_args& args) {
   check_pointer("args.edge_bias", args.edge_bias, p.edge_bias, false);
 }
 
-void check_rest(const GraphProblem& p, const heed_graph_attention_args& args) {
+void check_head_weights(const GraphProblem& p, const heed_graph_attention_args& args) {
   const Layout real = {real_type(p.float64), real_bytes(p.float64), {}};
   check_tensor("args.head_weights", args.head_weights, real, p.combine == HEED_COMBINE_WEIGHTED,
                true, "unless desc.combine is HEED_COMBINE_WEIGHTED (1)");
+}
+
+void check_outputs(const GraphProblem& p, const heed_graph_attention_args& args) {
+  check_pointer("args.out", args.out, p.out, p.nodes > 0);
   check_pointer("args.lse", args.lse, p.lse, false);
   check_pointer("args.weights", args.weights, p.weights, false);
   if (p.hard && args.lse != nullptr)
@@ -82,12 +85,18 @@ void check_rest(const GraphProblem& p, const heed_graph_attention_args& args) {
 
 }  // namespace
 
-void validate(const GraphProblem& p, const heed_graph_attention_args& args, Backend backend) {
+void validate_inputs(const GraphProblem& p, const heed_graph_attention_args& args,
+                     Backend backend) {
   check_reserved("args.reserved", args.reserved);
   check_nodes(p, args);
   check_matrices(p, args, backend);
   check_edges(p, args);
-  check_rest(p, args);
+  check_head_weights(p, args);
+}
+
+void validate(const GraphProblem& p, const heed_graph_attention_args& args, Backend backend) {
+  validate_inputs(p, args, backend);
+  check_outputs(p, args);
 }
 
 }  // namespace heed

@@ -38,6 +38,8 @@ void clear_removed(const GraphStep& step) {
              });
 }
 
+}  // namespace
+
 void run_step(const GraphStep& step) {
   const heed_graph& graph = *step.plan.graph;
   const auto parts = static_cast<std::int64_t>(graph.parts.size());
@@ -48,6 +50,8 @@ void run_step(const GraphStep& step) {
   if (hubs > 0) share_out(step, recompute_hub_weights, parts, step.plan.parts_per_claim);
   clear_removed(step);
 }
+
+namespace {
 
 /// out where it lies, or a copy if its heads do not lie side by side.
 template <class Real>
@@ -87,10 +91,7 @@ template <class Real>
 void run_steps(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
                std::byte* workspace) {
   const GraphProblem& p = plan.problem;
-  widen<Real>(plan, args.w_edge_key, p.w_edge_key.layout, p.features,
-              workspace + plan.space.w_edge_key);
-  widen<Real>(plan, args.w_edge_value, p.w_edge_value.layout, p.value_features,
-              workspace + plan.space.w_edge_value);
+  widen_edge_matrices(plan, args, workspace);
   Tensor data = {args.data, p.data};
   for (std::int64_t t = 0; t < p.steps; ++t) {
     if (t > 0) data = out_as_data<Real>(plan, args, workspace);
@@ -103,6 +104,18 @@ void run_steps(const heed_graph_attention_plan& plan, const heed_graph_attention
 }
 
 }  // namespace
+
+void widen_edge_matrices(const heed_graph_attention_plan& plan,
+                         const heed_graph_attention_args& args, std::byte* workspace) {
+  const GraphProblem& p = plan.problem;
+  with_real(p.float64, [&](auto real) {
+    using Real = decltype(real);
+    widen<Real>(plan, args.w_edge_key, p.w_edge_key.layout, p.features,
+                workspace + plan.space.w_edge_key);
+    widen<Real>(plan, args.w_edge_value, p.w_edge_value.layout, p.value_features,
+                workspace + plan.space.w_edge_value);
+  });
+}
 
 void run_plan(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
               void* workspace, std::size_t bytes) {

@@ -31,13 +31,13 @@ class Writer {
     kept_[0] = 0;
     for (std::int64_t r = 0; r < ranges_.ranges; ++r) kept_[r + 1] += kept_[r];
     graph_.edges = kept_[ranges_.ranges];
-    graph_.sources = Array<std::int32_t>(context.allocator, graph_.edges + kSourcesAhead);
+    graph_.others = Array<std::int32_t>(context.allocator, graph_.edges + kSourcesAhead);
     if (!in_place())
       given_ = Array<Index>(context.allocator, static_cast<std::int64_t>(edges_.size()));
     each_range(context.threads, ranges_, [&](std::int64_t r, std::int64_t begin, std::int64_t end) {
       write_range(begin, end, kept_[r]);
     });
-    std::fill_n(graph_.sources.data() + graph_.edges, kSourcesAhead, 0);
+    std::fill_n(graph_.others.data() + graph_.edges, kSourcesAhead, 0);
     const std::int64_t after = edges_.size() > 0 ? edges_[size() - 1].destination + 1 : 0;
     std::fill(graph_.offsets.data() + after, graph_.offsets.end(), graph_.edges);
   }
@@ -70,7 +70,7 @@ class Writer {
       const std::int64_t last = e == 0 ? -1 : std::int64_t{edges_[e - 1].destination};
       std::fill(graph_.offsets.data() + last + 1, graph_.offsets.data() + edge.destination + 1,
                 kept);
-      graph_.sources[kept++] = static_cast<std::int32_t>(edge.source);
+      graph_.others[kept++] = static_cast<std::int32_t>(edge.source);
     }
   }
 
@@ -93,13 +93,21 @@ void fill(heed_graph& graph, Array<Index>& given, const heed_graph_desc& desc) {
   Writer<Index>(graph, given, edges, remove).write();
 }
 
+void count(heed_graph& graph) {
+  for (std::int64_t n = 0; n < graph.nodes; ++n) {
+    const std::int64_t edges = graph.offsets[n + 1] - graph.offsets[n];
+    graph.isolated += edges == 0 ? 1 : 0;
+    graph.most = std::max(graph.most, edges);
+  }
+}
+
 }  // namespace
 
 void validate(const heed_graph_desc& desc) {
   constexpr std::int64_t kMostNodes = INT32_MAX;
   check_choice("index_type", desc.index_type, "a heed_index_type", HEED_INDEX_I64);
   check_choice("duplicates", desc.duplicates, "a heed_duplicates", HEED_DUPLICATES_KEEP);
-  check_reserved("desc.reserved", desc.reserved);
+  check_choice("reverse", desc.reverse, "a switch", 1);
   if (desc.nodes < 0 || desc.nodes > kMostNodes)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.nodes is %lld; it must be 0 to %lld",
          static_cast<long long>(desc.nodes), static_cast<long long>(kMostNodes));
@@ -134,7 +142,9 @@ heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc)
     } else {
       fill(*graph, graph->given64, desc);
     }
-    cut_into_parts(*graph);
+    count(*graph);
+    cut_into_parts(*graph, *graph);
+    if (desc.reverse != 0) make_outgoing(*graph);
   } catch (...) {
     graph->context = &context;
     release(graph);
@@ -144,8 +154,7 @@ heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc)
 }
 
 std::size_t bytes_of(const heed_graph& graph) {
-  return sizeof graph + graph.offsets.bytes() + graph.sources.bytes() + graph.given32.bytes() +
-         graph.given64.bytes() + graph.parts.bytes() + graph.hubs.bytes();
+  return sizeof graph + graph.bytes() + graph.outgoing.bytes();
 }
 
 void share(const heed_graph& graph) noexcept {

@@ -19,7 +19,7 @@ inline constexpr std::int64_t kPartSize = 2048;
 /// merged. So bits depend on this number.
 inline constexpr std::int64_t kHubEdges = 8192;
 
-/// The last source is followed by this many more, all node 0, for code that looks ahead.
+/// The last end of an edge is followed by this many more, all node 0, for code that looks ahead.
 inline constexpr std::int64_t kSourcesAhead = 32;
 
 /// Edges [begin, end): all that end at the nodes [first, last), or some of those that end at the
@@ -38,31 +38,42 @@ struct Hub {
   std::int32_t first_part;  ///< one part per split
 };
 
-}  // namespace heed
-
-/// The C API's opaque type. Plans share it, so its owners are counted.
-struct heed_graph {
-  const heed_context* context;
-  std::int64_t nodes;
-  std::int64_t edges;
-  std::int64_t edges_given;
-  std::int64_t isolated;              ///< nodes without edges
-  std::int64_t most;                  ///< edges of the node that has most
-  heed::Array<std::int64_t> offsets;  ///< [nodes + 1] edges that end at node n begin at offsets[n]
-  heed::Array<std::int32_t> sources;  ///< [edges + kSourcesAhead]
-  /// [edges given] where each edge lies in the caller's order, removed ones at the end. One of the
-  /// two is used, or none if the orders are the same.
-  heed::Array<std::uint32_t> given32;
-  heed::Array<std::int64_t> given64;
-  heed::Array<heed::Part> parts;
-  heed::Array<heed::Hub> hubs;
+/// Edges sorted by one of their ends, then by the other.
+struct EdgeOrder {
+  Array<std::int64_t> offsets;  ///< [nodes + 1] edges of node n begin at offsets[n]
+  Array<std::int32_t> others;   ///< [edges + kSourcesAhead] the other end of each edge
+  /// [edges] where each edge lies in the caller's order. One of the two is used, or none if the
+  /// orders are the same.
+  Array<std::uint32_t> given32;
+  Array<std::int64_t> given64;
+  Array<Part> parts;
+  Array<Hub> hubs;
   std::int64_t splits;  ///< of all hubs
-  mutable std::atomic<std::uint32_t> owners{1};
 
   std::int64_t given(std::int64_t edge) const {
     if (given32.size() > 0) return given32[edge];
     return given64.size() > 0 ? given64[edge] : edge;
   }
+  std::size_t bytes() const {
+    return offsets.bytes() + others.bytes() + given32.bytes() + given64.bytes() + parts.bytes() +
+           hubs.bytes();
+  }
+};
+
+}  // namespace heed
+
+/// The C API's opaque type. Plans share it, so its owners are counted. Sorted by destination; the
+/// order of edges that were removed follows at the end of given32 or given64.
+struct heed_graph : heed::EdgeOrder {
+  const heed_context* context;
+  std::int64_t nodes;
+  std::int64_t edges;
+  std::int64_t edges_given;
+  std::int64_t isolated;     ///< nodes without edges
+  std::int64_t most;         ///< edges of the node that has most
+  bool reversible;           ///< has the next
+  heed::EdgeOrder outgoing;  ///< sorted by source
+  mutable std::atomic<std::uint32_t> owners{1};
 };
 
 namespace heed {
@@ -74,8 +85,11 @@ void validate(const heed_graph_desc& desc);
 /// caller's arrays.
 heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc);
 
-/// Fills in graph.parts and all else that depends on how many edges nodes have.
-void cut_into_parts(heed_graph& graph);
+/// Sorts the edges of a graph by source too.
+void make_outgoing(heed_graph& graph);
+
+/// Fills in the parts, hubs and splits of an order of the graph's edges.
+void cut_into_parts(const heed_graph& graph, EdgeOrder& order);
 
 /// Bytes that the graph holds.
 std::size_t bytes_of(const heed_graph& graph);

@@ -19,7 +19,7 @@ struct Sizes {
   Size number;  ///< bytes of one
   Size heads;
   Size padded_heads, features, value_features, edge_width, width;  ///< padded
-  bool copies_keys;                                                ///< or reads them where they lie
+  bool copies_keys, copies_values;                                 ///< or reads them where they lie
 };
 
 template <class Real>
@@ -32,7 +32,8 @@ Sizes sizes_of(const heed_graph_attention_plan& plan) {
           Gather<Real>::padded(p.value_features),
           Gather<Real>::padded(p.edge_width),
           Gather<Real>::padded(p.width),
-          !Gather<Real>::in_place(plan.key, p.features)};
+          !Gather<Real>::in_place(plan.key, p.features),
+          !Gather<Real>::in_place(plan.value, p.value_features)};
 }
 
 std::size_t checked(const Offsets& rooms, const char* what, const GraphProblem& p) {
@@ -52,9 +53,11 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   slab.query = numbers(s.heads, s.features);
   slab.edge_query = numbers(s.heads, s.edge_width);
   slab.keys = numbers(s.copies_keys ? kEdges * s.features : 0, s.heads);
-  slab.values = numbers(kEdges * s.value_features, s.heads);
+  slab.values = numbers(s.copies_values ? kEdges * s.value_features : 0, s.heads);
   slab.edge_data = numbers(kEdges, s.edge_width);
-  slab.edge_values = numbers(kEdges * s.edge_width, s.heads);
+  const std::int64_t widest =
+      std::max({s.features.value(), s.value_features.value(), s.edge_width.value()});
+  slab.isolated = numbers(kEdges * widest, s.heads);
   slab.bias = numbers(kPanel, kEdges);
   slab.scores = numbers(kEdges, kPanel);
   slab.products = numbers(s.edge_width, kPanel);
@@ -69,7 +72,7 @@ NodeSlab lay_out_slab(const GraphProblem& p, const Sizes& s) {
   const bool per_node = p.inputs == HEED_GRAPH_PER_NODE;
   const Size out = s.heads * std::max(s.features.value(), s.value_features.value());
   slab.matrix = numbers(per_node ? kEdges : 0, std::max(s.width.value(), out.value()));
-  slab.projected = numbers(per_node ? out : 0, 1);
+  slab.projected = numbers(per_node ? std::max(s.width.value(), out.value()) : 0, 1);
   slab.bytes = checked(rooms, "a thread's workspace", p);
   return slab;
 }

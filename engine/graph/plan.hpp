@@ -14,25 +14,25 @@ namespace heed {
 /// arithmetic's type; features and edge_width are padded for the kernels (gather.hpp), heads to
 /// whole panels.
 struct NodeSlab {
-  std::size_t query;        ///< [heads][features] of one node, scaled
-  std::size_t edge_query;   ///< [heads][edge_width] W_edge_key times the node's query
-  std::size_t keys;         ///< [kBatch][heads][features] rows, if they must be copied
-  std::size_t values;       ///< [kBatch][heads][value_features]
-  std::size_t edge_data;    ///< [kBatch][edge_width]
-  std::size_t edge_values;  ///< [kBatch][heads][edge_width] edge data where heads leave edges out
-  std::size_t bias;         ///< [heads of a panel][kBatch]
-  std::size_t scores;       ///< [kBatch][kMaxPanel] scores, then probabilities
-  std::size_t products;     ///< [edge_width][kMaxPanel] products with matrices of edge data
-  std::size_t row_max;      ///< [heads] see RowState
-  std::size_t row_sum;      ///< [heads]
-  std::size_t factors;      ///< [heads] by which sums are multiplied
-  std::size_t chosen;       ///< [heads] int64: the edge of the largest score; hard attention only
-  std::size_t sums;         ///< [heads][value_features] weighted values
-  std::size_t edge_sums;    ///< [heads][edge_width] weighted edge data
-  std::size_t row;          ///< [heads][value_features] of out
-  std::size_t data;         ///< [width] of data
-  std::size_t matrix;       ///< [kBatch][features in or out] copied rows of a node's matrix
-  std::size_t projected;    ///< [heads][features or value_features] data times such a matrix
+  std::size_t query;       ///< [heads][features] of one node, scaled
+  std::size_t edge_query;  ///< [heads][edge_width] W_edge_key times the node's query
+  std::size_t keys;        ///< [kBatch][heads][features] rows, if they must be copied
+  std::size_t values;      ///< [kBatch][heads][value_features], likewise
+  std::size_t edge_data;   ///< [kBatch][edge_width]
+  std::size_t isolated;    ///< [kBatch][heads] rows of any kind where heads leave edges out
+  std::size_t bias;        ///< [heads of a panel][kBatch]
+  std::size_t scores;      ///< [kBatch][kMaxPanel] scores, then probabilities
+  std::size_t products;    ///< [edge_width][kMaxPanel] products with matrices of edge data
+  std::size_t row_max;     ///< [heads] see RowState
+  std::size_t row_sum;     ///< [heads]
+  std::size_t factors;     ///< [heads] by which sums are multiplied
+  std::size_t chosen;      ///< [heads] int64: the edge of the largest score; hard attention only
+  std::size_t sums;        ///< [heads][value_features] weighted values
+  std::size_t edge_sums;   ///< [heads][edge_width] weighted edge data
+  std::size_t row;         ///< [heads][value_features] of out
+  std::size_t data;        ///< [width] of data
+  std::size_t matrix;      ///< [kBatch][features in or out] copied rows of a node's matrix
+  std::size_t projected;   ///< [the longer of the two] a row times such a matrix
   std::size_t bytes;
 };
 

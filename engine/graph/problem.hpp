@@ -49,4 +49,8 @@ GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& 
 /// Throws unless a run has exactly the tensors that the problem needs; `product` is the context's.
 void validate(const GraphProblem& problem, const heed_graph_attention_args& args, Backend backend);
 
+/// The same of what a run reads alone.
+void validate_inputs(const GraphProblem& problem, const heed_graph_attention_args& args,
+                     Backend backend);
+
 }  // namespace heed

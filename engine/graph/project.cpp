@@ -1,87 +1,30 @@
 #include "engine/graph/project.hpp"
 
+#include "engine/graph/node_products.hpp"
 #include "engine/parallel/parallel_for.hpp"
 
 namespace heed {
 namespace {
 
-/// Nodes per claim, whose matrices are far more work to read than a claim costs.
-constexpr std::int64_t kNodesPerClaim = 64;
-
-/// Data times each node's own matrices. These are read once, so that all that counts is to read
-/// them as they lie: by rows if features out are side by side, else by columns.
 template <class Real>
-class NodeProducts {
- public:
-  NodeProducts(const GraphStep& step, std::byte* slab)
-      : step_(step),
-        kernels_(kernels_of<Real>(*step.plan.context->kernels)),
-        data_(at<Real>(slab, step.plan.slab.data)),
-        rows_(at<Real>(slab, step.plan.slab.matrix)),
-        product_(at<Real>(slab, step.plan.slab.projected)) {}
-
-  void project(std::int64_t node) const {
-    const GraphProblem& p = step_.plan.problem;
-    const Gather<Real> data(kernels_, step_.data, 1, p.width, nullptr);
-    data.copy(node, data_);
-    multiply(node, p.w_query, step_.args.w_query, step_.query);
-    multiply(node, p.w_key, step_.args.w_key, step_.key);
-    multiply(node, p.w_value, step_.args.w_value, step_.value);
+void project_nodes(const GraphStep& step, std::int64_t begin, std::int64_t end, std::byte* slab) {
+  const GraphProblem& p = step.plan.problem;
+  const NodeProducts<Real> products(step.plan, slab);
+  const KernelTable<Real>& kernels = kernels_of<Real>(*step.plan.context->kernels);
+  Real* const row = at<Real>(slab, step.plan.slab.data);
+  const Gather<Real> data(kernels, step.data, 1, p.width, nullptr);
+  for (std::int64_t n = begin; n < end; ++n) {
+    data.copy(n, row);
+    const auto project = [&](const Matrix& matrix, const void* numbers, const Tensor& to) {
+      kernels.numbers.write(to.layout.type, products.multiply(n, matrix, numbers, row),
+                            static_cast<std::size_t>(matrix.out),
+                            row_at(const_cast<void*>(to.data), to.layout, 0, 0, n), 1);
+    };
+    project(p.w_query, step.args.w_query, step.query);
+    project(p.w_key, step.args.w_key, step.key);
+    project(p.w_value, step.args.w_value, step.value);
   }
-
- private:
-  void multiply(std::int64_t node, const Matrix& matrix, const void* numbers,
-                const Tensor& to) const {
-    const Strides& s = matrix.layout.strides;
-    const std::byte* const begin = row_at(numbers, matrix.layout, node, 0, 0);
-    if (magnitude(s.feature) <= magnitude(s.row)) {
-      add_rows(begin, matrix);
-    } else {
-      multiply_columns(begin, matrix);
-    }
-    kernels_.numbers.write(to.layout.type, product_, static_cast<std::size_t>(matrix.out),
-                           row_at(const_cast<void*>(to.data), to.layout, 0, 0, node), 1);
-  }
-
-  /// product[j] = sum over i of data[i] * row i [j].
-  void add_rows(const std::byte* begin, const Matrix& matrix) const {
-    const Strides& s = matrix.layout.strides;
-    each_line(begin, matrix.layout, s.row, s.feature, matrix.in, matrix.out,
-              [&](const Batch& batch, const EdgeRows<Real>& rows, std::size_t width) {
-                kernels_.rows.edge_values(rows, batch.edges, data_ + batch.begin, 1, 1, width,
-                                          product_, batch.begin == 0);
-              });
-  }
-
-  /// product[j] = <column j, data>.
-  void multiply_columns(const std::byte* begin, const Matrix& matrix) const {
-    const Strides& s = matrix.layout.strides;
-    each_line(begin, matrix.layout, s.feature, s.row, matrix.out, matrix.in,
-              [&](const Batch& batch, const EdgeRows<Real>& columns, std::size_t width) {
-                kernels_.rows.edge_scores(columns, batch.edges, data_, 1, width, true,
-                                          product_ + batch.begin, 1);
-              });
-  }
-
-  /// Calls function(batch, lines, their width) for all `count` lines of a matrix, `step` apart.
-  template <class Function>
-  void each_line(const std::byte* begin, const Layout& layout, std::int64_t step,
-                 std::int64_t within, std::int64_t count, std::int64_t width,
-                 Function&& function) const {
-    const Layout lines = {layout.type, layout.bytes, {0, 0, step, within}};
-    each_batch(0, count, [&](const Batch& batch) {
-      const Tensor some = {begin + batch.begin * step * layout.bytes, lines};
-      const Gather<Real> gather(kernels_, some, 1, width, rows_);
-      function(batch, gather.rows(kConsecutive.row, batch.edges), gather.features());
-    });
-  }
-
-  const GraphStep& step_;
-  const KernelTable<Real>& kernels_;
-  Real* const data_;
-  Real* const rows_;
-  Real* const product_;
-};
+}
 
 template <class Real>
 void project_nodes(const GraphStep& step) {
@@ -89,8 +32,7 @@ void project_nodes(const GraphStep& step) {
   std::byte* const slabs = step.workspace + plan.space.slabs;
   parallel_for(plan.context->threads, {plan.problem.nodes, kNodesPerClaim, plan.project_workers},
                [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                 const NodeProducts<Real> products(step, slabs + worker * plan.space.slab_bytes);
-                 for (std::int64_t n = begin; n < end; ++n) products.project(n);
+                 project_nodes<Real>(step, begin, end, slabs + worker * plan.space.slab_bytes);
                });
 }
 

@@ -5,67 +5,57 @@
 namespace heed {
 template <class Real>
 EdgeScores<Real>::EdgeScores(const GraphStep& step, std::byte* slab)
+    : EdgeScores(
+          step, slab,
+          {*step.plan.graph, step.query, step.key, at<Real>(slab, step.plan.slab.keys), nullptr}) {}
+
+template <class Real>
+EdgeScores<Real>::EdgeScores(const GraphStep& step, std::byte* slab, const EdgeSide<Real>& side)
     : step_(step),
       problem_(step.plan.problem),
-      graph_(*step.plan.graph),
+      order_(side.order),
       kernels_(kernels_of<Real>(*step.plan.context->kernels)),
-      query_of_(kernels_, step.query, problem_.heads, problem_.features, nullptr),
-      key_of_(kernels_, step.key, problem_.heads, problem_.features,
-              at<Real>(slab, step.plan.slab.keys)),
+      query_of_(kernels_, side.own, problem_.heads, problem_.features, nullptr),
+      key_of_(kernels_, side.other, problem_.heads, problem_.features, side.rows),
       edge_data_of_(kernels_, {step.args.edge_data, problem_.edge_data}, 1, problem_.edge_width,
                     nullptr),
       edge_width_(static_cast<std::size_t>(Gather<Real>::padded(problem_.edge_width))),
       query_(at<Real>(slab, step.plan.slab.query)),
       edge_query_(at<Real>(slab, step.plan.slab.edge_query)),
-      products_(at<Real>(slab, step.plan.slab.products)),
       bias_(at<Real>(slab, step.plan.slab.bias)),
-      w_edge_key_(step.args.w_edge_key == nullptr
-                      ? nullptr
-                      : at<Real>(step.workspace, step.plan.space.w_edge_key)),
-      edge_data_(at<Real>(slab, step.plan.slab.edge_data)) {}
+      matrix_(step,
+              step.args.w_edge_key == nullptr
+                  ? nullptr
+                  : at<Real>(step.workspace, step.plan.space.w_edge_key),
+              query_of_.features(), at<Real>(slab, step.plan.slab.products)),
+      edge_data_(at<Real>(slab, step.plan.slab.edge_data)),
+      asked_(side.asked) {}
 
 template <class Real>
 void EdgeScores<Real>::begin_node(std::int64_t node) {
   const double scale = problem_.query_scale(problem_.softcap > 0, problem_.log2_unit);
   query_of_.copy_scaled(node, static_cast<Real>(scale), query_);
-  if (w_edge_key_ != nullptr) ask_edge_data();
-}
-
-/// <q, W^T f> = <W q, f>: one small product per node instead of one per edge.
-template <class Real>
-void EdgeScores<Real>::ask_edge_data() {
-  const std::size_t features = query_of_.features();
-  each_panel(kernels_, problem_.heads, [&](const PanelRows& panel) {
-    const Real* const query = query_ + static_cast<std::size_t>(panel.first) * features;
-    each_rows(w_edge_key_, problem_.edge_width, problem_.heads, features,
-              [&](std::size_t c, const EdgeRows<Real>& rows, std::size_t count) {
-                kernels_.rows.edge_scores(of_panel(rows, panel), count, query, panel.rows, features,
-                                          true, products_ + c * panel.pitch, panel.pitch);
-              });
-    Real* to = edge_query_ + static_cast<std::size_t>(panel.first) * edge_width_;
-    for (std::size_t h = 0; h < panel.rows; ++h, to += edge_width_) {
-      std::fill_n(to, edge_width_, Real{0});
-      for (std::size_t c = 0; c < static_cast<std::size_t>(problem_.edge_width); ++c)
-        to[c] = products_[c * panel.pitch + h];
-    }
-  });
+  if (matrix_.given() && asked_ == nullptr) matrix_.ask(query_, edge_query_);
 }
 
 template <class Real>
 void EdgeScores<Real>::begin_batch(const Batch& batch) {
-  keys_ = key_of_.rows(graph_.sources.data() + batch.begin, batch.edges);
+  keys_ = key_of_.rows(order_.others.data() + batch.begin, batch.edges);
   for (std::size_t e = 0; problem_.edge_width > 0 && e < batch.edges; ++e)
-    edge_data_of_.copy(graph_.given(batch.begin + static_cast<std::int64_t>(e)),
+    edge_data_of_.copy(order_.given(batch.begin + static_cast<std::int64_t>(e)),
                        edge_data_ + e * edge_width_);
 }
 
 template <class Real>
-void EdgeScores<Real>::compute(const PanelRows& panel, const Batch& batch, Real* scores) {
+void EdgeScores<Real>::compute(const PanelRows& panel, const Batch& batch, Real* scores,
+                               Real* capped) {
   const auto first = static_cast<std::size_t>(panel.first);
   kernels_.rows.edge_scores(of_panel(keys_, panel), batch.edges,
                             query_ + first * key_of_.features(), panel.rows, key_of_.features(),
                             true, scores, panel.pitch);
-  if (w_edge_key_ != nullptr) {
+  if (asked_ != nullptr) {
+    add_asked(panel, batch, scores);
+  } else if (matrix_.given()) {
     const EdgeRows<Real> rows = {edge_data_, kConsecutive.row,
                                  static_cast<std::ptrdiff_t>(edge_width_), 0};
     kernels_.rows.edge_scores(rows, batch.edges, edge_query_ + first * edge_width_, panel.rows,
@@ -74,15 +64,22 @@ void EdgeScores<Real>::compute(const PanelRows& panel, const Batch& batch, Real*
   if (problem_.softcap > 0)
     kernels_.panels.softcap(panel.vectors, scores, batch.edges,
                             static_cast<Real>(problem_.softcap * problem_.log2_unit));
+  if (capped != nullptr) std::copy_n(scores, batch.edges * panel.pitch, capped);
   leaves_out_ = false;
   if (step_.args.edge_bias != nullptr) add_bias(panel, batch, scores);
+}
+
+/// Every edge leads to a query of its own.
+template <class Real>
+void EdgeScores<Real>::add_asked(const PanelRows& panel, const Batch& batch, Real* scores) const {
+  add_edge_products(order_, problem_.heads, edge_width_, asked_, edge_data_, panel, batch, scores);
 }
 
 template <class Real>
 void EdgeScores<Real>::add_bias(const PanelRows& panel, const Batch& batch, Real* scores) {
   const Layout& layout = problem_.edge_bias;
   for (std::size_t e = 0; e < batch.edges; ++e) {
-    const std::int64_t given = graph_.given(batch.begin + static_cast<std::int64_t>(e));
+    const std::int64_t given = order_.given(batch.begin + static_cast<std::int64_t>(e));
     Real of_edge[kMaxPanel];
     kernels_.numbers.read(layout.type, row_at(step_.args.edge_bias, layout, 0, panel.first, given),
                           layout.strides.head, panel.rows, of_edge);

@@ -49,7 +49,7 @@ template <class Real>
 inline void NodeSoftmax<Real>::prefetch(const Batch& batch) const {
   const Gather<Real>& keys = scores_.keys();
   const Gather<Real>& values = sums_.rows();
-  const std::int32_t* const source = step_.plan.graph->sources.data() + batch.begin + keys.ahead();
+  const std::int32_t* const source = step_.plan.graph->others.data() + batch.begin + keys.ahead();
   for (std::size_t e = 0; e < batch.edges; ++e) {
     keys.prefetch(source[e]);
     values.prefetch(source[e]);

@@ -19,6 +19,7 @@ class NodeSoftmax {
   Real* row_sum() const { return row_sum_; }
   std::int64_t* chosen() const { return chosen_; }
   const EdgeSums<Real>& sums() const { return sums_; }
+  EdgeScores<Real>& scores() { return scores_; }
 
   /// Goes over the edges [begin, end) of a node. `write_weights`: weights are wanted, and known at
   /// once, because these are all its edges and they fit one batch.

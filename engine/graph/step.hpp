@@ -10,6 +10,9 @@
 
 namespace heed {
 
+/// Nodes per claim, where all that a node takes is rows or matrices of its own.
+inline constexpr std::int64_t kNodesPerClaim = 64;
+
 /// The tensors that a step computes between.
 struct GraphStep {
   const heed_graph_attention_plan& plan;
@@ -57,19 +60,6 @@ void each_batch(std::int64_t begin, std::int64_t end, Function&& function) {
   constexpr auto kStep = static_cast<std::int64_t>(kBatch);
   for (std::int64_t e = begin; e < end; e += kStep)
     function(Batch{e, static_cast<std::size_t>(std::min(kStep, end - e))});
-}
-
-/// Rows [c, c + kBatch) and so on of a matrix over edge data, which lies in the workspace as
-/// [edge_width][heads][features]: calls function(c, rows, count).
-template <class Real, class Function>
-void each_rows(const Real* matrix, std::int64_t edge_width, std::int64_t heads,
-               std::size_t features, Function&& function) {
-  const std::int64_t stride = heads * static_cast<std::int64_t>(features);
-  each_batch(0, edge_width, [&](const Batch& b) {
-    const EdgeRows<Real> rows = {matrix + b.begin * stride, kConsecutive.row, stride,
-                                 static_cast<std::ptrdiff_t>(features)};
-    function(static_cast<std::size_t>(b.begin), rows, b.edges);
-  });
 }
 
 }  // namespace heed

@@ -17,11 +17,12 @@ EdgeSums<Real>::EdgeSums(const GraphStep& step, std::byte* slab)
       values_(at<Real>(slab, step.plan.slab.sums)),
       edge_sums_(at<Real>(slab, step.plan.slab.edge_sums)),
       edge_data_(at<Real>(slab, step.plan.slab.edge_data)),
-      spread_(at<Real>(slab, step.plan.slab.edge_values)),
-      products_(at<Real>(slab, step.plan.slab.products)),
-      w_edge_value_(step.args.w_edge_value == nullptr
-                        ? nullptr
-                        : at<Real>(step.workspace, step.plan.space.w_edge_value)) {}
+      isolated_(at<Real>(slab, step.plan.slab.isolated)),
+      matrix_(step,
+              step.args.w_edge_value == nullptr
+                  ? nullptr
+                  : at<Real>(step.workspace, step.plan.space.w_edge_value),
+              value_of_.features(), at<Real>(slab, step.plan.slab.products)) {}
 
 template <class Real>
 void EdgeSums<Real>::clear() const {
@@ -31,7 +32,7 @@ void EdgeSums<Real>::clear() const {
 
 template <class Real>
 void EdgeSums<Real>::begin_batch(const Batch& batch) {
-  rows_ = value_of_.rows(graph_.sources.data() + batch.begin, batch.edges);
+  rows_ = value_of_.rows(graph_.others.data() + batch.begin, batch.edges);
 }
 
 template <class Real>
@@ -39,48 +40,16 @@ void EdgeSums<Real>::add(const PanelRows& panel, const Batch& batch, const EdgeS
                          const Real* weights, bool fresh) {
   const auto first = static_cast<std::size_t>(panel.first);
   const bool isolate = scores.leaves_out();
-  const EdgeRows<Real> values = isolate ? without(panel, batch, scores) : of_panel(rows_, panel);
+  const EdgeRows<Real> values =
+      isolate ? left_out(scores, rows_, panel, batch.edges, value_of_.features(), isolated_)
+              : of_panel(rows_, panel);
   kernels_.rows.edge_values(values, batch.edges, weights, panel.pitch, panel.rows,
                             value_of_.features(), values_ + first * value_of_.features(), fresh);
-  if (w_edge_value_ == nullptr) return;
+  if (!matrix_.given()) return;
   EdgeRows<Real> data = {edge_data_, kConsecutive.row, static_cast<std::ptrdiff_t>(edge_width_), 0};
-  if (isolate) data = edge_data_without(panel, batch, scores);
+  if (isolate) data = left_out(scores, data, panel, batch.edges, edge_width_, isolated_);
   kernels_.rows.edge_values(data, batch.edges, weights, panel.pitch, panel.rows, edge_width_,
                             edge_sums_ + first * edge_width_, fresh);
-}
-
-/// The values of the batch, with zeros where an edge is left out for a head: a weight of 0 protects
-/// from nothing, since 0 * NaN is NaN.
-template <class Real>
-EdgeRows<Real> EdgeSums<Real>::without(const PanelRows& panel, const Batch& batch,
-                                       const EdgeScores<Real>& scores) const {
-  const EdgeRows<Real> rows =
-      of_panel(value_of_.copied(graph_.sources.data() + batch.begin, batch.edges), panel);
-  for (std::size_t e = 0; e < batch.edges; ++e)
-    for (std::size_t h = 0; h < panel.rows; ++h)
-      if (scores.leaves_out(e, h))
-        std::fill_n(const_cast<Real*>(rows.data) + static_cast<std::ptrdiff_t>(e) * rows.stride +
-                        static_cast<std::ptrdiff_t>(h) * rows.head_stride,
-                    value_of_.features(), Real{0});
-  return rows;
-}
-
-/// The same for edge data, which all heads share otherwise.
-template <class Real>
-EdgeRows<Real> EdgeSums<Real>::edge_data_without(const PanelRows& panel, const Batch& batch,
-                                                 const EdgeScores<Real>& scores) const {
-  for (std::size_t e = 0; e < batch.edges; ++e) {
-    for (std::size_t h = 0; h < panel.rows; ++h) {
-      Real* const to = spread_ + (e * panel.rows + h) * edge_width_;
-      if (scores.leaves_out(e, h)) {
-        std::fill_n(to, edge_width_, Real{0});
-      } else {
-        std::copy_n(edge_data_ + e * edge_width_, edge_width_, to);
-      }
-    }
-  }
-  return {spread_, kConsecutive.row, static_cast<std::ptrdiff_t>(panel.rows * edge_width_),
-          static_cast<std::ptrdiff_t>(edge_width_)};
 }
 
 template <class Real>
@@ -91,17 +60,17 @@ void EdgeSums<Real>::rescale(const PanelRows& panel, const Real* factors) const 
       for (std::size_t x = 0; x < size; ++x) sums[x] *= factors[h];
   };
   scale(values_, value_of_.features());
-  if (w_edge_value_ != nullptr) scale(edge_sums_, edge_width_);
+  if (matrix_.given()) scale(edge_sums_, edge_width_);
 }
 
 template <class Real>
 void EdgeSums<Real>::take(std::int64_t head, std::int64_t edge) const {
   const Layout& layout = step_.value.layout;
   Real* const to = values_ + static_cast<std::size_t>(head) * value_of_.features();
-  kernels_.numbers.read(
-      layout.type, row_at(step_.value.data, layout, 0, head, graph_.sources[edge]),
-      layout.strides.feature, static_cast<std::size_t>(problem_.value_features), to);
-  if (w_edge_value_ != nullptr)
+  kernels_.numbers.read(layout.type, row_at(step_.value.data, layout, 0, head, graph_.others[edge]),
+                        layout.strides.feature, static_cast<std::size_t>(problem_.value_features),
+                        to);
+  if (matrix_.given())
     edge_data_of_.copy(graph_.given(edge),
                        edge_sums_ + static_cast<std::size_t>(head) * edge_width_);
 }
@@ -109,34 +78,18 @@ void EdgeSums<Real>::take(std::int64_t head, std::int64_t edge) const {
 /// sum of p (v + W^T f) = sum of p v + W^T (sum of p f).
 template <class Real>
 void EdgeSums<Real>::add_edge_values(const Real* sum_of_weights) const {
-  if (w_edge_value_ == nullptr) return;
+  if (!matrix_.given()) return;
   const auto weighed = [&](std::int64_t h) { return sum_of_weights[h] != 0; };
   each_panel(kernels_, problem_.heads, [&](const PanelRows& panel) {
     bool all = true;
     for (std::size_t h = 0; h < panel.rows; ++h)
       all = all && weighed(panel.first + static_cast<std::int64_t>(h));
-    if (all) return add_product(panel);
+    if (all) return matrix_.add(panel, edge_sums_, values_);
     for (std::size_t h = 0; h < panel.rows; ++h) {
       const std::int64_t head = panel.first + static_cast<std::int64_t>(h);
-      if (weighed(head)) add_product({head, 1, 1, 1});
+      if (weighed(head)) matrix_.add({head, 1, 1, 1}, edge_sums_, values_);
     }
   });
-}
-
-template <class Real>
-void EdgeSums<Real>::add_product(const PanelRows& panel) const {
-  const auto first = static_cast<std::size_t>(panel.first);
-  const Real* from = edge_sums_ + first * edge_width_;
-  for (std::size_t h = 0; h < panel.rows; ++h, from += edge_width_)
-    for (std::size_t c = 0; c < static_cast<std::size_t>(problem_.edge_width); ++c)
-      products_[c * panel.pitch + h] = from[c];
-  const std::size_t features = value_of_.features();
-  each_rows(w_edge_value_, problem_.edge_width, problem_.heads, features,
-            [&](std::size_t c, const EdgeRows<Real>& rows, std::size_t count) {
-              kernels_.rows.edge_values(of_panel(rows, panel), count, products_ + c * panel.pitch,
-                                        panel.pitch, panel.rows, features,
-                                        values_ + first * features, false);
-            });
 }
 
 template class EdgeSums<float>;

@@ -16,7 +16,7 @@ class EdgeSums {
   std::size_t value_size() const { return heads_ * value_of_.features(); }
   /// [heads][edge_width], padded; size 0 if edges add nothing to values.
   Real* edge_data() const { return edge_sums_; }
-  std::size_t edge_size() const { return w_edge_value_ == nullptr ? 0 : heads_ * edge_width_; }
+  std::size_t edge_size() const { return !matrix_.given() ? 0 : heads_ * edge_width_; }
 
   const Gather<Real>& rows() const { return value_of_; }
 
@@ -40,12 +40,6 @@ class EdgeSums {
   void add_edge_values(const Real* sum_of_weights) const;
 
  private:
-  EdgeRows<Real> without(const PanelRows& panel, const Batch& batch,
-                         const EdgeScores<Real>& scores) const;
-  EdgeRows<Real> edge_data_without(const PanelRows& panel, const Batch& batch,
-                                   const EdgeScores<Real>& scores) const;
-  void add_product(const PanelRows& panel) const;
-
   const GraphStep& step_;
   const GraphProblem& problem_;
   const heed_graph& graph_;
@@ -56,10 +50,9 @@ class EdgeSums {
   const std::size_t edge_width_;  ///< padded
   Real* const values_;
   Real* const edge_sums_;
-  const Real* const edge_data_;  ///< of the batch, fetched with its scores
-  Real* const spread_;           ///< edge data head by head
-  Real* const products_;
-  const Real* const w_edge_value_;  ///< nullptr: edges add nothing to values
+  const Real* const edge_data_;    ///< of the batch, fetched with its scores
+  Real* const isolated_;           ///< rows without those that are left out
+  const EdgeMatrix<Real> matrix_;  ///< W_edge_value
   EdgeRows<Real> rows_{};
 };
 

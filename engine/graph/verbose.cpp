@@ -42,19 +42,25 @@ Text options_of(const GraphProblem& p, const heed_graph_attention_args& args) {
 
 }  // namespace
 
-void print_run(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
-               double seconds) noexcept {
-  const GraphProblem& p = plan.problem;
+void print_graph(const char* what, const heed_graph_attention_plan& plan, const GraphProblem& p,
+                 const heed_graph_attention_args& args, std::size_t tasks, double gathered_bytes,
+                 double seconds) noexcept {
   const heed_context& c = *plan.context;
-  const double bytes = plan.gathered_bytes * static_cast<double>(p.steps);
+  const double bytes = gathered_bytes * static_cast<double>(p.steps);
   tell(
-      "graph N%lld E%lld H%lld D%lld Dv%lld %s scale %.6g %s%s, %s %s x%u, "
+      "%s N%lld E%lld H%lld D%lld Dv%lld %s scale %.6g %s%s, %s %s x%u, "
       "%zu tasks, %.3f ms, %.2f GB/s gathered",
-      static_cast<long long>(p.nodes), static_cast<long long>(plan.graph->edges),
+      what, static_cast<long long>(p.nodes), static_cast<long long>(plan.graph->edges),
       static_cast<long long>(p.heads), static_cast<long long>(p.features),
       static_cast<long long>(p.value_features), name_of(p.inputs), p.scale, name_of(p.combine),
-      options_of(p, args).c_str(), c.kernels->f32.isa, c.threads.name, plan.workers,
-      plan.graph->parts.size(), seconds * 1e3, seconds > 0 ? bytes / seconds * 1e-9 : 0.0);
+      options_of(p, args).c_str(), c.kernels->f32.isa, c.threads.name, plan.workers, tasks,
+      seconds * 1e3, seconds > 0 ? bytes / seconds * 1e-9 : 0.0);
+}
+
+void print_run(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
+               double seconds) noexcept {
+  print_graph("graph", plan, plan.problem, args, plan.graph->parts.size(), plan.gathered_bytes,
+              seconds);
 }
 
 }  // namespace heed

@@ -9,10 +9,14 @@ the median over turns is printed. With one thread times are the thread's CPU tim
 
     pip install torch torch_geometric
 
+With --backward both also compute the gradients of queries, keys and values from that of the result:
+the time is that of a step of training, forward and backward together.
+
 A workload shows "-" where PyTorch Geometric would need more memory than there is: it holds some
 rows for every edge.
 """
 
+import ctypes
 import math
 import os
 import sys
@@ -37,6 +41,9 @@ WORKLOADS = [
 # Rows for every edge that TransformerConv holds at once: queries, keys, their products, values and
 # weighted values.
 ROWS_PER_EDGE = 5
+
+# And with --backward: what autograd keeps of these, and the gradients of as many.
+TRAINING_ROWS_PER_EDGE = 10
 
 
 class GraphShape:
@@ -87,7 +94,7 @@ class GraphShape:
 class HeedGraph:
     """One plan and what its runs need."""
 
-    def __init__(self, library, threads, shape, edges, tensors):
+    def __init__(self, library, threads, shape, edges, tensors, backward):
         self.library = library
         self.sources, self.destinations = (numpy.ascontiguousarray(e, "int32") for e in edges)
         self.tensors, self.out = tensors, numpy.full_like(tensors[0], numpy.nan)
@@ -95,7 +102,7 @@ class HeedGraph:
         self.context = library.make("heed_context_create", options)
         graph = library.struct("heed_graph_desc", nodes=shape.nodes, edges=len(self.sources),
                                sources=self.sources.ctypes.data,
-                               destinations=self.destinations.ctypes.data)
+                               destinations=self.destinations.ctypes.data, reverse=backward)
         self.graph = library.make("heed_graph_create", self.context, graph)
         desc = library.struct("heed_graph_attention_desc", heads=shape.heads,
                               features=shape.features, inputs=library.HEED_GRAPH_PROJECTED)
@@ -106,11 +113,35 @@ class HeedGraph:
         query, key, value = (t.ctypes.data for t in tensors)
         self.args = library.struct("heed_graph_attention_args", query=query, key=key, value=value,
                                    out=self.out.ctypes.data)
+        self.backward_plan, self.grads = None, [numpy.empty_like(t) for t in tensors]
+        if backward:
+            self.plan_backward(library, desc)
+
+    def plan_backward(self, library, desc):
+        self.grad_out = numpy.ones_like(self.out)
+        self.desc = desc  # gradients' descriptor points at it
+        backward = library.struct("heed_graph_attention_backward_desc",
+                                  attention=ctypes.addressof(desc))
+        self.backward_plan = library.make("heed_graph_attention_backward_plan_create", self.context,
+                                          self.graph, backward)
+        info = library.describe("heed_graph_attention_backward_plan_describe", self.backward_plan,
+                                "heed_graph_attention_info")
+        self.backward_workspace = library.workspace(info.workspace_bytes)
+        query, key, value = (g.ctypes.data for g in self.grads)
+        self.backward_args = library.struct(
+            "heed_graph_attention_backward_args", attention=ctypes.addressof(self.args),
+            grad_out=self.grad_out.ctypes.data, grad_query=query, grad_key=key, grad_value=value)
+
+    def train(self):
+        self.run()
+        self.library.call("heed_graph_attention_backward_plan_run", self.backward_plan,
+                          self.backward_args, *self.backward_workspace)
 
     def run(self):
         self.library.call("heed_graph_attention_plan_run", self.plan, self.args, *self.workspace)
 
     def close(self):
+        self.library.destroy("heed_graph_attention_backward_plan_destroy", self.backward_plan)
         self.library.destroy("heed_graph_attention_plan_destroy", self.plan)
         self.library.destroy("heed_graph_destroy", self.graph)
         self.library.destroy("heed_context_destroy", self.context)
@@ -137,30 +168,58 @@ class PyTorchGeometric:
 
         return run
 
+    def prepare_training(self, shape, edges, tensors):
+        """The same with gradients: a function that returns the result, and those of its inputs."""
+        conv = self.layer(1, shape.features, heads=shape.heads, root_weight=False).eval()
+        edge_index = self.torch.from_numpy(numpy.stack(edges))
+        leaves = [self.torch.from_numpy(t).requires_grad_() for t in tensors]
+
+        def train():
+            for leaf in leaves:
+                leaf.grad = None
+            query, key, value = leaves
+            out = conv.propagate(edge_index, query=query, key=key, value=value, edge_attr=None,
+                                 size=(shape.nodes, shape.nodes))
+            out.backward(self.torch.ones_like(out))
+            return out.detach(), [leaf.grad for leaf in leaves]
+
+        return train
+
 
 def available_bytes():
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def check(ours, theirs, name):
-    """Both are means of nearly normal numbers in float32, some 1e-6 from the truth; an edge in the
-    wrong place would make a difference of 1e-2 or more."""
-    difference = float(numpy.abs(ours - theirs).max())
+    """Both are means of nearly normal numbers in float32, or sums of such, some 1e-6 of their size
+    from the truth; an edge in the wrong place would make a difference of 1e-2 or more."""
+    size = max(1.0, float(numpy.abs(theirs).max()))
+    difference = float(numpy.abs(ours - theirs).max()) / size
     if not difference <= 1e-4:
         sys.exit(f"{name}: the results differ by {difference:.3g}")
 
 
-def compare(library, peer, table, name, threads):
+def compare(library, peer, table, name, options):
     shape = GraphShape(name)
     random = numpy.random.default_rng(1)
     edges, tensors = shape.edges(random), shape.tensors(random)
-    ours = HeedGraph(library, threads, shape, edges, tensors)
-    ours.run()
-    turns = [lambda: seconds_per_call(ours.run, threads == 1), None]
-    needed = ROWS_PER_EDGE * len(edges[0]) * shape.heads * shape.features * 4
+    threads = options.threads
+    ours = HeedGraph(library, threads, shape, edges, tensors, int(options.backward))
+    call = ours.train if options.backward else ours.run
+    call()
+    turns = [lambda: seconds_per_call(call, threads == 1), None]
+    rows = TRAINING_ROWS_PER_EDGE if options.backward else ROWS_PER_EDGE
+    needed = rows * len(edges[0]) * shape.heads * shape.features * 4
     if needed < 0.9 * available_bytes():
-        run = peer.prepare(shape, edges, tensors)
-        check(ours.out, run().numpy().reshape(ours.out.shape), name)
+        if options.backward:
+            run = peer.prepare_training(shape, edges, tensors)
+            out, grads = run()
+            for mine, theirs in zip(ours.grads, grads):
+                check(mine, theirs.numpy().reshape(mine.shape), name)
+        else:
+            run = peer.prepare(shape, edges, tensors)
+            out = run()
+        check(ours.out, out.numpy().reshape(ours.out.shape), name)
         turns[1] = lambda: seconds_per_call(run, threads == 1)
     else:
         print(f"PyG would need {needed / 2**30:.1f} GiB for {name}")
@@ -169,13 +228,15 @@ def compare(library, peer, table, name, threads):
 
 
 def main():
-    options = parser_of(__doc__, "libheed.so").parse_args()
+    parser = parser_of(__doc__, "libheed.so")
+    parser.add_argument("--backward", action="store_true", help="forward and backward together")
+    options = parser.parse_args()
     peer = PyTorchGeometric(options.threads, *imported("torch", "torch_geometric"))
     library = load(options)
     print(f"heed {library.version}, torch_geometric {peer.version}")
     table = Table(["heed", "PyG"], options.threads, options.repetitions)
     for_each(options.workload or WORKLOADS,
-             lambda workload: compare(library, peer, table, workload, options.threads))
+             lambda workload: compare(library, peer, table, workload, options))
 
 
 if __name__ == "__main__":

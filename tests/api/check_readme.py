@@ -36,12 +36,16 @@ PREFIXES = {
     "heed_weights_desc": "matrix.",
     "heed_multihead_desc": "block.",
     "heed_multihead_args": "block_args.",
+    "heed_multihead_backward_desc": "block_backward.",
+    "heed_multihead_backward_args": "block_grads.",
     "heed_cache_desc": "cache_desc.",
     "heed_cache_append_desc": "append.",
     "heed_cache_attention_desc": "attend.",
     "heed_graph_desc": "edges.",
     "heed_graph_attention_desc": "layer.",
     "heed_graph_attention_args": "layer_args.",
+    "heed_graph_attention_backward_desc": "layer_backward.",
+    "heed_graph_attention_backward_args": "layer_grads.",
 }
 EVERYWHERE = ("struct_size", "reserved")  # explained once for all structs
 
@@ -53,6 +57,7 @@ static void fragment(const heed_context* context, int64_t B, int64_t Hq, int64_t
               float* lse_b, const uint8_t* padding, const void* additive, const int32_t* lengths,
               const int32_t* offsets, int64_t sequences, int64_t total, int64_t longest,
               const float* grad_out, float* grad_query, float* grad_key, float* grad_value,
+              float* grad_w_query, float* grad_b_query, void* kept, size_t kept_bytes,
               const float* x, const float* in_proj_weight, const float* in_proj_bias,
               const float* out_proj_weight, const float* out_proj_bias, const float* w_qkv,
               int64_t N, const int64_t* edge_index, heed_graph* graph, heed_cache* cache,

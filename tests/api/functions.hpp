@@ -2,7 +2,9 @@
 #pragma once
 
 #include "tests/api/backward_form.hpp"
+#include "tests/api/block_backward_form.hpp"
 #include "tests/api/forms.hpp"
+#include "tests/api/graph_backward_form.hpp"
 #include "tests/api/graphs.hpp"
 
 namespace api_test {
@@ -67,6 +69,22 @@ struct Functions<BlockForm>
 };
 
 template <>
+struct Functions<BlockBackwardForm>
+    : PlanFunctions<heed_multihead_backward_plan, heed_multihead_info,
+                    heed_multihead_backward_plan_describe, heed_multihead_backward_plan_workspace,
+                    heed_multihead_backward_plan_run, heed_multihead_backward_plan_destroy> {
+  static heed_status create(const heed_context* context, const heed_graph*,
+                            const heed_multihead_backward_desc* desc, Plan** plan) {
+    return heed_multihead_backward_plan_create(context, desc, plan);
+  }
+  static heed_status call(const heed_context* context, const heed_graph*,
+                          const heed_multihead_backward_desc* desc,
+                          const heed_multihead_backward_args* args) {
+    return heed_multihead_backward(context, desc, args);
+  }
+};
+
+template <>
 struct Functions<GraphForm>
     : PlanFunctions<heed_graph_attention_plan, heed_graph_attention_info,
                     heed_graph_attention_plan_describe, heed_graph_attention_plan_workspace,
@@ -75,10 +93,20 @@ struct Functions<GraphForm>
   static constexpr auto call = heed_graph_attention;
 };
 
+template <>
+struct Functions<GraphBackwardForm>
+    : PlanFunctions<
+          heed_graph_attention_backward_plan, heed_graph_attention_info,
+          heed_graph_attention_backward_plan_describe, heed_graph_attention_backward_plan_workspace,
+          heed_graph_attention_backward_plan_run, heed_graph_attention_backward_plan_destroy> {
+  static constexpr auto create = heed_graph_attention_backward_plan_create;
+  static constexpr auto call = heed_graph_attention_backward;
+};
+
 /// The graph of a form; none where it has none.
 template <class AForm>
 Graph graph_of(const Context& context, const AForm& form) {
-  if constexpr (std::is_same_v<AForm, GraphForm>)
+  if constexpr (std::is_same_v<AForm, GraphForm> || std::is_same_v<AForm, GraphBackwardForm>)
     return make_graph(context, form.graph.desc);
   else
     return nullptr;

@@ -15,6 +15,9 @@ heed_status make_graph(const BackwardForm&, const Context&, Memory, Object&) {
   return HEED_STATUS_OK;
 }
 heed_status make_graph(const BlockForm&, const Context&, Memory, Object&) { return HEED_STATUS_OK; }
+heed_status make_graph(const BlockBackwardForm&, const Context&, Memory, Object&) {
+  return HEED_STATUS_OK;
+}
 heed_status make_graph(const GraphForm& f, const Context& context, Memory indices, Object& graph) {
   heed_graph_desc desc = f.graph.desc;
   const std::uint32_t type = desc.index_type == HEED_INDEX_I64 ? kI64 : kI32;
@@ -24,6 +27,11 @@ heed_status make_graph(const GraphForm& f, const Context& context, Memory indice
   return make_object(graph, heed_graph_destroy, [&](heed_graph** made) {
     return heed_graph_create(context.get(), &desc, made);
   });
+}
+
+heed_status make_graph(const GraphBackwardForm& f, const Context& context, Memory indices,
+                       Object& graph) {
+  return make_graph(f.layer, context, std::move(indices), graph);
 }
 
 /// A matrix to prepare, and where it is handed in.
@@ -46,6 +54,7 @@ heed_weights_desc matrix_desc(std::int64_t in, std::int64_t out, const heed_matr
 
 std::vector<Matrix> matrices_of(Form&) { return {}; }
 std::vector<Matrix> matrices_of(BackwardForm&) { return {}; }
+std::vector<Matrix> matrices_of(GraphBackwardForm&) { return {}; }
 std::vector<Matrix> matrices_of(BlockForm& f) {
   const heed_attention_desc& d = f.attention;
   const heed_multihead_desc& b = f.desc;
@@ -60,6 +69,7 @@ std::vector<Matrix> matrices_of(BlockForm& f) {
       {&a.w_out, &a.b_out, &a.p_out, matrix_desc(d.query_heads * values, b.width_out, b.w_out)},
   };
 }
+std::vector<Matrix> matrices_of(BlockBackwardForm& f) { return matrices_of(f.block); }
 std::vector<Matrix> matrices_of(GraphForm& f) {
   const heed_graph_attention_desc& d = f.desc;
   heed_graph_attention_args& a = f.args;
@@ -87,6 +97,12 @@ heed_status prepare_matrix(const Matrix& m, const Context& context, Memory memor
 template <class AForm>
 inline constexpr bool kHasAttention =
     std::is_same_v<AForm, BlockForm> || std::is_same_v<AForm, BackwardForm>;
+
+template <class AForm>
+inline constexpr bool kHasLayer = std::is_same_v<AForm, GraphBackwardForm>;
+
+template <class AForm>
+inline constexpr bool kHasBlock = std::is_same_v<AForm, BlockBackwardForm>;
 
 template <class AForm>
 class ProblemOf final : public Problem {
@@ -118,10 +134,20 @@ class ProblemOf final : public Problem {
     given_ = form_.desc;
     if constexpr (kHasAttention<AForm>) given_.attention = &given_attention_;
     if constexpr (kHasAttention<AForm>) given_attention_ = form_.attention;
+    if constexpr (kHasLayer<AForm>) given_.attention = &given_layer_;
+    if constexpr (kHasLayer<AForm>) given_layer_ = form_.layer.desc;
+    if constexpr (kHasBlock<AForm>) {
+      given_.block = &given_block_;
+      given_block_ = form_.block.desc;
+      given_block_.attention = &given_attention_;
+      given_attention_ = form_.attention;
+    }
     const heed_status status = make_object(plan, Api::destroy, [&](Plan** made) {
       return Api::create(context.get(), static_cast<heed_graph*>(graph.get()), &given_, made);
     });
     std::memset(&given_, 0xff, sizeof given_);
+    std::memset(&given_block_, 0xff, sizeof given_block_);
+    std::memset(&given_layer_, 0xff, sizeof given_layer_);
     std::memset(&given_attention_, 0xff, sizeof given_attention_);
     return status;
   }
@@ -155,7 +181,9 @@ class ProblemOf final : public Problem {
 
   AForm form_;
   decltype(AForm::desc) given_;  ///< to a plan, which needs nothing of it afterwards
+  heed_multihead_desc given_block_;
   heed_attention_desc given_attention_;
+  heed_graph_attention_desc given_layer_;
   Memory memory_;
   std::vector<Matrix> to_prepare_;
 };
@@ -204,7 +232,11 @@ std::unique_ptr<Problem> problem_of(const std::function<void(AForm&)>& change, M
 template std::unique_ptr<Problem> problem_of<Form>(const Change&, MaybeFence, bool);
 template std::unique_ptr<Problem> problem_of<BackwardForm>(const BackwardChange&, MaybeFence, bool);
 template std::unique_ptr<Problem> problem_of<BlockForm>(const BlockChange&, MaybeFence, bool);
+template std::unique_ptr<Problem> problem_of<BlockBackwardForm>(const BlockBackwardChange&,
+                                                                MaybeFence, bool);
 template std::unique_ptr<Problem> problem_of<GraphForm>(const GraphChange&, MaybeFence, bool);
+template std::unique_ptr<Problem> problem_of<GraphBackwardForm>(const GraphBackwardChange&,
+                                                                MaybeFence, bool);
 
 std::vector<unsigned char> outputs_of(Problem& problem) {
   const Context context = serial();

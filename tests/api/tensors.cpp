@@ -157,6 +157,52 @@ std::vector<Tensor> tensors_of(BlockForm& f) {
   return all;
 }
 
+std::vector<Tensor> tensors_of(BlockBackwardForm& f) {
+  const heed_attention_desc& d = f.attention;
+  const heed_multihead_desc& b = f.block.desc;
+  const heed_multihead_backward_desc& g = f.desc;
+  heed_multihead_backward_args& a = f.args;
+  const std::uint32_t real = real_of(b.input_query.dtype);
+  const std::uint32_t bias = or_real(g.grad_b_dtype, real);
+  const std::int64_t features = d.query_heads * d.features;
+  const std::int64_t key_features = d.key_heads * d.features;
+  const std::int64_t key_values = d.key_heads * d.value_features;
+  const std::int64_t values = d.query_heads * d.value_features;
+  const std::int64_t width_out = b.width_out > 0 ? b.width_out : d.value_features;
+  std::vector<Tensor> all = tensors_of(f.block);
+  for (Tensor& tensor : all) tensor.name.replace(0, 5, "args.block->");
+  const Tensor own[] = {
+      {"args.grad_out", &a.grad_out, query_rows(d) * width_out, or_real(g.grad_out.dtype, real)},
+      {"args.grad_lse", &a.grad_lse, query_rows(d) * d.query_heads,
+       or_real(g.grad_lse.dtype, real)},
+      {"args.grad_input_query", &a.grad_input_query, query_rows(d) * b.width_query,
+       or_real(g.grad_input_query.dtype, real), Tensor::kResult},
+      {"args.grad_input_key", &a.grad_input_key, key_rows(d) * b.width_key,
+       or_real(g.grad_input_key.dtype, real), Tensor::kResult},
+      {"args.grad_w_query", &a.grad_w_query, b.width_query * features,
+       or_real(g.grad_w_query.dtype, real), Tensor::kResult},
+      {"args.grad_w_key", &a.grad_w_key, b.width_key * key_features,
+       or_real(g.grad_w_key.dtype, real), Tensor::kResult},
+      {"args.grad_w_value", &a.grad_w_value, b.width_key * key_values,
+       or_real(g.grad_w_value.dtype, real), Tensor::kResult},
+      {"args.grad_w_out", &a.grad_w_out, values * width_out, or_real(g.grad_w_out.dtype, real),
+       Tensor::kResult},
+      {"args.grad_b_query", &a.grad_b_query, features, bias, Tensor::kResult},
+      {"args.grad_b_key", &a.grad_b_key, key_features, bias, Tensor::kResult},
+      {"args.grad_b_value", &a.grad_b_value, key_values, bias, Tensor::kResult},
+      {"args.grad_b_out", &a.grad_b_out, width_out, bias, Tensor::kResult},
+      {"args.grad_head_weights", &a.grad_head_weights, d.query_heads, real, Tensor::kResult},
+      {"args.grad_bias", &a.grad_bias, d.batch * d.query_heads * d.query_length * d.key_length,
+       or_real(g.grad_bias.dtype, real), Tensor::kResult},
+      {"args.grad_sinks", &a.grad_sinks, d.query_heads, real, Tensor::kResult},
+      {"args.grad_alibi_slopes", &a.grad_alibi_slopes, d.query_heads, real, Tensor::kResult},
+      {"args.grad_scale", &a.grad_scale, 1, real, Tensor::kResult},
+      {"args.grad_temperature", &a.grad_temperature, 1, real, Tensor::kResult},
+  };
+  all.insert(all.end(), std::begin(own), std::end(own));
+  return all;
+}
+
 std::vector<Tensor> tensors_of(GraphForm& f) {
   const heed_graph_attention_desc& d = f.desc;
   heed_graph_attention_args& a = f.args;
@@ -192,6 +238,48 @@ std::vector<Tensor> tensors_of(GraphForm& f) {
       {"args.weights", &a.weights, edges * d.heads, or_real(d.weights.dtype, real),
        Tensor::kResult},
   };
+}
+
+std::vector<Tensor> tensors_of(GraphBackwardForm& f) {
+  const heed_graph_attention_desc& d = f.layer.desc;
+  const heed_graph_attention_backward_desc& b = f.desc;
+  heed_graph_attention_backward_args& a = f.args;
+  const std::int64_t nodes = f.graph.desc.nodes;
+  const std::int64_t edges = f.graph.desc.edges;
+  const std::int64_t in = (d.inputs == HEED_GRAPH_PER_NODE ? nodes : 1) * d.width;
+  const std::int64_t features = d.heads * d.features;
+  const std::int64_t values = d.heads * d.value_features;
+  const std::int64_t row = d.combine == HEED_COMBINE_CONCAT ? values : d.value_features;
+  const std::uint32_t real =
+      real_of(d.inputs == HEED_GRAPH_PROJECTED ? d.query.dtype : d.data.dtype);
+  std::vector<Tensor> all;
+  for (Tensor tensor : tensors_of(f.layer)) {
+    if (tensor.content == Tensor::kResult) continue;
+    tensor.name.replace(0, 5, "args.attention->");
+    all.push_back(tensor);
+  }
+  const auto result = [&](const char* name, void** to, std::int64_t count, std::uint32_t dtype) {
+    all.push_back(
+        {std::string("args.grad_") + name, to, count, or_real(dtype, real), Tensor::kResult});
+  };
+  all.push_back({"args.grad_out", &a.grad_out, nodes * row, or_real(b.grad_out.dtype, real)});
+  all.push_back({"args.grad_lse", &a.grad_lse, nodes * d.heads, or_real(b.grad_lse.dtype, real)});
+  result("query", &a.grad_query, nodes * features, b.grad_query.dtype);
+  result("key", &a.grad_key, nodes * features, b.grad_key.dtype);
+  result("value", &a.grad_value, nodes * values, b.grad_value.dtype);
+  result("data", &a.grad_data, nodes * d.width, b.grad_data.dtype);
+  result("w_query", &a.grad_w_query, in * features, b.grad_w_query.dtype);
+  result("w_key", &a.grad_w_key, in * features, b.grad_w_key.dtype);
+  result("w_value", &a.grad_w_value, in * values, b.grad_w_value.dtype);
+  result("b_query", &a.grad_b_query, features, real);
+  result("b_key", &a.grad_b_key, features, real);
+  result("b_value", &a.grad_b_value, values, real);
+  result("edge_data", &a.grad_edge_data, edges * d.edge_width, b.grad_edge_data.dtype);
+  result("w_edge_key", &a.grad_w_edge_key, d.edge_width * features, b.grad_w_edge_key.dtype);
+  result("w_edge_value", &a.grad_w_edge_value, d.edge_width * values, b.grad_w_edge_value.dtype);
+  result("edge_bias", &a.grad_edge_bias, edges * d.heads, b.grad_edge_bias.dtype);
+  result("head_weights", &a.grad_head_weights, d.heads, real);
+  return all;
 }
 
 }  // namespace api_test

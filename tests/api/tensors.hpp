@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "tests/api/backward_form.hpp"
+#include "tests/api/block_backward_form.hpp"
 #include "tests/api/blocks.hpp"
 #include "tests/api/forms.hpp"
+#include "tests/api/graph_backward_form.hpp"
 #include "tests/api/graphs.hpp"
 #include "tests/support/fenced.hpp"
 
@@ -59,7 +61,9 @@ class Memory {
 /// Every tensor that a form may have, contiguous; nothing is allocated.
 std::vector<Tensor> tensors_of(Form& form);
 std::vector<Tensor> tensors_of(BackwardForm& form);
+std::vector<Tensor> tensors_of(GraphBackwardForm& form);
 std::vector<Tensor> tensors_of(BlockForm& form);
+std::vector<Tensor> tensors_of(BlockBackwardForm& form);
 std::vector<Tensor> tensors_of(GraphForm& form);
 
 }  // namespace api_test

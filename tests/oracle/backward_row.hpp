@@ -16,7 +16,10 @@
 //
 //        gamma(Dv + 4) (sum |grad_out| |value| + sum |grad_out| |out| + |grad_lse|)
 //
-//    The bound is relative to the sizes of the terms, so it holds where they cancel.
+//    The bound is relative to the sizes of the terms, so it holds where they cancel. In a block
+//    heed has computed values, out and grad_out itself: what is off by e_a and e_b moves a product
+//    by e_a |b| + |a| e_b + e_a e_b, and sizes are those of |a| + e_a and |b| + e_b. An lse that is
+//    off by e moves l by e log2(e).
 //
 // 3. The gradient of z = s / temperature is the product of both; times the derivative of the score
 //    function, which says itself how far off it is for a score that is off, it is that of s, times
@@ -35,7 +38,7 @@
 
 #include <cmath>
 
-#include "tests/oracle/bounded.hpp"
+#include "tests/oracle/gradient.hpp"
 #include "tests/oracle/head.hpp"
 
 namespace heed_test {
@@ -43,10 +46,37 @@ namespace heed_test {
 /// What is given of one row, besides its query.
 template <class Wide>
 struct RowGiven {
-  const Wide* grad_out;
-  const Wide* out;
-  Wide lse;
+  const Bounded<Wide>* grad_out;
+  const Bounded<Wide>* out;
+  Bounded<Wide> lse;
   Wide grad_lse;
+};
+
+/// A sum of products of numbers that are off, before heed's roundings.
+template <class Wide>
+struct MovedSum {
+  Wide value = 0;
+  Wide size = 0;   ///< of the terms
+  Wide moved = 0;  ///< infinite: nobody knows
+
+  void add(const Bounded<Wide>& a, const Bounded<Wide>& b) {
+    const Wide term = a.value * b.value;
+    value += term;
+    const auto vague = [](const Bounded<Wide>& x, const Bounded<Wide>& y) {
+      return std::isinf(y.value) && x.bound > 0 && std::fabs(x.value) <= x.bound;
+    };
+    if (std::isinf(a.bound) || std::isinf(b.bound) || vague(a, b) || vague(b, a))
+      moved = kInfinite<Wide>;
+    const Wide away = std::isfinite(term) ? std::fabs(a.value) * b.bound +
+                                                a.bound * std::fabs(b.value) + a.bound * b.bound
+                                          : 0;
+    size += std::fabs(term) + away;
+    moved += away;
+  }
+  void add(Wide exact) {
+    value += exact;
+    size += std::fabs(exact);
+  }
 };
 
 /// What one pair passes on.
@@ -59,13 +89,6 @@ struct PairGradient {
   Bounded<Wide> product;  ///< of scale <q, k>
 };
 
-/// Roundings of a gradient's terms besides those of its sum: a query or key may have been
-/// multiplied with a constant of the scores, which heed takes out again, so three and those of
-/// constants.
-template <class Real>
-inline constexpr typename Arithmetic<Real>::Wide kGradientRoundings =
-    3 + 2 * Arithmetic<Real>::kConstant;
-
 /// What sums of gradients `biased` are multiplied with, and those of `product`.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> factor_of_biased(const Head<Real>& head) {
@@ -74,14 +97,6 @@ Bounded<Wide> factor_of_biased(const Head<Real>& head) {
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> factor_of_product(const Head<Real>& head) {
   return constant<Real>(head.scale() * (head.softmax_unit() / kLog2EOf<Wide>));
-}
-
-/// A sum times a factor, with so many more roundings of its terms.
-template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> scaled_gradient(const BoundedSum<Real>& sum, const Bounded<Wide>& factor,
-                              Wide roundings) {
-  const Bounded<Wide> result = sum.result(roundings);
-  return factor.value == 1 && factor.bound == 0 ? result : product<Real>(result, factor);
 }
 
 template <class Real>
@@ -93,23 +108,17 @@ class BackwardRow {
   BackwardRow(const Head<Real>& head, Index i, Index width, const RowGiven<Wide>& given,
               const ScoreModel& derivative)
       : head_(head), i_(i), width_(width), given_(given), derivative_(derivative) {
-    delta_ = -given.grad_lse;
-    delta_size_ = std::fabs(given.grad_lse);
-    for (Index x = 0; x < width; ++x) {
-      const Wide term = given.grad_out[x] * given.out[x];
-      delta_ += term;
-      delta_size_ += std::fabs(term);
-    }
+    delta_.add(-given.grad_lse);
+    for (Index x = 0; x < width; ++x) delta_.add(given.grad_out[x], given.out[x]);
   }
-
-  const Wide* grad_out() const { return given_.grad_out; }
 
   PairGradient<Wide> pair(Index j) const {
     const Wide unit = head_.softmax_unit();
     const Score<Wide> score = head_.full_score(i_, j, unit);
+    if (is_unspecified(given_.lse)) return {unknown(), unknown(), unknown(), unknown()};
     if (nothing()) return of_nothing(score, j);
     PairGradient<Wide> g{};
-    const bool finite = std::isfinite(given_.lse);
+    const bool finite = std::isfinite(given_.lse.value);
     g.weight = finite ? weight(score) : nan();
     if (score.unspecified() && !finite) return {nan(), unknown(), unknown(), unknown()};
     if (score.value == -kInfinite<Wide> && !score.unspecified()) return g;
@@ -125,9 +134,10 @@ class BackwardRow {
 
   /// -p_sink delta
   Number sink() const {
+    if (is_unspecified(given_.lse)) return unknown();
     if (nothing()) return {0, 0};
-    if (!std::isfinite(given_.lse)) return nan();
-    const Number minus_delta = difference(0, 0);
+    if (!std::isfinite(given_.lse.value)) return nan();
+    const Number minus_delta = difference({});
     return product<Real>(weight(head_.sink()), minus_delta);
   }
 
@@ -137,7 +147,7 @@ class BackwardRow {
     const Score<Wide> t = head_.full_score(i_, j, unit);
     if (t.unspecified()) return unknown();
     if (t.value == -kInfinite<Wide> || is_zero(g.scaled)) return {0, 0};
-    if (!std::isfinite(given_.lse)) return nan();
+    if (!std::isfinite(given_.lse.value)) return nan();
     const Number z = product<Real>({-t.value, t.error}, constant<Real>(1 / kLog2EOf<Wide>));
     return product<Real>(g.scaled, z);
   }
@@ -147,7 +157,7 @@ class BackwardRow {
   static Number unknown() { return kUnbounded<Wide>; }
 
   /// Whether lse says that the row attends nothing.
-  bool nothing() const { return given_.lse == -kInfinite<Wide>; }
+  bool nothing() const { return given_.lse.value == -kInfinite<Wide>; }
 
   /// Zeros, but where the scores do not go with that, or are multiplied with NaN and infinities.
   PairGradient<Wide> of_nothing(const Score<Wide>& score, Index j) const {
@@ -165,9 +175,11 @@ class BackwardRow {
     if (std::isnan(t.value)) return nan();
     if (t.value == -kInfinite<Wide>) return {0, 0};
     if (std::isinf(t.value)) return unknown();
-    const Wide l = given_.lse * kLog2EOf<Wide>;
+    const Wide l = given_.lse.value * kLog2EOf<Wide>;
+    const Wide l_moved = given_.lse.bound * kLog2EOf<Wide>;
     const Wide far = t.value - l;
-    const Wide given = t.error + gamma_of<Real>(A::kConstant + 2) * std::fabs(l);
+    const Wide given =
+        t.error + l_moved + gamma_of<Real>(A::kConstant + 2) * (std::fabs(l) + l_moved);
     const Wide error = given + A::kUnit * (std::fabs(far) + given);
     if (!(std::fabs(l) < A::kMax / 2 && far + error < std::numeric_limits<Real>::max_exponent - 1))
       return unknown();
@@ -178,24 +190,21 @@ class BackwardRow {
 
   /// See 2.
   Number gradient_of_weight(Index j) const {
-    Wide sum = 0;
-    Wide size = 0;
-    for (Index x = 0; x < width_; ++x) {
-      const Wide term = given_.grad_out[x] * head_.value(j, x).value;
-      sum += term;
-      size += std::fabs(term);
-    }
-    return difference(sum, size);
+    MovedSum<Wide> sum;
+    for (Index x = 0; x < width_; ++x) sum.add(given_.grad_out[x], head_.value(j, x));
+    return difference(sum);
   }
 
   /// sum - delta
-  Number difference(Wide sum, Wide size) const {
-    const Wide all = size + delta_size_;
-    const Wide value = sum - delta_;
+  Number difference(const MovedSum<Wide>& sum) const {
+    const Wide all = sum.size + delta_.size;
+    const Wide value = sum.value - delta_.value;
+    if (std::isinf(sum.moved) || std::isinf(delta_.moved)) return unknown();
     if (!std::isfinite(all)) return std::isnan(value) ? nan() : Number{value, 0};
     if (all >= Arithmetic<Real>::kMax) return unknown();
     const auto width = static_cast<Wide>(width_);
-    return {value, gamma_of<Real>(width + 4) * all + 2 * width * Arithmetic<Real>::kUnderflow};
+    return {value, sum.moved + delta_.moved + gamma_of<Real>(width + 4) * all +
+                       2 * width * Arithmetic<Real>::kUnderflow};
   }
 
   /// The derivative of the score function.
@@ -206,19 +215,8 @@ class BackwardRow {
     return {d.value, d.error};
   }
 
-  /// See 4.
   Number slope_of_cap(Index j) const {
-    using A = Arithmetic<Real>;
-    const Score<Wide> s = head_.capped_score(i_, j, 1);
-    if (s.unspecified()) return unknown();
-    if (std::isnan(s.value)) return nan();
-    const auto cap = static_cast<Wide>(head_.desc().softcap);
-    const Wide tanh = s.value / cap;
-    const Wide moved = s.error / cap;
-    const Wide e = moved + gamma_of<Real>(A::kConstant + 2) * (std::fabs(tanh) + moved);
-    const Wide square = tanh * tanh;
-    const Wide error = 2 * std::fabs(tanh) * e + e * e;
-    return {1 - square, error + gamma_of<Real>(3) * (1 + square + error)};
+    return cap_slope<Real>(head_.capped_score(i_, j, 1), static_cast<Wide>(head_.desc().softcap));
   }
 
   const Head<Real>& head_;
@@ -226,8 +224,7 @@ class BackwardRow {
   const Index width_;
   const RowGiven<Wide> given_;
   const ScoreModel& derivative_;
-  Wide delta_;
-  Wide delta_size_;  ///< of the terms of the sum
+  MovedSum<Wide> delta_;
 };
 
 }  // namespace heed_test

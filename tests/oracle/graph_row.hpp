@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "tests/oracle/element.hpp"
+#include "tests/oracle/gradient.hpp"
 #include "tests/oracle/graph_projection.hpp"
 #include "tests/oracle/hard.hpp"
 #include "tests/oracle/scores.hpp"
@@ -97,6 +98,50 @@ class GraphRow {
     return d_.hard != 0 ? chosen(j) : probability<Real>(softmax_, j);
   }
 
+  // ---- What gradients need ----
+
+  /// The weight of the j-th edge that counts, computed from the log-sum-exp: see
+  /// backward_row.hpp, 1. A row with scores of +inf has no such weights.
+  Bounded<Wide> weight_by_lse(std::size_t j) const {
+    using A = Arithmetic<Real>;
+    if (unspecified_) return kUnknownNumber<Wide>;
+    const Score<Wide>& t = scores_[j];
+    if (nan_) return t.value == -kInfinite<Wide> ? kUnknownNumber<Wide> : kNotANumber<Wide>;
+    const bool none = t.value == -kInfinite<Wide>;
+    if (softmax_.lse == kInfinite<Wide>) return none ? kUnknownNumber<Wide> : kNotANumber<Wide>;
+    if (none) return {0, 0};
+    if (std::isinf(softmax_.lse_error)) return kUnknownNumber<Wide>;
+    const Wide l = softmax_.lse / kLn2Of<Wide>;
+    const Wide far = t.value - l;
+    const Wide given = t.error + softmax_.lse_error / kLn2Of<Wide> +
+                       gamma_of<Real>(A::kConstant + 2) * std::fabs(l);
+    const Wide error = given + A::kUnit * (std::fabs(far) + given);
+    if (!(far + error < std::numeric_limits<Real>::max_exponent - 1)) return kUnknownNumber<Wide>;
+    const Wide p = std::exp2(far);
+    const Wide factor = std::expm1(kLn2Of<Wide> * error + std::log1p(2 * A::kUnit));
+    return finite_or_unbounded<Real>(p, p * factor + A::kSmallest);
+  }
+
+  /// Whether the j-th edge's score is -inf for certain.
+  bool excluded(std::size_t j) const {
+    return !scores_[j].unspecified() && scores_[j].value == -kInfinite<Wide>;
+  }
+
+  /// Whether the node attends anything.
+  bool attends() const { return spoilt() || softmax_.lse != -kInfinite<Wide>; }
+
+  /// The derivative of the softcap at the j-th edge's score: backward_row.hpp, 4.
+  Bounded<Wide> slope_of_cap(std::size_t j) const {
+    if (d_.softcap == 0) return {1, 0};
+    const auto cap = static_cast<Wide>(d_.softcap);
+    return cap_slope<Real>(capped<Real>(product(attended_[j]), scale(), cap, Wide{1}), cap);
+  }
+
+  /// Feature x of the j-th edge's key or value without what edges add, and of the query.
+  const Bounded<Wide>& key_of(std::size_t j, Index x) const { return key(attended_[j])[x]; }
+  const Bounded<Wide>& value_of(std::size_t j, Index x) const { return value(attended_[j], x); }
+  const Bounded<Wide>& query_of(Index x) const { return query_[x]; }
+
   /// Whether edges that do not count may be shown as NaN, or as anything.
   bool spoilt() const { return nan_ || unspecified_; }
 
@@ -119,13 +164,16 @@ class GraphRow {
   Score<Wide> score(Index e) const {
     const Wide temperature = d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1;
     const Wide unit = kLog2EOf<Wide> / temperature;
-    const Wide scale =
-        d_.scale != 0 ? static_cast<Wide>(d_.scale) : 1 / std::sqrt(static_cast<Wide>(d_.features));
     const Product<Wide> p = product(e);
     const Score<Wide> s = d_.softcap == 0
-                              ? scaled<Real>(p, scale * unit)
-                              : capped<Real>(p, scale, static_cast<Wide>(d_.softcap), unit);
+                              ? scaled<Real>(p, scale() * unit)
+                              : capped<Real>(p, scale(), static_cast<Wide>(d_.softcap), unit);
     return has_bias_ ? plus_bias<Real>(s, bias(e), unit) : s;
+  }
+
+  Wide scale() const {
+    return d_.scale != 0 ? static_cast<Wide>(d_.scale)
+                         : 1 / std::sqrt(static_cast<Wide>(d_.features));
   }
 
   Product<Wide> product(Index e) const {

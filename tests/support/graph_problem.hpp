@@ -64,6 +64,14 @@ class GraphProblem {
   void want_weights(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
                     Arrangement arrangement = Arrangement::kDefault);
 
+  // ---- Tensors like its own ----
+
+  /// A tensor of that layout; contiguous means [row, head, feature].
+  Tensor rows_tensor(Index rows, Index heads, Index columns, std::uint32_t default_dtype,
+                     std::uint32_t dtype, Arrangement arrangement, heed_layout& layout) const;
+  Tensor matrix(Index count, Index in, Index columns, std::uint32_t dtype, Arrangement arrangement,
+                heed_matrix_layout& layout) const;
+
   // ---- Numbers ----
 
   /// Normally distributed numbers; matrices such that products are as large as data.
@@ -95,14 +103,8 @@ class GraphProblem {
   Index width() const { return value_features_of(desc); }
   std::uint32_t real() const { return real_dtype(desc); }
 
-  /// A tensor of that layout; contiguous means [row, head, feature].
-  Tensor rows_tensor(Index rows, Index heads, Index columns, std::uint32_t default_dtype,
-                     std::uint32_t dtype, Arrangement arrangement, heed_layout& layout) const;
   Tensor nodes_tensor(Index heads, Index columns, std::uint32_t dtype, Arrangement arrangement,
                       heed_layout& layout) const;
-  Tensor matrix(Index count, Index in, Index columns, std::uint32_t dtype, Arrangement arrangement,
-                heed_matrix_layout& layout) const;
-
   /// Element x of a row of data is element x of all heads of out side by side.
   const void* move_data_into_out();
 

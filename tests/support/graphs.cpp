@@ -30,6 +30,13 @@ GraphPlan make_plan(const Context& context, const Graph& graph,
   return GraphPlan(plan);
 }
 
+GraphBackwardPlan make_plan(const Context& context, const Graph& graph,
+                            const heed_graph_attention_backward_desc& desc) {
+  heed_graph_attention_backward_plan* plan = nullptr;
+  require_ok(heed_graph_attention_backward_plan_create(context.get(), graph.get(), &desc, &plan));
+  return GraphBackwardPlan(plan);
+}
+
 heed_graph_info describe(const Graph& graph) {
   heed_graph_info info = HEED_GRAPH_INFO_INIT;
   require_ok(heed_graph_describe(graph.get(), &info));
@@ -39,6 +46,12 @@ heed_graph_info describe(const Graph& graph) {
 heed_graph_attention_info describe(const GraphPlan& plan) {
   heed_graph_attention_info info = HEED_GRAPH_ATTENTION_INFO_INIT;
   require_ok(heed_graph_attention_plan_describe(plan.get(), &info));
+  return info;
+}
+
+heed_graph_attention_info describe(const GraphBackwardPlan& plan) {
+  heed_graph_attention_info info = HEED_GRAPH_ATTENTION_INFO_INIT;
+  require_ok(heed_graph_attention_backward_plan_describe(plan.get(), &info));
   return info;
 }
 

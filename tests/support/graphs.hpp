@@ -17,6 +17,7 @@ namespace heed_test {
 struct GraphForm {
   bool rows = false;  ///< by offsets: needs edges in order of their destinations
   std::uint32_t index_type = HEED_INDEX_DEFAULT;
+  bool reverse = false;  ///< with edges sorted by source too
 };
 
 /// The arrays that a descriptor of a graph points at.
@@ -42,6 +43,7 @@ struct GraphArrays {
     if (!form.rows) desc.destinations = destinations.data();
     desc.duplicates = edges.unique ? HEED_DUPLICATES_REMOVE : HEED_DUPLICATES_KEEP;
     if (edges.unique != form.rows) desc.duplicates = HEED_DUPLICATES_DEFAULT;
+    desc.reverse = form.reverse ? 1 : 0;
     return desc;
   }
 };
@@ -49,8 +51,11 @@ struct GraphArrays {
 Graph make_graph(const Context& context, const EdgeList& edges, const GraphForm& form = {});
 GraphPlan make_plan(const Context& context, const Graph& graph,
                     const heed_graph_attention_desc& desc);
+GraphBackwardPlan make_plan(const Context& context, const Graph& graph,
+                            const heed_graph_attention_backward_desc& desc);
 heed_graph_info describe(const Graph& graph);
 heed_graph_attention_info describe(const GraphPlan& plan);
+heed_graph_attention_info describe(const GraphBackwardPlan& plan);
 
 // ---- Edge lists ----
 

@@ -1,0 +1,450 @@
+// For every node:
+//
+//   results     = softmax over its edges, as in the forward run
+//   delta       = <grad, results> - grad_lse
+//   for each batch of edges
+//     probabilities = exp2(scores - lse)
+//     gradients     = probabilities * (<grad, values> - delta)
+//     sums         += gradients x keys, and what edge data needs
+//   grad_query  = scale / temperature * sums
+//
+// A hub's splits find their softmax, the hub merges it, the splits sum gradients, the hub adds up.
+#include "engine/graph/backward/incoming.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "engine/graph/softmax.hpp"
+#include "engine/graph/splits.hpp"
+#include "engine/tensor/heads.hpp"
+
+namespace heed {
+namespace {
+
+template <class Real>
+class Incoming {
+ public:
+  Incoming(const GraphBackwardStep& step, std::byte* slab)
+      : step_(step),
+        plan_(step.plan),
+        problem_(step.problem()),
+        graph_(*step.plan.graph),
+        kernels_(kernels_of<Real>(*step.plan.context->kernels)),
+        own_(slab + step.plan.attention.slab.bytes),
+        softmax_(step.forward, slab),
+        scores_(softmax_.scores()),
+        gradients_(step, slab),
+        grad_of_(kernels_, step.grad_out, problem_.out_heads(), problem_.value_features, nullptr),
+        value_of_(kernels_, step.forward.value, problem_.heads, problem_.value_features,
+                  room(plan_.slab.values)),
+        matrix_(step.forward,
+                step.args.attention.w_edge_value == nullptr
+                    ? nullptr
+                    : at<Real>(step.space, plan_.attention.space.w_edge_value),
+                value_of_.features(), at<Real>(slab, plan_.attention.slab.products)),
+        key_matrix_(step.forward,
+                    step.args.attention.w_edge_key == nullptr
+                        ? nullptr
+                        : at<Real>(step.space, plan_.attention.space.w_edge_key),
+                    static_cast<std::size_t>(Gather<Real>::padded(problem_.features)),
+                    at<Real>(slab, plan_.attention.slab.products)),
+        heads_(static_cast<std::size_t>(problem_.heads)),
+        probs_(at<Real>(slab, plan_.attention.slab.scores)),
+        isolated_(at<Real>(slab, plan_.attention.slab.isolated)),
+        grad_(room(plan_.slab.grad)),
+        edge_grad_(room(plan_.slab.edge_grad)),
+        lse_(room(plan_.slab.lse)),
+        delta_(room(plan_.slab.delta)),
+        edge_rows_(room(plan_.slab.edge_rows)),
+        bias_sums_(room(plan_.slab.bias_sums)),
+        sums_(room(plan_.slab.sums)),
+        row_(room(plan_.slab.rows)) {
+    std::fill_n(lse_, round_up(problem_.heads, std::int64_t{kMaxPanel}), Real{0});
+    std::fill_n(delta_, round_up(problem_.heads, std::int64_t{kMaxPanel}), Real{0});
+  }
+
+  void differentiate(const Part& part, std::int64_t index) {
+    double* const terms = head_terms(index);
+    if (terms != nullptr) std::fill_n(terms, heads_, 0.0);
+    if (part.split != kNoSplit) {
+      softmax_.attend(part.first, part.begin, part.end, false);
+      Split<Real>(step_.forward, part.split).store(softmax_);
+      return;
+    }
+    for (std::int64_t n = part.first; n < part.last; ++n) {
+      const std::int64_t begin = graph_.offsets[n];
+      const std::int64_t end = graph_.offsets[n + 1];
+      softmax_.attend(n, begin, end, false);
+      finish_softmax(n, false, terms);
+      begin_node(n);
+      add_edges(begin, end, in_one_batch(end - begin));
+      finish(n);
+    }
+  }
+
+  void merge(const Hub& hub) {
+    merge_splits(step_.forward, hub, softmax_);
+    finish_softmax(hub.node, true, head_terms(hub.first_part));
+  }
+
+  void differentiate_split(const Part& part) {
+    if (part.split == kNoSplit) return;
+    read_grad(part.first);
+    recall(part.first);
+    scores_.begin_node(part.first);
+    begin_node(part.first);
+    add_edges(part.begin, part.end, false);
+    std::copy_n(sums_, plan_.sums.numbers, split_sums<Real>(step_, part.split));
+  }
+
+  void sum(const Hub& hub) {
+    sum_splits(step_, hub, plan_.sums.numbers, sums_);
+    finish(hub.node);
+  }
+
+ private:
+  Real* room(std::size_t offset) const { return at<Real>(own_, offset); }
+  double* head_terms(std::int64_t part) const {
+    if (problem_.combine != HEED_COMBINE_WEIGHTED) return nullptr;
+    return at<double>(step_.space, plan_.space.head_terms) + part * problem_.heads;
+  }
+  std::size_t edge_numbers() const { return heads_ * matrix_.padded_width(); }
+
+  // ---- What is known of a node before its edges are gone over again ----
+
+  /// Fetches the gradient of the node's row of out, or those of its heads.
+  void read_grad(std::int64_t node) {
+    if (problem_.combine == HEED_COMBINE_CONCAT) return grad_of_.copy(node, grad_);
+    std::copy_n(step_.of_node<Real>(plan_.space.grad, node, grad_numbers()), grad_numbers(), grad_);
+  }
+  std::size_t grad_numbers() const { return heads_ * value_of_.features(); }
+
+  void finish_softmax(std::int64_t node, bool divided, double* terms) {
+    const EdgeSums<Real>& sums = softmax_.sums();
+    sums.add_edge_values(softmax_.row_sum());
+    Real* const results = sums.values();
+    const std::size_t features = value_of_.features();
+    for (std::size_t h = 0; h < heads_; ++h) {
+      const Real sum = softmax_.row_sum()[h];
+      const Real factor = sum == 0 ? Real{0} : divided ? Real{1} : 1 / sum;
+      for (std::size_t x = 0; x < features; ++x) results[h * features + x] *= factor;
+    }
+    if (problem_.combine == HEED_COMBINE_CONCAT) {
+      grad_of_.copy(node, grad_);
+    } else {
+      spread(node, results, terms);
+    }
+    Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
+    const EdgeRows<Real> row = {results, kConsecutive.row, 0,
+                                static_cast<std::ptrdiff_t>(features)};
+    kernels_.rows.edge_scores(row, 1, grad_, heads_, features, true, stored + heads_, heads_);
+    for (std::size_t h = 0; h < heads_; ++h) {
+      const Real sum = softmax_.row_sum()[h];
+      stored[h] = log2_sum_exp(softmax_.row_max()[h], sum);
+      const Real delta = stored[heads_ + h] - grad_lse(node, static_cast<std::int64_t>(h));
+      stored[heads_ + h] = sum == 0 ? Real{0} : delta;
+    }
+    recall(node);
+  }
+
+  void recall(std::int64_t node) {
+    const Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
+    std::copy_n(stored, heads_, lse_);
+    std::copy_n(stored + heads_, heads_, delta_);
+  }
+
+  /// Nothing was seen: no probability but 0. Scores of +inf, which share all of it, have no
+  /// gradient.
+  static Real log2_sum_exp(Real row_max, Real sum) {
+    if (sum == 0) return std::numeric_limits<Real>::infinity();
+    if (row_max == -kNoRowMax<Real>) return std::numeric_limits<Real>::quiet_NaN();
+    return static_cast<Real>(static_cast<double>(row_max) + std::log2(static_cast<double>(sum)));
+  }
+
+  Real grad_lse(std::int64_t node, std::int64_t head) const {
+    if (!step_.last || step_.args.given.grad_lse == nullptr) return 0;
+    const Layout& layout = plan_.problem.grad_lse;
+    Real gradient = 0;
+    kernels_.numbers.read(layout.type, row_at(step_.args.given.grad_lse, layout, 0, head, node), 1,
+                          1, &gradient);
+    return gradient;
+  }
+
+  /// What reaches each head through combine; kept, because edges are gone over from both ends.
+  void spread(std::int64_t node, const Real* results, double* terms) {
+    const std::size_t features = value_of_.features();
+    grad_of_.copy(node, row_);
+    const auto* const weights = static_cast<const Real*>(step_.args.attention.head_weights);
+    for (std::size_t h = 0; h < heads_; ++h) {
+      Real* const to = grad_ + h * features;
+      if (problem_.combine == HEED_COMBINE_MAX) {
+        pass_to_largest(results, h, to);
+        continue;
+      }
+      const Real weight = problem_.combine == HEED_COMBINE_WEIGHTED
+                              ? weights[h]
+                              : 1 / static_cast<Real>(problem_.heads);
+      for (std::size_t x = 0; x < features; ++x) to[x] = row_[x] * weight;
+      for (std::size_t x = 0; terms != nullptr && x < features; ++x)
+        terms[h] += static_cast<double>(row_[x]) * static_cast<double>(results[h * features + x]);
+    }
+    std::copy_n(grad_, grad_numbers(), step_.of_node<Real>(plan_.space.grad, node, grad_numbers()));
+  }
+
+  /// To head h where it is the first of the largest, or the first NaN.
+  void pass_to_largest(const Real* results, std::size_t head, Real* to) const {
+    const std::size_t features = value_of_.features();
+    for (std::size_t x = 0; x < features; ++x) {
+      std::size_t largest = 0;
+      for (std::size_t h = 1; h < heads_; ++h) {
+        const Real most = results[largest * features + x];
+        if (!std::isnan(most) && !(results[h * features + x] <= most)) largest = h;
+      }
+      to[x] = largest == head ? row_[x] : Real{0};
+    }
+  }
+
+  /// The query is the latest.
+  void begin_node(std::int64_t node) {
+    std::fill_n(sums_, plan_.sums.numbers, Real{0});
+    if (problem_.edge_width == 0) return;
+    if (key_matrix_.given())
+      std::copy_n(scores_.edge_query(), edge_numbers(),
+                  step_.of_node<Real>(plan_.space.asked_keys, node, edge_numbers()));
+    if (!matrix_.given()) return;
+    matrix_.ask(grad_, edge_grad_);
+    std::copy_n(edge_grad_, edge_numbers(),
+                step_.of_node<Real>(plan_.space.asked_values, node, edge_numbers()));
+  }
+
+  // ---- Edges ----
+
+  /// `again`: the softmax has just gone over the same edges, in one batch and panel, and has left
+  /// what it knows of them.
+  void add_edges(std::int64_t begin, std::int64_t end, bool again) {
+    each_batch(begin, end, [&](const Batch& batch) {
+      if (!again) scores_.begin_batch(batch);
+      values_ = value_of_.rows(graph_.others.data() + batch.begin, batch.edges);
+      each_panel(kernels_, problem_.heads,
+                 [&](const PanelRows& panel) { add_panel(panel, batch, again); });
+      write_edge_rows(batch);
+    });
+  }
+
+  bool in_one_batch(std::int64_t edges) const {
+    const std::size_t panel = std::size_t{kernels_.panels.lanes} * kernels_.panels.max_vectors;
+    return edges <= static_cast<std::int64_t>(kBatch) && heads_ <= panel && problem_.softcap == 0;
+  }
+
+  /// Turns probabilities relative to row_max into normalised ones, and their gradients into those
+  /// of scores. False, with both as they were, unless all are finite.
+  bool finish_gradients(const PanelRows& panel, std::size_t edges) const {
+    Real* const gradients = gradients_.gradients();
+    Real inverse[kMaxPanel] = {};
+    Real special = 0;
+    for (std::size_t h = 0; h < panel.rows; ++h) {
+      const Real sum = softmax_.row_sum()[h];
+      inverse[h] = sum == 0 ? Real{0} : 1 / sum;
+      if (softmax_.row_max()[h] == -kNoRowMax<Real>) return false;
+      for (std::size_t e = 0; e < edges; ++e) {
+        const std::size_t at = e * panel.pitch + h;
+        special += probs_[at] * (gradients[at] - delta_[h]) * Real{0};
+      }
+    }
+    if (special != 0) return false;
+    for (std::size_t e = 0; e < edges; ++e) {
+      for (std::size_t h = 0; h < panel.rows; ++h) {
+        const std::size_t at = e * panel.pitch + h;
+        probs_[at] *= inverse[h];
+        gradients[at] = probs_[at] * (gradients[at] - delta_[h]);
+      }
+    }
+    return true;
+  }
+
+  void add_panel(const PanelRows& panel, const Batch& batch, bool again) {
+    const auto first = static_cast<std::size_t>(panel.first);
+    const std::size_t features = value_of_.features();
+    Real* const gradients = gradients_.gradients();
+    if (!again) scores_.compute(panel, batch, probs_, gradients_.capped());
+    kernels_.rows.edge_scores(of_panel(values_, panel), batch.edges, grad_ + first * features,
+                              panel.rows, features, true, gradients, panel.pitch);
+    const EdgeRows<Real> data = {scores_.edge_data(), kConsecutive.row,
+                                 static_cast<std::ptrdiff_t>(matrix_.padded_width()), 0};
+    if (matrix_.given())
+      kernels_.rows.edge_scores(data, batch.edges, edge_grad_ + first * matrix_.padded_width(),
+                                panel.rows, matrix_.padded_width(), false, gradients, panel.pitch);
+    if (!again || !finish_gradients(panel, batch.edges)) {
+      if (again) scores_.compute(panel, batch, probs_);
+      gradients_.compute(panel, batch.edges, lse_ + first, delta_ + first, probs_);
+    }
+    if (step_.args.given.grad_edge_bias != nullptr) write_bias(panel, batch);
+    gradients_.uncap(panel, batch.edges);
+    const auto wanted = static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
+    add(panel, batch, scores_.rows(), wanted, gradients, sums_);
+    if (problem_.edge_width == 0) return;
+    const std::size_t width = matrix_.padded_width();
+    if (key_matrix_.given())
+      add(panel, batch, data, width, gradients, sums_ + plan_.sums.edge_keys);
+    if (matrix_.given()) add(panel, batch, data, width, probs_, sums_ + plan_.sums.edge_values);
+    add_edge_rows(panel, batch);
+  }
+
+  void add(const PanelRows& panel, const Batch& batch, const EdgeRows<Real>& rows,
+           std::size_t features, const Real* weights, Real* sums) const {
+    add_rows(kernels_, scores_, panel, batch, rows, features, weights, isolated_, sums);
+  }
+
+  // ---- What belongs to edges ----
+
+  /// Gradients of biased scores, those of all heads summed where they share a bias.
+  void write_bias(const PanelRows& panel, const Batch& batch) const {
+    const auto factor = static_cast<Real>(1 / problem_.temperature);
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      const Real* const from = gradients_.gradients() + e * panel.pitch;
+      Real of_edge[kMaxPanel];
+      for (std::size_t h = 0; h < panel.rows; ++h) of_edge[h] = from[h] * factor;
+      if (!plan_.problem.sums_bias) {
+        write_edge(batch, e, panel.first, of_edge, panel.rows);
+        continue;
+      }
+      if (panel.first == 0) bias_sums_[e] = 0;
+      for (std::size_t h = 0; h < panel.rows; ++h) bias_sums_[e] += of_edge[h];
+      if (panel.first + static_cast<std::int64_t>(panel.rows) == problem_.heads)
+        write_edge(batch, e, 0, bias_sums_ + e, 1);
+    }
+  }
+
+  void write_edge(const Batch& batch, std::size_t e, std::int64_t first, Real* numbers,
+                  std::size_t heads) const {
+    Layout along = plan_.problem.grad_edge_bias;
+    along.strides.feature = along.strides.head;
+    Real room[kMaxPanel];
+    write_gradient(kernels_, along, step_.adds(), numbers, static_cast<std::int64_t>(heads), room,
+                   row_at(step_.args.given.grad_edge_bias, along, 0, first,
+                          graph_.given(batch.begin + static_cast<std::int64_t>(e))));
+  }
+
+  /// What the panel's heads pass on to the data of their edges, through keys and through values.
+  void add_edge_rows(const PanelRows& panel, const Batch& batch) const {
+    if (step_.args.given.grad_edge_data == nullptr) return;
+    const std::size_t width = matrix_.padded_width();
+    const double unit = problem_.query_scale(problem_.softcap > 0, problem_.log2_unit);
+    const double scale = problem_.scale / problem_.temperature;
+    const auto factor = static_cast<Real>(unit == 0 ? 0 : scale / unit);
+    const auto first = static_cast<std::size_t>(panel.first);
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      Real* const to = edge_rows_ + e * width;
+      if (panel.first == 0) std::fill_n(to, width, Real{0});
+      for (std::size_t h = 0; h < panel.rows; ++h) {
+        if (scores_.leaves_out(e, h)) continue;
+        const auto grow = [&](bool given, Real weight, const Real* by) {
+          for (std::size_t c = 0; given && c < width; ++c) to[c] += weight * by[c];
+        };
+        const std::size_t at = e * panel.pitch + h;
+        grow(key_matrix_.given(), gradients_.gradients()[at] * factor,
+             scores_.edge_query() + (first + h) * width);
+        grow(matrix_.given(), probs_[at], edge_grad_ + (first + h) * width);
+      }
+    }
+  }
+
+  void write_edge_rows(const Batch& batch) const {
+    if (step_.args.given.grad_edge_data == nullptr) return;
+    const Layout& layout = plan_.problem.grad_edge_data;
+    for (std::size_t e = 0; e < batch.edges; ++e)
+      write_gradient(kernels_, layout, step_.adds(), edge_rows_ + e * matrix_.padded_width(),
+                     problem_.edge_width, row_,
+                     row_at(step_.args.given.grad_edge_data, layout, 0, 0,
+                            graph_.given(batch.begin + static_cast<std::int64_t>(e))));
+  }
+
+  // ---- Results ----
+
+  void finish(std::int64_t node) {
+    const auto scale = static_cast<Real>(problem_.scale / problem_.temperature);
+    Real* const edge_keys = sums_ + plan_.sums.edge_keys;
+    if (key_matrix_.given()) {
+      each_panel(kernels_, problem_.heads,
+                 [&](const PanelRows& panel) { key_matrix_.add(panel, edge_keys, sums_); });
+      keep(edge_keys, scale, plan_.space.edge_keys, node);
+    }
+    if (matrix_.given())
+      keep(sums_ + plan_.sums.edge_values, Real{1}, plan_.space.edge_values, node);
+    write_heads(kernels_, step_.query, node, problem_.heads, problem_.features, sums_, scale, row_);
+  }
+
+  /// Keeps sums of edge data for the gradients of matrices.
+  void keep(const Real* sums, Real factor, std::size_t space, std::int64_t node) const {
+    Real* const to = step_.of_node<Real>(space, node, edge_numbers());
+    for (std::size_t i = 0; i < edge_numbers(); ++i) to[i] = sums[i] * factor;
+  }
+
+  const GraphBackwardStep& step_;
+  const heed_graph_attention_backward_plan& plan_;
+  const GraphProblem& problem_;
+  const heed_graph& graph_;
+  const KernelTable<Real>& kernels_;
+  std::byte* const own_;
+  NodeSoftmax<Real> softmax_;
+  EdgeScores<Real>& scores_;  ///< of the softmax
+  const ScoreGradients<Real> gradients_;
+  const Gather<Real> grad_of_;
+  const Gather<Real> value_of_;
+  const EdgeMatrix<Real> matrix_;      ///< W_edge_value
+  const EdgeMatrix<Real> key_matrix_;  ///< W_edge_key
+  const std::size_t heads_;
+  Real* const probs_;
+  Real* const isolated_;
+  Real* const grad_;
+  Real* const edge_grad_;
+  Real* const lse_;
+  Real* const delta_;
+  Real* const edge_rows_;
+  Real* const bias_sums_;
+  Real* const sums_;
+  Real* const row_;
+  EdgeRows<Real> values_{};
+};
+
+/// Calls function(incoming), in the type of the arithmetic.
+template <class Function>
+void with_incoming(const GraphBackwardStep& step, std::byte* slab, Function&& function) {
+  with_real(step.problem().float64, [&](auto real) {
+    Incoming<decltype(real)> incoming(step, slab);
+    function(incoming);
+  });
+}
+
+}  // namespace
+
+void differentiate_parts(const GraphBackwardStep& step, std::int64_t begin, std::int64_t end,
+                         std::byte* slab) noexcept {
+  with_incoming(step, slab, [&](auto& incoming) {
+    for (std::int64_t i = begin; i < end; ++i) incoming.differentiate(step.plan.graph->parts[i], i);
+  });
+}
+
+void merge_hub_results(const GraphBackwardStep& step, std::int64_t begin, std::int64_t end,
+                       std::byte* slab) noexcept {
+  with_incoming(step, slab, [&](auto& incoming) {
+    for (std::int64_t i = begin; i < end; ++i) incoming.merge(step.plan.graph->hubs[i]);
+  });
+}
+
+void differentiate_splits(const GraphBackwardStep& step, std::int64_t begin, std::int64_t end,
+                          std::byte* slab) noexcept {
+  with_incoming(step, slab, [&](auto& incoming) {
+    for (std::int64_t i = begin; i < end; ++i)
+      incoming.differentiate_split(step.plan.graph->parts[i]);
+  });
+}
+
+void sum_hubs(const GraphBackwardStep& step, std::int64_t begin, std::int64_t end,
+              std::byte* slab) noexcept {
+  with_incoming(step, slab, [&](auto& incoming) {
+    for (std::int64_t i = begin; i < end; ++i) incoming.sum(step.plan.graph->hubs[i]);
+  });
+}
+
+}  // namespace heed

@@ -1,0 +1,182 @@
+// For every node, and each batch of the edges that it is the source of:
+//
+//   probabilities  = exp2(scores - lse of destinations)
+//   gradients      = probabilities * (<its value, grad of destinations> - delta of destinations)
+//   grad_key      += gradients x queries of destinations
+//   grad_value    += probabilities x grad of destinations
+#include "engine/graph/backward/outgoing.hpp"
+
+#include <limits>
+
+namespace heed {
+namespace {
+
+template <class Real>
+class Outgoing {
+ public:
+  Outgoing(const GraphBackwardStep& step, std::byte* slab)
+      : step_(step),
+        plan_(step.plan),
+        problem_(step.problem()),
+        order_(step.plan.graph->outgoing),
+        kernels_(kernels_of<Real>(*step.plan.context->kernels)),
+        own_(slab + step.plan.attention.slab.bytes),
+        scores_(step.forward, slab,
+                {order_, step.forward.key, step.forward.query, room(plan_.slab.keys),
+                 step.args.attention.w_edge_key == nullptr
+                     ? nullptr
+                     : at<Real>(step.space, plan_.space.asked_keys)}),
+        gradients_(step, slab),
+        value_of_(kernels_, step.forward.value, problem_.heads, problem_.value_features, nullptr),
+        grad_of_(kernels_, step.template grad_of_heads<Real>(), problem_.heads,
+                 problem_.value_features, room(plan_.slab.values)),
+        asked_values_(step.args.attention.w_edge_value == nullptr
+                          ? nullptr
+                          : at<Real>(step.space, plan_.space.asked_values)),
+        heads_(static_cast<std::size_t>(problem_.heads)),
+        probs_(at<Real>(slab, plan_.attention.slab.scores)),
+        isolated_(at<Real>(slab, plan_.attention.slab.isolated)),
+        value_(room(plan_.slab.grad)),
+        zeros_(room(plan_.slab.lse)),
+        sums_(room(plan_.slab.sums)),
+        row_(room(plan_.slab.rows)) {
+    std::fill_n(probs_, kBatch * kMaxPanel, Real{0});
+    std::fill_n(zeros_, kMaxPanel, Real{0});
+  }
+
+  void differentiate(const Part& part) {
+    if (part.split != kNoSplit) {
+      add_edges(part.first, part.begin, part.end);
+      std::copy_n(sums_, plan_.sums.edge_keys, split_sums<Real>(step_, part.split));
+      return;
+    }
+    for (std::int64_t m = part.first; m < part.last; ++m) {
+      add_edges(m, order_.offsets[m], order_.offsets[m + 1]);
+      finish(m);
+    }
+  }
+
+  void sum(const Hub& hub) {
+    sum_splits(step_, hub, plan_.sums.edge_keys, sums_);
+    finish(hub.node);
+  }
+
+ private:
+  Real* room(std::size_t offset) const { return at<Real>(own_, offset); }
+
+  void add_edges(std::int64_t node, std::int64_t begin, std::int64_t end) {
+    std::fill_n(sums_, plan_.sums.edge_keys, Real{0});
+    if (begin == end) return;
+    scores_.begin_node(node);
+    value_of_.copy(node, value_);
+    each_batch(begin, end, [&](const Batch& batch) {
+      prefetch(batch);
+      scores_.begin_batch(batch);
+      grads_ = grad_of_.rows(order_.others.data() + batch.begin, batch.edges);
+      each_panel(kernels_, problem_.heads,
+                 [&](const PanelRows& panel) { add_panel(panel, batch); });
+    });
+  }
+
+  /// As in the forward run: look-ups of pages overlap only if they follow each other closely.
+  [[gnu::always_inline]] void prefetch(const Batch& batch) const {
+    const std::int32_t* const to = order_.others.data() + batch.begin + scores_.keys().ahead();
+    const auto* const lse = at<Real>(step_.space, plan_.space.lse);
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      scores_.keys().prefetch(to[e]);
+      grad_of_.prefetch(to[e]);
+      __builtin_prefetch(lse + static_cast<std::size_t>(to[e]) * 2 * heads_);
+    }
+  }
+
+  void add_panel(const PanelRows& panel, const Batch& batch) {
+    const auto first = static_cast<std::size_t>(panel.first);
+    const std::size_t features = grad_of_.features();
+    Real* const gradients = gradients_.gradients();
+    scores_.compute(panel, batch, probs_, gradients_.capped());
+    kernels_.rows.edge_scores(of_panel(grads_, panel), batch.edges, value_ + first * features,
+                              panel.rows, features, true, gradients, panel.pitch);
+    if (asked_values_ != nullptr)
+      add_edge_products(order_, problem_.heads,
+                        static_cast<std::size_t>(Gather<Real>::padded(problem_.edge_width)),
+                        asked_values_, scores_.edge_data(), panel, batch, gradients);
+    subtract(panel, batch);
+    gradients_.compute(panel, batch.edges, zeros_, zeros_, probs_);
+    gradients_.uncap(panel, batch.edges);
+    const auto wanted = static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
+    add_rows(kernels_, scores_, panel, batch, scores_.rows(), wanted, gradients, isolated_, sums_);
+    add_rows(kernels_, scores_, panel, batch, grads_, features, probs_, isolated_,
+             sums_ + plan_.sums.values);
+  }
+
+  /// Each edge has a destination of its own, with its log-sum-exp and delta. A score of -inf stays
+  /// one whatever the former is.
+  void subtract(const PanelRows& panel, const Batch& batch) const {
+    const auto first = static_cast<std::size_t>(panel.first);
+    for (std::size_t e = 0; e < batch.edges; ++e) {
+      const std::int64_t node = order_.others[batch.begin + static_cast<std::int64_t>(e)];
+      const Real* const lse = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_) + first;
+      const Real* const delta = lse + heads_;
+      Real* const score = probs_ + e * panel.pitch;
+      Real* const gradient = gradients_.gradients() + e * panel.pitch;
+      for (std::size_t h = 0; h < panel.rows; ++h) {
+        if (score[h] != -std::numeric_limits<Real>::infinity()) score[h] -= lse[h];
+        gradient[h] -= delta[h];
+      }
+    }
+  }
+
+  void finish(std::int64_t node) {
+    const auto scale = static_cast<Real>(problem_.scale / problem_.temperature);
+    write_heads(kernels_, step_.key, node, problem_.heads, problem_.features, sums_, scale, row_);
+    write_heads(kernels_, step_.value, node, problem_.heads, problem_.value_features,
+                sums_ + plan_.sums.values, Real{1}, row_);
+  }
+
+  const GraphBackwardStep& step_;
+  const heed_graph_attention_backward_plan& plan_;
+  const GraphProblem& problem_;
+  const EdgeOrder& order_;
+  const KernelTable<Real>& kernels_;
+  std::byte* const own_;
+  EdgeScores<Real> scores_;
+  const ScoreGradients<Real> gradients_;
+  const Gather<Real> value_of_;
+  const Gather<Real> grad_of_;
+  const Real* const asked_values_;
+  const std::size_t heads_;
+  Real* const probs_;
+  Real* const isolated_;
+  Real* const value_;
+  Real* const zeros_;
+  Real* const sums_;
+  Real* const row_;
+  EdgeRows<Real> grads_{};
+};
+
+template <class Function>
+void with_outgoing(const GraphBackwardStep& step, std::byte* slab, Function&& function) {
+  with_real(step.problem().float64, [&](auto real) {
+    Outgoing<decltype(real)> outgoing(step, slab);
+    function(outgoing);
+  });
+}
+
+}  // namespace
+
+void differentiate_sources(const GraphBackwardStep& step, std::int64_t begin, std::int64_t end,
+                           std::byte* slab) noexcept {
+  with_outgoing(step, slab, [&](auto& outgoing) {
+    for (std::int64_t i = begin; i < end; ++i)
+      outgoing.differentiate(step.plan.graph->outgoing.parts[i]);
+  });
+}
+
+void sum_source_hubs(const GraphBackwardStep& step, std::int64_t begin, std::int64_t end,
+                     std::byte* slab) noexcept {
+  with_outgoing(step, slab, [&](auto& outgoing) {
+    for (std::int64_t i = begin; i < end; ++i) outgoing.sum(step.plan.graph->outgoing.hubs[i]);
+  });
+}
+
+}  // namespace heed

@@ -1,0 +1,172 @@
+#include "engine/graph/backward/plan.hpp"
+
+#include <algorithm>
+
+#include "engine/graph/gather.hpp"
+#include "engine/projection/over_rows.hpp"
+#include "engine/runtime/workspace.hpp"
+
+namespace heed {
+namespace {
+
+/// Padded, as kernels want them.
+struct Widths {
+  std::int64_t number;  ///< bytes of one
+  Size heads, padded_heads, features, values, edge, width;
+};
+
+template <class Real>
+Widths widths_of(const GraphProblem& p) {
+  return {sizeof(Real),
+          p.heads,
+          round_up(p.heads, static_cast<std::int64_t>(kMaxPanel)),
+          Gather<Real>::padded(p.features),
+          Gather<Real>::padded(p.value_features),
+          Gather<Real>::padded(p.edge_width),
+          Gather<Real>::padded(p.width)};
+}
+
+std::size_t checked(const Offsets& rooms, const char* what, const GraphProblem& p) {
+  return rooms.end(what, {{"desc.attention->heads", p.heads},
+                          {"features", p.features},
+                          {"value_features", p.value_features},
+                          {"width", p.width},
+                          {"edge_width", p.edge_width},
+                          {"steps", p.steps}});
+}
+
+NodeSums lay_out_sums(const Widths& w) {
+  NodeSums sums{};
+  sums.values = (w.heads * w.features).value();
+  sums.edge_keys = (Size(sums.values) + w.heads * w.values).value();
+  sums.edge_values = (Size(sums.edge_keys) + w.heads * w.edge).value();
+  sums.numbers = (Size(sums.edge_values) + w.heads * w.edge).value();
+  return sums;
+}
+
+GraphBackwardSlab lay_out_slab(const GraphProblem& p, const Widths& w, const NodeSums& sums) {
+  constexpr auto kEdges = static_cast<std::int64_t>(kBatch);
+  constexpr auto kPanel = static_cast<std::int64_t>(kMaxPanel);
+  Offsets rooms;
+  const auto numbers = [&](Size count, Size each) { return rooms.take(count, each, w.number); };
+  GraphBackwardSlab slab{};
+  slab.grad = numbers(w.heads, w.values);
+  slab.edge_grad = numbers(w.heads, w.edge);
+  slab.lse = numbers(w.padded_heads, 1);
+  slab.delta = numbers(w.padded_heads, 1);
+  slab.gradients = numbers(kEdges, kPanel);
+  slab.capped = numbers(kEdges, kPanel);
+  slab.keys = numbers(kEdges * w.features, w.heads);
+  slab.values = numbers(kEdges * w.values, w.heads);
+  slab.edge_rows = numbers(kEdges, w.edge);
+  slab.bias_sums = numbers(kEdges, 1);
+  slab.sums = numbers(sums.numbers, 1);
+  const std::int64_t widest =
+      std::max({(w.heads * w.features).value(), (w.heads * w.values).value(), w.width.value(),
+                w.edge.value(), w.padded_heads.value()});
+  slab.rows = numbers(3, widest);
+  slab.bytes = checked(rooms, "a thread's workspace", p);
+  return slab;
+}
+
+GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan, const Widths& w) {
+  const GraphProblem& p = plan.problem.attention;
+  const EdgeOrder& outgoing = plan.graph->outgoing;
+  Offsets rooms;
+  rooms.take(static_cast<std::int64_t>(plan.attention.space.bytes), 1, 1);
+  const auto nodes = [&](Size each, Size features) {
+    return rooms.take(each * features, p.nodes, w.number);
+  };
+  GraphBackwardSpace space{};
+  space.states = rooms.take(Size(p.steps - 1) * p.nodes, p.width, p.out.bytes);
+  space.lse = nodes(2, w.heads);
+  space.grad = nodes(p.combine == HEED_COMBINE_CONCAT ? Size(0) : w.heads, w.values);
+  space.asked_keys = nodes(w.heads, w.edge);
+  space.asked_values = nodes(w.heads, w.edge);
+  space.edge_keys = nodes(w.heads, w.edge);
+  space.edge_values = nodes(w.heads, w.edge);
+  const bool weighted = p.combine == HEED_COMBINE_WEIGHTED;
+  const auto parts = static_cast<std::int64_t>(plan.graph->parts.size());
+  space.head_terms = rooms.take(weighted ? parts + 1 : 0, p.heads, sizeof(double));
+  space.splits =
+      rooms.take(std::max(plan.graph->splits, outgoing.splits), plan.sums.numbers, w.number);
+  const bool made = p.inputs != HEED_GRAPH_PROJECTED;
+  space.query = nodes(made ? 1 : 0, p.keys_width);
+  space.key = nodes(made ? 1 : 0, p.keys_width);
+  space.value = nodes(made ? 1 : 0, p.values_width);
+  for (std::size_t& grad_data : space.grad_data) grad_data = nodes(made ? 1 : 0, p.width);
+  const auto matrix = [&](bool used, Size in, Size out) {
+    return rooms.take(used ? in : Size(0), out, w.number);
+  };
+  const bool shared = p.inputs == HEED_GRAPH_SHARED;
+  space.w_query = matrix(shared, p.width, p.keys_width);
+  space.w_key = matrix(shared, p.width, p.keys_width);
+  space.w_value = matrix(shared, p.width, p.values_width);
+  space.w_edge_key = matrix(true, p.edge_width, p.keys_width);
+  space.w_edge_value = matrix(true, p.edge_width, p.values_width);
+  const GraphBackwardMatmuls& m = plan.matmuls;
+  space.slab_bytes = std::max({plan.attention.slab.bytes + plan.slab.bytes, m.w_keys.slab.bytes,
+                               m.w_values.slab.bytes, m.keys.slab.bytes, m.values.slab.bytes,
+                               m.edge_keys.slab.bytes, m.edge_values.slab.bytes});
+  space.slabs = rooms.take(plan.workers, static_cast<std::int64_t>(space.slab_bytes), 1);
+  space.bytes = checked(rooms, "the workspace", p);
+  return space;
+}
+
+/// One step of the forward run, whose results are what the next step reads.
+GraphProblem one_step(GraphProblem p) {
+  p.steps = 1;
+  p.out.strides = {0, p.value_features, p.out_heads() * p.value_features, 1};
+  return p;
+}
+
+void plan_products(heed_graph_attention_backward_plan& plan) {
+  const GraphProblem& p = plan.problem.attention;
+  const heed_context& context = *plan.context;
+  const std::int64_t claims =
+      context.threads.count == 1 ? 1 : std::int64_t{4} * context.threads.count;
+  const auto over_rows = [&](const char* field, std::int64_t in, std::int64_t out) {
+    return plan_over_rows(context, field, {p.float64, p.nodes, in, out}, claims);
+  };
+  GraphBackwardMatmuls& m = plan.matmuls;
+  if (p.edge_width > 0) {
+    m.edge_keys = over_rows("desc.grad_w_edge_key", p.edge_width, p.features);
+    m.edge_values = over_rows("desc.grad_w_edge_value", p.edge_width, p.value_features);
+  }
+  if (p.inputs != HEED_GRAPH_SHARED) return;
+  m.w_keys = over_rows("desc.grad_w_query", p.width, p.keys_width);
+  m.w_values = over_rows("desc.grad_w_value", p.width, p.values_width);
+  const auto product = [&](const char* field, std::int64_t in) {
+    return plan_matmul(context, field, {p.float64, p.nodes, in, p.width}, claims);
+  };
+  m.keys = product("desc.attention->w_query", p.keys_width);
+  m.values = product("desc.attention->w_value", p.values_width);
+}
+
+}  // namespace
+
+heed_graph_attention_backward_plan make_plan(const heed_context& context, const heed_graph& graph,
+                                             const GraphBackwardProblem& problem) {
+  const GraphProblem& p = problem.attention;
+  heed_graph_attention_backward_plan plan{};
+  plan.context = &context;
+  plan.graph = &graph;
+  plan.problem = problem;
+  plan.attention = make_plan(context, graph, one_step(p));
+  const auto parts = static_cast<std::int64_t>(graph.parts.size());
+  const auto outgoing = static_cast<std::int64_t>(graph.outgoing.parts.size());
+  const std::int64_t claims =
+      std::max<std::int64_t>(ceil_div(parts, plan.attention.parts_per_claim), 1);
+  plan.outgoing_per_claim = std::max<std::int64_t>(outgoing / claims, 1);
+  plan.gathered_bytes = 2 * plan.attention.gathered_bytes;
+  plan.workers = std::max(plan.attention.workers, plan.attention.project_workers);
+  plan_products(plan);
+  const Widths widths =
+      with_real(p.float64, [&](auto real) { return widths_of<decltype(real)>(p); });
+  plan.sums = lay_out_sums(widths);
+  plan.slab = lay_out_slab(p, widths, plan.sums);
+  plan.space = lay_out_space(plan, widths);
+  return plan;
+}
+
+}  // namespace heed

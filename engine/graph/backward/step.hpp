@@ -1,0 +1,142 @@
+// One step on its way back, and what its two passes share.
+#pragma once
+
+#include "engine/graph/backward/plan.hpp"
+#include "engine/graph/scores.hpp"
+#include "engine/tensor/gradient.hpp"
+
+namespace heed {
+
+/// Where rows of gradients go.
+struct GradientTarget {
+  void* data;  ///< nullptr: nowhere
+  Layout layout;
+  bool accumulate;
+};
+
+struct GraphBackwardStep {
+  const heed_graph_attention_backward_plan& plan;
+  const GraphBackwardArgs& args;
+  const GraphStep& forward;
+  Tensor grad_out;  ///< [nodes][heads of out][value_features]
+  GradientTarget query, key, value;
+  bool last;         ///< of the forward run, the first on the way back
+  std::byte* space;  ///< the workspace
+
+  const GraphProblem& problem() const { return plan.problem.attention; }
+  /// Whether what belongs to edges, and no step of its own, is added to what is there.
+  bool adds() const { return plan.problem.accumulate || !last; }
+
+  /// [nodes] numbers of the workspace, so many each; nullptr where there are none.
+  template <class Real>
+  Real* of_node(std::size_t offset, std::int64_t node, std::size_t numbers) const {
+    return at<Real>(space, offset) + static_cast<std::size_t>(node) * numbers;
+  }
+
+  /// What reaches the results of heads: that of out, where they lie side by side there.
+  template <class Real>
+  Tensor grad_of_heads() const {
+    const GraphProblem& p = problem();
+    if (p.combine == HEED_COMBINE_CONCAT) return grad_out;
+    const std::int64_t padded = Gather<Real>::padded(p.value_features);
+    return {space + plan.space.grad,
+            {kTypeOf<Real>, sizeof(Real), {0, padded, p.heads * padded, 1}}};
+  }
+};
+
+/// Row `node` of results, heads side by side.
+template <class Real>
+void read_row(const KernelTable<Real>& kernels, const GraphProblem& p, const Tensor& from,
+              std::int64_t node, Real* to) {
+  const Layout& layout = from.layout;
+  for (std::int64_t h = 0; h < p.out_heads(); ++h)
+    kernels.numbers.read(layout.type, row_at(from.data, layout, 0, h, node), layout.strides.feature,
+                         static_cast<std::size_t>(p.value_features), to + h * p.value_features);
+}
+
+/// From probabilities' gradients to those of scores, for a batch and a panel of heads.
+template <class Real>
+class ScoreGradients {
+ public:
+  /// The slab is the thread's, that of the attention first.
+  ScoreGradients(const GraphBackwardStep& step, std::byte* slab)
+      : kernels_(kernels_of<Real>(*step.plan.context->kernels)),
+        problem_(step.problem()),
+        gradients_(at<Real>(slab + step.plan.attention.slab.bytes, step.plan.slab.gradients)),
+        capped_(problem_.softcap == 0
+                    ? nullptr
+                    : at<Real>(slab + step.plan.attention.slab.bytes, step.plan.slab.capped)) {
+    std::fill_n(gradients_, kBatch * kMaxPanel, Real{0});
+  }
+
+  Real* gradients() const { return gradients_; }
+  /// To be filled with scores before a bias; nullptr: not needed.
+  Real* capped() const { return capped_; }
+
+  /// Scores become probabilities; gradients those of biased scores, times the temperature.
+  void compute(const PanelRows& panel, std::size_t edges, const Real* lse, const Real* delta,
+               Real* scores) const {
+    kernels_.panels.softmax_gradient(panel.vectors, scores, edges, lse, delta, gradients_);
+  }
+
+  /// Gradients become those of scores before the softcap, times the temperature.
+  void uncap(const PanelRows& panel, std::size_t edges) const {
+    if (capped_ == nullptr) return;
+    const double cap = problem_.softcap * problem_.log2_unit;
+    const auto inverse = static_cast<Real>(cap == 0 ? 0 : 1 / cap);
+    for (std::size_t i = 0; i < edges * panel.pitch; ++i) {
+      const Real tanh = capped_[i] * inverse;
+      if (gradients_[i] != 0) gradients_[i] *= (1 - tanh) * (1 + tanh);
+    }
+  }
+
+ private:
+  const KernelTable<Real>& kernels_;
+  const GraphProblem& problem_;
+  Real* const gradients_;
+  Real* const capped_;
+};
+
+/// sums[h] += weights[e][h] times the rows of a batch, but of edges that are left out; `isolated`
+/// is the thread's.
+template <class Real>
+void add_rows(const KernelTable<Real>& kernels, const EdgeScores<Real>& scores,
+              const PanelRows& panel, const Batch& batch, const EdgeRows<Real>& rows,
+              std::size_t features, const Real* weights, Real* isolated, Real* sums) {
+  const EdgeRows<Real> some = scores.leaves_out()
+                                  ? left_out(scores, rows, panel, batch.edges, features, isolated)
+                                  : of_panel(rows, panel);
+  kernels.rows.edge_values(some, batch.edges, weights, panel.pitch, panel.rows, features,
+                           sums + static_cast<std::size_t>(panel.first) * features, false);
+}
+
+/// The first `count` sums of a split, in the workspace.
+template <class Real>
+Real* split_sums(const GraphBackwardStep& step, std::int64_t split) {
+  return step.of_node<Real>(step.plan.space.splits, split,
+                            static_cast<std::size_t>(step.plan.sums.numbers));
+}
+
+/// The sums of a hub: those of its splits, in order.
+template <class Real>
+void sum_splits(const GraphBackwardStep& step, const Hub& hub, std::int64_t count, Real* to) {
+  std::copy_n(split_sums<Real>(step, hub.first_split), count, to);
+  for (std::int64_t k = 1; k < hub.splits; ++k) {
+    const Real* const from = split_sums<Real>(step, hub.first_split + k);
+    for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
+  }
+}
+
+/// Writes rows [heads][padded] times a factor, head by head; `room` is as wide as a head.
+template <class Real>
+void write_heads(const KernelTable<Real>& kernels, const GradientTarget& to, std::int64_t node,
+                 std::int64_t heads, std::int64_t features, Real* rows, Real factor, Real* room) {
+  if (to.data == nullptr) return;
+  const std::int64_t padded = Gather<Real>::padded(features);
+  for (std::int64_t i = 0; i < heads * padded; ++i) rows[i] *= factor;
+  for (std::int64_t h = 0; h < heads; ++h)
+    write_gradient(kernels, to.layout, to.accumulate, rows + h * padded, features, room,
+                   row_at(to.data, to.layout, 0, h, node));
+}
+
+}  // namespace heed

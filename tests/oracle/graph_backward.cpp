@@ -1,0 +1,396 @@
+#include "tests/oracle/graph_backward.hpp"
+
+#include "tests/oracle/gradient.hpp"
+#include "tests/oracle/graph_steps.hpp"
+
+namespace heed_test {
+namespace {
+
+/// Sums that belong to rows, until they are complete.
+template <class Real>
+class RowSums {
+ public:
+  using Wide = typename Arithmetic<Real>::Wide;
+
+  RowSums(Index rows, Index columns)
+      : columns_(columns), sums_(static_cast<std::size_t>(rows * columns)) {}
+
+  BoundedSum<Real>& at(Index row, Index column) {
+    return sums_[static_cast<std::size_t>(row * columns_ + column)];
+  }
+  BoundedRows<Wide> finished(const Bounded<Wide>& factor, Wide roundings) const {
+    BoundedRows<Wide> all{columns_, {}};
+    for (const BoundedSum<Real>& sum : sums_)
+      all.numbers.push_back(scaled_gradient(sum, factor, roundings));
+    return all;
+  }
+
+ private:
+  Index columns_;
+  std::vector<BoundedSum<Real>> sums_;
+};
+
+template <class Real>
+class GraphBackwardOracle {
+ public:
+  using Wide = typename Arithmetic<Real>::Wide;
+  using Number = Bounded<Wide>;
+  using Rows = BoundedRows<Wide>;
+
+  GraphBackwardOracle(const GraphBackwardGiven& given, Index parts)
+      : given_(given),
+        forward_{*given.desc.attention, *given.args.attention, given.edges},
+        d_(forward_.desc),
+        a_(given.args),
+        parts_(parts),
+        nodes_(given.edges.nodes),
+        heads_(d_.heads),
+        width_(value_features_of(d_)),
+        real_(real_dtype(d_)),
+        incoming_(incoming(given.edges)) {
+    const heed_graph_attention_backward_desc& b = given.desc;
+    of_rows(kOfQuery, a_.grad_query, b.grad_query, nodes_, heads_, d_.features);
+    of_rows(kOfKey, a_.grad_key, b.grad_key, nodes_, heads_, d_.features);
+    of_rows(kOfValue, a_.grad_value, b.grad_value, nodes_, heads_, width_);
+    of_rows(kOfData, a_.grad_data, b.grad_data, nodes_, 1, d_.width);
+    const bool per_node = d_.inputs == HEED_GRAPH_PER_NODE;
+    const Index count = per_node ? nodes_ : 1;
+    of_matrix(kOfWQuery, a_.grad_w_query, b.grad_w_query, count, d_.width, heads_ * d_.features);
+    of_matrix(kOfWKey, a_.grad_w_key, b.grad_w_key, count, d_.width, heads_ * d_.features);
+    of_matrix(kOfWValue, a_.grad_w_value, b.grad_w_value, count, d_.width, heads_ * width_);
+    of_vector(kOfBQuery, a_.grad_b_query, heads_ * d_.features);
+    of_vector(kOfBKey, a_.grad_b_key, heads_ * d_.features);
+    of_vector(kOfBValue, a_.grad_b_value, heads_ * width_);
+    of_rows(kOfEdgeData, a_.grad_edge_data, b.grad_edge_data, given.edges.size(), 1, d_.edge_width);
+    of_matrix(kOfWEdgeKey, a_.grad_w_edge_key, b.grad_w_edge_key, 1, d_.edge_width,
+              heads_ * d_.features);
+    of_matrix(kOfWEdgeValue, a_.grad_w_edge_value, b.grad_w_edge_value, 1, d_.edge_width,
+              heads_ * width_);
+    const heed_layout& bias = d_.edge_bias;
+    shares_bias_ = heads_ > 1 && bias.stride_head == 0 &&
+                   (bias.stride_row != 0 || bias.reserved == HEED_STRIDES_EXPLICIT);
+    of_rows(kOfEdgeBias, a_.grad_edge_bias, b.grad_edge_bias, given.edges.size(),
+            shares_bias_ ? 1 : heads_, 1);
+    of_vector(kOfHeadWeights, a_.grad_head_weights, heads_);
+  }
+
+  ExpectedGraphGradients run() {
+    std::vector<GraphNumbers<Wide>> numbers;
+    std::vector<Rows> data;
+    GraphOracle<Real>(forward_, parts_)
+        .run([&](const GraphNumbers<Wide>& of_step, const Rows& of_data) {
+          numbers.push_back(of_step);
+          data.push_back(of_data);
+        });
+    Rows grad = exact_rows<Wide>(
+        rows_source(a_.grad_out, given_.desc.grad_out, out_heads_of(d_), width_, real_), nodes_,
+        out_heads_of(d_), width_);
+    for (std::size_t t = numbers.size(); t-- > 0;)
+      grad = back(numbers[t], data[t], grad, t + 1 == numbers.size());
+    if (gradients_[kOfData].asked()) add_all(kOfData, grad);
+    ExpectedGraphGradients all;
+    for (std::size_t of = 0; of < kGraphGradients; ++of)
+      all[of] = gradients_[of].elements({1, 0}, 4, given_.desc.accumulate != 0, real_,
+                                        static_cast<Wide>(steps_of(d_)));
+    if (given_.desc.accumulate != 0) {
+      keep_removed(a_.grad_edge_data, given_.desc.grad_edge_data, 1, d_.edge_width,
+                   all[kOfEdgeData]);
+      keep_removed(a_.grad_edge_bias, given_.desc.grad_edge_bias, shares_bias_ ? 1 : heads_, 1,
+                   all[kOfEdgeBias]);
+    }
+    return all;
+  }
+
+ private:
+  using A = Arithmetic<Real>;
+  static Number exact(Wide x) { return {x, 0}; }
+
+  // ---- Where gradients lie ----
+
+  void of_rows(GraphGradientOf of, const void* data, const heed_layout& layout, Index rows,
+               Index heads, Index features) {
+    gradients_[of] = {
+        data, rows_source(data, layout, heads, features, real_), {1, heads, rows, features}, true};
+  }
+
+  void of_matrix(GraphGradientOf of, const void* data, const heed_matrix_layout& layout,
+                 Index count, Index in, Index out) {
+    const MatrixSource m = matrix_source(data, layout, in, out, real_);
+    gradients_[of] = {data, {data, m.dtype, {m.matrix, 0, m.in, m.out}}, {count, 1, in, out}, true};
+  }
+
+  void of_vector(GraphGradientOf of, const void* data, Index count) {
+    gradients_[of] = {data, {data, real_, {0, 0, 0, 1}}, {1, 1, 1, count}, true};
+  }
+
+  void add_all(GraphGradientOf of, const Rows& rows) {
+    const Index features = rows.columns / heads_of(of);
+    for (Index n = 0; n < nodes_; ++n)
+      for (Index x = 0; x < rows.columns; ++x)
+        gradients_[of].at(0, x / features, n, x % features).add(rows.row(n)[x]);
+  }
+  Index heads_of(GraphGradientOf of) const { return of == kOfData ? 1 : heads_; }
+
+  /// What is there stays as it is where edges are removed.
+  void keep_removed(const void* data, const heed_layout& layout, Index heads, Index features,
+                    std::vector<Element>& elements) const {
+    if (data == nullptr) return;
+    const Index edges = given_.edges.size();
+    std::vector<bool> counts(static_cast<std::size_t>(edges));
+    for (const auto& into : incoming_)
+      for (const Index e : into) counts[static_cast<std::size_t>(e)] = true;
+    const Source from = rows_source(data, layout, heads, features, real_);
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      const auto n = static_cast<Index>(i);
+      const Index e = n / features % edges;
+      if (!counts[static_cast<std::size_t>(e)])
+        elements[i] = {from.at(0, n / features / edges, e, n % features), 0};
+    }
+  }
+
+  // ---- One step ----
+
+  /// The gradient of the step's data; without columns where there is none.
+  Rows back(const GraphNumbers<Wide>& numbers, const Rows& data, const Rows& grad, bool last) {
+    RowSums<Real> query(nodes_, heads_ * d_.features);
+    RowSums<Real> key(nodes_, heads_ * d_.features);
+    RowSums<Real> value(nodes_, heads_ * width_);
+    for (Index n = 0; n < nodes_; ++n) {
+      const auto& edges = incoming_[static_cast<std::size_t>(n)];
+      std::vector<GraphRow<Real>> rows;
+      for (Index h = 0; h < heads_; ++h)
+        rows.emplace_back(forward_, numbers, GraphPlace{n, h, parts_}, edges);
+      for (Index h = 0; h < heads_; ++h) {
+        const std::vector<Number> of_head = grad_of_head(rows, grad.row(n), h);
+        add_head_weight(rows, grad.row(n), h);
+        add_row(numbers, rows[static_cast<std::size_t>(h)], of_head, {n, h, parts_}, last, query,
+                key, value);
+      }
+    }
+    const Wide scale =
+        d_.scale != 0 ? static_cast<Wide>(d_.scale) : 1 / std::sqrt(static_cast<Wide>(d_.features));
+    const Wide roundings = kGradientRoundings<Real>;
+    const Rows of_query = query.finished(constant<Real>(scale), roundings);
+    const Rows of_key = key.finished(constant<Real>(scale), roundings);
+    const Rows of_value = value.finished({1, 0}, roundings);
+    if (d_.inputs == HEED_GRAPH_PROJECTED) {
+      if (gradients_[kOfQuery].asked()) add_all(kOfQuery, of_query);
+      if (gradients_[kOfKey].asked()) add_all(kOfKey, of_key);
+      if (gradients_[kOfValue].asked()) add_all(kOfValue, of_value);
+      return grad;  // of data that is a residual alone
+    }
+    return project_back(data, of_query, of_key, of_value, grad);
+  }
+
+  /// What reaches a head's result.
+  std::vector<Number> grad_of_head(const std::vector<GraphRow<Real>>& rows, const Number* grad,
+                                   Index h) const {
+    std::vector<Number> all;
+    for (Index x = 0; x < width_; ++x) {
+      switch (d_.combine) {
+        case HEED_COMBINE_CONCAT:
+          all.push_back(grad[h * width_ + x]);
+          break;
+        case HEED_COMBINE_WEIGHTED:
+          all.push_back(product<Real>(grad[x], exact(static_cast<Wide>(decode(
+                                                   real_, load_bits(real_, head_weights(), h))))));
+          break;
+        case HEED_COMBINE_MEAN:
+          all.push_back(product<Real>(grad[x], constant<Real>(1 / static_cast<Wide>(heads_))));
+          break;
+        default:
+          all.push_back(grad_of_largest(rows, grad[x], h, x));
+      }
+    }
+    return all;
+  }
+  const void* head_weights() const { return given_.args.attention->head_weights; }
+
+  Number grad_of_largest(const std::vector<GraphRow<Real>>& rows, const Number& grad, Index h,
+                         Index x) const {
+    Wide low = -kInfinite<Wide>;
+    for (const GraphRow<Real>& row : rows) {
+      const Number r = row.result(x);
+      if (is_unspecified(r) || std::isnan(r.value)) return kUnbounded<Wide>;
+      low = std::max(low, r.value - r.bound);
+    }
+    Index choices = 0;
+    Index first = -1;
+    bool exact = true;
+    for (Index g = 0; g < heads_; ++g) {
+      const Number r = rows[static_cast<std::size_t>(g)].result(x);
+      if (r.value + r.bound < low) continue;
+      ++choices;
+      exact = exact && r.bound == 0;
+      if (first < 0) first = g;
+      if (g == h && choices == 1) first = h;
+    }
+    const Number mine = rows[static_cast<std::size_t>(h)].result(x);
+    const bool possible = mine.value + mine.bound >= low;
+    if (!possible) return {0, 0};
+    if (choices == 1 || exact) return first == h ? grad : Number{0, 0};
+    return {grad.value / 2, std::fabs(grad.value) / 2 + grad.bound};
+  }
+
+  void add_head_weight(const std::vector<GraphRow<Real>>& rows, const Number* grad, Index h) {
+    Gradient<Real>& to = gradients_[kOfHeadWeights];
+    for (Index x = 0; to.asked() && x < width_; ++x)
+      to.at(0, 0, 0, h).add(product<Real>(grad[x], rows[static_cast<std::size_t>(h)].result(x)));
+  }
+
+  void add_row(const GraphNumbers<Wide>& numbers, const GraphRow<Real>& row,
+               const std::vector<Number>& grad, const GraphPlace& at, bool last,
+               RowSums<Real>& query, RowSums<Real>& key, RowSums<Real>& value) {
+    BoundedSum<Real> minus_delta;
+    for (Index x = 0; x < width_; ++x) {
+      Number term = product<Real>(grad[static_cast<std::size_t>(x)], row.result(x));
+      term.value = -term.value;
+      minus_delta.add(term);
+    }
+    if (last && a_.grad_lse != nullptr) minus_delta.add(grad_lse(at));
+    add_nothing(numbers, row, grad, at.head);
+    for (std::size_t j = 0; j < row.attended().size(); ++j)
+      add_edge(numbers, row, grad, at, j, minus_delta, query, key, value);
+  }
+
+  /// Converted to the arithmetic's type first.
+  Number grad_lse(const GraphPlace& at) const {
+    const Source from = rows_source(a_.grad_lse, given_.desc.grad_lse, heads_, 1, real_);
+    const Wide x = static_cast<Wide>(from.at(0, at.head, at.node, 0));
+    return {x, A::kUnit * std::fabs(x)};
+  }
+
+  void add_edge(const GraphNumbers<Wide>& numbers, const GraphRow<Real>& row,
+                const std::vector<Number>& grad, const GraphPlace& at, std::size_t j,
+                BoundedSum<Real> gradient, RowSums<Real>& query, RowSums<Real>& key,
+                RowSums<Real>& value) {
+    const Index e = row.attended()[j];
+    const Index m = given_.edges.sources[static_cast<std::size_t>(e)];
+    const Index h = at.head;
+    const EdgeTerms<Wide>& to_key = numbers.edge_key;
+    const EdgeTerms<Wide>& to_value = numbers.edge_value;
+    const auto g = [&](Index x) { return grad[static_cast<std::size_t>(x)]; };
+    for (Index x = 0; x < width_; ++x) {
+      gradient.add(product<Real>(g(x), row.value_of(j, x)));
+      for (Index c = 0; to_value.given() && c < to_value.width; ++c)
+        gradient.add(product<Real>(g(x), through(to_value, e, c, h * width_ + x)));
+    }
+    const Number p = row.weight_by_lse(j);
+    // A score of -inf passes on 0, which times an infinity is NaN.
+    const Number scaled = row.excluded(j) ? Number{0, 0} : product<Real>(p, gradient.result(4));
+    const Wide temperature = d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1;
+    const Number biased = product<Real>(scaled, constant<Real>(1 / temperature));
+    if (gradients_[kOfEdgeBias].asked())
+      gradients_[kOfEdgeBias].at(0, shares_bias_ ? 0 : h, e, 0).add(biased);
+    const Number s = d_.softcap == 0 ? biased : product<Real>(biased, row.slope_of_cap(j));
+    for (Index x = 0; x < d_.features; ++x) {
+      const Index column = h * d_.features + x;
+      query.at(at.node, column).add(product<Real>(s, row.key_of(j, x)));
+      for (Index c = 0; to_key.given() && c < to_key.width; ++c)
+        query.at(at.node, column).add(product<Real>(s, through(to_key, e, c, column)));
+      key.at(m, column).add(product<Real>(s, row.query_of(x)));
+    }
+    for (Index x = 0; x < width_; ++x) value.at(m, h * width_ + x).add(product<Real>(p, g(x)));
+    const Wide scale =
+        d_.scale != 0 ? static_cast<Wide>(d_.scale) : 1 / std::sqrt(static_cast<Wide>(d_.features));
+    const Number scaled_s = product<Real>(s, constant<Real>(scale));
+    if (to_key.given())
+      add_edge_terms(to_key, kOfWEdgeKey, e, h, d_.features, scaled_s,
+                     [&](Index x) { return row.query_of(x); });
+    if (to_value.given()) add_edge_terms(to_value, kOfWEdgeValue, e, h, width_, p, g);
+  }
+
+  /// Matrices over edge data see sums over each node's edges, which are 0 where it has none: that
+  /// times what is not finite is NaN.
+  void add_nothing(const GraphNumbers<Wide>& numbers, const GraphRow<Real>& row,
+                   const std::vector<Number>& grad, Index h) {
+    const auto add = [&](GraphGradientOf of, bool given, Index column, const Number& with) {
+      if (!given || !gradients_[of].asked() || std::isfinite(with.value)) return;
+      for (Index c = 0; c < d_.edge_width; ++c)
+        gradients_[of].at(0, 0, c, column).add(kUnbounded<Wide>);
+    };
+    for (Index x = 0; x < d_.features; ++x)
+      add(kOfWEdgeKey, numbers.edge_key.given(), h * d_.features + x, row.query_of(x));
+    for (Index x = 0; x < width_; ++x)
+      add(kOfWEdgeValue, numbers.edge_value.given(), h * width_ + x,
+          grad[static_cast<std::size_t>(x)]);
+  }
+
+  /// f_c W_c, rounded once.
+  Number through(const EdgeTerms<Wide>& terms, Index e, Index c, Index column) const {
+    return product<Real>(exact(terms.features(e)[c]), exact(terms.weight(c, column)));
+  }
+
+  /// heed sums over edges or multiplies with the matrix first: nobody knows how infinities meet.
+  static Number sure(const Number& x) { return std::isfinite(x.value) ? x : kUnbounded<Wide>; }
+
+  /// What an edge's data and its matrix get, where weight times `with` reaches the product of both.
+  template <class With>
+  void add_edge_terms(const EdgeTerms<Wide>& terms, GraphGradientOf of, Index e, Index h,
+                      Index features, const Number& weight, With&& with) {
+    for (Index c = 0; c < terms.width; ++c)
+      for (Index x = 0; x < features; ++x) {
+        const Index column = h * features + x;
+        const Number reached = product<Real>(weight, with(x));
+        if (gradients_[of].asked())
+          gradients_[of]
+              .at(0, 0, c, column)
+              .add(sure(product<Real>(reached, exact(terms.features(e)[c]))));
+        if (gradients_[kOfEdgeData].asked())
+          gradients_[kOfEdgeData]
+              .at(0, 0, e, c)
+              .add(sure(product<Real>(reached, exact(terms.weight(c, column)))));
+      }
+  }
+
+  // ---- Projections ----
+
+  Rows project_back(const Rows& data, const Rows& query, const Rows& key, const Rows& value,
+                    const Rows& grad) {
+    RowSums<Real> sums(nodes_, d_.width);
+    const heed_graph_attention_args& a = forward_.args;
+    add_projection(a.w_query, d_.w_query, kOfWQuery, kOfBQuery, data, query, sums);
+    add_projection(a.w_key, d_.w_key, kOfWKey, kOfBKey, data, key, sums);
+    add_projection(a.w_value, d_.w_value, kOfWValue, kOfBValue, data, value, sums);
+    for (Index n = 0; d_.residual != 0 && n < nodes_; ++n)
+      for (Index x = 0; x < d_.width; ++x) sums.at(n, x).add(grad.row(n)[x]);
+    return sums.finished({1, 0}, 2);
+  }
+
+  void add_projection(const void* matrix, const heed_matrix_layout& layout, GraphGradientOf of,
+                      GraphGradientOf of_bias, const Rows& data, const Rows& grad,
+                      RowSums<Real>& sums) {
+    const MatrixSource w = matrix_source(matrix, layout, d_.width, grad.columns, real_);
+    const bool per_node = d_.inputs == HEED_GRAPH_PER_NODE;
+    for (Index n = 0; n < nodes_; ++n)
+      for (Index o = 0; o < grad.columns; ++o) {
+        const Number& g = grad.row(n)[o];
+        if (gradients_[of_bias].asked()) gradients_[of_bias].at(0, 0, 0, o).add(g);
+        for (Index i = 0; i < d_.width; ++i) {
+          const Wide weight = static_cast<Wide>(w.at(per_node ? n : 0, i, o));
+          sums.at(n, i).add(product<Real>(g, exact(weight)));
+          if (gradients_[of].asked())
+            gradients_[of].at(per_node ? n : 0, 0, i, o).add(product<Real>(g, data.row(n)[i]));
+        }
+      }
+  }
+
+  const GraphBackwardGiven& given_;
+  const GraphGiven forward_;
+  const heed_graph_attention_desc& d_;
+  const heed_graph_attention_backward_args& a_;
+  const Index parts_, nodes_, heads_, width_;
+  const std::uint32_t real_;
+  const std::vector<std::vector<Index>> incoming_;
+  bool shares_bias_ = false;
+  std::array<Gradient<Real>, kGraphGradients> gradients_;
+};
+
+}  // namespace
+
+ExpectedGraphGradients expect_gradients(const GraphBackwardGiven& given, Index parts) {
+  return is_float64(*given.desc.attention) ? GraphBackwardOracle<double>(given, parts).run()
+                                           : GraphBackwardOracle<float>(given, parts).run();
+}
+
+}  // namespace heed_test
