@@ -1,6 +1,7 @@
 // What is refused of the fields of one kind alike, whatever the operation: sizes, choices, reserved
 // words, types, strides and pointers. No field is left out.
 #include "tests/api/backward_form.hpp"
+#include "tests/api/blocks.hpp"
 #include "tests/api/forms.hpp"
 #include "tests/api/graphs.hpp"
 #include "tests/api/other_forms.hpp"
@@ -62,6 +63,9 @@ std::vector<Variant<RotateForm>> variants(const RotateForm&) {
 std::vector<Variant<MatrixForm>> variants(const MatrixForm&) {
   return {{unchanged<MatrixForm>, 4},
           {[](MatrixForm& form) { form.desc.arithmetic = HEED_DTYPE_F64; }, 8}};
+}
+std::vector<Variant<ProjectForm>> variants(const ProjectForm&) {
+  return {{unchanged<ProjectForm>, 4}, {[](ProjectForm& form) { form.all_float64(); }, 8}};
 }
 std::vector<Variant<SmallGraph>> variants(const SmallGraph&) {
   return {{unchanged<SmallGraph>, 4},
@@ -133,14 +137,14 @@ void check_choices(std::initializer_list<Choice> choices) {
 
 TEMPLATE_TEST_CASE("what the tables of refusals begin with is valid", "[refused]", Form,
                    BackwardForm, BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm,
-                   SmallGraph) {
+                   ProjectForm, SmallGraph) {
   for (const Variant<TestType>& variant : variants(TestType()))
     check_accepted<TestType>(variant.make);
 }
 
 TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[refused]", Form,
                    BackwardForm, BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm,
-                   SmallGraph) {
+                   ProjectForm, SmallGraph) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".reserved")) return;
     const bool own = field.ends_with("desc.reserved") || field.ends_with("args.reserved") ||
@@ -153,7 +157,7 @@ TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[
 }
 
 TEMPLATE_TEST_CASE("every type is one of its names", "[refused]", Form, BackwardForm, BlockForm,
-                   GraphForm, MergeForm, RotateForm, MatrixForm) {
+                   GraphForm, MergeForm, RotateForm, MatrixForm, ProjectForm) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.ends_with("dtype") || bytes == 8) return;
     const bool mask = field.ends_with("mask.dtype");
@@ -171,8 +175,8 @@ TEMPLATE_TEST_CASE("every type is one of its names", "[refused]", Form, Backward
   });
 }
 
-TEMPLATE_TEST_CASE("float64 goes with float64 only", "[refused]", BlockForm, GraphForm,
-                   MatrixForm) {
+TEMPLATE_TEST_CASE("float64 goes with float64 only", "[refused]", BlockForm, GraphForm, MatrixForm,
+                   ProjectForm) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.ends_with("dtype") || is_free<TestType>(field.name)) return;
     for (const heed_dtype dtype : {HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16})
@@ -187,7 +191,8 @@ TEMPLATE_TEST_CASE("float64 goes with float64 only", "[refused]", BlockForm, Gra
 }
 
 TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refused]", Form,
-                   BackwardForm, BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm) {
+                   BackwardForm, BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm,
+                   ProjectForm) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".stride_row") && !field.ends_with(".stride_in")) return;
     for (const std::int64_t stride :
@@ -199,7 +204,8 @@ TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refuse
 }
 
 TEMPLATE_TEST_CASE("every pointer is aligned to its type", "[refused]", Form, BackwardForm,
-                   BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm, SmallGraph) {
+                   BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm, ProjectForm,
+                   SmallGraph) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.pointer || field.ends_with("mask")) return;
     if (field.ends_with("key_lengths") || field.ends_with("block_table") ||
@@ -239,6 +245,7 @@ TEST_CASE("sizes below their bound or past 2^40 are refused", "[refused]") {
   check_sizes<RotateForm>(
       {{"desc.batch", 0}, {"desc.heads", 0}, {"desc.rows", 0}, {"desc.features", 2}});
   check_sizes<MatrixForm>({{"desc.matrices", 0}, {"desc.in", 1}, {"desc.out", 1}});
+  check_sizes<ProjectForm>({{"desc.batch", 0}, {"desc.rows", 0}});
   check_sizes<SmallGraph>({{"desc.edges", 0}});
 }
 

@@ -287,6 +287,19 @@ TEST_CASE("rows that get no memory are not turned", "[allocator][rotate]") {
         }) > 0);
 }
 
+TEST_CASE("a projection that gets no memory writes nothing", "[allocator][weights]") {
+  CountingAllocator memory;
+  const heed_allocator allocator = memory.get();
+  const heed_context_options options = serial_options(&allocator);
+  const Context context = make_context(&options);
+  ProjectForm form;
+  CHECK(refuse_each_request(memory, [&] {
+          const heed_status status = one_call(context, form);
+          CHECK(form.outputs_untouched() == (status != HEED_STATUS_OK));
+          return status;
+        }) > 0);
+}
+
 TEST_CASE("a run asks the allocator for nothing", "[allocator][threads]") {
   const auto check = [](const Kind& kind, const Context& context, CountingAllocator& memory) {
     const std::unique_ptr<Problem> problem = kind.problem();

@@ -12,6 +12,7 @@ from heed.command.failure import Failure, in_words_of
 from heed.command.plot import bars
 from heed.command.progress import Progress
 from heed.command.shapes import GRAMMAR, Shape, parse
+from heed.command.table import columns
 from heed.command.timing import Turns
 
 EXAMPLES = """\
@@ -184,14 +185,7 @@ def table(results: dict[str, Any]) -> str:
             ratio = row["times_as_long"]["torch"]
             line += [duration(row["seconds"]["torch"]), f"{ratio:.2f} ({low:.2f}-{high:.2f})"]
         lines.append(line)
-    wide = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    text = [
-        "  ".join(
-            cell.ljust(width) if i in (0, 3) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, wide, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
+    text = columns(lines, words=(0, 3))
     versions = ", ".join(f"{name} {version}" for name, version in programs.items())
     where = f"{results['machine']['cpu']} {results['machine']['isa']}"
     text.append(
