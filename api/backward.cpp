@@ -1,7 +1,12 @@
-// The C boundary of gradients.
+// The C boundary of gradients: of attention, and of multi-head blocks.
 #include "api/shim.hpp"
 
 namespace {
+
+heed_multihead_backward_plan plan_of(const heed_context& context,
+                                     const heed_multihead_backward_desc* desc) {
+  return heed::make_plan(context, heed::validate(heed::read_struct(desc, "desc")));
+}
 
 heed_attention_backward_plan plan_of(const heed_context& context,
                                      const heed_attention_backward_desc* desc) {
@@ -51,6 +56,53 @@ heed_status heed_attention_backward_plan_run(const heed_attention_backward_plan*
 heed_status heed_attention_backward(const heed_context* context,
                                     const heed_attention_backward_desc* desc,
                                     const heed_attention_backward_args* args) {
+  return heed::guarded([&] {
+    const auto plan = plan_of(heed::required(context, "context"), desc);
+    const heed::OwnedWorkspace workspace(plan);
+    heed::run(plan, args, workspace.get(), workspace.bytes());
+  });
+}
+
+heed_status heed_multihead_backward_plan_create(const heed_context* context,
+                                                const heed_multihead_backward_desc* desc,
+                                                heed_multihead_backward_plan** plan) {
+  return heed::create_plan(context, plan, [&](const heed_context& c) { return plan_of(c, desc); });
+}
+
+void heed_multihead_backward_plan_destroy(heed_multihead_backward_plan* plan) {
+  heed::destroy_plan(plan);
+}
+
+heed_status heed_multihead_backward_plan_describe(const heed_multihead_backward_plan* plan,
+                                                  heed_multihead_info* info) {
+  return heed::guarded([&] {
+    const heed_multihead_backward_plan& p = heed::required(plan, "plan");
+    heed_multihead_info known = HEED_MULTIHEAD_INFO_INIT;
+    heed::describe_plan(p, known);
+    known.threads = heed::workers_of(p);
+    known.product = heed::name_of(p.context->backend);
+    known.projection_flops = 2 * p.block.projection_flops;
+    known.attention_flops = p.attention.flops;
+    known.kept_bytes = p.problem.kept ? p.block.space.kept_bytes : 0;
+    heed::write_struct(info, known, "info");
+  });
+}
+
+heed_status heed_multihead_backward_plan_workspace(const heed_multihead_backward_plan* plan,
+                                                   size_t* bytes) {
+  return heed::tell_workspace(plan, bytes);
+}
+
+heed_status heed_multihead_backward_plan_run(const heed_multihead_backward_plan* plan,
+                                             const heed_multihead_backward_args* args,
+                                             void* workspace, size_t workspace_bytes) {
+  return heed::guarded(
+      [&] { heed::run(heed::required(plan, "plan"), args, workspace, workspace_bytes); });
+}
+
+heed_status heed_multihead_backward(const heed_context* context,
+                                    const heed_multihead_backward_desc* desc,
+                                    const heed_multihead_backward_args* args) {
   return heed::guarded([&] {
     const auto plan = plan_of(heed::required(context, "context"), desc);
     const heed::OwnedWorkspace workspace(plan);

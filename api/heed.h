@@ -997,7 +997,8 @@ typedef struct heed_multihead_desc {
   heed_matrix_layout w_value;
   heed_matrix_layout w_out;
   uint32_t bias_dtype; /* of all biases; 0: the arithmetic's */
-  uint32_t reserved;   /* 0 */
+  uint32_t keep;       /* 1: args.kept receives what heed_multihead_backward needs of a run, so that
+                          it need not compute it again; not with hard attention */
 } heed_multihead_desc;
 #define HEED_MULTIHEAD_DESC_INIT                                                                 \
   {                                                                                              \
@@ -1030,11 +1031,13 @@ typedef struct heed_multihead_args {
   const heed_weights* p_out;
   const void* head_weights; /* Real [query_heads], only with HEED_COMBINE_WEIGHTED */
   void* out;
+  void* kept; /* at a multiple of HEED_WORKSPACE_ALIGNMENT; only with desc.keep, and needed there */
+  size_t kept_bytes; /* at least those of heed_multihead_info; without desc.keep 0 */
 } heed_multihead_args;
 #define HEED_MULTIHEAD_ARGS_INIT                                                              \
   {                                                                                           \
     (uint32_t)sizeof(heed_multihead_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                  \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0                         \
   }
 
 typedef struct heed_multihead_plan heed_multihead_plan;
@@ -1056,21 +1059,138 @@ typedef struct heed_multihead_info {
   size_t workspace_bytes;
   double projection_flops; /* 2 per element of a matrix and row of an input */
   double attention_flops;  /* as in heed_attention_info */
+  size_t kept_bytes;       /* of args.kept: projections, heads and their log-sum-exp; 0 without
+                              desc.keep */
 } heed_multihead_info;
 #define HEED_MULTIHEAD_INFO_INIT \
-  { (uint32_t)sizeof(heed_multihead_info), 0, NULL, NULL, NULL, 0, 0.0, 0.0 }
+  { (uint32_t)sizeof(heed_multihead_info), 0, NULL, NULL, NULL, 0, 0.0, 0.0, 0 }
 
 HEED_API heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
                                                   heed_multihead_info* info);
 /* The bytes that a run of this plan needs; 0 is possible. */
 HEED_API heed_status heed_multihead_plan_workspace(const heed_multihead_plan* plan, size_t* bytes);
-/* Computes out. The workspace's content before and after means nothing. */
+/* Computes out, and kept with desc.keep. The workspace's content before and after means nothing. */
 HEED_API heed_status heed_multihead_plan_run(const heed_multihead_plan* plan,
                                              const heed_multihead_args* args, void* workspace,
                                              size_t workspace_bytes);
 /* Plan, workspace (from the context's allocator) and run in one call. */
 HEED_API heed_status heed_multihead(const heed_context* context, const heed_multihead_desc* desc,
                                     const heed_multihead_args* args);
+
+/* ---- Multi-head attention blocks: gradients ----------------------------------------------------
+ */
+
+/* The gradients of a block, from its inputs and the gradient of out:
+ *
+ *   grad_heads       = back through the combiner: grad_out W_out^T, or head_weights[h] grad_out, or
+ *                      grad_out over the number of heads, or grad_out where the head was the
+ *                      largest, of equal ones the first
+ *   grad_Q, _K, _V   = as heed_attention_backward has them, of every head
+ *   grad_W_query     = input_query^T grad_Q                  summed over all rows of the batch
+ *   grad_W_key       = input_key^T grad_K
+ *   grad_W_value     = input_key^T grad_V
+ *   grad_W_out       = heads^T grad_out
+ *   grad_b_query     = sum over rows of grad_Q, and so on
+ *   grad_input_query = grad_Q W_query^T
+ *   grad_input_key   = grad_K W_key^T + grad_V W_value^T
+ *   grad_head_weights[h] = sum over rows of <grad_out, head_h>
+ *
+ * Where input_key is NULL, one input serves as both: grad_input_query is the sum of both gradients,
+ * and grad_input_key must be NULL.
+ *
+ * Q, K, V, the heads and their log-sum-exp are those that a run with desc.keep left in args.kept,
+ * with the same descriptor, in the same context; without desc.keep they are computed again. The
+ * bits are the same. Sums are taken in the arithmetic's type in an order that the shape decides,
+ * never threads, executors or tiles (but for the product "cblas"), and rounded once.
+ *
+ * Rows that belong to no sequence are neither read nor written. What attention says of NaN,
+ * infinities, rows that attend nothing and keys that nobody attends is as in
+ * heed_attention_backward; products then carry NaN on by the rules of IEEE 754. Hard attention is
+ * not differentiable: HEED_STATUS_UNSUPPORTED. */
+typedef struct heed_multihead_backward_desc {
+  uint32_t struct_size;
+  uint32_t accumulate; /* 1: gradients are added to what is there; 0: they replace it */
+  /* As for heed_multihead, with weights_point, sum_columns and weight_rows of its attention 0. Read
+   * while the plan is made. */
+  const heed_multihead_desc* block;
+  heed_layout grad_out; /* as out in shape; a dtype of 0, here and below: the arithmetic's */
+  heed_layout grad_lse; /* [batch, query_heads, query_length]; as lse, of a type of its own */
+  heed_layout
+      grad_input_query;       /* as the inputs in shape; of all gradients below: float64 if, and */
+  heed_layout grad_input_key; /* only if, the arithmetic is */
+  heed_matrix_layout grad_w_query; /* as the matrices in shape; elements must be apart */
+  heed_matrix_layout grad_w_key;
+  heed_matrix_layout grad_w_value;
+  heed_matrix_layout grad_w_out;
+  heed_score_layout grad_bias; /* sizes as those of the attention's bias, as in
+                                  heed_attention_backward_desc */
+  uint32_t grad_b_dtype;       /* of grad_b_query, grad_b_key, grad_b_value and grad_b_out */
+  uint32_t reserved;           /* 0 */
+} heed_multihead_backward_desc;
+#define HEED_MULTIHEAD_BACKWARD_DESC_INIT                                                        \
+  {                                                                                              \
+    (uint32_t)sizeof(heed_multihead_backward_desc), 0, NULL, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT,    \
+        HEED_MATRIX_LAYOUT_INIT, HEED_MATRIX_LAYOUT_INIT, HEED_SCORE_LAYOUT_INIT, 0, 0           \
+  }
+
+/* Gradients that are not wanted are NULL. */
+typedef struct heed_multihead_backward_args {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  /* As for heed_multihead, matrices prepared or not; kept is read. Its out is not looked at, nor is
+   * the lse of its attention, whose weights, weight_rows and column_sums are NULL. */
+  const heed_multihead_args* block;
+  const void* grad_out;
+  const void* grad_lse; /* NULL: 0 */
+  void* grad_input_query;
+  void* grad_input_key; /* only with block->input_key */
+  void* grad_w_query;
+  void* grad_w_key;
+  void* grad_w_value;
+  void* grad_w_out;   /* this and grad_b_out only with HEED_COMBINE_CONCAT and _TENSOR */
+  void* grad_b_query; /* as wide as the bias, contiguous; also where none was given */
+  void* grad_b_key;
+  void* grad_b_value;
+  void* grad_b_out;
+  void* grad_head_weights; /* Real [query_heads], only with HEED_COMBINE_WEIGHTED */
+  void* grad_bias;         /* these, of the attention, as in heed_attention_backward_args */
+  void* grad_sinks;
+  void* grad_alibi_slopes;
+  void* grad_scale;
+  void* grad_temperature;
+  heed_score_gradient score_gradient;
+} heed_multihead_backward_args;
+#define HEED_MULTIHEAD_BACKWARD_ARGS_INIT                                                        \
+  {                                                                                              \
+    (uint32_t)sizeof(heed_multihead_backward_args), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL             \
+  }
+
+typedef struct heed_multihead_backward_plan heed_multihead_backward_plan;
+
+/* Checks the descriptor and lays out the workspace, which grows with tokens times width and with
+ * the matrices, never with query_length times key_length. *plan is written only on success. */
+HEED_API heed_status heed_multihead_backward_plan_create(const heed_context* context,
+                                                         const heed_multihead_backward_desc* desc,
+                                                         heed_multihead_backward_plan** plan);
+/* NULL is allowed. */
+HEED_API void heed_multihead_backward_plan_destroy(heed_multihead_backward_plan* plan);
+
+/* Flops are useful ones of a run that computes every gradient from what was kept: twice those of
+ * the forward projections, and those of heed_attention_backward_plan_describe. */
+HEED_API heed_status heed_multihead_backward_plan_describe(const heed_multihead_backward_plan* plan,
+                                                           heed_multihead_info* info);
+/* The bytes that a run of this plan needs; 0 is possible. */
+HEED_API heed_status
+heed_multihead_backward_plan_workspace(const heed_multihead_backward_plan* plan, size_t* bytes);
+HEED_API heed_status heed_multihead_backward_plan_run(const heed_multihead_backward_plan* plan,
+                                                      const heed_multihead_backward_args* args,
+                                                      void* workspace, size_t workspace_bytes);
+/* Plan, workspace (from the context's allocator) and run in one call. */
+HEED_API heed_status heed_multihead_backward(const heed_context* context,
+                                             const heed_multihead_backward_desc* desc,
+                                             const heed_multihead_backward_args* args);
 
 /* ---- Graphs ------------------------------------------------------------------------------------
  */

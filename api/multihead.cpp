@@ -81,6 +81,7 @@ heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
     known.product = heed::name_of(p.context->backend);
     known.projection_flops = p.projection_flops;
     known.attention_flops = p.attention.flops;
+    known.kept_bytes = p.space.kept_bytes;
     heed::write_struct(info, known, "info");
   });
 }

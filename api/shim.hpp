@@ -14,6 +14,7 @@
 #include "engine/dense/verbose.hpp"
 #include "engine/graph/attention.hpp"
 #include "engine/graph/verbose.hpp"
+#include "engine/multihead/backward/backward.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/multihead/verbose.hpp"
 #include "engine/runtime/allocator.hpp"

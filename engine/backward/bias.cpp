@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "engine/backward/reader.hpp"
-#include "engine/backward/write.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/gradient.hpp"
 
 namespace heed {
 namespace {

@@ -5,7 +5,6 @@
 #include "engine/runtime/within.hpp"
 
 namespace heed {
-namespace {
 
 void check_differentiable(const heed_attention_desc& desc) {
   if (desc.hard != 0)
@@ -32,6 +31,8 @@ void check_differentiable(const heed_attention_desc& desc) {
   check_bits("key", desc.key.dtype);
   check_bits("value", desc.value.dtype);
 }
+
+namespace {
 
 /// Gradients are float64 where, and only where, the arithmetic is.
 void check_type(const char* field, const heed_layout& given, bool float64) {
@@ -100,27 +101,27 @@ BackwardArgs::BackwardArgs(const heed_attention_backward_args& args) : given(arg
   attention = read_struct(args.attention, "args.attention");
 }
 
-void validate(const BackwardProblem& problem, const BackwardArgs& args) {
+void validate(const BackwardProblem& problem, const BackwardArgs& args, const char* attention) {
   const Problem& p = problem.attention;
   const heed_attention_backward_args& given = args.given;
   check_reserved("args.reserved", given.reserved);
-  within("args.attention", [&] { validate(p, args.attention); });
+  within(attention, [&] { validate(p, args.attention); });
   const bool rows =
       p.query_heads > 0 && (p.packed_queries > 0 || (p.batch > 0 && p.query_length > 0));
   if (rows && args.attention.lse == nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
-         "args.attention->lse is NULL; gradients need what heed_attention wrote there");
+         "%s->lse is NULL; gradients need what heed_attention wrote there", attention);
   check_pointer("args.grad_out", given.grad_out, problem.grad_out, rows);
   check_pointer("args.grad_lse", given.grad_lse, problem.grad_lse, false);
   check_pointer("args.grad_query", given.grad_query, problem.grad_query, false);
   check_pointer("args.grad_key", given.grad_key, problem.grad_key, false);
   check_pointer("args.grad_value", given.grad_value, problem.grad_value, false);
   check_pointer("args.grad_bias", given.grad_bias, problem.grad_bias, false);
-  const auto check_beside = [](const char* field, const void* gradient, const char* of_field,
-                               const void* of) {
+  const auto check_beside = [&](const char* field, const void* gradient, const char* of_field,
+                                const void* of) {
     if (gradient != nullptr && of == nullptr)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL without args.attention->%s",
-           field, of_field);
+      fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL without %s->%s", field,
+           attention, of_field);
   };
   check_beside("args.grad_bias", given.grad_bias, "bias", args.attention.bias);
   check_beside("args.grad_sinks", given.grad_sinks, "sinks", args.attention.sinks);
@@ -129,8 +130,8 @@ void validate(const BackwardProblem& problem, const BackwardArgs& args) {
   const bool function = args.attention.score_function != nullptr;
   if (function != (given.score_gradient != nullptr))
     fail(HEED_STATUS_INVALID_ARGUMENT,
-         "args.score_gradient is %s with args.attention->score_function %s; both or neither",
-         function ? "NULL" : "given", function ? "given" : "NULL");
+         "args.score_gradient is %s with %s->score_function %s; both or neither",
+         function ? "NULL" : "given", attention, function ? "given" : "NULL");
   const std::int64_t bytes = real_bytes(p.float64);
   check_alignment("args.grad_sinks", given.grad_sinks, bytes);
   check_alignment("args.grad_alibi_slopes", given.grad_alibi_slopes, bytes);

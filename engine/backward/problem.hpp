@@ -16,6 +16,9 @@ struct BackwardProblem {
   Shape bias_sizes;  ///< 1 along axes that the bias repeats
 };
 
+/// Throws unless the attention has gradients, and no outputs beside out and lse.
+void check_differentiable(const heed_attention_desc& desc);
+
 /// Throws an Error that names the field, its value and the bound.
 BackwardProblem validate(const heed_attention_backward_desc& desc);
 
@@ -27,7 +30,9 @@ struct BackwardArgs {
   explicit BackwardArgs(const heed_attention_backward_args& args);
 };
 
-/// Throws unless a run has the tensors that it needs.
-void validate(const BackwardProblem& problem, const BackwardArgs& args);
+/// Throws unless a run has the tensors that it needs. `attention` is what messages call the
+/// attention's arguments.
+void validate(const BackwardProblem& problem, const BackwardArgs& args,
+              const char* attention = "args.attention");
 
 }  // namespace heed

@@ -6,7 +6,7 @@
 #include "engine/backward/products.hpp"
 #include "engine/backward/reader.hpp"
 #include "engine/backward/scores.hpp"
-#include "engine/backward/write.hpp"
+#include "engine/tensor/gradient.hpp"
 
 namespace heed {
 

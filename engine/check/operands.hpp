@@ -72,7 +72,7 @@ class Operands {
   const Operand* end() const { return all_ + count_; }
 
  private:
-  static constexpr int kMost = 32;
+  static constexpr int kMost = 48;
 
   const char* of_;
   int count_ = 0;

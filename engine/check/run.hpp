@@ -5,6 +5,7 @@
 #include "engine/check/workspace.hpp"
 #include "engine/dense/plan.hpp"
 #include "engine/graph/plan.hpp"
+#include "engine/multihead/backward/plan.hpp"
 #include "engine/multihead/plan.hpp"
 
 namespace heed {
@@ -16,6 +17,8 @@ void check_before(const heed_attention_backward_plan& plan,
                   const heed_attention_backward_args& args, const CheckedWorkspace& workspace);
 void check_before(const heed_multihead_plan& plan, const heed_multihead_args& args,
                   const CheckedWorkspace& workspace);
+void check_before(const heed_multihead_backward_plan& plan,
+                  const heed_multihead_backward_args& args, const CheckedWorkspace& workspace);
 void check_before(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
                   const CheckedWorkspace& workspace);
 
@@ -24,6 +27,8 @@ void check_after(const heed_attention_plan& plan, const heed_attention_args& arg
 void check_after(const heed_attention_backward_plan& plan,
                  const heed_attention_backward_args& args);
 void check_after(const heed_multihead_plan& plan, const heed_multihead_args& args);
+void check_after(const heed_multihead_backward_plan& plan,
+                 const heed_multihead_backward_args& args);
 void check_after(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args);
 
 }  // namespace heed

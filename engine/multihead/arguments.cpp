@@ -44,13 +44,27 @@ void check_head_weights(const MultiheadProblem& p, const void* head_weights) {
 void check_inputs(const MultiheadProblem& p, const heed_multihead_args& args) {
   check_pointer("args.input_query", args.input_query, p.input_query, p.query_rows > 0);
   check_pointer("args.input_key", args.input_key, p.input_key, false);
-  check_pointer("args.out", args.out, p.out, p.query_rows > 0);
   if (args.input_key == nullptr && p.key_rows > 0 && !p.one_input_fits)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "args.input_key is NULL; input_query can stand for it only with as many rows and "
          "features, and %lld x %lld are not %lld x %lld",
          static_cast<long long>(p.query_rows), static_cast<long long>(p.width_query),
          static_cast<long long>(p.key_rows), static_cast<long long>(p.width_key));
+}
+
+void check_kept(const MultiheadProblem& p, const heed_multihead_args& args, std::size_t bytes) {
+  if (!p.keep && args.kept != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "args.kept is given; it must be NULL with desc.keep 0");
+  if (!p.keep && args.kept_bytes != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "args.kept_bytes is %zu; it must be 0 with desc.keep 0",
+         args.kept_bytes);
+  if (bytes == 0) return;
+  if (args.kept == nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "args.kept is NULL; desc.keep 1 needs %zu bytes", bytes);
+  if (args.kept_bytes < bytes)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "args.kept_bytes is %zu; it must be at least %zu",
+         args.kept_bytes, bytes);
+  check_alignment("args.kept", args.kept, HEED_WORKSPACE_ALIGNMENT);
 }
 
 }  // namespace
@@ -72,11 +86,12 @@ heed_attention_args read_attention_args(const heed_multihead_args& args) {
 }
 
 void validate(const MultiheadProblem& p, const heed_multihead_args& args,
-              const heed_attention_args& attention, Backend backend) {
+              const heed_attention_args& attention, Backend backend, std::size_t kept_bytes) {
   check_reserved("args.reserved", args.reserved);
   check_inputs(p, args);
   check_matrices(p, args, backend);
   check_head_weights(p, args.head_weights);
+  check_kept(p, args, kept_bytes);
   within("args.attention", [&] { validate(p.attention, attention); });
 }
 

@@ -4,6 +4,7 @@
 
 #include "engine/dense/scores.hpp"
 #include "engine/dense/strategy.hpp"
+#include "engine/multihead/rows.hpp"
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/heads.hpp"
@@ -12,52 +13,36 @@
 namespace heed {
 namespace {
 
-/// The rows of an input or output that belong to a sequence, numbered through. Packed rows before
-/// the first sequence or after the last belong to none: they are neither read nor written.
-struct Rows {
-  std::int64_t begin;
-  std::int64_t count;
-  std::int64_t per_batch;
-};
-
-Rows rows_of(const Problem& p, const std::int32_t* offsets, std::int64_t packed,
-             std::int64_t length) {
-  if (packed == 0) return {0, p.batch * length, length};
-  const std::int64_t count = offsets[p.batch] - offsets[0];
-  return {count > 0 ? offsets[0] : 0, count, packed};
-}
-
 /// One run, from inputs to out.
 class BlockRun {
  public:
   BlockRun(const heed_multihead_plan& plan, const heed_multihead_args& args,
-           const heed_attention_args& attention, std::byte* workspace)
+           const heed_attention_args& attention, std::byte* workspace, std::byte* tensors)
       : plan_(plan),
         problem_(plan.problem),
         args_(args),
         attention_(attention),
         workspace_(workspace),
-        query_rows_(rows_of(problem_.attention, attention.cu_seqlens_q,
-                            problem_.attention.packed_queries, problem_.attention.query_length)),
-        key_rows_(rows_of(problem_.attention, attention.cu_seqlens_k,
-                          problem_.attention.packed_keys, problem_.attention.key_length)) {}
+        tensors_(tensors),
+        query_rows_(query_rows_of(problem_.attention, attention)),
+        key_rows_(key_rows_of(problem_.attention, attention)) {}
 
   void project() const {
     const Problem& a = problem_.attention;
     const bool one_input = args_.input_key == nullptr;
-    const InputRows query = input(args_.input_query, problem_.input_query, query_rows_);
-    const InputRows key = one_input ? input(args_.input_query, problem_.input_query, key_rows_)
-                                    : input(args_.input_key, problem_.input_key, key_rows_);
+    const InputRows query = query_rows_.input(args_.input_query, problem_.input_query);
+    const InputRows key = one_input ? key_rows_.input(args_.input_query, problem_.input_query)
+                                    : key_rows_.input(args_.input_key, problem_.input_key);
     Matmul matmuls[] = {
         {&plan_.query, query_rows_.count, query,
          matrix(problem_.w_query, args_.p_query, args_.w_query, args_.b_query),
-         output(workspace_ + plan_.space.query, a.query, query_rows_, a.features)},
+         query_rows_.output(tensors_ + plan_.space.query, a.query, a.features)},
         {&plan_.key, key_rows_.count, key,
          matrix(problem_.w_key, args_.p_key, args_.w_key, args_.b_key),
-         output(workspace_ + plan_.space.key, a.key, key_rows_, a.features)},
+         key_rows_.output(tensors_ + plan_.space.key, a.key, a.features)},
         {&plan_.value, key_rows_.count, key,
          matrix(problem_.w_value, args_.p_value, args_.w_value, args_.b_value),
-         output(workspace_ + plan_.space.value, a.value, key_rows_, a.value_features)},
+         key_rows_.output(tensors_ + plan_.space.value, a.value, a.value_features)},
     };
     for (std::size_t i = 0; i < (one_input ? 3 : 1); ++i) {
       matmuls[i].items = plan_.query.size.items;
@@ -65,7 +50,7 @@ class BlockRun {
     }
     if (in_panels()) {
       pack(query);
-      matmuls[0].y_panels = workspace_ + plan_.space.query;
+      matmuls[0].y_panels = tensors_ + plan_.space.query;
       matmuls[0].y_scale = ScoreSteps(a, attention_, HEED_WEIGHTS_PROBABILITIES).query_scale;
     }
     multiply(matmuls, 3, plan_.matmul_workers);
@@ -73,8 +58,11 @@ class BlockRun {
 
   void attend() const {
     std::byte* const shared = workspace_ + plan_.space.shared;
-    plan_.attention.strategy->run(plan_.attention, attention_, shared);
-    recompute(plan_.attention, attention_, shared);
+    heed_attention_args inner = attention_;
+    if (problem_.keep) inner.lse = tensors_ + plan_.space.lse;
+    plan_.attention.strategy->run(plan_.attention, inner, shared);
+    recompute(plan_.attention, inner, shared);
+    if (problem_.keep && attention_.lse != nullptr) copy_lse();
   }
 
   void combine() const {
@@ -85,22 +73,15 @@ class BlockRun {
     Layout heads = problem_.attention.out;
     heads.strides.head = 0;
     Matmul matmul = {&plan_.out, query_rows_.count,
-                     input(workspace_ + plan_.space.heads, heads, query_rows_),
+                     query_rows_.input(tensors_ + plan_.space.heads, heads),
                      matrix(problem_.w_out, args_.p_out, args_.w_out, args_.b_out),
-                     output(args_.out, problem_.out, query_rows_, problem_.width_out)};
+                     query_rows_.output(args_.out, problem_.out, problem_.width_out)};
     matmul.items = plan_.out.size.items;
-    if (in_panels()) matmul.x_panels = workspace_ + plan_.space.heads;
+    if (in_panels()) matmul.x_panels = tensors_ + plan_.space.heads;
     multiply(&matmul, 1, plan_.combine_workers);
   }
 
  private:
-  static InputRows input(const void* data, const Layout& layout, const Rows& rows) {
-    return {row_at(data, layout, 0, 0, rows.begin), layout, rows.per_batch};
-  }
-  static OutputRows output(void* data, const Layout& layout, const Rows& rows,
-                           std::int64_t per_head) {
-    return {row_at(data, layout, 0, 0, rows.begin), layout, rows.per_batch, per_head};
-  }
   MatrixArgument matrix(const Matrix& matrix, const heed_weights* prepared, const void* data,
                         const void* bias) const {
     return {prepared, &matrix, data, bias, problem_.bias};
@@ -120,6 +101,22 @@ class BlockRun {
     run_matmuls(*plan_.context, matmuls, count, workers, slabs(), plan_.space.slab_bytes);
   }
 
+  /// The caller's log-sum-exp, from what is kept.
+  void copy_lse() const {
+    const Problem& a = problem_.attention;
+    const bool packed = a.packed_queries > 0;
+    const Layout& kept = plan_.attention.problem.lse;
+    const std::int64_t count = packed ? query_rows_.count : a.query_length;
+    for (std::int64_t b = 0; b < (packed ? 1 : a.batch); ++b)
+      for (std::int64_t h = 0; h < a.query_heads; ++h)
+        plan_.context->kernels->f64.numbers.write(
+            a.lse.type,
+            reinterpret_cast<const double*>(
+                row_at(tensors_ + plan_.space.lse, kept, b, h, query_rows_.begin)),
+            static_cast<std::size_t>(count), row_at(attention_.lse, a.lse, b, h, query_rows_.begin),
+            a.lse.strides.row);
+  }
+
   /// Without a W_out: combines the heads of each row.
   template <class Real>
   void combine_rows() const {
@@ -135,8 +132,8 @@ class BlockRun {
   template <class Real>
   void combine_rows(std::int64_t begin, std::int64_t end, std::uint32_t worker) const {
     const Problem& a = problem_.attention;
-    const InputRows heads = input(workspace_ + plan_.space.heads, a.out, query_rows_);
-    const OutputRows out = output(args_.out, problem_.out, query_rows_, problem_.width_out);
+    const InputRows heads = query_rows_.input(tensors_ + plan_.space.heads, a.out);
+    const OutputRows out = query_rows_.output(args_.out, problem_.out, problem_.width_out);
     auto* const row = reinterpret_cast<Real*>(slabs() + worker * plan_.space.slab_bytes);
     for (std::int64_t t = begin; t < end; ++t) {
       combine_heads(problem_.combine, reinterpret_cast<const Real*>(heads.at(t)), a.query_heads,
@@ -153,21 +150,39 @@ class BlockRun {
   const heed_multihead_args& args_;
   const heed_attention_args& attention_;
   std::byte* const workspace_;
+  std::byte* const tensors_;  ///< where projections and heads lie: the workspace, or what is kept
   const Rows query_rows_;
   const Rows key_rows_;
 };
 
 }  // namespace
 
+heed_attention_args placed_arguments(const heed_multihead_plan& plan,
+                                     const heed_multihead_args& args, std::byte* tensors) {
+  heed_attention_args attention = read_attention_args(args);
+  attention.query = tensors + plan.space.query;
+  attention.key = tensors + plan.space.key;
+  attention.value = tensors + plan.space.value;
+  attention.out = tensors + plan.space.heads;
+  return attention;
+}
+
 heed_attention_args checked_arguments(const heed_multihead_plan& plan,
                                       const heed_multihead_args& args, std::byte* workspace) {
-  heed_attention_args attention = read_attention_args(args);
-  attention.query = workspace + plan.space.query;
-  attention.key = workspace + plan.space.key;
-  attention.value = workspace + plan.space.value;
-  attention.out = workspace + plan.space.heads;
-  validate(plan.problem, args, attention, plan.context->backend);
+  const MultiheadProblem& p = plan.problem;
+  std::byte* const tensors = p.keep ? static_cast<std::byte*>(args.kept) : workspace;
+  const heed_attention_args attention = placed_arguments(plan, args, tensors);
+  check_pointer("args.out", args.out, p.out, p.query_rows > 0);
+  validate(p, args, attention, plan.context->backend, plan.space.kept_bytes);
   return attention;
+}
+
+void project_and_attend(const heed_multihead_plan& plan, const heed_multihead_args& args,
+                        const heed_attention_args& attention, std::byte* workspace,
+                        std::byte* tensors) {
+  const BlockRun run(plan, args, attention, workspace, tensors);
+  run.project();
+  run.attend();
 }
 
 void run_plan(const heed_multihead_plan& plan, const heed_multihead_args& args, void* workspace,
@@ -175,7 +190,8 @@ void run_plan(const heed_multihead_plan& plan, const heed_multihead_args& args, 
   check_workspace(plan.space.bytes, workspace, bytes);
   auto* const begin = static_cast<std::byte*>(workspace);
   const heed_attention_args attention = checked_arguments(plan, args, begin);
-  const BlockRun run(plan, args, attention, begin);
+  const BlockRun run(plan, args, attention, begin,
+                     plan.problem.keep ? static_cast<std::byte*>(args.kept) : begin);
   run.project();
   run.attend();
   run.combine();

@@ -7,10 +7,18 @@
 
 namespace heed {
 
-/// Throws an Error unless all arguments make sense. Returns those of the attention inside, whose
-/// tensors lie in the workspace.
+/// The arguments of the attention inside, whose tensors lie in the workspace or in what is kept.
+heed_attention_args placed_arguments(const heed_multihead_plan& plan,
+                                     const heed_multihead_args& args, std::byte* tensors);
+
+/// Throws an Error unless all arguments make sense. Returns those of the attention inside.
 heed_attention_args checked_arguments(const heed_multihead_plan& plan,
                                       const heed_multihead_args& args, std::byte* workspace);
+
+/// All of a run but combining the heads, with arguments that are checked.
+void project_and_attend(const heed_multihead_plan& plan, const heed_multihead_args& args,
+                        const heed_attention_args& attention, std::byte* workspace,
+                        std::byte* tensors);
 
 /// Throws an Error before the first output is written, or not at all.
 void run_plan(const heed_multihead_plan& plan, const heed_multihead_args& args, void* workspace,

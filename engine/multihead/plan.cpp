@@ -33,34 +33,33 @@ Strides by_head(const Placed& p) {
   return {p.packed ? 0 : p.stride(head * p.heads), p.stride(head), p.features, 1};
 }
 
-/// [batch][row][head][feature], or [row][head][feature] of packed rows: what W_out multiplies, and
-/// what a CBLAS library can write.
 Strides by_row(const Placed& p) {
   const Size row = Size(p.heads) * p.features;
   return {p.packed ? 0 : p.stride(row * p.rows), p.features, p.stride(row), 1};
 }
 
+Placed queries(const Problem& p, std::int64_t features) {
+  const bool packed = p.packed_queries > 0;
+  return {packed ? p.packed_queries : p.query_length, p.query_heads, features, packed};
+}
+Placed keys(const Problem& p, std::int64_t features) {
+  const bool packed = p.packed_keys > 0;
+  return {packed ? p.packed_keys : p.key_length, p.key_heads, features, packed};
+}
+
 void place_projections(const heed_context& context, Problem& p) {
-  const auto queries = [&](std::int64_t features) {
-    const bool packed = p.packed_queries > 0;
-    return Placed{packed ? p.packed_queries : p.query_length, p.query_heads, features, packed};
-  };
-  const auto keys = [&](std::int64_t features) {
-    const bool packed = p.packed_keys > 0;
-    return Placed{packed ? p.packed_keys : p.key_length, p.key_heads, features, packed};
-  };
   const auto place = context.backend == Backend::kHeed ? by_head : by_row;
-  p.query.strides = place(queries(p.features));
-  p.key.strides = place(keys(p.features));
-  p.value.strides = place(keys(p.value_features));
-  p.out.strides = by_row(queries(p.value_features));
+  p.query.strides = place(queries(p, p.features));
+  p.key.strides = place(keys(p, p.features));
+  p.value.strides = place(keys(p, p.value_features));
+  p.out.strides = queries_by_row(p, p.value_features);
 }
 
 /// Panels save transposing rows back and forth between the steps: queries, and the results of
 /// heads, then lie as attention and products work on them. Panels are cut sequence by sequence, so
 /// there are none where short sequences would leave more than an eighth of them empty, nor where a
-/// CBLAS library or a combiner reads rows. Recomputing weights reads rows too, but asking for them
-/// must not change out, so the same rows share panels.
+/// CBLAS library or a combiner reads rows. Recomputing weights and gradients read rows too, but
+/// asking for them must not change out, so the same rows share panels.
 Placement choose_placement(const heed_context& context, const MultiheadProblem& p) {
   const Problem& a = p.attention;
   const std::int64_t lanes = with_real(a.float64, [&](auto real) {
@@ -71,7 +70,7 @@ Placement choose_placement(const heed_context& context, const MultiheadProblem& 
       padding * 8 > a.query_length)
     return Placement::kPacked;
   const bool recomputes = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;
-  return recomputes ? Placement::kByHead : Placement::kPanels;
+  return recomputes || p.keep ? Placement::kByHead : Placement::kPanels;
 }
 
 void plan_products(const heed_context& context, heed_multihead_plan& plan) {
@@ -103,15 +102,16 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   plan.projection_flops = before + after;
 }
 
-/// Steps that run one after the other share memory.
+/// Steps that run one after the other share memory, but for what is kept.
 void lay_out(heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
   const bool panels = plan.attention.placement == Placement::kPanels;
   const std::int64_t number = real_bytes(p.float64());
   Offsets offsets;
+  Offsets kept;
   const auto take = [&](Size rows, Size columns) {
-    return offsets.take(rows, panels ? round_up(columns, PanelGeometry::row_padding) : columns,
-                        number);
+    return (p.keep ? kept : offsets)
+        .take(rows, panels ? round_up(columns, PanelGeometry::row_padding) : columns, number);
   };
   const Size query_rows =
       panels ? round_up(Size(p.attention.query_length), plan.query.lanes) * p.attention.batch
@@ -122,6 +122,7 @@ void lay_out(heed_multihead_plan& plan) {
   s.query = take(query_rows, p.queries_width);
   s.key = take(p.key_rows, p.keys_width);
   s.value = take(p.key_rows, p.values_width);
+  if (p.keep) s.lse = kept.take(p.query_rows, p.attention.query_heads, sizeof(double));
   Offsets row;
   row.take(1, p.attention.value_features, number);
   const auto checked = [&](const Offsets& rooms) {
@@ -139,9 +140,21 @@ void lay_out(heed_multihead_plan& plan) {
   s.shared =
       offsets.take(std::max(slabs.value(), static_cast<std::int64_t>(plan.attention.bytes)), 1, 1);
   s.bytes = checked(offsets);
+  s.kept_bytes = checked(kept);
+}
+
+/// What is kept has a log-sum-exp of its own, whatever the caller wants.
+Problem kept(Problem p) {
+  p.lse = {ElementType::kF64, sizeof(double), by_head(queries(p, 1))};
+  return p;
 }
 
 }  // namespace
+
+Strides queries_by_row(const Problem& p, std::int64_t features) {
+  return by_row(queries(p, features));
+}
+Strides keys_by_row(const Problem& p, std::int64_t features) { return by_row(keys(p, features)); }
 
 heed_multihead_plan make_plan(const heed_context& context, const MultiheadProblem& problem) {
   heed_multihead_plan plan{};
@@ -149,7 +162,9 @@ heed_multihead_plan make_plan(const heed_context& context, const MultiheadProble
   plan.problem = problem;
   place_projections(context, plan.problem.attention);
   plan.attention = within("desc.attention", [&] {
-    return make_plan(context, plan.problem.attention, choose_placement(context, plan.problem));
+    const Problem& own = plan.problem.attention;
+    return make_plan(context, problem.keep ? kept(own) : own,
+                     choose_placement(context, plan.problem));
   });
   plan_products(context, plan);
   lay_out(plan);

@@ -10,13 +10,16 @@
 
 namespace heed {
 
-/// Offsets, in bytes, into the workspace. Only one step of a run uses `shared` at a time.
+/// Offsets, in bytes, into the workspace; of what is kept, where that is asked for, into args.kept.
+/// Only one step of a run uses `shared` at a time.
 struct MultiheadSpace {
   std::size_t input;  ///< input_query in panels; used until the projections are done
-  std::size_t heads;  ///< the results of the heads; used from then on, so they replace `input`
-  std::size_t query, key, value;  ///< the projections, see place_projections() in plan.cpp
-  std::size_t shared;             ///< slabs of products, or the workspace of the attention
-  std::size_t slab_bytes;         ///< of one thread in a product or in combining
+  std::size_t heads;  ///< the results of the heads, kept; used from then on: they replace `input`
+  std::size_t query, key, value;  ///< kept: projections, see place_projections() in plan.cpp
+  std::size_t lse;                ///< kept; only where that is asked for
+  std::size_t kept_bytes;
+  std::size_t shared;      ///< slabs of products, or the workspace of the attention
+  std::size_t slab_bytes;  ///< of one thread in a product or in combining
   std::size_t bytes;
 };
 
@@ -39,6 +42,11 @@ struct heed_multihead_plan {
 };
 
 namespace heed {
+
+/// [batch][row][head][feature], or [row][head][feature] of packed rows: what matrices multiply, and
+/// what a CBLAS library can write.
+Strides queries_by_row(const Problem& problem, std::int64_t features);
+Strides keys_by_row(const Problem& problem, std::int64_t features);
 
 /// Reads nothing but its arguments: the same context and problem give the same plan.
 heed_multihead_plan make_plan(const heed_context& context, const MultiheadProblem& problem);

@@ -6,9 +6,7 @@
 #include "engine/runtime/within.hpp"
 
 namespace heed {
-namespace {
 
-/// The descriptor of the attention inside, with its types filled in.
 heed_attention_desc read_attention(const heed_multihead_desc& desc) {
   heed_attention_desc attention = read_struct(desc.attention, "desc.attention");
   constexpr const char* kWhy = "projections have layouts of the block's own";
@@ -31,6 +29,8 @@ heed_attention_desc read_attention(const heed_multihead_desc& desc) {
   attention.out.dtype = type;
   return attention;
 }
+
+namespace {
 
 void resolve_widths(const heed_multihead_desc& desc, MultiheadProblem& p) {
   check_size("width_query", desc.width_query, 1);
@@ -94,11 +94,9 @@ void resolve_matrices(const heed_multihead_desc& desc, MultiheadProblem& p) {
   p.w_query = matrix("desc.w_query", desc.w_query, p.width_query, p.queries_width);
   p.w_key = matrix("desc.w_key", desc.w_key, p.width_key, p.keys_width);
   p.w_value = matrix("desc.w_value", desc.w_value, p.width_key, p.values_width);
-  if (p.combine == HEED_COMBINE_TENSOR)
-    p.w_out = check_matrix("desc.w_out", desc.w_out, a.query_heads, a.value_features, p.width_out,
-                           a.float64);
-  else
-    p.w_out = matrix("desc.w_out", desc.w_out, p.heads_width, p.width_out);
+  p.w_out =
+      check_matrix("desc.w_out", desc.w_out, p.w_out_heads(),
+                   p.w_out_heads() == 0 ? p.heads_width : a.value_features, p.width_out, a.float64);
   p.bias = check_vector("desc.bias_dtype", desc.bias_dtype, a.float64);
   p.reals = check_vector("head_weights", HEED_DTYPE_DEFAULT, a.float64);
 }
@@ -107,11 +105,16 @@ void resolve_matrices(const heed_multihead_desc& desc, MultiheadProblem& p) {
 
 MultiheadProblem validate(const heed_multihead_desc& desc) {
   check_choice("combine", desc.combine, "a heed_combine", HEED_COMBINE_TENSOR);
-  check_reserved("desc.reserved", desc.reserved);
+  check_choice("keep", desc.keep, "a switch", 1);
   MultiheadProblem p{};
   p.combine = static_cast<heed_combine>(desc.combine);
+  p.keep = desc.keep != 0;
   const heed_attention_desc attention = read_attention(desc);
   p.attention = within("desc.attention", [&] { return validate(attention); });
+  if (p.keep && attention.hard != 0)
+    fail(HEED_STATUS_UNSUPPORTED,
+         "desc.keep is 1; it must be 0 where desc.attention->hard is 1: hard attention is not "
+         "differentiable");
   resolve_widths(desc, p);
   resolve_tensors(desc, p);
   resolve_matrices(desc, p);

@@ -1,6 +1,7 @@
 // One multi-head block: the descriptor after its defaults are filled in and its fields are checked.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "api/heed.h"
@@ -24,12 +25,20 @@ struct MultiheadProblem {
   Layout bias;          ///< of every bias
   Layout reals;         ///< of head_weights
   bool one_input_fits;  ///< input_query may serve as input_key
+  bool keep;            ///< a run leaves what gradients need
 
   bool float64() const { return attention.float64; }
+  /// Heads that have a matrix of their own in W_out; 0: they share one.
+  std::int64_t w_out_heads() const {
+    return combine == HEED_COMBINE_TENSOR ? attention.query_heads : 0;
+  }
   bool has_w_out() const {
     return combine == HEED_COMBINE_CONCAT || combine == HEED_COMBINE_TENSOR;
   }
 };
+
+/// The descriptor of the attention inside, with its types filled in, if it may be a block's.
+heed_attention_desc read_attention(const heed_multihead_desc& desc);
 
 /// Throws an Error that names the field, its value and the bound.
 MultiheadProblem validate(const heed_multihead_desc& desc);
@@ -37,9 +46,10 @@ MultiheadProblem validate(const heed_multihead_desc& desc);
 /// The arguments of the attention inside, or defaults if none are given.
 heed_attention_args read_attention_args(const heed_multihead_args& args);
 
-/// Throws unless the arguments of a run make sense. `attention` is args.attention with the
-/// projections' places filled in, `product` what prepared matrices must be prepared for.
+/// Throws unless the arguments of a run make sense, but for those of out. `attention` is
+/// args.attention with the projections' places filled in, `backend` what prepared matrices must be
+/// prepared for, and `kept_bytes` what args.kept must have.
 void validate(const MultiheadProblem& problem, const heed_multihead_args& args,
-              const heed_attention_args& attention, Backend backend);
+              const heed_attention_args& attention, Backend backend, std::size_t kept_bytes);
 
 }  // namespace heed

@@ -52,14 +52,15 @@ class CblasMatmul {
     Real* const to =
         y.data == nullptr ? buffer(plan_.slab.accumulators) : y.data + begin * y.stride;
     const std::int64_t stride = y.data == nullptr ? plan_.size.out : y.stride;
-    const bool biased = start_from_bias(end - begin, to, stride);
+    if (matmul_.adds && y.data == nullptr) read_output(begin, end);
+    const bool started = matmul_.adds || start_from_bias(end - begin, to, stride);
     for (std::int64_t k = 0; k < in; k += step) {
       const std::int64_t ins = std::min(step, in - k);
       const Operand<const Real> w = whole ? weights() : weights(k, ins);
       gemm(x.order, w.order, static_cast<int>(end - begin), static_cast<int>(plan_.size.out),
            static_cast<int>(ins), x.data + (x.order == CblasNoTrans ? k : k * x.stride),
            static_cast<int>(x.stride), w.data, static_cast<int>(w.stride),
-           k == 0 && !biased ? Real{0} : Real{1}, to, static_cast<int>(stride));
+           k == 0 && !started ? Real{0} : Real{1}, to, static_cast<int>(stride));
     }
     if (y.data == nullptr) store(begin, end);
   }
@@ -138,6 +139,15 @@ class CblasMatmul {
     for (std::int64_t r = 0; bias != nullptr && r < rows; ++r)
       kernels_.numbers.read(type, bias, 1, out, to + r * stride);
     return bias != nullptr;
+  }
+
+  /// Rows of a result that grows, where they are not multiplied in place.
+  void read_output(std::int64_t begin, std::int64_t end) const {
+    const OutputRows& y = matmul_.y;
+    for (std::int64_t t = begin; t < end; ++t)
+      kernels_.numbers.read(y.layout.type, y.at(t, 0), y.layout.strides.feature,
+                            static_cast<std::size_t>(plan_.size.out),
+                            buffer(plan_.slab.accumulators) + (t - begin) * plan_.size.out);
   }
 
   void store(std::int64_t begin, std::int64_t end) const {

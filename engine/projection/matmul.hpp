@@ -15,15 +15,6 @@
 
 namespace heed {
 
-/// A matrix and its bias, prepared or as a run's caller gave them.
-struct MatrixArgument {
-  const heed_weights* prepared;  ///< nullptr: the other fields apply
-  const Matrix* matrix;
-  const void* data;
-  const void* bias;  ///< [out], side by side; nullptr: none
-  Layout bias_layout;
-};
-
 /// The shape that a product is planned for.
 struct MatmulSize {
   bool float64;
@@ -89,6 +80,7 @@ struct Matmul {
   void* y_panels =
       nullptr;  ///< receives y_scale times y in panels, 0 in lanes without a row, instead of y
   double y_scale = 1;
+  bool adds = false;  ///< y, of one head and not in panels, grows by the product; without a bias
 };
 
 /// Computes all of them; `workers` threads of the context share the tasks. Each works in a slab of

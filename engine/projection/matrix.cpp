@@ -18,7 +18,7 @@ void check_arithmetic(const char* field, ElementType type, bool float64) {
 }
 
 Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
-                    std::int64_t in_each, std::int64_t out, bool float64) {
+                    std::int64_t in_each, std::int64_t out, bool float64, bool written) {
   if (matrices == 0 && given.stride_matrix != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "%s.stride_matrix is %lld; it must be 0: there is one matrix", field,
@@ -28,7 +28,9 @@ Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int
                                0,           given.stride_in, given.stride_out};
   const Shape shape = {matrices, 1, in_each, out};
   Matrix matrix{};
-  matrix.layout = input_layout(field, strides, shape, real_type(float64));
+  constexpr StrideNames kNames = {"stride_matrix", "", "stride_in", "stride_out"};
+  matrix.layout = written ? output_layout(field, strides, shape, real_type(float64), false, kNames)
+                          : input_layout(field, strides, shape, real_type(float64));
   check_arithmetic(field, matrix.layout.type, float64);
   matrix.in = (Size(matrices) * in_each)
                   .checked(field, {{"the number of matrices", matrices}, {"of rows", in_each}});

@@ -23,9 +23,10 @@ struct Matrix {
 };
 
 /// Throws an Error that names `field` (as in "desc.w_query") unless every address is in range and
-/// the type fits the arithmetic. 0 matrices: one, which has no next.
+/// the type fits the arithmetic, and the elements of one that is written lie apart. 0 matrices:
+/// one, which has no next.
 Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int64_t matrices,
-                    std::int64_t in_each, std::int64_t out, bool float64);
+                    std::int64_t in_each, std::int64_t out, bool float64, bool written = false);
 
 /// Throws unless both the arithmetic and the type are float64, or neither is.
 void check_arithmetic(const char* field, ElementType type, bool float64);

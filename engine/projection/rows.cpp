@@ -45,11 +45,23 @@ template <class Real>
 void pack_rows(const KernelTable<Real>& kernels, const InputRows& from, const PanelRows& panel,
                std::int64_t k, std::int64_t count, Real* wide, Real* to) {
   const Layout& layout = from.layout;
+  const std::int64_t feature_bytes = layout.strides.feature * layout.bytes;
+  const auto rows = static_cast<std::int64_t>(panel.rows);
+  if (layout.strides.row == 1 && from.in_step(panel.first, panel.first + rows) == rows) {
+    // The rows lie side by side already, as those of a transposed matrix do.
+    for (std::int64_t f = 0; f < count; ++f) {
+      Real* const line = to + f * static_cast<std::int64_t>(panel.pitch);
+      kernels.numbers.read(layout.type, from.at(panel.first) + (k + f) * feature_bytes, 1,
+                           panel.rows, line);
+      std::fill(line + panel.rows, line + panel.pitch, Real{0});
+    }
+    return;
+  }
   const bool in_place = layout.type == kTypeOf<Real>;
   const Real* at[kMaxPanel] = {};
   for (std::size_t i = 0; i < panel.rows; ++i) {
-    const std::byte* const row = from.at(panel.first + static_cast<std::int64_t>(i)) +
-                                 k * layout.strides.feature * layout.bytes;
+    const std::byte* const row =
+        from.at(panel.first + static_cast<std::int64_t>(i)) + k * feature_bytes;
     Real* const widened = wide + static_cast<std::int64_t>(i) * count;
     if (!in_place)
       kernels.numbers.read(layout.type, row, layout.strides.feature,

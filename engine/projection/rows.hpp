@@ -5,6 +5,7 @@
 // row_padding, because kernels write whole groups.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,6 +25,11 @@ struct InputRows {
 
   const std::byte* at(std::int64_t t) const {
     return row_at(data, layout, t / per_batch, 0, t % per_batch);
+  }
+  /// How many rows from t on, of `count`, lie a stride apart.
+  std::int64_t in_step(std::int64_t t, std::int64_t count) const {
+    const bool whole = layout.strides.batch == per_batch * layout.strides.row;
+    return whole ? count - t : std::min(count - t, per_batch - t % per_batch);
   }
 };
 

@@ -14,11 +14,10 @@ constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
 
 /// Copies the matrix as CBLAS libraries read it.
 template <class Real>
-void copy(const Kernels& all, const MatrixToPrepare& given, Real* to) {
-  const Matrix& m = given.matrix;
+void copy(const Kernels& all, const Matrix& m, const void* data, Real* to) {
   for (std::int64_t k = 0; k < m.in; ++k)
     kernels_of<Real>(all).numbers.read(
-        m.layout.type, row_at(given.data, m.layout, k / m.in_each, 0, k % m.in_each),
+        m.layout.type, row_at(data, m.layout, k / m.in_each, 0, k % m.in_each),
         m.layout.strides.feature, static_cast<std::size_t>(m.out), to + k * m.out);
 }
 
@@ -37,12 +36,27 @@ void pack(const Kernels& all, const MatrixToPrepare& given, Real* to) {
   }
 }
 
+/// The other way, to [in][out].
+template <class Real>
+void unpack(const heed_weights& weights, Real* to) {
+  const Real* from = static_cast<const Real*>(weights.data);
+  for (std::int64_t k = 0; k < weights.in; k += kTileIn) {
+    const std::int64_t ins = std::min(kTileIn, weights.in - k);
+    for (std::int64_t x = 0; x < weights.out; x += kBlock) {
+      for (std::int64_t i = 0; i < ins; ++i)
+        std::copy_n(from + i * kBlock, std::min(kBlock, weights.out - x),
+                    to + (k + i) * weights.out + x);
+      from += ins * kBlock;
+    }
+  }
+}
+
 template <class Real>
 void fill(const MatrixToPrepare& given, heed_weights& weights) {
   const Kernels& kernels = *weights.context->kernels;
   auto* const data = reinterpret_cast<Real*>(weights.memory);
   if (weights.backend == Backend::kCblas) {
-    copy(kernels, given, data);
+    copy(kernels, given.matrix, given.data, data);
   } else {
     pack(kernels, given, data);
   }
@@ -55,6 +69,33 @@ void fill(const MatrixToPrepare& given, heed_weights& weights) {
 }
 
 }  // namespace
+
+Matrix rows_side_by_side(bool float64, std::int64_t in, std::int64_t out) {
+  return {{real_type(float64), real_bytes(float64), {0, 0, out, 1}}, in, in, out};
+}
+
+PlainMatrix plain_matrix(const Kernels& kernels, bool float64, const MatrixArgument& given,
+                         void* room) {
+  const heed_weights* const prepared = given.prepared;
+  const Matrix& m = *given.matrix;
+  if (prepared == nullptr && m.in_each == m.in) return {m, given.data};
+  const Matrix rows = rows_side_by_side(float64, m.in, m.out);
+  if (prepared != nullptr && prepared->backend == Backend::kCblas) return {rows, prepared->data};
+  with_real(float64, [&](auto real) {
+    auto* const to = static_cast<decltype(real)*>(room);
+    prepared == nullptr ? copy(kernels, m, given.data, to) : unpack(*prepared, to);
+  });
+  return {rows, room};
+}
+
+PlainMatrix transposed(const PlainMatrix& matrix) {
+  const Strides& s = matrix.matrix.layout.strides;
+  PlainMatrix result = matrix;
+  result.matrix.layout.strides = {0, 0, s.feature, s.row};
+  result.matrix.in = result.matrix.in_each = matrix.matrix.out;
+  result.matrix.out = matrix.matrix.in;
+  return result;
+}
 
 MatrixToPrepare validate(const heed_weights_desc& desc, const void* matrix, const void* bias) {
   if (desc.arithmetic != HEED_DTYPE_DEFAULT && desc.arithmetic != HEED_DTYPE_F32 &&

@@ -1,6 +1,15 @@
 #include "engine/tensor/heads.hpp"
 
 namespace heed {
+namespace {
+
+/// Whether the larger of the two, or NaN if either is, is the first.
+template <class Real>
+bool first_is_largest(Real a, Real b) {
+  return b <= a || a != a;
+}
+
+}  // namespace
 
 template <class Real>
 void combine_heads(heed_combine combine, const Real* heads, std::int64_t count, std::int64_t stride,
@@ -12,15 +21,33 @@ void combine_heads(heed_combine combine, const Real* heads, std::int64_t count, 
     const Real* const head = heads + h * stride;
     const Real weight = weighted ? head_weights[h] : Real{1};
     if (combine == HEED_COMBINE_MAX) {
-      // The larger of the two, or NaN if either is.
       for (std::int64_t x = 0; x < features; ++x)
-        to[x] = head[x] <= to[x] || to[x] != to[x] ? to[x] : head[x];
+        to[x] = first_is_largest(to[x], head[x]) ? to[x] : head[x];
     } else {
       for (std::int64_t x = 0; x < features; ++x) to[x] += weight * head[x];
     }
   }
   if (combine != HEED_COMBINE_MEAN) return;
   for (std::int64_t x = 0; x < features; ++x) to[x] /= static_cast<Real>(count);
+}
+
+template <class Real>
+void split_gradient(heed_combine combine, const Real* gradient, const Real* heads,
+                    std::int64_t count, std::int64_t stride, std::int64_t features,
+                    const Real* head_weights, Real* to) {
+  for (std::int64_t h = 0; h < count && combine != HEED_COMBINE_MAX; ++h)
+    for (std::int64_t x = 0; x < features; ++x)
+      to[h * stride + x] = combine == HEED_COMBINE_WEIGHTED
+                               ? head_weights[h] * gradient[x]
+                               : gradient[x] / static_cast<Real>(count);
+  for (std::int64_t x = 0; x < features && combine == HEED_COMBINE_MAX; ++x) {
+    std::int64_t largest = 0;
+    for (std::int64_t h = 0; h < count; ++h) {
+      to[h * stride + x] = 0;
+      if (!first_is_largest(heads[largest * stride + x], heads[h * stride + x])) largest = h;
+    }
+    to[largest * stride + x] = gradient[x];
+  }
 }
 
 const char* name_of(heed_combine combine) {
@@ -43,5 +70,9 @@ template void combine_heads(heed_combine, const float*, std::int64_t, std::int64
                             const float*, float*);
 template void combine_heads(heed_combine, const double*, std::int64_t, std::int64_t, std::int64_t,
                             const double*, double*);
+template void split_gradient(heed_combine, const float*, const float*, std::int64_t, std::int64_t,
+                             std::int64_t, const float*, float*);
+template void split_gradient(heed_combine, const double*, const double*, std::int64_t, std::int64_t,
+                             std::int64_t, const double*, double*);
 
 }  // namespace heed

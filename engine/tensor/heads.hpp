@@ -14,6 +14,13 @@ template <class Real>
 void combine_heads(heed_combine combine, const Real* heads, std::int64_t count, std::int64_t stride,
                    std::int64_t features, const Real* head_weights, Real* to);
 
+/// The way back: to[h * stride + x], the gradient of feature x of head h, from that of the result.
+/// Of HEED_COMBINE_MAX the head that is the result has all of it, of equal ones the first.
+template <class Real>
+void split_gradient(heed_combine combine, const Real* gradient, const Real* heads,
+                    std::int64_t count, std::int64_t stride, std::int64_t features,
+                    const Real* head_weights, Real* to);
+
 /// "concat", "mean" and so on.
 const char* name_of(heed_combine combine);
 
@@ -21,5 +28,9 @@ extern template void combine_heads(heed_combine, const float*, std::int64_t, std
                                    std::int64_t, const float*, float*);
 extern template void combine_heads(heed_combine, const double*, std::int64_t, std::int64_t,
                                    std::int64_t, const double*, double*);
+extern template void split_gradient(heed_combine, const float*, const float*, std::int64_t,
+                                    std::int64_t, std::int64_t, const float*, float*);
+extern template void split_gradient(heed_combine, const double*, const double*, std::int64_t,
+                                    std::int64_t, std::int64_t, const double*, double*);
 
 }  // namespace heed

@@ -84,9 +84,8 @@ Strides check_reach(const char* field, const Strides& strides, const Shape& shap
 /// Throws unless elements lie apart: ordered by size, every stride must step past all that the
 /// smaller ones reach. Exact for layouts made by permuting, slicing and padding axes.
 void check_apart(const char* field, const Strides& strides, const Shape& shape,
-                 const char* last_axis = "feature") {
+                 StrideNames& names) {
   if (is_empty(shape)) return;
-  const char* const names[4] = {"batch", "head", "row", last_axis};
   const std::int64_t given[4] = {strides.batch, strides.head, strides.row, strides.feature};
   int order[4];
   int count = 0;
@@ -100,7 +99,7 @@ void check_apart(const char* field, const Strides& strides, const Shape& shape,
     const int axis = order[i];
     if (magnitude(given[axis]) <= reached.value())
       fail(HEED_STATUS_INVALID_ARGUMENT,
-           "%s.stride_%s is %lld; it must exceed %lld, or elements of the output overlap", field,
+           "%s.%s is %lld; it must exceed %lld, or elements of the output overlap", field,
            names[axis], static_cast<long long>(given[axis]),
            static_cast<long long>(reached.value()));
     reached = reached + Size(magnitude(given[axis])) * (shape[axis] - 1);
@@ -170,9 +169,9 @@ Layout stored_layout(const char* field, const heed_layout& given, const Shape& s
 }
 
 Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
-                     ElementType default_type, bool packed) {
+                     ElementType default_type, bool packed, StrideNames& names) {
   const Layout layout = input_layout(field, given, shape, default_type, packed);
-  check_apart(field, layout.strides, shape);
+  check_apart(field, layout.strides, shape, names);
   return layout;
 }
 
@@ -219,7 +218,8 @@ Layout score_output_layout(const char* field, const heed_score_layout& given, co
   const Layout layout = score_layout(field, given, shape, default_type);
   Shape own;
   score_sizes(field, given, shape, own);
-  check_apart(field, layout.strides, own, "key");
+  constexpr StrideNames kNames = {"stride_batch", "stride_head", "stride_row", "stride_key"};
+  check_apart(field, layout.strides, own, kNames);
   return layout;
 }
 

@@ -57,9 +57,15 @@ Layout input_layout(const char* field, const heed_layout& given, const Shape& sh
 Layout stored_layout(const char* field, const heed_layout& given, const Shape& shape,
                      ElementType default_type, bool packed);
 
+/// What callers know the strides of a layout as, in the order of Strides.
+using StrideNames = const char* const[4];
+inline constexpr StrideNames kTensorStrides = {"stride_batch", "stride_head", "stride_row",
+                                               "stride_feature"};
+
 /// Like input_layout, but also throws if elements would overlap.
 Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
-                     ElementType default_type, bool packed = false);
+                     ElementType default_type, bool packed = false,
+                     StrideNames& names = kTensorStrides);
 
 /// Throws unless the type of a log-sum-exp with this valid layout is float32 or float64.
 void check_lse_type(const char* field, const heed_layout& given);

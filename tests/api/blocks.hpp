@@ -56,6 +56,12 @@ struct BlockForm {
     desc.input_query.dtype = desc.input_key.dtype = desc.out.dtype = HEED_DTYPE_F64;
   }
 
+  void keep() {
+    desc.keep = 1;
+    args.kept = kept;
+    args.kept_bytes = sizeof kept;
+  }
+
   bool outputs_untouched() const {
     return out.all_are(kPattern) && lse.all_are(kPattern) && weights.all_are(kPattern);
   }
@@ -68,25 +74,33 @@ struct BlockForm {
   Bytes head_weights, mask{1};
   Bytes out{kPattern}, lse{kPattern}, weights{kPattern};
   std::int32_t key_lengths[2] = {5, 2};
+  alignas(64) unsigned char kept[8192] = {};
 };
 
 using BlockChange = std::function<void(BlockForm&)>;
 
-inline Fields fields_of(BlockForm& form) {
-  Fields fields;
+/// Of a block, or of one inside its gradients: messages then begin with these words.
+inline void add(Fields& fields, BlockForm& form, const std::string& in_desc,
+                const std::string& in_args) {
   heed_multihead_desc& d = form.desc;
   heed_multihead_args& a = form.args;
-  fields.in("desc.")("combine", d.combine)("width_query", d.width_query)("width_key", d.width_key)(
-      "width_out", d.width_out)("input_query", d.input_query)("input_key", d.input_key)(
-      "out", d.out)("w_query", d.w_query)("w_key", d.w_key)("w_value", d.w_value)("w_out", d.w_out)(
-      "bias_dtype", d.bias_dtype)("reserved", d.reserved);
-  add(fields.in("desc.attention: desc."), form.attention);
-  fields.in("args.")("reserved", a.reserved)("input_query", a.input_query)(
+  fields.in(in_desc + "desc.")("combine", d.combine)("width_query", d.width_query)(
+      "width_key", d.width_key)("width_out", d.width_out)("input_query", d.input_query)(
+      "input_key", d.input_key)("out", d.out)("w_query", d.w_query)("w_key", d.w_key)(
+      "w_value", d.w_value)("w_out", d.w_out)("bias_dtype", d.bias_dtype)("keep", d.keep);
+  add(fields.in(in_desc + "desc.attention: desc."), form.attention);
+  fields.in(in_args + "args.")("reserved", a.reserved)("input_query", a.input_query)(
       "input_key", a.input_key)("w_query", a.w_query)("w_key", a.w_key)("w_value", a.w_value)(
       "w_out", a.w_out)("b_query", a.b_query)("b_key", a.b_key)("b_value", a.b_value)(
-      "b_out", a.b_out)("head_weights", a.head_weights)("out", a.out);
-  add(fields.in("args.attention: args."), form.inner);
+      "b_out", a.b_out)("head_weights", a.head_weights)("out", a.out)("kept", a.kept)("kept_bytes",
+                                                                                      a.kept_bytes);
+  add(fields.in(in_args + "args.attention: args."), form.inner);
   fields("key_lengths", form.key_lengths);
+}
+
+inline Fields fields_of(BlockForm& form) {
+  Fields fields;
+  add(fields, form, "", "");
   return fields;
 }
 

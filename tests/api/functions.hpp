@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tests/api/backward_form.hpp"
+#include "tests/api/block_backward_form.hpp"
 #include "tests/api/forms.hpp"
 #include "tests/api/graphs.hpp"
 
@@ -63,6 +64,22 @@ struct Functions<BlockForm>
   static heed_status call(const heed_context* context, const heed_graph*,
                           const heed_multihead_desc* desc, const heed_multihead_args* args) {
     return heed_multihead(context, desc, args);
+  }
+};
+
+template <>
+struct Functions<BlockBackwardForm>
+    : PlanFunctions<heed_multihead_backward_plan, heed_multihead_info,
+                    heed_multihead_backward_plan_describe, heed_multihead_backward_plan_workspace,
+                    heed_multihead_backward_plan_run, heed_multihead_backward_plan_destroy> {
+  static heed_status create(const heed_context* context, const heed_graph*,
+                            const heed_multihead_backward_desc* desc, Plan** plan) {
+    return heed_multihead_backward_plan_create(context, desc, plan);
+  }
+  static heed_status call(const heed_context* context, const heed_graph*,
+                          const heed_multihead_backward_desc* desc,
+                          const heed_multihead_backward_args* args) {
+    return heed_multihead_backward(context, desc, args);
   }
 };
 

@@ -37,6 +37,11 @@ void enlarge(BlockForm& f) {
   f.key_lengths[0] = 120;
 }
 
+void enlarge(BlockBackwardForm& f) {
+  enlarge(f.block);
+  f.attention.alignment = HEED_ALIGNMENT_DEFAULT;
+}
+
 /// A hub that is cut into pieces.
 void enlarge(GraphForm& f) {
   constexpr int kNodes = 60;
@@ -62,6 +67,8 @@ void take_steps(GraphForm& f) {
   f.graph.widen();
   f.desc.steps = 3;
 }
+
+void unchanged_block(BlockBackwardForm&) {}
 
 template <class AForm>
 Kind kind(const char* name, const std::function<void(AForm&)>& change, bool prepared = false) {
@@ -108,6 +115,15 @@ const std::vector<Kind>& kinds() {
       kind<BlockForm>("block", [](BlockForm&) {}),
       kind<BlockForm>("block, float64", &BlockForm::all_float64),
       kind<BlockForm>("block, weighted", [](BlockForm& f) { f.reduce(HEED_COMBINE_WEIGHTED); }),
+      kind<BlockForm>("block that keeps", &BlockForm::keep),
+      large_kind<BlockBackwardForm>("gradients of a block", false),
+      kind<BlockBackwardForm>("gradients of a block of prepared matrices", unchanged_block, true),
+      kind<BlockBackwardForm>("gradients of a block, kept",
+                              [](BlockBackwardForm& f) { f.block.keep(); }),
+      kind<BlockBackwardForm>("gradients of a block, one input", &BlockBackwardForm::one_input),
+      kind<BlockBackwardForm>("gradients of a block, float64", &BlockBackwardForm::all_float64),
+      kind<BlockBackwardForm>("gradients of a block, weighted",
+                              [](BlockBackwardForm& f) { f.reduce(HEED_COMBINE_WEIGHTED); }),
       large_kind<GraphForm>("graph", false),
       kind<GraphForm>("graph with everything", [](GraphForm& f) { f.desc.softcap = 20; }),
       kind<GraphForm>("graph, float64", &GraphForm::all_float64),

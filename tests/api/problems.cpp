@@ -15,6 +15,9 @@ heed_status make_graph(const BackwardForm&, const Context&, Memory, Object&) {
   return HEED_STATUS_OK;
 }
 heed_status make_graph(const BlockForm&, const Context&, Memory, Object&) { return HEED_STATUS_OK; }
+heed_status make_graph(const BlockBackwardForm&, const Context&, Memory, Object&) {
+  return HEED_STATUS_OK;
+}
 heed_status make_graph(const GraphForm& f, const Context& context, Memory indices, Object& graph) {
   heed_graph_desc desc = f.graph.desc;
   const std::uint32_t type = desc.index_type == HEED_INDEX_I64 ? kI64 : kI32;
@@ -60,6 +63,7 @@ std::vector<Matrix> matrices_of(BlockForm& f) {
       {&a.w_out, &a.b_out, &a.p_out, matrix_desc(d.query_heads * values, b.width_out, b.w_out)},
   };
 }
+std::vector<Matrix> matrices_of(BlockBackwardForm& f) { return matrices_of(f.block); }
 std::vector<Matrix> matrices_of(GraphForm& f) {
   const heed_graph_attention_desc& d = f.desc;
   heed_graph_attention_args& a = f.args;
@@ -87,6 +91,9 @@ heed_status prepare_matrix(const Matrix& m, const Context& context, Memory memor
 template <class AForm>
 inline constexpr bool kHasAttention =
     std::is_same_v<AForm, BlockForm> || std::is_same_v<AForm, BackwardForm>;
+
+template <class AForm>
+inline constexpr bool kHasBlock = std::is_same_v<AForm, BlockBackwardForm>;
 
 template <class AForm>
 class ProblemOf final : public Problem {
@@ -118,10 +125,17 @@ class ProblemOf final : public Problem {
     given_ = form_.desc;
     if constexpr (kHasAttention<AForm>) given_.attention = &given_attention_;
     if constexpr (kHasAttention<AForm>) given_attention_ = form_.attention;
+    if constexpr (kHasBlock<AForm>) {
+      given_.block = &given_block_;
+      given_block_ = form_.block.desc;
+      given_block_.attention = &given_attention_;
+      given_attention_ = form_.attention;
+    }
     const heed_status status = make_object(plan, Api::destroy, [&](Plan** made) {
       return Api::create(context.get(), static_cast<heed_graph*>(graph.get()), &given_, made);
     });
     std::memset(&given_, 0xff, sizeof given_);
+    std::memset(&given_block_, 0xff, sizeof given_block_);
     std::memset(&given_attention_, 0xff, sizeof given_attention_);
     return status;
   }
@@ -155,6 +169,7 @@ class ProblemOf final : public Problem {
 
   AForm form_;
   decltype(AForm::desc) given_;  ///< to a plan, which needs nothing of it afterwards
+  heed_multihead_desc given_block_;
   heed_attention_desc given_attention_;
   Memory memory_;
   std::vector<Matrix> to_prepare_;
@@ -204,6 +219,8 @@ std::unique_ptr<Problem> problem_of(const std::function<void(AForm&)>& change, M
 template std::unique_ptr<Problem> problem_of<Form>(const Change&, MaybeFence, bool);
 template std::unique_ptr<Problem> problem_of<BackwardForm>(const BackwardChange&, MaybeFence, bool);
 template std::unique_ptr<Problem> problem_of<BlockForm>(const BlockChange&, MaybeFence, bool);
+template std::unique_ptr<Problem> problem_of<BlockBackwardForm>(const BlockBackwardChange&,
+                                                                MaybeFence, bool);
 template std::unique_ptr<Problem> problem_of<GraphForm>(const GraphChange&, MaybeFence, bool);
 
 std::vector<unsigned char> outputs_of(Problem& problem) {

@@ -157,6 +157,52 @@ std::vector<Tensor> tensors_of(BlockForm& f) {
   return all;
 }
 
+std::vector<Tensor> tensors_of(BlockBackwardForm& f) {
+  const heed_attention_desc& d = f.attention;
+  const heed_multihead_desc& b = f.block.desc;
+  const heed_multihead_backward_desc& g = f.desc;
+  heed_multihead_backward_args& a = f.args;
+  const std::uint32_t real = real_of(b.input_query.dtype);
+  const std::uint32_t bias = or_real(g.grad_b_dtype, real);
+  const std::int64_t features = d.query_heads * d.features;
+  const std::int64_t key_features = d.key_heads * d.features;
+  const std::int64_t key_values = d.key_heads * d.value_features;
+  const std::int64_t values = d.query_heads * d.value_features;
+  const std::int64_t width_out = b.width_out > 0 ? b.width_out : d.value_features;
+  std::vector<Tensor> all = tensors_of(f.block);
+  for (Tensor& tensor : all) tensor.name.replace(0, 5, "args.block->");
+  const Tensor own[] = {
+      {"args.grad_out", &a.grad_out, query_rows(d) * width_out, or_real(g.grad_out.dtype, real)},
+      {"args.grad_lse", &a.grad_lse, query_rows(d) * d.query_heads,
+       or_real(g.grad_lse.dtype, real)},
+      {"args.grad_input_query", &a.grad_input_query, query_rows(d) * b.width_query,
+       or_real(g.grad_input_query.dtype, real), Tensor::kResult},
+      {"args.grad_input_key", &a.grad_input_key, key_rows(d) * b.width_key,
+       or_real(g.grad_input_key.dtype, real), Tensor::kResult},
+      {"args.grad_w_query", &a.grad_w_query, b.width_query * features,
+       or_real(g.grad_w_query.dtype, real), Tensor::kResult},
+      {"args.grad_w_key", &a.grad_w_key, b.width_key * key_features,
+       or_real(g.grad_w_key.dtype, real), Tensor::kResult},
+      {"args.grad_w_value", &a.grad_w_value, b.width_key * key_values,
+       or_real(g.grad_w_value.dtype, real), Tensor::kResult},
+      {"args.grad_w_out", &a.grad_w_out, values * width_out, or_real(g.grad_w_out.dtype, real),
+       Tensor::kResult},
+      {"args.grad_b_query", &a.grad_b_query, features, bias, Tensor::kResult},
+      {"args.grad_b_key", &a.grad_b_key, key_features, bias, Tensor::kResult},
+      {"args.grad_b_value", &a.grad_b_value, key_values, bias, Tensor::kResult},
+      {"args.grad_b_out", &a.grad_b_out, width_out, bias, Tensor::kResult},
+      {"args.grad_head_weights", &a.grad_head_weights, d.query_heads, real, Tensor::kResult},
+      {"args.grad_bias", &a.grad_bias, d.batch * d.query_heads * d.query_length * d.key_length,
+       or_real(g.grad_bias.dtype, real), Tensor::kResult},
+      {"args.grad_sinks", &a.grad_sinks, d.query_heads, real, Tensor::kResult},
+      {"args.grad_alibi_slopes", &a.grad_alibi_slopes, d.query_heads, real, Tensor::kResult},
+      {"args.grad_scale", &a.grad_scale, 1, real, Tensor::kResult},
+      {"args.grad_temperature", &a.grad_temperature, 1, real, Tensor::kResult},
+  };
+  all.insert(all.end(), std::begin(own), std::end(own));
+  return all;
+}
+
 std::vector<Tensor> tensors_of(GraphForm& f) {
   const heed_graph_attention_desc& d = f.desc;
   heed_graph_attention_args& a = f.args;

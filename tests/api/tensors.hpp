@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/api/backward_form.hpp"
+#include "tests/api/block_backward_form.hpp"
 #include "tests/api/blocks.hpp"
 #include "tests/api/forms.hpp"
 #include "tests/api/graphs.hpp"
@@ -60,6 +61,7 @@ class Memory {
 std::vector<Tensor> tensors_of(Form& form);
 std::vector<Tensor> tensors_of(BackwardForm& form);
 std::vector<Tensor> tensors_of(BlockForm& form);
+std::vector<Tensor> tensors_of(BlockBackwardForm& form);
 std::vector<Tensor> tensors_of(GraphForm& form);
 
 }  // namespace api_test

@@ -1,6 +1,7 @@
 // What is refused of the fields of one kind alike, whatever the operation: sizes, choices, reserved
 // words, types, strides and pointers. No field is left out.
 #include "tests/api/backward_form.hpp"
+#include "tests/api/block_backward_form.hpp"
 #include "tests/api/blocks.hpp"
 #include "tests/api/forms.hpp"
 #include "tests/api/graphs.hpp"
@@ -33,6 +34,11 @@ std::vector<Variant<BlockForm>> variants(const BlockForm&) {
   return {{unchanged<BlockForm>, 4},
           {weigh_heads, 4},
           {[](BlockForm& form) { form.all_float64(); }, 8}};
+}
+std::vector<Variant<BlockBackwardForm>> variants(const BlockBackwardForm&) {
+  return {{unchanged<BlockBackwardForm>, 4},
+          {[](BlockBackwardForm& form) { form.reduce(HEED_COMBINE_WEIGHTED); }, 4},
+          {[](BlockBackwardForm& form) { form.all_float64(); }, 8}};
 }
 std::vector<Variant<GraphForm>> variants(const GraphForm&) {
   return {{unchanged<GraphForm>, 4},
@@ -94,10 +100,13 @@ void check_each_field(const Add& add) {
 /// it.
 template <class AForm>
 bool is_free(const std::string& name) {
-  for (const char* const free : {"lse.dtype", "weights.dtype", "edge_bias.dtype"})
+  for (const char* const free :
+       {"lse.dtype", "weights.dtype", "edge_bias.dtype", "grad_lse.dtype", "grad_bias.dtype"})
     if (name == std::string("desc.") + free) return true;
   return name == (std::is_same_v<AForm, GraphForm> ? "desc.out.dtype" : "desc.input_query.dtype") ||
-         name.rfind("desc.attention: ", 0) == 0;
+         name.rfind("desc.attention: ", 0) == 0 ||
+         name.rfind("desc.block: desc.attention: ", 0) == 0 ||
+         name == "desc.block: desc.input_query.dtype";
 }
 
 struct Size {
@@ -136,15 +145,15 @@ void check_choices(std::initializer_list<Choice> choices) {
 }  // namespace
 
 TEMPLATE_TEST_CASE("what the tables of refusals begin with is valid", "[refused]", Form,
-                   BackwardForm, BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm,
-                   ProjectForm, SmallGraph) {
+                   BackwardForm, BlockForm, BlockBackwardForm, GraphForm, MergeForm, RotateForm,
+                   MatrixForm, ProjectForm, SmallGraph) {
   for (const Variant<TestType>& variant : variants(TestType()))
     check_accepted<TestType>(variant.make);
 }
 
 TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[refused]", Form,
-                   BackwardForm, BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm,
-                   ProjectForm, SmallGraph) {
+                   BackwardForm, BlockForm, BlockBackwardForm, GraphForm, MergeForm, RotateForm,
+                   MatrixForm, ProjectForm, SmallGraph) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".reserved")) return;
     const bool own = field.ends_with("desc.reserved") || field.ends_with("args.reserved") ||
@@ -157,7 +166,7 @@ TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[
 }
 
 TEMPLATE_TEST_CASE("every type is one of its names", "[refused]", Form, BackwardForm, BlockForm,
-                   GraphForm, MergeForm, RotateForm, MatrixForm, ProjectForm) {
+                   BlockBackwardForm, GraphForm, MergeForm, RotateForm, MatrixForm, ProjectForm) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.ends_with("dtype") || bytes == 8) return;
     const bool mask = field.ends_with("mask.dtype");
@@ -175,13 +184,13 @@ TEMPLATE_TEST_CASE("every type is one of its names", "[refused]", Form, Backward
   });
 }
 
-TEMPLATE_TEST_CASE("float64 goes with float64 only", "[refused]", BlockForm, GraphForm, MatrixForm,
-                   ProjectForm) {
+TEMPLATE_TEST_CASE("float64 goes with float64 only", "[refused]", BlockForm, BlockBackwardForm,
+                   GraphForm, MatrixForm, ProjectForm) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.ends_with("dtype") || is_free<TestType>(field.name)) return;
     for (const heed_dtype dtype : {HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16})
       if (bytes == 8) rows.emplace_back(field.name, dtype, "must be HEED_DTYPE_F64 (2)");
-    if (bytes == 4 && field.ends_with("bias_dtype"))
+    if (bytes == 4 && (field.ends_with("bias_dtype") || field.ends_with("grad_b_dtype")))
       rows.emplace_back(field.name, HEED_DTYPE_F64,
                         "must be another than HEED_DTYPE_F64 (2) where the arithmetic is float32");
     else if (bytes == 4)
@@ -191,8 +200,8 @@ TEMPLATE_TEST_CASE("float64 goes with float64 only", "[refused]", BlockForm, Gra
 }
 
 TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refused]", Form,
-                   BackwardForm, BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm,
-                   ProjectForm) {
+                   BackwardForm, BlockForm, BlockBackwardForm, GraphForm, MergeForm, RotateForm,
+                   MatrixForm, ProjectForm) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".stride_row") && !field.ends_with(".stride_in")) return;
     for (const std::int64_t stride :
@@ -204,8 +213,8 @@ TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refuse
 }
 
 TEMPLATE_TEST_CASE("every pointer is aligned to its type", "[refused]", Form, BackwardForm,
-                   BlockForm, GraphForm, MergeForm, RotateForm, MatrixForm, ProjectForm,
-                   SmallGraph) {
+                   BlockForm, BlockBackwardForm, GraphForm, MergeForm, RotateForm, MatrixForm,
+                   ProjectForm, SmallGraph) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.pointer || field.ends_with("mask")) return;
     if (field.ends_with("key_lengths") || field.ends_with("block_table") ||
@@ -234,6 +243,8 @@ TEST_CASE("sizes below their bound or past 2^40 are refused", "[refused]") {
                           {"desc.width_key", 0},
                           {"desc.width_out", 0},
                           {"desc.attention: desc.batch", 0}});
+  check_sizes<BlockBackwardForm>(
+      {{"desc.block: desc.width_query", 1}, {"desc.block: desc.attention: desc.batch", 0}});
   check_sizes<GraphForm>({{"desc.heads", 1},
                           {"desc.features", 1},
                           {"desc.value_features", 1},
@@ -259,7 +270,11 @@ TEST_CASE("choices and switches are one of their values", "[refused]") {
   check_choices<BackwardForm>(
       {{"desc.accumulate", "a switch", 1}, {"desc.attention: desc.causal", "a heed_causal", 3}});
   check_choices<BlockForm>({{"desc.combine", "a heed_combine", 4},
+                            {"desc.keep", "a switch", 1},
                             {"desc.attention: desc.weights_point", "a heed_weights_point", 4}});
+  check_choices<BlockBackwardForm>({{"desc.accumulate", "a switch", 1},
+                                    {"desc.block: desc.combine", "a heed_combine", 4},
+                                    {"desc.block: desc.keep", "a switch", 1}});
   check_choices<GraphForm>({{"desc.inputs", "a heed_graph_inputs", 2},
                             {"desc.combine", "a heed_combine for graphs", 3},
                             {"desc.residual", "a switch", 1},

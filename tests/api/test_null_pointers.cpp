@@ -37,7 +37,7 @@ TEST_CASE("NULL is refused by the functions of contexts", "[null]") {
 }
 
 TEMPLATE_TEST_CASE("NULL is refused by the functions of operations with plans", "[null]", Form,
-                   BackwardForm, BlockForm, GraphForm) {
+                   BackwardForm, BlockForm, BlockBackwardForm, GraphForm) {
   using Api = Functions<TestType>;
   const Context context = serial();
   const TestType form;

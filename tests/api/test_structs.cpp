@@ -91,7 +91,7 @@ TEST_CASE("struct_size of dense attention", "[struct_size]") {
 TEST_CASE("struct_size of blocks, and of the attention inside", "[struct_size][multihead]") {
   BlockForm form;
   const std::vector<Bytes*> outputs = {&form.out, &form.lse, &form.weights};
-  check_operation("448888LLLMMMM44", "4488888888888888888", form, outputs);
+  check_operation("448888LLLMMMM44", "448888888888888888888", form, outputs);
   check_taken(given("desc.attention", kAttentionDesc, form.attention,
                     [&](const heed_attention_desc* attention) {
                       heed_multihead_desc desc = form.desc;
@@ -133,6 +133,37 @@ TEST_CASE("struct_size of gradients, and of the attention inside", "[struct_size
         args.attention = inner;
         return writes_nothing_refused(args);
       }));
+}
+
+TEST_CASE("struct_size of the gradients of blocks, and of the block inside",
+          "[struct_size][backward]") {
+  BlockBackwardForm form;
+  const auto writes_nothing_refused = [&](const heed_multihead_backward_args& args) {
+    for (Bytes& grad : form.grads) grad = Bytes(kPattern);
+    const heed_status status = heed_multihead_backward(serial().get(), &form.desc, &args);
+    // What a shorter struct lacks is not wanted.
+    const bool wanted =
+        args.struct_size >= offsetof(heed_multihead_backward_args, grad_input_key) &&
+        args.grad_input_query != nullptr;
+    CHECK(form.outputs_untouched() == (status != HEED_STATUS_OK || !wanted));
+    return status;
+  };
+  check_taken(given("desc", "448LLLLMMMMS44", form.desc,
+                    [&](const auto* desc) { return make_plan_of(form, desc); }));
+  check_taken(given("args", "4488888888888888888888", form.args,
+                    [&](const auto* args) { return writes_nothing_refused(*args); }));
+  check_taken(given("desc.block", "448888LLLMMMM44", form.block.desc,
+                    [&](const heed_multihead_desc* block) {
+                      heed_multihead_backward_desc desc = form.desc;
+                      desc.block = block;
+                      return make_plan_of(form, &desc);
+                    }));
+  check_taken(given("args.block", "448888888888888888888", form.block.args,
+                    [&](const heed_multihead_args* block) {
+                      heed_multihead_backward_args args = form.args;
+                      args.block = block;
+                      return writes_nothing_refused(args);
+                    }));
 }
 
 TEST_CASE("struct_size of graphs", "[struct_size][graph]") {
@@ -255,7 +286,7 @@ TEST_CASE("struct_size of what the library fills", "[struct_size]") {
         context.get());
   check("448844888844", heed_attention_info(HEED_ATTENTION_INFO_INIT), heed_attention_plan_describe,
         plan.get());
-  check("44888888", heed_multihead_info(HEED_MULTIHEAD_INFO_INIT), heed_multihead_plan_describe,
+  check("448888888", heed_multihead_info(HEED_MULTIHEAD_INFO_INIT), heed_multihead_plan_describe,
         block.get());
   check("44888", heed_weights_info(HEED_WEIGHTS_INFO_INIT), heed_weights_describe, weights.get());
   check("44888888", heed_graph_info(HEED_GRAPH_INFO_INIT), heed_graph_describe, graph.get());

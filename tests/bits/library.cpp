@@ -108,6 +108,19 @@ heed_status heed_multihead(const heed_context* context, const heed_multihead_des
   return call(__func__, heed_multihead, context, desc, args);
 }
 
+heed_status heed_multihead_backward_plan_create(const heed_context* context,
+                                                const heed_multihead_backward_desc* desc,
+                                                heed_multihead_backward_plan** plan) {
+  return call(__func__, heed_multihead_backward_plan_create, context, desc, plan);
+}
+void heed_multihead_backward_plan_destroy(heed_multihead_backward_plan* plan) {
+  call(__func__, heed_multihead_backward_plan_destroy, plan);
+}
+heed_status heed_multihead_backward_plan_describe(const heed_multihead_backward_plan* plan,
+                                                  heed_multihead_info* info) {
+  return call(__func__, heed_multihead_backward_plan_describe, plan, info);
+}
+
 heed_status heed_attention_backward_plan_create(const heed_context* context,
                                                 const heed_attention_backward_desc* desc,
                                                 heed_attention_backward_plan** plan) {

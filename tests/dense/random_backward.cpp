@@ -1,6 +1,5 @@
 #include "tests/dense/random_backward.hpp"
 
-#include "tests/dense/random_forms.hpp"
 #include "tests/support/drawing.hpp"
 
 namespace heed_test {
@@ -47,9 +46,9 @@ class Backwards : Drawing {
 
 }  // namespace
 
-Problem differentiable(std::uint64_t seed) {
+Problem differentiable(std::uint64_t seed, Lengths lengths) {
   for (std::uint64_t n = 0;; ++n) {
-    Problem p = RandomForms(seed + (n << 32U)).draw();
+    Problem p = RandomForms(seed + (n << 32U), lengths).draw();
     const heed_attention_desc& d = p.desc;
     if (d.hard != 0 || d.pages > 0 || p.key_scales || p.value_scales) continue;
     p.want_nothing_else();

@@ -3,12 +3,13 @@
 
 #include <cstdint>
 
+#include "tests/dense/random_forms.hpp"
 #include "tests/support/backward_problem.hpp"
 
 namespace heed_test {
 
 /// A form of attention that has gradients.
-Problem differentiable(std::uint64_t seed);
+Problem differentiable(std::uint64_t seed, Lengths lengths = Lengths::kAny);
 
 /// One with gradients that are asked for and lie anyhow. out and lse are yet to be set.
 BackwardProblem draw_backward(std::uint64_t seed);

@@ -1,6 +1,5 @@
 #include "tests/multihead/block.hpp"
 
-#include <array>
 #include <sstream>
 #include <stdexcept>
 
@@ -101,6 +100,20 @@ heed_multihead_args Block::args() {
   return a;
 }
 
+Block::Prepared Block::prepare(const Context& context) const {
+  return {w_query.prepare(context), w_key.prepare(context), w_value.prepare(context),
+          w_out ? w_out->prepare(context) : nullptr};
+}
+
+heed_multihead_args Block::args(const Prepared& prepared) {
+  heed_multihead_args a = args();
+  a.p_query = prepared[0].get();
+  a.p_key = prepared[1].get();
+  a.p_value = prepared[2].get();
+  a.p_out = prepared[3].get();
+  return a;
+}
+
 GivenBlock Block::given() {
   GivenBlock given = {attention.desc, attention.args(), attention.function.model};
   // Types of the attention's own tensors say nothing but what the arithmetic is.
@@ -122,16 +135,10 @@ GivenBlock Block::given() {
 
 Outputs Block::run_all(const Context& context) {
   for (Tensor* const written : written_tensors()) written->clear();
-  const std::array<Weights, 4> prepared = {w_query.prepare(context), w_key.prepare(context),
-                                           w_value.prepare(context),
-                                           w_out ? w_out->prepare(context) : nullptr};
+  const Prepared prepared = prepare(context);
   const MultiheadPlan plan = make_plan(context, desc());
   Workspace workspace(describe(plan).workspace_bytes);
-  heed_multihead_args arguments = args();
-  arguments.p_query = prepared[0].get();
-  arguments.p_key = prepared[1].get();
-  arguments.p_value = prepared[2].get();
-  arguments.p_out = prepared[3].get();
+  const heed_multihead_args arguments = args(prepared);
   require_ok(heed_multihead_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes()));
   for (const Tensor* const written : written_tensors())
     if (!written->padding_intact()) throw std::runtime_error("wrote outside an output");

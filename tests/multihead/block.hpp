@@ -1,6 +1,7 @@
 // A multi-head block with everything that it may have, run and compared with the oracle.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -57,6 +58,11 @@ class Block {
 
   /// Without the prepared matrices.
   heed_multihead_args args();
+
+  /// Those that are prepared; NULL: it is given as it is, or there is none.
+  using Prepared = std::array<Weights, 4>;
+  Prepared prepare(const Context& context) const;
+  heed_multihead_args args(const Prepared& prepared);
 
   /// What the oracle is given.
   GivenBlock given();

@@ -1,13 +1,15 @@
 #include "tests/multihead/random_blocks.hpp"
 
+#include "tests/dense/random_backward.hpp"
 #include "tests/support/pages.hpp"
 
 namespace heed_test {
 
 Block RandomBlocks::draw() {
   const bool self = one_in(2);
-  const Problem attention =
-      contiguous(RandomForms(seed_, self ? Lengths::kSelf : Lengths::kAny).draw());
+  const Lengths lengths = self ? Lengths::kSelf : Lengths::kAny;
+  const Problem attention = differentiable_ ? differentiable(seed_, lengths)
+                                            : contiguous(RandomForms(seed_, lengths).draw());
   float64_ = is_float64(attention.desc);
   Block block(attention, draw_choice(self, attention));
   block.fill(random_.bits(), uniform(0.1, one_in(4) ? 3 : 1.2));

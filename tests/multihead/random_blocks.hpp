@@ -11,7 +11,9 @@ namespace heed_test {
 
 class RandomBlocks : Drawing {
  public:
-  explicit RandomBlocks(std::uint64_t seed) : Drawing(seed ^ 0xb10c), seed_(seed) {}
+  /// Those that are differentiable have no outputs but out, and perhaps lse.
+  explicit RandomBlocks(std::uint64_t seed, bool differentiable = false)
+      : Drawing(seed ^ 0xb10c), seed_(seed), differentiable_(differentiable) {}
 
   Block draw();
 
@@ -35,6 +37,7 @@ class RandomBlocks : Drawing {
   void plant_specials(Block& block);
 
   std::uint64_t seed_;
+  bool differentiable_;
   bool float64_ = false;
 };
 

@@ -86,11 +86,13 @@ template <class Real>
 class Oracle {
   using Wide = typename Arithmetic<Real>::Wide;
   using Row = BackwardRow<Real>;
+  using Numbers = std::vector<Bounded<Wide>>;
 
  public:
   explicit Oracle(const BackwardGiven& given)
       : given_(given),
-        forward_{*given.desc.attention, *given.args.attention, given.function},
+        forward_{*given.desc.attention, *given.args.attention, given.function,
+                 given.inside == nullptr ? nullptr : &given.inside->projections},
         d_(forward_.desc),
         a_(given.args),
         heads_(d_.query_heads),
@@ -130,9 +132,10 @@ class Oracle {
     for (std::size_t of = 0; of < kGradients; ++of) {
       const bool scaled = of == kGradQuery || of == kGradKey;
       const Wide features = of == kGradScale ? static_cast<Wide>(d_.features) : 0;
-      expected[of] = gradients_[of].elements(scaled ? scale : Bounded<Wide>{1, 0},
-                                             kGradientRoundings<Real> + features,
-                                             given_.desc.accumulate != 0, real_dtype(d_));
+      const bool inside = given_.inside != nullptr && of <= kGradValue;
+      expected[of] = gradients_[of].elements(
+          scaled ? scale : Bounded<Wide>{1, 0}, kGradientRoundings<Real> + features,
+          given_.desc.accumulate != 0 && !inside, real_dtype(d_));
     }
     return expected;
   }
@@ -191,20 +194,52 @@ class Oracle {
     const Sequence& s = head.sequence();
     const Index b = packed_q_ ? 0 : s.batch;
     const Index line = s.first_query + i;
-    const std::vector<Wide> grad_out = numbers(grad_out_, b, h, line);
-    const std::vector<Wide> out = numbers(out_, b, h, line);
+    const Numbers grad_out =
+        given_.inside != nullptr ? inside_grad_out(b, h, line) : numbers(grad_out_, b, h, line);
+    const Numbers out =
+        given_.inside != nullptr ? inside_out(b, h, line) : numbers(out_, b, h, line);
+    const Bounded<Wide> lse = given_.inside != nullptr
+                                  ? bounded(given_.inside->lse[row_of(b, h, line)])
+                                  : Bounded<Wide>{static_cast<Wide>(lse_.at(b, h, line, 0)), 0};
     const Wide grad_lse =
         a_.grad_lse == nullptr ? 0 : static_cast<Wide>(grad_lse_.at(b, h, line, 0));
-    const RowGiven<Wide> given = {grad_out.data(), out.data(),
-                                  static_cast<Wide>(lse_.at(b, h, line, 0)), grad_lse};
+    const RowGiven<Wide> given = {grad_out.data(), out.data(), lse, grad_lse};
     const Row row(head, i, width_, given, given_.derivative);
     add(kGradSinks, h, [&] { return row.sink(); });
     for (Index j = 0; j < s.keys; ++j)
       if (head.attends(i, j)) add_pair(head, row, h, i, j, given);
   }
 
-  std::vector<Wide> numbers(const Source& from, Index b, Index h, Index line) const {
-    return rows_of<Wide>(from, b, h, line, 1, width_).numbers;
+  Numbers numbers(const Source& from, Index b, Index h, Index line) const {
+    Numbers row;
+    for (const Wide x : rows_of<Wide>(from, b, h, line, 1, width_).numbers) row.push_back({x, 0});
+    return row;
+  }
+
+  // What a block computes itself.
+
+  static Bounded<Wide> bounded(const Element& e) {
+    return {static_cast<Wide>(e.value), static_cast<Wide>(e.bound)};
+  }
+  std::size_t row_of(Index b, Index h, Index line) const {
+    const Index rows = packed_q_ ? d_.packed_queries : d_.query_length;
+    return static_cast<std::size_t>((b * heads_ + h) * rows + line);
+  }
+  Numbers inside_out(Index b, Index h, Index line) const {
+    Numbers row;
+    for (Index x = 0; x < width_; ++x)
+      row.push_back(
+          bounded(given_.inside->out[row_of(b, h, line) * static_cast<std::size_t>(width_) +
+                                     static_cast<std::size_t>(x)]));
+    return row;
+  }
+  Numbers inside_grad_out(Index b, Index h, Index line) const {
+    const Computed& from = given_.inside->grad_out;
+    const Index i = packed_q_ ? line : b * d_.query_length + line;
+    Numbers row;
+    for (Index x = h * width_; x < (h + 1) * width_; ++x)
+      row.push_back({static_cast<Wide>(from.row(i)[x]), static_cast<Wide>(from.error(i, x))});
+    return row;
   }
 
   void add_pair(const Head<Real>& head, const Row& row, Index h, Index i, Index j,
@@ -217,14 +252,18 @@ class Oracle {
     const Index of_k = packed_k_ ? 0 : s.batch;
     const PairGradient<Wide> pair = row.pair(j);
     const auto add_row = [&](GradientOf of, Index b, Index n, Index at, const Bounded<Wide>& factor,
-                             const Wide* with, Index features) {
+                             auto&& with, Index features) {
       Gradient<Real>& to = gradients_[of];
       for (Index x = 0; to.asked() && x < features; ++x)
-        to.at(b, n, at, x).add(product<Real>(factor, {with[x], 0}));
+        to.at(b, n, at, x).add(product<Real>(factor, with(x)));
     };
-    add_row(kGradQuery, of_q, h, line, pair.product, head.key(j), d_.features);
-    add_row(kGradKey, of_k, g, place, pair.product, head.query(i), d_.features);
-    add_row(kGradValue, of_k, g, place, pair.weight, given.grad_out, width_);
+    const auto key = [&](Index x) { return head.key(j, x); };
+    const auto query = [&](Index x) { return head.query(i, x); };
+    add_row(kGradQuery, of_q, h, line, pair.product, key, d_.features);
+    add_row(kGradKey, of_k, g, place, pair.product, query, d_.features);
+    add_row(
+        kGradValue, of_k, g, place, pair.weight, [&](Index x) { return given.grad_out[x]; },
+        width_);
     Gradient<Real>& bias = gradients_[kGradBias];
     if (bias.asked()) bias.at(s.batch, h, i, j).add(pair.biased);
     add(kGradSlopes, h, [&] { return product<Real>(pair.biased, {-head.distance(i, j), 0}); });
@@ -246,9 +285,11 @@ class Oracle {
     if (is_zero(gradient) && finite) return;
     const Product<Wide> p = head.product(i, j);
     using A = Arithmetic<Real>;
-    const Wide error = gamma_of<Real>(p.features + 1) * p.magnitude + p.features * A::kUnderflow;
-    const Bounded<Wide> inner =
-        p.finite ? finite_or_unbounded<Real>(p.sum, error) : Bounded<Wide>{p.sum, 0};
+    const Wide error =
+        p.moved + gamma_of<Real>(p.features + 1) * p.magnitude + p.features * A::kUnderflow;
+    const Bounded<Wide> inner = std::isinf(p.moved) ? kUnbounded<Wide>
+                                : p.finite          ? finite_or_unbounded<Real>(p.sum, error)
+                                                    : Bounded<Wide>{p.sum, 0};
     Bounded<Wide> term = product<Real>(gradient, inner);
     if (is_zero(gradient) || std::isinf(term.value)) term = kUnbounded<Wide>;
     gradients_[kGradScale]

@@ -21,6 +21,15 @@
 
 namespace heed_test {
 
+/// What a block computes itself: then tensors in the arguments are not looked at, and gradients of
+/// query, key and value, which it is asked for where their pointers are not NULL, never accumulate.
+struct BlockInside {
+  const Projections& projections;
+  const std::vector<Element>& out;  ///< [batch, heads, rows, value_features]; packed: batch 1
+  const std::vector<Element>& lse;
+  const Computed& grad_out;  ///< [batch and row, head and value feature]
+};
+
 /// What the oracle of gradients is given: what heed is, what the score function does, and what
 /// derivative it has for the score that it finds.
 struct BackwardGiven {
@@ -28,6 +37,7 @@ struct BackwardGiven {
   const heed_attention_backward_args& args;
   const ScoreModel& function;
   const ScoreModel& derivative;
+  const BlockInside* inside = nullptr;
 };
 
 enum GradientOf : std::size_t {

@@ -16,7 +16,10 @@
 //
 //        gamma(Dv + 4) (sum |grad_out| |value| + sum |grad_out| |out| + |grad_lse|)
 //
-//    The bound is relative to the sizes of the terms, so it holds where they cancel.
+//    The bound is relative to the sizes of the terms, so it holds where they cancel. In a block
+//    heed has computed values, out and grad_out itself: what is off by e_a and e_b moves a product
+//    by e_a |b| + |a| e_b + e_a e_b, and sizes are those of |a| + e_a and |b| + e_b. An lse that is
+//    off by e moves l by e log2(e).
 //
 // 3. The gradient of z = s / temperature is the product of both; that of s is this over the
 //    temperature, a constant, times the derivative of the score function, which says itself how far
@@ -41,10 +44,37 @@ namespace heed_test {
 /// What is given of one row, besides its query.
 template <class Wide>
 struct RowGiven {
-  const Wide* grad_out;
-  const Wide* out;
-  Wide lse;
+  const Bounded<Wide>* grad_out;
+  const Bounded<Wide>* out;
+  Bounded<Wide> lse;
   Wide grad_lse;
+};
+
+/// A sum of products of numbers that are off, before heed's roundings.
+template <class Wide>
+struct MovedSum {
+  Wide value = 0;
+  Wide size = 0;   ///< of the terms
+  Wide moved = 0;  ///< infinite: nobody knows
+
+  void add(const Bounded<Wide>& a, const Bounded<Wide>& b) {
+    const Wide term = a.value * b.value;
+    value += term;
+    const auto vague = [](const Bounded<Wide>& x, const Bounded<Wide>& y) {
+      return std::isinf(y.value) && x.bound > 0 && std::fabs(x.value) <= x.bound;
+    };
+    if (std::isinf(a.bound) || std::isinf(b.bound) || vague(a, b) || vague(b, a))
+      moved = kInfinite<Wide>;
+    const Wide away = std::isfinite(term) ? std::fabs(a.value) * b.bound +
+                                                a.bound * std::fabs(b.value) + a.bound * b.bound
+                                          : 0;
+    size += std::fabs(term) + away;
+    moved += away;
+  }
+  void add(Wide exact) {
+    value += exact;
+    size += std::fabs(exact);
+  }
 };
 
 /// What one pair passes on.
@@ -80,23 +110,17 @@ class BackwardRow {
   BackwardRow(const Head<Real>& head, Index i, Index width, const RowGiven<Wide>& given,
               const ScoreModel& derivative)
       : head_(head), i_(i), width_(width), given_(given), derivative_(derivative) {
-    delta_ = -given.grad_lse;
-    delta_size_ = std::fabs(given.grad_lse);
-    for (Index x = 0; x < width; ++x) {
-      const Wide term = given.grad_out[x] * given.out[x];
-      delta_ += term;
-      delta_size_ += std::fabs(term);
-    }
+    delta_.add(-given.grad_lse);
+    for (Index x = 0; x < width; ++x) delta_.add(given.grad_out[x], given.out[x]);
   }
-
-  const Wide* grad_out() const { return given_.grad_out; }
 
   PairGradient<Wide> pair(Index j) const {
     const Wide unit = head_.softmax_unit();
     const Score<Wide> score = head_.full_score(i_, j, unit);
+    if (is_unspecified(given_.lse)) return {unknown(), unknown(), unknown(), unknown()};
     if (nothing()) return of_nothing(score, j);
     PairGradient<Wide> g{};
-    const bool finite = std::isfinite(given_.lse);
+    const bool finite = std::isfinite(given_.lse.value);
     g.weight = finite ? weight(score) : nan();
     if (score.unspecified() && !finite) return {nan(), unknown(), unknown(), unknown()};
     if (score.value == -kInfinite<Wide> && !score.unspecified()) return g;
@@ -113,9 +137,10 @@ class BackwardRow {
 
   /// -p_sink delta
   Number sink() const {
+    if (is_unspecified(given_.lse)) return unknown();
     if (nothing()) return {0, 0};
-    if (!std::isfinite(given_.lse)) return nan();
-    const Number minus_delta = difference(0, 0);
+    if (!std::isfinite(given_.lse.value)) return nan();
+    const Number minus_delta = difference({});
     return product<Real>(weight(head_.sink()), minus_delta);
   }
 
@@ -125,7 +150,7 @@ class BackwardRow {
     const Score<Wide> t = head_.full_score(i_, j, unit);
     if (t.unspecified()) return unknown();
     if (t.value == -kInfinite<Wide> || is_zero(g.scaled)) return {0, 0};
-    if (!std::isfinite(given_.lse)) return nan();
+    if (!std::isfinite(given_.lse.value)) return nan();
     const Number z = product<Real>({-t.value, t.error}, constant<Real>(1 / kLog2EOf<Wide>));
     return product<Real>(product<Real>(g.scaled, z), constant<Real>(unit / kLog2EOf<Wide>));
   }
@@ -135,7 +160,7 @@ class BackwardRow {
   static Number unknown() { return kUnbounded<Wide>; }
 
   /// Whether lse says that the row attends nothing.
-  bool nothing() const { return given_.lse == -kInfinite<Wide>; }
+  bool nothing() const { return given_.lse.value == -kInfinite<Wide>; }
 
   /// Zeros, but where the scores do not go with that, or are multiplied with NaN and infinities.
   PairGradient<Wide> of_nothing(const Score<Wide>& score, Index j) const {
@@ -153,9 +178,11 @@ class BackwardRow {
     if (std::isnan(t.value)) return nan();
     if (t.value == -kInfinite<Wide>) return {0, 0};
     if (std::isinf(t.value)) return {kInfinite<Wide>, 0};
-    const Wide l = given_.lse * kLog2EOf<Wide>;
+    const Wide l = given_.lse.value * kLog2EOf<Wide>;
+    const Wide l_moved = given_.lse.bound * kLog2EOf<Wide>;
     const Wide far = t.value - l;
-    const Wide given = t.error + gamma_of<Real>(A::kConstant + 2) * std::fabs(l);
+    const Wide given =
+        t.error + l_moved + gamma_of<Real>(A::kConstant + 2) * (std::fabs(l) + l_moved);
     const Wide error = given + A::kUnit * (std::fabs(far) + given);
     if (!(std::fabs(l) < A::kMax / 2 && far + error < std::numeric_limits<Real>::max_exponent - 1))
       return unknown();
@@ -166,24 +193,21 @@ class BackwardRow {
 
   /// See 2.
   Number gradient_of_weight(Index j) const {
-    Wide sum = 0;
-    Wide size = 0;
-    for (Index x = 0; x < width_; ++x) {
-      const Wide term = given_.grad_out[x] * head_.value(j, x).value;
-      sum += term;
-      size += std::fabs(term);
-    }
-    return difference(sum, size);
+    MovedSum<Wide> sum;
+    for (Index x = 0; x < width_; ++x) sum.add(given_.grad_out[x], head_.value(j, x));
+    return difference(sum);
   }
 
   /// sum - delta
-  Number difference(Wide sum, Wide size) const {
-    const Wide all = size + delta_size_;
-    const Wide value = sum - delta_;
+  Number difference(const MovedSum<Wide>& sum) const {
+    const Wide all = sum.size + delta_.size;
+    const Wide value = sum.value - delta_.value;
+    if (std::isinf(sum.moved) || std::isinf(delta_.moved)) return unknown();
     if (!std::isfinite(all)) return std::isnan(value) ? nan() : Number{value, 0};
     if (all >= Arithmetic<Real>::kMax) return unknown();
     const auto width = static_cast<Wide>(width_);
-    return {value, gamma_of<Real>(width + 4) * all + 2 * width * Arithmetic<Real>::kUnderflow};
+    return {value, sum.moved + delta_.moved + gamma_of<Real>(width + 4) * all +
+                       2 * width * Arithmetic<Real>::kUnderflow};
   }
 
   /// The derivative of the score function.
@@ -214,8 +238,7 @@ class BackwardRow {
   const Index width_;
   const RowGiven<Wide> given_;
   const ScoreModel& derivative_;
-  Wide delta_;
-  Wide delta_size_;  ///< of the terms of the sum
+  MovedSum<Wide> delta_;
 };
 
 }  // namespace heed_test

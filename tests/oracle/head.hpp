@@ -39,6 +39,8 @@ class Head {
   Bounded<Wide> value(Index j, Index x) const { return {values_.row(j)[x], values_.error(j, x)}; }
   const Wide* query(Index i) const { return queries_.row(i); }
   const Wide* key(Index j) const { return keys_.row(j); }
+  Bounded<Wide> query(Index i, Index x) const { return {queries_.row(i)[x], queries_.error(i, x)}; }
+  Bounded<Wide> key(Index j, Index x) const { return {keys_.row(j)[x], keys_.error(j, x)}; }
 
   /// Whether masks, causal, window, lengths and a bias of -inf let row i attend key j.
   bool attends(Index i, Index j) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "tests/oracle/multihead_combine.hpp"
@@ -31,13 +32,21 @@ class BlockOracle {
 
   /// `out` is [batch, 1, rows, width_out], packed: batch 1; the others are the attention's.
   Expected run() {
+    Expected expected = parts().attention;
+    const Index queries = rows(d_.packed_queries, d_.query_length);
+    expected.out =
+        combine(expected.out, queries, d_.packed_queries > 0 ? queries : d_.query_length);
+    return expected;
+  }
+
+  BlockParts parts() const {
     const Index queries = rows(d_.packed_queries, d_.query_length);
     const Index keys = rows(d_.packed_keys, d_.key_length);
     const bool packed_q = d_.packed_queries > 0;
     const bool packed_k = d_.packed_keys > 0;
     const Index query_length = packed_q ? queries : d_.query_length;
     const Index key_length = packed_k ? keys : d_.key_length;
-    const Projections projections = {
+    Projections projections = {
         project(block_.input_query, queries, query_length, block_.width_query, block_.w_query,
                 block_.rows),
         project(block_.input_key, keys, key_length, block_.width_key, block_.w_key),
@@ -45,8 +54,7 @@ class BlockOracle {
     const Given given = {d_, block_.arguments, block_.function, &projections, block_.rows};
     Expected expected = expect(given);
     admit_others(expected);
-    expected.out = combine(expected.out, queries, query_length);
-    return expected;
+    return {std::move(projections), std::move(expected)};
   }
 
  private:
@@ -181,6 +189,11 @@ class BlockOracle {
 Expected expect(const GivenBlock& block) {
   return is_float64(block.attention) ? BlockOracle<double>(block).run()
                                      : BlockOracle<float>(block).run();
+}
+
+BlockParts parts_of(const GivenBlock& block) {
+  return is_float64(block.attention) ? BlockOracle<double>(block).parts()
+                                     : BlockOracle<float>(block).parts();
 }
 
 }  // namespace heed_test

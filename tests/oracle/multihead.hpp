@@ -40,4 +40,11 @@ struct GivenBlock {
 /// All outputs of a block and their bounds.
 Expected expect(const GivenBlock& block);
 
+/// The same before the heads are combined: `attention.out` holds them.
+struct BlockParts {
+  Projections projections;
+  Expected attention;
+};
+BlockParts parts_of(const GivenBlock& block);
+
 }  // namespace heed_test

@@ -20,7 +20,7 @@ ROOMS = {
     "context": ["kernels", "runtime", "tensor", "parallel"],
     "projection": COMMON,
     "dense": COMMON,
-    "multihead": [*COMMON, "projection", "dense"],
+    "multihead": [*COMMON, "projection", "dense", "backward"],
     "graph": [*COMMON, "projection"],
     "cache": [*COMMON, "dense"],
     "backward": [*COMMON, "dense"],

@@ -50,6 +50,12 @@ MultiheadPlan make_plan(const Context& context, const heed_multihead_desc& desc)
   return MultiheadPlan(plan);
 }
 
+MultiheadBackwardPlan make_plan(const Context& context, const heed_multihead_backward_desc& desc) {
+  heed_multihead_backward_plan* plan = nullptr;
+  require_ok(heed_multihead_backward_plan_create(context.get(), &desc, &plan));
+  return MultiheadBackwardPlan(plan);
+}
+
 Cache make_cache(const Context& context, const heed_cache_desc& desc) {
   heed_cache* cache = nullptr;
   require_ok(heed_cache_create(context.get(), &desc, &cache));
@@ -59,6 +65,12 @@ Cache make_cache(const Context& context, const heed_cache_desc& desc) {
 heed_multihead_info describe(const MultiheadPlan& plan) {
   heed_multihead_info info = HEED_MULTIHEAD_INFO_INIT;
   require_ok(heed_multihead_plan_describe(plan.get(), &info));
+  return info;
+}
+
+heed_multihead_info describe(const MultiheadBackwardPlan& plan) {
+  heed_multihead_info info = HEED_MULTIHEAD_INFO_INIT;
+  require_ok(heed_multihead_backward_plan_describe(plan.get(), &info));
   return info;
 }
 

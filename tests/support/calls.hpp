@@ -20,6 +20,9 @@ struct Destroy {
     heed_attention_backward_plan_destroy(plan);
   }
   void operator()(heed_multihead_plan* plan) const { heed_multihead_plan_destroy(plan); }
+  void operator()(heed_multihead_backward_plan* plan) const {
+    heed_multihead_backward_plan_destroy(plan);
+  }
   void operator()(heed_weights* weights) const { heed_weights_destroy(weights); }
   void operator()(heed_graph* graph) const { heed_graph_destroy(graph); }
   void operator()(heed_graph_attention_plan* plan) const {
@@ -31,6 +34,7 @@ using Context = std::unique_ptr<heed_context, Destroy>;
 using Plan = std::unique_ptr<heed_attention_plan, Destroy>;
 using BackwardPlan = std::unique_ptr<heed_attention_backward_plan, Destroy>;
 using MultiheadPlan = std::unique_ptr<heed_multihead_plan, Destroy>;
+using MultiheadBackwardPlan = std::unique_ptr<heed_multihead_backward_plan, Destroy>;
 using Weights = std::unique_ptr<heed_weights, Destroy>;
 using Graph = std::unique_ptr<heed_graph, Destroy>;
 using GraphPlan = std::unique_ptr<heed_graph_attention_plan, Destroy>;
@@ -51,8 +55,10 @@ Context make_context(const char* isa, const Choices& choices = {});
 Plan make_plan(const Context& context, const heed_attention_desc& desc);
 BackwardPlan make_plan(const Context& context, const heed_attention_backward_desc& desc);
 MultiheadPlan make_plan(const Context& context, const heed_multihead_desc& desc);
+MultiheadBackwardPlan make_plan(const Context& context, const heed_multihead_backward_desc& desc);
 Cache make_cache(const Context& context, const heed_cache_desc& desc);
 heed_multihead_info describe(const MultiheadPlan& plan);
+heed_multihead_info describe(const MultiheadBackwardPlan& plan);
 heed_attention_info describe(const Plan& plan);
 heed_attention_info describe(const BackwardPlan& plan);
 heed_cache_info describe(const Cache& cache);

@@ -1,5 +1,5 @@
 // How much of a sweep to run: everything, or with HEED_TEST_SIZE=small about a twentieth, or with
-// HEED_TEST_SIZE=brief about a hundredth.
+// HEED_TEST_SIZE=brief about a hundredth. With HEED_TEST_SIZE=large those that take long run more.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,8 @@ inline bool brief() { return size_is("brief"); }
 
 /// What is brief is small, too.
 inline bool small() { return size_is("small") || brief(); }
+
+inline bool large() { return size_is("large"); }
 
 /// Whether tests use this instruction set: any, or the one that HEED_TEST_ISA names, where the
 /// others have their turn elsewhere and the processor is an emulated one.

@@ -22,7 +22,7 @@ GROUPS = {"attend.usage": "usage.Usage", "attend.files": "files.Files",
           "encoder.usage": "usage.Usage", "generate.usage": "usage.Usage",
           "generate.files": "files.Files", "generate.texts": "texts.Texts",
           "generate.saved": "saved.Saved", "graph.messages": "test_messages.Messages",
-          "graph.neighbours": "test_neighbours.Neighbours"}
+          "graph.neighbours": "test_neighbours.Neighbours", "train.usage": "usage.Usage"}
 
 
 def main():

@@ -1,0 +1,369 @@
+// The way back through a block:
+//
+//   projections and heads    kept by a run of the block, or computed again
+//   grad_heads               = grad_out W_out^T, or what else the combiner makes of grad_out
+//   grad_W_out               = heads^T grad_out
+//   grad_Q, grad_K, grad_V   those of the attention, see engine/backward
+//   grad_W                   = input^T times each of them
+//   grad_input               = each of them times W^T
+//
+// Products are those of projections: a transposed matrix is one with other strides.
+#include "engine/multihead/backward/backward.hpp"
+
+#include <algorithm>
+
+#include "engine/backward/backward.hpp"
+#include "engine/multihead/backward/over_rows.hpp"
+#include "engine/multihead/multihead.hpp"
+#include "engine/multihead/rows.hpp"
+#include "engine/parallel/parallel_for.hpp"
+#include "engine/runtime/within.hpp"
+#include "engine/runtime/workspace.hpp"
+#include "engine/tensor/heads.hpp"
+
+namespace heed {
+namespace {
+
+/// One of the three projections, and where its gradients go.
+struct Projection {
+  const MatmulPlan& to_input;
+  const MatmulPlan& to_matrix;
+  MatrixArgument w;
+  InputRows input;
+  const Rows& rows;
+  std::byte* grad;  ///< in the workspace, row by row
+  std::int64_t width;
+  void* grad_w;
+  const Matrix& matrix;  ///< that grad_w is
+  void* grad_b;
+};
+
+/// Rows [begin, end) of a tensor.
+struct RowRange {
+  std::int64_t begin, end;
+};
+
+class BackwardRun {
+ public:
+  BackwardRun(const heed_multihead_backward_plan& plan, const MultiheadBackwardArgs& args,
+              const InnerBackward& inner, std::byte* workspace)
+      : plan_(plan),
+        problem_(plan.problem),
+        block_(plan.problem.block),
+        args_(args.block),
+        given_(args.given),
+        inner_(inner),
+        one_input_(args.one_input()),
+        workspace_(workspace),
+        threads_{*plan.context, plan.workers, workspace + plan.space.shared, plan.space.slab_bytes},
+        query_rows_(query_rows_of(block_.attention, inner.attention)),
+        key_rows_(key_rows_of(block_.attention, inner.attention)),
+        keys_(one_input_ ? key_rows_.input(args_.input_query, block_.input_query)
+                         : key_rows_.input(args_.input_key, block_.input_key)),
+        query_{plan.input_query,
+               plan.w_query,
+               matrix(block_.w_query, args_.p_query, args_.w_query),
+               query_rows_.input(args_.input_query, block_.input_query),
+               query_rows_,
+               workspace + plan.space.grad_query,
+               block_.queries_width,
+               given_.grad_w_query,
+               problem_.grad_w_query,
+               given_.grad_b_query},
+        key_{plan.input_key,
+             plan.w_key,
+             matrix(block_.w_key, args_.p_key, args_.w_key),
+             keys_,
+             key_rows_,
+             workspace + plan.space.grad_key,
+             block_.keys_width,
+             given_.grad_w_key,
+             problem_.grad_w_key,
+             given_.grad_b_key},
+        value_{plan.input_value,
+               plan.w_value,
+               matrix(block_.w_value, args_.p_value, args_.w_value),
+               keys_,
+               key_rows_,
+               workspace + plan.space.grad_value,
+               block_.values_width,
+               given_.grad_w_value,
+               problem_.grad_w_value,
+               given_.grad_b_value} {}
+
+  void attend_again() const {
+    if (problem_.kept) return;
+    heed_attention_args attention = inner_.attention;
+    attention.lse = nullptr;  // nobody wants a copy of what is kept
+    project_and_attend(plan_.block, args_, attention, workspace_ + plan_.space.shared,
+                       inner_.tensors);
+  }
+
+  void differentiate_combiner() const {
+    if (!block_.has_w_out())
+      return with_real(block_.float64(), [&](auto real) { split_heads<decltype(real)>(); });
+    const InputRows grad_out = query_rows_.input(given_.grad_out, problem_.grad_out);
+    if (attention_wanted())
+      multiply(plan_.grad_heads, grad_out, query_rows_.count,
+               transposed(plain(matrix(block_.w_out, args_.p_out, args_.w_out))), grad_heads(),
+               false);
+    if (given_.grad_w_out != nullptr)
+      write_product(plan_.w_out, {heads(), grad_out, query_rows_.count}, given_.grad_w_out,
+                    problem_.grad_w_out);
+    if (given_.grad_b_out != nullptr)
+      write_sum_of_rows(threads_, block_.float64(), grad_out, query_rows_.count,
+                        vector(given_.grad_b_out, block_.width_out));
+  }
+
+  void differentiate_attention() const {
+    if (!attention_wanted()) return;
+    heed_attention_backward_args args = inner_.args;
+    args.attention = &inner_.attention;
+    if (problem_.accumulate()) clear_projections();
+    run_plan(plan_.attention, args, workspace_ + plan_.space.shared, plan_.attention.bytes);
+  }
+
+  void differentiate_projections() const {
+    for (const Projection* const p : {&query_, &key_, &value_}) {
+      const RowPairs pairs = {p->input, gradient(*p), p->rows.count};
+      if (p->grad_w != nullptr) write_product(p->to_matrix, pairs, p->grad_w, p->matrix);
+      if (p->grad_b != nullptr)
+        write_sum_of_rows(threads_, block_.float64(), pairs.y, pairs.count,
+                          vector(p->grad_b, p->width));
+    }
+    const RowRange queries = {query_rows_.begin, query_rows_.begin + query_rows_.count};
+    const RowRange keys = {key_rows_.begin, key_rows_.begin + key_rows_.count};
+    if (given_.grad_input_query != nullptr) {
+      const bool same = queries.begin == keys.begin && queries.end == keys.end;
+      if (one_input_ && !same) clear_input();
+      add_to_input(query_, block_.width_query, one_input_ && !same);
+      if (one_input_) add_to_input(key_, block_.width_query, true);
+      if (one_input_) add_to_input(value_, block_.width_query, true);
+      const GradientRows to = {given_.grad_input_query, problem_.grad_input_query,
+                               query_rows_.per_batch, block_.width_query, problem_.accumulate()};
+      write_input(queries, to);
+      // Packed rows may belong to keys alone.
+      if (one_input_) write_input({keys.begin, std::min(keys.end, queries.begin)}, to);
+      if (one_input_) write_input({std::max(keys.begin, queries.end), keys.end}, to);
+    }
+    if (given_.grad_input_key != nullptr) {
+      add_to_input(key_, block_.width_key, false);
+      add_to_input(value_, block_.width_key, true);
+      write_input(keys, {given_.grad_input_key, problem_.grad_input_key, key_rows_.per_batch,
+                         block_.width_key, problem_.accumulate()});
+    }
+  }
+
+ private:
+  /// Whether anything is asked for that lies before the heads.
+  bool attention_wanted() const {
+    const heed_attention_backward_args& a = inner_.args;
+    return a.grad_query != nullptr || a.grad_key != nullptr || a.grad_value != nullptr ||
+           a.grad_bias != nullptr || a.grad_sinks != nullptr || a.grad_alibi_slopes != nullptr ||
+           a.grad_scale != nullptr || a.grad_temperature != nullptr;
+  }
+
+  static MatrixArgument matrix(const Matrix& matrix, const heed_weights* prepared,
+                               const void* data) {
+    return {prepared, &matrix, data, nullptr, {}};
+  }
+  PlainMatrix plain(const MatrixArgument& w) const {
+    return plain_matrix(*plan_.context->kernels, block_.float64(), w,
+                        workspace_ + plan_.space.matrix);
+  }
+  GradientRows vector(void* data, std::int64_t width) const {
+    return {data, problem_.grad_b, 1, width, problem_.accumulate()};
+  }
+
+  /// Rows of all heads, which lie side by side.
+  Layout heads_layout() const {
+    Layout layout = block_.attention.out;
+    layout.strides = queries_by_row(block_.attention, block_.attention.value_features);
+    return layout;
+  }
+  InputRows heads() const {
+    return query_rows_.input(inner_.tensors + plan_.block.space.heads, heads_layout());
+  }
+  OutputRows grad_heads() const {
+    return query_rows_.output(workspace_ + plan_.space.grad_heads, heads_layout(),
+                              block_.heads_width);
+  }
+  Layout side_by_side(std::int64_t width, const Rows& rows) const {
+    return {real_type(block_.float64()),
+            real_bytes(block_.float64()),
+            {rows.per_batch * width, 0, width, 1}};
+  }
+  InputRows gradient(const Projection& p) const {
+    return p.rows.input(p.grad, side_by_side(p.width, p.rows));
+  }
+
+  void multiply(const MatmulPlan& plan, const InputRows& x, std::int64_t rows, const PlainMatrix& w,
+                const OutputRows& y, bool adds) const {
+    Matmul matmul = {&plan, rows, x, {nullptr, &w.matrix, w.data, nullptr, {}}, y};
+    matmul.adds = adds;
+    if (rows == 0) return;
+    run_matmuls(*plan_.context, &matmul, 1, plan_.workers, threads_.slabs, threads_.slab_bytes);
+  }
+
+  /// x^T y, to where the gradient of a matrix goes.
+  void write_product(const MatmulPlan& plan, const RowPairs& rows, void* to,
+                     const Matrix& as) const {
+    std::byte* const product = workspace_ + plan_.space.grad_matrix;
+    multiply_over_rows(threads_, plan, rows, product);
+    write_rows(threads_, block_.float64(), product, 0, as.in,
+               {to, as.layout, as.in_each, as.out, problem_.accumulate()});
+  }
+
+  /// The gradients of projections go to the workspace, and are sums with nothing.
+  void clear_projections() const {
+    const std::int64_t number = real_bytes(block_.float64());
+    const auto clear = [&](std::size_t offset, std::int64_t numbers) {
+      std::fill_n(workspace_ + offset, numbers * number, std::byte{0});
+    };
+    clear(plan_.space.grad_query, block_.query_rows * block_.queries_width);
+    clear(plan_.space.grad_key, block_.key_rows * block_.keys_width);
+    clear(plan_.space.grad_value, block_.key_rows * block_.values_width);
+  }
+
+  /// The gradient of an input, of all its rows, before it is written.
+  std::byte* input() const { return workspace_ + plan_.space.grad_heads; }
+  void clear_input() const {
+    std::fill_n(input(), block_.query_rows * block_.width_query * real_bytes(block_.float64()),
+                std::byte{0});
+  }
+  void add_to_input(const Projection& p, std::int64_t width, bool adds) const {
+    multiply(p.to_input, gradient(p), p.rows.count, transposed(plain(p.w)),
+             p.rows.output(input(), side_by_side(width, p.rows), width), adds);
+  }
+  void write_input(const RowRange& rows, const GradientRows& to) const {
+    if (rows.begin >= rows.end) return;
+    write_rows(threads_, block_.float64(),
+               input() + rows.begin * to.out * real_bytes(block_.float64()), rows.begin,
+               rows.end - rows.begin, to);
+  }
+
+  // ---- Without a W_out ----
+
+  template <class Real>
+  void split_heads() const {
+    auto* const terms = reinterpret_cast<double*>(workspace_ + plan_.space.terms);
+    const std::int64_t tasks = ceil_div(query_rows_.count, kTermRows);
+    parallel_for(plan_.context->threads, {tasks, 1, plan_.workers},
+                 [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                   std::byte* const slab = threads_.slabs + worker * threads_.slab_bytes;
+                   for (std::int64_t task = begin; task < end; ++task)
+                     split_heads(task, reinterpret_cast<Real*>(slab), terms);
+                 });
+    if (given_.grad_head_weights != nullptr)
+      write_head_weights(static_cast<Real*>(given_.grad_head_weights), terms, tasks);
+  }
+
+  template <class Real>
+  void split_heads(std::int64_t task, Real* gradient, double* terms) const {
+    const Problem& a = block_.attention;
+    const InputRows heads = this->heads();
+    const InputRows grad_out = query_rows_.input(given_.grad_out, problem_.grad_out);
+    const OutputRows to = grad_heads();
+    double* const own = terms + task * a.query_heads;
+    const bool weighted = block_.combine == HEED_COMBINE_WEIGHTED;
+    if (weighted) std::fill_n(own, a.query_heads, 0.0);
+    const std::int64_t end = std::min((task + 1) * kTermRows, query_rows_.count);
+    for (std::int64_t t = task * kTermRows; t < end; ++t) {
+      const auto* const row = reinterpret_cast<const Real*>(heads.at(t));
+      kernels_of<Real>(*plan_.context->kernels)
+          .numbers.read(grad_out.layout.type, grad_out.at(t), grad_out.layout.strides.feature,
+                        static_cast<std::size_t>(a.value_features), gradient);
+      split_gradient(block_.combine, gradient, row, a.query_heads, a.value_features,
+                     a.value_features, static_cast<const Real*>(args_.head_weights),
+                     reinterpret_cast<Real*>(to.at(t, 0)));
+      for (std::int64_t h = 0; weighted && h < a.query_heads; ++h)
+        for (std::int64_t x = 0; x < a.value_features; ++x)
+          own[h] +=
+              static_cast<double>(gradient[x]) * static_cast<double>(row[h * a.value_features + x]);
+    }
+  }
+
+  template <class Real>
+  void write_head_weights(Real* to, const double* terms, std::int64_t tasks) const {
+    const std::int64_t heads = block_.attention.query_heads;
+    for (std::int64_t h = 0; h < heads; ++h) {
+      double sum = 0;
+      for (std::int64_t task = 0; task < tasks; ++task) sum += terms[task * heads + h];
+      to[h] = static_cast<Real>(sum + (problem_.accumulate() ? static_cast<double>(to[h]) : 0.0));
+    }
+  }
+
+  const heed_multihead_backward_plan& plan_;
+  const MultiheadBackwardProblem& problem_;
+  const MultiheadProblem& block_;
+  const heed_multihead_args& args_;
+  const heed_multihead_backward_args& given_;
+  const InnerBackward& inner_;
+  const bool one_input_;
+  std::byte* const workspace_;
+  const RunThreads threads_;
+  const Rows query_rows_;
+  const Rows key_rows_;
+  const InputRows keys_;  ///< what K and V are projected from
+  const Projection query_, key_, value_;
+};
+
+}  // namespace
+
+InnerBackward checked_arguments(const heed_multihead_backward_plan& plan,
+                                const MultiheadBackwardArgs& args, std::byte* workspace) {
+  const heed_multihead_backward_args& given = args.given;
+  const MultiheadBackwardSpace& s = plan.space;
+  InnerBackward inner{};
+  inner.tensors = plan.problem.kept ? static_cast<std::byte*>(args.block.kept) : workspace + s.kept;
+  MultiheadProblem as_given = plan.problem.block;
+  as_given.keep = plan.problem.kept;
+  within("args.block", [&] {
+    inner.attention = placed_arguments(plan.block, args.block, inner.tensors);
+    inner.attention.struct_size = sizeof inner.attention;  // a caller's may be shorter
+    inner.attention.lse = nullptr;
+    validate(as_given, args.block, inner.attention, plan.context->backend,
+             plan.problem.kept ? plan.block.space.kept_bytes : 0);
+  });
+  inner.attention.lse = inner.tensors + plan.block.space.lse;
+  validate(plan.problem, args);
+
+  heed_attention_backward_args& a = inner.args;
+  a = HEED_ATTENTION_BACKWARD_ARGS_INIT;
+  a.attention = &inner.attention;
+  const bool from_keys =
+      given.grad_input_key != nullptr || (args.one_input() && given.grad_input_query != nullptr);
+  const auto wanted = [&](std::size_t offset, const void* w, const void* b, bool input) {
+    return w != nullptr || b != nullptr || input ? workspace + offset : nullptr;
+  };
+  a.grad_out = workspace + s.grad_heads;
+  a.grad_lse = given.grad_lse;
+  a.grad_query = wanted(s.grad_query, given.grad_w_query, given.grad_b_query,
+                        given.grad_input_query != nullptr);
+  a.grad_key = wanted(s.grad_key, given.grad_w_key, given.grad_b_key, from_keys);
+  a.grad_value = wanted(s.grad_value, given.grad_w_value, given.grad_b_value, from_keys);
+  a.grad_bias = given.grad_bias;
+  a.grad_sinks = given.grad_sinks;
+  a.grad_alibi_slopes = given.grad_alibi_slopes;
+  a.grad_scale = given.grad_scale;
+  a.grad_temperature = given.grad_temperature;
+  a.score_gradient = given.score_gradient;
+  validate(plan.attention.problem, BackwardArgs(a), "args.block->attention");
+  a.attention = nullptr;  // it will lie elsewhere
+  return inner;
+}
+
+void run_plan(const heed_multihead_backward_plan& plan, const heed_multihead_backward_args& given,
+              void* workspace, std::size_t bytes) {
+  check_workspace(plan.space.bytes, workspace, bytes);
+  auto* const begin = static_cast<std::byte*>(workspace);
+  const MultiheadBackwardArgs args(given);
+  const InnerBackward inner = checked_arguments(plan, args, begin);
+  const BackwardRun run(plan, args, inner, begin);
+  run.attend_again();
+  run.differentiate_combiner();
+  run.differentiate_attention();
+  run.differentiate_projections();
+}
+
+}  // namespace heed

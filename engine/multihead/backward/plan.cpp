@@ -1,0 +1,123 @@
+#include "engine/multihead/backward/plan.hpp"
+
+#include <algorithm>
+
+#include "engine/parallel/parallel_for.hpp"
+#include "engine/runtime/sizes.hpp"
+#include "engine/runtime/within.hpp"
+#include "engine/runtime/workspace.hpp"
+
+namespace heed {
+namespace {
+
+/// The attention's tensors lie where the block's run puts them, its gradients row by row.
+BackwardProblem placed(const BackwardProblem& problem, const heed_multihead_plan& block) {
+  const Problem& own = block.attention.problem;
+  BackwardProblem p = problem;
+  p.attention = own;
+  p.grad_out.strides = own.out.strides;
+  p.grad_query.strides = queries_by_row(own, own.features);
+  p.grad_key.strides = keys_by_row(own, own.features);
+  p.grad_value.strides = keys_by_row(own, own.value_features);
+  return p;
+}
+
+void plan_products(const heed_context& context, heed_multihead_backward_plan& plan) {
+  const MultiheadProblem& p = plan.problem.block;
+  const std::int64_t claims = context.threads.count == 1 ? 1 : 4 * context.threads.count;
+  const auto product = [&](const char* field, std::int64_t rows, std::int64_t in,
+                           std::int64_t out) {
+    return plan_matmul(context, field, {p.float64(), rows, in, out}, claims);
+  };
+  const auto over_rows = [&](const char* field, std::int64_t rows, std::int64_t in,
+                             std::int64_t out) {
+    return product(field, in, std::clamp<std::int64_t>(rows, 1, kProductRows), out);
+  };
+  plan.input_query = product("desc.block->w_query", p.query_rows, p.queries_width, p.width_query);
+  plan.input_key = product("desc.block->w_key", p.key_rows, p.keys_width, p.width_key);
+  plan.input_value = product("desc.block->w_value", p.key_rows, p.values_width, p.width_key);
+  plan.w_query = over_rows("desc.grad_w_query", p.query_rows, p.width_query, p.queries_width);
+  plan.w_key = over_rows("desc.grad_w_key", p.key_rows, p.width_key, p.keys_width);
+  plan.w_value = over_rows("desc.grad_w_value", p.key_rows, p.width_key, p.values_width);
+  if (!p.has_w_out()) return;
+  plan.grad_heads = product("desc.block->w_out", p.query_rows, p.width_out, p.heads_width);
+  plan.w_out = over_rows("desc.grad_w_out", p.query_rows, p.heads_width, p.width_out);
+}
+
+void lay_out(heed_multihead_backward_plan& plan) {
+  const MultiheadProblem& p = plan.problem.block;
+  const std::int64_t number = real_bytes(p.float64());
+  const auto checked = [&](const Offsets& rooms) {
+    return rooms.end("the workspace", {{"the number of query rows", p.query_rows},
+                                       {"key rows", p.key_rows},
+                                       {"desc.block->width_query", p.width_query},
+                                       {"width_key", p.width_key},
+                                       {"width_out", p.width_out},
+                                       {"a row of all heads", p.heads_width}});
+  };
+  MultiheadBackwardSpace& s = plan.space;
+  Offsets offsets;
+  s.kept = offsets.take(
+      plan.problem.kept ? 0 : static_cast<std::int64_t>(plan.block.space.kept_bytes), 1, 1);
+  const Size inputs[] = {Size(p.query_rows) * p.heads_width, Size(p.query_rows) * p.width_query,
+                         Size(p.key_rows) * p.width_key};
+  s.grad_heads =
+      offsets.take(std::max({inputs[0].value(), inputs[1].value(), inputs[2].value()}), 1, number);
+  s.grad_query = offsets.take(p.query_rows, p.queries_width, number);
+  s.grad_key = offsets.take(p.key_rows, p.keys_width, number);
+  s.grad_value = offsets.take(p.key_rows, p.values_width, number);
+  const Size matrices[] = {Size(p.width_query) * p.queries_width, Size(p.width_key) * p.keys_width,
+                           Size(p.width_key) * p.values_width,
+                           Size(p.heads_width) * (p.has_w_out() ? p.width_out : 0)};
+  const std::int64_t largest = std::max(
+      {matrices[0].value(), matrices[1].value(), matrices[2].value(), matrices[3].value()});
+  s.matrix = offsets.take(largest, 1, number);
+  s.grad_matrix = offsets.take(largest, 1, number);
+  const bool weighted = p.combine == HEED_COMBINE_WEIGHTED;
+  s.terms = offsets.take(weighted ? ceil_div(p.query_rows, kTermRows) : 0, p.attention.query_heads,
+                         sizeof(double));
+  Offsets row;  // one of anything
+  row.take(std::max({p.width_query, p.width_key, p.width_out, p.queries_width, p.keys_width,
+                     p.values_width, p.heads_width}),
+           1, number);
+  s.slab_bytes = checked(row);
+  for (const MatmulPlan* const product :
+       {&plan.input_query, &plan.input_key, &plan.input_value, &plan.w_query, &plan.w_key,
+        &plan.w_value, &plan.w_out, &plan.grad_heads})
+    s.slab_bytes = std::max(s.slab_bytes, product->slab.bytes);
+  const Size slabs = Size(plan.workers) * static_cast<std::int64_t>(s.slab_bytes);
+  s.shared = offsets.take(
+      std::max({slabs.value(), static_cast<std::int64_t>(plan.attention.bytes),
+                plan.problem.kept ? 0 : static_cast<std::int64_t>(plan.block.space.bytes)}),
+      1, 1);
+  s.bytes = checked(offsets);
+}
+
+}  // namespace
+
+heed_multihead_backward_plan make_plan(const heed_context& context,
+                                       const MultiheadBackwardProblem& problem) {
+  heed_multihead_backward_plan plan{};
+  plan.context = &context;
+  plan.problem = problem;
+  plan.block = within("desc.block", [&] { return make_plan(context, problem.block); });
+  plan.attention = make_plan(context, placed(problem.attention, plan.block));
+  plan_products(context, plan);
+  plan.workers = static_cast<std::uint32_t>(std::clamp<double>(
+      2 * plan.block.projection_flops / kFlopsPerClaim, 1, context.threads.count));
+  lay_out(plan);
+  return plan;
+}
+
+double flops_of(const heed_multihead_backward_plan& plan) {
+  const heed_multihead_plan& block = plan.block;
+  const double again = block.projection_flops + block.attention.flops;
+  return 2 * block.projection_flops + plan.attention.flops + (plan.problem.kept ? 0 : again);
+}
+
+std::uint32_t workers_of(const heed_multihead_backward_plan& plan) {
+  return std::max(
+      {plan.workers, plan.attention.workers, plan.problem.kept ? 1 : workers_of(plan.block)});
+}
+
+}  // namespace heed

@@ -1,0 +1,54 @@
+// The oracle of the gradients of multi-head blocks: the block's own forward oracle, back through
+// the combiner, the oracle of the attention's gradients on numbers that are off by known amounts,
+// and sums over rows. Each passes its bounds on to the next. See tests/oracle/backward.hpp.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "tests/oracle/backward.hpp"
+#include "tests/oracle/multihead.hpp"
+
+namespace heed_test {
+
+enum BlockGradientOf : std::size_t {
+  kOfInputQuery,
+  kOfInputKey,
+  kOfWQuery,
+  kOfWKey,
+  kOfWValue,
+  kOfWOut,
+  kOfBQuery,
+  kOfBKey,
+  kOfBValue,
+  kOfBOut,
+  kOfHeadWeights,
+  kOfBias,  ///< of the attention, as are those that follow
+  kOfSinks,
+  kOfSlopes,
+  kOfScale,
+  kOfTemperature,
+  kBlockGradients  ///< how many there are
+};
+
+/// Gradients of a block.
+struct GivenBlockBackward {
+  GivenBlock block;
+  Source grad_out;
+  /// Where each lies, and what is there if gradients accumulate; .data NULL: not asked for.
+  std::array<Source, kBlockGradients> gradients;
+  bool one_input;  ///< as query and as key
+  /// What the attention inside is asked for, its tensors aside.
+  heed_attention_backward_desc inner;
+  heed_attention_backward_args inner_args;
+  ScoreModel derivative;
+};
+
+/// All that is asked for; the others are empty. Of inputs: [batch, 1, rows, features], packed:
+/// batch 1; of matrices: [matrix, 1, in, out].
+using ExpectedBlockGradients = std::array<std::vector<Element>, kBlockGradients>;
+
+ExpectedBlockGradients expect_block_gradients(const GivenBlockBackward& given);
+
+}  // namespace heed_test
