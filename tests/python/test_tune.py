@@ -159,7 +159,7 @@ def test_a_search(run):
 
 def test_a_search_of_several_shapes_leaves_a_file_that_heed_reads(run, monkeypatch):
     monkeypatch.setattr(tune.Found, "better", True)  # what is faster here, a test cannot say
-    monkeypatch.setattr(tune, "candidates", lambda automatic: [Tiles(24, 32), Tiles(48, 64)])
+    monkeypatch.setattr(tune, "candidates", lambda *_: [Tiles(24, 32), Tiles(48, 64)])
     status, _, err = run("tune", "H2_L60_D16", "H2_L90_D16_causal", "--turns", "3")
     assert (status, err) == (0, "")
     monkeypatch.setenv("HEED_TUNING_FILE", "heed.tuning")
@@ -180,9 +180,11 @@ def test_rounds_end_with_one_that_is_judged():
 
 
 def test_candidates_are_tiles():
-    for tiles in candidates(Tiles(24, 128)):
-        assert 1 <= tiles.tile_q <= 65536
-        assert 1 <= tiles.tile_kv <= 65536
+    for tiles in candidates(Tiles(24, 128), parse("H4_Hkv2_L100_D16")):
+        assert 1 <= tiles.tile_q <= 200  # of both heads that share a key head
+        assert 1 <= tiles.tile_kv <= 128
+    largest = {(t.tile_q, t.tile_kv) for t in candidates(Tiles(144, 128), parse("L100_D16"))}
+    assert max(largest) == (144, 128)
 
 
 def test_what_is_better():
