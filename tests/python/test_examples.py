@@ -61,7 +61,7 @@ PROGRAMS = {  # what each needs beside NumPy, and what it prints; times and spac
     "shards": ([], r"out: True lse: True\nagain: True"),
     "train": (
         ["torch", "transformers"],
-        r" 4\.\d │#\n( +│[# ]*\n)+ 0\.0 │\n +└─{60}\n +loss by step: # both, .*\n"
+        r" 4\.\d │#+\n( +│[# ]*\n)+ 0\.0 │\n +└─{40}\n +loss by step: # both, .*\n"
         r"(step +\d+  sdpa (\d\.\d{2})\d\d  heed \3\d\d\n){5}"
         r"the losses are at most \d\.\de-0[5-9] apart\n( +\d+\.\d ms a step with (sdpa|heed)\n){2}"
         r"who attended: \{'heed': 80\}",

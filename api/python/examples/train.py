@@ -26,7 +26,7 @@ import heed.transformers
 TEXT = Path(__file__).parents[3] / "api" / "README.md"
 WAYS = ("sdpa", "heed")
 BATCH, LENGTH = 8, 128
-WIDE, HIGH = 60, 12  # the curve, in letters
+WIDE, HIGH = 60, 12  # the curve at most, in letters
 
 
 def read(path: Path) -> tuple[list[str], torch.Tensor]:
@@ -80,19 +80,21 @@ def train(text, both, steps):
 def curve(losses) -> str:
     """Both losses over the steps: # where they are in the same place."""
     highest = max(max(line) for line in losses.values())
+    steps = len(losses[WAYS[0]])
+    wide = min(WIDE, steps)
     marks = {}
     for way, line in losses.items():
         for step, loss in enumerate(line):
-            at = round((WIDE - 1) * step / (len(line) - 1)), round((HIGH - 1) * loss / highest)
+            at = round((wide - 1) * step / (steps - 1)), round((HIGH - 1) * loss / highest)
             marks.setdefault(at, set()).add(way)
     rows = []
     for y in reversed(range(HIGH)):
-        cells = (marks.get((x, y), set()) for x in range(WIDE))
+        cells = (marks.get((x, y), set()) for x in range(wide))
         row = "".join(" " if not c else "#" if len(c) > 1 else min(c)[0] for c in cells)
         label = f"{highest * y / (HIGH - 1):.1f}" if y in (0, HIGH - 1) else ""
         rows.append(f"{label:>4} │{row}".rstrip())
     legend = "# both, " + ", ".join(f"{way[0]} {way} alone" for way in WAYS)
-    return "\n".join([*rows, "     └" + "─" * WIDE, "      loss by step: " + legend])
+    return "\n".join([*rows, "     └" + "─" * wide, "      loss by step: " + legend])
 
 
 def picture(losses) -> str:
