@@ -918,6 +918,30 @@ typedef struct heed_weights_info {
 
 HEED_API heed_status heed_weights_describe(const heed_weights* weights, heed_weights_info* info);
 
+/* Rows times a prepared matrix, which is a linear layer:
+ *
+ *   y = x W + bias
+ *
+ *   x  [batch, rows, in]      y  [batch, rows, out]      in and out of heed_weights_info
+ *
+ * Types: x and y are each float32, bfloat16 or float16, with arithmetic in float32; or both are
+ * float64, as the weights then must be. A dtype of 0 is the arithmetic's. */
+typedef struct heed_project_desc {
+  uint32_t struct_size;
+  uint32_t reserved; /* 0 */
+  int64_t batch;
+  int64_t rows;
+  heed_layout x; /* of both: no stride_head */
+  heed_layout y;
+} heed_project_desc;
+#define HEED_PROJECT_DESC_INIT \
+  { (uint32_t)sizeof(heed_project_desc), 0, 0, 0, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT }
+
+/* The weights are those of a context whose product is the same. y must not overlap x. Takes a
+ * little memory for each thread from the context's allocator. */
+HEED_API heed_status heed_project(const heed_context* context, const heed_project_desc* desc,
+                                  const heed_weights* weights, const void* x, void* y);
+
 /* How the results of the heads become one. */
 typedef enum heed_combine {
   HEED_COMBINE_CONCAT = 0,   /* side by side; in a multi-head block then times W_out */

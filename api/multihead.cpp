@@ -1,10 +1,12 @@
-// The C boundary of weight matrices and multi-head blocks.
+// The C boundary of weight matrices, products with them, and multi-head blocks.
 #include "engine/multihead/multihead.hpp"
 
 #include "api/heed.h"
 #include "api/shim.hpp"
 #include "engine/check/matrices.hpp"
+#include "engine/check/project.hpp"
 #include "engine/multihead/verbose.hpp"
+#include "engine/projection/project.hpp"
 #include "engine/projection/weights.hpp"
 #include "engine/runtime/structs.hpp"
 
@@ -46,6 +48,19 @@ heed_status heed_weights_describe(const heed_weights* weights, heed_weights_info
     known.out = w.out;
     known.bytes = w.bytes;
     heed::write_struct(info, known, "info");
+  });
+}
+
+heed_status heed_project(const heed_context* context, const heed_project_desc* desc,
+                         const heed_weights* weights, const void* x, void* y) {
+  return guarded([&] {
+    const heed_context& c = required(context, "context");
+    const heed_weights& w = required(weights, "weights");
+    const heed::ProjectProblem problem = heed::validate(c, heed::read_struct(desc, "desc"), w);
+    const heed::Project project = {x, y};
+    heed::validate(problem, project);
+    if (c.checked) heed::check_project(c, problem, project);
+    heed::run_project(c, problem, project);
   });
 }
 

@@ -10,9 +10,6 @@
 namespace heed {
 namespace {
 
-/// So many tasks per thread even out threads that come late.
-constexpr std::int64_t kTasksPerThread = 4;
-
 /// Rows per task of combining heads: enough to be worth its claim.
 constexpr std::int64_t kCombineRows = 64;
 
@@ -76,11 +73,6 @@ Placement choose_placement(const heed_context& context, const MultiheadProblem& 
   return recomputes || p.keep ? Placement::kByHead : Placement::kPanels;
 }
 
-std::uint32_t workers_for(const heed_context& context, double flops) {
-  return static_cast<std::uint32_t>(
-      std::clamp<double>(flops / kFlopsPerClaim, 1, context.threads.count));
-}
-
 void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
   const bool panels = plan.attention.placement == Placement::kPanels;
@@ -95,8 +87,7 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const double combining = 2.0 * static_cast<double>(p.query_rows) *
                            static_cast<double>(p.heads_width);  // without a W_out
   // Every thread gets as many tasks; those of products of one size take the same time.
-  const std::int64_t claims =
-      context.threads.count == 1 ? 1 : kTasksPerThread * context.threads.count;
+  const std::int64_t claims = claims_for(context);
   const auto share = [&](const MatmulSize& part) {
     const double claimed = flops_of(part) / std::max(before, 1.0) * static_cast<double>(claims);
     return round_up(static_cast<std::int64_t>(claimed) + 1, context.threads.count);

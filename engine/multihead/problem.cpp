@@ -30,12 +30,6 @@ heed_attention_desc read_attention(const heed_multihead_desc& desc) {
   return attention;
 }
 
-void check_no_heads(const char* field, const heed_layout& given) {
-  if (given.stride_head != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.stride_head is %lld; it must be 0: it has no heads",
-         field, static_cast<long long>(given.stride_head));
-}
-
 namespace {
 
 void resolve_widths(const heed_multihead_desc& desc, MultiheadProblem& p) {

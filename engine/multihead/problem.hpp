@@ -43,9 +43,6 @@ heed_attention_desc read_attention(const heed_multihead_desc& desc);
 /// Throws an Error that names the field, its value and the bound.
 MultiheadProblem validate(const heed_multihead_desc& desc);
 
-/// Throws unless an input or output, which `given` describes, has no heads.
-void check_no_heads(const char* field, const heed_layout& given);
-
 /// The arguments of the attention inside, or defaults if none are given.
 heed_attention_args read_attention_args(const heed_multihead_args& args);
 

@@ -7,10 +7,7 @@ namespace {
 
 void check_prepared(const GivenMatrix& given, const Matrix& matrix, bool float64, Backend backend) {
   const heed_weights& weights = *given.p;
-  if (weights.backend != backend)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s is prepared with a context whose product is \"%s\"; this plan's is \"%s\"",
-         given.p_field, name_of(weights.backend), name_of(backend));
+  check_backend(given.p_field, weights, "plan", backend);
   if (given.b != nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "%s is given; it must be NULL with %s, which has its bias inside", given.b_field,
@@ -26,6 +23,14 @@ void check_prepared(const GivenMatrix& given, const Matrix& matrix, bool float64
 }
 
 }  // namespace
+
+void check_backend(const char* field, const heed_weights& weights, const char* of,
+                   Backend backend) {
+  if (weights.backend != backend)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s is prepared with a context whose product is \"%s\"; this %s's is \"%s\"", field,
+         name_of(weights.backend), of, name_of(backend));
+}
 
 void check_given(const GivenMatrix& given, const Matrix& matrix, const Layout& bias, bool float64,
                  Backend backend) {

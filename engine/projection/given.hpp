@@ -20,4 +20,7 @@ struct GivenMatrix {
 void check_given(const GivenMatrix& given, const Matrix& matrix, const Layout& bias, bool float64,
                  Backend backend);
 
+/// Throws unless what `field` names is prepared for the backend of `of`, as in "plan".
+void check_backend(const char* field, const heed_weights& weights, const char* of, Backend backend);
+
 }  // namespace heed

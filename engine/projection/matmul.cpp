@@ -110,6 +110,16 @@ double flops_of(const MatmulSize& size) {
          static_cast<double>(size.out);
 }
 
+std::int64_t claims_for(const heed_context& context) {
+  constexpr std::int64_t kPerThread = 4;
+  return context.threads.count == 1 ? 1 : kPerThread * context.threads.count;
+}
+
+std::uint32_t workers_for(const heed_context& context, double flops) {
+  return static_cast<std::uint32_t>(
+      std::clamp<double>(flops / kFlopsPerClaim, 1, context.threads.count));
+}
+
 std::size_t checked_slab(const Offsets& rooms, const MatmulSize& size) {
   return rooms.end("a thread's workspace",
                    {{"the number of features in", size.in}, {"of features out", size.out}});

@@ -60,6 +60,11 @@ std::size_t checked_slab(const Offsets& rooms, const MatmulSize& size);
 /// 2 flops per element of the matrix and row.
 double flops_of(const MatmulSize& size);
 
+/// Tasks that even out threads that come late.
+std::int64_t claims_for(const heed_context& context);
+/// Threads that so much work is worth.
+std::uint32_t workers_for(const heed_context& context, double flops);
+
 /// One product of a run.
 struct Matmul {
   const MatmulPlan* plan;

@@ -148,6 +148,12 @@ void check_unset(const char* field, const heed_layout& given, const char* why) {
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s is set; it must be 0: %s", field, why);
 }
 
+void check_no_heads(const char* field, const heed_layout& given) {
+  if (given.stride_head != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s.stride_head is %lld; it must be 0: it has no heads",
+         field, static_cast<long long>(given.stride_head));
+}
+
 bool is_empty(const Shape& shape) {
   return shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0;
 }

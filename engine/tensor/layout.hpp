@@ -44,6 +44,9 @@ bool is_unset(const heed_layout& given);
 /// Throws unless the layout of a tensor that is not the caller's is 0.
 void check_unset(const char* field, const heed_layout& given, const char* why);
 
+/// Throws unless the layout of a tensor without heads has no stride between them.
+void check_no_heads(const char* field, const heed_layout& given);
+
 /// The layout of the tensor that `field` (as in "desc.query") describes; dtype 0 means
 /// `default_type`. `packed` tensors have one batch, and by default rows outside heads. Throws an
 /// Error that names the field, its value and the bound.

@@ -119,4 +119,50 @@ inline Weights prepared(const Context& context, std::int64_t in, std::int64_t ou
   return Weights(weights);
 }
 
+/// Rows [2, 4, 5] to multiply with a prepared matrix from 5 features to 6.
+struct ProjectForm {
+  ProjectForm() {
+    desc.batch = 2;
+    desc.rows = 4;
+    prepare(serial());
+  }
+  ProjectForm(const ProjectForm&) = delete;  // its pointers point into it
+  ProjectForm& operator=(const ProjectForm&) = delete;
+
+  void prepare(const Context& context, std::uint32_t arithmetic = HEED_DTYPE_F32) {
+    made = prepared(context, 5, 6, arithmetic);
+    weights = made.get();
+  }
+  void all_float64() {
+    prepare(serial(), HEED_DTYPE_F64);
+    desc.x.dtype = desc.y.dtype = HEED_DTYPE_F64;
+  }
+
+  bool outputs_untouched() const { return out.all_are(kPattern); }
+
+  heed_project_desc desc = HEED_PROJECT_DESC_INIT;
+  Bytes in, out{kPattern};
+  Weights made;
+  const heed_weights* weights = nullptr;
+  const void* x = in.at();
+  void* y = out.at();
+};
+
+inline Fields fields_of(ProjectForm& form) {
+  Fields fields;
+  heed_project_desc& d = form.desc;
+  fields.in("desc.")("batch", d.batch)("rows", d.rows)("x", d.x)("y", d.y)("reserved", d.reserved);
+  return fields.in("")("x", form.x)("y", form.y);
+}
+
+inline heed_status one_call(const Context& context, ProjectForm& form) {
+  return heed_project(context.get(), &form.desc, form.weights, form.x, form.y);
+}
+
+template <class Check>
+void hand_in(ProjectForm& form, bool, const Check& check) {
+  forget_last_error();
+  check(one_call(serial(), form));
+}
+
 }  // namespace api_test

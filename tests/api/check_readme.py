@@ -34,6 +34,7 @@ PREFIXES = {
     "heed_score_layout": "",
     "heed_matrix_layout": "",
     "heed_weights_desc": "matrix.",
+    "heed_project_desc": "rows.",
     "heed_multihead_desc": "block.",
     "heed_multihead_args": "block_args.",
     "heed_multihead_backward_desc": "block_backward.",

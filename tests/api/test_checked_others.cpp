@@ -1,4 +1,6 @@
-// Checked mode over multi-head blocks, prepared matrices, merges, rotations and caches.
+// Checked mode over multi-head blocks, prepared matrices and products with them, merges, rotations
+// and caches.
+#include "tests/api/blocks.hpp"
 #include "tests/api/cache_forms.hpp"
 #include "tests/api/checked.hpp"
 #include "tests/api/other_forms.hpp"
@@ -106,6 +108,22 @@ TEST_CASE("checked: rotations", "[check][rotate][files]") {
       told("rows forgotten", [](RotateForm& f) { f.desc.rows = 0; }, {"desc.rows is 0"}),
       told("NaN in a row", [](RotateForm& f) { f.in.set(31, kNan); },
            {"from holds 1 NaN", "head 1, row 1, feature 1"}),
+  });
+}
+
+TEST_CASE("checked: projections", "[check][weights][files]") {
+  check_traps({
+      fine("nothing odd", [](ProjectForm&) {}),
+      refused("y is x", [](ProjectForm& f) { f.y = f.in.at(); }, {"y, 0x", "overlaps x, 0x"}),
+      refused("y begins where x ends", [](ProjectForm& f) { f.y = f.in.at(4 * 39); },
+              {"y, 0x", "overlaps x"}),
+      fine("y after x", [](ProjectForm& f) { f.y = f.in.at(4 * 40); }),
+      told("rows forgotten", [](ProjectForm& f) { f.desc.rows = 0; }, {"desc.rows is 0"}),
+      told("the batch forgotten", [](ProjectForm& f) { f.desc.batch = 0; }, {"desc.batch is 0"}),
+      told("NaN in a row", [](ProjectForm& f) { f.in.set(23, kNan); },
+           {"x holds 1 NaN", "batch 1, head 0, row 0, feature 3"}),
+      told("strides of NumPy", [](ProjectForm& f) { f.desc.x = {0, 0, 80, 0, 20, 4}; },
+           {"the strides of x are multiples of the 4 bytes"}),
   });
 }
 

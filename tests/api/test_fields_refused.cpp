@@ -2,6 +2,7 @@
 // words, types, strides and pointers. No field is left out.
 #include "tests/api/backward_form.hpp"
 #include "tests/api/block_backward_form.hpp"
+#include "tests/api/blocks.hpp"
 #include "tests/api/forms.hpp"
 #include "tests/api/graphs.hpp"
 #include "tests/api/other_forms.hpp"
@@ -76,6 +77,9 @@ std::vector<Variant<MatrixForm>> variants(const MatrixForm&) {
   return {{unchanged<MatrixForm>, 4},
           {[](MatrixForm& form) { form.desc.arithmetic = HEED_DTYPE_F64; }, 8}};
 }
+std::vector<Variant<ProjectForm>> variants(const ProjectForm&) {
+  return {{unchanged<ProjectForm>, 4}, {[](ProjectForm& form) { form.all_float64(); }, 8}};
+}
 std::vector<Variant<SmallGraph>> variants(const SmallGraph&) {
   return {{unchanged<SmallGraph>, 4},
           {[](SmallGraph& form) { form.by_rows(); }, 4},
@@ -149,14 +153,14 @@ void check_choices(std::initializer_list<Choice> choices) {
 
 TEMPLATE_TEST_CASE("what the tables of refusals begin with is valid", "[refused]", Form,
                    BackwardForm, BlockForm, BlockBackwardForm, GraphForm, GraphBackwardForm,
-                   MergeForm, RotateForm, MatrixForm, SmallGraph) {
+                   MergeForm, RotateForm, MatrixForm, ProjectForm, SmallGraph) {
   for (const Variant<TestType>& variant : variants(TestType()))
     check_accepted<TestType>(variant.make);
 }
 
 TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[refused]", Form,
                    BackwardForm, BlockForm, BlockBackwardForm, GraphForm, GraphBackwardForm,
-                   MergeForm, RotateForm, MatrixForm) {
+                   MergeForm, RotateForm, MatrixForm, ProjectForm) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".reserved")) return;
     const bool own = field.ends_with("desc.reserved") || field.ends_with("args.reserved") ||
@@ -170,7 +174,7 @@ TEMPLATE_TEST_CASE("every reserved word is 0, or says how strides are meant", "[
 
 TEMPLATE_TEST_CASE("every type is one of its names", "[refused]", Form, BackwardForm, BlockForm,
                    BlockBackwardForm, GraphForm, GraphBackwardForm, MergeForm, RotateForm,
-                   MatrixForm) {
+                   MatrixForm, ProjectForm) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.ends_with("dtype") || bytes == 8) return;
     const bool mask = field.ends_with("mask.dtype");
@@ -189,7 +193,7 @@ TEMPLATE_TEST_CASE("every type is one of its names", "[refused]", Form, Backward
 }
 
 TEMPLATE_TEST_CASE("float64 goes with float64 only", "[refused]", BlockForm, BlockBackwardForm,
-                   GraphForm, MatrixForm) {
+                   GraphForm, MatrixForm, ProjectForm) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.ends_with("dtype") || is_free<TestType>(field.name)) return;
     for (const heed_dtype dtype : {HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16})
@@ -205,7 +209,7 @@ TEMPLATE_TEST_CASE("float64 goes with float64 only", "[refused]", BlockForm, Blo
 
 TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refused]", Form,
                    BackwardForm, BlockForm, BlockBackwardForm, GraphForm, GraphBackwardForm,
-                   MergeForm, RotateForm, MatrixForm) {
+                   MergeForm, RotateForm, MatrixForm, ProjectForm) {
   check_each_field<TestType>([](const Field& field, int, auto& rows) {
     if (!field.ends_with(".stride_row") && !field.ends_with(".stride_in")) return;
     for (const std::int64_t stride :
@@ -218,7 +222,7 @@ TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refuse
 
 TEMPLATE_TEST_CASE("every pointer is aligned to its type", "[refused]", Form, BackwardForm,
                    BlockForm, BlockBackwardForm, GraphForm, GraphBackwardForm, MergeForm,
-                   RotateForm, MatrixForm, SmallGraph) {
+                   RotateForm, MatrixForm, ProjectForm, SmallGraph) {
   check_each_field<TestType>([](const Field& field, int bytes, auto& rows) {
     if (!field.pointer || field.ends_with("mask")) return;
     if (field.ends_with("key_lengths") || field.ends_with("block_table") ||
@@ -260,6 +264,7 @@ TEST_CASE("sizes below their bound or past 2^40 are refused", "[refused]") {
   check_sizes<RotateForm>(
       {{"desc.batch", 0}, {"desc.heads", 0}, {"desc.rows", 0}, {"desc.features", 2}});
   check_sizes<MatrixForm>({{"desc.matrices", 0}, {"desc.in", 1}, {"desc.out", 1}});
+  check_sizes<ProjectForm>({{"desc.batch", 0}, {"desc.rows", 0}});
   check_sizes<SmallGraph>({{"desc.edges", 0}});
 }
 

@@ -274,12 +274,13 @@ TEST_CASE("sequences that get no memory are neither saved nor loaded",
         }) > 0);
 }
 
-TEST_CASE("rows that get no memory are not turned", "[allocator][rotate]") {
+TEMPLATE_TEST_CASE("rows that get no memory are neither turned nor projected", "[allocator]",
+                   RotateForm, ProjectForm) {
   CountingAllocator memory;
   const heed_allocator allocator = memory.get();
   const heed_context_options options = serial_options(&allocator);
   const Context context = make_context(&options);
-  RotateForm form;
+  TestType form;
   CHECK(refuse_each_request(memory, [&] {
           const heed_status status = one_call(context, form);
           CHECK(form.outputs_untouched() == (status != HEED_STATUS_OK));

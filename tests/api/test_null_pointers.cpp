@@ -91,8 +91,9 @@ TEST_CASE("NULL is refused by the functions of graphs", "[null][graph]") {
   CHECK(same_bytes(info, heed_graph_info HEED_GRAPH_INFO_INIT));
 }
 
-TEST_CASE("NULL is refused by a merge, a rotation and the functions of prepared matrices",
-          "[null][merge][rotate][weights]") {
+TEST_CASE(
+    "NULL is refused by a merge, a rotation, a projection and the functions of prepared matrices",
+    "[null][merge][rotate][weights]") {
   const Context context = serial();
   const MergeForm m;
   forget_last_error();
@@ -105,6 +106,13 @@ TEST_CASE("NULL is refused by a merge, a rotation and the functions of prepared 
   check_null(heed_rotate(nullptr, &r.desc, r.from, nullptr, r.to), "context");
   check_null(heed_rotate(context.get(), nullptr, r.from, nullptr, r.to), "desc");
   CHECK(r.outputs_untouched());
+
+  const ProjectForm p;
+  forget_last_error();
+  check_null(heed_project(nullptr, &p.desc, p.weights, p.x, p.y), "context");
+  check_null(heed_project(context.get(), nullptr, p.weights, p.x, p.y), "desc");
+  check_null(heed_project(context.get(), &p.desc, nullptr, p.x, p.y), "weights");
+  CHECK(p.outputs_untouched());
 
   const MatrixForm form;
   const Weights ready = prepared(context, 3, 4);

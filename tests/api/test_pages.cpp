@@ -209,6 +209,27 @@ TEST_CASE("no tensor of a rotation is left at either end", "[pages][rotate]") {
   });
 }
 
+TEST_CASE("no tensor of a projection is left at either end", "[pages][weights]") {
+  each_isa([](const Context& context, std::uint32_t dtype, End end) {
+    const std::uint32_t real = dtype == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+    for (const std::int64_t in : {1, 7, 130})
+      for (const std::int64_t out : {1, 23, 66}) {
+        CAPTURE(in, out);
+        const Weights weights = prepared(context, in, out, real);
+        const auto bytes = [&](std::int64_t features) {
+          return static_cast<std::size_t>(3 * features * heed_test::format_of(dtype).bytes);
+        };
+        const Fenced x(bytes(in), end), y(bytes(out), end);
+        heed_project_desc desc = HEED_PROJECT_DESC_INIT;
+        desc.batch = 1;
+        desc.rows = 3;
+        desc.x.dtype = desc.y.dtype = dtype;
+        CHECK(heed_project(context.get(), &desc, weights.get(), x.get(), y.get()) ==
+              HEED_STATUS_OK);
+      }
+  });
+}
+
 TEST_CASE("blocks stay inside their tensors", "[pages][multihead]") {
   std::size_t index = 0;
   each_isa([&](const Context& context, std::uint32_t dtype, End end) {

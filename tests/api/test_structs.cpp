@@ -228,6 +228,19 @@ TEST_CASE("struct_size of merges and of matrices to prepare", "[struct_size]") {
   }));
 }
 
+TEST_CASE("struct_size of a projection", "[struct_size][weights]") {
+  const Context context = serial();
+  ProjectForm form;
+  check_taken(given("desc", "4488LL", form.desc, [&](const heed_project_desc* desc) {
+    form.out = Bytes(kPattern);
+    const heed_status status = heed_project(context.get(), desc, form.weights, form.x, form.y);
+    // What a shorter struct lacks is 0, without which there are no rows.
+    const bool rows = desc->struct_size >= offsetof(heed_project_desc, x) && desc->rows > 0;
+    CHECK(form.outputs_untouched() == (status != HEED_STATUS_OK || !rows));
+    return status;
+  }));
+}
+
 TEST_CASE("struct_size of a rotation", "[struct_size][rotate]") {
   const Context context = serial();
   RotateForm form;

@@ -1,5 +1,6 @@
-// Refusals of a matrix that is to be prepared, those of every field of a kind aside, and what
-// prepared ones say of themselves.
+// Refusals of a matrix that is to be prepared and of products with one that is, those of every
+// field of a kind aside, and what prepared ones say of themselves.
+#include "tests/api/blocks.hpp"
 #include "tests/api/other_forms.hpp"
 #include "tests/api/refused.hpp"
 
@@ -65,4 +66,40 @@ TEST_CASE("a matrix to prepare is aligned to its own type", "[refused][weights]"
     set(form, "matrix", moved(2));
     set(form, "bias", moved(4));
   });
+}
+
+TEST_CASE("tensors of a projection are given, have no heads, and y does not overlap itself",
+          "[refused][weights]") {
+  check_refused<ProjectForm>(
+      {{"x", kNull, "its tensor has elements"},
+       {"y", kNull, "its tensor has elements"},
+       {"desc.x.stride_head", 20, "must be 0: it has no heads"},
+       {"desc.y.stride_head", -1, "must be 0: it has no heads"},
+       {[](ProjectForm& form) { form.desc.batch = form.desc.rows = kMost; },
+        "desc.x has 1099511627776 x 1 x 1099511627776 x 5 elements; that overflows"},
+       {[](ProjectForm& form) { form.desc.y = {0, 0, 24, 0, 5, 1}; },
+        "desc.y.stride_row is 5; it must exceed 5"}});
+  check_accepted<ProjectForm>(  // inputs may repeat
+      [](ProjectForm& form) { form.desc.x = {0, 0, 0, 0, 5, 1}; });
+}
+
+TEST_CASE("a projection has the product that its matrix is prepared for", "[refused][weights]") {
+  if (heed_product_count() < 2) return;
+  heed_context_options options = serial_options();
+  options.product = heed_product_name(1);
+  const Context other = make_context(&options);
+  check_refused<ProjectForm>(
+      {{[&](ProjectForm& form) { form.prepare(other); },
+        "weights is prepared with a context whose product is \"cblas\"; this context's is "
+        "\"heed\""}});
+}
+
+TEST_CASE("sizes of 0 in a projection: nothing to do, and no pointer is looked at",
+          "[refused][weights]") {
+  for (const char* const size : {"desc.batch", "desc.rows"}) {
+    ProjectForm form;
+    set(form, size, 0);
+    form.x = form.y = nullptr;
+    hand_in(form, false, [](heed_status status) { CHECK(status == HEED_STATUS_OK); });
+  }
 }

@@ -47,6 +47,19 @@ int rotate(Scene& s) {
   return heed_rotate(s.context, &s.rotation, s.in.data(), nullptr, s.out.data());
 }
 
+/// A matrix, prepared, and rows times it.
+int project(Scene& s) {
+  heed_weights* weights = nullptr;
+  int status = heed_weights_create(s.context, &s.matrix, s.in.data(), s.in.data(), &weights);
+  if (status != HEED_STATUS_OK) return weights != nullptr ? kWroteOnFailure : status;
+  heed_project_desc desc = HEED_PROJECT_DESC_INIT;
+  desc.batch = kBatch;
+  desc.rows = kLength;
+  status = heed_project(s.context, &desc, weights, s.in.data(), s.out.data());
+  heed_weights_destroy(weights);
+  return status;
+}
+
 /// A prompt, and a fork of it that goes on, attended together.
 int generate(Scene& s) {
   heed_cache* cache = nullptr;
@@ -98,6 +111,7 @@ const std::vector<Entry> kEntries = {
      [](Scene& s) -> int { return heed_attention(s.context, &s.dense, &s.dense_args); }},
     {"heed_merge", merge},
     {"heed_rotate", rotate},
+    {"heed_project", project},
     {"heed_cache_attention", generate},
     {"heed_attention_backward_plan_create",
      [](Scene& s) {

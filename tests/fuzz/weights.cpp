@@ -1,8 +1,10 @@
-// Weight matrices: heed_weights_create and _describe, and what a block makes of what was prepared.
+// Weight matrices: heed_weights_create and _describe, and heed_project with what was prepared.
+#include <algorithm>
+
 #include "tests/fuzz/check.hpp"
 #include "tests/fuzz/extent.hpp"
 #include "tests/fuzz/plan.hpp"
-#include "tests/oracle/multihead.hpp"
+#include "tests/oracle/project.hpp"
 
 using namespace heed_test;
 
@@ -20,69 +22,68 @@ heed_weights_desc draw_weights(Draw& draw) {
   return d;
 }
 
-/// One token whose only head, or one head per matrix, is a row x that reads what was prepared:
-/// x W + b.
-class Reader {
+/// Rows times what was prepared.
+class Projection {
  public:
-  Reader(Draw& draw, const heed_weights_desc& d, GivenMatrix w)
-      : real_(d.arithmetic == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32),
-        heads_(d.matrices == 0 ? 1 : d.matrices),
-        one_({1, 1, 1, 1}, {0, 0, 0, 1}, 0, real_),
-        row_({1, 1, 1, heads_ * d.in}, {0, 0, 0, 1}, 0, real_),
-        out_({1, 1, 1, d.out}, {0, 0, 0, 1}, 0, real_),
-        w_out_(w) {
-    Random random(draw.bits());
-    one_.fill([] { return 1; });
-    row_.fill([&] { return random.normal(); });
-    attention_.batch = attention_.query_length = attention_.key_length = attention_.features = 1;
-    attention_.query_heads = heads_;
-    attention_.value_features = d.in;
-    block_.combine = d.matrices == 0 ? HEED_COMBINE_CONCAT : HEED_COMBINE_TENSOR;
-    block_.attention = &attention_;
-    block_.width_query = 1;
-    block_.width_out = d.out;
-    block_.input_query.dtype = block_.input_key.dtype = block_.out.dtype = real_;
-  }
+  Projection(const heed_weights* prepared, const heed_weights_desc& w, const GivenMatrix& given)
+      : prepared_(prepared),
+        matrices_(std::max<std::int64_t>(w.matrices, 1)),
+        in_(w.in),
+        given_(given),
+        real_(w.arithmetic == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32) {}
 
-  void check(const heed_weights* prepared) {
-    // Queries and keys, one feature of each head, say nothing: there is one key.
-    Tensor ones({1, 1, 1, heads_}, {0, 0, 0, 1}, 0, real_);
-    ones.fill([] { return 1; });
-    heed_multihead_args args = HEED_MULTIHEAD_ARGS_INIT;
-    args.input_query = one_.data();
-    args.w_query = args.w_key = ones.data();
-    args.w_value = row_.data();
-    args.p_out = prepared;
-    args.out = out_.data();
-    const heed_status status = heed_multihead(fuzz_context().get(), &block_, &args);
-    check_accepted(status);
-    if (status == HEED_STATUS_OUT_OF_MEMORY) return;
-    check_equal("x W + b", out_, expected(ones));
+  void check(Draw& draw) {
+    heed_project_desc d = HEED_PROJECT_DESC_INIT;
+    d.batch = draw.integer(0, 3);
+    d.rows = draw.size(0);
+    const bool float64 = real_ == HEED_DTYPE_F64;
+    d.x = draw.layout(x_shape(d), Use::kRead, draw.dtype(float64, true));
+    d.y = draw.layout(y_shape(d), Use::kWritten, draw.dtype(float64, true));
+    d.x.stride_head = d.y.stride_head = 0;
+    const bool damaged = draw.one_in(4);
+    if (damaged) draw.damage(d);
+    const Versioned<heed_project_desc> given(draw, d);
+    project(draw, given.get(), given.known(), damaged || given.odd());
   }
 
  private:
-  std::vector<Element> expected(const Tensor& ones) const {
-    GivenBlock given = {attention_, HEED_ATTENTION_ARGS_INIT, nullptr};
-    given.attention.query.dtype = given.attention.key.dtype = real_;
-    given.attention.value.dtype = given.attention.out.dtype = real_;
-    given.combine = block_.combine;
-    given.input_query = given.input_key = row(one_);
-    given.width_query = given.width_key = 1;
-    given.w_query = given.w_key = matrix(ones);
-    given.w_value = matrix(row_);
-    given.w_out = w_out_;
-    given.dtype_out = real_;
-    return expect(given).out;
-  }
-  Source row(const Tensor& tensor) const { return {tensor.data(), real_, {0, 0, 0, 1}}; }
-  GivenMatrix matrix(const Tensor& tensor) const { return {row(tensor), {}, tensor.shape()[3]}; }
+  Axes x_shape(const heed_project_desc& d) const { return {d.batch, 1, d.rows, matrices_ * in_}; }
+  Axes y_shape(const heed_project_desc& d) const { return {d.batch, 1, d.rows, given_.out}; }
 
+  void project(Draw& draw, const heed_project_desc* given, const heed_project_desc& d,
+               bool damaged) {
+    const Extent x_extent(x_shape(d), d.x, real_, false);
+    const Extent y_extent(y_shape(d), d.y, real_, false);
+    const auto call = [&](const void* x, void* y) {
+      return heed_project(fuzz_context().get(), given, prepared_, x, y);
+    };
+    if (!x_extent.possible() || !y_extent.possible() || !x_extent.small() || !y_extent.small()) {
+      const heed_status status = call(nullptr, nullptr);
+      demand(status != HEED_STATUS_OK, "rows that have elements may not be NULL");
+      return check_refused(status, {"desc.", "x ", "y "});
+    }
+    Random random(draw.bits());
+    Tensor x = x_extent.tensor(1);
+    x.fill([&] { return random.normal(); });
+    if (draw.one_in(8)) draw.plant({&x});
+    Tensor y = y_extent.tensor(2);
+    const heed_status status = call(x.data(), y.data());
+    if (status != HEED_STATUS_OK) {
+      if (!damaged) check_accepted(status);
+      if (damaged) check_refused(status, {"desc.", "x ", "y "});
+      return check_untouched(y);
+    }
+    demand(x_extent.addressable() && y_extent.addressable() && y_extent.apart(),
+           "a projection that cannot be is accepted");
+    check_equal(
+        "x W + b", y,
+        expect_project({x.source(), d.batch, d.rows, given_, matrices_, in_, real_, y.dtype()}));
+  }
+
+  const heed_weights* prepared_;
+  std::int64_t matrices_, in_;
+  GivenMatrix given_;
   std::uint32_t real_;
-  std::int64_t heads_;
-  Tensor one_, row_, out_;
-  GivenMatrix w_out_;
-  heed_attention_desc attention_ = HEED_ATTENTION_DESC_INIT;
-  heed_multihead_desc block_ = HEED_MULTIHEAD_DESC_INIT;
 };
 
 void check_info(Draw& draw, const heed_weights* weights, const heed_weights_desc& d) {
@@ -117,7 +118,7 @@ void prepare(Draw& draw, const heed_weights_desc* given, const heed_weights_desc
   check_info(draw, made, d);
   if (!worth_running(draw, damaged)) return;
   const GivenMatrix w = {matrix.source(), bias ? bias->source() : Source{}, d.out};
-  Reader(draw, d, w).check(made);
+  Projection(made, d, w).check(draw);
 }
 
 void create(Draw& draw, heed_weights_desc desc, bool damaged) {

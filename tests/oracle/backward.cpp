@@ -62,9 +62,9 @@ class Oracle {
     for (std::size_t of = 0; of < kGradients; ++of) {
       const Wide features = of == kGradScale ? static_cast<Wide>(d_.features) : 0;
       const bool inside = given_.inside != nullptr && of <= kGradValue;
-      expected[of] = gradients_[of].elements(factors[of], kGradientRoundings<Real> + features,
-                                             given_.desc.accumulate != 0 && !inside,
-                                             real_dtype(d_));
+      expected[of] =
+          gradients_[of].elements(factors[of], kGradientRoundings<Real> + features,
+                                  given_.desc.accumulate != 0 && !inside, real_dtype(d_));
     }
     return expected;
   }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/oracle/multihead_combine.hpp"
-#include "tests/oracle/multihead_sum.hpp"
+#include "tests/oracle/project.hpp"
 
 namespace heed_test {
 namespace {
@@ -87,9 +87,7 @@ class BlockOracle {
   static void project_row(const Matrix<Wide>& x, const Matrix<Wide>& matrix, const GivenMatrix& w,
                           Index row, Computed& computed) {
     for (Index o = 0; o < w.out; ++o) {
-      Terms<Real> terms;
-      for (Index f = 0; f < x.columns; ++f) terms.add({x.numbers[size(f)], 0}, matrix.row(f)[o]);
-      const Bounded<Wide> number = with_bias(terms, w, o);
+      const Bounded<Wide> number = projected_row<Real>(x.row(0), matrix, w, o);
       computed.numbers[size(row * w.out + o)] = number.value;
       computed.errors[size(row * w.out + o)] = number.bound;
     }

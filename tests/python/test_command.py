@@ -282,6 +282,12 @@ def test_bench(run):
     assert shapes[1] in text
 
 
+def test_bench_in_another_type(run):
+    ran = run("bench", "L4_D8", "L4_D8_f64", "--dtype", "f16", "--turns", "1", "--no-torch")
+    assert ran.status == 0
+    assert [line.split()[0] for line in ran.out.splitlines()[1:3]] == ["L4_D8_f16", "L4_D8_f64"]
+
+
 def test_bench_beside_torch(run):
     torch = pytest.importorskip("torch")
     ran = run("bench", "H2_Lq5_Lkv9_D16_causalBR", "--turns", "3", "--json", "-", "--plot", "a.svg")

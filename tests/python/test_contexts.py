@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 
 import numpy as np
@@ -128,6 +129,65 @@ def test_threads_share_contexts_and_plans():
     assert not wrong
 
 
+FIRST_USES = """
+import sys, threading
+import numpy as np
+import heed
+
+x = np.random.default_rng(0).standard_normal((2, 30, 16), dtype=np.float32)
+eye = np.eye(16, dtype=np.float32)
+matrices = dict(w_query=eye, w_key=eye, w_value=eye, w_out=eye, heads=2)
+barrier = threading.Barrier(8)
+found = [None] * 8
+
+def use(i):
+    barrier.wait()
+    for _ in range(30):
+        graph = heed.Graph([0, 1, 2], [2, 2, 0], nodes=30)
+        cache = heed.Cache(key_heads=2, features=16, pages=4, page_rows=16)
+        sequence = cache.sequence()
+        sequence.append(x, x)
+        found[i] = [
+            heed.attention(x, x, x, causal=True),
+            heed.plan(x, x, x)(x, x, x),
+            heed.multihead(x, **matrices),
+            heed.graph_attention(graph, x.swapaxes(0, 1), x.swapaxes(0, 1), x.swapaxes(0, 1)),
+            cache.attention([sequence], x),
+        ]
+        if i == 0:
+            heed.set_threads(2)
+        try:
+            heed.attention(x, x, x[:, 1:])
+        except heed.ArgumentError:
+            pass
+
+threads = [threading.Thread(target=use, args=(i,)) for i in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+for row in found[1:]:
+    for one, other in zip(found[0], row):
+        assert (one == other).all()
+print(getattr(sys, "_is_gil_enabled", lambda: True)())
+"""
+
+
+def test_the_first_uses_may_all_be_at_once():
+    """And where CPython is free-threaded, heed leaves it so."""
+    environment = {n: v for n, v in os.environ.items() if n != "PYTHON_GIL"}
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST_USES],
+        env={**environment, "OMP_WAIT_POLICY": "passive"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    free = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    assert ran.stdout == f"{not free}\n"
+
+
 def test_other_threads_run_during_a_call():
     """The interpreter is free: a thread that only counts gets its turns."""
     q, k, v = [np.ones((1, 1, n, 64), np.float32) for n in (2000, 20000, 20000)]
@@ -141,9 +201,13 @@ def test_other_threads_run_during_a_call():
 
     counter = threading.Thread(target=count)
     counter.start()
-    before = len(seen)
-    heed.attention(q, k, v, context=context)
-    during = len(seen) - before
+    during = 0
+    for _ in range(20):  # a busy computer may give it none in one of them
+        before = len(seen)
+        heed.attention(q, k, v, context=context)
+        during = max(during, len(seen) - before)
+        if during > 2:
+            break
     done.set()
     counter.join()
     assert during > 2

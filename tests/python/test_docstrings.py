@@ -92,7 +92,7 @@ def test_the_environment_is_what_the_header_says():
 )
 def test_every_setting_is_documented(function, options):
     signature = inspect.signature(function)
-    documented = set(re.findall(r"^        (\w+):", function.__doc__, re.MULTILINE))
+    documented = set(re.findall(r"^    (\w+):", inspect.getdoc(function), re.MULTILINE))
     assert set(options.__annotations__) - set(ResultOptions.__annotations__) <= documented
     assert set(options.__annotations__) <= set(signature.parameters)
     required = {n for n, p in signature.parameters.items() if p.default is p.empty}

@@ -20,6 +20,7 @@ INDICES = np.array([3], np.int64)
 
 ROWS = np.ones((3, 4), np.float32)
 MATRIX = np.ones((4, 4), np.float32)
+WEIGHTS = heed.Weights(MATRIX)
 MATRICES = dict.fromkeys(("w_query", "w_key", "w_value"), MATRIX)
 BLOCK = {**MATRICES, "w_out": MATRIX, "heads": 2}
 BLOCK_PLAN = heed.multihead_plan(ROWS, **BLOCK, causal=True)
@@ -117,6 +118,7 @@ CHANGES = {
         lambda: heed.Cache(key_heads=2, features=4, pages=8).sequence().append(X, X),
         CALLS // 10,
     ),
+    "project": (lambda: heed.project(ROWS, WEIGHTS), CALLS),
     "merge": (lambda: heed.merge([(X, X[..., 0])] * 2), CALLS),
     "rotate": (lambda: heed.rotate(X, [2, 1, 0]), CALLS),
     "score_function": (
@@ -154,7 +156,7 @@ def measure(call, calls):
 def test_no_leak(name):
     call, calls = CHANGES[name]
     grown, more, bytes_held = measure(call, calls)
-    assert abs(grown) < calls // 100
+    assert grown < calls // 100  # CPython gives back when it likes
     assert max(map(abs, more)) < 100
     assert bytes_held < 4 * 2**20
 
@@ -163,5 +165,5 @@ def test_no_leak_of_tensors():
     torch = pytest.importorskip("torch")
     x = torch.ones(1, 2, 3, 4)
     grown, _, bytes_held = measure(lambda: heed.attention(x, x, x, return_lse=True), CALLS)
-    assert abs(grown) < CALLS // 100
+    assert grown < CALLS // 100
     assert bytes_held < 4 * 2**20

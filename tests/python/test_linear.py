@@ -7,7 +7,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import heed.linear  # noqa: E402
-from heed import _heed  # noqa: E402
 
 F = torch.nn.functional
 
@@ -120,26 +119,6 @@ def test_wrong_features_are_refused_as_by_pytorch():
     _, ours = prepared(16, 12)
     with torch.no_grad(), pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         ours(torch.randn(20, 15))
-
-
-@pytest.mark.parametrize(
-    ("x", "out", "message"),
-    [
-        ((4, 5), (4, 3), r"x is float32 \[4, 5\]; it must be float32 \[rows, 6\]"),
-        ((4, 6), (4, 2), r"out is float32 \[4, 2\]; it must be float32 \[rows, 3\]"),
-        ((4, 6), (5, 3), "x has 4 rows, out has 5; they must have the same"),
-    ],
-)
-def test_binding_refuses_shapes(x, out, message):
-    weights = heed.Weights(torch.ones(6, 3))
-    written = torch.full(out, 7.0)
-    with pytest.raises(heed.ArgumentError, match=message):
-        _heed.linear(torch.ones(*x), weights, written, None)
-    assert (written == 7).all()
-    with pytest.raises(heed.ArgumentError, match="weights are prepared for float64; they must be"):
-        _heed.linear(
-            torch.ones(4, 6), heed.Weights(torch.ones(6, 3).double()), torch.empty(4, 3), None
-        )
 
 
 def test_op_is_what_torch_library_asks_for():

@@ -41,6 +41,6 @@ def test_pictures_of_speed_are_of_the_shapes_that_the_readme_says():
         picture = README.parents[2] / given.plot
         texts = re.findall(r"<text[^>]*>([^<]*)</text>", picture.read_text())
         assert texts[0].startswith("PyTorch ")
-        assert texts[1:-1:2] == list(given.shapes or command.bench.SHAPES)
+        assert texts[1:-1:2] == command.bench.names(given)
         pictures.add(picture.name)
     assert pictures == set(re.findall(r"!\[[^]]*\]\(([^)]+)\)", TEXT))

@@ -10,8 +10,9 @@ import pytest
 
 import heed
 from heed.command import tune
+from heed.command.shapes import parse
 from heed.command.tune import Found, Tiles, candidates, found, halvings
-from heed.command.tuning_file import about, merged
+from heed.command.tuning_file import Entry, about, merged
 
 SHAPE = "H4_Hkv2_L100_D16_causal"
 
@@ -37,8 +38,10 @@ def test_what_it_writes_gives_tiles_to_any_program(run, finds, monkeypatch):
     finds(48, 128)
     status, out, err = run("tune", SHAPE, "-o", "a.tuning", "--threads", "2")
     assert (status, err) == (0, "")
-    assert f"{SHAPE}: automatic 96 x 512; best 48 x 128, 1.250 times as fast (1.200-1.300)\n" in out
-    assert "export HEED_TILE_Q=48 HEED_TILE_KV=128\n" in out
+    head, row, *_ = out.splitlines()
+    assert head.split() == ["shape", "automatic", "best", "times", "as", "fast"]
+    assert row.split("  ") == [SHAPE, " 96 x 512", "48 x 128", "1.250 (1.200-1.300)"]
+    assert f"\n{SHAPE}: export HEED_TILE_Q=48 HEED_TILE_KV=128\n" in out
     assert out.endswith(f"export HEED_TUNING_FILE={Path('a.tuning').resolve()}\n")
     assert plan_of(threads=2)["tuning_line"] == 0
     monkeypatch.setenv("HEED_TUNING_FILE", "a.tuning")
@@ -106,8 +109,36 @@ def test_no_gain_is_not_written(run, finds):
         finds(48, 128, gain)
         status, out, _ = run("tune", SHAPE)
         assert status == 0
-        assert "that is no gain: the automatic choice stays\nnothing to write\n" in out
+        assert "  no gain: the automatic choice stays\n" in out
+        assert out.endswith("\nnothing to write to heed.tuning\n")
+        assert "export" not in out
     assert os.listdir() == []
+
+
+def test_where_there_is_no_gain_any_more_a_line_goes(run, finds):
+    others = "heed-tuning 1\n\ncpu=other isa=avx2\nrows=5 tile_q=8\n"
+    Path("a.tuning").write_text(others)
+    finds(48, 128)
+    run("tune", SHAPE, "-o", "a.tuning")
+    assert plan_of(tuning_file="a.tuning")["tuning_line"] > 0
+    finds(48, 128, 1.0)
+    out = run("tune", SHAPE, "-o", "a.tuning").out
+    assert out.endswith(f"export HEED_TUNING_FILE={Path('a.tuning').resolve()}\n")
+    assert plan_of(tuning_file="a.tuning")["tuning_line"] == 0
+    assert Path("a.tuning").read_text().startswith(others)
+    assert run("tune", SHAPE, "-o", "a.tuning").out.endswith("\nnothing to write to a.tuning\n")
+
+
+def test_where_another_line_is_for_a_shape_too(run, finds):
+    finds(48, 128)
+    out = run("tune", "H2_L300_D32", "H2_L300_D32", "-o", "a.tuning").out
+    assert out.count(" 48 x 128") == 1
+    finds(96, 512, 1.0)
+    out = run("tune", "H2_L290_D32", "-o", "a.tuning").out
+    words = "\nH2_L290_D32: line 5 of a.tuning is for these sizes too, 48 x 128\nnothing to write"
+    assert words in out
+    finds(96, 256)  # the new line comes first
+    assert "is for these sizes too" not in run("tune", "H2_L290_D32", "-o", "a.tuning").out
 
 
 def test_tiles_of_the_environment_are_in_the_way(run, monkeypatch):
@@ -122,8 +153,19 @@ def test_a_search(run):
         "tune", "H2_L60_D16", "--turns", "3", "--dry-run", "--progress", "always"
     )
     assert status == 0
-    assert re.match(r"H2_L60_D16: automatic \d+ x \d+; best \d+ x \d+, \d\.\d+ times as fast", out)
+    assert re.search(r"\nH2_L60_D16 +\d+ x \d+ +\d+ x \d+ +\d\.\d{3} \(\d\.\d+-\d\.\d+\)", out)
     assert "heed tune H2_L60_D16 █" in err
+
+
+def test_a_search_of_several_shapes_leaves_a_file_that_heed_reads(run, monkeypatch):
+    monkeypatch.setattr(tune.Found, "better", True)  # what is faster here, a test cannot say
+    monkeypatch.setattr(tune, "candidates", lambda *_: [Tiles(24, 32), Tiles(48, 64)])
+    status, _, err = run("tune", "H2_L60_D16", "H2_L90_D16_causal", "--turns", "3")
+    assert (status, err) == (0, "")
+    monkeypatch.setenv("HEED_TUNING_FILE", "heed.tuning")
+    for length, causal in ((60, False), (90, True)):
+        x = np.zeros((1, 2, length, 16), np.float32)
+        assert heed.plan(x, x, x, causal=causal, context=heed.Context()).describe()["tuning_line"]
 
 
 def test_rounds_end_with_one_that_is_judged():
@@ -138,9 +180,11 @@ def test_rounds_end_with_one_that_is_judged():
 
 
 def test_candidates_are_tiles():
-    for tiles in candidates(Tiles(24, 128)):
-        assert 1 <= tiles.tile_q <= 65536
-        assert 1 <= tiles.tile_kv <= 65536
+    for tiles in candidates(Tiles(24, 128), parse("H4_Hkv2_L100_D16")):
+        assert 1 <= tiles.tile_q <= 200  # of both heads that share a key head
+        assert 1 <= tiles.tile_kv <= 128
+    largest = {(t.tile_q, t.tile_kv) for t in candidates(Tiles(144, 128), parse("L100_D16"))}
+    assert max(largest) == (144, 128)
 
 
 def test_what_is_better():
@@ -161,4 +205,6 @@ def test_sizes_that_are_powers_of_two_share_all_others():
 
 
 def test_a_new_file_begins_with_its_version():
-    assert merged("", "a", "b", []).splitlines()[0] == "heed-tuning 1"
+    entry = Entry(parse(SHAPE), 2, 48, 128, "")
+    assert merged("", "a", "b", [entry]).splitlines()[0] == "heed-tuning 1"
+    assert merged("", "a", "b", []) == ""

@@ -21,6 +21,7 @@ from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
 from heed.graphs import graph_attention, graph_attention_plan
 from heed.information import info
 from heed.merging import merge
+from heed.projection import project
 from heed.results import Gradients, Result
 from heed.rotary import rotate
 from heed.score_function import ScoreFunction, ScoreGradient, ScoreTile
@@ -56,6 +57,7 @@ __all__ = [
     "multihead",
     "multihead_plan",
     "plan",
+    "project",
     "rotate",
     "set_threads",
     "show",

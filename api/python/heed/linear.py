@@ -20,7 +20,6 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 import heed
-from heed import _heed
 from heed.torch import _PLAIN
 from heed.torch_ops import _context_of
 
@@ -44,10 +43,9 @@ def _weights_of(weight: Tensor, bias: Tensor | None, context: heed.Context) -> h
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     context = _context_of(torch.get_num_threads())
-    out = x.new_empty((*x.shape[:-1], len(weight)))
-    rows = x.reshape(-1, weight.shape[1]), out.view(-1, len(weight))
-    _heed.linear(rows[0], _weights_of(weight, bias, context), rows[1], context)
-    return out
+    rows = x.reshape(-1, weight.shape[1])
+    out = heed.project(rows, _weights_of(weight, bias, context), context=context)
+    return out.view(*x.shape[:-1], len(weight))
 
 
 def _linear_fake(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

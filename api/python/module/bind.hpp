@@ -8,7 +8,6 @@ namespace heed::python {
 void bind_attention(nb::module_& module);
 void bind_backward(nb::module_& module);
 void bind_context(nb::module_& module);
-void bind_linear(nb::module_& module);
 void bind_information(nb::module_& module);
 void bind_cache(nb::module_& module);
 void bind_graph(nb::module_& module);
@@ -17,6 +16,7 @@ void bind_multihead(nb::module_& module);
 void bind_weights(nb::module_& module);
 void bind_merge(nb::module_& module);
 void bind_plan(nb::module_& module);
+void bind_project(nb::module_& module);
 void bind_rotate(nb::module_& module);
 
 }  // namespace heed::python

@@ -7,9 +7,6 @@ namespace heed::python {
 const NamedMatrix kBlockMatrices[BlockCall::kMatrices] = {
     {"w_query", "b_query"}, {"w_key", "b_key"}, {"w_value", "b_value"}, {"w_out", "b_out"}};
 
-namespace {
-
-/// Rows of inputs and out: [batch, rows, width], [rows, width], or packed [rows, width].
 heed_layout rows_layout(const Form& form) {
   heed_layout layout = HEED_LAYOUT_INIT;
   layout.dtype = dtype_of(form.element);
@@ -31,6 +28,8 @@ Array read_input(const char* name, nb::handle from, bool packed) {
   if (form.size(1) == 0) refuse("%s is %s; it must have features", name, text(form).c_str());
   return input;
 }
+
+namespace {
 
 void read_inputs(BlockCall& call, const BlockArguments& arguments, const Options& options) {
   Call& attention = call.attention;

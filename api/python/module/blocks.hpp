@@ -42,4 +42,8 @@ struct BlockCall {
 
 extern const NamedMatrix kBlockMatrices[BlockCall::kMatrices];
 
+/// Rows of inputs and out: [batch, rows, width], [rows, width], or packed [rows, width].
+heed_layout rows_layout(const Form& form);
+Array read_input(const char* name, nb::handle from, bool packed);
+
 }  // namespace heed::python

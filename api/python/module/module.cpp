@@ -12,7 +12,7 @@ NB_MODULE(_heed, module) {
   bind_merge(module);
   bind_weights(module);
   bind_multihead(module);
-  bind_linear(module);
+  bind_project(module);
   bind_graph(module);
   bind_graph_attention(module);
   bind_cache(module);

@@ -11,7 +11,8 @@ from heed.command.arguments import add_context, add_progress, context_of, intege
 from heed.command.failure import Failure, in_words_of
 from heed.command.plot import bars
 from heed.command.progress import Progress
-from heed.command.shapes import GRAMMAR, Shape, parse
+from heed.command.shapes import GRAMMAR, TYPES, Shape, parse
+from heed.command.table import columns
 from heed.command.timing import Turns
 
 EXAMPLES = """\
@@ -19,6 +20,7 @@ examples:
   heed bench                                  some shapes of well-known models
   heed bench B1_H12_L512_D64 B1_H32_Hkv8_Lq1_Lkv8192_D128_bf16
   heed bench --json speed.json --plot speed.svg
+  heed bench --dtype bf16                     the same in bfloat16
 
 A shape
 """
@@ -47,6 +49,9 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         epilog=EXAMPLES + GRAMMAR,
     )
     parser.add_argument("shapes", metavar="SHAPE", nargs="*", type=str, help="as B1_H12_L512_D64")
+    parser.add_argument(
+        "--dtype", choices=list(TYPES), default="f32", help="of shapes that name none (f32)"
+    )
     parser.add_argument("--turns", type=integer(1, 10000), default=15, help="of every program (15)")
     parser.add_argument("--no-torch", action="store_true", help="heed alone")
     parser.add_argument("--json", metavar="FILE", help="write the numbers too; - is stdout")
@@ -58,7 +63,7 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measures and tells."""
-    shapes = [parse(name) for name in arguments.shapes or SHAPES]
+    shapes = [parse(name) for name in names(arguments)]
     files.check_apart({"--json": arguments.json, "--plot": arguments.plot}, {})
     with in_words_of(OPTIONS):
         context = context_of(arguments)
@@ -95,6 +100,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot:
         files.write_text(arguments.plot, picture(results))
     return 0
+
+
+def names(arguments: argparse.Namespace) -> list[str]:
+    """Of the shapes that were asked for."""
+    asked = arguments.shapes or SHAPES
+    if arguments.dtype == "f32":
+        return list(asked)
+    typed = (set(name.split("_")) & set(TYPES) for name in asked)
+    return [
+        name if has else f"{name}_{arguments.dtype}" for name, has in zip(asked, typed, strict=True)
+    ]
 
 
 def torch_with(threads: int) -> Any:
@@ -184,14 +200,7 @@ def table(results: dict[str, Any]) -> str:
             ratio = row["times_as_long"]["torch"]
             line += [duration(row["seconds"]["torch"]), f"{ratio:.2f} ({low:.2f}-{high:.2f})"]
         lines.append(line)
-    wide = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    text = [
-        "  ".join(
-            cell.ljust(width) if i in (0, 3) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, wide, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
+    text = columns(lines, words=(0, 3))
     versions = ", ".join(f"{name} {version}" for name, version in programs.items())
     where = f"{results['machine']['cpu']} {results['machine']['isa']}"
     text.append(

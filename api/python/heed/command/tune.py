@@ -12,8 +12,9 @@ from heed.command.arguments import add_context, add_progress, context_of, intege
 from heed.command.failure import Failure, Misuse, in_words_of
 from heed.command.progress import Progress
 from heed.command.shapes import GRAMMAR, Shape, parse
+from heed.command.table import columns
 from heed.command.timing import Turns
-from heed.command.tuning_file import Entry, update
+from heed.command.tuning_file import Entry, problems, update
 
 EXAMPLES = """\
 examples:
@@ -22,8 +23,10 @@ examples:
   heed tune B8_H12_L197_D64 B1_H8_L4096_D128_causal --turns 30
   heed tune B1_H12_L512_D64 --dry-run         tells, and writes nothing
 
-No bit of a result depends on tiles. An entry is for this CPU, instruction set and number of
-threads, and for problems of about the same sizes. A shape
+No bit of a result depends on tiles. A line of the file is for this CPU, instruction set and number
+of threads, and for problems of about the same sizes. It is written where tiles are faster than the
+automatic ones by 1 % or more, and in three turns of four; where they are not, a line that was there
+goes. A shape
 """
 
 OPTIONS = {"threads": "--threads", "isa": "--isa", "executor": "--executor"}
@@ -90,49 +93,82 @@ def run(arguments: argparse.Namespace) -> int:
         if os.environ.get(variable):
             asked = os.environ[variable]
             raise Misuse(f"{variable} is {asked}, which wins over a tuning file; unset it")
-    shapes = [parse(name) for name in arguments.shapes]
+    shapes = list(dict.fromkeys(parse(name) for name in arguments.shapes))
     path = arguments.output or os.environ.get("HEED_TUNING_FILE") or "heed.tuning"
     with in_words_of(OPTIONS):
         context = context_of(arguments, tuning_file="")
     threads = int(str(context.describe()["threads"]))
-    entries = []
-    for shape in shapes:
-        best = search(shape, arguments)
-        low, high = best.quartiles
-        print(
-            f"{shape.name}: automatic {best.automatic}; best {best.tiles}, "
-            f"{best.gain:.3f} times as fast ({low:.3f}-{high:.3f})"
-        )
+    found = [search(shape, arguments) for shape in shapes]
+    print(table(shapes, found))
+    entries, automatic = [], []
+    for shape, best in zip(shapes, found, strict=True):
         if not best.better:
-            print("  that is no gain: the automatic choice stays")
+            automatic.append(problems(shape, threads))
             continue
-        print(f"  export HEED_TILE_Q={best.tiles.tile_q} HEED_TILE_KV={best.tiles.tile_kv}")
+        tile_q, tile_kv = best.tiles.tile_q, best.tiles.tile_kv
+        print(f"{shape.name}: export HEED_TILE_Q={tile_q} HEED_TILE_KV={tile_kv}")
         note = f"{best.gain:.2f} times as fast as {best.automatic}; {shape.name}"
-        entries.append(Entry(shape, threads, best.tiles.tile_q, best.tiles.tile_kv, note))
-    if not entries:
-        print("nothing to write")
-    elif not arguments.dry_run:
-        update(path, context, entries)
+        entries.append(Entry(shape, threads, tile_q, tile_kv, note))
+    if arguments.dry_run:
+        return 0
+    changed = update(path, context, entries, automatic)
+    if os.path.exists(path):
+        for shape, best in zip(shapes, found, strict=True):
+            tell_other(shape, best, path, arguments)
+    if changed:
         print(f"export HEED_TUNING_FILE={shlex.quote(os.path.abspath(path))}")
+    else:
+        print(f"nothing to write to {path}")
     return 0
+
+
+def tell_other(shape: Shape, best: Found, path: str, arguments: argparse.Namespace) -> None:
+    """Tells where another line of the file, for about the same sizes, gives a shape its tiles."""
+    plan = plan_of(shape, arguments, tuning_file=path)
+    line = plan.describe()["tuning_line"]
+    if tiles_of(plan) != (best.tiles if best.better else best.automatic):
+        print(f"{shape.name}: line {line} of {path} is for these sizes too, {tiles_of(plan)}")
+
+
+def plan_of(shape: Shape, arguments: argparse.Namespace, **options: Any) -> Any:
+    """Attention of this shape."""
+    query, key, value = shape.tensors()
+    with in_words_of({"query": shape.name, **OPTIONS}):
+        context = context_of(arguments, **options)
+        return heed.plan(query, key, value, context=context, **shape.options)
+
+
+def table(shapes: list[Shape], found: list[Found]) -> str:
+    """For people."""
+    lines = [["shape", "automatic", "best", "times as fast", ""]]
+    for shape, best in zip(shapes, found, strict=True):
+        low, high = best.quartiles
+        lines.append(
+            [
+                shape.name,
+                str(best.automatic),
+                str(best.tiles),
+                f"{best.gain:.3f} ({low:.3f}-{high:.3f})",
+                "" if best.better else "no gain: the automatic choice stays",
+            ]
+        )
+    text = columns(lines, words=(0, 4))
+    text.append(
+        "times as fast: the median, and the quartiles, of turns beside the automatic choice"
+    )
+    return "\n".join(text)
 
 
 def search(shape: Shape, arguments: argparse.Namespace) -> Found:
     """Candidates in turns with the automatic choice; the better half goes on with more turns."""
     query, key, value = shape.tensors()
-
-    def plan_with(**tiles: int) -> Any:
-        with in_words_of({"query": shape.name, **OPTIONS}):
-            context = context_of(arguments, tuning_file="", **tiles)
-            return heed.plan(query, key, value, context=context, **shape.options)
-
-    plan = plan_with()
+    plan = plan_of(shape, arguments, tuning_file="")
     if plan.describe()["strategy"] != "prefill":
         raise Failure(f"shape {shape.name}: so few rows are decoded, which has no tiles")
     automatic = tiles_of(plan)
     plans = {automatic: plan}
-    for tiles in candidates(automatic):
-        plan = plan_with(tile_q=tiles.tile_q, tile_kv=tiles.tile_kv)
+    for tiles in candidates(automatic, shape):
+        plan = plan_of(shape, arguments, tuning_file="", tile_q=tiles.tile_q, tile_kv=tiles.tile_kv)
         plans.setdefault(tiles_of(plan), plan)
     left = [tiles for tiles in plans if tiles != automatic]
     rounds = list(halvings(len(left), arguments.turns))
@@ -174,21 +210,26 @@ def tiles_of(plan: Any) -> Tiles:
     return Tiles(int(said["tile_q"]), int(said["tile_kv"]))
 
 
-def candidates(automatic: Tiles) -> Iterator[Tiles]:
-    """Tiles around the automatic ones."""
+def candidates(automatic: Tiles, shape: Shape) -> Iterator[Tiles]:
+    """Tiles around the automatic ones, none larger than they and the shape are."""
+    rows = max(shape.queries * (shape.heads // shape.key_heads), automatic.tile_q)
+    keys = max(shape.keys, automatic.tile_kv)
     for q in TILE_Q:
         for kv in TILE_KV:
             yield Tiles(
-                min(max(round(q * automatic.tile_q), 1), 65536),
-                min(max(round(kv * automatic.tile_kv), 1), 65536),
+                min(max(round(q * automatic.tile_q), 1), rows, 65536),
+                min(max(round(kv * automatic.tile_kv), 1), keys, 65536),
             )
 
 
 def halvings(candidates: int, turns: int) -> Iterator[tuple[int, int]]:
-    """How many candidates each round has, and its turns; the last has one and judges it."""
+    """How many candidates each round has, and its turns; the last has one and judges it.
+
+    Of 15 turns, the fewest that it has, three quarters are better by chance once in fifty times.
+    """
     least = max(turns // 3, 3)
     while candidates > 1:
         yield candidates, least
         candidates = -(-candidates // 2)
         least = min(2 * least, turns)
-    yield 1, 3 * turns
+    yield 1, max(3 * turns, 15)

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import heed
@@ -25,24 +26,24 @@ class Entry:
     note: str
 
     @property
-    def conditions(self) -> str:
-        """The problems that it is for: those of about these sizes."""
-        shape = self.shape
-        rows = shape.queries * (shape.heads // shape.key_heads)
-        return " ".join(
-            (
-                f"key={shape.dtype} value={shape.dtype}",
-                f"features={shape.features} value_features={shape.value_features}",
-                f"rows={about(rows)} keys={about(shape.keys)}",
-                f"heads={about(shape.batch * shape.key_heads)}",
-                f"threads={self.threads} causal={'no' if shape.causal is None else 'yes'}",
-            )
-        )
-
-    @property
     def line(self) -> str:
         """As it stands in the file."""
-        return f"{self.conditions} tile_q={self.tile_q} tile_kv={self.tile_kv}  # {self.note}"
+        tiles = f"tile_q={self.tile_q} tile_kv={self.tile_kv}"
+        return f"{problems(self.shape, self.threads)} {tiles}  # {self.note}"
+
+
+def problems(shape: Shape, threads: int) -> str:
+    """What a line says about the problems that it is for: those of about the shape's sizes."""
+    rows = shape.queries * (shape.heads // shape.key_heads)
+    return " ".join(
+        (
+            f"key={shape.dtype} value={shape.dtype}",
+            f"features={shape.features} value_features={shape.value_features}",
+            f"rows={about(rows)} keys={about(shape.keys)}",
+            f"heads={about(shape.batch * shape.key_heads)}",
+            f"threads={threads} causal={'no' if shape.causal is None else 'yes'}",
+        )
+    )
 
 
 def about(size: int) -> str:
@@ -51,14 +52,17 @@ def about(size: int) -> str:
     return f"{low}-{high}" if low < high else str(size)
 
 
-def merged(text: str, cpu: str, isa: str, entries: list[Entry]) -> str:
-    """The text of a tuning file with these entries too, instead of those of the same problems."""
-    lines = text.splitlines() or [
-        FIRST,
-        "# Written by `heed tune`; of the lines that cover a problem the first counts.",
-    ]
+def merged(
+    text: str, cpu: str, isa: str, entries: list[Entry], automatic: Iterable[str] = ()
+) -> str:
+    """The text of a tuning file with these entries, and without tiles for ``automatic`` problems.
+
+    Lines that were there for the same problems go.
+    """
+    lines = text.splitlines()
     section = f"cpu={cpu} isa={isa}"
-    new = {entry.conditions: entry.line for entry in entries}
+    new = {problems(entry.shape, entry.threads): entry.line for entry in entries}
+    replaced = {conditions_of(key.split()) for key in (*new, *automatic)}
     kept: list[str] = []
     here = False
     begins = None
@@ -66,11 +70,18 @@ def merged(text: str, cpu: str, isa: str, entries: list[Entry]) -> str:
         words = line.partition("#")[0].split()
         if words[:1] and words[0].startswith("cpu="):
             here = " ".join(words) == section
-        elif here and conditions_of(words) in {conditions_of(key.split()) for key in new}:
+        elif here and conditions_of(words) in replaced:
             continue
         kept.append(line)
         if here and begins is None:
             begins = len(kept)
+    if not new:
+        return "".join(f"{line}\n" for line in kept)
+    if not kept:
+        kept = [
+            FIRST,
+            "# Written by `heed tune`; of the lines that cover a problem the first counts.",
+        ]
     if begins is None:
         kept += ["", section]
         begins = len(kept)
@@ -83,14 +94,21 @@ def conditions_of(words: list[str]) -> frozenset[str]:
     return frozenset(word for word in words if not word.startswith("tile_"))
 
 
-def update(path: str, context: heed.Context, entries: list[Entry]) -> None:
-    """Merges entries into a file, which may not be there yet, once heed has read the result."""
-    text = ""
+def update(
+    path: str, context: heed.Context, entries: list[Entry], automatic: Iterable[str] = ()
+) -> bool:
+    """Merges into a file, which may not be there yet, once heed has read the result.
+
+    Returns whether the file has changed.
+    """
+    before = ""
     if os.path.exists(path):
-        text = "\n".join(files.read_lines(path))
+        before = "".join(f"{line}\n" for line in files.read_lines(path))
     said = context.describe()
     isa = str(said["isa"])
-    text = merged(text, str(said["cpu"]), isa, entries)
+    text = merged(before, str(said["cpu"]), isa, entries, automatic)
+    if not text:
+        return False
     with tempfile.NamedTemporaryFile("w", suffix=".tuning", encoding="utf-8") as tried:
         tried.write(text)
         tried.flush()
@@ -100,4 +118,6 @@ def update(path: str, context: heed.Context, entries: list[Entry]) -> None:
             raise Failure(
                 f"{path} is not a tuning file: {str(error).partition('; ')[2]}"
             ) from error
-    files.write_text(path, text)
+    if text != before:
+        files.write_text(path, text)
+    return text != before

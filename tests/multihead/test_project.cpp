@@ -1,0 +1,226 @@
+// heed_project: rows times a prepared matrix, against the oracle and by what it is for.
+#include <stdexcept>
+
+#include "tests/dense/kinds.hpp"
+#include "tests/multihead/weight_matrix.hpp"
+#include "tests/oracle/project.hpp"
+#include "tests/support/executors.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+struct ProjectSizes {
+  Index batch, rows, in, out;
+  Index matrices = 1;
+};
+
+struct ProjectChoice {
+  std::uint32_t real = HEED_DTYPE_F32;
+  std::uint32_t x = HEED_DTYPE_DEFAULT;
+  std::uint32_t y = HEED_DTYPE_DEFAULT;
+  Arrangement x_lies = Arrangement::kDefault;
+  Arrangement y_lies = Arrangement::kDefault;
+  std::size_t misalign = 0;
+  MatrixChoice w = {};
+};
+
+ProjectChoice all_of_type(std::uint32_t dtype) {
+  ProjectChoice choice;
+  choice.real = dtype == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+  choice.x = choice.y = choice.w.dtype = choice.w.bias_dtype = dtype;
+  return choice;
+}
+
+/// Rows, a matrix that is prepared, and where the products go.
+struct Projection {
+  Projection(const ProjectSizes& sizes_, const ProjectChoice& choice)
+      : sizes(sizes_),
+        real(choice.real),
+        x(placed({sizes.batch, 1, sizes.rows, sizes.matrices * sizes.in}, choice.x_lies,
+                 dtype_of(choice.x, real), choice.misalign)),
+        w(sizes.matrices, sizes.in, sizes.out, prepared(choice.w), real),
+        y(placed({sizes.batch, 1, sizes.rows, sizes.out}, choice.y_lies, dtype_of(choice.y, real),
+                 choice.misalign)) {
+    desc.batch = sizes.batch;
+    desc.rows = sizes.rows;
+    desc.x = layout_of(x, choice.x_lies, choice.x);
+    desc.y = layout_of(y, choice.y_lies, choice.y);
+    desc.x.stride_head = desc.y.stride_head = 0;
+    Random random(static_cast<std::uint64_t>(sizes.in * 1000 + sizes.out));
+    w.fill(random, 1);
+    x.fill([&] { return random.normal<double>(); });
+  }
+
+  static MatrixChoice prepared(MatrixChoice choice) {
+    choice.prepared = true;
+    return choice;
+  }
+
+  std::vector<Element> wanted() const {
+    return expect_project({x.source(), sizes.batch, sizes.rows, w.given(), sizes.matrices, sizes.in,
+                           real, y.dtype()});
+  }
+
+  Numbers run_all(const Context& context) {
+    const Weights weights = w.prepare(context);
+    y.clear();
+    require_ok(heed_project(context.get(), &desc, weights.get(), x.data(), y.data()));
+    if (!y.padding_intact()) throw std::runtime_error("a projection wrote outside of y");
+    return y.numbers();
+  }
+
+  heed_project_desc desc = HEED_PROJECT_DESC_INIT;
+  ProjectSizes sizes;
+  std::uint32_t real;
+  Tensor x;
+  WeightMatrix w;
+  Tensor y;
+};
+
+std::string line_of(const Projection& p) {
+  const ProjectSizes& s = p.sizes;
+  return std::to_string(s.batch) + "x" + std::to_string(s.rows) + " from " +
+         std::to_string(s.matrices) + "x" + std::to_string(s.in) + " to " + std::to_string(s.out) +
+         ", " + name_of_dtype(p.x.dtype()) + " to " + name_of_dtype(p.y.dtype());
+}
+
+void check_projection(Projection& p, Report* report = nullptr,
+                      Unspecified unspecified = Unspecified::kForbidden) {
+  const std::vector<Element> want = p.wanted();
+  on_every_isa(p, [&](const Numbers& got, std::size_t n) {
+    const double ratio = check_elements("y", p.y.shape(), got, want, unspecified);
+    if (report != nullptr) report->add(n, ratio);
+  });
+}
+
+constexpr std::uint32_t kTypes[] = {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16,
+                                    HEED_DTYPE_F16};
+
+}  // namespace
+
+TEST_CASE("rows of every size times matrices of every size", "[project]") {
+  Report report("project");
+  for (const std::uint32_t dtype : kTypes)
+    for (const bool bias : {true, false})
+      for (const ProjectSizes& sizes : std::vector<ProjectSizes>{{1, 1, 1, 1},
+                                                                 {1, 7, 23, 77},
+                                                                 {3, 23, 77, 7},
+                                                                 {2, 1, 197, 23},
+                                                                 {1, 197, 7, 23},
+                                                                 {2, 5, 129, 130},
+                                                                 {0, 5, 3, 4},
+                                                                 {4, 0, 3, 4}}) {
+        ProjectChoice choice = all_of_type(dtype);
+        choice.w.bias = bias;
+        Projection p(sizes, choice);
+        check_projection(p, &report);
+      }
+}
+
+TEST_CASE("a projection from any types to any types", "[project]") {
+  constexpr std::uint32_t kNarrow[] = {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_BF16,
+                                       HEED_DTYPE_F16};
+  for (const std::uint32_t x : kNarrow)
+    for (const std::uint32_t y : kNarrow)
+      for (const std::uint32_t w : kNarrow) {
+        ProjectChoice choice;
+        choice.x = x;
+        choice.y = y;
+        choice.w.dtype = w;
+        choice.w.bias_dtype = y;
+        Projection p({2, 9, 20, 18}, choice);
+        check_projection(p);
+      }
+}
+
+TEST_CASE("rows of a projection lie anywhere", "[project]") {
+  const auto count_of = static_cast<int>(Arrangement::kCount);
+  std::size_t index = 0;
+  for (int x = 0; x < count_of; ++x)
+    for (int y = 0; y < count_of; ++y)
+      for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16}) {
+        ProjectChoice choice = all_of_type(dtype);
+        choice.x_lies = static_cast<Arrangement>(x);
+        choice.y_lies = static_cast<Arrangement>(y);
+        choice.misalign = index++ % 4;
+        choice.w.arrangement = index % 2 == 0 ? Arrangement::kTransposed : Arrangement::kDefault;
+        Projection p({3, 11, 20, 21}, choice);
+        check_projection(p);
+      }
+}
+
+TEST_CASE("x of a projection may repeat along an axis", "[project]") {
+  for (const Axes& strides : {Axes{0, 0, 20, 1}, Axes{20, 0, 0, 1}, Axes{11, 0, 1, 0}}) {
+    Projection p({3, 11, 20, 21}, {});
+    p.x = Tensor({3, 1, 11, 20}, strides);
+    p.desc.x = p.x.layout();
+    Random random(3);
+    p.x.fill([&] { return random.normal(); });
+    check_projection(p);
+  }
+}
+
+TEST_CASE("matrices one below the other are one", "[project]") {
+  for (const std::uint32_t dtype : kTypes)
+    for (const Arrangement arrangement :
+         {Arrangement::kContiguous, Arrangement::kPadded, Arrangement::kTransposed}) {
+      ProjectChoice choice = all_of_type(dtype);
+      choice.w.arrangement = arrangement;
+      Projection p({2, 9, 6, 10, 3}, choice);
+      check_projection(p);
+    }
+}
+
+TEST_CASE("what is not finite stays in its row or its column", "[project]") {
+  for (const std::uint32_t dtype : kTypes) {
+    Projection p({2, 9, 6, 10}, all_of_type(dtype));
+    p.x.set({0, 0, 3, 2}, kNaN);
+    p.x.set({1, 0, 0, 1}, kInfinity);
+    p.x.set({1, 0, 4, 1}, -kInfinity);
+    p.w.set(0, 5, 7, kInfinity);
+    p.w.set(0, 0, 8, kNaN);
+    check_projection(p);
+    for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
+      p.run_all(plain_contexts()[n]);
+      p.y.each([&](const Axes& at) {
+        const bool row = at[0] == 0 ? at[2] == 3 : at[2] == 0 || at[2] == 4;
+        const bool column = at[3] == 7 || at[3] == 8;
+        CHECK(std::isfinite(p.y.get(at)) == !(row || column));
+      });
+    }
+  }
+}
+
+TEST_CASE("every product projects within the bounds", "[project][products]") {
+  for (std::size_t i = 0; i < heed_product_count(); ++i)
+    for (const std::uint32_t dtype : kTypes) {
+      ProjectChoice choice = all_of_type(dtype);
+      choice.x_lies = Arrangement::kTransposed;
+      Projection p({2, 9, 30, 18}, choice);
+      const Context context = make_context(nullptr, {"serial", 1, 0, 0, heed_product_name(i)});
+      INFO(heed_product_name(i) << ": " << line_of(p));
+      check_elements("y", p.y.shape(), p.run_all(context), p.wanted());
+    }
+}
+
+TEST_CASE("threads, executors and the rows around change no bit of a projection",
+          "[project][same][threads]") {
+  for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16}) {
+    Projection p({2, small() ? 70 : 300, 150, 140}, all_of_type(dtype));
+    Projection one({1, 1, 150, 140}, all_of_type(dtype));
+    one.x.fill([&](const Axes& at) { return p.x.get({1, 0, 33, at[3]}); });
+    for (const char* const isa : isa_names()) {
+      INFO(isa << ", " << name_of_dtype(dtype));
+      const Numbers want = p.run_all(make_context(isa));
+      each_executor(isa, [&](const std::string& name, const Context& context) {
+        check_same(name, p.run_all(context), want);
+      });
+      const Numbers alone = one.run_all(make_context(isa));
+      const auto first = static_cast<std::size_t>((p.sizes.rows + 33) * 140);
+      bool same = true;
+      for (std::size_t o = 0; o < 140; ++o) same = same && same_element(alone, o, want, first + o);
+      CHECK(same);
+    }
+  }
+}
