@@ -176,6 +176,18 @@ std::int64_t decoded_block(const heed_attention_plan& plan) {
   return keys;
 }
 
+/// Weights become bfloat16 only where all that they meet is; integers only if the sum of a row's
+/// products fits in 32 bits.
+bool multiplies_row_pairs(const heed_context& context, const Problem& p) {
+  constexpr std::int64_t kMostIntegers = 8192;
+  if (context.kernels->f32.row_pairs == nullptr) return false;
+  const auto both_are = [&](ElementType type) {
+    return p.key.type == type && p.value.type == type;
+  };
+  return (both_are(ElementType::kBf16) && p.query.type == ElementType::kBf16) ||
+         (both_are(ElementType::kI8) && p.features <= kMostIntegers);
+}
+
 /// Which sequences are decoded, and into which parts.
 void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& widths) {
   const Problem& p = plan.problem;
@@ -195,6 +207,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.rows = most;
   decode.long_keys = long_keys;
   decode.block_keys = decoded_block(plan);
+  decode.pairs = multiplies_row_pairs(*plan.context, p);
   plan.strategy = longest <= few ? &kDecode : &kMixed;
   if (plan.strategy == &kDecode) plan.tasks = 0;
   const std::int64_t rows = std::min(longest, most);
@@ -228,7 +241,9 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const std::int64_t decoded = decodes ? plan.decode.rows * plan.decode.together : 0;
   const std::int64_t block = decodes ? std::int64_t{PanelGeometry::run} : 0;
   const std::int64_t tile = tiles ? plan.tile_kv : 0;
-  slab.query = numbers(std::max(plan.tile_q, decoded), round_up(Size(p.features), widths.lanes));
+  const Size query = round_up(Size(p.features), widths.lanes);
+  slab.query = numbers(1, std::max((Size(plan.tile_q) * query).value(),
+                                   (Size(decoded) * (query * 2 + widths.lanes)).value()));
   slab.accumulators = numbers(
       std::max(plan.tile_q, decoded),
       std::max(plan.accumulator_rows, round_up(Size(p.value_features), widths.lanes).value()));

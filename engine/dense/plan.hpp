@@ -50,6 +50,7 @@ struct Decode {
   /// Keys between two decisions to rescale; values are summed apart over so many. It depends on
   /// types and sizes alone, for it is part of what fixes the bits.
   std::int64_t block_keys;
+  bool pairs;             ///< see multiplies_row_pairs()
   std::int64_t packs;     ///< of a sequence, in one task
   std::int64_t groups;    ///< of so many packs
   std::int64_t together;  ///< packs that the slab has room for, those of other sequences too
@@ -123,6 +124,14 @@ struct heed_attention_plan {
 };
 
 namespace heed {
+
+/// What multiplies queries and keys, weights and values of decoding: pairs of words, or numbers of
+/// the arithmetic.
+template <class Real>
+const RowProducts<Real>& row_products_of(const KernelTable<Real>& kernels, bool pairs) {
+  if (pairs) return *kernels.row_pairs;
+  return kernels.rows;
+}
 
 /// Reads nothing but its arguments: the same context and problem give the same plan. What
 /// decides the bits of the result (panel, key_block) depends on the instruction set alone;

@@ -109,9 +109,6 @@ void Scores<Real>::read_query(const Panel<Real>& panel, std::size_t i, Real* que
                         row_at(args_.query, layout, sequence_.batch, panel.pack->head_of(r),
                                sequence_.query_begin + panel.pack->query_row(r)),
                         layout.strides.feature, static_cast<std::size_t>(problem_.features), query);
-  const auto scale = static_cast<Real>(steps_.query_scale);
-#pragma GCC unroll 8
-  for (std::int64_t x = 0; x < problem_.features; ++x) query[x] *= scale;
 }
 
 template <class Real>

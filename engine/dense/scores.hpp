@@ -60,7 +60,10 @@ class Scores {
   heed_score_tile tile_of(const Panel<Real>& panel, const KeyBlock& block, Real* scores,
                           std::int64_t* query_rows, std::int64_t* query_heads) const;
 
-  /// Reads the query of row i of the panel, scaled, to query[x].
+  /// What queries are to be multiplied with.
+  Real query_scale() const { return static_cast<Real>(steps_.query_scale); }
+
+  /// Reads the query of row i of the panel to query[x], as it is.
   void read_query(const Panel<Real>& panel, std::size_t i, Real* query) const;
 
   /// At [j][i]: -inf where row i may not attend the block's key j, because of its bias too;

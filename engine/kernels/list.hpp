@@ -18,6 +18,9 @@
 #ifndef HEED_ROW_KERNEL
 #define HEED_ROW_KERNEL(result, name, parameters)
 #endif
+#ifndef HEED_ROW_PRODUCT
+#define HEED_ROW_PRODUCT HEED_ROW_KERNEL  // to most includers they are kernels of rows
+#endif
 #ifndef HEED_NUMBER_KERNEL
 #define HEED_NUMBER_KERNEL(result, name, parameters)
 #endif
@@ -158,18 +161,25 @@ HEED_ROW_KERNEL(void, edge_values,
                  std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
                  bool fresh))
 
+/// Lays out a query for row_scores, times `scale`: `to` gets RowOrder::query_numbers() numbers for
+/// rows of that type. `features` is at least the lanes.
+HEED_ROW_PRODUCT(void, row_query,
+                 (ElementType type, const Real* query, std::size_t features, Real scale, Real* to))
+
 /// scores[j * pitch + h] = <row j, query h> for j < rows.count, h < queries; the other lanes stay.
-/// query is [queries][padded features], in the order of RowOrder, 0 where features do not count.
-HEED_ROW_KERNEL(void, row_scores,
-                (const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
-                 std::size_t pitch))
+/// Queries lie as row_query lays them, one after the other. Pairs of bfloat16 take queries of
+/// bfloat16, those of integers any: finite ones are rounded to 1 / 32767 of their largest number.
+HEED_ROW_PRODUCT(void, row_scores,
+                 (const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
+                  std::size_t pitch))
 
 /// sums[h][x] += the sum over j < rows.count of weights[j * pitch + h] * row j [x], rows in order,
 /// for h < queries; totals[h] += that of the weights. sums is [queries][padded features], in the
-/// order of RowOrder; features that do not count are summed too, or not.
-HEED_ROW_KERNEL(void, row_values,
-                (const StoredRows& rows, const Real* weights, std::size_t pitch,
-                 std::size_t queries, Real* sums, Real* totals))
+/// order of RowOrder; features that do not count are summed too, or not. Pairs round weights, to
+/// bfloat16 or, scaled, to 1 / 32767 of the largest of 64 rows; bfloat16 before they are totalled.
+HEED_ROW_PRODUCT(void, row_values,
+                 (const StoredRows& rows, const Real* weights, std::size_t pitch,
+                  std::size_t queries, Real* sums, Real* totals))
 
 // ---- Numbers one after the other -------------------------------------------------------------
 
@@ -202,4 +212,5 @@ HEED_NUMBER_KERNEL(void, quantise,
 #undef HEED_PANEL_KERNEL
 #undef HEED_PACK_KERNEL
 #undef HEED_ROW_KERNEL
+#undef HEED_ROW_PRODUCT
 #undef HEED_NUMBER_KERNEL

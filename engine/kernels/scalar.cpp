@@ -1,6 +1,7 @@
 // The kernels as plain loops: they state readably what every other instruction set computes, and
 // serve processors without any. No vector types; a compiler may still vectorise the loops over
 // `kLanes`.
+#include <algorithm>
 #include "engine/kernels/constants.hpp"
 #include "engine/kernels/convert.hpp"
 #include "engine/kernels/table.hpp"
@@ -355,6 +356,14 @@ Real scale_of(const StoredRows& rows, std::size_t j) {
   return 1;
 }
 
+template <class Real>
+void row_query(ElementType /*type*/, const Real* query, std::size_t features, Real scale,
+               Real* to) {
+  const RowOrder order = {kLanes<Real>, features};
+  std::fill_n(to, order.padded(), Real{0});
+  for (std::size_t x = 0; x < features; ++x) to[order.place(x)] = query[x] * scale;
+}
+
 /// As on other instruction sets, features that lie a vector apart are summed together.
 template <class Real>
 void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
@@ -364,7 +373,7 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
     for (std::size_t j = 0; j < rows.count; ++j) {
       const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
       for (std::size_t h = 0; h < queries; ++h) {
-        const Real* const q = query + h * order.padded();
+        const Real* const q = query + h * order.query_numbers();
         Real sums[kLanes<Real>] = {};
         const auto add = [&](std::size_t x, std::size_t place) {
           sums[place % kLanes<Real>] += static_cast<Real>(decode(row[x])) * q[place];

@@ -136,6 +136,8 @@ struct RowOrder {
   }
   /// Where the first of the other features lies; the rest follow it.
   [[gnu::always_inline]] std::size_t rest() const { return whole() + (padded() - features); }
+  /// Numbers of a query, as row_query() leaves it.
+  [[gnu::always_inline]] std::size_t query_numbers() const { return 2 * padded() + lanes; }
   /// Where feature x lies.
   [[gnu::always_inline]] std::size_t place(std::size_t x) const {
     return x < whole() ? x : x - whole() + rest();
@@ -218,10 +220,18 @@ struct PanelKernels : PanelGeometry {
 #include "engine/kernels/list.hpp"
 };
 
+/// Of those of rows what multiplies rows that are read where they lie.
+template <class Element, class Real = Element>
+struct RowProducts {
+#define HEED_ROW_KERNEL(result, name, parameters)
+#define HEED_ROW_PRODUCT HEED_ENTRY
+#include "engine/kernels/list.hpp"
+};
+
 /// Rows: the lanes of a vector are features, as they lie in memory. For products where every row of
 /// keys meets one query alone, or a few.
 template <class Element, class Real = Element>
-struct RowKernels {
+struct RowKernels : RowProducts<Element, Real> {
   /// Features of rows, and of what they are multiplied with, come in multiples of 16 bytes.
   static constexpr std::size_t feature_padding = 16 / sizeof(Element);
 
@@ -229,6 +239,7 @@ struct RowKernels {
   std::uint32_t queries;  ///< past so many, panels are faster
 
 #define HEED_ROW_KERNEL HEED_ENTRY
+#define HEED_ROW_PRODUCT(result, name, parameters)
 #include "engine/kernels/list.hpp"
 };
 
@@ -247,6 +258,7 @@ struct KernelTable {
   const char* isa;
   PanelKernels<Real> panels;
   RowKernels<Real> rows;
+  const RowProducts<Real>* row_pairs;  ///< of rows of kBf16 and kI8; nullptr: there are none
   NumberKernels<Real> numbers;
 };
 

@@ -251,6 +251,7 @@ struct Sum {
   Wide<Real> value = 0;
   Wide<Real> magnitude = std::fabs(value);
   Wide<Real> terms = value == 0 ? 0 : 1;
+  Wide<Real> slack = 0;  ///< what it may be off by beside that
 
   void add(Wide<Real> a, Wide<Real> b) {
     value += a * b;
@@ -260,7 +261,7 @@ struct Sum {
   double ratio(Real got) const { return ratio(got, terms); }
   /// For an order of summation in which no term sees more than `roundings`.
   double ratio(Real got, Wide<Real> roundings) const {
-    const Wide<Real> bound = gamma_of<Real>(roundings) * magnitude + terms * kUnderflowOf<Real>;
+    const Wide<Real> bound = gamma_of<Real>(roundings) * magnitude + terms * kUnderflowOf<Real> + slack;
     return error_ratio(got, value, bound);
   }
 };
