@@ -206,7 +206,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
   if (p.query.type != widths.type || decodes) widest = std::max(widest, p.features);
-  if (p.out.type != widths.type || p.hard || decodes) widest = std::max(widest, p.value_features);
+  if (p.out.type != widths.type || p.hard || decodes || plan.pairs) widest = std::max(widest, p.value_features);
 
   Slab slab{};
   const std::int64_t decoded = decodes ? plan.decode.rows * plan.decode.together : 0;
@@ -273,6 +273,14 @@ void lay_out_workspace(heed_attention_plan& plan) {
   plan.bytes = static_cast<std::size_t>(checked_rows(p, parts, "the sums of all chunks"));
 }
 
+/// Weights are rounded to bfloat16 only where all that they meet is.
+bool multiplies_pairs(const heed_context& context, const Problem& p, Placement placement) {
+  const auto is_bfloat16 = [](const Layout& layout) { return layout.type == ElementType::kBf16; };
+  return context.kernels->f32.pairs != nullptr && context.precision != Precision::kExact &&
+         placement != Placement::kPanels && is_bfloat16(p.query) && is_bfloat16(p.key) &&
+         is_bfloat16(p.value);
+}
+
 }  // namespace
 
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
@@ -285,6 +293,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.panel_rows = widths.panel;
   plan.placement = placement;
   plan.strategy = &kPrefill;
+  plan.pairs = multiplies_pairs(context, problem, placement);
   plan.pack_heads =
       placement != Placement::kPacked ? 1 : std::max<std::int64_t>(problem.group(), 1);
   const std::int64_t rows =
@@ -309,6 +318,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.tasks_per_claim = std::max(ceil_div(plan.tasks, claims), std::int64_t{1});
   plan.decode.per_claim = 1;
   if (decodes) plan_decode(plan, packs, widths);
+  plan.pairs = plan.pairs && plan.strategy != &kDecode;
   const std::int64_t most_claims = std::max(ceil_div(plan.tasks, plan.tasks_per_claim),
                                             ceil_div(plan.decode.tasks, plan.decode.per_claim));
   plan.workers =

@@ -87,6 +87,7 @@ struct heed_attention_plan {
   heed::Problem problem;
   heed::Placement placement;
   const heed::Strategy* strategy;
+  bool pairs;  ///< prefill multiplies pairs of bfloat16, and rounds weights to that
   std::int64_t pack_heads;        ///< query heads in a pack
   std::int64_t panel_rows;        ///< query rows in a full panel
   std::int64_t query_blocks;      ///< per pack: ceil(pack_heads * query_length / tile_q)
@@ -120,6 +121,13 @@ struct heed_attention_plan {
 };
 
 namespace heed {
+
+/// What multiplies queries and keys, weights and values: pairs, or the numbers of the arithmetic.
+template <class Real>
+const ProductKernels<Real>& products_of(const KernelTable<Real>& kernels, bool pairs) {
+  if (pairs) return *kernels.pairs;
+  return kernels.panels;
+}
 
 /// Reads nothing but its arguments: the same context and problem give the same plan. What
 /// decides the bits of the result (panel, key_block) depends on the instruction set alone;
