@@ -70,7 +70,7 @@ struct Panel {
     const ValueView<float> value = {rows.data(), PanelGeometry::value_block, 1,
                                     static_cast<std::ptrdiff_t>(keys * PanelGeometry::value_block)};
     kernels.panels.accumulate(kernels.panels.max_vectors, value, all_keys(keys), PanelGeometry::run,
-                              scores.data(), columns.data(), features, false);
+                              scores.data(), {nullptr, nullptr, columns.data(), false}, features);
   }
 
   MatrixView<float> key() const { return {rows.data(), static_cast<std::ptrdiff_t>(features), 1}; }

@@ -9,6 +9,7 @@
 
 #include "engine/dense/problem.hpp"
 #include "engine/kernels/table.hpp"
+#include "engine/runtime/sizes.hpp"
 #include "engine/tensor/panels.hpp"
 #include "engine/tensor/rows.hpp"
 
@@ -88,17 +89,19 @@ struct Panel : PanelRows {
   }
 };
 
-/// Rows [first, first + rows) of a pack; the caller adds the buffers.
+/// Rows [first, first + rows) of a pack; the caller adds the buffers. Their keys come in whole
+/// groups of `depth`, but for those at the end of the sequence.
 template <class Real>
 Panel<Real> make_panel(const HeadPack& pack, const Sequence& sequence, std::int64_t first,
-                       std::int64_t rows, std::uint32_t lanes) {
+                       std::int64_t rows, std::uint32_t lanes, std::uint32_t depth = 1) {
   Panel<Real> panel{};
   static_cast<PanelRows&>(panel) = PanelRows::of(first, rows, lanes);
   panel.pack = &pack;
   const std::int64_t first_query = pack.query_row(first);
   const std::int64_t last_query = pack.query_row(first + rows - 1);
-  panel.key_begin = sequence.first_key(first_query);
-  panel.key_end = sequence.end_key(last_query);
+  panel.key_begin = round_down(sequence.first_key(first_query), std::int64_t{depth});
+  panel.key_end =
+      std::min(round_up(sequence.end_key(last_query), std::int64_t{depth}), sequence.key_length);
   panel.whole_begin = sequence.first_key(last_query);
   panel.whole_end = sequence.end_key(first_query);
   return panel;

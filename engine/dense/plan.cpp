@@ -176,16 +176,23 @@ std::int64_t decoded_block(const heed_attention_plan& plan) {
   return keys;
 }
 
-/// Weights become bfloat16 only where all that they meet is; integers only if the sum of a row's
-/// products fits in 32 bits.
-bool multiplies_row_pairs(const heed_context& context, const Problem& p) {
-  constexpr std::int64_t kMostIntegers = 8192;
-  if (context.kernels->f32.row_pairs == nullptr) return false;
-  const auto both_are = [&](ElementType type) {
-    return p.key.type == type && p.value.type == type;
-  };
-  return (both_are(ElementType::kBf16) && p.query.type == ElementType::kBf16) ||
-         (both_are(ElementType::kI8) && p.features <= kMostIntegers);
+/// Whether this instruction set has pairs, and may use them.
+bool has_pairs(const heed_context& context) {
+  return context.kernels->f32.pairs != nullptr && context.precision != Precision::kExact;
+}
+
+/// Weights are rounded to bfloat16 only where all that they meet is.
+bool multiplies_pairs(const heed_context& context, const Problem& p, Placement placement) {
+  const auto is_bfloat16 = [](const Layout& layout) { return layout.type == ElementType::kBf16; };
+  return has_pairs(context) && placement != Placement::kPanels && is_bfloat16(p.query) &&
+         is_bfloat16(p.key) && is_bfloat16(p.value);
+}
+
+/// Sums of a row's products with integers must fit in 32 bits.
+bool multiplies_integers(const heed_context& context, const Problem& p) {
+  constexpr std::int64_t kMostFeatures = 8192;
+  return has_pairs(context) && p.key.type == ElementType::kI8 && p.value.type == ElementType::kI8 &&
+         p.features <= kMostFeatures;
 }
 
 /// Which sequences are decoded, and into which parts.
@@ -207,7 +214,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.rows = most;
   decode.long_keys = long_keys;
   decode.block_keys = decoded_block(plan);
-  decode.pairs = multiplies_row_pairs(*plan.context, p);
+  decode.pairs = plan.pairs || multiplies_integers(*plan.context, p);
   plan.strategy = longest <= few ? &kDecode : &kMixed;
   if (plan.strategy == &kDecode) plan.tasks = 0;
   const std::int64_t rows = std::min(longest, most);
@@ -235,7 +242,8 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
   if (p.query.type != widths.type || decodes) widest = std::max(widest, p.features);
-  if (p.out.type != widths.type || p.hard || decodes) widest = std::max(widest, p.value_features);
+  if (p.out.type != widths.type || p.hard || decodes || plan.pairs)
+    widest = std::max(widest, p.value_features);
 
   Slab slab{};
   const std::int64_t decoded = decodes ? plan.decode.rows * plan.decode.together : 0;
@@ -316,6 +324,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.panel_rows = widths.panel;
   plan.placement = placement;
   plan.strategy = &kPrefill;
+  plan.pairs = multiplies_pairs(context, problem, placement);
   plan.pack_heads =
       placement != Placement::kPacked ? 1 : std::max<std::int64_t>(problem.group(), 1);
   const std::int64_t rows =
@@ -340,6 +349,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.tasks_per_claim = std::max(ceil_div(plan.tasks, claims), std::int64_t{1});
   plan.decode.per_claim = 1;
   if (decodes) plan_decode(plan, packs, widths);
+  plan.pairs = plan.pairs && plan.strategy != &kDecode;
   const std::int64_t most_claims = std::max(ceil_div(plan.tasks, plan.tasks_per_claim),
                                             ceil_div(plan.decode.tasks, plan.decode.per_claim));
   plan.workers =

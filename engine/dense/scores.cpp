@@ -41,12 +41,14 @@ ScoreSteps::ScoreSteps(const Problem& problem, const heed_attention_args& args,
 
 template <class Real>
 Scores<Real>::Scores(const heed_attention_plan& plan, const heed_attention_args& args,
-                     const Sequence& sequence, heed_weights_point point, std::byte* slab)
+                     const Sequence& sequence, heed_weights_point point, std::byte* slab,
+                     bool pairs)
     : plan_(plan),
       problem_(plan.problem),
       args_(args),
       sequence_(sequence),
       kernels_(kernels_of<Real>(*plan.context->kernels)),
+      products_(products_of(kernels_, pairs)),
       slab_(slab),
       steps_(problem_, args, point) {}
 
@@ -97,8 +99,8 @@ void Scores<Real>::pack_query(const Panel<Real>& panel) const {
   } else {
     find_rows(panel, args_.query, layout, sequence_.query_begin, 0, features, rows);
   }
-  kernels_.panels.pack_query(panel.vectors, rows, panel.rows, stride, features,
-                             static_cast<Real>(steps_.query_scale), panel.query);
+  products_.pack_query(panel.vectors, rows, panel.rows, stride, features,
+                       static_cast<Real>(steps_.query_scale), panel.query);
 }
 
 template <class Real>
@@ -113,6 +115,7 @@ void Scores<Real>::read_query(const Panel<Real>& panel, std::size_t i, Real* que
 
 template <class Real>
 MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int64_t end) const {
+  if (products_.depth != 1) return key_pairs(g, begin, end);
   return widened(
       problem_.key, sequence_.pages != nullptr, begin, end, problem_.features,
       buffer(plan_.slab.keys),
@@ -120,6 +123,30 @@ MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int
       [&](std::int64_t j, Real* to) {
         sequence_.read_key(kernels_, keys_of(problem_, args_), g, j, problem_.features, to);
       });
+}
+
+template <class Real>
+MatrixView<Real> Scores<Real>::key_pairs(std::int64_t g, std::int64_t begin,
+                                         std::int64_t end) const {
+  const Layout& layout = problem_.key;
+  const std::int64_t features = problem_.features;
+  const auto row = [&](std::int64_t j) { return sequence_.key_row(args_.key, layout, g, j); };
+  const bool in_pairs = layout.strides.feature == 1 && features % 2 == 0 &&
+                        layout.strides.row % 2 == 0 && sequence_.pages == nullptr &&
+                        reinterpret_cast<std::uintptr_t>(row(begin)) % sizeof(Real) == 0;
+  if (in_pairs) return {reinterpret_cast<const Real*>(row(begin)), layout.strides.row / 2, 1};
+  const std::int64_t lines = ceil_div(features, 2);
+  auto* to = reinterpret_cast<std::uint16_t*>(buffer(plan_.slab.keys));
+  for (std::int64_t j = begin; j < end; ++j, to += 2 * lines) {
+    const auto* const from = reinterpret_cast<const std::uint16_t*>(row(j));
+    if (layout.strides.feature == 1) {
+      std::memcpy(to, from, static_cast<std::size_t>(features) * sizeof *to);
+    } else {
+      for (std::int64_t x = 0; x < features; ++x) to[x] = from[x * layout.strides.feature];
+    }
+    if (features % 2 != 0) to[features] = 0;
+  }
+  return {buffer(plan_.slab.keys), lines, 1};
 }
 
 template <class Real>
@@ -192,8 +219,8 @@ void Scores<Real>::compute(const Panel<Real>& panel, const MatrixView<Real>& key
     prefetch_rows(panel, args_.mask, problem_.mask, block.begin, block.keys);
   if (steps_.modifies && args_.bias != nullptr)
     prefetch_rows(panel, args_.bias, problem_.bias, block.begin, block.keys);
-  kernels_.panels.scores(panel.vectors, key, needed, panel.query,
-                         static_cast<std::size_t>(problem_.features), scores);
+  products_.scores(panel.vectors, key, needed, panel.query,
+                   static_cast<std::size_t>(problem_.features), scores);
   apply_options(panel, block, allowed, scores);
 }
 

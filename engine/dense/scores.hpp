@@ -26,9 +26,10 @@ struct ScoreSteps {
 template <class Real>
 class Scores {
  public:
-  /// Scores as they are at `point`. The slab is the thread's.
+  /// Scores as they are at `point`. The slab is the thread's. With `pairs`, those of bfloat16 are
+  /// multiplied: panels of queries and keys are theirs.
   Scores(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
-         heed_weights_point point, std::byte* slab);
+         heed_weights_point point, std::byte* slab, bool pairs = false);
 
   /// Whether scores are products and nothing else, exclusions aside.
   bool plain() const { return !steps_.caps && !steps_.modifies; }
@@ -36,8 +37,14 @@ class Scores {
   /// Transposes the panel's queries, scaled.
   void pack_query(const Panel<Real>& panel) const;
 
-  /// The keys [begin, end) of key head g, where they lie, or widened.
+  /// The keys [begin, end) of key head g, where they lie, or widened; pairs where they lie, or
+  /// copied.
   MatrixView<Real> keys(std::int64_t g, std::int64_t begin, std::int64_t end) const;
+
+  /// Numbers that a row of a query panel takes.
+  std::int64_t query_lines() const {
+    return products_.depth == 1 ? problem_.features : ceil_div(problem_.features, 2) + 1;
+  }
 
   /// What masks, windows and lengths leave of the block.
   Allowed allowed(const Panel<Real>& panel, const KeyBlock& block) const;
@@ -92,6 +99,7 @@ class Scores {
   void exclude(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
   void apply_mask(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
   void apply_limits(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
+  MatrixView<Real> key_pairs(std::int64_t g, std::int64_t begin, std::int64_t end) const;
   Allowed allowed_by_mask(const Panel<Real>& panel, const KeyBlock& block) const;
 
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
@@ -101,6 +109,7 @@ class Scores {
   const heed_attention_args& args_;
   const Sequence& sequence_;
   const KernelTable<Real>& kernels_;
+  const ProductKernels<Real>& products_;
   std::byte* slab_;
   const ScoreSteps steps_;
 };

@@ -12,6 +12,9 @@
 #ifndef HEED_PANEL_KERNEL
 #define HEED_PANEL_KERNEL(result, name, parameters)
 #endif
+#ifndef HEED_PRODUCT_KERNEL
+#define HEED_PRODUCT_KERNEL HEED_PANEL_KERNEL  // to most includers they are kernels of panels
+#endif
 #ifndef HEED_PACK_KERNEL
 #define HEED_PACK_KERNEL(result, name, parameters)
 #endif
@@ -30,16 +33,17 @@
 
 /// Transposes up to vectors * lanes query rows into a panel, times `scale`. rows[r] points at row
 /// r; rows past `row_count` become zeros.
-HEED_PANEL_KERNEL(void, pack_query,
-                  (std::size_t vectors, const Element* const* rows, std::size_t row_count,
-                   std::ptrdiff_t feature_stride, std::size_t features, Real scale, Element* panel))
+HEED_PRODUCT_KERNEL(void, pack_query,
+                    (std::size_t vectors, const Element* const* rows, std::size_t row_count,
+                     std::ptrdiff_t feature_stride, std::size_t features, Real scale,
+                     Element* panel))
 
 /// scores[j][r] = <key j, query r>, for the keys that r's vector needs. Rows are written in groups:
 /// up to the last vector's end rounded up to row_padding. Rows past that end hold copies of other
 /// keys' scores. A score that its vector does not need is such a copy, the score, or untouched.
-HEED_PANEL_KERNEL(void, scores,
-                  (std::size_t vectors, const MatrixView<Element>& key, const KeyRanges& keys,
-                   const Element* panel, std::size_t features, Real* scores))
+HEED_PRODUCT_KERNEL(void, scores,
+                    (std::size_t vectors, const MatrixView<Element>& key, const KeyRanges& keys,
+                     const Element* panel, std::size_t features, Real* scores))
 
 /// sums[j][r] += <row j, column r of the panel> for all j < count: what `scores` computes, added to
 /// what is there, and nothing past that.
@@ -79,10 +83,11 @@ HEED_PANEL_KERNEL(void, mask,
 /// Where a score has outgrown its row_max, row_max moves first, and row_sum, the accumulators
 /// [accumulated][pitch] and the `pending` rows of probabilities that lie before `scores` are
 /// rescaled: pending ones belong to the same key block and are not accumulated yet. Source: Milakov
-/// & Gimelshein 2018, algorithm 3 (arXiv:1805.02867), with lazy rescaling.
-HEED_PANEL_KERNEL(void, softmax,
-                  (std::size_t vectors, Real* scores, const KeyRanges& keys, std::size_t pending,
-                   const RowState<Real>& rows, std::size_t accumulated))
+/// & Gimelshein 2018, algorithm 3 (arXiv:1805.02867), with lazy rescaling. Pairs leave it to
+/// `accumulate` to add them to row_sum, because it rounds them.
+HEED_PRODUCT_KERNEL(void, softmax,
+                    (std::size_t vectors, Real* scores, const KeyRanges& keys, std::size_t pending,
+                     const RowState<Real>& rows, std::size_t accumulated))
 
 /// The last part of `softmax` alone, for a row_max that is final: scores become
 /// probabilities exp2(score - row_max), row_sum[r] grows by them.
@@ -100,10 +105,10 @@ HEED_PANEL_KERNEL(void, softmax_gradient,
 /// `scores` and `softmax` fused, for scores that no option changes: probs[j][r] becomes what
 /// the two would leave there, except that row_max may move at other keys. `keys` is a multiple of
 /// row_padding.
-HEED_PANEL_KERNEL(void, qk_softmax,
-                  (std::size_t vectors, const MatrixView<Element>& key, std::size_t keys,
-                   const Element* panel, std::size_t features, Element* probs, std::size_t pending,
-                   const RowState<Real>& rows, std::size_t accumulated))
+HEED_PRODUCT_KERNEL(void, qk_softmax,
+                    (std::size_t vectors, const MatrixView<Element>& key, std::size_t keys,
+                     const Element* panel, std::size_t features, Real* probs, std::size_t pending,
+                     const RowState<Real>& rows, std::size_t accumulated))
 
 /// largest[r] = the largest of r's scores, at least kNoRowMax; NaN is passed over.
 HEED_PANEL_KERNEL(void, maxima,
@@ -117,12 +122,13 @@ HEED_PANEL_KERNEL(void, argmax,
                    Real* index))
 
 /// accumulators[x][r] += sum of probs[j][r] * value[j][x] over the keys j that r's vector needs,
-/// summed in runs: the first of `first_run` keys, the others of `run`. `fresh` starts from zero.
-/// Writes up to `features` rounded up to row_padding rows.
-HEED_PANEL_KERNEL(void, accumulate,
-                  (std::size_t vectors, const ValueView<Element>& value, const KeyRanges& keys,
-                   std::size_t first_run, const Element* probs, Real* accumulators,
-                   std::size_t features, bool fresh))
+/// summed in runs: the first of `first_run` keys, the others of `run`; pairs in runs of 64 keys.
+/// `fresh` starts from zero. Writes up to `features` rounded up to row_padding rows. Pairs add the
+/// probabilities, as they are rounded, to row_sum; of `rows` others read the accumulators alone.
+HEED_PRODUCT_KERNEL(void, accumulate,
+                    (std::size_t vectors, const ValueView<Element>& value, const KeyRanges& keys,
+                     std::size_t first_run, const Real* probs, const RowState<Real>& rows,
+                     std::size_t features))
 
 /// out_rows[r][x * feature_stride] = accumulators[x][r] / row_sum[r], and 0 where row_sum is 0, for
 /// r < row_count, x < features. Reads nothing past `features` rounded up to row_padding rows.
@@ -139,7 +145,8 @@ HEED_PANEL_KERNEL(void, normalise,
 
 // ---- Panels: packing that serves panels of any width -----------------------------------------
 
-/// Copies keys x features values to [feature block][key][value_block], zero-padded.
+/// Copies keys x features values to [feature block][key][value_block], zero-padded; pairs to
+/// [feature block][pair of keys][value_block].
 HEED_PACK_KERNEL(void, pack_values,
                  (const MatrixView<Element>& value, std::size_t keys, std::size_t features,
                   Element* packed))
@@ -210,6 +217,7 @@ HEED_NUMBER_KERNEL(void, quantise,
                    (const Real* from, std::size_t count, std::int8_t* to, float* scale))
 
 #undef HEED_PANEL_KERNEL
+#undef HEED_PRODUCT_KERNEL
 #undef HEED_PACK_KERNEL
 #undef HEED_ROW_KERNEL
 #undef HEED_ROW_PRODUCT

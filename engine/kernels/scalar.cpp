@@ -2,6 +2,7 @@
 // serve processors without any. No vector types; a compiler may still vectorise the loops over
 // `kLanes`.
 #include <algorithm>
+
 #include "engine/kernels/constants.hpp"
 #include "engine/kernels/convert.hpp"
 #include "engine/kernels/table.hpp"
@@ -281,8 +282,8 @@ void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t fe
 
 template <class Real>
 void accumulate(std::size_t vectors, const ValueView<Real>& value, const KeyRanges& keys,
-                std::size_t first_run, const Real* probs, Real* accumulators, std::size_t features,
-                bool fresh) {
+                std::size_t first_run, const Real* probs, const RowState<Real>& rows,
+                std::size_t features) {
   constexpr std::size_t block = PanelGeometry::value_block;
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t x = 0; x < features; ++x) {
@@ -291,7 +292,8 @@ void accumulate(std::size_t vectors, const ValueView<Real>& value, const KeyRang
                                static_cast<std::ptrdiff_t>(x % block) * value.feature_stride;
     for (std::size_t w = 0; w < vectors; ++w)
       multiply_row(column, value.key_stride, probs + w * kLanes<Real>, pitch, keys.begin[w],
-                   keys.end[w], first_run, accumulators + x * pitch + w * kLanes<Real>, fresh);
+                   keys.end[w], first_run, rows.accumulators + x * pitch + w * kLanes<Real>,
+                   rows.fresh);
   }
 }
 
@@ -433,6 +435,7 @@ constexpr KernelTable<Real> scalar_table() {
   table.panels.lanes = kLanes<Real>;
   table.panels.max_vectors = kMaxVectors;
   table.panels.key_block = 128;
+  table.panels.depth = 1;
   table.rows.lanes = kLanes<Real>;
   table.rows.queries = 1;
 #define HEED_PANEL_KERNEL(result, name, parameters) table.panels.name = heed::name<Real>;

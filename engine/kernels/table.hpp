@@ -205,18 +205,29 @@ struct PanelGeometry {
 ///
 ///   query panel     Element [features][pitch]        scaled query, feature by feature
 ///   scores          Real [keys][pitch]               log2 units
-///   probs           Element [keys][pitch]            exp2(score - row_max), where the scores were:
-///                                                    Element is no wider than Real
+///   probs           Real [keys][pitch]               exp2(score - row_max), where the scores were
 ///   accumulators    Real [value_features][pitch]     unnormalised output
 ///   the rest        Real [pitch]                     one number per query row
 ///
 /// So reductions over keys are plain vertical vector operations, key rows are read where they lie
 /// with one broadcast per key and feature, and no size but the number of query rows has a vector
 /// tail. All buffers begin at multiples of kAlignment; engine/README.md gives the reasons.
+///
+/// Those of the panels' kernels that multiply, and what goes with that, are also there for pairs of
+/// bfloat16: an Element is then two numbers side by side in the place of a float (pairs.hpp).
 template <class Element, class Real = Element>
-struct PanelKernels : PanelGeometry {
-#define HEED_PANEL_KERNEL HEED_ENTRY
+struct ProductKernels {
+  std::uint32_t depth;  ///< numbers in an Element: features of keys and queries, keys of values
+
+#define HEED_PANEL_KERNEL(result, name, parameters)
+#define HEED_PRODUCT_KERNEL HEED_ENTRY
 #define HEED_PACK_KERNEL HEED_ENTRY
+#include "engine/kernels/list.hpp"
+};
+template <class Element, class Real = Element>
+struct PanelKernels : PanelGeometry, ProductKernels<Element, Real> {
+#define HEED_PANEL_KERNEL HEED_ENTRY
+#define HEED_PRODUCT_KERNEL(result, name, parameters)
 #include "engine/kernels/list.hpp"
 };
 
@@ -243,6 +254,10 @@ struct RowKernels : RowProducts<Element, Real> {
 #include "engine/kernels/list.hpp"
 };
 
+/// Products of pairs of 16-bit words; of rows only where they are of kBf16 or kI8.
+template <class Element, class Real = Element>
+struct PairKernels : ProductKernels<Element, Real>, RowProducts<Element, Real> {};
+
 /// Numbers one after the other, whatever they belong to.
 template <class Real>
 struct NumberKernels {
@@ -257,8 +272,8 @@ template <class Real>
 struct KernelTable {
   const char* isa;
   PanelKernels<Real> panels;
+  const PairKernels<Real>* pairs;  ///< nullptr: this instruction set has none
   RowKernels<Real> rows;
-  const RowProducts<Real>* row_pairs;  ///< of rows of kBf16 and kI8; nullptr: there are none
   NumberKernels<Real> numbers;
 };
 
@@ -268,11 +283,15 @@ struct Kernels {
   KernelTable<double> f64;
 };
 
-/// One per <isa>.cpp; context/isa.cpp lists those that are compiled in.
+extern const PairKernels<float> kAvx512Bf16Pairs;
+
+/// One per <isa>.cpp; context/isa.cpp lists those that are compiled in. avx512bf16 has the kernels
+/// of avx512 beside pairs of its own, so that its tables stand where those are.
 extern const Kernels kScalarKernels;
 extern const Kernels kSse2Kernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
+extern const Kernels kAvx512Bf16Kernels;
 extern const Kernels kNeonKernels;
 
 }  // namespace heed

@@ -59,8 +59,9 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
       for (std::int64_t i = 0; k == 0 && start != nullptr && i < outs; ++i)
         std::fill_n(panel.accumulators + i * pitch, pitch, start[i]);
       kernels_.panels.accumulate(panel.vectors, tile, all_keys(static_cast<std::size_t>(ins)),
-                                 PanelGeometry::run, panel.x + k * pitch, panel.accumulators,
-                                 static_cast<std::size_t>(outs), k == 0 && start == nullptr);
+                                 PanelGeometry::run, panel.x + k * pitch,
+                                 {nullptr, nullptr, panel.accumulators, k == 0 && start == nullptr},
+                                 static_cast<std::size_t>(outs));
     }
   }
   for (std::int64_t p = 0; p < panels; ++p) {

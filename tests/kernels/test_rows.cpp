@@ -36,18 +36,15 @@ struct RowCase {
   }
 };
 
-bool has_pairs(heed::ElementType type) {
-  return type == heed::ElementType::kBf16 || type == heed::ElementType::kI8;
-}
-
-/// nullptr: this instruction set has no such products.
 template <class Real>
-const heed::RowProducts<Real>* products_of(const Table<Real>& kernels, const RowCase& c) {
-  return c.pairs ? kernels.row_pairs : &kernels.rows;
+const heed::RowProducts<Real>& products_of(const Table<Real>& kernels, const RowCase& c) {
+  if (c.pairs) return *kernels.pairs;
+  return kernels.rows;
 }
 
 template <class Real>
-std::vector<heed::ElementType> stored_types() {
+std::vector<heed::ElementType> stored_types(bool pairs) {
+  if (pairs) return {heed::ElementType::kBf16, heed::ElementType::kI8};
   if constexpr (std::is_same_v<Real, double>) return {heed::ElementType::kF64};
   return {heed::ElementType::kF32, heed::ElementType::kBf16, heed::ElementType::kF16,
           heed::ElementType::kI8, heed::ElementType::kF8E4M3};
@@ -56,30 +53,26 @@ std::vector<heed::ElementType> stored_types() {
 /// Whole vectors, and last ones that repeat all features but one, or only one, or some; numbers of
 /// rows around those that any instruction set takes together; queries in all of their groups.
 template <class Real>
-std::vector<RowCase> row_sizes() {
+std::vector<RowCase> row_sizes(bool pairs) {
   std::vector<RowCase> cases;
   std::size_t index = 0;
-  for (const heed::ElementType type : stored_types<Real>())
+  for (const heed::ElementType type : stored_types<Real>(pairs))
     for (const std::size_t extra : {0U, 1U, 3U, 7U, 8U, 15U, 16U, 37U, 48U, 79U, 112U, 133U, 240U})
       for (const std::size_t rows : {1U, 2U, 7U, 15U, 16U, 17U, 63U, 64U})
         for (const std::size_t queries : {1U, 2U, 3U, 4U, 5U, 7U, 8U, 13U, 16U})
           for (const bool wide : {false, true})
-            for (const bool pairs : {false, true})
-              if (keep(index++) && (!pairs || has_pairs(type)))
-                cases.push_back({type, extra, rows, queries, wide, pairs, index});
+            if (keep(index++)) cases.push_back({type, extra, rows, queries, wide, pairs, index});
   return cases;
 }
 
 /// As many rows as features, so that each feature has a row of its own.
 template <class Real>
-std::vector<RowCase> special_sizes() {
+std::vector<RowCase> special_sizes(bool pairs) {
   std::vector<RowCase> cases;
-  for (const heed::ElementType type : stored_types<Real>())
+  for (const heed::ElementType type : stored_types<Real>(pairs))
     for (const std::size_t extra : {0U, 1U, 2U, 3U, 7U, 11U, 15U, 17U})
       for (const std::size_t queries : {1U, 2U, 7U})
-        for (const bool pairs : {false, true})
-          if (!pairs || has_pairs(type))
-            cases.push_back({type, extra, 0, queries, false, pairs, cases.size()});
+        cases.push_back({type, extra, 0, queries, false, pairs, cases.size()});
   return cases;
 }
 
@@ -175,7 +168,7 @@ template <class Real>
 struct Queries {
   Queries(const Table<Real>& kernels, const RowCase& whole, Random& random)
       : c(whole),
-        products(*products_of(kernels, c)),
+        products(products_of(kernels, c)),
         numbers(normals<Real>(c.queries * c.order.features, random)),
         query(c.queries * c.order.query_numbers()) {
     if (c.pairs && c.type == heed::ElementType::kBf16)
@@ -228,7 +221,7 @@ template <class Real>
 struct Weights {
   Weights(const Table<Real>& kernels, const RowCase& whole, Random& random)
       : c(whole),
-        products(*products_of(kernels, c)),
+        products(products_of(kernels, c)),
         weights(filled<Real>(
             c.rows * c.pitch,
             [&] { return random.integer(0, 3) == 0 ? Real{0} : random.normal<Real>(); })),
@@ -294,15 +287,21 @@ struct Weights {
   BasicBuffer<Real> weights, sums, totals;
 };
 
+/// Runs function(kernels, case, generator) for all sizes, those of pairs too.
+template <class Real, class Sizes, class Function>
+void for_each_row_case(Sizes&& sizes, Function&& function) {
+  for_each_case<Real>(sizes(false), function);
+  if constexpr (std::is_same_v<Real, float>) for_each_pair_case(sizes(true), function);
+}
+
 /// Runs function(kernels, case, rows of random numbers, generator) for all sizes.
 template <class Real, class Function>
 void for_each_size(Function&& function) {
-  for_each_case<Real>(row_sizes<Real>(), [&](const Table<Real>& kernels, const RowCase& c,
-                                             Random& random) {
-    const auto normal = [&](std::size_t, std::size_t) { return random.normal<Real>(); };
-    const auto run = [&] { return function(kernels, c, Rows<Real>(kernels, c, normal), random); };
-    return products_of(kernels, c) != nullptr ? run() : decltype(run())();
-  });
+  for_each_row_case<Real>(
+      row_sizes<Real>, [&](const Table<Real>& kernels, const RowCase& c, Random& random) {
+        const auto normal = [&](std::size_t, std::size_t) { return random.normal<Real>(); };
+        return function(kernels, c, Rows<Real>(kernels, c, normal), random);
+      });
 }
 
 }  // namespace
@@ -367,11 +366,10 @@ TEMPLATE_TEST_CASE("row_values adds what it sums to what is there, bit for bit",
 TEMPLATE_TEST_CASE("infinities and NaN count where they are, and not where they are repeated",
                    "[rows]", float, double) {
   constexpr TestType inf = kInf<TestType>;
-  for_each_case<TestType>(
-      special_sizes<TestType>(), [&](const auto& kernels, RowCase c, Random& random) {
+  for_each_row_case<TestType>(
+      special_sizes<TestType>, [&](const auto& kernels, RowCase c, Random& random) {
         c.rows = c.order.features;
         double worst = 0;
-        if (products_of(kernels, c) == nullptr) return worst;
         for (const TestType special : {inf, -inf, not_a_number<TestType>()}) {
           const Rows<TestType> rows(kernels, c, [&](std::size_t j, std::size_t x) {
             return j == x ? special : random.normal<TestType>();
@@ -381,6 +379,36 @@ TEMPLATE_TEST_CASE("infinities and NaN count where they are, and not where they 
         }
         return worst;
       });
+}
+
+TEST_CASE("pairs: a query that is not finite has the scores of rows of its own", "[rows]") {
+  std::vector<RowCase> cases;
+  for (const std::size_t extra : {0U, 3U, 37U})
+    for (const std::size_t queries : {1U, 3U, 4U})
+      cases.push_back({heed::ElementType::kI8, extra, 17, queries, false, true, cases.size()});
+  for_each_pair_case(cases, [](const auto& kernels, const RowCase& c, Random& random) {
+    const Rows<float> rows(kernels, c,
+                           [&](std::size_t, std::size_t) { return random.normal<float>(); });
+    for (const float special : {kInf<float>, -kInf<float>, not_a_number<float>(), 3e38F, 1e-38F}) {
+      Queries<float> finite(kernels, c, random);
+      auto numbers = finite.numbers;
+      const std::size_t last = c.order.features - 1;
+      if (special == 1e-38F) std::fill_n(numbers.data(), c.order.features, special);
+      numbers[last] = special;  // of the first query
+      BasicBuffer<float> scores[2] = {BasicBuffer<float>(c.rows * c.pitch),
+                                      BasicBuffer<float>(c.rows * c.pitch)};
+      const auto run = [&](const heed::RowProducts<float>& products, auto& query, auto& to) {
+        products.row_query(c.type, numbers.data(), c.order.features, 1, query.data());
+        products.row_scores(rows.all(), query.data(), c.queries, to.data(), c.pitch);
+      };
+      Queries<float> plain = finite;
+      run(finite.products, finite.query, scores[0]);
+      run(kernels.rows, plain.query, scores[1]);
+      CHECK(all(c.rows, [&](std::size_t j) {
+        return same_number(scores[0][j * c.pitch], scores[1][j * c.pitch]);
+      }));
+    }
+  });
 }
 
 TEST_CASE("rows of 8 bits: every code in every lane is its number times the scale", "[rows]") {

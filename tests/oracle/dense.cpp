@@ -94,7 +94,17 @@ class Oracle {
 }  // namespace
 
 Expected expect(const Given& given) {
-  return is_float64(given.desc) ? Oracle<double>(given).run() : Oracle<float>(given).run();
+  if (is_float64(given.desc)) return Oracle<double>(given).run();
+  Expected expected = Oracle<float>(given).run();
+  const auto is_bfloat16 = [](const heed_layout& of) { return of.dtype == HEED_DTYPE_BF16; };
+  const heed_attention_desc& d = given.desc;
+  if (given.projections != nullptr || !is_bfloat16(d.query) || !is_bfloat16(d.key) ||
+      !is_bfloat16(d.value))
+    return expected;
+  Given in_pairs = given;
+  in_pairs.pairs = true;
+  expected.pairs = std::make_shared<const Expected>(Oracle<float>(in_pairs).run());
+  return expected;
 }
 
 Expected expect(const heed_attention_desc& desc, const heed_attention_args& args,

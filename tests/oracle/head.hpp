@@ -22,6 +22,7 @@ class Head {
       : d_(given.desc),
         a_(given.args),
         function_(given.function),
+        pairs_(given.pairs),
         b_(b),
         h_(h),
         sequence_(sequence_of(d_, a_, b)),
@@ -36,6 +37,7 @@ class Head {
 
   const heed_attention_desc& desc() const { return d_; }
   const Sequence& sequence() const { return sequence_; }
+  bool pairs() const { return pairs_; }
   Bounded<Wide> value(Index j, Index x) const { return {values_.row(j)[x], values_.error(j, x)}; }
   const Wide* query(Index i) const { return queries_.row(i); }
   const Wide* key(Index j) const { return keys_.row(j); }
@@ -91,7 +93,8 @@ class Head {
                          : 1 / std::sqrt(static_cast<Wide>(d_.features));
   }
   Product<Wide> product(Index i, Index j) const {
-    const Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
+    Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
+    p.flushed = pairs_;
     if (keys_.exact()) return p;
     const std::vector<Wide> none(queries_.exact() ? static_cast<std::size_t>(d_.features) : 0);
     return with_errors(p, queries_.row(i), queries_.exact() ? none.data() : queries_.errors_of(i),
@@ -181,6 +184,7 @@ class Head {
   const heed_attention_desc& d_;
   const heed_attention_args& a_;
   const ScoreModel& function_;
+  const bool pairs_;
   const Index b_, h_;
   const Sequence sequence_;
   const Source mask_, bias_;

@@ -94,7 +94,7 @@ class Row {
 
   void weigh() {
     if (!hard()) {
-      softmax_ = softmax_of<Real>(scores_);
+      softmax_ = softmax_of<Real>(scores_, head_.pairs());
       return;
     }
     choices_ = hardest(scores_, [&](std::size_t earlier, std::size_t later) {

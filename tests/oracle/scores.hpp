@@ -16,6 +16,12 @@
 //
 //     |c| sum (e_q |k| + |q| e_k + e_q e_k)
 //
+// Pairs of bfloat16. c = power * rest, |rest| < 2: the power of two multiplies q, which is exact, and
+// rest the sum. Subnormal numbers count as 0 and become 0, kSmallest at most: power q, k, and each
+// of the D sums, the first and the last times rest:
+//
+//     |score - t| <= the above + kSmallest (2 sum |k| + |c| sum |q| + 2 D)
+//
 // Softcap. The product has c = 2 log2(e) scale / softcap, which is 2 log2(e) x; heed's
 // factor * tanh(x), factor = softcap * unit, is within 4 ULP, 8 u, for the x that it is given, and
 // tanh' = 1 / cosh^2 falls with |x|:
@@ -56,7 +62,8 @@ struct Product {
   Wide largest;    ///< of the |q|
   bool finite;     ///< all q and k are
   Wide features;
-  Wide moved = 0;  ///< how far errors of q and k move the sum; infinite: nobody knows where to
+  bool flushed = false;  ///< subnormal numbers count as 0
+  Wide moved = 0;        ///< how far errors of q and k move the sum; infinite: nobody knows where to
 };
 
 template <class Wide>
@@ -113,7 +120,9 @@ Score<Wide> scaled(const Product<Wide>& p, Wide c) {
   const Wide magnitude = std::fabs(c) * p.magnitude;
   const Wide error = std::fabs(c) * p.moved +
                      gamma_of<Real>(A::kConstant + p.features + 2) * magnitude +
-                     A::kUnderflow * (p.magnitude + p.keys + p.features);
+                     A::kUnderflow * (p.magnitude + p.keys + p.features) +
+                     (p.flushed ? A::kSmallest * (2 * p.keys + p.features * (std::fabs(c) * p.largest + 2))
+                                : 0);
   const bool overflows =
       std::max(std::fabs(c), std::fabs(c) * p.largest) * (1 + gamma_of<Real>(A::kConstant + 2)) >=
       A::kMax;
