@@ -10,7 +10,7 @@ namespace heed {
 
 struct Isa {
   const Kernels* kernels;
-  bool (*usable)();  ///< asks the CPU and the operating system, never assumes
+  bool (*usable)();                    ///< asks the CPU and the operating system, never assumes
   bool (*faster)(const CpuName& cpu);  ///< than those before it, where it is usable
 };
 

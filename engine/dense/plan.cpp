@@ -206,7 +206,8 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
   if (p.query.type != widths.type || decodes) widest = std::max(widest, p.features);
-  if (p.out.type != widths.type || p.hard || decodes || plan.pairs) widest = std::max(widest, p.value_features);
+  if (p.out.type != widths.type || p.hard || decodes || plan.pairs)
+    widest = std::max(widest, p.value_features);
 
   Slab slab{};
   const std::int64_t decoded = decodes ? plan.decode.rows * plan.decode.together : 0;

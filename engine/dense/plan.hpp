@@ -87,13 +87,13 @@ struct heed_attention_plan {
   heed::Problem problem;
   heed::Placement placement;
   const heed::Strategy* strategy;
-  bool pairs;  ///< prefill multiplies pairs of bfloat16, and rounds weights to that
-  std::int64_t pack_heads;        ///< query heads in a pack
-  std::int64_t panel_rows;        ///< query rows in a full panel
-  std::int64_t query_blocks;      ///< per pack: ceil(pack_heads * query_length / tile_q)
-  std::int64_t tile_q;            ///< a multiple of the panel
-  std::int64_t tile_kv;           ///< a multiple of the kernels' key_block
-  std::uint32_t tuning_line;      ///< of the tuning file, which gave tiles; 0: none did
+  bool pairs;                 ///< prefill multiplies pairs of bfloat16, and rounds weights to that
+  std::int64_t pack_heads;    ///< query heads in a pack
+  std::int64_t panel_rows;    ///< query rows in a full panel
+  std::int64_t query_blocks;  ///< per pack: ceil(pack_heads * query_length / tile_q)
+  std::int64_t tile_q;        ///< a multiple of the panel
+  std::int64_t tile_kv;       ///< a multiple of the kernels' key_block
+  std::uint32_t tuning_line;  ///< of the tuning file, which gave tiles; 0: none did
   std::int64_t accumulator_rows;  ///< of a panel, see totals.hpp
   std::int64_t tasks;             ///< packs * query_blocks
   std::int64_t tasks_per_claim;   ///< so that a claim is worth its atomic increment

@@ -44,8 +44,8 @@ HEED_INLINE void add_outer_product(const Real* const (&row)[R], std::ptrdiff_t a
   unroll<B - A>([&](auto w) HEED_INLINE_LAMBDA { b[w] = load<V>(panel + (A + w) * kLanes<V>); });
   unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
     const V a(row[r][at]);
-    unroll<B - A>(
-        [&](auto w) HEED_INLINE_LAMBDA { sums[r][A + w] = P::add(a, b[w], sums[r][A + w]); });
+    unroll<B - A>([&](auto w)
+                      HEED_INLINE_LAMBDA { sums[r][A + w] = P::add(a, b[w], sums[r][A + w]); });
   });
 }
 
@@ -136,9 +136,9 @@ HEED_INLINE void multiply_rows(const Real* factors, V (&sums)[R][W]) {
 }
 
 /// One run of features of the scores of keys [begin, end) and what row_padding adds to them, for
-/// vectors A to B - 1: added to what is there unless `fresh`, and that multiplied with `factors`, one
-/// per row of the panel, unless that is nullptr. Past `keys` the last key is scored again, because
-/// it can be read; nobody uses the result.
+/// vectors A to B - 1: added to what is there unless `fresh`, and that multiplied with `factors`,
+/// one per row of the panel, unless that is nullptr. Past `keys` the last key is scored again,
+/// because it can be read; nobody uses the result.
 template <class V, class P, std::size_t A, std::size_t B, std::size_t W, class Real = RealOf<V>>
 [[gnu::noinline]] void score_run(const MatrixView<Real>& key, std::size_t begin, std::size_t end,
                                  std::size_t keys, const Real* panel, std::size_t features,
@@ -188,12 +188,11 @@ void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* pane
     const std::size_t count = x + run < features ? run : features - x;
     const MatrixView<Real> from = from_column(key, x);
     const Real* const columns = panel + x * W * kLanes<V>;
-    each_range<W>(
-        ranges, [&](auto a, auto b, std::size_t begin, std::size_t end) HEED_INLINE_LAMBDA {
-          score_run<V, P, a, b, W>(
-              from, begin, end, keys.end[W - 1], columns, count, x == 0, out,
-              x + count == features ? panel + features * W * kLanes<V> : nullptr);
-        });
+    each_range<W>(ranges, [&](auto a, auto b, std::size_t begin,
+                              std::size_t end) HEED_INLINE_LAMBDA {
+      score_run<V, P, a, b, W>(from, begin, end, keys.end[W - 1], columns, count, x == 0, out,
+                               x + count == features ? panel + features * W * kLanes<V> : nullptr);
+    });
   }
 }
 
@@ -281,15 +280,15 @@ void accumulate_lines(const ValueView<Real>& value, const KeyRanges& keys, std::
                       const Real* probs, Real* accumulators, std::size_t features, bool fresh) {
   if (is_rectangle<W>(keys))
     return accumulate_runs<V, P, W, true>(value, keys, first_run, probs, accumulators, features,
-                                       fresh);
+                                          fresh);
   std::size_t begin = 0;
   for (std::size_t end = first_run; begin < keys.end[W - 1];
        begin = end, end += PanelGeometry::run) {
     ValueView<Real> from = value;
     from.data += static_cast<std::ptrdiff_t>(begin) * value.key_stride;
     accumulate_runs<V, P, W, false>(from, clipped(keys, begin, end), PanelGeometry::run,
-                                 probs + begin * W * kLanes<V>, accumulators, features,
-                                 fresh && begin == 0);
+                                    probs + begin * W * kLanes<V>, accumulators, features,
+                                    fresh && begin == 0);
   }
 }
 

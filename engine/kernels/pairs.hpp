@@ -100,9 +100,8 @@ void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t f
     V square[n];
     for (std::size_t x = 0; x < whole; x += 2 * n) {
       transpose_pairs<V>(rows + r0, present, x, factors.power, square);
-      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
-        store<V>(panel + (x / 2 + i) * pitch + r0, square[i]);
-      });
+      unroll<n>([&](auto i)
+                    HEED_INLINE_LAMBDA { store<V>(panel + (x / 2 + i) * pitch + r0, square[i]); });
     }
     for (std::size_t x = whole; x < features; x += 2 * n) {
       Real rest[n][2 * n] = {};
@@ -184,11 +183,11 @@ void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t
       lines.begin[w] = here.begin[w] / 2;
       lines.end[w] = lines_of(here.end[w]);
     });
-    each_column<W>(here, [&](auto count, std::size_t w, std::size_t from,
-                             std::size_t to) HEED_INLINE_LAMBDA {
-      pair_probs<V, count>(probs + begin * W * n + w * n, W * n, from, to, paired + w * n,
-                           rows.row_sum + w * n);
-    });
+    each_column<W>(
+        here, [&](auto count, std::size_t w, std::size_t from, std::size_t to) HEED_INLINE_LAMBDA {
+          pair_probs<V, count>(probs + begin * W * n + w * n, W * n, from, to, paired + w * n,
+                               rows.row_sum + w * n);
+        });
     ValueView<Real> from = value;
     from.data += static_cast<std::ptrdiff_t>(begin / 2) * value.key_stride;
     accumulate_lines<V, Product<V>, W>(from, lines, PanelGeometry::run, paired, rows.accumulators,

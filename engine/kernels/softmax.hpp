@@ -70,11 +70,11 @@ void exponentials_of(Real* scores, const KeyRanges& keys, const Real* row_max, R
     infinite = infinite || xsimd::any(load<V>(row_max + w * n) == V(kLargest<Real>));
   });
   if (__builtin_expect(infinite, false)) make_finite<V>(scores, keys.end[W - 1] * W * n);
-  each_column<W>(keys, [&](auto count, std::size_t w, std::size_t begin,
-                           std::size_t end) HEED_INLINE_LAMBDA {
-    add_exponentials<V, P, count>(scores + w * n, W * n, begin, end, row_max + w * n,
-                                  row_sum + w * n);
-  });
+  each_column<W>(
+      keys, [&](auto count, std::size_t w, std::size_t begin, std::size_t end) HEED_INLINE_LAMBDA {
+        add_exponentials<V, P, count>(scores + w * n, W * n, begin, end, row_max + w * n,
+                                      row_sum + w * n);
+      });
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>

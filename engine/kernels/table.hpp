@@ -270,8 +270,8 @@ struct Kernels {
 
 extern const ProductKernels<float> kAvx512Bf16Pairs;
 
-/// One per <isa>.cpp; context/isa.cpp lists those that are compiled in. avx512bf16 has the kernels of
-/// avx512 beside pairs of its own, so that its tables stand where those are.
+/// One per <isa>.cpp; context/isa.cpp lists those that are compiled in. avx512bf16 has the kernels
+/// of avx512 beside pairs of its own, so that its tables stand where those are.
 extern const Kernels kScalarKernels;
 extern const Kernels kSse2Kernels;
 extern const Kernels kAvx2Kernels;

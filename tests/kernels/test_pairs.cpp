@@ -63,9 +63,8 @@ struct Queries {
     }
     for (std::size_t j = 0; j < c.keys; ++j)
       for (std::size_t i = 0; i < lines_of(c.features); ++i)
-        keys[j * lines_of(c.features) + i] =
-            pair_of(rounded(random.normal()),
-                    2 * i + 1 < c.features ? rounded(random.normal()) : 0.0F);
+        keys[j * lines_of(c.features) + i] = pair_of(
+            rounded(random.normal()), 2 * i + 1 < c.features ? rounded(random.normal()) : 0.0F);
     pairs.pack_query(c.vectors, from.data(), present, rows.column_stride(), c.features, scale,
                      panel.data());
   }
@@ -150,48 +149,48 @@ double sum_ratio(float got, const Values& v, const heed::KeyRanges& keys, std::s
 }  // namespace
 
 TEST_CASE("pairs: scores are scaled products of queries and keys", "[pairs]") {
-  for_each_pair_case(sizes(), [](const auto& kernels, const Pairs& pairs, const Case& c,
-                                 Random& random) {
-    const auto scale = random.pick<float>({1.0F, 0.18033688F, -3.7F, 1e-5F});
-    const Queries q(pairs, c, random, scale, random.pick(row_counts(c)));
-    CHECK(q.panel.intact());
-    const heed::KeyRanges ranges = draw_ranges(c.keys, c.vectors, random);
-    Buffer every(round_up(c.keys, heed::PanelGeometry::row_padding) * c.pitch);
-    Buffer some(every.size());
-    pairs.scores(c.vectors, q.view(), heed::all_keys(c.keys), q.panel.data(), c.features,
-                 every.data());
-    pairs.scores(c.vectors, q.view(), ranges, q.panel.data(), c.features, some.data());
-    CHECK((every.intact() && some.intact()));
-    CHECK(all(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
-      const std::size_t at = j * c.pitch + r;
-      return !needs(ranges, r / kernels.panels.lanes, j) || same_bits(some[at], every[at]);
-    }));
-    return worst_of(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
-      return q.ratio(every[j * c.pitch + r], j, r, static_cast<double>(scale));
-    });
-  });
+  for_each_pair_case(
+      sizes(), [](const auto& kernels, const Pairs& pairs, const Case& c, Random& random) {
+        const auto scale = random.pick<float>({1.0F, 0.18033688F, -3.7F, 1e-5F});
+        const Queries q(pairs, c, random, scale, random.pick(row_counts(c)));
+        CHECK(q.panel.intact());
+        const heed::KeyRanges ranges = draw_ranges(c.keys, c.vectors, random);
+        Buffer every(round_up(c.keys, heed::PanelGeometry::row_padding) * c.pitch);
+        Buffer some(every.size());
+        pairs.scores(c.vectors, q.view(), heed::all_keys(c.keys), q.panel.data(), c.features,
+                     every.data());
+        pairs.scores(c.vectors, q.view(), ranges, q.panel.data(), c.features, some.data());
+        CHECK((every.intact() && some.intact()));
+        CHECK(all(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
+          const std::size_t at = j * c.pitch + r;
+          return !needs(ranges, r / kernels.panels.lanes, j) || same_bits(some[at], every[at]);
+        }));
+        return worst_of(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
+          return q.ratio(every[j * c.pitch + r], j, r, static_cast<double>(scale));
+        });
+      });
 }
 
 TEST_CASE("pairs: accumulate rounds weights, and sums what it rounded", "[pairs]") {
   for (const bool fresh : {true, false})
-    for_each_pair_case(sizes(), [&](const auto& kernels, const Pairs& pairs, const Case& c,
-                                    Random& random) {
-      Values v(c, random);
-      const heed::KeyRanges ranges =
-          c.seed % 2 == 0 ? heed::all_keys(c.keys) : draw_ranges(c.keys, c.vectors, random);
-      v.run(pairs, ranges, fresh);
-      CHECK(v.intact());
-      const std::size_t lanes = kernels.panels.lanes;
-      const double sums = worst_of(c.features, c.pitch, [&](std::size_t x, std::size_t r) {
-        const std::size_t at = x * c.pitch + r;
-        return sum_ratio(v.sums[at], v, ranges, r, lanes, fresh ? 0 : v.sums_before[at],
-                         [&](std::size_t j) { return static_cast<double>(v.value.at(j, x)); });
-      });
-      return std::max(sums, worst_of(1, c.pitch, [&](std::size_t, std::size_t r) {
-                        return sum_ratio(v.row_sum[r], v, ranges, r, lanes, v.row_sum_before[r],
-                                         [](std::size_t) { return 1.0; });
-                      }));
-    });
+    for_each_pair_case(
+        sizes(), [&](const auto& kernels, const Pairs& pairs, const Case& c, Random& random) {
+          Values v(c, random);
+          const heed::KeyRanges ranges =
+              c.seed % 2 == 0 ? heed::all_keys(c.keys) : draw_ranges(c.keys, c.vectors, random);
+          v.run(pairs, ranges, fresh);
+          CHECK(v.intact());
+          const std::size_t lanes = kernels.panels.lanes;
+          const double sums = worst_of(c.features, c.pitch, [&](std::size_t x, std::size_t r) {
+            const std::size_t at = x * c.pitch + r;
+            return sum_ratio(v.sums[at], v, ranges, r, lanes, fresh ? 0 : v.sums_before[at],
+                             [&](std::size_t j) { return static_cast<double>(v.value.at(j, x)); });
+          });
+          return std::max(sums, worst_of(1, c.pitch, [&](std::size_t, std::size_t r) {
+                            return sum_ratio(v.row_sum[r], v, ranges, r, lanes, v.row_sum_before[r],
+                                             [](std::size_t) { return 1.0; });
+                          }));
+        });
 }
 
 TEST_CASE("pairs: softmax leaves row_sum to accumulate", "[pairs]") {
@@ -249,13 +248,12 @@ TEST_CASE("pairs: qk_softmax is scores and softmax", "[pairs]") {
 
 TEST_CASE("pairs: subnormal numbers count as 0, and so do weights", "[pairs]") {
   for_each_pair_case({{1, 2, 2, true, 1}}, [](const auto& /*kernels*/, const Pairs& pairs,
-                                             const Case& c, Random& random) {
+                                              const Case& c, Random& random) {
     Queries q(pairs, c, random, 1, 1);
     q.keys[0] = pair_of(real_of<float>(0x00400000U), 0);  // 2^-127
     q.keys[1] = pair_of(rounded(1), 0);
     Buffer scores(round_up(c.keys, heed::PanelGeometry::row_padding) * c.pitch);
-    pairs.scores(c.vectors, q.view(), heed::all_keys(2), q.panel.data(), c.features,
-                 scores.data());
+    pairs.scores(c.vectors, q.view(), heed::all_keys(2), q.panel.data(), c.features, scores.data());
     CHECK(scores[0] == 0);
     CHECK(scores[c.pitch] == q.rows.at(0, 0));
     Values v(c, random);

@@ -20,11 +20,10 @@ TEST_CASE("families may take other elements than they compute in", "[table]") {
       std::is_same_v<decltype(Panels::scores),
                      void (*)(std::size_t, const heed::MatrixView<Half>&, const heed::KeyRanges&,
                               const Half*, std::size_t, float*)>);
-  STATIC_REQUIRE(
-      std::is_same_v<decltype(Panels::accumulate),
-                     void (*)(std::size_t, const heed::ValueView<Half>&, const heed::KeyRanges&,
-                              std::size_t, const float*, const heed::RowState<float>&,
-                              std::size_t)>);
+  STATIC_REQUIRE(std::is_same_v<decltype(Panels::accumulate),
+                                void (*)(std::size_t, const heed::ValueView<Half>&,
+                                         const heed::KeyRanges&, std::size_t, const float*,
+                                         const heed::RowState<float>&, std::size_t)>);
   using Rows = heed::RowKernels<Half, float>;
   STATIC_REQUIRE(Rows::feature_padding * sizeof(Half) == 16);
   STATIC_REQUIRE(std::is_same_v<decltype(Rows::edge_scores),
