@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -105,6 +106,21 @@ Panel<Real> make_panel(const HeadPack& pack, const Sequence& sequence, std::int6
   panel.whole_begin = sequence.first_key(last_query);
   panel.whole_end = sequence.end_key(first_query);
   return panel;
+}
+
+/// Whether the sums of all rows are numbers, and no maximum is infinite; `none` says of which rows
+/// that is not so.
+template <class Real>
+bool has_numbers(const KernelTable<Real>& kernels, const Panel<Real>& panel, std::size_t features,
+                 bool* none) {
+  const Real* const sums = panel.state.accumulators;
+  const bool finite = kernels.numbers.all_finite(sums, features * panel.pitch);
+  for (std::size_t i = 0; i < panel.rows; ++i) {
+    none[i] = !std::isfinite(panel.state.row_sum[i]) || panel.state.row_max[i] >= -kNoRowMax<Real>;
+    for (std::size_t x = 0; !finite && x < features; ++x)
+      none[i] = none[i] || !std::isfinite(sums[x * panel.pitch + i]);
+  }
+  return std::find(none, none + panel.rows, true) == none + panel.rows;
 }
 
 /// store_columns() for the rows of a panel; to_row(i, row, head) returns where row i begins.

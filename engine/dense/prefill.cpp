@@ -97,7 +97,7 @@ class QueryBlock {
     begin(panel);
     attend_keys(panel, false);
     complete(panel);
-    const auto features = static_cast<std::size_t>(problem_.value_features);
+    const std::size_t features = value_features();
     Real* const sums = panel.state.accumulators;
     kernels_.panels.normalise(panel.vectors, sums, panel.state.row_sum, features, sums);
     Real* const row = buffer(plan_.slab.rows);
@@ -174,6 +174,7 @@ class QueryBlock {
     }
   }
 
+  std::size_t value_features() const { return static_cast<std::size_t>(problem_.value_features); }
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
 
   Panel<Real> panel(std::int64_t p) const {
@@ -193,9 +194,7 @@ class QueryBlock {
     return panel;
   }
 
-  Totals<Real> totals(const Panel<Real>& panel) const {
-    return {panel, static_cast<std::size_t>(problem_.value_features)};
-  }
+  Totals<Real> totals(const Panel<Real>& panel) const { return {panel, value_features()}; }
 
   static Argmax<Real> argmax(const Panel<Real>& panel) {
     return {panel.state.row_max, panel.argmax};
@@ -248,26 +247,9 @@ class QueryBlock {
     complete(panel);
     output_.write(panel);
     bool again[kMaxPanel];
-    if (products_.depth != 1 && !has_numbers(panel, again))
+    // Where subnormal numbers count as 0, infinity times one of them is NaN.
+    if (products_.depth != 1 && !has_numbers(kernels_, panel, value_features(), again))
       QueryBlock(plan_, args_, place_, slab_, results_, false).attend_rows(p, again);
-  }
-
-  /// Whether all sums are numbers, and if not, in which rows they are not. Where subnormal numbers
-  /// count as 0, infinity times one of them is NaN: such rows are computed again, without pairs.
-  bool has_numbers(const Panel<Real>& panel, bool* none) const {
-    const auto features = static_cast<std::size_t>(problem_.value_features);
-    bool all = true;
-    for (std::size_t i = 0; i < panel.rows; ++i) {
-      none[i] = !std::isfinite(panel.state.row_sum[i]) ||
-                panel.state.row_max[i] >= std::numeric_limits<Real>::max();
-      all = all && !none[i];
-    }
-    const Real* const sums = panel.state.accumulators;
-    if (all && kernels_.numbers.all_finite(sums, features * panel.pitch)) return true;
-    for (std::size_t i = 0; i < panel.rows; ++i)
-      for (std::size_t x = 0; x < features; ++x)
-        none[i] = none[i] || !std::isfinite(sums[x * panel.pitch + i]);
-    return false;
   }
 
   /// One panel against all its keys, by itself.
@@ -281,7 +263,7 @@ class QueryBlock {
 
   /// Ends the panel's sums.
   void complete(const Panel<Real>& panel) const {
-    const auto features = static_cast<std::size_t>(problem_.value_features);
+    const std::size_t features = value_features();
     if (*panel.summed == Summed::kNothing)
       std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
     totals(panel).give_back();
@@ -294,7 +276,7 @@ class QueryBlock {
   }
 
   void finish_hard(const Panel<Real>& panel) const {
-    const auto features = static_cast<std::size_t>(problem_.value_features);
+    const std::size_t features = value_features();
     Real* const value = buffer(plan_.slab.rows);
     for (std::size_t i = 0; i < panel.rows; ++i) {
       const std::int64_t j = argmax(panel).chosen(i);

@@ -115,38 +115,16 @@ void Scores<Real>::read_query(const Panel<Real>& panel, std::size_t i, Real* que
 
 template <class Real>
 MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int64_t end) const {
-  if (products_.depth != 1) return key_pairs(g, begin, end);
-  return widened(
-      problem_.key, sequence_.pages != nullptr, begin, end, problem_.features,
-      buffer(plan_.slab.keys),
-      [&](std::int64_t j) { return sequence_.key_row(args_.key, problem_.key, g, j); },
-      [&](std::int64_t j, Real* to) {
-        sequence_.read_key(kernels_, keys_of(problem_, args_), g, j, problem_.features, to);
-      });
-}
-
-template <class Real>
-MatrixView<Real> Scores<Real>::key_pairs(std::int64_t g, std::int64_t begin,
-                                         std::int64_t end) const {
-  const Layout& layout = problem_.key;
-  const std::int64_t features = problem_.features;
-  const auto row = [&](std::int64_t j) { return sequence_.key_row(args_.key, layout, g, j); };
-  const bool in_pairs = layout.strides.feature == 1 && features % 2 == 0 &&
-                        layout.strides.row % 2 == 0 && sequence_.pages == nullptr &&
-                        reinterpret_cast<std::uintptr_t>(row(begin)) % sizeof(Real) == 0;
-  if (in_pairs) return {reinterpret_cast<const Real*>(row(begin)), layout.strides.row / 2, 1};
-  const std::int64_t lines = ceil_div(features, 2);
-  auto* to = reinterpret_cast<std::uint16_t*>(buffer(plan_.slab.keys));
-  for (std::int64_t j = begin; j < end; ++j, to += 2 * lines) {
-    const auto* const from = reinterpret_cast<const std::uint16_t*>(row(j));
-    if (layout.strides.feature == 1) {
-      std::memcpy(to, from, static_cast<std::size_t>(features) * sizeof *to);
-    } else {
-      for (std::int64_t x = 0; x < features; ++x) to[x] = from[x * layout.strides.feature];
-    }
-    if (features % 2 != 0) to[features] = 0;
-  }
-  return {buffer(plan_.slab.keys), lines, 1};
+  const bool paged = sequence_.pages != nullptr;
+  Real* const copies = buffer(plan_.slab.keys);
+  const auto row = [&](std::int64_t j) { return sequence_.key_row(args_.key, problem_.key, g, j); };
+  if (products_.depth != 1)
+    return paired(problem_.key, paged, begin, end, problem_.features, copies, row);
+  return widened(problem_.key, paged, begin, end, problem_.features, copies, row,
+                 [&](std::int64_t j, Real* to) {
+                   sequence_.read_key(kernels_, keys_of(problem_, args_), g, j, problem_.features,
+                                      to);
+                 });
 }
 
 template <class Real>

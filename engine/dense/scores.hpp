@@ -99,7 +99,6 @@ class Scores {
   void exclude(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
   void apply_mask(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
   void apply_limits(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
-  MatrixView<Real> key_pairs(std::int64_t g, std::int64_t begin, std::int64_t end) const;
   Allowed allowed_by_mask(const Panel<Real>& panel, const KeyBlock& block) const;
 
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }

@@ -28,8 +28,8 @@ float multiply_and_add_pairs(std::uint64_t rounds, float /*factor*/, float /*add
   for (std::uint64_t round = 0; round < rounds; ++round)
     unroll<kChainsOfPairs>([&](auto i) {
       constexpr std::size_t chain = i;
-      sums[i] = _mm512_dpbf16_ps(sums[i], left[chain % kOperands],
-                                 right[chain / kOperands % kOperands]);
+      sums[i] =
+          _mm512_dpbf16_ps(sums[i], left[chain % kOperands], right[chain / kOperands % kOperands]);
     });
   unroll<kChainsOfPairs - 1>([&](auto i) { sums[0] = _mm512_add_ps(sums[0], sums[i + 1]); });
   return _mm512_reduce_add_ps(sums[0]);

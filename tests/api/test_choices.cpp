@@ -115,8 +115,9 @@ TEST_CASE("the precision is what is asked for, and plans say what is in effect",
       options.isa = isa.c_str();
       options.precision = asked;
       const Context context = make_context(&options);
+      const bool automatic = asked == HEED_PRECISION_AUTOMATIC;
       CHECK(describe(context).precision ==
-            (asked == HEED_PRECISION_AUTOMATIC ? HEED_PRECISION_DEFAULT : asked));
+            (automatic ? std::uint32_t{HEED_PRECISION_DEFAULT} : asked));
       heed_attention_desc desc = desc_of(Shape{1, 2, 2, 100, 100, 32});
       CHECK(describe(make_plan(context, desc)).precision == HEED_PRECISION_EXACT);
       desc.query.dtype = desc.key.dtype = desc.value.dtype = HEED_DTYPE_F16;

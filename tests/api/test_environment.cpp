@@ -75,9 +75,9 @@ TEST_CASE("an option that is wrong is not blamed on the environment", "[environm
 
 TEST_CASE("an empty variable is silent", "[environment]") {
   const Environment environment;
-  for (const char* const name : {"HEED_ISA", "HEED_THREADS", "HEED_TILE_Q", "HEED_TILE_KV",
-                                 "HEED_TUNING_FILE", "HEED_VERBOSE", "HEED_CHECK",
-                                 "HEED_PRECISION"})
+  for (const char* const name :
+       {"HEED_ISA", "HEED_THREADS", "HEED_TILE_Q", "HEED_TILE_KV", "HEED_TUNING_FILE",
+        "HEED_VERBOSE", "HEED_CHECK", "HEED_PRECISION"})
     environment.set(name, "");
   environment.set("HEED_PARALLEL", "");
   const heed_context_options options = serial_options();

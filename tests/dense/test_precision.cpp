@@ -92,8 +92,10 @@ TEST_CASE("pairs: infinities, NaN and subnormal numbers follow the rules", "[pre
   for (const double special : tokens)
     for (const auto tensor : {&Problem::query, &Problem::key, &Problem::value})
       for (const bool causal : {false, true}) {
-        INFO(special << " in the " << (tensor == &Problem::query ? "query"
-                                       : tensor == &Problem::key ? "keys" : "values"));
+        INFO(special << " in the "
+                     << (tensor == &Problem::query ? "query"
+                         : tensor == &Problem::key ? "keys"
+                                                   : "values"));
         Problem p = in_bfloat16(40, 41, 15, 9);
         if (causal) p.desc.causal = HEED_CAUSAL_TOP_LEFT;
         p.want_lse();

@@ -157,7 +157,7 @@ void check_split(Problem& whole, const std::vector<Index>& ends, const IsaContex
                  bounds.of_merged() + own * bounds.largest, got.out.dtype);
     // Every log-sum-exp here is below 100.
     check_merged(isa + ", lse", merged.lse, got.lse, want.lse, bounds.lse + own * 100,
-                 rounds ? HEED_DTYPE_BF16 : real_dtype(whole.desc));
+                 rounds ? std::uint32_t{HEED_DTYPE_BF16} : real_dtype(whole.desc));
   }
   SUCCEED();
 }

@@ -96,11 +96,13 @@ class Oracle {
 Expected expect(const Given& given) {
   if (is_float64(given.desc)) return Oracle<double>(given).run();
   Expected expected = Oracle<float>(given).run();
-  const auto is_bfloat16 = [](const heed_layout& of) { return of.dtype == HEED_DTYPE_BF16; };
   const heed_attention_desc& d = given.desc;
-  if (given.projections != nullptr || !is_bfloat16(d.query) || !is_bfloat16(d.key) ||
-      !is_bfloat16(d.value))
-    return expected;
+  const auto stores = [&](std::uint32_t dtype) {
+    return d.key.dtype == dtype && d.value.dtype == dtype;
+  };
+  const bool may_round = (stores(HEED_DTYPE_BF16) && d.query.dtype == HEED_DTYPE_BF16) ||
+                         (stores(HEED_DTYPE_I8) && d.hard == 0);
+  if (given.projections != nullptr || !may_round) return expected;
   Given in_pairs = given;
   in_pairs.pairs = true;
   expected.pairs = std::make_shared<const Expected>(Oracle<float>(in_pairs).run());

@@ -43,8 +43,8 @@ struct Expected {
   std::vector<Element> column_sums;  ///< [batch, heads, keys], if the descriptor asks
   std::vector<OtherRow> others;      ///< further choices of hard attention
 
-  /// The same with the bounds of instruction sets that multiply pairs of bfloat16; nullptr: they are
-  /// no wider.
+  /// The same with the bounds of instruction sets that multiply pairs of bfloat16; nullptr: they
+  /// are no wider.
   std::shared_ptr<const Expected> pairs = nullptr;
 
   /// Those of an instruction set.

@@ -47,8 +47,8 @@ const char* word(const char* name, nb::handle given) {
 
 std::uint32_t read_precision(const char* given) {
   if (given == nullptr) return HEED_PRECISION_AUTOMATIC;
-  for (const std::uint32_t precision : {HEED_PRECISION_EXACT, HEED_PRECISION_DEFAULT,
-                                        HEED_PRECISION_HIGH, HEED_PRECISION_MEDIUM})
+  for (const std::uint32_t precision :
+       {HEED_PRECISION_EXACT, HEED_PRECISION_DEFAULT, HEED_PRECISION_HIGH, HEED_PRECISION_MEDIUM})
     if (std::strcmp(given, name_of_precision(precision)) == 0) return precision;
   refuse("precision is \"%.40s\"; it must be exact, default, high or medium", given);
 }

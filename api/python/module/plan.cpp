@@ -135,7 +135,8 @@ In C: heed_attention_plan.)")
       .def("describe", &Plan::describe, nb::sig("def describe(self) -> dict[str, object]"),
            "How it computes: strategy (prefill, decode or mixed), isa, executor, threads, tile_q "
            "query rows per task, tile_kv keys per tile, tasks, workspace_bytes, flops, the "
-           "tuning_line that gave tiles, or 0, and the precision in effect, \"default\" where weights "
+           "tuning_line that gave tiles, or 0, and the precision in effect, \"default\" where "
+           "weights "
            "are rounded to bfloat16, else \"exact\". In C: heed_attention_plan_describe.");
   module.def("plan", &plan, nb::arg("query").none(), nb::arg("key").none(), nb::arg("value").none(),
              nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"),
