@@ -89,6 +89,7 @@ class QueryBlock {
       k = tile.end;
     }
     for (std::int64_t p = 0; p < panels_; ++p) finish(p);
+    if (products_.depth != 1 && !problem_.hard) finish_without_pairs();
   }
 
   /// Attends panel p again, and writes those rows of it.
@@ -164,7 +165,8 @@ class QueryBlock {
                              fused.begin, state, accumulated);
       score_and_weigh(fused.begin + fused.count, block.keys);
 
-      if (isolate && excludes(allowed)) {
+      // What is isolated is packed where the values of a tile of pairs are, which are lost then.
+      if (isolate && (excludes(allowed) || products_.depth != 1)) {
         values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), block,
                                     needed, probs, scores_.attended(panel, block));
       } else {
@@ -246,10 +248,16 @@ class QueryBlock {
     if (problem_.hard) return finish_hard(panel);
     complete(panel);
     output_.write(panel);
+  }
+
+  /// Rows that are not finite, once more: where subnormal numbers count as 0, infinity times one of
+  /// them is NaN. When no panel is needed any more, for these lie elsewhere in the slab.
+  void finish_without_pairs() const {
+    const QueryBlock plain(plan_, args_, place_, slab_, results_, false);
     bool again[kMaxPanel];
-    // Where subnormal numbers count as 0, infinity times one of them is NaN.
-    if (products_.depth != 1 && !has_numbers(kernels_, panel, value_features(), again))
-      QueryBlock(plan_, args_, place_, slab_, results_, false).attend_rows(p, again);
+    for (std::int64_t p = 0; p < panels_; ++p)
+      if (!has_numbers(kernels_, this->panel(p), value_features(), again))
+        plain.attend_rows(p, again);
   }
 
   /// One panel against all its keys, by itself.
