@@ -119,6 +119,7 @@ heed_status heed_context_describe(const heed_context* context, heed_context_info
     known.l2_bytes = c.caches.l2_bytes;
     known.product = heed::name_of(c.backend);
     known.check = c.checked ? HEED_CHECK_ON : HEED_CHECK_OFF;
+    known.precision = static_cast<std::uint32_t>(c.precision);
     known.cpu = c.cpu.text;
     known.tuning_file = c.tuning.path.data();
     heed::write_struct(info, known, "info");
@@ -145,6 +146,7 @@ heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
     known.flops = p.flops;
     known.strategy = p.strategy->name;
     known.tuning_line = p.tuning_line;
+    known.precision = p.pairs || p.decode.pairs ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT;
     heed::write_struct(info, known, "info");
   });
 }

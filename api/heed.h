@@ -77,7 +77,7 @@ HEED_API void heed_version(int* major, int* minor, int* patch);
 typedef struct heed_isa_info {
   uint32_t struct_size;
   uint32_t usable;  /* 1 if this CPU and operating system can run it, else 0 */
-  const char* name; /* "scalar", "sse2", "avx2", "avx512", "neon" */
+  const char* name; /* "scalar", "sse2", "avx2", "avx512", "avx512bf16", "neon" */
   uint32_t lanes;   /* query rows computed side by side: float32 values in a vector */
   uint32_t panel;   /* query rows that one kernel call handles at most */
 } heed_isa_info;
@@ -171,10 +171,23 @@ typedef enum heed_check {
   HEED_CHECK_OFF = 2
 } heed_check;
 
+/* How exact results have to be. It lets kernels use units of 16-bit numbers, where the instruction
+ * set has them; elsewhere results are as exact as HEED_PRECISION_EXACT makes them. api/README.md
+ * says what each means for every type and instruction set, with its bound; heed_attention_info says
+ * what is in effect. Beside PyTorch's set_float32_matmul_precision, "highest" is DEFAULT. */
+typedef enum heed_precision {
+  HEED_PRECISION_AUTOMATIC = 0, /* as the environment says, else HEED_PRECISION_DEFAULT */
+  HEED_PRECISION_EXACT = 1,     /* products and weights as float32 multiply-adds see them */
+  HEED_PRECISION_DEFAULT = 2,   /* float32's own error; where queries, keys and values are all
+                                   bfloat16, weights are rounded to it before they meet values */
+  HEED_PRECISION_HIGH = 3,      /* float32 may lose 2^-16 of a product; 16 bits: as DEFAULT */
+  HEED_PRECISION_MEDIUM = 4     /* float32 may be rounded to bfloat16; 16 bits: as DEFAULT */
+} heed_precision;
+
 /* For each choice an option given here wins over the environment, and the environment over the
  * automatic choice. The environment is read once, in heed_context_create:
  *
- *   HEED_ISA        a name of heed_isa_get            automatic: the widest usable
+ *   HEED_ISA        a name of heed_isa_get            automatic: the fastest usable
  *   HEED_PARALLEL   a name of heed_executor_name      automatic: tbb, else openmp, else serial
  *   HEED_THREADS    1 ... 1024                        automatic: the CPUs this process may use
  *   HEED_PRODUCT    a name of heed_product_name       automatic: the first, heed's own
@@ -184,6 +197,7 @@ typedef enum heed_check {
  *                   variable gives them               automatic: none
  *   HEED_VERBOSE    0 or 1: one line per run on stderr
  *   HEED_CHECK      0 or 1: checked mode              automatic: off
+ *   HEED_PRECISION  exact, default, high or medium    automatic: default
  *
  * Tiles are rounded up to what the kernels can do; heed_attention_plan_describe shows them.
  *
@@ -201,7 +215,7 @@ typedef struct heed_context_options {
   uint32_t tile_kv;                /* 0: environment, then automatic */
   const char* product;             /* of projections; NULL: environment, then automatic */
   uint32_t check;                  /* heed_check */
-  uint32_t reserved;               /* 0 */
+  uint32_t precision;              /* heed_precision */
   const char* tuning_file;         /* a path; NULL: environment, then none; "": none */
 } heed_context_options;
 #define HEED_CONTEXT_OPTIONS_INIT \
@@ -223,8 +237,8 @@ typedef struct heed_context_info {
   size_t l1_bytes;      /* the caches that tiles are derived from, per core */
   size_t l2_bytes;
   const char* product;
-  uint32_t check; /* HEED_CHECK_ON or HEED_CHECK_OFF */
-  uint32_t reserved;
+  uint32_t check;          /* HEED_CHECK_ON or HEED_CHECK_OFF */
+  uint32_t precision;      /* heed_precision, as it was asked for; never AUTOMATIC */
   const char* cpu;         /* what tuning files call this CPU, as "AuthenticAMD-25-17-1" */
   const char* tuning_file; /* NULL: none */
 } heed_context_info;
@@ -503,7 +517,8 @@ typedef struct heed_attention_info {
                              "decode", where few rows share the keys, which are split between
                              threads; "mixed", each sequence as its rows and length say */
   uint32_t tuning_line;   /* of the context's tuning file, which gave tiles; 0: none did */
-  uint32_t reserved;
+  uint32_t precision;     /* heed_precision, in effect: HEED_PRECISION_DEFAULT where weights are
+                             rounded to bfloat16, else HEED_PRECISION_EXACT */
 } heed_attention_info;
 #define HEED_ATTENTION_INFO_INIT \
   { (uint32_t)sizeof(heed_attention_info), 0, NULL, NULL, 0, 0, 0, 0, 0.0, NULL, 0, 0 }

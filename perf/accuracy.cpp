@@ -18,12 +18,12 @@ constexpr std::int64_t kRows = 64;
 template <class Real>
 class Checker {
  public:
-  Checker(const Workload& workload, Tensors& tensors)
+  Checker(const Workload& workload, Tensors& tensors, bool pairs)
       : workload_(workload),
         d_(workload.desc),
         args_(tensors.args()),
         model_(score_model(workload)),
-        given_{d_, args_, model_},
+        given_{d_, args_, model_, nullptr, {}, pairs},
         packed_(d_.packed_queries != 0),
         rows_(packed_ ? d_.packed_queries : d_.query_length),
         out_(queries_of(workload, tensors.out)) {}
@@ -132,9 +132,9 @@ void Accuracy::compare(double got, const oracle::Element& want) {
 
 double Accuracy::rms_error() const { return elements > 0 ? std::sqrt(squares / elements) : 0; }
 
-Accuracy check_accuracy(const Workload& workload, Tensors& tensors) {
-  return oracle::is_float64(workload.desc) ? Checker<double>(workload, tensors).check()
-                                           : Checker<float>(workload, tensors).check();
+Accuracy check_accuracy(const Workload& workload, Tensors& tensors, bool pairs) {
+  return oracle::is_float64(workload.desc) ? Checker<double>(workload, tensors, pairs).check()
+                                           : Checker<float>(workload, tensors, pairs).check();
 }
 
 }  // namespace heed::perf

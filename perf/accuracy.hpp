@@ -52,7 +52,7 @@ void count(const Accuracy& accuracy, unsigned workers, benchmark::UserCounters& 
 void demand(const Accuracy& accuracy, const std::string& workload);
 
 /// Compares out, lse and weights in about 64 rows, spread over the batch, heads and queries, and
-/// the column sums of one head.
-Accuracy check_accuracy(const Workload& workload, Tensors& tensors);
+/// the column sums of one head; with `pairs`, weights may have been rounded to bfloat16.
+Accuracy check_accuracy(const Workload& workload, Tensors& tensors, bool pairs = false);
 
 }  // namespace heed::perf

@@ -22,7 +22,8 @@ class AttentionRow {
   void measure(benchmark::State& state) {
     const Runner run = problem_.prepare();
     const PeakKernel& peak = peak_kernel_of(problem_.info().isa);
-    const Timing timing = time_between_peaks(state, peak, threads_, run);
+    const Timing timing =
+        time_between_peaks(state, peak, threads_, run, {}, problem_.multiplies_pairs());
     count_rate(state.counters, problem_.flops(), timing.seconds, timing.peak);
     count(problem_.accuracy(), problem_.info().threads, state.counters);
     if (problem_.workload().desc.query_length == 1)

@@ -22,6 +22,9 @@ constexpr const PeakKernel* kKernels[] = {
 #if defined(HEED_ISA_AVX512)
     &kAvx512Peak,
 #endif
+#if defined(HEED_ISA_AVX512BF16)
+    &kAvx512Bf16Peak,
+#endif
 #if defined(HEED_ISA_NEON)
     &kNeonPeak,
 #endif
@@ -76,9 +79,11 @@ void count_rate(benchmark::UserCounters& counters, double flops, double seconds,
 }
 
 void PeakMeter::sample(double seconds) {
-  const double flops = static_cast<double>(kRounds) * kernel_.flops_per_round;
+  const auto run = pairs_ ? kernel_.run_pairs : kernel_.run;
+  const double flops = static_cast<double>(kRounds) *
+                       (pairs_ ? kernel_.flops_per_pair_round : kernel_.flops_per_round);
   flops_ += seconds * rate_of_threads(threads_, seconds, [&] {
-              benchmark::DoNotOptimize(kernel_.run(kRounds, 0.5F, 1.0F));
+              benchmark::DoNotOptimize(run(kRounds, 0.5F, 1.0F));
               return flops;
             });
   seconds_ += seconds;

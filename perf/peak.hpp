@@ -28,7 +28,9 @@ const PeakKernel& peak_kernel_of(const std::string& isa);
 /// is per second of the thread's CPU time.
 class PeakMeter {
  public:
-  PeakMeter(const PeakKernel& kernel, unsigned threads) : kernel_(kernel), threads_(threads) {}
+  /// With `pairs`, those of the unit of pairs of bfloat16, which the kernel must have.
+  PeakMeter(const PeakKernel& kernel, unsigned threads, bool pairs = false)
+      : kernel_(kernel), threads_(threads), pairs_(pairs) {}
 
   /// Computes nothing but multiply-adds for about `seconds`.
   void sample(double seconds);
@@ -39,6 +41,7 @@ class PeakMeter {
  private:
   const PeakKernel& kernel_;
   unsigned threads_;
+  bool pairs_;
   double flops_ = 0;
   double seconds_ = 0;
 };
@@ -144,11 +147,12 @@ Timing time_between_samples(benchmark::State& state, bool alone, Meter&& meter, 
   return timing;
 }
 
-/// With samples of the FMA peak.
+/// With samples of the FMA peak, or that of pairs.
 template <class Body>
 Timing time_between_peaks(benchmark::State& state, const PeakKernel& kernel, unsigned threads,
-                          Body&& body, const std::vector<std::function<void()>>& others = {}) {
-  return time_between_samples(state, threads == 1, PeakMeter(kernel, threads), body, others);
+                          Body&& body, const std::vector<std::function<void()>>& others = {},
+                          bool pairs = false) {
+  return time_between_samples(state, threads == 1, PeakMeter(kernel, threads, pairs), body, others);
 }
 
 }  // namespace heed::perf

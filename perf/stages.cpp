@@ -70,7 +70,7 @@ struct Panel {
     const ValueView<float> value = {rows.data(), PanelGeometry::value_block, 1,
                                     static_cast<std::ptrdiff_t>(keys * PanelGeometry::value_block)};
     kernels.panels.accumulate(kernels.panels.max_vectors, value, all_keys(keys), PanelGeometry::run,
-                              scores.data(), columns.data(), features, false);
+                              scores.data(), {nullptr, nullptr, columns.data(), false}, features);
   }
 
   MatrixView<float> key() const { return {rows.data(), static_cast<std::ptrdiff_t>(features), 1}; }
@@ -145,11 +145,22 @@ void add_stage_row(const Stage& stage, const KernelTable<float>& kernels, std::s
           });
 }
 
-void measure_peak_row(benchmark::State& state, const PeakKernel& kernel, unsigned threads) {
+void measure_peak_row(benchmark::State& state, const PeakKernel& kernel, unsigned threads,
+                      bool pairs) {
   constexpr double kSeconds = 0.02;
-  PeakMeter peak(kernel, threads);
+  PeakMeter peak(kernel, threads, pairs);
   for (auto _ : state) peak.sample(kSeconds);
   state.counters["gflops"] = peak.rate() * 1e-9;
+}
+
+void add_peak_row(const std::string& isa, unsigned threads, bool pairs) {
+  const PeakKernel& kernel = peak_kernel_of(isa);
+  const std::string of = pairs ? "/pairs" : "";
+  add_row({"peak/" + isa + of + "/threads:" + std::to_string(threads),
+           pairs ? "peak of pairs" : "FMA peak", isa, threads, "-"},
+          benchmark::kMillisecond, [&kernel, threads, pairs](benchmark::State& state) {
+            measure_peak_row(state, kernel, threads, pairs);
+          });
 }
 
 }  // namespace
@@ -166,13 +177,8 @@ void add_stage_rows(const Options& options) {
 void add_peak_rows(const Options& options) {
   for (const KernelTable<float>* kernels : tables(options))
     for (const unsigned threads : options.threads) {
-      const std::string isa = kernels->isa;
-      const PeakKernel& kernel = peak_kernel_of(isa);
-      add_row(
-          {"peak/" + isa + "/threads:" + std::to_string(threads), "FMA peak", isa, threads, "-"},
-          benchmark::kMillisecond, [&kernel, threads](benchmark::State& state) {
-            measure_peak_row(state, kernel, threads);
-          });
+      add_peak_row(kernels->isa, threads, false);
+      if (kernels->pairs != nullptr) add_peak_row(kernels->isa, threads, true);
     }
 }
 

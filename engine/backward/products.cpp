@@ -61,8 +61,9 @@ void Products<Real>::add_all(const GradPanel<Real>& panel, const KeyTile<Real>& 
   if (fresh) *panel.summed = Summed::kKeys;
   kernels_.panels.accumulate(panel.vectors, keys, all_keys(block.keys),
                              static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys),
-                             rows_.buffer(slab.gradients), panel.state.accumulators,
-                             static_cast<std::size_t>(rows_.problem().features), fresh);
+                             rows_.buffer(slab.gradients),
+                             {nullptr, nullptr, panel.state.accumulators, fresh},
+                             static_cast<std::size_t>(rows_.problem().features));
   const heed_attention_backward_args& wanted = rows_.args.given;
   if (wanted.grad_value != nullptr)
     add_columns(panel, rows_.buffer(slab.scores), panel.grad_columns,

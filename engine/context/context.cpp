@@ -58,10 +58,21 @@ auto blame_environment(bool from_environment, Function&& choose) {
   }
 }
 
-const Kernels& choose_kernels(const heed_context_options& options, const Environment& environment) {
+const Kernels& choose_kernels(const heed_context_options& options, const Environment& environment,
+                              const CpuName& cpu) {
   const Named named = prefer(options.isa, "options.isa", environment.isa, "HEED_ISA");
   return *blame_environment(options.isa == nullptr,
-                            [&] { return &choose_isa(named.name, named.source); });
+                            [&] { return &choose_isa(named.name, named.source, cpu); });
+}
+
+Precision choose_precision(const heed_context_options& options, const Environment& environment) {
+  if (options.precision > HEED_PRECISION_MEDIUM)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "options.precision is %u; it must be a heed_precision, 0 to %d", options.precision,
+         static_cast<int>(HEED_PRECISION_MEDIUM));
+  if (options.precision != HEED_PRECISION_AUTOMATIC)
+    return static_cast<Precision>(options.precision);
+  return environment.precision;
 }
 
 Backend backend_for(const heed_context_options& options, const Environment& environment) {
@@ -118,14 +129,15 @@ void use_own_executor(heed_context& context, const heed_context_options& options
 heed_context* make_context(const heed_context_options* given) {
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   if (given != nullptr) options = read_struct(given, "options");
-  check_reserved("options.reserved", options.reserved);
   heed_allocator allocator_given{};
   if (options.allocator != nullptr)
     allocator_given = read_struct(options.allocator, "options.allocator");
   const heed_allocator allocator =
       resolve_allocator(options.allocator != nullptr ? &allocator_given : nullptr);
   const Environment environment = read_environment();
-  const Kernels& kernels = choose_kernels(options, environment);
+  const CpuName cpu = cpu_name();
+  const Kernels& kernels = choose_kernels(options, environment, cpu);
+  const Precision precision = choose_precision(options, environment);
   const Backend backend = backend_for(options, environment);
   const bool checked = choose_checked(options, environment);
   const std::uint32_t tile_q =
@@ -134,12 +146,12 @@ heed_context* make_context(const heed_context_options* given) {
       prefer_number(options.tile_kv, "tile_kv", kMaxTile, environment.tile_kv);
   const std::uint32_t threads =
       prefer_number(options.threads, "threads", kMaxThreads, environment.threads);
-  const CpuName cpu = cpu_name();
   Tuning tuning = choose_tuning(options, environment, allocator, cpu, kernels);
 
   heed_context* const context = make<heed_context>(allocator);
   context->allocator = allocator;
   context->kernels = &kernels;
+  context->precision = precision;
   context->backend = backend;
   context->tile_q = tile_q;
   context->tile_kv = tile_kv;

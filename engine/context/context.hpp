@@ -8,6 +8,7 @@
 #include "engine/context/backend.hpp"
 #include "engine/context/caches.hpp"
 #include "engine/context/cpu.hpp"
+#include "engine/context/precision.hpp"
 #include "engine/context/tuning.hpp"
 #include "engine/kernels/table.hpp"
 #include "engine/parallel/parallel_for.hpp"
@@ -16,6 +17,7 @@
 struct heed_context {
   heed_allocator allocator;
   const heed::Kernels* kernels;
+  heed::Precision precision;
   heed::Threads threads;
   heed::Backend backend;
   std::uint32_t tile_q;   ///< asked for; 0 is tuned or automatic

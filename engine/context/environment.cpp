@@ -28,6 +28,16 @@ std::uint32_t number_of(const char* variable, std::uint32_t low, std::uint32_t h
   return number;
 }
 
+Precision precision_of(const char* variable) {
+  const char* const value = text_of(variable);
+  if (value == nullptr) return Precision::kDefault;
+  const std::optional<Precision> precision = precision_named(value);
+  if (!precision)
+    fail(HEED_STATUS_INVALID_ENVIRONMENT,
+         "%s is \"%.40s\"; it must be exact, default, high or medium", variable, value);
+  return *precision;
+}
+
 }  // namespace
 
 Environment read_environment() {
@@ -35,6 +45,7 @@ Environment read_environment() {
           text_of("HEED_PARALLEL"),
           text_of("HEED_PRODUCT"),
           text_of("HEED_TUNING_FILE"),
+          precision_of("HEED_PRECISION"),
           number_of("HEED_THREADS", 1, kMaxThreads, 0),
           number_of("HEED_TILE_Q", 1, kMaxTile, 0),
           number_of("HEED_TILE_KV", 1, kMaxTile, 0),

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "engine/context/precision.hpp"
 #include "engine/parallel/executor.hpp"
 
 namespace heed {
@@ -16,6 +17,7 @@ struct Environment {
   const char* executor;
   const char* product;
   const char* tuning_file;
+  Precision precision;  ///< kDefault if nothing is asked for
   std::uint32_t threads;
   std::uint32_t tile_q;
   std::uint32_t tile_kv;

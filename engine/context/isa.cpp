@@ -1,6 +1,8 @@
 #include "engine/context/isa.hpp"
 
+#include <charconv>
 #include <cstring>
+#include <string_view>
 
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/text.hpp"
@@ -13,6 +15,7 @@ namespace heed {
 namespace {
 
 bool always() { return true; }
+bool everywhere(const CpuName& /*cpu*/) { return true; }
 
 #if defined(HEED_ISA_AVX2)
 /// Not all compilers know this one's name (clang 14 does not). It has no state of its own.
@@ -37,19 +40,38 @@ bool has_avx512() {
 }
 #endif
 
+#if defined(HEED_ISA_AVX512BF16)
+/// As F16C, it has neither a state of its own nor a name that all compilers know. Every CPU that
+/// has it has VNNI too, which its kernels of 8-bit rows use.
+bool has_avx512bf16() {
+  constexpr unsigned kBf16 = 1U << 5;   // of leaf 7, subleaf 1
+  constexpr unsigned kVnni = 1U << 11;  // of leaf 7, subleaf 0
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  if (!has_avx512() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (c & kVnni) == 0)
+    return false;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kBf16) != 0;
+}
+#endif
+
 constexpr Isa kIsas[] = {
-    {&kScalarKernels, always},
+    {&kScalarKernels, always, everywhere},
 #if defined(HEED_ISA_SSE2)
-    {&kSse2Kernels, always},  // part of every x86-64
+    {&kSse2Kernels, always, everywhere},  // part of every x86-64
 #endif
 #if defined(HEED_ISA_AVX2)
-    {&kAvx2Kernels, has_avx2},
+    {&kAvx2Kernels, has_avx2, everywhere},
 #endif
 #if defined(HEED_ISA_AVX512)
-    {&kAvx512Kernels, has_avx512},
+    {&kAvx512Kernels, has_avx512, everywhere},
+#endif
+#if defined(HEED_ISA_AVX512BF16)
+    {&kAvx512Bf16Kernels, has_avx512bf16, has_fast_pairs},
 #endif
 #if defined(HEED_ISA_NEON)
-    {&kNeonKernels, always},  // part of every aarch64
+    {&kNeonKernels, always, everywhere},  // part of every aarch64
 #endif
 };
 
@@ -58,8 +80,18 @@ constexpr Isa kIsas[] = {
 std::size_t isa_count() { return sizeof kIsas / sizeof kIsas[0]; }
 const Isa& isa_at(std::size_t index) { return kIsas[index]; }
 
-const Kernels& choose_isa(const char* name, const char* source) {
-  const Kernels* widest = nullptr;
+bool has_fast_pairs(const CpuName& cpu) {
+  constexpr std::string_view kVendor = "AuthenticAMD-";
+  const std::string_view name = cpu.text;
+  if (name.substr(0, kVendor.size()) != kVendor) return false;
+  const std::string_view rest = name.substr(kVendor.size());
+  unsigned family = 0;
+  std::from_chars(rest.data(), rest.data() + rest.size(), family);
+  return family >= 25;
+}
+
+const Kernels& choose_isa(const char* name, const char* source, const CpuName& cpu) {
+  const Kernels* fastest = nullptr;
   Text usable;
   bool compiled = false;
   for (const Isa& isa : kIsas) {
@@ -67,10 +99,10 @@ const Kernels& choose_isa(const char* name, const char* source) {
     compiled = compiled || named;
     if (!isa.usable()) continue;
     if (named) return *isa.kernels;
-    widest = isa.kernels;
+    if (isa.faster(cpu)) fastest = isa.kernels;
     usable.add_item(isa.kernels->f32.isa);
   }
-  if (name == nullptr) return *widest;
+  if (name == nullptr) return *fastest;
   const heed_status status = compiled ? HEED_STATUS_UNSUPPORTED : HEED_STATUS_INVALID_ARGUMENT;
   fail(status, "%s is \"%.40s\", %s; usable here: %s", source, name,
        compiled ? "which this CPU or operating system lacks" : "which this build does not know",

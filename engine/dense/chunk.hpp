@@ -44,6 +44,7 @@ struct DecodedRows {
         pack{pack_index * plan.pack_heads, plan.pack_heads, nullptr},
         key_head(pack.head / plan.problem.group()),
         rows(plan.decodes(sequence) ? plan.pack_heads * sequence.query_length : 0),
+        products(row_products_of(kernels, plan.decode.pairs && rows > 1)),
         scores(plan, args, sequence, HEED_WEIGHTS_PROBABILITIES, slab),
         slab(slab) {
     if (rows > 0) panel = make_panel<Real>(pack, sequence, 0, rows, kernels.panels.lanes);
@@ -60,6 +61,8 @@ struct DecodedRows {
   const HeadPack pack;
   const std::int64_t key_head;
   const std::int64_t rows;  ///< 0: the sequence is empty, or has too many rows to be decoded
+  /// Memory is as slow as one row's products, so that pairs win nothing there.
+  const RowProducts<Real>& products;
   const Scores<Real> scores;
   std::byte* const slab;
   Panel<Real> panel{};
@@ -120,7 +123,7 @@ class LaneSoftmax {
 template <class Real>
 class ChunkSoftmax {
  public:
-  /// `query` and `sums` have room for all rows' padded features.
+  /// `query` and `sums` have room for all rows: RowOrder::query_numbers(), and padded features.
   ChunkSoftmax(const DecodedRows<Real>& rows, const KeyBlock& keys, const Stored<Real>& key,
                const Stored<Real>& value, Real* query, Real* sums)
       : rows_(rows),
@@ -157,8 +160,7 @@ class ChunkSoftmax {
       if (!fetches) rows.next_count = 0;
       return rows;
     };
-    const RowKernels<Real>& kernels = rows_.kernels.rows;
-    kernels.row_scores(stored(key_), query_, panel_.rows, scores(), pitch_);
+    rows_.products.row_scores(stored(key_), query_, panel_.rows, scores(), pitch_);
     if (!plain_) rows_.scores.apply_options(panel_, block, allowed, scores());
     const std::size_t padded = order_.padded();
     softmax_.step(scores(), block.keys, [&](std::size_t r, Real factor) {
@@ -167,7 +169,7 @@ class ChunkSoftmax {
     });
     const StoredRows values = stored(value_);
     if (isolates) add_special(block);
-    kernels.row_values(values, scores(), pitch_, panel_.rows, sums_, part_.row_sum);
+    rows_.products.row_values(values, scores(), pitch_, panel_.rows, sums_, part_.row_sum);
   }
 
   /// Writes the part. False if a value that is not finite may have reached rows that may not attend
@@ -194,16 +196,15 @@ class ChunkSoftmax {
     return pitch;
   }
 
-  /// The rows' queries in the order of the keys' features; features that do not count are 0.
   void pack_queries() const {
     const RowOrder order = key_.order();
     const auto features = static_cast<std::size_t>(rows_.plan.problem.features);
-    Real* to = query_;
-    for (std::size_t r = 0; r < panel_.rows; ++r, to += order.padded()) {
-      rows_.scores.read_query(panel_, r, to);
-      std::fill(to + features, to + order.features, Real{0});
-      std::copy_backward(to + order.whole(), to + order.features, to + order.padded());
-      std::fill(to + order.whole(), to + order.rest(), Real{0});
+    Real* const query = rows_.buffer(rows_.plan.slab.rows);
+    std::fill(query + features, query + std::max(features, order.features), Real{0});
+    for (std::size_t r = 0; r < panel_.rows; ++r) {
+      rows_.scores.read_query(panel_, r, query);
+      rows_.products.row_query(rows_.plan.problem.key.type, query, order.features,
+                               rows_.scores.query_scale(), query_ + r * order.query_numbers());
     }
   }
 

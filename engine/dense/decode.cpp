@@ -192,13 +192,17 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
   if (keys.keys > 0) {
     const Stored<Real> key = stored_keys(*rows[0], *rows[count - 1], keys);
     const Stored<Real> value = stored_values(*rows[0], *rows[count - 1], keys, false);
-    const auto room = [&](std::size_t offset, const Stored<Real>& of, std::int64_t i) {
-      return rows[0]->buffer(offset) +
-             static_cast<std::size_t>(i * decode_.rows) * of.order().padded();
+    const auto room = [&](std::size_t offset, std::size_t numbers, std::int64_t i) {
+      return rows[0]->buffer(offset) + static_cast<std::size_t>(i * decode_.rows) * numbers;
+    };
+    const auto query = [&](std::int64_t i) {
+      return room(plan_.slab.query, key.order().query_numbers(), i);
+    };
+    const auto sums = [&](std::int64_t i) {
+      return room(plan_.slab.accumulators, value.order().padded(), i);
     };
     for (std::int64_t i = 0; i < count; ++i) {
-      softmax[i].make(*rows[i], keys, key, value, room(plan_.slab.query, key, i),
-                      room(plan_.slab.accumulators, value, i));
+      softmax[i].make(*rows[i], keys, key, value, query(i), sums(i));
       softmax[i]->begin(ChunkPart<Real>::at(part_of(i), rows[i]->rows));
     }
     each_block(keys, decode_.block_keys, [&](const KeyBlock& block) {
@@ -209,8 +213,7 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
       if (softmax[i]->end()) continue;
       // A value that is not finite may have reached rows that may not attend it.
       const Stored<Real> copied = stored_values(*rows[i], *rows[i], keys, true);
-      ChunkSoftmax<Real> again(*rows[i], keys, key, copied, room(plan_.slab.query, key, i),
-                               room(plan_.slab.accumulators, value, i));
+      ChunkSoftmax<Real> again(*rows[i], keys, key, copied, query(i), sums(i));
       again.begin(ChunkPart<Real>::at(part_of(i), rows[i]->rows));
       each_block(keys, decode_.block_keys,
                  [&](const KeyBlock& block) { again.step(block, false, true); });

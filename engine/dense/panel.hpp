@@ -3,12 +3,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 
 #include "engine/dense/problem.hpp"
 #include "engine/kernels/table.hpp"
+#include "engine/runtime/sizes.hpp"
 #include "engine/tensor/panels.hpp"
 #include "engine/tensor/rows.hpp"
 
@@ -88,20 +90,37 @@ struct Panel : PanelRows {
   }
 };
 
-/// Rows [first, first + rows) of a pack; the caller adds the buffers.
+/// Rows [first, first + rows) of a pack; the caller adds the buffers. Their keys come in whole
+/// groups of `depth`, but for those at the end of the sequence.
 template <class Real>
 Panel<Real> make_panel(const HeadPack& pack, const Sequence& sequence, std::int64_t first,
-                       std::int64_t rows, std::uint32_t lanes) {
+                       std::int64_t rows, std::uint32_t lanes, std::uint32_t depth = 1) {
   Panel<Real> panel{};
   static_cast<PanelRows&>(panel) = PanelRows::of(first, rows, lanes);
   panel.pack = &pack;
   const std::int64_t first_query = pack.query_row(first);
   const std::int64_t last_query = pack.query_row(first + rows - 1);
-  panel.key_begin = sequence.first_key(first_query);
-  panel.key_end = sequence.end_key(last_query);
+  panel.key_begin = round_down(sequence.first_key(first_query), std::int64_t{depth});
+  panel.key_end =
+      std::min(round_up(sequence.end_key(last_query), std::int64_t{depth}), sequence.key_length);
   panel.whole_begin = sequence.first_key(last_query);
   panel.whole_end = sequence.end_key(first_query);
   return panel;
+}
+
+/// Whether the sums of all rows are numbers, and no maximum is infinite; `none` says of which rows
+/// that is not so.
+template <class Real>
+bool has_numbers(const KernelTable<Real>& kernels, const Panel<Real>& panel, std::size_t features,
+                 bool* none) {
+  const Real* const sums = panel.state.accumulators;
+  const bool finite = kernels.numbers.all_finite(sums, features * panel.pitch);
+  for (std::size_t i = 0; i < panel.rows; ++i) {
+    none[i] = !std::isfinite(panel.state.row_sum[i]) || panel.state.row_max[i] >= -kNoRowMax<Real>;
+    for (std::size_t x = 0; !finite && x < features; ++x)
+      none[i] = none[i] || !std::isfinite(sums[x * panel.pitch + i]);
+  }
+  return std::find(none, none + panel.rows, true) == none + panel.rows;
 }
 
 /// store_columns() for the rows of a panel; to_row(i, row, head) returns where row i begins.

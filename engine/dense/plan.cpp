@@ -180,6 +180,25 @@ std::int64_t decoded_block(const heed_attention_plan& plan) {
   return keys;
 }
 
+/// Whether this instruction set has pairs, and may use them.
+bool has_pairs(const heed_context& context) {
+  return context.kernels->f32.pairs != nullptr && context.precision != Precision::kExact;
+}
+
+/// Weights are rounded to bfloat16 only where all that they meet is.
+bool multiplies_pairs(const heed_context& context, const Problem& p, Placement placement) {
+  const auto is_bfloat16 = [](const Layout& layout) { return layout.type == ElementType::kBf16; };
+  return has_pairs(context) && placement != Placement::kPanels && is_bfloat16(p.query) &&
+         is_bfloat16(p.key) && is_bfloat16(p.value);
+}
+
+/// Sums of a row's products with integers must fit in 32 bits.
+bool multiplies_integers(const heed_context& context, const Problem& p) {
+  constexpr std::int64_t kMostFeatures = 8192;
+  return has_pairs(context) && p.key.type == ElementType::kI8 && p.value.type == ElementType::kI8 &&
+         p.features <= kMostFeatures;
+}
+
 /// Which sequences are decoded, and into which parts.
 void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& widths) {
   const Problem& p = plan.problem;
@@ -199,6 +218,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.rows = most;
   decode.long_keys = long_keys;
   decode.block_keys = decoded_block(plan);
+  decode.pairs = plan.pairs || multiplies_integers(*plan.context, p);
   plan.strategy = longest <= few ? &kDecode : &kMixed;
   if (plan.strategy == &kDecode) plan.tasks = 0;
   const std::int64_t rows = std::min(longest, most);
@@ -226,13 +246,16 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
   if (p.query.type != widths.type || decodes) widest = std::max(widest, p.features);
-  if (p.out.type != widths.type || p.hard || decodes) widest = std::max(widest, p.value_features);
+  if (p.out.type != widths.type || p.hard || decodes || plan.pairs)
+    widest = std::max(widest, p.value_features);
 
   Slab slab{};
   const std::int64_t decoded = decodes ? plan.decode.rows * plan.decode.together : 0;
   const std::int64_t block = decodes ? std::int64_t{PanelGeometry::run} : 0;
   const std::int64_t tile = tiles ? plan.tile_kv : 0;
-  slab.query = numbers(std::max(plan.tile_q, decoded), round_up(Size(p.features), widths.lanes));
+  const Size query = round_up(Size(p.features), widths.lanes);
+  slab.query = numbers(1, std::max((Size(plan.tile_q) * query).value(),
+                                   (Size(decoded) * (query * 2 + widths.lanes)).value()));
   slab.accumulators = numbers(
       std::max(plan.tile_q, decoded),
       std::max(plan.accumulator_rows, round_up(Size(p.value_features), widths.lanes).value()));
@@ -305,6 +328,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.panel_rows = widths.panel;
   plan.placement = placement;
   plan.strategy = &kPrefill;
+  plan.pairs = pass == Pass::kForward && multiplies_pairs(context, problem, placement);
   plan.pack_heads =
       placement != Placement::kPacked ? 1 : std::max<std::int64_t>(problem.group(), 1);
   const std::int64_t rows =
@@ -329,6 +353,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.tasks_per_claim = std::max(ceil_div(plan.tasks, claims), std::int64_t{1});
   plan.decode.per_claim = 1;
   if (pass == Pass::kForward) plan_decode(plan, packs, widths);
+  plan.pairs = plan.pairs && plan.strategy != &kDecode;
   const std::int64_t most_claims = std::max(ceil_div(plan.tasks, plan.tasks_per_claim),
                                             ceil_div(plan.decode.tasks, plan.decode.per_claim));
   plan.workers =

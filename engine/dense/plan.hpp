@@ -50,6 +50,7 @@ struct Decode {
   /// Keys between two decisions to rescale; values are summed apart over so many. It depends on
   /// types and sizes alone, for it is part of what fixes the bits.
   std::int64_t block_keys;
+  bool pairs;  ///< of words are multiplied where a pack has several rows: bfloat16, or integers
   std::int64_t packs;     ///< of a sequence, in one task
   std::int64_t groups;    ///< of so many packs
   std::int64_t together;  ///< packs that the slab has room for, those of other sequences too
@@ -93,12 +94,13 @@ struct heed_attention_plan {
   heed::Problem problem;
   heed::Placement placement;
   const heed::Strategy* strategy;
-  std::int64_t pack_heads;        ///< query heads in a pack
-  std::int64_t panel_rows;        ///< query rows in a full panel
-  std::int64_t query_blocks;      ///< per pack: ceil(pack_heads * query_length / tile_q)
-  std::int64_t tile_q;            ///< a multiple of the panel
-  std::int64_t tile_kv;           ///< a multiple of the kernels' key_block
-  std::uint32_t tuning_line;      ///< of the tuning file, which gave tiles; 0: none did
+  bool pairs;                 ///< prefill multiplies pairs of bfloat16, and rounds weights to that
+  std::int64_t pack_heads;    ///< query heads in a pack
+  std::int64_t panel_rows;    ///< query rows in a full panel
+  std::int64_t query_blocks;  ///< per pack: ceil(pack_heads * query_length / tile_q)
+  std::int64_t tile_q;        ///< a multiple of the panel
+  std::int64_t tile_kv;       ///< a multiple of the kernels' key_block
+  std::uint32_t tuning_line;  ///< of the tuning file, which gave tiles; 0: none did
   std::int64_t accumulator_rows;  ///< of a panel, see totals.hpp
   std::int64_t tasks;             ///< packs * query_blocks
   std::int64_t tasks_per_claim;   ///< so that a claim is worth its atomic increment
@@ -126,6 +128,21 @@ struct heed_attention_plan {
 };
 
 namespace heed {
+
+/// What multiplies queries and keys, weights and values of decoding: pairs of words, or numbers of
+/// the arithmetic.
+template <class Real>
+const RowProducts<Real>& row_products_of(const KernelTable<Real>& kernels, bool pairs) {
+  if (pairs) return *kernels.pairs;
+  return kernels.rows;
+}
+
+/// What multiplies queries and keys, weights and values: pairs, or the numbers of the arithmetic.
+template <class Real>
+const ProductKernels<Real>& products_of(const KernelTable<Real>& kernels, bool pairs) {
+  if (pairs) return *kernels.pairs;
+  return kernels.panels;
+}
 
 /// Reads nothing but its arguments: the same context and problem give the same plan. What
 /// decides the bits of the result (panel, key_block) depends on the instruction set alone;

@@ -51,19 +51,22 @@ template <class Real>
 class QueryBlock {
  public:
   QueryBlock(const heed_attention_plan& plan, const heed_attention_args& args, const Place& place,
-             std::byte* slab, RowResult<Real>* results)
+             std::byte* slab, RowResult<Real>* results, bool pairs)
       : plan_(plan),
         problem_(plan.problem),
         args_(args),
         kernels_(kernels_of<Real>(*plan.context->kernels)),
+        products_(products_of(kernels_, pairs)),
+        place_(place),
         sequence_(sequence_of(problem_, args, place.batch)),
         pack_{place.pack * plan.pack_heads, plan.pack_heads, nullptr},
         key_head_(pack_.head / problem_.group()),
-        scores_(plan, args, sequence_, HEED_WEIGHTS_PROBABILITIES, slab),
-        values_(plan, args, sequence_, key_head_, slab),
+        scores_(plan, args, sequence_, HEED_WEIGHTS_PROBABILITIES, slab, pairs),
+        values_(plan, args, sequence_, key_head_, slab, pairs),
         output_(plan, args, sequence_, slab, results),
         cut_(plan.pack_heads * sequence_.query_length, plan.panel_rows, kernels_.panels.lanes),
-        slab_(slab) {
+        slab_(slab),
+        results_(results) {
     const std::int64_t panels_per_block = plan.tile_q / plan.panel_rows;
     first_panel_ = place.query_block * panels_per_block;
     panels_ = std::min(panels_per_block, cut_.panels() - first_panel_);
@@ -79,13 +82,31 @@ class QueryBlock {
       key_begin = std::min(key_begin, panel.key_begin);
       key_end = std::max(key_end, panel.key_end);
     }
-    const bool pack = panels_ >= kPanelsThatPayForPacking;
+    const bool pack = packs(panels_);
     for (std::int64_t k = key_begin; k < key_end;) {
       Tile tile = this->tile(k, key_end, pack);
       for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
       k = tile.end;
     }
-    for (std::int64_t p = 0; p < panels_; ++p) finish(this->panel(p));
+    for (std::int64_t p = 0; p < panels_; ++p) finish(p);
+    if (products_.depth != 1 && !problem_.hard) finish_without_pairs();
+  }
+
+  /// Attends panel p again, and writes those rows of it.
+  void attend_rows(std::int64_t p, const bool* rows) const {
+    const Panel<Real> panel = this->panel(p);
+    begin(panel);
+    attend_keys(panel, false);
+    complete(panel);
+    const std::size_t features = value_features();
+    Real* const sums = panel.state.accumulators;
+    kernels_.panels.normalise(panel.vectors, sums, panel.state.row_sum, features, sums);
+    Real* const row = buffer(plan_.slab.rows);
+    for (std::size_t i = 0; i < panel.rows; ++i) {
+      if (!rows[i]) continue;
+      for (std::size_t x = 0; x < features; ++x) row[x] = sums[x * panel.pitch + i];
+      output_.write_row(panel, i, row);
+    }
   }
 
  private:
@@ -132,41 +153,42 @@ class QueryBlock {
         Real* const scores = probs + from * panel.pitch;
         const KeyRanges here = clipped(needed, from, to);
         scores_.compute(panel, from_row(keys, at), {k + at, to - from}, here, allowed, scores);
-        kernels_.panels.softmax(panel.vectors, scores, here, from, state, accumulated);
+        products_.softmax(panel.vectors, scores, here, from, state, accumulated);
       };
       const bool fuses = allowed != Allowed::kSome && scores_.plain();
       const FusedKeys fused =
           fuses ? fused_keys(panel, block, state.fresh) : FusedKeys{block.keys, 0};
       score_and_weigh(0, fused.begin);
       if (fused.count > 0)
-        kernels_.panels.qk_softmax(
-            panel.vectors, from_row(keys, static_cast<std::int64_t>(fused.begin)), fused.count,
-            panel.query, features, probs + fused.begin * panel.pitch, fused.begin, state,
-            accumulated);
+        products_.qk_softmax(panel.vectors, from_row(keys, static_cast<std::int64_t>(fused.begin)),
+                             fused.count, panel.query, features, probs + fused.begin * panel.pitch,
+                             fused.begin, state, accumulated);
       score_and_weigh(fused.begin + fused.count, block.keys);
 
-      if (isolate && excludes(allowed)) {
+      // What is isolated is packed where the values of a tile of pairs are, which are lost then.
+      if (isolate && (excludes(allowed) || products_.depth != 1)) {
         values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), block,
                                     needed, probs, scores_.attended(panel, block));
       } else {
-        ValueView<Real> values = tile.values;
-        values.data += (k - tile.begin) * values.key_stride;
-        values_.accumulate(panel, state, values, block, needed, probs);
+        values_.accumulate(panel, state, values_.from_key(tile.values, k - tile.begin), block,
+                           needed, probs);
       }
     }
   }
 
+  std::size_t value_features() const { return static_cast<std::size_t>(problem_.value_features); }
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
 
   Panel<Real> panel(std::int64_t p) const {
     const std::int64_t first = cut_.begin(first_panel_ + p);
     const std::int64_t rows = cut_.begin(first_panel_ + p + 1) - first;
     const std::int64_t before = first - cut_.begin(first_panel_);  // rows of the query block
-    Panel<Real> panel = make_panel<Real>(pack_, sequence_, first, rows, kernels_.panels.lanes);
+    Panel<Real> panel =
+        make_panel<Real>(pack_, sequence_, first, rows, kernels_.panels.lanes, products_.depth);
     panel.query = plan_.placement == Placement::kPanels
                       ? of_head(static_cast<Real*>(const_cast<void*>(args_.query)), plan_, panel,
                                 sequence_.batch, problem_.features)
-                      : buffer(plan_.slab.query) + before * problem_.features;
+                      : buffer(plan_.slab.query) + before * scores_.query_lines();
     panel.state = {buffer(plan_.slab.row_max) + before, buffer(plan_.slab.row_sum) + before,
                    buffer(plan_.slab.accumulators) + before * plan_.accumulator_rows, false};
     panel.argmax = reinterpret_cast<std::int64_t*>(slab_ + plan_.slab.argmax) + before;
@@ -174,9 +196,7 @@ class QueryBlock {
     return panel;
   }
 
-  Totals<Real> totals(const Panel<Real>& panel) const {
-    return {panel, static_cast<std::size_t>(problem_.value_features)};
-  }
+  Totals<Real> totals(const Panel<Real>& panel) const { return {panel, value_features()}; }
 
   static Argmax<Real> argmax(const Panel<Real>& panel) {
     return {panel.state.row_max, panel.argmax};
@@ -218,27 +238,53 @@ class QueryBlock {
     return limits || args_.mask != nullptr || args_.bias != nullptr;
   }
 
-  void finish(const Panel<Real>& panel) const {
+  /// Whether tiles of values are packed that so many panels read.
+  bool packs(std::int64_t panels) const {
+    return products_.depth != 1 || panels >= kPanelsThatPayForPacking;
+  }
+
+  void finish(std::int64_t p) const {
+    const Panel<Real> panel = this->panel(p);
     if (problem_.hard) return finish_hard(panel);
-    const auto features = static_cast<std::size_t>(problem_.value_features);
+    complete(panel);
+    output_.write(panel);
+  }
+
+  /// Rows that are not finite, once more: where subnormal numbers count as 0, infinity times one of
+  /// them is NaN. When no panel is needed any more, for these lie elsewhere in the slab.
+  void finish_without_pairs() const {
+    const QueryBlock plain(plan_, args_, place_, slab_, results_, false);
+    bool again[kMaxPanel];
+    for (std::int64_t p = 0; p < panels_; ++p)
+      if (!has_numbers(kernels_, this->panel(p), value_features(), again))
+        plain.attend_rows(p, again);
+  }
+
+  /// One panel against all its keys, by itself.
+  void attend_keys(const Panel<Real>& panel, bool isolate) const {
+    for (std::int64_t k = panel.key_begin; k < panel.key_end;) {
+      Tile tile = this->tile(k, panel.key_end, packs(1));
+      attend_tile(panel, tile, isolate);
+      k = tile.end;
+    }
+  }
+
+  /// Ends the panel's sums.
+  void complete(const Panel<Real>& panel) const {
+    const std::size_t features = value_features();
     if (*panel.summed == Summed::kNothing)
       std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
     totals(panel).give_back();
     if (may_leak(panel) &&
         !kernels_.numbers.all_finite(panel.state.accumulators, features * panel.pitch)) {
       reset(panel);
-      for (std::int64_t k = panel.key_begin; k < panel.key_end;) {
-        Tile tile = this->tile(k, panel.key_end, false);
-        attend_tile(panel, tile, true);
-        k = tile.end;
-      }
+      attend_keys(panel, true);
       totals(panel).give_back();
     }
-    output_.write(panel);
   }
 
   void finish_hard(const Panel<Real>& panel) const {
-    const auto features = static_cast<std::size_t>(problem_.value_features);
+    const std::size_t features = value_features();
     Real* const value = buffer(plan_.slab.rows);
     for (std::size_t i = 0; i < panel.rows; ++i) {
       const std::int64_t j = argmax(panel).chosen(i);
@@ -256,6 +302,8 @@ class QueryBlock {
   const Problem& problem_;
   const heed_attention_args& args_;
   const KernelTable<Real>& kernels_;
+  const ProductKernels<Real>& products_;
+  const Place place_;
   const Sequence sequence_;
   const HeadPack pack_;
   const std::int64_t key_head_;
@@ -264,6 +312,7 @@ class QueryBlock {
   const Output<Real> output_;
   const PanelCut cut_;  ///< of the pack
   std::byte* const slab_;
+  RowResult<Real>* const results_;
   std::int64_t first_panel_;
   std::int64_t panels_;  ///< 0 or less: the sequence ends before this block, or is decoded
 };
@@ -279,7 +328,7 @@ void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
                    for (std::int64_t task = begin; task < end; ++task)
                      QueryBlock<Real>(plan, args, Place::of(plan, task),
                                       slabs + worker * plan.slab.bytes,
-                                      reinterpret_cast<RowResult<Real>*>(results))
+                                      reinterpret_cast<RowResult<Real>*>(results), plan.pairs)
                          .attend();
                  });
   });

@@ -41,12 +41,14 @@ ScoreSteps::ScoreSteps(const Problem& problem, const heed_attention_args& args,
 
 template <class Real>
 Scores<Real>::Scores(const heed_attention_plan& plan, const heed_attention_args& args,
-                     const Sequence& sequence, heed_weights_point point, std::byte* slab)
+                     const Sequence& sequence, heed_weights_point point, std::byte* slab,
+                     bool pairs)
     : plan_(plan),
       problem_(plan.problem),
       args_(args),
       sequence_(sequence),
       kernels_(kernels_of<Real>(*plan.context->kernels)),
+      products_(products_of(kernels_, pairs)),
       slab_(slab),
       steps_(problem_, args, point) {}
 
@@ -97,8 +99,8 @@ void Scores<Real>::pack_query(const Panel<Real>& panel) const {
   } else {
     find_rows(panel, args_.query, layout, sequence_.query_begin, 0, features, rows);
   }
-  kernels_.panels.pack_query(panel.vectors, rows, panel.rows, stride, features,
-                             static_cast<Real>(steps_.query_scale), panel.query);
+  products_.pack_query(panel.vectors, rows, panel.rows, stride, features,
+                       static_cast<Real>(steps_.query_scale), panel.query);
 }
 
 template <class Real>
@@ -109,20 +111,20 @@ void Scores<Real>::read_query(const Panel<Real>& panel, std::size_t i, Real* que
                         row_at(args_.query, layout, sequence_.batch, panel.pack->head_of(r),
                                sequence_.query_begin + panel.pack->query_row(r)),
                         layout.strides.feature, static_cast<std::size_t>(problem_.features), query);
-  const auto scale = static_cast<Real>(steps_.query_scale);
-#pragma GCC unroll 8
-  for (std::int64_t x = 0; x < problem_.features; ++x) query[x] *= scale;
 }
 
 template <class Real>
 MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int64_t end) const {
-  return widened(
-      problem_.key, sequence_.pages != nullptr, begin, end, problem_.features,
-      buffer(plan_.slab.keys),
-      [&](std::int64_t j) { return sequence_.key_row(args_.key, problem_.key, g, j); },
-      [&](std::int64_t j, Real* to) {
-        sequence_.read_key(kernels_, keys_of(problem_, args_), g, j, problem_.features, to);
-      });
+  const bool paged = sequence_.pages != nullptr;
+  Real* const copies = buffer(plan_.slab.keys);
+  const auto row = [&](std::int64_t j) { return sequence_.key_row(args_.key, problem_.key, g, j); };
+  if (products_.depth != 1)
+    return paired(problem_.key, paged, begin, end, problem_.features, copies, row);
+  return widened(problem_.key, paged, begin, end, problem_.features, copies, row,
+                 [&](std::int64_t j, Real* to) {
+                   sequence_.read_key(kernels_, keys_of(problem_, args_), g, j, problem_.features,
+                                      to);
+                 });
 }
 
 template <class Real>
@@ -195,8 +197,8 @@ void Scores<Real>::compute(const Panel<Real>& panel, const MatrixView<Real>& key
     prefetch_rows(panel, args_.mask, problem_.mask, block.begin, block.keys);
   if (steps_.modifies && args_.bias != nullptr)
     prefetch_rows(panel, args_.bias, problem_.bias, block.begin, block.keys);
-  kernels_.panels.scores(panel.vectors, key, needed, panel.query,
-                         static_cast<std::size_t>(problem_.features), scores);
+  products_.scores(panel.vectors, key, needed, panel.query,
+                   static_cast<std::size_t>(problem_.features), scores);
   apply_options(panel, block, allowed, scores);
 }
 

@@ -26,9 +26,10 @@ struct ScoreSteps {
 template <class Real>
 class Scores {
  public:
-  /// Scores as they are at `point`. The slab is the thread's.
+  /// Scores as they are at `point`. The slab is the thread's. With `pairs`, those of bfloat16 are
+  /// multiplied: panels of queries and keys are theirs.
   Scores(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
-         heed_weights_point point, std::byte* slab);
+         heed_weights_point point, std::byte* slab, bool pairs = false);
 
   /// Whether scores are products and nothing else, exclusions aside.
   bool plain() const { return !steps_.caps && !steps_.modifies; }
@@ -36,8 +37,14 @@ class Scores {
   /// Transposes the panel's queries, scaled.
   void pack_query(const Panel<Real>& panel) const;
 
-  /// The keys [begin, end) of key head g, where they lie, or widened.
+  /// The keys [begin, end) of key head g, where they lie, or widened; pairs where they lie, or
+  /// copied.
   MatrixView<Real> keys(std::int64_t g, std::int64_t begin, std::int64_t end) const;
+
+  /// Numbers that a row of a query panel takes.
+  std::int64_t query_lines() const {
+    return products_.depth == 1 ? problem_.features : ceil_div(problem_.features, 2) + 1;
+  }
 
   /// What masks, windows and lengths leave of the block.
   Allowed allowed(const Panel<Real>& panel, const KeyBlock& block) const;
@@ -60,7 +67,10 @@ class Scores {
   heed_score_tile tile_of(const Panel<Real>& panel, const KeyBlock& block, Real* scores,
                           std::int64_t* query_rows, std::int64_t* query_heads) const;
 
-  /// Reads the query of row i of the panel, scaled, to query[x].
+  /// What queries are to be multiplied with.
+  Real query_scale() const { return static_cast<Real>(steps_.query_scale); }
+
+  /// Reads the query of row i of the panel to query[x], as it is.
   void read_query(const Panel<Real>& panel, std::size_t i, Real* query) const;
 
   /// At [j][i]: -inf where row i may not attend the block's key j, because of its bias too;
@@ -98,6 +108,7 @@ class Scores {
   const heed_attention_args& args_;
   const Sequence& sequence_;
   const KernelTable<Real>& kernels_;
+  const ProductKernels<Real>& products_;
   std::byte* slab_;
   const ScoreSteps steps_;
 };

@@ -1,6 +1,7 @@
 #include "engine/dense/values.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "engine/tensor/rows.hpp"
@@ -9,11 +10,12 @@ namespace heed {
 
 template <class Real>
 Values<Real>::Values(const heed_attention_plan& plan, const heed_attention_args& args,
-                     const Sequence& sequence, std::int64_t key_head, std::byte* slab)
+                     const Sequence& sequence, std::int64_t key_head, std::byte* slab, bool pairs)
     : plan_(plan),
       values_(values_of(plan.problem, args)),
       sequence_(sequence),
       kernels_(kernels_of<Real>(*plan.context->kernels)),
+      products_(products_of(kernels_, pairs)),
       key_head_(key_head),
       features_(static_cast<std::size_t>(plan.problem.value_features)),
       slab_(slab) {}
@@ -36,9 +38,10 @@ ValueView<Real> Values<Real>::in_place(const MatrixView<Real>& rows) const {
 template <class Real>
 ValueView<Real> Values<Real>::packed(const MatrixView<Real>& rows, std::int64_t keys) const {
   auto* const to = reinterpret_cast<Real*>(slab_ + plan_.slab.packed);
-  kernels_.panels.pack_values(rows, static_cast<std::size_t>(keys), features_, to);
+  products_.pack_values(rows, static_cast<std::size_t>(keys), features_, to);
   return {to, PanelGeometry::value_block, 1,
-          keys * static_cast<std::ptrdiff_t>(PanelGeometry::value_block)};
+          ceil_div(keys, std::int64_t{products_.depth}) *
+              static_cast<std::ptrdiff_t>(PanelGeometry::value_block)};
 }
 
 template <class Real>
@@ -46,9 +49,9 @@ void Values<Real>::accumulate(const Panel<Real>& panel, const RowState<Real>& st
                               const ValueView<Real>& values, const KeyBlock& block,
                               const KeyRanges& needed, const Real* probs) const {
   constexpr auto kRunKeys = static_cast<std::int64_t>(PanelGeometry::run);
-  kernels_.panels.accumulate(panel.vectors, values, needed,
-                             static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys), probs,
-                             state.accumulators, features_, state.fresh);
+  products_.accumulate(panel.vectors, values, needed,
+                       static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys), probs, state,
+                       features_);
 }
 
 template <class Real>
@@ -58,19 +61,25 @@ void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<
                                        const Real* attended) const {
   const ValueView<Real> view = packed(values, static_cast<std::int64_t>(block.keys));
   auto* const finite = reinterpret_cast<Real*>(slab_ + plan_.slab.packed);
-  const auto finite_at = [&](std::size_t j, std::size_t x) -> Real& {
-    return finite[static_cast<std::ptrdiff_t>(x / PanelGeometry::value_block) * view.block_stride +
-                  static_cast<std::ptrdiff_t>(x % PanelGeometry::value_block +
-                                              j * PanelGeometry::value_block)];
+  const auto clear = [&](std::size_t j, std::size_t x) {
+    constexpr std::size_t kBlock = PanelGeometry::value_block;
+    const std::size_t depth = products_.depth;
+    const std::size_t bytes = sizeof(Real) / depth;  // of one of the numbers in an Element
+    Real* const element = finite + static_cast<std::ptrdiff_t>(x / kBlock) * view.block_stride +
+                          static_cast<std::ptrdiff_t>(x % kBlock + j / depth * kBlock);
+    std::memset(reinterpret_cast<std::byte*>(element) + j % depth * bytes, 0, bytes);
+  };
+  const auto number_at = [&](std::size_t j, std::size_t x) {
+    return from_row(values, static_cast<std::int64_t>(j))
+        .data[static_cast<std::ptrdiff_t>(x) * values.column_stride];
   };
   for (std::size_t j = 0; j < block.keys; ++j)
     for (std::size_t x = 0; x < features_; ++x)
-      if (!std::isfinite(finite_at(j, x))) finite_at(j, x) = 0;
+      if (!std::isfinite(number_at(j, x))) clear(j, x);
   accumulate(panel, state, view, block, needed, probs);
   for (std::size_t j = 0; j < block.keys; ++j) {
-    const Real* const row = from_row(values, static_cast<std::int64_t>(j)).data;
     for (std::size_t x = 0; x < features_; ++x) {
-      const Real v = row[static_cast<std::ptrdiff_t>(x) * values.column_stride];
+      const Real v = number_at(j, x);
       if (std::isfinite(v)) continue;
       for (std::size_t i = 0; i < panel.rows; ++i)
         if (attended[j * panel.pitch + i] != -std::numeric_limits<Real>::infinity())

@@ -9,9 +9,9 @@ namespace heed {
 template <class Real>
 class Values {
  public:
-  /// The slab is the thread's.
+  /// The slab is the thread's. With `pairs`, those of bfloat16 are multiplied, and always packed.
   Values(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
-         std::int64_t key_head, std::byte* slab);
+         std::int64_t key_head, std::byte* slab, bool pairs = false);
 
   /// The values of keys [begin, end), where they lie, or widened.
   MatrixView<Real> rows(std::int64_t begin, std::int64_t end) const;
@@ -20,6 +20,12 @@ class Values {
   /// power of two share cache sets.)
   ValueView<Real> in_place(const MatrixView<Real>& rows) const;
   ValueView<Real> packed(const MatrixView<Real>& rows, std::int64_t keys) const;
+
+  /// The same without the keys before j, which no pair may span.
+  ValueView<Real> from_key(ValueView<Real> values, std::int64_t j) const {
+    values.data += j / products_.depth * values.key_stride;
+    return values;
+  }
 
   /// accumulators += probabilities times values, for those of the block's keys that vectors need;
   /// `values` begins with the block.
@@ -42,6 +48,7 @@ class Values {
   const StoredTensor values_;
   const Sequence& sequence_;
   const KernelTable<Real>& kernels_;
+  const ProductKernels<Real>& products_;
   std::int64_t key_head_;
   std::size_t features_;
   std::byte* slab_;

@@ -4,4 +4,9 @@ namespace heed {
 
 const Kernels kAvx512Kernels = vector_kernels<xsimd::avx512bw>("avx512", 64);
 
+#if defined(HEED_ISA_AVX512BF16)
+const Kernels kAvx512Bf16Kernels =
+    vector_kernels<xsimd::avx512bw>("avx512bf16", 64, &kAvx512Bf16Pairs);
+#endif
+
 }  // namespace heed

@@ -12,11 +12,17 @@
 #ifndef HEED_PANEL_KERNEL
 #define HEED_PANEL_KERNEL(result, name, parameters)
 #endif
+#ifndef HEED_PRODUCT_KERNEL
+#define HEED_PRODUCT_KERNEL HEED_PANEL_KERNEL  // to most includers they are kernels of panels
+#endif
 #ifndef HEED_PACK_KERNEL
 #define HEED_PACK_KERNEL(result, name, parameters)
 #endif
 #ifndef HEED_ROW_KERNEL
 #define HEED_ROW_KERNEL(result, name, parameters)
+#endif
+#ifndef HEED_ROW_PRODUCT
+#define HEED_ROW_PRODUCT HEED_ROW_KERNEL  // to most includers they are kernels of rows
 #endif
 #ifndef HEED_NUMBER_KERNEL
 #define HEED_NUMBER_KERNEL(result, name, parameters)
@@ -27,16 +33,17 @@
 
 /// Transposes up to vectors * lanes query rows into a panel, times `scale`. rows[r] points at row
 /// r; rows past `row_count` become zeros.
-HEED_PANEL_KERNEL(void, pack_query,
-                  (std::size_t vectors, const Element* const* rows, std::size_t row_count,
-                   std::ptrdiff_t feature_stride, std::size_t features, Real scale, Element* panel))
+HEED_PRODUCT_KERNEL(void, pack_query,
+                    (std::size_t vectors, const Element* const* rows, std::size_t row_count,
+                     std::ptrdiff_t feature_stride, std::size_t features, Real scale,
+                     Element* panel))
 
 /// scores[j][r] = <key j, query r>, for the keys that r's vector needs. Rows are written in groups:
 /// up to the last vector's end rounded up to row_padding. Rows past that end hold copies of other
 /// keys' scores. A score that its vector does not need is such a copy, the score, or untouched.
-HEED_PANEL_KERNEL(void, scores,
-                  (std::size_t vectors, const MatrixView<Element>& key, const KeyRanges& keys,
-                   const Element* panel, std::size_t features, Real* scores))
+HEED_PRODUCT_KERNEL(void, scores,
+                    (std::size_t vectors, const MatrixView<Element>& key, const KeyRanges& keys,
+                     const Element* panel, std::size_t features, Real* scores))
 
 /// sums[j][r] += <row j, column r of the panel> for all j < count: what `scores` computes, added to
 /// what is there, and nothing past that.
@@ -76,10 +83,11 @@ HEED_PANEL_KERNEL(void, mask,
 /// Where a score has outgrown its row_max, row_max moves first, and row_sum, the accumulators
 /// [accumulated][pitch] and the `pending` rows of probabilities that lie before `scores` are
 /// rescaled: pending ones belong to the same key block and are not accumulated yet. Source: Milakov
-/// & Gimelshein 2018, algorithm 3 (arXiv:1805.02867), with lazy rescaling.
-HEED_PANEL_KERNEL(void, softmax,
-                  (std::size_t vectors, Real* scores, const KeyRanges& keys, std::size_t pending,
-                   const RowState<Real>& rows, std::size_t accumulated))
+/// & Gimelshein 2018, algorithm 3 (arXiv:1805.02867), with lazy rescaling. Pairs leave it to
+/// `accumulate` to add them to row_sum, because it rounds them.
+HEED_PRODUCT_KERNEL(void, softmax,
+                    (std::size_t vectors, Real* scores, const KeyRanges& keys, std::size_t pending,
+                     const RowState<Real>& rows, std::size_t accumulated))
 
 /// The last part of `softmax` alone, for a row_max that is final: scores become
 /// probabilities exp2(score - row_max), row_sum[r] grows by them.
@@ -97,10 +105,10 @@ HEED_PANEL_KERNEL(void, softmax_gradient,
 /// `scores` and `softmax` fused, for scores that no option changes: probs[j][r] becomes what
 /// the two would leave there, except that row_max may move at other keys. `keys` is a multiple of
 /// row_padding.
-HEED_PANEL_KERNEL(void, qk_softmax,
-                  (std::size_t vectors, const MatrixView<Element>& key, std::size_t keys,
-                   const Element* panel, std::size_t features, Element* probs, std::size_t pending,
-                   const RowState<Real>& rows, std::size_t accumulated))
+HEED_PRODUCT_KERNEL(void, qk_softmax,
+                    (std::size_t vectors, const MatrixView<Element>& key, std::size_t keys,
+                     const Element* panel, std::size_t features, Real* probs, std::size_t pending,
+                     const RowState<Real>& rows, std::size_t accumulated))
 
 /// largest[r] = the largest of r's scores, at least kNoRowMax; NaN is passed over.
 HEED_PANEL_KERNEL(void, maxima,
@@ -114,12 +122,13 @@ HEED_PANEL_KERNEL(void, argmax,
                    Real* index))
 
 /// accumulators[x][r] += sum of probs[j][r] * value[j][x] over the keys j that r's vector needs,
-/// summed in runs: the first of `first_run` keys, the others of `run`. `fresh` starts from zero.
-/// Writes up to `features` rounded up to row_padding rows.
-HEED_PANEL_KERNEL(void, accumulate,
-                  (std::size_t vectors, const ValueView<Element>& value, const KeyRanges& keys,
-                   std::size_t first_run, const Element* probs, Real* accumulators,
-                   std::size_t features, bool fresh))
+/// summed in runs: the first of `first_run` keys, the others of `run`; pairs in runs of 64 keys.
+/// `fresh` starts from zero. Writes up to `features` rounded up to row_padding rows. Pairs add the
+/// probabilities, as they are rounded, to row_sum; of `rows` others read the accumulators alone.
+HEED_PRODUCT_KERNEL(void, accumulate,
+                    (std::size_t vectors, const ValueView<Element>& value, const KeyRanges& keys,
+                     std::size_t first_run, const Real* probs, const RowState<Real>& rows,
+                     std::size_t features))
 
 /// out_rows[r][x * feature_stride] = accumulators[x][r] / row_sum[r], and 0 where row_sum is 0, for
 /// r < row_count, x < features. Reads nothing past `features` rounded up to row_padding rows.
@@ -136,7 +145,8 @@ HEED_PANEL_KERNEL(void, normalise,
 
 // ---- Panels: packing that serves panels of any width -----------------------------------------
 
-/// Copies keys x features values to [feature block][key][value_block], zero-padded.
+/// Copies keys x features values to [feature block][key][value_block], zero-padded; pairs to
+/// [feature block][pair of keys][value_block].
 HEED_PACK_KERNEL(void, pack_values,
                  (const MatrixView<Element>& value, std::size_t keys, std::size_t features,
                   Element* packed))
@@ -158,18 +168,25 @@ HEED_ROW_KERNEL(void, edge_values,
                  std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
                  bool fresh))
 
+/// Lays out a query for row_scores, times `scale`: `to` gets RowOrder::query_numbers() numbers for
+/// rows of that type. `features` is at least the lanes.
+HEED_ROW_PRODUCT(void, row_query,
+                 (ElementType type, const Real* query, std::size_t features, Real scale, Real* to))
+
 /// scores[j * pitch + h] = <row j, query h> for j < rows.count, h < queries; the other lanes stay.
-/// query is [queries][padded features], in the order of RowOrder, 0 where features do not count.
-HEED_ROW_KERNEL(void, row_scores,
-                (const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
-                 std::size_t pitch))
+/// Queries lie as row_query lays them, one after the other. Pairs of bfloat16 take queries of
+/// bfloat16, those of integers any: finite ones are rounded to 1 / 32767 of their largest number.
+HEED_ROW_PRODUCT(void, row_scores,
+                 (const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
+                  std::size_t pitch))
 
 /// sums[h][x] += the sum over j < rows.count of weights[j * pitch + h] * row j [x], rows in order,
 /// for h < queries; totals[h] += that of the weights. sums is [queries][padded features], in the
-/// order of RowOrder; features that do not count are summed too, or not.
-HEED_ROW_KERNEL(void, row_values,
-                (const StoredRows& rows, const Real* weights, std::size_t pitch,
-                 std::size_t queries, Real* sums, Real* totals))
+/// order of RowOrder; features that do not count are summed too, or not. Pairs round weights, to
+/// bfloat16 or, scaled, to 1 / 32767 of the largest of 64 rows; bfloat16 before they are totalled.
+HEED_ROW_PRODUCT(void, row_values,
+                 (const StoredRows& rows, const Real* weights, std::size_t pitch,
+                  std::size_t queries, Real* sums, Real* totals))
 
 // ---- Numbers one after the other -------------------------------------------------------------
 
@@ -200,6 +217,8 @@ HEED_NUMBER_KERNEL(void, quantise,
                    (const Real* from, std::size_t count, std::int8_t* to, float* scale))
 
 #undef HEED_PANEL_KERNEL
+#undef HEED_PRODUCT_KERNEL
 #undef HEED_PACK_KERNEL
 #undef HEED_ROW_KERNEL
+#undef HEED_ROW_PRODUCT
 #undef HEED_NUMBER_KERNEL

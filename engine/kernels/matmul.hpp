@@ -21,6 +21,14 @@
 namespace heed {
 namespace {
 
+/// What products are made of: one number times another.
+template <class V>
+struct Single {
+  static constexpr bool kScalesScores = false;  ///< a panel ends with factors of the scores
+  static constexpr bool kSumsWeights = true;    ///< softmax adds probabilities to row_sum
+  HEED_INLINE static V add(V a, V b, V c) { return multiply_add(a, b, c); }
+};
+
 /// Rows computed together: enough independent chains to cover the latency of a multiply-add (8 on
 /// the cores measured), few enough to stay in registers beside W vectors and a broadcast. That is
 /// 4 x 3 of 16 registers, 8 x 3 of 32.
@@ -28,7 +36,7 @@ template <class V, std::size_t W>
 inline constexpr std::size_t kRowUnroll = (kIsAvx512<V> || kIsNeon<V> || W == 1) ? 8 : 4;
 
 /// sums[r][w] += row[r][at] * panel[w], for A <= w < B.
-template <class V, std::size_t A, std::size_t B, std::size_t R, std::size_t W,
+template <class V, class P, std::size_t A, std::size_t B, std::size_t R, std::size_t W,
           class Real = RealOf<V>>
 HEED_INLINE void add_outer_product(const Real* const (&row)[R], std::ptrdiff_t at,
                                    const Real* panel, V (&sums)[R][W]) {
@@ -36,15 +44,15 @@ HEED_INLINE void add_outer_product(const Real* const (&row)[R], std::ptrdiff_t a
   unroll<B - A>([&](auto w) HEED_INLINE_LAMBDA { b[w] = load<V>(panel + (A + w) * kLanes<V>); });
   unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
     const V a(row[r][at]);
-    unroll<B - A>(
-        [&](auto w) HEED_INLINE_LAMBDA { sums[r][A + w] = multiply_add(a, b[w], sums[r][A + w]); });
+    unroll<B - A>([&](auto w)
+                      HEED_INLINE_LAMBDA { sums[r][A + w] = P::add(a, b[w], sums[r][A + w]); });
   });
 }
 
 /// sums[r][w] += sum over k < end - begin of row[r][at + k * stride] * panel[k][w], in order of k,
 /// for A <= w < B; moves `at` and `panel` on. Unrolled by four, so that the end of a loop of 128
 /// comes as no surprise to the branch predictor: that cost 9 % at 128 features.
-template <class V, std::size_t A, std::size_t B, std::size_t R, std::size_t W,
+template <class V, class P, std::size_t A, std::size_t B, std::size_t R, std::size_t W,
           class Real = RealOf<V>>
 HEED_INLINE void add_product(const Real* const (&row)[R], std::ptrdiff_t stride, std::size_t begin,
                              std::size_t end, std::ptrdiff_t& at, const Real*& panel,
@@ -53,7 +61,7 @@ HEED_INLINE void add_product(const Real* const (&row)[R], std::ptrdiff_t stride,
   std::size_t k = begin;
   for (; k + 4 <= end; k += 4) {
     unroll<4>([&](auto) HEED_INLINE_LAMBDA {
-      add_outer_product<V, A, B>(row, at, panel, sums);
+      add_outer_product<V, P, A, B>(row, at, panel, sums);
       unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
         unroll<B - A>([&](auto w) HEED_INLINE_LAMBDA { pin<V>(sums[r][A + w]); });
       });
@@ -62,7 +70,7 @@ HEED_INLINE void add_product(const Real* const (&row)[R], std::ptrdiff_t stride,
     });
   }
   for (; k < end; ++k) {
-    add_outer_product<V, A, B>(row, at, panel, sums);
+    add_outer_product<V, P, A, B>(row, at, panel, sums);
     panel += pitch;
     at += stride;
   }
@@ -117,13 +125,24 @@ HEED_INLINE void add_stored(const Real* out, V (&sums)[R][W]) {
   });
 }
 
+/// sums[r][w] *= factors[w] for A <= w < B.
+template <class V, std::size_t A, std::size_t B, std::size_t R, std::size_t W,
+          class Real = RealOf<V>>
+HEED_INLINE void multiply_rows(const Real* factors, V (&sums)[R][W]) {
+  unroll<B - A>([&](auto w) HEED_INLINE_LAMBDA {
+    const V factor = load<V>(factors + (A + w) * kLanes<V>);
+    unroll<R>([&](auto r) HEED_INLINE_LAMBDA { sums[r][A + w] = sums[r][A + w] * factor; });
+  });
+}
+
 /// One run of features of the scores of keys [begin, end) and what row_padding adds to them, for
-/// vectors A to B - 1: added to what is there unless `fresh`. Past `keys` the last key is scored
-/// again, because it can be read; nobody uses the result.
-template <class V, std::size_t A, std::size_t B, std::size_t W, class Real = RealOf<V>>
+/// vectors A to B - 1: added to what is there unless `fresh`, and that multiplied with `factors`,
+/// one per row of the panel, unless that is nullptr. Past `keys` the last key is scored again,
+/// because it can be read; nobody uses the result.
+template <class V, class P, std::size_t A, std::size_t B, std::size_t W, class Real = RealOf<V>>
 [[gnu::noinline]] void score_run(const MatrixView<Real>& key, std::size_t begin, std::size_t end,
                                  std::size_t keys, const Real* panel, std::size_t features,
-                                 bool fresh, Real* out) {
+                                 bool fresh, Real* out, const Real* factors = nullptr) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = kRowUnroll<V, B - A>;
   for (std::size_t j = begin; j < end; j += together) {
@@ -136,8 +155,9 @@ template <class V, std::size_t A, std::size_t B, std::size_t W, class Real = Rea
     });
     std::ptrdiff_t at = 0;
     const Real* column = panel;
-    add_product<V, A, B>(row, key.column_stride, 0, features, at, column, sums);
+    add_product<V, P, A, B>(row, key.column_stride, 0, features, at, column, sums);
     if (!fresh) add_stored<V, A, B>(out + j * W * n, sums);
+    if (P::kScalesScores && factors != nullptr) multiply_rows<V, A, B>(factors, sums);
     unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
       unroll<B - A>([&](auto w) HEED_INLINE_LAMBDA {
         store<V>(out + ((j + r) * W + A + w) * n, sums[r][A + w]);
@@ -159,7 +179,7 @@ HEED_INLINE KeyRanges padded(const KeyRanges& keys) {
   return grown;
 }
 
-template <class V, std::size_t W, class Real = RealOf<V>>
+template <class V, std::size_t W, class P = Single<V>, class Real = RealOf<V>>
 void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* panel,
             std::size_t features, Real* out) {
   const KeyRanges ranges = padded<W>(keys);
@@ -168,14 +188,15 @@ void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* pane
     const std::size_t count = x + run < features ? run : features - x;
     const MatrixView<Real> from = from_column(key, x);
     const Real* const columns = panel + x * W * kLanes<V>;
-    each_range<W>(
-        ranges, [&](auto a, auto b, std::size_t begin, std::size_t end) HEED_INLINE_LAMBDA {
-          score_run<V, a, b, W>(from, begin, end, keys.end[W - 1], columns, count, x == 0, out);
-        });
+    each_range<W>(ranges, [&](auto a, auto b, std::size_t begin,
+                              std::size_t end) HEED_INLINE_LAMBDA {
+      score_run<V, P, a, b, W>(from, begin, end, keys.end[W - 1], columns, count, x == 0, out,
+                               x + count == features ? panel + features * W * kLanes<V> : nullptr);
+    });
   }
 }
 
-template <class V, std::size_t W, class Real = RealOf<V>>
+template <class V, std::size_t W, class P = Single<V>, class Real = RealOf<V>>
 void add_scores(const MatrixView<Real>& rows, std::size_t count, const Real* panel,
                 std::size_t features, Real* sums) {
   constexpr std::size_t pitch = W * kLanes<V>;
@@ -186,12 +207,12 @@ void add_scores(const MatrixView<Real>& rows, std::size_t count, const Real* pan
     const std::size_t some = x + run < features ? run : features - x;
     const MatrixView<Real> from = from_column(rows, x);
     const Real* const columns = panel + x * pitch;
-    score_run<V, 0, W, W>(from, 0, whole, count, columns, some, false, sums);
+    score_run<V, P, 0, W, W>(from, 0, whole, count, columns, some, false, sums);
     if (whole == count) continue;
     alignas(kAlignment) Real rest[together * pitch];
     const MatrixView<Real> last = {from.data + static_cast<std::ptrdiff_t>(whole) * from.row_stride,
                                    from.row_stride, from.column_stride};
-    score_run<V, 0, W, W>(last, 0, count - whole, count - whole, columns, some, true, rest);
+    score_run<V, P, 0, W, W>(last, 0, count - whole, count - whole, columns, some, true, rest);
     for (std::size_t at = 0; at < (count - whole) * pitch; at += kLanes<V>)
       store<V>(sums + whole * pitch + at, load<V>(sums + whole * pitch + at) + load<V>(rest + at));
   }
@@ -199,20 +220,20 @@ void add_scores(const MatrixView<Real>& rows, std::size_t count, const Real* pan
 
 /// The scores of keys that all vectors need, summed over all runs of features but the last; returns
 /// where the last begins. Writes nothing where there is one run.
-template <class V, std::size_t W, class Real = RealOf<V>>
+template <class V, class P, std::size_t W, class Real = RealOf<V>>
 HEED_INLINE std::size_t score_but_last_run(const MatrixView<Real>& key, std::size_t keys,
                                            const Real* panel, std::size_t features, Real* out) {
   const std::size_t run = feature_run(features);
   std::size_t x = 0;
   for (; x + run < features; x += run)
-    score_run<V, 0, W, W>(from_column(key, x), 0, keys, keys, panel + x * W * kLanes<V>, run,
-                          x == 0, out);
+    score_run<V, P, 0, W, W>(from_column(key, x), 0, keys, keys, panel + x * W * kLanes<V>, run,
+                             x == 0, out);
   return x;
 }
 
 /// All runs of keys one after the other where every vector needs all keys (kRectangle); else one
 /// run, with what each vector needs of it.
-template <class V, std::size_t W, bool kRectangle, class Real = RealOf<V>>
+template <class V, class P, std::size_t W, bool kRectangle, class Real = RealOf<V>>
 void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
                      const Real* probs, Real* accumulators, std::size_t features, bool fresh) {
   constexpr std::size_t n = kLanes<V>;
@@ -237,11 +258,11 @@ void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, std::s
         unroll<W>([&](auto w) HEED_INLINE_LAMBDA { sums[r][w] = V(Real{0}); });
       });
       if constexpr (kRectangle) {
-        add_product<V, 0, W>(row, value.key_stride, begin, end, at, prob, sums);
+        add_product<V, P, 0, W>(row, value.key_stride, begin, end, at, prob, sums);
       } else {
         each_range<W>(keys,
                       [&](auto a, auto b, std::size_t from, std::size_t to) HEED_INLINE_LAMBDA {
-                        add_product<V, a, b>(row, value.key_stride, from, to, at, prob, sums);
+                        add_product<V, P, a, b>(row, value.key_stride, from, to, at, prob, sums);
                       });
       }
       if (!fresh || begin != 0) add_stored<V, 0, W>(out, sums);
@@ -254,21 +275,27 @@ void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, std::s
   }
 }
 
-template <class V, std::size_t W, class Real = RealOf<V>>
-void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
-                const Real* probs, Real* accumulators, std::size_t features, bool fresh) {
+template <class V, class P, std::size_t W, class Real = RealOf<V>>
+void accumulate_lines(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
+                      const Real* probs, Real* accumulators, std::size_t features, bool fresh) {
   if (is_rectangle<W>(keys))
-    return accumulate_runs<V, W, true>(value, keys, first_run, probs, accumulators, features,
-                                       fresh);
+    return accumulate_runs<V, P, W, true>(value, keys, first_run, probs, accumulators, features,
+                                          fresh);
   std::size_t begin = 0;
   for (std::size_t end = first_run; begin < keys.end[W - 1];
        begin = end, end += PanelGeometry::run) {
     ValueView<Real> from = value;
     from.data += static_cast<std::ptrdiff_t>(begin) * value.key_stride;
-    accumulate_runs<V, W, false>(from, clipped(keys, begin, end), PanelGeometry::run,
-                                 probs + begin * W * kLanes<V>, accumulators, features,
-                                 fresh && begin == 0);
+    accumulate_runs<V, P, W, false>(from, clipped(keys, begin, end), PanelGeometry::run,
+                                    probs + begin * W * kLanes<V>, accumulators, features,
+                                    fresh && begin == 0);
   }
+}
+
+template <class V, std::size_t W, class P = Single<V>, class Real = RealOf<V>>
+void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
+                const Real* probs, const RowState<Real>& rows, std::size_t features) {
+  accumulate_lines<V, P, W>(value, keys, first_run, probs, rows.accumulators, features, rows.fresh);
 }
 
 }  // namespace

@@ -153,14 +153,29 @@ HEED_INLINE V repeated_scales(const float* scales, std::size_t count) {
   return all;
 }
 
-/// Prefetches bytes [begin, end) of the row that comes when row j is read.
-HEED_INLINE void prefetch_next(const StoredRows& rows, std::size_t j, std::size_t begin,
-                               std::size_t end) {
-  if (j >= rows.next_count) return;
-  constexpr std::size_t line = 64;
-  const char* const at = static_cast<const char*>(rows.next[j]) + rows.next_offset;
-  for (std::size_t b = begin; b < end; b += line) __builtin_prefetch(at + b, 0, 2);
-}
+/// Next rows are prefetched beside values in pieces of 256 bytes, which the processor's own
+/// prefetching follows.
+class NextPieces {
+ public:
+  /// Bytes [begin, begin + bytes) of each row are read.
+  HEED_INLINE NextPieces(const StoredRows& rows, bool prefetches, std::size_t begin,
+                         std::size_t bytes, std::size_t row_bytes)
+      : begin_(begin), count_(prefetches && begin % kPiece == 0 ? rows.next_count : 0) {
+    end_ = begin + (bytes < kPiece ? kPiece : bytes);
+    end_ = end_ < row_bytes ? end_ : row_bytes;
+  }
+  /// When row j is read.
+  HEED_INLINE void prefetch(const StoredRows& rows, std::size_t j) const {
+    if (j >= count_) return;
+    constexpr std::size_t line = 64;
+    const char* const at = static_cast<const char*>(rows.next[j]) + rows.next_offset;
+    for (std::size_t b = begin_; b < end_; b += line) __builtin_prefetch(at + b, 0, 2);
+  }
+
+ private:
+  static constexpr std::size_t kPiece = 256;
+  std::size_t begin_, end_ = 0, count_;
+};
 
 /// Adds the products of a vector of K rows with H queries to sums[row][query].
 template <std::size_t H, std::size_t K, class V>
@@ -175,46 +190,65 @@ HEED_INLINE void add_products(const V (&row)[K], const RealOf<V>* query, std::si
   });
 }
 
-/// K rows against H queries, lane by lane.
-template <class V, class Element, std::size_t H, std::size_t K, class Real = RealOf<V>>
-HEED_INLINE void dot_products(const void* const* rows, std::size_t features, const Real* query,
-                              std::size_t stride, V* sums, const char* const* next) {
-  constexpr std::size_t n = kLanes<V>;
-  const Element* at[K];
-  unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
-    at[k] = static_cast<const Element*>(rows[k]);
-    unroll<H>([&](auto h) HEED_INLINE_LAMBDA { sums[k * H + h] = V(Real{0}); });
-  });
-  V row[K];
-  std::size_t x = 0;
-  for (; x + n <= features; x += n) {
+/// How queries and rows are multiplied, lane by lane: row by row as numbers of the arithmetic.
+template <class V, class E>
+struct WholeProducts {
+  using Element = E;
+  using Real = RealOf<V>;
+  static constexpr bool kScales = false;  ///< scores, though rows have no scales
+
+  /// What scores are multiplied with.
+  template <std::size_t H>
+  HEED_INLINE static V factors(const Real* /*query*/, const RowOrder& /*order*/) {
+    return V(kUnit<Element>);
+  }
+
+  /// K rows against H queries.
+  template <std::size_t H, std::size_t K>
+  HEED_INLINE static void multiply(const void* const* rows, const RowOrder& order,
+                                   const Real* query, V* sums, const char* const* next) {
+    constexpr std::size_t n = kLanes<V>;
+    const std::size_t features = order.features;
+    const std::size_t stride = order.query_numbers();
+    const Element* at[K];
     unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
-      __builtin_prefetch(next[k] + x * sizeof(Element), 0, 2);
-      row[k] = read_vector<V>(at[k] + x);
+      at[k] = static_cast<const Element*>(rows[k]);
+      unroll<H>([&](auto h) HEED_INLINE_LAMBDA { sums[k * H + h] = V(Real{0}); });
+    });
+    V row[K];
+    std::size_t x = 0;
+    for (; x + n <= features; x += n) {
+      unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
+        __builtin_prefetch(next[k] + x * sizeof(Element), 0, 2);
+        row[k] = read_vector<V>(at[k] + x);
+      });
+      add_products<H, K>(row, query + x, stride, sums);
+    }
+    if (x == features) return;
+    // Repeated features meet zeros in the queries, which infinities and NaN must not.
+    alignas(kAlignment) Real counted[n];
+    const std::size_t begin = features - n;
+    for (std::size_t i = 0; i < n; ++i) counted[i] = begin + i < x ? Real{0} : Real{1};
+    const auto counts = load<V>(counted) == V(Real{1});
+    unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
+      row[k] = xsimd::select(counts, read_vector<V>(at[k] + begin), V(Real{0}));
     });
     add_products<H, K>(row, query + x, stride, sums);
   }
-  if (x == features) return;
-  // Repeated features meet zeros in the queries, which infinities and NaN must not.
-  alignas(kAlignment) Real counted[n];
-  const std::size_t begin = features - n;
-  for (std::size_t i = 0; i < n; ++i) counted[i] = begin + i < x ? Real{0} : Real{1};
-  const auto counts = load<V>(counted) == V(Real{1});
-  unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
-    row[k] = xsimd::select(counts, read_vector<V>(at[k] + begin), V(Real{0}));
-  });
-  add_products<H, K>(row, query + x, stride, sums);
-}
+};
 
 /// The scores of H queries, where H divides the lanes: takes so many rows at once that their sums
 /// over features fill one vector, K of them side by side.
-template <class V, class Element, std::size_t H, class Real = RealOf<V>>
-void score_queries(const StoredRows& rows, const Real* query, std::size_t stride, bool prefetches,
-                   Real* scores, std::size_t pitch) {
+template <class V, class Products, std::size_t H, class Real = RealOf<V>>
+void score_queries(const StoredRows& rows, const Real* query, bool prefetches, Real* scores,
+                   std::size_t pitch) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = n / H;
   constexpr std::size_t most = H == 1 ? 4 : 2;
   constexpr std::size_t K = together < most ? together : most;
+  constexpr bool scaled = kIsScaled<typename Products::Element>;
+  const RowOrder order{n, rows.features};
+  const V factors = Products::template factors<H>(query, order);
   for (std::size_t j = 0; j < rows.count; j += together) {
     const std::size_t count = rows.count - j < together ? rows.count - j : together;
     const void* repeated[together];
@@ -233,12 +267,11 @@ void score_queries(const StoredRows& rows, const Real* query, std::size_t stride
                       ? static_cast<const char*>(rows.next[index]) + rows.next_offset
                       : static_cast<const char*>(at[i * K + k]);
       });
-      dot_products<V, Element, H, K>(at + i * K, rows.features, query, stride, sums + i * K * H,
-                                     next);
+      Products::template multiply<H, K>(at + i * K, order, query, sums + i * K * H, next);
     });
     V result = sum_rows<V>(sums);
-    if constexpr (kIsScaled<Element>)
-      result = result * V(kUnit<Element>) * repeated_scales<V, H>(rows.scales + j, count);
+    if constexpr (scaled || Products::kScales) result = result * factors;
+    if constexpr (scaled) result = result * repeated_scales<V, H>(rows.scales + j, count);
     if (count == together && pitch == H) {
       result.store_unaligned(scores + j * pitch);
     } else {
@@ -261,15 +294,29 @@ HEED_INLINE void each_queries(std::size_t queries, Function&& function) {
   }
 }
 
+template <class V, class Products, class Real = RealOf<V>>
+void score_all(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
+               std::size_t pitch) {
+  const std::size_t stride = RowOrder{kLanes<V>, rows.features}.query_numbers();
+  each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
+    score_queries<V, Products, some>(rows, query + h * stride, h == 0, scores + h, pitch);
+  });
+}
+
+template <class V, class Real = RealOf<V>>
+void row_query(ElementType /*type*/, const Real* query, std::size_t features, Real scale,
+               Real* to) {
+  const RowOrder order{kLanes<V>, features};
+  for (std::size_t x = 0; x < order.whole(); ++x) to[x] = query[x] * scale;
+  for (std::size_t x = order.whole(); x < order.rest(); ++x) to[x] = 0;
+  for (std::size_t x = order.whole(); x < features; ++x) to[order.place(x)] = query[x] * scale;
+}
+
 template <class V, class Real = RealOf<V>>
 void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
                 std::size_t pitch) {
-  const std::size_t stride = RowOrder{kLanes<V>, rows.features}.padded();
   with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
-    each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
-      score_queries<V, decltype(element), some>(rows, query + h * stride, stride, h == 0,
-                                                scores + h, pitch);
-    });
+    score_all<V, WholeProducts<V, decltype(element)>>(rows, query, queries, scores, pitch);
   });
 }
 
@@ -281,20 +328,15 @@ void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, st
   constexpr std::size_t n = kLanes<V>;
   V sums[H][M];
   V total[H];
-  // Next rows are prefetched in pieces of 256 bytes, which the processor's own prefetching follows.
-  constexpr std::size_t piece = 256;
-  const std::size_t begin = x * sizeof(Element);
-  const std::size_t most = rows.features * sizeof(Element);
-  std::size_t end = begin + (M * n * sizeof(Element) < piece ? piece : M * n * sizeof(Element));
-  end = end < most ? end : most;
-  prefetches = prefetches && begin % piece == 0;
+  const NextPieces next(rows, prefetches, x * sizeof(Element), M * n * sizeof(Element),
+                        rows.features * sizeof(Element));
   unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
     total[h] = V(Real{0});
     unroll<M>([&](auto m) HEED_INLINE_LAMBDA { sums[h][m] = V(Real{0}); });
   });
   for (std::size_t j = 0; j < rows.count; ++j) {
     const Element* const row = static_cast<const Element*>(rows.rows[j]) + x;
-    if (prefetches) prefetch_next(rows, j, begin, end);
+    next.prefetch(rows, j);
     V weight[H];
     unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
       weight[h] = V(weights[j * pitch + h]);

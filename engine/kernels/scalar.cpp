@@ -1,6 +1,8 @@
 // The kernels as plain loops: they state readably what every other instruction set computes, and
 // serve processors without any. No vector types; a compiler may still vectorise the loops over
 // `kLanes`.
+#include <algorithm>
+
 #include "engine/kernels/constants.hpp"
 #include "engine/kernels/convert.hpp"
 #include "engine/kernels/table.hpp"
@@ -280,8 +282,8 @@ void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t fe
 
 template <class Real>
 void accumulate(std::size_t vectors, const ValueView<Real>& value, const KeyRanges& keys,
-                std::size_t first_run, const Real* probs, Real* accumulators, std::size_t features,
-                bool fresh) {
+                std::size_t first_run, const Real* probs, const RowState<Real>& rows,
+                std::size_t features) {
   constexpr std::size_t block = PanelGeometry::value_block;
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t x = 0; x < features; ++x) {
@@ -290,7 +292,8 @@ void accumulate(std::size_t vectors, const ValueView<Real>& value, const KeyRang
                                static_cast<std::ptrdiff_t>(x % block) * value.feature_stride;
     for (std::size_t w = 0; w < vectors; ++w)
       multiply_row(column, value.key_stride, probs + w * kLanes<Real>, pitch, keys.begin[w],
-                   keys.end[w], first_run, accumulators + x * pitch + w * kLanes<Real>, fresh);
+                   keys.end[w], first_run, rows.accumulators + x * pitch + w * kLanes<Real>,
+                   rows.fresh);
   }
 }
 
@@ -355,6 +358,14 @@ Real scale_of(const StoredRows& rows, std::size_t j) {
   return 1;
 }
 
+template <class Real>
+void row_query(ElementType /*type*/, const Real* query, std::size_t features, Real scale,
+               Real* to) {
+  const RowOrder order = {kLanes<Real>, features};
+  std::fill_n(to, order.padded(), Real{0});
+  for (std::size_t x = 0; x < features; ++x) to[order.place(x)] = query[x] * scale;
+}
+
 /// As on other instruction sets, features that lie a vector apart are summed together.
 template <class Real>
 void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
@@ -364,7 +375,7 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
     for (std::size_t j = 0; j < rows.count; ++j) {
       const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
       for (std::size_t h = 0; h < queries; ++h) {
-        const Real* const q = query + h * order.padded();
+        const Real* const q = query + h * order.query_numbers();
         Real sums[kLanes<Real>] = {};
         const auto add = [&](std::size_t x, std::size_t place) {
           sums[place % kLanes<Real>] += static_cast<Real>(decode(row[x])) * q[place];
@@ -424,6 +435,7 @@ constexpr KernelTable<Real> scalar_table() {
   table.panels.lanes = kLanes<Real>;
   table.panels.max_vectors = kMaxVectors;
   table.panels.key_block = 128;
+  table.panels.depth = 1;
   table.rows.lanes = kLanes<Real>;
   table.rows.queries = 1;
 #define HEED_PANEL_KERNEL(result, name, parameters) table.panels.name = heed::name<Real>;

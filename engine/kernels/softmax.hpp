@@ -38,7 +38,7 @@ HEED_INLINE void each_column(const KeyRanges& keys, Function&& function) {
 
 /// The keys [begin, end) of `count` vectors in rows of `pitch` numbers. They are summed apart from
 /// the keys before them, so that a row's error does not grow with the number of its keys.
-template <class V, std::size_t count, class Real = RealOf<V>>
+template <class V, class P, std::size_t count, class Real = RealOf<V>>
 [[gnu::noinline]] void add_exponentials(Real* scores, std::size_t pitch, std::size_t begin,
                                         std::size_t end, const Real* row_max_of, Real* row_sum) {
   constexpr std::size_t n = kLanes<V>;
@@ -52,16 +52,17 @@ template <class V, std::size_t count, class Real = RealOf<V>>
     unroll<count>([&](auto w) HEED_INLINE_LAMBDA {
       Real* const at = scores + j * pitch + w * n;
       const V prob = exp2_of(load<V>(at) - row_max[w]);
-      sum[w] = sum[w] + prob;
+      if constexpr (P::kSumsWeights) sum[w] = sum[w] + prob;
       store<V>(at, prob);
     });
   }
-  unroll<count>([&](auto w) HEED_INLINE_LAMBDA {
-    store<V>(row_sum + w * n, load<V>(row_sum + w * n) + sum[w]);
-  });
+  if constexpr (P::kSumsWeights)
+    unroll<count>([&](auto w) HEED_INLINE_LAMBDA {
+      store<V>(row_sum + w * n, load<V>(row_sum + w * n) + sum[w]);
+    });
 }
 
-template <class V, std::size_t W, class Real = RealOf<V>>
+template <class V, class P, std::size_t W, class Real = RealOf<V>>
 void exponentials_of(Real* scores, const KeyRanges& keys, const Real* row_max, Real* row_sum) {
   constexpr std::size_t n = kLanes<V>;
   bool infinite = false;  // Only rows with the largest row_max can have scores of +inf.
@@ -69,15 +70,16 @@ void exponentials_of(Real* scores, const KeyRanges& keys, const Real* row_max, R
     infinite = infinite || xsimd::any(load<V>(row_max + w * n) == V(kLargest<Real>));
   });
   if (__builtin_expect(infinite, false)) make_finite<V>(scores, keys.end[W - 1] * W * n);
-  each_column<W>(keys, [&](auto count, std::size_t w, std::size_t begin,
-                           std::size_t end) HEED_INLINE_LAMBDA {
-    add_exponentials<V, count>(scores + w * n, W * n, begin, end, row_max + w * n, row_sum + w * n);
-  });
+  each_column<W>(
+      keys, [&](auto count, std::size_t w, std::size_t begin, std::size_t end) HEED_INLINE_LAMBDA {
+        add_exponentials<V, P, count>(scores + w * n, W * n, begin, end, row_max + w * n,
+                                      row_sum + w * n);
+      });
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
 void exponentials(Real* scores, std::size_t keys, const Real* row_max, Real* row_sum) {
-  exponentials_of<V, W>(scores, all_keys(keys), row_max, row_sum);
+  exponentials_of<V, Single<V>, W>(scores, all_keys(keys), row_max, row_sum);
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
@@ -148,7 +150,7 @@ HEED_INLINE void take_maxima(const Real* scores, std::size_t pitch, std::size_t 
   unroll<count>([&](auto w) HEED_INLINE_LAMBDA { store<V>(top_of + w * n, top[w]); });
 }
 
-template <class V, std::size_t W, class Real = RealOf<V>>
+template <class V, std::size_t W, class P = Single<V>, class Real = RealOf<V>>
 void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const RowState<Real>& rows,
              std::size_t accumulated) {
   constexpr std::size_t n = kLanes<V>;
@@ -163,7 +165,7 @@ void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const Row
     grown = grown || xsimd::any(load<V>(top_of + w * n) > row_max + V(kRescaleThreshold<Real>));
   });
   if (grown) rescale<V, W>(scores, rows, accumulated, top_of, pending);
-  exponentials_of<V, W>(scores, keys, rows.row_max, rows.row_sum);
+  exponentials_of<V, P, W>(scores, keys, rows.row_max, rows.row_sum);
 }
 
 /// What softmax() does first, for R keys.
@@ -200,7 +202,7 @@ HEED_INLINE void flush(Real* apart, Real* row_sum) {
 /// Scores and softmax fused: a few keys at a time, scores become probabilities in the registers
 /// that they were computed in. The processor overlaps their exponentials with the products of the
 /// next keys.
-template <class V, std::size_t W, class Real = RealOf<V>>
+template <class V, std::size_t W, class P = Single<V>, class Real = RealOf<V>>
 void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel,
                 std::size_t features, Real* probs, std::size_t pending, const RowState<Real>& rows,
                 std::size_t accumulated) {
@@ -208,9 +210,9 @@ void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel
   constexpr std::size_t together = kRowUnroll<V, W>;
   static_assert(PanelGeometry::row_padding % together == 0);
   const V threshold(kRescaleThreshold<Real>);
-  const std::size_t before = score_but_last_run<V, W>(key, keys, panel, features, probs);
+  const std::size_t before = score_but_last_run<V, P, W>(key, keys, panel, features, probs);
   const MatrixView<Real> last = from_column(key, before);
-  alignas(kAlignment) Real apart[W * n] = {};
+  [[maybe_unused]] alignas(kAlignment) Real apart[W * n] = {};
   for (std::size_t j = 0; j < keys; j += together) {
     Real* const at = probs + j * W * n;
     const Real* row[together];
@@ -221,8 +223,9 @@ void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel
     });
     std::ptrdiff_t feature = 0;
     const Real* column = panel + before * W * n;
-    add_product<V, 0, W>(row, key.column_stride, before, features, feature, column, scores);
+    add_product<V, P, 0, W>(row, key.column_stride, before, features, feature, column, scores);
     if (before != 0) add_stored<V, 0, W>(at, scores);
+    if constexpr (P::kScalesScores) multiply_rows<V, 0, W>(panel + features * W * n, scores);
 
     // Lane by lane: a NaN hides the maximum of its own query row, which no longer matters, and of
     // no other.
@@ -237,7 +240,7 @@ void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel
       unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
         unroll<W>([&](auto w) HEED_INLINE_LAMBDA { store<V>(at + (r * W + w) * n, scores[r][w]); });
       });
-      flush<V, W>(apart, rows.row_sum);
+      if constexpr (P::kSumsWeights) flush<V, W>(apart, rows.row_sum);
       rescale_for<V, W, together>(at, pending + j, rows, accumulated);
       unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
         unroll<W>([&](auto w) HEED_INLINE_LAMBDA { scores[r][w] = finite(scores[r][w]); });
@@ -251,10 +254,11 @@ void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel
         prob[r] = exp2_of(scores[r][w] - row_max);
         store<V>(at + (r * W + w) * n, prob[r]);
       });
-      store<V>(apart + w * n, load<V>(apart + w * n) + sum_of_all(prob));
+      if constexpr (P::kSumsWeights)
+        store<V>(apart + w * n, load<V>(apart + w * n) + sum_of_all(prob));
     });
   }
-  flush<V, W>(apart, rows.row_sum);
+  if constexpr (P::kSumsWeights) flush<V, W>(apart, rows.row_sum);
 }
 
 }  // namespace

@@ -136,6 +136,8 @@ struct RowOrder {
   }
   /// Where the first of the other features lies; the rest follow it.
   [[gnu::always_inline]] std::size_t rest() const { return whole() + (padded() - features); }
+  /// Numbers of a query, as row_query() leaves it.
+  [[gnu::always_inline]] std::size_t query_numbers() const { return 2 * padded() + lanes; }
   /// Where feature x lies.
   [[gnu::always_inline]] std::size_t place(std::size_t x) const {
     return x < whole() ? x : x - whole() + rest();
@@ -203,25 +205,44 @@ struct PanelGeometry {
 ///
 ///   query panel     Element [features][pitch]        scaled query, feature by feature
 ///   scores          Real [keys][pitch]               log2 units
-///   probs           Element [keys][pitch]            exp2(score - row_max), where the scores were:
-///                                                    Element is no wider than Real
+///   probs           Real [keys][pitch]               exp2(score - row_max), where the scores were
 ///   accumulators    Real [value_features][pitch]     unnormalised output
 ///   the rest        Real [pitch]                     one number per query row
 ///
 /// So reductions over keys are plain vertical vector operations, key rows are read where they lie
 /// with one broadcast per key and feature, and no size but the number of query rows has a vector
 /// tail. All buffers begin at multiples of kAlignment; engine/README.md gives the reasons.
+///
+/// Those of the panels' kernels that multiply, and what goes with that, are also there for pairs of
+/// bfloat16: an Element is then two numbers side by side in the place of a float (pairs.hpp).
 template <class Element, class Real = Element>
-struct PanelKernels : PanelGeometry {
-#define HEED_PANEL_KERNEL HEED_ENTRY
+struct ProductKernels {
+  std::uint32_t depth;  ///< numbers in an Element: features of keys and queries, keys of values
+
+#define HEED_PANEL_KERNEL(result, name, parameters)
+#define HEED_PRODUCT_KERNEL HEED_ENTRY
 #define HEED_PACK_KERNEL HEED_ENTRY
+#include "engine/kernels/list.hpp"
+};
+template <class Element, class Real = Element>
+struct PanelKernels : PanelGeometry, ProductKernels<Element, Real> {
+#define HEED_PANEL_KERNEL HEED_ENTRY
+#define HEED_PRODUCT_KERNEL(result, name, parameters)
+#include "engine/kernels/list.hpp"
+};
+
+/// Of those of rows what multiplies rows that are read where they lie.
+template <class Element, class Real = Element>
+struct RowProducts {
+#define HEED_ROW_KERNEL(result, name, parameters)
+#define HEED_ROW_PRODUCT HEED_ENTRY
 #include "engine/kernels/list.hpp"
 };
 
 /// Rows: the lanes of a vector are features, as they lie in memory. For products where every row of
 /// keys meets one query alone, or a few.
 template <class Element, class Real = Element>
-struct RowKernels {
+struct RowKernels : RowProducts<Element, Real> {
   /// Features of rows, and of what they are multiplied with, come in multiples of 16 bytes.
   static constexpr std::size_t feature_padding = 16 / sizeof(Element);
 
@@ -229,8 +250,13 @@ struct RowKernels {
   std::uint32_t queries;  ///< past so many, panels are faster
 
 #define HEED_ROW_KERNEL HEED_ENTRY
+#define HEED_ROW_PRODUCT(result, name, parameters)
 #include "engine/kernels/list.hpp"
 };
+
+/// Products of pairs of 16-bit words; of rows only where they are of kBf16 or kI8.
+template <class Element, class Real = Element>
+struct PairKernels : ProductKernels<Element, Real>, RowProducts<Element, Real> {};
 
 /// Numbers one after the other, whatever they belong to.
 template <class Real>
@@ -246,6 +272,7 @@ template <class Real>
 struct KernelTable {
   const char* isa;
   PanelKernels<Real> panels;
+  const PairKernels<Real>* pairs;  ///< nullptr: this instruction set has none
   RowKernels<Real> rows;
   NumberKernels<Real> numbers;
 };
@@ -256,11 +283,15 @@ struct Kernels {
   KernelTable<double> f64;
 };
 
-/// One per <isa>.cpp; context/isa.cpp lists those that are compiled in.
+extern const PairKernels<float> kAvx512Bf16Pairs;
+
+/// One per <isa>.cpp; context/isa.cpp lists those that are compiled in. avx512bf16 has the kernels
+/// of avx512 beside pairs of its own, so that its tables stand where those are.
 extern const Kernels kScalarKernels;
 extern const Kernels kSse2Kernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
+extern const Kernels kAvx512Bf16Kernels;
 extern const Kernels kNeonKernels;
 
 }  // namespace heed

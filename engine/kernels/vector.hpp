@@ -31,13 +31,16 @@ struct PanelEntries {
 };
 
 template <class V>
-constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key_block) {
+constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key_block,
+                                              const PairKernels<RealOf<V>>* pairs) {
   static_assert(kMaxVectors * kLanes<V> <= kMaxPanel);
   KernelTable<RealOf<V>> table{};
   table.isa = isa;
   table.panels.lanes = kLanes<V>;
   table.panels.max_vectors = kMaxVectors;
   table.panels.key_block = key_block;
+  table.panels.depth = 1;
+  table.pairs = pairs;
   table.rows.lanes = kLanes<V>;
   table.rows.queries = kLanes<V> / 2;
 #define HEED_PANEL_KERNEL(result, name, parameters) table.panels.name = PanelEntries<V>::name;
@@ -51,9 +54,10 @@ constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key
 /// `key_block` keys of a full panel should fill about a third of the L1 cache with scores, which
 /// are as many bytes for either type.
 template <class Arch>
-constexpr Kernels vector_kernels(const char* isa, std::uint32_t key_block) {
-  return {vector_table<Vec<float, Arch>>(isa, key_block),
-          vector_table<Vec<double, Arch>>(isa, key_block)};
+constexpr Kernels vector_kernels(const char* isa, std::uint32_t key_block,
+                                 const PairKernels<float>* pairs = nullptr) {
+  return {vector_table<Vec<float, Arch>>(isa, key_block, pairs),
+          vector_table<Vec<double, Arch>>(isa, key_block, nullptr)};
 }
 
 }  // namespace

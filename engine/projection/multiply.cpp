@@ -61,10 +61,11 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
       if (k == 0 && matmul_.adds)
         pack_rows(kernels_, {matmul_.y.data, matmul_.y.layout, matmul_.y.per_batch}, panel, x, outs,
                   buffer(plan_.slab.wide), panel.accumulators);
-      kernels_.panels.accumulate(panel.vectors, tile, all_keys(static_cast<std::size_t>(ins)),
-                                 PanelGeometry::run, panel.x + k * pitch, panel.accumulators,
-                                 static_cast<std::size_t>(outs),
-                                 k == 0 && start == nullptr && !matmul_.adds);
+      kernels_.panels.accumulate(
+          panel.vectors, tile, all_keys(static_cast<std::size_t>(ins)), PanelGeometry::run,
+          panel.x + k * pitch,
+          {nullptr, nullptr, panel.accumulators, k == 0 && start == nullptr && !matmul_.adds},
+          static_cast<std::size_t>(outs));
     }
   }
   for (std::int64_t p = 0; p < panels; ++p) {

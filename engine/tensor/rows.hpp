@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/kernels/table.hpp"
+#include "engine/runtime/sizes.hpp"
 #include "engine/tensor/element.hpp"
 #include "engine/tensor/layout.hpp"
 
@@ -26,6 +27,27 @@ MatrixView<Real> widened(const Layout& layout, bool apart, std::int64_t begin, s
     return {reinterpret_cast<const Real*>(row(begin)), layout.strides.row, layout.strides.feature};
   for (std::int64_t k = begin; k < end; ++k) read(k, buffer + (k - begin) * features);
   return {buffer, features, 1};
+}
+
+/// Rows [begin, end) of a tensor of bfloat16 as rows of pairs, each in the place of a Real: where
+/// they lie if pairs of features do, side by side and at multiples of their size, or else copied,
+/// the last pair filled up with 0.
+template <class Real, class Row>
+MatrixView<Real> paired(const Layout& layout, bool apart, std::int64_t begin, std::int64_t end,
+                        std::int64_t features, Real* buffer, Row&& row) {
+  const Strides& strides = layout.strides;
+  const bool in_place = !apart && strides.feature == 1 && features % 2 == 0 &&
+                        strides.row % 2 == 0 &&
+                        reinterpret_cast<std::uintptr_t>(row(begin)) % sizeof(Real) == 0;
+  if (in_place) return {reinterpret_cast<const Real*>(row(begin)), strides.row / 2, 1};
+  const std::int64_t lines = ceil_div(features, 2);
+  auto* to = reinterpret_cast<std::uint16_t*>(buffer);
+  for (std::int64_t k = begin; k < end; ++k, to += 2 * lines) {
+    const auto* const from = reinterpret_cast<const std::uint16_t*>(row(k));
+    for (std::int64_t x = 0; x < features; ++x) to[x] = from[x * strides.feature];
+    if (features % 2 != 0) to[features] = 0;
+  }
+  return {buffer, lines, 1};
 }
 
 /// The other way: to[i][x] = columns[x][i] / sum[i] for `rows` lanes of a panel. Rows of another

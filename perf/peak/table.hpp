@@ -41,6 +41,9 @@ struct PeakKernel {
   std::uint32_t (*gather)(const GatherRows& rows, std::int64_t first, std::int64_t last);
   /// Loads all of these bytes, and nothing else. The result depends on every byte.
   std::uint32_t (*read)(const char* data, std::size_t bytes, ReadOrder order);
+  /// The same as `run` with pairs of bfloat16; nullptr where there are none.
+  float (*run_pairs)(std::uint64_t rounds, float factor, float addend) = nullptr;
+  double flops_per_pair_round = 0;
 };
 
 /// One per <isa>.cpp; declared here, listed in perf/peak.cpp where compiled in.
@@ -48,6 +51,7 @@ extern const PeakKernel kScalarPeak;
 extern const PeakKernel kSse2Peak;
 extern const PeakKernel kAvx2Peak;
 extern const PeakKernel kAvx512Peak;
+extern const PeakKernel kAvx512Bf16Peak;
 extern const PeakKernel kNeonPeak;
 
 }  // namespace heed::perf

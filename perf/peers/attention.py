@@ -27,7 +27,9 @@ from turns import Table, seconds_per_call
 # What at least one peer has.
 FORMS = ["B1_H16_L1024_D64_" + form for form in (
     "causal", "mask", "headmask", "keymask", "bias", "headbias", "softcap30", "bf16", "f16", "f64",
-    "weights")] + ["B1_H16_Hkv4_L1024_D64", "B1_H16_Hkv4_L1024_D64_causal_bf16"]
+    "weights")] + [
+        "B1_H16_Hkv4_L1024_D64", "B1_H16_Hkv4_L1024_D64_causal_bf16", "B1_H8_L4096_D128_bf16",
+        "B1_H8_L4096_D128_causal_bf16", "B32_H12_L128_D64_bf16"]
 
 # One query row over a cache of 8,192 keys, in as many layers as no cache of a processor holds.
 DECODE = ["B1_H32_Hkv8_Lq1_Lkv8192_D128_layers4", "B1_H32_Lq1_Lkv8192_D128",

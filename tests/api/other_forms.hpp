@@ -173,11 +173,11 @@ inline Fields fields_of(ContextForm& form) {
   heed_context_options& o = form.options;
   fields.in("options.")("isa", o.isa)("executor_name", o.executor_name)("product", o.product)(
       "tuning_file", o.tuning_file)("threads", o.threads)("tile_q", o.tile_q)("tile_kv", o.tile_kv)(
-      "check", o.check)("reserved", o.reserved)("executor.threads", form.executor.threads)(
+      "check", o.check)("precision", o.precision)("executor.threads", form.executor.threads)(
       "allocator.reserved", form.allocator.reserved);
   for (const char* const name :
        {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_PRODUCT", "HEED_TILE_Q", "HEED_TILE_KV",
-        "HEED_TUNING_FILE", "HEED_VERBOSE", "HEED_CHECK"})
+        "HEED_TUNING_FILE", "HEED_VERBOSE", "HEED_CHECK", "HEED_PRECISION"})
     fields(name, form.environment);
   return fields;
 }

@@ -99,6 +99,14 @@ inline std::vector<std::string> usable_isas() {
   return names;
 }
 
+/// The one that is chosen where nobody asks: the last, pairs only where they are faster.
+inline std::string automatic_isa() {
+  std::vector<std::string> names = usable_isas();
+  const std::string cpu = describe(serial()).cpu;
+  if (names.back() == "avx512bf16" && cpu.rfind("AuthenticAMD-", 0) != 0) names.pop_back();
+  return names.back();
+}
+
 inline std::vector<std::string> executors() {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < heed_executor_count(); ++i) names.emplace_back(heed_executor_name(i));
@@ -248,7 +256,7 @@ class Environment {
   Environment() {
     for (const char* const name :
          {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_PRODUCT", "HEED_TILE_Q",
-          "HEED_TILE_KV", "HEED_TUNING_FILE", "HEED_VERBOSE", "HEED_CHECK"}) {
+          "HEED_TILE_KV", "HEED_TUNING_FILE", "HEED_VERBOSE", "HEED_CHECK", "HEED_PRECISION"}) {
       const char* const value = std::getenv(name);
       before_.emplace_back(name, value == nullptr ? "" : value);
       unsetenv(name);

@@ -71,7 +71,8 @@ TEST_CASE("threads past 1024 and tiles past 65536 are refused", "[choices][refus
                               {"options.tile_kv", 0xffffffffU, "must be at most 65536"},
                               {"options.check", 3, "must be a heed_check, 0 to 2"},
                               {"options.check", 0xffffffffU, "must be a heed_check, 0 to 2"},
-                              {"options.reserved", 9, "must be 0"}});
+                              {"options.precision", 5, "must be a heed_precision, 0 to 4"},
+                              {"options.precision", 0xffffffffU, "must be a heed_precision"}});
 }
 
 TEST_CASE("the largest threads and tiles are taken", "[choices][threads]") {
@@ -96,10 +97,38 @@ TEST_CASE("forcing an ISA shows in what context and plan say", "[choices]") {
   }
 }
 
-TEST_CASE("the automatic ISA is the widest usable one", "[choices]") {
+TEST_CASE("the automatic ISA is the widest usable one, with pairs where they are faster",
+          "[choices]") {
   const Environment quiet;
   const heed_context_options options = serial_options();
-  CHECK(describe(make_context(&options)).isa == usable_isas().back());
+  CHECK(describe(make_context(&options)).isa == automatic_isa());
+}
+
+TEST_CASE("the precision is what is asked for, and plans say what is in effect", "[choices]") {
+  const Environment quiet;
+  for (const std::string& isa : usable_isas())
+    for (const std::uint32_t asked :
+         {HEED_PRECISION_AUTOMATIC, HEED_PRECISION_EXACT, HEED_PRECISION_DEFAULT,
+          HEED_PRECISION_HIGH, HEED_PRECISION_MEDIUM}) {
+      INFO(isa << ", precision " << asked);
+      heed_context_options options = serial_options();
+      options.isa = isa.c_str();
+      options.precision = asked;
+      const Context context = make_context(&options);
+      const bool automatic = asked == HEED_PRECISION_AUTOMATIC;
+      CHECK(describe(context).precision ==
+            (automatic ? std::uint32_t{HEED_PRECISION_DEFAULT} : asked));
+      heed_attention_desc desc = desc_of(Shape{1, 2, 2, 100, 100, 32});
+      CHECK(describe(make_plan(context, desc)).precision == HEED_PRECISION_EXACT);
+      desc.query.dtype = desc.key.dtype = desc.value.dtype = HEED_DTYPE_F16;
+      CHECK(describe(make_plan(context, desc)).precision == HEED_PRECISION_EXACT);
+      desc.query.dtype = desc.key.dtype = desc.value.dtype = HEED_DTYPE_BF16;
+      const bool rounds = isa == "avx512bf16" && asked != HEED_PRECISION_EXACT;
+      CHECK(describe(make_plan(context, desc)).precision ==
+            (rounds ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT));
+      desc.query_length = 1;  // decoded: as exact as ever
+      CHECK(describe(make_plan(context, desc)).precision == HEED_PRECISION_EXACT);
+    }
 }
 
 TEST_CASE("the automatic executor is tbb, else openmp, else serial", "[choices][threads]") {

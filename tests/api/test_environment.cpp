@@ -37,6 +37,27 @@ TEST_CASE("unknown names in the environment are refused, with the choices",
   check_malformed("HEED_PRODUCT", {"foo", "Heed", "heed "}, "this build has: heed");
 }
 
+TEST_CASE("an unknown precision in the environment is refused", "[environment][refused]") {
+  check_malformed("HEED_PRECISION", {"Exact", "highest", "1", "default ", "bf16"},
+                  "must be exact, default, high or medium");
+}
+
+TEST_CASE("precision: option > environment > default", "[environment]") {
+  const Environment environment;
+  heed_context_options options = serial_options();
+  CHECK(describe(make_context(&options)).precision == HEED_PRECISION_DEFAULT);
+  const std::pair<const char*, std::uint32_t> names[] = {{"exact", HEED_PRECISION_EXACT},
+                                                         {"default", HEED_PRECISION_DEFAULT},
+                                                         {"high", HEED_PRECISION_HIGH},
+                                                         {"medium", HEED_PRECISION_MEDIUM}};
+  for (const auto& [name, precision] : names) {
+    environment.set("HEED_PRECISION", name);
+    CHECK(describe(make_context(&options)).precision == precision);
+  }
+  options.precision = HEED_PRECISION_EXACT;
+  CHECK(describe(make_context(&options)).precision == HEED_PRECISION_EXACT);
+}
+
 TEST_CASE("an option that is wrong is not blamed on the environment", "[environment][refused]") {
   check_refused<ContextForm>(
       [](ContextForm& form) {
@@ -54,12 +75,13 @@ TEST_CASE("an option that is wrong is not blamed on the environment", "[environm
 
 TEST_CASE("an empty variable is silent", "[environment]") {
   const Environment environment;
-  for (const char* const name : {"HEED_ISA", "HEED_THREADS", "HEED_TILE_Q", "HEED_TILE_KV",
-                                 "HEED_TUNING_FILE", "HEED_VERBOSE", "HEED_CHECK"})
+  for (const char* const name :
+       {"HEED_ISA", "HEED_THREADS", "HEED_TILE_Q", "HEED_TILE_KV", "HEED_TUNING_FILE",
+        "HEED_VERBOSE", "HEED_CHECK", "HEED_PRECISION"})
     environment.set(name, "");
   environment.set("HEED_PARALLEL", "");
   const heed_context_options options = serial_options();
-  CHECK(describe(make_context(&options)).isa == usable_isas().back());
+  CHECK(describe(make_context(&options)).isa == automatic_isa());
 }
 
 TEST_CASE("ISA: option > environment > automatic", "[environment]") {

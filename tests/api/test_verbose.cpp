@@ -78,6 +78,25 @@ TEST_CASE("HEED_VERBOSE=1 prints one line per run, which says everything", "[ver
   }
 }
 
+TEST_CASE("HEED_VERBOSE=1 says where results are less exact than float32", "[verbose][files]") {
+  const Environment environment;
+  environment.set("HEED_VERBOSE", "1");
+  const Shape shape = {1, 1, 1, 60, 40};
+  Tensors tensors(shape);  // of float32, which has room for bfloat16
+  heed_attention_desc desc = desc_of(shape);
+  const heed_attention_args args = tensors.args();
+  for (const std::string& isa : usable_isas()) {
+    const Context context = make_context(isa.c_str(), "serial", 1);
+    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_BF16}) {
+      desc.query.dtype = desc.key.dtype = desc.value.dtype = dtype;
+      Captured err(STDERR_FILENO);
+      REQUIRE(heed_attention(context.get(), &desc, &args) == HEED_STATUS_OK);
+      const bool rounds = isa == "avx512bf16" && dtype == HEED_DTYPE_BF16;
+      check_contains(err.text(), {(isa + (rounds ? " default serial" : " serial")).c_str()});
+    }
+  }
+}
+
 TEST_CASE("HEED_VERBOSE=1 shows the causal offset", "[verbose][files]") {
   const Environment environment;
   environment.set("HEED_VERBOSE", "1");

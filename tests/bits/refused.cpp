@@ -269,10 +269,10 @@ void make_context(Case& c) {
   options.tile_q = c.random.pick<std::uint32_t>({0, 1, 65536, 65537});
   options.tile_kv = c.random.pick<std::uint32_t>({0, 1, 65536, 65537});
   options.check = c.random.pick<std::uint32_t>({0, HEED_CHECK_OFF, 3});
-  options.reserved = c.one_in(8) ? 1 : 0;
-  const char* const variable =
-      c.random.pick<const char*>({"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_PRODUCT",
-                                  "HEED_TILE_Q", "HEED_TILE_KV", "HEED_VERBOSE", "HEED_CHECK"});
+  options.precision = c.random.pick<std::uint32_t>({0, HEED_PRECISION_MEDIUM, 5});
+  const char* const variable = c.random.pick<const char*>(
+      {"HEED_ISA", "HEED_PARALLEL", "HEED_THREADS", "HEED_PRODUCT", "HEED_TILE_Q", "HEED_TILE_KV",
+       "HEED_VERBOSE", "HEED_CHECK", "HEED_PRECISION"});
   const char* const value =
       c.random.pick<const char*>({"0", "1", "-1", "1x", "", "99999999999999999999", "avx9"});
   const bool environment = c.one_in(2);

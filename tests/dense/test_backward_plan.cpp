@@ -15,6 +15,7 @@ heed_attention_info describe(const Context& context, const heed_attention_desc& 
   std::size_t bytes = 0;
   require_ok(heed_attention_backward_plan_workspace(plan.get(), &bytes));
   const heed_attention_info info = heed_test::describe(plan);
+  CHECK(info.precision == HEED_PRECISION_EXACT);
   CHECK(info.workspace_bytes == bytes);
   return info;
 }

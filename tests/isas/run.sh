@@ -10,8 +10,10 @@
 #
 # Westmere and Haswell prove that the library falls back where AVX2 or AVX-512 is missing and
 # that no wider instruction leaks into the code that decides; the emulated Skylake-X runs the
-# AVX-512 kernels whatever this machine has. Each tests the ISA that it would choose. As many run
-# at once as there are processors (HEED_JOBS for another number), those that take longest first.
+# AVX-512 kernels whatever this machine has, and the emulated Sapphire Rapids those of AVX512-BF16,
+# of which it has all others too. Each tests the ISA that it would choose, but for Sapphire Rapids,
+# where pairs are chosen by name alone. As many run at once as there are processors (HEED_JOBS for
+# another number), those that take longest first.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 size=brief
@@ -30,11 +32,17 @@ failed=0
 
 # On the emulator, whose machine has no files and no threads, and which is slow.
 emulated() {
-  local model=$1
-  shift
+  local model=$1 isa=$2
+  shift 2
   "$here/../emulation/run.sh" --image "$outputs/emulation" --model "$model" --timeout 1800 \
-    --env HEED_TEST_SIZE=$size --env HEED_TEST_ISA=avx512 "$@"
+    --env HEED_TEST_SIZE=$size --env HEED_TEST_ISA="$isa" "$@"
 }
+
+# With an emulator that knows AVX512-BF16.
+emulated_bf16() (
+  eval "$("$here/../emulation/bochs3.sh" "$x86/../bochs3")"
+  emulated sapphire_rapids avx512bf16 "$@"
+)
 
 # for_each_check FUNCTION: calls FUNCTION NAME COMMAND ... for all that there is to check.
 for_each_check() {
@@ -42,11 +50,15 @@ for_each_check() {
   local left_out='~[files]~[oracle]' # no emulated CPU changes what tests the oracle alone
   for test in $tests; do
     "$1" "$test, x86-64 Skylake-X (AVX-512)" \
-      emulated corei7_skylake_x "$x86/$test" "$left_out~[threads]~[backward]"
+      emulated corei7_skylake_x avx512 "$x86/$test" "$left_out~[threads]~[backward]"
   done
   # Apart, because the emulator would take too long over both.
   "$1" "test_dense of gradients, x86-64 Skylake-X (AVX-512)" \
-    emulated corei7_skylake_x "$x86/test_dense" "[backward]$left_out~[threads]~[large]"
+    emulated corei7_skylake_x avx512 "$x86/test_dense" "[backward]$left_out~[threads]~[large]"
+  "$1" "test_kernels of pairs, x86-64 Sapphire Rapids (AVX512-BF16)" \
+    emulated_bf16 "$x86/test_kernels" "[pairs],[table]"
+  "$1" "test_dense of pairs, x86-64 Sapphire Rapids (AVX512-BF16)" \
+    emulated_bf16 "$x86/test_dense" "[precision],[forms]$left_out~[threads]"
   for test in $tests; do
     "$1" "$test, aarch64" \
       env HEED_TEST_SIZE=small qemu-aarch64-static "$aarch64/$test" "$left_out"
@@ -61,8 +73,9 @@ for_each_check() {
   # The ISA that each CPU must choose by itself.
   "$1" "Westmere chooses sse2" qemu-x86_64-static -cpu Westmere "$x86/test_choice" sse2
   "$1" "Haswell chooses avx2" qemu-x86_64-static -cpu Haswell "$x86/test_choice" avx2
-  "$1" "emulated Haswell chooses avx2" emulated corei7_haswell_4770 "$x86/test_choice" avx2
-  "$1" "Skylake-X chooses avx512" emulated corei7_skylake_x "$x86/test_choice" avx512
+  "$1" "emulated Haswell chooses avx2" emulated corei7_haswell_4770 avx2 "$x86/test_choice" avx2
+  "$1" "Skylake-X chooses avx512" emulated corei7_skylake_x avx512 "$x86/test_choice" avx512
+  "$1" "Sapphire Rapids chooses avx512" emulated_bf16 "$x86/test_choice" avx512
   "$1" "aarch64 chooses neon" qemu-aarch64-static "$aarch64/test_choice" neon
 }
 
@@ -91,6 +104,7 @@ report() {
 finish_one() { wait -n || failed=$((failed + 1)); }
 
 "$here/../emulation/build.sh" "$outputs/emulation" >/dev/null
+"$here/../emulation/bochs3.sh" "$x86/../bochs3" >/dev/null  # once, before several ask for it
 for_each_check count
 for_each_check start
 for ((i = started < jobs ? started : jobs; i > 0; --i)); do finish_one; done

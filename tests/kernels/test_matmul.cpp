@@ -58,8 +58,8 @@ struct Values {
   BasicBuffer<Real> accumulate(const Table<Real>& kernels, const heed::ValueView<Real>& view,
                                bool fresh, const heed::KeyRanges& keys) const {
     auto sums = fresh ? BasicBuffer<Real>(before.size()) : before;  // fresh: canaries, never read
-    kernels.panels.accumulate(c.vectors, view, keys, kRun, weights.data(), sums.data(), c.features,
-                              fresh);
+    kernels.panels.accumulate(c.vectors, view, keys, kRun, weights.data(),
+                              {nullptr, nullptr, sums.data(), fresh}, c.features);
     return sums;
   }
 
@@ -187,7 +187,8 @@ TEMPLATE_TEST_CASE("accumulate in two steps is accumulate in one, bit for bit", 
     auto twice = v.accumulate(kernels, view, true, heed::all_keys(half));
     view.data += static_cast<std::ptrdiff_t>(half) * view.key_stride;
     kernels.panels.accumulate(c.vectors, view, heed::all_keys(c.keys - half), kRun,
-                              v.weights.data() + half * c.pitch, twice.data(), c.features, false);
+                              v.weights.data() + half * c.pitch,
+                              {nullptr, nullptr, twice.data(), false}, c.features);
     CHECK(same_bits(once, twice, c.features * c.pitch));
   });
 }

@@ -14,7 +14,8 @@ struct RowCase {
   std::size_t extra;  ///< features beyond one vector
   std::size_t rows;
   std::size_t queries;
-  bool wide;  ///< lanes that belong to no query
+  bool wide;   ///< lanes that belong to no query
+  bool pairs;  ///< products of pairs of words, where there are any
   std::uint64_t seed;
   heed::RowOrder order = {};
   std::size_t pitch = 0;
@@ -26,7 +27,7 @@ struct RowCase {
   std::string line() const {
     std::ostringstream text;
     text << name_of(type) << " features " << order.features << " rows " << rows << " queries "
-         << queries << " pitch " << pitch;
+         << queries << " pitch " << pitch << (pairs ? " pairs" : "");
     return text.str();
   }
   /// Where the last vector ends with the row.
@@ -36,7 +37,14 @@ struct RowCase {
 };
 
 template <class Real>
-std::vector<heed::ElementType> stored_types() {
+const heed::RowProducts<Real>& products_of(const Table<Real>& kernels, const RowCase& c) {
+  if (c.pairs) return *kernels.pairs;
+  return kernels.rows;
+}
+
+template <class Real>
+std::vector<heed::ElementType> stored_types(bool pairs) {
+  if (pairs) return {heed::ElementType::kBf16, heed::ElementType::kI8};
   if constexpr (std::is_same_v<Real, double>) return {heed::ElementType::kF64};
   return {heed::ElementType::kF32, heed::ElementType::kBf16, heed::ElementType::kF16,
           heed::ElementType::kI8, heed::ElementType::kF8E4M3};
@@ -45,26 +53,26 @@ std::vector<heed::ElementType> stored_types() {
 /// Whole vectors, and last ones that repeat all features but one, or only one, or some; numbers of
 /// rows around those that any instruction set takes together; queries in all of their groups.
 template <class Real>
-std::vector<RowCase> row_sizes() {
+std::vector<RowCase> row_sizes(bool pairs) {
   std::vector<RowCase> cases;
   std::size_t index = 0;
-  for (const heed::ElementType type : stored_types<Real>())
+  for (const heed::ElementType type : stored_types<Real>(pairs))
     for (const std::size_t extra : {0U, 1U, 3U, 7U, 8U, 15U, 16U, 37U, 48U, 79U, 112U, 133U, 240U})
       for (const std::size_t rows : {1U, 2U, 7U, 15U, 16U, 17U, 63U, 64U})
         for (const std::size_t queries : {1U, 2U, 3U, 4U, 5U, 7U, 8U, 13U, 16U})
           for (const bool wide : {false, true})
-            if (keep(index++)) cases.push_back({type, extra, rows, queries, wide, index});
+            if (keep(index++)) cases.push_back({type, extra, rows, queries, wide, pairs, index});
   return cases;
 }
 
 /// As many rows as features, so that each feature has a row of its own.
 template <class Real>
-std::vector<RowCase> special_sizes() {
+std::vector<RowCase> special_sizes(bool pairs) {
   std::vector<RowCase> cases;
-  for (const heed::ElementType type : stored_types<Real>())
+  for (const heed::ElementType type : stored_types<Real>(pairs))
     for (const std::size_t extra : {0U, 1U, 2U, 3U, 7U, 11U, 15U, 17U})
       for (const std::size_t queries : {1U, 2U, 7U})
-        cases.push_back({type, extra, 0, queries, false, cases.size()});
+        cases.push_back({type, extra, 0, queries, false, pairs, cases.size()});
   return cases;
 }
 
@@ -111,6 +119,11 @@ class Rows {
   }
   heed::StoredRows all() const { return from(0, c_.rows); }
 
+  /// 1 of rows without scales.
+  Real scale(std::size_t row) const {
+    return heed::is_scaled(c_.type) ? static_cast<Real>(scales()[row]) : Real{1};
+  }
+
   /// Times its scale.
   Wide<Real> at(std::size_t row, std::size_t x) const {
     const void* const from = static_cast<const unsigned char*>(pointers_[row]) + x * element_;
@@ -142,14 +155,28 @@ class Rows {
   std::vector<const void*> pointers_;
 };
 
-/// Queries in the order of rows, and what row_scores makes of them. What does not count is 0.
+template <class Real>
+Real bfloat16_near(Real x) {
+  return static_cast<Real>(nearest(kBfloat16, static_cast<double>(x)));
+}
+
+/// What rounding to the integers of pairs is off by at most, of the largest number.
+constexpr double kHalfWord = 0.5 / 32767;
+
+/// Queries, laid out for rows, and what row_scores makes of them.
 template <class Real>
 struct Queries {
-  Queries(const RowCase& whole, Random& random) : c(whole), query(c.queries * c.order.padded()) {
-    std::fill_n(query.data(), query.size(), Real{0});
+  Queries(const Table<Real>& kernels, const RowCase& whole, Random& random)
+      : c(whole),
+        products(products_of(kernels, c)),
+        numbers(normals<Real>(c.queries * c.order.features, random)),
+        query(c.queries * c.order.query_numbers()) {
+    if (c.pairs && c.type == heed::ElementType::kBf16)
+      for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = bfloat16_near(numbers[i]);
     for (std::size_t h = 0; h < c.queries; ++h)
-      for (std::size_t x = 0; x < c.order.features; ++x)
-        query[h * c.order.padded() + c.place(x)] = random.normal<Real>();
+      products.row_query(c.type, numbers.data() + h * c.order.features, c.order.features, kScale,
+                         query.data() + h * c.order.query_numbers());
+    CHECK((numbers.intact() && query.intact()));
   }
 
   /// Checks all scores, and that nothing is written beside them: error / bound.
@@ -159,31 +186,42 @@ struct Queries {
     const auto halvings = static_cast<std::size_t>(std::ilogb(static_cast<double>(lanes)));
     const std::size_t fold = kernels.isa == std::string("scalar") ? lanes - 1 : halvings;
     const std::size_t scaling = heed::is_scaled(c.type) ? 1 : 0;
-    const std::size_t roundings = c.order.padded() / lanes + fold + scaling;
+    const std::size_t rounded_pairs = c.pairs ? 4 : 0;  // their sum, their factor, and the query
+    const std::size_t roundings = c.order.padded() / lanes + fold + scaling + rounded_pairs;
     Random random(c.seed);
     const auto before = normals<Real>(c.rows * c.pitch, random);
     auto scores = before;
-    kernels.rows.row_scores(rows.all(), query.data(), c.queries, scores.data(), c.pitch);
+    products.row_scores(rows.all(), query.data(), c.queries, scores.data(), c.pitch);
     CHECK((scores.intact() && query.intact()));
     return worst_of(c.rows, c.pitch, [&](std::size_t j, std::size_t h) {
       const std::size_t at = j * c.pitch + h;
       if (h >= c.queries) return wrong_unless(same_bits(scores[at], before[at]));
+      const Real* const of = numbers.data() + h * c.order.features;
+      const bool integers = c.pairs && c.type == heed::ElementType::kI8;
+      const Real largest = std::abs(*std::max_element(
+          of, of + c.order.features, [](Real a, Real b) { return std::abs(a) < std::abs(b); }));
       Sum<Real> sum;
-      for (std::size_t x = 0; x < c.order.features; ++x)
-        sum.add(rows.at(j, x), query[h * c.order.padded() + c.place(x)]);
+      for (std::size_t x = 0; x < c.order.features; ++x) {
+        sum.add(rows.at(j, x), of[x] * kScale);
+        if (integers) sum.slack += std::fabs(rows.at(j, x)) * largest * kScale * kHalfWord;
+      }
       return sum.ratio(scores[at], static_cast<Wide<Real>>(roundings));
     });
   }
 
+  static constexpr Real kScale = 0.75;
+
   RowCase c;
-  BasicBuffer<Real> query;
+  const heed::RowProducts<Real>& products;
+  BasicBuffer<Real> numbers, query;
 };
 
 /// Weights, some of which are 0, and what row_values makes of them and of what was there before.
 template <class Real>
 struct Weights {
-  Weights(const RowCase& whole, Random& random)
+  Weights(const Table<Real>& kernels, const RowCase& whole, Random& random)
       : c(whole),
+        products(products_of(kernels, c)),
         weights(filled<Real>(
             c.rows * c.pitch,
             [&] { return random.integer(0, 3) == 0 ? Real{0} : random.normal<Real>(); })),
@@ -191,10 +229,9 @@ struct Weights {
         totals(normals<Real>(c.queries, random)) {}
 
   /// Adds the rows for `count` queries from `first` on.
-  void add(const Table<Real>& kernels, const Rows<Real>& rows, std::size_t first,
-           std::size_t count) {
-    kernels.rows.row_values(rows.all(), weights.data() + first, c.pitch, count,
-                            sums.data() + first * c.order.padded(), totals.data() + first);
+  void add(const Rows<Real>& rows, std::size_t first, std::size_t count) {
+    products.row_values(rows.all(), weights.data() + first, c.pitch, count,
+                        sums.data() + first * c.order.padded(), totals.data() + first);
     CHECK((weights.intact() && sums.intact() && totals.intact()));
   }
   Real sum(std::size_t h, std::size_t x) const { return sums[h * c.order.padded() + c.place(x)]; }
@@ -206,34 +243,62 @@ struct Weights {
                [&](std::size_t h, std::size_t x) { return same_bits(sum(h, x), other.sum(h, x)); });
   }
 
+  /// As products take it.
+  Real weight(std::size_t j, std::size_t h) const {
+    const Real exact = weights[j * c.pitch + h];
+    return c.pairs && c.type == heed::ElementType::kBf16 ? bfloat16_near(exact) : exact;
+  }
+
+  /// What rounding of integer weights may add to a sum: for each row half a unit of 1 / 32767 of
+  /// the largest scaled weight.
+  Wide<Real> slack(const Rows<Real>& rows, std::size_t h, std::size_t x) const {
+    if (!c.pairs || c.type != heed::ElementType::kI8) return 0;
+    Wide<Real> largest = 0;
+    Wide<Real> magnitude = 0;
+    for (std::size_t j = 0; j < c.rows; ++j) {
+      largest = std::max<Wide<Real>>(largest, std::fabs(weight(j, h) * rows.scale(j)));
+      magnitude += std::fabs(rows.at(j, x) / rows.scale(j));
+    }
+    return largest * kHalfWord * magnitude;
+  }
+
   /// Checks all sums and totals: error / bound. Rows are summed apart, one after the other, and
   /// then added, so that each sees as many roundings as there are terms.
-  double add_all(const Table<Real>& kernels, const Rows<Real>& rows) const {
+  double add_all(const Rows<Real>& rows) const {
     Weights after = *this;
-    after.add(kernels, rows, 0, c.queries);
+    after.add(rows, 0, c.queries);
     const double values = worst_of(c.queries, c.order.features, [&](std::size_t h, std::size_t x) {
       Sum<Real> want = {sum(h, x)};
-      for (std::size_t j = 0; j < c.rows; ++j) want.add(weights[j * c.pitch + h], rows.at(j, x));
+      for (std::size_t j = 0; j < c.rows; ++j) want.add(weight(j, h), rows.at(j, x));
+      want.slack = slack(rows, h, x);
       const int scaling = heed::is_scaled(c.type) ? 1 : 0;  // of the weight
-      return want.ratio(after.sum(h, x), want.terms + scaling);
+      const int rounded_pairs = c.pairs ? 4 : 0;  // the multiple, the sum and the unit, and a zero
+      return want.ratio(after.sum(h, x), want.terms + scaling + rounded_pairs);
     });
     return std::max(values, worst_of(c.queries, 1, [&](std::size_t h, std::size_t) {
                       Sum<Real> want = {totals[h]};
-                      for (std::size_t j = 0; j < c.rows; ++j)
-                        want.add(weights[j * c.pitch + h], 1);
+                      for (std::size_t j = 0; j < c.rows; ++j) want.add(weight(j, h), 1);
                       return want.ratio(after.totals[h]);
                     }));
   }
 
   RowCase c;
+  const heed::RowProducts<Real>& products;
   BasicBuffer<Real> weights, sums, totals;
 };
+
+/// Runs function(kernels, case, generator) for all sizes, those of pairs too.
+template <class Real, class Sizes, class Function>
+void for_each_row_case(Sizes&& sizes, Function&& function) {
+  for_each_case<Real>(sizes(false), function);
+  if constexpr (std::is_same_v<Real, float>) for_each_pair_case(sizes(true), function);
+}
 
 /// Runs function(kernels, case, rows of random numbers, generator) for all sizes.
 template <class Real, class Function>
 void for_each_size(Function&& function) {
-  for_each_case<Real>(
-      row_sizes<Real>(), [&](const Table<Real>& kernels, const RowCase& c, Random& random) {
+  for_each_row_case<Real>(
+      row_sizes<Real>, [&](const Table<Real>& kernels, const RowCase& c, Random& random) {
         const auto normal = [&](std::size_t, std::size_t) { return random.normal<Real>(); };
         return function(kernels, c, Rows<Real>(kernels, c, normal), random);
       });
@@ -244,7 +309,7 @@ void for_each_size(Function&& function) {
 TEMPLATE_TEST_CASE("row_scores multiplies scattered rows by queries", "[rows]", float, double) {
   for_each_size<TestType>(
       [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
-        return Queries<TestType>(c, random).score(kernels, rows);
+        return Queries<TestType>(kernels, c, random).score(kernels, rows);
       });
 }
 
@@ -252,31 +317,32 @@ TEMPLATE_TEST_CASE("row_values adds weighted scattered rows, and the weights", "
                    double) {
   for_each_size<TestType>(
       [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
-        return Weights<TestType>(c, random).add_all(kernels, rows);
+        return Weights<TestType>(kernels, c, random).add_all(rows);
       });
 }
 
 TEMPLATE_TEST_CASE("a score depends on its own row and query alone", "[rows]", float, double) {
-  for_each_size<TestType>([](const auto& kernels, const RowCase& c, const auto& rows,
-                             Random& random) {
-    const Queries<TestType> q(c, random);
-    BasicBuffer<TestType> together(c.rows * c.pitch);
-    kernels.rows.row_scores(rows.all(), q.query.data(), c.queries, together.data(), c.pitch);
-    CHECK(all(c.rows, c.queries, [&](std::size_t j, std::size_t h) {
-      TestType alone = 0;
-      kernels.rows.row_scores(rows.from(j, 1), q.query.data() + h * c.order.padded(), 1, &alone, 1);
-      return same_bits(alone, together[j * c.pitch + h]);
-    }));
-  });
+  for_each_size<TestType>(
+      [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
+        const Queries<TestType> q(kernels, c, random);
+        BasicBuffer<TestType> together(c.rows * c.pitch);
+        q.products.row_scores(rows.all(), q.query.data(), c.queries, together.data(), c.pitch);
+        CHECK(all(c.rows, c.queries, [&](std::size_t j, std::size_t h) {
+          TestType alone = 0;
+          q.products.row_scores(rows.from(j, 1), q.query.data() + h * c.order.query_numbers(), 1,
+                                &alone, 1);
+          return same_bits(alone, together[j * c.pitch + h]);
+        }));
+      });
 }
 
 TEMPLATE_TEST_CASE("a weighted sum depends on its own query alone", "[rows]", float, double) {
   for_each_size<TestType>(
       [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
-        Weights<TestType> together(c, random);
+        Weights<TestType> together(kernels, c, random);
         Weights<TestType> alone = together;
-        together.add(kernels, rows, 0, c.queries);
-        for (std::size_t h = 0; h < c.queries; ++h) alone.add(kernels, rows, h, 1);
+        together.add(rows, 0, c.queries);
+        for (std::size_t h = 0; h < c.queries; ++h) alone.add(rows, h, 1);
         CHECK(together.same(alone));
       });
 }
@@ -285,12 +351,12 @@ TEMPLATE_TEST_CASE("row_values adds what it sums to what is there, bit for bit",
                    double) {
   for_each_size<TestType>(
       [](const auto& kernels, const RowCase& c, const auto& rows, Random& random) {
-        const Weights<TestType> before(c, random);
+        const Weights<TestType> before(kernels, c, random);
         Weights<TestType> added = before;
         Weights<TestType> fresh = before;
         for (auto* const numbers : {&fresh.sums, &fresh.totals}) numbers->fill([] { return 0; });
-        added.add(kernels, rows, 0, c.queries);
-        fresh.add(kernels, rows, 0, c.queries);
+        added.add(rows, 0, c.queries);
+        fresh.add(rows, 0, c.queries);
         for (std::size_t i = 0; i < fresh.sums.size(); ++i) fresh.sums[i] += before.sums[i];
         for (std::size_t h = 0; h < c.queries; ++h) fresh.totals[h] += before.totals[h];
         CHECK(added.same(fresh));
@@ -300,19 +366,49 @@ TEMPLATE_TEST_CASE("row_values adds what it sums to what is there, bit for bit",
 TEMPLATE_TEST_CASE("infinities and NaN count where they are, and not where they are repeated",
                    "[rows]", float, double) {
   constexpr TestType inf = kInf<TestType>;
-  for_each_case<TestType>(
-      special_sizes<TestType>(), [&](const auto& kernels, RowCase c, Random& random) {
+  for_each_row_case<TestType>(
+      special_sizes<TestType>, [&](const auto& kernels, RowCase c, Random& random) {
         c.rows = c.order.features;
         double worst = 0;
         for (const TestType special : {inf, -inf, not_a_number<TestType>()}) {
           const Rows<TestType> rows(kernels, c, [&](std::size_t j, std::size_t x) {
             return j == x ? special : random.normal<TestType>();
           });
-          worst = std::max({worst, Queries<TestType>(c, random).score(kernels, rows),
-                            Weights<TestType>(c, random).add_all(kernels, rows)});
+          worst = std::max({worst, Queries<TestType>(kernels, c, random).score(kernels, rows),
+                            Weights<TestType>(kernels, c, random).add_all(rows)});
         }
         return worst;
       });
+}
+
+TEST_CASE("pairs: a query that is not finite has the scores of rows of its own", "[rows]") {
+  std::vector<RowCase> cases;
+  for (const std::size_t extra : {0U, 3U, 37U})
+    for (const std::size_t queries : {1U, 3U, 4U})
+      cases.push_back({heed::ElementType::kI8, extra, 17, queries, false, true, cases.size()});
+  for_each_pair_case(cases, [](const auto& kernels, const RowCase& c, Random& random) {
+    const Rows<float> rows(kernels, c,
+                           [&](std::size_t, std::size_t) { return random.normal<float>(); });
+    for (const float special : {kInf<float>, -kInf<float>, not_a_number<float>(), 3e38F, 1e-38F}) {
+      Queries<float> finite(kernels, c, random);
+      auto numbers = finite.numbers;
+      const std::size_t last = c.order.features - 1;
+      if (special == 1e-38F) std::fill_n(numbers.data(), c.order.features, special);
+      numbers[last] = special;  // of the first query
+      BasicBuffer<float> scores[2] = {BasicBuffer<float>(c.rows * c.pitch),
+                                      BasicBuffer<float>(c.rows * c.pitch)};
+      const auto run = [&](const heed::RowProducts<float>& products, auto& query, auto& to) {
+        products.row_query(c.type, numbers.data(), c.order.features, 1, query.data());
+        products.row_scores(rows.all(), query.data(), c.queries, to.data(), c.pitch);
+      };
+      Queries<float> plain = finite;
+      run(finite.products, finite.query, scores[0]);
+      run(kernels.rows, plain.query, scores[1]);
+      CHECK(all(c.rows, [&](std::size_t j) {
+        return same_number(scores[0][j * c.pitch], scores[1][j * c.pitch]);
+      }));
+    }
+  });
 }
 
 TEST_CASE("rows of 8 bits: every code in every lane is its number times the scale", "[rows]") {

@@ -20,10 +20,10 @@ TEST_CASE("families may take other elements than they compute in", "[table]") {
       std::is_same_v<decltype(Panels::scores),
                      void (*)(std::size_t, const heed::MatrixView<Half>&, const heed::KeyRanges&,
                               const Half*, std::size_t, float*)>);
-  STATIC_REQUIRE(
-      std::is_same_v<decltype(Panels::accumulate),
-                     void (*)(std::size_t, const heed::ValueView<Half>&, const heed::KeyRanges&,
-                              std::size_t, const Half*, float*, std::size_t, bool)>);
+  STATIC_REQUIRE(std::is_same_v<decltype(Panels::accumulate),
+                                void (*)(std::size_t, const heed::ValueView<Half>&,
+                                         const heed::KeyRanges&, std::size_t, const float*,
+                                         const heed::RowState<float>&, std::size_t)>);
   using Rows = heed::RowKernels<Half, float>;
   STATIC_REQUIRE(Rows::feature_padding * sizeof(Half) == 16);
   STATIC_REQUIRE(std::is_same_v<decltype(Rows::edge_scores),
@@ -41,6 +41,41 @@ TEMPLATE_TEST_CASE("a full panel fits, and a key block is padded", "[table]", fl
     CHECK(kernels.panels.key_block > 0);
     CHECK(kernels.panels.key_block % heed::PanelGeometry::row_padding == 0);
   });
+}
+
+TEST_CASE("products of pairs are complete, and have pairs", "[table]") {
+  for (const heed::Kernels* const kernels : usable_kernels()) {
+    CHECK(kernels->f64.pairs == nullptr);
+    CHECK(kernels->f32.panels.depth == 1);
+    const heed::ProductKernels<float>* const pairs = kernels->f32.pairs;
+    CHECK((pairs != nullptr) == (std::string(kernels->f32.isa) == "avx512bf16"));
+    if (pairs == nullptr) continue;
+    CHECK(pairs->depth == 2);
+#define HEED_PANEL_KERNEL(result, name, parameters)
+#define HEED_PRODUCT_KERNEL(result, name, parameters) CHECK(pairs->name != nullptr);
+#define HEED_PACK_KERNEL(result, name, parameters) CHECK(pairs->name != nullptr);
+#include "engine/kernels/list.hpp"
+  }
+}
+
+TEST_CASE("pairs are chosen where they are faster, and nowhere else", "[table]") {
+  const auto fast = [](const char* name) {
+    heed::CpuName cpu = {};
+    std::strncpy(cpu.text, name, sizeof cpu.text - 1);
+    return heed::has_fast_pairs(cpu);
+  };
+  CHECK(fast("AuthenticAMD-25-17-1"));  // Zen 4
+  CHECK(fast("AuthenticAMD-25-97-2"));
+  CHECK(fast("AuthenticAMD-26-2-1"));          // Zen 5
+  CHECK_FALSE(fast("AuthenticAMD-23-49-0"));   // Zen 2, which has none
+  CHECK_FALSE(fast("GenuineIntel-6-143-8"));   // Sapphire Rapids
+  CHECK_FALSE(fast("GenuineIntel-6-85-11"));   // Cooper Lake
+  CHECK_FALSE(fast("GenuineIntel-25-143-8"));  // nobody's
+  CHECK_FALSE(fast("HygonGenuine-24-1-1"));
+  CHECK_FALSE(fast("AuthenticAMD-"));
+  CHECK_FALSE(fast("AuthenticAMD"));
+  CHECK_FALSE(fast("unknown"));
+  CHECK_FALSE(fast(""));
 }
 
 TEST_CASE("both tables of an instruction set bear its name", "[table]") {

@@ -5,6 +5,7 @@ exactly once; blanks and line breaks in it stand for any. Programs run in this o
 fails. No mutant is a matter of speed alone: each makes some result, refusal or promise wrong.
 """
 
+import pathlib
 from collections import namedtuple
 
 Mutant = namedtuple("Mutant", "name breaks programs fragment instead")
@@ -292,3 +293,35 @@ MUTANTS = [
            "error.status = HEED_STATUS_INVALID_ENVIRONMENT;",
            "(void)from_environment;"),
 ]
+
+# What only CPUs with AVX512-BF16 can notice.
+PAIRS = [
+    Mutant("pairs-swapped", "keys of a pair meet each other's weights", KERNELS,
+           "round_to_pairs<V>(has_even ? load<V>(at) : V(Real{0}), has_odd ? load<V>(at + pitch) : V(Real{0}));",
+           "round_to_pairs<V>(has_odd ? load<V>(at + pitch) : V(Real{0}), has_even ? load<V>(at) : V(Real{0}));"),
+    Mutant("pairs-scale", "scores of pairs miss the rest of the scale", KERNELS,
+           "store<V>(panel + lines_of(features) * pitch + r0, V(factors.rest));",
+           "store<V>(panel + lines_of(features) * pitch + r0, V(Real{1}));"),
+    Mutant("pairs-unneeded", "a pair takes the weight of a key that its rows do not need", KERNELS,
+           "if (2 * line < end) pair(line, true, false);",
+           "if (2 * line < end) pair(line, true, true);"),
+    Mutant("pairs-summed-twice", "row_sum counts weights before and after they are rounded", KERNELS,
+           "static constexpr bool kSumsWeights = false;", "static constexpr bool kSumsWeights = true;"),
+    Mutant("pairs-odd-begin", "a panel's keys begin in the middle of a pair", DENSE,
+           "panel.key_begin = round_down(sequence.first_key(first_query), std::int64_t{depth});",
+           "panel.key_begin = sequence.first_key(first_query);"),
+    Mutant("pairs-lost-infinity", "infinity times a subnormal number stays NaN", DENSE,
+           "if (products_.depth != 1 && !has_numbers(kernels_, panel, value_features(), again))",
+           "if (false)"),
+    Mutant("pairs-odd-feature", "what lies after an odd number of features counts", DENSE,
+           "if (features % 2 != 0) to[features] = 0;", ""),
+    Mutant("pairs-spoilt", "a value that is not finite spoils the other one of its pair", DENSE,
+           "std::memset(reinterpret_cast<std::byte*>(element) + j % depth * bytes, 0, bytes);",
+           "std::memset(reinterpret_cast<std::byte*>(element), 0, sizeof(Real));"),
+    Mutant("exact-ignored", "weights are rounded though precision is exact", DENSE + API,
+           "context.precision != Precision::kExact &&", ""),
+    Mutant("pairs-everywhere", "pairs are chosen where they are slow", KERNELS,
+           "return family >= 25;", "return true;"),
+]
+if "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii").split():
+    MUTANTS += PAIRS

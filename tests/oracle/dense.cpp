@@ -94,7 +94,19 @@ class Oracle {
 }  // namespace
 
 Expected expect(const Given& given) {
-  return is_float64(given.desc) ? Oracle<double>(given).run() : Oracle<float>(given).run();
+  if (is_float64(given.desc)) return Oracle<double>(given).run();
+  Expected expected = Oracle<float>(given).run();
+  const heed_attention_desc& d = given.desc;
+  const auto stores = [&](std::uint32_t dtype) {
+    return d.key.dtype == dtype && d.value.dtype == dtype;
+  };
+  const bool may_round = (stores(HEED_DTYPE_BF16) && d.query.dtype == HEED_DTYPE_BF16) ||
+                         (stores(HEED_DTYPE_I8) && d.hard == 0);
+  if (given.projections != nullptr || !may_round) return expected;
+  Given in_pairs = given;
+  in_pairs.pairs = true;
+  expected.pairs = std::make_shared<const Expected>(Oracle<float>(in_pairs).run());
+  return expected;
 }
 
 Expected expect(const heed_attention_desc& desc, const heed_attention_args& args,

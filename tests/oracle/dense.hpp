@@ -16,6 +16,8 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "api/heed.h"
@@ -23,6 +25,9 @@
 #include "tests/oracle/given.hpp"
 
 namespace heed_test {
+
+/// Whether the instruction set multiplies pairs of bfloat16 unless it is asked to be exact.
+inline bool multiplies_pairs(const std::string& isa) { return isa == "avx512bf16"; }
 
 /// Hard attention: a row of out that is right as well as the one in Expected::out.
 struct OtherRow {
@@ -37,6 +42,15 @@ struct Expected {
   std::vector<Element> weights;      ///< [batch, heads, listed rows, keys], if the descriptor asks
   std::vector<Element> column_sums;  ///< [batch, heads, keys], if the descriptor asks
   std::vector<OtherRow> others;      ///< further choices of hard attention
+
+  /// The same with the bounds of instruction sets that multiply pairs of bfloat16; nullptr: they
+  /// are no wider.
+  std::shared_ptr<const Expected> pairs = nullptr;
+
+  /// Those of an instruction set.
+  const Expected& on(const std::string& isa) const {
+    return pairs != nullptr && multiplies_pairs(isa) ? *pairs : *this;
+  }
 };
 
 /// All outputs of a problem and their bounds. `function` says what args.score_function does.

@@ -43,7 +43,8 @@ struct Given {
   const ScoreModel& function;
   const Projections* projections = nullptr;  ///< instead of tensors in args
   std::vector<Index> rows =
-      {};  ///< the only ones that are looked at, column sums apart; empty: all
+      {};              ///< the only ones that are looked at, column sums apart; empty: all
+  bool pairs = false;  ///< heed may multiply pairs: bfloat16, where it rounds weights, or integers
 };
 
 }  // namespace heed_test

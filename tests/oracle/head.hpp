@@ -22,6 +22,8 @@ class Head {
       : d_(given.desc),
         a_(given.args),
         function_(given.function),
+        pairs_(given.pairs && !is_scaled(d_.key.dtype)),
+        integers_(given.pairs && is_scaled(d_.key.dtype)),
         b_(b),
         h_(h),
         sequence_(sequence_of(d_, a_, b)),
@@ -36,6 +38,12 @@ class Head {
 
   const heed_attention_desc& desc() const { return d_; }
   const Sequence& sequence() const { return sequence_; }
+  bool pairs() const { return pairs_; }
+
+  /// What 8-bit values may be multiplied with is rounded to so much of the largest weight times
+  /// scale; 0: nothing is.
+  Wide rounded_part() const { return integers_ ? kHalfInteger : 0; }
+  Wide value_scale(Index j) const { return value_scales_.row(j)[0]; }
   Bounded<Wide> value(Index j, Index x) const { return {values_.row(j)[x], values_.error(j, x)}; }
   const Wide* query(Index i) const { return queries_.row(i); }
   const Wide* key(Index j) const { return keys_.row(j); }
@@ -93,7 +101,8 @@ class Head {
                          : 1 / std::sqrt(static_cast<Wide>(d_.features));
   }
   Product<Wide> product(Index i, Index j) const {
-    const Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
+    Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
+    p.flushed = pairs_;
     if (keys_.exact()) return p;
     const std::vector<Wide> none(queries_.exact() ? static_cast<std::size_t>(d_.features) : 0);
     return with_errors(p, queries_.row(i), queries_.exact() ? none.data() : queries_.errors_of(i),
@@ -132,14 +141,28 @@ class Head {
     values_ = rows_of<Wide>(value, g, s.keys, width, place);
     const auto scale = [&](Matrix<Wide>& rows, const heed_layout& of, const float* scales,
                            const heed_layout& layout) {
-      if (!is_scaled(of.dtype)) return;
+      if (!is_scaled(of.dtype)) return Matrix<Wide>{1, {}};
       const Source each = of.dtype == HEED_DTYPE_I8
                               ? source_of(scales, layout, key_heads, key_rows, 1, packed_k)
                               : Source{scales, HEED_DTYPE_F32, {0, 0, 0, 0}};
-      multiply(rows, rows_of<Wide>(each, g, s.keys, 1, place));
+      const Matrix<Wide> factors = rows_of<Wide>(each, g, s.keys, 1, place);
+      multiply(rows, factors);
+      return factors;
     };
     scale(keys_, d_.key, a_.key_scales, d_.key_scales);
-    scale(values_, d_.value, a_.value_scales, d_.value_scales);
+    value_scales_ = scale(values_, d_.value, a_.value_scales, d_.value_scales);
+    if (integers_) round_queries();
+  }
+
+  /// As decoding may, where keys are 8-bit integers.
+  void round_queries() {
+    for (Index i = 0; i < sequence_.queries; ++i) {
+      const Wide* const q = queries_.row(i);
+      Wide largest = 0;
+      for (Index x = 0; x < d_.features; ++x) largest = std::max(largest, std::fabs(q[x]));
+      queries_.errors.insert(queries_.errors.end(), static_cast<std::size_t>(d_.features),
+                             std::isfinite(largest) ? largest * kHalfInteger : 0);
+    }
   }
 
   /// Numbers of 8 bits times scales, which is exact. heed rounds once more than with numbers as
@@ -183,10 +206,14 @@ class Head {
   const heed_attention_desc& d_;
   const heed_attention_args& a_;
   const ScoreModel& function_;
+  /// Half of 1 / 32767, rounded a few times on the way.
+  static constexpr Wide kHalfInteger = static_cast<Wide>(0.5 / 32767 * (1 + 0x1p-20));
+
+  const bool pairs_, integers_;
   const Index b_, h_;
   const Sequence sequence_;
   const Source mask_, bias_;
-  Matrix<Wide> queries_, keys_, values_;
+  Matrix<Wide> queries_, keys_, values_, value_scales_;
 };
 
 }  // namespace heed_test

@@ -47,10 +47,12 @@ class Row {
     if (nan_) return {kNaN, 0};
     const auto value_of = [&](std::size_t n) { return head_.value(attended_[n], x); };
     Bounded<Wide> result{0, 0};
-    if (!hard())
+    if (!hard()) {
       result = weighted_sum<Real>(softmax_, attended_.size(), value_of);
-    else if (choice != kNone)
+      if (head_.rounded_part() > 0) result.bound += rounded_weights(x);
+    } else if (choice != kNone) {
       result = value_of(choice);  // whatever the values of the others
+    }
     return stored(result.value, result.bound, dtype_of(head_.desc().out.dtype, HEED_DTYPE_F32),
                   real());
   }
@@ -94,12 +96,25 @@ class Row {
 
   void weigh() {
     if (!hard()) {
-      softmax_ = softmax_of<Real>(scores_);
+      softmax_ = softmax_of<Real>(scores_, head_.pairs());
       return;
     }
     choices_ = hardest(scores_, [&](std::size_t earlier, std::size_t later) {
       return head_.same_key(i_, attended_[earlier], attended_[later]);
     });
+  }
+
+  /// What feature x is off by if weights times scales are rounded to parts of the largest.
+  Wide rounded_weights(Index x) const {
+    Wide largest = 0;
+    Wide integers = 0;
+    for (std::size_t n = 0; n < attended_.size(); ++n) {
+      const Wide scale = std::fabs(head_.value_scale(attended_[n]));
+      if (!(scale > 0) || !std::isfinite(scale)) continue;
+      largest = std::max(largest, softmax_.weight[n] * (1 + softmax_.error[n]) * scale);
+      integers += std::fabs(head_.value(attended_[n], x).value) / scale;
+    }
+    return head_.rounded_part() * largest * integers / (1 - softmax_.denominator_error);
   }
 
   /// 1, or 0; one of them where there are several choices.

@@ -16,6 +16,12 @@
 //
 //     |c| sum (e_q |k| + |q| e_k + e_q e_k)
 //
+// Pairs of bfloat16. c = power * rest, |rest| < 2: the power of two multiplies q, which is exact,
+// and rest the sum. Subnormal numbers count as 0 and become 0, kSmallest at most: power q, k, and
+// each of the D sums, the first and the last times rest:
+//
+//     |score - t| <= the above + kSmallest (2 sum |k| + |c| sum |q| + 2 D)
+//
 // Softcap. The product has c = 2 log2(e) scale / softcap, which is 2 log2(e) x; heed's
 // factor * tanh(x), factor = softcap * unit, is within 4 ULP, 8 u, for the x that it is given, and
 // tanh' = 1 / cosh^2 falls with |x|:
@@ -56,6 +62,7 @@ struct Product {
   Wide largest;    ///< of the |q|
   bool finite;     ///< all q and k are
   Wide features;
+  bool flushed = false;  ///< subnormal numbers count as 0
   Wide moved = 0;  ///< how far errors of q and k move the sum; infinite: nobody knows where to
 };
 
@@ -111,9 +118,10 @@ Score<Wide> scaled(const Product<Wide>& p, Wide c) {
   using A = Arithmetic<Real>;
   if (std::isinf(p.moved)) return kUnknownScore<Wide>;
   const Wide magnitude = std::fabs(c) * p.magnitude;
-  const Wide error = std::fabs(c) * p.moved +
-                     gamma_of<Real>(A::kConstant + p.features + 2) * magnitude +
-                     A::kUnderflow * (p.magnitude + p.keys + p.features);
+  const Wide error =
+      std::fabs(c) * p.moved + gamma_of<Real>(A::kConstant + p.features + 2) * magnitude +
+      A::kUnderflow * (p.magnitude + p.keys + p.features) +
+      (p.flushed ? A::kSmallest * (2 * p.keys + p.features * (std::fabs(c) * p.largest + 2)) : 0);
   const bool overflows =
       std::max(std::fabs(c), std::fabs(c) * p.largest) * (1 + gamma_of<Real>(A::kConstant + 2)) >=
       A::kMax;

@@ -58,6 +58,11 @@
 //
 //        |p' - p| <= (p_j a_j + kSmallest 2^G + b p_j) / (1 - b), rounded twice
 //
+// 10. Pairs of bfloat16. Weights are rounded to 8 bits, off by a factor 1 + 2^-8, before they meet
+//    values or are summed: 1 + a_j has one more factor. Subnormal numbers count as 0 and become 0:
+//    a value loses kSmallest at most, and so does each of the two sums that a weight is added to,
+//    in units in which the denominator is at least 2^-G.
+//
 // No bound holds where heed overflows on the way, that is, where 2^8 sum |v| does: then the bound
 // is infinite, and tests assert that they never meet such an element by accident.
 #pragma once
@@ -80,6 +85,7 @@ struct Softmax {
   Wide denominator_error = 0;  ///< b
   Wide lost = 0;               ///< per key, in a sum
   Wide lost_alone = 0;         ///< in a probability
+  Wide flushed = 0;            ///< of a sum of values, see 10
   Wide lse = -kInfinite<Wide>;
   Wide lse_error = 0;
 };
@@ -141,7 +147,8 @@ Wide lse_error(const Softmax<Wide>& softmax, const Score<Wide>& top, const Reach
 
 /// Finite scores, or -inf, the largest of them finite.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Score<Wide>& top) {
+Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Score<Wide>& top,
+                                bool pairs) {
   Softmax<Wide> softmax;
   Wide sum = 0;
   Wide seen = top.value;
@@ -153,11 +160,14 @@ Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Sc
   const Reach<Wide> reach = {top.value, seen - top.value, static_cast<Wide>(scores.size())};
   softmax.lost_alone = Arithmetic<Real>::kSmallest * std::exp2(reach.growth);
   softmax.lost = 256 * (reach.keys + 1) * softmax.lost_alone;
+  if (pairs) softmax.flushed = 2 * reach.keys * softmax.lost_alone + Arithmetic<Real>::kSmallest;
   softmax.denominator_error = reach.keys * softmax.lost;
   for (std::size_t j = 0; j < scores.size(); ++j) {
     Wide& p = softmax.weight[j];
     p /= sum;
-    softmax.error.push_back(p == 0 ? 0 : weight_error<Real>(scores[j], reach));
+    const Wide error = weight_error<Real>(scores[j], reach);
+    const Wide rounding = pairs ? static_cast<Wide>(0x1p-8) : 0;
+    softmax.error.push_back(p == 0 ? 0 : error + rounding + error * rounding);
     softmax.denominator_error += p * softmax.error[j];
   }
   softmax.lse = kLn2Of<Wide> * top.value + std::log(sum);
@@ -166,13 +176,13 @@ Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Sc
 }
 
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Softmax<Wide> softmax_of(const std::vector<Score<Wide>>& scores) {
+Softmax<Wide> softmax_of(const std::vector<Score<Wide>>& scores, bool pairs = false) {
   Score<Wide> top = {-kInfinite<Wide>, 0};
   for (const auto& s : scores)
     if (s.value > top.value) top = s;
   if (top.value == kInfinite<Wide>) return softmax_of_infinities<Real>(scores);
   if (top.value == -kInfinite<Wide>) return softmax_of_nothing<Wide>(scores.size());
-  return softmax_of_finite<Real>(scores, top);
+  return softmax_of_finite<Real>(scores, top, pairs);
 }
 
 /// sum of p_j v_j, see 6; `value_of(j)` for j < keys is the value of weight j and its own error.
@@ -202,7 +212,8 @@ Bounded<Wide> weighted_sum(const Softmax<Wide>& softmax, std::size_t keys, Value
   using A = Arithmetic<Real>;
   const Wide b = softmax.denominator_error;
   if (!(b < 1) || 257 * magnitude >= A::kMax) return {sum, kInfinite<Wide>};
-  const Wide lost = softmax.lost * magnitude + 2 * static_cast<Wide>(keys) * A::kUnderflow;
+  const Wide lost =
+      softmax.lost * magnitude + 2 * static_cast<Wide>(keys) * A::kUnderflow + softmax.flushed;
   const Wide size = std::fabs(sum) + moved;
   const Wide quotient = (error + lost + b * size) / (1 - b);
   return {sum, moved + quotient + gamma_of<Real>(2) * (size + quotient) + A::kUnderflow};

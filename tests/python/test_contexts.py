@@ -59,11 +59,21 @@ def test_context_is_where_it_computes(isa):
         ({"tile_q": 65537}, "tile_q is 65537; it must be at most 65536"),
         ({"tile_kv": -1}, "tile_kv is -1; it must be at least 1"),
         ({"check": 1}, "check must be True or False, not 1"),
+        (
+            {"precision": "highest"},
+            'precision is "highest"; it must be exact, default, high or medium',
+        ),
+        ({"precision": 2}, "precision must be a str, not int"),
     ],
 )
 def test_refused(options, message):
     with pytest.raises((heed.ArgumentError, TypeError), match=message):
         heed.Context(**options)
+
+
+@pytest.mark.parametrize("precision", ["exact", "default", "high", "medium"])
+def test_precision(precision):
+    assert heed.Context(precision=precision).describe()["precision"] == precision
 
 
 def test_threads_of_the_default_context():

@@ -60,7 +60,9 @@ def test_describe():
         "workspace_bytes",
         "flops",
         "tuning_line",
+        "precision",
     }
+    assert said["precision"] == "exact"  # of float32, always
 
 
 def test_out_is_the_plans_or_plain():

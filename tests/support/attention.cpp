@@ -32,7 +32,8 @@ Ratios check_further(const std::string& line, const Problem& problem, const Outp
 }
 
 Ratios check_outputs(const Problem& problem, const std::string& isa, const Outputs& got,
-                     const Expected& want, Unspecified unspecified) {
+                     const Expected& expected, Unspecified unspecified) {
+  const Expected& want = expected.on(isa);
   const std::string line = isa + ": " + line_of(problem) + ", ";
   Ratios ratios = check_further(line, problem, got, want, unspecified);
   ratios.out = check_elements(line + "out", problem.out.shape(), got.out, chosen(got.out, want),

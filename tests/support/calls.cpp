@@ -27,6 +27,7 @@ Context make_context(const char* isa, const Choices& choices) {
   options.tile_q = choices.tile_q;
   options.tile_kv = choices.tile_kv;
   options.product = choices.product != nullptr ? choices.product : heed_product_name(0);
+  options.precision = choices.precision;
   heed_context* context = nullptr;
   require_ok(heed_context_create(&options, &context));
   return Context(context);

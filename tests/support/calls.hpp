@@ -53,6 +53,7 @@ struct Choices {
   std::uint32_t tile_q = 0;
   std::uint32_t tile_kv = 0;
   const char* product = nullptr;  ///< the first, which is heed's own
+  heed_precision precision = HEED_PRECISION_AUTOMATIC;
 };
 
 Context make_context(const char* isa, const Choices& choices = {});

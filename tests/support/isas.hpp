@@ -35,11 +35,16 @@ inline std::vector<const Table<float>*> usable_isas() {
   return usable;
 }
 
-/// One section per instruction set, named after it: its kernels for Real.
+/// One section per instruction set, named after it: its kernels for Real. One that has those of the
+/// one before, and pairs, needs none.
 template <class Real, class Function>
 void for_each_table(Function&& function) {
+  const Table<Real>* before = nullptr;
   for (const heed::Kernels* const kernels : usable_kernels()) {
     const Table<Real>& table = table_of<Real>(*kernels);
+    const bool again = before != nullptr && before->panels.scores == table.panels.scores;
+    before = &table;
+    if (again) continue;
     DYNAMIC_SECTION(table.isa) { function(table); }
   }
 }

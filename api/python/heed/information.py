@@ -16,6 +16,7 @@ _VARIABLES = (
     "HEED_TUNING_FILE",
     "HEED_VERBOSE",
     "HEED_CHECK",
+    "HEED_PRECISION",
 )
 
 

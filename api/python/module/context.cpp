@@ -1,5 +1,6 @@
 #include "api/python/module/context.hpp"
 
+#include <cstring>
 #include <utility>
 
 #include "api/python/module/bind.hpp"
@@ -44,9 +45,17 @@ const char* word(const char* name, nb::handle given) {
   return nb::borrow<nb::str>(given).c_str();
 }
 
+std::uint32_t read_precision(const char* given) {
+  if (given == nullptr) return HEED_PRECISION_AUTOMATIC;
+  for (const std::uint32_t precision :
+       {HEED_PRECISION_EXACT, HEED_PRECISION_DEFAULT, HEED_PRECISION_HIGH, HEED_PRECISION_MEDIUM})
+    if (std::strcmp(given, name_of_precision(precision)) == 0) return precision;
+  refuse("precision is \"%.40s\"; it must be exact, default, high or medium", given);
+}
+
 void make_context(Context* self, nb::handle threads, nb::handle isa, nb::handle executor,
                   nb::handle product, nb::handle tile_q, nb::handle tile_kv, nb::handle check,
-                  nb::handle tuning_file) {
+                  nb::handle tuning_file, nb::handle precision) {
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   options.threads = natural("threads", threads);
   options.isa = word("isa", isa);
@@ -55,6 +64,7 @@ void make_context(Context* self, nb::handle threads, nb::handle isa, nb::handle 
   options.tile_q = natural("tile_q", tile_q);
   options.tile_kv = natural("tile_kv", tile_kv);
   options.tuning_file = word("tuning_file", tuning_file);
+  options.precision = read_precision(word("precision", precision));
   if (!check.is_none()) options.check = flag("check", check) ? HEED_CHECK_ON : HEED_CHECK_OFF;
   new (self) Context(options);
 }
@@ -78,6 +88,7 @@ nb::dict description(const Context& context) {
   said["l1_bytes"] = info.l1_bytes;
   said["l2_bytes"] = info.l2_bytes;
   said["check"] = info.check == HEED_CHECK_ON;
+  said["precision"] = name_of_precision(info.precision);
   said["cpu"] = info.cpu;
   said["tuning_file"] =
       info.tuning_file == nullptr ? nb::none() : nb::object(nb::str(info.tuning_file));
@@ -85,6 +96,19 @@ nb::dict description(const Context& context) {
 }
 
 }  // namespace
+
+const char* name_of_precision(std::uint32_t precision) {
+  switch (precision) {
+    case HEED_PRECISION_EXACT:
+      return "exact";
+    case HEED_PRECISION_DEFAULT:
+      return "default";
+    case HEED_PRECISION_HIGH:
+      return "high";
+    default:
+      return "medium";
+  }
+}
 
 heed_context_info Context::info() const {
   heed_context_info info = HEED_CONTEXT_INFO_INIT;
@@ -108,12 +132,15 @@ Functions take one as ``context``; without it they share a default one, which is
 first needed. Any threads may use the same one at once.
 
     threads    how many; None: HEED_THREADS, or the CPUs that the process may use
-    isa        "scalar", "sse2", "avx2", "avx512" or "neon"; None: HEED_ISA, or the widest usable
+    isa        "scalar", "sse2", "avx2", "avx512", "avx512bf16" or "neon"; None: HEED_ISA, or the
+               fastest usable
     executor   "serial", "openmp" or "tbb", as built; None: HEED_PARALLEL, or the best there is
     product    what computes projections, "heed" or "cblas", as built; None: HEED_PRODUCT, or heed
     tile_q     query rows per task; None: HEED_TILE_Q, the tuning file, or by the caches
     tile_kv    keys per tile; None: HEED_TILE_KV, the tuning file, or by the caches
     check      True: look for mistakes that are legal to the letter; None: HEED_CHECK, or not
+    precision  "exact", "default", "high" or "medium": how exact results have to be, as far as
+               the isa can trade that for speed; None: HEED_PRECISION, or "default"
     tuning_file  tiles that `heed tune` found; None: HEED_TUNING_FILE, or none; "": none
 
 >>> import heed
@@ -125,16 +152,17 @@ In C: heed_context_create.)")
            nb::arg("isa") = nb::none(), nb::arg("executor") = nb::none(),
            nb::arg("product") = nb::none(), nb::arg("tile_q") = nb::none(),
            nb::arg("tile_kv") = nb::none(), nb::arg("check") = nb::none(),
-           nb::arg("tuning_file") = nb::none(),
+           nb::arg("tuning_file") = nb::none(), nb::arg("precision") = nb::none(),
            nb::sig("def __init__(self, *, threads: int | None = None, isa: str | None = None, "
                    "executor: str | None = None, product: str | None = None, "
                    "tile_q: int | None = None, tile_kv: int | None = None, "
-                   "check: bool | None = None, tuning_file: str | None = None) -> None"))
+                   "check: bool | None = None, tuning_file: str | None = None, "
+                   "precision: str | None = None) -> None"))
       .def(
           "describe", &description, nb::sig("def describe(self) -> dict[str, object]"),
           "What was chosen: isa, executor, threads, product, the caches l1_bytes and l2_bytes that "
-          "tiles are derived from, check, cpu as tuning files call it, and the tuning_file. In C: "
-          "heed_context_describe.");
+          "tiles are derived from, check, precision, cpu as tuning files call it, and the "
+          "tuning_file. In C: heed_context_describe.");
   module.def(
       "set_threads", &set_threads, nb::arg("threads").none(),
       nb::sig("def set_threads(threads: int | None) -> None"),

@@ -31,4 +31,7 @@ struct HeldContext {
 /// when it is first needed.
 HeldContext hold_context(nb::handle given);
 
+/// "exact", "default", "high" or "medium", of a heed_precision.
+const char* name_of_precision(std::uint32_t precision);
+
 }  // namespace heed::python

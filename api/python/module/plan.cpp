@@ -66,6 +66,7 @@ class Plan {
     said["workspace_bytes"] = info_.workspace_bytes;
     said["flops"] = info_.flops;
     said["tuning_line"] = info_.tuning_line;
+    said["precision"] = name_of_precision(info_.precision);
     return said;
   }
 
@@ -133,9 +134,10 @@ In C: heed_attention_plan.)")
            "Computes what heed.attention would. In C: heed_attention_plan_run.")
       .def("describe", &Plan::describe, nb::sig("def describe(self) -> dict[str, object]"),
            "How it computes: strategy (prefill, decode or mixed), isa, executor, threads, tile_q "
-           "query rows per task, tile_kv keys per tile, tasks, workspace_bytes, flops, and the "
-           "tuning_line that gave tiles, or 0. In C: "
-           "heed_attention_plan_describe.");
+           "query rows per task, tile_kv keys per tile, tasks, workspace_bytes, flops, the "
+           "tuning_line that gave tiles, or 0, and the precision in effect, \"default\" where "
+           "weights "
+           "are rounded to bfloat16, else \"exact\". In C: heed_attention_plan_describe.");
   module.def("plan", &plan, nb::arg("query").none(), nb::arg("key").none(), nb::arg("value").none(),
              nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"),
              nb::sig("def plan(query: object, key: object, value: object, out: object, "

@@ -54,7 +54,7 @@ def choices(known: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     tiles = [name for name in ("HEED_TILE_Q", "HEED_TILE_KV") if name in known["environment"]]
     yield "heed", known["version"], ""
     yield "cpu", context["cpu"], known["cpu"]
-    yield "isa", context["isa"], because("HEED_ISA", f"the widest usable of {', '.join(usable)}")
+    yield "isa", context["isa"], because("HEED_ISA", f"the fastest usable of {', '.join(usable)}")
     yield "vectors", f"{isa['lanes']} float32", f"{isa['panel']} query rows in a kernel"
     yield (
         "executor",
@@ -74,6 +74,7 @@ def choices(known: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         ", ".join(known["environment"][name] for name in tiles) or "automatic",
         ", ".join(tiles) or because("HEED_TUNING_FILE", "from the L2 cache and the shape"),
     )
+    yield "precision", context["precision"], because("HEED_PRECISION", "as far as the isa can")
     yield "check", "on" if context["check"] else "off", because("HEED_CHECK", "")
 
 

@@ -1,0 +1,393 @@
+// The products of rows.hpp where rows are of bfloat16 or 8-bit integers, by instructions that
+// multiply two pairs of 16-bit words and add both products to a lane:
+//
+//   score[row][query]       += row[2i] * query[2i] + row[2i + 1] * query[2i + 1]
+//   sum[query][feature]     += weight[j] * row j [feature] + weight[j + 1] * row j + 1 [feature]
+//
+// Words are bfloat16, or integers: a query or a block's weights are then multiples of 1 / 32767 of
+// the largest. A query that is not bfloat16, or not finite, must not come as one: row_query() of
+// integers keeps a copy of the query as it is, and such queries are multiplied as in rows.hpp.
+// The same holds for weights of 8-bit rows that are not finite.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "engine/kernels/rows.hpp"
+
+namespace heed {
+namespace {
+namespace row_pairs {
+
+/// Words that are loaded at a time.
+inline constexpr std::size_t kWords = 32;
+/// Rows whose weights are paired at a time; their sums of integers fit in 32 bits.
+inline constexpr std::size_t kPairedRows = 64;
+inline constexpr float kLargestWord = 32767;
+/// Below this the largest number of a row has no inverse, and rows are multiplied as they are.
+inline constexpr float kSmallest = 1e-30F;
+
+HEED_INLINE __mmask64 first(std::size_t count) { return count < 64 ? (1ULL << count) - 1 : ~0ULL; }
+
+struct Bf16Words {
+  using Element = Bf16;
+  using Sum = __m512;
+  HEED_INLINE static Sum zero() { return _mm512_setzero_ps(); }
+  HEED_INLINE static Sum add(__m512i a, __m512i b, Sum c) {
+    return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b);
+  }
+  HEED_INLINE static __m512 real(Sum sum) { return sum; }
+  HEED_INLINE static __m512i load(const Bf16* from) { return _mm512_loadu_si512(from); }
+  HEED_INLINE static __m512i load(const Bf16* from, std::size_t count) {
+    return _mm512_maskz_loadu_epi16(static_cast<__mmask32>(first(count)), from);
+  }
+};
+
+struct I8Words {
+  using Element = I8;
+  using Sum = __m512i;
+  HEED_INLINE static Sum zero() { return _mm512_setzero_si512(); }
+  HEED_INLINE static Sum add(__m512i a, __m512i b, Sum c) { return _mm512_dpwssd_epi32(c, a, b); }
+  HEED_INLINE static __m512 real(Sum sum) { return _mm512_cvtepi32_ps(sum); }
+  HEED_INLINE static __m512i load(const I8* from) {
+    const void* const at = from;
+    return _mm512_cvtepi8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(at)));
+  }
+  HEED_INLINE static __m512i load(const I8* from, std::size_t count) {
+    return _mm512_cvtepi8_epi16(
+        _mm512_castsi512_si256(_mm512_maskz_loadu_epi8(first(count), from)));
+  }
+};
+
+/// A query: as row_query() of rows.hpp leaves it, for integers, then its words, then what its
+/// scores are multiplied with; that is NaN if it cannot be rounded.
+template <class V>
+HEED_INLINE const std::uint16_t* words_of(const RealOf<V>* query, const RowOrder& order) {
+  const void* const at = query + order.padded();
+  return static_cast<const std::uint16_t*>(at);
+}
+HEED_INLINE std::size_t factor_place(const RowOrder& order) { return 2 * order.padded(); }
+
+template <class V, class Words>
+struct Products {
+  using Element = typename Words::Element;
+  using Real = RealOf<V>;
+  static constexpr bool kScales = true;
+
+  template <std::size_t H>
+  HEED_INLINE static V factors(const Real* query, const RowOrder& order) {
+    alignas(kAlignment) Real lanes[kLanes<V>];
+    for (std::size_t i = 0; i < kLanes<V>; ++i)
+      lanes[i] = query[i % H * order.query_numbers() + factor_place(order)];
+    return load<V>(lanes);
+  }
+
+  template <std::size_t H, std::size_t K>
+  HEED_INLINE static void multiply(const void* const* rows, const RowOrder& order,
+                                   const Real* query, V* sums, const char* const* next) {
+    const Element* at[K];
+    typename Words::Sum sum[K * H];
+    unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
+      at[k] = static_cast<const Element*>(rows[k]);
+      unroll<H>([&](auto h) HEED_INLINE_LAMBDA { sum[k * H + h] = Words::zero(); });
+    });
+    const auto add = [&](const __m512i(&row)[K], std::size_t x) HEED_INLINE_LAMBDA {
+      unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
+        const __m512i q =
+            _mm512_loadu_si512(words_of<V>(query + h * order.query_numbers(), order) + x);
+        unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
+          sum[k * H + h] = Words::add(row[k], q, sum[k * H + h]);
+        });
+      });
+    };
+    __m512i row[K];
+    std::size_t x = 0;
+    for (; x + kWords <= order.features; x += kWords) {
+      unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
+        __builtin_prefetch(next[k] + x * sizeof(Element), 0, 2);
+        row[k] = Words::load(at[k] + x);
+      });
+      add(row, x);
+    }
+    if (x < order.features) {
+      unroll<K>([&](auto k)
+                    HEED_INLINE_LAMBDA { row[k] = Words::load(at[k] + x, order.features - x); });
+      add(row, x);
+    }
+    unroll<K * H>([&](auto i) HEED_INLINE_LAMBDA { sums[i] = V(Words::real(sum[i])); });
+  }
+};
+
+template <class V, class Real = RealOf<V>>
+void row_query(ElementType type, const Real* query, std::size_t features, Real scale, Real* to) {
+  const RowOrder order{kLanes<V>, features};
+  auto* const words = const_cast<std::uint16_t*>(words_of<V>(to, order));
+  const auto numbers = [&](std::size_t x) HEED_INLINE_LAMBDA {
+    return _mm512_maskz_loadu_ps(static_cast<__mmask16>(x < features ? first(features - x) : 0),
+                                 query + x);
+  };
+  if (type == ElementType::kBf16) {
+    for (std::size_t x = 0; x < features; x += kWords)
+      _mm512_storeu_si512(words + x,
+                          (__m512i)_mm512_cvtne2ps_pbh(numbers(x + kLanes<V>), numbers(x)));
+    to[factor_place(order)] = scale;
+    return;
+  }
+  heed::row_query<V>(type, query, features, scale, to);
+  Real largest = 0;
+  Real sum = 0;  // is not finite if a number is not
+  for (std::size_t x = 0; x < order.padded(); ++x) {
+    const Real size = std::fabs(to[x]);
+    largest = largest < size ? size : largest;
+    sum += size;
+  }
+  const bool rounds = sum <= std::numeric_limits<Real>::max() && (sum == 0 || largest > kSmallest);
+  to[factor_place(order)] =
+      rounds ? largest / kLargestWord : std::numeric_limits<Real>::quiet_NaN();
+  const __m512 multiple = _mm512_set1_ps(rounds && sum > 0 ? kLargestWord / largest : 0);
+  const auto rounded = [&](std::size_t x) HEED_INLINE_LAMBDA {
+    const __m512 scaled = _mm512_mul_ps(numbers(x), _mm512_set1_ps(scale));
+    return _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(_mm512_mul_ps(scaled, multiple)));
+  };
+  for (std::size_t x = 0; x < features; x += kWords)
+    _mm512_storeu_si512(words + x, _mm512_inserti64x4(_mm512_castsi256_si512(rounded(x)),
+                                                      rounded(x + kLanes<V>), 1));
+}
+
+template <class V, class Real = RealOf<V>>
+void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
+                std::size_t pitch) {
+  if (rows.type == ElementType::kBf16) {
+    score_all<V, Products<V, Bf16Words>>(rows, query, queries, scores, pitch);
+    return;
+  }
+  score_all<V, Products<V, I8Words>>(rows, query, queries, scores, pitch);
+  const RowOrder order{kLanes<V>, rows.features};
+  for (std::size_t h = 0; h < queries; ++h, query += order.query_numbers())
+    if (std::isnan(query[factor_place(order)]))
+      score_queries<V, WholeProducts<V, I8>, 1>(rows, query, false, scores + h, pitch);
+}
+
+/// The weights of up to kPairedRows rows for H queries, in pairs: those of rows 2i and 2i + 1.
+template <class V, class Words, std::size_t H>
+class PairedWeights {
+ public:
+  using Real = RealOf<V>;
+
+  HEED_INLINE PairedWeights(const StoredRows& rows, const Real* weights, std::size_t pitch) {
+    const auto line = [&](std::size_t j) HEED_INLINE_LAMBDA {
+      return _mm512_maskz_loadu_ps(j < rows.count ? kQueries : 0, weights + j * pitch);
+    };
+    if constexpr (kIsScaled<typename Words::Element>) {
+      round_integers(rows, line);
+    } else {
+      const __m512i ones = _mm512_set1_epi32(0x3f803f80);  // pairs of 1
+      __m512 total = _mm512_setzero_ps();
+      for (std::size_t j = 0; j < rows.count; j += 2) {
+        const __m512i pair = paired((__m512i)_mm512_cvtne2ps_pbh(line(j + 1), line(j)));
+        total = Words::add(pair, ones, total);
+        _mm512_store_si512(pairs_[j / 2], pair);
+      }
+      _mm512_store_ps(totals_, total);
+    }
+  }
+
+  HEED_INLINE __m512i pair(std::size_t line, std::size_t h) const {
+    return _mm512_set1_epi32(pairs_[line][h]);
+  }
+  HEED_INLINE Real total(std::size_t h) const { return totals_[h]; }
+  /// What sums are to be multiplied with.
+  HEED_INLINE Real unit(std::size_t h) const {
+    return kIsScaled<typename Words::Element> ? units_[h] : 1;
+  }
+  /// Whether a query's weights are pairs; else they and their total are 0 here.
+  HEED_INLINE bool rounds(std::size_t h) const {
+    return !kIsScaled<typename Words::Element> || (rounds_ >> h & 1U) != 0;
+  }
+
+ private:
+  static constexpr __mmask16 kQueries = (1U << H) - 1;
+
+  /// Words i and 16 + i as pair i.
+  HEED_INLINE static __m512i paired(__m512i words) {
+    alignas(kAlignment) static constexpr std::uint16_t kPlaces[kWords] = {
+        0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    return _mm512_permutexvar_epi16(_mm512_load_si512(static_cast<const void*>(kPlaces)), words);
+  }
+
+  template <class Line>
+  HEED_INLINE void round_integers(const StoredRows& rows, const Line& line) {
+    const auto scaled = [&](std::size_t j) HEED_INLINE_LAMBDA {
+      return _mm512_mul_ps(line(j), _mm512_set1_ps(j < rows.count ? rows.scales[j] : 0));
+    };
+    __m512 largest = _mm512_setzero_ps();
+    __m512 sum = _mm512_setzero_ps();  // is not finite if a weight is not
+    __m512 total = _mm512_setzero_ps();
+    for (std::size_t j = 0; j < rows.count; ++j) {
+      const __m512 size = _mm512_abs_ps(scaled(j));
+      largest = _mm512_max_ps(size, largest);
+      sum = _mm512_add_ps(sum, size);
+      total = _mm512_add_ps(total, line(j));
+    }
+    const __mmask16 finite =
+        _mm512_cmp_ps_mask(sum, _mm512_set1_ps(std::numeric_limits<Real>::max()), _CMP_LE_OQ);
+    const __mmask16 divides = _mm512_cmp_ps_mask(largest, _mm512_set1_ps(kSmallest), _CMP_GT_OQ);
+    const __mmask16 zero = _mm512_cmp_ps_mask(sum, _mm512_setzero_ps(), _CMP_EQ_OQ);
+    const __mmask16 some = finite & divides;
+    const __m512 most = _mm512_set1_ps(kLargestWord);
+    const __m512 multiple = _mm512_maskz_div_ps(some, most, largest);
+    const auto rounded = [&](std::size_t j) HEED_INLINE_LAMBDA {
+      return _mm512_maskz_cvtps_epi32(some, _mm512_mul_ps(scaled(j), multiple));
+    };
+    for (std::size_t j = 0; j < rows.count; j += 2)
+      _mm512_store_si512(
+          pairs_[j / 2],
+          _mm512_mask_blend_epi16(0xaaaaaaaaU, rounded(j), _mm512_slli_epi32(rounded(j + 1), 16)));
+    rounds_ = some | zero;
+    _mm512_store_ps(totals_, _mm512_maskz_mov_ps(rounds_, total));
+    _mm512_store_ps(units_, _mm512_maskz_div_ps(some, largest, most));
+  }
+
+  alignas(kAlignment) std::int32_t pairs_[kPairedRows / 2][kLanes<V>];
+  alignas(kAlignment) Real totals_[kLanes<V>];
+  alignas(kAlignment) Real units_[kLanes<V>];
+  __mmask16 rounds_ = 0;
+};
+
+/// The sums of H queries over one vector of words per row: two vectors, whose lanes take turns of
+/// four features.
+template <class Words, std::size_t H>
+struct WordSums {
+  typename Words::Sum lower[H], upper[H];
+};
+
+/// Adds `count` features from x on to where they lie.
+template <class V, class Words>
+HEED_INLINE void add_features(typename Words::Sum lower, typename Words::Sum upper, float unit,
+                              std::size_t x, std::size_t count, const RowOrder& order,
+                              RealOf<V>* sums) {
+  constexpr std::size_t n = kLanes<V>;
+  const __m512d low = _mm512_castps_pd(Words::real(lower));
+  const __m512d up = _mm512_castps_pd(Words::real(upper));
+  const auto add = [&](std::size_t at, __m512d pick, std::size_t features) HEED_INLINE_LAMBDA {
+    const __m512 sum = _mm512_castpd_ps(_mm512_permutex2var_pd(low, _mm512_castpd_si512(pick), up));
+    const auto mask = static_cast<__mmask16>(first(features < n ? features : n));
+    const std::size_t place = features < n ? order.rest() : at;
+    _mm512_mask_storeu_ps(sums + place, mask,
+                          _mm512_add_ps(_mm512_mul_ps(sum, _mm512_set1_ps(unit)),
+                                        _mm512_maskz_loadu_ps(mask, sums + place)));
+  };
+  add(x, _mm512_castsi512_pd(_mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11)), count);
+  if (count > n)
+    add(x + n, _mm512_castsi512_pd(_mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15)), count - n);
+}
+
+/// Sums the features of M vectors of words from x on, or, if M is 0, the last ones, fewer than a
+/// vector.
+template <class V, class Words, std::size_t H, std::size_t M>
+void sum_words(const StoredRows& rows, std::size_t x, const PairedWeights<V, Words, H>& weights,
+               bool prefetches, RealOf<V>* sums_of) {
+  using Element = typename Words::Element;
+  constexpr std::size_t vectors = M == 0 ? 1 : M;
+  const RowOrder order{kLanes<V>, rows.features};
+  const std::size_t count = M == 0 ? rows.features - x : vectors * kWords;
+  const NextPieces next(rows, prefetches, x * sizeof(Element), count * sizeof(Element),
+                        rows.features * sizeof(Element));
+  WordSums<Words, H> sums[vectors];
+  unroll<vectors>([&](auto m) HEED_INLINE_LAMBDA {
+    unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
+      sums[m].lower[h] = Words::zero();
+      sums[m].upper[h] = Words::zero();
+    });
+  });
+  const auto words = [&](std::size_t j, std::size_t m) HEED_INLINE_LAMBDA {
+    const Element* const at = static_cast<const Element*>(rows.rows[j]) + x + m * kWords;
+    if constexpr (M == 0) return Words::load(at, count);
+    return Words::load(at);
+  };
+  const auto add = [&](std::size_t line, auto&& second) HEED_INLINE_LAMBDA {
+    __m512i weight[H];
+    unroll<H>([&](auto h) HEED_INLINE_LAMBDA { weight[h] = weights.pair(line, h); });
+    unroll<vectors>([&](auto m) HEED_INLINE_LAMBDA {
+      const __m512i even = words(2 * line, m);
+      const __m512i odd = second(m);
+      const __m512i lower = _mm512_unpacklo_epi16(even, odd);
+      const __m512i upper = _mm512_unpackhi_epi16(even, odd);
+      unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
+        sums[m].lower[h] = Words::add(lower, weight[h], sums[m].lower[h]);
+        sums[m].upper[h] = Words::add(upper, weight[h], sums[m].upper[h]);
+      });
+    });
+  };
+  std::size_t line = 0;
+  for (; 2 * line + 2 <= rows.count; ++line) {
+    next.prefetch(rows, 2 * line);
+    next.prefetch(rows, 2 * line + 1);
+    add(line, [&](std::size_t m) HEED_INLINE_LAMBDA { return words(2 * line + 1, m); });
+  }
+  if (2 * line < rows.count)
+    add(line, [](std::size_t) HEED_INLINE_LAMBDA { return _mm512_setzero_si512(); });
+  unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
+    unroll<vectors>([&](auto m) HEED_INLINE_LAMBDA {
+      add_features<V, Words>(sums[m].lower[h], sums[m].upper[h], weights.unit(h), x + m * kWords,
+                             M == 0 ? count : kWords, order, sums_of + h * order.padded());
+    });
+  });
+}
+
+template <class V, class Words, class Real = RealOf<V>>
+void sum_rows_of(const StoredRows& rows, const Real* weights, std::size_t pitch,
+                 std::size_t queries, Real* sums, Real* totals) {
+  const RowOrder order{kLanes<V>, rows.features};
+  each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
+    constexpr std::size_t H = some;
+    constexpr std::size_t M = 8 / H;  // 16 sums
+    const PairedWeights<V, Words, H> paired(rows, weights + h, pitch);
+    Real* const to = sums + h * order.padded();
+    in_sizes<M, (M > 2 ? M / 2 : 1), 1>(
+        rows.features / kWords, [&](auto m, std::size_t v) HEED_INLINE_LAMBDA {
+          sum_words<V, Words, H, m>(rows, v * kWords, paired, h == 0, to);
+        });
+    if (rows.features % kWords != 0)
+      sum_words<V, Words, H, 0>(rows, rows.features / kWords * kWords, paired, h == 0, to);
+    for (std::size_t i = 0; i < H; ++i) {
+      totals[h + i] += paired.total(i);
+      if (!paired.rounds(i))
+        heed::row_values<V>(rows, weights + h + i, pitch, 1, to + i * order.padded(),
+                            totals + h + i);
+    }
+  });
+}
+
+template <class V, class Real = RealOf<V>>
+void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
+                Real* sums, Real* totals) {
+  StoredRows some = rows;
+  for (std::size_t j = 0; j < rows.count; j += kPairedRows) {
+    some.rows = rows.rows + j;
+    some.count = rows.count - j < kPairedRows ? rows.count - j : kPairedRows;
+    some.scales = rows.scales == nullptr ? nullptr : rows.scales + j;
+    some.next = rows.next + j;
+    some.next_count = rows.next_count < j ? 0 : rows.next_count - j;
+    const Real* const of = weights + j * pitch;
+    if (rows.type == ElementType::kBf16)
+      sum_rows_of<V, Bf16Words>(some, of, pitch, queries, sums, totals);
+    else
+      sum_rows_of<V, I8Words>(some, of, pitch, queries, sums, totals);
+  }
+}
+
+}  // namespace row_pairs
+
+template <class V>
+constexpr RowProducts<RealOf<V>> row_pair_products() {
+  RowProducts<RealOf<V>> products{};
+#define HEED_ROW_KERNEL(result, name, parameters)
+#define HEED_ROW_PRODUCT(result, name, parameters) products.name = row_pairs::name<V>;
+#include "engine/kernels/list.hpp"
+  return products;
+}
+
+}  // namespace
+}  // namespace heed

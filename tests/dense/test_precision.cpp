@@ -1,0 +1,129 @@
+// What precision asks for: `exact` has the bits of float32 kernels whatever units there are, and
+// `default` the bounds of pairs of bfloat16, special numbers included.
+#include <cstring>
+
+#include "tests/dense/edges.hpp"
+#include "tests/dense/random_forms.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+Context exact_context(const char* isa) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.isa = isa;
+  options.executor_name = "serial";
+  options.product = heed_product_name(0);
+  options.precision = HEED_PRECISION_EXACT;
+  heed_context* context = nullptr;
+  require_ok(heed_context_create(&options, &context));
+  return Context(context);
+}
+
+/// Calls check(name, with those kernels alone) for every instruction set with pairs.
+template <class Check>
+void for_each_with_pairs(Check&& check) {
+  const auto isas = isa_names();
+  for (std::size_t n = 0; n < isas.size(); ++n)
+    if (multiplies_pairs(isas[n])) check(isas[n], n > 0 ? isas[n - 1] : nullptr);
+}
+
+Problem in_bfloat16(Index queries, Index keys, Index features, Index value_features) {
+  Sizes sizes = {queries, keys, features, value_features};
+  sizes.types = all_of(HEED_DTYPE_BF16);
+  sizes.types.out = HEED_DTYPE_F32;  // which shows more of what was rounded before
+  return filled(sizes, 3);
+}
+
+/// 2^-129 is subnormal in bfloat16 as in float32.
+constexpr double kTiny = 0x1p-129;
+
+}  // namespace
+
+TEST_CASE("exact: bfloat16 has the bits of the kernels without pairs", "[precision]") {
+  for_each_with_pairs([](const char* isa, const char* plain) {
+    if (plain == nullptr) return;  // it is the only one that is tested
+    const Context exact = exact_context(isa);
+    std::size_t rounded = 0;
+    std::size_t seen = 0;
+    for (std::uint64_t seed = 1; seed <= count(6000); ++seed) {
+      Problem p = RandomForms(seed).draw();
+      if (p.query.dtype() != HEED_DTYPE_BF16 || p.key.dtype() != HEED_DTYPE_BF16 ||
+          p.value.dtype() != HEED_DTYPE_BF16)
+        continue;
+      INFO("seed " << seed << ": " << line_of(p));
+      ++seen;
+      const Outputs want = p.run_all(plain);
+      CHECK(same_bits(p.run_all(exact).out, want.out));
+      rounded += same_bits(p.run_all(isa).out, want.out) ? 0 : 1;
+    }
+    CHECK((seen == 0 || small() || rounded > 0));  // the unit was used
+  });
+}
+
+TEST_CASE("default: weights of bfloat16 are rounded, and those of other types are not",
+          "[precision]") {
+  for_each_with_pairs([](const char* isa, const char*) {
+    const Context exact = exact_context(isa);
+    for (const std::uint32_t dtype : {HEED_DTYPE_BF16, HEED_DTYPE_F16, HEED_DTYPE_F32}) {
+      Sizes sizes = {60, 90, 24, 20};
+      sizes.types = all_of(dtype);
+      sizes.types.out = HEED_DTYPE_F32;
+      Problem p = filled(sizes, 5);
+      CHECK(same_bits(p.run_all(isa).out, p.run_all(exact).out) == (dtype != HEED_DTYPE_BF16));
+    }
+  });
+}
+
+TEST_CASE("pairs: odd numbers of features and keys, and windows that begin at odd keys",
+          "[precision]") {
+  for (const Index features : {1, 2, 7, 33, 64, 77, 129})
+    for (const Index keys : {1, 2, 63, 65, 131}) {
+      Problem p = in_bfloat16(53, keys, features, features == 33 ? 7 : features);
+      p.want_lse();
+      check_problem(p);
+      set_window(p, 5, 8, keys - 53);
+      check_problem(p);
+    }
+}
+
+TEST_CASE("pairs: infinities, NaN and subnormal numbers follow the rules", "[precision]") {
+  const double tokens[] = {kInfinity, -kInfinity, kNaN, kTiny, 3e38, -3e38};
+  for (const double special : tokens)
+    for (const auto tensor : {&Problem::query, &Problem::key, &Problem::value})
+      for (const bool causal : {false, true}) {
+        INFO(special << " in the "
+                     << (tensor == &Problem::query ? "query"
+                         : tensor == &Problem::key ? "keys"
+                                                   : "values"));
+        Problem p = in_bfloat16(40, 41, 15, 9);
+        if (causal) p.desc.causal = HEED_CAUSAL_TOP_LEFT;
+        p.want_lse();
+        (p.*tensor).set_where([](const Axes& at) { return at[2] % 13 == 5 && at[3] % 4 == 1; },
+                              special);
+        check_problem(p, nullptr, Unspecified::kAllowed);
+      }
+}
+
+TEST_CASE("pairs: an infinity is not lost where it meets a subnormal number", "[precision]") {
+  // A query of 2^-129 counts as 0 to pairs, and 0 times infinity is NaN: float32 says infinity.
+  Problem p = in_bfloat16(20, 30, 2, 3);
+  p.desc.scale = 1;
+  p.query.fill([] { return 1; });
+  p.key.fill([] { return 1; });
+  p.query.set_where([](const Axes& at) { return at[3] == 0; }, kTiny);
+  p.key.set_where([](const Axes& at) { return at[2] == 7 && at[3] == 0; }, kInfinity);
+  check_problem(p);
+}
+
+TEST_CASE("pairs: weights that are lost leave 0, and no row its sums", "[precision]") {
+  // Scores of which all but one count as nothing, and a row of -infinity alone.
+  Problem p = in_bfloat16(20, 70, 1, 5);
+  p.desc.scale = 1;
+  p.query.fill([] { return 1; });
+  for (Index j = 0; j < 70; ++j) p.key.set({0, 0, j, 0}, -8.0 * static_cast<double>(j % 35));
+  p.want_lse();
+  check_problem(p);
+  p.key.fill([] { return -kInfinity; });
+  check_problem(p);
+}
