@@ -197,9 +197,10 @@ MUTANTS = [
            "std::min(y.per_head - at % y.per_head, x + outs - at);",
            "std::min(y.per_head, x + outs - at);"),
     Mutant("asked-bits", "asking for weights changes the bits of out", BLOCK,
-           "return recomputes ? Placement::kByHead", "return recomputes ? Placement::kPacked"),
+           "return recomputes || p.keep ? Placement::kByHead",
+           "return recomputes || p.keep ? Placement::kPacked"),
     Mutant("max-of-nan", "the largest of heads is no NaN where a later head is none", BLOCK,
-           "head[x] <= to[x] || to[x] != to[x] ? to[x]", "head[x] <= to[x] ? to[x]"),
+           "first_is_largest(to[x], head[x]) ? to[x]", "head[x] <= to[x] ? to[x]"),
     # ---- Rotary embedding ----
     Mutant("turned-back", "rows are turned the other way round", DENSE,
            "row[i * step] = a * cosines[i] - b * sines[i]; second[i * step] = a * sines[i] + b * cosines[i];",
