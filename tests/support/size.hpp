@@ -1,6 +1,6 @@
 // How much of a sweep to run: everything, or with HEED_TEST_SIZE=small about a twentieth, or with
-// HEED_TEST_SIZE=brief about a hundredth. With HEED_TEST_SIZE=large sweeps that take long run more:
-// those over random problems of every form four times as many.
+// HEED_TEST_SIZE=brief about a hundredth. Sweeps over random problems of every form are four times
+// as long with HEED_TEST_SIZE=full.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,6 @@ inline bool brief() { return size_is("brief"); }
 
 /// What is brief is small, too.
 inline bool small() { return size_is("small") || brief(); }
-
-inline bool large() { return size_is("large"); }
 
 /// Whether tests use this instruction set: any, or the one that HEED_TEST_ISA names, where the
 /// others have their turn elsewhere and the processor is an emulated one.
@@ -45,7 +43,7 @@ inline std::size_t count(std::size_t full) {
 
 /// A number of random problems of every form.
 inline std::size_t count_forms(std::size_t full) {
-  return large() || small() ? count(full) : (full + 3) / 4;
+  return size_is("full") || small() ? count(full) : (full + 3) / 4;
 }
 
 /// Prints how close an error came to its bound, if HEED_TEST_REPORT is set.
