@@ -21,7 +21,8 @@ GROUPS = {"attend.usage": "usage.Usage", "attend.files": "files.Files",
           "attend.colours": "map.Colours", "attend.numpy": "with_numpy.NumPy",
           "encoder.usage": "usage.Usage", "generate.usage": "usage.Usage",
           "generate.files": "files.Files", "generate.texts": "texts.Texts",
-          "generate.saved": "saved.Saved", "graph.messages": "test_messages.Messages",
+          "generate.saved": "saved.Saved", "graph.factions": "test_factions.Factions",
+          "graph.messages": "test_messages.Messages",
           "graph.neighbours": "test_neighbours.Neighbours", "train.usage": "usage.Usage"}
 
 

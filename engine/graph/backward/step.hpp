@@ -127,15 +127,19 @@ void sum_splits(const GraphBackwardStep& step, const Hub& hub, std::int64_t coun
   }
 }
 
-/// Writes rows [heads][padded] times a factor, head by head; `room` is as wide as a head.
+/// Writes rows [heads][padded] times a factor; `room` is as wide as all heads.
 template <class Real>
 void write_heads(const KernelTable<Real>& kernels, const GradientTarget& to, std::int64_t node,
                  std::int64_t heads, std::int64_t features, Real* rows, Real factor, Real* room) {
   if (to.data == nullptr) return;
   const std::int64_t padded = Gather<Real>::padded(features);
   for (std::int64_t i = 0; i < heads * padded; ++i) rows[i] *= factor;
-  for (std::int64_t h = 0; h < heads; ++h)
-    write_gradient(kernels, to.layout, to.accumulate, rows + h * padded, features, room,
+  const Strides& strides = to.layout.strides;
+  const bool one_run = padded == features && strides.head == features && strides.feature == 1;
+  const std::int64_t runs = one_run ? 1 : heads;
+  for (std::int64_t h = 0; h < runs; ++h)
+    write_gradient(kernels, to.layout, to.accumulate, rows + h * padded,
+                   one_run ? heads * features : features, room,
                    row_at(to.data, to.layout, 0, h, node));
 }
 
