@@ -33,12 +33,17 @@ function(heed_add_mpi_library name mpi)
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/api>
     PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC heed ${mpi})
+  # libheed.so lies beside it, in the build as where it is installed. (Some MPIs name folders of their
+  # own in the flags they want, which CMake cannot take out again.)
   set_target_properties(${name} PROPERTIES
+    BUILD_WITH_INSTALL_RPATH ON
+    INSTALL_RPATH "$ORIGIN"
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 endfunction()
 
-if(HEED_MPI)
+# A cross compiler would be given the MPI of the machine that compiles.
+if(HEED_MPI AND NOT (CMAKE_CROSSCOMPILING AND HEED_MPI STREQUAL "AUTO"))
   heed_find(HEED_MPI "libopenmpi-dev and openmpi-bin, or libmpich-dev and mpich" MPI)
   if(NOT heed_missing)
     heed_add_mpi_library(heed_mpi MPI::MPI_C)
