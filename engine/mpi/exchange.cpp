@@ -63,7 +63,7 @@ Exchange::Exchange(const Problem& p, int rank, int head_ranks)
   std::size_t inputs = 0;
   std::size_t results = 0;
   for (int i = 0; i < head_ranks; ++i) {
-    const auto peer = static_cast<std::size_t>(first_rank_ + i);
+    const std::size_t peer = static_cast<std::size_t>(first_rank_) + static_cast<std::size_t>(i);
     peers_.push_back(
         {p.queries[peer], p.keys[peer], rows_in(p.queries[peer]), rows_in(p.keys[peer])});
     inputs += input_bytes(peers_.back());
