@@ -13,9 +13,11 @@ using namespace heed::mpi;
 using heed::Offsets;
 using heed::Size;
 
-/// Query rows between two looks at what arrives, at most: some 10 ms to a second of work. It is the
-/// same whatever the threads, because so are bits.
-constexpr std::int64_t kSliceRows = 1024;
+/// Query rows between two looks at what arrives, at most: enough of all heads together for many
+/// threads to share, and few for MPI to look often. Not more for more threads: bits would change.
+std::int64_t slice_rows(std::int64_t problems) {
+  return std::clamp<std::int64_t>(8192 / problems, 128, 1024);
+}
 
 int chosen(const std::vector<heed_mpi_choice>& choices) {
   for (const heed_mpi_choice& choice : choices)
@@ -73,7 +75,7 @@ Tensor heed_mpi_attention_plan::values_in(std::byte* parcel, std::int64_t rows) 
 void heed_mpi_attention_plan::plan_slices(const Spans& queries) {
   if (problem.desc.batch == 0 || heads == 0) return;
   for (const Span& span : queries) {
-    const std::int64_t count = heed::ceil_div(span.count, kSliceRows);
+    const std::int64_t count = heed::ceil_div(span.count, slice_rows(problem.desc.batch * heads));
     for (std::int64_t i = 0; i < count; ++i) {  // as long as each other, but for a row
       const std::int64_t begin = span.count * i / count;
       const std::int64_t rows = span.count * (i + 1) / count - begin;

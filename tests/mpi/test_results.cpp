@@ -42,6 +42,10 @@ const std::vector<Case>& cases() {
       {"causal", causal({77, 77, 16, 16, 1, 8, 4}, HEED_CAUSAL_TOP_LEFT)},
       {"causal, last row sees all", causal({50, 77, 16, 16, 1, 2, 2}, HEED_CAUSAL_BOTTOM_RIGHT)},
       {"causal, rows that see nothing", causal({77, 50, 16, 16, 1, 2, 2}, HEED_CAUSAL_OFFSET, -40)},
+      {"causal, and the first key of the next shard",
+       causal({77, 77, 16, 16, 1, 2, 2}, HEED_CAUSAL_OFFSET, 1)},
+      {"heads for three ranks", {23, 77, 8, 8, 2, 12, 6}},
+      {"heads for seven ranks", {23, 77, 8, 8, 1, 7, 7}},
       {"window", {77, 77, 16, 16, 1, 2, 2}, [](Problem& p) { window(p, 9, 5); }},
       {"causal window and slopes", causal({77, 77, 16, 16, 1, 4, 2}, HEED_CAUSAL_TOP_LEFT),
        [](Problem& p) {
