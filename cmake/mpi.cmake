@@ -33,6 +33,11 @@ function(heed_add_mpi_library name mpi)
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/api>
     PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC heed ${mpi})
+  if(BUILD_SHARED_LIBS AND NOT APPLE)
+    # What is compiled from the C++ library's templates stays inside, too.
+    target_link_options(${name} PRIVATE
+      LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/heed_mpi.map)
+  endif()
   # libheed.so lies beside it, in the build as where it is installed. (Some MPIs name folders of their
   # own in the flags they want, which CMake cannot take out again.)
   set_target_properties(${name} PROPERTIES
