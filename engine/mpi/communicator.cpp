@@ -1,5 +1,6 @@
 #include "engine/mpi/communicator.hpp"
 
+#include <climits>
 #include <cstdio>
 
 namespace heed::mpi {
@@ -10,6 +11,13 @@ void check(int code, const char* call) {
   int length = 0;
   MPI_Error_string(code, text, &length);
   fail(HEED_STATUS_INTERNAL, "%s failed: %.250s", call, text);
+}
+
+void check_message(std::size_t bytes) {
+  constexpr std::size_t kMost = kUnitBytes * static_cast<std::size_t>(INT_MAX);
+  if (bytes > kMost)
+    fail(HEED_STATUS_UNSUPPORTED, "a message would have %zu bytes; it may have %zu at most", bytes,
+         kMost);
 }
 
 Communicator::Communicator(MPI_Comm parent) {

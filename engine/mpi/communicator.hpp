@@ -16,6 +16,9 @@ void check(int code, const char* call);
 /// Numbers of bytes that travel are multiples of this, so that counts stay ints up to 128 GiB.
 inline constexpr std::size_t kUnitBytes = 64;
 
+/// Throws if that is more than a message may have.
+void check_message(std::size_t bytes);
+
 class Communicator {
  public:
   /// Duplicates the caller's: messages cannot mix with others. Throws an Error unless MPI runs.

@@ -66,6 +66,7 @@ Exchange::Exchange(const Problem& p, int rank, int head_ranks)
     const std::size_t peer = static_cast<std::size_t>(first_rank_) + static_cast<std::size_t>(i);
     peers_.push_back(
         {p.queries[peer], p.keys[peer], rows_in(p.queries[peer]), rows_in(p.keys[peer])});
+    check_message(std::max(input_bytes(peers_.back()), result_bytes(peers_.back())));
     inputs += input_bytes(peers_.back());
     results += result_bytes(peers_.back());
   }

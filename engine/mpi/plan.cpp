@@ -159,6 +159,7 @@ void heed_mpi_attention_plan::plan_rounds(const Ring& ring) {
       const Span& keys = ring.keys_of(*held.parcel);
       const std::size_t bytes = parcel_bytes(keys.count);
       if (bytes == 0) continue;
+      check_message(bytes);
       const auto span = static_cast<std::size_t>(held.parcel->span);
       const bool again = n == 0 && !held.up && at[span] != SIZE_MAX;  // goes both ways
       const std::size_t offset = again ? at[span] : end;
@@ -209,6 +210,7 @@ void heed_mpi_attention_plan::plan_workspace(const std::size_t (&buffers)[2]) {
   workspace.lse = offsets.take(problems * rows, 1, wide);
   const std::size_t merged = static_cast<std::size_t>(
       offsets.end().checked("the workspace", {{"desc.query_length", d.query_length}}));
+  if (problem.everywhere()) check_message(merged);
   workspace.part_out = offsets.take(problems * most, d.value_features, real);
   workspace.part_lse = offsets.take(problems * most, 1, wide);
   for (int i = 0; i < 2; ++i) workspace.buffers[i] = bytes(buffers[i]);

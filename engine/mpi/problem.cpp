@@ -51,9 +51,12 @@ void check_supported(const heed_attention_desc& d, std::uint32_t tensors) {
     refuse("bottom-right alignment with HEED_MPI_KEY_LENGTHS, an offset for each sequence,");
 }
 
+/// Of a mask or bias that runs do not bring: one element, however long sequences are.
+constexpr heed_score_layout kNoScores = {0, 0, 1, 1, 1, 1, 0, 0, 0, 0};
+
 /// The shard by itself, as the dense checks see it: masks and biases have the keys of all ranks.
 heed_attention_desc shard_alone(heed_attention_desc desc) {
-  desc.mask = desc.bias = HEED_SCORE_LAYOUT_INIT;
+  desc.mask = desc.bias = kNoScores;
   if (desc.causal == HEED_CAUSAL_NONE && desc.alignment == HEED_ALIGNMENT_DEFAULT)
     desc.alignment = HEED_ALIGNMENT_TOP_LEFT;
   return desc;
@@ -181,12 +184,12 @@ void check_whole(const heed_context& context, const Problem& p) {
   const auto plain = [](heed_layout& layout) { layout = {layout.dtype, 0, 0, 0, 0, 0}; };
   for (heed_layout* layout : {&whole.query, &whole.key, &whole.value, &whole.out, &whole.lse})
     plain(*layout);
-  whole.mask = whole.bias = HEED_SCORE_LAYOUT_INIT;
+  whole.mask = whole.bias = kNoScores;
   whole.query_length = p.total_queries;
   whole.key_length = p.total_keys;
   make_dense_plan(context, whole);
-  whole.mask = p.desc.mask;
-  whole.bias = p.desc.bias;
+  if (p.brings(HEED_MPI_MASK)) whole.mask = p.desc.mask;
+  if (p.brings(HEED_MPI_BIAS)) whole.bias = p.desc.bias;
   whole.query_length = p.desc.query_length;
   whole.causal = HEED_CAUSAL_NONE;
   whole.causal_offset = whole.alignment_offset = 0;
@@ -247,9 +250,8 @@ Problem make_problem(const Communicator& comm, const heed_context* context,
   comm.agreed([&] {
     check_whole(*context, p);
     const Extent pairs = {p.desc.batch, p.desc.query_heads, p.desc.query_length, p.total_keys};
-    const heed_score_layout none = HEED_SCORE_LAYOUT_INIT;
-    p.desc.mask = p.brings(HEED_MPI_MASK) ? explicit_layout(p.desc.mask, pairs) : none;
-    p.desc.bias = p.brings(HEED_MPI_BIAS) ? explicit_layout(p.desc.bias, pairs) : none;
+    p.desc.mask = p.brings(HEED_MPI_MASK) ? explicit_layout(p.desc.mask, pairs) : kNoScores;
+    p.desc.bias = p.brings(HEED_MPI_BIAS) ? explicit_layout(p.desc.bias, pairs) : kNoScores;
   });
   p.order = order_of(p);
   return p;

@@ -187,6 +187,14 @@ TEST_CASE("a ring needs two shards of keys and values, and results in the arithm
   CHECK(static_cast<double>(bytes) <= shards + results + slice + (1 << 20));
 }
 
+TEST_CASE("a message that is larger than MPI counts") {
+  if (ranks() == 1) return;
+  // 2^40 bytes of keys and values on every rank, of which none is read before a run.
+  CHECK_THROWS_WITH(
+      plan_of({1 << 20, 2048, 2048, HEED_CAUSAL_NONE, HEED_MPI_CONTIGUOUS, 1}),
+      "rank 0: a message would have 1099511627776 bytes; it may have 137438953408 at most");
+}
+
 TEST_CASE("what is asked of plans") {
   const MpiPlan plan = plan_of({10, 1, 1});
   heed_mpi_attention_info info = HEED_MPI_ATTENTION_INFO_INIT;

@@ -1,6 +1,6 @@
 // What one rank alone gets wrong, all ranks refuse, in the same words.
 #include <cstdlib>
-#include <functional>
+#include <thread>
 
 #include "tests/mpi/ranks.hpp"
 
@@ -327,6 +327,31 @@ TEST_CASE("a rank whose executor fails in the midst of a run") {
   CHECK(message.find("rank " + std::to_string(ranks() - 1) + ": ") == 0);
   CHECK(same_everywhere(message));
   check_untouched(shard.problem.out);
+}
+
+TEST_CASE("a rank that calls from another thread than it may") {
+  Problem whole({kLength, kLength, 8, 8, 1, 4, 2});
+  whole.fill(1);
+  Shard shard(whole, even_split(HEED_MPI_CONTIGUOUS, kLength, kLength));
+  const heed_mpi_attention_desc desc = shard.desc();
+  const heed_attention_args args = shard.problem.args();
+  heed_status status = HEED_STATUS_OK;
+  std::string message;
+  const auto call = [&] {
+    status = heed_mpi_attention(MPI_COMM_WORLD, context().get(), &desc, &args);
+    message = heed_mpi_last_error();
+  };
+  if (rank() == ranks() - 1)
+    std::thread(call).join();
+  else
+    call();
+  int level = 0;
+  MPI_Query_thread(&level);
+  if (level > MPI_THREAD_FUNNELED) return;
+  CHECK(status == HEED_STATUS_INVALID_ARGUMENT);
+  CHECK(message == "rank " + std::to_string(ranks() - 1) +
+                       ": this is not the thread that initialised MPI; with MPI_THREAD_FUNNELED it "
+                       "must be");
 }
 
 TEST_CASE("no communicator") {
