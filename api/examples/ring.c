@@ -64,13 +64,14 @@ static double error_of(const heed_context* context, const tensors* shard,
   const heed_mpi_rows none = {0, 0};
   const int64_t count = rows[0].count + rows[1].count;
   double most = 0;
+  if (shard->query == NULL || shard->out == NULL) return most; /* heed has refused them */
   for (int64_t s = 0; s < SAMPLES && count > 0; ++s) {
     const int64_t i = s * (count - 1) / (SAMPLES - 1);
     const heed_mpi_rows before = {
         0, 1 + (i < rows[0].count ? rows[0].begin + i : rows[1].begin + i - rows[0].count)};
     float* const key = make(1, 1, before, none);
     float* const value = make(2, 1, before, none);
-    float out[FEATURES];
+    float out[FEATURES] = {0};
     heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
     desc.batch = desc.query_heads = desc.query_length = 1;
     desc.key_length = before.count; /* the causal row's own: all of them attend */
