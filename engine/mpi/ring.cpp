@@ -8,6 +8,22 @@ namespace {
 
 int wrapped(int member, int members) { return ((member % members) + members) % members; }
 
+/// In order of positions.
+Spans sorted(Spans spans) {
+  std::sort(spans.begin(), spans.end(),
+            [](const Span& a, const Span& b) { return a.position < b.position; });
+  return spans;
+}
+
+/// Whether any of these sorted spans attends the keys. Of those that reach up to them, the first is
+/// the one that may reach down to them.
+bool any_attends(const Order& order, const Spans& queries, const Span& keys) {
+  const auto first = std::partition_point(queries.begin(), queries.end(), [&](const Span& q) {
+    return q.end() - 1 + order.end <= keys.position;
+  });
+  return first != queries.end() && order.attends_any(*first, keys);
+}
+
 /// The shortest way past all members that need a parcel, so many up and so many down; of ways that
 /// are equally long the one that goes up furthest. `needed` has their distances upwards, in order.
 void route(const std::vector<int>& needed, int members, Parcel& parcel) {
@@ -23,16 +39,19 @@ void route(const std::vector<int>& needed, int members, Parcel& parcel) {
 
 Ring::Ring(std::vector<Shard> shards, const Order& order)
     : shards_(std::move(shards)), order_(order), parcels_(shards_.size()) {
+  std::vector<Spans> queries;
+  for (const Shard& shard : shards_) {
+    queries.push_back(sorted(shard.queries));
+    all_keys_.count += rows_in(shard.keys);
+  }
   std::vector<int> needed;
   for (int member = 0; member < members(); ++member) {
     const Spans& keys = shard(member).keys;
     for (std::size_t span = 0; span < keys.size(); ++span) {
       needed.clear();
       for (int distance = 1; distance < members(); ++distance) {
-        const Spans& queries = shard(wrapped(member + distance, members())).queries;
-        if (std::any_of(queries.begin(), queries.end(),
-                        [&](const Span& q) { return order_.attends_any(q, keys[span]); }))
-          needed.push_back(distance);
+        const auto other = static_cast<std::size_t>(wrapped(member + distance, members()));
+        if (any_attends(order_, queries[other], keys[span])) needed.push_back(distance);
       }
       Parcel parcel = {member, static_cast<int>(span), 0, 0};
       route(needed, members(), parcel);
@@ -56,9 +75,7 @@ std::vector<Held> Ring::held(int member, int round) const {
 }
 
 double Ring::pairs(int member) const {
-  double sum = 0;
-  for (const Shard& other : shards_) sum += mpi::pairs(order_, shard(member).queries, other.keys);
-  return sum;
+  return mpi::pairs(order_, shard(member).queries, {all_keys_});
 }
 
 double Ring::rows_sent(int member) const {

@@ -51,6 +51,7 @@ class Ring {
  private:
   std::vector<Shard> shards_;
   Order order_;
+  Span all_keys_ = {0, 0, 0};
   std::vector<std::vector<Parcel>> parcels_;  ///< by member
   int rounds_ = 1;
 };
