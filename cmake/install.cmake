@@ -39,6 +39,16 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/heed
   COMPONENT ${heed_library_component})
 install(FILES api/heed.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 
+# heed_mpi, by targets of its own: who does not ask for it needs no MPI.
+if(TARGET heed_mpi)
+  install(TARGETS heed_mpi EXPORT heedMpiTargets
+    RUNTIME COMPONENT mpi
+    LIBRARY COMPONENT mpi NAMELINK_COMPONENT mpi-development
+    ARCHIVE COMPONENT mpi-development
+    INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(FILES api/heed_mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT mpi-development)
+endif()
+
 # ---- find_package(heed) --------------------------------------------------------------------
 
 set(heed_package ${CMAKE_INSTALL_LIBDIR}/cmake/heed)
@@ -47,6 +57,10 @@ configure_package_config_file(cmake/heedConfig.cmake.in ${PROJECT_BINARY_DIR}/he
   INSTALL_DESTINATION ${heed_package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/heedConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
+if(TARGET heed_mpi)
+  install(EXPORT heedMpiTargets NAMESPACE heed:: DESTINATION ${heed_package}
+    COMPONENT mpi-development)
+endif()
 install(FILES ${PROJECT_BINARY_DIR}/heedConfig.cmake ${PROJECT_BINARY_DIR}/heedConfigVersion.cmake
   DESTINATION ${heed_package} COMPONENT development)
 
@@ -73,3 +87,9 @@ cmake_path(APPEND heed_includedir ${CMAKE_INSTALL_INCLUDEDIR})
 configure_file(cmake/heed.pc.in ${PROJECT_BINARY_DIR}/heed.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/heed.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
   COMPONENT development)
+if(TARGET heed_mpi)
+  # Without MPI's own flags: each MPI has another name there, and mpicc adds them anyway.
+  configure_file(cmake/heed-mpi.pc.in ${PROJECT_BINARY_DIR}/heed-mpi.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/heed-mpi.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+    COMPONENT mpi-development)
+endif()

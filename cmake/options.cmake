@@ -20,8 +20,9 @@ option(HEED_WERROR "Treat warnings as errors" OFF)
 set(HEED_TBB AUTO CACHE STRING "oneTBB executor: AUTO takes it where found, ON requires it, OFF")
 set(HEED_OPENMP AUTO CACHE STRING "OpenMP executor: AUTO takes it where found, ON requires it, OFF")
 set(HEED_CBLAS AUTO CACHE STRING "A CBLAS library as another way to compute projections: AUTO takes it where found, ON requires it, OFF")
+set(HEED_MPI ${heed_parts} CACHE STRING "libheed_mpi, attention over MPI: AUTO builds it where MPI is found, ON requires it, OFF")
 set(HEED_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
-set_property(CACHE HEED_BUILD_TESTS HEED_BUILD_PERF HEED_TBB HEED_OPENMP HEED_CBLAS
+set_property(CACHE HEED_BUILD_TESTS HEED_BUILD_PERF HEED_TBB HEED_OPENMP HEED_CBLAS HEED_MPI
   PROPERTY STRINGS AUTO ON OFF)
 
 # heed_find(<wanted> <hint> <package>...): finds what the option named <wanted> is about. What lacks

@@ -9,7 +9,7 @@
 #   alone           heed's own defaults on a system without what its tests and perf need
 #
 # CMake passes in, by environment: HEED_SOURCE and HEED_BUILD (folders), CMAKE, GENERATOR,
-# CC, CXX, PKG_CONFIG (empty where there is none), CMAKE_FLAGS (further cache settings, separated by
+# CC, CXX, PKG_CONFIG (empty where there is none), MPICC (empty where heed has no MPI), CMAKE_FLAGS (further cache settings, separated by
 # newlines).
 set -eu
 
@@ -63,29 +63,35 @@ consume() {
   try "CMake, $language" "$linked" "$build/program"
 }
 
-# consume_flags LINKED COMPILER...: through what pkg-config says.
+# consume_flags LINKED PACKAGE SOURCE COMPILER...: through what pkg-config says.
 consume_flags() {
   linked=$1
-  shift
+  package=$2
+  source=$3
+  shift 3
   if [ "$linked" = static ]; then static=--static; else static=; fi
   PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name heed.pc)")${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
   export PKG_CONFIG_PATH
   # shellcheck disable=SC2046,SC2086  # flags are words
-  run "$@" "$consumer/program.c" -o "$work/program" \
-    $("$PKG_CONFIG" $static --cflags heed) -x none $("$PKG_CONFIG" $static --libs heed)
+  run "$@" "$consumer/$source" -o "$work/program" \
+    $("$PKG_CONFIG" $static --cflags "$package") -x none $("$PKG_CONFIG" $static --libs "$package")
   LD_LIBRARY_PATH=$("$PKG_CONFIG" --variable=libdir heed) try "pkg-config, $*" "$linked" "$work/program"
 }
 
-# consume_everyhow LINKED: from C and C++, through CMake and pkg-config.
+# consume_everyhow LINKED: from C and C++, through CMake and pkg-config, and over MPI.
 consume_everyhow() {
   consume C "$1" -DCMAKE_PREFIX_PATH="$work/prefix"
   consume CXX "$1" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$CXX"
+  if [ -n "$MPICC" ]; then
+    consume C "$1" -DCMAKE_PREFIX_PATH="$work/prefix" -DCONSUMER_MPI=ON
+  fi
   if [ -z "$PKG_CONFIG" ]; then
     echo "no pkg-config, so heed.pc is not tried"
     return
   fi
-  consume_flags "$1" "$CC" -x c
-  consume_flags "$1" "$CXX" -x c++
+  consume_flags "$1" heed program.c "$CC" -x c
+  consume_flags "$1" heed program.c "$CXX" -x c++
+  if [ -n "$MPICC" ]; then consume_flags "$1" heed-mpi ranks.c "$MPICC" -x c; fi
 }
 
 # expect_component NAME BUILD FILE...: what the component consists of, without folders and versions.
@@ -99,13 +105,18 @@ expect_component() {
   [ "$found" = "$* " ] || fail "$component consists of \"$found\", not \"$* \""
 }
 
-package="heedConfig.cmake heedConfigVersion.cmake heedTargets-TYPE.cmake heedTargets.cmake"
+config="heedConfig.cmake heedConfigVersion.cmake heedTargets-TYPE.cmake heedTargets.cmake"
 
 case $kind in
   shared)
     expect_component runtime "$HEED_BUILD" LICENSE libheed.so.VERSION
     # shellcheck disable=SC2086  # one name per word
-    expect_component development "$HEED_BUILD" heed.h heed.pc $package libheed.so
+    expect_component development "$HEED_BUILD" heed.h heed.pc $config libheed.so
+    if [ -n "$MPICC" ]; then
+      expect_component mpi "$HEED_BUILD" libheed_mpi.so.VERSION
+      expect_component mpi-development "$HEED_BUILD" heed-mpi.pc heedMpiTargets-TYPE.cmake \
+        heedMpiTargets.cmake heed_mpi.h libheed_mpi.so
+    fi
     run "$CMAKE" --install "$HEED_BUILD" --prefix "$work/prefix"
     consume_everyhow shared
     ;;
@@ -114,7 +125,7 @@ case $kind in
       -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_PERF=OFF -DHEED_BUILD_EXAMPLES=OFF
     run "$CMAKE" --build "$work/heed"
     # shellcheck disable=SC2086
-    expect_component development "$work/heed" LICENSE heed.h heed.pc $package libheed.a
+    expect_component development "$work/heed" LICENSE heed.h heed.pc $config libheed.a
     run "$CMAKE" --install "$work/heed" --prefix "$work/prefix"
     consume_everyhow static
     ;;

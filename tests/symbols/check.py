@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads the symbols of libheed and of the objects that are compiled for one CPU each.
 
-    check.py library LIBHEED_SO [--limit BYTES]
+    check.py library LIBHEED_SO [--header NAME] [--limit BYTES]
     check.py kernels OBJECT...
     check.py self-test COMPILER [ARGUMENT...]     does it notice objects that break the rules?
 
@@ -99,15 +99,15 @@ def check_kernels(paths):
     return faults
 
 
-def library_faults(path, limit):
+def library_faults(path, header, limit):
     faults = []
     names = [name for _, name in symbols(path, "-D", "--defined-only")]
     for name in names:
         if not name.split("@")[0].startswith("heed_"):
             faults.append(f"{path}: exports {name}")
-    for name in declared():
+    for name in declared(header):
         if name not in names:
-            faults.append(f"{path}: does not export {name}, which heed.h declares")
+            faults.append(f"{path}: does not export {name}, which {header} declares")
     size = stripped_size(path)
     if size >= limit:
         faults.append(f"{path}: {size} bytes stripped; it must be less than {limit}")
@@ -116,10 +116,10 @@ def library_faults(path, limit):
     return faults
 
 
-def declared():
-    """The functions of heed.h."""
-    header = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../api/heed.h")
-    with open(header, encoding="utf-8") as file:
+def declared(header):
+    """The functions of a header of api/."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../api", header)
+    with open(path, encoding="utf-8") as file:
         return re.findall(r"^HEED_API [^;(]*?\b(heed_\w+)\(", file.read(), re.MULTILINE)
 
 
@@ -176,6 +176,7 @@ def main():
     kinds = parser.add_subparsers(dest="kind", required=True)
     library = kinds.add_parser("library")
     library.add_argument("path")
+    library.add_argument("--header", default="heed.h")
     library.add_argument("--limit", type=int, default=1_500_000)
     kernels = kinds.add_parser("kernels")
     kernels.add_argument("paths", nargs="+")
@@ -183,7 +184,7 @@ def main():
     test.add_argument("compiler", nargs="+")
     arguments = parser.parse_args()
     if arguments.kind == "library":
-        faults = library_faults(arguments.path, arguments.limit)
+        faults = library_faults(arguments.path, arguments.header, arguments.limit)
     elif arguments.kind == "kernels":
         faults = check_kernels(arguments.paths)
     else:

@@ -1,0 +1,112 @@
+// The C boundary of attention over MPI.
+#include "api/heed_mpi.h"
+
+#include <cstdlib>
+#include <memory>
+
+#include "engine/mpi/placement.hpp"
+#include "engine/mpi/plan.hpp"
+#include "engine/runtime/guarded.hpp"
+#include "engine/runtime/structs.hpp"
+
+namespace {
+
+using Plan = heed_mpi_attention_plan;
+
+/// The workspace of a one-call run.
+struct Free {
+  void operator()(void* memory) const { std::free(memory); }
+};
+std::unique_ptr<void, Free> allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  std::unique_ptr<void, Free> memory(std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, bytes));
+  if (memory == nullptr)
+    heed::fail(HEED_STATUS_OUT_OF_MEMORY, "the workspace needs %zu bytes, which are not to be had",
+               bytes);
+  return memory;
+}
+
+}  // namespace
+
+const char* heed_mpi_last_error(void) { return heed::last_error(); }
+
+heed_status heed_mpi_place(uint32_t placement, int64_t length, int ranks, int rank,
+                           heed_mpi_rows rows[2]) {
+  return heed::guarded([&] {
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    const auto refuse = [](const char* field, long long value, const char* must) {
+      heed::fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %lld; it must be %s", field, value, must);
+    };
+    heed::required(rows, "rows");
+    if (placement > HEED_MPI_ZIGZAG)
+      refuse("placement", placement, "HEED_MPI_CONTIGUOUS (0) or HEED_MPI_ZIGZAG (1)");
+    if (length < 0 || length > kMost) refuse("length", length, "0 to 1099511627776");
+    if (ranks < 1) refuse("ranks", ranks, "at least 1");
+    if (rank < 0 || rank >= ranks) refuse("rank", rank, "0 to ranks - 1");
+    heed::mpi::place(placement, length, ranks, rank, rows);
+  });
+}
+
+heed_status heed_mpi_attention_plan_create(MPI_Comm communicator, const heed_context* context,
+                                           const heed_mpi_attention_desc* desc,
+                                           heed_mpi_attention_plan** plan) {
+  return heed::guarded([&] {
+    std::unique_ptr<Plan> made(new Plan(communicator, context, desc));
+    made->comm.agreed([&] { heed::required(plan, "plan"); });
+    *plan = made.release();
+  });
+}
+
+void heed_mpi_attention_plan_destroy(heed_mpi_attention_plan* plan) { delete plan; }
+
+heed_status heed_mpi_attention_plan_describe(const heed_mpi_attention_plan* plan,
+                                             heed_mpi_attention_info* info) {
+  return heed::guarded([&] {
+    const Plan& p = heed::required(plan, "plan");
+    heed_mpi_attention_info known = HEED_MPI_ATTENTION_INFO_INIT;
+    known.choices = static_cast<uint32_t>(p.choices.size());
+    known.strategy = p.strategy();
+    known.ranks = p.comm.size();
+    known.rank = p.comm.rank();
+    known.head_ranks = p.head_ranks;
+    for (const heed::mpi::Round& round : p.rounds) known.rounds += round.calls.empty() ? 0 : 1;
+    known.flops = p.flops;
+    known.bytes = p.sent_bytes;
+    known.workspace_bytes = p.workspace.bytes;
+    heed::write_struct(info, known, "info");
+  });
+}
+
+heed_status heed_mpi_attention_plan_choice(const heed_mpi_attention_plan* plan, uint32_t index,
+                                           heed_mpi_choice* choice) {
+  return heed::guarded([&] {
+    const Plan& p = heed::required(plan, "plan");
+    if (index >= p.choices.size())
+      heed::fail(HEED_STATUS_INVALID_ARGUMENT, "index is %u; it must be below info.choices, %zu",
+                 index, p.choices.size());
+    heed::write_struct(choice, p.choices[index], "choice");
+  });
+}
+
+heed_status heed_mpi_attention_plan_workspace(const heed_mpi_attention_plan* plan, size_t* bytes) {
+  return heed::guarded(
+      [&] { heed::required(bytes, "bytes") = heed::required(plan, "plan").workspace.bytes; });
+}
+
+heed_status heed_mpi_attention_plan_run(const heed_mpi_attention_plan* plan,
+                                        const heed_attention_args* args, void* workspace,
+                                        size_t workspace_bytes) {
+  return heed::guarded(
+      [&] { heed::mpi::run(heed::required(plan, "plan"), args, workspace, workspace_bytes); });
+}
+
+heed_status heed_mpi_attention(MPI_Comm communicator, const heed_context* context,
+                               const heed_mpi_attention_desc* desc,
+                               const heed_attention_args* args) {
+  return heed::guarded([&] {
+    const Plan plan(communicator, context, desc);
+    std::unique_ptr<void, Free> workspace;
+    plan.comm.agreed([&] { workspace = allocate(plan.workspace.bytes); });
+    heed::mpi::run(plan, args, workspace.get(), plan.workspace.bytes);
+  });
+}

@@ -1,0 +1,189 @@
+/* heed_mpi: attention of heed.h over the ranks of an MPI communicator.
+ *
+ * The tensors of one attention problem are split along the sequence: every rank brings the rows
+ * that it has, its shard, and gets the rows of out that belong to them. The result is that of the
+ * whole problem in one process, merged by log-sum-exp in a fixed order: its bits depend on how rows
+ * are split over how many ranks, and not on time, threads or executors.
+ *
+ * Three strategies, of which the plan chooses one, or the caller:
+ *
+ *   ring     keys and values travel from rank to rank while the shard that came last is computed
+ *   heads    all-to-all: every rank gets all rows of its share of the heads, and gives back out
+ *   grid     both: ranks next to each other share heads, and shards travel between their groups
+ *
+ * The life of a program is that of heed.h: context, plan, run. Plans are made, run and destroyed
+ * collectively: by all ranks of the communicator, in the same order. Descriptors are compared while
+ * the plan is made. Where a rank refuses, finds no memory or fails, all ranks return the same
+ * status and the same message, which names the rank; nothing hangs. What MPI itself finds wrong, a
+ * lost rank too, goes to the communicator's error handler, which by default ends the program; where
+ * it returns, so does the call, with HEED_STATUS_INTERNAL and MPI's message, and the communicator
+ * should not be used again.
+ *
+ * MPI is the caller's: initialised with MPI_THREAD_FUNNELED at least, and called by heed on the
+ * calling thread only, which with MPI_THREAD_FUNNELED must be the main one. */
+#ifndef HEED_MPI_H
+#define HEED_MPI_H
+
+#include <mpi.h>
+
+#include "heed.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What went wrong in the latest call of this header that failed on this thread; "" before the first
+ * failure. Fields of heed_attention_desc are called desc.NAME there, as in heed.h. */
+HEED_API const char* heed_mpi_last_error(void);
+
+/* ---- Which rows a rank has ------------------------------------------------------------------ */
+
+/* Positions count the rows of the whole sequence. Causal, windows, ALiBi, masks and biases go by
+ * them; so where there are none of these, the placement does not matter. */
+typedef enum heed_mpi_placement {
+  HEED_MPI_CONTIGUOUS = 0, /* in order of ranks: rank 0 has the first rows */
+  HEED_MPI_ZIGZAG = 1,     /* of 2 N chunks, rank i has chunk i and then chunk 2 N - 1 - i, which
+                              gives all ranks the same share of causal attention. The first of the
+                              two is as long as the other or one row longer */
+  HEED_MPI_POSITIONS = 2   /* those of desc.query_positions and desc.key_positions */
+} heed_mpi_placement;
+
+typedef struct heed_mpi_rows {
+  int64_t begin; /* position of the first */
+  int64_t count;
+} heed_mpi_rows;
+
+/* The rows of a sequence of this length that rank `rank` of `ranks` has, in the order of its shard:
+ * with HEED_MPI_CONTIGUOUS rows[0], with HEED_MPI_ZIGZAG rows[0] followed by rows[1]; lengths
+ * differ by one row at most. Plans take any other lengths too. Calls no MPI. */
+HEED_API heed_status heed_mpi_place(uint32_t placement, int64_t length, int ranks, int rank,
+                                    heed_mpi_rows rows[2]);
+
+/* ---- Descriptor ------------------------------------------------------------------------------ */
+
+/* Whose queries. */
+typedef enum heed_mpi_queries {
+  HEED_MPI_QUERIES_SPLIT = 0,     /* every rank brings those of its rows */
+  HEED_MPI_QUERIES_EVERYWHERE = 1 /* every rank brings the same, and all get the same out: few rows
+                                     that attend a long cache, which is split over ranks */
+} heed_mpi_queries;
+
+/* What runs of a plan bring besides queries, keys and values, or-ed. */
+typedef enum heed_mpi_tensors {
+  HEED_MPI_MASK = 1,
+  HEED_MPI_BIAS = 2,
+  HEED_MPI_ALIBI_SLOPES = 4,
+  HEED_MPI_SINKS = 8,
+  HEED_MPI_KEY_LENGTHS = 16
+} heed_mpi_tensors;
+
+/* `attention` describes this rank's part of the problem: query_length and key_length are the rows
+ * of its shard, 0 too, and layouts say where they lie. All else is that of the whole: batch, heads
+ * and options are the same on all ranks, but for layouts' strides. Offsets are those of the whole,
+ * too: at the bottom right the last of all queries stands at the last of all keys. Of mask and bias
+ * every rank brings the rows of its queries and the keys of the whole sequence, in order of
+ * positions.
+ *
+ * Not over ranks, HEED_STATUS_UNSUPPORTED: packed batches, pages, keys and values of 8 bits, hard
+ * attention, score functions, weights and column sums; and bottom-right positions with
+ * HEED_MPI_KEY_LENGTHS, where each sequence would have its own. */
+typedef struct heed_mpi_attention_desc {
+  uint32_t struct_size;
+  uint32_t placement;                   /* heed_mpi_placement, of queries and keys */
+  const heed_attention_desc* attention; /* read while the plan is made, as are positions */
+  const int64_t*
+      query_positions;          /* [query_length] and [key_length], with HEED_MPI_POSITIONS, else */
+  const int64_t* key_positions; /* NULL: together those of all ranks are 0, 1, 2, ..., each once.
+                                   Rows at consecutive positions are computed together: a shard
+                                   may have 1024 such spans of queries, and of keys */
+  uint32_t queries;             /* heed_mpi_queries */
+  uint32_t tensors;             /* heed_mpi_tensors */
+  int64_t head_ranks;    /* ranks next to each other that share heads: 1 is the ring, all ranks are
+                            heads, between them a grid. Must divide the number of ranks and key_heads;
+                            with masks, biases or HEED_MPI_QUERIES_EVERYWHERE 1. 0: the plan chooses */
+  double flops_per_byte; /* finite, above 0: operations that a rank computes while the network
+                            brings it a byte, to choose by; 0: 160, which is 2 TFLOP/s over 100
+                            Gbit/s */
+} heed_mpi_attention_desc;
+#define HEED_MPI_ATTENTION_DESC_INIT \
+  { (uint32_t)sizeof(heed_mpi_attention_desc), 0, NULL, NULL, NULL, 0, 0, 0, 0.0 }
+
+/* ---- Plan and run ---------------------------------------------------------------------------- */
+
+typedef struct heed_mpi_attention_plan heed_mpi_attention_plan;
+
+/* Collective. Duplicates the communicator, compares descriptors, chooses the strategy and plans all
+ * that this rank computes and sends. *plan is written only on success; it holds the context. */
+HEED_API heed_status heed_mpi_attention_plan_create(MPI_Comm communicator,
+                                                    const heed_context* context,
+                                                    const heed_mpi_attention_desc* desc,
+                                                    heed_mpi_attention_plan** plan);
+/* Collective, and before MPI_Finalize. NULL is allowed, if it is on all ranks. */
+HEED_API void heed_mpi_attention_plan_destroy(heed_mpi_attention_plan* plan);
+
+typedef struct heed_mpi_attention_info {
+  uint32_t struct_size;
+  uint32_t choices;     /* that were compared: heed_mpi_attention_plan_choice */
+  const char* strategy; /* "ring", "heads", "grid", or "everywhere" for such queries */
+  int64_t ranks;
+  int64_t rank;
+  int64_t head_ranks;
+  int64_t rounds;         /* of this rank: those of its own keys, and of what arrives */
+  double flops;           /* useful ones, of this rank: as in heed_attention_info */
+  double bytes;           /* that this rank sends in a run */
+  size_t workspace_bytes; /* of this rank */
+} heed_mpi_attention_info;
+#define HEED_MPI_ATTENTION_INFO_INIT \
+  { (uint32_t)sizeof(heed_mpi_attention_info), 0, NULL, 0, 0, 0, 0, 0.0, 0.0, 0 }
+
+HEED_API heed_status heed_mpi_attention_plan_describe(const heed_mpi_attention_plan* plan,
+                                                      heed_mpi_attention_info* info);
+
+/* What a number of head_ranks would cost the rank that it costs most. With I for
+ * desc.flops_per_byte, the cost is
+ *
+ *   max(flops, I ring_bytes) + I heads_bytes
+ *
+ * because what travels around the ring does so meanwhile, and an all-to-all does not. The plan
+ * takes the least; of equal ones, the fewest head_ranks. */
+typedef struct heed_mpi_choice {
+  uint32_t struct_size;
+  uint32_t chosen;
+  int64_t head_ranks;
+  double flops;
+  double ring_bytes;
+  double heads_bytes;
+  double cost;
+} heed_mpi_choice;
+#define HEED_MPI_CHOICE_INIT \
+  { (uint32_t)sizeof(heed_mpi_choice), 0, 0, 0.0, 0.0, 0.0, 0.0 }
+
+/* index is below info.choices. */
+HEED_API heed_status heed_mpi_attention_plan_choice(const heed_mpi_attention_plan* plan,
+                                                    uint32_t index, heed_mpi_choice* choice);
+
+/* The bytes that a run of this plan needs on this rank: of the ring two shards of keys and values
+ * at most, partial results of its queries in the arithmetic's type, and what heed_attention needs.
+ */
+HEED_API heed_status heed_mpi_attention_plan_workspace(const heed_mpi_attention_plan* plan,
+                                                       size_t* bytes);
+
+/* Collective. args as of heed_attention, of this rank's shard; what desc.tensors names must be
+ * given, and nothing else. Slopes, sinks and key lengths (of the whole sequences) are the same on
+ * all ranks. lse may be wanted by some ranks alone. A rank with HEED_VERBOSE=1 in its environment
+ * when the plan was made prints a line: the time it computed, the time it waited, the bytes it
+ * sent. */
+HEED_API heed_status heed_mpi_attention_plan_run(const heed_mpi_attention_plan* plan,
+                                                 const heed_attention_args* args, void* workspace,
+                                                 size_t workspace_bytes);
+
+/* Collective. Plan, workspace and run in one call. */
+HEED_API heed_status heed_mpi_attention(MPI_Comm communicator, const heed_context* context,
+                                        const heed_mpi_attention_desc* desc,
+                                        const heed_attention_args* args);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HEED_MPI_H */

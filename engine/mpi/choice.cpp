@@ -1,0 +1,126 @@
+#include "engine/mpi/choice.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/mpi/placement.hpp"
+#include "engine/mpi/tensor.hpp"
+
+namespace heed::mpi {
+namespace {
+
+double width(const heed_layout& layout, std::int64_t features) {
+  return static_cast<double>(bytes_of(layout.dtype)) * static_cast<double>(features);
+}
+
+/// Bytes that a rank sends to the others of its group, and gets back.
+double exchanged_bytes(const Problem& p, int rank, int head_ranks) {
+  const heed_attention_desc& d = p.desc;
+  const auto rows = [&](const std::vector<Spans>& spans) {
+    return static_cast<double>(rows_in(spans[static_cast<std::size_t>(rank)]));
+  };
+  const double query = width(d.query, d.features) + width(d.out, d.value_features) + sizeof(double);
+  const double key = width(d.key, d.features) + width(d.value, d.value_features);
+  const double others = 1 - 1 / static_cast<double>(head_ranks);
+  return others * static_cast<double>(d.batch) *
+         (rows(p.queries) * query * static_cast<double>(d.query_heads) +
+          rows(p.keys) * key * static_cast<double>(d.key_heads));
+}
+
+heed_mpi_choice choice_of(const Problem& p, int head_ranks) {
+  const heed_attention_desc& d = p.desc;
+  const int ranks = static_cast<int>(p.keys.size());
+  heed_mpi_choice choice = HEED_MPI_CHOICE_INIT;
+  choice.head_ranks = head_ranks;
+  const double per_pair = 2 * static_cast<double>(d.features + d.value_features) *
+                          static_cast<double>(d.batch) * static_cast<double>(d.query_heads) /
+                          head_ranks;
+  const Ring ring = ring_of(p, head_ranks);
+  for (int member = 0; member < ring.members(); ++member) {
+    choice.flops = std::max(choice.flops, per_pair * ring.pairs(member));
+    choice.ring_bytes =
+        std::max(choice.ring_bytes, bytes_of_keys(p, head_ranks) * ring.rows_sent(member));
+  }
+  for (int rank = 0; rank < ranks; ++rank)
+    choice.heads_bytes = std::max(choice.heads_bytes, exchanged_bytes(p, rank, head_ranks));
+  const double intensity = p.given.flops_per_byte;
+  choice.cost =
+      std::max(choice.flops, intensity * choice.ring_bytes) + intensity * choice.heads_bytes;
+  return choice;
+}
+
+/// Nothing travels but partial results, to all others.
+heed_mpi_choice everywhere_choice(const Problem& p) {
+  const heed_attention_desc& d = p.desc;
+  const auto ranks = static_cast<double>(p.keys.size());
+  heed_mpi_choice choice = HEED_MPI_CHOICE_INIT;
+  choice.head_ranks = choice.chosen = 1;
+  for (const Spans& keys : p.keys)
+    choice.flops = std::max(choice.flops, pairs(p.order, p.queries.front(), keys));
+  choice.flops *= 2 * static_cast<double>(d.features + d.value_features) *
+                  static_cast<double>(d.batch) * static_cast<double>(d.query_heads);
+  const double row = width({p.real(), 0, 0, 0, 0, 0}, d.value_features) + sizeof(double);
+  choice.heads_bytes = (ranks - 1) * row * static_cast<double>(d.batch * d.query_heads) *
+                       static_cast<double>(d.query_length);
+  choice.cost = choice.flops + p.given.flops_per_byte * choice.heads_bytes;
+  return choice;
+}
+
+/// Throws if the caller wants what cannot be.
+void check_wanted(const Problem& p) {
+  const std::int64_t wanted = p.given.head_ranks;
+  const auto ranks = static_cast<std::int64_t>(p.keys.size());
+  const auto refuse = [&](heed_status status, const char* why) {
+    fail(status, "desc.head_ranks is %lld; %s", static_cast<long long>(wanted), why);
+  };
+  if (wanted <= 1) return;
+  if (p.everywhere())
+    refuse(HEED_STATUS_UNSUPPORTED, "with HEED_MPI_QUERIES_EVERYWHERE it must be 1");
+  if (p.brings(HEED_MPI_MASK) || p.brings(HEED_MPI_BIAS))
+    refuse(HEED_STATUS_UNSUPPORTED,
+           "with HEED_MPI_MASK or HEED_MPI_BIAS, whose rows stay where they are, it must be 1");
+  if (ranks % wanted != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.head_ranks is %lld; it must divide the %lld ranks",
+         static_cast<long long>(wanted), static_cast<long long>(ranks));
+  if (p.desc.key_heads % wanted != 0 || p.desc.key_heads == 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.head_ranks is %lld; it must divide desc.key_heads, %lld",
+         static_cast<long long>(wanted), static_cast<long long>(p.desc.key_heads));
+}
+
+}  // namespace
+
+Ring ring_of(const Problem& p, int head_ranks) {
+  std::vector<Shard> shards;
+  for (int first = 0; first < static_cast<int>(p.keys.size()); first += head_ranks)
+    shards.push_back({together(p.queries, first, head_ranks), together(p.keys, first, head_ranks)});
+  return Ring(std::move(shards), p.order);
+}
+
+double bytes_of_keys(const Problem& p, int head_ranks) {
+  const heed_attention_desc& d = p.desc;
+  return (width(d.key, d.features) + width(d.value, d.value_features)) *
+         static_cast<double>(d.batch) * static_cast<double>(d.key_heads) / head_ranks;
+}
+
+std::vector<heed_mpi_choice> choices_of(const Problem& p) {
+  check_wanted(p);
+  if (p.everywhere()) return {everywhere_choice(p)};
+  const int ranks = static_cast<int>(p.keys.size());
+  const bool ring_alone =
+      p.brings(HEED_MPI_MASK) || p.brings(HEED_MPI_BIAS) || p.desc.key_heads == 0;
+  std::vector<heed_mpi_choice> choices;
+  std::size_t best = 0;
+  for (int head_ranks = 1; head_ranks <= ranks; ++head_ranks) {
+    if (p.given.head_ranks > 0 && head_ranks != p.given.head_ranks) continue;
+    if (head_ranks > 1 &&
+        (ring_alone || ranks % head_ranks != 0 || p.desc.key_heads % head_ranks != 0))
+      continue;
+    choices.push_back(choice_of(p, head_ranks));
+    if (choices.back().cost < choices[best].cost) best = choices.size() - 1;
+  }
+  choices[best].chosen = 1;
+  return choices;
+}
+
+}  // namespace heed::mpi

@@ -1,0 +1,89 @@
+#include "engine/mpi/ring.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace heed::mpi {
+namespace {
+
+int wrapped(int member, int members) { return ((member % members) + members) % members; }
+
+/// In order of positions.
+Spans sorted(Spans spans) {
+  std::sort(spans.begin(), spans.end(),
+            [](const Span& a, const Span& b) { return a.position < b.position; });
+  return spans;
+}
+
+/// Whether any of these sorted spans attends the keys. Of those that reach up to them, the first is
+/// the one that may reach down to them.
+bool any_attends(const Order& order, const Spans& queries, const Span& keys) {
+  const auto first = std::partition_point(queries.begin(), queries.end(), [&](const Span& q) {
+    return q.end() - 1 + order.end <= keys.position;
+  });
+  return first != queries.end() && order.attends_any(*first, keys);
+}
+
+/// The shortest way past all members that need a parcel, so many up and so many down; of ways that
+/// are equally long the one that goes up furthest. `needed` has their distances upwards, in order.
+void route(const std::vector<int>& needed, int members, Parcel& parcel) {
+  int best = members;
+  for (std::size_t i = needed.size() + 1; i-- > 0;) {
+    const int up = i == 0 ? 0 : needed[i - 1];
+    const int down = i == needed.size() ? 0 : members - needed[i];
+    if (up + down < best) best = up + down, parcel.up = up, parcel.down = down;
+  }
+}
+
+}  // namespace
+
+Ring::Ring(std::vector<Shard> shards, const Order& order)
+    : shards_(std::move(shards)), order_(order), parcels_(shards_.size()) {
+  std::vector<Spans> queries;
+  for (const Shard& shard : shards_) {
+    queries.push_back(sorted(shard.queries));
+    all_keys_.count += rows_in(shard.keys);
+  }
+  std::vector<int> needed;
+  for (int member = 0; member < members(); ++member) {
+    const Spans& keys = shard(member).keys;
+    for (std::size_t span = 0; span < keys.size(); ++span) {
+      needed.clear();
+      for (int distance = 1; distance < members(); ++distance) {
+        const auto other = static_cast<std::size_t>(wrapped(member + distance, members()));
+        if (any_attends(order_, queries[other], keys[span])) needed.push_back(distance);
+      }
+      Parcel parcel = {member, static_cast<int>(span), 0, 0};
+      route(needed, members(), parcel);
+      parcels_[static_cast<std::size_t>(member)].push_back(parcel);
+      rounds_ = std::max({rounds_, parcel.up + 1, parcel.down + 1});
+    }
+  }
+}
+
+std::vector<Held> Ring::held(int member, int round) const {
+  std::vector<Held> held;
+  const auto from = [&](int distance) -> const std::vector<Parcel>& {
+    return parcels_[static_cast<std::size_t>(wrapped(member + distance, members()))];
+  };
+  for (const Parcel& parcel : from(-round))
+    if (parcel.up >= round) held.push_back({&parcel, true, parcel.up > round ? above(member) : -1});
+  for (const Parcel& parcel : from(round))
+    if (parcel.down >= std::max(round, 1))
+      held.push_back({&parcel, false, parcel.down > round ? below(member) : -1});
+  return held;
+}
+
+double Ring::pairs(int member) const {
+  return mpi::pairs(order_, shard(member).queries, {all_keys_});
+}
+
+double Ring::rows_sent(int member) const {
+  double rows = 0;
+  for (int round = 0; round < rounds_; ++round)
+    for (const Held& held : held(member, round))
+      if (held.next >= 0) rows += static_cast<double>(keys_of(*held.parcel).count);
+  return rows;
+}
+
+}  // namespace heed::mpi

@@ -1,0 +1,48 @@
+#include "engine/mpi/spans.hpp"
+
+#include <algorithm>
+
+namespace heed::mpi {
+namespace {
+
+/// Of rows i < n and keys j < m, the pairs with j < i + d.
+double pairs_below(std::int64_t n, std::int64_t m, std::int64_t d) {
+  const std::int64_t none = std::clamp<std::int64_t>(-d, 0, n);      // rows before this: no key
+  const std::int64_t whole = std::clamp<std::int64_t>(m - d, 0, n);  // rows from this on: all keys
+  const double between = static_cast<double>(whole - none);
+  return between * static_cast<double>(d) + between * static_cast<double>(none + whole - 1) / 2 +
+         static_cast<double>(n - whole) * static_cast<double>(m);
+}
+
+}  // namespace
+
+std::int64_t rows_in(const Spans& spans) {
+  std::int64_t rows = 0;
+  for (const Span& span : spans) rows += span.count;
+  return rows;
+}
+
+bool Order::attends_any(const Span& queries, const Span& keys) const {
+  return queries.count > 0 && keys.count > 0 && queries.position + first < keys.end() &&
+         queries.end() - 1 + end > keys.position;
+}
+
+bool Order::attends_all(const Span& queries, const Span& keys) const {
+  return queries.end() - 1 + first <= keys.position && queries.position + end >= keys.end();
+}
+
+double Order::pairs(const Span& queries, const Span& keys) const {
+  const std::int64_t between = queries.position - keys.position;
+  return pairs_below(queries.count, keys.count, between + end) -
+         pairs_below(queries.count, keys.count, between + first);
+}
+
+double pairs(const Order& order, const Spans& queries, const Spans& keys) {
+  double sum = 0;
+  for (const Span& q : queries)
+    for (const Span& k : keys)
+      if (order.attends_any(q, k)) sum += order.pairs(q, k);
+  return sum;
+}
+
+}  // namespace heed::mpi

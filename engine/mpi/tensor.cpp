@@ -1,0 +1,90 @@
+#include "engine/mpi/tensor.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace heed::mpi {
+
+std::size_t bytes_of(std::uint32_t dtype) {
+  switch (dtype) {
+    case HEED_DTYPE_F64:
+      return 8;
+    case HEED_DTYPE_BF16:
+    case HEED_DTYPE_F16:
+      return 2;
+    default:
+      return 4;
+  }
+}
+
+heed_layout explicit_layout(const heed_layout& given, const Extent& e) {
+  heed_layout layout = given;
+  if (layout.dtype == HEED_DTYPE_DEFAULT) layout.dtype = HEED_DTYPE_F32;
+  layout.reserved = HEED_STRIDES_EXPLICIT;
+  const bool unset = given.stride_batch == 0 && given.stride_head == 0 && given.stride_row == 0 &&
+                     given.stride_feature == 0;
+  if (given.reserved == HEED_STRIDES_EXPLICIT || !unset) return layout;
+  layout.stride_feature = 1;
+  layout.stride_row = std::max<std::int64_t>(e.features, 1);
+  layout.stride_head = layout.stride_row * std::max<std::int64_t>(e.rows, 1);
+  layout.stride_batch = layout.stride_head * std::max<std::int64_t>(e.heads, 1);
+  return layout;
+}
+
+heed_score_layout explicit_layout(const heed_score_layout& given, const Extent& e) {
+  heed_score_layout layout = given;
+  const auto size = [](std::int64_t own, std::int64_t problem) { return own == 0 ? problem : own; };
+  layout.batch = size(given.batch, e.batch);
+  layout.heads = size(given.heads, e.heads);
+  layout.rows = size(given.rows, e.rows);
+  layout.keys = size(given.keys, e.features);
+  const heed_layout strides =
+      explicit_layout(heed_layout{0, given.reserved, given.stride_batch, given.stride_head,
+                                  given.stride_row, given.stride_key},
+                      {layout.batch, layout.heads, layout.rows, layout.keys});
+  layout.reserved = HEED_STRIDES_EXPLICIT;
+  layout.stride_batch = layout.batch == 1 ? 0 : strides.stride_batch;
+  layout.stride_head = layout.heads == 1 ? 0 : strides.stride_head;
+  layout.stride_row = layout.rows == 1 ? 0 : strides.stride_row;
+  layout.stride_key = layout.keys == 1 ? 0 : strides.stride_feature;
+  return layout;
+}
+
+Tensor Tensor::from(std::int64_t head, std::int64_t row) const {
+  const std::int64_t elements = head * layout.stride_head + row * layout.stride_row;
+  return {data + elements * static_cast<std::int64_t>(element_bytes()), layout};
+}
+
+Tensor contiguous(void* data, std::uint32_t dtype, const Extent& extent) {
+  const heed_layout unset = {dtype, HEED_STRIDES_DEFAULT, 0, 0, 0, 0};
+  return {static_cast<std::byte*>(data), explicit_layout(unset, extent)};
+}
+
+void copy(const Tensor& from, const Tensor& to, const Extent& extent) {
+  const std::size_t bytes = from.element_bytes();
+  const auto features = static_cast<std::size_t>(extent.features);
+  const bool side_by_side = from.layout.stride_feature == 1 && to.layout.stride_feature == 1;
+  const auto step = [&](const Tensor& tensor, std::int64_t elements) {
+    return tensor.data + elements * static_cast<std::int64_t>(bytes);
+  };
+  for (std::int64_t b = 0; b < extent.batch; ++b)
+    for (std::int64_t h = 0; h < extent.heads; ++h)
+      for (std::int64_t row = 0; row < extent.rows; ++row) {
+        const auto place = [&](const Tensor& tensor) {
+          const heed_layout& l = tensor.layout;
+          return step(tensor, b * l.stride_batch + h * l.stride_head + row * l.stride_row);
+        };
+        const std::byte* source = place(from);
+        std::byte* target = place(to);
+        if (side_by_side) {
+          std::memcpy(target, source, features * bytes);
+          continue;
+        }
+        for (std::int64_t x = 0; x < extent.features; ++x)
+          std::memcpy(target + x * to.layout.stride_feature * static_cast<std::int64_t>(bytes),
+                      source + x * from.layout.stride_feature * static_cast<std::int64_t>(bytes),
+                      bytes);
+      }
+}
+
+}  // namespace heed::mpi

@@ -1,0 +1,40 @@
+// Tensors [batch, heads, rows, features] as heed_layout describes them, and copies of their rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "api/heed.h"
+
+namespace heed::mpi {
+
+/// Bytes of an element of float32, float64, bfloat16 or float16.
+std::size_t bytes_of(std::uint32_t dtype);
+
+/// Sizes of a tensor.
+struct Extent {
+  std::int64_t batch, heads, rows, features;
+
+  std::int64_t elements() const { return batch * heads * rows * features; }
+};
+
+/// The layout with its strides said explicitly.
+heed_layout explicit_layout(const heed_layout& given, const Extent& extent);
+heed_score_layout explicit_layout(const heed_score_layout& given, const Extent& extent);
+
+struct Tensor {
+  std::byte* data;
+  heed_layout layout;  ///< explicit
+
+  std::size_t element_bytes() const { return bytes_of(layout.dtype); }
+  /// The same from this head and row on.
+  Tensor from(std::int64_t head, std::int64_t row) const;
+};
+
+/// One whose elements lie side by side.
+Tensor contiguous(void* data, std::uint32_t dtype, const Extent& extent);
+
+/// Of the same type; all of `extent`.
+void copy(const Tensor& from, const Tensor& to, const Extent& extent);
+
+}  // namespace heed::mpi

@@ -1,0 +1,265 @@
+#include "tests/mpi/ranks.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+
+#include "tests/oracle/rounding.hpp"
+
+namespace heed_test {
+namespace {
+
+using Positions = std::vector<std::int64_t>;
+
+/// MPI, as long as the program runs.
+struct Session {
+  Session() {
+    int level = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level);
+  }
+  ~Session() { MPI_Finalize(); }
+};
+const Session session;
+
+Positions row_range(std::int64_t begin, std::int64_t count) {
+  Positions positions(static_cast<std::size_t>(count));
+  std::iota(positions.begin(), positions.end(), begin);
+  return positions;
+}
+
+std::vector<Positions> placed_evenly(std::uint32_t placement, std::int64_t length) {
+  std::vector<Positions> all;
+  for (int i = 0; i < ranks(); ++i) {
+    heed_mpi_rows rows[2];
+    require_ok(heed_mpi_place(placement, length, ranks(), i, rows));
+    all.push_back(row_range(rows[0].begin, rows[0].count));
+    const Positions second = row_range(rows[1].begin, rows[1].count);
+    all.back().insert(all.back().end(), second.begin(), second.end());
+  }
+  return all;
+}
+
+/// Rank i gets i % 3 shares of what there is, the last one the rest.
+std::vector<Positions> placed_unevenly(std::int64_t length) {
+  std::vector<Positions> all;
+  std::int64_t begin = 0;
+  for (int i = 0; i < ranks(); ++i) {
+    const std::int64_t share = i % 3 * length / (2 * ranks());
+    const std::int64_t count = i == ranks() - 1 ? length - begin : share;
+    all.push_back(row_range(begin, count));
+    begin += count;
+  }
+  return all;
+}
+
+std::vector<Positions> dealt(std::int64_t length, Random& random) {
+  std::vector<std::int64_t> stretches((static_cast<std::size_t>(length) + 6) / 7);
+  std::iota(stretches.begin(), stretches.end(), 0);
+  for (std::size_t i = stretches.size(); i > 1; --i)
+    std::swap(
+        stretches[i - 1],
+        stretches[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(i) - 1))]);
+  std::vector<Positions> all(static_cast<std::size_t>(ranks()));
+  for (const std::int64_t stretch : stretches) {
+    Positions& to = all[static_cast<std::size_t>(random.integer(0, ranks() - 1))];
+    const Positions rows = row_range(stretch * 7, std::min<std::int64_t>(7, length - stretch * 7));
+    to.insert(to.end(), rows.begin(), rows.end());
+  }
+  return all;
+}
+
+/// What is off by more than in one process. There a term of the softmax is off by 1 + a_j at most,
+/// in numerator and denominator alike (oracle/softmax.hpp); so it is in a part, whose sums are
+/// shorter, row_max lower and moves fewer. A part is normalised and rounded, gamma(3), and then
+/// multiplied with its own denominator again, which so cancels; every merge rounds once more, to
+/// the arithmetic's type, numbers that are at most the largest value. Those in float64, of
+/// log-sum-exps, are four a merge.
+std::vector<Element> widened(std::vector<Element> elements, double merges, double largest,
+                             double unit) {
+  for (Element& e : elements)
+    if (e.bound > 0) e.bound += (merges + 3) * unit * largest * 1.01;
+  return elements;
+}
+
+double largest_of(const Tensor& tensor) {
+  double largest = 0;
+  tensor.each([&](const Axes& at) {
+    const double x = std::fabs(tensor.get(at));
+    if (std::isfinite(x)) largest = std::max(largest, x);
+  });
+  return largest;
+}
+
+/// The numbers [b, h, position, x] of a tensor or, of scores, [b, h, position, j].
+void take(const Tensor& from, const Positions& positions, Tensor& to, bool repeated = false) {
+  to.fill([&](Axes at) {
+    if (!repeated) at[2] = positions[static_cast<std::size_t>(at[2])];
+    return from.get(at);
+  });
+}
+
+Sizes shard_sizes(const Problem& whole, const Split& split) {
+  Sizes sizes = sizes_of(whole);
+  const auto own = static_cast<std::size_t>(rank());
+  sizes.query_length = static_cast<std::int64_t>(split.queries[own].size());
+  sizes.key_length = static_cast<std::int64_t>(split.keys[own].size());
+  return sizes;
+}
+
+/// Tensors lie otherwise on every rank.
+Layouts shard_layouts() {
+  const auto arrangement = [](int shift) {
+    return static_cast<Arrangement>((rank() + shift) % static_cast<int>(Arrangement::kCount));
+  };
+  return {arrangement(0), arrangement(1), arrangement(2), arrangement(3), 1};
+}
+
+}  // namespace
+
+int rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+int ranks() {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+Split even_split(std::uint32_t placement, std::int64_t queries, std::int64_t keys) {
+  return {placement == HEED_MPI_ZIGZAG ? "zigzag" : "contiguous", placement,
+          placed_evenly(placement, queries), placed_evenly(placement, keys)};
+}
+
+Split uneven_split(std::int64_t queries, std::int64_t keys) {
+  return {"uneven", HEED_MPI_CONTIGUOUS, placed_unevenly(queries), placed_unevenly(keys)};
+}
+
+Split dealt_split(std::int64_t queries, std::int64_t keys, std::uint64_t seed) {
+  Random random(seed);
+  return {"dealt", HEED_MPI_POSITIONS, dealt(queries, random), dealt(keys, random)};
+}
+
+Split everywhere(std::int64_t queries, std::int64_t keys) {
+  const std::vector<Positions> all(static_cast<std::size_t>(ranks()), row_range(0, queries));
+  return {"everywhere", HEED_MPI_CONTIGUOUS, all, placed_unevenly(keys), true};
+}
+
+Shard::Shard(Problem& whole, const Split& split)
+    : problem(shard_sizes(whole, split), shard_layouts()),
+      split_(split),
+      query_positions_(split.queries[static_cast<std::size_t>(rank())]),
+      key_positions_(split.keys[static_cast<std::size_t>(rank())]),
+      total_queries_(whole.desc.query_length) {
+  take(whole.query, query_positions_, problem.query);
+  take(whole.key, key_positions_, problem.key);
+  take(whole.value, key_positions_, problem.value);
+  problem.score_as(whole);
+  problem.sinks = whole.sinks;
+  problem.key_lengths = whole.key_lengths;
+  const auto rows_alone = [&](Axes sizes) {
+    if (sizes[2] != 1) sizes[2] = problem.desc.query_length;
+    return sizes;
+  };
+  if (whole.mask)
+    take(*whole.mask, query_positions_, problem.add_mask(rows_alone(whole.mask->shape())),
+         whole.mask->shape()[2] == 1);
+  if (whole.bias)
+    take(*whole.bias, query_positions_,
+         problem.add_bias(rows_alone(whole.bias->shape()), whole.desc.bias.dtype),
+         whole.bias->shape()[2] == 1);
+  if (whole.lse) problem.want_lse(whole.desc.lse.dtype);
+}
+
+heed_mpi_attention_desc Shard::desc() {
+  heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
+  desc.attention = &problem.desc;
+  desc.placement = split_.placement;
+  desc.queries = split_.everywhere ? HEED_MPI_QUERIES_EVERYWHERE : HEED_MPI_QUERIES_SPLIT;
+  if (split_.placement == HEED_MPI_POSITIONS) {
+    desc.query_positions = query_positions_.data();
+    desc.key_positions = key_positions_.data();
+  }
+  const auto bring = [&](bool given, heed_mpi_tensors tensor) {
+    if (given) desc.tensors |= static_cast<std::uint32_t>(tensor);
+  };
+  bring(problem.mask.has_value(), HEED_MPI_MASK);
+  bring(problem.bias.has_value(), HEED_MPI_BIAS);
+  bring(!problem.slopes.numbers.empty(), HEED_MPI_ALIBI_SLOPES);
+  bring(!problem.sinks.numbers.empty(), HEED_MPI_SINKS);
+  bring(!problem.key_lengths.empty(), HEED_MPI_KEY_LENGTHS);
+  return desc;
+}
+
+Outputs Shard::run(const Context& context, std::int64_t head_ranks) {
+  heed_mpi_attention_desc all = desc();
+  all.head_ranks = head_ranks;
+  return problem.run_all([&](const heed_attention_args& args) {
+    const heed_status status = heed_mpi_attention(MPI_COMM_WORLD, context.get(), &all, &args);
+    if (status != HEED_STATUS_OK) throw std::runtime_error(heed_mpi_last_error());
+    return status;
+  });
+}
+
+template <class T>
+std::vector<T> Shard::rows_of(const std::vector<T>& whole, std::int64_t features) const {
+  std::vector<T> own;
+  const std::int64_t problems = problem.desc.batch * problem.desc.query_heads;
+  for (std::int64_t p = 0; p < problems; ++p)
+    for (const std::int64_t position : query_positions_) {
+      const auto begin = whole.begin() + (p * total_queries_ + position) * features;
+      own.insert(own.end(), begin, begin + features);
+    }
+  return own;
+}
+
+void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits) {
+  static const Context context = make_context(isa_names().back());
+  static const Context threaded = make_context(isa_names().back(), {"tbb", 2, 16, 16});
+  INFO("rank " << rank() << " of " << ranks() << ", " << split.name << ", head_ranks " << head_ranks
+               << ": " << line_of(whole));
+  Shard shard(whole, split);
+  const Outputs got = shard.run(context, head_ranks);
+  const Outputs again = shard.run(threaded, head_ranks);
+  CHECK(heed_test::same_bits(got.out, again.out));
+  CHECK(heed_test::same_bits(got.lse, again.lse));
+
+  const Expected want = whole.expected_all();
+  double spans = 0;
+  for (const Positions& positions : split.keys)
+    for (std::size_t i = 0; i < positions.size(); ++i)
+      spans += i == 0 || positions[i] != positions[i - 1] + 1 ? 1 : 0;
+  const bool float64 = is_float64(whole.desc);
+  const Axes shape = shard.problem.out.shape();
+  check_elements("out", shape, got.out,
+                 widened(shard.rows_of(want.out, shape[3]), spans, largest_of(whole.value),
+                         float64 ? 0x1p-53 : kUnit));
+  if (whole.lse) {
+    double largest = 1;
+    for (const Element& e : want.lse)
+      if (std::isfinite(e.value)) largest = std::max(largest, std::fabs(e.value));
+    check_elements("lse", {shape[0], shape[1], shape[2], 1}, got.lse,
+                   widened(shard.rows_of(want.lse, 1), 4 * spans, 4 * largest, 0x1p-53));
+  }
+  if (!same_bits) return;
+  const Outputs alone = whole.run_all(context);
+  CHECK(got.out.bits == shard.rows_of(alone.out.bits, shape[3]));
+  if (whole.lse) CHECK(got.lse.bits == shard.rows_of(alone.lse.bits, 1));
+}
+
+bool same_everywhere(const std::string& text) {
+  std::vector<char> first(1024, '\0');
+  std::memcpy(first.data(), text.data(), std::min(text.size(), first.size() - 1));
+  const std::vector<char> own = first;
+  MPI_Bcast(first.data(), static_cast<int>(first.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
+  int same = own == first ? 1 : 0;
+  int all = 0;
+  MPI_Allreduce(&same, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  return all == 1;
+}
+
+}  // namespace heed_test

@@ -1,0 +1,66 @@
+// Problems over the ranks of MPI_COMM_WORLD. Every rank makes the whole problem, takes its rows of
+// it, and looks at what comes back for them.
+//
+// All ranks run the same test cases, in the same order. Once ranks may communicate, assertions must
+// not end a test case: CHECK, not REQUIRE.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/heed_mpi.h"
+#include "tests/support/attention.hpp"
+
+namespace heed_test {
+
+int rank();
+int ranks();
+
+/// Whose rows are whose: positions by rank.
+struct Split {
+  const char* name;
+  std::uint32_t placement;
+  std::vector<std::vector<std::int64_t>> queries, keys;
+  bool everywhere = false;  ///< all ranks have the same queries
+};
+
+/// heed_mpi_place's: lengths that differ by one row at most.
+Split even_split(std::uint32_t placement, std::int64_t queries, std::int64_t keys);
+/// In order of ranks, some of which have nothing.
+Split uneven_split(std::int64_t queries, std::int64_t keys);
+/// Stretches of rows dealt in a random order.
+Split dealt_split(std::int64_t queries, std::int64_t keys, std::uint64_t seed);
+/// All queries on all ranks, keys in order of ranks, some of which have nothing.
+Split everywhere(std::int64_t queries, std::int64_t keys);
+
+/// This rank's part of a problem.
+class Shard {
+ public:
+  Shard(Problem& whole, const Split& split);
+
+  heed_mpi_attention_desc desc();
+  /// Runs it; throws unless that goes well.
+  Outputs run(const Context& context, std::int64_t head_ranks = 0);
+  /// What an output of the whole has for the rows of this shard.
+  template <class T>
+  std::vector<T> rows_of(const std::vector<T>& whole, std::int64_t features) const;
+
+  Problem problem;
+
+ private:
+  const Split split_;
+  std::vector<std::int64_t> query_positions_, key_positions_;
+  std::int64_t total_queries_;
+};
+
+/// Runs a problem split so and compares this rank's rows with the oracle. `same_bits`: they must
+/// also be those of the problem in one process.
+void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits);
+
+/// Whether all ranks say the same.
+bool same_everywhere(const std::string& text);
+
+}  // namespace heed_test
