@@ -38,9 +38,12 @@ constexpr std::int64_t kMostParts = 16;
 std::int64_t repeats_of(const heed_attention_backward_plan& plan) {
   const Problem& p = plan.problem.attention;
   const Shape& sizes = plan.problem.bias_sizes;
-  const auto repeats = [](std::int64_t size, std::int64_t count) { return size == 1 ? count : 1; };
-  return repeats(sizes[0], p.batch) * repeats(sizes[1], p.query_heads) *
-         repeats(sizes[2], panels_of(plan));
+  const auto repeats = [](std::int64_t size, std::int64_t count) {
+    return Size(size == 1 ? count : 1);
+  };
+  return (repeats(sizes[0], p.batch) * repeats(sizes[1], p.query_heads) *
+          repeats(sizes[2], panels_of(plan)))
+      .value();
 }
 
 template <class Real>
@@ -176,8 +179,9 @@ class BiasSums {
 std::int64_t bias_tasks(const heed_attention_backward_plan& plan) {
   const Problem& p = plan.problem.attention;
   const Shape& sizes = plan.problem.bias_sizes;
-  return parts(sizes[0], p.batch) * parts(sizes[1], p.query_heads) *
-         parts(sizes[2], panels_of(plan)) * parts(sizes[3], tiles_of(plan));
+  return (Size(parts(sizes[0], p.batch)) * parts(sizes[1], p.query_heads) *
+          parts(sizes[2], panels_of(plan)) * parts(sizes[3], tiles_of(plan)))
+      .value();
 }
 
 bool bias_is_own(const heed_attention_backward_plan& plan) {

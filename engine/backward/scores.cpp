@@ -105,8 +105,9 @@ void ScoreGradients<Real>::go_on(const GradPanel<Real>& panel, const KeyTile<Rea
                                  const KeyBlock& block) const {
   if (rows_.args.given.grad_alibi_slopes != nullptr)
     add_terms(panel, block, &RowTerms::slope, [&](std::size_t, std::size_t j, std::int64_t row) {
-      return -std::fabs(static_cast<double>(row + rows_.sequence.limits.offset - block.begin -
-                                            static_cast<std::int64_t>(j)));
+      const std::int64_t key = block.begin + static_cast<std::int64_t>(j);
+      return -std::fabs(static_cast<double>(rows_.sequence.limits.offset) +
+                        static_cast<double>(row - key));
     });
   if (rows_.problem().softcap > 0) {
     Real* const gradients = rows_.buffer(rows_.plan.slab.gradients);
