@@ -73,6 +73,17 @@ int generate(Scene& s) {
   return status;
 }
 
+/// The gradient of the block's input.
+int differentiate(Scene& s) {
+  heed_multihead_backward_desc desc = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
+  desc.block = &s.block;
+  heed_multihead_backward_args args = HEED_MULTIHEAD_BACKWARD_ARGS_INIT;
+  args.block = &s.block_args;
+  args.grad_out = s.in.data();
+  args.grad_input_query = s.out.data();
+  return heed_multihead_backward(s.context, &desc, &args);
+}
+
 }  // namespace
 
 const std::vector<Entry> kEntries = {
@@ -115,6 +126,7 @@ const std::vector<Entry> kEntries = {
      }},
     {"heed_multihead",
      [](Scene& s) -> int { return heed_multihead(s.context, &s.block, &s.block_args); }},
+    {"heed_multihead_backward", differentiate},
     {"heed_graph_create",
      [](Scene& s) {
        return make_and_destroy(heed_graph_destroy, [&](auto** graph) {

@@ -56,6 +56,6 @@ bool check_seed(std::uint64_t seed, Sweep& sweep) {
 
 TEST_CASE("gradients over random graphs", "[sweep][backward]") {
   sweep_seeds(
-      count(large() ? 5000 : 800),
+      count_forms(5000),
       [](std::uint64_t seed) { return line_of(RandomGraphBackward(seed).draw()); }, check_seed);
 }

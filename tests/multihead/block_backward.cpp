@@ -259,30 +259,7 @@ BlockGradients BlockBackward::run(const Context& context, Keeps keeps) {
   return got;
 }
 
-std::string line_of(const BlockBackward& p) {
-  std::string line = line_of(p.block) + ", gradients of";
-  for (const BlockGradientOf gradient : all_block_gradients())
-    if (p.gradients[gradient])
-      line += std::string(" ") + name_of(gradient) + " " +
-              name_of_dtype(p.gradients[gradient]->dtype());
-  if (p.grad_lse) line += ", from lse too";
-  return line;
-}
-
-BlockComparison compare_gradients(const std::string& what, const BlockBackward& p,
-                                  const BlockGradients& got, const ExpectedBlockGradients& want,
-                                  Unspecified unspecified) {
-  BlockComparison all;
-  for (const BlockGradientOf gradient : all_block_gradients()) {
-    if (!p.gradients[gradient]) continue;
-    const Comparison one = compare_elements(what + ", gradient of " + name_of(gradient),
-                                            p.gradients[gradient]->shape(), got[gradient],
-                                            want[gradient], unspecified);
-    all.ratios[gradient] = one.ratio;
-    if (all.wrong.empty()) all.wrong = one.wrong;
-  }
-  return all;
-}
+std::string line_of(const BlockBackward& p) { return line_of(p.block) + line_of_gradients(p); }
 
 namespace {
 

@@ -2,7 +2,6 @@
 // the oracle.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -67,17 +66,13 @@ class BlockBackward {
   std::array<std::optional<Tensor>, kBlockGradients> before_;
 };
 
+inline std::array<BlockGradientOf, kBlockGradients> gradients_of(const BlockBackward&) {
+  return all_block_gradients();
+}
+
 std::string line_of(const BlockBackward& p);
 
-/// The worst error / bound of each, and what is wrong.
-struct BlockComparison {
-  std::array<double, kBlockGradients> ratios{};
-  std::string wrong;
-  double worst() const { return *std::max_element(ratios.begin(), ratios.end()); }
-};
-BlockComparison compare_gradients(const std::string& what, const BlockBackward& p,
-                                  const BlockGradients& got, const ExpectedBlockGradients& want,
-                                  Unspecified unspecified = Unspecified::kForbidden);
+using BlockComparison = Comparisons<kBlockGradients>;
 
 /// A random block with gradients that are asked for and lie anyhow.
 BlockBackward draw_block_backward(std::uint64_t seed);

@@ -53,6 +53,6 @@ bool check_seed(std::uint64_t seed, Sweep& sweep) {
 
 TEST_CASE("gradients of random blocks of every form", "[sweep][backward][blocks]") {
   sweep_seeds(
-      count(large() ? 5000 : 500),
+      count_forms(5000),
       [](std::uint64_t seed) { return line_of(draw_block_backward(seed)); }, check_seed);
 }

@@ -182,30 +182,7 @@ Gradients BackwardProblem::run(
   return got;
 }
 
-std::string line_of(const BackwardProblem& p) {
-  std::string line = line_of(p.forward) + ", gradients of";
-  for (const GradientOf gradient : all_gradients())
-    if (p.gradients[gradient])
-      line += std::string(" ") + name_of(gradient) + " " +
-              name_of_dtype(p.gradients[gradient]->dtype());
-  if (p.grad_lse) line += std::string(", from lse too");
-  return line;
-}
-
-GradientComparison compare_gradients(const std::string& what, const BackwardProblem& p,
-                                     const Gradients& got, const ExpectedGradients& want,
-                                     Unspecified unspecified) {
-  GradientComparison all;
-  for (const GradientOf gradient : all_gradients()) {
-    if (!p.gradients[gradient]) continue;
-    const Comparison one = compare_elements(what + ", gradient of " + name_of(gradient),
-                                            p.gradients[gradient]->shape(), got[gradient],
-                                            want[gradient], unspecified);
-    all.ratios[gradient] = one.ratio;
-    if (all.wrong.empty()) all.wrong = one.wrong;
-  }
-  return all;
-}
+std::string line_of(const BackwardProblem& p) { return line_of(p.forward) + line_of_gradients(p); }
 
 bool same_bits(const Gradients& a, const Gradients& b) {
   return std::equal(a.begin(), a.end(), b.begin(),

@@ -81,17 +81,47 @@ class BackwardProblem {
   std::array<std::optional<Tensor>, kGradients> before_;  ///< what is there
 };
 
+inline std::array<GradientOf, kGradients> gradients_of(const BackwardProblem&) {
+  return all_gradients();
+}
+
 std::string line_of(const BackwardProblem& p);
 
 /// How gradients compare with the oracle's: the worst error / bound of each, and what is wrong.
-struct GradientComparison {
-  std::array<double, kGradients> ratios{};
+template <std::size_t count>
+struct Comparisons {
+  std::array<double, count> ratios{};
   std::string wrong;
   double worst() const { return *std::max_element(ratios.begin(), ratios.end()); }
 };
-GradientComparison compare_gradients(const std::string& what, const BackwardProblem& p,
-                                     const Gradients& got, const ExpectedGradients& want,
-                                     Unspecified unspecified = Unspecified::kForbidden);
+using GradientComparison = Comparisons<kGradients>;
+
+/// Of a problem, or of a block, whose gradients have names.
+template <class AProblem, class Got, class Want>
+auto compare_gradients(const std::string& what, const AProblem& p, const Got& got, const Want& want,
+                       Unspecified unspecified = Unspecified::kForbidden) {
+  Comparisons<std::tuple_size_v<Got>> all;
+  for (const auto gradient : gradients_of(p)) {
+    if (!p.gradients[gradient]) continue;
+    const Comparison one = compare_elements(what + ", gradient of " + name_of(gradient),
+                                            p.gradients[gradient]->shape(), got[gradient],
+                                            want[gradient], unspecified);
+    all.ratios[gradient] = one.ratio;
+    if (all.wrong.empty()) all.wrong = one.wrong;
+  }
+  return all;
+}
+
+/// What line_of says of gradients, those of a block too.
+template <class AProblem>
+std::string line_of_gradients(const AProblem& p) {
+  std::string line = ", gradients of";
+  for (const auto gradient : gradients_of(p))
+    if (p.gradients[gradient])
+      line += std::string(" ") + name_of(gradient) + " " +
+              name_of_dtype(p.gradients[gradient]->dtype());
+  return line + (p.grad_lse ? ", from lse too" : "");
+}
 
 bool same_bits(const Gradients& a, const Gradients& b);
 

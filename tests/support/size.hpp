@@ -1,5 +1,6 @@
 // How much of a sweep to run: everything, or with HEED_TEST_SIZE=small about a twentieth, or with
-// HEED_TEST_SIZE=brief about a hundredth. With HEED_TEST_SIZE=large those that take long run more.
+// HEED_TEST_SIZE=brief about a hundredth. Sweeps over random problems of every form are four times
+// as long with HEED_TEST_SIZE=full.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,6 @@ inline bool brief() { return size_is("brief"); }
 
 /// What is brief is small, too.
 inline bool small() { return size_is("small") || brief(); }
-
-inline bool large() { return size_is("large"); }
 
 /// Whether tests use this instruction set: any, or the one that HEED_TEST_ISA names, where the
 /// others have their turn elsewhere and the processor is an emulated one.
@@ -40,6 +39,11 @@ inline bool keep_of_few(std::size_t index) { return !brief() || index % 5 == 0; 
 inline std::size_t count(std::size_t full) {
   const std::size_t part = brief() ? 100 : small() ? 20 : 1;
   return (full + part - 1) / part;
+}
+
+/// A number of random problems of every form.
+inline std::size_t count_forms(std::size_t full) {
+  return size_is("full") || small() ? count(full) : (full + 3) / 4;
 }
 
 /// Prints how close an error came to its bound, if HEED_TEST_REPORT is set.

@@ -13,11 +13,10 @@
 #include <algorithm>
 
 #include "engine/backward/backward.hpp"
+#include "engine/projection/over_rows.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/multihead/rows.hpp"
 #include "engine/parallel/parallel_for.hpp"
-#include "engine/projection/over_rows.hpp"
-#include "engine/runtime/within.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/heads.hpp"
 
@@ -32,10 +31,13 @@ struct Projection {
   InputRows input;
   const Rows& rows;
   std::byte* grad;  ///< in the workspace, row by row
-  std::int64_t width;
-  void* grad_w;
-  const Matrix& matrix;  ///< that grad_w is
-  void* grad_b;
+  struct {
+    void* w;
+    const Matrix& matrix;  ///< that w is
+    void* b;
+  } to;
+
+  std::int64_t width() const { return to_input.size.in; }
 };
 
 /// Rows [begin, end) of a tensor.
@@ -66,30 +68,21 @@ class BackwardRun {
                query_rows_.input(args_.input_query, block_.input_query),
                query_rows_,
                workspace + plan.space.grad_query,
-               block_.queries_width,
-               given_.grad_w_query,
-               problem_.grad_w_query,
-               given_.grad_b_query},
+               {given_.grad_w_query, problem_.grad_w_query, given_.grad_b_query}},
         key_{plan.input_key,
              plan.w_key,
              matrix(block_.w_key, args_.p_key, args_.w_key),
              keys_,
              key_rows_,
              workspace + plan.space.grad_key,
-             block_.keys_width,
-             given_.grad_w_key,
-             problem_.grad_w_key,
-             given_.grad_b_key},
+             {given_.grad_w_key, problem_.grad_w_key, given_.grad_b_key}},
         value_{plan.input_value,
                plan.w_value,
                matrix(block_.w_value, args_.p_value, args_.w_value),
                keys_,
                key_rows_,
                workspace + plan.space.grad_value,
-               block_.values_width,
-               given_.grad_w_value,
-               problem_.grad_w_value,
-               given_.grad_b_value} {}
+               {given_.grad_w_value, problem_.grad_w_value, given_.grad_b_value}} {}
 
   void attend_again() const {
     if (problem_.kept) return;
@@ -126,10 +119,10 @@ class BackwardRun {
   void differentiate_projections() const {
     for (const Projection* const p : {&query_, &key_, &value_}) {
       const RowPairs pairs = {p->input, gradient(*p), p->rows.count};
-      if (p->grad_w != nullptr) write_product(p->to_matrix, pairs, p->grad_w, p->matrix);
-      if (p->grad_b != nullptr)
+      if (p->to.w != nullptr) write_product(p->to_matrix, pairs, p->to.w, p->to.matrix);
+      if (p->to.b != nullptr)
         write_sum_of_rows(threads_, block_.float64(), pairs.y, pairs.count,
-                          vector(p->grad_b, p->width));
+                          vector(p->to.b, p->width()));
     }
     const RowRange queries = {query_rows_.begin, query_rows_.begin + query_rows_.count};
     const RowRange keys = {key_rows_.begin, key_rows_.begin + key_rows_.count};
@@ -194,7 +187,7 @@ class BackwardRun {
             {rows.per_batch * width, 0, width, 1}};
   }
   InputRows gradient(const Projection& p) const {
-    return p.rows.input(p.grad, side_by_side(p.width, p.rows));
+    return p.rows.input(p.grad, side_by_side(p.width(), p.rows));
   }
 
   void multiply(const MatmulPlan& plan, const InputRows& x, std::int64_t rows, const PlainMatrix& w,
@@ -309,49 +302,6 @@ class BackwardRun {
 };
 
 }  // namespace
-
-InnerBackward checked_arguments(const heed_multihead_backward_plan& plan,
-                                const MultiheadBackwardArgs& args, std::byte* workspace) {
-  const heed_multihead_backward_args& given = args.given;
-  const MultiheadBackwardSpace& s = plan.space;
-  InnerBackward inner{};
-  inner.tensors = plan.problem.kept ? static_cast<std::byte*>(args.block.kept) : workspace + s.kept;
-  MultiheadProblem as_given = plan.problem.block;
-  as_given.keep = plan.problem.kept;
-  within("args.block", [&] {
-    inner.attention = placed_arguments(plan.block, args.block, inner.tensors);
-    inner.attention.struct_size = sizeof inner.attention;  // a caller's may be shorter
-    inner.attention.lse = nullptr;
-    validate(as_given, args.block, inner.attention, plan.context->backend,
-             plan.problem.kept ? plan.block.space.kept_bytes : 0);
-  });
-  inner.attention.lse = inner.tensors + plan.block.space.lse;
-  validate(plan.problem, args);
-
-  heed_attention_backward_args& a = inner.args;
-  a = HEED_ATTENTION_BACKWARD_ARGS_INIT;
-  a.attention = &inner.attention;
-  const bool from_keys =
-      given.grad_input_key != nullptr || (args.one_input() && given.grad_input_query != nullptr);
-  const auto wanted = [&](std::size_t offset, const void* w, const void* b, bool input) {
-    return w != nullptr || b != nullptr || input ? workspace + offset : nullptr;
-  };
-  a.grad_out = workspace + s.grad_heads;
-  a.grad_lse = given.grad_lse;
-  a.grad_query = wanted(s.grad_query, given.grad_w_query, given.grad_b_query,
-                        given.grad_input_query != nullptr);
-  a.grad_key = wanted(s.grad_key, given.grad_w_key, given.grad_b_key, from_keys);
-  a.grad_value = wanted(s.grad_value, given.grad_w_value, given.grad_b_value, from_keys);
-  a.grad_bias = given.grad_bias;
-  a.grad_sinks = given.grad_sinks;
-  a.grad_alibi_slopes = given.grad_alibi_slopes;
-  a.grad_scale = given.grad_scale;
-  a.grad_temperature = given.grad_temperature;
-  a.score_gradient = given.score_gradient;
-  validate(plan.attention.problem, BackwardArgs(a), "args.block->attention");
-  a.attention = nullptr;  // it will lie elsewhere
-  return inner;
-}
 
 void run_plan(const heed_multihead_backward_plan& plan, const heed_multihead_backward_args& given,
               void* workspace, std::size_t bytes) {

@@ -79,42 +79,4 @@ MultiheadBackwardProblem validate(const heed_multihead_backward_desc& desc) {
 MultiheadBackwardArgs::MultiheadBackwardArgs(const heed_multihead_backward_args& args)
     : given(args), block(read_struct(args.block, "args.block")) {}
 
-void validate(const MultiheadBackwardProblem& p, const MultiheadBackwardArgs& args) {
-  const heed_multihead_backward_args& given = args.given;
-  const MultiheadProblem& b = p.block;
-  check_reserved("args.reserved", given.reserved);
-  check_pointer("args.grad_out", given.grad_out, p.grad_out, b.query_rows > 0);
-  const auto check_only = [](const char* field, const void* gradient, bool may, const char* why) {
-    if (gradient != nullptr && !may)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL %s", field, why);
-  };
-  check_only("args.grad_input_key", given.grad_input_key, !args.one_input(),
-             "where args.block->input_key is: grad_input_query is the sum of both");
-  constexpr const char* kNoMatrix =
-      "unless desc.block->combine is HEED_COMBINE_CONCAT (0) or HEED_COMBINE_TENSOR (4)";
-  check_only("args.grad_w_out", given.grad_w_out, b.has_w_out(), kNoMatrix);
-  check_only("args.grad_b_out", given.grad_b_out, b.has_w_out(), kNoMatrix);
-  check_only("args.grad_head_weights", given.grad_head_weights, b.combine == HEED_COMBINE_WEIGHTED,
-             "unless desc.block->combine is HEED_COMBINE_WEIGHTED (1)");
-  const struct {
-    const char* field;
-    const void* data;
-    const Layout& layout;
-  } all[] = {
-      {"args.grad_input_query", given.grad_input_query, p.grad_input_query},
-      {"args.grad_input_key", given.grad_input_key, p.grad_input_key},
-      {"args.grad_w_query", given.grad_w_query, p.grad_w_query.layout},
-      {"args.grad_w_key", given.grad_w_key, p.grad_w_key.layout},
-      {"args.grad_w_value", given.grad_w_value, p.grad_w_value.layout},
-      {"args.grad_w_out", given.grad_w_out, p.grad_w_out.layout},
-      {"args.grad_b_query", given.grad_b_query, p.grad_b},
-      {"args.grad_b_key", given.grad_b_key, p.grad_b},
-      {"args.grad_b_value", given.grad_b_value, p.grad_b},
-      {"args.grad_b_out", given.grad_b_out, p.grad_b},
-      {"args.grad_head_weights", given.grad_head_weights, b.reals},
-  };
-  for (const auto& gradient : all)
-    check_pointer(gradient.field, gradient.data, gradient.layout, false);
-}
-
 }  // namespace heed

@@ -32,7 +32,4 @@ struct MultiheadBackwardArgs {
   bool one_input() const { return block.input_key == nullptr; }
 };
 
-/// Throws unless the arguments of a run make sense, but for those of the block and the attention.
-void validate(const MultiheadBackwardProblem& problem, const MultiheadBackwardArgs& args);
-
 }  // namespace heed
