@@ -99,6 +99,17 @@ int differentiate(Scene& s) {
   return heed_multihead_backward(s.context, &desc, &args);
 }
 
+/// The gradient of the graph's queries.
+int differentiate_graph(Scene& s) {
+  heed_graph_attention_backward_desc desc = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
+  desc.attention = &s.over_graph;
+  heed_graph_attention_backward_args args = HEED_GRAPH_ATTENTION_BACKWARD_ARGS_INIT;
+  args.attention = &s.graph_args;
+  args.grad_out = s.in.data();
+  args.grad_query = s.out.data();
+  return heed_graph_attention_backward(s.context, s.graph, &desc, &args);
+}
+
 }  // namespace
 
 const std::vector<Entry> kEntries = {
@@ -179,6 +190,7 @@ const std::vector<Entry> kEntries = {
      [](Scene& s) -> int {
        return heed_graph_attention(s.context, s.graph, &s.over_graph, &s.graph_args);
      }},
+    {"heed_graph_attention_backward", differentiate_graph},
 };
 
 Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t threads,
@@ -258,6 +270,7 @@ void Scene::describe() {
   edges.edges = kEdges;
   edges.sources = sources.data();
   edges.destinations = destinations.data();
+  edges.reverse = 1;
   over_graph.heads = 2;
   over_graph.features = 8;
   graph_args.query = graph_args.key = graph_args.value = in.data();

@@ -213,28 +213,7 @@ GraphGradients GraphBackwardProblem::run(const Context& context, GraphForm form)
 }
 
 std::string line_of(const GraphBackwardProblem& p) {
-  std::string line = line_of(p.forward) + ", gradients of";
-  for (const GraphGradientOf of : all_graph_gradients())
-    if (p.gradients[of])
-      line += std::string(" ") + name_of(of) + " " + name_of_dtype(p.gradients[of]->dtype());
-  if (p.grad_lse) line += ", from lse too";
-  return line;
-}
-
-GraphGradientComparison compare_gradients(const std::string& what, const GraphBackwardProblem& p,
-                                          const GraphGradients& got,
-                                          const ExpectedGraphGradients& want,
-                                          Unspecified unspecified) {
-  GraphGradientComparison all;
-  for (const GraphGradientOf of : all_graph_gradients()) {
-    if (!p.gradients[of]) continue;
-    const Comparison one =
-        compare_elements(what + ", gradient of " + name_of(of), p.gradients[of]->shape(), got[of],
-                         want[of], unspecified);
-    all.ratios[of] = one.ratio;
-    if (all.wrong.empty()) all.wrong = one.wrong;
-  }
-  return all;
+  return line_of(p.forward) + line_of_gradients(p);
 }
 
 bool same_bits(const GraphGradients& a, const GraphGradients& b) {

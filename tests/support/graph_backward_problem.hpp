@@ -70,18 +70,13 @@ class GraphBackwardProblem {
   std::array<std::optional<Tensor>, kGraphGradients> before_;
 };
 
-std::string line_of(const GraphBackwardProblem& p);
+inline std::array<GraphGradientOf, kGraphGradients> gradients_of(const GraphBackwardProblem&) {
+  return all_graph_gradients();
+}
 
-/// How gradients compare with the oracle's: the worst error / bound of each, and what is wrong.
-struct GraphGradientComparison {
-  std::array<double, kGraphGradients> ratios{};
-  std::string wrong;
-  double worst() const { return *std::max_element(ratios.begin(), ratios.end()); }
-};
-GraphGradientComparison compare_gradients(const std::string& what, const GraphBackwardProblem& p,
-                                          const GraphGradients& got,
-                                          const ExpectedGraphGradients& want,
-                                          Unspecified unspecified = Unspecified::kForbidden);
+using GraphGradientComparison = Comparisons<kGraphGradients>;
+
+std::string line_of(const GraphBackwardProblem& p);
 
 bool same_bits(const GraphGradients& a, const GraphGradients& b);
 
