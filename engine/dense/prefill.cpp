@@ -164,7 +164,8 @@ class QueryBlock {
                              fused.begin, state, accumulated);
       score_and_weigh(fused.begin + fused.count, block.keys);
 
-      if (isolate && excludes(allowed)) {
+      // Isolated blocks are packed where a tile would be: then all of its blocks are.
+      if (isolate && (excludes(allowed) || products_.depth != 1)) {
         values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), block,
                                     needed, probs, scores_.attended(panel, block));
       } else {
@@ -255,7 +256,7 @@ class QueryBlock {
   /// One panel against all its keys, by itself.
   void attend_keys(const Panel<Real>& panel, bool isolate) const {
     for (std::int64_t k = panel.key_begin; k < panel.key_end;) {
-      Tile tile = this->tile(k, panel.key_end, packs(1));
+      Tile tile = this->tile(k, panel.key_end, packs(1) && !isolate);
       attend_tile(panel, tile, isolate);
       k = tile.end;
     }

@@ -176,7 +176,7 @@ def main():
     kinds = parser.add_subparsers(dest="kind", required=True)
     library = kinds.add_parser("library")
     library.add_argument("path")
-    library.add_argument("--limit", type=int, default=1_500_000)
+    library.add_argument("--limit", type=int, default=1_600_000)
     kernels = kinds.add_parser("kernels")
     kernels.add_argument("paths", nargs="+")
     test = kinds.add_parser("self-test")
