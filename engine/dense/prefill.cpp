@@ -88,7 +88,9 @@ class QueryBlock {
       for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
       k = tile.end;
     }
-    for (std::int64_t p = 0; p < panels_; ++p) finish(p);
+    for (std::int64_t p = 0; p < panels_; ++p) finish(this->panel(p));
+    if (products_.depth == 1 || problem_.hard) return;
+    for (std::int64_t p = 0; p < panels_; ++p) attend_without_pairs(p);
   }
 
   /// Attends panel p again, and writes those rows of it.
@@ -242,15 +244,18 @@ class QueryBlock {
     return products_.depth != 1 || panels >= kPanelsThatPayForPacking;
   }
 
-  void finish(std::int64_t p) const {
-    const Panel<Real> panel = this->panel(p);
+  void finish(const Panel<Real>& panel) const {
     if (problem_.hard) return finish_hard(panel);
     complete(panel);
     output_.write(panel);
-    bool again[kMaxPanel];
-    // Where subnormal numbers count as 0, infinity times one of them is NaN.
-    if (products_.depth != 1 && !has_numbers(kernels_, panel, value_features(), again))
-      QueryBlock(plan_, args_, place_, slab_, results_, false).attend_rows(p, again);
+  }
+
+  /// Rows of a finished panel whose sums are not numbers: where subnormal numbers count as 0,
+  /// infinity times one of them is NaN. The queries of all panels are lost.
+  void attend_without_pairs(std::int64_t p) const {
+    bool rows[kMaxPanel];
+    if (!has_numbers(kernels_, this->panel(p), value_features(), rows))
+      QueryBlock(plan_, args_, place_, slab_, results_, false).attend_rows(p, rows);
   }
 
   /// One panel against all its keys, by itself.

@@ -134,6 +134,16 @@ TEST_CASE("pairs: a value that few rows attend spoils no other block of its tile
   }
 }
 
+TEST_CASE("pairs: a panel that is computed without them leaves the others their queries",
+          "[precision]") {
+  Problem p = in_bfloat16(140, 140, 24, 9);
+  p.desc.causal = HEED_CAUSAL_TOP_LEFT;
+  p.query.set({0, 0, 3, 0}, kNaN);    // a row of the first panel
+  p.value.set({0, 0, 80, 4}, kNaN);   // seen by some rows of the second
+  p.value.set({0, 0, 135, 4}, kNaN);  // and of the last
+  check_problem(p);
+}
+
 TEST_CASE("pairs: an infinity is not lost where it meets a subnormal number", "[precision]") {
   // A query of 2^-129 counts as 0 to pairs, and 0 times infinity is NaN: float32 says infinity.
   Problem p = in_bfloat16(20, 30, 2, 3);
