@@ -5,7 +5,7 @@
 
 #include "engine/backward/panel.hpp"
 #include "engine/backward/scores.hpp"
-#include "engine/backward/write.hpp"
+#include "engine/tensor/gradient.hpp"
 
 namespace heed {
 

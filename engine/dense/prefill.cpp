@@ -88,8 +88,9 @@ class QueryBlock {
       for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
       k = tile.end;
     }
-    for (std::int64_t p = 0; p < panels_; ++p) finish(p);
-    if (products_.depth != 1 && !problem_.hard) finish_without_pairs();
+    for (std::int64_t p = 0; p < panels_; ++p) finish(this->panel(p));
+    if (products_.depth == 1 || problem_.hard) return;
+    for (std::int64_t p = 0; p < panels_; ++p) attend_without_pairs(p);
   }
 
   /// Attends panel p again, and writes those rows of it.
@@ -165,7 +166,7 @@ class QueryBlock {
                              fused.begin, state, accumulated);
       score_and_weigh(fused.begin + fused.count, block.keys);
 
-      // What is isolated is packed where the values of a tile of pairs are, which are lost then.
+      // Isolated blocks are packed where a tile would be: then all of its blocks are.
       if (isolate && (excludes(allowed) || products_.depth != 1)) {
         values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), block,
                                     needed, probs, scores_.attended(panel, block));
@@ -243,27 +244,24 @@ class QueryBlock {
     return products_.depth != 1 || panels >= kPanelsThatPayForPacking;
   }
 
-  void finish(std::int64_t p) const {
-    const Panel<Real> panel = this->panel(p);
+  void finish(const Panel<Real>& panel) const {
     if (problem_.hard) return finish_hard(panel);
     complete(panel);
     output_.write(panel);
   }
 
-  /// Rows that are not finite, once more: where subnormal numbers count as 0, infinity times one of
-  /// them is NaN. When no panel is needed any more, for these lie elsewhere in the slab.
-  void finish_without_pairs() const {
-    const QueryBlock plain(plan_, args_, place_, slab_, results_, false);
-    bool again[kMaxPanel];
-    for (std::int64_t p = 0; p < panels_; ++p)
-      if (!has_numbers(kernels_, this->panel(p), value_features(), again))
-        plain.attend_rows(p, again);
+  /// Rows of a finished panel whose sums are not numbers: where subnormal numbers count as 0,
+  /// infinity times one of them is NaN. The queries of all panels are lost.
+  void attend_without_pairs(std::int64_t p) const {
+    bool rows[kMaxPanel];
+    if (!has_numbers(kernels_, this->panel(p), value_features(), rows))
+      QueryBlock(plan_, args_, place_, slab_, results_, false).attend_rows(p, rows);
   }
 
   /// One panel against all its keys, by itself.
   void attend_keys(const Panel<Real>& panel, bool isolate) const {
     for (std::int64_t k = panel.key_begin; k < panel.key_end;) {
-      Tile tile = this->tile(k, panel.key_end, packs(1));
+      Tile tile = this->tile(k, panel.key_end, packs(1) && !isolate);
       attend_tile(panel, tile, isolate);
       k = tile.end;
     }

@@ -69,7 +69,8 @@ class Checker {
     Sums sums(static_cast<std::size_t>(d_.features));
     visit_row(head, h, i, [&](const Row& row) {
       for (std::int64_t j = 0; j < head.sequence().keys; ++j)
-        if (head.attends(i, j)) add(sums, row.pair(j).product, head.key(j));
+        if (head.attends(i, j))
+          add(sums, row.pair(j).product, [&](std::size_t x) { return head.key(j, at(x)); });
     });
     compare(sums, head, query_, d_.packed_queries != 0 ? 0 : b, h, head.sequence().first_query + i);
   }
@@ -84,8 +85,8 @@ class Checker {
         if (!head.attends(i, j)) continue;
         visit_row(head, g * group() + n, i, [&](const Row& row) {
           const oracle::PairGradient<Wide> pair = row.pair(j);
-          add(of_key, pair.product, head.query(i));
-          add(of_value, pair.weight, row.grad_out());
+          add(of_key, pair.product, [&](std::size_t x) { return head.query(i, at(x)); });
+          add(of_value, pair.weight, [&](std::size_t x) { return row.grad_out(at(x)); });
         });
       }
     }
@@ -101,17 +102,23 @@ class Checker {
     const std::int64_t b = d_.packed_queries != 0 ? 0 : head.sequence().batch;
     const std::int64_t at = head.sequence().first_query + i;
     const auto numbers = [&](const oracle::Source& from) {
-      return oracle::rows_of<Wide>(from, b, h, at, 1, d_.value_features).numbers;
+      std::vector<oracle::Bounded<Wide>> row;
+      for (const Wide x : oracle::rows_of<Wide>(from, b, h, at, 1, d_.value_features).numbers)
+        row.push_back({x, 0});
+      return row;
     };
-    const std::vector<Wide> grad_out = numbers(grad_out_);
-    const std::vector<Wide> out = numbers(out_);
-    const auto lse = static_cast<Wide>(lse_.at(b, h, at, 0));
+    const std::vector<oracle::Bounded<Wide>> grad_out = numbers(grad_out_);
+    const std::vector<oracle::Bounded<Wide>> out = numbers(out_);
+    const oracle::Bounded<Wide> lse = {static_cast<Wide>(lse_.at(b, h, at, 0)), 0};
     visit(Row(head, i, d_.value_features, {grad_out.data(), out.data(), lse, 0}, derivative_));
   }
 
-  static void add(Sums& sums, const oracle::Bounded<Wide>& factor, const Wide* with) {
+  static std::int64_t at(std::size_t x) { return static_cast<std::int64_t>(x); }
+
+  template <class With>
+  static void add(Sums& sums, const oracle::Bounded<Wide>& factor, With&& with) {
     for (std::size_t x = 0; x < sums.size(); ++x)
-      sums[x].add(oracle::product<Real>(factor, {with[x], 0}));
+      sums[x].add(oracle::product<Real>(factor, with(x)));
   }
 
   void compare(const Sums& sums, const Head& head, const oracle::Source& got, std::int64_t b,

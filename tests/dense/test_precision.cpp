@@ -28,6 +28,24 @@ void for_each_with_pairs(Check&& check) {
     if (multiplies_pairs(isas[n])) check(isas[n], n > 0 ? isas[n - 1] : nullptr);
 }
 
+bool is_bfloat16(const Problem& p) {
+  return p.query.dtype() == HEED_DTYPE_BF16 && p.key.dtype() == HEED_DTYPE_BF16 &&
+         p.value.dtype() == HEED_DTYPE_BF16;
+}
+
+/// Calls check(problem) for so many random problems of bfloat16, with any options.
+template <class Check>
+void for_each_in_bfloat16(std::size_t problems, Check&& check) {
+  std::size_t seen = 0;
+  for (std::uint64_t seed = 1; seen < problems; ++seed) {
+    Problem p = RandomForms(seed).draw();
+    if (!is_bfloat16(p)) continue;
+    INFO("seed " << seed << ": " << line_of(p));
+    ++seen;
+    check(p);
+  }
+}
+
 Problem in_bfloat16(Index queries, Index keys, Index features, Index value_features) {
   Sizes sizes = {queries, keys, features, value_features};
   sizes.types = all_of(HEED_DTYPE_BF16);
@@ -45,19 +63,21 @@ TEST_CASE("exact: bfloat16 has the bits of the kernels without pairs", "[precisi
     if (plain == nullptr) return;  // it is the only one that is tested
     const Context exact = exact_context(isa);
     std::size_t rounded = 0;
-    std::size_t seen = 0;
-    for (std::uint64_t seed = 1; seed <= count(6000); ++seed) {
-      Problem p = RandomForms(seed).draw();
-      if (p.query.dtype() != HEED_DTYPE_BF16 || p.key.dtype() != HEED_DTYPE_BF16 ||
-          p.value.dtype() != HEED_DTYPE_BF16)
-        continue;
-      INFO("seed " << seed << ": " << line_of(p));
-      ++seen;
+    for_each_in_bfloat16(count(500), [&](Problem& p) {
       const Outputs want = p.run_all(plain);
       CHECK(same_bits(p.run_all(exact).out, want.out));
       rounded += same_bits(p.run_all(isa).out, want.out) ? 0 : 1;
-    }
-    CHECK((seen == 0 || small() || rounded > 0));  // the unit was used
+    });
+    CHECK((small() || rounded > 0));  // the unit was used
+  });
+}
+
+TEST_CASE("pairs: random problems with any options", "[precision]") {
+  for_each_with_pairs([](const char* isa, const char*) {
+    for_each_in_bfloat16(count(1000), [&](Problem& p) {
+      const Expected want = p.expected_all();
+      CHECK(check_outputs(p, isa, p.run_all(isa), want, Unspecified::kAllowed).worst() <= 1);
+    });
   });
 }
 
@@ -103,6 +123,25 @@ TEST_CASE("pairs: infinities, NaN and subnormal numbers follow the rules", "[pre
                               special);
         check_problem(p, nullptr, Unspecified::kAllowed);
       }
+}
+
+TEST_CASE("pairs: a value that few rows attend spoils no other block of its tile", "[precision]") {
+  for (const double special : {kNaN, kInfinity}) {
+    Problem p = in_bfloat16(31, 260, 23, 23);
+    set_window(p, 40, -1, 101);  // rows begin at the keys 61 to 91
+    p.value.set_where([](const Axes& at) { return at[2] == 70 && at[3] == 15; }, special);
+    check_problem(p);
+  }
+}
+
+TEST_CASE("pairs: a panel that is computed without them leaves the others their queries",
+          "[precision]") {
+  Problem p = in_bfloat16(140, 140, 24, 9);
+  p.desc.causal = HEED_CAUSAL_TOP_LEFT;
+  p.query.set({0, 0, 3, 0}, kNaN);    // a row of the first panel
+  p.value.set({0, 0, 80, 4}, kNaN);   // seen by some rows of the second
+  p.value.set({0, 0, 135, 4}, kNaN);  // and of the last
+  check_problem(p);
 }
 
 TEST_CASE("pairs: an infinity is not lost where it meets a subnormal number", "[precision]") {

@@ -112,6 +112,8 @@ class BackwardRow {
     for (Index x = 0; x < width; ++x) delta_.add(given.grad_out[x], given.out[x]);
   }
 
+  const Bounded<Wide>& grad_out(Index x) const { return given_.grad_out[x]; }
+
   PairGradient<Wide> pair(Index j) const {
     const Wide unit = head_.softmax_unit();
     const Score<Wide> score = head_.full_score(i_, j, unit);

@@ -25,6 +25,7 @@ RULES = [
     ("tests/data/README.md", r"^(python3 -m venv|\S+/pip|\S+/python) .*", None, PACKAGES),
     ("tests/fuzz/README.md", r"^(\./dev|build/fuzz/).*", None, "needs the fuzz build, and takes minutes"),
     ("tests/emulation/README.md", r"^apt-get .*", None, PACKAGES),
+    ("tests/emulation/README.md", r"^(eval .*bochs3|.*sapphire_rapids).*", None, PACKAGES),
     ("perf/README.md", r"^\S+heed_perf(?!.*--(benchmark_filter|shape|forms|backward|blocks|graphs|decode))",
      r"\g<0> --benchmark_filter=B1_H1_L10_D20/", MINUTES),
     ("perf/README.md", r"^\S+heed_perf(?= --forms +#)", r"\g<0> --benchmark_filter=_causal/", MINUTES),

@@ -13,7 +13,6 @@
 #include <algorithm>
 
 #include "engine/backward/backward.hpp"
-#include "engine/projection/over_rows.hpp"
 #include "engine/multihead/multihead.hpp"
 #include "engine/multihead/rows.hpp"
 #include "engine/parallel/parallel_for.hpp"
