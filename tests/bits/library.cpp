@@ -169,3 +169,15 @@ heed_status heed_graph_attention(const heed_context* context, const heed_graph* 
                                  const heed_graph_attention_args* args) {
   return call(__func__, heed_graph_attention, context, graph, desc, args);
 }
+heed_status heed_graph_attention_backward_plan_create(
+    const heed_context* context, const heed_graph* graph,
+    const heed_graph_attention_backward_desc* desc, heed_graph_attention_backward_plan** plan) {
+  return call(__func__, heed_graph_attention_backward_plan_create, context, graph, desc, plan);
+}
+void heed_graph_attention_backward_plan_destroy(heed_graph_attention_backward_plan* plan) {
+  call(__func__, heed_graph_attention_backward_plan_destroy, plan);
+}
+heed_status heed_graph_attention_backward_plan_describe(
+    const heed_graph_attention_backward_plan* plan, heed_graph_attention_info* info) {
+  return call(__func__, heed_graph_attention_backward_plan_describe, plan, info);
+}
