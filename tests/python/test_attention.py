@@ -82,7 +82,9 @@ def test_every_option(kind, case):
     assert_close(kind.back(result.out)[rows], out[rows], kind.unit, "out")
     exact = 2.0**-53 if kind.element == "float64" else 2.0**-24
     if asked:
-        assert_close(result.lse[..., rows], lse[..., rows], exact, "lse")
+        # The sum is that of weights, which pairs of bfloat16 round.
+        pairs = kind.element == "bfloat16" and heed.Context().describe()["isa"] == "avx512bf16"
+        assert_close(result.lse[..., rows], lse[..., rows], kind.unit if pairs else exact, "lse")
 
 
 @pytest.mark.parametrize("point", oracle.POINTS)
