@@ -179,7 +179,8 @@ typedef enum heed_precision {
   HEED_PRECISION_AUTOMATIC = 0, /* as the environment says, else HEED_PRECISION_DEFAULT */
   HEED_PRECISION_EXACT = 1,     /* products and weights as float32 multiply-adds see them */
   HEED_PRECISION_DEFAULT = 2,   /* float32's own error; where queries, keys and values are all
-                                   bfloat16, weights are rounded to it before they meet values */
+                                   bfloat16, weights are rounded to it before they meet values;
+                                   keys and values of 8 bits may meet integers */
   HEED_PRECISION_HIGH = 3,      /* float32 may lose 2^-16 of a product; 16 bits: as DEFAULT */
   HEED_PRECISION_MEDIUM = 4     /* float32 may be rounded to bfloat16; 16 bits: as DEFAULT */
 } heed_precision;
@@ -518,7 +519,7 @@ typedef struct heed_attention_info {
                              threads; "mixed", each sequence as its rows and length say */
   uint32_t tuning_line;   /* of the context's tuning file, which gave tiles; 0: none did */
   uint32_t precision;     /* heed_precision, in effect: HEED_PRECISION_DEFAULT where weights are
-                             rounded to bfloat16, else HEED_PRECISION_EXACT */
+                             rounded to bfloat16 or integers, else HEED_PRECISION_EXACT */
 } heed_attention_info;
 #define HEED_ATTENTION_INFO_INIT \
   { (uint32_t)sizeof(heed_attention_info), 0, NULL, NULL, 0, 0, 0, 0, 0.0, NULL, 0, 0 }

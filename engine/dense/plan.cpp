@@ -218,7 +218,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.rows = most;
   decode.long_keys = long_keys;
   decode.block_keys = decoded_block(plan);
-  decode.pairs = plan.pairs || multiplies_integers(*plan.context, p);
+  decode.pairs = longest > 1 && (plan.pairs || multiplies_integers(*plan.context, p));
   plan.strategy = longest <= few ? &kDecode : &kMixed;
   if (plan.strategy == &kDecode) plan.tasks = 0;
   const std::int64_t rows = std::min(longest, most);

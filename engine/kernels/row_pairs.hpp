@@ -13,6 +13,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/kernels/pairs.hpp"
 #include "engine/kernels/rows.hpp"
 
 namespace heed {
@@ -128,8 +129,8 @@ void row_query(ElementType type, const Real* query, std::size_t features, Real s
   };
   if (type == ElementType::kBf16) {
     for (std::size_t x = 0; x < features; x += kWords)
-      _mm512_storeu_si512(words + x,
-                          (__m512i)_mm512_cvtne2ps_pbh(numbers(x + kLanes<V>), numbers(x)));
+      _mm512_storeu_si512(words + x, _mm512_castps_si512(pairs::round_side_by_side(
+                                         V(numbers(x)), V(numbers(x + kLanes<V>)))));
     to[factor_place(order)] = scale;
     return;
   }
@@ -184,7 +185,7 @@ class PairedWeights {
       const __m512i ones = _mm512_set1_epi32(0x3f803f80);  // pairs of 1
       __m512 total = _mm512_setzero_ps();
       for (std::size_t j = 0; j < rows.count; j += 2) {
-        const __m512i pair = paired((__m512i)_mm512_cvtne2ps_pbh(line(j + 1), line(j)));
+        const __m512i pair = _mm512_castps_si512(pairs::round_to_pairs(V(line(j)), V(line(j + 1))));
         total = Words::add(pair, ones, total);
         _mm512_store_si512(pairs_[j / 2], pair);
       }
@@ -207,14 +208,6 @@ class PairedWeights {
 
  private:
   static constexpr __mmask16 kQueries = (1U << H) - 1;
-
-  /// Words i and 16 + i as pair i.
-  HEED_INLINE static __m512i paired(__m512i words) {
-    alignas(kAlignment) static constexpr std::uint16_t kPlaces[kWords] = {
-        0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    return _mm512_permutexvar_epi16(_mm512_load_si512(static_cast<const void*>(kPlaces)), words);
-  }
 
   template <class Line>
   HEED_INLINE void round_integers(const StoredRows& rows, const Line& line) {

@@ -126,7 +126,14 @@ TEST_CASE("the precision is what is asked for, and plans say what is in effect",
       const bool rounds = isa == "avx512bf16" && asked != HEED_PRECISION_EXACT;
       CHECK(describe(make_plan(context, desc)).precision ==
             (rounds ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT));
-      desc.query_length = 1;  // decoded: as exact as ever
+      desc.query_length = 2;  // decoded
+      CHECK(describe(make_plan(context, desc)).precision ==
+            (rounds ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT));
+      desc.query.dtype = HEED_DTYPE_F32;
+      desc.key.dtype = desc.value.dtype = HEED_DTYPE_I8;
+      CHECK(describe(make_plan(context, desc)).precision ==
+            (rounds ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT));
+      desc.query_length = 1;  // as slow as memory: as exact as ever
       CHECK(describe(make_plan(context, desc)).precision == HEED_PRECISION_EXACT);
     }
 }

@@ -214,7 +214,6 @@ static void print_model(const char* when, const model* m, const edge_list* edges
   printf("%s: %d of %d on their side\n", when, right(m), MEMBERS);
   print_sides(m);
   print_attention(m, edges);
-  printf("\n");
 }
 
 /* ---- The run ----------------------------------------------------------------------------------
@@ -230,6 +229,7 @@ static bool learn(const heed_context* context, const heed_graph* graph, const op
                   const edge_list* edges, model* m) {
   if (failed(attend(context, graph, m))) return false;
   print_model("before", m, edges);
+  printf("\n");
   for (int64_t round = 0; round < o->rounds; ++round) {
     if (failed(differentiate(context, graph, m))) return false;
     go_downhill(m, o->rate);
