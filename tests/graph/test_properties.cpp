@@ -76,12 +76,14 @@ Problem dense_of(const GraphProblem& p, const Kind& kind) {
 void check_as_dense(GraphProblem& p, const Kind& kind) {
   Problem dense = dense_of(p, kind);
   const GraphExpected bounds = p.expected();
-  const Expected expected = dense.expected_all();
-  for (const char* const isa : isa_names()) {
-    INFO(isa << ": " << line_of(p));
-    const GraphOutputs got = p.run(isa);
-    const Outputs want = dense.run_all(isa);
-    const Expected& dense_bounds = expected.on(isa);
+  const Expected dense_bounds = dense.expected_all();
+  Choices choices;
+  choices.precision = HEED_PRECISION_EXACT;  // as graphs are
+  const IsaContexts exact(choices);
+  for (std::size_t n = 0; n < exact.size(); ++n) {
+    INFO(IsaContexts::name(n) << ": " << line_of(p));
+    const GraphOutputs got = p.run(IsaContexts::name(n));
+    const Outputs want = dense.run_all(exact[n]);
     check_close("out", got.out, bounds.out, want.out, dense_bounds.out);
     check_close("lse", got.lse, bounds.lse, want.lse, dense_bounds.lse);
     check_close("weights", got.weights, bounds.weights, want.weights, dense_bounds.weights);
