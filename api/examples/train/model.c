@@ -91,7 +91,8 @@ static bool make_plans(model* m, const heed_context* context) {
                            : info_backward.workspace_bytes;
   m->memory = malloc(HEED_WORKSPACE_ALIGNMENT + aligned(m->kept_bytes) + m->workspace_bytes);
   if (m->memory == NULL) return false;
-  m->kept = (void*)aligned((size_t)m->memory);
+  const size_t at = (size_t)m->memory;
+  m->kept = (char*)m->memory + (aligned(at) - at);
   m->workspace = (char*)m->kept + aligned(m->kept_bytes);
   return true;
 }
@@ -137,7 +138,7 @@ void model_release(model* m) {
 
 static void embed(const model* m, const int32_t* digits, int64_t rows, float* x) {
   for (int64_t t = 0; t < rows; ++t) {
-    const float* const of_digit = m->parameters.embedding + digits[t] * WIDTH;
+    const float* const of_digit = m->parameters.embedding + (size_t)digits[t] * WIDTH;
     const float* const of_place = m->parameters.position + t % m->length * WIDTH;
     for (int64_t i = 0; i < WIDTH; ++i) x[t * WIDTH + i] = of_digit[i] + of_place[i];
   }
@@ -223,7 +224,7 @@ static bool differentiate_block(model* m) {
 /* The residual adds what came past the block. */
 static void differentiate_embedding(model* m, const int32_t* digits) {
   for (int64_t t = 0; t < m->batch * m->length; ++t) {
-    float* const of_digit = m->gradients.embedding + digits[t] * WIDTH;
+    float* const of_digit = m->gradients.embedding + (size_t)digits[t] * WIDTH;
     float* const of_place = m->gradients.position + t % m->length * WIDTH;
     for (int64_t i = 0; i < WIDTH; ++i) {
       const float gradient = m->grad_x[t * WIDTH + i] + m->grad_y[t * WIDTH + i];
