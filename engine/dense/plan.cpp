@@ -103,7 +103,7 @@ std::int64_t automatic_tile_kv(const heed_context& context, const Problem& probl
   const Size key_bytes = (Size(problem.features) +
                           round_up(Size(problem.value_features), PanelGeometry::value_block)) *
                          widths.bytes;
-  const int parts = pass == Pass::kForward ? 4 : 8;
+  const std::size_t parts = pass == Pass::kForward ? 4 : 8;
   const auto part = static_cast<std::int64_t>(tile_cache(context.caches) / parts);
   const std::int64_t largest = in_steps(part / key_bytes.value(), step);
   return std::min(largest, round_up(std::max(problem.key_length, std::int64_t{1}), step));
