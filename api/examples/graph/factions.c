@@ -203,9 +203,9 @@ static void print_attention(const model* m, const edge_list* edges) {
     char text[16];
     double mean = 0;
     if (edges->destinations[e] != node) continue;
-    for (int h = 0; h < HEADS; ++h) mean += m->weights[e * HEADS + h] / HEADS;
+    for (int h = 0; h < HEADS; ++h) mean += (double)m->weights[e * HEADS + h];
     snprintf(text, sizeof text, " %2" PRId32, edges->sources[e] + 1);
-    heat_cell(3 * mean, text);
+    heat_cell(3 * mean / (double)HEADS, text);
   }
   printf("\n");
 }
