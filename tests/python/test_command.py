@@ -346,7 +346,11 @@ def test_interrupt(run):
     np.save("x.npy", np.zeros((4, 300, 64), np.float32))
     words = "attend x.npy x.npy x.npy -o out.npy --repeat 1000000 --progress always"
     command = (sys.executable, "-m", "heed", *words.split())
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as started:
+
+    def heeds_interrupts():  # which what runs in a shell's background ignores
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeds_interrupts) as started:
         said = started.stderr.read(40)  # it is at work
         started.send_signal(signal.SIGINT)
         said += started.stderr.read()
