@@ -116,6 +116,9 @@ struct heed_attention_plan {
   std::size_t workspace_bytes() const { return bytes; }
   std::int64_t all_tasks() const { return tasks + decode.tasks; }
 
+  /// Whether pairs round some weights.
+  bool rounds() const { return pairs || decode.pairs; }
+
   /// Whether a sequence is decoded. It depends on the sequence alone, so that its bits do not
   /// depend on the rest of the batch.
   bool decodes(const heed::Sequence& s) const {

@@ -64,10 +64,10 @@ void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
       static_cast<long long>(p.key_heads), static_cast<long long>(p.query_length),
       static_cast<long long>(p.key_length), static_cast<long long>(p.features),
       static_cast<long long>(p.value_features), p.scale, options_of(p, args).c_str(),
-      plan.strategy->name, c.kernels->f32.isa, plan.pairs || plan.decode.pairs ? " default" : "",
-      c.threads.name, plan.workers, static_cast<long long>(plan.tile_q),
-      static_cast<long long>(plan.tile_kv), tuned.c_str(), static_cast<long long>(plan.all_tasks()),
-      seconds * 1e3, seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
+      plan.strategy->name, c.kernels->f32.isa, plan.rounds() ? " default" : "", c.threads.name,
+      plan.workers, static_cast<long long>(plan.tile_q), static_cast<long long>(plan.tile_kv),
+      tuned.c_str(), static_cast<long long>(plan.all_tasks()), seconds * 1e3,
+      seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
 }
 
 }  // namespace heed

@@ -25,20 +25,8 @@ bool check_seed(std::uint64_t seed, Sweep& sweep) {
                          << choices.tile_q << " x " << choices.tile_kv);
   p.attend(sweep.contexts.get(isa_names()[0], {}));
   const ExpectedGradients want = p.expected();
-  for (const auto& elements : want) sweep.coverage.add(elements);
   sweep.pairs.add(options_of(p.forward));
-  bool good = true;
-  for (const char* const isa : isa_names()) {
-    const Gradients got = p.run(sweep.contexts.get(isa, choices));
-    const GradientComparison compared =
-        compare_gradients(isa + (": " + line), p, got, want, Unspecified::kAllowed);
-    if (!compared.wrong.empty()) FAIL_CHECK(compared.wrong);
-    add_to(sweep.options, p, compared);
-    const bool same = same_bits(p.run(sweep.contexts.get(isa, {})), got);
-    if (!same) FAIL_CHECK(isa << ": other bits with other tiles");
-    good = good && compared.worst() <= 1 && same;
-  }
-  return good;
+  return check_gradients_everywhere(p, line, want, choices, sweep, add_to);
 }
 
 }  // namespace

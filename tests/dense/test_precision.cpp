@@ -10,14 +10,9 @@ using namespace heed_test;
 namespace {
 
 Context exact_context(const char* isa) {
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.isa = isa;
-  options.executor_name = "serial";
-  options.product = heed_product_name(0);
-  options.precision = HEED_PRECISION_EXACT;
-  heed_context* context = nullptr;
-  require_ok(heed_context_create(&options, &context));
-  return Context(context);
+  Choices choices;
+  choices.precision = HEED_PRECISION_EXACT;
+  return make_context(isa, choices);
 }
 
 /// Calls check(name, with those kernels alone) for every instruction set with pairs.

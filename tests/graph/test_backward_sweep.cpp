@@ -37,19 +37,7 @@ bool check_seed(std::uint64_t seed, Sweep& sweep) {
   const std::string line = line_of(p);
   INFO("HEED_TEST_SEED=" << seed << ": " << line << "; " << choices.executor);
   const ExpectedGraphGradients want = p.expected();
-  for (const auto& elements : want) sweep.coverage.add(elements);
-  bool good = true;
-  for (const char* const isa : isa_names()) {
-    const GraphGradients got = p.run(sweep.contexts.get(isa, choices));
-    const GraphGradientComparison compared =
-        compare_gradients(isa + (": " + line), p, got, want, Unspecified::kAllowed);
-    if (!compared.wrong.empty()) FAIL_CHECK(compared.wrong);
-    add_to(sweep.options, p, compared);
-    const bool same = same_bits(p.run(sweep.contexts.get(isa, {})), got);
-    if (!same) FAIL_CHECK(isa << ": other bits with one thread");
-    good = good && compared.worst() <= 1 && same;
-  }
-  return good;
+  return check_gradients_everywhere(p, line, want, choices, sweep, add_to);
 }
 
 }  // namespace

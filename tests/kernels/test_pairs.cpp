@@ -26,27 +26,15 @@ float pair_of(float even, float odd) {
 
 std::size_t lines_of(std::size_t numbers) { return (numbers + 1) / 2; }
 
-template <class Function>
-void for_each_pair_case(const std::vector<Case>& cases, Function&& function) {
-  std::vector<Case> fitted = cases;
-  for (const Table<float>* const isa : usable_isas()) {
-    const Table<float>& kernels = *isa;
-    if (kernels.pairs == nullptr) continue;
-    double worst = 0;
-    for (Case& c : fitted) {
-      c.fit(kernels.panels.lanes);
-      Random random(c.seed);
-      INFO(c.line());
-      const double ratio = function(kernels, *kernels.pairs, c, random);
-      CHECK(ratio <= 1);
-      worst = std::max(worst, ratio);
-    }
-    const std::string name = Catch::getResultCapture().getCurrentTestName();
-    report(name.c_str(), kernels.isa, worst);
-  }
-}
-
 using Pairs = heed::ProductKernels<float>;
+
+/// Calls function(kernels, their pairs, case, generator).
+template <class Function>
+void for_each_pairs(const std::vector<Case>& cases, Function&& function) {
+  for_each_pair_case(cases, [&](const Table<float>& kernels, const Case& c, Random& random) {
+    return function(kernels, *kernels.pairs, c, random);
+  });
+}
 
 /// A panel of queries, in bfloat16, and keys.
 struct Queries {
@@ -149,7 +137,7 @@ double sum_ratio(float got, const Values& v, const heed::KeyRanges& keys, std::s
 }  // namespace
 
 TEST_CASE("pairs: scores are scaled products of queries and keys", "[pairs]") {
-  for_each_pair_case(
+  for_each_pairs(
       sizes(), [](const auto& kernels, const Pairs& pairs, const Case& c, Random& random) {
         const auto scale = random.pick<float>({1.0F, 0.18033688F, -3.7F, 1e-5F});
         const Queries q(pairs, c, random, scale, random.pick(row_counts(c)));
@@ -173,7 +161,7 @@ TEST_CASE("pairs: scores are scaled products of queries and keys", "[pairs]") {
 
 TEST_CASE("pairs: accumulate rounds weights, and sums what it rounded", "[pairs]") {
   for (const bool fresh : {true, false})
-    for_each_pair_case(
+    for_each_pairs(
         sizes(), [&](const auto& kernels, const Pairs& pairs, const Case& c, Random& random) {
           Values v(c, random);
           const heed::KeyRanges ranges =
@@ -194,8 +182,8 @@ TEST_CASE("pairs: accumulate rounds weights, and sums what it rounded", "[pairs]
 }
 
 TEST_CASE("pairs: softmax leaves row_sum to accumulate", "[pairs]") {
-  for_each_pair_case(tiles(11), [](const auto& kernels, const Pairs& pairs, const Case& c,
-                                   Random& random) {
+  for_each_pairs(tiles(11), [](const auto& kernels, const Pairs& pairs, const Case& c,
+                               Random& random) {
     const auto scores = filled<float>(c.keys * c.pitch, [&] { return 20 * random.normal(); });
     const auto run = [&](const Pairs& products, Buffer& probs, Buffer& row_max, Buffer& row_sum) {
       Buffer accumulators(round_up(c.features, heed::PanelGeometry::row_padding) * c.pitch);
@@ -216,8 +204,8 @@ TEST_CASE("pairs: softmax leaves row_sum to accumulate", "[pairs]") {
 }
 
 TEST_CASE("pairs: qk_softmax is scores and softmax", "[pairs]") {
-  for_each_pair_case(sizes(), [](const auto& /*kernels*/, const Pairs& pairs, const Case& c,
-                                 Random& random) {
+  for_each_pairs(sizes(), [](const auto& /*kernels*/, const Pairs& pairs, const Case& c,
+                             Random& random) {
     if (c.keys % heed::PanelGeometry::row_padding != 0) return 0.0;
     const Queries q(pairs, c, random, 0.3F, c.pitch);
     const std::size_t rows = c.keys * c.pitch;
@@ -247,8 +235,8 @@ TEST_CASE("pairs: qk_softmax is scores and softmax", "[pairs]") {
 }
 
 TEST_CASE("pairs: subnormal numbers count as 0, and so do weights", "[pairs]") {
-  for_each_pair_case({{1, 2, 2, true, 1}}, [](const auto& /*kernels*/, const Pairs& pairs,
-                                              const Case& c, Random& random) {
+  for_each_pairs({{1, 2, 2, true, 1}}, [](const auto& /*kernels*/, const Pairs& pairs,
+                                          const Case& c, Random& random) {
     Queries q(pairs, c, random, 1, 1);
     q.keys[0] = pair_of(real_of<float>(0x00400000U), 0);  // 2^-127
     q.keys[1] = pair_of(rounded(1), 0);

@@ -161,16 +161,9 @@ bool BlockBackward::owns_row(BlockGradientOf gradient, Index row) const {
 void BlockBackward::accumulate(std::uint64_t seed) {
   desc_.accumulate = 1;
   Random random(seed);
-  for (const BlockGradientOf gradient : all_block_gradients()) {
-    std::optional<Tensor>& before = before_[gradient];
-    before.reset();
-    if (!gradients[gradient]) continue;
-    before.emplace(*gradients[gradient]);
-    before->clear();
-    before->each([&](const Axes& at) {
-      if (owns_row(gradient, at[2])) before->set(at, random.normal());
-    });
-  }
+  for (const BlockGradientOf gradient : all_block_gradients())
+    before_[gradient] = drawn_before(gradients[gradient], random,
+                                     [&](Index row) { return owns_row(gradient, row); });
 }
 
 void BlockBackward::begin() {

@@ -96,16 +96,10 @@ void BackwardProblem::want_nothing() {
 void BackwardProblem::accumulate(std::uint64_t seed) {
   desc_.accumulate = 1;
   Random random(seed);
-  for (const GradientOf gradient : all_gradients()) {
-    std::optional<Tensor>& before = before_[gradient];
-    before.reset();
-    if (!gradients[gradient]) continue;
-    before.emplace(*gradients[gradient]);
-    before->clear();
-    before->each([&](const Axes& at) {
-      if (in_sequence(gradient, forward, at[2])) before->set(at, random.normal());
+  for (const GradientOf gradient : all_gradients())
+    before_[gradient] = drawn_before(gradients[gradient], random, [&](Index row) {
+      return in_sequence(gradient, forward, row);
     });
-  }
 }
 
 void BackwardProblem::attend_as_expected() {

@@ -125,4 +125,17 @@ std::string line_of_gradients(const AProblem& p) {
 
 bool same_bits(const Gradients& a, const Gradients& b);
 
+/// Random numbers for a gradient, if it is asked for, to be added to: in the rows that are written.
+template <class Written>
+std::optional<Tensor> drawn_before(const std::optional<Tensor>& gradient, Random& random,
+                                   Written&& written) {
+  if (!gradient) return std::nullopt;
+  Tensor before = *gradient;
+  before.clear();
+  before.each([&](const Axes& at) {
+    if (written(at[2])) before.set(at, random.normal());
+  });
+  return before;
+}
+
 }  // namespace heed_test

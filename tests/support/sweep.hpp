@@ -93,6 +93,25 @@ bool check_everywhere(AnyProblem& problem, Problem& asked, const Expected& want,
   return good;
 }
 
+/// The same for gradients, which other tiles and threads do not change either.
+template <class AnyProblem, class AllWanted, class AddTo>
+bool check_gradients_everywhere(AnyProblem& problem, const std::string& line, const AllWanted& want,
+                                const Choices& choices, Sweep& sweep, AddTo&& add_to) {
+  for (const auto& elements : want) sweep.coverage.add(elements);
+  bool good = true;
+  for (const char* const isa : isa_names()) {
+    const auto got = problem.run(sweep.contexts.get(isa, choices));
+    const auto compared =
+        compare_gradients(isa + (": " + line), problem, got, want, Unspecified::kAllowed);
+    if (!compared.wrong.empty()) FAIL_CHECK(compared.wrong);
+    add_to(sweep.options, problem, compared);
+    const bool same = same_bits(problem.run(sweep.contexts.get(isa, {})), got);
+    if (!same) FAIL_CHECK(isa << ": other bits with other tiles and threads");
+    good = good && compared.worst() <= 1 && same;
+  }
+  return good;
+}
+
 /// Expects check(seed, sweep) of the seeds from 1 on, as many as there are cases; line(seed) says
 /// what the problem of a seed is. Stops at the tenth failure.
 template <class Line, class Check>
