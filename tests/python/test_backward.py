@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from cases import CASES, SLOPES, Make, bias, mask
+from differences import Loss, squared, squared_gradient
 from kinds import assert_close, assert_like, needed, params
 
 import heed
@@ -13,15 +14,6 @@ import heed
 GRADIENTS = heed.Gradients._fields
 NUMBERS = ("scale", "temperature")
 DIFFERENTIABLE = [name for name in CASES if name != "hard" and not name.startswith("paged")]
-
-
-def squared(s, b, h, i, j):
-    return s + 0.1 * (h + 1) * s * s + 0.01 * np.abs(i - j)
-
-
-@np.errstate(invalid="ignore")  # what is masked may hold anything
-def squared_gradient(g, s, b, h, i, j):
-    return g * (1 + 0.2 * (h + 1) * s)
 
 
 MORE = {
@@ -66,29 +58,16 @@ def wanted_of(arguments):
     return {f"grad_{name}": name in arguments for name in GRADIENTS}
 
 
-class Loss:
-    """A weighted sum of out and of what of lse is finite."""
+class Dense(Loss):
+    """Of heed.attention."""
 
     def __init__(self, case):
-        self.arguments, self.options = arguments_of(case)
-        found = self.forward(self.arguments)
-        random = np.random.default_rng(5)
-        self.grad_out = random.standard_normal(found.out.shape)
-        self.grad_lse = np.where(
-            np.isfinite(found.lse), random.standard_normal(found.lse.shape), 0.0
-        )
-        if "cu_seqlens_q" in self.options:  # rows of no sequence are not written
-            begins = self.options["cu_seqlens_q"]
-            for x in (self.grad_out, self.grad_lse.T):
-                x[: begins[0]] = x[begins[-1] :] = 0
+        arguments, self.options = arguments_of(case)
 
-    def forward(self, arguments):
-        return heed.attention(**as_given(arguments), **self.options, return_lse=True)
+        def forward(arguments):
+            return heed.attention(**as_given(arguments), **self.options, return_lse=True)
 
-    def __call__(self, arguments):
-        found = self.forward(arguments)
-        parts = ((self.grad_out, found.out), (self.grad_lse, found.lse))
-        return sum((w * np.where(w == 0, 0, x)).sum() for w, x in parts)
+        super().__init__(arguments, forward, self.options.get("cu_seqlens_q"))
 
     def gradients(self):
         found = self.forward(self.arguments)
@@ -104,38 +83,11 @@ class Loss:
         )
 
 
-def elements_of(x):
-    """Some that a difference can be taken at."""
-    places = np.argwhere(np.isfinite(x))
-    return np.random.default_rng(2).permutation(places)[:40]
-
-
 @pytest.mark.parametrize("case", ALL)
 def test_differences(case):
     """Every gradient of every option, element by element, in float64."""
-    loss, step = Loss(case), 1e-5
-    found = loss.gradients()
-    for name in GRADIENTS:
-        gradient = getattr(found, name)
-        if name not in loss.arguments:
-            assert gradient is None
-            continue
-        x = loss.arguments[name]
-        if name == "temperature" and np.isinf(x):
-            assert gradient == 0
-            continue
-        gradient = np.asarray(gradient)
-        assert gradient.shape == x.shape
-        assert gradient.dtype == np.float64
-        assert (gradient[~np.isfinite(x)] == 0).all()
-        for place in map(tuple, elements_of(x)):
-            ends = []
-            for sign in (1, -1):
-                moved = x.copy()
-                moved[place] += sign * step
-                ends.append(loss({**loss.arguments, name: moved}))
-            expected = (ends[0] - ends[1]) / (2 * step)
-            assert gradient[place] == pytest.approx(expected, rel=1e-6, abs=1e-7), (name, place)
+    loss = Dense(case)
+    loss.check(loss.gradients())
 
 
 def reference(torch, arguments, options):
@@ -190,7 +142,7 @@ UNLIKE = (
 @pytest.mark.parametrize("case", [c for c in ALL if not c.startswith(UNLIKE)])
 def test_autograd_of_pytorch_agrees(case):
     torch = pytest.importorskip("torch")
-    loss = Loss(case)
+    loss = Dense(case)
     found = loss.gradients()
     arguments = {n: torch.tensor(x, requires_grad=True) for n, x in loss.arguments.items()}
     out, lse = reference(torch, arguments, loss.options)
@@ -208,7 +160,7 @@ def test_autograd_of_pytorch_agrees(case):
 def test_types_and_kinds_of_arrays(kind, case):
     """Gradients come as their tensors do; those of sinks and slopes in the arithmetic's type."""
     needed(kind)
-    loss = Loss(case)
+    loss = Dense(case)
     arrays = ("query", "key", "value", "bias")
     for name in arrays:
         if name in loss.arguments:
@@ -303,13 +255,13 @@ def test_only_what_is_wanted():
 
 
 def test_rows_of_no_sequence_and_keys_that_nobody_attends_get_zero():
-    found = Loss("packed").gradients()  # sequences [1, 3) and [3, 8) of 9 rows
+    found = Dense("packed").gradients()  # sequences [1, 3) and [3, 8) of 9 rows
     assert (found.query[[0, 8]] == 0).all()
     assert (found.query[1:8] != 0).any()
-    lengths = Loss("key_lengths").gradients()
+    lengths = Dense("key_lengths").gradients()
     assert (lengths.key[1] == 0).all()
     assert (lengths.value[1] == 0).all()
-    rows = Loss("mask_of_rows_and_keys").gradients()
+    rows = Dense("mask_of_rows_and_keys").gradients()
     assert (rows.query[:, :, 1] == 0).all()
 
 

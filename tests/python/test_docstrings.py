@@ -19,6 +19,7 @@ HEADER = Path(__file__).parents[2] / "api" / "heed.h"
 NEEDS = {  # what modules import beside NumPy
     "linear": ["torch"],
     "pyg": ["torch", "torch_geometric"],
+    "pyg_ops": ["torch"],
     "torch": ["torch"],
     "torch_ops": ["torch"],
     "transformers": ["torch", "transformers"],
@@ -97,6 +98,21 @@ def test_every_setting_is_documented(function, options):
     assert set(options.__annotations__) <= set(signature.parameters)
     required = {n for n, p in signature.parameters.items() if p.default is p.empty}
     assert set(options.__required_keys__) <= required
+
+
+@pytest.mark.parametrize(
+    ("function", "gradients"),
+    [
+        (heed.attention_backward, heed.Gradients),
+        (heed.multihead_backward, heed.MultiheadGradients),
+        (heed.graph_attention_backward, heed.GraphGradients),
+    ],
+)
+def test_every_gradient_is_documented(function, gradients):
+    documented = set(re.findall(r"^    (\w+):", inspect.getdoc(function), re.MULTILINE))
+    asked = {n for n in inspect.signature(function).parameters if n.startswith("grad_")}
+    assert asked <= documented
+    assert asked == {f"grad_{n}" for n in (*gradients._fields, "out", "lse")}
 
 
 def test_all_is_there():

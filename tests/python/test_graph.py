@@ -226,6 +226,7 @@ def test_edges_of_every_kind_and_csr(index, keep):
         "edges_given": len(EDGES),
         "isolated": incoming.count(0),
         "most": 4 if keep else max(incoming),
+        "reverse": False,
     }
     arrays, _, _ = case(edges=["bias"])
     outs = []

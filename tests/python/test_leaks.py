@@ -25,6 +25,7 @@ MATRICES = dict.fromkeys(("w_query", "w_key", "w_value"), MATRIX)
 BLOCK = {**MATRICES, "w_out": MATRIX, "heads": 2}
 BLOCK_PLAN = heed.multihead_plan(ROWS, **BLOCK, causal=True)
 GRAPH = heed.Graph([0, 1, 2], [1, 2, 0], nodes=3)
+REVERSIBLE = heed.Graph([0, 1, 2], [1, 2, 0], nodes=3, reverse=True)
 GRAPH_PLAN = heed.graph_attention_plan(GRAPH, data=ROWS, **MATRICES, heads=2)
 CACHE = heed.Cache(key_heads=2, features=4, pages=8, rotary="halves")
 
@@ -79,10 +80,31 @@ def refused_gradients():
     raise AssertionError
 
 
+def refused_gradients_of_a_block():
+    try:
+        heed.multihead_backward(ROWS, **BLOCK, grad_out=ROWS, grad_w_out=OUT)
+    except heed.ArgumentError:
+        return
+    raise AssertionError
+
+
 CHANGES = {
     "attention": (lambda: heed.attention(X, X, X), CALLS),
     "gradients": (differentiated, CALLS // 10),
     "refused_gradients": (refused_gradients, CALLS),
+    "gradients_of_blocks": (
+        lambda: heed.multihead_backward(
+            ROWS, **BLOCK, b_out=ROWS[0], grad_out=ROWS, grad_scale=True
+        ),
+        CALLS // 10,
+    ),
+    "refused_gradients_of_blocks": (refused_gradients_of_a_block, CALLS),
+    "gradients_of_graphs": (
+        lambda: heed.graph_attention_backward(
+            REVERSIBLE, data=ROWS, **MATRICES, heads=2, grad_out=ROWS
+        ),
+        CALLS // 10,
+    ),
     "options": (
         lambda: heed.attention(
             X,

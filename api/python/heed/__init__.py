@@ -16,13 +16,15 @@ from heed._heed import (
 from heed._heed import version as __version__
 from heed.backward import attention_backward
 from heed.blocks import multihead, multihead_plan
+from heed.blocks_backward import multihead_backward
 from heed.dense import attention, plan
 from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
 from heed.graphs import graph_attention, graph_attention_plan
+from heed.graphs_backward import graph_attention_backward
 from heed.information import info
 from heed.merging import merge
 from heed.projection import project
-from heed.results import Gradients, Result
+from heed.results import Gradients, GraphGradients, MultiheadGradients, Result
 from heed.rotary import rotate
 from heed.score_function import ScoreFunction, ScoreGradient, ScoreTile
 from heed.show import show
@@ -35,6 +37,8 @@ __all__ = [
     "Gradients",
     "Graph",
     "GraphAttentionPlan",
+    "GraphGradients",
+    "MultiheadGradients",
     "MultiheadPlan",
     "OutOfMemoryError",
     "Plan",
@@ -51,10 +55,12 @@ __all__ = [
     "cache_bytes",
     "get_threads",
     "graph_attention",
+    "graph_attention_backward",
     "graph_attention_plan",
     "info",
     "merge",
     "multihead",
+    "multihead_backward",
     "multihead_plan",
     "plan",
     "project",

@@ -51,14 +51,17 @@ _SETTINGS = ("heads", "combine", "residual", "steps", "return_lse", "return_weig
 _SCORES = ("scale", "softcap", "temperature", "hard")
 
 
-def _parts(function: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+def _parts(
+    function: str, known: type, inputs: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[Any, ...]:
     """Tensors, parameters, settings, and what changes scores: all that was given."""
+    for name in options:
+        if name not in known.__annotations__:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
     tensors = (*inputs, *taken(options, ("edge_data", "edge_bias")))
     parameters = taken(options, _PARAMETERS)
     settings = taken(options, _SETTINGS)
     scores = dict(zip(_SCORES, taken(options, _SCORES), strict=True))
-    if options:
-        raise TypeError(f"{function}() got an unexpected keyword argument {next(iter(options))!r}")
     return tensors, parameters, settings, scores
 
 
@@ -195,7 +198,7 @@ def graph_attention(
 
     In C: heed_graph_attention.
     """
-    parts = _parts("graph_attention", (query, key, value, data), options)
+    parts = _parts("graph_attention", GraphResultOptions, (query, key, value, data), options)
     return _heed.graph_attention(graph, parts, out, context)
 
 
@@ -244,5 +247,6 @@ def graph_attention_plan(
 
     In C: heed_graph_attention_plan_create.
     """
-    parts = _parts("graph_attention_plan", (query, key, value, data), {**options})
+    inputs = query, key, value, data
+    parts = _parts("graph_attention_plan", GraphResultOptions, inputs, {**options})
     return _heed.graph_attention_plan(graph, parts, out, context)

@@ -14,33 +14,21 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
+from torch.nn import Parameter
 from torch_geometric.nn import TransformerConv as _TransformerConv  # type: ignore[import-untyped]
 
-import heed
-from heed.torch import _tell
-from heed.torch_ops import _context_of
+from heed.pyg_ops import attend, graph_attention
+from heed.torch import _tell, _transform
 
 __all__ = ["TransformerConv"]
-
-_graphs: Any = WeakIdKeyDictionary()  # of edge_index, for as long as that lives
-
-
-def _graph_of(edge_index: Tensor, nodes: int, flow: str) -> heed.Graph:
-    """The graph sorted by destination, once for all layers and calls that share an edge_index."""
-    sources, destinations = edge_index if flow == "source_to_target" else edge_index.flip(0)
-    if edge_index.is_inference():  # does not tell when it is changed
-        return heed.Graph(sources, destinations, nodes=nodes, duplicates="keep")
-    made_of = (edge_index._version, nodes, flow)
-    known, graph = _graphs.get(edge_index, (None, None))
-    if known != made_of:
-        graph = heed.Graph(sources, destinations, nodes=nodes, duplicates="keep")
-        _graphs[edge_index] = made_of, graph
-    return cast("heed.Graph", graph)
 
 
 def _with_rows(x: Tensor, rows: int) -> Tensor:
     return x if len(x) == rows else torch.nn.functional.pad(x, (0, 0, 0, 0, 0, rows - len(x)))
+
+
+def _require_gradients(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
 
 
 class TransformerConv(_TransformerConv):  # type: ignore[misc]
@@ -53,9 +41,13 @@ class TransformerConv(_TransformerConv):  # type: ignore[misc]
     that lives and is not changed; tensors made under ``torch.inference_mode()`` cannot say whether
     they were, so make ``edge_index`` outside.
 
-    PyTorch Geometric computes where gradients are required, in training with dropout, for sparse
-    adjacency matrices and other subclasses of ``Tensor``, on other devices, with another ``aggr``,
-    under ``explain``, with hooks, and in what is compiled or exported; ``heed.torch.report`` counts
+    Gradients are heed's too, of inputs, all parameters and edge features, but no higher
+    derivatives; scores are computed again for them. The graph is then also sorted by source.
+
+    PyTorch Geometric computes in training with dropout, where gradients are required and attention
+    weights asked for, for sparse adjacency matrices and other subclasses of ``Tensor``, on other
+    devices, with another ``aggr``, under ``explain`` and ``torch.func``, with hooks, for
+    derivatives in forward mode, and in what is compiled or exported; ``heed.torch.report`` counts
     why.
 
     >>> import torch, heed.pyg, torch_geometric
@@ -90,17 +82,13 @@ class TransformerConv(_TransformerConv):  # type: ignore[misc]
             return cast(Tensor, super().propagate(edge_index, size=size, **inputs))
         nodes = max(len(query), len(key))
         w_edge = None if self.lin_edge is None else self.lin_edge.weight.T
-        found: Any = heed.graph_attention(
-            _graph_of(edge_index, nodes, self.flow),
-            _with_rows(query, nodes),
-            _with_rows(key, nodes),
-            _with_rows(value, nodes),
-            edge_data=edge_attr,
-            w_edge_key=w_edge,
-            w_edge_value=w_edge,
-            return_weights=self._return_weights,
-            context=_context_of(torch.get_num_threads()),
-        )
+        tensors = *(_with_rows(x, nodes) for x in (query, key, value)), edge_attr, w_edge
+        given = *tensors, edge_index, self.flow != "source_to_target"
+        found: Any
+        if _require_gradients(*tensors):
+            found = graph_attention(*given)
+        else:
+            found = attend(*given, return_weights=self._return_weights)
         _tell("heed", query, key, None)
         if self._return_weights:
             found, self._alpha = found.out, found.weights.to(query.dtype)
@@ -110,14 +98,14 @@ class TransformerConv(_TransformerConv):  # type: ignore[misc]
         if torch.compiler.is_compiling():
             return "it is compiled"
         for tensor in (edge_index, edge_attr, *tensors):
-            if tensor is not None and type(tensor) is not Tensor:
+            if tensor is not None and type(tensor) not in (Tensor, Parameter):
                 return f"a tensor is a {type(tensor).__name__}"
         if not tensors[0].is_cpu:
             return f"a tensor lies on {tensors[0].device.type}"
-        if torch.is_grad_enabled() and any(
-            t is not None and t.requires_grad for t in (edge_attr, *tensors, *self.parameters())
-        ):
-            return "gradients are required"
+        if (transform := _transform()) is not None:
+            return transform
+        if self._return_weights and _require_gradients(edge_attr, *tensors, *self.parameters()):
+            return "gradients are required, and attention weights asked for"
         if self.training and self.dropout > 0:
             return f"dropout is {self.dropout:g}"
         if (self.lin_edge is None) != (edge_attr is None):

@@ -50,6 +50,17 @@ def _dtype_text(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def _transform() -> str | None:
+    """Derivatives that are asked for in a way that operators of heed's do not know."""
+    if torch.compiler.is_compiling():
+        return None
+    if torch._C._functorch.peek_interpreter_stack():
+        return "a transform of torch.func is at work"
+    if forward_ad._current_level >= 0:
+        return "derivatives are asked for in forward mode"
+    return None
+
+
 def _objection(
     query: Tensor,
     key: Tensor,
@@ -67,11 +78,8 @@ def _objection(
             return f"a tensor is a {type(tensor).__name__}"
         if not tensor.is_cpu:
             return f"a tensor lies on {tensor.device.type}"
-    if not torch.compiler.is_compiling():
-        if torch._C._functorch.peek_interpreter_stack():
-            return "a transform of torch.func is at work"
-        if forward_ad._current_level >= 0:
-            return "derivatives are asked for in forward mode"
+    if (transform := _transform()) is not None:
+        return transform
     if dropout_p > 0:
         return f"dropout_p is {dropout_p:g}"
     if not query.dtype == key.dtype == value.dtype:

@@ -171,8 +171,9 @@ def _differentiate(
 
 def _refuse_higher(ctx: Any, *_: Any) -> None:
     raise heed.UnsupportedError(
-        "heed::attention_backward has no derivative: let PyTorch compute attention, as outside of "
-        "heed.torch.use(), where a loss depends on gradients"
+        "gradients of heed's operators have no derivative: let PyTorch compute attention, as "
+        "outside of heed.torch.use(), or PyTorch Geometric its own layers, where a loss depends on "
+        "gradients"
     )
 
 

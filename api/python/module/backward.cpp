@@ -1,11 +1,11 @@
 // heed.attention_backward.
-#include <algorithm>
 #include <utility>
 
 #include "api/python/module/bind.hpp"
 #include "api/python/module/context.hpp"
 #include "api/python/module/gil.hpp"
 #include "api/python/module/gradients.hpp"
+#include "api/python/module/names.hpp"
 
 namespace heed::python {
 namespace {
@@ -18,60 +18,87 @@ struct Results {
   Array grad_lse;
 };
 
-void check_shape(const char* name, const Form& form, const Shape& shape, const char* as) {
-  if (form.axes == shape.axes() && std::equal(shape.sizes.begin(), shape.sizes.end(), form.shape))
-    return;
-  refuse("%s has shape %s; it must have %s, as %s has", name,
-         shape_text(form.shape, form.axes).c_str(),
-         shape_text(shape.sizes.data(), shape.axes()).c_str(), as);
-}
-
-Array read_like_out(const Call& call, const char* name, nb::handle from) {
-  Array array = read_array(name, from);
-  check_shape(name, array.form, out_shape(call), "the result");
-  check_result_type(call, name, array.form);
-  return array;
-}
-
-Array read_like_lse(const Call& call, const char* name, nb::handle from) {
-  Array array = read_array(name, from);
-  check_shape(name, array.form, lse_shape(call), "the lse of the result");
-  if (array.form.element != Element::kF32 && array.form.element != Element::kF64)
-    refuse("%s is %s; it must be float32 or float64", name, name_of(array.form.element));
-  return array;
-}
-
 /// Reads what the forward call gave, and its gradients.
-Results read_results(Call& call, heed_attention_backward_desc& desc,
+Results read_results(Call& call, const GradientMaker& make, heed_attention_backward_desc& desc,
                      heed_attention_backward_args& args, nb::handle out, nb::handle lse,
                      nb::handle grad_out, nb::handle grad_lse) {
   Results results;
-  results.out = read_like_out(call, "out", out);
+  results.out = read_like_out(make, "out", out, out_shape(call));
   call.desc.out = layout_of(results.out.form, call.packed_queries());
   call.args.out = address_of(results.out);
-  results.lse = read_like_lse(call, "lse", lse);
+  results.lse = read_like_lse("lse", lse, lse_shape(call));
   call.desc.lse = lse_layout(results.lse.form);
   call.args.lse = address_of(results.lse);
-  results.grad_out = read_like_out(call, "grad_out", grad_out);
+  results.grad_out = read_like_out(make, "grad_out", grad_out, out_shape(call));
   desc.grad_out = layout_of(results.grad_out.form, call.packed_queries());
   args.grad_out = address_of(results.grad_out);
   if (!grad_lse.is_none()) {
-    results.grad_lse = read_like_lse(call, "grad_lse", grad_lse);
+    results.grad_lse = read_like_lse("grad_lse", grad_lse, lse_shape(call));
     desc.grad_lse = lse_layout(results.grad_lse.form);
     args.grad_lse = address_of(results.grad_lse);
   }
   return results;
 }
 
-/// What C refuses too, in its own words.
-void check_differentiable(const Call& call, const Options& options) {
-  for (const nb::handle Options::*asked : {&Options::return_lse, &Options::return_weights,
-                                           &Options::weight_rows, &Options::return_column_sums})
-    for (const OptionName& option : kOptions)
-      if (option.place == asked && (options.*asked).is_valid())
-        refuse_type("attention_backward() got an unexpected keyword argument '%s'", option.name);
-  if (call.desc.hard != 0)
-    refuse_unsupported("hard is True; it must be False: hard attention is not differentiable");
+/// The axes of `full` along which `of` has one element, or which it lacks, and full has others.
+std::vector<int> repeated_axes(const Form& of, const Shape& full) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < full.axes(); ++axis)
+    if (of.size(full.axes() - axis) != full.sizes[static_cast<std::size_t>(axis)])
+      axes.push_back(axis);
+  return axes;
+}
+
+/// Of query, key or value; of packed rows, some may belong to no sequence, and stay 0.
+Gradient of_rows(const GradientMaker& make, const char* name, nb::handle wanted, const Form& of,
+                 const Shape& full, bool packed, heed_layout& layout, void*& data) {
+  Array array;
+  Gradient gradient = make.of_tensor(name, wanted, of, array, packed);
+  if (!gradient.object.is_valid()) return gradient;
+  gradient.summed = repeated_axes(of, full);
+  if (!gradient.summed.empty()) {
+    // In the arithmetic's type, so that sums are rounded once.
+    gradient.full = make_array(array.kind, make.real(), full.sizes.data(), full.axes(),
+                               make.accumulate || packed);
+    gradient.accumulate = make.accumulate;
+    array.form = contiguous_form(make.real(), full.sizes.data(), full.axes());
+    array.data = gradient.full.data;
+  }
+  layout = layout_of(array.form, packed);
+  data = address_of(array);
+  return gradient;
+}
+
+struct RowGradients {
+  Gradient query;
+  Gradient key;
+  Gradient value;
+};
+
+RowGradients of_all_rows(const GradientMaker& make, const Call& call, const nb::tuple& wanted,
+                         heed_attention_backward_desc& desc, heed_attention_backward_args& args) {
+  const heed_attention_desc& forward = call.desc;
+  const bool packed_q = call.packed_queries();
+  const bool packed_k = call.packed_keys();
+  const auto full = [&](bool packed, std::int64_t heads, std::int64_t rows, std::int64_t features) {
+    return packed ? Shape({rows, heads, features}, 0)
+                  : Shape({forward.batch, heads, rows, features}, 0);
+  };
+  const std::int64_t keys = call.key.form.size(packed_k ? 3 : 2);
+  RowGradients rows;
+  rows.query = of_rows(make, "grad_query", wanted[0], call.query.form,
+                       full(packed_q, forward.query_heads, call.rows, forward.features), packed_q,
+                       desc.grad_query, args.grad_query);
+  rows.key = of_rows(make, "grad_key", wanted[1], call.key.form,
+                     full(packed_k, forward.key_heads, keys, forward.features), packed_k,
+                     desc.grad_key, args.grad_key);
+  rows.value = of_rows(make, "grad_value", wanted[2], call.value.form,
+                       full(packed_k, forward.key_heads, keys, forward.value_features), packed_k,
+                       desc.grad_value, args.grad_value);
+  return rows;
+}
+
+void check_stored(const Call& call) {
   if (call.paged())
     refuse_unsupported("block_table is given; gradients of keys in pages are not supported");
   for (const auto& [name, array] : {std::pair{"key", &call.key}, std::pair{"value", &call.value}})
@@ -89,27 +116,28 @@ nb::object attention_backward(nb::handle query, nb::handle key, nb::handle value
   read_lengths(call, options);
   read_tensors(call, query, key, value, options);
   read_scores(call, options);
-  check_differentiable(call, options);
+  check_differentiable("attention_backward", call, options);
+  check_stored(call);
   heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
   heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
   desc.attention = &call.desc;
   args.attention = &call.args;
   desc.accumulate = flag("accumulate", accumulate) ? 1 : 0;
-  const Results results = read_results(call, desc, args, out, lse, grad_out, grad_lse);
-  if (call.args.score_function != nullptr && score_gradient.is_none())
-    refuse_type("score_function is given, so score_gradient must be: what it does to gradients");
-  if (!score_gradient.is_none()) {
-    if (call.args.score_function == nullptr)
-      refuse_type("score_gradient is given without score_function");
-    args.score_gradient = read_score_gradient(call.score_function, score_gradient);
-  }
-  const Gradients gradients(call, wanted, desc, args);
+  const GradientMaker make = {call.kind, "query", call.out_element, desc.accumulate != 0};
+  const Results results = read_results(call, make, desc, args, out, lse, grad_out, grad_lse);
+  args.score_gradient = score_gradient_of(call, score_gradient);
+  const RowGradients rows = of_all_rows(make, call, wanted, desc, args);
+  const OptionGradients others(make, call, wanted, 3, desc, args);
   const HeldContext held = hold_context(context);
   constexpr double kProducts = 2.5;  // of the forward call's two
   check(without_gil(kProducts * flops_of(call.desc), call.score_function,
                     [&] { return heed_attention_backward(held.context, &desc, &args); }));
   call.score_function.raise();
-  return gradients.result(query, wanted);
+  nb::list found;
+  for (const Gradient* gradient : {&rows.query, &rows.key, &rows.value})
+    found.append(gradient->result(call.kind, query));
+  others.append_to(found, call.kind, query);
+  return names().gradients(*nb::tuple(found));
 }
 
 }  // namespace

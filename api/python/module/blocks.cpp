@@ -132,10 +132,9 @@ void read_sizes(BlockCall& call, const BlockArguments& arguments) {
 
 void make_out(BlockCall& call, nb::handle given) {
   Call& attention = call.attention;
-  const std::int64_t shape[3] = {attention.desc.batch, call.query.form.size(2),
-                                 call.desc.width_out};
-  const int axes = call.query.form.axes;
-  const std::int64_t* const sizes = shape + 3 - axes;
+  const Shape shape = call.out_shape();
+  const std::int64_t* const sizes = shape.sizes.data();
+  const int axes = shape.axes();
   attention.out_given = !given.is_none();
   if (attention.out_given) {
     attention.out = take_out(given, sizes, axes, "query", attention.out_element);
@@ -180,10 +179,17 @@ void BlockCall::read(const BlockArguments& arguments) {
   args.head_weights = read_head_weights(desc.combine, arguments.settings[3], attention.float64,
                                         attention.desc.query_heads, head_weights);
   read_scores(attention, options);
-  make_out(*this, arguments.out);
-  add_outputs_beside_out(attention, options, outputs);
   desc.attention = &attention.desc;
   args.attention = &attention.args;
+}
+
+void BlockCall::make_outputs(const BlockArguments& arguments) {
+  make_out(*this, arguments.out);
+  add_outputs_beside_out(attention, arguments.options, outputs);
+}
+
+Shape BlockCall::out_shape() const {
+  return Shape({attention.desc.batch, query.form.size(2), desc.width_out}, 3 - query.form.axes);
 }
 
 double BlockCall::flops() const {

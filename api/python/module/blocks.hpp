@@ -35,7 +35,12 @@ struct BlockCall {
   BlockCall(const BlockCall&) = delete;
   BlockCall& operator=(const BlockCall&) = delete;
 
+  /// All that is given.
   void read(const BlockArguments& arguments);
+  /// And then what is given back.
+  void make_outputs(const BlockArguments& arguments);
+  /// [batch, rows, width], as query has them.
+  Shape out_shape() const;
   /// Of all products, roughly.
   double flops() const;
 };

@@ -34,6 +34,10 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
 /// heed's message about fields of C, in the words of Python.
 std::string in_python(std::string message) {
   static constexpr std::pair<const char*, const char*> words[] = {
+      {"desc.block: ", ""},
+      {"args.block: ", ""},
+      {"desc.block->", ""},
+      {"grad_input_", "grad_"},
       {"desc.attention: ", ""},
       {"args.attention: ", ""},
       {"desc.attention->", ""},

@@ -6,9 +6,6 @@
 
 namespace heed::python {
 
-/// float64 if, and only if, the arithmetic is.
-void check_result_type(const Call& call, const char* name, const Form& form);
-
 /// One gradient: what is given back, and where C writes it.
 struct Gradient {
   nb::object object;        // null where it is not wanted
@@ -16,41 +13,102 @@ struct Gradient {
   std::vector<int> summed;  // axes that its tensor repeats: `full` is to be summed over them
   Made full;
   bool accumulate = false;
+  bool given = false;  // by the caller
 
-  /// Sums over repeated axes, once C has written.
-  void finish() const;
+  /// What is given back, once C has written: summed over repeated axes, of the kind of `like`.
+  nb::object result(const Kind& kind, nb::handle like) const;
 };
 
-/// All of them, in the order of heed.Gradients.
-class Gradients {
- public:
-  /// `wanted`: for each True, False or an array to write to.
-  Gradients(const Call& call, const nb::tuple& wanted, heed_attention_backward_desc& desc,
-            heed_attention_backward_args& args);
-  Gradients(const Gradients&) = delete;
-  Gradients& operator=(const Gradients&) = delete;
+/// Whether a gradient is wanted: True, False or an array to write to.
+bool is_wanted(const char* name, nb::handle wanted);
 
-  nb::object result(nb::handle query, const nb::tuple& wanted) const;
+/// None as what it stands for: wanted where the call has what it is the gradient of.
+inline nb::handle unless_given(nb::handle wanted, bool has) {
+  return wanted.is_none() ? nb::handle(has ? Py_True : Py_False) : wanted;
+}
+
+/// Makes arrays for gradients, or takes the caller's.
+struct GradientMaker {
+  Kind kind;
+  const char* like;  // the argument whose type says what the arithmetic is, and that type
+  Element like_element;
+  bool accumulate;
+
+  bool float64() const { return like_element == Element::kF64; }
+  Element real() const { return float64() ? Element::kF64 : Element::kF32; }
+
+  /// float64 if, and only if, the arithmetic is.
+  void check_type(const char* name, const Form& form) const;
+
+  /// The caller's, of the shape of `form`, or a new one of its type too, zeroed if that is asked
+  /// for or it is added to.
+  Array array(const char* name, nb::handle wanted, const Form& form, Gradient& gradient,
+              bool zeroed = false) const;
+
+  /// Of any strides and floating type, in the shape of `form`.
+  Gradient of_tensor(const char* name, nb::handle wanted, const Form& form, Array& array,
+                     bool zeroed = false) const;
+
+  /// Contiguous numbers of the arithmetic's type.
+  Gradient of_reals(const char* name, nb::handle wanted, std::int64_t count, void*& data) const;
+};
+
+/// Gradients of what attention is given beside query, key and value, in the order of heed.Gradients
+/// from bias on.
+class OptionGradients {
+ public:
+  enum { kBias, kSinks, kSlopes, kArrays, kScale = kArrays, kTemperature, kCount };
+
+  /// `wanted` says what of each, from the entry `first` on.
+  template <class Desc, class Args>
+  OptionGradients(const GradientMaker& make, const Call& call, const nb::tuple& wanted, int first,
+                  Desc& desc, Args& args) {
+    arrays_[kBias] = of_bias(make, call, wanted[first + kBias], desc.grad_bias, args.grad_bias);
+    arrays_[kSinks] =
+        of_heads(make, "sinks", wanted[first + kSinks], call.args.sinks, call, args.grad_sinks);
+    arrays_[kSlopes] = of_heads(make, "alibi_slopes", wanted[first + kSlopes],
+                                call.args.alibi_slopes, call, args.grad_alibi_slopes);
+    args.grad_scale = numbers_[0].want("grad_scale", wanted[first + kScale], make);
+    args.grad_temperature =
+        numbers_[1].want("grad_temperature", wanted[first + kTemperature], make);
+  }
+  OptionGradients(const OptionGradients&) = delete;
+  OptionGradients& operator=(const OptionGradients&) = delete;
+
+  void append_to(nb::list& results, const Kind& kind, nb::handle like) const;
 
  private:
-  Gradient of_tensor(const char* name, nb::handle wanted, const Form& of, const Shape& full,
-                     bool packed, heed_layout& layout, void*& data);
-  Gradient of_bias(nb::handle wanted, heed_score_layout& layout, void*& data);
-  Gradient of_heads(const char* name, const char* of, nb::handle wanted, const void* given,
-                    void*& data);
-  void* of_number(const char* name, nb::handle wanted, int index);
-  /// The caller's, or a new one; of packed rows, some may belong to no sequence, and stay 0.
-  Array array_for(const char* name, nb::handle wanted, Element element, const Form& like,
-                  Gradient& gradient, bool packed = false) const;
+  /// A derivative that is one number.
+  struct Number {
+    bool wanted = false;
+    bool float64 = false;
+    float single = 0;
+    double number = 0;
 
-  const Call& call_;
-  bool accumulate_;
-  Gradient arrays_[6];
-  struct {
-    bool wanted;
-    float single;
-    double number;
-  } numbers_[2] = {};  // of scale and temperature
+    void* want(const char* name, nb::handle given, const GradientMaker& make);
+  };
+
+  static Gradient of_bias(const GradientMaker& make, const Call& call, nb::handle wanted,
+                          heed_score_layout& layout, void*& data);
+  static Gradient of_heads(const GradientMaker& make, const char* of, nb::handle wanted,
+                           const void* given, const Call& call, void*& data);
+
+  Gradient arrays_[kArrays];
+  Number numbers_[kCount - kArrays];
 };
+
+/// Refuses results that are asked for of gradients, and attention that has none.
+void check_differentiable(const char* function, const Call& call, const Options& options);
+
+/// Of gradients of `function`, an option is refused as no function knows it.
+[[noreturn]] void refuse_option(const char* function, const char* option);
+
+/// score_gradient, which a score function needs, and nothing else has.
+heed_score_gradient score_gradient_of(Call& call, nb::handle given);
+
+/// What a forward call gave, or the gradient of it: of its shape, and `like` its arithmetic.
+Array read_like_out(const GradientMaker& make, const char* name, nb::handle from,
+                    const Shape& shape);
+Array read_like_lse(const char* name, nb::handle from, const Shape& shape);
 
 }  // namespace heed::python

@@ -57,7 +57,7 @@ std::uint32_t read_duplicates(nb::handle from) {
 }
 
 void from_edges(Graph* self, nb::handle sources, nb::handle destinations, nb::handle nodes,
-                nb::handle duplicates, nb::handle context) {
+                nb::handle duplicates, nb::handle reverse, nb::handle context) {
   const Indices indices({"sources", "destinations"}, {sources, destinations});
   if (indices.count(0) != indices.count(1))
     refuse("sources has %lld entries and destinations %lld; an edge is one of each",
@@ -69,10 +69,12 @@ void from_edges(Graph* self, nb::handle sources, nb::handle destinations, nb::ha
   desc.sources = indices.data(0);
   desc.destinations = indices.data(1);
   desc.duplicates = read_duplicates(duplicates);
+  desc.reverse = flag("reverse", reverse) ? 1 : 0;
   new (self) Graph(context, desc);
 }
 
-Graph* from_csr(nb::handle offsets, nb::handle sources, nb::handle duplicates, nb::handle context) {
+Graph* from_csr(nb::handle offsets, nb::handle sources, nb::handle duplicates, nb::handle reverse,
+                nb::handle context) {
   const Indices indices({"offsets", "sources"}, {offsets, sources});
   if (indices.count(0) == 0)
     refuse("offsets is empty; it must hold one number more than there are nodes");
@@ -83,6 +85,7 @@ Graph* from_csr(nb::handle offsets, nb::handle sources, nb::handle duplicates, n
   desc.offsets = indices.data(0);
   desc.sources = indices.data(1);
   desc.duplicates = read_duplicates(duplicates);
+  desc.reverse = flag("reverse", reverse) ? 1 : 0;
   return new Graph(context, desc);
 }
 
@@ -95,6 +98,7 @@ nb::dict describe(const Graph& graph) {
   said["isolated"] = info.isolated;
   said["most"] = info.most;
   said["bytes"] = info.bytes;
+  said["reverse"] = info.reverse != 0;
   return said;
 }
 
@@ -118,6 +122,7 @@ any other. Any threads, calls and plans may use one graph.
     nodes         how many there are
     duplicates    what becomes of edges with the source and destination of an earlier one:
                   "remove" (the default here) or "keep", each counts (the default of from_csr)
+    reverse       also sort edges by source, which heed.graph_attention_backward needs
     context       where to sort; the default one unless given
 
 Row e of arrays over edges (edge_data, edge_bias, weights) belongs to the e-th edge given.
@@ -130,14 +135,17 @@ In C: heed_graph_create.)");
   graph
       .def("__init__", &from_edges, nb::arg("sources").none(), nb::arg("destinations").none(),
            nb::kw_only(), nb::arg("nodes").none(), nb::arg("duplicates") = nb::none(),
-           nb::arg("context") = nb::none(),
+           nb::arg("reverse").none() = false, nb::arg("context") = nb::none(),
            nb::sig("def __init__(self, sources: object, destinations: object, *, nodes: int, "
-                   "duplicates: str | None = None, context: Context | None = None) -> None"))
+                   "duplicates: str | None = None, reverse: bool = False, "
+                   "context: Context | None = None) -> None"))
       .def_static(
           "from_csr", &from_csr, nb::arg("offsets").none(), nb::arg("sources").none(),
-          nb::kw_only(), nb::arg("duplicates") = nb::none(), nb::arg("context") = nb::none(),
+          nb::kw_only(), nb::arg("duplicates") = nb::none(), nb::arg("reverse").none() = false,
+          nb::arg("context") = nb::none(),
           nb::sig("def from_csr(offsets: object, sources: object, *, "
-                  "duplicates: str | None = None, context: Context | None = None) -> Graph"),
+                  "duplicates: str | None = None, reverse: bool = False, "
+                  "context: Context | None = None) -> Graph"),
           R"(A graph from rows by destination: the edges offsets[n] to offsets[n + 1] - 1 end at node n.
 
     offsets  [nodes + 1], from 0 to the number of edges, never decreasing
@@ -150,8 +158,8 @@ In C: heed_graph_create.)");
 In C: heed_graph_create with offsets.)")
       .def("describe", &describe, nb::sig("def describe(self) -> dict[str, int]"),
            "What it holds: nodes; edges that count; edges_given, what arrays over edges have rows "
-           "for; isolated, nodes without incoming edges; most, incoming edges of a node; bytes. In "
-           "C: heed_graph_describe.")
+           "for; isolated, nodes without incoming edges; most, incoming edges of a node; bytes; "
+           "reverse, whether edges are sorted by source too. In C: heed_graph_describe.")
       .def("__repr__", &representation);
   refuse_pickling(graph, "it lies as this computer reads it: pickle sources and destinations");
 }

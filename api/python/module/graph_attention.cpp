@@ -15,6 +15,7 @@ nb::object graph_attention(nb::object graph, const nb::tuple& parts, nb::object 
   const GraphArguments arguments(std::move(graph), parts, std::move(out));
   GraphCall call;
   call.read(arguments);
+  call.make_outputs(arguments);
   const HeldContext held = hold_context(context);
   check(without_gil(call.flops(), {}, [&] {
     return heed_graph_attention(held.context, call.graph->get(), &call.desc, &call.args);
@@ -59,6 +60,7 @@ class GraphAttentionPlan {
     if (out_given_ && out.is_none()) refuse_type("the plan was made with out: give it");
     GraphCall call;
     call.read(arguments);
+    call.make_outputs(arguments);
     check_same(call);
     plan_.run(call.args, flops_, {});
     return call.result(arguments);
@@ -109,6 +111,7 @@ GraphAttentionPlan* graph_attention_plan(nb::object graph, const nb::tuple& part
   const GraphArguments arguments(std::move(graph), parts, std::move(out));
   GraphCall call;
   call.read(arguments);
+  call.make_outputs(arguments);
   return new GraphAttentionPlan(call, arguments, context);
 }
 

@@ -4,6 +4,25 @@
 
 namespace heed::python {
 
+heed_layout layout_over(const Form& form) {
+  heed_layout layout = HEED_LAYOUT_INIT;
+  if (form.axes == 0) return layout;
+  layout = layout_of(form, true);
+  if (form.axes == 3) return layout;
+  layout.stride_row = form.stride(2);
+  layout.stride_head = 0;
+  return layout;
+}
+
+heed_layout heads_layout(const Form& form) {
+  heed_layout layout = layout_over(form);
+  if (form.axes == 0) return layout;
+  layout.stride_row = form.strides[0];
+  layout.stride_head = form.axes == 2 ? form.strides[1] : 0;
+  layout.stride_feature = 0;
+  return layout;
+}
+
 namespace {
 
 void read_sizes(GraphCall& call, nb::handle heads) {
@@ -73,26 +92,6 @@ void read_settings(GraphCall& call, const GraphArguments& arguments) {
            static_cast<long long>(row));
 }
 
-heed_layout layout_over(const Form& form) {
-  heed_layout layout = HEED_LAYOUT_INIT;
-  if (form.axes == 0) return layout;
-  layout = layout_of(form, true);
-  if (form.axes == 3) return layout;
-  layout.stride_row = form.stride(2);
-  layout.stride_head = 0;
-  return layout;
-}
-
-/// edge_bias is [edges, heads] or [edges].
-heed_layout bias_layout(const Form& form) {
-  heed_layout layout = layout_over(form);
-  if (form.axes == 0) return layout;
-  layout.stride_row = form.strides[0];
-  layout.stride_head = form.axes == 2 ? form.strides[1] : 0;
-  layout.stride_feature = 0;
-  return layout;
-}
-
 void place(GraphCall& call) {
   heed_graph_attention_desc& desc = call.desc;
   heed_graph_attention_args& args = call.args;
@@ -106,7 +105,7 @@ void place(GraphCall& call) {
   desc.data = layout_over(t[GraphCall::kData].form), args.data = pointer(t[GraphCall::kData]);
   desc.edge_data = layout_over(t[GraphCall::kEdgeData].form);
   args.edge_data = pointer(t[GraphCall::kEdgeData]);
-  desc.edge_bias = bias_layout(t[GraphCall::kEdgeBias].form);
+  desc.edge_bias = heads_layout(t[GraphCall::kEdgeBias].form);
   args.edge_bias = pointer(t[GraphCall::kEdgeBias]);
   const Matrix* const m = call.matrices;
   desc.w_query = m[GraphCall::kWQuery].layout, args.w_query = m[GraphCall::kWQuery].data;
@@ -121,17 +120,11 @@ void place(GraphCall& call) {
   args.p_value = m[GraphCall::kWValue].prepared, args.b_value = call.biases[2].data;
 }
 
-/// [nodes, heads, value features] where queries were given so, else rows as wide as data's.
 void make_out(GraphCall& call, nb::handle given) {
-  const heed_graph_attention_desc& desc = call.desc;
   const Array& like = call.tensors[call.like()];
-  const bool concat = desc.combine == HEED_COMBINE_CONCAT;
-  const bool apart = concat && call.like() == GraphCall::kQuery;
-  const std::int64_t heads = concat ? desc.heads : 1;
-  const std::int64_t nodes = call.graph->info().nodes;
-  const std::int64_t shape[3] = {nodes, apart ? heads : heads * desc.value_features,
-                                 desc.value_features};
-  const int axes = apart ? 3 : 2;
+  const Shape sizes = call.out_shape();
+  const std::int64_t* const shape = sizes.sizes.data();
+  const int axes = sizes.axes();
   call.out_given = !given.is_none();
   if (call.out_given) {
     call.out = take_out(given, shape, axes, kGraphTensors[call.like()], like.form.element);
@@ -143,9 +136,7 @@ void make_out(GraphCall& call, nb::handle given) {
     call.outputs.out = std::move(made.object);
     call.args.out = made.data;
   }
-  call.desc.out = layout_over(call.out.form);
-  if (concat && !apart)
-    call.desc.out.stride_head = desc.value_features * call.desc.out.stride_feature;
+  call.desc.out = call.out_layout(call.out.form);
 }
 
 void make_outputs_beside_out(GraphCall& call, const nb::tuple& settings) {
@@ -182,8 +173,26 @@ void GraphCall::read(const GraphArguments& arguments) {
   args.head_weights = read_head_weights(desc.combine, arguments.parameter(kHeadWeights), float64,
                                         desc.heads, head_weights);
   place(*this);
+}
+
+void GraphCall::make_outputs(const GraphArguments& arguments) {
   make_out(*this, arguments.out);
   make_outputs_beside_out(*this, arguments.settings);
+}
+
+Shape GraphCall::out_shape() const {
+  const bool concat = desc.combine == HEED_COMBINE_CONCAT;
+  const bool apart = concat && like() == kQuery;
+  const std::int64_t heads = concat ? desc.heads : 1;
+  if (apart) return Shape({graph->info().nodes, heads, desc.value_features}, 0);
+  return Shape({graph->info().nodes, heads * desc.value_features}, 0);
+}
+
+heed_layout GraphCall::out_layout(const Form& form) const {
+  heed_layout layout = layout_over(form);
+  if (form.axes == 2 && desc.combine == HEED_COMBINE_CONCAT)
+    layout.stride_head = desc.value_features * layout.stride_feature;
+  return layout;
 }
 
 nb::object GraphCall::result(const GraphArguments& arguments) const {

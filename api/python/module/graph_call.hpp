@@ -59,7 +59,14 @@ struct GraphCall {
   Array out;
   Outputs outputs;
 
+  /// All that is given.
   void read(const GraphArguments& arguments);
+  /// And then what is given back.
+  void make_outputs(const GraphArguments& arguments);
+  /// [nodes, heads, features] where queries were given so, else rows as wide as data's.
+  Shape out_shape() const;
+  /// Of a tensor in the shape of out.
+  heed_layout out_layout(const Form& form) const;
   /// What results are like.
   Tensor like() const { return desc.inputs == HEED_GRAPH_PROJECTED ? kQuery : kData; }
   nb::object result(const GraphArguments& arguments) const;
@@ -72,6 +79,10 @@ void read_inputs(GraphCall& call, const GraphArguments& arguments);
 /// Tensors over nodes and edges, of which the first is of the type that all have.
 void read_tensors(GraphCall& call, const GraphArguments& arguments);
 void read_matrices(GraphCall& call, const GraphArguments& arguments);
+
+/// Of rows over nodes or edges; 0 where there are none. Of numbers: [rows, heads] or [rows].
+heed_layout layout_over(const Form& form);
+heed_layout heads_layout(const Form& form);
 
 extern const char* const kGraphTensors[GraphCall::kTensors];
 extern const NamedMatrix kGraphMatrices[GraphCall::kMatrices];

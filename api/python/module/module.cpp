@@ -12,9 +12,11 @@ NB_MODULE(_heed, module) {
   bind_merge(module);
   bind_weights(module);
   bind_multihead(module);
+  bind_multihead_backward(module);
   bind_project(module);
   bind_graph(module);
   bind_graph_attention(module);
+  bind_graph_backward(module);
   bind_cache(module);
   bind_rotate(module);
   bind_information(module);

@@ -18,8 +18,11 @@ nb::object result_of(const BlockCall& call, nb::handle query) {
 nb::object multihead(nb::handle query, nb::handle key, const nb::tuple& matrices,
                      const nb::tuple& biases, const nb::tuple& settings, nb::handle out,
                      nb::handle context, nb::handle given) {
+  const BlockArguments arguments = {
+      query, key, out, matrices, biases, settings, read_options("multihead", given)};
   BlockCall call;
-  call.read({query, key, out, matrices, biases, settings, read_options("multihead", given)});
+  call.read(arguments);
+  call.make_outputs(arguments);
   const HeldContext held = hold_context(context);
   check(without_gil(call.flops(), call.attention.score_function,
                     [&] { return heed_multihead(held.context, &call.desc, &call.args); }));
@@ -56,9 +59,17 @@ class MultiheadPlan {
       refuse_type("key is %s, but the plan was made %s", key_given_ ? "None" : "given",
                   key_given_ ? "with one: give it" : "without");
     if (out_given_ && out.is_none()) refuse_type("the plan was made with out: give it");
+    const BlockArguments arguments = {
+        query,
+        key,
+        out,
+        matrices_,
+        biases_,
+        settings_,
+        kept_.with("MultiheadPlan.__call__", "heed.multihead_plan", tensors)};
     BlockCall call;
-    call.read({query, key, out, matrices_, biases_, settings_,
-               kept_.with("MultiheadPlan.__call__", "heed.multihead_plan", tensors)});
+    call.read(arguments);
+    call.make_outputs(arguments);
     check_same(call);
     plan_.run(call.args, flops_, call.attention.score_function);
     return result_of(call, query);
@@ -126,6 +137,7 @@ MultiheadPlan* multihead_plan(nb::handle query, nb::handle key, const nb::tuple&
       query, key, out, matrices, biases, settings, read_options("multihead_plan", given)};
   BlockCall call;
   call.read(arguments);
+  call.make_outputs(arguments);
   return new MultiheadPlan(call, arguments, context);
 }
 

@@ -18,6 +18,8 @@ struct Names {
   nb::object float32 = numpy.attr("dtype")("float32");
   nb::object result = nb::module_::import_("heed.results").attr("Result");
   nb::object gradients = nb::module_::import_("heed.results").attr("Gradients");
+  nb::object block_gradients = nb::module_::import_("heed.results").attr("MultiheadGradients");
+  nb::object graph_gradients = nb::module_::import_("heed.results").attr("GraphGradients");
 };
 
 inline const Names& names() { return once<Names>(); }

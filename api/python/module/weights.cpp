@@ -17,6 +17,11 @@ Weights::Weights(nb::handle context, const heed_weights_desc& desc, const void* 
   check(heed_weights_describe(weights_, &info_));
 }
 
+heed_matrix_layout matrix_layout(const Form& form) {
+  return {static_cast<std::uint32_t>(dtype_of(form.element)), HEED_STRIDES_EXPLICIT, form.stride(3),
+          form.stride(2), form.stride(1)};
+}
+
 Matrix read_matrix(const char* name, nb::handle from, int axes) {
   Matrix matrix;
   if (nb::isinstance<Weights>(from)) {
@@ -36,8 +41,7 @@ Matrix read_matrix(const char* name, nb::handle from, int axes) {
     refuse("%s is %s; it must have numbers", name, text(form).c_str());
   matrix.in = form.size(3) * form.size(2);
   matrix.out = form.size(1);
-  matrix.layout = {static_cast<std::uint32_t>(dtype_of(form.element)), HEED_STRIDES_EXPLICIT,
-                   form.stride(3), form.stride(2), form.stride(1)};
+  matrix.layout = matrix_layout(form);
   matrix.data = address_of(matrix.array);
   return matrix;
 }

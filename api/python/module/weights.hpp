@@ -43,6 +43,9 @@ struct Bias {
 /// `axes` is 2, or 3 for several matrices [matrix, in, out]; heed.Weights may be any.
 Matrix read_matrix(const char* name, nb::handle from, int axes);
 
+/// Of [in, out], or [matrix, in, out].
+heed_matrix_layout matrix_layout(const Form& form);
+
 /// What a matrix and its bias are called.
 struct NamedMatrix {
   const char* name;
