@@ -160,6 +160,7 @@ class BlockRun {
 heed_attention_args placed_arguments(const heed_multihead_plan& plan,
                                      const heed_multihead_args& args, std::byte* tensors) {
   heed_attention_args attention = read_attention_args(args);
+  if (tensors == nullptr) return attention;  // a caller's, which is refused later if it is needed
   attention.query = tensors + plan.space.query;
   attention.key = tensors + plan.space.key;
   attention.value = tensors + plan.space.value;

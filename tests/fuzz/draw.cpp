@@ -98,9 +98,9 @@ heed_score_layout Draw::score_layout(const Axes& pairs, std::uint32_t dtype) {
 }
 
 heed_matrix_layout Draw::matrix_layout(std::int64_t matrices, std::int64_t in, std::int64_t out,
-                                       std::uint32_t dtype) {
-  const Axes s = strides({matrices == 0 ? 1 : matrices, 1, in, out}, Use::kRead);
-  return {dtype, reserved(s, Use::kRead), matrices == 0 ? 0 : s[0], s[2], s[3]};
+                                       std::uint32_t dtype, Use use) {
+  const Axes s = strides({matrices == 0 ? 1 : matrices, 1, in, out}, use);
+  return {dtype, reserved(s, use), matrices == 0 ? 0 : s[0], s[2], s[3]};
 }
 
 void Draw::plant(std::initializer_list<Tensor*> tensors) {

@@ -76,7 +76,7 @@ class Draw {
   /// Over [batch, head, row, key] of these sizes, any of them repeated.
   heed_score_layout score_layout(const Axes& pairs, std::uint32_t dtype);
   heed_matrix_layout matrix_layout(std::int64_t matrices, std::int64_t in, std::int64_t out,
-                                   std::uint32_t dtype);
+                                   std::uint32_t dtype, Use use = Use::kRead);
 
   /// Overwrites some fields from byte `first` on, mostly with hostile numbers.
   template <class T>

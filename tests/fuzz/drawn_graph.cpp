@@ -9,7 +9,7 @@ namespace {
 /// A graph of arrays that are exactly as long as they say, some entries of which are hostile; NULL
 /// if heed refuses it. `edges` becomes what counts.
 template <class Index_>
-Graph draw_graph_of(Draw& draw, EdgeList& edges, bool damaged) {
+Graph draw_graph_of(Draw& draw, EdgeList& edges, bool damaged, bool reverse) {
   const GraphForm form = {draw.one_in(2), sizeof(Index_) == 8 ? std::uint32_t{HEED_INDEX_I64}
                                                               : draw.choice(HEED_INDEX_I32)};
   if (form.rows) edges = by_destination(edges);
@@ -24,6 +24,7 @@ Graph draw_graph_of(Draw& draw, EdgeList& edges, bool damaged) {
   spoil(arrays.sources);
   spoil(form.rows ? arrays.offsets : arrays.destinations);
   heed_graph_desc desc = arrays.desc(edges, form);
+  desc.reverse = reverse ? 1 : 0;
   if (damaged && draw.one_in(2)) {  // sizes that the arrays do not have must be refused
     const std::int64_t hostile = draw.hostile();
     if (draw.one_in(2)) {
@@ -71,9 +72,9 @@ EdgeList draw_edges(Draw& draw) {
   return edges;
 }
 
-Graph draw_graph(Draw& draw, EdgeList& edges, bool damaged) {
-  return draw.one_in(2) ? draw_graph_of<std::int64_t>(draw, edges, damaged)
-                        : draw_graph_of<std::int32_t>(draw, edges, damaged);
+Graph draw_graph(Draw& draw, EdgeList& edges, bool damaged, bool reverse) {
+  return draw.one_in(2) ? draw_graph_of<std::int64_t>(draw, edges, damaged, reverse)
+                        : draw_graph_of<std::int32_t>(draw, edges, damaged, reverse);
 }
 
 }  // namespace heed_test

@@ -16,8 +16,15 @@ inline heed_status workspace_of(const heed_attention_backward_plan* plan, std::s
 inline heed_status workspace_of(const heed_multihead_plan* plan, std::size_t* bytes) {
   return heed_multihead_plan_workspace(plan, bytes);
 }
+inline heed_status workspace_of(const heed_multihead_backward_plan* plan, std::size_t* bytes) {
+  return heed_multihead_backward_plan_workspace(plan, bytes);
+}
 inline heed_status workspace_of(const heed_graph_attention_plan* plan, std::size_t* bytes) {
   return heed_graph_attention_plan_workspace(plan, bytes);
+}
+inline heed_status workspace_of(const heed_graph_attention_backward_plan* plan,
+                                std::size_t* bytes) {
+  return heed_graph_attention_backward_plan_workspace(plan, bytes);
 }
 
 /// Whether there is something made. If not, the refusal was as it should be, and there was a
