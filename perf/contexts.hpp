@@ -14,9 +14,11 @@ using Context = std::shared_ptr<heed_context>;
 using Plan = std::shared_ptr<heed_attention_plan>;
 using BackwardPlan = std::shared_ptr<heed_attention_backward_plan>;
 using BlockPlan = std::shared_ptr<heed_multihead_plan>;
+using BlockBackwardPlan = std::shared_ptr<heed_multihead_backward_plan>;
 using Weights = std::shared_ptr<heed_weights>;
 using Graph = std::shared_ptr<heed_graph>;
 using GraphPlan = std::shared_ptr<heed_graph_attention_plan>;
+using GraphBackwardPlan = std::shared_ptr<heed_graph_attention_backward_plan>;
 
 /// Throws std::runtime_error with heed_last_error() for any other status than OK.
 void check(heed_status status);

@@ -68,13 +68,13 @@ void declare(CLI::App& app, Options& options) {
       ->excludes("--forms");
   app.add_flag(
          "--blocks", options.blocks,
-         "Instead of all else, multi-head blocks: projections and attention, together and apart")
-      ->excludes("--forms")
-      ->excludes("--backward");
+         "Instead of all else, multi-head blocks: projections and attention, together and apart;\n"
+         "with --backward their gradients")
+      ->excludes("--forms");
   app.add_flag("--graphs", options.graphs,
-               "Instead of all else, attention over graphs beside loops that only gather")
+               "Instead of all else, attention over graphs beside loops that only gather;\n"
+               "with --backward its gradients")
       ->excludes("--forms")
-      ->excludes("--backward")
       ->excludes("--blocks");
   app.add_flag("--decode", options.decode,
                "Instead of all else, few query rows over many keys beside loops that only read")
@@ -104,9 +104,9 @@ std::vector<std::string>& shapes_like(const std::string& name, Options& options)
 
 std::vector<std::string> standard_shapes(const Options& options) {
   std::vector<std::string> shapes = options.forms      ? kFormWorkloads
-                                    : options.backward ? kBackwardWorkloads
                                     : options.blocks   ? kBlockWorkloads
                                     : options.graphs   ? kGraphWorkloads
+                                    : options.backward ? kBackwardWorkloads
                                     : options.decode   ? kDecodeWorkloads
                                                        : kStandardWorkloads;
   if (options.decode) shapes.insert(shapes.end(), kAppendWorkloads.begin(), kAppendWorkloads.end());
@@ -127,11 +127,11 @@ void choose_shapes(Options& options) {
       options.shapes.empty() ? standard_shapes(options) : std::move(options.shapes);
   options.shapes.clear();
   for (const std::string& name : names) shapes_like(name, options).push_back(name);
-  const char* const dense = options.forms ? "--forms" : options.backward ? "--backward" : nullptr;
-  if (dense != nullptr)
-    reject(dense, "shapes of dense attention",
+  if (options.forms)
+    reject("--forms", "shapes of dense attention",
            {&options.block_shapes, &options.graph_shapes, &options.append_shapes});
   if (options.backward) {
+    reject("--backward", "shapes of attention, of blocks and of graphs", {&options.append_shapes});
     std::vector<std::string> deep;
     for (const std::string& name : options.shapes)
       if (parse_workload(name).layers > 1) deep.push_back(name);

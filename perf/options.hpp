@@ -19,8 +19,8 @@ struct Options {
   std::uint32_t tile_kv = 0;
   std::string product;    ///< of blocks; empty: automatic
   bool forms = false;     ///< form/... instead of all other rows
-  bool blocks = false;    ///< block/... instead of all other rows
-  bool graphs = false;    ///< graph/... instead of all other rows
+  bool blocks = false;    ///< block/... instead of all other rows, with backward their gradients
+  bool graphs = false;    ///< graph/... likewise
   bool decode = false;    ///< decode/... instead of all other rows
   bool backward = false;  ///< backward/... instead of all other rows
   bool no_stages = false;

@@ -1,10 +1,14 @@
-// backward/<workload>: gradients, in turns with the forward run and with one thread.
+// backward/<workload>: gradients of attention, of blocks and over graphs, in turns with the forward
+// run, and with one thread or loops that only gather.
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "perf/backward/problem.hpp"
+#include "perf/block/backward.hpp"
 #include "perf/catalogue.hpp"
+#include "perf/graph/backward.hpp"
+#include "perf/graph/gather.hpp"
 #include "perf/peak.hpp"
 
 namespace heed::perf {
@@ -69,8 +73,108 @@ class BackwardRow {
   std::unique_ptr<Gradients> alone_;
 };
 
+/// Of a block, from what its forward run keeps.
+class BlockBackwardRow {
+ public:
+  BlockBackwardRow(const std::string& name, const Options& options, const Context& context,
+                   unsigned threads)
+      : gradients_(name, context), threads_(threads) {
+    if (threads > 1)
+      alone_ =
+          std::make_unique<BlockGradients>(name, make_context(options, gradients_.info().isa, 1));
+  }
+
+  Row row() const {
+    return row_of("backward", gradients_.workload().name, gradients_.info().isa, threads_);
+  }
+
+  void measure(benchmark::State& state) {
+    const Runner run = gradients_.prepare();
+    std::vector<Runner> others = {gradients_.prepare_forward()};
+    if (alone_ != nullptr) others.push_back(alone_->prepare());
+    report(state,
+           time_between_peaks(state, peak_kernel_of(gradients_.info().isa), threads_, run, others));
+  }
+
+ private:
+  void report(benchmark::State& state, const Timing& timing) const {
+    const auto flops = [](const heed_multihead_info& info) {
+      return info.projection_flops + info.attention_flops;
+    };
+    const double forward = timing.beside[0];
+    count_rate(state.counters, flops(gradients_.info()), timing.seconds, timing.peak);
+    count_rate(state.counters, flops(gradients_.forward_info()), forward, timing.peak, "forward_");
+    state.counters["of_forward"] = (forward + timing.seconds) / forward;
+    state.counters["workspace_mbytes"] =
+        static_cast<double>(gradients_.info().workspace_bytes) * 1e-6;
+    state.counters["kept_mbytes"] =
+        static_cast<double>(gradients_.forward_info().kept_bytes) * 1e-6;
+    if (alone_ != nullptr) state.counters["speedup"] = timing.beside[1] / timing.seconds;
+    count(gradients_.accuracy(), gradients_.info().threads, state.counters);
+    state.SetLabel(std::string(gradients_.info().isa) + " product " + gradients_.info().product +
+                   " " + gradients_.info().executor);
+  }
+
+  BlockGradients gradients_;
+  unsigned threads_;
+  std::unique_ptr<BlockGradients> alone_;
+};
+
+/// Over a graph. What it gathers are keys and values through the edges, and then queries and
+/// gradients of results the other way.
+class GraphBackwardRow {
+ public:
+  GraphBackwardRow(const std::string& name, const Options& /*options*/, const Context& context,
+                   unsigned threads)
+      : workload_(parse_graph_workload(name)),
+        context_(context),
+        threads_(threads),
+        isa_(describe(context).isa) {}
+
+  Row row() const { return row_of("backward", workload_.name, isa_, threads_); }
+
+  void measure(benchmark::State& state) {
+    const auto gradients = kept<GraphGradients>(row().name, workload_, context_);
+    GraphProblem& forward = gradients->forward();
+    const unsigned workers = gradients->info().threads;
+    GatherMeter meter(peak_kernel_of(isa_), workers, forward.edges(), forward.tensors());
+    const auto run = [&] { (*gradients)(); };
+    report(state, *gradients,
+           time_between_samples(state, workers == 1, meter, run, {[&] { forward(); }}));
+  }
+
+ private:
+  void report(benchmark::State& state, GraphGradients& gradients, const Timing& timing) const {
+    const auto edges = static_cast<double>(gradients.forward().edges()->count());
+    const auto heads = static_cast<double>(workload_.desc.heads);
+    const double bytes = gradients.info().gathered_bytes;
+    const double forward = timing.beside[0];
+    state.counters["edges"] = edges;
+    state.counters["medges"] = edges / timing.seconds * 1e-6;
+    state.counters["forward_medges"] = edges / forward * 1e-6;
+    state.counters["of_forward"] = (forward + timing.seconds) / forward;
+    state.counters["gbps"] = bytes / timing.seconds * 1e-9;
+    state.counters["gather_gbps"] = timing.peak * 1e-9;
+    state.counters["of_gather"] = bytes / timing.seconds / timing.peak;
+    state.counters["of_scores"] =
+        static_cast<double>(gradients.info().workspace_bytes) / (edges * heads * sizeof(float));
+    state.counters["build_ms"] = gradients.build_seconds() * 1e3;
+    count(gradients.accuracy(), gradients.info().threads, state.counters);
+    state.SetLabel(std::string(isa_) + " " + gradients.info().executor);
+  }
+
+  GraphWorkload workload_;
+  Context context_;
+  unsigned threads_;
+  std::string isa_;
+};
+
 }  // namespace
 
-void add_backward_rows(const Options& options) { add_cases<BackwardRow>(options.shapes, options); }
+void add_backward_rows(const Options& options) {
+  add_cases<BackwardRow>(options.shapes, options);
+  add_cases<BlockBackwardRow>(options.block_shapes, options);
+  add_cases<GraphBackwardRow>(options.graph_shapes, options);
+}
 
 }  // namespace heed::perf

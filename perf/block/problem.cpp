@@ -5,13 +5,16 @@
 #include <vector>
 
 namespace heed::perf {
-namespace {
 
-BlockPlan plan_of(const Context& context, const Workload& workload) {
+heed_attention_desc inner_desc(const Workload& workload) {
   heed_attention_desc attention = parse_workload(workload.attention).desc;
   for (heed_layout* const layout :
        {&attention.query, &attention.key, &attention.value, &attention.out})
     *layout = HEED_LAYOUT_INIT;
+  return attention;
+}
+
+heed_multihead_desc block_desc(const Workload& workload, const heed_attention_desc& attention) {
   heed_multihead_desc desc = HEED_MULTIHEAD_DESC_INIT;
   desc.attention = &attention;
   desc.width_query = workload.width;
@@ -20,6 +23,14 @@ BlockPlan plan_of(const Context& context, const Workload& workload) {
     layout->dtype = type;
   for (heed_matrix_layout* const layout : {&desc.w_query, &desc.w_key, &desc.w_value, &desc.w_out})
     layout->dtype = type;
+  return desc;
+}
+
+namespace {
+
+BlockPlan plan_of(const Context& context, const Workload& workload) {
+  const heed_attention_desc attention = inner_desc(workload);
+  const heed_multihead_desc desc = block_desc(workload, attention);
   return made(heed_multihead_plan_create, heed_multihead_plan_destroy, context.get(), &desc);
 }
 
@@ -94,6 +105,9 @@ Projection::Projection(const Workload& workload, std::int64_t in, std::int64_t o
   fill_random(matrix, seed, 1 / std::sqrt(static_cast<double>(in)));
   fill_random(bias, seed + 1);
 }
+
+Projection::Projection(const Projection& like, std::uint32_t type)
+    : in(like.in), out(like.out), matrix(type, like.matrix.size()), bias(type, like.bias.size()) {}
 
 BlockTensors::BlockTensors(const Workload& w)
     : input_query(w.desc.query.dtype, w.desc.batch * w.desc.query_length * w.width),

@@ -17,6 +17,8 @@ namespace heed::perf {
 /// A matrix [in, out] with its bias, which has no elements where there is none.
 struct Projection {
   Projection(const Workload& workload, std::int64_t in, std::int64_t out, unsigned seed);
+  /// Another like it, to be written to.
+  explicit Projection(const Projection& like, std::uint32_t type);
 
   std::int64_t in;
   std::int64_t out;
@@ -39,6 +41,11 @@ struct BlockTensors {
   Tensor out;  ///< [batch, query length, width]; NaN until something computes it
   std::shared_ptr<Tensors> attention;  ///< masks and the like, and what attention alone computes
 };
+
+/// Of tensors of the workload's type.
+heed_multihead_desc block_desc(const Workload& workload, const heed_attention_desc& attention);
+/// What is inside, without layouts of tensors.
+heed_attention_desc inner_desc(const Workload& workload);
 
 class Block {
  public:

@@ -6,16 +6,21 @@
 
 namespace heed::perf {
 
-Graph GraphProblem::build(const Context& context) {
+Graph make_graph(const Edges& edges, const Context& context, bool reverse) {
   heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
   desc.index_type = HEED_INDEX_I32;
-  desc.nodes = edges_->nodes();
-  desc.edges = edges_->count();
-  desc.sources = edges_->sources.data();
-  const std::vector<std::int32_t> offsets(edges_->offsets.begin(), edges_->offsets.end());
+  desc.nodes = edges.nodes();
+  desc.edges = edges.count();
+  desc.sources = edges.sources.data();
+  const std::vector<std::int32_t> offsets(edges.offsets.begin(), edges.offsets.end());
   desc.offsets = offsets.data();
+  desc.reverse = reverse ? 1 : 0;
+  return made(heed_graph_create, heed_graph_destroy, context.get(), &desc);
+}
+
+Graph GraphProblem::build(const Context& context) {
   const Clock::time_point start = Clock::now();
-  Graph graph = made(heed_graph_create, heed_graph_destroy, context.get(), &desc);
+  Graph graph = make_graph(*edges_, context, false);
   build_seconds_ = seconds_since(start);
   return graph;
 }

@@ -16,6 +16,14 @@ namespace heed::perf {
 /// [nodes or edges, heads, features] each; outputs are NaN until something computes them.
 struct GraphTensors {
   GraphTensors(const GraphWorkload& workload, std::int64_t edges);
+  /// Rows of another's inputs: select(tensor, width, over edges or nodes) makes each tensor.
+  template <class Select>
+  GraphTensors(const GraphTensors& of, Select&& select, const GraphWorkload& workload)
+      : query(select(of.query, key_width(workload), false)),
+        key(select(of.key, key_width(workload), false)),
+        value(select(of.value, value_width(workload), false)),
+        out(select(of.out, value_width(workload), false)),
+        bias(select(of.bias, workload.desc.heads, true)) {}
   heed_graph_attention_args args();
 
   Tensor query;
@@ -28,6 +36,9 @@ struct GraphTensors {
   Tensor lse;      ///< [nodes, heads]
   Tensor weights;  ///< [edges, heads]
 };
+
+/// With `reverse` for gradients too.
+Graph make_graph(const Edges& edges, const Context& context, bool reverse);
 
 /// Owns all that a run needs, which may be gigabytes. Throws std::runtime_error where results are
 /// off by more than they may be.

@@ -12,9 +12,16 @@ median over turns is printed. Before that their results are compared. PyTorch co
 
 and is needed: pip install torch numpy. heed reads the matrices as PyTorch stores them, once, into
 heed_weights.
+
+With --backward both compute gradients too, of the input, all matrices and biases, which lie as PyTorch
+stores them and are as they are, since training changes them. Two lines for every workload:
+
+    together    forward, which keeps what gradients need, and backward, as a step of training runs them
+    alone       backward alone, of what one forward run has kept
 """
 
 import ctypes
+import statistics
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
@@ -42,6 +49,22 @@ class Problem:
         self.b_in = torch.randn(sum(self.outs)) if biased else None
         self.b_out = torch.randn(s.width) if biased else None
         self.x = torch.randn(s.batch, s.queries, s.width)
+
+    def learn(self, torch):
+        """Requires gradients of everything, from this one of out."""
+        self.grad_out = torch.randn_like(self.x)
+        for tensor in self.learnt().values():
+            tensor.requires_grad_()
+        return self
+
+    def learnt(self):
+        named = {"x": self.x, "w_in": self.w_in, "b_in": self.b_in, "w_out": self.w_out,
+                 "b_out": self.b_out}
+        return {name: tensor for name, tensor in named.items() if tensor is not None}
+
+    def parts(self, tensor):
+        """Those of queries, keys and values."""
+        return [None] * 3 if tensor is None else tensor.split(self.outs)
 
     def tolerance(self):
         """What float32 may be off by: sums of n products of about the size of values, 1, are a
@@ -88,6 +111,74 @@ class Heed:
         return self.out
 
 
+class HeedTraining:
+    """The same from matrices as they are, with gradients of x, w_in, b_in, w_out and b_out."""
+
+    def __init__(self, library, torch, problem, threads):
+        s, self.library, self.problem = problem.shape, library, problem
+        self.context = library.make("heed_context_create",
+                                    library.struct("heed_context_options", threads=threads))
+        attention = s.desc(library)
+        desc = library.struct("heed_multihead_desc", width_query=s.width, keep=1,
+                              attention=ctypes.addressof(attention))
+        back = library.struct("heed_multihead_backward_desc", block=ctypes.addressof(desc))
+        w_parts, b_parts = problem.parts(problem.w_in), problem.parts(problem.b_in)
+        matrices = dict(zip(("query", "key", "value", "out"), [*w_parts, problem.w_out]))
+        biases = dict(zip(("query", "key", "value", "out"), [*b_parts, problem.b_out]))
+        for name, matrix in matrices.items():
+            for layout in (getattr(desc, f"w_{name}"), getattr(back, f"grad_w_{name}")):
+                layout.stride_in, layout.stride_out = matrix.stride(1), matrix.stride(0)
+        self.plan, info = self.planned("heed_multihead_plan", desc)
+        self.back_plan, back_info = self.planned("heed_multihead_backward_plan", back)
+        self.about = f"{info.isa.decode()}, product {info.product.decode()}, {info.executor.decode()}"
+        self.workspace = library.workspace(info.workspace_bytes)
+        self.back_workspace = library.workspace(back_info.workspace_bytes)
+        self.kept = library.workspace(info.kept_bytes)
+        self.out = torch.full_like(problem.x, float("nan"))
+        pointers = lambda prefix, tensors: {
+            prefix + name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None}
+        self.args = library.struct(
+            "heed_multihead_args", input_query=problem.x.data_ptr(), out=self.out.data_ptr(),
+            kept=ctypes.addressof(self.kept[0]), kept_bytes=info.kept_bytes, **pointers("w_", matrices), **pointers("b_", biases))
+        self.gradients = {name: torch.full_like(tensor, float("nan"), requires_grad=False)
+                          for name, tensor in problem.learnt().items()}
+        g = self.gradients
+        grad_w = dict(zip(matrices, [*problem.parts(g["w_in"]), g["w_out"]]))
+        grad_b = dict(zip(biases, [*problem.parts(g.get("b_in")), g.get("b_out")]))
+        self.back_args = library.struct(
+            "heed_multihead_backward_args", block=ctypes.addressof(self.args),
+            grad_out=problem.grad_out.data_ptr(), grad_input_query=g["x"].data_ptr(),
+            **pointers("grad_w_", grad_w), **pointers("grad_b_", grad_b))
+
+    def planned(self, kind, desc):
+        plan = self.library.make(f"{kind}_create", self.context, desc)
+        return plan, self.library.describe(f"{kind}_describe", plan, "heed_multihead_info")
+
+    def forward(self):
+        self.library.call("heed_multihead_plan_run", self.plan, self.args, *self.workspace)
+
+    def backward(self):
+        self.library.call("heed_multihead_backward_plan_run", self.back_plan, self.back_args,
+                          *self.back_workspace)
+        return list(self.gradients.values())
+
+
+class TorchTraining:
+    """SDPA under autograd."""
+
+    def __init__(self, torch, problem):
+        self.torch, self.problem = torch, problem
+        self.block = sdpa(torch, problem, None)
+
+    def forward(self):
+        self.out = self.block()
+
+    def backward(self):
+        """Of the latest out, as often as wanted."""
+        return self.torch.autograd.grad(self.out, list(self.problem.learnt().values()),
+                                        self.problem.grad_out, retain_graph=True)
+
+
 def mha(torch, problem, _threads):
     s = problem.shape
     if s.key_heads != s.heads or s.value_features != s.features or s.width != s.heads * s.features:
@@ -130,6 +221,30 @@ def check(workload, problem, calls):
                      f"more than {problem.tolerance():.3g}")
 
 
+def check_gradients(workload, problem, heed, peer):
+    """Those of matrices are sums over all rows; terms as large as the largest cancel."""
+    rows = problem.shape.batch * problem.shape.queries
+    heed.forward(), peer.forward()
+    for name, ours, theirs in zip(problem.learnt(), heed.backward(), peer.backward()):
+        difference = (ours - theirs).abs().max().item()
+        most = problem.tolerance() * max(1, rows / problem.shape.queries) ** 0.5 * theirs.abs().max().item()
+        if not difference <= most:
+            sys.exit(f"{workload}: gradients of {name} differ by {difference:.3g}, more than {most:.3g}")
+
+
+def compare_gradients(library, torch, table, workload, threads):
+    problem = Problem(torch, workload).learn(torch)
+    torch.set_num_threads(threads)
+    heed, peer = HeedTraining(library, torch, problem, threads), TorchTraining(torch, problem)
+    check_gradients(workload, problem, heed, peer)
+    both = lambda program: (program.forward(), program.backward())
+    for label, call in (("together", both), ("alone", lambda program: program.backward())):
+        table.add(f"{workload} {label}", [
+            lambda p=program: seconds_per_call(lambda: call(p), threads == 1)
+            for program in (heed, peer)])
+    return heed.about
+
+
 def compare(library, torch, table, workload, threads):
     problem = Problem(torch, workload)
     torch.set_num_threads(threads)
@@ -143,15 +258,23 @@ def compare(library, torch, table, workload, threads):
 
 
 def main():
-    options = parser_of(__doc__, "libheed.so", epilog=(
-        "HEED_ISA, HEED_PRODUCT and HEED_PARALLEL choose as in any program.")).parse_args()
+    parser = parser_of(__doc__, "libheed.so", epilog=(
+        "HEED_ISA, HEED_PRODUCT and HEED_PARALLEL choose as in any program."))
+    parser.add_argument("--backward", action="store_true", help="gradients, beside SDPA's autograd")
+    options = parser.parse_args()
     torch, = imported("torch")
     library = load(options)
     print(f"heed {library.version}, torch {torch.__version__}")
-    table = Table(["heed", "MHA", "SDPA"], options.threads, options.repetitions, width=36)
+    names, width, compared = ["heed", "MHA", "SDPA"], 36, compare
+    if options.backward:
+        names, width, compared = ["heed", "SDPA"], 36 + len(" together "), compare_gradients
+    table = Table(names, options.threads, options.repetitions, width=width)
     about = []
     for_each(options.workload or listed("kBlockWorkloads"), lambda workload: about.append(
-        compare(library, torch, table, workload, options.threads)))
+        compared(library, torch, table, workload, options.threads)))
+    for label in ("together", "alone") if options.backward else ():
+        ratios = [times["SDPA"] for name, times in table.times_as_long.items() if name.endswith(label)]
+        print(f"{label}: at least {min(ratios):.2f}, geometric mean {statistics.geometric_mean(ratios):.2f}")
     print(f"heed: {about[-1]}")
 
 

@@ -33,6 +33,8 @@ LISTED = [
     (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8_i8"], ["attention/B1_H1_Lq1_Lkv16_D8_i8"]),
     (["--no-stages", "--shape", "B1_H1_Lq1_Lkv16_D8_layers2"], ["attention/B1_H1_Lq1_Lkv16_D8_layers2"]),
     (["--backward", "--shape", "B1_H1_Lq4_Lkv16_D8_bf16"], ["backward/B1_H1_Lq4_Lkv16_D8_bf16"]),
+    (["--backward", "--shape", "B1_H1_L4_D8_W8", "--shape", "er_N10_deg2_H1_D8"],
+     ["backward/B1_H1_L4_D8_W8", "backward/er_N10_deg2_H1_D8"]),
     (["--decode", "--shape", "append4_Hkv2_D8_i8"], ["append/append4_Hkv2_D8_i8"]),
     (["--shape", "append4_Hkv2_D8_rotary"], ["append/append4_Hkv2_D8_rotary"]),
     (["--forms", "--shape", "B2_H1_L16_D8_layers2_ragged"], ["form/B2_H1_L16_D8_layers2_ragged"]),
@@ -50,13 +52,9 @@ REFUSED = [
     (["--decode", "--shape", "er_N10_deg2_H1_D8"],
      '--decode: takes shapes of dense attention, or rows to append, which "er_N10_deg2_H1_D8" is not'),
     (["--backward", "--forms"], "--forms excludes --backward"),
-    (["--backward", "--blocks"], "--backward excludes --blocks"),
-    (["--backward", "--graphs"], "--backward excludes --graphs"),
     (["--backward", "--decode"], "--backward excludes --decode"),
-    (["--backward", "--shape", "B1_H1_L4_D8_W8"],
-     '--backward: takes shapes of dense attention, which "B1_H1_L4_D8_W8" is not'),
-    (["--backward", "--shape", "er_N10_deg2_H1_D8"], 'dense attention, which "er_N10_deg2_H1_D8" is not'),
-    (["--backward", "--shape", "append1_Hkv1_D8"], 'dense attention, which "append1_Hkv1_D8" is not'),
+    (["--backward", "--shape", "append1_Hkv1_D8"],
+     '--backward: takes shapes of attention, of blocks and of graphs, which "append1_Hkv1_D8" is not'),
     (["--backward", "--shape", "B1_H1_L4_D8", "--shape", "B1_H1_L4_D8_layers2"],
      '--backward: takes shapes of one layer, which "B1_H1_L4_D8_layers2" is not'),
     (["--backward", "--shape", "B1_H1_L4_D8_hard"], "hard attention is not differentiable"),
@@ -214,6 +212,15 @@ class CommandLine(unittest.TestCase):
         for name in names:
             self.assertRegex(name, r"^backward/B\d+_H\d+\w+/threads:1/isa:scalar/real_time$")
 
+    def test_standard_backward_of_blocks_and_graphs(self):
+        for flag in ("--blocks", "--graphs"):
+            forward, backward = (
+                run(*flags, flag, *ONE, "--benchmark_list_tests").stdout.splitlines()
+                for flags in ([], ["--backward"]))
+            self.assertGreater(len(forward), 5)
+            self.assertEqual([name.partition("/")[2] for name in forward],
+                             [name.removeprefix("backward/") for name in backward])
+
     def test_refused(self):
         for arguments, words in REFUSED:
             with self.subTest(arguments):
@@ -270,6 +277,35 @@ class Counters(unittest.TestCase):
                 self.assertLessEqual(row["rms_error"], row["max_error"])
                 self.assertLess(row["max_error"], error)
                 self.assertFalse({"speedup", "peak_target", "speedup_target"}.intersection(row))
+
+    def test_differentiated_blocks(self):
+        """Products are two for one, and attention's five for two; see kept for what is read again."""
+        names = ["B2_H4_Hkv2_L23_D8_W24_nobias", "B1_H2_L16_D8_W16"]
+        done, rows = decoded(names, "--backward")
+        self.assertEqual((done.returncode, list(rows)), (0, names))
+        for name, (heads, rows_, width, columns) in zip(names, [(4, 46, 24, 96), (2, 16, 16, 64)]):
+            row = rows[name]
+            pairs = heads * rows_ * (23 if rows_ == 46 else 16)
+            forward = 2 * rows_ * width * columns + pairs * 4 * 8
+            backward = 4 * rows_ * width * columns + pairs * (8 * 8 + 2 * 8)
+            work = row["gflops"] / row["forward_gflops"] * (row["of_forward"] - 1)
+            self.assertAlmostEqual(work / (backward / forward), 1, delta=1e-9)
+            self.assertAlmostEqual(row["gflops"] / row["peak_gflops"] / row["of_peak"], 1, delta=1e-9)
+            self.assertGreater(row["kept_mbytes"], 0)
+            self.assertGreater(row["workspace_mbytes"], 0)
+            self.assertLess(row["max_error"], row["error_bound"])
+
+    def test_differentiated_graphs(self):
+        names = ["er_N60_deg4_H2_D8", "rmat_N64_deg3_H3_D4_headbias", "hubs_N200_deg5_H1_D7"]
+        done, rows = decoded(names, "--backward")
+        self.assertEqual((done.returncode, list(rows)), (0, names))
+        for name in names:
+            row = rows[name]
+            self.assertAlmostEqual(row["forward_medges"] / row["medges"] / (row["of_forward"] - 1), 1,
+                                   delta=1e-9)
+            self.assertAlmostEqual(row["gbps"] / row["gather_gbps"] / row["of_gather"], 1, delta=1e-9)
+            for counter in ("edges", "of_scores", "build_ms", "max_error", "rms_error"):
+                self.assertGreater(row[counter], 0, counter)
 
     def test_two_threads(self):
         """What is promised of a row depends on its threads."""

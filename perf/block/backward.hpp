@@ -1,0 +1,57 @@
+// Gradients of a multi-head block: planned, checked and ready to run, with the forward run that
+// keeps what they need.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "perf/block/problem.hpp"
+
+namespace heed::perf {
+
+/// The gradient of out, and those of the input, of matrices and of biases.
+struct BlockGradientTensors {
+  explicit BlockGradientTensors(const BlockTensors& forward);
+
+  Tensor grad_out;
+  Tensor input_query, input_key;
+  Projection query, key, value, out_of_heads;
+};
+
+class BlockGradients {
+ public:
+  BlockGradients(const std::string& workload, Context context);
+
+  const Workload& workload() const { return workload_; }
+  const heed_multihead_info& info() const { return info_; }
+  const heed_multihead_info& forward_info() const { return forward_info_; }
+  const Accuracy& accuracy() const { return *accuracy_; }
+
+  /// Backward alone, of what the forward run has kept. The first time also checks gradients: throws
+  /// std::runtime_error where they are off by more than they may be.
+  Runner prepare();
+  /// The forward run, which keeps. Matrices are as they are, since training changes them.
+  Runner prepare_forward();
+
+ private:
+  struct Call;
+  std::shared_ptr<Call> call();
+
+  Workload workload_;
+  Context context_;
+  BlockPlan forward_;
+  heed_multihead_info forward_info_;
+  BlockBackwardPlan plan_;
+  heed_multihead_info info_;
+  std::shared_ptr<Call> call_;
+  std::optional<Accuracy> accuracy_;
+};
+
+/// How the loss <grad_out, out> changes along a random direction of all inputs, matrices and
+/// biases: what gradients say, beside what two runs in float64 say that have nothing to do with
+/// them.
+Accuracy check_slope(const Workload& workload, const Context& context, BlockTensors& tensors,
+                     const BlockGradientTensors& gradients);
+
+}  // namespace heed::perf
