@@ -202,3 +202,88 @@ TEST_CASE("checked: writes past the ends of the workspace are told", "[check][fi
     CHECK(ready.problem->run(ready.plan, bytes, workspace.bytes()) == HEED_STATUS_OK);
   }
 }
+
+namespace {
+
+std::size_t backward_bytes(const Context& context, std::int64_t length, std::int64_t heads,
+                           std::int64_t features) {
+  heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
+  attention.batch = 1;
+  attention.query_heads = attention.key_heads = heads;
+  attention.query_length = attention.key_length = length;
+  attention.features = features;
+  heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
+  desc.attention = &attention;
+  return heed_test::describe(heed_test::make_plan(context, desc)).workspace_bytes;
+}
+
+std::size_t graph_backward_bytes(const Context& context, std::int64_t nodes, std::int64_t degree,
+                                 std::int64_t heads) {
+  heed_test::EdgeList edges;
+  edges.nodes = nodes;
+  for (std::int64_t n = 0; n < nodes; ++n)
+    for (std::int64_t e = 0; e < degree; ++e) edges.add((n * 7 + e * 13) % nodes, n);
+  heed_test::GraphForm form;
+  form.rows = true;
+  form.reverse = true;
+  const heed_test::Graph graph = heed_test::make_graph(context, edges, form);
+  heed_graph_attention_desc attention = HEED_GRAPH_ATTENTION_DESC_INIT;
+  attention.heads = heads;
+  attention.features = 16;
+  heed_graph_attention_backward_desc desc = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
+  desc.attention = &attention;
+  return heed_test::describe(heed_test::make_plan(context, graph, desc)).workspace_bytes;
+}
+
+Context threads_of(std::uint32_t threads) {
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.threads = threads;
+  return make_context(&options);
+}
+
+}  // namespace
+
+// Up to 16 splits of a head's rows sum gradients of keys and values by themselves, beside tiles,
+// and each row has some numbers of its own.
+TEST_CASE("gradients of attention take memory for heads in work, and for no pairs", "[workspace]") {
+  constexpr std::int64_t kFeatures = 64;
+  constexpr std::int64_t kPerFeature = 20, kPerRow = 12, kThread = 1 << 20;
+  const Environment quiet;
+  for (const std::uint32_t threads : {1U, 4U}) {
+    const Context context = threads_of(threads);
+    for (const std::int64_t heads : {1, 4, 16})
+      for (const std::int64_t length : {512, 4096, 16384, 65536}) {
+        CAPTURE(threads, heads, length);
+        const std::int64_t in_work = std::min<std::int64_t>(threads, heads);
+        const std::int64_t numbers =
+            in_work * kPerFeature * length * kFeatures + heads * kPerRow * length;
+        const auto bytes =
+            static_cast<std::int64_t>(backward_bytes(context, length, heads, kFeatures));
+        CHECK(bytes < numbers * std::int64_t{sizeof(float)} + threads * kThread);
+        const auto twice =
+            static_cast<std::int64_t>(backward_bytes(context, 2 * length, heads, kFeatures));
+        CHECK(twice < 2 * bytes + threads * kThread);
+      }
+  }
+}
+
+// A log-sum-exp and a delta for every node and head; nothing for edges, whose number is told apart
+// from that of nodes.
+TEST_CASE("gradients over a graph take two numbers for a node and head, and none for an edge",
+          "[workspace]") {
+  constexpr std::int64_t kHeads = 4, kNodes = 4000, kNumber = sizeof(float);
+  const Environment quiet;
+  const Context context = threads_of(1);
+  const auto bytes_of = [&](std::int64_t nodes, std::int64_t degree) {
+    return static_cast<std::int64_t>(graph_backward_bytes(context, nodes, degree, kHeads));
+  };
+  const std::int64_t bytes = bytes_of(kNodes, 4);
+  CHECK(bytes_of(kNodes, 32) == bytes);
+  CHECK(bytes_of(2 * kNodes, 4) - bytes == 2 * kHeads * kNodes * kNumber);
+  const std::int64_t one_thread = bytes - 2 * kHeads * kNodes * kNumber;
+  CHECK(one_thread < 128 << 10);
+  // With 32 edges a node, under a tenth of a number for each edge and head.
+  constexpr std::int64_t kDegree = 32;
+  const std::int64_t scores = kNodes * kDegree * kHeads;
+  CHECK(10 * (bytes - one_thread) < scores * kNumber);
+}
