@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "tests/support/executors.hpp"
 
@@ -19,7 +20,7 @@ constexpr std::int64_t kTrained = 600;  // more than one split
 constexpr std::int64_t kTrainedFeatures = 16;
 constexpr std::int64_t kNodes = 1500;
 constexpr std::int64_t kEdges = 40000;
-constexpr std::size_t kElements = 1 << 15;  // more than any tensor has
+constexpr std::size_t kElements = 1 << 17;  // more than any call writes
 
 void must(heed_status status) {
   if (status == HEED_STATUS_OK) return;
@@ -88,28 +89,6 @@ int generate(Scene& s) {
   return status;
 }
 
-/// The gradient of the block's input.
-int differentiate(Scene& s) {
-  heed_multihead_backward_desc desc = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
-  desc.block = &s.block;
-  heed_multihead_backward_args args = HEED_MULTIHEAD_BACKWARD_ARGS_INIT;
-  args.block = &s.block_args;
-  args.grad_out = s.in.data();
-  args.grad_input_query = s.out.data();
-  return heed_multihead_backward(s.context, &desc, &args);
-}
-
-/// The gradient of the graph's queries.
-int differentiate_graph(Scene& s) {
-  heed_graph_attention_backward_desc desc = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
-  desc.attention = &s.over_graph;
-  heed_graph_attention_backward_args args = HEED_GRAPH_ATTENTION_BACKWARD_ARGS_INIT;
-  args.attention = &s.graph_args;
-  args.grad_out = s.in.data();
-  args.grad_query = s.out.data();
-  return heed_graph_attention_backward(s.context, s.graph, &desc, &args);
-}
-
 }  // namespace
 
 const std::vector<Entry> kEntries = {
@@ -168,7 +147,21 @@ const std::vector<Entry> kEntries = {
      }},
     {"heed_multihead",
      [](Scene& s) -> int { return heed_multihead(s.context, &s.block, &s.block_args); }},
-    {"heed_multihead_backward", differentiate},
+    {"heed_multihead_backward_plan_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_multihead_backward_plan_destroy, [&](auto** plan) {
+         return heed_multihead_backward_plan_create(s.context, &s.block_backward, plan);
+       });
+     }},
+    {"heed_multihead_backward_plan_run",
+     [](Scene& s) -> int {
+       return heed_multihead_backward_plan_run(s.block_backward_plan, &s.block_backward_args,
+                                               s.workspace, s.workspace_bytes);
+     }},
+    {"heed_multihead_backward",
+     [](Scene& s) -> int {
+       return heed_multihead_backward(s.context, &s.block_backward, &s.block_backward_args);
+     }},
     {"heed_graph_create",
      [](Scene& s) {
        return make_and_destroy(heed_graph_destroy, [&](auto** graph) {
@@ -190,7 +183,23 @@ const std::vector<Entry> kEntries = {
      [](Scene& s) -> int {
        return heed_graph_attention(s.context, s.graph, &s.over_graph, &s.graph_args);
      }},
-    {"heed_graph_attention_backward", differentiate_graph},
+    {"heed_graph_attention_backward_plan_create",
+     [](Scene& s) {
+       return make_and_destroy(heed_graph_attention_backward_plan_destroy, [&](auto** plan) {
+         return heed_graph_attention_backward_plan_create(s.context, s.graph, &s.graph_backward,
+                                                          plan);
+       });
+     }},
+    {"heed_graph_attention_backward_plan_run",
+     [](Scene& s) -> int {
+       return heed_graph_attention_backward_plan_run(s.graph_backward_plan, &s.graph_backward_args,
+                                                     s.workspace, s.workspace_bytes);
+     }},
+    {"heed_graph_attention_backward",
+     [](Scene& s) -> int {
+       return heed_graph_attention_backward(s.context, s.graph, &s.graph_backward,
+                                            &s.graph_backward_args);
+     }},
 };
 
 Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t threads,
@@ -209,8 +218,10 @@ Scene::Scene(const char* name, const heed_allocator* allocator, std::uint32_t th
 
 Scene::~Scene() {
   std::free(workspace);
+  heed_graph_attention_backward_plan_destroy(graph_backward_plan);
   heed_graph_attention_plan_destroy(graph_plan);
   heed_graph_destroy(graph);
+  heed_multihead_backward_plan_destroy(block_backward_plan);
   heed_multihead_plan_destroy(block_plan);
   heed_attention_backward_plan_destroy(backward_plan);
   heed_attention_plan_destroy(dense_plan);
@@ -246,13 +257,15 @@ void Scene::describe() {
   backward_args.attention = &trained_args;
   backward_args.grad_out = in.data() + 23;
   float* gradient = out.data();
+  const auto place = [&](void*& to, std::int64_t count) {
+    to = gradient;
+    gradient += count;
+  };
   for (void** const to :
-       {&backward_args.grad_query, &backward_args.grad_key, &backward_args.grad_value}) {
-    *to = gradient;
-    gradient += kTrained * kTrainedFeatures;
-  }
-  backward_args.grad_bias = gradient;
-  backward_args.grad_scale = gradient + kTrained;
+       {&backward_args.grad_query, &backward_args.grad_key, &backward_args.grad_value})
+    place(*to, kTrained * kTrainedFeatures);
+  place(backward_args.grad_bias, kTrained);
+  place(backward_args.grad_scale, 1);
 
   matrix.in = matrix.out = kWidth;
   inner = dense;
@@ -261,6 +274,15 @@ void Scene::describe() {
   block_args.input_query = block_args.w_query = block_args.w_key = in.data();
   block_args.w_value = block_args.w_out = in.data();
   block_args.out = out.data();
+  block_backward.block = &block;
+  block_backward_args.block = &block_args;
+  block_backward_args.grad_out = in.data() + 23;
+  gradient = out.data();
+  place(block_backward_args.grad_input_query, kBatch * kLength * kWidth);
+  for (void** const to : {&block_backward_args.grad_w_query, &block_backward_args.grad_w_key,
+                          &block_backward_args.grad_w_value, &block_backward_args.grad_w_out})
+    place(*to, kWidth * kWidth);
+  place(block_backward_args.grad_b_key, kWidth);
 
   for (std::int32_t e = 0; e < kEdges; ++e) {
     sources.push_back(static_cast<std::int32_t>((std::int64_t{e} * 7919 + 5) % kNodes));
@@ -275,6 +297,13 @@ void Scene::describe() {
   over_graph.features = 8;
   graph_args.query = graph_args.key = graph_args.value = in.data();
   graph_args.out = out.data();
+  graph_backward.attention = &over_graph;
+  graph_backward_args.attention = &graph_args;
+  graph_backward_args.grad_out = in.data() + 23;
+  gradient = out.data();
+  for (void** const to : {&graph_backward_args.grad_query, &graph_backward_args.grad_key,
+                          &graph_backward_args.grad_value})
+    place(*to, kNodes * over_graph.heads * over_graph.features);
 }
 
 void Scene::make() {
@@ -282,15 +311,21 @@ void Scene::make() {
   must(heed_attention_plan_create(context, &dense, &dense_plan));
   must(heed_attention_backward_plan_create(context, &backward, &backward_plan));
   must(heed_multihead_plan_create(context, &block, &block_plan));
+  must(heed_multihead_backward_plan_create(context, &block_backward, &block_backward_plan));
   must(heed_graph_create(context, &edges, &graph));
   must(heed_graph_attention_plan_create(context, graph, &over_graph, &graph_plan));
-  std::size_t bytes[4];
+  must(heed_graph_attention_backward_plan_create(context, graph, &graph_backward,
+                                                 &graph_backward_plan));
+  std::size_t bytes[6];
   must(heed_attention_plan_workspace(dense_plan, &bytes[0]));
   must(heed_multihead_plan_workspace(block_plan, &bytes[1]));
   must(heed_graph_attention_plan_workspace(graph_plan, &bytes[2]));
   must(heed_attention_backward_plan_workspace(backward_plan, &bytes[3]));
-  workspace_bytes = (*std::max_element(bytes, bytes + 4) / HEED_WORKSPACE_ALIGNMENT + 1) *
-                    HEED_WORKSPACE_ALIGNMENT;
+  must(heed_multihead_backward_plan_workspace(block_backward_plan, &bytes[4]));
+  must(heed_graph_attention_backward_plan_workspace(graph_backward_plan, &bytes[5]));
+  workspace_bytes =
+      (*std::max_element(std::begin(bytes), std::end(bytes)) / HEED_WORKSPACE_ALIGNMENT + 1) *
+      HEED_WORKSPACE_ALIGNMENT;
   workspace = std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, workspace_bytes);
 }
 

@@ -31,21 +31,27 @@ class Scene {
   heed_weights_desc matrix = HEED_WEIGHTS_DESC_INIT;
   heed_attention_desc inner = HEED_ATTENTION_DESC_INIT;
   heed_multihead_desc block = HEED_MULTIHEAD_DESC_INIT;
+  heed_multihead_backward_desc block_backward = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
   heed_graph_desc edges = HEED_GRAPH_DESC_INIT;
   heed_graph_attention_desc over_graph = HEED_GRAPH_ATTENTION_DESC_INIT;
+  heed_graph_attention_backward_desc graph_backward = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
 
   heed_attention_args dense_args = HEED_ATTENTION_ARGS_INIT;
   heed_attention_args trained_args = HEED_ATTENTION_ARGS_INIT;
   heed_attention_backward_args backward_args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
   heed_multihead_args block_args = HEED_MULTIHEAD_ARGS_INIT;
+  heed_multihead_backward_args block_backward_args = HEED_MULTIHEAD_BACKWARD_ARGS_INIT;
   heed_graph_attention_args graph_args = HEED_GRAPH_ATTENTION_ARGS_INIT;
+  heed_graph_attention_backward_args graph_backward_args = HEED_GRAPH_ATTENTION_BACKWARD_ARGS_INIT;
 
   heed_context* context = nullptr;
   heed_attention_plan* dense_plan = nullptr;
   heed_attention_backward_plan* backward_plan = nullptr;
   heed_multihead_plan* block_plan = nullptr;
+  heed_multihead_backward_plan* block_backward_plan = nullptr;
   heed_graph* graph = nullptr;
   heed_graph_attention_plan* graph_plan = nullptr;
+  heed_graph_attention_backward_plan* graph_backward_plan = nullptr;
   void* workspace = nullptr;
   std::size_t workspace_bytes = 0;
 
