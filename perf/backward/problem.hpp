@@ -36,6 +36,9 @@ class Gradients {
   const Planned& forward() const { return forward_; }
   /// Of backward alone: of each pair, five products where forward has two.
   double flops() const;
+  double forward_flops() const { return forward_.flops(); }
+  /// What forward leaves is out and log-sum-exp, which callers have anyway.
+  static std::size_t kept_bytes() { return 0; }
   const Accuracy& accuracy() const { return *accuracy_; }
 
   /// Backward alone, of what forward has left. The first time also checks both: throws

@@ -30,13 +30,16 @@ double peak_target(const std::string& workload) {
 
 constexpr double kSpeedup = 1.9;  // two threads over one, where the peak is promised
 
+/// Of dense attention, or of a block: Gradients or BlockGradients.
+template <class Differentiated>
 class BackwardRow {
  public:
   BackwardRow(const std::string& name, const Options& options, const Context& context,
               unsigned threads)
       : gradients_(name, context), threads_(threads) {
     if (threads > 1)
-      alone_ = std::make_unique<Gradients>(name, make_context(options, gradients_.info().isa, 1));
+      alone_ =
+          std::make_unique<Differentiated>(name, make_context(options, gradients_.info().isa, 1));
   }
 
   Row row() const {
@@ -56,10 +59,12 @@ class BackwardRow {
   void report(benchmark::State& state, const Timing& timing) const {
     const double forward = timing.beside[0];
     count_rate(state.counters, gradients_.flops(), timing.seconds, timing.peak);
-    count_rate(state.counters, gradients_.forward().flops(), forward, timing.peak, "forward_");
+    count_rate(state.counters, gradients_.forward_flops(), forward, timing.peak, "forward_");
     state.counters["of_forward"] = (forward + timing.seconds) / forward;
     state.counters["workspace_mbytes"] =
         static_cast<double>(gradients_.info().workspace_bytes) * 1e-6;
+    if (gradients_.kept_bytes() > 0)
+      state.counters["kept_mbytes"] = static_cast<double>(gradients_.kept_bytes()) * 1e-6;
     if (alone_ != nullptr) state.counters["speedup"] = timing.beside[1] / timing.seconds;
     const double peak = peak_target(gradients_.workload().name);
     if (peak != 0 && threads_ == 1) state.counters["peak_target"] = peak;
@@ -68,56 +73,9 @@ class BackwardRow {
     state.SetLabel(gradients_.label());
   }
 
-  Gradients gradients_;
+  Differentiated gradients_;
   unsigned threads_;
-  std::unique_ptr<Gradients> alone_;
-};
-
-/// Of a block, from what its forward run keeps.
-class BlockBackwardRow {
- public:
-  BlockBackwardRow(const std::string& name, const Options& options, const Context& context,
-                   unsigned threads)
-      : gradients_(name, context), threads_(threads) {
-    if (threads > 1)
-      alone_ =
-          std::make_unique<BlockGradients>(name, make_context(options, gradients_.info().isa, 1));
-  }
-
-  Row row() const {
-    return row_of("backward", gradients_.workload().name, gradients_.info().isa, threads_);
-  }
-
-  void measure(benchmark::State& state) {
-    const Runner run = gradients_.prepare();
-    std::vector<Runner> others = {gradients_.prepare_forward()};
-    if (alone_ != nullptr) others.push_back(alone_->prepare());
-    report(state,
-           time_between_peaks(state, peak_kernel_of(gradients_.info().isa), threads_, run, others));
-  }
-
- private:
-  void report(benchmark::State& state, const Timing& timing) const {
-    const auto flops = [](const heed_multihead_info& info) {
-      return info.projection_flops + info.attention_flops;
-    };
-    const double forward = timing.beside[0];
-    count_rate(state.counters, flops(gradients_.info()), timing.seconds, timing.peak);
-    count_rate(state.counters, flops(gradients_.forward_info()), forward, timing.peak, "forward_");
-    state.counters["of_forward"] = (forward + timing.seconds) / forward;
-    state.counters["workspace_mbytes"] =
-        static_cast<double>(gradients_.info().workspace_bytes) * 1e-6;
-    state.counters["kept_mbytes"] =
-        static_cast<double>(gradients_.forward_info().kept_bytes) * 1e-6;
-    if (alone_ != nullptr) state.counters["speedup"] = timing.beside[1] / timing.seconds;
-    count(gradients_.accuracy(), gradients_.info().threads, state.counters);
-    state.SetLabel(std::string(gradients_.info().isa) + " product " + gradients_.info().product +
-                   " " + gradients_.info().executor);
-  }
-
-  BlockGradients gradients_;
-  unsigned threads_;
-  std::unique_ptr<BlockGradients> alone_;
+  std::unique_ptr<Differentiated> alone_;
 };
 
 /// Over a graph. What it gathers are keys and values through the edges, and then queries and
@@ -172,8 +130,8 @@ class GraphBackwardRow {
 }  // namespace
 
 void add_backward_rows(const Options& options) {
-  add_cases<BackwardRow>(options.shapes, options);
-  add_cases<BlockBackwardRow>(options.block_shapes, options);
+  add_cases<BackwardRow<Gradients>>(options.shapes, options);
+  add_cases<BackwardRow<BlockGradients>>(options.block_shapes, options);
   add_cases<GraphBackwardRow>(options.graph_shapes, options);
 }
 

@@ -40,28 +40,35 @@ heed_multihead_args forward_args(BlockTensors& tensors, heed_attention_args& att
   return args;
 }
 
-BlockPlan plan_that_keeps(const Context& context, const Workload& workload) {
+/// Calls use(desc) with that of a block whose runs keep what gradients need.
+template <class Use>
+auto with_desc(const Workload& workload, Use&& use) {
   const heed_attention_desc attention = inner_desc(workload);
   heed_multihead_desc desc = block_desc(workload, attention);
   desc.keep = 1;
-  return made(heed_multihead_plan_create, heed_multihead_plan_destroy, context.get(), &desc);
+  return use(desc);
+}
+
+BlockPlan plan_that_keeps(const Context& context, const Workload& workload) {
+  return with_desc(workload, [&](const heed_multihead_desc& desc) {
+    return made(heed_multihead_plan_create, heed_multihead_plan_destroy, context.get(), &desc);
+  });
 }
 
 BlockBackwardPlan backward_plan(const Context& context, const Workload& workload) {
-  const heed_attention_desc attention = inner_desc(workload);
-  heed_multihead_desc block = block_desc(workload, attention);
-  block.keep = 1;
   heed_multihead_backward_desc desc = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
-  desc.block = &block;
-  const std::uint32_t type = workload.desc.query.dtype;
-  for (heed_layout* const layout : {&desc.grad_out, &desc.grad_input_query, &desc.grad_input_key})
-    layout->dtype = type;
-  for (heed_matrix_layout* const layout :
-       {&desc.grad_w_query, &desc.grad_w_key, &desc.grad_w_value, &desc.grad_w_out})
-    layout->dtype = type;
-  desc.grad_b_dtype = type;
-  return made(heed_multihead_backward_plan_create, heed_multihead_backward_plan_destroy,
-              context.get(), &desc);
+  return with_desc(workload, [&](const heed_multihead_desc& block) {
+    desc.block = &block;
+    const std::uint32_t type = workload.desc.query.dtype;
+    for (heed_layout* const layout : {&desc.grad_out, &desc.grad_input_query, &desc.grad_input_key})
+      layout->dtype = type;
+    for (heed_matrix_layout* const layout :
+         {&desc.grad_w_query, &desc.grad_w_key, &desc.grad_w_value, &desc.grad_w_out})
+      layout->dtype = type;
+    desc.grad_b_dtype = type;
+    return made(heed_multihead_backward_plan_create, heed_multihead_backward_plan_destroy,
+                context.get(), &desc);
+  });
 }
 
 }  // namespace

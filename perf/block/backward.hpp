@@ -25,12 +25,22 @@ class BlockGradients {
 
   const Workload& workload() const { return workload_; }
   const heed_multihead_info& info() const { return info_; }
-  const heed_multihead_info& forward_info() const { return forward_info_; }
+  double flops() const { return info_.projection_flops + info_.attention_flops; }
+  double forward_flops() const {
+    return forward_info_.projection_flops + forward_info_.attention_flops;
+  }
+  std::size_t kept_bytes() const { return forward_info_.kept_bytes; }
   const Accuracy& accuracy() const { return *accuracy_; }
 
   /// Backward alone, of what the forward run has kept. The first time also checks gradients: throws
   /// std::runtime_error where they are off by more than they may be.
   Runner prepare();
+  /// Blocks choose tiles where they attend and multiply.
+  static std::string tiles() { return "-"; }
+  std::string label() const {
+    return std::string(info_.isa) + " product " + info_.product + " " + info_.executor;
+  }
+
   /// The forward run, which keeps. Matrices are as they are, since training changes them.
   Runner prepare_forward();
 

@@ -71,27 +71,14 @@ def _attend_fake(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Tensor:
 _GRADIENTS = ("grad_query", "grad_key", "grad_value", "grad_edge_data", "grad_w_edge_key")
 
 
-def _attend_backward(
-    grad_out: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    edge_data: Tensor | None,
-    w_edge: Tensor | None,
-    edge_index: Tensor,
-    flipped: bool,
-    wanted: list[bool],
-) -> list[Tensor]:
+def _attend_backward(grad_out: Tensor, *args: Any) -> list[Tensor]:
+    query, key, value, edge_data, w_edge, edge_index, flipped, wanted = args
     wants: dict[str, Any] = dict(zip(_GRADIENTS, wanted, strict=True))
     wants["grad_w_edge_value"] = wants["grad_w_edge_key"]
+    graph = _graph_of(edge_index, len(query), flipped, True)
+    more = _settings(w_edge, edge_data)
     found: Any = heed.graph_attention_backward(
-        _graph_of(edge_index, len(query), flipped, True),
-        query,
-        key,
-        value,
-        grad_out=grad_out,
-        **wants,
-        **_settings(w_edge, edge_data),
+        graph, query, key, value, grad_out=grad_out, **wants, **more
     )
     gradients = [found.query, found.key, found.value, found.edge_data]
     if wants["grad_w_edge_key"]:
