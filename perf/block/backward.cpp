@@ -56,8 +56,8 @@ BlockPlan plan_that_keeps(const Context& context, const Workload& workload) {
 }
 
 BlockBackwardPlan backward_plan(const Context& context, const Workload& workload) {
-  heed_multihead_backward_desc desc = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
   return with_desc(workload, [&](const heed_multihead_desc& block) {
+    heed_multihead_backward_desc desc = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
     desc.block = &block;
     const std::uint32_t type = workload.desc.query.dtype;
     for (heed_layout* const layout : {&desc.grad_out, &desc.grad_input_query, &desc.grad_input_key})
@@ -133,7 +133,7 @@ Runner BlockGradients::prepare_forward() {
 
 Runner BlockGradients::prepare() {
   prepare_forward()();
-  const Runner run = [plan = plan_, call = call()] {
+  Runner run = [plan = plan_, call = call()] {
     check(heed_multihead_backward_plan_run(plan.get(), &call->args, call->workspace.data(),
                                            call->workspace.bytes()));
   };

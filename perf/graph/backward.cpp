@@ -142,7 +142,9 @@ Tensor rows_of(const Tensor& from, const std::vector<std::int64_t>& rows, std::i
 Accuracy check_gradients(const GraphWorkload& w, const Edges& edges, GraphTensors& tensors,
                          GraphGradientTensors& gradients, std::int64_t parts) {
   Accuracy accuracy;
-  for (const auto& [node, destinations] : destinations_of_some(edges)) {
+  for (const auto& one : destinations_of_some(edges)) {
+    const std::int64_t node = one.first;
+    const std::vector<std::int64_t>& destinations = one.second;
     std::int64_t count = edges.degree(node);
     for (const std::int64_t n : destinations) count += edges.degree(n);
     if (count > kMostEdges) continue;
