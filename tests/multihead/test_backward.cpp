@@ -176,6 +176,26 @@ TEST_CASE("one input as both gets the sum of both gradients", "[backward]") {
   check_same("grad_w_key", sum[kOfWKey], parts[kOfWKey]);
 }
 
+// Of 9 rows, 2 to 5 belong to queries and keys, 0, 1, 6 and 7 to keys alone, and 8 to nobody.
+TEST_CASE("one packed input has gradients of rows that are keys alone", "[backward]") {
+  Sizes sizes = {3, 5, 6, 5};
+  sizes.batch = 2;
+  sizes.query_heads = 4;
+  sizes.key_heads = 2;
+  sizes.queries = {{2, 5, 6}, 9};
+  sizes.keys = {{0, 4, 8}, 9};
+  BlockChoice choice = choice_of(HEED_DTYPE_F32);
+  choice.self = true;
+  choice.width_query = choice.width_key = 7;
+  choice.width_out = 8;
+  Block block(Problem(sizes), choice);
+  block.fill(3);
+  BlockBackward p = all_gradients_of(std::move(block));
+  check_backward(p);
+  p.accumulate(4);
+  check_backward(p);
+}
+
 TEST_CASE("a run that keeps has the same out and lse", "[backward][same]") {
   for (const std::uint32_t combine : kCombiners)
     for (const Index queries : {3, 16, 48}) {
