@@ -148,6 +148,18 @@ TEST_CASE("every way to combine heads has gradients", "[backward]") {
   }
 }
 
+TEST_CASE("a bias that more heads share than a panel has, has the gradient of all", "[backward]") {
+  for (const Index heads : {3, 61, 130}) {
+    GraphProblem p(random_edges(9, 40, 3), heads, 2, 1);
+    p.add_projected();
+    p.add_shared_edge_bias();
+    p.add_out();
+    p.fill(heads);
+    GraphBackwardProblem gradients = all_gradients_of(std::move(p));
+    check_backward(gradients);
+  }
+}
+
 TEST_CASE("gradients of hubs against the oracle, in the same bits everywhere",
           "[backward][hubs][threads]") {
   const Index edges = brief() ? 26000 : 60000;
