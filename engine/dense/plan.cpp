@@ -268,9 +268,6 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.keys = numbers(copied(p.key), round_up(Size(p.features), widths.lanes));
   slab.values = numbers(copied(p.value), round_up(Size(p.value_features), widths.lanes));
   slab.packed = numbers(tile, round_up(Size(p.value_features), PanelGeometry::value_block));
-  const std::int64_t addresses = decodes ? kDecodeChunk + block : 0;
-  slab.key_rows = offsets.take(addresses, 1, sizeof(void*));
-  slab.value_rows = offsets.take(addresses, 1, sizeof(void*));
   slab.key_scales = offsets.take(block, 1, sizeof(float));
   slab.value_scales = offsets.take(block, 1, sizeof(float));
   slab.part = numbers(decodes && plan.decode.chunks == 1 ? plan.decode.part_numbers : 0,
