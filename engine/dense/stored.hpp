@@ -40,6 +40,9 @@ class Stored {
         features_(static_cast<std::size_t>(features)),
         copies_scales_(copies),
         copied_(copies || layout_.strides.feature != 1 || features_ < lanes_),
+        first_(rows == 0
+                   ? nullptr
+                   : place.sequence.key_row(place.tensor.data, layout_, place.head, place.begin)),
         room_(room) {}
 
   RowOrder order() const { return {lanes_, std::max(features_, lanes_)}; }
@@ -48,7 +51,12 @@ class Stored {
   /// are cut at multiples of kRunRows, as pages are. `fetches`: the rows to be read next are
   /// prefetched.
   StoredRows block(std::int64_t head, std::size_t begin, std::size_t count, bool fetches) const {
-    StoredRows rows = {layout_.type, 0, count, order().features, scales(head, begin, count), 0, {}};
+    StoredRows rows;  // runs are written as they are found: to clear them takes as long
+    rows.type = layout_.type;
+    rows.count = count;
+    rows.features = order().features;
+    rows.scales = scales(head, begin, count);
+    rows.run_count = 0;
     if (copied_)
       copy_rows(rows, head, begin);
     else
@@ -59,7 +67,9 @@ class Stored {
  private:
   /// Rows of one head are prefetched so far ahead: to the L2 cache, past what the processor
   /// foresees.
-  static constexpr std::size_t kAheadBytes = 16384;
+  static constexpr std::size_t kAheadRows = 32;
+  static constexpr std::size_t kLeastAhead = 4096;
+  static constexpr std::size_t kMostAhead = 16384;
 
   /// Calls function(j, address) for what belongs to each of the rows [begin, begin + count).
   template <class Function>
@@ -81,6 +91,10 @@ class Stored {
   };
   Start start(std::int64_t head, std::size_t j) const {
     if (j >= rows_) return {nullptr, 0};
+    if (place_.sequence.pages == nullptr)
+      return {first_ + (head - place_.head) * layout_.strides.head * layout_.bytes +
+                  static_cast<std::int64_t>(j) * layout_.strides.row * layout_.bytes,
+              rows_ - j};
     const std::int64_t key = place_.begin + static_cast<std::int64_t>(j);
     const auto in_place = static_cast<std::size_t>(place_.sequence.keys_in_place(key));
     return {place_.sequence.key_row(place_.tensor.data, layout_, head, key),
@@ -113,7 +127,9 @@ class Stored {
 
   std::size_t rows_ahead() const {
     const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
-    return round_up(kAheadBytes / row_bytes + 1, StoredRows::kRunRows);
+    const std::size_t rows =
+        std::clamp(kAheadRows * row_bytes, kLeastAhead, kMostAhead) / row_bytes;
+    return round_up(std::max(rows, std::size_t{1}), StoredRows::kRunRows);
   }
 
   void copy_rows(StoredRows& rows, std::int64_t head, std::size_t begin) const {
@@ -156,6 +172,7 @@ class Stored {
   const Layout& layout_;
   const std::size_t lanes_, rows_, features_;
   const bool copies_scales_, copied_;
+  const std::byte* const first_;  ///< row 0 of the first head
   const Room room_;
 };
 
