@@ -7,7 +7,6 @@
 
 #include "engine/dense/problem.hpp"
 #include "engine/kernels/table.hpp"
-#include "engine/runtime/sizes.hpp"
 #include "engine/tensor/element.hpp"
 
 namespace heed {
@@ -126,10 +125,10 @@ class Stored {
   }
 
   std::size_t rows_ahead() const {
+    constexpr std::size_t kStep = StoredRows::kRunRows;
     const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
-    const std::size_t rows =
-        std::clamp(kAheadRows * row_bytes, kLeastAhead, kMostAhead) / row_bytes;
-    return round_up(std::max(rows, std::size_t{1}), StoredRows::kRunRows);
+    const std::size_t bytes = std::clamp(kAheadRows * row_bytes, kLeastAhead, kMostAhead);
+    return std::max((bytes / row_bytes + kStep - 1) / kStep, std::size_t{1}) * kStep;
   }
 
   void copy_rows(StoredRows& rows, std::int64_t head, std::size_t begin) const {
