@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases import SLOPES, mask
+from refusals import refusals
 
 import heed
 
@@ -94,18 +95,7 @@ WRONG_TYPES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("change", "message", "kind"),
-    [
-        pytest.param(*case, kind, id=case[1][:40])
-        for kind, cases in (
-            (heed.ArgumentError, REFUSED),
-            (heed.UnsupportedError, UNSUPPORTED),
-            (TypeError, WRONG_TYPES),
-        )
-        for case in cases
-    ],
-)
+@pytest.mark.parametrize(("change", "message", "kind"), refusals(REFUSED, UNSUPPORTED, WRONG_TYPES))
 def test_refused(change, message, kind):
     written = np.full(KEY.shape, 7, F32)
     with pytest.raises(kind, match=message):

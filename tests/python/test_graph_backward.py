@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from differences import Loss
 from kinds import assert_close, assert_like, needed, params
+from refusals import refusals
 from test_graph import CASES, DESTINATIONS, EDGES, HEADS, NODES, SOURCES, VALUE_FEATURES, case
 
 import heed
@@ -243,16 +244,7 @@ WRONG_TYPES = [
 
 
 @pytest.mark.parametrize(
-    ("given", "change", "message", "kind"),
-    [
-        pytest.param(*row, kind, id=row[2][:40])
-        for kind, rows in (
-            (heed.ArgumentError, REFUSED),
-            (heed.UnsupportedError, UNSUPPORTED),
-            (TypeError, WRONG_TYPES),
-        )
-        for row in rows
-    ],
+    ("given", "change", "message", "kind"), refusals(REFUSED, UNSUPPORTED, WRONG_TYPES)
 )
 def test_refused(given, change, message, kind):
     shape = X.shape if given is PROJECTED else W.shape

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from differences import Loss, squared, squared_gradient
 from kinds import assert_close, assert_like, needed, params
+from refusals import refusals
 from test_multihead import BIASES, CASES, MATRICES, ROWS, block, packed
+from test_multihead_refused import GIVEN as FORWARD
 
 import heed
 
@@ -197,16 +199,7 @@ def test_what_a_derivative_raises_comes_out():
 F32 = np.float32
 X, OUT = np.ones((2, 5, 12), F32), np.ones((2, 5, 7), F32)
 B = np.zeros(8, F32)
-GIVEN = {
-    "query": X,
-    "w_query": np.zeros((12, 8), F32),
-    "w_key": np.zeros((12, 4), F32),
-    "w_value": np.zeros((12, 6), F32),
-    "w_out": np.zeros((12, 7), F32),
-    "heads": 4,
-    "key_heads": 2,
-    "grad_out": OUT,
-}
+GIVEN = {**FORWARD, "grad_out": OUT}
 REFUSED = [
     (
         dict(grad_out=OUT[0]),
@@ -265,18 +258,7 @@ WRONG_TYPES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("change", "message", "kind"),
-    [
-        pytest.param(*case, kind, id=case[1][:40])
-        for kind, cases in (
-            (heed.ArgumentError, REFUSED),
-            (heed.UnsupportedError, UNSUPPORTED),
-            (TypeError, WRONG_TYPES),
-        )
-        for case in cases
-    ],
-)
+@pytest.mark.parametrize(("change", "message", "kind"), refusals(REFUSED, UNSUPPORTED, WRONG_TYPES))
 def test_refused(change, message, kind):
     written = np.full((12, 6), 7, F32)
     with pytest.raises(kind, match=message):
