@@ -104,13 +104,10 @@ Gradients BackwardShard::run(const Context& context, std::int64_t head_ranks) {
 /// outside a rank's keys adds nothing. So the bounds of one process hold.
 void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want, const Split& split,
                           std::int64_t head_ranks, bool same_bits, Unspecified unspecified) {
-  static const Context context = make_context(isa_names().back());
-  static const Context threaded = make_context(isa_names().back(), {"tbb", 2, 16, 16});
-  INFO("rank " << rank() << " of " << ranks() << ", " << split.name << ", head_ranks " << head_ranks
-               << ": " << line_of(whole));
+  INFO(line_of_split(split, head_ranks) << ": " << line_of(whole));
   BackwardShard shard(whole, split);
-  const Gradients got = shard.run(context, head_ranks);
-  CHECK(heed_test::same_bits(got, shard.run(threaded, head_ranks)));
+  const Gradients got = shard.run(plain_context(), head_ranks);
+  CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
   ExpectedGradients part;
   for (const GradientOf of : all_gradients()) part[of] = shard.part_of(of, want[of]);
   const GradientComparison comparison =
@@ -122,7 +119,7 @@ void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want,
   if (split.everywhere || (whole.forward.bias && whole.forward.bias->shape()[2] == 1))
     CHECK(same_on_all_ranks(got[kGradBias]));
   if (!same_bits) return;
-  const Gradients alone = whole.run(context);
+  const Gradients alone = whole.run(plain_context());
   for (const GradientOf of : {kGradQuery, kGradKey, kGradValue})
     CHECK(same_numbers(values_of(got[of]), shard.part_of(of, values_of(alone[of]))));
 }
