@@ -1422,10 +1422,10 @@ typedef struct heed_graph_projections {
   heed_layout key_layout;
   heed_layout value_layout;
 } heed_graph_projections;
-#define HEED_GRAPH_PROJECTIONS_INIT                                                               \
-  {                                                                                               \
-    (uint32_t)sizeof(heed_graph_projections), 0, NULL, NULL, NULL, HEED_LAYOUT_INIT,              \
-        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT                                                        \
+#define HEED_GRAPH_PROJECTIONS_INIT                                                  \
+  {                                                                                  \
+    (uint32_t)sizeof(heed_graph_projections), 0, NULL, NULL, NULL, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT                                           \
   }
 
 /* Only the products of data with matrices with which the first step of a run begins, for programs

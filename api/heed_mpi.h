@@ -177,36 +177,130 @@ HEED_API heed_status heed_mpi_attention_plan_run(const heed_mpi_attention_plan* 
                                                  const heed_attention_args* args, void* workspace,
                                                  size_t workspace_bytes);
 
+/* Seconds that the latest run of a plan took on this rank; 0 before the first. What is left of
+ * `run` is MPI's: it is called between pieces of computing, so that messages move on. */
+typedef struct heed_mpi_times {
+  uint32_t struct_size;
+  uint32_t reserved;
+  double run;     /* from call to return */
+  double compute; /* in heed_attention, and moving rows on this rank */
+  double wait;    /* for messages and other ranks, with nothing else to do */
+} heed_mpi_times;
+#define HEED_MPI_TIMES_INIT \
+  { (uint32_t)sizeof(heed_mpi_times), 0, 0.0, 0.0, 0.0 }
+
 /* Collective. Plan, workspace and run in one call. */
 HEED_API heed_status heed_mpi_attention(MPI_Comm communicator, const heed_context* context,
                                         const heed_mpi_attention_desc* desc,
                                         const heed_attention_args* args);
 
+/* ---- Gradients --------------------------------------------------------------------------------
+ */
+
+/* Which gradients runs of a plan compute, or-ed. */
+typedef enum heed_mpi_gradients {
+  HEED_MPI_GRAD_QUERY = 1,
+  HEED_MPI_GRAD_KEY = 2,
+  HEED_MPI_GRAD_VALUE = 4,
+  HEED_MPI_GRAD_BIAS = 8,
+  HEED_MPI_GRAD_SINKS = 16,
+  HEED_MPI_GRAD_ALIBI_SLOPES = 32,
+  HEED_MPI_GRAD_SCALE = 64,
+  HEED_MPI_GRAD_TEMPERATURE = 128
+} heed_mpi_gradients;
+
+/* The gradients of attention over ranks, by the formulas of heed_attention_backward and with the
+ * strategies of heed_mpi_attention. Around the ring keys and values travel as they do there, and
+ * what a rank has of the gradients of another's goes straight back to it while the next shard is
+ * computed. Sums are made in the arithmetic's type, in an order that depends on how rows are split
+ * over how many ranks alone, and rounded once. Every rank gets the gradients of its rows. Those of
+ * what all ranks have together are the same on all of them, bit by bit: of sinks, slopes, scale and
+ * temperature; of a bias that repeats over queries; and with HEED_MPI_QUERIES_EVERYWHERE of queries
+ * and biases.
+ *
+ * A bias whose gradient is wanted repeats over queries where desc.bias.rows is 1 on all ranks. Else
+ * each rank has rows of its own; one that has a single query may say 1 or 0. Its other sizes are
+ * the same on all ranks.
+ *
+ * Not over ranks: what heed_mpi_attention does not do, nor score functions' derivatives. */
+typedef struct heed_mpi_attention_backward_desc {
+  uint32_t struct_size;
+  uint32_t accumulate; /* as in heed_attention_backward_desc; the same on all ranks */
+  /* As for heed_mpi_attention. Its fields, and those of its attention, are called desc.NAME too.
+   * Read while the plan is made. */
+  const heed_mpi_attention_desc* attention;
+  uint32_t gradients;   /* heed_mpi_gradients; 0: those of query, key and value */
+  uint32_t reserved;    /* 0 */
+  heed_layout grad_out; /* of this rank's rows, as in heed_attention_backward_desc; dtypes of */
+  heed_layout grad_lse; /* grad_out, lse and grad_lse are the same on all ranks */
+  heed_layout grad_query;
+  heed_layout grad_key;
+  heed_layout grad_value;
+  heed_score_layout grad_bias;
+} heed_mpi_attention_backward_desc;
+#define HEED_MPI_ATTENTION_BACKWARD_DESC_INIT                                            \
+  {                                                                                      \
+    (uint32_t)sizeof(heed_mpi_attention_backward_desc), 0, NULL, 0, 0, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT,          \
+        HEED_SCORE_LAYOUT_INIT                                                           \
+  }
+
+typedef struct heed_mpi_attention_backward_plan heed_mpi_attention_backward_plan;
+
+/* Collective, and otherwise as the functions of plans above. flops are those of the five products,
+ * as in heed_attention_backward_plan_describe; bytes count gradients on their way back. */
+HEED_API heed_status heed_mpi_attention_backward_plan_create(
+    MPI_Comm communicator, const heed_context* context,
+    const heed_mpi_attention_backward_desc* desc, heed_mpi_attention_backward_plan** plan);
+HEED_API void heed_mpi_attention_backward_plan_destroy(heed_mpi_attention_backward_plan* plan);
+HEED_API heed_status heed_mpi_attention_backward_plan_describe(
+    const heed_mpi_attention_backward_plan* plan, heed_mpi_attention_info* info);
+HEED_API heed_status heed_mpi_attention_backward_plan_choice(
+    const heed_mpi_attention_backward_plan* plan, uint32_t index, heed_mpi_choice* choice);
+/* Of the ring two shards of keys and values at most, and of their gradients in the arithmetic's
+ * type four: own ones, two that are computed or sent, one that arrives; gradients of queries in
+ * that type, one of a bias too, and what heed_attention_backward needs. */
+HEED_API heed_status heed_mpi_attention_backward_plan_workspace(
+    const heed_mpi_attention_backward_plan* plan, size_t* bytes);
+
+/* Collective. args as of heed_attention_backward, of this rank's shard: out and lse are what
+ * heed_mpi_attention gave it. Gradients that desc.gradients names may be NULL on ranks that do not
+ * want them; others must be. grad_lse may be given by some ranks alone. Sinks, slopes, scale and
+ * temperature have their gradients on all ranks, of all query heads. */
+HEED_API heed_status heed_mpi_attention_backward_plan_run(
+    const heed_mpi_attention_backward_plan* plan, const heed_attention_backward_args* args,
+    void* workspace, size_t workspace_bytes);
+
+/* Collective. Plan, workspace and run in one call. */
+HEED_API heed_status heed_mpi_attention_backward(MPI_Comm communicator, const heed_context* context,
+                                                 const heed_mpi_attention_backward_desc* desc,
+                                                 const heed_attention_backward_args* args);
+
 /* ---- Graphs over ranks -----------------------------------------------------------------------
  */
 
-/* The nodes of a graph are split over ranks. A rank has the rows of its own nodes, in order of their
- * numbers, and the edges that end there; it computes their results, for which it gets from the
- * others, once per step, the keys and values of just those nodes that its edges lead from.
+/* The nodes of a graph are split over ranks. A rank has the rows of its own nodes, in order of
+ * their numbers, and the edges that end there; it computes their results, for which it gets from
+ * the others, once per step, the keys and values of just those nodes that its edges lead from.
  *
  * Every rank brings some of the edges, whichever; each goes to the rank that has its destination.
  * Or all ranks read one file together, each its share of the bytes. */
 typedef struct heed_mpi_graph_desc {
   uint32_t struct_size;
-  uint32_t index_type;      /* heed_index_type of sources and destinations */
-  int64_t nodes;            /* of the whole graph, at most 2^31 - 1. With a path 0 is one more than the
-                               largest in the file */
-  int64_t edges;            /* that this rank brings; 0 too */
-  const void* sources;      /* [edges], 0 to nodes - 1 */
+  uint32_t index_type; /* heed_index_type of sources and destinations */
+  int64_t nodes;       /* of the whole graph, at most 2^31 - 1. With a path 0 is one more than the
+                          largest in the file */
+  int64_t edges;       /* that this rank brings; 0 too */
+  const void* sources; /* [edges], 0 to nodes - 1 */
   const void* destinations; /* [edges] */
-  const char* path;         /* NULL, or a text file that all ranks can read, instead of edges: "source
-                               destination" a line; empty lines and those that begin with # or % do
-                               not count */
-  const int32_t* owners;    /* [nodes] the rank that has each node, the same on all ranks. NULL:
-                               ranges in order of ranks, with as many nodes and edges together on
-                               every rank as can be */
-  uint32_t duplicates;      /* heed_duplicates. The first is that of the lowest rank */
-  uint32_t reserved;        /* 0 */
+  const char* path;      /* NULL, or a text file that all ranks can read, instead of edges: "source
+                            destination" a line; empty lines and those that begin with # or % do
+                            not count */
+  const int32_t* owners; /* [nodes] the rank that has each node, the same on all ranks. NULL:
+                            ranges in order of ranks, with as many nodes and edges together on
+                            every rank as can be */
+  uint32_t duplicates;   /* heed_duplicates. The first is that of the lowest rank */
+  uint32_t reserved;     /* 0 */
 } heed_mpi_graph_desc;
 #define HEED_MPI_GRAPH_DESC_INIT \
   { (uint32_t)sizeof(heed_mpi_graph_desc), 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0 }
@@ -216,8 +310,7 @@ typedef struct heed_mpi_graph heed_mpi_graph;
 /* Collective. Duplicates the communicator; finds out which rows every rank needs of which others,
  * and tells these. *graph is written only on success; it holds the context. */
 HEED_API heed_status heed_mpi_graph_create(MPI_Comm communicator, const heed_context* context,
-                                           const heed_mpi_graph_desc* desc,
-                                           heed_mpi_graph** graph);
+                                           const heed_mpi_graph_desc* desc, heed_mpi_graph** graph);
 /* Collective, and before MPI_Finalize. NULL is allowed, if it is on all ranks. Plans made from the
  * graph stay usable: they hold it. */
 HEED_API void heed_mpi_graph_destroy(heed_mpi_graph* graph);
@@ -283,13 +376,13 @@ typedef struct heed_mpi_graph_attention_info {
 
 HEED_API heed_status heed_mpi_graph_attention_plan_describe(
     const heed_mpi_graph_attention_plan* plan, heed_mpi_graph_attention_info* info);
-/* The bytes that a run of this plan needs on this rank: queries, keys, values and results of its own
- * nodes and those that its edges lead from, and what heed_graph_attention needs. */
-HEED_API heed_status heed_mpi_graph_attention_plan_workspace(
-    const heed_mpi_graph_attention_plan* plan, size_t* bytes);
-/* Collective. args as of heed_graph_attention, of this rank's rows; matrices that nodes share are the
- * same on all ranks. While rows travel, a second thread computes, and the calling one sees to MPI.
- * Where a rank fails in the midst of a run, out, lse and weights mean nothing on any. */
+/* The bytes that a run of this plan needs on this rank: queries, keys, values and results of its
+ * own nodes and those that its edges lead from, and what heed_graph_attention needs. */
+HEED_API heed_status
+heed_mpi_graph_attention_plan_workspace(const heed_mpi_graph_attention_plan* plan, size_t* bytes);
+/* Collective. args as of heed_graph_attention, of this rank's rows; matrices that nodes share are
+ * the same on all ranks. While rows travel, a second thread computes, and the calling one sees to
+ * MPI. Where a rank fails in the midst of a run, out, lse and weights mean nothing on any. */
 HEED_API heed_status heed_mpi_graph_attention_plan_run(const heed_mpi_graph_attention_plan* plan,
                                                        const heed_graph_attention_args* args,
                                                        void* workspace, size_t workspace_bytes);

@@ -90,8 +90,7 @@ heed_status heed_mpi_graph_attention_plan_workspace(const heed_mpi_graph_attenti
 heed_status heed_mpi_graph_attention_plan_run(const heed_mpi_graph_attention_plan* plan,
                                               const heed_graph_attention_args* args,
                                               void* workspace, size_t workspace_bytes) {
-  return guarded(
-      [&] { heed::mpi::run(required(plan, "plan"), args, workspace, workspace_bytes); });
+  return guarded([&] { heed::mpi::run(required(plan, "plan"), args, workspace, workspace_bytes); });
 }
 
 heed_status heed_mpi_graph_attention_plan_times(const heed_mpi_graph_attention_plan* plan,

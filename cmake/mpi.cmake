@@ -5,10 +5,13 @@ set(HEED_MPI_SOURCES
   api/heed_mpi.cpp
   api/heed_mpi_graph.cpp
   engine/mpi/arguments.cpp
+  engine/mpi/backward.cpp
   engine/mpi/choice.cpp
   engine/mpi/communicator.cpp
+  engine/mpi/descriptor.cpp
   engine/mpi/exchange.cpp
   engine/mpi/fields.cpp
+  engine/mpi/forward.cpp
   engine/mpi/graph/edges.cpp
   engine/mpi/graph/file.cpp
   engine/mpi/graph/graph.cpp
@@ -23,7 +26,8 @@ set(HEED_MPI_SOURCES
   engine/mpi/ring.cpp
   engine/mpi/run.cpp
   engine/mpi/spans.cpp
-  engine/mpi/tensor.cpp)
+  engine/mpi/tensor.cpp
+  engine/mpi/written.cpp)
 # What a shared heed keeps to itself.
 set(HEED_MPI_OWN_RUNTIME
   engine/runtime/error.cpp

@@ -68,8 +68,9 @@ class Share {
       refuse(path_, "has no size");
   }
 
-  std::int64_t share_begin(int rank) const { return size_ / comm_.size() * rank +
-      std::min<std::int64_t>(rank, size_ % comm_.size()); }
+  std::int64_t share_begin(int rank) const {
+    return size_ / comm_.size() * rank + std::min<std::int64_t>(rank, size_ % comm_.size());
+  }
 
   /// A line is the rank's in whose share it begins: after the newline before.
   void read_lines() {
@@ -118,8 +119,7 @@ class Share {
     if (source < 0 || destination < 0 || text != end) return find_fault(at);
     if (std::max(source, destination) >= nodes_) return find_fault(at, source, destination);
     most = std::max({most, source, destination});
-    edges.push_back(
-        {static_cast<std::int32_t>(source), static_cast<std::int32_t>(destination), 0});
+    edges.push_back({static_cast<std::int32_t>(source), static_cast<std::int32_t>(destination), 0});
   }
 
   void find_fault(std::int64_t at) {

@@ -209,8 +209,7 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
                           whole("path != NULL", desc.path != nullptr ? 1 : 0),
                           whole("owners != NULL", desc.owners != nullptr ? 1 : 0)};
   compare(comm, fields);
-  std::vector<Edge> brought =
-      desc.path != nullptr ? read_file(comm, desc) : read_edges(comm, desc);
+  std::vector<Edge> brought = desc.path != nullptr ? read_file(comm, desc) : read_edges(comm, desc);
   nodes = desc.nodes;
   const Owners owners = make_owners(comm, desc, brought);
   Lists<Edge> sent;

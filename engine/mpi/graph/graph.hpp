@@ -21,8 +21,8 @@ struct Neighbour {
 };
 
 /// Local rows are the nodes that a rank knows, its own and those that its edges lead from, in order
-/// of their numbers in the whole graph. So every node's edges are in the order that they have there,
-/// and its results have the same bits.
+/// of their numbers in the whole graph. So every node's edges are in the order that they have
+/// there, and its results have the same bits.
 ///
 /// A node is inner if all that its edges lead from are the rank's own.
 struct RankGraph {
@@ -36,14 +36,14 @@ struct RankGraph {
   MPI_Comm neighbours = MPI_COMM_NULL;  ///< from receives to sends
   bool alone = false;                   ///< no rank needs another's rows
   std::int64_t nodes = 0, all_edges = 0;
-  std::vector<std::int32_t> known;     ///< by local row, the node: ascending
-  std::vector<std::int32_t> own_rows;  ///< local rows of own nodes
+  std::vector<std::int32_t> known;                  ///< by local row, the node: ascending
+  std::vector<std::int32_t> own_rows;               ///< local rows of own nodes
   std::vector<std::int32_t> inner_own, border_own;  ///< indices into own_rows
   std::vector<Edge> edges;  ///< between local rows: into inner nodes, then others, each as given
   std::int64_t inner_given = 0;  ///< how many of the former
   std::vector<Neighbour> receives, sends;
-  /// Over local rows, of the edges that end at inner nodes, and of the others; NULL: there are none.
-  /// With no edge at inner nodes these are counted among the others.
+  /// Over local rows, of the edges that end at inner nodes, and of the others; NULL: there are
+  /// none. With no edge at inner nodes these are counted among the others.
   LocalGraph inner, border;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(known.size()); }

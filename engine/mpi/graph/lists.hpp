@@ -33,8 +33,8 @@ Lists<T> exchange(const Communicator& comm, const Lists<T>& sent) {
   received.counts = exchange_counts(comm, sent.counts);
   comm.agreed([&] {
     const auto& counts = received.counts;
-    received.items.resize(static_cast<std::size_t>(
-        std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
+    received.items.resize(
+        static_cast<std::size_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
   });
   exchange_items(comm, sent.items.data(), sent.counts, received.items.data(), received.counts,
                  sizeof(T));

@@ -29,8 +29,8 @@ void compare(const Communicator& comm, const heed_mpi_graph_desc& desc) {
     if (comm.rank() == 0) std::copy_n(own, count, first.begin());
     check(MPI_Bcast(first.data(), static_cast<int>(count), MPI_INT32_T, 0, comm.get()),
           "MPI_Bcast");
-    const auto differs = static_cast<std::size_t>(
-        std::mismatch(own, own + count, first.begin()).first - own);
+    const auto differs =
+        static_cast<std::size_t>(std::mismatch(own, own + count, first.begin()).first - own);
     if (differs == count || wrong < desc.nodes) continue;
     wrong = begin + static_cast<std::int64_t>(differs);
     there = first[differs];

@@ -78,8 +78,9 @@ KeyValueRow key_value_row(const heed_layout& key, std::int64_t keys, const heed_
 using namespace heed::mpi;
 namespace mpi = heed::mpi;
 
-heed_mpi_graph_attention_plan::heed_mpi_graph_attention_plan(
-    const heed_context* context, const heed_mpi_graph& over, const heed_graph_attention_desc* given)
+heed_mpi_graph_attention_plan::heed_mpi_graph_attention_plan(const heed_context* context,
+                                                             const heed_mpi_graph& over,
+                                                             const heed_graph_attention_desc* given)
     : graph(over.ranks) {
   const Communicator& comm = graph->comm;
   comm.agreed([&] { read_desc(context, given); });
@@ -93,8 +94,7 @@ heed_mpi_graph_attention_plan::heed_mpi_graph_attention_plan(
     }
     plan_rows();
     plan_stage(*context, first, desc.data);
-    if (desc.steps > 1)
-      plan_stage(*context, later, rows_of(desc.out.dtype, 1, desc.width));
+    if (desc.steps > 1) plan_stage(*context, later, rows_of(desc.out.dtype, 1, desc.width));
     gathered_bytes = gathered_by(first.inner) + gathered_by(first.border);
     plan_workspace();
   });

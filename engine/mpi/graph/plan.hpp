@@ -5,14 +5,16 @@
 #include <cstdint>
 #include <memory>
 
-#include "engine/mpi/graph/halo.hpp"
 #include "engine/mpi/graph/graph.hpp"
+#include "engine/mpi/graph/halo.hpp"
 #include "engine/mpi/tensor.hpp"
 
 namespace heed::mpi {
 
 struct DestroyGraphPlan {
-  void operator()(heed_graph_attention_plan* plan) const { heed_graph_attention_plan_destroy(plan); }
+  void operator()(heed_graph_attention_plan* plan) const {
+    heed_graph_attention_plan_destroy(plan);
+  }
 };
 using GraphPlan = std::unique_ptr<heed_graph_attention_plan, DestroyGraphPlan>;
 

@@ -1,11 +1,10 @@
 // A run: what all ranks do in every step, from the first message to the last row of out.
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <system_error>
 #include <thread>
 
-#include "engine/mpi/clock.hpp"
+#include "engine/mpi/attempts.hpp"
 #include "engine/mpi/graph/plan.hpp"
 #include "engine/mpi/problem.hpp"
 #include "engine/runtime/structs.hpp"
@@ -51,32 +50,20 @@ class Run {
 
   void run() {
     if (graph_.alone) {
-      attempt(compute_, [&] {
-        check(heed_graph_attention_plan_run(plan_.whole.get(), &args_, workspace_,
-                                            plan_.call_bytes));
+      attempts_.attempt([&] {
+        check(
+            heed_graph_attention_plan_run(plan_.whole.get(), &args_, workspace_, plan_.call_bytes));
       });
     } else {
       for (std::int64_t t = 0; t < desc_.steps; ++t) step(t);
     }
-    if (error_.status != HEED_STATUS_OK) set_last_error(error_.message);
-    wait_.time([&] { graph_.comm.agree(error_.status); });
+    wait_.time([&] { attempts_.agree(graph_.comm); });
   }
 
-  double compute_seconds() const { return compute_.seconds(); }
+  double compute_seconds() const { return attempts_.seconds(); }
   double wait_seconds() const { return wait_.seconds(); }
 
  private:
-  /// A rank that fails goes on to send and receive, so that no other waits for ever.
-  template <class Function>
-  void attempt(Clock& clock, Function&& function) {
-    if (error_.status != HEED_STATUS_OK) return;
-    heed_status status = HEED_STATUS_OK;
-    clock.time([&] { status = guarded(function); });
-    if (status == HEED_STATUS_OK) return;
-    error_.status = status;
-    std::snprintf(error_.message, sizeof error_.message, "%s", last_error());
-  }
-
   std::byte* at(std::size_t offset) const { return workspace_ + offset; }
   Tensor local_key() const { return {at(plan_.workspace.key_value), plan_.local.key}; }
   Tensor local_value() const {
@@ -87,12 +74,12 @@ class Run {
   void step(std::int64_t t) {
     const Stage& stage = t == 0 ? plan_.first : plan_.later;
     const bool last = t + 1 == desc_.steps;
-    const Tensor data = {
-        t == 0 ? tensor_of(args_.data, stage.data).data : at(plan_.workspace.next), stage.data};
-    attempt(compute_, [&] { prepare(stage, data); });
+    const Tensor data = {t == 0 ? tensor_of(args_.data, stage.data).data : at(plan_.workspace.next),
+                         stage.data};
+    attempts_.attempt([&] { prepare(stage, data); });
     MPI_Request request = graph_halo();
     const auto inner = [&] {
-      attempt(compute_, [&] {
+      attempts_.attempt([&] {
         if (stage.inner == nullptr) return;
         call(stage.inner, 0, last);
         write(graph_.inner_own, last);
@@ -100,7 +87,7 @@ class Run {
     };
     compute_meanwhile(stage, request, inner);
     wait_.time([&] { mpi::check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait"); });
-    attempt(compute_, [&] {
+    attempts_.attempt([&] {
       if (stage.border == nullptr) return;
       call(stage.border, graph_.inner_given, last);
       write(graph_.border_own, last);
@@ -109,7 +96,8 @@ class Run {
 
   MPI_Request graph_halo() const { return plan_.halo.begin(at(plan_.workspace.key_value)); }
 
-  /// Own rows, projected where that is to be done, to where those of others come to lie beside them.
+  /// Own rows, projected where that is to be done, to where those of others come to lie beside
+  /// them.
   void prepare(const Stage& stage, const Tensor& data) const {
     heed_graph_projections made = HEED_GRAPH_PROJECTIONS_INIT;
     made.query = args_.query, made.query_layout = desc_.query;
@@ -118,8 +106,8 @@ class Run {
     if (stage.project != nullptr) {
       heed_graph_attention_args args = args_;
       args.data = data.data;
-      check(heed_graph_attention_plan_project(stage.project.get(), &args,
-                                              at(plan_.workspace.calls), plan_.call_bytes, &made));
+      check(heed_graph_attention_plan_project(stage.project.get(), &args, at(plan_.workspace.calls),
+                                              plan_.call_bytes, &made));
     }
     const Rows query(tensor_of(made.query, made.query_layout),
                      {at(plan_.workspace.query), plan_.local.query}, desc_.heads, desc_.features);
@@ -189,8 +177,8 @@ class Run {
   /// Results of some own nodes, to where the next step or the caller wants them.
   void write(const std::vector<std::int32_t>& own, bool last) const {
     const GraphWorkspace& space = plan_.workspace;
-    const Tensor out = last ? tensor_of(args_.out, desc_.out)
-                            : Tensor{at(space.next), plan_.local.out};
+    const Tensor out =
+        last ? tensor_of(args_.out, desc_.out) : Tensor{at(space.next), plan_.local.out};
     const Rows results({at(space.out), plan_.local.out}, out, plan_.out_heads(),
                        desc_.value_features);
     const bool wants_lse = last && args_.lse != nullptr;
@@ -207,8 +195,8 @@ class Run {
   const heed_graph_attention_desc& desc_;
   const heed_graph_attention_args& args_;
   std::byte* const workspace_;
-  Clock compute_, wait_;
-  Error error_ = {};
+  Attempts attempts_;
+  Clock wait_;
 };
 
 }  // namespace
@@ -233,8 +221,7 @@ heed_graph_attention_args read_args(const Plan& plan, const heed_graph_attention
                  {"w_query", args.w_query, matrices},
                  {"w_key", args.w_key, matrices},
                  {"w_value", args.w_value, matrices},
-                 {"edge_data", args.edge_data,
-                  plan.desc.edge_width > 0 && plan.graph->given() > 0},
+                 {"edge_data", args.edge_data, plan.desc.edge_width > 0 && plan.graph->given() > 0},
                  {"out", args.out, nodes}};
   for (const auto& tensor : tensors)
     if (tensor.needed && tensor.data == nullptr)
@@ -256,11 +243,11 @@ void run(const Plan& plan, const heed_graph_attention_args* given, void* workspa
   });
   plan.times.run = all.seconds();
   if (plan.verbose)
-    tell("graph attention over MPI, rank %d of %d: %lld steps, %.3f ms computing, %.3f ms waiting, "
-         "%.0f bytes sent",
-         comm.rank(), comm.size(), static_cast<long long>(plan.desc.steps),
-         plan.times.compute * 1e3, plan.times.wait * 1e3,
-         plan.halo.sent_bytes() * static_cast<double>(plan.desc.steps));
+    tell(
+        "graph attention over MPI, rank %d of %d: %lld steps, %.3f ms computing, %.3f ms waiting, "
+        "%.0f bytes sent",
+        comm.rank(), comm.size(), static_cast<long long>(plan.desc.steps), plan.times.compute * 1e3,
+        plan.times.wait * 1e3, plan.halo.sent_bytes() * static_cast<double>(plan.desc.steps));
 }
 
 }  // namespace heed::mpi
