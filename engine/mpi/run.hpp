@@ -1,28 +1,13 @@
 // What runs of attention and of its gradients do alike: rounds of computing and sending.
 #pragma once
 
-#include <chrono>
 #include <type_traits>
 
+#include "engine/mpi/attempts.hpp"
 #include "engine/mpi/plan.hpp"
 #include "engine/mpi/requests.hpp"
 
 namespace heed::mpi {
-
-/// Seconds that one thing took.
-class Clock {
- public:
-  template <class Function>
-  void time(Function&& function) {
-    const auto start = std::chrono::steady_clock::now();
-    function();
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-  double seconds() const { return seconds_; }
-
- private:
-  double seconds_ = 0;
-};
 
 class Run {
  protected:
@@ -50,18 +35,14 @@ class Run {
   /// Agrees on how it went, and where it went well lets every rank write.
   template <class Write>
   void end(const char* what, Write&& write) {
-    if (status_ != HEED_STATUS_OK) set_last_error(error_.message);
-    plan_.comm.agree(status_);
+    attempts_.agree(plan_.comm);
     plan_.comm.agreed(write);
     if (plan_.verbose) print(what);
   }
 
-  /// A rank that fails goes on to send and receive, so that no other waits for ever.
   template <class Function>
   void attempt(Function&& function) {
-    if (status_ != HEED_STATUS_OK) return;
-    compute_.time([&] { status_ = guarded(function); });
-    if (status_ != HEED_STATUS_OK) keep_error();
+    attempts_.attempt(function);
   }
 
   bool shares_heads() const { return plan_.head_ranks > 1; }
@@ -101,18 +82,15 @@ class Run {
   std::byte* const workspace_;
   Requests requests_;
   Tensors inputs_;
-  Clock compute_, wait_;
+  Attempts attempts_;
+  Clock wait_;
 
  private:
-  void keep_error();
   void pack() const;
   void begin(const Round& round, std::size_t n);
   void add(const Round& round) const;
   const std::int32_t* lengths_of(const Span& keys) const;
   void print(const char* what) const;
-
-  heed_status status_ = HEED_STATUS_OK;
-  Error error_ = {};
 };
 
 }  // namespace heed::mpi
