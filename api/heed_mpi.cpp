@@ -100,6 +100,12 @@ heed_status heed_mpi_attention_plan_run(const heed_mpi_attention_plan* plan,
       [&] { heed::mpi::run(heed::required(plan, "plan"), args, workspace, workspace_bytes); });
 }
 
+heed_status heed_mpi_attention_plan_times(const heed_mpi_attention_plan* plan,
+                                          heed_mpi_times* times) {
+  return heed::guarded(
+      [&] { heed::write_struct(times, heed::required(plan, "plan").times, "times"); });
+}
+
 heed_status heed_mpi_attention(MPI_Comm communicator, const heed_context* context,
                                const heed_mpi_attention_desc* desc,
                                const heed_attention_args* args) {

@@ -177,6 +177,21 @@ HEED_API heed_status heed_mpi_attention_plan_run(const heed_mpi_attention_plan* 
                                                  const heed_attention_args* args, void* workspace,
                                                  size_t workspace_bytes);
 
+/* Seconds that the latest run of a plan took on this rank; 0 before the first. What is left of
+ * `run` is MPI's: it is called between pieces of computing, so that messages move on. */
+typedef struct heed_mpi_times {
+  uint32_t struct_size;
+  uint32_t reserved;
+  double run;     /* from call to return */
+  double compute; /* in heed_attention, and moving rows on this rank */
+  double wait;    /* for messages and other ranks, with nothing else to do */
+} heed_mpi_times;
+#define HEED_MPI_TIMES_INIT \
+  { (uint32_t)sizeof(heed_mpi_times), 0, 0.0, 0.0, 0.0 }
+
+HEED_API heed_status heed_mpi_attention_plan_times(const heed_mpi_attention_plan* plan,
+                                                   heed_mpi_times* times);
+
 /* Collective. Plan, workspace and run in one call. */
 HEED_API heed_status heed_mpi_attention(MPI_Comm communicator, const heed_context* context,
                                         const heed_mpi_attention_desc* desc,

@@ -85,6 +85,7 @@ struct heed_mpi_attention_plan {
   std::size_t dense_bytes = 0;
   double flops = 0;
   double sent_bytes = 0;
+  mutable heed_mpi_times times = HEED_MPI_TIMES_INIT;  ///< of the latest run
 
   const char* strategy() const;
   std::int64_t first_head() const { return heads * (comm.rank() % head_ranks); }

@@ -40,6 +40,16 @@ class Run {
         inputs_(inputs_of(problem_, args)) {}
 
   void run() {
+    Clock all;
+    all.time([&] { work(); });
+    plan_.times.run = all.seconds();
+    plan_.times.compute = compute_.seconds();
+    plan_.times.wait = wait_.seconds();
+    if (plan_.verbose) print();
+  }
+
+ private:
+  void work() {
     const bool shared = plan_.head_ranks > 1;
     if (shared)
       wait_.time([&] { inputs_ = plan_.exchange.gather(requests_, inputs_, exchange_memory()); });
@@ -51,12 +61,11 @@ class Run {
     }
     if (problem_.everywhere()) wait_.time([&] { gather_results(); });
     if (status_ != HEED_STATUS_OK) set_last_error(error_.message);
-    plan_.comm.agree(status_);
-    plan_.comm.agreed([&] { write_out(); });
-    if (plan_.verbose) print();
+    wait_.time([&] { plan_.comm.agree(status_); });
+    compute_.time([&] { status_ = guarded([&] { write_out(); }); });
+    wait_.time([&] { plan_.comm.agree(status_); });
   }
 
- private:
   std::byte* exchange_memory() const { return workspace_ + plan_.workspace.exchange; }
 
   /// A rank that fails goes on to send and receive, so that no other waits for ever.
