@@ -89,6 +89,7 @@ class Shard {
   const Split split_;
   std::vector<std::int64_t> query_positions_, key_positions_;
   std::int64_t total_queries_;
+  std::vector<std::int32_t> cu_seqlens_q_, cu_seqlens_k_;
 };
 
 /// Runs a problem split so and compares this rank's rows with the oracle. `same_bits`: they must
