@@ -140,6 +140,20 @@ Problem made(const Case& c, std::uint64_t seed) {
   return p;
 }
 
+TwoWords packed_and_masked(std::uint64_t seed) {
+  Problem p({60, 64, 16, 12, 1, 4, 2});
+  p.fill(seed);
+  Random random(seed);
+  p.add_mask(p.pairs()).fill([&] { return random.integer(0, 3) > 0; });
+  p.add_bias({1, 4, 60, 64}).fill([&] { return random.normal(); });
+  p.want_lse();
+  TwoWords both = {p, p};
+  both.masked.mask->set_where([](const Axes& x) { return (x[2] < 25) != (x[3] < 30); }, 0);
+  both.packed.cu_seqlens_q = {0, 25, 60};
+  both.packed.cu_seqlens_k = {0, 30, 64};
+  return both;
+}
+
 bool heads_may_be_shared(const Problem& p, std::int64_t by) {
   const std::int64_t key_heads = p.key.shape()[1];
   return key_heads > 0 && key_heads % by == 0 && ranks() % by == 0 && !p.mask && !p.bias;

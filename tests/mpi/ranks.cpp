@@ -235,9 +235,8 @@ Outputs Shard::run(const Context& context, std::int64_t head_ranks) {
   });
 }
 
-void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits) {
+void check_shard(Problem& whole, Shard& shard, const Split& split, std::int64_t head_ranks) {
   INFO(line_of_split(split, head_ranks) << ": " << line_of(whole));
-  Shard shard(whole, split);
   const Outputs got = shard.run(plain_context(), head_ranks);
   const Outputs again = shard.run(threaded_context(), head_ranks);
   CHECK(heed_test::same_bits(got.out, again.out));
@@ -261,9 +260,15 @@ void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bo
     check_elements("lse", {shape[0], shape[1], shape[2], 1}, got.lse,
                    widened(shard.rows_of(want.lse, 1), 4 * spans, 4 * largest, 0x1p-53));
   }
+}
+
+void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits) {
+  Shard shard(whole, split);
+  check_shard(whole, shard, split, head_ranks);
   if (!same_bits) return;
+  const Outputs got = shard.run(plain_context(), head_ranks);
   const Outputs alone = whole.run_all(plain_context());
-  CHECK(got.out.bits == shard.rows_of(alone.out.bits, shape[3]));
+  CHECK(got.out.bits == shard.rows_of(alone.out.bits, whole.out.shape()[3]));
   if (whole.lse) CHECK(got.lse.bits == shard.rows_of(alone.lse.bits, 1));
 }
 

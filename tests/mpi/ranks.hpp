@@ -96,6 +96,9 @@ class Shard {
 /// also be those of the problem in one process.
 void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits);
 
+/// The same of a shard that attends as the whole does, but says so in other words.
+void check_shard(Problem& whole, Shard& shard, const Split& split, std::int64_t head_ranks);
+
 /// Whether all ranks say the same.
 bool same_everywhere(const std::string& text);
 

@@ -75,6 +75,21 @@ TEST_CASE("each gradient alone") {
   }
 }
 
+TEST_CASE("gradients of masks and biases of packed rows") {
+  TwoWords both = packed_and_masked(7);
+  BackwardProblem p(std::move(both.masked), 8);
+  p.want_all();
+  p.attend(plain_context());
+  BackwardProblem packed = p;
+  packed.forward.mask->assign(*both.packed.mask);
+  packed.forward.cu_seqlens_q = both.packed.cu_seqlens_q;
+  packed.forward.cu_seqlens_k = both.packed.cu_seqlens_k;
+  for (const Split& split : all_splits(60, 64, 7)) {
+    BackwardShard shard(packed, split);
+    check_backward_shard(p, shard, p.expected(), split, split.everywhere ? 0 : 1);
+  }
+}
+
 TEST_CASE("gradients of more rows than a slice has") {
   BackwardProblem p =
       gradients_of({"", causal({1100, 600, 8, 8, 1, 1, 1}, HEED_CAUSAL_OFFSET, -250)}, 3);

@@ -38,6 +38,14 @@ TEST_CASE("the plan's own choice") {
   }
 }
 
+TEST_CASE("masks and biases of packed rows") {
+  TwoWords p = packed_and_masked(6);
+  for (const Split& split : all_splits(60, 64, 6)) {
+    Shard shard(p.packed, split);
+    check_shard(p.masked, shard, split, split.everywhere ? 0 : 1);
+  }
+}
+
 TEST_CASE("more rows than a slice has") {
   Problem p = made({"", causal({2500, 2500, 8, 8, 1, 1, 1}, HEED_CAUSAL_TOP_LEFT)}, 3);
   check_ranks(p, even_split(HEED_MPI_ZIGZAG, 2500, 2500), 1, false);
