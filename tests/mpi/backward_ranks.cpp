@@ -106,7 +106,7 @@ Gradients BackwardShard::run(const Context& context, std::int64_t head_ranks) {
   std::size_t bytes = 0;
   require(heed_mpi_attention_backward_plan_workspace(plan.get(), &bytes));
   Workspace workspace(bytes);
-  const Gradients got = problem.run([&](const heed_attention_backward_args& args) {
+  Gradients got = problem.run([&](const heed_attention_backward_args& args) {
     return require(heed_mpi_attention_backward_plan_run(plan.get(), &args, workspace.get(),
                                                         workspace.bytes()));
   });
@@ -126,7 +126,7 @@ Gradients check_backward_shard(BackwardProblem& whole, BackwardShard& shard,
                                const ExpectedGradients& want, const Split& split,
                                std::int64_t head_ranks, Unspecified unspecified) {
   INFO(line_of_split(split, head_ranks) << ": " << line_of(whole));
-  const Gradients got = shard.run(plain_context(), head_ranks);
+  Gradients got = shard.run(plain_context(), head_ranks);
   CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
   ExpectedGradients part;
   for (const GradientOf of : all_gradients()) part[of] = shard.part_of(of, want[of]);

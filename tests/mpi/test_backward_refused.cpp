@@ -185,7 +185,7 @@ TEST_CASE("gradients on a rank that runs out of memory, or whose executor fails"
       return call.run();
     });
   }
-  Call call(good(200 * ranks(), 64));  // enough for every rank to share
+  Call call(good(std::int64_t{200} * ranks(), 64));  // enough for every rank to share
   check_failing_executor([&](const heed_context* context) {
     call.context = context;
     return call.run();
@@ -225,7 +225,7 @@ TEST_CASE("what plans of gradients say") {
     return info;
   };
   const double n = ranks();
-  const double row = 2 * 64 * sizeof(float) * 2;  // of keys and values
+  const double row = 2.0 * 64 * sizeof(float) * 2;  // of keys and values
   const heed_mpi_attention_info all = described(0, HEED_CAUSAL_NONE);
   CHECK(all.strategy == std::string("ring"));
   CHECK(all.rounds == ranks());

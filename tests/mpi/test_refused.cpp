@@ -328,7 +328,7 @@ TEST_CASE("a rank that runs out of memory") {
 }
 
 TEST_CASE("a rank whose executor fails in the midst of a run") {
-  const std::int64_t length = 200 * ranks();  // enough for every rank to share
+  const std::int64_t length = std::int64_t{200} * ranks();  // enough for every rank to share
   Problem whole({length, length, 64, 64, 1, 4, 4});
   whole.fill(3);
   Shard shard(whole, even_split(HEED_MPI_CONTIGUOUS, length, length));
