@@ -84,11 +84,11 @@ typedef enum heed_mpi_tensors {
  * every rank brings the rows of its queries and the keys of the whole sequence, in order of
  * positions.
  *
- * Packed batches: with desc.sequences above 0 the sequences of a batch lie one after the other in the
- * rows of all ranks, and a row attends keys of its own sequence alone. Positions count all rows, for
- * placements, masks and biases too; causal, windows and ALiBi count from the beginning of each
- * sequence. `attention` has a batch of 1 and packed_queries and packed_keys of 0, whatever the rows
- * of a shard belong to.
+ * Packed batches: with desc.sequences above 0 the sequences of a batch lie one after the other in
+ * the rows of all ranks, and a row attends keys of its own sequence alone. Positions count all
+ * rows, for placements, masks and biases too; causal, windows and ALiBi count from the beginning of
+ * each sequence. `attention` has a batch of 1 and packed_queries and packed_keys of 0, whatever the
+ * rows of a shard belong to.
  *
  * Not over ranks, HEED_STATUS_UNSUPPORTED: pages, keys and values of 8 bits, hard attention, score
  * functions, weights and column sums; bottom-right positions with HEED_MPI_KEY_LENGTHS, where each
@@ -113,8 +113,8 @@ typedef struct heed_mpi_attention_desc {
                             Gbit/s */
   int64_t sequences;     /* of a packed batch; 0: not packed */
   const int32_t* cu_seqlens_q; /* [sequences + 1], from 0 to the queries of all ranks, and */
-  const int32_t* cu_seqlens_k; /* likewise of keys: where sequences begin, and the last ends. The same
-                                  on all ranks, read while the plan is made; else NULL */
+  const int32_t* cu_seqlens_k; /* likewise of keys: where sequences begin, and the last ends. The
+                                  same on all ranks, read while the plan is made; else NULL */
 } heed_mpi_attention_desc;
 #define HEED_MPI_ATTENTION_DESC_INIT \
   { (uint32_t)sizeof(heed_mpi_attention_desc), 0, NULL, NULL, NULL, 0, 0, 0, 0.0, 0, NULL, NULL }
