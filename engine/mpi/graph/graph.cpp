@@ -221,22 +221,6 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
   edges = exchange(comm, sent).items;
   sent = {};
   Builder(*this, *context, desc, owners).build();
-  std::vector<int> from, to;
-  comm.agreed([&] {
-    for (const Neighbour& n : receives) from.push_back(n.rank);
-    for (const Neighbour& n : sends) to.push_back(n.rank);
-    from.reserve(1), to.reserve(1);  // MPI takes no NULL
-  });
-  check(MPI_Dist_graph_create_adjacent(comm.get(), static_cast<int>(from.size()), from.data(),
-                                       MPI_UNWEIGHTED, static_cast<int>(to.size()), to.data(),
-                                       MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &neighbours),
-        "MPI_Dist_graph_create_adjacent");
-}
-
-RankGraph::~RankGraph() {
-  int ended = 0;
-  MPI_Finalized(&ended);
-  if (ended == 0 && neighbours != MPI_COMM_NULL) MPI_Comm_free(&neighbours);
 }
 
 heed_mpi_graph_info RankGraph::describe() const {
