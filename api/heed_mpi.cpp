@@ -59,6 +59,11 @@ heed_status tell_workspace(const heed::mpi::Plan* plan, size_t* bytes) {
       [&] { heed::required(bytes, "bytes") = heed::required(plan, "plan").workspace_bytes; });
 }
 
+heed_status tell_times(const heed::mpi::Plan* plan, heed_mpi_times* times) {
+  return heed::guarded(
+      [&] { heed::write_struct(times, heed::required(plan, "plan").times, "times"); });
+}
+
 template <class Plan, class Args>
 heed_status run(const Plan* plan, const Args* args, void* workspace, size_t workspace_bytes) {
   return heed::guarded(
@@ -125,6 +130,11 @@ heed_status heed_mpi_attention_plan_run(const heed_mpi_attention_plan* plan,
   return run(plan, args, workspace, workspace_bytes);
 }
 
+heed_status heed_mpi_attention_plan_times(const heed_mpi_attention_plan* plan,
+                                          heed_mpi_times* times) {
+  return tell_times(plan, times);
+}
+
 heed_status heed_mpi_attention(MPI_Comm communicator, const heed_context* context,
                                const heed_mpi_attention_desc* desc,
                                const heed_attention_args* args) {
@@ -161,6 +171,11 @@ heed_status heed_mpi_attention_backward_plan_run(const heed_mpi_attention_backwa
                                                  const heed_attention_backward_args* args,
                                                  void* workspace, size_t workspace_bytes) {
   return run(plan, args, workspace, workspace_bytes);
+}
+
+heed_status heed_mpi_attention_backward_plan_times(const heed_mpi_attention_backward_plan* plan,
+                                                   heed_mpi_times* times) {
+  return tell_times(plan, times);
 }
 
 heed_status heed_mpi_attention_backward(MPI_Comm communicator, const heed_context* context,

@@ -189,6 +189,9 @@ typedef struct heed_mpi_times {
 #define HEED_MPI_TIMES_INIT \
   { (uint32_t)sizeof(heed_mpi_times), 0, 0.0, 0.0, 0.0 }
 
+HEED_API heed_status heed_mpi_attention_plan_times(const heed_mpi_attention_plan* plan,
+                                                   heed_mpi_times* times);
+
 /* Collective. Plan, workspace and run in one call. */
 HEED_API heed_status heed_mpi_attention(MPI_Comm communicator, const heed_context* context,
                                         const heed_mpi_attention_desc* desc,
@@ -270,6 +273,9 @@ HEED_API heed_status heed_mpi_attention_backward_plan_workspace(
 HEED_API heed_status heed_mpi_attention_backward_plan_run(
     const heed_mpi_attention_backward_plan* plan, const heed_attention_backward_args* args,
     void* workspace, size_t workspace_bytes);
+
+HEED_API heed_status heed_mpi_attention_backward_plan_times(
+    const heed_mpi_attention_backward_plan* plan, heed_mpi_times* times);
 
 /* Collective. Plan, workspace and run in one call. */
 HEED_API heed_status heed_mpi_attention_backward(MPI_Comm communicator, const heed_context* context,

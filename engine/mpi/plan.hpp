@@ -96,6 +96,7 @@ class Plan {
   std::vector<std::size_t> sums_at;        ///< where in kSums the gradients of a span are
   double flops = 0;
   double sent_bytes = 0;
+  mutable heed_mpi_times times = HEED_MPI_TIMES_INIT;  ///< of the latest run
 
   /// The layout of the workspace, in bytes.
   std::size_t areas[kAreas] = {}, area_bytes[kAreas] = {};

@@ -34,9 +34,20 @@ class Run {
 
   /// Agrees on how it went, and where it went well lets every rank write.
   template <class Write>
-  void end(const char* what, Write&& write) {
-    attempts_.agree(plan_.comm);
-    plan_.comm.agreed(write);
+  void end(Write&& write) {
+    wait_.time([&] { attempts_.agree(plan_.comm); });
+    attempt(write);
+    wait_.time([&] { attempts_.agree(plan_.comm); });
+  }
+
+  /// Does all of a run, and notes where its time went.
+  template <class Work>
+  void timed(const char* what, Work&& work) {
+    Clock all;
+    all.time(work);
+    plan_.times.run = all.seconds();
+    plan_.times.compute = attempts_.seconds();
+    plan_.times.wait = wait_.seconds();
     if (plan_.verbose) print(what);
   }
 

@@ -1,5 +1,6 @@
 #include "tests/mpi/backward_ranks.hpp"
 
+#include <memory>
 #include <stdexcept>
 
 namespace heed_test {
@@ -89,13 +90,32 @@ const heed_mpi_attention_backward_desc& BackwardShard::desc(std::int64_t head_ra
 }
 
 Gradients BackwardShard::run(const Context& context, std::int64_t head_ranks) {
-  desc(head_ranks);
-  return problem.run([&](const heed_attention_backward_args& args) {
-    const heed_status status =
-        heed_mpi_attention_backward(MPI_COMM_WORLD, context.get(), &desc_, &args);
+  const auto require = [](heed_status status) {
     if (status != HEED_STATUS_OK) throw std::runtime_error(heed_mpi_last_error());
     return status;
+  };
+  struct Destroy {
+    void operator()(heed_mpi_attention_backward_plan* plan) const {
+      heed_mpi_attention_backward_plan_destroy(plan);
+    }
+  };
+  heed_mpi_attention_backward_plan* made = nullptr;
+  require(heed_mpi_attention_backward_plan_create(MPI_COMM_WORLD, context.get(), &desc(head_ranks),
+                                                  &made));
+  const std::unique_ptr<heed_mpi_attention_backward_plan, Destroy> plan(made);
+  std::size_t bytes = 0;
+  require(heed_mpi_attention_backward_plan_workspace(plan.get(), &bytes));
+  Workspace workspace(bytes);
+  const Gradients got = problem.run([&](const heed_attention_backward_args& args) {
+    return require(heed_mpi_attention_backward_plan_run(plan.get(), &args, workspace.get(),
+                                                        workspace.bytes()));
   });
+  CHECK(workspace.intact());
+  heed_mpi_times times = HEED_MPI_TIMES_INIT;
+  require(heed_mpi_attention_backward_plan_times(plan.get(), &times));
+  CHECK(times.compute > 0);
+  CHECK(times.run >= times.compute + times.wait);
+  return got;
 }
 
 /// Sums over ranks are sums in some order, whose terms are those of one process; each has been

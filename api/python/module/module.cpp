@@ -16,6 +16,7 @@ NB_MODULE(_heed, module) {
   bind_graph(module);
   bind_graph_attention(module);
   bind_cache(module);
+  bind_mpi(module);
   bind_rotate(module);
   bind_information(module);
 }
