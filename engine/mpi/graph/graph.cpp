@@ -159,7 +159,9 @@ class RankGraph::Builder {
         std::stable_partition(graph_.edges.begin(), graph_.edges.end(),
                               [&](const Edge& edge) { return is_inner(edge.destination); });
     graph_.inner_given = middle - graph_.edges.begin();
-    const bool all_border = graph_.inner_given == 0 && !graph_.alone;
+    // A call goes through all local rows. With fewer edges than these it hides less than it costs.
+    const bool all_border = graph_.inner_given < graph_.rows() && !graph_.alone;
+    if (all_border) graph_.inner_given = 0;
     for (std::size_t i = 0; i < graph_.own_rows.size(); ++i)
       (is_inner(graph_.own_rows[i]) && !all_border ? graph_.inner_own : graph_.border_own)
           .push_back(static_cast<std::int32_t>(i));
