@@ -48,12 +48,11 @@ class Share {
              static_cast<long long>(size_), static_cast<long long>(first));
       read_lines();
     });
-    const std::int64_t before = count_before(comm_, lines_);
+    const long long line = count_before(comm_, lines_) + fault_.line + 1;
     comm_.agreed([&] {
       if (fault_.found())
         fail(HEED_STATUS_INVALID_ARGUMENT, "desc.path %.100s, line %lld (byte %lld): %s", path_,
-             static_cast<long long>(before + fault_.line + 1), static_cast<long long>(fault_.byte),
-             fault_.words);
+             line, static_cast<long long>(fault_.byte), fault_.words);
     });
   }
 
