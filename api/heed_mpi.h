@@ -84,9 +84,15 @@ typedef enum heed_mpi_tensors {
  * every rank brings the rows of its queries and the keys of the whole sequence, in order of
  * positions.
  *
- * Not over ranks, HEED_STATUS_UNSUPPORTED: packed batches, pages, keys and values of 8 bits, hard
- * attention, score functions, weights and column sums; and bottom-right positions with
- * HEED_MPI_KEY_LENGTHS, where each sequence would have its own. */
+ * Packed batches: with desc.sequences above 0 the sequences of a batch lie one after the other in the
+ * rows of all ranks, and a row attends keys of its own sequence alone. Positions count all rows, for
+ * placements, masks and biases too; causal, windows and ALiBi count from the beginning of each
+ * sequence. `attention` has a batch of 1 and packed_queries and packed_keys of 0, whatever the rows
+ * of a shard belong to.
+ *
+ * Not over ranks, HEED_STATUS_UNSUPPORTED: pages, keys and values of 8 bits, hard attention, score
+ * functions, weights and column sums; bottom-right positions with HEED_MPI_KEY_LENGTHS, where each
+ * sequence would have its own; key lengths with packed batches. */
 typedef struct heed_mpi_attention_desc {
   uint32_t struct_size;
   uint32_t placement;                   /* heed_mpi_placement, of queries and keys */
@@ -94,8 +100,9 @@ typedef struct heed_mpi_attention_desc {
   const int64_t*
       query_positions;          /* [query_length] and [key_length], with HEED_MPI_POSITIONS, else */
   const int64_t* key_positions; /* NULL: together those of all ranks are 0, 1, 2, ..., each once.
-                                   Rows at consecutive positions are computed together: a shard
-                                   may have 1024 such spans of queries, and of keys */
+                                   Rows at consecutive positions, of one sequence, are computed
+                                   together: a shard may have 1024 such spans of queries, and of
+                                   keys */
   uint32_t queries;             /* heed_mpi_queries */
   uint32_t tensors;             /* heed_mpi_tensors */
   int64_t head_ranks;    /* ranks next to each other that share heads: 1 is the ring, all ranks are
@@ -104,9 +111,13 @@ typedef struct heed_mpi_attention_desc {
   double flops_per_byte; /* finite, above 0: operations that a rank computes while the network
                             brings it a byte, to choose by; 0: 160, which is 2 TFLOP/s over 100
                             Gbit/s */
+  int64_t sequences;     /* of a packed batch; 0: not packed */
+  const int32_t* cu_seqlens_q; /* [sequences + 1], from 0 to the queries of all ranks, and */
+  const int32_t* cu_seqlens_k; /* likewise of keys: where sequences begin, and the last ends. The same
+                                  on all ranks, read while the plan is made; else NULL */
 } heed_mpi_attention_desc;
 #define HEED_MPI_ATTENTION_DESC_INIT \
-  { (uint32_t)sizeof(heed_mpi_attention_desc), 0, NULL, NULL, NULL, 0, 0, 0, 0.0 }
+  { (uint32_t)sizeof(heed_mpi_attention_desc), 0, NULL, NULL, NULL, 0, 0, 0, 0.0, 0, NULL, NULL }
 
 /* ---- Plan and run ---------------------------------------------------------------------------- */
 
@@ -221,9 +232,9 @@ typedef enum heed_mpi_gradients {
  * temperature; of a bias that repeats over queries; and with HEED_MPI_QUERIES_EVERYWHERE of queries
  * and biases.
  *
- * A bias whose gradient is wanted repeats over queries where desc.bias.rows is 1 on all ranks. Else
- * each rank has rows of its own; one that has a single query may say 1 or 0. Its other sizes are
- * the same on all ranks.
+ * A bias whose gradient is wanted repeats over queries where desc.bias.rows is 1 on all ranks; 0
+ * says that it does not, also where every rank has a single query. Its other sizes are the same on
+ * all ranks.
  *
  * Not over ranks: what heed_mpi_attention does not do, nor score functions' derivatives. */
 typedef struct heed_mpi_attention_backward_desc {

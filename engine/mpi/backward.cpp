@@ -78,13 +78,14 @@ void heed_mpi_attention_backward_plan::plan_workspace() {
   scale_at = take(HEED_MPI_GRAD_SCALE, 1);
   temperature_at = take(HEED_MPI_GRAD_TEMPERATURE, 1);
   const auto ranks = static_cast<std::int64_t>(comm.size());
+  const auto unit = static_cast<std::int64_t>(heed::mpi::kUnitBytes);
   const auto shared = static_cast<std::int64_t>(end() - shared_begin);
-  const std::int64_t units = heed::ceil_div(shared, ranks * heed::mpi::kUnitBytes);
-  part_bytes = static_cast<std::size_t>(units) * heed::mpi::kUnitBytes;
+  const std::int64_t units = heed::ceil_div(shared, ranks * unit);
+  part_bytes = static_cast<std::size_t>(units * unit);
   heed::mpi::check_message(part_bytes);
-  offsets.take(units * ranks * heed::mpi::kUnitBytes - shared, 1, 1);  // up to whole parts
+  offsets.take(units * ranks * unit - shared, 1, 1);  // up to whole parts
   sums_end = end();
-  parts_at = offsets.take(units * ranks, heed::mpi::kUnitBytes, 1);
+  parts_at = offsets.take(units * ranks, unit, 1);
   const std::int64_t widest =
       std::max({d.features, d.value_features, problem.wants(HEED_MPI_GRAD_BIAS) ? bias.keys : 0});
   const bool adds = problem.backward.accumulate != 0;
@@ -214,9 +215,9 @@ class Backward : Run {
     const auto tensor = [](void* data, const heed_layout& layout) {
       return Tensor{static_cast<std::byte*>(data), layout};
     };
-    const Tensor to[] = {tensor(gradients_.grad_query, d.grad_query),
-                         tensor(gradients_.grad_key, d.grad_key),
-                         tensor(gradients_.grad_value, d.grad_value)};
+    const Tensors to = {tensor(gradients_.grad_query, d.grad_query),
+                        tensor(gradients_.grad_key, d.grad_key),
+                        tensor(gradients_.grad_value, d.grad_value)};
     if (shares_heads())
       plan_.exchange.each_result(exchange_memory(), [&](std::size_t t, const Tensor& sums,
                                                         std::int64_t head, const Extent& extent) {

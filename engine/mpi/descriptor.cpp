@@ -32,8 +32,15 @@ void check_supported(const heed_attention_desc& d, std::uint32_t tensors) {
   const auto refuse = [](const char* what) {
     fail(HEED_STATUS_UNSUPPORTED, "%s is not supported over ranks", what);
   };
-  if (d.packed_queries != 0) refuse("a packed batch (desc.packed_queries)");
-  if (d.packed_keys != 0) refuse("a packed batch (desc.packed_keys)");
+  const auto check_not_packed = [](const char* field, std::int64_t rows) {
+    if (rows != 0)
+      fail(HEED_STATUS_UNSUPPORTED,
+           "desc.%s is %lld; over ranks it must be 0, and desc.sequences says that a batch is "
+           "packed",
+           field, static_cast<long long>(rows));
+  };
+  check_not_packed("packed_queries", d.packed_queries);
+  check_not_packed("packed_keys", d.packed_keys);
   if (d.pages != 0) refuse("a cache in pages (desc.pages)");
   if (d.key.dtype > HEED_DTYPE_F16) refuse("a key of 8 bits (desc.key.dtype)");
   if (d.value.dtype > HEED_DTYPE_F16) refuse("a value of 8 bits (desc.value.dtype)");
@@ -43,6 +50,37 @@ void check_supported(const heed_attention_desc& d, std::uint32_t tensors) {
   if ((tensors & HEED_MPI_KEY_LENGTHS) != 0 &&
       (d.causal == HEED_CAUSAL_BOTTOM_RIGHT || d.alignment == HEED_ALIGNMENT_BOTTOM_RIGHT))
     refuse("bottom-right alignment with HEED_MPI_KEY_LENGTHS, an offset for each sequence,");
+}
+
+/// As far as it can be checked without the others' rows.
+void check_sequences(const Problem& p) {
+  constexpr std::int64_t kMost = 1 << 30;
+  const std::int64_t sequences = p.given.sequences;
+  if (sequences < 0 || sequences > kMost)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.sequences is %lld; it must be 0 to %lld",
+         static_cast<long long>(sequences), static_cast<long long>(kMost));
+  const auto check_begins = [&](const char* field, const std::int32_t* begins) {
+    if ((begins == nullptr) != (sequences == 0))
+      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %s with desc.sequences %lld", field,
+           begins == nullptr ? "NULL" : "given", static_cast<long long>(sequences));
+    for (std::int64_t i = 0; begins != nullptr && i <= sequences; ++i)
+      if (i == 0 ? begins[0] != 0 : begins[i] < begins[i - 1])
+        fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s[%lld] is %d; it must be %s%d", field,
+             static_cast<long long>(i), begins[i], i == 0 ? "" : "at least ",
+             i == 0 ? 0 : begins[i - 1]);
+  };
+  check_begins("cu_seqlens_q", p.given.cu_seqlens_q);
+  check_begins("cu_seqlens_k", p.given.cu_seqlens_k);
+  if (sequences == 0) return;
+  if (p.desc.batch != 1)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.batch is %lld with desc.sequences %lld; a packed batch has a batch of 1",
+         static_cast<long long>(p.desc.batch), static_cast<long long>(sequences));
+  if (p.brings(HEED_MPI_KEY_LENGTHS))
+    fail(HEED_STATUS_UNSUPPORTED,
+         "desc.tensors has HEED_MPI_KEY_LENGTHS (16) with desc.sequences %lld, which is not "
+         "supported over ranks",
+         static_cast<long long>(sequences));
 }
 
 /// The shard by itself, as the dense checks see it: masks and biases have the keys of all ranks.
@@ -74,6 +112,7 @@ void read_desc(Problem& p, const heed_context& c, const heed_mpi_attention_desc*
          "desc.flops_per_byte is %g; it must be finite and above 0, or 0 for the default",
          intensity);
   check_supported(p.desc, p.given.tensors);
+  check_sequences(p);
   p.shard = make_dense_plan(c, shard_alone(p.desc));
   if (!p.everywhere())
     check_positions("query_positions", p.given.query_positions, p.given.placement,

@@ -89,7 +89,7 @@ void Plan::plan_slices() {
     for (std::int64_t i = 0; i < count; ++i) {  // as long as each other, but for a row
       const std::int64_t begin = span.count * i / count;
       const std::int64_t rows = span.count * (i + 1) / count - begin;
-      slices.push_back({{span.position + begin, rows, span.row + begin}, false});
+      slices.push_back({{span.position + begin, rows, span.row + begin, span.sequence}, false});
     }
   }
 }
@@ -113,7 +113,8 @@ std::size_t Plan::form_of(const Span& queries, const Span& keys, bool own) {
   // Where all attend and no distance counts, it does not matter where they are.
   const bool ordered = problem.brings(HEED_MPI_ALIBI_SLOPES) ||
                        (problem.order.matters && !problem.order.attends_all(queries, keys));
-  const std::int64_t offset = ordered ? problem.order.offset + queries.position - keys.position : 0;
+  const std::int64_t offset =
+      ordered ? problem.order.offset(queries) + queries.position - keys.position : 0;
   const auto [place, made] =
       form_index_.try_emplace({queries.count, keys.count, own, ordered, offset}, forms.size());
   if (!made) return place->second;
@@ -233,7 +234,7 @@ void Plan::plan_alone() {
 void Plan::plan_unattended() {
   if (!problem.wants(HEED_MPI_GRAD_SINKS)) return;
   for (std::size_t i = 0; i < slices.size(); ++i) {
-    const Span none = {slices[i].queries.position, 0, 0};
+    const Span none = {slices[i].queries.position, 0, 0, slices[i].queries.sequence};
     if (!slices[i].attended)
       rounds.front().calls.push_back(
           {i, form_of(slices[i].queries, none, true), none, {}, {kSums, 0}, true, true});

@@ -41,6 +41,7 @@ void compare(const Communicator& comm, const Problem& p) {
                           whole("queries", p.given.queries),
                           whole("tensors", p.given.tensors),
                           whole("head_ranks", p.given.head_ranks),
+                          whole("sequences", p.given.sequences),
                           real("flops_per_byte", p.given.flops_per_byte),
                           whole("query_length", p.everywhere() ? d.query_length : 0),
                           whole("gradients", p.gradients),
@@ -52,6 +53,27 @@ void compare(const Communicator& comm, const Problem& p) {
                           whole("bias.heads", bias.heads == 0 ? d.query_heads : bias.heads),
                           whole("bias.keys", bias.keys == 1 ? 1 : 0)};
   mpi::compare(comm, fields);
+}
+
+/// Where sequences begin, too.
+void compare_sequences(const Communicator& comm, const Problem& p) {
+  if (p.given.sequences == 0) return;
+  const auto numbers = static_cast<std::size_t>(p.given.sequences) + 1;
+  const auto compare_begins = [&](const char* field, const std::int32_t* own) {
+    std::vector<std::int32_t> first;
+    comm.agreed([&] { first.assign(own, own + numbers); });
+    check(MPI_Bcast(first.data(), static_cast<int>(numbers), MPI_INT32_T, 0, comm.get()),
+          "MPI_Bcast");
+    comm.agreed([&] {
+      for (std::size_t i = 0; i < numbers; ++i)
+        if (own[i] != first[i])
+          fail(HEED_STATUS_INVALID_ARGUMENT,
+               "desc.%s[%zu] is %d; on rank 0 it is %d, and must be the same", field, i, own[i],
+               first[i]);
+    });
+  };
+  compare_begins("cu_seqlens_q", p.given.cu_seqlens_q);
+  compare_begins("cu_seqlens_k", p.given.cu_seqlens_k);
 }
 
 /// Whether a bias that has a gradient repeats over the queries of all ranks.
@@ -100,24 +122,57 @@ void check_whole(const heed_context& context, const Problem& p) {
   make_dense_plan(context, gradients);
 }
 
+/// Cuts spans where sequences of a packed batch begin.
+void cut_sequences(Problem& p) {
+  if (p.given.sequences == 0) return;
+  const auto sequences = static_cast<std::size_t>(p.given.sequences);
+  const auto check_end = [&](const char* field, const std::int32_t* begins, std::int64_t rows) {
+    if (begins[sequences] != rows)
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "desc.%s[%zu] is %d; it must be %lld, the rows of all ranks", field, sequences,
+           begins[sequences], static_cast<long long>(rows));
+  };
+  const std::int32_t* const q = p.given.cu_seqlens_q;
+  const std::int32_t* const k = p.given.cu_seqlens_k;
+  check_end("cu_seqlens_q", q, p.total_queries);
+  check_end("cu_seqlens_k", k, p.total_keys);
+  const bool ordered = p.desc.window != 0 || p.brings(HEED_MPI_ALIBI_SLOPES);
+  const bool stands = p.desc.causal != HEED_CAUSAL_NONE || p.desc.alignment != 0;
+  for (std::size_t n = 0; ordered && !stands && n < sequences; ++n)
+    if (q[n + 1] - q[n] != k[n + 1] - k[n])
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "desc.alignment is 0, and sequence %zu has %d queries and %d keys; it must say where "
+           "queries stand",
+           n, q[n + 1] - q[n], k[n + 1] - k[n]);
+  cut({"query", 0, nullptr}, q, sequences, p.queries);
+  cut({"key", 0, nullptr}, k, sequences, p.keys);
+}
+
 /// Past all positions, and far from overflow.
 constexpr std::int64_t kFar = std::int64_t{1} << 42;
+/// Past these, wherever positions begin.
+constexpr std::int64_t kUnbounded = 4 * kFar;
 
 Order order_of(const Problem& p) {
   const heed_attention_desc& d = p.desc;
   const bool causal = d.causal != HEED_CAUSAL_NONE;
   const std::uint32_t choice = causal ? d.causal : d.alignment;  // the enums mean the same
   const std::int64_t given = causal ? d.causal_offset : d.alignment_offset;
-  const std::int64_t offset =
-      choice == HEED_ALIGNMENT_BOTTOM_RIGHT ? p.total_keys - p.total_queries : given;
   const bool left = d.window != 0 && d.window_left >= 0;
   const bool right = causal || (d.window != 0 && d.window_right >= 0);
   const auto clamped = [](std::int64_t x) { return std::clamp(x, -kFar, kFar); };
+  const auto offset = [&](std::int64_t queries, std::int64_t keys) {
+    return choice == HEED_ALIGNMENT_BOTTOM_RIGHT ? keys - queries : clamped(given);
+  };
   Order order = {};
   order.matters = left || right || p.brings(HEED_MPI_ALIBI_SLOPES);
-  order.offset = clamped(offset);
-  order.first = left ? clamped(order.offset - clamped(d.window_left)) : -kFar;
-  order.end = right ? clamped(order.offset + (causal ? 0 : clamped(d.window_right)) + 1) : kFar;
+  if (p.given.sequences == 0) order.offsets = {offset(p.total_queries, p.total_keys)};
+  const std::int32_t* const q = p.given.cu_seqlens_q;
+  const std::int32_t* const k = p.given.cu_seqlens_k;
+  for (std::int64_t n = 0; n < p.given.sequences; ++n)
+    order.offsets.push_back(offset(q[n + 1] - q[n], k[n + 1] - k[n]) + k[n] - q[n]);
+  order.first = left ? -clamped(d.window_left) : -kUnbounded;
+  order.end = right ? (causal ? 0 : clamped(d.window_right)) + 1 : kUnbounded;
   return order;
 }
 
@@ -166,6 +221,7 @@ void complete(Problem& p, const Communicator& comm, const heed_context& context)
   for (const Spans& spans : p.keys) p.total_keys += rows_in(spans);
   comm.agreed([&] {
     check_whole(context, p);
+    cut_sequences(p);
     const Extent pairs = {p.desc.batch, p.desc.query_heads, p.desc.query_length, p.total_keys};
     p.desc.mask = p.brings(HEED_MPI_MASK) ? explicit_layout(p.desc.mask, pairs) : kNoScores;
     p.desc.bias = p.brings(HEED_MPI_BIAS) ? explicit_layout(p.desc.bias, pairs) : kNoScores;
@@ -174,8 +230,8 @@ void complete(Problem& p, const Communicator& comm, const heed_context& context)
     bias.batch = p.desc.bias.batch, bias.heads = p.desc.bias.heads;
     bias.rows = p.desc.bias.rows, bias.keys = p.desc.bias.keys;
     bias = explicit_layout(bias, pairs);
+    p.order = order_of(p);
   });
-  p.order = order_of(p);
 }
 
 template <class Desc>
@@ -186,6 +242,7 @@ Problem problem_of(const Communicator& comm, const heed_context* context, const 
     read(p, required(context, "context"), desc);
   });
   compare(comm, p);
+  compare_sequences(comm, p);
   complete(p, comm, *context);
   return p;
 }

@@ -13,11 +13,13 @@ Spans sorted(Spans spans) {
   return spans;
 }
 
-/// Whether any of these sorted spans attends the keys. Of those that reach up to them, the first is
-/// the one that may reach down to them.
+/// Whether any of these sorted spans attends the keys. Of those in their sequence that reach up to
+/// them, the first is the one that may reach down to them.
 bool any_attends(const Order& order, const Spans& queries, const Span& keys) {
   const auto first = std::partition_point(queries.begin(), queries.end(), [&](const Span& q) {
-    return q.end() - 1 + order.end <= keys.position;
+    return q.sequence < keys.sequence ||
+           (q.sequence == keys.sequence &&
+            q.end() - 1 + order.offset(q) + order.end <= keys.position);
   });
   return first != queries.end() && order.attends_any(*first, keys);
 }
@@ -39,8 +41,9 @@ Ring::Ring(std::vector<Shard> shards, const Order& order)
     : shards_(std::move(shards)), order_(order), parcels_(shards_.size()) {
   for (const Shard& shard : shards_) {
     queries_.push_back(sorted(shard.queries));
-    all_keys_.count += rows_in(shard.keys);
+    all_keys_.insert(all_keys_.end(), shard.keys.begin(), shard.keys.end());
   }
+  all_keys_ = joined(std::move(all_keys_));
   std::vector<int> needed;
   for (int member = 0; member < members(); ++member) {
     const Spans& keys = shard(member).keys;
@@ -71,7 +74,7 @@ bool Ring::attends(int member, const Span& keys) const {
 }
 
 double Ring::pairs(int member) const {
-  return mpi::pairs(order_, shard(member).queries, {all_keys_});
+  return mpi::pairs(order_, shard(member).queries, all_keys_);
 }
 
 double Ring::rows_sent(int member) const {

@@ -65,7 +65,7 @@ class Ring {
   std::vector<Shard> shards_;
   std::vector<Spans> queries_;  ///< of shards, in order of positions
   Order order_;
-  Span all_keys_ = {0, 0, 0};
+  Spans all_keys_;
   std::vector<std::vector<Parcel>> parcels_;  ///< by member
   int rounds_ = 1;
 };

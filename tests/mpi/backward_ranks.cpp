@@ -122,10 +122,10 @@ Gradients BackwardShard::run(const Context& context, std::int64_t head_ranks) {
 /// multiplied with its factor before it is added instead of after, one rounding, of the three that
 /// the oracle allows to its terms and a run here does not make (oracle/gradient.hpp). What is 0
 /// outside a rank's keys adds nothing. So the bounds of one process hold.
-void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want, const Split& split,
-                          std::int64_t head_ranks, bool same_bits, Unspecified unspecified) {
+Gradients check_backward_shard(BackwardProblem& whole, BackwardShard& shard,
+                               const ExpectedGradients& want, const Split& split,
+                               std::int64_t head_ranks, Unspecified unspecified) {
   INFO(line_of_split(split, head_ranks) << ": " << line_of(whole));
-  BackwardShard shard(whole, split);
   const Gradients got = shard.run(plain_context(), head_ranks);
   CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
   ExpectedGradients part;
@@ -138,6 +138,13 @@ void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want,
   if (split.everywhere) CHECK(same_on_all_ranks(got[kGradQuery]));
   if (split.everywhere || (whole.forward.bias && whole.forward.bias->shape()[2] == 1))
     CHECK(same_on_all_ranks(got[kGradBias]));
+  return got;
+}
+
+void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want, const Split& split,
+                          std::int64_t head_ranks, bool same_bits, Unspecified unspecified) {
+  BackwardShard shard(whole, split);
+  const Gradients got = check_backward_shard(whole, shard, want, split, head_ranks, unspecified);
   if (!same_bits) return;
   const Gradients alone = whole.run(plain_context());
   for (const GradientOf of : {kGradQuery, kGradKey, kGradValue})

@@ -44,4 +44,10 @@ void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want,
                           std::int64_t head_ranks, bool same_bits,
                           Unspecified unspecified = Unspecified::kForbidden);
 
+/// The same of a shard that attends as the whole does, but says so in other words.
+Gradients check_backward_shard(BackwardProblem& whole, BackwardShard& shard,
+                               const ExpectedGradients& want, const Split& split,
+                               std::int64_t head_ranks,
+                               Unspecified unspecified = Unspecified::kForbidden);
+
 }  // namespace heed_test

@@ -97,6 +97,9 @@ Sizes shard_sizes(const Problem& whole, const Split& split) {
   const auto own = static_cast<std::size_t>(rank());
   sizes.query_length = static_cast<std::int64_t>(split.queries[own].size());
   sizes.key_length = static_cast<std::int64_t>(split.keys[own].size());
+  if (!sizes.queries.packed()) return sizes;
+  sizes.batch = 1;  // rows of whatever sequences
+  sizes.queries = sizes.keys = {};
   return sizes;
 }
 
@@ -175,7 +178,9 @@ Shard::Shard(Problem& whole, const Split& split)
       split_(split),
       query_positions_(split.queries[static_cast<std::size_t>(rank())]),
       key_positions_(split.keys[static_cast<std::size_t>(rank())]),
-      total_queries_(whole.desc.query_length) {
+      total_queries_(whole.query.shape()[2]),
+      cu_seqlens_q_(whole.cu_seqlens_q),
+      cu_seqlens_k_(whole.cu_seqlens_k) {
   take(whole.query, query_positions_, problem.query);
   take(whole.key, key_positions_, problem.key);
   take(whole.value, key_positions_, problem.value);
@@ -191,6 +196,7 @@ Shard::Shard(Problem& whole, const Split& split)
   if (whole.bias)
     take(*whole.bias, query_positions_,
          problem.add_bias(rows_alone(whole.bias->shape()), whole.desc.bias.dtype));
+  if (whole.bias && whole.bias->shape()[2] > 1) problem.desc.bias.rows = 0;  // own ones, also if 1
   if (whole.lse) problem.want_lse(whole.desc.lse.dtype);
 }
 
@@ -206,6 +212,11 @@ heed_mpi_attention_desc Shard::desc() {
   const auto bring = [&](bool given, heed_mpi_tensors tensor) {
     if (given) desc.tensors |= static_cast<std::uint32_t>(tensor);
   };
+  if (!cu_seqlens_q_.empty()) {
+    desc.sequences = static_cast<std::int64_t>(cu_seqlens_q_.size()) - 1;
+    desc.cu_seqlens_q = cu_seqlens_q_.data();
+    desc.cu_seqlens_k = cu_seqlens_k_.data();
+  }
   bring(problem.mask.has_value(), HEED_MPI_MASK);
   bring(problem.bias.has_value(), HEED_MPI_BIAS);
   bring(!problem.slopes.numbers.empty(), HEED_MPI_ALIBI_SLOPES);
@@ -224,9 +235,8 @@ Outputs Shard::run(const Context& context, std::int64_t head_ranks) {
   });
 }
 
-void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits) {
+void check_shard(Problem& whole, Shard& shard, const Split& split, std::int64_t head_ranks) {
   INFO(line_of_split(split, head_ranks) << ": " << line_of(whole));
-  Shard shard(whole, split);
   const Outputs got = shard.run(plain_context(), head_ranks);
   const Outputs again = shard.run(threaded_context(), head_ranks);
   CHECK(heed_test::same_bits(got.out, again.out));
@@ -234,7 +244,7 @@ void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bo
 
   const Expected expected = whole.expected_all();
   const Expected& want = expected.on(isa_names().back());
-  double spans = 0;
+  auto spans = static_cast<double>(whole.cu_seqlens_k.size());
   for (const Positions& positions : split.keys)
     for (std::size_t i = 0; i < positions.size(); ++i)
       spans += i == 0 || positions[i] != positions[i - 1] + 1 ? 1 : 0;
@@ -250,9 +260,15 @@ void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bo
     check_elements("lse", {shape[0], shape[1], shape[2], 1}, got.lse,
                    widened(shard.rows_of(want.lse, 1), 4 * spans, 4 * largest, 0x1p-53));
   }
+}
+
+void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits) {
+  Shard shard(whole, split);
+  check_shard(whole, shard, split, head_ranks);
   if (!same_bits) return;
+  const Outputs got = shard.run(plain_context(), head_ranks);
   const Outputs alone = whole.run_all(plain_context());
-  CHECK(got.out.bits == shard.rows_of(alone.out.bits, shape[3]));
+  CHECK(got.out.bits == shard.rows_of(alone.out.bits, whole.out.shape()[3]));
   if (whole.lse) CHECK(got.lse.bits == shard.rows_of(alone.lse.bits, 1));
 }
 

@@ -89,11 +89,15 @@ class Shard {
   const Split split_;
   std::vector<std::int64_t> query_positions_, key_positions_;
   std::int64_t total_queries_;
+  std::vector<std::int32_t> cu_seqlens_q_, cu_seqlens_k_;
 };
 
 /// Runs a problem split so and compares this rank's rows with the oracle. `same_bits`: they must
 /// also be those of the problem in one process.
 void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits);
+
+/// The same of a shard that attends as the whole does, but says so in other words.
+void check_shard(Problem& whole, Shard& shard, const Split& split, std::int64_t head_ranks);
 
 /// Whether all ranks say the same.
 bool same_everywhere(const std::string& text);

@@ -29,8 +29,15 @@ bool over_ranks(const BackwardProblem& p) {
   const heed_attention_desc& d = p.forward.desc;
   const bool bottom_right =
       d.causal == HEED_CAUSAL_BOTTOM_RIGHT || d.alignment == HEED_ALIGNMENT_BOTTOM_RIGHT;
-  return d.packed_queries == 0 && d.packed_keys == 0 && p.forward.function.call == nullptr &&
-         !(bottom_right && !p.forward.key_lengths.empty());
+  const std::vector<std::int32_t>& q = p.forward.cu_seqlens_q;
+  const std::vector<std::int32_t>& k = p.forward.cu_seqlens_k;
+  if (q.empty() != k.empty() || p.forward.function.call != nullptr) return false;
+  if (q.empty()) return !(bottom_right && !p.forward.key_lengths.empty());
+  const auto all_rows = [](const std::vector<std::int32_t>& begins, std::int64_t rows) {
+    return begins.front() == 0 && begins.back() == rows;
+  };
+  return all_rows(q, d.packed_queries) && all_rows(k, d.packed_keys) &&
+         p.forward.key_lengths.empty() && !p.forward.mask && !p.forward.bias;
 }
 
 }  // namespace
@@ -44,11 +51,12 @@ TEST_CASE("gradients of every option, split every way, around the ring and over 
     const ExpectedGradients want = p.expected();
     for (const Split& split : splits_of(p.forward, seed)) {
       if (!keep_of_small(index++)) continue;
-      check_backward_ranks(p, want, split, split.everywhere ? 0 : 1,
-                           ranks() == 1 && split.placement == HEED_MPI_CONTIGUOUS);
+      check_backward_ranks(
+          p, want, split, split.everywhere ? 0 : 1,
+          ranks() == 1 && split.placement == HEED_MPI_CONTIGUOUS && p.forward.cu_seqlens_q.empty());
       for (std::int64_t by = 2; by <= ranks() && !split.everywhere; ++by)
         if (heads_may_be_shared(p.forward, by))
-          check_backward_ranks(p, want, split, by, by == ranks());
+          check_backward_ranks(p, want, split, by, by == ranks() && p.forward.cu_seqlens_q.empty());
     }
   }
 }
@@ -64,6 +72,21 @@ TEST_CASE("each gradient alone") {
     p.want(of);
     p.attend(plain_context());
     check_backward_ranks(p, p.expected(), even_split(HEED_MPI_ZIGZAG, 50, 77), 0, false);
+  }
+}
+
+TEST_CASE("gradients of masks and biases of packed rows") {
+  TwoWords both = packed_and_masked(7);
+  BackwardProblem p(std::move(both.masked), 8);
+  p.want_all();
+  p.attend(plain_context());
+  BackwardProblem packed = p;
+  packed.forward.mask->assign(*both.packed.mask);
+  packed.forward.cu_seqlens_q = both.packed.cu_seqlens_q;
+  packed.forward.cu_seqlens_k = both.packed.cu_seqlens_k;
+  for (const Split& split : all_splits(60, 64, 7)) {
+    BackwardShard shard(packed, split);
+    check_backward_shard(p, shard, p.expected(), split, split.everywhere ? 0 : 1);
   }
 }
 

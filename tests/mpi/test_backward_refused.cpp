@@ -95,7 +95,10 @@ TEST_CASE("what one rank alone gets wrong in its descriptor of gradients") {
        "hard attention (desc.hard), which has no log-sum-exp to merge by, is not supported over "
        "ranks"},
       {"packed", [](Call& c) { c.attention.packed_keys = 4; }, kUnsupported,
-       "a packed batch (desc.packed_keys) is not supported over ranks"},
+       "desc.packed_keys is 4; over ranks it must be 0, and desc.sequences says that a batch is "
+       "packed"},
+      {"sequences", [](Call& c) { c.over.sequences = 2; }, kInvalid,
+       "desc.cu_seqlens_q is NULL with desc.sequences 2"},
       {"head ranks and a bias", [](Call& c) { c.over.head_ranks = 2; },
        ranks() == 1 ? kUnsupported : kInvalid,
        ranks() == 1 ? "desc.head_ranks is 2; with HEED_MPI_MASK or HEED_MPI_BIAS, whose rows stay "

@@ -1,4 +1,5 @@
 // What one rank alone gets wrong, all ranks refuse, in the same words.
+#include <numeric>
 #include <thread>
 
 #include "tests/mpi/refused.hpp"
@@ -10,6 +11,7 @@ namespace {
 constexpr std::int64_t kLength = 23;
 
 std::int64_t positions[kLength];
+const std::int32_t begins[] = {0, 20, kLength, 5};
 
 /// What one rank brings of a good problem.
 struct Call {
@@ -31,6 +33,10 @@ struct Call {
   heed_status run() {
     if (desc.attention != nullptr) desc.attention = &attention;
     return heed_mpi_attention(MPI_COMM_WORLD, context, &desc, &args);
+  }
+  void pack() {
+    desc.sequences = 2;
+    desc.cu_seqlens_q = desc.cu_seqlens_k = begins;
   }
   bool untouched() const { return heed_test::untouched(shard.problem.out); }
 
@@ -76,9 +82,43 @@ TEST_CASE("what one rank alone gets wrong in its descriptor") {
        },
        kInvalid, "desc.query_positions is given; it must be NULL with HEED_MPI_QUERIES_EVERYWHERE"},
       {"packed", [](Call& c) { c.attention.packed_keys = 4; }, kUnsupported,
-       "a packed batch (desc.packed_keys) is not supported over ranks"},
+       "desc.packed_keys is 4; over ranks it must be 0, and desc.sequences says that a batch is "
+       "packed"},
       {"packed queries", [](Call& c) { c.attention.packed_queries = 4; }, kUnsupported,
-       "a packed batch (desc.packed_queries) is not supported over ranks"},
+       "desc.packed_queries is 4; over ranks it must be 0, and desc.sequences says that a batch is "
+       "packed"},
+      {"sequences", [](Call& c) { c.desc.sequences = -1; }, kInvalid,
+       "desc.sequences is -1; it must be 0 to 1073741824"},
+      {"sequences that begin nowhere", [](Call& c) { c.desc.sequences = 2; }, kInvalid,
+       "desc.cu_seqlens_q is NULL with desc.sequences 2"},
+      {"beginnings of no sequences", [](Call& c) { c.desc.cu_seqlens_k = begins; }, kInvalid,
+       "desc.cu_seqlens_k is given with desc.sequences 0"},
+      {"sequences that begin late",
+       [](Call& c) {
+         c.pack();
+         c.desc.cu_seqlens_q = begins + 1;
+       },
+       kInvalid, "desc.cu_seqlens_q[0] is 20; it must be 0"},
+      {"sequences that end before they begin",
+       [](Call& c) {
+         c.pack();
+         c.desc.sequences = 3;
+       },
+       kInvalid, "desc.cu_seqlens_q[3] is 5; it must be at least 23"},
+      {"a batch of packed batches",
+       [](Call& c) {
+         c.pack();
+         c.attention.batch = 2;
+       },
+       kInvalid, "desc.batch is 2 with desc.sequences 2; a packed batch has a batch of 1"},
+      {"key lengths of sequences",
+       [](Call& c) {
+         c.pack();
+         c.desc.tensors = HEED_MPI_KEY_LENGTHS;
+       },
+       kUnsupported,
+       "desc.tensors has HEED_MPI_KEY_LENGTHS (16) with desc.sequences 2, which is not supported "
+       "over ranks"},
       {"pages", [](Call& c) { c.attention.pages = 4; }, kUnsupported,
        "a cache in pages (desc.pages) is not supported over ranks"},
       {"8-bit keys", [](Call& c) { c.attention.key.dtype = HEED_DTYPE_I8; }, kUnsupported,
@@ -177,6 +217,54 @@ TEST_CASE("what ranks cannot be split by") {
   if (ranks() == 4 || ranks() == 7)
     CHECK(refused(ranks(), 0, 0) ==
           "rank 0: desc.head_ranks is " + n + "; it must divide desc.key_heads, 6");
+}
+
+TEST_CASE("sequences that differ between ranks, or do not fit the rows") {
+  const auto refused = [](std::vector<std::int32_t> queries, std::vector<std::int32_t> keys,
+                          std::uint32_t window) {
+    Call call;
+    call.desc.sequences = static_cast<std::int64_t>(queries.size()) - 1;
+    call.desc.cu_seqlens_q = queries.data();
+    call.desc.cu_seqlens_k = keys.data();
+    call.attention.window = window;
+    CHECK(call.run() == HEED_STATUS_INVALID_ARGUMENT);
+    CHECK(same_everywhere(heed_mpi_last_error()));
+    CHECK(call.untouched());
+    return std::string(heed_mpi_last_error());
+  };
+  const bool last = rank() == ranks() - 1;
+  CHECK(refused({0, 9, 22}, {0, 9, 23}, 0) ==
+        "rank 0: desc.cu_seqlens_q[2] is 22; it must be 23, the rows of all ranks");
+  CHECK(refused({0, 9, 23}, {0, 9, 24}, 0) ==
+        "rank 0: desc.cu_seqlens_k[2] is 24; it must be 23, the rows of all ranks");
+  CHECK(refused({0, 9, 23}, {0, 8, 23}, 1) ==
+        "rank 0: desc.alignment is 0, and sequence 0 has 9 queries and 8 keys; it must say where "
+        "queries stand");
+  if (ranks() == 1) return;
+  const std::string rank = "rank " + std::to_string(ranks() - 1) + ": ";
+  CHECK(refused({0, 9, 23}, {0, last ? 8 : 9, 23}, 0) ==
+        rank + "desc.cu_seqlens_k[1] is 8; on rank 0 it is 9, and must be the same");
+  CHECK(refused(last ? std::vector<std::int32_t>{0, 23} : std::vector<std::int32_t>{0, 9, 23},
+                {0, last ? 23 : 9, 23},
+                0) == rank + "desc.sequences is 1; on rank 0 it is 2, and must be the same");
+}
+
+TEST_CASE("more sequences than a shard may have spans") {
+  constexpr std::int32_t kSequences = 1025;
+  std::vector<std::int32_t> each_row(kSequences + 1);
+  std::iota(each_row.begin(), each_row.end(), 0);
+  // The first rank has all rows.
+  Problem whole({rank() == 0 ? kSequences : 0, rank() == 0 ? kSequences : 0, 8, 8});
+  heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
+  desc.attention = &whole.desc;
+  desc.sequences = kSequences;
+  desc.cu_seqlens_q = desc.cu_seqlens_k = each_row.data();
+  heed_mpi_attention_plan* plan = nullptr;
+  CHECK(heed_mpi_attention_plan_create(MPI_COMM_WORLD, plain_context().get(), &desc, &plan) ==
+        HEED_STATUS_UNSUPPORTED);
+  CHECK(heed_mpi_last_error() ==
+        std::string("rank 0: a shard has 1025 spans of query rows that are consecutive and in one "
+                    "sequence; it may have 1024"));
 }
 
 TEST_CASE("positions that are missing, or there twice") {

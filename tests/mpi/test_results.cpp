@@ -16,14 +16,14 @@ TEST_CASE("every option, split every way, around the ring and over heads") {
   for (const Case& c : cases()) {
     INFO(c.name);
     Problem p = made(c, ++seed);
-    const std::int64_t queries = c.sizes.query_length;
-    const std::int64_t keys = c.sizes.key_length;
-    for (const Split& split : all_splits(queries, keys, seed)) {
+    for (const Split& split : all_splits(p.query.shape()[2], p.key.shape()[2], seed)) {
       if (!keep_of_small(index++)) continue;
-      const bool one = split.placement == HEED_MPI_CONTIGUOUS && ranks() == 1;
+      const bool one =
+          split.placement == HEED_MPI_CONTIGUOUS && ranks() == 1 && p.cu_seqlens_q.empty();
       check_ranks(p, split, split.everywhere ? 0 : 1, one);
       for (std::int64_t by = 2; by <= ranks() && !split.everywhere; ++by)
-        if (heads_may_be_shared(p, by)) check_ranks(p, split, by, by == ranks());
+        if (heads_may_be_shared(p, by))
+          check_ranks(p, split, by, by == ranks() && p.cu_seqlens_q.empty());
     }
   }
 }
@@ -34,7 +34,15 @@ TEST_CASE("the plan's own choice") {
     if (!keep_of_small(index++)) continue;
     INFO(c.name);
     Problem p = made(c, 5);
-    check_ranks(p, even_split(HEED_MPI_ZIGZAG, c.sizes.query_length, c.sizes.key_length), 0, false);
+    check_ranks(p, even_split(HEED_MPI_ZIGZAG, p.query.shape()[2], p.key.shape()[2]), 0, false);
+  }
+}
+
+TEST_CASE("masks and biases of packed rows") {
+  TwoWords p = packed_and_masked(6);
+  for (const Split& split : all_splits(60, 64, 6)) {
+    Shard shard(p.packed, split);
+    check_shard(p.masked, shard, split, split.everywhere ? 0 : 1);
   }
 }
 
