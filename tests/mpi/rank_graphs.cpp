@@ -171,8 +171,7 @@ GraphProblem shard_of(const GraphProblem& whole, const OwnRows& own) {
 }
 
 void check_split(GraphProblem& whole, const OwnerList& owners, const GraphForm& form) {
-  static const Context context = make_context(isa_names().back());
-  static const Context threaded = make_context(isa_names().back(), {"tbb", 2, 16, 16});
+  const Context& context = plain_context();
   INFO("rank " << rank() << " of " << ranks() << (owners.empty() ? ", ranges: " : ", owners: ")
                << line_of(whole));
   const GraphOutputs want = whole.run(context, form);
@@ -180,7 +179,7 @@ void check_split(GraphProblem& whole, const OwnerList& owners, const GraphForm& 
   const OwnRows own(graph);
   GraphProblem shard = shard_of(whole, own);
   const Index heads = out_heads_of(whole.desc);
-  for (const Context* with : {&context, &threaded}) {
+  for (const Context* with : {&context, &threaded_context()}) {
     const GraphOutputs got = shard.run(*with, [&](const heed_graph_attention_args& args) {
       require_ranks_ok(heed_mpi_graph_attention(with->get(), graph.get(), &shard.desc, &args));
     });

@@ -16,13 +16,14 @@ std::int64_t sum_over_ranks(std::int64_t x) {
   return sum;
 }
 
-/// A ring of nodes: each has an edge from the one before and the one after.
-EdgeList circle(Index nodes) {
+/// Nodes on a circle, with edges from as many on both sides.
+EdgeList circle(Index nodes, Index reach = 1) {
   EdgeList edges{nodes, {}, {}, false};
-  for (Index n = 0; n < nodes; ++n) {
-    edges.add((n + 1) % nodes, n);
-    edges.add((n + nodes - 1) % nodes, n);
-  }
+  for (Index n = 0; n < nodes; ++n)
+    for (Index d = 1; d <= reach; ++d) {
+      edges.add((n + d) % nodes, n);
+      edges.add((n + nodes - d) % nodes, n);
+    }
   return edges;
 }
 
@@ -49,6 +50,29 @@ TEST_CASE("a hub, whose edges are cut into pieces, with sources on all ranks") {
   check_split(whole, dealt_owners(50, 2));
 }
 
+TEST_CASE("nodes whose sources are all own, computed while rows travel") {
+  for (const heed_graph_inputs inputs :
+       {HEED_GRAPH_PROJECTED, HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE}) {
+    GraphProblem whole(circle(50 * ranks(), 3), 2, 5, 6);
+    whole.desc.inputs = inputs;
+    whole.desc.residual = 1;
+    if (inputs == HEED_GRAPH_PROJECTED) whole.add_projected();
+    whole.add_data(12);
+    if (inputs != HEED_GRAPH_PROJECTED) {
+      whole.add_matrices();
+      whole.desc.steps = 3;
+    }
+    add_edge_tensors(whole, 3);
+    whole.add_out(HEED_DTYPE_BF16);
+    whole.want_lse();
+    whole.want_weights();
+    whole.fill(5);
+    check_split(whole, {});
+    const MpiGraph graph = make_mpi_graph(plain_context(), whole.edges, {});
+    CHECK(describe(graph).inner_edges == (ranks() == 1 ? 300 : 264));
+  }
+}
+
 TEST_CASE("nodes without edges, and edges that stay on their rank") {
   GraphProblem isolated = projected_problem(EdgeList{23, {}, {}, false}, 2, 5, 5);
   check_split(isolated, {});
@@ -59,9 +83,8 @@ TEST_CASE("nodes without edges, and edges that stay on their rank") {
 }
 
 TEST_CASE("what a rank has, gets and sends") {
-  const Context context = make_context(isa_names().back());
   const Index nodes = 100 * ranks();
-  const MpiGraph graph = make_mpi_graph(context, circle(nodes), {});
+  const MpiGraph graph = make_mpi_graph(plain_context(), circle(nodes), {});
   const heed_mpi_graph_info info = describe(graph);
   const bool alone = ranks() == 1;
   CHECK(info.nodes == nodes);
@@ -90,7 +113,8 @@ TEST_CASE("what a rank has, gets and sends") {
   desc.features = 5;
   desc.key.dtype = HEED_DTYPE_BF16;
   heed_mpi_graph_attention_plan* plan = nullptr;
-  require_ranks_ok(heed_mpi_graph_attention_plan_create(context.get(), graph.get(), &desc, &plan));
+  require_ranks_ok(
+      heed_mpi_graph_attention_plan_create(plain_context().get(), graph.get(), &desc, &plan));
   heed_mpi_graph_attention_info told = HEED_MPI_GRAPH_ATTENTION_INFO_INIT;
   CHECK(heed_mpi_graph_attention_plan_describe(plan, &told) == HEED_STATUS_OK);
   CHECK(told.ranks == ranks());
@@ -106,27 +130,25 @@ TEST_CASE("what a rank has, gets and sends") {
 }
 
 TEST_CASE("ranges have nodes and edges alike") {
-  const Context context = make_context(isa_names().back());
   const EdgeList edges = hub_graph(200, 3000, 199, 4);
-  const heed_mpi_graph_info info = describe(make_mpi_graph(context, edges, {}));
+  const heed_mpi_graph_info info = describe(make_mpi_graph(plain_context(), edges, {}));
   CHECK(sum_over_ranks(info.own_nodes) == 200);
   CHECK(sum_over_ranks(info.own_given) == edges.size());
   // No range can be cut within the node that has most.
   CHECK(info.own_nodes + info.own_given <= (200 + edges.size()) / ranks() + edges.size());
-  const heed_mpi_graph_info even = describe(make_mpi_graph(context, circle(84), {}));
+  const heed_mpi_graph_info even = describe(make_mpi_graph(plain_context(), circle(84), {}));
   CHECK(even.own_nodes == 84 / ranks());
 }
 
 TEST_CASE("a plan outlives its graph, and runs again") {
-  const Context context = make_context(isa_names().back());
   GraphProblem whole = projected_problem(random_edges(40, 200, 5), 2, 8, 8);
-  const GraphOutputs want = whole.run(context);
-  MpiGraph graph = make_mpi_graph(context, whole.edges, dealt_owners(40, 6));
+  const GraphOutputs want = whole.run(plain_context());
+  MpiGraph graph = make_mpi_graph(plain_context(), whole.edges, dealt_owners(40, 6));
   const OwnRows own(graph);
   GraphProblem shard = shard_of(whole, own);
   heed_mpi_graph_attention_plan* plan = nullptr;
   require_ranks_ok(
-      heed_mpi_graph_attention_plan_create(context.get(), graph.get(), &shard.desc, &plan));
+      heed_mpi_graph_attention_plan_create(plain_context().get(), graph.get(), &shard.desc, &plan));
   graph.reset();
   heed_mpi_times times = HEED_MPI_TIMES_INIT;
   CHECK(heed_mpi_graph_attention_plan_times(plan, &times) == HEED_STATUS_OK);
@@ -135,7 +157,7 @@ TEST_CASE("a plan outlives its graph, and runs again") {
   CHECK(heed_mpi_graph_attention_plan_workspace(plan, &bytes) == HEED_STATUS_OK);
   GraphOutputs first, second;
   for (GraphOutputs* const got : {&first, &second})
-    *got = shard.run(context, [&](const heed_graph_attention_args& args) {
+    *got = shard.run(plain_context(), [&](const heed_graph_attention_args& args) {
       Workspace workspace(bytes);
       require_ranks_ok(
           heed_mpi_graph_attention_plan_run(plan, &args, workspace.get(), workspace.bytes()));

@@ -48,12 +48,11 @@ class Share {
              static_cast<long long>(size_), static_cast<long long>(first));
       read_lines();
     });
-    const std::int64_t before = count_before(comm_, lines_);
+    const long long line = count_before(comm_, lines_) + fault_.line + 1;
     comm_.agreed([&] {
       if (fault_.found())
         fail(HEED_STATUS_INVALID_ARGUMENT, "desc.path %.100s, line %lld (byte %lld): %s", path_,
-             static_cast<long long>(before + fault_.line + 1), static_cast<long long>(fault_.byte),
-             fault_.words);
+             line, static_cast<long long>(fault_.byte), fault_.words);
     });
   }
 
@@ -91,8 +90,12 @@ class Share {
   std::int64_t read_line() {
     std::int64_t bytes = 0;
     length_ = 0;
+    cut_ = false;
     for (int c = 0; c != '\n' && (c = getc_unlocked(file_.get())) != EOF; ++bytes)
-      if (c != '\n' && length_ < sizeof line_ - 1) line_[length_++] = static_cast<char>(c);
+      if (length_ < sizeof line_ - 1)
+        line_[length_++] = static_cast<char>(c);
+      else
+        cut_ = cut_ || std::isspace(c) == 0;
     if (std::ferror(file_.get()) != 0) refuse(path_, "cannot be read");
     line_[length_] = '\0';
     return bytes;
@@ -112,35 +115,31 @@ class Share {
     const char* text = line_;
     while (std::isspace(static_cast<unsigned char>(*text)) != 0) ++text;
     const char* const end = line_ + length_;
-    if (text == end || *text == '#' || *text == '%') return;
+    if ((text == end && !cut_) || *text == '#' || *text == '%') return;
     const std::int64_t source = number(text);
     const std::int64_t destination = source < 0 ? -1 : number(text);
     while (std::isspace(static_cast<unsigned char>(*text)) != 0) ++text;
-    if (source < 0 || destination < 0 || text != end) return find_fault(at);
-    if (std::max(source, destination) >= nodes_) return find_fault(at, source, destination);
+    if (source < 0 || destination < 0 || text != end || cut_)
+      return find_fault(at,
+                        "is not an edge; it must be two numbers of nodes, \"source destination\"");
+    if (std::max(source, destination) >= nodes_) {
+      char why[64];
+      std::snprintf(why, sizeof why, "has a node that is not below %s, %lld",
+                    nodes_ == kMostNodes ? "the most" : "desc.nodes",
+                    static_cast<long long>(nodes_));
+      return find_fault(at, why);
+    }
     most = std::max({most, source, destination});
     edges.push_back({static_cast<std::int32_t>(source), static_cast<std::int32_t>(destination), 0});
   }
 
-  void find_fault(std::int64_t at) {
+  void find_fault(std::int64_t at, const char* why) {
     fault_.line = lines_;
     fault_.byte = at;
     char shown[41] = "";
     for (int i = 0; i < 40 && std::isprint(static_cast<unsigned char>(line_[i])) != 0; ++i)
       shown[i] = line_[i];
-    std::snprintf(fault_.words, sizeof fault_.words,
-                  "\"%s\" is not an edge; it must be two numbers of nodes, \"source destination\"",
-                  shown);
-  }
-  void find_fault(std::int64_t at, std::int64_t source, std::int64_t destination) {
-    fault_.line = lines_;
-    fault_.byte = at;
-    const bool first = source >= nodes_;
-    std::snprintf(fault_.words, sizeof fault_.words, "the %s is %lld; it must be below %s, %lld",
-                  first ? "source" : "destination",
-                  static_cast<long long>(first ? source : destination),
-                  nodes_ == kMostNodes ? "what heed counts to" : "desc.nodes",
-                  static_cast<long long>(nodes_));
+    std::snprintf(fault_.words, sizeof fault_.words, "\"%s\" %s", shown, why);
   }
 
   const Communicator& comm_;
@@ -148,8 +147,9 @@ class Share {
   const std::int64_t nodes_;
   File file_;
   std::int64_t size_ = 0, lines_ = 0;
-  char line_[256] = "";  ///< longer ones are cut, and no edges
+  char line_[256] = "";
   std::size_t length_ = 0;
+  bool cut_ = false;  ///< something other than space
   Fault fault_;
 };
 

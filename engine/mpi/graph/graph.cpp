@@ -159,7 +159,9 @@ class RankGraph::Builder {
         std::stable_partition(graph_.edges.begin(), graph_.edges.end(),
                               [&](const Edge& edge) { return is_inner(edge.destination); });
     graph_.inner_given = middle - graph_.edges.begin();
-    const bool all_border = graph_.inner_given == 0 && !graph_.alone;
+    // A call goes through all local rows. With fewer edges than these it hides less than it costs.
+    const bool all_border = graph_.inner_given < graph_.rows() && !graph_.alone;
+    if (all_border) graph_.inner_given = 0;
     for (std::size_t i = 0; i < graph_.own_rows.size(); ++i)
       (is_inner(graph_.own_rows[i]) && !all_border ? graph_.inner_own : graph_.border_own)
           .push_back(static_cast<std::int32_t>(i));
@@ -221,22 +223,6 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
   edges = exchange(comm, sent).items;
   sent = {};
   Builder(*this, *context, desc, owners).build();
-  std::vector<int> from, to;
-  comm.agreed([&] {
-    for (const Neighbour& n : receives) from.push_back(n.rank);
-    for (const Neighbour& n : sends) to.push_back(n.rank);
-    from.reserve(1), to.reserve(1);  // MPI takes no NULL
-  });
-  check(MPI_Dist_graph_create_adjacent(comm.get(), static_cast<int>(from.size()), from.data(),
-                                       MPI_UNWEIGHTED, static_cast<int>(to.size()), to.data(),
-                                       MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &neighbours),
-        "MPI_Dist_graph_create_adjacent");
-}
-
-RankGraph::~RankGraph() {
-  int ended = 0;
-  MPI_Finalized(&ended);
-  if (ended == 0 && neighbours != MPI_COMM_NULL) MPI_Comm_free(&neighbours);
 }
 
 heed_mpi_graph_info RankGraph::describe() const {

@@ -28,13 +28,9 @@ struct Neighbour {
 struct RankGraph {
   /// Collective. Throws the same Error on all ranks.
   RankGraph(MPI_Comm parent, const heed_context* context, const heed_mpi_graph_desc* desc);
-  ~RankGraph();
-  RankGraph(const RankGraph&) = delete;
-  RankGraph& operator=(const RankGraph&) = delete;
 
   Communicator comm;
-  MPI_Comm neighbours = MPI_COMM_NULL;  ///< from receives to sends
-  bool alone = false;                   ///< no rank needs another's rows
+  bool alone = false;  ///< no rank needs another's rows
   std::int64_t nodes = 0, all_edges = 0;
   std::vector<std::int32_t> known;                  ///< by local row, the node: ascending
   std::vector<std::int32_t> own_rows;               ///< local rows of own nodes

@@ -43,8 +43,12 @@ void compare(const Communicator& comm, const heed_mpi_graph_desc& desc) {
   });
 }
 
-/// The least nodes before which lie at least rank / ranks of all nodes and edges into them, for
-/// every rank: all are searched at once, by halves.
+/// A node counts as much as this many edges: its rows of queries, keys, values and results are
+/// moved and written, where an edge reads two.
+constexpr std::int64_t kEdgesOfNode = 4;
+
+/// The least nodes before which lies at least rank / ranks of the work of all nodes and the edges
+/// into them, for every rank: all are searched at once, by halves.
 std::vector<std::int64_t> balance(const Communicator& comm, std::int64_t nodes,
                                   const std::vector<Edge>& edges) {
   const auto ranks = static_cast<std::size_t>(comm.size());
@@ -65,7 +69,7 @@ std::vector<std::int64_t> balance(const Communicator& comm, std::int64_t nodes,
     check(MPI_Allreduce(before.data(), sum.data(), static_cast<int>(ranks) + 1, MPI_INT64_T,
                         MPI_SUM, comm.get()),
           "MPI_Allreduce");
-    for (std::size_t r = 0; r <= ranks; ++r) sum[r] += nodes_before(r);
+    for (std::size_t r = 0; r <= ranks; ++r) sum[r] += kEdgesOfNode * nodes_before(r);
   };
   count([&](std::size_t) { return nodes; });
   const double share = static_cast<double>(sum[0]) / static_cast<double>(ranks);

@@ -43,10 +43,20 @@ class Rows {
   Extent extent_;
 };
 
+/// A thread that has ended when this does, whatever MPI says meanwhile.
+struct Joined {
+  std::thread thread;
+  ~Joined() {
+    if (thread.joinable()) thread.join();
+  }
+};
+
 class Run {
  public:
   Run(const Plan& plan, const heed_graph_attention_args& args, std::byte* workspace)
-      : plan_(plan), graph_(*plan.graph), desc_(plan.desc), args_(args), workspace_(workspace) {}
+      : plan_(plan), graph_(*plan.graph), desc_(plan.desc), args_(args), workspace_(workspace) {
+    graph_.comm.agreed([&] { requests_.assign(plan.halo.requests(), MPI_REQUEST_NULL); });
+  }
 
   void run() {
     if (graph_.alone) {
@@ -77,16 +87,17 @@ class Run {
     const Tensor data = {t == 0 ? tensor_of(args_.data, stage.data).data : at(plan_.workspace.next),
                          stage.data};
     attempts_.attempt([&] { prepare(stage, data); });
-    MPI_Request request = graph_halo();
+    plan_.halo.begin(at(plan_.workspace.key_value), requests_.data());
     const auto inner = [&] {
       attempts_.attempt([&] {
-        if (stage.inner == nullptr) return;
         call(stage.inner, 0, last);
         write(graph_.inner_own, last);
       });
     };
-    compute_meanwhile(stage, request, inner);
-    wait_.time([&] { mpi::check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait"); });
+    compute_meanwhile(stage, inner);
+    wait_.time([&] {
+      mpi::check(MPI_Waitall(messages(), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+    });
     attempts_.attempt([&] {
       if (stage.border == nullptr) return;
       call(stage.border, graph_.inner_given, last);
@@ -94,7 +105,7 @@ class Run {
     });
   }
 
-  MPI_Request graph_halo() const { return plan_.halo.begin(at(plan_.workspace.key_value)); }
+  int messages() const { return static_cast<int>(requests_.size()); }
 
   /// Own rows, projected where that is to be done, to where those of others come to lie beside
   /// them.
@@ -131,12 +142,13 @@ class Run {
 
   /// MPI may be called on this thread alone; so another one computes.
   template <class Function>
-  void compute_meanwhile(const Stage& stage, MPI_Request& request, Function&& function) {
+  void compute_meanwhile(const Stage& stage, Function&& function) {
     if (stage.inner == nullptr) return;
+    if (requests_.empty()) return function();
     std::atomic<bool> done{false};
-    std::thread other;
+    Joined other;
     try {
-      other = std::thread([&] {
+      other.thread = std::thread([&] {
         function();
         done.store(true, std::memory_order_release);
       });
@@ -144,10 +156,10 @@ class Run {
       return function();  // no thread to be had: rows travel as far as MPI takes them by itself
     }
     for (int arrived = 0; arrived == 0 && !done.load(std::memory_order_acquire);) {
-      mpi::check(MPI_Test(&request, &arrived, MPI_STATUS_IGNORE), "MPI_Test");
+      mpi::check(MPI_Testall(messages(), requests_.data(), &arrived, MPI_STATUSES_IGNORE),
+                 "MPI_Testall");
       if (arrived == 0) std::this_thread::sleep_for(kBetweenLooks);
     }
-    other.join();
   }
 
   /// Row `edge` of a tensor over edges.
@@ -195,6 +207,7 @@ class Run {
   const heed_graph_attention_desc& desc_;
   const heed_graph_attention_args& args_;
   std::byte* const workspace_;
+  std::vector<MPI_Request> requests_;
   Attempts attempts_;
   Clock wait_;
 };
