@@ -197,6 +197,90 @@ HEED_API heed_status heed_mpi_attention(MPI_Comm communicator, const heed_contex
                                         const heed_mpi_attention_desc* desc,
                                         const heed_attention_args* args);
 
+/* ---- Gradients --------------------------------------------------------------------------------
+ */
+
+/* Which gradients runs of a plan compute, or-ed. */
+typedef enum heed_mpi_gradients {
+  HEED_MPI_GRAD_QUERY = 1,
+  HEED_MPI_GRAD_KEY = 2,
+  HEED_MPI_GRAD_VALUE = 4,
+  HEED_MPI_GRAD_BIAS = 8,
+  HEED_MPI_GRAD_SINKS = 16,
+  HEED_MPI_GRAD_ALIBI_SLOPES = 32,
+  HEED_MPI_GRAD_SCALE = 64,
+  HEED_MPI_GRAD_TEMPERATURE = 128
+} heed_mpi_gradients;
+
+/* The gradients of attention over ranks, by the formulas of heed_attention_backward and with the
+ * strategies of heed_mpi_attention. Around the ring keys and values travel as they do there, and
+ * what a rank has of the gradients of another's goes straight back to it while the next shard is
+ * computed. Sums are made in the arithmetic's type, in an order that depends on how rows are split
+ * over how many ranks alone, and rounded once. Every rank gets the gradients of its rows. Those of
+ * what all ranks have together are the same on all of them, bit by bit: of sinks, slopes, scale and
+ * temperature; of a bias that repeats over queries; and with HEED_MPI_QUERIES_EVERYWHERE of queries
+ * and biases.
+ *
+ * A bias whose gradient is wanted repeats over queries where desc.bias.rows is 1 on all ranks. Else
+ * each rank has rows of its own; one that has a single query may say 1 or 0. Its other sizes are
+ * the same on all ranks.
+ *
+ * Not over ranks: what heed_mpi_attention does not do, nor score functions' derivatives. */
+typedef struct heed_mpi_attention_backward_desc {
+  uint32_t struct_size;
+  uint32_t accumulate; /* as in heed_attention_backward_desc; the same on all ranks */
+  /* As for heed_mpi_attention. Its fields, and those of its attention, are called desc.NAME too.
+   * Read while the plan is made. */
+  const heed_mpi_attention_desc* attention;
+  uint32_t gradients;   /* heed_mpi_gradients; 0: those of query, key and value */
+  uint32_t reserved;    /* 0 */
+  heed_layout grad_out; /* of this rank's rows, as in heed_attention_backward_desc; dtypes of */
+  heed_layout grad_lse; /* grad_out, lse and grad_lse are the same on all ranks */
+  heed_layout grad_query;
+  heed_layout grad_key;
+  heed_layout grad_value;
+  heed_score_layout grad_bias;
+} heed_mpi_attention_backward_desc;
+#define HEED_MPI_ATTENTION_BACKWARD_DESC_INIT                                            \
+  {                                                                                      \
+    (uint32_t)sizeof(heed_mpi_attention_backward_desc), 0, NULL, 0, 0, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT,          \
+        HEED_SCORE_LAYOUT_INIT                                                           \
+  }
+
+typedef struct heed_mpi_attention_backward_plan heed_mpi_attention_backward_plan;
+
+/* Collective, and otherwise as the functions of plans above. flops are those of the five products,
+ * as in heed_attention_backward_plan_describe; bytes count gradients on their way back. */
+HEED_API heed_status heed_mpi_attention_backward_plan_create(
+    MPI_Comm communicator, const heed_context* context,
+    const heed_mpi_attention_backward_desc* desc, heed_mpi_attention_backward_plan** plan);
+HEED_API void heed_mpi_attention_backward_plan_destroy(heed_mpi_attention_backward_plan* plan);
+HEED_API heed_status heed_mpi_attention_backward_plan_describe(
+    const heed_mpi_attention_backward_plan* plan, heed_mpi_attention_info* info);
+HEED_API heed_status heed_mpi_attention_backward_plan_choice(
+    const heed_mpi_attention_backward_plan* plan, uint32_t index, heed_mpi_choice* choice);
+/* Of the ring two shards of keys and values at most, and of their gradients in the arithmetic's
+ * type four: own ones, two that are computed or sent, one that arrives; gradients of queries in
+ * that type, one of a bias too, and what heed_attention_backward needs. */
+HEED_API heed_status heed_mpi_attention_backward_plan_workspace(
+    const heed_mpi_attention_backward_plan* plan, size_t* bytes);
+
+/* Collective. args as of heed_attention_backward, of this rank's shard: out and lse are what
+ * heed_mpi_attention gave it. Gradients that desc.gradients names may be NULL on ranks that do not
+ * want them; others must be. grad_lse may be given by some ranks alone. Sinks, slopes, scale and
+ * temperature have their gradients on all ranks, of all query heads. */
+HEED_API heed_status heed_mpi_attention_backward_plan_run(
+    const heed_mpi_attention_backward_plan* plan, const heed_attention_backward_args* args,
+    void* workspace, size_t workspace_bytes);
+HEED_API heed_status heed_mpi_attention_backward_plan_times(
+    const heed_mpi_attention_backward_plan* plan, heed_mpi_times* times);
+
+/* Collective. Plan, workspace and run in one call. */
+HEED_API heed_status heed_mpi_attention_backward(MPI_Comm communicator, const heed_context* context,
+                                                 const heed_mpi_attention_backward_desc* desc,
+                                                 const heed_attention_backward_args* args);
+
 #ifdef __cplusplus
 }
 #endif

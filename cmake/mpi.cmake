@@ -4,16 +4,20 @@
 set(HEED_MPI_SOURCES
   api/heed_mpi.cpp
   engine/mpi/arguments.cpp
+  engine/mpi/backward.cpp
   engine/mpi/choice.cpp
   engine/mpi/communicator.cpp
+  engine/mpi/descriptor.cpp
   engine/mpi/exchange.cpp
+  engine/mpi/forward.cpp
   engine/mpi/placement.cpp
   engine/mpi/plan.cpp
   engine/mpi/problem.cpp
   engine/mpi/ring.cpp
   engine/mpi/run.cpp
   engine/mpi/spans.cpp
-  engine/mpi/tensor.cpp)
+  engine/mpi/tensor.cpp
+  engine/mpi/written.cpp)
 # What a shared heed keeps to itself.
 set(HEED_MPI_OWN_RUNTIME
   engine/runtime/error.cpp

@@ -92,14 +92,6 @@ double largest_of(const Tensor& tensor) {
   return largest;
 }
 
-/// The numbers [b, h, position, x] of a tensor or, of scores, [b, h, position, j].
-void take(const Tensor& from, const Positions& positions, Tensor& to, bool repeated = false) {
-  to.fill([&](Axes at) {
-    if (!repeated) at[2] = positions[static_cast<std::size_t>(at[2])];
-    return from.get(at);
-  });
-}
-
 Sizes shard_sizes(const Problem& whole, const Split& split) {
   Sizes sizes = sizes_of(whole);
   const auto own = static_cast<std::size_t>(rank());
@@ -108,12 +100,8 @@ Sizes shard_sizes(const Problem& whole, const Split& split) {
   return sizes;
 }
 
-/// Tensors lie otherwise on every rank.
 Layouts shard_layouts() {
-  const auto arrangement = [](int shift) {
-    return static_cast<Arrangement>((rank() + shift) % static_cast<int>(Arrangement::kCount));
-  };
-  return {arrangement(0), arrangement(1), arrangement(2), arrangement(3), 1};
+  return {own_arrangement(0), own_arrangement(1), own_arrangement(2), own_arrangement(3), 1};
 }
 
 }  // namespace
@@ -149,6 +137,18 @@ Split everywhere(std::int64_t queries, std::int64_t keys) {
   return {"everywhere", HEED_MPI_CONTIGUOUS, all, placed_unevenly(keys), true};
 }
 
+void take(const Tensor& from, const Positions& positions, Tensor& to) {
+  const bool repeated = from.shape()[2] == 1 && to.shape()[2] == 1;
+  to.fill([&](Axes at) {
+    if (!repeated) at[2] = positions[static_cast<std::size_t>(at[2])];
+    return from.get(at);
+  });
+}
+
+Arrangement own_arrangement(int shift) {
+  return static_cast<Arrangement>((rank() + shift) % static_cast<int>(Arrangement::kCount));
+}
+
 Shard::Shard(Problem& whole, const Split& split)
     : problem(shard_sizes(whole, split), shard_layouts()),
       split_(split),
@@ -166,12 +166,10 @@ Shard::Shard(Problem& whole, const Split& split)
     return sizes;
   };
   if (whole.mask)
-    take(*whole.mask, query_positions_, problem.add_mask(rows_alone(whole.mask->shape())),
-         whole.mask->shape()[2] == 1);
+    take(*whole.mask, query_positions_, problem.add_mask(rows_alone(whole.mask->shape())));
   if (whole.bias)
     take(*whole.bias, query_positions_,
-         problem.add_bias(rows_alone(whole.bias->shape()), whole.desc.bias.dtype),
-         whole.bias->shape()[2] == 1);
+         problem.add_bias(rows_alone(whole.bias->shape()), whole.desc.bias.dtype));
   if (whole.lse) problem.want_lse(whole.desc.lse.dtype);
 }
 
@@ -203,18 +201,6 @@ Outputs Shard::run(const Context& context, std::int64_t head_ranks) {
     if (status != HEED_STATUS_OK) throw std::runtime_error(heed_mpi_last_error());
     return status;
   });
-}
-
-template <class T>
-std::vector<T> Shard::rows_of(const std::vector<T>& whole, std::int64_t features) const {
-  std::vector<T> own;
-  const std::int64_t problems = problem.desc.batch * problem.desc.query_heads;
-  for (std::int64_t p = 0; p < problems; ++p)
-    for (const std::int64_t position : query_positions_) {
-      const auto begin = whole.begin() + (p * total_queries_ + position) * features;
-      own.insert(own.end(), begin, begin + features);
-    }
-  return own;
 }
 
 void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits) {
