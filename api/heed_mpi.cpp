@@ -1,11 +1,11 @@
 // The C boundary of attention over MPI.
 #include "api/heed_mpi.h"
 
-#include <cstdlib>
 #include <memory>
 
 #include "engine/mpi/backward.hpp"
 #include "engine/mpi/forward.hpp"
+#include "engine/mpi/memory.hpp"
 #include "engine/mpi/placement.hpp"
 #include "engine/runtime/guarded.hpp"
 #include "engine/runtime/structs.hpp"
@@ -14,19 +14,6 @@ namespace {
 
 using Forward = heed_mpi_attention_plan;
 using Backward = heed_mpi_attention_backward_plan;
-
-/// The workspace of a one-call run.
-struct Free {
-  void operator()(void* memory) const { std::free(memory); }
-};
-std::unique_ptr<void, Free> allocate(std::size_t bytes) {
-  if (bytes == 0) return nullptr;
-  std::unique_ptr<void, Free> memory(std::aligned_alloc(HEED_WORKSPACE_ALIGNMENT, bytes));
-  if (memory == nullptr)
-    heed::fail(HEED_STATUS_OUT_OF_MEMORY, "the workspace needs %zu bytes, which are not to be had",
-               bytes);
-  return memory;
-}
 
 // What both passes do.
 
@@ -88,8 +75,8 @@ heed_status run_once(MPI_Comm communicator, const heed_context* context, const D
                      const Args* args) {
   return heed::guarded([&] {
     const Plan plan(communicator, context, desc);
-    std::unique_ptr<void, Free> workspace;
-    plan.comm.agreed([&] { workspace = allocate(plan.workspace_bytes); });
+    heed::mpi::Memory workspace;
+    plan.comm.agreed([&] { workspace = heed::mpi::allocate(plan.workspace_bytes); });
     heed::mpi::run(plan, args, workspace.get(), plan.workspace_bytes);
   });
 }

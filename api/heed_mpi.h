@@ -281,6 +281,124 @@ HEED_API heed_status heed_mpi_attention_backward(MPI_Comm communicator, const he
                                                  const heed_mpi_attention_backward_desc* desc,
                                                  const heed_attention_backward_args* args);
 
+/* ---- Graphs over ranks -----------------------------------------------------------------------
+ */
+
+/* The nodes of a graph are split over ranks. A rank has the rows of its own nodes, in order of
+ * their numbers, and the edges that end there; it computes their results, for which it gets from
+ * the others, once per step, the keys and values of just those nodes that its edges lead from.
+ *
+ * Every rank brings some of the edges, whichever; each goes to the rank that has its destination.
+ * Or all ranks read one file together, each its share of the bytes. */
+typedef struct heed_mpi_graph_desc {
+  uint32_t struct_size;
+  uint32_t index_type; /* heed_index_type of sources and destinations */
+  int64_t nodes;       /* of the whole graph, at most 2^31 - 1. With a path 0 is one more than the
+                          largest in the file */
+  int64_t edges;       /* that this rank brings; 0 too */
+  const void* sources; /* [edges], 0 to nodes - 1 */
+  const void* destinations; /* [edges] */
+  const char* path;      /* NULL, or a text file that all ranks can read, instead of edges: "source
+                            destination" a line; empty lines and those that begin with # or % do
+                            not count */
+  const int32_t* owners; /* [nodes] the rank that has each node, the same on all ranks. NULL:
+                            ranges in order of ranks, with as many nodes and edges together on
+                            every rank as can be */
+  uint32_t duplicates;   /* heed_duplicates. The first is that of the lowest rank */
+  uint32_t reserved;     /* 0 */
+} heed_mpi_graph_desc;
+#define HEED_MPI_GRAPH_DESC_INIT \
+  { (uint32_t)sizeof(heed_mpi_graph_desc), 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0 }
+
+typedef struct heed_mpi_graph heed_mpi_graph;
+
+/* Collective. Duplicates the communicator; finds out which rows every rank needs of which others,
+ * and tells these. *graph is written only on success; it holds the context. */
+HEED_API heed_status heed_mpi_graph_create(MPI_Comm communicator, const heed_context* context,
+                                           const heed_mpi_graph_desc* desc, heed_mpi_graph** graph);
+/* Collective, and before MPI_Finalize. NULL is allowed, if it is on all ranks. Plans made from the
+ * graph stay usable: they hold it. */
+HEED_API void heed_mpi_graph_destroy(heed_mpi_graph* graph);
+
+/* Of this rank, but for the first two. */
+typedef struct heed_mpi_graph_info {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t nodes;       /* of all ranks */
+  int64_t edges;       /* of all ranks, that count: without removed duplicates */
+  int64_t own_nodes;   /* rows of tensors over nodes */
+  int64_t own_given;   /* rows of tensors over edges */
+  int64_t own_edges;   /* of these, those that count */
+  int64_t inner_nodes; /* own nodes whose sources are all own: computed while rows travel */
+  int64_t inner_edges; /* that end there */
+  int64_t remote_rows; /* that come from other ranks in every step */
+  int64_t sent_rows;   /* that go to others */
+  int64_t senders;     /* ranks that the former come from */
+  int64_t receivers;   /* and that the latter go to */
+  size_t bytes;        /* of memory held */
+} heed_mpi_graph_info;
+#define HEED_MPI_GRAPH_INFO_INIT \
+  { (uint32_t)sizeof(heed_mpi_graph_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+HEED_API heed_status heed_mpi_graph_describe(const heed_mpi_graph* graph,
+                                             heed_mpi_graph_info* info);
+
+/* Which nodes this rank has: nodes[own_nodes], ascending. Row i of its tensors belongs to nodes[i].
+ */
+HEED_API heed_status heed_mpi_graph_nodes(const heed_mpi_graph* graph, int64_t* nodes);
+
+/* Which edges, by numbers of the whole graph: row e of its tensors over edges belongs to the edge
+ * from sources[e] to destinations[e], the given[e]-th of those that all ranks brought, in order of
+ * ranks, or that the file has. [own_given] each; NULL: not wanted. */
+HEED_API heed_status heed_mpi_graph_edges(const heed_mpi_graph* graph, int64_t* sources,
+                                          int64_t* destinations, int64_t* given);
+
+typedef struct heed_mpi_graph_attention_plan heed_mpi_graph_attention_plan;
+
+/* Collective, as are the next but for describe. All that heed_graph_attention computes, of this
+ * rank's rows: desc is as there, of own nodes and edges, and the same on all ranks but for strides
+ * and the types of tensors over edges. Results have the bits of heed_graph_attention over the whole
+ * graph on one process of the same instruction set, however nodes are split. The plan holds the
+ * graph. */
+HEED_API heed_status heed_mpi_graph_attention_plan_create(const heed_context* context,
+                                                          const heed_mpi_graph* graph,
+                                                          const heed_graph_attention_desc* desc,
+                                                          heed_mpi_graph_attention_plan** plan);
+HEED_API void heed_mpi_graph_attention_plan_destroy(heed_mpi_graph_attention_plan* plan);
+
+typedef struct heed_mpi_graph_attention_info {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t ranks;
+  int64_t rank;
+  int64_t steps;
+  double step_bytes;     /* that this rank sends in a step */
+  double gathered_bytes; /* of keys and values, read through its edges in a step */
+  size_t workspace_bytes;
+} heed_mpi_graph_attention_info;
+#define HEED_MPI_GRAPH_ATTENTION_INFO_INIT \
+  { (uint32_t)sizeof(heed_mpi_graph_attention_info), 0, 0, 0, 0, 0.0, 0.0, 0 }
+
+HEED_API heed_status heed_mpi_graph_attention_plan_describe(
+    const heed_mpi_graph_attention_plan* plan, heed_mpi_graph_attention_info* info);
+/* The bytes that a run of this plan needs on this rank: queries, keys, values and results of its
+ * own nodes and those that its edges lead from, and what heed_graph_attention needs. */
+HEED_API heed_status
+heed_mpi_graph_attention_plan_workspace(const heed_mpi_graph_attention_plan* plan, size_t* bytes);
+/* Collective. args as of heed_graph_attention, of this rank's rows; matrices that nodes share are
+ * the same on all ranks. While rows travel, a second thread computes, and the calling one sees to
+ * MPI. Where a rank fails in the midst of a run, out, lse and weights mean nothing on any. */
+HEED_API heed_status heed_mpi_graph_attention_plan_run(const heed_mpi_graph_attention_plan* plan,
+                                                       const heed_graph_attention_args* args,
+                                                       void* workspace, size_t workspace_bytes);
+HEED_API heed_status heed_mpi_graph_attention_plan_times(const heed_mpi_graph_attention_plan* plan,
+                                                         heed_mpi_times* times);
+/* Collective. Plan, workspace and run in one call. */
+HEED_API heed_status heed_mpi_graph_attention(const heed_context* context,
+                                              const heed_mpi_graph* graph,
+                                              const heed_graph_attention_desc* desc,
+                                              const heed_graph_attention_args* args);
+
 #ifdef __cplusplus
 }
 #endif

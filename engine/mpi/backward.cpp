@@ -110,6 +110,11 @@ class Backward : Run {
                 problem_.backward.accumulate != 0 ? workspace + plan.room_at : nullptr) {}
 
   void run() {
+    timed("attention backward", [&] { work(); });
+  }
+
+ private:
+  void work() {
     std::fill_n(workspace_ + own_.sums_begin, own_.sums_end - own_.sums_begin, std::byte{0});
     std::fill_n(at({kSums, 0}), plan_.area_bytes[kSums], std::byte{0});
     travel([&](const Call& call) { compute(call); });
@@ -118,10 +123,9 @@ class Backward : Run {
       wait_.time([&] { plan_.exchange.scatter(requests_, exchange_memory()); });
     }
     wait_.time([&] { sum_over_ranks(); });
-    end("attention backward", [&] { write_out(); });
+    end([&] { write_out(); });
   }
 
- private:
   bool wants(heed_mpi_gradients gradient) const { return problem_.wants(gradient); }
   std::byte* wanted(heed_mpi_gradients gradient, std::size_t offset) const {
     return wants(gradient) ? workspace_ + offset : nullptr;

@@ -56,6 +56,11 @@ class Forward : Run {
       : Run(plan, args, inputs_of(plan.problem, args, nullptr), workspace), own_(plan) {}
 
   void run() {
+    timed("attention", [&] { work(); });
+  }
+
+ private:
+  void work() {
     travel([&](const Call& call) { compute(call); });
     if (shares_heads()) {
       const Tensors results = plan_.exchange.results(exchange_memory());
@@ -63,10 +68,9 @@ class Forward : Run {
       wait_.time([&] { plan_.exchange.scatter(requests_, exchange_memory()); });
     }
     if (problem_.everywhere()) wait_.time([&] { gather_results(); });
-    end("attention", [&] { write_out(); });
+    end([&] { write_out(); });
   }
 
- private:
   std::byte* out_of(const Slice& slice, std::byte* merged) const {
     const std::int64_t elements = problems() * slice.queries.row * problem_.desc.value_features;
     return merged + own_.out_at + static_cast<std::size_t>(elements) * bytes_of(problem_.real());

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/mpi/descriptor.hpp"
+#include "engine/mpi/fields.hpp"
 #include "engine/mpi/placement.hpp"
 #include "engine/mpi/tensor.hpp"
 
@@ -12,29 +13,6 @@ namespace heed::mpi {
 namespace {
 
 // ---- The same on all ranks ----------------------------------------------------------------------
-
-/// A field that must be the same on all ranks.
-struct Field {
-  const char* name;
-  bool real;
-  std::int64_t bits;
-};
-
-Field whole(const char* name, std::int64_t value) { return {name, false, value}; }
-Field real(const char* name, double value) {
-  Field field = {name, true, 0};
-  std::memcpy(&field.bits, &value, sizeof value);
-  return field;
-}
-
-void print(const Field& field, std::int64_t bits, char (&text)[32]) {
-  double value = 0;
-  std::memcpy(&value, &bits, sizeof value);
-  if (field.real)
-    std::snprintf(text, sizeof text, "%.17g", value);
-  else
-    std::snprintf(text, sizeof text, "%lld", static_cast<long long>(bits));
-}
 
 void compare(const Communicator& comm, const Problem& p) {
   const heed_attention_desc& d = p.desc;
@@ -73,20 +51,7 @@ void compare(const Communicator& comm, const Problem& p) {
                           whole("bias.batch", bias.batch == 0 ? d.batch : bias.batch),
                           whole("bias.heads", bias.heads == 0 ? d.query_heads : bias.heads),
                           whole("bias.keys", bias.keys == 1 ? 1 : 0)};
-  constexpr std::size_t kCount = sizeof fields / sizeof *fields;
-  std::int64_t first[kCount];
-  for (std::size_t i = 0; i < kCount; ++i) first[i] = fields[i].bits;
-  check(MPI_Bcast(first, static_cast<int>(kCount), MPI_INT64_T, 0, comm.get()), "MPI_Bcast");
-  comm.agreed([&] {
-    for (std::size_t i = 0; i < kCount; ++i) {
-      if (fields[i].bits == first[i]) continue;
-      char own[32], other[32];
-      print(fields[i], fields[i].bits, own);
-      print(fields[i], first[i], other);
-      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %s; on rank 0 it is %s, and must be the same",
-           fields[i].name, own, other);
-    }
-  });
+  mpi::compare(comm, fields);
 }
 
 /// Whether a bias that has a gradient repeats over the queries of all ranks.

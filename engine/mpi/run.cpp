@@ -16,11 +16,6 @@ Run::Run(const Plan& plan, const heed_attention_args& args, const Tensors& input
       requests_(plan.comm, workspace + plan.requests_at),
       inputs_(inputs) {}
 
-void Run::keep_error() {
-  error_.status = status_;
-  std::snprintf(error_.message, sizeof error_.message, "%s", last_error());
-}
-
 void Run::pack() const {
   const RowsList list = plan_.keys_and_values();
   for (const Packed& packed : plan_.packed) {
@@ -74,19 +69,12 @@ heed_attention_args Run::arguments(const Call& call) const {
   return args;
 }
 
-void Run::tell_times() const {
-  const auto passed = std::chrono::steady_clock::now() - start_;
-  plan_.times.run = std::chrono::duration<double>(passed).count();
-  plan_.times.compute = compute_.seconds();
-  plan_.times.wait = wait_.seconds();
-}
-
 void Run::print(const char* what) const {
   tell(
       "%s over MPI, rank %d of %d: %s, %zu rounds, %.3f ms computing, %.3f ms waiting, %.0f bytes "
       "sent",
       what, plan_.comm.rank(), plan_.comm.size(), plan_.strategy(), plan_.rounds.size(),
-      compute_.seconds() * 1e3, wait_.seconds() * 1e3, plan_.sent_bytes);
+      attempts_.seconds() * 1e3, wait_.seconds() * 1e3, plan_.sent_bytes);
 }
 
 }  // namespace heed::mpi

@@ -1,28 +1,13 @@
 // What runs of attention and of its gradients do alike: rounds of computing and sending.
 #pragma once
 
-#include <chrono>
 #include <type_traits>
 
+#include "engine/mpi/attempts.hpp"
 #include "engine/mpi/plan.hpp"
 #include "engine/mpi/requests.hpp"
 
 namespace heed::mpi {
-
-/// Seconds that one thing took.
-class Clock {
- public:
-  template <class Function>
-  void time(Function&& function) {
-    const auto start = std::chrono::steady_clock::now();
-    function();
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-  double seconds() const { return seconds_; }
-
- private:
-  double seconds_ = 0;
-};
 
 class Run {
  protected:
@@ -49,21 +34,26 @@ class Run {
 
   /// Agrees on how it went, and where it went well lets every rank write.
   template <class Write>
-  void end(const char* what, Write&& write) {
-    if (status_ != HEED_STATUS_OK) set_last_error(error_.message);
-    wait_.time([&] { plan_.comm.agree(status_); });
-    compute_.time([&] { status_ = guarded(write); });
-    wait_.time([&] { plan_.comm.agree(status_); });
-    tell_times();
+  void end(Write&& write) {
+    wait_.time([&] { attempts_.agree(plan_.comm); });
+    attempt(write);
+    wait_.time([&] { attempts_.agree(plan_.comm); });
+  }
+
+  /// Does all of a run, and notes where its time went.
+  template <class Work>
+  void timed(const char* what, Work&& work) {
+    Clock all;
+    all.time(work);
+    plan_.times.run = all.seconds();
+    plan_.times.compute = attempts_.seconds();
+    plan_.times.wait = wait_.seconds();
     if (plan_.verbose) print(what);
   }
 
-  /// A rank that fails goes on to send and receive, so that no other waits for ever.
   template <class Function>
   void attempt(Function&& function) {
-    if (status_ != HEED_STATUS_OK) return;
-    compute_.time([&] { status_ = guarded(function); });
-    if (status_ != HEED_STATUS_OK) keep_error();
+    attempts_.attempt(function);
   }
 
   bool shares_heads() const { return plan_.head_ranks > 1; }
@@ -103,20 +93,15 @@ class Run {
   std::byte* const workspace_;
   Requests requests_;
   Tensors inputs_;
-  Clock compute_, wait_;
+  Attempts attempts_;
+  Clock wait_;
 
  private:
-  void keep_error();
   void pack() const;
   void begin(const Round& round, std::size_t n);
   void add(const Round& round) const;
   const std::int32_t* lengths_of(const Span& keys) const;
-  void tell_times() const;
   void print(const char* what) const;
-
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  heed_status status_ = HEED_STATUS_OK;
-  Error error_ = {};
 };
 
 }  // namespace heed::mpi

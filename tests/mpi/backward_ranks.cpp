@@ -1,5 +1,6 @@
 #include "tests/mpi/backward_ranks.hpp"
 
+#include <memory>
 #include <stdexcept>
 
 namespace heed_test {
@@ -89,13 +90,32 @@ const heed_mpi_attention_backward_desc& BackwardShard::desc(std::int64_t head_ra
 }
 
 Gradients BackwardShard::run(const Context& context, std::int64_t head_ranks) {
-  desc(head_ranks);
-  return problem.run([&](const heed_attention_backward_args& args) {
-    const heed_status status =
-        heed_mpi_attention_backward(MPI_COMM_WORLD, context.get(), &desc_, &args);
+  const auto require = [](heed_status status) {
     if (status != HEED_STATUS_OK) throw std::runtime_error(heed_mpi_last_error());
     return status;
+  };
+  struct Destroy {
+    void operator()(heed_mpi_attention_backward_plan* plan) const {
+      heed_mpi_attention_backward_plan_destroy(plan);
+    }
+  };
+  heed_mpi_attention_backward_plan* made = nullptr;
+  require(heed_mpi_attention_backward_plan_create(MPI_COMM_WORLD, context.get(), &desc(head_ranks),
+                                                  &made));
+  const std::unique_ptr<heed_mpi_attention_backward_plan, Destroy> plan(made);
+  std::size_t bytes = 0;
+  require(heed_mpi_attention_backward_plan_workspace(plan.get(), &bytes));
+  Workspace workspace(bytes);
+  const Gradients got = problem.run([&](const heed_attention_backward_args& args) {
+    return require(heed_mpi_attention_backward_plan_run(plan.get(), &args, workspace.get(),
+                                                        workspace.bytes()));
   });
+  CHECK(workspace.intact());
+  heed_mpi_times times = HEED_MPI_TIMES_INIT;
+  require(heed_mpi_attention_backward_plan_times(plan.get(), &times));
+  CHECK(times.compute > 0);
+  CHECK(times.run >= times.compute + times.wait);
+  return got;
 }
 
 /// Sums over ranks are sums in some order, whose terms are those of one process; each has been
@@ -104,13 +124,10 @@ Gradients BackwardShard::run(const Context& context, std::int64_t head_ranks) {
 /// outside a rank's keys adds nothing. So the bounds of one process hold.
 void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want, const Split& split,
                           std::int64_t head_ranks, bool same_bits, Unspecified unspecified) {
-  static const Context context = make_context(isa_names().back());
-  static const Context threaded = make_context(isa_names().back(), {"tbb", 2, 16, 16});
-  INFO("rank " << rank() << " of " << ranks() << ", " << split.name << ", head_ranks " << head_ranks
-               << ": " << line_of(whole));
+  INFO(line_of_split(split, head_ranks) << ": " << line_of(whole));
   BackwardShard shard(whole, split);
-  const Gradients got = shard.run(context, head_ranks);
-  CHECK(heed_test::same_bits(got, shard.run(threaded, head_ranks)));
+  const Gradients got = shard.run(plain_context(), head_ranks);
+  CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
   ExpectedGradients part;
   for (const GradientOf of : all_gradients()) part[of] = shard.part_of(of, want[of]);
   const GradientComparison comparison =
@@ -122,7 +139,7 @@ void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want,
   if (split.everywhere || (whole.forward.bias && whole.forward.bias->shape()[2] == 1))
     CHECK(same_on_all_ranks(got[kGradBias]));
   if (!same_bits) return;
-  const Gradients alone = whole.run(context);
+  const Gradients alone = whole.run(plain_context());
   for (const GradientOf of : {kGradQuery, kGradKey, kGradValue})
     CHECK(same_numbers(values_of(got[of]), shard.part_of(of, values_of(alone[of]))));
 }

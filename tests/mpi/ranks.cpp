@@ -118,6 +118,16 @@ int ranks() {
   return ranks;
 }
 
+const Context& plain_context() {
+  static const Context context = make_context(isa_names().back());
+  return context;
+}
+
+const Context& threaded_context() {
+  static const Context context = make_context(isa_names().back(), {"tbb", 2, 16, 16});
+  return context;
+}
+
 Split even_split(std::uint32_t placement, std::int64_t queries, std::int64_t keys) {
   return {placement == HEED_MPI_ZIGZAG ? "zigzag" : "contiguous", placement,
           placed_evenly(placement, queries), placed_evenly(placement, keys)};
@@ -135,6 +145,17 @@ Split dealt_split(std::int64_t queries, std::int64_t keys, std::uint64_t seed) {
 Split everywhere(std::int64_t queries, std::int64_t keys) {
   const std::vector<Positions> all(static_cast<std::size_t>(ranks()), row_range(0, queries));
   return {"everywhere", HEED_MPI_CONTIGUOUS, all, placed_unevenly(keys), true};
+}
+
+std::vector<Split> all_splits(std::int64_t queries, std::int64_t keys, std::uint64_t seed) {
+  return {even_split(HEED_MPI_CONTIGUOUS, queries, keys), uneven_split(queries, keys),
+          even_split(HEED_MPI_ZIGZAG, queries, keys), dealt_split(queries, keys, seed),
+          everywhere(queries, keys)};
+}
+
+std::string line_of_split(const Split& split, std::int64_t head_ranks) {
+  return "rank " + std::to_string(rank()) + " of " + std::to_string(ranks()) + ", " + split.name +
+         ", head_ranks " + std::to_string(head_ranks);
 }
 
 void take(const Tensor& from, const Positions& positions, Tensor& to) {
@@ -204,13 +225,10 @@ Outputs Shard::run(const Context& context, std::int64_t head_ranks) {
 }
 
 void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits) {
-  static const Context context = make_context(isa_names().back());
-  static const Context threaded = make_context(isa_names().back(), {"tbb", 2, 16, 16});
-  INFO("rank " << rank() << " of " << ranks() << ", " << split.name << ", head_ranks " << head_ranks
-               << ": " << line_of(whole));
+  INFO(line_of_split(split, head_ranks) << ": " << line_of(whole));
   Shard shard(whole, split);
-  const Outputs got = shard.run(context, head_ranks);
-  const Outputs again = shard.run(threaded, head_ranks);
+  const Outputs got = shard.run(plain_context(), head_ranks);
+  const Outputs again = shard.run(threaded_context(), head_ranks);
   CHECK(heed_test::same_bits(got.out, again.out));
   CHECK(heed_test::same_bits(got.lse, again.lse));
 
@@ -233,7 +251,7 @@ void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bo
                    widened(shard.rows_of(want.lse, 1), 4 * spans, 4 * largest, 0x1p-53));
   }
   if (!same_bits) return;
-  const Outputs alone = whole.run_all(context);
+  const Outputs alone = whole.run_all(plain_context());
   CHECK(got.out.bits == shard.rows_of(alone.out.bits, shape[3]));
   if (whole.lse) CHECK(got.lse.bits == shard.rows_of(alone.lse.bits, 1));
 }

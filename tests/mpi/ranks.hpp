@@ -19,6 +19,10 @@ namespace heed_test {
 int rank();
 int ranks();
 
+/// Of the widest instruction set: with one thread, and with several and small tiles.
+const Context& plain_context();
+const Context& threaded_context();
+
 /// Whose rows are whose: positions by rank.
 struct Split {
   const char* name;
@@ -54,6 +58,12 @@ std::vector<T> rows_of(const std::vector<T>& whole, const Axes& shape,
 
 /// Tensors lie otherwise on every rank, and those of each in other ways.
 Arrangement own_arrangement(int shift);
+
+/// All of these.
+std::vector<Split> all_splits(std::int64_t queries, std::int64_t keys, std::uint64_t seed);
+
+/// What failures name a problem that is split so by.
+std::string line_of_split(const Split& split, std::int64_t head_ranks);
 
 /// This rank's part of a problem.
 class Shard {

@@ -31,11 +31,6 @@ void check_told_of_last_rank() {
 
 }  // namespace
 
-const Context& good_context() {
-  static const Context made = make_context(isa_names().back());
-  return made;
-}
-
 bool untouched(const Tensor& tensor) {
   const Numbers numbers = tensor.numbers();
   for (std::size_t i = 0; i < numbers.size(); ++i)

@@ -8,9 +8,6 @@
 
 namespace heed_test {
 
-/// The context of calls that go well.
-const Context& good_context();
-
 /// Whether nobody has written an element.
 bool untouched(const Tensor& tensor);
 

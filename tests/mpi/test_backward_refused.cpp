@@ -15,7 +15,7 @@ BackwardProblem good(std::int64_t length = kLength, std::int64_t features = 8) {
   problem.add_bias({1, 4, 1, length});
   BackwardProblem p(std::move(problem), 2);
   for (const GradientOf of : {kGradQuery, kGradKey, kGradValue, kGradBias, kGradSinks}) p.want(of);
-  p.attend(good_context());
+  p.attend(plain_context());
   return p;
 }
 
@@ -25,7 +25,7 @@ struct Call {
       : whole(std::move(problem)),
         shard(whole, even_split(HEED_MPI_CONTIGUOUS, whole.forward.desc.query_length,
                                 whole.forward.desc.query_length)),
-        context(good_context().get()),
+        context(plain_context().get()),
         desc(shard.desc()),
         over(*desc.attention),
         attention(*over.attention),
@@ -202,7 +202,7 @@ TEST_CASE("what plans of gradients say") {
     desc.gradients = gradients;
     attention.causal = causal;
     heed_mpi_attention_backward_plan* plan = nullptr;
-    CHECK(heed_mpi_attention_backward_plan_create(MPI_COMM_WORLD, good_context().get(), &desc,
+    CHECK(heed_mpi_attention_backward_plan_create(MPI_COMM_WORLD, plain_context().get(), &desc,
                                                   &plan) == HEED_STATUS_OK);
     heed_mpi_attention_info info = HEED_MPI_ATTENTION_INFO_INIT;
     CHECK(heed_mpi_attention_backward_plan_describe(plan, &info) == HEED_STATUS_OK);

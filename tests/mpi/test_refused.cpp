@@ -16,7 +16,7 @@ struct Call {
   Call()
       : whole({kLength, kLength, 8, 8, 1, 4, 2}),
         shard(filled(whole), even_split(HEED_MPI_CONTIGUOUS, kLength, kLength)),
-        context(good_context().get()),
+        context(plain_context().get()),
         desc(shard.desc()),
         attention(shard.problem.desc),
         args(shard.problem.args()) {
@@ -162,7 +162,7 @@ TEST_CASE("what ranks cannot be split by") {
     desc.tensors = tensors;
     heed_mpi_attention_plan* plan = nullptr;
     const heed_status status =
-        heed_mpi_attention_plan_create(MPI_COMM_WORLD, good_context().get(), &desc, &plan);
+        heed_mpi_attention_plan_create(MPI_COMM_WORLD, plain_context().get(), &desc, &plan);
     CHECK(status != HEED_STATUS_OK);
     CHECK(plan == nullptr);
     return std::string(heed_mpi_last_error());
@@ -189,7 +189,7 @@ TEST_CASE("positions that are missing, or there twice") {
     desc.placement = HEED_MPI_POSITIONS;
     desc.query_positions = desc.key_positions = own;
     heed_mpi_attention_plan* plan = nullptr;
-    CHECK(heed_mpi_attention_plan_create(MPI_COMM_WORLD, good_context().get(), &desc, &plan) ==
+    CHECK(heed_mpi_attention_plan_create(MPI_COMM_WORLD, plain_context().get(), &desc, &plan) ==
           HEED_STATUS_INVALID_ARGUMENT);
     CHECK(same_everywhere(heed_mpi_last_error()));
     return std::string(heed_mpi_last_error());
@@ -221,7 +221,7 @@ TEST_CASE("more spans than a shard may have") {
   desc.placement = HEED_MPI_POSITIONS;
   desc.query_positions = desc.key_positions = own.data();
   heed_mpi_attention_plan* plan = nullptr;
-  CHECK(heed_mpi_attention_plan_create(MPI_COMM_WORLD, good_context().get(), &desc, &plan) ==
+  CHECK(heed_mpi_attention_plan_create(MPI_COMM_WORLD, plain_context().get(), &desc, &plan) ==
         HEED_STATUS_UNSUPPORTED);
   CHECK(heed_mpi_last_error() ==
         std::string("rank 0: desc.key_positions has a gap or a jump before row 1024; a shard may "
@@ -262,7 +262,7 @@ TEST_CASE("a rank that calls from another thread than it may") {
   heed_status status = HEED_STATUS_OK;
   std::string message;
   const auto call = [&] {
-    status = heed_mpi_attention(MPI_COMM_WORLD, good_context().get(), &desc, &args);
+    status = heed_mpi_attention(MPI_COMM_WORLD, plain_context().get(), &desc, &args);
     message = heed_mpi_last_error();
   };
   if (rank() == ranks() - 1)
@@ -281,7 +281,7 @@ TEST_CASE("a rank that calls from another thread than it may") {
 TEST_CASE("no communicator") {
   heed_mpi_attention_plan* plan = nullptr;
   const heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
-  CHECK(heed_mpi_attention_plan_create(MPI_COMM_NULL, good_context().get(), &desc, &plan) ==
+  CHECK(heed_mpi_attention_plan_create(MPI_COMM_NULL, plain_context().get(), &desc, &plan) ==
         HEED_STATUS_INVALID_ARGUMENT);
   CHECK(heed_mpi_last_error() == std::string("communicator is MPI_COMM_NULL"));
   heed_mpi_attention_plan_destroy(nullptr);
