@@ -284,7 +284,6 @@ HEED_API heed_status heed_mpi_attention_backward_plan_workspace(
 HEED_API heed_status heed_mpi_attention_backward_plan_run(
     const heed_mpi_attention_backward_plan* plan, const heed_attention_backward_args* args,
     void* workspace, size_t workspace_bytes);
-
 HEED_API heed_status heed_mpi_attention_backward_plan_times(
     const heed_mpi_attention_backward_plan* plan, heed_mpi_times* times);
 

@@ -26,8 +26,8 @@ class RankRow {
 
   Row row() const {
     const std::string kind = weak_ ? "weak" : "strong";
-    Row row = row_of(kind, shape_ + "/ranks:" + std::to_string(ranks_), describe(context_).isa,
-                     threads_);
+    Row row =
+        row_of(kind, shape_ + "/ranks:" + std::to_string(ranks_), describe(context_).isa, threads_);
     row.subject = kind + " " + row.subject;
     return row;
   }

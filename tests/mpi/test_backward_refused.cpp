@@ -221,6 +221,12 @@ TEST_CASE("what plans of gradients say") {
     const heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
     CHECK(heed_mpi_attention_backward_plan_run(plan, &args, nullptr, 0) != HEED_STATUS_OK);
     CHECK(heed_mpi_last_error() == std::string("rank 0: args.attention is NULL"));
+    heed_mpi_times times = HEED_MPI_TIMES_INIT;
+    times.run = 1;
+    CHECK(heed_mpi_attention_backward_plan_times(plan, &times) == HEED_STATUS_OK);
+    CHECK(times.run == 0);  // none has gone well
+    CHECK(heed_mpi_attention_backward_plan_times(plan, nullptr) == HEED_STATUS_INVALID_ARGUMENT);
+    CHECK(heed_mpi_last_error() == std::string("times is NULL"));
     heed_mpi_attention_backward_plan_destroy(plan);
     return info;
   };

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,27 @@ def test_over_mpich(tmp_path):
     tests = "(grouped and not torch) or refused or Plan"
     ran = started(START, "mpiexec.mpich", 2, *PROGRAM, "-k", tests, library=MPICH, **variables)
     assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_the_example(ranks):
+    pytest.importorskip("torch")
+    program = FOLDER.parents[1] / "api" / "python" / "examples" / "ranks.py"
+    ran = started(START, "mpirun", ranks, sys.executable, program, "500")
+    assert ran.returncode == 0, ran.stderr
+    length = 500 - 500 % (2 * ranks)
+    ring = r"ring" if ranks == 1 else r"(ring|heads)"
+    assert re.fullmatch(
+        "".join(
+            rf"rank {rank} of {ranks}: {length // ranks} of {length} rows\n"
+            rf"  heed, {ring}:  \S+ ms, \S+ MB beside its own rows\n"
+            r"  gloo, gathered: \S+ ms, \S+ MB\n"
+            r"  the same but for rounding: True, and as one process: True\n"
+            for rank in range(ranks)
+        ),
+        ran.stdout,
+    ), ran.stdout
 
 
 def loaded(name):
