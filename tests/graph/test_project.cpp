@@ -92,6 +92,9 @@ TEST_CASE("what projections refuse") {
   CHECK(refused(plan, nullptr, workspace.bytes()) == "projections is NULL");
   CHECK(refused(plan, &made, 1) ==
         "workspace_bytes is 1; this plan needs " + std::to_string(workspace.bytes()));
+  CHECK(heed_graph_attention_plan_project(plan.get(), nullptr, workspace.get(), workspace.bytes(),
+                                          &made) == HEED_STATUS_INVALID_ARGUMENT);
+  CHECK(heed_last_error() == std::string("args is NULL"));
   args.w_value = nullptr;
   CHECK(refused(plan, &made, workspace.bytes()) ==
         "args.w_value and args.p_value are both NULL; give one of them");

@@ -53,7 +53,7 @@ TEST_CASE("a hub, whose edges are cut into pieces, with sources on all ranks") {
 TEST_CASE("nodes whose sources are all own, computed while rows travel") {
   for (const heed_graph_inputs inputs :
        {HEED_GRAPH_PROJECTED, HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE}) {
-    GraphProblem whole(circle(50 * ranks(), 3), 2, 5, 6);
+    GraphProblem whole(circle(Index{50} * ranks(), 3), 2, 5, 6);
     whole.desc.inputs = inputs;
     whole.desc.residual = 1;
     if (inputs == HEED_GRAPH_PROJECTED) whole.add_projected();
@@ -83,7 +83,7 @@ TEST_CASE("nodes without edges, and edges that stay on their rank") {
 }
 
 TEST_CASE("what a rank has, gets and sends") {
-  const Index nodes = 100 * ranks();
+  const Index nodes = Index{100} * ranks();
   const MpiGraph graph = make_mpi_graph(plain_context(), circle(nodes), {});
   const heed_mpi_graph_info info = describe(graph);
   const bool alone = ranks() == 1;

@@ -155,10 +155,14 @@ class RankGraph::Builder {
     const auto is_inner = [&](std::int32_t row) {
       return inner[static_cast<std::size_t>(row)] != 0;
     };
-    const auto middle =
-        std::stable_partition(graph_.edges.begin(), graph_.edges.end(),
-                              [&](const Edge& edge) { return is_inner(edge.destination); });
-    graph_.inner_given = middle - graph_.edges.begin();
+    std::vector<Edge> sorted;
+    sorted.reserve(graph_.edges.size());
+    for (const bool first : {true, false}) {
+      for (const Edge& edge : graph_.edges)
+        if (is_inner(edge.destination) == first) sorted.push_back(edge);
+      if (first) graph_.inner_given = static_cast<std::int64_t>(sorted.size());
+    }
+    graph_.edges.swap(sorted);
     // A call goes through all local rows. With fewer edges than these it hides less than it costs.
     const bool all_border = graph_.inner_given < graph_.rows() && !graph_.alone;
     if (all_border) graph_.inner_given = 0;
