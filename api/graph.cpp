@@ -95,6 +95,27 @@ heed_status heed_graph_attention_plan_run(const heed_graph_attention_plan* plan,
   return guarded([&] { heed::run(required(plan, "plan"), args, workspace, workspace_bytes); });
 }
 
+heed_status heed_graph_attention_plan_project(const heed_graph_attention_plan* plan,
+                                              const heed_graph_attention_args* args,
+                                              void* workspace, size_t workspace_bytes,
+                                              heed_graph_projections* projections) {
+  return guarded([&] {
+    const heed_graph_attention_plan& p = required(plan, "plan");
+    const auto known = heed::read_struct(args, "args");
+    heed::checked_struct_size(projections, "projections");
+    heed_graph_projections made;
+    if (!p.context->checked) {
+      made = heed::project_plan(p, known, workspace, workspace_bytes);
+    } else {
+      const heed::CheckedWorkspace lent(p.workspace_bytes(), workspace, workspace_bytes);
+      lent.place_canaries();
+      made = heed::project_plan(p, known, lent.get(), p.workspace_bytes());
+      lent.check_canaries();
+    }
+    heed::write_struct(projections, made, "projections");
+  });
+}
+
 heed_status heed_graph_attention(const heed_context* context, const heed_graph* graph,
                                  const heed_graph_attention_desc* desc,
                                  const heed_graph_attention_args* args) {

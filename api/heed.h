@@ -1410,6 +1410,32 @@ HEED_API heed_status heed_graph_attention_plan_workspace(const heed_graph_attent
 HEED_API heed_status heed_graph_attention_plan_run(const heed_graph_attention_plan* plan,
                                                    const heed_graph_attention_args* args,
                                                    void* workspace, size_t workspace_bytes);
+/* Where the queries, keys and values of all nodes lie in a workspace: tensors over nodes of the
+ * arithmetic's type, as desc.query, key and value with HEED_GRAPH_PROJECTED describe them. */
+typedef struct heed_graph_projections {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const void* query;
+  const void* key;
+  const void* value;
+  heed_layout query_layout;
+  heed_layout key_layout;
+  heed_layout value_layout;
+} heed_graph_projections;
+#define HEED_GRAPH_PROJECTIONS_INIT                                                  \
+  {                                                                                  \
+    (uint32_t)sizeof(heed_graph_projections), 0, NULL, NULL, NULL, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT                                           \
+  }
+
+/* Only the products of data with matrices with which the first step of a run begins, for programs
+ * that send rows of them elsewhere. args as for a run, but out, lse and weights are not looked at.
+ * The projections stay in the workspace until it is used again. HEED_STATUS_INVALID_ARGUMENT with
+ * HEED_GRAPH_PROJECTED. */
+HEED_API heed_status heed_graph_attention_plan_project(const heed_graph_attention_plan* plan,
+                                                       const heed_graph_attention_args* args,
+                                                       void* workspace, size_t workspace_bytes,
+                                                       heed_graph_projections* projections);
 /* Plan, workspace (from the context's allocator) and run in one call. */
 HEED_API heed_status heed_graph_attention(const heed_context* context, const heed_graph* graph,
                                           const heed_graph_attention_desc* desc,

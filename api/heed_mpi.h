@@ -84,9 +84,15 @@ typedef enum heed_mpi_tensors {
  * every rank brings the rows of its queries and the keys of the whole sequence, in order of
  * positions.
  *
- * Not over ranks, HEED_STATUS_UNSUPPORTED: packed batches, pages, keys and values of 8 bits, hard
- * attention, score functions, weights and column sums; and bottom-right positions with
- * HEED_MPI_KEY_LENGTHS, where each sequence would have its own. */
+ * Packed batches: with desc.sequences above 0 the sequences of a batch lie one after the other in
+ * the rows of all ranks, and a row attends keys of its own sequence alone. Positions count all
+ * rows, for placements, masks and biases too; causal, windows and ALiBi count from the beginning of
+ * each sequence. `attention` has a batch of 1 and packed_queries and packed_keys of 0, whatever the
+ * rows of a shard belong to.
+ *
+ * Not over ranks, HEED_STATUS_UNSUPPORTED: pages, keys and values of 8 bits, hard attention, score
+ * functions, weights and column sums; bottom-right positions with HEED_MPI_KEY_LENGTHS, where each
+ * sequence would have its own; key lengths with packed batches. */
 typedef struct heed_mpi_attention_desc {
   uint32_t struct_size;
   uint32_t placement;                   /* heed_mpi_placement, of queries and keys */
@@ -94,8 +100,9 @@ typedef struct heed_mpi_attention_desc {
   const int64_t*
       query_positions;          /* [query_length] and [key_length], with HEED_MPI_POSITIONS, else */
   const int64_t* key_positions; /* NULL: together those of all ranks are 0, 1, 2, ..., each once.
-                                   Rows at consecutive positions are computed together: a shard
-                                   may have 1024 such spans of queries, and of keys */
+                                   Rows at consecutive positions, of one sequence, are computed
+                                   together: a shard may have 1024 such spans of queries, and of
+                                   keys */
   uint32_t queries;             /* heed_mpi_queries */
   uint32_t tensors;             /* heed_mpi_tensors */
   int64_t head_ranks;    /* ranks next to each other that share heads: 1 is the ring, all ranks are
@@ -104,9 +111,13 @@ typedef struct heed_mpi_attention_desc {
   double flops_per_byte; /* finite, above 0: operations that a rank computes while the network
                             brings it a byte, to choose by; 0: 160, which is 2 TFLOP/s over 100
                             Gbit/s */
+  int64_t sequences;     /* of a packed batch; 0: not packed */
+  const int32_t* cu_seqlens_q; /* [sequences + 1], from 0 to the queries of all ranks, and */
+  const int32_t* cu_seqlens_k; /* likewise of keys: where sequences begin, and the last ends. The
+                                  same on all ranks, read while the plan is made; else NULL */
 } heed_mpi_attention_desc;
 #define HEED_MPI_ATTENTION_DESC_INIT \
-  { (uint32_t)sizeof(heed_mpi_attention_desc), 0, NULL, NULL, NULL, 0, 0, 0, 0.0 }
+  { (uint32_t)sizeof(heed_mpi_attention_desc), 0, NULL, NULL, NULL, 0, 0, 0, 0.0, 0, NULL, NULL }
 
 /* ---- Plan and run ---------------------------------------------------------------------------- */
 
@@ -177,10 +188,227 @@ HEED_API heed_status heed_mpi_attention_plan_run(const heed_mpi_attention_plan* 
                                                  const heed_attention_args* args, void* workspace,
                                                  size_t workspace_bytes);
 
+/* Seconds that the latest run of a plan took on this rank; 0 before the first. What is left of
+ * `run` is MPI's: it is called between pieces of computing, so that messages move on. */
+typedef struct heed_mpi_times {
+  uint32_t struct_size;
+  uint32_t reserved;
+  double run;     /* from call to return */
+  double compute; /* in heed_attention, and moving rows on this rank */
+  double wait;    /* for messages and other ranks, with nothing else to do */
+} heed_mpi_times;
+#define HEED_MPI_TIMES_INIT \
+  { (uint32_t)sizeof(heed_mpi_times), 0, 0.0, 0.0, 0.0 }
+
+HEED_API heed_status heed_mpi_attention_plan_times(const heed_mpi_attention_plan* plan,
+                                                   heed_mpi_times* times);
+
 /* Collective. Plan, workspace and run in one call. */
 HEED_API heed_status heed_mpi_attention(MPI_Comm communicator, const heed_context* context,
                                         const heed_mpi_attention_desc* desc,
                                         const heed_attention_args* args);
+
+/* ---- Gradients --------------------------------------------------------------------------------
+ */
+
+/* Which gradients runs of a plan compute, or-ed. */
+typedef enum heed_mpi_gradients {
+  HEED_MPI_GRAD_QUERY = 1,
+  HEED_MPI_GRAD_KEY = 2,
+  HEED_MPI_GRAD_VALUE = 4,
+  HEED_MPI_GRAD_BIAS = 8,
+  HEED_MPI_GRAD_SINKS = 16,
+  HEED_MPI_GRAD_ALIBI_SLOPES = 32,
+  HEED_MPI_GRAD_SCALE = 64,
+  HEED_MPI_GRAD_TEMPERATURE = 128
+} heed_mpi_gradients;
+
+/* The gradients of attention over ranks, by the formulas of heed_attention_backward and with the
+ * strategies of heed_mpi_attention. Around the ring keys and values travel as they do there, and
+ * what a rank has of the gradients of another's goes straight back to it while the next shard is
+ * computed. Sums are made in the arithmetic's type, in an order that depends on how rows are split
+ * over how many ranks alone, and rounded once. Every rank gets the gradients of its rows. Those of
+ * what all ranks have together are the same on all of them, bit by bit: of sinks, slopes, scale and
+ * temperature; of a bias that repeats over queries; and with HEED_MPI_QUERIES_EVERYWHERE of queries
+ * and biases.
+ *
+ * A bias whose gradient is wanted repeats over queries where desc.bias.rows is 1 on all ranks; 0
+ * says that it does not, also where every rank has a single query. Its other sizes are the same on
+ * all ranks.
+ *
+ * Not over ranks: what heed_mpi_attention does not do, nor score functions' derivatives. */
+typedef struct heed_mpi_attention_backward_desc {
+  uint32_t struct_size;
+  uint32_t accumulate; /* as in heed_attention_backward_desc; the same on all ranks */
+  /* As for heed_mpi_attention. Its fields, and those of its attention, are called desc.NAME too.
+   * Read while the plan is made. */
+  const heed_mpi_attention_desc* attention;
+  uint32_t gradients;   /* heed_mpi_gradients; 0: those of query, key and value */
+  uint32_t reserved;    /* 0 */
+  heed_layout grad_out; /* of this rank's rows, as in heed_attention_backward_desc; dtypes of */
+  heed_layout grad_lse; /* grad_out, lse and grad_lse are the same on all ranks */
+  heed_layout grad_query;
+  heed_layout grad_key;
+  heed_layout grad_value;
+  heed_score_layout grad_bias;
+} heed_mpi_attention_backward_desc;
+#define HEED_MPI_ATTENTION_BACKWARD_DESC_INIT                                            \
+  {                                                                                      \
+    (uint32_t)sizeof(heed_mpi_attention_backward_desc), 0, NULL, 0, 0, HEED_LAYOUT_INIT, \
+        HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT, HEED_LAYOUT_INIT,          \
+        HEED_SCORE_LAYOUT_INIT                                                           \
+  }
+
+typedef struct heed_mpi_attention_backward_plan heed_mpi_attention_backward_plan;
+
+/* Collective, and otherwise as the functions of plans above. flops are those of the five products,
+ * as in heed_attention_backward_plan_describe; bytes count gradients on their way back. */
+HEED_API heed_status heed_mpi_attention_backward_plan_create(
+    MPI_Comm communicator, const heed_context* context,
+    const heed_mpi_attention_backward_desc* desc, heed_mpi_attention_backward_plan** plan);
+HEED_API void heed_mpi_attention_backward_plan_destroy(heed_mpi_attention_backward_plan* plan);
+HEED_API heed_status heed_mpi_attention_backward_plan_describe(
+    const heed_mpi_attention_backward_plan* plan, heed_mpi_attention_info* info);
+HEED_API heed_status heed_mpi_attention_backward_plan_choice(
+    const heed_mpi_attention_backward_plan* plan, uint32_t index, heed_mpi_choice* choice);
+/* Of the ring two shards of keys and values at most, and of their gradients in the arithmetic's
+ * type four: own ones, two that are computed or sent, one that arrives; gradients of queries in
+ * that type, one of a bias too, and what heed_attention_backward needs. */
+HEED_API heed_status heed_mpi_attention_backward_plan_workspace(
+    const heed_mpi_attention_backward_plan* plan, size_t* bytes);
+
+/* Collective. args as of heed_attention_backward, of this rank's shard: out and lse are what
+ * heed_mpi_attention gave it. Gradients that desc.gradients names may be NULL on ranks that do not
+ * want them; others must be. grad_lse may be given by some ranks alone. Sinks, slopes, scale and
+ * temperature have their gradients on all ranks, of all query heads. */
+HEED_API heed_status heed_mpi_attention_backward_plan_run(
+    const heed_mpi_attention_backward_plan* plan, const heed_attention_backward_args* args,
+    void* workspace, size_t workspace_bytes);
+HEED_API heed_status heed_mpi_attention_backward_plan_times(
+    const heed_mpi_attention_backward_plan* plan, heed_mpi_times* times);
+
+/* Collective. Plan, workspace and run in one call. */
+HEED_API heed_status heed_mpi_attention_backward(MPI_Comm communicator, const heed_context* context,
+                                                 const heed_mpi_attention_backward_desc* desc,
+                                                 const heed_attention_backward_args* args);
+
+/* ---- Graphs over ranks -----------------------------------------------------------------------
+ */
+
+/* The nodes of a graph are split over ranks. A rank has the rows of its own nodes, in order of
+ * their numbers, and the edges that end there; it computes their results, for which it gets from
+ * the others, once per step, the keys and values of just those nodes that its edges lead from.
+ *
+ * Every rank brings some of the edges, whichever; each goes to the rank that has its destination.
+ * Or all ranks read one file together, each its share of the bytes. */
+typedef struct heed_mpi_graph_desc {
+  uint32_t struct_size;
+  uint32_t index_type; /* heed_index_type of sources and destinations */
+  int64_t nodes;       /* of the whole graph, at most 2^31 - 1. With a path 0 is one more than the
+                          largest in the file */
+  int64_t edges;       /* that this rank brings; 0 too */
+  const void* sources; /* [edges], 0 to nodes - 1 */
+  const void* destinations; /* [edges] */
+  const char* path;      /* NULL, or a text file that all ranks can read, instead of edges: "source
+                            destination" a line; empty lines and those that begin with # or % do
+                            not count */
+  const int32_t* owners; /* [nodes] the rank that has each node, the same on all ranks. NULL:
+                            ranges in order of ranks, with as many nodes and edges together on
+                            every rank as can be */
+  uint32_t duplicates;   /* heed_duplicates. The first is that of the lowest rank */
+  uint32_t reserved;     /* 0 */
+} heed_mpi_graph_desc;
+#define HEED_MPI_GRAPH_DESC_INIT \
+  { (uint32_t)sizeof(heed_mpi_graph_desc), 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0 }
+
+typedef struct heed_mpi_graph heed_mpi_graph;
+
+/* Collective. Duplicates the communicator; finds out which rows every rank needs of which others,
+ * and tells these. *graph is written only on success; it holds the context. */
+HEED_API heed_status heed_mpi_graph_create(MPI_Comm communicator, const heed_context* context,
+                                           const heed_mpi_graph_desc* desc, heed_mpi_graph** graph);
+/* Collective, and before MPI_Finalize. NULL is allowed, if it is on all ranks. Plans made from the
+ * graph stay usable: they hold it. */
+HEED_API void heed_mpi_graph_destroy(heed_mpi_graph* graph);
+
+/* Of this rank, but for the first two. */
+typedef struct heed_mpi_graph_info {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t nodes;       /* of all ranks */
+  int64_t edges;       /* of all ranks, that count: without removed duplicates */
+  int64_t own_nodes;   /* rows of tensors over nodes */
+  int64_t own_given;   /* rows of tensors over edges */
+  int64_t own_edges;   /* of these, those that count */
+  int64_t inner_nodes; /* own nodes whose sources are all own: computed while rows travel */
+  int64_t inner_edges; /* that end there */
+  int64_t remote_rows; /* that come from other ranks in every step */
+  int64_t sent_rows;   /* that go to others */
+  int64_t senders;     /* ranks that the former come from */
+  int64_t receivers;   /* and that the latter go to */
+  size_t bytes;        /* of memory held */
+} heed_mpi_graph_info;
+#define HEED_MPI_GRAPH_INFO_INIT \
+  { (uint32_t)sizeof(heed_mpi_graph_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+HEED_API heed_status heed_mpi_graph_describe(const heed_mpi_graph* graph,
+                                             heed_mpi_graph_info* info);
+
+/* Which nodes this rank has: nodes[own_nodes], ascending. Row i of its tensors belongs to nodes[i].
+ */
+HEED_API heed_status heed_mpi_graph_nodes(const heed_mpi_graph* graph, int64_t* nodes);
+
+/* Which edges, by numbers of the whole graph: row e of its tensors over edges belongs to the edge
+ * from sources[e] to destinations[e], the given[e]-th of those that all ranks brought, in order of
+ * ranks, or that the file has. [own_given] each; NULL: not wanted. */
+HEED_API heed_status heed_mpi_graph_edges(const heed_mpi_graph* graph, int64_t* sources,
+                                          int64_t* destinations, int64_t* given);
+
+typedef struct heed_mpi_graph_attention_plan heed_mpi_graph_attention_plan;
+
+/* Collective, as are the next but for describe. All that heed_graph_attention computes, of this
+ * rank's rows: desc is as there, of own nodes and edges, and the same on all ranks but for strides
+ * and the types of tensors over edges. Results have the bits of heed_graph_attention over the whole
+ * graph on one process of the same instruction set, however nodes are split. The plan holds the
+ * graph. */
+HEED_API heed_status heed_mpi_graph_attention_plan_create(const heed_context* context,
+                                                          const heed_mpi_graph* graph,
+                                                          const heed_graph_attention_desc* desc,
+                                                          heed_mpi_graph_attention_plan** plan);
+HEED_API void heed_mpi_graph_attention_plan_destroy(heed_mpi_graph_attention_plan* plan);
+
+typedef struct heed_mpi_graph_attention_info {
+  uint32_t struct_size;
+  uint32_t reserved;
+  int64_t ranks;
+  int64_t rank;
+  int64_t steps;
+  double step_bytes;     /* that this rank sends in a step */
+  double gathered_bytes; /* of keys and values, read through its edges in a step */
+  size_t workspace_bytes;
+} heed_mpi_graph_attention_info;
+#define HEED_MPI_GRAPH_ATTENTION_INFO_INIT \
+  { (uint32_t)sizeof(heed_mpi_graph_attention_info), 0, 0, 0, 0, 0.0, 0.0, 0 }
+
+HEED_API heed_status heed_mpi_graph_attention_plan_describe(
+    const heed_mpi_graph_attention_plan* plan, heed_mpi_graph_attention_info* info);
+/* The bytes that a run of this plan needs on this rank: queries, keys, values and results of its
+ * own nodes and those that its edges lead from, and what heed_graph_attention needs. */
+HEED_API heed_status
+heed_mpi_graph_attention_plan_workspace(const heed_mpi_graph_attention_plan* plan, size_t* bytes);
+/* Collective. args as of heed_graph_attention, of this rank's rows; matrices that nodes share are
+ * the same on all ranks. While rows travel, a second thread computes, and the calling one sees to
+ * MPI. Where a rank fails in the midst of a run, out, lse and weights mean nothing on any. */
+HEED_API heed_status heed_mpi_graph_attention_plan_run(const heed_mpi_graph_attention_plan* plan,
+                                                       const heed_graph_attention_args* args,
+                                                       void* workspace, size_t workspace_bytes);
+HEED_API heed_status heed_mpi_graph_attention_plan_times(const heed_mpi_graph_attention_plan* plan,
+                                                         heed_mpi_times* times);
+/* Collective. Plan, workspace and run in one call. */
+HEED_API heed_status heed_mpi_graph_attention(const heed_context* context,
+                                              const heed_mpi_graph* graph,
+                                              const heed_graph_attention_desc* desc,
+                                              const heed_graph_attention_args* args);
 
 #ifdef __cplusplus
 }

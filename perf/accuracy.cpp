@@ -18,7 +18,7 @@ constexpr std::int64_t kRows = 64;
 template <class Real>
 class Checker {
  public:
-  Checker(const Workload& workload, Tensors& tensors, bool pairs)
+  Checker(const Workload& workload, Tensors& tensors, bool pairs, double slack)
       : workload_(workload),
         d_(workload.desc),
         args_(tensors.args()),
@@ -26,7 +26,9 @@ class Checker {
         given_{d_, args_, model_, nullptr, {}, pairs},
         packed_(d_.packed_queries != 0),
         rows_(packed_ ? d_.packed_queries : d_.query_length),
-        out_(queries_of(workload, tensors.out)) {}
+        out_(queries_of(workload, tensors.out)) {
+    accuracy_.slack = slack;
+  }
 
   Accuracy check() {
     visit_rows(
@@ -118,8 +120,9 @@ void demand(const Accuracy& accuracy, const std::string& workload) {
   throw std::runtime_error(workload + text);
 }
 
-void Accuracy::compare(double got, const oracle::Element& want) {
+void Accuracy::compare(double got, oracle::Element want) {
   if (std::isinf(want.bound)) return;
+  if (want.bound > 0) want.bound += slack;
   const double error = got == want.value ? 0 : std::fabs(got - want.value);
   const double ratio = oracle::ratio_of(got, want);
   squares += error * error;
@@ -132,9 +135,10 @@ void Accuracy::compare(double got, const oracle::Element& want) {
 
 double Accuracy::rms_error() const { return elements > 0 ? std::sqrt(squares / elements) : 0; }
 
-Accuracy check_accuracy(const Workload& workload, Tensors& tensors, bool pairs) {
-  return oracle::is_float64(workload.desc) ? Checker<double>(workload, tensors, pairs).check()
-                                           : Checker<float>(workload, tensors, pairs).check();
+Accuracy check_accuracy(const Workload& workload, Tensors& tensors, bool pairs, double slack) {
+  return oracle::is_float64(workload.desc)
+             ? Checker<double>(workload, tensors, pairs, slack).check()
+             : Checker<float>(workload, tensors, pairs, slack).check();
 }
 
 }  // namespace heed::perf

@@ -31,6 +31,20 @@ void begin_row(const std::string& name) {
   std::fflush(stderr);
 }
 
+/// Registers it; Google Benchmark's handle to say more.
+benchmark::internal::Benchmark* added(const Row& row, std::function<void(benchmark::State&)> body) {
+  catalogue().rows[row.name] = row;
+  const auto guarded = [name = row.name, body = std::move(body)](benchmark::State& state) {
+    begin_row(name);
+    try {
+      body(state);
+    } catch (const std::exception& problem) {
+      fail_row(state, problem.what());
+    }
+  };
+  return benchmark::RegisterBenchmark(row.name.c_str(), guarded);
+}
+
 }  // namespace
 
 Row row_of(const std::string& kind, const std::string& subject, const std::string& isa,
@@ -41,16 +55,11 @@ Row row_of(const std::string& kind, const std::string& subject, const std::strin
 
 void add_row(const Row& row, benchmark::TimeUnit unit,
              std::function<void(benchmark::State&)> body) {
-  catalogue().rows[row.name] = row;
-  const auto guarded = [name = row.name, body = std::move(body)](benchmark::State& state) {
-    begin_row(name);
-    try {
-      body(state);
-    } catch (const std::exception& problem) {
-      fail_row(state, problem.what());
-    }
-  };
-  benchmark::RegisterBenchmark(row.name.c_str(), guarded)->UseRealTime()->Unit(unit);
+  added(row, std::move(body))->UseRealTime()->Unit(unit);
+}
+
+void add_timed_row(const Row& row, std::function<void(benchmark::State&)> body) {
+  added(row, std::move(body))->UseManualTime()->Iterations(1)->Unit(benchmark::kMillisecond);
 }
 
 const Row* find_row(const std::string& name) {

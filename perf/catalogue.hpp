@@ -29,6 +29,9 @@ Row row_of(const std::string& kind, const std::string& subject, const std::strin
 /// Registers a row with Google Benchmark. An exception in `body` becomes an error of the row.
 void add_row(const Row& row, benchmark::TimeUnit unit, std::function<void(benchmark::State&)> body);
 
+/// The same of a body that times itself, once a repetition.
+void add_timed_row(const Row& row, std::function<void(benchmark::State&)> body);
+
 /// Registers a row for every shape, instruction set and thread count asked for. A Case is made of
 /// shape, options, context and threads; it has a row() and can measure().
 template <class Case>
@@ -65,6 +68,7 @@ void add_block_rows(const Options& options);
 void add_graph_rows(const Options& options);
 void add_stage_rows(const Options& options);
 void add_peak_rows(const Options& options);
+void add_rank_rows(const Options& options);
 void add_naive_rows(const Options& options);
 
 }  // namespace heed::perf

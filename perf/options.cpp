@@ -82,6 +82,19 @@ void declare(CLI::App& app, Options& options) {
       ->excludes("--backward")
       ->excludes("--blocks")
       ->excludes("--graphs");
+  app.add_option(
+         "--ranks", options.ranks,
+         "Instead of all else, attention over so many ranks of MPI, which are started here; "
+         "strong and weak scaling")
+      ->type_name("N[,M...]")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 1024))
+      ->excludes("--forms")
+      ->excludes("--backward")
+      ->excludes("--blocks")
+      ->excludes("--graphs")
+      ->excludes("--decode");
   app.add_flag("--no-stages", options.no_stages, "Leave out stage/... and peak/...");
   app.add_flag("--no-naive", options.no_naive, "Leave out naive/...");
   app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar + "\nor, over graphs,\n  " +
@@ -90,7 +103,8 @@ void declare(CLI::App& app, Options& options) {
              lines(kFormWorkloads) + "or, with --backward,\n" + lines(kBackwardWorkloads) +
              "or, with --blocks,\n" + lines(kBlockWorkloads) + "or, with --graphs,\n" +
              lines(kGraphWorkloads) + "or, with --decode,\n" + lines(kDecodeWorkloads) +
-             lines(kAppendWorkloads) +
+             lines(kAppendWorkloads) + "or, with --ranks,\n" + lines(kStrongWorkloads) +
+             "and, as many rows on every rank,\n" + lines(kWeakWorkloads) +
              "Everything else goes to Google Benchmark, for example --benchmark_filter=REGEX\n"
              "--benchmark_repetitions=N --benchmark_format=json --benchmark_out=FILE\n");
 }
@@ -103,12 +117,13 @@ std::vector<std::string>& shapes_like(const std::string& name, Options& options)
 }
 
 std::vector<std::string> standard_shapes(const Options& options) {
-  std::vector<std::string> shapes = options.forms      ? kFormWorkloads
-                                    : options.blocks   ? kBlockWorkloads
-                                    : options.graphs   ? kGraphWorkloads
-                                    : options.backward ? kBackwardWorkloads
-                                    : options.decode   ? kDecodeWorkloads
-                                                       : kStandardWorkloads;
+  std::vector<std::string> shapes = !options.ranks.empty() ? kStrongWorkloads
+                                    : options.forms        ? kFormWorkloads
+                                    : options.blocks       ? kBlockWorkloads
+                                    : options.graphs       ? kGraphWorkloads
+                                    : options.backward     ? kBackwardWorkloads
+                                    : options.decode       ? kDecodeWorkloads
+                                                           : kStandardWorkloads;
   if (options.decode) shapes.insert(shapes.end(), kAppendWorkloads.begin(), kAppendWorkloads.end());
   return shapes;
 }
@@ -122,13 +137,29 @@ void reject(const char* flag, const std::string& takes,
                                  "takes " + takes + ", which \"" + other->front() + "\" is not");
 }
 
+/// What heed_perf_mpi splits, each of which is measured both ways unless the standard ones are.
+void choose_rank_shapes(Options& options, bool standard) {
+  std::vector<std::string> others;
+  for (const std::string& name : options.shapes) {
+    const Workload workload = parse_workload(name);
+    if (workload.layers > 1 || workload.mask || workload.bias) others.push_back(name);
+  }
+  reject("--ranks", "shapes of one layer, without mask and bias", {&others});
+  options.weak_shapes = standard ? kWeakWorkloads : options.shapes;
+  for (const std::string& name : options.weak_shapes) times_as_long(name, 1);
+}
+
 void choose_shapes(Options& options) {
+  const bool standard = options.shapes.empty();
   const std::vector<std::string> names =
-      options.shapes.empty() ? standard_shapes(options) : std::move(options.shapes);
+      standard ? standard_shapes(options) : std::move(options.shapes);
   options.shapes.clear();
   for (const std::string& name : names) shapes_like(name, options).push_back(name);
-  if (options.forms)
-    reject("--forms", "shapes of dense attention",
+  const char* const dense = options.forms            ? "--forms"
+                            : !options.ranks.empty() ? "--ranks"
+                                                     : nullptr;
+  if (dense != nullptr)
+    reject(dense, "shapes of dense attention",
            {&options.block_shapes, &options.graph_shapes, &options.append_shapes});
   if (options.backward) {
     reject("--backward", "shapes of attention, of blocks and of graphs", {&options.append_shapes});
@@ -137,6 +168,7 @@ void choose_shapes(Options& options) {
       if (parse_workload(name).layers > 1) deep.push_back(name);
     reject("--backward", "shapes of one layer", {&deep});
   }
+  if (!options.ranks.empty()) choose_rank_shapes(options, standard);
   if (options.decode)
     reject("--decode", "shapes of dense attention, or rows to append",
            {&options.block_shapes, &options.graph_shapes});
@@ -157,7 +189,8 @@ void fill_in(Options& options) {
     }
   if (options.threads.empty()) {
     options.threads = {1};
-    if (const unsigned all = automatic_threads(); all > 1) options.threads.push_back(all);
+    const unsigned all = options.ranks.empty() ? automatic_threads() : 1;
+    if (all > 1) options.threads.push_back(all);
   }
 }
 

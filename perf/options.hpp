@@ -17,12 +17,14 @@ struct Options {
   std::string executor;           ///< empty: automatic
   std::uint32_t tile_q = 0;       ///< 0: automatic
   std::uint32_t tile_kv = 0;
-  std::string product;    ///< of blocks; empty: automatic
-  bool forms = false;     ///< form/... instead of all other rows
-  bool blocks = false;    ///< block/... instead of all other rows, with backward their gradients
-  bool graphs = false;    ///< graph/... likewise
-  bool decode = false;    ///< decode/... instead of all other rows
-  bool backward = false;  ///< backward/... instead of all other rows
+  std::string product;     ///< of blocks; empty: automatic
+  bool forms = false;      ///< form/... instead of all other rows
+  bool blocks = false;     ///< block/... instead of all other rows
+  bool graphs = false;     ///< graph/... instead of all other rows
+  bool decode = false;     ///< decode/... instead of all other rows
+  bool backward = false;   ///< backward/... instead of all other rows
+  std::vector<int> ranks;  ///< of MPI: strong/... and weak/... instead of all other rows
+  std::vector<std::string> weak_shapes;  ///< those of one rank
   bool no_stages = false;
   bool no_naive = false;
   bool help = false;

@@ -34,7 +34,9 @@ constexpr Promise kPromises[] = {{"rate_target", "of_plain", true},
                                  {"read_target", "of_read", true},
                                  {"call_target", "call_us", false},
                                  {"contiguous_target", "of_contiguous", false},
-                                 {"float32_target", "of_float32", false}};
+                                 {"float32_target", "of_float32", false},
+                                 {"hidden_target", "hidden", true},
+                                 {"balance_target", "balance", false}};
 
 /// What was promised of a row, and whether it holds.
 std::string target(const benchmark::UserCounters& counters) {
@@ -63,6 +65,12 @@ constexpr Column kColumns[] = {
     {"projections", "projection_of_peak", "%.3f"},
     {"attention", "attention_of_peak", "%.3f"},
     {"speedup", "speedup", "%.2f"},
+    {"efficiency", "efficiency", "%.2f"},
+    {"balance", "balance", "%.3f"},
+    {"hidden", "hidden", "%.2f"},
+    {"wait ms", "wait_ms", "%.3g"},
+    {"exchange ms", "exchange_ms", "%.3g"},
+    {"cores", "cores", "%.0f"},
     {"of_forward", "of_forward", "%.2f"},
     {"of_plain", "of_plain", "%.3f"},
     {"of_time", "of_time", "%.3f"},
@@ -119,12 +127,6 @@ double milliseconds(const benchmark::BenchmarkReporter::Run& run) {
   const double time = run.GetAdjustedRealTime();
   return run.time_unit == benchmark::kMicrosecond ? time * 1e-3 : time;  // no row uses others
 }
-
-class Silent : public benchmark::BenchmarkReporter {
- public:
-  bool ReportContext(const Context&) override { return true; }
-  void ReportRuns(const std::vector<Run>&) override {}
-};
 
 void set_list_tests(const char* value) {
   // Google Benchmark keeps the pointer that it gets here, and prints the name later.

@@ -31,6 +31,13 @@ class Console : public benchmark::ConsoleReporter {
   std::vector<Line> lines_;
 };
 
+/// Says nothing.
+class Silent : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context& /*context*/) override { return true; }
+  void ReportRuns(const std::vector<Run>& /*runs*/) override {}
+};
+
 /// How many rows the filter lets through; benchmark::Initialize must have been called.
 std::size_t count_rows();
 

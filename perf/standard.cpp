@@ -110,6 +110,18 @@ const std::vector<std::string> kDecodeWorkloads = {
     "B1_H32_Hkv8_Lq1_Lkv8192_D64_layers16_bf16",
 };
 
+const std::vector<std::string> kStrongWorkloads = {
+    "B1_H1_L131072_D128_causal",
+    "B1_H8_L16384_D128_causal",
+    "B1_H8_L16384_D128",
+    "B1_H8_Hkv2_L16384_D128_causal_bf16",
+};
+
+const std::vector<std::string> kWeakWorkloads = {
+    "B1_H1_L32768_D128_causal",
+    "B1_H8_L8192_D128_causal",
+};
+
 const std::vector<std::string> kAppendWorkloads = {
     "append1_Hkv8_D128_layers32",
     "append1_Hkv8_D128_layers32_bf16",

@@ -237,6 +237,12 @@ oracle::ScoreModel score_model(const Workload& workload) {
   return workload.score_function ? favour_later_keys : oracle::ScoreModel();
 }
 
+std::string times_as_long(const std::string& name, int times) {
+  const Parts parts(kGrammar, name);
+  if (!parts.has("L")) parts.reject("L is missing");
+  return parts.without({"L"}) + "_L" + std::to_string(times * parts.number("L", 0));
+}
+
 Workload parse_workload(const std::string& name) {
   const Parts parts(kGrammar, name);
   Workload workload{name,

@@ -49,16 +49,22 @@ struct Workload {
 /// The grammar, for help texts and error messages.
 extern const char* const kWorkloadGrammar;
 
-/// The workloads that run by default, with --forms, with --backward, with --blocks and with
-/// --decode.
+/// The workloads that run by default, with --forms, with --backward, with --blocks, with --decode
+/// and with --ranks.
 extern const std::vector<std::string> kStandardWorkloads;
 extern const std::vector<std::string> kFormWorkloads;
 extern const std::vector<std::string> kBackwardWorkloads;
 extern const std::vector<std::string> kBlockWorkloads;
 extern const std::vector<std::string> kDecodeWorkloads;
+extern const std::vector<std::string> kStrongWorkloads;
+extern const std::vector<std::string> kWeakWorkloads;
 
 /// Throws std::invalid_argument that says what is wrong with the name.
 Workload parse_workload(const std::string& name);
+
+/// The name of the same with so many times the length L. Throws as parse_workload() does, also
+/// where there are Lq and Lkv instead.
+std::string times_as_long(const std::string& name, int times);
 
 /// Of a key or value tensor, whose rows have so many features.
 heed_layout key_layout(const Workload& workload, std::uint32_t dtype, std::int64_t width);

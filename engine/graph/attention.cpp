@@ -126,4 +126,31 @@ void run_plan(const heed_graph_attention_plan& plan, const heed_graph_attention_
   with_real(plan.problem.float64, [&](auto real) { run_steps<decltype(real)>(plan, args, space); });
 }
 
+heed_graph_projections project_plan(const heed_graph_attention_plan& plan,
+                                    const heed_graph_attention_args& args, void* workspace,
+                                    std::size_t bytes) {
+  const GraphProblem& p = plan.problem;
+  if (p.inputs == HEED_GRAPH_PROJECTED)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.inputs of the plan is HEED_GRAPH_PROJECTED (0); there is nothing to project");
+  validate_inputs(p, args, plan.context->backend);
+  check_workspace(plan.space.bytes, workspace, bytes);
+  GraphStep step = {plan, args, {}, {}, {}, {args.data, p.data}, static_cast<std::byte*>(workspace),
+                    false};
+  if (p.nodes > 0) project(step);
+  const auto layout = [&](const Layout& made) {
+    const Strides& s = made.strides;
+    const std::uint32_t dtype = p.float64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+    return heed_layout{dtype, HEED_STRIDES_EXPLICIT, s.batch, s.head, s.row, s.feature};
+  };
+  heed_graph_projections made = HEED_GRAPH_PROJECTIONS_INIT;
+  made.query = step.query.data;
+  made.key = step.key.data;
+  made.value = step.value.data;
+  made.query_layout = layout(plan.query);
+  made.key_layout = layout(plan.key);
+  made.value_layout = layout(plan.value);
+  return made;
+}
+
 }  // namespace heed

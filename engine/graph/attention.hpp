@@ -11,6 +11,11 @@ namespace heed {
 void run_plan(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
               void* workspace, std::size_t bytes);
 
+/// Computes the projections of the first step alone. Throws an Error as run_plan does.
+heed_graph_projections project_plan(const heed_graph_attention_plan& plan,
+                                    const heed_graph_attention_args& args, void* workspace,
+                                    std::size_t bytes);
+
 /// Computes a step's results from its queries, keys and values.
 void run_step(const GraphStep& step);
 

@@ -1,12 +1,10 @@
-// What a run's arguments must be on this rank.
-#include "engine/mpi/plan.hpp"
+#include "engine/mpi/arguments.hpp"
+
 #include "engine/runtime/structs.hpp"
 #include "engine/runtime/workspace.hpp"
 
 namespace heed::mpi {
 namespace {
-
-using Plan = heed_mpi_attention_plan;
 
 void check_given(const Plan& plan, const char* field, const void* pointer, heed_mpi_tensors tensor,
                  const char* name, bool needed) {
@@ -27,30 +25,29 @@ void check_lengths(const Plan& plan, const std::int32_t* lengths) {
            static_cast<long long>(b), lengths[b], static_cast<long long>(plan.problem.total_keys));
 }
 
-}  // namespace
+void check_tensor(const char* field, const void* pointer, std::uint32_t dtype, bool elements) {
+  if (pointer == nullptr && elements)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is NULL; its tensor has elements", field);
+  if (reinterpret_cast<std::uintptr_t>(pointer) % bytes_of(dtype) != 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is %p; it must be a multiple of %zu", field,
+         pointer, bytes_of(dtype));
+}
 
-heed_attention_args read_args(const Plan& plan, const heed_attention_args* given,
-                              const void* workspace, std::size_t bytes) {
-  const heed_attention_args args = read_struct(given, "args");
-  check_workspace(plan.workspace.bytes, workspace, bytes);
+bool has_rows(const heed_attention_desc& d) {
+  return d.batch > 0 && d.query_heads > 0 && d.query_length > 0;
+}
+
+void check_attention(const Plan& plan, const heed_attention_args& args) {
   const heed_attention_desc& d = plan.problem.desc;
   check_reserved("args.reserved", args.reserved);
-  const auto tensor = [&](const char* field, const void* pointer, std::uint32_t dtype,
-                          bool elements) {
-    if (pointer == nullptr && elements)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is NULL; its tensor has elements", field);
-    if (reinterpret_cast<std::uintptr_t>(pointer) % bytes_of(dtype) != 0)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is %p; it must be a multiple of %zu", field,
-           pointer, bytes_of(dtype));
-  };
-  const bool rows = d.batch > 0 && d.query_heads > 0 && d.query_length > 0;
+  const bool rows = has_rows(d);
   const bool keys = d.batch > 0 && d.key_heads > 0 && d.key_length > 0;
-  tensor("query", args.query, d.query.dtype, rows);
-  tensor("key", args.key, d.key.dtype, keys);
-  tensor("value", args.value, d.value.dtype, keys);
-  tensor("out", args.out, d.out.dtype, rows);
-  tensor("lse", args.lse, d.lse.dtype, false);
-  tensor("bias", args.bias, d.bias.dtype, false);
+  check_tensor("query", args.query, d.query.dtype, rows);
+  check_tensor("key", args.key, d.key.dtype, keys);
+  check_tensor("value", args.value, d.value.dtype, keys);
+  check_tensor("out", args.out, d.out.dtype, rows);
+  check_tensor("lse", args.lse, d.lse.dtype, false);
+  check_tensor("bias", args.bias, d.bias.dtype, false);
   const bool pairs = rows && plan.problem.total_keys > 0;
   check_given(plan, "mask", args.mask, HEED_MPI_MASK, "HEED_MPI_MASK", pairs);
   check_given(plan, "bias", args.bias, HEED_MPI_BIAS, "HEED_MPI_BIAS", pairs);
@@ -77,7 +74,68 @@ heed_attention_args read_args(const Plan& plan, const heed_attention_args* given
     if (other.given)
       fail(HEED_STATUS_UNSUPPORTED, "args.%s is given, which is not supported over ranks",
            other.field);
+}
+
+/// Gradients that are wanted may be NULL, others must.
+void check_gradients(const Plan& plan, const heed_attention_backward_args& args) {
+  const heed_attention_backward_desc& d = plan.problem.backward;
+  const std::uint32_t real = plan.problem.real();
+  const struct {
+    const char* field;
+    const void* pointer;
+    std::uint32_t dtype;
+    heed_mpi_gradients gradient;
+    const char* name;
+  } gradients[] = {
+      {"grad_query", args.grad_query, d.grad_query.dtype, HEED_MPI_GRAD_QUERY,
+       "HEED_MPI_GRAD_QUERY"},
+      {"grad_key", args.grad_key, d.grad_key.dtype, HEED_MPI_GRAD_KEY, "HEED_MPI_GRAD_KEY"},
+      {"grad_value", args.grad_value, d.grad_value.dtype, HEED_MPI_GRAD_VALUE,
+       "HEED_MPI_GRAD_VALUE"},
+      {"grad_bias", args.grad_bias, d.grad_bias.dtype, HEED_MPI_GRAD_BIAS, "HEED_MPI_GRAD_BIAS"},
+      {"grad_sinks", args.grad_sinks, real, HEED_MPI_GRAD_SINKS, "HEED_MPI_GRAD_SINKS"},
+      {"grad_alibi_slopes", args.grad_alibi_slopes, real, HEED_MPI_GRAD_ALIBI_SLOPES,
+       "HEED_MPI_GRAD_ALIBI_SLOPES"},
+      {"grad_scale", args.grad_scale, real, HEED_MPI_GRAD_SCALE, "HEED_MPI_GRAD_SCALE"},
+      {"grad_temperature", args.grad_temperature, real, HEED_MPI_GRAD_TEMPERATURE,
+       "HEED_MPI_GRAD_TEMPERATURE"}};
+  for (const auto& g : gradients) {
+    if (g.pointer != nullptr && !plan.problem.wants(g.gradient))
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "args.%s is given; desc.gradients of the plan lacks %s (%d)", g.field, g.name,
+           static_cast<int>(g.gradient));
+    check_tensor(g.field, g.pointer, g.dtype, false);
+  }
+}
+
+}  // namespace
+
+heed_attention_args read_args(const Plan& plan, const heed_attention_args* given,
+                              const void* workspace, std::size_t bytes) {
+  const heed_attention_args args = read_struct(given, "args");
+  check_workspace(plan.workspace_bytes, workspace, bytes);
+  check_attention(plan, args);
   return args;
+}
+
+BackwardArgs read_args(const Plan& plan, const heed_attention_backward_args* given,
+                       const void* workspace, std::size_t bytes) {
+  const heed_attention_backward_args args = read_struct(given, "args");
+  const heed_attention_args attention = read_struct(args.attention, "args.attention");
+  check_workspace(plan.workspace_bytes, workspace, bytes);
+  check_reserved("args.reserved", args.reserved);
+  check_attention(plan, attention);
+  const bool rows = has_rows(plan.problem.desc);
+  if (rows && attention.lse == nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "args.lse is NULL; gradients need what heed_mpi_attention wrote there");
+  check_tensor("grad_out", args.grad_out, plan.problem.backward.grad_out.dtype, rows);
+  check_tensor("grad_lse", args.grad_lse, plan.problem.backward.grad_lse.dtype, false);
+  check_gradients(plan, args);
+  if (args.score_gradient != nullptr)
+    fail(HEED_STATUS_UNSUPPORTED,
+         "args.score_gradient is given, which is not supported over ranks");
+  return {args, attention};
 }
 
 }  // namespace heed::mpi

@@ -3,43 +3,44 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/mpi/exchange.hpp"
 #include "engine/mpi/placement.hpp"
 #include "engine/mpi/tensor.hpp"
 
 namespace heed::mpi {
 namespace {
 
-double width(const heed_layout& layout, std::int64_t features) {
-  return static_cast<double>(bytes_of(layout.dtype)) * static_cast<double>(features);
+double width(std::uint32_t dtype, std::int64_t features) {
+  return static_cast<double>(bytes_of(dtype)) * static_cast<double>(features);
 }
 
 /// Bytes that a rank sends to the others of its group, and gets back.
 double exchanged_bytes(const Problem& p, int rank, int head_ranks) {
-  const heed_attention_desc& d = p.desc;
-  const auto rows = [&](const std::vector<Spans>& spans) {
-    return static_cast<double>(rows_in(spans[static_cast<std::size_t>(rank)]));
+  const auto bytes = [&](const RowsList& list) {
+    double sum = 0;
+    for (const Rows& rows : list) {
+      const Spans& spans = (rows.of_keys ? p.keys : p.queries)[static_cast<std::size_t>(rank)];
+      sum += width(rows.dtype, rows.features) * static_cast<double>(rows_in(spans)) *
+             static_cast<double>(rows.of_keys ? p.desc.key_heads : p.desc.query_heads);
+    }
+    return sum;
   };
-  const double query = width(d.query, d.features) + width(d.out, d.value_features) + sizeof(double);
-  const double key = width(d.key, d.features) + width(d.value, d.value_features);
   const double others = 1 - 1 / static_cast<double>(head_ranks);
-  return others * static_cast<double>(d.batch) *
-         (rows(p.queries) * query * static_cast<double>(d.query_heads) +
-          rows(p.keys) * key * static_cast<double>(d.key_heads));
+  return others * static_cast<double>(p.desc.batch) * (bytes(inputs_of(p)) + bytes(results_of(p)));
 }
 
 heed_mpi_choice choice_of(const Problem& p, int head_ranks) {
-  const heed_attention_desc& d = p.desc;
   const int ranks = static_cast<int>(p.keys.size());
   heed_mpi_choice choice = HEED_MPI_CHOICE_INIT;
   choice.head_ranks = head_ranks;
-  const double per_pair = 2 * static_cast<double>(d.features + d.value_features) *
-                          static_cast<double>(d.batch) * static_cast<double>(d.query_heads) /
-                          head_ranks;
+  const double per_pair = p.flops_per_pair() / head_ranks;
+  const double per_row = bytes_of_keys(p, head_ranks);
+  const double per_row_back = bytes_of_gradients(p, head_ranks);
   const Ring ring = ring_of(p, head_ranks);
   for (int member = 0; member < ring.members(); ++member) {
     choice.flops = std::max(choice.flops, per_pair * ring.pairs(member));
-    choice.ring_bytes =
-        std::max(choice.ring_bytes, bytes_of_keys(p, head_ranks) * ring.rows_sent(member));
+    choice.ring_bytes = std::max(choice.ring_bytes, per_row * ring.rows_sent(member) +
+                                                        per_row_back * ring.rows_sent_back(member));
   }
   for (int rank = 0; rank < ranks; ++rank)
     choice.heads_bytes = std::max(choice.heads_bytes, exchanged_bytes(p, rank, head_ranks));
@@ -49,7 +50,7 @@ heed_mpi_choice choice_of(const Problem& p, int head_ranks) {
   return choice;
 }
 
-/// Nothing travels but partial results, to all others.
+/// Nothing travels but partial results to all others, or what gradients of queries are added from.
 heed_mpi_choice everywhere_choice(const Problem& p) {
   const heed_attention_desc& d = p.desc;
   const auto ranks = static_cast<double>(p.keys.size());
@@ -57,11 +58,13 @@ heed_mpi_choice everywhere_choice(const Problem& p) {
   choice.head_ranks = choice.chosen = 1;
   for (const Spans& keys : p.keys)
     choice.flops = std::max(choice.flops, pairs(p.order, p.queries.front(), keys));
-  choice.flops *= 2 * static_cast<double>(d.features + d.value_features) *
-                  static_cast<double>(d.batch) * static_cast<double>(d.query_heads);
-  const double row = width({p.real(), 0, 0, 0, 0, 0}, d.value_features) + sizeof(double);
-  choice.heads_bytes = (ranks - 1) * row * static_cast<double>(d.batch * d.query_heads) *
-                       static_cast<double>(d.query_length);
+  choice.flops *= p.flops_per_pair();
+  const double rows = static_cast<double>(d.batch) * static_cast<double>(d.query_heads) *
+                      static_cast<double>(d.query_length);
+  choice.heads_bytes =
+      p.gradients == 0 ? (ranks - 1) * rows * (width(p.real(), d.value_features) + sizeof(double))
+                       : 2 * (1 - 1 / ranks) * rows *
+                             (p.wants(HEED_MPI_GRAD_QUERY) ? width(p.real(), d.features) : 0);
   choice.cost = choice.flops + p.given.flops_per_byte * choice.heads_bytes;
   return choice;
 }
@@ -99,8 +102,13 @@ Ring ring_of(const Problem& p, int head_ranks) {
 
 double bytes_of_keys(const Problem& p, int head_ranks) {
   const heed_attention_desc& d = p.desc;
-  return (width(d.key, d.features) + width(d.value, d.value_features)) *
+  return (width(d.key.dtype, d.features) + width(d.value.dtype, d.value_features)) *
          static_cast<double>(d.batch) * static_cast<double>(d.key_heads) / head_ranks;
+}
+
+double bytes_of_gradients(const Problem& p, int head_ranks) {
+  return width(p.real(), p.gradient_features()) * static_cast<double>(p.desc.batch) *
+         static_cast<double>(p.desc.key_heads) / head_ranks;
 }
 
 std::vector<heed_mpi_choice> choices_of(const Problem& p) {

@@ -13,6 +13,8 @@ Ring ring_of(const Problem& problem, int head_ranks);
 
 /// Bytes that travel of one row of keys and values, where heads are shared so.
 double bytes_of_keys(const Problem& problem, int head_ranks);
+/// And of its gradients, on their way back.
+double bytes_of_gradients(const Problem& problem, int head_ranks);
 
 /// Every number of head_ranks that is possible, or the one that the caller wants; one is chosen.
 /// Throws an Error if what the caller wants is not possible.

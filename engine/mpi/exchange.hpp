@@ -2,6 +2,7 @@
 // of its rows, gets its own heads of theirs, and gives back what came out.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,16 +14,29 @@
 
 namespace heed::mpi {
 
-struct Inputs {
-  Tensor query, key, value;
-};
-struct Results {
-  Tensor out, lse;
-};
+/// The tensors that a run reads; those from kOut on where gradients are computed.
+enum Input : std::size_t { kQuery, kKey, kValue, kOut, kLse, kGradOut, kGradLse, kMostTensors };
+using Tensors = std::array<Tensor, kMostTensors>;
 
-/// The caller's tensors.
-Inputs inputs_of(const Problem& problem, const heed_attention_args& args);
-Results results_of(const Problem& problem, const heed_attention_args& args);
+/// A tensor by its rows, which are split over ranks: [batch, heads, rows, features]. Of those that
+/// are not there features are 0.
+struct Rows {
+  bool of_keys;  ///< with key heads; else the rows and heads of queries
+  std::uint32_t dtype;
+  std::int64_t features;
+};
+using RowsList = std::vector<Rows>;
+
+/// What a problem reads and, of all heads, writes: out and lse, or gradients of queries, keys and
+/// values. The latter travel in the arithmetic's type.
+RowsList inputs_of(const Problem& problem);
+RowsList results_of(const Problem& problem);
+/// Of the latter those of keys and values.
+RowsList gradients_of_keys(const Problem& problem);
+
+/// The caller's inputs. Where gradients are computed `backward` is given.
+Tensors inputs_of(const Problem& problem, const heed_attention_args& args,
+                  const heed_attention_backward_args* backward);
 
 class Exchange {
  public:
@@ -36,15 +50,30 @@ class Exchange {
   double sent_bytes() const;
 
   /// All rows of the group, in the workspace.
-  Inputs inputs(std::byte* workspace) const { return inputs_at(workspace + inputs_, group_); }
-  /// Sends the caller's rows. What comes back lies in the workspace: all rows of the group.
-  Inputs gather(Requests& requests, const Inputs& own, std::byte* workspace) const;
+  Tensors inputs(std::byte* workspace) const {
+    return tensors_at(inputs_, workspace + inputs_at_, group_);
+  }
+  /// Sends the caller's rows, zeros where there is no tensor. What comes back lies in the
+  /// workspace: all rows of the group.
+  Tensors gather(Requests& requests, const Tensors& own, std::byte* workspace) const;
   /// Where the results of the group's rows belong, in the workspace.
-  Results results(std::byte* workspace) const;
+  Tensors results(std::byte* workspace) const {
+    return tensors_at(results_, workspace + results_at_, group_);
+  }
   /// Sends the others' rows of results().
   void scatter(Requests& requests, std::byte* workspace) const;
-  /// Own rows of all heads. lse.data may be NULL: not wanted.
-  void write(const heed_context& context, const Results& own, std::byte* workspace) const;
+  /// Calls function(t, results, first head, extent) with what each peer made of this rank's rows,
+  /// for every result t.
+  template <class Function>
+  void each_result(std::byte* workspace, Function&& function) const {
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      const Tensors theirs =
+          tensors_at(results_, workspace + receive_ + i * bytes_of(results_, own()), own());
+      for (std::size_t t = 0; t < results_.size(); ++t)
+        function(t, theirs[t], static_cast<std::int64_t>(i) * heads_of(results_[t]),
+                 extent(results_[t], own()));
+    }
+  }
 
  private:
   struct Peer {
@@ -52,26 +81,32 @@ class Exchange {
     std::int64_t query_rows, key_rows;
   };
 
-  /// Tensors of one rank's heads and so many rows, one after the other from `at` on.
-  Inputs inputs_at(std::byte* at, const Peer& rows) const;
-  Results results_at(std::byte* at, const Peer& rows) const;
-  std::size_t input_bytes(const Peer& rows) const;
-  std::size_t result_bytes(const Peer& rows) const;
-  const Peer& own() const { return peers_[place_]; }
-  Extent extent(std::int64_t heads, std::int64_t rows, std::int64_t features) const {
-    return {batch_, heads, rows, features};
+  std::int64_t heads_of(const Rows& rows) const { return rows.of_keys ? key_heads_ : heads_; }
+  static const Spans& spans_of(const Rows& rows, const Peer& peer) {
+    return rows.of_keys ? peer.keys : peer.queries;
   }
+  /// Of one rank's heads.
+  Extent extent(const Rows& rows, const Peer& peer) const {
+    return {batch_, heads_of(rows), rows.of_keys ? peer.key_rows : peer.query_rows, rows.features};
+  }
+  /// One rank's tensors, one after the other from `at` on.
+  Tensors tensors_at(const RowsList& list, std::byte* at, const Peer& peer) const;
+  std::size_t bytes_of(const RowsList& list, const Peer& peer) const;
+  const Peer& own() const { return peers_[place_]; }
+  /// Copies a peer's rows to where they belong among the group's, or from there.
+  void place_rows(const RowsList& list, const Peer& peer, const Tensors& theirs, const Tensors& all,
+                  bool to_all) const;
   /// One message to each peer, its own too, and one from each, in the order of peers.
   template <class Sent, class Received>
   void all_to_all(Requests& requests, std::byte* workspace, Sent&& sent, Received&& received) const;
 
-  std::int64_t batch_ = 0, heads_ = 0, key_heads_ = 0, features_ = 0, value_features_ = 0;
-  std::uint32_t query_type_ = 0, key_type_ = 0, value_type_ = 0, out_type_ = 0;
+  std::int64_t batch_ = 0, heads_ = 0, key_heads_ = 0;
+  RowsList inputs_, results_;
   int first_rank_ = 0;
   std::size_t place_ = 0;
   std::vector<Peer> peers_;
   Peer group_ = {};
-  std::size_t send_ = 0, receive_ = 0, inputs_ = 0, results_ = 0, bytes_ = 0;
+  std::size_t send_ = 0, receive_ = 0, inputs_at_ = 0, results_at_ = 0, bytes_ = 0;
 };
 
 }  // namespace heed::mpi

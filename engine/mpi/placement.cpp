@@ -136,23 +136,36 @@ std::vector<Spans> gather_spans(const Communicator& comm, std::uint32_t placemen
 
 Spans together(const std::vector<Spans>& all, int first, int count) {
   if (count == 1) return all[static_cast<std::size_t>(first)];
-  Spans sorted;
+  Spans both;
   for (int i = first; i < first + count; ++i) {
     const Spans& spans = all[static_cast<std::size_t>(i)];
-    sorted.insert(sorted.end(), spans.begin(), spans.end());
+    both.insert(both.end(), spans.begin(), spans.end());
   }
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Span& a, const Span& b) { return a.position < b.position; });
-  Spans joined;
-  std::int64_t rows = 0;
-  for (const Span& span : sorted) {
-    if (!joined.empty() && joined.back().end() == span.position)
-      joined.back().count += span.count;
-    else
-      joined.push_back({span.position, span.count, rows});
-    rows += span.count;
+  return joined(std::move(both));
+}
+
+void cut(const OwnRows& own, const std::int32_t* begins, std::size_t sequences,
+         std::vector<Spans>& all) {
+  for (Spans& spans : all) {
+    Spans pieces;
+    for (Span rest : spans) {
+      const std::int32_t* const after =
+          std::upper_bound(begins, begins + sequences, static_cast<std::int32_t>(rest.position));
+      for (auto n = static_cast<std::size_t>(after - begins) - 1; rest.count > 0; ++n) {
+        const std::int64_t count =
+            std::min(rest.end(), std::int64_t{begins[n + 1]}) - rest.position;
+        if (count == 0) continue;  // an empty sequence
+        pieces.push_back({rest.position, count, rest.row, n});
+        rest = {rest.position + count, rest.count - count, rest.row + count};
+      }
+    }
+    if (pieces.size() > kMostSpans)
+      fail(HEED_STATUS_UNSUPPORTED,
+           "a shard has %zu spans of %s rows that are consecutive and in one sequence; it may have "
+           "%zu",
+           pieces.size(), own.name, kMostSpans);
+    spans = std::move(pieces);
   }
-  return joined;
 }
 
 std::int64_t row_at(const Spans& spans, std::int64_t position) {

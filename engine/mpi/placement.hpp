@@ -29,6 +29,11 @@ struct OwnRows {
 std::vector<Spans> gather_spans(const Communicator& comm, std::uint32_t placement,
                                 const OwnRows& own);
 
+/// Cuts the spans of all ranks where sequences of a packed batch begin: sequence n has the
+/// positions from begins[n] to begins[n + 1] - 1, and together they have all.
+void cut(const OwnRows& own, const std::int32_t* begins, std::size_t sequences,
+         std::vector<Spans>& all);
+
 /// What several shards have together, in order of positions: spans that meet become one.
 Spans together(const std::vector<Spans>& all, int first, int count);
 

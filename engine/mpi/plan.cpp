@@ -5,13 +5,9 @@
 #include <cstring>
 
 #include "engine/runtime/sizes.hpp"
-#include "engine/runtime/workspace.hpp"
 
+namespace heed::mpi {
 namespace {
-
-using namespace heed::mpi;
-using heed::Offsets;
-using heed::Size;
 
 /// Query rows between two looks at what arrives, at most: enough of all heads together for many
 /// threads to share, and few for MPI to look often. Not more for more threads: bits would change.
@@ -25,104 +21,119 @@ int chosen(const std::vector<heed_mpi_choice>& choices) {
   return 1;
 }
 
-}  // namespace
-
-heed_mpi_attention_plan::heed_mpi_attention_plan(MPI_Comm parent, const heed_context* given,
-                                                 const heed_mpi_attention_desc* desc)
-    : comm(parent), context(given), problem(make_problem(comm, given, desc)) {
-  comm.agreed([&] {
-    choices = choices_of(problem);
-    head_ranks = chosen(choices);
-    heads = problem.desc.query_heads / head_ranks;
-    key_heads = problem.desc.key_heads / head_ranks;
-    const char* const told = std::getenv("HEED_VERBOSE");
-    verbose = told != nullptr && std::strcmp(told, "1") == 0;
-    if (head_ranks > 1) exchange = Exchange(problem, comm.rank(), head_ranks);
-    const Ring ring = ring_of(problem, head_ranks);
-    plan_slices(ring.shard(member()).queries);
-    problem.everywhere() ? plan_alone(ring.shard(member()).keys) : plan_rounds(ring);
-  });
+/// Between two ranks no two messages of a round are alike.
+int tag_of(int span, bool up, bool gradients) {
+  return 4 * span + (gradients ? 2 : 0) + (up ? 1 : 0);
 }
 
-const char* heed_mpi_attention_plan::strategy() const {
+Size bytes_in(std::uint32_t dtype, const Extent& e) {
+  return round_up(
+      Size(e.batch) * e.heads * e.rows * e.features * static_cast<std::int64_t>(bytes_of(dtype)),
+      kUnitBytes);
+}
+
+}  // namespace
+
+void Plan::plan() {
+  choices = choices_of(problem);
+  head_ranks = chosen(choices);
+  heads = problem.desc.query_heads / head_ranks;
+  key_heads = problem.desc.key_heads / head_ranks;
+  const char* const told = std::getenv("HEED_VERBOSE");
+  verbose = told != nullptr && std::strcmp(told, "1") == 0;
+  if (head_ranks > 1) exchange = Exchange(problem, comm.rank(), head_ranks);
+  const Ring ring = ring_of(problem, head_ranks);
+  own_ = ring.shard(member());
+  plan_slices();
+  std::size_t sums = 0;
+  for (const Span& keys : own_.keys) {
+    sums_at.push_back(sums);
+    sums += parcel_bytes(gradients_of_keys(problem), keys.count);
+  }
+  need(kSums, sums);
+  problem.everywhere() ? plan_alone() : plan_rounds(ring);
+  plan_unattended();
+}
+
+const char* Plan::strategy() const {
   if (problem.everywhere()) return "everywhere";
   if (head_ranks == comm.size() && head_ranks > 1) return "heads";
   return head_ranks == 1 ? "ring" : "grid";
 }
 
-std::size_t heed_mpi_attention_plan::parcel_bytes(std::int64_t rows) const {
-  const auto bytes = [](std::uint32_t dtype, const Extent& e) {
-    return Size(e.batch) * e.heads * e.rows * e.features *
-           static_cast<std::int64_t>(bytes_of(dtype));
-  };
-  const Size both = round_up(bytes(problem.desc.key.dtype, extent_of_keys(rows)), kUnitBytes) +
-                    round_up(bytes(problem.desc.value.dtype, extent_of_values(rows)), kUnitBytes);
-  return static_cast<std::size_t>(both.checked("a message", {{"rows", rows}}));
+std::int64_t Plan::query_rows() const {
+  std::int64_t rows = 0;
+  for (const Slice& slice : slices) rows += slice.queries.count;
+  return rows;
 }
 
-Tensor heed_mpi_attention_plan::keys_in(std::byte* parcel, std::int64_t rows) const {
-  return contiguous(parcel, problem.desc.key.dtype, extent_of_keys(rows));
+Tensors Plan::parcel(const RowsList& list, std::byte* at, std::int64_t count) const {
+  Tensors tensors = {};
+  for (std::size_t t = 0; t < list.size(); ++t) {
+    tensors[t] = contiguous(at, list[t].dtype, extent(list[t], count));
+    at += bytes_in(list[t].dtype, extent(list[t], count)).value();
+  }
+  return tensors;
 }
 
-Tensor heed_mpi_attention_plan::values_in(std::byte* parcel, std::int64_t rows) const {
-  const Extent extent = extent_of_values(rows);
-  const auto bytes =
-      static_cast<std::size_t>(extent.elements()) * bytes_of(problem.desc.value.dtype);
-  const std::size_t rounded = (bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
-  return contiguous(parcel + parcel_bytes(rows) - rounded, problem.desc.value.dtype, extent);
+std::size_t Plan::parcel_bytes(const RowsList& list, std::int64_t count) const {
+  Size bytes = 0;
+  for (const Rows& rows : list) bytes = bytes + bytes_in(rows.dtype, extent(rows, count));
+  return static_cast<std::size_t>(bytes.checked("a message", {{"rows", count}}));
 }
 
-void heed_mpi_attention_plan::plan_slices(const Spans& queries) {
+void Plan::plan_slices() {
   if (problem.desc.batch == 0 || heads == 0) return;
-  for (const Span& span : queries) {
-    const std::int64_t count = heed::ceil_div(span.count, slice_rows(problem.desc.batch * heads));
+  for (const Span& span : own_.queries) {
+    const std::int64_t count = ceil_div(span.count, slice_rows(problem.desc.batch * heads));
     for (std::int64_t i = 0; i < count; ++i) {  // as long as each other, but for a row
       const std::int64_t begin = span.count * i / count;
       const std::int64_t rows = span.count * (i + 1) / count - begin;
-      slices.push_back({{span.position + begin, rows, span.row + begin}, false});
+      slices.push_back({{span.position + begin, rows, span.row + begin, span.sequence}, false});
     }
   }
 }
 
-void heed_mpi_attention_plan::add_calls(Round& round, const Span& keys, std::size_t parcel,
-                                        bool own) {
+/// The calls of all slices with such keys.
+void Plan::add_calls(Round& round, const Call& with) {
   for (std::size_t i = 0; i < slices.size(); ++i) {
     Slice& slice = slices[i];
-    if (!problem.order.attends_any(slice.queries, keys)) continue;
-    round.calls.push_back({i, dense_plan(slice.queries, keys, own), keys, parcel, !slice.attended});
+    if (!problem.order.attends_any(slice.queries, with.keys)) continue;
+    Call call = with;
+    call.slice = i;
+    call.form = form_of(slice.queries, with.keys, with.own);
+    call.first = !slice.attended;
+    round.calls.push_back(call);
     slice.attended = true;
-    flops += problem.order.pairs(slice.queries, keys) * 2 *
-             static_cast<double>(problem.desc.features + problem.desc.value_features) *
-             static_cast<double>(problem.desc.batch) * static_cast<double>(heads);
+    flops += problem.order.pairs(slice.queries, with.keys) * problem.flops_per_pair() / head_ranks;
   }
 }
 
-const heed_attention_plan* heed_mpi_attention_plan::dense_plan(const Span& queries,
-                                                               const Span& keys, bool own) {
+std::size_t Plan::form_of(const Span& queries, const Span& keys, bool own) {
   // Where all attend and no distance counts, it does not matter where they are.
   const bool ordered = problem.brings(HEED_MPI_ALIBI_SLOPES) ||
                        (problem.order.matters && !problem.order.attends_all(queries, keys));
-  const std::int64_t offset = ordered ? problem.order.offset + queries.position - keys.position : 0;
-  const auto [place, made] = dense_.try_emplace({queries.count, keys.count, own, ordered, offset});
-  if (!made) return place->second.get();
+  const std::int64_t offset =
+      ordered ? problem.order.offset(queries) + queries.position - keys.position : 0;
+  const auto [place, made] =
+      form_index_.try_emplace({queries.count, keys.count, own, ordered, offset}, forms.size());
+  if (!made) return place->second;
   heed_attention_desc d = problem.desc;
   d.query_heads = heads;
   d.key_heads = key_heads;
   d.query_length = queries.count;
   d.key_length = keys.count;
   if (head_ranks > 1) {
-    std::byte* const none = nullptr;
-    const Inputs gathered = exchange.inputs(none);
-    d.query = gathered.query.layout;
-    d.key = gathered.key.layout;
-    d.value = gathered.value.layout;
+    const Tensors gathered = exchange.inputs(nullptr);
+    d.query = gathered[kQuery].layout;
+    d.key = gathered[kKey].layout;
+    d.value = gathered[kValue].layout;
   }
   if (!own) {
-    d.key = contiguous(nullptr, d.key.dtype, extent_of_keys(keys.count)).layout;
-    d.value = contiguous(nullptr, d.value.dtype, extent_of_values(keys.count)).layout;
+    const Tensors travelled = parcel(keys_and_values(), nullptr, keys.count);
+    d.key = travelled[0].layout;
+    d.value = travelled[1].layout;
   }
-  d.out = heed_layout{problem.real(), 0, 0, 0, 0, 0};
-  d.lse = heed_layout{HEED_DTYPE_F64, 0, 0, 0, 0, 0};
   for (heed_score_layout* layout : {&d.mask, &d.bias}) {
     if (layout->rows > 1) layout->rows = queries.count;
     if (layout->keys > 1) layout->keys = keys.count;
@@ -140,91 +151,114 @@ const heed_attention_plan* heed_mpi_attention_plan::dense_plan(const Span& queri
     d.alignment = HEED_ALIGNMENT_OFFSET;
     d.alignment_offset = offset;
   }
-  place->second = make_dense_plan(*context, d);
-  std::size_t bytes = 0;
-  check(heed_attention_plan_workspace(place->second.get(), &bytes));
-  dense_bytes = std::max(dense_bytes, bytes);
-  return place->second.get();
+  forms.push_back(d);
+  return place->second;
 }
 
-void heed_mpi_attention_plan::plan_rounds(const Ring& ring) {
-  std::size_t buffers[2] = {0, 0};
-  std::vector<std::size_t> at(ring.shard(member()).keys.size(), SIZE_MAX);  // of own parcels
-  const auto rank_of = [&](int other) { return other * head_ranks + comm.rank() % head_ranks; };
-  const auto tag_of = [](const Held& held) { return 2 * held.parcel->span + (held.up ? 1 : 0); };
-  for (int n = 0; n < ring.rounds(); ++n) {
-    Round& round = rounds.emplace_back();
+void Plan::plan_rounds(const Ring& ring) {
+  rounds.resize(static_cast<std::size_t>(ring.rounds()) + 1);  // gradients of the last come back
+  const RowsList keys_list = keys_and_values();
+  const RowsList gradients_list = gradients_of_keys(problem);
+  std::vector<std::size_t> at(own_.keys.size(), SIZE_MAX);  // of own parcels
+  for (int r = 0; r < ring.rounds(); ++r) {
+    const auto n = static_cast<std::size_t>(r);
+    Round& round = rounds[n];
     std::size_t end = 0;
-    for (const Held& held : ring.held(member(), n)) {
+    for (const Held& held : ring.held(member(), r)) {
       const Span& keys = ring.keys_of(*held.parcel);
-      const std::size_t bytes = parcel_bytes(keys.count);
+      const std::size_t bytes = parcel_bytes(keys_list, keys.count);
       if (bytes == 0) continue;
       check_message(bytes);
       const auto span = static_cast<std::size_t>(held.parcel->span);
       const bool again = n == 0 && !held.up && at[span] != SIZE_MAX;  // goes both ways
-      const std::size_t offset = again ? at[span] : end;
+      const Place place = {area_of(kKeys, n), again ? at[span] : end};
       const bool travels = n > 0 || held.next >= 0;
       if (travels && !again) end += bytes;
-      if (n == 0 && travels && !again) packed.push_back({keys, at[span] = offset});
+      if (n == 0 && travels && !again) packed.push_back({keys, at[span] = place.offset});
+      const int tag = tag_of(held.parcel->span, held.up, false);
       if (n > 0)
-        rounds[static_cast<std::size_t>(n) - 1].receives.push_back(
-            {rank_of(held.up ? ring.below(member()) : ring.above(member())), tag_of(held), offset,
-             bytes});
+        rounds[n - 1].receives.push_back(
+            {rank_of(held.up ? ring.below(member()) : ring.above(member())), tag, place, bytes});
       if (held.next >= 0) {
-        round.sends.push_back({rank_of(held.next), tag_of(held), offset, bytes});
+        round.sends.push_back({rank_of(held.next), tag, place, bytes});
         sent_bytes += static_cast<double>(bytes);
       }
-      if (n > 0) add_calls(round, keys, offset, false);
+      if (n == 0 || !ring.attends(member(), keys)) continue;
+      const Place gradients = {area_of(kGradients, n), round.gradient_bytes};
+      add_calls(round, {0, 0, keys, place, gradients, false, false});
+      const std::size_t back = parcel_bytes(gradients_list, keys.count);
+      if (back == 0) continue;
+      check_message(back);
+      round.gradient_bytes += back;
+      rounds[n + 1].sends.push_back({rank_of(held.parcel->member),
+                                     tag_of(held.parcel->span, held.up, true), gradients, back});
+      sent_bytes += static_cast<double>(back);
     }
     if (n == 0)
-      for (const Span& keys : ring.shard(member()).keys) add_calls(round, keys, 0, true);
-    buffers[n % 2] = std::max(buffers[n % 2], end);
+      for (std::size_t i = 0; i < own_.keys.size(); ++i)
+        add_calls(round, {0, 0, own_.keys[i], {}, {kSums, sums_at[i]}, true, false});
+    if (n > 0) plan_gradients_back(ring, n);
+    need(area_of(kKeys, n), end);
+    need(area_of(kGradients, n), round.gradient_bytes);
   }
-  plan_workspace(buffers);
+  if (rounds.back().sends.empty() && rounds.back().receives.empty()) rounds.pop_back();
 }
 
-void heed_mpi_attention_plan::plan_alone(const Spans& keys) {
+/// What others have of own keys in a round arrives in the next.
+void Plan::plan_gradients_back(const Ring& ring, std::size_t n) {
+  Round& next = rounds[n + 1];
+  const int distance = static_cast<int>(n);
+  std::size_t end = 0;
+  for (const Parcel& parcel : ring.parcels(member())) {
+    const Span& keys = ring.keys_of(parcel);
+    const std::size_t bytes = parcel_bytes(gradients_of_keys(problem), keys.count);
+    const auto receive = [&](bool up, int other) {
+      if (bytes == 0 || !ring.attends(other, keys)) return;
+      next.receives.push_back(
+          {rank_of(other), tag_of(parcel.span, up, true), {kArrived, end}, bytes});
+      next.additions.push_back({end, sums_at[static_cast<std::size_t>(parcel.span)], bytes});
+      end += bytes;
+    };
+    if (parcel.up >= distance) receive(true, ring.away(member(), distance));
+    if (parcel.down >= distance) receive(false, ring.away(member(), -distance));
+  }
+  need(kArrived, end);
+}
+
+void Plan::plan_alone() {
   Round& round = rounds.emplace_back();
-  for (const Span& span : keys) add_calls(round, span, 0, true);
-  plan_workspace({0, 0});
+  for (std::size_t i = 0; i < own_.keys.size(); ++i)
+    add_calls(round, {0, 0, own_.keys[i], {}, {kSums, sums_at[i]}, true, false});
 }
 
-void heed_mpi_attention_plan::plan_workspace(const std::size_t (&buffers)[2]) {
-  const heed_attention_desc& d = problem.desc;
-  std::int64_t rows = 0, most = 0;
-  for (const Slice& slice : slices) {
-    rows += slice.queries.count;
-    most = std::max(most, slice.queries.count);
+void Plan::plan_unattended() {
+  if (!problem.wants(HEED_MPI_GRAD_SINKS)) return;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const Span none = {slices[i].queries.position, 0, 0, slices[i].queries.sequence};
+    if (!slices[i].attended)
+      rounds.front().calls.push_back(
+          {i, form_of(slices[i].queries, none, true), none, {}, {kSums, 0}, true, true});
   }
+}
+
+void Plan::lay_out(Offsets& offsets) {
+  const heed_attention_desc& d = problem.desc;
   std::size_t messages = exchange.messages();
   for (const Round& round : rounds)
     messages = std::max(messages, round.receives.size() + round.sends.size());
-  Offsets offsets;
   const auto bytes = [&](std::size_t count) {
     return offsets.take(static_cast<std::int64_t>(count), 1, 1);
   };
-  const Size problems = Size(d.batch) * heads;
-  const auto real = static_cast<std::int64_t>(bytes_of(problem.real()));
-  const std::int64_t wide = static_cast<std::int64_t>(sizeof(double));
-  workspace.out = offsets.take(problems * rows, d.value_features, real);
-  workspace.lse = offsets.take(problems * rows, 1, wide);
-  const std::size_t merged = static_cast<std::size_t>(
-      offsets.end().checked("the workspace", {{"desc.query_length", d.query_length}}));
-  if (problem.everywhere()) check_message(merged);
-  workspace.part_out = offsets.take(problems * most, d.value_features, real);
-  workspace.part_lse = offsets.take(problems * most, 1, wide);
-  for (int i = 0; i < 2; ++i) workspace.buffers[i] = bytes(buffers[i]);
-  workspace.dense = bytes(dense_bytes);
-  workspace.lengths = offsets.take(d.batch, 1, sizeof(std::int32_t));
-  const std::int64_t parts = problem.everywhere() ? comm.size() : 0;
-  workspace.gathered = offsets.take(parts, static_cast<std::int64_t>(merged), 1);
-  workspace.pointers = offsets.take(2 * parts, 1, sizeof(void*));
-  workspace.requests = offsets.take(static_cast<std::int64_t>(messages), 1, sizeof(MPI_Request));
-  workspace.exchange = bytes(exchange.workspace_bytes());
-  workspace.bytes = offsets.end("the workspace", {{"desc.batch", d.batch},
+  for (std::size_t area = 0; area < kAreas; ++area) areas[area] = bytes(area_bytes[area]);
+  dense_at = bytes(dense_bytes);
+  lengths_at = offsets.take(d.batch, 1, sizeof(std::int32_t));
+  requests_at = offsets.take(static_cast<std::int64_t>(messages), 1, sizeof(MPI_Request));
+  exchange_at = bytes(exchange.workspace_bytes());
+  workspace_bytes = offsets.end("the workspace", {{"desc.batch", d.batch},
                                                   {"desc.query_heads", d.query_heads},
                                                   {"desc.query_length", d.query_length},
                                                   {"desc.key_length", d.key_length}});
   sent_bytes += exchange.sent_bytes();
-  if (problem.everywhere()) sent_bytes += static_cast<double>(merged) * (comm.size() - 1);
 }
+
+}  // namespace heed::mpi

@@ -6,8 +6,6 @@
 namespace heed::mpi {
 namespace {
 
-int wrapped(int member, int members) { return ((member % members) + members) % members; }
-
 /// In order of positions.
 Spans sorted(Spans spans) {
   std::sort(spans.begin(), spans.end(),
@@ -15,11 +13,13 @@ Spans sorted(Spans spans) {
   return spans;
 }
 
-/// Whether any of these sorted spans attends the keys. Of those that reach up to them, the first is
-/// the one that may reach down to them.
+/// Whether any of these sorted spans attends the keys. Of those in their sequence that reach up to
+/// them, the first is the one that may reach down to them.
 bool any_attends(const Order& order, const Spans& queries, const Span& keys) {
   const auto first = std::partition_point(queries.begin(), queries.end(), [&](const Span& q) {
-    return q.end() - 1 + order.end <= keys.position;
+    return q.sequence < keys.sequence ||
+           (q.sequence == keys.sequence &&
+            q.end() - 1 + order.offset(q) + order.end <= keys.position);
   });
   return first != queries.end() && order.attends_any(*first, keys);
 }
@@ -39,20 +39,18 @@ void route(const std::vector<int>& needed, int members, Parcel& parcel) {
 
 Ring::Ring(std::vector<Shard> shards, const Order& order)
     : shards_(std::move(shards)), order_(order), parcels_(shards_.size()) {
-  std::vector<Spans> queries;
   for (const Shard& shard : shards_) {
-    queries.push_back(sorted(shard.queries));
-    all_keys_.count += rows_in(shard.keys);
+    queries_.push_back(sorted(shard.queries));
+    all_keys_.insert(all_keys_.end(), shard.keys.begin(), shard.keys.end());
   }
+  all_keys_ = joined(std::move(all_keys_));
   std::vector<int> needed;
   for (int member = 0; member < members(); ++member) {
     const Spans& keys = shard(member).keys;
     for (std::size_t span = 0; span < keys.size(); ++span) {
       needed.clear();
-      for (int distance = 1; distance < members(); ++distance) {
-        const auto other = static_cast<std::size_t>(wrapped(member + distance, members()));
-        if (any_attends(order_, queries[other], keys[span])) needed.push_back(distance);
-      }
+      for (int distance = 1; distance < members(); ++distance)
+        if (attends(away(member, distance), keys[span])) needed.push_back(distance);
       Parcel parcel = {member, static_cast<int>(span), 0, 0};
       route(needed, members(), parcel);
       parcels_[static_cast<std::size_t>(member)].push_back(parcel);
@@ -63,19 +61,20 @@ Ring::Ring(std::vector<Shard> shards, const Order& order)
 
 std::vector<Held> Ring::held(int member, int round) const {
   std::vector<Held> held;
-  const auto from = [&](int distance) -> const std::vector<Parcel>& {
-    return parcels_[static_cast<std::size_t>(wrapped(member + distance, members()))];
-  };
-  for (const Parcel& parcel : from(-round))
+  for (const Parcel& parcel : parcels(away(member, -round)))
     if (parcel.up >= round) held.push_back({&parcel, true, parcel.up > round ? above(member) : -1});
-  for (const Parcel& parcel : from(round))
+  for (const Parcel& parcel : parcels(away(member, round)))
     if (parcel.down >= std::max(round, 1))
       held.push_back({&parcel, false, parcel.down > round ? below(member) : -1});
   return held;
 }
 
+bool Ring::attends(int member, const Span& keys) const {
+  return any_attends(order_, queries_[static_cast<std::size_t>(member)], keys);
+}
+
 double Ring::pairs(int member) const {
-  return mpi::pairs(order_, shard(member).queries, {all_keys_});
+  return mpi::pairs(order_, shard(member).queries, all_keys_);
 }
 
 double Ring::rows_sent(int member) const {
@@ -83,6 +82,15 @@ double Ring::rows_sent(int member) const {
   for (int round = 0; round < rounds_; ++round)
     for (const Held& held : held(member, round))
       if (held.next >= 0) rows += static_cast<double>(keys_of(*held.parcel).count);
+  return rows;
+}
+
+double Ring::rows_sent_back(int member) const {
+  double rows = 0;
+  for (int round = 1; round < rounds_; ++round)
+    for (const Held& held : held(member, round))
+      if (attends(member, keys_of(*held.parcel)))
+        rows += static_cast<double>(keys_of(*held.parcel).count);
   return rows;
 }
 

@@ -43,15 +43,29 @@ class Ring {
   int above(int member) const { return member + 1 == members() ? 0 : member + 1; }
   int below(int member) const { return member == 0 ? members() - 1 : member - 1; }
 
+  /// Whether any query of a member attends any of these keys.
+  bool attends(int member, const Span& keys) const;
+  /// A member's keys, by span.
+  const std::vector<Parcel>& parcels(int member) const {
+    return parcels_[static_cast<std::size_t>(member)];
+  }
+  /// The member so far above.
+  int away(int member, int distance) const {
+    return ((member + distance) % members() + members()) % members();
+  }
+
   /// Pairs that a member computes.
   double pairs(int member) const;
   /// Rows of keys that a member sends, its own and others'.
   double rows_sent(int member) const;
+  /// Rows of others' keys that a member attends, and has gradients of.
+  double rows_sent_back(int member) const;
 
  private:
   std::vector<Shard> shards_;
+  std::vector<Spans> queries_;  ///< of shards, in order of positions
   Order order_;
-  Span all_keys_ = {0, 0, 0};
+  Spans all_keys_;
   std::vector<std::vector<Parcel>> parcels_;  ///< by member
   int rounds_ = 1;
 };

@@ -22,17 +22,35 @@ std::int64_t rows_in(const Spans& spans) {
   return rows;
 }
 
+Spans joined(Spans spans) {
+  std::sort(spans.begin(), spans.end(),
+            [](const Span& a, const Span& b) { return a.position < b.position; });
+  Spans all;
+  std::int64_t rows = 0;
+  for (const Span& span : spans) {
+    if (!all.empty() && all.back().meets(span))
+      all.back().count += span.count;
+    else
+      all.push_back({span.position, span.count, rows, span.sequence});
+    rows += span.count;
+  }
+  return all;
+}
+
 bool Order::attends_any(const Span& queries, const Span& keys) const {
-  return queries.count > 0 && keys.count > 0 && queries.position + first < keys.end() &&
-         queries.end() - 1 + end > keys.position;
+  const std::int64_t at = offset(queries);
+  return queries.sequence == keys.sequence && queries.count > 0 && keys.count > 0 &&
+         queries.position + at + first < keys.end() && queries.end() - 1 + at + end > keys.position;
 }
 
 bool Order::attends_all(const Span& queries, const Span& keys) const {
-  return queries.end() - 1 + first <= keys.position && queries.position + end >= keys.end();
+  const std::int64_t at = offset(queries);
+  return queries.end() - 1 + at + first <= keys.position &&
+         queries.position + at + end >= keys.end();
 }
 
 double Order::pairs(const Span& queries, const Span& keys) const {
-  const std::int64_t between = queries.position - keys.position;
+  const std::int64_t between = queries.position + offset(queries) - keys.position;
   return pairs_below(queries.count, keys.count, between + end) -
          pairs_below(queries.count, keys.count, between + first);
 }

@@ -87,4 +87,22 @@ void copy(const Tensor& from, const Tensor& to, const Extent& extent) {
       }
 }
 
+namespace {
+
+template <class Real>
+void add_numbers(const std::byte* from, std::byte* to, std::size_t count) {
+  const auto* const added = reinterpret_cast<const Real*>(from);
+  auto* const sums = reinterpret_cast<Real*>(to);
+  for (std::size_t i = 0; i < count; ++i) sums[i] += added[i];
+}
+
+}  // namespace
+
+void add(const std::byte* from, std::byte* to, std::size_t bytes, std::uint32_t dtype) {
+  if (dtype == HEED_DTYPE_F64)
+    add_numbers<double>(from, to, bytes / sizeof(double));
+  else
+    add_numbers<float>(from, to, bytes / sizeof(float));
+}
+
 }  // namespace heed::mpi

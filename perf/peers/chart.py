@@ -17,6 +17,10 @@ import results
 TITLES = {"torch": "PyTorch", "onnxruntime": "ONNX Runtime"}
 COLOURS = ["#d9822b", "#3d8fd1", "#5aa469"]
 INK = "#737880"  # as far from white as from black
+STYLE = {
+    "svg.fonttype": "none", "svg.hashsalt": "heed", "font.family": "sans-serif", "font.size": 10,
+    "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK,
+    "xtick.color": INK, "ytick.color": INK, "axes.spines.top": False, "axes.spines.right": False}
 LONGEST = 3.0  # longer bars are cut, and say so
 THICK = 0.76  # of a workload's bars together
 
@@ -31,10 +35,7 @@ def main():
         sys.exit(f"{sys.argv[1]}: it has no program beside heed")
     labels = {name: f"{TITLES.get(name, name)} {version.partition('+')[0]}"
               for name, version in found["programs"].items()}
-    matplotlib.rcParams.update({
-        "svg.fonttype": "none", "svg.hashsalt": "heed", "font.family": "sans-serif", "font.size": 10,
-        "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK,
-        "xtick.color": INK, "ytick.color": INK, "axes.spines.top": False, "axes.spines.right": False})
+    matplotlib.rcParams.update(STYLE)
     thick = THICK / len(peers)
     figure, axes = plt.subplots(figsize=(8, 0.3 + 0.55 * len(workloads) * max(1, len(peers) / 2)))
     for number, peer in enumerate(peers):

@@ -164,6 +164,13 @@ heed_status heed_graph_attention_plan_run(const heed_graph_attention_plan* plan,
                                           size_t workspace_bytes) {
   return call(__func__, heed_graph_attention_plan_run, plan, args, workspace, workspace_bytes);
 }
+heed_status heed_graph_attention_plan_project(const heed_graph_attention_plan* plan,
+                                              const heed_graph_attention_args* args,
+                                              void* workspace, size_t workspace_bytes,
+                                              heed_graph_projections* projections) {
+  return call(__func__, heed_graph_attention_plan_project, plan, args, workspace, workspace_bytes,
+              projections);
+}
 heed_status heed_graph_attention(const heed_context* context, const heed_graph* graph,
                                  const heed_graph_attention_desc* desc,
                                  const heed_graph_attention_args* args) {

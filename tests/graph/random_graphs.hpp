@@ -56,8 +56,7 @@ class RandomGraphs : Drawing {
   }
 
   EdgeList draw_kind(Index nodes) {
-    const EdgeList none{nodes, {}, {}, false};
-    if (nodes == 0 || one_in(25)) return none;
+    if (nodes == 0 || one_in(25)) return {nodes, {}, {}, false};
     const std::uint64_t seed = random_.bits();
     if (graphs_ == Graphs::kHub)
       return hub_graph(nodes, random_.integer(8000, 40000), random_.integer(0, nodes - 1), seed);

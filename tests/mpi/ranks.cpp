@@ -92,28 +92,19 @@ double largest_of(const Tensor& tensor) {
   return largest;
 }
 
-/// The numbers [b, h, position, x] of a tensor or, of scores, [b, h, position, j].
-void take(const Tensor& from, const Positions& positions, Tensor& to, bool repeated = false) {
-  to.fill([&](Axes at) {
-    if (!repeated) at[2] = positions[static_cast<std::size_t>(at[2])];
-    return from.get(at);
-  });
-}
-
 Sizes shard_sizes(const Problem& whole, const Split& split) {
   Sizes sizes = sizes_of(whole);
   const auto own = static_cast<std::size_t>(rank());
   sizes.query_length = static_cast<std::int64_t>(split.queries[own].size());
   sizes.key_length = static_cast<std::int64_t>(split.keys[own].size());
+  if (!sizes.queries.packed()) return sizes;
+  sizes.batch = 1;  // rows of whatever sequences
+  sizes.queries = sizes.keys = {};
   return sizes;
 }
 
-/// Tensors lie otherwise on every rank.
 Layouts shard_layouts() {
-  const auto arrangement = [](int shift) {
-    return static_cast<Arrangement>((rank() + shift) % static_cast<int>(Arrangement::kCount));
-  };
-  return {arrangement(0), arrangement(1), arrangement(2), arrangement(3), 1};
+  return {own_arrangement(0), own_arrangement(1), own_arrangement(2), own_arrangement(3), 1};
 }
 
 }  // namespace
@@ -128,6 +119,16 @@ int ranks() {
   int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   return ranks;
+}
+
+const Context& plain_context() {
+  static const Context context = make_context(isa_names().back());
+  return context;
+}
+
+const Context& threaded_context() {
+  static const Context context = make_context(isa_names().back(), {"tbb", 2, 16, 16});
+  return context;
 }
 
 Split even_split(std::uint32_t placement, std::int64_t queries, std::int64_t keys) {
@@ -149,12 +150,37 @@ Split everywhere(std::int64_t queries, std::int64_t keys) {
   return {"everywhere", HEED_MPI_CONTIGUOUS, all, placed_unevenly(keys), true};
 }
 
+std::vector<Split> all_splits(std::int64_t queries, std::int64_t keys, std::uint64_t seed) {
+  return {even_split(HEED_MPI_CONTIGUOUS, queries, keys), uneven_split(queries, keys),
+          even_split(HEED_MPI_ZIGZAG, queries, keys), dealt_split(queries, keys, seed),
+          everywhere(queries, keys)};
+}
+
+std::string line_of_split(const Split& split, std::int64_t head_ranks) {
+  return "rank " + std::to_string(rank()) + " of " + std::to_string(ranks()) + ", " + split.name +
+         ", head_ranks " + std::to_string(head_ranks);
+}
+
+void take(const Tensor& from, const Positions& positions, Tensor& to) {
+  const bool repeated = from.shape()[2] == 1 && to.shape()[2] == 1;
+  to.fill([&](Axes at) {
+    if (!repeated) at[2] = positions[static_cast<std::size_t>(at[2])];
+    return from.get(at);
+  });
+}
+
+Arrangement own_arrangement(int shift) {
+  return static_cast<Arrangement>((rank() + shift) % static_cast<int>(Arrangement::kCount));
+}
+
 Shard::Shard(Problem& whole, const Split& split)
     : problem(shard_sizes(whole, split), shard_layouts()),
       split_(split),
       query_positions_(split.queries[static_cast<std::size_t>(rank())]),
       key_positions_(split.keys[static_cast<std::size_t>(rank())]),
-      total_queries_(whole.desc.query_length) {
+      total_queries_(whole.query.shape()[2]),
+      cu_seqlens_q_(whole.cu_seqlens_q),
+      cu_seqlens_k_(whole.cu_seqlens_k) {
   take(whole.query, query_positions_, problem.query);
   take(whole.key, key_positions_, problem.key);
   take(whole.value, key_positions_, problem.value);
@@ -166,12 +192,11 @@ Shard::Shard(Problem& whole, const Split& split)
     return sizes;
   };
   if (whole.mask)
-    take(*whole.mask, query_positions_, problem.add_mask(rows_alone(whole.mask->shape())),
-         whole.mask->shape()[2] == 1);
+    take(*whole.mask, query_positions_, problem.add_mask(rows_alone(whole.mask->shape())));
   if (whole.bias)
     take(*whole.bias, query_positions_,
-         problem.add_bias(rows_alone(whole.bias->shape()), whole.desc.bias.dtype),
-         whole.bias->shape()[2] == 1);
+         problem.add_bias(rows_alone(whole.bias->shape()), whole.desc.bias.dtype));
+  if (whole.bias && whole.bias->shape()[2] > 1) problem.desc.bias.rows = 0;  // own ones, also if 1
   if (whole.lse) problem.want_lse(whole.desc.lse.dtype);
 }
 
@@ -187,6 +212,11 @@ heed_mpi_attention_desc Shard::desc() {
   const auto bring = [&](bool given, heed_mpi_tensors tensor) {
     if (given) desc.tensors |= static_cast<std::uint32_t>(tensor);
   };
+  if (!cu_seqlens_q_.empty()) {
+    desc.sequences = static_cast<std::int64_t>(cu_seqlens_q_.size()) - 1;
+    desc.cu_seqlens_q = cu_seqlens_q_.data();
+    desc.cu_seqlens_k = cu_seqlens_k_.data();
+  }
   bring(problem.mask.has_value(), HEED_MPI_MASK);
   bring(problem.bias.has_value(), HEED_MPI_BIAS);
   bring(!problem.slopes.numbers.empty(), HEED_MPI_ALIBI_SLOPES);
@@ -205,32 +235,16 @@ Outputs Shard::run(const Context& context, std::int64_t head_ranks) {
   });
 }
 
-template <class T>
-std::vector<T> Shard::rows_of(const std::vector<T>& whole, std::int64_t features) const {
-  std::vector<T> own;
-  const std::int64_t problems = problem.desc.batch * problem.desc.query_heads;
-  for (std::int64_t p = 0; p < problems; ++p)
-    for (const std::int64_t position : query_positions_) {
-      const auto begin = whole.begin() + (p * total_queries_ + position) * features;
-      own.insert(own.end(), begin, begin + features);
-    }
-  return own;
-}
-
-void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits) {
-  static const Context context = make_context(isa_names().back());
-  static const Context threaded = make_context(isa_names().back(), {"tbb", 2, 16, 16});
-  INFO("rank " << rank() << " of " << ranks() << ", " << split.name << ", head_ranks " << head_ranks
-               << ": " << line_of(whole));
-  Shard shard(whole, split);
-  const Outputs got = shard.run(context, head_ranks);
-  const Outputs again = shard.run(threaded, head_ranks);
+void check_shard(Problem& whole, Shard& shard, const Split& split, std::int64_t head_ranks) {
+  INFO(line_of_split(split, head_ranks) << ": " << line_of(whole));
+  const Outputs got = shard.run(plain_context(), head_ranks);
+  const Outputs again = shard.run(threaded_context(), head_ranks);
   CHECK(heed_test::same_bits(got.out, again.out));
   CHECK(heed_test::same_bits(got.lse, again.lse));
 
   const Expected expected = whole.expected_all();
   const Expected& want = expected.on(isa_names().back());
-  double spans = 0;
+  auto spans = static_cast<double>(whole.cu_seqlens_k.size());
   for (const Positions& positions : split.keys)
     for (std::size_t i = 0; i < positions.size(); ++i)
       spans += i == 0 || positions[i] != positions[i - 1] + 1 ? 1 : 0;
@@ -246,9 +260,15 @@ void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bo
     check_elements("lse", {shape[0], shape[1], shape[2], 1}, got.lse,
                    widened(shard.rows_of(want.lse, 1), 4 * spans, 4 * largest, 0x1p-53));
   }
+}
+
+void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits) {
+  Shard shard(whole, split);
+  check_shard(whole, shard, split, head_ranks);
   if (!same_bits) return;
-  const Outputs alone = whole.run_all(context);
-  CHECK(got.out.bits == shard.rows_of(alone.out.bits, shape[3]));
+  const Outputs got = shard.run(plain_context(), head_ranks);
+  const Outputs alone = whole.run_all(plain_context());
+  CHECK(got.out.bits == shard.rows_of(alone.out.bits, whole.out.shape()[3]));
   if (whole.lse) CHECK(got.lse.bits == shard.rows_of(alone.lse.bits, 1));
 }
 

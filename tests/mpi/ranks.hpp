@@ -19,6 +19,10 @@ namespace heed_test {
 int rank();
 int ranks();
 
+/// Of the widest instruction set: with one thread, and with several and small tiles.
+const Context& plain_context();
+const Context& threaded_context();
+
 /// Whose rows are whose: positions by rank.
 struct Split {
   const char* name;
@@ -36,6 +40,31 @@ Split dealt_split(std::int64_t queries, std::int64_t keys, std::uint64_t seed);
 /// All queries on all ranks, keys in order of ranks, some of which have nothing.
 Split everywhere(std::int64_t queries, std::int64_t keys);
 
+/// The numbers [b, h, positions[i], x] of a tensor, as [b, h, i, x].
+void take(const Tensor& from, const std::vector<std::int64_t>& positions, Tensor& to);
+
+/// The same of a tensor's elements, in order.
+template <class T>
+std::vector<T> rows_of(const std::vector<T>& whole, const Axes& shape,
+                       const std::vector<std::int64_t>& positions) {
+  std::vector<T> own;
+  for (std::int64_t p = 0; p < shape[0] * shape[1]; ++p)
+    for (const std::int64_t position : positions) {
+      const auto begin = whole.begin() + (p * shape[2] + position) * shape[3];
+      own.insert(own.end(), begin, begin + shape[3]);
+    }
+  return own;
+}
+
+/// Tensors lie otherwise on every rank, and those of each in other ways.
+Arrangement own_arrangement(int shift);
+
+/// All of these.
+std::vector<Split> all_splits(std::int64_t queries, std::int64_t keys, std::uint64_t seed);
+
+/// What failures name a problem that is split so by.
+std::string line_of_split(const Split& split, std::int64_t head_ranks);
+
 /// This rank's part of a problem.
 class Shard {
  public:
@@ -46,7 +75,13 @@ class Shard {
   Outputs run(const Context& context, std::int64_t head_ranks = 0);
   /// What an output of the whole has for the rows of this shard.
   template <class T>
-  std::vector<T> rows_of(const std::vector<T>& whole, std::int64_t features) const;
+  std::vector<T> rows_of(const std::vector<T>& whole, std::int64_t features) const {
+    const heed_attention_desc& d = problem.desc;
+    return heed_test::rows_of(whole, {d.batch, d.query_heads, total_queries_, features},
+                              query_positions_);
+  }
+  const std::vector<std::int64_t>& query_positions() const { return query_positions_; }
+  const std::vector<std::int64_t>& key_positions() const { return key_positions_; }
 
   Problem problem;
 
@@ -54,11 +89,15 @@ class Shard {
   const Split split_;
   std::vector<std::int64_t> query_positions_, key_positions_;
   std::int64_t total_queries_;
+  std::vector<std::int32_t> cu_seqlens_q_, cu_seqlens_k_;
 };
 
 /// Runs a problem split so and compares this rank's rows with the oracle. `same_bits`: they must
 /// also be those of the problem in one process.
 void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits);
+
+/// The same of a shard that attends as the whole does, but says so in other words.
+void check_shard(Problem& whole, Shard& shard, const Split& split, std::int64_t head_ranks);
 
 /// Whether all ranks say the same.
 bool same_everywhere(const std::string& text);

@@ -195,10 +195,44 @@ TEST_CASE("a message that is larger than MPI counts") {
       "rank 0: a message would have 1099511627776 bytes; it may have 137438953408 at most");
 }
 
+TEST_CASE("the latest run is timed") {
+  const MpiPlan plan = plan_of({300, 1, 1});
+  const auto times_of = [&] {
+    heed_mpi_times times = HEED_MPI_TIMES_INIT;
+    CHECK(heed_mpi_attention_plan_times(plan.get(), &times) == HEED_STATUS_OK);
+    return times;
+  };
+  const heed_mpi_times before = times_of();
+  CHECK((before.run == 0 && before.compute == 0 && before.wait == 0));
+  const std::vector<float> rows(300 * 64, 0.5F);
+  std::vector<float> out(rows.size());
+  heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+  args.query = args.key = args.value = rows.data();
+  args.out = out.data();
+  const std::size_t bytes = describe(plan).workspace_bytes;
+  std::vector<char> room(bytes + HEED_WORKSPACE_ALIGNMENT);
+  void* workspace = room.data();
+  std::size_t space = room.size();
+  std::align(HEED_WORKSPACE_ALIGNMENT, bytes, workspace, space);
+  const double start = MPI_Wtime();
+  CHECK(heed_mpi_attention_plan_run(plan.get(), &args, workspace, bytes) == HEED_STATUS_OK);
+  const double passed = MPI_Wtime() - start;
+  const heed_mpi_times after = times_of();
+  CHECK(after.compute > 0);
+  CHECK(after.wait > 0);
+  CHECK(after.run >= after.compute + after.wait);
+  CHECK(after.run < passed + 1e-3);
+}
+
 TEST_CASE("what is asked of plans") {
   const MpiPlan plan = plan_of({10, 1, 1});
   heed_mpi_attention_info info = HEED_MPI_ATTENTION_INFO_INIT;
   heed_mpi_choice choice = HEED_MPI_CHOICE_INIT;
+  heed_mpi_times times = HEED_MPI_TIMES_INIT;
+  CHECK(heed_mpi_attention_plan_times(nullptr, &times) == HEED_STATUS_INVALID_ARGUMENT);
+  CHECK(heed_mpi_last_error() == std::string("plan is NULL"));
+  CHECK(heed_mpi_attention_plan_times(plan.get(), nullptr) == HEED_STATUS_INVALID_ARGUMENT);
+  CHECK(heed_mpi_last_error() == std::string("times is NULL"));
   CHECK(heed_mpi_attention_plan_describe(nullptr, &info) == HEED_STATUS_INVALID_ARGUMENT);
   CHECK(heed_mpi_last_error() == std::string("plan is NULL"));
   CHECK(heed_mpi_attention_plan_choice(plan.get(), 1, &choice) == HEED_STATUS_INVALID_ARGUMENT);

@@ -1,82 +1,51 @@
 // What one rank alone gets wrong, all ranks refuse, in the same words.
-#include <cstdlib>
+#include <numeric>
 #include <thread>
 
-#include "tests/mpi/ranks.hpp"
+#include "tests/mpi/refused.hpp"
 
 using namespace heed_test;
 
 namespace {
 
-/// What one rank brings.
+constexpr std::int64_t kLength = 23;
+
+std::int64_t positions[kLength];
+const std::int32_t begins[] = {0, 20, kLength, 5};
+
+/// What one rank brings of a good problem.
 struct Call {
+  Call()
+      : whole({kLength, kLength, 8, 8, 1, 4, 2}),
+        shard(filled(whole), even_split(HEED_MPI_CONTIGUOUS, kLength, kLength)),
+        context(plain_context().get()),
+        desc(shard.desc()),
+        attention(shard.problem.desc),
+        args(shard.problem.args()) {
+    shard.problem.out.clear();
+  }
+
+  static Problem& filled(Problem& p) {
+    p.fill(1);
+    p.want_lse();
+    return p;
+  }
+  heed_status run() {
+    if (desc.attention != nullptr) desc.attention = &attention;
+    return heed_mpi_attention(MPI_COMM_WORLD, context, &desc, &args);
+  }
+  void pack() {
+    desc.sequences = 2;
+    desc.cu_seqlens_q = desc.cu_seqlens_k = begins;
+  }
+  bool untouched() const { return heed_test::untouched(shard.problem.out); }
+
+  Problem whole;
+  Shard shard;
   const heed_context* context;
   heed_mpi_attention_desc desc;
   heed_attention_desc attention;
   heed_attention_args args;
-};
-
-struct Refusal {
-  const char* name;
-  void (*change)(Call&);
-  heed_status status;
-  std::string words;
-};
-
-constexpr std::int64_t kLength = 23;
-
-std::int64_t positions[kLength];
-
-const Context& context() {
-  static const Context made = make_context(isa_names().back());
-  return made;
-}
-
-void check_untouched(const Tensor& out) {
-  const Numbers numbers = out.numbers();
-  std::size_t written = 0;
-  for (std::size_t i = 0; i < numbers.size(); ++i) written += numbers.written(i) ? 1 : 0;
-  CHECK(written == 0);
-}
-
-/// Runs a good problem that the last rank changes, and looks at what all ranks say of it.
-void check_refusal(const Refusal& refusal) {
-  INFO(refusal.name);
-  Problem whole({kLength, kLength, 8, 8, 1, 4, 2});
-  whole.fill(1);
-  whole.want_lse();
-  const Split split = even_split(HEED_MPI_CONTIGUOUS, kLength, kLength);
-  Shard shard(whole, split);
-  shard.problem.out.clear();
-  Call call = {context().get(), shard.desc(), shard.problem.desc, shard.problem.args()};
-  call.desc.attention = &call.attention;
-  const bool changes = rank() == ranks() - 1;
-  if (changes) refusal.change(call);
-  const heed_status status =
-      heed_mpi_attention(MPI_COMM_WORLD, call.context, &call.desc, &call.args);
-  const std::string message = heed_mpi_last_error();
-  CHECK(heed_status_name(status) == std::string(heed_status_name(refusal.status)));
-  CHECK(message == "rank " + std::to_string(ranks() - 1) + ": " + refusal.words);
-  CHECK(same_everywhere(message));
-  check_untouched(shard.problem.out);
-}
-
-/// Memory for so many blocks, and no more.
-struct Scarce {
-  int left;
-
-  heed_allocator allocator() {
-    heed_allocator a = HEED_ALLOCATOR_INIT;
-    a.user = this;
-    a.allocate = [](void* user, std::size_t size, std::size_t alignment) {
-      int& left = static_cast<Scarce*>(user)->left;
-      if (left == 0) return static_cast<void*>(nullptr);
-      --left;
-      return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-    };
-    a.release = [](void*, void* memory, std::size_t) { std::free(memory); };
-    return a;
-  }
 };
 
 }  // namespace
@@ -84,7 +53,7 @@ struct Scarce {
 TEST_CASE("what one rank alone gets wrong in its descriptor") {
   constexpr auto kInvalid = HEED_STATUS_INVALID_ARGUMENT;
   constexpr auto kUnsupported = HEED_STATUS_UNSUPPORTED;
-  const Refusal refusals[] = {
+  const Refusal<Call> refusals[] = {
       {"no context", [](Call& c) { c.context = nullptr; }, kInvalid, "context is NULL"},
       {"no attention", [](Call& c) { c.desc.attention = nullptr; }, kInvalid,
        "desc.attention is NULL"},
@@ -113,9 +82,43 @@ TEST_CASE("what one rank alone gets wrong in its descriptor") {
        },
        kInvalid, "desc.query_positions is given; it must be NULL with HEED_MPI_QUERIES_EVERYWHERE"},
       {"packed", [](Call& c) { c.attention.packed_keys = 4; }, kUnsupported,
-       "a packed batch (desc.packed_keys) is not supported over ranks"},
+       "desc.packed_keys is 4; over ranks it must be 0, and desc.sequences says that a batch is "
+       "packed"},
       {"packed queries", [](Call& c) { c.attention.packed_queries = 4; }, kUnsupported,
-       "a packed batch (desc.packed_queries) is not supported over ranks"},
+       "desc.packed_queries is 4; over ranks it must be 0, and desc.sequences says that a batch is "
+       "packed"},
+      {"sequences", [](Call& c) { c.desc.sequences = -1; }, kInvalid,
+       "desc.sequences is -1; it must be 0 to 1073741824"},
+      {"sequences that begin nowhere", [](Call& c) { c.desc.sequences = 2; }, kInvalid,
+       "desc.cu_seqlens_q is NULL with desc.sequences 2"},
+      {"beginnings of no sequences", [](Call& c) { c.desc.cu_seqlens_k = begins; }, kInvalid,
+       "desc.cu_seqlens_k is given with desc.sequences 0"},
+      {"sequences that begin late",
+       [](Call& c) {
+         c.pack();
+         c.desc.cu_seqlens_q = begins + 1;
+       },
+       kInvalid, "desc.cu_seqlens_q[0] is 20; it must be 0"},
+      {"sequences that end before they begin",
+       [](Call& c) {
+         c.pack();
+         c.desc.sequences = 3;
+       },
+       kInvalid, "desc.cu_seqlens_q[3] is 5; it must be at least 23"},
+      {"a batch of packed batches",
+       [](Call& c) {
+         c.pack();
+         c.attention.batch = 2;
+       },
+       kInvalid, "desc.batch is 2 with desc.sequences 2; a packed batch has a batch of 1"},
+      {"key lengths of sequences",
+       [](Call& c) {
+         c.pack();
+         c.desc.tensors = HEED_MPI_KEY_LENGTHS;
+       },
+       kUnsupported,
+       "desc.tensors has HEED_MPI_KEY_LENGTHS (16) with desc.sequences 2, which is not supported "
+       "over ranks"},
       {"pages", [](Call& c) { c.attention.pages = 4; }, kUnsupported,
        "a cache in pages (desc.pages) is not supported over ranks"},
       {"8-bit keys", [](Call& c) { c.attention.key.dtype = HEED_DTYPE_I8; }, kUnsupported,
@@ -142,13 +145,13 @@ TEST_CASE("what one rank alone gets wrong in its descriptor") {
       {"a workspace that overflows", [](Call& c) { c.attention.features = INT64_MAX; }, kInvalid,
        "desc.features is 9223372036854775807; it must be 1 to 1099511627776"},
   };
-  for (const Refusal& refusal : refusals) check_refusal(refusal);
+  for (const Refusal<Call>& refusal : refusals) check_refusal(refusal);
 }
 
 TEST_CASE("fields that differ between ranks") {
   if (ranks() == 1) return;
   constexpr auto kInvalid = HEED_STATUS_INVALID_ARGUMENT;
-  const Refusal refusals[] = {
+  const Refusal<Call> refusals[] = {
       {"softcap", [](Call& c) { c.attention.softcap = 0.1; }, kInvalid,
        "desc.softcap is 0.10000000000000001; on rank 0 it is 0, and must be the same"},
       {"causal", [](Call& c) { c.attention.causal = HEED_CAUSAL_TOP_LEFT; }, kInvalid,
@@ -166,12 +169,12 @@ TEST_CASE("fields that differ between ranks") {
       {"head ranks", [](Call& c) { c.desc.head_ranks = 2; }, kInvalid,
        "desc.head_ranks is 2; on rank 0 it is 0, and must be the same"},
   };
-  for (const Refusal& refusal : refusals) check_refusal(refusal);
+  for (const Refusal<Call>& refusal : refusals) check_refusal(refusal);
 }
 
 TEST_CASE("what one rank alone gets wrong in a run") {
   constexpr auto kInvalid = HEED_STATUS_INVALID_ARGUMENT;
-  const Refusal refusals[] = {
+  const Refusal<Call> refusals[] = {
       {"no query", [](Call& c) { c.args.query = nullptr; }, kInvalid,
        "args.query is NULL; its tensor has elements"},
       {"no out", [](Call& c) { c.args.out = nullptr; }, kInvalid,
@@ -185,7 +188,7 @@ TEST_CASE("what one rank alone gets wrong in a run") {
       {"reserved", [](Call& c) { c.args.reserved = 1; }, kInvalid,
        "args.reserved is 1; it must be 0"},
   };
-  for (const Refusal& refusal : refusals) check_refusal(refusal);
+  for (const Refusal<Call>& refusal : refusals) check_refusal(refusal);
 }
 
 TEST_CASE("what ranks cannot be split by") {
@@ -199,7 +202,7 @@ TEST_CASE("what ranks cannot be split by") {
     desc.tensors = tensors;
     heed_mpi_attention_plan* plan = nullptr;
     const heed_status status =
-        heed_mpi_attention_plan_create(MPI_COMM_WORLD, context().get(), &desc, &plan);
+        heed_mpi_attention_plan_create(MPI_COMM_WORLD, plain_context().get(), &desc, &plan);
     CHECK(status != HEED_STATUS_OK);
     CHECK(plan == nullptr);
     return std::string(heed_mpi_last_error());
@@ -216,6 +219,54 @@ TEST_CASE("what ranks cannot be split by") {
           "rank 0: desc.head_ranks is " + n + "; it must divide desc.key_heads, 6");
 }
 
+TEST_CASE("sequences that differ between ranks, or do not fit the rows") {
+  const auto refused = [](std::vector<std::int32_t> queries, std::vector<std::int32_t> keys,
+                          std::uint32_t window) {
+    Call call;
+    call.desc.sequences = static_cast<std::int64_t>(queries.size()) - 1;
+    call.desc.cu_seqlens_q = queries.data();
+    call.desc.cu_seqlens_k = keys.data();
+    call.attention.window = window;
+    CHECK(call.run() == HEED_STATUS_INVALID_ARGUMENT);
+    CHECK(same_everywhere(heed_mpi_last_error()));
+    CHECK(call.untouched());
+    return std::string(heed_mpi_last_error());
+  };
+  const bool last = rank() == ranks() - 1;
+  CHECK(refused({0, 9, 22}, {0, 9, 23}, 0) ==
+        "rank 0: desc.cu_seqlens_q[2] is 22; it must be 23, the rows of all ranks");
+  CHECK(refused({0, 9, 23}, {0, 9, 24}, 0) ==
+        "rank 0: desc.cu_seqlens_k[2] is 24; it must be 23, the rows of all ranks");
+  CHECK(refused({0, 9, 23}, {0, 8, 23}, 1) ==
+        "rank 0: desc.alignment is 0, and sequence 0 has 9 queries and 8 keys; it must say where "
+        "queries stand");
+  if (ranks() == 1) return;
+  const std::string rank = "rank " + std::to_string(ranks() - 1) + ": ";
+  CHECK(refused({0, 9, 23}, {0, last ? 8 : 9, 23}, 0) ==
+        rank + "desc.cu_seqlens_k[1] is 8; on rank 0 it is 9, and must be the same");
+  CHECK(refused(last ? std::vector<std::int32_t>{0, 23} : std::vector<std::int32_t>{0, 9, 23},
+                {0, last ? 23 : 9, 23},
+                0) == rank + "desc.sequences is 1; on rank 0 it is 2, and must be the same");
+}
+
+TEST_CASE("more sequences than a shard may have spans") {
+  constexpr std::int32_t kSequences = 1025;
+  std::vector<std::int32_t> each_row(kSequences + 1);
+  std::iota(each_row.begin(), each_row.end(), 0);
+  // The first rank has all rows.
+  Problem whole({rank() == 0 ? kSequences : 0, rank() == 0 ? kSequences : 0, 8, 8});
+  heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
+  desc.attention = &whole.desc;
+  desc.sequences = kSequences;
+  desc.cu_seqlens_q = desc.cu_seqlens_k = each_row.data();
+  heed_mpi_attention_plan* plan = nullptr;
+  CHECK(heed_mpi_attention_plan_create(MPI_COMM_WORLD, plain_context().get(), &desc, &plan) ==
+        HEED_STATUS_UNSUPPORTED);
+  CHECK(heed_mpi_last_error() ==
+        std::string("rank 0: a shard has 1025 spans of query rows that are consecutive and in one "
+                    "sequence; it may have 1024"));
+}
+
 TEST_CASE("positions that are missing, or there twice") {
   const auto refused = [](std::int64_t first_of_last_rank) {
     Problem whole({2, 2, 8, 8});
@@ -226,7 +277,7 @@ TEST_CASE("positions that are missing, or there twice") {
     desc.placement = HEED_MPI_POSITIONS;
     desc.query_positions = desc.key_positions = own;
     heed_mpi_attention_plan* plan = nullptr;
-    CHECK(heed_mpi_attention_plan_create(MPI_COMM_WORLD, context().get(), &desc, &plan) ==
+    CHECK(heed_mpi_attention_plan_create(MPI_COMM_WORLD, plain_context().get(), &desc, &plan) ==
           HEED_STATUS_INVALID_ARGUMENT);
     CHECK(same_everywhere(heed_mpi_last_error()));
     return std::string(heed_mpi_last_error());
@@ -258,7 +309,7 @@ TEST_CASE("more spans than a shard may have") {
   desc.placement = HEED_MPI_POSITIONS;
   desc.query_positions = desc.key_positions = own.data();
   heed_mpi_attention_plan* plan = nullptr;
-  CHECK(heed_mpi_attention_plan_create(MPI_COMM_WORLD, context().get(), &desc, &plan) ==
+  CHECK(heed_mpi_attention_plan_create(MPI_COMM_WORLD, plain_context().get(), &desc, &plan) ==
         HEED_STATUS_UNSUPPORTED);
   CHECK(heed_mpi_last_error() ==
         std::string("rank 0: desc.key_positions has a gap or a jump before row 1024; a shard may "
@@ -271,62 +322,23 @@ TEST_CASE("a rank that runs out of memory") {
   Shard shard(whole, even_split(HEED_MPI_ZIGZAG, kLength, kLength));
   const heed_mpi_attention_desc desc = shard.desc();
   const heed_attention_args args = shard.problem.args();
-  bool enough = false;
-  for (int blocks = 1; blocks < 60 && !enough; ++blocks) {
-    Scarce scarce = {rank() == ranks() - 1 ? blocks : -1};
-    const heed_allocator allocator = scarce.allocator();
-    heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-    options.allocator = &allocator;
-    options.executor_name = "serial";
-    heed_context* made = nullptr;
-    const heed_status context_status = heed_context_create(&options, &made);
-    const Context own(made);
-    // Where even the context finds no memory, the others are told of a context that is NULL.
-    const heed_status status = heed_mpi_attention(MPI_COMM_WORLD, own.get(), &desc, &args);
-    enough = status == HEED_STATUS_OK;
-    if (enough || status == HEED_STATUS_INVALID_ARGUMENT) continue;
-    CHECK(context_status == HEED_STATUS_OK);
-    CHECK(status == HEED_STATUS_OUT_OF_MEMORY);
-    CHECK(std::string(heed_mpi_last_error()).find("rank " + std::to_string(ranks() - 1) + ": ") ==
-          0);
-    CHECK(same_everywhere(heed_mpi_last_error()));
-  }
-  CHECK(enough);
+  check_out_of_memory([&](const heed_context* context) {
+    return heed_mpi_attention(MPI_COMM_WORLD, context, &desc, &args);
+  });
 }
 
 TEST_CASE("a rank whose executor fails in the midst of a run") {
-  const std::int64_t length = 200 * ranks();  // enough for every rank to share
+  const std::int64_t length = std::int64_t{200} * ranks();  // enough for every rank to share
   Problem whole({length, length, 64, 64, 1, 4, 4});
   whole.fill(3);
   Shard shard(whole, even_split(HEED_MPI_CONTIGUOUS, length, length));
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = 2;
-  executor.run = [](void* user, std::uint32_t count, void (*body)(void*, std::uint32_t),
-                    void* argument) {
-    int& failures = *static_cast<int*>(user);
-    if (failures > 0) {
-      --failures;  // and runs nothing
-      return;
-    }
-    for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
-  };
-  int failures = rank() == ranks() - 1 ? 1 : 0;
-  executor.user = &failures;
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  options.executor = &executor;
-  heed_context* made = nullptr;
-  const heed_status context_status = heed_context_create(&options, &made);
-  CHECK(context_status == HEED_STATUS_OK);
-  const Context context(made);
   const heed_mpi_attention_desc desc = shard.desc();
   const heed_attention_args args = shard.problem.args();
   shard.problem.out.clear();
-  CHECK(heed_mpi_attention(MPI_COMM_WORLD, context.get(), &desc, &args) ==
-        HEED_STATUS_EXECUTOR_FAILED);
-  const std::string message = heed_mpi_last_error();
-  CHECK(message.find("rank " + std::to_string(ranks() - 1) + ": ") == 0);
-  CHECK(same_everywhere(message));
-  check_untouched(shard.problem.out);
+  check_failing_executor([&](const heed_context* context) {
+    return heed_mpi_attention(MPI_COMM_WORLD, context, &desc, &args);
+  });
+  CHECK(untouched(shard.problem.out));
 }
 
 TEST_CASE("a rank that calls from another thread than it may") {
@@ -338,7 +350,7 @@ TEST_CASE("a rank that calls from another thread than it may") {
   heed_status status = HEED_STATUS_OK;
   std::string message;
   const auto call = [&] {
-    status = heed_mpi_attention(MPI_COMM_WORLD, context().get(), &desc, &args);
+    status = heed_mpi_attention(MPI_COMM_WORLD, plain_context().get(), &desc, &args);
     message = heed_mpi_last_error();
   };
   if (rank() == ranks() - 1)
@@ -357,7 +369,7 @@ TEST_CASE("a rank that calls from another thread than it may") {
 TEST_CASE("no communicator") {
   heed_mpi_attention_plan* plan = nullptr;
   const heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
-  CHECK(heed_mpi_attention_plan_create(MPI_COMM_NULL, context().get(), &desc, &plan) ==
+  CHECK(heed_mpi_attention_plan_create(MPI_COMM_NULL, plain_context().get(), &desc, &plan) ==
         HEED_STATUS_INVALID_ARGUMENT);
   CHECK(heed_mpi_last_error() == std::string("communicator is MPI_COMM_NULL"));
   heed_mpi_attention_plan_destroy(nullptr);

@@ -44,6 +44,14 @@ LISTED = [
 
 # Arguments, and what is said about them.
 REFUSED = [
+    (["--ranks", "2", "--forms"], "--ranks excludes --forms"),
+    (["--ranks", "1,2", "--decode"], "--ranks excludes --decode"),
+    (["--ranks", "0"], "--ranks: Value 0 not in range"),
+    (["--ranks", "2", "--shape", "er_N10_deg2_H1_D8"],
+     '--ranks: takes shapes of dense attention, which "er_N10_deg2_H1_D8" is not'),
+    (["--ranks", "2", "--shape", "B1_H1_L4_D8_mask"],
+     '--ranks: takes shapes of one layer, without mask and bias, which "B1_H1_L4_D8_mask" is not'),
+    (["--ranks", "2", "--shape", "B1_H1_Lq4_Lkv8_D8"], 'shape "B1_H1_Lq4_Lkv8_D8": L is missing'),
     (["--decode", "--forms"], "--forms excludes --decode"),
     (["--decode", "--blocks"], "--blocks excludes --decode"),
     (["--decode", "--graphs"], "--graphs excludes --decode"),

@@ -101,8 +101,8 @@ def test_curves_of_training_are_drawn():
 
 
 def test_the_readme_lists_them():
-    """And the program of sentences, which tests of transformers run."""
+    """And the programs of sentences and of ranks, which tests of transformers and of MPI run."""
     files = {file.stem for file in FOLDER.glob("*.py")}
-    assert files == {*PROGRAMS, "sentence_embeddings"}
+    assert files == {*PROGRAMS, "ranks", "sentence_embeddings"}
     readme = (FOLDER.parent / "README.md").read_text()
     assert {name for name in files if f"(examples/{name}.py)" in readme} == files

@@ -26,6 +26,9 @@ RULES = [
     ("tests/fuzz/README.md", r"^(\./dev|build/fuzz/).*", None, "needs the fuzz build, and takes minutes"),
     ("tests/emulation/README.md", r"^apt-get .*", None, PACKAGES),
     ("tests/emulation/README.md", r"^(eval .*bochs3|.*sapphire_rapids).*", None, PACKAGES),
+    ("perf/README.md", r"^\S+heed_perf --ranks .*", "[ ! -e build/release/perf/heed_perf_mpi ] || "
+     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 build/release/perf/heed_perf "
+     "--ranks 1,2 --benchmark_repetitions=1 --shape B1_H2_L64_D8_causal", MINUTES),
     ("perf/README.md", r"^\S+heed_perf(?!.*--(benchmark_filter|shape|forms|backward|blocks|graphs|decode))",
      r"\g<0> --benchmark_filter=B1_H1_L10_D20/", MINUTES),
     ("perf/README.md", r"^\S+heed_perf(?= --forms +#)", r"\g<0> --benchmark_filter=_causal/", MINUTES),
@@ -53,6 +56,10 @@ RULES = [
     ("perf/README.md", r"graph\.py( --workload \S+)?", "graph.py --workload er_N10000_deg8_H4_D16",
      MINUTES),
     ("perf/README.md", r"errors\.py", "errors.py --workload B1_H1_L10_D20", MINUTES),
+    ("perf/README.md", r"^python3 perf/scaling.py (?!plot).*",
+     r"! python3 -c 'import numpy' 2>/dev/null || \g<0> >/dev/null", "needs NumPy, which heed does not"),
+    ("perf/README.md", r"^python3 perf/scaling.py plot .*",
+     r"! python3 -c 'import numpy, matplotlib' 2>/dev/null || \g<0>", "needs matplotlib"),
     ("perf/README.md", r"--isa avx2", "--isa scalar", "not every machine has it"),
     ("perf/README.md", r"^python3 \S*chart\.py", r"! python3 -c 'import matplotlib' 2>/dev/null || \g<0>",
      "needs matplotlib, which heed does not"),

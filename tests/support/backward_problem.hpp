@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "tests/oracle/backward.hpp"
 #include "tests/support/compare.hpp"
@@ -48,8 +49,13 @@ class BackwardProblem {
   void want_all();
   void want_nothing();
 
-  /// Adds to numbers that are there.
+  /// Adds to numbers that are there: random ones, or others'.
   void accumulate(std::uint64_t seed);
+  void accumulate(std::array<std::optional<Tensor>, kGradients> before) {
+    desc_.accumulate = 1;
+    before_ = std::move(before);
+  }
+  const std::array<std::optional<Tensor>, kGradients>& before() const { return before_; }
 
   /// Sets out and lse to what attention makes them: as heed computes them, or as the oracle does.
   void attend(const Context& context) { forward.run_all(context); }

@@ -139,24 +139,30 @@ heed_graph_attention_args GraphProblem::args() {
   return args;
 }
 
-GraphOutputs GraphProblem::run(const Context& context, const Graph& graph) {
+GraphOutputs GraphProblem::run(const Context& context, const Call& call) {
   for (auto* const tensor : {&out, &lse, &weights})
     if (*tensor) (*tensor)->clear();
   heed_graph_attention_args arguments = args();
   if (in_place) arguments.data = move_data_into_out();
   const std::vector<Weights> prepared = prepare(context, arguments);
-  const GraphPlan plan = make_plan(context, graph, desc);
-  Workspace workspace(describe(plan).workspace_bytes);
-  require_ok(
-      heed_graph_attention_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes()));
+  call(arguments);
   for (const auto* const tensor : {&out, &lse, &weights})
     if (*tensor && !(*tensor)->padding_intact())
       throw std::runtime_error("wrote outside an output");
-  if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
   GraphOutputs outputs{out->numbers(), {}, {}};
   if (lse) outputs.lse = lse->numbers();
   if (weights) outputs.weights = weights->numbers();
   return outputs;
+}
+
+GraphOutputs GraphProblem::run(const Context& context, const Graph& graph) {
+  return run(context, [&](const heed_graph_attention_args& arguments) {
+    const GraphPlan plan = make_plan(context, graph, desc);
+    Workspace workspace(describe(plan).workspace_bytes);
+    require_ok(
+        heed_graph_attention_plan_run(plan.get(), &arguments, workspace.get(), workspace.bytes()));
+    if (!workspace.intact()) throw std::runtime_error("wrote outside the workspace");
+  });
 }
 
 GraphOutputs GraphProblem::run(const Context& context, const GraphForm& form) {

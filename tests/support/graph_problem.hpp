@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -84,7 +85,9 @@ class GraphProblem {
   /// What heed gets, but for prepared matrices; valid until the problem is changed.
   heed_graph_attention_args args();
 
-  /// Everything that a run writes; throws if it writes anything else.
+  /// Everything that call(args) writes; throws if it writes anything else.
+  using Call = std::function<void(const heed_graph_attention_args& args)>;
+  GraphOutputs run(const Context& context, const Call& call);
   GraphOutputs run(const Context& context, const Graph& graph);
   GraphOutputs run(const Context& context, const GraphForm& form = {});
   GraphOutputs run(const char* isa);

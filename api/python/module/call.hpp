@@ -69,8 +69,8 @@ void read_tensors(Call& call, nb::handle query, nb::handle key, nb::handle value
                   const Options& options);
 
 /// Everything that changes scores: masks, biases, causal, windows, lengths of keys, scales and so
-/// on. The sizes are known.
-void read_scores(Call& call, const Options& options);
+/// on. The sizes are known. `whole`: rows and keys are not a rank's part of more.
+void read_scores(Call& call, const Options& options, bool whole = true);
 
 /// causal, window and alignment; scale, softcap, temperature and hard; return_weights.
 void read_choices(heed_attention_desc& desc, const Options& options);

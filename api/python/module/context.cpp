@@ -120,8 +120,8 @@ HeldContext hold_context(nb::handle given) {
   nb::object object = given.is_none() ? default_context() : nb::borrow(given);
   if (!nb::isinstance<Context>(object))
     refuse_type("context must be a heed.Context, not %s", type_text(object).c_str());
-  const heed_context* context = context_of(object).get();
-  return {std::move(object), context};
+  const Context& context = context_of(object);
+  return {std::move(object), context.get(), &context.options()};
 }
 
 void bind_context(nb::module_& module) {

@@ -114,8 +114,11 @@ void refuse_type(const char* format, ...) {
 }
 
 void check(heed_status status) {
-  if (status != HEED_STATUS_OK)
-    raise_error(error_type(status), in_python(heed_last_error()).c_str());
+  if (status != HEED_STATUS_OK) check(status, heed_last_error());
+}
+
+void check(heed_status status, const char* message) {
+  if (status != HEED_STATUS_OK) raise_error(error_type(status), in_python(message).c_str());
 }
 
 std::string type_text(nb::handle object) { return nb::type_name(object.type()).c_str(); }

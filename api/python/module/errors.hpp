@@ -24,6 +24,8 @@ namespace nb = nanobind;
 
 /// Raises what stands for the status, unless it is HEED_STATUS_OK, with heed's message.
 void check(heed_status status);
+/// The same of another engine, which said this.
+void check(heed_status status, const char* message);
 
 /// The name of an object's type, for messages.
 std::string type_text(nb::handle object);

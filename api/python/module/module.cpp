@@ -18,6 +18,7 @@ NB_MODULE(_heed, module) {
   bind_graph_attention(module);
   bind_graph_backward(module);
   bind_cache(module);
+  bind_mpi(module);
   bind_rotate(module);
   bind_information(module);
 }

@@ -1,22 +1,10 @@
 // heed.plan and heed.Plan.
-#include <cstring>
-#include <iterator>
-
 #include "api/python/module/bind.hpp"
 #include "api/python/module/c_plan.hpp"
-#include "api/python/module/kept.hpp"
-#include "api/python/module/outputs.hpp"
+#include "api/python/module/planned_call.hpp"
 
 namespace heed::python {
 namespace {
-
-constexpr struct {
-  const char* name;
-  Array Call::*array;
-} kArrays[] = {{"query", &Call::query},           {"key", &Call::key},
-               {"value", &Call::value},           {"out", &Call::out},
-               {"attn_mask", &Call::attn_mask},   {"bias", &Call::bias},
-               {"key_scales", &Call::key_scales}, {"value_scales", &Call::value_scales}};
 
 constexpr PlanFunctions<heed_attention_plan, heed_attention_info, heed_attention_args> kFunctions =
     {&heed_attention_plan_destroy, &heed_attention_plan_describe, &heed_attention_plan_run};
@@ -25,30 +13,17 @@ constexpr PlanFunctions<heed_attention_plan, heed_attention_info, heed_attention
 class Plan {
  public:
   Plan(Call& call, const Options& options, nb::handle context)
-      : desc_(call.desc),
+      : planned_(call, options),
         plan_(kFunctions, context,
               [&](const heed_context* held, heed_attention_plan** plan) {
-                return heed_attention_plan_create(held, &desc_, plan);
+                return heed_attention_plan_create(held, &call.desc, plan);
               }),
-        info_(plan_.info()),
-        out_given_(call.out_given),
-        kept_(call, options) {
-    for (std::size_t i = 0; i < std::size(kArrays); ++i) forms_[i] = (call.*kArrays[i].array).form;
-  }
+        info_(plan_.info()) {}
 
   nb::object run(nb::handle query, nb::handle key, nb::handle value, nb::handle out,
                  const nb::kwargs& tensors) {
-    const Options options = kept_.with("Plan.__call__", "heed.plan", tensors);
-    if (out_given_ && out.is_none()) refuse_type("the plan was made with out: give it");
     Call call;
-    read_lengths(call, options);
-    read_tensors(call, query, key, value, options);
-    read_scores(call, options);
-    const Outputs outputs = make_outputs(call, options, out.is_none() ? nb::handle() : out);
-    if (call.out_given && !out_given_) take_plain_out(call);
-    // Made in the same way from the same, they are the same in every byte.
-    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-exp42-c,cert-flp37-c)
-    if (std::memcmp(&call.desc, &desc_, sizeof desc_) != 0) refuse_difference(call);
+    const Outputs outputs = planned_.read(call, "heed.plan", {query, key, value, out, tensors});
     plan_.run(call.args, info_.flops, call.score_function);
     call.score_function.raise();
     return outputs.result(call.kind, call.out_given, query);
@@ -71,37 +46,9 @@ class Plan {
   }
 
  private:
-  /// An out where the plan was made without: it lies as a new one would.
-  void take_plain_out(Call& call) const {
-    const Form& form = call.out.form;
-    if (!is_contiguous(form) || dtype_of(form.element) != static_cast<heed_dtype>(desc_.out.dtype))
-      refuse(
-          "out is %s with strides %s; the plan was made without, so it must be contiguous and "
-          "of query's type",
-          text(form).c_str(), shape_text(form.strides, form.axes).c_str());
-    call.desc.out = desc_.out;
-  }
-
-  [[noreturn]] void refuse_difference(const Call& call) const {
-    kept_.check_mask(call);
-    for (std::size_t i = 0; i < std::size(kArrays); ++i) {
-      const char* name = kArrays[i].name;
-      check_form(name, (call.*kArrays[i].array).form, forms_[i]);
-    }
-    if (call.desc.batch != desc_.batch)
-      refuse("%s is for %lld sequences; the plan was made for %lld", call.batch_of,
-             static_cast<long long>(call.desc.batch), static_cast<long long>(desc_.batch));
-    refuse("block_table has rows of %lld entries; the plan was made for %lld",
-           static_cast<long long>(call.desc.block_table_stride),
-           static_cast<long long>(desc_.block_table_stride));
-  }
-
-  heed_attention_desc desc_;
+  PlannedCall planned_;
   CPlan<heed_attention_plan, heed_attention_info, heed_attention_args> plan_;
   heed_attention_info info_;
-  bool out_given_;
-  KeptOptions kept_;
-  Form forms_[std::size(kArrays)];
 };
 
 Plan* plan(nb::handle query, nb::handle key, nb::handle value, nb::handle out, nb::handle context,

@@ -79,12 +79,12 @@ void read_scales(const char* name, const char* of, const Array& tensor, nb::hand
 }
 
 /// Combinations that C refuses too, in its own words.
-void check_combinations(const Call& call, const Options& options) {
+void check_combinations(const Call& call, const Options& options, bool whole) {
   const heed_attention_desc& desc = call.desc;
   const bool bounded = desc.window != 0 && (desc.window_left >= 0 || desc.window_right >= 0);
   const bool placed = desc.causal != HEED_CAUSAL_NONE || desc.alignment != HEED_ALIGNMENT_DEFAULT;
   const bool measures = bounded || call.args.alibi_slopes != nullptr;
-  if (measures && !placed && desc.query_length != desc.key_length)
+  if (whole && measures && !placed && desc.query_length != desc.key_length)
     refuse(
         "%s given with %lld query rows and %lld keys: say by alignment, \"top_left\", "
         "\"bottom_right\" or an int, or by causal, at which key the rows stand",
@@ -135,7 +135,7 @@ const void* read_reals(const char* name, nb::handle from, bool float64, std::int
   return float64 ? read(reals.doubles) : read(reals.singles);
 }
 
-void read_scores(Call& call, const Options& options) {
+void read_scores(Call& call, const Options& options, bool whole) {
   heed_attention_desc& desc = call.desc;
   heed_attention_args& args = call.args;
   read_choices(desc, options);
@@ -148,7 +148,7 @@ void read_scores(Call& call, const Options& options) {
               call.key_scales, call.key_scale, desc.key_scales, args.key_scales);
   read_scales("value_scales", "value", call.value, options.value_scales, call.packed_keys(),
               call.value_scales, call.value_scale, desc.value_scales, args.value_scales);
-  check_combinations(call, options);
+  check_combinations(call, options, whole);
   if (options.score_function.is_valid()) {
     call.score_function = read_score_function(options.score_function);
     args.score_function = call.score_function.function;

@@ -1,0 +1,453 @@
+"""Attention over the ranks of MPI, by mpi4py: sequences that outgrow one machine.
+
+Every rank brings the rows that it has, and gets the rows of the result that belong to them. All
+functions are collective: every rank of the communicator calls them, in the same order. What is
+wrong on one rank is raised on all of them, in a message that names it.
+
+This needs mpi4py, and ``libheed_mpi`` for the same MPI as mpi4py's, which is found
+
+- where ``HEED_MPI_LIBRARY`` says, a path,
+- or by its name, where the system looks for libraries.
+
+It is linked to ``libheed``, an engine of its own beside the one inside this package, and of the
+same version. A ``heed.Context`` says what to compute with there, too: threads, instruction set and
+so on. Weights are then rounded alike and results have the same bits, as far as both were built
+for the same instruction sets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+
+import numpy as np
+from mpi4py import MPI
+
+import heed.errors
+from heed import _heed
+from heed._heed import Context
+from heed.errors import ArgumentError, UnsupportedError
+from heed.options import Array, ArrayT, Start, spelled_out
+from heed.results import Result
+
+__all__ = ["Options", "Placement", "Plan", "Positions", "attention", "library", "place", "plan"]
+
+Placement: TypeAlias = Literal["contiguous", "zigzag"]
+Positions: TypeAlias = "Array | tuple[Array, Array]"
+T = TypeVar("T")
+
+_PLACEMENTS = ("contiguous", "zigzag")
+_POSITIONS = 2
+
+
+class Options(TypedDict, total=False):
+    """What attention computes over ranks; ``heed.attention`` says what each option means."""
+
+    attn_mask: Array | None
+    bias: Array | None
+    causal: bool | int | Start
+    window: tuple[int | None, int | None] | None
+    alignment: int | Start | None
+    scale: float | None
+    softcap: float | None
+    alibi_slopes: Array | Sequence[float] | None
+    sinks: Array | Sequence[float] | None
+    temperature: float | None
+    key_lengths: Array | Sequence[int] | None
+    return_lse: bool
+
+
+_TENSORS = ("attn_mask", "bias", "alibi_slopes", "sinks", "key_lengths")
+_with_options = spelled_out(Options)
+
+
+def place(
+    length: int,
+    comm: MPI.Intracomm | None = None,
+    placement: Placement = "contiguous",
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Tell which rows of a sequence this rank has.
+
+    Args:
+        length: rows of the whole sequence.
+        comm: whose ranks share it; ``COMM_WORLD`` unless given.
+        placement: ``"contiguous"``, in order of ranks; or ``"zigzag"``: of twice as many chunks as
+            ranks, rank i has chunk i and then chunk i from the end, which gives all the same share
+            of causal attention.
+
+    Returns:
+        Their positions, int64, in the order that the rank's arrays have them:
+        ``q = whole[:, heed.mpi.place(length)]``.
+
+    Raises:
+        heed.ArgumentError: there is no such placement or length.
+
+    In C: heed_mpi_place.
+    """
+    comm = _communicator(comm)
+    spans = library().place(_placement(placement), length, comm.size, comm.rank)
+    return np.concatenate([np.arange(begin, begin + count) for begin, count in spans])
+
+
+class Plan:
+    """Attention over ranks made ready, by ``heed.mpi.plan``.
+
+    Calls take what the plan's maker did, as those of a ``heed.Plan`` do, and are collective.
+    """
+
+    def __init__(self, plan: _heed.MpiPlan, comm: MPI.Intracomm) -> None:
+        """Keep what heed.mpi.plan made."""
+        self._plan = plan
+        self._comm = comm
+
+    def __call__(
+        self, query: Any, key: Any, value: Any, *, out: Any | None = None, **tensors: Any
+    ) -> Any:
+        """Compute what ``heed.mpi.attention`` would. In C: heed_mpi_attention_plan_run."""
+        call = _agreed(self._comm, lambda: self._plan.read(query, key, value, out, tensors))
+        return self._plan.run(call)
+
+    def describe(self) -> dict[str, object]:
+        """Tell how it computes.
+
+        Returns:
+            A dict of ``strategy`` ("ring", "heads", "grid" or "everywhere"), ``ranks``, ``rank``,
+            ``head_ranks`` that share heads, ``rounds``, ``flops``, ``bytes`` that this rank sends
+            in a call, ``workspace_bytes``. In C: heed_mpi_attention_plan_describe.
+        """
+        return self._plan.describe()
+
+    def choices(self) -> list[dict[str, object]]:
+        """Tell what each number of ``head_ranks`` would cost the rank that it costs most.
+
+        Returns:
+            For each a dict of ``head_ranks``, ``chosen``, ``flops``, ``ring_bytes``,
+            ``heads_bytes`` and ``cost``. In C: heed_mpi_attention_plan_choice.
+        """
+        return self._plan.choices()
+
+    def times(self) -> dict[str, float]:
+        """Tell what the latest call took on this rank.
+
+        Returns:
+            Seconds: ``run``, from call to return; ``compute`` and ``wait``, of those. All 0 before
+            the first call. In C: heed_mpi_attention_plan_times.
+        """
+        return self._plan.times()
+
+    def free(self) -> None:
+        """Give back its communicator and memory; collective.
+
+        A plan that nobody holds is freed too. Once MPI has been finalized there is nothing to free.
+        """
+        self._plan.free()
+
+    def __enter__(self) -> Plan:
+        """Be freed at the end of a with statement."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Free it."""
+        self.free()
+
+
+@_with_options
+def plan(
+    query: Array,
+    key: Array,
+    value: Array,
+    *,
+    comm: MPI.Intracomm | None = None,
+    placement: Placement | Positions = "contiguous",
+    queries: Literal["split", "everywhere"] = "split",
+    head_ranks: int | None = None,
+    flops_per_byte: float | None = None,
+    out: Array | None = None,
+    context: Context | None = None,
+    **options: Unpack[Options],
+) -> Plan:
+    """Attention over ranks made ready, for calls that have the same shapes again and again.
+
+    Args:
+        query: as of ``heed.mpi.attention``, as are all arguments.
+        key: see ``heed.mpi.attention``.
+        value: see ``heed.mpi.attention``.
+        comm: see ``heed.mpi.attention``; it must outlive the plan.
+        placement: see ``heed.mpi.attention``.
+        queries: see ``heed.mpi.attention``.
+        head_ranks: see ``heed.mpi.attention``.
+        flops_per_byte: see ``heed.mpi.attention``.
+        out: what form ``out`` will have, unless it is new, or contiguous in the type of ``query``.
+        context: what the plan computes with; the default one of now unless given.
+        **options: see ``heed.mpi.attention``.
+
+    Returns:
+        A ``heed.mpi.Plan``. It keeps settings, but no tensor.
+
+    Raises:
+        heed.ArgumentError: shapes, types or values do not fit, or differ between ranks.
+
+    In C: heed_mpi_attention_plan_create.
+    """
+    comm = _communicator(comm)
+    found = _agreed(comm, library)
+
+    def read() -> tuple[_heed.MpiPart, int, Any, Any]:
+        part = _heed.MpiPart(query, key, value, out, options)
+        if queries not in ("split", "everywhere"):
+            raise ArgumentError(f'queries is {queries!r}; it must be "split" or "everywhere"')
+        kind, of_queries, of_keys = _positions(placement)
+        return part, kind, None if queries == "everywhere" else of_queries, of_keys
+
+    part, kind, of_queries, of_keys = _agreed(comm, read)
+    same = {
+        **part.types(),
+        "placement": (*_PLACEMENTS, "positions")[kind],
+        "queries": queries,
+        "causal": _offset(options.get("causal")),
+        "alignment": _offset(options.get("alignment")),
+        **{name: "given" if options.get(name) is not None else None for name in _TENSORS},
+    }
+    keys = _compared(comm, same, part.keys)
+    _agreed(
+        comm,
+        lambda: part.finish(
+            found,
+            keys,
+            kind,
+            of_queries,
+            of_keys,
+            queries == "everywhere",
+            head_ranks,
+            flops_per_byte,
+            context,
+        ),
+    )
+    return Plan(found.plan(MPI._addressof(comm), MPI._sizeof(comm), part), comm)
+
+
+@overload
+def attention(
+    query: ArrayT,
+    key: Array,
+    value: Array,
+    *,
+    comm: MPI.Intracomm | None = None,
+    placement: Placement | Positions = "contiguous",
+    queries: Literal["split", "everywhere"] = "split",
+    head_ranks: int | None = None,
+    flops_per_byte: float | None = None,
+    out: Array | None = None,
+    context: Context | None = None,
+    return_lse: Literal[False] = False,
+    **options: Any,
+) -> ArrayT: ...
+
+
+@overload
+def attention(
+    query: ArrayT,
+    key: Array,
+    value: Array,
+    *,
+    comm: MPI.Intracomm | None = None,
+    placement: Placement | Positions = "contiguous",
+    queries: Literal["split", "everywhere"] = "split",
+    head_ranks: int | None = None,
+    flops_per_byte: float | None = None,
+    out: Array | None = None,
+    context: Context | None = None,
+    return_lse: Literal[True],
+    **options: Any,
+) -> Result[ArrayT]: ...
+
+
+@_with_options
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    *,
+    comm: MPI.Intracomm | None = None,
+    placement: Placement | Positions = "contiguous",
+    queries: Literal["split", "everywhere"] = "split",
+    head_ranks: int | None = None,
+    flops_per_byte: float | None = None,
+    out: Any | None = None,
+    context: Context | None = None,
+    **options: Any,
+) -> Any:
+    """Attention of a sequence that is split over ranks: ``heed.attention`` of the whole.
+
+    Causal, windows, ALiBi and key lengths go by positions in the whole sequence. Packed batches,
+    pages, 8-bit keys, hard attention, score functions, weights and column sums are not supported.
+
+    Args:
+        query: ``[batch, heads, rows, features]``, the rows of this rank, 0 too; the first axes may
+            lack as of ``heed.attention``, on all ranks alike.
+        key: ``[batch, key heads, keys, features]``, the keys of this rank.
+        value: ``[batch, key heads, keys, value features]``, likewise.
+        comm: an ``mpi4py.MPI.Intracomm``; ``COMM_WORLD`` unless given.
+        placement: which rows a rank has: ``"contiguous"``, those after the rank's before;
+            ``"zigzag"``, see ``heed.mpi.place``; or their positions, int64, of queries and keys
+            alike, or a pair: of queries, and of keys.
+        queries: ``"split"``; or ``"everywhere"``, where all ranks bring the same queries, and get
+            the same result: decoding with a cache that is split.
+        head_ranks: ranks next to each other that share heads: 1 is a ring, all ranks an all-to-all
+            over heads, between them a grid. Must divide the ranks and the key heads; the plan
+            chooses unless given.
+        flops_per_byte: to choose by: operations that a rank computes while the network brings it a
+            byte; 160 unless given.
+        attn_mask: ``[batch, heads, rows, keys of all ranks]``, as of ``heed.attention``: the rows
+            of this rank, and the keys in order of their positions.
+        bias: likewise.
+        causal: as of ``heed.attention``, as are the options below. Offsets are of the whole.
+        window: see ``heed.attention``.
+        alignment: see ``heed.attention``.
+        scale: see ``heed.attention``.
+        softcap: see ``heed.attention``.
+        alibi_slopes: see ``heed.attention``.
+        sinks: see ``heed.attention``.
+        temperature: see ``heed.attention``.
+        key_lengths: ``[batch]``, of whole sequences.
+        return_lse: also return the logarithm of the denominators.
+        out: where to write the rows of this rank.
+        context: what to compute with; the default one of the process unless given.
+        **options: those above, by name.
+
+    Returns:
+        The rows of the result that belong to this rank's queries; a ``heed.Result`` if ``lse`` is
+        asked for.
+
+    Raises:
+        heed.ArgumentError: shapes, types or values do not fit, or differ between ranks. As all
+            errors of one rank it is raised on all.
+        heed.UnsupportedError: an option is not supported, or there is no library.
+
+    In C: heed_mpi_attention.
+    """
+    with plan(
+        query,
+        key,
+        value,
+        comm=comm,
+        placement=placement,
+        queries=queries,
+        head_ranks=head_ranks,
+        flops_per_byte=flops_per_byte,
+        out=out,
+        context=context,
+        **options,
+    ) as made:
+        tensors = {name: options[name] for name in _TENSORS if options.get(name) is not None}
+        return made(query, key, value, out=out, **tensors)
+
+
+@cache
+def library() -> _heed.MpiLibrary:
+    """Load ``libheed_mpi``, once.
+
+    Returns:
+        What was found: its ``path``, and what its ``mpi`` says of itself.
+
+    Raises:
+        heed.UnsupportedError: there is none, or it is for another MPI or of another version.
+    """
+    vendor = MPI.get_vendor()[0]
+    own = MPI.Get_library_version().rstrip("\0")
+    given = os.environ.get("HEED_MPI_LIBRARY")
+    version = _heed.version.rpartition(".")[0]
+    names = [given] if given else [f"libheed_mpi.so.{version}", "libheed_mpi.so"]
+    problems = []
+    for name in names:
+        try:
+            found = _heed.MpiLibrary(name)
+        except UnsupportedError as problem:
+            problems.append(str(problem))
+            continue
+        if found.mpi.rstrip("\0") == own:
+            return found
+        theirs, ours = found.mpi.splitlines()[0], own.splitlines()[0]
+        problems.append(f"{name} is for {theirs}; mpi4py uses {ours}")
+    raise UnsupportedError(
+        f"no libheed_mpi for mpi4py's MPI, {vendor} (HEED_MPI_LIBRARY names one): "
+        + "; ".join(problems)
+    )
+
+
+def _communicator(comm: MPI.Intracomm | None) -> MPI.Intracomm:
+    if comm is None:
+        return MPI.COMM_WORLD
+    if comm == MPI.COMM_NULL:
+        raise ArgumentError("comm is MPI.COMM_NULL")
+    if not isinstance(comm, MPI.Intracomm):
+        raise TypeError(f"comm must be an mpi4py.MPI.Intracomm, not {type(comm).__name__}")
+    return comm
+
+
+def _placement(placement: str) -> int:
+    if placement not in _PLACEMENTS:
+        raise ArgumentError(f'placement is {placement!r}; it must be "contiguous" or "zigzag"')
+    return _PLACEMENTS.index(placement)
+
+
+def _positions(placement: Any) -> tuple[int, Any, Any]:
+    """Tell the kind of placement that C knows, and the positions of queries and keys."""
+    if isinstance(placement, str):
+        return _placement(placement), None, None
+    if isinstance(placement, tuple):
+        if len(placement) != 2:
+            raise ArgumentError(
+                f"placement has {len(placement)} entries; as a tuple it must be a pair: "
+                "positions of queries, and of keys"
+            )
+        return _POSITIONS, *placement
+    return _POSITIONS, placement, placement
+
+
+def _offset(given: Any) -> str | None:
+    """Tell what causal or alignment is, in one way."""
+    if given is None or given is False:
+        return None
+    return "top_left" if given is True else str(given)
+
+
+def _agreed(comm: MPI.Intracomm, step: Callable[[], T]) -> T:
+    """What step returns; where it raises on a rank, all raise the same that the lowest did."""
+    problem: Exception | None = None
+    try:
+        result = step()
+    except Exception as raised:
+        problem = raised
+    own = np.array([comm.size if problem is None else comm.rank])
+    first = np.empty_like(own)
+    comm.Allreduce(own, first, MPI.MIN)
+    rank = int(first[0])
+    if rank == comm.size:
+        return result
+    told = (type(problem).__name__, str(problem)) if comm.rank == rank else None
+    name, message = comm.bcast(told, rank)
+    kinds = {**vars(heed.errors), "TypeError": TypeError}
+    raise kinds.get(name, heed.errors.Error)(f"rank {rank}: {message}") from problem
+
+
+def _compared(comm: MPI.Intracomm, own: dict[str, Any], keys: int) -> int:
+    """The keys of all ranks; raises where what must be the same on all ranks is not."""
+    all_ranks = comm.allgather((own, keys))
+    first = all_ranks[0][0]
+    for rank, (theirs, _) in enumerate(all_ranks):
+        for name, value in theirs.items():
+            if value == first[name]:
+                continue
+            if name in _TENSORS:
+                given, not_given = (rank, 0) if value else (0, rank)
+                raise ArgumentError(
+                    f"rank {given}: {name} is given; on rank {not_given} it is not, and must be too"
+                )
+            raise ArgumentError(
+                f"rank {rank}: {name} is {value}; on rank 0 it is {first[name]}, and must be the "
+                "same"
+            )
+    return sum(theirs for _, theirs in all_ranks)

@@ -1,0 +1,269 @@
+// The way back. Gradients of a row's pairs need no more than the row's own log-sum-exp and result,
+// so those of every block of queries and keys simply add up:
+//
+//   grad_query    of own rows: over all keys that come by, in the order of rounds
+//   grad_key      of own rows: this rank's, then those that others send back after each round, in
+//   grad_value    the order of rounds, from above before from below
+//   what all ranks have together (sinks, slopes, scale, temperature; a bias of all queries; queries
+//   that are everywhere): over ranks, in their order
+#include "engine/mpi/backward.hpp"
+
+#include <algorithm>
+
+#include "engine/mpi/arguments.hpp"
+#include "engine/mpi/run.hpp"
+#include "engine/mpi/written.hpp"
+
+heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
+    MPI_Comm parent, const heed_context* given, const heed_mpi_attention_backward_desc* desc)
+    : Plan(parent, given, desc) {
+  comm.agreed([&] {
+    using namespace heed::mpi;
+    const heed_attention_desc& d = problem.desc;
+    bias = problem.backward.grad_bias;
+    bias.dtype = problem.real();
+    bias.reserved = HEED_STRIDES_DEFAULT;
+    bias.stride_batch = bias.stride_head = bias.stride_row = bias.stride_key = 0;
+    bias = explicit_layout(bias, {d.batch, d.query_heads, d.query_length, problem.total_keys});
+    const Tensors gathered = head_ranks > 1 ? exchange.inputs(nullptr) : Tensors{};
+    make_dense_plans(dense, [&](heed_attention_desc& form) {
+      heed_attention_backward_desc backward = HEED_ATTENTION_BACKWARD_DESC_INIT;
+      backward.attention = &form;
+      backward.accumulate = 1;
+      backward.grad_out = problem.backward.grad_out;
+      backward.grad_lse = problem.backward.grad_lse;
+      if (head_ranks > 1) {
+        form.out = gathered[kOut].layout;
+        form.lse = gathered[kLse].layout;
+        backward.grad_out = gathered[kGradOut].layout;
+        backward.grad_lse = gathered[kGradLse].layout;
+      }
+      backward.grad_bias = bias;
+      backward.grad_bias.batch = form.bias.batch, backward.grad_bias.heads = form.bias.heads;
+      backward.grad_bias.rows = form.bias.rows, backward.grad_bias.keys = form.bias.keys;
+      return heed::mpi::make_dense_plan(*context, backward);
+    });
+    plan_workspace();
+  });
+}
+
+void heed_mpi_attention_backward_plan::plan_workspace() {
+  const heed_attention_desc& d = problem.desc;
+  const auto real = static_cast<std::int64_t>(heed::mpi::bytes_of(problem.real()));
+  heed::Offsets offsets;
+  const auto end = [&] {
+    return static_cast<std::size_t>(
+        offsets.end().checked("the workspace", {{"desc.query_length", d.query_length}}));
+  };
+  const auto take_query = [&] {
+    const std::int64_t features = problem.wants(HEED_MPI_GRAD_QUERY) ? d.features : 0;
+    grad_query_at = offsets.take(heed::Size(d.batch) * heads * query_rows(), features, real);
+  };
+  const auto take_bias = [&] {
+    const heed::Size rows = heed::Size(bias.batch) * bias.heads * bias.rows;
+    const bool wanted = problem.wants(HEED_MPI_GRAD_BIAS);
+    grad_bias_at = offsets.take(wanted ? rows : heed::Size(0), bias.keys, real);
+  };
+  const auto take = [&](heed_mpi_gradients gradient, std::int64_t numbers) {
+    return offsets.take(problem.wants(gradient) ? numbers : 0, 1, real);
+  };
+  const bool shares_bias = problem.everywhere() || problem.one_bias;
+  if (!problem.everywhere()) take_query();
+  if (!shares_bias) take_bias();
+  shared_begin = end();
+  if (problem.everywhere()) take_query();
+  if (shares_bias) take_bias();
+  sinks_at = take(HEED_MPI_GRAD_SINKS, d.query_heads);
+  slopes_at = take(HEED_MPI_GRAD_ALIBI_SLOPES, d.query_heads);
+  scale_at = take(HEED_MPI_GRAD_SCALE, 1);
+  temperature_at = take(HEED_MPI_GRAD_TEMPERATURE, 1);
+  const auto ranks = static_cast<std::int64_t>(comm.size());
+  const auto unit = static_cast<std::int64_t>(heed::mpi::kUnitBytes);
+  const auto shared = static_cast<std::int64_t>(end() - shared_begin);
+  const std::int64_t units = heed::ceil_div(shared, ranks * unit);
+  part_bytes = static_cast<std::size_t>(units * unit);
+  heed::mpi::check_message(part_bytes);
+  offsets.take(units * ranks * unit - shared, 1, 1);  // up to whole parts
+  sums_end = end();
+  parts_at = offsets.take(units * ranks, unit, 1);
+  const std::int64_t widest =
+      std::max({d.features, d.value_features, problem.wants(HEED_MPI_GRAD_BIAS) ? bias.keys : 0});
+  const bool adds = problem.backward.accumulate != 0;
+  room_at = offsets.take(
+      adds ? static_cast<std::int64_t>(heed::mpi::Writer::room_bytes(problem.real(), widest)) : 0,
+      1, 1);
+  lay_out(offsets);
+  sent_bytes += 2 * static_cast<double>(part_bytes) * static_cast<double>(ranks - 1);
+}
+
+namespace heed::mpi {
+namespace {
+
+class Backward : Run {
+ public:
+  Backward(const heed_mpi_attention_backward_plan& plan, const BackwardArgs& args,
+           std::byte* workspace)
+      : Run(plan, args.attention, inputs_of(plan.problem, args.attention, &args.gradients),
+            workspace),
+        own_(plan),
+        gradients_(args.gradients),
+        writer_(*plan.context, problem_.real(),
+                problem_.backward.accumulate != 0 ? workspace + plan.room_at : nullptr) {}
+
+  void run() {
+    timed("attention backward", [&] { work(); });
+  }
+
+ private:
+  void work() {
+    std::fill_n(workspace_ + own_.sums_begin, own_.sums_end - own_.sums_begin, std::byte{0});
+    std::fill_n(at({kSums, 0}), plan_.area_bytes[kSums], std::byte{0});
+    travel([&](const Call& call) { compute(call); });
+    if (shares_heads()) {
+      attempt([&] { lay_in_group(plan_.exchange.results(exchange_memory())); });
+      wait_.time([&] { plan_.exchange.scatter(requests_, exchange_memory()); });
+    }
+    wait_.time([&] { sum_over_ranks(); });
+    end([&] { write_out(); });
+  }
+
+  bool wants(heed_mpi_gradients gradient) const { return problem_.wants(gradient); }
+  std::byte* wanted(heed_mpi_gradients gradient, std::size_t offset) const {
+    return wants(gradient) ? workspace_ + offset : nullptr;
+  }
+
+  Tensor grad_query_of(const Slice& slice) const {
+    const Rows rows = {false, problem_.real(), problem_.desc.features};
+    const auto before = static_cast<std::size_t>(problems() * slice.queries.row * rows.features);
+    return contiguous(workspace_ + own_.grad_query_at + before * bytes_of(rows.dtype), rows.dtype,
+                      plan_.extent(rows, slice.queries.count));
+  }
+
+  void compute(const Call& call) const {
+    heed_attention_args attention = arguments(call);
+    heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
+    args.attention = &attention;
+    const std::int64_t row = slice_of(call).queries.row;
+    const auto rows_of = [&](Input input) -> void* {
+      return inputs_[input].data == nullptr ? nullptr : inputs_[input].from(0, row).data;
+    };
+    attention.out = rows_of(kOut);
+    attention.lse = rows_of(kLse);
+    args.grad_out = rows_of(kGradOut);
+    args.grad_lse = rows_of(kGradLse);
+    if (wants(HEED_MPI_GRAD_QUERY)) args.grad_query = grad_query_of(slice_of(call)).data;
+    const Tensors of_keys =
+        plan_.parcel(gradients_of_keys(problem_), at(call.gradients), call.keys.count);
+    if (wants(HEED_MPI_GRAD_KEY)) args.grad_key = of_keys[0].data;
+    if (wants(HEED_MPI_GRAD_VALUE)) args.grad_value = of_keys[1].data;
+    args.grad_bias = scores_of(wanted(HEED_MPI_GRAD_BIAS, own_.grad_bias_at), own_.bias,
+                               bytes_of(problem_.real()), call);
+    void* const sinks = wanted(HEED_MPI_GRAD_SINKS, own_.sinks_at);
+    void* const slopes = wanted(HEED_MPI_GRAD_ALIBI_SLOPES, own_.slopes_at);
+    if (attention.sinks != nullptr) args.grad_sinks = heads_of(sinks);
+    args.grad_alibi_slopes = heads_of(slopes);
+    args.grad_scale = wanted(HEED_MPI_GRAD_SCALE, own_.scale_at);
+    args.grad_temperature = wanted(HEED_MPI_GRAD_TEMPERATURE, own_.temperature_at);
+    check(heed_attention_backward_plan_run(own_.dense[call.form].get(), &args,
+                                           workspace_ + plan_.dense_at, plan_.dense_bytes));
+  }
+
+  /// Calls function(t, sums, row, extent) with the sums of rows that lie side by side, of the
+  /// gradients t of queries, keys and values.
+  template <class Function>
+  void each_gradient(Function&& function) const {
+    const RowsList results = results_of(problem_);
+    if (wants(HEED_MPI_GRAD_QUERY))
+      for (const Slice& slice : plan_.slices)
+        function(0, grad_query_of(slice), slice.queries.row,
+                 plan_.extent(results[0], slice.queries.count));
+    const RowsList list = gradients_of_keys(problem_);
+    for (std::size_t i = 0; i < plan_.own_keys().size(); ++i) {
+      const Span& keys = plan_.own_keys()[i];
+      const Tensors sums = plan_.parcel(list, at({kSums, plan_.sums_at[i]}), keys.count);
+      for (std::size_t t = 0; t < list.size(); ++t)
+        if (list[t].features > 0)
+          function(1 + t, sums[t], keys.row, plan_.extent(list[t], keys.count));
+    }
+  }
+
+  void lay_in_group(const Tensors& group) const {
+    each_gradient([&](std::size_t t, const Tensor& sums, std::int64_t row, const Extent& extent) {
+      copy(sums, group[t].from(0, row), extent);
+    });
+  }
+
+  /// Every rank sums a part, which all get.
+  void sum_over_ranks() const {
+    const int units = Communicator::units(own_.part_bytes);
+    if (units == 0) return;
+    std::byte* const shared = workspace_ + own_.shared_begin;
+    std::byte* const parts = workspace_ + own_.parts_at;
+    mpi::check(MPI_Alltoall(shared, units, plan_.comm.unit(), parts, units, plan_.comm.unit(),
+                            plan_.comm.get()),
+               "MPI_Alltoall");
+    for (int rank = 1; rank < plan_.comm.size(); ++rank)
+      mpi::add(parts + static_cast<std::size_t>(rank) * own_.part_bytes, parts, own_.part_bytes,
+               problem_.real());
+    mpi::check(MPI_Allgather(parts, units, plan_.comm.unit(), shared, units, plan_.comm.unit(),
+                             plan_.comm.get()),
+               "MPI_Allgather");
+  }
+
+  void write_out() const {
+    const heed_attention_backward_desc& d = problem_.backward;
+    const auto tensor = [](void* data, const heed_layout& layout) {
+      return Tensor{static_cast<std::byte*>(data), layout};
+    };
+    const Tensors to = {tensor(gradients_.grad_query, d.grad_query),
+                        tensor(gradients_.grad_key, d.grad_key),
+                        tensor(gradients_.grad_value, d.grad_value)};
+    if (shares_heads())
+      plan_.exchange.each_result(exchange_memory(), [&](std::size_t t, const Tensor& sums,
+                                                        std::int64_t head, const Extent& extent) {
+        if (to[t].data != nullptr) writer_.write(sums, to[t].from(head, 0), extent);
+      });
+    else
+      each_gradient([&](std::size_t t, const Tensor& sums, std::int64_t row, const Extent& extent) {
+        if (to[t].data != nullptr) writer_.write(sums, to[t].from(0, row), extent);
+      });
+    write_bias();
+    const std::int64_t heads = problem_.desc.query_heads;
+    write_numbers(gradients_.grad_sinks, own_.sinks_at, heads);
+    write_numbers(gradients_.grad_alibi_slopes, own_.slopes_at, heads);
+    write_numbers(gradients_.grad_scale, own_.scale_at, 1);
+    write_numbers(gradients_.grad_temperature, own_.temperature_at, 1);
+  }
+
+  void write_bias() const {
+    if (gradients_.grad_bias == nullptr) return;
+    const heed_score_layout& l = problem_.backward.grad_bias;
+    const Extent extent = {l.batch, l.heads, l.rows, l.keys};
+    const heed_layout layout = {l.dtype,       l.reserved,   l.stride_batch,
+                                l.stride_head, l.stride_row, l.stride_key};
+    writer_.write(contiguous(workspace_ + own_.grad_bias_at, problem_.real(), extent),
+                  {static_cast<std::byte*>(gradients_.grad_bias), layout}, extent);
+  }
+
+  void write_numbers(void* to, std::size_t offset, std::int64_t count) const {
+    if (to == nullptr) return;
+    const Extent extent = {1, 1, 1, count};
+    writer_.write(contiguous(workspace_ + offset, problem_.real(), extent),
+                  contiguous(to, problem_.real(), extent), extent);
+  }
+
+  const heed_mpi_attention_backward_plan& own_;
+  const heed_attention_backward_args& gradients_;
+  const Writer writer_;
+};
+
+}  // namespace
+
+void run(const heed_mpi_attention_backward_plan& plan, const heed_attention_backward_args* given,
+         void* workspace, std::size_t bytes) {
+  BackwardArgs args = {};
+  plan.comm.agreed([&] { args = read_args(plan, given, workspace, bytes); });
+  Backward(plan, args, static_cast<std::byte*>(workspace)).run();
+}
+
+}  // namespace heed::mpi

@@ -1,0 +1,205 @@
+#include "engine/mpi/descriptor.hpp"
+
+#include <cmath>
+
+#include "engine/mpi/tensor.hpp"
+#include "engine/runtime/structs.hpp"
+
+namespace heed::mpi {
+namespace {
+
+void check_choice(const char* field, std::uint32_t value, const char* kind, std::uint32_t most) {
+  if (value > most)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %u; it must be %s, 0 to %u", field, value, kind,
+         most);
+}
+
+void check_positions(const char* field, const std::int64_t* positions, std::uint32_t placement,
+                     std::int64_t length) {
+  const bool wanted = placement == HEED_MPI_POSITIONS;
+  if (positions != nullptr && !wanted)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.%s is given with desc.placement %u; it must be NULL unless that is "
+         "HEED_MPI_POSITIONS (2)",
+         field, placement);
+  if (positions == nullptr && wanted && length > 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is NULL with desc.placement HEED_MPI_POSITIONS (2)",
+         field);
+}
+
+/// What this library does not do.
+void check_supported(const heed_attention_desc& d, std::uint32_t tensors) {
+  const auto refuse = [](const char* what) {
+    fail(HEED_STATUS_UNSUPPORTED, "%s is not supported over ranks", what);
+  };
+  const auto check_not_packed = [](const char* field, std::int64_t rows) {
+    if (rows != 0)
+      fail(HEED_STATUS_UNSUPPORTED,
+           "desc.%s is %lld; over ranks it must be 0, and desc.sequences says that a batch is "
+           "packed",
+           field, static_cast<long long>(rows));
+  };
+  check_not_packed("packed_queries", d.packed_queries);
+  check_not_packed("packed_keys", d.packed_keys);
+  if (d.pages != 0) refuse("a cache in pages (desc.pages)");
+  if (d.key.dtype > HEED_DTYPE_F16) refuse("a key of 8 bits (desc.key.dtype)");
+  if (d.value.dtype > HEED_DTYPE_F16) refuse("a value of 8 bits (desc.value.dtype)");
+  if (d.hard != 0) refuse("hard attention (desc.hard), which has no log-sum-exp to merge by,");
+  if (d.weights_point != HEED_WEIGHTS_NONE) refuse("an output of weights (desc.weights_point)");
+  if (d.sum_columns != 0) refuse("an output of column sums (desc.sum_columns)");
+  if ((tensors & HEED_MPI_KEY_LENGTHS) != 0 &&
+      (d.causal == HEED_CAUSAL_BOTTOM_RIGHT || d.alignment == HEED_ALIGNMENT_BOTTOM_RIGHT))
+    refuse("bottom-right alignment with HEED_MPI_KEY_LENGTHS, an offset for each sequence,");
+}
+
+/// As far as it can be checked without the others' rows.
+void check_sequences(const Problem& p) {
+  constexpr std::int64_t kMost = 1 << 30;
+  const std::int64_t sequences = p.given.sequences;
+  if (sequences < 0 || sequences > kMost)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.sequences is %lld; it must be 0 to %lld",
+         static_cast<long long>(sequences), static_cast<long long>(kMost));
+  const auto check_begins = [&](const char* field, const std::int32_t* begins) {
+    if ((begins == nullptr) != (sequences == 0))
+      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %s with desc.sequences %lld", field,
+           begins == nullptr ? "NULL" : "given", static_cast<long long>(sequences));
+    for (std::int64_t i = 0; begins != nullptr && i <= sequences; ++i)
+      if (i == 0 ? begins[0] != 0 : begins[i] < begins[i - 1])
+        fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s[%lld] is %d; it must be %s%d", field,
+             static_cast<long long>(i), begins[i], i == 0 ? "" : "at least ",
+             i == 0 ? 0 : begins[i - 1]);
+  };
+  check_begins("cu_seqlens_q", p.given.cu_seqlens_q);
+  check_begins("cu_seqlens_k", p.given.cu_seqlens_k);
+  if (sequences == 0) return;
+  if (p.desc.batch != 1)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.batch is %lld with desc.sequences %lld; a packed batch has a batch of 1",
+         static_cast<long long>(p.desc.batch), static_cast<long long>(sequences));
+  if (p.brings(HEED_MPI_KEY_LENGTHS))
+    fail(HEED_STATUS_UNSUPPORTED,
+         "desc.tensors has HEED_MPI_KEY_LENGTHS (16) with desc.sequences %lld, which is not "
+         "supported over ranks",
+         static_cast<long long>(sequences));
+}
+
+/// The shard by itself, as the dense checks see it: masks and biases have the keys of all ranks.
+heed_attention_desc shard_alone(heed_attention_desc desc) {
+  desc.mask = desc.bias = kNoScores;
+  if (desc.causal == HEED_CAUSAL_NONE && desc.alignment == HEED_ALIGNMENT_DEFAULT)
+    desc.alignment = HEED_ALIGNMENT_TOP_LEFT;
+  return desc;
+}
+
+/// What structs are called in messages.
+struct Names {
+  const char *desc, *attention;
+};
+
+void read_desc(Problem& p, const heed_context& c, const heed_mpi_attention_desc* desc,
+               const Names& names) {
+  p.given = read_struct(desc, names.desc);
+  p.desc = read_struct(p.given.attention, names.attention);
+  check_choice("placement", p.given.placement, "a heed_mpi_placement", HEED_MPI_POSITIONS);
+  check_choice("queries", p.given.queries, "a heed_mpi_queries", HEED_MPI_QUERIES_EVERYWHERE);
+  check_choice("tensors", p.given.tensors, "heed_mpi_tensors, or-ed", 31);
+  if (p.given.head_ranks < 0)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.head_ranks is %lld; it must be at least 0",
+         static_cast<long long>(p.given.head_ranks));
+  const double intensity = p.given.flops_per_byte;
+  if (!(intensity >= 0) || std::isinf(intensity))
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.flops_per_byte is %g; it must be finite and above 0, or 0 for the default",
+         intensity);
+  check_supported(p.desc, p.given.tensors);
+  check_sequences(p);
+  p.shard = make_dense_plan(c, shard_alone(p.desc));
+  if (!p.everywhere())
+    check_positions("query_positions", p.given.query_positions, p.given.placement,
+                    p.desc.query_length);
+  else if (p.given.query_positions != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.query_positions is given; it must be NULL with HEED_MPI_QUERIES_EVERYWHERE");
+  check_positions("key_positions", p.given.key_positions, p.given.placement, p.desc.key_length);
+}
+
+/// The gradients that are asked for must be of something that runs bring.
+void check_gradients(const Problem& p) {
+  check_choice("gradients", p.gradients, "heed_mpi_gradients, or-ed", 255);
+  const auto check_beside = [&](heed_mpi_gradients gradient, const char* name,
+                                heed_mpi_tensors tensor, const char* of) {
+    if (p.wants(gradient) && !p.brings(tensor))
+      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.gradients has %s (%d); desc.tensors lacks %s (%d)",
+           name, static_cast<int>(gradient), of, static_cast<int>(tensor));
+  };
+  check_beside(HEED_MPI_GRAD_BIAS, "HEED_MPI_GRAD_BIAS", HEED_MPI_BIAS, "HEED_MPI_BIAS");
+  check_beside(HEED_MPI_GRAD_SINKS, "HEED_MPI_GRAD_SINKS", HEED_MPI_SINKS, "HEED_MPI_SINKS");
+  check_beside(HEED_MPI_GRAD_ALIBI_SLOPES, "HEED_MPI_GRAD_ALIBI_SLOPES", HEED_MPI_ALIBI_SLOPES,
+               "HEED_MPI_ALIBI_SLOPES");
+}
+
+void read_gradients(Problem& p, const heed_context& c,
+                    const heed_mpi_attention_backward_desc& desc) {
+  constexpr std::uint32_t kUsual = HEED_MPI_GRAD_QUERY | HEED_MPI_GRAD_KEY | HEED_MPI_GRAD_VALUE;
+  p.gradients = desc.gradients == 0 ? kUsual : desc.gradients;
+  check_gradients(p);
+  check_reserved("desc.reserved", desc.reserved);
+  p.backward = {(std::uint32_t)sizeof(heed_attention_backward_desc),
+                desc.accumulate,
+                nullptr,
+                desc.grad_out,
+                desc.grad_lse,
+                desc.grad_query,
+                desc.grad_key,
+                desc.grad_value,
+                desc.grad_bias};
+  heed_attention_desc alone = shard_alone(p.desc);
+  heed_attention_backward_desc shard = p.backward;
+  shard.attention = &alone;
+  shard.grad_bias = kNoScores;
+  make_dense_plan(c, shard);
+}
+
+void fill_defaults(Problem& p) {
+  heed_attention_desc& d = p.desc;
+  if (d.key_heads == 0) d.key_heads = d.query_heads;
+  if (d.value_features == 0) d.value_features = d.features;
+  if (p.given.flops_per_byte == 0) p.given.flops_per_byte = 160;
+  p.float64 = d.query.dtype == HEED_DTYPE_F64;
+  const Extent query = {d.batch, d.query_heads, d.query_length, d.features};
+  const Extent key = {d.batch, d.key_heads, d.key_length, d.features};
+  if (d.lse.dtype == HEED_DTYPE_DEFAULT) d.lse.dtype = p.real();
+  if (d.bias.dtype == HEED_DTYPE_DEFAULT) d.bias.dtype = p.real();
+  d.query = explicit_layout(d.query, query);
+  d.key = explicit_layout(d.key, key);
+  d.value = explicit_layout(d.value, {d.batch, d.key_heads, d.key_length, d.value_features});
+  d.out = explicit_layout(d.out, {d.batch, d.query_heads, d.query_length, d.value_features});
+  d.lse = explicit_layout(d.lse, {d.batch, d.query_heads, d.query_length, 1});
+  const auto gradient = [&](heed_layout& layout, const Extent& extent) {
+    if (layout.dtype == HEED_DTYPE_DEFAULT) layout.dtype = p.real();
+    layout = explicit_layout(layout, extent);
+  };
+  heed_attention_backward_desc& g = p.backward;
+  gradient(g.grad_out, {d.batch, d.query_heads, d.query_length, d.value_features});
+  gradient(g.grad_lse, {d.batch, d.query_heads, d.query_length, 1});
+  gradient(g.grad_query, query);
+  gradient(g.grad_key, key);
+  gradient(g.grad_value, {d.batch, d.key_heads, d.key_length, d.value_features});
+  if (g.grad_bias.dtype == HEED_DTYPE_DEFAULT) g.grad_bias.dtype = p.real();
+}
+
+}  // namespace
+
+void read(Problem& p, const heed_context& c, const heed_mpi_attention_desc* desc) {
+  read_desc(p, c, desc, {"desc", "desc.attention"});
+  fill_defaults(p);
+}
+
+void read(Problem& p, const heed_context& c, const heed_mpi_attention_backward_desc* desc) {
+  const heed_mpi_attention_backward_desc given = read_struct(desc, "desc");
+  read_desc(p, c, given.attention, {"desc.attention", "desc.attention->attention"});
+  read_gradients(p, c, given);
+  fill_defaults(p);
+}
+
+}  // namespace heed::mpi

@@ -1,0 +1,254 @@
+#include "engine/mpi/graph/graph.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "engine/mpi/fields.hpp"
+#include "engine/mpi/graph/lists.hpp"
+#include "engine/mpi/graph/owners.hpp"
+#include "engine/mpi/problem.hpp"
+#include "engine/runtime/structs.hpp"
+
+namespace heed::mpi {
+namespace {
+
+using Nodes = std::vector<std::int32_t>;
+
+std::int32_t place_in(const Nodes& sorted, std::int32_t node) {
+  return static_cast<std::int32_t>(std::lower_bound(sorted.begin(), sorted.end(), node) -
+                                   sorted.begin());
+}
+
+void check_arrays(const heed_mpi_graph_desc& d) {
+  if (d.path != nullptr) {
+    if (d.edges != 0 || d.sources != nullptr || d.destinations != nullptr)
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "desc.path is given; desc.edges must then be 0, and desc.sources and desc.destinations "
+           "NULL");
+    return;
+  }
+  if (d.edges < 0 || d.edges > std::int64_t{1} << 40)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.edges is %lld; it must be 0 to 1099511627776",
+         static_cast<long long>(d.edges));
+  const struct {
+    const char* name;
+    const void* data;
+  } arrays[] = {{"sources", d.sources}, {"destinations", d.destinations}};
+  const std::size_t bytes = d.index_type == HEED_INDEX_I64 ? 8 : 4;
+  for (const auto& array : arrays) {
+    if (d.edges > 0 && array.data == nullptr)
+      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is NULL; desc.edges is %lld", array.name,
+           static_cast<long long>(d.edges));
+    if (reinterpret_cast<std::uintptr_t>(array.data) % bytes != 0)
+      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %p; it must be a multiple of %zu", array.name,
+           array.data, bytes);
+  }
+}
+
+heed_mpi_graph_desc read_desc(const heed_context* context, const heed_mpi_graph_desc* given) {
+  Communicator::check_thread();
+  required(context, "context");
+  const heed_mpi_graph_desc d = read_struct(given, "desc");
+  const auto check_choice = [](const char* field, std::uint32_t value, const char* kind,
+                               std::uint32_t most) {
+    if (value > most)
+      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %u; it must be %s, 0 to %u", field, value,
+           kind, most);
+  };
+  check_choice("index_type", d.index_type, "a heed_index_type", HEED_INDEX_I64);
+  check_choice("duplicates", d.duplicates, "a heed_duplicates", HEED_DUPLICATES_KEEP);
+  check_reserved("desc.reserved", d.reserved);
+  if (d.nodes < 0 || d.nodes > kMostNodes)
+    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.nodes is %lld; it must be 0 to %lld",
+         static_cast<long long>(d.nodes), static_cast<long long>(kMostNodes));
+  if (d.path != nullptr && d.nodes == 0 && d.owners != nullptr)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.owners is given with desc.nodes 0; with both desc.path and desc.owners it must say "
+         "how many nodes there are");
+  check_arrays(d);
+  return d;
+}
+
+std::int64_t sum_over_ranks(const Communicator& comm, std::int64_t own) {
+  std::int64_t sum = 0;
+  check(MPI_Allreduce(&own, &sum, 1, MPI_INT64_T, MPI_SUM, comm.get()), "MPI_Allreduce");
+  return sum;
+}
+
+heed_graph_info describe_local(const LocalGraph& graph) {
+  heed_graph_info info = HEED_GRAPH_INFO_INIT;
+  if (graph != nullptr) check(heed_graph_describe(graph.get(), &info));
+  return info;
+}
+
+std::vector<Neighbour> neighbours_of(const Lists<std::int32_t>& lists, const Nodes& known) {
+  std::vector<Neighbour> neighbours;
+  auto next = lists.items.begin();
+  for (std::size_t rank = 0; rank < lists.counts.size(); ++rank) {
+    const auto end = next + lists.counts[rank];
+    if (next == end) continue;
+    neighbours.push_back({static_cast<int>(rank), {}});
+    for (; next != end; ++next) neighbours.back().rows.push_back(place_in(known, *next));
+  }
+  return neighbours;
+}
+
+}  // namespace
+
+LocalGraph make_local_graph(const heed_context& context, const heed_graph_desc& desc) {
+  heed_graph* graph = nullptr;
+  check(heed_graph_create(&context, &desc, &graph));
+  return LocalGraph(graph);
+}
+
+/// What is needed only while a graph is built.
+class RankGraph::Builder {
+ public:
+  Builder(RankGraph& graph, const heed_context& context, const heed_mpi_graph_desc& desc,
+          const Owners& owners)
+      : graph_(graph), context_(context), desc_(desc), owners_(owners) {}
+
+  void build() {
+    const Communicator& comm = graph_.comm;
+    comm.agreed([&] { number_rows(); });
+    const Lists<std::int32_t> wanted = exchange(comm, needed_);
+    comm.agreed([&] { graph_.sends = neighbours_of(wanted, graph_.known); });
+    graph_.alone = sum_over_ranks(comm, static_cast<std::int64_t>(needed_.items.size())) == 0;
+    comm.agreed([&] {
+      sort_edges();
+      make_local_graphs();
+    });
+    graph_.all_edges = sum_over_ranks(comm, counted());
+  }
+
+ private:
+  void number_rows() {
+    const int rank = graph_.comm.rank();
+    const auto owner = [&](std::int32_t node) { return owners_.of(node); };
+    const Nodes own = owners_.nodes_of(rank, desc_.nodes);
+    Nodes others;
+    for (const Edge& edge : graph_.edges)
+      if (owner(edge.source) != rank) others.push_back(edge.source);
+    std::sort(others.begin(), others.end());
+    others.erase(std::unique(others.begin(), others.end()), others.end());
+    Nodes& known = graph_.known;
+    known.reserve(own.size() + others.size());
+    std::merge(own.begin(), own.end(), others.begin(), others.end(), std::back_inserter(known));
+    graph_.own_rows.reserve(own.size());
+    for (const std::int32_t node : own) graph_.own_rows.push_back(place_in(known, node));
+    for (Edge& edge : graph_.edges) {
+      edge.source = place_in(known, edge.source);
+      edge.destination = place_in(known, edge.destination);
+    }
+    needed_ = by_rank(graph_.comm.size(), others, owner);
+    graph_.receives = neighbours_of(needed_, known);
+  }
+
+  /// Those at inner nodes first: calls over some of the edges find their tensors in one piece.
+  void sort_edges() {
+    std::vector<char> remote(graph_.known.size(), 1);
+    for (const std::int32_t row : graph_.own_rows) remote[static_cast<std::size_t>(row)] = 0;
+    std::vector<char> inner(graph_.known.size(), 1);
+    for (const Edge& edge : graph_.edges)
+      if (remote[static_cast<std::size_t>(edge.source)] != 0)
+        inner[static_cast<std::size_t>(edge.destination)] = 0;
+    const auto is_inner = [&](std::int32_t row) {
+      return inner[static_cast<std::size_t>(row)] != 0;
+    };
+    std::vector<Edge> sorted;
+    sorted.reserve(graph_.edges.size());
+    for (const bool first : {true, false}) {
+      for (const Edge& edge : graph_.edges)
+        if (is_inner(edge.destination) == first) sorted.push_back(edge);
+      if (first) graph_.inner_given = static_cast<std::int64_t>(sorted.size());
+    }
+    graph_.edges.swap(sorted);
+    // A call goes through all local rows. With fewer edges than these it hides less than it costs.
+    const bool all_border = graph_.inner_given < graph_.rows() && !graph_.alone;
+    if (all_border) graph_.inner_given = 0;
+    for (std::size_t i = 0; i < graph_.own_rows.size(); ++i)
+      (is_inner(graph_.own_rows[i]) && !all_border ? graph_.inner_own : graph_.border_own)
+          .push_back(static_cast<std::int32_t>(i));
+  }
+
+  void make_local_graphs() {
+    if (graph_.alone || !graph_.inner_own.empty())
+      graph_.inner = local_graph(0, graph_.inner_given);
+    if (!graph_.border_own.empty()) graph_.border = local_graph(graph_.inner_given, graph_.given());
+  }
+
+  LocalGraph local_graph(std::int64_t begin, std::int64_t end) const {
+    Nodes sources, destinations;
+    sources.reserve(static_cast<std::size_t>(end - begin));
+    destinations.reserve(static_cast<std::size_t>(end - begin));
+    for (std::int64_t e = begin; e < end; ++e) {
+      const Edge& edge = graph_.edges[static_cast<std::size_t>(e)];
+      sources.push_back(edge.source);
+      destinations.push_back(edge.destination);
+    }
+    heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
+    desc.nodes = graph_.rows();
+    desc.edges = end - begin;
+    desc.sources = sources.data();
+    desc.destinations = destinations.data();
+    desc.duplicates = desc_.duplicates;
+    return make_local_graph(context_, desc);
+  }
+
+  std::int64_t counted() const {
+    return describe_local(graph_.inner).edges + describe_local(graph_.border).edges;
+  }
+
+  RankGraph& graph_;
+  const heed_context& context_;
+  const heed_mpi_graph_desc& desc_;
+  const Owners& owners_;
+  Lists<std::int32_t> needed_;
+};
+
+RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
+                     const heed_mpi_graph_desc* given_desc)
+    : comm(parent) {
+  heed_mpi_graph_desc desc;
+  comm.agreed([&] { desc = read_desc(context, given_desc); });
+  const Field fields[] = {whole("nodes", desc.nodes), whole("duplicates", desc.duplicates),
+                          whole("path != NULL", desc.path != nullptr ? 1 : 0),
+                          whole("owners != NULL", desc.owners != nullptr ? 1 : 0)};
+  compare(comm, fields);
+  std::vector<Edge> brought = desc.path != nullptr ? read_file(comm, desc) : read_edges(comm, desc);
+  nodes = desc.nodes;
+  const Owners owners = make_owners(comm, desc, brought);
+  Lists<Edge> sent;
+  comm.agreed([&] {
+    sent = by_rank(comm.size(), brought,
+                   [&](const Edge& edge) { return owners.of(edge.destination); });
+    std::vector<Edge>().swap(brought);
+  });
+  edges = exchange(comm, sent).items;
+  sent = {};
+  Builder(*this, *context, desc, owners).build();
+}
+
+heed_mpi_graph_info RankGraph::describe() const {
+  const heed_graph_info first = describe_local(inner);
+  const heed_graph_info second = describe_local(border);
+  heed_mpi_graph_info info = HEED_MPI_GRAPH_INFO_INIT;
+  info.nodes = nodes;
+  info.edges = all_edges;
+  info.own_nodes = own_nodes();
+  info.own_given = given();
+  info.own_edges = first.edges + second.edges;
+  info.inner_nodes = static_cast<std::int64_t>(inner_own.size());
+  info.inner_edges = first.edges;
+  info.remote_rows = rows() - own_nodes();
+  for (const Neighbour& n : sends) info.sent_rows += static_cast<std::int64_t>(n.rows.size());
+  info.senders = static_cast<std::int64_t>(receives.size());
+  info.receivers = static_cast<std::int64_t>(sends.size());
+  info.bytes = first.bytes + second.bytes + edges.capacity() * sizeof(Edge) +
+               (known.size() + 2 * own_rows.size() +
+                static_cast<std::size_t>(info.remote_rows + info.sent_rows)) *
+                   sizeof(std::int32_t);
+  return info;
+}
+
+}  // namespace heed::mpi

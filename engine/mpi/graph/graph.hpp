@@ -1,0 +1,62 @@
+// One rank's part of a graph that is split over ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/mpi/graph/edges.hpp"
+
+namespace heed::mpi {
+
+struct DestroyGraph {
+  void operator()(heed_graph* graph) const { heed_graph_destroy(graph); }
+};
+using LocalGraph = std::unique_ptr<heed_graph, DestroyGraph>;
+
+/// Rows of this rank's that another needs, or the other way round: numbers of local rows.
+struct Neighbour {
+  int rank;
+  std::vector<int> rows;
+};
+
+/// Local rows are the nodes that a rank knows, its own and those that its edges lead from, in order
+/// of their numbers in the whole graph. So every node's edges are in the order that they have
+/// there, and its results have the same bits.
+///
+/// A node is inner if all that its edges lead from are the rank's own.
+struct RankGraph {
+  /// Collective. Throws the same Error on all ranks.
+  RankGraph(MPI_Comm parent, const heed_context* context, const heed_mpi_graph_desc* desc);
+
+  Communicator comm;
+  bool alone = false;  ///< no rank needs another's rows
+  std::int64_t nodes = 0, all_edges = 0;
+  std::vector<std::int32_t> known;                  ///< by local row, the node: ascending
+  std::vector<std::int32_t> own_rows;               ///< local rows of own nodes
+  std::vector<std::int32_t> inner_own, border_own;  ///< indices into own_rows
+  std::vector<Edge> edges;  ///< between local rows: into inner nodes, then others, each as given
+  std::int64_t inner_given = 0;  ///< how many of the former
+  std::vector<Neighbour> receives, sends;
+  /// Over local rows, of the edges that end at inner nodes, and of the others; NULL: there are
+  /// none. With no edge at inner nodes these are counted among the others.
+  LocalGraph inner, border;
+
+  std::int64_t rows() const { return static_cast<std::int64_t>(known.size()); }
+  std::int64_t own_nodes() const { return static_cast<std::int64_t>(own_rows.size()); }
+  std::int64_t given() const { return static_cast<std::int64_t>(edges.size()); }
+  heed_mpi_graph_info describe() const;
+
+ private:
+  class Builder;
+};
+
+/// Throws what heed.h refuses.
+LocalGraph make_local_graph(const heed_context& context, const heed_graph_desc& desc);
+
+}  // namespace heed::mpi
+
+/// The C API's opaque type. Plans share what it holds.
+struct heed_mpi_graph {
+  std::shared_ptr<const heed::mpi::RankGraph> ranks;
+};

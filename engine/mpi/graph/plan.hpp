@@ -1,0 +1,87 @@
+// What a rank does in every step of attention over a graph, and the workspace that it takes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "engine/mpi/graph/graph.hpp"
+#include "engine/mpi/graph/halo.hpp"
+#include "engine/mpi/tensor.hpp"
+
+namespace heed::mpi {
+
+struct DestroyGraphPlan {
+  void operator()(heed_graph_attention_plan* plan) const {
+    heed_graph_attention_plan_destroy(plan);
+  }
+};
+using GraphPlan = std::unique_ptr<heed_graph_attention_plan, DestroyGraphPlan>;
+
+/// The calls of a step. The first step reads the caller's data, later ones results.
+struct Stage {
+  GraphPlan project;        ///< over own nodes, without edges; NULL with HEED_GRAPH_PROJECTED
+  GraphPlan inner, border;  ///< over local rows, of projected inputs; NULL where there is no graph
+  heed_layout data;         ///< of own nodes
+};
+
+/// The layouts of tensors over local rows.
+struct LocalLayouts {
+  heed_layout query, key, value, out, lse;
+};
+
+/// The layout of the workspace, in bytes. Tensors have local rows, but for `next`.
+struct GraphWorkspace {
+  std::size_t query, key_value, data, out, lse;
+  std::size_t value;  ///< in a row of key_value
+  std::size_t next;   ///< [own nodes] data of the next step
+  std::size_t calls;  ///< heed's, one after the other
+  std::size_t bytes;
+};
+
+}  // namespace heed::mpi
+
+struct heed_mpi_graph_attention_plan {
+  /// Collective. Throws the same Error on all ranks.
+  heed_mpi_graph_attention_plan(const heed_context* context, const heed_mpi_graph& over,
+                                const heed_graph_attention_desc* given);
+
+  std::shared_ptr<const heed::mpi::RankGraph> graph;
+  heed_graph_attention_desc asked;  ///< the caller's
+  heed_graph_attention_desc desc;   ///< with its defaults filled in, and layouts explicit
+  heed::mpi::GraphPlan empty;       ///< over no nodes: heed checks arguments with it
+  heed::mpi::GraphPlan whole;       ///< where no rank needs another's rows: all that is called
+  heed::mpi::Stage first = {}, later = {};  ///< later only with steps above 1
+  heed::mpi::LocalLayouts local = {};
+  heed::mpi::Halo halo;
+  heed::mpi::GraphWorkspace workspace = {};
+  std::size_t row_bytes = 0;  ///< of key_value
+  std::size_t call_bytes = 0;
+  double gathered_bytes = 0;
+  bool verbose = false;
+  mutable heed_mpi_times times = HEED_MPI_TIMES_INIT;  ///< of the latest run
+
+  std::int64_t out_heads() const { return desc.combine == HEED_COMBINE_CONCAT ? desc.heads : 1; }
+  bool projects() const { return desc.inputs != HEED_GRAPH_PROJECTED; }
+
+ private:
+  void read_desc(const heed_context* context, const heed_graph_attention_desc* given);
+  void compare() const;
+  void plan_rows();
+  void plan_stage(const heed_context& context, heed::mpi::Stage& stage, const heed_layout& data);
+  void plan_workspace();
+};
+
+namespace heed::mpi {
+
+/// This rank's arguments. Throws an Error unless a run may have them, and the workspace is large
+/// enough.
+heed_graph_attention_args read_args(const heed_mpi_graph_attention_plan& plan,
+                                    const heed_graph_attention_args* given, void* workspace,
+                                    std::size_t bytes);
+
+/// Computes; collective.
+void run(const heed_mpi_graph_attention_plan& plan, const heed_graph_attention_args* args,
+         void* workspace, std::size_t bytes);
+
+}  // namespace heed::mpi

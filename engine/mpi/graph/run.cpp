@@ -1,0 +1,266 @@
+// A run: what all ranks do in every step, from the first message to the last row of out.
+#include <atomic>
+#include <chrono>
+#include <system_error>
+#include <thread>
+
+#include "engine/mpi/attempts.hpp"
+#include "engine/mpi/graph/plan.hpp"
+#include "engine/mpi/problem.hpp"
+#include "engine/runtime/structs.hpp"
+#include "engine/runtime/tell.hpp"
+#include "engine/runtime/workspace.hpp"
+
+namespace heed::mpi {
+namespace {
+
+using Plan = heed_mpi_graph_attention_plan;
+
+/// How often MPI is seen to while others compute: it is sent and fetched by parts, and a core that
+/// waits is one that does not compute.
+constexpr std::chrono::microseconds kBetweenLooks{20};
+
+Tensor tensor_of(const void* data, const heed_layout& layout) {
+  return {static_cast<std::byte*>(const_cast<void*>(data)), layout};
+}
+
+/// Rows of so many heads and features, copied between two tensors.
+class Rows {
+ public:
+  Rows(const Tensor& from, const Tensor& to, std::int64_t heads, std::int64_t features)
+      : from_(from), to_(to), extent_{1, heads, 1, features} {
+    const auto whole = [&](const heed_layout& layout) {
+      return heads == 1 || layout.stride_head == features * layout.stride_feature;
+    };
+    if (whole(from.layout) && whole(to.layout)) extent_ = {1, 1, 1, heads * features};
+  }
+  void copy(std::int64_t from, std::int64_t to) const {
+    mpi::copy(from_.from(0, from), to_.from(0, to), extent_);
+  }
+
+ private:
+  Tensor from_, to_;
+  Extent extent_;
+};
+
+/// A thread that has ended when this does, whatever MPI says meanwhile.
+struct Joined {
+  std::thread thread;
+  ~Joined() {
+    if (thread.joinable()) thread.join();
+  }
+};
+
+class Run {
+ public:
+  Run(const Plan& plan, const heed_graph_attention_args& args, std::byte* workspace)
+      : plan_(plan), graph_(*plan.graph), desc_(plan.desc), args_(args), workspace_(workspace) {
+    graph_.comm.agreed([&] { requests_.assign(plan.halo.requests(), MPI_REQUEST_NULL); });
+  }
+
+  void run() {
+    if (graph_.alone) {
+      attempts_.attempt([&] {
+        check(
+            heed_graph_attention_plan_run(plan_.whole.get(), &args_, workspace_, plan_.call_bytes));
+      });
+    } else {
+      for (std::int64_t t = 0; t < desc_.steps; ++t) step(t);
+    }
+    wait_.time([&] { attempts_.agree(graph_.comm); });
+  }
+
+  double compute_seconds() const { return attempts_.seconds(); }
+  double wait_seconds() const { return wait_.seconds(); }
+
+ private:
+  std::byte* at(std::size_t offset) const { return workspace_ + offset; }
+  Tensor local_key() const { return {at(plan_.workspace.key_value), plan_.local.key}; }
+  Tensor local_value() const {
+    return {at(plan_.workspace.key_value + plan_.workspace.value), plan_.local.value};
+  }
+  std::int64_t own_row(std::size_t i) const { return graph_.own_rows[i]; }
+
+  void step(std::int64_t t) {
+    const Stage& stage = t == 0 ? plan_.first : plan_.later;
+    const bool last = t + 1 == desc_.steps;
+    const Tensor data = {t == 0 ? tensor_of(args_.data, stage.data).data : at(plan_.workspace.next),
+                         stage.data};
+    attempts_.attempt([&] { prepare(stage, data); });
+    plan_.halo.begin(at(plan_.workspace.key_value), requests_.data());
+    const auto inner = [&] {
+      attempts_.attempt([&] {
+        call(stage.inner, 0, last);
+        write(graph_.inner_own, last);
+      });
+    };
+    compute_meanwhile(stage, inner);
+    wait_.time([&] {
+      mpi::check(MPI_Waitall(messages(), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+    });
+    attempts_.attempt([&] {
+      if (stage.border == nullptr) return;
+      call(stage.border, graph_.inner_given, last);
+      write(graph_.border_own, last);
+    });
+  }
+
+  int messages() const { return static_cast<int>(requests_.size()); }
+
+  /// Own rows, projected where that is to be done, to where those of others come to lie beside
+  /// them.
+  void prepare(const Stage& stage, const Tensor& data) const {
+    heed_graph_projections made = HEED_GRAPH_PROJECTIONS_INIT;
+    made.query = args_.query, made.query_layout = desc_.query;
+    made.key = args_.key, made.key_layout = desc_.key;
+    made.value = args_.value, made.value_layout = desc_.value;
+    if (stage.project != nullptr) {
+      heed_graph_attention_args args = args_;
+      args.data = data.data;
+      check(heed_graph_attention_plan_project(stage.project.get(), &args, at(plan_.workspace.calls),
+                                              plan_.call_bytes, &made));
+    }
+    const Rows query(tensor_of(made.query, made.query_layout),
+                     {at(plan_.workspace.query), plan_.local.query}, desc_.heads, desc_.features);
+    const Rows key(tensor_of(made.key, made.key_layout), local_key(), desc_.heads, desc_.features);
+    const Rows value(tensor_of(made.value, made.value_layout), local_value(), desc_.heads,
+                     desc_.value_features);
+    const Rows residual(data, local_data(stage), 1, desc_.width);
+    for (std::size_t i = 0; i < graph_.own_rows.size(); ++i) {
+      const auto own = static_cast<std::int64_t>(i);
+      query.copy(own, own_row(i));
+      key.copy(own, own_row(i));
+      value.copy(own, own_row(i));
+      if (desc_.residual != 0) residual.copy(own, own_row(i));
+    }
+  }
+
+  Tensor local_data(const Stage& stage) const {
+    return contiguous(at(plan_.workspace.data), stage.data.dtype,
+                      {1, 1, graph_.rows(), desc_.width});
+  }
+
+  /// MPI may be called on this thread alone; so another one computes.
+  template <class Function>
+  void compute_meanwhile(const Stage& stage, Function&& function) {
+    if (stage.inner == nullptr) return;
+    if (requests_.empty()) return function();
+    std::atomic<bool> done{false};
+    Joined other;
+    try {
+      other.thread = std::thread([&] {
+        function();
+        done.store(true, std::memory_order_release);
+      });
+    } catch (const std::system_error&) {
+      return function();  // no thread to be had: rows travel as far as MPI takes them by itself
+    }
+    for (int arrived = 0; arrived == 0 && !done.load(std::memory_order_acquire);) {
+      mpi::check(MPI_Testall(messages(), requests_.data(), &arrived, MPI_STATUSES_IGNORE),
+                 "MPI_Testall");
+      if (arrived == 0) std::this_thread::sleep_for(kBetweenLooks);
+    }
+  }
+
+  /// Row `edge` of a tensor over edges.
+  static std::byte* from_edge(const void* data, const heed_layout& layout, std::int64_t edge) {
+    return data == nullptr ? nullptr : tensor_of(data, layout).from(0, edge).data;
+  }
+
+  /// Over the edges of one of the two local graphs, which begin at `edge` of all.
+  void call(const GraphPlan& plan, std::int64_t edge, bool last) const {
+    const GraphWorkspace& space = plan_.workspace;
+    heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
+    args.query = at(space.query);
+    args.key = local_key().data;
+    args.value = local_value().data;
+    if (desc_.residual != 0) args.data = at(space.data);
+    args.edge_data = from_edge(args_.edge_data, desc_.edge_data, edge);
+    args.w_edge_key = args_.w_edge_key;
+    args.w_edge_value = args_.w_edge_value;
+    args.edge_bias = from_edge(args_.edge_bias, desc_.edge_bias, edge);
+    args.head_weights = args_.head_weights;
+    args.out = at(space.out);
+    if (last && args_.lse != nullptr) args.lse = at(space.lse);
+    if (last) args.weights = from_edge(args_.weights, desc_.weights, edge);
+    check(heed_graph_attention_plan_run(plan.get(), &args, at(space.calls), plan_.call_bytes));
+  }
+
+  /// Results of some own nodes, to where the next step or the caller wants them.
+  void write(const std::vector<std::int32_t>& own, bool last) const {
+    const GraphWorkspace& space = plan_.workspace;
+    const Tensor out =
+        last ? tensor_of(args_.out, desc_.out) : Tensor{at(space.next), plan_.local.out};
+    const Rows results({at(space.out), plan_.local.out}, out, plan_.out_heads(),
+                       desc_.value_features);
+    const bool wants_lse = last && args_.lse != nullptr;
+    const Rows lse({at(space.lse), plan_.local.lse}, tensor_of(args_.lse, desc_.lse), desc_.heads,
+                   1);
+    for (const std::int32_t i : own) {
+      results.copy(own_row(static_cast<std::size_t>(i)), i);
+      if (wants_lse) lse.copy(own_row(static_cast<std::size_t>(i)), i);
+    }
+  }
+
+  const Plan& plan_;
+  const RankGraph& graph_;
+  const heed_graph_attention_desc& desc_;
+  const heed_graph_attention_args& args_;
+  std::byte* const workspace_;
+  std::vector<MPI_Request> requests_;
+  Attempts attempts_;
+  Clock wait_;
+};
+
+}  // namespace
+
+heed_graph_attention_args read_args(const Plan& plan, const heed_graph_attention_args* given,
+                                    void* workspace, std::size_t bytes) {
+  const heed_graph_attention_args args = read_struct(given, "args");
+  check_workspace(plan.workspace.bytes, workspace, bytes);
+  std::byte* const calls = static_cast<std::byte*>(workspace) + plan.workspace.calls;
+  check(heed_graph_attention_plan_run(plan.empty.get(), &args, calls, plan.call_bytes));
+  const bool nodes = plan.graph->own_nodes() > 0;
+  const bool data = nodes && (plan.projects() || plan.desc.residual != 0);
+  const bool matrices = nodes && plan.desc.inputs == HEED_GRAPH_PER_NODE;
+  const struct {
+    const char* field;
+    const void* data;
+    bool needed;
+  } tensors[] = {{"query", args.query, nodes && !plan.projects()},
+                 {"key", args.key, nodes && !plan.projects()},
+                 {"value", args.value, nodes && !plan.projects()},
+                 {"data", args.data, data},
+                 {"w_query", args.w_query, matrices},
+                 {"w_key", args.w_key, matrices},
+                 {"w_value", args.w_value, matrices},
+                 {"edge_data", args.edge_data, plan.desc.edge_width > 0 && plan.graph->given() > 0},
+                 {"out", args.out, nodes}};
+  for (const auto& tensor : tensors)
+    if (tensor.needed && tensor.data == nullptr)
+      fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is NULL; its tensor has elements", tensor.field);
+  return args;
+}
+
+void run(const Plan& plan, const heed_graph_attention_args* given, void* workspace,
+         std::size_t bytes) {
+  const Communicator& comm = plan.graph->comm;
+  Clock all;
+  all.time([&] {
+    heed_graph_attention_args args;
+    comm.agreed([&] { args = read_args(plan, given, workspace, bytes); });
+    Run run(plan, args, static_cast<std::byte*>(workspace));
+    run.run();
+    plan.times.compute = run.compute_seconds();
+    plan.times.wait = run.wait_seconds();
+  });
+  plan.times.run = all.seconds();
+  if (plan.verbose)
+    tell(
+        "graph attention over MPI, rank %d of %d: %lld steps, %.3f ms computing, %.3f ms waiting, "
+        "%.0f bytes sent",
+        comm.rank(), comm.size(), static_cast<long long>(plan.desc.steps), plan.times.compute * 1e3,
+        plan.times.wait * 1e3, plan.halo.sent_bytes() * static_cast<double>(plan.desc.steps));
+}
+
+}  // namespace heed::mpi

@@ -1,0 +1,74 @@
+// A workload over the first ranks: every member has its rows of the tensors, and a plan.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/heed_mpi.h"
+#include "perf/accuracy.hpp"
+#include "perf/contexts.hpp"
+#include "perf/ranks/world.hpp"
+#include "perf/tensors.hpp"
+#include "perf/workload.hpp"
+
+namespace heed::perf {
+
+/// A run, on the rank that took longest and on the mean one; seconds.
+struct Ran {
+  double seconds;
+  double compute;  ///< the most of any rank
+  double mean_compute;
+  double mean_wait;
+};
+
+/// What plans of all members say together.
+struct Shares {
+  std::string strategy;
+  double flops;            ///< of all
+  double most_flops;       ///< of a rank
+  double bytes;            ///< sent by the rank that sends most
+  double workspace_bytes;  ///< of the rank that needs most
+  std::int64_t rounds;
+};
+
+class Ranked {
+ public:
+  /// Collective, as is everything else; ranks that are no members do nothing. A causal workload is
+  /// placed zigzag, any other in order of ranks. Throws where heed refuses it.
+  Ranked(const std::string& workload, const Context& context, int ranks);
+
+  const Workload& workload() const { return workload_; }
+  const Team& team() const { return team_; }
+  const Shares& shares() const { return shares_; }
+  const char* placement() const { return zigzag_ ? "zigzag" : "contiguous"; }
+
+  Ran run();
+  /// Of all rows together, on the first rank, which must have been computed.
+  const Accuracy& accuracy();
+
+ private:
+  struct Part {
+    std::int64_t begin, count, row;  ///< rows of the sequence, and where they lie in the shard
+  };
+  void plan(const Context& context);
+  void add_up(const heed_mpi_attention_info& info);
+  void take(const Tensor& from, Tensor& to, std::int64_t heads, std::int64_t length) const;
+  std::vector<Part> parts_of(int rank, std::int64_t length) const;
+  void gather(const Tensor& own, Tensor& whole);
+
+  Workload workload_;
+  bool zigzag_;
+  bool pairs_ = false;  ///< weights may have been rounded to bfloat16
+  Team team_;
+  std::unique_ptr<Tensors> whole_;  ///< the results are gathered there; on the first rank
+  heed_attention_desc shard_;
+  Tensor query_, key_, value_, out_, lse_;
+  heed_attention_args args_ = HEED_ATTENTION_ARGS_INIT;
+  std::shared_ptr<heed_mpi_attention_plan> plan_;
+  std::unique_ptr<Workspace> workspace_;
+  Shares shares_ = {};
+  std::unique_ptr<Accuracy> accuracy_;
+};
+
+}  // namespace heed::perf

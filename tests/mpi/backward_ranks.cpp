@@ -1,0 +1,154 @@
+#include "tests/mpi/backward_ranks.hpp"
+
+#include <memory>
+#include <stdexcept>
+
+namespace heed_test {
+namespace {
+
+Problem with_results(Problem own, Problem& whole, const std::vector<std::int64_t>& positions) {
+  own.want_lse(whole.desc.lse.dtype, own_arrangement(4));
+  take(whole.out, positions, own.out);
+  take(*whole.lse, positions, *own.lse);
+  return own;
+}
+
+/// Bits of zeros aside: sums over ranks begin as 0, and 0 + -0 is 0.
+bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](double x, double y) { return x == y || (x != x && y != y); });
+}
+
+std::vector<double> values_of(const Numbers& numbers) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < numbers.size(); ++i) values.push_back(numbers[i]);
+  return values;
+}
+
+/// Whether all ranks have these bits.
+bool same_on_all_ranks(const Numbers& numbers) {
+  std::string bits;
+  for (const std::uint64_t b : numbers.bits) bits += std::to_string(b) + " ";
+  return same_everywhere(bits);
+}
+
+}  // namespace
+
+BackwardShard::BackwardShard(BackwardProblem& whole, const Split& split)
+    : problem([&] {
+        Shard shard(whole.forward, split);
+        Problem own = with_results(shard.problem, whole.forward, shard.query_positions());
+        return BackwardProblem(std::move(own), 1, {whole.grad_out.dtype(), own_arrangement(5), 1});
+      }()),
+      shard_(whole.forward, split) {
+  take(whole.grad_out, shard_.query_positions(), problem.grad_out);
+  // Some ranks may leave out a gradient that is 0.
+  if (whole.grad_lse) {
+    problem.give_grad_lse(1, {whole.grad_lse->dtype(), own_arrangement(6), 1});
+    take(*whole.grad_lse, shard_.query_positions(), *problem.grad_lse);
+  }
+  std::array<std::optional<Tensor>, kGradients> before;
+  for (const GradientOf of : all_gradients()) {
+    if (!whole.gradients[of]) continue;
+    shapes_[of] = whole.gradients[of]->shape();
+    const bool numbers = of > kGradBias;
+    problem.want(of, {whole.gradients[of]->dtype(),
+                      numbers ? Arrangement::kDefault : own_arrangement(static_cast<int>(of)), 0});
+    if (!whole.before()[of]) continue;
+    before[of] = *problem.gradients[of];
+    if (is_split(of))
+      take(*whole.before()[of], positions_of(of), *before[of]);
+    else
+      before[of]->assign(*whole.before()[of]);
+  }
+  if (whole.desc().accumulate != 0) problem.accumulate(std::move(before));
+}
+
+bool BackwardShard::is_split(GradientOf gradient) const {
+  return gradient <= kGradValue || (gradient == kGradBias && shapes_[kGradBias][2] > 1);
+}
+
+const heed_mpi_attention_backward_desc& BackwardShard::desc(std::int64_t head_ranks) {
+  over_ = shard_.desc();
+  over_.attention = &problem.forward.desc;
+  over_.head_ranks = head_ranks;
+  const heed_attention_backward_desc& own = problem.desc();
+  desc_ = {static_cast<std::uint32_t>(sizeof desc_),
+           own.accumulate,
+           &over_,
+           0,
+           0,
+           own.grad_out,
+           own.grad_lse,
+           own.grad_query,
+           own.grad_key,
+           own.grad_value,
+           own.grad_bias};
+  for (const GradientOf of : all_gradients())
+    if (problem.gradients[of]) desc_.gradients |= 1U << of;
+  return desc_;
+}
+
+Gradients BackwardShard::run(const Context& context, std::int64_t head_ranks) {
+  const auto require = [](heed_status status) {
+    if (status != HEED_STATUS_OK) throw std::runtime_error(heed_mpi_last_error());
+    return status;
+  };
+  struct Destroy {
+    void operator()(heed_mpi_attention_backward_plan* plan) const {
+      heed_mpi_attention_backward_plan_destroy(plan);
+    }
+  };
+  heed_mpi_attention_backward_plan* made = nullptr;
+  require(heed_mpi_attention_backward_plan_create(MPI_COMM_WORLD, context.get(), &desc(head_ranks),
+                                                  &made));
+  const std::unique_ptr<heed_mpi_attention_backward_plan, Destroy> plan(made);
+  std::size_t bytes = 0;
+  require(heed_mpi_attention_backward_plan_workspace(plan.get(), &bytes));
+  Workspace workspace(bytes);
+  Gradients got = problem.run([&](const heed_attention_backward_args& args) {
+    return require(heed_mpi_attention_backward_plan_run(plan.get(), &args, workspace.get(),
+                                                        workspace.bytes()));
+  });
+  CHECK(workspace.intact());
+  heed_mpi_times times = HEED_MPI_TIMES_INIT;
+  require(heed_mpi_attention_backward_plan_times(plan.get(), &times));
+  CHECK(times.compute > 0);
+  CHECK(times.run >= times.compute + times.wait);
+  return got;
+}
+
+/// Sums over ranks are sums in some order, whose terms are those of one process; each has been
+/// multiplied with its factor before it is added instead of after, one rounding, of the three that
+/// the oracle allows to its terms and a run here does not make (oracle/gradient.hpp). What is 0
+/// outside a rank's keys adds nothing. So the bounds of one process hold.
+Gradients check_backward_shard(BackwardProblem& whole, BackwardShard& shard,
+                               const ExpectedGradients& want, const Split& split,
+                               std::int64_t head_ranks, Unspecified unspecified) {
+  INFO(line_of_split(split, head_ranks) << ": " << line_of(whole));
+  Gradients got = shard.run(plain_context(), head_ranks);
+  CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
+  ExpectedGradients part;
+  for (const GradientOf of : all_gradients()) part[of] = shard.part_of(of, want[of]);
+  const GradientComparison comparison =
+      compare_gradients("gradients", shard.problem, got, part, unspecified);
+  if (!comparison.wrong.empty()) FAIL_CHECK(comparison.wrong);
+  for (const GradientOf of : {kGradSinks, kGradSlopes, kGradScale, kGradTemperature})
+    CHECK(same_on_all_ranks(got[of]));
+  if (split.everywhere) CHECK(same_on_all_ranks(got[kGradQuery]));
+  if (split.everywhere || (whole.forward.bias && whole.forward.bias->shape()[2] == 1))
+    CHECK(same_on_all_ranks(got[kGradBias]));
+  return got;
+}
+
+void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want, const Split& split,
+                          std::int64_t head_ranks, bool same_bits, Unspecified unspecified) {
+  BackwardShard shard(whole, split);
+  const Gradients got = check_backward_shard(whole, shard, want, split, head_ranks, unspecified);
+  if (!same_bits) return;
+  const Gradients alone = whole.run(plain_context());
+  for (const GradientOf of : {kGradQuery, kGradKey, kGradValue})
+    CHECK(same_numbers(values_of(got[of]), shard.part_of(of, values_of(alone[of]))));
+}
+
+}  // namespace heed_test

@@ -1,0 +1,87 @@
+#include "tests/mpi/refused.hpp"
+
+#include <cstdlib>
+
+namespace heed_test {
+namespace {
+
+/// Memory for so many blocks, and no more.
+struct Scarce {
+  int left;
+
+  heed_allocator allocator() {
+    heed_allocator a = HEED_ALLOCATOR_INIT;
+    a.user = this;
+    a.allocate = [](void* user, std::size_t size, std::size_t alignment) {
+      int& left = static_cast<Scarce*>(user)->left;
+      if (left == 0) return static_cast<void*>(nullptr);
+      --left;
+      return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    };
+    a.release = [](void*, void* memory, std::size_t) { std::free(memory); };
+    return a;
+  }
+};
+
+void check_told_of_last_rank() {
+  const std::string message = heed_mpi_last_error();
+  CHECK(message.find("rank " + std::to_string(ranks() - 1) + ": ") == 0);
+  CHECK(same_everywhere(message));
+}
+
+}  // namespace
+
+bool untouched(const Tensor& tensor) {
+  const Numbers numbers = tensor.numbers();
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    if (numbers.written(i)) return false;
+  return true;
+}
+
+void check_out_of_memory(const Attempt& call) {
+  bool enough = false;
+  for (int blocks = 1; blocks < 100 && !enough; ++blocks) {
+    Scarce scarce = {rank() == ranks() - 1 ? blocks : -1};
+    const heed_allocator allocator = scarce.allocator();
+    heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+    options.allocator = &allocator;
+    options.executor_name = "serial";
+    heed_context* made = nullptr;
+    const heed_status context_status = heed_context_create(&options, &made);
+    const Context own(made);
+    // Where even the context finds no memory, the others are told of a context that is NULL.
+    const heed_status status = call(own.get());
+    enough = status == HEED_STATUS_OK;
+    if (enough || status == HEED_STATUS_INVALID_ARGUMENT) continue;
+    CHECK(context_status == HEED_STATUS_OK);
+    CHECK(status == HEED_STATUS_OUT_OF_MEMORY);
+    check_told_of_last_rank();
+  }
+  CHECK(enough);
+}
+
+void check_failing_executor(const Attempt& call) {
+  heed_executor executor = HEED_EXECUTOR_INIT;
+  executor.threads = 2;
+  executor.run = [](void* user, std::uint32_t count, void (*body)(void*, std::uint32_t),
+                    void* argument) {
+    int& failures = *static_cast<int*>(user);
+    if (failures > 0) {
+      --failures;  // and runs nothing
+      return;
+    }
+    for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
+  };
+  int failures = rank() == ranks() - 1 ? 1 : 0;
+  executor.user = &failures;
+  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+  options.executor = &executor;
+  heed_context* made = nullptr;
+  const heed_status context_status = heed_context_create(&options, &made);
+  CHECK(context_status == HEED_STATUS_OK);
+  const Context context(made);
+  CHECK(call(context.get()) == HEED_STATUS_EXECUTOR_FAILED);
+  check_told_of_last_rank();
+}
+
+}  // namespace heed_test

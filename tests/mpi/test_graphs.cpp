@@ -1,0 +1,171 @@
+// Attention over graphs over ranks has the bits of attention in one process.
+#include <numeric>
+
+#include "tests/graph/problems.hpp"
+#include "tests/graph/random_graphs.hpp"
+#include "tests/mpi/rank_graphs.hpp"
+#include "tests/support/size.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+std::int64_t sum_over_ranks(std::int64_t x) {
+  std::int64_t sum = 0;
+  MPI_Allreduce(&x, &sum, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+  return sum;
+}
+
+/// Nodes on a circle, with edges from as many on both sides.
+EdgeList circle(Index nodes, Index reach = 1) {
+  EdgeList edges{nodes, {}, {}, false};
+  for (Index n = 0; n < nodes; ++n)
+    for (Index d = 1; d <= reach; ++d) {
+      edges.add((n + d) % nodes, n);
+      edges.add((n + nodes - d) % nodes, n);
+    }
+  return edges;
+}
+
+}  // namespace
+
+TEST_CASE("random problems over random graphs, split in every way") {
+  RandomGraphs random(20261122);
+  const std::size_t cases = count_forms(240);
+  for (std::size_t i = 0; i < cases; ++i) {
+    GraphProblem whole = random.draw();
+    const GraphForm form = random.form();
+    const Index nodes = whole.edges.nodes;
+    check_split(whole,
+                i % 3 == 0 || nodes == 0 ? OwnerList{}
+                : i % 3 == 1             ? dealt_owners(nodes, i)
+                                         : few_owners(nodes),
+                form);
+  }
+}
+
+TEST_CASE("a hub, whose edges are cut into pieces, with sources on all ranks") {
+  GraphProblem whole = projected_problem(hub_graph(50, 20000, 17, 1), 2, 9, 7);
+  check_split(whole, {});
+  check_split(whole, dealt_owners(50, 2));
+}
+
+TEST_CASE("nodes whose sources are all own, computed while rows travel") {
+  for (const heed_graph_inputs inputs :
+       {HEED_GRAPH_PROJECTED, HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE}) {
+    GraphProblem whole(circle(Index{50} * ranks(), 3), 2, 5, 6);
+    whole.desc.inputs = inputs;
+    whole.desc.residual = 1;
+    if (inputs == HEED_GRAPH_PROJECTED) whole.add_projected();
+    whole.add_data(12);
+    if (inputs != HEED_GRAPH_PROJECTED) {
+      whole.add_matrices();
+      whole.desc.steps = 3;
+    }
+    add_edge_tensors(whole, 3);
+    whole.add_out(HEED_DTYPE_BF16);
+    whole.want_lse();
+    whole.want_weights();
+    whole.fill(5);
+    check_split(whole, {});
+    const MpiGraph graph = make_mpi_graph(plain_context(), whole.edges, {});
+    CHECK(describe(graph).inner_edges == (ranks() == 1 ? 300 : 264));
+  }
+}
+
+TEST_CASE("nodes without edges, and edges that stay on their rank") {
+  GraphProblem isolated = projected_problem(EdgeList{23, {}, {}, false}, 2, 5, 5);
+  check_split(isolated, {});
+  EdgeList loops{23, {}, {}, false};
+  for (Index n = 0; n < 23; ++n) loops.add(n, n);
+  GraphProblem alone = projected_problem(loops, 2, 5, 5);
+  check_split(alone, dealt_owners(23, 1));
+}
+
+TEST_CASE("what a rank has, gets and sends") {
+  const Index nodes = Index{100} * ranks();
+  const MpiGraph graph = make_mpi_graph(plain_context(), circle(nodes), {});
+  const heed_mpi_graph_info info = describe(graph);
+  const bool alone = ranks() == 1;
+  CHECK(info.nodes == nodes);
+  CHECK(info.edges == 2 * nodes);
+  CHECK(info.own_nodes == 100);
+  CHECK(info.own_given == 200);
+  CHECK(info.own_edges == 200);
+  CHECK(info.inner_nodes == (alone ? 100 : 98));
+  CHECK(info.inner_edges == (alone ? 200 : 196));
+  CHECK(info.remote_rows == (alone ? 0 : 2));
+  CHECK(info.sent_rows == (alone ? 0 : 2));
+  CHECK(info.senders == (alone ? 0 : ranks() == 2 ? 1 : 2));
+  CHECK(info.receivers == info.senders);
+  CHECK(info.bytes > 0);
+  const OwnRows own(graph);
+  std::vector<std::int64_t> range(100);
+  std::iota(range.begin(), range.end(), 100 * rank());
+  CHECK(own.nodes == range);
+  for (std::size_t e = 0; e < own.edges.size(); ++e) {
+    CHECK(own.destinations[e] == own.edges[e] / 2);
+    CHECK(std::abs(own.sources[e] - own.destinations[e]) % (nodes - 2) == 1);
+  }
+
+  heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
+  desc.heads = 3;
+  desc.features = 5;
+  desc.key.dtype = HEED_DTYPE_BF16;
+  heed_mpi_graph_attention_plan* plan = nullptr;
+  require_ranks_ok(
+      heed_mpi_graph_attention_plan_create(plain_context().get(), graph.get(), &desc, &plan));
+  heed_mpi_graph_attention_info told = HEED_MPI_GRAPH_ATTENTION_INFO_INIT;
+  CHECK(heed_mpi_graph_attention_plan_describe(plan, &told) == HEED_STATUS_OK);
+  CHECK(told.ranks == ranks());
+  CHECK(told.rank == rank());
+  CHECK(told.steps == 1);
+  // 15 keys of 2 bytes, values from the next multiple of 4 on.
+  CHECK(told.step_bytes == (alone ? 0 : 2 * (32 + 60)));
+  CHECK(told.gathered_bytes == 200 * (30 + 60));
+  std::size_t bytes = 0;
+  CHECK(heed_mpi_graph_attention_plan_workspace(plan, &bytes) == HEED_STATUS_OK);
+  CHECK(bytes == told.workspace_bytes);
+  heed_mpi_graph_attention_plan_destroy(plan);
+}
+
+TEST_CASE("ranges have nodes and edges alike") {
+  const EdgeList edges = hub_graph(200, 3000, 199, 4);
+  const heed_mpi_graph_info info = describe(make_mpi_graph(plain_context(), edges, {}));
+  CHECK(sum_over_ranks(info.own_nodes) == 200);
+  CHECK(sum_over_ranks(info.own_given) == edges.size());
+  // No range can be cut within the node that has most.
+  CHECK(info.own_nodes + info.own_given <= (200 + edges.size()) / ranks() + edges.size());
+  const heed_mpi_graph_info even = describe(make_mpi_graph(plain_context(), circle(84), {}));
+  CHECK(even.own_nodes == 84 / ranks());
+}
+
+TEST_CASE("a plan outlives its graph, and runs again") {
+  GraphProblem whole = projected_problem(random_edges(40, 200, 5), 2, 8, 8);
+  const GraphOutputs want = whole.run(plain_context());
+  MpiGraph graph = make_mpi_graph(plain_context(), whole.edges, dealt_owners(40, 6));
+  const OwnRows own(graph);
+  GraphProblem shard = shard_of(whole, own);
+  heed_mpi_graph_attention_plan* plan = nullptr;
+  require_ranks_ok(
+      heed_mpi_graph_attention_plan_create(plain_context().get(), graph.get(), &shard.desc, &plan));
+  graph.reset();
+  heed_mpi_times times = HEED_MPI_TIMES_INIT;
+  CHECK(heed_mpi_graph_attention_plan_times(plan, &times) == HEED_STATUS_OK);
+  CHECK(times.run == 0);
+  std::size_t bytes = 0;
+  CHECK(heed_mpi_graph_attention_plan_workspace(plan, &bytes) == HEED_STATUS_OK);
+  GraphOutputs first, second;
+  for (GraphOutputs* const got : {&first, &second})
+    *got = shard.run(plain_context(), [&](const heed_graph_attention_args& args) {
+      Workspace workspace(bytes);
+      require_ranks_ok(
+          heed_mpi_graph_attention_plan_run(plan, &args, workspace.get(), workspace.bytes()));
+      CHECK(workspace.intact());
+    });
+  CHECK(same_bits(first, second));
+  CHECK(heed_mpi_graph_attention_plan_times(plan, &times) == HEED_STATUS_OK);
+  CHECK(times.run >= times.wait);
+  CHECK(times.run > 0);
+  heed_mpi_graph_attention_plan_destroy(plan);
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""heed_perf --ranks, which starts ranks of MPI: its rows, what they count, and what is refused.
+
+    ranks.py HEED_PERF
+
+No case depends on a time: what one counter says of a run is compared with what the others say.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "perf", "ranks"))
+try:
+    import ring_model
+except ImportError:  # it needs NumPy
+    ring_model = None
+
+PROGRAM = sys.argv.pop(1)
+BRIEF = ["--isa", "scalar", "--benchmark_repetitions=1"]
+
+SHAPE = "B1_H2_L60_D8_causal"
+COUNTERS = {"ranks", "cores", "gflop", "gflops", "balance", "compute_ms", "mean_compute_ms", "wait_ms",
+            "rounds", "workspace_mbytes", "max_error", "rms_error", "error_bound"}
+COMPARED = {"efficiency", "exchange_ms", "hidden", "latency_us", "network_gbps"}
+
+
+def run(*arguments, **variables):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HEED_")}
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+    return subprocess.run([PROGRAM, "--ranks", *arguments], env={**kept, **allowed, **variables},
+                          text=True, check=False, capture_output=True, stdin=subprocess.DEVNULL)
+
+
+def rows_of(done):
+    return {tuple(row["run_name"].split("/")[:3]): row for row in json.loads(done.stdout)["benchmarks"]}
+
+
+class Ranks(unittest.TestCase):
+    def test_counted(self):
+        done = run("1,3", *BRIEF, "--shape", SHAPE, "--benchmark_format=json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = rows_of(done)
+        self.assertEqual(set(rows), {(kind, SHAPE, f"ranks:{n}") for kind in ("strong", "weak")
+                                     for n in (1, 3)})
+        for (kind, _, ranks), row in rows.items():
+            with self.subTest(kind, ranks=ranks):
+                ranks = int(ranks.removeprefix("ranks:"))
+                self.check(row, ranks, 60 * (ranks if kind == "weak" else 1))
+                found = (COMPARED | {"speedup"}).intersection(row)
+                self.assertEqual(found, set() if ranks == 1 else
+                                 COMPARED if kind == "weak" else COMPARED | {"speedup"})
+                if "speedup" in row:
+                    self.assertAlmostEqual(row["efficiency"] * ranks / row["speedup"], 1, delta=1e-9)
+
+    def check(self, row, ranks, length):
+        self.assertTrue(COUNTERS.issubset(row), COUNTERS - set(row))
+        self.assertEqual((row["ranks"], row["rounds"]), (ranks, ranks))
+        self.assertAlmostEqual(row["gflop"] * 1e9, 4 * 8 * 2 * length * (length + 1) / 2, delta=1e-3)
+        seconds = row["real_time"] * 1e-3
+        self.assertAlmostEqual(row["gflop"] / seconds / row["gflops"], 1, delta=1e-6)
+        # Zigzag: chunks are all as long, so that pairs differ by those of a chunk with itself alone.
+        self.assertTrue(1 <= row["balance"] < 1.05, row["balance"])
+        self.assertLessEqual(row["mean_compute_ms"], row["compute_ms"] * (1 + 1e-9))
+        self.assertLessEqual(row["compute_ms"], row["real_time"])
+        self.assertLess(row["max_error"], 1e-6)
+        label = "ring zigzag" + (" OVERSUBSCRIBED" if ranks > row["cores"] else "")
+        self.assertEqual(row["label"], label)
+        # As the model of scaling.py has it, but for what messages are rounded up to.
+        if ring_model is not None:
+            sent = ring_model.sent_bytes(ring_model.Problem(length, 8, 2, 2), ranks)
+            self.assertAlmostEqual(row["sent_mbytes"] * 1e6, sent, delta=0.01 * sent)
+        if ranks > 1:
+            for counter in ("exchange_ms", "latency_us", "network_gbps", "efficiency"):
+                self.assertGreater(row[counter], 0, counter)
+            exposed = row["real_time"] - row["compute_ms"]
+            self.assertAlmostEqual(row["hidden"], 1 - exposed / row["exchange_ms"], delta=1e-6)
+
+    def test_table(self):
+        done = run("2", *BRIEF, "--shape", "B1_H2_Hkv1_L64_D8_bf16_lse")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        table = done.stdout[done.stdout.index("Medians:"):]
+        self.assertRegex(table, r"speedup +efficiency +balance +hidden +wait ms +exchange ms +cores")
+        self.assertRegex(table, r"strong B1_H2_Hkv1_L64_D8_bf16_lse/ranks:2 +scalar +1 ")
+        self.assertRegex(table, r"weak B1_H2_Hkv1_L64_D8_bf16_lse/ranks:2 +scalar +1 ")
+
+    def test_refused(self):
+        for shape, words in [("B1_H1_L8_D8_hard", "hard attention (desc.hard)"),
+                             ("B1_H1_L8_D8_sums", "column sums (desc.sum_columns) is not supported")]:
+            with self.subTest(shape):
+                done = run("1,2", *BRIEF, "--shape", shape, "--benchmark_filter=^strong/")
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(words, done.stdout + done.stderr)
+
+    def test_not_started(self):
+        done = run("2", *BRIEF, HEED_PERF_MPIEXEC="/nowhere/mpiexec")
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "heed_perf: /nowhere/mpiexec: No such file or directory\n"))
+        alone = subprocess.run([PROGRAM + "_mpi", "--ranks", "2"], text=True, check=False,
+                               capture_output=True, stdin=subprocess.DEVNULL)
+        self.assertEqual(alone.returncode, 2)
+        self.assertIn("--ranks has 2, but mpiexec started 1", alone.stderr)
+        alone = subprocess.run([PROGRAM + "_mpi"], text=True, check=False, capture_output=True,
+                               stdin=subprocess.DEVNULL)
+        self.assertIn("heed_perf_mpi is started by heed_perf --ranks", alone.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,367 @@
+"""heed.mpi over the ranks that mpirun starts, all of which run these tests in the same order.
+
+test_mpi.py starts them. A rank that fails ends all others, which would wait for it.
+"""
+
+import gc
+import inspect
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import CASES, Make, mask
+from kinds import KINDS, assert_close, assert_like, lse_unit, needed, params
+from mpi4py import MPI
+from test_attention import expected_arrays, made
+from test_readme import OVER_RANKS, check_session
+
+import heed
+import heed.mpi
+
+WORLD = MPI.COMM_WORLD
+RANK, RANKS = WORLD.rank, WORLD.size
+LAST = RANKS - 1
+NOT_OVER_RANKS = re.compile("hard|packed|paged|score_function|key_lengths_int64")
+SUPPORTED = [name for name in CASES if not NOT_OVER_RANKS.match(name)]
+
+
+@pytest.fixture(autouse=True)
+def at_once():
+    """Ranks begin and end a test together, so that no message of one can meet another's."""
+    WORLD.Barrier()
+    yield
+    WORLD.Barrier()
+
+
+def uneven(length):
+    """The first rank has nothing, the last what others leave."""
+    counts = [0] + [length // RANKS] * (RANKS - 1)
+    counts[-1] += length - sum(counts)
+    begin = sum(counts[:RANK])
+    return np.arange(begin, begin + counts[RANK])
+
+
+def dealt(length, seed):
+    """In any order, on any rank."""
+    random = np.random.default_rng(seed)
+    owners = random.integers(0, RANKS, length)
+    return random.permutation(np.flatnonzero(owners == RANK))
+
+
+# What is passed as placement, and the positions of queries and keys that this rank has.
+SPLITS = {
+    "contiguous": lambda rows, keys: (
+        "contiguous",
+        heed.mpi.place(rows),
+        heed.mpi.place(keys, WORLD),
+    ),
+    "uneven": lambda rows, keys: ("contiguous", uneven(rows), uneven(keys)),
+    "zigzag": lambda rows, keys: (
+        "zigzag",
+        heed.mpi.place(rows, placement="zigzag"),
+        heed.mpi.place(keys, WORLD, "zigzag"),
+    ),
+    "dealt": lambda rows, keys: ((dealt(rows, 1), dealt(keys, 2)), dealt(rows, 1), dealt(keys, 2)),
+}
+
+
+def rows_of_mask(given, rows, length):
+    if given.ndim < 2 or given.shape[-2] != length or length == 1:
+        return given
+    return given[..., rows, :]
+
+
+def split(tensors, options, how):
+    """This rank's part of a problem, and the positions of its queries."""
+    query, key, value = tensors
+    placement, rows, keys = SPLITS[how](query.shape[-2], key.shape[-2])
+    part = [query[..., rows, :], key[..., keys, :], value[..., keys, :]]
+    own = dict(options)
+    for name in ("attn_mask", "bias"):
+        if name in own:
+            own[name] = rows_of_mask(own[name], rows, query.shape[-2])
+    return part, {**own, "placement": placement}, rows
+
+
+def check(kind, name, how, **more):
+    tensors, options, seen, seen_options = made(kind, name)
+    part, own, rows = split(tensors, options, how)
+    found = heed.mpi.attention(*part, return_lse=True, **own, **more)
+    out, lse, _ = expected_arrays(seen, seen_options)
+    assert_like(kind, found.out, tensors[0])
+    what = f"rank {RANK} of {RANKS}, {name}, {how}"
+    assert_close(kind.back(found.out), out[..., rows, :], kind.unit, what)
+    assert_close(np.asarray(found.lse), lse[..., rows], lse_unit(kind), what)
+
+
+@pytest.mark.parametrize("how", SPLITS)
+@pytest.mark.parametrize("name", SUPPORTED)
+def test_every_option(name, how):
+    check(KINDS[0], name, how)
+
+
+@pytest.mark.parametrize("kind", params(KINDS[1:]))
+@pytest.mark.parametrize("name", ["grouped", "everything"])
+def test_every_kind_of_array(kind, name):
+    check(needed(kind), name, "zigzag")
+
+
+@pytest.mark.parametrize("name", ["plain", "causal", "alibi", "three_axes"])
+def test_heads(name):
+    """All key heads but those of a rank are computed elsewhere."""
+    for ranks in {n for n in range(1, RANKS + 1) if RANKS % n == 0 and 4 % n == 0}:
+        if name != "three_axes" or ranks in (1, 2):  # which has two key heads
+            check(KINDS[0], name, "contiguous", head_ranks=ranks)
+
+
+def test_queries_everywhere():
+    q, k, v = Make(rows=1, keys=70, key_heads=2).tensors()
+    _, own, keys = SPLITS["uneven"](1, 70)
+    del own
+    want = heed.attention(q, k, v, causal="bottom_right", sinks=[0.5] * 4, return_lse=True)
+    for placement, keys in (("contiguous", uneven(70)), (dealt(70, 3), dealt(70, 3))):
+        out, lse, *_ = heed.mpi.attention(
+            q,
+            k[:, :, keys],
+            v[:, :, keys],
+            queries="everywhere",
+            placement=placement,
+            causal="bottom_right",
+            sinks=[0.5] * 4,
+            return_lse=True,
+        )
+        np.testing.assert_allclose(out, want.out, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(lse, want.lse, rtol=1e-13, atol=1e-13)
+        assert all(np.array_equal(out, other) for other in WORLD.allgather(out))
+
+
+def test_one_rank_has_the_bits_of_one_process():
+    """What is asked of a context holds in the library's engine, too."""
+    q, k, v = (x.astype(np.float32) for x in Make(rows=50, keys=60).tensors())
+    bits = set()
+    for isa in [name for name, isa in heed.info()["isas"].items() if isa["usable"]]:
+        context = heed.Context(isa=isa, threads=2)
+        want = heed.attention(q, k, v, context=context)
+        got = heed.mpi.attention(q, k, v, comm=MPI.COMM_SELF, context=context)
+        assert np.array_equal(got, want), isa
+        bits.add(want.tobytes())
+    assert len(bits) > 1 or len(heed.info()["isas"]) == 1
+
+
+def test_bits_do_not_depend_on_threads():
+    q, k, v = (x.astype(np.float32) for x in Make(rows=200, keys=200).tensors())
+    one, two = (
+        heed.mpi.attention(q, k, v, causal=True, context=heed.Context(threads=n)) for n in (1, 2)
+    )
+    assert np.array_equal(one, two)
+
+
+class TestPlan:
+    def test_calls(self):
+        q, k, v = Make(rows=9, keys=9).tensors()
+        rows = heed.mpi.place(9, placement="zigzag")
+        part = [x[:, :, rows] for x in (q, k, v)]
+        with heed.mpi.plan(*part, placement="zigzag", causal=True, sinks=[0.0] * 4) as plan:
+            assert plan.times() == {"run": 0.0, "compute": 0.0, "wait": 0.0}
+            for sinks in ([0.5] * 4, [-1.0, 1.0, 2.0, 3.0]):
+                want = heed.attention(q, k, v, causal=True, sinks=sinks)
+                np.testing.assert_allclose(
+                    plan(*part, sinks=sinks), want[:, :, rows], rtol=1e-13, atol=1e-13
+                )
+            out = np.zeros((2, 4, len(rows), 8))
+            assert plan(*part, sinks=sinks, out=out) is out
+            np.testing.assert_allclose(out, want[:, :, rows], rtol=1e-13, atol=1e-13)
+            said, times = plan.describe(), plan.times()
+            assert (said["strategy"], said["rank"], said["ranks"]) == ("ring", RANK, RANKS) or (
+                said["strategy"] in ("heads", "grid") and said["head_ranks"] > 1
+            )
+            assert times["run"] >= times["compute"] + times["wait"] > 0
+            assert (said["bytes"] > 0) == (RANKS > 1)
+            choices = plan.choices()
+            assert [c["head_ranks"] for c in choices if c["chosen"]] == [said["head_ranks"]]
+            assert min(c["cost"] for c in choices) == next(
+                c["cost"] for c in choices if c["chosen"]
+            )
+        with pytest.raises(heed.ArgumentError, match="rank 0: the plan has been freed"):
+            plan(*part, sinks=sinks)
+        with pytest.raises(heed.ArgumentError, match="the plan has been freed"):
+            plan.describe()
+        plan.free()
+
+    def test_what_calls_must_be_like(self):
+        q, k, v = Make(rows=9, keys=9).tensors()
+        plan = heed.mpi.plan(q, k, v)
+        short = q if RANK != LAST else q[:, :, 1:]
+        with pytest.raises(heed.ArgumentError, match=rf"rank {LAST}: query is .*; the plan was"):
+            plan(short, k, v)
+        sinks = {} if RANK != LAST else {"sinks": [0.0] * 4}
+        with pytest.raises(TypeError, match=f"rank {LAST}: sinks is given, but the plan was made"):
+            plan(q, k, v, **sinks)
+        causal = {} if RANK != LAST else {"causal": True}
+        with pytest.raises(TypeError, match="causal is the plan's: give it to heed.mpi.plan"):
+            plan(q, k, v, **causal)
+        assert np.isfinite(plan(q, k, v)).all()
+
+    def test_dropped(self):
+        q, k, v = Make(rows=3, keys=3).tensors()
+        for _ in range(3):
+            heed.mpi.plan(q, k, v)(q, k, v)
+            gc.collect()
+
+
+def of_part_of_the_world():
+    """Ranks of a communicator are its own."""
+    comm = WORLD.Split(RANK % 2, -RANK)
+    length = 3 * comm.size
+    q, k, v = Make(rows=length, keys=length).tensors()
+    rows = heed.mpi.place(length, comm)
+    out = heed.mpi.attention(*(x[:, :, rows] for x in (q, k, v)), comm=comm, causal=True)
+    want = heed.attention(q, k, v, causal=True)
+    np.testing.assert_allclose(out, want[:, :, rows], rtol=1e-13, atol=1e-13)
+    comm.Free()
+
+
+def test_communicators():
+    of_part_of_the_world()
+
+
+Q, K, V = Make(rows=4, keys=6).tensors()
+
+# What the last rank does otherwise, and what all are told; of what must be the same on all ranks
+# there must be two.
+REFUSED = [
+    (dict(query="words"), TypeError, "query must be an array"),
+    (dict(key=K[..., :7]), heed.ArgumentError, r"query is float64 .* their features, 8 and 7"),
+    (dict(key=K.astype(np.int8)), heed.ArgumentError, "query is float64 but key is int8"),
+    (dict(placement="zig"), heed.ArgumentError, "placement is 'zig'; it must be \"contiguous\" or"),
+    (dict(placement=(1, 2, 3)), heed.ArgumentError, "placement has 3 entries; as a tuple it must"),
+    (dict(queries="here"), heed.ArgumentError, 'queries is \'here\'; it must be "split" or "every'),
+    (dict(colour=1), TypeError, "got an unexpected keyword argument 'colour'"),
+    (dict(head_ranks=0), heed.ArgumentError, "head_ranks is 0; it must be at least 1, or None"),
+    (dict(head_ranks=1.5), TypeError, "head_ranks must be an int, not float"),
+    (dict(flops_per_byte=-1), heed.ArgumentError, "flops_per_byte is -1; it must be finite and"),
+    (dict(context=3), TypeError, "context must be a heed.Context, not int"),
+    (dict(scale=0), heed.ArgumentError, "scale is 0; for weights that no score changes"),
+    (dict(out=np.zeros(3)), heed.ArgumentError, r"out has shape \[3\]; the result has"),
+    (
+        dict(attn_mask=np.ones((4, 5), bool)),
+        heed.ArgumentError,
+        "attn_mask is given; on rank 0 it is not, and must be too|attn_mask has shape",
+    ),
+    (dict(hard=True), heed.UnsupportedError, "hard is given, which is not supported over ranks"),
+    (
+        dict(return_weights=True),
+        heed.UnsupportedError,
+        "return_weights is given, which is not supported over ranks",
+    ),
+    (dict(cu_seqlens_q=[0, 4]), heed.UnsupportedError, "cu_seqlens_q is given, which is not"),
+]
+DIFFERENT = [
+    (dict(scale=2.0), "scale is 2; on rank 0 it is "),
+    (dict(causal=True), "causal is top_left; on rank 0 it is None, and must be the same"),
+    (dict(causal=0), "causal is 0; on rank 0 it is None, and must be the same"),
+    (dict(alignment=1), "alignment is 1; on rank 0 it is None, and must be the same"),
+    (dict(queries="everywhere"), "queries is everywhere; on rank 0 it is split, and must be"),
+    (dict(placement="zigzag"), "placement is zigzag; on rank 0 it is contiguous, and must be"),
+    (dict(sinks=[0.0] * 4), "sinks is given; on rank 0 it is not, and must be too"),
+    (dict(query=Q[:, :2], key=K[:, :2], value=V[:, :2]), "the heads of query is 2; on rank 0 it"),
+    (
+        {n: x.astype(np.float32) for n, x in (("query", Q), ("key", K), ("value", V))},
+        "query is float32; on rank 0 it is float64, and must be the same",
+    ),
+]
+
+
+def refused(kind, message, change):
+    given = {"query": Q, "key": K, "value": V, "causal": False, **(change if RANK == LAST else {})}
+    with pytest.raises(kind, match=rf"^rank {LAST}: .*{message}|^rank {LAST}: {message}") as raised:
+        heed.mpi.attention(**given)
+    assert len(set(WORLD.allgather(str(raised.value)))) == 1
+
+
+@pytest.mark.parametrize("case", range(len(REFUSED)))
+def test_refused_on_one_rank(case):
+    change, kind, message = REFUSED[case]
+    refused(kind, message, change)
+
+
+@pytest.mark.skipif(RANKS == 1, reason="of ranks that differ there are two")
+@pytest.mark.parametrize("case", range(len(DIFFERENT)))
+def test_refused_where_ranks_differ(case):
+    change, message = DIFFERENT[case]
+    refused(heed.ArgumentError, message, change)
+
+
+def test_refused_on_all():
+    rows = np.arange(4)
+    with pytest.raises(heed.ArgumentError, match="rank 0: placement has 4 positions; key has 6 ro"):
+        heed.mpi.attention(Q, K, V, placement=rows)
+    with pytest.raises(heed.ArgumentError, match="head_ranks is 3; it must divide"):
+        heed.mpi.attention(Q, K, V, head_ranks=3)
+    with pytest.raises(
+        heed.ArgumentError, match=r"attn_mask has shape \[4, 5\]; it must broadcast"
+    ):
+        heed.mpi.attention(Q, K, V, attn_mask=np.ones((4, 5), bool))
+    with pytest.raises(heed.ArgumentError, match="key is .*, value is .*: their rows, 6 and 5"):
+        heed.mpi.attention(Q, K, V[:, :, :5])
+    with pytest.raises(TypeError, match=r"comm must be an mpi4py\.MPI\.Intracomm, not int"):
+        heed.mpi.attention(Q, K, V, comm=3)
+    with pytest.raises(heed.ArgumentError, match=r"comm is MPI\.COMM_NULL"):
+        heed.mpi.attention(Q, K, V, comm=MPI.COMM_NULL)
+    with pytest.raises(heed.ArgumentError, match=r"length is -1; it must be 0 to"):
+        heed.mpi.place(-1)
+    with pytest.raises(heed.ArgumentError, match="placement is 'here'; it must be \"contiguous\""):
+        heed.mpi.place(3, placement="here")
+
+
+def test_every_option_is_documented():
+    for function in (heed.mpi.attention, heed.mpi.plan, heed.mpi.place):
+        documented = set(re.findall(r"^ {4}(\w+):", inspect.getdoc(function), re.MULTILINE))
+        options = (
+            set() if function is heed.mpi.plan else set(inspect.signature(function).parameters)
+        )
+        assert options <= documented | {"options"}
+    assert set(heed.mpi.Options.__annotations__) <= set(
+        inspect.signature(heed.mpi.plan).parameters
+    ), "spelled out"
+    header = (Path(__file__).parents[2] / "api" / "heed_mpi.h").read_text()
+    public = [getattr(heed.mpi, name) for name in heed.mpi.__all__]
+    public += [value for name, value in vars(heed.mpi.Plan).items() if not name.startswith("_")]
+    for function in filter(inspect.isfunction, public):
+        for name in re.findall(r"heed_\w+", inspect.getdoc(function).partition("In C:")[2]):
+            assert re.search(rf"\b{name}\b", header), name
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 23, 77])
+@pytest.mark.parametrize("placement", ["contiguous", "zigzag"])
+def test_places(length, placement):
+    all_rows = WORLD.allgather(heed.mpi.place(length, WORLD, placement))
+    assert all(rows.dtype == np.int64 for rows in all_rows)
+    assert sorted(np.concatenate(all_rows)) == list(range(length))
+    counts = [len(rows) for rows in all_rows]
+    assert max(counts) - min(counts) <= 1
+
+
+def test_the_library_is_the_one_of_this_mpi():
+    found = heed.mpi.library()
+    assert found.mpi == MPI.Get_library_version().rstrip("\0")
+    assert os.environ.get("HEED_MPI_LIBRARY", found.path) == found.path
+
+
+def test_the_readme():
+    assert OVER_RANKS
+    for session in OVER_RANKS:
+        check_session(session)
+
+
+def test_masks_of_all_keys():
+    """Every rank has its rows of them."""
+    make = Make(rows=10, keys=12)
+    q, k, v = make.tensors()
+    given = mask(2, 4, 10, 12)
+    part, own, rows = split([q, k, v], {"attn_mask": given}, "zigzag")
+    want = heed.attention(q, k, v, attn_mask=given)
+    out = heed.mpi.attention(*part, **own)
+    np.testing.assert_allclose(out, want[:, :, rows], rtol=1e-13, atol=1e-13)

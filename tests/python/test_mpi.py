@@ -1,0 +1,118 @@
+"""heed.mpi, in processes that mpirun starts: over_ranks.py on 1, 2 and 3 ranks; and its library."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from ctypes.util import find_library
+from pathlib import Path
+
+import pytest
+
+import heed
+
+FOLDER = Path(__file__).parent
+BUILD = Path(heed.__file__).parents[3]
+START = FOLDER.parent / "mpi" / "run.sh"
+LIBRARY = Path(os.environ.get("HEED_MPI_LIBRARY", BUILD / "libheed_mpi.so"))
+MPICH = BUILD / "libheed_mpi_mpich.so"
+
+# An assertion that fails on one rank ends the others, too.
+PROGRAM = [sys.executable, "-m", "pytest", "-qx", "--color=no", "-p", "no:cacheprovider"]
+PROGRAM += ["-p", "ends_all_ranks", FOLDER / "over_ranks.py"]
+
+needs_mpi = pytest.mark.skipif(
+    importlib.util.find_spec("mpi4py") is None
+    or not shutil.which("mpirun")
+    or not LIBRARY.exists(),
+    reason="needs mpi4py, mpirun and libheed_mpi",
+)
+
+
+def started(*command, library=LIBRARY, **variables):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HEED_")}
+    path = os.pathsep.join(sys.path)
+    return subprocess.run(
+        [str(word) for word in command],
+        env={**kept, "PYTHONPATH": path, "HEED_MPI_LIBRARY": str(library), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("ranks", "tests"), [(1, "not kind"), (2, "not places"), (3, "zigzag or dealt or not every")]
+)
+def test_over_ranks(ranks, tests):
+    ran = started(START, "mpirun", ranks, *PROGRAM, "-k", tests)
+    assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
+
+
+@needs_mpi
+def test_over_mpich(tmp_path):
+    """With the MPI that the build has as a second one; mpi4py wants the name it has elsewhere."""
+    library = find_library("mpich")
+    if not MPICH.exists() or not shutil.which("mpiexec.mpich") or library is None:
+        pytest.skip("there is no libheed_mpi_mpich")
+    os.symlink(loaded(library), tmp_path / "libmpi.so.12")
+    variables = {"LD_LIBRARY_PATH": str(tmp_path), "MPI4PY_MPIABI": "mpich"}
+    tests = "(grouped and not torch) or refused or Plan"
+    ran = started(START, "mpiexec.mpich", 2, *PROGRAM, "-k", tests, library=MPICH, **variables)
+    assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_the_example(ranks):
+    pytest.importorskip("torch")
+    program = FOLDER.parents[1] / "api" / "python" / "examples" / "ranks.py"
+    ran = started(START, "mpirun", ranks, sys.executable, program, "500")
+    assert ran.returncode == 0, ran.stderr
+    length = 500 - 500 % (2 * ranks)
+    ring = r"ring" if ranks == 1 else r"(ring|heads)"
+    assert re.fullmatch(
+        "".join(
+            rf"rank {rank} of {ranks}: {length // ranks} of {length} rows\n"
+            rf"  heed, {ring}:  \S+ ms, \S+ MB beside its own rows\n"
+            r"  gloo, gathered: \S+ ms, \S+ MB\n"
+            r"  the same but for rounding: True, and as one process: True\n"
+            for rank in range(ranks)
+        ),
+        ran.stdout,
+    ), ran.stdout
+
+
+def loaded(name):
+    """Where the system has a library."""
+    listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True)
+    return next(line.split("=> ")[1] for line in listed.stdout.splitlines() if f"{name} " in line)
+
+
+LOADS = "import heed.mpi\ntry: print(heed.mpi.library())\nexcept heed.Error as e: print(repr(e))"
+
+
+@needs_mpi
+def test_no_library():
+    ran = started(sys.executable, "-c", LOADS, library="/nowhere/libheed_mpi.so")
+    assert ran.stdout.startswith("UnsupportedError(\"no libheed_mpi for mpi4py's MPI, "), ran.stderr
+    assert "/nowhere/libheed_mpi.so: cannot open shared object file" in ran.stdout
+
+
+@needs_mpi
+def test_a_library_of_something_else():
+    ran = started(sys.executable, "-c", LOADS, library=BUILD / "libheed.so")
+    assert "libheed.so has no heed_mpi_place" in ran.stdout, ran.stderr
+
+
+@needs_mpi
+def test_a_library_for_another_mpi():
+    if not MPICH.exists():
+        pytest.skip("there is no libheed_mpi_mpich")
+    ran = started(sys.executable, "-c", LOADS, library=MPICH)
+    assert "libheed_mpi_mpich.so is for MPICH" in ran.stdout, ran.stderr
+    assert "; mpi4py uses Open MPI v" in ran.stdout
