@@ -44,8 +44,8 @@ LISTED = [
 
 # Arguments, and what is said about them.
 REFUSED = [
-    (["--ranks", "2", "--forms"], "--ranks excludes --forms"),
-    (["--ranks", "1,2", "--decode"], "--ranks excludes --decode"),
+    (["--ranks", "2", "--forms"], "--forms excludes --ranks"),
+    (["--ranks", "1,2", "--decode"], "--decode excludes --ranks"),
     (["--ranks", "0"], "--ranks: Value 0 not in range"),
     (["--ranks", "2", "--shape", "er_N10_deg2_H1_D8"],
      '--ranks: takes shapes of dense attention, which "er_N10_deg2_H1_D8" is not'),

@@ -323,7 +323,7 @@ def test_every_option_is_documented():
             set() if function is heed.mpi.plan else set(inspect.signature(function).parameters)
         )
         assert options <= documented | {"options"}
-    assert set(heed.mpi.Options.__annotations__) <= set(
+    assert set(heed.mpi.ResultOptions.__annotations__) <= set(
         inspect.signature(heed.mpi.plan).parameters
     ), "spelled out"
     header = (Path(__file__).parents[2] / "api" / "heed_mpi.h").read_text()

@@ -18,9 +18,9 @@ for the same instruction sets.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 import numpy as np
 from mpi4py import MPI
@@ -29,10 +29,20 @@ import heed.errors
 from heed import _heed
 from heed._heed import Context
 from heed.errors import ArgumentError, UnsupportedError
-from heed.options import Array, ArrayT, Start, spelled_out
+from heed.options import Array, ArrayT, ScoreOptions, spelled_out, taken
 from heed.results import Result
 
-__all__ = ["Options", "Placement", "Plan", "Positions", "attention", "library", "place", "plan"]
+__all__ = [
+    "Options",
+    "Placement",
+    "Plan",
+    "Positions",
+    "ResultOptions",
+    "attention",
+    "library",
+    "place",
+    "plan",
+]
 
 Placement: TypeAlias = Literal["contiguous", "zigzag"]
 Positions: TypeAlias = "Array | tuple[Array, Array]"
@@ -42,25 +52,25 @@ _PLACEMENTS = ("contiguous", "zigzag")
 _POSITIONS = 2
 
 
-class Options(TypedDict, total=False):
-    """What attention computes over ranks; ``heed.attention`` says what each option means."""
+class Options(ScoreOptions, total=False):
+    """What attention computes over ranks, and how; ``heed.mpi.attention`` says what each means."""
 
-    attn_mask: Array | None
-    bias: Array | None
-    causal: bool | int | Start
-    window: tuple[int | None, int | None] | None
-    alignment: int | Start | None
-    scale: float | None
-    softcap: float | None
-    alibi_slopes: Array | Sequence[float] | None
-    sinks: Array | Sequence[float] | None
-    temperature: float | None
-    key_lengths: Array | Sequence[int] | None
+    comm: MPI.Intracomm | None
+    placement: Placement | Positions
+    queries: Literal["split", "everywhere"]
+    head_ranks: int | None
+    flops_per_byte: float | None
+
+
+class ResultOptions(Options, total=False):
+    """And what else it gives back, in a ``heed.Result``."""
+
     return_lse: bool
 
 
+_OVER_RANKS = ("comm", "placement", "queries", "head_ranks", "flops_per_byte")
 _TENSORS = ("attn_mask", "bias", "alibi_slopes", "sinks", "key_lengths")
-_with_options = spelled_out(Options)
+_with_options = spelled_out(ResultOptions)
 
 
 def place(
@@ -159,14 +169,9 @@ def plan(
     key: Array,
     value: Array,
     *,
-    comm: MPI.Intracomm | None = None,
-    placement: Placement | Positions = "contiguous",
-    queries: Literal["split", "everywhere"] = "split",
-    head_ranks: int | None = None,
-    flops_per_byte: float | None = None,
     out: Array | None = None,
     context: Context | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[ResultOptions],
 ) -> Plan:
     """Attention over ranks made ready, for calls that have the same shapes again and again.
 
@@ -191,11 +196,13 @@ def plan(
 
     In C: heed_mpi_attention_plan_create.
     """
-    comm = _communicator(comm)
+    given: dict[str, Any] = dict(options)
+    over, placement, queries, head_ranks, flops_per_byte = taken(given, _OVER_RANKS)
+    comm = _communicator(over)
     found = _agreed(comm, library)
 
     def read() -> tuple[_heed.MpiPart, int, Any, Any]:
-        part = _heed.MpiPart(query, key, value, out, options)
+        part = _heed.MpiPart(query, key, value, out, given)
         if queries not in ("split", "everywhere"):
             raise ArgumentError(f'queries is {queries!r}; it must be "split" or "everywhere"')
         kind, of_queries, of_keys = _positions(placement)
@@ -206,9 +213,9 @@ def plan(
         **part.types(),
         "placement": (*_PLACEMENTS, "positions")[kind],
         "queries": queries,
-        "causal": _offset(options.get("causal")),
-        "alignment": _offset(options.get("alignment")),
-        **{name: "given" if options.get(name) is not None else None for name in _TENSORS},
+        "causal": _offset(given.get("causal")),
+        "alignment": _offset(given.get("alignment")),
+        **{name: "given" if given.get(name) is not None else None for name in _TENSORS},
     }
     keys = _compared(comm, same, part.keys)
     _agreed(
@@ -234,15 +241,9 @@ def attention(
     key: Array,
     value: Array,
     *,
-    comm: MPI.Intracomm | None = None,
-    placement: Placement | Positions = "contiguous",
-    queries: Literal["split", "everywhere"] = "split",
-    head_ranks: int | None = None,
-    flops_per_byte: float | None = None,
     out: Array | None = None,
     context: Context | None = None,
-    return_lse: Literal[False] = False,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> ArrayT: ...
 
 
@@ -252,15 +253,9 @@ def attention(
     key: Array,
     value: Array,
     *,
-    comm: MPI.Intracomm | None = None,
-    placement: Placement | Positions = "contiguous",
-    queries: Literal["split", "everywhere"] = "split",
-    head_ranks: int | None = None,
-    flops_per_byte: float | None = None,
     out: Array | None = None,
     context: Context | None = None,
-    return_lse: Literal[True],
-    **options: Any,
+    **options: Unpack[ResultOptions],
 ) -> Result[ArrayT]: ...
 
 
@@ -270,11 +265,6 @@ def attention(
     key: Any,
     value: Any,
     *,
-    comm: MPI.Intracomm | None = None,
-    placement: Placement | Positions = "contiguous",
-    queries: Literal["split", "everywhere"] = "split",
-    head_ranks: int | None = None,
-    flops_per_byte: float | None = None,
     out: Any | None = None,
     context: Context | None = None,
     **options: Any,
@@ -328,19 +318,7 @@ def attention(
 
     In C: heed_mpi_attention.
     """
-    with plan(
-        query,
-        key,
-        value,
-        comm=comm,
-        placement=placement,
-        queries=queries,
-        head_ranks=head_ranks,
-        flops_per_byte=flops_per_byte,
-        out=out,
-        context=context,
-        **options,
-    ) as made:
+    with plan(query, key, value, out=out, context=context, **options) as made:
         tensors = {name: options[name] for name in _TENSORS if options.get(name) is not None}
         return made(query, key, value, out=out, **tensors)
 

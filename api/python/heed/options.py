@@ -24,8 +24,8 @@ Point: TypeAlias = Literal["scores", "capped", "masked", "probabilities"]
 Start: TypeAlias = Literal["top_left", "bottom_right"]
 
 
-class Options(TypedDict, total=False):
-    """What attention computes; ``heed.attention`` says what each option means."""
+class ScoreOptions(TypedDict, total=False):
+    """What attention computes, also over ranks; ``heed.attention`` says what each option means."""
 
     attn_mask: Array | None
     bias: Array | None
@@ -37,8 +37,13 @@ class Options(TypedDict, total=False):
     alibi_slopes: Array | Sequence[float] | None
     sinks: Array | Sequence[float] | None
     temperature: float | None
-    hard: bool
     key_lengths: Array | Sequence[int] | None
+
+
+class Options(ScoreOptions, total=False):
+    """What only one process computes."""
+
+    hard: bool
     cu_seqlens_q: Array | Sequence[int] | None
     cu_seqlens_k: Array | Sequence[int] | None
     max_seqlen_q: int | None
@@ -62,6 +67,8 @@ _DEFAULTS = {
     **dict.fromkeys(("causal", "hard", "residual", "return_lse", "return_weights"), False),
     "return_column_sums": False,
     "combine": "concat",
+    "placement": "contiguous",
+    "queries": "split",
     "steps": 1,
 }
 
