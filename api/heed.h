@@ -77,7 +77,7 @@ HEED_API void heed_version(int* major, int* minor, int* patch);
 typedef struct heed_isa_info {
   uint32_t struct_size;
   uint32_t usable;  /* 1 if this CPU and operating system can run it, else 0 */
-  const char* name; /* "scalar", "sse2", "avx2", "avx512", "avx512bf16", "neon" */
+  const char* name; /* "scalar", "sse2", "avx2", "avx512", "avx512bf16", "amx", "neon" */
   uint32_t lanes;   /* query rows computed side by side: float32 values in a vector */
   uint32_t panel;   /* query rows that one kernel call handles at most */
 } heed_isa_info;

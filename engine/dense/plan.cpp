@@ -254,7 +254,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const std::int64_t block = decodes ? std::int64_t{PanelGeometry::run} : 0;
   const std::int64_t tile = tiles ? plan.tile_kv : 0;
   const Size query = round_up(Size(p.features), widths.lanes);
-  slab.query = numbers(1, std::max((Size(plan.tile_q) * query).value(),
+  slab.query = numbers(1, std::max((Size(plan.tile_q) * plan.query_lines).value(),
                                    (Size(decoded) * (query * 2 + widths.lanes)).value()));
   slab.accumulators = numbers(
       std::max(plan.tile_q, decoded),
@@ -320,8 +320,8 @@ void lay_out_workspace(heed_attention_plan& plan) {
 
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
                               Placement placement, Pass pass) {
-  const Widths widths = problem.float64 ? widths_of(context.kernels->f64, ElementType::kF64)
-                                        : widths_of(context.kernels->f32, ElementType::kF32);
+  Widths widths = problem.float64 ? widths_of(context.kernels->f64, ElementType::kF64)
+                                  : widths_of(context.kernels->f32, ElementType::kF32);
   heed_attention_plan plan{};
   plan.context = &context;
   plan.problem = problem;
@@ -329,6 +329,14 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.placement = placement;
   plan.strategy = &kPrefill;
   plan.pairs = pass == Pass::kForward && multiplies_pairs(context, problem, placement);
+  plan.query_lines = problem.features;
+  if (plan.pairs) {
+    const ProductKernels<float>& products = *context.kernels->f32.pairs;
+    widths.step = std::max<std::int64_t>(widths.step, products.key_block);
+    // Rows that are computed again without pairs have panels there too.
+    const std::int64_t whole = round_up(Size(problem.features), products.depth).value();
+    plan.query_lines = std::max(problem.features, whole / products.depth * products.elements() + 1);
+  }
   plan.pack_heads =
       placement != Placement::kPacked ? 1 : std::max<std::int64_t>(problem.group(), 1);
   const std::int64_t rows =

@@ -5,7 +5,7 @@
 
 namespace heed {
 
-const PairKernels<float> kAvx512Bf16Pairs = {pair_products<Vec<float, xsimd::avx512bw>>(),
-                                             row_pair_products<Vec<float, xsimd::avx512bw>>()};
+const ProductKernels<float> kAvx512Bf16Pairs = pair_products<Vec<float, xsimd::avx512bw>>();
+const RowProducts<float> kAvx512Bf16RowPairs = row_pair_products<Vec<float, xsimd::avx512bw>>();
 
 }  // namespace heed

@@ -15,12 +15,15 @@ Context exact_context(const char* isa) {
   return make_context(isa, choices);
 }
 
-/// Calls check(name, with those kernels alone) for every instruction set with pairs.
+/// Calls check(name, of the kernels that it has otherwise) for every instruction set with pairs.
 template <class Check>
 void for_each_with_pairs(Check&& check) {
-  const auto isas = isa_names();
-  for (std::size_t n = 0; n < isas.size(); ++n)
-    if (multiplies_pairs(isas[n])) check(isas[n], n > 0 ? isas[n - 1] : nullptr);
+  const char* plain = nullptr;
+  for (const char* const isa : isa_names())
+    if (multiplies_pairs(isa))
+      check(isa, plain);
+    else
+      plain = isa;
 }
 
 bool is_bfloat16(const Problem& p) {
@@ -161,3 +164,19 @@ TEST_CASE("pairs: weights that are lost leave 0, and no row its sums", "[precisi
   p.key.fill([] { return -kInfinity; });
   check_problem(p);
 }
+
+#if defined(__x86_64__)
+TEST_CASE("pairs: a score function may use tiles, and release them", "[precision]") {
+  ScoreFunction releases = score_function<Shift>();
+  releases.call = [](void* user, const heed_score_tile* tile) {
+    asm volatile("tilerelease");
+    change_tile<Shift>(user, tile);
+  };
+  for_each_with_pairs([&](const char* isa, const char*) {
+    if (std::strcmp(isa, "amx") != 0) return;
+    Problem p = in_bfloat16(50, 150, 40, 24);
+    p.function = releases;
+    CHECK(check_outputs(p, isa, p.run_all(isa), p.expected_all()).worst() <= 1);
+  });
+}
+#endif
