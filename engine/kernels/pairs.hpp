@@ -243,17 +243,19 @@ template <class V>
 struct PairEntries {
 #define HEED_PANEL_KERNEL(result, name, parameters)
 #define HEED_PRODUCT_KERNEL(result, name, parameters) HEED_BY_VECTORS(pairs, result, name)
+#define HEED_PACK_KERNEL(result, name, parameters) static constexpr auto name = pairs::name<V>;
 #include "engine/kernels/list.hpp"
 };
 
-template <class V>
-constexpr ProductKernels<RealOf<V>> pair_products() {
-  ProductKernels<RealOf<V>> products{};
-  products.depth = 2;
-  products.key_block = 64;
+/// The table of those entries.
+template <class Entries>
+constexpr ProductKernels<float> table_of(std::uint32_t depth, std::uint32_t key_block) {
+  ProductKernels<float> products{};
+  products.depth = depth;
+  products.key_block = key_block;
 #define HEED_PANEL_KERNEL(result, name, parameters)
-#define HEED_PRODUCT_KERNEL(result, name, parameters) products.name = PairEntries<V>::name;
-#define HEED_PACK_KERNEL(result, name, parameters) products.name = pairs::name<V>;
+#define HEED_PRODUCT_KERNEL(result, name, parameters) products.name = Entries::name;
+#define HEED_PACK_KERNEL HEED_PRODUCT_KERNEL
 #include "engine/kernels/list.hpp"
   return products;
 }

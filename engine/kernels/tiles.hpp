@@ -338,10 +338,11 @@ void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t fe
   const std::size_t groups = groups_of(keys, kDepth);
   for (std::size_t g = 0; g < groups; ++g)
     for (std::size_t x = 0; x < features; x += block) {
+      alignas(kAlignment) Real lines[kLines * n];
+      for (std::size_t i = 0; i < kLines; ++i)
+        store<V>(lines + i * n, pairs::pair_of_keys<V>(value, keys, features, g * kLines + i, x));
       V square[n];
-      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
-        square[i] = pairs::pair_of_keys<V>(value, keys, features, g * kLines + i, x);
-      });
+      unroll<n>([&](auto i) HEED_INLINE_LAMBDA { square[i] = load<V>(lines + i * n); });
       transpose<V>(square);
       Real* const to = packed + (x / block * groups + g) * block * n;
       unroll<n>([&](auto i) HEED_INLINE_LAMBDA { store<V>(to + i * n, square[i]); });
@@ -354,20 +355,15 @@ template <class V>
 struct TileEntries {
 #define HEED_PANEL_KERNEL(result, name, parameters)
 #define HEED_PRODUCT_KERNEL(result, name, parameters) HEED_BY_VECTORS(tiles, result, name)
+#define HEED_PACK_KERNEL(result, name, parameters) static constexpr auto name = tiles::name<V>;
 #include "engine/kernels/list.hpp"
 };
 
 template <class V>
-constexpr ProductKernels<RealOf<V>> tile_products() {
-  ProductKernels<RealOf<V>> products{};
-  products.depth = tiles::kDepth;
-  products.key_block = tiles::kKeyBlock;
+constexpr ProductKernels<float> tile_products() {
+  ProductKernels<float> products = table_of<TileEntries<V>>(tiles::kDepth, tiles::kKeyBlock);
   products.begin = tiles::configure;
   products.end = tiles::release;
-#define HEED_PANEL_KERNEL(result, name, parameters)
-#define HEED_PRODUCT_KERNEL(result, name, parameters) products.name = TileEntries<V>::name;
-#define HEED_PACK_KERNEL(result, name, parameters) products.name = tiles::name<V>;
-#include "engine/kernels/list.hpp"
   return products;
 }
 
