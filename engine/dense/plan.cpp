@@ -185,11 +185,15 @@ bool has_pairs(const heed_context& context) {
   return context.kernels->f32.pairs != nullptr && context.precision != Precision::kExact;
 }
 
-/// Weights are rounded to bfloat16 only where all that they meet is.
+/// Weights are rounded to bfloat16 only where all that they meet is, or may be rounded too.
 bool multiplies_pairs(const heed_context& context, const Problem& p, Placement placement) {
-  const auto is_bfloat16 = [](const Layout& layout) { return layout.type == ElementType::kBf16; };
-  return has_pairs(context) && placement != Placement::kPanels && is_bfloat16(p.query) &&
-         is_bfloat16(p.key) && is_bfloat16(p.value);
+  const auto all_are = [&](ElementType type) {
+    return p.query.type == type && p.key.type == type && p.value.type == type;
+  };
+  const bool rounds =
+      context.precision == Precision::kMedium && !p.projected && all_are(ElementType::kF32);
+  return has_pairs(context) && placement != Placement::kPanels &&
+         (rounds || all_are(ElementType::kBf16));
 }
 
 /// Sums of a row's products with integers must fit in 32 bits.
@@ -218,7 +222,8 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.rows = most;
   decode.long_keys = long_keys;
   decode.block_keys = decoded_block(plan);
-  decode.pairs = longest > 1 && (plan.pairs || multiplies_integers(*plan.context, p));
+  const bool pairs = plan.pairs && p.key.type == ElementType::kBf16;
+  decode.pairs = longest > 1 && (pairs || multiplies_integers(*plan.context, p));
   plan.strategy = longest <= few ? &kDecode : &kMixed;
   if (plan.strategy == &kDecode) plan.tasks = 0;
   const std::int64_t rows = std::min(longest, most);
@@ -245,7 +250,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const bool decodes = plan.decode.rows > 0;
   // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
-  if (p.query.type != widths.type || decodes) widest = std::max(widest, p.features);
+  if (p.query.type != widths.type || decodes || plan.pairs) widest = std::max(widest, p.features);
   if (p.out.type != widths.type || p.hard || decodes || plan.pairs)
     widest = std::max(widest, p.value_features);
 
@@ -263,7 +268,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.attended = numbers(std::max(widths.step, block), widths.panel);
   slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel);
   const auto copied = [&](const Layout& layout) {
-    return std::max(layout.type != widths.type || p.pages > 0 ? tile : 0, block);
+    return std::max(layout.type != widths.type || p.pages > 0 || plan.pairs ? tile : 0, block);
   };
   slab.keys = numbers(copied(p.key), round_up(Size(p.features), widths.lanes));
   slab.values = numbers(copied(p.value), round_up(Size(p.value_features), widths.lanes));

@@ -117,8 +117,11 @@ struct heed_attention_plan {
   std::size_t workspace_bytes() const { return bytes; }
   std::int64_t all_tasks() const { return tasks + decode.tasks; }
 
-  /// Whether pairs round some weights.
-  bool rounds() const { return pairs || decode.pairs; }
+  /// What is in effect: pairs round some weights, and what is not bfloat16 itself.
+  heed::Precision precision() const {
+    if (pairs && problem.key.type != heed::ElementType::kBf16) return heed::Precision::kMedium;
+    return pairs || decode.pairs ? heed::Precision::kDefault : heed::Precision::kExact;
+  }
 
   /// Whether a sequence is decoded. It depends on the sequence alone, so that its bits do not
   /// depend on the rest of the batch.

@@ -38,7 +38,7 @@ class Scores {
   void pack_query(const Panel<Real>& panel) const;
 
   /// The keys [begin, end) of key head g, where they lie, or widened; pairs where they lie, or
-  /// copied.
+  /// copied and rounded.
   MatrixView<Real> keys(std::int64_t g, std::int64_t begin, std::int64_t end) const;
 
   /// What masks, windows and lengths leave of the block.

@@ -58,4 +58,8 @@ Expected expect(const heed_attention_desc& desc, const heed_attention_args& args
                 const ScoreModel& function = nullptr);
 Expected expect(const Given& given);
 
+/// The same for float32 with HEED_PRECISION_MEDIUM on instruction sets that multiply pairs.
+Expected expect_medium(const heed_attention_desc& desc, const heed_attention_args& args,
+                       const ScoreModel& function);
+
 }  // namespace heed_test

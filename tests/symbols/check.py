@@ -57,7 +57,7 @@ PAIRS = {
     "avx512bf16": ["heed::kAvx512Bf16Pairs", "heed::kAvx512Bf16RowPairs"],
     "amx": ["heed::kAmxPairs"],
 }
-ADDED = sum(PAIRS.values(), [])
+ADDED = {name for names in PAIRS.values() for name in names}
 
 
 def tables_of(isa):
