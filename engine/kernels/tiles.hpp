@@ -19,6 +19,7 @@
 //   values        packed, [feature block][group of 32 keys][value_block][32]
 #pragma once
 
+#include "engine/kernels/edges.hpp"
 #include "engine/kernels/pairs.hpp"
 
 namespace heed {
@@ -118,17 +119,18 @@ template <std::size_t R, std::size_t C>
 
 /// The same for any number of groups of rows, four tiles of sums at a time.
 template <std::size_t C>
-HEED_INLINE void multiply_groups(Left left, const Lines<const float>& right, std::size_t steps,
-                                 Lines<float> sums, std::size_t groups, bool fresh) {
-  const auto next = [&](auto count) HEED_INLINE_LAMBDA {
-    multiply<count, C>(left, right, steps, sums, fresh);
-    left.data += static_cast<std::ptrdiff_t>(std::size_t{count}) * left.group;
-    sums.data += count * kRows * sums.pitch;
-    groups -= count;
+HEED_INLINE void multiply_groups(const Left& left, const Lines<const float>& right,
+                                 std::size_t steps, const Lines<float>& sums, std::size_t groups,
+                                 bool fresh) {
+  const auto multiply_some = [&](auto some, std::size_t done) HEED_INLINE_LAMBDA {
+    multiply<some, C>({left.data + static_cast<std::ptrdiff_t>(done) * left.group, left.line,
+                       left.group, left.step},
+                      right, steps, {sums.data + done * kRows * sums.pitch, sums.pitch}, fresh);
   };
-  while (groups >= 4 / C) next(std::integral_constant<std::size_t, 4 / C>{});
-  if (C == 1 && groups >= 2) next(std::integral_constant<std::size_t, 2>{});
-  if (groups > 0) next(std::integral_constant<std::size_t, 1>{});
+  if constexpr (C == 1)
+    in_sizes<4, 2, 1>(groups, multiply_some);
+  else
+    in_sizes<2, 1>(groups, multiply_some);
 }
 
 /// Calls function(C, w) for C vectors from w on.
