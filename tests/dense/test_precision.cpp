@@ -145,6 +145,23 @@ TEST_CASE("pairs: a value that few rows attend spoils no other block of its tile
   }
 }
 
+TEST_CASE("pairs: bits depend on no tiles, also beside values that nobody attends", "[precision]") {
+  Problem p = in_bfloat16(150, 300, 40, 24);
+  set_window(p, 70, 20, 100);  // the last row ends with key 269
+  p.value.set({0, 0, 280, 3}, kNaN);
+  for_each_with_pairs([&](const char* isa, const char*) {
+    const Numbers want = p.run_all(isa).out;
+    for (const std::uint32_t tile_q : {48, 144})
+      for (const std::uint32_t tile_kv : {64, 128, 192}) {
+        Choices choices;
+        choices.tile_q = tile_q;
+        choices.tile_kv = tile_kv;
+        CHECK(same_bits(p.run_all(make_context(isa, choices)).out, want));
+      }
+  });
+  check_problem(p);
+}
+
 TEST_CASE("pairs: a panel that is computed without them leaves the others their queries",
           "[precision]") {
   Problem p = in_bfloat16(140, 140, 24, 9);
