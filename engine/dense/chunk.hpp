@@ -156,9 +156,7 @@ class ChunkSoftmax {
     const Allowed allowed = plain_ ? Allowed::kAll : rows_.scores.allowed(panel_, block);
     if (allowed == Allowed::kNone) return;
     const auto stored = [&](const Stored<Real>& from) {
-      StoredRows rows = from.block(rows_.key_head, at, block.keys);
-      if (!fetches) rows.next_count = 0;
-      return rows;
+      return from.block(rows_.key_head, at, block.keys, fetches);
     };
     rows_.products.row_scores(stored(key_), query_, panel_.rows, scores(), pitch_);
     if (!plain_) rows_.scores.apply_options(panel_, block, allowed, scores());

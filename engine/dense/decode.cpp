@@ -93,8 +93,7 @@ class Decoding {
         keys.keys,
         plan_.problem.features,
         false,
-        {reinterpret_cast<const void**>(slab + plan_.slab.key_rows), slab + plan_.slab.keys,
-         reinterpret_cast<float*>(slab + plan_.slab.key_scales)}};
+        {slab + plan_.slab.keys, reinterpret_cast<float*>(slab + plan_.slab.key_scales)}};
   }
   Stored<Real> stored_values(const DecodedRows<Real>& first, const DecodedRows<Real>& last,
                              const KeyBlock& keys, bool copies) const {
@@ -105,8 +104,7 @@ class Decoding {
             keys.keys,
             plan_.problem.value_features,
             copies,
-            {reinterpret_cast<const void**>(slab + plan_.slab.value_rows), slab + plan_.slab.values,
-             reinterpret_cast<float*>(slab + plan_.slab.value_scales)}};
+            {slab + plan_.slab.values, reinterpret_cast<float*>(slab + plan_.slab.value_scales)}};
   }
 
   /// `parts` are those of all chunks.
@@ -119,12 +117,15 @@ class Decoding {
   std::byte* const workspace_;
 };
 
-/// Calls function(block) for blocks of keys, which begin at fixed ones.
+/// Calls function(block) for blocks of keys, which begin at fixed ones, and the second and all
+/// others where a page of memory may begin.
 template <class Function>
 void each_block(const KeyBlock& keys, std::int64_t block_keys, Function&& function) {
   const std::int64_t end = keys.begin + static_cast<std::int64_t>(keys.keys);
   for (std::int64_t k = keys.begin, next = 0; k < end; k = next) {
-    next = std::min(round_down(k, block_keys) + block_keys, end);
+    constexpr auto kStep = static_cast<std::int64_t>(StoredRows::kRunRows);
+    const std::int64_t step = k % kStep == 0 ? block_keys : kStep;
+    next = std::min(round_down(k, step) + step, end);
     function(KeyBlock{k, static_cast<std::size_t>(next - k)});
   }
 }

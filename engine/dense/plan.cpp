@@ -165,18 +165,28 @@ void plan_packs(heed_attention_plan& plan) {
   decode.together = std::min(decode.packs * sharing, kTogether);
 }
 
-/// Where some heads read a row, a block of rows is no more than what is prefetched ahead of them.
-/// One or two heads gain less by it than they lose between blocks.
+/// Keys and values are read in turns of a page where a sequence has too many for most caches, and
+/// some rows fit into a page: both streams then keep the processor's own prefetching busy, which is
+/// worth more than what is lost between blocks. Where some heads read a longer row, a block of rows
+/// is no more than what is prefetched ahead of them.
 std::int64_t decoded_block(const heed_attention_plan& plan) {
+  constexpr std::int64_t kPageBytes = std::int64_t{4} << 10;
+  constexpr std::int64_t kManyBytes = std::int64_t{16} << 20;
   constexpr std::int64_t kBlockBytes = std::int64_t{16} << 10;
-  constexpr std::int64_t kFewest = 16;
+  constexpr auto kFewest = static_cast<std::int64_t>(StoredRows::kRunRows);
   constexpr std::int64_t kSomeHeads = 4;
   const Problem& p = plan.problem;
   const std::int64_t row_bytes = std::max(std::min(p.features, kBlockBytes) * p.key.bytes,
                                           std::min(p.value_features, kBlockBytes) * p.value.bytes);
   std::int64_t keys = PanelGeometry::run;
-  while (plan.pack_heads >= kSomeHeads && keys > kFewest && keys * row_bytes > kBlockBytes)
-    keys /= 2;
+  const auto fit = [&](std::int64_t bytes) {
+    while (keys > kFewest && keys * row_bytes > bytes) keys /= 2;
+  };
+  if (p.key_length / (kManyBytes / kLongBytes) >= plan.decode.long_keys &&
+      kFewest * row_bytes <= kPageBytes)
+    fit(kPageBytes);
+  else if (plan.pack_heads >= kSomeHeads)
+    fit(kBlockBytes);
   return keys;
 }
 
@@ -273,9 +283,6 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.keys = numbers(copied(p.key), round_up(Size(p.features), widths.lanes));
   slab.values = numbers(copied(p.value), round_up(Size(p.value_features), widths.lanes));
   slab.packed = numbers(tile, round_up(Size(p.value_features), PanelGeometry::value_block));
-  const std::int64_t addresses = decodes ? kDecodeChunk + block : 0;
-  slab.key_rows = offsets.take(addresses, 1, sizeof(void*));
-  slab.value_rows = offsets.take(addresses, 1, sizeof(void*));
   slab.key_scales = offsets.take(block, 1, sizeof(float));
   slab.value_scales = offsets.take(block, 1, sizeof(float));
   slab.part = numbers(decodes && plan.decode.chunks == 1 ? plan.decode.part_numbers : 0,

@@ -25,9 +25,7 @@ struct Slab {
   std::size_t row_sum;       ///< [tile_q]
   std::size_t argmax;        ///< [tile_q] int64: the key of the largest score; hard attention only
   std::size_t summed;        ///< [tile_q] bytes, one per panel: its Summed
-  std::size_t key_rows;      ///< addresses of keys, of a chunk and a block; only where some decode
-  std::size_t value_rows;    ///< those of values
-  std::size_t key_scales;    ///< of a block of keys
+  std::size_t key_scales;    ///< of a block of keys; only where some decode
   std::size_t value_scales;  ///< of one of values
   std::size_t part;          ///< of the only chunk, if there is one only: one part per pack
   std::size_t bytes;

@@ -25,9 +25,8 @@ class Stored {
 
   /// Where rows that are not read where they lie are put, and what is found out about rows.
   struct Room {
-    const void** pointers;  ///< to all rows of one head, and to a block of them
-    std::byte* copies;      ///< of a block of them
-    float* scales;          ///< of a block
+    std::byte* copies;  ///< of a block of them
+    float* scales;      ///< of a block
   };
 
   /// With `copies` the rows and scales of a block are copied in any case, and may be changed.
@@ -40,34 +39,36 @@ class Stored {
         features_(static_cast<std::size_t>(features)),
         copies_scales_(copies),
         copied_(copies || layout_.strides.feature != 1 || features_ < lanes_),
-        room_(room) {
-    if (copied_) return;
-    each_row(place.tensor.data, layout_, place.head, 0, rows,
-             [&](std::size_t j, const std::byte* at) { room_.pointers[j] = at; });
-  }
+        first_(rows == 0
+                   ? nullptr
+                   : place.sequence.key_row(place.tensor.data, layout_, place.head, place.begin)),
+        room_(room) {}
 
   RowOrder order() const { return {lanes_, std::max(features_, lanes_)}; }
 
-  /// Rows [begin, begin + count) of a head.
-  StoredRows block(std::int64_t head, std::size_t begin, std::size_t count) const {
-    const float* const scales = this->scales(head, begin, count);
-    if (!copied_) return in_place(head, begin, count, scales);
-    const auto element = static_cast<std::size_t>(layout_.bytes);
-    const std::size_t bytes = order().features * element;
-    each_row(place_.tensor.data, layout_, head, begin, count,
-             [&](std::size_t j, const std::byte* at) {
-               std::byte* const to = room_.copies + j * bytes;
-               std::fill(to + features_ * element, to + bytes, std::byte{0});
-               copy(at, to);
-               room_.pointers[j] = to;
-             });
-    return {layout_.type, room_.pointers, count, order().features, scales, nullptr, 0, 0};
+  /// Rows [begin, begin + count) of a head, where no run of StoredRows ends before its time: keys
+  /// are cut at multiples of kRunRows, as pages are. `fetches`: the rows to be read next are
+  /// prefetched.
+  StoredRows block(std::int64_t head, std::size_t begin, std::size_t count, bool fetches) const {
+    StoredRows rows;  // runs are written as they are found: to clear them takes as long
+    rows.type = layout_.type;
+    rows.count = count;
+    rows.features = order().features;
+    rows.scales = scales(head, begin, count);
+    rows.run_count = 0;
+    if (copied_)
+      copy_rows(rows, head, begin);
+    else
+      find_runs(rows, head, begin, fetches);
+    return rows;
   }
 
  private:
   /// Rows of one head are prefetched so far ahead: to the L2 cache, past what the processor
   /// foresees.
-  static constexpr std::size_t kAheadBytes = 16384;
+  static constexpr std::size_t kAheadRows = 32;
+  static constexpr std::size_t kLeastAhead = 4096;
+  static constexpr std::size_t kMostAhead = 16384;
 
   /// Calls function(j, address) for what belongs to each of the rows [begin, begin + count).
   template <class Function>
@@ -82,36 +83,66 @@ class Stored {
     }
   }
 
-  std::ptrdiff_t head_offset(std::int64_t head) const {
-    return (head - place_.head) * layout_.strides.head * layout_.bytes;
+  /// Row j of a head, and how many follow it at the stride.
+  struct Start {
+    const std::byte* row;
+    std::size_t in_place;
+  };
+  Start start(std::int64_t head, std::size_t j) const {
+    if (j >= rows_) return {nullptr, 0};
+    if (place_.sequence.pages == nullptr)
+      return {first_ + (head - place_.head) * layout_.strides.head * layout_.bytes +
+                  static_cast<std::int64_t>(j) * layout_.strides.row * layout_.bytes,
+              rows_ - j};
+    const std::int64_t key = place_.begin + static_cast<std::int64_t>(j);
+    const auto in_place = static_cast<std::size_t>(place_.sequence.keys_in_place(key));
+    return {place_.sequence.key_row(place_.tensor.data, layout_, head, key),
+            std::min(in_place, rows_ - j)};
   }
 
-  StoredRows in_place(std::int64_t head, std::size_t begin, std::size_t count,
-                      const float* scales) const {
-    StoredRows rows = {
-        layout_.type, room_.pointers + begin, count, features_, scales, nullptr, 0, 0};
-    if (head != place_.head) {
-      for (std::size_t j = 0; j < count; ++j)
-        room_.pointers[rows_ + j] = static_cast<const std::byte*>(rows.rows[j]) + head_offset(head);
-      rows.rows = room_.pointers + rows_;
-    }
+  /// A run ends where rows end that follow each other, or the ones to be read next.
+  void find_runs(StoredRows& rows, std::int64_t head, std::size_t begin, bool fetches) const {
+    rows.stride = layout_.strides.row * layout_.bytes;
     // What is read next, if heads follow each other block by block.
+    std::int64_t next_head = head + 1;
+    std::size_t next_begin = begin;
     if (place_.head == place_.last_head) {
-      const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
-      set_next(rows, begin + kAheadBytes / (row_bytes + 1), head);
-    } else if (head < place_.last_head) {
-      set_next(rows, begin, head + 1);
-    } else {
-      set_next(rows, begin + count, place_.head);
+      next_head = head;
+      next_begin += rows_ahead();
+    } else if (head == place_.last_head) {
+      next_head = place_.head;
+      next_begin += rows.count;
     }
-    return rows;
+    for (std::size_t j = 0; j < rows.count;) {
+      const Start from = start(head, begin + j);
+      const Start next = fetches ? start(next_head, next_begin + j) : Start{nullptr, 0};
+      std::size_t count = std::min(from.in_place, rows.count - j);
+      if (next_begin + j + next.in_place < rows_ && next.in_place > 0)
+        count = std::min(count, next.in_place);
+      rows.runs[rows.run_count++] = {from.row, count, next.row, next.in_place};
+      j += count;
+    }
   }
 
-  void set_next(StoredRows& rows, std::size_t begin, std::int64_t head) const {
-    if (begin >= rows_) return;
-    rows.next = room_.pointers + begin;
-    rows.next_offset = head_offset(head);
-    rows.next_count = rows_ - begin;
+  std::size_t rows_ahead() const {
+    constexpr std::size_t kStep = StoredRows::kRunRows;
+    const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
+    const std::size_t bytes = std::clamp(kAheadRows * row_bytes, kLeastAhead, kMostAhead);
+    return std::max((bytes / row_bytes + kStep - 1) / kStep, std::size_t{1}) * kStep;
+  }
+
+  void copy_rows(StoredRows& rows, std::int64_t head, std::size_t begin) const {
+    const auto element = static_cast<std::size_t>(layout_.bytes);
+    const std::size_t bytes = rows.features * element;
+    each_row(place_.tensor.data, layout_, head, begin, rows.count,
+             [&](std::size_t j, const std::byte* at) {
+               std::byte* const to = room_.copies + j * bytes;
+               std::fill(to + features_ * element, to + bytes, std::byte{0});
+               copy(at, to);
+             });
+    rows.stride = static_cast<std::ptrdiff_t>(bytes);
+    rows.runs[0] = {room_.copies, rows.count, nullptr, 0};
+    rows.run_count = 1;
   }
 
   /// Where they lie if they do so one after the other, else gathered.
@@ -140,6 +171,7 @@ class Stored {
   const Layout& layout_;
   const std::size_t lanes_, rows_, features_;
   const bool copies_scales_, copied_;
+  const std::byte* const first_;  ///< row 0 of the first head
   const Room room_;
 };
 

@@ -194,7 +194,7 @@ void resolve_outputs(const heed_attention_desc& desc, Problem& p) {
 }  // namespace
 
 void check_page_rows(std::int64_t rows) {
-  constexpr std::int64_t kStep = 16;
+  constexpr auto kStep = static_cast<std::int64_t>(StoredRows::kRunRows);
   check_size("page_rows", rows, kStep);
   if (rows % kStep != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.page_rows is %lld; it must be a multiple of %lld",

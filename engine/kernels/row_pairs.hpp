@@ -22,8 +22,8 @@ namespace row_pairs {
 
 /// Words that are loaded at a time.
 inline constexpr std::size_t kWords = 32;
-/// Rows whose weights are paired at a time; their sums of integers fit in 32 bits.
-inline constexpr std::size_t kPairedRows = 64;
+/// Rows whose weights are paired: their sums of integers fit in 32 bits.
+inline constexpr std::size_t kPairedRows = StoredRows::kRunRows * StoredRows::kMostRuns;
 inline constexpr float kLargestWord = 32767;
 /// Below this the largest number of a row has no inverse, and rows are multiplied as they are.
 inline constexpr float kSmallest = 1e-30F;
@@ -84,12 +84,12 @@ struct Products {
   }
 
   template <std::size_t H, std::size_t K>
-  HEED_INLINE static void multiply(const void* const* rows, const RowOrder& order,
-                                   const Real* query, V* sums, const char* const* next) {
+  HEED_INLINE static void multiply(const char* const (&rows)[K], const RowOrder& order,
+                                   const Real* query, V* sums, const char* const (&next)[K]) {
     const Element* at[K];
     typename Words::Sum sum[K * H];
     unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
-      at[k] = static_cast<const Element*>(rows[k]);
+      at[k] = reinterpret_cast<const Element*>(rows[k]);
       unroll<H>([&](auto h) HEED_INLINE_LAMBDA { sum[k * H + h] = Words::zero(); });
     });
     const auto add = [&](const __m512i(&row)[K], std::size_t x) HEED_INLINE_LAMBDA {
@@ -285,8 +285,6 @@ void sum_words(const StoredRows& rows, std::size_t x, const PairedWeights<V, Wor
   constexpr std::size_t vectors = M == 0 ? 1 : M;
   const RowOrder order{kLanes<V>, rows.features};
   const std::size_t count = M == 0 ? rows.features - x : vectors * kWords;
-  const NextPieces next(rows, prefetches, x * sizeof(Element), count * sizeof(Element),
-                        rows.features * sizeof(Element));
   WordSums<Words, H> sums[vectors];
   unroll<vectors>([&](auto m) HEED_INLINE_LAMBDA {
     unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
@@ -294,16 +292,16 @@ void sum_words(const StoredRows& rows, std::size_t x, const PairedWeights<V, Wor
       sums[m].upper[h] = Words::zero();
     });
   });
-  const auto words = [&](std::size_t j, std::size_t m) HEED_INLINE_LAMBDA {
-    const Element* const at = static_cast<const Element*>(rows.rows[j]) + x + m * kWords;
+  const auto words = [&](const char* row, std::size_t m) HEED_INLINE_LAMBDA {
+    const Element* const at = reinterpret_cast<const Element*>(row) + x + m * kWords;
     if constexpr (M == 0) return Words::load(at, count);
     return Words::load(at);
   };
-  const auto add = [&](std::size_t line, auto&& second) HEED_INLINE_LAMBDA {
+  const auto add = [&](std::size_t line, const char* row, auto&& second) HEED_INLINE_LAMBDA {
     __m512i weight[H];
     unroll<H>([&](auto h) HEED_INLINE_LAMBDA { weight[h] = weights.pair(line, h); });
     unroll<vectors>([&](auto m) HEED_INLINE_LAMBDA {
-      const __m512i even = words(2 * line, m);
+      const __m512i even = words(row, m);
       const __m512i odd = second(m);
       const __m512i lower = _mm512_unpacklo_epi16(even, odd);
       const __m512i upper = _mm512_unpackhi_epi16(even, odd);
@@ -314,13 +312,21 @@ void sum_words(const StoredRows& rows, std::size_t x, const PairedWeights<V, Wor
     });
   };
   std::size_t line = 0;
-  for (; 2 * line + 2 <= rows.count; ++line) {
-    next.prefetch(rows, 2 * line);
-    next.prefetch(rows, 2 * line + 1);
-    add(line, [&](std::size_t m) HEED_INLINE_LAMBDA { return words(2 * line + 1, m); });
+  for (std::size_t r = 0; r < rows.run_count; ++r) {
+    const RowRun& run = rows.runs[r];
+    const NextPieces next(run, prefetches, x * sizeof(Element), count * sizeof(Element),
+                          rows.features * sizeof(Element));
+    std::size_t j = 0;
+    for (; j + 2 <= run.count; j += 2, ++line) {
+      next.prefetch(rows, j);
+      next.prefetch(rows, j + 1);
+      const char* const odd = rows.row(run, j + 1);
+      add(line, rows.row(run, j), [&](std::size_t m) HEED_INLINE_LAMBDA { return words(odd, m); });
+    }
+    if (j < run.count)  // only of the last run
+      add(line, rows.row(run, j),
+          [](std::size_t) HEED_INLINE_LAMBDA { return _mm512_setzero_si512(); });
   }
-  if (2 * line < rows.count)
-    add(line, [](std::size_t) HEED_INLINE_LAMBDA { return _mm512_setzero_si512(); });
   unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
     unroll<vectors>([&](auto m) HEED_INLINE_LAMBDA {
       add_features<V, Words>(sums[m].lower[h], sums[m].upper[h], weights.unit(h), x + m * kWords,
@@ -356,19 +362,10 @@ void sum_rows_of(const StoredRows& rows, const Real* weights, std::size_t pitch,
 template <class V, class Real = RealOf<V>>
 void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
                 Real* sums, Real* totals) {
-  StoredRows some = rows;
-  for (std::size_t j = 0; j < rows.count; j += kPairedRows) {
-    some.rows = rows.rows + j;
-    some.count = rows.count - j < kPairedRows ? rows.count - j : kPairedRows;
-    some.scales = rows.scales == nullptr ? nullptr : rows.scales + j;
-    some.next = rows.next + j;
-    some.next_count = rows.next_count < j ? 0 : rows.next_count - j;
-    const Real* const of = weights + j * pitch;
-    if (rows.type == ElementType::kBf16)
-      sum_rows_of<V, Bf16Words>(some, of, pitch, queries, sums, totals);
-    else
-      sum_rows_of<V, I8Words>(some, of, pitch, queries, sums, totals);
-  }
+  if (rows.type == ElementType::kBf16)
+    sum_rows_of<V, Bf16Words>(rows, weights, pitch, queries, sums, totals);
+  else
+    sum_rows_of<V, I8Words>(rows, weights, pitch, queries, sums, totals);
 }
 
 }  // namespace row_pairs

@@ -158,9 +158,9 @@ HEED_INLINE V repeated_scales(const float* scales, std::size_t count) {
 class NextPieces {
  public:
   /// Bytes [begin, begin + bytes) of each row are read.
-  HEED_INLINE NextPieces(const StoredRows& rows, bool prefetches, std::size_t begin,
-                         std::size_t bytes, std::size_t row_bytes)
-      : begin_(begin), count_(prefetches && begin % kPiece == 0 ? rows.next_count : 0) {
+  HEED_INLINE NextPieces(const RowRun& run, bool prefetches, std::size_t begin, std::size_t bytes,
+                         std::size_t row_bytes)
+      : run_(run), begin_(begin), count_(prefetches && begin % kPiece == 0 ? run.next_count : 0) {
     end_ = begin + (bytes < kPiece ? kPiece : bytes);
     end_ = end_ < row_bytes ? end_ : row_bytes;
   }
@@ -168,12 +168,13 @@ class NextPieces {
   HEED_INLINE void prefetch(const StoredRows& rows, std::size_t j) const {
     if (j >= count_) return;
     constexpr std::size_t line = 64;
-    const char* const at = static_cast<const char*>(rows.next[j]) + rows.next_offset;
+    const char* const at = rows.next(run_, j);
     for (std::size_t b = begin_; b < end_; b += line) __builtin_prefetch(at + b, 0, 2);
   }
 
  private:
   static constexpr std::size_t kPiece = 256;
+  const RowRun& run_;
   std::size_t begin_, end_ = 0, count_;
 };
 
@@ -205,14 +206,14 @@ struct WholeProducts {
 
   /// K rows against H queries.
   template <std::size_t H, std::size_t K>
-  HEED_INLINE static void multiply(const void* const* rows, const RowOrder& order,
-                                   const Real* query, V* sums, const char* const* next) {
+  HEED_INLINE static void multiply(const char* const (&rows)[K], const RowOrder& order,
+                                   const Real* query, V* sums, const char* const (&next)[K]) {
     constexpr std::size_t n = kLanes<V>;
     const std::size_t features = order.features;
     const std::size_t stride = order.query_numbers();
     const Element* at[K];
     unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
-      at[k] = static_cast<const Element*>(rows[k]);
+      at[k] = reinterpret_cast<const Element*>(rows[k]);
       unroll<H>([&](auto h) HEED_INLINE_LAMBDA { sums[k * H + h] = V(Real{0}); });
     });
     V row[K];
@@ -249,37 +250,40 @@ void score_queries(const StoredRows& rows, const Real* query, bool prefetches, R
   constexpr bool scaled = kIsScaled<typename Products::Element>;
   const RowOrder order{n, rows.features};
   const V factors = Products::template factors<H>(query, order);
-  for (std::size_t j = 0; j < rows.count; j += together) {
-    const std::size_t count = rows.count - j < together ? rows.count - j : together;
-    const void* repeated[together];
-    const void* const* at = rows.rows + j;
-    if (count < together) {  // the last row stands in for those that are missing
-      for (std::size_t i = 0; i < together; ++i) repeated[i] = at[i < count ? i : count - 1];
-      at = repeated;
-    }
-    V sums[n];
-    unroll<together / K>([&](auto i) HEED_INLINE_LAMBDA {
-      // A few rows at a time: more would wait for each other, and everything for them.
-      const char* next[K];
-      unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
-        const std::size_t index = j + i * K + k;
-        next[k] = prefetches && index < rows.next_count
-                      ? static_cast<const char*>(rows.next[index]) + rows.next_offset
-                      : static_cast<const char*>(at[i * K + k]);
+  std::size_t first = 0;
+  for (std::size_t r = 0; r < rows.run_count; ++r) {
+    const RowRun& run = rows.runs[r];
+    const std::size_t next_count = prefetches ? run.next_count : 0;
+    for (std::size_t j = 0; j < run.count; j += together) {
+      const std::size_t count = run.count - j < together ? run.count - j : together;
+      V sums[n];
+      unroll<together / K>([&](auto i) HEED_INLINE_LAMBDA {
+        // A few rows at a time: more would wait for each other, and everything for them.
+        const char* at[K];
+        const char* next[K];
+        unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
+          constexpr std::size_t place = i * K + k;
+          // The last row stands in for those that are missing.
+          const std::size_t index = j + (place < count ? place : count - 1);
+          at[k] = rows.row(run, index);
+          next[k] = index < next_count ? rows.next(run, index) : at[k];
+        });
+        Products::template multiply<H, K>(at, order, query, sums + i * K * H, next);
       });
-      Products::template multiply<H, K>(at + i * K, order, query, sums + i * K * H, next);
-    });
-    V result = sum_rows<V>(sums);
-    if constexpr (scaled || Products::kScales) result = result * factors;
-    if constexpr (scaled) result = result * repeated_scales<V, H>(rows.scales + j, count);
-    if (count == together && pitch == H) {
-      result.store_unaligned(scores + j * pitch);
-    } else {
-      alignas(kAlignment) Real each[n];
-      store<V>(each, result);
-      for (std::size_t i = 0; i < count; ++i)
-        for (std::size_t h = 0; h < H; ++h) scores[(j + i) * pitch + h] = each[i * H + h];
+      V result = sum_rows<V>(sums);
+      if constexpr (scaled || Products::kScales) result = result * factors;
+      if constexpr (scaled) result = result * repeated_scales<V, H>(rows.scales + first + j, count);
+      Real* const to = scores + (first + j) * pitch;
+      if (count == together && pitch == H) {
+        result.store_unaligned(to);
+      } else {
+        alignas(kAlignment) Real each[n];
+        store<V>(each, result);
+        for (std::size_t i = 0; i < count; ++i)
+          for (std::size_t h = 0; h < H; ++h) to[i * pitch + h] = each[i * H + h];
+      }
     }
+    first += run.count;
   }
 }
 
@@ -328,26 +332,33 @@ void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, st
   constexpr std::size_t n = kLanes<V>;
   V sums[H][M];
   V total[H];
-  const NextPieces next(rows, prefetches, x * sizeof(Element), M * n * sizeof(Element),
-                        rows.features * sizeof(Element));
   unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
     total[h] = V(Real{0});
     unroll<M>([&](auto m) HEED_INLINE_LAMBDA { sums[h][m] = V(Real{0}); });
   });
-  for (std::size_t j = 0; j < rows.count; ++j) {
-    const Element* const row = static_cast<const Element*>(rows.rows[j]) + x;
-    next.prefetch(rows, j);
-    V weight[H];
-    unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
-      weight[h] = V(weights[j * pitch + h]);
-      total[h] = total[h] + weight[h];
-      if constexpr (kIsScaled<Element>) weight[h] = weight[h] * V(rows.scales[j] * kUnit<Element>);
-    });
-    unroll<M>([&](auto m) HEED_INLINE_LAMBDA {
-      const V part = read_vector<V>(row + m * n);
-      unroll<H>([&](auto h)
-                    HEED_INLINE_LAMBDA { sums[h][m] = multiply_add(weight[h], part, sums[h][m]); });
-    });
+  std::size_t first = 0;
+  for (std::size_t r = 0; r < rows.run_count; ++r) {
+    const RowRun& run = rows.runs[r];
+    const NextPieces next(run, prefetches, x * sizeof(Element), M * n * sizeof(Element),
+                          rows.features * sizeof(Element));
+    for (std::size_t j = 0; j < run.count; ++j) {
+      const Element* const row = reinterpret_cast<const Element*>(rows.row(run, j)) + x;
+      next.prefetch(rows, j);
+      V weight[H];
+      unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
+        weight[h] = V(weights[(first + j) * pitch + h]);
+        total[h] = total[h] + weight[h];
+        if constexpr (kIsScaled<Element>)
+          weight[h] = weight[h] * V(rows.scales[first + j] * kUnit<Element>);
+      });
+      unroll<M>([&](auto m) HEED_INLINE_LAMBDA {
+        const V part = read_vector<V>(row + m * n);
+        unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
+          sums[h][m] = multiply_add(weight[h], part, sums[h][m]);
+        });
+      });
+    }
+    first += run.count;
   }
   unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
     if (totals != nullptr) totals[h] += total[h].get(0);

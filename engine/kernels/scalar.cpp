@@ -352,6 +352,15 @@ void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weig
 }
 
 /// What row j is multiplied with.
+/// Calls function(j, row j) for rows in order.
+template <class Element, class Function>
+void each_row(const StoredRows& rows, Function&& function) {
+  std::size_t j = 0;
+  for (std::size_t r = 0; r < rows.run_count; ++r)
+    for (std::size_t i = 0; i < rows.runs[r].count; ++i)
+      function(j++, reinterpret_cast<const Element*>(rows.row(rows.runs[r], i)));
+}
+
 template <class Real, class Element>
 Real scale_of(const StoredRows& rows, std::size_t j) {
   if constexpr (kIsScaled<Element>) return static_cast<Real>(rows.scales[j]);
@@ -372,8 +381,8 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
                 std::size_t pitch) {
   const RowOrder order = {kLanes<Real>, rows.features};
   with_element<Real>(rows.type, [&](auto element) {
-    for (std::size_t j = 0; j < rows.count; ++j) {
-      const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
+    using Element = decltype(element);
+    each_row<Element>(rows, [&](std::size_t j, const Element* row) {
       for (std::size_t h = 0; h < queries; ++h) {
         const Real* const q = query + h * order.query_numbers();
         Real sums[kLanes<Real>] = {};
@@ -384,9 +393,9 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
         for (std::size_t x = order.whole(); x < rows.features; ++x) add(x, order.place(x));
         Real sum = 0;
         for (const Real part : sums) sum += part;
-        scores[j * pitch + h] = sum * scale_of<Real, decltype(element)>(rows, j);
+        scores[j * pitch + h] = sum * scale_of<Real, Element>(rows, j);
       }
-    }
+    });
   });
 }
 
@@ -395,17 +404,17 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
                 Real* sums, Real* totals) {
   const RowOrder order = {kLanes<Real>, rows.features};
   with_element<Real>(rows.type, [&](auto element) {
+    using Element = decltype(element);
     for (std::size_t h = 0; h < queries; ++h) {
       Real total = 0;
       for (std::size_t j = 0; j < rows.count; ++j) total += weights[j * pitch + h];
       totals[h] += total;
       for (std::size_t x = 0; x < rows.features; ++x) {
         Real sum = 0;
-        for (std::size_t j = 0; j < rows.count; ++j) {
-          const auto* const row = static_cast<const decltype(element)*>(rows.rows[j]);
-          const Real weight = weights[j * pitch + h] * scale_of<Real, decltype(element)>(rows, j);
+        each_row<Element>(rows, [&](std::size_t j, const Element* row) {
+          const Real weight = weights[j * pitch + h] * scale_of<Real, Element>(rows, j);
           sum += weight * static_cast<Real>(decode(row[x]));
-        }
+        });
         sums[h * order.padded() + order.place(x)] += sum;
       }
     }

@@ -104,19 +104,37 @@ struct EdgeRows {
   std::ptrdiff_t head_stride;
 };
 
-/// Rows of a matrix in the type that they are stored in, read where they lie. Row j begins at
-/// rows[j], its features side by side. Those of 8 bits are multiplied with their scales.
-struct StoredRows {
-  ElementType type;  ///< Real, or for float also those of 16 and 8 bits
-  const void* const* rows;
+/// Rows that follow each other at a stride.
+struct RowRun {
+  const void* data;
   std::size_t count;
-  std::size_t features;  ///< at least the lanes
-  const float* scales;   ///< [count], of rows of 8 bits
-
-  /// When row j is read, the row `next_offset` bytes from next[j] is prefetched, if j < next_count.
-  const void* const* next;
-  std::ptrdiff_t next_offset;
+  /// When row j is read, row j from here on is prefetched, if j < next_count.
+  const void* next;
   std::size_t next_count;
+};
+
+/// Rows of a matrix in the type that they are stored in, read where they lie: in runs, since an
+/// address per row would take a load before every load. Features of a row lie side by side. Rows of
+/// 8 bits are multiplied with their scales.
+struct StoredRows {
+  /// All runs but the last have a multiple of so many rows, and there are at most kMostRuns.
+  static constexpr std::size_t kRunRows = 16;
+  static constexpr std::size_t kMostRuns = 4;
+
+  ElementType type;       ///< Real, or for float also those of 16 and 8 bits
+  std::ptrdiff_t stride;  ///< bytes
+  std::size_t count;      ///< at most kRunRows * kMostRuns
+  std::size_t features;   ///< at least the lanes
+  const float* scales;    ///< [count], of rows of 8 bits
+  std::size_t run_count;
+  RowRun runs[kMostRuns];
+
+  const char* row(const RowRun& run, std::size_t j) const {
+    return static_cast<const char*>(run.data) + static_cast<std::ptrdiff_t>(j) * stride;
+  }
+  const char* next(const RowRun& run, std::size_t j) const {
+    return static_cast<const char*>(run.next) + static_cast<std::ptrdiff_t>(j) * stride;
+  }
 };
 
 /// Where kernels put the features of a stored row: vector by vector. The last vector ends with the

@@ -76,8 +76,9 @@ std::vector<RowCase> special_sizes(bool pairs) {
   return cases;
 }
 
-/// Rows in any order, canaries between them. The last one in memory ends where none may read on,
-/// and rows that are prefetched but not asked for lie there. So do scales, where there are any.
+/// Runs of rows in any order, canaries between rows. The last one in memory ends where none may
+/// read on, and rows that are prefetched but not asked for lie there. So do scales, where there are
+/// any.
 template <class Real>
 class Rows {
  public:
@@ -94,7 +95,10 @@ class Rows {
       std::memcpy(first + i, &kCanaryBits,
                   std::min<std::size_t>(2, memory_.bytes() - i));  // of every type
     for (std::size_t j = 0; j < c.rows; ++j) {
-      unsigned char* const at = first + scattered(j, c.rows) * stride_;
+      const std::size_t run = j / kRunRows;
+      const std::size_t whole = c.rows / kRunRows;  // a last one that is shorter stays last
+      const std::size_t place = run < whole ? scattered(run, whole) : run;
+      unsigned char* const at = first + (place * kRunRows + j % kRunRows) * stride_;
       const auto drawn = filled<Real>(c.order.features, [&](std::size_t x) { return draw(j, x); });
       if (c.type == heed::ElementType::kI8)
         kernels.numbers.quantise(drawn.data(), drawn.size(), reinterpret_cast<std::int8_t*>(at),
@@ -104,18 +108,21 @@ class Rows {
       if (c.type == heed::ElementType::kF8E4M3) scales()[j] = 0.3F * static_cast<float>(j % 5 + 1);
       pointers_.push_back(at);
     }
-    pointers_.insert(pointers_.end(), kAhead, first + memory_.bytes());
   }
 
   heed::StoredRows from(std::size_t row, std::size_t count) const {
-    return {c_.type,
-            pointers_.data() + row,
-            count,
-            c_.order.features,
-            heed::is_scaled(c_.type) ? scales() + row : nullptr,
-            pointers_.data() + row + kAhead,
-            0,
-            pointers_.size() - row - kAhead};
+    heed::StoredRows rows = {c_.type,
+                             static_cast<std::ptrdiff_t>(stride_),
+                             count,
+                             c_.order.features,
+                             heed::is_scaled(c_.type) ? scales() + row : nullptr,
+                             0,
+                             {}};
+    const auto* const end = static_cast<const unsigned char*>(memory_.get()) + memory_.bytes();
+    for (std::size_t j = row; j < row + count; j += kRunRows)
+      rows.runs[rows.run_count++] = {pointers_[j], std::min(kRunRows, row + count - j), end,
+                                     j / kRunRows % 2 * kRunRows + 3};
+    return rows;
   }
   heed::StoredRows all() const { return from(0, c_.rows); }
 
@@ -145,7 +152,7 @@ class Rows {
   }
 
  private:
-  static constexpr std::size_t kAhead = 3;
+  static constexpr std::size_t kRunRows = heed::StoredRows::kRunRows;
 
   float* scales() const { return static_cast<float*>(scale_memory_.get()); }
 
@@ -420,8 +427,8 @@ TEST_CASE("rows of 8 bits: every code in every lane is its number times the scal
         std::vector<std::uint8_t> codes(kCodes);
         const auto code_at = [&](std::size_t x) { return (x + shift) % kCodes; };
         for (std::size_t x = 0; x < kCodes; ++x) codes[x] = static_cast<std::uint8_t>(code_at(x));
-        const void* const row = codes.data();
-        const heed::StoredRows rows = {type, &row, 1, kCodes, &scale, nullptr, 0, 0};
+        const heed::StoredRows rows = {
+            type, 0, 1, kCodes, &scale, 1, {{codes.data(), 1, nullptr, 0}}};
         BasicBuffer<float> sums(kCodes);
         sums.fill([] { return 0; });
         float weight = 1;

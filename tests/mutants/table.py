@@ -72,9 +72,9 @@ MUTANTS = [
            "step < 1 ? 0.0F : __builtin_nanf(\"\")", "0.0F"),
     Mutant("scaled-total", "the totals of weights count scales of values", KERNELS,
            "total[h] = total[h] + weight[h]; if constexpr (kIsScaled<Element>) "
-           "weight[h] = weight[h] * V(rows.scales[j] * kUnit<Element>);",
+           "weight[h] = weight[h] * V(rows.scales[first + j] * kUnit<Element>);",
            "if constexpr (kIsScaled<Element>) "
-           "weight[h] = weight[h] * V(rows.scales[j] * kUnit<Element>); "
+           "weight[h] = weight[h] * V(rows.scales[first + j] * kUnit<Element>); "
            "total[h] = total[h] + weight[h];"),
     Mutant("scales-past-end", "scales past the last row are read", KERNELS + API,
            "scales[i + 1 < count ? i + 1 : count - 1]", "scales[i + 1]"),

@@ -153,7 +153,7 @@ ExpectedGradients BackwardProblem::expected() {
 Gradients BackwardProblem::run(const Context& context) {
   const BackwardPlan plan = make_plan(context, desc());
   Workspace workspace(describe(plan).workspace_bytes);
-  const Gradients got = run([&](const heed_attention_backward_args& arguments) {
+  Gradients got = run([&](const heed_attention_backward_args& arguments) {
     return heed_attention_backward_plan_run(plan.get(), &arguments, workspace.get(),
                                             workspace.bytes());
   });
