@@ -146,7 +146,7 @@ heed_status heed_attention_plan_describe(const heed_attention_plan* plan,
     known.flops = p.flops;
     known.strategy = p.strategy->name;
     known.tuning_line = p.tuning_line;
-    known.precision = p.rounds() ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT;
+    known.precision = static_cast<std::uint32_t>(p.precision());
     heed::write_struct(info, known, "info");
   });
 }

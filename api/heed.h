@@ -77,7 +77,7 @@ HEED_API void heed_version(int* major, int* minor, int* patch);
 typedef struct heed_isa_info {
   uint32_t struct_size;
   uint32_t usable;  /* 1 if this CPU and operating system can run it, else 0 */
-  const char* name; /* "scalar", "sse2", "avx2", "avx512", "avx512bf16", "neon" */
+  const char* name; /* "scalar", "sse2", "avx2", "avx512", "avx512bf16", "amx", "neon" */
   uint32_t lanes;   /* query rows computed side by side: float32 values in a vector */
   uint32_t panel;   /* query rows that one kernel call handles at most */
 } heed_isa_info;
@@ -182,7 +182,8 @@ typedef enum heed_precision {
                                    bfloat16, weights are rounded to it before they meet values;
                                    keys and values of 8 bits may meet integers */
   HEED_PRECISION_HIGH = 3,      /* float32 may lose 2^-16 of a product; 16 bits: as DEFAULT */
-  HEED_PRECISION_MEDIUM = 4     /* float32 may be rounded to bfloat16; 16 bits: as DEFAULT */
+  HEED_PRECISION_MEDIUM = 4     /* float32 queries, keys and values may be rounded to bfloat16; 16
+                                   bits: as DEFAULT */
 } heed_precision;
 
 /* For each choice an option given here wins over the environment, and the environment over the
@@ -518,8 +519,9 @@ typedef struct heed_attention_info {
                              "decode", where few rows share the keys, which are split between
                              threads; "mixed", each sequence as its rows and length say */
   uint32_t tuning_line;   /* of the context's tuning file, which gave tiles; 0: none did */
-  uint32_t precision;     /* heed_precision, in effect: HEED_PRECISION_DEFAULT where weights are
-                             rounded to bfloat16 or integers, else HEED_PRECISION_EXACT */
+  uint32_t precision;     /* heed_precision, in effect: HEED_PRECISION_MEDIUM where float32 is
+                             rounded, HEED_PRECISION_DEFAULT where weights are rounded to bfloat16
+                             or integers, else HEED_PRECISION_EXACT */
 } heed_attention_info;
 #define HEED_ATTENTION_INFO_INIT \
   { (uint32_t)sizeof(heed_attention_info), 0, NULL, NULL, 0, 0, 0, 0, 0.0, NULL, 0, 0 }

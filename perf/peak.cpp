@@ -25,6 +25,9 @@ constexpr const PeakKernel* kKernels[] = {
 #if defined(HEED_ISA_AVX512BF16)
     &kAvx512Bf16Peak,
 #endif
+#if defined(HEED_ISA_AMX)
+    &kAmxPeak,
+#endif
 #if defined(HEED_ISA_NEON)
     &kNeonPeak,
 #endif

@@ -10,6 +10,10 @@
 #if defined(HEED_ISA_AVX2)
 #include <cpuid.h>
 #endif
+#if defined(HEED_ISA_AMX) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace heed {
 namespace {
@@ -56,6 +60,30 @@ bool has_avx512bf16() {
 }
 #endif
 
+#if defined(HEED_ISA_AMX)
+/// Linux gives tiles to a process that asks, from 5.16 on; a filter of system calls may refuse. Who
+/// asks again gets the same answer.
+bool may_use_tiles() {
+#if defined(__linux__)
+  constexpr long kRequest = 0x1023;  // ARCH_REQ_XCOMP_PERM, which older headers lack
+  constexpr long kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+bool has_amx() {
+  constexpr unsigned kAmx = 1U << 22 | 1U << 24;  // AMX-BF16 and AMX-TILE, of leaf 7, subleaf 0
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return has_avx512bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmx) == kAmx &&
+         may_use_tiles();
+}
+#endif
+
 constexpr Isa kIsas[] = {
     {&kScalarKernels, always, everywhere},
 #if defined(HEED_ISA_SSE2)
@@ -69,6 +97,9 @@ constexpr Isa kIsas[] = {
 #endif
 #if defined(HEED_ISA_AVX512BF16)
     {&kAvx512Bf16Kernels, has_avx512bf16, has_fast_pairs},
+#endif
+#if defined(HEED_ISA_AMX)
+    {&kAmxKernels, has_amx, everywhere},
 #endif
 #if defined(HEED_ISA_NEON)
     {&kNeonKernels, always, everywhere},  // part of every aarch64

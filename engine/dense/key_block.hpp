@@ -23,12 +23,15 @@ inline constexpr auto kFusedKeys = static_cast<std::int64_t>(PanelGeometry::row_
 inline constexpr std::int64_t kNarrowBlockFloats = 4096;
 inline constexpr std::int64_t kNarrowestBlock = 16;
 
-/// Keys in a block of this panel; `keys` are those of a wide panel's.
+/// Keys in a block of this panel.
 template <class Real>
-std::int64_t block_keys(const Panel<Real>& panel, std::int64_t keys, std::int64_t value_features) {
+std::int64_t block_keys(const Panel<Real>& panel, const ProductKernels<Real>& products,
+                        std::int64_t value_features) {
+  std::int64_t keys = products.key_block;
   if (panel.vectors > 1) return keys;
+  const std::int64_t narrowest = std::max(kNarrowestBlock, std::int64_t{products.depth});
   // Halved, so that blocks end where tiles end, whatever the tile.
-  while (keys > kNarrowestBlock && keys * value_features > kNarrowBlockFloats) keys /= 2;
+  while (keys > narrowest && keys * value_features > kNarrowBlockFloats) keys /= 2;
   return keys;
 }
 

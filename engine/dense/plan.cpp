@@ -195,11 +195,15 @@ bool has_pairs(const heed_context& context) {
   return context.kernels->f32.pairs != nullptr && context.precision != Precision::kExact;
 }
 
-/// Weights are rounded to bfloat16 only where all that they meet is.
+/// Weights are rounded to bfloat16 only where all that they meet is, or may be rounded too.
 bool multiplies_pairs(const heed_context& context, const Problem& p, Placement placement) {
-  const auto is_bfloat16 = [](const Layout& layout) { return layout.type == ElementType::kBf16; };
-  return has_pairs(context) && placement != Placement::kPanels && is_bfloat16(p.query) &&
-         is_bfloat16(p.key) && is_bfloat16(p.value);
+  const auto all_are = [&](ElementType type) {
+    return p.query.type == type && p.key.type == type && p.value.type == type;
+  };
+  const bool rounds =
+      context.precision == Precision::kMedium && !p.projected && all_are(ElementType::kF32);
+  return has_pairs(context) && placement != Placement::kPanels &&
+         (rounds || all_are(ElementType::kBf16));
 }
 
 /// Sums of a row's products with integers must fit in 32 bits.
@@ -228,7 +232,8 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.rows = most;
   decode.long_keys = long_keys;
   decode.block_keys = decoded_block(plan);
-  decode.pairs = longest > 1 && (plan.pairs || multiplies_integers(*plan.context, p));
+  const bool pairs = plan.pairs && p.key.type == ElementType::kBf16;
+  decode.pairs = longest > 1 && (pairs || multiplies_integers(*plan.context, p));
   plan.strategy = longest <= few ? &kDecode : &kMixed;
   if (plan.strategy == &kDecode) plan.tasks = 0;
   const std::int64_t rows = std::min(longest, most);
@@ -255,7 +260,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const bool decodes = plan.decode.rows > 0;
   // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
-  if (p.query.type != widths.type || decodes) widest = std::max(widest, p.features);
+  if (p.query.type != widths.type || decodes || plan.pairs) widest = std::max(widest, p.features);
   if (p.out.type != widths.type || p.hard || decodes || plan.pairs)
     widest = std::max(widest, p.value_features);
 
@@ -264,7 +269,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const std::int64_t block = decodes ? std::int64_t{PanelGeometry::run} : 0;
   const std::int64_t tile = tiles ? plan.tile_kv : 0;
   const Size query = round_up(Size(p.features), widths.lanes);
-  slab.query = numbers(1, std::max((Size(plan.tile_q) * query).value(),
+  slab.query = numbers(1, std::max((Size(plan.tile_q) * plan.query_lines).value(),
                                    (Size(decoded) * (query * 2 + widths.lanes)).value()));
   slab.accumulators = numbers(
       std::max(plan.tile_q, decoded),
@@ -273,7 +278,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.attended = numbers(std::max(widths.step, block), widths.panel);
   slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel);
   const auto copied = [&](const Layout& layout) {
-    return std::max(layout.type != widths.type || p.pages > 0 ? tile : 0, block);
+    return std::max(layout.type != widths.type || p.pages > 0 || plan.pairs ? tile : 0, block);
   };
   slab.keys = numbers(copied(p.key), round_up(Size(p.features), widths.lanes));
   slab.values = numbers(copied(p.value), round_up(Size(p.value_features), widths.lanes));
@@ -327,8 +332,8 @@ void lay_out_workspace(heed_attention_plan& plan) {
 
 heed_attention_plan make_plan(const heed_context& context, const Problem& problem,
                               Placement placement, Pass pass) {
-  const Widths widths = problem.float64 ? widths_of(context.kernels->f64, ElementType::kF64)
-                                        : widths_of(context.kernels->f32, ElementType::kF32);
+  Widths widths = problem.float64 ? widths_of(context.kernels->f64, ElementType::kF64)
+                                  : widths_of(context.kernels->f32, ElementType::kF32);
   heed_attention_plan plan{};
   plan.context = &context;
   plan.problem = problem;
@@ -336,6 +341,14 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.placement = placement;
   plan.strategy = &kPrefill;
   plan.pairs = pass == Pass::kForward && multiplies_pairs(context, problem, placement);
+  plan.query_lines = problem.features;
+  if (plan.pairs) {
+    const ProductKernels<float>& products = *context.kernels->f32.pairs;
+    widths.step = std::max<std::int64_t>(widths.step, products.key_block);
+    // Rows that are computed again without pairs have panels there too.
+    const std::int64_t whole = round_up(Size(problem.features), products.depth).value();
+    plan.query_lines = std::max(problem.features, whole / products.depth * products.elements() + 1);
+  }
   plan.pack_heads =
       placement != Placement::kPacked ? 1 : std::max<std::int64_t>(problem.group(), 1);
   const std::int64_t rows =

@@ -12,7 +12,7 @@ namespace heed {
 /// Offsets, in bytes, into the slab of workspace that one thread works in. A query block is what
 /// one task computes: up to tile_q rows. Numbers are of the arithmetic's type.
 struct Slab {
-  std::size_t query;         ///< panels of the query block, [panel][features][pitch]
+  std::size_t query;         ///< panels of the query block, [panel][query_lines][pitch]
   std::size_t accumulators;  ///< panels of the query block, [panel][accumulator_rows][pitch]
   std::size_t scores;        ///< one score tile, [key_block][pitch]
   std::size_t attended;      ///< another, see Scores::attended
@@ -99,6 +99,7 @@ struct heed_attention_plan {
   std::int64_t tile_q;        ///< a multiple of the panel
   std::int64_t tile_kv;       ///< a multiple of the kernels' key_block
   std::uint32_t tuning_line;  ///< of the tuning file, which gave tiles; 0: none did
+  std::int64_t query_lines;   ///< of a panel
   std::int64_t accumulator_rows;  ///< of a panel, see totals.hpp
   std::int64_t tasks;             ///< packs * query_blocks
   std::int64_t tasks_per_claim;   ///< so that a claim is worth its atomic increment
@@ -114,8 +115,11 @@ struct heed_attention_plan {
   std::size_t workspace_bytes() const { return bytes; }
   std::int64_t all_tasks() const { return tasks + decode.tasks; }
 
-  /// Whether pairs round some weights.
-  bool rounds() const { return pairs || decode.pairs; }
+  /// What is in effect: pairs round some weights, and what is not bfloat16 itself.
+  heed::Precision precision() const {
+    if (pairs && problem.key.type != heed::ElementType::kBf16) return heed::Precision::kMedium;
+    return pairs || decode.pairs ? heed::Precision::kDefault : heed::Precision::kExact;
+  }
 
   /// Whether a sequence is decoded. It depends on the sequence alone, so that its bits do not
   /// depend on the rest of the batch.
@@ -134,7 +138,7 @@ namespace heed {
 /// the arithmetic.
 template <class Real>
 const RowProducts<Real>& row_products_of(const KernelTable<Real>& kernels, bool pairs) {
-  if (pairs) return *kernels.pairs;
+  if (pairs) return *kernels.row_pairs;
   return kernels.rows;
 }
 

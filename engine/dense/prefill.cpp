@@ -124,7 +124,7 @@ class QueryBlock {
   /// One panel against one tile. `isolate` keeps values that are not finite from rows that may not
   /// attend them: slow, and needed only where finish() finds a leak.
   void attend_tile(const Panel<Real>& panel, Tile& tile, bool isolate) const {
-    const std::int64_t step = block_keys(panel, kernels_.panels.key_block, problem_.value_features);
+    const std::int64_t step = block_keys(panel, products_, problem_.value_features);
     const std::int64_t end = std::min(tile.end, panel.key_end);
     const auto features = static_cast<std::size_t>(problem_.features);
     Real* const probs = buffer(plan_.slab.scores);
@@ -189,7 +189,7 @@ class QueryBlock {
     panel.query = plan_.placement == Placement::kPanels
                       ? of_head(static_cast<Real*>(const_cast<void*>(args_.query)), plan_, panel,
                                 sequence_.batch, problem_.features)
-                      : buffer(plan_.slab.query) + before * scores_.query_lines();
+                      : buffer(plan_.slab.query) + before * plan_.query_lines;
     panel.state = {buffer(plan_.slab.row_max) + before, buffer(plan_.slab.row_sum) + before,
                    buffer(plan_.slab.accumulators) + before * plan_.accumulator_rows, false};
     panel.argmax = reinterpret_cast<std::int64_t*>(slab_ + plan_.slab.argmax) + before;
@@ -315,14 +315,33 @@ class QueryBlock {
   std::int64_t panels_;  ///< 0 or less: the sequence ends before this block, or is decoded
 };
 
+/// While it lives, this thread may multiply.
+class UnitInUse {
+ public:
+  template <class Real>
+  explicit UnitInUse(const ProductKernels<Real>& products) : end_(products.end) {
+    if (products.begin != nullptr) products.begin();
+  }
+  ~UnitInUse() {
+    if (end_ != nullptr) end_();
+  }
+  UnitInUse(const UnitInUse&) = delete;
+  UnitInUse& operator=(const UnitInUse&) = delete;
+
+ private:
+  void (*const end_)();
+};
+
 void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
              std::byte* workspace) {
   std::byte* const results = plan.results_bytes > 0 ? workspace : nullptr;  // nullptr: not kept
   std::byte* const slabs = workspace + plan.results_bytes;
   with_real(plan.problem.float64, [&](auto real) {
     using Real = decltype(real);
+    const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
     parallel_for(plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
                  [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                   const UnitInUse unit(products_of(kernels, plan.pairs));
                    for (std::int64_t task = begin; task < end; ++task)
                      QueryBlock<Real>(plan, args, Place::of(plan, task),
                                       slabs + worker * plan.slab.bytes,

@@ -38,6 +38,7 @@ struct Problem : Scaling {
   Layout mask, bias;                 ///< used where args give one
   Layout lse, weights, column_sums;  ///< used where args give one
   bool float64;                      ///< the arithmetic's type: double, else float
+  bool projected;  ///< queries, keys and values are those of a block, which are not rounded
 
   /// Query row i stands at position p = i + offset and attends the keys from p - left to
   /// p + right: causal is a window with nothing to its right.

@@ -119,7 +119,14 @@ MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int
   Real* const copies = buffer(plan_.slab.keys);
   const auto row = [&](std::int64_t j) { return sequence_.key_row(args_.key, problem_.key, g, j); };
   if (products_.depth != 1)
-    return paired(problem_.key, paged, begin, end, problem_.features, copies, row);
+    return paired(problem_.key, paged, begin, end, problem_.features, products_.depth, copies, row,
+                  [&](std::int64_t j, std::uint16_t* to) {
+                    Real* const numbers = buffer(plan_.slab.rows);
+                    sequence_.read_key(kernels_, keys_of(problem_, args_), g, j, problem_.features,
+                                       numbers);
+                    kernels_.numbers.write(ElementType::kBf16, numbers,
+                                           static_cast<std::size_t>(problem_.features), to, 1);
+                  });
   return widened(problem_.key, paged, begin, end, problem_.features, copies, row,
                  [&](std::int64_t j, Real* to) {
                    sequence_.read_key(kernels_, keys_of(problem_, args_), g, j, problem_.features,
@@ -269,6 +276,7 @@ void Scores<Real>::call_function(const Panel<Real>& panel, const KeyBlock& block
   const std::size_t pitch = panel.pitch;
   const heed_score_tile tile = tile_of(panel, block, scores, query_rows, query_heads);
   args_.score_function(args_.score_user, &tile);
+  if (products_.begin != nullptr) products_.begin();  // who is called may use the unit too
   constexpr Real kMasked = -std::numeric_limits<Real>::infinity();
   const auto factor = static_cast<Real>(steps_.after);
   for (std::size_t at = 0; factor != 1 && at < block.keys * pitch; ++at)

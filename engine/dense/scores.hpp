@@ -38,13 +38,8 @@ class Scores {
   void pack_query(const Panel<Real>& panel) const;
 
   /// The keys [begin, end) of key head g, where they lie, or widened; pairs where they lie, or
-  /// copied.
+  /// copied and rounded.
   MatrixView<Real> keys(std::int64_t g, std::int64_t begin, std::int64_t end) const;
-
-  /// Numbers that a row of a query panel takes.
-  std::int64_t query_lines() const {
-    return products_.depth == 1 ? problem_.features : ceil_div(problem_.features, 2) + 1;
-  }
 
   /// What masks, windows and lengths leave of the block.
   Allowed allowed(const Panel<Real>& panel, const KeyBlock& block) const;

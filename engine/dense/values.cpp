@@ -39,9 +39,10 @@ template <class Real>
 ValueView<Real> Values<Real>::packed(const MatrixView<Real>& rows, std::int64_t keys) const {
   auto* const to = reinterpret_cast<Real*>(slab_ + plan_.slab.packed);
   products_.pack_values(rows, static_cast<std::size_t>(keys), features_, to);
-  return {to, PanelGeometry::value_block, 1,
-          ceil_div(keys, std::int64_t{products_.depth}) *
-              static_cast<std::ptrdiff_t>(PanelGeometry::value_block)};
+  constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
+  const std::int64_t elements = products_.elements();
+  return {to, kBlock * elements, elements,
+          ceil_div(keys, std::int64_t{products_.depth}) * kBlock * elements};
 }
 
 template <class Real>
@@ -64,10 +65,11 @@ void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<
   const auto clear = [&](std::size_t j, std::size_t x) {
     constexpr std::size_t kBlock = PanelGeometry::value_block;
     const std::size_t depth = products_.depth;
-    const std::size_t bytes = sizeof(Real) / depth;  // of one of the numbers in an Element
-    Real* const element = finite + static_cast<std::ptrdiff_t>(x / kBlock) * view.block_stride +
-                          static_cast<std::ptrdiff_t>(x % kBlock + j / depth * kBlock);
-    std::memset(reinterpret_cast<std::byte*>(element) + j % depth * bytes, 0, bytes);
+    const std::size_t bytes = depth == 1 ? sizeof(Real) : sizeof(Real) / 2;  // of a number
+    Real* const group = finite + static_cast<std::ptrdiff_t>(x / kBlock) * view.block_stride +
+                        static_cast<std::ptrdiff_t>(x % kBlock) * view.feature_stride +
+                        static_cast<std::ptrdiff_t>(j / depth) * view.key_stride;
+    std::memset(reinterpret_cast<std::byte*>(group) + j % depth * bytes, 0, bytes);
   };
   const auto number_at = [&](std::size_t j, std::size_t x) {
     return from_row(values, static_cast<std::int64_t>(j))

@@ -21,9 +21,9 @@ class Values {
   ValueView<Real> in_place(const MatrixView<Real>& rows) const;
   ValueView<Real> packed(const MatrixView<Real>& rows, std::int64_t keys) const;
 
-  /// The same without the keys before j, which no pair may span.
+  /// The same without the keys before j, which no group of pairs may span.
   ValueView<Real> from_key(ValueView<Real> values, std::int64_t j) const {
-    values.data += j / products_.depth * values.key_stride;
+    values.data += j / std::int64_t{products_.depth} * values.key_stride;
     return values;
   }
 

@@ -55,6 +55,8 @@ void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
                double seconds) noexcept {
   const Problem& p = plan.problem;
   const heed_context& c = *plan.context;
+  Text precision;
+  if (plan.precision() != Precision::kExact) precision.add(" %s", name_of(plan.precision()));
   Text tuned;
   if (plan.tuning_line > 0) tuned.add(" of line %u", plan.tuning_line);
   tell(
@@ -64,9 +66,9 @@ void print_run(const heed_attention_plan& plan, const heed_attention_args& args,
       static_cast<long long>(p.key_heads), static_cast<long long>(p.query_length),
       static_cast<long long>(p.key_length), static_cast<long long>(p.features),
       static_cast<long long>(p.value_features), p.scale, options_of(p, args).c_str(),
-      plan.strategy->name, c.kernels->f32.isa, plan.rounds() ? " default" : "", c.threads.name,
-      plan.workers, static_cast<long long>(plan.tile_q), static_cast<long long>(plan.tile_kv),
-      tuned.c_str(), static_cast<long long>(plan.all_tasks()), seconds * 1e3,
+      plan.strategy->name, c.kernels->f32.isa, precision.c_str(), c.threads.name, plan.workers,
+      static_cast<long long>(plan.tile_q), static_cast<long long>(plan.tile_kv), tuned.c_str(),
+      static_cast<long long>(plan.all_tasks()), seconds * 1e3,
       seconds > 0 ? plan.flops / seconds * 1e-9 : 0.0);
 }
 

@@ -5,7 +5,8 @@
 
 namespace heed {
 
-const PairKernels<float> kAvx512Bf16Pairs = {pair_products<Vec<float, xsimd::avx512bw>>(),
-                                             row_pair_products<Vec<float, xsimd::avx512bw>>()};
+const ProductKernels<float> kAvx512Bf16Pairs =
+    table_of<PairEntries<Vec<float, xsimd::avx512bw>>>(2, 64);
+const RowProducts<float> kAvx512Bf16RowPairs = row_pair_products<Vec<float, xsimd::avx512bw>>();
 
 }  // namespace heed

@@ -122,7 +122,7 @@ HEED_PANEL_KERNEL(void, argmax,
                    Real* index))
 
 /// accumulators[x][r] += sum of probs[j][r] * value[j][x] over the keys j that r's vector needs,
-/// summed in runs: the first of `first_run` keys, the others of `run`; pairs in runs of 64 keys.
+/// summed in runs: the first of `first_run` keys, the others of `run`; pairs in runs of at most 64.
 /// `fresh` starts from zero. Writes up to `features` rounded up to row_padding rows. Pairs add the
 /// probabilities, as they are rounded, to row_sum; of `rows` others read the accumulators alone.
 HEED_PRODUCT_KERNEL(void, accumulate,
@@ -146,7 +146,7 @@ HEED_PANEL_KERNEL(void, normalise,
 // ---- Panels: packing that serves panels of any width -----------------------------------------
 
 /// Copies keys x features values to [feature block][key][value_block], zero-padded; pairs to
-/// [feature block][pair of keys][value_block].
+/// [feature block][group of keys][value_block][elements].
 HEED_PACK_KERNEL(void, pack_values,
                  (const MatrixView<Element>& value, std::size_t keys, std::size_t features,
                   Element* packed))

@@ -17,6 +17,16 @@
 #define HEED_INLINE [[gnu::always_inline]] inline
 #define HEED_INLINE_LAMBDA __attribute__((always_inline))  // [&](auto i) HEED_INLINE_LAMBDA { ... }
 
+/// A kernel of list.hpp as tables want it: `vectors` is an argument, and selects the instance
+/// compiled for W = vectors. The table's function pointers say what the other arguments are.
+#define HEED_BY_VECTORS(space, result, name)                        \
+  template <class... Arguments>                                     \
+  static result name(std::size_t vectors, Arguments... arguments) { \
+    if (vectors == 1) return space::name<V, 1>(arguments...);       \
+    if (vectors == 2) return space::name<V, 2>(arguments...);       \
+    return space::name<V, 3>(arguments...);                         \
+  }
+
 namespace heed {
 namespace {
 

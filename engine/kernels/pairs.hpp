@@ -96,11 +96,14 @@ HEED_INLINE void transpose_pairs(const Real* const* rows, std::size_t present, s
   transpose<V>(square);
 }
 
-template <class V, std::size_t W, class Real = RealOf<V>>
+/// Features come in groups of `depth`, the last one filled up with 0.
+template <class V, std::size_t W, std::size_t depth = 2, class Real = RealOf<V>>
 void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t feature_stride,
                 std::size_t features, Real scale, Real* panel) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
+  static_assert(2 * n % depth == 0);
+  const std::size_t lines = (features + depth - 1) / depth * depth / 2;
   const Scale factors = split(scale);
   const std::size_t whole = feature_stride == 1 ? features / (2 * n) * (2 * n) : 0;
   for (std::size_t r0 = 0; r0 < pitch; r0 += n) {
@@ -121,10 +124,10 @@ void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t f
       }
       transpose_pairs<V>(rest_rows, present, 0, factors.power, square);
       unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
-        if (x / 2 + i < lines_of(features)) store<V>(panel + (x / 2 + i) * pitch + r0, square[i]);
+        if (x / 2 + i < lines) store<V>(panel + (x / 2 + i) * pitch + r0, square[i]);
       });
     }
-    store<V>(panel + lines_of(features) * pitch + r0, V(factors.rest));
+    store<V>(panel + lines * pitch + r0, V(factors.rest));
   }
 }
 
@@ -204,12 +207,13 @@ void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t
   } while (begin < keys.end[W - 1]);
 }
 
+/// Features [x0, x0 + value_block) of the values of keys 2 line and 2 line + 1, 0 past the last.
 template <class V, class Real = RealOf<V>>
-void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
-                 Real* packed) {
+HEED_INLINE V pair_of_keys(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
+                           std::size_t line, std::size_t x0) {
   constexpr std::size_t block = PanelGeometry::value_block;
   static_assert(block == kLanes<V>);
-  const auto load_block = [&](std::size_t j, std::size_t x0) HEED_INLINE_LAMBDA {
+  const auto load_block = [&](std::size_t j) HEED_INLINE_LAMBDA {
     if (j >= keys) return V(Real{0});
     const Real* const from = value.data + static_cast<std::ptrdiff_t>(j) * value.row_stride +
                              static_cast<std::ptrdiff_t>(x0) * value.column_stride;
@@ -219,36 +223,39 @@ void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t fe
       some[x] = from[static_cast<std::ptrdiff_t>(x) * value.column_stride];
     return load<V>(some);
   };
+  return round_to_pairs<V>(load_block(2 * line), load_block(2 * line + 1));
+}
+
+template <class V, class Real = RealOf<V>>
+void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
+                 Real* packed) {
+  constexpr std::size_t block = PanelGeometry::value_block;
   const std::size_t lines = lines_of(keys);
   for (std::size_t line = 0; line < lines; ++line)
     for (std::size_t x0 = 0; x0 < features; x0 += block)
       store<V>(packed + x0 * lines + line * block,
-               round_to_pairs<V>(load_block(2 * line, x0), load_block(2 * line + 1, x0)));
+               pair_of_keys<V>(value, keys, features, line, x0));
 }
 
 }  // namespace pairs
 
-/// The same for the table, `vectors` being an argument.
 template <class V>
 struct PairEntries {
 #define HEED_PANEL_KERNEL(result, name, parameters)
-#define HEED_PRODUCT_KERNEL(result, name, parameters)               \
-  template <class... Arguments>                                     \
-  static result name(std::size_t vectors, Arguments... arguments) { \
-    if (vectors == 1) return pairs::name<V, 1>(arguments...);       \
-    if (vectors == 2) return pairs::name<V, 2>(arguments...);       \
-    return pairs::name<V, 3>(arguments...);                         \
-  }
+#define HEED_PRODUCT_KERNEL(result, name, parameters) HEED_BY_VECTORS(pairs, result, name)
+#define HEED_PACK_KERNEL(result, name, parameters) static constexpr auto name = pairs::name<V>;
 #include "engine/kernels/list.hpp"
 };
 
-template <class V>
-constexpr ProductKernels<RealOf<V>> pair_products() {
-  ProductKernels<RealOf<V>> products{};
-  products.depth = 2;
+/// The table of those entries.
+template <class Entries>
+constexpr ProductKernels<float> table_of(std::uint32_t depth, std::uint32_t key_block) {
+  ProductKernels<float> products{};
+  products.depth = depth;
+  products.key_block = key_block;
 #define HEED_PANEL_KERNEL(result, name, parameters)
-#define HEED_PRODUCT_KERNEL(result, name, parameters) products.name = PairEntries<V>::name;
-#define HEED_PACK_KERNEL(result, name, parameters) products.name = pairs::name<V>;
+#define HEED_PRODUCT_KERNEL(result, name, parameters) products.name = Entries::name;
+#define HEED_PACK_KERNEL HEED_PRODUCT_KERNEL
 #include "engine/kernels/list.hpp"
   return products;
 }

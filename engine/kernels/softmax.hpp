@@ -199,6 +199,44 @@ HEED_INLINE void flush(Real* apart, Real* row_sum) {
   });
 }
 
+/// The last part of qk_softmax(), for R keys whose scores are in registers: they become
+/// probabilities, stored at `at`, and are summed apart.
+template <class V, class P, std::size_t R, std::size_t W, class Real = RealOf<V>>
+HEED_INLINE void weigh(V (&scores)[R][W], Real* at, std::size_t pending, const RowState<Real>& rows,
+                       std::size_t accumulated, [[maybe_unused]] Real* apart = nullptr) {
+  constexpr std::size_t n = kLanes<V>;
+  const V threshold(kRescaleThreshold<Real>);
+  // Lane by lane: a NaN hides the maximum of its own query row, which no longer matters, and of
+  // no other.
+  auto grown = V(Real{0}) > V(Real{0});
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+    V top = scores[0][w];
+    unroll<R - 1>([&](auto r) HEED_INLINE_LAMBDA { top = xsimd::max(top, scores[r + 1][w]); });
+    grown = grown | (top > load<V>(rows.row_max + w * n) + threshold);
+  });
+  if (__builtin_expect(xsimd::any(grown), false)) {
+    unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
+      unroll<W>([&](auto w) HEED_INLINE_LAMBDA { store<V>(at + (r * W + w) * n, scores[r][w]); });
+    });
+    if constexpr (P::kSumsWeights) flush<V, W>(apart, rows.row_sum);
+    rescale_for<V, W, R>(at, pending, rows, accumulated);
+    unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
+      unroll<W>([&](auto w) HEED_INLINE_LAMBDA { scores[r][w] = finite(scores[r][w]); });
+    });
+  }
+
+  unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
+    const V row_max = load<V>(rows.row_max + w * n);
+    V prob[R];
+    unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
+      prob[r] = exp2_of(scores[r][w] - row_max);
+      store<V>(at + (r * W + w) * n, prob[r]);
+    });
+    if constexpr (P::kSumsWeights)
+      store<V>(apart + w * n, load<V>(apart + w * n) + sum_of_all(prob));
+  });
+}
+
 /// Scores and softmax fused: a few keys at a time, scores become probabilities in the registers
 /// that they were computed in. The processor overlaps their exponentials with the products of the
 /// next keys.
@@ -209,7 +247,6 @@ void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = kRowUnroll<V, W>;
   static_assert(PanelGeometry::row_padding % together == 0);
-  const V threshold(kRescaleThreshold<Real>);
   const std::size_t before = score_but_last_run<V, P, W>(key, keys, panel, features, probs);
   const MatrixView<Real> last = from_column(key, before);
   [[maybe_unused]] alignas(kAlignment) Real apart[W * n] = {};
@@ -226,37 +263,7 @@ void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel
     add_product<V, P, 0, W>(row, key.column_stride, before, features, feature, column, scores);
     if (before != 0) add_stored<V, 0, W>(at, scores);
     if constexpr (P::kScalesScores) multiply_rows<V, 0, W>(panel + features * W * n, scores);
-
-    // Lane by lane: a NaN hides the maximum of its own query row, which no longer matters, and of
-    // no other.
-    auto grown = V(Real{0}) > V(Real{0});
-    unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
-      V top = scores[0][w];
-      unroll<together - 1>([&](auto r)
-                               HEED_INLINE_LAMBDA { top = xsimd::max(top, scores[r + 1][w]); });
-      grown = grown | (top > load<V>(rows.row_max + w * n) + threshold);
-    });
-    if (__builtin_expect(xsimd::any(grown), false)) {
-      unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
-        unroll<W>([&](auto w) HEED_INLINE_LAMBDA { store<V>(at + (r * W + w) * n, scores[r][w]); });
-      });
-      if constexpr (P::kSumsWeights) flush<V, W>(apart, rows.row_sum);
-      rescale_for<V, W, together>(at, pending + j, rows, accumulated);
-      unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
-        unroll<W>([&](auto w) HEED_INLINE_LAMBDA { scores[r][w] = finite(scores[r][w]); });
-      });
-    }
-
-    unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
-      const V row_max = load<V>(rows.row_max + w * n);
-      V prob[together];
-      unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
-        prob[r] = exp2_of(scores[r][w] - row_max);
-        store<V>(at + (r * W + w) * n, prob[r]);
-      });
-      if constexpr (P::kSumsWeights)
-        store<V>(apart + w * n, load<V>(apart + w * n) + sum_of_all(prob));
-    });
+    weigh<V, P>(scores, at, pending + j, rows, accumulated, apart);
   }
   if constexpr (P::kSumsWeights) flush<V, W>(apart, rows.row_sum);
 }

@@ -50,7 +50,8 @@ struct MatrixView {
 };
 
 /// Values, in place or packed in blocks of B = value_block features: feature x of key j lies at
-/// data[(x / B) * block_stride + (x % B) * feature_stride + j * key_stride].
+/// data[(x / B) * block_stride + (x % B) * feature_stride + j * key_stride]; of pairs the group of
+/// keys j, its Elements side by side.
 template <class Element>
 struct ValueView {
   const Element* data;
@@ -205,7 +206,6 @@ struct PanelGeometry {
 
   std::uint32_t lanes;        ///< query rows per vector
   std::uint32_t max_vectors;  ///< vectors in a full panel
-  std::uint32_t key_block;    ///< keys between two rescaling decisions: part of what fixes the bits
 };
 
 /// A line of the list as a member of its family's table.
@@ -232,10 +232,21 @@ struct PanelGeometry {
 /// tail. All buffers begin at multiples of kAlignment; engine/README.md gives the reasons.
 ///
 /// Those of the panels' kernels that multiply, and what goes with that, are also there for pairs of
-/// bfloat16: an Element is then two numbers side by side in the place of a float (pairs.hpp).
+/// bfloat16: an Element is then two numbers side by side in the place of a float (pairs.hpp,
+/// tiles.hpp).
 template <class Element, class Real = Element>
 struct ProductKernels {
-  std::uint32_t depth;  ///< numbers in an Element: features of keys and queries, keys of values
+  /// Numbers that are multiplied and summed at a time: 1, or as pairs 2 and more. Pairs of features
+  /// of queries and keys, and of keys of values, come in whole groups of so many, filled up with 0.
+  std::uint32_t depth;
+  std::uint32_t key_block;  ///< keys between two rescaling decisions: part of what fixes the bits
+
+  /// What a thread calls before it multiplies, and when it is done; nullptr: nothing.
+  void (*begin)();
+  void (*end)();
+
+  /// Elements of a group. Always inline, as all_keys() is.
+  [[gnu::always_inline]] std::int64_t elements() const { return depth == 1 ? 1 : depth / 2; }
 
 #define HEED_PANEL_KERNEL(result, name, parameters)
 #define HEED_PRODUCT_KERNEL HEED_ENTRY
@@ -272,10 +283,6 @@ struct RowKernels : RowProducts<Element, Real> {
 #include "engine/kernels/list.hpp"
 };
 
-/// Products of pairs of 16-bit words; of rows only where they are of kBf16 or kI8.
-template <class Element, class Real = Element>
-struct PairKernels : ProductKernels<Element, Real>, RowProducts<Element, Real> {};
-
 /// Numbers one after the other, whatever they belong to.
 template <class Real>
 struct NumberKernels {
@@ -290,7 +297,10 @@ template <class Real>
 struct KernelTable {
   const char* isa;
   PanelKernels<Real> panels;
-  const PairKernels<Real>* pairs;  ///< nullptr: this instruction set has none
+  /// Products of pairs of 16-bit words, those of rows only where they are of kBf16 or kI8; nullptr:
+  /// this instruction set has neither.
+  const ProductKernels<Real>* pairs;
+  const RowProducts<Real>* row_pairs;
   RowKernels<Real> rows;
   NumberKernels<Real> numbers;
 };
@@ -301,15 +311,18 @@ struct Kernels {
   KernelTable<double> f64;
 };
 
-extern const PairKernels<float> kAvx512Bf16Pairs;
+extern const ProductKernels<float> kAvx512Bf16Pairs;
+extern const RowProducts<float> kAvx512Bf16RowPairs;
+extern const ProductKernels<float> kAmxPairs;
 
-/// One per <isa>.cpp; context/isa.cpp lists those that are compiled in. avx512bf16 has the kernels
-/// of avx512 beside pairs of its own, so that its tables stand where those are.
+/// One per <isa>.cpp; context/isa.cpp lists those that are compiled in. avx512bf16 and amx have the
+/// kernels of avx512 beside pairs of their own, so that their tables stand where those are.
 extern const Kernels kScalarKernels;
 extern const Kernels kSse2Kernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512Bf16Kernels;
+extern const Kernels kAmxKernels;
 extern const Kernels kNeonKernels;
 
 }  // namespace heed

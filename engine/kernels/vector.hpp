@@ -16,23 +16,15 @@
 namespace heed {
 namespace {
 
-/// The panels' kernels as the table wants them: `vectors` is an argument, and selects the instance
-/// compiled for W = vectors. The table's function pointers say what the other arguments are.
+/// The panels' kernels.
 template <class V>
 struct PanelEntries {
-#define HEED_PANEL_KERNEL(result, name, parameters)                 \
-  template <class... Arguments>                                     \
-  static result name(std::size_t vectors, Arguments... arguments) { \
-    if (vectors == 1) return heed::name<V, 1>(arguments...);        \
-    if (vectors == 2) return heed::name<V, 2>(arguments...);        \
-    return heed::name<V, 3>(arguments...);                          \
-  }
+#define HEED_PANEL_KERNEL(result, name, parameters) HEED_BY_VECTORS(heed, result, name)
 #include "engine/kernels/list.hpp"
 };
 
 template <class V>
-constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key_block,
-                                              const PairKernels<RealOf<V>>* pairs) {
+constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key_block) {
   static_assert(kMaxVectors * kLanes<V> <= kMaxPanel);
   KernelTable<RealOf<V>> table{};
   table.isa = isa;
@@ -40,7 +32,6 @@ constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key
   table.panels.max_vectors = kMaxVectors;
   table.panels.key_block = key_block;
   table.panels.depth = 1;
-  table.pairs = pairs;
   table.rows.lanes = kLanes<V>;
   table.rows.queries = kLanes<V> / 2;
 #define HEED_PANEL_KERNEL(result, name, parameters) table.panels.name = PanelEntries<V>::name;
@@ -55,9 +46,13 @@ constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key
 /// are as many bytes for either type.
 template <class Arch>
 constexpr Kernels vector_kernels(const char* isa, std::uint32_t key_block,
-                                 const PairKernels<float>* pairs = nullptr) {
-  return {vector_table<Vec<float, Arch>>(isa, key_block, pairs),
-          vector_table<Vec<double, Arch>>(isa, key_block, nullptr)};
+                                 const ProductKernels<float>* pairs = nullptr,
+                                 const RowProducts<float>* row_pairs = nullptr) {
+  Kernels kernels = {vector_table<Vec<float, Arch>>(isa, key_block),
+                     vector_table<Vec<double, Arch>>(isa, key_block)};
+  kernels.f32.pairs = pairs;
+  kernels.f32.row_pairs = row_pairs;
+  return kernels;
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ Placed keys(const Problem& p, std::int64_t features) {
 
 void place_projections(const heed_context& context, Problem& p) {
   const auto place = context.backend == Backend::kHeed ? by_head : by_row;
+  p.projected = true;
   p.query.strides = place(queries(p, p.features));
   p.key.strides = place(keys(p, p.features));
   p.value.strides = place(keys(p, p.value_features));

@@ -1,6 +1,7 @@
 // Turns rows of tensors into what kernels want, rows in the type of the arithmetic, and back.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -29,25 +30,25 @@ MatrixView<Real> widened(const Layout& layout, bool apart, std::int64_t begin, s
   return {buffer, features, 1};
 }
 
-/// Rows [begin, end) of a tensor of bfloat16 as rows of pairs, each in the place of a Real: where
-/// they lie if pairs of features do, side by side and at multiples of their size, or else copied,
-/// the last pair filled up with 0.
-template <class Real, class Row>
+/// Rows [begin, end) of a tensor as rows of pairs of bfloat16, each in the place of a Real: where
+/// they lie if pairs of features do, side by side, at multiples of their size and in whole groups
+/// of `depth` features. Else read(k, to) copies row k, and the last group is filled up with 0.
+template <class Real, class Row, class Read>
 MatrixView<Real> paired(const Layout& layout, bool apart, std::int64_t begin, std::int64_t end,
-                        std::int64_t features, Real* buffer, Row&& row) {
+                        std::int64_t features, std::int64_t depth, Real* buffer, Row&& row,
+                        Read&& read) {
   const Strides& strides = layout.strides;
-  const bool in_place = !apart && strides.feature == 1 && features % 2 == 0 &&
-                        strides.row % 2 == 0 &&
+  const bool in_place = layout.type == ElementType::kBf16 && !apart && strides.feature == 1 &&
+                        features % depth == 0 && strides.row % 2 == 0 &&
                         reinterpret_cast<std::uintptr_t>(row(begin)) % sizeof(Real) == 0;
   if (in_place) return {reinterpret_cast<const Real*>(row(begin)), strides.row / 2, 1};
-  const std::int64_t lines = ceil_div(features, 2);
+  const std::int64_t width = round_up(features, depth);
   auto* to = reinterpret_cast<std::uint16_t*>(buffer);
-  for (std::int64_t k = begin; k < end; ++k, to += 2 * lines) {
-    const auto* const from = reinterpret_cast<const std::uint16_t*>(row(k));
-    for (std::int64_t x = 0; x < features; ++x) to[x] = from[x * strides.feature];
-    if (features % 2 != 0) to[features] = 0;
+  for (std::int64_t k = begin; k < end; ++k, to += width) {
+    read(k, to);
+    std::fill(to + features, to + width, std::uint16_t{0});
   }
-  return {buffer, lines, 1};
+  return {buffer, width / 2, 1};
 }
 
 /// The other way: to[i][x] = columns[x][i] / sum[i] for `rows` lanes of a panel. Rows of another

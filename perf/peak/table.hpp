@@ -52,6 +52,7 @@ extern const PeakKernel kSse2Peak;
 extern const PeakKernel kAvx2Peak;
 extern const PeakKernel kAvx512Peak;
 extern const PeakKernel kAvx512Bf16Peak;
+extern const PeakKernel kAmxPeak;
 extern const PeakKernel kNeonPeak;
 
 }  // namespace heed::perf

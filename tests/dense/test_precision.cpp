@@ -9,43 +9,59 @@ using namespace heed_test;
 
 namespace {
 
-Context exact_context(const char* isa) {
+Context context_of(const char* isa, heed_precision precision) {
   Choices choices;
-  choices.precision = HEED_PRECISION_EXACT;
+  choices.precision = precision;
   return make_context(isa, choices);
 }
+Context exact_context(const char* isa) { return context_of(isa, HEED_PRECISION_EXACT); }
 
-/// Calls check(name, with those kernels alone) for every instruction set with pairs.
+/// Calls check(name, of the kernels that it has otherwise) for every instruction set with pairs.
 template <class Check>
 void for_each_with_pairs(Check&& check) {
-  const auto isas = isa_names();
-  for (std::size_t n = 0; n < isas.size(); ++n)
-    if (multiplies_pairs(isas[n])) check(isas[n], n > 0 ? isas[n - 1] : nullptr);
+  const char* plain = nullptr;
+  for (const char* const isa : isa_names())
+    if (multiplies_pairs(isa))
+      check(isa, plain);
+    else
+      plain = isa;
 }
 
-bool is_bfloat16(const Problem& p) {
-  return p.query.dtype() == HEED_DTYPE_BF16 && p.key.dtype() == HEED_DTYPE_BF16 &&
-         p.value.dtype() == HEED_DTYPE_BF16;
+bool is_of(const Problem& p, std::uint32_t dtype) {
+  return p.query.dtype() == dtype && p.key.dtype() == dtype && p.value.dtype() == dtype;
 }
 
-/// Calls check(problem) for so many random problems of bfloat16, with any options.
+/// Calls check(problem) for so many random problems of this type, with any options.
 template <class Check>
-void for_each_in_bfloat16(std::size_t problems, Check&& check) {
+void for_each_of(std::uint32_t dtype, std::size_t problems, Check&& check) {
   std::size_t seen = 0;
   for (std::uint64_t seed = 1; seen < problems; ++seed) {
     Problem p = RandomForms(seed).draw();
-    if (!is_bfloat16(p)) continue;
+    if (!is_of(p, dtype)) continue;
     INFO("seed " << seed << ": " << line_of(p));
     ++seen;
     check(p);
   }
 }
 
-Problem in_bfloat16(Index queries, Index keys, Index features, Index value_features) {
+Problem in_type(std::uint32_t dtype, Index queries, Index keys, Index features,
+                Index value_features) {
   Sizes sizes = {queries, keys, features, value_features};
-  sizes.types = all_of(HEED_DTYPE_BF16);
+  sizes.types = all_of(dtype);
   sizes.types.out = HEED_DTYPE_F32;  // which shows more of what was rounded before
   return filled(sizes, 3);
+}
+Problem in_bfloat16(Index queries, Index keys, Index features, Index value_features) {
+  return in_type(HEED_DTYPE_BF16, queries, keys, features, value_features);
+}
+
+/// Runs a problem of float32 with HEED_PRECISION_MEDIUM, wherever there are pairs.
+void check_medium(Problem& p) {
+  const Expected want = p.expected_medium();
+  for_each_with_pairs([&](const char* isa, const char*) {
+    const Context medium = context_of(isa, HEED_PRECISION_MEDIUM);
+    CHECK(check_outputs(p, isa, p.run_all(medium), want, Unspecified::kAllowed).worst() <= 1);
+  });
 }
 
 /// 2^-129 is subnormal in bfloat16 as in float32.
@@ -58,7 +74,7 @@ TEST_CASE("exact: bfloat16 has the bits of the kernels without pairs", "[precisi
     if (plain == nullptr) return;  // it is the only one that is tested
     const Context exact = exact_context(isa);
     std::size_t rounded = 0;
-    for_each_in_bfloat16(count(500), [&](Problem& p) {
+    for_each_of(HEED_DTYPE_BF16, count(500), [&](Problem& p) {
       const Outputs want = p.run_all(plain);
       CHECK(same_bits(p.run_all(exact).out, want.out));
       rounded += same_bits(p.run_all(isa).out, want.out) ? 0 : 1;
@@ -69,7 +85,7 @@ TEST_CASE("exact: bfloat16 has the bits of the kernels without pairs", "[precisi
 
 TEST_CASE("pairs: random problems with any options", "[precision]") {
   for_each_with_pairs([](const char* isa, const char*) {
-    for_each_in_bfloat16(count(1000), [&](Problem& p) {
+    for_each_of(HEED_DTYPE_BF16, count(1000), [&](Problem& p) {
       const Expected want = p.expected_all();
       CHECK(check_outputs(p, isa, p.run_all(isa), want, Unspecified::kAllowed).worst() <= 1);
     });
@@ -129,6 +145,23 @@ TEST_CASE("pairs: a value that few rows attend spoils no other block of its tile
   }
 }
 
+TEST_CASE("pairs: bits depend on no tiles, also beside values that nobody attends", "[precision]") {
+  Problem p = in_bfloat16(150, 300, 40, 24);
+  set_window(p, 70, 20, 100);  // the last row ends with key 269
+  p.value.set({0, 0, 280, 3}, kNaN);
+  for_each_with_pairs([&](const char* isa, const char*) {
+    const Numbers want = p.run_all(isa).out;
+    for (const std::uint32_t tile_q : {48, 144})
+      for (const std::uint32_t tile_kv : {64, 128, 192}) {
+        Choices choices;
+        choices.tile_q = tile_q;
+        choices.tile_kv = tile_kv;
+        CHECK(same_bits(p.run_all(make_context(isa, choices)).out, want));
+      }
+  });
+  check_problem(p);
+}
+
 TEST_CASE("pairs: a panel that is computed without them leaves the others their queries",
           "[precision]") {
   Problem p = in_bfloat16(140, 140, 24, 9);
@@ -161,3 +194,47 @@ TEST_CASE("pairs: weights that are lost leave 0, and no row its sums", "[precisi
   p.key.fill([] { return -kInfinity; });
   check_problem(p);
 }
+
+TEST_CASE("medium: random problems of float32 with any options", "[precision]") {
+  for_each_of(HEED_DTYPE_F32, count(500), check_medium);
+}
+
+TEST_CASE("medium: float32 is rounded where there are pairs, and nowhere else", "[precision]") {
+  for (const char* const isa : isa_names())
+    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F16}) {
+      Problem p = in_type(dtype, 60, 90, 24, 20);
+      const bool same = same_bits(p.run_all(context_of(isa, HEED_PRECISION_MEDIUM)).out,
+                                  p.run_all(exact_context(isa)).out);
+      CHECK(same == !(multiplies_pairs(isa) && dtype == HEED_DTYPE_F32));
+    }
+}
+
+TEST_CASE("medium: what does not fit into bfloat16 follows the rules", "[precision]") {
+  const double tokens[] = {kInfinity, -kInfinity, kNaN, kTiny, 3.4e38, -3.4e38};  // not to 3.4e38
+  for (const double special : tokens)
+    for (const auto tensor : {&Problem::query, &Problem::key, &Problem::value})
+      for (const Index features : {15, 64}) {
+        INFO(special << ", " << features << " features");
+        Problem p = in_type(HEED_DTYPE_F32, 40, 41, features, 9);
+        p.want_lse();
+        (p.*tensor).set_where([](const Axes& at) { return at[2] % 13 == 5 && at[3] % 4 == 1; },
+                              special);
+        check_medium(p);
+      }
+}
+
+#if defined(__x86_64__)
+TEST_CASE("pairs: a score function may use tiles, and release them", "[precision]") {
+  ScoreFunction releases = score_function<Shift>();
+  releases.call = [](void* user, const heed_score_tile* tile) {
+    asm volatile("tilerelease");
+    change_tile<Shift>(user, tile);
+  };
+  for_each_with_pairs([&](const char* isa, const char*) {
+    if (std::strcmp(isa, "amx") != 0) return;
+    Problem p = in_bfloat16(50, 150, 40, 24);
+    p.function = releases;
+    CHECK(check_outputs(p, isa, p.run_all(isa), p.expected_all()).worst() <= 1);
+  });
+}
+#endif

@@ -15,6 +15,9 @@ struct HeaderPage {
 };
 static const u64 kHeaderMagic = 0x31554d4544454548;
 
+// In the environment: arch_prctl refuses the tiles of AMX, as a filter of system calls may.
+static const char kRefuseTiles[] = "EMULATION_TILES=refused";
+
 // stub.S
 _Noreturn void enter_program(u64 entry, u64 stack_pointer);
 extern const u8 exception_entries[32][16];
@@ -246,6 +249,16 @@ static const char* push_strings(u64** top, u32 count, const char* text) {
   return text;
 }
 
+static bool has_string(u32 count, const char* text, const char* wanted) {
+  for (u32 i = 0; i < count; ++i) {
+    const char* w = wanted;
+    while (*text && *text == *w) ++text, ++w;
+    if (!*text && !*w) return true;
+    while (*text++) continue;
+  }
+  return false;
+}
+
 static u32 hardware_capabilities(void) {
   u32 eax = 1, ebx, ecx = 0, edx;
   __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
@@ -288,13 +301,13 @@ _Noreturn void stub_main(void) {
   read_disk(kPageBytes / kSectorBytes, header->file_bytes, (void*)kFileStart);
 
   const struct Program program = load_program();
-  install_syscall_handler(round_up(program.end, kPageBytes),
-                          round_up(kFileStart + header->file_bytes, kLargePageBytes));
-
   u64* const stack = (u64*)(kStackTop - kPageBytes);
   u64* top = stack;
   *top++ = header->argument_count;
   const char* environment = push_strings(&top, header->argument_count, header->strings);
+  install_syscall_handler(round_up(program.end, kPageBytes),
+                          round_up(kFileStart + header->file_bytes, kLargePageBytes),
+                          !has_string(header->environment_count, environment, kRefuseTiles));
   push_strings(&top, header->environment_count, environment);
   push_auxiliary_vector(top, &program, (u64)header->strings);
   enter_program(program.entry, (u64)stack);

@@ -73,6 +73,7 @@ _Noreturn void finish(u64 exit_status);
 
 // ---- syscalls.c
 
-void install_syscall_handler(u64 heap_start, u64 mmap_start);
+// Whether the program may ask for the tiles of AMX, as Linux has it.
+void install_syscall_handler(u64 heap_start, u64 mmap_start, bool gives_tiles);
 
 #endif  // HEED_TESTS_EMULATION_STUB_H_

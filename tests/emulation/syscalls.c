@@ -20,6 +20,7 @@ void syscall_entry(void);  // stub.S; calls handle_syscall
 
 static u64 heap_end;
 static u64 mmap_end;
+static bool tiles_given;
 
 static i64 write_bytes(u64 file, const char* bytes, u64 count) {
   if (file != 1 && file != 2) return -EBADF;
@@ -80,7 +81,7 @@ static i64 set_thread_state(u64 code, u64 address) {
       write_msr(kGsBase, address);
       return 0;
     case kRequestAmx:
-      return 0;
+      return tiles_given ? 0 : -EPERM;
     default:
       return -EINVAL;
   }
@@ -220,9 +221,10 @@ i64 handle_syscall(u64 number, const u64 arg[6]) {
 }
 // clang-format on
 
-void install_syscall_handler(u64 heap_start, u64 mmap_start) {
+void install_syscall_handler(u64 heap_start, u64 mmap_start, bool gives_tiles) {
   heap_end = heap_start;
   mmap_end = mmap_start;
+  tiles_given = gives_tiles;
 
   enum { kStar = 0xc0000081, kLstar = 0xc0000082, kFlagMask = 0xc0000084 };
   write_msr(kStar, 0x10ull << 32);  // code segment 0x10, stack segment 0x18

@@ -10,10 +10,10 @@
 #
 # Westmere and Haswell prove that the library falls back where AVX2 or AVX-512 is missing and
 # that no wider instruction leaks into the code that decides; the emulated Skylake-X runs the
-# AVX-512 kernels whatever this machine has, and the emulated Sapphire Rapids those of AVX512-BF16,
-# of which it has all others too. Each tests the ISA that it would choose, but for Sapphire Rapids,
-# where pairs are chosen by name alone. As many run at once as there are processors (HEED_JOBS for
-# another number), those that take longest first.
+# AVX-512 kernels whatever this machine has, and the emulated Sapphire Rapids those of AVX512-BF16
+# and AMX, of which it has all others too. Each tests the ISA that it would choose, and Sapphire
+# Rapids the pairs of AVX512-BF16, too, which it would choose by name alone. As many run at once as
+# there are processors (HEED_JOBS for another number), those that take longest first.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 size=brief
@@ -38,10 +38,10 @@ emulated() {
     --env HEED_TEST_SIZE=$size --env HEED_TEST_ISA="$isa" "$@"
 }
 
-# With an emulator that knows AVX512-BF16.
-emulated_bf16() (
+# With an emulator that knows AVX512-BF16 and AMX: sapphire_rapids ISA OPTION ... PROGRAM ...
+sapphire_rapids() (
   eval "$("$here/../emulation/bochs3.sh" "$x86/../bochs3")"
-  emulated sapphire_rapids avx512bf16 "$@"
+  emulated sapphire_rapids "$@"
 )
 
 # for_each_check FUNCTION: calls FUNCTION NAME COMMAND ... for all that there is to check.
@@ -55,10 +55,13 @@ for_each_check() {
   # Apart, because the emulator would take too long over both.
   "$1" "test_dense of gradients, x86-64 Skylake-X (AVX-512)" \
     emulated corei7_skylake_x avx512 "$x86/test_dense" "[backward]$left_out~[threads]~[large]"
-  "$1" "test_kernels of pairs, x86-64 Sapphire Rapids (AVX512-BF16)" \
-    emulated_bf16 "$x86/test_kernels" "[pairs],[table]"
-  "$1" "test_dense of pairs, x86-64 Sapphire Rapids (AVX512-BF16)" \
-    emulated_bf16 "$x86/test_dense" "[precision]"
+  local isa
+  for isa in avx512bf16 amx; do
+    "$1" "test_dense of pairs, x86-64 Sapphire Rapids ($isa)" \
+      sapphire_rapids "$isa" "$x86/test_dense" "[precision]"
+    "$1" "test_kernels of pairs, x86-64 Sapphire Rapids ($isa)" \
+      sapphire_rapids "$isa" "$x86/test_kernels" "[pairs],[table]"
+  done
   for test in $tests; do
     "$1" "$test, aarch64" \
       env HEED_TEST_SIZE=small qemu-aarch64-static "$aarch64/$test" "$left_out"
@@ -75,7 +78,9 @@ for_each_check() {
   "$1" "Haswell chooses avx2" qemu-x86_64-static -cpu Haswell "$x86/test_choice" avx2
   "$1" "emulated Haswell chooses avx2" emulated corei7_haswell_4770 avx2 "$x86/test_choice" avx2
   "$1" "Skylake-X chooses avx512" emulated corei7_skylake_x avx512 "$x86/test_choice" avx512
-  "$1" "Sapphire Rapids chooses avx512" emulated_bf16 "$x86/test_choice" avx512
+  "$1" "Sapphire Rapids chooses amx" sapphire_rapids amx "$x86/test_choice" amx
+  "$1" "Sapphire Rapids without tiles chooses avx512" \
+    sapphire_rapids avx512 --env EMULATION_TILES=refused "$x86/test_choice" avx512
   "$1" "aarch64 chooses neon" qemu-aarch64-static "$aarch64/test_choice" neon
 }
 

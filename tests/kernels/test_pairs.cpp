@@ -24,15 +24,25 @@ float pair_of(float even, float odd) {
   return real_of<float>(bits_of(even) >> 16 | (bits_of(odd) & 0xffff0000U));
 }
 
-std::size_t lines_of(std::size_t numbers) { return (numbers + 1) / 2; }
-
 using Pairs = heed::ProductKernels<float>;
+
+/// Groups of numbers that are multiplied at a time, and pairs in all of them.
+std::size_t groups_of(const Pairs& pairs, std::size_t numbers) {
+  return (numbers + pairs.depth - 1) / pairs.depth;
+}
+std::size_t lines_of(const Pairs& pairs, std::size_t numbers) {
+  return groups_of(pairs, numbers) * static_cast<std::size_t>(pairs.elements());
+}
 
 /// Calls function(kernels, their pairs, case, generator).
 template <class Function>
 void for_each_pairs(const std::vector<Case>& cases, Function&& function) {
   for_each_pair_case(cases, [&](const Table<float>& kernels, const Case& c, Random& random) {
-    return function(kernels, *kernels.pairs, c, random);
+    const Pairs& pairs = *kernels.pairs;
+    if (pairs.begin != nullptr) pairs.begin();
+    const double ratio = function(kernels, pairs, c, random);
+    if (pairs.end != nullptr) pairs.end();
+    return ratio;
   });
 }
 
@@ -42,26 +52,25 @@ struct Queries {
       : c(whole),
         rows_present(present),
         rows(present, c.features, c.unit),
-        keys(c.keys * lines_of(c.features)),
-        panel((lines_of(c.features) + 1) * c.pitch) {
+        lines(lines_of(pairs, c.features)),
+        keys(c.keys * lines),
+        panel((lines + 1) * c.pitch) {
     std::vector<const float*> from;
     for (std::size_t r = 0; r < present; ++r) {
       for (std::size_t x = 0; x < c.features; ++x) rows.at(r, x) = rounded(random.normal());
       from.push_back(rows.row(r));
     }
     for (std::size_t j = 0; j < c.keys; ++j)
-      for (std::size_t i = 0; i < lines_of(c.features); ++i)
-        keys[j * lines_of(c.features) + i] = pair_of(
-            rounded(random.normal()), 2 * i + 1 < c.features ? rounded(random.normal()) : 0.0F);
+      for (std::size_t i = 0; i < lines; ++i)
+        keys[j * lines + i] = pair_of(2 * i < c.features ? rounded(random.normal()) : 0.0F,
+                                      2 * i + 1 < c.features ? rounded(random.normal()) : 0.0F);
     pairs.pack_query(c.vectors, from.data(), present, rows.column_stride(), c.features, scale,
                      panel.data());
   }
 
-  float key(std::size_t j, std::size_t x) const {
-    return half_of(keys[j * lines_of(c.features) + x / 2], x % 2);
-  }
+  float key(std::size_t j, std::size_t x) const { return half_of(keys[j * lines + x / 2], x % 2); }
   heed::MatrixView<float> view() const {
-    return {keys.data(), static_cast<std::ptrdiff_t>(lines_of(c.features)), 1};
+    return {keys.data(), static_cast<std::ptrdiff_t>(lines), 1};
   }
   /// The score of key j and row r times `scale`, and how far off one may be: a product in a float
   /// is exact, each of the sums rounds once, the factor and its product twice; and each may flush.
@@ -80,16 +89,17 @@ struct Queries {
   Case c;
   std::size_t rows_present;
   Matrix<float> rows;
+  std::size_t lines;  ///< pairs of features
   Buffer keys, panel;
 };
 
 /// Weights and values of bfloat16, some more of them than the range of keys.
 struct Values {
-  Values(const Case& whole, Random& random)
+  Values(const Pairs& pairs, const Case& whole, Random& random)
       : c(whole),
         value(c.keys, c.features, c.unit),
         weights(filled<float>(c.keys * c.pitch, [&] { return static_cast<float>(random.unit()); })),
-        packed(lines_of(c.keys) * round_up(c.features, kBlock)),
+        packed(lines_of(pairs, c.keys) * round_up(c.features, kBlock)),
         sums(normals<float>(round_up(c.features, heed::PanelGeometry::row_padding) * c.pitch,
                             random)),
         row_sum(filled<float>(c.pitch, [&] { return static_cast<float>(random.unit()); })),
@@ -101,8 +111,9 @@ struct Values {
 
   void run(const Pairs& pairs, const heed::KeyRanges& keys, bool fresh) {
     pairs.pack_values(value.view(), c.keys, c.features, packed.data());
-    const heed::ValueView<float> view = {packed.data(), kBlock, 1,
-                                         static_cast<std::ptrdiff_t>(lines_of(c.keys) * kBlock)};
+    const heed::ValueView<float> view = {
+        packed.data(), static_cast<std::ptrdiff_t>(kBlock) * pairs.elements(), pairs.elements(),
+        static_cast<std::ptrdiff_t>(lines_of(pairs, c.keys) * kBlock)};
     pairs.accumulate(c.vectors, view, keys, heed::PanelGeometry::run, weights.data(),
                      {nullptr, row_sum.data(), sums.data(), fresh}, c.features);
   }
@@ -163,7 +174,7 @@ TEST_CASE("pairs: accumulate rounds weights, and sums what it rounded", "[pairs]
   for (const bool fresh : {true, false})
     for_each_pairs(
         sizes(), [&](const auto& kernels, const Pairs& pairs, const Case& c, Random& random) {
-          Values v(c, random);
+          Values v(pairs, c, random);
           const heed::KeyRanges ranges =
               c.seed % 2 == 0 ? heed::all_keys(c.keys) : draw_ranges(c.keys, c.vectors, random);
           v.run(pairs, ranges, fresh);
@@ -239,12 +250,12 @@ TEST_CASE("pairs: subnormal numbers count as 0, and so do weights", "[pairs]") {
                                           const Case& c, Random& random) {
     Queries q(pairs, c, random, 1, 1);
     q.keys[0] = pair_of(real_of<float>(0x00400000U), 0);  // 2^-127
-    q.keys[1] = pair_of(rounded(1), 0);
+    q.keys[q.lines] = pair_of(rounded(1), 0);
     Buffer scores(round_up(c.keys, heed::PanelGeometry::row_padding) * c.pitch);
     pairs.scores(c.vectors, q.view(), heed::all_keys(2), q.panel.data(), c.features, scores.data());
     CHECK(scores[0] == 0);
     CHECK(scores[c.pitch] == q.rows.at(0, 0));
-    Values v(c, random);
+    Values v(pairs, c, random);
     v.weights[0] = real_of<float>(0x00400000U);
     v.weights[c.pitch] = 1;
     v.run(pairs, heed::all_keys(2), true);

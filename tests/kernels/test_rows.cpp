@@ -38,7 +38,7 @@ struct RowCase {
 
 template <class Real>
 const heed::RowProducts<Real>& products_of(const Table<Real>& kernels, const RowCase& c) {
-  if (c.pairs) return *kernels.pairs;
+  if (c.pairs) return *kernels.row_pairs;
   return kernels.rows;
 }
 

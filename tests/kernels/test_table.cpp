@@ -45,15 +45,24 @@ TEMPLATE_TEST_CASE("a full panel fits, and a key block is padded", "[table]", fl
 
 TEST_CASE("products of pairs are complete, and have pairs", "[table]") {
   for (const heed::Kernels* const kernels : usable_kernels()) {
-    CHECK(kernels->f64.pairs == nullptr);
+    CHECK((kernels->f64.pairs == nullptr && kernels->f64.row_pairs == nullptr));
     CHECK(kernels->f32.panels.depth == 1);
     const heed::ProductKernels<float>* const pairs = kernels->f32.pairs;
-    CHECK((pairs != nullptr) == (std::string(kernels->f32.isa) == "avx512bf16"));
-    if (pairs == nullptr) continue;
-    CHECK(pairs->depth == 2);
+    const heed::RowProducts<float>* const row_pairs = kernels->f32.row_pairs;
+    const std::string isa = kernels->f32.isa;
+    CHECK((pairs != nullptr) == (isa == "avx512bf16" || isa == "amx"));
+    CHECK((row_pairs != nullptr) == (pairs != nullptr));
+    if (pairs == nullptr || row_pairs == nullptr) continue;
+    CHECK(pairs->depth == (isa == "amx" ? 32 : 2));
+    CHECK(pairs->key_block % pairs->depth == 0);
+    CHECK(pairs->key_block % kernels->f32.panels.key_block == 0);
+    CHECK((pairs->begin == nullptr) == (pairs->end == nullptr));
+    CHECK((pairs->begin != nullptr) == (isa == "amx"));
 #define HEED_PANEL_KERNEL(result, name, parameters)
 #define HEED_PRODUCT_KERNEL(result, name, parameters) CHECK(pairs->name != nullptr);
 #define HEED_PACK_KERNEL(result, name, parameters) CHECK(pairs->name != nullptr);
+#define HEED_ROW_KERNEL(result, name, parameters)
+#define HEED_ROW_PRODUCT(result, name, parameters) CHECK(row_pairs->name != nullptr);
 #include "engine/kernels/list.hpp"
   }
 }

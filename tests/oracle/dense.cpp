@@ -109,6 +109,13 @@ Expected expect(const Given& given) {
   return expected;
 }
 
+Expected expect_medium(const heed_attention_desc& desc, const heed_attention_args& args,
+                       const ScoreModel& function) {
+  Given given{desc, args, function};
+  given.pairs = given.rounds = true;
+  return Oracle<float>(given).run();
+}
+
 Expected expect(const heed_attention_desc& desc, const heed_attention_args& args,
                 const ScoreModel& function) {
   return expect(Given{desc, args, function});

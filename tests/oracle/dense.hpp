@@ -27,7 +27,7 @@
 namespace heed_test {
 
 /// Whether the instruction set multiplies pairs of bfloat16 unless it is asked to be exact.
-inline bool multiplies_pairs(const std::string& isa) { return isa == "avx512bf16"; }
+inline bool multiplies_pairs(const std::string& isa) { return isa == "avx512bf16" || isa == "amx"; }
 
 /// Hard attention: a row of out that is right as well as the one in Expected::out.
 struct OtherRow {
@@ -57,5 +57,9 @@ struct Expected {
 Expected expect(const heed_attention_desc& desc, const heed_attention_args& args,
                 const ScoreModel& function = nullptr);
 Expected expect(const Given& given);
+
+/// The same for float32 with HEED_PRECISION_MEDIUM on instruction sets that multiply pairs.
+Expected expect_medium(const heed_attention_desc& desc, const heed_attention_args& args,
+                       const ScoreModel& function);
 
 }  // namespace heed_test

@@ -43,8 +43,9 @@ struct Given {
   const ScoreModel& function;
   const Projections* projections = nullptr;  ///< instead of tensors in args
   std::vector<Index> rows =
-      {};              ///< the only ones that are looked at, column sums apart; empty: all
-  bool pairs = false;  ///< heed may multiply pairs: bfloat16, where it rounds weights, or integers
+      {};               ///< the only ones that are looked at, column sums apart; empty: all
+  bool pairs = false;   ///< heed may multiply pairs: bfloat16, where it rounds weights, or integers
+  bool rounds = false;  ///< beside that, queries, keys and values may be rounded to bfloat16
 };
 
 }  // namespace heed_test

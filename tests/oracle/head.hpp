@@ -24,6 +24,7 @@ class Head {
         function_(given.function),
         pairs_(given.pairs && !is_scaled(d_.key.dtype)),
         integers_(given.pairs && is_scaled(d_.key.dtype)),
+        rounds_(given.rounds),
         b_(b),
         h_(h),
         sequence_(sequence_of(d_, a_, b)),
@@ -152,6 +153,16 @@ class Head {
     scale(keys_, d_.key, a_.key_scales, d_.key_scales);
     value_scales_ = scale(values_, d_.value, a_.value_scales, d_.value_scales);
     if (integers_) round_queries();
+    if (rounds_)
+      for (Matrix<Wide>* const rows : {&queries_, &keys_, &values_}) round(*rows);
+  }
+
+  /// To bfloat16, of 8 bits; subnormal numbers to 0.
+  static void round(Matrix<Wide>& rows) {
+    for (const Wide x : rows.numbers)
+      rows.errors.push_back(std::isfinite(x) ? static_cast<Wide>(0x1p-9) * std::fabs(x) +
+                                                   Arithmetic<Real>::kSmallest
+                                             : 0);
   }
 
   /// As decoding may, where keys are 8-bit integers.
@@ -209,7 +220,7 @@ class Head {
   /// Half of 1 / 32767, rounded a few times on the way.
   static constexpr Wide kHalfInteger = static_cast<Wide>(0.5 / 32767 * (1 + 0x1p-20));
 
-  const bool pairs_, integers_;
+  const bool pairs_, integers_, rounds_;
   const Index b_, h_;
   const Sequence sequence_;
   const Source mask_, bias_;
