@@ -151,8 +151,8 @@ TEST_CASE("pairs: bits depend on no tiles, also beside values that nobody attend
   p.value.set({0, 0, 280, 3}, kNaN);
   for_each_with_pairs([&](const char* isa, const char*) {
     const Numbers want = p.run_all(isa).out;
-    for (const std::uint32_t tile_q : {48, 144})
-      for (const std::uint32_t tile_kv : {64, 128, 192}) {
+    for (const std::uint32_t tile_q : {48U, 144U})
+      for (const std::uint32_t tile_kv : {64U, 128U, 192U}) {
         Choices choices;
         choices.tile_q = tile_q;
         choices.tile_kv = tile_kv;
