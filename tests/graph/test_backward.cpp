@@ -154,7 +154,7 @@ TEST_CASE("a bias that more heads share than a panel has, has the gradient of al
     p.add_projected();
     p.add_shared_edge_bias();
     p.add_out();
-    p.fill(heads);
+    p.fill(7);
     GraphBackwardProblem gradients = all_gradients_of(std::move(p));
     check_backward(gradients);
   }
