@@ -67,8 +67,10 @@ class GraphBackwardOracle {
     of_matrix(kOfWEdgeValue, a_.grad_w_edge_value, b.grad_w_edge_value, 1, d_.edge_width,
               heads_ * width_);
     const heed_layout& bias = d_.edge_bias;
-    shares_bias_ = heads_ > 1 && bias.stride_head == 0 &&
-                   (bias.stride_row != 0 || bias.reserved == HEED_STRIDES_EXPLICIT);
+    // Strides that are all 0 are those of contiguous ones, unless they are explicit.
+    const bool stands = bias.reserved == HEED_STRIDES_EXPLICIT || bias.stride_batch != 0 ||
+                        bias.stride_row != 0 || bias.stride_feature != 0;
+    shares_bias_ = heads_ > 1 && bias.stride_head == 0 && stands;
     of_rows(kOfEdgeBias, a_.grad_edge_bias, b.grad_edge_bias, given.edges.size(),
             shares_bias_ ? 1 : heads_, 1);
     of_vector(kOfHeadWeights, a_.grad_head_weights, heads_);
