@@ -69,6 +69,7 @@ constexpr Column kColumns[] = {
     {"balance", "balance", "%.3f"},
     {"hidden", "hidden", "%.2f"},
     {"wait ms", "wait_ms", "%.3g"},
+    {"MPI ms", "mpi_ms", "%.3g"},
     {"exchange ms", "exchange_ms", "%.3g"},
     {"cores", "cores", "%.0f"},
     {"of_forward", "of_forward", "%.2f"},

@@ -24,6 +24,18 @@ double sum_of(double own, MPI_Comm comm) {
   return all;
 }
 
+/// Of the rank whose `weight` is the largest.
+double of_heaviest(double own, double weight, MPI_Comm comm) {
+  struct {
+    double weight;
+    int rank;
+  } heaviest = {weight, 0};
+  MPI_Comm_rank(comm, &heaviest.rank);
+  MPI_Allreduce(MPI_IN_PLACE, &heaviest, 1, MPI_DOUBLE_INT, MPI_MAXLOC, comm);
+  MPI_Bcast(&own, 1, MPI_DOUBLE, heaviest.rank, comm);
+  return own;
+}
+
 /// An element that counts fit an int by.
 MPI_Datatype element_of(const Tensor& tensor) {
   switch (oracle::format_of(tensor.type()).bytes) {
@@ -142,7 +154,8 @@ Ran Ranked::run() {
         described(heed_mpi_attention_plan_times, plan_.get(), HEED_MPI_TIMES_INIT);
     ran = {most_of(times.run, team_.comm()), most_of(times.compute, team_.comm()),
            sum_of(times.compute, team_.comm()) / team_.size(),
-           sum_of(times.wait, team_.comm()) / team_.size()};
+           sum_of(times.wait, team_.comm()) / team_.size(),
+           of_heaviest(times.wait, times.compute, team_.comm())};
   });
   return ran;
 }

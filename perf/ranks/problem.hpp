@@ -20,6 +20,7 @@ struct Ran {
   double compute;  ///< the most of any rank
   double mean_compute;
   double mean_wait;
+  double longest_wait;  ///< of the rank that computes longest
 };
 
 /// What plans of all members say together.

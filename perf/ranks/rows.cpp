@@ -58,8 +58,7 @@ class RankRow {
     state.counters["efficiency"] = efficiency;
     if (!weak_) state.counters["speedup"] = one.seconds / all.seconds;
     state.counters["exchange_ms"] = exchange * 1e3;
-    if (split->shares().bytes > 0)
-      state.counters["hidden"] = 1 - (all.seconds - all.compute) / exchange;
+    if (split->shares().bytes > 0) state.counters["hidden"] = 1 - all.longest_wait / exchange;
     state.counters["latency_us"] = network.latency * 1e6;
     state.counters["network_gbps"] = network.rate * 1e-9;
     if (!weak_ && shape_ == kPromised && ranks_ == 2 && threads_ == 1 && cores > 1) promise(state);
@@ -83,6 +82,8 @@ class RankRow {
     state.counters["compute_ms"] = ran.compute * 1e3;
     state.counters["mean_compute_ms"] = ran.mean_compute * 1e3;
     state.counters["wait_ms"] = ran.mean_wait * 1e3;
+    state.counters["exposed_ms"] = ran.longest_wait * 1e3;
+    state.counters["mpi_ms"] = (ran.seconds - ran.compute - ran.longest_wait) * 1e3;
     state.counters["rounds"] = static_cast<double>(shares.rounds);
     state.counters["sent_mbytes"] = shares.bytes * 1e-6;
     state.counters["workspace_mbytes"] = shares.workspace_bytes * 1e-6;

@@ -77,14 +77,15 @@ class Ranks(unittest.TestCase):
         if ranks > 1:
             for counter in ("exchange_ms", "latency_us", "network_gbps", "efficiency"):
                 self.assertGreater(row[counter], 0, counter)
-            exposed = row["real_time"] - row["compute_ms"]
-            self.assertAlmostEqual(row["hidden"], 1 - exposed / row["exchange_ms"], delta=1e-6)
+            self.assertAlmostEqual(row["hidden"], 1 - row["exposed_ms"] / row["exchange_ms"], delta=1e-6)
+            self.assertAlmostEqual(row["mpi_ms"], row["real_time"] - row["compute_ms"] - row["exposed_ms"],
+                                   delta=1e-6 * row["real_time"])
 
     def test_table(self):
         done = run("2", *BRIEF, "--shape", "B1_H2_Hkv1_L64_D8_bf16_lse")
         self.assertEqual(done.returncode, 0, done.stderr)
         table = done.stdout[done.stdout.index("Medians:"):]
-        self.assertRegex(table, r"speedup +efficiency +balance +hidden +wait ms +exchange ms +cores")
+        self.assertRegex(table, r"speedup +efficiency +balance +hidden +wait ms +MPI ms +exchange ms +cores")
         self.assertRegex(table, r"strong B1_H2_Hkv1_L64_D8_bf16_lse/ranks:2 +scalar +1 ")
         self.assertRegex(table, r"weak B1_H2_Hkv1_L64_D8_bf16_lse/ranks:2 +scalar +1 ")
 
