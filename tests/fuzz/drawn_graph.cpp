@@ -44,6 +44,7 @@ Graph draw_graph_of(Draw& draw, EdgeList& edges, bool damaged, bool reverse) {
   if (!planned(status, made, damaged || given.odd(), {"desc."})) return nullptr;
   // What was damaged and accepted says what it says now.
   const heed_graph_desc known = given.known();
+  if (reverse && known.reverse == 0) return nullptr;  // a version that knows no gradients
   EdgeList counted{known.nodes, {}, {}, false};
   for (std::int64_t e = 0; e < known.edges; ++e) {
     const auto at = static_cast<std::size_t>(e);

@@ -65,11 +65,12 @@ struct MovedSum {
     const auto vague = [](const Bounded<Wide>& x, const Bounded<Wide>& y) {
       return std::isinf(y.value) && x.bound > 0 && std::fabs(x.value) <= x.bound;
     };
-    if (std::isinf(a.bound) || std::isinf(b.bound) || vague(a, b) || vague(b, a))
-      moved = kInfinite<Wide>;
-    const Wide away = std::isfinite(term) ? std::fabs(a.value) * b.bound +
-                                                a.bound * std::fabs(b.value) + a.bound * b.bound
-                                          : 0;
+    const bool unknown = std::isinf(a.bound) || std::isinf(b.bound) || vague(a, b) || vague(b, a);
+    Wide away = 0;
+    if (unknown)
+      away = kInfinite<Wide>;  // not 0 times an infinite bound, which is NaN
+    else if (std::isfinite(term))
+      away = std::fabs(a.value) * b.bound + a.bound * std::fabs(b.value) + a.bound * b.bound;
     size += std::fabs(term) + away;
     moved += away;
   }

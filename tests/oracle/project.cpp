@@ -13,6 +13,7 @@ std::vector<Element> project(const GivenProjection& given) {
     matrix.numbers.insert(matrix.numbers.end(), one.numbers.begin(), one.numbers.end());
   }
   std::vector<Element> y;
+  if (given.rows == 0 || w.out == 0) return y;  // of however many others
   for (Index b = 0; b < given.batch; ++b)
     for (Index i = 0; i < given.rows; ++i) {
       const auto x = rows_of<Wide>(given.x, b, 0, i, 1, given.matrices * given.in);
