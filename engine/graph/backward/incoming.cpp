@@ -365,8 +365,10 @@ class Incoming {
     const auto scale = static_cast<Real>(problem_.scale / problem_.temperature);
     Real* const edge_keys = sums_ + plan_.sums.edge_keys;
     if (key_matrix_.given()) {
-      each_panel(kernels_, problem_.heads,
-                 [&](const PanelRows& panel) { key_matrix_.add(panel, edge_keys, sums_); });
+      // Without edges the gradient is 0, also where the matrix is not finite.
+      if (graph_.offsets[node] < graph_.offsets[node + 1])
+        each_panel(kernels_, problem_.heads,
+                   [&](const PanelRows& panel) { key_matrix_.add(panel, edge_keys, sums_); });
       keep(edge_keys, scale, plan_.space.edge_keys, node);
     }
     if (matrix_.given())
