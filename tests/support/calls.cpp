@@ -9,14 +9,18 @@ void require_ok(heed_status status) {
     throw std::runtime_error(std::string(heed_status_name(status)) + ": " + heed_last_error());
 }
 
-std::vector<const char*> isa_names() {
-  std::vector<const char*> names;
-  for (std::size_t i = 0; i < heed_isa_count(); ++i) {
-    heed_isa_info info = HEED_ISA_INFO_INIT;
-    require_ok(heed_isa_get(i, &info));
-    if (info.usable != 0 && wanted(info.name)) names.push_back(info.name);
-  }
-  return names;
+const std::vector<const char*>& isa_names() {
+  static const std::vector<const char*> all =
+      [] {  // asking a virtual machine for its CPU takes long
+        std::vector<const char*> names;
+        for (std::size_t i = 0; i < heed_isa_count(); ++i) {
+          heed_isa_info info = HEED_ISA_INFO_INIT;
+          require_ok(heed_isa_get(i, &info));
+          if (info.usable != 0 && wanted(info.name)) names.push_back(info.name);
+        }
+        return names;
+      }();
+  return all;
 }
 
 Context make_context(const char* isa, const Choices& choices) {

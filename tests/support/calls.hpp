@@ -45,7 +45,7 @@ using GraphBackwardPlan = std::unique_ptr<heed_graph_attention_backward_plan, De
 using Cache = std::unique_ptr<heed_cache, Destroy>;
 
 /// The names of the instruction sets that this machine can run, from the plainest to the widest.
-std::vector<const char*> isa_names();
+const std::vector<const char*>& isa_names();
 
 struct Choices {
   const char* executor = "serial";

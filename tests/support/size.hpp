@@ -1,5 +1,5 @@
 // How much of a sweep to run: everything, or with HEED_TEST_SIZE=small about a twentieth, or with
-// HEED_TEST_SIZE=brief about a hundredth. Sweeps over random problems of every form are four times
+// HEED_TEST_SIZE=brief about a hundredth. Sweeps over random problems of every form are eight times
 // as long with HEED_TEST_SIZE=full.
 #pragma once
 
@@ -43,7 +43,7 @@ inline std::size_t count(std::size_t full) {
 
 /// A number of random problems of every form.
 inline std::size_t count_forms(std::size_t full) {
-  return size_is("full") || small() ? count(full) : (full + 3) / 4;
+  return size_is("full") || small() ? count(full) : (full + 7) / 8;
 }
 
 /// Prints how close an error came to its bound, if HEED_TEST_REPORT is set.
