@@ -138,26 +138,37 @@ class ChunkSoftmax {
         pitch_(plain_ ? narrowest_pitch(panel_) : panel_.pitch),
         softmax_(rows.kernels, panel_.rows, pitch_) {}
 
+  /// Whether keys and values are read in one pass, by one row and without options: then blocks may
+  /// be as long as rows that are read where they lie.
+  bool fuses() const { return plain_ && panel_.rows == 1; }
+
   void begin(const ChunkPart<Real>& part) {
     part_ = part;
     pack_queries();
     std::fill_n(sums_, panel_.rows * order_.padded(), Real{0});
     std::fill_n(part_.row_sum, panel_.rows, Real{0});
+    if (fuses()) part_.row_max[0] = kNoRowMax<Real>;
     // Lanes without a row.
     if (pitch_ > panel_.rows)
       std::fill_n(scores(), static_cast<std::size_t>(rows_.plan.decode.block_keys) * pitch_,
                   Real{0});
   }
 
-  /// The next block. `fetches`: the rows to be read next are prefetched. `isolates`: values are
-  /// copied, and those that are not finite kept from rows that may not attend them.
-  void step(const KeyBlock& block, bool fetches, bool isolates) {
+  /// The next block. `prefetches`: the rows to be read next. `isolates`: values are copied, and
+  /// those that are not finite kept from rows that may not attend them.
+  void step(const KeyBlock& block, bool prefetches, bool isolates) {
     const auto at = static_cast<std::size_t>(block.begin - keys_.begin);
     const Allowed allowed = plain_ ? Allowed::kAll : rows_.scores.allowed(panel_, block);
     if (allowed == Allowed::kNone) return;
+    const Fetches fetches = !prefetches ? Fetches::kNothing
+                            : fuses()   ? Fetches::kInTurns
+                                        : Fetches::kInBlocks;
     const auto stored = [&](const Stored<Real>& from) {
       return from.block(rows_.key_head, at, block.keys, fetches);
     };
+    if (fuses())
+      return rows_.kernels.rows.row_attend(stored(key_), stored(value_), query_, part_.row_max,
+                                           part_.row_sum, sums_);
     rows_.products.row_scores(stored(key_), query_, panel_.rows, scores(), pitch_);
     if (!plain_) rows_.scores.apply_options(panel_, block, allowed, scores());
     const std::size_t padded = order_.padded();
@@ -176,7 +187,7 @@ class ChunkSoftmax {
     const auto features = static_cast<std::size_t>(rows_.plan.problem.value_features);
     const std::size_t whole = std::min(order_.whole(), features);
     for (std::size_t r = 0; r < panel_.rows; ++r) {
-      part_.row_max[r] = softmax_.row_max(r);
+      if (!fuses()) part_.row_max[r] = softmax_.row_max(r);
       const Real* const from = sums_ + r * order_.padded();
       Real* const to = std::copy_n(from, whole, part_.sums + r * features);
       std::copy_n(from + order_.rest(), features - whole, to);

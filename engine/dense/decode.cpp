@@ -6,6 +6,7 @@
 //       scores        = keys x queries              [key][row]
 //       probabilities = exp2(scores - row_max)      row_max moves when outgrown, and with it
 //       sums         += probabilities x values      what was summed before; [row][feature]
+//     or, of one row without options, the same of 16 keys at a time by one kernel
 //   for each pack of rows (a task)
 //     out = the chunks' sums, merged in order
 //
@@ -206,7 +207,10 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
       softmax[i].make(*rows[i], keys, key, value, query(i), sums(i));
       softmax[i]->begin(ChunkPart<Real>::at(part_of(i), rows[i]->rows));
     }
-    each_block(keys, decode_.block_keys, [&](const KeyBlock& block) {
+    const std::int64_t block_keys = count == 1 && softmax[0]->fuses()
+                                        ? std::min(key.most_rows(), value.most_rows())
+                                        : decode_.block_keys;
+    each_block(keys, block_keys, [&](const KeyBlock& block) {
       for (std::int64_t i = 0; i < count; ++i)
         softmax[i]->step(block, i % share.sequences == 0, false);
     });

@@ -5,11 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/dense/plan.hpp"
 #include "engine/dense/problem.hpp"
 #include "engine/kernels/table.hpp"
 #include "engine/tensor/element.hpp"
 
 namespace heed {
+
+/// Whether the rows to be read next are prefetched, and how those of keys and values follow each
+/// other.
+enum class Fetches { kNothing, kInBlocks, kInTurns };
 
 /// The keys, or the values, of some heads as the row kernels want them: where they lie if they can
 /// be read there, else a block of them copied. Either gives the same bits.
@@ -46,10 +51,17 @@ class Stored {
 
   RowOrder order() const { return {lanes_, std::max(features_, lanes_)}; }
 
+  /// How many rows block() takes: a chunk's where one run holds them, and nothing is copied.
+  std::int64_t most_rows() const {
+    const bool gathers = is_scaled(layout_.type) && place_.tensor.scale_layout.strides.row != 1;
+    if (copied_ || gathers || place_.sequence.pages != nullptr)
+      return std::int64_t{StoredRows::kRunRows * StoredRows::kMostRuns};
+    return kDecodeChunk;
+  }
+
   /// Rows [begin, begin + count) of a head, where no run of StoredRows ends before its time: keys
-  /// are cut at multiples of kRunRows, as pages are. `fetches`: the rows to be read next are
-  /// prefetched.
-  StoredRows block(std::int64_t head, std::size_t begin, std::size_t count, bool fetches) const {
+  /// are cut at multiples of kRunRows, as pages are.
+  StoredRows block(std::int64_t head, std::size_t begin, std::size_t count, Fetches fetches) const {
     StoredRows rows;  // runs are written as they are found: to clear them takes as long
     rows.type = layout_.type;
     rows.count = count;
@@ -69,6 +81,8 @@ class Stored {
   static constexpr std::size_t kAheadRows = 32;
   static constexpr std::size_t kLeastAhead = 4096;
   static constexpr std::size_t kMostAhead = 16384;
+  /// The same where keys and values are read in turns of kRunRows.
+  static constexpr std::size_t kAheadInTurns = 6144;
 
   /// Calls function(j, address) for what belongs to each of the rows [begin, begin + count).
   template <class Function>
@@ -101,21 +115,22 @@ class Stored {
   }
 
   /// A run ends where rows end that follow each other, or the ones to be read next.
-  void find_runs(StoredRows& rows, std::int64_t head, std::size_t begin, bool fetches) const {
+  void find_runs(StoredRows& rows, std::int64_t head, std::size_t begin, Fetches fetches) const {
     rows.stride = layout_.strides.row * layout_.bytes;
     // What is read next, if heads follow each other block by block.
     std::int64_t next_head = head + 1;
     std::size_t next_begin = begin;
     if (place_.head == place_.last_head) {
       next_head = head;
-      next_begin += rows_ahead();
+      next_begin += rows_ahead(fetches == Fetches::kInTurns);
     } else if (head == place_.last_head) {
       next_head = place_.head;
       next_begin += rows.count;
     }
     for (std::size_t j = 0; j < rows.count;) {
       const Start from = start(head, begin + j);
-      const Start next = fetches ? start(next_head, next_begin + j) : Start{nullptr, 0};
+      const Start next =
+          fetches != Fetches::kNothing ? start(next_head, next_begin + j) : Start{nullptr, 0};
       std::size_t count = std::min(from.in_place, rows.count - j);
       if (next_begin + j + next.in_place < rows_ && next.in_place > 0)
         count = std::min(count, next.in_place);
@@ -124,11 +139,14 @@ class Stored {
     }
   }
 
-  std::size_t rows_ahead() const {
-    constexpr std::size_t kStep = StoredRows::kRunRows;
+  std::size_t rows_ahead(bool in_turns) const {
     const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
-    const std::size_t bytes = std::clamp(kAheadRows * row_bytes, kLeastAhead, kMostAhead);
-    return std::max((bytes / row_bytes + kStep - 1) / kStep, std::size_t{1}) * kStep;
+    const std::size_t bytes =
+        in_turns ? kAheadInTurns : std::clamp(kAheadRows * row_bytes, kLeastAhead, kMostAhead);
+    const std::size_t rows = std::max(bytes / row_bytes, std::size_t{1});
+    if (in_turns && place_.sequence.pages == nullptr) return rows;
+    constexpr std::size_t kStep = StoredRows::kRunRows;  // of which pages have a multiple
+    return (rows + kStep - 1) / kStep * kStep;
   }
 
   void copy_rows(StoredRows& rows, std::int64_t head, std::size_t begin) const {

@@ -8,6 +8,7 @@
 
 #include "engine/kernels/convert.hpp"
 #include "engine/kernels/edges.hpp"
+#include "engine/kernels/exp2.hpp"
 #include "engine/kernels/operations.hpp"
 #include "engine/kernels/table.hpp"
 #include "engine/kernels/transpose.hpp"
@@ -392,6 +393,53 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
         sum(std::integral_constant<std::size_t, 1>{}, rows.features - n, stride - n);
     });
   });
+}
+
+/// *row_max becomes the largest of the scores, NaN passed over, and what was relative to it is
+/// rescaled.
+template <class V, class Real = RealOf<V>>
+[[gnu::noinline]] void move_row_max(const Real* scores, std::size_t count, Real* row_max,
+                                    Real* row_sum, Real* sums, std::size_t padded) {
+  Real most = *row_max;
+  for (std::size_t j = 0; j < count; ++j) most = scores[j] > most ? scores[j] : most;
+  most = most < kLargest<Real> ? most : kLargest<Real>;
+  const V factor = exp2_of(V(*row_max - most));
+  *row_max = most;
+  *row_sum *= factor.get(0);
+  for (std::size_t x = 0; x < padded; x += kLanes<V>)
+    (V::load_unaligned(sums + x) * factor).store_unaligned(sums + x);
+}
+
+template <class V, class Real = RealOf<V>>
+void row_attend(const StoredRows& keys, const StoredRows& values, const Real* query, Real* row_max,
+                Real* row_sum, Real* sums) {
+  constexpr std::size_t n = kLanes<V>;
+  constexpr std::size_t together = StoredRows::kRunRows;
+  static_assert(together % n == 0);
+  const std::size_t padded = RowOrder{n, values.features}.padded();
+  alignas(kAlignment) Real scores[together];
+  RowGroups key_groups(keys);
+  RowGroups value_groups(values);
+  for (std::size_t first = 0; first < keys.count; first += together) {
+    const StoredRows group = key_groups.next();
+    row_scores<V>(group, query, 1, scores, 1);
+    for (std::size_t j = group.count; j < together; ++j) scores[j] = -kInfinity<Real>;
+    const V outgrown(*row_max + kRescaleThreshold<Real>);
+    bool moves = false;
+    unroll<together / n>([&](auto i) HEED_INLINE_LAMBDA {
+      moves = moves || xsimd::any(load<V>(scores + i * n) > outgrown);
+    });
+    if (__builtin_expect(moves, false))
+      move_row_max<V>(scores, together, row_max, row_sum, sums, padded);
+    const V most(*row_max);
+    const bool infinite = *row_max == kLargest<Real>;  // else no score is
+    unroll<together / n>([&](auto i) HEED_INLINE_LAMBDA {
+      V score = load<V>(scores + i * n);
+      if (__builtin_expect(infinite, false)) score = at_most(kLargest<Real>, score);
+      store<V>(scores + i * n, exp2_of(score - most));
+    });
+    row_values<V>(value_groups.next(), scores, 1, 1, sums, row_sum);
+  }
 }
 
 }  // namespace

@@ -422,6 +422,34 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
 }
 
 template <class Real>
+void row_attend(const StoredRows& keys, const StoredRows& values, const Real* query, Real* row_max,
+                Real* row_sum, Real* sums) {
+  const std::size_t padded = RowOrder{kLanes<Real>, values.features}.padded();
+  Real scores[StoredRows::kRunRows];
+  RowGroups key_groups(keys);
+  RowGroups value_groups(values);
+  for (std::size_t first = 0; first < keys.count; first += StoredRows::kRunRows) {
+    const StoredRows group = key_groups.next();
+    row_scores(group, query, 1, scores, 1);
+    Real most = *row_max;
+    for (std::size_t j = 0; j < group.count; ++j) most = scores[j] > most ? scores[j] : most;
+    if (most > *row_max + kRescaleThreshold<Real>) {
+      most = std::min(most, kLargest<Real>);
+      const Real factor = exp2_of(*row_max - most);
+      *row_max = most;
+      *row_sum *= factor;
+      for (std::size_t x = 0; x < padded; ++x) sums[x] *= factor;
+    }
+    for (std::size_t j = 0; j < group.count; ++j) {
+      // A score of +inf counts as the largest number; NaN stays.
+      const Real score = scores[j] > kLargest<Real> ? kLargest<Real> : scores[j];
+      scores[j] = exp2_of(score - *row_max);
+    }
+    row_values(value_groups.next(), scores, 1, 1, sums, row_sum);
+  }
+}
+
+template <class Real>
 void normalise(std::size_t vectors, const Real* accumulators, const Real* row_sum,
                std::size_t features, Real* to) {
   const std::size_t pitch = vectors * kLanes<Real>;

@@ -123,9 +123,9 @@ struct StoredRows {
 
   ElementType type;       ///< Real, or for float also those of 16 and 8 bits
   std::ptrdiff_t stride;  ///< bytes
-  std::size_t count;      ///< at most kRunRows * kMostRuns
-  std::size_t features;   ///< at least the lanes
-  const float* scales;    ///< [count], of rows of 8 bits
+  std::size_t count;
+  std::size_t features;  ///< at least the lanes
+  const float* scales;   ///< [count], of rows of 8 bits
   std::size_t run_count;
   RowRun runs[kMostRuns];
 
@@ -135,6 +135,40 @@ struct StoredRows {
   const char* next(const RowRun& run, std::size_t j) const {
     return static_cast<const char*>(run.next) + static_cast<std::ptrdiff_t>(j) * stride;
   }
+};
+
+/// Rows of StoredRows one after the other, up to kRunRows at a time, which no run's end divides.
+class RowGroups {
+ public:
+  // Always inline, as all_keys() is.
+  [[gnu::always_inline]] explicit RowGroups(const StoredRows& rows) : rows_(rows) {}
+  [[gnu::always_inline]] StoredRows next() {
+    const RowRun& run = rows_.runs[run_];
+    const std::size_t left = run.count - row_;
+    const std::size_t count = left < StoredRows::kRunRows ? left : StoredRows::kRunRows;
+    StoredRows group;  // its other runs are not there
+    group.type = rows_.type;
+    group.stride = rows_.stride;
+    group.count = count;
+    group.features = rows_.features;
+    group.scales = rows_.scales == nullptr ? nullptr : rows_.scales + first_;
+    group.run_count = 1;
+    group.runs[0] = {rows_.row(run, row_), count, nullptr, 0};
+    if (row_ < run.next_count) {
+      group.runs[0].next = rows_.next(run, row_);
+      group.runs[0].next_count = run.next_count - row_;
+    }
+    first_ += count;
+    row_ += count;
+    if (row_ == run.count) ++run_, row_ = 0;
+    return group;
+  }
+
+ private:
+  const StoredRows& rows_;
+  std::size_t run_ = 0;
+  std::size_t row_ = 0;    ///< of the run
+  std::size_t first_ = 0;  ///< of all
 };
 
 /// Where kernels put the features of a stored row: vector by vector. The last vector ends with the

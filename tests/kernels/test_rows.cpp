@@ -388,6 +388,89 @@ TEMPLATE_TEST_CASE("infinities and NaN count where they are, and not where they 
       });
 }
 
+namespace {
+
+/// A row of softmax on its way, and how row_attend's parts take it on.
+template <class Real>
+struct Attended {
+  explicit Attended(const heed::RowOrder& order) : sums(order.padded()) {
+    sums.fill([] { return 0; });
+  }
+
+  void attend(const Table<Real>& kernels, const heed::StoredRows& keys,
+              const heed::StoredRows& values, const Real* query) {
+    kernels.rows.row_attend(keys, values, query, &row_max, &row_sum, sums.data());
+    CHECK(sums.intact());
+  }
+
+  void attend_in_parts(const Table<Real>& kernels, const heed::StoredRows& keys,
+                       const heed::StoredRows& values, const Real* query) {
+    Real scores[heed::StoredRows::kRunRows];
+    kernels.rows.row_scores(keys, query, 1, scores, 1);
+    Real most = row_max;
+    for (std::size_t j = 0; j < keys.count; ++j) most = scores[j] > most ? scores[j] : most;
+    if (most > row_max + heed::kRescaleThreshold<Real>) {
+      most = std::min(most, -heed::kNoRowMax<Real>);
+      Real factor = row_max - most;
+      kernels.numbers.exp2(&factor, &factor, 1);
+      for (std::size_t x = 0; x < sums.size(); ++x) sums[x] *= factor;
+      row_sum *= factor;
+      row_max = most;
+    }
+    for (std::size_t j = 0; j < keys.count; ++j) {
+      scores[j] = (scores[j] == kInf<Real> ? -heed::kNoRowMax<Real> : scores[j]) - row_max;
+      kernels.numbers.exp2(scores + j, scores + j, 1);
+    }
+    kernels.rows.row_values(values, scores, 1, 1, sums.data(), &row_sum);
+  }
+
+  bool same(const Attended& other, const RowCase& c) const {
+    return same_number(row_max, other.row_max) && same_number(row_sum, other.row_sum) &&
+           all(c.order.features, [&](std::size_t x) {
+             return same_number(sums[c.place(x)], other.sums[c.place(x)]);
+           });
+  }
+
+  Real row_max = heed::kNoRowMax<Real>;
+  Real row_sum = 0;
+  BasicBuffer<Real> sums;
+};
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("row_attend is its parts in turn, however calls divide the rows", "[rows]",
+                   float, double) {
+  std::vector<RowCase> cases;
+  for (const RowCase& c : row_sizes<TestType>(false))
+    if (c.queries == 1 && !c.wide) cases.push_back(c);
+  for_each_case<TestType>(cases, [](const auto& kernels, const RowCase& c, Random& random) {
+    constexpr TestType inf = kInf<TestType>;
+    for (const TestType special : {TestType{0}, inf, -inf, not_a_number<TestType>()}) {
+      // Later keys are larger, so that the maximum moves.
+      const std::size_t odd = static_cast<std::size_t>(random.bits() % c.rows);
+      const Rows<TestType> keys(kernels, c, [&](std::size_t j, std::size_t x) {
+        if (j == odd && x == 0 && special != 0) return special;
+        return random.normal<TestType>() * static_cast<TestType>(j + 1) / 4;
+      });
+      const Rows<TestType> values(
+          kernels, c, [&](std::size_t, std::size_t) { return random.normal<TestType>(); });
+      const Queries<TestType> q(kernels, c, random);
+      Attended<TestType> whole(c.order);
+      Attended<TestType> divided(c.order);
+      Attended<TestType> parts(c.order);
+      whole.attend(kernels, keys.all(), values.all(), q.query.data());
+      constexpr std::size_t kGroup = heed::StoredRows::kRunRows;
+      for (std::size_t j = 0; j < c.rows; j += kGroup) {
+        const std::size_t count = std::min(kGroup, c.rows - j);
+        divided.attend(kernels, keys.from(j, count), values.from(j, count), q.query.data());
+        parts.attend_in_parts(kernels, keys.from(j, count), values.from(j, count), q.query.data());
+      }
+      CHECK(whole.same(divided, c));
+      CHECK(whole.same(parts, c));
+    }
+  });
+}
+
 TEST_CASE("pairs: a query that is not finite has the scores of rows of its own", "[rows]") {
   std::vector<RowCase> cases;
   for (const std::size_t extra : {0U, 3U, 37U})

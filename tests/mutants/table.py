@@ -176,6 +176,8 @@ MUTANTS = [
     # ---- Decoding ----
     Mutant("decode-rescale", "what was summed before row_max moved is not rescaled", DENSE,
            "for (std::size_t i = 0; i < padded; ++i) sums_[r * padded + i] *= factor;", ""),
+    Mutant("attended-row-sum", "the one pass over keys and values forgets to rescale the denominator",
+           KERNELS, "*row_sum *= factor.get(0);", ""),
     Mutant("chunk-factor", "sums of chunks are merged as if their row_max were the same", DENSE,
            "sum += part.row_sum[r] * factor;", "sum += part.row_sum[r];"),
     Mutant("decode-leak", "a NaN in a value reaches rows that may not attend it", DENSE,
