@@ -14,6 +14,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/dense/kept_probs.hpp"
 #include "engine/dense/key_block.hpp"
 #include "engine/dense/output.hpp"
 #include "engine/dense/panel.hpp"
@@ -64,6 +65,7 @@ class QueryBlock {
         scores_(plan, args, sequence_, HEED_WEIGHTS_PROBABILITIES, slab, pairs),
         values_(plan, args, sequence_, key_head_, slab, pairs),
         output_(plan, args, sequence_, slab, results),
+        kept_(plan, args, sequence_, slab),
         cut_(plan.pack_heads * sequence_.query_length, plan.panel_rows, kernels_.panels.lanes),
         slab_(slab),
         results_(results) {
@@ -83,6 +85,7 @@ class QueryBlock {
       key_end = std::max(key_end, panel.key_end);
     }
     const bool pack = packs(panels_);
+    if (plan_.keeps_probs) return attend_and_show(this->tile(key_begin, key_end, pack), key_end);
     for (std::int64_t k = key_begin; k < key_end;) {
       Tile tile = this->tile(k, key_end, pack);
       for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
@@ -121,21 +124,39 @@ class QueryBlock {
     ValueView<Real> values = {};  ///< the same, for the kernels
   };
 
+  /// Panel by panel, because the probabilities of one are kept for the weights. `tile` is the first
+  /// one; it serves all panels if it has all keys.
+  void attend_and_show(Tile tile, std::int64_t key_end) const {
+    for (std::int64_t p = 0; p < panels_; ++p) {
+      const Panel<Real> panel = this->panel(p);
+      if (tile.end >= key_end) {
+        attend_tile(panel, tile, false);
+      } else {
+        attend_keys(panel, false);
+      }
+      if (finish(panel)) tile.loaded = false;
+      kept_.write(panel, block_keys(panel, products_, problem_.value_features));
+    }
+  }
+
   /// One panel against one tile. `isolate` keeps values that are not finite from rows that may not
   /// attend them: slow, and needed only where finish() finds a leak.
   void attend_tile(const Panel<Real>& panel, Tile& tile, bool isolate) const {
     const std::int64_t step = block_keys(panel, products_, problem_.value_features);
     const std::int64_t end = std::min(tile.end, panel.key_end);
     const auto features = static_cast<std::size_t>(problem_.features);
-    Real* const probs = buffer(plan_.slab.scores);
     std::int64_t next = 0;
     for (std::int64_t k = std::max(tile.begin, panel.key_begin); k < end; k = next) {
       next = std::min(round_down(k, step) + step, end);
       const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
       if (k % kFoldKeys == 0 && *panel.summed != Summed::kNothing) totals(panel).take();
       const Allowed allowed = scores_.allowed(panel, block);
-      if (allowed == Allowed::kNone) continue;
+      if (allowed == Allowed::kNone) {
+        if (plan_.keeps_probs) kept_.skip(panel, block);
+        continue;
+      }
       load(tile);
+      Real* const probs = plan_.keeps_probs ? kept_.at(panel, k) : buffer(plan_.slab.scores);
       const MatrixView<Real> keys = from_row(tile.key, k - tile.begin);
       const KeyRanges needed = scores_.needed(panel, block);
       if (problem_.hard) {
@@ -165,6 +186,7 @@ class QueryBlock {
                              fused.count, panel.query, features, probs + fused.begin * panel.pitch,
                              fused.begin, state, accumulated);
       score_and_weigh(fused.begin + fused.count, block.keys);
+      if (plan_.keeps_probs) kept_.keep(panel, block, needed);
 
       // Isolated blocks are packed where a tile would be: then all of its blocks are.
       if (isolate && (excludes(allowed) || products_.depth != 1)) {
@@ -244,10 +266,16 @@ class QueryBlock {
     return products_.depth != 1 || panels >= kPanelsThatPayForPacking;
   }
 
-  void finish(const Panel<Real>& panel) const {
-    if (problem_.hard) return finish_hard(panel);
-    complete(panel);
+  /// Writes the results of a panel that has seen all keys. True if it had to see them again, so
+  /// that buffers hold other values.
+  bool finish(const Panel<Real>& panel) const {
+    if (problem_.hard) {
+      finish_hard(panel);
+      return false;
+    }
+    const bool again = complete(panel);
     output_.write(panel);
+    return again;
   }
 
   /// Rows of a finished panel whose sums are not numbers: where subnormal numbers count as 0,
@@ -267,18 +295,19 @@ class QueryBlock {
     }
   }
 
-  /// Ends the panel's sums.
-  void complete(const Panel<Real>& panel) const {
+  /// Ends the panel's sums. True if values had to be isolated for that.
+  bool complete(const Panel<Real>& panel) const {
     const std::size_t features = value_features();
     if (*panel.summed == Summed::kNothing)
       std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
     totals(panel).give_back();
-    if (may_leak(panel) &&
-        !kernels_.numbers.all_finite(panel.state.accumulators, features * panel.pitch)) {
-      reset(panel);
-      attend_keys(panel, true);
-      totals(panel).give_back();
-    }
+    if (!may_leak(panel) ||
+        kernels_.numbers.all_finite(panel.state.accumulators, features * panel.pitch))
+      return false;
+    reset(panel);
+    attend_keys(panel, true);
+    totals(panel).give_back();
+    return true;
   }
 
   void finish_hard(const Panel<Real>& panel) const {
@@ -308,6 +337,7 @@ class QueryBlock {
   const Scores<Real> scores_;
   const Values<Real> values_;
   const Output<Real> output_;
+  const KeptProbs<Real> kept_;
   const PanelCut cut_;  ///< of the pack
   std::byte* const slab_;
   RowResult<Real>* const results_;

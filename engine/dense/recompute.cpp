@@ -1,6 +1,7 @@
-// Weights, and their sums over rows, for rows whose softmax is known. Scores are computed again, a
-// chunk of keys at a time, and become probabilities with the row_max and row_sum that each row
-// ended with. So asking for them changes nothing in out, and takes memory for two numbers per row.
+// Weights that prefill did not keep, and sums of weights over rows, for rows whose softmax is
+// known. Scores are computed again, a chunk of keys at a time, and become probabilities with the
+// row_max and row_sum that each row ended with. So asking for them changes nothing in out, and
+// takes memory for two numbers per row.
 #include <algorithm>
 #include <limits>
 
@@ -201,7 +202,8 @@ void recompute(const heed_attention_plan& plan, const heed_attention_args& args,
                    for (std::int64_t task = begin; task < end; ++task) {
                      const Chunk<Real> chunk(plan, args, task, slabs + worker * plan.slab.bytes,
                                              reinterpret_cast<const RowResult<Real>*>(workspace));
-                     if (plan.problem.weights_point != HEED_WEIGHTS_NONE) chunk.write_weights();
+                     if (plan.problem.weights_point != HEED_WEIGHTS_NONE && !plan.keeps_probs)
+                       chunk.write_weights();
                      if (plan.problem.sum_columns) chunk.write_column_sums();
                    }
                  });
