@@ -80,9 +80,10 @@ void KeptProbs<Real>::write(const Panel<Real>& panel, std::int64_t step) const {
     if (k < panel.key_end) next = std::min(next, panel.key_end);
     alignas(kAlignment) Real sums[kMaxPanel] = {};
     const auto keys = static_cast<std::size_t>(next - k);
+    Real* const probs = at(panel, k < panel.key_end ? k : 0);  // there is no room for all keys
     if (k < panel.key_begin || k >= panel.key_end || !find_sums(panel, row_max_of(panel, k), sums))
-      std::fill_n(at(panel, k), keys * panel.pitch, Real{0});
-    store_columns(kernels, at(panel, k), sums, keys, rows, panel.rows, panel.vectors, layout,
+      std::fill_n(probs, keys * panel.pitch, Real{0});
+    store_columns(kernels, probs, sums, keys, rows, panel.rows, panel.vectors, layout,
                   reinterpret_cast<Real*>(slab_ + plan_.slab.rows));
     for (std::size_t i = 0; i < panel.rows; ++i)
       rows[i] += (next - k) * layout.strides.feature * layout.bytes;

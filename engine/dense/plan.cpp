@@ -254,18 +254,14 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
       std::clamp(kFlopsPerClaim / (kDecodeSlowness * flops + 1), 1.0, 1e6));
 }
 
-/// Keys that KeptProbs has room for: kernels write whole groups.
-std::int64_t kept_keys(const Problem& p, const Widths& widths) {
-  return (round_up(Size(p.key_length), widths.step) + kNarrowestBlock).value();
-}
-
-/// Whether prefill is to keep the probabilities of a panel until they can be written as weights. If
-/// they are too many, or not those that the weights show, recompute() finds them again.
-bool keeps_probs(const heed_attention_plan& plan, Pass pass, const Widths& widths) {
+/// How many keys a sequence may have for prefill to keep the probabilities of a panel until they can
+/// be written as weights. Of longer ones, and where weights show something else, recompute() finds
+/// them again.
+std::int64_t kept_keys(const heed_attention_plan& plan, Pass pass, const Widths& widths) {
   const Problem& p = plan.problem;
-  return pass == Pass::kForward && plan.strategy == &kPrefill && !plan.pairs && !p.hard &&
-         plan.tasks > 0 && p.weights_point == HEED_WEIGHTS_PROBABILITIES && p.weight_rows == 0 &&
-         (Size(p.key_length) * widths.panel * widths.bytes).value() <= kMostKept;
+  const bool keeps = pass == Pass::kForward && plan.tasks > 0 && !plan.pairs && !p.hard &&
+                     p.weights_point == HEED_WEIGHTS_PROBABILITIES && p.weight_rows == 0;
+  return keeps ? std::min(p.key_length, kMostKept / (widths.panel * widths.bytes)) : 0;
 }
 
 Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
@@ -292,7 +288,8 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.accumulators = numbers(
       std::max(plan.tile_q, decoded),
       std::max(plan.accumulator_rows, round_up(Size(p.value_features), widths.lanes).value()));
-  const std::int64_t kept = plan.keeps_probs ? kept_keys(p, widths) : 0;
+  const std::int64_t kept =  // kernels write whole groups
+      plan.kept_keys > 0 ? round_up(plan.kept_keys, widths.step) + kNarrowestBlock : 0;
   slab.scores = numbers(std::max({widths.step, block, kept}), widths.panel);
   slab.block_max = numbers(kept / kNarrowestBlock, widths.panel);
   slab.attended = numbers(std::max(widths.step, block), widths.panel);
@@ -321,8 +318,9 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
 void plan_recompute(heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   plan.chunks = ceil_div(p.key_length, plan.tile_kv);
+  const bool all_kept = plan.strategy == &kPrefill && plan.kept_keys >= p.key_length;
   const bool weights =
-      p.weights_point != HEED_WEIGHTS_NONE && p.query_length > 0 && !plan.keeps_probs;
+      p.weights_point != HEED_WEIGHTS_NONE && p.query_length > 0 && !all_kept;
   if (!weights && !p.sum_columns) return;
   const Size heads = Size(p.batch) * p.query_heads;
   plan.recomputed = checked_rows(p, heads * plan.chunks, "the number of columns of weights");
@@ -399,7 +397,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
                                             ceil_div(plan.decode.tasks, plan.decode.per_claim));
   plan.workers =
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(most_claims, 1, context.threads.count));
-  plan.keeps_probs = keeps_probs(plan, pass, widths);
+  plan.kept_keys = kept_keys(plan, pass, widths);
   plan_recompute(plan, widths);
   plan.slab = lay_out(plan, widths);
   lay_out_workspace(plan);

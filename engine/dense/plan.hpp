@@ -94,7 +94,7 @@ struct heed_attention_plan {
   heed::Placement placement;
   const heed::Strategy* strategy;
   bool pairs;                 ///< prefill multiplies pairs of bfloat16, and rounds weights to that
-  bool keeps_probs;           ///< prefill writes the weights, see kept_probs.hpp
+  std::int64_t kept_keys;     ///< see keeps_probs()
   std::int64_t pack_heads;    ///< query heads in a pack
   std::int64_t panel_rows;    ///< query rows in a full panel
   std::int64_t query_blocks;  ///< per pack: ceil(pack_heads * query_length / tile_q)
@@ -128,6 +128,12 @@ struct heed_attention_plan {
   bool decodes(const heed::Sequence& s) const {
     return pack_heads * s.query_length <=
            (s.key_length < decode.long_keys ? decode.few : decode.rows);
+  }
+
+  /// Whether prefill writes the weights of a sequence, see kept_probs.hpp; it depends on the sequence
+  /// alone, too.
+  bool keeps_probs(const heed::Sequence& s) const {
+    return s.key_length <= kept_keys && !decodes(s);
   }
 
   /// Of one batch item.

@@ -66,6 +66,7 @@ class QueryBlock {
         values_(plan, args, sequence_, key_head_, slab, pairs),
         output_(plan, args, sequence_, slab, results),
         kept_(plan, args, sequence_, slab),
+        keeps_(plan.kept_keys > 0 && plan.keeps_probs(sequence_)),
         cut_(plan.pack_heads * sequence_.query_length, plan.panel_rows, kernels_.panels.lanes),
         slab_(slab),
         results_(results) {
@@ -75,7 +76,8 @@ class QueryBlock {
     if (plan.decodes(sequence_)) panels_ = 0;
   }
 
-  void attend() const {
+  /// `next`: what this thread attends after this; nullptr: not known.
+  void attend(const QueryBlock* next) const {
     std::int64_t key_begin = sequence_.key_length;
     std::int64_t key_end = 0;
     for (std::int64_t p = 0; p < panels_; ++p) {
@@ -85,9 +87,10 @@ class QueryBlock {
       key_end = std::max(key_end, panel.key_end);
     }
     const bool pack = packs(panels_);
-    if (plan_.keeps_probs) return attend_and_show(this->tile(key_begin, key_end, pack), key_end);
+    if (keeps_) return attend_and_show(this->tile(key_begin, key_end, pack), key_end);
     for (std::int64_t k = key_begin; k < key_end;) {
       Tile tile = this->tile(k, key_end, pack);
+      if (tile.begin == key_begin && tile.end == key_end) find_ahead(tile.ahead, next);
       for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
       k = tile.end;
     }
@@ -122,6 +125,7 @@ class QueryBlock {
     MatrixView<Real> key = {};
     MatrixView<Real> value = {};
     ValueView<Real> values = {};  ///< the same, for the kernels
+    Ahead ahead = {};             ///< what comes after it
   };
 
   /// Panel by panel, because the probabilities of one are kept for the weights. `tile` is the first
@@ -152,11 +156,11 @@ class QueryBlock {
       if (k % kFoldKeys == 0 && *panel.summed != Summed::kNothing) totals(panel).take();
       const Allowed allowed = scores_.allowed(panel, block);
       if (allowed == Allowed::kNone) {
-        if (plan_.keeps_probs) kept_.skip(panel, block);
+        if (keeps_) kept_.skip(panel, block);
         continue;
       }
       load(tile);
-      Real* const probs = plan_.keeps_probs ? kept_.at(panel, k) : buffer(plan_.slab.scores);
+      Real* const probs = keeps_ ? kept_.at(panel, k) : buffer(plan_.slab.scores);
       const MatrixView<Real> keys = from_row(tile.key, k - tile.begin);
       const KeyRanges needed = scores_.needed(panel, block);
       if (problem_.hard) {
@@ -166,6 +170,7 @@ class QueryBlock {
       }
 
       RowState<Real> state = panel.state;
+      state.ahead = &tile.ahead;
       state.fresh = *panel.summed == Summed::kNothing;
       if (state.fresh) *panel.summed = Summed::kKeys;
       const std::size_t accumulated = totals(panel).rows_summed();
@@ -186,7 +191,7 @@ class QueryBlock {
                              fused.count, panel.query, features, probs + fused.begin * panel.pitch,
                              fused.begin, state, accumulated);
       score_and_weigh(fused.begin + fused.count, block.keys);
-      if (plan_.keeps_probs) kept_.keep(panel, block, needed);
+      if (keeps_) kept_.keep(panel, block, needed);
 
       // Isolated blocks are packed where a tile would be: then all of its blocks are.
       if (isolate && (excludes(allowed) || products_.depth != 1)) {
@@ -240,6 +245,45 @@ class QueryBlock {
   /// The tile that begins with key k. Where it ends depends on no panel.
   Tile tile(std::int64_t k, std::int64_t end, bool pack) const {
     return {k, std::min(round_down(k, plan_.tile_kv) + plan_.tile_kv, end), pack};
+  }
+
+  static void add(Ahead& ahead, const std::byte* first, const Layout& layout, std::int64_t rows,
+                  std::int64_t features) {
+    if (ahead.count == Ahead::kMost || rows <= 0 || layout.strides.feature != 1) return;
+    ahead.rows[ahead.count++] = {reinterpret_cast<const char*>(first),
+                                 layout.strides.row * layout.bytes, static_cast<std::size_t>(rows),
+                                 static_cast<std::size_t>(features * layout.bytes)};
+  }
+
+  /// This block's rows of queries, or of out, of every head.
+  void add_rows(Ahead& ahead, const void* data, const Layout& layout, std::int64_t features) const {
+    if (plan_.placement == Placement::kPanels) return;
+    const std::int64_t first = pack_.query_row(cut_.begin(first_panel_));
+    const std::int64_t last = pack_.query_row(cut_.begin(first_panel_ + panels_) - 1);
+    for (std::int64_t head = pack_.head; head < pack_.head + pack_.group; ++head)
+      add(ahead, row_at(data, layout, sequence_.batch, head, sequence_.query_begin + first), layout,
+          last + 1 - first, features);
+  }
+
+  /// The tile that begins with key k.
+  void add_keys(Ahead& ahead, std::int64_t k, std::int64_t end) const {
+    if (sequence_.pages != nullptr) return;
+    const std::int64_t keys = tile(k, end, false).end - k;
+    add(ahead, sequence_.key_row(args_.key, problem_.key, key_head_, k), problem_.key, keys,
+        problem_.features);
+    add(ahead, sequence_.key_row(args_.value, problem_.value, key_head_, k), problem_.value, keys,
+        problem_.value_features);
+  }
+
+  /// Where one tile has all keys, little is computed with what is read: this block's rows of out
+  /// are prefetched, and what `next` reads, but for keys that are there.
+  void find_ahead(Ahead& ahead, const QueryBlock* next) const {
+    add_rows(ahead, args_.out, problem_.out, problem_.value_features);
+    if (next == nullptr || next->panels_ <= 0) return;
+    next->add_rows(ahead, args_.query, problem_.query, problem_.features);
+    const bool same = next->place_.batch == place_.batch && next->key_head_ == key_head_;
+    if (!same)
+      next->add_keys(ahead, next->panel(0).key_begin, next->panel(next->panels_ - 1).key_end);
   }
 
   void load(Tile& tile) const {
@@ -338,6 +382,7 @@ class QueryBlock {
   const Values<Real> values_;
   const Output<Real> output_;
   const KeptProbs<Real> kept_;
+  const bool keeps_;    ///< probabilities, for the weights
   const PanelCut cut_;  ///< of the pack
   std::byte* const slab_;
   RowResult<Real>* const results_;
@@ -372,11 +417,19 @@ void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
     parallel_for(plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
                  [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
                    const UnitInUse unit(products_of(kernels, plan.pairs));
-                   for (std::int64_t task = begin; task < end; ++task)
-                     QueryBlock<Real>(plan, args, Place::of(plan, task),
-                                      slabs + worker * plan.slab.bytes,
-                                      reinterpret_cast<RowResult<Real>*>(results), plan.pairs)
-                         .attend();
+                   const auto block = [&](std::int64_t task) {
+                     return QueryBlock<Real>(
+                         plan, args, Place::of(plan, task), slabs + worker * plan.slab.bytes,
+                         reinterpret_cast<RowResult<Real>*>(results), plan.pairs);
+                   };
+                   for (std::int64_t task = begin; task < end; ++task) {
+                     if (task + 1 == end) {
+                       block(task).attend(nullptr);
+                     } else {
+                       const QueryBlock<Real> next = block(task + 1);
+                       block(task).attend(&next);
+                     }
+                   }
                  });
   });
 }

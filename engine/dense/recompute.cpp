@@ -33,6 +33,12 @@ class Chunk {
         begin_(task % plan.chunks * plan.tile_kv),
         end_(std::min(begin_ + plan.tile_kv, problem_.key_length)) {}
 
+  /// Whether somebody asks for weights, which prefill has not written.
+  bool shows_weights() const {
+    return problem_.weights_point != HEED_WEIGHTS_NONE &&
+           (plan_.kept_keys == 0 || !plan_.keeps_probs(sequence_));
+  }
+
   /// Writes the wanted rows of the matrix of weights.
   void write_weights() const {
     const std::int64_t* const listed = problem_.weight_rows > 0 ? args_.weight_rows : nullptr;
@@ -202,8 +208,7 @@ void recompute(const heed_attention_plan& plan, const heed_attention_args& args,
                    for (std::int64_t task = begin; task < end; ++task) {
                      const Chunk<Real> chunk(plan, args, task, slabs + worker * plan.slab.bytes,
                                              reinterpret_cast<const RowResult<Real>*>(workspace));
-                     if (plan.problem.weights_point != HEED_WEIGHTS_NONE && !plan.keeps_probs)
-                       chunk.write_weights();
+                     if (chunk.shows_weights()) chunk.write_weights();
                      if (plan.problem.sum_columns) chunk.write_column_sums();
                    }
                  });

@@ -35,6 +35,10 @@ struct Single {
 template <class V, std::size_t W>
 inline constexpr std::size_t kRowUnroll = (kIsAvx512<V> || kIsNeon<V> || W == 1) ? 8 : 4;
 
+/// Lines that a product of so many rows prefetches: it takes 48 times as many multiply-adds.
+template <class V, std::size_t W>
+inline constexpr std::size_t kLinesAhead = kRowUnroll<V, W>* W*(kIsAvx512<V> ? 64 : 32) / 48;
+
 /// sums[r][w] += row[r][at] * panel[w], for A <= w < B.
 template <class V, class P, std::size_t A, std::size_t B, std::size_t R, std::size_t W,
           class Real = RealOf<V>>
@@ -235,11 +239,13 @@ HEED_INLINE std::size_t score_but_last_run(const MatrixView<Real>& key, std::siz
 /// run, with what each vector needs of it.
 template <class V, class P, std::size_t W, bool kRectangle, class Real = RealOf<V>>
 void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
-                     const Real* probs, Real* accumulators, std::size_t features, bool fresh) {
+                     const Real* probs, Real* accumulators, std::size_t features, bool fresh,
+                     Ahead* ahead) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t block = PanelGeometry::value_block;
   constexpr std::size_t together = kRowUnroll<V, W>;
   for (std::size_t x = 0; x < features; x += together) {
+    if (ahead != nullptr) ahead->fetch(kLinesAhead<V, W>);
     const Real* row[together];
     unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
       const std::size_t feature = x + r < features ? x + r : features - 1;
@@ -277,10 +283,11 @@ void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, std::s
 
 template <class V, class P, std::size_t W, class Real = RealOf<V>>
 void accumulate_lines(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
-                      const Real* probs, Real* accumulators, std::size_t features, bool fresh) {
+                      const Real* probs, Real* accumulators, std::size_t features, bool fresh,
+                      Ahead* ahead = nullptr) {
   if (is_rectangle<W>(keys))
     return accumulate_runs<V, P, W, true>(value, keys, first_run, probs, accumulators, features,
-                                          fresh);
+                                          fresh, ahead);
   std::size_t begin = 0;
   for (std::size_t end = first_run; begin < keys.end[W - 1];
        begin = end, end += PanelGeometry::run) {
@@ -288,14 +295,15 @@ void accumulate_lines(const ValueView<Real>& value, const KeyRanges& keys, std::
     from.data += static_cast<std::ptrdiff_t>(begin) * value.key_stride;
     accumulate_runs<V, P, W, false>(from, clipped(keys, begin, end), PanelGeometry::run,
                                     probs + begin * W * kLanes<V>, accumulators, features,
-                                    fresh && begin == 0);
+                                    fresh && begin == 0, ahead);
   }
 }
 
 template <class V, std::size_t W, class P = Single<V>, class Real = RealOf<V>>
 void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
                 const Real* probs, const RowState<Real>& rows, std::size_t features) {
-  accumulate_lines<V, P, W>(value, keys, first_run, probs, rows.accumulators, features, rows.fresh);
+  accumulate_lines<V, P, W>(value, keys, first_run, probs, rows.accumulators, features, rows.fresh,
+                            rows.ahead);
 }
 
 }  // namespace

@@ -251,6 +251,7 @@ void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel
   const MatrixView<Real> last = from_column(key, before);
   [[maybe_unused]] alignas(kAlignment) Real apart[W * n] = {};
   for (std::size_t j = 0; j < keys; j += together) {
+    if (rows.ahead != nullptr) rows.ahead->fetch(kLinesAhead<V, W>);
     Real* const at = probs + j * W * n;
     const Real* row[together];
     V scores[together][W];

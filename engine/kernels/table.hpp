@@ -163,6 +163,39 @@ struct RowOrder {
   }
 };
 
+/// Rows that are read or written before long. Kernels that multiply prefetch them, some lines at a
+/// time, because memory is idle meanwhile; nothing else depends on them.
+struct Ahead {
+  struct Rows {
+    const char* first;
+    std::ptrdiff_t stride;  ///< bytes
+    std::size_t count;
+    std::size_t bytes;  ///< of a row, at least 1
+  };
+  static constexpr std::size_t kLine = 64;
+  static constexpr std::size_t kMost = 8;
+
+  Rows rows[kMost];
+  std::size_t count;  ///< of rows[]
+  std::size_t at;     ///< the next one of them, its next row, and the next byte of that
+  std::size_t row;
+  std::size_t byte;
+
+  // Always inline, as all_keys() is.
+  [[gnu::always_inline]] void fetch(std::size_t lines) {
+    for (; lines > 0 && at < count; --lines) {
+      const Rows& from = rows[at];
+      __builtin_prefetch(from.first + static_cast<std::ptrdiff_t>(row) * from.stride + byte, 0, 2);
+      byte += kLine;
+      if (byte < from.bytes) continue;
+      byte = 0;
+      if (++row < from.count) continue;
+      row = 0;
+      ++at;
+    }
+  }
+};
+
 /// What online softmax remembers of a panel's rows from one key block to the next.
 template <class Real>
 struct RowState {
@@ -173,6 +206,7 @@ struct RowState {
   Real* row_sum;       ///< [pitch] running denominators, 0 at first
   Real* accumulators;  ///< [value_features][pitch], not read while `fresh`
   bool fresh;          ///< nothing has been accumulated yet
+  Ahead* ahead = nullptr;
 };
 
 /// The row_max of a row that has seen no score above -inf: finite, so that -inf minus it is
