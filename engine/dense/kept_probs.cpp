@@ -10,8 +10,14 @@ namespace heed {
 
 template <class Real>
 Real* KeptProbs<Real>::at(const Panel<Real>& panel, std::int64_t k) const {
-  return reinterpret_cast<Real*>(slab_ + plan_.slab.scores) +
-         static_cast<std::size_t>(k) * panel.pitch;
+  const std::size_t before = kernels_of<Real>(*plan_.context->kernels).panels.key_block;
+  return scratch() + (before + static_cast<std::size_t>(k)) * panel.pitch;
+}
+
+/// Room for a block by itself.
+template <class Real>
+Real* KeptProbs<Real>::scratch() const {
+  return reinterpret_cast<Real*>(slab_ + plan_.slab.scores);
 }
 
 /// Of the block with key k. No two blocks of a panel are closer than kNarrowestBlock, but for the
@@ -42,53 +48,59 @@ void KeptProbs<Real>::skip(const Panel<Real>& panel, const KeyBlock& block) cons
   std::fill_n(row_max_of(panel, block.begin), panel.pitch, std::numeric_limits<Real>::infinity());
 }
 
-/// sums[i] = what row i's probabilities of a block are to be divided by, which were relative to
-/// row_max[i]. False if the block was skipped.
+/// The probabilities of a block, relative to the final row_max; sets `again` if they are weighed
+/// again, beside the others, because kernels write whole groups of keys.
 template <class Real>
-bool KeptProbs<Real>::find_sums(const Panel<Real>& panel, const Real* row_max, Real* sums) const {
-  constexpr Real kMostGrowth = std::numeric_limits<Real>::max_exponent - 1;
-  const RowState<Real>& state = panel.state;
-  if (row_max[0] == std::numeric_limits<Real>::infinity()) return false;
-  if (std::equal(row_max, row_max + panel.pitch, state.row_max)) {
-    std::copy_n(state.row_sum, panel.pitch, sums);
-    return true;
-  }
-  alignas(kAlignment) Real growth[kMaxPanel];
-  for (std::size_t i = 0; i < panel.pitch; ++i)
-    growth[i] = std::min(state.row_max[i] - row_max[i], kMostGrowth);
-  kernels_of<Real>(*plan_.context->kernels).numbers.exp2(growth, sums, panel.pitch);
-  for (std::size_t i = 0; i < panel.pitch; ++i) {
-    const bool lost = growth[i] == kMostGrowth;  // beside a row_max of infinity no weight is left
-    sums[i] = lost ? std::numeric_limits<Real>::infinity() : sums[i] * state.row_sum[i];
-  }
-  return true;
+const Real* KeptProbs<Real>::complete_block(const Panel<Real>& panel, const KeyBlock& block,
+                                            const Scores<Real>& scores, bool& again) const {
+  const Real* const row_max = row_max_of(panel, block.begin);
+  if (row_max[0] == std::numeric_limits<Real>::infinity()) return no_weight(panel, block);
+  if (std::equal(row_max, row_max + panel.pitch, panel.state.row_max))
+    return at(panel, block.begin);
+  again = true;
+  const std::int64_t key_head = panel.pack->head / plan_.problem.group();
+  scores.weigh_again(panel, key_head, block, scores.allowed(panel, block), scratch());
+  return scratch();
 }
 
 template <class Real>
-void KeptProbs<Real>::write(const Panel<Real>& panel, std::int64_t step) const {
+const Real* KeptProbs<Real>::no_weight(const Panel<Real>& panel, const KeyBlock& block) const {
+  std::fill_n(scratch(), block.keys * panel.pitch, Real{0});
+  return scratch();
+}
+
+template <class Real>
+bool KeptProbs<Real>::write(const Panel<Real>& panel, std::int64_t step,
+                            const Scores<Real>& scores) const {
   const KernelTable<Real>& kernels = kernels_of<Real>(*plan_.context->kernels);
   const Layout& layout = plan_.problem.weights;
-  const std::int64_t end = plan_.problem.key_length;
   std::byte* rows[kMaxPanel];
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     rows[i] = row_at(args_.weights, layout, sequence_.batch, head, row);
   });
-  for (std::int64_t k = 0; k < end;) {
-    // Blocks as prefill cut them; keys before and after them are blocks that were skipped.
-    std::int64_t next = std::min(round_down(k, step) + step, end);
-    if (k < panel.key_begin) next = std::min(next, panel.key_begin);
-    if (k < panel.key_end) next = std::min(next, panel.key_end);
+  // Blocks as prefill cuts them. Keys before and after its own are 0, and past the end of the
+  // sequence also where a row is NaN.
+  bool again = false;
+  const std::int64_t ends[] = {panel.key_begin, panel.key_end, sequence_.key_length,
+                               plan_.problem.key_length};
+  std::int64_t k = 0;
+  for (const std::int64_t end : ends) {
+    const bool own = end == panel.key_end && k >= panel.key_begin;
     alignas(kAlignment) Real sums[kMaxPanel] = {};
-    const auto keys = static_cast<std::size_t>(next - k);
-    Real* const probs = at(panel, k < panel.key_end ? k : 0);  // there is no room for all keys
-    if (k < panel.key_begin || k >= panel.key_end || !find_sums(panel, row_max_of(panel, k), sums))
-      std::fill_n(probs, keys * panel.pitch, Real{0});
-    store_columns(kernels, probs, sums, keys, rows, panel.rows, panel.vectors, layout,
-                  reinterpret_cast<Real*>(slab_ + plan_.slab.rows));
-    for (std::size_t i = 0; i < panel.rows; ++i)
-      rows[i] += (next - k) * layout.strides.feature * layout.bytes;
-    k = next;
+    if (k < sequence_.key_length) std::copy_n(panel.state.row_sum, panel.pitch, sums);
+    while (k < end) {
+      const std::int64_t next = std::min(round_down(k, step) + step, end);
+      const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
+      const Real* const probs =
+          own ? complete_block(panel, block, scores, again) : no_weight(panel, block);
+      store_columns(kernels, probs, sums, block.keys, rows, panel.rows, panel.vectors, layout,
+                    reinterpret_cast<Real*>(slab_ + plan_.slab.rows));
+      for (std::size_t i = 0; i < panel.rows; ++i)
+        rows[i] += (next - k) * layout.strides.feature * layout.bytes;
+      k = next;
+    }
   }
+  return again;
 }
 
 template class KeptProbs<float>;

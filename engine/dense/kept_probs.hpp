@@ -1,12 +1,14 @@
 // Weights that the walk of online softmax leaves behind: the probabilities of one panel against all
-// of its keys, kept until its row_sum is known, and then written as rows. They are relative to the
-// row_max that their key block ended with, which may have moved since.
+// of its keys, kept until its row_sum is known, and then written as rows. Where a row_max has moved
+// since a key block, that block is weighed again, so that weights have the bits that recompute()
+// gives them.
 #pragma once
 
 #include <cstddef>
 
 #include "engine/dense/panel.hpp"
 #include "engine/dense/plan.hpp"
+#include "engine/dense/scores.hpp"
 
 namespace heed {
 
@@ -27,12 +29,16 @@ class KeptProbs {
   /// No row attends a key of the block.
   void skip(const Panel<Real>& panel, const KeyBlock& block) const;
 
-  /// Writes the rows of weights of a panel that is complete. `step`: its block_keys().
-  void write(const Panel<Real>& panel, std::int64_t step) const;
+  /// Writes the rows of weights of a panel that is complete; `step` is its block_keys(). True if it
+  /// used the buffers of keys.
+  bool write(const Panel<Real>& panel, std::int64_t step, const Scores<Real>& scores) const;
 
  private:
   Real* row_max_of(const Panel<Real>& panel, std::int64_t k) const;
-  bool find_sums(const Panel<Real>& panel, const Real* row_max, Real* sums) const;
+  Real* scratch() const;
+  const Real* complete_block(const Panel<Real>& panel, const KeyBlock& block,
+                             const Scores<Real>& scores, bool& again) const;
+  const Real* no_weight(const Panel<Real>& panel, const KeyBlock& block) const;
 
   const heed_attention_plan& plan_;
   const heed_attention_args& args_;

@@ -254,9 +254,9 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
       std::clamp(kFlopsPerClaim / (kDecodeSlowness * flops + 1), 1.0, 1e6));
 }
 
-/// How many keys a sequence may have for prefill to keep the probabilities of a panel until they can
-/// be written as weights. Of longer ones, and where weights show something else, recompute() finds
-/// them again.
+/// How many keys a sequence may have for prefill to keep the probabilities of a panel until they
+/// can be written as weights. Of longer ones, and where weights show something else, recompute()
+/// finds them again.
 std::int64_t kept_keys(const heed_attention_plan& plan, Pass pass, const Widths& widths) {
   const Problem& p = plan.problem;
   const bool keeps = pass == Pass::kForward && plan.tasks > 0 && !plan.pairs && !p.hard &&
@@ -290,7 +290,7 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
       std::max(plan.accumulator_rows, round_up(Size(p.value_features), widths.lanes).value()));
   const std::int64_t kept =  // kernels write whole groups
       plan.kept_keys > 0 ? round_up(plan.kept_keys, widths.step) + kNarrowestBlock : 0;
-  slab.scores = numbers(std::max({widths.step, block, kept}), widths.panel);
+  slab.scores = numbers(std::max(widths.step, block) + kept, widths.panel);
   slab.block_max = numbers(kept / kNarrowestBlock, widths.panel);
   slab.attended = numbers(std::max(widths.step, block), widths.panel);
   slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel);
@@ -319,8 +319,7 @@ void plan_recompute(heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   plan.chunks = ceil_div(p.key_length, plan.tile_kv);
   const bool all_kept = plan.strategy == &kPrefill && plan.kept_keys >= p.key_length;
-  const bool weights =
-      p.weights_point != HEED_WEIGHTS_NONE && p.query_length > 0 && !all_kept;
+  const bool weights = p.weights_point != HEED_WEIGHTS_NONE && p.query_length > 0 && !all_kept;
   if (!weights && !p.sum_columns) return;
   const Size heads = Size(p.batch) * p.query_heads;
   plan.recomputed = checked_rows(p, heads * plan.chunks, "the number of columns of weights");

@@ -133,7 +133,7 @@ struct heed_attention_plan {
   /// Whether prefill writes the weights of a sequence, see kept_probs.hpp; it depends on the sequence
   /// alone, too.
   bool keeps_probs(const heed::Sequence& s) const {
-    return s.key_length <= kept_keys && !decodes(s);
+    return kept_keys > 0 && s.key_length <= kept_keys && !decodes(s);
   }
 
   /// Of one batch item.

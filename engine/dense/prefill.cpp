@@ -66,7 +66,7 @@ class QueryBlock {
         values_(plan, args, sequence_, key_head_, slab, pairs),
         output_(plan, args, sequence_, slab, results),
         kept_(plan, args, sequence_, slab),
-        keeps_(plan.kept_keys > 0 && plan.keeps_probs(sequence_)),
+        keeps_(plan.keeps_probs(sequence_)),
         cut_(plan.pack_heads * sequence_.query_length, plan.panel_rows, kernels_.panels.lanes),
         slab_(slab),
         results_(results) {
@@ -138,8 +138,9 @@ class QueryBlock {
       } else {
         attend_keys(panel, false);
       }
-      if (finish(panel)) tile.loaded = false;
-      kept_.write(panel, block_keys(panel, products_, problem_.value_features));
+      const bool isolated = finish(panel);
+      const std::int64_t step = block_keys(panel, products_, problem_.value_features);
+      if (kept_.write(panel, step, scores_) || isolated) tile.loaded = false;
     }
   }
 
@@ -249,13 +250,12 @@ class QueryBlock {
 
   static void add(Ahead& ahead, const std::byte* first, const Layout& layout, std::int64_t rows,
                   std::int64_t features) {
-    if (ahead.count == Ahead::kMost || rows <= 0 || layout.strides.feature != 1) return;
-    ahead.rows[ahead.count++] = {reinterpret_cast<const char*>(first),
-                                 layout.strides.row * layout.bytes, static_cast<std::size_t>(rows),
-                                 static_cast<std::size_t>(features * layout.bytes)};
+    if (layout.strides.feature == 1 && rows > 0)
+      ahead.add(reinterpret_cast<const char*>(first), layout.strides.row * layout.bytes,
+                static_cast<std::size_t>(rows), static_cast<std::size_t>(features * layout.bytes));
   }
 
-  /// This block's rows of queries, or of out, of every head.
+  /// This block's rows of queries or of out.
   void add_rows(Ahead& ahead, const void* data, const Layout& layout, std::int64_t features) const {
     if (plan_.placement == Placement::kPanels) return;
     const std::int64_t first = pack_.query_row(cut_.begin(first_panel_));

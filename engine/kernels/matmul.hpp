@@ -35,10 +35,6 @@ struct Single {
 template <class V, std::size_t W>
 inline constexpr std::size_t kRowUnroll = (kIsAvx512<V> || kIsNeon<V> || W == 1) ? 8 : 4;
 
-/// Lines that a product of so many rows prefetches: it takes 48 times as many multiply-adds.
-template <class V, std::size_t W>
-inline constexpr std::size_t kLinesAhead = kRowUnroll<V, W>* W*(kIsAvx512<V> ? 64 : 32) / 48;
-
 /// sums[r][w] += row[r][at] * panel[w], for A <= w < B.
 template <class V, class P, std::size_t A, std::size_t B, std::size_t R, std::size_t W,
           class Real = RealOf<V>>
@@ -56,14 +52,19 @@ HEED_INLINE void add_outer_product(const Real* const (&row)[R], std::ptrdiff_t a
 /// sums[r][w] += sum over k < end - begin of row[r][at + k * stride] * panel[k][w], in order of k,
 /// for A <= w < B; moves `at` and `panel` on. Unrolled by four, so that the end of a loop of 128
 /// comes as no surprise to the branch predictor: that cost 9 % at 128 features.
+///
+/// Each turn of the loop prefetches a little, because many lines at once would hold up the loads of
+/// the product.
 template <class V, class P, std::size_t A, std::size_t B, std::size_t R, std::size_t W,
           class Real = RealOf<V>>
 HEED_INLINE void add_product(const Real* const (&row)[R], std::ptrdiff_t stride, std::size_t begin,
                              std::size_t end, std::ptrdiff_t& at, const Real*& panel,
-                             V (&sums)[R][W]) {
+                             V (&sums)[R][W], Ahead* ahead = nullptr) {
   constexpr std::size_t pitch = W * kLanes<V>;
+  constexpr std::size_t lines = R > 4 ? 2 : 1;
   std::size_t k = begin;
   for (; k + 4 <= end; k += 4) {
+    if (ahead != nullptr) unroll<lines>([&](auto) HEED_INLINE_LAMBDA { ahead->fetch_line(); });
     unroll<4>([&](auto) HEED_INLINE_LAMBDA {
       add_outer_product<V, P, A, B>(row, at, panel, sums);
       unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
@@ -245,7 +246,6 @@ void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, std::s
   constexpr std::size_t block = PanelGeometry::value_block;
   constexpr std::size_t together = kRowUnroll<V, W>;
   for (std::size_t x = 0; x < features; x += together) {
-    if (ahead != nullptr) ahead->fetch(kLinesAhead<V, W>);
     const Real* row[together];
     unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
       const std::size_t feature = x + r < features ? x + r : features - 1;
@@ -264,7 +264,7 @@ void accumulate_runs(const ValueView<Real>& value, const KeyRanges& keys, std::s
         unroll<W>([&](auto w) HEED_INLINE_LAMBDA { sums[r][w] = V(Real{0}); });
       });
       if constexpr (kRectangle) {
-        add_product<V, P, 0, W>(row, value.key_stride, begin, end, at, prob, sums);
+        add_product<V, P, 0, W>(row, value.key_stride, begin, end, at, prob, sums, ahead);
       } else {
         each_range<W>(keys,
                       [&](auto a, auto b, std::size_t from, std::size_t to) HEED_INLINE_LAMBDA {

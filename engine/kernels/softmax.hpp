@@ -251,7 +251,6 @@ void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel
   const MatrixView<Real> last = from_column(key, before);
   [[maybe_unused]] alignas(kAlignment) Real apart[W * n] = {};
   for (std::size_t j = 0; j < keys; j += together) {
-    if (rows.ahead != nullptr) rows.ahead->fetch(kLinesAhead<V, W>);
     Real* const at = probs + j * W * n;
     const Real* row[together];
     V scores[together][W];
@@ -261,7 +260,8 @@ void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel
     });
     std::ptrdiff_t feature = 0;
     const Real* column = panel + before * W * n;
-    add_product<V, P, 0, W>(row, key.column_stride, before, features, feature, column, scores);
+    add_product<V, P, 0, W>(row, key.column_stride, before, features, feature, column, scores,
+                            rows.ahead);
     if (before != 0) add_stored<V, 0, W>(at, scores);
     if constexpr (P::kScalesScores) multiply_rows<V, 0, W>(panel + features * W * n, scores);
     weigh<V, P>(scores, at, pending + j, rows, accumulated, apart);
