@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "engine/dense/kept_probs.hpp"
 #include "engine/dense/key_block.hpp"
@@ -90,7 +91,11 @@ class QueryBlock {
     if (keeps_) return attend_and_show(this->tile(key_begin, key_end, pack), key_end);
     for (std::int64_t k = key_begin; k < key_end;) {
       Tile tile = this->tile(k, key_end, pack);
-      if (tile.begin == key_begin && tile.end == key_end) find_ahead(tile.ahead, next);
+      std::optional<Ahead> ahead;
+      if (plan_.tasks > 1 && tile.begin == key_begin && tile.end == key_end) {
+        find_ahead(ahead.emplace(), next);
+        tile.ahead = &*ahead;
+      }
       for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
       k = tile.end;
     }
@@ -125,7 +130,7 @@ class QueryBlock {
     MatrixView<Real> key = {};
     MatrixView<Real> value = {};
     ValueView<Real> values = {};  ///< the same, for the kernels
-    Ahead ahead = {};             ///< what comes after it
+    Ahead* ahead = nullptr;       ///< what comes after it, if that is known
   };
 
   /// Panel by panel, because the probabilities of one are kept for the weights. `tile` is the first
@@ -171,7 +176,7 @@ class QueryBlock {
       }
 
       RowState<Real> state = panel.state;
-      state.ahead = &tile.ahead;
+      state.ahead = tile.ahead;
       state.fresh = *panel.summed == Summed::kNothing;
       if (state.fresh) *panel.summed = Summed::kKeys;
       const std::size_t accumulated = totals(panel).rows_summed();
