@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <numeric>
+#include <random>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -32,6 +33,16 @@ constexpr const PeakKernel* kKernels[] = {
     &kNeonPeak,
 #endif
 };
+
+const float* peak_operands() {
+  static const std::vector<float> operands = [] {
+    std::vector<float> numbers(kPeakOperands);
+    std::minstd_rand random(1);
+    for (float& number : numbers) number = (static_cast<float>(random() % 2001) / 1000 - 1) * 0.9F;
+    return numbers;
+  }();
+  return operands.data();
+}
 
 /// Over about `seconds`.
 double rate_of(const std::function<double()>& work, double seconds, bool alone) {
@@ -85,8 +96,9 @@ void PeakMeter::sample(double seconds) {
   const auto run = pairs_ ? kernel_.run_pairs : kernel_.run;
   const double flops = static_cast<double>(kRounds) *
                        (pairs_ ? kernel_.flops_per_pair_round : kernel_.flops_per_round);
+  const float* const operands = peak_operands();
   flops_ += seconds * rate_of_threads(threads_, seconds, [&] {
-              benchmark::DoNotOptimize(run(kRounds, 0.5F, 1.0F));
+              benchmark::DoNotOptimize(run(kRounds, operands));
               return flops;
             });
   seconds_ += seconds;

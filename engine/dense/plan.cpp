@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/dense/key_block.hpp"
 #include "engine/dense/strategy.hpp"
 #include "engine/dense/totals.hpp"
 #include "engine/parallel/parallel_for.hpp"
@@ -28,6 +29,9 @@ constexpr std::int64_t kSumsPerVector = 4;
 /// Panels of a few rows are faster where keys and values lie in a cache, decoding where they do
 /// not, as those of a sequence with so many bytes are taken to be.
 constexpr std::int64_t kLongBytes = std::int64_t{4} << 20;
+
+/// At most so many bytes of a panel's probabilities are kept for the weights.
+constexpr std::int64_t kMostKept = std::int64_t{4} << 20;
 
 /// Decoding waits for memory, so that its claims last longer than their products take.
 constexpr double kDecodeSlowness = 8;
@@ -250,6 +254,16 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
       std::clamp(kFlopsPerClaim / (kDecodeSlowness * flops + 1), 1.0, 1e6));
 }
 
+/// How many keys a sequence may have for prefill to keep the probabilities of a panel until they
+/// can be written as weights. Of longer ones, and where weights show something else, recompute()
+/// finds them again.
+std::int64_t kept_keys(const heed_attention_plan& plan, Pass pass, const Widths& widths) {
+  const Problem& p = plan.problem;
+  const bool keeps = pass == Pass::kForward && plan.tasks > 0 && !plan.pairs && !p.hard &&
+                     p.weights_point == HEED_WEIGHTS_PROBABILITIES && p.weight_rows == 0;
+  return keeps ? std::min(p.key_length, kMostKept / (widths.panel * widths.bytes)) : 0;
+}
+
 Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   Offsets offsets;
@@ -274,7 +288,10 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.accumulators = numbers(
       std::max(plan.tile_q, decoded),
       std::max(plan.accumulator_rows, round_up(Size(p.value_features), widths.lanes).value()));
-  slab.scores = numbers(std::max(widths.step, block), widths.panel);
+  const std::int64_t kept =  // kernels write whole groups
+      plan.kept_keys > 0 ? round_up(plan.kept_keys, widths.step) + kNarrowestBlock : 0;
+  slab.scores = numbers(std::max(widths.step, block) + kept, widths.panel);
+  slab.block_max = numbers(kept / kNarrowestBlock, widths.panel);
   slab.attended = numbers(std::max(widths.step, block), widths.panel);
   slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel);
   const auto copied = [&](const Layout& layout) {
@@ -301,7 +318,8 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
 void plan_recompute(heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   plan.chunks = ceil_div(p.key_length, plan.tile_kv);
-  const bool weights = p.weights_point != HEED_WEIGHTS_NONE && p.query_length > 0;
+  const bool all_kept = plan.strategy == &kPrefill && plan.kept_keys >= p.key_length;
+  const bool weights = p.weights_point != HEED_WEIGHTS_NONE && p.query_length > 0 && !all_kept;
   if (!weights && !p.sum_columns) return;
   const Size heads = Size(p.batch) * p.query_heads;
   plan.recomputed = checked_rows(p, heads * plan.chunks, "the number of columns of weights");
@@ -378,6 +396,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
                                             ceil_div(plan.decode.tasks, plan.decode.per_claim));
   plan.workers =
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(most_claims, 1, context.threads.count));
+  plan.kept_keys = kept_keys(plan, pass, widths);
   plan_recompute(plan, widths);
   plan.slab = lay_out(plan, widths);
   lay_out_workspace(plan);

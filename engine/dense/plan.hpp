@@ -14,7 +14,8 @@ namespace heed {
 struct Slab {
   std::size_t query;         ///< panels of the query block, [panel][query_lines][pitch]
   std::size_t accumulators;  ///< panels of the query block, [panel][accumulator_rows][pitch]
-  std::size_t scores;        ///< one score tile, [key_block][pitch]
+  std::size_t scores;        ///< one score tile, [key_block][pitch]; or KeptProbs, [keys][pitch]
+  std::size_t block_max;     ///< row_max after each key block, [blocks][pitch]; KeptProbs only
   std::size_t attended;      ///< another, see Scores::attended
   std::size_t columns;       ///< sums of probabilities, [key_block][panel]; empty unless wanted
   std::size_t keys;          ///< one tile of keys, widened; empty if they need no widening
@@ -93,6 +94,7 @@ struct heed_attention_plan {
   heed::Placement placement;
   const heed::Strategy* strategy;
   bool pairs;                 ///< prefill multiplies pairs of bfloat16, and rounds weights to that
+  std::int64_t kept_keys;     ///< see keeps_probs()
   std::int64_t pack_heads;    ///< query heads in a pack
   std::int64_t panel_rows;    ///< query rows in a full panel
   std::int64_t query_blocks;  ///< per pack: ceil(pack_heads * query_length / tile_q)
@@ -126,6 +128,12 @@ struct heed_attention_plan {
   bool decodes(const heed::Sequence& s) const {
     return pack_heads * s.query_length <=
            (s.key_length < decode.long_keys ? decode.few : decode.rows);
+  }
+
+  /// Whether prefill writes the weights of a sequence, see kept_probs.hpp; it depends on the sequence
+  /// alone, too.
+  bool keeps_probs(const heed::Sequence& s) const {
+    return kept_keys > 0 && s.key_length <= kept_keys && !decodes(s);
   }
 
   /// Of one batch item.

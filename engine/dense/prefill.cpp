@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
+#include "engine/dense/kept_probs.hpp"
 #include "engine/dense/key_block.hpp"
 #include "engine/dense/output.hpp"
 #include "engine/dense/panel.hpp"
@@ -64,6 +66,8 @@ class QueryBlock {
         scores_(plan, args, sequence_, HEED_WEIGHTS_PROBABILITIES, slab, pairs),
         values_(plan, args, sequence_, key_head_, slab, pairs),
         output_(plan, args, sequence_, slab, results),
+        kept_(plan, args, sequence_, slab),
+        keeps_(plan.keeps_probs(sequence_)),
         cut_(plan.pack_heads * sequence_.query_length, plan.panel_rows, kernels_.panels.lanes),
         slab_(slab),
         results_(results) {
@@ -73,7 +77,8 @@ class QueryBlock {
     if (plan.decodes(sequence_)) panels_ = 0;
   }
 
-  void attend() const {
+  /// `next`: what this thread attends after this; nullptr: not known.
+  void attend(const QueryBlock* next) const {
     std::int64_t key_begin = sequence_.key_length;
     std::int64_t key_end = 0;
     for (std::int64_t p = 0; p < panels_; ++p) {
@@ -83,8 +88,14 @@ class QueryBlock {
       key_end = std::max(key_end, panel.key_end);
     }
     const bool pack = packs(panels_);
+    if (keeps_) return attend_and_show(this->tile(key_begin, key_end, pack), key_end);
     for (std::int64_t k = key_begin; k < key_end;) {
       Tile tile = this->tile(k, key_end, pack);
+      std::optional<Ahead> ahead;
+      if (plan_.tasks > 1 && tile.begin == key_begin && tile.end == key_end) {
+        find_ahead(ahead.emplace(), next);
+        tile.ahead = &*ahead;
+      }
       for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
       k = tile.end;
     }
@@ -119,7 +130,24 @@ class QueryBlock {
     MatrixView<Real> key = {};
     MatrixView<Real> value = {};
     ValueView<Real> values = {};  ///< the same, for the kernels
+    Ahead* ahead = nullptr;       ///< what comes after it, if that is known
   };
+
+  /// Panel by panel, because the probabilities of one are kept for the weights. `tile` is the first
+  /// one; it serves all panels if it has all keys.
+  void attend_and_show(Tile tile, std::int64_t key_end) const {
+    for (std::int64_t p = 0; p < panels_; ++p) {
+      const Panel<Real> panel = this->panel(p);
+      if (tile.end >= key_end) {
+        attend_tile(panel, tile, false);
+      } else {
+        attend_keys(panel, false);
+      }
+      const bool isolated = finish(panel);
+      const std::int64_t step = block_keys(panel, products_, problem_.value_features);
+      if (kept_.write(panel, step, scores_) || isolated) tile.loaded = false;
+    }
+  }
 
   /// One panel against one tile. `isolate` keeps values that are not finite from rows that may not
   /// attend them: slow, and needed only where finish() finds a leak.
@@ -127,15 +155,18 @@ class QueryBlock {
     const std::int64_t step = block_keys(panel, products_, problem_.value_features);
     const std::int64_t end = std::min(tile.end, panel.key_end);
     const auto features = static_cast<std::size_t>(problem_.features);
-    Real* const probs = buffer(plan_.slab.scores);
     std::int64_t next = 0;
     for (std::int64_t k = std::max(tile.begin, panel.key_begin); k < end; k = next) {
       next = std::min(round_down(k, step) + step, end);
       const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
       if (k % kFoldKeys == 0 && *panel.summed != Summed::kNothing) totals(panel).take();
       const Allowed allowed = scores_.allowed(panel, block);
-      if (allowed == Allowed::kNone) continue;
+      if (allowed == Allowed::kNone) {
+        if (keeps_) kept_.skip(panel, block);
+        continue;
+      }
       load(tile);
+      Real* const probs = keeps_ ? kept_.at(panel, k) : buffer(plan_.slab.scores);
       const MatrixView<Real> keys = from_row(tile.key, k - tile.begin);
       const KeyRanges needed = scores_.needed(panel, block);
       if (problem_.hard) {
@@ -145,6 +176,7 @@ class QueryBlock {
       }
 
       RowState<Real> state = panel.state;
+      state.ahead = tile.ahead;
       state.fresh = *panel.summed == Summed::kNothing;
       if (state.fresh) *panel.summed = Summed::kKeys;
       const std::size_t accumulated = totals(panel).rows_summed();
@@ -165,6 +197,7 @@ class QueryBlock {
                              fused.count, panel.query, features, probs + fused.begin * panel.pitch,
                              fused.begin, state, accumulated);
       score_and_weigh(fused.begin + fused.count, block.keys);
+      if (keeps_) kept_.keep(panel, block, needed);
 
       // Isolated blocks are packed where a tile would be: then all of its blocks are.
       if (isolate && (excludes(allowed) || products_.depth != 1)) {
@@ -220,6 +253,44 @@ class QueryBlock {
     return {k, std::min(round_down(k, plan_.tile_kv) + plan_.tile_kv, end), pack};
   }
 
+  static void add(Ahead& ahead, const std::byte* first, const Layout& layout, std::int64_t rows,
+                  std::int64_t features) {
+    if (layout.strides.feature == 1 && rows > 0)
+      ahead.add(reinterpret_cast<const char*>(first), layout.strides.row * layout.bytes,
+                static_cast<std::size_t>(rows), static_cast<std::size_t>(features * layout.bytes));
+  }
+
+  /// This block's rows of queries or of out.
+  void add_rows(Ahead& ahead, const void* data, const Layout& layout, std::int64_t features) const {
+    if (plan_.placement == Placement::kPanels) return;
+    const std::int64_t first = pack_.query_row(cut_.begin(first_panel_));
+    const std::int64_t last = pack_.query_row(cut_.begin(first_panel_ + panels_) - 1);
+    for (std::int64_t head = pack_.head; head < pack_.head + pack_.group; ++head)
+      add(ahead, row_at(data, layout, sequence_.batch, head, sequence_.query_begin + first), layout,
+          last + 1 - first, features);
+  }
+
+  /// The tile that begins with key k.
+  void add_keys(Ahead& ahead, std::int64_t k, std::int64_t end) const {
+    if (sequence_.pages != nullptr) return;
+    const std::int64_t keys = tile(k, end, false).end - k;
+    add(ahead, sequence_.key_row(args_.key, problem_.key, key_head_, k), problem_.key, keys,
+        problem_.features);
+    add(ahead, sequence_.key_row(args_.value, problem_.value, key_head_, k), problem_.value, keys,
+        problem_.value_features);
+  }
+
+  /// Where one tile has all keys, little is computed with what is read: this block's rows of out
+  /// are prefetched, and what `next` reads, but for keys that are there.
+  void find_ahead(Ahead& ahead, const QueryBlock* next) const {
+    add_rows(ahead, args_.out, problem_.out, problem_.value_features);
+    if (next == nullptr || next->panels_ <= 0) return;
+    next->add_rows(ahead, args_.query, problem_.query, problem_.features);
+    const bool same = next->place_.batch == place_.batch && next->key_head_ == key_head_;
+    if (!same)
+      next->add_keys(ahead, next->panel(0).key_begin, next->panel(next->panels_ - 1).key_end);
+  }
+
   void load(Tile& tile) const {
     if (tile.loaded) return;
     tile.loaded = true;
@@ -244,10 +315,16 @@ class QueryBlock {
     return products_.depth != 1 || panels >= kPanelsThatPayForPacking;
   }
 
-  void finish(const Panel<Real>& panel) const {
-    if (problem_.hard) return finish_hard(panel);
-    complete(panel);
+  /// Writes the results of a panel that has seen all keys. True if it had to see them again, so
+  /// that buffers hold other values.
+  bool finish(const Panel<Real>& panel) const {
+    if (problem_.hard) {
+      finish_hard(panel);
+      return false;
+    }
+    const bool again = complete(panel);
     output_.write(panel);
+    return again;
   }
 
   /// Rows of a finished panel whose sums are not numbers: where subnormal numbers count as 0,
@@ -267,18 +344,19 @@ class QueryBlock {
     }
   }
 
-  /// Ends the panel's sums.
-  void complete(const Panel<Real>& panel) const {
+  /// Ends the panel's sums. True if values had to be isolated for that.
+  bool complete(const Panel<Real>& panel) const {
     const std::size_t features = value_features();
     if (*panel.summed == Summed::kNothing)
       std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
     totals(panel).give_back();
-    if (may_leak(panel) &&
-        !kernels_.numbers.all_finite(panel.state.accumulators, features * panel.pitch)) {
-      reset(panel);
-      attend_keys(panel, true);
-      totals(panel).give_back();
-    }
+    if (!may_leak(panel) ||
+        kernels_.numbers.all_finite(panel.state.accumulators, features * panel.pitch))
+      return false;
+    reset(panel);
+    attend_keys(panel, true);
+    totals(panel).give_back();
+    return true;
   }
 
   void finish_hard(const Panel<Real>& panel) const {
@@ -308,6 +386,8 @@ class QueryBlock {
   const Scores<Real> scores_;
   const Values<Real> values_;
   const Output<Real> output_;
+  const KeptProbs<Real> kept_;
+  const bool keeps_;    ///< probabilities, for the weights
   const PanelCut cut_;  ///< of the pack
   std::byte* const slab_;
   RowResult<Real>* const results_;
@@ -342,11 +422,19 @@ void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
     parallel_for(plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
                  [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
                    const UnitInUse unit(products_of(kernels, plan.pairs));
-                   for (std::int64_t task = begin; task < end; ++task)
-                     QueryBlock<Real>(plan, args, Place::of(plan, task),
-                                      slabs + worker * plan.slab.bytes,
-                                      reinterpret_cast<RowResult<Real>*>(results), plan.pairs)
-                         .attend();
+                   const auto block = [&](std::int64_t task) {
+                     return QueryBlock<Real>(
+                         plan, args, Place::of(plan, task), slabs + worker * plan.slab.bytes,
+                         reinterpret_cast<RowResult<Real>*>(results), plan.pairs);
+                   };
+                   for (std::int64_t task = begin; task < end; ++task) {
+                     if (task + 1 == end) {
+                       block(task).attend(nullptr);
+                     } else {
+                       const QueryBlock<Real> next = block(task + 1);
+                       block(task).attend(&next);
+                     }
+                   }
                  });
   });
 }

@@ -1,6 +1,7 @@
-// Weights, and their sums over rows, for rows whose softmax is known. Scores are computed again, a
-// chunk of keys at a time, and become probabilities with the row_max and row_sum that each row
-// ended with. So asking for them changes nothing in out, and takes memory for two numbers per row.
+// Weights that prefill did not keep, and sums of weights over rows, for rows whose softmax is
+// known. Scores are computed again, a chunk of keys at a time, and become probabilities with the
+// row_max and row_sum that each row ended with. So asking for them changes nothing in out, and
+// takes memory for two numbers per row.
 #include <algorithm>
 #include <limits>
 
@@ -31,6 +32,11 @@ class Chunk {
                  (sequence_.batch * problem_.query_heads + head_) * problem_.query_length),
         begin_(task % plan.chunks * plan.tile_kv),
         end_(std::min(begin_ + plan.tile_kv, problem_.key_length)) {}
+
+  /// Whether somebody asks for weights, which prefill has not written.
+  bool shows_weights() const {
+    return problem_.weights_point != HEED_WEIGHTS_NONE && !plan_.keeps_probs(sequence_);
+  }
 
   /// Writes the wanted rows of the matrix of weights.
   void write_weights() const {
@@ -100,26 +106,27 @@ class Chunk {
     const Allowed allowed = present.keys == 0 ? Allowed::kNone
                             : masked          ? scores.allowed(panel, present)
                                               : Allowed::kAll;
-    if (point == HEED_WEIGHTS_PROBABILITIES) recall(panel);
+    const bool weighs = point == HEED_WEIGHTS_PROBABILITIES;
+    const std::int64_t key_head = head_ / problem_.group();
+    if (weighs) recall(panel);
     if (allowed == Allowed::kNone) {
-      std::fill_n(to, block.keys * panel.pitch, nothing);
-      return;
-    }
-    if (problem_.hard && point == HEED_WEIGHTS_PROBABILITIES) {
-      std::fill_n(to, block.keys * panel.pitch, Real{0});
+      std::fill_n(to, present.keys * panel.pitch, nothing);
+    } else if (weighs && problem_.hard) {
+      std::fill_n(to, present.keys * panel.pitch, Real{0});
       mark_argmax(panel, present, to);
-      return;
+    } else {
+      scores.pack_query(panel);
+      if (weighs) {
+        scores.weigh_again(panel, key_head, present, allowed, to);
+      } else {
+        const KeyRanges needed = masked ? scores.needed(panel, present) : all_keys(present.keys);
+        const std::int64_t end = present.begin + static_cast<std::int64_t>(present.keys);
+        scores.compute(panel, scores.keys(key_head, present.begin, end), present, needed, allowed,
+                       to);
+      }
     }
-    scores.pack_query(panel);
-    const KeyRanges needed = masked ? scores.needed(panel, present) : all_keys(present.keys);
-    const std::int64_t end = present.begin + static_cast<std::int64_t>(present.keys);
-    scores.compute(panel, scores.keys(head_ / problem_.group(), present.begin, end), present,
-                   needed, allowed, to);
-    if (point == HEED_WEIGHTS_PROBABILITIES) {
-      alignas(kAlignment) Real unused[kMaxPanel] = {};
-      kernels_.panels.exponentials(panel.vectors, to, present.keys, panel.state.row_max, unused);
+    if (weighs)  // NaN rows are NaN at all keys
       kernels_.panels.normalise(panel.vectors, to, panel.state.row_sum, present.keys, to);
-    }
     std::fill(to + present.keys * panel.pitch, to + block.keys * panel.pitch, nothing);
   }
 
@@ -201,7 +208,7 @@ void recompute(const heed_attention_plan& plan, const heed_attention_args& args,
                    for (std::int64_t task = begin; task < end; ++task) {
                      const Chunk<Real> chunk(plan, args, task, slabs + worker * plan.slab.bytes,
                                              reinterpret_cast<const RowResult<Real>*>(workspace));
-                     if (plan.problem.weights_point != HEED_WEIGHTS_NONE) chunk.write_weights();
+                     if (chunk.shows_weights()) chunk.write_weights();
                      if (plan.problem.sum_columns) chunk.write_column_sums();
                    }
                  });

@@ -210,6 +210,15 @@ void Scores<Real>::compute(const Panel<Real>& panel, const MatrixView<Real>& key
 }
 
 template <class Real>
+void Scores<Real>::weigh_again(const Panel<Real>& panel, std::int64_t g, const KeyBlock& block,
+                               Allowed allowed, Real* probs) const {
+  const std::int64_t end = block.begin + static_cast<std::int64_t>(block.keys);
+  compute(panel, keys(g, block.begin, end), block, needed(panel, block), allowed, probs);
+  alignas(kAlignment) Real unused[kMaxPanel] = {};
+  kernels_.panels.exponentials(panel.vectors, probs, block.keys, panel.state.row_max, unused);
+}
+
+template <class Real>
 void Scores<Real>::apply_options(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed,
                                  Real* scores) const {
   if (steps_.caps)

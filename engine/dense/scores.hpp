@@ -54,6 +54,10 @@ class Scores {
   void compute(const Panel<Real>& panel, const MatrixView<Real>& key, const KeyBlock& block,
                const KeyRanges& needed, Allowed allowed, Real* scores) const;
 
+  /// probs[j][i] = the probability of the block's key j, of key head g, for a row_max that is final.
+  void weigh_again(const Panel<Real>& panel, std::int64_t g, const KeyBlock& block, Allowed allowed,
+                   Real* probs) const;
+
   /// What options do to scores that are products so far; the last part of compute().
   void apply_options(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed,
                      Real* scores) const;

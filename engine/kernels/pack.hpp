@@ -19,17 +19,26 @@ HEED_INLINE void prefetch_rows(Real* const* rows, std::size_t begin, std::size_t
     for (std::size_t x = 0; x < features; x += line) __builtin_prefetch(rows[r] + x, kWrite, 3);
 }
 
+/// How many features of rows are transposed in squares of vectors: all, if they lie side by side
+/// and fill one. The last square then begins where it ends with the row, and repeats what the one
+/// before it did.
+template <class V>
+HEED_INLINE std::size_t squared_features(std::size_t features, std::ptrdiff_t stride) {
+  return stride == 1 && features >= kLanes<V> ? features : 0;
+}
+
 template <class V, std::size_t W, class Real = RealOf<V>>
 void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t feature_stride,
                 std::size_t features, Real scale, Real* panel) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
-  const std::size_t whole = feature_stride == 1 ? features / n * n : 0;
+  const std::size_t whole = squared_features<V>(features, feature_stride);
   prefetch_rows<0>(rows, 0, row_count < n ? row_count : n, whole);
   for (std::size_t r0 = 0; r0 < pitch; r0 += n) {
     const std::size_t present = row_count > r0 ? row_count - r0 : 0;
     prefetch_rows<0>(rows, r0 + n, row_count < r0 + 2 * n ? row_count : r0 + 2 * n, whole);
-    for (std::size_t x = 0; x < whole; x += n) {
+    for (std::size_t begin = 0; begin < whole; begin += n) {
+      const std::size_t x = begin + n <= whole ? begin : whole - n;
       V square[n];
       unroll<n>([&](auto r) HEED_INLINE_LAMBDA {
         square[r] = r < present ? V::load_unaligned(rows[r0 + r] + x) * V(scale) : V(Real{0});
@@ -82,13 +91,14 @@ void finish(const Real* accumulators, const Real* row_sum, std::size_t features,
   V factors[W];
   invert<V, W>(row_sum, factors);
 
-  const std::size_t whole = feature_stride == 1 ? features / n * n : 0;
+  const std::size_t whole = squared_features<V>(features, feature_stride);
   prefetch_rows<1>(out_rows, 0, row_count < n ? row_count : n, whole);
   unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
     constexpr std::size_t r0 = w * n;
     const std::size_t present = row_count > r0 ? row_count - r0 : 0;
     prefetch_rows<1>(out_rows, r0 + n, row_count < r0 + 2 * n ? row_count : r0 + 2 * n, whole);
-    for (std::size_t x = 0; x < whole && present > 0; x += n) {
+    for (std::size_t begin = 0; begin < whole && present > 0; begin += n) {
+      const std::size_t x = begin + n <= whole ? begin : whole - n;
       V square[n];
       unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
         square[i] = load<V>(accumulators + (x + i) * pitch + r0) * factors[w];

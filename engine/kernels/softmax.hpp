@@ -260,7 +260,8 @@ void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel
     });
     std::ptrdiff_t feature = 0;
     const Real* column = panel + before * W * n;
-    add_product<V, P, 0, W>(row, key.column_stride, before, features, feature, column, scores);
+    add_product<V, P, 0, W>(row, key.column_stride, before, features, feature, column, scores,
+                            rows.ahead);
     if (before != 0) add_stored<V, 0, W>(at, scores);
     if constexpr (P::kScalesScores) multiply_rows<V, 0, W>(panel + features * W * n, scores);
     weigh<V, P>(scores, at, pending + j, rows, accumulated, apart);

@@ -197,6 +197,61 @@ struct RowOrder {
   }
 };
 
+/// Rows that are read or written before long. Kernels that multiply prefetch them, a line now and
+/// then, because memory is idle meanwhile; nothing else depends on them.
+class Ahead {
+ public:
+  // Always inline, as all_keys() is.
+  /// `count` rows of `bytes` bytes, at least one of each. What there is no room for is left out.
+  [[gnu::always_inline]] void add(const char* first, std::ptrdiff_t stride, std::size_t count,
+                                  std::size_t bytes) {
+    if (added_ == kMost) return;
+    const bool whole = stride == static_cast<std::ptrdiff_t>(bytes);
+    rows_[added_++] = {first, stride, whole ? 1 : count, whole ? count * bytes : bytes};
+    if (added_ == 1) begin(0);
+  }
+
+  [[gnu::always_inline]] void fetch_line() {
+    if (lines_ == 0) return;
+    __builtin_prefetch(next_, 0, 2);
+    next_ += kLine;
+    if (--lines_ > 0) return;
+    const Rows& rows = rows_[at_];
+    if (--left_ > 0) {
+      row_ += rows.stride;
+      next_ = row_;
+      lines_ = (rows.bytes + kLine - 1) / kLine;
+    } else if (at_ + 1 < added_) {
+      begin(at_ + 1);
+    }
+  }
+
+ private:
+  struct Rows {
+    const char* first;
+    std::ptrdiff_t stride;
+    std::size_t count;
+    std::size_t bytes;
+  };
+  static constexpr std::size_t kLine = 64;
+  static constexpr std::size_t kMost = 8;
+
+  [[gnu::always_inline]] void begin(std::size_t at) {
+    at_ = at;
+    row_ = next_ = rows_[at].first;
+    left_ = rows_[at].count;
+    lines_ = (rows_[at].bytes + kLine - 1) / kLine;
+  }
+
+  Rows rows_[kMost] = {};
+  std::size_t added_ = 0;
+  std::size_t at_ = 0;          ///< of rows_
+  std::size_t left_ = 0;        ///< rows of these, the current one included
+  const char* row_ = nullptr;   ///< the current one
+  const char* next_ = nullptr;  ///< its next line
+  std::size_t lines_ = 0;       ///< left of it; 0: nothing is left at all
+};
+
 /// What online softmax remembers of a panel's rows from one key block to the next.
 template <class Real>
 struct RowState {
@@ -207,6 +262,7 @@ struct RowState {
   Real* row_sum;       ///< [pitch] running denominators, 0 at first
   Real* accumulators;  ///< [value_features][pitch], not read while `fresh`
   bool fresh;          ///< nothing has been accumulated yet
+  Ahead* ahead = nullptr;
 };
 
 /// The row_max of a row that has seen no score above -inf: finite, so that -inf minus it is

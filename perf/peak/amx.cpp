@@ -7,7 +7,7 @@ namespace heed::perf {
 namespace {
 
 /// Random operands, as in avx512bf16.cpp; four tiles of sums.
-float multiply_and_add_tiles(std::uint64_t rounds, float /*factor*/, float /*addend*/) {
+float multiply_and_add_tiles(std::uint64_t rounds, const float* /*operands*/) {
   constexpr std::size_t kTile = tiles::kRows * tiles::kLines;
   alignas(64) float operands[4][kTile];
   alignas(64) float sums[kTile];

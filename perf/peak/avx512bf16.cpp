@@ -1,27 +1,21 @@
-#include <random>
-
 #include "perf/peak/vector.hpp"
 
 namespace heed::perf {
 namespace {
 
-/// Random operands, as tensors hold them: a processor computes with zeros and constants at a higher
-/// clock. Sums stay near 0, because the operands have either sign.
-float multiply_and_add_pairs(std::uint64_t rounds, float /*factor*/, float /*addend*/) {
+/// Sums stay near 0, because the operands have either sign.
+float multiply_and_add_pairs(std::uint64_t rounds, const float* operands) {
   constexpr std::size_t kChainsOfPairs = 20;
   constexpr std::size_t kOperands = 4;
   __m512bh left[kOperands];
   __m512bh right[kOperands];
-  std::minstd_rand random(1);
-  const auto draw = [&] {
-    alignas(64) float numbers[2][16];
-    for (float& number : numbers[0]) number = static_cast<float>(random() % 2001) / 1000 - 1;
-    for (float& number : numbers[1]) number = static_cast<float>(random() % 2001) / 1000 - 1;
-    return _mm512_cvtne2ps_pbh(_mm512_load_ps(numbers[0]), _mm512_load_ps(numbers[1]));
+  static_assert(4 * kOperands * 16 <= kPeakOperands);
+  const auto pairs = [](const float* numbers) {
+    return _mm512_cvtne2ps_pbh(_mm512_loadu_ps(numbers), _mm512_loadu_ps(numbers + 16));
   };
   for (std::size_t i = 0; i < kOperands; ++i) {
-    left[i] = draw();
-    right[i] = draw();
+    left[i] = pairs(operands + i * 64);
+    right[i] = pairs(operands + i * 64 + 32);
   }
   __m512 sums[kChainsOfPairs];
   unroll<kChainsOfPairs>([&](auto i) { sums[i] = _mm512_setzero_ps(); });

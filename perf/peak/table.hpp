@@ -30,19 +30,23 @@ enum class ReadOrder {
            ///< help
 };
 
+/// How many random numbers multiply-adds get, between -0.9 and 0.9: operands as tensors hold them,
+/// because a processor computes with zeros and constants at a higher clock.
+constexpr std::size_t kPeakOperands = 512;
+
 struct PeakKernel {
   const char* isa;
   double flops_per_round;
   /// Multiplies and adds `rounds` times in every chain, in registers alone. The result depends
   /// on all of it, so that none of it can be left out.
-  float (*run)(std::uint64_t rounds, float factor, float addend);
+  float (*run)(std::uint64_t rounds, const float* operands);
   /// Loads all of the rows of sources [first, last), and nothing else but the indices. The result
   /// depends on every byte.
   std::uint32_t (*gather)(const GatherRows& rows, std::int64_t first, std::int64_t last);
   /// Loads all of these bytes, and nothing else. The result depends on every byte.
   std::uint32_t (*read)(const char* data, std::size_t bytes, ReadOrder order);
   /// The same as `run` with pairs of bfloat16; nullptr where there are none.
-  float (*run_pairs)(std::uint64_t rounds, float factor, float addend) = nullptr;
+  float (*run_pairs)(std::uint64_t rounds, const float* operands) = nullptr;
   double flops_per_pair_round = 0;
 };
 

@@ -10,22 +10,36 @@
 namespace heed::perf {
 namespace {
 
-/// Independent chains. Latency times throughput is 8 (two units, 4 cycles) to 14 (sse2, where a
-/// product and a sum follow each other) on x86, and 16 (four units) on Arm; the chains, factor
-/// and addend must fit the registers.
+/// Independent chains. Latency times throughput is 8 (two units, 4 cycles) on x86, also where a
+/// product and a sum follow each other, and 16 (four units) on Arm.
 template <class V>
-inline constexpr std::size_t kChains = (kIsAvx512<V> || kIsNeon<V>) ? 24 : 14;
+inline constexpr std::size_t kChains = (kIsAvx512<V> || kIsNeon<V>) ? 24 : 12;
+
+/// Factors, and addends, that chains take in turns, so that units see other numbers every time; the
+/// chains and both must fit the registers.
+template <class V>
+inline constexpr std::size_t kTurns = (kIsAvx512<V> || kIsNeon<V>) ? 4 : 2;
 
 /// Every chain tends to addend / (1 - factor): no overflow, no subnormal number.
 template <class V>
-float multiply_and_add(std::uint64_t rounds, float factor, float addend) {
+float multiply_and_add(std::uint64_t rounds, const float* operands) {
   constexpr std::size_t chains = kChains<V>;
-  const V f(factor);
-  const V a(addend);
+  constexpr std::size_t turns = kTurns<V>;
+  static_assert((chains + 2 * turns) * kLanes<V> <= kPeakOperands);
+  const auto operand = [&](std::size_t i) { return V::load_unaligned(operands + i * kLanes<V>); };
   V x[chains];
-  unroll<chains>([&](auto i) { x[i] = V(static_cast<float>(std::size_t{i})); });
+  V f[turns];
+  V a[turns];
+  unroll<chains>([&](auto i) { x[i] = operand(i); });
+  unroll<turns>([&](auto i) {
+    f[i] = operand(chains + i);
+    a[i] = operand(chains + turns + i);
+  });
   for (std::uint64_t round = 0; round < rounds; ++round)
-    unroll<chains>([&](auto i) { x[i] = multiply_add(x[i], f, a); });
+    unroll<chains>([&](auto i) {
+      constexpr std::size_t chain = i;
+      x[i] = multiply_add(x[i], f[chain % turns], a[chain / turns % turns]);
+    });
   unroll<chains - 1>([&](auto i) { x[0] = x[0] + x[i + 1]; });
   alignas(64) float lanes[kLanes<V>];
   store<V>(lanes, x[0]);

@@ -92,6 +92,17 @@ TEST_CASE("a window far away leaves the keys that it says", "[far]") {
   }
 }
 
+TEST_CASE("weights of more keys than a thread keeps", "[far]") {
+  // 4 MiB hold the probabilities of 21845 keys on AVX-512, 43690 on AVX2, 87381 on SSE2. Scores
+  // that grow move row_max in between.
+  for (const Index keys : {21845, 21846, 90000}) {
+    Problem p = filled({9, keys, 1, 1}, 63);
+    p.key.fill([](const Axes& at) { return static_cast<double>(at[2] % 30000) / 1000; });
+    p.want_weights(HEED_WEIGHTS_PROBABILITIES);
+    check_problem(p);
+  }
+}
+
 TEST_CASE("ALiBi over distances that float64 tells apart", "[far][alibi]") {
   Report report("far slopes");
   const Types float64 = all_of(HEED_DTYPE_F64);

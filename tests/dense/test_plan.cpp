@@ -169,6 +169,33 @@ TEST_CASE("the workspace does not grow with the lengths, but for totals over man
   }
 }
 
+TEST_CASE("weights of all rows are kept in 4 MiB and some, or computed again", "[plan]") {
+  const auto workspace = [](const Context& context, std::int64_t keys, heed_weights_point point) {
+    heed_attention_desc desc = desc_of(1000, keys, 64, 64);
+    desc.weights_point = point;
+    return describe(context, desc).workspace_bytes;
+  };
+  for (const Table<float>* const isa : usable_isas()) {
+    Choices fixed;
+    fixed.threads = 1;
+    fixed.tile_q = fixed.tile_kv = 256;
+    const Context context = make_context(isa->isa, fixed);
+    const std::int64_t line = isa->panels.lanes * isa->panels.max_vectors * 4;  // bytes
+    const std::int64_t most = (std::int64_t{4} << 20) / line;
+    for (const std::int64_t keys : {std::int64_t{77}, std::int64_t{1024}, most, most + 1}) {
+      INFO(isa->isa << ": " << keys << " keys");
+      const auto none = static_cast<std::int64_t>(workspace(context, keys, HEED_WEIGHTS_NONE));
+      const auto kept =
+          static_cast<std::int64_t>(workspace(context, keys, HEED_WEIGHTS_PROBABILITIES));
+      if (keys <= most) CHECK(kept - none >= keys * line);
+      CHECK(kept - none < std::min(keys, most) * line / 16 * 17 + 256 * line);
+      // How the softmax of 1000 rows ended.
+      CHECK(static_cast<std::int64_t>(workspace(context, keys, HEED_WEIGHTS_MASKED)) - none <=
+            8064);
+    }
+  }
+}
+
 TEST_CASE("the workspace of decoding grows by a row's sums for every chunk of keys", "[plan]") {
   for (const Table<float>* const isa : usable_isas()) {
     const Context context = make_context(isa->isa);
