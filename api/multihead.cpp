@@ -27,7 +27,7 @@ heed_status heed_weights_create(const heed_context* context, const heed_weights_
     const heed_context& c = required(context, "context");
     heed_weights*& result = required(weights, "weights");
     const heed::MatrixToPrepare given =
-        heed::validate(heed::read_struct(desc, "desc"), matrix, bias);
+        heed::validate(c, heed::read_struct(desc, "desc"), matrix, bias);
     if (c.checked)
       heed::check_to_prepare(
           c, {"matrix", given.data, given.matrix, "bias", given.bias, given.bias_layout});
