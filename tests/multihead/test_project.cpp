@@ -57,9 +57,13 @@ struct Projection {
     return choice;
   }
 
-  std::vector<Element> wanted() const {
+  std::vector<Element> wanted(const Multiplied& as = {}) const {
     return expect_project({x.source(), sizes.batch, sizes.rows, w.given(), sizes.matrices, sizes.in,
-                           real, y.dtype()});
+                           real, y.dtype(), as});
+  }
+  std::vector<Element> wanted_on(const char* isa) const {
+    return wanted(multiplies_pairs(isa) ? in_pairs(x.source(), w.given().matrix, false)
+                                        : Multiplied{});
   }
 
   Numbers run_all(const Context& context) {
@@ -87,8 +91,8 @@ std::string line_of(const Projection& p) {
 
 void check_projection(Projection& p, Report* report = nullptr,
                       Unspecified unspecified = Unspecified::kForbidden) {
-  const std::vector<Element> want = p.wanted();
   on_every_isa(p, [&](const Numbers& got, std::size_t n) {
+    const std::vector<Element> want = p.wanted_on(isa_names()[n]);
     const double ratio = check_elements("y", p.y.shape(), got, want, unspecified);
     if (report != nullptr) report->add(n, ratio);
   });
