@@ -82,6 +82,7 @@ heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
     known.projection_flops = p.projection_flops;
     known.attention_flops = p.attention.flops;
     known.kept_bytes = p.space.kept_bytes;
+    known.precision = static_cast<std::uint32_t>(p.precision());
     heed::write_struct(info, known, "info");
   });
 }

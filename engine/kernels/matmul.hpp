@@ -298,10 +298,10 @@ void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t
   accumulate_lines<V, P, W>(value, keys, first_run, probs, rows.accumulators, features, rows.fresh);
 }
 
-template <class V, std::size_t W, class P = Single<V>, class Real = RealOf<V>>
+template <class V, std::size_t W, class Real = RealOf<V>>
 void multiply_panel(const ValueView<Real>& value, std::size_t keys, const Real* panel, Real* sums,
                     std::size_t features, bool fresh) {
-  accumulate_lines<V, P, W>(value, all_keys(keys), PanelGeometry::run, panel, sums, features,
+  accumulate_lines<V, Single<V>, W>(value, all_keys(keys), PanelGeometry::run, panel, sums, features,
                             fresh);
 }
 

@@ -236,7 +236,8 @@ void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t
 template <class V, std::size_t W, class Real = RealOf<V>>
 void multiply_panel(const ValueView<Real>& value, std::size_t keys, const Real* panel, Real* sums,
                     std::size_t features, bool fresh) {
-  heed::multiply_panel<V, W, Product<V>>(value, lines_of(keys), panel, sums, features, fresh);
+  const std::size_t lines = lines_of(keys);
+  accumulate_lines<V, Product<V>, W>(value, all_keys(lines), lines, panel, sums, features, fresh);
 }
 
 /// Features from x0 on, a vector of them, of the values of keys 2 line and 2 line + 1, 0 past the

@@ -79,12 +79,13 @@ void lay_out(MatmulPlan& plan) {
   slab.x = take(plan.size.x_in_panels ? 0 : rows, plan.x_lines);
   slab.accumulators = take(plan.size.y_in_panels ? 0 : rows, plan.out_block);
   slab.weights = take(kTileIn, plan.out_block);
-  slab.wide = take(std::max(kTileIn, plan.panel_rows), std::max(plan.out_block, kTileIn));
+  const std::int64_t ins = plan.size.may_pair ? kMostTileIn : kTileIn;
+  slab.wide = take(std::max(ins, plan.panel_rows), std::max(plan.out_block, ins));
   slab.bias = take(1, plan.out_block);
   const std::int64_t mended = plan.size.may_pair ? plan.panel_rows : 0;
   slab.again = take(mended, round_up(plan.out_block, kBlock));
-  slab.again_x = take(mended, kTileIn);
-  slab.again_w = take(plan.size.may_pair ? kTileIn : 0, kBlock);
+  slab.again_x = take(mended, ins);
+  slab.again_w = take(plan.size.may_pair ? ins : 0, kBlock);
   slab.bytes = checked_slab(offsets, plan.size);
   plan.slab = slab;
 }

@@ -39,13 +39,13 @@ struct MatmulSlab {
   std::size_t wide;          ///< one tile, widened; or rows of x or y
   std::size_t bias;          ///< [out_block]
   std::size_t again;         ///< [out_block][pitch]; this and what follows to mend pairs
-  std::size_t again_x;       ///< a panel's part of x, [kTileIn][pitch]
-  std::size_t again_w;       ///< one block of a tile, [kTileIn][value_block]
+  std::size_t again_x;       ///< a panel's part of x, [kMostTileIn][pitch]
+  std::size_t again_w;       ///< one block of a tile, [kMostTileIn][value_block]
   std::size_t bytes;
 };
 
 /// A task is some panels of rows times some features out. It takes out_block features out at a
-/// time, and for each block kTileIn features in at a time: this tile of weights stays in the L2
+/// time, and for each block tile_in() features in at a time: this tile of weights stays in the L2
 /// cache while the panels pass.
 struct MatmulPlan {
   MatmulSize size;

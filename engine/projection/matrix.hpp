@@ -11,8 +11,10 @@
 namespace heed {
 
 /// A product takes this many features in at a time, so that a panel's part of x and the weights of
-/// one block of features out stay in the L1 cache.
+/// one block of features out stay in the L1 cache; of pairs twice as many, which take as much.
 inline constexpr std::int64_t kTileIn = 128;
+inline constexpr std::int64_t kMostTileIn = 2 * kTileIn;
+inline std::int64_t tile_in(std::uint32_t depth) { return depth == 1 ? kTileIn : kMostTileIn; }
 
 /// Where the elements of a checked matrix lie. Several matrices may lie one below the other:
 /// feature in `i` is row i % in_each of matrix i / in_each.

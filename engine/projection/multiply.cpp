@@ -54,8 +54,9 @@ template <class Real>
 void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panels, std::int64_t x,
                                     std::int64_t outs, bool packs) const {
   const Real* const start = bias(x, outs);
-  for (std::int64_t k = 0; k < plan_.size.in; k += kTileIn) {
-    const std::int64_t ins = std::min(kTileIn, plan_.size.in - k);
+  const std::int64_t step = tile_in(products_.depth);
+  for (std::int64_t k = 0; k < plan_.size.in; k += step) {
+    const std::int64_t ins = std::min(step, plan_.size.in - k);
     const ValueView<Real> tile = weights({k, ins, x, outs});
     for (std::int64_t p = 0; p < panels; ++p) {
       const Panel panel = this->panel(first_panel, p, x);
@@ -92,8 +93,9 @@ void Multiply<Real>::mend(const Panel& panel, std::int64_t x, std::int64_t outs)
   const Real* const start = bias(x, outs);
   for (std::int64_t i = 0; start != nullptr && i < outs; ++i)
     std::fill_n(again + i * pitch, pitch, start[i]);
-  for (std::int64_t k = 0; k < plan_.size.in; k += kTileIn) {
-    const std::int64_t ins = std::min(kTileIn, plan_.size.in - k);
+  const std::int64_t step = tile_in(products_.depth);
+  for (std::int64_t k = 0; k < plan_.size.in; k += step) {
+    const std::int64_t ins = std::min(step, plan_.size.in - k);
     pack_rows<Real>(kernels_, kernels_.panels, matmul_.x, panel, k, ins, buffer(plan_.slab.wide),
                     rows);
     const ValueView<Real> tile = weights({k, ins, x, outs});
@@ -114,7 +116,7 @@ ValueView<Real> Multiply<Real>::weights(const TileOf& tile) const {
   const heed_weights* const prepared = matmul_.w.prepared;
   const std::uint32_t depth = products_.depth;
   if (prepared != nullptr && prepared->depth == depth)
-    return packed_view(prepared->tile<Real>(tile.k, tile.ins, tile.x), depth, tile.ins);
+    return packed_view(prepared->tile<Real>(tile.k, tile.x), depth, tile.ins);
   Real* const packed = buffer(plan_.slab.weights);
   if (prepared != nullptr)
     pack_again(*prepared, tile, packed);
@@ -126,17 +128,13 @@ ValueView<Real> Multiply<Real>::weights(const TileOf& tile) const {
 
 template <class Real>
 void Multiply<Real>::pack_again(const heed_weights& prepared, const TileOf& tile, Real* to) const {
-  const auto ins = static_cast<std::size_t>(tile.ins);
   for (std::int64_t o = 0; o < tile.outs; o += kBlock) {
-    const Real* from = prepared.tile<Real>(tile.k, tile.ins, tile.x + o);
     Real* const block = to + packed_lines(products_.depth, tile.ins) * o;
-    if (prepared.depth != 1) {
-      Real* const wide = products_.depth == 1 ? block : buffer(plan_.slab.wide);
-      widen_block(from, prepared.depth, tile.ins, wide);
-      from = wide;
-    }
+    Real* const wide = products_.depth == 1 ? block : buffer(plan_.slab.wide);
+    read_block(prepared, tile.k, tile.ins, tile.x + o, wide);
     if (products_.depth != 1)
-      products_.pack_values({from, kBlock, 1}, ins, static_cast<std::size_t>(kBlock), block);
+      products_.pack_values({wide, kBlock, 1}, static_cast<std::size_t>(tile.ins),
+                            static_cast<std::size_t>(kBlock), block);
   }
 }
 

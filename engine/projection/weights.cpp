@@ -28,9 +28,10 @@ void pack(const Kernels& all, const MatrixToPrepare& given, Real* to) {
   const KernelTable<Real>& kernels = kernels_of<Real>(all);
   const ProductKernels<Real>& products = products_of(kernels, given.depth != 1);
   const Matrix& m = given.matrix;
-  Real wide[kTileIn * kBlock];
-  for (std::int64_t k = 0; k < m.in; k += kTileIn) {
-    const std::int64_t ins = std::min(kTileIn, m.in - k);
+  const std::int64_t step = tile_in(given.depth);
+  Real wide[kMostTileIn * kBlock];
+  for (std::int64_t k = 0; k < m.in; k += step) {
+    const std::int64_t ins = std::min(step, m.in - k);
     for (std::int64_t x = 0; x < m.out; x += kBlock) {
       pack_tile(kernels, products, m, given.data, {k, ins, x, std::min(kBlock, m.out - x)}, wide,
                 to);
@@ -42,17 +43,13 @@ void pack(const Kernels& all, const MatrixToPrepare& given, Real* to) {
 /// The other way, to [in][out].
 template <class Real>
 void unpack(const heed_weights& weights, Real* to) {
-  Real wide[kTileIn * kBlock];
+  Real block[kTileIn * kBlock];
   for (std::int64_t k = 0; k < weights.in; k += kTileIn) {
     const std::int64_t ins = std::min(kTileIn, weights.in - k);
     for (std::int64_t x = 0; x < weights.out; x += kBlock) {
-      const Real* from = weights.tile<Real>(k, ins, x);
-      if (weights.depth != 1) {
-        widen_block(from, weights.depth, ins, wide);
-        from = wide;
-      }
+      read_block(weights, k, ins, x, block);
       for (std::int64_t i = 0; i < ins; ++i)
-        std::copy_n(from + i * kBlock, std::min(kBlock, weights.out - x),
+        std::copy_n(block + i * kBlock, std::min(kBlock, weights.out - x),
                     to + (k + i) * weights.out + x);
     }
   }
@@ -77,6 +74,26 @@ void fill(const MatrixToPrepare& given, heed_weights& weights) {
 }
 
 }  // namespace
+
+template <class Real>
+void read_block(const heed_weights& weights, std::int64_t k, std::int64_t ins, std::int64_t x,
+                Real* to) {
+  const std::int64_t step = tile_in(weights.depth);
+  for (std::int64_t done = 0; done < ins;) {
+    const std::int64_t before = (k + done) % step;  // of the tile
+    const std::int64_t some = std::min(step - before, ins - done);
+    const Real* const from = weights.tile<Real>(k + done - before, x) +
+                             packed_lines(weights.depth, before) * kBlock;
+    if (weights.depth == 1)
+      std::copy_n(from, some * kBlock, to + done * kBlock);
+    else
+      widen_block(from, weights.depth, some, to + done * kBlock);
+    done += some;
+  }
+}
+
+template void read_block(const heed_weights&, std::int64_t, std::int64_t, std::int64_t, float*);
+template void read_block(const heed_weights&, std::int64_t, std::int64_t, std::int64_t, double*);
 
 Matrix rows_side_by_side(bool float64, std::int64_t in, std::int64_t out) {
   return {{real_type(float64), real_bytes(float64), {0, 0, out, 1}}, in, in, out};

@@ -1,6 +1,7 @@
 // Matrices prepared once: makes a heed_weights from its descriptor.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,8 +17,8 @@
 ///   bias  [out]
 ///
 /// Where the context multiplies pairs of bfloat16, a matrix of bfloat16 is kept in pairs instead,
-/// every kTileIn of `in` as the products' pack_values leaves them. Products of other contexts widen
-/// or pack it again, tile by tile.
+/// every tile_in(depth) of `in` as the products' pack_values leaves them. Products of other contexts
+/// widen or pack it again, tile by tile.
 struct heed_weights {
   const heed_context* context;
   heed::Backend backend;  ///< the one it is prepared for
@@ -32,10 +33,12 @@ struct heed_weights {
   const void* data;
   const void* bias;  ///< nullptr: none
 
-  /// The tile of features in [k, k + ins) from feature out x on, a multiple of value_block.
+  /// The tile that begins with feature in k, a multiple of tile_in(depth), from feature out x on, a
+  /// multiple of value_block.
   template <class Real>
-  const Real* tile(std::int64_t k, std::int64_t ins, std::int64_t x) const {
+  const Real* tile(std::int64_t k, std::int64_t x) const {
     constexpr auto kBlock = static_cast<std::int64_t>(heed::PanelGeometry::value_block);
+    const std::int64_t ins = std::min(heed::tile_in(depth), in - k);
     return static_cast<const Real*>(data) +
            heed::packed_lines(depth, k) * heed::round_up(out, kBlock) +
            heed::packed_lines(depth, ins) * x;
@@ -74,6 +77,17 @@ struct MatrixArgument {
 /// Whether a matrix of this type meets rows of `x` in pairs, in this context; rows and matrices of
 /// other types do where the context may round them.
 bool multiplies_pairs(const heed_context& context, ElementType x, ElementType matrix);
+
+/// A block of value_block features out from x on, of features in [k, k + ins), to
+/// [ins][value_block]; k is a multiple of kTileIn.
+template <class Real>
+void read_block(const heed_weights& weights, std::int64_t k, std::int64_t ins, std::int64_t x,
+                Real* to);
+
+extern template void read_block(const heed_weights&, std::int64_t, std::int64_t, std::int64_t,
+                                float*);
+extern template void read_block(const heed_weights&, std::int64_t, std::int64_t, std::int64_t,
+                                double*);
 
 /// A matrix [in][out] of the arithmetic's type.
 Matrix rows_side_by_side(bool float64, std::int64_t in, std::int64_t out);
