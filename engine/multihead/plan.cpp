@@ -82,8 +82,8 @@ Placement choose_placement(const heed_context& context, const MultiheadProblem& 
     return kernels_of<decltype(real)>(*context.kernels).panels.lanes;
   });
   const std::int64_t padding = round_up(a.query_length, lanes) - a.query_length;
-  if (computes_in_pairs(context, p) || context.backend != Backend::kHeed || !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 ||
-      padding * 8 > a.query_length)
+  if (computes_in_pairs(context, p) || context.backend != Backend::kHeed || !p.has_w_out() ||
+      a.packed_queries > 0 || a.batch == 0 || padding * 8 > a.query_length)
     return Placement::kPacked;
   const bool recomputes = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;
   return recomputes || p.keep ? Placement::kByHead : Placement::kPanels;
@@ -101,7 +101,8 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const bool heads = may_pair(p.attention.out);
   const MatmulSize query = {p.float64(), p.query_rows, p.width_query, p.queries_width,
                             items,       panels,       panels,        queries};
-  const MatmulSize key = {p.float64(), p.key_rows, p.width_key, p.keys_width, 1, false, false, keys};
+  const MatmulSize key = {p.float64(), p.key_rows, p.width_key, p.keys_width,
+                          1,           false,      false,       keys};
   const MatmulSize value = {p.float64(), p.key_rows, p.width_key, p.values_width,
                             1,           false,      false,       keys};
   const MatmulSize out = {p.float64(), p.query_rows, p.heads_width, p.width_out,
@@ -142,7 +143,8 @@ void lay_out(heed_multihead_plan& plan) {
              : p.query_rows;
   MultiheadSpace& s = plan.space;
   const Problem& a = p.attention;
-  s.input = take(query_rows, panels ? std::max(p.width_query, p.heads_width) : p.heads_width, a.out);
+  s.input =
+      take(query_rows, panels ? std::max(p.width_query, p.heads_width) : p.heads_width, a.out);
   s.heads = s.input;
   s.query = take(query_rows, p.queries_width, a.query);
   s.key = take(p.key_rows, p.keys_width, a.key);
@@ -188,8 +190,7 @@ heed_multihead_plan make_plan(const heed_context& context, const MultiheadProble
   place_projections(context, plan.problem);
   plan.attention = within("desc.attention", [&] {
     const Problem& own = plan.problem.attention;
-    return make_plan(context, problem.keep ? kept(own) : own,
-                     choose_placement(context, problem));
+    return make_plan(context, problem.keep ? kept(own) : own, choose_placement(context, problem));
   });
   plan_products(context, plan);
   lay_out(plan);

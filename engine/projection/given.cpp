@@ -37,7 +37,8 @@ void check_prepared(const char* field, const heed_weights& weights, const char* 
          name_of(weights.backend), of, name_of(products.backend));
   if (weights.rounded && !products.rounds)
     fail(HEED_STATUS_INVALID_ARGUMENT,
-         "%s is prepared with a context whose precision is \"medium\", which rounded it to bfloat16; "
+         "%s is prepared with a context whose precision is \"medium\", which rounded it to "
+         "bfloat16; "
          "this %s does not round matrices",
          field, of);
 }

@@ -5,9 +5,9 @@
 // of y is one chain of multiply-adds over the features in, in their order, from the bias on. So its
 // bits depend on the instruction set alone, not on how the product is cut up.
 //
-// Rows and matrices of bfloat16 meet as pairs where the context has them, which is exact but for the
-// order of sums and for subnormal numbers, which count as 0. Elements that are not finite then are
-// multiplied again without pairs (Multiply::mend), because infinity times 0 is NaN.
+// Rows and matrices of bfloat16 meet as pairs where the context has them, which is exact but for
+// the order of sums and for subnormal numbers, which count as 0. Elements that are not finite then
+// are multiplied again without pairs (Multiply::mend), because infinity times 0 is NaN.
 #pragma once
 
 #include <cstddef>
@@ -90,7 +90,7 @@ struct Matmul {
       nullptr;  ///< receives y_scale times y in panels, 0 in lanes without a row, instead of y
   double y_scale = 1;
   bool pairs = false;  ///< multiplies pairs; where the plan may
-  bool adds = false;  ///< y, of one head and not in panels, grows by the product; without a bias
+  bool adds = false;   ///< y, of one head and not in panels, grows by the product; without a bias
 };
 
 /// Computes all of them; `workers` threads of the context share the tasks. Each works in a slab of

@@ -121,8 +121,8 @@ ValueView<Real> Multiply<Real>::weights(const TileOf& tile) const {
   if (prepared != nullptr)
     pack_again(*prepared, tile, packed);
   else
-    pack_tile(kernels_, products_, *matmul_.w.matrix, matmul_.w.data, tile,
-              buffer(plan_.slab.wide), packed);
+    pack_tile(kernels_, products_, *matmul_.w.matrix, matmul_.w.data, tile, buffer(plan_.slab.wide),
+              packed);
   return packed_view<Real>(packed, depth, tile.ins);
 }
 

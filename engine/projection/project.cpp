@@ -41,16 +41,16 @@ void run_project(const heed_context& context, const ProjectProblem& p, const Pro
   if (p.all_rows == 0) return;
   const heed_weights& weights = *p.weights;
   const bool pairs = multiplies_pairs(context, p.x.type, weights.type);
-  const MatmulSize size = {weights.float64, p.all_rows, weights.in, weights.out,
-                           1,               false,      false,      pairs};
+  const MatmulSize size = {weights.float64, p.all_rows, weights.in, weights.out, 1,
+                           false,           false,      pairs};
   const MatmulPlan plan = plan_matmul(context, "weights", size, claims_for(context));
   const std::uint32_t workers = workers_for(context, flops_of(size));
   const std::int64_t bytes = (Size(workers) * static_cast<std::int64_t>(plan.slab.bytes))
                                  .checked("the workspace", {{"the number of threads", workers}});
   Array<std::byte> slabs(context.allocator, bytes);
   Matmul matmul = {&plan, p.all_rows, InputRows{project.x, p.x, p.rows},
-                         MatrixArgument{&weights, nullptr, nullptr, nullptr, Layout{}},
-                         OutputRows{project.y, p.y, p.rows, weights.out}};
+                   MatrixArgument{&weights, nullptr, nullptr, nullptr, Layout{}},
+                   OutputRows{project.y, p.y, p.rows, weights.out}};
   matmul.pairs = pairs;
   run_matmuls(context, &matmul, 1, workers, slabs.data(), plan.slab.bytes);
 }

@@ -29,8 +29,9 @@ void pack(const heed_context& context, const PackJob& job, std::uint32_t workers
     const PanelRows panel = PanelRows::of(place.first, place.rows, kernels.panels.lanes);
     Real* const to = static_cast<Real*>(job.panels) + place.before * width;
     for (std::int64_t k = 0; k < job.features; k += kPackFeatures)
-      pack_rows<Real>(kernels, kernels.panels, job.from, panel, k, std::min(kPackFeatures, job.features - k), wide,
-                to + k * static_cast<std::int64_t>(panel.pitch));
+      pack_rows<Real>(kernels, kernels.panels, job.from, panel, k,
+                      std::min(kPackFeatures, job.features - k), wide,
+                      to + k * static_cast<std::int64_t>(panel.pitch));
   };
   parallel_for(context.threads, {cut.panels(), kPanelsPerClaim, workers},
                [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
@@ -71,14 +72,13 @@ void pack_rows(const KernelTable<Real>& kernels, const ProductKernels<Real>& pro
     at[i] = in_place ? reinterpret_cast<const Real*>(row) : widened;
   }
   products.pack_query(panel.vectors, at, panel.rows, in_place ? layout.strides.feature : 1,
-                            static_cast<std::size_t>(count), Real{1}, to);
+                      static_cast<std::size_t>(count), Real{1}, to);
 }
 
 template void pack_rows(const KernelTable<float>&, const ProductKernels<float>&, const InputRows&,
                         const PanelRows&, std::int64_t, std::int64_t, float*, float*);
-template void pack_rows(const KernelTable<double>&, const ProductKernels<double>&,
-                        const InputRows&, const PanelRows&, std::int64_t, std::int64_t, double*,
-                        double*);
+template void pack_rows(const KernelTable<double>&, const ProductKernels<double>&, const InputRows&,
+                        const PanelRows&, std::int64_t, std::int64_t, double*, double*);
 
 std::size_t pack_slab_bytes(const heed_context& context, bool float64) {
   return with_real(float64, [&](auto real) -> std::size_t {

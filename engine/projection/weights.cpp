@@ -82,8 +82,8 @@ void read_block(const heed_weights& weights, std::int64_t k, std::int64_t ins, s
   for (std::int64_t done = 0; done < ins;) {
     const std::int64_t before = (k + done) % step;  // of the tile
     const std::int64_t some = std::min(step - before, ins - done);
-    const Real* const from = weights.tile<Real>(k + done - before, x) +
-                             packed_lines(weights.depth, before) * kBlock;
+    const Real* const from =
+        weights.tile<Real>(k + done - before, x) + packed_lines(weights.depth, before) * kBlock;
     if (weights.depth == 1)
       std::copy_n(from, some * kBlock, to + done * kBlock);
     else

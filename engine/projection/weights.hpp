@@ -17,8 +17,8 @@
 ///   bias  [out]
 ///
 /// Where the context multiplies pairs of bfloat16, a matrix of bfloat16 is kept in pairs instead,
-/// every tile_in(depth) of `in` as the products' pack_values leaves them. Products of other contexts
-/// widen or pack it again, tile by tile.
+/// every tile_in(depth) of `in` as the products' pack_values leaves them. Products of other
+/// contexts widen or pack it again, tile by tile.
 struct heed_weights {
   const heed_context* context;
   heed::Backend backend;  ///< the one it is prepared for

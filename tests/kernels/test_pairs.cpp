@@ -115,8 +115,8 @@ struct Values {
                      {nullptr, row_sum.data(), sums.data(), fresh}, c.features);
   }
   heed::ValueView<float> view(const Pairs& pairs) const {
-    return {packed.data(), static_cast<std::ptrdiff_t>(kBlock) * pairs.elements(),
-            pairs.elements(), static_cast<std::ptrdiff_t>(lines_of(pairs, c.keys) * kBlock)};
+    return {packed.data(), static_cast<std::ptrdiff_t>(kBlock) * pairs.elements(), pairs.elements(),
+            static_cast<std::ptrdiff_t>(lines_of(pairs, c.keys) * kBlock)};
   }
   bool intact() const {
     return weights.intact() && packed.intact() && sums.intact() && row_sum.intact();

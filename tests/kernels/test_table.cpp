@@ -62,7 +62,8 @@ TEST_CASE("products of pairs are complete, and have pairs", "[table]") {
 #define HEED_PRODUCT_KERNEL(result, name, parameters) CHECK(pairs->name != nullptr);
 #define HEED_PACK_KERNEL(result, name, parameters) CHECK(pairs->name != nullptr);
 #define HEED_ROW_KERNEL(result, name, parameters)
-#define HEED_ROW_PRODUCT(result, name, parameters) CHECK((row_pairs == nullptr || row_pairs->name != nullptr));
+#define HEED_ROW_PRODUCT(result, name, parameters) \
+  CHECK((row_pairs == nullptr || row_pairs->name != nullptr));
 #include "engine/kernels/list.hpp"
   }
 }

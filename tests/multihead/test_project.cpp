@@ -196,6 +196,22 @@ TEST_CASE("what is not finite stays in its row or its column", "[project]") {
   }
 }
 
+TEST_CASE("an infinity is not lost where it meets a subnormal number", "[project][precision]") {
+  // 2^-129 counts as 0 to pairs, and 0 times infinity is NaN: float32 says infinity.
+  Projection p({1, 40, 150, 70}, all_of_type(HEED_DTYPE_BF16));
+  p.x.set({0, 0, 33, 140}, kInfinity);
+  p.w.each([&](Index m, Index i, Index o) {
+    if (i == 140) p.w.set(m, i, o, 0x1p-129);
+  });
+  check_projection(p);
+  for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
+    p.run_all(plain_contexts()[n]);
+    p.y.each([&](const Axes& at) {
+      CHECK(at[2] == 33 ? p.y.get(at) == kInfinity : std::isfinite(p.y.get(at)));
+    });
+  }
+}
+
 TEST_CASE("every product projects within the bounds", "[project][products]") {
   for (std::size_t i = 0; i < heed_product_count(); ++i)
     for (const std::uint32_t dtype : kTypes) {

@@ -52,8 +52,8 @@ class BlockOracle {
                 block_.rows),
         project(block_.input_key, keys, key_length, block_.width_key, block_.w_key),
         project(block_.input_key, keys, key_length, block_.width_key, block_.w_value)};
-    const Given given = {d_,           block_.arguments,   block_.function,
-                         &projections, block_.rows, in_bfloat16_};
+    const Given given = {d_,           block_.arguments, block_.function,
+                         &projections, block_.rows,      in_bfloat16_};
     Expected expected = expect(given);
     admit_others(expected);
     return {std::move(projections), std::move(expected)};
@@ -96,9 +96,9 @@ class BlockOracle {
   /// To bfloat16.
   static void round(Computed& computed) {
     for (std::size_t i = 0; i < computed.numbers.size(); ++i) {
-      const Element e = stored(static_cast<Wide>(computed.numbers[i]),
-                               static_cast<Wide>(computed.errors[i]), HEED_DTYPE_BF16,
-                               HEED_DTYPE_F32);
+      const Element e =
+          stored(static_cast<Wide>(computed.numbers[i]), static_cast<Wide>(computed.errors[i]),
+                 HEED_DTYPE_BF16, HEED_DTYPE_F32);
       computed.numbers[i] = e.value;
       computed.errors[i] = e.bound;
     }
