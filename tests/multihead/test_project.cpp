@@ -207,7 +207,7 @@ TEST_CASE("an infinity is not lost where it meets a subnormal number", "[project
   for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
     p.run_all(plain_contexts()[n]);
     p.y.each([&](const Axes& at) {
-      CHECK(at[2] == 33 ? p.y.get(at) == kInfinity : std::isfinite(p.y.get(at)));
+      CHECK((at[2] == 33 ? p.y.get(at) == kInfinity : std::isfinite(p.y.get(at))));
     });
   }
 }
