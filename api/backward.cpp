@@ -86,6 +86,7 @@ heed_status heed_multihead_backward_plan_describe(const heed_multihead_backward_
     known.projection_flops = 2 * p.block.projection_flops;
     known.attention_flops = p.attention.flops;
     known.kept_bytes = p.problem.kept ? p.block.space.kept_bytes : 0;
+    known.precision = static_cast<std::uint32_t>(p.block.precision());
     heed::write_struct(info, known, "info");
   });
 }

@@ -77,7 +77,8 @@ HEED_API void heed_version(int* major, int* minor, int* patch);
 typedef struct heed_isa_info {
   uint32_t struct_size;
   uint32_t usable;  /* 1 if this CPU and operating system can run it, else 0 */
-  const char* name; /* "scalar", "sse2", "avx2", "avx512", "avx512bf16", "amx", "neon" */
+  const char* name; /* "scalar", "sse2", "avx2", "avx512", "avx512bf16", "amx", "neon",
+                       "neonbf16" */
   uint32_t lanes;   /* query rows computed side by side: float32 values in a vector */
   uint32_t panel;   /* query rows that one kernel call handles at most */
 } heed_isa_info;
@@ -180,10 +181,12 @@ typedef enum heed_precision {
   HEED_PRECISION_EXACT = 1,     /* products and weights as float32 multiply-adds see them */
   HEED_PRECISION_DEFAULT = 2,   /* float32's own error; where queries, keys and values are all
                                    bfloat16, weights are rounded to it before they meet values;
-                                   keys and values of 8 bits may meet integers */
+                                   where a block's input_query is, so is what lies between its
+                                   products; keys and values of 8 bits may meet integers */
   HEED_PRECISION_HIGH = 3,      /* float32 may lose 2^-16 of a product; 16 bits: as DEFAULT */
   HEED_PRECISION_MEDIUM = 4     /* float32 queries, keys and values may be rounded to bfloat16; 16
-                                   bits: as DEFAULT */
+                                   bits: as DEFAULT; products and blocks may round anything of 16
+                                   and 32 bits to it */
 } heed_precision;
 
 /* For each choice an option given here wins over the environment, and the environment over the
@@ -899,8 +902,9 @@ typedef struct heed_matrix_layout {
   { 0, 0, 0, 0, 0 }
 
 /* A matrix and its bias, prepared once in the order that products read them, for any number of
- * plans, runs and threads, of any context whose product (heed_context_info) is the same. Immutable;
- * holds its context. */
+ * plans, runs and threads, of any context whose product (heed_context_info) is the same: fastest of
+ * one with the same instruction set and precision. What a context with HEED_PRECISION_MEDIUM has
+ * rounded is refused by those of another precision, and by graphs. Immutable; holds its context. */
 typedef struct heed_weights heed_weights;
 
 typedef struct heed_weights_desc {
@@ -997,7 +1001,9 @@ typedef enum heed_combine {
  *
  * Types: inputs, matrices, biases and out are each float32, bfloat16 or float16, in any mix, with
  * arithmetic and everything in between in float32; or all are float64, which a float64 input_query
- * asks for. A dtype of 0 is float32 of input_query, and the arithmetic's of everything else. */
+ * asks for. A dtype of 0 is float32 of input_query, and the arithmetic's of everything else. Where
+ * input_query is bfloat16 and the instruction set multiplies pairs, Q, K, V and what W_out
+ * multiplies are rounded to bfloat16, unless the precision is HEED_PRECISION_EXACT. */
 typedef struct heed_multihead_desc {
   uint32_t struct_size;
   uint32_t combine; /* heed_combine */
@@ -1079,9 +1085,13 @@ typedef struct heed_multihead_info {
   double attention_flops;  /* as in heed_attention_info */
   size_t kept_bytes;       /* of args.kept: projections, heads and their log-sum-exp; 0 without
                               desc.keep */
+  uint32_t precision;      /* heed_precision, in effect: HEED_PRECISION_MEDIUM where everything may be
+                              rounded, HEED_PRECISION_DEFAULT where what lies between products is
+                              bfloat16, else HEED_PRECISION_EXACT */
+  uint32_t reserved;       /* 0 */
 } heed_multihead_info;
 #define HEED_MULTIHEAD_INFO_INIT \
-  { (uint32_t)sizeof(heed_multihead_info), 0, NULL, NULL, NULL, 0, 0.0, 0.0, 0 }
+  { (uint32_t)sizeof(heed_multihead_info), 0, NULL, NULL, NULL, 0, 0.0, 0.0, 0, 0, 0 }
 
 HEED_API heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
                                                   heed_multihead_info* info);

@@ -27,7 +27,7 @@ heed_status heed_weights_create(const heed_context* context, const heed_weights_
     const heed_context& c = required(context, "context");
     heed_weights*& result = required(weights, "weights");
     const heed::MatrixToPrepare given =
-        heed::validate(heed::read_struct(desc, "desc"), matrix, bias);
+        heed::validate(c, heed::read_struct(desc, "desc"), matrix, bias);
     if (c.checked)
       heed::check_to_prepare(
           c, {"matrix", given.data, given.matrix, "bias", given.bias, given.bias_layout});
@@ -82,6 +82,7 @@ heed_status heed_multihead_plan_describe(const heed_multihead_plan* plan,
     known.projection_flops = p.projection_flops;
     known.attention_flops = p.attention.flops;
     known.kept_bytes = p.space.kept_bytes;
+    known.precision = static_cast<std::uint32_t>(p.precision());
     heed::write_struct(info, known, "info");
   });
 }

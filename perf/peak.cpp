@@ -32,6 +32,9 @@ constexpr const PeakKernel* kKernels[] = {
 #if defined(HEED_ISA_NEON)
     &kNeonPeak,
 #endif
+#if defined(HEED_ISA_NEONBF16)
+    &kNeonBf16Peak,
+#endif
 };
 
 const float* peak_operands() {

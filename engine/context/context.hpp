@@ -33,6 +33,11 @@ struct heed_context {
 
 namespace heed {
 
+/// Whether this instruction set multiplies pairs of bfloat16, and may.
+inline bool has_pairs(const heed_context& context) {
+  return context.kernels->f32.pairs != nullptr && context.precision != Precision::kExact;
+}
+
 heed_context* make_context(const heed_context_options* options);
 
 void share(const heed_context& context) noexcept;

@@ -14,6 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#if defined(HEED_ISA_NEONBF16) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 namespace heed {
 namespace {
@@ -84,6 +87,18 @@ bool has_amx() {
 }
 #endif
 
+#if defined(HEED_ISA_NEONBF16)
+/// Whoever may not ask the system may not use it either.
+bool has_neonbf16() {
+#if defined(__linux__)
+  constexpr unsigned long kBf16 = 1UL << 14;  // HWCAP2_BF16, which older headers lack
+  return (getauxval(AT_HWCAP2) & kBf16) != 0;
+#else
+  return false;
+#endif
+}
+#endif
+
 constexpr Isa kIsas[] = {
     {&kScalarKernels, always, everywhere},
 #if defined(HEED_ISA_SSE2)
@@ -103,6 +118,9 @@ constexpr Isa kIsas[] = {
 #endif
 #if defined(HEED_ISA_NEON)
     {&kNeonKernels, always, everywhere},  // part of every aarch64
+#endif
+#if defined(HEED_ISA_NEONBF16)
+    {&kNeonBf16Kernels, has_neonbf16, everywhere},
 #endif
 };
 

@@ -194,11 +194,6 @@ std::int64_t decoded_block(const heed_attention_plan& plan) {
   return keys;
 }
 
-/// Whether this instruction set has pairs, and may use them.
-bool has_pairs(const heed_context& context) {
-  return context.kernels->f32.pairs != nullptr && context.precision != Precision::kExact;
-}
-
 /// Weights are rounded to bfloat16 only where all that they meet is, or may be rounded too.
 bool multiplies_pairs(const heed_context& context, const Problem& p, Placement placement) {
   const auto all_are = [&](ElementType type) {
@@ -237,7 +232,8 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.long_keys = long_keys;
   decode.block_keys = decoded_block(plan);
   const bool pairs = plan.pairs && p.key.type == ElementType::kBf16;
-  decode.pairs = longest > 1 && (pairs || multiplies_integers(*plan.context, p));
+  const bool has_rows = plan.context->kernels->f32.row_pairs != nullptr;
+  decode.pairs = has_rows && longest > 1 && (pairs || multiplies_integers(*plan.context, p));
   plan.strategy = longest <= few ? &kDecode : &kMixed;
   if (plan.strategy == &kDecode) plan.tasks = 0;
   const std::int64_t rows = std::min(longest, most);

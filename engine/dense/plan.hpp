@@ -6,6 +6,7 @@
 
 #include "engine/context/context.hpp"
 #include "engine/dense/problem.hpp"
+#include "engine/tensor/products.hpp"
 
 namespace heed {
 
@@ -148,13 +149,6 @@ template <class Real>
 const RowProducts<Real>& row_products_of(const KernelTable<Real>& kernels, bool pairs) {
   if (pairs) return *kernels.row_pairs;
   return kernels.rows;
-}
-
-/// What multiplies queries and keys, weights and values: pairs, or the numbers of the arithmetic.
-template <class Real>
-const ProductKernels<Real>& products_of(const KernelTable<Real>& kernels, bool pairs) {
-  if (pairs) return *kernels.pairs;
-  return kernels.panels;
 }
 
 /// Reads nothing but its arguments: the same context and problem give the same plan. What

@@ -395,23 +395,6 @@ class QueryBlock {
   std::int64_t panels_;  ///< 0 or less: the sequence ends before this block, or is decoded
 };
 
-/// While it lives, this thread may multiply.
-class UnitInUse {
- public:
-  template <class Real>
-  explicit UnitInUse(const ProductKernels<Real>& products) : end_(products.end) {
-    if (products.begin != nullptr) products.begin();
-  }
-  ~UnitInUse() {
-    if (end_ != nullptr) end_();
-  }
-  UnitInUse(const UnitInUse&) = delete;
-  UnitInUse& operator=(const UnitInUse&) = delete;
-
- private:
-  void (*const end_)();
-};
-
 void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
              std::byte* workspace) {
   std::byte* const results = plan.results_bytes > 0 ? workspace : nullptr;  // nullptr: not kept

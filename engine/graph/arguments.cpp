@@ -41,7 +41,7 @@ void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args
        p.w_value}};
   for (const auto& [given, matrix] : all) {
     if (p.inputs == HEED_GRAPH_SHARED) {
-      check_given(given, matrix, p.bias, p.float64, backend);
+      check_given(given, matrix, p.bias, p.float64, {backend, false});
       continue;
     }
     const char* const when = "unless desc.inputs is HEED_GRAPH_SHARED (1)";

@@ -130,6 +130,13 @@ HEED_PRODUCT_KERNEL(void, accumulate,
                      std::size_t first_run, const Real* probs, const RowState<Real>& rows,
                      std::size_t features))
 
+/// sums[x][r] += sum of panel[j][r] * value[j][x] over all j < keys, summed in runs as `accumulate`
+/// does, and of pairs in one, for a panel as pack_query lays it out; what it says of scales is not
+/// looked at. `fresh` starts from zero. Writes up to `features` rounded up to row_padding rows.
+HEED_PRODUCT_KERNEL(void, multiply_panel,
+                    (std::size_t vectors, const ValueView<Element>& value, std::size_t keys,
+                     const Element* panel, Real* sums, std::size_t features, bool fresh))
+
 /// out_rows[r][x * feature_stride] = accumulators[x][r] / row_sum[r], and 0 where row_sum is 0, for
 /// r < row_count, x < features. Reads nothing past `features` rounded up to row_padding rows.
 HEED_PANEL_KERNEL(void, finish,

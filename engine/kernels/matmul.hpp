@@ -306,5 +306,12 @@ void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t
                             rows.ahead);
 }
 
+template <class V, std::size_t W, class Real = RealOf<V>>
+void multiply_panel(const ValueView<Real>& value, std::size_t keys, const Real* panel, Real* sums,
+                    std::size_t features, bool fresh) {
+  accumulate_lines<V, Single<V>, W>(value, all_keys(keys), PanelGeometry::run, panel, sums,
+                                    features, fresh);
+}
+
 }  // namespace
 }  // namespace heed

@@ -26,20 +26,17 @@ namespace heed {
 namespace {
 namespace pairs {
 
+#if defined(__AVX512BF16__)
 template <class V>
 HEED_INLINE __m512bh bfloat16(V pairs) {
   return (__m512bh)_mm512_castps_si512(pairs);
 }
 
-/// What products are made of: pairs. The processor takes subnormal numbers for 0, and makes none.
+/// c + a[0] * b[0] + a[1] * b[1] of the pairs a and b.
 template <class V>
-struct Product {
-  static constexpr bool kScalesScores = true;
-  static constexpr bool kSumsWeights = false;  // accumulate() rounds them, and then sums them
-  HEED_INLINE static V add(V a, V b, V c) {
-    return V(_mm512_dpbf16_ps(c, bfloat16(a), bfloat16(b)));
-  }
-};
+HEED_INLINE V add_products(V a, V b, V c) {
+  return V(_mm512_dpbf16_ps(c, bfloat16(a), bfloat16(b)));
+}
 
 /// Numbers rounded to bfloat16, to nearest even, in the lower half of a vector. (The instruction
 /// for two vectors at once ignores one of them on bochs 3.0.)
@@ -65,6 +62,35 @@ HEED_INLINE V round_to_pairs(V lower, V upper) {
   return V(_mm512_castsi512_ps(
       _mm512_permutex2var_epi16(round_to_half(lower), places, round_to_half(upper))));
 }
+#else
+// BFDOT. BFMMLA does twice the work, but wants both operands four numbers deep, two rows to a
+// vector: keys could not be read where they lie, nor panels be those of other instruction sets.
+template <class V>
+HEED_INLINE V add_products(V a, V b, V c) {
+  return V(vbfdotq_f32(c, vreinterpretq_bf16_f32(a), vreinterpretq_bf16_f32(b)));
+}
+
+/// Rounded to bfloat16, to nearest even: those of `lower`, then those of `upper`.
+template <class V>
+HEED_INLINE V round_side_by_side(V lower, V upper) {
+  return V(vreinterpretq_f32_bf16(vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(lower), upper)));
+}
+
+/// The same in pairs: pair i is lower[i] and upper[i].
+template <class V>
+HEED_INLINE V round_to_pairs(V lower, V upper) {
+  const uint16x8_t both = vreinterpretq_u16_f32(round_side_by_side(lower, upper));
+  return V(vreinterpretq_f32_u16(vzip1q_u16(both, vextq_u16(both, both, 4))));
+}
+#endif
+
+/// What products are made of: pairs. The processor takes subnormal numbers for 0, and makes none.
+template <class V>
+struct Product {
+  static constexpr bool kScalesScores = true;
+  static constexpr bool kSumsWeights = false;  // accumulate() rounds them, and then sums them
+  HEED_INLINE static V add(V a, V b, V c) { return add_products(a, b, c); }
+};
 
 HEED_INLINE std::size_t lines_of(std::size_t numbers) { return (numbers + 1) / 2; }
 
@@ -157,7 +183,7 @@ template <class V, std::size_t count, class Real = RealOf<V>>
 [[gnu::noinline]] void pair_probs(const Real* probs, std::size_t pitch, std::size_t begin,
                                   std::size_t end, Real* to, Real* row_sum) {
   constexpr std::size_t n = kLanes<V>;
-  const V ones(_mm512_castsi512_ps(_mm512_set1_epi32(0x3f803f80)));  // pairs of 1
+  const V ones = from_bits<V>(BitsOf<V>(0x3f803f80U));  // pairs of 1
   V sum[count];
   unroll<count>([&](auto w) HEED_INLINE_LAMBDA { sum[w] = V(Real{0}); });
   const auto pair = [&](std::size_t line, bool has_even, bool has_odd) HEED_INLINE_LAMBDA {
@@ -207,34 +233,44 @@ void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t
   } while (begin < keys.end[W - 1]);
 }
 
-/// Features [x0, x0 + value_block) of the values of keys 2 line and 2 line + 1, 0 past the last.
+template <class V, std::size_t W, class Real = RealOf<V>>
+void multiply_panel(const ValueView<Real>& value, std::size_t keys, const Real* panel, Real* sums,
+                    std::size_t features, bool fresh) {
+  const std::size_t lines = lines_of(keys);
+  accumulate_lines<V, Product<V>, W>(value, all_keys(lines), lines, panel, sums, features, fresh);
+}
+
+/// Features from x0 on, a vector of them, of the values of keys 2 line and 2 line + 1, 0 past the
+/// last.
 template <class V, class Real = RealOf<V>>
 HEED_INLINE V pair_of_keys(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
                            std::size_t line, std::size_t x0) {
-  constexpr std::size_t block = PanelGeometry::value_block;
-  static_assert(block == kLanes<V>);
-  const auto load_block = [&](std::size_t j) HEED_INLINE_LAMBDA {
-    if (j >= keys) return V(Real{0});
+  constexpr std::size_t n = kLanes<V>;
+  const auto load_some = [&](std::size_t j) HEED_INLINE_LAMBDA {
+    if (j >= keys || x0 >= features) return V(Real{0});
     const Real* const from = value.data + static_cast<std::ptrdiff_t>(j) * value.row_stride +
                              static_cast<std::ptrdiff_t>(x0) * value.column_stride;
-    if (value.column_stride == 1 && x0 + block <= features) return V::load_unaligned(from);
-    alignas(kAlignment) Real some[block] = {};
-    for (std::size_t x = 0; x0 + x < features && x < block; ++x)
+    if (value.column_stride == 1 && x0 + n <= features) return V::load_unaligned(from);
+    alignas(kAlignment) Real some[n] = {};
+    for (std::size_t x = 0; x0 + x < features && x < n; ++x)
       some[x] = from[static_cast<std::ptrdiff_t>(x) * value.column_stride];
     return load<V>(some);
   };
-  return round_to_pairs<V>(load_block(2 * line), load_block(2 * line + 1));
+  return round_to_pairs<V>(load_some(2 * line), load_some(2 * line + 1));
 }
 
 template <class V, class Real = RealOf<V>>
 void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
                  Real* packed) {
+  constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t block = PanelGeometry::value_block;
+  static_assert(block % n == 0);
   const std::size_t lines = lines_of(keys);
   for (std::size_t line = 0; line < lines; ++line)
     for (std::size_t x0 = 0; x0 < features; x0 += block)
-      store<V>(packed + x0 * lines + line * block,
-               pair_of_keys<V>(value, keys, features, line, x0));
+      for (std::size_t i = 0; i < block; i += n)
+        store<V>(packed + x0 * lines + line * block + i,
+                 pair_of_keys<V>(value, keys, features, line, x0 + i));
 }
 
 }  // namespace pairs

@@ -297,6 +297,13 @@ void accumulate(std::size_t vectors, const ValueView<Real>& value, const KeyRang
   }
 }
 
+template <class Real>
+void multiply_panel(std::size_t vectors, const ValueView<Real>& value, std::size_t keys,
+                    const Real* panel, Real* sums, std::size_t features, bool fresh) {
+  accumulate(vectors, value, all_keys(keys), PanelGeometry::run, panel,
+             {nullptr, nullptr, sums, fresh}, features);
+}
+
 /// NaN and infinities less themselves are NaN.
 template <class Real>
 bool all_finite(const Real* numbers, std::size_t count) {

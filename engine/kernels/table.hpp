@@ -388,7 +388,7 @@ struct KernelTable {
   const char* isa;
   PanelKernels<Real> panels;
   /// Products of pairs of 16-bit words, those of rows only where they are of kBf16 or kI8; nullptr:
-  /// this instruction set has neither.
+  /// this instruction set has none.
   const ProductKernels<Real>* pairs;
   const RowProducts<Real>* row_pairs;
   RowKernels<Real> rows;
@@ -404,9 +404,11 @@ struct Kernels {
 extern const ProductKernels<float> kAvx512Bf16Pairs;
 extern const RowProducts<float> kAvx512Bf16RowPairs;
 extern const ProductKernels<float> kAmxPairs;
+extern const ProductKernels<float> kNeonBf16Pairs;
 
 /// One per <isa>.cpp; context/isa.cpp lists those that are compiled in. avx512bf16 and amx have the
-/// kernels of avx512 beside pairs of their own, so that their tables stand where those are.
+/// kernels of avx512 beside pairs of their own, neonbf16 those of neon, so that their tables stand
+/// where those are.
 extern const Kernels kScalarKernels;
 extern const Kernels kSse2Kernels;
 extern const Kernels kAvx2Kernels;
@@ -414,5 +416,6 @@ extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512Bf16Kernels;
 extern const Kernels kAmxKernels;
 extern const Kernels kNeonKernels;
+extern const Kernels kNeonBf16Kernels;
 
 }  // namespace heed

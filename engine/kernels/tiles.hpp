@@ -332,6 +332,17 @@ void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t
   } while (begin < keys.end[W - 1]);
 }
 
+template <class V, std::size_t W, class Real = RealOf<V>>
+void multiply_panel(const ValueView<Real>& value, std::size_t keys, const Real* panel, Real* sums,
+                    std::size_t features, bool fresh) {
+  constexpr std::size_t n = kLanes<V>;
+  constexpr std::size_t pitch = W * n;
+  each_columns<W>([&](auto C, std::size_t w) HEED_INLINE_LAMBDA {
+    multiply_values<V, C>(value, {panel + w * n, pitch}, groups_of(keys, kDepth), features,
+                          {sums + w * n, pitch}, fresh);
+  });
+}
+
 template <class V, class Real = RealOf<V>>
 void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
                  Real* packed) {

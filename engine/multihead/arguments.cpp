@@ -16,18 +16,19 @@ void check_no_matrix(const GivenMatrix& given) {
        given.w != nullptr ? given.w_field : (given.b != nullptr ? given.b_field : given.p_field));
 }
 
-void check_matrices(const MultiheadProblem& p, const heed_multihead_args& args, Backend backend) {
+void check_matrices(const MultiheadProblem& p, const heed_multihead_args& args,
+                    const PreparedFor& products) {
   check_given(
       {"args.w_query", args.w_query, "args.b_query", args.b_query, "args.p_query", args.p_query},
-      p.w_query, p.bias, p.float64(), backend);
+      p.w_query, p.bias, p.float64(), products);
   check_given({"args.w_key", args.w_key, "args.b_key", args.b_key, "args.p_key", args.p_key},
-              p.w_key, p.bias, p.float64(), backend);
+              p.w_key, p.bias, p.float64(), products);
   check_given(
       {"args.w_value", args.w_value, "args.b_value", args.b_value, "args.p_value", args.p_value},
-      p.w_value, p.bias, p.float64(), backend);
+      p.w_value, p.bias, p.float64(), products);
   const GivenMatrix out = {"args.w_out", args.w_out,   "args.b_out",
                            args.b_out,   "args.p_out", args.p_out};
-  if (p.has_w_out()) return check_given(out, p.w_out, p.bias, p.float64(), backend);
+  if (p.has_w_out()) return check_given(out, p.w_out, p.bias, p.float64(), products);
   check_no_matrix(out);
 }
 
@@ -86,10 +87,11 @@ heed_attention_args read_attention_args(const heed_multihead_args& args) {
 }
 
 void validate(const MultiheadProblem& p, const heed_multihead_args& args,
-              const heed_attention_args& attention, Backend backend, std::size_t kept_bytes) {
+              const heed_attention_args& attention, const PreparedFor& products,
+              std::size_t kept_bytes) {
   check_reserved("args.reserved", args.reserved);
   check_inputs(p, args);
-  check_matrices(p, args, backend);
+  check_matrices(p, args, products);
   check_head_weights(p, args.head_weights);
   check_kept(p, args, kept_bytes);
   within("args.attention", [&] { validate(p.attention, attention); });

@@ -47,9 +47,23 @@ Placed keys(const Problem& p, std::int64_t features) {
   return {packed ? p.packed_keys : p.key_length, p.key_heads, features, packed};
 }
 
-void place_projections(const heed_context& context, Problem& p) {
+/// Whether what a block computes in between is bfloat16, as its input is, so that all of its
+/// products multiply pairs.
+bool computes_in_pairs(const heed_context& context, const MultiheadProblem& p) {
+  return multiplies_pairs(context, p.input_query.type, ElementType::kBf16);
+}
+
+void place_projections(const heed_context& context, MultiheadProblem& block) {
   const auto place = context.backend == Backend::kHeed ? by_head : by_row;
+  Problem& p = block.attention;
   p.projected = true;
+  if (computes_in_pairs(context, block)) {
+    for (Layout* const layout : {&p.query, &p.key, &p.value, &p.out}) {
+      if (layout == &p.out && !block.has_w_out()) continue;  // combined as numbers
+      layout->type = ElementType::kBf16;
+      layout->bytes = bytes_of(layout->type);
+    }
+  }
   p.query.strides = place(queries(p, p.features));
   p.key.strides = place(keys(p, p.features));
   p.value.strides = place(keys(p, p.value_features));
@@ -60,15 +74,16 @@ void place_projections(const heed_context& context, Problem& p) {
 /// heads, then lie as attention and products work on them. Panels are cut sequence by sequence, so
 /// there are none where short sequences would leave more than an eighth of them empty, nor where a
 /// CBLAS library or a combiner reads rows. Recomputing weights and gradients read rows too, but
-/// asking for them must not change out, so the same rows share panels.
+/// asking for them must not change out, so the same rows share panels. Pairs have panels of another
+/// kind.
 Placement choose_placement(const heed_context& context, const MultiheadProblem& p) {
   const Problem& a = p.attention;
   const std::int64_t lanes = with_real(a.float64, [&](auto real) {
     return kernels_of<decltype(real)>(*context.kernels).panels.lanes;
   });
   const std::int64_t padding = round_up(a.query_length, lanes) - a.query_length;
-  if (context.backend != Backend::kHeed || !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 ||
-      padding * 8 > a.query_length)
+  if (computes_in_pairs(context, p) || context.backend != Backend::kHeed || !p.has_w_out() ||
+      a.packed_queries > 0 || a.batch == 0 || padding * 8 > a.query_length)
     return Placement::kPacked;
   const bool recomputes = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;
   return recomputes || p.keep ? Placement::kByHead : Placement::kPanels;
@@ -78,11 +93,20 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
   const bool panels = plan.attention.placement == Placement::kPanels;
   const std::int64_t items = plan.attention.placement == Placement::kPacked ? 1 : p.attention.batch;
+  const auto may_pair = [&](const Layout& x) {
+    return multiplies_pairs(context, x.type, ElementType::kBf16);
+  };
+  const bool queries = may_pair(p.input_query);
+  const bool keys = queries || may_pair(p.input_key);  // one input may serve as both
+  const bool heads = may_pair(p.attention.out);
   const MatmulSize query = {p.float64(), p.query_rows, p.width_query, p.queries_width,
-                            items,       panels,       panels};
-  const MatmulSize key = {p.float64(), p.key_rows, p.width_key, p.keys_width};
-  const MatmulSize value = {p.float64(), p.key_rows, p.width_key, p.values_width};
-  const MatmulSize out = {p.float64(), p.query_rows, p.heads_width, p.width_out, items, panels};
+                            items,       panels,       panels,        queries};
+  const MatmulSize key = {p.float64(), p.key_rows, p.width_key, p.keys_width,
+                          1,           false,      false,       keys};
+  const MatmulSize value = {p.float64(), p.key_rows, p.width_key, p.values_width,
+                            1,           false,      false,       keys};
+  const MatmulSize out = {p.float64(), p.query_rows, p.heads_width, p.width_out,
+                          items,       panels,       false,         heads};
   const double before = flops_of(query) + flops_of(key) + flops_of(value);
   const double after = p.has_w_out() ? flops_of(out) : 0;
   const double combining = 2.0 * static_cast<double>(p.query_rows) *
@@ -110,19 +134,21 @@ void lay_out(heed_multihead_plan& plan) {
   const std::int64_t number = real_bytes(p.float64());
   Offsets offsets;
   Offsets kept;
-  const auto take = [&](Size rows, Size columns) {
+  const auto take = [&](Size rows, Size columns, const Layout& of) {
     return (p.keep ? kept : offsets)
-        .take(rows, panels ? round_up(columns, PanelGeometry::row_padding) : columns, number);
+        .take(rows, panels ? round_up(columns, PanelGeometry::row_padding) : columns, of.bytes);
   };
   const Size query_rows =
       panels ? round_up(Size(p.attention.query_length), plan.query.lanes) * p.attention.batch
              : p.query_rows;
   MultiheadSpace& s = plan.space;
-  s.input = take(query_rows, panels ? std::max(p.width_query, p.heads_width) : p.heads_width);
+  const Problem& a = p.attention;
+  s.input =
+      take(query_rows, panels ? std::max(p.width_query, p.heads_width) : p.heads_width, a.out);
   s.heads = s.input;
-  s.query = take(query_rows, p.queries_width);
-  s.key = take(p.key_rows, p.keys_width);
-  s.value = take(p.key_rows, p.values_width);
+  s.query = take(query_rows, p.queries_width, a.query);
+  s.key = take(p.key_rows, p.keys_width, a.key);
+  s.value = take(p.key_rows, p.values_width, a.value);
   if (p.keep) s.lse = kept.take(p.query_rows, p.attention.query_heads, sizeof(double));
   Offsets row;
   row.take(1, p.attention.value_features, number);
@@ -161,11 +187,10 @@ heed_multihead_plan make_plan(const heed_context& context, const MultiheadProble
   heed_multihead_plan plan{};
   plan.context = &context;
   plan.problem = problem;
-  place_projections(context, plan.problem.attention);
+  place_projections(context, plan.problem);
   plan.attention = within("desc.attention", [&] {
     const Problem& own = plan.problem.attention;
-    return make_plan(context, problem.keep ? kept(own) : own,
-                     choose_placement(context, plan.problem));
+    return make_plan(context, problem.keep ? kept(own) : own, choose_placement(context, problem));
   });
   plan_products(context, plan);
   lay_out(plan);

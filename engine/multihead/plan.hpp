@@ -39,6 +39,13 @@ struct heed_multihead_plan {
   double projection_flops;
 
   std::size_t workspace_bytes() const { return space.bytes; }
+
+  /// What is in effect.
+  heed::Precision precision() const {
+    using heed::Precision;
+    if (problem.attention.query.type != heed::ElementType::kBf16) return Precision::kExact;
+    return context->precision == Precision::kMedium ? Precision::kMedium : Precision::kDefault;
+  }
 };
 
 namespace heed {

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "api/heed.h"
-#include "engine/context/backend.hpp"
 #include "engine/dense/problem.hpp"
+#include "engine/projection/given.hpp"
 #include "engine/projection/matrix.hpp"
 
 namespace heed {
@@ -47,9 +47,10 @@ MultiheadProblem validate(const heed_multihead_desc& desc);
 heed_attention_args read_attention_args(const heed_multihead_args& args);
 
 /// Throws unless the arguments of a run make sense, but for those of out. `attention` is
-/// args.attention with the projections' places filled in, `backend` what prepared matrices must be
+/// args.attention with the projections' places filled in, `products` what prepared matrices must be
 /// prepared for, and `kept_bytes` what args.kept must have.
 void validate(const MultiheadProblem& problem, const heed_multihead_args& args,
-              const heed_attention_args& attention, Backend backend, std::size_t kept_bytes);
+              const heed_attention_args& attention, const PreparedFor& products,
+              std::size_t kept_bytes);
 
 }  // namespace heed

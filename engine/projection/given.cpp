@@ -5,9 +5,10 @@
 namespace heed {
 namespace {
 
-void check_prepared(const GivenMatrix& given, const Matrix& matrix, bool float64, Backend backend) {
+void check_fits(const GivenMatrix& given, const Matrix& matrix, bool float64,
+                const PreparedFor& products) {
   const heed_weights& weights = *given.p;
-  check_backend(given.p_field, weights, "plan", backend);
+  check_prepared(given.p_field, weights, "plan", products);
   if (given.b != nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "%s is given; it must be NULL with %s, which has its bias inside", given.b_field,
@@ -24,20 +25,30 @@ void check_prepared(const GivenMatrix& given, const Matrix& matrix, bool float64
 
 }  // namespace
 
-void check_backend(const char* field, const heed_weights& weights, const char* of,
-                   Backend backend) {
-  if (weights.backend != backend)
+PreparedFor prepared_for(const heed_context& context) {
+  return {context.backend, has_pairs(context) && context.precision == Precision::kMedium};
+}
+
+void check_prepared(const char* field, const heed_weights& weights, const char* of,
+                    const PreparedFor& products) {
+  if (weights.backend != products.backend)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "%s is prepared with a context whose product is \"%s\"; this %s's is \"%s\"", field,
-         name_of(weights.backend), of, name_of(backend));
+         name_of(weights.backend), of, name_of(products.backend));
+  if (weights.rounded && !products.rounds)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "%s is prepared with a context whose precision is \"medium\", which rounded it to "
+         "bfloat16; "
+         "this %s does not round matrices",
+         field, of);
 }
 
 void check_given(const GivenMatrix& given, const Matrix& matrix, const Layout& bias, bool float64,
-                 Backend backend) {
+                 const PreparedFor& products) {
   if ((given.w != nullptr) == (given.p != nullptr))
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s and %s are both %s; give one of them", given.w_field,
          given.p_field, given.w == nullptr ? "NULL" : "given");
-  if (given.p != nullptr) return check_prepared(given, matrix, float64, backend);
+  if (given.p != nullptr) return check_fits(given, matrix, float64, products);
   check_pointer(given.w_field, given.w, matrix.layout, false);
   check_pointer(given.b_field, given.b, bias, false);
 }

@@ -16,11 +16,19 @@ struct GivenMatrix {
   const heed_weights* p;
 };
 
+/// What a run's products want of prepared matrices.
+struct PreparedFor {
+  Backend backend;
+  bool rounds;  ///< they round matrices, too
+};
+PreparedFor prepared_for(const heed_context& context);
+
 /// Throws an Error unless one of the two is given and fits the matrix, or its bias the layout.
 void check_given(const GivenMatrix& given, const Matrix& matrix, const Layout& bias, bool float64,
-                 Backend backend);
+                 const PreparedFor& products);
 
-/// Throws unless what `field` names is prepared for the backend of `of`, as in "plan".
-void check_backend(const char* field, const heed_weights& weights, const char* of, Backend backend);
+/// Throws unless what `field` names is prepared for the products of `of`, as in "plan".
+void check_prepared(const char* field, const heed_weights& weights, const char* of,
+                    const PreparedFor& products);
 
 }  // namespace heed

@@ -8,6 +8,7 @@
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/within.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/products.hpp"
 
 namespace heed {
 namespace {
@@ -61,6 +62,10 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
   plan.task_out = even_part(size.out, ceil_div(std::min(claims, worth), row_tasks),
                             std::max(kWidestTask, widest), kBlock);
   plan.out_block = even_part(plan.task_out, 1, widest, kBlock);
+  plan.x_lines = size.in;
+  // Packing a part of the features uses a line more.
+  if (size.may_pair)
+    plan.x_lines = std::max(size.in, packed_lines(kernels.pairs->depth, size.in) + 1);
 }
 
 template <class Real>
@@ -71,11 +76,16 @@ void lay_out(MatmulPlan& plan) {
   };
   const std::int64_t rows = plan.task_panels * plan.panel_rows;
   MatmulSlab slab{};
-  slab.x = take(plan.size.x_in_panels ? 0 : rows, plan.size.in);
+  slab.x = take(plan.size.x_in_panels ? 0 : rows, plan.x_lines);
   slab.accumulators = take(plan.size.y_in_panels ? 0 : rows, plan.out_block);
   slab.weights = take(kTileIn, plan.out_block);
-  slab.wide = take(std::max(kTileIn, plan.panel_rows), std::max(plan.out_block, kTileIn));
+  const std::int64_t ins = plan.size.may_pair ? kMostTileIn : kTileIn;
+  slab.wide = take(std::max(ins, plan.panel_rows), std::max(plan.out_block, ins));
   slab.bias = take(1, plan.out_block);
+  const std::int64_t mended = plan.size.may_pair ? plan.panel_rows : 0;
+  slab.again = take(mended, round_up(plan.out_block, kBlock));
+  slab.again_x = take(mended, ins);
+  slab.again_w = take(plan.size.may_pair ? ins : 0, kBlock);
   slab.bytes = checked_slab(offsets, plan.size);
   plan.slab = slab;
 }
@@ -157,8 +167,11 @@ void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t
     with_real(matmul->plan->size.float64,
               [&](auto real) { multiply<decltype(real)>(context, *matmul, grid, task, slab); });
   };
+  const bool pairs =
+      std::any_of(matmuls, matmuls + count, [](const Matmul& matmul) { return matmul.pairs; });
   parallel_for(context.threads, {tasks, 1, workers},
                [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
+                 const UnitInUse unit(products_of(context.kernels->f32, pairs));
                  for (std::int64_t task = begin; task < end; ++task)
                    work(task, slabs + worker * slab_bytes);
                });

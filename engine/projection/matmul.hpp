@@ -4,6 +4,10 @@
 // and out are what keys and features are to weights times values (engine/README.md). An element
 // of y is one chain of multiply-adds over the features in, in their order, from the bias on. So its
 // bits depend on the instruction set alone, not on how the product is cut up.
+//
+// Rows and matrices of bfloat16 meet as pairs where the context has them, which is exact but for
+// the order of sums and for subnormal numbers, which count as 0. Elements that are not finite then
+// are multiplied again without pairs (Multiply::mend), because infinity times 0 is NaN.
 #pragma once
 
 #include <cstddef>
@@ -23,21 +27,25 @@ struct MatmulSize {
   std::int64_t items = 1;    ///< see Product
   bool x_in_panels = false;  ///< in every run
   bool y_in_panels = false;
+  bool may_pair = false;  ///< some runs multiply pairs
 };
 
 /// Offsets, in bytes, into the slab of workspace that one thread works in. Numbers are of the
 /// arithmetic's type.
 struct MatmulSlab {
-  std::size_t x;  ///< panels of the task's rows, [panel][in][pitch]; empty if x is given in panels
+  std::size_t x;  ///< panels of the task's rows, [panel][x_lines][pitch]; empty if x is in panels
   std::size_t accumulators;  ///< [panel][out_block][pitch]; empty if y is in panels
   std::size_t weights;       ///< one packed tile
   std::size_t wide;          ///< one tile, widened; or rows of x or y
   std::size_t bias;          ///< [out_block]
+  std::size_t again;         ///< [out_block][pitch]; this and what follows to mend pairs
+  std::size_t again_x;       ///< a panel's part of x, [kMostTileIn][pitch]
+  std::size_t again_w;       ///< one block of a tile, [kMostTileIn][value_block]
   std::size_t bytes;
 };
 
 /// A task is some panels of rows times some features out. It takes out_block features out at a
-/// time, and for each block kTileIn features in at a time: this tile of weights stays in the L2
+/// time, and for each block tile_in() features in at a time: this tile of weights stays in the L2
 /// cache while the panels pass.
 struct MatmulPlan {
   MatmulSize size;
@@ -46,6 +54,7 @@ struct MatmulPlan {
   std::int64_t task_panels;  ///< most panels of a task
   std::int64_t task_out;     ///< most features out of a task
   std::int64_t out_block;
+  std::int64_t x_lines;  ///< of a panel of x, in numbers or pairs
   MatmulSlab slab;
 };
 
@@ -80,7 +89,8 @@ struct Matmul {
   void* y_panels =
       nullptr;  ///< receives y_scale times y in panels, 0 in lanes without a row, instead of y
   double y_scale = 1;
-  bool adds = false;  ///< y, of one head and not in panels, grows by the product; without a bias
+  bool pairs = false;  ///< multiplies pairs; where the plan may
+  bool adds = false;   ///< y, of one head and not in panels, grows by the product; without a bias
 };
 
 /// Computes all of them; `workers` threads of the context share the tasks. Each works in a slab of

@@ -5,13 +5,16 @@
 #include <cstdint>
 
 #include "engine/kernels/table.hpp"
+#include "engine/runtime/sizes.hpp"
 #include "engine/tensor/layout.hpp"
 
 namespace heed {
 
 /// A product takes this many features in at a time, so that a panel's part of x and the weights of
-/// one block of features out stay in the L1 cache.
+/// one block of features out stay in the L1 cache; of pairs twice as many, which take as much.
 inline constexpr std::int64_t kTileIn = 128;
+inline constexpr std::int64_t kMostTileIn = 2 * kTileIn;
+inline std::int64_t tile_in(std::uint32_t depth) { return depth == 1 ? kTileIn : kMostTileIn; }
 
 /// Where the elements of a checked matrix lie. Several matrices may lie one below the other:
 /// feature in `i` is row i % in_each of matrix i / in_each.
@@ -47,19 +50,41 @@ template <class Real>
 MatrixView<Real> widen_tile(const KernelTable<Real>& kernels, const Matrix& matrix,
                             const void* data, const TileOf& tile, Real* wide);
 
-/// Packs one tile; `wide`, as in widen_tile, is used if the matrix has another type or is several
-/// matrices.
+/// Packs one tile for these products. `wide`, as in widen_tile, is used if the matrix has another
+/// type, is several matrices or is rounded: to bfloat16, where finite numbers stay finite.
 template <class Real>
-void pack_tile(const KernelTable<Real>& kernels, const Matrix& matrix, const void* data,
-               const TileOf& tile, Real* wide, Real* packed);
+void pack_tile(const KernelTable<Real>& kernels, const ProductKernels<Real>& products,
+               const Matrix& matrix, const void* data, const TileOf& tile, Real* wide,
+               Real* packed);
+
+/// Reals of each feature out that so many features in take once they are packed for products of
+/// this depth.
+inline std::int64_t packed_lines(std::uint32_t depth, std::int64_t ins) {
+  return depth == 1 ? ins : round_up(ins, std::int64_t{depth}) / 2;
+}
+
+/// A packed tile of so many features in, for products of this depth.
+template <class Real>
+ValueView<Real> packed_view(const Real* packed, std::uint32_t depth, std::int64_t ins) {
+  constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
+  const std::ptrdiff_t elements = depth == 1 ? 1 : depth / 2;
+  return {packed, kBlock * elements, elements, packed_lines(depth, ins) * kBlock};
+}
+
+/// One block of features out of a tile that is packed in pairs, to [ins][value_block].
+template <class Real>
+void widen_block(const Real* packed, std::uint32_t depth, std::int64_t ins, Real* to);
+
+extern template void widen_block(const float*, std::uint32_t, std::int64_t, float*);
+extern template void widen_block(const double*, std::uint32_t, std::int64_t, double*);
 
 extern template MatrixView<float> widen_tile(const KernelTable<float>&, const Matrix&, const void*,
                                              const TileOf&, float*);
 extern template MatrixView<double> widen_tile(const KernelTable<double>&, const Matrix&,
                                               const void*, const TileOf&, double*);
-extern template void pack_tile(const KernelTable<float>&, const Matrix&, const void*, const TileOf&,
-                               float*, float*);
-extern template void pack_tile(const KernelTable<double>&, const Matrix&, const void*,
-                               const TileOf&, double*, double*);
+extern template void pack_tile(const KernelTable<float>&, const ProductKernels<float>&,
+                               const Matrix&, const void*, const TileOf&, float*, float*);
+extern template void pack_tile(const KernelTable<double>&, const ProductKernels<double>&,
+                               const Matrix&, const void*, const TileOf&, double*, double*);
 
 }  // namespace heed

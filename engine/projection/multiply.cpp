@@ -1,14 +1,22 @@
 #include "engine/projection/multiply.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/products.hpp"
 
 namespace heed {
+namespace {
+
+constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
+
+}  // namespace
 
 template <class Real>
 Multiply<Real>::Multiply(const KernelTable<Real>& kernels, const Matmul& matmul, std::byte* slab)
     : kernels_(kernels),
+      products_(products_of(kernels, matmul.pairs)),
       matmul_(matmul),
       plan_(*matmul.plan),
       cut_(matmul.items, matmul.rows / matmul.items, plan_.panel_rows, plan_.lanes),
@@ -30,10 +38,9 @@ typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, s
   const std::int64_t before = place.before - cut_.at(first_panel).before;  // rows of the task
   Panel panel{};
   static_cast<PanelRows&>(panel) = PanelRows::of(place.first, place.rows, kernels_.panels.lanes);
-  panel.packed = buffer(plan_.slab.x) + before * plan_.size.in;
-  panel.x = panel.packed;
+  panel.x = buffer(plan_.slab.x) + before * plan_.x_lines;
   if (matmul_.x_panels != nullptr)
-    panel.x = static_cast<const Real*>(matmul_.x_panels) +
+    panel.x = static_cast<Real*>(const_cast<void*>(matmul_.x_panels)) +
               place.before * round_up(plan_.size.in, PanelGeometry::row_padding);
   panel.accumulators = buffer(plan_.slab.accumulators) + before * plan_.out_block;
   if (matmul_.y_panels != nullptr)
@@ -47,45 +54,88 @@ template <class Real>
 void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panels, std::int64_t x,
                                     std::int64_t outs, bool packs) const {
   const Real* const start = bias(x, outs);
-  for (std::int64_t k = 0; k < plan_.size.in; k += kTileIn) {
-    const std::int64_t ins = std::min(kTileIn, plan_.size.in - k);
+  const std::int64_t step = tile_in(products_.depth);
+  for (std::int64_t k = 0; k < plan_.size.in; k += step) {
+    const std::int64_t ins = std::min(step, plan_.size.in - k);
     const ValueView<Real> tile = weights({k, ins, x, outs});
     for (std::int64_t p = 0; p < panels; ++p) {
       const Panel panel = this->panel(first_panel, p, x);
       const auto pitch = static_cast<std::int64_t>(panel.pitch);
+      Real* const lines = panel.x + packed_lines(products_.depth, k) * pitch;
       if (packs)
-        pack_rows(kernels_, matmul_.x, panel, k, ins, buffer(plan_.slab.wide),
-                  panel.packed + k * pitch);
+        pack_rows(kernels_, products_, matmul_.x, panel, k, ins, buffer(plan_.slab.wide), lines);
       for (std::int64_t i = 0; k == 0 && start != nullptr && i < outs; ++i)
         std::fill_n(panel.accumulators + i * pitch, pitch, start[i]);
       if (k == 0 && matmul_.adds)
-        pack_rows(kernels_, {matmul_.y.data, matmul_.y.layout, matmul_.y.per_batch}, panel, x, outs,
-                  buffer(plan_.slab.wide), panel.accumulators);
-      kernels_.panels.accumulate(
-          panel.vectors, tile, all_keys(static_cast<std::size_t>(ins)), PanelGeometry::run,
-          panel.x + k * pitch,
-          {nullptr, nullptr, panel.accumulators, k == 0 && start == nullptr && !matmul_.adds},
-          static_cast<std::size_t>(outs));
+        pack_rows<Real>(kernels_, kernels_.panels,
+                        {matmul_.y.data, matmul_.y.layout, matmul_.y.per_batch}, panel, x, outs,
+                        buffer(plan_.slab.wide), panel.accumulators);
+      products_.multiply_panel(panel.vectors, tile, static_cast<std::size_t>(ins), lines,
+                               panel.accumulators, static_cast<std::size_t>(outs),
+                               k == 0 && start == nullptr && !matmul_.adds);
     }
   }
   for (std::int64_t p = 0; p < panels; ++p) {
     const Panel panel = this->panel(first_panel, p, x);
+    const auto numbers = static_cast<std::size_t>(outs) * panel.pitch;
+    if (matmul_.pairs && !kernels_.numbers.all_finite(panel.accumulators, numbers))
+      mend(panel, x, outs);
     matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
   }
 }
 
 template <class Real>
-ValueView<Real> Multiply<Real>::weights(const TileOf& tile) const {
-  constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
-  const Real* from = buffer(plan_.slab.weights);
-  if (matmul_.w.prepared != nullptr) {
-    from = static_cast<const Real*>(matmul_.w.prepared->data) +
-           tile.k * round_up(plan_.size.out, kBlock) + tile.x * tile.ins;
-  } else {
-    pack_tile(kernels_, *matmul_.w.matrix, matmul_.w.data, tile, buffer(plan_.slab.wide),
-              buffer(plan_.slab.weights));
+void Multiply<Real>::mend(const Panel& panel, std::int64_t x, std::int64_t outs) const {
+  const auto pitch = static_cast<std::int64_t>(panel.pitch);
+  Real* const again = buffer(plan_.slab.again);
+  Real* const rows = buffer(plan_.slab.again_x);
+  Real* const wide = buffer(plan_.slab.again_w);
+  const Real* const start = bias(x, outs);
+  for (std::int64_t i = 0; start != nullptr && i < outs; ++i)
+    std::fill_n(again + i * pitch, pitch, start[i]);
+  const std::int64_t step = tile_in(products_.depth);
+  for (std::int64_t k = 0; k < plan_.size.in; k += step) {
+    const std::int64_t ins = std::min(step, plan_.size.in - k);
+    pack_rows<Real>(kernels_, kernels_.panels, matmul_.x, panel, k, ins, buffer(plan_.slab.wide),
+                    rows);
+    const ValueView<Real> tile = weights({k, ins, x, outs});
+    for (std::int64_t o = 0; o < outs; o += kBlock) {
+      widen_block(tile.data + o / kBlock * tile.block_stride, products_.depth, ins, wide);
+      kernels_.panels.multiply_panel(panel.vectors, packed_view<Real>(wide, 1, ins),
+                                     static_cast<std::size_t>(ins), rows, again + o * pitch,
+                                     static_cast<std::size_t>(std::min(kBlock, outs - o)),
+                                     k == 0 && start == nullptr);
+    }
   }
-  return {from, kBlock, 1, tile.ins * kBlock};
+  for (std::int64_t i = 0; i < outs * pitch; ++i)
+    if (!std::isfinite(panel.accumulators[i])) panel.accumulators[i] = again[i];
+}
+
+template <class Real>
+ValueView<Real> Multiply<Real>::weights(const TileOf& tile) const {
+  const heed_weights* const prepared = matmul_.w.prepared;
+  const std::uint32_t depth = products_.depth;
+  if (prepared != nullptr && prepared->depth == depth)
+    return packed_view(prepared->tile<Real>(tile.k, tile.x), depth, tile.ins);
+  Real* const packed = buffer(plan_.slab.weights);
+  if (prepared != nullptr)
+    pack_again(*prepared, tile, packed);
+  else
+    pack_tile(kernels_, products_, *matmul_.w.matrix, matmul_.w.data, tile, buffer(plan_.slab.wide),
+              packed);
+  return packed_view<Real>(packed, depth, tile.ins);
+}
+
+template <class Real>
+void Multiply<Real>::pack_again(const heed_weights& prepared, const TileOf& tile, Real* to) const {
+  for (std::int64_t o = 0; o < tile.outs; o += kBlock) {
+    Real* const block = to + packed_lines(products_.depth, tile.ins) * o;
+    Real* const wide = products_.depth == 1 ? block : buffer(plan_.slab.wide);
+    read_block(prepared, tile.k, tile.ins, tile.x + o, wide);
+    if (products_.depth != 1)
+      products_.pack_values({wide, kBlock, 1}, static_cast<std::size_t>(tile.ins),
+                            static_cast<std::size_t>(kBlock), block);
+  }
 }
 
 template <class Real>

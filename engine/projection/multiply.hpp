@@ -19,8 +19,7 @@ class Multiply {
  private:
   /// Rows are numbered as in x and y.
   struct Panel : PanelRows {
-    const Real* x;
-    Real* packed;        ///< x, if this task packs it
+    Real* x;             ///< of the task's own, or given
     Real* accumulators;  ///< of the block of features out
   };
   /// Panel p of the task, and features out from x on.
@@ -31,6 +30,11 @@ class Multiply {
                       std::int64_t outs, bool packs) const;
   /// Features in [k, k + ins) by features out [x, x + outs) of the matrix.
   ValueView<Real> weights(const TileOf& tile) const;
+  /// A prepared matrix that is packed for other products.
+  void pack_again(const heed_weights& prepared, const TileOf& tile, Real* to) const;
+  /// Multiplies features out [x, x + outs) of a panel again without pairs where results are not
+  /// finite, and takes those alone, so that an element depends on its own row.
+  void mend(const Panel& panel, std::int64_t x, std::int64_t outs) const;
   /// The bias of features out [x, x + outs); nullptr: none.
   const Real* bias(std::int64_t x, std::int64_t outs) const;
   void store(const Panel& panel, std::int64_t x, std::int64_t outs) const;
@@ -39,6 +43,7 @@ class Multiply {
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
 
   const KernelTable<Real>& kernels_;
+  const ProductKernels<Real>& products_;
   const Matmul& matmul_;
   const MatmulPlan& plan_;
   const ItemCut cut_;

@@ -14,7 +14,7 @@ ProjectProblem validate(const heed_context& context, const heed_project_desc& d,
   check_size("rows", d.rows, 0);
   check_no_heads("desc.x", d.x);
   check_no_heads("desc.y", d.y);
-  check_backend("weights", weights, "context", context.backend);
+  check_prepared("weights", weights, "context", prepared_for(context));
   const Shape x = {d.batch, 1, d.rows, weights.in};
   const Shape y = {d.batch, 1, d.rows, weights.out};
   const ElementType real = real_type(weights.float64);
@@ -40,15 +40,18 @@ void validate(const ProjectProblem& p, const Project& project) {
 void run_project(const heed_context& context, const ProjectProblem& p, const Project& project) {
   if (p.all_rows == 0) return;
   const heed_weights& weights = *p.weights;
-  const MatmulSize size = {weights.float64, p.all_rows, weights.in, weights.out};
+  const bool pairs = multiplies_pairs(context, p.x.type, weights.type);
+  const MatmulSize size = {weights.float64, p.all_rows, weights.in, weights.out, 1,
+                           false,           false,      pairs};
   const MatmulPlan plan = plan_matmul(context, "weights", size, claims_for(context));
   const std::uint32_t workers = workers_for(context, flops_of(size));
   const std::int64_t bytes = (Size(workers) * static_cast<std::int64_t>(plan.slab.bytes))
                                  .checked("the workspace", {{"the number of threads", workers}});
   Array<std::byte> slabs(context.allocator, bytes);
-  const Matmul matmul = {&plan, p.all_rows, InputRows{project.x, p.x, p.rows},
-                         MatrixArgument{&weights, nullptr, nullptr, nullptr, Layout{}},
-                         OutputRows{project.y, p.y, p.rows, weights.out}};
+  Matmul matmul = {&plan, p.all_rows, InputRows{project.x, p.x, p.rows},
+                   MatrixArgument{&weights, nullptr, nullptr, nullptr, Layout{}},
+                   OutputRows{project.y, p.y, p.rows, weights.out}};
+  matmul.pairs = pairs;
   run_matmuls(context, &matmul, 1, workers, slabs.data(), plan.slab.bytes);
 }
 

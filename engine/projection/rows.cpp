@@ -29,8 +29,9 @@ void pack(const heed_context& context, const PackJob& job, std::uint32_t workers
     const PanelRows panel = PanelRows::of(place.first, place.rows, kernels.panels.lanes);
     Real* const to = static_cast<Real*>(job.panels) + place.before * width;
     for (std::int64_t k = 0; k < job.features; k += kPackFeatures)
-      pack_rows(kernels, job.from, panel, k, std::min(kPackFeatures, job.features - k), wide,
-                to + k * static_cast<std::int64_t>(panel.pitch));
+      pack_rows<Real>(kernels, kernels.panels, job.from, panel, k,
+                      std::min(kPackFeatures, job.features - k), wide,
+                      to + k * static_cast<std::int64_t>(panel.pitch));
   };
   parallel_for(context.threads, {cut.panels(), kPanelsPerClaim, workers},
                [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
@@ -42,12 +43,14 @@ void pack(const heed_context& context, const PackJob& job, std::uint32_t workers
 }  // namespace
 
 template <class Real>
-void pack_rows(const KernelTable<Real>& kernels, const InputRows& from, const PanelRows& panel,
-               std::int64_t k, std::int64_t count, Real* wide, Real* to) {
+void pack_rows(const KernelTable<Real>& kernels, const ProductKernels<Real>& products,
+               const InputRows& from, const PanelRows& panel, std::int64_t k, std::int64_t count,
+               Real* wide, Real* to) {
   const Layout& layout = from.layout;
   const std::int64_t feature_bytes = layout.strides.feature * layout.bytes;
   const auto rows = static_cast<std::int64_t>(panel.rows);
-  if (layout.strides.row == 1 && from.in_step(panel.first, panel.first + rows) == rows) {
+  if (products.depth == 1 && layout.strides.row == 1 &&
+      from.in_step(panel.first, panel.first + rows) == rows) {
     // The rows lie side by side already, as those of a transposed matrix do.
     for (std::int64_t f = 0; f < count; ++f) {
       Real* const line = to + f * static_cast<std::int64_t>(panel.pitch);
@@ -68,14 +71,14 @@ void pack_rows(const KernelTable<Real>& kernels, const InputRows& from, const Pa
                            static_cast<std::size_t>(count), widened);
     at[i] = in_place ? reinterpret_cast<const Real*>(row) : widened;
   }
-  kernels.panels.pack_query(panel.vectors, at, panel.rows, in_place ? layout.strides.feature : 1,
-                            static_cast<std::size_t>(count), Real{1}, to);
+  products.pack_query(panel.vectors, at, panel.rows, in_place ? layout.strides.feature : 1,
+                      static_cast<std::size_t>(count), Real{1}, to);
 }
 
-template void pack_rows(const KernelTable<float>&, const InputRows&, const PanelRows&, std::int64_t,
-                        std::int64_t, float*, float*);
-template void pack_rows(const KernelTable<double>&, const InputRows&, const PanelRows&,
-                        std::int64_t, std::int64_t, double*, double*);
+template void pack_rows(const KernelTable<float>&, const ProductKernels<float>&, const InputRows&,
+                        const PanelRows&, std::int64_t, std::int64_t, float*, float*);
+template void pack_rows(const KernelTable<double>&, const ProductKernels<double>&, const InputRows&,
+                        const PanelRows&, std::int64_t, std::int64_t, double*, double*);
 
 std::size_t pack_slab_bytes(const heed_context& context, bool float64) {
   return with_real(float64, [&](auto real) -> std::size_t {

@@ -46,16 +46,20 @@ struct OutputRows {
   }
 };
 
-/// Transposes features [k, k + count) of a panel's rows to `to`, where feature k of the panel lies.
-/// `wide`, [rows][count], is used where rows need widening.
+/// Transposes features [k, k + count) of a panel's rows to `to`, where feature k of the panel lies,
+/// as these products want them; those of pairs use one line more. `wide`, [rows][count], is used
+/// where rows need widening.
 template <class Real>
-void pack_rows(const KernelTable<Real>& kernels, const InputRows& from, const PanelRows& panel,
-               std::int64_t k, std::int64_t count, Real* wide, Real* to);
+void pack_rows(const KernelTable<Real>& kernels, const ProductKernels<Real>& products,
+               const InputRows& from, const PanelRows& panel, std::int64_t k, std::int64_t count,
+               Real* wide, Real* to);
 
-extern template void pack_rows(const KernelTable<float>&, const InputRows&, const PanelRows&,
-                               std::int64_t, std::int64_t, float*, float*);
-extern template void pack_rows(const KernelTable<double>&, const InputRows&, const PanelRows&,
-                               std::int64_t, std::int64_t, double*, double*);
+extern template void pack_rows(const KernelTable<float>&, const ProductKernels<float>&,
+                               const InputRows&, const PanelRows&, std::int64_t, std::int64_t,
+                               float*, float*);
+extern template void pack_rows(const KernelTable<double>&, const ProductKernels<double>&,
+                               const InputRows&, const PanelRows&, std::int64_t, std::int64_t,
+                               double*, double*);
 
 /// All of a tensor's rows, in panels.
 struct PackJob {

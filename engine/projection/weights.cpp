@@ -5,6 +5,7 @@
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/products.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
@@ -25,13 +26,16 @@ void copy(const Kernels& all, const Matrix& m, const void* data, Real* to) {
 template <class Real>
 void pack(const Kernels& all, const MatrixToPrepare& given, Real* to) {
   const KernelTable<Real>& kernels = kernels_of<Real>(all);
+  const ProductKernels<Real>& products = products_of(kernels, given.depth != 1);
   const Matrix& m = given.matrix;
-  Real wide[kTileIn * kBlock];
-  for (std::int64_t k = 0; k < m.in; k += kTileIn) {
-    const std::int64_t ins = std::min(kTileIn, m.in - k);
+  const std::int64_t step = tile_in(given.depth);
+  Real wide[kMostTileIn * kBlock];
+  for (std::int64_t k = 0; k < m.in; k += step) {
+    const std::int64_t ins = std::min(step, m.in - k);
     for (std::int64_t x = 0; x < m.out; x += kBlock) {
-      pack_tile(kernels, m, given.data, {k, ins, x, std::min(kBlock, m.out - x)}, wide, to);
-      to += ins * kBlock;
+      pack_tile(kernels, products, m, given.data, {k, ins, x, std::min(kBlock, m.out - x)}, wide,
+                to);
+      to += packed_lines(given.depth, ins) * kBlock;
     }
   }
 }
@@ -39,14 +43,14 @@ void pack(const Kernels& all, const MatrixToPrepare& given, Real* to) {
 /// The other way, to [in][out].
 template <class Real>
 void unpack(const heed_weights& weights, Real* to) {
-  const Real* from = static_cast<const Real*>(weights.data);
+  Real block[kTileIn * kBlock];
   for (std::int64_t k = 0; k < weights.in; k += kTileIn) {
     const std::int64_t ins = std::min(kTileIn, weights.in - k);
     for (std::int64_t x = 0; x < weights.out; x += kBlock) {
+      read_block(weights, k, ins, x, block);
       for (std::int64_t i = 0; i < ins; ++i)
-        std::copy_n(from + i * kBlock, std::min(kBlock, weights.out - x),
+        std::copy_n(block + i * kBlock, std::min(kBlock, weights.out - x),
                     to + (k + i) * weights.out + x);
-      from += ins * kBlock;
     }
   }
 }
@@ -62,13 +66,34 @@ void fill(const MatrixToPrepare& given, heed_weights& weights) {
   }
   weights.data = data;
   if (given.bias == nullptr) return;
-  Real* const own = data + given.matrix.in * round_up(given.matrix.out, kBlock);
+  Real* const own =
+      data + packed_lines(given.depth, given.matrix.in) * round_up(given.matrix.out, kBlock);
   kernels_of<Real>(kernels).numbers.read(given.bias_layout.type, given.bias, 1,
                                          static_cast<std::size_t>(given.matrix.out), own);
   weights.bias = own;
 }
 
 }  // namespace
+
+template <class Real>
+void read_block(const heed_weights& weights, std::int64_t k, std::int64_t ins, std::int64_t x,
+                Real* to) {
+  const std::int64_t step = tile_in(weights.depth);
+  for (std::int64_t done = 0; done < ins;) {
+    const std::int64_t before = (k + done) % step;  // of the tile
+    const std::int64_t some = std::min(step - before, ins - done);
+    const Real* const from =
+        weights.tile<Real>(k + done - before, x) + packed_lines(weights.depth, before) * kBlock;
+    if (weights.depth == 1)
+      std::copy_n(from, some * kBlock, to + done * kBlock);
+    else
+      widen_block(from, weights.depth, some, to + done * kBlock);
+    done += some;
+  }
+}
+
+template void read_block(const heed_weights&, std::int64_t, std::int64_t, std::int64_t, float*);
+template void read_block(const heed_weights&, std::int64_t, std::int64_t, std::int64_t, double*);
 
 Matrix rows_side_by_side(bool float64, std::int64_t in, std::int64_t out) {
   return {{real_type(float64), real_bytes(float64), {0, 0, out, 1}}, in, in, out};
@@ -97,7 +122,15 @@ PlainMatrix transposed(const PlainMatrix& matrix) {
   return result;
 }
 
-MatrixToPrepare validate(const heed_weights_desc& desc, const void* matrix, const void* bias) {
+bool multiplies_pairs(const heed_context& context, ElementType x, ElementType matrix) {
+  if (!has_pairs(context) || context.backend != Backend::kHeed || x == ElementType::kF64)
+    return false;
+  return context.precision == Precision::kMedium ||
+         (x == ElementType::kBf16 && matrix == ElementType::kBf16);
+}
+
+MatrixToPrepare validate(const heed_context& context, const heed_weights_desc& desc,
+                         const void* matrix, const void* bias) {
   if (desc.arithmetic != HEED_DTYPE_DEFAULT && desc.arithmetic != HEED_DTYPE_F32 &&
       desc.arithmetic != HEED_DTYPE_F64)
     fail(HEED_STATUS_INVALID_ARGUMENT,
@@ -114,10 +147,14 @@ MatrixToPrepare validate(const heed_weights_desc& desc, const void* matrix, cons
       check_vector("desc.bias_dtype", desc.bias_dtype, float64),
       bias,
       float64,
+      1,
       0};
+  if (multiplies_pairs(context, float64 ? ElementType::kF64 : ElementType::kBf16,
+                       given.matrix.layout.type))
+    given.depth = context.kernels->f32.pairs->depth;
   check_pointer("matrix", matrix, given.matrix.layout, true);
   check_pointer("bias", bias, given.bias_layout, false);
-  const Size rows = Size(given.matrix.in) + (bias != nullptr ? 1 : 0);
+  const Size rows = Size(packed_lines(given.depth, given.matrix.in)) + (bias != nullptr ? 1 : 0);
   const Size bytes = rows * round_up(Size(given.matrix.out), kBlock) * real_bytes(float64);
   given.bytes = static_cast<std::size_t>(bytes.checked(
       "the prepared matrix",
@@ -137,6 +174,9 @@ heed_weights* make_weights(const heed_context& context, const MatrixToPrepare& g
   weights->context = &context;
   weights->backend = context.backend;
   weights->float64 = given.float64;
+  weights->type = given.matrix.layout.type;
+  weights->depth = given.depth;
+  weights->rounded = given.depth != 1 && weights->type != ElementType::kBf16;
   weights->in = given.matrix.in;
   weights->out = given.matrix.out;
   weights->bytes = given.bytes;

@@ -1,6 +1,7 @@
 // Matrices prepared once: makes a heed_weights from its descriptor.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,16 +15,34 @@
 ///         the last parts of `in` shorter, those of `out` padded with zeros; the same for every
 ///         instruction set
 ///   bias  [out]
+///
+/// Where the context multiplies pairs of bfloat16, a matrix of bfloat16 is kept in pairs instead,
+/// every tile_in(depth) of `in` as the products' pack_values leaves them. Products of other
+/// contexts widen or pack it again, tile by tile.
 struct heed_weights {
   const heed_context* context;
   heed::Backend backend;  ///< the one it is prepared for
   bool float64;
+  heed::ElementType type;  ///< that it was given in
+  std::uint32_t depth;     ///< of the products that it is packed for; 1: not in pairs
+  bool rounded;            ///< what is kept has lost digits
   std::int64_t in;
   std::int64_t out;
   std::size_t bytes;  ///< of memory
   std::byte* memory;
   const void* data;
   const void* bias;  ///< nullptr: none
+
+  /// The tile that begins with feature in k, a multiple of tile_in(depth), from feature out x on, a
+  /// multiple of value_block.
+  template <class Real>
+  const Real* tile(std::int64_t k, std::int64_t x) const {
+    constexpr auto kBlock = static_cast<std::int64_t>(heed::PanelGeometry::value_block);
+    const std::int64_t ins = std::min(heed::tile_in(depth), in - k);
+    return static_cast<const Real*>(data) +
+           heed::packed_lines(depth, k) * heed::round_up(out, kBlock) +
+           heed::packed_lines(depth, ins) * x;
+  }
 };
 
 namespace heed {
@@ -35,11 +54,13 @@ struct MatrixToPrepare {
   Layout bias_layout;
   const void* bias;  ///< nullptr: none
   bool float64;
-  std::size_t bytes;  ///< once prepared
+  std::uint32_t depth;  ///< see heed_weights
+  std::size_t bytes;    ///< once prepared
 };
 
 /// Throws an Error that names the field, its value and the bound.
-MatrixToPrepare validate(const heed_weights_desc& desc, const void* matrix, const void* bias);
+MatrixToPrepare validate(const heed_context& context, const heed_weights_desc& desc,
+                         const void* matrix, const void* bias);
 
 /// A matrix and its bias, prepared or as a run's caller gave them.
 struct MatrixArgument {
@@ -48,7 +69,25 @@ struct MatrixArgument {
   const void* data;
   const void* bias;  ///< [out], side by side; nullptr: none
   Layout bias_layout;
+
+  /// The type that the matrix was given in.
+  ElementType type() const { return prepared != nullptr ? prepared->type : matrix->layout.type; }
 };
+
+/// Whether a matrix of this type meets rows of `x` in pairs, in this context; rows and matrices of
+/// other types do where the context may round them.
+bool multiplies_pairs(const heed_context& context, ElementType x, ElementType matrix);
+
+/// A block of value_block features out from x on, of features in [k, k + ins), to
+/// [ins][value_block]; k is a multiple of kTileIn.
+template <class Real>
+void read_block(const heed_weights& weights, std::int64_t k, std::int64_t ins, std::int64_t x,
+                Real* to);
+
+extern template void read_block(const heed_weights&, std::int64_t, std::int64_t, std::int64_t,
+                                float*);
+extern template void read_block(const heed_weights&, std::int64_t, std::int64_t, std::int64_t,
+                                double*);
 
 /// A matrix [in][out] of the arithmetic's type.
 Matrix rows_side_by_side(bool float64, std::int64_t in, std::int64_t out);

@@ -58,5 +58,6 @@ extern const PeakKernel kAvx512Peak;
 extern const PeakKernel kAvx512Bf16Peak;
 extern const PeakKernel kAmxPeak;
 extern const PeakKernel kNeonPeak;
+extern const PeakKernel kNeonBf16Peak;
 
 }  // namespace heed::perf

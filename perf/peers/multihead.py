@@ -10,7 +10,8 @@ median over turns is printed. Before that their results are compared. PyTorch co
     SDPA    the same out of F.linear and F.scaled_dot_product_attention, and with enable_gqa what MHA
             has not: fewer key heads than query heads
 
-and is needed: pip install torch numpy. heed reads the matrices as PyTorch stores them, once, into
+and is needed: pip install torch numpy. Workloads may be bf16: then all tensors of both are bfloat16.
+heed reads the matrices as PyTorch stores them, once, into
 heed_weights.
 
 With --backward both compute gradients too, of the input, all matrices and biases, which lie as PyTorch
@@ -37,18 +38,21 @@ class Problem:
 
     def __init__(self, torch, workload):
         s = self.shape = Shape(workload)
-        if s.width is None or s.queries != s.keys or s.asks_for_more_than({"W", "nobias"}) or s.causal:
-            raise ValueError("only blocks (W) without options but nobias, of one length")
+        offered = {"W", "nobias", "bf16"}
+        if s.width is None or s.queries != s.keys or s.asks_for_more_than(offered) or s.causal:
+            raise ValueError("only blocks (W) without options but nobias and bf16, of one length")
         torch.manual_seed(1)
-        normal = lambda rows, columns: torch.randn(rows, columns) / columns**0.5
+        self.bf16 = "bf16" in s.options
+        draw = lambda *sizes: torch.randn(*sizes).to(torch.bfloat16 if self.bf16 else torch.float32)
+        normal = lambda rows, columns: draw(rows, columns) / columns**0.5
         self.outs = [heads * features for heads, features in (
             (s.heads, s.features), (s.key_heads, s.features), (s.key_heads, s.value_features))]
         self.w_in = normal(sum(self.outs), s.width)
         self.w_out = normal(s.width, s.heads * s.value_features)
         biased = "nobias" not in s.options
-        self.b_in = torch.randn(sum(self.outs)) if biased else None
-        self.b_out = torch.randn(s.width) if biased else None
-        self.x = torch.randn(s.batch, s.queries, s.width)
+        self.b_in = draw(sum(self.outs)) if biased else None
+        self.b_out = draw(s.width) if biased else None
+        self.x = draw(s.batch, s.queries, s.width)
 
     def learn(self, torch):
         """Requires gradients of everything, from this one of out."""
@@ -68,7 +72,10 @@ class Problem:
 
     def tolerance(self):
         """What float32 may be off by: sums of n products of about the size of values, 1, are a
-        random walk of n roundings; 64 times that leaves room for four in a row and a softmax."""
+        random walk of n roundings; 64 times that leaves room for four in a row and a softmax.
+        bfloat16 rounds what lies between products, and results, which are up to 8, to 8 bits."""
+        if self.bf16:
+            return 16 * 2**-8
         return 64 * max(self.shape.width, self.shape.queries) ** 0.5 * 2**-24
 
 
@@ -82,6 +89,10 @@ class Heed:
         attention = s.desc(library)
         desc = library.struct("heed_multihead_desc", width_query=s.width,
                               attention=ctypes.addressof(attention))
+        self.dtype = library.HEED_DTYPE_BF16 if problem.bf16 else library.HEED_DTYPE_F32
+        desc.bias_dtype = self.dtype
+        for layout in (desc.input_query, desc.input_key, desc.out):
+            layout.dtype = self.dtype
         self.plan = library.make("heed_multihead_plan_create", context, desc)
         info = library.describe("heed_multihead_plan_describe", self.plan, "heed_multihead_info")
         self.about = f"{info.isa.decode()}, product {info.product.decode()}, {info.executor.decode()}"
@@ -100,7 +111,8 @@ class Heed:
 
     def prepare(self, context, matrix, bias):
         library, (out, features) = self.library, matrix.shape
-        desc = library.struct("heed_weights_desc", out=out)
+        desc = library.struct("heed_weights_desc", out=out, bias_dtype=self.dtype)
+        desc.layout.dtype = self.dtype
         setattr(desc, "in", features)
         desc.layout.stride_in, desc.layout.stride_out = matrix.stride(1), matrix.stride(0)
         pointer = lambda tensor: ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
@@ -184,7 +196,7 @@ def mha(torch, problem, _threads):
     if s.key_heads != s.heads or s.value_features != s.features or s.width != s.heads * s.features:
         return None
     module = torch.nn.MultiheadAttention(s.width, s.heads, bias=problem.b_in is not None,
-                                         batch_first=True).eval()
+                                         batch_first=True, dtype=problem.x.dtype).eval()
     with torch.no_grad():
         module.in_proj_weight.copy_(problem.w_in)
         module.out_proj.weight.copy_(problem.w_out)
@@ -233,7 +245,10 @@ def check_gradients(workload, problem, heed, peer):
 
 
 def compare_gradients(library, torch, table, workload, threads):
-    problem = Problem(torch, workload).learn(torch)
+    problem = Problem(torch, workload)
+    if problem.bf16:
+        raise ValueError("gradients are compared in float32 alone")
+    problem.learn(torch)
     torch.set_num_threads(threads)
     heed, peer = HeedTraining(library, torch, problem, threads), TorchTraining(torch, problem)
     check_gradients(workload, problem, heed, peer)

@@ -312,7 +312,7 @@ TEST_CASE("struct_size of what the library fills", "[struct_size]") {
         context.get());
   check("448844888844", heed_attention_info(HEED_ATTENTION_INFO_INIT), heed_attention_plan_describe,
         plan.get());
-  check("448888888", heed_multihead_info(HEED_MULTIHEAD_INFO_INIT), heed_multihead_plan_describe,
+  check("44888888844", heed_multihead_info(HEED_MULTIHEAD_INFO_INIT), heed_multihead_plan_describe,
         block.get());
   check("44888", heed_weights_info(HEED_WEIGHTS_INFO_INIT), heed_weights_describe, weights.get());
   check("44888888", heed_graph_info(HEED_GRAPH_INFO_INIT), heed_graph_describe, graph.get());

@@ -12,7 +12,8 @@
 # that no wider instruction leaks into the code that decides; the emulated Skylake-X runs the
 # AVX-512 kernels whatever this machine has, and the emulated Sapphire Rapids those of AVX512-BF16
 # and AMX, of which it has all others too. Each tests the ISA that it would choose, and Sapphire
-# Rapids the pairs of AVX512-BF16, too, which it would choose by name alone. As many run at once as
+# Rapids the pairs of AVX512-BF16, too, which it would choose by name alone. So it is on Arm with and
+# without BF16, whose BFDOT rounds in qemu as in processors without FEAT_EBF16. As many run at once as
 # there are processors (HEED_JOBS for another number), those that take longest first.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -59,12 +60,19 @@ for_each_check() {
   for isa in avx512bf16 amx; do
     "$1" "test_dense of pairs, x86-64 Sapphire Rapids ($isa)" \
       sapphire_rapids "$isa" "$x86/test_dense" "[precision]"
+    "$1" "test_multihead of pairs, x86-64 Sapphire Rapids ($isa)" \
+      sapphire_rapids "$isa" "$x86/test_multihead" "[precision]"
     "$1" "test_kernels of pairs, x86-64 Sapphire Rapids ($isa)" \
       sapphire_rapids "$isa" "$x86/test_kernels" "[pairs],[table]"
   done
   for test in $tests; do
     "$1" "$test, aarch64" \
-      env HEED_TEST_SIZE=small qemu-aarch64-static "$aarch64/$test" "$left_out"
+      env HEED_TEST_SIZE=small qemu-aarch64-static -cpu cortex-a72 "$aarch64/$test" "$left_out"
+  done
+  for test in test_dense test_multihead test_kernels; do
+    "$1" "$test of pairs, aarch64 (BF16)" \
+      env HEED_TEST_SIZE=small HEED_TEST_ISA=neonbf16 \
+      qemu-aarch64-static -cpu max "$aarch64/$test" "[precision],[pairs],[table]"
   done
   for test in $tests; do
     "$1" "$test, x86-64 Haswell (no AVX-512)" env HEED_TEST_SIZE=$size HEED_TEST_ISA=avx2 \
@@ -81,7 +89,9 @@ for_each_check() {
   "$1" "Sapphire Rapids chooses amx" sapphire_rapids amx "$x86/test_choice" amx
   "$1" "Sapphire Rapids without tiles chooses avx512" \
     sapphire_rapids avx512 --env EMULATION_TILES=refused "$x86/test_choice" avx512
-  "$1" "aarch64 chooses neon" qemu-aarch64-static "$aarch64/test_choice" neon
+  "$1" "aarch64 chooses neon" qemu-aarch64-static -cpu cortex-a72 "$aarch64/test_choice" neon
+  "$1" "aarch64 with BF16 chooses neonbf16" \
+    qemu-aarch64-static -cpu max "$aarch64/test_choice" neonbf16
 }
 
 count() { total=$((total + 1)); }

@@ -193,6 +193,22 @@ TEMPLATE_TEST_CASE("accumulate in two steps is accumulate in one, bit for bit", 
   });
 }
 
+TEMPLATE_TEST_CASE("multiply_panel is accumulate over all keys, bit for bit", "[accumulate]", float,
+                   double) {
+  for_each_case<TestType>(sizes(), [](const auto& kernels, const Case& c, Random& random) {
+    const Values<TestType> v(c, random);
+    const auto view = v.in_place();
+    for (const bool fresh : {true, false}) {
+      const auto want = v.accumulate(kernels, view, fresh, heed::all_keys(c.keys));
+      auto got = fresh ? BasicBuffer<TestType>(v.before.size()) : v.before;
+      kernels.panels.multiply_panel(c.vectors, view, c.keys, v.weights.data(), got.data(),
+                                    c.features, fresh);
+      CHECK(got.intact());
+      CHECK(all(c.features * c.pitch, [&](std::size_t i) { return same_bits(got[i], want[i]); }));
+    }
+  });
+}
+
 TEMPLATE_TEST_CASE("accumulate leaves out the pairs that a vector does not need", "[accumulate]",
                    float, double) {
   for_each_case<TestType>(sizes(), [](const auto& kernels, const Case& c, Random& random) {

@@ -111,11 +111,12 @@ struct Values {
 
   void run(const Pairs& pairs, const heed::KeyRanges& keys, bool fresh) {
     pairs.pack_values(value.view(), c.keys, c.features, packed.data());
-    const heed::ValueView<float> view = {
-        packed.data(), static_cast<std::ptrdiff_t>(kBlock) * pairs.elements(), pairs.elements(),
-        static_cast<std::ptrdiff_t>(lines_of(pairs, c.keys) * kBlock)};
-    pairs.accumulate(c.vectors, view, keys, heed::PanelGeometry::run, weights.data(),
+    pairs.accumulate(c.vectors, view(pairs), keys, heed::PanelGeometry::run, weights.data(),
                      {nullptr, row_sum.data(), sums.data(), fresh}, c.features);
+  }
+  heed::ValueView<float> view(const Pairs& pairs) const {
+    return {packed.data(), static_cast<std::ptrdiff_t>(kBlock) * pairs.elements(), pairs.elements(),
+            static_cast<std::ptrdiff_t>(lines_of(pairs, c.keys) * kBlock)};
   }
   bool intact() const {
     return weights.intact() && packed.intact() && sums.intact() && row_sum.intact();
@@ -128,13 +129,15 @@ struct Values {
 };
 
 /// A sum over the keys in a range, of what was there before and weights, rounded to bfloat16,
-/// times value(j): sums of products in floats, each of which may flush.
+/// times value(j): sums of products in floats, each of which may flush. BFDOT rounds to odd, which
+/// loses twice as much, but once for the two products of a pair and once for their sum with the
+/// others; a range has half as many pairs as keys, and at most one more.
 template <class Value>
 double sum_ratio(float got, const Values& v, const heed::KeyRanges& keys, std::size_t r,
                  std::size_t lanes, double before, Value&& value) {
   double sum = before;
   double magnitude = std::fabs(before);
-  double terms = 2;
+  double terms = 3;
   for (std::size_t j = 0; j < v.c.keys; ++j) {
     if (!needs(keys, r / lanes, j)) continue;
     const double term = static_cast<double>(rounded(v.weights[j * v.c.pitch + r])) * value(j);
@@ -189,6 +192,33 @@ TEST_CASE("pairs: accumulate rounds weights, and sums what it rounded", "[pairs]
                             return sum_ratio(v.row_sum[r], v, ranges, r, lanes, v.row_sum_before[r],
                                              [](std::size_t) { return 1.0; });
                           }));
+        });
+}
+
+TEST_CASE("pairs: a panel is multiplied with a matrix", "[pairs]") {
+  for (const bool fresh : {true, false})
+    for_each_pairs(
+        sizes(), [&](const auto& kernels, const Pairs& pairs, const Case& c, Random& random) {
+          Values v(pairs, c, random);
+          std::vector<std::vector<float>> rows(c.pitch, std::vector<float>(c.keys));
+          std::vector<const float*> from;
+          for (std::size_t r = 0; r < c.pitch; ++r) {
+            for (std::size_t j = 0; j < c.keys; ++j)
+              rows[r][j] = rounded(v.weights[j * c.pitch + r]);
+            from.push_back(rows[r].data());
+          }
+          Buffer panel((lines_of(pairs, c.keys) + 1) * c.pitch);
+          pairs.pack_query(c.vectors, from.data(), c.pitch, 1, c.keys, 1, panel.data());
+          pairs.pack_values(v.value.view(), c.keys, c.features, v.packed.data());
+          pairs.multiply_panel(c.vectors, v.view(pairs), c.keys, panel.data(), v.sums.data(),
+                               c.features, fresh);
+          CHECK((v.intact() && panel.intact()));
+          return worst_of(c.features, c.pitch, [&](std::size_t x, std::size_t r) {
+            const std::size_t at = x * c.pitch + r;
+            return sum_ratio(v.sums[at], v, heed::all_keys(c.keys), r, kernels.panels.lanes,
+                             fresh ? 0 : v.sums_before[at],
+                             [&](std::size_t j) { return static_cast<double>(v.value.at(j, x)); });
+          });
         });
 }
 

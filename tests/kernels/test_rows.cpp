@@ -298,7 +298,7 @@ struct Weights {
 template <class Real, class Sizes, class Function>
 void for_each_row_case(Sizes&& sizes, Function&& function) {
   for_each_case<Real>(sizes(false), function);
-  if constexpr (std::is_same_v<Real, float>) for_each_pair_case(sizes(true), function);
+  if constexpr (std::is_same_v<Real, float>) for_each_row_pair_case(sizes(true), function);
 }
 
 /// Runs function(kernels, case, rows of random numbers, generator) for all sizes.
@@ -476,7 +476,7 @@ TEST_CASE("pairs: a query that is not finite has the scores of rows of its own",
   for (const std::size_t extra : {0U, 3U, 37U})
     for (const std::size_t queries : {1U, 3U, 4U})
       cases.push_back({heed::ElementType::kI8, extra, 17, queries, false, true, cases.size()});
-  for_each_pair_case(cases, [](const auto& kernels, const RowCase& c, Random& random) {
+  for_each_row_pair_case(cases, [](const auto& kernels, const RowCase& c, Random& random) {
     const Rows<float> rows(kernels, c,
                            [&](std::size_t, std::size_t) { return random.normal<float>(); });
     for (const float special : {kInf<float>, -kInf<float>, not_a_number<float>(), 3e38F, 1e-38F}) {

@@ -133,6 +133,12 @@ GivenBlock Block::given() {
   return given;
 }
 
+Expected Block::expected_medium() {
+  GivenBlock block = given();
+  block.pairs = block.rounds = true;
+  return expect(block);
+}
+
 Outputs Block::run_all(const Context& context) {
   for (Tensor* const written : written_tensors()) written->clear();
   const Prepared prepared = prepare(context);

@@ -67,6 +67,8 @@ class Block {
   /// What the oracle is given.
   GivenBlock given();
   Expected expected() { return expect(given()); }
+  /// With HEED_PRECISION_MEDIUM, on instruction sets that multiply pairs.
+  Expected expected_medium();
 
   /// Everything that a run writes; throws if it writes anything else.
   Outputs run_all(const Context& context);

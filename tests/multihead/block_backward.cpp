@@ -190,10 +190,12 @@ heed_multihead_backward_args BlockBackward::args(const heed_multihead_args& of_b
   return a;
 }
 
-ExpectedBlockGradients BlockBackward::expected() {
+ExpectedBlockGradients BlockBackward::expected(const char* isa) {
   begin();
   GivenBlockBackward given = {};
   given.block = block.given();
+  given.block.pairs = isa != nullptr && multiplies_pairs(isa) &&
+                      !is_float64(block.attention.desc) && may_pair(given.block);
   given.block.attention.lse = HEED_LAYOUT_INIT;
   given.block.attention.lse.dtype = HEED_DTYPE_F64;  // what is kept
   given.grad_out = grad_out.source();

@@ -39,7 +39,8 @@ class BlockBackward {
   /// Adds to numbers that are there.
   void accumulate(std::uint64_t seed);
 
-  ExpectedBlockGradients expected();
+  /// On an instruction set; nullptr: on those that multiply no pairs.
+  ExpectedBlockGradients expected(const char* isa = nullptr);
 
   /// Everything that a run writes; throws if it writes anything else.
   BlockGradients run(const Context& context, Keeps keeps = Keeps::kNothing);

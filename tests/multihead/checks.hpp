@@ -14,7 +14,8 @@ Ratios check_outputs(const Block& block, const std::string& isa, const Outputs& 
                      const Expected& want, Unspecified unspecified = Unspecified::kForbidden);
 
 /// Runs a block on every instruction set and compares all outputs with the oracle.
-void check_block(Block& block, const IsaContexts& contexts, Report* report = nullptr);
+void check_block(Block& block, const IsaContexts& contexts, Report* report = nullptr,
+                 Unspecified unspecified = Unspecified::kForbidden);
 
 /// A block of self-attention, or of `keys` other keys, every matrix with a bias.
 Block plain_block(Index queries, Index keys, Index heads, Index features, const BlockChoice& choice,

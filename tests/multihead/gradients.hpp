@@ -39,9 +39,9 @@ inline bool check_same(const std::string& what, const BlockGradients& a, const B
 /// compares with the oracle.
 inline void check_backward(BlockBackward& p, Report* report = nullptr,
                            Unspecified unspecified = Unspecified::kForbidden) {
-  const ExpectedBlockGradients want = p.expected();
   const std::string line = line_of(p);
   check_isas(line, report, [&](std::size_t n, const char* isa) {
+    const ExpectedBlockGradients want = p.expected(isa);
     const BlockGradients got = p.run(plain_contexts()[n]);
     check_same(isa + (", kept: " + line), p.run(plain_contexts()[n], Keeps::kAll), got);
     return check_gradients(isa + (": " + line), p, got, want, unspecified);

@@ -122,7 +122,9 @@ TEST_CASE("inputs that are NULL, the same or equal", "[same]") {
 }
 
 TEST_CASE("16-bit inputs and matrices are float32 ones", "[same]") {
-  const IsaContexts contexts;
+  Choices exact;
+  exact.precision = HEED_PRECISION_EXACT;
+  const IsaContexts contexts(exact);
   check_drawn<RandomBlocks>(200, 80, [&](Block& block, std::uint64_t) {
     if (is_float64(block.attention.desc)) return false;
     BlockChoice choice = block.choice;

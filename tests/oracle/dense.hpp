@@ -27,7 +27,9 @@
 namespace heed_test {
 
 /// Whether the instruction set multiplies pairs of bfloat16 unless it is asked to be exact.
-inline bool multiplies_pairs(const std::string& isa) { return isa == "avx512bf16" || isa == "amx"; }
+inline bool multiplies_pairs(const std::string& isa) {
+  return isa == "avx512bf16" || isa == "amx" || isa == "neonbf16";
+}
 
 /// Hard attention: a row of out that is right as well as the one in Expected::out.
 struct OtherRow {

@@ -18,9 +18,10 @@ class BlockOracle {
  public:
   explicit BlockOracle(const GivenBlock& block)
       : block_(block),
-        d_(block.attention),
+        in_bfloat16_(block.rounds || (block.pairs && block.input_query.dtype == HEED_DTYPE_BF16)),
         tensor_(block.combine == HEED_COMBINE_TENSOR),
         product_(tensor_ || block.combine == HEED_COMBINE_CONCAT),
+        d_(attention_of(block)),
         heads_(d_.query_heads),
         width_(value_features_of(d_)) {
     const Index in = tensor_ ? width_ : heads_ * width_;
@@ -51,7 +52,8 @@ class BlockOracle {
                 block_.rows),
         project(block_.input_key, keys, key_length, block_.width_key, block_.w_key),
         project(block_.input_key, keys, key_length, block_.width_key, block_.w_value)};
-    const Given given = {d_, block_.arguments, block_.function, &projections, block_.rows};
+    const Given given = {d_,           block_.arguments, block_.function,
+                         &projections, block_.rows,      in_bfloat16_};
     Expected expected = expect(given);
     admit_others(expected);
     return {std::move(projections), std::move(expected)};
@@ -59,6 +61,16 @@ class BlockOracle {
 
  private:
   static std::size_t size(Index n) { return static_cast<std::size_t>(n); }
+
+  /// The heads are bfloat16 where a product reads them as that.
+  heed_attention_desc attention_of(const GivenBlock& block) const {
+    heed_attention_desc desc = block.attention;
+    if (in_bfloat16_ && product_) desc.out.dtype = HEED_DTYPE_BF16;
+    return desc;
+  }
+  Multiplied multiplied(const Source& x, const Source& w) const {
+    return block_.pairs ? in_pairs(x, w, block_.rounds) : Multiplied{};
+  }
 
   Index rows(Index packed, Index length) const { return packed > 0 ? packed : d_.batch * length; }
 
@@ -75,9 +87,21 @@ class BlockOracle {
       if (block_.exact_projections)
         project_exactly(x, matrix, w, computed.numbers.data() + i * w.out);
       else
-        project_row(x, matrix, w, i, computed);
+        project_row(x, matrix, w, i, multiplied(input, w.matrix), computed);
     }
+    if (in_bfloat16_) round(computed);
     return computed;
+  }
+
+  /// To bfloat16.
+  static void round(Computed& computed) {
+    for (std::size_t i = 0; i < computed.numbers.size(); ++i) {
+      const Element e =
+          stored(static_cast<Wide>(computed.numbers[i]), static_cast<Wide>(computed.errors[i]),
+                 HEED_DTYPE_BF16, HEED_DTYPE_F32);
+      computed.numbers[i] = e.value;
+      computed.errors[i] = e.bound;
+    }
   }
 
   static bool is_wanted(const std::vector<Index>& wanted, Index row) {
@@ -85,9 +109,9 @@ class BlockOracle {
   }
 
   static void project_row(const Matrix<Wide>& x, const Matrix<Wide>& matrix, const GivenMatrix& w,
-                          Index row, Computed& computed) {
+                          Index row, const Multiplied& as, Computed& computed) {
     for (Index o = 0; o < w.out; ++o) {
-      const Bounded<Wide> number = projected_row<Real>(x.row(0), matrix, w, o);
+      const Bounded<Wide> number = projected_row<Real>(x.row(0), matrix, w, o, as);
       computed.numbers[size(row * w.out + o)] = number.value;
       computed.errors[size(row * w.out + o)] = number.bound;
     }
@@ -158,12 +182,14 @@ class BlockOracle {
 
   /// HEED_COMBINE_CONCAT has one matrix for all heads, HEED_COMBINE_TENSOR one for each.
   std::vector<Terms<Real>> times_w_out(const std::vector<Heads<Wide>>& row) const {
-    std::vector<Terms<Real>> terms(size(block_.w_out.out));
+    const bool bfloat16 = in_bfloat16_ && block_.w_out.matrix.dtype == HEED_DTYPE_BF16;
+    const Multiplied as = {bfloat16 || block_.rounds, block_.rounds};
+    std::vector<Terms<Real>> terms(size(block_.w_out.out), Terms<Real>(as.pairs));
     for (Index h = 0; h < heads_; ++h)
       for (Index x = 0; x < width_; ++x) {
         const Wide* const w = tensor_ ? w_out_[size(h)].row(x) : w_out_[0].row(h * width_ + x);
         for (Index o = 0; o < block_.w_out.out; ++o)
-          terms[size(o)].add(row[size(x)][size(h)], w[o]);
+          terms[size(o)].add(row[size(x)][size(h)], seen<Real>(w[o], as));
       }
     return terms;
   }
@@ -175,9 +201,10 @@ class BlockOracle {
   }
 
   const GivenBlock& block_;
-  const heed_attention_desc& d_;
+  const bool in_bfloat16_;  ///< what lies between products
   const bool tensor_;
   const bool product_;
+  const heed_attention_desc d_;
   const Index heads_;
   const Index width_;  ///< of a head
   std::vector<Matrix<Wide>> w_out_;
@@ -186,9 +213,18 @@ class BlockOracle {
 
 }  // namespace
 
+bool may_pair(const GivenBlock& block) {
+  return block.input_query.dtype == HEED_DTYPE_BF16 || block.input_key.dtype == HEED_DTYPE_BF16;
+}
+
 Expected expect(const GivenBlock& block) {
-  return is_float64(block.attention) ? BlockOracle<double>(block).run()
-                                     : BlockOracle<float>(block).run();
+  if (is_float64(block.attention)) return BlockOracle<double>(block).run();
+  Expected expected = BlockOracle<float>(block).run();
+  if (block.pairs || !may_pair(block)) return expected;
+  GivenBlock in_pairs = block;
+  in_pairs.pairs = true;
+  expected.pairs = std::make_shared<const Expected>(BlockOracle<float>(in_pairs).run());
+  return expected;
 }
 
 BlockParts parts_of(const GivenBlock& block) {

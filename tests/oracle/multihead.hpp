@@ -35,10 +35,16 @@ struct GivenBlock {
   std::vector<Index> rows = {};    ///< the only rows of out that are looked at, of every sequence
   bool exact_projections = false;  ///< bounds leave out what projecting loses: for blocks so large
                                    ///< that they would say nothing
+  bool pairs = false;   ///< heed may multiply pairs of bfloat16, and where input_query is that,
+                        ///< leave it between products
+  bool rounds = false;  ///< beside that, everything may be rounded to it
 };
 
-/// All outputs of a block and their bounds.
+/// All outputs of a block and their bounds, those of pairs beside them where they are wider.
 Expected expect(const GivenBlock& block);
+
+/// Whether `pairs` makes a difference.
+bool may_pair(const GivenBlock& block);
 
 /// The same before the heads are combined: `attention.out` holds them.
 struct BlockParts {

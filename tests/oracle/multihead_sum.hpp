@@ -6,6 +6,12 @@
 //
 //     |y' - y| <= sum e |w|  +  gamma(n) (sum (|x| + e) |w| + |b|)  +  n kUnderflow
 //
+// Pairs of bfloat16 sum in an order of their own, and an empty sum and a bias come to it: two more
+// roundings at most. (AMX sums even and odd terms apart, and then both. BFDOT rounds to odd, which
+// loses twice as much, but half as often: once the two products of a pair, once their sum with the
+// others.) Subnormal x, w and sums count as 0: |x w| < kSmallest (|x| + |w|), and kSmallest for
+// every sum. Where x or w are rounded to bfloat16 first they are off by that.
+//
 // Infinities and NaN go by the rules of IEEE 754, but for an infinity times what may be 0 or of
 // either sign; of that, and of terms that overflow together, nobody knows.
 #pragma once
@@ -21,23 +27,29 @@ class Terms {
  public:
   using Wide = typename Arithmetic<Real>::Wide;
 
-  void add(const Bounded<Wide>& x, Wide w) {
+  explicit Terms(bool pairs = false) : pairs_(pairs) {}
+
+  void add(const Bounded<Wide>& x, const Bounded<Wide>& w) {
     roundings_ += 1;
-    const bool vague = std::isinf(w) && x.bound > 0 && std::fabs(x.value) <= x.bound;
-    unknown_ = unknown_ || vague || std::isinf(x.bound) || std::isnan(x.bound);
-    nan_ = nan_ || std::isnan(x.value) || std::isnan(w);
-    value_ += x.value * w;
-    if (!std::isfinite(x.value * w)) return;
-    magnitude_ += (std::fabs(x.value) + x.bound) * std::fabs(w);
-    moved_ += x.bound * std::fabs(w);
+    unknown_ = unknown_ || is_vague(x, w.value) || is_vague(w, x.value);
+    nan_ = nan_ || std::isnan(x.value) || std::isnan(w.value);
+    value_ += x.value * w.value;
+    if (!std::isfinite(x.value * w.value)) return;
+    const Wide x_size = std::fabs(x.value) + x.bound;
+    const Wide w_size = std::fabs(w.value) + w.bound;
+    magnitude_ += x_size * w_size;
+    moved_ += x.bound * w_size + std::fabs(x.value) * w.bound;
+    if (pairs_) moved_ += Arithmetic<Real>::kSmallest * (x_size + w_size + 1);
   }
+  void add(const Bounded<Wide>& x, Wide w) { add(x, Bounded<Wide>{w, 0}); }
 
   /// A term that is given.
-  void add(Wide b) { add({1, 0}, b); }
+  void add(Wide b) { add({1, 0}, Bounded<Wide>{b, 0}); }
 
   /// After `more` roundings of the sum.
   Bounded<Wide> sum(Wide more = 0) const {
     using A = Arithmetic<Real>;
+    if (pairs_) more += 2;
     if (nan_) return {std::numeric_limits<Wide>::quiet_NaN(), 0};
     const Wide error = moved_ + gamma_of<Real>(roundings_ + more) * magnitude_ +
                        (roundings_ + more) * A::kUnderflow;
@@ -46,6 +58,13 @@ class Terms {
   }
 
  private:
+  /// An infinity meets what may be 0 or of either sign, or x is nobody knows what.
+  static bool is_vague(const Bounded<Wide>& x, Wide factor) {
+    const bool turns = std::isinf(factor) && x.bound > 0 && std::fabs(x.value) <= x.bound;
+    return turns || std::isinf(x.bound) || std::isnan(x.bound);
+  }
+
+  const bool pairs_;
   Wide value_ = 0;
   Wide magnitude_ = 0;
   Wide moved_ = 0;

@@ -18,7 +18,7 @@ std::vector<Element> project(const GivenProjection& given) {
     for (Index i = 0; i < given.rows; ++i) {
       const auto x = rows_of<Wide>(given.x, b, 0, i, 1, given.matrices * given.in);
       for (Index o = 0; o < w.out; ++o) {
-        const Bounded<Wide> number = projected_row<Real>(x.row(0), matrix, w, o);
+        const Bounded<Wide> number = projected_row<Real>(x.row(0), matrix, w, o, given.as);
         y.push_back(stored(number.value, number.bound, given.dtype_y, given.real));
       }
     }

@@ -1,6 +1,7 @@
 // The oracle of products of rows with a matrix: heed_project, and the projections of blocks.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -9,13 +10,34 @@
 
 namespace heed_test {
 
+/// How a product multiplies.
+struct Multiplied {
+  bool pairs = false;   ///< of bfloat16
+  bool rounds = false;  ///< to it, first
+};
+
+/// Whether rows and a matrix that lie so are multiplied in pairs, where there are any.
+inline Multiplied in_pairs(const Source& x, const Source& w, bool rounds) {
+  return {rounds || (x.dtype == HEED_DTYPE_BF16 && w.dtype == HEED_DTYPE_BF16), rounds};
+}
+
+/// What a product sees of x. Past the largest number of bfloat16 one of a matrix counts as that,
+/// off by 2^-8; rows that have one are not rounded.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Bounded<Wide> seen(Wide x, const Multiplied& as) {
+  if (!as.rounds || !std::isfinite(x)) return {x, 0};
+  const bool fits = std::fabs(x) <= static_cast<Wide>(0x1.fep127);
+  return {x,
+          static_cast<Wide>(fits ? 0x1p-9 : 0x1p-8) * std::fabs(x) + Arithmetic<Real>::kSmallest};
+}
+
 /// Element o of x W + b; x is exact.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> projected_row(const Wide* x, const Matrix<Wide>& matrix, const GivenMatrix& w,
-                            Index o) {
-  Terms<Real> terms;
+                            Index o, const Multiplied& as) {
+  Terms<Real> terms(as.pairs);
   const auto in = static_cast<Index>(matrix.numbers.size()) / w.out;
-  for (Index f = 0; f < in; ++f) terms.add({x[f], 0}, matrix.row(f)[o]);
+  for (Index f = 0; f < in; ++f) terms.add(seen<Real>(x[f], as), seen<Real>(matrix.row(f)[o], as));
   if (w.bias.data != nullptr) terms.add(static_cast<Wide>(w.bias.at(0, 0, 0, o)));
   return terms.sum();
 }
@@ -29,6 +51,7 @@ struct GivenProjection {
   Index matrices, in;
   std::uint32_t real;     ///< the arithmetic's type
   std::uint32_t dtype_y;  ///< of the result
+  Multiplied as = {};
 };
 
 /// The result and its bounds, in the order [batch, row, feature].

@@ -74,7 +74,8 @@ def needed(kind: Kind) -> Kind:
 
 def lse_unit(kind: Kind) -> float:
     """Of a log-sum-exp: the sum is that of weights, which pairs of bfloat16 round."""
-    if kind.element == "bfloat16" and heed.Context().describe()["isa"] in ("avx512bf16", "amx"):
+    pairs = ("avx512bf16", "amx", "neonbf16")
+    if kind.element == "bfloat16" and heed.Context().describe()["isa"] in pairs:
         return kind.unit
     return 2.0**-53 if kind.element == "float64" else 2.0**-24
 

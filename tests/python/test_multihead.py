@@ -305,7 +305,9 @@ def test_describe():
     products = sum(given[name].size for name in MATRICES)
     assert said["projection_flops"] == 2 * BATCH * ROWS * products
     assert said["attention_flops"] == 2 * BATCH * 4 * ROWS**2 * (FEATURES + VALUE_FEATURES)
-    assert set(said) - {"executor", "threads", "projection_flops", "attention_flops"} == {
+    assert said["precision"] == "exact"
+    known = {"executor", "threads", "projection_flops", "attention_flops", "precision"}
+    assert set(said) - known == {
         "isa",
         "product",
         "workspace_bytes",

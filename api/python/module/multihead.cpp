@@ -84,6 +84,7 @@ class MultiheadPlan {
     said["workspace_bytes"] = info_.workspace_bytes;
     said["projection_flops"] = info_.projection_flops;
     said["attention_flops"] = info_.attention_flops;
+    said["precision"] = name_of_precision(info_.precision);
     return said;
   }
 
@@ -161,7 +162,8 @@ In C: heed_multihead_plan.)");
            "Computes what heed.multihead would. In C: heed_multihead_plan_run.")
       .def("describe", &MultiheadPlan::describe, nb::sig("def describe(self) -> dict[str, object]"),
            "How it computes: isa, executor, product (what computes projections), threads, "
-           "workspace_bytes, projection_flops, attention_flops. In C: "
+           "workspace_bytes, projection_flops, attention_flops, and the precision in effect, "
+           "\"default\" where what lies between products is bfloat16, else \"exact\". In C: "
            "heed_multihead_plan_describe.");
   refuse_pickling(plan, "it is made for this computer: make it anew with heed.multihead_plan");
   module.def("multihead", &multihead, nb::arg("query").none(), nb::arg("key").none(),

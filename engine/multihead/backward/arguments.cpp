@@ -60,7 +60,7 @@ InnerBackward checked_arguments(const heed_multihead_backward_plan& plan,
     inner.attention = placed_arguments(plan.block, args.block, inner.tensors);
     inner.attention.struct_size = sizeof inner.attention;  // a caller's may be shorter
     inner.attention.lse = nullptr;
-    validate(as_given, args.block, inner.attention, plan.context->backend,
+    validate(as_given, args.block, inner.attention, prepared_for(*plan.context),
              plan.problem.kept ? plan.block.space.kept_bytes : 0);
   });
   inner.attention.lse = inner.tensors + plan.block.space.lse;

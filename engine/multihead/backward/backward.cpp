@@ -169,17 +169,17 @@ class BackwardRun {
   }
 
   /// Rows of all heads, which lie side by side.
-  Layout heads_layout() const {
-    Layout layout = block_.attention.out;
-    layout.strides = queries_by_row(block_.attention, block_.attention.value_features);
-    return layout;
+  Layout heads_layout(const Layout& like) const {
+    return {like.type, like.bytes,
+            queries_by_row(block_.attention, block_.attention.value_features)};
   }
   InputRows heads() const {
-    return query_rows_.input(inner_.tensors + plan_.block.space.heads, heads_layout());
+    return query_rows_.input(inner_.tensors + plan_.block.space.heads,
+                             heads_layout(plan_.block.problem.attention.out));
   }
   OutputRows grad_heads() const {
-    return query_rows_.output(workspace_ + plan_.space.grad_heads, heads_layout(),
-                              block_.heads_width);
+    return query_rows_.output(workspace_ + plan_.space.grad_heads,
+                              heads_layout(block_.attention.out), block_.heads_width);
   }
   Layout side_by_side(std::int64_t width, const Rows& rows) const {
     return {real_type(block_.float64()),
