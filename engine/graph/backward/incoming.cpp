@@ -31,6 +31,8 @@ class Incoming {
         graph_(*step.plan.graph),
         kernels_(kernels_of<Real>(*step.plan.context->kernels)),
         own_(slab + step.plan.attention.slab.bytes),
+        at_once_(problem_.combine == HEED_COMBINE_CONCAT ? node_kernels_of<Real>(step.forward)
+                                                         : nullptr),
         softmax_(step.forward, slab),
         scores_(softmax_.scores()),
         gradients_(step, slab),
@@ -49,6 +51,7 @@ class Incoming {
                     static_cast<std::size_t>(Gather<Real>::padded(problem_.features)),
                     at<Real>(slab, plan_.attention.slab.products)),
         heads_(static_cast<std::size_t>(problem_.heads)),
+        scale_(static_cast<Real>(problem_.scale / problem_.temperature)),
         probs_(at<Real>(slab, plan_.attention.slab.scores)),
         isolated_(at<Real>(slab, plan_.attention.slab.isolated)),
         grad_(room(plan_.slab.grad)),
@@ -74,6 +77,7 @@ class Incoming {
     for (std::int64_t n = part.first; n < part.last; ++n) {
       const std::int64_t begin = graph_.offsets[n];
       const std::int64_t end = graph_.offsets[n + 1];
+      if (differentiate_at_once(n, begin, end)) continue;
       softmax_.attend(n, begin, end, false);
       finish_softmax(n, false, terms);
       begin_node(n);
@@ -109,6 +113,31 @@ class Incoming {
     return at<double>(step_.space, plan_.space.head_terms) + part * problem_.heads;
   }
   std::size_t edge_numbers() const { return heads_ * matrix_.padded_width(); }
+
+  /// All of the above in one kernel, if it can be done so: delta is then the sum of probabilities
+  /// times their gradients, which needs no results.
+  bool differentiate_at_once(std::int64_t node, std::int64_t begin, std::int64_t end) {
+    const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
+    if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
+    softmax_.prefetch(batch);
+    NodeEdges<Real> edges = scores_.at_once(node, batch);
+    edges.values = value_of_.rows(graph_.others.data() + begin, batch.edges);
+    edges.value_features = value_of_.features();
+    edges.grad = grad_of_.whole(node, grad_);
+    grad_of_.prefetch_own(node);
+    Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
+    const bool of_lse = step_.last && step_.args.given.grad_lse != nullptr;
+    for (std::size_t h = 0; of_lse && h < heads_; ++h)
+      delta_[h] = grad_lse(node, static_cast<std::int64_t>(h));
+    Real* const to = step_.query.in_place<Real>(problem_.heads, problem_.features, node);
+    if (!at_once_->node_gradient(edges, scale_, of_lse ? delta_ : nullptr, stored, stored + heads_,
+                                 to != nullptr ? to : sums_))
+      return false;
+    if (to == nullptr)
+      write_heads(kernels_, step_.query, node, problem_.heads, problem_.features, sums_, Real{1},
+                  row_);
+    return true;
+  }
 
   // ---- What is known of a node before its edges are gone over again ----
 
@@ -362,16 +391,16 @@ class Incoming {
   // ---- Results ----
 
   void finish(std::int64_t node) {
-    const auto scale = static_cast<Real>(problem_.scale / problem_.temperature);
     Real* const edge_keys = sums_ + plan_.sums.edge_keys;
     if (key_matrix_.given()) {
       each_panel(kernels_, problem_.heads,
                  [&](const PanelRows& panel) { key_matrix_.add(panel, edge_keys, sums_); });
-      keep(edge_keys, scale, plan_.space.edge_keys, node);
+      keep(edge_keys, scale_, plan_.space.edge_keys, node);
     }
     if (matrix_.given())
       keep(sums_ + plan_.sums.edge_values, Real{1}, plan_.space.edge_values, node);
-    write_heads(kernels_, step_.query, node, problem_.heads, problem_.features, sums_, scale, row_);
+    write_heads(kernels_, step_.query, node, problem_.heads, problem_.features, sums_, scale_,
+                row_);
   }
 
   /// Keeps sums of edge data for the gradients of matrices.
@@ -386,6 +415,7 @@ class Incoming {
   const heed_graph& graph_;
   const KernelTable<Real>& kernels_;
   std::byte* const own_;
+  const NodeKernels<Real>* const at_once_;
   NodeSoftmax<Real> softmax_;
   EdgeScores<Real>& scores_;  ///< of the softmax
   const ScoreGradients<Real> gradients_;
@@ -394,6 +424,7 @@ class Incoming {
   const EdgeMatrix<Real> matrix_;      ///< W_edge_value
   const EdgeMatrix<Real> key_matrix_;  ///< W_edge_key
   const std::size_t heads_;
+  const Real scale_;  ///< of gradients of scores, to those of queries and keys
   Real* const probs_;
   Real* const isolated_;
   Real* const grad_;
