@@ -45,7 +45,7 @@ HEED_INLINE V exchange_lanes(V x) {
 template <std::size_t G, class V, class Combine>
 HEED_INLINE V fold_lanes(V x, Combine&& combine) {
   unroll<log2_of(kLanes<V> / G)>([&](auto i) HEED_INLINE_LAMBDA {
-    constexpr std::size_t k = kLanes < V >>> (i + 1);
+    constexpr std::size_t k = kLanes<V> / (std::size_t{2} << i);
     x = combine(x, exchange_lanes<k>(x));
   });
   return x;
