@@ -161,9 +161,14 @@ class Gather {
 template <class Real>
 Real* whole_row(void* data, const Layout& layout, std::int64_t heads, std::int64_t features,
                 std::int64_t row) {
-  const bool whole = data != nullptr && Gather<Real>::in_place(layout, features) &&
-                     (layout.strides.head == features || heads == 1);
-  return whole ? reinterpret_cast<Real*>(row_at(data, layout, 0, 0, row)) : nullptr;
+  if (data == nullptr || !Gather<Real>::in_place(layout, features)) return nullptr;
+  if (layout.strides.head != features && heads != 1) return nullptr;
+  auto* const found = reinterpret_cast<Real*>(row_at(data, layout, 0, 0, row));
+  // A store that misses every cache fills the queue of those behind it.
+  constexpr std::int64_t kLine = 64 / sizeof(Real);
+  const Real* const later = found + kNodesAhead * layout.strides.row;
+  for (std::int64_t x = 0; x < heads * features; x += kLine) __builtin_prefetch(later + x, 1);
+  return found;
 }
 
 }  // namespace heed
