@@ -288,28 +288,29 @@ TEST_CASE("source_gradient is that of a key and value, added to what is there or
 TEST_CASE("kernels of nodes say what is not finite", "[nodes]") {
   for (const float special : {kInf<float>, -kInf<float>, not_a_number<float>()})
     for_each_node([&](const heed::NodeKernels<float>& kernels, const Node& finite) {
-      Node node = finite;
-      const NodeCase& c = node.c;
+      const NodeCase& c = finite.c;
       BasicBuffer<float> a(c.heads), b(c.heads), key(c.heads * c.features);
       BasicBuffer<float> value(c.heads * c.value_features);
-      const auto source = [&] {
+      const auto attends = [&](const Node& node) {
+        return kernels.attend_node(node.view(), a.data(), b.data(), value.data(), nullptr);
+      };
+      const auto has_gradient = [&](const Node& node) {
+        return kernels.node_gradient(node.view(), 1, nullptr, a.data(), b.data(), key.data());
+      };
+      const auto is_source = [&](const Node& node) {
         return kernels.source_gradient(node.view(), 1, node.stats.data(), node.others.data(), true,
                                        key.data(), value.data());
       };
-      const auto gradient = [&] {
-        return kernels.node_gradient(node.view(), 1, nullptr, a.data(), b.data(), key.data());
-      };
-      node.query[c.features * c.heads - 1] = special;
-      CHECK(!kernels.attend_node(node.view(), a.data(), b.data(), value.data(), nullptr));
-      CHECK(!gradient());
-      CHECK(!source());
-      node = finite;
-      node.grad[0] = special;
-      CHECK(!gradient());
-      CHECK(!source());
-      node = finite;
-      node.stats[node.other(c.edges - 1) * 2 * c.heads + c.heads] = special;
-      CHECK(!source());
+      Node of_query = finite, of_grad = finite, of_lse = finite, of_delta = finite;
+      of_query.query[c.features * c.heads - 1] = special;
+      of_grad.grad[0] = special;
+      const std::size_t last = finite.other(c.edges - 1) * 2 * c.heads;
+      of_lse.stats[last] = special;
+      of_delta.stats[last + 2 * c.heads - 1] = special;
+      CHECK((attends(finite) && has_gradient(finite) && is_source(finite)));
+      CHECK((!attends(of_query) && !has_gradient(of_query) && !is_source(of_query)));
+      CHECK((attends(of_grad) && !has_gradient(of_grad) && !is_source(of_grad)));
+      CHECK((!is_source(of_lse) && !is_source(of_delta)));
       return 0.0;
     });
 }
