@@ -22,6 +22,9 @@ inline constexpr std::size_t kBatch = 32;
 /// memory, few enough to be still in the L1 cache then.
 inline constexpr std::int64_t kBytesAhead = 4096;
 
+/// And so many nodes before they are needed.
+inline constexpr std::int64_t kNodesAhead = 2;
+
 /// The places of copied rows: one after the other.
 struct Consecutive {
   std::int32_t row[kBatch] = {};
@@ -82,6 +85,15 @@ class Gather {
     return {buffer_, kConsecutive.row, heads_ * padded_, padded_};
   }
 
+  /// One row as [heads][padded features]: where it lies, or copied to `room`.
+  const Real* whole(std::int64_t row, Real* room) const {
+    const Layout& layout = tensor_.layout;
+    if (in_place_ && (layout.strides.head == features_ || heads_ == 1))
+      return reinterpret_cast<const Real*>(row_at(tensor_.data, layout, 0, 0, row));
+    copy(row, room);
+    return room;
+  }
+
   /// One row times a factor, as [heads][padded features].
   void copy_scaled(std::int64_t row, Real factor, Real* __restrict to) const {
     const Layout& layout = tensor_.layout;
@@ -112,6 +124,12 @@ class Gather {
     }
   }
 
+  /// One's own row of a node some way ahead, if there is one: gathered rows between one's own keep
+  /// the processor from seeing that those follow each other.
+  [[gnu::always_inline]] void prefetch_own(std::int64_t node) const {
+    prefetch(node + kNodesAhead);
+  }
+
   /// How many edges before its turn a row should be prefetched.
   std::int64_t ahead() const { return ahead_; }
 
@@ -137,5 +155,20 @@ class Gather {
   std::int64_t run_bytes_;
   std::int64_t ahead_;
 };
+
+/// Row `row` of a tensor that is written, if its heads lie there as [heads][padded features] of
+/// Real; else nullptr.
+template <class Real>
+Real* whole_row(void* data, const Layout& layout, std::int64_t heads, std::int64_t features,
+                std::int64_t row) {
+  if (data == nullptr || !Gather<Real>::in_place(layout, features)) return nullptr;
+  if (layout.strides.head != features && heads != 1) return nullptr;
+  auto* const found = reinterpret_cast<Real*>(row_at(data, layout, 0, 0, row));
+  // A store that misses every cache fills the queue of those behind it.
+  constexpr std::int64_t kLine = 64 / sizeof(Real);
+  const Real* const later = found + kNodesAhead * layout.strides.row;
+  for (std::int64_t x = 0; x < heads * features; x += kLine) __builtin_prefetch(later + x, 1);
+  return found;
+}
 
 }  // namespace heed

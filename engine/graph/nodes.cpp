@@ -23,6 +23,7 @@ class Nodes {
     for (std::int64_t n = part.first; n < part.last; ++n) {
       const std::int64_t begin = graph_.offsets[n];
       const std::int64_t end = graph_.offsets[n + 1];
+      if (softmax_.attend_at_once(n, begin, end)) continue;
       const bool at_once = step_.wants_weights() && !step_.plan.problem.hard &&
                            end - begin <= static_cast<std::int64_t>(kBatch);
       softmax_.attend(n, begin, end, at_once);

@@ -27,6 +27,13 @@ NodeOutput<Real>::NodeOutput(const GraphStep& step, std::byte* slab)
       data_(at<Real>(slab, step.plan.slab.data)) {}
 
 template <class Real>
+Real* NodeOutput<Real>::in_place(std::int64_t node) const {
+  if (problem_.combine != HEED_COMBINE_CONCAT || problem_.residual) return nullptr;
+  return whole_row<Real>(step_.args.out, problem_.out, problem_.heads, problem_.value_features,
+                         node);
+}
+
+template <class Real>
 void NodeOutput<Real>::write(std::int64_t node, Real* values, const Real* factors) const {
   // Data is read first: out may overwrite it.
   if (problem_.residual)
@@ -96,6 +103,13 @@ void NodeOutput<Real>::write_weights(const PanelRows& panel, const Batch& batch,
       weights[h] = probs[e * panel.pitch + h] * inverse[h];
     write_edge(batch.begin + static_cast<std::int64_t>(e), panel.first, panel.rows, weights);
   }
+}
+
+template <class Real>
+void NodeOutput<Real>::write_weights(const Batch& batch, const Real* weights) const {
+  const auto heads = static_cast<std::size_t>(problem_.heads);
+  for (std::size_t e = 0; e < batch.edges; ++e)
+    write_edge(batch.begin + static_cast<std::int64_t>(e), 0, heads, weights + e * heads);
 }
 
 template <class Real>

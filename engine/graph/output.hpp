@@ -11,6 +11,10 @@ class NodeOutput {
   /// The slab is the thread's.
   NodeOutput(const GraphStep& step, std::byte* slab);
 
+  /// Where the node's results may be written as they are, [heads][value features]; nullptr: write()
+  /// must do so.
+  Real* in_place(std::int64_t node) const;
+
   /// values: [heads][value features], padded; multiplies each head with its factor, in place.
   void write(std::int64_t node, Real* values, const Real* factors) const;
 
@@ -19,6 +23,9 @@ class NodeOutput {
   /// Writes the weights of a batch from the probabilities in `probs`.
   void write_weights(const PanelRows& panel, const Batch& batch, const Real* probs,
                      const Real* sum) const;
+
+  /// Writes weights that are known, [edges][heads].
+  void write_weights(const Batch& batch, const Real* weights) const;
 
   /// Hard attention: 1 at the edge chosen for each head, 0 at the others of the batch.
   void write_chosen(const Batch& batch, const std::int64_t* chosen) const;

@@ -20,6 +20,7 @@ EdgeScores<Real>::EdgeScores(const GraphStep& step, std::byte* slab, const EdgeS
       edge_data_of_(kernels_, {step.args.edge_data, problem_.edge_data}, 1, problem_.edge_width,
                     nullptr),
       edge_width_(static_cast<std::size_t>(Gather<Real>::padded(problem_.edge_width))),
+      scale_(static_cast<Real>(problem_.query_scale(problem_.softcap > 0, problem_.log2_unit))),
       query_(at<Real>(slab, step.plan.slab.query)),
       edge_query_(at<Real>(slab, step.plan.slab.edge_query)),
       bias_(at<Real>(slab, step.plan.slab.bias)),
@@ -33,9 +34,21 @@ EdgeScores<Real>::EdgeScores(const GraphStep& step, std::byte* slab, const EdgeS
 
 template <class Real>
 void EdgeScores<Real>::begin_node(std::int64_t node) {
-  const double scale = problem_.query_scale(problem_.softcap > 0, problem_.log2_unit);
-  query_of_.copy_scaled(node, static_cast<Real>(scale), query_);
+  query_of_.copy_scaled(node, scale_, query_);
   if (matrix_.given() && asked_ == nullptr) matrix_.ask(query_, edge_query_);
+}
+
+template <class Real>
+NodeEdges<Real> EdgeScores<Real>::at_once(std::int64_t node, const Batch& batch) const {
+  query_of_.prefetch_own(node);
+  NodeEdges<Real> edges{};
+  edges.keys = key_of_.rows(order_.others.data() + batch.begin, batch.edges);
+  edges.edges = batch.edges;
+  edges.heads = static_cast<std::size_t>(problem_.heads);
+  edges.features = key_of_.features();
+  edges.query = query_of_.whole(node, query_);
+  edges.scale = scale_;
+  return edges;
 }
 
 template <class Real>

@@ -37,6 +37,9 @@ class EdgeScores {
   const EdgeRows<Real>& rows() const { return keys_; }
   const Real* edge_data() const { return edge_data_; }
 
+  /// What kernels of nodes need of a node and a batch of its edges but values and gradients.
+  NodeEdges<Real> at_once(std::int64_t node, const Batch& batch) const;
+
   /// Finds the batch's keys and edge data, and copies them if need be.
   void begin_batch(const Batch& batch);
 
@@ -61,6 +64,7 @@ class EdgeScores {
   const Gather<Real> key_of_;
   const Gather<Real> edge_data_of_;
   const std::size_t edge_width_;  ///< padded
+  const Real scale_;              ///< of queries, or keys
   Real* const query_;
   Real* const edge_query_;
   Real* const bias_;

@@ -9,6 +9,7 @@ NodeSoftmax<Real>::NodeSoftmax(const GraphStep& step, std::byte* slab)
     : step_(step),
       problem_(step.plan.problem),
       kernels_(kernels_of<Real>(*step.plan.context->kernels)),
+      at_once_(node_kernels_of<Real>(step)),
       scores_(step, slab),
       sums_(step, slab),
       output_(step, slab),
@@ -16,9 +17,34 @@ NodeSoftmax<Real>::NodeSoftmax(const GraphStep& step, std::byte* slab)
       row_max_(at<Real>(slab, step.plan.slab.row_max)),
       row_sum_(at<Real>(slab, step.plan.slab.row_sum)),
       factors_(at<Real>(slab, step.plan.slab.factors)),
+      weights_(at<Real>(slab, step.plan.slab.isolated)),
       chosen_(at<std::int64_t>(slab, step.plan.slab.chosen)) {
   // Lanes without a head stay finite: their scores begin at 0, and probabilities are at most 2^8.
   std::fill_n(probs_, kBatch * kMaxPanel, Real{0});
+  forget();
+}
+
+template <class Real>
+bool NodeSoftmax<Real>::attend_at_once(std::int64_t node, std::int64_t begin, std::int64_t end) {
+  const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
+  if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
+  prefetch(batch);
+  NodeEdges<Real> edges = scores_.at_once(node, batch);
+  const Gather<Real>& values = sums_.rows();
+  edges.values = values.rows(step_.plan.graph->others.data() + begin, batch.edges);
+  edges.value_features = values.features();
+  Real* const out = output_.in_place(node);
+  Real* const weights = step_.wants_weights() ? weights_ : nullptr;
+  if (!at_once_->attend_node(edges, row_max_, row_sum_, out != nullptr ? out : sums_.values(),
+                             weights))
+    return false;
+  if (out == nullptr) {
+    std::fill_n(factors_, problem_.heads, Real{1});
+    output_.write(node, sums_.values(), factors_);
+  }
+  if (step_.wants_lse()) output_.write_lse(node, row_max_, row_sum_);
+  if (weights != nullptr) output_.write_weights(batch, weights);
+  return true;
 }
 
 template <class Real>
@@ -41,19 +67,6 @@ void NodeSoftmax<Real>::attend(std::int64_t node, std::int64_t begin, std::int64
       if (write_weights) output_.write_weights(panel, batch, probs_, row_sum_ + panel.first);
     });
   });
-}
-
-/// Prefetches the rows of a later batch's worth of edges in one go. Most rows begin in a page whose
-/// address has to be looked up, and look-ups overlap only if they follow each other closely.
-template <class Real>
-inline void NodeSoftmax<Real>::prefetch(const Batch& batch) const {
-  const Gather<Real>& keys = scores_.keys();
-  const Gather<Real>& values = sums_.rows();
-  const std::int32_t* const source = step_.plan.graph->others.data() + batch.begin + keys.ahead();
-  for (std::size_t e = 0; e < batch.edges; ++e) {
-    keys.prefetch(source[e]);
-    values.prefetch(source[e]);
-  }
 }
 
 template <class Real>

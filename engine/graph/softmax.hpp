@@ -25,6 +25,12 @@ class NodeSoftmax {
   /// once, because these are all its edges and they fit one batch.
   void attend(std::int64_t node, std::int64_t begin, std::int64_t end, bool write_weights);
 
+  /// Computes and writes the results of a node at once, if it can be done so.
+  bool attend_at_once(std::int64_t node, std::int64_t begin, std::int64_t end);
+
+  /// Prefetches what a batch some way ahead needs.
+  [[gnu::always_inline]] void prefetch(const Batch& batch) const;
+
   /// Goes back to the state of having seen no edge.
   void forget() const;
 
@@ -40,7 +46,6 @@ class NodeSoftmax {
   void recall(std::int64_t node) { scores_.begin_node(node); }
 
  private:
-  [[gnu::always_inline]] void prefetch(const Batch& batch) const;
   void accumulate(const PanelRows& panel, const Batch& batch, bool fresh);
   void rescale_sums(const PanelRows& panel, const Real* before);
   /// The heads from `first` on, with edges for keys.
@@ -50,6 +55,7 @@ class NodeSoftmax {
   const GraphStep& step_;
   const GraphProblem& problem_;
   const KernelTable<Real>& kernels_;
+  const NodeKernels<Real>* const at_once_;
   EdgeScores<Real> scores_;
   EdgeSums<Real> sums_;
   const NodeOutput<Real> output_;
@@ -57,8 +63,22 @@ class NodeSoftmax {
   Real* const row_max_;
   Real* const row_sum_;
   Real* const factors_;
+  Real* const weights_;  ///< [kBatch][heads]
   std::int64_t* const chosen_;
 };
+
+/// Prefetches the rows of a later batch's worth of edges in one go. Most rows begin in a page whose
+/// address has to be looked up, and look-ups overlap only if they follow each other closely.
+template <class Real>
+inline void NodeSoftmax<Real>::prefetch(const Batch& batch) const {
+  const Gather<Real>& keys = scores_.keys();
+  const Gather<Real>& values = sums_.rows();
+  const std::int32_t* const source = step_.plan.graph->others.data() + batch.begin + keys.ahead();
+  for (std::size_t e = 0; e < batch.edges; ++e) {
+    keys.prefetch(source[e]);
+    values.prefetch(source[e]);
+  }
+}
 
 extern template class NodeSoftmax<float>;
 extern template class NodeSoftmax<double>;

@@ -79,10 +79,10 @@ HEED_INLINE V dot_product(const Real* a, const Real* b, std::size_t features) {
 }
 
 /// The scores of H heads, where H divides the lanes: takes so many edges at once that their sums
-/// over features fill one vector.
+/// over features fill one vector. `out` has room for `room` edges.
 template <class V, std::size_t H, std::size_t M, class Real = RealOf<V>>
 void score_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
-                 std::size_t features, bool fresh, Real* out, std::size_t pitch) {
+                 std::size_t features, bool fresh, Real* out, std::size_t pitch, std::size_t room) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = n / H;
   if constexpr (M > 0) features = M * n;
@@ -103,6 +103,8 @@ void score_heads(const EdgeRows<Real>& rows, std::size_t edges, const Real* quer
     Real* const to = out + e * pitch;
     if constexpr (H == n) {
       if (!fresh) scores = scores + V::load_unaligned(to);
+      scores.store_unaligned(to);
+    } else if (pitch == H && fresh && e + together <= room) {
       scores.store_unaligned(to);
     } else {
       alignas(kAlignment) Real each[n];
@@ -129,24 +131,31 @@ HEED_INLINE void with_vectors_of_head(std::size_t vectors, Function&& function) 
   }
 }
 
+/// edge_scores() into a buffer with room for more edges than there are.
 template <class V, class Real = RealOf<V>>
-void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
-                 std::size_t heads, std::size_t features, bool fresh, Real* out,
-                 std::size_t pitch) {
+void edge_scores_in(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
+                    std::size_t heads, std::size_t features, bool fresh, Real* out,
+                    std::size_t pitch, std::size_t room) {
   with_divisor<V>(features, [&](auto zero) HEED_INLINE_LAMBDA {
     using Lanes = decltype(zero);
     constexpr std::size_t n = kLanes<Lanes>;
     with_vectors_of_head(features / n, [&](auto m) HEED_INLINE_LAMBDA {
-      in_sizes < n, n<4 ? n : 4, 1>(
-                        heads,
-                        [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
-                          EdgeRows<Real> part = rows;
-                          part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
-                          score_heads<Lanes, some, m>(part, edges, query + h * features, features,
-                                                      fresh, out + h, pitch);
-                        });
+      in_sizes<(n < 8 ? n : 8), (n < 4 ? n : 4), 1>(
+          heads, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
+            EdgeRows<Real> part = rows;
+            part.data += static_cast<std::ptrdiff_t>(h) * rows.head_stride;
+            score_heads<Lanes, some, m>(part, edges, query + h * features, features, fresh, out + h,
+                                        pitch, room);
+          });
     });
   });
+}
+
+template <class V, class Real = RealOf<V>>
+void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
+                 std::size_t heads, std::size_t features, bool fresh, Real* out,
+                 std::size_t pitch) {
+  edge_scores_in<V>(rows, edges, query, heads, features, fresh, out, pitch, edges);
 }
 
 /// Vectors summed together: enough independent chains, few enough to stay in registers.

@@ -24,6 +24,9 @@
 #ifndef HEED_ROW_PRODUCT
 #define HEED_ROW_PRODUCT HEED_ROW_KERNEL  // to most includers they are kernels of rows
 #endif
+#ifndef HEED_NODE_KERNEL
+#define HEED_NODE_KERNEL(result, name, parameters)
+#endif
 #ifndef HEED_NUMBER_KERNEL
 #define HEED_NUMBER_KERNEL(result, name, parameters)
 #endif
@@ -204,6 +207,32 @@ HEED_ROW_PRODUCT(void, row_values,
                  (const StoredRows& rows, const Real* weights, std::size_t pitch,
                   std::size_t queries, Real* sums, Real* totals))
 
+// ---- Nodes of graphs --------------------------------------------------------------------------
+// False if a score, or what else is computed per edge and head, is not finite: results are then of
+// no use. `features` and `value_features` are multiples of feature_padding.
+
+/// Softmax over all edges of a node: out[h] = the weighted sum of values, row_max (the largest
+/// score, log2 units) and row_sum, relative to that, are [heads]. weights, unless nullptr, are
+/// those of values, [edges][heads].
+HEED_NODE_KERNEL(bool, attend_node,
+                 (const NodeEdges<Real>& node, Real* row_max, Real* row_sum, Real* out,
+                  Real* weights))
+
+/// The same softmax again, and the gradient of the query: grad_query = factor * the sum over edges
+/// of prob * (<grad, value> - delta) * key, where delta = the sum of prob * <grad, value>, less
+/// grad_lse unless that is nullptr. lse (log2 units) and delta are [heads].
+HEED_NODE_KERNEL(bool, node_gradient,
+                 (const NodeEdges<Real>& node, Real factor, const Real* grad_lse, Real* lse,
+                  Real* delta, Real* grad_query))
+
+/// Gradients of a source, from edges e that lead to destinations[e]: with prob = exp2(score - lse),
+/// grad_key (+)= the sum of factor * prob * (<grad, value> - delta) * query, grad_value (+)= that
+/// of prob * grad. stats is [nodes][2][heads]: lse and delta of all nodes. `fresh` starts from
+/// zero.
+HEED_NODE_KERNEL(bool, source_gradient,
+                 (const NodeEdges<Real>& node, Real factor, const Real* stats,
+                  const std::int32_t* destinations, bool fresh, Real* grad_key, Real* grad_value))
+
 // ---- Numbers one after the other -------------------------------------------------------------
 
 /// y[i] = 2^x[i]. The error is at most 1 ULP where the result is normal and below the largest power
@@ -237,4 +266,5 @@ HEED_NUMBER_KERNEL(void, quantise,
 #undef HEED_PACK_KERNEL
 #undef HEED_ROW_KERNEL
 #undef HEED_ROW_PRODUCT
+#undef HEED_NODE_KERNEL
 #undef HEED_NUMBER_KERNEL

@@ -2,6 +2,7 @@
 //
 //   panels    lanes are query rows: products, softmax, and all that options do to scores
 //   rows      lanes are features: products with rows from anywhere, along edges and in caches
+//   nodes     a node of a graph with few edges at once: softmax along its edges, and gradients
 //   numbers   one after the other: conversions, exp2
 //
 // Every family has two types: Element, what its numbers are in memory, and Real, the type of the
@@ -102,6 +103,21 @@ struct EdgeRows {
   const std::int32_t* source;
   std::ptrdiff_t stride;
   std::ptrdiff_t head_stride;
+};
+
+/// The most edges that kernels of nodes take at once.
+inline constexpr std::size_t kNodeEdges = 32;
+
+/// A node of a graph, its own rows of numbers, one head after the other, and the rows that its
+/// edges lead to. Of a source these are: its key and value, queries and gradients of results.
+template <class Real>
+struct NodeEdges {
+  EdgeRows<Real> keys, values;
+  std::size_t edges;  ///< 1 to kNodeEdges
+  std::size_t heads, features, value_features;
+  const Real* query;  ///< [heads][features]
+  const Real* grad;   ///< [heads][value_features] of its results
+  Real scale;         ///< of scores, in log2 units
 };
 
 /// Rows that follow each other at a stride.
@@ -373,6 +389,14 @@ struct RowKernels : RowProducts<Element, Real> {
 #include "engine/kernels/list.hpp"
 };
 
+/// Nodes: lanes are features in products, and edges with heads in between. Only of float, and
+/// nullptr for `scalar`; the panels and rows can do the same and more.
+template <class Real>
+struct NodeKernels {
+#define HEED_NODE_KERNEL HEED_ENTRY
+#include "engine/kernels/list.hpp"
+};
+
 /// Numbers one after the other, whatever they belong to.
 template <class Real>
 struct NumberKernels {
@@ -392,6 +416,7 @@ struct KernelTable {
   const ProductKernels<Real>* pairs;
   const RowProducts<Real>* row_pairs;
   RowKernels<Real> rows;
+  const NodeKernels<Real>* nodes;
   NumberKernels<Real> numbers;
 };
 

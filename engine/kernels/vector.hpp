@@ -7,6 +7,7 @@
 #include "engine/kernels/convert.hpp"
 #include "engine/kernels/edges.hpp"
 #include "engine/kernels/matmul.hpp"
+#include "engine/kernels/nodes.hpp"
 #include "engine/kernels/numbers.hpp"
 #include "engine/kernels/pack.hpp"
 #include "engine/kernels/rows.hpp"
@@ -24,6 +25,17 @@ struct PanelEntries {
 };
 
 template <class V>
+constexpr NodeKernels<RealOf<V>> node_kernels() {
+  NodeKernels<RealOf<V>> kernels{};
+#define HEED_NODE_KERNEL(result, name, parameters) kernels.name = heed::name<V>;
+#include "engine/kernels/list.hpp"
+  return kernels;
+}
+
+template <class V>
+constexpr NodeKernels<RealOf<V>> kNodeKernels = node_kernels<V>();
+
+template <class V>
 constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key_block) {
   static_assert(kMaxVectors * kLanes<V> <= kMaxPanel);
   KernelTable<RealOf<V>> table{};
@@ -34,6 +46,7 @@ constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key
   table.panels.depth = 1;
   table.rows.lanes = kLanes<V>;
   table.rows.queries = kLanes<V> / 2;
+  if constexpr (kIsFloat<V>) table.nodes = &kNodeKernels<V>;
 #define HEED_PANEL_KERNEL(result, name, parameters) table.panels.name = PanelEntries<V>::name;
 #define HEED_PACK_KERNEL(result, name, parameters) table.panels.name = heed::name<V>;
 #define HEED_ROW_KERNEL(result, name, parameters) table.rows.name = heed::name<V>;

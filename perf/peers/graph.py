@@ -9,8 +9,11 @@ the median over turns is printed. With one thread times are the thread's CPU tim
 
     pip install torch torch_geometric
 
-With --backward both also compute the gradients of queries, keys and values from that of the result:
-the time is that of a step of training, forward and backward together.
+With --backward both also compute the gradients of queries, keys and values from that of the result.
+Two lines each:
+
+    together    forward and backward, as a step of training runs them
+    alone       backward alone, of what one forward run has left
 
 A workload shows "-" where PyTorch Geometric would need more memory than there is: it holds some
 rows for every edge.
@@ -134,6 +137,9 @@ class HeedGraph:
 
     def train(self):
         self.run()
+        self.differentiate()
+
+    def differentiate(self):
         self.library.call("heed_graph_attention_backward_plan_run", self.backward_plan,
                           self.backward_args, *self.backward_workspace)
 
@@ -169,21 +175,24 @@ class PyTorchGeometric:
         return run
 
     def prepare_training(self, shape, edges, tensors):
-        """The same with gradients: a function that returns the result, and those of its inputs."""
+        """The same with gradients: a function that returns the result, and one that returns it with
+        the gradients of its inputs."""
         conv = self.layer(1, shape.features, heads=shape.heads, root_weight=False).eval()
         edge_index = self.torch.from_numpy(numpy.stack(edges))
         leaves = [self.torch.from_numpy(t).requires_grad_() for t in tensors]
 
-        def train():
+        def forward():
+            query, key, value = leaves
+            return conv.propagate(edge_index, query=query, key=key, value=value, edge_attr=None,
+                                  size=(shape.nodes, shape.nodes))
+
+        def backward(out, retain_graph=False):
             for leaf in leaves:
                 leaf.grad = None
-            query, key, value = leaves
-            out = conv.propagate(edge_index, query=query, key=key, value=value, edge_attr=None,
-                                 size=(shape.nodes, shape.nodes))
-            out.backward(self.torch.ones_like(out))
+            out.backward(self.torch.ones_like(out), retain_graph=retain_graph)
             return out.detach(), [leaf.grad for leaf in leaves]
 
-        return train
+        return forward, backward
 
 
 def available_bytes():
@@ -203,38 +212,47 @@ def compare(library, peer, table, name, options):
     shape = GraphShape(name)
     random = numpy.random.default_rng(1)
     edges, tensors = shape.edges(random), shape.tensors(random)
-    threads = options.threads
-    ours = HeedGraph(library, threads, shape, edges, tensors, int(options.backward))
-    call = ours.train if options.backward else ours.run
-    call()
-    turns = [lambda: seconds_per_call(call, threads == 1), None]
+    ours = HeedGraph(library, options.threads, shape, edges, tensors, int(options.backward))
     rows = TRAINING_ROWS_PER_EDGE if options.backward else ROWS_PER_EDGE
     needed = rows * len(edges[0]) * shape.heads * shape.features * 4
-    if needed < 0.9 * available_bytes():
-        if options.backward:
-            run = peer.prepare_training(shape, edges, tensors)
-            out, grads = run()
+    fits = needed < 0.9 * available_bytes()
+    if not fits:
+        print(f"PyG would need {needed / 2**30:.1f} GiB for {name}")
+
+    def add(label, *calls):
+        alone = options.threads == 1
+        table.add(name + label, [(lambda c=call: seconds_per_call(c, alone)) if call else None
+                                 for call in calls])
+
+    if options.backward:
+        ours.train()
+        forward, backward = peer.prepare_training(shape, edges, tensors) if fits else (None, None)
+        if fits:
+            out, grads = backward(forward())
+            check(ours.out, out.numpy().reshape(ours.out.shape), name)
             for mine, theirs in zip(ours.grads, grads):
                 check(mine, theirs.numpy().reshape(mine.shape), name)
-        else:
-            run = peer.prepare(shape, edges, tensors)
-            out = run()
-        check(ours.out, out.numpy().reshape(ours.out.shape), name)
-        turns[1] = lambda: seconds_per_call(run, threads == 1)
+        add(" together", ours.train, fits and (lambda: backward(forward())))
+        kept = fits and forward()  # not before: it would be there twice
+        add(" alone", ours.differentiate, fits and (lambda: backward(kept, retain_graph=True)))
     else:
-        print(f"PyG would need {needed / 2**30:.1f} GiB for {name}")
-    table.add(name, turns)
+        ours.run()
+        run = peer.prepare(shape, edges, tensors) if fits else None
+        if fits:
+            check(ours.out, run().numpy().reshape(ours.out.shape), name)
+        add("", ours.run, run)
     ours.close()
 
 
 def main():
     parser = parser_of(__doc__, "libheed.so")
-    parser.add_argument("--backward", action="store_true", help="forward and backward together")
+    parser.add_argument("--backward", action="store_true",
+                        help="gradients: together with the forward run, and alone")
     options = parser.parse_args()
     peer = PyTorchGeometric(options.threads, *imported("torch", "torch_geometric"))
     library = load(options)
     print(f"heed {library.version}, torch_geometric {peer.version}")
-    table = Table(["heed", "PyG"], options.threads, options.repetitions)
+    table = Table(["heed", "PyG"], options.threads, options.repetitions, width=38)
     for_each(options.workload or WORKLOADS,
              lambda workload: compare(library, peer, table, workload, options))
 

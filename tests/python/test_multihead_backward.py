@@ -106,6 +106,50 @@ def test_prepared_matrices(case):
     assert plain.b_query is None
 
 
+@pytest.mark.parametrize("case", ["self", "packed_cross", "tensor", "weighted", "score_function"])
+def test_from_what_was_kept(case):
+    """The same bits, whatever else the forward call gives back; twice from one room."""
+    loss = Block(case)
+    expected = loss.gradients()
+    keep = heed.Kept()
+    assert keep.nbytes == 0
+    for more in ({}, {"return_lse": True, "return_column_sums": True}):
+        given = loss.given(loss.arguments)
+        out = heed.multihead(**given, **more)
+        kept = heed.multihead(**given, **more, keep=keep)
+        np.testing.assert_array_equal(kept[0] if more else kept, out[0] if more else out)
+        size = keep.nbytes
+        assert size > 0
+        found = loss.gradients(keep=keep)
+        assert keep.nbytes == size
+        for name, right in zip(expected._fields, expected, strict=True):
+            np.testing.assert_array_equal(getattr(found, name), right, err_msg=name)
+
+
+def test_what_was_kept_is_read():
+    """With a query of other numbers gradients are those of what was kept, but for the product with
+    the query itself."""
+    loss = Block("self")
+    keep = heed.Kept()
+    heed.multihead(**loss.given(loss.arguments), keep=keep)
+    other = {**loss.arguments, "query": loss.arguments["query"] + 1}
+    np.testing.assert_array_equal(loss.gradients(other, keep=keep).query, loss.gradients().query)
+
+
+def test_kept_for_another_block():
+    loss, other = Block("self"), Block("weighted")
+    keep = heed.Kept()
+    with pytest.raises(heed.ArgumentError, match="^keep holds nothing; give it to heed.multihead"):
+        loss.gradients(keep=keep)
+    heed.multihead(**other.given(other.arguments), keep=keep)
+    with pytest.raises(heed.ArgumentError, match="^keep was filled by a call with other shapes"):
+        loss.gradients(keep=keep)
+    with pytest.raises(heed.Error, match="hard"):
+        heed.multihead(**loss.given(loss.arguments), hard=True, keep=keep)
+    with pytest.raises(TypeError, match=r"^keep must be a heed\.Kept or None, not int"):
+        heed.multihead(**loss.given(loss.arguments), keep=1)
+
+
 def test_one_input_gets_both_gradients():
     loss = Block("self")
     one = loss.gradients()

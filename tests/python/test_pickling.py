@@ -14,6 +14,7 @@ CACHE = heed.Cache(key_heads=1, features=4, pages=1)
 BLOCK = dict.fromkeys(("w_query", "w_key", "w_value"), X)
 OBJECTS = {
     "Weights": (heed.Weights(X), "pickle the matrix and the bias"),
+    "Kept": (heed.Kept(), "compute it anew with heed.multihead"),
     "MultiheadPlan": (
         heed.multihead_plan(X, **BLOCK, w_out=X, heads=2),
         "make it anew with heed.multihead_plan",

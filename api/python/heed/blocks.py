@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, Required, TypeAlias, Unpack, overload
 
 from heed import _heed
-from heed._heed import Context, MultiheadPlan, Weights
+from heed._heed import Context, Kept, MultiheadPlan, Weights
 from heed.options import Array, ArrayT, Options, ResultOptions, spelled_out, taken
 from heed.results import Result
 
@@ -52,6 +52,7 @@ def multihead(
     *,
     out: Array | None = None,
     context: Context | None = None,
+    keep: Kept | None = None,
     **options: Unpack[Block],
 ) -> ArrayT: ...
 
@@ -63,6 +64,7 @@ def multihead(
     *,
     out: Array | None = None,
     context: Context | None = None,
+    keep: Kept | None = None,
     **options: Unpack[ResultBlock],
 ) -> Result[ArrayT]: ...
 
@@ -74,6 +76,7 @@ def multihead(
     *,
     out: Any | None = None,
     context: Context | None = None,
+    keep: Kept | None = None,
     **options: Any,
 ) -> Any:
     """A block of multi-head attention, from inputs and weight matrices to its output.
@@ -113,6 +116,8 @@ def multihead(
         head_weights: ``[heads]``, with ``combine="weighted"``.
         out: where to write; any strides, and any floating type (float64 as above).
         context: where to compute; the default one of the process unless given.
+        keep: a ``heed.Kept``, which receives what ``heed.multihead_backward`` would have to compute
+            again; not with ``hard``.
         **options: of ``heed.attention``, but for ``block_table``, ``key_scales`` and
             ``value_scales``. With ``cu_seqlens_q`` inputs and ``out`` are packed ``[rows, width]``;
             ``cu_seqlens_k`` is the same unless given or ``key`` is.
@@ -138,7 +143,7 @@ def multihead(
 
     In C: heed_multihead.
     """
-    return _heed.multihead(query, key, *_parts(options), out, context, options)
+    return _heed.multihead(query, key, *_parts(options), out, context, keep, options)
 
 
 @spelled_out(ResultBlock)

@@ -3,7 +3,7 @@
 from typing import Any, Unpack
 
 from heed import _heed
-from heed._heed import Context
+from heed._heed import Context, Kept
 from heed.blocks import Block, _parts
 from heed.options import Array, ArrayT, spelled_out
 from heed.results import MultiheadGradients
@@ -35,6 +35,7 @@ def multihead_backward(
     accumulate: bool = False,
     score_gradient: Any = None,
     context: Context | None = None,
+    keep: Kept | None = None,
     **options: Unpack[Block],
 ) -> MultiheadGradients[ArrayT]:
     """Gradients of ``heed.multihead``, from its inputs and the gradient of ``out``.
@@ -53,9 +54,10 @@ def multihead_backward(
         grad_key     = grad_K @ w_key.T + grad_V @ w_value.T
 
     Where no ``key`` is given, ``grad_query`` is the sum of both. Projections and attention are
-    computed again: nothing that ``heed.multihead`` gave is needed. Gradients are summed in float32
-    or float64 in an order that shapes alone decide, and rounded once; their bits do not depend on
-    threads. Hard attention is not differentiable.
+    computed again, unless the forward call had a ``keep``: nothing else that it gave is needed, and
+    the bits are the same. Gradients are summed in float32 or float64 in an order that shapes alone
+    decide, and rounded once; their bits do not depend on threads. Hard attention is not
+    differentiable.
 
     Args:
         query: as the forward call had it, as were ``key``, matrices and all options.
@@ -84,6 +86,8 @@ def multihead_backward(
         accumulate: gradients are added to what the arrays given for them hold.
         score_gradient: of ``score_function``, as of ``heed.attention_backward``.
         context: where to compute; the default one of the process unless given.
+        keep: a ``heed.Kept`` that ``heed.multihead`` has filled, with the same inputs, matrices,
+            options and context.
         **options: matrices and options of ``heed.multihead``, but for those that ask for results.
 
     Returns:
@@ -119,6 +123,6 @@ def multihead_backward(
     rest: dict[str, Any] = {**options}
     parts = _parts(rest)
     found: MultiheadGradients[ArrayT] = _heed.multihead_backward(
-        query, key, *parts, grad_out, grad_lse, wanted, accumulate, score_gradient, context, rest
+        query, key, *parts, grad_out, grad_lse, wanted, accumulate, score_gradient, context, keep, rest
     )
     return found

@@ -11,6 +11,7 @@ NB_MODULE(_heed, module) {
   bind_plan(module);
   bind_merge(module);
   bind_weights(module);
+  bind_kept(module);
   bind_multihead(module);
   bind_multihead_backward(module);
   bind_project(module);

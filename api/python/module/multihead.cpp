@@ -1,7 +1,9 @@
 // heed.multihead, heed.multihead_plan and heed.MultiheadPlan.
 #include <cstring>
+#include <utility>
 
 #include "api/python/module/bind.hpp"
+#include "api/python/module/block_kept.hpp"
 #include "api/python/module/blocks.hpp"
 #include "api/python/module/c_plan.hpp"
 #include "api/python/module/kept.hpp"
@@ -15,22 +17,40 @@ nb::object result_of(const BlockCall& call, nb::handle query) {
   return call.outputs.result(call.attention.kind, call.attention.out_given, query);
 }
 
+constexpr PlanFunctions<heed_multihead_plan, heed_multihead_info, heed_multihead_args> kFunctions =
+    {&heed_multihead_plan_destroy, &heed_multihead_plan_describe, &heed_multihead_plan_run};
+
+/// A plan says how much is kept.
+void compute_and_keep(BlockCall& call, Kept& kept, nb::handle context) {
+  call.desc.keep = 1;
+  const CPlan<heed_multihead_plan, heed_multihead_info, heed_multihead_args> plan(
+      kFunctions, context, [&](const heed_context* held, heed_multihead_plan** made) {
+        return heed_multihead_plan_create(held, &call.desc, made);
+      });
+  Kept::Filled room = kept.take(plan.info().kept_bytes);
+  room.place_in(call);
+  plan.run(call.args, call.flops(), call.attention.score_function);
+  call.attention.score_function.raise();
+  kept.fill(std::move(room), call);
+}
+
 nb::object multihead(nb::handle query, nb::handle key, const nb::tuple& matrices,
                      const nb::tuple& biases, const nb::tuple& settings, nb::handle out,
-                     nb::handle context, nb::handle given) {
+                     nb::handle context, nb::handle keep, nb::handle given) {
   const BlockArguments arguments = {
       query, key, out, matrices, biases, settings, read_options("multihead", given)};
   BlockCall call;
   call.read(arguments);
   call.make_outputs(arguments);
+  if (Kept* const kept = read_kept(keep)) {
+    compute_and_keep(call, *kept, context);
+    return result_of(call, query);
+  }
   const HeldContext held = hold_context(context);
   check(without_gil(call.flops(), call.attention.score_function,
                     [&] { return heed_multihead(held.context, &call.desc, &call.args); }));
   return result_of(call, query);
 }
-
-constexpr PlanFunctions<heed_multihead_plan, heed_multihead_info, heed_multihead_args> kFunctions =
-    {&heed_multihead_plan_destroy, &heed_multihead_plan_describe, &heed_multihead_plan_run};
 
 /// A plan, and what it was made from. It keeps settings and the model's parameters.
 class MultiheadPlan {
@@ -168,10 +188,10 @@ In C: heed_multihead_plan.)");
   refuse_pickling(plan, "it is made for this computer: make it anew with heed.multihead_plan");
   module.def("multihead", &multihead, nb::arg("query").none(), nb::arg("key").none(),
              nb::arg("matrices"), nb::arg("biases"), nb::arg("settings"), nb::arg("out").none(),
-             nb::arg("context").none(), nb::arg("options"),
+             nb::arg("context").none(), nb::arg("keep").none(), nb::arg("options"),
              nb::sig("def multihead(query: object, key: object, matrices: tuple[object, ...], "
                      "biases: tuple[object, ...], settings: tuple[object, ...], out: object, "
-                     "context: Context | None, options: object) -> typing.Any"));
+                     "context: Context | None, keep: object, options: object) -> typing.Any"));
   module.def("multihead_plan", &multihead_plan, nb::arg("query").none(), nb::arg("key").none(),
              nb::arg("matrices"), nb::arg("biases"), nb::arg("settings"), nb::arg("out").none(),
              nb::arg("context").none(), nb::arg("options"),

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "api/python/module/bind.hpp"
+#include "api/python/module/block_kept.hpp"
 #include "api/python/module/blocks.hpp"
 #include "api/python/module/context.hpp"
 #include "api/python/module/gil.hpp"
@@ -133,7 +134,7 @@ nb::object multihead_backward(nb::handle query, nb::handle key, const nb::tuple&
                               const nb::tuple& biases, const nb::tuple& settings,
                               nb::handle grad_out, nb::handle grad_lse, const nb::tuple& wanted,
                               nb::handle accumulate, nb::handle score_gradient, nb::handle context,
-                              nb::handle given) {
+                              nb::handle keep, nb::handle given) {
   const BlockArguments arguments = {query,
                                     key,
                                     nb::none(),
@@ -145,6 +146,11 @@ nb::object multihead_backward(nb::handle query, nb::handle key, const nb::tuple&
   call.read(arguments);
   Call& attention = call.attention;
   check_differentiable("multihead_backward", attention, arguments.options);
+  Kept::Filled filled;  // stays to the end
+  if (const Kept* const kept = read_kept(keep)) {
+    filled = kept->of(call);
+    filled.place_in(call);
+  }
   heed_multihead_backward_desc desc = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
   heed_multihead_backward_args args = HEED_MULTIHEAD_BACKWARD_ARGS_INIT;
   desc.block = &call.desc;
@@ -181,12 +187,12 @@ void bind_multihead_backward(nb::module_& module) {
              nb::arg("key").none(), nb::arg("matrices"), nb::arg("biases"), nb::arg("settings"),
              nb::arg("grad_out").none(), nb::arg("grad_lse").none(), nb::arg("wanted"),
              nb::arg("accumulate").none(), nb::arg("score_gradient").none(),
-             nb::arg("context").none(), nb::arg("options"),
+             nb::arg("context").none(), nb::arg("keep").none(), nb::arg("options"),
              nb::sig("def multihead_backward(query: object, key: object, "
                      "matrices: tuple[object, ...], biases: tuple[object, ...], "
                      "settings: tuple[object, ...], grad_out: object, grad_lse: object, "
                      "wanted: tuple[object, ...], accumulate: object, score_gradient: object, "
-                     "context: Context | None, options: object) -> typing.Any"));
+                     "context: Context | None, keep: object, options: object) -> typing.Any"));
 }
 
 }  // namespace heed::python

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/graph/backward/edges.hpp"
 #include "engine/graph/softmax.hpp"
 #include "engine/graph/splits.hpp"
 #include "engine/tensor/heads.hpp"
@@ -31,9 +32,12 @@ class Incoming {
         graph_(*step.plan.graph),
         kernels_(kernels_of<Real>(*step.plan.context->kernels)),
         own_(slab + step.plan.attention.slab.bytes),
+        at_once_(problem_.combine == HEED_COMBINE_CONCAT ? node_kernels_of<Real>(step.forward)
+                                                         : nullptr),
         softmax_(step.forward, slab),
         scores_(softmax_.scores()),
         gradients_(step, slab),
+        edges_(step, slab, scores_),
         grad_of_(kernels_, step.grad_out, problem_.out_heads(), problem_.value_features, nullptr),
         value_of_(kernels_, step.forward.value, problem_.heads, problem_.value_features,
                   room(plan_.slab.values)),
@@ -49,14 +53,13 @@ class Incoming {
                     static_cast<std::size_t>(Gather<Real>::padded(problem_.features)),
                     at<Real>(slab, plan_.attention.slab.products)),
         heads_(static_cast<std::size_t>(problem_.heads)),
+        scale_(static_cast<Real>(problem_.scale / problem_.temperature)),
         probs_(at<Real>(slab, plan_.attention.slab.scores)),
         isolated_(at<Real>(slab, plan_.attention.slab.isolated)),
         grad_(room(plan_.slab.grad)),
         edge_grad_(room(plan_.slab.edge_grad)),
         lse_(room(plan_.slab.lse)),
         delta_(room(plan_.slab.delta)),
-        edge_rows_(room(plan_.slab.edge_rows)),
-        bias_sums_(room(plan_.slab.bias_sums)),
         sums_(room(plan_.slab.sums)),
         row_(room(plan_.slab.rows)) {
     std::fill_n(lse_, round_up(problem_.heads, std::int64_t{kMaxPanel}), Real{0});
@@ -74,6 +77,7 @@ class Incoming {
     for (std::int64_t n = part.first; n < part.last; ++n) {
       const std::int64_t begin = graph_.offsets[n];
       const std::int64_t end = graph_.offsets[n + 1];
+      if (differentiate_at_once(n, begin, end)) continue;
       softmax_.attend(n, begin, end, false);
       finish_softmax(n, false, terms);
       begin_node(n);
@@ -109,6 +113,31 @@ class Incoming {
     return at<double>(step_.space, plan_.space.head_terms) + part * problem_.heads;
   }
   std::size_t edge_numbers() const { return heads_ * matrix_.padded_width(); }
+
+  /// All of the above in one kernel, if it can be done so: delta is then the sum of probabilities
+  /// times their gradients, which needs no results.
+  bool differentiate_at_once(std::int64_t node, std::int64_t begin, std::int64_t end) {
+    const Batch batch = {begin, static_cast<std::size_t>(end - begin)};
+    if (at_once_ == nullptr || batch.edges == 0 || batch.edges > kBatch) return false;
+    softmax_.prefetch(batch);
+    NodeEdges<Real> edges = scores_.at_once(node, batch);
+    edges.values = value_of_.rows(graph_.others.data() + begin, batch.edges);
+    edges.value_features = value_of_.features();
+    edges.grad = grad_of_.whole(node, grad_);
+    grad_of_.prefetch_own(node);
+    Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
+    const bool of_lse = step_.last && step_.args.given.grad_lse != nullptr;
+    for (std::size_t h = 0; of_lse && h < heads_; ++h)
+      delta_[h] = grad_lse(node, static_cast<std::int64_t>(h));
+    Real* const to = step_.query.in_place<Real>(problem_.heads, problem_.features, node);
+    if (!at_once_->node_gradient(edges, scale_, of_lse ? delta_ : nullptr, stored, stored + heads_,
+                                 to != nullptr ? to : sums_))
+      return false;
+    if (to == nullptr)
+      write_heads(kernels_, step_.query, node, problem_.heads, problem_.features, sums_, Real{1},
+                  row_);
+    return true;
+  }
 
   // ---- What is known of a node before its edges are gone over again ----
 
@@ -227,7 +256,7 @@ class Incoming {
       values_ = value_of_.rows(graph_.others.data() + batch.begin, batch.edges);
       each_panel(kernels_, problem_.heads,
                  [&](const PanelRows& panel) { add_panel(panel, batch, again); });
-      write_edge_rows(batch);
+      edges_.write_data(batch);
     });
   }
 
@@ -278,7 +307,7 @@ class Incoming {
       if (again) scores_.compute(panel, batch, probs_);
       gradients_.compute(panel, batch.edges, lse_ + first, delta_ + first, probs_);
     }
-    if (step_.args.given.grad_edge_bias != nullptr) write_bias(panel, batch);
+    edges_.write_bias(panel, batch, gradients);
     gradients_.uncap(panel, batch.edges);
     const auto wanted = static_cast<std::size_t>(Gather<Real>::padded(problem_.features));
     add(panel, batch, scores_.rows(), wanted, gradients, sums_);
@@ -287,7 +316,7 @@ class Incoming {
     if (key_matrix_.given())
       add(panel, batch, data, width, gradients, sums_ + plan_.sums.edge_keys);
     if (matrix_.given()) add(panel, batch, data, width, probs_, sums_ + plan_.sums.edge_values);
-    add_edge_rows(panel, batch);
+    edges_.add_data(panel, batch, gradients, probs_, edge_grad_);
   }
 
   void add(const PanelRows& panel, const Batch& batch, const EdgeRows<Real>& rows,
@@ -295,85 +324,21 @@ class Incoming {
     add_rows(kernels_, scores_, panel, batch, rows, features, weights, isolated_, sums);
   }
 
-  // ---- What belongs to edges ----
-
-  /// Gradients of biased scores, those of all heads summed where they share a bias.
-  void write_bias(const PanelRows& panel, const Batch& batch) const {
-    const auto factor = static_cast<Real>(1 / problem_.temperature);
-    for (std::size_t e = 0; e < batch.edges; ++e) {
-      const Real* const from = gradients_.gradients() + e * panel.pitch;
-      Real of_edge[kMaxPanel];
-      for (std::size_t h = 0; h < panel.rows; ++h) of_edge[h] = from[h] * factor;
-      if (!plan_.problem.sums_bias) {
-        write_edge(batch, e, panel.first, of_edge, panel.rows);
-        continue;
-      }
-      if (panel.first == 0) bias_sums_[e] = 0;
-      for (std::size_t h = 0; h < panel.rows; ++h) bias_sums_[e] += of_edge[h];
-      if (panel.first + static_cast<std::int64_t>(panel.rows) == problem_.heads)
-        write_edge(batch, e, 0, bias_sums_ + e, 1);
-    }
-  }
-
-  void write_edge(const Batch& batch, std::size_t e, std::int64_t first, Real* numbers,
-                  std::size_t heads) const {
-    Layout along = plan_.problem.grad_edge_bias;
-    along.strides.feature = along.strides.head;
-    Real room[kMaxPanel];
-    write_gradient(kernels_, along, step_.adds(), numbers, static_cast<std::int64_t>(heads), room,
-                   row_at(step_.args.given.grad_edge_bias, along, 0, first,
-                          graph_.given(batch.begin + static_cast<std::int64_t>(e))));
-  }
-
-  /// What the panel's heads pass on to the data of their edges, through keys and through values.
-  void add_edge_rows(const PanelRows& panel, const Batch& batch) const {
-    if (step_.args.given.grad_edge_data == nullptr) return;
-    const std::size_t width = matrix_.padded_width();
-    const double unit = problem_.query_scale(problem_.softcap > 0, problem_.log2_unit);
-    const double scale = problem_.scale / problem_.temperature;
-    const auto factor = static_cast<Real>(unit == 0 ? 0 : scale / unit);
-    const auto first = static_cast<std::size_t>(panel.first);
-    for (std::size_t e = 0; e < batch.edges; ++e) {
-      Real* const to = edge_rows_ + e * width;
-      if (panel.first == 0) std::fill_n(to, width, Real{0});
-      for (std::size_t h = 0; h < panel.rows; ++h) {
-        if (scores_.leaves_out(e, h)) continue;
-        const auto grow = [&](bool given, Real weight, const Real* by) {
-          for (std::size_t c = 0; given && c < width; ++c) to[c] += weight * by[c];
-        };
-        const std::size_t at = e * panel.pitch + h;
-        grow(key_matrix_.given(), gradients_.gradients()[at] * factor,
-             scores_.edge_query() + (first + h) * width);
-        grow(matrix_.given(), probs_[at], edge_grad_ + (first + h) * width);
-      }
-    }
-  }
-
-  void write_edge_rows(const Batch& batch) const {
-    if (step_.args.given.grad_edge_data == nullptr) return;
-    const Layout& layout = plan_.problem.grad_edge_data;
-    for (std::size_t e = 0; e < batch.edges; ++e)
-      write_gradient(kernels_, layout, step_.adds(), edge_rows_ + e * matrix_.padded_width(),
-                     problem_.edge_width, row_,
-                     row_at(step_.args.given.grad_edge_data, layout, 0, 0,
-                            graph_.given(batch.begin + static_cast<std::int64_t>(e))));
-  }
-
   // ---- Results ----
 
   void finish(std::int64_t node) {
-    const auto scale = static_cast<Real>(problem_.scale / problem_.temperature);
     Real* const edge_keys = sums_ + plan_.sums.edge_keys;
     if (key_matrix_.given()) {
       // Without edges the gradient is 0, also where the matrix is not finite.
       if (graph_.offsets[node] < graph_.offsets[node + 1])
         each_panel(kernels_, problem_.heads,
                    [&](const PanelRows& panel) { key_matrix_.add(panel, edge_keys, sums_); });
-      keep(edge_keys, scale, plan_.space.edge_keys, node);
+      keep(edge_keys, scale_, plan_.space.edge_keys, node);
     }
     if (matrix_.given())
       keep(sums_ + plan_.sums.edge_values, Real{1}, plan_.space.edge_values, node);
-    write_heads(kernels_, step_.query, node, problem_.heads, problem_.features, sums_, scale, row_);
+    write_heads(kernels_, step_.query, node, problem_.heads, problem_.features, sums_, scale_,
+                row_);
   }
 
   /// Keeps sums of edge data for the gradients of matrices.
@@ -388,22 +353,23 @@ class Incoming {
   const heed_graph& graph_;
   const KernelTable<Real>& kernels_;
   std::byte* const own_;
+  const NodeKernels<Real>* const at_once_;
   NodeSoftmax<Real> softmax_;
   EdgeScores<Real>& scores_;  ///< of the softmax
   const ScoreGradients<Real> gradients_;
+  const EdgeGradients<Real> edges_;
   const Gather<Real> grad_of_;
   const Gather<Real> value_of_;
   const EdgeMatrix<Real> matrix_;      ///< W_edge_value
   const EdgeMatrix<Real> key_matrix_;  ///< W_edge_key
   const std::size_t heads_;
+  const Real scale_;  ///< of gradients of scores, to those of queries and keys
   Real* const probs_;
   Real* const isolated_;
   Real* const grad_;
   Real* const edge_grad_;
   Real* const lse_;
   Real* const delta_;
-  Real* const edge_rows_;
-  Real* const bias_sums_;
   Real* const sums_;
   Real* const row_;
   EdgeRows<Real> values_{};

@@ -20,6 +20,7 @@ class Outgoing {
         problem_(step.problem()),
         order_(step.plan.graph->outgoing),
         kernels_(kernels_of<Real>(*step.plan.context->kernels)),
+        at_once_(node_kernels_of<Real>(step.forward)),
         own_(slab + step.plan.attention.slab.bytes),
         scores_(step.forward, slab,
                 {order_, step.forward.key, step.forward.query, room(plan_.slab.keys),
@@ -34,6 +35,7 @@ class Outgoing {
                           ? nullptr
                           : at<Real>(step.space, plan_.space.asked_values)),
         heads_(static_cast<std::size_t>(problem_.heads)),
+        scale_(static_cast<Real>(problem_.scale / problem_.temperature)),
         probs_(at<Real>(slab, plan_.attention.slab.scores)),
         isolated_(at<Real>(slab, plan_.attention.slab.isolated)),
         value_(room(plan_.slab.grad)),
@@ -46,11 +48,14 @@ class Outgoing {
 
   void differentiate(const Part& part) {
     if (part.split != kNoSplit) {
-      add_edges(part.first, part.begin, part.end);
+      Real* const values = sums_ + plan_.sums.values;
+      if (!add_at_once(part.first, part.begin, part.end, Real{1}, sums_, values))
+        add_edges(part.first, part.begin, part.end);
       std::copy_n(sums_, plan_.sums.edge_keys, split_sums<Real>(step_, part.split));
       return;
     }
     for (std::int64_t m = part.first; m < part.last; ++m) {
+      if (differentiate_at_once(m)) continue;
       add_edges(m, order_.offsets[m], order_.offsets[m + 1]);
       finish(m);
     }
@@ -63,6 +68,44 @@ class Outgoing {
 
  private:
   Real* room(std::size_t offset) const { return at<Real>(own_, offset); }
+
+  bool differentiate_at_once(std::int64_t node) {
+    Real* const values = sums_ + plan_.sums.values;
+    Real* const key = step_.key.in_place<Real>(problem_.heads, problem_.features, node);
+    Real* const value = step_.value.in_place<Real>(problem_.heads, problem_.value_features, node);
+    if (!add_at_once(node, order_.offsets[node], order_.offsets[node + 1], scale_,
+                     key != nullptr ? key : sums_, value != nullptr ? value : values))
+      return false;
+    if (key == nullptr)
+      write_heads(kernels_, step_.key, node, problem_.heads, problem_.features, sums_, Real{1},
+                  row_);
+    if (value == nullptr)
+      write_heads(kernels_, step_.value, node, problem_.heads, problem_.value_features, values,
+                  Real{1}, row_);
+    return true;
+  }
+
+  /// Sums gradients over edges with one kernel, those of keys times `factor`. False where that
+  /// cannot be done.
+  bool add_at_once(std::int64_t node, std::int64_t begin, std::int64_t end, Real factor,
+                   Real* grad_key, Real* grad_value) {
+    if (at_once_ == nullptr || begin == end) return false;
+    const Real* const value = value_of_.whole(node, value_);
+    value_of_.prefetch_own(node);
+    const Real* const stats = at<Real>(step_.space, plan_.space.lse);
+    bool good = true;
+    each_batch(begin, end, [&](const Batch& batch) {
+      prefetch(batch);
+      const std::int32_t* const destinations = order_.others.data() + batch.begin;
+      NodeEdges<Real> edges = scores_.at_once(node, batch);
+      edges.values = grad_of_.rows(destinations, batch.edges);
+      edges.value_features = grad_of_.features();
+      edges.grad = value;
+      good = good && at_once_->source_gradient(edges, factor, stats, destinations,
+                                               batch.begin == begin, grad_key, grad_value);
+    });
+    return good;
+  }
 
   void add_edges(std::int64_t node, std::int64_t begin, std::int64_t end) {
     std::fill_n(sums_, plan_.sums.edge_keys, Real{0});
@@ -127,8 +170,7 @@ class Outgoing {
   }
 
   void finish(std::int64_t node) {
-    const auto scale = static_cast<Real>(problem_.scale / problem_.temperature);
-    write_heads(kernels_, step_.key, node, problem_.heads, problem_.features, sums_, scale, row_);
+    write_heads(kernels_, step_.key, node, problem_.heads, problem_.features, sums_, scale_, row_);
     write_heads(kernels_, step_.value, node, problem_.heads, problem_.value_features,
                 sums_ + plan_.sums.values, Real{1}, row_);
   }
@@ -138,6 +180,7 @@ class Outgoing {
   const GraphProblem& problem_;
   const EdgeOrder& order_;
   const KernelTable<Real>& kernels_;
+  const NodeKernels<Real>* const at_once_;
   std::byte* const own_;
   EdgeScores<Real> scores_;
   const ScoreGradients<Real> gradients_;
@@ -145,6 +188,7 @@ class Outgoing {
   const Gather<Real> grad_of_;
   const Real* const asked_values_;
   const std::size_t heads_;
+  const Real scale_;  ///< of gradients of scores, to those of queries and keys
   Real* const probs_;
   Real* const isolated_;
   Real* const value_;

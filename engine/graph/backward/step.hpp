@@ -12,6 +12,12 @@ struct GradientTarget {
   void* data;  ///< nullptr: nowhere
   Layout layout;
   bool accumulate;
+
+  /// Where a node's gradients may be written as they are, as whole_row() says; else nullptr.
+  template <class Real>
+  Real* in_place(std::int64_t heads, std::int64_t features, std::int64_t node) const {
+    return accumulate ? nullptr : whole_row<Real>(data, layout, heads, features, node);
+  }
 };
 
 struct GraphBackwardStep {
