@@ -103,6 +103,8 @@ const Real* Multiply<Real>::bias(std::int64_t x, std::int64_t outs) const {
 template <class Real>
 void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs) const {
   const OutputRows& y = matmul_.y;
+  if (y.layout.strides.row == 1 && y.per_batch >= matmul_.rows && y.per_head >= plan_.size.out)
+    return store_lines(panel, x, outs);
   alignas(kAlignment) Real ones[kMaxPanel];
   std::fill_n(ones, kMaxPanel, Real{1});
   const auto pitch = static_cast<std::int64_t>(panel.pitch);
@@ -116,6 +118,17 @@ void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs
                   buffer(plan_.slab.wide));
     at += count;
   }
+}
+
+/// Where rows lie side by side, as lanes do, nothing is transposed.
+template <class Real>
+void Multiply<Real>::store_lines(const Panel& panel, std::int64_t x, std::int64_t outs) const {
+  const Layout& layout = matmul_.y.layout;
+  const std::int64_t step = layout.strides.feature * layout.bytes;
+  const Real* from = panel.accumulators;
+  std::byte* to = matmul_.y.at(panel.first, x);
+  for (std::int64_t i = 0; i < outs; ++i, from += panel.pitch, to += step)
+    kernels_.numbers.write(layout.type, from, panel.rows, to, 1);
 }
 
 template <class Real>

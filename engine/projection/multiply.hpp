@@ -34,6 +34,7 @@ class Multiply {
   /// The bias of features out [x, x + outs); nullptr: none.
   const Real* bias(std::int64_t x, std::int64_t outs) const;
   void store(const Panel& panel, std::int64_t x, std::int64_t outs) const;
+  void store_lines(const Panel& panel, std::int64_t x, std::int64_t outs) const;
   void scale(const Panel& panel, std::int64_t outs) const;
 
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }
