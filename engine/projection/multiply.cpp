@@ -35,7 +35,9 @@ typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, s
   if (matmul_.x_panels != nullptr)
     panel.x = static_cast<const Real*>(matmul_.x_panels) +
               place.before * round_up(plan_.size.in, PanelGeometry::row_padding);
-  panel.accumulators = buffer(plan_.slab.accumulators) + before * plan_.out_block;
+  // Sums that one tile completes leave before those of the next panel begin.
+  panel.accumulators = buffer(plan_.slab.accumulators) +
+                       (plan_.size.in <= kTileIn ? 0 : before * plan_.out_block);
   if (matmul_.y_panels != nullptr)
     panel.accumulators = static_cast<Real*>(matmul_.y_panels) +
                          place.before * round_up(plan_.size.out, PanelGeometry::row_padding) +
@@ -66,11 +68,9 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
           panel.x + k * pitch,
           {nullptr, nullptr, panel.accumulators, k == 0 && start == nullptr && !matmul_.adds},
           static_cast<std::size_t>(outs));
+      if (k + ins == plan_.size.in)  // while the sums are in the cache
+        matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
     }
-  }
-  for (std::int64_t p = 0; p < panels; ++p) {
-    const Panel panel = this->panel(first_panel, p, x);
-    matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
   }
 }
 
