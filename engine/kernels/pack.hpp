@@ -147,30 +147,41 @@ void pack_values_by_columns(const MatrixView<Real>& value, std::size_t keys, std
 }
 
 /// For all other values: takes keys one after the other, as they lie in memory, so that the
-/// processor sees them coming.
+/// processor sees them coming; a few blocks at a time, since the blocks of a key share cache sets.
 template <class V, class Real = RealOf<V>>
 void pack_values_by_rows(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
                          Real* packed) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t block = PanelGeometry::value_block;
+  constexpr std::size_t together = 4;
+  constexpr std::size_t ahead = 8;  // keys
   static_assert(block % n == 0);
-  const std::size_t whole = value.column_stride == 1 ? features / block * block : 0;
-  const Real* row = value.data;
-  for (std::size_t j = 0; j < keys; ++j) {
-    Real* to = packed + j * block;
-    for (std::size_t x = 0; x < whole; x += block) {
-      unroll<block / n>([&](auto i) HEED_INLINE_LAMBDA {
-        store<V>(to + i * n, V::load_unaligned(row + x + i * n));
-      });
-      to += keys * block;
+  const std::size_t whole = value.column_stride == 1 ? features / block : 0;  // blocks
+  for (std::size_t first = 0; first < whole; first += together) {
+    const std::size_t blocks = whole - first < together ? whole - first : together;
+    const Real* row = value.data + first * block;
+    for (std::size_t j = 0; j < keys; ++j) {
+      Real* to = packed + first * block * keys + j * block;
+      for (std::size_t b = 0; b < blocks; ++b) {
+        if (j + ahead < keys)
+          __builtin_prefetch(row + static_cast<std::ptrdiff_t>(ahead) * value.row_stride + b * block, 0, 3);
+        unroll<block / n>([&](auto i) HEED_INLINE_LAMBDA {
+          store<V>(to + i * n, V::load_unaligned(row + b * block + i * n));
+        });
+        to += keys * block;
+      }
+      row += value.row_stride;
     }
-    for (std::size_t x0 = whole; x0 < features; x0 += block) {
+  }
+  for (std::size_t x0 = whole * block; x0 < features; x0 += block) {
+    const Real* row = value.data;
+    for (std::size_t j = 0; j < keys; ++j) {
+      Real* const to = packed + x0 * keys + j * block;
       for (std::size_t x = x0; x < x0 + block; ++x)
         to[x - x0] =
             x < features ? row[static_cast<std::ptrdiff_t>(x) * value.column_stride] : Real{0};
-      to += keys * block;
+      row += value.row_stride;
     }
-    row += value.row_stride;
   }
 }
 

@@ -42,7 +42,9 @@ typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, s
   if (matmul_.x_panels != nullptr)
     panel.x = static_cast<Real*>(const_cast<void*>(matmul_.x_panels)) +
               place.before * round_up(plan_.size.in, PanelGeometry::row_padding);
-  panel.accumulators = buffer(plan_.slab.accumulators) + before * plan_.out_block;
+  // Sums that one tile completes leave before those of the next panel begin.
+  panel.accumulators = buffer(plan_.slab.accumulators) +
+                       (plan_.size.in <= tile_in(products_.depth) ? 0 : before * plan_.out_block);
   if (matmul_.y_panels != nullptr)
     panel.accumulators = static_cast<Real*>(matmul_.y_panels) +
                          place.before * round_up(plan_.size.out, PanelGeometry::row_padding) +
@@ -73,15 +75,18 @@ void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panel
       products_.multiply_panel(panel.vectors, tile, static_cast<std::size_t>(ins), lines,
                                panel.accumulators, static_cast<std::size_t>(outs),
                                k == 0 && start == nullptr && !matmul_.adds);
+      if (k + ins == plan_.size.in) finish(panel, x, outs);  // while the sums are in the cache
     }
   }
-  for (std::int64_t p = 0; p < panels; ++p) {
-    const Panel panel = this->panel(first_panel, p, x);
-    const auto numbers = static_cast<std::size_t>(outs) * panel.pitch;
-    if (matmul_.pairs && !kernels_.numbers.all_finite(panel.accumulators, numbers))
-      mend(panel, x, outs);
-    matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
-  }
+}
+
+/// Mending leaves the tile that it packs last as it was.
+template <class Real>
+void Multiply<Real>::finish(const Panel& panel, std::int64_t x, std::int64_t outs) const {
+  const auto numbers = static_cast<std::size_t>(outs) * panel.pitch;
+  if (matmul_.pairs && !kernels_.numbers.all_finite(panel.accumulators, numbers))
+    mend(panel, x, outs);
+  matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
 }
 
 template <class Real>
@@ -153,6 +158,8 @@ const Real* Multiply<Real>::bias(std::int64_t x, std::int64_t outs) const {
 template <class Real>
 void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs) const {
   const OutputRows& y = matmul_.y;
+  if (y.layout.strides.row == 1 && y.per_batch >= matmul_.rows && y.per_head >= plan_.size.out)
+    return store_lines(panel, x, outs);
   alignas(kAlignment) Real ones[kMaxPanel];
   std::fill_n(ones, kMaxPanel, Real{1});
   const auto pitch = static_cast<std::int64_t>(panel.pitch);
@@ -166,6 +173,17 @@ void Multiply<Real>::store(const Panel& panel, std::int64_t x, std::int64_t outs
                   buffer(plan_.slab.wide));
     at += count;
   }
+}
+
+/// Where rows lie side by side, as lanes do, nothing is transposed.
+template <class Real>
+void Multiply<Real>::store_lines(const Panel& panel, std::int64_t x, std::int64_t outs) const {
+  const Layout& layout = matmul_.y.layout;
+  const std::int64_t step = layout.strides.feature * layout.bytes;
+  const Real* from = panel.accumulators;
+  std::byte* to = matmul_.y.at(panel.first, x);
+  for (std::int64_t i = 0; i < outs; ++i, from += panel.pitch, to += step)
+    kernels_.numbers.write(layout.type, from, panel.rows, to, 1);
 }
 
 template <class Real>

@@ -34,10 +34,12 @@ class Multiply {
   void pack_again(const heed_weights& prepared, const TileOf& tile, Real* to) const;
   /// Multiplies features out [x, x + outs) of a panel again without pairs where results are not
   /// finite, and takes those alone, so that an element depends on its own row.
+  void finish(const Panel& panel, std::int64_t x, std::int64_t outs) const;
   void mend(const Panel& panel, std::int64_t x, std::int64_t outs) const;
   /// The bias of features out [x, x + outs); nullptr: none.
   const Real* bias(std::int64_t x, std::int64_t outs) const;
   void store(const Panel& panel, std::int64_t x, std::int64_t outs) const;
+  void store_lines(const Panel& panel, std::int64_t x, std::int64_t outs) const;
   void scale(const Panel& panel, std::int64_t outs) const;
 
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab_ + offset); }

@@ -1,6 +1,7 @@
 #include "engine/projection/over_rows.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
@@ -43,6 +44,36 @@ void sum_rows(const KernelTable<Real>& kernels, const InputRows& rows, std::int6
   }
 }
 
+/// Whether the rows of a column lie nearer to each other than the columns of a row.
+bool lies_by_columns(const Matrix& m) {
+  return m.in_each == m.in &&
+         magnitude(m.layout.strides.row) < magnitude(m.layout.strides.feature);
+}
+
+/// to = x^T y, or grows by that; `to` has a row for every feature of x, and no gaps where no rows
+/// are given.
+void multiply_to(const RunThreads& threads, const MatmulPlan& plan, const RowPairs& rows,
+                 const OutputRows& to, bool adds) {
+  const std::int64_t in = plan.size.rows;
+  const std::int64_t out = plan.size.out;
+  if (rows.count == 0 && !adds)
+    std::fill_n(static_cast<std::byte*>(to.data), in * out * to.layout.bytes, std::byte{0});
+  for (std::int64_t t = 0, next = 0; t < rows.count; t = next) {
+    const std::int64_t some =
+        std::min({kProductRows, rows.x.in_step(t, rows.count), rows.y.in_step(t, rows.count)});
+    next = t + some;
+    MatmulPlan part = plan;
+    part.size.in = some;
+    Layout layout = rows.y.layout;
+    layout.strides.batch = layout.strides.head = 0;
+    const Matrix y = {layout, some, some, out};
+    Matmul matmul = {
+        &part, in, transposed(rows.x, t, in), {nullptr, &y, rows.y.at(t), nullptr, {}}, to};
+    matmul.adds = adds || t > 0;
+    run_matmuls(threads.context, &matmul, 1, threads.workers, threads.slabs, threads.slab_bytes);
+  }
+}
+
 }  // namespace
 
 MatmulPlan plan_over_rows(const heed_context& context, const char* field, const MatmulSize& size,
@@ -55,26 +86,46 @@ void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const
                         void* to, bool adds) {
   const std::int64_t in = plan.size.rows;
   const std::int64_t out = plan.size.out;
-  const Matrix result = rows_side_by_side(plan.size.float64, in, out);
-  if (rows.count == 0 && !adds)
-    std::fill_n(static_cast<std::byte*>(to), in * out * result.layout.bytes, std::byte{0});
-  for (std::int64_t t = 0, next = 0; t < rows.count; t = next) {
-    const std::int64_t some =
-        std::min({kProductRows, rows.x.in_step(t, rows.count), rows.y.in_step(t, rows.count)});
-    next = t + some;
-    MatmulPlan part = plan;
-    part.size.in = some;
-    Layout layout = rows.y.layout;
-    layout.strides.batch = layout.strides.head = 0;
-    const Matrix y = {layout, some, some, out};
-    Matmul matmul = {&part,
-                     in,
-                     transposed(rows.x, t, in),
-                     {nullptr, &y, rows.y.at(t), nullptr, {}},
-                     {to, result.layout, in, out}};
-    matmul.adds = adds || t > 0;
-    run_matmuls(threads.context, &matmul, 1, threads.workers, threads.slabs, threads.slab_bytes);
-  }
+  multiply_to(threads, plan, rows,
+              {to, rows_side_by_side(plan.size.float64, in, out).layout, in, out}, adds);
+}
+
+bool exchanges(const heed_context& context, const Matrix& gradient) {
+  return lies_by_columns(gradient) == (context.backend == Backend::kCblas);
+}
+
+MatmulPlan plan_gradient(const heed_context& context, const char* field, bool float64,
+                         std::int64_t rows, const Matrix& gradient, std::int64_t claims) {
+  MatmulSize size = {float64, rows, gradient.in, gradient.out};
+  if (exchanges(context, gradient)) std::swap(size.in, size.out);
+  return plan_over_rows(context, field, size, claims);
+}
+
+void write_gradient_of_matrix(const RunThreads& threads, const MatmulPlan& plan,
+                              const RowPairs& rows, const Matrix& gradient, void* to,
+                              bool accumulate, void* room) {
+  const bool float64 = plan.size.float64;
+  const bool exchanged = exchanges(threads.context, gradient);
+  const std::int64_t in = plan.size.rows;
+  const std::int64_t out = plan.size.out;
+  const RowPairs pairs = exchanged ? RowPairs{rows.y, rows.x, rows.count} : rows;
+  const auto turned = [&](Layout layout, bool turns) {
+    if (turns) std::swap(layout.strides.row, layout.strides.feature);
+    return layout;
+  };
+  if (gradient.layout.type == real_type(float64) && gradient.in_each == gradient.in &&
+      !accumulate && rows.count > 0)
+    return multiply_to(threads, plan, pairs, {to, turned(gradient.layout, exchanged), in, out},
+                       false);
+  const bool by_columns = lies_by_columns(gradient);
+  const std::int64_t lines = by_columns ? gradient.out : gradient.in;
+  const std::int64_t line = by_columns ? gradient.in : gradient.out;
+  const Layout summed = rows_side_by_side(float64, lines, line).layout;
+  multiply_to(threads, plan, pairs, {room, turned(summed, exchanged != by_columns), in, out},
+              false);
+  write_rows(threads, float64, room, 0, lines,
+             {to, turned(gradient.layout, by_columns), by_columns ? lines : gradient.in_each, line,
+              accumulate});
 }
 
 void write_rows(const RunThreads& threads, bool float64, void* values, std::int64_t begin,

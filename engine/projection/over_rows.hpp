@@ -34,6 +34,21 @@ struct RowPairs {
 void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const RowPairs& rows,
                         void* to, bool adds = false);
 
+/// The gradient of a matrix is x^T y, or y^T x with the roles of both exchanged: the same sums,
+/// transposed. Products write their results fastest with lanes side by side, those of a BLAS
+/// library with features side by side; so the order in which the matrix lies decides.
+bool exchanges(const heed_context& context, const Matrix& gradient);
+
+/// Plans x^T y for the gradient of a matrix that lies so; it is of some product y = x W.
+MatmulPlan plan_gradient(const heed_context& context, const char* field, bool float64,
+                         std::int64_t rows, const Matrix& gradient, std::int64_t claims);
+
+/// Writes x^T y, or adds it to what is there. What cannot be summed where it goes is summed in
+/// `room`, as many numbers of the arithmetic's type as the matrix has.
+void write_gradient_of_matrix(const RunThreads& threads, const MatmulPlan& plan,
+                              const RowPairs& rows, const Matrix& gradient, void* to,
+                              bool accumulate, void* room);
+
 /// Where a gradient goes: rows of `out` numbers, row t at row t % rows_each of matrix t /
 /// rows_each.
 struct GradientRows {

@@ -52,10 +52,10 @@ void pack_rows(const KernelTable<Real>& kernels, const ProductKernels<Real>& pro
   if (products.depth == 1 && layout.strides.row == 1 &&
       from.in_step(panel.first, panel.first + rows) == rows) {
     // The rows lie side by side already, as those of a transposed matrix do.
+    const std::byte* const first = from.at(panel.first) + k * feature_bytes;
     for (std::int64_t f = 0; f < count; ++f) {
       Real* const line = to + f * static_cast<std::int64_t>(panel.pitch);
-      kernels.numbers.read(layout.type, from.at(panel.first) + (k + f) * feature_bytes, 1,
-                           panel.rows, line);
+      kernels.numbers.read(layout.type, first + f * feature_bytes, 1, panel.rows, line);
       std::fill(line + panel.rows, line + panel.pitch, Real{0});
     }
     return;

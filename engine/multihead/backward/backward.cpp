@@ -201,10 +201,8 @@ class BackwardRun {
   /// x^T y, to where the gradient of a matrix goes.
   void write_product(const MatmulPlan& plan, const RowPairs& rows, void* to,
                      const Matrix& as) const {
-    std::byte* const product = workspace_ + plan_.space.grad_matrix;
-    multiply_over_rows(threads_, plan, rows, product);
-    write_rows(threads_, block_.float64(), product, 0, as.in,
-               {to, as.layout, as.in_each, as.out, problem_.accumulate()});
+    write_gradient_of_matrix(threads_, plan, rows, as, to, problem_.accumulate(),
+                             workspace_ + plan_.space.grad_matrix);
   }
 
   /// The gradients of projections go to the workspace, and are sums with nothing.

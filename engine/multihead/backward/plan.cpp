@@ -30,19 +30,18 @@ void plan_products(const heed_context& context, heed_multihead_backward_plan& pl
                            std::int64_t out) {
     return plan_matmul(context, field, {p.float64(), rows, in, out}, claims);
   };
-  const auto over_rows = [&](const char* field, std::int64_t rows, std::int64_t in,
-                             std::int64_t out) {
-    return plan_over_rows(context, field, {p.float64(), rows, in, out}, claims);
+  const auto over_rows = [&](const char* field, std::int64_t rows, const Matrix& gradient) {
+    return plan_gradient(context, field, p.float64(), rows, gradient, claims);
   };
   plan.input_query = product("desc.block->w_query", p.query_rows, p.queries_width, p.width_query);
   plan.input_key = product("desc.block->w_key", p.key_rows, p.keys_width, p.width_key);
   plan.input_value = product("desc.block->w_value", p.key_rows, p.values_width, p.width_key);
-  plan.w_query = over_rows("desc.grad_w_query", p.query_rows, p.width_query, p.queries_width);
-  plan.w_key = over_rows("desc.grad_w_key", p.key_rows, p.width_key, p.keys_width);
-  plan.w_value = over_rows("desc.grad_w_value", p.key_rows, p.width_key, p.values_width);
+  plan.w_query = over_rows("desc.grad_w_query", p.query_rows, plan.problem.grad_w_query);
+  plan.w_key = over_rows("desc.grad_w_key", p.key_rows, plan.problem.grad_w_key);
+  plan.w_value = over_rows("desc.grad_w_value", p.key_rows, plan.problem.grad_w_value);
   if (!p.has_w_out()) return;
   plan.grad_heads = product("desc.block->w_out", p.query_rows, p.width_out, p.heads_width);
-  plan.w_out = over_rows("desc.grad_w_out", p.query_rows, p.heads_width, p.width_out);
+  plan.w_out = over_rows("desc.grad_w_out", p.query_rows, plan.problem.grad_w_out);
 }
 
 void lay_out(heed_multihead_backward_plan& plan) {

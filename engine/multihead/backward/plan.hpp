@@ -21,7 +21,7 @@ struct MultiheadBackwardSpace {
   std::size_t grad_heads;  ///< later that of an input
   std::size_t grad_query, grad_key, grad_value;
   std::size_t matrix;       ///< [in][out], one that is not plain
-  std::size_t grad_matrix;  ///< [in][out]
+  std::size_t grad_matrix;  ///< one that cannot be summed where it goes
   std::size_t terms;        ///< [query_rows / kTermRows][query_heads] float64
   std::size_t shared;       ///< slabs, or the workspaces of block and attention
   std::size_t slab_bytes;
