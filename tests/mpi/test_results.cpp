@@ -43,6 +43,8 @@ TEST_CASE("masks and biases of packed rows") {
   for (const Split& split : all_splits(60, 64, 6)) {
     Shard shard(p.packed, split);
     check_shard(p.masked, shard, split, split.everywhere ? 0 : 1);
+    for (std::int64_t by = 2; by <= ranks() && !split.everywhere; ++by)
+      if (heads_may_be_shared(p.packed, by)) check_shard(p.masked, shard, split, by);
   }
 }
 
