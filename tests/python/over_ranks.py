@@ -420,7 +420,9 @@ def test_packed_batches_planned():
             )
         with pytest.raises(TypeError, match="rank 0: the plan was made with key_lengths: give it"):
             plan(*part)
-        with pytest.raises(heed.ArgumentError, match=r"key_lengths has 1 numbers; it must have one"):
+        with pytest.raises(
+            heed.ArgumentError, match=r"key_lengths has 1 numbers; it must have one"
+        ):
             plan(*part, key_lengths=[1])
         with pytest.raises(heed.ArgumentError, match=r"key_lengths\[0\] is 13; it must be 0 to 12"):
             plan(*part, key_lengths=[13, 0, 0, 0])
@@ -481,7 +483,7 @@ def test_gradients(how, head_ranks):
 def test_gradients_of_every_kind_of_array(kind):
     kind = needed(kind)
     tensors, options, *_ = made(kind, "grouped")
-    part, own, rows = split(tensors, options, "zigzag")
+    part, own, _ = split(tensors, options, "zigzag")
     out, lse, *_ = heed.mpi.attention(*part, return_lse=True, **own)
     found = heed.mpi.attention_backward(*part, out, lse, out, **own)
     for of, gradient in zip(part, found, strict=False):
@@ -491,7 +493,7 @@ def test_gradients_of_every_kind_of_array(kind):
 
 def test_gradients_that_are_added():
     tensors = Make(rows=9, keys=9).tensors()
-    part, own, rows = split(tensors, {"causal": True}, "zigzag")
+    part, own, _ = split(tensors, {"causal": True}, "zigzag")
     out, lse, *_ = heed.mpi.attention(*part, return_lse=True, **own)
     once = heed.mpi.attention_backward(*part, out, lse, out, grad_key=False, **own)
     assert once.key is None
@@ -564,9 +566,7 @@ class TestGraphs:
     def test_rows(self, owned, duplicates):
         sources, destinations, *own = edges()
         order = brought(len(sources))
-        whole = heed.Graph(
-            sources[order], destinations[order], nodes=NODES, duplicates=duplicates
-        )
+        whole = heed.Graph(sources[order], destinations[order], nodes=NODES, duplicates=duplicates)
         random = np.random.default_rng(1)
         q, k, v = random.normal(size=(3, NODES, 2, 8)).astype(np.float32)
         bias = random.normal(size=(len(sources), 2)).astype(np.float32)
@@ -647,7 +647,9 @@ class TestGraphs:
         *_, sources, destinations = edges()
         graph = heed.mpi.Graph(sources, destinations, nodes=NODES)
         rows = np.zeros((len(graph.nodes()) + (RANK == LAST), 1, 4))
-        with pytest.raises(heed.ArgumentError, match=f"rank {LAST}: query is .*must have a row for"):
+        with pytest.raises(
+            heed.ArgumentError, match=f"rank {LAST}: query is .*must have a row for"
+        ):
             heed.mpi.graph_attention(graph, rows, rows, rows)
         prepared = heed.Weights(np.eye(4, dtype=np.float32))
         own = np.zeros((len(graph.nodes()), 4), np.float32)

@@ -327,7 +327,7 @@ def attention_backward(
     context: Context | None = None,
     **options: Unpack[Options],
 ) -> Gradients[ArrayT]:
-    """Gradients of ``heed.mpi.attention``: those of ``heed.attention_backward``, of this rank's rows.
+    """Gradients of ``heed.mpi.attention``, as of ``heed.attention_backward``: of this rank's rows.
 
     Of what all ranks have together, all get the same: of sinks, slopes, scale and temperature, of a
     bias that repeats over rows, and of queries that are everywhere. Which gradients are wanted is
@@ -373,9 +373,7 @@ def attention_backward(
         grad_scale,
         grad_temperature,
     )
-    wanted = {
-        name: given is not False for name, given in zip(_GRADIENTS, gradients, strict=True)
-    }
+    wanted = {name: given is not False for name, given in zip(_GRADIENTS, gradients, strict=True)}
     comm, found, part = _part(
         query, key, value, None, context, dict(options), {**wanted, "accumulate": accumulate}
     )
@@ -383,9 +381,7 @@ def attention_backward(
         comm,
         lambda: _heed.MpiGradients(part, out, lse, grad_out, grad_lse, gradients, accumulate),
     )
-    found_gradients: Gradients[ArrayT] = ready.run(
-        found, MPI._addressof(comm), MPI._sizeof(comm)
-    )
+    found_gradients: Gradients[ArrayT] = ready.run(found, MPI._addressof(comm), MPI._sizeof(comm))
     return found_gradients
 
 
@@ -441,7 +437,9 @@ class Graph:
             )
 
         edges = _agreed(self._comm, read)
-        self._graph = _heed.MpiGraph(found, MPI._addressof(self._comm), MPI._sizeof(self._comm), edges)
+        self._graph = _heed.MpiGraph(
+            found, MPI._addressof(self._comm), MPI._sizeof(self._comm), edges
+        )
 
     def describe(self) -> dict[str, int]:
         """Tell what this rank has of it.
@@ -552,7 +550,7 @@ def graph_attention(
     context: Context | None = None,
     **options: Any,
 ) -> Any:
-    """Attention over a graph whose nodes are split over ranks: ``heed.graph_attention`` of the whole.
+    """Attention over a graph whose nodes are split: ``heed.graph_attention`` of the whole.
 
     Tensors over nodes have the rows of ``graph.nodes()``, those over edges of ``graph.edges()``;
     matrices that nodes share are the same on all ranks, and arrays, not ``heed.Weights``. Results
