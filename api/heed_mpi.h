@@ -82,17 +82,18 @@ typedef enum heed_mpi_tensors {
  * and options are the same on all ranks, but for layouts' strides. Offsets are those of the whole,
  * too: at the bottom right the last of all queries stands at the last of all keys. Of mask and bias
  * every rank brings the rows of its queries and the keys of the whole sequence, in order of
- * positions.
+ * positions. One that repeats over queries, with rows of 1 on all ranks, is the same on all of
+ * them; 0 says that it does not, also where a rank has a single query.
  *
  * Packed batches: with desc.sequences above 0 the sequences of a batch lie one after the other in
  * the rows of all ranks, and a row attends keys of its own sequence alone. Positions count all
  * rows, for placements, masks and biases too; causal, windows and ALiBi count from the beginning of
- * each sequence. `attention` has a batch of 1 and packed_queries and packed_keys of 0, whatever the
- * rows of a shard belong to.
+ * each sequence, and key lengths are one per sequence. `attention` has a batch of 1 and
+ * packed_queries and packed_keys of 0, whatever the rows of a shard belong to.
  *
  * Not over ranks, HEED_STATUS_UNSUPPORTED: pages, keys and values of 8 bits, hard attention, score
- * functions, weights and column sums; bottom-right positions with HEED_MPI_KEY_LENGTHS, where each
- * sequence would have its own; key lengths with packed batches. */
+ * functions, weights and column sums; bottom-right positions with HEED_MPI_KEY_LENGTHS, which runs
+ * tell and plans would need: a packed batch has lengths that its plan knows. */
 typedef struct heed_mpi_attention_desc {
   uint32_t struct_size;
   uint32_t placement;                   /* heed_mpi_placement, of queries and keys */
@@ -107,7 +108,7 @@ typedef struct heed_mpi_attention_desc {
   uint32_t tensors;             /* heed_mpi_tensors */
   int64_t head_ranks;    /* ranks next to each other that share heads: 1 is the ring, all ranks are
                             heads, between them a grid. Must divide the number of ranks and key_heads;
-                            with masks, biases or HEED_MPI_QUERIES_EVERYWHERE 1. 0: the plan chooses */
+                            with HEED_MPI_QUERIES_EVERYWHERE 1. 0: the plan chooses */
   double flops_per_byte; /* finite, above 0: operations that a rank computes while the network
                             brings it a byte, to choose by; 0: 160, which is 2 TFLOP/s over 100
                             Gbit/s */
@@ -232,9 +233,8 @@ typedef enum heed_mpi_gradients {
  * temperature; of a bias that repeats over queries; and with HEED_MPI_QUERIES_EVERYWHERE of queries
  * and biases.
  *
- * A bias whose gradient is wanted repeats over queries where desc.bias.rows is 1 on all ranks; 0
- * says that it does not, also where every rank has a single query. Its other sizes are the same on
- * all ranks.
+ * A bias whose gradient is wanted repeats over queries on all ranks or on none. Its other sizes are
+ * the same on all ranks.
  *
  * Not over ranks: what heed_mpi_attention does not do, nor score functions' derivatives. */
 typedef struct heed_mpi_attention_backward_desc {

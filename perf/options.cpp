@@ -104,7 +104,8 @@ void declare(CLI::App& app, Options& options) {
              "or, with --blocks,\n" + lines(kBlockWorkloads) + "or, with --graphs,\n" +
              lines(kGraphWorkloads) + "or, with --decode,\n" + lines(kDecodeWorkloads) +
              lines(kAppendWorkloads) + "or, with --ranks,\n" + lines(kStrongWorkloads) +
-             "and, as many rows on every rank,\n" + lines(kWeakWorkloads) +
+             lines(kRankGraphWorkloads) + "and, as many rows on every rank,\n" +
+             lines(kWeakWorkloads) +
              "Everything else goes to Google Benchmark, for example --benchmark_filter=REGEX\n"
              "--benchmark_repetitions=N --benchmark_format=json --benchmark_out=FILE\n");
 }
@@ -124,6 +125,8 @@ std::vector<std::string> standard_shapes(const Options& options) {
                                     : options.backward     ? kBackwardWorkloads
                                     : options.decode       ? kDecodeWorkloads
                                                            : kStandardWorkloads;
+  if (!options.ranks.empty())
+    shapes.insert(shapes.end(), kRankGraphWorkloads.begin(), kRankGraphWorkloads.end());
   if (options.decode) shapes.insert(shapes.end(), kAppendWorkloads.begin(), kAppendWorkloads.end());
   return shapes;
 }
@@ -144,8 +147,15 @@ void choose_rank_shapes(Options& options, bool standard) {
     const Workload workload = parse_workload(name);
     if (workload.layers > 1 || workload.mask || workload.bias) others.push_back(name);
   }
+  std::vector<std::string> graphs;
+  for (const std::string& name : options.graph_shapes) {
+    const GraphWorkload workload = parse_graph_workload(name);
+    if (workload.bias || workload.lse || workload.weights) graphs.push_back(name);
+  }
   reject("--ranks", "shapes of one layer, without mask and bias", {&others});
+  reject("--ranks", "graphs without bias, lse and weights", {&graphs});
   options.weak_shapes = standard ? kWeakWorkloads : options.shapes;
+  options.weak_graph_shapes = options.graph_shapes;
   for (const std::string& name : options.weak_shapes) times_as_long(name, 1);
 }
 
@@ -155,12 +165,13 @@ void choose_shapes(Options& options) {
       standard ? standard_shapes(options) : std::move(options.shapes);
   options.shapes.clear();
   for (const std::string& name : names) shapes_like(name, options).push_back(name);
-  const char* const dense = options.forms            ? "--forms"
-                            : !options.ranks.empty() ? "--ranks"
-                                                     : nullptr;
+  const char* const dense = options.forms ? "--forms" : nullptr;
   if (dense != nullptr)
     reject(dense, "shapes of dense attention",
            {&options.block_shapes, &options.graph_shapes, &options.append_shapes});
+  if (!options.ranks.empty())
+    reject("--ranks", "shapes of dense attention and of graphs",
+           {&options.block_shapes, &options.append_shapes});
   if (options.backward) {
     reject("--backward", "shapes of attention, of blocks and of graphs", {&options.append_shapes});
     std::vector<std::string> deep;

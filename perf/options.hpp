@@ -24,7 +24,7 @@ struct Options {
   bool decode = false;     ///< decode/... instead of all other rows
   bool backward = false;   ///< backward/... instead of all other rows
   std::vector<int> ranks;  ///< of MPI: strong/... and weak/... instead of all other rows
-  std::vector<std::string> weak_shapes;  ///< those of one rank
+  std::vector<std::string> weak_shapes, weak_graph_shapes;  ///< those of one rank
   bool no_stages = false;
   bool no_naive = false;
   bool help = false;

@@ -55,9 +55,17 @@ def rows_of(path):
     return rows
 
 
+def times_of_graph(row, rate, network):
+    """A step over a graph, from the rows that the rank which gets most gets: as graph() has it."""
+    compute = row["edges"] * row["balance"] / row["ranks"] / rate
+    exchange = row["remote_rows"] * row["row_bytes"] / network.bandwidth + (row["ranks"] - 1) * network.latency
+    return graph_model.step(compute, exchange, row["inner"])
+
+
 def compared(rows):
     """Of every row with several ranks: the row, its name, what the model says from the rate of one rank by
-    itself, and from the mean rate of ranks in that very run, which other programs slowed alike."""
+    itself, and from the mean rate of ranks in that very run, which other programs slowed alike: seconds, and
+    what of the messages is hidden, None for graphs."""
     for (kind, workload, ranks, threads, isa), row in rows.items():
         if ranks == 1:
             continue
@@ -67,10 +75,25 @@ def compared(rows):
         # More threads than processors share them.
         share = min(1.0, row["cores"] / (ranks * threads))
         network = ring_model.Network(row["latency_us"] * 1e-6, row["network_gbps"] * 1e9)
+        name = (kind, workload, ranks, threads)
+        if "medges" in row:
+            rates = alone["medges"] * 1e6 * share, row["edges"] * 1e3 / ranks / row["mean_compute_ms"]
+            yield row, name, *((times_of_graph(row, rate, network), None) for rate in rates)
+            continue
         problem = problem_of(workload, ranks, kind == "weak")
         rates = alone["gflops"] * 1e9 * share, row["gflop"] * 1e12 / ranks / row["mean_compute_ms"]
-        yield row, (kind, workload, ranks, threads), *(
-            ring_model.times(problem, ranks, rate, network) for rate in rates)
+        said = (ring_model.times(problem, ranks, rate, network) for rate in rates)
+        yield row, name, *((times.run, times.hidden) for times in said)
+
+
+def rmat_rows(workload, ranks, weak):
+    """That a rank gets of an R-MAT graph by the formula, None of other graphs."""
+    found = re.search(r"^rmat_(?:.*_)?N(\d+)", workload)
+    degree = re.search(r"_deg(\d+)", workload)
+    if found is None:
+        return None
+    nodes = int(found[1]) * (ranks if weak else 1)
+    return graph_model.rows_of_nodes(nodes, nodes * int(degree[1]), ranks)
 
 
 def check(options):
@@ -78,11 +101,15 @@ def check(options):
     errors = []
     print(f"{'row':56} {'measured ms':>12} {'model ms':>10} {'error':>7} {'same run':>9} {'hidden':>7} {'model':>6}")
     for row, (kind, workload, ranks, threads), *said in compared(rows):
-        errors.append([times.run * 1e3 / row["real_time"] - 1 for times in said])
+        errors.append([seconds * 1e3 / row["real_time"] - 1 for seconds, _ in said])
         name = f"{kind} {workload}/ranks:{ranks}/threads:{threads}"
         mark = " OVERSUBSCRIBED" if ranks * threads > row["cores"] else ""
-        print(f"{name:56} {row['real_time']:12.1f} {said[0].run * 1e3:10.1f} {errors[-1][0]:+7.1%} "
-              f"{errors[-1][1]:+9.1%} {row['hidden']:7.2f} {said[0].hidden:6.2f}{mark}")
+        hidden = f"{'':7} {'':6}" if said[0][1] is None else f"{row['hidden']:7.2f} {said[0][1]:6.2f}"
+        formula = rmat_rows(workload, ranks, kind == "weak")
+        if formula is not None:
+            mark = f" rows {row['remote_rows']:,.0f}, formula {formula:,.0f}{mark}"
+        print(f"{name:56} {row['real_time']:12.1f} {said[0][0] * 1e3:10.1f} {errors[-1][0]:+7.1%} "
+              f"{errors[-1][1]:+9.1%} {hidden}{mark}")
     if not errors:
         sys.exit(f"{options.runs}: it has no row of several ranks")
     for what, of in zip(("of one rank alone", "of the same run"), zip(*errors)):
@@ -142,7 +169,7 @@ def graph(options):
         line += f" {found.rows:17,.0f} {found.rows * options.row_bytes * 1e-6:8.1f} {compute:10.4f}"
         for network in networks(options).values():
             exchange = found.rows * options.row_bytes / network.bandwidth + (ranks - 1) * network.latency
-            step = max(found.inner * compute, exchange) + (1 - found.inner) * compute
+            step = graph_model.step(compute, exchange, found.inner)
             line += f" | {step:16.4f} {compute / step:10.2f}"
         print(line)
 

@@ -18,11 +18,18 @@ void check_given(const Plan& plan, const char* field, const void* pointer, heed_
 }
 
 void check_lengths(const Plan& plan, const std::int32_t* lengths) {
-  for (std::int64_t b = 0; lengths != nullptr && b < plan.problem.desc.batch; ++b)
-    if (lengths[b] < 0 || lengths[b] > plan.problem.total_keys)
+  const std::vector<std::int64_t>& begins = plan.problem.key_begins;
+  const bool packed = plan.problem.given.sequences > 0;
+  const std::int64_t count = packed ? plan.problem.given.sequences : plan.problem.desc.batch;
+  for (std::int64_t b = 0; lengths != nullptr && b < count; ++b) {
+    const std::size_t sequence = packed ? static_cast<std::size_t>(b) : 0;
+    const std::int64_t most = begins[sequence + 1] - begins[sequence];
+    if (lengths[b] < 0 || lengths[b] > most)
       fail(HEED_STATUS_INVALID_ARGUMENT,
-           "args.key_lengths[%lld] is %d; it must be 0 to %lld, the keys of all ranks",
-           static_cast<long long>(b), lengths[b], static_cast<long long>(plan.problem.total_keys));
+           "args.key_lengths[%lld] is %d; it must be 0 to %lld, the keys of %s",
+           static_cast<long long>(b), lengths[b], static_cast<long long>(most),
+           packed ? "the sequence" : "all ranks");
+  }
 }
 
 void check_tensor(const char* field, const void* pointer, std::uint32_t dtype, bool elements) {

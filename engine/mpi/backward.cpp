@@ -20,11 +20,18 @@ heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
   comm.agreed([&] {
     using namespace heed::mpi;
     const heed_attention_desc& d = problem.desc;
-    bias = problem.backward.grad_bias;
-    bias.dtype = problem.real();
-    bias.reserved = HEED_STRIDES_DEFAULT;
-    bias.stride_batch = bias.stride_head = bias.stride_row = bias.stride_key = 0;
-    bias = explicit_layout(bias, {d.batch, d.query_heads, d.query_length, problem.total_keys});
+    grad_bias.dtype = problem.real();
+    if (problem.wants(HEED_MPI_GRAD_BIAS)) {
+      const heed_score_layout& sizes = problem.backward.grad_bias;
+      grad_bias.batch = sizes.batch, grad_bias.heads = sizes.heads;
+      grad_bias.rows = sizes.rows, grad_bias.keys = sizes.keys;
+      grad_bias =
+          explicit_layout(grad_bias, {d.batch, d.query_heads, d.query_length, problem.total_keys});
+    }
+    exchanges_bias = head_ranks > 1 && problem.wants(HEED_MPI_GRAD_BIAS) && problem.bias.by_rows;
+    if (exchanges_bias)
+      grad_bias =
+          scores_of_calls(grad_bias, problem.bias, exchange.results(nullptr), kGradBiasResult);
     const Tensors gathered = head_ranks > 1 ? exchange.inputs(nullptr) : Tensors{};
     make_dense_plans(dense, [&](heed_attention_desc& form) {
       heed_attention_backward_desc backward = HEED_ATTENTION_BACKWARD_DESC_INIT;
@@ -38,7 +45,7 @@ heed_mpi_attention_backward_plan::heed_mpi_attention_backward_plan(
         backward.grad_out = gathered[kGradOut].layout;
         backward.grad_lse = gathered[kGradLse].layout;
       }
-      backward.grad_bias = bias;
+      backward.grad_bias = grad_bias;
       backward.grad_bias.batch = form.bias.batch, backward.grad_bias.heads = form.bias.heads;
       backward.grad_bias.rows = form.bias.rows, backward.grad_bias.keys = form.bias.keys;
       return heed::mpi::make_dense_plan(*context, backward);
@@ -60,14 +67,14 @@ void heed_mpi_attention_backward_plan::plan_workspace() {
     grad_query_at = offsets.take(heed::Size(d.batch) * heads * query_rows(), features, real);
   };
   const auto take_bias = [&] {
-    const heed::Size rows = heed::Size(bias.batch) * bias.heads * bias.rows;
-    const bool wanted = problem.wants(HEED_MPI_GRAD_BIAS);
-    grad_bias_at = offsets.take(wanted ? rows : heed::Size(0), bias.keys, real);
+    const heed::Size rows = heed::Size(grad_bias.batch) * grad_bias.heads * grad_bias.rows;
+    const bool here = problem.wants(HEED_MPI_GRAD_BIAS) && !exchanges_bias;
+    grad_bias_at = offsets.take(here ? rows : heed::Size(0), grad_bias.keys, real);
   };
   const auto take = [&](heed_mpi_gradients gradient, std::int64_t numbers) {
     return offsets.take(problem.wants(gradient) ? numbers : 0, 1, real);
   };
-  const bool shares_bias = problem.everywhere() || problem.one_bias;
+  const bool shares_bias = problem.everywhere() || problem.one_bias();
   if (!problem.everywhere()) take_query();
   if (!shares_bias) take_bias();
   shared_begin = end();
@@ -86,8 +93,8 @@ void heed_mpi_attention_backward_plan::plan_workspace() {
   offsets.take(units * ranks * unit - shared, 1, 1);  // up to whole parts
   sums_end = end();
   parts_at = offsets.take(units * ranks, unit, 1);
-  const std::int64_t widest =
-      std::max({d.features, d.value_features, problem.wants(HEED_MPI_GRAD_BIAS) ? bias.keys : 0});
+  const std::int64_t widest = std::max(
+      {d.features, d.value_features, problem.wants(HEED_MPI_GRAD_BIAS) ? grad_bias.keys : 0});
   const bool adds = problem.backward.accumulate != 0;
   room_at = offsets.take(
       adds ? static_cast<std::int64_t>(heed::mpi::Writer::room_bytes(problem.real(), widest)) : 0,
@@ -107,6 +114,7 @@ class Backward : Run {
             workspace),
         own_(plan),
         gradients_(args.gradients),
+        grad_bias_(sums_of_bias()),
         writer_(*plan.context, problem_.real(),
                 problem_.backward.accumulate != 0 ? workspace + plan.room_at : nullptr) {}
 
@@ -118,6 +126,13 @@ class Backward : Run {
   void work() {
     std::fill_n(workspace_ + own_.sums_begin, own_.sums_end - own_.sums_begin, std::byte{0});
     std::fill_n(at({kSums, 0}), plan_.area_bytes[kSums], std::byte{0});
+    if (own_.exchanges_bias) {
+      const heed_score_layout& l = own_.grad_bias;
+      std::fill_n(grad_bias_.data,
+                  static_cast<std::size_t>(Extent{l.batch, l.heads, l.rows, l.keys}.elements()) *
+                      bytes_of(l.dtype),
+                  std::byte{0});
+    }
     travel([&](const Call& call) { compute(call); });
     if (shares_heads()) {
       attempt([&] { lay_in_group(plan_.exchange.results(exchange_memory())); });
@@ -130,6 +145,12 @@ class Backward : Run {
   bool wants(heed_mpi_gradients gradient) const { return problem_.wants(gradient); }
   std::byte* wanted(heed_mpi_gradients gradient, std::size_t offset) const {
     return wants(gradient) ? workspace_ + offset : nullptr;
+  }
+
+  Tensor sums_of_bias() const {
+    if (own_.exchanges_bias) return plan_.exchange.results(exchange_memory())[kGradBiasResult];
+    void* const sums = wanted(HEED_MPI_GRAD_BIAS, own_.grad_bias_at);
+    return tensor_of(sums, own_.grad_bias).from(plan_.first_head(), 0);
   }
 
   Tensor grad_query_of(const Slice& slice) const {
@@ -156,8 +177,7 @@ class Backward : Run {
         plan_.parcel(gradients_of_keys(problem_), at(call.gradients), call.keys.count);
     if (wants(HEED_MPI_GRAD_KEY)) args.grad_key = of_keys[0].data;
     if (wants(HEED_MPI_GRAD_VALUE)) args.grad_value = of_keys[1].data;
-    args.grad_bias = scores_of(wanted(HEED_MPI_GRAD_BIAS, own_.grad_bias_at), own_.bias,
-                               bytes_of(problem_.real()), call);
+    args.grad_bias = scores_of(grad_bias_, call);
     void* const sinks = wanted(HEED_MPI_GRAD_SINKS, own_.sinks_at);
     void* const slopes = wanted(HEED_MPI_GRAD_ALIBI_SLOPES, own_.slopes_at);
     if (attention.sinks != nullptr) args.grad_sinks = heads_of(sinks);
@@ -215,9 +235,9 @@ class Backward : Run {
     const auto tensor = [](void* data, const heed_layout& layout) {
       return Tensor{static_cast<std::byte*>(data), layout};
     };
-    const Tensors to = {tensor(gradients_.grad_query, d.grad_query),
-                        tensor(gradients_.grad_key, d.grad_key),
-                        tensor(gradients_.grad_value, d.grad_value)};
+    const Tensors to = {
+        tensor(gradients_.grad_query, d.grad_query), tensor(gradients_.grad_key, d.grad_key),
+        tensor(gradients_.grad_value, d.grad_value), tensor_of(gradients_.grad_bias, d.grad_bias)};
     if (shares_heads())
       plan_.exchange.each_result(exchange_memory(), [&](std::size_t t, const Tensor& sums,
                                                         std::int64_t head, const Extent& extent) {
@@ -227,7 +247,7 @@ class Backward : Run {
       each_gradient([&](std::size_t t, const Tensor& sums, std::int64_t row, const Extent& extent) {
         if (to[t].data != nullptr) writer_.write(sums, to[t].from(0, row), extent);
       });
-    write_bias();
+    if (!own_.exchanges_bias) write_bias();
     const std::int64_t heads = problem_.desc.query_heads;
     write_numbers(gradients_.grad_sinks, own_.sinks_at, heads);
     write_numbers(gradients_.grad_alibi_slopes, own_.slopes_at, heads);
@@ -239,10 +259,8 @@ class Backward : Run {
     if (gradients_.grad_bias == nullptr) return;
     const heed_score_layout& l = problem_.backward.grad_bias;
     const Extent extent = {l.batch, l.heads, l.rows, l.keys};
-    const heed_layout layout = {l.dtype,       l.reserved,   l.stride_batch,
-                                l.stride_head, l.stride_row, l.stride_key};
-    writer_.write(contiguous(workspace_ + own_.grad_bias_at, problem_.real(), extent),
-                  {static_cast<std::byte*>(gradients_.grad_bias), layout}, extent);
+    writer_.write(tensor_of(workspace_ + own_.grad_bias_at, own_.grad_bias),
+                  tensor_of(gradients_.grad_bias, l), extent);
   }
 
   void write_numbers(void* to, std::size_t offset, std::int64_t count) const {
@@ -254,6 +272,7 @@ class Backward : Run {
 
   const heed_mpi_attention_backward_plan& own_;
   const heed_attention_backward_args& gradients_;
+  Tensor grad_bias_;  ///< sums, of this rank's heads
   const Writer writer_;
 };
 

@@ -11,8 +11,11 @@ struct heed_mpi_attention_backward_plan : heed::mpi::Plan {
 
   /// Offsets into the workspace, of sums in the arithmetic's type.
   std::size_t grad_query_at = 0;  ///< of all slices
-  heed_score_layout bias = {};    ///< how the gradient of the bias lies there
+  /// How the gradient of the bias lies there, or among the results that ranks which share heads
+  /// exchange: with exchanges_bias.
+  heed_score_layout grad_bias = {};
   std::size_t grad_bias_at = 0;
+  bool exchanges_bias = false;
   std::size_t sinks_at = 0, slopes_at = 0;  ///< [query_heads], of all ranks
   std::size_t scale_at = 0, temperature_at = 0;
   std::size_t sums_begin = 0, sums_end = 0;      ///< all of these; they begin as 0

@@ -20,13 +20,14 @@ double exchanged_bytes(const Problem& p, int rank, int head_ranks) {
     double sum = 0;
     for (const Rows& rows : list) {
       const Spans& spans = (rows.of_keys ? p.keys : p.queries)[static_cast<std::size_t>(rank)];
+      const std::int64_t heads = rows.of_keys ? p.desc.key_heads : p.desc.query_heads;
       sum += width(rows.dtype, rows.features) * static_cast<double>(rows_in(spans)) *
-             static_cast<double>(rows.of_keys ? p.desc.key_heads : p.desc.query_heads);
+             static_cast<double>(rows.one_batch ? 1 : p.desc.batch) *
+             (rows.one_head ? 1 : static_cast<double>(heads) / head_ranks);
     }
     return sum;
   };
-  const double others = 1 - 1 / static_cast<double>(head_ranks);
-  return others * static_cast<double>(p.desc.batch) * (bytes(inputs_of(p)) + bytes(results_of(p)));
+  return (head_ranks - 1) * (bytes(inputs_of(p)) + bytes(results_of(p)));
 }
 
 heed_mpi_choice choice_of(const Problem& p, int head_ranks) {
@@ -73,15 +74,11 @@ heed_mpi_choice everywhere_choice(const Problem& p) {
 void check_wanted(const Problem& p) {
   const std::int64_t wanted = p.given.head_ranks;
   const auto ranks = static_cast<std::int64_t>(p.keys.size());
-  const auto refuse = [&](heed_status status, const char* why) {
-    fail(status, "desc.head_ranks is %lld; %s", static_cast<long long>(wanted), why);
-  };
   if (wanted <= 1) return;
   if (p.everywhere())
-    refuse(HEED_STATUS_UNSUPPORTED, "with HEED_MPI_QUERIES_EVERYWHERE it must be 1");
-  if (p.brings(HEED_MPI_MASK) || p.brings(HEED_MPI_BIAS))
-    refuse(HEED_STATUS_UNSUPPORTED,
-           "with HEED_MPI_MASK or HEED_MPI_BIAS, whose rows stay where they are, it must be 1");
+    fail(HEED_STATUS_UNSUPPORTED,
+         "desc.head_ranks is %lld; with HEED_MPI_QUERIES_EVERYWHERE it must be 1",
+         static_cast<long long>(wanted));
   if (ranks % wanted != 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.head_ranks is %lld; it must divide the %lld ranks",
          static_cast<long long>(wanted), static_cast<long long>(ranks));
@@ -115,14 +112,12 @@ std::vector<heed_mpi_choice> choices_of(const Problem& p) {
   check_wanted(p);
   if (p.everywhere()) return {everywhere_choice(p)};
   const int ranks = static_cast<int>(p.keys.size());
-  const bool ring_alone =
-      p.brings(HEED_MPI_MASK) || p.brings(HEED_MPI_BIAS) || p.desc.key_heads == 0;
   std::vector<heed_mpi_choice> choices;
   std::size_t best = 0;
   for (int head_ranks = 1; head_ranks <= ranks; ++head_ranks) {
     if (p.given.head_ranks > 0 && head_ranks != p.given.head_ranks) continue;
     if (head_ranks > 1 &&
-        (ring_alone || ranks % head_ranks != 0 || p.desc.key_heads % head_ranks != 0))
+        (p.desc.key_heads == 0 || ranks % head_ranks != 0 || p.desc.key_heads % head_ranks != 0))
       continue;
     choices.push_back(choice_of(p, head_ranks));
     if (choices.back().cost < choices[best].cost) best = choices.size() - 1;

@@ -76,11 +76,6 @@ void check_sequences(const Problem& p) {
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "desc.batch is %lld with desc.sequences %lld; a packed batch has a batch of 1",
          static_cast<long long>(p.desc.batch), static_cast<long long>(sequences));
-  if (p.brings(HEED_MPI_KEY_LENGTHS))
-    fail(HEED_STATUS_UNSUPPORTED,
-         "desc.tensors has HEED_MPI_KEY_LENGTHS (16) with desc.sequences %lld, which is not "
-         "supported over ranks",
-         static_cast<long long>(sequences));
 }
 
 /// The shard by itself, as the dense checks see it: masks and biases have the keys of all ranks.

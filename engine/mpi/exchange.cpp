@@ -22,11 +22,22 @@ std::size_t bytes_in(std::uint32_t dtype, const Extent& e) {
 
 }  // namespace
 
+namespace {
+
+/// Those of each rank's own queries travel to where the heads are.
+Rows rows_of(const WholeScores& scores, std::uint32_t dtype) {
+  return {false, dtype, scores.by_rows ? scores.keys : 0, scores.batch == 1, scores.heads == 1};
+}
+
+}  // namespace
+
 RowsList inputs_of(const Problem& p) {
   const heed_attention_desc& d = p.desc;
   RowsList list = {{false, d.query.dtype, d.features},
                    {true, d.key.dtype, d.features},
-                   {true, d.value.dtype, d.value_features}};
+                   {true, d.value.dtype, d.value_features},
+                   rows_of(p.mask, HEED_DTYPE_I8),
+                   rows_of(p.bias, d.bias.dtype)};
   if (p.gradients != 0)
     list.insert(list.end(), {{false, d.out.dtype, d.value_features},
                              {false, d.lse.dtype, 1},
@@ -40,6 +51,7 @@ RowsList results_of(const Problem& p) {
   if (p.gradients == 0) return {{false, d.out.dtype, d.value_features}, {false, HEED_DTYPE_F64, 1}};
   RowsList list = gradients_of_keys(p);
   list.insert(list.begin(), {false, p.real(), p.wants(HEED_MPI_GRAD_QUERY) ? d.features : 0});
+  if (p.wants(HEED_MPI_GRAD_BIAS)) list.push_back(rows_of(p.bias, p.real()));
   return list;
 }
 
@@ -55,6 +67,9 @@ Tensors inputs_of(const Problem& p, const heed_attention_args& args,
   };
   Tensors inputs = {tensor(args.query, p.desc.query), tensor(args.key, p.desc.key),
                     tensor(args.value, p.desc.value)};
+  inputs[kMask] = tensor_of(const_cast<std::uint8_t*>(args.mask), p.desc.mask);
+  inputs[kMask].layout.dtype = HEED_DTYPE_I8;
+  inputs[kBias] = tensor_of(const_cast<void*>(args.bias), p.desc.bias);
   if (backward == nullptr) return inputs;
   inputs[kOut] = tensor(args.out, p.desc.out);
   inputs[kLse] = tensor(args.lse, p.desc.lse);
@@ -157,7 +172,8 @@ Tensors Exchange::gather(Requests& requests, const Tensors& from, std::byte* wor
     const Tensors message = tensors_at(inputs_, workspace + send_ + i * bytes, own());
     for (std::size_t t = 0; t < inputs_.size(); ++t) {
       const Extent rows = extent(inputs_[t], own());
-      const std::int64_t head = static_cast<std::int64_t>(i) * rows.heads;
+      const std::int64_t head = inputs_[t].one_head ? 0 : static_cast<std::int64_t>(i) * rows.heads;
+      if (inputs_[t].features == 0) continue;
       if (from[t].data == nullptr)
         std::memset(message[t].data, 0, bytes_in(inputs_[t].dtype, rows));
       else
@@ -167,12 +183,15 @@ Tensors Exchange::gather(Requests& requests, const Tensors& from, std::byte* wor
   all_to_all(
       requests, workspace, [&](const Peer&) { return bytes; },
       [&](const Peer& peer) { return bytes_of(inputs_, peer); });
-  const Tensors all = inputs(workspace);
+  Tensors all = inputs(workspace);
   std::byte* message = workspace + receive_;
   for (const Peer& peer : peers_) {
     place_rows(inputs_, peer, tensors_at(inputs_, message, peer), all, true);
     message += bytes_of(inputs_, peer);
   }
+  const std::int64_t first_head = static_cast<std::int64_t>(place_) * heads_;
+  for (const Input t : {kMask, kBias})
+    if (inputs_[t].features == 0) all[t] = from[t].from(first_head, 0);
   return all;
 }
 

@@ -15,7 +15,18 @@
 namespace heed::mpi {
 
 /// The tensors that a run reads; those from kOut on where gradients are computed.
-enum Input : std::size_t { kQuery, kKey, kValue, kOut, kLse, kGradOut, kGradLse, kMostTensors };
+enum Input : std::size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kMask,
+  kBias,
+  kOut,
+  kLse,
+  kGradOut,
+  kGradLse,
+  kMostTensors
+};
 using Tensors = std::array<Tensor, kMostTensors>;
 
 /// A tensor by its rows, which are split over ranks: [batch, heads, rows, features]. Of those that
@@ -24,12 +35,15 @@ struct Rows {
   bool of_keys;  ///< with key heads; else the rows and heads of queries
   std::uint32_t dtype;
   std::int64_t features;
+  bool one_batch = false, one_head = false;  ///< repeats along these axes, where its size is 1
 };
 using RowsList = std::vector<Rows>;
 
-/// What a problem reads and, of all heads, writes: out and lse, or gradients of queries, keys and
-/// values. The latter travel in the arithmetic's type.
+/// What a problem reads and, of all heads, writes: out and lse, or gradients of queries, keys,
+/// values and, where each rank has its own rows of it, a bias. The latter travel in the
+/// arithmetic's type.
 RowsList inputs_of(const Problem& problem);
+constexpr std::size_t kGradBiasResult = 3;
 RowsList results_of(const Problem& problem);
 /// Of the latter those of keys and values.
 RowsList gradients_of_keys(const Problem& problem);
@@ -54,7 +68,8 @@ class Exchange {
     return tensors_at(inputs_, workspace + inputs_at_, group_);
   }
   /// Sends the caller's rows, zeros where there is no tensor. What comes back lies in the
-  /// workspace: all rows of the group.
+  /// workspace: all rows of the group. What does not travel, masks and biases that repeat over all
+  /// queries, is the caller's, from this rank's heads on.
   Tensors gather(Requests& requests, const Tensors& own, std::byte* workspace) const;
   /// Where the results of the group's rows belong, in the workspace.
   Tensors results(std::byte* workspace) const {
@@ -63,16 +78,25 @@ class Exchange {
   /// Sends the others' rows of results().
   void scatter(Requests& requests, std::byte* workspace) const;
   /// Calls function(t, results, first head, extent) with what each peer made of this rank's rows,
-  /// for every result t.
+  /// for every result t; once, with their sum, where it repeats over heads.
   template <class Function>
   void each_result(std::byte* workspace, Function&& function) const {
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      const Tensors theirs =
-          tensors_at(results_, workspace + receive_ + i * bytes_of(results_, own()), own());
-      for (std::size_t t = 0; t < results_.size(); ++t)
-        function(t, theirs[t], static_cast<std::int64_t>(i) * heads_of(results_[t]),
-                 extent(results_[t], own()));
-    }
+    const auto of_peer = [&](std::size_t i) {
+      return tensors_at(results_, workspace + receive_ + i * bytes_of(results_, own()), own());
+    };
+    const Tensors first = of_peer(0);
+    for (std::size_t i = 0; i < peers_.size(); ++i)
+      for (std::size_t t = 0; t < results_.size(); ++t) {
+        const Rows& rows = results_[t];
+        const Extent all = extent(rows, own());
+        const Tensor theirs = of_peer(i)[t];
+        if (!rows.one_head)
+          function(t, theirs, static_cast<std::int64_t>(i) * all.heads, all);
+        else if (i > 0)
+          add(theirs.data, first[t].data,
+              static_cast<std::size_t>(all.elements()) * mpi::bytes_of(rows.dtype), rows.dtype);
+        if (rows.one_head && i + 1 == peers_.size()) function(t, first[t], 0, all);
+      }
   }
 
  private:
@@ -81,13 +105,17 @@ class Exchange {
     std::int64_t query_rows, key_rows;
   };
 
-  std::int64_t heads_of(const Rows& rows) const { return rows.of_keys ? key_heads_ : heads_; }
+  std::int64_t heads_of(const Rows& rows) const {
+    if (rows.one_head) return 1;
+    return rows.of_keys ? key_heads_ : heads_;
+  }
   static const Spans& spans_of(const Rows& rows, const Peer& peer) {
     return rows.of_keys ? peer.keys : peer.queries;
   }
   /// Of one rank's heads.
   Extent extent(const Rows& rows, const Peer& peer) const {
-    return {batch_, heads_of(rows), rows.of_keys ? peer.key_rows : peer.query_rows, rows.features};
+    return {rows.one_batch ? 1 : batch_, heads_of(rows),
+            rows.of_keys ? peer.key_rows : peer.query_rows, rows.features};
   }
   /// One rank's tensors, one after the other from `at` on.
   Tensors tensors_at(const RowsList& list, std::byte* at, const Peer& peer) const;

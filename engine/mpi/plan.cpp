@@ -44,6 +44,9 @@ void Plan::plan() {
   if (head_ranks > 1) exchange = Exchange(problem, comm.rank(), head_ranks);
   const Ring ring = ring_of(problem, head_ranks);
   own_ = ring.shard(member());
+  const Tensors gathered = head_ranks > 1 ? exchange.inputs(nullptr) : Tensors{};
+  mask = scores_of_calls(problem.desc.mask, problem.mask, gathered, kMask);
+  bias = scores_of_calls(problem.desc.bias, problem.bias, gathered, kBias);
   plan_slices();
   std::size_t sums = 0;
   for (const Span& keys : own_.keys) {
@@ -53,6 +56,23 @@ void Plan::plan() {
   need(kSums, sums);
   problem.everywhere() ? plan_alone() : plan_rounds(ring);
   plan_unattended();
+}
+
+heed_score_layout Plan::scores_of_calls(heed_score_layout own, const WholeScores& whole,
+                                        const Tensors& gathered, std::size_t index) const {
+  if (own.heads > 1) own.heads = heads;
+  if (head_ranks == 1 || !whole.by_rows) return own;
+  const heed_layout& there = gathered[index].layout;
+  return {own.dtype,
+          HEED_STRIDES_EXPLICIT,
+          whole.batch,
+          whole.heads == 1 ? 1 : heads,
+          rows_in(own_.queries),
+          whole.keys,
+          there.stride_batch,
+          there.stride_head,
+          there.stride_row,
+          there.stride_feature};
 }
 
 const char* Plan::strategy() const {
@@ -129,6 +149,8 @@ std::size_t Plan::form_of(const Span& queries, const Span& keys, bool own) {
     d.key = gathered[kKey].layout;
     d.value = gathered[kValue].layout;
   }
+  d.mask = mask;
+  d.bias = bias;
   if (!own) {
     const Tensors travelled = parcel(keys_and_values(), nullptr, keys.count);
     d.key = travelled[0].layout;

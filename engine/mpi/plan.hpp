@@ -85,7 +85,9 @@ class Plan {
   Problem problem;
   std::vector<heed_mpi_choice> choices;
   int head_ranks = 1;
-  std::int64_t heads = 0, key_heads = 0;  ///< that this rank computes
+  heed_score_layout mask = {}, bias = {};  ///< of calls: of this rank's heads, and where they are
+                                           ///< shared all rows of the group
+  std::int64_t heads = 0, key_heads = 0;   ///< that this rank computes
   bool verbose = false;
 
   Exchange exchange;  ///< used where head_ranks is above 1
@@ -124,6 +126,10 @@ class Plan {
   std::int64_t query_rows() const;
 
  protected:
+  /// A mask, a bias or its gradient as calls see it: `own`, or where its rows are exchanged among
+  /// ranks that share heads, which lies as gathered[index].
+  heed_score_layout scores_of_calls(heed_score_layout own, const WholeScores& whole,
+                                    const Tensors& gathered, std::size_t index) const;
   /// Makes the dense plan of every form: `complete` says what is there besides.
   template <class DensePlanOf, class Complete>
   void make_dense_plans(std::vector<DensePlanOf>& plans, Complete&& complete) {

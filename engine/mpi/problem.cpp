@@ -76,20 +76,31 @@ void compare_sequences(const Communicator& comm, const Problem& p) {
   compare_begins("cu_seqlens_k", p.given.cu_seqlens_k);
 }
 
-/// Whether a bias that has a gradient repeats over the queries of all ranks.
-bool is_one_bias(const Communicator& comm, const Problem& p) {
-  if (!p.wants(HEED_MPI_GRAD_BIAS)) return false;
-  const int own = p.desc.bias.rows == 1 ? 1 : 0;
-  int all = 0;
-  check(MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_MIN, comm.get()), "MPI_Allreduce");
+/// Along which axes masks and biases do not repeat on all ranks. Keys are counted later.
+void unite_scores(const Communicator& comm, Problem& p) {
+  constexpr int kFlags = 8;
+  const auto varies = [](std::int64_t size) { return size == 1 ? 0 : 1; };
+  const heed_score_layout& mask = p.brings(HEED_MPI_MASK) ? p.desc.mask : kNoScores;
+  const heed_score_layout& bias = p.brings(HEED_MPI_BIAS) ? p.desc.bias : kNoScores;
+  const int own[kFlags] = {varies(mask.batch), varies(mask.heads), varies(mask.rows),
+                           varies(mask.keys),  varies(bias.batch), varies(bias.heads),
+                           varies(bias.rows),  varies(bias.keys)};
+  int all[kFlags] = {};
+  check(MPI_Allreduce(own, all, kFlags, MPI_INT, MPI_MAX, comm.get()), "MPI_Allreduce");
+  const auto united = [&](const int* flags) {
+    return WholeScores{flags[0] != 0 ? p.desc.batch : 1, flags[1] != 0 ? p.desc.query_heads : 1,
+                       flags[3], flags[2] != 0};
+  };
+  p.mask = united(all);
+  p.bias = united(all + kFlags / 2);
+  if (!p.wants(HEED_MPI_GRAD_BIAS)) return;
   comm.agreed([&] {
-    if (own != all && p.desc.query_length != 1)
+    if (bias.rows == 1 && p.bias.by_rows && p.desc.query_length != 1)
       fail(HEED_STATUS_INVALID_ARGUMENT,
            "desc.bias.rows is 1 with desc.query_length %lld; a bias that repeats over queries must "
            "do so on all ranks",
            static_cast<long long>(p.desc.query_length));
   });
-  return all == 1;
 }
 
 // ---- The whole
@@ -206,7 +217,7 @@ namespace {
 
 /// Of descriptors that all ranks have read.
 void complete(Problem& p, const Communicator& comm, const heed_context& context) {
-  p.one_bias = is_one_bias(comm, p);
+  unite_scores(comm, p);
   p.keys = gather_spans(comm, p.given.placement, {"key", p.desc.key_length, p.given.key_positions});
   if (p.everywhere()) {
     comm.agreed([&] {
@@ -219,9 +230,14 @@ void complete(Problem& p, const Communicator& comm, const heed_context& context)
     for (const Spans& spans : p.queries) p.total_queries += rows_in(spans);
   }
   for (const Spans& spans : p.keys) p.total_keys += rows_in(spans);
+  for (WholeScores* scores : {&p.mask, &p.bias})
+    scores->keys = scores->keys != 0 ? p.total_keys : 1;
   comm.agreed([&] {
     check_whole(context, p);
     cut_sequences(p);
+    p.key_begins = {0, p.total_keys};
+    if (p.given.sequences > 0)
+      p.key_begins.assign(p.given.cu_seqlens_k, p.given.cu_seqlens_k + p.given.sequences + 1);
     const Extent pairs = {p.desc.batch, p.desc.query_heads, p.desc.query_length, p.total_keys};
     p.desc.mask = p.brings(HEED_MPI_MASK) ? explicit_layout(p.desc.mask, pairs) : kNoScores;
     p.desc.bias = p.brings(HEED_MPI_BIAS) ? explicit_layout(p.desc.bias, pairs) : kNoScores;

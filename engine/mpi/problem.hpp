@@ -27,6 +27,13 @@ DensePlan make_dense_plan(const heed_context& context, const heed_attention_desc
 DenseBackwardPlan make_dense_plan(const heed_context& context,
                                   const heed_attention_backward_desc& desc);
 
+/// What a mask or bias has of the whole problem, as the ranks together say: 1 along an axis where
+/// each of them has 1 there.
+struct WholeScores {
+  std::int64_t batch, heads, keys;
+  bool by_rows;  ///< a rank has those of its own queries alone; else all have the same
+};
+
 struct Problem {
   heed_attention_desc desc;  ///< this rank's; defaults filled in, layouts explicit
   heed_mpi_attention_desc given;
@@ -36,12 +43,15 @@ struct Problem {
   bool float64;
   std::int64_t total_queries, total_keys;
   Order order;
-  std::vector<Spans> queries, keys;  ///< of all ranks
-  bool one_bias;                     ///< for the queries of all ranks, and so one gradient
+  std::vector<Spans> queries, keys;      ///< of all ranks
+  std::vector<std::int64_t> key_begins;  ///< of sequences, at the end all keys; of one: 0 and these
+  WholeScores mask, bias;
 
   bool everywhere() const { return given.queries == HEED_MPI_QUERIES_EVERYWHERE; }
   bool brings(heed_mpi_tensors tensor) const { return (given.tensors & tensor) != 0; }
   bool wants(heed_mpi_gradients gradient) const { return (gradients & gradient) != 0; }
+  /// Whether the gradient of a bias is of the queries of all ranks.
+  bool one_bias() const { return wants(HEED_MPI_GRAD_BIAS) && !bias.by_rows; }
   /// Useful ones, of a pair and all its heads.
   double flops_per_pair() const;
   /// Of a row of keys and values, those whose gradients are wanted.

@@ -42,14 +42,17 @@ void Run::add(const Round& round) const {
 const std::int32_t* Run::lengths_of(const Span& keys) const {
   if (args_.key_lengths == nullptr) return nullptr;
   auto* const lengths = reinterpret_cast<std::int32_t*>(workspace_ + plan_.lengths_at);
-  for (std::int64_t b = 0; b < problem_.desc.batch; ++b)
-    lengths[b] = static_cast<std::int32_t>(
-        std::clamp<std::int64_t>(args_.key_lengths[b] - keys.position, 0, keys.count));
+  const std::int64_t before = keys.position - problem_.key_begins[keys.sequence];
+  for (std::int64_t b = 0; b < problem_.desc.batch; ++b) {
+    const std::int64_t whole =
+        args_.key_lengths[problem_.given.sequences > 0 ? static_cast<std::int64_t>(keys.sequence)
+                                                       : b];
+    lengths[b] = static_cast<std::int32_t>(std::clamp<std::int64_t>(whole - before, 0, keys.count));
+  }
   return lengths;
 }
 
 heed_attention_args Run::arguments(const Call& call) const {
-  const heed_attention_desc& d = problem_.desc;
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
   args.query = inputs_[kQuery].from(0, slice_of(call).queries.row).data;
   if (call.own) {
@@ -60,9 +63,8 @@ heed_attention_args Run::arguments(const Call& call) const {
     args.key = parcel[0].data;
     args.value = parcel[1].data;
   }
-  args.mask = scores_of(args_.mask, d.mask, 1, call);
-  args.bias =
-      scores_of(static_cast<const std::byte*>(args_.bias), d.bias, bytes_of(d.bias.dtype), call);
+  args.mask = reinterpret_cast<const std::uint8_t*>(scores_of(inputs_[kMask], call));
+  args.bias = scores_of(inputs_[kBias], call);
   args.key_lengths = lengths_of(call.keys);
   args.alibi_slopes = heads_of(args_.alibi_slopes);
   if (call.first && has_sinks()) args.sinks = heads_of(args_.sinks);

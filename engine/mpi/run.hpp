@@ -73,13 +73,11 @@ class Run {
            static_cast<std::size_t>(plan_.first_head()) * bytes_of(problem_.real());
   }
   /// Where the mask or bias of a call begins.
-  template <class T>
-  T* scores_of(T* data, const heed_score_layout& layout, std::size_t bytes,
-               const Call& call) const {
-    if (data == nullptr) return nullptr;
-    const std::int64_t elements =
-        slice_of(call).queries.row * layout.stride_row + call.keys.position * layout.stride_key;
-    return data + elements * static_cast<std::int64_t>(bytes);
+  std::byte* scores_of(const Tensor& all, const Call& call) const {
+    const Tensor rows = all.from(0, slice_of(call).queries.row);
+    if (rows.data == nullptr) return nullptr;
+    return rows.data + call.keys.position * rows.layout.stride_feature *
+                           static_cast<std::int64_t>(rows.element_bytes());
   }
   /// A sink counts once: where queries are everywhere, on the first rank.
   bool has_sinks() const { return !problem_.everywhere() || plan_.comm.rank() == 0; }

@@ -12,6 +12,8 @@ std::size_t bytes_of(std::uint32_t dtype) {
     case HEED_DTYPE_BF16:
     case HEED_DTYPE_F16:
       return 2;
+    case HEED_DTYPE_I8:
+      return 1;
     default:
       return 4;
   }
@@ -51,8 +53,15 @@ heed_score_layout explicit_layout(const heed_score_layout& given, const Extent& 
 }
 
 Tensor Tensor::from(std::int64_t head, std::int64_t row) const {
+  if (data == nullptr) return *this;
   const std::int64_t elements = head * layout.stride_head + row * layout.stride_row;
   return {data + elements * static_cast<std::int64_t>(element_bytes()), layout};
+}
+
+Tensor tensor_of(void* data, const heed_score_layout& l) {
+  return {
+      static_cast<std::byte*>(data),
+      {l.dtype, HEED_STRIDES_EXPLICIT, l.stride_batch, l.stride_head, l.stride_row, l.stride_key}};
 }
 
 Tensor contiguous(void* data, std::uint32_t dtype, const Extent& extent) {

@@ -8,7 +8,7 @@
 
 namespace heed::mpi {
 
-/// Bytes of an element of float32, float64, bfloat16 or float16.
+/// Bytes of an element of float32, float64, bfloat16 or float16, or of a mask: HEED_DTYPE_I8.
 std::size_t bytes_of(std::uint32_t dtype);
 
 /// Sizes of a tensor.
@@ -27,9 +27,12 @@ struct Tensor {
   heed_layout layout;  ///< explicit
 
   std::size_t element_bytes() const { return bytes_of(layout.dtype); }
-  /// The same from this head and row on.
+  /// The same from this head and row on; none stays none.
   Tensor from(std::int64_t head, std::int64_t row) const;
 };
+
+/// A mask or bias, whose keys are its features. The layout is explicit.
+Tensor tensor_of(void* data, const heed_score_layout& layout);
 
 /// One whose elements lie side by side.
 Tensor contiguous(void* data, std::uint32_t dtype, const Extent& extent);

@@ -19,6 +19,11 @@ const std::vector<std::string> kGraphWorkloads = {
     "rmat_N1000000_deg8_H4_D64", "rmat_N1000000_deg32_H4_D64", "hubs_N1000000_deg8_H4_D64",
 };
 
+const std::vector<std::string> kRankGraphWorkloads = {
+    "rmat_N1000000_deg32_H4_D16",
+    "er_N1000000_deg32_H4_D16",
+};
+
 namespace {
 
 const Grammar kGrammar = {
@@ -46,6 +51,12 @@ void check_sizes(const Parts& parts, const GraphWorkload& workload) {
 bool names_graph(const std::string& name) {
   const std::string kind = name.substr(0, name.find('_'));
   return kind == "er" || kind == "rmat" || kind == "hubs";
+}
+
+std::string times_as_many_nodes(const std::string& name, int times) {
+  const Parts parts(kGrammar, name);
+  if (!parts.has("N")) parts.reject("N is missing");
+  return parts.without({"N"}) + "_N" + std::to_string(times * parts.number("N", 0));
 }
 
 GraphWorkload parse_graph_workload(const std::string& name) {

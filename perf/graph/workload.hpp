@@ -38,6 +38,12 @@ extern const char* const kGraphWorkloadGrammar;
 /// What --graphs runs by default.
 extern const std::vector<std::string> kGraphWorkloads;
 
+/// And --ranks, of 10^6 nodes, of which something is promised.
+extern const std::vector<std::string> kRankGraphWorkloads;
+
+/// The name of one with so many times the nodes, and edges.
+std::string times_as_many_nodes(const std::string& name, int times);
+
 /// Whether a name is meant to be one of these: it begins with the kind of a graph.
 bool names_graph(const std::string& name);
 

@@ -42,6 +42,17 @@ def expected_rows(graph, ranks):
     return (ranks - 1) / ranks * total
 
 
+def step(compute, exchange, inner):
+    """Seconds, of those of computing, of messages, and the share that is computed meanwhile."""
+    return max(inner * compute, exchange) + (1 - inner) * compute
+
+
+def rows_of_nodes(nodes, edges, ranks):
+    """expected_rows, of any number of nodes: of 2^s those with the largest names are left out, as heed_perf
+    does. They have the fewest edges, so that next to no rows are missing."""
+    return expected_rows(Rmat((nodes - 1).bit_length(), edges), ranks)
+
+
 def sample(graph, seed=1):
     """Sources and destinations, without duplicates, of shuffled nodes."""
     random = np.random.default_rng(seed)

@@ -6,8 +6,6 @@
 #include <stdexcept>
 
 namespace heed::perf {
-namespace {
-
 void check_mpi(heed_status status) {
   if (status != HEED_STATUS_OK) throw std::runtime_error(heed_mpi_last_error());
 }
@@ -24,6 +22,8 @@ double sum_of(double own, MPI_Comm comm) {
   return all;
 }
 
+namespace {
+
 /// Of the rank whose `weight` is the largest.
 double of_heaviest(double own, double weight, MPI_Comm comm) {
   struct {
@@ -36,7 +36,8 @@ double of_heaviest(double own, double weight, MPI_Comm comm) {
   return own;
 }
 
-/// An element that counts fit an int by.
+}  // namespace
+
 MPI_Datatype element_of(const Tensor& tensor) {
   switch (oracle::format_of(tensor.type()).bytes) {
     case 2:
@@ -47,6 +48,15 @@ MPI_Datatype element_of(const Tensor& tensor) {
       return MPI_UINT64_T;
   }
 }
+
+Ran ran_of(const heed_mpi_times& times, const Team& team) {
+  return {most_of(times.run, team.comm()), most_of(times.compute, team.comm()),
+          sum_of(times.compute, team.comm()) / team.size(),
+          sum_of(times.wait, team.comm()) / team.size(),
+          of_heaviest(times.wait, times.compute, team.comm())};
+}
+
+namespace {
 
 /// Copies rows of so many bytes.
 void copy_rows(const Tensor& from, std::int64_t first, Tensor& to, std::int64_t to_first,
@@ -150,14 +160,35 @@ Ran Ranked::run() {
     MPI_Barrier(team_.comm());
     check_mpi(
         heed_mpi_attention_plan_run(plan_.get(), &args_, workspace_->data(), workspace_->bytes()));
-    const heed_mpi_times times =
-        described(heed_mpi_attention_plan_times, plan_.get(), HEED_MPI_TIMES_INIT);
-    ran = {most_of(times.run, team_.comm()), most_of(times.compute, team_.comm()),
-           sum_of(times.compute, team_.comm()) / team_.size(),
-           sum_of(times.wait, team_.comm()) / team_.size(),
-           of_heaviest(times.wait, times.compute, team_.comm())};
+    ran = ran_of(described(heed_mpi_attention_plan_times, plan_.get(), HEED_MPI_TIMES_INIT), team_);
   });
   return ran;
+}
+
+double Ranked::exchange_seconds() const {
+  const auto rounds = static_cast<int>(std::max<std::int64_t>(shares_.rounds - 1, 0));
+  if (rounds == 0 || shares_.bytes == 0) return 0;
+  return perf::exchange_seconds(team_, rounds, shares_.bytes / rounds / 2);
+}
+
+void Ranked::count(benchmark::State& state, const Ran& ran) const {
+  state.counters["gflop"] = shares_.flops * 1e-9;
+  state.counters["gflops"] = shares_.flops / ran.seconds * 1e-9;
+  state.counters["balance"] = shares_.most_flops * team_.size() / shares_.flops;
+  state.counters["rounds"] = static_cast<double>(shares_.rounds);
+  state.counters["sent_mbytes"] = shares_.bytes * 1e-6;
+  state.counters["workspace_mbytes"] = shares_.workspace_bytes * 1e-6;
+}
+
+void Ranked::promise(benchmark::State& state, const std::string& workload) {
+  if (workload != "B1_H1_L131072_D128_causal") return;
+  state.counters["speedup_target"] = 1.85;
+  state.counters["hidden_target"] = 0.9;
+  state.counters["balance_target"] = 1.05;
+}
+
+std::string Ranked::on_each(const std::string& workload, int ranks) {
+  return times_as_long(workload, ranks);
 }
 
 void Ranked::gather(const Tensor& own, Tensor& whole) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/heed_mpi.h"
+#include "benchmark/benchmark.h"
 #include "perf/accuracy.hpp"
 #include "perf/contexts.hpp"
 #include "perf/ranks/world.hpp"
@@ -13,6 +14,15 @@
 #include "perf/workload.hpp"
 
 namespace heed::perf {
+
+/// Throws what a call of heed_mpi.h refuses.
+void check_mpi(heed_status status);
+
+/// Of all members.
+double most_of(double own, MPI_Comm comm);
+double sum_of(double own, MPI_Comm comm);
+/// An element that counts fit an int by.
+MPI_Datatype element_of(const Tensor& tensor);
 
 /// A run, on the rank that took longest and on the mean one; seconds.
 struct Ran {
@@ -22,6 +32,9 @@ struct Ran {
   double mean_wait;
   double longest_wait;  ///< of the rank that computes longest
 };
+
+/// Of a rank's own times, what all members' say; collective.
+Ran ran_of(const heed_mpi_times& times, const Team& team);
 
 /// What plans of all members say together.
 struct Shares {
@@ -39,12 +52,19 @@ class Ranked {
   /// placed zigzag, any other in order of ranks. Throws where heed refuses it.
   Ranked(const std::string& workload, const Context& context, int ranks);
 
-  const Workload& workload() const { return workload_; }
   const Team& team() const { return team_; }
-  const Shares& shares() const { return shares_; }
-  const char* placement() const { return zigzag_ ? "zigzag" : "contiguous"; }
 
   Ran run();
+  /// Useful flops of all ranks.
+  double work() const { return shares_.flops; }
+  /// Seconds of a run's messages alone, where there are any.
+  double exchange_seconds() const;
+  void count(benchmark::State& state, const Ran& ran) const;
+  std::string label() const { return shares_.strategy + (zigzag_ ? " zigzag" : " contiguous"); }
+  /// Of two ranks of one thread each.
+  static void promise(benchmark::State& state, const std::string& workload);
+  /// With the length on each of so many ranks.
+  static std::string on_each(const std::string& workload, int ranks);
   /// Of all rows together, on the first rank, which must have been computed.
   const Accuracy& accuracy();
 

@@ -1,19 +1,18 @@
-// strong/<workload>/ranks:<n> and weak/<workload>/ranks:<n>: attention over the ranks of MPI, in
-// turns with one rank.
-#include <algorithm>
+// strong/<workload>/ranks:<n> and weak/<workload>/ranks:<n>: attention, and attention over graphs,
+// over the ranks of MPI, in turns with one rank.
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "perf/catalogue.hpp"
+#include "perf/ranks/graph.hpp"
 #include "perf/ranks/problem.hpp"
 
 namespace heed::perf {
 namespace {
 
-/// The row that something is promised of, on two ranks of one thread each.
-constexpr const char* kPromised = "B1_H1_L131072_D128_causal";
-
+/// Of a Ranked or a RankedGraph.
+template <class Split>
 class RankRow {
  public:
   RankRow(bool weak, const std::string& shape, const Options& options, const std::string& isa,
@@ -34,17 +33,17 @@ class RankRow {
 
   void measure(benchmark::State& state) {
     // Of all rows these tensors alone are in memory.
-    const auto split = kept<Ranked, 2>(row().name, weak_ ? times_as_long(shape_, ranks_) : shape_,
-                                       context_, ranks_);
+    const auto split = kept<Split, 2>(row().name, weak_ ? Split::on_each(shape_, ranks_) : shape_,
+                                      context_, ranks_);
     const auto alone =
-        ranks_ == 1 ? split : kept<Ranked, 2>(row().name + " alone", shape_, context_, 1);
+        ranks_ == 1 ? split : kept<Split, 2>(row().name + " alone", shape_, context_, 1);
     Ran one = {};
     Ran all = {};
     double exchange = 0;
     for (auto _ : state) {
       if (ranks_ > 1) one = alone->run();
       all = split->run();
-      if (ranks_ > 1) exchange = exchange_seconds_of(*split);
+      if (ranks_ > 1) exchange = split->exchange_seconds();
       state.SetIterationTime(all.seconds);
     }
     const Network network = measure_network(split->team());
@@ -53,48 +52,30 @@ class RankRow {
     if (World::rank() != 0) return;
     report(state, *split, all, cores);
     if (ranks_ == 1) return;
-    const double rate = alone->shares().flops / one.seconds;
-    const double efficiency = split->shares().flops / all.seconds / ranks_ / rate;
-    state.counters["efficiency"] = efficiency;
+    const double rate = alone->work() / one.seconds;
+    state.counters["efficiency"] = split->work() / all.seconds / ranks_ / rate;
     if (!weak_) state.counters["speedup"] = one.seconds / all.seconds;
-    state.counters["exchange_ms"] = exchange * 1e3;
-    if (split->shares().bytes > 0) state.counters["hidden"] = 1 - all.longest_wait / exchange;
+    if (exchange > 0) {
+      state.counters["exchange_ms"] = exchange * 1e3;
+      state.counters["hidden"] = 1 - all.longest_wait / exchange;
+    }
     state.counters["latency_us"] = network.latency * 1e6;
     state.counters["network_gbps"] = network.rate * 1e-9;
-    if (!weak_ && shape_ == kPromised && ranks_ == 2 && threads_ == 1 && cores > 1) promise(state);
+    if (!weak_ && ranks_ == 2 && threads_ == 1 && cores > 1) Split::promise(state, shape_);
   }
 
  private:
-  /// The messages of a run alone.
-  static double exchange_seconds_of(const Ranked& split) {
-    const auto rounds = static_cast<int>(std::max<std::int64_t>(split.shares().rounds - 1, 0));
-    return exchange_seconds(split.team(), rounds,
-                            rounds > 0 ? split.shares().bytes / rounds / 2 : 0);
-  }
-
-  void report(benchmark::State& state, const Ranked& split, const Ran& ran, int cores) const {
-    const Shares& shares = split.shares();
+  void report(benchmark::State& state, const Split& split, const Ran& ran, int cores) const {
     state.counters["ranks"] = ranks_;
     state.counters["cores"] = cores;
-    state.counters["gflop"] = shares.flops * 1e-9;
-    state.counters["gflops"] = shares.flops / ran.seconds * 1e-9;
-    state.counters["balance"] = shares.most_flops * ranks_ / shares.flops;
     state.counters["compute_ms"] = ran.compute * 1e3;
     state.counters["mean_compute_ms"] = ran.mean_compute * 1e3;
     state.counters["wait_ms"] = ran.mean_wait * 1e3;
     state.counters["exposed_ms"] = ran.longest_wait * 1e3;
     state.counters["mpi_ms"] = (ran.seconds - ran.compute - ran.longest_wait) * 1e3;
-    state.counters["rounds"] = static_cast<double>(shares.rounds);
-    state.counters["sent_mbytes"] = shares.bytes * 1e-6;
-    state.counters["workspace_mbytes"] = shares.workspace_bytes * 1e-6;
+    split.count(state, ran);
     const bool shared = ranks_ * static_cast<int>(threads_) > cores;
-    state.SetLabel(shares.strategy + " " + split.placement() + (shared ? " OVERSUBSCRIBED" : ""));
-  }
-
-  static void promise(benchmark::State& state) {
-    state.counters["speedup_target"] = 1.85;
-    state.counters["hidden_target"] = 0.9;
-    state.counters["balance_target"] = 1.05;
+    state.SetLabel(split.label() + (shared ? " OVERSUBSCRIBED" : ""));
   }
 
   bool weak_;
@@ -104,13 +85,15 @@ class RankRow {
   int ranks_;
 };
 
+template <class Split>
 void add(bool weak, const std::vector<std::string>& shapes, const Options& options) {
   const std::vector<std::string> automatic = {""};
   for (const std::string& shape : shapes)
     for (const std::string& isa : options.isas.empty() ? automatic : options.isas)
       for (const unsigned threads : options.threads)
         for (const int ranks : options.ranks) {
-          const auto it = std::make_shared<RankRow>(weak, shape, options, isa, threads, ranks);
+          const auto it =
+              std::make_shared<RankRow<Split>>(weak, shape, options, isa, threads, ranks);
           add_timed_row(it->row(), [it](benchmark::State& state) { it->measure(state); });
         }
 }
@@ -118,8 +101,10 @@ void add(bool weak, const std::vector<std::string>& shapes, const Options& optio
 }  // namespace
 
 void add_rank_rows(const Options& options) {
-  add(false, options.shapes, options);
-  add(true, options.weak_shapes, options);
+  add<Ranked>(false, options.shapes, options);
+  add<Ranked>(true, options.weak_shapes, options);
+  add<RankedGraph>(false, options.graph_shapes, options);
+  add<RankedGraph>(true, options.weak_graph_shapes, options);
 }
 
 }  // namespace heed::perf

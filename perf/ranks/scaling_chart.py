@@ -37,7 +37,7 @@ def draw(path, source, runs):
     model.set_ylabel("efficiency, model")
     model.legend(frameon=False, fontsize=8, loc="lower left")
     measured = [row["real_time"] for row, *_ in runs]
-    said = [times.run * 1e3 for _, _, times, _ in runs]
+    said = [seconds * 1e3 for _, _, (seconds, _), _ in runs]
     ends = [min(measured + said) / 2, max(measured + said) * 2]
     beside.plot(ends, ends, color=INK, linewidth=1)
     for (row, (kind, _, ranks, threads), *_), x, y in zip(runs, measured, said):

@@ -92,6 +92,28 @@ const std::vector<Case>& cases() {
                    [](Problem& p) {
                      p.sinks.numbers = {1, 5, -2, 0};
                    }},
+                  {"a mask and a bias of each head",
+                   {23, 77, 8, 8, 2, 12, 6},
+                   [](Problem& p) {
+                     p.add_mask({1, 12, 23, 77}).fill([](const Axes& x) {
+                       return (x[1] + x[2] + x[3]) % 4 != 0;
+                     });
+                     Random random(11);
+                     p.add_bias({2, 12, 23, 77}).fill([&] { return random.normal(); });
+                   }},
+                  {"a causal mask of all heads, a bias of each head and all rows",
+                   causal({50, 77, 8, 8, 2, 7, 7}, HEED_CAUSAL_BOTTOM_RIGHT),
+                   [](Problem& p) {
+                     p.add_mask({2, 1, 50, 1}).fill([](const Axes& x) { return x[2] % 5 != 0; });
+                     Random random(12);
+                     p.add_bias({1, 7, 1, 77}).fill([&] { return random.normal(); });
+                   }},
+                  {"a bias of rows that all heads share",
+                   {23, 50, 8, 8, 2, 12, 12},
+                   [](Problem& p) {
+                     Random random(13);
+                     p.add_bias({2, 1, 23, 50}).fill([&] { return random.normal(); });
+                   }},
                   {"softcap, temperature and scale",
                    {23, 77, 16, 16, 1, 2, 2},
                    [](Problem& p) {
@@ -112,6 +134,18 @@ const std::vector<Case>& cases() {
                    packed(causal({40, 50, 16, 16, 1, 2, 2}, HEED_CAUSAL_BOTTOM_RIGHT),
                           {0, 9, 49, 60}, {0, 50, 60, 64}),
                    [](Problem& p) {
+                     p.sinks.numbers = {1, -2};
+                   }},
+                  {"packed key lengths",
+                   packed({43, 45, 16, 12, 1, 4, 2}, {0, 11, 11, 54, 77}, {0, 35, 40, 40, 85}),
+                   [](Problem& p) {
+                     p.key_lengths = {20, 5, 0, 44};
+                   }},
+                  {"packed causal key lengths",
+                   packed(causal({40, 40, 16, 16, 1, 2, 2}, HEED_CAUSAL_TOP_LEFT), {0, 40, 55, 60},
+                          {0, 40, 55, 60}),
+                   [](Problem& p) {
+                     p.key_lengths = {33, 0, 5};
                      p.sinks.numbers = {1, -2};
                    }},
                   {"packed window and slopes",
@@ -156,7 +190,7 @@ TwoWords packed_and_masked(std::uint64_t seed) {
 
 bool heads_may_be_shared(const Problem& p, std::int64_t by) {
   const std::int64_t key_heads = p.key.shape()[1];
-  return key_heads > 0 && key_heads % by == 0 && ranks() % by == 0 && !p.mask && !p.bias;
+  return key_heads > 0 && key_heads % by == 0 && ranks() % by == 0;
 }
 
 }  // namespace heed_test

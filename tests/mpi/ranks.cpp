@@ -235,14 +235,20 @@ Outputs Shard::run(const Context& context, std::int64_t head_ranks) {
   });
 }
 
-void check_shard(Problem& whole, Shard& shard, const Split& split, std::int64_t head_ranks) {
+bool again_with_threads() {
+  static int asked = 0;
+  return ranks() <= 3 || asked++ % 4 == 0;
+}
+
+void check_shard(Problem& whole, const Expected& expected, Shard& shard, const Split& split,
+                 std::int64_t head_ranks) {
   INFO(line_of_split(split, head_ranks) << ": " << line_of(whole));
   const Outputs got = shard.run(plain_context(), head_ranks);
-  const Outputs again = shard.run(threaded_context(), head_ranks);
-  CHECK(heed_test::same_bits(got.out, again.out));
-  CHECK(heed_test::same_bits(got.lse, again.lse));
-
-  const Expected expected = whole.expected_all();
+  if (again_with_threads()) {
+    const Outputs again = shard.run(threaded_context(), head_ranks);
+    CHECK(heed_test::same_bits(got.out, again.out));
+    CHECK(heed_test::same_bits(got.lse, again.lse));
+  }
   const Expected& want = expected.on(isa_names().back());
   auto spans = static_cast<double>(whole.cu_seqlens_k.size());
   for (const Positions& positions : split.keys)
@@ -262,9 +268,10 @@ void check_shard(Problem& whole, Shard& shard, const Split& split, std::int64_t 
   }
 }
 
-void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits) {
+void check_ranks(Problem& whole, const Expected& expected, const Split& split,
+                 std::int64_t head_ranks, bool same_bits) {
   Shard shard(whole, split);
-  check_shard(whole, shard, split, head_ranks);
+  check_shard(whole, expected, shard, split, head_ranks);
   if (!same_bits) return;
   const Outputs got = shard.run(plain_context(), head_ranks);
   const Outputs alone = whole.run_all(plain_context());

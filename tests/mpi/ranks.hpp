@@ -92,12 +92,18 @@ class Shard {
   std::vector<std::int32_t> cu_seqlens_q_, cu_seqlens_k_;
 };
 
-/// Runs a problem split so and compares this rank's rows with the oracle. `same_bits`: they must
-/// also be those of the problem in one process.
-void check_ranks(Problem& whole, const Split& split, std::int64_t head_ranks, bool same_bits);
+/// Runs a problem split so and compares this rank's rows with the oracle's, which are `expected`.
+/// `same_bits`: they must also be those of the problem in one process.
+void check_ranks(Problem& whole, const Expected& expected, const Split& split,
+                 std::int64_t head_ranks, bool same_bits);
 
 /// The same of a shard that attends as the whole does, but says so in other words.
-void check_shard(Problem& whole, Shard& shard, const Split& split, std::int64_t head_ranks);
+void check_shard(Problem& whole, const Expected& expected, Shard& shard, const Split& split,
+                 std::int64_t head_ranks);
+
+/// Whether a run is made again with threads: always on up to three ranks, every fourth time on
+/// more, which share few processors.
+bool again_with_threads();
 
 /// Whether all ranks say the same.
 bool same_everywhere(const std::string& text);

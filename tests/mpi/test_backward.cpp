@@ -32,12 +32,13 @@ bool over_ranks(const BackwardProblem& p) {
   const std::vector<std::int32_t>& q = p.forward.cu_seqlens_q;
   const std::vector<std::int32_t>& k = p.forward.cu_seqlens_k;
   if (q.empty() != k.empty() || p.forward.function.call != nullptr) return false;
-  if (q.empty()) return !(bottom_right && !p.forward.key_lengths.empty());
+  if (bottom_right && !p.forward.key_lengths.empty()) return false;
+  if (q.empty()) return true;
   const auto all_rows = [](const std::vector<std::int32_t>& begins, std::int64_t rows) {
     return begins.front() == 0 && begins.back() == rows;
   };
-  return all_rows(q, d.packed_queries) && all_rows(k, d.packed_keys) &&
-         p.forward.key_lengths.empty() && !p.forward.mask && !p.forward.bias;
+  return all_rows(q, d.packed_queries) && all_rows(k, d.packed_keys) && !p.forward.mask &&
+         !p.forward.bias;
 }
 
 }  // namespace
@@ -84,9 +85,12 @@ TEST_CASE("gradients of masks and biases of packed rows") {
   packed.forward.mask->assign(*both.packed.mask);
   packed.forward.cu_seqlens_q = both.packed.cu_seqlens_q;
   packed.forward.cu_seqlens_k = both.packed.cu_seqlens_k;
+  const ExpectedGradients want = p.expected();
   for (const Split& split : all_splits(60, 64, 7)) {
     BackwardShard shard(packed, split);
-    check_backward_shard(p, shard, p.expected(), split, split.everywhere ? 0 : 1);
+    check_backward_shard(p, shard, want, split, split.everywhere ? 0 : 1);
+    for (std::int64_t by = 2; by <= ranks() && !split.everywhere; ++by)
+      if (heads_may_be_shared(packed.forward, by)) check_backward_shard(p, shard, want, split, by);
   }
 }
 

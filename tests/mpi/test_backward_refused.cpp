@@ -99,10 +99,8 @@ TEST_CASE("what one rank alone gets wrong in its descriptor of gradients") {
        "packed"},
       {"sequences", [](Call& c) { c.over.sequences = 2; }, kInvalid,
        "desc.cu_seqlens_q is NULL with desc.sequences 2"},
-      {"head ranks and a bias", [](Call& c) { c.over.head_ranks = 2; },
-       ranks() == 1 ? kUnsupported : kInvalid,
-       ranks() == 1 ? "desc.head_ranks is 2; with HEED_MPI_MASK or HEED_MPI_BIAS, whose rows stay "
-                      "where they are, it must be 1"
+      {"head ranks", [](Call& c) { c.over.head_ranks = 2; }, kInvalid,
+       ranks() == 1 ? "desc.head_ranks is 2; it must divide the 1 ranks"
                     : "desc.head_ranks is 2; on rank 0 it is 0, and must be the same"},
   };
   for (const Refusal<Call>& refusal : refusals) check_refusal(refusal);

@@ -187,6 +187,17 @@ TEST_CASE("a ring needs two shards of keys and values, and results in the arithm
   CHECK(static_cast<double>(bytes) <= shards + results + slice + (1 << 20));
 }
 
+TEST_CASE("a causal ring placed zigzag needs no more than two shards, either") {
+  // Lower chunks go up, higher ones down: a rank holds half a shard of each.
+  const MpiPlan plan = plan_of({2000, 2, 1, HEED_CAUSAL_TOP_LEFT, HEED_MPI_ZIGZAG, 1});
+  const double shards = ranks() == 1 ? 0 : 2 * 2000 * kPerRow;
+  const double results = 2 * 2000 * (64 * sizeof(float) + sizeof(double));
+  const double slice = 2 * 1000 * (64 * sizeof(float) + sizeof(double));
+  const auto bytes = static_cast<double>(describe(plan).workspace_bytes);
+  CHECK(bytes <= shards + results + slice + (1 << 20));
+  CHECK(largest_over_ranks(bytes) >= shards + results);
+}
+
 TEST_CASE("a message that is larger than MPI counts") {
   if (ranks() == 1) return;
   // 2^40 bytes of keys and values on every rank, of which none is read before a run.

@@ -111,14 +111,6 @@ TEST_CASE("what one rank alone gets wrong in its descriptor") {
          c.attention.batch = 2;
        },
        kInvalid, "desc.batch is 2 with desc.sequences 2; a packed batch has a batch of 1"},
-      {"key lengths of sequences",
-       [](Call& c) {
-         c.pack();
-         c.desc.tensors = HEED_MPI_KEY_LENGTHS;
-       },
-       kUnsupported,
-       "desc.tensors has HEED_MPI_KEY_LENGTHS (16) with desc.sequences 2, which is not supported "
-       "over ranks"},
       {"pages", [](Call& c) { c.attention.pages = 4; }, kUnsupported,
        "a cache in pages (desc.pages) is not supported over ranks"},
       {"8-bit keys", [](Call& c) { c.attention.key.dtype = HEED_DTYPE_I8; }, kUnsupported,
@@ -182,6 +174,13 @@ TEST_CASE("what one rank alone gets wrong in a run") {
       {"a mask that was not planned",
        [](Call& c) { c.args.mask = reinterpret_cast<const std::uint8_t*>(positions); }, kInvalid,
        "args.mask is given; desc.tensors of the plan lacks HEED_MPI_MASK (1)"},
+      {"key lengths that were not planned",
+       [](Call& c) {
+         static constexpr std::int32_t kLengths[] = {1};
+         c.args.key_lengths = kLengths;
+       },
+       kInvalid,
+       "args.key_lengths is given; desc.tensors of the plan lacks HEED_MPI_KEY_LENGTHS (16)"},
       {"a score function",
        [](Call& c) { c.args.score_function = [](void*, const heed_score_tile*) {}; },
        HEED_STATUS_UNSUPPORTED, "args.score_function is given, which is not supported over ranks"},
@@ -209,14 +208,33 @@ TEST_CASE("what ranks cannot be split by") {
   };
   const std::string n = std::to_string(ranks());
   CHECK(refused(8, 0, 0) == "rank 0: desc.head_ranks is 8; it must divide the " + n + " ranks");
-  CHECK(refused(8, HEED_MPI_MASK, 0) ==
-        "rank 0: desc.head_ranks is 8; with HEED_MPI_MASK or HEED_MPI_BIAS, whose rows stay where "
-        "they are, it must be 1");
   CHECK(refused(8, 0, HEED_MPI_QUERIES_EVERYWHERE) ==
         "rank 0: desc.head_ranks is 8; with HEED_MPI_QUERIES_EVERYWHERE it must be 1");
   if (ranks() == 4 || ranks() == 7)
     CHECK(refused(ranks(), 0, 0) ==
           "rank 0: desc.head_ranks is " + n + "; it must divide desc.key_heads, 6");
+}
+
+TEST_CASE("key lengths past the keys of a sequence, and of all") {
+  const bool last = rank() == ranks() - 1;
+  const auto refused = [](bool packed, std::int32_t first, std::int32_t second) {
+    const std::int32_t lengths[] = {first, second};
+    Call call;
+    if (packed) call.pack();
+    call.desc.tensors = HEED_MPI_KEY_LENGTHS;
+    call.args.key_lengths = lengths;
+    CHECK(call.run() == HEED_STATUS_INVALID_ARGUMENT);
+    CHECK(same_everywhere(heed_mpi_last_error()));
+    CHECK(call.untouched());
+    return std::string(heed_mpi_last_error());
+  };
+  const std::string rank = "rank " + std::to_string(ranks() - 1) + ": ";
+  CHECK(refused(true, 20, last ? 4 : 3) ==
+        rank + "args.key_lengths[1] is 4; it must be 0 to 3, the keys of the sequence");
+  CHECK(refused(true, last ? -1 : 0, 3) ==
+        rank + "args.key_lengths[0] is -1; it must be 0 to 20, the keys of the sequence");
+  CHECK(refused(false, last ? 24 : 23, 0) ==
+        rank + "args.key_lengths[0] is 24; it must be 0 to 23, the keys of all ranks");
 }
 
 TEST_CASE("sequences that differ between ranks, or do not fit the rows") {

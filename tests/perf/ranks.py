@@ -81,6 +81,29 @@ class Ranks(unittest.TestCase):
             self.assertAlmostEqual(row["mpi_ms"], row["real_time"] - row["compute_ms"] - row["exposed_ms"],
                                    delta=1e-6 * row["real_time"])
 
+    def test_graphs(self):
+        shape = "er_N300_deg4_H2_D8"
+        done = run("1,3", *BRIEF, "--shape", shape, "--benchmark_format=json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = rows_of(done)
+        self.assertEqual(set(rows), {(kind, shape, f"ranks:{n}") for kind in ("strong", "weak") for n in (1, 3)})
+        for (kind, _, ranks), row in rows.items():
+            ranks = int(ranks.removeprefix("ranks:"))
+            with self.subTest(kind, ranks=ranks):
+                nodes = 300 * (ranks if kind == "weak" else 1)
+                self.assertTrue(0.9 * 4 * nodes < row["edges"] <= 4 * nodes, row["edges"])
+                self.assertAlmostEqual(row["edges"] * 1e-3 / row["real_time"] / row["medges"], 1, delta=1e-6)
+                # Ranges differ by a node's edges at most.
+                self.assertTrue(1 <= row["balance"] < 1.2, row["balance"])
+                self.assertTrue(0 <= row["inner"] <= 1, row["inner"])
+                self.assertEqual(row["inner"] == 1, ranks == 1)
+                self.assertEqual(row["remote_rows"] == 0, ranks == 1)
+                self.assertLess(row["remote_rows"], nodes)
+                self.assertEqual(row["row_bytes"], 2 * 2 * 8 * 4)
+                self.assertLess(row["max_error"], 1e-6)
+                self.assertEqual("speedup" in row, ranks > 1 and kind == "strong")
+                self.assertEqual(row["label"], "graph ranges" + (" OVERSUBSCRIBED" if ranks > row["cores"] else ""))
+
     def test_table(self):
         done = run("2", *BRIEF, "--shape", "B1_H2_Hkv1_L64_D8_bf16_lse")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -96,6 +119,14 @@ class Ranks(unittest.TestCase):
                 done = run("1,2", *BRIEF, "--shape", shape, "--benchmark_filter=^strong/")
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(words, done.stdout + done.stderr)
+
+    def test_refused_at_once(self):
+        for shape, words in [("B1_H1_L8_D8_W8", "shapes of dense attention and of graphs"),
+                             ("er_N100_deg4_H1_D8_lse", "graphs without bias, lse and weights")]:
+            with self.subTest(shape):
+                done = run("2", *BRIEF, "--shape", shape)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(words, done.stderr)
 
     def test_not_started(self):
         done = run("2", *BRIEF, HEED_PERF_MPIEXEC="/nowhere/mpiexec")

@@ -154,6 +154,25 @@ class CommandLine(unittest.TestCase):
         self.assertIn("with rates of one rank alone: largest error 25.0%, mean 8.3%", done.stdout)
         self.assertIn("with rates of the same run: largest error ", done.stdout)
 
+    def test_check_of_graphs(self):
+        """Two ranks of half the edges each, a third of whose time the messages take, half of that hidden."""
+        name = "strong/rmat_N1048576_deg32_H4_D16"
+        edges = {"edges": 32e6, "medges": 32, "inner": 0, "balance": 1, "cores": 2, "ranks": 2}
+        messages = {"remote_rows": 250_000, "row_bytes": 400, "network_gbps": 0.4, "latency_us": 0}
+        done = self.check([row(f"{name}/ranks:1", 1e3, **edges),
+                           row(f"{name}/ranks:2", 750, **edges, **messages, mean_compute_ms=500)])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        # 500 ms of edges, and 250 of rows, which nothing of the former hides.
+        found = re.search(r"ranks:2/threads:1 +750\.0 +750\.0 +[+-]0\.0% +[+-]0\.0% +rows 250,000, formula (\S+)\n",
+                          done.stdout)
+        self.assertIsNotNone(found, done.stdout)
+        formula = graph_model.expected_rows(graph_model.Rmat(20, 2**25), 2)
+        self.assertEqual(int(found[1].replace(",", "")), round(formula))
+        half = {**edges, "inner": 0.5}
+        done = self.check([row(f"{name}/ranks:1", 1e3, **edges),
+                           row(f"{name}/ranks:2", 500, **half, **messages, mean_compute_ms=500)])
+        self.assertRegex(done.stdout, r"ranks:2/threads:1 +500\.0 +500\.0 +[+-]0\.0%")
+
     def test_refused(self):
         network = {"cores": 2, "latency_us": 1.0, "network_gbps": 1.0, "hidden": 0.5, "gflop": 1.0,
                    "mean_compute_ms": 1.0}

@@ -256,7 +256,19 @@ REFUSED = [
         heed.UnsupportedError,
         "return_weights is given, which is not supported over ranks",
     ),
-    (dict(cu_seqlens_q=[0, 4]), heed.UnsupportedError, "cu_seqlens_q is given, which is not"),
+    (dict(max_seqlen_q=4), heed.UnsupportedError, "max_seqlen_q is given, which is not supported"),
+    (dict(cu_seqlens_q=[0, 4]), heed.ArgumentError, "cu_seqlens_q is given without cu_seqlens_k"),
+    (
+        dict(cu_seqlens_q=[0, 4], cu_seqlens_k=[0, 3, 6]),
+        heed.ArgumentError,
+        "cu_seqlens_k is for 2 sequences, but cu_seqlens_q for 1",
+    ),
+    (dict(cu_seqlens_q=[0], cu_seqlens_k=[0]), heed.ArgumentError, "cu_seqlens_q has 1 numbers; o"),
+    (
+        dict(cu_seqlens_q=[0, 4], cu_seqlens_k=[0, 6]),
+        heed.ArgumentError,
+        "query is .*, a batch of 2; with cu_seqlens_q it must be of 1",
+    ),
 ]
 DIFFERENT = [
     (dict(scale=2.0), "scale is 2; on rank 0 it is "),
@@ -317,18 +329,20 @@ def test_refused_on_all():
 
 
 def test_every_option_is_documented():
-    for function in (heed.mpi.attention, heed.mpi.plan, heed.mpi.place):
+    functions = heed.mpi.attention_backward, heed.mpi.graph_attention
+    for function in (heed.mpi.attention, heed.mpi.plan, heed.mpi.place, *functions):
         documented = set(re.findall(r"^ {4}(\w+):", inspect.getdoc(function), re.MULTILINE))
-        options = (
-            set() if function is heed.mpi.plan else set(inspect.signature(function).parameters)
-        )
+        options = set(inspect.signature(function).parameters)
+        if function in (heed.mpi.plan, heed.mpi.attention_backward):
+            options -= set(heed.mpi.ResultOptions.__annotations__)
         assert options <= documented | {"options"}
     assert set(heed.mpi.ResultOptions.__annotations__) <= set(
         inspect.signature(heed.mpi.plan).parameters
     ), "spelled out"
     header = (Path(__file__).parents[2] / "api" / "heed_mpi.h").read_text()
     public = [getattr(heed.mpi, name) for name in heed.mpi.__all__]
-    public += [value for name, value in vars(heed.mpi.Plan).items() if not name.startswith("_")]
+    for kind in (heed.mpi.Plan, heed.mpi.Graph):
+        public += [value for name, value in vars(kind).items() if not name.startswith("_")]
     for function in filter(inspect.isfunction, public):
         for name in re.findall(r"heed_\w+", inspect.getdoc(function).partition("In C:")[2]):
             assert re.search(rf"\b{name}\b", header), name
@@ -365,3 +379,282 @@ def test_masks_of_all_keys():
     want = heed.attention(q, k, v, attn_mask=given)
     out = heed.mpi.attention(*part, **own)
     np.testing.assert_allclose(out, want[:, :, rows], rtol=1e-13, atol=1e-13)
+
+
+# Sequences of a packed batch, one without queries, and keys that count.
+BEGINS_Q, BEGINS_K, LENGTHS = [0, 9, 9, 30, 41], [0, 12, 17, 30, 44], [7, 0, 13, 5]
+
+
+def packed(how, **options):
+    """The rows of a packed batch, this rank's part, and what one process makes of it."""
+    make = Make(rows=BEGINS_Q[-1], keys=BEGINS_K[-1])
+    q, k, v = (x[0] for x in make.tensors())
+    offsets = {"cu_seqlens_q": BEGINS_Q, "cu_seqlens_k": BEGINS_K}
+    together = [np.moveaxis(x, 0, 1) for x in (q, k, v)]
+    want = heed.attention(*together, return_lse=True, **offsets, **options)
+    part, own, rows = split([q, k, v], {**offsets, **options}, how)
+    return part, own, rows, together, want
+
+
+@pytest.mark.parametrize("how", SPLITS)
+@pytest.mark.parametrize(
+    "options", [{"causal": True}, {"key_lengths": LENGTHS}, {"causal": "bottom_right"}], ids=str
+)
+def test_packed_batches(how, options):
+    part, own, rows, _, want = packed(how, **options)
+    found = heed.mpi.attention(*part, return_lse=True, **own)
+    want_out = np.moveaxis(np.asarray(want.out), 1, 0)[:, rows]
+    np.testing.assert_allclose(found.out, want_out, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.lse, np.asarray(want.lse)[:, rows], rtol=1e-12, atol=1e-12)
+
+
+def test_packed_batches_planned():
+    part, own, rows, together, _ = packed("zigzag", key_lengths=LENGTHS)
+    offsets = {"cu_seqlens_q": BEGINS_Q, "cu_seqlens_k": BEGINS_K}
+    with heed.mpi.plan(*part, **own) as plan:
+        for lengths in (LENGTHS, [1, 5, 2, 14]):
+            want = heed.attention(*together, **offsets, key_lengths=lengths)
+            out = plan(*part, key_lengths=lengths)
+            np.testing.assert_allclose(
+                out, np.moveaxis(want, 1, 0)[:, rows], rtol=1e-12, atol=1e-12
+            )
+        with pytest.raises(TypeError, match="rank 0: the plan was made with key_lengths: give it"):
+            plan(*part)
+        with pytest.raises(
+            heed.ArgumentError, match=r"key_lengths has 1 numbers; it must have one"
+        ):
+            plan(*part, key_lengths=[1])
+        with pytest.raises(heed.ArgumentError, match=r"key_lengths\[0\] is 13; it must be 0 to 12"):
+            plan(*part, key_lengths=[13, 0, 0, 0])
+
+
+def gradients(tensors, options, how, wanted, **more):
+    """This rank's gradients, and what they should be."""
+    out, lse, *_ = heed.attention(*tensors, return_lse=True, **options)
+    random = np.random.default_rng(3)
+    grad_out, grad_lse = random.normal(size=out.shape), random.normal(size=lse.shape)
+    want = heed.attention_backward(
+        *tensors, out, lse, grad_out, grad_lse=grad_lse, **wanted, **options
+    )
+    part, own, rows = split(tensors, options, how)
+    _, _, keys = SPLITS[how](tensors[0].shape[-2], tensors[1].shape[-2])
+    mine = heed.mpi.attention(*part, return_lse=True, **own, **more)
+    found = heed.mpi.attention_backward(
+        *part,
+        mine.out,
+        mine.lse,
+        grad_out[..., rows, :],
+        grad_lse=grad_lse[..., rows],
+        **wanted,
+        **own,
+        **more,
+    )
+    cut = {"query": rows, "key": keys, "value": keys}
+    for name, of_whole in want._asdict().items():
+        of_part = getattr(found, name)
+        if of_whole is None:
+            assert of_part is None
+            continue
+        if name in cut:
+            of_whole = of_whole[..., cut[name], :]
+        elif name == "bias":
+            of_whole = rows_of_mask(of_whole, rows, tensors[0].shape[-2])
+        what = f"{name}, rank {RANK} of {RANKS}, {how}, {more}"
+        np.testing.assert_allclose(of_part, of_whole, rtol=1e-11, atol=1e-11, err_msg=what)
+
+
+OF_ALL = dict.fromkeys(("grad_sinks", "grad_alibi_slopes", "grad_scale", "grad_temperature"), True)
+
+
+@pytest.mark.parametrize("how", SPLITS)
+@pytest.mark.parametrize("head_ranks", [None, 1, 2][: 3 - RANKS % 2])
+def test_gradients(how, head_ranks):
+    tensors = Make(rows=20, keys=24, key_heads=2).tensors()
+    options = {"causal": "bottom_right", "sinks": [0.5, -1.0, 0.0, 2.0]}
+    options |= {"alibi_slopes": [0.1, 0.2, 0.0, 0.5], "temperature": 1.5}
+    gradients(tensors, options, how, OF_ALL, head_ranks=head_ranks)
+    random = np.random.default_rng(5)
+    for shape in ((2, 4, 20, 24), (1, 1, 20, 24), (4, 1, 24)):
+        bias = random.normal(size=shape)
+        gradients(tensors, {"bias": bias}, how, {"grad_bias": True}, head_ranks=head_ranks)
+
+
+@pytest.mark.parametrize("kind", params(KINDS))
+def test_gradients_of_every_kind_of_array(kind):
+    kind = needed(kind)
+    tensors, options, *_ = made(kind, "grouped")
+    part, own, _ = split(tensors, options, "zigzag")
+    out, lse, *_ = heed.mpi.attention(*part, return_lse=True, **own)
+    found = heed.mpi.attention_backward(*part, out, lse, out, **own)
+    for of, gradient in zip(part, found, strict=False):
+        assert_like(kind, gradient, of)
+        assert gradient.shape == of.shape
+
+
+def test_gradients_that_are_added():
+    tensors = Make(rows=9, keys=9).tensors()
+    part, own, _ = split(tensors, {"causal": True}, "zigzag")
+    out, lse, *_ = heed.mpi.attention(*part, return_lse=True, **own)
+    once = heed.mpi.attention_backward(*part, out, lse, out, grad_key=False, **own)
+    assert once.key is None
+    into = np.ones_like(once.value)
+    twice = heed.mpi.attention_backward(
+        *part, out, lse, out, grad_query=False, grad_value=into, accumulate=True, **own
+    )
+    assert twice.value is into
+    np.testing.assert_allclose(into, once.value + 1, rtol=1e-13)
+    nothing = dict.fromkeys(("grad_query", "grad_key", "grad_value"), False)
+    assert not any(
+        x is not None for x in heed.mpi.attention_backward(*part, out, lse, out, **nothing, **own)
+    )
+
+
+def test_gradients_of_packed_batches():
+    part, own, rows, together, want = packed("dealt", key_lengths=LENGTHS)
+    offsets = {"cu_seqlens_q": BEGINS_Q, "cu_seqlens_k": BEGINS_K, "key_lengths": LENGTHS}
+    whole = heed.attention_backward(*together, want.out, want.lse, want.out, **offsets)
+    mine = heed.mpi.attention(*part, return_lse=True, **own)
+    found = heed.mpi.attention_backward(*part, mine.out, mine.lse, mine.out, **own)
+    keys = dealt(BEGINS_K[-1], 2)
+    for of_part, of_whole, at in zip(found, whole[:3], (rows, keys, keys), strict=False):
+        np.testing.assert_allclose(
+            of_part, np.moveaxis(of_whole, 1, 0)[:, at], rtol=1e-11, atol=1e-11
+        )
+
+
+GRADIENTS_REFUSED = [
+    (dict(grad_out=np.zeros((2, 4, 4, 7))), heed.ArgumentError, "grad_out has shape"),
+    (dict(lse=np.zeros(3)), heed.ArgumentError, "lse has shape"),
+    (dict(grad_query=1), TypeError, "grad_query must be True, False or an array to write to"),
+    (dict(grad_bias=True), heed.ArgumentError, "grad_bias is (wanted, but neither|True; on rank)"),
+    (dict(return_lse=True), TypeError, "got an unexpected keyword argument 'return_lse'"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(GRADIENTS_REFUSED)))
+def test_gradients_refused_on_one_rank(case):
+    change, kind, message = GRADIENTS_REFUSED[case]
+    out, lse, *_ = heed.mpi.attention(Q, K, V, return_lse=True)
+    given = {"query": Q, "key": K, "value": V, "out": out, "lse": lse, "grad_out": out}
+    with pytest.raises(kind, match=rf"^rank {LAST}: .*{message}|^rank {LAST}: {message}") as raised:
+        heed.mpi.attention_backward(**{**given, **(change if RANK == LAST else {})})
+    assert len(set(WORLD.allgather(str(raised.value)))) == 1
+
+
+NODES = 23
+
+
+def edges():
+    """All of them, and the share that this rank brings."""
+    random = np.random.default_rng(8)
+    sources, destinations = random.integers(0, NODES, (2, 120))
+    return sources, destinations, sources[RANK::RANKS], destinations[RANK::RANKS]
+
+
+def brought(count):
+    """The order in which ranks have brought edges."""
+    return np.concatenate([np.arange(count)[rank::RANKS] for rank in range(RANKS)])
+
+
+def owners():
+    return np.random.default_rng(9).integers(0, RANKS, NODES).astype(np.int32)
+
+
+class TestGraphs:
+    @pytest.mark.parametrize("owned", [False, True])
+    @pytest.mark.parametrize("duplicates", ["remove", "keep"])
+    def test_rows(self, owned, duplicates):
+        sources, destinations, *own = edges()
+        order = brought(len(sources))
+        whole = heed.Graph(sources[order], destinations[order], nodes=NODES, duplicates=duplicates)
+        random = np.random.default_rng(1)
+        q, k, v = random.normal(size=(3, NODES, 2, 8)).astype(np.float32)
+        bias = random.normal(size=(len(sources), 2)).astype(np.float32)
+        asked = {"return_lse": True, "return_weights": True}
+        want = heed.graph_attention(whole, q, k, v, edge_bias=bias, **asked)
+        given = {"owners": owners()} if owned else {}
+        with heed.mpi.Graph(*own, nodes=NODES, duplicates=duplicates, **given) as graph:
+            rows, (of, to, place) = graph.nodes(), graph.edges()
+            assert np.array_equal(of, sources[order][place])
+            assert np.array_equal(to, destinations[order][place])
+            assert set(to) <= set(rows)
+            if owned:
+                assert np.array_equal(rows, np.flatnonzero(owners() == RANK))
+            found = heed.mpi.graph_attention(
+                graph, q[rows], k[rows], v[rows], edge_bias=bias[place], **asked
+            )
+            assert np.array_equal(found.out, want.out[rows])
+            assert np.array_equal(found.lse, want.lse[rows])
+            assert np.array_equal(found.weights, want.weights[place])
+            said = graph.describe()
+            assert (said["nodes"], said["own_nodes"]) == (NODES, len(rows))
+            assert said["edges"] == whole.describe()["edges"]
+            assert sum(WORLD.allgather(said["sent_rows"])) == sum(
+                WORLD.allgather(said["remote_rows"])
+            )
+        with pytest.raises(heed.ArgumentError, match="rank 0: the graph has been freed"):
+            heed.mpi.graph_attention(graph, q, k, v)
+
+    def test_files_and_steps(self, tmp_path):
+        sources, destinations, *_ = edges()
+        path = WORLD.bcast(tmp_path / "edges.txt")
+        if RANK == 0:
+            pairs = zip(sources, destinations, strict=True)
+            path.write_text("".join(f"{m} {n}\n" for m, n in pairs))
+        WORLD.Barrier()
+        random = np.random.default_rng(2)
+        data = random.normal(size=(NODES, 6))
+        options = {f"w_{name}": random.normal(size=(6, 6)) for name in ("query", "key", "value")}
+        options |= {"heads": 2, "steps": 3, "residual": True}
+        whole = heed.Graph(sources, destinations, nodes=NODES)
+        want = heed.graph_attention(whole, data=data, **options)
+        graph = heed.mpi.Graph(path=path, nodes=NODES)
+        rows = graph.nodes()
+        out = np.zeros((len(rows), 6))
+        assert heed.mpi.graph_attention(graph, data=data[rows], out=out, **options) is out
+        assert np.array_equal(out, want[rows])
+        context = heed.Context(threads=2)
+        again = heed.mpi.graph_attention(graph, data=data[rows], context=context, **options)
+        assert np.array_equal(again, out)
+
+    def test_of_part_of_the_world(self):
+        comm = WORLD.Split(RANK % 2, RANK)
+        sources, destinations, *_ = edges()
+        mine = slice(comm.rank, None, comm.size)
+        graph = heed.mpi.Graph(sources[mine], destinations[mine], nodes=NODES, comm=comm)
+        assert sorted(np.concatenate(comm.allgather(graph.nodes()))) == list(range(NODES))
+        graph.free()
+        comm.Free()
+
+    @pytest.mark.parametrize(
+        ("change", "kind", "message"),
+        [
+            (dict(sources=[NODES]), heed.ArgumentError, r"sources\[0\] is 23; it must be"),
+            (dict(sources=[1, 2]), heed.ArgumentError, "sources has 2 entries and destinations 1"),
+            (dict(nodes=None), heed.ArgumentError, "nodes is None; without a path it must be"),
+            (dict(path="x"), heed.ArgumentError, "sources and destinations are given beside path"),
+            (dict(owners=[0]), heed.ArgumentError, "owners has 1 numbers; it must have one for"),
+            (dict(duplicates="x"), heed.ArgumentError, "duplicates is 'x'; it must be"),
+        ],
+    )
+    def test_refused_on_one_rank(self, change, kind, message):
+        given = {"sources": [0], "destinations": [1], "nodes": NODES}
+        with pytest.raises(kind, match=rf"^rank {LAST}: {message}") as raised:
+            heed.mpi.Graph(**{**given, **(change if RANK == LAST else {})})
+        assert len(set(WORLD.allgather(str(raised.value)))) == 1
+
+    def test_calls_refused_on_one_rank(self):
+        *_, sources, destinations = edges()
+        graph = heed.mpi.Graph(sources, destinations, nodes=NODES)
+        rows = np.zeros((len(graph.nodes()) + (RANK == LAST), 1, 4))
+        with pytest.raises(
+            heed.ArgumentError, match=f"rank {LAST}: query is .*must have a row for"
+        ):
+            heed.mpi.graph_attention(graph, rows, rows, rows)
+        prepared = heed.Weights(np.eye(4, dtype=np.float32))
+        own = np.zeros((len(graph.nodes()), 4), np.float32)
+        matrices = dict.fromkeys(("w_query", "w_key", "w_value"), np.eye(4, dtype=np.float32))
+        if RANK == LAST:
+            matrices["w_key"] = prepared
+        with pytest.raises(heed.UnsupportedError, match=f"rank {LAST}: w_key is heed.Weights"):
+            heed.mpi.graph_attention(graph, data=own, heads=1, **matrices)

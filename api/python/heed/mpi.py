@@ -1,4 +1,4 @@
-"""Attention over the ranks of MPI, by mpi4py: sequences that outgrow one machine.
+"""Attention over the ranks of MPI, by mpi4py: sequences and graphs that outgrow one machine.
 
 Every rank brings the rows that it has, and gets the rows of the result that belong to them. All
 functions are collective: every rank of the communicator calls them, in the same order. What is
@@ -18,7 +18,7 @@ for the same instruction sets.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
@@ -29,16 +29,20 @@ import heed.errors
 from heed import _heed
 from heed._heed import Context
 from heed.errors import ArgumentError, UnsupportedError
+from heed.graphs import GraphOptions, GraphResultOptions, _parts
 from heed.options import Array, ArrayT, ScoreOptions, spelled_out, taken
-from heed.results import Result
+from heed.results import Gradients, Result
 
 __all__ = [
+    "Graph",
     "Options",
     "Placement",
     "Plan",
     "Positions",
     "ResultOptions",
     "attention",
+    "attention_backward",
+    "graph_attention",
     "library",
     "place",
     "plan",
@@ -60,6 +64,8 @@ class Options(ScoreOptions, total=False):
     queries: Literal["split", "everywhere"]
     head_ranks: int | None
     flops_per_byte: float | None
+    cu_seqlens_q: Array | Sequence[int] | None
+    cu_seqlens_k: Array | Sequence[int] | None
 
 
 class ResultOptions(Options, total=False):
@@ -70,6 +76,10 @@ class ResultOptions(Options, total=False):
 
 _OVER_RANKS = ("comm", "placement", "queries", "head_ranks", "flops_per_byte")
 _TENSORS = ("attn_mask", "bias", "alibi_slopes", "sinks", "key_lengths")
+_GRADIENTS = (
+    *("grad_query", "grad_key", "grad_value", "grad_bias", "grad_sinks", "grad_alibi_slopes"),
+    *("grad_scale", "grad_temperature"),
+)
 _with_options = spelled_out(ResultOptions)
 
 
@@ -184,6 +194,8 @@ def plan(
         queries: see ``heed.mpi.attention``.
         head_ranks: see ``heed.mpi.attention``.
         flops_per_byte: see ``heed.mpi.attention``.
+        cu_seqlens_q: see ``heed.mpi.attention``.
+        cu_seqlens_k: see ``heed.mpi.attention``.
         out: what form ``out`` will have, unless it is new, or contiguous in the type of ``query``.
         context: what the plan computes with; the default one of now unless given.
         **options: see ``heed.mpi.attention``.
@@ -196,42 +208,7 @@ def plan(
 
     In C: heed_mpi_attention_plan_create.
     """
-    given: dict[str, Any] = dict(options)
-    over, placement, queries, head_ranks, flops_per_byte = taken(given, _OVER_RANKS)
-    comm = _communicator(over)
-    found = _agreed(comm, library)
-
-    def read() -> tuple[_heed.MpiPart, int, Any, Any]:
-        part = _heed.MpiPart(query, key, value, out, given)
-        if queries not in ("split", "everywhere"):
-            raise ArgumentError(f'queries is {queries!r}; it must be "split" or "everywhere"')
-        kind, of_queries, of_keys = _positions(placement)
-        return part, kind, None if queries == "everywhere" else of_queries, of_keys
-
-    part, kind, of_queries, of_keys = _agreed(comm, read)
-    same = {
-        **part.types(),
-        "placement": (*_PLACEMENTS, "positions")[kind],
-        "queries": queries,
-        "causal": _offset(given.get("causal")),
-        "alignment": _offset(given.get("alignment")),
-        **{name: "given" if given.get(name) is not None else None for name in _TENSORS},
-    }
-    keys = _compared(comm, same, part.keys)
-    _agreed(
-        comm,
-        lambda: part.finish(
-            found,
-            keys,
-            kind,
-            of_queries,
-            of_keys,
-            queries == "everywhere",
-            head_ranks,
-            flops_per_byte,
-            context,
-        ),
-    )
+    comm, found, part = _part(query, key, value, out, context, dict(options), {})
     return Plan(found.plan(MPI._addressof(comm), MPI._sizeof(comm), part), comm)
 
 
@@ -271,8 +248,8 @@ def attention(
 ) -> Any:
     """Attention of a sequence that is split over ranks: ``heed.attention`` of the whole.
 
-    Causal, windows, ALiBi and key lengths go by positions in the whole sequence. Packed batches,
-    pages, 8-bit keys, hard attention, score functions, weights and column sums are not supported.
+    Causal, windows, ALiBi and key lengths go by positions in the whole sequence. Pages, 8-bit keys,
+    hard attention, score functions, weights and column sums are not supported.
 
     Args:
         query: ``[batch, heads, rows, features]``, the rows of this rank, 0 too; the first axes may
@@ -290,6 +267,11 @@ def attention(
             chooses unless given.
         flops_per_byte: to choose by: operations that a rank computes while the network brings it a
             byte; 160 unless given.
+        cu_seqlens_q: of a packed batch, whose sequences lie one after the other in the rows of all
+            ranks: where each begins, and the last ends, the same on all ranks; rows attend their
+            own sequence. Tensors keep their axes, with a batch of 1. Placements, masks and biases
+            count all rows, causal, windows and ALiBi those of a sequence.
+        cu_seqlens_k: the same of keys, with ``cu_seqlens_q``.
         attn_mask: ``[batch, heads, rows, keys of all ranks]``, as of ``heed.attention``: the rows
             of this rank, and the keys in order of their positions.
         bias: likewise.
@@ -301,7 +283,7 @@ def attention(
         alibi_slopes: see ``heed.attention``.
         sinks: see ``heed.attention``.
         temperature: see ``heed.attention``.
-        key_lengths: ``[batch]``, of whole sequences.
+        key_lengths: ``[batch]``, of whole sequences; of a packed batch one of each.
         return_lse: also return the logarithm of the denominators.
         out: where to write the rows of this rank.
         context: what to compute with; the default one of the process unless given.
@@ -321,6 +303,307 @@ def attention(
     with plan(query, key, value, out=out, context=context, **options) as made:
         tensors = {name: options[name] for name in _TENSORS if options.get(name) is not None}
         return made(query, key, value, out=out, **tensors)
+
+
+@spelled_out(Options)
+def attention_backward(
+    query: ArrayT,
+    key: Array,
+    value: Array,
+    out: Array,
+    lse: Array,
+    grad_out: Array,
+    *,
+    grad_lse: Array | None = None,
+    grad_query: bool | Array = True,
+    grad_key: bool | Array = True,
+    grad_value: bool | Array = True,
+    grad_bias: bool | Array = False,
+    grad_sinks: bool | Array = False,
+    grad_alibi_slopes: bool | Array = False,
+    grad_scale: bool = False,
+    grad_temperature: bool = False,
+    accumulate: bool = False,
+    context: Context | None = None,
+    **options: Unpack[Options],
+) -> Gradients[ArrayT]:
+    """Gradients of ``heed.mpi.attention``, as of ``heed.attention_backward``: of this rank's rows.
+
+    Of what all ranks have together, all get the same: of sinks, slopes, scale and temperature, of a
+    bias that repeats over rows, and of queries that are everywhere. Which gradients are wanted is
+    the same on all ranks.
+
+    Args:
+        query: as the forward call had it, as were ``key``, ``value`` and all options.
+        key: see ``heed.mpi.attention``.
+        value: see ``heed.mpi.attention``.
+        out: what ``heed.mpi.attention`` gave this rank.
+        lse: what it gave with ``return_lse``.
+        grad_out: the gradient of ``out``, in its shape.
+        grad_lse: the gradient of ``lse``, in its shape, on ranks where the loss depends on it.
+        grad_query: True, the gradient of ``query`` is wanted, in a new array of its shape and type;
+            an array, it is written there; False, it is not wanted.
+        grad_key: the same of ``key``.
+        grad_value: the same of ``value``.
+        grad_bias: the same of ``bias``, or of a floating ``attn_mask``: this rank's rows.
+        grad_sinks: the same of ``sinks``.
+        grad_alibi_slopes: the same of ``alibi_slopes``.
+        grad_scale: the derivative by ``scale`` is wanted.
+        grad_temperature: the same by ``temperature``.
+        accumulate: gradients are added to what the arrays given for them hold.
+        context: where to compute; the default one of the process unless given.
+        **options: those of ``heed.mpi.attention``, but for ``return_lse``.
+
+    Returns:
+        A ``heed.Gradients``, None where one is not wanted.
+
+    Raises:
+        heed.ArgumentError: shapes, types or values do not fit, or differ between ranks.
+        heed.UnsupportedError: an option is not supported, or there is no library.
+
+    In C: heed_mpi_attention_backward.
+    """
+    gradients = (
+        grad_query,
+        grad_key,
+        grad_value,
+        grad_bias,
+        grad_sinks,
+        grad_alibi_slopes,
+        grad_scale,
+        grad_temperature,
+    )
+    wanted = {name: given is not False for name, given in zip(_GRADIENTS, gradients, strict=True)}
+    comm, found, part = _part(
+        query, key, value, None, context, dict(options), {**wanted, "accumulate": accumulate}
+    )
+    ready = _agreed(
+        comm,
+        lambda: _heed.MpiGradients(part, out, lse, grad_out, grad_lse, gradients, accumulate),
+    )
+    found_gradients: Gradients[ArrayT] = ready.run(found, MPI._addressof(comm), MPI._sizeof(comm))
+    return found_gradients
+
+
+class Graph:
+    """A graph whose nodes are split over ranks, over which ``heed.mpi.graph_attention`` attends.
+
+    A rank has the rows of its own nodes, in order of their numbers, and the edges that end there.
+    Which rows of others it needs is found out once, here; each call exchanges just those.
+    """
+
+    def __init__(
+        self,
+        sources: Array | Sequence[int] = (),
+        destinations: Array | Sequence[int] = (),
+        *,
+        path: str | os.PathLike[str] | None = None,
+        nodes: int | None = None,
+        owners: Array | Sequence[int] | None = None,
+        duplicates: Literal["remove", "keep"] | None = None,
+        comm: MPI.Intracomm | None = None,
+        context: Context | None = None,
+    ) -> None:
+        """Split a graph; collective.
+
+        Args:
+            sources: of the edges that this rank brings, whichever, each from 0 to nodes - 1.
+            destinations: likewise.
+            path: of a text file that all ranks can read, instead: "source destination" a line.
+            nodes: how many there are; with a path they are counted unless given.
+            owners: ``[nodes]``, the rank that has each, the same on all ranks; ranges of nodes with
+                even work unless given.
+            duplicates: what becomes of edges with the ends of an earlier one: ``"remove"``, the
+                default, or ``"keep"``.
+            comm: whose ranks share it; ``COMM_WORLD`` unless given. It must outlive the graph.
+            context: what to sort and to compute with; the default one unless given.
+
+        Raises:
+            heed.ArgumentError: an edge is none, or ranks differ; on all ranks.
+
+        In C: heed_mpi_graph_create.
+        """
+        self._comm = _communicator(comm)
+        found = _agreed(self._comm, library)
+
+        def read() -> _heed.MpiEdges:
+            file = None if path is None else os.fsdecode(path)
+            if path is None and nodes is None:
+                raise ArgumentError("nodes is None; without a path it must be given")
+            if path is not None and (len(sources) or len(destinations)):  # type: ignore[arg-type]
+                raise ArgumentError("sources and destinations are given beside path")
+            return _heed.MpiEdges(
+                found, sources, destinations, file, nodes, owners, duplicates, context
+            )
+
+        edges = _agreed(self._comm, read)
+        self._graph = _heed.MpiGraph(
+            found, MPI._addressof(self._comm), MPI._sizeof(self._comm), edges
+        )
+
+    def describe(self) -> dict[str, int]:
+        """Tell what this rank has of it.
+
+        Returns:
+            A dict of ``nodes`` and ``edges`` of all ranks; of this one ``own_nodes``,
+            ``own_given``, what arrays over edges have rows for, ``own_edges`` that count,
+            ``inner_nodes`` and ``inner_edges``, computed while rows travel, ``remote_rows`` that
+            come and ``sent_rows`` that go in every step, ``senders`` and ``receivers`` of them,
+            ``bytes``. In C: heed_mpi_graph_describe.
+        """
+        return self._graph.describe()
+
+    def nodes(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Tell which nodes this rank has, ascending: its rows. In C: heed_mpi_graph_nodes."""
+        nodes = np.empty(self.describe()["own_nodes"], np.int64)
+        self._graph.nodes(nodes.ctypes.data)
+        return nodes
+
+    def edges(self) -> tuple[np.ndarray[Any, np.dtype[np.int64]], ...]:
+        """Tell which edges this rank has rows of: three arrays.
+
+        Returns:
+            ``sources`` and ``destinations``, and ``given``: each was the so-many-th of those that
+            all ranks brought, in order of ranks, or that the file has. In C: heed_mpi_graph_edges.
+        """
+        count = self.describe()["own_given"]
+        arrays = tuple(np.empty(count, np.int64) for _ in range(3))
+        self._graph.edges(*(array.ctypes.data for array in arrays))
+        return arrays
+
+    def free(self) -> None:
+        """Give back its communicator and memory; collective.
+
+        A graph that nobody holds is freed too. Once MPI has been finalized there is nothing to
+        free. In C: heed_mpi_graph_destroy.
+        """
+        self._graph.free()
+
+    def __enter__(self) -> Graph:
+        """Be freed at the end of a with statement."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Free it."""
+        self.free()
+
+
+@overload
+def graph_attention(
+    graph: Graph,
+    query: ArrayT,
+    key: Array,
+    value: Array,
+    *,
+    data: Array | None = None,
+    out: Array | None = None,
+    context: Context | None = None,
+    **options: Unpack[GraphOptions],
+) -> ArrayT: ...
+
+
+@overload
+def graph_attention(
+    graph: Graph,
+    query: ArrayT,
+    key: Array,
+    value: Array,
+    *,
+    data: Array | None = None,
+    out: Array | None = None,
+    context: Context | None = None,
+    **options: Unpack[GraphResultOptions],
+) -> Result[ArrayT]: ...
+
+
+@overload
+def graph_attention(
+    graph: Graph,
+    *,
+    data: ArrayT,
+    out: Array | None = None,
+    context: Context | None = None,
+    **options: Unpack[GraphOptions],
+) -> ArrayT: ...
+
+
+@overload
+def graph_attention(
+    graph: Graph,
+    *,
+    data: ArrayT,
+    out: Array | None = None,
+    context: Context | None = None,
+    **options: Unpack[GraphResultOptions],
+) -> Result[ArrayT]: ...
+
+
+@spelled_out(GraphResultOptions)
+def graph_attention(
+    graph: Graph,
+    query: Any | None = None,
+    key: Any | None = None,
+    value: Any | None = None,
+    *,
+    data: Any | None = None,
+    out: Any | None = None,
+    context: Context | None = None,
+    **options: Any,
+) -> Any:
+    """Attention over a graph whose nodes are split: ``heed.graph_attention`` of the whole.
+
+    Tensors over nodes have the rows of ``graph.nodes()``, those over edges of ``graph.edges()``;
+    matrices that nodes share are the same on all ranks, and arrays, not ``heed.Weights``. Results
+    have the same bits however nodes are split.
+
+    Args:
+        graph: a ``heed.mpi.Graph``.
+        query: ``[own nodes, heads, features]``, as of ``heed.graph_attention``, as are all below.
+        key: see ``heed.graph_attention``.
+        value: see ``heed.graph_attention``.
+        data: see ``heed.graph_attention``.
+        w_query: see ``heed.graph_attention``.
+        w_key: see ``heed.graph_attention``.
+        w_value: see ``heed.graph_attention``.
+        b_query: see ``heed.graph_attention``.
+        b_key: see ``heed.graph_attention``.
+        b_value: see ``heed.graph_attention``.
+        heads: see ``heed.graph_attention``.
+        edge_data: see ``heed.graph_attention``.
+        w_edge_key: see ``heed.graph_attention``.
+        w_edge_value: see ``heed.graph_attention``.
+        edge_bias: see ``heed.graph_attention``.
+        scale: see ``heed.graph_attention``.
+        softcap: see ``heed.graph_attention``.
+        temperature: see ``heed.graph_attention``.
+        hard: see ``heed.graph_attention``.
+        combine: see ``heed.graph_attention``.
+        head_weights: see ``heed.graph_attention``.
+        residual: see ``heed.graph_attention``.
+        steps: see ``heed.graph_attention``; rows are exchanged in each.
+        return_lse: see ``heed.graph_attention``.
+        return_weights: see ``heed.graph_attention``.
+        out: where to write the rows of this rank.
+        context: what to compute with; the graph's unless given.
+        **options: those above, by name.
+
+    Returns:
+        The rows of this rank's nodes; a ``heed.Result`` if more is asked for.
+
+    Raises:
+        heed.ArgumentError: shapes, types or values do not fit, or differ between ranks; on all.
+        heed.UnsupportedError: there is no library, or a matrix is ``heed.Weights``.
+
+    In C: heed_mpi_graph_attention.
+    """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph must be a heed.mpi.Graph, not {type(graph).__name__}")
+
+    def read() -> _heed.MpiGraphCall:
+        given = _parts("graph_attention", GraphResultOptions, (query, key, value, data), options)
+        return _heed.MpiGraphCall(graph._graph, given, out, context)
+
+    return _agreed(graph._comm, read).run()
 
 
 @cache
@@ -353,6 +636,56 @@ def library() -> _heed.MpiLibrary:
         f"no libheed_mpi for mpi4py's MPI, {vendor} (HEED_MPI_LIBRARY names one): "
         + "; ".join(problems)
     )
+
+
+def _part(
+    query: Any,
+    key: Any,
+    value: Any,
+    out: Any,
+    context: Context | None,
+    given: dict[str, Any],
+    wanted: dict[str, bool],
+) -> tuple[MPI.Intracomm, _heed.MpiLibrary, _heed.MpiPart]:
+    """What a rank brings, found good on all; collective. Of gradients it tells which are wanted."""
+    over, placement, queries, head_ranks, flops_per_byte = taken(given, _OVER_RANKS)
+    comm = _communicator(over)
+    found = _agreed(comm, library)
+
+    def read() -> tuple[_heed.MpiPart, int, Any, Any]:
+        part = _heed.MpiPart(query, key, value, out, given)
+        if queries not in ("split", "everywhere"):
+            raise ArgumentError(f'queries is {queries!r}; it must be "split" or "everywhere"')
+        kind, of_queries, of_keys = _positions(placement)
+        return part, kind, None if queries == "everywhere" else of_queries, of_keys
+
+    part, kind, of_queries, of_keys = _agreed(comm, read)
+    same = {
+        **part.types(),
+        **wanted,
+        "placement": (*_PLACEMENTS, "positions")[kind],
+        "queries": queries,
+        "causal": _offset(given.get("causal")),
+        "alignment": _offset(given.get("alignment")),
+        **{name: "given" if given.get(name) is not None else None for name in _TENSORS},
+    }
+    keys = _compared(comm, same, part.keys)
+    _agreed(
+        comm,
+        lambda: part.finish(
+            found,
+            keys,
+            kind,
+            of_queries,
+            of_keys,
+            queries == "everywhere",
+            head_ranks,
+            flops_per_byte,
+            context,
+            not wanted,
+        ),
+    )
+    return comm, found, part
 
 
 def _communicator(comm: MPI.Intracomm | None) -> MPI.Intracomm:

@@ -10,36 +10,6 @@
 namespace heed::python {
 namespace {
 
-/// What gradients start from, beside query, key and value.
-struct Results {
-  Array out;
-  Array lse;
-  Array grad_out;
-  Array grad_lse;
-};
-
-/// Reads what the forward call gave, and its gradients.
-Results read_results(Call& call, const GradientMaker& make, heed_attention_backward_desc& desc,
-                     heed_attention_backward_args& args, nb::handle out, nb::handle lse,
-                     nb::handle grad_out, nb::handle grad_lse) {
-  Results results;
-  results.out = read_like_out(make, "out", out, out_shape(call));
-  call.desc.out = layout_of(results.out.form, call.packed_queries());
-  call.args.out = address_of(results.out);
-  results.lse = read_like_lse("lse", lse, lse_shape(call));
-  call.desc.lse = lse_layout(results.lse.form);
-  call.args.lse = address_of(results.lse);
-  results.grad_out = read_like_out(make, "grad_out", grad_out, out_shape(call));
-  desc.grad_out = layout_of(results.grad_out.form, call.packed_queries());
-  args.grad_out = address_of(results.grad_out);
-  if (!grad_lse.is_none()) {
-    results.grad_lse = read_like_lse("grad_lse", grad_lse, lse_shape(call));
-    desc.grad_lse = lse_layout(results.grad_lse.form);
-    args.grad_lse = address_of(results.grad_lse);
-  }
-  return results;
-}
-
 /// The axes of `full` along which `of` has one element, or which it lacks, and full has others.
 std::vector<int> repeated_axes(const Form& of, const Shape& full) {
   std::vector<int> axes;
@@ -69,14 +39,40 @@ Gradient of_rows(const GradientMaker& make, const char* name, nb::handle wanted,
   return gradient;
 }
 
-struct RowGradients {
-  Gradient query;
-  Gradient key;
-  Gradient value;
-};
+}  // namespace
 
-RowGradients of_all_rows(const GradientMaker& make, const Call& call, const nb::tuple& wanted,
-                         heed_attention_backward_desc& desc, heed_attention_backward_args& args) {
+GradientMaker AttentionGradients::maker(const Call& call, nb::handle accumulate,
+                                        heed_attention_backward_desc& desc) {
+  desc.accumulate = flag("accumulate", accumulate) ? 1 : 0;
+  return {call.kind, "query", call.out_element, desc.accumulate != 0};
+}
+
+/// What the forward call gave, and its gradients.
+AttentionGradients::Results AttentionGradients::read_results(Call& call, const GradientMaker& make,
+                                                             const GivenResults& given,
+                                                             heed_attention_backward_desc& desc,
+                                                             heed_attention_backward_args& args) {
+  Results results;
+  results.out = read_like_out(make, "out", given.out, out_shape(call));
+  call.desc.out = layout_of(results.out.form, call.packed_queries());
+  call.args.out = address_of(results.out);
+  results.lse = read_like_lse("lse", given.lse, lse_shape(call));
+  call.desc.lse = lse_layout(results.lse.form);
+  call.args.lse = address_of(results.lse);
+  results.grad_out = read_like_out(make, "grad_out", given.grad_out, out_shape(call));
+  desc.grad_out = layout_of(results.grad_out.form, call.packed_queries());
+  args.grad_out = address_of(results.grad_out);
+  if (!given.grad_lse.is_none()) {
+    results.grad_lse = read_like_lse("grad_lse", given.grad_lse, lse_shape(call));
+    desc.grad_lse = lse_layout(results.grad_lse.form);
+    args.grad_lse = address_of(results.grad_lse);
+  }
+  return results;
+}
+
+AttentionGradients::RowGradients AttentionGradients::of_all_rows(
+    const GradientMaker& make, const Call& call, const nb::tuple& wanted,
+    heed_attention_backward_desc& desc, heed_attention_backward_args& args) {
   const heed_attention_desc& forward = call.desc;
   const bool packed_q = call.packed_queries();
   const bool packed_k = call.packed_keys();
@@ -97,6 +93,30 @@ RowGradients of_all_rows(const GradientMaker& make, const Call& call, const nb::
                        desc.grad_value, args.grad_value);
   return rows;
 }
+
+AttentionGradients::AttentionGradients(Call& call, const GivenResults& given,
+                                       heed_attention_backward_desc& desc,
+                                       heed_attention_backward_args& args, std::int64_t all_keys)
+    : make_(maker(call, given.accumulate, desc)),
+      results_(read_results(call, make_, given, desc, args)),
+      rows_(of_all_rows(make_, call, given.wanted, desc, args)) {
+  desc.attention = &call.desc;
+  args.attention = &call.args;
+  const std::int64_t own = call.desc.key_length;
+  if (all_keys >= 0) call.desc.key_length = all_keys;
+  others_.emplace(make_, call, given.wanted, 3, desc, args);
+  call.desc.key_length = own;
+}
+
+nb::object AttentionGradients::named(const Call& call, nb::handle query) const {
+  nb::list found;
+  for (const Gradient* gradient : {&rows_.query, &rows_.key, &rows_.value})
+    found.append(gradient->result(call.kind, query));
+  others_->append_to(found, call.kind, query);
+  return names().gradients(*nb::tuple(found));
+}
+
+namespace {
 
 void check_stored(const Call& call) {
   if (call.paged())
@@ -120,24 +140,15 @@ nb::object attention_backward(nb::handle query, nb::handle key, nb::handle value
   check_stored(call);
   heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
   heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
-  desc.attention = &call.desc;
-  args.attention = &call.args;
-  desc.accumulate = flag("accumulate", accumulate) ? 1 : 0;
-  const GradientMaker make = {call.kind, "query", call.out_element, desc.accumulate != 0};
-  const Results results = read_results(call, make, desc, args, out, lse, grad_out, grad_lse);
+  const AttentionGradients gradients(call, {out, lse, grad_out, grad_lse, wanted, accumulate}, desc,
+                                     args);
   args.score_gradient = score_gradient_of(call, score_gradient);
-  const RowGradients rows = of_all_rows(make, call, wanted, desc, args);
-  const OptionGradients others(make, call, wanted, 3, desc, args);
   const HeldContext held = hold_context(context);
   constexpr double kProducts = 2.5;  // of the forward call's two
   check(without_gil(kProducts * flops_of(call.desc), call.score_function,
                     [&] { return heed_attention_backward(held.context, &desc, &args); }));
   call.score_function.raise();
-  nb::list found;
-  for (const Gradient* gradient : {&rows.query, &rows.key, &rows.value})
-    found.append(gradient->result(call.kind, query));
-  others.append_to(found, call.kind, query);
-  return names().gradients(*nb::tuple(found));
+  return gradients.named(call, query);
 }
 
 }  // namespace

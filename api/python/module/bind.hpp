@@ -15,6 +15,8 @@ void bind_graph_attention(nb::module_& module);
 void bind_graph_backward(nb::module_& module);
 void bind_mpi(nb::module_& module);
 void bind_kept(nb::module_& module);
+void bind_mpi_backward(nb::module_& module);
+void bind_mpi_graph(nb::module_& module);
 void bind_multihead(nb::module_& module);
 void bind_multihead_backward(nb::module_& module);
 void bind_weights(nb::module_& module);

@@ -2,6 +2,8 @@
 // them.
 #pragma once
 
+#include <optional>
+
 #include "api/python/module/outputs.hpp"
 
 namespace heed::python {
@@ -105,6 +107,47 @@ void check_differentiable(const char* function, const Call& call, const Options&
 
 /// score_gradient, which a score function needs, and nothing else has.
 heed_score_gradient score_gradient_of(Call& call, nb::handle given);
+
+/// What gradients start from, beside query, key and value; what is wanted of each, in the order of
+/// heed.Gradients; and accumulate.
+struct GivenResults {
+  nb::handle out, lse, grad_out, grad_lse;
+  const nb::tuple& wanted;
+  nb::handle accumulate;
+};
+
+/// heed.Gradients of a call that has been read.
+class AttentionGradients {
+ public:
+  /// Fills desc and args, but for the context, accumulate included. `all_keys` are those that masks
+  /// and biases have, unless that is the call's key_length: -1.
+  AttentionGradients(Call& call, const GivenResults& given, heed_attention_backward_desc& desc,
+                     heed_attention_backward_args& args, std::int64_t all_keys = -1);
+
+  nb::object named(const Call& call, nb::handle query) const;
+
+ private:
+  struct Results {
+    Array out, lse, grad_out, grad_lse;
+  };
+  struct RowGradients {
+    Gradient query, key, value;
+  };
+
+  static GradientMaker maker(const Call& call, nb::handle accumulate,
+                             heed_attention_backward_desc& desc);
+  static Results read_results(Call& call, const GradientMaker& make, const GivenResults& given,
+                              heed_attention_backward_desc& desc,
+                              heed_attention_backward_args& args);
+  static RowGradients of_all_rows(const GradientMaker& make, const Call& call,
+                                  const nb::tuple& wanted, heed_attention_backward_desc& desc,
+                                  heed_attention_backward_args& args);
+
+  GradientMaker make_;
+  Results results_;
+  RowGradients rows_;
+  std::optional<OptionGradients> others_;
+};
 
 /// What a forward call gave, or the gradient of it: of its shape, and `like` its arithmetic.
 Array read_like_out(const GradientMaker& make, const char* name, nb::handle from,

@@ -3,7 +3,6 @@
 #include "api/python/module/bind.hpp"
 #include "api/python/module/context.hpp"
 #include "api/python/module/gil.hpp"
-#include "api/python/module/numbers.hpp"
 #include "api/python/module/pickling.hpp"
 
 namespace heed::python {
@@ -15,39 +14,13 @@ Graph::Graph(nb::handle context, const heed_graph_desc& desc) {
   check(heed_graph_describe(graph_, &info_));
 }
 
-namespace {
-
-/// Two arrays of indices of one type, as C has them: int32 if both are, else int64.
-struct Indices {
-  Vector<std::int32_t> narrow[2];
-  Vector<std::int64_t> wide[2];
-  heed_index_type type = HEED_INDEX_I64;
-
-  Indices(const char* const (&names)[2], const nb::handle (&from)[2]) {
-    if (is_narrow(names[0], from[0]) && is_narrow(names[1], from[1])) {
-      type = HEED_INDEX_I32;
-      for (int i = 0; i < 2; ++i) narrow[i] = read_vector<std::int32_t>(names[i], from[i]);
-    } else {
-      for (int i = 0; i < 2; ++i) wide[i] = read_vector<std::int64_t>(names[i], from[i]);
-    }
-  }
-
-  const void* data(int i) const {
-    return type == HEED_INDEX_I32 ? static_cast<const void*>(narrow[i].data) : wide[i].data;
-  }
-  std::int64_t count(int i) const {
-    return type == HEED_INDEX_I32 ? narrow[i].count : wide[i].count;
-  }
-
- private:
-  static bool is_narrow(const char* name, nb::handle from) {
-    if (nb::isinstance<nb::list>(from) || nb::isinstance<nb::tuple>(from)) return false;
-    const Element element = read_array(name, from).form.element;
-    if (element != Element::kI32 && element != Element::kI64)
-      refuse("%s is %s; it must be int32 or int64", name, name_of(element));
-    return element == Element::kI32;
-  }
-};
+bool Indices::is_narrow(const char* name, nb::handle from) {
+  if (nb::isinstance<nb::list>(from) || nb::isinstance<nb::tuple>(from)) return false;
+  const Element element = read_array(name, from).form.element;
+  if (element != Element::kI32 && element != Element::kI64)
+    refuse("%s is %s; it must be int32 or int64", name, name_of(element));
+  return element == Element::kI32;
+}
 
 std::uint32_t read_duplicates(nb::handle from) {
   if (from.is_none()) return HEED_DUPLICATES_DEFAULT;
@@ -55,6 +28,8 @@ std::uint32_t read_duplicates(nb::handle from) {
   if (from.equal(nb::str("keep"))) return HEED_DUPLICATES_KEEP;
   refuse("duplicates is %s; it must be \"remove\", \"keep\" or None", nb::repr(from).c_str());
 }
+
+namespace {
 
 void from_edges(Graph* self, nb::handle sources, nb::handle destinations, nb::handle nodes,
                 nb::handle duplicates, nb::handle reverse, nb::handle context) {

@@ -108,8 +108,7 @@ void check_differentiable(const GraphCall& call) {
       refuse_unsupported(
           "%s is heed.Weights; gradients need the array that they were made from, and its bias",
           kGraphMatrices[i].name);
-  if (call.graph->info().reverse == 0)
-    refuse("graph was made without reverse=True, which gradients need");
+  if (call.info.reverse == 0) refuse("graph was made without reverse=True, which gradients need");
 }
 
 nb::object graph_attention_backward(nb::object graph, const nb::tuple& parts, nb::handle grad_out,
@@ -133,8 +132,7 @@ nb::object graph_attention_backward(nb::object graph, const nb::tuple& parts, nb
   args.grad_out = address_of(from_out);
   Array from_lse;
   if (!grad_lse.is_none()) {
-    from_lse =
-        read_like_lse("grad_lse", grad_lse, Shape({call.graph->info().nodes, call.desc.heads}, 0));
+    from_lse = read_like_lse("grad_lse", grad_lse, Shape({call.info.nodes, call.desc.heads}, 0));
     desc.grad_lse = heads_layout(from_lse.form);
     args.grad_lse = address_of(from_lse);
   }

@@ -140,7 +140,7 @@ void make_out(GraphCall& call, nb::handle given) {
 }
 
 void make_outputs_beside_out(GraphCall& call, const nb::tuple& settings) {
-  const heed_graph_info& info = call.graph->info();
+  const heed_graph_info& info = call.info;
   const Kind& kind = call.tensors[call.like()].kind;
   const Element real = call.float64 ? Element::kF64 : Element::kF32;
   if (flag("return_lse", settings[4])) {
@@ -164,6 +164,11 @@ void GraphCall::read(const GraphArguments& arguments) {
   if (!nb::isinstance<Graph>(arguments.graph))
     refuse_type("graph must be a heed.Graph, not %s", type_text(arguments.graph).c_str());
   graph = nb::inst_ptr<Graph>(arguments.graph);
+  read(arguments, graph->info());
+}
+
+void GraphCall::read(const GraphArguments& arguments, const heed_graph_info& sizes) {
+  info = sizes;
   read_inputs(*this, arguments);
   read_tensors(*this, arguments);
   read_matrices(*this, arguments);
@@ -184,8 +189,8 @@ Shape GraphCall::out_shape() const {
   const bool concat = desc.combine == HEED_COMBINE_CONCAT;
   const bool apart = concat && like() == kQuery;
   const std::int64_t heads = concat ? desc.heads : 1;
-  if (apart) return Shape({graph->info().nodes, heads, desc.value_features}, 0);
-  return Shape({graph->info().nodes, heads * desc.value_features}, 0);
+  if (apart) return Shape({info.nodes, heads, desc.value_features}, 0);
+  return Shape({info.nodes, heads * desc.value_features}, 0);
 }
 
 heed_layout GraphCall::out_layout(const Form& form) const {
@@ -200,7 +205,6 @@ nb::object GraphCall::result(const GraphArguments& arguments) const {
 }
 
 double GraphCall::flops() const {
-  const heed_graph_info& info = graph->info();
   const auto row = static_cast<double>(desc.heads * (desc.features + desc.value_features));
   const auto rows = static_cast<double>(info.edges) +
                     static_cast<double>(info.nodes) * (2.0 * static_cast<double>(desc.width) +

@@ -50,6 +50,7 @@ struct GraphCall {
   heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
   heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
   const Graph* graph = nullptr;
+  heed_graph_info info = HEED_GRAPH_INFO_INIT;
   bool float64 = false;
   bool out_given = false;
   Array tensors[kTensors];
@@ -59,8 +60,9 @@ struct GraphCall {
   Array out;
   Outputs outputs;
 
-  /// All that is given.
+  /// All that is given. Without a graph, `sizes` tells the sizes of what has one elsewhere.
   void read(const GraphArguments& arguments);
+  void read(const GraphArguments& arguments, const heed_graph_info& sizes);
   /// And then what is given back.
   void make_outputs(const GraphArguments& arguments);
   /// [nodes, heads, features] where queries were given so, else rows as wide as data's.

@@ -26,7 +26,7 @@ constexpr Axes kAxes[GraphCall::kTensors] = {
 }  // namespace
 
 void read_tensors(GraphCall& call, const GraphArguments& arguments) {
-  const heed_graph_info& info = call.graph->info();
+  const heed_graph_info& info = call.info;
   const char* like = nullptr;
   for (int i = 0; i < GraphCall::kTensors; ++i) {
     const nb::handle from = arguments.tensor(i);
@@ -107,7 +107,7 @@ void read_matrices(GraphCall& call, const GraphArguments& arguments) {
       check_arithmetic(names.name, form, of_edges ? "edge_data" : kGraphTensors[call.like()],
                        call.float64);
     if (per_node && !of_edges) {
-      const std::int64_t nodes = call.graph->info().nodes;
+      const std::int64_t nodes = call.info.nodes;
       if (form.shape[0] != nodes)
         refuse("%s is %s; it must have a matrix for each of the %lld nodes", names.name,
                text(form).c_str(), static_cast<long long>(nodes));

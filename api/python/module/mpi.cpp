@@ -1,120 +1,20 @@
 // heed.mpi: attention over the ranks of MPI. The package sees to it that all ranks refuse together.
-#include <cmath>
 #include <memory>
 #include <utility>
 
 #include "api/python/module/bind.hpp"
-#include "api/python/module/mpi_library.hpp"
+#include "api/python/module/mpi_part.hpp"
 #include "api/python/module/planned_call.hpp"
 #include "api/python/module/workspaces.hpp"
 
 namespace heed::python {
 namespace {
 
-constexpr const char* kMaker = "heed.mpi.plan";
-
-void refuse_options(const Options& options) {
-  for (const auto& [name, given] : {std::pair{"hard", options.hard},
-                                    {"cu_seqlens_q", options.cu_seqlens_q},
-                                    {"cu_seqlens_k", options.cu_seqlens_k},
-                                    {"block_table", options.block_table},
-                                    {"key_scales", options.key_scales},
-                                    {"value_scales", options.value_scales},
-                                    {"score_function", options.score_function},
-                                    {"return_weights", options.return_weights},
-                                    {"return_column_sums", options.return_column_sums}})
-    if (given.is_valid() && given.ptr() != Py_False)
-      refuse_unsupported("%s is given, which is not supported over ranks", name);
-}
-
-/// What the plan must be told of the tensors among the arguments.
-std::uint32_t tensors_of(const heed_attention_args& args) {
-  std::uint32_t tensors = 0;
-  const auto bring = [&](const void* given, std::uint32_t tensor) {
-    if (given != nullptr) tensors |= tensor;
-  };
-  bring(args.mask, HEED_MPI_MASK);
-  bring(args.bias, HEED_MPI_BIAS);
-  bring(args.alibi_slopes, HEED_MPI_ALIBI_SLOPES);
-  bring(args.sinks, HEED_MPI_SINKS);
-  bring(args.key_lengths, HEED_MPI_KEY_LENGTHS);
-  return tensors;
-}
-
-/// A rank's part of a problem. All that can go wrong on one rank alone happens here, where nobody
-/// waits for it.
-struct Part {
-  nb::object query, key, value, out, given;  // the arguments, held
-  Options options;
-  Call call;
-  std::int64_t all_keys = 0;
-  heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
-  Vector<std::int64_t> query_positions, key_positions;
-  std::shared_ptr<heed_context> context;
-
-  Part(nb::handle q, nb::handle k, nb::handle v, nb::handle o, nb::handle g)
-      : query(nb::borrow(q)),
-        key(nb::borrow(k)),
-        value(nb::borrow(v)),
-        out(nb::borrow(o)),
-        given(nb::borrow(g)),
-        options(read_options(kMaker, given)) {
-    refuse_options(options);
-    read_tensors(call, query, key, value, options);
-    check_floating("key", call.key.form);
-    check_floating("value", call.value.form);
-  }
-
-  /// The types of what must be alike on all ranks.
-  nb::dict types() const {
-    nb::dict said;
-    said["query"] = name_of(call.query.form.element);
-    said["key"] = name_of(call.key.form.element);
-    said["value"] = name_of(call.value.form.element);
-    return said;
-  }
-
-  /// With the keys that all ranks have together.
-  void finish(const MpiLibrary& library, std::int64_t keys, std::uint32_t placement,
-              nb::handle positions_q, nb::handle positions_k, bool everywhere,
-              nb::handle head_ranks, nb::handle flops_per_byte, nb::handle where) {
-    all_keys = keys;
-    read_shard_scores(call, options, all_keys);
-    make_outputs(call, options, out.is_none() ? nb::handle() : nb::handle(out));
-    desc.attention = &call.desc;
-    desc.placement = placement;
-    desc.queries = everywhere ? HEED_MPI_QUERIES_EVERYWHERE : HEED_MPI_QUERIES_SPLIT;
-    desc.tensors = tensors_of(call.args);
-    if (!positions_q.is_none())
-      desc.query_positions = read_positions("query", positions_q, call.rows, query_positions);
-    if (!positions_k.is_none())
-      desc.key_positions = read_positions("key", positions_k, call.desc.key_length, key_positions);
-    if (!head_ranks.is_none()) desc.head_ranks = integer("head_ranks", head_ranks);
-    if (!head_ranks.is_none() && desc.head_ranks < 1)
-      refuse("head_ranks is %lld; it must be at least 1, or None for the plan to choose",
-             static_cast<long long>(desc.head_ranks));
-    if (!flops_per_byte.is_none()) {
-      desc.flops_per_byte = number("flops_per_byte", flops_per_byte);
-      if (!(desc.flops_per_byte > 0) || std::isinf(desc.flops_per_byte))
-        refuse("flops_per_byte is %g; it must be finite and above 0", desc.flops_per_byte);
-    }
-    context = library.make_context(*hold_context(where).options);
-  }
-
-  static const std::int64_t* read_positions(const char* of, nb::handle from, std::int64_t rows,
-                                            Vector<std::int64_t>& positions) {
-    positions = read_vector<std::int64_t>("placement", from);
-    if (positions.count != rows)
-      refuse("placement has %lld positions; %s has %lld rows",
-             static_cast<long long>(positions.count), of, static_cast<long long>(rows));
-    return positions.data;
-  }
-};
-
 /// A call that has been read, and memory for it.
 struct Ready {
   nb::object query, key, value, out, tensors;  // the arguments, held
   Call call;
+  Vector<std::int32_t> key_lengths;  // of sequences, in a packed batch
   Outputs outputs;
   std::unique_ptr<Workspace> workspace;
 };
@@ -122,9 +22,12 @@ struct Ready {
 class MpiPlan {
  public:
   /// Collective.
-  MpiPlan(const MpiLibrary& library, const Part& part, const void* communicator, std::size_t bytes)
+  MpiPlan(const MpiLibrary& library, const MpiPart& part, const void* communicator,
+          std::size_t bytes)
       : library_(library),
         planned_(part.call, part.options, part.all_keys),
+        sequences_(part.desc.sequences),
+        packed_lengths_(part.packed() && part.call.args.key_lengths != nullptr),
         plan_(library.make_plan(communicator, bytes, part.context.get(), part.desc)),
         workspaces_(info().workspace_bytes) {}
   ~MpiPlan() { free(); }
@@ -142,7 +45,14 @@ class MpiPlan {
     ready->query = nb::borrow(query), ready->key = nb::borrow(key);
     ready->value = nb::borrow(value), ready->out = nb::borrow(out);
     ready->tensors = nb::borrow(tensors);
-    ready->outputs = planned_.read(ready->call, kMaker, {query, key, value, out, tensors});
+    nb::dict others;
+    others.update(nb::borrow<nb::dict>(tensors));
+    nb::object lengths = take_lengths(others);
+    ready->outputs = planned_.read(ready->call, kMpiMaker, {query, key, value, out, others});
+    if (lengths.is_valid()) {
+      ready->key_lengths = read_packed_lengths(lengths, sequences_);
+      ready->call.args.key_lengths = ready->key_lengths.data;
+    }
     ready->workspace.reset(new Workspace(workspaces_.take()));
     return ready.release();
   }
@@ -212,8 +122,23 @@ class MpiPlan {
     return info;
   }
 
+  /// Those of sequences, which the rest takes for one.
+  nb::object take_lengths(nb::dict& tensors) const {
+    constexpr const char* kName = "key_lengths";
+    if (sequences_ == 0) return {};
+    const bool given = tensors.contains(kName) && !nb::handle(tensors[kName]).is_none();
+    if (given && !packed_lengths_) refuse_type("%s is given, but the plan was made without", kName);
+    if (!given && packed_lengths_) refuse_type("the plan was made with %s: give it", kName);
+    if (!given) return {};
+    nb::object lengths = tensors[kName];
+    tensors[kName] = nb::none();
+    return lengths;
+  }
+
   const MpiLibrary& library_;  // which is never freed
   PlannedCall planned_;
+  std::int64_t sequences_;
+  bool packed_lengths_;
   heed_mpi_attention_plan* plan_;
   mutable Workspaces workspaces_;
 };
@@ -228,7 +153,7 @@ nb::list place(const MpiLibrary& library, std::uint32_t placement, std::int64_t 
 }
 
 MpiPlan* plan(const MpiLibrary& library, std::uintptr_t communicator, std::size_t bytes,
-              const Part& part) {
+              const MpiPart& part) {
   return new MpiPlan(library, part, reinterpret_cast<const void*>(communicator), bytes);
 }
 
@@ -247,22 +172,25 @@ void bind_mpi(nb::module_& module) {
       .def("plan", &plan, nb::arg("communicator"), nb::arg("bytes"), nb::arg("part"),
            nb::keep_alive<0, 1>(),
            nb::sig("def plan(self, communicator: int, bytes: int, part: MpiPart) -> MpiPlan"));
-  nb::class_<Part>(module, "MpiPart", "What a rank brings; see heed.mpi.")
+  nb::class_<MpiPart>(module, "MpiPart", "What a rank brings; see heed.mpi.")
       .def(nb::init<nb::handle, nb::handle, nb::handle, nb::handle, nb::handle>(),
            nb::arg("query").none(), nb::arg("key").none(), nb::arg("value").none(),
            nb::arg("out").none(), nb::arg("options"),
            nb::sig("def __init__(self, query: object, key: object, value: object, out: object, "
                    "options: object) -> None"))
-      .def_prop_ro("rows", [](const Part& part) { return part.call.rows; })
-      .def_prop_ro("keys", [](const Part& part) { return part.call.desc.key_length; })
-      .def("types", &Part::types, nb::sig("def types(self) -> dict[str, str]"))
-      .def("finish", &Part::finish, nb::arg("library"), nb::arg("all_keys"), nb::arg("placement"),
-           nb::arg("query_positions").none(), nb::arg("key_positions").none(),
+      .def_prop_ro("rows", [](const MpiPart& part) { return part.call.rows; })
+      .def_prop_ro("keys", [](const MpiPart& part) { return part.call.desc.key_length; })
+      .def("types", &MpiPart::types, nb::sig("def types(self) -> dict[str, str]"))
+      .def("finish", &MpiPart::finish, nb::arg("library"), nb::arg("all_keys"),
+           nb::arg("placement"), nb::arg("query_positions").none(), nb::arg("key_positions").none(),
            nb::arg("everywhere"), nb::arg("head_ranks").none(), nb::arg("flops_per_byte").none(),
-           nb::arg("context").none(),
+           nb::arg("context").none(), nb::arg("writes"),
            nb::sig("def finish(self, library: MpiLibrary, all_keys: int, placement: int, "
                    "query_positions: object, key_positions: object, everywhere: bool, "
-                   "head_ranks: object, flops_per_byte: object, context: object) -> None"));
+                   "head_ranks: object, flops_per_byte: object, context: object, writes: bool) -> "
+                   "None"));
+  bind_mpi_backward(module);
+  bind_mpi_graph(module);
   nb::class_<Ready>(module, "MpiCall", "A call that has been read; see heed.mpi.");
   nb::class_<MpiPlan>(module, "MpiPlan", "A plan of libheed_mpi; see heed.mpi.")
       .def("read", &MpiPlan::read, nb::arg("query").none(), nb::arg("key").none(),

@@ -7,10 +7,19 @@
 namespace heed::python {
 namespace {
 
-using CreateByPointer = decltype(&heed_mpi_attention_plan_create);
-/// Where handles are ints, as MPICH has them.
-using CreateByInt = heed_status (*)(int, const heed_context*, const heed_mpi_attention_desc*,
-                                    heed_mpi_attention_plan**);
+/// Calls `function` without the GIL. The handle lies at `communicator`, and is of so many bytes: an
+/// int, as MPICH has it, or a pointer.
+template <class... Arguments>
+heed_status collective(void* function, const void* communicator, std::size_t bytes,
+                       Arguments... arguments) {
+  const nb::gil_scoped_release released;
+  const auto call = [&](auto handle) {
+    std::memcpy(&handle, communicator, sizeof handle);
+    return reinterpret_cast<heed_status (*)(decltype(handle), Arguments...)>(function)(
+        handle, arguments...);
+  };
+  return bytes == sizeof(int) ? call(0) : call(MPI_Comm{});
+}
 
 }  // namespace
 
@@ -23,6 +32,13 @@ MpiLibrary::MpiLibrary(const char* path) : path_(path), handle_(dlopen(path, RTL
   find("heed_mpi_attention_plan_choice", choice);
   find("heed_mpi_attention_plan_times", times);
   find("heed_mpi_attention_plan_run", run);
+  find("heed_mpi_attention_backward", backward_);
+  find("heed_mpi_graph_create", graph_create_);
+  find("heed_mpi_graph_destroy", graph_destroy);
+  find("heed_mpi_graph_describe", graph_describe);
+  find("heed_mpi_graph_nodes", graph_nodes);
+  find("heed_mpi_graph_edges", graph_edges);
+  find("heed_mpi_graph_attention", graph_attention);
   find("heed_mpi_last_error", mpi_error_);
   find("heed_context_create", context_create_);
   find("heed_context_destroy", context_destroy_);
@@ -61,21 +77,23 @@ heed_mpi_attention_plan* MpiLibrary::make_plan(const void* communicator, std::si
                                                const heed_context* context,
                                                const heed_mpi_attention_desc& desc) const {
   heed_mpi_attention_plan* plan = nullptr;
-  heed_status status = HEED_STATUS_OK;
-  {
-    const nb::gil_scoped_release released;
-    if (bytes == sizeof(int)) {
-      int handle = 0;
-      std::memcpy(&handle, communicator, sizeof handle);
-      status = reinterpret_cast<CreateByInt>(create_)(handle, context, &desc, &plan);
-    } else {
-      MPI_Comm handle = nullptr;
-      std::memcpy(&handle, communicator, sizeof handle);
-      status = reinterpret_cast<CreateByPointer>(create_)(handle, context, &desc, &plan);
-    }
-  }
-  check(status);
+  check(collective(create_, communicator, bytes, context, &desc, &plan));
   return plan;
+}
+
+void MpiLibrary::attention_backward(const void* communicator, std::size_t bytes,
+                                    const heed_context* context,
+                                    const heed_mpi_attention_backward_desc& desc,
+                                    const heed_attention_backward_args& args) const {
+  check(collective(backward_, communicator, bytes, context, &desc, &args));
+}
+
+heed_mpi_graph* MpiLibrary::make_graph(const void* communicator, std::size_t bytes,
+                                       const heed_context* context,
+                                       const heed_mpi_graph_desc& desc) const {
+  heed_mpi_graph* graph = nullptr;
+  check(collective(graph_create_, communicator, bytes, context, &desc, &graph));
+  return graph;
 }
 
 }  // namespace heed::python

@@ -30,6 +30,18 @@ class MpiLibrary {
                                      const heed_context* context,
                                      const heed_mpi_attention_desc& desc) const;
 
+  /// Likewise.
+  void attention_backward(const void* communicator, std::size_t bytes, const heed_context* context,
+                          const heed_mpi_attention_backward_desc& desc,
+                          const heed_attention_backward_args& args) const;
+  heed_mpi_graph* make_graph(const void* communicator, std::size_t bytes,
+                             const heed_context* context, const heed_mpi_graph_desc& desc) const;
+
+  decltype(&heed_mpi_graph_destroy) graph_destroy = nullptr;
+  decltype(&heed_mpi_graph_describe) graph_describe = nullptr;
+  decltype(&heed_mpi_graph_nodes) graph_nodes = nullptr;
+  decltype(&heed_mpi_graph_edges) graph_edges = nullptr;
+  decltype(&heed_mpi_graph_attention) graph_attention = nullptr;
   decltype(&heed_mpi_place) place = nullptr;
   decltype(&heed_mpi_attention_plan_destroy) destroy = nullptr;
   decltype(&heed_mpi_attention_plan_describe) describe = nullptr;
@@ -48,7 +60,8 @@ class MpiLibrary {
   decltype(&heed_context_destroy) context_destroy_ = nullptr;
   decltype(&heed_last_error) heed_error_ = nullptr;
   decltype(&heed_mpi_last_error) mpi_error_ = nullptr;
-  void* create_ = nullptr;  // which function depends on the MPI
+  void *create_ = nullptr, *backward_ = nullptr;  // which functions depends on the MPI
+  void* graph_create_ = nullptr;
   int (*library_version_)(char*, int*) = nullptr;
 };
 

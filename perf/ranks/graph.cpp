@@ -1,0 +1,164 @@
+#include "perf/ranks/graph.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace heed::perf {
+
+RankedGraph::RankedGraph(const std::string& workload, const Context& context, int ranks)
+    : workload_(parse_graph_workload(workload)), context_(context), team_(ranks) {
+  World::together([&] {
+    if (team_.member()) plan();
+  });
+}
+
+Tensor RankedGraph::rows_of(const Tensor& whole, std::int64_t width) const {
+  Tensor own(whole.type(), static_cast<std::int64_t>(nodes_.size()) * width);
+  const std::size_t row = whole.bytes() / static_cast<std::size_t>(whole.size() / width);
+  auto* to = static_cast<char*>(own.data());
+  for (const std::int64_t node : nodes_) {
+    std::memcpy(to, static_cast<const char*>(whole.data()) + static_cast<std::size_t>(node) * row,
+                row);
+    to += row;
+  }
+  return own;
+}
+
+void RankedGraph::plan() {
+  // All ranks draw the same edges, and each brings a share of them.
+  all_edges_ = kept<Edges>(workload_.graph, workload_);
+  const Edges& edges = *all_edges_;
+  const std::int64_t begin = edges.count() * World::rank() / team_.size();
+  const std::int64_t end = edges.count() * (World::rank() + 1) / team_.size();
+  std::vector<std::int32_t> destinations;
+  destinations.reserve(static_cast<std::size_t>(end - begin));
+  for (std::int64_t node = 0; node < edges.nodes(); ++node)
+    for (std::int64_t e = std::max(begin, edges.offsets[static_cast<std::size_t>(node)]);
+         e < std::min(end, edges.offsets[static_cast<std::size_t>(node) + 1]); ++e)
+      destinations.push_back(static_cast<std::int32_t>(node));
+  heed_mpi_graph_desc desc = HEED_MPI_GRAPH_DESC_INIT;
+  desc.index_type = HEED_INDEX_I32;
+  desc.nodes = edges.nodes();
+  desc.edges = end - begin;
+  desc.sources = edges.sources.data() + begin;
+  desc.destinations = destinations.data();
+  heed_mpi_graph* made = nullptr;
+  check_mpi(heed_mpi_graph_create(team_.comm(), context_.get(), &desc, &made));
+  const std::unique_ptr<heed_mpi_graph, decltype(&heed_mpi_graph_destroy)> graph(
+      made, heed_mpi_graph_destroy);
+  const auto has = described(heed_mpi_graph_describe, graph.get(), HEED_MPI_GRAPH_INFO_INIT);
+  nodes_.resize(static_cast<std::size_t>(has.own_nodes));
+  check_mpi(heed_mpi_graph_nodes(graph.get(), nodes_.data()));
+  whole_ = std::make_unique<GraphTensors>(workload_, edges.count());
+  query_ = rows_of(whole_->query, key_width(workload_));
+  key_ = rows_of(whole_->key, key_width(workload_));
+  value_ = rows_of(whole_->value, value_width(workload_));
+  out_ = rows_of(whole_->out, value_width(workload_));
+  if (World::rank() != 0) whole_ = nullptr;
+  args_.query = query_.data();
+  args_.key = key_.data();
+  args_.value = value_.data();
+  args_.out = out_.data();
+  heed_mpi_graph_attention_plan* plan = nullptr;
+  check_mpi(heed_mpi_graph_attention_plan_create(context_.get(), graph.get(), &workload_.desc,
+                                                 &plan));  // it holds the graph
+  plan_ = {plan, heed_mpi_graph_attention_plan_destroy};
+  const auto info = described(heed_mpi_graph_attention_plan_describe, plan_.get(),
+                              HEED_MPI_GRAPH_ATTENTION_INFO_INIT);
+  workspace_ = std::make_unique<Workspace>(info.workspace_bytes);
+  add_up(has, info);
+}
+
+void RankedGraph::add_up(const heed_mpi_graph_info& graph,
+                         const heed_mpi_graph_attention_info& plan) {
+  const auto own = static_cast<double>(graph.own_edges);
+  edges_ = static_cast<double>(graph.edges);
+  most_edges_ = most_of(own, team_.comm());
+  inner_edges_ = sum_of(static_cast<double>(graph.inner_edges), team_.comm());
+  remote_rows_ = most_of(static_cast<double>(graph.remote_rows), team_.comm());
+  bytes_ = most_of(plan.step_bytes, team_.comm());
+  workspace_bytes_ = most_of(static_cast<double>(plan.workspace_bytes), team_.comm());
+}
+
+Ran RankedGraph::run() {
+  Ran ran = {};
+  World::together([&] {
+    if (!team_.member()) return;
+    MPI_Barrier(team_.comm());
+    check_mpi(heed_mpi_graph_attention_plan_run(plan_.get(), &args_, workspace_->data(),
+                                                workspace_->bytes()));
+    ran = ran_of(described(heed_mpi_graph_attention_plan_times, plan_.get(), HEED_MPI_TIMES_INIT),
+                 team_);
+  });
+  return ran;
+}
+
+void RankedGraph::count(benchmark::State& state, const Ran& ran) const {
+  state.counters["edges"] = edges_;
+  state.counters["medges"] = edges_ / ran.seconds * 1e-6;
+  state.counters["balance"] = most_edges_ * team_.size() / edges_;
+  state.counters["inner"] = inner_edges_ / edges_;
+  state.counters["remote_rows"] = remote_rows_;
+  state.counters["row_bytes"] = edge_bytes(workload_);
+  state.counters["sent_mbytes"] = bytes_ * 1e-6;
+  state.counters["workspace_mbytes"] = workspace_bytes_ * 1e-6;
+}
+
+void RankedGraph::promise(benchmark::State& state, const std::string& workload) {
+  const std::vector<std::string>& all = kRankGraphWorkloads;
+  if (std::find(all.begin(), all.end(), workload) != all.end())
+    state.counters["speedup_target"] = 1.7;
+}
+
+/// To the first rank.
+void RankedGraph::gather(GraphTensors* whole) const {
+  const std::int64_t width = value_width(workload_);
+  if (World::rank() != 0) {
+    MPI_Send(nodes_.data(), static_cast<int>(nodes_.size()), MPI_INT64_T, 0, 0, team_.comm());
+    MPI_Send(out_.data(), static_cast<int>(out_.size()), element_of(out_), 0, 0, team_.comm());
+    return;
+  }
+  const std::size_t row = out_.size() == 0 ? 0 : out_.bytes() / nodes_.size();
+  const auto put = [&](const std::vector<std::int64_t>& nodes, const Tensor& rows) {
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      std::memcpy(static_cast<char*>(whole->out.data()) + static_cast<std::size_t>(nodes[i]) * row,
+                  static_cast<const char*>(rows.data()) + i * row, row);
+  };
+  put(nodes_, out_);
+  for (int rank = 1; rank < team_.size(); ++rank) {
+    MPI_Status status;
+    int count = 0;
+    MPI_Probe(rank, 0, team_.comm(), &status);
+    MPI_Get_count(&status, MPI_INT64_T, &count);
+    std::vector<std::int64_t> nodes(static_cast<std::size_t>(count));
+    MPI_Recv(nodes.data(), count, MPI_INT64_T, rank, 0, team_.comm(), MPI_STATUS_IGNORE);
+    Tensor rows(out_.type(), count * width);
+    MPI_Recv(rows.data(), static_cast<int>(rows.size()), element_of(rows), rank, 0, team_.comm(),
+             MPI_STATUS_IGNORE);
+    put(nodes, rows);
+  }
+}
+
+const Accuracy& RankedGraph::accuracy() {
+  const bool known = accuracy_ != nullptr;
+  if (!known) accuracy_ = std::make_unique<Accuracy>();
+  World::together([&] {
+    if (!known && team_.member()) gather(whole_.get());
+  });
+  World::together([&] {
+    if (known || World::rank() != 0) return;
+    // Results have the bits of one process, whatever the ranks: so nodes have as many parts.
+    const Graph graph = make_graph(*all_edges_, context_, false);
+    const GraphPlan alone =
+        made(heed_graph_attention_plan_create, heed_graph_attention_plan_destroy, context_.get(),
+             graph.get(), &workload_.desc);
+    const auto info =
+        described(heed_graph_attention_plan_describe, alone.get(), HEED_GRAPH_ATTENTION_INFO_INIT);
+    *accuracy_ =
+        check_accuracy(workload_, *all_edges_, *whole_, static_cast<std::int64_t>(info.tasks));
+    demand(*accuracy_, workload_.name);
+  });
+  return *accuracy_;
+}
+
+}  // namespace heed::perf
