@@ -54,17 +54,18 @@ HEED_INLINE void add_outer_product(const Real* const (&row)[R], std::ptrdiff_t a
 /// comes as no surprise to the branch predictor: that cost 9 % at 128 features.
 ///
 /// Each turn of the loop prefetches a little, because many lines at once would hold up the loads of
-/// the product.
+/// the product. sse2 takes so long for its products that memory is early anyway.
 template <class V, class P, std::size_t A, std::size_t B, std::size_t R, std::size_t W,
           class Real = RealOf<V>>
 HEED_INLINE void add_product(const Real* const (&row)[R], std::ptrdiff_t stride, std::size_t begin,
                              std::size_t end, std::ptrdiff_t& at, const Real*& panel,
                              V (&sums)[R][W], Ahead* ahead = nullptr) {
   constexpr std::size_t pitch = W * kLanes<V>;
-  constexpr std::size_t lines = R > 4 ? 2 : 1;
+  constexpr std::size_t lines = !kFusesMultiplyAdd<V> ? 0 : R > 4 ? 2 : 1;
   std::size_t k = begin;
   for (; k + 4 <= end; k += 4) {
-    if (ahead != nullptr) unroll<lines>([&](auto) HEED_INLINE_LAMBDA { ahead->fetch_line(); });
+    if (lines > 0 && ahead != nullptr)
+      unroll<lines>([&](auto) HEED_INLINE_LAMBDA { ahead->fetch_line(); });
     unroll<4>([&](auto) HEED_INLINE_LAMBDA {
       add_outer_product<V, P, A, B>(row, at, panel, sums);
       unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
