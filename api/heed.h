@@ -1085,10 +1085,10 @@ typedef struct heed_multihead_info {
   double attention_flops;  /* as in heed_attention_info */
   size_t kept_bytes;       /* of args.kept: projections, heads and their log-sum-exp; 0 without
                               desc.keep */
-  uint32_t precision;      /* heed_precision, in effect: HEED_PRECISION_MEDIUM where everything may be
-                              rounded, HEED_PRECISION_DEFAULT where what lies between products is
-                              bfloat16, else HEED_PRECISION_EXACT */
-  uint32_t reserved;       /* 0 */
+  uint32_t precision; /* heed_precision, in effect: HEED_PRECISION_MEDIUM where everything may be
+                         rounded, HEED_PRECISION_DEFAULT where what lies between products is
+                         bfloat16, else HEED_PRECISION_EXACT */
+  uint32_t reserved;  /* 0 */
 } heed_multihead_info;
 #define HEED_MULTIHEAD_INFO_INIT \
   { (uint32_t)sizeof(heed_multihead_info), 0, NULL, NULL, NULL, 0, 0.0, 0.0, 0, 0, 0 }

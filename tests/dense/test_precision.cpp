@@ -4,28 +4,13 @@
 
 #include "tests/dense/edges.hpp"
 #include "tests/dense/random_forms.hpp"
+#include "tests/support/precision.hpp"
 
 using namespace heed_test;
 
 namespace {
 
-Context context_of(const char* isa, heed_precision precision) {
-  Choices choices;
-  choices.precision = precision;
-  return make_context(isa, choices);
-}
 Context exact_context(const char* isa) { return context_of(isa, HEED_PRECISION_EXACT); }
-
-/// Calls check(name, of the kernels that it has otherwise) for every instruction set with pairs.
-template <class Check>
-void for_each_with_pairs(Check&& check) {
-  const char* plain = nullptr;
-  for (const char* const isa : isa_names())
-    if (multiplies_pairs(isa))
-      check(isa, plain);
-    else
-      plain = isa;
-}
 
 bool is_of(const Problem& p, std::uint32_t dtype) {
   return p.query.dtype() == dtype && p.key.dtype() == dtype && p.value.dtype() == dtype;

@@ -4,28 +4,12 @@
 #include <cstring>
 
 #include "tests/multihead/copies.hpp"
+#include "tests/support/precision.hpp"
 #include "tests/support/sweep.hpp"
 
 using namespace heed_test;
 
 namespace {
-
-Context context_of(const char* isa, heed_precision precision) {
-  Choices choices;
-  choices.precision = precision;
-  return make_context(isa, choices);
-}
-
-/// Calls check(name, of the kernels that it has otherwise) for every instruction set with pairs.
-template <class Check>
-void for_each_with_pairs(Check&& check) {
-  const char* plain = nullptr;
-  for (const char* const isa : isa_names())
-    if (multiplies_pairs(isa))
-      check(isa, plain);
-    else
-      plain = isa;
-}
 
 /// A random block whose inputs and matrices are bfloat16, biases and out of any type.
 Block in_bfloat16(const Block& block) {
