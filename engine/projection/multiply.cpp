@@ -36,8 +36,8 @@ typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, s
     panel.x = static_cast<const Real*>(matmul_.x_panels) +
               place.before * round_up(plan_.size.in, PanelGeometry::row_padding);
   // Sums that one tile completes leave before those of the next panel begin.
-  panel.accumulators = buffer(plan_.slab.accumulators) +
-                       (plan_.size.in <= kTileIn ? 0 : before * plan_.out_block);
+  panel.accumulators =
+      buffer(plan_.slab.accumulators) + (plan_.size.in <= kTileIn ? 0 : before * plan_.out_block);
   if (matmul_.y_panels != nullptr)
     panel.accumulators = static_cast<Real*>(matmul_.y_panels) +
                          place.before * round_up(plan_.size.out, PanelGeometry::row_padding) +
