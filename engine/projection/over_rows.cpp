@@ -53,6 +53,13 @@ bool lies_by_columns(const Matrix& m) {
   return m.in_each == m.in && magnitude(m.layout.strides.row) < magnitude(m.layout.strides.feature);
 }
 
+/// The gradient of a matrix is x^T y, or y^T x with the roles of both exchanged: the same sums,
+/// transposed. Products write their results fastest with lanes side by side, those of a BLAS
+/// library with features side by side; so the order in which the matrix lies decides.
+bool exchanges(const heed_context& context, const Matrix& gradient) {
+  return lies_by_columns(gradient) == (context.backend == Backend::kCblas);
+}
+
 /// to = x^T y, or grows by that; `to` has a row for every feature of x, and no gaps where no rows
 /// are given.
 void multiply_to(const RunThreads& threads, const MatmulPlan& plan, const RowPairs& rows,
@@ -91,10 +98,6 @@ void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const
   const std::int64_t out = plan.size.out;
   multiply_to(threads, plan, rows,
               {to, rows_side_by_side(plan.size.float64, in, out).layout, in, out}, adds);
-}
-
-bool exchanges(const heed_context& context, const Matrix& gradient) {
-  return lies_by_columns(gradient) == (context.backend == Backend::kCblas);
 }
 
 MatmulPlan plan_gradient(const heed_context& context, const char* field, bool float64,
