@@ -139,8 +139,8 @@ class ChunkSoftmax {
         softmax_(rows.kernels, panel_.rows, pitch_) {}
 
   /// Whether keys and values are read in one pass, by one row and without options: then blocks may
-  /// be as long as rows that are read where they lie.
-  bool fuses() const { return plain_ && panel_.rows == 1; }
+  /// be as long as rows that are read where they lie. From caches two kernels a block are faster.
+  bool fuses() const { return rows_.plan.decode.from_memory && plain_ && panel_.rows == 1; }
 
   void begin(const ChunkPart<Real>& part) {
     part_ = part;

@@ -29,6 +29,7 @@ constexpr std::int64_t kSumsPerVector = 4;
 /// Panels of a few rows are faster where keys and values lie in a cache, decoding where they do
 /// not, as those of a sequence with so many bytes are taken to be.
 constexpr std::int64_t kLongBytes = std::int64_t{4} << 20;
+constexpr std::int64_t kManyBytes = std::int64_t{16} << 20;
 
 /// At most so many bytes of a panel's probabilities are kept for the weights.
 constexpr std::int64_t kMostKept = std::int64_t{4} << 20;
@@ -175,7 +176,6 @@ void plan_packs(heed_attention_plan& plan) {
 /// is no more than what is prefetched ahead of them.
 std::int64_t decoded_block(const heed_attention_plan& plan) {
   constexpr std::int64_t kPageBytes = std::int64_t{4} << 10;
-  constexpr std::int64_t kManyBytes = std::int64_t{16} << 20;
   constexpr std::int64_t kBlockBytes = std::int64_t{16} << 10;
   constexpr auto kFewest = static_cast<std::int64_t>(StoredRows::kRunRows);
   constexpr std::int64_t kSomeHeads = 4;
@@ -186,8 +186,7 @@ std::int64_t decoded_block(const heed_attention_plan& plan) {
   const auto fit = [&](std::int64_t bytes) {
     while (keys > kFewest && keys * row_bytes > bytes) keys /= 2;
   };
-  if (p.key_length / (kManyBytes / kLongBytes) >= plan.decode.long_keys &&
-      kFewest * row_bytes <= kPageBytes)
+  if (plan.decode.from_memory && kFewest * row_bytes <= kPageBytes)
     fit(kPageBytes);
   else if (plan.pack_heads >= kSomeHeads)
     fit(kBlockBytes);
@@ -230,6 +229,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.few = few;
   decode.rows = most;
   decode.long_keys = long_keys;
+  decode.from_memory = p.key_length / (kManyBytes / kLongBytes) >= long_keys;
   decode.block_keys = decoded_block(plan);
   const bool pairs = plan.pairs && p.key.type == ElementType::kBf16;
   const bool has_rows = plan.context->kernels->f32.row_pairs != nullptr;

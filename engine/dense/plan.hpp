@@ -47,6 +47,7 @@ struct Decode {
   std::int64_t few;   ///< rows of a pack that are decoded whatever the sequence's length
   std::int64_t rows;  ///< rows that are decoded if it is long; 0: nothing is decoded
   std::int64_t long_keys;
+  bool from_memory;  ///< a sequence has more keys and values than most caches have room for
   /// Keys between two decisions to rescale; values are summed apart over so many. It depends on
   /// types and sizes alone, for it is part of what fixes the bits.
   std::int64_t block_keys;
@@ -131,8 +132,8 @@ struct heed_attention_plan {
            (s.key_length < decode.long_keys ? decode.few : decode.rows);
   }
 
-  /// Whether prefill writes the weights of a sequence, see kept_probs.hpp; it depends on the sequence
-  /// alone, too.
+  /// Whether prefill writes the weights of a sequence, see kept_probs.hpp; it depends on the
+  /// sequence alone, too.
   bool keeps_probs(const heed::Sequence& s) const {
     return kept_keys > 0 && s.key_length <= kept_keys && !decodes(s);
   }

@@ -54,7 +54,8 @@ class Scores {
   void compute(const Panel<Real>& panel, const MatrixView<Real>& key, const KeyBlock& block,
                const KeyRanges& needed, Allowed allowed, Real* scores) const;
 
-  /// probs[j][i] = the probability of the block's key j, of key head g, for a row_max that is final.
+  /// probs[j][i] = the probability of the block's key j, of key head g, for a row_max that is
+  /// final.
   void weigh_again(const Panel<Real>& panel, std::int64_t g, const KeyBlock& block, Allowed allowed,
                    Real* probs) const;
 

@@ -164,7 +164,8 @@ void pack_values_by_rows(const MatrixView<Real>& value, std::size_t keys, std::s
       Real* to = packed + first * block * keys + j * block;
       for (std::size_t b = 0; b < blocks; ++b) {
         if (j + ahead < keys)
-          __builtin_prefetch(row + static_cast<std::ptrdiff_t>(ahead) * value.row_stride + b * block, 0, 3);
+          __builtin_prefetch(
+              row + static_cast<std::ptrdiff_t>(ahead) * value.row_stride + b * block, 0, 3);
         unroll<block / n>([&](auto i) HEED_INLINE_LAMBDA {
           store<V>(to + i * n, V::load_unaligned(row + b * block + i * n));
         });

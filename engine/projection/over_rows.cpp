@@ -30,14 +30,18 @@ template <class Real>
 void sum_rows(const KernelTable<Real>& kernels, const InputRows& rows, std::int64_t count,
               std::int64_t first, std::int64_t features, Real* total) {
   Real run[kSumFeatures];
-  Real row[kSumFeatures];
+  Real wide[kSumFeatures];
   const Layout& layout = rows.layout;
+  const bool in_place = layout.type == kTypeOf<Real> && layout.strides.feature == 1;
   std::fill_n(total, features, Real{0});
   for (std::int64_t begin = 0; begin < count; begin += kSumRows) {
     std::fill_n(run, features, Real{0});
     for (std::int64_t t = begin; t < std::min(begin + kSumRows, count); ++t) {
-      kernels.numbers.read(layout.type, rows.at(t) + first * layout.strides.feature * layout.bytes,
-                           layout.strides.feature, static_cast<std::size_t>(features), row);
+      const std::byte* const from = rows.at(t) + first * layout.strides.feature * layout.bytes;
+      if (!in_place)
+        kernels.numbers.read(layout.type, from, layout.strides.feature,
+                             static_cast<std::size_t>(features), wide);
+      const Real* const row = in_place ? reinterpret_cast<const Real*>(from) : wide;
       for (std::int64_t x = 0; x < features; ++x) run[x] += row[x];
     }
     for (std::int64_t x = 0; x < features; ++x) total[x] += run[x];
@@ -46,8 +50,14 @@ void sum_rows(const KernelTable<Real>& kernels, const InputRows& rows, std::int6
 
 /// Whether the rows of a column lie nearer to each other than the columns of a row.
 bool lies_by_columns(const Matrix& m) {
-  return m.in_each == m.in &&
-         magnitude(m.layout.strides.row) < magnitude(m.layout.strides.feature);
+  return m.in_each == m.in && magnitude(m.layout.strides.row) < magnitude(m.layout.strides.feature);
+}
+
+/// The gradient of a matrix is x^T y, or y^T x with the roles of both exchanged: the same sums,
+/// transposed. Products write their results fastest with lanes side by side, those of a BLAS
+/// library with features side by side; so the order in which the matrix lies decides.
+bool exchanges(const heed_context& context, const Matrix& gradient) {
+  return lies_by_columns(gradient) == (context.backend == Backend::kCblas);
 }
 
 /// to = x^T y, or grows by that; `to` has a row for every feature of x, and no gaps where no rows
@@ -88,10 +98,6 @@ void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const
   const std::int64_t out = plan.size.out;
   multiply_to(threads, plan, rows,
               {to, rows_side_by_side(plan.size.float64, in, out).layout, in, out}, adds);
-}
-
-bool exchanges(const heed_context& context, const Matrix& gradient) {
-  return lies_by_columns(gradient) == (context.backend == Backend::kCblas);
 }
 
 MatmulPlan plan_gradient(const heed_context& context, const char* field, bool float64,

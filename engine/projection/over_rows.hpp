@@ -34,11 +34,6 @@ struct RowPairs {
 void multiply_over_rows(const RunThreads& threads, const MatmulPlan& plan, const RowPairs& rows,
                         void* to, bool adds = false);
 
-/// The gradient of a matrix is x^T y, or y^T x with the roles of both exchanged: the same sums,
-/// transposed. Products write their results fastest with lanes side by side, those of a BLAS
-/// library with features side by side; so the order in which the matrix lies decides.
-bool exchanges(const heed_context& context, const Matrix& gradient);
-
 /// Plans x^T y for the gradient of a matrix that lies so; it is of some product y = x W.
 MatmulPlan plan_gradient(const heed_context& context, const char* field, bool float64,
                          std::int64_t rows, const Matrix& gradient, std::int64_t claims);
