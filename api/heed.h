@@ -1546,8 +1546,8 @@ typedef struct heed_graph_attention_backward_plan heed_graph_attention_backward_
 
 /* Checks the descriptor against the graph and lays out the workspace: two numbers per node and
  * head, as many as a result where combine is not HEED_COMBINE_CONCAT, four times edge_width with
- * edge data, what gradients need of every node and step where data is projected, and never something per
- * edge. *plan is written only on success; it holds the graph. */
+ * edge data, what gradients need of every node and step where data is projected, and never
+ * something per edge. *plan is written only on success; it holds the graph. */
 HEED_API heed_status heed_graph_attention_backward_plan_create(
     const heed_context* context, const heed_graph* graph,
     const heed_graph_attention_backward_desc* desc, heed_graph_attention_backward_plan** plan);
