@@ -140,7 +140,9 @@ class ChunkSoftmax {
 
   /// Whether keys and values are read in one pass, by one row and without options: then blocks may
   /// be as long as rows that are read where they lie. From caches two kernels a block are faster.
-  bool fuses() const { return rows_.plan.decode.from_memory && plain_ && panel_.rows == 1; }
+  bool fuses() const {
+    return plain_ && panel_.rows == 1 && rows_.sequence.key_length >= rows_.plan.decode.many_keys;
+  }
 
   void begin(const ChunkPart<Real>& part) {
     part_ = part;

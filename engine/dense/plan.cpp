@@ -186,7 +186,7 @@ std::int64_t decoded_block(const heed_attention_plan& plan) {
   const auto fit = [&](std::int64_t bytes) {
     while (keys > kFewest && keys * row_bytes > bytes) keys /= 2;
   };
-  if (plan.decode.from_memory && kFewest * row_bytes <= kPageBytes)
+  if (p.key_length >= plan.decode.many_keys && kFewest * row_bytes <= kPageBytes)
     fit(kPageBytes);
   else if (plan.pack_heads >= kSomeHeads)
     fit(kBlockBytes);
@@ -229,7 +229,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.few = few;
   decode.rows = most;
   decode.long_keys = long_keys;
-  decode.from_memory = p.key_length / (kManyBytes / kLongBytes) >= long_keys;
+  decode.many_keys = long_keys * (kManyBytes / kLongBytes);
   decode.block_keys = decoded_block(plan);
   const bool pairs = plan.pairs && p.key.type == ElementType::kBf16;
   const bool has_rows = plan.context->kernels->f32.row_pairs != nullptr;

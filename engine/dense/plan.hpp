@@ -47,7 +47,8 @@ struct Decode {
   std::int64_t few;   ///< rows of a pack that are decoded whatever the sequence's length
   std::int64_t rows;  ///< rows that are decoded if it is long; 0: nothing is decoded
   std::int64_t long_keys;
-  bool from_memory;  ///< a sequence has more keys and values than most caches have room for
+  /// So many keys, and their values, are more than most caches have room for.
+  std::int64_t many_keys;
   /// Keys between two decisions to rescale; values are summed apart over so many. It depends on
   /// types and sizes alone, for it is part of what fixes the bits.
   std::int64_t block_keys;

@@ -156,6 +156,15 @@ TEST_CASE("a vector of rows over long sequences, which are decoded, and over sho
   }
 }
 
+TEST_CASE("one row over keys and values from memory, and over those of shorter sequences",
+          "[same]") {
+  // 4 KiB of keys and values each: of 4096 keys and more they are more than caches have room for.
+  Problem p = filled({1, 4200, 128, 128, 4, 4, 4, HEED_CAUSAL_NONE}, 65);
+  p.key_lengths = {4200, 4095, 4097, 23};
+  check_problem(p);
+  check_sequences(p);
+}
+
 TEST_CASE("keys past a length might as well not be there", "[same]") {
   std::size_t index = 0;
   for (const Kind& kind : all_kinds())
