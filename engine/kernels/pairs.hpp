@@ -62,6 +62,22 @@ HEED_INLINE V round_to_pairs(V lower, V upper) {
   return V(_mm512_castsi512_ps(
       _mm512_permutex2var_epi16(round_to_half(lower), places, round_to_half(upper))));
 }
+
+/// The same of subnormal numbers too, which the instruction takes for 0: what is packed once may be
+/// read again where 0 would make NaN of an infinity.
+template <class V>
+HEED_INLINE V round_all_to_pairs(V lower, V upper) {
+  const auto rounded = [](V numbers) HEED_INLINE_LAMBDA {
+    const __m512i bits = _mm512_castps_si512(numbers);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+    const __mmask16 nan = _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q);
+    return _mm512_mask_or_epi32(_mm512_add_epi32(bits, up), nan, bits,
+                                _mm512_set1_epi32(0x00400000));
+  };
+  const __m512i high = _mm512_and_si512(rounded(upper), _mm512_set1_epi32(-0x10000));
+  return V(_mm512_castsi512_ps(_mm512_or_si512(_mm512_srli_epi32(rounded(lower), 16), high)));
+}
 #else
 // BFDOT. BFMMLA does twice the work, but wants both operands four numbers deep, two rows to a
 // vector: keys could not be read where they lie, nor panels be those of other instruction sets.
@@ -81,6 +97,10 @@ template <class V>
 HEED_INLINE V round_to_pairs(V lower, V upper) {
   const uint16x8_t both = vreinterpretq_u16_f32(round_side_by_side(lower, upper));
   return V(vreinterpretq_f32_u16(vzip1q_u16(both, vextq_u16(both, both, 4))));
+}
+template <class V>
+HEED_INLINE V round_all_to_pairs(V lower, V upper) {
+  return round_to_pairs<V>(lower, upper);
 }
 #endif
 
@@ -256,7 +276,7 @@ HEED_INLINE V pair_of_keys(const MatrixView<Real>& value, std::size_t keys, std:
       some[x] = from[static_cast<std::ptrdiff_t>(x) * value.column_stride];
     return load<V>(some);
   };
-  return round_to_pairs<V>(load_some(2 * line), load_some(2 * line + 1));
+  return round_all_to_pairs<V>(load_some(2 * line), load_some(2 * line + 1));
 }
 
 template <class V, class Real = RealOf<V>>

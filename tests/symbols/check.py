@@ -182,7 +182,7 @@ def main():
     library = kinds.add_parser("library")
     library.add_argument("path")
     library.add_argument("--header", default="heed.h")
-    library.add_argument("--limit", type=int, default=2_000_000)
+    library.add_argument("--limit", type=int, default=2_100_000)
     kernels = kinds.add_parser("kernels")
     kernels.add_argument("paths", nargs="+")
     test = kinds.add_parser("self-test")
