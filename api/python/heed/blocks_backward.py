@@ -123,6 +123,16 @@ def multihead_backward(
     rest: dict[str, Any] = {**options}
     parts = _parts(rest)
     found: MultiheadGradients[ArrayT] = _heed.multihead_backward(
-        query, key, *parts, grad_out, grad_lse, wanted, accumulate, score_gradient, context, keep, rest
+        query,
+        key,
+        *parts,
+        grad_out,
+        grad_lse,
+        wanted,
+        accumulate,
+        score_gradient,
+        context,
+        keep,
+        rest,
     )
     return found
