@@ -72,12 +72,24 @@ def needed(kind: Kind) -> Kind:
     return kind
 
 
+def in_pairs(kind: Kind) -> bool:
+    """Whether the processor multiplies pairs of what is of this kind."""
+    pairs = ("avx512bf16", "amx", "neonbf16")
+    return kind.element == "bfloat16" and heed.Context().describe()["isa"] in pairs
+
+
 def lse_unit(kind: Kind) -> float:
     """Of a log-sum-exp: the sum is that of weights, which pairs of bfloat16 round."""
-    pairs = ("avx512bf16", "amx", "neonbf16")
-    if kind.element == "bfloat16" and heed.Context().describe()["isa"] in pairs:
+    if in_pairs(kind):
         return kind.unit
     return 2.0**-53 if kind.element == "float64" else 2.0**-24
+
+
+def block_units(kind: Kind) -> tuple[float, float]:
+    """Of a block's result and log-sum-exp: in pairs what lies between products is rounded too."""
+    if in_pairs(kind):
+        return 4 * kind.unit, 4 * kind.unit
+    return kind.unit, lse_unit(kind)
 
 
 def assert_close(actual: Any, expected: np.ndarray, unit: float, what: str) -> None:
