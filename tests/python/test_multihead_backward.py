@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from differences import Loss, squared, squared_gradient
-from kinds import assert_close, assert_like, needed, params
+from kinds import assert_close, assert_like, block_units, needed, params
 from refusals import refusals
 from test_multihead import BIASES, CASES, MATRICES, ROWS, block, packed
 from test_multihead_refused import GIVEN as FORWARD
@@ -74,14 +74,14 @@ def test_types_and_kinds_of_arrays(kind, case):
     expected = loss.gradients()
     given = {n: kind.make(x) if n in arrays else x for n, x in loss.arguments.items()}
     found = loss.gradients(given, grad_out=kind.make(loss.grad_out))
-    exact = 2.0**-53 if kind.element == "float64" else 2.0**-24
+    of_arrays, of_numbers = block_units(kind)
     for name in given:
         gradient, right = getattr(found, name), getattr(expected, name)
         size = max(1.0, float(np.abs(right).max()))  # terms as large as the largest cancel
         if name in arrays:
             assert_like(kind, gradient, given[name])
             gradient = kind.back(gradient)
-        unit = kind.unit if name in arrays else exact
+        unit = of_arrays if name in arrays else of_numbers
         assert_close(np.asarray(gradient) / size, np.asarray(right) / size, unit, name)
 
 
