@@ -140,9 +140,10 @@ class Backward {
           reinterpret_cast<Real*>(slab + plan_.attention.slab.bytes + plan_.slab.rows);
       const std::int64_t first = sequence.key_begin;
       for (std::int64_t j = begin; j < end; ++j) {
-        std::fill_n(row, features, Real{0});
-        for (std::int64_t s = 0; s < splits && j < sequence.key_length; ++s)
-          add_row(sums_of(sums + s * plan_.sum_numbers, sequence), j, features, row);
+        const std::int64_t some = j < sequence.key_length ? splits : 0;
+        if (some == 0) std::fill_n(row, features, Real{0});
+        for (std::int64_t s = 0; s < some; ++s)
+          add_row(sums_of(sums + s * plan_.sum_numbers, sequence), j, features, s == 0, row);
         for (std::int64_t x = 0; x < features; ++x) row[x] *= times;
         write_gradient(kernels_, layout, p.accumulate, row, features, row + features,
                        row_at(to, layout, sequence.batch, head, first + j));
@@ -156,13 +157,18 @@ class Backward {
         [this](Real* of, const Sequence& s) { return values_of(of, s); }, Real{1});
   }
 
-  void add_row(const KeySums<Real>& sums, std::int64_t key, std::int64_t features,
+  void add_row(const KeySums<Real>& sums, std::int64_t key, std::int64_t features, bool fresh,
                Real* row) const {
     const auto count = static_cast<std::size_t>(features);
     each_columns(kernels_.panels, count, [&](const Columns& some) {
       const Real* const from = sums.at(some, static_cast<std::size_t>(key));
       const std::size_t used = std::min(some.pitch, count - some.first);
-      for (std::size_t x = 0; x < used; ++x) row[some.first + x] += from[x];
+      Real* const to = row + some.first;
+      if (fresh) {
+        std::copy_n(from, used, to);
+      } else {
+        for (std::size_t x = 0; x < used; ++x) to[x] += from[x];
+      }
     });
   }
 

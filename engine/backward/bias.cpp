@@ -131,7 +131,8 @@ class BiasSums {
       const std::int64_t count = std::min(pitch(), rows.sequence.query_length - first);
       if (count <= 0) return;
       const GradPanel<Real> panel = reader.panel(first, count, 0, 0);
-      reader.read(panel);
+      const Real* grad_out[kMaxPanel];
+      reader.read(panel, grad_out);
       for (std::int64_t t = tiles.begin; t < tiles.end; ++t)
         add_tile(gradients, reader, panel, t * plan_.bias_keys, sums);
     }

@@ -9,6 +9,25 @@
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
+namespace {
+
+/// The product of two rows, in as many chains as a processor's multiply-adds take turns, one after
+/// the other at the end.
+template <class Real>
+double inner_product(const Real* a, const Real* b, std::size_t count) {
+  constexpr std::size_t kChains = 8;
+  double sums[kChains] = {};
+  std::size_t x = 0;
+  for (; x + kChains <= count; x += kChains)
+    for (std::size_t i = 0; i < kChains; ++i)
+      sums[i] += static_cast<double>(a[x + i]) * static_cast<double>(b[x + i]);
+  for (; x < count; ++x) sums[x % kChains] += static_cast<double>(a[x]) * static_cast<double>(b[x]);
+  double sum = 0;
+  for (const double s : sums) sum += s;
+  return sum;
+}
+
+}  // namespace
 
 template <class Real>
 Reader<Real>::Reader(const PackRows<Real>& rows, const Scores<Real>& scores)
@@ -50,7 +69,7 @@ KeyTile<Real> Reader<Real>::tile(std::int64_t begin, std::int64_t end) const {
 
 /// Reads the panel's rows.
 template <class Real>
-void Reader<Real>::read(const GradPanel<Real>& panel) const {
+void Reader<Real>::read(const GradPanel<Real>& panel, const Real** grad_out) const {
   const auto value_features = static_cast<std::size_t>(problem_.value_features);
   const auto features = static_cast<std::size_t>(problem_.features);
   scores_.pack_query(panel);
@@ -62,15 +81,13 @@ void Reader<Real>::read(const GradPanel<Real>& panel) const {
   std::fill_n(panel.lse, panel.pitch, Real{0});
   std::fill_n(panel.delta, panel.pitch, Real{0});
   const Layout& layout = rows_.plan.problem.grad_out;
-  const Real* starts[kMaxPanel];
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    Real* const to = rows + i * value_features;
-    starts[i] = to;
-    kernels_.numbers.read(layout.type, rows_.row_of(rows_.args.given.grad_out, layout, row, head),
-                          layout.strides.feature, value_features, to);
-    read_row(panel, i, to, room);
+    grad_out[i] =
+        readable(kernels_, layout, rows_.row_of(rows_.args.given.grad_out, layout, row, head),
+                 value_features, rows + i * value_features);
+    read_row(panel, i, grad_out[i], room);
   });
-  kernels_.panels.pack_query(panel.vectors, starts, panel.rows, 1, value_features, Real{1},
+  kernels_.panels.pack_query(panel.vectors, grad_out, panel.rows, 1, value_features, Real{1},
                              panel.grad_out);
   // A row that attends nothing has an lse of +inf, and nothing but probabilities of 0.
   *panel.finite =
@@ -83,13 +100,14 @@ template <class Real>
 void Reader<Real>::read_whole(const GradPanel<Real>& panel) const {
   const auto value_features = static_cast<std::size_t>(problem_.value_features);
   const auto features = static_cast<std::size_t>(problem_.features);
-  Real* const rows = buffer(rows_.plan.slab.rows);
-  read(panel);  // leaves grad_out there
+  Real* const room = buffer(rows_.plan.slab.rows);
+  const Real* rows[kMaxPanel];
+  read(panel, rows);
   lay_in_columns(rows, panel.rows, value_features, panel.grad_columns);
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    kernels_.numbers.read(problem_.query.type,
-                          rows_.row_of(rows_.args.attention.query, problem_.query, row, head),
-                          problem_.query.strides.feature, features, rows + i * features);
+    rows[i] = readable(kernels_, problem_.query,
+                       rows_.row_of(rows_.args.attention.query, problem_.query, row, head),
+                       features, room + i * features);
   });
   lay_in_columns(rows, panel.rows, features, panel.query_columns);
 }
@@ -108,12 +126,10 @@ void Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const R
     return value;
   };
   const auto features = static_cast<std::size_t>(problem_.value_features);
-  kernels_.numbers.read(problem_.out.type,
-                        rows_.row_of(rows_.args.attention.out, problem_.out, row, head),
-                        problem_.out.strides.feature, features, room);
-  double delta = 0;
-  for (std::size_t x = 0; x < features; ++x)
-    delta += static_cast<double>(grad_out[x]) * static_cast<double>(room[x]);
+  const Real* const out =
+      readable(kernels_, problem_.out,
+               rows_.row_of(rows_.args.attention.out, problem_.out, row, head), features, room);
+  double delta = inner_product(grad_out, out, features);
   if (rows_.args.given.grad_lse != nullptr)
     delta -= number(rows_.args.given.grad_lse, rows_.plan.problem.grad_lse);
   double lse = number(rows_.args.attention.lse, problem_.lse);
@@ -133,13 +149,13 @@ void Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const R
 
 /// [columns][row][pitch]
 template <class Real>
-void Reader<Real>::lay_in_columns(const Real* rows, std::size_t count, std::size_t features,
-                                  Real* to) const {
+void Reader<Real>::lay_in_columns(const Real* const* rows, std::size_t count,
+                                  std::size_t features, Real* to) const {
   each_columns(kernels_.panels, features, [&](const Columns& columns) {
     Real* row_to = to + columns.first * count;
     const std::size_t used = std::min(columns.pitch, features - columns.first);
     for (std::size_t r = 0; r < count; ++r, row_to += columns.pitch) {
-      std::copy_n(rows + r * features + columns.first, used, row_to);
+      std::copy_n(rows[r] + columns.first, used, row_to);
       std::fill(row_to + used, row_to + columns.pitch, Real{0});
     }
   });

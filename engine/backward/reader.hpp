@@ -17,8 +17,9 @@ class Reader {
   GradPanel<Real> panel(std::int64_t first, std::int64_t count, std::int64_t before,
                         std::int64_t index) const;
 
-  /// Fills the panel's buffers but the columns; begins the terms of its rows.
-  void read(const GradPanel<Real>& panel) const;
+  /// Fills the panel's buffers but the columns; begins the terms of its rows. Leaves where these
+  /// can be read: the rows of grad_out.
+  void read(const GradPanel<Real>& panel, const Real** grad_out) const;
   /// Fills the columns too.
   void read_whole(const GradPanel<Real>& panel) const;
 
@@ -28,7 +29,8 @@ class Reader {
   Real* buffer(std::size_t offset) const { return rows_.buffer(offset); }
   void read_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
                 Real* room) const;
-  void lay_in_columns(const Real* rows, std::size_t count, std::size_t features, Real* to) const;
+  void lay_in_columns(const Real* const* rows, std::size_t count, std::size_t features,
+                      Real* to) const;
 
   const PackRows<Real>& rows_;
   const Problem& problem_;

@@ -106,29 +106,43 @@ void Split<Real>::finish(const GradPanel<Real>& panel) const {
 
   alignas(kAlignment) Real ones[kMaxPanel];
   std::fill_n(ones, kMaxPanel, Real{1});
-  const auto factor = static_cast<Real>(problem_.scale / problem_.temperature);
   Real* const rows = rows_.buffer(rows_.plan.slab.rows);
   Real* const room = rows + panel.rows * features;
-  Real* to[kMaxPanel];
-  for (std::size_t i = 0; i < panel.rows; ++i) to[i] = rows + i * features;
-  kernels_.panels.finish(panel.vectors, sums, ones, features, to, panel.rows, 1);
-  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
-    if (rows_.args.given.grad_scale != nullptr) {
+  const auto turn = [&] {
+    Real* to[kMaxPanel];
+    for (std::size_t i = 0; i < panel.rows; ++i) to[i] = rows + i * features;
+    kernels_.panels.finish(panel.vectors, sums, ones, features, to, panel.rows, 1);
+  };
+  if (rows_.args.given.grad_scale != nullptr) {
+    turn();
+    panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
       const Layout& layout = problem_.query;
-      kernels_.numbers.read(layout.type,
-                            rows_.row_of(rows_.args.attention.query, layout, row, head),
-                            layout.strides.feature, features, room);
+      const Real* const query =
+          readable(kernels_, layout, rows_.row_of(rows_.args.attention.query, layout, row, head),
+                   features, room);
+      const Real* const gradient = rows + i * features;
       double product = 0;
       for (std::size_t x = 0; x < features; ++x)
-        if (to[i][x] != 0)  // a row that attends nothing may hold NaN
-          product += static_cast<double>(to[i][x]) * static_cast<double>(room[x]);
+        if (gradient[x] != 0)  // a row that attends nothing may hold NaN
+          product += static_cast<double>(gradient[x]) * static_cast<double>(query[x]);
       rows_.terms(row, head).scale = product;
-    }
-    if (rows_.args.given.grad_query == nullptr) return;
-    for (std::size_t x = 0; x < features; ++x) to[i][x] *= factor;
-    write_gradient(kernels_, p.grad_query, p.accumulate, to[i], problem_.features, room,
-                   rows_.row_of(rows_.args.given.grad_query, p.grad_query, row, head));
+    });
+  }
+  void* const grad_query = rows_.args.given.grad_query;
+  if (grad_query == nullptr) return;
+  const auto factor = static_cast<Real>(problem_.scale / problem_.temperature);
+  for (std::size_t at = 0; at < count; ++at) sums[at] *= factor;
+  std::byte* to[kMaxPanel];
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    to[i] = rows_.row_of(grad_query, p.grad_query, row, head);
   });
+  if (!p.accumulate)
+    return store_columns(kernels_, sums, ones, features, to, panel.rows, panel.vectors,
+                         p.grad_query, rows);
+  turn();
+  for (std::size_t i = 0; i < panel.rows; ++i)
+    write_gradient(kernels_, p.grad_query, true, rows + i * features, problem_.features, room,
+                   to[i]);
 }
 
 template class Split<float>;

@@ -51,6 +51,16 @@ MatrixView<Real> paired(const Layout& layout, bool apart, std::int64_t begin, st
   return {buffer, width / 2, 1};
 }
 
+/// A row of a tensor where it lies, if its numbers are Reals side by side; else in `room`.
+template <class Real>
+const Real* readable(const KernelTable<Real>& kernels, const Layout& layout, const std::byte* row,
+                     std::size_t features, Real* room) {
+  if (layout.type == kTypeOf<Real> && layout.strides.feature == 1)
+    return reinterpret_cast<const Real*>(row);
+  kernels.numbers.read(layout.type, row, layout.strides.feature, features, room);
+  return room;
+}
+
 /// The other way: to[i][x] = columns[x][i] / sum[i] for `rows` lanes of a panel. Rows of another
 /// type are narrowed in `buffer`, [rows][count].
 template <class Real>
