@@ -149,8 +149,8 @@ void Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const R
 
 /// [columns][row][pitch]
 template <class Real>
-void Reader<Real>::lay_in_columns(const Real* const* rows, std::size_t count,
-                                  std::size_t features, Real* to) const {
+void Reader<Real>::lay_in_columns(const Real* const* rows, std::size_t count, std::size_t features,
+                                  Real* to) const {
   each_columns(kernels_.panels, features, [&](const Columns& columns) {
     Real* row_to = to + columns.first * count;
     const std::size_t used = std::min(columns.pitch, features - columns.first);
