@@ -56,6 +56,7 @@ heed_status heed_graph_describe(const heed_graph* graph, heed_graph_info* info) 
     known.isolated = g.isolated;
     known.most = g.most;
     known.bytes = heed::bytes_of(g);
+    known.source_nodes = g.source_nodes;
     heed::write_struct(info, known, "info");
   });
 }

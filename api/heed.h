@@ -1239,20 +1239,24 @@ typedef enum heed_duplicates {
 /* Directed edges from sources to destinations, over which destinations attend to sources: either
  * an edge list (sources and destinations, any order), or rows by destination (sources and offsets,
  * CSR): the edges offsets[n] to offsets[n + 1] - 1 end at node n. A self-loop is an edge like any
- * other. */
+ * other. With source_nodes edges lead from nodes of another kind, which have numbers of their own. */
 typedef struct heed_graph_desc {
   uint32_t struct_size;
   uint32_t index_type;      /* heed_index_type of the three arrays */
   int64_t nodes;            /* at most 2^31 - 1 */
   int64_t edges;            /* given; at most 2^40 */
-  const void* sources;      /* [edges], 0 to nodes - 1 */
+  const void* sources;      /* [edges], 0 to nodes - 1, or source_nodes - 1 */
   const void* destinations; /* [edges]; NULL with offsets */
   const void* offsets;      /* [nodes + 1], from 0 to edges, never decreasing; else NULL */
   uint32_t duplicates;      /* heed_duplicates */
   uint32_t reverse;         /* 1: also keeps edges sorted by source, which gradients need */
+  /* At most 2^31 - 1. 0: edges lead from the nodes where they end. Otherwise keys and values have
+   * so many rows, and all else one for each of `nodes`; inputs must be HEED_GRAPH_PROJECTED, and
+   * reverse 0 (1: HEED_STATUS_UNSUPPORTED). */
+  int64_t source_nodes;
 } heed_graph_desc;
 #define HEED_GRAPH_DESC_INIT \
-  { (uint32_t)sizeof(heed_graph_desc), 0, 0, 0, NULL, NULL, NULL, 0, 0 }
+  { (uint32_t)sizeof(heed_graph_desc), 0, 0, 0, NULL, NULL, NULL, 0, 0, 0 }
 
 /* Edges checked and sorted by destination and source; immutable, for any number of plans, runs and
  * threads. Does not need the caller's arrays afterwards. Holds its context. */
@@ -1273,9 +1277,10 @@ typedef struct heed_graph_info {
   int64_t isolated;    /* nodes without incoming edges */
   int64_t most;        /* incoming edges of a node */
   size_t bytes;        /* of memory held, the reverse order included */
+  int64_t source_nodes; /* as given */
 } heed_graph_info;
 #define HEED_GRAPH_INFO_INIT \
-  { (uint32_t)sizeof(heed_graph_info), 0, 0, 0, 0, 0, 0, 0 }
+  { (uint32_t)sizeof(heed_graph_info), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 HEED_API heed_status heed_graph_describe(const heed_graph* graph, heed_graph_info* info);
 
@@ -1298,6 +1303,7 @@ typedef enum heed_graph_inputs {
  *   out_n = new_n, or data_n + new_n with residual    all nodes at once
  *
  *   query, key [nodes, heads, features]      value [nodes, heads, value_features]
+ *              (key and value [source_nodes, ...] where the graph has such)
  *   data       [nodes, width]
  *   W_query, W_key [width, heads * features]  W_value [width, heads * value_features]
  *              one each, or one per node; q = data W_query + b_query and so on

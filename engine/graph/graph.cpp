@@ -86,7 +86,7 @@ template <class Index>
 void fill(heed_graph& graph, Array<Index>& given, const heed_graph_desc& desc) {
   const heed_context& context = *graph.context;
   Array<Edge<Index>> edges = read_edges<Index>(context, desc);
-  sort_edges(context, graph.nodes, edges);
+  sort_edges(context, std::max(graph.nodes, graph.sources()), edges);
   const bool listed = desc.offsets == nullptr;
   const bool remove = desc.duplicates == HEED_DUPLICATES_REMOVE ||
                       (desc.duplicates == HEED_DUPLICATES_DEFAULT && listed);
@@ -108,9 +108,16 @@ void validate(const heed_graph_desc& desc) {
   check_choice("index_type", desc.index_type, "a heed_index_type", HEED_INDEX_I64);
   check_choice("duplicates", desc.duplicates, "a heed_duplicates", HEED_DUPLICATES_KEEP);
   check_choice("reverse", desc.reverse, "a switch", 1);
-  if (desc.nodes < 0 || desc.nodes > kMostNodes)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "desc.nodes is %lld; it must be 0 to %lld",
-         static_cast<long long>(desc.nodes), static_cast<long long>(kMostNodes));
+  const auto check_nodes = [](const char* field, std::int64_t nodes) {
+    if (nodes < 0 || nodes > kMostNodes)
+      fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s is %lld; it must be 0 to %lld", field,
+           static_cast<long long>(nodes), static_cast<long long>(kMostNodes));
+  };
+  check_nodes("nodes", desc.nodes);
+  check_nodes("source_nodes", desc.source_nodes);
+  if (desc.source_nodes > 0 && desc.reverse != 0)
+    fail(HEED_STATUS_UNSUPPORTED, "desc.reverse is 1; it must be 0 with desc.source_nodes, %lld",
+         static_cast<long long>(desc.source_nodes));
   check_size("edges", desc.edges, 0);
   const std::int64_t bytes = desc.index_type == HEED_INDEX_I64 ? 8 : 4;
   check_alignment("desc.sources", desc.sources, bytes);
@@ -135,6 +142,7 @@ heed_graph* make_graph(const heed_context& context, const heed_graph_desc& desc)
   try {
     graph->context = &context;
     graph->nodes = desc.nodes;
+    graph->source_nodes = desc.source_nodes;
     graph->edges_given = desc.edges;
     graph->offsets = Array<std::int64_t>(context.allocator, desc.nodes + 1);
     if (desc.edges <= UINT32_MAX) {

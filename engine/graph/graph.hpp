@@ -67,6 +67,7 @@ struct EdgeOrder {
 struct heed_graph : heed::EdgeOrder {
   const heed_context* context;
   std::int64_t nodes;
+  std::int64_t source_nodes;  ///< 0: edges lead from the same nodes
   std::int64_t edges;
   std::int64_t edges_given;
   std::int64_t isolated;     ///< nodes without edges
@@ -74,6 +75,9 @@ struct heed_graph : heed::EdgeOrder {
   bool reversible;           ///< has the next
   heed::EdgeOrder outgoing;  ///< sorted by source
   mutable std::atomic<std::uint32_t> owners{1};
+
+  /// How many nodes edges may lead from.
+  std::int64_t sources() const { return source_nodes > 0 ? source_nodes : nodes; }
 };
 
 namespace heed {

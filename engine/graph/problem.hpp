@@ -18,6 +18,7 @@ struct GraphProblem : Scaling {
   bool residual;
   bool float64;  ///< the arithmetic's type: double, else float
   std::int64_t nodes;
+  std::int64_t sources;  ///< nodes that edges lead from, whose rows keys and values have
   std::int64_t edges_given;
   std::int64_t heads;
   std::int64_t features;

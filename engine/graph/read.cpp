@@ -17,17 +17,17 @@ auto with_index_type(const heed_graph_desc& desc, Function&& function) {
 
 template <class Index>
 void check_nodes(const heed_context& context, const char* field, const Index* indices,
-                 const heed_graph_desc& desc) {
+                 std::int64_t nodes, const heed_graph_desc& desc) {
   const std::int64_t wrong = first_where(context.threads, desc.edges, [&](std::int64_t e) {
-    return indices[e] < 0 || indices[e] >= desc.nodes;
+    return indices[e] < 0 || indices[e] >= nodes;
   });
   if (wrong == desc.edges) return;
   const auto value = static_cast<long long>(indices[wrong]);
-  if (desc.nodes == 0)
+  if (nodes == 0)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s[%lld] is %lld; desc.nodes is 0", field,
          static_cast<long long>(wrong), value);
   fail(HEED_STATUS_INVALID_ARGUMENT, "desc.%s[%lld] is %lld; it must be 0 to %lld", field,
-       static_cast<long long>(wrong), value, static_cast<long long>(desc.nodes - 1));
+       static_cast<long long>(wrong), value, static_cast<long long>(nodes - 1));
 }
 
 template <class Index>
@@ -56,9 +56,11 @@ void check_edges(const heed_context& context, const heed_graph_desc& desc) {
     using Index = decltype(zero);
     if (desc.offsets != nullptr)
       check_offsets(context, static_cast<const Index*>(desc.offsets), desc);
-    check_nodes(context, "sources", static_cast<const Index*>(desc.sources), desc);
+    check_nodes(context, "sources", static_cast<const Index*>(desc.sources),
+                desc.source_nodes > 0 ? desc.source_nodes : desc.nodes, desc);
     if (desc.destinations != nullptr)
-      check_nodes(context, "destinations", static_cast<const Index*>(desc.destinations), desc);
+      check_nodes(context, "destinations", static_cast<const Index*>(desc.destinations), desc.nodes,
+                  desc);
   });
 }
 

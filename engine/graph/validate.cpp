@@ -79,8 +79,8 @@ class Layouts {
     const char* const no_edges = "with desc.edge_width 0";
     p_.query =
         input("desc.query", desc_.query, nodes(p_.heads, p_.features), projected, not_projected);
-    p_.key = input("desc.key", desc_.key, nodes(p_.heads, p_.features), projected, not_projected);
-    p_.value = input("desc.value", desc_.value, nodes(p_.heads, p_.value_features), projected,
+    p_.key = input("desc.key", desc_.key, sources(p_.heads, p_.features), projected, not_projected);
+    p_.value = input("desc.value", desc_.value, sources(p_.heads, p_.value_features), projected,
                      not_projected);
     p_.data = input("desc.data", desc_.data, nodes(1, p_.width), p_.has_data(), no_data);
     p_.edge_data = input("desc.edge_data", desc_.edge_data, edges(1, p_.edge_width),
@@ -101,6 +101,9 @@ class Layouts {
   };
   Sizes nodes(std::int64_t heads, std::int64_t features) const {
     return {{1, heads, p_.nodes, features}};
+  }
+  Sizes sources(std::int64_t heads, std::int64_t features) const {
+    return {{1, heads, p_.sources, features}};
   }
   Sizes edges(std::int64_t heads, std::int64_t features) const {
     return {{1, heads, p_.edges_given, features}};
@@ -165,6 +168,12 @@ GraphProblem validate(const heed_graph& graph, const heed_graph_attention_desc& 
   p.residual = desc.residual != 0;
   p.float64 = desc.out.dtype == HEED_DTYPE_F64;
   p.nodes = graph.nodes;
+  p.sources = graph.sources();
+  if (graph.source_nodes > 0 && p.inputs != HEED_GRAPH_PROJECTED)
+    fail(HEED_STATUS_INVALID_ARGUMENT,
+         "desc.inputs is %u; it must be HEED_GRAPH_PROJECTED (0) for a graph with source_nodes, "
+         "%lld",
+         desc.inputs, static_cast<long long>(graph.source_nodes));
   p.edges_given = graph.edges_given;
   p.heads = desc.heads;
   p.features = desc.features;

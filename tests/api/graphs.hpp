@@ -80,7 +80,7 @@ inline Fields fields_of(SmallGraph& form) {
   heed_graph_desc& d = form.desc;
   return fields.in("desc.")("index_type", d.index_type)("nodes", d.nodes)("edges", d.edges)(
       "sources", d.sources)("destinations", d.destinations)("offsets", d.offsets)(
-      "duplicates", d.duplicates)("reverse", d.reverse);
+      "duplicates", d.duplicates)("reverse", d.reverse)("source_nodes", d.source_nodes);
 }
 
 /// Attention over it: 2 heads, 3 features, values of 5, data of 10, edge data of 2. Queries, keys

@@ -61,6 +61,15 @@ TEST_CASE("nodes are counted by int32", "[refused][graph]") {
                              {with("desc.nodes", 0), "desc.sources[0] is 3; desc.nodes is 0"}});
 }
 
+TEST_CASE("sources of another kind are counted by int32, and edges lead from these",
+          "[refused][graph]") {
+  check_refused<SmallGraph>(
+      {{"desc.source_nodes", -1, "must be 0 to 2147483647"},
+       {"desc.source_nodes", std::int64_t{1} << 31, "must be 0 to 2147483647"},
+       {with("desc.source_nodes", 3), "desc.sources[0] is 3; it must be 0 to 2"}});
+  check_accepted<SmallGraph>(with("desc.source_nodes", 4));
+}
+
 TEST_CASE("a graph's edges are given, in one way", "[refused][graph]") {
   check_refused<SmallGraph>(
       {{"desc.sources", kNull, "desc.edges is 6"},

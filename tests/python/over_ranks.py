@@ -541,6 +541,156 @@ def test_gradients_refused_on_one_rank(case):
     assert len(set(WORLD.allgather(str(raised.value)))) == 1
 
 
+class TestTorch:
+    """A step of training over ranks; one process is torch's own autograd."""
+
+    OPTIONS = ("plain", "causal", "positions", "sinks", "bias", "everywhere")
+
+    @pytest.mark.parametrize("head_ranks", [None, 1, 2, 3])
+    @pytest.mark.parametrize("dtype", ["float64", "float32"])
+    @pytest.mark.parametrize("name", OPTIONS)
+    def test_against_one_process(self, name, dtype, head_ranks):
+        torch = pytest.importorskip("torch")
+        import heed.torch_mpi
+
+        if head_ranks is not None and (RANKS % head_ranks or name == "everywhere"):
+            pytest.skip("does not divide the ranks, or is refused")
+        random = torch.Generator().manual_seed(6)
+
+        def drawn(*shape):
+            return torch.randn(*shape, generator=random, dtype=getattr(torch, dtype))
+
+        heads, length = 6, 23
+        rows = 5 if name == "everywhere" else length
+        q, k, v = drawn(2, heads, rows, 8), drawn(2, heads, length, 8), drawn(2, heads, length, 7)
+        grad_out, grad_lse = drawn(2, heads, rows, 7), drawn(2, heads, rows)
+        extra = {}
+        if name == "sinks":
+            extra["sinks"] = drawn(heads)
+        if name == "bias":
+            extra["bias"] = drawn(1, heads, rows, length)
+        how = "dealt" if name in ("positions", "everywhere") else "zigzag"
+        mine, own = dealt(length, 1), {"placement": dealt(length, 1)}
+        if how == "zigzag":
+            mine, own = heed.mpi.place(length, placement="zigzag"), {"placement": "zigzag"}
+        keys = torch.from_numpy(mine)
+        at = torch.arange(rows) if name == "everywhere" else keys
+        if name == "everywhere":
+            own["queries"] = "everywhere"
+        causal = name in ("causal", "positions")
+
+        whole = [x.clone().requires_grad_() for x in (q, k, v, *extra.values())]
+        scores = whole[0] @ whole[1].transpose(-1, -2) / 8**0.5
+        if name == "bias":
+            scores = scores + whole[3]
+        if causal:
+            scores = scores.masked_fill(~torch.ones(rows, length).tril().bool(), -torch.inf)
+        logits = scores
+        if name == "sinks":
+            logits = torch.cat([scores, whole[3][None, :, None, None].expand(2, -1, rows, 1)], -1)
+        want = (torch.softmax(logits, -1)[..., :length] @ whole[2], torch.logsumexp(logits, -1))
+        torch.autograd.backward(want, (grad_out, grad_lse))
+
+        def part_of(tensor, index):
+            return tensor[..., index, :].clone().requires_grad_()
+
+        part = [part_of(q, at), part_of(k, keys), part_of(v, keys)]
+        mine_of = {
+            n: (part_of(x, at) if n == "bias" else x.clone().requires_grad_())
+            for n, x in extra.items()
+        }
+        found = heed.torch_mpi.attention(
+            *part, causal=causal, head_ranks=head_ranks, **mine_of, **own
+        )
+        torch.autograd.backward(found, (grad_out[:, :, at], grad_lse[:, :, at]))
+        # 23 keys and 8 features: no sum has more terms than 2 * 23 * 12, each of numbers below 50.
+        bound = 2 * 23 * 12 * 50 * torch.finfo(q.dtype).eps
+        for a, b in zip(found, want, strict=True):
+            b = b[:, :, at]
+            torch.testing.assert_close(a.detach(), b.detach(), rtol=0, atol=bound)
+        cut = [at, keys, keys, *(at if n == "bias" else None for n in extra)]
+        for a, b, index in zip([*part, *mine_of.values()], whole, cut, strict=True):
+            b = b.grad if index is None else b.grad[..., index, :]
+            torch.testing.assert_close(a.grad, b, rtol=0, atol=bound)
+
+    def tensors(self, torch):
+        return [torch.from_numpy(x).clone().requires_grad_() for x in (K, K, V)]
+
+    def test_only_what_is_wanted(self):
+        torch = pytest.importorskip("torch")
+        import heed.torch_mpi
+
+        q, k, v = self.tensors(torch)
+        out, lse = heed.torch_mpi.attention(q.detach(), k, v.detach())
+        (out.sum() + lse.sum()).backward()
+        assert q.grad is None
+        assert v.grad is None
+        assert k.grad.abs().sum() > 0
+        with torch.no_grad():
+            assert not heed.torch_mpi.attention(q, k, v)[0].requires_grad
+        k.grad = None
+        _, lse = heed.torch_mpi.attention(q.detach(), k, v.detach())
+        lse.sum().backward()  # a loss of the logarithms alone
+        assert k.grad.abs().sum() > 0
+
+    def test_no_second_derivative(self):
+        torch = pytest.importorskip("torch")
+        import heed.torch_mpi
+
+        q, k, v = self.tensors(torch)
+        out, _ = heed.torch_mpi.attention(q, k, v)
+        grads = torch.autograd.grad(out.sum(), (q, k, v), create_graph=True)
+        with pytest.raises(heed.UnsupportedError, match="gradients of .* over ranks have no deriv"):
+            grads[0].sum().backward()
+
+    @pytest.mark.skipif(RANKS == 1, reason="of ranks that differ there are two")
+    def test_refused_where_ranks_differ(self):
+        torch = pytest.importorskip("torch")
+        import heed.torch_mpi
+
+        q, k, v = self.tensors(torch)
+        own = q if RANK != LAST else q.detach()
+        with pytest.raises(
+            heed.ArgumentError,
+            match=f"rank {LAST}: query.requires_grad is False; on rank 0 it is True",
+        ):
+            heed.torch_mpi.attention(own, k, v)
+        given = (q, k, v) if RANK != LAST else (x.float() for x in (q, k, v))
+        with pytest.raises(
+            heed.ArgumentError, match=f"rank {LAST}: query is float32; on rank 0 it is float64"
+        ):
+            heed.torch_mpi.attention(*given)
+
+    def test_refused_on_one_rank(self):
+        torch = pytest.importorskip("torch")
+        import heed.torch_mpi
+
+        q, k, v = self.tensors(torch)
+        with pytest.raises(
+            TypeError, match=f"rank {LAST}: key must be a torch.Tensor, not ndarray"
+        ):
+            heed.torch_mpi.attention(q, k if RANK != LAST else K, v)
+        if RANK == LAST:
+            k = k.float()
+        with pytest.raises(
+            heed.ArgumentError, match=f"rank {LAST}: .*query is float64 but key is float32"
+        ):
+            heed.torch_mpi.attention(q, k, v)
+        mask = torch.zeros(4, 6 * RANKS, dtype=torch.float64, requires_grad=True)
+        with pytest.raises(heed.UnsupportedError, match="attn_mask requires gradients and bias is"):
+            heed.torch_mpi.attention(q, k, v, attn_mask=mask, bias=mask)
+
+    def test_graphs_have_no_gradients(self):
+        torch = pytest.importorskip("torch")
+        graph = heed.mpi.Graph([0], [0], nodes=1) if RANK == 0 else heed.mpi.Graph(nodes=1)
+        x = torch.ones(len(graph.nodes()), 1, 4, requires_grad=RANK == LAST)
+        with pytest.raises(
+            heed.UnsupportedError,
+            match=f"rank {LAST}: query requires gradients, which attention over a graph",
+        ):
+            heed.mpi.graph_attention(graph, x, x, x)
+
+
 NODES = 23
 
 

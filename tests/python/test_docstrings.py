@@ -24,8 +24,9 @@ NEEDS = {  # what modules import beside NumPy
     "torch_ops": ["torch"],
     "transformers": ["torch", "transformers"],
 }
-# heed.mpi starts MPI; its functions are compared with what they say in over_ranks.py.
-MODULES = [m.name for m in pkgutil.iter_modules(heed.__path__) if m.name != "mpi"]
+# These start MPI; their functions are compared with what they say in over_ranks.py.
+STARTING = ("mpi", "torch_mpi")
+MODULES = [m.name for m in pkgutil.iter_modules(heed.__path__) if m.name not in STARTING]
 PUBLIC = [
     value
     for name in heed.__all__

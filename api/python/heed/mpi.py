@@ -18,6 +18,7 @@ for the same instruction sets.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
@@ -592,7 +593,8 @@ def graph_attention(
 
     Raises:
         heed.ArgumentError: shapes, types or values do not fit, or differ between ranks; on all.
-        heed.UnsupportedError: there is no library, or a matrix is ``heed.Weights``.
+        heed.UnsupportedError: there is no library, a matrix is ``heed.Weights``, or a tensor of
+            PyTorch requires gradients.
 
     In C: heed_mpi_graph_attention.
     """
@@ -600,10 +602,26 @@ def graph_attention(
         raise TypeError(f"graph must be a heed.mpi.Graph, not {type(graph).__name__}")
 
     def read() -> _heed.MpiGraphCall:
+        tensors = {"query": query, "key": key, "value": value, "data": data, **options}
+        _refuse_gradients(tensors)
         given = _parts("graph_attention", GraphResultOptions, (query, key, value, data), options)
         return _heed.MpiGraphCall(graph._graph, given, out, context)
 
     return _agreed(graph._comm, read).run()
+
+
+def _refuse_gradients(tensors: dict[str, Any]) -> None:
+    """Refuse tensors of PyTorch whose gradients would be lost."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.is_grad_enabled():
+        return
+    for name, tensor in tensors.items():
+        if getattr(tensor, "requires_grad", False) is True:
+            raise UnsupportedError(
+                f"{name} requires gradients, which attention over a graph that is split over ranks "
+                f"does not have: call it under torch.no_grad(), or give it {name}.detach(); "
+                "heed.graph_attention_backward has those of one process"
+            )
 
 
 @cache

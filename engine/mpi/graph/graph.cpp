@@ -160,43 +160,55 @@ class RankGraph::Builder {
     for (const bool first : {true, false}) {
       for (const Edge& edge : graph_.edges)
         if (is_inner(edge.destination) == first) sorted.push_back(edge);
-      if (first) graph_.inner_given = static_cast<std::int64_t>(sorted.size());
+      if (first) graph_.border.first_edge = static_cast<std::int64_t>(sorted.size());
     }
     graph_.edges.swap(sorted);
-    // A call goes through all local rows. With fewer edges than these it hides less than it costs.
-    const bool all_border = graph_.inner_given < graph_.rows() && !graph_.alone;
-    if (all_border) graph_.inner_given = 0;
+    // With fewer edges than there are rows a call of their own hides less than it costs.
+    const bool all_border = graph_.border.first_edge < graph_.rows() && !graph_.alone;
+    if (all_border) graph_.border.first_edge = 0;
     for (std::size_t i = 0; i < graph_.own_rows.size(); ++i)
-      (is_inner(graph_.own_rows[i]) && !all_border ? graph_.inner_own : graph_.border_own)
-          .push_back(static_cast<std::int32_t>(i));
+      (is_inner(graph_.own_rows[i]) && !all_border ? graph_.inner : graph_.border)
+          .nodes.push_back(static_cast<std::int32_t>(i));
   }
 
   void make_local_graphs() {
-    if (graph_.alone || !graph_.inner_own.empty())
-      graph_.inner = local_graph(0, graph_.inner_given);
-    if (!graph_.border_own.empty()) graph_.border = local_graph(graph_.inner_given, graph_.given());
+    Share& inner = graph_.inner;
+    Share& border = graph_.border;
+    inner.in_place = inner.nodes.size() >= border.nodes.size();
+    border.in_place = !inner.in_place;
+    if (graph_.alone || !inner.nodes.empty()) make_graph_of(inner, border.first_edge);
+    if (!border.nodes.empty()) make_graph_of(border, graph_.given());
   }
 
-  LocalGraph local_graph(std::int64_t begin, std::int64_t end) const {
+  void make_graph_of(Share& share, std::int64_t end) const {
+    const std::int64_t begin = share.first_edge;
+    Nodes place(graph_.known.size());  // by local row, in the share's graph
+    for (std::size_t i = 0; i < share.nodes.size(); ++i) {
+      const std::int32_t own = share.nodes[i];
+      place[static_cast<std::size_t>(graph_.own_rows[static_cast<std::size_t>(own)])] =
+          share.in_place ? own : static_cast<std::int32_t>(i);
+    }
     Nodes sources, destinations;
     sources.reserve(static_cast<std::size_t>(end - begin));
     destinations.reserve(static_cast<std::size_t>(end - begin));
     for (std::int64_t e = begin; e < end; ++e) {
       const Edge& edge = graph_.edges[static_cast<std::size_t>(e)];
       sources.push_back(edge.source);
-      destinations.push_back(edge.destination);
+      destinations.push_back(place[static_cast<std::size_t>(edge.destination)]);
     }
     heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
-    desc.nodes = graph_.rows();
+    desc.nodes =
+        share.in_place ? graph_.own_nodes() : static_cast<std::int64_t>(share.nodes.size());
+    desc.source_nodes = graph_.alone ? 0 : graph_.rows();
     desc.edges = end - begin;
     desc.sources = sources.data();
     desc.destinations = destinations.data();
     desc.duplicates = desc_.duplicates;
-    return make_local_graph(context_, desc);
+    share.graph = make_local_graph(context_, desc);
   }
 
   std::int64_t counted() const {
-    return describe_local(graph_.inner).edges + describe_local(graph_.border).edges;
+    return describe_local(graph_.inner.graph).edges + describe_local(graph_.border.graph).edges;
   }
 
   RankGraph& graph_;
@@ -230,15 +242,15 @@ RankGraph::RankGraph(MPI_Comm parent, const heed_context* context,
 }
 
 heed_mpi_graph_info RankGraph::describe() const {
-  const heed_graph_info first = describe_local(inner);
-  const heed_graph_info second = describe_local(border);
+  const heed_graph_info first = describe_local(inner.graph);
+  const heed_graph_info second = describe_local(border.graph);
   heed_mpi_graph_info info = HEED_MPI_GRAPH_INFO_INIT;
   info.nodes = nodes;
   info.edges = all_edges;
   info.own_nodes = own_nodes();
   info.own_given = given();
   info.own_edges = first.edges + second.edges;
-  info.inner_nodes = static_cast<std::int64_t>(inner_own.size());
+  info.inner_nodes = static_cast<std::int64_t>(inner.nodes.size());
   info.inner_edges = first.edges;
   info.remote_rows = rows() - own_nodes();
   for (const Neighbour& n : sends) info.sent_rows += static_cast<std::int64_t>(n.rows.size());

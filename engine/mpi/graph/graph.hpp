@@ -20,6 +20,16 @@ struct Neighbour {
   std::vector<int> rows;
 };
 
+/// What is computed in one call: the edges into some own nodes. Sources are local rows; with no
+/// rank that needs another's rows they are own nodes.
+struct Share {
+  std::vector<std::int32_t> nodes;  ///< indices into own_rows
+  std::int64_t first_edge = 0;
+  LocalGraph graph;  ///< NULL: there are no nodes
+  /// The graph has all own nodes, of which others have no edges; else these alone, in their order.
+  bool in_place = true;
+};
+
 /// Local rows are the nodes that a rank knows, its own and those that its edges lead from, in order
 /// of their numbers in the whole graph. So every node's edges are in the order that they have
 /// there, and its results have the same bits.
@@ -32,15 +42,13 @@ struct RankGraph {
   Communicator comm;
   bool alone = false;  ///< no rank needs another's rows
   std::int64_t nodes = 0, all_edges = 0;
-  std::vector<std::int32_t> known;                  ///< by local row, the node: ascending
-  std::vector<std::int32_t> own_rows;               ///< local rows of own nodes
-  std::vector<std::int32_t> inner_own, border_own;  ///< indices into own_rows
+  std::vector<std::int32_t> known;     ///< by local row, the node: ascending
+  std::vector<std::int32_t> own_rows;  ///< local rows of own nodes
   std::vector<Edge> edges;  ///< between local rows: into inner nodes, then others, each as given
-  std::int64_t inner_given = 0;  ///< how many of the former
   std::vector<Neighbour> receives, sends;
-  /// Over local rows, of the edges that end at inner nodes, and of the others; NULL: there are
-  /// none. With no edge at inner nodes these are counted among the others.
-  LocalGraph inner, border;
+  /// Of inner nodes, and of the others; with few edges at inner nodes these are counted among the
+  /// others. At least one is in place: that with more nodes.
+  Share inner, border;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(known.size()); }
   std::int64_t own_nodes() const { return static_cast<std::int64_t>(own_rows.size()); }

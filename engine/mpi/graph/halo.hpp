@@ -40,6 +40,7 @@ class Halo {
   struct Message {
     int rank;
     bool sent;
+    std::size_t first;  ///< byte where the rows begin
     MPI_Datatype rows;
   };
   void swap(Halo& other) noexcept;

@@ -87,7 +87,7 @@ heed_mpi_graph_attention_plan::heed_mpi_graph_attention_plan(const heed_context*
   compare();
   comm.agreed([&] {
     if (graph->alone) {
-      whole = make_graph_plan(*context, graph->inner.get(), asked);
+      whole = make_graph_plan(*context, graph->inner.graph.get(), asked);
       workspace.bytes = call_bytes = std::max(workspace_of(whole), workspace_of(empty));
       gathered_bytes = gathered_by(whole);
       return;
@@ -173,18 +173,27 @@ void heed_mpi_graph_attention_plan::plan_stage(const heed_context& context, Stag
     if (&stage == &later) call.data = data;
     stage.project = make_graph_plan(context, unconnected(context, graph->own_nodes()).get(), call);
   }
+  stage.inner = plan_share(context, graph->inner, call, data);
+  stage.border = plan_share(context, graph->border, call, data);
+}
+
+GraphPlan heed_mpi_graph_attention_plan::plan_share(const heed_context& context, const Share& share,
+                                                    heed_graph_attention_desc call,
+                                                    const heed_layout& data) const {
+  if (share.graph == nullptr) return nullptr;
+  const bool in_place = share.in_place;
   call.inputs = HEED_GRAPH_PROJECTED;
-  call.query = local.query;
+  call.query = in_place ? query_layout() : local.query;
   call.key = local.key;
   call.value = local.value;
-  call.out = local.out;
-  call.lse = local.lse;
+  call.out = in_place ? out_layout() : local.out;
+  call.lse = in_place ? desc.lse : local.lse;
   call.width = desc.residual != 0 ? desc.width : 0;
-  call.data = desc.residual != 0 ? rows_of(data.dtype, 1, desc.width) : heed_layout{};
+  call.data = {};
+  if (desc.residual != 0) call.data = in_place ? data : rows_of(data.dtype, 1, desc.width);
   call.w_query = call.w_key = call.w_value = heed_matrix_layout{};
   call.bias_dtype = 0;
-  if (graph->inner != nullptr) stage.inner = make_graph_plan(context, graph->inner.get(), call);
-  if (graph->border != nullptr) stage.border = make_graph_plan(context, graph->border.get(), call);
+  return make_graph_plan(context, share.graph.get(), call);
 }
 
 void heed_mpi_graph_attention_plan::plan_workspace() {
@@ -193,16 +202,20 @@ void heed_mpi_graph_attention_plan::plan_workspace() {
     return rooms.take(count, layout.stride_row, static_cast<std::int64_t>(bytes_of(layout.dtype)));
   };
   const std::int64_t known = graph->rows();
-  workspace.query = rows(known, local.query);
+  const std::int64_t own = graph->own_nodes();
   workspace.key_value = rooms.take(known, static_cast<std::int64_t>(row_bytes), 1);
-  workspace.out = rows(known, local.out);
-  workspace.lse = rows(known, local.lse);
+  workspace.query = rows(projects() ? own : 0, local.query);
+  for (std::size_t& next : workspace.next) next = rows(desc.steps > 1 ? own : 0, local.out);
+  const auto few =
+      static_cast<std::int64_t>(std::min(graph->inner.nodes.size(), graph->border.nodes.size()));
+  workspace.few.query = rows(few, local.query);
+  workspace.few.out = rows(few, local.out);
+  workspace.few.lse = rows(few, local.lse);
   if (desc.residual != 0) {
     const bool wider = bytes_of(first.data.dtype) < bytes_of(desc.out.dtype) && desc.steps > 1;
     const heed_layout& widest = wider ? later.data : first.data;
-    workspace.data = rows(known, rows_of(widest.dtype, 1, desc.width));
+    workspace.few.data = rows(few, rows_of(widest.dtype, 1, desc.width));
   }
-  workspace.next = rows(desc.steps > 1 ? graph->own_nodes() : 0, local.out);
   call_bytes = workspace_of(empty);
   for (const Stage* stage : {&first, &later})
     for (const GraphPlan* plan : {&stage->project, &stage->inner, &stage->border})

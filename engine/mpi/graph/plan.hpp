@@ -21,20 +21,27 @@ using GraphPlan = std::unique_ptr<heed_graph_attention_plan, DestroyGraphPlan>;
 /// The calls of a step. The first step reads the caller's data, later ones results.
 struct Stage {
   GraphPlan project;        ///< over own nodes, without edges; NULL with HEED_GRAPH_PROJECTED
-  GraphPlan inner, border;  ///< over local rows, of projected inputs; NULL where there is no graph
+  GraphPlan inner, border;  ///< of the shares, of projected inputs; NULL where there is no graph
   heed_layout data;         ///< of own nodes
 };
 
-/// The layouts of tensors over local rows.
+/// The layouts of tensors in the workspace.
 struct LocalLayouts {
   heed_layout query, key, value, out, lse;
 };
 
-/// The layout of the workspace, in bytes. Tensors have local rows, but for `next`.
+/// The layout of the workspace, in bytes.
+///
+/// A call in place reads queries and data of own nodes, and writes their results, where the caller
+/// has them. One that is not has rows of its own nodes for these: `few`.
 struct GraphWorkspace {
-  std::size_t query, key_value, data, out, lse;
-  std::size_t value;  ///< in a row of key_value
-  std::size_t next;   ///< [own nodes] data of the next step
+  std::size_t key_value;  ///< [local rows]
+  std::size_t value;      ///< in a row of key_value
+  std::size_t query;      ///< [own nodes], where they are projected
+  std::size_t next[2];    ///< [own nodes] results of a step, and of the one after it
+  struct {
+    std::size_t query, data, out, lse;
+  } few;
   std::size_t calls;  ///< heed's, one after the other
   std::size_t bytes;
 };
@@ -63,12 +70,17 @@ struct heed_mpi_graph_attention_plan {
 
   std::int64_t out_heads() const { return desc.combine == HEED_COMBINE_CONCAT ? desc.heads : 1; }
   bool projects() const { return desc.inputs != HEED_GRAPH_PROJECTED; }
+  /// Of own nodes, as a call in place finds and leaves them.
+  const heed_layout& query_layout() const { return projects() ? local.query : desc.query; }
+  const heed_layout& out_layout() const { return desc.steps > 1 ? local.out : desc.out; }
 
  private:
   void read_desc(const heed_context* context, const heed_graph_attention_desc* given);
   void compare() const;
   void plan_rows();
   void plan_stage(const heed_context& context, heed::mpi::Stage& stage, const heed_layout& data);
+  heed::mpi::GraphPlan plan_share(const heed_context& context, const heed::mpi::Share& share,
+                                  heed_graph_attention_desc call, const heed_layout& data) const;
   void plan_workspace();
 };
 

@@ -37,6 +37,9 @@ class Rows {
   void copy(std::int64_t from, std::int64_t to) const {
     mpi::copy(from_.from(0, from), to_.from(0, to), extent_);
   }
+  void copy_all(std::int64_t rows) const {
+    for (std::int64_t i = 0; i < rows; ++i) copy(i, i);
+  }
 
  private:
   Tensor from_, to_;
@@ -79,65 +82,72 @@ class Run {
   Tensor local_value() const {
     return {at(plan_.workspace.key_value + plan_.workspace.value), plan_.local.value};
   }
-  std::int64_t own_row(std::size_t i) const { return graph_.own_rows[i]; }
+  /// Rows of own nodes in a step.
+  struct Own {
+    Tensor query, data, out;
+    bool last;
+  };
+
+  Own own_of(std::int64_t t) const {
+    const GraphWorkspace& space = plan_.workspace;
+    const auto later = static_cast<std::size_t>(t % 2);
+    Own own = {};
+    own.query = plan_.projects() ? Tensor{at(space.query), plan_.local.query}
+                                 : tensor_of(args_.query, desc_.query);
+    own.data = t == 0 ? tensor_of(args_.data, plan_.first.data)
+                      : Tensor{at(space.next[1 - later]), plan_.later.data};
+    own.out = desc_.steps > 1 ? Tensor{at(space.next[later]), plan_.local.out}
+                              : tensor_of(args_.out, desc_.out);
+    own.last = t + 1 == desc_.steps;
+    return own;
+  }
 
   void step(std::int64_t t) {
     const Stage& stage = t == 0 ? plan_.first : plan_.later;
-    const bool last = t + 1 == desc_.steps;
-    const Tensor data = {t == 0 ? tensor_of(args_.data, stage.data).data : at(plan_.workspace.next),
-                         stage.data};
-    attempts_.attempt([&] { prepare(stage, data); });
+    const Own own = own_of(t);
+    attempts_.attempt([&] { prepare(stage, own); });
     plan_.halo.begin(at(plan_.workspace.key_value), requests_.data());
-    const auto inner = [&] {
-      attempts_.attempt([&] {
-        call(stage.inner, 0, last);
-        write(graph_.inner_own, last);
-      });
-    };
-    compute_meanwhile(stage, inner);
+    compute_meanwhile(stage,
+                      [&] { attempts_.attempt([&] { call(graph_.inner, stage.inner, own); }); });
     wait_.time([&] {
       mpi::check(MPI_Waitall(messages(), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
     });
     attempts_.attempt([&] {
-      if (stage.border == nullptr) return;
-      call(stage.border, graph_.inner_given, last);
-      write(graph_.border_own, last);
+      call(graph_.border, stage.border, own);
+      // To the call in place these were nodes without edges.
+      write_few(graph_.inner.in_place ? graph_.border : graph_.inner, own);
+      if (own.last && desc_.steps > 1)
+        results(own.out, tensor_of(args_.out, desc_.out)).copy_all(graph_.own_nodes());
     });
   }
 
   int messages() const { return static_cast<int>(requests_.size()); }
 
-  /// Own rows, projected where that is to be done, to where those of others come to lie beside
-  /// them.
-  void prepare(const Stage& stage, const Tensor& data) const {
+  Rows results(const Tensor& from, const Tensor& to) const {
+    return {from, to, plan_.out_heads(), desc_.value_features};
+  }
+
+  /// Own keys and values, projected where that is to be done, to where those of others come to lie
+  /// among them.
+  void prepare(const Stage& stage, const Own& own) const {
     heed_graph_projections made = HEED_GRAPH_PROJECTIONS_INIT;
-    made.query = args_.query, made.query_layout = desc_.query;
     made.key = args_.key, made.key_layout = desc_.key;
     made.value = args_.value, made.value_layout = desc_.value;
     if (stage.project != nullptr) {
       heed_graph_attention_args args = args_;
-      args.data = data.data;
+      args.data = own.data.data;
       check(heed_graph_attention_plan_project(stage.project.get(), &args, at(plan_.workspace.calls),
                                               plan_.call_bytes, &made));
+      Rows(tensor_of(made.query, made.query_layout), own.query, desc_.heads, desc_.features)
+          .copy_all(graph_.own_nodes());
     }
-    const Rows query(tensor_of(made.query, made.query_layout),
-                     {at(plan_.workspace.query), plan_.local.query}, desc_.heads, desc_.features);
     const Rows key(tensor_of(made.key, made.key_layout), local_key(), desc_.heads, desc_.features);
     const Rows value(tensor_of(made.value, made.value_layout), local_value(), desc_.heads,
                      desc_.value_features);
-    const Rows residual(data, local_data(stage), 1, desc_.width);
     for (std::size_t i = 0; i < graph_.own_rows.size(); ++i) {
-      const auto own = static_cast<std::int64_t>(i);
-      query.copy(own, own_row(i));
-      key.copy(own, own_row(i));
-      value.copy(own, own_row(i));
-      if (desc_.residual != 0) residual.copy(own, own_row(i));
+      key.copy(static_cast<std::int64_t>(i), graph_.own_rows[i]);
+      value.copy(static_cast<std::int64_t>(i), graph_.own_rows[i]);
     }
-  }
-
-  Tensor local_data(const Stage& stage) const {
-    return contiguous(at(plan_.workspace.data), stage.data.dtype,
-                      {1, 1, graph_.rows(), desc_.width});
   }
 
   /// MPI may be called on this thread alone; so another one computes.
@@ -167,38 +177,53 @@ class Run {
     return data == nullptr ? nullptr : tensor_of(data, layout).from(0, edge).data;
   }
 
-  /// Over the edges of one of the two local graphs, which begin at `edge` of all.
-  void call(const GraphPlan& plan, std::int64_t edge, bool last) const {
+  /// Of a call that is not in place.
+  Own few(const Own& own) const {
+    const auto& few = plan_.workspace.few;
+    return {
+        {at(few.query), plan_.local.query},
+        contiguous(at(few.data), own.data.layout.dtype, {1, 1, graph_.own_nodes(), desc_.width}),
+        {at(few.out), plan_.local.out},
+        own.last};
+  }
+
+  void call(const Share& share, const GraphPlan& plan, const Own& own) const {
+    if (plan == nullptr) return;
     const GraphWorkspace& space = plan_.workspace;
+    const Own used = share.in_place ? own : few(own);
+    if (!share.in_place) {
+      const Rows query(own.query, used.query, desc_.heads, desc_.features);
+      const Rows data(own.data, used.data, 1, desc_.width);
+      for (std::size_t i = 0; i < share.nodes.size(); ++i) {
+        query.copy(share.nodes[i], static_cast<std::int64_t>(i));
+        if (desc_.residual != 0) data.copy(share.nodes[i], static_cast<std::int64_t>(i));
+      }
+    }
     heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
-    args.query = at(space.query);
+    args.query = used.query.data;
     args.key = local_key().data;
     args.value = local_value().data;
-    if (desc_.residual != 0) args.data = at(space.data);
-    args.edge_data = from_edge(args_.edge_data, desc_.edge_data, edge);
+    if (desc_.residual != 0) args.data = used.data.data;
+    args.edge_data = from_edge(args_.edge_data, desc_.edge_data, share.first_edge);
     args.w_edge_key = args_.w_edge_key;
     args.w_edge_value = args_.w_edge_value;
-    args.edge_bias = from_edge(args_.edge_bias, desc_.edge_bias, edge);
+    args.edge_bias = from_edge(args_.edge_bias, desc_.edge_bias, share.first_edge);
     args.head_weights = args_.head_weights;
-    args.out = at(space.out);
-    if (last && args_.lse != nullptr) args.lse = at(space.lse);
-    if (last) args.weights = from_edge(args_.weights, desc_.weights, edge);
+    args.out = used.out.data;
+    if (own.last && args_.lse != nullptr) args.lse = share.in_place ? args_.lse : at(space.few.lse);
+    if (own.last) args.weights = from_edge(args_.weights, desc_.weights, share.first_edge);
     check(heed_graph_attention_plan_run(plan.get(), &args, at(space.calls), plan_.call_bytes));
   }
 
-  /// Results of some own nodes, to where the next step or the caller wants them.
-  void write(const std::vector<std::int32_t>& own, bool last) const {
-    const GraphWorkspace& space = plan_.workspace;
-    const Tensor out =
-        last ? tensor_of(args_.out, desc_.out) : Tensor{at(space.next), plan_.local.out};
-    const Rows results({at(space.out), plan_.local.out}, out, plan_.out_heads(),
-                       desc_.value_features);
-    const bool wants_lse = last && args_.lse != nullptr;
-    const Rows lse({at(space.lse), plan_.local.lse}, tensor_of(args_.lse, desc_.lse), desc_.heads,
-                   1);
-    for (const std::int32_t i : own) {
-      results.copy(own_row(static_cast<std::size_t>(i)), i);
-      if (wants_lse) lse.copy(own_row(static_cast<std::size_t>(i)), i);
+  /// Results of a call that was not in place, to where they belong.
+  void write_few(const Share& share, const Own& own) const {
+    const bool wants_lse = own.last && args_.lse != nullptr;
+    const Rows out = results(few(own).out, own.out);
+    const Rows lse({at(plan_.workspace.few.lse), plan_.local.lse}, tensor_of(args_.lse, desc_.lse),
+                   desc_.heads, 1);
+    for (std::size_t i = 0; i < share.nodes.size(); ++i) {
+      out.copy(static_cast<std::int64_t>(i), share.nodes[i]);
+      if (wants_lse) lse.copy(static_cast<std::int64_t>(i), share.nodes[i]);
     }
   }
 
