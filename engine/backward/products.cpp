@@ -124,8 +124,7 @@ void Products<Real>::add_pairs(const GradPanel<Real>& panel, const Real* left, c
                                 static_cast<std::ptrdiff_t>(PanelGeometry::value_block) * stride};
   each_columns(kernels_.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
     products_.multiply_panel(some.vectors, view, panel.rows, columns + some.first * lines,
-                             sums.at(some, static_cast<std::size_t>(block.begin)), block.keys,
-                             false);
+                             sums.at(some, static_cast<std::size_t>(block.begin)), keys, false);
   });
 }
 

@@ -61,9 +61,8 @@ GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count, std:
                                     std::int64_t index) const {
   const BackwardSlab& slab = rows_.plan.slab;
   GradPanel<Real> panel{};
-  static_cast<Panel<Real>&>(panel) =
-      make_panel<Real>(rows_.pack, rows_.sequence, first, count, kernels_.panels.lanes,
-                       products_.depth);
+  static_cast<Panel<Real>&>(panel) = make_panel<Real>(rows_.pack, rows_.sequence, first, count,
+                                                      kernels_.panels.lanes, products_.depth);
   const std::int64_t accumulated = accumulator_rows(problem_.features, problem_.key_length).value();
   panel.query = buffer(slab.query) + before * rows_.plan.attention.query_lines;
   panel.state = {nullptr, buffer(slab.row_sum), buffer(slab.grad_query) + before * accumulated,
@@ -195,7 +194,8 @@ template <class Real>
 void Reader<Real>::lay_in_columns(const Real* rows, std::size_t count, std::size_t features,
                                   Real* to) const {
   if constexpr (std::is_same_v<Real, float>) {
-    if (rows_.pairs) return lay_in_pairs(kernels_.panels, products_.depth, rows, count, features, to);
+    if (rows_.pairs)
+      return lay_in_pairs(kernels_.panels, products_.depth, rows, count, features, to);
   }
   each_columns(kernels_.panels, features, [&](const Columns& columns) {
     Real* row_to = to + columns.first * count;

@@ -22,8 +22,7 @@ class Checker {
   using Sums = std::vector<oracle::BoundedSum<Real>>;
 
  public:
-  Checker(const Workload& workload, Tensors& tensors, const GradientTensors& gradients,
-          bool pairs)
+  Checker(const Workload& workload, Tensors& tensors, const GradientTensors& gradients, bool pairs)
       : workload_(workload),
         d_(workload.desc),
         args_(tensors.args()),
@@ -147,8 +146,9 @@ class Checker {
 
 Accuracy check_gradients(const Workload& workload, Tensors& tensors, GradientTensors& gradients,
                          bool pairs) {
-  return oracle::is_float64(workload.desc) ? Checker<double>(workload, tensors, gradients, pairs).check()
-                                           : Checker<float>(workload, tensors, gradients, pairs).check();
+  return oracle::is_float64(workload.desc)
+             ? Checker<double>(workload, tensors, gradients, pairs).check()
+             : Checker<float>(workload, tensors, gradients, pairs).check();
 }
 
 }  // namespace heed::perf

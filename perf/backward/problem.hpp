@@ -60,8 +60,8 @@ class Gradients {
 };
 
 /// Compares gradients of about 16 query rows and of as many keys and values, spread over the batch
-/// and heads, with what the oracle makes of out and log-sum-exp as they are, with the bounds of pairs
-/// of bfloat16 if those are multiplied.
+/// and heads, with what the oracle makes of out and log-sum-exp as they are, with the bounds of
+/// pairs of bfloat16 if those are multiplied.
 Accuracy check_gradients(const Workload& workload, Tensors& tensors, GradientTensors& gradients,
                          bool pairs);
 

@@ -18,9 +18,12 @@ class Oracle {
  public:
   explicit Oracle(const BackwardGiven& given)
       : given_(given),
-        forward_{*given.desc.attention, *given.args.attention, given.function,
+        forward_{*given.desc.attention,
+                 *given.args.attention,
+                 given.function,
                  given.inside == nullptr ? nullptr : &given.inside->projections,
-                 {}, given.pairs},
+                 {},
+                 given.pairs},
         d_(forward_.desc),
         a_(given.args),
         heads_(d_.query_heads),
@@ -192,8 +195,8 @@ class Oracle {
     add_row(kGradQuery, of_q, h, line, gradient, key, d_.features);
     add_row(kGradKey, of_k, g, place, gradient, query, d_.features);
     add_row(
-        kGradValue, of_k, g, place, row.rounded(pair.weight), [&](Index x) { return given.grad_out[x]; },
-        width_);
+        kGradValue, of_k, g, place, row.rounded(pair.weight),
+        [&](Index x) { return given.grad_out[x]; }, width_);
     Gradient<Real>& bias = gradients_[kGradBias];
     if (bias.asked()) bias.at(s.batch, h, i, j).add(pair.biased);
     add(kGradSlopes, h, [&] { return product<Real>(pair.biased, {-head.distance(i, j), 0}); });

@@ -32,10 +32,10 @@
 //
 // 5. Pairs of bfloat16. Scores are off as scores.hpp says of them, and of the products in 2
 //    subnormal numbers count as 0, as sums that are subnormal become: a product of a and b moves by
-//    kSmallest (|a| + |b|) at most where one of them is subnormal, and each of the sums by kSmallest.
-//    What meets queries, keys and grad_out is rounded to bfloat16 first: it is off by 2^-8 of itself
-//    and kSmallest, while bias, slopes, sinks and temperature see it as it was. Both kinds of sums
-//    go on in float32.
+//    kSmallest (|a| + |b|) at most where one of them is subnormal, and each of the sums by
+//    kSmallest. What meets queries, keys and grad_out is rounded to bfloat16 first: it is off by
+//    2^-8 of itself and kSmallest, while bias, slopes, sinks and temperature see it as it was. Both
+//    kinds of sums go on in float32.
 //
 // What is not finite: a row whose lse is -inf passes on zeros, one whose lse is +inf or NaN
 // passes NaN on to all that it attends. A score of +inf beside any other lse, which no forward run
@@ -228,8 +228,9 @@ class BackwardRow {
       const Number a = given_.grad_out[x];
       const Number b = head_.value(j, x);
       sum.add(a, b);
-      if (head_.pairs()) sum.moved += flushed(a.value) * std::fabs(b.value) +
-                                      flushed(b.value) * std::fabs(a.value) + 2 * kTiny;
+      if (head_.pairs())
+        sum.moved += flushed(a.value) * std::fabs(b.value) + flushed(b.value) * std::fabs(a.value) +
+                     2 * kTiny;
     }
     return difference(sum);
   }

@@ -111,8 +111,8 @@ bool check_gradients_everywhere(AnyProblem& problem, const std::string& line, co
   bool good = true;
   for (const char* const isa : isa_names()) {
     const auto got = problem.run(sweep.contexts.get(isa, choices));
-    const auto compared =
-        compare_gradients(isa + (": " + line), problem, got, on_isa(want, isa), Unspecified::kAllowed);
+    const auto compared = compare_gradients(isa + (": " + line), problem, got, on_isa(want, isa),
+                                            Unspecified::kAllowed);
     if (!compared.wrong.empty()) FAIL_CHECK(compared.wrong);
     add_to(sweep.options, problem, compared);
     const bool same = same_bits(problem.run(sweep.contexts.get(isa, {})), got);
