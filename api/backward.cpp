@@ -31,7 +31,7 @@ heed_status heed_attention_backward_plan_describe(const heed_attention_backward_
     const heed_attention_backward_plan& p = heed::required(plan, "plan");
     heed_attention_info known = HEED_ATTENTION_INFO_INIT;
     heed::describe_plan(p, known);
-    known.precision = HEED_PRECISION_EXACT;
+    known.precision = p.pairs ? HEED_PRECISION_DEFAULT : HEED_PRECISION_EXACT;
     known.threads = p.workers;
     known.tile_q = static_cast<uint32_t>(p.block_panels * p.attention.panel_rows);
     known.tile_kv = static_cast<uint32_t>(p.attention.tile_kv);

@@ -19,6 +19,7 @@
 
 #include "engine/backward/bias.hpp"
 #include "engine/backward/numbers.hpp"
+#include "engine/backward/pairs.hpp"
 #include "engine/backward/split.hpp"
 #include "engine/dense/verbose.hpp"
 #include "engine/parallel/parallel_for.hpp"
@@ -45,7 +46,7 @@ class Backward {
   /// All splits of a pack, and its keys.
   void add_pack(std::int64_t pack, std::byte* slab) const {
     const Sequence sequence = sequence_of_pack(pack);
-    const Split<Real> rows = split(sequence, pack, slab);
+    const Split<Real> rows = split(sequence, pack, slab, multiplies_pairs(sequence, pack));
     auto* const total =
         reinterpret_cast<Real*>(slab + plan_.attention.slab.bytes + plan_.slab.sums);
     Real* const latest = total + plan_.sum_numbers;
@@ -66,7 +67,7 @@ class Backward {
     const std::int64_t pack = task % plan_.packs;
     const std::int64_t s = plan_.splits - 1 - task / plan_.packs;
     const Sequence sequence = sequence_of_pack(pack);
-    const Split<Real> rows = split(sequence, pack, slab);
+    const Split<Real> rows = split(sequence, pack, slab, multiplies_pairs(sequence, pack));
     if (s >= rows.splits()) return;
     Real* const sums = sums_of(pack) + s * plan_.sum_numbers;
     std::fill_n(sums, plan_.sum_numbers, Real{0});
@@ -80,7 +81,7 @@ class Backward {
     const std::int64_t pack = task / key_tasks();
     const std::int64_t begin = task % key_tasks() * kKeysPerTask;
     const Sequence sequence = sequence_of_pack(pack);
-    const std::int64_t splits = split(sequence, pack, slab).splits();
+    const std::int64_t splits = split(sequence, pack, slab, false).splits();
     write_keys(sequence, head_of(pack), sums_of(pack), splits, begin,
                std::min(begin + kKeysPerTask, all_keys_of(sequence)), slab);
   }
@@ -100,8 +101,12 @@ class Backward {
   Sequence sequence_of_pack(std::int64_t pack) const {
     return sequence_of(problem_, args_.attention, pack / plan_.attention.packs());
   }
-  Split<Real> split(const Sequence& sequence, std::int64_t pack, std::byte* slab) const {
-    return {plan_, args_, sequence, head_of(pack), slab, terms_};
+  Split<Real> split(const Sequence& sequence, std::int64_t pack, std::byte* slab,
+                    bool pairs) const {
+    return {plan_, args_, sequence, head_of(pack), slab, terms_, pairs};
+  }
+  bool multiplies_pairs(const Sequence& sequence, std::int64_t pack) const {
+    return plan_.pairs && pairs_suffice(plan_, args_, sequence, head_of(pack));
   }
   Real* sums_of(std::int64_t pack) const {
     return reinterpret_cast<Real*>(workspace_ + plan_.sums) +

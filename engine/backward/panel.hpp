@@ -4,11 +4,12 @@
 #include "engine/backward/plan.hpp"
 #include "engine/backward/sums.hpp"
 #include "engine/dense/panel.hpp"
+#include "engine/tensor/products.hpp"
 
 namespace heed {
 
 /// A panel with the gradients of its rows. Rows as products over rows want them lie in columns,
-/// [columns][row][pitch].
+/// [columns][row][pitch], and of pairs [columns][pair of rows][pitch].
 template <class Real>
 struct GradPanel : Panel<Real> {
   Real* grad_out;      ///< [value_features][pitch]
@@ -19,7 +20,7 @@ struct GradPanel : Panel<Real> {
   bool* finite;  ///< whether a probability of 0 times any of this is 0
 };
 
-/// Keys [begin, end) with their values.
+/// Keys [begin, end) with their values, as products of rows want them.
 template <class Real>
 struct KeyTile {
   std::int64_t begin, end;
@@ -41,9 +42,11 @@ struct PackRows {
   const HeadPack pack;
   std::byte* const attention_slab;
   RowTerms* const all_terms;  ///< nullptr: they are not wanted
+  const bool pairs = false;   ///< pairs of bfloat16 are multiplied
 
   const Problem& problem() const { return plan.problem.attention; }
   const KernelTable<Real>& kernels() const { return kernels_of<Real>(*plan.context->kernels); }
+  const ProductKernels<Real>& products() const { return products_of(kernels(), pairs); }
   std::int64_t key_head() const { return pack.head / problem().group(); }
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab() + offset); }
   std::byte* slab() const { return attention_slab + plan.attention.slab.bytes; }

@@ -54,10 +54,10 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   const Size features = round_up(Size(p.features), widths.lanes);
   const Size value_features = round_up(Size(p.value_features), widths.lanes);
   const std::int64_t block =
-      round_up(widths.step, static_cast<std::int64_t>(PanelGeometry::row_padding));
+      round_up(plan.key_step, static_cast<std::int64_t>(PanelGeometry::row_padding));
   BackwardSlab slab{};
-  slab.query = numbers(rows, features);
-  slab.grad_out = numbers(rows, value_features);
+  slab.query = numbers(rows, plan.attention.query_lines);
+  slab.grad_out = numbers(rows, plan.grad_lines);
   slab.query_columns = numbers(rows, features);
   slab.grad_columns = numbers(rows, value_features);
   slab.grad_query = numbers(rows, accumulator_rows(p.features, p.key_length));
@@ -69,8 +69,10 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.scores = numbers(block, widths.panel);
   slab.gradients = numbers(block, widths.panel);
   slab.before = numbers(block, widths.panel);
+  slab.rounded = numbers(plan.pairs ? block : 0, widths.panel);
   slab.packed =
       numbers(plan.attention.tile_kv, round_up(Size(p.features), PanelGeometry::value_block));
+  slab.wide = numbers(plan.pairs ? plan.attention.tile_kv : 0, p.features);
   slab.finite_keys = offsets.take(plan.attention.tile_kv, 1, 1);
   slab.bias = numbers(plan.bias_keys, widths.panel);
   slab.bias_part = numbers(plan.bias_parts > 1 ? plan.bias_keys : 0, widths.panel);
@@ -93,6 +95,14 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   plan.attention = make_plan(context, p, Placement::kPacked, Pass::kBackward);
   const std::int64_t rows = plan.attention.pack_heads * p.query_length;
   plan.packs = p.batch * plan.attention.packs();
+  plan.pairs = plan.attention.pairs && problem.grad_out.type == ElementType::kBf16;
+  plan.key_step = widths.step;
+  plan.grad_lines = p.value_features;
+  if (plan.pairs) {
+    const ProductKernels<float>& products = *context.kernels->f32.pairs;
+    plan.key_step = std::max<std::int64_t>(plan.key_step, products.key_block);
+    plan.grad_lines = std::max(p.value_features, lines_of_panel(products, p.value_features));
+  }
   plan.splits = std::clamp(ceil_div(rows, kSplitRows), std::int64_t{1}, kMostSplits);
   plan.apart = plan.splits > 1 && plan.packs < kPacksPerThread * context.threads.count;
   plan.block_panels = std::max(ceil_div(std::min(rows, kBlockRows), widths.panel), std::int64_t{1});
@@ -100,7 +110,8 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   plan.sum_numbers = checked(
       p,
       (round_up(Size(p.features), widths.lanes) + round_up(Size(p.value_features), widths.lanes)) *
-          p.key_length,
+              p.key_length +
+          (plan.pairs ? PanelGeometry::row_padding * static_cast<std::size_t>(widths.panel) : 0),
       "the gradients of a head's keys and values");
   const double products = 4.0 * static_cast<double>(p.features + p.value_features) +
                           2.0 * static_cast<double>(p.features);

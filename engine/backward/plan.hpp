@@ -12,8 +12,8 @@ namespace heed {
 /// Offsets, in bytes, into what one thread works in beside the slab of the attention. A query block
 /// is what is held against a tile of keys at a time.
 struct BackwardSlab {
-  std::size_t query;          ///< panels of the query block, [panel][features][pitch], scaled
-  std::size_t grad_out;       ///< likewise, [panel][value_features][pitch]
+  std::size_t query;          ///< panels of the query block, [panel][query_lines][pitch], scaled
+  std::size_t grad_out;       ///< likewise, [panel][grad_lines][pitch]
   std::size_t query_columns;  ///< the same rows, see GradPanel
   std::size_t grad_columns;
   std::size_t grad_query;  ///< accumulators, [panel][accumulator_rows][pitch]
@@ -25,7 +25,9 @@ struct BackwardSlab {
   std::size_t scores;       ///< [key_block][pitch], then probabilities
   std::size_t gradients;    ///< [key_block][pitch], of probabilities, then of scores
   std::size_t before;       ///< [key_block][pitch], scores on the way
+  std::size_t rounded;      ///< [key_block][paired_rows() / 2], pairs of one of the first two
   std::size_t packed;       ///< one tile of keys, packed as values are
+  std::size_t wide;         ///< the same as numbers on the way there, where keys are pairs
   std::size_t finite_keys;  ///< [tile_kv] bytes, what Products knows of them
   std::size_t bias;         ///< [bias_keys][panel], sums of gradients of a bias
   std::size_t bias_part;    ///< likewise, of a part
@@ -57,6 +59,9 @@ struct heed_attention_backward_plan {
   std::int64_t splits;            ///< of the longest sequence
   std::int64_t packs;             ///< of all sequences
   bool apart;                     ///< splits are tasks of their own; else packs are
+  bool pairs;                     ///< of bfloat16 are multiplied, see pairs.hpp
+  std::int64_t key_step;          ///< keys whose scores are there at a time, pairs or not
+  std::int64_t grad_lines;        ///< of a panel of gradients of out
   std::int64_t tasks;
   std::int64_t sum_numbers;  ///< of the KeySums of a pack
   std::uint32_t workers;

@@ -11,14 +11,25 @@ namespace heed {
 template <class Real>
 ValueView<Real> Products<Real>::packed(const KeyTile<Real>& tile) const {
   constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
-  return {rows_.buffer(rows_.plan.slab.packed), kBlock, 1, (tile.end - tile.begin) * kBlock};
+  const std::int64_t elements = products_.elements();
+  return {rows_.buffer(rows_.plan.slab.packed), kBlock * elements, elements,
+          ceil_div(tile.end - tile.begin, std::int64_t{products_.depth}) * kBlock * elements};
 }
 
 template <class Real>
 void Products<Real>::pack(const KeyTile<Real>& tile) const {
   const auto keys = static_cast<std::size_t>(tile.end - tile.begin);
-  kernels_.panels.pack_values(tile.key, keys, static_cast<std::size_t>(rows_.problem().features),
-                              rows_.buffer(rows_.plan.slab.packed));
+  const Problem& p = rows_.problem();
+  MatrixView<Real> from = tile.key;
+  if (rows_.pairs) {
+    Real* const wide = rows_.buffer(rows_.plan.slab.wide);
+    for (std::int64_t j = tile.begin; j < tile.end; ++j)
+      rows_.sequence.read_key(kernels_, keys_of(p, rows_.args.attention), rows_.key_head(), j,
+                              p.features, wide + (j - tile.begin) * p.features);
+    from = {wide, p.features, 1};
+  }
+  products_.pack_values(from, keys, static_cast<std::size_t>(p.features),
+                        rows_.buffer(rows_.plan.slab.packed));
   std::fill_n(known(), keys, Finite::kUnknown);
 }
 
@@ -45,7 +56,7 @@ bool Products<Real>::finite(const KeyTile<Real>& tile, const KeyBlock& block) co
 template <class Real>
 void Products<Real>::add(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
                          const KeyBlock& block, bool excludes, const SplitSums<Real>& sums) const {
-  if (excludes && !(*panel.finite && finite(tile, block)))
+  if (excludes && !rows_.pairs && !(*panel.finite && finite(tile, block)))
     return add_attended(panel, tile, block, sums);
   add_all(panel, tile, block, sums);
 }
@@ -56,14 +67,14 @@ void Products<Real>::add_all(const GradPanel<Real>& panel, const KeyTile<Real>& 
   const BackwardSlab& slab = rows_.plan.slab;
   constexpr auto kRunKeys = static_cast<std::int64_t>(PanelGeometry::run);
   ValueView<Real> keys = packed(tile);
-  keys.data += (block.begin - tile.begin) * keys.key_stride;
+  keys.data += (block.begin - tile.begin) / std::int64_t{products_.depth} * keys.key_stride;
   const bool fresh = *panel.summed == Summed::kNothing;
   if (fresh) *panel.summed = Summed::kKeys;
-  kernels_.panels.accumulate(panel.vectors, keys, all_keys(block.keys),
-                             static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys),
-                             rows_.buffer(slab.gradients),
-                             {nullptr, nullptr, panel.state.accumulators, fresh},
-                             static_cast<std::size_t>(rows_.problem().features));
+  products_.accumulate(panel.vectors, keys, all_keys(block.keys),
+                       static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys),
+                       rows_.buffer(slab.gradients),
+                       {nullptr, panel.state.row_sum, panel.state.accumulators, fresh},
+                       static_cast<std::size_t>(rows_.problem().features));
   const heed_attention_backward_args& wanted = rows_.args.given;
   if (wanted.grad_value != nullptr)
     add_columns(panel, rows_.buffer(slab.scores), panel.grad_columns,
@@ -78,10 +89,42 @@ template <class Real>
 void Products<Real>::add_columns(const GradPanel<Real>& panel, const Real* left,
                                  const Real* columns, std::int64_t features, const KeyBlock& block,
                                  const KeySums<Real>& sums) const {
+  if (rows_.pairs) return add_pairs(panel, left, columns, features, block, sums);
   const MatrixView<Real> rows = {left, static_cast<std::ptrdiff_t>(panel.pitch), 1};
   each_columns(kernels_.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
     kernels_.panels.add_scores(some.vectors, rows, block.keys, columns + some.first * panel.rows,
                                panel.rows, sums.at(some, static_cast<std::size_t>(block.begin)));
+  });
+}
+
+/// The same of pairs of rows: `left` is rounded to bfloat16, and is what values are to panels. They
+/// come in whole groups of rows and of keys, 0 past the last: those add nothing to other sums.
+template <class Real>
+void Products<Real>::add_pairs(const GradPanel<Real>& panel, const Real* left, const Real* columns,
+                               std::int64_t features, const KeyBlock& block,
+                               const KeySums<Real>& sums) const {
+  Real* const rounded = rows_.buffer(rows_.plan.slab.rounded);
+  auto* const numbers = reinterpret_cast<std::uint16_t*>(rounded);
+  const std::size_t lines = pair_lines(panel.rows, products_.depth);
+  const std::size_t width = 2 * pair_lines(panel.pitch, products_.depth);
+  const std::size_t keys = static_cast<std::size_t>(
+      round_up(static_cast<std::int64_t>(block.keys), PanelGeometry::row_padding));
+  if (panel.rows == width) {
+    kernels_.numbers.write(ElementType::kBf16, left, block.keys * width, numbers, 1);
+  } else {
+    for (std::size_t j = 0; j < block.keys; ++j) {
+      std::uint16_t* const row = numbers + j * width;
+      kernels_.numbers.write(ElementType::kBf16, left + j * panel.pitch, panel.rows, row, 1);
+      std::fill(row + panel.rows, row + width, std::uint16_t{0});
+    }
+  }
+  std::fill(numbers + block.keys * width, numbers + keys * width, std::uint16_t{0});
+  const auto stride = static_cast<std::ptrdiff_t>(width / 2);
+  const ValueView<Real> view = {rounded, products_.elements(), stride,
+                                static_cast<std::ptrdiff_t>(PanelGeometry::value_block) * stride};
+  each_columns(kernels_.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
+    products_.multiply_panel(some.vectors, view, panel.rows, columns + some.first * lines,
+                             sums.at(some, static_cast<std::size_t>(block.begin)), keys, false);
   });
 }
 

@@ -10,7 +10,7 @@ template <class Real>
 class Products {
  public:
   Products(const PackRows<Real>& rows, const Scores<Real>& scores)
-      : rows_(rows), kernels_(rows.kernels()), scores_(scores) {}
+      : rows_(rows), kernels_(rows.kernels()), products_(rows.products()), scores_(scores) {}
 
   /// A tile comes before its blocks.
   void pack(const KeyTile<Real>& tile) const;
@@ -31,11 +31,14 @@ class Products {
                const SplitSums<Real>& sums) const;
   void add_columns(const GradPanel<Real>& panel, const Real* left, const Real* columns,
                    std::int64_t features, const KeyBlock& block, const KeySums<Real>& sums) const;
+  void add_pairs(const GradPanel<Real>& panel, const Real* left, const Real* columns,
+                 std::int64_t features, const KeyBlock& block, const KeySums<Real>& sums) const;
   void add_attended(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
                     const SplitSums<Real>& sums) const;
 
   const PackRows<Real>& rows_;
   const KernelTable<Real>& kernels_;
+  const ProductKernels<Real>& products_;
   const Scores<Real>& scores_;
 };
 

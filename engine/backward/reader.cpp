@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "engine/dense/totals.hpp"
 #include "engine/runtime/sizes.hpp"
@@ -27,6 +29,38 @@ double inner_product(const Real* a, const Real* b, std::size_t count) {
   return sum;
 }
 
+/// The bits of two numbers that are bfloat16, side by side.
+float pair_of(float even, float odd) {
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
+  std::memcpy(&low, &even, sizeof low);
+  std::memcpy(&high, &odd, sizeof high);
+  const std::uint32_t bits = (high & 0xffff0000U) | low >> 16U;
+  float pair = 0;
+  std::memcpy(&pair, &bits, sizeof pair);
+  return pair;
+}
+
+void lay_in_pairs(const PanelKernels<float>& panels, std::uint32_t depth, const float* const* rows,
+                  std::size_t count, std::size_t features, float* to) {
+  const std::size_t lines = pair_lines(count, depth);
+  each_columns(panels, features, [&](const Columns& columns) {
+    float* line_to = to + columns.first * lines;
+    const std::size_t used = std::min(columns.pitch, features - columns.first);
+    for (std::size_t line = 0; line < lines; ++line, line_to += columns.pitch) {
+      std::fill_n(line_to, columns.pitch, 0.0F);
+      if (2 * line >= count) continue;
+      const float* const even = rows[2 * line] + columns.first;
+      if (2 * line + 1 < count) {
+        const float* const odd = rows[2 * line + 1] + columns.first;
+        for (std::size_t x = 0; x < used; ++x) line_to[x] = pair_of(even[x], odd[x]);
+      } else {
+        for (std::size_t x = 0; x < used; ++x) line_to[x] = pair_of(even[x], 0);
+      }
+    }
+  });
+}
+
 }  // namespace
 
 template <class Real>
@@ -34,6 +68,7 @@ Reader<Real>::Reader(const PackRows<Real>& rows, const Scores<Real>& scores)
     : rows_(rows),
       problem_(rows.problem()),
       kernels_(rows.kernels()),
+      products_(rows.products()),
       scores_(scores),
       values_(rows.plan.attention, rows.args.attention, rows.sequence, rows.key_head(),
               rows.attention_slab) {}
@@ -43,14 +78,14 @@ GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count, std:
                                     std::int64_t index) const {
   const BackwardSlab& slab = rows_.plan.slab;
   GradPanel<Real> panel{};
-  static_cast<Panel<Real>&>(panel) =
-      make_panel<Real>(rows_.pack, rows_.sequence, first, count, kernels_.panels.lanes);
+  static_cast<Panel<Real>&>(panel) = make_panel<Real>(rows_.pack, rows_.sequence, first, count,
+                                                      kernels_.panels.lanes, products_.depth);
   const std::int64_t accumulated = accumulator_rows(problem_.features, problem_.key_length).value();
-  panel.query = buffer(slab.query) + before * problem_.features;
+  panel.query = buffer(slab.query) + before * rows_.plan.attention.query_lines;
   panel.state = {nullptr, buffer(slab.row_sum), buffer(slab.grad_query) + before * accumulated,
                  false};
   panel.summed = reinterpret_cast<Summed*>(rows_.slab() + slab.summed) + index;
-  panel.grad_out = buffer(slab.grad_out) + before * problem_.value_features;
+  panel.grad_out = buffer(slab.grad_out) + before * rows_.plan.grad_lines;
   const auto columns = [&](std::int64_t features) {
     return before * round_up(features, static_cast<std::int64_t>(kernels_.panels.lanes));
   };
@@ -64,7 +99,23 @@ GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count, std:
 
 template <class Real>
 KeyTile<Real> Reader<Real>::tile(std::int64_t begin, std::int64_t end) const {
-  return {begin, end, scores_.keys(rows_.key_head(), begin, end), values_.rows(begin, end)};
+  return {begin, end, scores_.keys(rows_.key_head(), begin, end),
+          rows_.pairs ? paired_values(begin, end) : values_.rows(begin, end)};
+}
+
+template <class Real>
+MatrixView<Real> Reader<Real>::paired_values(std::int64_t begin, std::int64_t end) const {
+  const Layout& layout = problem_.value;
+  const auto row = [&](std::int64_t j) {
+    return rows_.sequence.key_row(rows_.args.attention.value, layout, rows_.key_head(), j);
+  };
+  return paired(layout, false, begin, end, problem_.value_features, products_.depth,
+                reinterpret_cast<Real*>(rows_.attention_slab + rows_.plan.attention.slab.values),
+                row, [&](std::int64_t j, std::uint16_t* to) {
+                  const auto* const from = reinterpret_cast<const std::uint16_t*>(row(j));
+                  for (std::int64_t x = 0; x < problem_.value_features; ++x)
+                    to[x] = from[x * layout.strides.feature];
+                });
 }
 
 /// Reads the panel's rows.
@@ -87,8 +138,12 @@ void Reader<Real>::read(const GradPanel<Real>& panel, const Real** grad_out) con
                  value_features, rows + i * value_features);
     read_row(panel, i, grad_out[i], room);
   });
-  kernels_.panels.pack_query(panel.vectors, grad_out, panel.rows, 1, value_features, Real{1},
-                             panel.grad_out);
+  products_.pack_query(panel.vectors, grad_out, panel.rows, 1, value_features, Real{1},
+                       panel.grad_out);
+  if (rows_.pairs) {
+    *panel.finite = true;
+    return;
+  }
   // A row that attends nothing has an lse of +inf, and nothing but probabilities of 0.
   *panel.finite =
       kernels_.numbers.all_finite(panel.query, features * panel.pitch) &&
@@ -147,10 +202,15 @@ void Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const R
     terms.sink = -std::exp(static_cast<double>(sinks[head]) - lse) * delta;
 }
 
-/// [columns][row][pitch]
+/// [columns][row][pitch], or of pairs [columns][pair of rows][pitch], filled up with 0 to a whole
+/// group. What becomes pairs was bfloat16.
 template <class Real>
 void Reader<Real>::lay_in_columns(const Real* const* rows, std::size_t count, std::size_t features,
                                   Real* to) const {
+  if constexpr (std::is_same_v<Real, float>) {
+    if (rows_.pairs)
+      return lay_in_pairs(kernels_.panels, products_.depth, rows, count, features, to);
+  }
   each_columns(kernels_.panels, features, [&](const Columns& columns) {
     Real* row_to = to + columns.first * count;
     const std::size_t used = std::min(columns.pitch, features - columns.first);

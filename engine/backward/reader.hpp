@@ -31,10 +31,12 @@ class Reader {
                 Real* room) const;
   void lay_in_columns(const Real* const* rows, std::size_t count, std::size_t features,
                       Real* to) const;
+  MatrixView<Real> paired_values(std::int64_t begin, std::int64_t end) const;
 
   const PackRows<Real>& rows_;
   const Problem& problem_;
   const KernelTable<Real>& kernels_;
+  const ProductKernels<Real>& products_;
   const Scores<Real>& scores_;
   const Values<Real> values_;
 };

@@ -21,13 +21,14 @@ template <class Real>
 ScoreGradients<Real>::ScoreGradients(const PackRows<Real>& rows)
     : rows_(rows),
       kernels_(rows.kernels()),
+      products_(rows.products()),
       plain_args_(without_function(rows.args.attention)),
       scores_(rows.plan.attention, rows.args.attention, rows.sequence, HEED_WEIGHTS_PROBABILITIES,
-              rows.attention_slab),
+              rows.attention_slab, rows.pairs),
       capped_(rows.plan.attention, rows.args.attention, rows.sequence, HEED_WEIGHTS_CAPPED,
-              rows.attention_slab),
+              rows.attention_slab, rows.pairs),
       before_function_(rows.plan.attention, plain_args_, rows.sequence, HEED_WEIGHTS_MASKED,
-                       rows.attention_slab) {}
+                       rows.attention_slab, rows.pairs) {}
 
 /// Adds what number(r, j, gradient) says of every pair to a term of its row, in order of keys.
 template <class Real>
@@ -80,9 +81,9 @@ void ScoreGradients<Real>::compute_biased(const GradPanel<Real>& panel, const Ke
   const MatrixView<Real> keys = from_row(tile.key, block.begin - tile.begin);
   const KeyRanges all = all_keys(block.keys);
   scores_.compute(panel, keys, block, all, allowed, scores);
-  kernels_.panels.scores(panel.vectors, from_row(tile.value, block.begin - tile.begin), all,
-                         panel.grad_out, static_cast<std::size_t>(rows_.problem().value_features),
-                         gradients);
+  products_.scores(panel.vectors, from_row(tile.value, block.begin - tile.begin), all,
+                   panel.grad_out, static_cast<std::size_t>(rows_.problem().value_features),
+                   gradients);
   const bool warms = rows_.args.given.grad_temperature != nullptr && rows_.all_terms != nullptr;
   if (warms) std::copy_n(scores, count, before);
   kernels_.panels.softmax_gradient(panel.vectors, scores, block.keys, panel.lse, panel.delta,

@@ -33,6 +33,7 @@ class ScoreGradients {
 
   const PackRows<Real>& rows_;
   const KernelTable<Real>& kernels_;
+  const ProductKernels<Real>& products_;
   const heed_attention_args plain_args_;  ///< without the score function
   const Scores<Real> scores_;
   const Scores<Real> capped_;

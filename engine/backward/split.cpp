@@ -13,10 +13,12 @@ namespace heed {
 
 template <class Real>
 Split<Real>::Split(const heed_attention_backward_plan& plan, const BackwardArgs& args,
-                   const Sequence& sequence, std::int64_t pack, std::byte* slab, RowTerms* terms)
+                   const Sequence& sequence, std::int64_t pack, std::byte* slab, RowTerms* terms,
+                   bool pairs)
     : rows_{plan,     args,
             sequence, {pack * plan.attention.pack_heads, plan.attention.pack_heads, nullptr},
-            slab,     terms},
+            slab,     terms,
+            pairs},
       problem_(plan.problem.attention),
       kernels_(rows_.kernels()),
       gradients_(rows_),
@@ -29,6 +31,7 @@ Split<Real>::Split(const heed_attention_backward_plan& plan, const BackwardArgs&
 
 template <class Real>
 void Split<Real>::add(std::int64_t split, const SplitSums<Real>& sums) const {
+  const UnitInUse unit(rows_.products());
   const std::int64_t end = std::min((split + 1) * panels_, cut_.panels());
   const std::int64_t step = rows_.plan.block_panels;
   for (std::int64_t p = split * panels_; p < end; p += step)
@@ -65,7 +68,7 @@ GradPanel<Real> Split<Real>::panel(std::int64_t p, std::int64_t first) const {
 template <class Real>
 void Split<Real>::attend(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
                          const SplitSums<Real>& sums) const {
-  const std::int64_t step = kernels_.panels.key_block;
+  const std::int64_t step = rows_.products().key_block;
   const std::int64_t end = std::min(tile.end, panel.key_end);
   for (std::int64_t k = std::max(tile.begin, panel.key_begin), next = 0; k < end; k = next) {
     next = std::min(round_down(k, step) + step, end);

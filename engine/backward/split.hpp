@@ -14,9 +14,10 @@ namespace heed {
 template <class Real>
 class Split {
  public:
-  /// `pack` of one sequence. The slab is the thread's: that of the attention, then its own.
+  /// `pack` of one sequence. The slab is the thread's: that of the attention, then its own. With
+  /// `pairs`, those of bfloat16 are multiplied, see pairs.hpp.
   Split(const heed_attention_backward_plan& plan, const BackwardArgs& args,
-        const Sequence& sequence, std::int64_t pack, std::byte* slab, RowTerms* terms);
+        const Sequence& sequence, std::int64_t pack, std::byte* slab, RowTerms* terms, bool pairs);
 
   /// Of this sequence.
   std::int64_t splits() const { return ceil_div(cut_.panels(), panels_); }

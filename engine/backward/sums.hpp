@@ -28,6 +28,11 @@ void each_columns(const PanelGeometry& panels, std::size_t features, Function&& 
   }
 }
 
+/// Pairs of `rows` rows, in whole groups of `depth` of them.
+inline std::size_t pair_lines(std::size_t rows, std::size_t depth) {
+  return (rows + depth - 1) / depth * depth / 2;
+}
+
 /// [columns][key][pitch]
 template <class Real>
 struct KeySums {

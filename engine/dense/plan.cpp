@@ -354,7 +354,8 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.panel_rows = widths.panel;
   plan.placement = placement;
   plan.strategy = &kPrefill;
-  plan.pairs = pass == Pass::kForward && multiplies_pairs(context, problem, placement);
+  plan.pairs = multiplies_pairs(context, problem, placement) &&
+               (pass == Pass::kForward || problem.key.type == ElementType::kBf16);
   plan.query_lines = problem.features;
   if (plan.pairs) {
     const ProductKernels<float>& products = *context.kernels->f32.pairs;

@@ -96,7 +96,8 @@ struct heed_attention_plan {
   heed::Problem problem;
   heed::Placement placement;
   const heed::Strategy* strategy;
-  bool pairs;                 ///< prefill multiplies pairs of bfloat16, and rounds weights to that
+  bool pairs;                 ///< prefill multiplies pairs of bfloat16, and rounds weights to that;
+                              ///< on the way back it may
   std::int64_t kept_keys;     ///< see keeps_probs()
   std::int64_t pack_heads;    ///< query heads in a pack
   std::int64_t panel_rows;    ///< query rows in a full panel

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/kernels/table.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed {
 
@@ -9,6 +10,13 @@ template <class Real>
 const ProductKernels<Real>& products_of(const KernelTable<Real>& kernels, bool pairs) {
   if (pairs) return *kernels.pairs;
   return kernels.panels;
+}
+
+/// Lines of a panel of `features`, as pack_query lays it out.
+template <class Real>
+std::int64_t lines_of_panel(const ProductKernels<Real>& products, std::int64_t features) {
+  if (products.depth == 1) return features;
+  return ceil_div(features, std::int64_t{products.depth}) * products.elements() + 1;
 }
 
 /// While it lives, this thread may multiply.

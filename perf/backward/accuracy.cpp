@@ -22,13 +22,13 @@ class Checker {
   using Sums = std::vector<oracle::BoundedSum<Real>>;
 
  public:
-  Checker(const Workload& workload, Tensors& tensors, const GradientTensors& gradients)
+  Checker(const Workload& workload, Tensors& tensors, const GradientTensors& gradients, bool pairs)
       : workload_(workload),
         d_(workload.desc),
         args_(tensors.args()),
         model_(score_model(workload)),
         derivative_(score_derivative(workload)),
-        given_{d_, args_, model_},
+        given_{d_, args_, model_, nullptr, {}, pairs},
         out_(queries_of(workload, tensors.out)),
         grad_out_(queries_of(workload, gradients.grad_out)),
         query_(queries_of(workload, gradients.query)),
@@ -70,7 +70,8 @@ class Checker {
     visit_row(head, h, i, [&](const Row& row) {
       for (std::int64_t j = 0; j < head.sequence().keys; ++j)
         if (head.attends(i, j))
-          add(sums, row.pair(j).product, [&](std::size_t x) { return head.key(j, at(x)); });
+          row.add_to(sums.data(), d_.features, row.rounded(row.pair(j).product),
+                     [&](std::int64_t x) { return head.key(j, x); });
     });
     compare(sums, head, query_, d_.packed_queries != 0 ? 0 : b, h, head.sequence().first_query + i);
   }
@@ -85,8 +86,10 @@ class Checker {
         if (!head.attends(i, j)) continue;
         visit_row(head, g * group() + n, i, [&](const Row& row) {
           const oracle::PairGradient<Wide> pair = row.pair(j);
-          add(of_key, pair.product, [&](std::size_t x) { return head.query(i, at(x)); });
-          add(of_value, pair.weight, [&](std::size_t x) { return row.grad_out(at(x)); });
+          row.add_to(of_key.data(), d_.features, row.rounded(pair.product),
+                     [&](std::int64_t x) { return head.query(i, x); });
+          row.add_to(of_value.data(), d_.value_features, row.rounded(pair.weight),
+                     [&](std::int64_t x) { return row.grad_out(x); });
         });
       }
     }
@@ -111,14 +114,6 @@ class Checker {
     const std::vector<oracle::Bounded<Wide>> out = numbers(out_);
     const oracle::Bounded<Wide> lse = {static_cast<Wide>(lse_.at(b, h, at, 0)), 0};
     visit(Row(head, i, d_.value_features, {grad_out.data(), out.data(), lse, 0}, derivative_));
-  }
-
-  static std::int64_t at(std::size_t x) { return static_cast<std::int64_t>(x); }
-
-  template <class With>
-  static void add(Sums& sums, const oracle::Bounded<Wide>& factor, With&& with) {
-    for (std::size_t x = 0; x < sums.size(); ++x)
-      sums[x].add(oracle::product<Real>(factor, with(x)));
   }
 
   void compare(const Sums& sums, const Head& head, const oracle::Source& got, std::int64_t b,
@@ -149,9 +144,11 @@ class Checker {
 
 }  // namespace
 
-Accuracy check_gradients(const Workload& workload, Tensors& tensors, GradientTensors& gradients) {
-  return oracle::is_float64(workload.desc) ? Checker<double>(workload, tensors, gradients).check()
-                                           : Checker<float>(workload, tensors, gradients).check();
+Accuracy check_gradients(const Workload& workload, Tensors& tensors, GradientTensors& gradients,
+                         bool pairs) {
+  return oracle::is_float64(workload.desc)
+             ? Checker<double>(workload, tensors, gradients, pairs).check()
+             : Checker<float>(workload, tensors, gradients, pairs).check();
 }
 
 }  // namespace heed::perf

@@ -84,7 +84,7 @@ Runner Gradients::prepare() {
   };
   if (!accuracy_) {
     run();
-    accuracy_ = check_gradients(forward_.workload(), *tensors, *gradients);
+    accuracy_ = check_gradients(forward_.workload(), *tensors, *gradients, multiplies_pairs());
   }
   demand(*accuracy_, workload_.name);
   return run;

@@ -33,6 +33,7 @@ class Gradients {
 
   const Workload& workload() const { return workload_; }
   const heed_attention_info& info() const { return info_; }
+  bool multiplies_pairs() const { return info_.precision == HEED_PRECISION_DEFAULT; }
   const Planned& forward() const { return forward_; }
   /// Of backward alone: of each pair, five products where forward has two.
   double flops() const;
@@ -59,7 +60,9 @@ class Gradients {
 };
 
 /// Compares gradients of about 16 query rows and of as many keys and values, spread over the batch
-/// and heads, with what the oracle makes of out and log-sum-exp as they are.
-Accuracy check_gradients(const Workload& workload, Tensors& tensors, GradientTensors& gradients);
+/// and heads, with what the oracle makes of out and log-sum-exp as they are, with the bounds of
+/// pairs of bfloat16 if those are multiplied.
+Accuracy check_gradients(const Workload& workload, Tensors& tensors, GradientTensors& gradients,
+                         bool pairs);
 
 }  // namespace heed::perf

@@ -51,8 +51,8 @@ class BackwardRow {
     const Runner run = gradients_.prepare();
     std::vector<Runner> others = {gradients_.prepare_forward()};
     if (alone_ != nullptr) others.push_back(alone_->prepare());
-    report(state,
-           time_between_peaks(state, peak_kernel_of(gradients_.info().isa), threads_, run, others));
+    report(state, time_between_peaks(state, peak_kernel_of(gradients_.info().isa), threads_, run,
+                                     others, gradients_.multiplies_pairs()));
   }
 
  private:

@@ -29,6 +29,8 @@ class BlockGradients {
   double forward_flops() const {
     return forward_info_.projection_flops + forward_info_.attention_flops;
   }
+  /// Attention's gradients come in float32.
+  static bool multiplies_pairs() { return false; }
   std::size_t kept_bytes() const { return forward_info_.kept_bytes; }
   const Accuracy& accuracy() const { return *accuracy_; }
 

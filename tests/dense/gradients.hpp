@@ -34,7 +34,8 @@ inline void check_backward(BackwardProblem& p, Report* report = nullptr,
   const ExpectedGradients want = p.expected();
   const std::string line = line_of(p);
   check_isas(line, report, [&](std::size_t n, const char* isa) {
-    return check_gradients(isa + (": " + line), p, p.run(plain_contexts()[n]), want, unspecified);
+    return check_gradients(isa + (": " + line), p, p.run(plain_contexts()[n]), want.on(isa),
+                           unspecified);
   });
 }
 

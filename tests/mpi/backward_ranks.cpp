@@ -130,7 +130,8 @@ Gradients check_backward_shard(BackwardProblem& whole, BackwardShard& shard,
   if (again_with_threads())
     CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
   ExpectedGradients part;
-  for (const GradientOf of : all_gradients()) part[of] = shard.part_of(of, want[of]);
+  for (const GradientOf of : all_gradients())
+    part[of] = shard.part_of(of, want.on(isa_names().back())[of]);
   const GradientComparison comparison =
       compare_gradients("gradients", shard.problem, got, part, unspecified);
   if (!comparison.wrong.empty()) FAIL_CHECK(comparison.wrong);

@@ -18,8 +18,12 @@ class Oracle {
  public:
   explicit Oracle(const BackwardGiven& given)
       : given_(given),
-        forward_{*given.desc.attention, *given.args.attention, given.function,
-                 given.inside == nullptr ? nullptr : &given.inside->projections},
+        forward_{*given.desc.attention,
+                 *given.args.attention,
+                 given.function,
+                 given.inside == nullptr ? nullptr : &given.inside->projections,
+                 {},
+                 given.pairs},
         d_(forward_.desc),
         a_(given.args),
         heads_(d_.query_heads),
@@ -183,21 +187,21 @@ class Oracle {
     const auto add_row = [&](GradientOf of, Index b, Index n, Index at, const Bounded<Wide>& factor,
                              auto&& with, Index features) {
       Gradient<Real>& to = gradients_[of];
-      for (Index x = 0; to.asked() && x < features; ++x)
-        to.at(b, n, at, x).add(product<Real>(factor, with(x)));
+      if (to.asked() && features > 0) row.add_to(&to.at(b, n, at, 0), features, factor, with);
     };
     const auto key = [&](Index x) { return head.key(j, x); };
     const auto query = [&](Index x) { return head.query(i, x); };
-    add_row(kGradQuery, of_q, h, line, pair.product, key, d_.features);
-    add_row(kGradKey, of_k, g, place, pair.product, query, d_.features);
+    const Bounded<Wide> gradient = row.rounded(pair.product);
+    add_row(kGradQuery, of_q, h, line, gradient, key, d_.features);
+    add_row(kGradKey, of_k, g, place, gradient, query, d_.features);
     add_row(
-        kGradValue, of_k, g, place, pair.weight, [&](Index x) { return given.grad_out[x]; },
-        width_);
+        kGradValue, of_k, g, place, row.rounded(pair.weight),
+        [&](Index x) { return given.grad_out[x]; }, width_);
     Gradient<Real>& bias = gradients_[kGradBias];
     if (bias.asked()) bias.at(s.batch, h, i, j).add(pair.biased);
     add(kGradSlopes, h, [&] { return product<Real>(pair.biased, {-head.distance(i, j), 0}); });
     add(kGradTemperature, 0, [&] { return row.temperature(j, pair); });
-    if (gradients_[kGradScale].asked()) add_scale(head, i, j, pair.product);
+    if (gradients_[kGradScale].asked()) add_scale(head, i, j, gradient);
   }
 
   /// One of the arrays of numbers.
@@ -216,10 +220,14 @@ class Oracle {
     using A = Arithmetic<Real>;
     const Wide error =
         p.moved + gamma_of<Real>(p.features + 1) * p.magnitude + p.features * A::kUnderflow;
+    // Each feature is summed over keys, and flushed, before it meets the query.
+    const Wide lost = p.flushed ? A::kSmallest * (p.keys + p.features * (p.largest + 2)) : 0;
     const Bounded<Wide> inner = std::isinf(p.moved) ? kUnbounded<Wide>
-                                : p.finite          ? finite_or_unbounded<Real>(p.sum, error)
+                                : p.finite          ? finite_or_unbounded<Real>(p.sum, error + lost)
                                                     : Bounded<Wide>{p.sum, 0};
     Bounded<Wide> term = product<Real>(gradient, inner);
+    if (p.flushed && std::isfinite(term.bound))
+      term.bound += 2 * A::kSmallest * p.features * p.largest;
     if (is_zero(gradient) || std::isinf(term.value)) term = kUnbounded<Wide>;
     gradients_[kGradScale]
         .at(0, 0, 0, 0)
@@ -239,8 +247,18 @@ class Oracle {
 }  // namespace
 
 ExpectedGradients expect_gradients(const BackwardGiven& given) {
-  return is_float64(*given.desc.attention) ? Oracle<double>(given).run()
-                                           : Oracle<float>(given).run();
+  if (is_float64(*given.desc.attention)) return Oracle<double>(given).run();
+  ExpectedGradients expected = Oracle<float>(given).run();
+  const heed_attention_desc& d = *given.desc.attention;
+  const auto is = [](std::uint32_t dtype) { return dtype == HEED_DTYPE_BF16; };
+  const std::uint32_t grad_out = dtype_of(given.desc.grad_out.dtype, real_dtype(d));
+  if (given.inside != nullptr || !is(d.query.dtype) || !is(d.key.dtype) || !is(d.value.dtype) ||
+      !is(grad_out))
+    return expected;
+  BackwardGiven in_pairs = given;
+  in_pairs.pairs = true;
+  expected.pairs = std::make_shared<const ExpectedGradients>(Oracle<float>(in_pairs).run());
+  return expected;
 }
 
 }  // namespace heed_test

@@ -13,9 +13,12 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "api/heed.h"
+#include "tests/oracle/dense.hpp"
 #include "tests/oracle/element.hpp"
 #include "tests/oracle/given.hpp"
 
@@ -38,6 +41,7 @@ struct BackwardGiven {
   const ScoreModel& function;
   const ScoreModel& derivative;
   const BlockInside* inside = nullptr;
+  bool pairs = false;  ///< heed may multiply pairs of bfloat16, see backward_row.hpp, 5
 };
 
 enum GradientOf : std::size_t {
@@ -54,7 +58,14 @@ enum GradientOf : std::size_t {
 
 /// All that the arguments ask for; the others are empty. Of query, key and value: [batch, heads,
 /// rows, features], packed: batch 1; of bias: of its own sizes; of sinks and slopes: [heads].
-using ExpectedGradients = std::array<std::vector<Element>, kGradients>;
+struct ExpectedGradients : std::array<std::vector<Element>, kGradients> {
+  /// As Expected::pairs.
+  std::shared_ptr<const ExpectedGradients> pairs = nullptr;
+
+  const ExpectedGradients& on(const std::string& isa) const {
+    return pairs != nullptr && multiplies_pairs(isa) ? *pairs : *this;
+  }
+};
 
 /// Gradients are added to what the arguments point at, if the descriptor says so.
 ExpectedGradients expect_gradients(const BackwardGiven& given);

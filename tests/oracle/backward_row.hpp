@@ -30,6 +30,13 @@
 //    division's roundings), is off by 2 |tanh| e + e^2, and three operations at most: on 1 and
 //    tanh^2, or those of (1 - tanh) (1 + tanh).
 //
+// 5. Pairs of bfloat16. Scores are off as scores.hpp says of them, and of the products in 2
+//    subnormal numbers count as 0, as sums that are subnormal become: a product of a and b moves by
+//    kSmallest (|a| + |b|) at most where one of them is subnormal, and each of the sums by
+//    kSmallest. What meets queries, keys and grad_out is rounded to bfloat16 first: it is off by
+//    2^-8 of itself and kSmallest, while bias, slopes, sinks and temperature see it as it was. Both
+//    kinds of sums go on in float32.
+//
 // What is not finite: a row whose lse is -inf passes on zeros, one whose lse is +inf or NaN
 // passes NaN on to all that it attends. A score of +inf beside any other lse, which no forward run
 // leaves there, is more than exp2 is made for: nobody knows. Otherwise IEEE 754. A weight that is 0
@@ -115,6 +122,26 @@ class BackwardRow {
 
   const Bounded<Wide>& grad_out(Index x) const { return given_.grad_out[x]; }
 
+  // See 5.
+
+  /// What a gradient or a weight becomes before it meets rows.
+  Number rounded(const Number& x) const {
+    if (!head_.pairs() || !std::isfinite(x.value) || is_unspecified(x) || is_zero(x)) return x;
+    return finite_or_unbounded<Real>(
+        x.value, x.bound + static_cast<Wide>(0x1p-8) * (std::fabs(x.value) + x.bound) + kTiny);
+  }
+  /// sums[x] += factor with(x)
+  template <class With>
+  void add_to(BoundedSum<Real>* sums, Index features, const Number& factor, With&& with) const {
+    for (Index x = 0; x < features; ++x) {
+      Number number = with(x);
+      if (head_.pairs()) number.bound += flushed(number.value);
+      Number term = product<Real>(factor, number);
+      if (head_.pairs() && !is_zero(term)) term.bound += 2 * kTiny;
+      sums[x].add(term);
+    }
+  }
+
   PairGradient<Wide> pair(Index j) const {
     const Wide unit = head_.softmax_unit();
     const Score<Wide> score = head_.full_score(i_, j, unit);
@@ -156,6 +183,9 @@ class BackwardRow {
   }
 
  private:
+  static constexpr Wide kTiny = Arithmetic<Real>::kSmallest;
+  static Wide flushed(Wide x) { return std::fabs(x) < kTiny ? std::fabs(x) : 0; }
+
   static Number nan() { return kNotANumber<Wide>; }
   static Number unknown() { return kUnbounded<Wide>; }
 
@@ -194,7 +224,14 @@ class BackwardRow {
   /// See 2.
   Number gradient_of_weight(Index j) const {
     MovedSum<Wide> sum;
-    for (Index x = 0; x < width_; ++x) sum.add(given_.grad_out[x], head_.value(j, x));
+    for (Index x = 0; x < width_; ++x) {
+      const Number a = given_.grad_out[x];
+      const Number b = head_.value(j, x);
+      sum.add(a, b);
+      if (head_.pairs())
+        sum.moved += flushed(a.value) * std::fabs(b.value) + flushed(b.value) * std::fabs(a.value) +
+                     2 * kTiny;
+    }
     return difference(sum);
   }
 
