@@ -111,7 +111,7 @@ void Split<Real>::finish(const GradPanel<Real>& panel) const {
   Real* const room = rows + panel.rows * features;
   Real* to[kMaxPanel];
   for (std::size_t i = 0; i < panel.rows; ++i) to[i] = rows + i * features;
-  kernels_.panels.finish(panel.vectors, sums, ones, features, to, panel.rows, 1);
+  kernels_.panels.finish(panel.vectors, sums, ones, features, to, panel.rows, 1, false);
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     if (rows_.args.given.grad_scale != nullptr) {
       const Layout& layout = problem_.query;

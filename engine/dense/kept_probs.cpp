@@ -94,7 +94,7 @@ bool KeptProbs<Real>::write(const Panel<Real>& panel, std::int64_t step,
       const Real* const probs =
           own ? complete_block(panel, block, scores, again) : no_weight(panel, block);
       store_columns(kernels, probs, sums, block.keys, rows, panel.rows, panel.vectors, layout,
-                    reinterpret_cast<Real*>(slab_ + plan_.slab.rows));
+                    reinterpret_cast<Real*>(slab_ + plan_.slab.rows), plan_.past_caches);
       for (std::size_t i = 0; i < panel.rows; ++i)
         rows[i] += (next - k) * layout.strides.feature * layout.bytes;
       k = next;
