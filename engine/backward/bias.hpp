@@ -48,7 +48,7 @@ void write_bias_columns(const heed_attention_backward_plan& plan, const Real* co
   const auto count = static_cast<std::size_t>(keys);
   Real* to[kMaxPanel] = {};
   for (std::size_t i = 0; i < rows; ++i) to[i] = buffer + i * count;
-  kernels.panels.finish(vectors, columns, ones, count, to, rows, 1);
+  kernels.panels.finish(vectors, columns, ones, count, to, rows, 1, false);
   const auto factor = static_cast<Real>(1 / plan.problem.attention.temperature);
   for (std::size_t at = 0; at < rows * count; ++at) buffer[at] *= factor;
   for (std::size_t i = 0; i < rows; ++i)

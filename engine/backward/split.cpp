@@ -114,7 +114,7 @@ void Split<Real>::finish(const GradPanel<Real>& panel) const {
   const auto turn = [&] {
     Real* to[kMaxPanel];
     for (std::size_t i = 0; i < panel.rows; ++i) to[i] = rows + i * features;
-    kernels_.panels.finish(panel.vectors, sums, ones, features, to, panel.rows, 1);
+    kernels_.panels.finish(panel.vectors, sums, ones, features, to, panel.rows, 1, false);
   };
   if (rows_.args.given.grad_scale != nullptr) {
     turn();

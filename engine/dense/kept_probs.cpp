@@ -48,6 +48,13 @@ void KeptProbs<Real>::skip(const Panel<Real>& panel, const KeyBlock& block) cons
   std::fill_n(row_max_of(panel, block.begin), panel.pitch, std::numeric_limits<Real>::infinity());
 }
 
+/// Whether the block was weighed relative to the final row_max, so that its probabilities may stay.
+template <class Real>
+bool KeptProbs<Real>::stays(const Panel<Real>& panel, std::int64_t k) const {
+  const Real* const row_max = row_max_of(panel, k);
+  return std::equal(row_max, row_max + panel.pitch, panel.state.row_max);
+}
+
 /// The probabilities of a block, relative to the final row_max; sets `again` if they are weighed
 /// again, beside the others, because kernels write whole groups of keys.
 template <class Real>
@@ -55,8 +62,7 @@ const Real* KeptProbs<Real>::complete_block(const Panel<Real>& panel, const KeyB
                                             const Scores<Real>& scores, bool& again) const {
   const Real* const row_max = row_max_of(panel, block.begin);
   if (row_max[0] == std::numeric_limits<Real>::infinity()) return no_weight(panel, block);
-  if (std::equal(row_max, row_max + panel.pitch, panel.state.row_max))
-    return at(panel, block.begin);
+  if (stays(panel, block.begin)) return at(panel, block.begin);
   again = true;
   const std::int64_t key_head = panel.pack->head / plan_.problem.group();
   scores.weigh_again(panel, key_head, block, scores.allowed(panel, block), scratch());
@@ -78,9 +84,10 @@ bool KeptProbs<Real>::write(const Panel<Real>& panel, std::int64_t step,
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     rows[i] = row_at(args_.weights, layout, sequence_.batch, head, row);
   });
-  // Blocks as prefill cuts them. Keys before and after its own are 0, and past the end of the
-  // sequence also where a row is NaN.
+  // Blocks as prefill cuts them, several together where nothing comes between. Keys before and
+  // after its own are 0, and past the end of the sequence also where a row is NaN.
   bool again = false;
+  const bool in_place = layout.type == kTypeOf<Real>;
   const std::int64_t ends[] = {panel.key_begin, panel.key_end, sequence_.key_length,
                                plan_.problem.key_length};
   std::int64_t k = 0;
@@ -89,12 +96,14 @@ bool KeptProbs<Real>::write(const Panel<Real>& panel, std::int64_t step,
     alignas(kAlignment) Real sums[kMaxPanel] = {};
     if (k < sequence_.key_length) std::copy_n(panel.state.row_sum, panel.pitch, sums);
     while (k < end) {
-      const std::int64_t next = std::min(round_down(k, step) + step, end);
+      std::int64_t next = std::min(round_down(k, step) + step, end);
+      if (in_place && own && stays(panel, k))
+        while (next < end && stays(panel, next)) next = std::min(next + step, end);
       const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
       const Real* const probs =
           own ? complete_block(panel, block, scores, again) : no_weight(panel, block);
       store_columns(kernels, probs, sums, block.keys, rows, panel.rows, panel.vectors, layout,
-                    reinterpret_cast<Real*>(slab_ + plan_.slab.rows));
+                    reinterpret_cast<Real*>(slab_ + plan_.slab.rows), plan_.past_caches);
       for (std::size_t i = 0; i < panel.rows; ++i)
         rows[i] += (next - k) * layout.strides.feature * layout.bytes;
       k = next;

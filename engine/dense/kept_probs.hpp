@@ -36,6 +36,7 @@ class KeptProbs {
  private:
   Real* row_max_of(const Panel<Real>& panel, std::int64_t k) const;
   Real* scratch() const;
+  bool stays(const Panel<Real>& panel, std::int64_t k) const;
   const Real* complete_block(const Panel<Real>& panel, const KeyBlock& block,
                              const Scores<Real>& scores, bool& again) const;
   const Real* no_weight(const Panel<Real>& panel, const KeyBlock& block) const;

@@ -260,6 +260,13 @@ std::int64_t kept_keys(const heed_attention_plan& plan, Pass pass, const Widths&
   return keeps ? std::min(p.key_length, kMostKept / (widths.panel * widths.bytes)) : 0;
 }
 
+/// Whether weights go past the caches: so many bytes are written that the first of them would have
+/// left before anybody reads them.
+bool writes_past_caches(const Problem& p) {
+  const Size rows = Size(p.batch) * p.query_heads * p.query_length;
+  return (rows * p.key_length * p.weights.bytes).value() >= kManyBytes;
+}
+
 Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const Problem& p = plan.problem;
   Offsets offsets;
@@ -394,6 +401,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.workers =
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(most_claims, 1, context.threads.count));
   plan.kept_keys = kept_keys(plan, pass, widths);
+  plan.past_caches = writes_past_caches(problem);
   plan_recompute(plan, widths);
   plan.slab = lay_out(plan, widths);
   lay_out_workspace(plan);

@@ -99,6 +99,7 @@ struct heed_attention_plan {
   bool pairs;                 ///< prefill multiplies pairs of bfloat16, and rounds weights to that;
                               ///< on the way back it may
   std::int64_t kept_keys;     ///< see keeps_probs()
+  bool past_caches;           ///< weights are more than most caches have room for
   std::int64_t pack_heads;    ///< query heads in a pack
   std::int64_t panel_rows;    ///< query rows in a full panel
   std::int64_t query_blocks;  ///< per pack: ceil(pack_heads * query_length / tile_q)

@@ -142,10 +142,12 @@ HEED_PRODUCT_KERNEL(void, multiply_panel,
 
 /// out_rows[r][x * feature_stride] = accumulators[x][r] / row_sum[r], and 0 where row_sum is 0, for
 /// r < row_count, x < features. Reads nothing past `features` rounded up to row_padding rows.
+/// `past_caches`: nobody reads the rows soon, so that whole vectors of them may go straight to
+/// memory.
 HEED_PANEL_KERNEL(void, finish,
                   (std::size_t vectors, const Real* accumulators, const Real* row_sum,
                    std::size_t features, Real* const* out_rows, std::size_t row_count,
-                   std::ptrdiff_t feature_stride))
+                   std::ptrdiff_t feature_stride, bool past_caches))
 
 /// to[x][r] = accumulators[x][r] / row_sum[r], and 0 where row_sum is 0, for x < features: what
 /// `finish` writes, left in a panel. Works in place too.

@@ -79,6 +79,47 @@ HEED_INLINE void store(RealOf<V>* to, V x) {
   x.store_aligned(to);
 }
 
+/// Whether stream() goes past the caches.
+#if defined(__SSE2__)
+template <class V>
+inline constexpr bool kStreams = true;
+#else
+template <class V>
+inline constexpr bool kStreams = false;
+#endif
+
+/// How many numbers before `at` the last place for a whole vector is.
+template <class V>
+HEED_INLINE std::size_t misaligned(const RealOf<V>* at) {
+  return reinterpret_cast<std::uintptr_t>(at) % sizeof(V) / sizeof(RealOf<V>);
+}
+
+/// Stores x to an aligned place without reading what is there into a cache first.
+template <class V>
+HEED_INLINE void stream(RealOf<V>* to, V x) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64 && kIsFloat<V>) return _mm512_stream_ps(to, x);
+  if constexpr (sizeof(V) == 64 && !kIsFloat<V>) return _mm512_stream_pd(to, x);
+#endif
+#if defined(__AVX__)
+  if constexpr (sizeof(V) == 32 && kIsFloat<V>) return _mm256_stream_ps(to, x);
+  if constexpr (sizeof(V) == 32 && !kIsFloat<V>) return _mm256_stream_pd(to, x);
+#endif
+#if defined(__SSE2__)
+  if constexpr (sizeof(V) == 16 && kIsFloat<V>) return _mm_stream_ps(to, x);
+  if constexpr (sizeof(V) == 16 && !kIsFloat<V>) return _mm_stream_pd(to, x);
+#endif
+  store<V>(to, x);
+}
+
+/// Orders stream() before whatever this thread stores next, as other stores are by themselves.
+template <class V>
+HEED_INLINE void end_streams() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
 /// Tells the compiler that x is needed here, in a register. Between the iterations of an unrolled
 /// loop it keeps the compiler from hoisting one iteration's loads into another, which would spill
 /// accumulators.

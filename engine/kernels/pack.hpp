@@ -85,19 +85,25 @@ void normalise(const Real* accumulators, const Real* row_sum, std::size_t featur
 
 template <class V, std::size_t W, class Real = RealOf<V>>
 void finish(const Real* accumulators, const Real* row_sum, std::size_t features,
-            Real* const* out_rows, std::size_t row_count, std::ptrdiff_t feature_stride) {
+            Real* const* out_rows, std::size_t row_count, std::ptrdiff_t feature_stride,
+            bool past_caches) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
   V factors[W];
   invert<V, W>(row_sum, factors);
 
   const std::size_t whole = squared_features<V>(features, feature_stride);
-  prefetch_rows<1>(out_rows, 0, row_count < n ? row_count : n, whole);
+  const bool streams = past_caches && kStreams<V> && whole > 0 && row_count > 0;
+  const std::size_t prefetched = streams ? 0 : whole;
+  // Squares after the first begin where a vector of the first row is aligned, as are those of the
+  // others in most tensors.
+  const std::size_t second = streams ? n - misaligned<V>(out_rows[0]) : n;
+  prefetch_rows<1>(out_rows, 0, row_count < n ? row_count : n, prefetched);
   unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
     constexpr std::size_t r0 = w * n;
     const std::size_t present = row_count > r0 ? row_count - r0 : 0;
-    prefetch_rows<1>(out_rows, r0 + n, row_count < r0 + 2 * n ? row_count : r0 + 2 * n, whole);
-    for (std::size_t begin = 0; begin < whole && present > 0; begin += n) {
+    prefetch_rows<1>(out_rows, r0 + n, row_count < r0 + 2 * n ? row_count : r0 + 2 * n, prefetched);
+    for (std::size_t begin = 0; begin < whole && present > 0; begin += begin == 0 ? second : n) {
       const std::size_t x = begin + n <= whole ? begin : whole - n;
       V square[n];
       unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
@@ -105,10 +111,16 @@ void finish(const Real* accumulators, const Real* row_sum, std::size_t features,
       });
       transpose<V>(square);
       unroll<n>([&](auto r) HEED_INLINE_LAMBDA {
-        if (r < present) square[r].store_unaligned(out_rows[r0 + r] + x);
+        if (r >= present) return;
+        Real* const to = out_rows[r0 + r] + x;
+        if (streams && misaligned<V>(to) == 0)
+          stream<V>(to, square[r]);
+        else
+          square[r].store_unaligned(to);
       });
     }
   });
+  if (streams) end_streams<V>();
   for (std::size_t x = whole; x < features; ++x) {
     const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(x) * feature_stride;
     alignas(kAlignment) Real column[pitch];

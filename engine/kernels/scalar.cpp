@@ -315,7 +315,7 @@ bool all_finite(const Real* numbers, std::size_t count) {
 template <class Real>
 void finish(std::size_t vectors, const Real* accumulators, const Real* row_sum,
             std::size_t features, Real* const* out_rows, std::size_t row_count,
-            std::ptrdiff_t feature_stride) {
+            std::ptrdiff_t feature_stride, bool /*past_caches*/) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t r = 0; r < row_count; ++r) {
     const Real inverse = row_sum[r] == 0 ? 0 : 1 / row_sum[r];

@@ -16,8 +16,9 @@ namespace {
 constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
 
 /// The most features out of a task. Every task transposes its rows of x anew, which costs as much
-/// as some 8 features out.
+/// as some 8 features out; rows of pairs, which are widened and rounded on the way, as some 80.
 constexpr std::int64_t kWidestTask = 1024;
+constexpr std::int64_t kWidestTaskOfPairs = 4096;
 
 /// The length of a task's share when `whole` is cut into at least `parts` even shares, multiples of
 /// `step` and at most `most` long.
@@ -35,7 +36,8 @@ std::int64_t most_rows(const MatmulSize& size, std::int64_t cache, std::int64_t 
                        std::int64_t bytes) {
   constexpr std::int64_t kPacked = std::int64_t{4} << 20;
   const std::int64_t rows = 2 * cache / ((widest + kTileIn) * bytes);
-  return size.x_in_panels ? rows : std::min(rows, kPacked / (Size(size.in) * bytes).value());
+  const std::int64_t packed = size.may_pair ? bytes / 2 : bytes;
+  return size.x_in_panels ? rows : std::min(rows, kPacked / (Size(size.in) * packed).value());
 }
 
 template <class Real>
@@ -59,8 +61,9 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
   plan.task_panels = even_part(panels, row_tasks, most_panels, 1);
   row_tasks = ceil_div(panels, plan.task_panels);
   const auto worth = static_cast<std::int64_t>(std::min(flops_of(size) / kFlopsPerClaim, 1e9)) + 1;
-  plan.task_out = even_part(size.out, ceil_div(std::min(claims, worth), row_tasks),
-                            std::max(kWidestTask, widest), kBlock);
+  plan.task_out =
+      even_part(size.out, ceil_div(std::min(claims, worth), row_tasks),
+                std::max(size.may_pair ? kWidestTaskOfPairs : kWidestTask, widest), kBlock);
   plan.out_block = even_part(plan.task_out, 1, widest, kBlock);
   plan.x_lines = size.in;
   // Packing a part of the features uses a line more.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares heed with PyTorch and ONNX Runtime on the workloads of heed_perf.
+"""Compares heed with PyTorch, ONNX Runtime, OpenVINO and ggml on the workloads of heed_perf.
 
 For each workload the programs take turns (heed, peer, heed, peer, ...), so that whatever else
 the machine does hits all of them; a ratio is taken within a turn, and the median over turns is
@@ -7,6 +7,7 @@ printed. Peers that are not installed are left out with a message:
 
     pip install torch              scaled_dot_product_attention
     pip install onnxruntime onnx   MultiHeadAttention, or Attention for what only that has
+    pip install openvino           ScaledDotProductAttention
     pip install ggml-python        ggml's flash_attn_ext, built where it is installed
 
 A peer that does not offer what a workload asks for shows "-".
@@ -21,6 +22,7 @@ sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 import results
 from command import parser_of, require
 from ggml_peer import Ggml
+from openvino_peer import OpenVino
 from shape import BIASES, MASKS, TYPES, Shape, listed
 from turns import Table, seconds_per_call
 
@@ -202,7 +204,7 @@ class OnnxRuntime:
 
 def installed_peers():
     peers = []
-    for peer in (PyTorch, OnnxRuntime, Ggml):
+    for peer in (PyTorch, OnnxRuntime, OpenVino, Ggml):
         try:
             peers.append(peer())
             print(f"{peer.name} {peers[-1].version}")

@@ -10,9 +10,8 @@ median over turns is printed. Before that their results are compared. PyTorch co
     SDPA    the same out of F.linear and F.scaled_dot_product_attention, and with enable_gqa what MHA
             has not: fewer key heads than query heads
 
-and is needed: pip install torch numpy. Workloads may be bf16: then all tensors of both are bfloat16.
-heed reads the matrices as PyTorch stores them, once, into
-heed_weights.
+and is needed: pip install torch numpy. Workloads may be bf16, and are with --bf16: then all tensors of
+both are bfloat16. heed reads the matrices as PyTorch stores them, once, into heed_weights.
 
 With --backward both compute gradients too, of the input, all matrices and biases, which lie as PyTorch
 stores them and are as they are, since training changes them. Two lines for every workload:
@@ -275,6 +274,7 @@ def compare(library, torch, table, workload, threads):
 def main():
     parser = parser_of(__doc__, "libheed.so", epilog=(
         "HEED_ISA, HEED_PRODUCT and HEED_PARALLEL choose as in any program."))
+    parser.add_argument("--bf16", action="store_true", help="the default blocks in bfloat16")
     parser.add_argument("--backward", action="store_true", help="gradients, beside SDPA's autograd")
     options = parser.parse_args()
     torch, = imported("torch")
@@ -285,7 +285,8 @@ def main():
         names, width, compared = ["heed", "SDPA"], 36 + len(" together "), compare_gradients
     table = Table(names, options.threads, options.repetitions, width=width)
     about = []
-    for_each(options.workload or listed("kBlockWorkloads"), lambda workload: about.append(
+    blocks = [name + "_bf16" * options.bf16 for name in listed("kBlockWorkloads")]
+    for_each(options.workload or blocks, lambda workload: about.append(
         compared(library, torch, table, workload, options.threads)))
     for label in ("together", "alone") if options.backward else ():
         ratios = [times["SDPA"] for name, times in table.times_as_long.items() if name.endswith(label)]

@@ -41,11 +41,12 @@ struct Quotients {
 
   /// finish to the first `rows` rows; out_row(i) is the row of `out` that row i becomes.
   template <class OutRow>
-  void finish(const Table<Real>& kernels, Matrix<Real>& out, std::size_t rows, OutRow&& out_row) {
+  void finish(const Table<Real>& kernels, Matrix<Real>& out, std::size_t rows, OutRow&& out_row,
+              bool past_caches = false) {
     std::vector<Real*> pointers;
     for (std::size_t r = 0; r < rows; ++r) pointers.push_back(out.row(out_row(r)));
     kernels.panels.finish(c.vectors, accumulators.data(), sum.data(), c.features, pointers.data(),
-                          rows, out.column_stride());
+                          rows, out.column_stride(), past_caches);
   }
 
   /// The worst error / bound of the first `rows` rows, with a reciprocal and a product: two
@@ -118,6 +119,12 @@ TEMPLATE_TEST_CASE("finish divides and transposes back", "[finish]", float, doub
       Quotients<TestType> q(c, random);
       Matrix<TestType> out(rows, c.features, c.unit);
       q.finish(kernels, out, rows, out_row);
+      Matrix<TestType> past_caches(rows, c.features, c.unit);
+      q.finish(kernels, past_caches, rows, out_row, true);
+      CHECK(all(rows, c.features, [&](std::size_t r, std::size_t x) {
+        return same_number(past_caches.at(r, x), out.at(r, x));
+      }));
+      CHECK(past_caches.intact(rows * c.features));
       const double ratio = q.worst(rows, [&](auto r, auto x) { return out.at(out_row(r), x); });
       CHECK(ratio <= 1);
       CHECK(out.intact(rows * c.features));
