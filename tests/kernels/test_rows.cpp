@@ -113,6 +113,7 @@ class Rows {
   heed::StoredRows from(std::size_t row, std::size_t count) const {
     heed::StoredRows rows = {c_.type,
                              static_cast<std::ptrdiff_t>(stride_),
+                             static_cast<std::ptrdiff_t>(stride_),
                              count,
                              c_.order.features,
                              heed::is_scaled(c_.type) ? scales() + row : nullptr,
