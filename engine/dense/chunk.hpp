@@ -162,25 +162,23 @@ class ChunkSoftmax {
     const auto at = static_cast<std::size_t>(block.begin - keys_.begin);
     const Allowed allowed = plain_ ? Allowed::kAll : rows_.scores.allowed(panel_, block);
     if (allowed == Allowed::kNone) return;
-    const Fetches fetches = !prefetches ? Fetches::kNothing
-                            : fuses()   ? Fetches::kInTurns
-                                        : Fetches::kInBlocks;
-    const auto stored = [&](const Stored<Real>& from) {
-      return from.block(rows_.key_head, at, block.keys, fetches);
+    const StoredRows keys = key_.block(rows_.key_head, at, block.keys, after_keys(at, prefetches));
+    const auto values = [&] {
+      return value_.block(rows_.key_head, at, block.keys, after_values(at, block.keys, prefetches));
     };
     if (fuses())
-      return rows_.kernels.rows.row_attend(stored(key_), stored(value_), query_, part_.row_max,
-                                           part_.row_sum, sums_);
-    rows_.products.row_scores(stored(key_), query_, panel_.rows, scores(), pitch_);
+      return rows_.kernels.rows.row_attend(keys, values(), query_, part_.row_max, part_.row_sum,
+                                           sums_);
+    rows_.products.row_scores(keys, query_, panel_.rows, scores(), pitch_);
     if (!plain_) rows_.scores.apply_options(panel_, block, allowed, scores());
     const std::size_t padded = order_.padded();
     softmax_.step(scores(), block.keys, [&](std::size_t r, Real factor) {
       part_.row_sum[r] *= factor;
       for (std::size_t i = 0; i < padded; ++i) sums_[r * padded + i] *= factor;
     });
-    const StoredRows values = stored(value_);
+    const StoredRows value_rows = values();
     if (isolates) add_special(block);
-    rows_.products.row_values(values, scores(), pitch_, panel_.rows, sums_, part_.row_sum);
+    rows_.products.row_values(value_rows, scores(), pitch_, panel_.rows, sums_, part_.row_sum);
   }
 
   /// Writes the part. False if a value that is not finite may have reached rows that may not attend
@@ -200,6 +198,24 @@ class ChunkSoftmax {
   }
 
  private:
+  using Next = typename Stored<Real>::Next;
+
+  /// What is read after keys from `begin` on: their values.
+  Next after_keys(std::size_t begin, bool prefetches) const {
+    return {prefetches ? &value_ : nullptr, rows_.key_head, begin};
+  }
+
+  /// What is read after values: keys of the next head, if there are some side by side, of the next
+  /// turn or of the next block.
+  Next after_values(std::size_t begin, std::size_t count, bool prefetches) const {
+    const std::int64_t head = key_.head_after(rows_.key_head);
+    if (fuses())
+      begin += std::min(count, StoredRows::kRunRows);
+    else if (head <= rows_.key_head)
+      begin += count;
+    return {prefetches ? &key_ : nullptr, head, begin};
+  }
+
   /// Options see panels of rows. Without any, keys lie as close as the rows allow.
   static std::size_t narrowest_pitch(const Panel<Real>& panel) {
     std::size_t pitch = panel.pitch;

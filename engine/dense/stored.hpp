@@ -12,10 +12,6 @@
 
 namespace heed {
 
-/// Whether the rows to be read next are prefetched, and how those of keys and values follow each
-/// other.
-enum class Fetches { kNothing, kInBlocks, kInTurns };
-
 /// The keys, or the values, of some heads as the row kernels want them: where they lie if they can
 /// be read there, else a block of them copied. Either gives the same bits.
 template <class Real>
@@ -26,6 +22,13 @@ class Stored {
     const Sequence& sequence;
     const StoredTensor tensor;
     std::int64_t head, last_head, begin;
+  };
+
+  /// Rows of a head that are read after others, and prefetched while those are read.
+  struct Next {
+    const Stored* from;  ///< nullptr: nothing is prefetched
+    std::int64_t head;
+    std::size_t begin;
   };
 
   /// Where rows that are not read where they lie are put, and what is found out about rows.
@@ -40,7 +43,7 @@ class Stored {
       : place_(place),
         layout_(place.tensor.layout),
         lanes_(kernels.rows.lanes),
-        rows_(rows),
+        left_(static_cast<std::size_t>(place.sequence.key_length - place.begin)),
         features_(static_cast<std::size_t>(features)),
         copies_scales_(copies),
         copied_(copies || layout_.strides.feature != 1 || features_ < lanes_),
@@ -61,7 +64,8 @@ class Stored {
 
   /// Rows [begin, begin + count) of a head, where no run of StoredRows ends before its time: keys
   /// are cut at multiples of kRunRows, as pages are.
-  StoredRows block(std::int64_t head, std::size_t begin, std::size_t count, Fetches fetches) const {
+  StoredRows block(std::int64_t head, std::size_t begin, std::size_t count,
+                   const Next& next) const {
     StoredRows rows;  // runs are written as they are found: to clear them takes as long
     rows.type = layout_.type;
     rows.count = count;
@@ -71,19 +75,15 @@ class Stored {
     if (copied_)
       copy_rows(rows, head, begin);
     else
-      find_runs(rows, head, begin, fetches);
+      find_runs(rows, head, begin, next);
     return rows;
   }
 
- private:
-  /// Rows of one head are prefetched so far ahead: to the L2 cache, past what the processor
-  /// foresees.
-  static constexpr std::size_t kAheadRows = 32;
-  static constexpr std::size_t kLeastAhead = 4096;
-  static constexpr std::size_t kMostAhead = 16384;
-  /// The same where keys and values are read in turns of kRunRows.
-  static constexpr std::size_t kAheadInTurns = 6144;
+  std::int64_t head_after(std::int64_t head) const {
+    return head == place_.last_head ? place_.head : head + 1;
+  }
 
+ private:
   /// Calls function(j, address) for what belongs to each of the rows [begin, begin + count).
   template <class Function>
   void each_row(const void* data, const Layout& layout, std::int64_t head, std::size_t begin,
@@ -97,56 +97,39 @@ class Stored {
     }
   }
 
-  /// Row j of a head, and how many follow it at the stride.
+  /// Row j of a head, and how many of the sequence's follow it at the stride.
   struct Start {
     const std::byte* row;
     std::size_t in_place;
   };
   Start start(std::int64_t head, std::size_t j) const {
-    if (j >= rows_) return {nullptr, 0};
+    if (j >= left_) return {nullptr, 0};
     if (place_.sequence.pages == nullptr)
       return {first_ + (head - place_.head) * layout_.strides.head * layout_.bytes +
                   static_cast<std::int64_t>(j) * layout_.strides.row * layout_.bytes,
-              rows_ - j};
+              left_ - j};
     const std::int64_t key = place_.begin + static_cast<std::int64_t>(j);
     const auto in_place = static_cast<std::size_t>(place_.sequence.keys_in_place(key));
     return {place_.sequence.key_row(place_.tensor.data, layout_, head, key),
-            std::min(in_place, rows_ - j)};
+            std::min(in_place, left_ - j)};
   }
 
   /// A run ends where rows end that follow each other, or the ones to be read next.
-  void find_runs(StoredRows& rows, std::int64_t head, std::size_t begin, Fetches fetches) const {
+  void find_runs(StoredRows& rows, std::int64_t head, std::size_t begin, const Next& next) const {
     rows.stride = layout_.strides.row * layout_.bytes;
-    // What is read next, if heads follow each other block by block.
-    std::int64_t next_head = head + 1;
-    std::size_t next_begin = begin;
-    if (place_.head == place_.last_head) {
-      next_head = head;
-      next_begin += rows_ahead(fetches == Fetches::kInTurns);
-    } else if (head == place_.last_head) {
-      next_head = place_.head;
-      next_begin += rows.count;
-    }
+    const Stored* const fetched = next.from != nullptr && !next.from->copied_ ? next.from : nullptr;
+    rows.next_stride =
+        fetched != nullptr ? fetched->layout_.strides.row * fetched->layout_.bytes : 0;
     for (std::size_t j = 0; j < rows.count;) {
       const Start from = start(head, begin + j);
-      const Start next =
-          fetches != Fetches::kNothing ? start(next_head, next_begin + j) : Start{nullptr, 0};
+      const Start later =
+          fetched != nullptr ? fetched->start(next.head, next.begin + j) : Start{nullptr, 0};
       std::size_t count = std::min(from.in_place, rows.count - j);
-      if (next_begin + j + next.in_place < rows_ && next.in_place > 0)
-        count = std::min(count, next.in_place);
-      rows.runs[rows.run_count++] = {from.row, count, next.row, next.in_place};
+      if (next.begin + j + later.in_place < left_ && later.in_place > 0)
+        count = std::min(count, later.in_place);
+      rows.runs[rows.run_count++] = {from.row, count, later.row, later.in_place};
       j += count;
     }
-  }
-
-  std::size_t rows_ahead(bool in_turns) const {
-    const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
-    const std::size_t bytes =
-        in_turns ? kAheadInTurns : std::clamp(kAheadRows * row_bytes, kLeastAhead, kMostAhead);
-    const std::size_t rows = std::max(bytes / row_bytes, std::size_t{1});
-    if (in_turns && place_.sequence.pages == nullptr) return rows;
-    constexpr std::size_t kStep = StoredRows::kRunRows;  // of which pages have a multiple
-    return (rows + kStep - 1) / kStep * kStep;
   }
 
   void copy_rows(StoredRows& rows, std::int64_t head, std::size_t begin) const {
@@ -159,6 +142,7 @@ class Stored {
                copy(at, to);
              });
     rows.stride = static_cast<std::ptrdiff_t>(bytes);
+    rows.next_stride = 0;
     rows.runs[0] = {room_.copies, rows.count, nullptr, 0};
     rows.run_count = 1;
   }
@@ -187,7 +171,9 @@ class Stored {
 
   const Place place_;
   const Layout& layout_;
-  const std::size_t lanes_, rows_, features_;
+  const std::size_t lanes_;
+  const std::size_t left_;  ///< rows of the sequence from the first one on
+  const std::size_t features_;
   const bool copies_scales_, copied_;
   const std::byte* const first_;  ///< row 0 of the first head
   const Room room_;

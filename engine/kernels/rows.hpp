@@ -154,29 +154,38 @@ HEED_INLINE V repeated_scales(const float* scales, std::size_t count) {
   return all;
 }
 
-/// Next rows are prefetched beside values in pieces of 256 bytes, which the processor's own
-/// prefetching follows.
+/// Next rows are prefetched beside M vectors of values, in pieces of 256 bytes at least: a part of
+/// the piece beside each vector, since many prefetches at once hold up the loads behind them.
+template <std::size_t M, std::size_t kVectorBytes>
 class NextPieces {
  public:
-  /// Bytes [begin, begin + bytes) of each row are read.
-  HEED_INLINE NextPieces(const RowRun& run, bool prefetches, std::size_t begin, std::size_t bytes,
+  /// Vectors from byte `begin` of each row on are read.
+  HEED_INLINE NextPieces(const RowRun& run, bool prefetches, std::size_t begin,
                          std::size_t row_bytes)
-      : run_(run), begin_(begin), count_(prefetches && begin % kPiece == 0 ? run.next_count : 0) {
-    end_ = begin + (bytes < kPiece ? kPiece : bytes);
-    end_ = end_ < row_bytes ? end_ : row_bytes;
+      : run_(run),
+        begin_(begin),
+        end_(row_bytes),
+        count_(prefetches && begin % kPiece == 0 ? run.next_count : 0) {}
+  /// What follows row j; if nothing does, row j, which is at hand.
+  HEED_INLINE const char* row(const StoredRows& rows, std::size_t j) const {
+    return (j < count_ ? rows.next(run_, j) : rows.row(run_, j)) + begin_;
   }
-  /// When row j is read.
-  HEED_INLINE void prefetch(const StoredRows& rows, std::size_t j) const {
-    if (j >= count_) return;
-    constexpr std::size_t line = 64;
-    const char* const at = rows.next(run_, j);
-    for (std::size_t b = begin_; b < end_; b += line) __builtin_prefetch(at + b, 0, 2);
+  /// When vector m is read.
+  HEED_INLINE void prefetch(const char* row, std::size_t m) const {
+    unroll<kLines>([&](auto l) HEED_INLINE_LAMBDA {
+      if (l * M / kLines != m) return;
+      if (M * kVectorBytes >= kPiece || begin_ + l * kLine < end_)
+        __builtin_prefetch(row + l * kLine, 0, 2);
+    });
   }
 
  private:
+  static constexpr std::size_t kLine = 64;
   static constexpr std::size_t kPiece = 256;
+  static constexpr std::size_t kLines =
+      (M * kVectorBytes < kPiece ? kPiece : M * kVectorBytes) / kLine;
   const RowRun& run_;
-  std::size_t begin_, end_ = 0, count_;
+  std::size_t begin_, end_, count_;
 };
 
 /// Adds the products of a vector of K rows with H queries to sums[row][query].
@@ -219,13 +228,18 @@ struct WholeProducts {
     });
     V row[K];
     std::size_t x = 0;
-    for (; x + n <= features; x += n) {
+    const auto add = [&](std::size_t from) HEED_INLINE_LAMBDA {
+      unroll<K>([&](auto k) HEED_INLINE_LAMBDA { row[k] = read_vector<V>(at[k] + from); });
+      add_products<H, K>(row, query + from, stride, sums);
+    };
+    constexpr std::size_t step = sizeof(Real) / sizeof(Element);  // vectors that share a line
+    for (; x + step * n <= features; x += step * n) {
       unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
         __builtin_prefetch(next[k] + x * sizeof(Element), 0, 2);
-        row[k] = read_vector<V>(at[k] + x);
       });
-      add_products<H, K>(row, query + x, stride, sums);
+      unroll<step>([&](auto i) HEED_INLINE_LAMBDA { add(x + i * n); });
     }
+    for (; step > 1 && x + n <= features; x += n) add(x);
     if (x == features) return;
     // Repeated features meet zeros in the queries, which infinities and NaN must not.
     alignas(kAlignment) Real counted[n];
@@ -240,14 +254,15 @@ struct WholeProducts {
 };
 
 /// The scores of H queries, where H divides the lanes: takes so many rows at once that their sums
-/// over features fill one vector, K of them side by side.
-template <class V, class Products, std::size_t H, class Real = RealOf<V>>
+/// over features fill one vector, kSideBySide of them side by side, because more would wait for
+/// each other, and everything for them.
+template <class V, class Products, std::size_t H, std::size_t kSideBySide = 2,
+          class Real = RealOf<V>>
 void score_queries(const StoredRows& rows, const Real* query, bool prefetches, Real* scores,
                    std::size_t pitch) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = n / H;
-  constexpr std::size_t most = H == 1 ? 4 : 2;
-  constexpr std::size_t K = together < most ? together : most;
+  constexpr std::size_t K = together < kSideBySide ? together : kSideBySide;
   constexpr bool scaled = kIsScaled<typename Products::Element>;
   const RowOrder order{n, rows.features};
   const V factors = Products::template factors<H>(query, order);
@@ -259,7 +274,6 @@ void score_queries(const StoredRows& rows, const Real* query, bool prefetches, R
       const std::size_t count = run.count - j < together ? run.count - j : together;
       V sums[n];
       unroll<together / K>([&](auto i) HEED_INLINE_LAMBDA {
-        // A few rows at a time: more would wait for each other, and everything for them.
         const char* at[K];
         const char* next[K];
         unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
@@ -340,11 +354,11 @@ void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, st
   std::size_t first = 0;
   for (std::size_t r = 0; r < rows.run_count; ++r) {
     const RowRun& run = rows.runs[r];
-    const NextPieces next(run, prefetches, x * sizeof(Element), M * n * sizeof(Element),
-                          rows.features * sizeof(Element));
+    const NextPieces<M, n * sizeof(Element)> next(run, prefetches, x * sizeof(Element),
+                                                  rows.features * sizeof(Element));
     for (std::size_t j = 0; j < run.count; ++j) {
       const Element* const row = reinterpret_cast<const Element*>(rows.row(run, j)) + x;
-      next.prefetch(rows, j);
+      const char* const next_row = next.row(rows, j);
       V weight[H];
       unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
         weight[h] = V(weights[(first + j) * pitch + h]);
@@ -353,6 +367,7 @@ void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, st
           weight[h] = weight[h] * V(rows.scales[first + j] * kUnit<Element>);
       });
       unroll<M>([&](auto m) HEED_INLINE_LAMBDA {
+        next.prefetch(next_row, m);
         const V part = read_vector<V>(row + m * n);
         unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
           sums[h][m] = multiply_add(weight[h], part, sums[h][m]);
@@ -422,7 +437,12 @@ void row_attend(const StoredRows& keys, const StoredRows& values, const Real* qu
   RowGroups value_groups(values);
   for (std::size_t first = 0; first < keys.count; first += together) {
     const StoredRows group = key_groups.next();
-    row_scores<V>(group, query, 1, scores, 1);
+    // Rows come from memory. Those as wide as the arithmetic keep it busiest one after the other.
+    with_element<Real>(group.type, [&](auto element) HEED_INLINE_LAMBDA {
+      using Element = decltype(element);
+      score_queries<V, WholeProducts<V, Element>, 1, sizeof(Element) == sizeof(Real) ? 1 : 2>(
+          group, query, true, scores, 1);
+    });
     for (std::size_t j = group.count; j < together; ++j) scores[j] = -kInfinity<Real>;
     const V outgrown(*row_max + kRescaleThreshold<Real>);
     bool moves = false;

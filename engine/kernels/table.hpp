@@ -124,7 +124,8 @@ struct NodeEdges {
 struct RowRun {
   const void* data;
   std::size_t count;
-  /// When row j is read, row j from here on is prefetched, if j < next_count.
+  /// When row j is read, row j from here on is prefetched, if j < next_count; of the bytes of a row
+  /// as many as row j has.
   const void* next;
   std::size_t next_count;
 };
@@ -139,6 +140,7 @@ struct StoredRows {
 
   ElementType type;       ///< Real, or for float also those of 16 and 8 bits
   std::ptrdiff_t stride;  ///< bytes
+  std::ptrdiff_t next_stride;
   std::size_t count;
   std::size_t features;  ///< at least the lanes
   const float* scales;   ///< [count], of rows of 8 bits
@@ -149,7 +151,7 @@ struct StoredRows {
     return static_cast<const char*>(run.data) + static_cast<std::ptrdiff_t>(j) * stride;
   }
   const char* next(const RowRun& run, std::size_t j) const {
-    return static_cast<const char*>(run.next) + static_cast<std::ptrdiff_t>(j) * stride;
+    return static_cast<const char*>(run.next) + static_cast<std::ptrdiff_t>(j) * next_stride;
   }
 };
 
@@ -165,6 +167,7 @@ class RowGroups {
     StoredRows group;  // its other runs are not there
     group.type = rows_.type;
     group.stride = rows_.stride;
+    group.next_stride = rows_.next_stride;
     group.count = count;
     group.features = rows_.features;
     group.scales = rows_.scales == nullptr ? nullptr : rows_.scales + first_;

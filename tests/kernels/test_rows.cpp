@@ -113,6 +113,7 @@ class Rows {
   heed::StoredRows from(std::size_t row, std::size_t count) const {
     heed::StoredRows rows = {c_.type,
                              static_cast<std::ptrdiff_t>(stride_),
+                             static_cast<std::ptrdiff_t>(stride_),
                              count,
                              c_.order.features,
                              heed::is_scaled(c_.type) ? scales() + row : nullptr,
@@ -510,8 +511,8 @@ TEST_CASE("rows of 8 bits: every code in every lane is its number times the scal
         std::vector<std::uint8_t> codes(kCodes);
         const auto code_at = [&](std::size_t x) { return (x + shift) % kCodes; };
         for (std::size_t x = 0; x < kCodes; ++x) codes[x] = static_cast<std::uint8_t>(code_at(x));
-        const heed::StoredRows rows = {
-            type, 0, 1, kCodes, &scale, 1, {{codes.data(), 1, nullptr, 0}}};
+        const heed::StoredRows rows = {type,   0,      0, 1,
+                                       kCodes, &scale, 1, {{codes.data(), 1, nullptr, 0}}};
         BasicBuffer<float> sums(kCodes);
         sums.fill([] { return 0; });
         float weight = 1;
