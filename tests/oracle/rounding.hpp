@@ -63,10 +63,11 @@ Wide<Real> ulp_of(Wide<Real> x) {
                                                     std::numeric_limits<Real>::digits + 1);
 }
 
-/// Products of float32 as parts of bfloat16, each what the ones before leave, rounded to 8 bits: the
-/// second is at most 2^-8 / (1 + 2^-8) of the number, and what follows it 2^-8 of that. Of three
-/// parts, which sum up to the number, three products are left out: less than 2 2^-24 of the whole.
-/// Of two it is one, less than 2^-16, and the parts that follow are missing, 2^-16 of each number.
+/// Products of float32 as parts of bfloat16, each what the ones before leave, rounded to 8 bits:
+/// the second is at most 2^-8 / (1 + 2^-8) of the number, and what follows it 2^-8 of that. Of
+/// three parts, which sum up to the number, three products are left out: less than 2 2^-24 of the
+/// whole. Of two it is one, less than 2^-16, and the parts that follow are missing, 2^-16 of each
+/// number.
 template <class Wide>
 Wide left_out(int parts) {
   return static_cast<Wide>(parts == 0 ? 0.0 : parts == 3 ? 0x1p-23 : 3 * 0x1p-16);
