@@ -182,8 +182,10 @@ typedef enum heed_precision {
   HEED_PRECISION_DEFAULT = 2,   /* float32's own error; where queries, keys and values are all
                                    bfloat16, weights are rounded to it before they meet values;
                                    where a block's input_query is, so is what lies between its
-                                   products; keys and values of 8 bits may meet integers */
-  HEED_PRECISION_HIGH = 3,      /* float32 may lose 2^-16 of a product; 16 bits: as DEFAULT */
+                                   products; float16 may lose 3 x 2^-16 of a product; keys and
+                                   values of 8 bits may meet integers */
+  HEED_PRECISION_HIGH = 3,      /* float32 may lose 3 x 2^-16 of a product, and does on amx; 16
+                                   bits: as DEFAULT */
   HEED_PRECISION_MEDIUM = 4     /* float32 queries, keys and values may be rounded to bfloat16; 16
                                    bits: as DEFAULT; products and blocks may round anything of 16
                                    and 32 bits to it */
@@ -523,8 +525,9 @@ typedef struct heed_attention_info {
                              threads; "mixed", each sequence as its rows and length say */
   uint32_t tuning_line;   /* of the context's tuning file, which gave tiles; 0: none did */
   uint32_t precision;     /* heed_precision, in effect: HEED_PRECISION_MEDIUM where float32 is
-                             rounded, HEED_PRECISION_DEFAULT where weights are rounded to bfloat16
-                             or integers, else HEED_PRECISION_EXACT */
+                             rounded, HEED_PRECISION_HIGH where it is two parts of bfloat16,
+                             HEED_PRECISION_DEFAULT where it is three, or weights are rounded to
+                             bfloat16 or integers, else HEED_PRECISION_EXACT */
 } heed_attention_info;
 #define HEED_ATTENTION_INFO_INIT \
   { (uint32_t)sizeof(heed_attention_info), 0, NULL, NULL, 0, 0, 0, 0, 0.0, NULL, 0, 0 }

@@ -15,15 +15,29 @@ namespace {
 
 constexpr std::int64_t kRows = 64;
 
+oracle::Given given_of(const heed_attention_desc& desc, const heed_attention_args& args,
+                       const oracle::ScoreModel& model, std::uint32_t precision) {
+  const auto all_are = [&](std::uint32_t dtype) {
+    return desc.query.dtype == dtype && desc.key.dtype == dtype && desc.value.dtype == dtype;
+  };
+  oracle::Given given{desc, args, model};
+  if (precision == HEED_PRECISION_EXACT) return given;
+  given.rounds = precision == HEED_PRECISION_MEDIUM;
+  given.pairs = given.rounds || all_are(HEED_DTYPE_BF16) || desc.key.dtype == HEED_DTYPE_I8;
+  if (!given.pairs)
+    given.parts = precision == HEED_PRECISION_HIGH || all_are(HEED_DTYPE_F16) ? 2 : 3;
+  return given;
+}
+
 template <class Real>
 class Checker {
  public:
-  Checker(const Workload& workload, Tensors& tensors, bool pairs, double slack)
+  Checker(const Workload& workload, Tensors& tensors, std::uint32_t precision, double slack)
       : workload_(workload),
         d_(workload.desc),
         args_(tensors.args()),
         model_(score_model(workload)),
-        given_{d_, args_, model_, nullptr, {}, pairs},
+        given_(given_of(d_, args_, model_, precision)),
         packed_(d_.packed_queries != 0),
         rows_(packed_ ? d_.packed_queries : d_.query_length),
         out_(queries_of(workload, tensors.out)) {
@@ -135,10 +149,11 @@ void Accuracy::compare(double got, oracle::Element want) {
 
 double Accuracy::rms_error() const { return elements > 0 ? std::sqrt(squares / elements) : 0; }
 
-Accuracy check_accuracy(const Workload& workload, Tensors& tensors, bool pairs, double slack) {
+Accuracy check_accuracy(const Workload& workload, Tensors& tensors, std::uint32_t precision,
+                        double slack) {
   return oracle::is_float64(workload.desc)
-             ? Checker<double>(workload, tensors, pairs, slack).check()
-             : Checker<float>(workload, tensors, pairs, slack).check();
+             ? Checker<double>(workload, tensors, precision, slack).check()
+             : Checker<float>(workload, tensors, precision, slack).check();
 }
 
 }  // namespace heed::perf

@@ -53,9 +53,9 @@ void count(const Accuracy& accuracy, unsigned workers, benchmark::UserCounters& 
 void demand(const Accuracy& accuracy, const std::string& workload);
 
 /// Compares out, lse and weights in about 64 rows, spread over the batch, heads and queries, and
-/// the column sums of one head; with `pairs`, weights may have been rounded to bfloat16. All may be
-/// off by `slack` more.
-Accuracy check_accuracy(const Workload& workload, Tensors& tensors, bool pairs = false,
-                        double slack = 0);
+/// the column sums of one head, with the bounds of the precision in effect. All may be off by
+/// `slack` more.
+Accuracy check_accuracy(const Workload& workload, Tensors& tensors,
+                        std::uint32_t precision = HEED_PRECISION_EXACT, double slack = 0);
 
 }  // namespace heed::perf

@@ -22,7 +22,7 @@ Runner Planned::prepare() {
   for (std::int64_t i = 0; i < workload_.layers; ++i) layers.push_back(tensors->args(i));
   if (!accuracy_) {
     run(layers[0]);
-    accuracy_ = check_accuracy(workload_, *tensors, multiplies_pairs());
+    accuracy_ = check_accuracy(workload_, *tensors, info_.precision);
   }
   demand(*accuracy_, workload_.name);
   return [run, layers] {

@@ -24,7 +24,7 @@ class Planned {
   const heed_attention_info& info() const { return info_; }
   double flops() const { return flops_; }
   const Accuracy& accuracy() const { return *accuracy_; }
-  bool multiplies_pairs() const { return info_.precision == HEED_PRECISION_DEFAULT; }
+  bool multiplies_pairs() const { return info_.precision != HEED_PRECISION_EXACT; }
 
   /// The first time also runs the workload and checks its results: throws std::runtime_error where
   /// they are off by more than they may be.

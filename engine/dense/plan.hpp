@@ -21,6 +21,7 @@ struct Slab {
   std::size_t columns;       ///< sums of probabilities, [key_block][panel]; empty unless wanted
   std::size_t keys;          ///< one tile of keys, widened; empty if they need no widening
   std::size_t values;        ///< one tile of values, likewise
+  std::size_t split;         ///< one tile of keys in parts; empty unless they are multiplied so
   std::size_t packed;        ///< one packed value tile
   std::size_t rows;          ///< a panel's rows of some tensor, widened
   std::size_t row_max;       ///< [tile_q], see RowState
@@ -96,17 +97,19 @@ struct heed_attention_plan {
   heed::Problem problem;
   heed::Placement placement;
   const heed::Strategy* strategy;
-  bool pairs;                 ///< prefill multiplies pairs of bfloat16, and rounds weights to that;
-                              ///< on the way back it may
-  std::int64_t kept_keys;     ///< see keeps_probs()
-  bool past_caches;           ///< weights are more than most caches have room for
-  std::int64_t pack_heads;    ///< query heads in a pack
-  std::int64_t panel_rows;    ///< query rows in a full panel
-  std::int64_t query_blocks;  ///< per pack: ceil(pack_heads * query_length / tile_q)
-  std::int64_t tile_q;        ///< a multiple of the panel
-  std::int64_t tile_kv;       ///< a multiple of the kernels' key_block
-  std::uint32_t tuning_line;  ///< of the tuning file, which gave tiles; 0: none did
-  std::int64_t query_lines;   ///< of a panel
+  /// Numbers of bfloat16 that prefill multiplies each number as: one, and weights are rounded to
+  /// that, or several that sum up to it; 0: numbers of the arithmetic are multiplied.
+  /// On the way back one or none.
+  std::uint32_t parts;
+  std::int64_t kept_keys;         ///< see keeps_probs()
+  bool past_caches;               ///< weights are more than most caches have room for
+  std::int64_t pack_heads;        ///< query heads in a pack
+  std::int64_t panel_rows;        ///< query rows in a full panel
+  std::int64_t query_blocks;      ///< per pack: ceil(pack_heads * query_length / tile_q)
+  std::int64_t tile_q;            ///< a multiple of the panel
+  std::int64_t tile_kv;           ///< a multiple of the kernels' key_block
+  std::uint32_t tuning_line;      ///< of the tuning file, which gave tiles; 0: none did
+  std::int64_t query_lines;       ///< of a panel
   std::int64_t accumulator_rows;  ///< of a panel, see totals.hpp
   std::int64_t tasks;             ///< packs * query_blocks
   std::int64_t tasks_per_claim;   ///< so that a claim is worth its atomic increment
@@ -122,10 +125,18 @@ struct heed_attention_plan {
   std::size_t workspace_bytes() const { return bytes; }
   std::int64_t all_tasks() const { return tasks + decode.tasks; }
 
-  /// What is in effect: pairs round some weights, and what is not bfloat16 itself.
+  /// `parts` for a sequence. Splitting keys into parts pays off where more than one vector of rows
+  /// meets them. It depends on the sequence alone, as decodes() does.
+  std::uint32_t parts_for(const heed::Sequence& s, std::uint32_t lanes) const {
+    return parts > 1 && pack_heads * s.query_length <= lanes ? 0 : parts;
+  }
+
+  /// What is in effect: one part rounds weights, and what is not bfloat16 itself; float32 is more
+  /// than two, and float16 is not.
   heed::Precision precision() const {
-    if (pairs && problem.key.type != heed::ElementType::kBf16) return heed::Precision::kMedium;
-    return pairs || decode.pairs ? heed::Precision::kDefault : heed::Precision::kExact;
+    if (parts == 1 && problem.key.type == heed::ElementType::kF32) return heed::Precision::kMedium;
+    if (parts == 2 && problem.key.type == heed::ElementType::kF32) return heed::Precision::kHigh;
+    return parts > 0 || decode.pairs ? heed::Precision::kDefault : heed::Precision::kExact;
   }
 
   /// Whether a sequence is decoded. It depends on the sequence alone, so that its bits do not

@@ -53,18 +53,18 @@ template <class Real>
 class QueryBlock {
  public:
   QueryBlock(const heed_attention_plan& plan, const heed_attention_args& args, const Place& place,
-             std::byte* slab, RowResult<Real>* results, bool pairs)
+             std::byte* slab, RowResult<Real>* results, std::uint32_t parts)
       : plan_(plan),
         problem_(plan.problem),
         args_(args),
         kernels_(kernels_of<Real>(*plan.context->kernels)),
-        products_(products_of(kernels_, pairs)),
+        products_(products_of(kernels_, parts)),
         place_(place),
         sequence_(sequence_of(problem_, args, place.batch)),
         pack_{place.pack * plan.pack_heads, plan.pack_heads, nullptr},
         key_head_(pack_.head / problem_.group()),
-        scores_(plan, args, sequence_, HEED_WEIGHTS_PROBABILITIES, slab, pairs),
-        values_(plan, args, sequence_, key_head_, slab, pairs),
+        scores_(plan, args, sequence_, HEED_WEIGHTS_PROBABILITIES, slab, parts),
+        values_(plan, args, sequence_, key_head_, slab, parts),
         output_(plan, args, sequence_, slab, results),
         kept_(plan, args, sequence_, slab),
         keeps_(plan.keeps_probs(sequence_)),
@@ -332,7 +332,7 @@ class QueryBlock {
   void attend_without_pairs(std::int64_t p) const {
     bool rows[kMaxPanel];
     if (!has_numbers(kernels_, this->panel(p), value_features(), rows))
-      QueryBlock(plan_, args_, place_, slab_, results_, false).attend_rows(p, rows);
+      QueryBlock(plan_, args_, place_, slab_, results_, 0).attend_rows(p, rows);
   }
 
   /// One panel against all its keys, by itself.
@@ -404,11 +404,13 @@ void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
     const KernelTable<Real>& kernels = kernels_of<Real>(*plan.context->kernels);
     parallel_for(plan.context->threads, {plan.tasks, plan.tasks_per_claim, plan.workers},
                  [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                   const UnitInUse unit(products_of(kernels, plan.pairs));
+                   const UnitInUse unit(products_of(kernels, plan.parts));
                    const auto block = [&](std::int64_t task) {
-                     return QueryBlock<Real>(
-                         plan, args, Place::of(plan, task), slabs + worker * plan.slab.bytes,
-                         reinterpret_cast<RowResult<Real>*>(results), plan.pairs);
+                     const Place place = Place::of(plan, task);
+                     const std::uint32_t parts = plan.parts_for(
+                         sequence_of(plan.problem, args, place.batch), kernels.panels.lanes);
+                     return QueryBlock<Real>(plan, args, place, slabs + worker * plan.slab.bytes,
+                                             reinterpret_cast<RowResult<Real>*>(results), parts);
                    };
                    for (std::int64_t task = begin; task < end; ++task) {
                      if (task + 1 == end) {

@@ -42,13 +42,13 @@ ScoreSteps::ScoreSteps(const Problem& problem, const heed_attention_args& args,
 template <class Real>
 Scores<Real>::Scores(const heed_attention_plan& plan, const heed_attention_args& args,
                      const Sequence& sequence, heed_weights_point point, std::byte* slab,
-                     bool pairs)
+                     std::uint32_t parts)
     : plan_(plan),
       problem_(plan.problem),
       args_(args),
       sequence_(sequence),
       kernels_(kernels_of<Real>(*plan.context->kernels)),
-      products_(products_of(kernels_, pairs)),
+      products_(products_of(kernels_, parts)),
       slab_(slab),
       steps_(problem_, args, point) {}
 
@@ -118,7 +118,7 @@ MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int
   const bool paged = sequence_.pages != nullptr;
   Real* const copies = buffer(plan_.slab.keys);
   const auto row = [&](std::int64_t j) { return sequence_.key_row(args_.key, problem_.key, g, j); };
-  if (products_.depth != 1)
+  if (products_.depth != 1 && products_.split_rows == nullptr)
     return paired(problem_.key, paged, begin, end, problem_.features, products_.depth, copies, row,
                   [&](std::int64_t j, std::uint16_t* to) {
                     Real* const numbers = buffer(plan_.slab.rows);
@@ -127,11 +127,17 @@ MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int
                     kernels_.numbers.write(ElementType::kBf16, numbers,
                                            static_cast<std::size_t>(problem_.features), to, 1);
                   });
-  return widened(problem_.key, paged, begin, end, problem_.features, copies, row,
-                 [&](std::int64_t j, Real* to) {
-                   sequence_.read_key(kernels_, keys_of(problem_, args_), g, j, problem_.features,
-                                      to);
-                 });
+  const MatrixView<Real> keys =
+      widened(problem_.key, paged, begin, end, problem_.features, copies, row,
+              [&](std::int64_t j, Real* to) {
+                sequence_.read_key(kernels_, keys_of(problem_, args_), g, j, problem_.features, to);
+              });
+  if (products_.split_rows == nullptr) return keys;
+  Real* const parts = buffer(plan_.slab.split);
+  products_.split_rows(keys, static_cast<std::size_t>(end - begin),
+                       static_cast<std::size_t>(problem_.features), parts);
+  return {parts, ceil_div(problem_.features, std::int64_t{products_.depth}) * products_.elements(),
+          1};
 }
 
 template <class Real>

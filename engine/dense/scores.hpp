@@ -26,10 +26,10 @@ struct ScoreSteps {
 template <class Real>
 class Scores {
  public:
-  /// Scores as they are at `point`. The slab is the thread's. With `pairs`, those of bfloat16 are
-  /// multiplied: panels of queries and keys are theirs.
+  /// Scores as they are at `point`. The slab is the thread's. Where there are
+  /// `parts`, pairs of bfloat16 are multiplied: panels of queries and keys are theirs.
   Scores(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
-         heed_weights_point point, std::byte* slab, bool pairs = false);
+         heed_weights_point point, std::byte* slab, std::uint32_t parts = 0);
 
   /// Whether scores are products and nothing else, exclusions aside.
   bool plain() const { return !steps_.caps && !steps_.modifies; }
@@ -38,7 +38,7 @@ class Scores {
   void pack_query(const Panel<Real>& panel) const;
 
   /// The keys [begin, end) of key head g, where they lie, or widened; pairs where they lie, or
-  /// copied and rounded.
+  /// copied and rounded or split into parts.
   MatrixView<Real> keys(std::int64_t g, std::int64_t begin, std::int64_t end) const;
 
   /// What masks, windows and lengths leave of the block.

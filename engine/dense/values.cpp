@@ -10,12 +10,13 @@ namespace heed {
 
 template <class Real>
 Values<Real>::Values(const heed_attention_plan& plan, const heed_attention_args& args,
-                     const Sequence& sequence, std::int64_t key_head, std::byte* slab, bool pairs)
+                     const Sequence& sequence, std::int64_t key_head, std::byte* slab,
+                     std::uint32_t parts)
     : plan_(plan),
       values_(values_of(plan.problem, args)),
       sequence_(sequence),
       kernels_(kernels_of<Real>(*plan.context->kernels)),
-      products_(products_of(kernels_, pairs)),
+      products_(products_of(kernels_, parts)),
       key_head_(key_head),
       features_(static_cast<std::size_t>(plan.problem.value_features)),
       slab_(slab) {}
@@ -69,7 +70,9 @@ void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<
     Real* const group = finite + static_cast<std::ptrdiff_t>(x / kBlock) * view.block_stride +
                         static_cast<std::ptrdiff_t>(x % kBlock) * view.feature_stride +
                         static_cast<std::ptrdiff_t>(j / depth) * view.key_stride;
-    std::memset(reinterpret_cast<std::byte*>(group) + j % depth * bytes, 0, bytes);
+    for (std::size_t part = 0; part < products_.parts; ++part)
+      std::memset(reinterpret_cast<std::byte*>(group) + (part * depth + j % depth) * bytes, 0,
+                  bytes);
   };
   const auto number_at = [&](std::size_t j, std::size_t x) {
     return from_row(values, static_cast<std::int64_t>(j))

@@ -1,9 +1,14 @@
-// What AMX-BF16 adds to AVX512-BF16: products of bfloat16 by tiles. Products of rows are those of
+// What AMX-BF16 adds to AVX512-BF16: products of bfloat16 by tiles, and of floats
+// as parts of bfloat16. Products of rows are those of
 // avx512bf16.cpp, all other kernels those of avx512.cpp, which has the tables.
 #include "engine/kernels/tiles.hpp"
 
 namespace heed {
 
-const ProductKernels<float> kAmxPairs = tile_products<Vec<float, xsimd::avx512bw>>();
+using Floats = Vec<float, xsimd::avx512bw>;
+
+const ProductKernels<float> kAmxPairs = tile_products<Floats, 1>();
+const ProductKernels<float> kAmxThreeParts = tile_products<Floats, 3>();
+const ProductKernels<float> kAmxTwoParts = tile_products<Floats, 2>();
 
 }  // namespace heed

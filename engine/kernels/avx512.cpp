@@ -10,8 +10,8 @@ const Kernels kAvx512Bf16Kernels =
 #endif
 
 #if defined(HEED_ISA_AMX)
-const Kernels kAmxKernels =
-    vector_kernels<xsimd::avx512bw>("amx", 64, &kAmxPairs, &kAvx512Bf16RowPairs);
+const Kernels kAmxKernels = vector_kernels<xsimd::avx512bw>(
+    "amx", 64, &kAmxPairs, &kAvx512Bf16RowPairs, &kAmxThreeParts, &kAmxTwoParts);
 #endif
 
 }  // namespace heed

@@ -112,6 +112,21 @@ struct Product {
   HEED_INLINE static V add(V a, V b, V c) { return add_products(a, b, c); }
 };
 
+/// How many numbers of bfloat16 stand for a float: one, rounded, or several that sum up to it.
+struct OnePart {
+  static constexpr std::size_t count = 1;
+};
+
+#if defined(__AVX512BF16__)
+/// What the next part of floats leaves of them: less than 2^-8. Parts are rounded, so that the
+/// signs of what follows may be any, and products left out do not add up. An infinity leaves NaN.
+template <class V>
+HEED_INLINE V without_part(V x) {
+  const __m512i half = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x));
+  return x - V(_mm512_castsi512_ps(_mm512_slli_epi32(half, 16)));
+}
+#endif
+
 HEED_INLINE std::size_t lines_of(std::size_t numbers) { return (numbers + 1) / 2; }
 
 /// scale = power * rest, where power is a power of two and rest between 1 and 2, signs aside.
@@ -130,35 +145,45 @@ HEED_INLINE Scale split(float scale) {
 }
 
 /// Transposes 2 n features of n rows, the first of them at rows[r] + x, to pairs of features.
-template <class V, class Real = RealOf<V>>
+template <class V, class Parts, class Real = RealOf<V>>
 HEED_INLINE void transpose_pairs(const Real* const* rows, std::size_t present, std::size_t x,
-                                 Real power, V (&square)[kLanes<V>]) {
+                                 Real power, [[maybe_unused]] std::size_t part,
+                                 V (&square)[kLanes<V>]) {
   constexpr std::size_t n = kLanes<V>;
   unroll<n>([&](auto r) HEED_INLINE_LAMBDA {
-    square[r] = r < present ? round_side_by_side(V::load_unaligned(rows[r] + x) * V(power),
-                                                 V::load_unaligned(rows[r] + x + n) * V(power))
-                            : V(Real{0});
+    square[r] = V(Real{0});
+    if (r >= present) return;
+    V lower = V::load_unaligned(rows[r] + x) * V(power);
+    V upper = V::load_unaligned(rows[r] + x + n) * V(power);
+    if constexpr (!std::is_same_v<Parts, OnePart>)
+      for (std::size_t i = 0; i < part; ++i) {
+        lower = without_part(lower);
+        upper = without_part(upper);
+      }
+    square[r] = round_side_by_side(lower, upper);
   });
   transpose<V>(square);
 }
 
-/// Features come in groups of `depth`, the last one filled up with 0.
-template <class V, std::size_t W, std::size_t depth = 2, class Real = RealOf<V>>
-void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t feature_stride,
-                std::size_t features, Real scale, Real* panel) {
+/// Features come in groups of `depth`, the last one filled up with 0, each group part by part.
+template <class V, std::size_t W, std::size_t depth = 2, class Parts, class Real = RealOf<V>>
+void pack_query(Parts parts, const Real* const* rows, std::size_t row_count,
+                std::ptrdiff_t feature_stride, std::size_t features, Real scale, Real* panel) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
-  static_assert(2 * n % depth == 0);
-  const std::size_t lines = (features + depth - 1) / depth * depth / 2;
+  static_assert(std::is_same_v<Parts, OnePart> ? 2 * n % depth == 0 : 2 * n == depth);
+  const std::size_t lines = parts.count * ((features + depth - 1) / depth * depth / 2);
   const Scale factors = split(scale);
   const std::size_t whole = feature_stride == 1 ? features / (2 * n) * (2 * n) : 0;
   for (std::size_t r0 = 0; r0 < pitch; r0 += n) {
     const std::size_t present = row_count < r0 ? 0 : (row_count - r0 < n ? row_count - r0 : n);
     V square[n];
     for (std::size_t x = 0; x < whole; x += 2 * n) {
-      transpose_pairs<V>(rows + r0, present, x, factors.power, square);
-      unroll<n>([&](auto i)
-                    HEED_INLINE_LAMBDA { store<V>(panel + (x / 2 + i) * pitch + r0, square[i]); });
+      for (std::size_t part = 0; part < parts.count; ++part) {
+        Real* const to = panel + (x / 2 * parts.count + part * n) * pitch + r0;
+        transpose_pairs<V, Parts>(rows + r0, present, x, factors.power, part, square);
+        unroll<n>([&](auto i) HEED_INLINE_LAMBDA { store<V>(to + i * pitch, square[i]); });
+      }
     }
     for (std::size_t x = whole; x < features; x += 2 * n) {
       Real rest[n][2 * n] = {};
@@ -168,13 +193,22 @@ void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t f
         for (std::size_t i = 0; i < 2 * n && x + i < features; ++i)
           rest[r][i] = rows[r0 + r][static_cast<std::ptrdiff_t>(x + i) * feature_stride];
       }
-      transpose_pairs<V>(rest_rows, present, 0, factors.power, square);
-      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
-        if (x / 2 + i < lines) store<V>(panel + (x / 2 + i) * pitch + r0, square[i]);
-      });
+      for (std::size_t part = 0; part < parts.count; ++part) {
+        const std::size_t line = x / 2 * parts.count + part * n;
+        transpose_pairs<V, Parts>(rest_rows, present, 0, factors.power, part, square);
+        unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
+          if (line + i < lines) store<V>(panel + (line + i) * pitch + r0, square[i]);
+        });
+      }
     }
     store<V>(panel + lines * pitch + r0, V(factors.rest));
   }
+}
+
+template <class V, std::size_t W, class Real = RealOf<V>>
+void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t feature_stride,
+                std::size_t features, Real scale, Real* panel) {
+  pack_query<V, W>(OnePart{}, rows, row_count, feature_stride, features, scale, panel);
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
@@ -260,23 +294,19 @@ void multiply_panel(const ValueView<Real>& value, std::size_t keys, const Real* 
   accumulate_lines<V, Product<V>, W>(value, all_keys(lines), lines, panel, sums, features, fresh);
 }
 
-/// Features from x0 on, a vector of them, of the values of keys 2 line and 2 line + 1, 0 past the
-/// last.
+/// A vector of numbers of row j, those from x0 on, 0 past the last row and the last number.
 template <class V, class Real = RealOf<V>>
-HEED_INLINE V pair_of_keys(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
-                           std::size_t line, std::size_t x0) {
+HEED_INLINE V load_some(const MatrixView<Real>& rows, std::size_t count, std::size_t numbers,
+                        std::size_t j, std::size_t x0) {
   constexpr std::size_t n = kLanes<V>;
-  const auto load_some = [&](std::size_t j) HEED_INLINE_LAMBDA {
-    if (j >= keys || x0 >= features) return V(Real{0});
-    const Real* const from = value.data + static_cast<std::ptrdiff_t>(j) * value.row_stride +
-                             static_cast<std::ptrdiff_t>(x0) * value.column_stride;
-    if (value.column_stride == 1 && x0 + n <= features) return V::load_unaligned(from);
-    alignas(kAlignment) Real some[n] = {};
-    for (std::size_t x = 0; x0 + x < features && x < n; ++x)
-      some[x] = from[static_cast<std::ptrdiff_t>(x) * value.column_stride];
-    return load<V>(some);
-  };
-  return round_all_to_pairs<V>(load_some(2 * line), load_some(2 * line + 1));
+  if (j >= count || x0 >= numbers) return V(Real{0});
+  const Real* const from = rows.data + static_cast<std::ptrdiff_t>(j) * rows.row_stride +
+                           static_cast<std::ptrdiff_t>(x0) * rows.column_stride;
+  if (rows.column_stride == 1 && x0 + n <= numbers) return V::load_unaligned(from);
+  alignas(kAlignment) Real some[n] = {};
+  for (std::size_t x = 0; x0 + x < numbers && x < n; ++x)
+    some[x] = from[static_cast<std::ptrdiff_t>(x) * rows.column_stride];
+  return load<V>(some);
 }
 
 template <class V, class Real = RealOf<V>>
@@ -290,7 +320,8 @@ void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t fe
     for (std::size_t x0 = 0; x0 < features; x0 += block)
       for (std::size_t i = 0; i < block; i += n)
         store<V>(packed + x0 * lines + line * block + i,
-                 pair_of_keys<V>(value, keys, features, line, x0 + i));
+                 round_all_to_pairs<V>(load_some<V>(value, keys, features, 2 * line, x0 + i),
+                                       load_some<V>(value, keys, features, 2 * line + 1, x0 + i)));
 }
 
 }  // namespace pairs
@@ -305,10 +336,12 @@ struct PairEntries {
 
 /// The table of those entries.
 template <class Entries>
-constexpr ProductKernels<float> table_of(std::uint32_t depth, std::uint32_t key_block) {
+constexpr ProductKernels<float> table_of(std::uint32_t depth, std::uint32_t key_block,
+                                         std::uint32_t parts = 1) {
   ProductKernels<float> products{};
   products.depth = depth;
   products.key_block = key_block;
+  products.parts = parts;
 #define HEED_PANEL_KERNEL(result, name, parameters)
 #define HEED_PRODUCT_KERNEL(result, name, parameters) products.name = Entries::name;
 #define HEED_PACK_KERNEL HEED_PRODUCT_KERNEL

@@ -480,6 +480,7 @@ constexpr KernelTable<Real> scalar_table() {
   table.panels.max_vectors = kMaxVectors;
   table.panels.key_block = 128;
   table.panels.depth = 1;
+  table.panels.parts = 1;
   table.rows.lanes = kLanes<Real>;
   table.rows.queries = 1;
 #define HEED_PANEL_KERNEL(result, name, parameters) table.panels.name = heed::name<Real>;

@@ -349,13 +349,21 @@ struct ProductKernels {
   /// of queries and keys, and of keys of values, come in whole groups of so many, filled up with 0.
   std::uint32_t depth;
   std::uint32_t key_block;  ///< keys between two rescaling decisions: part of what fixes the bits
+  std::uint32_t parts;      ///< of a number, each bfloat16, side by side for every group; else 1
 
   /// What a thread calls before it multiplies, and when it is done; nullptr: nothing.
   void (*begin)();
   void (*end)();
 
+  /// Where there are several parts: copies keys of floats to rows of whole groups of parts.
+  /// nullptr: keys are multiplied as they are.
+  void (*split_rows)(const MatrixView<Element>& rows, std::size_t count, std::size_t features,
+                     Element* to);
+
   /// Elements of a group. Always inline, as all_keys() is.
-  [[gnu::always_inline]] std::int64_t elements() const { return depth == 1 ? 1 : depth / 2; }
+  [[gnu::always_inline]] std::int64_t elements() const {
+    return depth == 1 ? 1 : depth / 2 * parts;
+  }
 
 #define HEED_PANEL_KERNEL(result, name, parameters)
 #define HEED_PRODUCT_KERNEL HEED_ENTRY
@@ -418,6 +426,9 @@ struct KernelTable {
   /// this instruction set has none.
   const ProductKernels<Real>* pairs;
   const RowProducts<Real>* row_pairs;
+  /// Products of floats as three and as two parts of bfloat16; nullptr: there are none.
+  const ProductKernels<Real>* three_parts;
+  const ProductKernels<Real>* two_parts;
   RowKernels<Real> rows;
   const NodeKernels<Real>* nodes;
   NumberKernels<Real> numbers;
@@ -433,6 +444,8 @@ extern const ProductKernels<float> kAvx512Bf16Pairs;
 extern const RowProducts<float> kAvx512Bf16RowPairs;
 extern const ProductKernels<float> kAmxPairs;
 extern const ProductKernels<float> kNeonBf16Pairs;
+extern const ProductKernels<float> kAmxThreeParts;
+extern const ProductKernels<float> kAmxTwoParts;
 
 /// One per <isa>.cpp; context/isa.cpp lists those that are compiled in. avx512bf16 and amx have the
 /// kernels of avx512 beside pairs of their own, neonbf16 those of neon, so that their tables stand

@@ -17,6 +17,13 @@
 //   query panel   [round_up(features, 32) / 2][pitch], then a line of factors
 //   keys          rows of round_up(features, 32) numbers
 //   values        packed, [feature block][group of 32 keys][value_block][32]
+//
+// A float is one number of bfloat16, or the sum of two or three: parts. Then every group of 32 is
+// there part by part, and those products of parts are summed that are not too small:
+//
+//   query panel   [group of 32 features][part][16][pitch], then a line of factors
+//   keys          rows of [group][part][32] numbers, see split_rows()
+//   values        [feature block][group of 32 keys][value_block][part][32]
 #pragma once
 
 #include "engine/kernels/edges.hpp"
@@ -66,11 +73,39 @@ HEED_INLINE void add_product() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(c), "i"(a), "i"(b));
 }
 
+/// How many numbers of bfloat16 a float is; the same for both that are multiplied.
+struct Parts {
+  std::size_t count;
+};
+
+/// A product of parts, and whether a tile of them is another than the product before has.
+struct PartProduct {
+  std::uint8_t left, right;
+  bool new_left, new_right;
+};
+struct PartProducts {
+  const PartProduct *begin, *end;
+};
+
+/// Which parts are multiplied, small products first, in the order that loads the fewest tiles. Of
+/// three parts those are left out whose numbers add up to 3 and more, of two the one of 2.
+inline PartProducts products_of(Parts parts) {
+  static constexpr PartProduct one[] = {{0, 0, true, true}};
+  static constexpr PartProduct two[] = {
+      {0, 1, true, true}, {0, 0, false, true}, {1, 0, true, false}};
+  static constexpr PartProduct three[] = {{0, 2, true, true},  {0, 1, false, true},
+                                          {1, 1, true, false}, {1, 0, false, true},
+                                          {0, 0, true, false}, {2, 0, true, false}};
+  if (parts.count == 1) return {one, one + 1};
+  if (parts.count == 2) return {two, two + 3};
+  return {three, three + 6};
+}
+
 /// Where the tiles of A lie: that of rows 16 g on and depth 32 k on at data + g * group + k * step,
-/// its lines `line` floats apart.
+/// and its parts `part` after each other, its lines `line` floats apart.
 struct Left {
   const float* data;
-  std::ptrdiff_t line, group, step;
+  std::ptrdiff_t line, group, step, part;
 };
 
 /// Lines of B or C.
@@ -81,9 +116,10 @@ struct Lines {
 };
 
 /// sums += products, or = if `fresh`, of R groups of rows and C groups of columns, over `steps`
-/// tiles of depth. R * C of the tiles hold sums, two A and two B.
+/// tiles of depth. R * C of the tiles hold sums, two A and two B; parts of B lie one after the
+/// other.
 template <std::size_t R, std::size_t C>
-[[gnu::noinline]] void multiply(const Left& left, const Lines<const float>& right,
+[[gnu::noinline]] void multiply(Parts parts, const Left& left, const Lines<const float>& right,
                                 std::size_t steps, const Lines<float>& sums, bool fresh) {
   static_assert(R * C <= 4 && C <= 2);
   constexpr std::size_t kLeft = 4;
@@ -103,14 +139,22 @@ template <std::size_t R, std::size_t C>
   });
   const float* a = left.data;
   const float* b = right.data;
-  for (std::size_t k = 0; k < steps; ++k, a += left.step, b += kLines * right.pitch) {
-    unroll<C>([&](auto c)
-                  HEED_INLINE_LAMBDA { load_tile<kRight + c>(b + c * kRows, right_pitch); });
-    unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
-      load_tile<kLeft + r % 2>(a + static_cast<std::ptrdiff_t>(r) * left.group, left.line);
-      unroll<C>([&](auto c)
-                    HEED_INLINE_LAMBDA { add_product<r * C + c, kLeft + r % 2, kRight + c>(); });
-    });
+  const PartProducts products = products_of(parts);
+  const std::size_t part = kLines * right.pitch;
+  for (std::size_t k = 0; k < steps; ++k, a += left.step, b += parts.count * part) {
+    for (const PartProduct* p = products.begin; p != products.end; ++p) {
+      if (p->new_right)
+        unroll<C>([&](auto c) HEED_INLINE_LAMBDA {
+          load_tile<kRight + c>(b + p->right * part + c * kRows, right_pitch);
+        });
+      const float* const from = a + p->left * left.part;
+      unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
+        if (R > 2 || p->new_left)
+          load_tile<kLeft + r % 2>(from + static_cast<std::ptrdiff_t>(r) * left.group, left.line);
+        unroll<C>([&](auto c)
+                      HEED_INLINE_LAMBDA { add_product<r * C + c, kLeft + r % 2, kRight + c>(); });
+      });
+    }
   }
   unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
     unroll<C>([&](auto c) HEED_INLINE_LAMBDA { store_tile<r * C + c>(place(r, c), pitch); });
@@ -119,12 +163,13 @@ template <std::size_t R, std::size_t C>
 
 /// The same for any number of groups of rows, four tiles of sums at a time.
 template <std::size_t C>
-HEED_INLINE void multiply_groups(const Left& left, const Lines<const float>& right,
+HEED_INLINE void multiply_groups(Parts parts, const Left& left, const Lines<const float>& right,
                                  std::size_t steps, const Lines<float>& sums, std::size_t groups,
                                  bool fresh) {
   const auto multiply_some = [&](auto some, std::size_t done) HEED_INLINE_LAMBDA {
-    multiply<some, C>({left.data + static_cast<std::ptrdiff_t>(done) * left.group, left.line,
-                       left.group, left.step},
+    multiply<some, C>(parts,
+                      {left.data + static_cast<std::ptrdiff_t>(done) * left.group, left.line,
+                       left.group, left.step, left.part},
                       right, steps, {sums.data + done * kRows * sums.pitch, sums.pitch}, fresh);
   };
   if constexpr (C == 1)
@@ -154,34 +199,37 @@ HEED_INLINE Groups groups_between(std::size_t begin, std::size_t end, std::size_
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t feature_stride,
-                std::size_t features, Real scale, Real* panel) {
-  pairs::pack_query<V, W, kDepth>(rows, row_count, feature_stride, features, scale, panel);
+void pack_query(Parts parts, const Real* const* rows, std::size_t row_count,
+                std::ptrdiff_t feature_stride, std::size_t features, Real scale, Real* panel) {
+  pairs::pack_query<V, W, kDepth>(parts, rows, row_count, feature_stride, features, scale, panel);
 }
 
 /// Fewer keys than a tile has rows, with copies of the last one after them: nothing past them is
 /// read, and nothing written but what row_padding adds.
 template <class V, std::size_t C, class Real = RealOf<V>>
-[[gnu::noinline]] void multiply_rest(const MatrixView<Real>& key, std::size_t count,
+[[gnu::noinline]] void multiply_rest(Parts parts, const MatrixView<Real>& key, std::size_t count,
                                      const Lines<const Real>& panel, std::size_t steps,
                                      const Lines<Real>& out) {
   constexpr std::size_t n = kLanes<V>;
-  constexpr std::size_t together = 8;
+  constexpr std::size_t most = 8;  // tiles of keys at a time
+  const std::size_t together = most / parts.count;
   constexpr std::size_t pitch = C * n;
   constexpr std::size_t padding = PanelGeometry::row_padding;
-  alignas(kAlignment) Real rows[together * kRows * n];
+  alignas(kAlignment) Real rows[most * kRows * n];
   alignas(kAlignment) Real sums[kRows * pitch];
   for (std::size_t k = 0; k < steps; k += together) {
     const std::size_t some = k + together < steps ? together : steps - k;
     for (std::size_t j = 0; j < kRows; ++j) {
       const Real* const from =
           key.data + static_cast<std::ptrdiff_t>(j < count ? j : count - 1) * key.row_stride +
-          k * n;
-      for (std::size_t i = 0; i < some; ++i)
+          k * parts.count * n;
+      for (std::size_t i = 0; i < some * parts.count; ++i)
         store<V>(rows + (i * kRows + j) * n, V::load_unaligned(from + i * n));
     }
-    multiply<1, C>({rows, n, 0, kRows * n}, {panel.data + k * kLines * panel.pitch, panel.pitch},
-                   some, {sums, pitch}, k == 0);
+    multiply<1, C>(parts,
+                   {rows, n, 0, static_cast<std::ptrdiff_t>(parts.count * kRows * n), kRows * n},
+                   {panel.data + k * parts.count * kLines * panel.pitch, panel.pitch}, some,
+                   {sums, pitch}, k == 0);
   }
   for (std::size_t j = 0; j < groups_of(count, padding) * padding; ++j)
     unroll<C>([&](auto c) HEED_INLINE_LAMBDA {
@@ -191,7 +239,7 @@ template <class V, std::size_t C, class Real = RealOf<V>>
 
 /// Products of the keys that vectors need, not yet multiplied with the factors.
 template <class V, std::size_t W, class Real = RealOf<V>>
-HEED_INLINE void multiply_keys(const MatrixView<Real>& key, const KeyRanges& keys,
+HEED_INLINE void multiply_keys(Parts parts, const MatrixView<Real>& key, const KeyRanges& keys,
                                const Real* panel, std::size_t features, Real* out) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
@@ -206,27 +254,29 @@ HEED_INLINE void multiply_keys(const MatrixView<Real>& key, const KeyRanges& key
     };
     if (begin < groups)
       multiply_groups<C>(
-          Left{at(begin), key.row_stride, static_cast<std::ptrdiff_t>(kRows) * key.row_stride, n},
+          parts,
+          Left{at(begin), key.row_stride, static_cast<std::ptrdiff_t>(kRows) * key.row_stride,
+               static_cast<std::ptrdiff_t>(parts.count * n), n},
           right, steps, Lines<Real>{out + begin * kRows * pitch + w * n, pitch}, groups - begin,
           true);
     if (end > whole)
-      multiply_rest<V, C>({at(whole), key.row_stride, 1}, keys.end[W - 1] - whole * kRows, right,
-                          steps, {out + whole * kRows * pitch + w * n, pitch});
+      multiply_rest<V, C>(parts, {at(whole), key.row_stride, 1}, keys.end[W - 1] - whole * kRows,
+                          right, steps, {out + whole * kRows * pitch + w * n, pitch});
   });
 }
 
 /// The line of factors of a panel.
 template <class V, std::size_t W, class Real = RealOf<V>>
-HEED_INLINE const Real* factors_of(const Real* panel, std::size_t features) {
-  return panel + groups_of(features, kDepth) * kLines * W * kLanes<V>;
+HEED_INLINE const Real* factors_of(Parts parts, const Real* panel, std::size_t features) {
+  return panel + groups_of(features, kDepth) * parts.count * kLines * W * kLanes<V>;
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* panel,
+void scores(Parts parts, const MatrixView<Real>& key, const KeyRanges& keys, const Real* panel,
             std::size_t features, Real* out) {
   constexpr std::size_t n = kLanes<V>;
-  const Real* const factors = factors_of<V, W>(panel, features);
-  multiply_keys<V, W>(key, keys, panel, features, out);
+  const Real* const factors = factors_of<V, W>(parts, panel, features);
+  multiply_keys<V, W>(parts, key, keys, panel, features, out);
   each_column<W>(
       keys, [&](auto count, std::size_t w, std::size_t begin, std::size_t end) HEED_INLINE_LAMBDA {
         for (std::size_t j = begin; j < end; ++j)
@@ -238,51 +288,89 @@ void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* pane
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const RowState<Real>& rows,
-             std::size_t accumulated) {
+void softmax(Parts /*parts*/, Real* scores, const KeyRanges& keys, std::size_t pending,
+             const RowState<Real>& rows, std::size_t accumulated) {
   pairs::softmax<V, W>(scores, keys, pending, rows, accumulated);
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel,
+void qk_softmax(Parts parts, const MatrixView<Real>& key, std::size_t keys, const Real* panel,
                 std::size_t features, Real* probs, std::size_t pending, const RowState<Real>& rows,
                 std::size_t accumulated) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = kRowUnroll<V, W>;
-  multiply_keys<V, W>(key, all_keys(keys), panel, features, probs);
+  const Real* const factors = factors_of<V, W>(parts, panel, features);
+  multiply_keys<V, W>(parts, key, all_keys(keys), panel, features, probs);
   for (std::size_t j = 0; j < keys; j += together) {
     Real* const at = probs + j * W * n;
     V scores[together][W];
     unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
       unroll<W>([&](auto w) HEED_INLINE_LAMBDA { scores[r][w] = load<V>(at + (r * W + w) * n); });
     });
-    multiply_rows<V, 0, W>(factors_of<V, W>(panel, features), scores);
+    multiply_rows<V, 0, W>(factors, scores);
     weigh<V, pairs::Product<V>>(scores, at, pending + j, rows, accumulated);
   }
 }
 
-/// Keys whose weights are rounded and multiplied at once: scores and pairs stay in the L1 cache,
-/// and tiles of sums pass once for four of each operand.
-inline constexpr std::size_t kKeyBlock = 128;
+/// Keys whose weights are split and multiplied at once: scores and pairs stay in the L1 cache, and
+/// tiles of sums pass once for some of each operand.
+constexpr std::size_t key_block(Parts parts) { return parts.count == 1 ? 128 : 64; }
+
+/// Where the first part of a line of pairs is, among those of all groups.
+HEED_INLINE std::size_t line_at(Parts parts, std::size_t line) {
+  return line / kLines * parts.count * kLines + line % kLines;
+}
 
 /// Lines of a vector that tiles have before and after those of its keys.
 template <class V, class Real = RealOf<V>>
-HEED_INLINE void clear_lines(Real* paired, std::size_t pitch, std::size_t begin, std::size_t end) {
-  for (std::size_t line = begin; line < end; ++line) store<V>(paired + line * pitch, V(Real{0}));
+HEED_INLINE void clear_lines(Parts parts, Real* paired, std::size_t pitch, std::size_t begin,
+                             std::size_t end) {
+  for (std::size_t line = begin; line < end; ++line)
+    for (std::size_t part = 0; part < parts.count; ++part)
+      store<V>(paired + (line_at(parts, line) + part * kLines) * pitch, V(Real{0}));
+}
+
+/// As pair_probs(), part by part; what is summed is not rounded.
+template <class V, std::size_t count, class Real = RealOf<V>>
+[[gnu::noinline]] void split_probs(Parts parts, const Real* probs, std::size_t pitch,
+                                   std::size_t begin, std::size_t end, Real* to, Real* row_sum) {
+  constexpr std::size_t n = kLanes<V>;
+  V sum[count];
+  unroll<count>([&](auto w) HEED_INLINE_LAMBDA { sum[w] = V(Real{0}); });
+  for (std::size_t line = begin / 2; line < pairs::lines_of(end); ++line) {
+    const bool has_even = 2 * line >= begin;
+    const bool has_odd = 2 * line + 1 < end;
+    unroll<count>([&](auto w) HEED_INLINE_LAMBDA {
+      const Real* const at = probs + 2 * line * pitch + w * n;
+      V even = has_even ? load<V>(at) : V(Real{0});
+      V odd = has_odd ? load<V>(at + pitch) : V(Real{0});
+      sum[w] = sum[w] + even + odd;
+      Real* const first = to + line_at(parts, line) * pitch + w * n;
+      for (std::size_t part = 0; part + 1 < parts.count; ++part) {
+        store<V>(first + part * kLines * pitch, pairs::round_to_pairs<V>(even, odd));
+        even = pairs::without_part(even);
+        odd = pairs::without_part(odd);
+      }
+      store<V>(first + (parts.count - 1) * kLines * pitch, pairs::round_to_pairs<V>(even, odd));
+    });
+  }
+  unroll<count>([&](auto w) HEED_INLINE_LAMBDA {
+    store<V>(row_sum + w * n, load<V>(row_sum + w * n) + sum[w]);
+  });
 }
 
 /// accumulators += values times the weights of `steps` tiles of keys, for C vectors in lines of
 /// `pitch`.
 template <class V, std::size_t C, class Real = RealOf<V>>
-HEED_INLINE void multiply_values(const ValueView<Real>& value, const Lines<const Real>& paired,
-                                 std::size_t steps, std::size_t features, const Lines<Real>& sums,
-                                 bool fresh) {
+HEED_INLINE void multiply_values(Parts parts, const ValueView<Real>& value,
+                                 const Lines<const Real>& paired, std::size_t steps,
+                                 std::size_t features, const Lines<Real>& sums, bool fresh) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t half = PanelGeometry::row_padding;
   static_assert(2 * half == kRows);
   const std::size_t halves = groups_of(features, half);
-  const Left left = {value.data, value.feature_stride, value.block_stride, value.key_stride};
-  multiply_groups<C>(left, paired, steps, sums, halves / 2, fresh);
+  const Left left = {value.data, value.feature_stride, value.block_stride, value.key_stride, n};
+  multiply_groups<C>(parts, left, paired, steps, sums, halves / 2, fresh);
   if (halves % 2 == 0) return;
   const std::size_t last = halves / 2;
   Real* const at = sums.data + last * kRows * sums.pitch;
@@ -295,86 +383,144 @@ HEED_INLINE void multiply_values(const ValueView<Real>& value, const Lines<const
   };
   if (!fresh)
     each([](Real* to, const Real* from) HEED_INLINE_LAMBDA { store<V>(to, load<V>(from)); });
-  multiply<1, C>({left.data + static_cast<std::ptrdiff_t>(last) * left.group, left.line, left.group,
-                  left.step},
+  multiply<1, C>(parts,
+                 {left.data + static_cast<std::ptrdiff_t>(last) * left.group, left.line, left.group,
+                  left.step, left.part},
                  paired, steps, {rest, C * n}, fresh);
   each([](const Real* from, Real* to) HEED_INLINE_LAMBDA { store<V>(to, load<V>(from)); });
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t /*first_run*/,
-                const Real* probs, const RowState<Real>& rows, std::size_t features) {
+void accumulate(Parts parts, const ValueView<Real>& value, const KeyRanges& keys,
+                std::size_t /*first_run*/, const Real* probs, const RowState<Real>& rows,
+                std::size_t features) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
-  alignas(kAlignment) Real paired[kKeyBlock / 2 * pitch];
+  alignas(kAlignment) Real paired[key_block(Parts{3}) / 2 * 3 * pitch];
+  static_assert(key_block(Parts{1}) <= key_block(Parts{3}) * 3);
+  const std::size_t together = key_block(parts);
   std::size_t begin = 0;
   do {
-    const KeyRanges here = clipped(keys, begin, begin + kKeyBlock);
+    const KeyRanges here = clipped(keys, begin, begin + together);
     each_column<W>(
         here, [&](auto count, std::size_t w, std::size_t from, std::size_t to) HEED_INLINE_LAMBDA {
-          pairs::pair_probs<V, count>(probs + begin * pitch + w * n, pitch, from, to,
-                                      paired + w * n, rows.row_sum + w * n);
+          const Real* const at = probs + begin * pitch + w * n;
+          if (parts.count == 1)
+            pairs::pair_probs<V, count>(at, pitch, from, to, paired + w * n, rows.row_sum + w * n);
+          else
+            split_probs<V, count>(parts, at, pitch, from, to, paired + w * n, rows.row_sum + w * n);
         });
     each_columns<W>([&](auto C, std::size_t w) HEED_INLINE_LAMBDA {
       const auto [first, last] = groups_between(here.begin[w], here.end[w + C - 1], kDepth);
       for (std::size_t c = w; c < w + C; ++c) {
-        clear_lines<V>(paired + c * n, pitch, first * kLines, here.begin[c] / 2);
-        clear_lines<V>(paired + c * n, pitch, pairs::lines_of(here.end[c]), last * kLines);
+        clear_lines<V>(parts, paired + c * n, pitch, first * kLines, here.begin[c] / 2);
+        clear_lines<V>(parts, paired + c * n, pitch, pairs::lines_of(here.end[c]), last * kLines);
       }
       const bool fresh = rows.fresh && begin == 0;
       if (first == last && !fresh) return;
       ValueView<Real> from = value;
       from.data += static_cast<std::ptrdiff_t>(begin / kDepth + first) * value.key_stride;
-      multiply_values<V, C>(from, {paired + first * kLines * pitch + w * n, pitch}, last - first,
-                            features, {rows.accumulators + w * n, pitch}, fresh);
+      multiply_values<V, C>(parts, from,
+                            {paired + first * parts.count * kLines * pitch + w * n, pitch},
+                            last - first, features, {rows.accumulators + w * n, pitch}, fresh);
     });
-    begin += kKeyBlock;
+    begin += together;
   } while (begin < keys.end[W - 1]);
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void multiply_panel(const ValueView<Real>& value, std::size_t keys, const Real* panel, Real* sums,
-                    std::size_t features, bool fresh) {
+void multiply_panel(Parts parts, const ValueView<Real>& value, std::size_t keys, const Real* panel,
+                    Real* sums, std::size_t features, bool fresh) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
   each_columns<W>([&](auto C, std::size_t w) HEED_INLINE_LAMBDA {
-    multiply_values<V, C>(value, {panel + w * n, pitch}, groups_of(keys, kDepth), features,
+    multiply_values<V, C>(parts, value, {panel + w * n, pitch}, groups_of(keys, kDepth), features,
                           {sums + w * n, pitch}, fresh);
   });
 }
 
 template <class V, class Real = RealOf<V>>
-void pack_values(const MatrixView<Real>& value, std::size_t keys, std::size_t features,
+void pack_values(Parts parts, const MatrixView<Real>& value, std::size_t keys, std::size_t features,
                  Real* packed) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t block = PanelGeometry::value_block;
   const std::size_t groups = groups_of(keys, kDepth);
   for (std::size_t g = 0; g < groups; ++g)
     for (std::size_t x = 0; x < features; x += block) {
-      alignas(kAlignment) Real lines[kLines * n];
-      for (std::size_t i = 0; i < kLines; ++i)
-        store<V>(lines + i * n, pairs::pair_of_keys<V>(value, keys, features, g * kLines + i, x));
-      V square[n];
-      unroll<n>([&](auto i) HEED_INLINE_LAMBDA { square[i] = load<V>(lines + i * n); });
-      transpose<V>(square);
-      Real* const to = packed + (x / block * groups + g) * block * n;
-      unroll<n>([&](auto i) HEED_INLINE_LAMBDA { store<V>(to + i * n, square[i]); });
+      alignas(kAlignment) Real lines[3][kLines * n];
+      for (std::size_t i = 0; i < kLines; ++i) {
+        const std::size_t j = g * kDepth + 2 * i;
+        V even = pairs::load_some<V>(value, keys, features, j, x);
+        V odd = pairs::load_some<V>(value, keys, features, j + 1, x);
+        if (parts.count == 1) {
+          store<V>(lines[0] + i * n, pairs::round_all_to_pairs<V>(even, odd));
+          continue;
+        }
+        for (std::size_t part = 0; part < parts.count; ++part) {
+          store<V>(lines[part] + i * n, pairs::round_to_pairs<V>(even, odd));
+          even = pairs::without_part(even);
+          odd = pairs::without_part(odd);
+        }
+      }
+      Real* const to = packed + (x / block * groups + g) * parts.count * block * n;
+      for (std::size_t part = 0; part < parts.count; ++part) {
+        V square[n];
+        unroll<n>([&](auto i) HEED_INLINE_LAMBDA { square[i] = load<V>(lines[part] + i * n); });
+        transpose<V>(square);
+        unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
+          store<V>(to + (i * parts.count + part) * n, square[i]);
+        });
+      }
+    }
+}
+
+template <class V, class Real = RealOf<V>>
+void split_rows(Parts parts, const MatrixView<Real>& rows, std::size_t count, std::size_t features,
+                Real* to) {
+  constexpr std::size_t n = kLanes<V>;
+  for (std::size_t j = 0; j < count; ++j)
+    for (std::size_t x = 0; x < features; x += kDepth) {
+      V lower = pairs::load_some<V>(rows, count, features, j, x);
+      V upper = pairs::load_some<V>(rows, count, features, j, x + n);
+      for (std::size_t part = 0; part < parts.count; ++part, to += n) {
+        store<V>(to, pairs::round_side_by_side(lower, upper));
+        lower = pairs::without_part(lower);
+        upper = pairs::without_part(upper);
+      }
     }
 }
 
 }  // namespace tiles
 
-template <class V>
+template <class V, std::size_t parts>
 struct TileEntries {
 #define HEED_PANEL_KERNEL(result, name, parameters)
-#define HEED_PRODUCT_KERNEL(result, name, parameters) HEED_BY_VECTORS(tiles, result, name)
-#define HEED_PACK_KERNEL(result, name, parameters) static constexpr auto name = tiles::name<V>;
+#define HEED_PRODUCT_KERNEL(result, name, parameters)                              \
+  template <class... Arguments>                                                    \
+  static result name(std::size_t vectors, Arguments... arguments) {                \
+    if (vectors == 1) return tiles::name<V, 1>(tiles::Parts{parts}, arguments...); \
+    if (vectors == 2) return tiles::name<V, 2>(tiles::Parts{parts}, arguments...); \
+    return tiles::name<V, 3>(tiles::Parts{parts}, arguments...);                   \
+  }
+#define HEED_PACK_KERNEL(result, name, parameters)            \
+  template <class... Arguments>                               \
+  static result name(Arguments... arguments) {                \
+    return tiles::name<V>(tiles::Parts{parts}, arguments...); \
+  }
 #include "engine/kernels/list.hpp"
+  static void split_rows(const MatrixView<float>& rows, std::size_t count, std::size_t features,
+                         float* to) {
+    tiles::split_rows<V>(tiles::Parts{parts}, rows, count, features, to);
+  }
 };
 
-template <class V>
+/// Of floats as so many parts.
+template <class V, std::size_t parts>
 constexpr ProductKernels<float> tile_products() {
-  ProductKernels<float> products = table_of<TileEntries<V>>(tiles::kDepth, tiles::kKeyBlock);
+  using Entries = TileEntries<V, parts>;
+  ProductKernels<float> products =
+      table_of<Entries>(tiles::kDepth, tiles::key_block({parts}), parts);
+  if (parts > 1) products.split_rows = Entries::split_rows;
   products.begin = tiles::configure;
   products.end = tiles::release;
   return products;

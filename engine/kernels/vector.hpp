@@ -44,6 +44,7 @@ constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key
   table.panels.max_vectors = kMaxVectors;
   table.panels.key_block = key_block;
   table.panels.depth = 1;
+  table.panels.parts = 1;
   table.rows.lanes = kLanes<V>;
   table.rows.queries = kLanes<V> / 2;
   if constexpr (kIsFloat<V>) table.nodes = &kNodeKernels<V>;
@@ -60,11 +61,15 @@ constexpr KernelTable<RealOf<V>> vector_table(const char* isa, std::uint32_t key
 template <class Arch>
 constexpr Kernels vector_kernels(const char* isa, std::uint32_t key_block,
                                  const ProductKernels<float>* pairs = nullptr,
-                                 const RowProducts<float>* row_pairs = nullptr) {
+                                 const RowProducts<float>* row_pairs = nullptr,
+                                 const ProductKernels<float>* three_parts = nullptr,
+                                 const ProductKernels<float>* two_parts = nullptr) {
   Kernels kernels = {vector_table<Vec<float, Arch>>(isa, key_block),
                      vector_table<Vec<double, Arch>>(isa, key_block)};
   kernels.f32.pairs = pairs;
   kernels.f32.row_pairs = row_pairs;
+  kernels.f32.three_parts = three_parts;
+  kernels.f32.two_parts = two_parts;
   return kernels;
 }
 

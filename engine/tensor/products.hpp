@@ -6,9 +6,12 @@
 
 namespace heed {
 
+/// Of numbers as so many of bfloat16; 0: as they are.
 template <class Real>
-const ProductKernels<Real>& products_of(const KernelTable<Real>& kernels, bool pairs) {
-  if (pairs) return *kernels.pairs;
+const ProductKernels<Real>& products_of(const KernelTable<Real>& kernels, std::uint32_t parts) {
+  if (parts == 1) return *kernels.pairs;
+  if (parts == 2) return *kernels.two_parts;
+  if (parts == 3) return *kernels.three_parts;
   return kernels.panels;
 }
 

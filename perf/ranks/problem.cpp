@@ -133,9 +133,8 @@ void Ranked::plan(const Context& context) {
   plan_ = {plan, heed_mpi_attention_plan_destroy};
   const Plan alone =
       made(heed_attention_plan_create, heed_attention_plan_destroy, context.get(), &workload_.desc);
-  pairs_ =
-      described(heed_attention_plan_describe, alone.get(), HEED_ATTENTION_INFO_INIT).precision ==
-      HEED_PRECISION_DEFAULT;
+  precision_ =
+      described(heed_attention_plan_describe, alone.get(), HEED_ATTENTION_INFO_INIT).precision;
   const auto info =
       described(heed_mpi_attention_plan_describe, plan_.get(), HEED_MPI_ATTENTION_INFO_INIT);
   workspace_ = std::make_unique<Workspace>(info.workspace_bytes);
@@ -232,7 +231,7 @@ const Accuracy& Ranked::accuracy() {
       largest = std::max(largest, std::fabs(whole_->value[i]));
     const double spans = (zigzag_ ? 2.0 : 1.0) * team_.size();
     const double unit = oracle::is_float64(workload_.desc) ? 0x1p-53 : 0x1p-24;
-    *accuracy_ = check_accuracy(workload_, *whole_, pairs_, (spans + 3) * unit * largest);
+    *accuracy_ = check_accuracy(workload_, *whole_, precision_, (spans + 3) * unit * largest);
     demand(*accuracy_, workload_.name);
   });
   return *accuracy_;

@@ -80,7 +80,7 @@ class Ranked {
 
   Workload workload_;
   bool zigzag_;
-  bool pairs_ = false;  ///< weights may have been rounded to bfloat16
+  std::uint32_t precision_ = HEED_PRECISION_EXACT;  ///< in effect on one rank
   Team team_;
   std::unique_ptr<Tensors> whole_;  ///< the results are gathered there; on the first rank
   heed_attention_desc shard_;

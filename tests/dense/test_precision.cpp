@@ -77,8 +77,9 @@ TEST_CASE("pairs: random problems with any options", "[precision]") {
   });
 }
 
-TEST_CASE("default: weights of bfloat16 are rounded, and those of other types are not",
-          "[precision]") {
+TEST_CASE(
+    "default: weights of bfloat16 are rounded, those of other types multiplied by parts or not",
+    "[precision]") {
   for_each_with_pairs([](const char* isa, const char*) {
     const Context exact = exact_context(isa);
     for (const std::uint32_t dtype : {HEED_DTYPE_BF16, HEED_DTYPE_F16, HEED_DTYPE_F32}) {
@@ -86,7 +87,8 @@ TEST_CASE("default: weights of bfloat16 are rounded, and those of other types ar
       sizes.types = all_of(dtype);
       sizes.types.out = HEED_DTYPE_F32;
       Problem p = filled(sizes, 5);
-      CHECK(same_bits(p.run_all(isa).out, p.run_all(exact).out) == (dtype != HEED_DTYPE_BF16));
+      CHECK(same_bits(p.run_all(isa).out, p.run_all(exact).out) ==
+            (dtype != HEED_DTYPE_BF16 && !multiplies_parts(isa)));
     }
   });
 }
@@ -190,7 +192,7 @@ TEST_CASE("medium: float32 is rounded where there are pairs, and nowhere else", 
       Problem p = in_type(dtype, 60, 90, 24, 20);
       const bool same = same_bits(p.run_all(context_of(isa, HEED_PRECISION_MEDIUM)).out,
                                   p.run_all(exact_context(isa)).out);
-      CHECK(same == !(multiplies_pairs(isa) && dtype == HEED_DTYPE_F32));
+      CHECK(same == !(multiplies_parts(isa) || (multiplies_pairs(isa) && dtype == HEED_DTYPE_F32)));
     }
 }
 
@@ -205,6 +207,48 @@ TEST_CASE("medium: what does not fit into bfloat16 follows the rules", "[precisi
         (p.*tensor).set_where([](const Axes& at) { return at[2] % 13 == 5 && at[3] % 4 == 1; },
                               special);
         check_medium(p);
+      }
+}
+
+TEST_CASE("parts: random problems of other types with any options", "[precision]") {
+  for (const char* const isa : isa_names()) {
+    if (!multiplies_parts(isa)) continue;
+    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F16})
+      for_each_of(dtype, count(500), [&](Problem& p) {
+        const Expected want = p.expected_all();
+        CHECK(check_outputs(p, isa, p.run_all(isa), want, Unspecified::kAllowed).worst() <= 1);
+      });
+  }
+}
+
+TEST_CASE("high: float32 is multiplied as two parts where there are parts", "[precision]") {
+  for (const char* const isa : isa_names()) {
+    const Context high = context_of(isa, HEED_PRECISION_HIGH);
+    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F16}) {
+      Problem p = in_type(dtype, 60, 90, 24, 20);
+      CHECK(same_bits(p.run_all(high).out, p.run_all(isa).out) ==
+            !(multiplies_parts(isa) && dtype == HEED_DTYPE_F32));
+    }
+    if (!multiplies_parts(isa)) continue;
+    for_each_of(HEED_DTYPE_F32, count(500), [&](Problem& p) {
+      const Expected want = p.expected_high();
+      CHECK(check_outputs(p, isa, p.run_all(high), want, Unspecified::kAllowed).worst() <= 1);
+    });
+  }
+}
+
+TEST_CASE("parts: odd sizes, what is not finite or subnormal, and masked NaN", "[precision]") {
+  const double tokens[] = {1, kInfinity, -kInfinity, kNaN, 0x1p-140, 0x1p-120, 3.4e38, -3.4e38};
+  for (const Index features : {15, 64, 77})
+    for (const double special : tokens)
+      for (const auto tensor : {&Problem::query, &Problem::key, &Problem::value}) {
+        INFO(special << ", " << features << " features");
+        Problem p = in_type(HEED_DTYPE_F32, 53, 131, features, features == 15 ? 9 : features);
+        p.want_lse();
+        set_window(p, 40, 8, 78);
+        (p.*tensor).set_where([](const Axes& at) { return at[2] % 13 == 5 && at[3] % 4 == 1; },
+                              special);
+        check_problem(p, nullptr, Unspecified::kAllowed);
       }
 }
 

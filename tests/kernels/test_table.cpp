@@ -68,6 +68,29 @@ TEST_CASE("products of pairs are complete, and have pairs", "[table]") {
   }
 }
 
+TEST_CASE("products of parts are those of amx", "[table]") {
+  for (const heed::Kernels* const kernels : usable_kernels()) {
+    const heed::KernelTable<float>& table = kernels->f32;
+    CHECK((kernels->f64.three_parts == nullptr && kernels->f64.two_parts == nullptr));
+    CHECK(table.panels.parts == 1);
+    CHECK((table.three_parts != nullptr) == (std::string(table.isa) == "amx"));
+    CHECK((table.two_parts != nullptr) == (table.three_parts != nullptr));
+    if (table.three_parts == nullptr) continue;
+    CHECK((table.pairs->parts == 1 && table.pairs->split_rows == nullptr));
+    CHECK((table.two_parts->parts == 2 && table.three_parts->parts == 3));
+    for (const heed::ProductKernels<float>* const products : {table.two_parts, table.three_parts}) {
+      CHECK(products->depth == table.pairs->depth);
+      CHECK(products->key_block % table.panels.key_block == 0);
+      CHECK((products->begin == table.pairs->begin && products->end == table.pairs->end));
+      CHECK(products->split_rows != nullptr);
+#define HEED_PANEL_KERNEL(result, name, parameters)
+#define HEED_PRODUCT_KERNEL(result, name, parameters) CHECK(products->name != nullptr);
+#define HEED_PACK_KERNEL(result, name, parameters) CHECK(products->name != nullptr);
+#include "engine/kernels/list.hpp"
+    }
+  }
+}
+
 TEST_CASE("pairs are chosen where they are faster, and nowhere else", "[table]") {
   const auto fast = [](const char* name) {
     heed::CpuName cpu = {};

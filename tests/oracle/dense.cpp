@@ -102,9 +102,16 @@ Expected expect(const Given& given) {
   };
   const bool may_round = (stores(HEED_DTYPE_BF16) && d.query.dtype == HEED_DTYPE_BF16) ||
                          (stores(HEED_DTYPE_I8) && d.hard == 0);
-  if (given.projections != nullptr || !may_round) return expected;
+  if (given.projections != nullptr) return expected;
+  if (d.hard == 0 && !may_round) {
+    Given in_parts = given;
+    in_parts.parts = stores(HEED_DTYPE_F16) && d.query.dtype == HEED_DTYPE_F16 ? 2 : 3;
+    expected.parts = std::make_shared<const Expected>(Oracle<float>(in_parts).run());
+  }
+  if (!may_round) return expected;
   Given in_pairs = given;
   in_pairs.pairs = true;
+  if (stores(HEED_DTYPE_I8)) in_pairs.parts = 3;  // where integers are not multiplied as such
   expected.pairs = std::make_shared<const Expected>(Oracle<float>(in_pairs).run());
   return expected;
 }
@@ -113,6 +120,13 @@ Expected expect_medium(const heed_attention_desc& desc, const heed_attention_arg
                        const ScoreModel& function) {
   Given given{desc, args, function};
   given.pairs = given.rounds = true;
+  return Oracle<float>(given).run();
+}
+
+Expected expect_high(const heed_attention_desc& desc, const heed_attention_args& args,
+                     const ScoreModel& function) {
+  Given given{desc, args, function};
+  given.parts = 2;
   return Oracle<float>(given).run();
 }
 

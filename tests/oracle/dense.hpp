@@ -31,6 +31,9 @@ inline bool multiplies_pairs(const std::string& isa) {
   return isa == "avx512bf16" || isa == "amx" || isa == "neonbf16";
 }
 
+/// Whether it multiplies float32, and mixed types, as parts of bfloat16.
+inline bool multiplies_parts(const std::string& isa) { return isa == "amx"; }
+
 /// Hard attention: a row of out that is right as well as the one in Expected::out.
 struct OtherRow {
   std::size_t first;  ///< element of out where the row begins
@@ -48,10 +51,13 @@ struct Expected {
   /// The same with the bounds of instruction sets that multiply pairs of bfloat16; nullptr: they
   /// are no wider.
   std::shared_ptr<const Expected> pairs = nullptr;
+  /// And of those that multiply parts.
+  std::shared_ptr<const Expected> parts = nullptr;
 
   /// Those of an instruction set.
   const Expected& on(const std::string& isa) const {
-    return pairs != nullptr && multiplies_pairs(isa) ? *pairs : *this;
+    if (pairs != nullptr && multiplies_pairs(isa)) return *pairs;
+    return parts != nullptr && multiplies_parts(isa) ? *parts : *this;
   }
 };
 
@@ -59,6 +65,10 @@ struct Expected {
 Expected expect(const heed_attention_desc& desc, const heed_attention_args& args,
                 const ScoreModel& function = nullptr);
 Expected expect(const Given& given);
+
+/// The same for float32 with HEED_PRECISION_HIGH on those that multiply parts.
+Expected expect_high(const heed_attention_desc& desc, const heed_attention_args& args,
+                     const ScoreModel& function);
 
 /// The same for float32 with HEED_PRECISION_MEDIUM on instruction sets that multiply pairs.
 Expected expect_medium(const heed_attention_desc& desc, const heed_attention_args& args,

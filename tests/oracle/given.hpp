@@ -45,7 +45,8 @@ struct Given {
   std::vector<Index> rows =
       {};               ///< the only ones that are looked at, column sums apart; empty: all
   bool pairs = false;   ///< heed may multiply pairs: bfloat16, where it rounds weights, or integers
-  bool rounds = false;  ///< beside that, queries, keys and values may be rounded to bfloat16
+  int parts = 0;        ///< or float32 as so many parts of bfloat16, see rounding.hpp
+  bool rounds = false;  ///< beside pairs, queries, keys and values may be rounded to bfloat16
 };
 
 }  // namespace heed_test

@@ -25,6 +25,7 @@ class Head {
         pairs_(given.pairs && !is_scaled(d_.key.dtype)),
         integers_(given.pairs && is_scaled(d_.key.dtype)),
         rounds_(given.rounds),
+        parts_(given.parts),
         b_(b),
         h_(h),
         sequence_(sequence_of(d_, a_, b)),
@@ -40,6 +41,7 @@ class Head {
   const heed_attention_desc& desc() const { return d_; }
   const Sequence& sequence() const { return sequence_; }
   bool pairs() const { return pairs_; }
+  int parts() const { return parts_; }
 
   /// What 8-bit values may be multiplied with is rounded to so much of the largest weight times
   /// scale; 0: nothing is.
@@ -103,7 +105,8 @@ class Head {
   }
   Product<Wide> product(Index i, Index j) const {
     Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
-    p.flushed = pairs_;
+    p.flushed = pairs_ || parts_ > 0;
+    p.parts = parts_;
     if (keys_.exact()) return p;
     const std::vector<Wide> none(queries_.exact() ? static_cast<std::size_t>(d_.features) : 0);
     return with_errors(p, queries_.row(i), queries_.exact() ? none.data() : queries_.errors_of(i),
@@ -221,6 +224,7 @@ class Head {
   static constexpr Wide kHalfInteger = static_cast<Wide>(0.5 / 32767 * (1 + 0x1p-20));
 
   const bool pairs_, integers_, rounds_;
+  const int parts_;
   const Index b_, h_;
   const Sequence sequence_;
   const Source mask_, bias_;

@@ -96,7 +96,7 @@ class Row {
 
   void weigh() {
     if (!hard()) {
-      softmax_ = softmax_of<Real>(scores_, head_.pairs());
+      softmax_ = softmax_of<Real>(scores_, head_.pairs(), head_.parts());
       return;
     }
     choices_ = hardest(scores_, [&](std::size_t earlier, std::size_t later) {

@@ -65,6 +65,7 @@ struct Product {
   bool finite;     ///< all q and k are
   Wide features;
   bool flushed = false;  ///< subnormal numbers count as 0
+  int parts = 0;         ///< that numbers are multiplied as, see part_products(); 0: as they are
   Wide moved = 0;  ///< how far errors of q and k move the sum; infinite: nobody knows where to
 };
 
@@ -121,9 +122,12 @@ Score<Wide> scaled(const Product<Wide>& p, Wide c) {
   if (std::isinf(p.moved)) return kUnknownScore<Wide>;
   const Wide magnitude = std::fabs(c) * p.magnitude;
   const Wide error =
-      std::fabs(c) * p.moved + gamma_of<Real>(A::kConstant + p.features + 2) * magnitude +
-      A::kUnderflow * (p.magnitude + p.keys + p.features) +
-      (p.flushed ? A::kSmallest * (2 * p.keys + p.features * (std::fabs(c) * p.largest + 2)) : 0);
+      std::fabs(c) * p.moved +
+      gamma_of<Real>(A::kConstant + terms_of<Wide>(p.parts) * p.features + 2) * magnitude +
+      left_out<Wide>(p.parts) * magnitude + A::kUnderflow * (p.magnitude + p.keys + p.features) +
+      (p.flushed ? flushes_of<Wide>(p.parts) * A::kSmallest *
+                       (2 * p.keys + p.features * (std::fabs(c) * p.largest + 2))
+                 : 0);
   const bool overflows =
       std::max(std::fabs(c), std::fabs(c) * p.largest) * (1 + gamma_of<Real>(A::kConstant + 2)) >=
       A::kMax;

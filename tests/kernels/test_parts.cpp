@@ -1,0 +1,120 @@
+// Products of floats as parts of bfloat16, against sums in a wider type.
+#include "tests/kernels/support.hpp"
+
+using namespace heed_test;
+
+namespace {
+
+constexpr std::size_t kBlock = heed::PanelGeometry::value_block;
+
+using Products = heed::ProductKernels<float>;
+
+/// Calls function(kernels, products, case, generator) for three and two parts.
+template <class Function>
+void for_each_parts(Function&& function) {
+  for (const Table<float>* const kernels : usable_isas()) {
+    for (const Products* const products : {kernels->three_parts, kernels->two_parts}) {
+      if (products == nullptr) continue;
+      check_cases(*kernels, sizes(), [&](const Table<float>& table, const Case& c, Random& random) {
+        products->begin();
+        const double ratio = function(table, *products, c, random);
+        products->end();
+        return ratio;
+      });
+    }
+  }
+}
+
+std::size_t elements_of(const Products& products, std::size_t numbers) {
+  return (numbers + products.depth - 1) / products.depth *
+         static_cast<std::size_t>(products.elements());
+}
+
+/// A sum of so many products of parts, of this magnitude, and of so much that flushing moves.
+double ratio_of(const Products& products, double got, double sum, double magnitude, double terms,
+                double flushed) {
+  const int parts = static_cast<int>(products.parts);
+  const double relative = gamma_of(terms_of<double>(parts) * terms + 2) + left_out<double>(parts);
+  return error_ratio(static_cast<float>(got), sum,
+                     relative * magnitude + 2 * flushes_of<double>(parts) * kSmallestOf<float> *
+                                                (terms + 1 + flushed));
+}
+
+}  // namespace
+
+TEST_CASE("parts: scores are scaled products of queries and keys", "[pairs]") {
+  for_each_parts([](const auto&, const Products& products, const Case& c, Random& random) {
+    const auto scale = random.pick<float>({1.0F, 0.18033688F, -3.7F});
+    const std::size_t width = elements_of(products, c.features);
+    Matrix<float> query(c.pitch - 1, c.features, c.unit);
+    Matrix<float> key(c.keys, c.features, c.unit);
+    std::vector<const float*> rows;
+    for (std::size_t r = 0; r + 1 < c.pitch; ++r) {
+      for (std::size_t x = 0; x < c.features; ++x) query.at(r, x) = random.normal();
+      rows.push_back(query.row(r));
+    }
+    for (std::size_t j = 0; j < c.keys; ++j)
+      for (std::size_t x = 0; x < c.features; ++x) key.at(j, x) = random.normal();
+    Buffer panel((width + 1) * c.pitch);
+    Buffer split(c.keys * width);
+    Buffer scores(round_up(c.keys, heed::PanelGeometry::row_padding) * c.pitch);
+    products.pack_query(c.vectors, rows.data(), rows.size(), query.column_stride(), c.features,
+                        scale, panel.data());
+    products.split_rows(key.view(), c.keys, c.features, split.data());
+    products.scores(c.vectors, {split.data(), static_cast<std::ptrdiff_t>(width), 1},
+                    heed::all_keys(c.keys), panel.data(), c.features, scores.data());
+    CHECK((panel.intact() && split.intact() && scores.intact()));
+    return worst_of(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {
+      double sum = 0;
+      double magnitude = 0;
+      double flushed = 0;
+      for (std::size_t x = 0; r + 1 < c.pitch && x < c.features; ++x) {
+        const double q = static_cast<double>(query.at(r, x)) * static_cast<double>(scale);
+        const auto k = static_cast<double>(key.at(j, x));
+        sum += q * k;
+        magnitude += std::fabs(q * k);
+        flushed += std::fabs(q) + std::fabs(k);
+      }
+      return ratio_of(products, static_cast<double>(scores[j * c.pitch + r]), sum, magnitude,
+                      static_cast<double>(c.features), flushed);
+    });
+  });
+}
+
+TEST_CASE("parts: accumulate adds values times weights", "[pairs]") {
+  for_each_parts([](const auto& kernels, const Products& products, const Case& c, Random& random) {
+    Matrix<float> value(c.keys, c.features, c.unit);
+    for (std::size_t j = 0; j < c.keys; ++j)
+      for (std::size_t x = 0; x < c.features; ++x) value.at(j, x) = random.normal();
+    const auto weights =
+        filled<float>(c.keys * c.pitch, [&] { return static_cast<float>(random.unit()); });
+    Buffer packed(elements_of(products, c.keys) * round_up(c.features, kBlock));
+    Buffer sums =
+        normals<float>(round_up(c.features, heed::PanelGeometry::row_padding) * c.pitch, random);
+    const Buffer before = sums;
+    const heed::KeyRanges ranges = draw_ranges(c.keys, c.vectors, random);
+    const std::int64_t elements = products.elements();
+    products.pack_values(value.view(), c.keys, c.features, packed.data());
+    products.accumulate(c.vectors,
+                        {packed.data(), static_cast<std::ptrdiff_t>(kBlock) * elements, elements,
+                         static_cast<std::ptrdiff_t>(elements_of(products, c.keys) * kBlock)},
+                        ranges, heed::PanelGeometry::run, weights.data(),
+                        {nullptr, nullptr, sums.data(), false}, c.features);
+    CHECK((packed.intact() && sums.intact()));
+    return worst_of(c.features, c.pitch, [&](std::size_t x, std::size_t r) {
+      auto sum = static_cast<double>(before[x * c.pitch + r]);
+      double magnitude = std::fabs(sum);
+      double flushed = 0;
+      for (std::size_t j = 0; j < c.keys; ++j) {
+        if (!needs(ranges, r / kernels.panels.lanes, j)) continue;
+        const auto v = static_cast<double>(value.at(j, x));
+        const auto w = static_cast<double>(weights[j * c.pitch + r]);
+        sum += w * v;
+        magnitude += std::fabs(w * v);
+        flushed += std::fabs(v) + w;
+      }
+      return ratio_of(products, static_cast<double>(sums[x * c.pitch + r]), sum, magnitude,
+                      static_cast<double>(c.keys), flushed);
+    });
+  });
+}
