@@ -1242,7 +1242,8 @@ typedef enum heed_duplicates {
 /* Directed edges from sources to destinations, over which destinations attend to sources: either
  * an edge list (sources and destinations, any order), or rows by destination (sources and offsets,
  * CSR): the edges offsets[n] to offsets[n + 1] - 1 end at node n. A self-loop is an edge like any
- * other. With source_nodes edges lead from nodes of another kind, which have numbers of their own. */
+ * other. With source_nodes edges lead from nodes of another kind, which have numbers of their own.
+ */
 typedef struct heed_graph_desc {
   uint32_t struct_size;
   uint32_t index_type;      /* heed_index_type of the three arrays */
@@ -1275,11 +1276,11 @@ typedef struct heed_graph_info {
   uint32_t struct_size;
   uint32_t reverse; /* 1: edges are sorted by source too */
   int64_t nodes;
-  int64_t edges;       /* that count: without removed duplicates */
-  int64_t edges_given; /* what tensors over edges have room for */
-  int64_t isolated;    /* nodes without incoming edges */
-  int64_t most;        /* incoming edges of a node */
-  size_t bytes;        /* of memory held, the reverse order included */
+  int64_t edges;        /* that count: without removed duplicates */
+  int64_t edges_given;  /* what tensors over edges have room for */
+  int64_t isolated;     /* nodes without incoming edges */
+  int64_t most;         /* incoming edges of a node */
+  size_t bytes;         /* of memory held, the reverse order included */
   int64_t source_nodes; /* as given */
 } heed_graph_info;
 #define HEED_GRAPH_INFO_INIT \

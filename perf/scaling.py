@@ -108,8 +108,9 @@ def check(options):
         formula = rmat_rows(workload, ranks, kind == "weak")
         if formula is not None:
             mark = f" rows {row['remote_rows']:,.0f}, formula {formula:,.0f}{mark}"
-        print(f"{name:56} {row['real_time']:12.1f} {said[0][0] * 1e3:10.1f} {errors[-1][0]:+7.1%} "
-              f"{errors[-1][1]:+9.1%} {hidden}{mark}")
+        line = (f"{name:56} {row['real_time']:12.1f} {said[0][0] * 1e3:10.1f} {errors[-1][0]:+7.1%} "
+                f"{errors[-1][1]:+9.1%} {hidden}{mark}")
+        print(line.rstrip())
     if not errors:
         sys.exit(f"{options.runs}: it has no row of several ranks")
     for what, of in zip(("of one rank alone", "of the same run"), zip(*errors)):
