@@ -81,7 +81,7 @@ TEST_CASE("gradients of pairs: a head that is not finite is computed without the
   const Sizes sizes = {40, 50, 12, 9, 2, 4, 2, HEED_CAUSAL_BOTTOM_RIGHT};
   BackwardProblem finite = in_bfloat16(sizes);
   for (const double special : {kInfinity, kNaN})
-    for (const auto plant : std::vector<std::function<Tensor&(BackwardProblem&)>>{
+    for (const auto& plant : std::vector<std::function<Tensor&(BackwardProblem&)>>{
              [](BackwardProblem& p) -> Tensor& { return p.forward.query; },
              [](BackwardProblem& p) -> Tensor& { return p.forward.key; },
              [](BackwardProblem& p) -> Tensor& { return p.forward.value; },
