@@ -180,7 +180,9 @@ typedef enum heed_precision {
   HEED_PRECISION_AUTOMATIC = 0, /* as the environment says, else HEED_PRECISION_DEFAULT */
   HEED_PRECISION_EXACT = 1,     /* products and weights as float32 multiply-adds see them */
   HEED_PRECISION_DEFAULT = 2,   /* float32's own error; where queries, keys and values are all
-                                   bfloat16, weights are rounded to it before they meet values;
+                                   bfloat16, weights are rounded to it before they meet values,
+                                   and on the way back, where the gradient of out is bfloat16 too,
+                                   those of scores before they meet queries and keys;
                                    where a block's input_query is, so is what lies between its
                                    products; float16 may lose 3 x 2^-16 of a product; keys and
                                    values of 8 bits may meet integers */

@@ -1,7 +1,6 @@
 #include "engine/backward/pairs.hpp"
 
-#include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <limits>
 
 namespace heed {
@@ -38,17 +37,14 @@ bool pairs_suffice(const heed_attention_backward_plan& plan, const BackwardArgs&
     return true;
   };
   const auto numbers_are = [&](const void* data, const Layout& layout, std::int64_t head,
-                               std::int64_t count, double lowest) {
-    for (std::int64_t i = 0; data != nullptr && i < sequence.query_length; ++i)
-      for (std::int64_t x = 0; x < count; ++x) {
-        double number = 0;
-        plan.context->kernels->f64.numbers.read(
-            layout.type,
-            row_at(data, layout, sequence.batch, head, sequence.query_begin + i) +
-                x * layout.strides.feature * layout.bytes,
-            1, 1, &number);
-        if (!(number >= lowest && number <= std::numeric_limits<double>::max())) return false;
-      }
+                               double lowest) {
+    for (std::int64_t i = 0; data != nullptr && i < sequence.query_length; ++i) {
+      double number = 0;
+      plan.context->kernels->f64.numbers.read(
+          layout.type, row_at(data, layout, sequence.batch, head, sequence.query_begin + i), 1, 1,
+          &number);
+      if (!(number >= lowest && number <= std::numeric_limits<double>::max())) return false;
+    }
     return true;
   };
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -65,8 +61,8 @@ bool pairs_suffice(const heed_attention_backward_plan& plan, const BackwardArgs&
         !queries_are(args.given.grad_out, plan.problem.grad_out, p.value_features))
       return false;
     // A row that attends nothing has an lse of -infinity.
-    if (!numbers_are(given.lse, p.lse, head, 1, -kInfinity) ||
-        !numbers_are(args.given.grad_lse, plan.problem.grad_lse, head, 1,
+    if (!numbers_are(given.lse, p.lse, head, -kInfinity) ||
+        !numbers_are(args.given.grad_lse, plan.problem.grad_lse, head,
                      -std::numeric_limits<double>::max()))
       return false;
   }

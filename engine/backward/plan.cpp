@@ -111,7 +111,7 @@ heed_attention_backward_plan make_plan(const heed_context& context,
       p,
       (round_up(Size(p.features), widths.lanes) + round_up(Size(p.value_features), widths.lanes)) *
               p.key_length +
-          (plan.pairs ? PanelGeometry::row_padding * static_cast<std::size_t>(widths.panel) : 0),
+          (plan.pairs ? static_cast<std::int64_t>(PanelGeometry::row_padding) * widths.panel : 0),
       "the gradients of a head's keys and values");
   const double products = 4.0 * static_cast<double>(p.features + p.value_features) +
                           2.0 * static_cast<double>(p.features);

@@ -10,9 +10,10 @@
 namespace heed_test {
 
 /// The gradients of a problem, of everything that has one, out and lse as heed computes them.
-inline BackwardProblem all_gradients_of(Problem forward, std::uint64_t seed = 1) {
+inline BackwardProblem all_gradients_of(Problem forward, std::uint64_t seed = 1,
+                                        const Form& of_out = {}) {
   forward.want_nothing_else();
-  BackwardProblem p(std::move(forward), seed);
+  BackwardProblem p(std::move(forward), seed, of_out);
   p.give_grad_lse(seed + 100);
   p.want_all();
   p.attend(plain_contexts()[0]);
