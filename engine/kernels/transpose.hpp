@@ -9,30 +9,16 @@
 //   c0 c1 c2 c3   b0 d0 b1 d1   a2 b2 c2 d2
 //   d0 d1 d2 d3   b2 d2 b3 d3   a3 b3 c3 d3
 //
-// n rows take log2(n) rounds. AVX2's instructions shuffle within 128 bits: there the upper and the
-// lower half of the rows are shuffled apart, and join_halves() exchanges halves of vectors at the
-// end.
+// n rows take log2(n) rounds. Wider vectors are shuffled within each 128 bits, so many rows apart
+// as these hold numbers, and whole 128 bits change places at the end: by join_halves() on AVX2, by
+// two rounds of every_other() on AVX-512. (There instructions that interleave whole vectors exist,
+// but Zen 4 takes twice as long for them.)
 #pragma once
 
 #include "engine/kernels/operations.hpp"
 
 namespace heed {
 namespace {
-
-#if defined(__AVX512F__)
-template <bool kUpper, class V>
-HEED_INLINE V interleave_avx512(V a, V b) {
-  if constexpr (kIsFloat<V>) {
-    const __m512i first = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    const __m512i index = _mm512_add_epi32(first, _mm512_set1_epi32(kUpper ? 8 : 0));
-    return V(_mm512_permutex2var_ps(a, index, b));
-  } else {
-    const __m512i first = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0);
-    const __m512i index = _mm512_add_epi64(first, _mm512_set1_epi64(kUpper ? 4 : 0));
-    return V(_mm512_permutex2var_pd(a, index, b));
-  }
-}
-#endif
 
 #if defined(__AVX__)
 template <bool kUpper, class V>
@@ -56,13 +42,29 @@ HEED_INLINE V join_halves(V a, V b) {
 }
 #endif
 
-/// Interleaves the lower (or upper) halves of a and b: on AVX2 those of each 128 bits, elsewhere
-/// those of the whole vector. xsimd's zip does so for vectors of 128 bits; for wider ones xsimd 8.1
-/// and later versions differ, so the instructions are spelled out.
+#if defined(__AVX512F__)
+/// The even (or odd) 128 bits of a, then those of b.
+template <bool kOdd, class V>
+HEED_INLINE V every_other(V a, V b) {
+  constexpr int which = kOdd ? 0xdd : 0x88;
+  if constexpr (kIsFloat<V>) {
+    return V(_mm512_shuffle_f32x4(a, b, which));
+  } else {
+    return V(_mm512_shuffle_f64x2(a, b, which));
+  }
+}
+#endif
+
+/// Interleaves the lower (or upper) halves of each 128 bits of a and b. xsimd's zip does so for
+/// vectors of 128 bits; for wider ones xsimd 8.1 and later versions differ, so the instructions are
+/// spelled out.
 template <bool kUpper, class V>
 HEED_INLINE V interleave(V a, V b) {
 #if defined(__AVX512F__)
-  if constexpr (sizeof(V) == 64) return interleave_avx512<kUpper>(a, b);
+  if constexpr (sizeof(V) == 64 && kIsFloat<V>)
+    return V(kUpper ? _mm512_unpackhi_ps(a, b) : _mm512_unpacklo_ps(a, b));
+  if constexpr (sizeof(V) == 64 && !kIsFloat<V>)
+    return V(kUpper ? _mm512_unpackhi_pd(a, b) : _mm512_unpacklo_pd(a, b));
 #endif
 #if defined(__AVX__)
   if constexpr (sizeof(V) == 32) return interleave_avx<kUpper>(a, b);
@@ -75,8 +77,8 @@ HEED_INLINE V interleave(V a, V b) {
 
 constexpr std::size_t log2_of(std::size_t n) { return n <= 1 ? 0 : 1 + log2_of(n / 2); }
 
-/// Transposes n x n elements, rows[from] and the n - 1 after it, by log2(n) rounds of perfect
-/// shuffles. Where interleave() stays within 128 bits, so does this.
+/// Transposes n x n elements of each 128 bits, rows[from] and the n - 1 after it, by log2(n) rounds
+/// of perfect shuffles.
 template <std::size_t n, class V>
 HEED_INLINE void shuffle_rows(V (&rows)[kLanes<V>], std::size_t from) {
   unroll<log2_of(n)>([&](auto) HEED_INLINE_LAMBDA {
@@ -92,6 +94,23 @@ HEED_INLINE void shuffle_rows(V (&rows)[kLanes<V>], std::size_t from) {
 /// Transposes a square of vectors.
 template <class V>
 HEED_INLINE void transpose(V (&rows)[kLanes<V>]) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(V) == 64) {
+    constexpr std::size_t within = kLanes<V> / 4;
+    unroll<4>([&](auto i) HEED_INLINE_LAMBDA { shuffle_rows<within, V>(rows, i * within); });
+    unroll<within>([&](auto i) HEED_INLINE_LAMBDA {
+      const V even = every_other<false>(rows[i], rows[i + within]);
+      const V odd = every_other<true>(rows[i], rows[i + within]);
+      const V later_even = every_other<false>(rows[i + 2 * within], rows[i + 3 * within]);
+      const V later_odd = every_other<true>(rows[i + 2 * within], rows[i + 3 * within]);
+      rows[i] = every_other<false>(even, later_even);
+      rows[i + within] = every_other<false>(odd, later_odd);
+      rows[i + 2 * within] = every_other<true>(even, later_even);
+      rows[i + 3 * within] = every_other<true>(odd, later_odd);
+    });
+    return;
+  }
+#endif
 #if defined(__AVX__)
   if constexpr (sizeof(V) == 32) {
     constexpr std::size_t half = kLanes<V> / 2;
@@ -109,18 +128,6 @@ HEED_INLINE void transpose(V (&rows)[kLanes<V>]) {
   shuffle_rows<kLanes<V>, V>(rows, 0);
 }
 
-/// Half the elements of a and b, alternating, within each 128 bits.
-template <bool kUpper, class V>
-HEED_INLINE V interleave_within(V a, V b) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(V) == 64 && kIsFloat<V>)
-    return V(kUpper ? _mm512_unpackhi_ps(a, b) : _mm512_unpacklo_ps(a, b));
-  if constexpr (sizeof(V) == 64 && !kIsFloat<V>)
-    return V(kUpper ? _mm512_unpackhi_pd(a, b) : _mm512_unpacklo_pd(a, b));
-#endif
-  return interleave<kUpper>(a, b);
-}
-
 /// Sums each of the n rows from rows[from] on over its elements, by log2(n) rounds of shuffles,
 /// each 128 bits alone: element i of these in rows[from] becomes a sum of row from + i.
 template <std::size_t n, class V>
@@ -129,7 +136,7 @@ HEED_INLINE void fold_rows(V (&rows)[kLanes<V>], std::size_t from) {
     unroll<n / 2>([&](auto i) HEED_INLINE_LAMBDA {
       const V a = rows[from + i];
       const V b = rows[from + i + n / 2];
-      rows[from + i] = interleave_within<false>(a, b) + interleave_within<true>(a, b);
+      rows[from + i] = interleave<false>(a, b) + interleave<true>(a, b);
     });
     fold_rows<n / 2, V>(rows, from);
   }
@@ -139,10 +146,7 @@ HEED_INLINE void fold_rows(V (&rows)[kLanes<V>], std::size_t from) {
 /// Sums of neighbouring 128 bits: those of a, then those of b.
 template <class V>
 HEED_INLINE V add_neighbours(V a, V b) {
-  if constexpr (kIsFloat<V>)
-    return V(_mm512_shuffle_f32x4(a, b, 0x88)) + V(_mm512_shuffle_f32x4(a, b, 0xdd));
-  else
-    return V(_mm512_shuffle_f64x2(a, b, 0x88)) + V(_mm512_shuffle_f64x2(a, b, 0xdd));
+  return every_other<false>(a, b) + every_other<true>(a, b);
 }
 #endif
 
