@@ -170,10 +170,9 @@ void plan_packs(heed_attention_plan& plan) {
   decode.together = std::min(decode.packs * sharing, kTogether);
 }
 
-/// While keys of a block are read their values are prefetched, and the next keys meanwhile: what is
-/// fetched but not yet read is one block, which the caches nearby must hold, and of which memory
-/// has the fewer under way the shorter it is. Blocks of 32 rows take 0.9 to 0.97 of the time of 64
-/// from memory; from caches what lies between blocks costs more.
+/// While keys of a block are read their values are prefetched, and the next keys meanwhile: where
+/// some heads read a row, which takes longer than what lies between blocks, what is fetched and not
+/// yet read is kept small. How long a sequence is must not show: others decode beside it.
 std::int64_t decoded_block(const heed_attention_plan& plan) {
   constexpr std::int64_t kBlockBytes = std::int64_t{16} << 10;
   constexpr auto kFewest = static_cast<std::int64_t>(StoredRows::kRunRows);
@@ -181,9 +180,8 @@ std::int64_t decoded_block(const heed_attention_plan& plan) {
   const Problem& p = plan.problem;
   const std::int64_t row_bytes = std::max(std::min(p.features, kBlockBytes) * p.key.bytes,
                                           std::min(p.value_features, kBlockBytes) * p.value.bytes);
-  const bool many = p.key_length >= plan.decode.many_keys;
-  std::int64_t keys = many ? 2 * kFewest : PanelGeometry::run;
-  if (many || plan.pack_heads >= kSomeHeads)
+  std::int64_t keys = PanelGeometry::run;
+  if (plan.pack_heads >= kSomeHeads)
     while (keys > kFewest && keys * row_bytes > kBlockBytes) keys /= 2;
   return keys;
 }

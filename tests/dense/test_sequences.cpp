@@ -163,6 +163,11 @@ TEST_CASE("one row over keys and values from memory, and over those of shorter s
   p.key_lengths = {4200, 4095, 4097, 23};
   check_problem(p);
   check_sequences(p);
+  // The same of two heads that share rows, which are short.
+  Problem pairs = filled({1, 8200, 64, 64, 2, 8, 4, HEED_CAUSAL_NONE}, 66);
+  pairs.key_lengths = {8200, 4100};
+  check_problem(pairs);
+  check_sequences(pairs);
 }
 
 TEST_CASE("keys past a length might as well not be there", "[same]") {
