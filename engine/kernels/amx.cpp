@@ -1,6 +1,6 @@
-// What AMX-BF16 adds to AVX512-BF16: products of bfloat16 by tiles, and of floats
-// as parts of bfloat16. Products of rows are those of
-// avx512bf16.cpp, all other kernels those of avx512.cpp, which has the tables.
+// What AMX-BF16 adds to AVX512-BF16: products of bfloat16 by tiles, and of floats as parts of
+// bfloat16. Products of rows are those of avx512bf16.cpp, all other kernels those of avx512.cpp,
+// which has the tables.
 #include "engine/kernels/tiles.hpp"
 
 namespace heed {
