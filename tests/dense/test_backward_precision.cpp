@@ -1,6 +1,7 @@
 // What precision asks of gradients: `exact` has the bits of float32 kernels whatever units there
 // are, and `default` the bounds of pairs of bfloat16 where all is that type, and finite.
 #include "tests/dense/gradients.hpp"
+#include "tests/support/executors.hpp"
 #include "tests/support/precision.hpp"
 
 using namespace heed_test;
@@ -116,9 +117,13 @@ TEST_CASE("gradients of pairs: threads and tiles change no bit", "[backward][pre
     BackwardProblem p = in_bfloat16(sizes);
     for_each_with_pairs([&](const char* isa, const char*) {
       const Gradients want = p.run(make_context(isa));
-      for (const Choices& choices :
-           std::vector<Choices>{{"serial", 1, 1, 1}, {"tbb", 4, 1000, 128}, {"tbb", 2, 64, 10000}})
-        check_same(isa + (": " + line_of(p)), p.run(make_context(isa, choices)), want);
+      for (const auto& [tile_q, tile_kv] :
+           std::vector<std::pair<std::uint32_t, std::uint32_t>>{{1, 1}, {1000, 128}, {64, 10000}})
+        check_same(isa + (": " + line_of(p)),
+                   p.run(make_context(isa, {"serial", 1, tile_q, tile_kv})), want);
+      each_executor(isa, [&](const std::string& name, const Context& context) {
+        check_same(isa + (", " + name + ": ") + line_of(p), p.run(context), want);
+      });
     });
   }
 }
