@@ -162,7 +162,8 @@ class ChunkSoftmax {
     const auto at = static_cast<std::size_t>(block.begin - keys_.begin);
     const Allowed allowed = plain_ ? Allowed::kAll : rows_.scores.allowed(panel_, block);
     if (allowed == Allowed::kNone) return;
-    const StoredRows keys = key_.block(rows_.key_head, at, block.keys, after_keys(at, prefetches));
+    const StoredRows keys =
+        key_.block(rows_.key_head, at, block.keys, after_keys(at, block.keys, prefetches));
     const auto values = [&] {
       return value_.block(rows_.key_head, at, block.keys, after_values(at, block.keys, prefetches));
     };
@@ -200,20 +201,25 @@ class ChunkSoftmax {
  private:
   using Next = typename Stored<Real>::Next;
 
-  /// What is read after keys from `begin` on: their values.
-  Next after_keys(std::size_t begin, bool prefetches) const {
-    return {prefetches ? &value_ : nullptr, rows_.key_head, begin};
+  /// What is prefetched while keys from `begin` on are read: their values. Where several heads are
+  /// read side by side, the next head's keys, whose rows often share pages of memory with these.
+  Next after_keys(std::size_t begin, std::size_t count, bool prefetches) const {
+    if (!prefetches) return {nullptr, 0, 0};
+    if (!key_.one_head()) return next_head(key_, begin, count);
+    return {&value_, rows_.key_head, begin};
   }
 
-  /// What is read after values: keys of the next head, if there are some side by side, of the next
-  /// turn or of the next block.
+  /// The same while values are read: keys of the next turn or of the next block.
   Next after_values(std::size_t begin, std::size_t count, bool prefetches) const {
-    const std::int64_t head = key_.head_after(rows_.key_head);
-    if (fuses())
-      begin += std::min(count, StoredRows::kRunRows);
-    else if (head <= rows_.key_head)
-      begin += count;
-    return {prefetches ? &key_ : nullptr, head, begin};
+    if (!prefetches) return {nullptr, 0, 0};
+    if (!key_.one_head()) return next_head(value_, begin, count);
+    const std::size_t step = fuses() ? std::min(count, StoredRows::kRunRows) : count;
+    return {&key_, rows_.key_head, begin + step};
+  }
+
+  Next next_head(const Stored<Real>& stored, std::size_t begin, std::size_t count) const {
+    const std::int64_t head = stored.head_after(rows_.key_head);
+    return {&stored, head, head <= rows_.key_head ? begin + count : begin};
   }
 
   /// Options see panels of rows. Without any, keys lie as close as the rows allow.

@@ -79,6 +79,7 @@ class Stored {
     return rows;
   }
 
+  bool one_head() const { return place_.head == place_.last_head; }
   std::int64_t head_after(std::int64_t head) const {
     return head == place_.last_head ? place_.head : head + 1;
   }
