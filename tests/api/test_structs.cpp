@@ -169,7 +169,7 @@ TEST_CASE("struct_size of the gradients of blocks, and of the block inside",
 TEST_CASE("struct_size of graphs", "[struct_size][graph]") {
   const Context context = serial();
   GraphForm form;
-  check_taken(given("desc", "448888844", form.graph.desc, [&](const heed_graph_desc* desc) {
+  check_taken(given("desc", "4488888448", form.graph.desc, [&](const heed_graph_desc* desc) {
     return make(heed_graph_destroy,
                 [&](heed_graph** graph) { return heed_graph_create(context.get(), desc, graph); });
   }));
@@ -315,7 +315,7 @@ TEST_CASE("struct_size of what the library fills", "[struct_size]") {
   check("44888888844", heed_multihead_info(HEED_MULTIHEAD_INFO_INIT), heed_multihead_plan_describe,
         block.get());
   check("44888", heed_weights_info(HEED_WEIGHTS_INFO_INIT), heed_weights_describe, weights.get());
-  check("44888888", heed_graph_info(HEED_GRAPH_INFO_INIT), heed_graph_describe, graph.get());
+  check("448888888", heed_graph_info(HEED_GRAPH_INFO_INIT), heed_graph_describe, graph.get());
   check("448888888", heed_cache_info(HEED_CACHE_INFO_INIT), heed_cache_describe, cache.get());
   check("4488888", heed_graph_attention_info(HEED_GRAPH_ATTENTION_INFO_INIT),
         heed_graph_attention_plan_describe, over_graph.get());
