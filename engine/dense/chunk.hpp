@@ -201,23 +201,25 @@ class ChunkSoftmax {
  private:
   using Next = typename Stored<Real>::Next;
 
-  /// What is prefetched while keys from `begin` on are read: their values. Where several heads are
-  /// read side by side, the next head's keys, whose rows often share pages of memory with these.
+  /// What is prefetched while keys from `begin` on are read: their values where both are read in
+  /// one pass.
   Next after_keys(std::size_t begin, std::size_t count, bool prefetches) const {
     if (!prefetches) return {nullptr, 0, 0};
-    if (!key_.one_head()) return next_head(key_, begin, count);
+    if (!fuses() || !key_.one_head()) return next_of(key_, begin, count);
     return {&value_, rows_.key_head, begin};
   }
 
-  /// The same while values are read: keys of the next turn or of the next block.
+  /// The same while values are read: keys of the next turn.
   Next after_values(std::size_t begin, std::size_t count, bool prefetches) const {
     if (!prefetches) return {nullptr, 0, 0};
-    if (!key_.one_head()) return next_head(value_, begin, count);
-    const std::size_t step = fuses() ? std::min(count, StoredRows::kRunRows) : count;
-    return {&key_, rows_.key_head, begin + step};
+    if (!fuses() || !key_.one_head()) return next_of(value_, begin, count);
+    return {&key_, rows_.key_head, begin + std::min(count, StoredRows::kRunRows)};
   }
 
-  Next next_head(const Stored<Real>& stored, std::size_t begin, std::size_t count) const {
+  /// More of the same. Where several heads are read side by side, the next head's, whose rows often
+  /// share pages of memory with these.
+  Next next_of(const Stored<Real>& stored, std::size_t begin, std::size_t count) const {
+    if (stored.one_head()) return {&stored, rows_.key_head, begin + stored.rows_ahead()};
     const std::int64_t head = stored.head_after(rows_.key_head);
     return {&stored, head, head <= rows_.key_head ? begin + count : begin};
   }

@@ -137,6 +137,7 @@ bool Decoding<Real>::shares(std::int64_t a, std::int64_t b, std::int64_t chunk) 
   const Sequence other = sequence_of(plan_.problem, args_, b);
   if (!plan_.decodes(one) || !plan_.decodes(other)) return false;
   if (one.query_length == 0 || other.query_length == 0) return false;
+  if (decode_.block_of(one.key_length) != decode_.block_of(other.key_length)) return false;
   const KeyBlock keys = chunk_keys(one, chunk);
   const KeyBlock others = chunk_keys(other, chunk);
   if (keys.keys == 0 || keys.begin != others.begin || keys.keys != others.keys) return false;
@@ -209,7 +210,7 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
     }
     const std::int64_t block_keys = count == 1 && softmax[0]->fuses()
                                         ? std::min(key.most_rows(), value.most_rows())
-                                        : decode_.block_keys;
+                                        : decode_.block_of(rows[0]->sequence.key_length);
     each_block(keys, block_keys, [&](const KeyBlock& block) {
       for (std::int64_t i = 0; i < count; ++i)
         softmax[i]->step(block, i % share.sequences == 0, false);
@@ -220,7 +221,7 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
       const Stored<Real> copied = stored_values(*rows[i], *rows[i], keys, true);
       ChunkSoftmax<Real> again(*rows[i], keys, key, copied, query(i), sums(i));
       again.begin(ChunkPart<Real>::at(part_of(i), rows[i]->rows));
-      each_block(keys, decode_.block_keys,
+      each_block(keys, decode_.block_of(rows[i]->sequence.key_length),
                  [&](const KeyBlock& block) { again.step(block, false, true); });
       again.end();
     }

@@ -170,10 +170,12 @@ void plan_packs(heed_attention_plan& plan) {
   decode.together = std::min(decode.packs * sharing, kTogether);
 }
 
-/// While keys of a block are read their values are prefetched, and the next keys meanwhile: where
-/// some heads read a row, which takes longer than what lies between blocks, what is fetched and not
-/// yet read is kept small. How long a sequence is must not show: others decode beside it.
-std::int64_t decoded_block(const heed_attention_plan& plan) {
+/// Keys and values are read in turns of a page where a sequence has too many for most caches, and
+/// some rows fit into a page: both streams then keep the processor's own prefetching busy, which is
+/// worth more than what is lost between blocks. Where some heads read a longer row, a block of rows
+/// is no more than what is prefetched ahead of them.
+std::int64_t decoded_block(const heed_attention_plan& plan, bool many) {
+  constexpr std::int64_t kPageBytes = std::int64_t{4} << 10;
   constexpr std::int64_t kBlockBytes = std::int64_t{16} << 10;
   constexpr auto kFewest = static_cast<std::int64_t>(StoredRows::kRunRows);
   constexpr std::int64_t kSomeHeads = 4;
@@ -181,8 +183,13 @@ std::int64_t decoded_block(const heed_attention_plan& plan) {
   const std::int64_t row_bytes = std::max(std::min(p.features, kBlockBytes) * p.key.bytes,
                                           std::min(p.value_features, kBlockBytes) * p.value.bytes);
   std::int64_t keys = PanelGeometry::run;
-  if (plan.pack_heads >= kSomeHeads)
-    while (keys > kFewest && keys * row_bytes > kBlockBytes) keys /= 2;
+  const auto fit = [&](std::int64_t bytes) {
+    while (keys > kFewest && keys * row_bytes > bytes) keys /= 2;
+  };
+  if (many && kFewest * row_bytes <= kPageBytes)
+    fit(kPageBytes);
+  else if (plan.pack_heads >= kSomeHeads)
+    fit(kBlockBytes);
   return keys;
 }
 
@@ -236,7 +243,8 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.rows = most;
   decode.long_keys = long_keys;
   decode.many_keys = long_keys * (kManyBytes / kLongBytes);
-  decode.block_keys = decoded_block(plan);
+  decode.block_keys = decoded_block(plan, false);
+  decode.turn_keys = decoded_block(plan, true);
   const bool pairs = plan.parts == 1 && p.key.type == ElementType::kBf16;
   const bool has_rows = plan.context->kernels->f32.row_pairs != nullptr;
   decode.pairs = has_rows && longest > 1 && (pairs || multiplies_integers(*plan.context, p));

@@ -50,9 +50,10 @@ struct Decode {
   std::int64_t long_keys;
   /// So many keys, and their values, are more than most caches have room for.
   std::int64_t many_keys;
-  /// Keys between two decisions to rescale; values are summed apart over so many. It depends on
-  /// types and sizes alone, for it is part of what fixes the bits.
-  std::int64_t block_keys;
+  /// Keys between two decisions to rescale; values are summed apart over so many. They depend on
+  /// types and sizes alone, and which of them on the sequence, for they are part of what fixes the
+  /// bits. turn_keys: where it has many keys.
+  std::int64_t block_keys, turn_keys;
   bool pairs;  ///< of words are multiplied where a pack has several rows: bfloat16, or integers
   std::int64_t packs;     ///< of a sequence, in one task
   std::int64_t groups;    ///< of so many packs
@@ -60,6 +61,11 @@ struct Decode {
   std::int64_t chunks;    ///< of the longest sequence, at least 1
   std::int64_t tasks;     ///< batch * groups * chunks
   std::int64_t per_claim;
+
+  /// Of a sequence of `keys`.
+  std::int64_t block_of(std::int64_t keys) const {
+    return keys >= many_keys ? turn_keys : block_keys;
+  }
   std::int64_t part_numbers;  ///< of a chunk's results: row_max, row_sum and sums of every row
   std::size_t parts;          ///< offset into the workspace: those of [pack][chunk]
 };

@@ -79,6 +79,17 @@ class Stored {
     return rows;
   }
 
+  /// Rows of one head are prefetched so far ahead: to the L2 cache, past what the processor
+  /// foresees. Pages have a multiple of it.
+  std::size_t rows_ahead() const {
+    constexpr std::size_t kAheadRows = 32;
+    constexpr std::size_t kLeastAhead = 4096;
+    constexpr std::size_t kMostAhead = 16384;
+    const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
+    const std::size_t bytes = std::clamp(kAheadRows * row_bytes, kLeastAhead, kMostAhead);
+    constexpr std::size_t kStep = StoredRows::kRunRows;
+    return (std::max(bytes / row_bytes, std::size_t{1}) + kStep - 1) / kStep * kStep;
+  }
   bool one_head() const { return place_.head == place_.last_head; }
   std::int64_t head_after(std::int64_t head) const {
     return head == place_.last_head ? place_.head : head + 1;

@@ -318,14 +318,10 @@ void sum_words(const StoredRows& rows, std::size_t x, const PairedWeights<V, Wor
                                                              rows.features * sizeof(Element));
     std::size_t j = 0;
     for (; j + 2 <= run.count; j += 2, ++line) {
-      const char* const next_even = next.row(rows, j);
-      const char* const next_odd = next.row(rows, j + 1);
+      next.prefetch_row(rows, j);
+      next.prefetch_row(rows, j + 1);
       const char* const odd = rows.row(run, j + 1);
-      add(line, rows.row(run, j), [&](std::size_t m) HEED_INLINE_LAMBDA {
-        next.prefetch(next_even, m);
-        next.prefetch(next_odd, m);
-        return words(odd, m);
-      });
+      add(line, rows.row(run, j), [&](std::size_t m) HEED_INLINE_LAMBDA { return words(odd, m); });
     }
     if (j < run.count)  // only of the last run
       add(line, rows.row(run, j),

@@ -170,6 +170,13 @@ class NextPieces {
   HEED_INLINE const char* row(const StoredRows& rows, std::size_t j) const {
     return (j < count_ ? rows.next(run_, j) : rows.row(run_, j)) + begin_;
   }
+  /// All of what follows row j, if anything does: where rows are so small that one vector or two is
+  /// all there is of them.
+  HEED_INLINE void prefetch_row(const StoredRows& rows, std::size_t j) const {
+    if (j >= count_) return;
+    const char* const next = rows.next(run_, j) + begin_;
+    unroll<M>([&](auto m) HEED_INLINE_LAMBDA { prefetch(next, m); });
+  }
   /// When vector m is read.
   HEED_INLINE void prefetch(const char* row, std::size_t m) const {
     unroll<kLines>([&](auto l) HEED_INLINE_LAMBDA {
