@@ -10,7 +10,6 @@ it is a weak symbol, of which the linker keeps one copy for the whole library: i
 copy made for AVX-512, and the library then dies on an older CPU. A static constructor runs
 before anybody has asked what the CPU is. Hence the rules here: one table goes out, nothing else.
 """
-
 import argparse
 import os
 import re
@@ -26,8 +25,7 @@ STRIP = os.environ.get("STRIP", "strip")
 # What a kernel object may need from outside: what compilers emit calls to by themselves, and
 # what lives in libc, compiled for every CPU.
 UNDEFINED_ALLOWED = re.compile(
-    r"^(memcpy|memset|memmove|__stack_chk_fail|__stack_chk_guard|_GLOBAL_OFFSET_TABLE_)$"
-)
+    r"^(memcpy|memset|memmove|__stack_chk_fail|__stack_chk_guard|_GLOBAL_OFFSET_TABLE_)$")
 
 # Weak symbols that are harmless, by object. xsimd keeps pointers to wrappers of the NEON
 # intrinsics, so that neon.cpp holds copies of them; NEON is part of every aarch64 CPU, so that
@@ -145,13 +143,12 @@ TABLE = "namespace heed { extern const int kAvx2Kernels; const int kAvx2Kernels 
 # Sources that break a rule each, and what must be said about them.
 DOCTORED = {
     "weak symbol": TABLE + "inline int shared(int x) { return x + 1; }\n"
-    "namespace { [[gnu::used]] int (*const use)(int) = shared; }\n",
+                           "namespace { [[gnu::used]] int (*const use)(int) = shared; }\n",
     "global symbol": TABLE + "int leaked(int x) { return x; }\n",
-    "static constructor": TABLE
-    + "namespace { struct S { S(); int x; }; int f() { volatile int y = 2;"
-    " return y; } S::S() : x(f()) {} [[gnu::used]] S s; }\n",
+    "static constructor": TABLE + "namespace { struct S { S(); int x; }; int f() { volatile int y = 2;"
+                                  " return y; } S::S() : x(f()) {} [[gnu::used]] S s; }\n",
     "needs from outside": TABLE + "namespace { void f(); }\nextern void away();\n"
-    "namespace { [[gnu::used]] void f() { away(); } }\n",
+                                  "namespace { [[gnu::used]] void f() { away(); } }\n",
     "has no table": "namespace heed { extern const int kSse2Kernels; const int kSse2Kernels = 1; }\n",
 }
 
