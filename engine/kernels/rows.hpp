@@ -239,7 +239,7 @@ struct WholeProducts {
       unroll<K>([&](auto k) HEED_INLINE_LAMBDA { row[k] = read_vector<V>(at[k] + from); });
       add_products<H, K>(row, query + from, stride, sums);
     };
-    constexpr std::size_t step = sizeof(Real) / sizeof(Element);  // vectors that share a line
+    constexpr std::size_t step = sizeof(V) / (n * sizeof(Element));  // vectors that share a line
     for (; x + step * n <= features; x += step * n) {
       unroll<K>([&](auto k) HEED_INLINE_LAMBDA {
         __builtin_prefetch(next[k] + x * sizeof(Element), 0, 2);
