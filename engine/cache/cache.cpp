@@ -3,27 +3,10 @@
 #include <new>
 
 #include "engine/runtime/allocator.hpp"
+#include "engine/runtime/large_pages.hpp"
 #include "engine/runtime/sizes.hpp"
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 namespace heed {
-namespace {
-
-/// Pages of a pool lie anywhere: with large pages of the system fewer addresses are looked up.
-void prefer_large_pages([[maybe_unused]] std::byte* begin, [[maybe_unused]] std::byte* end) {
-#if defined(MADV_HUGEPAGE)
-  constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
-  begin += (kLarge - reinterpret_cast<std::uintptr_t>(begin) % kLarge) % kLarge;
-  const std::ptrdiff_t bytes = (end - begin) / std::ptrdiff_t{kLarge} * std::ptrdiff_t{kLarge};
-  // Where the system has none, small ones do.
-  if (bytes > 0) (void)madvise(begin, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
-#endif
-}
-
-}  // namespace
 
 heed_cache* make_cache(const heed_context& context, const heed_cache_desc& desc) {
   const CacheProblem problem = validate(desc);
