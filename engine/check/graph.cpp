@@ -20,13 +20,13 @@ bool out_is_data(const GraphProblem& p, const heed_graph_attention_args& args) {
 
 void add_inputs(const GraphProblem& p, const heed_graph_attention_args& args, Operands& all) {
   const auto nodes = [&](const char* field, const void* data, const Layout& layout,
-                         std::int64_t heads, std::int64_t features, Role role = Role::kInput) {
-    all.add(role, field, data, layout, {1, heads, p.nodes, features}, kNodeAxes);
+                         const Shape& sizes, Role role = Role::kInput) {
+    all.add(role, field, data, layout, sizes, kNodeAxes);
   };
-  nodes("query", args.query, p.query, p.heads, p.features);
-  nodes("key", args.key, p.key, p.heads, p.features);
-  nodes("value", args.value, p.value, p.heads, p.value_features);
-  nodes("data", args.data, p.data, 1, p.width,
+  nodes("query", args.query, p.query, {1, p.heads, p.nodes, p.features});
+  nodes("key", args.key, p.key, {1, p.heads, p.sources, p.features});
+  nodes("value", args.value, p.value, {1, p.heads, p.sources, p.value_features});
+  nodes("data", args.data, p.data, {1, 1, p.nodes, p.width},
         out_is_data(p, args) ? Role::kReplaced : Role::kInput);
   const GivenWeights weights[] = {
       {"w_query", args.w_query, p.w_query, "b_query", args.b_query, p.bias},

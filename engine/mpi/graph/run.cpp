@@ -60,8 +60,7 @@ class Run {
   Run(const Plan& plan, const heed_graph_attention_args& args, std::byte* workspace)
       : plan_(plan), graph_(*plan.graph), desc_(plan.desc), args_(args), workspace_(workspace) {
     graph_.comm.agreed([&] { requests_.assign(plan.halo.requests(), MPI_REQUEST_NULL); });
-    if (!graph_.alone)
-      prefer_large_pages(at(plan.workspace.key_value), at(plan.workspace.query));
+    if (!graph_.alone) prefer_large_pages(at(plan.workspace.key_value), at(plan.workspace.query));
   }
 
   void run() {
