@@ -392,8 +392,9 @@ typedef struct heed_mpi_graph_attention_info {
 
 HEED_API heed_status heed_mpi_graph_attention_plan_describe(
     const heed_mpi_graph_attention_plan* plan, heed_mpi_graph_attention_info* info);
-/* The bytes that a run of this plan needs on this rank: queries, keys, values and results of its
- * own nodes and those that its edges lead from, and what heed_graph_attention needs. */
+/* The bytes that a run of this plan needs on this rank: keys and values of its own nodes and those
+ * that its edges lead from, those of them that are packed to travel, and what heed_graph_attention
+ * needs. */
 HEED_API heed_status
 heed_mpi_graph_attention_plan_workspace(const heed_mpi_graph_attention_plan* plan, size_t* bytes);
 /* Collective. args as of heed_graph_attention, of this rank's rows; matrices that nodes share are

@@ -4,20 +4,24 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "engine/mpi/graph/graph.hpp"
 
 namespace heed::mpi {
 
-/// Rows `stride` bytes apart, of which the first `bytes` travel. MPI's types say which go to and
-/// come from every neighbour: MPI takes them from where they lie, and puts them where they belong.
+/// Rows `stride` bytes apart, of which the first `bytes` travel. Rows one after the other go and
+/// come where they lie. Others are packed before they go, and unpacked when they have come: half of
+/// 500,000 rows of 512 bytes take 45 ms from one process to another, where MPI's type of such rows
+/// takes 60 to 170.
 ///
 /// Point to point: of MPICH 4.0.2's neighbourhood collectives (MPI_Ineighbor_alltoallw) a rank that
 /// gets rows and sends none gets nothing.
 class Halo {
  public:
   Halo() = default;
+  /// The graph must outlive it.
   Halo(const RankGraph& graph, std::size_t bytes, std::size_t stride);
   ~Halo();
   Halo(const Halo&) = delete;
@@ -32,21 +36,33 @@ class Halo {
   double sent_bytes() const { return sent_bytes_; }
   /// How many begin() makes.
   std::size_t requests() const { return messages_.size(); }
+  /// That are packed, of so many bytes each.
+  std::int64_t packed_rows() const { return packed_rows_; }
+  std::size_t row_bytes() const { return bytes_; }
 
-  /// Collective. Own rows must stay as they are, and others' are not there, until all requests end.
-  void begin(std::byte* rows, MPI_Request* requests) const;
+  void pack(const std::byte* rows, std::byte* packed) const;
+  /// Collective. Own rows and what is packed must stay as they are, and others' are not there,
+  /// until all requests end.
+  void begin(std::byte* rows, std::byte* packed, MPI_Request* requests) const;
+  void unpack(const std::byte* packed, std::byte* rows) const;
 
  private:
   struct Message {
-    int rank;
+    const Neighbour* with;
     bool sent;
-    std::size_t first;  ///< byte where the rows begin
-    MPI_Datatype rows;
+    bool packed;
+    std::size_t first;  ///< byte where it begins, among the rows or what is packed
   };
+  /// Calls function(row, packed row) with numbers of bytes, for packed messages of this direction.
+  template <class Function>
+  void each_packed(bool sent, Function&& function) const;
   void swap(Halo& other) noexcept;
 
   MPI_Comm comm_ = MPI_COMM_NULL;  ///< the graph's
+  std::size_t bytes_ = 0, stride_ = 0;
+  MPI_Datatype packed_row_ = MPI_DATATYPE_NULL, row_ = MPI_DATATYPE_NULL;
   std::vector<Message> messages_;  ///< those that are received first
+  std::int64_t packed_rows_ = 0;
   double sent_bytes_ = 0;
 };
 

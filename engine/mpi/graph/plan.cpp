@@ -204,6 +204,7 @@ void heed_mpi_graph_attention_plan::plan_workspace() {
   const std::int64_t known = graph->rows();
   const std::int64_t own = graph->own_nodes();
   workspace.key_value = rooms.take(known, static_cast<std::int64_t>(row_bytes), 1);
+  workspace.packed = rooms.take(halo.packed_rows(), static_cast<std::int64_t>(halo.row_bytes()), 1);
   workspace.query = rows(projects() ? own : 0, local.query);
   for (std::size_t& next : workspace.next) next = rows(desc.steps > 1 ? own : 0, local.out);
   const auto few =

@@ -37,6 +37,7 @@ struct LocalLayouts {
 struct GraphWorkspace {
   std::size_t key_value;  ///< [local rows]
   std::size_t value;      ///< in a row of key_value
+  std::size_t packed;     ///< rows that the halo packs
   std::size_t query;      ///< [own nodes], where they are projected
   std::size_t next[2];    ///< [own nodes] results of a step, and of the one after it
   struct {

@@ -107,14 +107,20 @@ class Run {
   void step(std::int64_t t) {
     const Stage& stage = t == 0 ? plan_.first : plan_.later;
     const Own own = own_of(t);
-    attempts_.attempt([&] { prepare(stage, own); });
-    plan_.halo.begin(at(plan_.workspace.key_value), requests_.data());
+    std::byte* const rows = at(plan_.workspace.key_value);
+    std::byte* const packed = at(plan_.workspace.packed);
+    attempts_.attempt([&] {
+      prepare(stage, own);
+      plan_.halo.pack(rows, packed);
+    });
+    plan_.halo.begin(rows, packed, requests_.data());
     compute_meanwhile(stage,
                       [&] { attempts_.attempt([&] { call(graph_.inner, stage.inner, own); }); });
     wait_.time([&] {
       mpi::check(MPI_Waitall(messages(), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
     });
     attempts_.attempt([&] {
+      plan_.halo.unpack(packed, rows);
       call(graph_.border, stage.border, own);
       // To the call in place these were nodes without edges.
       write_few(graph_.inner.in_place ? graph_.border : graph_.inner, own);
