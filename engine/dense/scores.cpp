@@ -188,28 +188,9 @@ KeyRanges Scores<Real>::needed(const Panel<Real>& panel, const KeyBlock& block) 
 }
 
 template <class Real>
-void Scores<Real>::prefetch_rows(const Panel<Real>& panel, const void* data, const Layout& layout,
-                                 std::int64_t first, std::size_t count) const {
-  constexpr std::int64_t kLine = 64;
-  if (layout.strides.feature != 1) return;
-  const std::int64_t bytes = static_cast<std::int64_t>(count) * layout.bytes;
-  const std::byte* previous = nullptr;
-  each_row_at(panel, data, layout, 0, first, [&](std::size_t, const std::byte* from) {
-    if (from == previous) return;
-    previous = from;
-    for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at);
-  });
-}
-
-template <class Real>
 void Scores<Real>::compute(const Panel<Real>& panel, const MatrixView<Real>& key,
                            const KeyBlock& block, const KeyRanges& needed, Allowed allowed,
                            Real* scores) const {
-  const bool masks = allowed != Allowed::kAll;
-  if (masks && args_.mask != nullptr)
-    prefetch_rows(panel, args_.mask, problem_.mask, block.begin, block.keys);
-  if (steps_.modifies && args_.bias != nullptr)
-    prefetch_rows(panel, args_.bias, problem_.bias, block.begin, block.keys);
   products_.scores(panel.vectors, key, needed, panel.query,
                    static_cast<std::size_t>(problem_.features), scores);
   apply_options(panel, block, allowed, scores);

@@ -88,10 +88,6 @@ class Scores {
   void find_rows(const Panel<Real>& panel, const void* data, const Layout& layout,
                  std::int64_t row_begin, std::int64_t first, std::size_t count,
                  const Real** rows) const;
-  /// Prefetches what find_rows() will point at: rows of a few hundred bytes end before the
-  /// processor notices a pattern.
-  void prefetch_rows(const Panel<Real>& panel, const void* data, const Layout& layout,
-                     std::int64_t first, std::size_t count) const;
   void modify(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
   void add_alibi(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
   void add_bias(const Panel<Real>& panel, const KeyBlock& block, Real factor, Real* scores) const;
