@@ -24,7 +24,7 @@
 //    b + walk(H Dv) (s + 1), and once by rounding to its type.
 //
 // Where input_query is bfloat16, Q, K, V and heads may be rounded to it, and weights: each number
-// by 2^-9 of itself at most, which is r = 5 * 2^-9 of s, 8 standard deviations of an even
+// by 2^-8 of itself at most, which is r = 5 * 2^-8 of s, 8 standard deviations of an even
 // distribution. To elements of Q, K and V in 1 to 3 that adds r s, to a head's weights r, and to
 // the heads in 4.
 
@@ -38,7 +38,7 @@ double tolerance(const Workload& workload) {
   const double unit = oracle::format_of(oracle::real_dtype(d)).unit;
   const auto walk = [&](std::int64_t n) { return 8 * std::sqrt(static_cast<double>(n)) * unit; };
   const bool rounds = d.query.dtype == HEED_DTYPE_BF16;
-  const double kept = rounds ? 5 * 0x1p-9 : 0;
+  const double kept = rounds ? 5 * 0x1p-8 : 0;
   const double variance = workload.projection_biases ? 2 : 1;
   const double size = std::sqrt(variance);
   const double root = std::sqrt(static_cast<double>(d.features));

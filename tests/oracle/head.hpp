@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/heed.h"
+#include "tests/oracle/dtype.hpp"
 #include "tests/oracle/given.hpp"
 #include "tests/oracle/inputs.hpp"
 #include "tests/oracle/scores.hpp"
@@ -160,11 +161,11 @@ class Head {
       for (Matrix<Wide>* const rows : {&queries_, &keys_, &values_}) round(*rows);
   }
 
-  /// To bfloat16, of 8 bits; subnormal numbers to 0.
+  /// To bfloat16; subnormal numbers to 0.
   static void round(Matrix<Wide>& rows) {
+    const auto unit = static_cast<Wide>(format_of(HEED_DTYPE_BF16).unit);
     for (const Wide x : rows.numbers)
-      rows.errors.push_back(std::isfinite(x) ? static_cast<Wide>(0x1p-9) * std::fabs(x) +
-                                                   Arithmetic<Real>::kSmallest
+      rows.errors.push_back(std::isfinite(x) ? unit * std::fabs(x) + Arithmetic<Real>::kSmallest
                                              : 0);
   }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/oracle/dtype.hpp"
 #include "tests/oracle/multihead.hpp"
 #include "tests/oracle/multihead_sum.hpp"
 
@@ -22,13 +23,12 @@ inline Multiplied in_pairs(const Source& x, const Source& w, bool rounds) {
 }
 
 /// What a product sees of x. Past the largest number of bfloat16 one of a matrix counts as that,
-/// off by 2^-8; rows that have one are not rounded.
+/// off by less than 2^-8 of itself, as where numbers round; rows that have one are not rounded.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> seen(Wide x, const Multiplied& as) {
   if (!as.rounds || !std::isfinite(x)) return {x, 0};
-  const bool fits = std::fabs(x) <= static_cast<Wide>(0x1.fep127);
-  return {x,
-          static_cast<Wide>(fits ? 0x1p-9 : 0x1p-8) * std::fabs(x) + Arithmetic<Real>::kSmallest};
+  const auto unit = static_cast<Wide>(format_of(HEED_DTYPE_BF16).unit);
+  return {x, unit * std::fabs(x) + Arithmetic<Real>::kSmallest};
 }
 
 /// Element o of x W + b; x is exact.

@@ -22,7 +22,7 @@
 //
 //     |score - t| <= the above + kSmallest (2 sum |k| + |c| sum |q| + 2 D)
 //
-// Where it rounds q and k to bfloat16 first, e_q = 2^-9 |q| + kSmallest, and so for k.
+// Where it rounds q and k to bfloat16 first, e_q = 2^-8 |q| + kSmallest, and so for k.
 //
 // Softcap. The product has c = 2 log2(e) scale / softcap, which is 2 log2(e) x; heed's
 // factor * tanh(x), factor = softcap * unit, is within 4 ULP, 8 u, for the x that it is given, and
