@@ -30,14 +30,25 @@ std::int64_t even_part(std::int64_t whole, std::int64_t parts, std::int64_t most
 
 /// The most rows of a task. They should be many, because a tile of weights serves all of them
 /// before the next is fetched, from memory if the matrix is large. Their accumulators may well
-/// outgrow the L2 cache, since a tile touches each of them once, but the x that a task packs should
-/// fit a part of the L3 cache.
+/// outgrow the L2 cache, since a tile touches each of them once. Of x, the part that meets a tile
+/// should fit half the L2 cache; what is kept whole, because it is dear to pack, a part of the L3
+/// cache.
 std::int64_t most_rows(const MatmulSize& size, std::int64_t cache, std::int64_t widest,
                        std::int64_t bytes) {
-  constexpr std::int64_t kPacked = std::int64_t{4} << 20;
+  constexpr std::int64_t kKept = std::int64_t{4} << 20;
+  if (!size.may_pair) return cache / 2 / (kTileIn * bytes);
   const std::int64_t rows = 2 * cache / ((widest + kTileIn) * bytes);
-  const std::int64_t packed = size.may_pair ? bytes / 2 : bytes;
-  return size.x_in_panels ? rows : std::min(rows, kPacked / (Size(size.in) * packed).value());
+  return size.x_in_panels ? rows : std::min(rows, kKept / (Size(size.in) * (bytes / 2)).value());
+}
+
+/// Whether a product that one task's rows could hold is better cut by its rows, too. Every task
+/// packs its rows of x and its features out of the matrix.
+bool is_cheaper_by_rows(const MatmulSize& size, std::int64_t tasks, std::int64_t threads) {
+  const auto packed = [&](std::int64_t row_tasks) {
+    const std::int64_t out_tasks = ceil_div(tasks, row_tasks);
+    return Size(out_tasks) * (size.x_in_panels ? 0 : size.rows) + Size(row_tasks) * size.out;
+  };
+  return tasks > 1 && packed(threads).value() < packed(1).value();
 }
 
 template <class Real>
@@ -55,20 +66,25 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
       std::max<std::int64_t>(most_rows(size, cache, widest, kBytes) / plan.panel_rows, 1);
   const ItemCut cut(size.items, size.rows / size.items, plan.panel_rows, plan.lanes);
   const std::int64_t panels = std::max<std::int64_t>(cut.panels(), 1);
+  const auto worth = static_cast<std::int64_t>(std::min(flops_of(size) / kFlopsPerClaim, 1e9)) + 1;
+  const std::int64_t tasks = std::min(claims, worth);
   // Every thread gets the same number of tasks.
   std::int64_t row_tasks = ceil_div(panels, most_panels);
-  if (row_tasks > 1) row_tasks = round_up(row_tasks, threads);
+  if (row_tasks > 1 || is_cheaper_by_rows(size, tasks, threads))
+    row_tasks = round_up(row_tasks, threads);
   plan.task_panels = even_part(panels, row_tasks, most_panels, 1);
   row_tasks = ceil_div(panels, plan.task_panels);
-  const auto worth = static_cast<std::int64_t>(std::min(flops_of(size) / kFlopsPerClaim, 1e9)) + 1;
   plan.task_out =
-      even_part(size.out, ceil_div(std::min(claims, worth), row_tasks),
+      even_part(size.out, ceil_div(tasks, row_tasks),
                 std::max(size.may_pair ? kWidestTaskOfPairs : kWidestTask, widest), kBlock);
   plan.out_block = even_part(plan.task_out, 1, widest, kBlock);
-  plan.x_lines = size.in;
+  plan.sweep_out = size.may_pair ? plan.out_block : plan.task_out;
+  plan.x_lines = plan.keeps_x() ? size.in : std::min(size.in, kTileIn);
   // Packing a part of the features uses a line more.
-  if (size.may_pair)
-    plan.x_lines = std::max(size.in, packed_lines(kernels.pairs->depth, size.in) + 1);
+  if (size.may_pair) {
+    const std::int64_t ins = plan.keeps_x() ? size.in : std::min(size.in, kMostTileIn);
+    plan.x_lines = std::max(plan.x_lines, packed_lines(kernels.pairs->depth, ins) + 1);
+  }
 }
 
 template <class Real>
@@ -80,7 +96,7 @@ void lay_out(MatmulPlan& plan) {
   const std::int64_t rows = plan.task_panels * plan.panel_rows;
   MatmulSlab slab{};
   slab.x = take(plan.size.x_in_panels ? 0 : rows, plan.x_lines);
-  slab.accumulators = take(plan.size.y_in_panels ? 0 : rows, plan.out_block);
+  slab.accumulators = take(plan.size.y_in_panels ? 0 : rows, plan.sweep_out);
   slab.weights = take(kTileIn, plan.out_block);
   const std::int64_t ins = plan.size.may_pair ? kMostTileIn : kTileIn;
   slab.wide = take(std::max(ins, plan.panel_rows), std::max(plan.out_block, ins));

@@ -34,7 +34,7 @@ struct MatmulSize {
 /// arithmetic's type.
 struct MatmulSlab {
   std::size_t x;  ///< panels of the task's rows, [panel][x_lines][pitch]; empty if x is in panels
-  std::size_t accumulators;  ///< [panel][out_block][pitch]; empty if y is in panels
+  std::size_t accumulators;  ///< [panel][sweep_out][pitch]; empty if y is in panels
   std::size_t weights;       ///< one packed tile
   std::size_t wide;          ///< one tile, widened; or rows of x or y
   std::size_t bias;          ///< [out_block]
@@ -44,17 +44,21 @@ struct MatmulSlab {
   std::size_t bytes;
 };
 
-/// A task is some panels of rows times some features out. It takes out_block features out at a
-/// time, and for each block tile_in() features in at a time: this tile of weights stays in the L2
-/// cache while the panels pass.
+/// A task is some panels of rows times some features out. It takes sweep_out features out at a
+/// time, and for these tile_in() features in at a time, times out_block features out: this tile of
+/// weights stays in the L2 cache while the panels pass, and so does that part of x if one sweep
+/// does it all; else x is kept whole.
 struct MatmulPlan {
   MatmulSize size;
   std::int64_t panel_rows;
   std::int64_t lanes;
   std::int64_t task_panels;  ///< most panels of a task
   std::int64_t task_out;     ///< most features out of a task
+  std::int64_t sweep_out;    ///< the same of a sweep
   std::int64_t out_block;
-  std::int64_t x_lines;  ///< of a panel of x, in numbers or pairs
+  std::int64_t x_lines;  ///< of a panel of x that is there at a time, in numbers or pairs
+
+  bool keeps_x() const { return sweep_out < task_out; }
   MatmulSlab slab;
 };
 

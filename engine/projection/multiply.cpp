@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/numbers.hpp"
 #include "engine/tensor/products.hpp"
 
 namespace heed {
@@ -26,57 +27,66 @@ template <class Real>
 void Multiply<Real>::run(std::int64_t part, std::int64_t begin, std::int64_t end) const {
   const std::int64_t first = part * plan_.task_panels;
   const std::int64_t panels = std::min(plan_.task_panels, cut_.panels() - first);
-  for (std::int64_t x = begin; x < end; x += plan_.out_block)
-    multiply_block(first, panels, x, std::min(plan_.out_block, end - x),
-                   matmul_.x_panels == nullptr && x == begin);
+  const std::int64_t step = tile_in(products_.depth);
+  for (std::int64_t sweep = begin; sweep < end; sweep += plan_.sweep_out) {
+    const std::int64_t sweep_end = std::min(sweep + plan_.sweep_out, end);
+    for (std::int64_t k = 0; k < plan_.size.in; k += step)
+      for (std::int64_t x = sweep; x < sweep_end; x += plan_.out_block)
+        multiply_tile(
+            first, panels,
+            {k, std::min(step, plan_.size.in - k), x, std::min(plan_.out_block, sweep_end - x)},
+            sweep, matmul_.x_panels == nullptr && x == begin);
+  }
 }
 
 template <class Real>
 typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, std::int64_t p,
-                                                     std::int64_t x) const {
+                                                     const TileOf& tile, std::int64_t sweep) const {
   const ItemCut::Place place = cut_.at(first_panel + p);
   const std::int64_t before = place.before - cut_.at(first_panel).before;  // rows of the task
   Panel panel{};
   static_cast<PanelRows&>(panel) = PanelRows::of(place.first, place.rows, kernels_.panels.lanes);
-  panel.x = buffer(plan_.slab.x) + before * plan_.x_lines;
+  const auto pitch = static_cast<std::int64_t>(panel.pitch);
+  const std::int64_t lines = packed_lines(products_.depth, tile.k) * pitch;
+  panel.x =
+      buffer(plan_.slab.x) + before * plan_.x_lines + (plan_.keeps_x() ? lines : std::int64_t{0});
   if (matmul_.x_panels != nullptr)
     panel.x = static_cast<Real*>(const_cast<void*>(matmul_.x_panels)) +
-              place.before * round_up(plan_.size.in, PanelGeometry::row_padding);
+              place.before * round_up(plan_.size.in, PanelGeometry::row_padding) + lines;
   // Sums that one tile completes leave before those of the next panel begin.
-  panel.accumulators = buffer(plan_.slab.accumulators) +
-                       (plan_.size.in <= tile_in(products_.depth) ? 0 : before * plan_.out_block);
+  panel.accumulators = buffer(plan_.slab.accumulators);
+  if (plan_.size.in > tile_in(products_.depth))
+    panel.accumulators += before * plan_.sweep_out + (tile.x - sweep) * pitch;
   if (matmul_.y_panels != nullptr)
     panel.accumulators = static_cast<Real*>(matmul_.y_panels) +
                          place.before * round_up(plan_.size.out, PanelGeometry::row_padding) +
-                         x * static_cast<std::int64_t>(panel.pitch);
+                         tile.x * pitch;
   return panel;
 }
 
 template <class Real>
-void Multiply<Real>::multiply_block(std::int64_t first_panel, std::int64_t panels, std::int64_t x,
-                                    std::int64_t outs, bool packs) const {
-  const Real* const start = bias(x, outs);
-  const std::int64_t step = tile_in(products_.depth);
-  for (std::int64_t k = 0; k < plan_.size.in; k += step) {
-    const std::int64_t ins = std::min(step, plan_.size.in - k);
-    const ValueView<Real> tile = weights({k, ins, x, outs});
-    for (std::int64_t p = 0; p < panels; ++p) {
-      const Panel panel = this->panel(first_panel, p, x);
-      const auto pitch = static_cast<std::int64_t>(panel.pitch);
-      Real* const lines = panel.x + packed_lines(products_.depth, k) * pitch;
-      if (packs)
-        pack_rows(kernels_, products_, matmul_.x, panel, k, ins, buffer(plan_.slab.wide), lines);
-      for (std::int64_t i = 0; k == 0 && start != nullptr && i < outs; ++i)
-        std::fill_n(panel.accumulators + i * pitch, pitch, start[i]);
-      if (k == 0 && matmul_.adds)
-        pack_rows<Real>(kernels_, kernels_.panels,
-                        {matmul_.y.data, matmul_.y.layout, matmul_.y.per_batch}, panel, x, outs,
-                        buffer(plan_.slab.wide), panel.accumulators);
-      products_.multiply_panel(panel.vectors, tile, static_cast<std::size_t>(ins), lines,
-                               panel.accumulators, static_cast<std::size_t>(outs),
-                               k == 0 && start == nullptr && !matmul_.adds);
-      if (k + ins == plan_.size.in) finish(panel, x, outs);  // while the sums are in the cache
-    }
+void Multiply<Real>::multiply_tile(std::int64_t first_panel, std::int64_t panels,
+                                   const TileOf& tile, std::int64_t sweep, bool packs) const {
+  const auto [k, ins, x, outs] = tile;
+  const bool begins = k == 0;
+  const bool ends = k + ins == plan_.size.in;
+  const Real* const start = begins ? bias(x, outs) : nullptr;
+  const ValueView<Real> view = weights(tile);
+  for (std::int64_t p = 0; p < panels; ++p) {
+    const Panel panel = this->panel(first_panel, p, tile, sweep);
+    const auto pitch = static_cast<std::int64_t>(panel.pitch);
+    if (packs)
+      pack_rows(kernels_, products_, matmul_.x, panel, k, ins, buffer(plan_.slab.wide), panel.x);
+    for (std::int64_t i = 0; begins && start != nullptr && i < outs; ++i)
+      fill_numbers(start[i], panel.pitch, panel.accumulators + i * pitch);
+    if (begins && matmul_.adds)
+      pack_rows<Real>(kernels_, kernels_.panels,
+                      {matmul_.y.data, matmul_.y.layout, matmul_.y.per_batch}, panel, x, outs,
+                      buffer(plan_.slab.wide), panel.accumulators);
+    products_.multiply_panel(panel.vectors, view, static_cast<std::size_t>(ins), panel.x,
+                             panel.accumulators, static_cast<std::size_t>(outs),
+                             begins && start == nullptr && !matmul_.adds);
+    if (ends) finish(panel, x, outs);  // while the sums are in the cache
   }
 }
 

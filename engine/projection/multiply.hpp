@@ -19,15 +19,16 @@ class Multiply {
  private:
   /// Rows are numbered as in x and y.
   struct Panel : PanelRows {
-    Real* x;             ///< of the task's own, or given
-    Real* accumulators;  ///< of the block of features out
+    Real* x;             ///< the tile's features in, of the task's own, or given
+    Real* accumulators;  ///< of the tile's features out
   };
-  /// Panel p of the task, and features out from x on.
-  Panel panel(std::int64_t first_panel, std::int64_t p, std::int64_t x) const;
+  /// Panel p of the task, for a tile of the sweep that begins with a feature out.
+  Panel panel(std::int64_t first_panel, std::int64_t p, const TileOf& tile,
+              std::int64_t sweep) const;
 
-  /// Features out [x, x + outs) of all panels.
-  void multiply_block(std::int64_t first_panel, std::int64_t panels, std::int64_t x,
-                      std::int64_t outs, bool packs) const;
+  /// All panels times a tile of weights; `packs` their part of x first.
+  void multiply_tile(std::int64_t first_panel, std::int64_t panels, const TileOf& tile,
+                     std::int64_t sweep, bool packs) const;
   /// Features in [k, k + ins) by features out [x, x + outs) of the matrix.
   ValueView<Real> weights(const TileOf& tile) const;
   /// A prepared matrix that is packed for other products.

@@ -6,6 +6,7 @@
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/tensor/gradient.hpp"
+#include "engine/tensor/numbers.hpp"
 
 namespace heed {
 namespace {
@@ -42,9 +43,9 @@ void sum_rows(const KernelTable<Real>& kernels, const InputRows& rows, std::int6
         kernels.numbers.read(layout.type, from, layout.strides.feature,
                              static_cast<std::size_t>(features), wide);
       const Real* const row = in_place ? reinterpret_cast<const Real*>(from) : wide;
-      for (std::int64_t x = 0; x < features; ++x) run[x] += row[x];
+      add_numbers(row, static_cast<std::size_t>(features), run);
     }
-    for (std::int64_t x = 0; x < features; ++x) total[x] += run[x];
+    add_numbers(run, static_cast<std::size_t>(features), total);
   }
 }
 

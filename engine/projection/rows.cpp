@@ -12,6 +12,10 @@ namespace {
 /// Features transposed at a time: this many of a panel's rows stay in the L1 cache.
 constexpr std::int64_t kPackFeatures = 128;
 
+/// Lines that lie apart are fetched so many early.
+constexpr std::int64_t kLinesAhead = 12;
+constexpr std::int64_t kCacheLine = 64;
+
 /// Panels of a claim, so that it is worth its atomic increment.
 constexpr std::int64_t kPanelsPerClaim = 2;
 
@@ -53,9 +57,14 @@ void pack_rows(const KernelTable<Real>& kernels, const ProductKernels<Real>& pro
       from.in_step(panel.first, panel.first + rows) == rows) {
     // The rows lie side by side already, as those of a transposed matrix do.
     const std::byte* const first = from.at(panel.first) + k * feature_bytes;
+    const std::int64_t bytes = rows * layout.bytes;
     for (std::int64_t f = 0; f < count; ++f) {
       Real* const line = to + f * static_cast<std::int64_t>(panel.pitch);
-      kernels.numbers.read(layout.type, first + f * feature_bytes, 1, panel.rows, line);
+      const std::byte* const from = first + f * feature_bytes;
+      // Lines are too short for the processor to see the next ones coming.
+      for (std::int64_t at = 0; f + kLinesAhead < count && at < bytes; at += kCacheLine)
+        __builtin_prefetch(from + kLinesAhead * feature_bytes + at);
+      kernels.numbers.read(layout.type, from, 1, panel.rows, line);
       std::fill(line + panel.rows, line + panel.pitch, Real{0});
     }
     return;

@@ -122,6 +122,16 @@ TEST_CASE("rows of every size times matrices of every size", "[project]") {
       }
 }
 
+TEST_CASE("tasks of many tiles of weights, both ways", "[project]") {
+  if (small()) return;
+  for (const std::uint32_t dtype : kTypes) {
+    ProjectChoice choice = all_of_type(dtype);
+    choice.w.bias = true;
+    Projection p({1, 29, 300, 700}, choice);
+    check_projection(p);
+  }
+}
+
 TEST_CASE("a projection from any types to any types", "[project]") {
   constexpr std::uint32_t kNarrow[] = {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_BF16,
                                        HEED_DTYPE_F16};

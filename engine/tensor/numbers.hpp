@@ -1,0 +1,32 @@
+// Loops over numbers that lie one after the other, too small for a kernel. They take a fixed number
+// at a time, because compilers turn that into vectors even where they look for no others (-O2).
+#pragma once
+
+#include <cstddef>
+
+namespace heed {
+
+inline constexpr std::size_t kVectorised = 16;
+
+/// to[i] += from[i].
+template <class Real>
+void add_numbers(const Real* from, std::size_t count, Real* to) {
+  std::size_t i = 0;
+  for (; i + kVectorised <= count; i += kVectorised) {
+    Real sums[kVectorised];
+    for (std::size_t c = 0; c < kVectorised; ++c) sums[c] = to[i + c] + from[i + c];
+    for (std::size_t c = 0; c < kVectorised; ++c) to[i + c] = sums[c];
+  }
+  for (; i < count; ++i) to[i] += from[i];
+}
+
+/// to[i] = number.
+template <class Real>
+void fill_numbers(Real number, std::size_t count, Real* to) {
+  std::size_t i = 0;
+  for (; i + kVectorised <= count; i += kVectorised)
+    for (std::size_t c = 0; c < kVectorised; ++c) to[i + c] = number;
+  for (; i < count; ++i) to[i] = number;
+}
+
+}  // namespace heed
