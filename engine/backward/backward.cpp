@@ -25,6 +25,7 @@
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/tell.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/numbers.hpp"
 
 namespace heed {
 namespace {
@@ -56,8 +57,7 @@ class Backward {
       if (s > 0) std::fill_n(latest, plan_.sum_numbers, Real{0});
       rows.add(s, {keys_of(sums, sequence), values_of(sums, sequence)});
       if (s == 0) continue;
-#pragma GCC unroll 8
-      for (std::int64_t at = 0; at < plan_.sum_numbers; ++at) total[at] += latest[at];
+      add_numbers(latest, static_cast<std::size_t>(plan_.sum_numbers), total);
     }
     write_keys(sequence, head_of(pack), total, 1, 0, all_keys_of(sequence), slab);
   }
@@ -172,7 +172,7 @@ class Backward {
       if (fresh) {
         std::copy_n(from, used, to);
       } else {
-        for (std::size_t x = 0; x < used; ++x) to[x] += from[x];
+        add_numbers(from, used, to);
       }
     });
   }

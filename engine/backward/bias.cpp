@@ -6,6 +6,7 @@
 #include "engine/backward/reader.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/tensor/gradient.hpp"
+#include "engine/tensor/numbers.hpp"
 
 namespace heed {
 namespace {
@@ -67,6 +68,30 @@ class BiasSums {
     batch_ = take(sizes_[0], problem_.batch);
   }
 
+  /// Transposes the tile of the bias once for the heads and batch items whose sums follow.
+  void lay_bias() {
+    const heed_attention_args& args = args_.attention;
+    if (!shares_bias(plan_) || args.bias == nullptr || args.score_function != nullptr) return;
+    const Sequence sequence = sequence_of(problem_, args, batch_);
+    const HeadPack pack = {head_, 1, nullptr};
+    const Scores<Real> scores(plan_.attention, args, sequence, HEED_WEIGHTS_PROBABILITIES, slab_);
+    const PanelKernels<Real>& panels = kernels_of<Real>(*plan_.context->kernels).panels;
+    const std::int64_t first = panel_ * pitch();
+    Panel<Real> panel{};
+    static_cast<PanelRows&>(panel) =
+        PanelRows::of(first, std::min(pitch(), problem_.query_length - first), panels.lanes);
+    panel.pack = &pack;
+    Real* const lanes = buffer(plan_.slab.bias_lanes);
+    const std::int64_t begin = first_key();
+    const std::int64_t end = begin + keys();
+    for (std::int64_t k = begin, next = 0; k < end; k = next) {
+      next = std::min(k + std::int64_t{panels.key_block}, end);
+      scores.lay_bias(panel, {k, static_cast<std::size_t>(next - k)},
+                      lanes + (k - begin) * static_cast<std::int64_t>(panel.pitch));
+    }
+    bias_pitch_ = panel.pitch;
+  }
+
   /// Sums [keys][pitch] of a part.
   void sum(std::int64_t part, Real* sums) const {
     std::fill_n(sums, numbers(), Real{0});
@@ -89,9 +114,7 @@ class BiasSums {
   }
 
   void add(const Real* part, Real* sums) const {
-    const std::int64_t count = numbers();
-#pragma GCC unroll 8
-    for (std::int64_t at = 0; at < count; ++at) sums[at] += part[at];
+    add_numbers(part, static_cast<std::size_t>(numbers()), sums);
   }
 
   /// Of this tile.
@@ -107,7 +130,7 @@ class BiasSums {
     write_bias_columns(plan_, sums, vectors, static_cast<std::size_t>(rows), keys(),
                        buffer(plan_.slab.bias_rows), [&](std::size_t i) {
                          const std::int64_t row = first + static_cast<std::int64_t>(i);
-                         return bias_at(plan_, args_, batch_, head_, row, tile_ * plan_.bias_keys);
+                         return bias_at(plan_, args_, batch_, head_, row, first_key());
                        });
   }
 
@@ -117,9 +140,9 @@ class BiasSums {
   }
   std::int64_t pitch() const { return plan_.attention.panel_rows; }
   /// Of the bias, in this task.
+  std::int64_t first_key() const { return tile_ * plan_.bias_keys; }
   std::int64_t keys() const {
-    const std::int64_t tile = plan_.bias_keys;
-    return sizes_[3] == 1 ? 1 : std::min(tile, problem_.key_length - tile_ * tile);
+    return sizes_[3] == 1 ? 1 : std::min(plan_.bias_keys, problem_.key_length - first_key());
   }
 
   void add_head(const PackRows<Real>& rows, const Steps& panels, Real* sums) const {
@@ -130,7 +153,11 @@ class BiasSums {
       const std::int64_t first = p * pitch();
       const std::int64_t count = std::min(pitch(), rows.sequence.query_length - first);
       if (count <= 0) return;
-      const GradPanel<Real> panel = reader.panel(first, count, 0, 0);
+      GradPanel<Real> panel = reader.panel(first, count, 0, 0);
+      if (panel.pitch == bias_pitch_) {  // shorter sequences of a batch may have fewer vectors
+        panel.bias = buffer(plan_.slab.bias_lanes);
+        panel.bias_begin = first_key();
+      }
       const Real* grad_out[kMaxPanel];
       reader.read(panel, grad_out);
       for (std::int64_t t = tiles.begin; t < tiles.end; ++t)
@@ -161,7 +188,7 @@ class BiasSums {
       const Real* from = buffer(plan_.slab.gradients);
       Real* to = sums + (sizes_[3] == 1 ? 0 : k - tile.begin) * pitch();
       for (std::int64_t j = k; j < next; ++j, from += panel.pitch) {
-        for (std::size_t i = 0; i < panel.rows; ++i) to[i] += from[i];
+        add_numbers(from, panel.rows, to);
         if (sizes_[3] != 1) to += pitch();
       }
     }
@@ -173,6 +200,7 @@ class BiasSums {
   const Shape& sizes_;
   std::byte* const slab_;
   std::int64_t tile_, panel_, head_, batch_;
+  std::size_t bias_pitch_ = 0;  ///< of the bias in lanes; 0: it is not there
 };
 
 }  // namespace
@@ -183,6 +211,13 @@ std::int64_t bias_tasks(const heed_attention_backward_plan& plan) {
   return (Size(parts(sizes[0], p.batch)) * parts(sizes[1], p.query_heads) *
           parts(sizes[2], panels_of(plan)) * parts(sizes[3], tiles_of(plan)))
       .value();
+}
+
+bool shares_bias(const heed_attention_backward_plan& plan) {
+  const Shape& sizes = plan.problem.bias_sizes;
+  const Problem& p = plan.problem.attention;
+  const bool repeats = (sizes[0] == 1 && p.batch > 1) || (sizes[1] == 1 && p.query_heads > 1);
+  return repeats && sizes[2] > 1 && sizes[3] > 1;
 }
 
 bool bias_is_own(const heed_attention_backward_plan& plan) {
@@ -212,7 +247,8 @@ void clear_bias(const heed_attention_backward_plan& plan, const BackwardArgs& ar
 template <class Real>
 void add_bias(const heed_attention_backward_plan& plan, const BackwardArgs& args, std::int64_t task,
               std::byte* slab) {
-  const BiasSums<Real> tile(plan, args, task, slab);
+  BiasSums<Real> tile(plan, args, task, slab);
+  tile.lay_bias();
   std::byte* const own = slab + plan.attention.slab.bytes;
   auto* const sums = reinterpret_cast<Real*>(own + plan.slab.bias);
   auto* const latest = reinterpret_cast<Real*>(own + plan.slab.bias_part);
@@ -228,8 +264,9 @@ template <class Real>
 void add_bias_part(const heed_attention_backward_plan& plan, const BackwardArgs& args,
                    std::int64_t task, std::byte* slab, std::byte* workspace) {
   auto* const sums = reinterpret_cast<Real*>(workspace + plan.bias_sums);
-  BiasSums<Real>(plan, args, task / plan.bias_parts, slab)
-      .sum(task % plan.bias_parts, sums + task * bias_numbers(plan).value());
+  BiasSums<Real> tile(plan, args, task / plan.bias_parts, slab);
+  tile.lay_bias();
+  tile.sum(task % plan.bias_parts, sums + task * bias_numbers(plan).value());
 }
 
 template <class Real>

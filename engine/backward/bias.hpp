@@ -17,6 +17,9 @@ std::int64_t bias_tasks(const heed_attention_backward_plan& plan);
 /// then in order. It depends on the problem and the panel alone.
 std::int64_t bias_parts(const heed_attention_backward_plan& plan);
 
+/// Whether tiles of the bias, of many rows and keys, repeat over heads or batch items.
+bool shares_bias(const heed_attention_backward_plan& plan);
+
 /// Of the sums of a tile.
 Size bias_numbers(const heed_attention_backward_plan& plan);
 

@@ -76,6 +76,7 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.finite_keys = offsets.take(plan.attention.tile_kv, 1, 1);
   slab.bias = numbers(plan.bias_keys, widths.panel);
   slab.bias_part = numbers(plan.bias_parts > 1 ? plan.bias_keys : 0, widths.panel);
+  slab.bias_lanes = numbers(shares_bias(plan) ? plan.bias_keys : 0, widths.panel);
   slab.bias_rows = numbers(plan.bias_keys, widths.panel + 1);
   slab.rows = numbers(widths.panel + 1, std::max(p.features, p.value_features));
   slab.sums = numbers(plan.apart ? 0 : 2, plan.sum_numbers);

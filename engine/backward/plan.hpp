@@ -31,6 +31,7 @@ struct BackwardSlab {
   std::size_t finite_keys;  ///< [tile_kv] bytes, what Products knows of them
   std::size_t bias;         ///< [bias_keys][panel], sums of gradients of a bias
   std::size_t bias_part;    ///< likewise, of a part
+  std::size_t bias_lanes;   ///< likewise, the bias itself, if shares_bias()
   std::size_t bias_rows;    ///< [panel + 1][bias_keys], the same as rows
   std::size_t rows;         ///< a panel's rows, widened, and one more
   std::size_t sums;         ///< two KeySums: of a split, and of the splits before

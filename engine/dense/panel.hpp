@@ -53,6 +53,10 @@ struct Panel : PanelRows {
   Real* query;
   RowState<Real> state;
   std::int64_t* argmax;  ///< [rows], hard attention only
+  /// Of the rows, as Scores::lay_bias leaves it, for keys from bias_begin on; nullptr: it is read
+  /// where it lies.
+  const Real* bias;
+  std::int64_t bias_begin;
   Summed* summed;
 
   /// The query row, within its head, that row i of the panel is.

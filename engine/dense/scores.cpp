@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/tensor/numbers.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
@@ -218,7 +219,12 @@ void Scores<Real>::apply_options(const Panel<Real>& panel, const KeyBlock& block
 template <class Real>
 void Scores<Real>::modify(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const {
   if (args_.alibi_slopes != nullptr) add_alibi(panel, block, scores);
-  if (args_.bias != nullptr) add_bias(panel, block, static_cast<Real>(steps_.unit), scores);
+  if (panel.bias != nullptr)
+    add_numbers(
+        panel.bias + (block.begin - panel.bias_begin) * static_cast<std::int64_t>(panel.pitch),
+        block.keys * panel.pitch, scores);
+  else if (args_.bias != nullptr)
+    add_bias(panel, block, static_cast<Real>(steps_.unit), scores);
   if (args_.score_function != nullptr) call_function(panel, block, scores);
 }
 
@@ -241,6 +247,13 @@ void Scores<Real>::add_bias(const Panel<Real>& panel, const KeyBlock& block, Rea
   const Real* rows[kMaxPanel];
   find_rows(panel, args_.bias, problem_.bias, 0, block.begin, block.keys, rows);
   kernels_.panels.add_rows(panel.vectors, scores, block.keys, rows, panel.rows, factor);
+}
+
+/// Beginning with -0, which leaves what is added as it is, -0 included.
+template <class Real>
+void Scores<Real>::lay_bias(const Panel<Real>& panel, const KeyBlock& block, Real* to) const {
+  fill_numbers(Real{-0.0}, block.keys * panel.pitch, to);
+  add_bias(panel, block, static_cast<Real>(steps_.unit), to);
 }
 
 template <class Real>

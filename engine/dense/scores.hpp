@@ -63,6 +63,11 @@ class Scores {
   void apply_options(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed,
                      Real* scores) const;
 
+  /// to[j][i] = what the bias adds to the score of the block's key j and the panel's row i: for
+  /// panels of several heads, whose rows it repeats for. Of scores that are not finite this may
+  /// leave NaN where it is -inf, so a caller's function is not to see them.
+  void lay_bias(const Panel<Real>& panel, const KeyBlock& block, Real* to) const;
+
   /// What a caller's function is shown; `query_rows` and `query_heads` have room for a panel.
   heed_score_tile tile_of(const Panel<Real>& panel, const KeyBlock& block, Real* scores,
                           std::int64_t* query_rows, std::int64_t* query_heads) const;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/tensor/layout.hpp"
+#include "engine/tensor/numbers.hpp"
 
 namespace heed {
 
@@ -16,7 +17,7 @@ void write_gradient(const KernelTable<Real>& kernels, const Layout& layout, bool
   const auto features = static_cast<std::size_t>(count);
   if (accumulate) {
     kernels.numbers.read(layout.type, to, layout.strides.feature, features, room);
-    for (std::size_t x = 0; x < features; ++x) values[x] += room[x];
+    add_numbers(room, features, values);
   }
   kernels.numbers.write(layout.type, values, features, to, layout.strides.feature);
 }
