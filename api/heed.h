@@ -178,7 +178,9 @@ typedef enum heed_check {
  * what is in effect. Beside PyTorch's set_float32_matmul_precision, "highest" is DEFAULT. */
 typedef enum heed_precision {
   HEED_PRECISION_AUTOMATIC = 0, /* as the environment says, else HEED_PRECISION_DEFAULT */
-  HEED_PRECISION_EXACT = 1,     /* products and weights as float32 multiply-adds see them */
+  HEED_PRECISION_EXACT = 1,     /* products and weights as float32 multiply-adds see them, also
+                                   where 16 bits and the weights that meet them are multiplied as
+                                   parts that are all of them */
   HEED_PRECISION_DEFAULT = 2,   /* float32's own error; where queries, keys and values are all
                                    bfloat16, weights are rounded to it before they meet values,
                                    and on the way back, where the gradient of out is bfloat16 too,

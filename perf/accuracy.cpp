@@ -25,7 +25,7 @@ oracle::Given given_of(const heed_attention_desc& desc, const heed_attention_arg
   given.rounds = precision == HEED_PRECISION_MEDIUM;
   given.pairs = given.rounds || all_are(HEED_DTYPE_BF16) || desc.key.dtype == HEED_DTYPE_I8;
   if (!given.pairs)
-    given.parts = precision == HEED_PRECISION_HIGH || all_are(HEED_DTYPE_F16) ? 2 : 3;
+    given.parts.count = precision == HEED_PRECISION_HIGH || all_are(HEED_DTYPE_F16) ? 2 : 3;
   return given;
 }
 

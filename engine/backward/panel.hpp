@@ -46,7 +46,7 @@ struct PackRows {
 
   const Problem& problem() const { return plan.problem.attention; }
   const KernelTable<Real>& kernels() const { return kernels_of<Real>(*plan.context->kernels); }
-  const ProductKernels<Real>& products() const { return products_of(kernels(), pairs); }
+  const ProductKernels<Real>& products() const { return products_of(kernels(), pairs_if(pairs)); }
   std::int64_t key_head() const { return pack.head / problem().group(); }
   Real* buffer(std::size_t offset) const { return reinterpret_cast<Real*>(slab() + offset); }
   std::byte* slab() const { return attention_slab + plan.attention.slab.bytes; }

@@ -96,11 +96,11 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   plan.attention = make_plan(context, p, Placement::kPacked, Pass::kBackward);
   const std::int64_t rows = plan.attention.pack_heads * p.query_length;
   plan.packs = p.batch * plan.attention.packs();
-  plan.pairs = plan.attention.parts > 0 && problem.grad_out.type == ElementType::kBf16;
+  plan.pairs = plan.attention.parts.count > 0 && problem.grad_out.type == ElementType::kBf16;
   plan.key_step = widths.step;
   plan.grad_lines = p.value_features;
   if (plan.pairs) {
-    const ProductKernels<float>& products = products_of(context.kernels->f32, 1);
+    const ProductKernels<float>& products = products_of(context.kernels->f32, pairs_if(true));
     plan.key_step = std::max<std::int64_t>(plan.key_step, products.key_block);
     plan.grad_lines = std::max(p.value_features, lines_of_panel(products, p.value_features));
   }

@@ -24,11 +24,11 @@ ScoreGradients<Real>::ScoreGradients(const PackRows<Real>& rows)
       products_(rows.products()),
       plain_args_(without_function(rows.args.attention)),
       scores_(rows.plan.attention, rows.args.attention, rows.sequence, HEED_WEIGHTS_PROBABILITIES,
-              rows.attention_slab, rows.pairs),
+              rows.attention_slab, pairs_if(rows.pairs)),
       capped_(rows.plan.attention, rows.args.attention, rows.sequence, HEED_WEIGHTS_CAPPED,
-              rows.attention_slab, rows.pairs),
+              rows.attention_slab, pairs_if(rows.pairs)),
       before_function_(rows.plan.attention, plain_args_, rows.sequence, HEED_WEIGHTS_MASKED,
-                       rows.attention_slab, rows.pairs) {}
+                       rows.attention_slab, pairs_if(rows.pairs)) {}
 
 /// Adds what number(r, j, gradient) says of every pair to a term of its row, in order of keys.
 template <class Real>

@@ -196,25 +196,30 @@ std::int64_t decoded_block(const heed_attention_plan& plan, bool many) {
 /// heed_attention_plan::parts. Weights are rounded to bfloat16 only where all that they meet is, or
 /// may be rounded too. Six products of parts take three eighths of the time of multiply-adds where
 /// no feature is filled up, so that twice the features still leave a quarter for splitting. Two
-/// parts are all of a float16. What hard attention chooses is not found again where a score is not
-/// finite, and a block's own products have bounds of their own.
-std::uint32_t parts_of(const heed_context& context, const Problem& p, Placement placement) {
+/// parts are all of a float16: exact ones are five products of a pair of numbers on average, those
+/// of bfloat16 two. Float32 itself is exact by multiply-adds alone. What hard attention chooses is
+/// not found again where a score is not finite, and a block's own products have bounds of their
+/// own.
+Parts parts_of(const heed_context& context, const Problem& p, Placement placement) {
   const auto all_are = [&](ElementType type) {
     return p.query.type == type && p.key.type == type && p.value.type == type;
   };
-  if (context.precision == Precision::kExact || p.float64 || placement == Placement::kPanels)
-    return 0;
+  if (p.float64 || placement == Placement::kPanels) return {};
   const bool rounds =
       context.precision == Precision::kMedium && !p.projected && all_are(ElementType::kF32);
-  if (has_pairs(context) && (rounds || all_are(ElementType::kBf16))) return 1;
+  if (has_pairs(context) && (rounds || all_are(ElementType::kBf16))) return {1};
 
-  const ProductKernels<float>* const products = context.kernels->f32.three_parts;
-  if (products == nullptr || p.hard || p.projected) return 0;
+  const ProductKernels<float>* const products = context.kernels->f32.by_parts.three;
+  if (products == nullptr || p.hard || p.projected) return {};
   const Size whole = round_up(Size(p.features), products->depth) +
                      round_up(Size(p.value_features), PanelGeometry::value_block);
-  if (whole.value() > 2 * (p.features + p.value_features)) return 0;
+  if (whole.value() > 2 * (p.features + p.value_features)) return {};
+  if (context.precision == Precision::kExact) {
+    if (all_are(ElementType::kBf16)) return {1, true};
+    return all_are(ElementType::kF16) ? Parts{2, true} : Parts{};
+  }
   const bool high = context.precision == Precision::kHigh && all_are(ElementType::kF32);
-  return high || all_are(ElementType::kF16) ? 2 : 3;
+  return {high || all_are(ElementType::kF16) ? std::uint32_t{2} : std::uint32_t{3}};
 }
 
 /// Sums of a row's products with integers must fit in 32 bits.
@@ -245,7 +250,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
   decode.many_keys = long_keys * (kManyBytes / kLongBytes);
   decode.block_keys = decoded_block(plan, false);
   decode.turn_keys = decoded_block(plan, true);
-  const bool pairs = plan.parts == 1 && p.key.type == ElementType::kBf16;
+  const bool pairs = plan.parts.count == 1 && !plan.parts.exact && p.key.type == ElementType::kBf16;
   const bool has_rows = plan.context->kernels->f32.row_pairs != nullptr;
   decode.pairs = has_rows && longest > 1 && (pairs || multiplies_integers(*plan.context, p));
   plan.strategy = longest <= few ? &kDecode : &kMixed;
@@ -269,7 +274,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
 /// finds them again.
 std::int64_t kept_keys(const heed_attention_plan& plan, Pass pass, const Widths& widths) {
   const Problem& p = plan.problem;
-  const bool keeps = pass == Pass::kForward && plan.tasks > 0 && plan.parts == 0 && !p.hard &&
+  const bool keeps = pass == Pass::kForward && plan.tasks > 0 && plan.parts.count == 0 && !p.hard &&
                      p.weights_point == HEED_WEIGHTS_PROBABILITIES && p.weight_rows == 0;
   return keeps ? std::min(p.key_length, kMostKept / (widths.panel * widths.bytes)) : 0;
 }
@@ -291,9 +296,9 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   const bool decodes = plan.decode.rows > 0;
   // The widest row that passes through; a bias or mask is read one key block at a time.
   std::int64_t widest = widths.step;
-  if (p.query.type != widths.type || decodes || plan.parts > 0)
+  if (p.query.type != widths.type || decodes || plan.parts.count > 0)
     widest = std::max(widest, p.features);
-  if (p.out.type != widths.type || p.hard || decodes || plan.parts > 0)
+  if (p.out.type != widths.type || p.hard || decodes || plan.parts.count > 0)
     widest = std::max(widest, p.value_features);
 
   Slab slab{};
@@ -313,12 +318,13 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.attended = numbers(std::max(widths.step, block), widths.panel);
   slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel);
   const auto copied = [&](const Layout& layout) {
-    return std::max(layout.type != widths.type || p.pages > 0 || plan.parts > 0 ? tile : 0, block);
+    return std::max(layout.type != widths.type || p.pages > 0 || plan.parts.count > 0 ? tile : 0,
+                    block);
   };
   slab.keys = numbers(copied(p.key), round_up(Size(p.features), widths.lanes));
   slab.values = numbers(copied(p.value), round_up(Size(p.value_features), widths.lanes));
-  const bool splits = plan.parts > 1;
-  slab.packed = numbers(splits ? tile * plan.parts / 2 : tile,
+  const bool splits = plan.parts.count > 1;
+  slab.packed = numbers(splits ? tile * plan.parts.count / 2 : tile,
                         round_up(Size(p.value_features), PanelGeometry::value_block));
   slab.split = numbers(splits ? tile : 0, plan.query_lines);
   slab.key_scales = offsets.take(block, 1, sizeof(float));
@@ -379,11 +385,11 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.panel_rows = widths.panel;
   plan.placement = placement;
   plan.strategy = &kPrefill;
-  const std::uint32_t parts = parts_of(context, problem, placement);
-  const bool given_so = parts == 1 && problem.key.type == ElementType::kBf16;
-  plan.parts = pass == Pass::kForward || given_so ? parts : 0;
+  const Parts parts = parts_of(context, problem, placement);
+  const bool given_so = parts.count == 1 && !parts.exact && problem.key.type == ElementType::kBf16;
+  if (pass == Pass::kForward || given_so) plan.parts = parts;
   plan.query_lines = problem.features;
-  if (plan.parts > 0) {
+  if (plan.parts.count > 0) {
     const ProductKernels<float>& products = products_of(context.kernels->f32, plan.parts);
     widths.step = std::max<std::int64_t>(widths.step, products.key_block);
     // Rows that are computed again without pairs have panels there too.
@@ -414,7 +420,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.tasks_per_claim = std::max(ceil_div(plan.tasks, claims), std::int64_t{1});
   plan.decode.per_claim = 1;
   if (pass == Pass::kForward) plan_decode(plan, packs, widths);
-  if (plan.strategy == &kDecode) plan.parts = 0;
+  if (plan.strategy == &kDecode) plan.parts = {};
   const std::int64_t most_claims = std::max(ceil_div(plan.tasks, plan.tasks_per_claim),
                                             ceil_div(plan.decode.tasks, plan.decode.per_claim));
   plan.workers =

@@ -103,10 +103,7 @@ struct heed_attention_plan {
   heed::Problem problem;
   heed::Placement placement;
   const heed::Strategy* strategy;
-  /// Numbers of bfloat16 that prefill multiplies each number as: one, and weights are rounded to
-  /// that, or several that sum up to it; 0: numbers of the arithmetic are multiplied.
-  /// On the way back one or none.
-  std::uint32_t parts;
+  heed::Parts parts;              ///< that prefill multiplies; on the way back one or none
   std::int64_t kept_keys;         ///< see keeps_probs()
   bool past_caches;               ///< weights are more than most caches have room for
   std::int64_t pack_heads;        ///< query heads in a pack
@@ -131,18 +128,21 @@ struct heed_attention_plan {
   std::size_t workspace_bytes() const { return bytes; }
   std::int64_t all_tasks() const { return tasks + decode.tasks; }
 
-  /// `parts` for a sequence. Splitting keys into parts pays off where more than one vector of rows
-  /// meets them. It depends on the sequence alone, as decodes() does.
-  std::uint32_t parts_for(const heed::Sequence& s, std::uint32_t lanes) const {
-    return parts > 1 && pack_heads * s.query_length <= lanes ? 0 : parts;
+  /// `parts` for a sequence. Splitting keys or weights pays off where there is more than one vector
+  /// of rows. It depends on the sequence alone, as decodes() does.
+  heed::Parts parts_for(const heed::Sequence& s, std::uint32_t lanes) const {
+    const bool splits = parts.count > 1 || parts.exact;
+    return splits && pack_heads * s.query_length <= lanes ? heed::Parts{} : parts;
   }
 
   /// What is in effect: one part rounds weights, and what is not bfloat16 itself; float32 is more
   /// than two, and float16 is not.
   heed::Precision precision() const {
-    if (parts == 1 && problem.key.type == heed::ElementType::kF32) return heed::Precision::kMedium;
-    if (parts == 2 && problem.key.type == heed::ElementType::kF32) return heed::Precision::kHigh;
-    return parts > 0 || decode.pairs ? heed::Precision::kDefault : heed::Precision::kExact;
+    const bool float32 = problem.key.type == heed::ElementType::kF32;
+    if (parts.count == 1 && float32) return heed::Precision::kMedium;
+    if (parts.count == 2 && float32) return heed::Precision::kHigh;
+    const bool exact = parts.count == 0 || parts.exact;
+    return exact && !decode.pairs ? heed::Precision::kExact : heed::Precision::kDefault;
   }
 
   /// Whether a sequence is decoded. It depends on the sequence alone, so that its bits do not

@@ -53,7 +53,7 @@ template <class Real>
 class QueryBlock {
  public:
   QueryBlock(const heed_attention_plan& plan, const heed_attention_args& args, const Place& place,
-             std::byte* slab, RowResult<Real>* results, std::uint32_t parts)
+             std::byte* slab, RowResult<Real>* results, Parts parts)
       : plan_(plan),
         problem_(plan.problem),
         args_(args),
@@ -332,7 +332,7 @@ class QueryBlock {
   void attend_without_pairs(std::int64_t p) const {
     bool rows[kMaxPanel];
     if (!has_numbers(kernels_, this->panel(p), value_features(), rows))
-      QueryBlock(plan_, args_, place_, slab_, results_, 0).attend_rows(p, rows);
+      QueryBlock(plan_, args_, place_, slab_, results_, {}).attend_rows(p, rows);
   }
 
   /// One panel against all its keys, by itself.
@@ -407,7 +407,7 @@ void prefill(const heed_attention_plan& plan, const heed_attention_args& args,
                    const UnitInUse unit(products_of(kernels, plan.parts));
                    const auto block = [&](std::int64_t task) {
                      const Place place = Place::of(plan, task);
-                     const std::uint32_t parts = plan.parts_for(
+                     const Parts parts = plan.parts_for(
                          sequence_of(plan.problem, args, place.batch), kernels.panels.lanes);
                      return QueryBlock<Real>(plan, args, place, slabs + worker * plan.slab.bytes,
                                              reinterpret_cast<RowResult<Real>*>(results), parts);

@@ -43,7 +43,7 @@ ScoreSteps::ScoreSteps(const Problem& problem, const heed_attention_args& args,
 template <class Real>
 Scores<Real>::Scores(const heed_attention_plan& plan, const heed_attention_args& args,
                      const Sequence& sequence, heed_weights_point point, std::byte* slab,
-                     std::uint32_t parts)
+                     Parts parts)
     : plan_(plan),
       problem_(plan.problem),
       args_(args),

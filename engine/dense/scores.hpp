@@ -29,7 +29,7 @@ class Scores {
   /// Scores as they are at `point`. The slab is the thread's. Where there are
   /// `parts`, pairs of bfloat16 are multiplied: panels of queries and keys are theirs.
   Scores(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
-         heed_weights_point point, std::byte* slab, std::uint32_t parts = 0);
+         heed_weights_point point, std::byte* slab, Parts parts = {});
 
   /// Whether scores are products and nothing else, exclusions aside.
   bool plain() const { return !steps_.caps && !steps_.modifies; }

@@ -10,8 +10,7 @@ namespace heed {
 
 template <class Real>
 Values<Real>::Values(const heed_attention_plan& plan, const heed_attention_args& args,
-                     const Sequence& sequence, std::int64_t key_head, std::byte* slab,
-                     std::uint32_t parts)
+                     const Sequence& sequence, std::int64_t key_head, std::byte* slab, Parts parts)
     : plan_(plan),
       values_(values_of(plan.problem, args)),
       sequence_(sequence),

@@ -12,7 +12,7 @@ class Values {
   /// The slab is the thread's. Where there are `parts`, pairs of bfloat16 are multiplied, and
   /// always packed.
   Values(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
-         std::int64_t key_head, std::byte* slab, std::uint32_t parts = 0);
+         std::int64_t key_head, std::byte* slab, Parts parts = {});
 
   /// The values of keys [begin, end), where they lie, or widened.
   MatrixView<Real> rows(std::int64_t begin, std::int64_t end) const;

@@ -11,7 +11,8 @@ const Kernels kAvx512Bf16Kernels =
 
 #if defined(HEED_ISA_AMX)
 const Kernels kAmxKernels = vector_kernels<xsimd::avx512bw>(
-    "amx", 64, &kAmxPairs, &kAvx512Bf16RowPairs, &kAmxThreeParts, &kAmxTwoParts);
+    "amx", 64, &kAmxPairs, &kAvx512Bf16RowPairs,
+    {&kAmxThreeParts, &kAmxTwoParts, &kAmxExactTwoParts, &kAmxExactOnePart});
 #endif
 
 }  // namespace heed

@@ -166,11 +166,11 @@ HEED_INLINE void transpose_pairs(const Real* const* rows, std::size_t present, s
 }
 
 /// Features come in groups of `depth`, the last one filled up with 0, each group part by part.
-template <class V, std::size_t W, std::size_t depth = 2, class Parts, class Real = RealOf<V>>
-void pack_query(Parts parts, const Real* const* rows, std::size_t row_count,
-                std::ptrdiff_t feature_stride, std::size_t features, Real scale, Real* panel) {
+template <class V, std::size_t depth = 2, class Parts, class Real = RealOf<V>>
+HEED_INLINE void pack_rows(Parts parts, std::size_t pitch, const Real* const* rows,
+                           std::size_t row_count, std::ptrdiff_t feature_stride,
+                           std::size_t features, Real scale, Real* panel) {
   constexpr std::size_t n = kLanes<V>;
-  constexpr std::size_t pitch = W * n;
   static_assert(std::is_same_v<Parts, OnePart> ? 2 * n % depth == 0 : 2 * n == depth);
   const std::size_t lines = parts.count * ((features + depth - 1) / depth * depth / 2);
   const Scale factors = split(scale);
@@ -208,7 +208,7 @@ void pack_query(Parts parts, const Real* const* rows, std::size_t row_count,
 template <class V, std::size_t W, class Real = RealOf<V>>
 void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t feature_stride,
                 std::size_t features, Real scale, Real* panel) {
-  pack_query<V, W>(OnePart{}, rows, row_count, feature_stride, features, scale, panel);
+  pack_rows<V>(OnePart{}, W * kLanes<V>, rows, row_count, feature_stride, features, scale, panel);
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>

@@ -417,6 +417,16 @@ struct NumberKernels {
 
 #undef HEED_ENTRY
 
+/// Products of floats as parts of bfloat16; nullptr: there are none. `exact`: of numbers that one
+/// or two parts are all of, with all products of these, and weights as three.
+template <class Real>
+struct PartKernels {
+  const ProductKernels<Real>* three;
+  const ProductKernels<Real>* two;
+  const ProductKernels<Real>* exact_two;
+  const ProductKernels<Real>* exact_one;
+};
+
 /// All that an instruction set computes in Real.
 template <class Real>
 struct KernelTable {
@@ -426,9 +436,8 @@ struct KernelTable {
   /// this instruction set has none.
   const ProductKernels<Real>* pairs;
   const RowProducts<Real>* row_pairs;
-  /// Products of floats as three and as two parts of bfloat16; nullptr: there are none.
-  const ProductKernels<Real>* three_parts;
-  const ProductKernels<Real>* two_parts;
+  /// Products of floats as parts of bfloat16.
+  PartKernels<Real> by_parts;
   RowKernels<Real> rows;
   const NodeKernels<Real>* nodes;
   NumberKernels<Real> numbers;
@@ -446,6 +455,8 @@ extern const ProductKernels<float> kAmxPairs;
 extern const ProductKernels<float> kNeonBf16Pairs;
 extern const ProductKernels<float> kAmxThreeParts;
 extern const ProductKernels<float> kAmxTwoParts;
+extern const ProductKernels<float> kAmxExactTwoParts;
+extern const ProductKernels<float> kAmxExactOnePart;
 
 /// One per <isa>.cpp; context/isa.cpp lists those that are compiled in. avx512bf16 and amx have the
 /// kernels of avx512 beside pairs of their own, neonbf16 those of neon, so that their tables stand

@@ -19,7 +19,8 @@
 //   values        packed, [feature block][group of 32 keys][value_block][32]
 //
 // A float is one number of bfloat16, or the sum of two or three: parts. Then every group of 32 is
-// there part by part, and those products of parts are summed that are not too small:
+// there part by part, and those products of parts are summed that are not too small. Weights may
+// have more parts than what they meet: then all products are summed, and none is lost.
 //
 //   query panel   [group of 32 features][part][16][pitch], then a line of factors
 //   keys          rows of [group][part][32] numbers, see split_rows()
@@ -73,9 +74,11 @@ HEED_INLINE void add_product() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(c), "i"(a), "i"(b));
 }
 
-/// How many numbers of bfloat16 a float is; the same for both that are multiplied.
+/// How many numbers of bfloat16 a number is that is given, and a weight.
 struct Parts {
-  std::size_t count;
+  std::size_t count, weights;
+  /// Whether products are left out, as they are where both have as many.
+  constexpr bool leaves_out() const { return count == weights; }
 };
 
 /// A product of parts, and whether a tile of them is another than the product before has.
@@ -85,20 +88,36 @@ struct PartProduct {
 };
 struct PartProducts {
   const PartProduct *begin, *end;
+  std::size_t right;  ///< parts of the second operand
 };
 
 /// Which parts are multiplied, small products first, in the order that loads the fewest tiles. Of
 /// three parts those are left out whose numbers add up to 3 and more, of two the one of 2.
-inline PartProducts products_of(Parts parts) {
+[[gnu::noinline]] inline PartProducts products_of(Parts parts) {
   static constexpr PartProduct one[] = {{0, 0, true, true}};
   static constexpr PartProduct two[] = {
       {0, 1, true, true}, {0, 0, false, true}, {1, 0, true, false}};
+  static constexpr PartProduct all_of_two[] = {
+      {1, 0, true, true}, {1, 1, false, true}, {0, 1, true, false}, {0, 0, false, true}};
   static constexpr PartProduct three[] = {{0, 2, true, true},  {0, 1, false, true},
                                           {1, 1, true, false}, {1, 0, false, true},
                                           {0, 0, true, false}, {2, 0, true, false}};
-  if (parts.count == 1) return {one, one + 1};
-  if (parts.count == 2) return {two, two + 3};
-  return {three, three + 6};
+  if (parts.count == 1) return {one, one + 1, 1};
+  if (parts.count == 3) return {three, three + 6, 3};
+  if (parts.leaves_out()) return {two, two + 3, 2};
+  return {all_of_two, all_of_two + 4, 2};
+}
+
+/// The same of values and weights.
+[[gnu::noinline]] inline PartProducts weighted_products_of(Parts parts) {
+  static constexpr PartProduct of_one[] = {
+      {0, 2, true, true}, {0, 1, false, true}, {0, 0, false, true}};
+  static constexpr PartProduct of_two[] = {{1, 2, true, true},  {0, 2, true, false},
+                                           {0, 1, false, true}, {1, 1, true, false},
+                                           {1, 0, false, true}, {0, 0, true, false}};
+  if (parts.leaves_out()) return products_of(parts);
+  if (parts.count == 1) return {of_one, of_one + 3, 3};
+  return {of_two, of_two + 6, 3};
 }
 
 /// Where the tiles of A lie: that of rows 16 g on and depth 32 k on at data + g * group + k * step,
@@ -119,8 +138,9 @@ struct Lines {
 /// tiles of depth. R * C of the tiles hold sums, two A and two B; parts of B lie one after the
 /// other.
 template <std::size_t R, std::size_t C>
-[[gnu::noinline]] void multiply(Parts parts, const Left& left, const Lines<const float>& right,
-                                std::size_t steps, const Lines<float>& sums, bool fresh) {
+[[gnu::noinline]] void multiply(const PartProducts& products, const Left& left,
+                                const Lines<const float>& right, std::size_t steps,
+                                const Lines<float>& sums, bool fresh) {
   static_assert(R * C <= 4 && C <= 2);
   constexpr std::size_t kLeft = 4;
   constexpr std::size_t kRight = 6;
@@ -139,9 +159,8 @@ template <std::size_t R, std::size_t C>
   });
   const float* a = left.data;
   const float* b = right.data;
-  const PartProducts products = products_of(parts);
   const std::size_t part = kLines * right.pitch;
-  for (std::size_t k = 0; k < steps; ++k, a += left.step, b += parts.count * part) {
+  for (std::size_t k = 0; k < steps; ++k, a += left.step, b += products.right * part) {
     for (const PartProduct* p = products.begin; p != products.end; ++p) {
       if (p->new_right)
         unroll<C>([&](auto c) HEED_INLINE_LAMBDA {
@@ -163,11 +182,11 @@ template <std::size_t R, std::size_t C>
 
 /// The same for any number of groups of rows, four tiles of sums at a time.
 template <std::size_t C>
-HEED_INLINE void multiply_groups(Parts parts, const Left& left, const Lines<const float>& right,
-                                 std::size_t steps, const Lines<float>& sums, std::size_t groups,
-                                 bool fresh) {
+HEED_INLINE void multiply_groups(const PartProducts& products, const Left& left,
+                                 const Lines<const float>& right, std::size_t steps,
+                                 const Lines<float>& sums, std::size_t groups, bool fresh) {
   const auto multiply_some = [&](auto some, std::size_t done) HEED_INLINE_LAMBDA {
-    multiply<some, C>(parts,
+    multiply<some, C>(products,
                       {left.data + static_cast<std::ptrdiff_t>(done) * left.group, left.line,
                        left.group, left.step, left.part},
                       right, steps, {sums.data + done * kRows * sums.pitch, sums.pitch}, fresh);
@@ -198,10 +217,19 @@ HEED_INLINE Groups groups_between(std::size_t begin, std::size_t end, std::size_
   return {begin / group, groups_of(end, group)};
 }
 
+/// One for panels of any width, because it is large.
+template <class V, class Real = RealOf<V>>
+[[gnu::noinline]] void pack_rows(Parts parts, std::size_t pitch, const Real* const* rows,
+                                 std::size_t row_count, std::ptrdiff_t feature_stride,
+                                 std::size_t features, Real scale, Real* panel) {
+  pairs::pack_rows<V, kDepth>(parts, pitch, rows, row_count, feature_stride, features, scale,
+                              panel);
+}
+
 template <class V, std::size_t W, class Real = RealOf<V>>
 void pack_query(Parts parts, const Real* const* rows, std::size_t row_count,
                 std::ptrdiff_t feature_stride, std::size_t features, Real scale, Real* panel) {
-  pairs::pack_query<V, W, kDepth>(parts, rows, row_count, feature_stride, features, scale, panel);
+  pack_rows<V>(parts, W * kLanes<V>, rows, row_count, feature_stride, features, scale, panel);
 }
 
 /// Fewer keys than a tile has rows, with copies of the last one after them: nothing past them is
@@ -226,7 +254,7 @@ template <class V, std::size_t C, class Real = RealOf<V>>
       for (std::size_t i = 0; i < some * parts.count; ++i)
         store<V>(rows + (i * kRows + j) * n, V::load_unaligned(from + i * n));
     }
-    multiply<1, C>(parts,
+    multiply<1, C>(products_of(parts),
                    {rows, n, 0, static_cast<std::ptrdiff_t>(parts.count * kRows * n), kRows * n},
                    {panel.data + k * parts.count * kLines * panel.pitch, panel.pitch}, some,
                    {sums, pitch}, k == 0);
@@ -254,7 +282,7 @@ HEED_INLINE void multiply_keys(Parts parts, const MatrixView<Real>& key, const K
     };
     if (begin < groups)
       multiply_groups<C>(
-          parts,
+          products_of(parts),
           Left{at(begin), key.row_stride, static_cast<std::ptrdiff_t>(kRows) * key.row_stride,
                static_cast<std::ptrdiff_t>(parts.count * n), n},
           right, steps, Lines<Real>{out + begin * kRows * pitch + w * n, pitch}, groups - begin,
@@ -314,11 +342,13 @@ void qk_softmax(Parts parts, const MatrixView<Real>& key, std::size_t keys, cons
 
 /// Keys whose weights are split and multiplied at once: scores and pairs stay in the L1 cache, and
 /// tiles of sums pass once for some of each operand.
-constexpr std::size_t key_block(Parts parts) { return parts.count == 1 ? 128 : 64; }
+inline constexpr Parts kOnePart = {1, 1};
+inline constexpr Parts kThreeParts = {3, 3};
+constexpr std::size_t key_block(Parts parts) { return parts.weights == 1 ? 128 : 64; }
 
-/// Where the first part of a line of pairs is, among those of all groups.
+/// Where the first part of a line of paired weights is, among those of all groups.
 HEED_INLINE std::size_t line_at(Parts parts, std::size_t line) {
-  return line / kLines * parts.count * kLines + line % kLines;
+  return line / kLines * parts.weights * kLines + line % kLines;
 }
 
 /// Lines of a vector that tiles have before and after those of its keys.
@@ -326,7 +356,7 @@ template <class V, class Real = RealOf<V>>
 HEED_INLINE void clear_lines(Parts parts, Real* paired, std::size_t pitch, std::size_t begin,
                              std::size_t end) {
   for (std::size_t line = begin; line < end; ++line)
-    for (std::size_t part = 0; part < parts.count; ++part)
+    for (std::size_t part = 0; part < parts.weights; ++part)
       store<V>(paired + (line_at(parts, line) + part * kLines) * pitch, V(Real{0}));
 }
 
@@ -346,12 +376,12 @@ template <class V, std::size_t count, class Real = RealOf<V>>
       V odd = has_odd ? load<V>(at + pitch) : V(Real{0});
       sum[w] = sum[w] + even + odd;
       Real* const first = to + line_at(parts, line) * pitch + w * n;
-      for (std::size_t part = 0; part + 1 < parts.count; ++part) {
+      for (std::size_t part = 0; part + 1 < parts.weights; ++part) {
         store<V>(first + part * kLines * pitch, pairs::round_to_pairs<V>(even, odd));
         even = pairs::without_part(even);
         odd = pairs::without_part(odd);
       }
-      store<V>(first + (parts.count - 1) * kLines * pitch, pairs::round_to_pairs<V>(even, odd));
+      store<V>(first + (parts.weights - 1) * kLines * pitch, pairs::round_to_pairs<V>(even, odd));
     });
   }
   unroll<count>([&](auto w) HEED_INLINE_LAMBDA {
@@ -362,7 +392,7 @@ template <class V, std::size_t count, class Real = RealOf<V>>
 /// accumulators += values times the weights of `steps` tiles of keys, for C vectors in lines of
 /// `pitch`.
 template <class V, std::size_t C, class Real = RealOf<V>>
-HEED_INLINE void multiply_values(Parts parts, const ValueView<Real>& value,
+HEED_INLINE void multiply_values(const PartProducts& products, const ValueView<Real>& value,
                                  const Lines<const Real>& paired, std::size_t steps,
                                  std::size_t features, const Lines<Real>& sums, bool fresh) {
   constexpr std::size_t n = kLanes<V>;
@@ -370,7 +400,7 @@ HEED_INLINE void multiply_values(Parts parts, const ValueView<Real>& value,
   static_assert(2 * half == kRows);
   const std::size_t halves = groups_of(features, half);
   const Left left = {value.data, value.feature_stride, value.block_stride, value.key_stride, n};
-  multiply_groups<C>(parts, left, paired, steps, sums, halves / 2, fresh);
+  multiply_groups<C>(products, left, paired, steps, sums, halves / 2, fresh);
   if (halves % 2 == 0) return;
   const std::size_t last = halves / 2;
   Real* const at = sums.data + last * kRows * sums.pitch;
@@ -383,7 +413,7 @@ HEED_INLINE void multiply_values(Parts parts, const ValueView<Real>& value,
   };
   if (!fresh)
     each([](Real* to, const Real* from) HEED_INLINE_LAMBDA { store<V>(to, load<V>(from)); });
-  multiply<1, C>(parts,
+  multiply<1, C>(products,
                  {left.data + static_cast<std::ptrdiff_t>(last) * left.group, left.line, left.group,
                   left.step, left.part},
                  paired, steps, {rest, C * n}, fresh);
@@ -396,8 +426,8 @@ void accumulate(Parts parts, const ValueView<Real>& value, const KeyRanges& keys
                 std::size_t features) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
-  alignas(kAlignment) Real paired[key_block(Parts{3}) / 2 * 3 * pitch];
-  static_assert(key_block(Parts{1}) <= key_block(Parts{3}) * 3);
+  alignas(kAlignment) Real paired[key_block(kThreeParts) / 2 * 3 * pitch];
+  static_assert(key_block(kOnePart) <= key_block(kThreeParts) * 3);
   const std::size_t together = key_block(parts);
   std::size_t begin = 0;
   do {
@@ -405,7 +435,7 @@ void accumulate(Parts parts, const ValueView<Real>& value, const KeyRanges& keys
     each_column<W>(
         here, [&](auto count, std::size_t w, std::size_t from, std::size_t to) HEED_INLINE_LAMBDA {
           const Real* const at = probs + begin * pitch + w * n;
-          if (parts.count == 1)
+          if (parts.weights == 1)
             pairs::pair_probs<V, count>(at, pitch, from, to, paired + w * n, rows.row_sum + w * n);
           else
             split_probs<V, count>(parts, at, pitch, from, to, paired + w * n, rows.row_sum + w * n);
@@ -420,8 +450,8 @@ void accumulate(Parts parts, const ValueView<Real>& value, const KeyRanges& keys
       if (first == last && !fresh) return;
       ValueView<Real> from = value;
       from.data += static_cast<std::ptrdiff_t>(begin / kDepth + first) * value.key_stride;
-      multiply_values<V, C>(parts, from,
-                            {paired + first * parts.count * kLines * pitch + w * n, pitch},
+      multiply_values<V, C>(weighted_products_of(parts), from,
+                            {paired + first * parts.weights * kLines * pitch + w * n, pitch},
                             last - first, features, {rows.accumulators + w * n, pitch}, fresh);
     });
     begin += together;
@@ -434,8 +464,8 @@ void multiply_panel(Parts parts, const ValueView<Real>& value, std::size_t keys,
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
   each_columns<W>([&](auto C, std::size_t w) HEED_INLINE_LAMBDA {
-    multiply_values<V, C>(parts, value, {panel + w * n, pitch}, groups_of(keys, kDepth), features,
-                          {sums + w * n, pitch}, fresh);
+    multiply_values<V, C>(products_of(parts), value, {panel + w * n, pitch},
+                          groups_of(keys, kDepth), features, {sums + w * n, pitch}, fresh);
   });
 }
 
@@ -492,34 +522,35 @@ void split_rows(Parts parts, const MatrixView<Real>& rows, std::size_t count, st
 
 }  // namespace tiles
 
-template <class V, std::size_t parts>
+template <class V, std::size_t parts, std::size_t weights>
 struct TileEntries {
+  static constexpr tiles::Parts kParts = {parts, weights};
 #define HEED_PANEL_KERNEL(result, name, parameters)
-#define HEED_PRODUCT_KERNEL(result, name, parameters)                              \
-  template <class... Arguments>                                                    \
-  static result name(std::size_t vectors, Arguments... arguments) {                \
-    if (vectors == 1) return tiles::name<V, 1>(tiles::Parts{parts}, arguments...); \
-    if (vectors == 2) return tiles::name<V, 2>(tiles::Parts{parts}, arguments...); \
-    return tiles::name<V, 3>(tiles::Parts{parts}, arguments...);                   \
+#define HEED_PRODUCT_KERNEL(result, name, parameters)                 \
+  template <class... Arguments>                                       \
+  static result name(std::size_t vectors, Arguments... arguments) {   \
+    if (vectors == 1) return tiles::name<V, 1>(kParts, arguments...); \
+    if (vectors == 2) return tiles::name<V, 2>(kParts, arguments...); \
+    return tiles::name<V, 3>(kParts, arguments...);                   \
   }
-#define HEED_PACK_KERNEL(result, name, parameters)            \
-  template <class... Arguments>                               \
-  static result name(Arguments... arguments) {                \
-    return tiles::name<V>(tiles::Parts{parts}, arguments...); \
+#define HEED_PACK_KERNEL(result, name, parameters) \
+  template <class... Arguments>                    \
+  static result name(Arguments... arguments) {     \
+    return tiles::name<V>(kParts, arguments...);   \
   }
 #include "engine/kernels/list.hpp"
   static void split_rows(const MatrixView<float>& rows, std::size_t count, std::size_t features,
                          float* to) {
-    tiles::split_rows<V>(tiles::Parts{parts}, rows, count, features, to);
+    tiles::split_rows<V>(kParts, rows, count, features, to);
   }
 };
 
-/// Of floats as so many parts.
-template <class V, std::size_t parts>
+/// Of floats as so many parts, and weights as theirs.
+template <class V, std::size_t parts, std::size_t weights = parts>
 constexpr ProductKernels<float> tile_products() {
-  using Entries = TileEntries<V, parts>;
+  using Entries = TileEntries<V, parts, weights>;
   ProductKernels<float> products =
-      table_of<Entries>(tiles::kDepth, tiles::key_block({parts}), parts);
+      table_of<Entries>(tiles::kDepth, tiles::key_block(Entries::kParts), parts);
   if (parts > 1) products.split_rows = Entries::split_rows;
   products.begin = tiles::configure;
   products.end = tiles::release;

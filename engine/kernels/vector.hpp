@@ -62,14 +62,12 @@ template <class Arch>
 constexpr Kernels vector_kernels(const char* isa, std::uint32_t key_block,
                                  const ProductKernels<float>* pairs = nullptr,
                                  const RowProducts<float>* row_pairs = nullptr,
-                                 const ProductKernels<float>* three_parts = nullptr,
-                                 const ProductKernels<float>* two_parts = nullptr) {
+                                 const PartKernels<float>& by_parts = {}) {
   Kernels kernels = {vector_table<Vec<float, Arch>>(isa, key_block),
                      vector_table<Vec<double, Arch>>(isa, key_block)};
   kernels.f32.pairs = pairs;
   kernels.f32.row_pairs = row_pairs;
-  kernels.f32.three_parts = three_parts;
-  kernels.f32.two_parts = two_parts;
+  kernels.f32.by_parts = by_parts;
   return kernels;
 }
 

@@ -190,7 +190,7 @@ void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t
       std::any_of(matmuls, matmuls + count, [](const Matmul& matmul) { return matmul.pairs; });
   parallel_for(context.threads, {tasks, 1, workers},
                [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                 const UnitInUse unit(products_of(context.kernels->f32, pairs));
+                 const UnitInUse unit(products_of(context.kernels->f32, pairs_if(pairs)));
                  for (std::int64_t task = begin; task < end; ++task)
                    work(task, slabs + worker * slab_bytes);
                });

@@ -17,7 +17,7 @@ constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
 template <class Real>
 Multiply<Real>::Multiply(const KernelTable<Real>& kernels, const Matmul& matmul, std::byte* slab)
     : kernels_(kernels),
-      products_(products_of(kernels, matmul.pairs)),
+      products_(products_of(kernels, pairs_if(matmul.pairs))),
       matmul_(matmul),
       plan_(*matmul.plan),
       cut_(matmul.items, matmul.rows / matmul.items, plan_.panel_rows, plan_.lanes),

@@ -26,7 +26,7 @@ void copy(const Kernels& all, const Matrix& m, const void* data, Real* to) {
 template <class Real>
 void pack(const Kernels& all, const MatrixToPrepare& given, Real* to) {
   const KernelTable<Real>& kernels = kernels_of<Real>(all);
-  const ProductKernels<Real>& products = products_of(kernels, given.depth != 1);
+  const ProductKernels<Real>& products = products_of(kernels, pairs_if(given.depth != 1));
   const Matrix& m = given.matrix;
   const std::int64_t step = tile_in(given.depth);
   Real wide[kMostTileIn * kBlock];

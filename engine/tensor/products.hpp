@@ -1,4 +1,4 @@
-// What multiplies panels: numbers of the arithmetic, or pairs of bfloat16.
+// What multiplies panels: numbers of the arithmetic, or bfloat16.
 #pragma once
 
 #include "engine/kernels/table.hpp"
@@ -6,13 +6,23 @@
 
 namespace heed {
 
-/// Of numbers as so many of bfloat16; 0: as they are.
+/// How many numbers of bfloat16 stand for a number: one, and weights are rounded to that, or
+/// several that sum up to it; 0: numbers are multiplied as they are.
+struct Parts {
+  std::uint32_t count = 0;
+  /// They are all of a number, all of their products are summed, and weights are three parts.
+  bool exact = false;
+};
+
+inline Parts pairs_if(bool pairs) { return {pairs ? std::uint32_t{1} : std::uint32_t{0}}; }
+
 template <class Real>
-const ProductKernels<Real>& products_of(const KernelTable<Real>& kernels, std::uint32_t parts) {
-  if (parts == 1) return *kernels.pairs;
-  if (parts == 2) return *kernels.two_parts;
-  if (parts == 3) return *kernels.three_parts;
-  return kernels.panels;
+const ProductKernels<Real>& products_of(const KernelTable<Real>& kernels, Parts parts) {
+  const PartKernels<Real>& of = kernels.by_parts;
+  if (parts.count == 0) return kernels.panels;
+  if (parts.count == 1) return parts.exact ? *of.exact_one : *kernels.pairs;
+  if (parts.count == 2) return parts.exact ? *of.exact_two : *of.two;
+  return *of.three;
 }
 
 /// Lines of a panel of `features`, as pack_query lays it out.

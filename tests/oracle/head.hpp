@@ -42,7 +42,7 @@ class Head {
   const heed_attention_desc& desc() const { return d_; }
   const Sequence& sequence() const { return sequence_; }
   bool pairs() const { return pairs_; }
-  int parts() const { return parts_; }
+  Parts parts() const { return parts_; }
 
   /// What 8-bit values may be multiplied with is rounded to so much of the largest weight times
   /// scale; 0: nothing is.
@@ -106,7 +106,7 @@ class Head {
   }
   Product<Wide> product(Index i, Index j) const {
     Product<Wide> p = product_of(queries_.row(i), keys_.row(j), d_.features);
-    p.flushed = pairs_ || parts_ > 0;
+    p.flushed = pairs_ || parts_.count > 0;
     p.parts = parts_;
     if (keys_.exact()) return p;
     const std::vector<Wide> none(queries_.exact() ? static_cast<std::size_t>(d_.features) : 0);
@@ -225,7 +225,7 @@ class Head {
   static constexpr Wide kHalfInteger = static_cast<Wide>(0.5 / 32767 * (1 + 0x1p-20));
 
   const bool pairs_, integers_, rounds_;
-  const int parts_;
+  const Parts parts_;
   const Index b_, h_;
   const Sequence sequence_;
   const Source mask_, bias_;

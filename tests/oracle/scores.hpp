@@ -65,7 +65,7 @@ struct Product {
   bool finite;     ///< all q and k are
   Wide features;
   bool flushed = false;  ///< subnormal numbers count as 0
-  int parts = 0;         ///< that numbers are multiplied as, see part_products(); 0: as they are
+  Parts parts = {};      ///< that numbers are multiplied as
   Wide moved = 0;  ///< how far errors of q and k move the sum; infinite: nobody knows where to
 };
 

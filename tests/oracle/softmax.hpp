@@ -65,8 +65,8 @@
 //
 // 11. Parts of bfloat16 (rounding.hpp). Weights are summed as they are; what meets values lacks
 //    left_out(). A numerator is one chain of products until sums are folded, every 4096 keys, so
-//    that a term sees terms_of() min(n, 4096) additions more than N. Subnormal numbers are lost as
-//    of pairs, flushes_of() times.
+//    that a term sees weighted_terms_of() min(n, 4096) additions more than N. Subnormal numbers are
+//    lost as of pairs, flushes_of() times.
 //
 // No bound holds where heed overflows on the way, that is, where 2^8 sum |v| does: then the bound
 // is infinite, and tests assert that they never meet such an element by accident.
@@ -153,7 +153,7 @@ Wide lse_error(const Softmax<Wide>& softmax, const Score<Wide>& top, const Reach
 /// Finite scores, or -inf, the largest of them finite.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Score<Wide>& top,
-                                bool pairs, int parts) {
+                                bool pairs, Parts parts) {
   Softmax<Wide> softmax;
   Wide sum = 0;
   Wide seen = top.value;
@@ -165,7 +165,7 @@ Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Sc
   const Reach<Wide> reach = {top.value, seen - top.value, static_cast<Wide>(scores.size())};
   softmax.lost_alone = Arithmetic<Real>::kSmallest * std::exp2(reach.growth);
   softmax.lost = 256 * (reach.keys + 1) * softmax.lost_alone;
-  if (pairs || parts > 0)
+  if (pairs || parts.count > 0)
     softmax.flushed = flushes_of<Wide>(parts) *
                       (2 * reach.keys * softmax.lost_alone + Arithmetic<Real>::kSmallest);
   softmax.denominator_error = reach.keys * softmax.lost;
@@ -173,10 +173,11 @@ Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Sc
     Wide& p = softmax.weight[j];
     p /= sum;
     const Wide error = weight_error<Real>(scores[j], reach);
-    const Wide chain = terms_of<Wide>(parts) * std::min(reach.keys, static_cast<Wide>(4096));
-    const Wide rounding = pairs       ? static_cast<Wide>(0x1p-8)
-                          : parts > 0 ? left_out<Wide>(parts) + gamma_of<Real>(chain)
-                                      : 0;
+    const Wide chain =
+        weighted_terms_of<Wide>(parts) * std::min(reach.keys, static_cast<Wide>(4096));
+    const Wide rounding = pairs             ? static_cast<Wide>(0x1p-8)
+                          : parts.count > 0 ? left_out<Wide>(parts) + gamma_of<Real>(chain)
+                                            : 0;
     softmax.error.push_back(p == 0 ? 0 : error + rounding + error * rounding);
     softmax.denominator_error += p * softmax.error[j];
   }
@@ -187,7 +188,7 @@ Softmax<Wide> softmax_of_finite(const std::vector<Score<Wide>>& scores, const Sc
 
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Softmax<Wide> softmax_of(const std::vector<Score<Wide>>& scores, bool pairs = false,
-                         int parts = 0) {
+                         Parts parts = {}) {
   Score<Wide> top = {-kInfinite<Wide>, 0};
   for (const auto& s : scores)
     if (s.value > top.value) top = s;

@@ -130,6 +130,7 @@ class Problem {
   heed_attention_args args();
 
   Expected expected_all() { return expect(desc, args(), function.model); }
+  Expected expected_exact() { return expect_exact(desc, args(), function.model); }
   Expected expected_high() { return expect_high(desc, args(), function.model); }
   Expected expected_medium() { return expect_medium(desc, args(), function.model); }
 
