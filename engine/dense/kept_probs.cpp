@@ -10,8 +10,7 @@ namespace heed {
 
 template <class Real>
 Real* KeptProbs<Real>::at(const Panel<Real>& panel, std::int64_t k) const {
-  const std::size_t before = kernels_of<Real>(*plan_.context->kernels).panels.key_block;
-  return scratch() + (before + static_cast<std::size_t>(k)) * panel.pitch;
+  return scratch() + static_cast<std::size_t>(plan_.largest_block + k) * panel.pitch;
 }
 
 /// Room for a block by itself.
@@ -76,8 +75,23 @@ const Real* KeptProbs<Real>::no_weight(const Panel<Real>& panel, const KeyBlock&
 }
 
 template <class Real>
-bool KeptProbs<Real>::write(const Panel<Real>& panel, std::int64_t step,
-                            const Scores<Real>& scores) const {
+void KeptProbs<Real>::write_some(const Panel<Real>& panel, const Real* probs, const Real* sums,
+                                 std::size_t keys, std::byte* const* rows,
+                                 const bool* wanted) const {
+  const KernelTable<Real>& kernels = kernels_of<Real>(*plan_.context->kernels);
+  const Layout& layout = plan_.problem.weights;
+  Real* const row = reinterpret_cast<Real*>(slab_ + plan_.slab.rows);
+  kernels.panels.normalise(panel.vectors, probs, sums, keys, scratch());
+  for (std::size_t i = 0; i < panel.rows; ++i) {
+    if (!wanted[i]) continue;
+    for (std::size_t j = 0; j < keys; ++j) row[j] = scratch()[j * panel.pitch + i];
+    kernels.numbers.write(layout.type, row, keys, rows[i], layout.strides.feature);
+  }
+}
+
+template <class Real>
+bool KeptProbs<Real>::write(const Panel<Real>& panel, std::int64_t step, const Scores<Real>& scores,
+                            const bool* wanted) const {
   const KernelTable<Real>& kernels = kernels_of<Real>(*plan_.context->kernels);
   const Layout& layout = plan_.problem.weights;
   std::byte* rows[kMaxPanel];
@@ -87,7 +101,7 @@ bool KeptProbs<Real>::write(const Panel<Real>& panel, std::int64_t step,
   // Blocks as prefill cuts them, several together where nothing comes between. Keys before and
   // after its own are 0, and past the end of the sequence also where a row is NaN.
   bool again = false;
-  const bool in_place = layout.type == kTypeOf<Real>;
+  const bool in_place = layout.type == kTypeOf<Real> && wanted == nullptr;
   const std::int64_t ends[] = {panel.key_begin, panel.key_end, sequence_.key_length,
                                plan_.problem.key_length};
   std::int64_t k = 0;
@@ -102,8 +116,11 @@ bool KeptProbs<Real>::write(const Panel<Real>& panel, std::int64_t step,
       const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
       const Real* const probs =
           own ? complete_block(panel, block, scores, again) : no_weight(panel, block);
-      store_columns(kernels, probs, sums, block.keys, rows, panel.rows, panel.vectors, layout,
-                    reinterpret_cast<Real*>(slab_ + plan_.slab.rows), plan_.past_caches);
+      if (wanted != nullptr)
+        write_some(panel, probs, sums, block.keys, rows, wanted);
+      else
+        store_columns(kernels, probs, sums, block.keys, rows, panel.rows, panel.vectors, layout,
+                      reinterpret_cast<Real*>(slab_ + plan_.slab.rows), plan_.past_caches);
       for (std::size_t i = 0; i < panel.rows; ++i)
         rows[i] += (next - k) * layout.strides.feature * layout.bytes;
       k = next;

@@ -1,7 +1,7 @@
 // Weights that the walk of online softmax leaves behind: the probabilities of one panel against all
 // of its keys, kept until its row_sum is known, and then written as rows. Where a row_max has moved
-// since a key block, that block is weighed again, so that weights have the bits that recompute()
-// gives them.
+// since a key block, that block is weighed again, so that weights of numbers that are multiplied as
+// they are have the bits that recompute() gives them.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +29,10 @@ class KeptProbs {
   /// No row attends a key of the block.
   void skip(const Panel<Real>& panel, const KeyBlock& block) const;
 
-  /// Writes the rows of weights of a panel that is complete; `step` is its block_keys(). True if it
-  /// used the buffers of keys.
-  bool write(const Panel<Real>& panel, std::int64_t step, const Scores<Real>& scores) const;
+  /// Writes the rows of weights of a panel that is complete, or those `wanted` alone; `step` is its
+  /// block_keys(). True if it used the buffers of keys.
+  bool write(const Panel<Real>& panel, std::int64_t step, const Scores<Real>& scores,
+             const bool* wanted = nullptr) const;
 
  private:
   Real* row_max_of(const Panel<Real>& panel, std::int64_t k) const;
@@ -40,6 +41,8 @@ class KeptProbs {
   const Real* complete_block(const Panel<Real>& panel, const KeyBlock& block,
                              const Scores<Real>& scores, bool& again) const;
   const Real* no_weight(const Panel<Real>& panel, const KeyBlock& block) const;
+  void write_some(const Panel<Real>& panel, const Real* probs, const Real* sums, std::size_t keys,
+                  std::byte* const* rows, const bool* wanted) const;
 
   const heed_attention_plan& plan_;
   const heed_attention_args& args_;

@@ -274,7 +274,7 @@ void plan_decode(heed_attention_plan& plan, std::int64_t packs, const Widths& wi
 /// finds them again.
 std::int64_t kept_keys(const heed_attention_plan& plan, Pass pass, const Widths& widths) {
   const Problem& p = plan.problem;
-  const bool keeps = pass == Pass::kForward && plan.tasks > 0 && plan.parts.count == 0 && !p.hard &&
+  const bool keeps = pass == Pass::kForward && plan.tasks > 0 && !p.hard &&
                      p.weights_point == HEED_WEIGHTS_PROBABILITIES && p.weight_rows == 0;
   return keeps ? std::min(p.key_length, kMostKept / (widths.panel * widths.bytes)) : 0;
 }
@@ -426,6 +426,7 @@ heed_attention_plan make_plan(const heed_context& context, const Problem& proble
   plan.workers =
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(most_claims, 1, context.threads.count));
   plan.kept_keys = kept_keys(plan, pass, widths);
+  plan.largest_block = widths.step;
   plan.past_caches = writes_past_caches(problem);
   plan_recompute(plan, widths);
   plan.slab = lay_out(plan, widths);

@@ -105,6 +105,7 @@ struct heed_attention_plan {
   const heed::Strategy* strategy;
   heed::Parts parts;              ///< that prefill multiplies; on the way back one or none
   std::int64_t kept_keys;         ///< see keeps_probs()
+  std::int64_t largest_block;     ///< keys between two decisions to rescale, at most
   bool past_caches;               ///< weights are more than most caches have room for
   std::int64_t pack_heads;        ///< query heads in a pack
   std::int64_t panel_rows;        ///< query rows in a full panel

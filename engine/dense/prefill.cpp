@@ -88,23 +88,15 @@ class QueryBlock {
       key_end = std::max(key_end, panel.key_end);
     }
     const bool pack = packs(panels_);
-    if (keeps_) return attend_and_show(this->tile(key_begin, key_end, pack), key_end);
-    for (std::int64_t k = key_begin; k < key_end;) {
-      Tile tile = this->tile(k, key_end, pack);
-      std::optional<Ahead> ahead;
-      if (plan_.tasks > 1 && tile.begin == key_begin && tile.end == key_end) {
-        find_ahead(ahead.emplace(), next);
-        tile.ahead = &*ahead;
-      }
-      for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
-      k = tile.end;
-    }
-    for (std::int64_t p = 0; p < panels_; ++p) finish(this->panel(p));
+    if (keeps_)
+      attend_and_show(this->tile(key_begin, key_end, pack), key_end);
+    else
+      attend_tiles(key_begin, key_end, pack, next);
     if (products_.depth == 1 || problem_.hard) return;
     for (std::int64_t p = 0; p < panels_; ++p) attend_without_pairs(p);
   }
 
-  /// Attends panel p again, and writes those rows of it.
+  /// Attends panel p again, and writes those rows of it, and of the weights that are kept.
   void attend_rows(std::int64_t p, const bool* rows) const {
     const Panel<Real> panel = this->panel(p);
     begin(panel);
@@ -119,6 +111,8 @@ class QueryBlock {
       for (std::size_t x = 0; x < features; ++x) row[x] = sums[x * panel.pitch + i];
       output_.write_row(panel, i, row);
     }
+    if (keeps_)
+      kept_.write(panel, block_keys(panel, products_, problem_.value_features), scores_, rows);
   }
 
  private:
@@ -132,6 +126,22 @@ class QueryBlock {
     ValueView<Real> values = {};  ///< the same, for the kernels
     Ahead* ahead = nullptr;       ///< what comes after it, if that is known
   };
+
+  /// Tile by tile, each of which all panels read.
+  void attend_tiles(std::int64_t key_begin, std::int64_t key_end, bool pack,
+                    const QueryBlock* next) const {
+    for (std::int64_t k = key_begin; k < key_end;) {
+      Tile tile = this->tile(k, key_end, pack);
+      std::optional<Ahead> ahead;
+      if (plan_.tasks > 1 && tile.begin == key_begin && tile.end == key_end) {
+        find_ahead(ahead.emplace(), next);
+        tile.ahead = &*ahead;
+      }
+      for (std::int64_t p = 0; p < panels_; ++p) attend_tile(this->panel(p), tile, false);
+      k = tile.end;
+    }
+    for (std::int64_t p = 0; p < panels_; ++p) finish(this->panel(p));
+  }
 
   /// Panel by panel, because the probabilities of one are kept for the weights. `tile` is the first
   /// one; it serves all panels if it has all keys.

@@ -179,7 +179,6 @@ TEST_CASE("weights of all rows are kept in 4 MiB and some, or computed again", "
     Choices fixed;
     fixed.threads = 1;
     fixed.tile_q = fixed.tile_kv = 256;
-    fixed.precision = HEED_PRECISION_EXACT;  // where parts are multiplied, none are kept
     const Context context = make_context(isa->isa, fixed);
     const std::int64_t line = isa->panels.lanes * isa->panels.max_vectors * 4;  // bytes
     const std::int64_t most = (std::int64_t{4} << 20) / line;

@@ -159,6 +159,43 @@ TEST_CASE("pairs: a panel that is computed without them leaves the others their 
   check_problem(p);
 }
 
+TEST_CASE("pairs: rows that are computed again show weights that are, and the others theirs",
+          "[precision]") {
+  for (const std::uint32_t dtype : {HEED_DTYPE_BF16, HEED_DTYPE_F16, HEED_DTYPE_F32})
+    for (const std::uint32_t shown : {HEED_DTYPE_F32, HEED_DTYPE_BF16}) {
+      Problem p = in_type(dtype, 100, 150, 40, 24);
+      set_window(p, 60, 20, 50);
+      p.key.set_where([](const Axes& at) { return at[2] % 50 == 7; }, 4);  // row maxima move late
+      p.query.set({0, 0, 3, 0}, kNaN);
+      p.key.set({0, 0, 90, 1}, kInfinity);
+      p.value.set({0, 0, 140, 4}, kInfinity);
+      p.want_lse();
+      p.want_weights(HEED_WEIGHTS_PROBABILITIES, shown);
+      check_problem(p, nullptr, Unspecified::kAllowed);
+    }
+}
+
+TEST_CASE("pairs: asking for weights leaves out its bits, and weights theirs whatever the tiles",
+          "[precision]") {
+  for (const std::uint32_t dtype : {HEED_DTYPE_BF16, HEED_DTYPE_F16}) {
+    Problem p = in_type(dtype, 110, 300, 40, 24);
+    p.query.set({0, 0, 50, 0}, kNaN);
+    for_each_with_pairs([&](const char* isa, const char*) {
+      const Numbers out = p.run_all(isa).out;
+      Problem shows = p;
+      shows.want_weights(HEED_WEIGHTS_PROBABILITIES);
+      const Outputs want = shows.run_all(isa);
+      CHECK(same_bits(want.out, out));
+      for (const std::uint32_t tile_kv : {64U, 192U}) {
+        Choices choices;
+        choices.tile_q = 48;
+        choices.tile_kv = tile_kv;
+        CHECK(same_bits(shows.run_all(make_context(isa, choices)).weights, want.weights));
+      }
+    });
+  }
+}
+
 TEST_CASE("pairs: an infinity is not lost where it meets a subnormal number", "[precision]") {
   // A query of 2^-129 counts as 0 to pairs, and 0 times infinity is NaN: float32 says infinity.
   Problem p = in_bfloat16(20, 30, 2, 3);
@@ -237,36 +274,6 @@ TEST_CASE("high: float32 is multiplied as two parts where there are parts", "[pr
   }
 }
 
-TEST_CASE("parts: odd sizes, what is not finite or subnormal, and masked NaN", "[precision]") {
-  const double tokens[] = {1, kInfinity, -kInfinity, kNaN, 0x1p-140, 0x1p-120, 3.4e38, -3.4e38};
-  for (const Index features : {15, 64, 77})
-    for (const double special : tokens)
-      for (const auto tensor : {&Problem::query, &Problem::key, &Problem::value}) {
-        INFO(special << ", " << features << " features");
-        Problem p = in_type(HEED_DTYPE_F32, 53, 131, features, features == 15 ? 9 : features);
-        p.want_lse();
-        set_window(p, 40, 8, 78);
-        (p.*tensor).set_where([](const Axes& at) { return at[2] % 13 == 5 && at[3] % 4 == 1; },
-                              special);
-        check_problem(p, nullptr, Unspecified::kAllowed);
-      }
-}
-
-#if defined(__x86_64__)
-TEST_CASE("pairs: a score function may use tiles, and release them", "[precision]") {
-  ScoreFunction releases = score_function<Shift>();
-  releases.call = [](void* user, const heed_score_tile* tile) {
-    asm volatile("tilerelease");
-    change_tile<Shift>(user, tile);
-  };
-  for_each_with_pairs([&](const char* isa, const char*) {
-    if (std::strcmp(isa, "amx") != 0) return;
-    Problem p = in_bfloat16(50, 150, 40, 24);
-    p.function = releases;
-    CHECK(check_outputs(p, isa, p.run_all(isa), p.expected_all()).worst() <= 1);
-  });
-}
-#endif
 /// Runs a problem of 16 bits with HEED_PRECISION_EXACT, wherever there are parts.
 void check_exact(Problem& p) {
   const Expected want = p.expected_exact();
@@ -317,3 +324,33 @@ TEST_CASE("exact: odd sizes of 16 bits, and what is not finite or subnormal", "[
       }
 }
 
+TEST_CASE("parts: odd sizes, what is not finite or subnormal, and masked NaN", "[precision]") {
+  const double tokens[] = {1, kInfinity, -kInfinity, kNaN, 0x1p-140, 0x1p-120, 3.4e38, -3.4e38};
+  for (const Index features : {15, 64, 77})
+    for (const double special : tokens)
+      for (const auto tensor : {&Problem::query, &Problem::key, &Problem::value}) {
+        INFO(special << ", " << features << " features");
+        Problem p = in_type(HEED_DTYPE_F32, 53, 131, features, features == 15 ? 9 : features);
+        p.want_lse();
+        set_window(p, 40, 8, 78);
+        (p.*tensor).set_where([](const Axes& at) { return at[2] % 13 == 5 && at[3] % 4 == 1; },
+                              special);
+        check_problem(p, nullptr, Unspecified::kAllowed);
+      }
+}
+
+#if defined(__x86_64__)
+TEST_CASE("pairs: a score function may use tiles, and release them", "[precision]") {
+  ScoreFunction releases = score_function<Shift>();
+  releases.call = [](void* user, const heed_score_tile* tile) {
+    asm volatile("tilerelease");
+    change_tile<Shift>(user, tile);
+  };
+  for_each_with_pairs([&](const char* isa, const char*) {
+    if (std::strcmp(isa, "amx") != 0) return;
+    Problem p = in_bfloat16(50, 150, 40, 24);
+    p.function = releases;
+    CHECK(check_outputs(p, isa, p.run_all(isa), p.expected_all()).worst() <= 1);
+  });
+}
+#endif
