@@ -59,7 +59,7 @@ for_each_check() {
   local isa
   for isa in avx512bf16 amx; do
     "$1" "test_dense of pairs, x86-64 Sapphire Rapids ($isa)" \
-      sapphire_rapids "$isa" "$x86/test_dense" "[precision]"
+      sapphire_rapids "$isa" "$x86/test_dense" "[precision],[split],[plan],[extreme],[leaks]"
     "$1" "test_multihead of pairs, x86-64 Sapphire Rapids ($isa)" \
       sapphire_rapids "$isa" "$x86/test_multihead" "[precision]"
     "$1" "test_kernels of pairs, x86-64 Sapphire Rapids ($isa)" \
