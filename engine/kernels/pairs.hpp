@@ -165,11 +165,12 @@ HEED_INLINE void transpose_pairs(const Real* const* rows, std::size_t present, s
   transpose<V>(square);
 }
 
-/// Features come in groups of `depth`, the last one filled up with 0, each group part by part.
+/// Features come in groups of `depth`, the last one filled up with 0, each group part by part. One
+/// for panels of any width, because it is large.
 template <class V, std::size_t depth = 2, class Parts, class Real = RealOf<V>>
-HEED_INLINE void pack_rows(Parts parts, std::size_t pitch, const Real* const* rows,
-                           std::size_t row_count, std::ptrdiff_t feature_stride,
-                           std::size_t features, Real scale, Real* panel) {
+[[gnu::noinline]] void pack_rows(Parts parts, std::size_t pitch, const Real* const* rows,
+                                 std::size_t row_count, std::ptrdiff_t feature_stride,
+                                 std::size_t features, Real scale, Real* panel) {
   constexpr std::size_t n = kLanes<V>;
   static_assert(std::is_same_v<Parts, OnePart> ? 2 * n % depth == 0 : 2 * n == depth);
   const std::size_t lines = parts.count * ((features + depth - 1) / depth * depth / 2);

@@ -217,19 +217,11 @@ HEED_INLINE Groups groups_between(std::size_t begin, std::size_t end, std::size_
   return {begin / group, groups_of(end, group)};
 }
 
-/// One for panels of any width, because it is large.
-template <class V, class Real = RealOf<V>>
-[[gnu::noinline]] void pack_rows(Parts parts, std::size_t pitch, const Real* const* rows,
-                                 std::size_t row_count, std::ptrdiff_t feature_stride,
-                                 std::size_t features, Real scale, Real* panel) {
-  pairs::pack_rows<V, kDepth>(parts, pitch, rows, row_count, feature_stride, features, scale,
-                              panel);
-}
-
 template <class V, std::size_t W, class Real = RealOf<V>>
 void pack_query(Parts parts, const Real* const* rows, std::size_t row_count,
                 std::ptrdiff_t feature_stride, std::size_t features, Real scale, Real* panel) {
-  pack_rows<V>(parts, W * kLanes<V>, rows, row_count, feature_stride, features, scale, panel);
+  pairs::pack_rows<V, kDepth>(parts, W * kLanes<V>, rows, row_count, feature_stride, features,
+                              scale, panel);
 }
 
 /// Fewer keys than a tile has rows, with copies of the last one after them: nothing past them is
