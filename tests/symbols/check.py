@@ -55,7 +55,13 @@ def isa_of(path):
 # those of the kernels that it has otherwise (avx512.cpp).
 PAIRS = {
     "avx512bf16": ["heed::kAvx512Bf16Pairs", "heed::kAvx512Bf16RowPairs"],
-    "amx": ["heed::kAmxPairs", "heed::kAmxThreeParts", "heed::kAmxTwoParts"],
+    "amx": [
+        "heed::kAmxPairs",
+        "heed::kAmxThreeParts",
+        "heed::kAmxTwoParts",
+        "heed::kAmxExactTwoParts",
+        "heed::kAmxExactOnePart",
+    ],
 }
 ADDED = {name for names in PAIRS.values() for name in names}
 
