@@ -138,10 +138,12 @@ class ChunkSoftmax {
         pitch_(plain_ ? narrowest_pitch(panel_) : panel_.pitch),
         softmax_(rows.kernels, panel_.rows, pitch_) {}
 
-  /// Whether keys and values are read in one pass, by one row and without options: then blocks may
-  /// be as long as rows that are read where they lie. From caches two kernels a block are faster.
+  /// Whether keys and values are read in one pass, by a few rows and without options: then blocks
+  /// may be as long as rows that are read where they lie. From caches two kernels a block are
+  /// faster.
   bool fuses() const {
-    return plain_ && panel_.rows == 1 && rows_.sequence.key_length >= rows_.plan.decode.many_keys;
+    return plain_ && panel_.rows <= kAttendQueries &&
+           rows_.sequence.key_length >= rows_.plan.decode.many_keys;
   }
 
   void begin(const ChunkPart<Real>& part) {
@@ -149,7 +151,7 @@ class ChunkSoftmax {
     pack_queries();
     std::fill_n(sums_, panel_.rows * order_.padded(), Real{0});
     std::fill_n(part_.row_sum, panel_.rows, Real{0});
-    if (fuses()) part_.row_max[0] = kNoRowMax<Real>;
+    if (fuses()) std::fill_n(part_.row_max, panel_.rows, kNoRowMax<Real>);
     // Lanes without a row.
     if (pitch_ > panel_.rows)
       std::fill_n(scores(), static_cast<std::size_t>(rows_.plan.decode.block_keys) * pitch_,
@@ -168,8 +170,8 @@ class ChunkSoftmax {
       return value_.block(rows_.key_head, at, block.keys, after_values(at, block.keys, prefetches));
     };
     if (fuses())
-      return rows_.kernels.rows.row_attend(keys, values(), query_, part_.row_max, part_.row_sum,
-                                           sums_);
+      return rows_.products.row_attend(keys, values(), query_, panel_.rows, turn(), part_.row_max,
+                                       part_.row_sum, sums_);
     rows_.products.row_scores(keys, query_, panel_.rows, scores(), pitch_);
     if (!plain_) rows_.scores.apply_options(panel_, block, allowed, scores());
     const std::size_t padded = order_.padded();
@@ -201,19 +203,20 @@ class ChunkSoftmax {
  private:
   using Next = typename Stored<Real>::Next;
 
-  /// What is prefetched while keys from `begin` on are read: their values where both are read in
-  /// one pass.
+  std::size_t turn() const { return static_cast<std::size_t>(rows_.plan.decode.turn_keys); }
+
+  /// Whether one row takes keys and values in the order of memory: their values are prefetched
+  /// while keys are read, and the next turn's keys while values are.
+  bool alternates() const { return fuses() && panel_.rows == 1 && key_.one_head(); }
+
   Next after_keys(std::size_t begin, std::size_t count, bool prefetches) const {
     if (!prefetches) return {nullptr, 0, 0};
-    if (!fuses() || !key_.one_head()) return next_of(key_, begin, count);
-    return {&value_, rows_.key_head, begin};
+    return alternates() ? Next{&value_, rows_.key_head, begin} : next_of(key_, begin, count);
   }
-
-  /// The same while values are read: keys of the next turn.
   Next after_values(std::size_t begin, std::size_t count, bool prefetches) const {
     if (!prefetches) return {nullptr, 0, 0};
-    if (!fuses() || !key_.one_head()) return next_of(value_, begin, count);
-    return {&key_, rows_.key_head, begin + std::min(count, StoredRows::kRunRows)};
+    return alternates() ? Next{&key_, rows_.key_head, begin + std::min(count, turn())}
+                        : next_of(value_, begin, count);
   }
 
   /// More of the same. Where several heads are read side by side, the next head's, whose rows often

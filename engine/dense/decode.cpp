@@ -119,13 +119,13 @@ class Decoding {
 };
 
 /// Calls function(block) for blocks of keys, which begin at fixed ones, and the second and all
-/// others where a page of memory may begin.
+/// others where a turn does, and so a page of memory may.
 template <class Function>
-void each_block(const KeyBlock& keys, std::int64_t block_keys, Function&& function) {
+void each_block(const KeyBlock& keys, std::int64_t block_keys, std::int64_t turn_keys,
+                Function&& function) {
   const std::int64_t end = keys.begin + static_cast<std::int64_t>(keys.keys);
   for (std::int64_t k = keys.begin, next = 0; k < end; k = next) {
-    constexpr auto kStep = static_cast<std::int64_t>(StoredRows::kRunRows);
-    const std::int64_t step = k % kStep == 0 ? block_keys : kStep;
+    const std::int64_t step = k % turn_keys == 0 ? block_keys : turn_keys;
     next = std::min(round_down(k, step) + step, end);
     function(KeyBlock{k, static_cast<std::size_t>(next - k)});
   }
@@ -211,7 +211,7 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
     const std::int64_t block_keys = count == 1 && softmax[0]->fuses()
                                         ? std::min(key.most_rows(), value.most_rows())
                                         : decode_.block_of(rows[0]->sequence.key_length);
-    each_block(keys, block_keys, [&](const KeyBlock& block) {
+    each_block(keys, block_keys, decode_.turn_keys, [&](const KeyBlock& block) {
       for (std::int64_t i = 0; i < count; ++i)
         softmax[i]->step(block, i % share.sequences == 0, false);
     });
@@ -221,7 +221,7 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
       const Stored<Real> copied = stored_values(*rows[i], *rows[i], keys, true);
       ChunkSoftmax<Real> again(*rows[i], keys, key, copied, query(i), sums(i));
       again.begin(ChunkPart<Real>::at(part_of(i), rows[i]->rows));
-      each_block(keys, decode_.block_of(rows[i]->sequence.key_length),
+      each_block(keys, decode_.block_of(rows[i]->sequence.key_length), decode_.turn_keys,
                  [&](const KeyBlock& block) { again.step(block, false, true); });
       again.end();
     }

@@ -170,27 +170,25 @@ void plan_packs(heed_attention_plan& plan) {
   decode.together = std::min(decode.packs * sharing, kTogether);
 }
 
-/// Keys and values are read in turns of a page where a sequence has too many for most caches, and
-/// some rows fit into a page: both streams then keep the processor's own prefetching busy, which is
-/// worth more than what is lost between blocks. Where some heads read a longer row, a block of rows
-/// is no more than what is prefetched ahead of them.
+/// Keys and values are read in turns where a sequence has too many for most caches: both streams
+/// then keep the processor's own prefetching busy, which is worth more than what is lost between
+/// turns. From caches longer blocks are better, but where some heads read a row no more than what
+/// is prefetched ahead of them.
 std::int64_t decoded_block(const heed_attention_plan& plan, bool many) {
-  constexpr std::int64_t kPageBytes = std::int64_t{4} << 10;
+  constexpr std::int64_t kTurnBytes = std::int64_t{4} << 10;
   constexpr std::int64_t kBlockBytes = std::int64_t{16} << 10;
   constexpr auto kFewest = static_cast<std::int64_t>(StoredRows::kRunRows);
   constexpr std::int64_t kSomeHeads = 4;
   const Problem& p = plan.problem;
   const std::int64_t row_bytes = std::max(std::min(p.features, kBlockBytes) * p.key.bytes,
                                           std::min(p.value_features, kBlockBytes) * p.value.bytes);
-  std::int64_t keys = PanelGeometry::run;
-  const auto fit = [&](std::int64_t bytes) {
+  const auto fit = [&](std::int64_t keys, std::int64_t bytes) {
     while (keys > kFewest && keys * row_bytes > bytes) keys /= 2;
+    return keys;
   };
-  if (many && kFewest * row_bytes <= kPageBytes)
-    fit(kPageBytes);
-  else if (plan.pack_heads >= kSomeHeads)
-    fit(kBlockBytes);
-  return keys;
+  if (many) return fit(StoredRows::kMostRows, kTurnBytes);
+  return plan.pack_heads >= kSomeHeads ? fit(PanelGeometry::run, kBlockBytes)
+                                       : std::int64_t{PanelGeometry::run};
 }
 
 /// heed_attention_plan::parts. Weights are rounded to bfloat16 only where all that they meet is, or
@@ -224,7 +222,7 @@ Parts parts_of(const heed_context& context, const Problem& p, Placement placemen
 
 /// Sums of a row's products with integers must fit in 32 bits.
 bool multiplies_integers(const heed_context& context, const Problem& p) {
-  constexpr std::int64_t kMostFeatures = 8192;
+  constexpr std::int64_t kMostFeatures = 512;
   return has_pairs(context) && p.key.type == ElementType::kI8 && p.value.type == ElementType::kI8 &&
          p.features <= kMostFeatures;
 }

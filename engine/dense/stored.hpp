@@ -58,7 +58,7 @@ class Stored {
   std::int64_t most_rows() const {
     const bool gathers = is_scaled(layout_.type) && place_.tensor.scale_layout.strides.row != 1;
     if (copied_ || gathers || place_.sequence.pages != nullptr)
-      return std::int64_t{StoredRows::kRunRows * StoredRows::kMostRuns};
+      return std::int64_t{StoredRows::kMostRows};
     return kDecodeChunk;
   }
 
@@ -84,7 +84,7 @@ class Stored {
   std::size_t rows_ahead() const {
     constexpr std::size_t kAheadRows = 32;
     constexpr std::size_t kLeastAhead = 4096;
-    constexpr std::size_t kMostAhead = 16384;
+    constexpr std::size_t kMostAhead = 8192;
     const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
     const std::size_t bytes = std::clamp(kAheadRows * row_bytes, kLeastAhead, kMostAhead);
     constexpr std::size_t kStep = StoredRows::kRunRows;

@@ -180,15 +180,6 @@ HEED_ROW_KERNEL(void, edge_values,
                  std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
                  bool fresh))
 
-/// Attention of one query, over as many keys as values: rows are read kRunRows keys, kRunRows
-/// values at a time. Scores are what row_scores makes of the keys; where one has outgrown *row_max,
-/// which is kNoRowMax at first, that moves, and *row_sum and `sums` are rescaled. Then row_values
-/// adds probabilities exp2(score - row_max) to *row_sum, and their products to `sums`. How rows are
-/// divided between calls changes nothing, if all but the last have a multiple of kRunRows.
-HEED_ROW_KERNEL(void, row_attend,
-                (const StoredRows& keys, const StoredRows& values, const Real* query, Real* row_max,
-                 Real* row_sum, Real* sums))
-
 /// Lays out a query for row_scores, times `scale`: `to` gets RowOrder::query_numbers() numbers for
 /// rows of that type. `features` is at least the lanes.
 HEED_ROW_PRODUCT(void, row_query,
@@ -208,6 +199,16 @@ HEED_ROW_PRODUCT(void, row_scores,
 HEED_ROW_PRODUCT(void, row_values,
                  (const StoredRows& rows, const Real* weights, std::size_t pitch,
                   std::size_t queries, Real* sums, Real* totals))
+
+/// Attention of up to kAttendQueries queries, over as many keys as values: `turn` keys are read and
+/// then their values, which is a multiple of kRunRows up to kMostRows. Scores are what row_scores
+/// makes of the keys; where one has outgrown its row_max[h], which is kNoRowMax at first, that
+/// moves, and row_sum[h] and the query's sums are rescaled. Then row_values adds probabilities
+/// exp2(score - row_max[h]) to row_sum[h], and their products to `sums`. How rows are divided
+/// between calls changes nothing, if all but the last have a multiple of `turn`.
+HEED_ROW_PRODUCT(void, row_attend,
+                 (const StoredRows& keys, const StoredRows& values, const Real* query,
+                  std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums))
 
 // ---- Nodes of graphs --------------------------------------------------------------------------
 // False if a score, or what else is computed per edge and head, is not finite: results are then of

@@ -22,8 +22,6 @@ namespace row_pairs {
 
 /// Words that are loaded at a time.
 inline constexpr std::size_t kWords = 32;
-/// Rows whose weights are paired: their sums of integers fit in 32 bits.
-inline constexpr std::size_t kPairedRows = StoredRows::kRunRows * StoredRows::kMostRuns;
 inline constexpr float kLargestWord = 32767;
 /// Below this the largest number of a row has no inverse, and rows are multiplied as they are.
 inline constexpr float kSmallest = 1e-30F;
@@ -33,11 +31,14 @@ HEED_INLINE __mmask64 first(std::size_t count) { return count < 64 ? (1ULL << co
 struct Bf16Words {
   using Element = Bf16;
   using Sum = __m512;
+  using AddSums = AddNumbers;
   HEED_INLINE static Sum zero() { return _mm512_setzero_ps(); }
   HEED_INLINE static Sum add(__m512i a, __m512i b, Sum c) {
     return _mm512_dpbf16_ps(c, (__m512bh)a, (__m512bh)b);
   }
   HEED_INLINE static __m512 real(Sum sum) { return sum; }
+  HEED_INLINE static __m512 bits(Sum sum) { return sum; }
+  HEED_INLINE static __m512 real_of_bits(__m512 bits) { return bits; }
   HEED_INLINE static __m512i load(const Bf16* from) { return _mm512_loadu_si512(from); }
   HEED_INLINE static __m512i load(const Bf16* from, std::size_t count) {
     return _mm512_maskz_loadu_epi16(static_cast<__mmask32>(first(count)), from);
@@ -47,9 +48,17 @@ struct Bf16Words {
 struct I8Words {
   using Element = I8;
   using Sum = __m512i;
+  struct AddSums {
+    template <class V>
+    HEED_INLINE V operator()(V a, V b) const {
+      return V(bits(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b))));
+    }
+  };
   HEED_INLINE static Sum zero() { return _mm512_setzero_si512(); }
   HEED_INLINE static Sum add(__m512i a, __m512i b, Sum c) { return _mm512_dpwssd_epi32(c, a, b); }
   HEED_INLINE static __m512 real(Sum sum) { return _mm512_cvtepi32_ps(sum); }
+  HEED_INLINE static __m512 bits(Sum sum) { return _mm512_castsi512_ps(sum); }
+  HEED_INLINE static __m512 real_of_bits(__m512 bits) { return real(_mm512_castps_si512(bits)); }
   HEED_INLINE static __m512i load(const I8* from) {
     const void* const at = from;
     return _mm512_cvtepi8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(at)));
@@ -74,6 +83,11 @@ struct Products {
   using Element = typename Words::Element;
   using Real = RealOf<V>;
   static constexpr bool kScales = true;
+
+  /// Sums of words as they are, not yet numbers: those of 32 bits have room for all features.
+  HEED_INLINE static V total(V (&sums)[kLanes<V>]) {
+    return V(Words::real_of_bits(sum_rows<V>(sums, typename Words::AddSums{})));
+  }
 
   template <std::size_t H>
   HEED_INLINE static V factors(const Real* query, const RowOrder& order) {
@@ -115,7 +129,7 @@ struct Products {
                     HEED_INLINE_LAMBDA { row[k] = Words::load(at[k] + x, order.features - x); });
       add(row, x);
     }
-    unroll<K * H>([&](auto i) HEED_INLINE_LAMBDA { sums[i] = V(Words::real(sum[i])); });
+    unroll<K * H>([&](auto i) HEED_INLINE_LAMBDA { sums[i] = V(Words::bits(sum[i])); });
   }
 };
 
@@ -155,46 +169,74 @@ void row_query(ElementType type, const Real* query, std::size_t features, Real s
                                                       rounded(x + kLanes<V>), 1));
 }
 
+/// Scores of H queries over rows in pairs.
+template <class V, class Words>
+struct PairRows {
+  using Element = typename Words::Element;
+  using Real = RealOf<V>;
+
+  template <std::size_t H, std::size_t kSideBySide = 2>
+  HEED_INLINE static void score(const StoredRows& rows, const Real* query, bool prefetches,
+                                Real* scores, std::size_t pitch) {
+    score_queries<V, Products<V, Words>, H, kSideBySide>(rows, query, prefetches, scores, pitch);
+    if constexpr (!kIsScaled<Element>) return;
+    const RowOrder order{kLanes<V>, rows.features};
+    for (std::size_t h = 0; h < H; ++h, query += order.query_numbers())
+      if (std::isnan(query[factor_place(order)]))
+        score_queries<V, WholeProducts<V, Element>, 1>(rows, query, false, scores + h, pitch);
+  }
+};
+
+template <class Function>
+HEED_INLINE void with_words(ElementType type, Function&& function) {
+  if (type == ElementType::kBf16)
+    function(Bf16Words{});
+  else
+    function(I8Words{});
+}
+
 template <class V, class Real = RealOf<V>>
 void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
                 std::size_t pitch) {
-  if (rows.type == ElementType::kBf16) {
-    score_all<V, Products<V, Bf16Words>>(rows, query, queries, scores, pitch);
-    return;
-  }
-  score_all<V, Products<V, I8Words>>(rows, query, queries, scores, pitch);
-  const RowOrder order{kLanes<V>, rows.features};
-  for (std::size_t h = 0; h < queries; ++h, query += order.query_numbers())
-    if (std::isnan(query[factor_place(order)]))
-      score_queries<V, WholeProducts<V, I8>, 1>(rows, query, false, scores + h, pitch);
+  with_words(rows.type, [&](auto words) HEED_INLINE_LAMBDA {
+    score_all<V, PairRows<V, decltype(words)>>(rows, query, queries, scores, pitch);
+  });
 }
 
-/// The weights of up to kPairedRows rows for H queries, in pairs: those of rows 2i and 2i + 1.
+/// The weights of up to kMostRows rows for H queries, in pairs: those of rows 2i and 2i + 1. Lane l
+/// of a vector of weights belongs to query l % H; as many rows as it has room for lie side by side.
 template <class V, class Words, std::size_t H>
 class PairedWeights {
  public:
   using Real = RealOf<V>;
 
-  HEED_INLINE PairedWeights(const StoredRows& rows, const Real* weights, std::size_t pitch) {
-    const auto line = [&](std::size_t j) HEED_INLINE_LAMBDA {
-      return _mm512_maskz_loadu_ps(j < rows.count ? kQueries : 0, weights + j * pitch);
-    };
+  HEED_INLINE PairedWeights(const StoredRows& rows, const Real* weights, std::size_t pitch)
+      : rows_(rows), weights_(weights) {
+    if (pitch != H) {
+      for (std::size_t j = 0; j < rows.count; ++j)
+        for (std::size_t h = 0; h < H; ++h) together_[j * H + h] = weights[j * pitch + h];
+      weights_ = together_;
+    }
     if constexpr (kIsScaled<typename Words::Element>) {
-      round_integers(rows, line);
+      round_integers();
     } else {
       const __m512i ones = _mm512_set1_epi32(0x3f803f80);  // pairs of 1
-      __m512 total = _mm512_setzero_ps();
-      for (std::size_t j = 0; j < rows.count; j += 2) {
-        const __m512i pair = _mm512_castps_si512(pairs::round_to_pairs(V(line(j)), V(line(j + 1))));
-        total = Words::add(pair, ones, total);
-        _mm512_store_si512(pairs_[j / 2], pair);
-      }
-      _mm512_store_ps(totals_, total);
+      Total total;
+      each_pairs([&](std::size_t j) HEED_INLINE_LAMBDA { return line(j); },
+                 [&](__m512 even, __m512 odd) HEED_INLINE_LAMBDA {
+                   const __m512i pairs =
+                       _mm512_castps_si512(pairs::round_to_pairs(V(even), V(odd)));
+                   total.add(V(Words::add(pairs, ones, Words::zero())));
+                   return pairs;
+                 });
+      _mm512_store_ps(totals_, total.end());
     }
   }
+  PairedWeights(const PairedWeights&) = delete;
+  PairedWeights& operator=(const PairedWeights&) = delete;
 
   HEED_INLINE __m512i pair(std::size_t line, std::size_t h) const {
-    return _mm512_set1_epi32(pairs_[line][h]);
+    return _mm512_set1_epi32(pairs_[line * H + h]);
   }
   HEED_INLINE Real total(std::size_t h) const { return totals_[h]; }
   /// What sums are to be multiplied with.
@@ -207,44 +249,124 @@ class PairedWeights {
   }
 
  private:
-  static constexpr __mmask16 kQueries = (1U << H) - 1;
+  static constexpr std::size_t n = kLanes<V>;
+  static constexpr std::size_t kRows = n / H;  ///< in a vector
 
-  template <class Line>
-  HEED_INLINE void round_integers(const StoredRows& rows, const Line& line) {
-    const auto scaled = [&](std::size_t j) HEED_INLINE_LAMBDA {
-      return _mm512_mul_ps(line(j), _mm512_set1_ps(j < rows.count ? rows.scales[j] : 0));
-    };
-    __m512 largest = _mm512_setzero_ps();
-    __m512 sum = _mm512_setzero_ps();  // is not finite if a weight is not
-    __m512 total = _mm512_setzero_ps();
-    for (std::size_t j = 0; j < rows.count; ++j) {
-      const __m512 size = _mm512_abs_ps(scaled(j));
-      largest = _mm512_max_ps(size, largest);
-      sum = _mm512_add_ps(sum, size);
-      total = _mm512_add_ps(total, line(j));
+  struct Lanes {
+    alignas(kAlignment) std::int32_t numbers[n];
+    HEED_INLINE operator __m512i() const { return _mm512_load_si512(numbers); }
+  };
+  /// number(lane) in each lane.
+  template <class Number>
+  static constexpr Lanes lanes(Number number) {
+    Lanes all{};
+    for (std::size_t l = 0; l < n; ++l) all.numbers[l] = static_cast<std::int32_t>(number(l));
+    return all;
+  }
+
+  /// Weights of kRows rows from row j on, 0 past the last row.
+  HEED_INLINE __m512 line(std::size_t j) const {
+    const std::size_t left = j < rows_.count ? (rows_.count - j) * H : 0;
+    return _mm512_maskz_loadu_ps(static_cast<__mmask16>(first(left)), weights_ + j * H);
+  }
+
+  /// Calls function(even, odd) for the lines of kRows rows with even numbers, and the odd ones
+  /// after them, and keeps what it returns.
+  template <class Line, class Function>
+  HEED_INLINE void each_pairs(Line&& line, Function&& function) {
+    static constexpr Lanes kEven =
+        lanes([](std::size_t lane) { return lane / H * 2 * H + lane % H; });
+    static constexpr Lanes kOdd =
+        lanes([](std::size_t lane) { return (lane / H * 2 + 1) * H + lane % H; });
+    for (std::size_t j = 0; j < rows_.count; j += 2 * kRows) {
+      const __m512 a = line(j);
+      const __m512 b = line(j + kRows);
+      _mm512_store_si512(pairs_ + j / 2 * H, function(_mm512_permutex2var_ps(a, kEven, b),
+                                                      _mm512_permutex2var_ps(a, kOdd, b)));
     }
-    const __mmask16 finite =
-        _mm512_cmp_ps_mask(sum, _mm512_set1_ps(std::numeric_limits<Real>::max()), _CMP_LE_OQ);
+  }
+
+  /// Lane h, of a query, gets what `add` makes of all lanes of the query.
+  template <class Add>
+  HEED_INLINE static V over_rows(V all, Add add) {
+    unroll<log2_of(kRows)>([&](auto i) HEED_INLINE_LAMBDA {
+      static constexpr std::size_t kDistance = H << i;
+      static constexpr Lanes kOther =
+          lanes([](std::size_t lane) { return (lane + kDistance) % n; });
+      all = add(all, V(_mm512_permutexvar_ps(kOther, all)));
+    });
+    return all;
+  }
+
+  /// The totals of queries. H vectors take turns, so that a total's bits do not depend on H.
+  class Total {
+   public:
+    HEED_INLINE Total() {
+      for (V& part : parts_) part = V(Real{0});
+    }
+    HEED_INLINE void add(V part) {
+      parts_[next_ % H] = parts_[next_ % H] + part;
+      ++next_;
+    }
+    HEED_INLINE V end() {
+      for (V& part : parts_) part = over_rows(part, AddNumbers{});
+      for (std::size_t step = 1; step < H; step *= 2)
+        for (std::size_t i = 0; i < H; i += 2 * step) parts_[i] = parts_[i] + parts_[i + step];
+      return parts_[0];
+    }
+
+   private:
+    V parts_[H];
+    std::size_t next_ = 0;
+  };
+
+  HEED_INLINE void round_integers() {
+    static constexpr Lanes kRow = lanes([](std::size_t lane) { return lane / H; });
+    static constexpr Lanes kQuery = lanes([](std::size_t lane) { return lane % H; });
+    const auto scaled = [&](std::size_t j) HEED_INLINE_LAMBDA {
+      const std::size_t left = j < rows_.count ? rows_.count - j : 0;
+      const __m512 scales = _mm512_maskz_loadu_ps(
+          static_cast<__mmask16>(first(left < kRows ? left : kRows)), rows_.scales + j);
+      return _mm512_mul_ps(line(j), _mm512_permutexvar_ps(kRow, scales));
+    };
+    V largest(Real{0});
+    unsigned special = 0;  // lanes with weights that are not finite
+    Total total;
+    for (std::size_t j = 0; j < rows_.count; j += kRows) {
+      const __m512 size = _mm512_abs_ps(scaled(j));
+      special |=
+          _mm512_cmp_ps_mask(size, _mm512_set1_ps(std::numeric_limits<Real>::max()), _CMP_NLE_UQ);
+      largest = _mm512_max_ps(size, largest);
+      total.add(V(line(j)));
+    }
+    largest = over_rows(largest, [](V a, V b) HEED_INLINE_LAMBDA { return xsimd::max(a, b); });
+    largest = _mm512_permutexvar_ps(kQuery, largest);
+    const __mmask16 zero = _mm512_cmp_ps_mask(largest, _mm512_setzero_ps(), _CMP_EQ_OQ);
     const __mmask16 divides = _mm512_cmp_ps_mask(largest, _mm512_set1_ps(kSmallest), _CMP_GT_OQ);
-    const __mmask16 zero = _mm512_cmp_ps_mask(sum, _mm512_setzero_ps(), _CMP_EQ_OQ);
+    for (std::size_t step = n / 2; step >= H; step /= 2) special |= special >> step;
+    for (std::size_t step = H; step < n; step *= 2) special |= special << step;
+    const auto finite = static_cast<__mmask16>(~special);
     const __mmask16 some = finite & divides;
     const __m512 most = _mm512_set1_ps(kLargestWord);
     const __m512 multiple = _mm512_maskz_div_ps(some, most, largest);
-    const auto rounded = [&](std::size_t j) HEED_INLINE_LAMBDA {
-      return _mm512_maskz_cvtps_epi32(some, _mm512_mul_ps(scaled(j), multiple));
-    };
-    for (std::size_t j = 0; j < rows.count; j += 2)
-      _mm512_store_si512(
-          pairs_[j / 2],
-          _mm512_mask_blend_epi16(0xaaaaaaaaU, rounded(j), _mm512_slli_epi32(rounded(j + 1), 16)));
-    rounds_ = some | zero;
-    _mm512_store_ps(totals_, _mm512_maskz_mov_ps(rounds_, total));
+    each_pairs(scaled, [&](__m512 even, __m512 odd) HEED_INLINE_LAMBDA {
+      const auto rounded = [&](__m512 numbers) HEED_INLINE_LAMBDA {
+        return _mm512_maskz_cvtps_epi32(some, _mm512_mul_ps(numbers, multiple));
+      };
+      return _mm512_mask_blend_epi16(0xaaaaaaaaU, rounded(even),
+                                     _mm512_slli_epi32(rounded(odd), 16));
+    });
+    rounds_ = some | (finite & zero);
+    _mm512_store_ps(totals_, _mm512_maskz_mov_ps(rounds_, total.end()));
     _mm512_store_ps(units_, _mm512_maskz_div_ps(some, largest, most));
   }
 
-  alignas(kAlignment) std::int32_t pairs_[kPairedRows / 2][kLanes<V>];
-  alignas(kAlignment) Real totals_[kLanes<V>];
-  alignas(kAlignment) Real units_[kLanes<V>];
+  const StoredRows& rows_;
+  const Real* weights_;  ///< [row][H]
+  Real together_[StoredRows::kMostRows * H];
+  alignas(kAlignment) std::int32_t pairs_[StoredRows::kMostRows * H / 2 + n];
+  alignas(kAlignment) Real totals_[n];
+  alignas(kAlignment) Real units_[n];
   __mmask16 rounds_ = 0;
 };
 
@@ -362,10 +484,18 @@ void sum_rows_of(const StoredRows& rows, const Real* weights, std::size_t pitch,
 template <class V, class Real = RealOf<V>>
 void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
                 Real* sums, Real* totals) {
-  if (rows.type == ElementType::kBf16)
-    sum_rows_of<V, Bf16Words>(rows, weights, pitch, queries, sums, totals);
-  else
-    sum_rows_of<V, I8Words>(rows, weights, pitch, queries, sums, totals);
+  with_words(rows.type, [&](auto words) HEED_INLINE_LAMBDA {
+    sum_rows_of<V, decltype(words)>(rows, weights, pitch, queries, sums, totals);
+  });
+}
+
+template <class V, class Real = RealOf<V>>
+void row_attend(const StoredRows& keys, const StoredRows& values, const Real* query,
+                std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums) {
+  with_words(keys.type, [&](auto words) HEED_INLINE_LAMBDA {
+    attend_all<V, PairRows<V, decltype(words)>>(keys, values, query, queries, turn, row_max,
+                                                row_sum, sums, row_values<V, Real>);
+  });
 }
 
 }  // namespace row_pairs

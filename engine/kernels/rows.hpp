@@ -215,6 +215,9 @@ struct WholeProducts {
   using Real = RealOf<V>;
   static constexpr bool kScales = false;  ///< scores, though rows have no scales
 
+  /// Element i: the sum over features of sums[i].
+  HEED_INLINE static V total(V (&sums)[kLanes<V>]) { return sum_rows<V>(sums); }
+
   /// What scores are multiplied with.
   template <std::size_t H>
   HEED_INLINE static V factors(const Real* /*query*/, const RowOrder& /*order*/) {
@@ -292,7 +295,7 @@ void score_queries(const StoredRows& rows, const Real* query, bool prefetches, R
         });
         Products::template multiply<H, K>(at, order, query, sums + i * K * H, next);
       });
-      V result = sum_rows<V>(sums);
+      V result = Products::total(sums);
       if constexpr (scaled || Products::kScales) result = result * factors;
       if constexpr (scaled) result = result * repeated_scales<V, H>(rows.scales + first + j, count);
       Real* const to = scores + (first + j) * pitch;
@@ -320,15 +323,6 @@ HEED_INLINE void each_queries(std::size_t queries, Function&& function) {
   }
 }
 
-template <class V, class Products, class Real = RealOf<V>>
-void score_all(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
-               std::size_t pitch) {
-  const std::size_t stride = RowOrder{kLanes<V>, rows.features}.query_numbers();
-  each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
-    score_queries<V, Products, some>(rows, query + h * stride, h == 0, scores + h, pitch);
-  });
-}
-
 template <class V, class Real = RealOf<V>>
 void row_query(ElementType /*type*/, const Real* query, std::size_t features, Real scale,
                Real* to) {
@@ -336,14 +330,6 @@ void row_query(ElementType /*type*/, const Real* query, std::size_t features, Re
   for (std::size_t x = 0; x < order.whole(); ++x) to[x] = query[x] * scale;
   for (std::size_t x = order.whole(); x < order.rest(); ++x) to[x] = 0;
   for (std::size_t x = order.whole(); x < features; ++x) to[order.place(x)] = query[x] * scale;
-}
-
-template <class V, class Real = RealOf<V>>
-void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
-                std::size_t pitch) {
-  with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
-    score_all<V, WholeProducts<V, decltype(element)>>(rows, query, queries, scores, pitch);
-  });
 }
 
 /// Sums the features [x, x + M vectors) of all rows for H queries, apart from what is there, and
@@ -392,6 +378,37 @@ void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, st
   });
 }
 
+/// Scores of H queries over rows as numbers of the arithmetic.
+template <class V, class E>
+struct WholeRows {
+  using Element = E;
+  using Real = RealOf<V>;
+
+  template <std::size_t H, std::size_t kSideBySide = 2>
+  HEED_INLINE static void score(const StoredRows& rows, const Real* query, bool prefetches,
+                                Real* scores, std::size_t pitch) {
+    score_queries<V, WholeProducts<V, Element>, H, kSideBySide>(rows, query, prefetches, scores,
+                                                                pitch);
+  }
+};
+
+template <class V, class Rows, class Real = RealOf<V>>
+void score_all(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
+               std::size_t pitch) {
+  const std::size_t stride = RowOrder{kLanes<V>, rows.features}.query_numbers();
+  each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
+    Rows::template score<some>(rows, query + h * stride, h == 0, scores + h, pitch);
+  });
+}
+
+template <class V, class Real = RealOf<V>>
+void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
+                std::size_t pitch) {
+  with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
+    score_all<V, WholeRows<V, decltype(element)>>(rows, query, queries, scores, pitch);
+  });
+}
+
 template <class V, class Real = RealOf<V>>
 void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
                 Real* sums, Real* totals) {
@@ -417,13 +434,15 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
   });
 }
 
-/// *row_max becomes the largest of the scores, NaN passed over, and what was relative to it is
-/// rescaled.
+/// Where the largest of a query's scores, NaN passed over, has outgrown *row_max, that becomes it,
+/// and what was relative to it is rescaled. Scores lie `pitch` apart.
 template <class V, class Real = RealOf<V>>
-[[gnu::noinline]] void move_row_max(const Real* scores, std::size_t count, Real* row_max,
-                                    Real* row_sum, Real* sums, std::size_t padded) {
+[[gnu::noinline]] void move_row_max(const Real* scores, std::size_t count, std::size_t pitch,
+                                    Real* row_max, Real* row_sum, Real* sums, std::size_t padded) {
   Real most = *row_max;
-  for (std::size_t j = 0; j < count; ++j) most = scores[j] > most ? scores[j] : most;
+  for (std::size_t j = 0; j < count; ++j)
+    most = scores[j * pitch] > most ? scores[j * pitch] : most;
+  if (!(most > *row_max + kRescaleThreshold<Real>)) return;
   most = most < kLargest<Real> ? most : kLargest<Real>;
   const V factor = exp2_of(V(*row_max - most));
   *row_max = most;
@@ -432,41 +451,77 @@ template <class V, class Real = RealOf<V>>
     (V::load_unaligned(sums + x) * factor).store_unaligned(sums + x);
 }
 
-template <class V, class Real = RealOf<V>>
-void row_attend(const StoredRows& keys, const StoredRows& values, const Real* query, Real* row_max,
-                Real* row_sum, Real* sums) {
+/// Scores of H queries over some keys, [key][query], become probabilities.
+template <class V, std::size_t H, class Real = RealOf<V>>
+HEED_INLINE void scores_to_probs(Real* scores, std::size_t keys, Real* row_max, Real* row_sum,
+                                 Real* sums, std::size_t padded) {
   constexpr std::size_t n = kLanes<V>;
-  constexpr std::size_t together = StoredRows::kRunRows;
-  static_assert(together % n == 0);
-  const std::size_t padded = RowOrder{n, values.features}.padded();
-  alignas(kAlignment) Real scores[together];
-  RowGroups key_groups(keys);
-  RowGroups value_groups(values);
-  for (std::size_t first = 0; first < keys.count; first += together) {
-    const StoredRows group = key_groups.next();
-    // Rows come from memory. Those as wide as the arithmetic keep it busiest one after the other.
-    with_element<Real>(group.type, [&](auto element) HEED_INLINE_LAMBDA {
-      using Element = decltype(element);
-      score_queries<V, WholeProducts<V, Element>, 1, sizeof(Element) == sizeof(Real) ? 1 : 2>(
-          group, query, true, scores, 1);
-    });
-    for (std::size_t j = group.count; j < together; ++j) scores[j] = -kInfinity<Real>;
-    const V outgrown(*row_max + kRescaleThreshold<Real>);
-    bool moves = false;
-    unroll<together / n>([&](auto i) HEED_INLINE_LAMBDA {
-      moves = moves || xsimd::any(load<V>(scores + i * n) > outgrown);
-    });
-    if (__builtin_expect(moves, false))
-      move_row_max<V>(scores, together, row_max, row_sum, sums, padded);
-    const V most(*row_max);
-    const bool infinite = *row_max == kLargest<Real>;  // else no score is
-    unroll<together / n>([&](auto i) HEED_INLINE_LAMBDA {
-      V score = load<V>(scores + i * n);
-      if (__builtin_expect(infinite, false)) score = at_most(kLargest<Real>, score);
-      store<V>(scores + i * n, exp2_of(score - most));
-    });
-    row_values<V>(value_groups.next(), scores, 1, 1, sums, row_sum);
+  const std::size_t count = keys * H;
+  const std::size_t whole = (count + n - 1) / n * n;
+  for (std::size_t i = count; i < whole; ++i) scores[i] = -kInfinity<Real>;
+  alignas(kAlignment) Real lanes[n];
+  const auto in_lanes = [&]() HEED_INLINE_LAMBDA {
+    if constexpr (H == 1) return V(*row_max);
+    unroll<n>([&](auto l) HEED_INLINE_LAMBDA { lanes[l] = row_max[l % H]; });
+    return load<V>(lanes);
+  };
+  V most = in_lanes();
+  const V outgrown = most + V(kRescaleThreshold<Real>);
+  bool moves = false;
+  for (std::size_t i = 0; i < whole; i += n)
+    moves = moves || xsimd::any(load<V>(scores + i) > outgrown);
+  if (__builtin_expect(moves, false)) {
+    for (std::size_t h = 0; h < H; ++h)
+      move_row_max<V>(scores + h, keys, H, row_max + h, row_sum + h, sums + h * padded, padded);
+    most = in_lanes();
   }
+  const bool infinite = xsimd::any(most == V(kLargest<Real>));  // else no score is
+  for (std::size_t i = 0; i < whole; i += n) {
+    V score = load<V>(scores + i);
+    if (__builtin_expect(infinite, false)) score = at_most(kLargest<Real>, score);
+    store<V>(scores + i, exp2_of(score - most));
+  }
+}
+
+/// Scores are those of Rows; sum_values is row_values.
+template <class V, class Rows, class Sum, class Real = RealOf<V>>
+void attend_all(const StoredRows& keys, const StoredRows& values, const Real* query,
+                std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums,
+                Sum sum_values) {
+  constexpr std::size_t n = kLanes<V>;
+  constexpr std::size_t most = StoredRows::kMostRows;
+  static_assert(most % n == 0);
+  const std::size_t stride = RowOrder{n, keys.features}.query_numbers();
+  const std::size_t padded = RowOrder{n, values.features}.padded();
+  alignas(kAlignment) Real scores[kAttendQueries * most];
+  RowGroups key_groups(keys, turn);
+  RowGroups value_groups(values, turn);
+  for (std::size_t first = 0; first < keys.count; first += turn) {
+    const StoredRows group = key_groups.next();
+    each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
+      constexpr std::size_t H = some;
+      // Rows come from memory. Those as wide as the arithmetic keep it busiest one after the other.
+      constexpr std::size_t K = H == 1 && sizeof(typename Rows::Element) == sizeof(Real) ? 1 : 2;
+      Real* const these = scores + h * most;
+      Rows::template score<H, K>(group, query + h * stride, h == 0, these, H);
+      scores_to_probs<V, H>(these, group.count, row_max + h, row_sum + h, sums + h * padded,
+                            padded);
+    });
+    StoredRows value_group = value_groups.next();
+    each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
+      sum_values(value_group, scores + h * most, some, some, sums + h * padded, row_sum + h);
+      for (std::size_t r = 0; r < value_group.run_count; ++r) value_group.runs[r].next_count = 0;
+    });
+  }
+}
+
+template <class V, class Real = RealOf<V>>
+void row_attend(const StoredRows& keys, const StoredRows& values, const Real* query,
+                std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums) {
+  with_element<Real>(keys.type, [&](auto element) HEED_INLINE_LAMBDA {
+    attend_all<V, WholeRows<V, decltype(element)>>(keys, values, query, queries, turn, row_max,
+                                                   row_sum, sums, row_values<V, Real>);
+  });
 }
 
 }  // namespace

@@ -429,30 +429,33 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
 }
 
 template <class Real>
-void row_attend(const StoredRows& keys, const StoredRows& values, const Real* query, Real* row_max,
-                Real* row_sum, Real* sums) {
+void row_attend(const StoredRows& keys, const StoredRows& values, const Real* query,
+                std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums) {
   const std::size_t padded = RowOrder{kLanes<Real>, values.features}.padded();
-  Real scores[StoredRows::kRunRows];
-  RowGroups key_groups(keys);
-  RowGroups value_groups(values);
-  for (std::size_t first = 0; first < keys.count; first += StoredRows::kRunRows) {
+  Real scores[StoredRows::kMostRows * kAttendQueries];
+  RowGroups key_groups(keys, turn);
+  RowGroups value_groups(values, turn);
+  for (std::size_t first = 0; first < keys.count; first += turn) {
     const StoredRows group = key_groups.next();
-    row_scores(group, query, 1, scores, 1);
-    Real most = *row_max;
-    for (std::size_t j = 0; j < group.count; ++j) most = scores[j] > most ? scores[j] : most;
-    if (most > *row_max + kRescaleThreshold<Real>) {
-      most = std::min(most, kLargest<Real>);
-      const Real factor = exp2_of(*row_max - most);
-      *row_max = most;
-      *row_sum *= factor;
-      for (std::size_t x = 0; x < padded; ++x) sums[x] *= factor;
+    row_scores(group, query, queries, scores, queries);
+    for (std::size_t h = 0; h < queries; ++h) {
+      Real most = row_max[h];
+      for (std::size_t j = 0; j < group.count; ++j)
+        most = std::max(most, scores[j * queries + h]);  // NaN passed over
+      if (most > row_max[h] + kRescaleThreshold<Real>) {
+        most = std::min(most, kLargest<Real>);
+        const Real factor = exp2_of(row_max[h] - most);
+        row_max[h] = most;
+        row_sum[h] *= factor;
+        for (std::size_t x = 0; x < padded; ++x) sums[h * padded + x] *= factor;
+      }
+      for (std::size_t j = 0; j < group.count; ++j) {
+        // A score of +inf counts as the largest number; NaN stays.
+        Real& score = scores[j * queries + h];
+        score = exp2_of((score > kLargest<Real> ? kLargest<Real> : score) - row_max[h]);
+      }
     }
-    for (std::size_t j = 0; j < group.count; ++j) {
-      // A score of +inf counts as the largest number; NaN stays.
-      const Real score = scores[j] > kLargest<Real> ? kLargest<Real> : scores[j];
-      scores[j] = exp2_of(score - *row_max);
-    }
-    row_values(value_groups.next(), scores, 1, 1, sums, row_sum);
+    row_values(value_groups.next(), scores, queries, queries, sums, row_sum);
   }
 }
 

@@ -105,6 +105,9 @@ struct EdgeRows {
   std::ptrdiff_t head_stride;
 };
 
+/// The most queries that kernels attend over rows at once.
+inline constexpr std::size_t kAttendQueries = 8;
+
 /// The most edges that kernels of nodes take at once.
 inline constexpr std::size_t kNodeEdges = 32;
 
@@ -137,6 +140,8 @@ struct StoredRows {
   /// All runs but the last have a multiple of so many rows, and there are at most kMostRuns.
   static constexpr std::size_t kRunRows = 16;
   static constexpr std::size_t kMostRuns = 4;
+  /// So many rows are in kMostRuns runs at most, wherever they lie.
+  static constexpr std::size_t kMostRows = kRunRows * kMostRuns;
 
   ElementType type;       ///< Real, or for float also those of 16 and 8 bits
   std::ptrdiff_t stride;  ///< bytes
@@ -155,36 +160,43 @@ struct StoredRows {
   }
 };
 
-/// Rows of StoredRows one after the other, up to kRunRows at a time, which no run's end divides.
+/// Rows of StoredRows one after the other, up to `most` at a time, a multiple of kRunRows.
 class RowGroups {
  public:
   // Always inline, as all_keys() is.
-  [[gnu::always_inline]] explicit RowGroups(const StoredRows& rows) : rows_(rows) {}
+  [[gnu::always_inline]] RowGroups(const StoredRows& rows, std::size_t most)
+      : rows_(rows), most_(most) {}
   [[gnu::always_inline]] StoredRows next() {
-    const RowRun& run = rows_.runs[run_];
-    const std::size_t left = run.count - row_;
-    const std::size_t count = left < StoredRows::kRunRows ? left : StoredRows::kRunRows;
-    StoredRows group;  // its other runs are not there
+    const std::size_t left = rows_.count - first_;
+    StoredRows group;  // runs are written as they are found: to clear them takes as long
     group.type = rows_.type;
     group.stride = rows_.stride;
     group.next_stride = rows_.next_stride;
-    group.count = count;
+    group.count = left < most_ ? left : most_;
     group.features = rows_.features;
     group.scales = rows_.scales == nullptr ? nullptr : rows_.scales + first_;
-    group.run_count = 1;
-    group.runs[0] = {rows_.row(run, row_), count, nullptr, 0};
-    if (row_ < run.next_count) {
-      group.runs[0].next = rows_.next(run, row_);
-      group.runs[0].next_count = run.next_count - row_;
+    group.run_count = 0;
+    for (std::size_t j = 0; j < group.count;) {
+      const RowRun& from = rows_.runs[run_];
+      RowRun& run = group.runs[group.run_count++];
+      const std::size_t wanted = group.count - j;
+      run = {rows_.row(from, row_), from.count - row_, nullptr, 0};
+      if (run.count > wanted) run.count = wanted;
+      if (row_ < from.next_count) {
+        run.next = rows_.next(from, row_);
+        run.next_count = from.next_count - row_;
+      }
+      j += run.count;
+      row_ += run.count;
+      if (row_ == from.count) ++run_, row_ = 0;
     }
-    first_ += count;
-    row_ += count;
-    if (row_ == run.count) ++run_, row_ = 0;
+    first_ += group.count;
     return group;
   }
 
  private:
   const StoredRows& rows_;
+  const std::size_t most_;
   std::size_t run_ = 0;
   std::size_t row_ = 0;    ///< of the run
   std::size_t first_ = 0;  ///< of all

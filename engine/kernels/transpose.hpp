@@ -130,40 +130,45 @@ HEED_INLINE void transpose(V (&rows)[kLanes<V>]) {
 
 /// Sums each of the n rows from rows[from] on over its elements, by log2(n) rounds of shuffles,
 /// each 128 bits alone: element i of these in rows[from] becomes a sum of row from + i.
-template <std::size_t n, class V>
-HEED_INLINE void fold_rows(V (&rows)[kLanes<V>], std::size_t from) {
+template <std::size_t n, class V, class Add>
+HEED_INLINE void fold_rows(V (&rows)[kLanes<V>], std::size_t from, Add add) {
   if constexpr (n > 1) {
     unroll<n / 2>([&](auto i) HEED_INLINE_LAMBDA {
       const V a = rows[from + i];
       const V b = rows[from + i + n / 2];
-      rows[from + i] = interleave<false>(a, b) + interleave<true>(a, b);
+      rows[from + i] = add(interleave<false>(a, b), interleave<true>(a, b));
     });
-    fold_rows<n / 2, V>(rows, from);
+    fold_rows<n / 2, V>(rows, from, add);
   }
 }
 
-#if defined(__AVX512F__)
-/// Sums of neighbouring 128 bits: those of a, then those of b.
-template <class V>
-HEED_INLINE V add_neighbours(V a, V b) {
-  return every_other<false>(a, b) + every_other<true>(a, b);
-}
-#endif
+struct AddNumbers {
+  template <class V>
+  HEED_INLINE V operator()(V a, V b) const {
+    return a + b;
+  }
+};
 
-/// Element i of the result is the sum of the elements of rows[i]. Overwrites the rows.
-template <class V>
-HEED_INLINE V sum_rows(V (&rows)[kLanes<V>]) {
+/// Element i of the result is the sum of the elements of rows[i], which may be anything of their
+/// size that `add` adds. Overwrites the rows.
+template <class V, class Add = AddNumbers>
+HEED_INLINE V sum_rows(V (&rows)[kLanes<V>], Add add = {}) {
   constexpr std::size_t within = 16 / sizeof(RealOf<V>);
-  unroll<kLanes<V> / within>([&](auto i)
-                                 HEED_INLINE_LAMBDA { fold_rows<within, V>(rows, i * within); });
+  unroll<kLanes<V> / within>(
+      [&](auto i) HEED_INLINE_LAMBDA { fold_rows<within, V>(rows, i * within, add); });
 #if defined(__AVX512F__)
-  if constexpr (sizeof(V) == 64)
+  if constexpr (sizeof(V) == 64) {
+    // Sums of neighbouring 128 bits: those of a, then those of b.
+    const auto add_neighbours = [&](V a, V b) HEED_INLINE_LAMBDA {
+      return add(every_other<false>(a, b), every_other<true>(a, b));
+    };
     return add_neighbours(add_neighbours(rows[0], rows[within]),
                           add_neighbours(rows[2 * within], rows[3 * within]));
+  }
 #endif
 #if defined(__AVX__)
   if constexpr (sizeof(V) == 32)
-    return join_halves<false>(rows[0], rows[within]) + join_halves<true>(rows[0], rows[within]);
+    return add(join_halves<false>(rows[0], rows[within]), join_halves<true>(rows[0], rows[within]));
 #endif
   return rows[0];
 }

@@ -391,61 +391,77 @@ TEMPLATE_TEST_CASE("infinities and NaN count where they are, and not where they 
 
 namespace {
 
-/// A row of softmax on its way, and how row_attend's parts take it on.
+/// Some rows of softmax on their way, and how row_attend's parts take them on.
 template <class Real>
 struct Attended {
-  explicit Attended(const heed::RowOrder& order) : sums(order.padded()) {
+  Attended(const RowCase& whole, const heed::RowProducts<Real>& of)
+      : c(whole),
+        products(of),
+        row_max(c.queries, heed::kNoRowMax<Real>),
+        row_sum(c.queries, 0),
+        sums(c.queries * c.order.padded()) {
     sums.fill([] { return 0; });
   }
 
-  void attend(const Table<Real>& kernels, const heed::StoredRows& keys,
-              const heed::StoredRows& values, const Real* query) {
-    kernels.rows.row_attend(keys, values, query, &row_max, &row_sum, sums.data());
+  void attend(const heed::StoredRows& keys, const heed::StoredRows& values, const Real* query,
+              std::size_t turn) {
+    products.row_attend(keys, values, query, c.queries, turn, row_max.data(), row_sum.data(),
+                        sums.data());
     CHECK(sums.intact());
   }
 
+  /// One turn.
   void attend_in_parts(const Table<Real>& kernels, const heed::StoredRows& keys,
                        const heed::StoredRows& values, const Real* query) {
-    Real scores[heed::StoredRows::kRunRows];
-    kernels.rows.row_scores(keys, query, 1, scores, 1);
-    Real most = row_max;
-    for (std::size_t j = 0; j < keys.count; ++j) most = scores[j] > most ? scores[j] : most;
-    if (most > row_max + heed::kRescaleThreshold<Real>) {
-      most = std::min(most, -heed::kNoRowMax<Real>);
-      Real factor = row_max - most;
-      kernels.numbers.exp2(&factor, &factor, 1);
-      for (std::size_t x = 0; x < sums.size(); ++x) sums[x] *= factor;
-      row_sum *= factor;
-      row_max = most;
+    std::vector<Real> scores(keys.count * c.queries);
+    products.row_scores(keys, query, c.queries, scores.data(), c.queries);
+    for (std::size_t h = 0; h < c.queries; ++h) {
+      const auto score = [&](std::size_t j) -> Real& { return scores[j * c.queries + h]; };
+      Real most = row_max[h];
+      for (std::size_t j = 0; j < keys.count; ++j) most = score(j) > most ? score(j) : most;
+      if (most > row_max[h] + heed::kRescaleThreshold<Real>) {
+        most = std::min(most, -heed::kNoRowMax<Real>);
+        Real factor = row_max[h] - most;
+        kernels.numbers.exp2(&factor, &factor, 1);
+        for (std::size_t x = 0; x < c.order.padded(); ++x) sums[h * c.order.padded() + x] *= factor;
+        row_sum[h] *= factor;
+        row_max[h] = most;
+      }
+      for (std::size_t j = 0; j < keys.count; ++j) {
+        score(j) = (score(j) == kInf<Real> ? -heed::kNoRowMax<Real> : score(j)) - row_max[h];
+        kernels.numbers.exp2(&score(j), &score(j), 1);
+      }
     }
-    for (std::size_t j = 0; j < keys.count; ++j) {
-      scores[j] = (scores[j] == kInf<Real> ? -heed::kNoRowMax<Real> : scores[j]) - row_max;
-      kernels.numbers.exp2(scores + j, scores + j, 1);
-    }
-    kernels.rows.row_values(values, scores, 1, 1, sums.data(), &row_sum);
+    products.row_values(values, scores.data(), c.queries, c.queries, sums.data(), row_sum.data());
   }
 
-  bool same(const Attended& other, const RowCase& c) const {
-    return same_number(row_max, other.row_max) && same_number(row_sum, other.row_sum) &&
-           all(c.order.features, [&](std::size_t x) {
-             return same_number(sums[c.place(x)], other.sums[c.place(x)]);
-           });
+  bool same(const Attended& other) const {
+    return all(c.queries, c.order.features, [&](std::size_t h, std::size_t x) {
+      const std::size_t at = h * c.order.padded() + c.place(x);
+      return same_number(row_max[h], other.row_max[h]) &&
+             same_number(row_sum[h], other.row_sum[h]) && same_number(sums[at], other.sums[at]);
+    });
   }
 
-  Real row_max = heed::kNoRowMax<Real>;
-  Real row_sum = 0;
+  RowCase c;
+  const heed::RowProducts<Real>& products;
+  std::vector<Real> row_max, row_sum;
   BasicBuffer<Real> sums;
 };
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("row_attend is its parts in turn, however calls divide the rows", "[rows]",
+TEMPLATE_TEST_CASE("row_attend is its parts in turns, however calls divide the rows", "[rows]",
                    float, double) {
-  std::vector<RowCase> cases;
-  for (const RowCase& c : row_sizes<TestType>(false))
-    if (c.queries == 1 && !c.wide) cases.push_back(c);
-  for_each_case<TestType>(cases, [](const auto& kernels, const RowCase& c, Random& random) {
+  const auto attended = [](bool pairs) {
+    std::vector<RowCase> cases;
+    for (const RowCase& c : row_sizes<TestType>(pairs))
+      if (c.queries <= heed::kAttendQueries && !c.wide) cases.push_back(c);
+    return cases;
+  };
+  for_each_row_case<TestType>(attended, [](const auto& kernels, const RowCase& c, Random& random) {
     constexpr TestType inf = kInf<TestType>;
+    const std::size_t turn = heed::StoredRows::kRunRows << random.integer(0, 2);
     for (const TestType special : {TestType{0}, inf, -inf, not_a_number<TestType>()}) {
       // Later keys are larger, so that the maximum moves.
       const std::size_t odd = static_cast<std::size_t>(random.bits() % c.rows);
@@ -456,18 +472,17 @@ TEMPLATE_TEST_CASE("row_attend is its parts in turn, however calls divide the ro
       const Rows<TestType> values(
           kernels, c, [&](std::size_t, std::size_t) { return random.normal<TestType>(); });
       const Queries<TestType> q(kernels, c, random);
-      Attended<TestType> whole(c.order);
-      Attended<TestType> divided(c.order);
-      Attended<TestType> parts(c.order);
-      whole.attend(kernels, keys.all(), values.all(), q.query.data());
-      constexpr std::size_t kGroup = heed::StoredRows::kRunRows;
-      for (std::size_t j = 0; j < c.rows; j += kGroup) {
-        const std::size_t count = std::min(kGroup, c.rows - j);
-        divided.attend(kernels, keys.from(j, count), values.from(j, count), q.query.data());
+      Attended<TestType> whole(c, q.products);
+      Attended<TestType> divided(c, q.products);
+      Attended<TestType> parts(c, q.products);
+      whole.attend(keys.all(), values.all(), q.query.data(), turn);
+      for (std::size_t j = 0; j < c.rows; j += turn) {
+        const std::size_t count = std::min(turn, c.rows - j);
+        divided.attend(keys.from(j, count), values.from(j, count), q.query.data(), turn);
         parts.attend_in_parts(kernels, keys.from(j, count), values.from(j, count), q.query.data());
       }
-      CHECK(whole.same(divided, c));
-      CHECK(whole.same(parts, c));
+      CHECK(whole.same(divided));
+      CHECK(whole.same(parts));
     }
   });
 }
