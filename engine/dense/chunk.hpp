@@ -211,20 +211,13 @@ class ChunkSoftmax {
 
   Next after_keys(std::size_t begin, std::size_t count, bool prefetches) const {
     if (!prefetches) return {nullptr, 0, 0};
-    return alternates() ? Next{&value_, rows_.key_head, begin} : next_of(key_, begin, count);
+    return alternates() ? Next{&value_, rows_.key_head, begin}
+                        : key_.after(rows_.key_head, begin, count);
   }
   Next after_values(std::size_t begin, std::size_t count, bool prefetches) const {
     if (!prefetches) return {nullptr, 0, 0};
     return alternates() ? Next{&key_, rows_.key_head, begin + std::min(count, turn())}
-                        : next_of(value_, begin, count);
-  }
-
-  /// More of the same. Where several heads are read side by side, the next head's, whose rows often
-  /// share pages of memory with these.
-  Next next_of(const Stored<Real>& stored, std::size_t begin, std::size_t count) const {
-    if (stored.one_head()) return {&stored, rows_.key_head, begin + stored.rows_ahead()};
-    const std::int64_t head = stored.head_after(rows_.key_head);
-    return {&stored, head, head <= rows_.key_head ? begin + count : begin};
+                        : value_.after(rows_.key_head, begin, count);
   }
 
   /// Options see panels of rows. Without any, keys lie as close as the rows allow.

@@ -208,9 +208,13 @@ void Decoding<Real>::attend(const Share& share, std::byte* slab) const {
       softmax[i].make(*rows[i], keys, key, value, query(i), sums(i));
       softmax[i]->begin(ChunkPart<Real>::at(part_of(i), rows[i]->rows));
     }
-    const std::int64_t block_keys = count == 1 && softmax[0]->fuses()
-                                        ? std::min(key.most_rows(), value.most_rows())
-                                        : decode_.block_of(rows[0]->sequence.key_length);
+    const std::int64_t block_keys = [&] {
+      bool fuse = true;
+      for (std::int64_t i = 0; i < count; ++i) fuse = fuse && softmax[i]->fuses();
+      if (!fuse) return decode_.block_of(rows[0]->sequence.key_length);
+      if (count == 1) return std::min(key.most_rows(), value.most_rows());
+      return std::min(key.rows_of_heads(decode_.turn_keys), value.rows_of_heads(decode_.turn_keys));
+    }();
     each_block(keys, block_keys, decode_.turn_keys, [&](const KeyBlock& block) {
       for (std::int64_t i = 0; i < count; ++i)
         softmax[i]->step(block, i % share.sequences == 0, false);

@@ -24,11 +24,15 @@ class Stored {
     std::int64_t head, last_head, begin;
   };
 
-  /// Rows of a head that are read after others, and prefetched while those are read.
+  /// Rows that are read after those of a block, and prefetched while those are read.
   struct Next {
     const Stored* from;  ///< nullptr: nothing is prefetched
     std::int64_t head;
     std::size_t begin;
+    /// So many of the block's own rows are prefetched last: the first of them belong to it.
+    std::size_t ahead = 0;
+    /// Rows of all heads, one after the other, of which this block prefetches its share.
+    bool all_heads = false;
   };
 
   /// Where rows that are not read where they lie are put, and what is found out about rows.
@@ -79,20 +83,24 @@ class Stored {
     return rows;
   }
 
-  /// Rows of one head are prefetched so far ahead: to the L2 cache, past what the processor
-  /// foresees. Pages have a multiple of it.
-  std::size_t rows_ahead() const {
-    constexpr std::size_t kAheadRows = 32;
-    constexpr std::size_t kLeastAhead = 4096;
-    constexpr std::size_t kMostAhead = 8192;
-    const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
-    const std::size_t bytes = std::clamp(kAheadRows * row_bytes, kLeastAhead, kMostAhead);
-    constexpr std::size_t kStep = StoredRows::kRunRows;
-    return (std::max(bytes / row_bytes, std::size_t{1}) + kStep - 1) / kStep * kStep;
+  /// What is prefetched while rows [begin, begin + count) of a head are read: in the order in which
+  /// memory is read, where one head or several are read block by block.
+  Next after(std::int64_t head, std::size_t begin, std::size_t count) const {
+    if (one_head()) return {this, head, begin + rows_ahead()};
+    if (heads_in_rows()) return {this, head, begin + count, 0, true};
+    const bool last = head == place_.last_head;
+    return {this, last ? place_.head : head + 1, last ? begin + count : begin,
+            std::min(rows_ahead(), count)};
   }
   bool one_head() const { return place_.head == place_.last_head; }
-  std::int64_t head_after(std::int64_t head) const {
-    return head == place_.last_head ? place_.head : head + 1;
+
+  /// How many rows of one of several heads a block has, in turns: a page's, unless it has all heads
+  /// of a row side by side.
+  std::int64_t rows_of_heads(std::int64_t turn) const {
+    if (heads_in_rows() || place_.sequence.pages == nullptr) return turn;
+    const std::int64_t rows =
+        std::min<std::int64_t>(place_.sequence.page_rows, StoredRows::kMostRows);
+    return std::max(rows / turn * turn, turn);
   }
 
  private:
@@ -107,6 +115,25 @@ class Stored {
       const auto end = j + static_cast<std::size_t>(place_.sequence.keys_in_place(key));
       for (; j < std::min(end, count); ++j, at += stride) function(j, at);
     }
+  }
+
+  /// Rows are prefetched so far ahead: to the L2 cache, past what the processor foresees. Pages
+  /// have a multiple of it.
+  std::size_t rows_ahead() const {
+    constexpr std::size_t kAheadRows = 32;
+    constexpr std::size_t kLeastAhead = 4096;
+    constexpr std::size_t kMostAhead = 8192;
+    const std::size_t row_bytes = features_ * static_cast<std::size_t>(layout_.bytes);
+    const std::size_t bytes = std::clamp(kAheadRows * row_bytes, kLeastAhead, kMostAhead);
+    constexpr std::size_t kStep = StoredRows::kRunRows;
+    return (std::max(bytes / row_bytes, std::size_t{1}) + kStep - 1) / kStep * kStep;
+  }
+
+  /// Whether the heads lie one after the other, and fill a row.
+  bool heads_in_rows() const {
+    const auto features = static_cast<std::int64_t>(features_);
+    return layout_.strides.head == features &&
+           layout_.strides.row == (place_.last_head - place_.head + 1) * features;
   }
 
   /// Row j of a head, and how many of the sequence's follow it at the stride.
@@ -126,19 +153,38 @@ class Stored {
             std::min(in_place, left_ - j)};
   }
 
+  /// The row that is prefetched while row j of a block is read, and how many follow it.
+  Start next_start(const Next& next, const StoredRows& rows, std::int64_t head, std::size_t begin,
+                   std::size_t j) const {
+    if (next.all_heads) {
+      const auto heads = static_cast<std::size_t>(place_.last_head - place_.head + 1);
+      const std::size_t index = static_cast<std::size_t>(head - place_.head) * rows.count + j;
+      const Start row = start(place_.head, next.begin + index / heads);
+      const std::size_t before = index % heads;
+      if (row.in_place == 0) return row;
+      return {row.row + static_cast<std::int64_t>(before) * rows.next_stride,
+              row.in_place * heads - before};
+    }
+    if (next.ahead == 0) return next.from->start(next.head, next.begin + j);
+    if (j + next.ahead >= rows.count)
+      return start(next.head, next.begin + j + next.ahead - rows.count);
+    const Start own = start(head, begin + j + next.ahead);
+    return {own.row, std::min(own.in_place, rows.count - j - next.ahead)};
+  }
+
   /// A run ends where rows end that follow each other, or the ones to be read next.
   void find_runs(StoredRows& rows, std::int64_t head, std::size_t begin, const Next& next) const {
     rows.stride = layout_.strides.row * layout_.bytes;
-    const Stored* const fetched = next.from != nullptr && !next.from->copied_ ? next.from : nullptr;
-    rows.next_stride =
-        fetched != nullptr ? fetched->layout_.strides.row * fetched->layout_.bytes : 0;
+    const bool fetches = next.from != nullptr && !next.from->copied_;
+    const Layout& layout = fetches ? next.from->layout_ : layout_;
+    rows.next_stride = (next.all_heads ? layout.strides.head : layout.strides.row) * layout.bytes;
     for (std::size_t j = 0; j < rows.count;) {
-      const Start from = start(head, begin + j);
-      const Start later =
-          fetched != nullptr ? fetched->start(next.head, next.begin + j) : Start{nullptr, 0};
+      const Start from = this->start(head, begin + j);
+      const Start later = fetches ? next_start(next, rows, head, begin, j) : Start{nullptr, 0};
       std::size_t count = std::min(from.in_place, rows.count - j);
-      if (next.begin + j + later.in_place < left_ && later.in_place > 0)
-        count = std::min(count, later.in_place);
+      // Where no more follow the sequence ends, or rows in a page that nobody prefetches.
+      constexpr std::size_t kStep = StoredRows::kRunRows;
+      if (later.in_place >= kStep) count = std::min(count, later.in_place / kStep * kStep);
       rows.runs[rows.run_count++] = {from.row, count, later.row, later.in_place};
       j += count;
     }

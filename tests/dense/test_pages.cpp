@@ -65,3 +65,36 @@ TEST_CASE("what decoded sequences share is read once, and no bit tells", "[pages
     CHECK(check_same(q, p));
   }
 }
+
+TEST_CASE("many keys in turns, wherever they lie, have the bits and results that they should",
+          "[pages][same]") {
+  // Rows without options over 16 MiB of keys and values are attended in turns. Queries of a key
+  // head meet them alone, in groups of kernels, and in more than there are.
+  constexpr Index kMany = Index{16} << 20;
+  const std::vector<Index> groups = {4, 1, 3, 8, 9};
+  Report report("many keys");
+  std::size_t index = 0;
+  for (const Kind& kind : all_kinds()) {
+    if (brief() && index > 0) break;
+    const Index group = groups[index++ % groups.size()];
+    Sizes sizes = {1, 0, 200, 136, 1, 2 * group, 2};
+    sizes.types = kind.types;
+    const Index key_bytes =
+        sizes.key_heads * (sizes.features * format_of(kind.types.key).bytes +
+                           sizes.value_features * format_of(kind.types.value).bytes);
+    sizes.key_length = kMany / key_bytes + 300;
+    INFO(kind.name << " group " << group);
+    Problem p = filled(sizes, index, 2);
+    // The first key that is attended begins no turn.
+    p.desc.window = 1;
+    p.desc.window_left = sizes.key_length - 1 - static_cast<Index>(index) % 40;
+    p.desc.window_right = -1;
+    p.desc.alignment = HEED_ALIGNMENT_BOTTOM_RIGHT;
+    check_problem(p, &report);
+    for (std::uint64_t seed = 0; seed < (small() ? 1 : 3); ++seed) {
+      Random random(100 * index + seed);
+      Problem q = paged(p, random, false);
+      CHECK(check_same(q, p));
+    }
+  }
+}
