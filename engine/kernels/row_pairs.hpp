@@ -361,12 +361,12 @@ class PairedWeights {
     _mm512_store_ps(units_, _mm512_maskz_div_ps(some, largest, most));
   }
 
-  const StoredRows& rows_;
-  const Real* weights_;  ///< [row][H]
-  Real together_[StoredRows::kMostRows * H];
   alignas(kAlignment) std::int32_t pairs_[StoredRows::kMostRows * H / 2 + n];
   alignas(kAlignment) Real totals_[n];
   alignas(kAlignment) Real units_[n];
+  alignas(kAlignment) Real together_[StoredRows::kMostRows * H];
+  const StoredRows& rows_;
+  const Real* weights_;  ///< [row][H]
   __mmask16 rounds_ = 0;
 };
 
