@@ -74,7 +74,7 @@ void Scores<Real>::find_rows(const Panel<Real>& panel, const void* data, const L
   each_row_at(panel, data, layout, row_begin, first, [&](std::size_t i, const std::byte* from) {
     if (in_place) {
       rows[i] = reinterpret_cast<const Real*>(from);
-    } else if (from == previous) {
+    } else if (i > 0 && from == previous) {
       rows[i] = rows[i - 1];
     } else {
       Real* const to = buffer(plan_.slab.rows) + i * count;

@@ -169,38 +169,18 @@ void row_query(ElementType type, const Real* query, std::size_t features, Real s
                                                       rounded(x + kLanes<V>), 1));
 }
 
-/// Scores of H queries over rows in pairs.
-template <class V, class Words>
-struct PairRows {
-  using Element = typename Words::Element;
-  using Real = RealOf<V>;
-
-  template <std::size_t H, std::size_t kSideBySide = 2>
-  HEED_INLINE static void score(const StoredRows& rows, const Real* query, bool prefetches,
-                                Real* scores, std::size_t pitch) {
-    score_queries<V, Products<V, Words>, H, kSideBySide>(rows, query, prefetches, scores, pitch);
-    if constexpr (!kIsScaled<Element>) return;
-    const RowOrder order{kLanes<V>, rows.features};
-    for (std::size_t h = 0; h < H; ++h, query += order.query_numbers())
-      if (std::isnan(query[factor_place(order)]))
-        score_queries<V, WholeProducts<V, Element>, 1>(rows, query, false, scores + h, pitch);
-  }
-};
-
-template <class Function>
-HEED_INLINE void with_words(ElementType type, Function&& function) {
-  if (type == ElementType::kBf16)
-    function(Bf16Words{});
-  else
-    function(I8Words{});
-}
-
 template <class V, class Real = RealOf<V>>
 void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
                 std::size_t pitch) {
-  with_words(rows.type, [&](auto words) HEED_INLINE_LAMBDA {
-    score_all<V, PairRows<V, decltype(words)>>(rows, query, queries, scores, pitch);
-  });
+  if (rows.type == ElementType::kBf16) {
+    score_all<V, Products<V, Bf16Words>>(rows, query, queries, scores, pitch);
+    return;
+  }
+  score_all<V, Products<V, I8Words>>(rows, query, queries, scores, pitch);
+  const RowOrder order{kLanes<V>, rows.features};
+  for (std::size_t h = 0; h < queries; ++h, query += order.query_numbers())
+    if (std::isnan(query[factor_place(order)]))
+      score_queries<V, WholeProducts<V, I8>, 1>(rows, query, false, scores + h, pitch);
 }
 
 /// The weights of up to kMostRows rows for H queries, in pairs: those of rows 2i and 2i + 1. Lane l
@@ -484,18 +464,17 @@ void sum_rows_of(const StoredRows& rows, const Real* weights, std::size_t pitch,
 template <class V, class Real = RealOf<V>>
 void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
                 Real* sums, Real* totals) {
-  with_words(rows.type, [&](auto words) HEED_INLINE_LAMBDA {
-    sum_rows_of<V, decltype(words)>(rows, weights, pitch, queries, sums, totals);
-  });
+  if (rows.type == ElementType::kBf16)
+    sum_rows_of<V, Bf16Words>(rows, weights, pitch, queries, sums, totals);
+  else
+    sum_rows_of<V, I8Words>(rows, weights, pitch, queries, sums, totals);
 }
 
 template <class V, class Real = RealOf<V>>
 void row_attend(const StoredRows& keys, const StoredRows& values, const Real* query,
                 std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums) {
-  with_words(keys.type, [&](auto words) HEED_INLINE_LAMBDA {
-    attend_all<V, PairRows<V, decltype(words)>>(keys, values, query, queries, turn, row_max,
-                                                row_sum, sums, row_values<V, Real>);
-  });
+  attend_all<V>(keys, values, query, queries, turn, row_max, row_sum, sums, row_scores<V, Real>,
+                row_values<V, Real>);
 }
 
 }  // namespace row_pairs

@@ -323,6 +323,15 @@ HEED_INLINE void each_queries(std::size_t queries, Function&& function) {
   }
 }
 
+template <class V, class Products, class Real = RealOf<V>>
+void score_all(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
+               std::size_t pitch) {
+  const std::size_t stride = RowOrder{kLanes<V>, rows.features}.query_numbers();
+  each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
+    score_queries<V, Products, some>(rows, query + h * stride, h == 0, scores + h, pitch);
+  });
+}
+
 template <class V, class Real = RealOf<V>>
 void row_query(ElementType /*type*/, const Real* query, std::size_t features, Real scale,
                Real* to) {
@@ -330,6 +339,14 @@ void row_query(ElementType /*type*/, const Real* query, std::size_t features, Re
   for (std::size_t x = 0; x < order.whole(); ++x) to[x] = query[x] * scale;
   for (std::size_t x = order.whole(); x < order.rest(); ++x) to[x] = 0;
   for (std::size_t x = order.whole(); x < features; ++x) to[order.place(x)] = query[x] * scale;
+}
+
+template <class V, class Real = RealOf<V>>
+void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
+                std::size_t pitch) {
+  with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
+    score_all<V, WholeProducts<V, decltype(element)>>(rows, query, queries, scores, pitch);
+  });
 }
 
 /// Sums the features [x, x + M vectors) of all rows for H queries, apart from what is there, and
@@ -375,37 +392,6 @@ void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, st
       Real* const to = sums_of + h * stride + m * n;
       (sums[h][m] + V::load_unaligned(to)).store_unaligned(to);
     });
-  });
-}
-
-/// Scores of H queries over rows as numbers of the arithmetic.
-template <class V, class E>
-struct WholeRows {
-  using Element = E;
-  using Real = RealOf<V>;
-
-  template <std::size_t H, std::size_t kSideBySide = 2>
-  HEED_INLINE static void score(const StoredRows& rows, const Real* query, bool prefetches,
-                                Real* scores, std::size_t pitch) {
-    score_queries<V, WholeProducts<V, Element>, H, kSideBySide>(rows, query, prefetches, scores,
-                                                                pitch);
-  }
-};
-
-template <class V, class Rows, class Real = RealOf<V>>
-void score_all(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
-               std::size_t pitch) {
-  const std::size_t stride = RowOrder{kLanes<V>, rows.features}.query_numbers();
-  each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
-    Rows::template score<some>(rows, query + h * stride, h == 0, scores + h, pitch);
-  });
-}
-
-template <class V, class Real = RealOf<V>>
-void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
-                std::size_t pitch) {
-  with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
-    score_all<V, WholeRows<V, decltype(element)>>(rows, query, queries, scores, pitch);
   });
 }
 
@@ -483,11 +469,12 @@ HEED_INLINE void scores_to_probs(Real* scores, std::size_t keys, Real* row_max, 
   }
 }
 
-/// Scores are those of Rows; sum_values is row_values.
-template <class V, class Rows, class Sum, class Real = RealOf<V>>
-void attend_all(const StoredRows& keys, const StoredRows& values, const Real* query,
-                std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums,
-                Sum sum_values) {
+/// One for rows of all types: score_rows and sum_rows are row_scores and row_values.
+template <class V, class Score, class Sum, class Real = RealOf<V>>
+[[gnu::noinline]] void attend_all(const StoredRows& keys, const StoredRows& values,
+                                  const Real* query, std::size_t queries, std::size_t turn,
+                                  Real* row_max, Real* row_sum, Real* sums, Score score_rows,
+                                  Sum sum_rows) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t most = StoredRows::kMostRows;
   static_assert(most % n == 0);
@@ -496,32 +483,42 @@ void attend_all(const StoredRows& keys, const StoredRows& values, const Real* qu
   alignas(kAlignment) Real scores[kAttendQueries * most];
   RowGroups key_groups(keys, turn);
   RowGroups value_groups(values, turn);
+  // Only the first queries of a turn prefetch.
+  const auto be_fetched = [](StoredRows& rows) {
+    for (std::size_t r = 0; r < rows.run_count; ++r) rows.runs[r].next_count = 0;
+  };
   for (std::size_t first = 0; first < keys.count; first += turn) {
-    const StoredRows group = key_groups.next();
+    StoredRows key_group = key_groups.next();
     each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
-      constexpr std::size_t H = some;
-      // Rows come from memory. Those as wide as the arithmetic keep it busiest one after the other.
-      constexpr std::size_t K = H == 1 && sizeof(typename Rows::Element) == sizeof(Real) ? 1 : 2;
       Real* const these = scores + h * most;
-      Rows::template score<H, K>(group, query + h * stride, h == 0, these, H);
-      scores_to_probs<V, H>(these, group.count, row_max + h, row_sum + h, sums + h * padded,
-                            padded);
+      score_rows(key_group, query + h * stride, some, these, some);
+      be_fetched(key_group);
+      scores_to_probs<V, some>(these, key_group.count, row_max + h, row_sum + h, sums + h * padded,
+                               padded);
     });
     StoredRows value_group = value_groups.next();
     each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
-      sum_values(value_group, scores + h * most, some, some, sums + h * padded, row_sum + h);
-      for (std::size_t r = 0; r < value_group.run_count; ++r) value_group.runs[r].next_count = 0;
+      sum_rows(value_group, scores + h * most, some, some, sums + h * padded, row_sum + h);
+      be_fetched(value_group);
     });
   }
+}
+
+/// Rows come from memory. Those as wide as the arithmetic keep it busiest one after the other.
+template <class V, class Real = RealOf<V>>
+void score_alone(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
+                 std::size_t pitch) {
+  if (rows.type == kTypeOf<Real>)
+    score_queries<V, WholeProducts<V, Real>, 1, 1>(rows, query, true, scores, pitch);
+  else
+    row_scores<V>(rows, query, queries, scores, pitch);
 }
 
 template <class V, class Real = RealOf<V>>
 void row_attend(const StoredRows& keys, const StoredRows& values, const Real* query,
                 std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums) {
-  with_element<Real>(keys.type, [&](auto element) HEED_INLINE_LAMBDA {
-    attend_all<V, WholeRows<V, decltype(element)>>(keys, values, query, queries, turn, row_max,
-                                                   row_sum, sums, row_values<V, Real>);
-  });
+  attend_all<V>(keys, values, query, queries, turn, row_max, row_sum, sums,
+                queries == 1 ? score_alone<V, Real> : row_scores<V, Real>, row_values<V, Real>);
 }
 
 }  // namespace

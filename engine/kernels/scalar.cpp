@@ -432,7 +432,7 @@ template <class Real>
 void row_attend(const StoredRows& keys, const StoredRows& values, const Real* query,
                 std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums) {
   const std::size_t padded = RowOrder{kLanes<Real>, values.features}.padded();
-  Real scores[StoredRows::kMostRows * kAttendQueries];
+  Real scores[StoredRows::kMostRows * kAttendQueries] = {};
   RowGroups key_groups(keys, turn);
   RowGroups value_groups(values, turn);
   for (std::size_t first = 0; first < keys.count; first += turn) {

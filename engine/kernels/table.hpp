@@ -41,6 +41,12 @@ enum class ElementType : std::uint8_t {
   kMask,    ///< a byte, not 0 where a key is attended; read by `mask_rows` alone
 };
 
+/// The type of numbers of the arithmetic.
+template <class Real>
+inline constexpr ElementType kTypeOf = ElementType::kF32;
+template <>
+inline constexpr ElementType kTypeOf<double> = ElementType::kF64;
+
 /// A matrix read where it lies: element (row, column) at data[row * row_stride + column *
 /// column_stride].
 template <class Element>

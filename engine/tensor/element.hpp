@@ -1,4 +1,5 @@
-// The types of elements, and that of the arithmetic: float64 if the tensors are, else float32.
+// What the types of elements are called, take, and are read as: float64 if the tensors are, else
+// float32.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +7,6 @@
 #include "engine/kernels/table.hpp"
 
 namespace heed {
-
-template <class Real>
-inline constexpr ElementType kTypeOf = ElementType::kF32;
-template <>
-inline constexpr ElementType kTypeOf<double> = ElementType::kF64;
 
 /// Bytes of one element.
 std::int64_t bytes_of(ElementType type);
