@@ -81,6 +81,7 @@ constexpr Column kColumns[] = {
     {"of_copy", "of_copy", "%.3f"},
     {"of_read", "of_read", "%.3f"},
     {"of_spread", "of_spread", "%.3f"},
+    {"of_table", "of_table", "%.3f"},
     {"of_contiguous", "of_contiguous", "%.3f"},
     {"of_float32", "of_float32", "%.3f"},
     {"target", nullptr, nullptr},

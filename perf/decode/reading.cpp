@@ -17,6 +17,22 @@ constexpr std::size_t kSpanBytes = std::size_t{1} << 18;
 /// Smaller workloads are read several times between two looks at the clock.
 constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
 
+/// Adds stretches, those that lie one after the other as one, in pieces of kSpanBytes at most.
+template <class Span>
+void cut(const std::vector<Span>& stretches, std::vector<Span>& spans) {
+  for (std::size_t i = 0; i < stretches.size();) {
+    Span rest = stretches[i];
+    for (++i; i < stretches.size() && rest.data + rest.bytes == stretches[i].data; ++i)
+      rest.bytes += stretches[i].bytes;
+    while (rest.bytes != 0) {
+      const std::size_t bytes = std::min(rest.bytes, kSpanBytes);
+      spans.push_back({rest.data, bytes});
+      rest.data += bytes;
+      rest.bytes -= bytes;
+    }
+  }
+}
+
 }  // namespace
 
 ReadMeter::ReadMeter(const PeakKernel& kernel, unsigned threads, const Workload& workload,
@@ -26,8 +42,12 @@ ReadMeter::ReadMeter(const PeakKernel& kernel, unsigned threads, const Workload&
     std::vector<Span> stretches;
     for (std::int64_t b = 0; b < workload.desc.batch; ++b)
       add_sequence(workload, layer, b, stretches);
-    if (workload.desc.pages != 0) stretches = joined(std::move(stretches));
-    for (const Span& stretch : stretches) cut(stretch);
+    if (workload.desc.pages != 0) {
+      cut(stretches, by_table_);
+      std::sort(stretches.begin(), stretches.end(),
+                [](const Span& a, const Span& b) { return a.data < b.data; });
+    }
+    cut(stretches, spans_);
   }
   for (const Span& span : spans_) bytes_ += span.bytes;
   const std::vector<Span> once = spans_;
@@ -35,7 +55,8 @@ ReadMeter::ReadMeter(const PeakKernel& kernel, unsigned threads, const Workload&
     spans_.insert(spans_.end(), once.begin(), once.end());
 }
 
-/// Rows of one head, or of all in one, lie one after the other, as far as a page goes.
+/// Rows of one head, or of all in one, lie one after the other, as far as a page goes. Those of a
+/// page come together.
 void ReadMeter::add_sequence(const Workload& workload, std::int64_t layer, std::int64_t batch,
                              std::vector<Span>& stretches) const {
   const heed_attention_desc& d = workload.desc;
@@ -45,55 +66,41 @@ void ReadMeter::add_sequence(const Workload& workload, std::int64_t layer, std::
   if (d.key.dtype == HEED_DTYPE_I8)
     stored.insert(stored.end(), {&tensors_->key_scales, &tensors_->value_scales});
   const bool one_head = d.packed_keys != 0 || workload.nhd;
-  for (std::int64_t h = 0; h < (one_head ? 1 : d.key_heads); ++h)
-    for (const Tensor* const tensor : stored) {
-      const oracle::Source rows = keys_of(workload, *tensor);
+  const std::int64_t heads = one_head ? 1 : d.key_heads;
+  for (std::int64_t t = keys.begin, count = 0; t < keys.end; t += count) {
+    const oracle::RowPlace at = oracle::key_row(sequence, t);
+    const std::int64_t end = d.pages != 0 ? t - at.row + d.page_rows : keys.end;
+    count = std::min(end, keys.end) - t;
+    const auto add = [&](const Tensor& tensor, std::int64_t h) {
+      const oracle::Source rows = keys_of(workload, tensor);
       const std::int64_t width = oracle::format_of(rows.dtype).bytes;
-      const auto layer_bytes = static_cast<std::int64_t>(tensor->bytes()) / workload.layers;
-      const char* const data = static_cast<const char*>(rows.data) + layer * layer_bytes;
-      for (std::int64_t t = keys.begin; t < keys.end;) {
-        const oracle::RowPlace at = oracle::key_row(sequence, t);
-        const std::int64_t before = at.batch * rows.strides.batch + h * rows.strides.head;
-        const std::int64_t end = d.pages != 0 ? t - at.row + d.page_rows : keys.end;
-        const std::int64_t count = std::min(end, keys.end) - t;
-        stretches.push_back({data + (before + at.row * rows.strides.row) * width,
-                             static_cast<std::size_t>(count * rows.strides.row * width)});
-        t += count;
-      }
+      const auto layer_bytes = static_cast<std::int64_t>(tensor.bytes()) / workload.layers;
+      const std::int64_t before = at.batch * rows.strides.batch + h * rows.strides.head;
+      stretches.push_back({static_cast<const char*>(rows.data) + layer * layer_bytes +
+                               (before + at.row * rows.strides.row) * width,
+                           static_cast<std::size_t>(count * rows.strides.row * width)});
+    };
+    if (d.pages != 0) {
+      for (const Tensor* const tensor : stored)
+        for (std::int64_t h = 0; h < heads; ++h) add(*tensor, h);
+    } else {
+      for (std::int64_t h = 0; h < heads; ++h)
+        for (const Tensor* const tensor : stored) add(*tensor, h);
     }
-}
-
-/// Pages in the order in which they lie in memory: the plain loop knows of no table.
-std::vector<ReadMeter::Span> ReadMeter::joined(std::vector<Span> stretches) {
-  std::sort(stretches.begin(), stretches.end(),
-            [](const Span& a, const Span& b) { return a.data < b.data; });
-  std::vector<Span> all;
-  for (const Span& stretch : stretches)
-    if (!all.empty() && all.back().data + all.back().bytes == stretch.data)
-      all.back().bytes += stretch.bytes;
-    else
-      all.push_back(stretch);
-  return all;
-}
-
-void ReadMeter::cut(Span stretch) {
-  while (stretch.bytes != 0) {
-    const std::size_t bytes = std::min(stretch.bytes, kSpanBytes);
-    spans_.push_back({stretch.data, bytes});
-    stretch.data += bytes;
-    stretch.bytes -= bytes;
   }
 }
 
 void ReadMeter::sample(double seconds) {
-  sample(ReadOrder::kPlain, seconds, plain_);
-  sample(ReadOrder::kSpread, seconds, spread_);
+  sample(spans_, ReadOrder::kPlain, seconds, plain_);
+  sample(spans_, ReadOrder::kSpread, seconds, spread_);
+  if (!by_table_.empty()) sample(by_table_, ReadOrder::kPlain, seconds, table_);
 }
 
 /// Threads claim spans in order, as those of attention claim tasks. Whoever comes to the first one
 /// again when time is up ends it for all.
-void ReadMeter::sample(ReadOrder order, double seconds, Total& total) {
-  const auto count = static_cast<std::int64_t>(spans_.size());
+void ReadMeter::sample(const std::vector<Span>& spans, ReadOrder order, double seconds,
+                       Total& total) {
+  const auto count = static_cast<std::int64_t>(spans.size());
   std::atomic<std::int64_t> next{0};
   std::atomic<std::int64_t> end{std::numeric_limits<std::int64_t>::max()};
   const double rate = sum_of_threads(threads_, [&] {
@@ -106,7 +113,7 @@ void ReadMeter::sample(ReadOrder order, double seconds, Total& total) {
     for (std::int64_t i; (i = next.fetch_add(1)) < end.load();) {
       if (i != 0 && i % count == 0 && seconds_since(start) >= seconds) end.store(i);
       if (i >= end.load()) break;
-      const Span& span = spans_[static_cast<std::size_t>(i % count)];
+      const Span& span = spans[static_cast<std::size_t>(i % count)];
       benchmark::DoNotOptimize(kernel_.read(span.data, span.bytes, order));
       bytes += static_cast<double>(span.bytes);
     }

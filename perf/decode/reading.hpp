@@ -21,14 +21,16 @@ class ReadMeter {
   ReadMeter(const PeakKernel& kernel, unsigned threads, const Workload& workload,
             std::shared_ptr<const Tensors> tensors);
 
-  /// Reads for about `seconds` in each order: all of it, once or several times, so that the loops
-  /// and attention leave the same in the caches to each other.
+  /// Reads for about `seconds` in each order, of pages in that of their table too: all of it, once
+  /// or several times, so that the loops and attention leave the same in the caches to each other.
   void sample(double seconds);
 
   /// Of the keys and values, each counted once.
   double bytes() const { return static_cast<double>(bytes_); }
   double rate() const { return plain_.bytes / plain_.seconds; }
   double spread_rate() const { return spread_.bytes / spread_.seconds; }
+  /// Page after page as the table names them, with all heads of a page; 0: there are no pages.
+  double table_rate() const { return by_table_.empty() ? 0 : table_.bytes / table_.seconds; }
 
  private:
   struct Total {
@@ -42,17 +44,17 @@ class ReadMeter {
 
   void add_sequence(const Workload& workload, std::int64_t layer, std::int64_t batch,
                     std::vector<Span>& stretches) const;
-  static std::vector<Span> joined(std::vector<Span> stretches);
-  void cut(Span stretch);
-  void sample(ReadOrder order, double seconds, Total& total);
+  void sample(const std::vector<Span>& spans, ReadOrder order, double seconds, Total& total);
 
   const PeakKernel& kernel_;
   unsigned threads_;
   std::shared_ptr<const Tensors> tensors_;
-  std::vector<Span> spans_;  ///< in the order in which attention comes to them
+  std::vector<Span> spans_;     ///< in the order in which they lie in memory
+  std::vector<Span> by_table_;  ///< in that of the table
   std::size_t bytes_ = 0;
   Total plain_;
   Total spread_;
+  Total table_;
 };
 
 }  // namespace heed::perf

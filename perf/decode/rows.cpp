@@ -106,6 +106,10 @@ class DecodeRow {
     state.counters["spread_gbps"] = meter.spread_rate() * 1e-9;
     state.counters["of_read"] = bytes / timing.seconds / meter.rate();
     state.counters["of_spread"] = bytes / timing.seconds / meter.spread_rate();
+    if (const double rate = meter.table_rate(); rate != 0) {
+      state.counters["table_gbps"] = rate * 1e-9;
+      state.counters["of_table"] = bytes / timing.seconds / rate;
+    }
     state.counters["tokens/s"] = tokens(workload) / timing.seconds;
     state.counters["call_us"] = timing.seconds / static_cast<double>(workload.layers) * 1e6;
     state.counters["gflops"] = problem_.flops() / timing.seconds * 1e-9;
