@@ -196,8 +196,7 @@ std::int64_t decoded_block(const heed_attention_plan& plan, bool many) {
 /// no feature is filled up, so that twice the features still leave a quarter for splitting. Two
 /// parts are all of a float16: exact ones are five products of a pair of numbers on average, those
 /// of bfloat16 two. Float32 itself is exact by multiply-adds alone. What hard attention chooses is
-/// not found again where a score is not finite, and a block's own products have bounds of their
-/// own.
+/// not found again where a score is not finite.
 Parts parts_of(const heed_context& context, const Problem& p, Placement placement) {
   const auto all_are = [&](ElementType type) {
     return p.query.type == type && p.key.type == type && p.value.type == type;
@@ -208,7 +207,7 @@ Parts parts_of(const heed_context& context, const Problem& p, Placement placemen
   if (has_pairs(context) && (rounds || all_are(ElementType::kBf16))) return {1};
 
   const ProductKernels<float>* const products = context.kernels->f32.by_parts.three;
-  if (products == nullptr || p.hard || p.projected) return {};
+  if (products == nullptr || p.hard) return {};
   const Size whole = round_up(Size(p.features), products->depth) +
                      round_up(Size(p.value_features), PanelGeometry::value_block);
   if (whole.value() > 2 * (p.features + p.value_features)) return {};

@@ -44,7 +44,7 @@ class BlockRun {
          matrix(problem_.w_value, args_.p_value, args_.w_value, args_.b_value),
          key_rows_.output(tensors_ + plan_.space.value, a.value, a.value_features)},
     };
-    for (Matmul& matmul : matmuls) matmul.pairs = pairs(matmul);
+    for (Matmul& matmul : matmuls) matmul.parts = parts(matmul);
     for (std::size_t i = 0; i < (one_input ? 3 : 1); ++i) {
       matmuls[i].items = plan_.query.size.items;
       if (in_panels()) matmuls[i].x_panels = workspace_ + plan_.space.input;
@@ -77,7 +77,7 @@ class BlockRun {
                      query_rows_.input(tensors_ + plan_.space.heads, heads),
                      matrix(problem_.w_out, args_.p_out, args_.w_out, args_.b_out),
                      query_rows_.output(args_.out, problem_.out, problem_.width_out)};
-    matmul.pairs = pairs(matmul);
+    matmul.parts = parts(matmul);
     matmul.items = plan_.out.size.items;
     if (in_panels()) matmul.x_panels = tensors_ + plan_.space.heads;
     multiply(&matmul, 1, plan_.combine_workers);
@@ -88,8 +88,8 @@ class BlockRun {
                         const void* bias) const {
     return {prepared, &matrix, data, bias, problem_.bias};
   }
-  bool pairs(const Matmul& matmul) const {
-    return multiplies_pairs(*plan_.context, matmul.x.layout.type, matmul.w.type());
+  Parts parts(const Matmul& matmul) const {
+    return product_parts(*plan_.context, matmul.x.layout.type, matmul.w.type());
   }
   bool in_panels() const { return plan_.attention.placement == Placement::kPanels; }
 

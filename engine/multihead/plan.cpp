@@ -74,16 +74,16 @@ void place_projections(const heed_context& context, MultiheadProblem& block) {
 /// heads, then lie as attention and products work on them. Panels are cut sequence by sequence, so
 /// there are none where short sequences would leave more than an eighth of them empty, nor where a
 /// CBLAS library or a combiner reads rows. Recomputing weights and gradients read rows too, but
-/// asking for them must not change out, so the same rows share panels. Pairs have panels of another
-/// kind.
+/// asking for them must not change out, so the same rows share panels. Pairs and parts have panels
+/// of another kind.
 Placement choose_placement(const heed_context& context, const MultiheadProblem& p) {
   const Problem& a = p.attention;
   const std::int64_t lanes = with_real(a.float64, [&](auto real) {
     return kernels_of<decltype(real)>(*context.kernels).panels.lanes;
   });
   const std::int64_t padding = round_up(a.query_length, lanes) - a.query_length;
-  if (computes_in_pairs(context, p) || context.backend != Backend::kHeed || !p.has_w_out() ||
-      a.packed_queries > 0 || a.batch == 0 || padding * 8 > a.query_length)
+  if (most_product_parts(context, p.input_query.type) > 0 || context.backend != Backend::kHeed ||
+      !p.has_w_out() || a.packed_queries > 0 || a.batch == 0 || padding * 8 > a.query_length)
     return Placement::kPacked;
   const bool recomputes = a.weights_point != HEED_WEIGHTS_NONE || a.sum_columns;
   return recomputes || p.keep ? Placement::kByHead : Placement::kPanels;
@@ -93,12 +93,10 @@ void plan_products(const heed_context& context, heed_multihead_plan& plan) {
   const MultiheadProblem& p = plan.problem;
   const bool panels = plan.attention.placement == Placement::kPanels;
   const std::int64_t items = plan.attention.placement == Placement::kPacked ? 1 : p.attention.batch;
-  const auto may_pair = [&](const Layout& x) {
-    return multiplies_pairs(context, x.type, ElementType::kBf16);
-  };
-  const bool queries = may_pair(p.input_query);
-  const bool keys = queries || may_pair(p.input_key);  // one input may serve as both
-  const bool heads = may_pair(p.attention.out);
+  const auto most_parts = [&](const Layout& x) { return most_product_parts(context, x.type); };
+  const std::uint32_t queries = most_parts(p.input_query);
+  const std::uint32_t keys = std::max(queries, most_parts(p.input_key));  // may be one input
+  const std::uint32_t heads = most_parts(p.attention.out);
   const MatmulSize query = {p.float64(), p.query_rows, p.width_query, p.queries_width,
                             items,       panels,       panels,        queries};
   const MatmulSize key = {p.float64(), p.key_rows, p.width_key, p.keys_width,

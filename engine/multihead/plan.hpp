@@ -43,8 +43,10 @@ struct heed_multihead_plan {
   /// What is in effect.
   heed::Precision precision() const {
     using heed::Precision;
-    if (problem.attention.query.type != heed::ElementType::kBf16) return Precision::kExact;
-    return context->precision == Precision::kMedium ? Precision::kMedium : Precision::kDefault;
+    const bool pairs = problem.attention.query.type == heed::ElementType::kBf16;
+    if (!pairs && query.size.most_parts == 0) return attention.precision();
+    return pairs && context->precision == Precision::kHigh ? Precision::kDefault
+                                                           : context->precision;
   }
 };
 

@@ -36,9 +36,11 @@ std::int64_t even_part(std::int64_t whole, std::int64_t parts, std::int64_t most
 std::int64_t most_rows(const MatmulSize& size, std::int64_t cache, std::int64_t widest,
                        std::int64_t bytes) {
   constexpr std::int64_t kKept = std::int64_t{4} << 20;
-  if (!size.may_pair) return cache / 2 / (kTileIn * bytes);
+  if (!size.may_pair()) return cache / 2 / (kTileIn * bytes);
   const std::int64_t rows = 2 * cache / ((widest + kTileIn) * bytes);
-  return size.x_in_panels ? rows : std::min(rows, kKept / (Size(size.in) * (bytes / 2)).value());
+  return size.x_in_panels
+             ? rows
+             : std::min(rows, kKept / (Size(size.in) * size.most_parts * (bytes / 2)).value());
 }
 
 /// Whether a product that one task's rows could hold is better cut by its rows, too. Every task
@@ -76,14 +78,17 @@ void choose_blocks(const heed_context& context, const KernelTable<Real>& kernels
   row_tasks = ceil_div(panels, plan.task_panels);
   plan.task_out =
       even_part(size.out, ceil_div(tasks, row_tasks),
-                std::max(size.may_pair ? kWidestTaskOfPairs : kWidestTask, widest), kBlock);
+                std::max(size.may_pair() ? kWidestTaskOfPairs : kWidestTask, widest), kBlock);
   plan.out_block = even_part(plan.task_out, 1, widest, kBlock);
-  plan.sweep_out = size.may_pair ? plan.out_block : plan.task_out;
+  plan.sweep_out = size.may_pair() ? plan.out_block : plan.task_out;
+  plan.tile_lines = kTileIn;
   plan.x_lines = plan.keeps_x() ? size.in : std::min(size.in, kTileIn);
   // Packing a part of the features uses a line more.
-  if (size.may_pair) {
-    const std::int64_t ins = plan.keeps_x() ? size.in : std::min(size.in, kMostTileIn);
-    plan.x_lines = std::max(plan.x_lines, packed_lines(kernels.pairs->depth, ins) + 1);
+  for (std::uint32_t parts = 1; parts <= size.most_parts; ++parts) {
+    const Packing packing = {kernels.pairs->depth, parts};
+    const std::int64_t ins = plan.keeps_x() ? size.in : std::min(size.in, packing.tile_in());
+    plan.x_lines = std::max(plan.x_lines, packing.lines(ins) + 1);
+    plan.tile_lines = std::max(plan.tile_lines, packing.lines(packing.tile_in()));
   }
 }
 
@@ -97,14 +102,14 @@ void lay_out(MatmulPlan& plan) {
   MatmulSlab slab{};
   slab.x = take(plan.size.x_in_panels ? 0 : rows, plan.x_lines);
   slab.accumulators = take(plan.size.y_in_panels ? 0 : rows, plan.sweep_out);
-  slab.weights = take(kTileIn, plan.out_block);
-  const std::int64_t ins = plan.size.may_pair ? kMostTileIn : kTileIn;
+  slab.weights = take(plan.tile_lines, plan.out_block);
+  const std::int64_t ins = plan.size.may_pair() ? kMostTileIn : kTileIn;
   slab.wide = take(std::max(ins, plan.panel_rows), std::max(plan.out_block, ins));
   slab.bias = take(1, plan.out_block);
-  const std::int64_t mended = plan.size.may_pair ? plan.panel_rows : 0;
+  const std::int64_t mended = plan.size.may_pair() ? plan.panel_rows : 0;
   slab.again = take(mended, round_up(plan.out_block, kBlock));
   slab.again_x = take(mended, ins);
-  slab.again_w = take(plan.size.may_pair ? ins : 0, kBlock);
+  slab.again_w = take(plan.size.may_pair() ? ins : 0, kBlock);
   slab.bytes = checked_slab(offsets, plan.size);
   plan.slab = slab;
 }
@@ -186,11 +191,13 @@ void run_matmuls(const heed_context& context, const Matmul* matmuls, std::size_t
     with_real(matmul->plan->size.float64,
               [&](auto real) { multiply<decltype(real)>(context, *matmul, grid, task, slab); });
   };
-  const bool pairs =
-      std::any_of(matmuls, matmuls + count, [](const Matmul& matmul) { return matmul.pairs; });
+  // Those of all parts begin alike.
+  const Matmul* const with_parts = std::find_if(
+      matmuls, matmuls + count, [](const Matmul& matmul) { return matmul.parts.count > 0; });
+  const Parts parts = with_parts == matmuls + count ? Parts{} : with_parts->parts;
   parallel_for(context.threads, {tasks, 1, workers},
                [&](std::int64_t begin, std::int64_t end, std::uint32_t worker) {
-                 const UnitInUse unit(products_of(context.kernels->f32, pairs_if(pairs)));
+                 const UnitInUse unit(products_of(context.kernels->f32, parts));
                  for (std::int64_t task = begin; task < end; ++task)
                    work(task, slabs + worker * slab_bytes);
                });

@@ -6,8 +6,9 @@
 // bits depend on the instruction set alone, not on how the product is cut up.
 //
 // Rows and matrices of bfloat16 meet as pairs where the context has them, which is exact but for
-// the order of sums and for subnormal numbers, which count as 0. Elements that are not finite then
-// are multiplied again without pairs (Multiply::mend), because infinity times 0 is NaN.
+// the order of sums and for subnormal numbers, which count as 0; those of other types as parts of
+// bfloat16 where it has these. Elements that are not finite then are multiplied again as numbers
+// (Multiply::mend), because infinity times 0 is NaN.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,9 @@ struct MatmulSize {
   std::int64_t items = 1;    ///< see Product
   bool x_in_panels = false;  ///< in every run
   bool y_in_panels = false;
-  bool may_pair = false;  ///< some runs multiply pairs
+  std::uint32_t most_parts = 0;  ///< that a run multiplies, see Parts; 0: numbers alone
+
+  bool may_pair() const { return most_parts > 0; }
 };
 
 /// Offsets, in bytes, into the slab of workspace that one thread works in. Numbers are of the
@@ -38,16 +41,16 @@ struct MatmulSlab {
   std::size_t weights;       ///< one packed tile
   std::size_t wide;          ///< one tile, widened; or rows of x or y
   std::size_t bias;          ///< [out_block]
-  std::size_t again;         ///< [out_block][pitch]; this and what follows to mend pairs
+  std::size_t again;         ///< [out_block][pitch]; this and what follows to mend
   std::size_t again_x;       ///< a panel's part of x, [kMostTileIn][pitch]
   std::size_t again_w;       ///< one block of a tile, [kMostTileIn][value_block]
   std::size_t bytes;
 };
 
 /// A task is some panels of rows times some features out. It takes sweep_out features out at a
-/// time, and for these tile_in() features in at a time, times out_block features out: this tile of
-/// weights stays in the L2 cache while the panels pass, and so does that part of x if one sweep
-/// does it all; else x is kept whole.
+/// time, and for these Packing::tile_in() features in at a time, times out_block features out: this
+/// tile of weights stays in the L2 cache while the panels pass, and so does that part of x if one
+/// sweep does it all; else x is kept whole.
 struct MatmulPlan {
   MatmulSize size;
   std::int64_t panel_rows;
@@ -56,7 +59,8 @@ struct MatmulPlan {
   std::int64_t task_out;     ///< most features out of a task
   std::int64_t sweep_out;    ///< the same of a sweep
   std::int64_t out_block;
-  std::int64_t x_lines;  ///< of a panel of x that is there at a time, in numbers or pairs
+  std::int64_t x_lines;     ///< of a panel of x that is there at a time, in numbers or pairs
+  std::int64_t tile_lines;  ///< of a tile, the same
 
   bool keeps_x() const { return sweep_out < task_out; }
   MatmulSlab slab;
@@ -93,8 +97,8 @@ struct Matmul {
   void* y_panels =
       nullptr;  ///< receives y_scale times y in panels, 0 in lanes without a row, instead of y
   double y_scale = 1;
-  bool pairs = false;  ///< multiplies pairs; where the plan may
-  bool adds = false;   ///< y, of one head and not in panels, grows by the product; without a bias
+  Parts parts = {};   ///< that are multiplied; at most the plan's
+  bool adds = false;  ///< y, of one head and not in panels, grows by the product; without a bias
 };
 
 /// Computes all of them; `workers` threads of the context share the tasks. Each works in a slab of

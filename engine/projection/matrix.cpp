@@ -105,7 +105,8 @@ void pack_tile(const KernelTable<Real>& kernels, const ProductKernels<Real>& pro
                const Matrix& matrix, const void* data, const TileOf& tile, Real* wide,
                Real* packed) {
   const Layout& layout = matrix.layout;
-  const bool rounds = products.depth != 1 && layout.type != ElementType::kBf16;
+  const bool rounds =
+      products.depth != 1 && products.parts == 1 && layout.type != ElementType::kBf16;
   MatrixView<Real> view{};
   if (layout.type != kTypeOf<Real> || matrix.in_each != matrix.in || rounds) {
     view = widen_tile(kernels, matrix, data, tile, wide);

@@ -14,7 +14,32 @@ namespace heed {
 /// one block of features out stay in the L1 cache; of pairs twice as many, which take as much.
 inline constexpr std::int64_t kTileIn = 128;
 inline constexpr std::int64_t kMostTileIn = 2 * kTileIn;
-inline std::int64_t tile_in(std::uint32_t depth) { return depth == 1 ? kTileIn : kMostTileIn; }
+
+/// How products want features in: ProductKernels::depth of them at a time, each in so many parts.
+struct Packing {
+  std::uint32_t depth = 1;
+  std::uint32_t parts = 1;
+
+  template <class Real>
+  static Packing of(const ProductKernels<Real>& products) {
+    return {products.depth, products.parts};
+  }
+  bool operator==(const Packing& other) const {
+    return depth == other.depth && parts == other.parts;
+  }
+  /// Numbers are packed as they are.
+  bool is_plain() const { return depth == 1; }
+  /// Features in of a tile.
+  std::int64_t tile_in() const { return is_plain() || parts > 1 ? kTileIn : kMostTileIn; }
+  /// Reals of `depth` features in of one feature out.
+  std::int64_t elements() const {
+    return is_plain() ? 1 : std::int64_t{depth} / 2 * std::int64_t{parts};
+  }
+  /// Reals of so many features in of one feature out.
+  std::int64_t lines(std::int64_t ins) const {
+    return ceil_div(ins, std::int64_t{depth}) * elements();
+  }
+};
 
 /// Where the elements of a checked matrix lie. Several matrices may lie one below the other:
 /// feature in `i` is row i % in_each of matrix i / in_each.
@@ -51,24 +76,17 @@ MatrixView<Real> widen_tile(const KernelTable<Real>& kernels, const Matrix& matr
                             const void* data, const TileOf& tile, Real* wide);
 
 /// Packs one tile for these products. `wide`, as in widen_tile, is used if the matrix has another
-/// type, is several matrices or is rounded: to bfloat16, where finite numbers stay finite.
+/// type, is several matrices or is rounded: to one bfloat16, where finite numbers stay finite.
 template <class Real>
 void pack_tile(const KernelTable<Real>& kernels, const ProductKernels<Real>& products,
                const Matrix& matrix, const void* data, const TileOf& tile, Real* wide,
                Real* packed);
 
-/// Reals of each feature out that so many features in take once they are packed for products of
-/// this depth.
-inline std::int64_t packed_lines(std::uint32_t depth, std::int64_t ins) {
-  return depth == 1 ? ins : round_up(ins, std::int64_t{depth}) / 2;
-}
-
-/// A packed tile of so many features in, for products of this depth.
+/// A packed tile of so many features in.
 template <class Real>
-ValueView<Real> packed_view(const Real* packed, std::uint32_t depth, std::int64_t ins) {
+ValueView<Real> packed_view(const Real* packed, const Packing& packing, std::int64_t ins) {
   constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
-  const std::ptrdiff_t elements = depth == 1 ? 1 : depth / 2;
-  return {packed, kBlock * elements, elements, packed_lines(depth, ins) * kBlock};
+  return {packed, kBlock * packing.elements(), packing.elements(), packing.lines(ins) * kBlock};
 }
 
 /// One block of features out of a tile that is packed in pairs, to [ins][value_block].

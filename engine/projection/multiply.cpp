@@ -17,7 +17,8 @@ constexpr auto kBlock = static_cast<std::int64_t>(PanelGeometry::value_block);
 template <class Real>
 Multiply<Real>::Multiply(const KernelTable<Real>& kernels, const Matmul& matmul, std::byte* slab)
     : kernels_(kernels),
-      products_(products_of(kernels, pairs_if(matmul.pairs))),
+      products_(products_of(kernels, matmul.parts)),
+      packing_(Packing::of(products_)),
       matmul_(matmul),
       plan_(*matmul.plan),
       cut_(matmul.items, matmul.rows / matmul.items, plan_.panel_rows, plan_.lanes),
@@ -27,7 +28,7 @@ template <class Real>
 void Multiply<Real>::run(std::int64_t part, std::int64_t begin, std::int64_t end) const {
   const std::int64_t first = part * plan_.task_panels;
   const std::int64_t panels = std::min(plan_.task_panels, cut_.panels() - first);
-  const std::int64_t step = tile_in(products_.depth);
+  const std::int64_t step = packing_.tile_in();
   for (std::int64_t sweep = begin; sweep < end; sweep += plan_.sweep_out) {
     const std::int64_t sweep_end = std::min(sweep + plan_.sweep_out, end);
     for (std::int64_t k = 0; k < plan_.size.in; k += step)
@@ -47,7 +48,7 @@ typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, s
   Panel panel{};
   static_cast<PanelRows&>(panel) = PanelRows::of(place.first, place.rows, kernels_.panels.lanes);
   const auto pitch = static_cast<std::int64_t>(panel.pitch);
-  const std::int64_t lines = packed_lines(products_.depth, tile.k) * pitch;
+  const std::int64_t lines = packing_.lines(tile.k) * pitch;
   panel.x =
       buffer(plan_.slab.x) + before * plan_.x_lines + (plan_.keeps_x() ? lines : std::int64_t{0});
   if (matmul_.x_panels != nullptr)
@@ -55,7 +56,7 @@ typename Multiply<Real>::Panel Multiply<Real>::panel(std::int64_t first_panel, s
               place.before * round_up(plan_.size.in, PanelGeometry::row_padding) + lines;
   // Sums that one tile completes leave before those of the next panel begin.
   panel.accumulators = buffer(plan_.slab.accumulators);
-  if (plan_.size.in > tile_in(products_.depth))
+  if (plan_.size.in > packing_.tile_in())
     panel.accumulators += before * plan_.sweep_out + (tile.x - sweep) * pitch;
   if (matmul_.y_panels != nullptr)
     panel.accumulators = static_cast<Real*>(matmul_.y_panels) +
@@ -94,7 +95,7 @@ void Multiply<Real>::multiply_tile(std::int64_t first_panel, std::int64_t panels
 template <class Real>
 void Multiply<Real>::finish(const Panel& panel, std::int64_t x, std::int64_t outs) const {
   const auto numbers = static_cast<std::size_t>(outs) * panel.pitch;
-  if (matmul_.pairs && !kernels_.numbers.all_finite(panel.accumulators, numbers))
+  if (matmul_.parts.count > 0 && !kernels_.numbers.all_finite(panel.accumulators, numbers))
     mend(panel, x, outs);
   matmul_.y_panels != nullptr ? scale(panel, outs) : store(panel, x, outs);
 }
@@ -108,15 +109,20 @@ void Multiply<Real>::mend(const Panel& panel, std::int64_t x, std::int64_t outs)
   const Real* const start = bias(x, outs);
   for (std::int64_t i = 0; start != nullptr && i < outs; ++i)
     std::fill_n(again + i * pitch, pitch, start[i]);
-  const std::int64_t step = tile_in(products_.depth);
+  const std::int64_t step = packing_.tile_in();
   for (std::int64_t k = 0; k < plan_.size.in; k += step) {
     const std::int64_t ins = std::min(step, plan_.size.in - k);
     pack_rows<Real>(kernels_, kernels_.panels, matmul_.x, panel, k, ins, buffer(plan_.slab.wide),
                     rows);
-    const ValueView<Real> tile = weights({k, ins, x, outs});
+    // One part has lost digits, and products go on without them; several have not.
+    const ValueView<Real> packed =
+        packing_.parts == 1 ? weights({k, ins, x, outs}) : ValueView<Real>{};
     for (std::int64_t o = 0; o < outs; o += kBlock) {
-      widen_block(tile.data + o / kBlock * tile.block_stride, products_.depth, ins, wide);
-      kernels_.panels.multiply_panel(panel.vectors, packed_view<Real>(wide, 1, ins),
+      if (packing_.parts == 1)
+        widen_block(packed.data + o / kBlock * packed.block_stride, packing_.depth, ins, wide);
+      else
+        read_whole({k, ins, x + o, std::min(kBlock, outs - o)}, wide);
+      kernels_.panels.multiply_panel(panel.vectors, packed_view<Real>(wide, {}, ins),
                                      static_cast<std::size_t>(ins), rows, again + o * pitch,
                                      static_cast<std::size_t>(std::min(kBlock, outs - o)),
                                      k == 0 && start == nullptr);
@@ -127,27 +133,36 @@ void Multiply<Real>::mend(const Panel& panel, std::int64_t x, std::int64_t outs)
 }
 
 template <class Real>
+void Multiply<Real>::read_whole(const TileOf& block, Real* to) const {
+  const MatrixArgument& w = matmul_.w;
+  if (w.prepared != nullptr)
+    read_block(*w.prepared, block.k, block.ins, block.x, to);
+  else
+    pack_tile<Real>(kernels_, kernels_.panels, *w.matrix, w.data, block, buffer(plan_.slab.wide),
+                    to);
+}
+
+template <class Real>
 ValueView<Real> Multiply<Real>::weights(const TileOf& tile) const {
   const heed_weights* const prepared = matmul_.w.prepared;
-  const std::uint32_t depth = products_.depth;
-  if (prepared != nullptr && prepared->depth == depth)
-    return packed_view(prepared->tile<Real>(tile.k, tile.x), depth, tile.ins);
+  if (prepared != nullptr && prepared->packing == packing_)
+    return packed_view(prepared->tile<Real>(tile.k, tile.x), packing_, tile.ins);
   Real* const packed = buffer(plan_.slab.weights);
   if (prepared != nullptr)
     pack_again(*prepared, tile, packed);
   else
     pack_tile(kernels_, products_, *matmul_.w.matrix, matmul_.w.data, tile, buffer(plan_.slab.wide),
               packed);
-  return packed_view<Real>(packed, depth, tile.ins);
+  return packed_view<Real>(packed, packing_, tile.ins);
 }
 
 template <class Real>
 void Multiply<Real>::pack_again(const heed_weights& prepared, const TileOf& tile, Real* to) const {
   for (std::int64_t o = 0; o < tile.outs; o += kBlock) {
-    Real* const block = to + packed_lines(products_.depth, tile.ins) * o;
-    Real* const wide = products_.depth == 1 ? block : buffer(plan_.slab.wide);
+    Real* const block = to + packing_.lines(tile.ins) * o;
+    Real* const wide = packing_.is_plain() ? block : buffer(plan_.slab.wide);
     read_block(prepared, tile.k, tile.ins, tile.x + o, wide);
-    if (products_.depth != 1)
+    if (!packing_.is_plain())
       products_.pack_values({wide, kBlock, 1}, static_cast<std::size_t>(tile.ins),
                             static_cast<std::size_t>(kBlock), block);
   }

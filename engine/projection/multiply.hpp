@@ -31,9 +31,11 @@ class Multiply {
                      std::int64_t sweep, bool packs) const;
   /// Features in [k, k + ins) by features out [x, x + outs) of the matrix.
   ValueView<Real> weights(const TileOf& tile) const;
+  /// A block of features out as the matrix has it, to [ins][value_block].
+  void read_whole(const TileOf& block, Real* to) const;
   /// A prepared matrix that is packed for other products.
   void pack_again(const heed_weights& prepared, const TileOf& tile, Real* to) const;
-  /// Multiplies features out [x, x + outs) of a panel again without pairs where results are not
+  /// Multiplies features out [x, x + outs) of a panel again as numbers where results are not
   /// finite, and takes those alone, so that an element depends on its own row.
   void finish(const Panel& panel, std::int64_t x, std::int64_t outs) const;
   void mend(const Panel& panel, std::int64_t x, std::int64_t outs) const;
@@ -47,6 +49,7 @@ class Multiply {
 
   const KernelTable<Real>& kernels_;
   const ProductKernels<Real>& products_;
+  const Packing packing_;
   const Matmul& matmul_;
   const MatmulPlan& plan_;
   const ItemCut cut_;

@@ -40,9 +40,9 @@ void validate(const ProjectProblem& p, const Project& project) {
 void run_project(const heed_context& context, const ProjectProblem& p, const Project& project) {
   if (p.all_rows == 0) return;
   const heed_weights& weights = *p.weights;
-  const bool pairs = multiplies_pairs(context, p.x.type, weights.type);
+  const Parts parts = product_parts(context, p.x.type, weights.type);
   const MatmulSize size = {weights.float64, p.all_rows, weights.in, weights.out, 1,
-                           false,           false,      pairs};
+                           false,           false,      parts.count};
   const MatmulPlan plan = plan_matmul(context, "weights", size, claims_for(context));
   const std::uint32_t workers = workers_for(context, flops_of(size));
   const std::int64_t bytes = (Size(workers) * static_cast<std::int64_t>(plan.slab.bytes))
@@ -51,7 +51,7 @@ void run_project(const heed_context& context, const ProjectProblem& p, const Pro
   Matmul matmul = {&plan, p.all_rows, InputRows{project.x, p.x, p.rows},
                    MatrixArgument{&weights, nullptr, nullptr, nullptr, Layout{}},
                    OutputRows{project.y, p.y, p.rows, weights.out}};
-  matmul.pairs = pairs;
+  matmul.parts = parts;
   run_matmuls(context, &matmul, 1, workers, slabs.data(), plan.slab.bytes);
 }
 

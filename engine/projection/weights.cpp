@@ -5,7 +5,6 @@
 #include "engine/runtime/allocator.hpp"
 #include "engine/runtime/error.hpp"
 #include "engine/runtime/sizes.hpp"
-#include "engine/tensor/products.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
@@ -26,16 +25,16 @@ void copy(const Kernels& all, const Matrix& m, const void* data, Real* to) {
 template <class Real>
 void pack(const Kernels& all, const MatrixToPrepare& given, Real* to) {
   const KernelTable<Real>& kernels = kernels_of<Real>(all);
-  const ProductKernels<Real>& products = products_of(kernels, pairs_if(given.depth != 1));
+  const ProductKernels<Real>& products = products_of(kernels, pairs_if(!given.packing.is_plain()));
   const Matrix& m = given.matrix;
-  const std::int64_t step = tile_in(given.depth);
+  const std::int64_t step = given.packing.tile_in();
   Real wide[kMostTileIn * kBlock];
   for (std::int64_t k = 0; k < m.in; k += step) {
     const std::int64_t ins = std::min(step, m.in - k);
     for (std::int64_t x = 0; x < m.out; x += kBlock) {
       pack_tile(kernels, products, m, given.data, {k, ins, x, std::min(kBlock, m.out - x)}, wide,
                 to);
-      to += packed_lines(given.depth, ins) * kBlock;
+      to += given.packing.lines(ins) * kBlock;
     }
   }
 }
@@ -67,7 +66,7 @@ void fill(const MatrixToPrepare& given, heed_weights& weights) {
   weights.data = data;
   if (given.bias == nullptr) return;
   Real* const own =
-      data + packed_lines(given.depth, given.matrix.in) * round_up(given.matrix.out, kBlock);
+      data + given.packing.lines(given.matrix.in) * round_up(given.matrix.out, kBlock);
   kernels_of<Real>(kernels).numbers.read(given.bias_layout.type, given.bias, 1,
                                          static_cast<std::size_t>(given.matrix.out), own);
   weights.bias = own;
@@ -78,16 +77,17 @@ void fill(const MatrixToPrepare& given, heed_weights& weights) {
 template <class Real>
 void read_block(const heed_weights& weights, std::int64_t k, std::int64_t ins, std::int64_t x,
                 Real* to) {
-  const std::int64_t step = tile_in(weights.depth);
+  const Packing& packing = weights.packing;
+  const std::int64_t step = packing.tile_in();
   for (std::int64_t done = 0; done < ins;) {
     const std::int64_t before = (k + done) % step;  // of the tile
     const std::int64_t some = std::min(step - before, ins - done);
     const Real* const from =
-        weights.tile<Real>(k + done - before, x) + packed_lines(weights.depth, before) * kBlock;
-    if (weights.depth == 1)
+        weights.tile<Real>(k + done - before, x) + packing.lines(before) * kBlock;
+    if (packing.is_plain())
       std::copy_n(from, some * kBlock, to + done * kBlock);
     else
-      widen_block(from, weights.depth, some, to + done * kBlock);
+      widen_block(from, packing.depth, some, to + done * kBlock);
     done += some;
   }
 }
@@ -129,6 +129,23 @@ bool multiplies_pairs(const heed_context& context, ElementType x, ElementType ma
          (x == ElementType::kBf16 && matrix == ElementType::kBf16);
 }
 
+Parts product_parts(const heed_context& context, ElementType x, ElementType matrix) {
+  if (multiplies_pairs(context, x, matrix)) return {1};
+  if (context.kernels->f32.by_parts.three == nullptr || context.backend != Backend::kHeed ||
+      context.precision == Precision::kExact || x == ElementType::kF64)
+    return {};
+  const auto are = [&](ElementType type) { return x == type && matrix == type; };
+  const bool high = context.precision == Precision::kHigh && are(ElementType::kF32);
+  return {high || are(ElementType::kF16) ? std::uint32_t{2} : std::uint32_t{3}};
+}
+
+std::uint32_t most_product_parts(const heed_context& context, ElementType x) {
+  std::uint32_t most = 0;
+  for (const ElementType matrix : {ElementType::kF32, ElementType::kBf16, ElementType::kF16})
+    most = std::max(most, product_parts(context, x, matrix).count);
+  return most;
+}
+
 MatrixToPrepare validate(const heed_context& context, const heed_weights_desc& desc,
                          const void* matrix, const void* bias) {
   if (desc.arithmetic != HEED_DTYPE_DEFAULT && desc.arithmetic != HEED_DTYPE_F32 &&
@@ -147,14 +164,14 @@ MatrixToPrepare validate(const heed_context& context, const heed_weights_desc& d
       check_vector("desc.bias_dtype", desc.bias_dtype, float64),
       bias,
       float64,
-      1,
+      {},
       0};
   if (multiplies_pairs(context, float64 ? ElementType::kF64 : ElementType::kBf16,
                        given.matrix.layout.type))
-    given.depth = context.kernels->f32.pairs->depth;
+    given.packing.depth = context.kernels->f32.pairs->depth;
   check_pointer("matrix", matrix, given.matrix.layout, true);
   check_pointer("bias", bias, given.bias_layout, false);
-  const Size rows = Size(packed_lines(given.depth, given.matrix.in)) + (bias != nullptr ? 1 : 0);
+  const Size rows = Size(given.packing.lines(given.matrix.in)) + (bias != nullptr ? 1 : 0);
   const Size bytes = rows * round_up(Size(given.matrix.out), kBlock) * real_bytes(float64);
   given.bytes = static_cast<std::size_t>(bytes.checked(
       "the prepared matrix",
@@ -175,8 +192,8 @@ heed_weights* make_weights(const heed_context& context, const MatrixToPrepare& g
   weights->backend = context.backend;
   weights->float64 = given.float64;
   weights->type = given.matrix.layout.type;
-  weights->depth = given.depth;
-  weights->rounded = given.depth != 1 && weights->type != ElementType::kBf16;
+  weights->packing = given.packing;
+  weights->rounded = !given.packing.is_plain() && weights->type != ElementType::kBf16;
   weights->in = given.matrix.in;
   weights->out = given.matrix.out;
   weights->bytes = given.bytes;

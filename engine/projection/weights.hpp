@@ -7,6 +7,7 @@
 
 #include "engine/context/context.hpp"
 #include "engine/projection/matrix.hpp"
+#include "engine/tensor/products.hpp"
 
 /// The C API's opaque type. Numbers are of the arithmetic's type:
 ///
@@ -17,15 +18,16 @@
 ///   bias  [out]
 ///
 /// Where the context multiplies pairs of bfloat16, a matrix of bfloat16 is kept in pairs instead,
-/// every tile_in(depth) of `in` as the products' pack_values leaves them. Products of other
-/// contexts widen or pack it again, tile by tile.
+/// every packing.tile_in() of `in` as the products' pack_values leaves them. Products of other
+/// contexts widen or pack it again, tile by tile, and so do those that multiply parts of numbers:
+/// three parts of a number are half as long again as the number.
 struct heed_weights {
   const heed_context* context;
   heed::Backend backend;  ///< the one it is prepared for
   bool float64;
   heed::ElementType type;  ///< that it was given in
-  std::uint32_t depth;     ///< of the products that it is packed for; 1: not in pairs
-  bool rounded;            ///< what is kept has lost digits
+  heed::Packing packing;
+  bool rounded;  ///< what is kept has lost digits
   std::int64_t in;
   std::int64_t out;
   std::size_t bytes;  ///< of memory
@@ -33,15 +35,14 @@ struct heed_weights {
   const void* data;
   const void* bias;  ///< nullptr: none
 
-  /// The tile that begins with feature in k, a multiple of tile_in(depth), from feature out x on, a
-  /// multiple of value_block.
+  /// The tile that begins with feature in k, a multiple of packing.tile_in(), from feature out x
+  /// on, a multiple of value_block.
   template <class Real>
   const Real* tile(std::int64_t k, std::int64_t x) const {
     constexpr auto kBlock = static_cast<std::int64_t>(heed::PanelGeometry::value_block);
-    const std::int64_t ins = std::min(heed::tile_in(depth), in - k);
-    return static_cast<const Real*>(data) +
-           heed::packed_lines(depth, k) * heed::round_up(out, kBlock) +
-           heed::packed_lines(depth, ins) * x;
+    const std::int64_t ins = std::min(packing.tile_in(), in - k);
+    return static_cast<const Real*>(data) + packing.lines(k) * heed::round_up(out, kBlock) +
+           packing.lines(ins) * x;
   }
 };
 
@@ -54,8 +55,8 @@ struct MatrixToPrepare {
   Layout bias_layout;
   const void* bias;  ///< nullptr: none
   bool float64;
-  std::uint32_t depth;  ///< see heed_weights
-  std::size_t bytes;    ///< once prepared
+  Packing packing;    ///< see heed_weights
+  std::size_t bytes;  ///< once prepared
 };
 
 /// Throws an Error that names the field, its value and the bound.
@@ -77,6 +78,13 @@ struct MatrixArgument {
 /// Whether a matrix of this type meets rows of `x` in pairs, in this context; rows and matrices of
 /// other types do where the context may round them.
 bool multiplies_pairs(const heed_context& context, ElementType x, ElementType matrix);
+
+/// What rows of `x` and a matrix of this type are multiplied as. It depends on the types alone, so
+/// that the bits of a row do not depend on how many there are.
+Parts product_parts(const heed_context& context, ElementType x, ElementType matrix);
+
+/// The most parts that rows of `x` are multiplied as, whatever the matrix.
+std::uint32_t most_product_parts(const heed_context& context, ElementType x);
 
 /// A block of value_block features out from x on, of features in [k, k + ins), to
 /// [ins][value_block]; k is a multiple of kTileIn.

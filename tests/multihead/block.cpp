@@ -130,12 +130,20 @@ GivenBlock Block::given() {
   if (w_out) given.w_out = w_out->given();
   given.head_weights = {head_weights.data(is_float64(attention.desc)), real, {0, 0, 0, 1}};
   given.dtype_out = out.dtype();
+  for (const char* const isa : isa_names())
+    given.tells_parts = given.tells_parts || multiplies_parts(isa);
   return given;
 }
 
 Expected Block::expected_medium() {
   GivenBlock block = given();
   block.pairs = block.rounds = true;
+  return expect(block);
+}
+
+Expected Block::expected_high() {
+  GivenBlock block = given();
+  block.pairs = block.parts = block.high = true;
   return expect(block);
 }
 

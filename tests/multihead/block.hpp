@@ -69,6 +69,8 @@ class Block {
   Expected expected() { return expect(given()); }
   /// With HEED_PRECISION_MEDIUM, on instruction sets that multiply pairs.
   Expected expected_medium();
+  /// With HEED_PRECISION_HIGH, on those that multiply parts.
+  Expected expected_high();
 
   /// Everything that a run writes; throws if it writes anything else.
   Outputs run_all(const Context& context);

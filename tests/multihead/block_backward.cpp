@@ -194,8 +194,9 @@ ExpectedBlockGradients BlockBackward::expected(const char* isa) {
   begin();
   GivenBlockBackward given = {};
   given.block = block.given();
-  given.block.pairs = isa != nullptr && multiplies_pairs(isa) &&
-                      !is_float64(block.attention.desc) && may_pair(given.block);
+  const bool pairs = isa != nullptr && multiplies_pairs(isa) && !is_float64(block.attention.desc);
+  given.block.parts = pairs && multiplies_parts(isa);
+  given.block.pairs = given.block.parts || (pairs && may_pair(given.block));
   given.block.attention.lse = HEED_LAYOUT_INIT;
   given.block.attention.lse.dtype = HEED_DTYPE_F64;  // what is kept
   given.grad_out = grad_out.source();

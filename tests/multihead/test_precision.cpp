@@ -1,6 +1,7 @@
 // What precision asks of products and blocks: `exact` has the bits of float32 kernels whatever
 // units there are; by `default` bfloat16 multiplies in pairs, and lies between the products of a
-// block; `medium` rounds float32 and float16 to it.
+// block, and other types are multiplied in parts where there are any, two of float32 with `high`;
+// `medium` rounds float32 and float16 to it.
 #include <cstring>
 
 #include "tests/multihead/copies.hpp"
@@ -33,6 +34,14 @@ void check_medium(Block& block) {
   const Expected want = block.expected_medium();
   for_each_with_pairs([&](const char* isa, const char*) {
     const Outputs got = block.run_all(context_of(isa, HEED_PRECISION_MEDIUM));
+    CHECK(check_outputs(block, isa, got, want, Unspecified::kAllowed).worst() <= 1);
+  });
+}
+
+void check_high(Block& block) {
+  for_each_with_parts([&](const char* isa) {
+    const Expected want = block.expected_high();
+    const Outputs got = block.run_all(context_of(isa, HEED_PRECISION_HIGH));
     CHECK(check_outputs(block, isa, got, want, Unspecified::kAllowed).worst() <= 1);
   });
 }
@@ -71,6 +80,48 @@ std::size_t bytes_of(const Weights& weights) {
   return info.bytes;
 }
 
+/// A block is its products around attention, bit for bit.
+void check_composed(const char* isa, std::uint32_t dtype) {
+  const Context context = make_context(isa);
+  Block block = self_attention(dtype, 53);
+  const Numbers want = block.run_all(context).out;
+  const std::array<Weights, 4> w = prepared_of(block, context);
+  Problem& a = block.attention;
+  const Index rows = 53, batch = 2;
+  const auto project = [&](const heed_weights* weights, const Tensor& x, Tensor& y) {
+    heed_project_desc desc = HEED_PROJECT_DESC_INIT;
+    desc.batch = batch;
+    desc.rows = rows;
+    desc.x.dtype = desc.y.dtype = dtype;
+    require_ok(heed_project(context.get(), &desc, weights, x.data(), y.data()));
+  };
+  const auto tensor = [&](Index width) {
+    return Tensor({batch, 1, rows, width},
+                  strides_of(Arrangement::kContiguous, {batch, 1, rows, width}), 0, dtype);
+  };
+  Tensor q = tensor(4 * 20), k = tensor(2 * 20), v = tensor(2 * 18), heads = tensor(4 * 18);
+  project(w[0].get(), block.input_query, q);
+  project(w[1].get(), block.input_query, k);
+  project(w[2].get(), block.input_query, v);
+  heed_attention_desc desc = a.desc;
+  const auto lies = [&](Index features, Index count) {
+    return heed_layout{dtype, 0, rows * count * features, features, count * features, 1};
+  };
+  desc.query = lies(20, 4);
+  desc.key = lies(20, 2);
+  desc.value = lies(18, 2);
+  desc.out = lies(18, 4);
+  heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
+  args.query = q.data();
+  args.key = k.data();
+  args.value = v.data();
+  args.out = heads.data();
+  require_ok(heed_attention(context.get(), &desc, &args));
+  block.out.clear();
+  project(w[3].get(), heads, block.out);
+  check_same(isa, block.out.numbers(), want);
+}
+
 }  // namespace
 
 TEST_CASE("exact: blocks of bfloat16 have the bits of the kernels without pairs", "[precision]") {
@@ -103,14 +154,25 @@ TEST_CASE("medium: random blocks with any options", "[precision]") {
   for_each_block(300, check_medium);
 }
 
-TEST_CASE("pairs: products wider and longer than what is multiplied at a time", "[precision]") {
+TEST_CASE("default, high: random blocks by parts, with any options", "[precision]") {
+  for_each_with_parts([](const char* isa) {
+    for_each_block(300, [&](Block& block) {
+      const Outputs got = block.run_all(isa);
+      CHECK(check_outputs(block, isa, got, block.expected(), Unspecified::kAllowed).worst() <= 1);
+      check_high(block);
+    });
+  });
+}
+
+TEST_CASE("products wider and longer than what is multiplied at a time", "[precision]") {
   const IsaContexts contexts;
   std::size_t index = 0;
   const Index rows = small() ? 21 : 53;
   for (const Index width : {31, 127, 300, 257})
-    for (const bool prepared : {false, true}) {
+    for (const std::uint32_t dtype : {HEED_DTYPE_BF16, HEED_DTYPE_F32, HEED_DTYPE_F16}) {
+      const bool prepared = index % 2 != 0;
       if (!keep_of_few(index++)) continue;
-      BlockChoice choice = choice_of(HEED_DTYPE_BF16);
+      BlockChoice choice = choice_of(dtype);
       choice.dtype_out = HEED_DTYPE_F32;
       choice.width_query = width;
       choice.width_key = width + 1;
@@ -124,6 +186,7 @@ TEST_CASE("pairs: products wider and longer than what is multiplied at a time", 
       block.attention.want_lse();
       check_block(block, contexts);
       check_medium(block);
+      check_high(block);
     }
 }
 
@@ -181,7 +244,7 @@ TEST_CASE("medium: a matrix that was rounded is refused where it must not be", "
   });
 }
 
-TEST_CASE("pairs: what is not finite, subnormal or too large follows the rules", "[precision]") {
+TEST_CASE("what is not finite, subnormal or too large follows the rules", "[precision]") {
   const IsaContexts contexts;
   const double tokens[] = {kInfinity, -kInfinity, kNaN, 0x1p-129, 3e38, -3.4e38};
   std::size_t index = 0;
@@ -199,55 +262,28 @@ TEST_CASE("pairs: what is not finite, subnormal or too large follows the rules",
           WeightMatrix* const matrices[] = {&block.w_query, &block.w_value, &*block.w_out};
           matrices[place - 1]->set(0, 3, 7, special);
         }
-        if (dtype == HEED_DTYPE_BF16)
-          check_block(block, contexts, nullptr, Unspecified::kAllowed);
-        else
-          check_medium(block);
+        check_block(block, contexts, nullptr, Unspecified::kAllowed);
+        if (dtype == HEED_DTYPE_F32) check_medium(block);
       }
 }
 
-TEST_CASE("pairs: a block is its products around attention over bfloat16, bit for bit",
-          "[precision]") {
-  for_each_with_pairs([](const char* isa, const char*) {
-    const Context context = make_context(isa);
-    Block block = self_attention(HEED_DTYPE_BF16, 53);
-    const Numbers want = block.run_all(context).out;
-    const std::array<Weights, 4> w = prepared_of(block, context);
-    Problem& a = block.attention;
-    const Index rows = 53, batch = 2;
-    const auto project = [&](const heed_weights* weights, const Tensor& x, Tensor& y) {
-      heed_project_desc desc = HEED_PROJECT_DESC_INIT;
-      desc.batch = batch;
-      desc.rows = rows;
-      desc.x.dtype = desc.y.dtype = HEED_DTYPE_BF16;
-      require_ok(heed_project(context.get(), &desc, weights, x.data(), y.data()));
-    };
-    const auto tensor = [&](Index width) {
-      return Tensor({batch, 1, rows, width},
-                    strides_of(Arrangement::kContiguous, {batch, 1, rows, width}), 0,
-                    HEED_DTYPE_BF16);
-    };
-    Tensor q = tensor(4 * 20), k = tensor(2 * 20), v = tensor(2 * 18), heads = tensor(4 * 18);
-    project(w[0].get(), block.input_query, q);
-    project(w[1].get(), block.input_query, k);
-    project(w[2].get(), block.input_query, v);
-    heed_attention_desc desc = a.desc;
-    const auto lies = [&](Index features, Index count) {
-      return heed_layout{HEED_DTYPE_BF16,  0, rows * count * features, features,
-                         count * features, 1};
-    };
-    desc.query = lies(20, 4);
-    desc.key = lies(20, 2);
-    desc.value = lies(18, 2);
-    desc.out = lies(18, 4);
-    heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-    args.query = q.data();
-    args.key = k.data();
-    args.value = v.data();
-    args.out = heads.data();
-    require_ok(heed_attention(context.get(), &desc, &args));
-    block.out.clear();
-    project(w[3].get(), heads, block.out);
-    check_same(isa, block.out.numbers(), want);
-  });
+TEST_CASE("pairs, parts: a block is its products around attention, bit for bit", "[precision]") {
+  for_each_with_pairs([](const char* isa, const char*) { check_composed(isa, HEED_DTYPE_BF16); });
+  for_each_with_parts([](const char* isa) { check_composed(isa, HEED_DTYPE_F32); });
+}
+
+TEST_CASE("blocks say what precision is in effect", "[precision]") {
+  for (const char* const isa : isa_names())
+    for (const heed_precision asked :
+         {HEED_PRECISION_EXACT, HEED_PRECISION_DEFAULT, HEED_PRECISION_HIGH, HEED_PRECISION_MEDIUM})
+      for (const std::uint32_t dtype : {HEED_DTYPE_BF16, HEED_DTYPE_F16, HEED_DTYPE_F32}) {
+        INFO(isa << ", precision " << asked << ", " << name_of_dtype(dtype));
+        const bool pairs =
+            multiplies_pairs(isa) && (dtype == HEED_DTYPE_BF16 || asked == HEED_PRECISION_MEDIUM);
+        const bool multiplies = (pairs || multiplies_parts(isa)) && asked != HEED_PRECISION_EXACT;
+        heed_precision want = multiplies ? asked : HEED_PRECISION_EXACT;
+        if (pairs && want == HEED_PRECISION_HIGH) want = HEED_PRECISION_DEFAULT;
+        const Context context = context_of(isa, asked);
+        CHECK(describe(make_plan(context, self_attention(dtype).desc())).precision == want);
+      }
 }

@@ -62,8 +62,9 @@ struct Projection {
                            real, y.dtype(), as});
   }
   std::vector<Element> wanted_on(const char* isa) const {
-    return wanted(multiplies_pairs(isa) ? in_pairs(x.source(), w.given().matrix, false)
-                                        : Multiplied{});
+    const std::uint32_t matrix = w.given().matrix.dtype;
+    if (multiplies_parts(isa)) return wanted(in_parts(x.dtype(), matrix));
+    return wanted(multiplies_pairs(isa) ? in_pairs(x.dtype(), matrix) : Multiplied{});
   }
 
   Numbers run_all(const Context& context) {

@@ -56,8 +56,8 @@ struct Expected {
 
   /// Those of an instruction set.
   const Expected& on(const std::string& isa) const {
-    if (pairs != nullptr && multiplies_pairs(isa)) return *pairs;
-    return parts != nullptr && multiplies_parts(isa) ? *parts : *this;
+    if (parts != nullptr && multiplies_parts(isa)) return *parts;
+    return pairs != nullptr && multiplies_pairs(isa) ? *pairs : *this;
   }
 };
 

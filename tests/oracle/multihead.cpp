@@ -52,8 +52,8 @@ class BlockOracle {
                 block_.rows),
         project(block_.input_key, keys, key_length, block_.width_key, block_.w_key),
         project(block_.input_key, keys, key_length, block_.width_key, block_.w_value)};
-    const Given given = {d_,           block_.arguments, block_.function,
-                         &projections, block_.rows,      in_bfloat16_};
+    const Given given = {d_,          block_.arguments, block_.function, &projections,
+                         block_.rows, in_bfloat16_,     parts_between()};
     Expected expected = expect(given);
     admit_others(expected);
     return {std::move(projections), std::move(expected)};
@@ -68,8 +68,14 @@ class BlockOracle {
     if (in_bfloat16_ && product_) desc.out.dtype = HEED_DTYPE_BF16;
     return desc;
   }
-  Multiplied multiplied(const Source& x, const Source& w) const {
+  Multiplied multiplied(std::uint32_t x, std::uint32_t w) const {
+    if (block_.parts) return in_parts(x, w, block_.high);
     return block_.pairs ? in_pairs(x, w, block_.rounds) : Multiplied{};
+  }
+  /// Of queries, keys and values, weights and values.
+  Parts parts_between() const {
+    if (!block_.parts || in_bfloat16_ || d_.hard != 0) return {};
+    return {block_.high ? 2 : 3, false};
   }
 
   Index rows(Index packed, Index length) const { return packed > 0 ? packed : d_.batch * length; }
@@ -87,7 +93,7 @@ class BlockOracle {
       if (block_.exact_projections)
         project_exactly(x, matrix, w, computed.numbers.data() + i * w.out);
       else
-        project_row(x, matrix, w, i, multiplied(input, w.matrix), computed);
+        project_row(x, matrix, w, i, multiplied(input.dtype, w.matrix.dtype), computed);
     }
     if (in_bfloat16_) round(computed);
     return computed;
@@ -182,9 +188,9 @@ class BlockOracle {
 
   /// HEED_COMBINE_CONCAT has one matrix for all heads, HEED_COMBINE_TENSOR one for each.
   std::vector<Terms<Real>> times_w_out(const std::vector<Heads<Wide>>& row) const {
-    const bool bfloat16 = in_bfloat16_ && block_.w_out.matrix.dtype == HEED_DTYPE_BF16;
-    const Multiplied as = {bfloat16 || block_.rounds, block_.rounds};
-    std::vector<Terms<Real>> terms(size(block_.w_out.out), Terms<Real>(as.pairs));
+    const std::uint32_t heads = in_bfloat16_ ? std::uint32_t{HEED_DTYPE_BF16} : real_dtype(d_);
+    const Multiplied as = multiplied(heads, block_.w_out.matrix.dtype);
+    std::vector<Terms<Real>> terms(size(block_.w_out.out), Terms<Real>(as));
     for (Index h = 0; h < heads_; ++h)
       for (Index x = 0; x < width_; ++x) {
         const Wide* const w = tensor_ ? w_out_[size(h)].row(x) : w_out_[0].row(h * width_ + x);
@@ -220,7 +226,13 @@ bool may_pair(const GivenBlock& block) {
 Expected expect(const GivenBlock& block) {
   if (is_float64(block.attention)) return BlockOracle<double>(block).run();
   Expected expected = BlockOracle<float>(block).run();
-  if (block.pairs || !may_pair(block)) return expected;
+  if (block.pairs) return expected;
+  if (block.tells_parts) {
+    GivenBlock in_parts = block;
+    in_parts.pairs = in_parts.parts = true;
+    expected.parts = std::make_shared<const Expected>(BlockOracle<float>(in_parts).run());
+  }
+  if (!may_pair(block)) return expected;
   GivenBlock in_pairs = block;
   in_pairs.pairs = true;
   expected.pairs = std::make_shared<const Expected>(BlockOracle<float>(in_pairs).run());

@@ -10,7 +10,8 @@
 // roundings at most. (AMX sums even and odd terms apart, and then both. BFDOT rounds to odd, which
 // loses twice as much, but half as often: once the two products of a pair, once their sum with the
 // others.) Subnormal x, w and sums count as 0: |x w| < kSmallest (|x| + |w|), and kSmallest for
-// every sum. Where x or w are rounded to bfloat16 first they are off by that.
+// every sum. Where x or w are rounded to bfloat16 first they are off by that. Parts of numbers are
+// pairs, too; what they leave out, and how many terms they make of one, rounding.hpp says.
 //
 // Infinities and NaN go by the rules of IEEE 754, but for an infinity times what may be 0 or of
 // either sign; of that, and of terms that overflow together, nobody knows.
@@ -22,15 +23,23 @@
 
 namespace heed_test {
 
+/// How a product multiplies.
+struct Multiplied {
+  bool pairs = false;   ///< of bfloat16
+  bool rounds = false;  ///< to it, first
+  Parts parts = {};     ///< or numbers as so many parts
+};
+
 template <class Real>
 class Terms {
  public:
   using Wide = typename Arithmetic<Real>::Wide;
 
-  explicit Terms(bool pairs = false) : pairs_(pairs) {}
+  explicit Terms(const Multiplied& as = {})
+      : parts_(as.parts), pairs_(as.pairs || as.parts.count > 0) {}
 
   void add(const Bounded<Wide>& x, const Bounded<Wide>& w) {
-    roundings_ += 1;
+    roundings_ += terms_of<Wide>(parts_);
     unknown_ = unknown_ || is_vague(x, w.value) || is_vague(w, x.value);
     nan_ = nan_ || std::isnan(x.value) || std::isnan(w.value);
     value_ += x.value * w.value;
@@ -39,7 +48,9 @@ class Terms {
     const Wide w_size = std::fabs(w.value) + w.bound;
     magnitude_ += x_size * w_size;
     moved_ += x.bound * w_size + std::fabs(x.value) * w.bound;
-    if (pairs_) moved_ += Arithmetic<Real>::kSmallest * (x_size + w_size + 1);
+    moved_ += left_out<Wide>(parts_) * x_size * w_size;
+    if (pairs_)
+      moved_ += flushes_of<Wide>(parts_) * Arithmetic<Real>::kSmallest * (x_size + w_size + 1);
   }
   void add(const Bounded<Wide>& x, Wide w) { add(x, Bounded<Wide>{w, 0}); }
 
@@ -64,6 +75,7 @@ class Terms {
     return turns || std::isinf(x.bound) || std::isnan(x.bound);
   }
 
+  const Parts parts_;
   const bool pairs_;
   Wide value_ = 0;
   Wide magnitude_ = 0;

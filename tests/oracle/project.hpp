@@ -11,15 +11,18 @@
 
 namespace heed_test {
 
-/// How a product multiplies.
-struct Multiplied {
-  bool pairs = false;   ///< of bfloat16
-  bool rounds = false;  ///< to it, first
-};
+/// How rows and a matrix of these types are multiplied where there are pairs.
+inline Multiplied in_pairs(std::uint32_t x, std::uint32_t w, bool rounds = false) {
+  return {rounds || (x == HEED_DTYPE_BF16 && w == HEED_DTYPE_BF16), rounds};
+}
 
-/// Whether rows and a matrix that lie so are multiplied in pairs, where there are any.
-inline Multiplied in_pairs(const Source& x, const Source& w, bool rounds) {
-  return {rounds || (x.dtype == HEED_DTYPE_BF16 && w.dtype == HEED_DTYPE_BF16), rounds};
+/// And where there are parts, too; two of float32 with HEED_PRECISION_HIGH.
+inline Multiplied in_parts(std::uint32_t x, std::uint32_t w, bool high = false) {
+  Multiplied as = in_pairs(x, w);
+  const auto are = [&](std::uint32_t dtype) { return x == dtype && w == dtype; };
+  const bool two = are(HEED_DTYPE_F16) || (high && are(HEED_DTYPE_F32));
+  if (!as.pairs && x != HEED_DTYPE_F64) as.parts.count = two ? 2 : 3;
+  return as;
 }
 
 /// What a product sees of x. Past the largest number of bfloat16 one of a matrix counts as that,
@@ -35,7 +38,7 @@ Bounded<Wide> seen(Wide x, const Multiplied& as) {
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> projected_row(const Wide* x, const Matrix<Wide>& matrix, const GivenMatrix& w,
                             Index o, const Multiplied& as) {
-  Terms<Real> terms(as.pairs);
+  Terms<Real> terms(as);
   const auto in = static_cast<Index>(matrix.numbers.size()) / w.out;
   for (Index f = 0; f < in; ++f) terms.add(seen<Real>(x[f], as), seen<Real>(matrix.row(f)[o], as));
   if (w.bias.data != nullptr) terms.add(static_cast<Wide>(w.bias.at(0, 0, 0, o)));

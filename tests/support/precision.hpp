@@ -25,4 +25,11 @@ void for_each_with_pairs(Check&& check) {
       plain = isa;
 }
 
+/// Calls check(name) for every instruction set with parts.
+template <class Check>
+void for_each_with_parts(Check&& check) {
+  for (const char* const isa : isa_names())
+    if (multiplies_parts(isa)) check(isa);
+}
+
 }  // namespace heed_test
