@@ -67,6 +67,13 @@ std::size_t elements_of(const Products& products, std::size_t numbers) {
          static_cast<std::size_t>(products.elements());
 }
 
+/// Packed values of so many keys.
+heed::ValueView<float> view_of(const Products& products, const Buffer& packed, std::size_t keys) {
+  const std::int64_t elements = products.elements();
+  return {packed.data(), static_cast<std::ptrdiff_t>(kBlock) * elements, elements,
+          static_cast<std::ptrdiff_t>(elements_of(products, keys) * kBlock)};
+}
+
 /// A sum of so many products, each of so many terms, of this magnitude, and of so much that
 /// flushing moves.
 double ratio_of(Parts parts, double got, double sum, double magnitude, double terms,
@@ -132,12 +139,9 @@ TEST_CASE("parts: accumulate adds values times weights", "[pairs]") {
         normals<float>(round_up(c.features, heed::PanelGeometry::row_padding) * c.pitch, random);
     const Buffer before = sums;
     const heed::KeyRanges ranges = draw_ranges(c.keys, c.vectors, random);
-    const std::int64_t elements = products.elements();
     products.pack_values(value.view(), c.keys, c.features, packed.data());
-    products.accumulate(c.vectors,
-                        {packed.data(), static_cast<std::ptrdiff_t>(kBlock) * elements, elements,
-                         static_cast<std::ptrdiff_t>(elements_of(products, c.keys) * kBlock)},
-                        ranges, heed::PanelGeometry::run, weights.data(),
+    products.accumulate(c.vectors, view_of(products, packed, c.keys), ranges,
+                        heed::PanelGeometry::run, weights.data(),
                         {nullptr, nullptr, sums.data(), false}, c.features);
     CHECK((packed.intact() && sums.intact()));
     return worst_of(c.features, c.pitch, [&](std::size_t x, std::size_t r) {
@@ -157,4 +161,45 @@ TEST_CASE("parts: accumulate adds values times weights", "[pairs]") {
                       flushed);
     });
   });
+}
+
+TEST_CASE("parts: a panel is multiplied with a matrix", "[pairs]") {
+  for (const bool fresh : {true, false})
+    for_each_parts([&](const auto&, const Tested& tested, const Case& c, Random& random) {
+      const Products& products = tested.products;
+      Matrix<float> value(c.keys, c.features, c.unit);
+      for (std::size_t j = 0; j < c.keys; ++j)
+        for (std::size_t x = 0; x < c.features; ++x) value.at(j, x) = tested.number(random);
+      Matrix<float> left(c.pitch, c.keys, true);
+      std::vector<const float*> rows;
+      for (std::size_t r = 0; r < c.pitch; ++r) {
+        for (std::size_t j = 0; j < c.keys; ++j) left.at(r, j) = tested.number(random);
+        rows.push_back(left.row(r));
+      }
+      Buffer panel((elements_of(products, c.keys) + 1) * c.pitch);
+      Buffer packed(elements_of(products, c.keys) * round_up(c.features, kBlock));
+      Buffer sums =
+          normals<float>(round_up(c.features, heed::PanelGeometry::row_padding) * c.pitch, random);
+      const Buffer before = sums;
+      products.pack_query(c.vectors, rows.data(), c.pitch, left.column_stride(), c.keys, 1,
+                          panel.data());
+      products.pack_values(value.view(), c.keys, c.features, packed.data());
+      products.multiply_panel(c.vectors, view_of(products, packed, c.keys), c.keys, panel.data(),
+                              sums.data(), c.features, fresh);
+      CHECK((panel.intact() && packed.intact() && sums.intact()));
+      return worst_of(c.features, c.pitch, [&](std::size_t x, std::size_t r) {
+        double sum = fresh ? 0 : static_cast<double>(before[x * c.pitch + r]);
+        double magnitude = std::fabs(sum);
+        double flushed = 0;
+        for (std::size_t j = 0; j < c.keys; ++j) {
+          const auto v = static_cast<double>(value.at(j, x));
+          const auto w = static_cast<double>(left.at(r, j));
+          sum += w * v;
+          magnitude += std::fabs(w * v);
+          flushed += std::fabs(v) + std::fabs(w);
+        }
+        return ratio_of(tested.parts, static_cast<double>(sums[x * c.pitch + r]), sum, magnitude,
+                        terms_of<double>(tested.parts) * static_cast<double>(c.keys), flushed);
+      });
+    });
 }
