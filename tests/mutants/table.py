@@ -224,8 +224,7 @@ MUTANTS = [
            "moved = moved || now != before[h];", "moved = now != before[h];"),
     # ---- Projections and blocks ----
     Mutant("last-tile", "a prepared matrix's last rows are read from elsewhere", BLOCK,
-           "heed::packed_lines(depth, ins) * x;",
-           "heed::packed_lines(depth, heed::tile_in(depth)) * x;"),
+           "packing.lines(ins) * x;", "packing.lines(packing.tile_in()) * x;"),
     Mutant("matrix-ends", "a tile goes on past the end of one head's matrix", BLOCK,
            "std::min(matrix.in_each - row, tile.ins - done);", "tile.ins - done;"),
     Mutant("head-ends", "a product's columns go on past the end of a head", BLOCK,
