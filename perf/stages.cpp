@@ -73,7 +73,7 @@ struct Panel {
                               scores.data(), {nullptr, nullptr, columns.data(), false}, features);
   }
 
-  MatrixView<float> key() const { return {rows.data(), static_cast<std::ptrdiff_t>(features), 1}; }
+  RowsView<float> key() const { return {rows.data(), static_cast<std::ptrdiff_t>(features)}; }
   RowState<float> state() { return {row_max.data(), sum.data(), accumulators.data(), false}; }
 
   std::size_t exponentials() const { return std::min(keys * pitch, keys * features); }

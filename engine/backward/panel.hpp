@@ -24,7 +24,7 @@ struct GradPanel : Panel<Real> {
 template <class Real>
 struct KeyTile {
   std::int64_t begin, end;
-  MatrixView<Real> key, value;
+  RowsView<Real> key, value;
 };
 
 /// What a split adds to.

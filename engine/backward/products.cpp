@@ -20,37 +20,39 @@ template <class Real>
 void Products<Real>::pack(const KeyTile<Real>& tile) const {
   const auto keys = static_cast<std::size_t>(tile.end - tile.begin);
   const Problem& p = rows_.problem();
-  MatrixView<Real> from = tile.key;
+  RowsView<Real> from = tile.key;
   if (rows_.pairs) {
     Real* const wide = rows_.buffer(rows_.plan.slab.wide);
     for (std::int64_t j = tile.begin; j < tile.end; ++j)
       rows_.sequence.read_key(kernels_, keys_of(p, rows_.args.attention), rows_.key_head(), j,
                               p.features, wide + (j - tile.begin) * p.features);
-    from = {wide, p.features, 1};
+    from = {wide, p.features};
   }
-  products_.pack_values(from, keys, static_cast<std::size_t>(p.features),
+  products_.pack_values({from.data, from.row_stride, 1}, keys, static_cast<std::size_t>(p.features),
                         rows_.buffer(rows_.plan.slab.packed));
   std::fill_n(known(), keys, Finite::kUnknown);
 }
 
-/// Whether the keys of a block are finite. A tile's keys are looked at once, and only those that
-/// somebody may not attend.
+/// Whether the keys of a block are finite. A tile's keys are looked at once, when somebody may not
+/// attend one of them.
 template <class Real>
 bool Products<Real>::finite(const KeyTile<Real>& tile, const KeyBlock& block) const {
-  const auto features = static_cast<std::size_t>(rows_.problem().features);
-  const MatrixView<Real> keys = from_row(tile.key, block.begin - tile.begin);
-  const auto look = [&](std::size_t j) {
-    const Real* const key = keys.data + static_cast<std::ptrdiff_t>(j) * keys.row_stride;
-    for (std::size_t x = 0; x < features; ++x)
-      if (!std::isfinite(key[static_cast<std::ptrdiff_t>(x) * keys.column_stride])) return false;
-    return true;
-  };
-  Finite* const known = this->known() + (block.begin - tile.begin);
-  for (std::size_t j = 0; j < block.keys; ++j) {
-    if (known[j] == Finite::kUnknown) known[j] = look(j) ? Finite::kYes : Finite::kNo;
-    if (known[j] == Finite::kNo) return false;
+  Finite* const known = this->known();
+  const std::int64_t keys = tile.end - tile.begin;
+  if (known[0] == Finite::kUnknown) {
+    const std::int64_t features = rows_.problem().features;
+    const ValueView<Real> all = packed(tile);
+    const auto blocks = ceil_div(features, std::int64_t{PanelGeometry::value_block});
+    const bool every =
+        kernels_.numbers.all_finite(all.data, static_cast<std::size_t>(blocks * all.block_stride));
+    for (std::int64_t j = 0; j < keys; ++j) {
+      const Real* const key = from_row(tile.key, j).data;
+      const auto is_finite = [](Real number) { return std::isfinite(number); };
+      known[j] = every || std::all_of(key, key + features, is_finite) ? Finite::kYes : Finite::kNo;
+    }
   }
-  return true;
+  const Finite* const first = known + (block.begin - tile.begin);
+  return std::none_of(first, first + block.keys, [](Finite key) { return key == Finite::kNo; });
 }
 
 template <class Real>
@@ -90,7 +92,7 @@ void Products<Real>::add_columns(const GradPanel<Real>& panel, const Real* left,
                                  const Real* columns, std::int64_t features, const KeyBlock& block,
                                  const KeySums<Real>& sums) const {
   if (rows_.pairs) return add_pairs(panel, left, columns, features, block, sums);
-  const MatrixView<Real> rows = {left, static_cast<std::ptrdiff_t>(panel.pitch), 1};
+  const RowsView<Real> rows = {left, static_cast<std::ptrdiff_t>(panel.pitch)};
   each_columns(kernels_.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
     kernels_.panels.add_scores(some.vectors, rows, block.keys, columns + some.first * panel.rows,
                                panel.rows, sums.at(some, static_cast<std::size_t>(block.begin)));
@@ -161,8 +163,7 @@ void Products<Real>::add_attended(const GradPanel<Real>& panel, const KeyTile<Re
       add(probs[at], panel.grad_columns, i, value_features, sums.values, key);
       add(gradients[at], panel.query_columns, i, features, sums.keys, key);
       for (std::size_t x = 0; x < features; ++x)
-        panel.state.accumulators[x * panel.pitch + i] +=
-            gradients[at] * row[static_cast<std::ptrdiff_t>(x) * tile.key.column_stride];
+        panel.state.accumulators[x * panel.pitch + i] += gradients[at] * row[x];
     }
   }
 }

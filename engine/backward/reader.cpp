@@ -104,7 +104,7 @@ KeyTile<Real> Reader<Real>::tile(std::int64_t begin, std::int64_t end) const {
 }
 
 template <class Real>
-MatrixView<Real> Reader<Real>::paired_values(std::int64_t begin, std::int64_t end) const {
+RowsView<Real> Reader<Real>::paired_values(std::int64_t begin, std::int64_t end) const {
   const Layout& layout = problem_.value;
   const auto row = [&](std::int64_t j) {
     return rows_.sequence.key_row(rows_.args.attention.value, layout, rows_.key_head(), j);

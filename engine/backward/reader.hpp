@@ -31,7 +31,7 @@ class Reader {
                 Real* room) const;
   void lay_in_columns(const Real* const* rows, std::size_t count, std::size_t features,
                       Real* to) const;
-  MatrixView<Real> paired_values(std::int64_t begin, std::int64_t end) const;
+  RowsView<Real> paired_values(std::int64_t begin, std::int64_t end) const;
 
   const PackRows<Real>& rows_;
   const Problem& problem_;

@@ -78,7 +78,7 @@ void ScoreGradients<Real>::compute_biased(const GradPanel<Real>& panel, const Ke
   Real* const gradients = rows_.buffer(rows_.plan.slab.gradients);
   Real* const before = rows_.buffer(rows_.plan.slab.before);
   const std::size_t count = block.keys * panel.pitch;
-  const MatrixView<Real> keys = from_row(tile.key, block.begin - tile.begin);
+  const RowsView<Real> keys = from_row(tile.key, block.begin - tile.begin);
   const KeyRanges all = all_keys(block.keys);
   scores_.compute(panel, keys, block, all, allowed, scores);
   products_.scores(panel.vectors, from_row(tile.value, block.begin - tile.begin), all,

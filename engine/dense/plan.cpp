@@ -8,6 +8,7 @@
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/sizes.hpp"
 #include "engine/runtime/workspace.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -315,8 +316,8 @@ Slab lay_out(const heed_attention_plan& plan, const Widths& widths) {
   slab.attended = numbers(std::max(widths.step, block), widths.panel);
   slab.columns = numbers(p.sum_columns ? widths.step : 0, widths.panel);
   const auto copied = [&](const Layout& layout) {
-    return std::max(layout.type != widths.type || p.pages > 0 || plan.parts.count > 0 ? tile : 0,
-                    block);
+    return std::max(
+        !has_rows_of(widths.type, layout) || p.pages > 0 || plan.parts.count > 0 ? tile : 0, block);
   };
   slab.keys = numbers(copied(p.key), round_up(Size(p.features), widths.lanes));
   slab.values = numbers(copied(p.value), round_up(Size(p.value_features), widths.lanes));

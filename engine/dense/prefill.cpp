@@ -121,8 +121,8 @@ class QueryBlock {
     std::int64_t begin, end;
     bool pack;
     bool loaded = false;
-    MatrixView<Real> key = {};
-    MatrixView<Real> value = {};
+    RowsView<Real> key = {};
+    RowsView<Real> value = {};
     ValueView<Real> values = {};  ///< the same, for the kernels
     Ahead* ahead = nullptr;       ///< what comes after it, if that is known
   };
@@ -177,7 +177,7 @@ class QueryBlock {
       }
       load(tile);
       Real* const probs = keeps_ ? kept_.at(panel, k) : buffer(plan_.slab.scores);
-      const MatrixView<Real> keys = from_row(tile.key, k - tile.begin);
+      const RowsView<Real> keys = from_row(tile.key, k - tile.begin);
       const KeyRanges needed = scores_.needed(panel, block);
       if (problem_.hard) {
         scores_.compute(panel, keys, block, needed, allowed, probs);
@@ -210,7 +210,7 @@ class QueryBlock {
       if (keeps_) kept_.keep(panel, block, needed);
 
       // Isolated blocks are packed where a tile would be: then all of its blocks are.
-      if (isolate && (excludes(allowed) || products_.depth != 1)) {
+      if (isolate && (excludes(allowed) || values_.packed_always())) {
         values_.accumulate_isolated(panel, state, from_row(tile.value, k - tile.begin), block,
                                     needed, probs, scores_.attended(panel, block));
       } else {
@@ -322,7 +322,7 @@ class QueryBlock {
 
   /// Whether tiles of values are packed that so many panels read.
   bool packs(std::int64_t panels) const {
-    return products_.depth != 1 || panels >= kPanelsThatPayForPacking;
+    return values_.packed_always() || panels >= kPanelsThatPayForPacking;
   }
 
   /// Writes the results of a panel that has seen all keys. True if it had to see them again, so

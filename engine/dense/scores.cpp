@@ -115,7 +115,7 @@ void Scores<Real>::read_query(const Panel<Real>& panel, std::size_t i, Real* que
 }
 
 template <class Real>
-MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int64_t end) const {
+RowsView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int64_t end) const {
   const bool paged = sequence_.pages != nullptr;
   Real* const copies = buffer(plan_.slab.keys);
   const auto row = [&](std::int64_t j) { return sequence_.key_row(args_.key, problem_.key, g, j); };
@@ -128,7 +128,7 @@ MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int
                     kernels_.numbers.write(ElementType::kBf16, numbers,
                                            static_cast<std::size_t>(problem_.features), to, 1);
                   });
-  const MatrixView<Real> keys =
+  const RowsView<Real> keys =
       widened(problem_.key, paged, begin, end, problem_.features, copies, row,
               [&](std::int64_t j, Real* to) {
                 sequence_.read_key(kernels_, keys_of(problem_, args_), g, j, problem_.features, to);
@@ -137,8 +137,7 @@ MatrixView<Real> Scores<Real>::keys(std::int64_t g, std::int64_t begin, std::int
   Real* const parts = buffer(plan_.slab.split);
   products_.split_rows(keys, static_cast<std::size_t>(end - begin),
                        static_cast<std::size_t>(problem_.features), parts);
-  return {parts, ceil_div(problem_.features, std::int64_t{products_.depth}) * products_.elements(),
-          1};
+  return {parts, ceil_div(problem_.features, std::int64_t{products_.depth}) * products_.elements()};
 }
 
 template <class Real>
@@ -189,7 +188,7 @@ KeyRanges Scores<Real>::needed(const Panel<Real>& panel, const KeyBlock& block) 
 }
 
 template <class Real>
-void Scores<Real>::compute(const Panel<Real>& panel, const MatrixView<Real>& key,
+void Scores<Real>::compute(const Panel<Real>& panel, const RowsView<Real>& key,
                            const KeyBlock& block, const KeyRanges& needed, Allowed allowed,
                            Real* scores) const {
   products_.scores(panel.vectors, key, needed, panel.query,

@@ -39,7 +39,7 @@ class Scores {
 
   /// The keys [begin, end) of key head g, where they lie, or widened; pairs where they lie, or
   /// copied and rounded or split into parts.
-  MatrixView<Real> keys(std::int64_t g, std::int64_t begin, std::int64_t end) const;
+  RowsView<Real> keys(std::int64_t g, std::int64_t begin, std::int64_t end) const;
 
   /// What masks, windows and lengths leave of the block.
   Allowed allowed(const Panel<Real>& panel, const KeyBlock& block) const;
@@ -51,7 +51,7 @@ class Scores {
   /// scores[j][i] = the score of the block's key j and the panel's row i, -inf where that pair does
   /// not attend, unless `allowed` says that all do. `key` begins with the block. Pairs outside
   /// `needed` do not attend and are not computed.
-  void compute(const Panel<Real>& panel, const MatrixView<Real>& key, const KeyBlock& block,
+  void compute(const Panel<Real>& panel, const RowsView<Real>& key, const KeyBlock& block,
                const KeyRanges& needed, Allowed allowed, Real* scores) const;
 
   /// probs[j][i] = the probability of the block's key j, of key head g, for a row_max that is

@@ -21,7 +21,7 @@ Values<Real>::Values(const heed_attention_plan& plan, const heed_attention_args&
       slab_(slab) {}
 
 template <class Real>
-MatrixView<Real> Values<Real>::rows(std::int64_t begin, std::int64_t end) const {
+RowsView<Real> Values<Real>::rows(std::int64_t begin, std::int64_t end) const {
   return widened(
       values_.layout, sequence_.pages != nullptr, begin, end, plan_.problem.value_features,
       reinterpret_cast<Real*>(slab_ + plan_.slab.values),
@@ -30,15 +30,15 @@ MatrixView<Real> Values<Real>::rows(std::int64_t begin, std::int64_t end) const 
 }
 
 template <class Real>
-ValueView<Real> Values<Real>::in_place(const MatrixView<Real>& rows) const {
-  return {rows.data, rows.row_stride, rows.column_stride,
-          static_cast<std::ptrdiff_t>(PanelGeometry::value_block) * rows.column_stride};
+ValueView<Real> Values<Real>::in_place(const RowsView<Real>& rows) const {
+  return {rows.data, rows.row_stride, 1, PanelGeometry::value_block};
 }
 
 template <class Real>
-ValueView<Real> Values<Real>::packed(const MatrixView<Real>& rows, std::int64_t keys) const {
+ValueView<Real> Values<Real>::packed(const RowsView<Real>& rows, std::int64_t keys) const {
   auto* const to = reinterpret_cast<Real*>(slab_ + plan_.slab.packed);
-  products_.pack_values(rows, static_cast<std::size_t>(keys), features_, to);
+  products_.pack_values({rows.data, rows.row_stride, 1}, static_cast<std::size_t>(keys), features_,
+                        to);
   constexpr auto kBlock = static_cast<std::ptrdiff_t>(PanelGeometry::value_block);
   const std::int64_t elements = products_.elements();
   return {to, kBlock * elements, elements,
@@ -57,7 +57,7 @@ void Values<Real>::accumulate(const Panel<Real>& panel, const RowState<Real>& st
 
 template <class Real>
 void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<Real>& state,
-                                       const MatrixView<Real>& values, const KeyBlock& block,
+                                       const RowsView<Real>& values, const KeyBlock& block,
                                        const KeyRanges& needed, const Real* probs,
                                        const Real* attended) const {
   const ValueView<Real> view = packed(values, static_cast<std::int64_t>(block.keys));
@@ -74,8 +74,7 @@ void Values<Real>::accumulate_isolated(const Panel<Real>& panel, const RowState<
                   bytes);
   };
   const auto number_at = [&](std::size_t j, std::size_t x) {
-    return from_row(values, static_cast<std::int64_t>(j))
-        .data[static_cast<std::ptrdiff_t>(x) * values.column_stride];
+    return from_row(values, static_cast<std::int64_t>(j)).data[x];
   };
   for (std::size_t j = 0; j < block.keys; ++j)
     for (std::size_t x = 0; x < features_; ++x)

@@ -45,13 +45,13 @@ HEED_PRODUCT_KERNEL(void, pack_query,
 /// up to the last vector's end rounded up to row_padding. Rows past that end hold copies of other
 /// keys' scores. A score that its vector does not need is such a copy, the score, or untouched.
 HEED_PRODUCT_KERNEL(void, scores,
-                    (std::size_t vectors, const MatrixView<Element>& key, const KeyRanges& keys,
+                    (std::size_t vectors, const RowsView<Element>& key, const KeyRanges& keys,
                      const Element* panel, std::size_t features, Real* scores))
 
 /// sums[j][r] += <row j, column r of the panel> for all j < count: what `scores` computes, added to
 /// what is there, and nothing past that.
 HEED_PANEL_KERNEL(void, add_scores,
-                  (std::size_t vectors, const MatrixView<Element>& rows, std::size_t count,
+                  (std::size_t vectors, const RowsView<Element>& rows, std::size_t count,
                    const Element* panel, std::size_t features, Real* sums))
 
 /// scores[j][r] = factor * tanh(x), where scores[j][r] is 2 log2(e) x on the way in, so that
@@ -109,7 +109,7 @@ HEED_PANEL_KERNEL(void, softmax_gradient,
 /// the two would leave there, except that row_max may move at other keys. `keys` is a multiple of
 /// row_padding.
 HEED_PRODUCT_KERNEL(void, qk_softmax,
-                    (std::size_t vectors, const MatrixView<Element>& key, std::size_t keys,
+                    (std::size_t vectors, const RowsView<Element>& key, std::size_t keys,
                      const Element* panel, std::size_t features, Real* probs, std::size_t pending,
                      const RowState<Real>& rows, std::size_t accumulated))
 
@@ -126,8 +126,9 @@ HEED_PANEL_KERNEL(void, argmax,
 
 /// accumulators[x][r] += sum of probs[j][r] * value[j][x] over the keys j that r's vector needs,
 /// summed in runs: the first of `first_run` keys, the others of `run`; pairs in runs of at most 64.
-/// `fresh` starts from zero. Writes up to `features` rounded up to row_padding rows. Pairs add the
-/// probabilities, as they are rounded, to row_sum; of `rows` others read the accumulators alone.
+/// `fresh` starts from zero. Reads and writes up to `features` rounded up to row_padding. Pairs add
+/// the probabilities, as they are rounded, to row_sum; of `rows` others read the accumulators
+/// alone.
 HEED_PRODUCT_KERNEL(void, accumulate,
                     (std::size_t vectors, const ValueView<Element>& value, const KeyRanges& keys,
                      std::size_t first_run, const Real* probs, const RowState<Real>& rows,
@@ -135,7 +136,8 @@ HEED_PRODUCT_KERNEL(void, accumulate,
 
 /// sums[x][r] += sum of panel[j][r] * value[j][x] over all j < keys, summed in runs as `accumulate`
 /// does, and of pairs in one, for a panel as pack_query lays it out; what it says of scales is not
-/// looked at. `fresh` starts from zero. Writes up to `features` rounded up to row_padding rows.
+/// looked at. `fresh` starts from zero. Reads and writes up to `features` rounded up to
+/// row_padding.
 HEED_PRODUCT_KERNEL(void, multiply_panel,
                     (std::size_t vectors, const ValueView<Element>& value, std::size_t keys,
                      const Element* panel, Real* sums, std::size_t features, bool fresh))

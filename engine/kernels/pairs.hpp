@@ -107,6 +107,7 @@ HEED_INLINE V round_all_to_pairs(V lower, V upper) {
 /// What products are made of: pairs. The processor takes subnormal numbers for 0, and makes none.
 template <class V>
 struct Product {
+  static constexpr bool kIsNumber = false;
   static constexpr bool kScalesScores = true;
   static constexpr bool kSumsWeights = false;  // accumulate() rounds them, and then sums them
   HEED_INLINE static V add(V a, V b, V c) { return add_products(a, b, c); }
@@ -213,7 +214,7 @@ void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t f
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void scores(const MatrixView<Real>& key, const KeyRanges& keys, const Real* panel,
+void scores(const RowsView<Real>& key, const KeyRanges& keys, const Real* panel,
             std::size_t features, Real* out) {
   heed::scores<V, W, Product<V>>(key, keys, panel, lines_of(features), out);
 }
@@ -225,7 +226,7 @@ void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const Row
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel,
+void qk_softmax(const RowsView<Real>& key, std::size_t keys, const Real* panel,
                 std::size_t features, Real* probs, std::size_t pending, const RowState<Real>& rows,
                 std::size_t accumulated) {
   heed::qk_softmax<V, W, Product<V>>(key, keys, panel, lines_of(features), probs, pending, rows,

@@ -47,15 +47,15 @@ void multiply_row(const Real* row, std::ptrdiff_t stride, const Real* panel, std
 }
 
 template <class Real>
-void score_keys(const MatrixView<Real>& key, std::size_t begin, std::size_t end, const Real* panel,
+void score_keys(const RowsView<Real>& key, std::size_t begin, std::size_t end, const Real* panel,
                 std::size_t features, Real* out, std::size_t pitch) {
   for (std::size_t j = begin; j < end; ++j)
-    multiply_row(key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride, key.column_stride,
-                 panel, pitch, 0, features, PanelGeometry::run, out + j * pitch, true);
+    multiply_row(key.data + static_cast<std::ptrdiff_t>(j) * key.row_stride, 1, panel, pitch, 0,
+                 features, PanelGeometry::run, out + j * pitch, true);
 }
 
 template <class Real>
-void scores(std::size_t vectors, const MatrixView<Real>& key, const KeyRanges& keys,
+void scores(std::size_t vectors, const RowsView<Real>& key, const KeyRanges& keys,
             const Real* panel, std::size_t features, Real* out) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t w = 0; w < vectors; ++w)
@@ -64,13 +64,13 @@ void scores(std::size_t vectors, const MatrixView<Real>& key, const KeyRanges& k
 }
 
 template <class Real>
-void add_scores(std::size_t vectors, const MatrixView<Real>& rows, std::size_t count,
+void add_scores(std::size_t vectors, const RowsView<Real>& rows, std::size_t count,
                 const Real* panel, std::size_t features, Real* sums) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t j = 0; j < count; ++j)
     for (std::size_t w = 0; w < pitch; w += kLanes<Real>)
-      multiply_row(rows.data + static_cast<std::ptrdiff_t>(j) * rows.row_stride, rows.column_stride,
-                   panel + w, pitch, 0, features, PanelGeometry::run, sums + j * pitch + w, false);
+      multiply_row(rows.data + static_cast<std::ptrdiff_t>(j) * rows.row_stride, 1, panel + w,
+                   pitch, 0, features, PanelGeometry::run, sums + j * pitch + w, false);
 }
 
 /// 2^x = power * (1 + fraction * (p + 1/2)), as in exp2.hpp without a fused multiply-add.
@@ -258,9 +258,9 @@ void argmax(std::size_t vectors, const Real* scores, std::size_t keys, Real* bes
 }
 
 template <class Real>
-void qk_softmax(std::size_t vectors, const MatrixView<Real>& key, std::size_t keys,
-                const Real* panel, std::size_t features, Real* probs, std::size_t pending,
-                const RowState<Real>& rows, std::size_t accumulated) {
+void qk_softmax(std::size_t vectors, const RowsView<Real>& key, std::size_t keys, const Real* panel,
+                std::size_t features, Real* probs, std::size_t pending, const RowState<Real>& rows,
+                std::size_t accumulated) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t r = 0; r < pitch; r += kLanes<Real>)
     score_keys(key, 0, keys, panel + r, features, probs + r, pitch);

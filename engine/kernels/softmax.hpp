@@ -241,27 +241,26 @@ HEED_INLINE void weigh(V (&scores)[R][W], Real* at, std::size_t pending, const R
 /// that they were computed in. The processor overlaps their exponentials with the products of the
 /// next keys.
 template <class V, std::size_t W, class P = Single<V>, class Real = RealOf<V>>
-void qk_softmax(const MatrixView<Real>& key, std::size_t keys, const Real* panel,
+void qk_softmax(const RowsView<Real>& key, std::size_t keys, const Real* panel,
                 std::size_t features, Real* probs, std::size_t pending, const RowState<Real>& rows,
                 std::size_t accumulated) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = kRowUnroll<V, W>;
   static_assert(PanelGeometry::row_padding % together == 0);
   const std::size_t before = score_but_last_run<V, P, W>(key, keys, panel, features, probs);
-  const MatrixView<Real> last = from_column(key, before);
+  const RowsView<Real> last = from_column(key, before);
   [[maybe_unused]] alignas(kAlignment) Real apart[W * n] = {};
   for (std::size_t j = 0; j < keys; j += together) {
     Real* const at = probs + j * W * n;
     const Real* row[together];
     V scores[together][W];
     unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
-      row[r] = last.data + static_cast<std::ptrdiff_t>(j + r) * key.row_stride;
+      row[r] = last.data + static_cast<std::ptrdiff_t>(j + r) * last.row_stride;
       unroll<W>([&](auto w) HEED_INLINE_LAMBDA { scores[r][w] = V(Real{0}); });
     });
     std::ptrdiff_t feature = 0;
     const Real* column = panel + before * W * n;
-    add_product<V, P, 0, W>(row, key.column_stride, before, features, feature, column, scores,
-                            rows.ahead);
+    add_product<V, P, 0, W>(row, 1, before, features, feature, column, scores, rows.ahead);
     if (before != 0) add_stored<V, 0, W>(at, scores);
     if constexpr (P::kScalesScores) multiply_rows<V, 0, W>(panel + features * W * n, scores);
     weigh<V, P>(scores, at, pending + j, rows, accumulated, apart);

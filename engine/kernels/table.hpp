@@ -56,9 +56,16 @@ struct MatrixView {
   std::ptrdiff_t column_stride;
 };
 
+/// Rows of elements side by side: element (row, column) at data[row * row_stride + column].
+template <class Element>
+struct RowsView {
+  const Element* data;
+  std::ptrdiff_t row_stride;
+};
+
 /// Values, in place or packed in blocks of B = value_block features: feature x of key j lies at
 /// data[(x / B) * block_stride + (x % B) * feature_stride + j * key_stride]; of pairs the group of
-/// keys j, its Elements side by side.
+/// keys j, its Elements side by side. Of numbers feature_stride is 1.
 template <class Element>
 struct ValueView {
   const Element* data;
@@ -375,7 +382,7 @@ struct ProductKernels {
 
   /// Where there are several parts: copies keys of floats to rows of whole groups of parts.
   /// nullptr: keys are multiplied as they are.
-  void (*split_rows)(const MatrixView<Element>& rows, std::size_t count, std::size_t features,
+  void (*split_rows)(const RowsView<Element>& rows, std::size_t count, std::size_t features,
                      Element* to);
 
   /// Elements of a group. Always inline, as all_keys() is.

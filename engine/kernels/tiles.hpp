@@ -227,7 +227,7 @@ void pack_query(Parts parts, const Real* const* rows, std::size_t row_count,
 /// Fewer keys than a tile has rows, with copies of the last one after them: nothing past them is
 /// read, and nothing written but what row_padding adds.
 template <class V, std::size_t C, class Real = RealOf<V>>
-[[gnu::noinline]] void multiply_rest(Parts parts, const MatrixView<Real>& key, std::size_t count,
+[[gnu::noinline]] void multiply_rest(Parts parts, const RowsView<Real>& key, std::size_t count,
                                      const Lines<const Real>& panel, std::size_t steps,
                                      const Lines<Real>& out) {
   constexpr std::size_t n = kLanes<V>;
@@ -259,7 +259,7 @@ template <class V, std::size_t C, class Real = RealOf<V>>
 
 /// Products of the keys that vectors need, not yet multiplied with the factors.
 template <class V, std::size_t W, class Real = RealOf<V>>
-HEED_INLINE void multiply_keys(Parts parts, const MatrixView<Real>& key, const KeyRanges& keys,
+HEED_INLINE void multiply_keys(Parts parts, const RowsView<Real>& key, const KeyRanges& keys,
                                const Real* panel, std::size_t features, Real* out) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
@@ -280,7 +280,7 @@ HEED_INLINE void multiply_keys(Parts parts, const MatrixView<Real>& key, const K
           right, steps, Lines<Real>{out + begin * kRows * pitch + w * n, pitch}, groups - begin,
           true);
     if (end > whole)
-      multiply_rest<V, C>(parts, {at(whole), key.row_stride, 1}, keys.end[W - 1] - whole * kRows,
+      multiply_rest<V, C>(parts, {at(whole), key.row_stride}, keys.end[W - 1] - whole * kRows,
                           right, steps, {out + whole * kRows * pitch + w * n, pitch});
   });
 }
@@ -292,7 +292,7 @@ HEED_INLINE const Real* factors_of(Parts parts, const Real* panel, std::size_t f
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void scores(Parts parts, const MatrixView<Real>& key, const KeyRanges& keys, const Real* panel,
+void scores(Parts parts, const RowsView<Real>& key, const KeyRanges& keys, const Real* panel,
             std::size_t features, Real* out) {
   constexpr std::size_t n = kLanes<V>;
   const Real* const factors = factors_of<V, W>(parts, panel, features);
@@ -314,7 +314,7 @@ void softmax(Parts /*parts*/, Real* scores, const KeyRanges& keys, std::size_t p
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void qk_softmax(Parts parts, const MatrixView<Real>& key, std::size_t keys, const Real* panel,
+void qk_softmax(Parts parts, const RowsView<Real>& key, std::size_t keys, const Real* panel,
                 std::size_t features, Real* probs, std::size_t pending, const RowState<Real>& rows,
                 std::size_t accumulated) {
   constexpr std::size_t n = kLanes<V>;
@@ -497,13 +497,14 @@ void pack_values(Parts parts, const MatrixView<Real>& value, std::size_t keys, s
 }
 
 template <class V, class Real = RealOf<V>>
-void split_rows(Parts parts, const MatrixView<Real>& rows, std::size_t count, std::size_t features,
+void split_rows(Parts parts, const RowsView<Real>& rows, std::size_t count, std::size_t features,
                 Real* to) {
   constexpr std::size_t n = kLanes<V>;
+  const MatrixView<Real> from = {rows.data, rows.row_stride, 1};
   for (std::size_t j = 0; j < count; ++j)
     for (std::size_t x = 0; x < features; x += kDepth) {
-      V lower = pairs::load_some<V>(rows, count, features, j, x);
-      V upper = pairs::load_some<V>(rows, count, features, j, x + n);
+      V lower = pairs::load_some<V>(from, count, features, j, x);
+      V upper = pairs::load_some<V>(from, count, features, j, x + n);
       for (std::size_t part = 0; part < parts.count; ++part, to += n) {
         store<V>(to, pairs::round_side_by_side(lower, upper));
         lower = pairs::without_part(lower);
@@ -531,7 +532,7 @@ struct TileEntries {
     return tiles::name<V>(kParts, arguments...);   \
   }
 #include "engine/kernels/list.hpp"
-  static void split_rows(const MatrixView<float>& rows, std::size_t count, std::size_t features,
+  static void split_rows(const RowsView<float>& rows, std::size_t count, std::size_t features,
                          float* to) {
     tiles::split_rows<V>(kParts, rows, count, features, to);
   }

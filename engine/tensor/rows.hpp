@@ -12,51 +12,55 @@
 
 namespace heed {
 
-/// The matrix without its rows before k.
+/// The rows from k on.
 template <class Real>
-MatrixView<Real> from_row(const MatrixView<Real>& matrix, std::int64_t k) {
-  return {matrix.data + k * matrix.row_stride, matrix.row_stride, matrix.column_stride};
+RowsView<Real> from_row(const RowsView<Real>& rows, std::int64_t k) {
+  return {rows.data + k * rows.row_stride, rows.row_stride};
 }
 
-/// Rows [begin, end) of a tensor, of which row k lies at row(k), where they lie. Those of another
-/// type, or `apart` from each other, are read by read(k, to) into `buffer`, [end -
+/// Whether each row of a tensor is numbers of this type, side by side.
+inline bool has_rows_of(ElementType type, const Layout& layout) {
+  return layout.type == type && layout.strides.feature == 1;
+}
+
+/// Rows [begin, end) of a tensor, of which row k lies at row(k), where they lie. Those that are no
+/// rows of Reals, or `apart` from each other, are read by read(k, to) into `buffer`, [end -
 /// begin][features].
 template <class Real, class Row, class Read>
-MatrixView<Real> widened(const Layout& layout, bool apart, std::int64_t begin, std::int64_t end,
-                         std::int64_t features, Real* buffer, Row&& row, Read&& read) {
-  if (layout.type == kTypeOf<Real> && !apart)
-    return {reinterpret_cast<const Real*>(row(begin)), layout.strides.row, layout.strides.feature};
+RowsView<Real> widened(const Layout& layout, bool apart, std::int64_t begin, std::int64_t end,
+                       std::int64_t features, Real* buffer, Row&& row, Read&& read) {
+  if (has_rows_of(kTypeOf<Real>, layout) && !apart)
+    return {reinterpret_cast<const Real*>(row(begin)), layout.strides.row};
   for (std::int64_t k = begin; k < end; ++k) read(k, buffer + (k - begin) * features);
-  return {buffer, features, 1};
+  return {buffer, features};
 }
 
 /// Rows [begin, end) of a tensor as rows of pairs of bfloat16, each in the place of a Real: where
 /// they lie if pairs of features do, side by side, at multiples of their size and in whole groups
 /// of `depth` features. Else read(k, to) copies row k, and the last group is filled up with 0.
 template <class Real, class Row, class Read>
-MatrixView<Real> paired(const Layout& layout, bool apart, std::int64_t begin, std::int64_t end,
-                        std::int64_t features, std::int64_t depth, Real* buffer, Row&& row,
-                        Read&& read) {
+RowsView<Real> paired(const Layout& layout, bool apart, std::int64_t begin, std::int64_t end,
+                      std::int64_t features, std::int64_t depth, Real* buffer, Row&& row,
+                      Read&& read) {
   const Strides& strides = layout.strides;
   const bool in_place = layout.type == ElementType::kBf16 && !apart && strides.feature == 1 &&
                         features % depth == 0 && strides.row % 2 == 0 &&
                         reinterpret_cast<std::uintptr_t>(row(begin)) % sizeof(Real) == 0;
-  if (in_place) return {reinterpret_cast<const Real*>(row(begin)), strides.row / 2, 1};
+  if (in_place) return {reinterpret_cast<const Real*>(row(begin)), strides.row / 2};
   const std::int64_t width = round_up(features, depth);
   auto* to = reinterpret_cast<std::uint16_t*>(buffer);
   for (std::int64_t k = begin; k < end; ++k, to += width) {
     read(k, to);
     std::fill(to + features, to + width, std::uint16_t{0});
   }
-  return {buffer, width / 2, 1};
+  return {buffer, width / 2};
 }
 
 /// A row of a tensor where it lies, if its numbers are Reals side by side; else in `room`.
 template <class Real>
 const Real* readable(const KernelTable<Real>& kernels, const Layout& layout, const std::byte* row,
                      std::size_t features, Real* room) {
-  if (layout.type == kTypeOf<Real> && layout.strides.feature == 1)
-    return reinterpret_cast<const Real*>(row);
+  if (has_rows_of(kTypeOf<Real>, layout)) return reinterpret_cast<const Real*>(row);
   kernels.numbers.read(layout.type, row, layout.strides.feature, features, room);
   return room;
 }

@@ -202,13 +202,15 @@ BasicBuffer<Real> normals(std::size_t size, Random& random) {
 }
 
 /// A row-major matrix whose rows, and features if not `unit`, lie apart with canaries between
-/// them; some rows lie in reverse order.
+/// them; some rows lie in reverse order. Its features may lie `step` apart in any case.
 template <class Real>
 class Matrix {
  public:
-  Matrix(std::size_t rows, std::size_t columns, bool unit)
+  Matrix(std::size_t rows, std::size_t columns, bool unit, std::ptrdiff_t step = 0)
       : columns_(columns),
-        step_(unit ? 1 : 3),
+        step_(step != 0 ? step
+              : unit    ? 1
+                        : 3),
         row_stride_(static_cast<std::ptrdiff_t>(columns) * step_ + 5),
         buffer_(rows * static_cast<std::size_t>(row_stride_), 1) {
     if (!unit && rows > 0) {
@@ -216,8 +218,8 @@ class Matrix {
       row_stride_ = -row_stride_;
     }
   }
-  Matrix(std::size_t rows, std::size_t columns, bool unit, Random& random)
-      : Matrix(rows, columns, unit) {
+  Matrix(std::size_t rows, std::size_t columns, bool unit, Random& random, std::ptrdiff_t step = 0)
+      : Matrix(rows, columns, unit, step) {
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t x = 0; x < columns; ++x) at(r, x) = random.normal<Real>();
   }
@@ -227,9 +229,9 @@ class Matrix {
   Real* row(std::size_t index) { return &at(index, 0); }
   std::ptrdiff_t row_stride() const { return row_stride_; }
   std::ptrdiff_t column_stride() const { return step_; }
-  heed::MatrixView<Real> view() const {
-    return {buffer_.data() + first_, row_stride_, static_cast<std::ptrdiff_t>(step_)};
-  }
+  heed::MatrixView<Real> view() const { return {buffer_.data() + first_, row_stride_, step_}; }
+  /// Of features side by side.
+  heed::RowsView<Real> rows() const { return {buffer_.data() + first_, row_stride_}; }
 
   /// Whether all but so many elements, which must not be canaries themselves, are canaries still.
   bool intact(std::size_t elements) const {

@@ -15,13 +15,13 @@ template <class Real>
 struct Queries {
   Queries(const Case& whole, Random& random)
       : c(whole),
-        key(c.keys, c.features, c.unit, random),
+        key(c.keys, c.features, c.unit, random, 1),
         panel(normals<Real>(c.features * c.pitch, random)) {}
 
   BasicBuffer<Real> scores(const Table<Real>& kernels, const heed::KeyRanges& keys,
                            std::size_t first = 0) const {
     BasicBuffer<Real> scores(round_up(c.keys, kPadding) * c.pitch);
-    heed::MatrixView<Real> view = key.view();
+    heed::RowsView<Real> view = key.rows();
     view.data += static_cast<std::ptrdiff_t>(first) * view.row_stride;
     kernels.panels.scores(c.vectors, view, keys, panel.data(), c.features, scores.data());
     return scores;
@@ -29,7 +29,7 @@ struct Queries {
   BasicBuffer<Real> add_scores(const Table<Real>& kernels, const BasicBuffer<Real>& before,
                                std::size_t first, std::size_t count) const {
     BasicBuffer<Real> sums = before;
-    heed::MatrixView<Real> view = key.view();
+    heed::RowsView<Real> view = key.rows();
     view.data += static_cast<std::ptrdiff_t>(first) * view.row_stride;
     kernels.panels.add_scores(c.vectors, view, count, panel.data(), c.features,
                               sums.data() + first * c.pitch);
@@ -41,19 +41,17 @@ struct Queries {
   BasicBuffer<Real> panel;
 };
 
-/// The operands of `accumulate`.
+/// The operands of `accumulate`: values in whole groups, as it reads them where they lie.
 template <class Real>
 struct Values {
   Values(const Case& whole, Random& random)
       : c(whole),
-        value(c.keys, c.features, c.unit, random),
+        value(c.keys, round_up(c.features, kPadding), c.unit, random, 1),
         weights(filled<Real>(c.keys * c.pitch, [&] { return static_cast<Real>(random.unit()); })),
         before(normals<Real>(round_up(c.features, kPadding) * c.pitch, random)) {}
 
   heed::ValueView<Real> in_place() const {
-    const heed::MatrixView<Real> view = value.view();
-    return {view.data, view.row_stride, view.column_stride,
-            static_cast<std::ptrdiff_t>(kBlock) * view.column_stride};
+    return {value.rows().data, value.rows().row_stride, 1, kBlock};
   }
   BasicBuffer<Real> accumulate(const Table<Real>& kernels, const heed::ValueView<Real>& view,
                                bool fresh, const heed::KeyRanges& keys) const {

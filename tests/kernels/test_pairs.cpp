@@ -69,9 +69,7 @@ struct Queries {
   }
 
   float key(std::size_t j, std::size_t x) const { return half_of(keys[j * lines + x / 2], x % 2); }
-  heed::MatrixView<float> view() const {
-    return {keys.data(), static_cast<std::ptrdiff_t>(lines), 1};
-  }
+  heed::RowsView<float> view() const { return {keys.data(), static_cast<std::ptrdiff_t>(lines)}; }
   /// The score of key j and row r times `scale`, and how far off one may be: a product in a float
   /// is exact, each of the sums rounds once, the factor and its product twice; and each may flush.
   double ratio(float got, std::size_t j, std::size_t r, double scale) const {

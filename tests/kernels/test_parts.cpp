@@ -50,7 +50,7 @@ void for_each_parts(Function&& function) {
 /// Keys as scores() wants them.
 void lay_out(const Products& products, const Matrix<float>& key, const Case& c, float* to) {
   if (products.split_rows != nullptr)
-    return products.split_rows(key.view(), c.keys, c.features, to);
+    return products.split_rows(key.rows(), c.keys, c.features, to);
   const std::size_t width = (c.features + products.depth - 1) / products.depth * products.depth;
   std::vector<std::uint16_t> row(width);
   for (std::size_t j = 0; j < c.keys; ++j) {
@@ -92,7 +92,7 @@ TEST_CASE("parts: scores are scaled products of queries and keys", "[pairs]") {
     const auto scale = random.pick<float>({1.0F, 0.18033688F, -3.7F});
     const std::size_t width = elements_of(products, c.features);
     Matrix<float> query(c.pitch - 1, c.features, c.unit);
-    Matrix<float> key(c.keys, c.features, c.unit);
+    Matrix<float> key(c.keys, c.features, c.unit, 1);
     std::vector<const float*> rows;
     for (std::size_t r = 0; r + 1 < c.pitch; ++r) {
       for (std::size_t x = 0; x < c.features; ++x) query.at(r, x) = tested.number(random);
@@ -106,7 +106,7 @@ TEST_CASE("parts: scores are scaled products of queries and keys", "[pairs]") {
     products.pack_query(c.vectors, rows.data(), rows.size(), query.column_stride(), c.features,
                         scale, panel.data());
     lay_out(products, key, c, split.data());
-    products.scores(c.vectors, {split.data(), static_cast<std::ptrdiff_t>(width), 1},
+    products.scores(c.vectors, {split.data(), static_cast<std::ptrdiff_t>(width)},
                     heed::all_keys(c.keys), panel.data(), c.features, scores.data());
     CHECK((panel.intact() && split.intact() && scores.intact()));
     return worst_of(c.keys, c.pitch, [&](std::size_t j, std::size_t r) {

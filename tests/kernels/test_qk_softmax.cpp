@@ -19,7 +19,7 @@ template <class Real>
 struct Call {
   Call(const Case& whole, Random& random)
       : c(whole),
-        key(c.keys, c.features, c.unit, random),
+        key(c.keys, c.features, c.unit, random, 1),
         panel(normals<Real>(c.features * c.pitch, random)),
         weights((kPending + c.keys) * c.pitch),
         row_max(filled<Real>(c.pitch, [&] { return 3 * random.normal<Real>(); })),
@@ -31,7 +31,7 @@ struct Call {
 
   void run(const Table<Real>& kernels) {
     const heed::RowState<Real> state = {row_max.data(), sum.data(), accumulators.data(), false};
-    kernels.panels.qk_softmax(c.vectors, key.view(), c.keys, panel.data(), c.features,
+    kernels.panels.qk_softmax(c.vectors, key.rows(), c.keys, panel.data(), c.features,
                               weights.data() + kPending * c.pitch, kPending, state, kValues);
   }
 
@@ -152,7 +152,7 @@ double check_call(const Table<Real>& kernels, Call<Real>& call) {
   const Case& c = call.c;
   call.run(kernels);
   BasicBuffer<Real> plain(round_up(c.keys, heed::PanelGeometry::row_padding) * c.pitch);
-  kernels.panels.scores(c.vectors, before.key.view(), heed::all_keys(c.keys), before.panel.data(),
+  kernels.panels.scores(c.vectors, before.key.rows(), heed::all_keys(c.keys), before.panel.data(),
                         c.features, plain.data());
   double worst = 0;
   CHECK(all(c.pitch, [&](std::size_t r) {

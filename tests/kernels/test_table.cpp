@@ -18,7 +18,7 @@ TEST_CASE("families may take other elements than they compute in", "[table]") {
   using Panels = heed::PanelKernels<Half, float>;
   STATIC_REQUIRE(
       std::is_same_v<decltype(Panels::scores),
-                     void (*)(std::size_t, const heed::MatrixView<Half>&, const heed::KeyRanges&,
+                     void (*)(std::size_t, const heed::RowsView<Half>&, const heed::KeyRanges&,
                               const Half*, std::size_t, float*)>);
   STATIC_REQUIRE(std::is_same_v<decltype(Panels::accumulate),
                                 void (*)(std::size_t, const heed::ValueView<Half>&,

@@ -86,14 +86,16 @@ def copy_sources():
 # ---- Programs -----------------------------------------------------------------------------------
 
 
-def widest_isa():
-    """The instruction set whose kernels are built beside the scalar ones."""
+def isas():
+    """The instruction sets whose kernels are built beside the scalar ones: one for vectors, and
+    that of pairs where the CPU has it."""
     try:
         cpu = pathlib.Path("/proc/cpuinfo").read_text()
     except OSError:
         return ""
-    return next((isa for flag, isa in ((" avx2", "avx2"), (" sse2", "sse2"), (" asimd", "neon"))
-                 if flag in cpu), "")
+    vectors = next((isa for flag, isa in ((" avx2", "avx2"), (" sse2", "sse2"), (" asimd", "neon"))
+                    if flag in cpu), "")
+    return f"{vectors};avx512bf16" if " avx512_bf16" in cpu else vectors
 
 
 def build(programs):
@@ -107,7 +109,7 @@ def build(programs):
 def configure():
     if (TREE / "build.ninja").exists():
         return
-    options = ["-DCMAKE_BUILD_TYPE=Release", f"-DHEED_ISAS={widest_isa()}", "-DHEED_CBLAS=OFF",
+    options = ["-DCMAKE_BUILD_TYPE=Release", f"-DHEED_ISAS={isas()}", "-DHEED_CBLAS=OFF",
                "-DHEED_BUILD_PERF=OFF", "-DHEED_BUILD_EXAMPLES=OFF", "-DHEED_BUILD_TESTS=ON"]
     if shutil.which("ccache"):
         options += [f"-DCMAKE_{language}_COMPILER_LAUNCHER=ccache" for language in ("C", "CXX")]
