@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/tensor/numbers.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
@@ -25,8 +26,9 @@ ScoreGradients<Real>::ScoreGradients(const PackRows<Real>& rows)
       plain_args_(without_function(rows.args.attention)),
       scores_(rows.plan.attention, rows.args.attention, rows.sequence, HEED_WEIGHTS_PROBABILITIES,
               rows.attention_slab, pairs_if(rows.pairs)),
-      capped_(rows.plan.attention, rows.args.attention, rows.sequence, HEED_WEIGHTS_CAPPED,
-              rows.attention_slab, pairs_if(rows.pairs)),
+      tanh_(rows.plan.attention, rows.args.attention, rows.sequence,
+            ScoreSteps::of_tanh(rows.problem(), rows.args.attention), rows.attention_slab,
+            pairs_if(rows.pairs)),
       before_function_(rows.plan.attention, plain_args_, rows.sequence, HEED_WEIGHTS_MASKED,
                        rows.attention_slab, pairs_if(rows.pairs)) {}
 
@@ -111,15 +113,10 @@ void ScoreGradients<Real>::go_on(const GradPanel<Real>& panel, const KeyTile<Rea
                         static_cast<double>(row - key));
     });
   if (rows_.problem().softcap > 0) {
-    Real* const gradients = rows_.buffer(rows_.plan.slab.gradients);
-    Real* const before = rows_.buffer(rows_.plan.slab.before);
-    capped_.compute(panel, from_row(tile.key, block.begin - tile.begin), block,
-                    all_keys(block.keys), Allowed::kAll, before);
-    const auto inverse = static_cast<Real>(1 / rows_.problem().softcap);
-    for (std::size_t at = 0; at < block.keys * panel.pitch; ++at) {
-      const Real tanh = before[at] * inverse;
-      if (gradients[at] != 0) gradients[at] *= (1 - tanh) * (1 + tanh);
-    }
+    Real* const tanh = rows_.buffer(rows_.plan.slab.before);
+    tanh_.compute(panel, from_row(tile.key, block.begin - tile.begin), block, all_keys(block.keys),
+                  Allowed::kAll, tanh);
+    multiply_by_cap_slope(tanh, block.keys * panel.pitch, rows_.buffer(rows_.plan.slab.gradients));
   }
 }
 

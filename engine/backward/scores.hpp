@@ -36,7 +36,7 @@ class ScoreGradients {
   const ProductKernels<Real>& products_;
   const heed_attention_args plain_args_;  ///< without the score function
   const Scores<Real> scores_;
-  const Scores<Real> capped_;
+  const Scores<Real> tanh_;
   const Scores<Real> before_function_;
 };
 

@@ -37,12 +37,19 @@ ScoreSteps::ScoreSteps(const Problem& problem, const heed_attention_args& args,
   const bool natural = modifies && args.score_function != nullptr;
   unit = natural ? 1 : last;
   after = natural ? last : 1;
+  cap = problem.softcap * unit;
   query_scale = problem.query_scale(caps, unit);
+}
+
+ScoreSteps ScoreSteps::of_tanh(const Problem& problem, const heed_attention_args& args) {
+  ScoreSteps steps(problem, args, HEED_WEIGHTS_CAPPED);
+  steps.cap = 1;
+  return steps;
 }
 
 template <class Real>
 Scores<Real>::Scores(const heed_attention_plan& plan, const heed_attention_args& args,
-                     const Sequence& sequence, heed_weights_point point, std::byte* slab,
+                     const Sequence& sequence, const ScoreSteps& steps, std::byte* slab,
                      Parts parts)
     : plan_(plan),
       problem_(plan.problem),
@@ -51,7 +58,7 @@ Scores<Real>::Scores(const heed_attention_plan& plan, const heed_attention_args&
       kernels_(kernels_of<Real>(*plan.context->kernels)),
       products_(products_of(kernels_, parts)),
       slab_(slab),
-      steps_(problem_, args, point) {}
+      steps_(steps) {}
 
 template <class Real>
 template <class Function>
@@ -209,8 +216,7 @@ template <class Real>
 void Scores<Real>::apply_options(const Panel<Real>& panel, const KeyBlock& block, Allowed allowed,
                                  Real* scores) const {
   if (steps_.caps)
-    kernels_.panels.softcap(panel.vectors, scores, block.keys,
-                            static_cast<Real>(problem_.softcap * steps_.unit));
+    kernels_.panels.softcap(panel.vectors, scores, block.keys, static_cast<Real>(steps_.cap));
   if (steps_.modifies) modify(panel, block, scores);
   if (allowed != Allowed::kAll) exclude(panel, block, scores);
 }

@@ -18,9 +18,12 @@ struct ScoreSteps {
   bool modifies;       ///< ALiBi, bias or a score function is applied
   double query_scale;  ///< queries are multiplied with it as they are packed
   double unit;         ///< what ALiBi and bias are multiplied with, and softcap's result
+  double cap;          ///< what the tanh of softcap is multiplied with
   double after;        ///< what scores are multiplied with after the score function
 
   ScoreSteps(const Problem& problem, const heed_attention_args& args, heed_weights_point point);
+  /// tanh(s / softcap) alone: the capped score over the cap would be nothing of a cap too small.
+  static ScoreSteps of_tanh(const Problem& problem, const heed_attention_args& args);
 };
 
 template <class Real>
@@ -29,7 +32,10 @@ class Scores {
   /// Scores as they are at `point`. The slab is the thread's. Where there are
   /// `parts`, pairs of bfloat16 are multiplied: panels of queries and keys are theirs.
   Scores(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
-         heed_weights_point point, std::byte* slab, Parts parts = {});
+         heed_weights_point point, std::byte* slab, Parts parts = {})
+      : Scores(plan, args, sequence, ScoreSteps(plan.problem, args, point), slab, parts) {}
+  Scores(const heed_attention_plan& plan, const heed_attention_args& args, const Sequence& sequence,
+         const ScoreSteps& steps, std::byte* slab, Parts parts = {});
 
   /// Whether scores are products and nothing else, exclusions aside.
   bool plain() const { return !steps_.caps && !steps_.modifies; }

@@ -61,7 +61,7 @@ void EdgeScores<Real>::begin_batch(const Batch& batch) {
 
 template <class Real>
 void EdgeScores<Real>::compute(const PanelRows& panel, const Batch& batch, Real* scores,
-                               Real* capped) {
+                               Real* tanh) {
   const auto first = static_cast<std::size_t>(panel.first);
   kernels_.rows.edge_scores(of_panel(keys_, panel), batch.edges,
                             query_ + first * key_of_.features(), panel.rows, key_of_.features(),
@@ -74,10 +74,14 @@ void EdgeScores<Real>::compute(const PanelRows& panel, const Batch& batch, Real*
     kernels_.rows.edge_scores(rows, batch.edges, edge_query_ + first * edge_width_, panel.rows,
                               edge_width_, false, scores, panel.pitch);
   }
-  if (problem_.softcap > 0)
-    kernels_.panels.softcap(panel.vectors, scores, batch.edges,
-                            static_cast<Real>(problem_.softcap * problem_.log2_unit));
-  if (capped != nullptr) std::copy_n(scores, batch.edges * panel.pitch, capped);
+  if (problem_.softcap > 0) {
+    const auto cap = static_cast<Real>(problem_.softcap * problem_.log2_unit);
+    kernels_.panels.softcap(panel.vectors, scores, batch.edges, tanh == nullptr ? cap : Real{1});
+    for (std::size_t i = 0; tanh != nullptr && i < batch.edges * panel.pitch; ++i) {
+      tanh[i] = scores[i];
+      scores[i] *= cap;
+    }
+  }
   leaves_out_ = false;
   if (step_.args.edge_bias != nullptr) add_bias(panel, batch, scores);
 }

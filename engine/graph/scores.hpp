@@ -44,8 +44,8 @@ class EdgeScores {
   void begin_batch(const Batch& batch);
 
   /// scores[e][h] = the score of edge e of the batch and head h of the panel, in log2 units of s /
-  /// temperature. Other lanes keep their numbers. `capped`, if given, receives them before a bias.
-  void compute(const PanelRows& panel, const Batch& batch, Real* scores, Real* capped = nullptr);
+  /// temperature. Other lanes keep their numbers. `tanh`, if given, receives tanh(s / softcap).
+  void compute(const PanelRows& panel, const Batch& batch, Real* scores, Real* tanh = nullptr);
 
   /// Whether, and where, a bias of -inf leaves an edge out for a head in the batch and panel last
   /// computed.

@@ -29,4 +29,11 @@ void fill_numbers(Real number, std::size_t count, Real* to) {
   for (; i < count; ++i) to[i] = number;
 }
 
+/// gradients[i] *= 1 - tanh[i]^2, but what is 0 stays 0.
+template <class Real>
+void multiply_by_cap_slope(const Real* tanh, std::size_t count, Real* gradients) {
+  for (std::size_t i = 0; i < count; ++i)
+    if (gradients[i] != 0) gradients[i] *= (1 - tanh[i]) * (1 + tanh[i]);
+}
+
 }  // namespace heed

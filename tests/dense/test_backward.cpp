@@ -167,6 +167,16 @@ TEST_CASE("gradients that accumulate are sums with what was there", "[backward][
   }
 }
 
+TEST_CASE("gradients through a softcap whose reciprocal is no number", "[backward]") {
+  for (const bool wide : {false, true}) {
+    Problem forward = filled(grouped(20, 40, all_of(wide ? HEED_DTYPE_F64 : HEED_DTYPE_DEFAULT)), 21);
+    forward.desc.softcap = wide ? 1e-310 : 1e-40;
+    forward.desc.scale = forward.desc.softcap / 3;
+    BackwardProblem p = all_gradients_of(std::move(forward));
+    check_backward(p);
+  }
+}
+
 TEST_CASE("rows that attend nothing and keys that nobody attends get 0", "[backward][zero]") {
   for (const Kind& kind : exact_kinds()) {
     Problem forward = filled(grouped(20, 30, kind.types), 12);

@@ -73,6 +73,24 @@ bool all_zero(const Numbers& numbers) {
 
 }  // namespace
 
+TEST_CASE("gradients through a softcap whose reciprocal, or that of cap over temperature, is no number",
+          "[backward]") {
+  struct Case {
+    bool wide;
+    double softcap, scale, temperature;
+  };
+  for (const Case& c : {Case{false, 1e-40, 3e-41, 1}, Case{true, 1e-310, 3e-311, 1},
+                        Case{false, 2, 1, 1e39}, Case{true, 1e-10, 1e-10, 1e300}}) {
+    const Types types = all_of(c.wide ? HEED_DTYPE_F64 : HEED_DTYPE_DEFAULT);
+    GraphProblem forward = with_everything(random_edges(30, 200, 4), HEED_GRAPH_PROJECTED, types);
+    forward.desc.softcap = c.softcap;
+    forward.desc.scale = c.scale;
+    forward.desc.temperature = c.temperature;
+    GraphBackwardProblem p = all_gradients_of(std::move(forward));
+    check_backward(p);
+  }
+}
+
 TEST_CASE("gradients of two edges, by hand", "[backward]") {
   // Node 2 attends to nodes 0 and 1 with weights p and 1 - p: out = p v_0 + (1 - p) v_1.
   EdgeList edges{3, {}, {}, false};

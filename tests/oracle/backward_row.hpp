@@ -26,9 +26,9 @@
 //    temperature. What is left, scale and temperature, is one constant, which sums are multiplied
 //    with last: where it is too small for a Real, it is 0, and infinities become NaN.
 //
-// 4. Softcap: 1 - tanh^2, with heed's tanh off by e (the capped score's error over the cap, and the
-//    division's roundings), is off by 2 |tanh| e + e^2, and three operations at most: on 1 and
-//    tanh^2, or those of (1 - tanh) (1 + tanh).
+// 4. Softcap: 1 - tanh^2, with heed's tanh off by e (scores.hpp, of a cap times unit of 1), is off
+//    by 2 |tanh| e + e^2, and three operations at most: on 1 and tanh^2, or those of (1 - tanh)
+//    (1 + tanh).
 //
 // 5. Pairs of bfloat16. Scores are off as scores.hpp says of them, and of the products in 2
 //    subnormal numbers count as 0, as sums that are subnormal become: a product of a and b moves by
@@ -256,7 +256,7 @@ class BackwardRow {
   }
 
   Number slope_of_cap(Index j) const {
-    return cap_slope<Real>(head_.capped_score(i_, j, 1), static_cast<Wide>(head_.desc().softcap));
+    return cap_slope<Real>(head_.capped_score(i_, j, 1 / static_cast<Wide>(head_.desc().softcap)));
   }
 
   const Head<Real>& head_;

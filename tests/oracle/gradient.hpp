@@ -15,17 +15,13 @@
 
 namespace heed_test {
 
-/// 1 - tanh^2, where s = cap tanh: see backward_row.hpp, 4.
+/// 1 - tanh^2: see backward_row.hpp, 4.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> cap_slope(const Score<Wide>& s, Wide cap) {
-  using A = Arithmetic<Real>;
-  if (s.unspecified()) return kUnbounded<Wide>;
-  if (std::isnan(s.value)) return kNotANumber<Wide>;
-  const Wide tanh = s.value / cap;
-  const Wide moved = s.error / cap;
-  const Wide e = moved + gamma_of<Real>(A::kConstant + 2) * (std::fabs(tanh) + moved);
-  const Wide square = tanh * tanh;
-  const Wide error = 2 * std::fabs(tanh) * e + e * e;
+Bounded<Wide> cap_slope(const Score<Wide>& tanh) {
+  if (tanh.unspecified()) return kUnbounded<Wide>;
+  if (std::isnan(tanh.value)) return kNotANumber<Wide>;
+  const Wide square = tanh.value * tanh.value;
+  const Wide error = 2 * std::fabs(tanh.value) * tanh.error + tanh.error * tanh.error;
   return {1 - square, error + gamma_of<Real>(3) * (1 + square + error)};
 }
 

@@ -169,11 +169,9 @@ class GraphBackwardOracle {
                 key, value);
       }
     }
-    const Wide scale =
-        d_.scale != 0 ? static_cast<Wide>(d_.scale) : 1 / std::sqrt(static_cast<Wide>(d_.features));
     const Wide roundings = kGradientRoundings<Real>;
-    const Rows of_query = query.finished(constant<Real>(scale), roundings);
-    const Rows of_key = key.finished(constant<Real>(scale), roundings);
+    const Rows of_query = query.finished(scale_over_temperature(), roundings);
+    const Rows of_key = key.finished(scale_over_temperature(), roundings);
     const Rows of_value = value.finished({1, 0}, roundings);
     if (d_.inputs == HEED_GRAPH_PROJECTED) {
       if (gradients_[kOfQuery].asked()) add_all(kOfQuery, of_query);
@@ -279,11 +277,11 @@ class GraphBackwardOracle {
     }
     const Number p = row.weight_by_lse(j);
     // A score of -inf passes on 0, which times an infinity is NaN.
-    const Number scaled = row.excluded(j) ? Number{0, 0} : product<Real>(p, gradient.result(4));
-    const Wide temperature = d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1;
-    const Number biased = product<Real>(scaled, constant<Real>(1 / temperature));
+    const Number biased = row.excluded(j) ? Number{0, 0} : product<Real>(p, gradient.result(4));
     if (gradients_[kOfEdgeBias].asked())
-      gradients_[kOfEdgeBias].at(0, shares_bias_ ? 0 : h, e, 0).add(biased);
+      gradients_[kOfEdgeBias]
+          .at(0, shares_bias_ ? 0 : h, e, 0)
+          .add(product<Real>(biased, constant<Real>(1 / temperature())));
     const Number s = d_.softcap == 0 ? biased : product<Real>(biased, row.slope_of_cap(j));
     for (Index x = 0; x < d_.features; ++x) {
       const Index column = h * d_.features + x;
@@ -293,13 +291,21 @@ class GraphBackwardOracle {
       key.at(m, column).add(product<Real>(s, row.query_of(x)));
     }
     for (Index x = 0; x < width_; ++x) value.at(m, h * width_ + x).add(product<Real>(p, g(x)));
-    const Wide scale =
-        d_.scale != 0 ? static_cast<Wide>(d_.scale) : 1 / std::sqrt(static_cast<Wide>(d_.features));
-    const Number scaled_s = product<Real>(s, constant<Real>(scale));
+    const Number scaled_s = product<Real>(s, scale_over_temperature());
     if (to_key.given())
       add_edge_terms(to_key, kOfWEdgeKey, e, h, d_.features, scaled_s,
                      [&](Index x) { return row.query_of(x); });
     if (to_value.given()) add_edge_terms(to_value, kOfWEdgeValue, e, h, width_, p, g);
+  }
+
+  Wide temperature() const { return d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1; }
+
+  /// From what reaches z = s / temperature to queries and keys: one constant, as in backward_row.hpp,
+  /// 3.
+  Number scale_over_temperature() const {
+    const Wide scale =
+        d_.scale != 0 ? static_cast<Wide>(d_.scale) : 1 / std::sqrt(static_cast<Wide>(d_.features));
+    return constant<Real>(scale / temperature());
   }
 
   /// Matrices over edge data see sums over each node's edges, which are 0 where it has none: that

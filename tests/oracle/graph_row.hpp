@@ -134,7 +134,7 @@ class GraphRow {
   Bounded<Wide> slope_of_cap(std::size_t j) const {
     if (d_.softcap == 0) return {1, 0};
     const auto cap = static_cast<Wide>(d_.softcap);
-    return cap_slope<Real>(capped<Real>(product(attended_[j]), scale(), cap, Wide{1}), cap);
+    return cap_slope<Real>(capped<Real>(product(attended_[j]), scale(), cap, 1 / cap));
   }
 
   /// Feature x of the j-th edge's key or value without what edges add, and of the query.

@@ -295,7 +295,7 @@ class Incoming {
     const auto first = static_cast<std::size_t>(panel.first);
     const std::size_t features = value_of_.features();
     Real* const gradients = gradients_.gradients();
-    if (!again) scores_.compute(panel, batch, probs_, gradients_.capped());
+    if (!again) scores_.compute(panel, batch, probs_, gradients_.tanh());
     kernels_.rows.edge_scores(of_panel(values_, panel), batch.edges, grad_ + first * features,
                               panel.rows, features, true, gradients, panel.pitch);
     const EdgeRows<Real> data = {scores_.edge_data(), kConsecutive.row,

@@ -136,7 +136,7 @@ class Outgoing {
     const auto first = static_cast<std::size_t>(panel.first);
     const std::size_t features = grad_of_.features();
     Real* const gradients = gradients_.gradients();
-    scores_.compute(panel, batch, probs_, gradients_.capped());
+    scores_.compute(panel, batch, probs_, gradients_.tanh());
     kernels_.rows.edge_scores(of_panel(grads_, panel), batch.edges, value_ + first * features,
                               panel.rows, features, true, gradients, panel.pitch);
     if (asked_values_ != nullptr)

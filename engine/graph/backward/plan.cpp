@@ -55,7 +55,7 @@ GraphBackwardSlab lay_out_slab(const GraphProblem& p, const Widths& w, const Nod
   slab.lse = numbers(w.padded_heads, 1);
   slab.delta = numbers(w.padded_heads, 1);
   slab.gradients = numbers(kEdges, kPanel);
-  slab.capped = numbers(kEdges, kPanel);
+  slab.tanh = numbers(kEdges, kPanel);
   slab.keys = numbers(kEdges * w.features, w.heads);
   slab.values = numbers(kEdges * w.values, w.heads);
   slab.edge_rows = numbers(kEdges, w.edge);

@@ -17,7 +17,7 @@ struct GraphBackwardSlab {
   std::size_t lse;        ///< [heads] log2 units
   std::size_t delta;      ///< [heads]
   std::size_t gradients;  ///< [kBatch][kMaxPanel] of probabilities, then of scores
-  std::size_t capped;     ///< [kBatch][kMaxPanel] scores before a bias
+  std::size_t tanh;       ///< [kBatch][kMaxPanel] of scores over the softcap
   std::size_t keys;       ///< [kBatch][heads][features] rows that are copied
   std::size_t values;     ///< [kBatch][heads][value_features]
   std::size_t edge_rows;  ///< [kBatch][edge_width] gradients of edge data

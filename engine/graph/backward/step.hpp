@@ -4,6 +4,7 @@
 #include "engine/graph/backward/plan.hpp"
 #include "engine/graph/scores.hpp"
 #include "engine/tensor/gradient.hpp"
+#include "engine/tensor/numbers.hpp"
 
 namespace heed {
 
@@ -69,15 +70,15 @@ class ScoreGradients {
       : kernels_(kernels_of<Real>(*step.plan.context->kernels)),
         problem_(step.problem()),
         gradients_(at<Real>(slab + step.plan.attention.slab.bytes, step.plan.slab.gradients)),
-        capped_(problem_.softcap == 0
-                    ? nullptr
-                    : at<Real>(slab + step.plan.attention.slab.bytes, step.plan.slab.capped)) {
+        tanh_(problem_.softcap == 0
+                  ? nullptr
+                  : at<Real>(slab + step.plan.attention.slab.bytes, step.plan.slab.tanh)) {
     std::fill_n(gradients_, kBatch * kMaxPanel, Real{0});
   }
 
   Real* gradients() const { return gradients_; }
-  /// To be filled with scores before a bias; nullptr: not needed.
-  Real* capped() const { return capped_; }
+  /// To be filled with tanh(s / softcap); nullptr: not needed.
+  Real* tanh() const { return tanh_; }
 
   /// Scores become probabilities; gradients those of biased scores, times the temperature.
   void compute(const PanelRows& panel, std::size_t edges, const Real* lse, const Real* delta,
@@ -87,20 +88,14 @@ class ScoreGradients {
 
   /// Gradients become those of scores before the softcap, times the temperature.
   void uncap(const PanelRows& panel, std::size_t edges) const {
-    if (capped_ == nullptr) return;
-    const double cap = problem_.softcap * problem_.log2_unit;
-    const auto inverse = static_cast<Real>(cap == 0 ? 0 : 1 / cap);
-    for (std::size_t i = 0; i < edges * panel.pitch; ++i) {
-      const Real tanh = capped_[i] * inverse;
-      if (gradients_[i] != 0) gradients_[i] *= (1 - tanh) * (1 + tanh);
-    }
+    if (tanh_ != nullptr) multiply_by_cap_slope(tanh_, edges * panel.pitch, gradients_);
   }
 
  private:
   const KernelTable<Real>& kernels_;
   const GraphProblem& problem_;
   Real* const gradients_;
-  Real* const capped_;
+  Real* const tanh_;
 };
 
 /// sums[h] += weights[e][h] times the rows of a batch, but of edges that are left out; `isolated`
