@@ -128,7 +128,7 @@ double distance(double a, double b, double allowed) {
 }
 
 bool is_tight(double bound, double x, std::uint32_t dtype) {
-  const double loosest = dtype == HEED_DTYPE_F64 ? 1e-11 : format_of(dtype).bytes == 4 ? 1e-3 : 0.1;
+  const double loosest = dtype == HEED_DTYPE_F64 ? 1e-11 : format_of(dtype).bytes == 4 ? 2e-3 : 0.1;
   return !std::isfinite(x) || bound < loosest * std::max(std::fabs(x), 1.0);
 }
 

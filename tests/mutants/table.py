@@ -120,7 +120,7 @@ MUTANTS = [
     Mutant("gradient-of-lse", "the gradient of the log-sum-exp counts with the wrong sign", DENSE,
            "delta -= number(rows_.args.given.grad_lse", "delta += number(rows_.args.given.grad_lse"),
     Mutant("gradient-of-cap", "softcap's derivative is wrong where scores are far from 0", DENSE,
-           "gradients[at] *= (1 - tanh) * (1 + tanh);", "gradients[at] *= (1 - tanh);"),
+           "gradients[i] *= (1 - tanh[i]) * (1 + tanh[i]);", "gradients[i] *= (1 - tanh[i]);"),
     Mutant("gradient-infinite-row", "a row of infinite log-sum-exp has gradients of 0", DENSE,
            "if (lse == kInfinity) lse = std::numeric_limits<double>::quiet_NaN();", ""),
     Mutant("gradient-accumulate", "gradients replace what they should be added to", DENSE,
