@@ -169,7 +169,8 @@ TEST_CASE("gradients that accumulate are sums with what was there", "[backward][
 
 TEST_CASE("gradients through a softcap whose reciprocal is no number", "[backward]") {
   for (const bool wide : {false, true}) {
-    Problem forward = filled(grouped(20, 40, all_of(wide ? HEED_DTYPE_F64 : HEED_DTYPE_DEFAULT)), 21);
+    Problem forward =
+        filled(grouped(20, 40, all_of(wide ? HEED_DTYPE_F64 : HEED_DTYPE_DEFAULT)), 21);
     forward.desc.softcap = wide ? 1e-310 : 1e-40;
     forward.desc.scale = forward.desc.softcap / 3;
     BackwardProblem p = all_gradients_of(std::move(forward));

@@ -151,7 +151,7 @@ TEST_CASE("a vector of rows over long sequences, which are decoded, and over sho
     if (brief() && !fills(rows)) continue;
     Problem p = filled({rows, 4100, 128, 128, 3, 1, 1, HEED_CAUSAL_BOTTOM_RIGHT}, 64);
     p.key_lengths = {4100, 4095, 4096};
-    check_problem(p);
+    if (!small()) check_problem(p);
     check_sequences(p);
   }
 }
@@ -159,14 +159,16 @@ TEST_CASE("a vector of rows over long sequences, which are decoded, and over sho
 TEST_CASE("one row over keys and values from memory, and over those of shorter sequences",
           "[same]") {
   // 4 KiB of keys and values each: of 4096 keys and more they are more than caches have room for.
-  Problem p = filled({1, 4200, 128, 128, 4, 4, 4, HEED_CAUSAL_NONE}, 65);
+  Problem p = filled({1, 4200, 128, 128, brief() ? 2 : 4, 4, 4, HEED_CAUSAL_NONE}, 65);
   p.key_lengths = {4200, 4095, 4097, 23};
-  check_problem(p);
+  p.key_lengths.resize(static_cast<std::size_t>(p.desc.batch));
+  if (!small()) check_problem(p);
   check_sequences(p);
+  if (brief()) return;
   // The same of two heads that share rows, which are short.
   Problem pairs = filled({1, 8200, 64, 64, 2, 8, 4, HEED_CAUSAL_NONE}, 66);
   pairs.key_lengths = {8200, 4100};
-  check_problem(pairs);
+  if (!small()) check_problem(pairs);
   check_sequences(pairs);
 }
 

@@ -73,7 +73,7 @@ bool all_zero(const Numbers& numbers) {
 
 }  // namespace
 
-TEST_CASE("gradients through a softcap whose reciprocal, or that of cap over temperature, is no number",
+TEST_CASE("gradients through a softcap that has no reciprocal, nor has its share of a temperature",
           "[backward]") {
   struct Case {
     bool wide;
@@ -180,7 +180,7 @@ TEST_CASE("a bias that more heads share than a panel has, has the gradient of al
 
 TEST_CASE("gradients of hubs against the oracle, in the same bits everywhere",
           "[backward][hubs][threads]") {
-  const Index edges = brief() ? 26000 : 60000;
+  const Index edges = small() ? 26000 : 60000;
   for (const std::uint32_t inputs : {HEED_GRAPH_PROJECTED, HEED_GRAPH_SHARED}) {
     GraphBackwardProblem p = all_gradients_of(with_everything(two_hubs(edges), inputs));
     const ExpectedGraphGradients want = p.expected(edges / 8192 + 1);

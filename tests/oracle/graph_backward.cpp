@@ -300,8 +300,8 @@ class GraphBackwardOracle {
 
   Wide temperature() const { return d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1; }
 
-  /// From what reaches z = s / temperature to queries and keys: one constant, as in backward_row.hpp,
-  /// 3.
+  /// From what reaches z = s / temperature to queries and keys: one constant, as in
+  /// backward_row.hpp, 3.
   Number scale_over_temperature() const {
     const Wide scale =
         d_.scale != 0 ? static_cast<Wide>(d_.scale) : 1 / std::sqrt(static_cast<Wide>(d_.features));

@@ -78,10 +78,21 @@ def in_pairs(kind: Kind) -> bool:
     return kind.element == "bfloat16" and heed.Context().describe()["isa"] in pairs
 
 
+def product_unit(kind: Kind) -> float:
+    """What a product may lack: tiles multiply float16 as two parts."""
+    return 2.0**-14 if kind.element == "float16" and tiles() else 0
+
+
+def tiles() -> bool:
+    return heed.Context().describe()["isa"] == "amx"
+
+
 def lse_unit(kind: Kind) -> float:
     """Of a log-sum-exp: the sum is that of weights, which pairs of bfloat16 round."""
     if in_pairs(kind):
         return kind.unit
+    if product_unit(kind) > 0:
+        return product_unit(kind)
     return 2.0**-53 if kind.element == "float64" else 2.0**-24
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kinds import Kind, needed, params
+from kinds import Kind, needed, params, product_unit
 
 import heed
 
@@ -10,11 +10,11 @@ RANDOM = np.random.default_rng(11)
 F32 = np.float32
 
 
-def check(y, x, matrix, bias, unit):
+def check(y, x, matrix, bias, unit, lost=0):
     """Every term sees as many roundings as there are, and the sum one to the result's type."""
     expected = x @ matrix + bias
     sizes = np.abs(x) @ np.abs(matrix) + np.abs(bias)
-    summed = (len(matrix) + 1) * min(unit, 2.0**-24) * sizes
+    summed = ((len(matrix) + 1) * min(unit, 2.0**-24) + lost) * sizes
     np.testing.assert_array_less(np.abs(y - expected), summed + unit * np.abs(expected) + 2.0**-24)
 
 
@@ -28,7 +28,8 @@ def test_projects(kind: Kind, shape):
         assert type(got) is type(x)
         assert got.dtype == x.dtype
         numbers = [kind.back(a) for a in (x, matrix, bias)]
-        check(kind.back(got), *numbers[:2], 0 if given is None else numbers[2], kind.unit)
+        numbers[2] = 0 if given is None else numbers[2]
+        check(kind.back(got), *numbers, kind.unit, product_unit(kind))
 
 
 def test_reads_and_writes_in_place():
