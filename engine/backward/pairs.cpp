@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "engine/tensor/numbers.hpp"
+
 namespace heed {
 namespace {
 
@@ -11,14 +13,18 @@ bool all_finite(const std::byte* row, std::int64_t stride, std::int64_t count) {
   constexpr std::uint16_t kExponent = 0x7f80;
   const auto* const bits = reinterpret_cast<const std::uint16_t*>(row);
   // Of exponents with all bits, and of no others, the sum with 0x80 reaches the sign.
+  const auto sum = [](std::uint16_t x) {
+    return static_cast<std::uint16_t>((x & kExponent) + 0x80);
+  };
+  constexpr auto kMany = static_cast<std::int64_t>(kVectorised);
+  std::uint16_t many[kVectorised] = {};
+  std::int64_t x = 0;
+  for (; stride == 1 && x + kMany <= count; x += kMany)
+    for (std::size_t c = 0; c < kVectorised; ++c)
+      many[c] |= sum(bits[x + static_cast<std::int64_t>(c)]);
   std::uint16_t found = 0;
-  if (stride == 1) {
-    for (std::int64_t x = 0; x < count; ++x)
-      found |= static_cast<std::uint16_t>((bits[x] & kExponent) + 0x80);
-  } else {
-    for (std::int64_t x = 0; x < count; ++x)
-      found |= static_cast<std::uint16_t>((bits[x * stride] & kExponent) + 0x80);
-  }
+  for (; x < count; ++x) found |= sum(bits[x * stride]);
+  for (const std::uint16_t some : many) found |= some;
   return (found & 0x8000) == 0;
 }
 

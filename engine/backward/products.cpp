@@ -111,15 +111,7 @@ void Products<Real>::add_pairs(const GradPanel<Real>& panel, const Real* left, c
   const std::size_t width = 2 * pair_lines(panel.pitch, products_.depth);
   const std::size_t keys = static_cast<std::size_t>(
       round_up(static_cast<std::int64_t>(block.keys), PanelGeometry::row_padding));
-  if (panel.rows == width) {
-    kernels_.numbers.write(ElementType::kBf16, left, block.keys * width, numbers, 1);
-  } else {
-    for (std::size_t j = 0; j < block.keys; ++j) {
-      std::uint16_t* const row = numbers + j * width;
-      kernels_.numbers.write(ElementType::kBf16, left + j * panel.pitch, panel.rows, row, 1);
-      std::fill(row + panel.rows, row + width, std::uint16_t{0});
-    }
-  }
+  products_.round_rows(left, panel.pitch, block.keys, panel.rows, width, numbers);
   std::fill(numbers + block.keys * width, numbers + keys * width, std::uint16_t{0});
   const auto stride = static_cast<std::ptrdiff_t>(width / 2);
   const ValueView<Real> view = {rounded, products_.elements(), stride,

@@ -225,6 +225,28 @@ void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const Row
   heed::softmax<V, W, Product<V>>(scores, keys, pending, rows, accumulated);
 }
 
+/// See ProductKernels::round_rows.
+template <class V, class Real = RealOf<V>>
+void round_rows(const Real* from, std::size_t pitch, std::size_t rows, std::size_t columns,
+                std::size_t width, std::uint16_t* to) {
+  constexpr std::size_t n = kLanes<V>;
+  for (std::size_t j = 0; j < rows; ++j) {
+    const Real* const row = from + j * pitch;
+    const auto vector = [&](std::size_t begin) HEED_INLINE_LAMBDA {
+      if (begin + n <= columns) return load<V>(row + begin);
+      alignas(kAlignment) Real some[n] = {};
+      for (std::size_t r = begin; r < columns; ++r) some[r - begin] = row[r];
+      return load<V>(some);
+    };
+    for (std::size_t r = 0; r < width; r += 2 * n) {
+      alignas(kAlignment) Real both[n];
+      store<V>(both, round_side_by_side<V>(vector(r), vector(r + n)));
+      __builtin_memcpy(to + j * width + r, both,
+                       r + 2 * n <= width ? sizeof both : 2 * (width - r));
+    }
+  }
+}
+
 template <class V, std::size_t W, class Real = RealOf<V>>
 void qk_softmax(const RowsView<Real>& key, std::size_t keys, const Real* panel,
                 std::size_t features, Real* probs, std::size_t pending, const RowState<Real>& rows,
@@ -334,6 +356,7 @@ struct PairEntries {
 #define HEED_PRODUCT_KERNEL(result, name, parameters) HEED_BY_VECTORS(pairs, result, name)
 #define HEED_PACK_KERNEL(result, name, parameters) static constexpr auto name = pairs::name<V>;
 #include "engine/kernels/list.hpp"
+  static constexpr auto round_rows = pairs::round_rows<V>;
 };
 
 /// The table of those entries.
@@ -348,6 +371,7 @@ constexpr ProductKernels<float> table_of(std::uint32_t depth, std::uint32_t key_
 #define HEED_PRODUCT_KERNEL(result, name, parameters) products.name = Entries::name;
 #define HEED_PACK_KERNEL HEED_PRODUCT_KERNEL
 #include "engine/kernels/list.hpp"
+  products.round_rows = Entries::round_rows;
   return products;
 }
 

@@ -532,6 +532,7 @@ struct TileEntries {
     return tiles::name<V>(kParts, arguments...);   \
   }
 #include "engine/kernels/list.hpp"
+  static constexpr auto round_rows = pairs::round_rows<V>;
   static void split_rows(const RowsView<float>& rows, std::size_t count, std::size_t features,
                          float* to) {
     tiles::split_rows<V>(kParts, rows, count, features, to);

@@ -292,3 +292,21 @@ TEST_CASE("pairs: subnormal numbers count as 0, and so do weights", "[pairs]") {
     return 0.0;
   });
 }
+
+TEST_CASE("pairs: rows are rounded, and 0 past their columns", "[pairs]") {
+  for (const std::size_t columns : {1, 7, 16, 23, 31, 48})
+    for_each_pairs({{1, 1, 5, true, 1}}, [=](const auto& /*kernels*/, const Pairs& pairs,
+                                             const Case& c, Random& random) {
+      const std::size_t pitch = 48;
+      const std::size_t width = 2 * lines_of(pairs, pitch);
+      const auto from = filled<float>(c.keys * pitch, [&] { return random.normal(); });
+      Buffer to(c.keys * width / 2);
+      pairs.round_rows(from.data(), pitch, c.keys, columns, width,
+                       reinterpret_cast<std::uint16_t*>(to.data()));
+      CHECK(to.intact());
+      return worst_of(c.keys, width, [&](std::size_t j, std::size_t r) {
+        const float got = half_of(to[(j * width + r) / 2], r % 2);
+        return wrong_unless(got == (r < columns ? rounded(from[j * pitch + r]) : 0));
+      });
+    });
+}
