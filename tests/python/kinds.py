@@ -91,9 +91,7 @@ def lse_unit(kind: Kind) -> float:
     """Of a log-sum-exp: the sum is that of weights, which pairs of bfloat16 round."""
     if in_pairs(kind):
         return kind.unit
-    if product_unit(kind) > 0:
-        return product_unit(kind)
-    return 2.0**-53 if kind.element == "float64" else 2.0**-24
+    return max(product_unit(kind), 2.0**-53 if kind.element == "float64" else 2.0**-24)
 
 
 def block_units(kind: Kind) -> tuple[float, float]:

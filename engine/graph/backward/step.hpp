@@ -68,9 +68,8 @@ class ScoreGradients {
   /// The slab is the thread's, that of the attention first.
   ScoreGradients(const GraphBackwardStep& step, std::byte* slab)
       : kernels_(kernels_of<Real>(*step.plan.context->kernels)),
-        problem_(step.problem()),
         gradients_(at<Real>(slab + step.plan.attention.slab.bytes, step.plan.slab.gradients)),
-        tanh_(problem_.softcap == 0
+        tanh_(step.problem().softcap == 0
                   ? nullptr
                   : at<Real>(slab + step.plan.attention.slab.bytes, step.plan.slab.tanh)) {
     std::fill_n(gradients_, kBatch * kMaxPanel, Real{0});
@@ -93,7 +92,6 @@ class ScoreGradients {
 
  private:
   const KernelTable<Real>& kernels_;
-  const GraphProblem& problem_;
   Real* const gradients_;
   Real* const tanh_;
 };
