@@ -52,12 +52,15 @@ has() { [ "$size" != small ] && grep -qsw "$1" /proc/cpuinfo; }
 # Of an ISA that has been tested: whether it runs, and meets no instruction of a wider one.
 few="[shapes]$left_out,[special]$left_out,[plan]$left_out,[accumulate],[softmax],[rows]"
 
+# tests_of FLAG TESTS: those, or the few if this CPU has the flag.
+tests_of() { if has "$1"; then echo "$few"; else echo "$2"; fi; }
+
 # for_each_check FUNCTION: calls FUNCTION NAME COMMAND ... for all that there is to check.
 for_each_check() {
   local test tests="test_dense test_multihead test_graph test_kernels"
   for test in $tests; do
     "$1" "$test, x86-64 Skylake-X (AVX-512)" emulated corei7_skylake_x avx512 "$x86/$test" \
-      "$(has avx512bw && echo "$few" || echo "$left_out~[threads]~[backward]")"
+      "$(tests_of avx512bw "$left_out~[threads]~[backward]")"
   done
   # Apart, because the emulator would take too long over both.
   has avx512bw || "$1" "test_dense of gradients, x86-64 Skylake-X (AVX-512)" \
@@ -82,9 +85,9 @@ for_each_check() {
   done
   for test in $tests; do
     "$1" "$test, x86-64 Haswell (no AVX-512)" env HEED_TEST_SIZE=$size HEED_TEST_ISA=avx2 \
-      qemu-x86_64-static -cpu Haswell "$x86/$test" "$(has avx2 && echo "$few" || echo "$left_out")"
+      qemu-x86_64-static -cpu Haswell "$x86/$test" "$(tests_of avx2 "$left_out")"
     "$1" "$test, x86-64 Westmere (no AVX)" env HEED_TEST_SIZE=$size HEED_TEST_ISA=sse2 \
-      qemu-x86_64-static -cpu Westmere "$x86/$test" "$(has sse2 && echo "$few" || echo "$left_out")"
+      qemu-x86_64-static -cpu Westmere "$x86/$test" "$(tests_of sse2 "$left_out")"
   done
 
   # The ISA that each CPU must choose by itself.
