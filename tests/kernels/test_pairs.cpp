@@ -294,7 +294,7 @@ TEST_CASE("pairs: subnormal numbers count as 0, and so do weights", "[pairs]") {
 }
 
 TEST_CASE("pairs: rows are rounded, and 0 past their columns", "[pairs]") {
-  for (const std::size_t columns : {1, 7, 16, 23, 31, 48})
+  for (const std::size_t columns : {1U, 7U, 16U, 23U, 31U, 48U})
     for_each_pairs({{1, 1, 5, true, 1}}, [=](const auto& /*kernels*/, const Pairs& pairs,
                                              const Case& c, Random& random) {
       const std::size_t pitch = 48;
