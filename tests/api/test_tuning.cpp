@@ -244,7 +244,6 @@ TEST_CASE("gradients take the tiles that are asked for, whoever asks",
     CHECK(info().tuning_line == line);
   };
   const std::uint32_t automatic = info().tile_kv;
-  CHECK(automatic < tiles_of(options, attention).tile_kv);  // more lies beside a tile of keys
   const File rows(file_of("tile_q=48"));                    // of which gradients have none
   options.tuning_file = rows.path();
   check(automatic, 0);
@@ -255,6 +254,19 @@ TEST_CASE("gradients take the tiles that are asked for, whoever asks",
   check(640, 0);
   options.tile_kv = 256;
   check(256, 0);
+}
+
+TEST_CASE("tiles of gradients have fewer keys, because more lies beside them",
+          "[tuning][backward]") {
+  const Environment quiet;
+  heed_attention_desc attention = grouped();
+  attention.features = attention.value_features = 8;  // a small cache too has room for two tiles
+  attention.key_length = 1 << 20;
+  heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
+  desc.attention = &attention;
+  const heed_context_options options = options_with(nullptr);
+  const std::uint32_t backward = describe(make_plan(make_context(&options), desc)).tile_kv;
+  CHECK(backward < tiles_of(options, attention).tile_kv);
 }
 
 TEST_CASE("the first line of a tuning file that covers a problem gives its tiles",
