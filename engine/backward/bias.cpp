@@ -185,7 +185,7 @@ class BiasSums {
       const Allowed allowed = gradients.scores().allowed(panel, block);
       if (allowed == Allowed::kNone) continue;
       gradients.compute_biased(panel, tile, block, allowed);
-      const Real* from = buffer(plan_.slab.gradients);
+      const Real* from = panel.gradients;
       Real* to = sums + (sizes_[3] == 1 ? 0 : k - tile.begin) * pitch();
       for (std::int64_t j = k; j < next; ++j, from += panel.pitch) {
         add_numbers(from, panel.rows, to);

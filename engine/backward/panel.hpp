@@ -15,9 +15,22 @@ struct GradPanel : Panel<Real> {
   Real* grad_out;      ///< [value_features][pitch]
   Real* grad_columns;  ///< the same rows
   Real* query_columns;
-  Real* lse;     ///< [pitch] log2 units
-  Real* delta;   ///< [pitch]
-  bool* finite;  ///< whether a probability of 0 times any of this is 0
+  Real* probs;      ///< [key_block][pitch]: scores, then probabilities, of a block of keys
+  Real* gradients;  ///< [key_block][pitch], of probabilities, then of scores
+  Real* lse_whole;  ///< [pitch] log2 units: the nearest whole number of the log-sum-exp ...
+  Real* lse_rest;   ///< ... and what is left of it
+  Real* delta;      ///< [pitch]
+  bool* finite;     ///< whether a probability of 0 times any of this is 0
+};
+
+/// Panels of rows side by side that have come to the same keys. What they add to the sums of these
+/// is one product, because each of them alone is not deep: sums come and go from the caches.
+template <class Real>
+struct PanelRun {
+  static constexpr std::int64_t kMost = 8;
+  const GradPanel<Real>* panels[kMost];
+  std::int64_t count = 0;
+  KeyBlock block{};
 };
 
 /// Keys [begin, end) with their values, as products of rows want them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/backward/bias.hpp"
+#include "engine/backward/panel.hpp"
 #include "engine/dense/panel.hpp"
 #include "engine/dense/totals.hpp"
 #include "engine/parallel/parallel_for.hpp"
@@ -19,6 +20,9 @@ constexpr std::int64_t kPacksPerThread = 2;
 /// to their sums, from memory where a head is long: blocks of 96 rows cost 10 % at 4,096 keys of
 /// 128 features, although their panels fit the L2 cache and those of 512 rows do not.
 constexpr std::int64_t kBlockRows = kSplitRows;
+
+/// Products over rows are as deep as a run of panels has rows.
+constexpr std::int64_t kRunRows = 96;
 
 /// Keys of a tile of a bias: panels are read anew for each, and sums of so many stay in the L2
 /// cache.
@@ -53,23 +57,22 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   const Size rows = Size(plan.block_panels) * widths.panel;
   const Size features = round_up(Size(p.features), widths.lanes);
   const Size value_features = round_up(Size(p.value_features), widths.lanes);
-  const std::int64_t block =
-      round_up(plan.key_step, static_cast<std::int64_t>(PanelGeometry::row_padding));
   BackwardSlab slab{};
   slab.query = numbers(rows, plan.attention.query_lines);
   slab.grad_out = numbers(rows, plan.grad_lines);
   slab.query_columns = numbers(rows, features);
   slab.grad_columns = numbers(rows, value_features);
   slab.grad_query = numbers(rows, accumulator_rows(p.features, p.key_length));
-  slab.lse = numbers(rows, 1);
+  slab.lse_whole = numbers(rows, 1);
+  slab.lse_rest = numbers(rows, 1);
   slab.delta = numbers(rows, 1);
   slab.row_sum = numbers(widths.panel, 1);
   slab.summed = offsets.take(plan.block_panels, 1, sizeof(Summed));
   slab.finite = offsets.take(plan.block_panels, 1, sizeof(bool));
-  slab.scores = numbers(block, widths.panel);
-  slab.gradients = numbers(block, widths.panel);
-  slab.before = numbers(block, widths.panel);
-  slab.rounded = numbers(plan.pairs ? block : 0, widths.panel);
+  slab.scores = numbers(plan.run_panels, plan.block_numbers);
+  slab.gradients = numbers(plan.run_panels, plan.block_numbers);
+  slab.before = numbers(1, plan.block_numbers);
+  slab.rounded = numbers(plan.pairs ? 1 : 0, plan.block_numbers);
   slab.packed =
       numbers(plan.attention.tile_kv, round_up(Size(p.features), PanelGeometry::value_block));
   slab.wide = numbers(plan.pairs ? plan.attention.tile_kv : 0, p.features);
@@ -104,6 +107,10 @@ heed_attention_backward_plan make_plan(const heed_context& context,
     plan.key_step = std::max<std::int64_t>(plan.key_step, products.key_block);
     plan.grad_lines = std::max(p.value_features, lines_of_panel(products, p.value_features));
   }
+  plan.run_panels =
+      plan.pairs ? 1 : std::clamp(kRunRows / widths.panel, std::int64_t{1}, PanelRun<float>::kMost);
+  plan.block_numbers =
+      round_up(plan.key_step, static_cast<std::int64_t>(PanelGeometry::row_padding)) * widths.panel;
   plan.splits = std::clamp(ceil_div(rows, kSplitRows), std::int64_t{1}, kMostSplits);
   plan.apart = plan.splits > 1 && plan.packs < kPacksPerThread * context.threads.count;
   plan.block_panels = std::max(ceil_div(std::min(rows, kBlockRows), widths.panel), std::int64_t{1});

@@ -17,13 +17,14 @@ struct BackwardSlab {
   std::size_t query_columns;  ///< the same rows, see GradPanel
   std::size_t grad_columns;
   std::size_t grad_query;  ///< accumulators, [panel][accumulator_rows][pitch]
-  std::size_t lse;         ///< [rows of the query block], log2 units
+  std::size_t lse_whole;   ///< [rows of the query block], see GradPanel
+  std::size_t lse_rest;
   std::size_t delta;
   std::size_t row_sum;      ///< a panel's, unused but by folding
   std::size_t summed;       ///< [panels] bytes, Summed
   std::size_t finite;       ///< [panels] bool, GradPanel::finite
-  std::size_t scores;       ///< [key_block][pitch], then probabilities
-  std::size_t gradients;    ///< [key_block][pitch], of probabilities, then of scores
+  std::size_t scores;       ///< GradPanel::probs of the panels of a run, block_numbers each
+  std::size_t gradients;    ///< GradPanel::gradients, likewise
   std::size_t before;       ///< [key_block][pitch], scores on the way
   std::size_t rounded;      ///< [key_block][paired_rows() / 2], pairs of one of the first two
   std::size_t packed;       ///< one tile of keys, packed as values are
@@ -62,6 +63,8 @@ struct heed_attention_backward_plan {
   bool apart;                     ///< splits are tasks of their own; else packs are
   bool pairs;                     ///< of bfloat16 are multiplied, see pairs.hpp
   std::int64_t key_step;          ///< keys whose scores are there at a time, pairs or not
+  std::int64_t run_panels;        ///< of a PanelRun, at most
+  std::int64_t block_numbers;     ///< of a panel's scores of a block of keys
   std::int64_t grad_lines;        ///< of a panel of gradients of out
   std::int64_t tasks;
   std::int64_t sum_numbers;  ///< of the KeySums of a pack

@@ -57,45 +57,66 @@ bool Products<Real>::finite(const KeyTile<Real>& tile, const KeyBlock& block) co
 
 template <class Real>
 void Products<Real>::add(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
-                         const KeyBlock& block, bool excludes, const SplitSums<Real>& sums) const {
-  if (excludes && !rows_.pairs && !(*panel.finite && finite(tile, block)))
-    return add_attended(panel, tile, block, sums);
-  add_all(panel, tile, block, sums);
+                         const KeyBlock& block, bool excludes, const SplitSums<Real>& sums,
+                         PanelRun<Real>& run) const {
+  const bool apart = excludes && !rows_.pairs && !(*panel.finite && finite(tile, block));
+  const bool fits = run.block.begin == block.begin && run.block.keys == block.keys;
+  if (run.count > 0 && (apart || !fits)) {
+    add(run, sums);
+    run.count = 0;
+  }
+  if (apart) return add_attended(panel, tile, block, sums);
+  add_queries(panel, tile, block);
+  run.block = block;
+  run.panels[run.count++] = &panel;
 }
 
 template <class Real>
-void Products<Real>::add_all(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
-                             const KeyBlock& block, const SplitSums<Real>& sums) const {
-  const BackwardSlab& slab = rows_.plan.slab;
+void Products<Real>::add(const PanelRun<Real>& run, const SplitSums<Real>& sums) const {
+  if (run.count == 0) return;
+  using Panel = GradPanel<Real>;
+  const heed_attention_backward_args& wanted = rows_.args.given;
+  if (wanted.grad_value != nullptr)
+    add_columns(run, &Panel::probs, &Panel::grad_columns, rows_.problem().value_features,
+                sums.values);
+  if (wanted.grad_key != nullptr)
+    add_columns(run, &Panel::gradients, &Panel::query_columns, rows_.problem().features, sums.keys);
+}
+
+template <class Real>
+void Products<Real>::add_queries(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
+                                 const KeyBlock& block) const {
   constexpr auto kRunKeys = static_cast<std::int64_t>(PanelGeometry::run);
   ValueView<Real> keys = packed(tile);
   keys.data += (block.begin - tile.begin) / std::int64_t{products_.depth} * keys.key_stride;
   const bool fresh = *panel.summed == Summed::kNothing;
   if (fresh) *panel.summed = Summed::kKeys;
   products_.accumulate(panel.vectors, keys, all_keys(block.keys),
-                       static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys),
-                       rows_.buffer(slab.gradients),
+                       static_cast<std::size_t>(kRunKeys - block.begin % kRunKeys), panel.gradients,
                        {nullptr, panel.state.row_sum, panel.state.accumulators, fresh},
                        static_cast<std::size_t>(rows_.problem().features));
-  const heed_attention_backward_args& wanted = rows_.args.given;
-  if (wanted.grad_value != nullptr)
-    add_columns(panel, rows_.buffer(slab.scores), panel.grad_columns,
-                rows_.problem().value_features, block, sums.values);
-  if (wanted.grad_key != nullptr)
-    add_columns(panel, rows_.buffer(slab.gradients), panel.query_columns, rows_.problem().features,
-                block, sums.keys);
 }
 
-/// sums[key][x] += sum over rows of left[key][row] * columns[row][x].
+/// sums[key][x] += sum over panels and their rows of left[key][row] * columns[row][x].
 template <class Real>
-void Products<Real>::add_columns(const GradPanel<Real>& panel, const Real* left,
-                                 const Real* columns, std::int64_t features, const KeyBlock& block,
+void Products<Real>::add_columns(const PanelRun<Real>& run, Real* GradPanel<Real>::*left,
+                                 Real* GradPanel<Real>::*columns, std::int64_t features,
                                  const KeySums<Real>& sums) const {
-  if (rows_.pairs) return add_pairs(panel, left, columns, features, block, sums);
-  const RowsView<Real> rows = {left, static_cast<std::ptrdiff_t>(panel.pitch)};
+  if (rows_.pairs) {
+    const GradPanel<Real>& panel = *run.panels[0];
+    return add_pairs(panel, panel.*left, panel.*columns, features, run.block, sums);
+  }
   each_columns(kernels_.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
-    kernels_.panels.add_scores(some.vectors, rows, block.keys, columns + some.first * panel.rows,
-                               panel.rows, sums.at(some, static_cast<std::size_t>(block.begin)));
+    RowsAndPanel<Real> parts[PanelRun<Real>::kMost];
+    for (std::int64_t p = 0; p < run.count; ++p) {
+      const GradPanel<Real>& panel = *run.panels[p];
+      parts[p] = {{panel.*left, static_cast<std::ptrdiff_t>(panel.pitch)},
+                  panel.*columns + some.first * panel.rows,
+                  panel.rows};
+    }
+    kernels_.panels.add_scores(some.vectors, parts, static_cast<std::size_t>(run.count),
+                               run.block.keys,
+                               sums.at(some, static_cast<std::size_t>(run.block.begin)));
   });
 }
 
@@ -131,8 +152,8 @@ void Products<Real>::add_attended(const GradPanel<Real>& panel, const KeyTile<Re
                                   const KeyBlock& block, const SplitSums<Real>& sums) const {
   const auto features = static_cast<std::size_t>(rows_.problem().features);
   const auto value_features = static_cast<std::size_t>(rows_.problem().value_features);
-  const Real* const probs = rows_.buffer(rows_.plan.slab.scores);
-  const Real* const gradients = rows_.buffer(rows_.plan.slab.gradients);
+  const Real* const probs = panel.probs;
+  const Real* const gradients = panel.gradients;
   const Real* const attended = scores_.attended(panel, block);
   if (*panel.summed == Summed::kNothing) {
     std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});

@@ -15,9 +15,12 @@ class Products {
   /// A tile comes before its blocks.
   void pack(const KeyTile<Real>& tile) const;
 
-  /// Adds what ScoreGradients left in the slab. `excludes`: some pairs may not attend.
+  /// Adds what ScoreGradients left in the panel to its queries, and to keys and values together
+  /// with other panels: those that the run holds come first. `excludes`: some pairs may not attend.
   void add(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
-           bool excludes, const SplitSums<Real>& sums) const;
+           bool excludes, const SplitSums<Real>& sums, PanelRun<Real>& run) const;
+  /// Adds what the panels of a run have for keys and values.
+  void add(const PanelRun<Real>& run, const SplitSums<Real>& sums) const;
 
  private:
   /// Whether a key holds no infinity and no NaN.
@@ -27,10 +30,11 @@ class Products {
   }
   bool finite(const KeyTile<Real>& tile, const KeyBlock& block) const;
   ValueView<Real> packed(const KeyTile<Real>& tile) const;
-  void add_all(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
-               const SplitSums<Real>& sums) const;
-  void add_columns(const GradPanel<Real>& panel, const Real* left, const Real* columns,
-                   std::int64_t features, const KeyBlock& block, const KeySums<Real>& sums) const;
+  void add_queries(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
+                   const KeyBlock& block) const;
+  void add_columns(const PanelRun<Real>& run, Real* GradPanel<Real>::*left,
+                   Real* GradPanel<Real>::*columns, std::int64_t features,
+                   const KeySums<Real>& sums) const;
   void add_pairs(const GradPanel<Real>& panel, const Real* left, const Real* columns,
                  std::int64_t features, const KeyBlock& block, const KeySums<Real>& sums) const;
   void add_attended(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,

@@ -91,7 +91,11 @@ GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count, std:
   };
   panel.query_columns = buffer(slab.query_columns) + columns(problem_.features);
   panel.grad_columns = buffer(slab.grad_columns) + columns(problem_.value_features);
-  panel.lse = buffer(slab.lse) + before;
+  const std::int64_t slot = index % rows_.plan.run_panels * rows_.plan.block_numbers;
+  panel.probs = buffer(slab.scores) + slot;
+  panel.gradients = buffer(slab.gradients) + slot;
+  panel.lse_whole = buffer(slab.lse_whole) + before;
+  panel.lse_rest = buffer(slab.lse_rest) + before;
   panel.delta = buffer(slab.delta) + before;
   panel.finite = reinterpret_cast<bool*>(rows_.slab() + slab.finite) + index;
   return panel;
@@ -129,7 +133,8 @@ void Reader<Real>::read(const GradPanel<Real>& panel, const Real** grad_out) con
 
   Real* const rows = buffer(rows_.plan.slab.rows);
   Real* const room = rows + panel.rows * std::max(features, value_features);
-  std::fill_n(panel.lse, panel.pitch, Real{0});
+  std::fill_n(panel.lse_whole, panel.pitch, Real{0});
+  std::fill_n(panel.lse_rest, panel.pitch, Real{0});
   std::fill_n(panel.delta, panel.pitch, Real{0});
   const Layout& layout = rows_.plan.problem.grad_out;
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
@@ -145,10 +150,10 @@ void Reader<Real>::read(const GradPanel<Real>& panel, const Real** grad_out) con
     return;
   }
   // A row that attends nothing has an lse of +inf, and nothing but probabilities of 0.
-  *panel.finite =
-      kernels_.numbers.all_finite(panel.query, features * panel.pitch) &&
-      kernels_.numbers.all_finite(panel.grad_out, value_features * panel.pitch) &&
-      std::none_of(panel.lse, panel.lse + panel.rows, [](Real l) { return std::isnan(l); });
+  *panel.finite = kernels_.numbers.all_finite(panel.query, features * panel.pitch) &&
+                  kernels_.numbers.all_finite(panel.grad_out, value_features * panel.pitch) &&
+                  std::none_of(panel.lse_rest, panel.lse_rest + panel.rows,
+                               [](Real rest) { return std::isnan(rest); });
 }
 
 template <class Real>
@@ -192,7 +197,10 @@ void Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const R
   const bool empty = lse == -kInfinity;
   if (lse == kInfinity) lse = std::numeric_limits<double>::quiet_NaN();
   if (empty) delta = 0;
-  panel.lse[i] = static_cast<Real>(empty ? kInfinity : lse * kLog2E);  // no probability but 0
+  const double log2_sum = empty ? kInfinity : lse * kLog2E;  // no probability but 0
+  const double whole = std::fabs(log2_sum) <= kMostWhole ? std::nearbyint(log2_sum) : 0;
+  panel.lse_whole[i] = static_cast<Real>(whole);
+  panel.lse_rest[i] = static_cast<Real>(log2_sum - whole);
   panel.delta[i] = static_cast<Real>(delta);
   if (rows_.all_terms == nullptr) return;
   RowTerms& terms = rows_.terms(row, head);

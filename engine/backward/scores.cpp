@@ -37,7 +37,7 @@ template <class Real>
 template <class Number>
 void ScoreGradients<Real>::add_terms(const GradPanel<Real>& panel, const KeyBlock& block,
                                      double RowTerms::*term, Number&& number) const {
-  const Real* const gradients = rows_.buffer(rows_.plan.slab.gradients);
+  const Real* const gradients = panel.gradients;
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     double sum = 0;
     for (std::size_t j = 0; j < block.keys; ++j) {
@@ -54,11 +54,11 @@ void ScoreGradients<Real>::call_function(const GradPanel<Real>& panel,
                                          const KeyBlock& block) const {
   std::int64_t query_rows[kMaxPanel];
   std::int64_t query_heads[kMaxPanel];
-  Real* const gradients = rows_.buffer(rows_.plan.slab.gradients);
+  Real* const gradients = panel.gradients;
   const heed_score_tile tile = before_function_.tile_of(
       panel, block, rows_.buffer(rows_.plan.slab.before), query_rows, query_heads);
   rows_.args.given.score_gradient(rows_.args.attention.score_user, &tile, gradients);
-  const Real* const probs = rows_.buffer(rows_.plan.slab.scores);
+  const Real* const probs = panel.probs;
   for (std::size_t at = 0; at < block.keys * panel.pitch; ++at)
     if (probs[at] == 0) gradients[at] = 0;
 }
@@ -66,8 +66,8 @@ void ScoreGradients<Real>::call_function(const GradPanel<Real>& panel,
 /// Takes out what a bias of -inf excludes: added to a score of +inf or NaN it leaves NaN.
 template <class Real>
 void ScoreGradients<Real>::exclude(const GradPanel<Real>& panel, const KeyBlock& block) const {
-  Real* const probs = rows_.buffer(rows_.plan.slab.scores);
-  Real* const gradients = rows_.buffer(rows_.plan.slab.gradients);
+  Real* const probs = panel.probs;
+  Real* const gradients = panel.gradients;
   const Real* const attended = scores_.attended(panel, block);
   for (std::size_t at = 0; at < block.keys * panel.pitch; ++at)
     if (attended[at] == -std::numeric_limits<Real>::infinity()) probs[at] = gradients[at] = 0;
@@ -76,8 +76,8 @@ void ScoreGradients<Real>::exclude(const GradPanel<Real>& panel, const KeyBlock&
 template <class Real>
 void ScoreGradients<Real>::compute_biased(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
                                           const KeyBlock& block, Allowed allowed) const {
-  Real* const scores = rows_.buffer(rows_.plan.slab.scores);
-  Real* const gradients = rows_.buffer(rows_.plan.slab.gradients);
+  Real* const scores = panel.probs;
+  Real* const gradients = panel.gradients;
   Real* const before = rows_.buffer(rows_.plan.slab.before);
   const std::size_t count = block.keys * panel.pitch;
   const RowsView<Real> keys = from_row(tile.key, block.begin - tile.begin);
@@ -88,8 +88,8 @@ void ScoreGradients<Real>::compute_biased(const GradPanel<Real>& panel, const Ke
                    gradients);
   const bool warms = rows_.args.given.grad_temperature != nullptr && rows_.all_terms != nullptr;
   if (warms) std::copy_n(scores, count, before);
-  kernels_.panels.softmax_gradient(panel.vectors, scores, block.keys, panel.lse, panel.delta,
-                                   gradients);
+  kernels_.panels.softmax_gradient(panel.vectors, scores, block.keys, panel.lse_whole,
+                                   panel.lse_rest, panel.delta, gradients);
   if (rows_.args.attention.bias != nullptr && !kernels_.numbers.all_finite(gradients, count))
     exclude(panel, block);
   if (warms)
@@ -116,7 +116,7 @@ void ScoreGradients<Real>::go_on(const GradPanel<Real>& panel, const KeyTile<Rea
     Real* const tanh = rows_.buffer(rows_.plan.slab.before);
     tanh_.compute(panel, from_row(tile.key, block.begin - tile.begin), block, all_keys(block.keys),
                   Allowed::kAll, tanh);
-    multiply_by_cap_slope(tanh, block.keys * panel.pitch, rows_.buffer(rows_.plan.slab.gradients));
+    multiply_by_cap_slope(tanh, block.keys * panel.pitch, panel.gradients);
   }
 }
 

@@ -16,7 +16,7 @@ class ScoreGradients {
   /// The scores of attention itself.
   const Scores<Real>& scores() const { return scores_; }
 
-  /// Leaves the probabilities of a block of keys in slab.scores, and in slab.gradients, times
+  /// Leaves the probabilities of a block of keys in panel.probs, and in panel.gradients, times
   /// temperature, the gradients of scores with their biases; 0 where a pair does not attend.
   void compute_biased(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
                       const KeyBlock& block, Allowed allowed) const;

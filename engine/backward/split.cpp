@@ -54,7 +54,9 @@ void Split<Real>::add_block(std::int64_t first, std::int64_t end,
     next = std::min(round_down(k, step) + step, key_end);
     const KeyTile<Real> tile = reader_.tile(k, next);
     products_.pack(tile);
-    for (std::int64_t p = first; p < end; ++p) attend(panel(p, first), tile, sums);
+    const std::int64_t run = rows_.plan.run_panels;
+    for (std::int64_t p = first; p < end; p += run)
+      attend(first, p, std::min(p + run, end), tile, sums);
   }
   for (std::int64_t p = first; p < end; ++p) finish(panel(p, first));
 }
@@ -65,24 +67,47 @@ GradPanel<Real> Split<Real>::panel(std::int64_t p, std::int64_t first) const {
   return reader_.panel(begin, cut_.begin(p + 1) - begin, begin - cut_.begin(first), p - first);
 }
 
+/// Panels [begin, end) of the block from `first` on against a tile, all of them at a block of keys
+/// before the next.
 template <class Real>
-void Split<Real>::attend(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
-                         const SplitSums<Real>& sums) const {
-  const std::int64_t step = rows_.products().key_block;
-  const std::int64_t end = std::min(tile.end, panel.key_end);
-  for (std::int64_t k = std::max(tile.begin, panel.key_begin), next = 0; k < end; k = next) {
-    next = std::min(round_down(k, step) + step, end);
-    const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
-    if (k % kFoldKeys == 0 && *panel.summed != Summed::kNothing)
-      Totals<Real>(panel, static_cast<std::size_t>(problem_.features)).take();
-    const Allowed allowed = gradients_.scores().allowed(panel, block);
-    if (allowed == Allowed::kNone) continue;
-    gradients_.compute_biased(panel, tile, block, allowed);
-    if (writes_bias_) write_bias(panel, block);
-    gradients_.go_on(panel, tile, block);
-    products_.add(panel, tile, block,
-                  allowed != Allowed::kAll || rows_.args.attention.bias != nullptr, sums);
+void Split<Real>::attend(std::int64_t first, std::int64_t begin, std::int64_t end,
+                         const KeyTile<Real>& tile, const SplitSums<Real>& sums) const {
+  GradPanel<Real> panels[PanelRun<Real>::kMost];
+  std::int64_t key_begin = tile.end;
+  std::int64_t key_end = tile.begin;
+  for (std::int64_t p = begin; p < end; ++p) {
+    const GradPanel<Real>& panel = panels[p - begin] = this->panel(p, first);
+    key_begin = std::min(key_begin, panel.key_begin);
+    key_end = std::max(key_end, panel.key_end);
   }
+  key_begin = std::max(key_begin, tile.begin);
+  key_end = std::min(key_end, tile.end);
+  const std::int64_t step = rows_.products().key_block;
+  for (std::int64_t k = key_begin, next = 0; k < key_end; k = next) {
+    next = std::min(round_down(k, step) + step, key_end);
+    PanelRun<Real> run;
+    for (std::int64_t p = 0; p < end - begin; ++p) attend(panels[p], k, next, tile, sums, run);
+    products_.add(run, sums);
+  }
+}
+
+template <class Real>
+void Split<Real>::attend(const GradPanel<Real>& panel, std::int64_t begin, std::int64_t end,
+                         const KeyTile<Real>& tile, const SplitSums<Real>& sums,
+                         PanelRun<Real>& run) const {
+  begin = std::max(begin, panel.key_begin);
+  end = std::min(end, panel.key_end);
+  if (begin >= end) return;
+  const KeyBlock block = {begin, static_cast<std::size_t>(end - begin)};
+  if (begin % kFoldKeys == 0 && *panel.summed != Summed::kNothing)
+    Totals<Real>(panel, static_cast<std::size_t>(problem_.features)).take();
+  const Allowed allowed = gradients_.scores().allowed(panel, block);
+  if (allowed == Allowed::kNone) return;
+  gradients_.compute_biased(panel, tile, block, allowed);
+  if (writes_bias_) write_bias(panel, block);
+  gradients_.go_on(panel, tile, block);
+  products_.add(panel, tile, block,
+                allowed != Allowed::kAll || rows_.args.attention.bias != nullptr, sums, run);
 }
 
 /// The gradients of scores with their biases are those of the biases.
@@ -92,7 +117,7 @@ void Split<Real>::write_bias(const GradPanel<Real>& panel, const KeyBlock& block
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     to[i] = bias_at(rows_.plan, rows_.args, rows_.sequence.batch, head, row, block.begin);
   });
-  write_bias_columns(rows_.plan, rows_.buffer(rows_.plan.slab.gradients), panel.vectors, panel.rows,
+  write_bias_columns(rows_.plan, panel.gradients, panel.vectors, panel.rows,
                      static_cast<std::int64_t>(block.keys), rows_.buffer(rows_.plan.slab.bias_rows),
                      [&](std::size_t i) { return to[i]; });
 }

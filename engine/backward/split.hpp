@@ -28,8 +28,10 @@ class Split {
  private:
   GradPanel<Real> panel(std::int64_t p, std::int64_t first) const;
   void add_block(std::int64_t first, std::int64_t end, const SplitSums<Real>& sums) const;
-  void attend(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
+  void attend(std::int64_t first, std::int64_t begin, std::int64_t end, const KeyTile<Real>& tile,
               const SplitSums<Real>& sums) const;
+  void attend(const GradPanel<Real>& panel, std::int64_t begin, std::int64_t end,
+              const KeyTile<Real>& tile, const SplitSums<Real>& sums, PanelRun<Real>& run) const;
   void write_bias(const GradPanel<Real>& panel, const KeyBlock& block) const;
   void finish(const GradPanel<Real>& panel) const;
 

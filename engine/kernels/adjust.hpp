@@ -17,7 +17,7 @@ namespace {
 template <class V>
 HEED_INLINE V tanh_of_exponent(V t) {
   using Real = RealOf<V>;
-  const V e = exp2_less_one(at_least(-kSaturated<Real>, V(Real{0}) - xsimd::abs(t)));
+  const V e = exp2_less_one(at_least(V(-kSaturated<Real>), V(Real{0}) - xsimd::abs(t)));
   return xsimd::copysign(divide(e, e + V(Real{2})), t);
 }
 
@@ -84,7 +84,7 @@ void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size
         if (j + i >= keys) return;
         Real* const at = scores + (j + i) * W * n + r0;
         // Not fused: a product that overflows is cut to the lowest finite number first.
-        const V sum = load<V>(at) + at_least(kNoRowMax<Real>, square[i] * times);
+        const V sum = load<V>(at) + at_least(V(kNoRowMax<Real>), square[i] * times);
         store<V>(at, xsimd::select(square[i] == excluded, excluded, sum));
       });
     }

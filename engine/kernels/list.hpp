@@ -48,11 +48,11 @@ HEED_PRODUCT_KERNEL(void, scores,
                     (std::size_t vectors, const RowsView<Element>& key, const KeyRanges& keys,
                      const Element* panel, std::size_t features, Real* scores))
 
-/// sums[j][r] += <row j, column r of the panel> for all j < count: what `scores` computes, added to
-/// what is there, and nothing past that.
+/// sums[j][r] += <row j, column r of the panel>, summed over `parts` rows and panels in order and
+/// in one run, for all j < count and nothing past that. Rows are as long as their panel has lines.
 HEED_PANEL_KERNEL(void, add_scores,
-                  (std::size_t vectors, const RowsView<Element>& rows, std::size_t count,
-                   const Element* panel, std::size_t features, Real* sums))
+                  (std::size_t vectors, const RowsAndPanel<Element>* parts, std::size_t part_count,
+                   std::size_t count, Real* sums))
 
 /// scores[j][r] = factor * tanh(x), where scores[j][r] is 2 log2(e) x on the way in, so that
 /// e^(2x) is a power of two. The relative error is at most 4 ULP wherever tanh(x) is a normal
@@ -99,11 +99,12 @@ HEED_PANEL_KERNEL(void, exponentials,
                    Real* row_sum))
 
 /// Softmax backwards, for probabilities that are normalised: scores become probabilities
-/// exp2(score - lse), and gradients of these become those of the scores' natural units,
-/// probability * (gradient - delta); 0 where the score is -inf, whatever the gradient holds.
+/// exp2(score - rest - whole), and gradients of these become those of the scores' natural units,
+/// probability * (gradient - delta); 0 where the score is -inf, whatever the gradient holds. The
+/// log-sum-exp is whole + rest; `whole` is a whole number of at most kMostWhole, of either sign.
 HEED_PANEL_KERNEL(void, softmax_gradient,
-                  (std::size_t vectors, Real* scores, std::size_t keys, const Real* lse,
-                   const Real* delta, Real* gradients))
+                  (std::size_t vectors, Real* scores, std::size_t keys, const Real* whole,
+                   const Real* rest, const Real* delta, Real* gradients))
 
 /// `scores` and `softmax` fused, for scores that no option changes: probs[j][r] becomes what
 /// the two would leave there, except that row_max may move at other keys. `keys` is a multiple of

@@ -202,25 +202,40 @@ void scores(const RowsView<Real>& key, const KeyRanges& keys, const Real* panel,
   }
 }
 
-template <class V, std::size_t W, class P = Single<V>, class Real = RealOf<V>>
-void add_scores(const RowsView<Real>& rows, std::size_t count, const Real* panel,
-                std::size_t features, Real* sums) {
-  constexpr std::size_t pitch = W * kLanes<V>;
+template <class V, std::size_t W, class Real = RealOf<V>>
+void add_scores(const RowsAndPanel<Real>* parts, std::size_t part_count, std::size_t count,
+                Real* out) {
+  constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = kRowUnroll<V, W>;
-  const std::size_t whole = count / together * together;
-  const std::size_t run = feature_run(features);
-  for (std::size_t x = 0; x < features; x += run) {
-    const std::size_t some = x + run < features ? run : features - x;
-    const RowsView<Real> from = from_column(rows, x);
-    const Real* const columns = panel + x * pitch;
-    score_run<V, P, 0, W, W>(from, 0, whole, count, columns, some, false, sums);
-    if (whole == count) continue;
-    alignas(kAlignment) Real rest[together * pitch];
-    const RowsView<Real> last = {from.data + static_cast<std::ptrdiff_t>(whole) * from.row_stride,
-                                 from.row_stride};
-    score_run<V, P, 0, W, W>(last, 0, count - whole, count - whole, columns, some, true, rest);
-    for (std::size_t at = 0; at < (count - whole) * pitch; at += kLanes<V>)
-      store<V>(sums + whole * pitch + at, load<V>(sums + whole * pitch + at) + load<V>(rest + at));
+  for (std::size_t j = 0; j < count; j += together) {
+    V sums[together][W];
+    unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
+      unroll<W>([&](auto w) HEED_INLINE_LAMBDA { sums[r][w] = V(Real{0}); });
+    });
+    for (const RowsAndPanel<Real>* part = parts; part != parts + part_count; ++part) {
+      const Real* row[together];
+      unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
+        const std::size_t index = j + r < count ? j + r : count - 1;
+        row[r] = part->rows.data + static_cast<std::ptrdiff_t>(index) * part->rows.row_stride;
+      });
+      std::ptrdiff_t at = 0;
+      const Real* column = part->panel;
+      add_product<V, Single<V>, 0, W>(row, 1, 0, part->columns, at, column, sums);
+    }
+    Real* const to = out + j * W * n;
+    if (j + together <= count) {
+      add_stored<V, 0, W>(to, sums);
+      unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
+        unroll<W>([&](auto w) HEED_INLINE_LAMBDA { store<V>(to + (r * W + w) * n, sums[r][w]); });
+      });
+    } else {
+      alignas(kAlignment) Real rest[together * W * n];
+      unroll<together>([&](auto r) HEED_INLINE_LAMBDA {
+        unroll<W>([&](auto w) HEED_INLINE_LAMBDA { store<V>(rest + (r * W + w) * n, sums[r][w]); });
+      });
+      for (std::size_t x = 0; x < (count - j) * W * n; x += n)
+        store<V>(to + x, load<V>(to + x) + load<V>(rest + x));
+    }
   }
 }
 

@@ -164,11 +164,11 @@ HEED_INLINE V divide(V a, V b) {
 /// The larger of the two, and NaN where x is NaN. x86 returns its second operand when either is
 /// NaN, and xsimd 14 swapped the operands; Arm returns the NaN.
 template <class V>
-HEED_INLINE V at_least(RealOf<V> bound, V x) {
+HEED_INLINE V at_least(V bound, V x) {
 #if XSIMD_VERSION_MAJOR < 14
-  return xsimd::max(V(bound), x);
+  return xsimd::max(bound, x);
 #else
-  return xsimd::max(x, V(bound));
+  return xsimd::max(x, bound);
 #endif
 }
 

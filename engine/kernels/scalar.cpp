@@ -64,13 +64,19 @@ void scores(std::size_t vectors, const RowsView<Real>& key, const KeyRanges& key
 }
 
 template <class Real>
-void add_scores(std::size_t vectors, const RowsView<Real>& rows, std::size_t count,
-                const Real* panel, std::size_t features, Real* sums) {
+void add_scores(std::size_t vectors, const RowsAndPanel<Real>* parts, std::size_t part_count,
+                std::size_t count, Real* sums) {
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t j = 0; j < count; ++j)
-    for (std::size_t w = 0; w < pitch; w += kLanes<Real>)
-      multiply_row(rows.data + static_cast<std::ptrdiff_t>(j) * rows.row_stride, 1, panel + w,
-                   pitch, 0, features, PanelGeometry::run, sums + j * pitch + w, false);
+    for (std::size_t r = 0; r < pitch; ++r) {
+      Real sum = 0;
+      for (std::size_t p = 0; p < part_count; ++p) {
+        const auto& [rows, panel, columns] = parts[p];
+        const Real* const row = rows.data + static_cast<std::ptrdiff_t>(j) * rows.row_stride;
+        for (std::size_t x = 0; x < columns; ++x) sum += row[x] * panel[x * pitch + r];
+      }
+      sums[j * pitch + r] += sum;
+    }
 }
 
 /// 2^x = power * (1 + fraction * (p + 1/2)), as in exp2.hpp without a fused multiply-add.
@@ -82,15 +88,15 @@ struct Reduced {
 };
 
 template <class Real>
-Reduced<Real> reduce(Real x) {
+Reduced<Real> reduce(Real x, Real rounder = Exp2<Real>::kRounder) {
   using Numbers = Exp2<Real>;
-  const Real shifted = x + Numbers::kRounder;
+  const Real shifted = x + rounder;
   typename Numbers::Bits bits;
   __builtin_memcpy(&bits, &shifted, sizeof bits);
   bits <<= Numbers::kMantissaBits;
   Reduced<Real> s;
   __builtin_memcpy(&s.power, &bits, sizeof s.power);
-  s.fraction = x - (shifted - Numbers::kRounder);
+  s.fraction = x - (shifted - rounder);
   s.p = 0;
   for (const Real coefficient : Numbers::kCoefficients) s.p = s.p * s.fraction + coefficient;
   s.p = s.p * s.fraction + Numbers::kLastLessHalf;
@@ -98,9 +104,10 @@ Reduced<Real> reduce(Real x) {
 }
 
 template <class Real>
-Real exp2_of(Real x) {
-  if (x < Exp2<Real>::kLowest) x = Exp2<Real>::kLowest;
-  const Reduced<Real> s = reduce(x);
+Real exp2_of(Real x, Real whole = 0) {
+  const Real lowest = Exp2<Real>::kLowest + whole;
+  if (x < lowest) x = lowest;
+  const Reduced<Real> s = reduce(x, Exp2<Real>::kRounder - whole);
   const Real half = s.fraction / 2;
   const Real sum = half + 1;
   const Real lost = half - (sum - 1);
@@ -213,11 +220,11 @@ void exponentials(std::size_t vectors, Real* scores, std::size_t keys, const Rea
 }
 
 template <class Real>
-void softmax_gradient(std::size_t vectors, Real* scores, std::size_t keys, const Real* lse,
-                      const Real* delta, Real* gradients) {
+void softmax_gradient(std::size_t vectors, Real* scores, std::size_t keys, const Real* whole,
+                      const Real* rest, const Real* delta, Real* gradients) {
   each_score(scores, all_keys(keys), vectors, [&](Real& score, std::size_t r) {
     Real& gradient = gradients[&score - scores];
-    const Real prob = exp2_of(score - lse[r]);
+    const Real prob = exp2_of(score - rest[r], whole[r]);
     gradient = score == -kInfinity<Real> ? Real{0} : prob * (gradient - delta[r]);
     score = prob;
   });

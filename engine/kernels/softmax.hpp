@@ -83,20 +83,22 @@ void exponentials(Real* scores, std::size_t keys, const Real* row_max, Real* row
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
-void softmax_gradient(Real* scores, std::size_t keys, const Real* lse_of, const Real* delta_of,
-                      Real* gradients) {
+void softmax_gradient(Real* scores, std::size_t keys, const Real* whole, const Real* rest,
+                      const Real* delta_of, Real* gradients) {
   constexpr std::size_t n = kLanes<V>;
+  Exponent<V> exponent[W];
   V lse[W];
   V delta[W];
   unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
-    lse[w] = load<V>(lse_of + w * n);
+    exponent[w] = Exponent<V>(load<V>(whole + w * n));
+    lse[w] = load<V>(rest + w * n);
     delta[w] = load<V>(delta_of + w * n);
   });
   for (std::size_t j = 0; j < keys; ++j) {
     unroll<W>([&](auto w) HEED_INLINE_LAMBDA {
       const std::size_t at = (j * W + w) * n;
       const V score = load<V>(scores + at);
-      const V prob = exp2_of(score - lse[w]);
+      const V prob = exp2_of(score - lse[w], exponent[w]);
       const V gradient = prob * (load<V>(gradients + at) - delta[w]);
       store<V>(scores + at, prob);
       store<V>(gradients + at, xsimd::select(score == V(-kInfinity<Real>), V(Real{0}), gradient));

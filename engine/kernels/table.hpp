@@ -63,6 +63,14 @@ struct RowsView {
   std::ptrdiff_t row_stride;
 };
 
+/// Rows, and a panel that has a line for each of their columns.
+template <class Element>
+struct RowsAndPanel {
+  RowsView<Element> rows;
+  const Element* panel;
+  std::size_t columns;
+};
+
 /// Values, in place or packed in blocks of B = value_block features: feature x of key j lies at
 /// data[(x / B) * block_stride + (x % B) * feature_stride + j * key_stride]; of pairs the group of
 /// keys j, its Elements side by side. Of numbers feature_stride is 1.
@@ -315,6 +323,9 @@ template <class Real>
 inline constexpr Real kNoRowMax = std::is_same_v<Real, float>
                                       ? static_cast<Real>(-3.402823466e+38F)
                                       : static_cast<Real>(-1.7976931348623157e+308);
+
+/// Whole numbers so large, of either sign, are still exact beside the rounding of an exponent.
+inline constexpr double kMostWhole = 1 << 20;
 
 /// How far, in log2 units, a score may outgrow its row_max before that moves and the row is
 /// rescaled. Probabilities, not normalised yet, are then at most 2^8, far from overflow, and

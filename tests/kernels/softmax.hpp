@@ -57,10 +57,11 @@ Wide<Real> exp2_error(Wide<Real> difference) {
 /// flushed.
 template <class Real>
 struct Weight {
-  Weight(Real score, Wide<Real> row_max) {
+  /// `rounds`: their difference is rounded before it is an exponent.
+  Weight(Real score, Wide<Real> row_max, bool rounds = true) {
     const Wide<Real> difference = std::min(score, kMax<Real>) - row_max;
     value = std::exp2(difference);
-    bound = value * exp2_error<Real>(difference) +
+    bound = value * exp2_error<Real>(rounds ? difference : 0) +
             (difference < kSmallestExponentOf<Real> + 1 ? kSmallestOf<Real> : 0);
   }
   double ratio(Real got) const {

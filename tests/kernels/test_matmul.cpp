@@ -31,7 +31,14 @@ struct Queries {
     BasicBuffer<Real> sums = before;
     heed::RowsView<Real> view = key.rows();
     view.data += static_cast<std::ptrdiff_t>(first) * view.row_stride;
-    kernels.panels.add_scores(c.vectors, view, count, panel.data(), c.features,
+    heed::RowsAndPanel<Real> parts[3];  // of which the first may be empty
+    const std::size_t ends[] = {c.features / 5, c.features / 2 + 1, c.features};
+    std::size_t begin = 0;
+    for (std::size_t p = 0; p < std::size(parts); begin = std::min(ends[p++], c.features))
+      parts[p] = {{view.data + begin, view.row_stride},
+                  panel.data() + begin * c.pitch,
+                  std::min(ends[p], c.features) - begin};
+    kernels.panels.add_scores(c.vectors, parts, std::size(parts), count,
                               sums.data() + first * c.pitch);
     return sums;
   }

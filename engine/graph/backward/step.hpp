@@ -82,7 +82,8 @@ class ScoreGradients {
   /// Scores become probabilities; gradients those of biased scores, times the temperature.
   void compute(const PanelRows& panel, std::size_t edges, const Real* lse, const Real* delta,
                Real* scores) const {
-    kernels_.panels.softmax_gradient(panel.vectors, scores, edges, lse, delta, gradients_);
+    static constexpr Real kZeros[kMaxPanel] = {};
+    kernels_.panels.softmax_gradient(panel.vectors, scores, edges, kZeros, lse, delta, gradients_);
   }
 
   /// Gradients become those of scores before the softcap, times the temperature.
