@@ -153,7 +153,7 @@ class BiasSums {
       const std::int64_t first = p * pitch();
       const std::int64_t count = std::min(pitch(), rows.sequence.query_length - first);
       if (count <= 0) return;
-      GradPanel<Real> panel = reader.panel(first, count, 0, 0);
+      GradPanel<Real> panel = reader.panel(first, count, {0, 0, 0, count});
       if (panel.pitch == bias_pitch_) {  // shorter sequences of a batch may have fewer vectors
         panel.bias = buffer(plan_.slab.bias_lanes);
         panel.bias_begin = first_key();

@@ -8,10 +8,21 @@
 
 namespace heed {
 
+/// Where a panel is among those of its query block. Those that a run may have come in groups.
+struct PanelPlace {
+  std::int64_t index;       ///< of the panel
+  std::int64_t row;         ///< rows before it
+  std::int64_t group_row;   ///< rows before its group
+  std::int64_t group_rows;  ///< rows of that
+
+  std::int64_t row_in_group() const { return row - group_row; }
+};
+
 /// A panel with the gradients of its rows. Rows as products over rows want them lie in columns,
-/// [columns][row][pitch], and of pairs [columns][pair of rows][pitch].
+/// [columns][row][pitch], and of pairs, of all rows of the group, [columns][pair of rows][pitch].
 template <class Real>
 struct GradPanel : Panel<Real> {
+  PanelPlace place;
   Real* grad_out;      ///< [value_features][pitch]
   Real* grad_columns;  ///< the same rows
   Real* query_columns;

@@ -21,8 +21,10 @@ constexpr std::int64_t kPacksPerThread = 2;
 /// 128 features, although their panels fit the L2 cache and those of 512 rows do not.
 constexpr std::int64_t kBlockRows = kSplitRows;
 
-/// Products over rows are as deep as a run of panels has rows.
+/// Products over rows are as deep as a run of panels has rows. Pairs take half as long for a row,
+/// so that twice as many are worth a pass over the sums; and tiles come in whole groups of 32 rows.
 constexpr std::int64_t kRunRows = 96;
+constexpr std::int64_t kPairedRunRows = 192;
 
 /// Keys of a tile of a bias: panels are read anew for each, and sums of so many stay in the L2
 /// cache.
@@ -72,7 +74,7 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.scores = numbers(plan.run_panels, plan.block_numbers);
   slab.gradients = numbers(plan.run_panels, plan.block_numbers);
   slab.before = numbers(1, plan.block_numbers);
-  slab.rounded = numbers(plan.pairs ? 1 : 0, plan.block_numbers);
+  slab.rounded = numbers(plan.pairs ? plan.run_panels : 0, plan.block_numbers);
   slab.packed =
       numbers(plan.attention.tile_kv, round_up(Size(p.features), PanelGeometry::value_block));
   slab.wide = numbers(plan.pairs ? plan.attention.tile_kv : 0, p.features);
@@ -107,8 +109,8 @@ heed_attention_backward_plan make_plan(const heed_context& context,
     plan.key_step = std::max<std::int64_t>(plan.key_step, products.key_block);
     plan.grad_lines = std::max(p.value_features, lines_of_panel(products, p.value_features));
   }
-  plan.run_panels =
-      plan.pairs ? 1 : std::clamp(kRunRows / widths.panel, std::int64_t{1}, PanelRun<float>::kMost);
+  plan.run_panels = std::clamp((plan.pairs ? kPairedRunRows : kRunRows) / widths.panel,
+                               std::int64_t{1}, PanelRun<float>::kMost);
   plan.block_numbers =
       round_up(plan.key_step, static_cast<std::int64_t>(PanelGeometry::row_padding)) * widths.panel;
   plan.splits = std::clamp(ceil_div(rows, kSplitRows), std::int64_t{1}, kMostSplits);

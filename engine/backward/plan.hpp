@@ -26,7 +26,7 @@ struct BackwardSlab {
   std::size_t scores;       ///< GradPanel::probs of the panels of a run, block_numbers each
   std::size_t gradients;    ///< GradPanel::gradients, likewise
   std::size_t before;       ///< [key_block][pitch], scores on the way
-  std::size_t rounded;      ///< [key_block][paired_rows() / 2], pairs of one of the first two
+  std::size_t rounded;      ///< the first or the second of a run, [key_block][rows] bfloat16
   std::size_t packed;       ///< one tile of keys, packed as values are
   std::size_t wide;         ///< the same as numbers on the way there, where keys are pairs
   std::size_t finite_keys;  ///< [tile_kv] bytes, what Products knows of them

@@ -102,10 +102,7 @@ template <class Real>
 void Products<Real>::add_columns(const PanelRun<Real>& run, Real* GradPanel<Real>::*left,
                                  Real* GradPanel<Real>::*columns, std::int64_t features,
                                  const KeySums<Real>& sums) const {
-  if (rows_.pairs) {
-    const GradPanel<Real>& panel = *run.panels[0];
-    return add_pairs(panel, panel.*left, panel.*columns, features, run.block, sums);
-  }
+  if (rows_.pairs) return add_pairs(run, left, columns, features, sums);
   each_columns(kernels_.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
     RowsAndPanel<Real> parts[PanelRun<Real>::kMost];
     for (std::int64_t p = 0; p < run.count; ++p) {
@@ -120,26 +117,44 @@ void Products<Real>::add_columns(const PanelRun<Real>& run, Real* GradPanel<Real
   });
 }
 
-/// The same of pairs of rows: `left` is rounded to bfloat16, and is what values are to panels. They
-/// come in whole groups of rows and of keys, 0 past the last: those add nothing to other sums.
+/// The same of pairs of rows: `left` is rounded to bfloat16, and is what values are to panels. Rows
+/// come in whole groups of `depth` and keys in groups, 0 before the first and past the last: those
+/// add nothing to other sums.
 template <class Real>
-void Products<Real>::add_pairs(const GradPanel<Real>& panel, const Real* left, const Real* columns,
-                               std::int64_t features, const KeyBlock& block,
+void Products<Real>::add_pairs(const PanelRun<Real>& run, Real* GradPanel<Real>::*left,
+                               Real* GradPanel<Real>::*columns, std::int64_t features,
                                const KeySums<Real>& sums) const {
   Real* const rounded = rows_.buffer(rows_.plan.slab.rounded);
   auto* const numbers = reinterpret_cast<std::uint16_t*>(rounded);
-  const std::size_t lines = pair_lines(panel.rows, products_.depth);
-  const std::size_t width = 2 * pair_lines(panel.pitch, products_.depth);
-  const std::size_t keys = static_cast<std::size_t>(
-      round_up(static_cast<std::int64_t>(block.keys), PanelGeometry::row_padding));
-  products_.round_rows(left, panel.pitch, block.keys, panel.rows, width, numbers);
-  std::fill(numbers + block.keys * width, numbers + keys * width, std::uint16_t{0});
+  const std::int64_t depth = products_.depth;
+  const GradPanel<Real>& last = *run.panels[run.count - 1];
+  const std::int64_t begin = round_down(run.panels[0]->place.row_in_group(), depth);
+  const std::int64_t end =
+      round_up(last.place.row_in_group() + static_cast<std::int64_t>(last.rows), depth);
+  const auto width = static_cast<std::size_t>(end - begin);
+  const auto keys = static_cast<std::size_t>(
+      round_up(static_cast<std::int64_t>(run.block.keys), PanelGeometry::row_padding));
+  std::int64_t done = run.panels[0]->place.row_in_group();
+  for (std::size_t j = 0; j < run.block.keys; ++j)
+    std::fill_n(numbers + j * width, done - begin, std::uint16_t{0});
+  for (std::int64_t p = 0; p < run.count; ++p) {
+    const GradPanel<Real>& panel = *run.panels[p];
+    const std::int64_t next = p + 1 < run.count ? run.panels[p + 1]->place.row_in_group() : end;
+    products_.round_rows(panel.*left, panel.pitch, run.block.keys, panel.rows,
+                         static_cast<std::size_t>(next - done), numbers + (done - begin), width);
+    done = next;
+  }
+  std::fill(numbers + run.block.keys * width, numbers + keys * width, std::uint16_t{0});
   const auto stride = static_cast<std::ptrdiff_t>(width / 2);
   const ValueView<Real> view = {rounded, products_.elements(), stride,
                                 static_cast<std::ptrdiff_t>(PanelGeometry::value_block) * stride};
+  const std::size_t lines =
+      pair_lines(static_cast<std::size_t>(last.place.group_rows), products_.depth);
   each_columns(kernels_.panels, static_cast<std::size_t>(features), [&](const Columns& some) {
-    products_.multiply_panel(some.vectors, view, panel.rows, columns + some.first * lines,
-                             sums.at(some, static_cast<std::size_t>(block.begin)), keys, false);
+    products_.multiply_panel(
+        some.vectors, view, width,
+        last.*columns + some.first * lines + static_cast<std::size_t>(begin / 2) * some.pitch,
+        sums.at(some, static_cast<std::size_t>(run.block.begin)), keys, false);
   });
 }
 

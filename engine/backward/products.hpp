@@ -35,8 +35,9 @@ class Products {
   void add_columns(const PanelRun<Real>& run, Real* GradPanel<Real>::*left,
                    Real* GradPanel<Real>::*columns, std::int64_t features,
                    const KeySums<Real>& sums) const;
-  void add_pairs(const GradPanel<Real>& panel, const Real* left, const Real* columns,
-                 std::int64_t features, const KeyBlock& block, const KeySums<Real>& sums) const;
+  void add_pairs(const PanelRun<Real>& run, Real* GradPanel<Real>::*left,
+                 Real* GradPanel<Real>::*columns, std::int64_t features,
+                 const KeySums<Real>& sums) const;
   void add_attended(const GradPanel<Real>& panel, const KeyTile<Real>& tile, const KeyBlock& block,
                     const SplitSums<Real>& sums) const;
 

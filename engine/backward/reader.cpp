@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "engine/dense/totals.hpp"
 #include "engine/runtime/sizes.hpp"
@@ -41,13 +42,16 @@ float pair_of(float even, float odd) {
   return pair;
 }
 
-void lay_in_pairs(const PanelKernels<float>& panels, std::uint32_t depth, const float* const* rows,
-                  std::size_t count, std::size_t features, float* to) {
-  const std::size_t lines = pair_lines(count, depth);
+/// Rows of a panel among the lines of its group, which the last panel fills up with 0 to `lines`.
+void lay_in_pairs(const PanelKernels<float>& panels, const PanelPlace& place, std::size_t lines,
+                  const float* const* rows, std::size_t count, std::size_t features, float* to) {
+  const auto first = static_cast<std::size_t>(place.row_in_group());
+  const bool last = first + count == static_cast<std::size_t>(place.group_rows);
+  const std::size_t own = last ? lines - first / 2 : count / 2;
   each_columns(panels, features, [&](const Columns& columns) {
-    float* line_to = to + columns.first * lines;
+    float* line_to = to + columns.first * lines + first / 2 * columns.pitch;
     const std::size_t used = std::min(columns.pitch, features - columns.first);
-    for (std::size_t line = 0; line < lines; ++line, line_to += columns.pitch) {
+    for (std::size_t line = 0; line < own; ++line, line_to += columns.pitch) {
       std::fill_n(line_to, columns.pitch, 0.0F);
       if (2 * line >= count) continue;
       const float* const even = rows[2 * line] + columns.first;
@@ -74,9 +78,10 @@ Reader<Real>::Reader(const PackRows<Real>& rows, const Scores<Real>& scores)
               rows.attention_slab) {}
 
 template <class Real>
-GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count, std::int64_t before,
-                                    std::int64_t index) const {
+GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count,
+                                    const PanelPlace& place) const {
   const BackwardSlab& slab = rows_.plan.slab;
+  const auto [index, before] = std::pair(place.index, place.row);
   GradPanel<Real> panel{};
   static_cast<Panel<Real>&>(panel) = make_panel<Real>(rows_.pack, rows_.sequence, first, count,
                                                       kernels_.panels.lanes, products_.depth);
@@ -86,8 +91,10 @@ GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count, std:
                  false};
   panel.summed = reinterpret_cast<Summed*>(rows_.slab() + slab.summed) + index;
   panel.grad_out = buffer(slab.grad_out) + before * rows_.plan.grad_lines;
+  panel.place = place;
   const auto columns = [&](std::int64_t features) {
-    return before * round_up(features, static_cast<std::int64_t>(kernels_.panels.lanes));
+    return (rows_.pairs ? place.group_row : before) *
+           round_up(features, static_cast<std::int64_t>(kernels_.panels.lanes));
   };
   panel.query_columns = buffer(slab.query_columns) + columns(problem_.features);
   panel.grad_columns = buffer(slab.grad_columns) + columns(problem_.value_features);
@@ -163,13 +170,13 @@ void Reader<Real>::read_whole(const GradPanel<Real>& panel) const {
   Real* const room = buffer(rows_.plan.slab.rows);
   const Real* rows[kMaxPanel];
   read(panel, rows);
-  lay_in_columns(rows, panel.rows, value_features, panel.grad_columns);
+  lay_in_columns(panel, rows, value_features, panel.grad_columns);
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     rows[i] = readable(kernels_, problem_.query,
                        rows_.row_of(rows_.args.attention.query, problem_.query, row, head),
                        features, room + i * features);
   });
-  lay_in_columns(rows, panel.rows, features, panel.query_columns);
+  lay_in_columns(panel, rows, features, panel.query_columns);
 }
 
 /// What softmax knows of row i.
@@ -210,14 +217,18 @@ void Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const R
     terms.sink = -std::exp(static_cast<double>(sinks[head]) - lse) * delta;
 }
 
-/// [columns][row][pitch], or of pairs [columns][pair of rows][pitch], filled up with 0 to a whole
-/// group. What becomes pairs was bfloat16.
+/// [columns][row][pitch], or of pairs [columns][pair of rows][pitch]. What becomes pairs was
+/// bfloat16.
 template <class Real>
-void Reader<Real>::lay_in_columns(const Real* const* rows, std::size_t count, std::size_t features,
-                                  Real* to) const {
+void Reader<Real>::lay_in_columns(const GradPanel<Real>& panel, const Real* const* rows,
+                                  std::size_t features, Real* to) const {
+  const std::size_t count = panel.rows;
   if constexpr (std::is_same_v<Real, float>) {
     if (rows_.pairs)
-      return lay_in_pairs(kernels_.panels, products_.depth, rows, count, features, to);
+      return lay_in_pairs(
+          kernels_.panels, panel.place,
+          pair_lines(static_cast<std::size_t>(panel.place.group_rows), products_.depth), rows,
+          count, features, to);
   }
   each_columns(kernels_.panels, features, [&](const Columns& columns) {
     Real* row_to = to + columns.first * count;

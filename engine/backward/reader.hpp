@@ -12,10 +12,8 @@ class Reader {
  public:
   Reader(const PackRows<Real>& rows, const Scores<Real>& scores);
 
-  /// `count` rows of the pack from `first` on: panel `index` of the query block, which has `before`
-  /// rows before it.
-  GradPanel<Real> panel(std::int64_t first, std::int64_t count, std::int64_t before,
-                        std::int64_t index) const;
+  /// `count` rows of the pack from `first` on.
+  GradPanel<Real> panel(std::int64_t first, std::int64_t count, const PanelPlace& place) const;
 
   /// Fills the panel's buffers but the columns; begins the terms of its rows. Leaves where these
   /// can be read: the rows of grad_out.
@@ -29,7 +27,7 @@ class Reader {
   Real* buffer(std::size_t offset) const { return rows_.buffer(offset); }
   void read_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
                 Real* room) const;
-  void lay_in_columns(const Real* const* rows, std::size_t count, std::size_t features,
+  void lay_in_columns(const GradPanel<Real>& panel, const Real* const* rows, std::size_t features,
                       Real* to) const;
   RowsView<Real> paired_values(std::int64_t begin, std::int64_t end) const;
 

@@ -32,10 +32,21 @@ Split<Real>::Split(const heed_attention_backward_plan& plan, const BackwardArgs&
 template <class Real>
 void Split<Real>::add(std::int64_t split, const SplitSums<Real>& sums) const {
   const UnitInUse unit(rows_.products());
-  const std::int64_t end = std::min((split + 1) * panels_, cut_.panels());
-  const std::int64_t step = rows_.plan.block_panels;
-  for (std::int64_t p = split * panels_; p < end; p += step)
-    add_block(p, std::min(p + step, end), sums);
+  const std::int64_t end = end_of_split(split * panels_);
+  for (std::int64_t p = split * panels_, next = 0; p < end; p = next) {
+    next = end_of_block(p);
+    add_block(p, next, sums);
+  }
+}
+
+template <class Real>
+std::int64_t Split<Real>::end_of_split(std::int64_t panel) const {
+  return std::min(round_down(panel, panels_) + panels_, cut_.panels());
+}
+
+template <class Real>
+std::int64_t Split<Real>::end_of_block(std::int64_t first) const {
+  return std::min(first + rows_.plan.block_panels, end_of_split(first));
 }
 
 template <class Real>
@@ -64,7 +75,13 @@ void Split<Real>::add_block(std::int64_t first, std::int64_t end,
 template <class Real>
 GradPanel<Real> Split<Real>::panel(std::int64_t p, std::int64_t first) const {
   const std::int64_t begin = cut_.begin(p);
-  return reader_.panel(begin, cut_.begin(p + 1) - begin, begin - cut_.begin(first), p - first);
+  const std::int64_t of_block = cut_.begin(first);
+  const std::int64_t run = rows_.plan.run_panels;
+  const std::int64_t group = first + round_down(p - first, run);
+  const std::int64_t of_group = cut_.begin(group);
+  const std::int64_t group_end = cut_.begin(std::min(group + run, end_of_block(first)));
+  return reader_.panel(begin, cut_.begin(p + 1) - begin,
+                       {p - first, begin - of_block, of_group - of_block, group_end - of_group});
 }
 
 /// Panels [begin, end) of the block from `first` on against a tile, all of them at a block of keys

@@ -26,6 +26,8 @@ class Split {
   void add(std::int64_t split, const SplitSums<Real>& sums) const;
 
  private:
+  std::int64_t end_of_split(std::int64_t panel) const;
+  std::int64_t end_of_block(std::int64_t first) const;
   GradPanel<Real> panel(std::int64_t p, std::int64_t first) const;
   void add_block(std::int64_t first, std::int64_t end, const SplitSums<Real>& sums) const;
   void attend(std::int64_t first, std::int64_t begin, std::int64_t end, const KeyTile<Real>& tile,

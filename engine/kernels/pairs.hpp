@@ -228,7 +228,7 @@ void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const Row
 /// See ProductKernels::round_rows.
 template <class V, class Real = RealOf<V>>
 void round_rows(const Real* from, std::size_t pitch, std::size_t rows, std::size_t columns,
-                std::size_t width, std::uint16_t* to) {
+                std::size_t width, std::uint16_t* to, std::size_t to_pitch) {
   constexpr std::size_t n = kLanes<V>;
   for (std::size_t j = 0; j < rows; ++j) {
     const Real* const row = from + j * pitch;
@@ -241,7 +241,7 @@ void round_rows(const Real* from, std::size_t pitch, std::size_t rows, std::size
     for (std::size_t r = 0; r < width; r += 2 * n) {
       alignas(kAlignment) Real both[n];
       store<V>(both, round_side_by_side<V>(vector(r), vector(r + n)));
-      __builtin_memcpy(to + j * width + r, both,
+      __builtin_memcpy(to + j * to_pitch + r, both,
                        r + 2 * n <= width ? sizeof both : 2 * (width - r));
     }
   }

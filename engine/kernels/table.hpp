@@ -391,10 +391,11 @@ struct ProductKernels {
   void (*begin)();
   void (*end)();
 
-  /// to[j][r] = from[j * pitch + r], rounded to bfloat16, for r < columns, and 0 up to `width`; of
-  /// pairs alone. Subnormal numbers may be kept or become 0, for which products take them.
+  /// to[j * to_pitch + r] = from[j * pitch + r], rounded to bfloat16, for r < columns, and 0 up to
+  /// `width`; of pairs alone. Subnormal numbers may be kept or become 0, for which products take
+  /// them.
   void (*round_rows)(const Real* from, std::size_t pitch, std::size_t rows, std::size_t columns,
-                     std::size_t width, std::uint16_t* to);
+                     std::size_t width, std::uint16_t* to, std::size_t to_pitch);
 
   /// Where there are several parts: copies keys of floats to rows of whole groups of parts.
   /// nullptr: keys are multiplied as they are.

@@ -75,6 +75,10 @@ TEST_CASE("gradients of pairs: odd sizes, and windows that begin at odd keys",
       p.attend(plain_contexts()[0]);
       check_backward(p);
     }
+  for (const Sizes& sizes : long_and_many()) {  // several panels, of which some end at other keys
+    BackwardProblem p = in_bfloat16(sizes);
+    check_backward(p);
+  }
 }
 
 TEST_CASE("gradients of pairs: a head that is not finite is computed without them",

@@ -300,12 +300,14 @@ TEST_CASE("pairs: rows are rounded, and 0 past their columns", "[pairs]") {
       const std::size_t pitch = 48;
       const std::size_t width = 2 * lines_of(pairs, pitch);
       const auto from = filled<float>(c.keys * pitch, [&] { return random.normal(); });
-      Buffer to(c.keys * width / 2);
+      const std::size_t to_pitch = width + 6;
+      Buffer to(c.keys * to_pitch / 2);
       pairs.round_rows(from.data(), pitch, c.keys, columns, width,
-                       reinterpret_cast<std::uint16_t*>(to.data()));
+                       reinterpret_cast<std::uint16_t*>(to.data()), to_pitch);
       CHECK(to.intact());
+      CHECK(all(c.keys, [&](std::size_t j) { return is_canary(to[(j * to_pitch + width) / 2]); }));
       return worst_of(c.keys, width, [&](std::size_t j, std::size_t r) {
-        const float got = half_of(to[(j * width + r) / 2], r % 2);
+        const float got = half_of(to[(j * to_pitch + r) / 2], r % 2);
         return wrong_unless(got == (r < columns ? rounded(from[j * pitch + r]) : 0));
       });
     });
