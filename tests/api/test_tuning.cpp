@@ -244,7 +244,7 @@ TEST_CASE("gradients take the tiles that are asked for, whoever asks",
     CHECK(info().tuning_line == line);
   };
   const std::uint32_t automatic = info().tile_kv;
-  const File rows(file_of("tile_q=48"));                    // of which gradients have none
+  const File rows(file_of("tile_q=48"));  // of which gradients have none
   options.tuning_file = rows.path();
   check(automatic, 0);
   const File both(file_of("tile_q=48 tile_kv=1024"));
