@@ -5,7 +5,6 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
-#include <utility>
 
 #include "engine/dense/totals.hpp"
 #include "engine/runtime/sizes.hpp"
@@ -81,7 +80,7 @@ template <class Real>
 GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count,
                                     const PanelPlace& place) const {
   const BackwardSlab& slab = rows_.plan.slab;
-  const auto [index, before] = std::pair(place.index, place.row);
+  const std::int64_t before = place.row;
   GradPanel<Real> panel{};
   static_cast<Panel<Real>&>(panel) = make_panel<Real>(rows_.pack, rows_.sequence, first, count,
                                                       kernels_.panels.lanes, products_.depth);
@@ -89,7 +88,7 @@ GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count,
   panel.query = buffer(slab.query) + before * rows_.plan.attention.query_lines;
   panel.state = {nullptr, buffer(slab.row_sum), buffer(slab.grad_query) + before * accumulated,
                  false};
-  panel.summed = reinterpret_cast<Summed*>(rows_.slab() + slab.summed) + index;
+  panel.summed = reinterpret_cast<Summed*>(rows_.slab() + slab.summed) + place.index;
   panel.grad_out = buffer(slab.grad_out) + before * rows_.plan.grad_lines;
   panel.place = place;
   const auto columns = [&](std::int64_t features) {
@@ -98,13 +97,13 @@ GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count,
   };
   panel.query_columns = buffer(slab.query_columns) + columns(problem_.features);
   panel.grad_columns = buffer(slab.grad_columns) + columns(problem_.value_features);
-  const std::int64_t slot = index % rows_.plan.run_panels * rows_.plan.block_numbers;
+  const std::int64_t slot = place.index % rows_.plan.run_panels * rows_.plan.block_numbers;
   panel.probs = buffer(slab.scores) + slot;
   panel.gradients = buffer(slab.gradients) + slot;
   panel.lse_whole = buffer(slab.lse_whole) + before;
   panel.lse_rest = buffer(slab.lse_rest) + before;
   panel.delta = buffer(slab.delta) + before;
-  panel.finite = reinterpret_cast<bool*>(rows_.slab() + slab.finite) + index;
+  panel.finite = reinterpret_cast<bool*>(rows_.slab() + slab.finite) + place.index;
   return panel;
 }
 
