@@ -102,17 +102,17 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   const std::int64_t rows = plan.attention.pack_heads * p.query_length;
   plan.packs = p.batch * plan.attention.packs();
   plan.pairs = plan.attention.parts.count > 0 && problem.grad_out.type == ElementType::kBf16;
-  plan.key_step = widths.step;
+  std::int64_t key_step = widths.step;  // keys whose scores are there at a time, pairs or not
   plan.grad_lines = p.value_features;
   if (plan.pairs) {
     const ProductKernels<float>& products = products_of(context.kernels->f32, pairs_if(true));
-    plan.key_step = std::max<std::int64_t>(plan.key_step, products.key_block);
+    key_step = std::max<std::int64_t>(key_step, products.key_block);
     plan.grad_lines = std::max(p.value_features, lines_of_panel(products, p.value_features));
   }
   plan.run_panels = std::clamp((plan.pairs ? kPairedRunRows : kRunRows) / widths.panel,
                                std::int64_t{1}, PanelRun<float>::kMost);
   plan.block_numbers =
-      round_up(plan.key_step, static_cast<std::int64_t>(PanelGeometry::row_padding)) * widths.panel;
+      round_up(key_step, static_cast<std::int64_t>(PanelGeometry::row_padding)) * widths.panel;
   plan.splits = std::clamp(ceil_div(rows, kSplitRows), std::int64_t{1}, kMostSplits);
   plan.apart = plan.splits > 1 && plan.packs < kPacksPerThread * context.threads.count;
   plan.block_panels = std::max(ceil_div(std::min(rows, kBlockRows), widths.panel), std::int64_t{1});

@@ -62,7 +62,6 @@ struct heed_attention_backward_plan {
   std::int64_t packs;             ///< of all sequences
   bool apart;                     ///< splits are tasks of their own; else packs are
   bool pairs;                     ///< of bfloat16 are multiplied, see pairs.hpp
-  std::int64_t key_step;          ///< keys whose scores are there at a time, pairs or not
   std::int64_t run_panels;        ///< of a PanelRun, at most
   std::int64_t block_numbers;     ///< of a panel's scores of a block of keys
   std::int64_t grad_lines;        ///< of a panel of gradients of out

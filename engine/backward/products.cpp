@@ -160,15 +160,13 @@ void Products<Real>::add_pairs(const PanelRun<Real>& run, Real* GradPanel<Real>:
 
 /// The same pair by pair, leaving out those that do not attend: 0 * NaN would be NaN. Sums go on
 /// from where they were, key by key and for each key row by row. That rounds otherwise than
-/// add_all(), but which of them a block of a panel takes depends on its own rows and keys alone: no
-/// tile, task or thread can be seen in the bits.
+/// add_columns(), but which of them a block of a panel takes depends on its own rows and keys
+/// alone: no tile, task or thread can be seen in the bits.
 template <class Real>
 void Products<Real>::add_attended(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
                                   const KeyBlock& block, const SplitSums<Real>& sums) const {
   const auto features = static_cast<std::size_t>(rows_.problem().features);
   const auto value_features = static_cast<std::size_t>(rows_.problem().value_features);
-  const Real* const probs = panel.probs;
-  const Real* const gradients = panel.gradients;
   const Real* const attended = scores_.attended(panel, block);
   if (*panel.summed == Summed::kNothing) {
     std::fill_n(panel.state.accumulators, features * panel.pitch, Real{0});
@@ -188,10 +186,10 @@ void Products<Real>::add_attended(const GradPanel<Real>& panel, const KeyTile<Re
     for (std::size_t i = 0; i < panel.rows; ++i) {
       const std::size_t at = j * panel.pitch + i;
       if (attended[at] == -std::numeric_limits<Real>::infinity()) continue;
-      add(probs[at], panel.grad_columns, i, value_features, sums.values, key);
-      add(gradients[at], panel.query_columns, i, features, sums.keys, key);
+      add(panel.probs[at], panel.grad_columns, i, value_features, sums.values, key);
+      add(panel.gradients[at], panel.query_columns, i, features, sums.keys, key);
       for (std::size_t x = 0; x < features; ++x)
-        panel.state.accumulators[x * panel.pitch + i] += gradients[at] * row[x];
+        panel.state.accumulators[x * panel.pitch + i] += panel.gradients[at] * row[x];
     }
   }
 }
