@@ -26,6 +26,7 @@
 #include "engine/runtime/tell.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/numbers.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -143,15 +144,18 @@ class Backward {
       if (to == nullptr) return;
       auto* const row =
           reinterpret_cast<Real*>(slab + plan_.attention.slab.bytes + plan_.slab.rows);
-      const std::int64_t first = sequence.key_begin;
+      const bool in_place = !p.accumulate && has_rows_of(kTypeOf<Real>, layout);
       for (std::int64_t j = begin; j < end; ++j) {
+        std::byte* const at = row_at(to, layout, sequence.batch, head, sequence.key_begin + j);
+        Real* const sum = in_place ? reinterpret_cast<Real*>(at) : row;
         const std::int64_t some = j < sequence.key_length ? splits : 0;
-        if (some == 0) std::fill_n(row, features, Real{0});
-        for (std::int64_t s = 0; s < some; ++s)
-          add_row(sums_of(sums + s * plan_.sum_numbers, sequence), j, features, s == 0, row);
-        for (std::int64_t x = 0; x < features; ++x) row[x] *= times;
-        write_gradient(kernels_, layout, p.accumulate, row, features, row + features,
-                       row_at(to, layout, sequence.batch, head, first + j));
+        if (some == 0) std::fill_n(sum, features, Real{0});
+        if (some > 0) copy_row(sums_of(sums, sequence), j, features, some > 1 ? 1 : times, sum);
+        for (std::int64_t s = 1; s < some; ++s)
+          add_row(sums_of(sums + s * plan_.sum_numbers, sequence), j, features, sum);
+        if (some > 1) multiply_numbers(sum, times, static_cast<std::size_t>(features), sum);
+        if (!in_place)
+          write_gradient(kernels_, layout, p.accumulate, row, features, row + features, at);
       }
     };
     write(
@@ -162,18 +166,30 @@ class Backward {
         [this](Real* of, const Sequence& s) { return values_of(of, s); }, Real{1});
   }
 
-  void add_row(const KeySums<Real>& sums, std::int64_t key, std::int64_t features, bool fresh,
+  /// row = sums[key] * factor
+  void copy_row(const KeySums<Real>& sums, std::int64_t key, std::int64_t features, Real factor,
+                Real* row) const {
+    each_part(sums, key, features, [&](const Real* from, std::size_t count, std::int64_t first) {
+      multiply_numbers(from, factor, count, row + first);
+    });
+  }
+
+  /// row += sums[key]
+  void add_row(const KeySums<Real>& sums, std::int64_t key, std::int64_t features,
                Real* row) const {
+    each_part(sums, key, features, [&](const Real* from, std::size_t count, std::int64_t first) {
+      add_numbers(from, count, row + first);
+    });
+  }
+
+  /// Calls function(numbers, count, first feature) for all sums of a key.
+  template <class Function>
+  void each_part(const KeySums<Real>& sums, std::int64_t key, std::int64_t features,
+                 Function&& function) const {
     const auto count = static_cast<std::size_t>(features);
     each_columns(kernels_.panels, count, [&](const Columns& some) {
-      const Real* const from = sums.at(some, static_cast<std::size_t>(key));
-      const std::size_t used = std::min(some.pitch, count - some.first);
-      Real* const to = row + some.first;
-      if (fresh) {
-        std::copy_n(from, used, to);
-      } else {
-        add_numbers(from, used, to);
-      }
+      function(sums.at(some, static_cast<std::size_t>(key)),
+               std::min(some.pitch, count - some.first), static_cast<std::int64_t>(some.first));
     });
   }
 

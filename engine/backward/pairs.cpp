@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/tensor/numbers.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -45,10 +46,9 @@ bool pairs_suffice(const heed_attention_backward_plan& plan, const BackwardArgs&
   const auto numbers_are = [&](const void* data, const Layout& layout, std::int64_t head,
                                double lowest) {
     for (std::int64_t i = 0; data != nullptr && i < sequence.query_length; ++i) {
-      double number = 0;
-      plan.context->kernels->f64.numbers.read(
-          layout.type, row_at(data, layout, sequence.batch, head, sequence.query_begin + i), 1, 1,
-          &number);
+      const double number =
+          number_at(*plan.context->kernels, layout.type,
+                    row_at(data, layout, sequence.batch, head, sequence.query_begin + i));
       if (!(number >= lowest && number <= std::numeric_limits<double>::max())) return false;
     }
     return true;

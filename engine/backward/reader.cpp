@@ -13,22 +13,6 @@
 namespace heed {
 namespace {
 
-/// The product of two rows, in as many chains as a processor's multiply-adds take turns, one after
-/// the other at the end.
-template <class Real>
-double inner_product(const Real* a, const Real* b, std::size_t count) {
-  constexpr std::size_t kChains = 8;
-  double sums[kChains] = {};
-  std::size_t x = 0;
-  for (; x + kChains <= count; x += kChains)
-    for (std::size_t i = 0; i < kChains; ++i)
-      sums[i] += static_cast<double>(a[x + i]) * static_cast<double>(b[x + i]);
-  for (; x < count; ++x) sums[x % kChains] += static_cast<double>(a[x]) * static_cast<double>(b[x]);
-  double sum = 0;
-  for (const double s : sums) sum += s;
-  return sum;
-}
-
 /// The bits of two numbers that are bfloat16, side by side.
 float pair_of(float even, float odd) {
   std::uint32_t low = 0;
@@ -186,16 +170,14 @@ void Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const R
   const std::int64_t row = rows_.pack.query_row(r);
   const std::int64_t head = rows_.pack.head_of(r);
   const auto number = [&](const void* data, const Layout& layout) {
-    double value = 0;
-    rows_.plan.context->kernels->f64.numbers.read(
-        layout.type, rows_.row_of(data, layout, row, head), 1, 1, &value);
-    return value;
+    return number_at(*rows_.plan.context->kernels, layout.type,
+                     rows_.row_of(data, layout, row, head));
   };
   const auto features = static_cast<std::size_t>(problem_.value_features);
   const Real* const out =
       readable(kernels_, problem_.out,
                rows_.row_of(rows_.args.attention.out, problem_.out, row, head), features, room);
-  double delta = inner_product(grad_out, out, features);
+  double delta = kernels_.numbers.inner_product(grad_out, out, features);
   if (rows_.args.given.grad_lse != nullptr)
     delta -= number(rows_.args.given.grad_lse, rows_.plan.problem.grad_lse);
   double lse = number(rows_.args.attention.lse, problem_.lse);

@@ -7,6 +7,7 @@
 #include "engine/check/numbers.hpp"
 #include "engine/check/overlap.hpp"
 #include "engine/runtime/tell.hpp"
+#include "engine/tensor/rows.hpp"
 
 namespace heed {
 namespace {
@@ -21,9 +22,8 @@ void tell_odd_part(const heed_context& context, const Operand* out, const Operan
   for (std::int64_t b = 0; b < sizes[0]; ++b)
     for (std::int64_t h = 0; h < sizes[1]; ++h)
       for (std::int64_t i = 0; i < sizes[2]; ++i) {
-        double weight = 0;
-        context.kernels->f64.numbers.read(lse.layout.type, row_at(lse.data, lse.layout, b, h, i), 1,
-                                          1, &weight);
+        const double weight =
+            number_at(*context.kernels, lse.layout.type, row_at(lse.data, lse.layout, b, h, i));
         if (weight == -std::numeric_limits<double>::infinity()) continue;
         const std::int64_t at[3] = {b, h, i};
         for (int axis = 0; axis < 3; ++axis)

@@ -320,6 +320,17 @@ bool all_finite(const Real* numbers, std::size_t count) {
 }
 
 template <class Real>
+double inner_product(const Real* a, const Real* b, std::size_t count) {
+  constexpr std::size_t together = 16;
+  double sums[together] = {};
+  for (std::size_t i = 0; i < count; ++i)
+    sums[i % together] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  for (std::size_t some = together / 2; some > 0; some /= 2)
+    for (std::size_t k = 0; k < some; ++k) sums[k] += sums[k + some];
+  return sums[0];
+}
+
+template <class Real>
 void finish(std::size_t vectors, const Real* accumulators, const Real* row_sum,
             std::size_t features, Real* const* out_rows, std::size_t row_count,
             std::ptrdiff_t feature_stride, bool /*past_caches*/) {

@@ -20,6 +20,18 @@ void add_numbers(const Real* from, std::size_t count, Real* to) {
   for (; i < count; ++i) to[i] += from[i];
 }
 
+/// to[i] = from[i] * factor; they may be the same.
+template <class Real>
+void multiply_numbers(const Real* from, Real factor, std::size_t count, Real* to) {
+  std::size_t i = 0;
+  for (; i + kVectorised <= count; i += kVectorised) {
+    Real products[kVectorised];
+    for (std::size_t c = 0; c < kVectorised; ++c) products[c] = from[i + c] * factor;
+    for (std::size_t c = 0; c < kVectorised; ++c) to[i + c] = products[c];
+  }
+  for (; i < count; ++i) to[i] = from[i] * factor;
+}
+
 /// to[i] = number.
 template <class Real>
 void fill_numbers(Real number, std::size_t count, Real* to) {

@@ -56,6 +56,14 @@ RowsView<Real> paired(const Layout& layout, bool apart, std::int64_t begin, std:
   return {buffer, width / 2};
 }
 
+/// A number of a tensor in float64, exactly.
+inline double number_at(const Kernels& kernels, ElementType type, const std::byte* at) {
+  if (type == ElementType::kF32) return *reinterpret_cast<const float*>(at);
+  double number = 0;
+  kernels.f64.numbers.read(type, at, 1, 1, &number);
+  return number;
+}
+
 /// A row of a tensor where it lies, if its numbers are Reals side by side; else in `room`.
 template <class Real>
 const Real* readable(const KernelTable<Real>& kernels, const Layout& layout, const std::byte* row,

@@ -214,8 +214,8 @@ class Incoming {
                               ? weights[h]
                               : 1 / static_cast<Real>(problem_.heads);
       for (std::size_t x = 0; x < features; ++x) to[x] = row_[x] * weight;
-      for (std::size_t x = 0; terms != nullptr && x < features; ++x)
-        terms[h] += static_cast<double>(row_[x]) * static_cast<double>(results[h * features + x]);
+      if (terms != nullptr)
+        terms[h] += kernels_.numbers.inner_product(row_, results + h * features, features);
     }
     std::copy_n(grad_, grad_numbers(), step_.of_node<Real>(plan_.space.grad, node, grad_numbers()));
   }

@@ -252,6 +252,8 @@ class BackwardRun {
   template <class Real>
   void split_heads(std::int64_t task, Real* gradient, double* terms) const {
     const Problem& a = block_.attention;
+    const NumberKernels<Real>& numbers = kernels_of<Real>(*plan_.context->kernels).numbers;
+    const auto features = static_cast<std::size_t>(a.value_features);
     const InputRows heads = this->heads();
     const InputRows grad_out = query_rows_.input(given_.grad_out, problem_.grad_out);
     const OutputRows to = grad_heads();
@@ -261,16 +263,13 @@ class BackwardRun {
     const std::int64_t end = std::min((task + 1) * kTermRows, query_rows_.count);
     for (std::int64_t t = task * kTermRows; t < end; ++t) {
       const auto* const row = reinterpret_cast<const Real*>(heads.at(t));
-      kernels_of<Real>(*plan_.context->kernels)
-          .numbers.read(grad_out.layout.type, grad_out.at(t), grad_out.layout.strides.feature,
-                        static_cast<std::size_t>(a.value_features), gradient);
+      numbers.read(grad_out.layout.type, grad_out.at(t), grad_out.layout.strides.feature, features,
+                   gradient);
       split_gradient(block_.combine, gradient, row, a.query_heads, a.value_features,
                      a.value_features, static_cast<const Real*>(args_.head_weights),
                      reinterpret_cast<Real*>(to.at(t, 0)));
       for (std::int64_t h = 0; weighted && h < a.query_heads; ++h)
-        for (std::int64_t x = 0; x < a.value_features; ++x)
-          own[h] +=
-              static_cast<double>(gradient[x]) * static_cast<double>(row[h * a.value_features + x]);
+        own[h] += numbers.inner_product(gradient, row + h * a.value_features, features);
     }
   }
 

@@ -1,0 +1,76 @@
+// Kernels over numbers that lie one after the other, but exp2 and conversions.
+#include <cmath>
+#include <cstddef>
+#include <map>
+
+#include "tests/kernels/support.hpp"
+
+using namespace heed_test;
+
+TEMPLATE_TEST_CASE("one infinity or NaN is found wherever it is", "[all_finite]", float, double) {
+  for_each_table<TestType>([](const Table<TestType>& kernels) {
+    for (const std::size_t vectors : {0U, 1U, 2U, 3U, 4U, 5U, 8U, 11U}) {
+      const std::size_t count = vectors * kernels.panels.lanes;
+      BasicBuffer<TestType> numbers(count);
+      numbers.fill([i = 0]() mutable { return ++i % 2 == 0 ? kMax<TestType> : -kMax<TestType>; });
+      CHECK(kernels.numbers.all_finite(numbers.data(), count));
+      for (std::size_t at = 0; at < count; ++at) {
+        const TestType before = numbers[at];
+        for (const TestType special : {kInf<TestType>, -kInf<TestType>, not_a_number<TestType>()}) {
+          INFO(count << " numbers, " << special << " at " << at);
+          numbers[at] = special;
+          CHECK(!kernels.numbers.all_finite(numbers.data(), count));
+        }
+        numbers[at] = before;
+      }
+      CHECK(numbers.intact());
+    }
+  });
+}
+
+TEMPLATE_TEST_CASE("inner products are sums of float64 on every instruction set", "[inner_product]",
+                   float, double) {
+  std::map<std::size_t, double> seen;
+  for_each_table<TestType>([&](const Table<TestType>& kernels) {
+    for (const std::size_t count : {0U, 1U, 7U, 15U, 16U, 17U, 23U, 64U, 77U, 197U}) {
+      BasicBuffer<TestType> a(count);
+      BasicBuffer<TestType> b(count);
+      Random random(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        a[i] = random.template normal<TestType>();
+        b[i] = random.template normal<TestType>();
+      }
+      long double want = 0;
+      long double sizes = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        const long double product = static_cast<long double>(a[i]) * b[i];
+        want += product;
+        sizes += std::fabs(product);
+      }
+      const double got = kernels.numbers.inner_product(a.data(), b.data(), count);
+      // Each product is rounded once, and each sum; those of the float64 type a few times more.
+      INFO(kernels.isa << ", " << count << " numbers: " << got);
+      CHECK(std::fabs(static_cast<double>(got - want)) <=
+            0x1p-53 * static_cast<double>(count / 16 + 7) * static_cast<double>(sizes));
+      CHECK(seen.emplace(count, got).first->second == got);
+      CHECK((a.intact() && b.intact()));
+    }
+  });
+}
+
+TEST_CASE("an inner product of floats that cancel keeps what is left", "[inner_product]") {
+  for_each_table<float>([](const Table<float>& kernels) {
+    BasicBuffer<float> a(40);
+    BasicBuffer<float> b(40);
+    a.fill([] { return 0.0F; });
+    b.fill([] { return 1.0F; });
+    a[3] = 0x1p40F;
+    a[19] = 1;
+    a[35] = -0x1p40F;
+    CHECK(kernels.numbers.inner_product(a.data(), b.data(), 40) == 1);
+    a[7] = kInf<float>;
+    CHECK(kernels.numbers.inner_product(a.data(), b.data(), 40) == kInf<float>);
+    b[7] = 0;
+    CHECK(std::isnan(kernels.numbers.inner_product(a.data(), b.data(), 40)));
+  });
+}
