@@ -18,8 +18,10 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 size=brief
+elsewhere='~[large]~[precision]' # what pairs of Sapphire Rapids run, or no instruction set changes
 if [ "${1-}" = --full ]; then
   size=small
+  elsewhere=
   shift
 fi
 x86=$1
@@ -57,12 +59,12 @@ for_each_check() {
   local test tests="test_dense test_multihead test_graph test_kernels"
   for test in $tests; do
     "$1" "$test, x86-64 Skylake-X (AVX-512)" emulated corei7_skylake_x avx512 "$x86/$test" \
-      "$(tests_of avx512bw "$left_out~[threads]~[backward]~[large]~[precision]")"
+      "$(tests_of avx512bw "$left_out~[threads]~[backward]$elsewhere")"
   done
   # Apart, because the emulator would take too long over both.
   has avx512bw || "$1" "test_dense of gradients, x86-64 Skylake-X (AVX-512)" \
     emulated corei7_skylake_x avx512 "$x86/test_dense" \
-    "[backward]$left_out~[threads]~[large]~[precision]"
+    "[backward]$left_out~[threads]~[large]$elsewhere"
   local isa flag
   for isa in avx512bf16 amx; do
     flag=avx512_bf16

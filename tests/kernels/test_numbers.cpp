@@ -48,7 +48,7 @@ TEMPLATE_TEST_CASE("inner products are sums of float64 on every instruction set"
         sizes += std::fabs(product);
       }
       const double got = kernels.numbers.inner_product(a.data(), b.data(), count);
-      // Each product is rounded once, and each sum; those of the float64 type a few times more.
+      // A product is rounded once, then with the sums of its chain, and with four of chains.
       INFO(kernels.isa << ", " << count << " numbers: " << got);
       CHECK(std::fabs(static_cast<double>(got - want)) <=
             0x1p-53 * static_cast<double>(count / 16 + 7) * static_cast<double>(sizes));

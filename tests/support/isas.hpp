@@ -1,6 +1,7 @@
 // The instruction sets that tests loop over: all that are compiled in and that this CPU runs.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 #include <vector>
 
@@ -33,6 +34,14 @@ inline std::vector<const Table<float>*> usable_isas() {
   std::vector<const Table<float>*> usable;
   for (const heed::Kernels* const kernels : usable_kernels()) usable.push_back(&kernels->f32);
   return usable;
+}
+
+/// Whether float32 vectors of a usable instruction set have `fits(lanes)` lanes.
+template <class Fits>
+bool any_lanes(Fits&& fits) {
+  for (const Table<float>* const isa : usable_isas())
+    if (fits(static_cast<std::int64_t>(isa->panels.lanes))) return true;
+  return false;
 }
 
 /// One section per instruction set, named after it: its kernels for Real. One that has those of the
