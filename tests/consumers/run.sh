@@ -121,7 +121,9 @@ case $kind in
     consume_everyhow shared
     ;;
   static)
+    # A release would optimise, whatever its flags say: heed adds its own.
     configure "$HEED_SOURCE" "$work/heed" -DCMAKE_CXX_COMPILER="$CXX" -DBUILD_SHARED_LIBS=OFF \
+      -DCMAKE_BUILD_TYPE=Debug \
       -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_PERF=OFF -DHEED_BUILD_EXAMPLES=OFF
     run "$CMAKE" --build "$work/heed"
     # shellcheck disable=SC2086

@@ -39,6 +39,6 @@ TEST_CASE("random problems of every form", "[sweep][forms]") {
 
 TEST_CASE("random problems of few rows and thousands of keys", "[sweep][forms]") {
   sweep_seeds(
-      count_forms(brief() ? 300 : 1000),
+      count_forms(brief() ? 150 : 1000),
       [](std::uint64_t seed) { return line_of(LongForms(seed).draw()); }, check_seed<LongForms>);
 }

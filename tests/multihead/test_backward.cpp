@@ -67,9 +67,11 @@ const std::uint32_t kTypes[] = {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16,
 
 TEST_CASE("the gradients of every combiner, in every type", "[backward]") {
   Report report("gradients of combiners");
+  std::size_t index = 0;
   for (const std::uint32_t combine : kCombiners)
     for (const std::uint32_t dtype : kTypes)
       for (const bool self : {false, true}) {
+        if (!keep_of_few(index++)) continue;
         BlockBackward p = all_gradients_of(block_of(combine, dtype, self));
         check_backward(p, &report);
         p.accumulate(8);
@@ -79,8 +81,10 @@ TEST_CASE("the gradients of every combiner, in every type", "[backward]") {
 
 TEST_CASE("the gradients of every option of the attention in a block", "[backward]") {
   Report report("gradients of options in blocks");
-  for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64})
-    for (const Option& option : kOptions) {
+  std::size_t index = 0;
+  for (const Option& option : kOptions)
+    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64}) {
+      if (!keep_of_few(index++)) continue;
       Block block = block_of(HEED_COMBINE_CONCAT, dtype);
       option.set(block.attention);
       INFO(option.name);

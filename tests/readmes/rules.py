@@ -1,8 +1,8 @@
 """Commands of READMEs that do not run as they stand there: README, what is replaced in a command, by
 what, and why. None leaves the command out. A rule that nothing needs is a fault."""
 
-SCALAR = ("-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DHEED_ISAS=scalar -DHEED_BUILD_TESTS=OFF "
-          "-DHEED_BUILD_PERF=OFF -DHEED_BUILD_EXAMPLES=OFF")
+SCALAR = ("-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DHEED_ISAS=scalar "
+          "-DHEED_BUILD_TESTS=OFF -DHEED_BUILD_PERF=OFF -DHEED_BUILD_EXAMPLES=OFF")
 BRIEF = "--benchmark_repetitions=2 --benchmark_min_time=0.001"
 PACKAGES = "needs root, or gigabytes of packages"
 MINUTES = "takes minutes: less of the same"
