@@ -1,0 +1,201 @@
+// The instructions of AMX, and products of any number of its tiles: of bfloat16, or of floats as
+// sums of two or three parts. tiles.hpp says what the tiles hold.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "engine/kernels/edges.hpp"
+#include "engine/kernels/operations.hpp"
+
+namespace heed {
+namespace {
+namespace tiles {
+
+/// Numbers of A and B that a tile sums over, and rows of A and columns of B.
+inline constexpr std::size_t kDepth = 32;
+inline constexpr std::size_t kRows = 16;
+inline constexpr std::size_t kLines = kDepth / 2;
+
+// Instructions by name: compilers lack these intrinsics, or let stores pass by them. Tiles are no
+// registers to a compiler, so that none has to be saved.
+
+/// Until release(), all eight tiles of this thread have all their lines and columns.
+inline void configure() {
+  struct {
+    std::uint8_t palette = 1, start = 0, unused[14] = {};
+    std::uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    std::uint8_t lines[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } const shape;
+  asm volatile("ldtilecfg %0" : : "m"(shape));
+}
+inline void release() { asm volatile("tilerelease"); }
+
+template <std::size_t tile>
+HEED_INLINE void clear_tile() {
+  asm volatile("tilezero %%tmm%c0" : : "i"(tile));
+}
+/// Lines lie `stride` floats apart.
+template <std::size_t tile>
+HEED_INLINE void load_tile(const float* from, std::ptrdiff_t stride) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2"
+               :
+               : "r"(from), "r"(4 * stride), "i"(tile)
+               : "memory");
+}
+template <std::size_t tile>
+HEED_INLINE void store_tile(float* to, std::ptrdiff_t stride) {
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(4 * stride), "i"(tile) : "memory");
+}
+template <std::size_t c, std::size_t a, std::size_t b>
+HEED_INLINE void add_product() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(c), "i"(a), "i"(b));
+}
+
+/// How many numbers of bfloat16 a number is that is given, and a weight.
+struct Parts {
+  std::size_t count, weights;
+  /// Whether products are left out, as they are where both have as many.
+  constexpr bool leaves_out() const { return count == weights; }
+};
+
+/// A product of parts, and whether a tile of them is another than the product before has.
+struct PartProduct {
+  std::uint8_t left, right;
+  bool new_left, new_right;
+};
+struct PartProducts {
+  const PartProduct *begin, *end;
+  std::size_t right;  ///< parts of the second operand
+};
+
+/// Which parts are multiplied, small products first, in the order that loads the fewest tiles. Of
+/// three parts those are left out whose numbers add up to 3 and more, of two the one of 2.
+[[gnu::noinline]] inline PartProducts products_of(Parts parts) {
+  static constexpr PartProduct one[] = {{0, 0, true, true}};
+  static constexpr PartProduct two[] = {
+      {0, 1, true, true}, {0, 0, false, true}, {1, 0, true, false}};
+  static constexpr PartProduct all_of_two[] = {
+      {1, 0, true, true}, {1, 1, false, true}, {0, 1, true, false}, {0, 0, false, true}};
+  static constexpr PartProduct three[] = {{0, 2, true, true},  {0, 1, false, true},
+                                          {1, 1, true, false}, {1, 0, false, true},
+                                          {0, 0, true, false}, {2, 0, true, false}};
+  if (parts.count == 1) return {one, one + 1, 1};
+  if (parts.count == 3) return {three, three + 6, 3};
+  if (parts.leaves_out()) return {two, two + 3, 2};
+  return {all_of_two, all_of_two + 4, 2};
+}
+
+/// The same of values and weights.
+[[gnu::noinline]] inline PartProducts weighted_products_of(Parts parts) {
+  static constexpr PartProduct of_one[] = {
+      {0, 2, true, true}, {0, 1, false, true}, {0, 0, false, true}};
+  static constexpr PartProduct of_two[] = {{1, 2, true, true},  {0, 2, true, false},
+                                           {0, 1, false, true}, {1, 1, true, false},
+                                           {1, 0, false, true}, {0, 0, true, false}};
+  if (parts.leaves_out()) return products_of(parts);
+  if (parts.count == 1) return {of_one, of_one + 3, 3};
+  return {of_two, of_two + 6, 3};
+}
+
+/// Where the tiles of A lie: that of rows 16 g on and depth 32 k on at data + g * group + k * step,
+/// and its parts `part` after each other, its lines `line` floats apart.
+struct Left {
+  const float* data;
+  std::ptrdiff_t line, group, step, part;
+};
+
+/// Lines of B or C.
+template <class Number>
+struct Lines {
+  Number* data;
+  std::size_t pitch;  ///< floats from line to line
+};
+
+/// sums += products, or = if `fresh`, of R groups of rows and C groups of columns, over `steps`
+/// tiles of depth. R * C of the tiles hold sums, two A and two B; parts of B lie one after the
+/// other.
+template <std::size_t R, std::size_t C>
+[[gnu::noinline]] void multiply(const PartProducts& products, const Left& left,
+                                const Lines<const float>& right, std::size_t steps,
+                                const Lines<float>& sums, bool fresh) {
+  static_assert(R * C <= 4 && C <= 2);
+  constexpr std::size_t kLeft = 4;
+  constexpr std::size_t kRight = 6;
+  const auto pitch = static_cast<std::ptrdiff_t>(sums.pitch);
+  const auto right_pitch = static_cast<std::ptrdiff_t>(right.pitch);
+  const auto place = [&](std::size_t r, std::size_t c) HEED_INLINE_LAMBDA {
+    return sums.data + r * kRows * sums.pitch + c * kRows;
+  };
+  unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
+    unroll<C>([&](auto c) HEED_INLINE_LAMBDA {
+      if (fresh)
+        clear_tile<r * C + c>();
+      else
+        load_tile<r * C + c>(place(r, c), pitch);
+    });
+  });
+  const float* a = left.data;
+  const float* b = right.data;
+  const std::size_t part = kLines * right.pitch;
+  for (std::size_t k = 0; k < steps; ++k, a += left.step, b += products.right * part) {
+    for (const PartProduct* p = products.begin; p != products.end; ++p) {
+      if (p->new_right)
+        unroll<C>([&](auto c) HEED_INLINE_LAMBDA {
+          load_tile<kRight + c>(b + p->right * part + c * kRows, right_pitch);
+        });
+      const float* const from = a + p->left * left.part;
+      unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
+        if (R > 2 || p->new_left)
+          load_tile<kLeft + r % 2>(from + static_cast<std::ptrdiff_t>(r) * left.group, left.line);
+        unroll<C>([&](auto c)
+                      HEED_INLINE_LAMBDA { add_product<r * C + c, kLeft + r % 2, kRight + c>(); });
+      });
+    }
+  }
+  unroll<R>([&](auto r) HEED_INLINE_LAMBDA {
+    unroll<C>([&](auto c) HEED_INLINE_LAMBDA { store_tile<r * C + c>(place(r, c), pitch); });
+  });
+}
+
+/// The same for any number of groups of rows, four tiles of sums at a time.
+template <std::size_t C>
+HEED_INLINE void multiply_groups(const PartProducts& products, const Left& left,
+                                 const Lines<const float>& right, std::size_t steps,
+                                 const Lines<float>& sums, std::size_t groups, bool fresh) {
+  const auto multiply_some = [&](auto some, std::size_t done) HEED_INLINE_LAMBDA {
+    multiply<some, C>(products,
+                      {left.data + static_cast<std::ptrdiff_t>(done) * left.group, left.line,
+                       left.group, left.step, left.part},
+                      right, steps, {sums.data + done * kRows * sums.pitch, sums.pitch}, fresh);
+  };
+  if constexpr (C == 1)
+    in_sizes<4, 2, 1>(groups, multiply_some);
+  else
+    in_sizes<2, 1>(groups, multiply_some);
+}
+
+/// Calls function(C, w) for C vectors from w on.
+template <std::size_t W, class Function>
+HEED_INLINE void each_columns(Function&& function) {
+  if constexpr (W >= 2) function(std::integral_constant<std::size_t, 2>{}, std::size_t{0});
+  if constexpr (W % 2 != 0) function(std::integral_constant<std::size_t, 1>{}, W - 1);
+}
+
+HEED_INLINE std::size_t groups_of(std::size_t numbers, std::size_t group) {
+  return (numbers + group - 1) / group;
+}
+
+/// The groups [begin, end) that have some of the numbers [begin, end).
+struct Groups {
+  std::size_t begin, end;
+};
+HEED_INLINE Groups groups_between(std::size_t begin, std::size_t end, std::size_t group) {
+  if (begin >= end) return {0, 0};
+  return {begin / group, groups_of(end, group)};
+}
+
+}  // namespace tiles
+}  // namespace
+}  // namespace heed
