@@ -82,7 +82,7 @@ class ScoreGradients {
   /// Scores become probabilities; gradients those of biased scores, times the temperature.
   void compute(const PanelRows& panel, std::size_t edges, const Real* lse, const Real* delta,
                Real* scores) const {
-    static constexpr Real kZeros[kMaxPanel] = {};
+    alignas(kAlignment) static constexpr Real kZeros[kMaxPanel] = {};
     kernels_.panels.softmax_gradient(panel.vectors, scores, edges, kZeros, lse, delta, gradients_);
   }
 
