@@ -124,7 +124,7 @@ Tensors Exchange::tensors_at(const RowsList& list, std::byte* at, const Peer& pe
   Tensors tensors = {};
   for (std::size_t t = 0; t < list.size(); ++t) {
     tensors[t] = contiguous(at, list[t].dtype, extent(list[t], peer));
-    at += bytes_in(list[t].dtype, extent(list[t], peer));
+    at = after(at, bytes_in(list[t].dtype, extent(list[t], peer)));
   }
   return tensors;
 }

@@ -65,7 +65,7 @@ class Exchange {
 
   /// All rows of the group, in the workspace.
   Tensors inputs(std::byte* workspace) const {
-    return tensors_at(inputs_, workspace + inputs_at_, group_);
+    return tensors_at(inputs_, after(workspace, inputs_at_), group_);
   }
   /// Sends the caller's rows, zeros where there is no tensor. What comes back lies in the
   /// workspace: all rows of the group. What does not travel, masks and biases that repeat over all
@@ -73,7 +73,7 @@ class Exchange {
   Tensors gather(Requests& requests, const Tensors& own, std::byte* workspace) const;
   /// Where the results of the group's rows belong, in the workspace.
   Tensors results(std::byte* workspace) const {
-    return tensors_at(results_, workspace + results_at_, group_);
+    return tensors_at(results_, after(workspace, results_at_), group_);
   }
   /// Sends the others' rows of results().
   void scatter(Requests& requests, std::byte* workspace) const;

@@ -91,7 +91,8 @@ Tensors Plan::parcel(const RowsList& list, std::byte* at, std::int64_t count) co
   Tensors tensors = {};
   for (std::size_t t = 0; t < list.size(); ++t) {
     tensors[t] = contiguous(at, list[t].dtype, extent(list[t], count));
-    at += bytes_in(list[t].dtype, extent(list[t], count)).value();
+    at = after(at,
+               static_cast<std::size_t>(bytes_in(list[t].dtype, extent(list[t], count)).value()));
   }
   return tensors;
 }

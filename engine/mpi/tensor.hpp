@@ -34,6 +34,11 @@ struct Tensor {
 /// A mask or bias, whose keys are its features. The layout is explicit.
 Tensor tensor_of(void* data, const heed_score_layout& layout);
 
+/// So many bytes after `at`; of nothing, where layouts alone are asked for, nothing.
+inline std::byte* after(std::byte* at, std::size_t bytes) {
+  return at == nullptr ? nullptr : at + bytes;
+}
+
 /// One whose elements lie side by side.
 Tensor contiguous(void* data, std::uint32_t dtype, const Extent& extent);
 
