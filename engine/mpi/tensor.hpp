@@ -34,7 +34,8 @@ struct Tensor {
 /// A mask or bias, whose keys are its features. The layout is explicit.
 Tensor tensor_of(void* data, const heed_score_layout& layout);
 
-/// So many bytes after `at`; of nothing, where layouts alone are asked for, nothing.
+/// So many bytes after `at`; of nothing nothing, where layouts alone are asked for or a rank has no
+/// rows.
 inline std::byte* after(std::byte* at, std::size_t bytes) {
   return at == nullptr ? nullptr : at + bytes;
 }

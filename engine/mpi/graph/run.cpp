@@ -79,7 +79,7 @@ class Run {
   double wait_seconds() const { return wait_.seconds(); }
 
  private:
-  std::byte* at(std::size_t offset) const { return workspace_ + offset; }
+  std::byte* at(std::size_t offset) const { return after(workspace_, offset); }
   Tensor local_key() const { return {at(plan_.workspace.key_value), plan_.local.key}; }
   Tensor local_value() const {
     return {at(plan_.workspace.key_value + plan_.workspace.value), plan_.local.value};
