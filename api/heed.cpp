@@ -1,6 +1,9 @@
 // The C boundary: check the pointers, call the engine, turn what it throws into a status.
 #include "api/heed.h"
 
+#include <cstdint>
+#include <cstring>
+
 #include "api/shim.hpp"
 #include "engine/check/merge.hpp"
 #include "engine/check/rotate.hpp"
@@ -30,6 +33,11 @@ heed_attention_plan plan_of(const heed_context& context, const heed_attention_de
 }  // namespace
 
 const char* heed_status_name(heed_status status) {
+  // A caller's number may be no status, and C++ may count on a heed_status to be one.
+  std::uint32_t number = 0;
+  static_assert(sizeof(number) == sizeof(status));
+  std::memcpy(&number, &status, sizeof(number));
+  if (number > HEED_STATUS_INTERNAL) return "unknown heed_status";
   switch (status) {
     case HEED_STATUS_OK:
       return "HEED_STATUS_OK";
