@@ -112,9 +112,9 @@ TEST_CASE("the order in which bodies run changes no bit", "[determinism]") {
   for (const Kind& kind : cases()) {
     const std::vector<unsigned char> want = expected(kind);
     check_same(make_context(nullptr, "serial", 8), kind, want);
-    for (const std::uint32_t threads : {3U, 2U, 8U}) {
+    for (const std::uint32_t threads : {2U, 3U, 8U}) {
+      if (heed_test::brief() && threads % 2 == 0) continue;
       check_same(context_with(backwards(threads)), kind, want);
-      if (heed_test::brief()) break;
     }
   }
 }
