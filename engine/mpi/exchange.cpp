@@ -12,17 +12,10 @@ namespace {
 
 constexpr int kTag = 0;
 
-std::size_t bytes_in(std::uint32_t dtype, const Extent& e) {
-  const Size elements = Size(e.batch) * e.heads * e.rows * e.features;
-  const Size bytes = elements * static_cast<std::int64_t>(mpi::bytes_of(dtype));
-  return static_cast<std::size_t>(
-      round_up(bytes, kUnitBytes)
-          .checked("a message", {{"desc.batch", e.batch}, {"heads", e.heads}, {"rows", e.rows}}));
+std::size_t checked_bytes(std::uint32_t dtype, const Extent& e) {
+  return static_cast<std::size_t>(bytes_in(dtype, e).checked(
+      "a message", {{"desc.batch", e.batch}, {"heads", e.heads}, {"rows", e.rows}}));
 }
-
-}  // namespace
-
-namespace {
 
 /// Those of each rank's own queries travel to where the heads are.
 Rows rows_of(const WholeScores& scores, std::uint32_t dtype) {
@@ -30,6 +23,12 @@ Rows rows_of(const WholeScores& scores, std::uint32_t dtype) {
 }
 
 }  // namespace
+
+Size bytes_in(std::uint32_t dtype, const Extent& e) {
+  return round_up(
+      Size(e.batch) * e.heads * e.rows * e.features * static_cast<std::int64_t>(bytes_of(dtype)),
+      kUnitBytes);
+}
 
 RowsList inputs_of(const Problem& p) {
   const heed_attention_desc& d = p.desc;
@@ -116,17 +115,12 @@ Exchange::Exchange(const Problem& p, int rank, int head_ranks)
 
 std::size_t Exchange::bytes_of(const RowsList& list, const Peer& peer) const {
   std::size_t bytes = 0;
-  for (const Rows& rows : list) bytes += bytes_in(rows.dtype, extent(rows, peer));
+  for (const Rows& rows : list) bytes += checked_bytes(rows.dtype, extent(rows, peer));
   return bytes;
 }
 
 Tensors Exchange::tensors_at(const RowsList& list, std::byte* at, const Peer& peer) const {
-  Tensors tensors = {};
-  for (std::size_t t = 0; t < list.size(); ++t) {
-    tensors[t] = contiguous(at, list[t].dtype, extent(list[t], peer));
-    at = after(at, bytes_in(list[t].dtype, extent(list[t], peer)));
-  }
-  return tensors;
+  return laid_out(list, at, [&](const Rows& rows) { return extent(rows, peer); });
 }
 
 double Exchange::sent_bytes() const {
@@ -175,7 +169,7 @@ Tensors Exchange::gather(Requests& requests, const Tensors& from, std::byte* wor
       const std::int64_t head = inputs_[t].one_head ? 0 : static_cast<std::int64_t>(i) * rows.heads;
       if (inputs_[t].features == 0) continue;
       if (from[t].data == nullptr)
-        std::memset(message[t].data, 0, bytes_in(inputs_[t].dtype, rows));
+        std::memset(message[t].data, 0, checked_bytes(inputs_[t].dtype, rows));
       else
         copy(from[t].from(head, 0), message[t], rows);
     }

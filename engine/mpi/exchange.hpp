@@ -11,6 +11,7 @@
 #include "engine/mpi/requests.hpp"
 #include "engine/mpi/spans.hpp"
 #include "engine/mpi/tensor.hpp"
+#include "engine/runtime/sizes.hpp"
 
 namespace heed::mpi {
 
@@ -38,6 +39,22 @@ struct Rows {
   bool one_batch = false, one_head = false;  ///< repeats along these axes, where its size is 1
 };
 using RowsList = std::vector<Rows>;
+
+/// Bytes of rows in a message, a multiple of kUnitBytes.
+Size bytes_in(std::uint32_t dtype, const Extent& extent);
+
+/// Tensors of such rows one after the other, each from a multiple of kUnitBytes on. How many bytes
+/// they take has been checked before.
+template <class ExtentOf>
+Tensors laid_out(const RowsList& list, std::byte* at, ExtentOf&& extent_of) {
+  Tensors tensors = {};
+  for (std::size_t t = 0; t < list.size(); ++t) {
+    const Extent extent = extent_of(list[t]);
+    tensors[t] = contiguous(at, list[t].dtype, extent);
+    at = after(at, static_cast<std::size_t>(bytes_in(list[t].dtype, extent).value()));
+  }
+  return tensors;
+}
 
 /// What a problem reads and, of all heads, writes: out and lse, or gradients of queries, keys,
 /// values and, where each rank has its own rows of it, a bias. The latter travel in the

@@ -26,12 +26,6 @@ int tag_of(int span, bool up, bool gradients) {
   return 4 * span + (gradients ? 2 : 0) + (up ? 1 : 0);
 }
 
-Size bytes_in(std::uint32_t dtype, const Extent& e) {
-  return round_up(
-      Size(e.batch) * e.heads * e.rows * e.features * static_cast<std::int64_t>(bytes_of(dtype)),
-      kUnitBytes);
-}
-
 }  // namespace
 
 void Plan::plan() {
@@ -88,13 +82,7 @@ std::int64_t Plan::query_rows() const {
 }
 
 Tensors Plan::parcel(const RowsList& list, std::byte* at, std::int64_t count) const {
-  Tensors tensors = {};
-  for (std::size_t t = 0; t < list.size(); ++t) {
-    tensors[t] = contiguous(at, list[t].dtype, extent(list[t], count));
-    at = after(at,
-               static_cast<std::size_t>(bytes_in(list[t].dtype, extent(list[t], count)).value()));
-  }
-  return tensors;
+  return laid_out(list, at, [&](const Rows& rows) { return extent(rows, count); });
 }
 
 std::size_t Plan::parcel_bytes(const RowsList& list, std::int64_t count) const {
