@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -211,6 +212,82 @@ def test_wrong_files(saved, tmp_path):
         cache.load(tmp_path / "none")
     with open("/dev/full", "wb") as full, pytest.raises(heed.Error, match="No space left"):
         sequence.save(full)
+
+
+class Partly(io.RawIOBase):
+    """A raw file, which may take a part of what it gets, or none."""
+
+    def __init__(self, takes):
+        self.takes, self.data = takes, b""
+
+    def write(self, data):
+        taken = self.takes(data)
+        self.data += bytes(data)[: taken or 0]
+        return taken
+
+
+class Duck:
+    """Which has two methods, and answers as it was told."""
+
+    def __init__(self, answer):
+        self.answer, self.data = answer, []
+
+    def write(self, data):
+        self.data.append(bytes(data))
+        return self.answer
+
+    def read(self):
+        return self.answer
+
+
+def test_files_that_take_a_part(saved):
+    cache, sequence, data = saved
+    for takes in (len, lambda rest: min(len(rest), 1000), lambda rest: (len(rest) + 1) // 2):
+        file = Partly(takes)
+        sequence.save(file)
+        assert file.data == data
+    file = Duck(None)  # as what takes all may answer
+    sequence.save(file)
+    assert file.data == [data]
+    assert_same(cache.load(Duck(bytearray(data))), sequence)
+
+
+NOT_WRITTEN = [
+    (Partly(lambda _: None), BlockingIOError, "file would have to wait after 0 of"),
+    (Partly(lambda _: 0), OSError, "file.write wrote 0 of"),
+    (Duck(10**9), OSError, "file.write wrote 1000000000 of"),
+    (Duck("all"), TypeError, "file.write must return an int or None, not str"),
+]
+NOT_READ = [
+    (Duck(None), BlockingIOError, "source has no bytes yet"),
+    (Duck("/etc/hostname"), TypeError, "source.read must return bytes, not str"),
+    (Duck(Path("/etc/hostname")), TypeError, "source.read must return bytes, not PosixPath"),
+]
+
+
+def test_files_that_answer_something_else(saved):
+    cache, sequence, _ = saved
+    for step, table in ((sequence.save, NOT_WRITTEN), (cache.load, NOT_READ)):
+        for file, kind, message in table:
+            with pytest.raises(kind, match=message):
+                step(file)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError, ZeroDivisionError])
+def test_what_files_raise_comes_out(saved, kind):
+    def fail(*_):
+        raise kind
+
+    class Named:
+        __fspath__ = fail
+
+    cache, sequence, _ = saved
+    file = Duck(None)
+    file.read = file.write = fail
+    for source in (file, Named()):
+        for step in (sequence.save, cache.load):
+            with pytest.raises(kind):
+                step(source)
 
 
 def test_layers_of_different_lengths_keep_the_file(saved, tmp_path):

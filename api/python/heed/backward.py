@@ -55,8 +55,8 @@ def attention_backward(
         grad_out: the gradient of ``out``, in its shape; any floating type, float64 as ``query``.
         grad_lse: the gradient of ``lse``, in its shape, where the loss depends on it.
         grad_query: True, the gradient of ``query`` is wanted, in a new array of its shape and type;
-            an array, it is written there, but for packed rows of no sequence; False, it is not
-            wanted, and costs nothing.
+            an array, it is written there, but for packed rows of no sequence, and must not overlap
+            another argument; False, it is not wanted, and costs nothing.
         grad_key: the same of ``key``.
         grad_value: the same of ``value``.
         grad_bias: the same of ``bias``, or of a floating ``attn_mask``: in its shape, summed over

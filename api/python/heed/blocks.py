@@ -114,7 +114,8 @@ def multihead(
         key_heads: of keys and values, which queries share in groups; ``heads`` unless given.
         combine: how heads become one.
         head_weights: ``[heads]``, with ``combine="weighted"``.
-        out: where to write; any strides, and any floating type (float64 as above).
+        out: where to write; any strides, and any floating type (float64 as above). It must not
+            overlap an input.
         context: where to compute; the default one of the process unless given.
         keep: a ``heed.Kept``, which receives what ``heed.multihead_backward`` would have to compute
             again; not with ``hard``.

@@ -66,7 +66,8 @@ def multihead_backward(
         grad_lse: the gradient of the log-sum-exp, ``[batch, heads, rows]``, where the loss depends
             on it.
         grad_query: True, the gradient of ``query`` is wanted, in a new array of its shape and type;
-            an array, it is written there; False, it is not wanted, and costs nothing.
+            an array, it is written there, and must not overlap another argument; False, it is not
+            wanted, and costs nothing.
         grad_key: the same of ``key``. None, of it and of the next: wanted where it is given.
         grad_w_query: of the matrix, ``[in, out]``; of ``heed.Weights`` in float32 or float64.
         grad_w_key: likewise.

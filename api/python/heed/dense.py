@@ -107,7 +107,8 @@ def attention(
         weight_rows: rows of the weights that are wanted, increasing; all unless given.
         return_column_sums: also return the probabilities that each key received,
             ``[batch, heads, keys]``.
-        out: where to write; any strides, and any floating type (float64 as above).
+        out: where to write; any strides, and any floating type (float64 as above). It must not
+            overlap an input.
         context: where to compute; the default one of the process unless given.
         **options: those above, by name.
 

@@ -173,7 +173,8 @@ def graph_attention(
         return_lse: also return the logarithm of the denominators, ``[nodes, heads]``.
         return_weights: also return the weights of edges, ``[edges given, heads]``; duplicates that
             were removed have 0.
-        out: where to write, in any strides and floating type; may be ``data``.
+        out: where to write, in any strides and floating type; may be ``data``, and must not overlap
+            another input.
         context: where to compute; the default one of the process unless given.
         **options: those above, by name.
 

@@ -64,8 +64,8 @@ def graph_attention_backward(
         grad_out: the gradient of ``out``, in its shape; any floating type, float64 as the inputs.
         grad_lse: the gradient of the log-sum-exp, ``[nodes, heads]``, where the loss depends on it.
         grad_query: True, the gradient of ``query`` is wanted, in a new array of its shape and type;
-            an array, it is written there; False, it is not wanted, and costs nothing; None, it is
-            wanted where ``query`` is given. So are the next.
+            an array, it is written there, and must not overlap another argument; False, it is not
+            wanted, and costs nothing; None, it is wanted where ``query`` is given. So are the next.
         grad_key: of ``key``.
         grad_value: of ``value``.
         grad_data: of ``data``.

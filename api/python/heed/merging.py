@@ -26,7 +26,7 @@ def merge(
             ``[batch, heads, rows, features]`` of any floating type, lse ``[batch, heads, rows]`` of
             float32 or float64; the first one or two axes may lack. All parts have the same shapes,
             strides and types.
-        out: a pair to write the result to; may be one of the parts.
+        out: a pair to write the result to; may be one of the parts, and must not overlap another.
         packed: out is ``[rows, heads, features]`` and lse ``[heads, rows]``, as they are where
             ``cu_seqlens_q`` was given.
         context: where to compute.

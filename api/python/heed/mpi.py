@@ -286,7 +286,7 @@ def attention(
         temperature: see ``heed.attention``.
         key_lengths: ``[batch]``, of whole sequences; of a packed batch one of each.
         return_lse: also return the logarithm of the denominators.
-        out: where to write the rows of this rank.
+        out: where to write the rows of this rank. It must not overlap an input.
         context: what to compute with; the default one of the process unless given.
         **options: those above, by name.
 
@@ -343,7 +343,8 @@ def attention_backward(
         grad_out: the gradient of ``out``, in its shape.
         grad_lse: the gradient of ``lse``, in its shape, on ranks where the loss depends on it.
         grad_query: True, the gradient of ``query`` is wanted, in a new array of its shape and type;
-            an array, it is written there; False, it is not wanted.
+            an array, it is written there, and must not overlap another argument; False, it is not
+            wanted.
         grad_key: the same of ``key``.
         grad_value: the same of ``value``.
         grad_bias: the same of ``bias``, or of a floating ``attn_mask``: this rank's rows.
@@ -584,7 +585,7 @@ def graph_attention(
         steps: see ``heed.graph_attention``; rows are exchanged in each.
         return_lse: see ``heed.graph_attention``.
         return_weights: see ``heed.graph_attention``.
-        out: where to write the rows of this rank.
+        out: where to write the rows of this rank. It must not overlap an input.
         context: what to compute with; the graph's unless given.
         **options: those above, by name.
 

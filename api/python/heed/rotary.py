@@ -40,7 +40,7 @@ def rotate(
             angles scaled by other rules (linear, YaRN, Llama 3).
         sines: see ``cosines``.
         position: of row 0 where ``positions`` are not given; the others follow it.
-        out: where to write; may be ``x``.
+        out: where to write; may be ``x``, and must not overlap it otherwise.
         context: where to compute.
 
     Returns:

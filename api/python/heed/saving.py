@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ def save(sequence: Sequence, file: Any) -> None:
     _check_file("file", file, "write")
     descriptor = _descriptor(file, "write")
     if descriptor is None:
-        file.write(sequence.save())
+        _write_all(file, sequence.save())
         return
     with _in_step(file, descriptor), _named(getattr(file, "name", "file"), descriptor):
         sequence.save_descriptor(descriptor)
@@ -41,10 +42,37 @@ def load(cache: Cache, source: Any) -> Sequence:
         with _in_step(source, descriptor), _named(getattr(source, "name", "source"), descriptor):
             return cache.load_descriptor(descriptor)
     start = source.tell() if _seekable(source) else None
-    sequence = cache.load(source.read())
+    sequence = cache.load(_read_all(source))
     if start is not None:
         source.seek(start + sequence.saved_bytes())
     return sequence
+
+
+def _write_all(file: Any, data: bytes) -> None:
+    """Raw files may take a part; what returns None, and is none of them, has taken all."""
+    done, rest = 0, data
+    while done < len(data):
+        taken = file.write(rest)
+        if taken is None and not isinstance(file, io.RawIOBase):
+            return
+        if taken is None:
+            message = f"file would have to wait after {done} of {len(data)} bytes"
+            raise BlockingIOError(errno.EAGAIN, message, done)
+        if not isinstance(taken, int):
+            raise TypeError(f"file.write must return an int or None, not {type(taken).__name__}")
+        if not 0 < taken <= len(rest):
+            raise OSError(errno.EIO, f"file.write wrote {taken} of {len(rest)} bytes that it got")
+        done += taken
+        rest = memoryview(data)[done:]
+
+
+def _read_all(source: Any) -> bytes | bytearray | memoryview:
+    read = source.read()
+    if read is None:
+        raise BlockingIOError(errno.EAGAIN, "source has no bytes yet; a read would have to wait")
+    if not isinstance(read, bytes | bytearray | memoryview):
+        raise TypeError(f"source.read must return bytes, not {type(read).__name__}")
+    return read
 
 
 def _check_file(name: str, file: Any, method: str) -> None:

@@ -58,8 +58,8 @@ def _user_address(user: Any) -> int:
         return user
     try:
         return ctypes.cast(user, ctypes.c_void_p).value or 0
-    except (ctypes.ArgumentError, TypeError):
+    except (ctypes.ArgumentError, TypeError) as error:
         raise TypeError(
             "score_function[1] must be an address, or a pointer or array of ctypes, not "
             f"{type(user).__name__}"
-        ) from None
+        ) from error

@@ -53,8 +53,8 @@ struct Kind {
   const dlpack::ExchangeApi* api = nullptr;  // of kExchange
 };
 
-/// An array of the caller's, or of a result. Whoever holds it holds the caller's object too, whose
-/// memory it is, but for what `keeper` keeps.
+/// An array of the caller's, or of a result. Whoever reads its memory holds it, for `keeper` may be
+/// all that keeps that, and the caller's object.
 struct Array {
   Form form;
   void* data = nullptr;

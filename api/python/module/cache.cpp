@@ -202,7 +202,7 @@ In C: heed_cache_load, heed_cache_load_file.)")
     positions        with rotary: where query rows stand, [batch, rows] or [rows]; unless given, the
                      last row of a sequence stands where its last key does
     position_offset  added to every position
-    out              where to write
+    out              where to write; must not overlap query
     options          of heed.attention, causal="bottom_right" as a rule, but for those that say what
                      keys are: key_lengths, cu_seqlens_k, block_table, key_scales, value_scales.
                      Masks, biases and weights have max_seqlen_k keys: as many as the longest of the

@@ -15,8 +15,8 @@ constexpr Element kStored[] = {Element::kF32, Element::kF16, Element::kBf16, Ele
 /// A type by its name, or as NumPy, PyTorch and others have it.
 std::uint32_t read_dtype(nb::handle from) {
   if (from.is_none()) return HEED_DTYPE_F32;
-  nb::str text(nb::hasattr(from, "__name__") ? nb::object(from.attr("__name__"))
-                                             : nb::borrow(from));
+  const nb::object named = attribute(from, nb::str("__name__"));
+  const nb::str text(named.is_valid() ? named : nb::borrow(from));
   std::string name = text.c_str();
   if (name.rfind("torch.", 0) == 0) name.erase(0, 6);
   for (const Element element : kStored)
@@ -59,14 +59,16 @@ void read_cache_rotary(nb::handle from, CacheDescription& description) {
   if (nb::isinstance<nb::str>(from)) {
     given[0] = nb::borrow(from);
   } else if (nb::isinstance<nb::dict>(from)) {
-    for (const auto& [key, value] : nb::borrow<nb::dict>(from)) {
+    // A list of its own: to compare names may run code of the caller's, which may change the dict.
+    for (nb::handle item : nb::borrow<nb::dict>(from).items()) {
+      const nb::object key = item[0], value = item[1];
       const auto* const name =
           std::find_if(std::begin(kNames), std::end(kNames),
-                       [&key = key](const char* known) { return key.equal(nb::str(known)); });
+                       [&key](const char* known) { return key.equal(nb::str(known)); });
       if (name == std::end(kNames))
         refuse_type("rotary has %s; it may have pairs, base, features, cosines and sines",
                     nb::repr(key).c_str());
-      given[name - kNames] = nb::borrow(value);
+      given[name - kNames] = value;
     }
   } else {
     refuse_type("rotary must be \"halves\", \"interleaved\", a dict or None, not %s",

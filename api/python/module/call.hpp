@@ -41,7 +41,7 @@ struct Call {
   Vector<std::int32_t> key_lengths;
   Vector<std::int32_t> cu_seqlens_q;
   Vector<std::int32_t> cu_seqlens_k;
-  Table block_table;
+  Table<std::int32_t> block_table;
   Vector<std::int64_t> weight_rows;
   ScoreFunction score_function;
 

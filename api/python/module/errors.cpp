@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdarg>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -18,12 +19,19 @@ Message formatted(const char* format, std::va_list arguments) {
 }
 
 [[noreturn]] void raise(nb::handle type, const char* message) {
-  PyErr_SetString(type.ptr(), message);
+  if (PyErr_Occurred() != nullptr)
+    nb::chain_error(type, "%s", message);
+  else
+    PyErr_SetString(type.ptr(), message);
   throw nb::python_error();
 }
 
 [[noreturn]] void raise_error(const char* type, const char* message) {
-  raise(nb::module_::import_("heed.errors").attr(type), message);
+  std::optional<nb::python_error> cause;
+  if (PyErr_Occurred() != nullptr) cause.emplace();
+  const nb::object found = nb::module_::import_("heed.errors").attr(type);
+  if (cause) cause->restore();
+  raise(found, message);
 }
 
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
@@ -119,6 +127,21 @@ void check(heed_status status) {
 
 void check(heed_status status, const char* message) {
   if (status != HEED_STATUS_OK) raise_error(error_type(status), in_python(message).c_str());
+}
+
+void forget(PyObject* answer) {
+  if (PyErr_ExceptionMatches(answer) == 0) throw nb::python_error();
+  PyErr_Clear();
+}
+
+bool is_answer(const nb::python_error& raised) {
+  return raised.matches(PyExc_Exception) && !raised.matches(PyExc_MemoryError);
+}
+
+nb::object attribute(nb::handle from, nb::handle name) {
+  PyObject* found = PyObject_GetAttr(from.ptr(), name.ptr());
+  if (found == nullptr) forget(PyExc_AttributeError);
+  return nb::steal(found);
 }
 
 std::string type_text(nb::handle object) { return nb::type_name(object.type()).c_str(); }

@@ -10,7 +10,7 @@ namespace heed::python {
 namespace nb = nanobind;
 
 /// Raises heed.ArgumentError, a ValueError, with a printf-style message that names the argument,
-/// its value and the bound.
+/// its value and the bound. As of the others below, an error of Python that is set is its cause.
 [[noreturn, gnu::format(printf, 1, 2)]] void refuse(const char* format, ...);
 
 /// Raises heed.OutOfMemoryError, a MemoryError.
@@ -26,6 +26,17 @@ namespace nb = nanobind;
 void check(heed_status status);
 /// The same of another engine, which said this.
 void check(heed_status status, const char* message);
+
+/// Forgets the error of Python that is set, if it is of `answer`; another one is the caller's own,
+/// and is thrown as it is.
+void forget(PyObject* answer);
+
+/// Whether what a caller's object raised says that it cannot do what it was asked for. What ends
+/// the program, or tells of no memory, does not.
+bool is_answer(const nb::python_error& raised);
+
+/// What from.name is, or an invalid object where it has no such attribute.
+nb::object attribute(nb::handle from, nb::handle name);
 
 /// The name of an object's type, for messages.
 std::string type_text(nb::handle object);

@@ -82,8 +82,9 @@ std::vector<Pair> read_parts(nb::handle given, bool packed) {
   return parts;
 }
 
-/// Where results go.
+/// Where results go; `given` keeps the memory of the caller's.
 struct Merged {
+  Pair given;
   nb::object out;
   nb::object lse;
   void* out_data;
@@ -93,15 +94,22 @@ struct Merged {
 };
 
 Merged into_given(nb::handle given, const Pair& like, bool packed) {
-  const Pair to = read_pair("out", given, &read_output);
+  Pair to = read_pair("out", given, &read_output);
   check_shapes("out", to, packed);
   if (shape_text(to.out.form.shape, to.out.form.axes) !=
       shape_text(like.out.form.shape, like.out.form.axes))
     refuse("out[0] has shape %s; the parts have %s",
            shape_text(to.out.form.shape, to.out.form.axes).c_str(),
            shape_text(like.out.form.shape, like.out.form.axes).c_str());
-  return {nb::borrow(given[0]), nb::borrow(given[1]),           address_of(to.out),
-          address_of(to.lse),   layout_of(to.out.form, packed), lse_layout(to.lse.form)};
+  Merged merged = {{},
+                   to.out_object,
+                   to.lse_object,
+                   address_of(to.out),
+                   address_of(to.lse),
+                   layout_of(to.out.form, packed),
+                   lse_layout(to.lse.form)};
+  merged.given = std::move(to);
+  return merged;
 }
 
 Merged into_new(const Pair& like, bool packed) {
@@ -109,7 +117,8 @@ Merged into_new(const Pair& like, bool packed) {
   const std::vector<std::int64_t> shape = lse_shape(out, packed);
   Made made_out = make_array(like.out.kind, out.element, out.shape, out.axes);
   Made made_lse = make_array(like.lse.kind, like.lse.form.element, shape.data(), out.axes - 1);
-  return {std::move(made_out.object),
+  return {{},
+          std::move(made_out.object),
           std::move(made_lse.object),
           made_out.data,
           made_lse.data,

@@ -9,6 +9,10 @@ namespace heed::python {
 struct Names {
   nb::str exchange_api = nb::str("__dlpack_c_exchange_api__");
   nb::str array_struct = nb::str("__array_struct__");
+  nb::str dlpack = nb::str("__dlpack__");
+  nb::str dlpack_device = nb::str("__dlpack_device__");
+  nb::str dtype = nb::str("dtype");
+  nb::str array_namespace = nb::str("__array_namespace__");
   nb::str requires_grad = nb::str("requires_grad");
   nb::str is_neg = nb::str("is_neg");
   nb::object numpy = nb::module_::import_("numpy");

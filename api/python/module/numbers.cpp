@@ -1,5 +1,7 @@
 #include "api/python/module/numbers.hpp"
 
+#include <cmath>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -12,33 +14,101 @@ constexpr Element kElement = std::is_same_v<T, float>          ? Element::kF32
                              : std::is_same_v<T, std::int32_t> ? Element::kI32
                                                                : Element::kI64;
 
+std::string place_of(const char* name, std::size_t index) {
+  return std::string(name) + "[" + std::to_string(index) + "]";
+}
+
+template <class T>
+T narrowed(const char* name, std::size_t index, std::int64_t value) {
+  if (value < std::numeric_limits<T>::min() || value > std::numeric_limits<T>::max())
+    refuse("%s is %lld; it must fit in %zu bits", place_of(name, index).c_str(),
+           static_cast<long long>(value), 8 * sizeof(T));
+  return static_cast<T>(value);
+}
+
 template <class T>
 T entry(const char* name, std::size_t index, nb::handle from) {
-  const std::string place = std::string(name) + "[" + std::to_string(index) + "]";
-  if constexpr (std::is_floating_point_v<T>) {
+  const std::string place = place_of(name, index);
+  if constexpr (std::is_floating_point_v<T>)
     return static_cast<T>(number(place.c_str(), from));
-  } else {
-    const std::int64_t value = integer(place.c_str(), from);
-    if (value < std::numeric_limits<T>::min() || value > std::numeric_limits<T>::max())
-      refuse("%s is %lld; it must fit in %zu bits", place.c_str(), static_cast<long long>(value),
-             8 * sizeof(T));
-    return static_cast<T>(value);
-  }
+  else
+    return narrowed<T>(name, index, integer(place.c_str(), from));
 }
 
 bool is_sequence(nb::handle from) {
   return nb::isinstance<nb::list>(from) || nb::isinstance<nb::tuple>(from);
 }
 
-/// Arrays as lists of numbers, whatever library they are of.
-nb::list listed(nb::handle from) {
-  return is_sequence(from) ? nb::list(from) : nb::list(from.attr("tolist")());
+double from_half(std::uint16_t bits) {
+  const int exponent = (bits >> 10) & 31;
+  const int fraction = bits & 1023;
+  const double size = exponent == 31  ? (fraction == 0 ? std::numeric_limits<double>::infinity()
+                                                       : std::numeric_limits<double>::quiet_NaN())
+                      : exponent == 0 ? std::ldexp(fraction, -24)
+                                      : std::ldexp(1024 + fraction, exponent - 25);
+  return (bits >> 15) != 0 ? -size : size;
+}
+
+float from_bfloat(std::uint16_t bits) {
+  const std::uint32_t wide = std::uint32_t{bits} << 16;
+  float value = 0;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+/// Calls use(number) of an element.
+template <class Use>
+void with_element(Element element, const char* at, Use&& use) {
+  const auto read = [at](auto number) {
+    std::memcpy(&number, at, sizeof number);
+    return number;
+  };
+  switch (element) {
+    case Element::kBool:
+    case Element::kI8:
+      return use(read(std::int8_t{}));
+    case Element::kI32:
+      return use(read(std::int32_t{}));
+    case Element::kI64:
+      return use(read(std::int64_t{}));
+    case Element::kF16:
+      return use(from_half(read(std::uint16_t{})));
+    case Element::kBf16:
+      return use(from_bfloat(read(std::uint16_t{})));
+    case Element::kF64:
+      return use(read(double{}));
+    default:
+      return use(read(float{}));
+  }
 }
 
 template <class T>
 void append(const char* name, const nb::list& from, std::vector<T>& to) {
   to.reserve(to.size() + nb::len(from));
   for (nb::handle number : from) to.push_back(entry<T>(name, to.size(), number));
+}
+
+/// Of any type and strides, row after row.
+template <class T>
+void append(const char* name, const Array& from, std::vector<T>& to) {
+  const Form& form = from.form;
+  const std::int64_t count = form.elements();
+  const bool whole = std::is_integral_v<T>;
+  const bool fits = form.element != Element::kF8E4M3 && !(whole && is_floating(form.element));
+  if (count > 0 && !fits)
+    refuse_type("%s is %s; it must be of %s", name, name_of(form.element),
+                whole ? "integers" : "floating numbers of 16 bits or more");
+  to.reserve(static_cast<std::size_t>(count));
+  const auto* data = static_cast<const char*>(from.data);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t at = i / form.size(1) * form.stride(2) + i % form.size(1) * form.stride(1);
+    with_element(form.element, data + at * bytes_of(form.element), [&](auto number) {
+      if constexpr (std::is_integral_v<T> && std::is_integral_v<decltype(number)>)
+        to.push_back(narrowed<T>(name, to.size(), number));
+      else
+        to.push_back(static_cast<T>(number));
+    });
+  }
 }
 
 template <class T>
@@ -54,20 +124,22 @@ void check_axes(const char* name, const Array& array, int axes) {
            axes == 1 ? "axis" : "axes");
 }
 
-Table copied_table(const char* name, const nb::list& rows) {
-  Table table;
-  std::vector<std::int32_t>& copy = table.entries.copy;
+template <class T>
+Table<T> copied_table(const char* name, const nb::list& rows) {
+  Table<T> table;
+  std::vector<T>& copy = table.entries.copy;
   for (nb::handle row : rows) {
     if (!is_sequence(row))
       refuse_type("%s must be an array, or a sequence of rows, not of %s", name,
                   type_text(row).c_str());
-    const auto columns = static_cast<std::int64_t>(nb::len(row));
+    const nb::list entries(row);
+    const auto columns = static_cast<std::int64_t>(nb::len(entries));
     if (table.rows > 0 && columns != table.columns)
       refuse("%s has rows of %lld and %lld entries; all must have the same number", name,
              static_cast<long long>(table.columns), static_cast<long long>(columns));
     table.columns = table.stride = columns;
     ++table.rows;
-    append(name, nb::list(nb::borrow(row)), copy);
+    append(name, entries, copy);
   }
   table.entries.data = begin_of(copy);
   return table;
@@ -77,11 +149,14 @@ Table copied_table(const char* name, const nb::list& rows) {
 
 double number(const char* name, nb::handle from) {
   const double value = PyFloat_AsDouble(from.ptr());
-  if (value == -1 && PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
-    refuse_type("%s must be a number, not %s", name, type_text(from).c_str());
-  }
-  return value;
+  if (value != -1 || PyErr_Occurred() == nullptr) return value;
+  nb::python_error error;
+  const std::string type = type_text(from);
+  if (error.matches(PyExc_OverflowError) && PyLong_Check(from.ptr()) != 0)
+    refuse("%s is an int that is too large for float64", name);
+  if (!error.matches(PyExc_TypeError)) throw error;
+  error.restore();
+  refuse_type("%s must be a number, not %s", name, type.c_str());
 }
 
 bool is_integer(nb::handle from) {
@@ -91,16 +166,21 @@ bool is_integer(nb::handle from) {
 std::int64_t integer(const char* name, nb::handle from) {
   PyObject* index = PyNumber_Index(from.ptr());
   if (index == nullptr) {
-    PyErr_Clear();
-    refuse_type("%s must be an int, not %s", name, type_text(from).c_str());
+    nb::python_error error;
+    if (!error.matches(PyExc_TypeError)) throw error;
+    const std::string type = type_text(from);
+    error.restore();
+    refuse_type("%s must be an int, not %s", name, type.c_str());
   }
   const nb::object held = nb::steal(index);
-  const std::int64_t value = PyLong_AsLongLong(index);
-  if (value == -1 && PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
-    refuse("%s is %s; it must fit in 64 bits", name, nb::str(held).c_str());
-  }
-  return value;
+  int overflow = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(index, &overflow);
+  if (overflow == 0) return value;
+  PyObject* digits = PyObject_Str(index);  // Python refuses to make thousands of them
+  if (digits == nullptr) forget(PyExc_ValueError);
+  const nb::object text = nb::steal(digits);
+  refuse("%s is %s; it must fit in 64 bits", name,
+         text.is_valid() ? nb::borrow<nb::str>(text).c_str() : "an int of thousands of digits");
 }
 
 bool flag(const char* name, nb::handle from) {
@@ -122,8 +202,10 @@ Vector<T> read_vector(const char* name, nb::handle from) {
       if (vector.data == nullptr) vector.data = begin_of(vector.copy);
       return vector;
     }
+    append(name, vector.array, vector.copy);
+  } else {
+    append(name, nb::list(from), vector.copy);
   }
-  append(name, listed(from), vector.copy);
   vector.data = begin_of(vector.copy);
   vector.count = static_cast<std::int64_t>(vector.copy.size());
   return vector;
@@ -134,21 +216,35 @@ template Vector<std::int64_t> read_vector(const char*, nb::handle);
 template Vector<float> read_vector(const char*, nb::handle);
 template Vector<double> read_vector(const char*, nb::handle);
 
-Table read_table(const char* name, nb::handle from) {
-  Table table;
-  if (is_sequence(from)) return copied_table(name, nb::list(from));
-  table.entries.array = read_array(name, from);
-  const Form& form = table.entries.array.form;
-  check_axes(name, table.entries.array, 2);
-  if (form.element != Element::kI32 || (form.shape[1] > 1 && form.strides[1] != 1) ||
-      (form.shape[0] > 1 && form.strides[0] < form.shape[1]))
-    return copied_table(name, listed(from));
+template <class T>
+Table<T> read_table(const char* name, nb::handle from) {
+  if (is_sequence(from)) return copied_table<T>(name, nb::list(from));
+  Table<T> table;
+  Vector<T>& entries = table.entries;
+  entries.array = read_array(name, from);
+  const Form& form = entries.array.form;
+  check_axes(name, entries.array, 2);
   table.rows = form.shape[0];
-  table.columns = form.shape[1];
-  table.stride = form.shape[0] > 1 ? form.strides[0] : form.shape[1];
-  table.entries.data = static_cast<const std::int32_t*>(table.entries.array.data);
-  if (table.entries.data == nullptr) table.entries.data = begin_of(table.entries.copy);
+  table.columns = table.stride = form.shape[1];
+  if (form.element != kElement<T> || (form.shape[1] > 1 && form.strides[1] != 1) ||
+      (form.shape[0] > 1 && form.strides[0] < form.shape[1])) {
+    append(name, entries.array, entries.copy);
+    entries.data = begin_of(entries.copy);
+    return table;
+  }
+  if (form.shape[0] > 1) table.stride = form.strides[0];
+  entries.data = static_cast<const T*>(entries.array.data);
+  if (entries.data == nullptr) entries.data = begin_of(entries.copy);
   return table;
+}
+
+template Table<std::int32_t> read_table(const char*, nb::handle);
+template Table<std::int64_t> read_table(const char*, nb::handle);
+
+bool is_table(const char* name, nb::handle from) {
+  if (!is_sequence(from)) return read_array(name, from).form.axes == 2;
+  const nb::list rows(from);
+  return nb::len(rows) > 0 && is_sequence(rows[0]);
 }
 
 }  // namespace heed::python

@@ -22,7 +22,6 @@ struct Vector {
   const T* data = nullptr;
   std::int64_t count = 0;
   Array array;
-  nb::object keeper;  // of what array was made from
   std::vector<T> copy;
 };
 
@@ -30,14 +29,20 @@ struct Vector {
 template <class T>
 Vector<T> read_vector(const char* name, nb::handle from);
 
-/// int32 numbers in rows [rows, columns], `stride` from one row to the next.
+/// Integers in rows [rows, columns], `stride` from one row to the next.
+template <class T>
 struct Table {
-  Vector<std::int32_t> entries;
+  Vector<T> entries;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t stride = 0;
 };
 
-Table read_table(const char* name, nb::handle from);
+/// An array of two axes, or a sequence of sequences; T is int32_t or int64_t.
+template <class T>
+Table<T> read_table(const char* name, nb::handle from);
+
+/// Whether it is that, rather than an array of another number of axes or a sequence of numbers.
+bool is_table(const char* name, nb::handle from);
 
 }  // namespace heed::python

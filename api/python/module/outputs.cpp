@@ -101,11 +101,13 @@ Made make_array(const Kind& kind, Element element, const std::int64_t* shape, in
 }
 
 nb::object as_kind_of(const Kind& kind, nb::handle like, nb::object made) {
-  if (kind.family != Kind::kOther || !nb::hasattr(like, "__array_namespace__")) return made;
-  const nb::object library = like.attr("__array_namespace__")();
+  if (kind.family != Kind::kOther || !attribute(like, names().array_namespace).is_valid())
+    return made;
+  const nb::object library = like.attr(names().array_namespace)();
   try {
     return library.attr("from_dlpack")(made);
-  } catch (nb::python_error&) {
+  } catch (nb::python_error& error) {
+    if (!is_answer(error)) throw;
     return library.attr("asarray")(made);  // types that NumPy does not export
   }
 }

@@ -4,6 +4,7 @@
 
 #include "api/python/module/array.hpp"
 #include "api/python/module/names.hpp"
+#include "api/python/module/numbers.hpp"
 
 namespace heed::python {
 namespace {
@@ -54,7 +55,9 @@ std::optional<Element> element_of(const dlpack::DataType& type) {
 }
 
 /// Types that others than NumPy define (ml_dtypes) are known by name.
-std::optional<Element> element_named(nb::handle dtype) {
+std::optional<Element> element_named(nb::handle from) {
+  const nb::object dtype = attribute(from, names().dtype);
+  if (!dtype.is_valid()) return std::nullopt;
   const nb::str name(dtype.attr("name"));
   if (std::strcmp(name.c_str(), "bfloat16") == 0) return Element::kBf16;
   if (std::strcmp(name.c_str(), "float8_e4m3fn") == 0) return Element::kF8E4M3;
@@ -62,8 +65,8 @@ std::optional<Element> element_named(nb::handle dtype) {
 }
 
 std::string dtype_text(nb::handle from) {
-  nb::object dtype = nb::getattr(from, "dtype", nb::none());
-  return nb::str(dtype.is_none() ? nb::handle(from.type()) : nb::handle(dtype)).c_str();
+  const nb::object dtype = attribute(from, names().dtype);
+  return nb::str(dtype.is_valid() ? nb::handle(dtype) : nb::handle(from.type())).c_str();
 }
 
 [[noreturn]] void refuse_element(const char* name, nb::handle from) {
@@ -145,8 +148,8 @@ Array array_of(const char* name, nb::handle from, const dlpack::Tensor& tensor, 
 /// Tensors of PyTorch that are not what their memory says: results would have no gradient, or the
 /// wrong sign.
 void check_tensor(const char* name, nb::handle from) {
-  const nb::object grad = nb::getattr(from, names().requires_grad, nb::none());
-  if (grad.is_none()) return;  // of another library
+  const nb::object grad = attribute(from, names().requires_grad);
+  if (!grad.is_valid()) return;  // of another library
   if (grad.ptr() == Py_True) {
     const nb::object torch = nb::module_::import_("torch");
     if (nb::cast<bool>(torch.attr("is_grad_enabled")()))
@@ -160,13 +163,9 @@ void check_tensor(const char* name, nb::handle from) {
 }
 
 const dlpack::ExchangeApi* exchange_api(nb::handle from) {
-  PyObject* capsule = PyObject_GetAttr(from.type().ptr(), names().exchange_api.ptr());
-  if (capsule == nullptr) {
-    PyErr_Clear();
-    return nullptr;
-  }
-  const nb::object held = nb::steal(capsule);
-  void* api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+  const nb::object capsule = attribute(from.type(), names().exchange_api);
+  if (!capsule.is_valid()) return nullptr;
+  void* api = PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api");
   if (api == nullptr) PyErr_Clear();
   const auto* found = static_cast<const dlpack::ExchangeApi*>(api);
   while (found != nullptr && found->version.major > 1) found = found->previous;
@@ -178,7 +177,9 @@ bool read_by_exchange(const char* name, nb::handle from, Array& array) {
   if (api == nullptr || api->version.major != 1 || api->borrow == nullptr) return false;
   dlpack::Tensor tensor;
   if (api->borrow(from.ptr(), &tensor) != 0) {
-    PyErr_Clear();  // __dlpack__ says in a line what is wrong
+    const nb::python_error error;
+    if (!is_answer(error)) throw error;
+    // __dlpack__ says in a line what is wrong
     return false;
   }
   array = array_of(name, from, tensor, true);
@@ -187,19 +188,33 @@ bool read_by_exchange(const char* name, nb::handle from, Array& array) {
   return true;
 }
 
+/// Calls what the array's library has, which may say why it does not export.
+template <class Call>
+auto asked(const char* name, Call&& call) {
+  try {
+    return call();
+  } catch (nb::python_error& error) {
+    if (!is_answer(error)) throw;
+    const std::string why = nb::str(error.value()).c_str();
+    error.restore();
+    refuse("%s: %s", name, why.c_str());
+  }
+}
+
 Array array_of(const char* name, nb::handle from, const ArrayInterface& interface) {
   std::optional<Element> element =
       element_of(interface.kind, std::int64_t{8} * interface.item_bytes);
-  if (interface.kind == 'V') element = element_named(from.attr("dtype"));
-  if (!element) refuse_element(name, from);
+  if (interface.kind == 'V') element = element_named(from);
+  if (!element || bytes_of(*element) != interface.item_bytes) refuse_element(name, from);
   if ((interface.flags & kNotSwapped) == 0)
     refuse("%s has elements in another byte order than this CPU's: convert it", name);
   Array array;
   Form& form = array.form;
   form.element = *element;
   form.axes = checked_axes(name, interface.axes);
-  for (int axis = 0; axis < form.axes; ++axis) {
-    form.shape[axis] = interface.shape[axis];
+  for (int axis = 0; axis < form.axes; ++axis) form.shape[axis] = interface.shape[axis];
+  if (interface.strides == nullptr) form = contiguous_form(form.element, form.shape, form.axes);
+  for (int axis = 0; axis < form.axes && interface.strides != nullptr; ++axis) {
     if (form.shape[axis] <= 1) continue;
     if (interface.strides[axis] % interface.item_bytes != 0)
       refuse("%s has a stride of %lld bytes, no multiple of the %d bytes of its elements: copy it",
@@ -212,33 +227,37 @@ Array array_of(const char* name, nb::handle from, const ArrayInterface& interfac
   return array;
 }
 
+/// Masks of NumPy's masked arrays lie elsewhere. Of what else is derived from its arrays, numbers
+/// are what they are of arrays.
+void check_masked(const char* name, nb::handle from) {
+  if (from.type().is(names().ndarray) || !nb::isinstance(from, names().ndarray)) return;
+  if (nb::isinstance(from, names().numpy.attr("ma").attr("MaskedArray")))
+    refuse("%s is a masked array, whose mask heed does not read: give %s.data, and attn_mask", name,
+           name);
+}
+
+[[noreturn]] void refuse_capsule(const char* name, const char* method, nb::handle given) {
+  PyErr_Clear();
+  refuse_type("%s has %s, but gives %s there, not a capsule that heed knows", name, method,
+              type_text(given).c_str());
+}
+
 bool read_by_array_struct(const char* name, nb::handle from, Array& array) {
-  PyObject* capsule = PyObject_GetAttr(from.ptr(), names().array_struct.ptr());
-  if (capsule == nullptr) {
-    PyErr_Clear();
-    return false;
-  }
-  const nb::object held = nb::steal(capsule);
+  nb::object capsule = attribute(from, names().array_struct);
+  if (!capsule.is_valid()) return false;
   const auto* interface =
-      static_cast<const ArrayInterface*>(PyCapsule_GetPointer(capsule, nullptr));
-  if (interface == nullptr) throw nb::python_error();
+      static_cast<const ArrayInterface*>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+  if (interface == nullptr) refuse_capsule(name, "__array_struct__", capsule);
   if (interface->two != 2) return false;
+  check_masked(name, from);
   array = array_of(name, from, *interface);
+  // Of an array that was made on demand, as NumPy's scalars make one, nobody else holds the memory.
+  array.keeper = std::move(capsule);
   return true;
 }
 
-/// Calls what the array's library has, which may say why it does not export.
-template <class Call>
-auto asked(const char* name, Call&& call) {
-  try {
-    return call();
-  } catch (nb::python_error& error) {
-    refuse("%s: %s", name, nb::str(error.value()).c_str());
-  }
-}
-
 nb::object dlpack_capsule(nb::handle from) {
-  nb::object export_ = from.attr("__dlpack__");
+  nb::object export_ = from.attr(names().dlpack);
   try {
     return export_(nb::arg("max_version") = nb::make_tuple(1, 0));
   } catch (nb::python_error& error) {
@@ -248,12 +267,14 @@ nb::object dlpack_capsule(nb::handle from) {
 }
 
 bool read_by_dlpack(const char* name, nb::handle from, Array& array) {
-  if (!nb::hasattr(from, "__dlpack__")) return false;
-  if (nb::hasattr(from, "__dlpack_device__")) {
-    const nb::object device = asked(name, [&] { return from.attr("__dlpack_device__")(); });
-    check_device(name, {nb::cast<std::int32_t>(nb::int_(device[0])),
-                        nb::cast<std::int32_t>(nb::int_(device[1]))});
-  }
+  if (!attribute(from, names().dlpack).is_valid()) return false;
+  if (attribute(from, names().dlpack_device).is_valid())
+    check_device(name, asked(name, [&] {
+                   const nb::object device = from.attr(names().dlpack_device)();
+                   return dlpack::Device{
+                       static_cast<std::int32_t>(integer("device[0]", device[0])),
+                       static_cast<std::int32_t>(integer("device[1]", device[1]))};
+                 }));
   // A capsule that is not taken over frees what it stands for: it is kept.
   nb::object capsule = asked(name, [&] { return dlpack_capsule(from); });
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned") != 0) {
@@ -266,7 +287,7 @@ bool read_by_dlpack(const char* name, nb::handle from, Array& array) {
   } else {
     const auto* managed =
         static_cast<const dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-    if (managed == nullptr) throw nb::python_error();
+    if (managed == nullptr) refuse_capsule(name, "__dlpack__", capsule);
     array = array_of(name, from, managed->tensor, true);
   }
   array.kind = {Kind::kOther, nullptr};
@@ -276,15 +297,13 @@ bool read_by_dlpack(const char* name, nb::handle from, Array& array) {
 
 /// NumPy understands every buffer.
 bool read_by_buffer(const char* name, nb::handle from, Array& array) {
-  PyObject* view = PyMemoryView_FromObject(from.ptr());
-  if (view == nullptr) {
-    PyErr_Clear();
-    return false;
-  }
-  nb::object numpy = names().asarray(nb::steal(view));
-  if (!read_by_array_struct(name, numpy, array)) return false;
-  array.keeper = std::move(numpy);
-  return true;
+  if (PyObject_CheckBuffer(from.ptr()) == 0) return false;
+  const nb::object numpy = asked(name, [&] {
+    PyObject* view = PyMemoryView_FromObject(from.ptr());
+    if (view == nullptr) throw nb::python_error();
+    return names().asarray(nb::steal(view));
+  });
+  return read_by_array_struct(name, numpy, array);
 }
 
 }  // namespace

@@ -32,27 +32,31 @@ Array read_angles(const char* name, nb::handle from) {
 }  // namespace
 
 Vector<std::int64_t> read_positions(nb::handle from, std::int64_t batch, std::int64_t rows) {
-  const bool listed = nb::isinstance<nb::list>(from) || nb::isinstance<nb::tuple>(from);
-  const nb::object object = listed ? names().asarray(from) : nb::borrow(from);
-  const Array given = read_array("positions", object);
-  const Form& form = given.form;
-  const bool one_row = form.axes == 1;
-  if ((!one_row && form.axes != 2) || form.size(1) != rows ||
-      (form.size(2) != batch && form.size(2) != 1))
-    refuse("positions has shape %s; it must have [%lld] or [%lld, %lld]: a position for each row",
-           shape_text(form.shape, form.axes).c_str(), static_cast<long long>(rows),
-           static_cast<long long>(batch), static_cast<long long>(rows));
-  Vector<std::int64_t> positions;
-  const nb::object reshaped = object.attr("reshape")(-1);
-  Vector<std::int64_t> flat = read_vector<std::int64_t>("positions", reshaped);
-  if (flat.count == batch * rows) {
-    flat.keeper = reshaped;
-    return flat;
+  const bool table = is_table("positions", from);
+  Table<std::int64_t> given;
+  if (table) {
+    given = read_table<std::int64_t>("positions", from);
+  } else {
+    given.entries = read_vector<std::int64_t>("positions", from);
+    given.columns = given.entries.count;
   }
-  for (std::int64_t b = 0; b < batch; ++b)
-    positions.copy.insert(positions.copy.end(), flat.data, flat.data + flat.count);
-  positions.data = positions.copy.data();
+  const std::int64_t shape[] = {given.rows, given.columns};
+  if (given.columns != rows || (table && given.rows != batch && given.rows != 1))
+    refuse("positions has shape %s; it must have [%lld] or [%lld, %lld]: a position for each row",
+           shape_text(shape + (table ? 0 : 1), table ? 2 : 1).c_str(), static_cast<long long>(rows),
+           static_cast<long long>(batch), static_cast<long long>(rows));
+  Vector<std::int64_t> positions = std::move(given.entries);
   positions.count = batch * rows;
+  const bool one = !table || given.rows == 1;
+  if (one ? batch == 1 : given.stride == rows) return positions;
+  const std::int64_t* const data = positions.data;
+  std::vector<std::int64_t> copy;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const std::int64_t* const row = data + (one ? 0 : b * given.stride);
+    copy.insert(copy.end(), row, row + rows);
+  }
+  positions.copy = std::move(copy);
+  positions.data = positions.copy.data();
   return positions;
 }
 

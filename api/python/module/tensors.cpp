@@ -170,7 +170,7 @@ void read_lengths(Call& call, const Options& options) {
       read_offsets(call, "cu_seqlens_k", options.cu_seqlens_k, call.cu_seqlens_k);
   if (options.block_table.is_valid()) {
     if (call.packed_keys()) refuse("block_table and cu_seqlens_k cannot both say where keys are");
-    call.block_table = read_table("block_table", options.block_table);
+    call.block_table = read_table<std::int32_t>("block_table", options.block_table);
     set_batch(call, "block_table", call.block_table.rows);
     call.args.block_table = call.block_table.entries.data;
   }

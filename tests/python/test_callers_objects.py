@@ -1,0 +1,378 @@
+"""What callers' own objects do while heed reads them: they free memory and raise what they like."""
+
+import ctypes
+import inspect
+import re
+
+import numpy as np
+import pytest
+
+import heed
+
+F32, POISON = np.float32, 0x7F
+
+
+class Interface(ctypes.Structure):
+    """What __array_struct__ points at."""
+
+    _fields_ = (
+        *((name, ctypes.c_int) for name in ("two", "nd")),
+        ("kind", ctypes.c_char),
+        *((name, ctypes.c_int) for name in ("itemsize", "flags")),
+        *((name, ctypes.POINTER(ctypes.c_ssize_t)) for name in ("shape", "strides")),
+        *((name, ctypes.c_void_p) for name in ("data", "descr")),
+    )
+
+
+class Managed(ctypes.Structure):
+    """What a capsule of __dlpack__ points at, of DLPack before version 1."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        *((name, ctypes.c_int32) for name in ("device", "number", "ndim")),
+        *((name, ctypes.c_uint8) for name in ("code", "bits")),
+        ("lanes", ctypes.c_uint16),
+        *((name, ctypes.POINTER(ctypes.c_int64)) for name in ("shape", "strides")),
+        ("offset", ctypes.c_uint64),
+        *((name, ctypes.c_void_p) for name in ("context", "deleter")),
+    )
+
+
+RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+NEW = ctypes.pythonapi.PyCapsule_New
+NEW.restype, NEW.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, RELEASE)
+
+
+class OnDemand:
+    """Numbers in memory that the capsule alone owns: it is overwritten when the capsule ends."""
+
+    step = 1  # between numbers
+
+    def __init__(self, numbers):
+        self.numbers, self.kept = numbers, []
+
+    def capsule(self, name, describe):
+        whole = np.repeat(self.numbers, self.step, -1) if self.numbers.ndim else self.numbers.copy()
+        made = whole[..., :: self.step] if whole.ndim else whole
+        description = describe(made)
+
+        def release(_):
+            self.numbers = made.copy()  # an output, as it was when the capsule ended
+            ctypes.memset(whole.ctypes.data, POISON, whole.nbytes)
+
+        released = RELEASE(release)
+        self.kept.append((made, description, released))
+        return NEW(ctypes.addressof(description), name, released)
+
+
+class ByStruct(OnDemand):
+    @property
+    def __array_struct__(self):
+        def describe(made):
+            axes = ctypes.c_ssize_t * made.ndim
+            shape, strides = axes(*made.shape), axes(*made.strides)
+            return Interface(
+                *(2, made.ndim, made.dtype.kind.encode(), made.itemsize, 0x701),
+                *(shape, strides, made.ctypes.data, None),
+            )
+
+        return self.capsule(None, describe)
+
+
+class ByDLPack(OnDemand):
+    def __dlpack__(self, **_):
+        def describe(made):
+            axes = ctypes.c_int64 * made.ndim
+            code = {"i": 0, "f": 2, "b": 6}[made.dtype.kind]
+            strides = axes(*(s // made.itemsize for s in made.strides))
+            return Managed(
+                *(made.ctypes.data, 1, 0, made.ndim, code, 8 * made.itemsize, 1),
+                *(axes(*made.shape), strides, 0, None, None),
+            )
+
+        return self.capsule(b"dltensor", describe)
+
+
+class Scattered(ByStruct):
+    """Which heed has to collect where it wants them side by side."""
+
+    step = 2
+
+
+RANDOM = np.random.default_rng(5)
+
+
+def numbers(*shape):
+    return RANDOM.standard_normal(shape).astype(F32)
+
+
+def indices(*values):
+    return np.array(values, np.int32)
+
+
+X = numbers(2, 2, 5, 8)
+ROWS, PACKED = numbers(6, 8), numbers(9, 2, 8)
+FORWARD = heed.attention(X, X, X, causal=True, return_lse=True)
+MATRICES = {name: numbers(8, 8) for name in ("w_query", "w_key", "w_value")}
+BIASES = {name: numbers(8) for name in ("b_query", "b_key", "b_value")}
+BLOCK = {**MATRICES, **BIASES, "w_out": numbers(8, 8), "b_out": numbers(8)}
+SOURCES, DESTINATIONS = indices(0, 1, 5, 2, 3), indices(2, 2, 4, 0, 1)
+GRAPH = heed.Graph(SOURCES, DESTINATIONS, nodes=6, reverse=True)
+CONTEXT = heed.Context(threads=1, executor="serial")
+
+
+def tensors(**others):
+    return {"query": X, "key": numbers(2, 2, 5, 8), "value": numbers(2, 2, 5, 8), **others}
+
+
+def planned(make, *kept):
+    """A plan and a call of it, which keeps these arguments."""
+
+    def call(query, **given):
+        calls = {n: x for n, x in given.items() if isinstance(x, (np.ndarray, OnDemand))}
+        plan = make(query, **given)
+        return plan(query, **{n: x for n, x in calls.items() if n not in kept})
+
+    return call
+
+
+def cached(key, value, query, positions, cosines, sines, out, **options):
+    rotary = {"cosines": cosines, "sines": sines}
+    cache = heed.Cache(key_heads=2, features=8, pages=4, rotary=rotary)
+    sequence = cache.sequence()
+    sequence.append(key, value, positions=positions)
+    return cache.attention(sequence, query, out=out, positions=positions, **options)
+
+
+def graph_of(query, key, value, **edges):
+    make = heed.Graph.from_csr if "offsets" in edges else heed.Graph
+    return heed.graph_attention(make(**edges), query, key, value)
+
+
+def merged(**given):
+    pair = (given["out"], given["lse"])
+    into = (given["to_out"], given["to_lse"])
+    return heed.merge([pair, (FORWARD.out, FORWARD.lse)], out=into)
+
+
+NODES = {"query": numbers(6, 2, 4), "key": numbers(6, 2, 4), "value": numbers(6, 2, 4)}
+PAGES = {"key": numbers(3, 2, 16, 8), "value": numbers(3, 2, 16, 8)}
+INT8 = {name: RANDOM.integers(-9, 9, (2, 2, 5, 8), np.int8) for name in ("key", "value")}
+SCALES = {"key_scales": abs(numbers(2, 2, 5)), "value_scales": abs(numbers(2, 2, 5))}
+OFFSETS = {"cu_seqlens_q": indices(0, 4, 9), "cu_seqlens_k": indices(0, 3, 9)}
+SCORES = {
+    "attn_mask": np.tri(5, dtype=bool),
+    "bias": numbers(5, 5),
+    "sinks": numbers(2),
+    "alibi_slopes": numbers(2),
+    "key_lengths": indices(5, 3),
+}
+WRITTEN = ("out", "to_out", "to_lse", "grad_query", "grad_w_out", "grad_bias", "grad_sinks")
+GRADIENTS = {"grad_out": numbers(2, 2, 5, 8), "grad_lse": numbers(2, 2, 5)}
+FUNCTIONS = {
+    "attention": (heed.attention, tensors(**SCORES, out=0 * X, causal=True)),
+    "scalars": (heed.attention, tensors(bias=np.array(1.5, F32), attn_mask=np.array(True))),
+    "packed": (heed.attention, {"query": PACKED, "key": PACKED, "value": PACKED, **OFFSETS}),
+    "paged": (
+        heed.attention,
+        {"query": X, **PAGES, "block_table": np.array([[0], [2]], np.int32), "key_lengths": [9, 5]},
+    ),
+    "int8": (heed.attention, {"query": X, **INT8, **SCALES}),
+    "weight_rows": (
+        heed.attention,
+        tensors(weight_rows=np.array([1, 3]), return_weights=True),
+    ),
+    "plan": (planned(heed.plan, "context"), tensors(**SCORES, causal=True)),
+    "attention_backward": (
+        heed.attention_backward,
+        {"query": X, "key": X, "value": X, "out": FORWARD.out, "lse": FORWARD.lse, **GRADIENTS}
+        | {"bias": numbers(5, 5), "sinks": numbers(2), "causal": True}
+        | {"grad_query": 0 * X, "grad_bias": numbers(5, 5), "grad_sinks": numbers(2)},
+    ),
+    "multihead": (
+        heed.multihead,
+        {"query": ROWS, "key": ROWS, **BLOCK, "heads": 2, "out": 0 * ROWS},
+    ),
+    "multihead_plan": (
+        planned(heed.multihead_plan, *BLOCK),
+        {"query": ROWS, **BLOCK, "heads": 2},
+    ),
+    "weighted": (
+        heed.multihead,
+        {"query": ROWS, **MATRICES, "heads": 2, "combine": "weighted", "head_weights": numbers(2)},
+    ),
+    "multihead_backward": (
+        heed.multihead_backward,
+        {"query": ROWS, **BLOCK, "heads": 2, "grad_out": ROWS, "grad_w_out": numbers(8, 8)},
+    ),
+    "graph": (graph_of, {**NODES, "sources": SOURCES, "destinations": DESTINATIONS, "nodes": 6}),
+    "csr": (graph_of, {**NODES, "offsets": indices(0, 1, 1, 3, 3, 4, 5), "sources": SOURCES}),
+    "graph_attention": (
+        heed.graph_attention,
+        {"graph": GRAPH, "data": ROWS, **MATRICES, **BIASES, "heads": 2, "edge_data": numbers(5, 3)}
+        | {"w_edge_key": numbers(3, 8), "w_edge_value": numbers(3, 8), "edge_bias": numbers(5, 2)}
+        | {"out": 0 * ROWS},
+    ),
+    "graph_attention_backward": (
+        heed.graph_attention_backward,
+        {"graph": GRAPH, "data": ROWS, **MATRICES, "heads": 2, "grad_out": ROWS},
+    ),
+    "project": (
+        lambda x, matrix, bias, **given: heed.project(x, heed.Weights(matrix, bias), **given),
+        {"x": ROWS, "matrix": numbers(8, 8), "bias": numbers(8), "out": 0 * ROWS},
+    ),
+    "merge": (
+        merged,
+        {"out": X, "lse": numbers(2, 2, 5), "to_out": 0 * X, "to_lse": 0 * X[..., 0]},
+    ),
+    "rotate": (
+        heed.rotate,
+        {"x": X, "positions": np.array([3, 1, 0, 2, 4]), "cosines": numbers(5, 4)}
+        | {"sines": numbers(5, 4), "out": 0 * X},
+    ),
+    "cache": (
+        cached,
+        {"key": X[0], "value": X[0], "query": X[0], "positions": np.array([0, 2, 4, 1, 3])}
+        | {"cosines": numbers(5, 4), "sines": numbers(5, 4), "out": 0 * X[0]},
+    ),
+}
+ARRAYS = [
+    (function, name)
+    for function, (_, given) in FUNCTIONS.items()
+    for name, value in given.items()
+    if isinstance(value, np.ndarray)
+]
+
+
+def found(result):
+    """All that a call gave, as NumPy arrays."""
+    results = result if isinstance(result, tuple) else (result,)
+    return [np.array(getattr(x, "numbers", x)) for x in results if x is not None]
+
+
+def called(function, **others):
+    call, given = FUNCTIONS[function]
+    given = {n: x.copy() if n in WRITTEN and hasattr(x, "copy") else x for n, x in given.items()}
+    return call(**{**given, **others})
+
+
+@pytest.mark.parametrize("protocol", [ByStruct, ByDLPack, Scattered])
+@pytest.mark.parametrize(("function", "name"), ARRAYS)
+def test_memory_lives_as_long_as_it_is_needed(function, name, protocol):
+    owner = protocol(FUNCTIONS[function][1][name].copy())
+    try:
+        actual = found(called(function, **{name: owner}))
+    except heed.ArgumentError as refused:
+        if protocol is Scattered and re.search("with strides|side by side", str(refused)):
+            return
+        raise
+    for one, other in zip(actual, found(called(function)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_scalars_of_numpy():
+    """Their __array_struct__ is of an array that nobody else holds."""
+
+    def clutter(scores, *_):
+        assert len([np.full((), 99, F32) for _ in range(50)]) == 50
+        return scores
+
+    ones = np.ones((600, 1), F32)
+    found = heed.attention(
+        *(ones, ones[:1], ones[:1]),
+        bias=F32(1.5),
+        score_function=clutter,
+        return_weights="masked",
+    )
+    np.testing.assert_array_equal(found.weights, np.full((600, 1), 2.5, F32))
+
+
+class Raising:
+    """Raises one error wherever it is asked anything."""
+
+    def __init__(self, error):
+        self.error, self.asked = error, False
+
+    def fail(self, *_, **__):
+        self.asked = True
+        raise self.error
+
+
+def methods(name):
+    """What objects of a protocol have: the method that raises, and what must be there beside it."""
+    fail = property(Raising.fail) if name in ("__array_struct__", "dtype") else Raising.fail
+    beside = {"__getitem__": "__len__", "__dlpack__": "__dlpack_device__"}.get(name)
+    answers = {"__len__": lambda self: 2, "__dlpack_device__": lambda self: (1, 0)}
+    return {name: fail, **({beside: answers[beside]} if beside else {})}
+
+
+PROTOCOLS = {
+    name: type(name, (Raising,), methods(name))
+    for name in (
+        *("__array_struct__", "__dlpack__", "__dlpack_device__", "__float__", "__index__"),
+        *("__len__", "__getitem__", "__iter__", "__eq__", "__bool__", "__buffer__"),
+    )
+}
+PROTOCOLS["dlpack attribute"] = type("D", (Raising,), {"__dlpack__": property(Raising.fail)})
+PROTOCOLS["dtype"] = type("dtype", (Raising,), {**methods("dtype"), "__dlpack__": lambda s: 0})
+PROTOCOLS["exchange"] = type(  # an attribute of the type
+    "Meta", (type,), {"__dlpack_c_exchange_api__": property(lambda cls: cls.one.fail())}
+)("Exchanging", (Raising,), {})
+WAYS = {"alone": lambda x: x, "in a list": lambda x: [x, x], "in rows": lambda x: [[x], [x]]}
+PASSING = (KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit)
+CALLED = {
+    **{name: (call, given) for name, (call, given) in FUNCTIONS.items()},
+    "Cache": (heed.Cache, {"key_heads": 2, "features": 8, "pages": 1}),
+    "Context": (heed.Context, {}),
+    "Weights": (heed.Weights, {"matrix": numbers(8, 8)}),
+    "Graph": (heed.Graph, {"sources": SOURCES, "destinations": DESTINATIONS, "nodes": 6}),
+    "show": (lambda **given: repr(heed.show(**given)), {"weights": X}),
+}
+
+
+def arguments(function):
+    """Every argument that a function has, or that the table gives it."""
+    call, given = CALLED[function]
+    signature = inspect.signature(call) if inspect.isfunction(call) else None
+    text = "" if signature else call.__init__.__doc__
+    names = signature.parameters if signature else re.findall(r"(\w+):", text)
+    free = [n for n in names if n not in ("given", "options", "context", "keep", "make", "edges")]
+    return dict.fromkeys([*given, *free])
+
+
+def raised_by(call, given):
+    """What a call raised, its cause, the cause of that and so on."""
+    try:
+        call(**given)
+    except BaseException as error:
+        chain = [error]
+        while chain[-1].__cause__ is not None:
+            chain.append(chain[-1].__cause__)
+        return chain
+    return []
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("function", CALLED)
+def test_what_callers_raise_comes_out(function, protocol, way):
+    """An interrupt is never taken for an answer, and an error of theirs is not lost."""
+    call, given = CALLED[function]
+    for name in arguments(function):
+        for kind in (*PASSING, ZeroDivisionError, TypeError):
+            error = kind("theirs")
+            one = PROTOCOLS[protocol](error)
+            if protocol == "exchange":
+                type(one).one = one
+            changed = {n: x.copy() if n in WRITTEN else x for n, x in given.items()}
+            chain = raised_by(call, {**changed, name: WAYS[way](one)})
+            if one.asked:
+                assert error in (chain[:1] if kind in PASSING else chain), (name, kind, chain)
+
+
+@pytest.mark.parametrize("argument", ["query", "attn_mask", "out"])
+def test_masked_arrays_are_refused(argument):
+    given = tensors(attn_mask=np.tri(5, dtype=bool), out=0 * X)
+    given[argument] = np.ma.masked_array(given[argument])
+    with pytest.raises(heed.ArgumentError, match=f"{argument} is a masked array, whose mask heed"):
+        heed.attention(**given)
