@@ -63,7 +63,7 @@ HEED_INLINE void transpose_rows(const Real* const* rows, std::size_t present, st
       for (std::size_t i = 0; j + i < keys; ++i) rest[r][i] = rows[r][j + i];
     unroll<n>([&](auto r) HEED_INLINE_LAMBDA { square[r] = load<V>(rest[r]); });
   }
-  transpose<V>(square);
+  transpose_square<V>(square);
 }
 
 template <class V, std::size_t W, class Real = RealOf<V>>
@@ -110,7 +110,7 @@ HEED_INLINE void transpose_bytes(const std::uint8_t* const* rows, std::size_t pr
         rest[r][i] = r < present && j + i < keys ? rows[r][j + i] : 1;
     unroll<n>([&](auto r) HEED_INLINE_LAMBDA { square[r] = vector_at(rest[r]); });
   }
-  transpose<V>(square);
+  transpose_square<V>(square);
 }
 
 /// Transposes the bytes of sizeof(Real) keys at once; then each key tests its byte of the numbers.

@@ -18,7 +18,7 @@ struct Reduced {
 /// Adding 1.5 * 2^23 + 127 (double: 1.5 * 2^52 + 1023) rounds x to n and leaves n + 127 in the low
 /// bits of the mantissa. Shifted up by 23, these are the bits of the float 2^n.
 template <class V>
-HEED_INLINE Reduced<V> reduce(V x, V rounder = V(Exp2<RealOf<V>>::kRounder)) {
+HEED_INLINE Reduced<V> reduce_exponent(V x, V rounder = V(Exp2<RealOf<V>>::kRounder)) {
   const V shifted = x + rounder;
   return {mantissa_to_exponent(shifted), x - (shifted - rounder)};
 }
@@ -58,7 +58,7 @@ template <class V>
 HEED_INLINE V exp2_of(V x, Exponent<V> exponent = {}) {
   using Real = RealOf<V>;
   const V one(Real{1});
-  const Reduced<V> s = reduce(at_least(exponent.lowest, x), exponent.rounder);
+  const Reduced<V> s = reduce_exponent(at_least(exponent.lowest, x), exponent.rounder);
   const V f = s.fraction;
   const V q = polynomial(f);
   if constexpr (kFusesMultiplyAdd<V>) {
@@ -78,7 +78,7 @@ HEED_INLINE V exp2_of(V x, Exponent<V> exponent = {}) {
 template <class V>
 HEED_INLINE V exp2_less_one(V x) {
   using Real = RealOf<V>;
-  const Reduced<V> s = reduce(x);
+  const Reduced<V> s = reduce_exponent(x);
   const V f = s.fraction;
   const V p = multiply_add(polynomial(f), f, V(Exp2<Real>::kLastLessHalf));
   const V growth = multiply_add(p, f, f * V(Real{0.5}));

@@ -43,7 +43,7 @@ void pack_query(const Real* const* rows, std::size_t row_count, std::ptrdiff_t f
       unroll<n>([&](auto r) HEED_INLINE_LAMBDA {
         square[r] = r < present ? V::load_unaligned(rows[r0 + r] + x) * V(scale) : V(Real{0});
       });
-      transpose<V>(square);
+      transpose_square<V>(square);
       unroll<n>([&](auto i)
                     HEED_INLINE_LAMBDA { store<V>(panel + (x + i) * pitch + r0, square[i]); });
     }
@@ -109,7 +109,7 @@ void finish(const Real* accumulators, const Real* row_sum, std::size_t features,
       unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
         square[i] = load<V>(accumulators + (x + i) * pitch + r0) * factors[w];
       });
-      transpose<V>(square);
+      transpose_square<V>(square);
       unroll<n>([&](auto r) HEED_INLINE_LAMBDA {
         if (r >= present) return;
         Real* const to = out_rows[r0 + r] + x;
@@ -146,7 +146,7 @@ void pack_values_by_columns(const MatrixView<Real>& value, std::size_t keys, std
         const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(i) * value.column_stride;
         square[i] = i < present ? V::load_unaligned(from + at + j) : V(Real{0});
       });
-      transpose<V>(square);
+      transpose_square<V>(square);
       unroll<n>([&](auto r) HEED_INLINE_LAMBDA { store<V>(to + (j + r) * block, square[r]); });
     }
     for (std::size_t j = whole; j < keys; ++j)

@@ -163,7 +163,7 @@ HEED_INLINE void transpose_pairs(const Real* const* rows, std::size_t present, s
       }
     square[r] = round_side_by_side(lower, upper);
   });
-  transpose<V>(square);
+  transpose_square<V>(square);
 }
 
 /// Features come in groups of `depth`, the last one filled up with 0, each group part by part. One

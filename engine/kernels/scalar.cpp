@@ -88,7 +88,7 @@ struct Reduced {
 };
 
 template <class Real>
-Reduced<Real> reduce(Real x, Real rounder = Exp2<Real>::kRounder) {
+Reduced<Real> reduce_exponent(Real x, Real rounder = Exp2<Real>::kRounder) {
   using Numbers = Exp2<Real>;
   const Real shifted = x + rounder;
   typename Numbers::Bits bits;
@@ -107,7 +107,7 @@ template <class Real>
 Real exp2_of(Real x, Real whole = 0) {
   const Real lowest = Exp2<Real>::kLowest + whole;
   if (x < lowest) x = lowest;
-  const Reduced<Real> s = reduce(x, Exp2<Real>::kRounder - whole);
+  const Reduced<Real> s = reduce_exponent(x, Exp2<Real>::kRounder - whole);
   const Real half = s.fraction / 2;
   const Real sum = half + 1;
   const Real lost = half - (sum - 1);
@@ -119,7 +119,7 @@ template <class Real>
 Real tanh_of_exponent(Real t) {
   auto x = static_cast<Real>(-__builtin_fabs(t));
   if (x < -kSaturated<Real>) x = -kSaturated<Real>;
-  const Reduced<Real> s = reduce(x);
+  const Reduced<Real> s = reduce_exponent(x);
   const Real growth = s.p * s.fraction + s.fraction / 2;
   const Real e = (s.power - 1) + s.power * growth;
   return static_cast<Real>(__builtin_copysign(e / (e + 2), t));

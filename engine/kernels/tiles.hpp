@@ -306,7 +306,7 @@ void pack_values(Parts parts, const MatrixView<Real>& value, std::size_t keys, s
       for (std::size_t part = 0; part < parts.count; ++part) {
         V square[n];
         unroll<n>([&](auto i) HEED_INLINE_LAMBDA { square[i] = load<V>(lines[part] + i * n); });
-        transpose<V>(square);
+        transpose_square<V>(square);
         unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
           store<V>(to + (i * parts.count + part) * n, square[i]);
         });

@@ -93,7 +93,7 @@ HEED_INLINE void shuffle_rows(V (&rows)[kLanes<V>], std::size_t from) {
 
 /// Transposes a square of vectors.
 template <class V>
-HEED_INLINE void transpose(V (&rows)[kLanes<V>]) {
+HEED_INLINE void transpose_square(V (&rows)[kLanes<V>]) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(V) == 64) {
     constexpr std::size_t within = kLanes<V> / 4;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Includes between the rooms of engine/ go one way: fails on any that the table below does not name.
+And no call in engine/kernels can find a function of xsimd's instead of heed's.
 
-usage: check.py DIRECTORY-OF-THE-PROJECT
+usage: check.py DIRECTORY-OF-THE-PROJECT [XSIMD-INCLUDE-DIRECTORY]
        check.py self-test
 """
 import pathlib
@@ -53,6 +54,42 @@ def wrong_includes(project):
                 yield f'{name} includes "{included}"; {room} may include {allowed}'
 
 
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
+BRACKET = re.compile(r"namespace\s*([\w:]*)[^{;()]*\{|([a-z_]\w*)\s*\(|[(){}]")
+# A name and its bracket: called where no type stands before it; V spelled out, it is heed's.
+CALL = re.compile(r"(?:\breturn|[^\w>*&\s])\s*(?<![:.\w])(?<!->)([a-z_]\w*)\(")
+
+
+def functions(text, namespace):
+    """The names of functions that a file declares in the namespace, or in a nameless one in it."""
+    inside, parentheses, names = [], 0, set()
+    for match in BRACKET.finditer(COMMENT.sub("", text)):
+        space, name = match.groups()
+        bracket = match[0][-1]
+        if name and parentheses == 0 and [i for i in inside if i != ""] == [namespace]:
+            names.add(name)
+        if bracket == "{":
+            inside.append(space)  # None: no namespace
+        elif bracket == "}" and inside:
+            inside.pop()
+        else:
+            parentheses += {"(": 1, ")": -1}.get(bracket, 0)
+    return names
+
+
+def ambiguous_calls(project, xsimd):
+    """Unqualified calls of what xsimd has a name for too: it is in vectors' namespace."""
+    taken = set()
+    for file in (xsimd / "xsimd").rglob("*.hpp"):
+        taken |= functions(file.read_text(errors="replace"), "xsimd")
+    kernels = sorted((project / "engine" / "kernels").glob("*.?pp"))
+    texts = {file: COMMENT.sub("", file.read_text()) for file in kernels}
+    own = set().union(*(functions(text, "heed") for text in texts.values()))
+    for file, text in texts.items():
+        for name in sorted(own & taken & set(CALL.findall(text))):
+            yield f"{file.relative_to(project)} calls {name}(), a name of xsimd's too"
+
+
 def self_test():
     """Finds an include that goes the wrong way, and nothing in one that goes the right way."""
     with tempfile.TemporaryDirectory() as directory:
@@ -61,19 +98,30 @@ def self_test():
                                "kernels": "api/heed.h", "attic": "engine/attic/old.hpp"}.items():
             (project / "engine" / room).mkdir(parents=True)
             (project / "engine" / room / "a.hpp").write_text(f'#include "{included}"\n')
-        found = list(wrong_includes(project))
+        (project / "xsimd").mkdir()
+        (project / "xsimd" / "api.hpp").write_text(
+            "namespace xsimd { template <class V> V fma(V x) { return x; }"
+            " namespace detail { int low(int); } struct S { int high(); }; int store(int); }")
+        (project / "engine/kernels/b.hpp").write_text(
+            "namespace heed { namespace { int fma(int); int low(int); int high(); int store(int);"
+            " int a = fma(1) + low(1) + high() + store<V>(1) + heed::store(1); } }")
+        found = [*wrong_includes(project), *ambiguous_calls(project, project)]
     starts = ("engine/attic/a.hpp: the room attic", 'engine/kernels/a.hpp includes "api/heed.h"',
-              'engine/tensor/a.hpp includes "engine/dense/plan.hpp"')
+              'engine/tensor/a.hpp includes "engine/dense/plan.hpp"',
+              "engine/kernels/b.hpp calls fma()")
     if len(found) != len(starts) or not all(map(str.startswith, found, starts)):
         sys.exit("found " + "; ".join(found or ["nothing"]))
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1] in ("-h", "--help"):
+    if len(sys.argv) not in (2, 3) or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
     if sys.argv[1] == "self-test":
         return self_test()
-    found = list(wrong_includes(pathlib.Path(sys.argv[1])))
+    project, *xsimd = map(pathlib.Path, sys.argv[1:])
+    found = list(wrong_includes(project))
+    if xsimd:
+        found += ambiguous_calls(project, *xsimd)
     if found:
         sys.exit("\n".join(found))
 
