@@ -21,7 +21,7 @@ root=$PWD/build/systems/$release
 
 # The first Debian mirror of apt's configuration, in either of its formats.
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null |
-  sed -nE 's/^(URIs:|deb (\[[^]]*\] )?) *([^ ]*debian[^ ]*).*/\3/p' | head -n 1)
+  sed -nE 's/^(URIs:|deb (\[[^]]*\] )?) *([^ ]*debian[^ ]*).*/\3/p' | head -n 1 || true)
 if [ ! -e "$root/etc/.complete" ]; then
   rm -rf "$root"
   mkdir -p "$root"
