@@ -1,5 +1,6 @@
 """The command ``heed``: what it computes, writes, says and refuses."""
 
+import io
 import json
 import re
 import shlex
@@ -14,7 +15,9 @@ import numpy as np
 import pytest
 
 import heed
-from heed.command import COMMANDS, looks, parser, pieces
+from heed.command import COMMANDS, bench, cost, looks, parser, pieces
+from heed.command.plot import MARKS, Bar, axis, bars
+from heed.command.timing import Turns
 
 RNG = np.random.default_rng(5)
 
@@ -188,13 +191,13 @@ REFUSED = [
     ),
     ("attend q.npy", 2, "q.npy alone must be a .npz file; or give QUERY KEY VALUE"),
     ("attend nowhere.npy k.npy v.npy", 1, "nowhere.npy: No such file or directory"),
-    ("attend text.npy k.npy v.npy", 1, "text.npy: it is not a .npy file: "),
     (
-        "attend qkv.npz k.npy v.npy",
+        "attend text.npy k.npy v.npy",
         1,
-        "qkv.npz: it is a .npz file with several arrays; a .npy file is",
+        "text.npy: it is of another kind; a .npy file is wanted here",
     ),
-    ("attend text.npz", 1, "text.npz: it is not a .npz file: "),
+    ("attend qkv.npz k.npy v.npy", 1, "qkv.npz: it is a .npz file; a .npy file is wanted here"),
+    ("attend text.npz", 1, "text.npz: it is of another kind; a .npz file is wanted here"),
     ("attend false.npz", 1, "false.npz: it is a .npy file; a .npz file is wanted here"),
     ("attend other.npz", 1, "other.npz: it has a, k; it must have query or q"),
     ("attend q.npy v.npy k.npy", 1, "KEY "),
@@ -206,7 +209,9 @@ REFUSED = [
     ("attend @ --window 5", 2, "--window: '5' must be LEFT,RIGHT, two numbers of keys"),
     ("attend @ --window 5,5", 1, "--alignment"),
     ("attend @ --causal --alignment 3", 1, "--alignment is given beside --causal"),
-    ("attend @ --mask q.npy", 1, "--mask has shape [2, 4, 5, 8]; it must broadcast to"),
+    ("attend @ --mask q.npy", 1, "--mask q.npy: it is float32; it must be bool, where True att"),
+    ("attend @ --mask m.npy", 1, "--mask has shape [2, 4, 5, 8]; it must broadcast to"),
+    ("attend @ --alibi-slopes s.npy", 1, "say by --alignment, top-left, bottom-right or an int"),
     ("attend @ --sinks q.npy", 1, "--sinks has shape [2, 4, 5, 8]; it must have 1 axis"),
     ("attend @ --isa x86", 1, '--isa is "x86", which this build does not know; usable'),
     ("attend @ --threads 0", 2, "--threads: '0' must be a whole number, from 1 to 1024"),
@@ -216,6 +221,10 @@ REFUSED = [
     ("attend @ -o q.npy", 1, "-o q.npy would replace what query names"),
     ("attend @ --sinks s.npy -o s.npy", 1, "-o s.npy would replace what --sinks names"),
     ("attend @ -o no/where.npy", 1, "no/where.npy: it cannot be written: No such file"),
+    ("attend @ -o folder.npy", 1, "folder.npy: it cannot be written: Is a directory"),
+    ("attend @ -o q.npy/x.npy", 1, "q.npy/x.npy: it cannot be written: No such file"),
+    ("attend @ -o out.txt", 2, "-o out.txt: its name must end with .npy or .npz"),
+    ("attend @ --svg out.png", 2, "--svg out.png: its name must end with .svg"),
     ("attend @ --tolerance 1", 2, "--tolerance is given without --expect"),
     ("attend @ --rows 1", 2, "--rows is given without --show"),
     ("attend @ --tokens a", 2, "--tokens is given without --show"),
@@ -223,6 +232,9 @@ REFUSED = [
     ("attend @ --show 4", 1, "--show is 4; it must be 0 to 3"),
     ("attend @ --show --batch 2", 1, "--batch is 2; it must be 0 to 1"),
     ("attend @ --show --rows 4-5", 1, "--rows is 4-5; it must be within 0-4"),
+    ("attend @ --show --rows ²", 2, "--rows is ²; it must be FIRST-LAST, from 0"),
+    ("attend @ --show --tokens no.txt -o a.npy", 1, "no.txt: No such file or directory"),
+    ("attend @ --expect q.npy --tolerance -1", 2, "--tolerance is -1; it must be at least 0"),
     ("attend @ --show --rows 4-x", 2, "--rows is 4-x; it must be FIRST-LAST, from 0"),
     ("attend @ --show --tokens q.npy", 1, "q.npy: it is not UTF-8: "),
     ("attend @ --expect k.npy", 1, "--expect k.npy: it is [2, 2, 7, 8]; out is [2, 4, 5, 6]"),
@@ -236,6 +248,12 @@ REFUSED = [
     ("bench L4_D4_f16_f64", 2, "shape L4_D4_f16_f64: only one of f32, f16, bf16, f64 can be given"),
     ("bench H3_Hkv2_L4_D4", 2, "shape H3_Hkv2_L4_D4: Hkv is 2; it must divide H, 3"),
     ("bench L4_D4_mask", 2, "shape L4_D4_mask: it has 'mask'; it must be of BNUMBER, HNUMBER, "),
+    (f"bench L{5000 * '1'}_D4", 2, "it must be of BNUMBER"),
+    ("bench L4_D4 --plot a.png", 2, "--plot a.png: its name must end with .svg"),
+    ("bench L4_D4 --plot a.svg --json a.svg", 1, "--plot a.svg would replace what --json names"),
+    ("bench L4_D4 --json no/where.json", 1, "no/where.json: it cannot be written: No such file"),
+    ("tune L100_D16 -o no/where", 1, "no/where: it cannot be written: No such file"),
+    ("tune L100_D16 -o q.npy", 1, "q.npy: it is not UTF-8: "),
     ("bench L4_D4 --turns 0", 2, "--turns: '0' must be a whole number, from 1 to 10000"),
     ("tune", 2, "the following arguments are required: SHAPE"),
     (
@@ -248,20 +266,157 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("line", "status", "words"), REFUSED, ids=[row[0] for row in REFUSED])
-def test_refused(run, tensors, line, status, words):
+@pytest.mark.parametrize(("line", "status", "words"), REFUSED, ids=[row[0][:80] for row in REFUSED])
+def test_refused_before_the_work(run, tensors, monkeypatch, line, status, words):
+    def work(*_, **__):
+        raise AssertionError("nothing may be computed")
+
+    for module, name in ((heed, "attention"), (Turns, "run")):
+        monkeypatch.setattr(module, name, work)
     np.save("s.npy", np.zeros(4, np.float32))
+    np.save("m.npy", tensors["q"] > 0)
     np.savez("other.npz", a=1, k=tensors["k"])
     for name in ("text.npy", "text.npz"):
         Path(name).write_text("not an array")
     Path("false.npz").write_bytes(Path("q.npy").read_bytes())
     before = {path: path.read_bytes() for path in Path().iterdir()}
+    Path("folder.npy").mkdir()
     ran = run(*line.replace("@", " ".join(QKV)).split())
     assert ran.status == status
     assert ran.err.startswith(("heed:", f"heed {line.split()[0]}:"))
     assert words in ran.err
     assert ran.err.count("\n") == 1
+    Path("folder.npy").rmdir()
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+# Options that name a file, a shape of theirs, and the types that they take.
+TAKES = [
+    ("attend @ --mask x.npy", (5, 7), "?"),
+    ("attend @ --bias x.npy", (5, 7), "f2 f4 f8 >f4"),
+    ("attend @ --alibi-slopes x.npy --alignment top-left", (4,), "i1 i4 >i4 i8 f2 f4 f8 >f4"),
+    ("attend @ --sinks x.npy", (4,), "i1 i4 >i4 i8 f2 f4 f8 >f4"),
+    ("attend @ --key-lengths x.npy", (2,), "i1 i4 >i4 i8"),
+    ("attend @ --expect x.npy", (2, 4, 5, 6), "? i1 i4 >i4 i8 u1 u8 f2 f4 f8 >f4"),
+    ("attend x.npy k.npy v.npy", (2, 4, 5, 8), "f2 f4 >f4"),
+    ("attend q.npy x.npy v.npy", (2, 2, 7, 8), "f2 f4 >f4"),
+    ("attend q.npy k.npy x.npy", (2, 2, 7, 6), "f2 f4 >f4"),
+    ("graph edges.txt --features x.npy", (3, 4), "f2 f4 f8 >f4"),
+    ("graph x.npy --features features.npy", (2, 3), "i1 i4 >i4 i8 u1 u8"),
+]
+TYPES = [
+    "?",
+    "i1",
+    "i4",
+    ">i4",
+    "i8",
+    "u1",
+    "u8",
+    "f2",
+    "f4",
+    "f8",
+    ">f4",
+    "c8",
+    "S3",
+    "U3",
+    "m8[s]",
+    "V5",
+]
+
+
+@pytest.mark.parametrize(("line", "shape", "types"), TAKES, ids=[row[0] for row in TAKES])
+def test_files_of_any_kind_are_taken_or_refused(run, tensors, line, shape, types):
+    Path("edges.txt").write_text("0 1\n1 2\n")
+    np.save("features.npy", np.ones((3, 4), np.float32))
+    words = line.replace("@", " ".join(QKV)).split()
+    for name in TYPES:
+        np.save("x.npy", np.zeros(shape, name) if name == "V5" else np.ones(shape).astype(name))
+        ran = run(*words)
+        assert (ran.status, ran.err.count("\n")) == ((0, 0) if name in types.split() else (1, 1)), (
+            name
+        )
+        assert ran.status == 0 or ran.err.startswith(f"heed {words[0]}: ")
+    for ranks in ((), (0,), (1,), (3,), (*shape, 2), (1,) * 6, (0,) * len(shape), (*shape[:-1], 0)):
+        np.save("x.npy", np.ones(ranks, types.split()[0]))
+        ran = run(*words)
+        assert (ran.status, ran.err.count("\n")) in ((0, 0), (1, 1)), ranks
+
+
+@pytest.mark.parametrize("name", ["q.npy", "qkv.npz"])
+def test_broken_files_are_refused(run, tensors, name):
+    whole = Path(name).read_bytes()
+    for _ in range(150):
+        broken = bytearray(whole[: RNG.integers(len(whole))] if RNG.random() < 0.2 else whole)
+        for at in RNG.integers(max(1, min(len(broken), 300)), size=RNG.integers(1, 4)):
+            broken[at : at + 1] = bytes(RNG.integers(256, size=1, dtype=np.uint8))
+        Path("x" + name[-4:]).write_bytes(broken)
+        ran = run("attend", "x" + name[-4:], *(QKV[1:] if name == "q.npy" else ()))
+        assert ran.status in (0, 1)
+        assert ran.err.count("\n") == (1 if ran.status else ran.err.count("has NaN"))
+
+
+# ---- what takes long, or more memory than there is ----------------------------------------------
+
+HUGE = [
+    ("bench B1_H1_L10000000_D64 --no-torch", "shape B1_H1_L10000000_D64: a call takes about "),
+    ("bench L4_D4 L1000000000_D64", "shape L1000000000_D64: it needs 1 TiB of memory, 93.1 "),
+    ("bench B1099511627776_H1099511627776_L1099511627776_D9", "TiB of memory, "),
+    ("tune B1_H1_L10000000_D64 -o a.tuning", "shape B1_H1_L10000000_D64: a call takes about "),
+    ("tune L100_D64 L1000000000_D64", "shape L1000000000_D64: it needs 1 TiB of memory, 93.1 "),
+]
+
+
+@pytest.mark.parametrize(("line", "words"), HUGE, ids=[row[0] for row in HUGE])
+def test_huge_work_is_refused(run, monkeypatch, line, words):
+    monkeypatch.setattr(cost, "free_memory", lambda: 1e11)
+    ran = run(*line.split())
+    assert (ran.status, ran.out, list(Path().iterdir())) == (1, "", [])
+    assert words in ran.err
+    assert ran.err.endswith("; --yes goes on nevertheless\n")
+
+
+SMALL = ["attend @ -o out.npy", "attend @ --weights --lse -o out.npz", "bench L4_D4 --turns 1"]
+SMALL += ["graph edges.txt --features x.npy --show 1"]
+
+
+@pytest.mark.parametrize("line", SMALL)
+@pytest.mark.parametrize("limit", ["memory", "time"])
+def test_long_work_is_asked_about(run, tensors, monkeypatch, line, limit):
+    if limit == "memory":
+        monkeypatch.setattr(cost, "free_memory", lambda: 0)
+    elif "graph" in line:
+        pytest.skip("edges that fit into memory take no minute")
+    monkeypatch.setattr(cost, "LONG", 0.0 if limit == "time" else cost.LONG)
+    Path("edges.txt").write_text("0 1\n")
+    np.save("x.npy", np.ones((2, 4), np.float32))
+    before = sorted(Path().iterdir())
+    words = line.replace("@", " ".join(QKV)).split()
+    ran = run(*words)
+    assert (ran.status, ran.out, sorted(Path().iterdir())) == (1, "", before)
+    assert ran.err.endswith("; --yes goes on nevertheless\n")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    for answer, status in (("n\n", 1), ("", 1), ("y\n", 0), ("Yes\n", 0)):
+        typed = io.StringIO(answer)
+        typed.isatty = lambda: True
+        monkeypatch.setattr("sys.stdin", typed)
+        ran = run(
+            *words, *(["--progress", "never"] if line.startswith(("attend", "bench")) else [])
+        )
+        assert ran.status == status
+        assert "; go on? [y/N] " in ran.err
+    assert run(*words, "--yes").status == 0
+
+
+def test_results_that_are_kept_nowhere_are_told_in_short(run, tensors):
+    out = attended(tensors)
+    words = (
+        f"float32, {out.min():.3g} to {out.max():.3g}, mean {out.mean():.3g}; -o FILE.npy keeps it"
+    )
+    assert run("attend", *QKV).out == f"out [2, 4, 5, 6] {words}\n"
+    Path("edges.txt").write_text("0 1\n")
+    np.save("x.npy", np.ones((2, 4), np.float32))
+    told = run("graph", "edges.txt", "--features", "x.npy").out
+    assert told == "out [2, 1, 4] float32, 0 to 1, mean 0.5; -o FILE.npy keeps it\n"
 
 
 # ---- heed bench ---------------------------------------------------------------------------------
@@ -278,8 +433,77 @@ def test_bench(run):
     assert [row["shape"] for row in results["shapes"]] == list(shapes)
     assert all(row["seconds"]["heed"] > 0 for row in results["shapes"])
     text = "".join(ElementTree.parse("a.svg").getroot().itertext())
-    assert "GFLOP/s; " in text
-    assert shapes[1] in text
+    for words in ("GFLOP/s", shapes[1], heed.info()["cpu"], results["date"]):
+        assert words in text
+
+
+def measured(*rows):
+    """Results of a run in which PyTorch took so many times as long, with these quartiles."""
+    shapes = [
+        {
+            "shape": name,
+            "name": bench.SHAPES.get(name, ""),
+            "seconds": {"heed": 1e-3, "torch": ratio * 1e-3},
+            "gflops": 5.0,
+            "gflops_quartiles": (4.9, 5.1),
+            "strategy": "prefill",
+            "threads": 2,
+            "times_as_long": {"torch": ratio},
+            "quartiles": {"torch": spread},
+        }
+        for name, ratio, spread in rows
+    ]
+    machine = {"cpu": "A CPU", "isa": "avx2"}
+    programs = {"heed": "1", "torch": "2"}
+    said = {"threads": 2, "turns": 3, "date": "2020-02-02"}
+    return {"programs": programs, "machine": machine, "shapes": shapes, **said}
+
+
+NOISY = ("L4_D4", 2400.23, (58.73, 43424.25))
+CALM = (
+    ("B32_H12_L128_D64", 1.5, (1.4, 1.6)),
+    ("B8_H12_L197_D64", 0.25, (0.2, 0.26)),
+    ("B1_H1_L10_D20", 100.0, (90.0, 110.0)),
+)
+
+
+@pytest.mark.parametrize("rows", [CALM, (NOISY, *CALM), (NOISY,), CALM[:1]])
+def test_wide_spreads_are_marked(rows):
+    results = measured(*rows)
+    noisy = NOISY in rows
+    lines = bench.table(results).splitlines()
+    assert [line.split()[0] for line in lines if line.endswith("  unsteady")] == ["L4_D4"] * noisy
+    assert lines[-1].startswith("unsteady: ") == noisy
+    drawn = ElementTree.fromstring(bench.picture(results))
+    words = [one.text for one in drawn if one.tag.endswith("text")]
+    assert sum(word.endswith(" unsteady") for word in words) == noisy
+    assert any("A CPU (avx2)" in word and "2020-02-02" in word for word in words)
+    for name, ratio, _ in rows:
+        assert name in words
+        assert bench.SHAPES.get(name, name) in words
+        assert any(word.startswith(f"{ratio:.3g}") for word in words)
+
+
+@pytest.mark.parametrize("line", [None, 1.0])
+def test_bars_are_as_long_as_numbers_say(line):
+    for _ in range(50):
+        values = sorted(10 ** RNG.uniform(-4, 7, RNG.integers(2, 9)))
+        drawn = [
+            Bar("", "", v, (v / RNG.uniform(1, 99), v * RNG.uniform(1, 99)), "") for v in values
+        ]
+        root = ElementTree.fromstring(bars(drawn, "name", "label", ["note"], line))
+        shown = [one.attrib for one in root if one.tag.endswith("rect")][1:]
+        ends = [
+            float(at["x"]) + float(at["width"]) * (line is None or v > line)
+            for at, v in zip(shown, values, strict=True)
+        ]
+        logs = np.log(values)
+        want = np.interp(logs, logs[[0, -1]], np.array(ends)[[0, -1]])
+        np.testing.assert_allclose(ends, want, atol=0.2)
+        marks = axis([n for bar in drawn for n in (bar.value, *bar.spread)])
+        assert marks[0] <= min(bar.spread[0] for bar in drawn)
+        assert marks[-1] >= max(bar.spread[1] for bar in drawn)
+        assert 2 <= len(marks) <= MARKS + 1
 
 
 def test_bench_in_another_type(run):
@@ -336,27 +560,83 @@ def test_examples_of_help_are_command_lines(command):
         assert parser().parse_args(shlex.split(example)).run == command.run, example
 
 
-def test_a_pipe_that_nobody_reads(run):
-    line = f"{sys.executable} -m heed --help | head -c 1; exit ${{PIPESTATUS[0]}}"
-    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
-    assert ended.stderr == ""
+ENDS = [
+    # A line of a shell where heed is the command, the exit status of heed, and what is on stderr.
+    ("heed info | true", 1, ""),
+    ("heed --help | true", 1, ""),
+    ("heed attend @ --show | true", 1, ""),
+    ("heed --help > /dev/full", 1, "heed: stdout: No space left on device\n"),
+    ("heed info > /dev/full", 1, "heed info: stdout: No space left on device\n"),
+    ("heed completion zsh > /dev/full", 1, "heed completion: stdout: No space left on device\n"),
+    ("heed info >&-", 0, ""),
+    ("heed bench --help >&-", 0, "usage: heed bench "),
+    ("heed attend @ --quiet -o /dev/stdout | cmp - out.npy", 0, ""),
+    ("heed attend <(cat q.npy) k.npy v.npy --expect out.npy --tolerance 0", 0, ""),
+    ("PYTHONIOENCODING=ascii heed attend @ --show", 0, ""),
+    ("PYTHONIOENCODING=latin-1 heed attend @ --show --progress always", 0, ""),
+    ("PYTHONIOENCODING=ascii heed attend $'\\xff' k.npy v.npy", 1, "heed attend: ?: No such file"),
+]
 
 
-def test_interrupt(run):
-    np.save("x.npy", np.zeros((4, 300, 64), np.float32))
-    words = "attend x.npy x.npy x.npy -o out.npy --repeat 1000000 --progress always"
-    command = (sys.executable, "-m", "heed", *words.split())
+@pytest.mark.parametrize(("line", "status", "words"), ENDS, ids=[row[0] for row in ENDS])
+def test_streams_of_any_kind(run, tensors, line, status, words):
+    run("attend", *QKV, "-o", "out.npy")
+    script = f'heed() {{ {shlex.quote(sys.executable)} -m heed "$@"; }}\n'
+    script += line.replace("@", " ".join(QKV)) + "\nexit ${PIPESTATUS[0]}"
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr.decode()[: len(words) or None]) == (status, words)
+    if "ascii" in line:
+        assert ended.stdout.decode("ascii") == "" or ended.stdout.count(b"|") == 10
+
+
+WORK = """
+import sys, numpy, heed
+attention = heed.attention
+def begins(*given, **options):
+    print("it is at work", file=sys.stderr, flush=True)
+    return attention(*given, **options)
+heed.attention = begins
+from heed.command import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(("rows", "words"), [(300, "--repeat 1000000"), (1 << 20, "--yes")])
+def test_interrupt(run, rows, words):
+    """Between calls, and within one that takes hours."""
+    np.save("x.npy", np.zeros((rows, 4), np.float32))
+    line = f"attend x.npy x.npy x.npy -o out.npy {words} --progress never"
 
     def heeds_interrupts():  # which what runs in a shell's background ignores
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-    with subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heeds_interrupts) as started:
-        said = started.stderr.read(40)  # it is at work
+    with subprocess.Popen(
+        (sys.executable, "-c", WORK, *line.split()),
+        stderr=subprocess.PIPE,
+        preexec_fn=heeds_interrupts,
+    ) as started:
+        started.stderr.readline()
         started.send_signal(signal.SIGINT)
-        said += started.stderr.read()
+        try:
+            said = started.communicate(timeout=60)[1]
+        finally:
+            started.kill()
     assert started.returncode == 130
     assert said.endswith(b"heed attend: interrupted\n")
     assert not Path("out.npy").exists()
+
+
+COMPLETED = [
+    # Words, the last of which is completed, and what it may become.
+    ("heed attend q.npy --alib", ["--alibi-slopes"]),
+    ("heed attend --weights c", ["capped"]),
+    ("heed t", ["tune"]),
+    ("heed attend --isa sca", ["scalar"]),
+    ("heed bench --executor ser", ["serial"]),
+    ("heed attend --causal t", ["top-left"]),
+    ("heed attend --alignment b", ["bottom-right"]),
+    ("heed tune B32_", ["B32_H12_L128_D64"]),
+]
 
 
 def test_completion(run):
@@ -369,11 +649,17 @@ def test_completion(run):
             Path("script").write_text(ran.out)
             assert subprocess.run([shell, "-n", "script"], check=False).returncode == 0
     script = run("completion", "bash").out
-    script += "COMP_WORDS=(heed attend q.npy --alib) COMP_CWORD=3; _heed; echo ${COMPREPLY[@]}\n"
-    script += "COMP_WORDS=(heed attend --weights c) COMP_CWORD=3; _heed; echo ${COMPREPLY[@]}\n"
-    script += "COMP_WORDS=(heed t) COMP_CWORD=1; _heed; echo ${COMPREPLY[@]}\n"
+    for words, _ in COMPLETED:
+        script += f"COMP_WORDS=({words}) COMP_CWORD={len(words.split()) - 1}; _heed\n"
+        script += 'echo "${COMPREPLY[@]}"\n'
     told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["--alibi-slopes", "capped", "tune"]
+    assert told.stdout.splitlines() == [" ".join(found) for _, found in COMPLETED]
+    zsh = run("completion", "zsh").out
+    fish = run("completion", "fish").out
+    for words, found in COMPLETED:
+        if words.split()[-2] in ("--isa", "--causal", "--alignment", "--executor"):
+            assert re.search(rf"'{words.split()[-2]}\[[^']*\([^)]*{found[0]}", zsh)
+            assert re.search(rf"-l {words.split()[-2][2:]} -x -a '[^']*{found[0]}", fish)
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="no fish")

@@ -1,13 +1,15 @@
 """The command ``heed``."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
+
+import numpy as np
 
 from heed import Error
 from heed.command import attend, bench, completion, graph, info, tune
 from heed.command.arguments import Formatter, Parser
+from heed.command.ends import interruptible, streams
 from heed.command.failure import FAILED, INTERRUPTED, USAGE, Failure, Misuse
 
 EXAMPLES = """\
@@ -41,24 +43,19 @@ def parser() -> Parser:
 
 def main(given: Sequence[str] | None = None) -> int:
     """Runs the command line; gives the exit status."""
-    read = parser()
-    arguments = read.parse_args(given)
-    if arguments.command is None and not arguments.version:
-        read.print_help(sys.stderr)
-        return USAGE
+    name = "heed"
     try:
-        status = run(arguments)
-        sys.stdout.flush()
+        with streams(), np.errstate(all="ignore"):  # what is odd about numbers commands tell
+            arguments = parser().parse_args(given)
+            name = f"heed {arguments.command}" if arguments.command else name
+            with interruptible(name):
+                return run(arguments)
     except (Error, Failure) as failure:
-        print(f"heed {arguments.command}: {failure}", file=sys.stderr)
-        status = USAGE if isinstance(failure, Misuse) else FAILED
+        print(f"{name}: {failure}", file=sys.stderr)
+        return USAGE if isinstance(failure, Misuse) else FAILED
     except KeyboardInterrupt:
-        print(f"heed {arguments.command}: interrupted", file=sys.stderr)
-        status = INTERRUPTED
-    except BrokenPipeError:  # as of `heed info | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = FAILED
-    return status
+        print(f"{name}: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,5 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.version:
         print(f"heed {info.version()}")
         return 0
+    if arguments.command is None:
+        parser().print_help(sys.stderr)
+        return USAGE
     status: int = arguments.run(arguments)
     return status

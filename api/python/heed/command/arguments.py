@@ -34,11 +34,15 @@ class Parser(argparse.ArgumentParser):
         sys.stderr.write(f"{self.prog}: {message}; see {self.prog} --help\n")
         sys.exit(USAGE)
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Unlike argparse's, raises what goes wrong."""
+        print(message, end="", file=file or sys.stderr)
+
 
 def _terminal() -> int:
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns
-    except (OSError, ValueError):
+    except (AttributeError, OSError, ValueError):  # stdout is closed, or no terminal
         return 80
 
 
@@ -70,13 +74,16 @@ def nonzero(text: str) -> float:
     return value
 
 
+OFFSETS = ("top-left", "bottom-right")
+
+
 def offset(text: str) -> str | int:
     """Reads a corner or an offset."""
-    if text in ("top-left", "bottom-right"):
+    if text in OFFSETS:
         return text.replace("-", "_")
     if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} must be top-left, bottom-right or a whole number")
+    raise argparse.ArgumentTypeError(f"{text!r} must be {', '.join(OFFSETS)} or a whole number")
 
 
 def pair(text: str) -> tuple[int | None, int | None]:
@@ -95,9 +102,11 @@ def add_context(parser: argparse.ArgumentParser) -> None:
         "--threads", type=integer(1, 1024), metavar="N", help="(HEED_THREADS, or all CPUs)"
     )
     group.add_argument(
-        "--isa", metavar="NAME", help="instruction set (HEED_ISA, or the widest usable)"
+        "--isa", metavar="ISA", help="instruction set (HEED_ISA, or the widest usable)"
     )
-    group.add_argument("--executor", metavar="NAME", help="(HEED_PARALLEL, or the best there is)")
+    group.add_argument(
+        "--executor", metavar="EXECUTOR", help="(HEED_PARALLEL, or the best there is)"
+    )
 
 
 def add_progress(parser: argparse.ArgumentParser) -> None:

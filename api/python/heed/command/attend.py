@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+import heed
 from heed.command import files
 from heed.command.arguments import (
     add_context,
@@ -14,9 +15,10 @@ from heed.command.arguments import (
     offset,
     pair,
 )
+from heed.command.cost import add_yes, agree_on_memory, agree_on_time
 from heed.command.failure import Failure, Misuse, in_words_of
 from heed.command.files import Array
-from heed.command.looks import ASKED, OPTIONS, compare, draw, tell_nan, timed
+from heed.command.looks import ASKED, OPTIONS, compare, draw, expected, look_at, tell_nan, timed
 from heed.command.pieces import Problem, in_pieces
 from heed.command.shapes import TYPES, numpy_type
 
@@ -30,7 +32,14 @@ examples:
 Arrays are [batch, heads, rows, features], [heads, rows, features] or [rows, features], of float32,
 float64, float16 or, with ml_dtypes, bfloat16."""
 
-FROM_FILES = ("attn_mask", "bias", "alibi_slopes", "sinks", "key_lengths")
+# Of each file, the kinds of numbers that NumPy calls by these letters, and what is said of others.
+FROM_FILES = {
+    "attn_mask": ("b", "bool, where True attends; --bias adds numbers to the scores"),
+    "bias": ("f", "floating; --mask takes bool"),
+    "alibi_slopes": ("iuf", "numbers"),
+    "sinks": ("iuf", "numbers"),
+    "key_lengths": ("iu", "whole numbers"),
+}
 AS_THEY_ARE = ("causal", "window", "alignment", "scale", "softcap", "temperature", "hard")
 POINTS = ("scores", "capped", "masked", "probabilities")
 
@@ -118,6 +127,7 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
     looks.add_argument("--repeat", type=integer(1), metavar="N", help="time it, N times")
     looks.add_argument("--quiet", action="store_true", help="print nothing but errors")
     add_context(parser)
+    add_yes(parser)
     add_progress(parser)
     parser.set_defaults(run=run)
 
@@ -128,20 +138,26 @@ def run(arguments: argparse.Namespace) -> int:
     problem = read(arguments)
     with in_words_of(OPTIONS):
         context = context_of(arguments)
+        plan = heed.plan(
+            problem.query, problem.key, problem.value, context=context, **problem.options
+        )
+    wanted = expected(problem, arguments)
+    look = look_at(problem, arguments)
+    agree_on_memory("the results", problem.result_bytes, arguments)
+    flops = float(str(plan.describe()["flops"]))
+    agree_on_time(arguments.query, flops, context, arguments, problem.query.dtype)
+    with in_words_of(OPTIONS):
         if arguments.repeat is None:
             results = in_pieces("heed attend", problem, context, arguments.progress)
         else:
             results = timed(problem, context, arguments)
-    write(results, arguments)
+    files.write_results(arguments.output, results)
     tell_nan(problem, results["out"])
     if not arguments.quiet:
-        described = ", ".join(
-            f"{name} {list(array.shape)} {array.dtype}" for name, array in results.items()
-        )
-        print(described + (f" in {arguments.output}" if arguments.output else ""))
-    if arguments.show is not None or arguments.svg is not None:
-        draw(problem, context, arguments)
-    return compare(results["out"], arguments)
+        print(files.told(arguments.output, results))
+    if look is not None:
+        draw(problem, context, look, arguments)
+    return 0 if wanted is None else compare(results["out"], wanted, arguments)
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -150,6 +166,8 @@ def check(arguments: argparse.Namespace) -> None:
         given = getattr(arguments, needed) is not None or (needed == "show" and arguments.svg)
         if getattr(arguments, option) is not None and not given:
             raise Misuse(f"--{option} is given without --{needed}")
+    if arguments.tolerance is not None and not arguments.tolerance >= 0:
+        raise Misuse(f"--tolerance is {arguments.tolerance:g}; it must be at least 0")
     asked = [name for name in ASKED if getattr(arguments, name)]
     if asked and not (arguments.output or "").endswith(".npz"):
         option = "--" + asked[0].replace("_", "-")
@@ -160,7 +178,8 @@ def check(arguments: argparse.Namespace) -> None:
         name: getattr(arguments, name) for name in ("query", "key", "value", "expect", "tokens")
     }
     inputs |= {OPTIONS[name]: getattr(arguments, name) for name in FROM_FILES}
-    files.check_apart({"-o": arguments.output, "--svg": arguments.svg}, inputs)
+    results = {"-o": (arguments.output, files.ARRAYS), "--svg": (arguments.svg, (".svg",))}
+    files.check_results(results, inputs)
 
 
 def read(arguments: argparse.Namespace) -> Problem:
@@ -170,10 +189,11 @@ def read(arguments: argparse.Namespace) -> Problem:
         dtype = numpy_type(arguments.dtype)
         query, key, value = (array.astype(dtype) for array in (query, key, value))
     options: dict[str, Any] = {}
-    for name in FROM_FILES:
+    for name, (kinds, words) in FROM_FILES.items():
         path = getattr(arguments, name)
         if path is not None:
             options[name] = files.read_array(path)
+            files.check_kind(f"{OPTIONS[name]} {path}", options[name], kinds, words)
     for name in AS_THEY_ARE:
         given = getattr(arguments, name)
         if given is not None and given is not False:
@@ -204,13 +224,3 @@ def read_tensors(arguments: argparse.Namespace) -> tuple[Array, Array, Array]:
         found.append(array)
     query, key, value = found
     return query, key, value
-
-
-def write(results: dict[str, Array], arguments: argparse.Namespace) -> None:
-    """To the file that is asked for, if any."""
-    if arguments.output is None:
-        return
-    if arguments.output.endswith(".npz"):
-        files.write_arrays(arguments.output, results)
-    else:
-        files.write_array(arguments.output, results["out"])

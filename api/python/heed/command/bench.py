@@ -1,6 +1,7 @@
 """``heed bench``: how fast attention is, beside PyTorch where it is installed."""
 
 import argparse
+import datetime
 import json
 import platform
 from typing import Any
@@ -8,12 +9,13 @@ from typing import Any
 import heed
 from heed.command import files
 from heed.command.arguments import add_context, add_progress, context_of, integer
+from heed.command.cost import add_yes, agree_on_shapes
 from heed.command.failure import Failure, in_words_of
-from heed.command.plot import bars
+from heed.command.plot import Bar, bars
 from heed.command.progress import Progress
 from heed.command.shapes import GRAMMAR, TYPES, Shape, parse
 from heed.command.table import columns
-from heed.command.timing import Turns
+from heed.command.timing import Turns, quartiles
 
 EXAMPLES = """\
 examples:
@@ -25,14 +27,20 @@ examples:
 A shape
 """
 
-SHAPES = (
-    "B1_H1_L10_D20",
-    "B1_H16_L1024_D64",
-    "B1_H8_L4096_D128_causal",
-    "B32_H12_L128_D64",
-    "B8_H12_L197_D64",
-    "B2_H8_Lq4096_Lkv77_D40",
-    "B1_H32_Hkv8_Lq1_Lkv8192_D128",
+# With the names that people have for them.
+SHAPES = {
+    "B1_H1_L10_D20": "ten words",
+    "B1_H16_L1024_D64": "encoder, long text",
+    "B1_H8_L4096_D128_causal": "LLM prefill",
+    "B32_H12_L128_D64": "BERT, 32 texts",
+    "B8_H12_L197_D64": "ViT, 8 images",
+    "B2_H8_Lq4096_Lkv77_D40": "text to image",
+    "B1_H32_Hkv8_Lq1_Lkv8192_D128": "LLM decode",
+}
+WIDE = 1.5  # times the lower quartile; a wider spread says more about the machine than about heed
+UNSTEADY = (
+    f"unsteady: half of the turns lie more than a factor of {WIDE:g} apart, because other programs "
+    "ran meanwhile"
 )
 OPTIONS = {"threads": "--threads", "isa": "--isa", "executor": "--executor"}
 TORCH_TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f64": "float64"}
@@ -58,13 +66,15 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="FILE", help="draw them as bars, an SVG")
     add_context(parser)
     add_progress(parser)
+    add_yes(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measures and tells."""
     shapes = [parse(name) for name in names(arguments)]
-    files.check_apart({"--json": arguments.json, "--plot": arguments.plot}, {})
+    json_file = None if arguments.json == "-" else arguments.json
+    files.check_results({"--json": (json_file, ()), "--plot": (arguments.plot, (".svg",))}, {})
     with in_words_of(OPTIONS):
         context = context_of(arguments)
     threads = int(str(context.describe()["threads"]))
@@ -73,6 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         "heed": str(heed.info()["version"]),
         **({"torch": torch.__version__} if torch else {}),
     }
+    agree_on_shapes(shapes, len(programs), context, arguments)
     rows = []
     with Progress(
         "heed bench", len(shapes) * len(programs) * arguments.turns, arguments.progress
@@ -83,10 +94,12 @@ def run(arguments: argparse.Namespace) -> int:
     results = {
         "programs": programs,
         "machine": {
-            "cpu": str(said["cpu"]),
+            "cpu": str(heed.info()["cpu"]),
+            "kind": str(said["cpu"]),
             "isa": str(said["isa"]),
             "system": platform.platform(),
         },
+        "date": datetime.date.today().isoformat(),
         "threads": threads,
         "turns": arguments.turns,
         "shapes": rows,
@@ -104,9 +117,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def names(arguments: argparse.Namespace) -> list[str]:
     """Of the shapes that were asked for."""
-    asked = arguments.shapes or SHAPES
+    asked = arguments.shapes or list(SHAPES)
     if arguments.dtype == "f32":
-        return list(asked)
+        return asked
     typed = (set(name.split("_")) & set(TYPES) for name in asked)
     return [
         name if has else f"{name}_{arguments.dtype}" for name, has in zip(asked, typed, strict=True)
@@ -136,18 +149,21 @@ def measure(
         calls["torch"] = in_torch(shape, torch)
     timed = Turns(calls)
     timed.run(turns, bar)
-    heed_seconds = timed.median("heed")
+    flops = float(str(said["flops"]))
     row = {
         "shape": shape.name,
+        "name": SHAPES.get(shape.name.removesuffix(f"_{shape.dtype}"), ""),
         "seconds": {name: timed.median(name) for name in calls},
-        "gflops": float(str(said["flops"])) / heed_seconds * 1e-9,
+        "seconds_quartiles": {name: timed.quartiles(name) for name in calls},
+        "gflops": flops / timed.median("heed") * 1e-9,
+        "gflops_quartiles": [flops / at * 1e-9 for at in reversed(timed.quartiles("heed"))],
         "strategy": said["strategy"],
         "threads": said["threads"],
     }
     if torch is not None:
         ratios = timed.ratios("torch", "heed")
         row["times_as_long"] = {"torch": ratios[len(ratios) // 2]}
-        row["quartiles"] = {"torch": [ratios[len(ratios) // 4], ratios[(3 * len(ratios)) // 4]]}
+        row["quartiles"] = {"torch": quartiles(ratios)}
     return row
 
 
@@ -181,32 +197,53 @@ def in_torch(shape: Shape, torch: Any) -> Any:
     return call
 
 
+def spread(row: dict[str, Any]) -> tuple[float, float]:
+    """The quartiles of what is told of a shape: times as long as heed, or heed's speed."""
+    low, high = row.get("quartiles", {}).get("torch", row["gflops_quartiles"])
+    return low, high
+
+
+def unsteady(row: dict[str, Any]) -> bool:
+    """The turns of a shape differ so much that their median says little."""
+    low, high = spread(row)
+    return high > WIDE * low
+
+
 def table(results: dict[str, Any]) -> str:
     """For people."""
-    programs = results["programs"]
-    head = ["shape", "heed", "GFLOP/s", "how"]
+    programs, rows = results["programs"], results["shapes"]
+    head = ["shape", "", "heed", "GFLOP/s", "how"]
     if "torch" in programs:
         head += ["torch", "times as long"]
-    lines = [head]
-    for row in results["shapes"]:
+    lines = [[*head, ""]]
+    for row in rows:
         line = [
             row["shape"],
+            row["name"],
             duration(row["seconds"]["heed"]),
             f"{row['gflops']:.1f}",
             f"{row['strategy']} x{row['threads']}",
         ]
         if "torch" in programs:
-            low, high = row["quartiles"]["torch"]
+            low, high = spread(row)
             ratio = row["times_as_long"]["torch"]
             line += [duration(row["seconds"]["torch"]), f"{ratio:.2f} ({low:.2f}-{high:.2f})"]
-        lines.append(line)
-    text = columns(lines, words=(0, 3))
-    versions = ", ".join(f"{name} {version}" for name, version in programs.items())
-    where = f"{results['machine']['cpu']} {results['machine']['isa']}"
-    text.append(
-        f"{versions} on {where}, {results['threads']} threads, medians of {results['turns']} turns"
-    )
+        lines.append([*line, "unsteady" if unsteady(row) else ""])
+    text = columns(lines, words=(0, 1, 4, len(head)))
+    text.append(measured(results))
+    if any(map(unsteady, rows)):
+        text.append(UNSTEADY)
     return "\n".join(text)
+
+
+def measured(results: dict[str, Any]) -> str:
+    """By what, where and when."""
+    versions = ", ".join(
+        f"{name} {version.partition('+')[0]}" for name, version in results["programs"].items()
+    )
+    where = f"{results['machine']['cpu']} ({results['machine']['isa']})"
+    how = f"{results['threads']} threads, medians of {results['turns']} turns"
+    return f"{versions} on {where}, {how}, {results['date']}"
 
 
 def duration(seconds: float) -> str:
@@ -220,12 +257,19 @@ def duration(seconds: float) -> str:
 def picture(results: dict[str, Any]) -> str:
     """Bars: how many times as long PyTorch takes, or the speed of heed alone."""
     programs, rows = results["programs"], results["shapes"]
-    measured = f"{results['threads']} threads, medians of {results['turns']} turns"
-    if "torch" in programs:
-        return bars(
-            {row["shape"]: row["times_as_long"]["torch"] for row in rows},
-            f"PyTorch {programs['torch'].partition('+')[0]}",
-            f"times as long as heed {programs['heed']}, which takes 1; {measured}",
-            line=1.0,
+    beside = "torch" in programs
+    drawn = [
+        Bar(
+            row["shape"],
+            row["name"],
+            row["times_as_long"]["torch"] if beside else row["gflops"],
+            spread(row),
+            "unsteady" if unsteady(row) else "",
         )
-    return bars({row["shape"]: row["gflops"] for row in rows}, "heed", f"GFLOP/s; {measured}")
+        for row in rows
+    ]
+    label = "times as long as heed, which takes 1" if beside else "GFLOP/s"
+    notes = [measured(results), "lines: half of the turns lie there"]
+    if any(map(unsteady, rows)):
+        notes.append(UNSTEADY)
+    return bars(drawn, "PyTorch" if beside else "heed", label, notes, line=1.0 if beside else None)

@@ -1,10 +1,15 @@
 """``heed completion``: scripts that let shells complete the command."""
 
 import argparse
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import heed
+from heed.command import bench
+from heed.command.arguments import OFFSETS
 
 EXAMPLES = """\
 examples:
@@ -14,6 +19,21 @@ examples:
 
 SHELLS = ("bash", "zsh", "fish")
 FILES = ("FILE", "QUERY", "KEY", "VALUE", "EDGES")
+
+
+@functools.cache
+def words_of(metavar: object) -> tuple[str, ...]:
+    """Values that are known here of what argparse takes any word for."""
+    known = heed.info()
+    isas: Any = known["isas"]
+    executors: Any = known["executors"]
+    words = {
+        "ISA": [name for name, isa in isas.items() if isa["usable"]],
+        "EXECUTOR": executors,
+        "WHERE": OFFSETS,
+        "SHAPE": bench.SHAPES,
+    }
+    return tuple(words[metavar]) if metavar in words else ()
 
 
 def add(commands: Any, parent: argparse.ArgumentParser) -> None:
@@ -63,7 +83,7 @@ def option_of(action: argparse.Action) -> Option:
     """What argparse knows."""
     return Option(
         tuple(action.option_strings),
-        tuple(map(str, action.choices or ())),
+        tuple(map(str, action.choices or words_of(action.metavar))),
         action.metavar in FILES,
         action.nargs != 0,
         action.nargs == "?" and bool(action.option_strings),

@@ -51,7 +51,7 @@ def read_edges(path: str) -> Edges:
     """Of a .npy file [2, edges], or of lines: source, destination and perhaps a weight."""
     if path.endswith(".npy"):
         array = files.read_array(path)
-        if array.ndim != 2 or len(array) != 2 or not np.issubdtype(array.dtype, np.integer):
+        if array.ndim != 2 or len(array) != 2 or array.dtype.kind not in "iu":
             found = f"{list(array.shape)} {array.dtype}"
             raise Failure(f"{path}: it is {found}; edges are [2, edges] of whole numbers")
         return checked(path, Edges(array[0].astype(np.int64), array[1].astype(np.int64)))
@@ -78,12 +78,16 @@ def read_edges(path: str) -> Edges:
                 f"{path}: line {number} is {line.strip()[:60]!r}; it must be two nodes, whole "
                 "numbers from 0, and perhaps a weight"
             ) from None
-    edges = Edges(
-        np.array(sources, np.int64),
-        np.array(destinations, np.int64),
-        np.array(weights) if weights else None,
-    )
-    return checked(path, edges)
+    ends = (numbers(sources), numbers(destinations))
+    return checked(path, Edges(*ends, np.array(weights) if weights else None))
+
+
+def numbers(nodes: list[int]) -> Array:
+    """Whole numbers, of Python's where int64 cannot hold them; ``checked`` refuses these."""
+    try:
+        return np.array(nodes, np.int64)
+    except OverflowError:
+        return np.array(nodes, object)
 
 
 def checked(path: str, edges: Edges) -> Edges:

@@ -22,7 +22,7 @@ def in_words_of(options: dict[str, str]) -> Iterator[None]:
     """Turns what heed refuses into a failure that names options of the command for arguments."""
     try:
         yield
-    except (ValueError, TypeError, NotImplementedError, MemoryError) as error:
+    except (ValueError, TypeError, NotImplementedError, MemoryError, OSError) as error:
         raise Failure(renamed(str(error) or type(error).__name__, options)) from error
 
 
@@ -31,4 +31,5 @@ def renamed(message: str, options: dict[str, str]) -> str:
     names = "|".join(sorted(map(re.escape, options), key=len, reverse=True))
     if not names:
         return message
+    message = re.sub('"(top|bottom)_(left|right)"', r"\1-\2", message)
     return re.sub(rf"(?<![\w\"'-])({names})(?![\w\"'])", lambda found: options[found[1]], message)

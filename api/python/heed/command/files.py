@@ -1,9 +1,10 @@
 """Arrays and texts from files and to them."""
 
+import errno
+import io
 import os
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,53 +12,81 @@ from typing import IO, Any
 
 import numpy as np
 
-from heed.command.failure import Failure
+from heed.command.failure import Failure, Misuse
 from heed.command.shapes import numpy_type
 
 Array = np.ndarray[Any, np.dtype[Any]]
+MAGIC = ((".npy", b"\x93NUMPY"), (".npz", b"PK\x03\x04"), (".npz", b"PK\x05\x06"))
+WRITER = {".npy": "numpy.save", ".npz": "numpy.savez"}
+ARRAYS = (".npy", ".npz")
 
 
 def read_array(path: str) -> Array:
     """Of a .npy file."""
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise Failure(f"{path}: {error.strerror or error}") from error
-    except (ValueError, EOFError) as error:
-        raise Failure(f"{path}: it is not a .npy file: {error}") from error
-    if not isinstance(loaded, np.ndarray):
-        raise Failure(f"{path}: it is a .npz file with several arrays; a .npy file is wanted here")
-    return named(loaded)
+    array: Array = loaded(path, ".npy", np.load)
+    return array
 
 
 def read_arrays(path: str) -> dict[str, Array]:
     """Of a .npz file, by name."""
+
+    def load(stream: IO[bytes], **options: Any) -> dict[str, Array]:
+        with np.load(stream, **options) as archive:
+            return dict(archive)
+
+    arrays: dict[str, Array] = loaded(path, ".npz", load)
+    return {name: in_order(array) for name, array in arrays.items()}
+
+
+def loaded(path: str, kind: str, load: Callable[..., Any]) -> Any:
+    """What NumPy reads of a file, whose first bytes must be those of its kind."""
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            raise Failure(f"{path}: it is a .npy file; a .npz file is wanted here")
-        with loaded as archive:
-            return {name: named(archive[name]) for name in archive.files}
+        with open(path, "rb") as file:
+            stream = file if file.seekable() else io.BytesIO(file.read())  # as of <(a command)
+            first = stream.read(8)
+            found = next((name for name, magic in MAGIC if first.startswith(magic)), None)
+            if found != kind:
+                wrong = f"it is {f'a {found} file' if found else 'of another kind'}"
+                raise Failure(
+                    f"{path}: {wrong}; a {kind} file is wanted here, as {WRITER[kind]} writes"
+                )
+            stream.seek(0)
+            result = load(stream, allow_pickle=False)
+            return in_order(result) if kind == ".npy" else result
     except OSError as error:
         raise Failure(f"{path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise Failure(f"{path}: it is not a .npz file: {error}") from error
+    except Failure:
+        raise
+    except Exception as error:  # of many kinds
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise Failure(f"{path}: it is a broken {kind} file: {reason}") from error
 
 
-def named(array: Array) -> Array:
-    """Two bytes without a name are bfloat16, as NumPy writes it."""
-    return array.view(numpy_type("bf16")) if array.dtype == np.dtype("V2") else array
+def in_order(array: Array) -> Array:
+    """In this CPU's order of bytes; two bytes without a name are bfloat16, as NumPy writes it."""
+    if array.dtype == np.dtype("V2"):
+        return array.view(numpy_type("bf16"))
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def check_kind(subject: str, array: Array, kinds: str, words: str) -> None:
+    """Refuses an array whose kind NumPy calls by none of these letters."""
+    kind = "f" if array.dtype.name == "bfloat16" else array.dtype.kind
+    if kind not in kinds:
+        raise Failure(f"{subject}: it is {array.dtype}; it must be {words}")
 
 
 def write(path: str, fill: Callable[[IO[bytes]], object]) -> None:
     """Replaces a file in one go: it is the old one, or the whole of the new one, at any moment."""
     where = Path(path)
     try:
-        target = Path(os.path.realpath(where))  # a link stays one
-        if target.exists() and not target.is_file():
-            with open(target, "wb") as stream:  # /dev/stdout and the like
-                fill(stream)
+        if is_device(where):
+            whole = io.BytesIO()  # NumPy asks a file for its position, which a pipe has not
+            fill(whole)
+            with open(where, "wb") as stream:
+                stream.write(whole.getbuffer())
             return
+        target = Path(os.path.realpath(where))  # a link stays one
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
@@ -85,6 +114,28 @@ def write_arrays(path: str, arrays: dict[str, Array]) -> None:
     write(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
 
 
+def write_results(path: str | None, results: dict[str, Array]) -> None:
+    """All of them into a .npz file, out alone into any other, where one is asked for."""
+    if path is None:
+        return
+    if path.endswith(".npz"):
+        write_arrays(path, results)
+    else:
+        write_array(path, results["out"])
+
+
+def told(path: str | None, results: dict[str, Array]) -> str:
+    """Shapes and types of results and where they are, or else their numbers in short."""
+    words = [f"{name} {list(array.shape)} {array.dtype}" for name, array in results.items()]
+    if path is not None:
+        return f"{', '.join(words)} in {path}"
+    numbers = results["out"].astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    if finite.size:
+        words[0] += f", {finite.min():.3g} to {finite.max():.3g}, mean {finite.mean():.3g}"
+    return f"{', '.join(words)}; -o FILE.npy keeps it"
+
+
 def write_text(path: str, text: str) -> None:
     """UTF-8."""
     write(path, lambda stream: stream.write(text.encode()))
@@ -102,16 +153,43 @@ def read_lines(path: str) -> list[str]:
         raise Failure(f"{path}: it is not UTF-8: {error.reason} at byte {error.start}") from error
 
 
-def check_apart(results: dict[str, str | None], inputs: dict[str, str | None]) -> None:
-    """Refuses a result that would replace a file of the command line."""
+def check_results(
+    results: dict[str, tuple[str | None, tuple[str, ...]]], inputs: dict[str, str | None]
+) -> None:
+    """Refuses, before the work, a result that would be lost or would replace what is read.
+
+    A name must end with one of those given beside it, unless there are none.
+    """
     seen = {os.path.realpath(path): name for name, path in inputs.items() if path is not None}
-    for name, path in results.items():
-        if path is None or not os.path.isfile(path):
+    for name, (path, endings) in results.items():
+        if path is None:
             continue
-        real = os.path.realpath(path)
-        if real in seen:
-            raise Failure(f"{name} {path} would replace what {seen[real]} names")
-        seen[real] = name
+        if is_device(Path(path)):
+            continue
+        target = Path(os.path.realpath(path))
+        if endings and not path.endswith(endings):
+            raise Misuse(f"{name} {path}: its name must end with {' or '.join(endings)}")
+        if str(target) in seen:
+            raise Failure(f"{name} {path} would replace what {seen[str(target)]} names")
+        seen[str(target)] = name
+        problem = unwritable(target)
+        if problem:
+            raise Failure(f"{path}: it cannot be written: {os.strerror(problem)}")
+
+
+def is_device(path: Path) -> bool:
+    """/dev/stdout and the like."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def unwritable(target: Path) -> int:
+    """The errno that writing would end with, or 0."""
+    if target.is_dir():
+        return errno.EISDIR
+    if not target.parent.is_dir():
+        return errno.ENOENT
+    there = [path for path in (target, target.parent) if path.exists()]
+    return 0 if all(os.access(path, os.W_OK) for path in there) else errno.EACCES
 
 
 def _umask() -> int:

@@ -8,6 +8,7 @@ import numpy as np
 import heed
 from heed.command import files
 from heed.command.arguments import add_context, context_of, integer, nonzero
+from heed.command.cost import add_yes, agree_on_memory
 from heed.command.edges import Edges, read_edges
 from heed.command.failure import Failure, Misuse, in_words_of
 from heed.command.files import Array
@@ -91,6 +92,7 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     add_context(parser)
+    add_yes(parser)
     parser.set_defaults(run=run)
 
 
@@ -99,8 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
     asked = [name for name in ("weights", "lse") if getattr(arguments, name)]
     if asked and not (arguments.output or "").endswith(".npz"):
         raise Misuse(f"--{asked[0]} is one more array; write all with -o FILE.npz")
-    files.check_apart(
-        {"-o": arguments.output},
+    files.check_results(
+        {"-o": (arguments.output, files.ARRAYS)},
         {
             "EDGES": arguments.edges,
             "--features": arguments.features,
@@ -120,13 +122,12 @@ def run(arguments: argparse.Namespace) -> int:
         edges = edges.both_ways()
     if arguments.self_loops:
         edges = edges.with_loops(nodes)
+    agree_on_memory("the results", result_bytes(arguments, edges, features), arguments)
     results = attend(arguments, edges, features)
-    write(results, asked, arguments)
+    kept = {name: results[name] for name in ("out", *asked)}
+    files.write_results(arguments.output, kept)
     if not arguments.quiet:
-        described = ", ".join(
-            f"{name} {list(results[name].shape)} {results[name].dtype}" for name in ("out", *asked)
-        )
-        print(described + (f" in {arguments.output}" if arguments.output else ""))
+        print(files.told(arguments.output, kept))
     if arguments.show is not None:
         show(arguments.show, edges, results["weights"])
     return 0
@@ -144,8 +145,7 @@ def attend(arguments: argparse.Namespace, edges: Edges, features: Array) -> dict
             if getattr(arguments, name)
         }
         if edges.weights is not None:
-            with np.errstate(divide="ignore"):
-                bias = np.log(edges.weights).astype(real_of(features))
+            bias = np.log(edges.weights).astype(real_of(features))
             options["edge_bias"] = bias[:, None]
         options |= inputs_of(arguments, features)
         result = heed.graph_attention(
@@ -158,6 +158,13 @@ def attend(arguments: argparse.Namespace, edges: Edges, features: Array) -> dict
     if isinstance(result, heed.Result):
         return {name: array for name, array in result._asdict().items() if array is not None}
     return {"out": result}
+
+
+def result_bytes(arguments: argparse.Namespace, edges: Edges, features: Array) -> float:
+    """Of out, and of weights where they are asked for; both at most in float64."""
+    heads = arguments.heads or (features.shape[1] if features.ndim == 3 else 1)
+    weights = len(edges.sources) * heads if arguments.weights or arguments.show is not None else 0
+    return 8.0 * (features.size + weights)
 
 
 def real_of(features: Array) -> Any:
@@ -187,16 +194,6 @@ def inputs_of(arguments: argparse.Namespace, features: Array) -> dict[str, Any]:
             f"--features is {shape}; it must be [nodes, width] or [nodes, heads, features]"
         )
     return {"query": features, "key": features, "value": features}
-
-
-def write(results: dict[str, Array], asked: list[str], arguments: argparse.Namespace) -> None:
-    """To the file that is asked for, if any."""
-    if arguments.output is None:
-        return
-    if arguments.output.endswith(".npz"):
-        files.write_arrays(arguments.output, {name: results[name] for name in ("out", *asked)})
-    else:
-        files.write_array(arguments.output, results["out"])
 
 
 def show(node: int, edges: Edges, weights: Array) -> None:

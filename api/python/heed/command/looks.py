@@ -1,7 +1,9 @@
 """What ``heed attend`` tells of its work: weights as a picture, errors, times."""
 
 import argparse
+import re
 import sys
+from typing import NamedTuple
 
 import numpy as np
 
@@ -73,19 +75,46 @@ def tell_nan(problem: Problem, out: Array) -> None:
     print(f"heed attend: out has NaN, {count} of its {out.size} numbers{where}", file=sys.stderr)
 
 
-def draw(problem: Problem, context: heed.Context, arguments: argparse.Namespace) -> None:
-    """The weights of some rows, computed anew."""
-    rows = problem.query.shape[-2]
+class Look(NamedTuple):
+    """What is drawn."""
+
+    rows: list[int]
+    tokens: list[str] | None
+
+
+def look_at(problem: Problem, arguments: argparse.Namespace) -> Look | None:
+    """What --show and --svg draw, checked before the work."""
+    if arguments.show is None and arguments.svg is None:
+        return None
+    batch, heads, rows, _ = (1, 1, *problem.query.shape)[-4:]
+    keys = problem.key.shape[-2]
+    for option, given, count in (
+        ("show", arguments.show or 0, heads),
+        ("batch", arguments.batch, batch),
+    ):
+        if given >= count:
+            raise Failure(f"--{option} is {given}; it must be 0 to {count - 1}")
     first, last = 0, min(rows, 32) - 1
     if arguments.rows is not None:
-        begin, dash, end = arguments.rows.partition("-")
-        if not begin.isdigit() or not (end.isdigit() or not dash):
+        match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", arguments.rows)
+        if match is None:
             raise Misuse(f"--rows is {arguments.rows}; it must be FIRST-LAST, from 0")
-        first, last = int(begin), int(end or begin)
+        first, last = int(match[1]), int(match[2] or match[1])
         if not first <= last < rows:
             raise Failure(f"--rows is {arguments.rows}; it must be within 0-{rows - 1}")
+    names = None if arguments.tokens is None else files.read_lines(arguments.tokens)
+    if names is not None and len(names) != keys:
+        raise Failure(f"--tokens {arguments.tokens}: it has {len(names)} lines; keys are {keys}")
+    if not rows * keys:
+        raise Failure(f"there is nothing to draw of {rows} rows and {keys} keys")
+    return Look(list(range(first, last + 1)), names)
+
+
+def draw(
+    problem: Problem, context: heed.Context, look: Look, arguments: argparse.Namespace
+) -> None:
+    """The weights of some rows, computed anew."""
     options = {name: given for name, given in problem.options.items() if name not in ASKED.values()}
-    listed = list(range(first, last + 1))
     with in_words_of(OPTIONS):
         weights = heed.attention(
             problem.query,
@@ -93,41 +122,45 @@ def draw(problem: Problem, context: heed.Context, arguments: argparse.Namespace)
             problem.value,
             context=context,
             return_weights=problem.options.get("return_weights", True),
-            weight_rows=listed,
+            weight_rows=look.rows,
             **options,
         ).weights
-    keys = problem.key.shape[-2]
-    names = None if arguments.tokens is None else files.read_lines(arguments.tokens)
-    if names is not None and len(names) != keys:
-        raise Failure(f"--tokens {arguments.tokens}: it has {len(names)} lines; keys are {keys}")
-    of_rows = names if names is not None and keys == rows else [str(row) for row in range(rows)]
-    with in_words_of({"head": "--show", "batch": "--batch"}):
-        head = None if arguments.show in (None, -1) else arguments.show
-        title = "mean of all heads" if head is None else f"head {head}"
-        drawn = show(
-            weights,
-            [of_rows[row] for row in listed],
-            key_tokens=names or [str(key) for key in range(keys)],
-            head=head,
-            batch=arguments.batch,
-            title=title,
-        )
+    rows, keys = problem.query.shape[-2], problem.key.shape[-2]
+    of_keys = look.tokens or [str(key) for key in range(keys)]
+    of_rows = of_keys if keys == rows else [str(row) for row in range(rows)]
+    head = None if arguments.show in (None, -1) else arguments.show
+    drawn = show(
+        weights,
+        [of_rows[row] for row in look.rows],
+        key_tokens=of_keys,
+        head=head,
+        batch=arguments.batch,
+        title="mean of all heads" if head is None else f"head {head}",
+    )
     if arguments.show is not None:
         print(drawn)
     if arguments.svg is not None:
         files.write_text(arguments.svg, drawn.svg())
 
 
-def compare(out: Array, arguments: argparse.Namespace) -> int:
-    """How far it is from what is expected."""
+def expected(problem: Problem, arguments: argparse.Namespace) -> Array | None:
+    """What --expect has, of the shape that out will have."""
     if arguments.expect is None:
-        return 0
-    expected = files.read_array(arguments.expect)
-    if expected.shape != out.shape:
-        raise Failure(
-            f"--expect {arguments.expect}: it is {list(expected.shape)}; out is {list(out.shape)}"
-        )
-    off = np.abs(out.astype(np.float64) - expected.astype(np.float64))
+        return None
+    subject = f"--expect {arguments.expect}"
+    wanted = files.read_array(arguments.expect)
+    files.check_kind(subject, wanted, "biuf", "numbers")
+    out = [*problem.query.shape[:-1], problem.value.shape[-1]]
+    if list(wanted.shape) != out:
+        raise Failure(f"{subject}: it is {list(wanted.shape)}; out is {out}")
+    return wanted
+
+
+def compare(out: Array, expected: Array, arguments: argparse.Namespace) -> int:
+    """How far it is from what is expected; what is not finite in both is not off."""
+    got, wanted = out.astype(np.float64), expected.astype(np.float64)
+    off = np.abs(got - wanted)
+    off[(got == wanted) | (np.isnan(got) & np.isnan(wanted))] = 0
     worst = float(off.max(initial=0.0))
     if not arguments.quiet:
         print(f"max error {worst:.3g}, mean {off.mean() if off.size else 0.0:.3g}")

@@ -30,6 +30,17 @@ class Problem:
         return shape[0], shape[1]
 
     @property
+    def result_bytes(self) -> float:
+        """Of everything that is asked for."""
+        rows, keys = math.prod(self.query.shape[:-1]), self.key.shape[-2]
+        wide = 8 if self.query.dtype == np.float64 else 4
+        asked = [name for name in self.options if name.startswith("return_")]
+        counts = {"return_weights": rows * keys, "return_lse": rows}
+        counts["return_column_sums"] = math.prod(self.query.shape[:-2]) * keys
+        out = rows * self.value.shape[-1] * self.query.dtype.itemsize
+        return float(out + wide * sum(counts[name] for name in asked))
+
+    @property
     def flops(self) -> float:
         """Of all pairs of rows and keys."""
         pairs = math.prod(self.query.shape[:-1]) * self.key.shape[-2]

@@ -1,5 +1,6 @@
 """Problems by name, as B1_H8_L4096_D128_causal, the way heed_perf names them."""
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,12 @@ class Shape:
         """Of value."""
         return (self.batch, self.key_heads, self.keys, self.value_features)
 
+    def bytes(self, programs: int) -> float:
+        """Of the tensors of so many programs, and while the largest is made."""
+        shapes = (self.query_shape, self.key_shape, self.value_shape)
+        counts = [*map(math.prod, shapes), math.prod(self.query_shape[:-1]) * self.value_features]
+        return programs * numpy_type(self.dtype).itemsize * sum(counts) + 4 * max(counts)
+
     @property
     def options(self) -> dict[str, Any]:
         """Of heed.attention."""
@@ -87,7 +94,7 @@ def parse(name: str) -> Shape:
     sizes: dict[str, int] = {}
     words: set[str] = set()
     for part in name.split("_"):
-        match = re.fullmatch(r"([A-Z][a-z]*)([0-9]+)", part)
+        match = re.fullmatch(r"([A-Z][a-z]*)([0-9]{1,40})", part)
         key = match[1] if match else part
         if key in sizes or key in words:
             raise Misuse(f"shape {name}: {key} is given twice")

@@ -39,10 +39,25 @@ class Turns:
         """Seconds of a call."""
         return statistics.median(self.seconds[name])
 
+    def quartiles(self, name: str) -> tuple[float, float]:
+        """Of the seconds of a call."""
+        return quartiles(sorted(self.seconds[name]))
+
     def ratios(self, name: str, to: str) -> list[float]:
         """How many times as long it takes as another, turn by turn, the least first."""
         pairs = zip(self.seconds[name], self.seconds[to], strict=True)
         return sorted(one / other for one, other in pairs)
+
+
+def quartiles(ordered: list[float]) -> tuple[float, float]:
+    """The lower and the upper one of numbers, the least of which is first."""
+    return ordered[len(ordered) // 4], ordered[(3 * len(ordered)) // 4]
+
+
+def best(call: Call, times: int) -> float:
+    """Seconds of the fastest call of so many, after one that is not timed."""
+    call()
+    return min(_seconds(call, 1) for _ in range(times))
 
 
 def _seconds(call: Call, loops: int) -> float:

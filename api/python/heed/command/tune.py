@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import heed
+from heed.command import files
 from heed.command.arguments import add_context, add_progress, context_of, integer
+from heed.command.cost import add_yes, agree_on_shapes
 from heed.command.failure import Failure, Misuse, in_words_of
 from heed.command.progress import Progress
 from heed.command.shapes import GRAMMAR, Shape, parse
 from heed.command.table import columns
-from heed.command.timing import Turns
+from heed.command.timing import Turns, quartiles
 from heed.command.tuning_file import Entry, problems, update
 
 EXAMPLES = """\
@@ -57,6 +59,7 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
     parser.add_argument("--turns", type=integer(3, 10000), default=9, help="of every candidate (9)")
     add_context(parser)
     add_progress(parser)
+    add_yes(parser)
     parser.set_defaults(run=run)
 
 
@@ -98,6 +101,14 @@ def run(arguments: argparse.Namespace) -> int:
     with in_words_of(OPTIONS):
         context = context_of(arguments, tuning_file="")
     threads = int(str(context.describe()["threads"]))
+    if not arguments.dry_run:
+        files.check_results({"-o": (path, ())}, {})
+        tried = [Entry(shapes[0], threads, 48, 128, "")]
+        update(path, context, tried, dry_run=True)  # refuses another file before the search
+    plans = agree_on_shapes(shapes, 1, context, arguments)
+    for shape, said in zip(shapes, plans, strict=True):
+        if said["strategy"] != "prefill":
+            raise Failure(f"shape {shape.name}: so few rows are decoded, which has no tiles")
     found = [search(shape, arguments) for shape in shapes]
     print(table(shapes, found))
     entries, automatic = [], []
@@ -163,8 +174,6 @@ def search(shape: Shape, arguments: argparse.Namespace) -> Found:
     """Candidates in turns with the automatic choice; the better half goes on with more turns."""
     query, key, value = shape.tensors()
     plan = plan_of(shape, arguments, tuning_file="")
-    if plan.describe()["strategy"] != "prefill":
-        raise Failure(f"shape {shape.name}: so few rows are decoded, which has no tiles")
     automatic = tiles_of(plan)
     plans = {automatic: plan}
     for tiles in candidates(automatic, shape):
@@ -195,8 +204,7 @@ def called(plan: Any, query: Any, key: Any, value: Any) -> Any:
 
 def found(tiles: Tiles, automatic: Tiles, gains: list[float]) -> Found:
     """From the last round, which no choice among candidates has made look better."""
-    quartiles = (gains[len(gains) // 4], gains[(3 * len(gains)) // 4])
-    return Found(tiles, automatic, middle(gains), quartiles)
+    return Found(tiles, automatic, middle(gains), quartiles(gains))
 
 
 def middle(gains: list[float]) -> float:

@@ -95,7 +95,11 @@ def conditions_of(words: list[str]) -> frozenset[str]:
 
 
 def update(
-    path: str, context: heed.Context, entries: list[Entry], automatic: Iterable[str] = ()
+    path: str,
+    context: heed.Context,
+    entries: list[Entry],
+    automatic: Iterable[str] = (),
+    dry_run: bool = False,
 ) -> bool:
     """Merges into a file, which may not be there yet, once heed has read the result.
 
@@ -118,6 +122,6 @@ def update(
             raise Failure(
                 f"{path} is not a tuning file: {str(error).partition('; ')[2]}"
             ) from error
-    if text != before:
+    if text != before and not dry_run:
         files.write_text(path, text)
     return text != before

@@ -1,0 +1,117 @@
+"""What work costs: it is known before the work begins, and what costs too much is asked about."""
+
+import argparse
+import math
+import resource
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import heed
+from heed.command.failure import Failure, in_words_of
+from heed.command.shapes import Shape, numpy_type
+from heed.command.timing import best
+
+LONG = 60.0  # seconds of a call that nobody is asked about
+SLOW = 1e9  # flop/s that every CPU reaches
+TRIED = (128, 512, 64)  # rows, keys and features of what is timed
+
+
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """The option that answers the question."""
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help=f"go on without a question where a call takes more than {LONG:g} s, or more memory "
+        "than is free",
+    )
+
+
+def agree_on_memory(subject: str, count: float, arguments: argparse.Namespace) -> None:
+    """Returns where so many bytes more are free, or the user wants to go on; fails otherwise."""
+    free = free_memory()
+    if count > free:
+        agree(f"{subject}: it needs {in_gib(count)} of memory, {in_gib(free)} are free", arguments)
+
+
+def agree_on_time(
+    subject: str, flops: float, context: heed.Context, arguments: argparse.Namespace, dtype: Any
+) -> None:
+    """Returns where a call of so many flops is short, or the user wants to go on."""
+    if arguments.yes or flops <= LONG * SLOW:
+        return
+    seconds = flops / rate(context, dtype)
+    if seconds > LONG:
+        agree(f"{subject}: a call takes about {duration(seconds)}", arguments)
+
+
+def agree_on_shapes(
+    shapes: Sequence[Shape], programs: int, context: heed.Context, arguments: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """The same of problems that are not made yet, in so many programs; what their plans say."""
+    plans = []
+    for shape in shapes:
+        subject = f"shape {shape.name}"
+        agree_on_memory(subject, shape.bytes(programs), arguments)
+        dtype = numpy_type(shape.dtype)
+        with in_words_of({"query": subject}):
+            tensors = (
+                np.broadcast_to(np.zeros((), dtype), sizes)
+                for sizes in (shape.query_shape, shape.key_shape, shape.value_shape)
+            )
+            plans.append(heed.plan(*tensors, context=context, **shape.options).describe())
+        agree_on_time(subject, float(str(plans[-1]["flops"])), context, arguments, dtype)
+    return plans
+
+
+def agree(problem: str, arguments: argparse.Namespace) -> None:
+    """Asks at a terminal, and fails where there is none."""
+    if arguments.yes:
+        return
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Failure(f"{problem}; --yes goes on nevertheless")
+    sys.stderr.write(f"heed {arguments.command}: {problem}; go on? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Failure("nothing is computed")
+
+
+def rate(context: heed.Context, dtype: Any) -> float:
+    """Flop/s of attention that takes some milliseconds, on numbers of this type."""
+    rows, keys, features = TRIED
+    heads = int(str(context.describe()["threads"]))
+    query, key = (np.ones((heads, length, features), dtype) for length in (rows, keys))
+    seconds = best(lambda: heed.attention(query, key, key, context=context), 3)
+    return 4.0 * heads * rows * keys * features / seconds
+
+
+def free_memory() -> float:
+    """Bytes, as far as the system tells; of a container, what it may have."""
+    found = [math.inf]
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        line = next(line for line in lines if line.startswith("MemAvailable:"))
+        found.append(1024 * int(line.split()[1]))
+    with suppress(OSError, ValueError):
+        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY:
+        found.append(limit)
+    return min(found)
+
+
+def in_gib(count: float) -> str:
+    """So many bytes, for people."""
+    return f"{count / 2**30:,.3g} GiB" if count < 2**40 else f"{count / 2**40:,.0f} TiB"
+
+
+def duration(seconds: float) -> str:
+    """In the unit that fits."""
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.0f} seconds"
