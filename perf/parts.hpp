@@ -58,4 +58,7 @@ class Parts {
 /// How many elements a tensor of a workload may have.
 constexpr double kLargestTensor = 1U << 30;
 
+/// How many flops a run of a workload may have: some minutes of one thread.
+constexpr double kMostFlops = 0x1p44;
+
 }  // namespace heed::perf

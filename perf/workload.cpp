@@ -280,6 +280,8 @@ Workload parse_workload(const std::string& name) {
     desc.packed_queries = workload.query_begins.back();
     desc.packed_keys = workload.key_begins.back();
   }
+  if (useful_flops(workload) > kMostFlops)
+    parts.reject("a run of more than 2^44 flops takes too long for this harness");
   return workload;
 }
 

@@ -37,6 +37,8 @@ LISTED = [
      ["backward/B1_H1_L4_D8_W8", "backward/er_N10_deg2_H1_D8"]),
     (["--decode", "--shape", "append4_Hkv2_D8_i8"], ["append/append4_Hkv2_D8_i8"]),
     (["--shape", "append4_Hkv2_D8_rotary"], ["append/append4_Hkv2_D8_rotary"]),
+    (["--no-stages", "--no-naive", "--shape", "B1_H1_L16777216_D64_window9"],
+     ["attention/B1_H1_L16777216_D64_window9"]),
     (["--forms", "--shape", "B2_H1_L16_D8_layers2_ragged"], ["form/B2_H1_L16_D8_layers2_ragged"]),
     (["--no-stages", "--shape", "B2_H1_L16_D8_ragged_pages16_nhd"],
      ["attention/B2_H1_L16_D8_ragged_pages16_nhd", "naive/B2_H1_L16_D8_ragged_pages16_nhd"]),
@@ -97,6 +99,8 @@ REFUSED = [
     (["--shape", "B1_H1_L4_D8_pages"], '"pages" is outside 1 ... 16777216'),
     (["--shape", "B1_H1_L4_D8_nhd"], "nhd needs pages"),
     (["--shape", "B1_H1_Lq1_Lkv1048576_D128_layers9"], "more than 2^30 elements is too large"),
+    (["--shape", "B1_H1_L16777216_D64"], "a run of more than 2^44 flops takes too long"),
+    (["--backward", "--shape", "B1_H1_L1000000_D64_causal"], "more than 2^44 flops takes too long"),
     (["--shape", "er_N10_deg2_H1_D8_layers2"], '"layers2" is not understood'),
 ]
 
