@@ -7,35 +7,27 @@
 namespace heed {
 namespace {
 
-/// How many threads the runtime keeps for this thread's next region, and since which fork.
-struct Team {
-  std::uint32_t threads = 1;
-  std::uint32_t forks = 0;
-};
-thread_local Team kept;
-
-/// Whether the team stayed behind in the parent of a fork(): a region would wait for it for ever.
-bool team_is_gone() { return kept.threads > 1 && kept.forks != forks(); }
+/// How many threads the runtime keeps for this thread's next region.
+thread_local std::uint32_t kept = 1;
 
 /// How many threads a region may ask for: those that are kept and those that can be started.
 std::uint32_t limit_team(std::uint32_t wanted) {
   const int level = omp_get_active_level();
   if (level >= omp_get_max_active_levels()) return wanted;  // no thread is started here
-  const std::uint32_t have = level == 0 ? kept.threads : 1;
+  const std::uint32_t have = level == 0 ? kept : 1;
   return wanted <= have ? wanted : have + startable_threads(wanted - have);
 }
 
 class OpenMpExecutor final : public Executor {
  public:
   void run(std::uint32_t workers, Body body, void* argument) const override {
-    if (team_is_gone()) return body(argument, 0);
+    if (lost_its_threads()) return body(argument, 0);
     const bool outermost = omp_get_active_level() == 0;
     // The runtime may give fewer threads than asked (nested regions, limits).
 #pragma omp parallel num_threads(static_cast <int>(limit_team(workers)))
     {
       const auto thread = static_cast<std::uint32_t>(omp_get_thread_num());
-      if (thread == 0 && outermost)
-        kept = {static_cast<std::uint32_t>(omp_get_num_threads()), forks()};
+      if (thread == 0 && outermost) kept = static_cast<std::uint32_t>(omp_get_num_threads());
       body(argument, thread);
     }
   }

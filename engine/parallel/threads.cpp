@@ -2,9 +2,18 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#endif
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstring>
 #include <mutex>
 #include <new>
 
@@ -26,14 +35,65 @@ void* pass_the_gate(void*) {
   return nullptr;
 }
 
+std::atomic<bool> forks_with_threads{false};  ///< the parent, whose fork is under way
+thread_local bool survived_others = false;
+
+/// Whether there have been others than this thread, in this process or in those it was forked from.
+bool had_threads() {
+#if __has_include(<sys/single_threaded.h>)
+  return __libc_single_threaded == 0;
+#else
+  return true;
+#endif
+}
+
+void before_fork() { forks_with_threads.store(had_threads(), std::memory_order_relaxed); }
+
 /// In the child of a fork: another thread's trial stayed in the parent, with its locks.
 void begin_again() {
   times_forked.fetch_add(1, std::memory_order_relaxed);
+  if (forks_with_threads.load(std::memory_order_relaxed)) survived_others = true;
   new (&gate) std::mutex;
   new (&one_trial) std::mutex;
 }
 
+/// Whether the process began as a fork and has run no other program since (Linux's PF_FORKNOEXEC).
+bool began_by_fork() {
+  constexpr unsigned kForkedWithoutExec = 0x40;
+  char text[512] = "";
+  std::FILE* const file = std::fopen("/proc/self/stat", "re");
+  if (file == nullptr) return false;
+  text[std::fread(text, 1, sizeof text - 1, file)] = '\0';
+  (void)std::fclose(file);
+  unsigned flags = 0;
+  const char* const name_end = std::strrchr(text, ')');  // a name may hold anything
+  return name_end != nullptr &&
+         std::sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+         (flags & kForkedWithoutExec) != 0;
+}
+
+bool is_first_thread() {
+#if defined(__linux__)
+  return syscall(SYS_gettid) == getpid();
+#else
+  return false;
+#endif
+}
+
+/// Of forks before heed was loaded: the thread that survived them is the process's first.
+const bool first_survived_others = [] {
+  try {
+    watch_forks();
+  } catch (...) {  // whoever makes a context is told
+  }
+  return began_by_fork() && had_threads();
+}();
+
 }  // namespace
+
+bool lost_its_threads() noexcept {
+  return survived_others || (first_survived_others && is_first_thread());
+}
 
 std::uint32_t startable_threads(std::uint32_t wanted) noexcept {
   const std::lock_guard<std::mutex> trial(one_trial);
@@ -58,7 +118,7 @@ std::uint32_t forks() noexcept { return times_forked.load(std::memory_order_rela
 
 void watch_forks() {
   static const bool watching = [] {
-    if (pthread_atfork(nullptr, nullptr, begin_again) != 0)
+    if (pthread_atfork(before_fork, nullptr, begin_again) != 0)
       fail(HEED_STATUS_OUT_OF_MEMORY, "the C library has no memory for a fork handler");
     return true;
   }();

@@ -14,7 +14,14 @@ std::uint32_t startable_threads(std::uint32_t wanted) noexcept;
 /// of its locks, stayed behind each.
 std::uint32_t forks() noexcept;
 
-/// Call this before the forks that forks() shall count. Throws if there is no memory.
+/// Whether the pool of threads that a runtime may keep for this thread stayed behind in the parent
+/// of a fork, so that a region would wait for them for ever. Anybody may have used the runtime,
+/// before the fork and before heed was loaded; so this is true wherever the parent had other
+/// threads.
+bool lost_its_threads() noexcept;
+
+/// Call this before the forks that forks() shall count; done once as heed is loaded. Throws if
+/// there is no memory.
 void watch_forks();
 
 }  // namespace heed

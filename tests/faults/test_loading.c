@@ -1,12 +1,16 @@
 /* A program that loads libheed, runs attention and unloads it, 200 times: it ends well, and the
- * threads of the runtimes do not add up.
+ * threads of the runtimes do not add up. Or one that forks after a region of its own in OpenMP:
+ * heed runs in the child, whatever of it was there before.
  *
- *   test_loading LIBRARY EXECUTOR */
+ *   test_loading load|fork LIBRARY EXECUTOR */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "heed.h"
 
@@ -39,15 +43,23 @@ static int has_executor(void* library, const char* executor) {
   return 0;
 }
 
-static heed_status attend(void* library, const char* executor, const float* in, float* out) {
+static heed_status make_context(void* library, const char* executor, heed_context** context) {
   FIND(heed_context_create);
-  FIND(heed_attention);
-  FIND(heed_context_destroy);
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   options.executor_name = executor;
   options.threads = 4;
-  heed_context* context = NULL;
-  heed_status status = p_heed_context_create(&options, &context);
+  return p_heed_context_create(&options, context);
+}
+
+/* In that context, or in one made for it. */
+static heed_status attend(void* library, const char* executor, heed_context* given) {
+  static float in[kHeads * kLength * kFeatures];
+  static float out[kHeads * kLength * kFeatures];
+  FIND(heed_attention);
+  FIND(heed_context_destroy);
+  for (int i = 0; i < kHeads * kLength * kFeatures; ++i) in[i] = (float)(i % 17) * 0.1F;
+  heed_context* context = given;
+  heed_status status = given != NULL ? HEED_STATUS_OK : make_context(library, executor, &context);
   if (status != HEED_STATUS_OK) return status;
   heed_attention_desc desc = HEED_ATTENTION_DESC_INIT;
   desc.batch = 1;
@@ -58,23 +70,82 @@ static heed_status attend(void* library, const char* executor, const float* in, 
   args.query = args.key = args.value = in;
   args.out = out;
   status = p_heed_attention(context, &desc, &args);
-  p_heed_context_destroy(context);
+  if (given == NULL) p_heed_context_destroy(context);
   return status;
 }
 
-int main(int count, char** arguments) {
-  static float in[kHeads * kLength * kFeatures];
-  static float out[kHeads * kLength * kFeatures];
-  if (count != 3) return 2;
-  for (int i = 0; i < kHeads * kLength * kFeatures; ++i) in[i] = (float)(i % 17) * 0.1F;
-  for (int load = 0; load < kLoads; ++load) {
-    void* const library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-      (void)fprintf(stderr, "load %d: %s\n", load, dlerror());
-      return 1;
+/* How far heed had come before the fork; who forks; and whether it is the child's child that runs.
+ */
+struct forking {
+  const char *path, *executor;
+  enum { kNothing, kLoaded, kHasContext, kRan, kStages } stage;
+  int in_thread, twice;
+};
+
+static heed_status run_in_child(const struct forking* how, void* library, heed_context* context) {
+  if (library == NULL) library = dlopen(how->path, RTLD_NOW | RTLD_LOCAL);
+  heed_status status = HEED_STATUS_OK;
+  for (int run = 0; run < 3 && status == HEED_STATUS_OK; ++run)
+    status = attend(library, how->executor, context);
+  return status;
+}
+
+/* Waits for a child; 0 if that ended with 0. */
+static int ending_of(pid_t child) {
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return 1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 2; /* by the alarm */
+}
+
+static void* have_region_and_fork(void* given) {
+  const struct forking* const how = (const struct forking*)given;
+  void* const library = how->stage >= kLoaded ? dlopen(how->path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  heed_context* context = NULL;
+  if (how->stage >= kHasContext && make_context(library, how->executor, &context) != HEED_STATUS_OK)
+    _exit(3);
+  int threads = 0;
+#if defined(_OPENMP)
+#pragma omp parallel num_threads(4) reduction(+ : threads)
+#endif
+  threads += 1;
+  if (how->stage >= kRan && attend(library, how->executor, context) != HEED_STATUS_OK) _exit(4);
+  const pid_t child = fork();
+  if (child == 0) {
+    (void)alarm(15);
+    const pid_t its_own = how->twice ? fork() : 0;
+    (void)alarm(15);
+    _exit(its_own != 0 ? ending_of(its_own) : (int)run_in_child(how, library, context));
+  }
+  const int code = ending_of(child);
+  _exit(threads == 1 && code == 0 ? kSkipped : code);
+}
+
+/* Each case in a process of its own, which has no threads before. */
+static int try_forks(const char* path, const char* executor) {
+  int failures = 0;
+  for (int i = 0; i < 4 * kStages; ++i) {
+    struct forking how = {path, executor, i / 4, i & 1, i & 2};
+    const pid_t process = fork();
+    if (process == 0) {
+      pthread_t thread;
+      if (how.in_thread && pthread_create(&thread, NULL, have_region_and_fork, &how) == 0)
+        (void)pthread_join(thread, NULL);
+      (void)have_region_and_fork(&how);
     }
-    if (!has_executor(library, arguments[2])) return kSkipped;
-    const heed_status status = attend(library, arguments[2], in, out);
+    const int code = ending_of(process);
+    if (code == kSkipped) return kSkipped;
+    if (code == 0) continue;
+    ++failures;
+    (void)fprintf(stderr, "stage %d, in a thread %d, twice %d: ended with %d\n", (int)how.stage,
+                  how.in_thread, how.twice, code);
+  }
+  return failures == 0 ? 0 : 1;
+}
+
+static int try_loads(const char* path, const char* executor) {
+  for (int load = 0; load < kLoads; ++load) {
+    void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const heed_status status = attend(library, executor, NULL);
     (void)dlclose(library);
     if (status != HEED_STATUS_OK) {
       (void)fprintf(stderr, "load %d: status %d\n", load, (int)status);
@@ -84,4 +155,19 @@ int main(int count, char** arguments) {
   const int threads = threads_alive();
   (void)printf("%d threads after %d loads\n", threads, kLoads);
   return threads > 0 && threads <= 8 ? 0 : 1;
+}
+
+int main(int count, char** arguments) {
+  if (count != 4) return 2;
+  const int forks = strcmp(arguments[1], "fork") == 0;
+  /* Whether it is built in is asked in another process: nothing of heed shall have been here. */
+  const pid_t asked = fork();
+  if (asked == 0) {
+    void* const library = dlopen(arguments[2], RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) (void)fprintf(stderr, "%s\n", dlerror());
+    _exit(library == NULL ? 1 : has_executor(library, arguments[3]) ? 0 : kSkipped);
+  }
+  const int code = ending_of(asked);
+  if (code != 0) return code;
+  return forks ? try_forks(arguments[2], arguments[3]) : try_loads(arguments[2], arguments[3]);
 }

@@ -41,7 +41,8 @@ folders=()
 for path in /etc/ssl/certs/ca-certificates.crt /etc/resolv.conf \
   $(grep -oE "(file:/)?/[^' ]+" <<<"$pip" | sed 's,^file://,,'); do
   if [ -f "$path" ]; then install -D -m 644 "$path" "$root$path"; fi
-  if [ -d "$path" ]; then folders+=("$path"); fi
+  # Of an index of packages, the packages lie beside it.
+  if [ -d "$path" ]; then folders+=("${path%/simple}"); fi
 done
 
 rm -rf "$root/heed"
