@@ -145,7 +145,11 @@ REFUSED = [
     ("edges.csv --features x.npy -o x.npy", 1, "-o x.npy would replace what --features names"),
     ("edges.csv --features x.npy --show 5", 1, "--show is 5; it must be 0 to 4"),
     ("edges.csv --features x.npy --scale 0", 2, "--scale: '0' must be a number other than 0"),
-    ("edges.csv --features x.npy --matrices x.npy", 1, "x.npy: it is a .npy file; a .npz file is"),
+    (
+        "edges.csv --features x.npy --matrices x.npy",
+        1,
+        "x.npy: it is not a .npz file but a .npy file",
+    ),
     ("edges.csv --features x.npy --matrices m.npz", 1, "--matrices m.npz: w_query is missing"),
     ("edges.csv --features cube.npy --matrices m.npz", 1, "--features has 3 axes; with --matrices"),
     (
@@ -179,6 +183,7 @@ def test_refused(run, files, line, status, words):
         ("0 1\n0.5 1\n", "line 2 is '0.5 1'; it must be two nodes"),
         ("0 1 x\n", "line 1 is '0 1 x'; it must be two nodes"),
         ("0 -1\n", "edge 0 has the node -1; it must be 0 to 2147483646"),
+        ("0 99999999999999999999\n", "edge 0 has the node 99999999999999999999; it must be 0 to"),
         ("0 2147483647\n", "edge 0 has the node 2147483647; it must be 0 to 2147483646"),
         ("0 1 -2\n", "edge 0 has the weight -2; it must be finite, at least 0"),
         ("0 1 nan\n", "edge 0 has the weight nan; it must be finite, at least 0"),
@@ -192,7 +197,12 @@ def test_edges_refused(tmp_path, text, words):
 
 def test_edges_as_people_write_them(tmp_path):
     path = tmp_path / "e.txt"
-    for text in ("0 1\n2 3\n", "# c\n0,1\n\n2, 3 % c\n", "from;to\n0;1\n2;3\n", "0\t1\r\n2\t3\r\n"):
+    for text in (
+        "0 1\n2 3\n",
+        "# c\n0,1\n\n2, 3 % c\n",
+        "from;to\n0;1\n2;3\n",
+        "\ufeff0\t1\r\n2\t3\r\n",
+    ):
         path.write_text(text)
         read = read_edges(str(path))
         assert (read.sources.tolist(), read.destinations.tolist()) == ([0, 2], [1, 3])

@@ -1,8 +1,8 @@
 """What the commands' parsers share."""
 
 import argparse
-import os
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -16,7 +16,7 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str) -> None:
         """As wide as the terminal, up to 100 columns."""
-        width = min(int(os.environ.get("COLUMNS") or 0) or _terminal(), 100)
+        width = min(shutil.get_terminal_size().columns, 100)
         super().__init__(prog, max_help_position=30, width=width)
 
 
@@ -37,13 +37,6 @@ class Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: Any = None) -> None:
         """Unlike argparse's, raises what goes wrong."""
         print(message, end="", file=file or sys.stderr)
-
-
-def _terminal() -> int:
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns
-    except (AttributeError, OSError, ValueError):  # stdout is closed, or no terminal
-        return 80
 
 
 def integer(low: int, high: int = 1 << 40) -> Callable[[str], int]:

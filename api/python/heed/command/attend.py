@@ -143,9 +143,9 @@ def run(arguments: argparse.Namespace) -> int:
         )
     wanted = expected(problem, arguments)
     look = look_at(problem, arguments)
-    agree_on_memory("the results", problem.result_bytes, arguments)
-    flops = float(str(plan.describe()["flops"]))
-    agree_on_time(arguments.query, flops, context, arguments, problem.query.dtype)
+    count = problem.result_bytes(0 if look is None else len(look.rows))
+    agree_on_memory("results", count, arguments)
+    agree_on_time(arguments.query, plan, context, arguments, problem.query.dtype)
     with in_words_of(OPTIONS):
         if arguments.repeat is None:
             results = in_pieces("heed attend", problem, context, arguments.progress)
@@ -166,6 +166,8 @@ def check(arguments: argparse.Namespace) -> None:
         given = getattr(arguments, needed) is not None or (needed == "show" and arguments.svg)
         if getattr(arguments, option) is not None and not given:
             raise Misuse(f"--{option} is given without --{needed}")
+    if arguments.batch and arguments.show is None and arguments.svg is None:
+        raise Misuse("--batch is given without --show")
     if arguments.tolerance is not None and not arguments.tolerance >= 0:
         raise Misuse(f"--tolerance is {arguments.tolerance:g}; it must be at least 0")
     asked = [name for name in ASKED if getattr(arguments, name)]

@@ -12,7 +12,7 @@ from heed.command.arguments import add_context, add_progress, context_of, intege
 from heed.command.cost import add_yes, agree_on_shapes
 from heed.command.failure import Failure, in_words_of
 from heed.command.plot import Bar, bars
-from heed.command.progress import Progress
+from heed.command.progress import Progress, duration
 from heed.command.shapes import GRAMMAR, TYPES, Shape, parse
 from heed.command.table import columns
 from heed.command.timing import Turns, quartiles
@@ -154,7 +154,6 @@ def measure(
         "shape": shape.name,
         "name": SHAPES.get(shape.name.removesuffix(f"_{shape.dtype}"), ""),
         "seconds": {name: timed.median(name) for name in calls},
-        "seconds_quartiles": {name: timed.quartiles(name) for name in calls},
         "gflops": flops / timed.median("heed") * 1e-9,
         "gflops_quartiles": [flops / at * 1e-9 for at in reversed(timed.quartiles("heed"))],
         "strategy": said["strategy"],
@@ -244,14 +243,6 @@ def measured(results: dict[str, Any]) -> str:
     where = f"{results['machine']['cpu']} ({results['machine']['isa']})"
     how = f"{results['threads']} threads, medians of {results['turns']} turns"
     return f"{versions} on {where}, {how}, {results['date']}"
-
-
-def duration(seconds: float) -> str:
-    """In the unit that fits."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
 
 
 def picture(results: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 import heed
 from heed.command.failure import Failure, in_words_of
+from heed.command.progress import duration
 from heed.command.shapes import Shape, numpy_type
 from heed.command.timing import best
 
@@ -39,9 +40,10 @@ def agree_on_memory(subject: str, count: float, arguments: argparse.Namespace) -
 
 
 def agree_on_time(
-    subject: str, flops: float, context: heed.Context, arguments: argparse.Namespace, dtype: Any
+    subject: str, plan: Any, context: heed.Context, arguments: argparse.Namespace, dtype: Any
 ) -> None:
-    """Returns where a call of so many flops is short, or the user wants to go on."""
+    """Returns where a call of the plan is short, or the user wants to go on; fails otherwise."""
+    flops = float(plan.describe()["flops"])
     if arguments.yes or flops <= LONG * SLOW:
         return
     seconds = flops / rate(context, dtype)
@@ -51,20 +53,20 @@ def agree_on_time(
 
 def agree_on_shapes(
     shapes: Sequence[Shape], programs: int, context: heed.Context, arguments: argparse.Namespace
-) -> list[dict[str, Any]]:
-    """The same of problems that are not made yet, in so many programs; what their plans say."""
+) -> list[Any]:
+    """The same of problems that are not made yet, in so many programs; their plans."""
     plans = []
     for shape in shapes:
         subject = f"shape {shape.name}"
         agree_on_memory(subject, shape.bytes(programs), arguments)
         dtype = numpy_type(shape.dtype)
+        tensors = (
+            np.broadcast_to(np.zeros((), dtype), sizes)
+            for sizes in (shape.query_shape, shape.key_shape, shape.value_shape)
+        )
         with in_words_of({"query": subject}):
-            tensors = (
-                np.broadcast_to(np.zeros((), dtype), sizes)
-                for sizes in (shape.query_shape, shape.key_shape, shape.value_shape)
-            )
-            plans.append(heed.plan(*tensors, context=context, **shape.options).describe())
-        agree_on_time(subject, float(str(plans[-1]["flops"])), context, arguments, dtype)
+            plans.append(heed.plan(*tensors, context=context, **shape.options))
+        agree_on_time(subject, plans[-1], context, arguments, dtype)
     return plans
 
 
@@ -107,11 +109,3 @@ def free_memory() -> float:
 def in_gib(count: float) -> str:
     """So many bytes, for people."""
     return f"{count / 2**30:,.3g} GiB" if count < 2**40 else f"{count / 2**40:,.0f} TiB"
-
-
-def duration(seconds: float) -> str:
-    """In the unit that fits."""
-    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:.0f} seconds"

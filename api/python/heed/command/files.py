@@ -17,28 +17,20 @@ from heed.command.shapes import numpy_type
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MAGIC = ((".npy", b"\x93NUMPY"), (".npz", b"PK\x03\x04"), (".npz", b"PK\x05\x06"))
-WRITER = {".npy": "numpy.save", ".npz": "numpy.savez"}
 ARRAYS = (".npy", ".npz")
 
 
 def read_array(path: str) -> Array:
     """Of a .npy file."""
-    array: Array = loaded(path, ".npy", np.load)
-    return array
+    return in_order(load(path, ".npy"))
 
 
 def read_arrays(path: str) -> dict[str, Array]:
     """Of a .npz file, by name."""
-
-    def load(stream: IO[bytes], **options: Any) -> dict[str, Array]:
-        with np.load(stream, **options) as archive:
-            return dict(archive)
-
-    arrays: dict[str, Array] = loaded(path, ".npz", load)
-    return {name: in_order(array) for name, array in arrays.items()}
+    return {name: in_order(array) for name, array in load(path, ".npz").items()}
 
 
-def loaded(path: str, kind: str, load: Callable[..., Any]) -> Any:
+def load(path: str, kind: str) -> Any:
     """What NumPy reads of a file, whose first bytes must be those of its kind."""
     try:
         with open(path, "rb") as file:
@@ -46,13 +38,11 @@ def loaded(path: str, kind: str, load: Callable[..., Any]) -> Any:
             first = stream.read(8)
             found = next((name for name, magic in MAGIC if first.startswith(magic)), None)
             if found != kind:
-                wrong = f"it is {f'a {found} file' if found else 'of another kind'}"
-                raise Failure(
-                    f"{path}: {wrong}; a {kind} file is wanted here, as {WRITER[kind]} writes"
-                )
+                wanted = f"it is not a {kind} file"
+                raise Failure(f"{path}: {wanted}{f' but a {found} file' if found else ''}")
             stream.seek(0)
-            result = load(stream, allow_pickle=False)
-            return in_order(result) if kind == ".npy" else result
+            loaded = np.load(stream, allow_pickle=False)
+            return loaded if kind == ".npy" else dict(loaded)
     except OSError as error:
         raise Failure(f"{path}: {error.strerror or error}") from error
     except Failure:
@@ -144,9 +134,8 @@ def write_text(path: str, text: str) -> None:
 def read_lines(path: str) -> list[str]:
     """Of a text in UTF-8; - is stdin."""
     try:
-        if path == "-":
-            return sys.stdin.read().splitlines()
-        return Path(path).read_text(encoding="utf-8").splitlines()
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
+        return text.removesuffix("\n").split("\n") if text else []
     except OSError as error:
         raise Failure(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -162,17 +151,15 @@ def check_results(
     """
     seen = {os.path.realpath(path): name for name, path in inputs.items() if path is not None}
     for name, (path, endings) in results.items():
-        if path is None:
+        if path is None or is_device(Path(path)):
             continue
-        if is_device(Path(path)):
-            continue
-        target = Path(os.path.realpath(path))
         if endings and not path.endswith(endings):
             raise Misuse(f"{name} {path}: its name must end with {' or '.join(endings)}")
-        if str(target) in seen:
-            raise Failure(f"{name} {path} would replace what {seen[str(target)]} names")
-        seen[str(target)] = name
-        problem = unwritable(target)
+        target = os.path.realpath(path)
+        if target in seen:
+            raise Failure(f"{name} {path} would replace what {seen[target]} names")
+        seen[target] = name
+        problem = unwritable(Path(target))
         if problem:
             raise Failure(f"{path}: it cannot be written: {os.strerror(problem)}")
 

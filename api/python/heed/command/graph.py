@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
         edges = edges.both_ways()
     if arguments.self_loops:
         edges = edges.with_loops(nodes)
-    agree_on_memory("the results", result_bytes(arguments, edges, features), arguments)
+    agree_on_memory("results", result_bytes(arguments, edges, features), arguments)
     results = attend(arguments, edges, features)
     kept = {name: results[name] for name in ("out", *asked)}
     files.write_results(arguments.output, kept)

@@ -88,10 +88,10 @@ def look_at(problem: Problem, arguments: argparse.Namespace) -> Look | None:
         return None
     batch, heads, rows, _ = (1, 1, *problem.query.shape)[-4:]
     keys = problem.key.shape[-2]
-    for option, given, count in (
-        ("show", arguments.show or 0, heads),
-        ("batch", arguments.batch, batch),
-    ):
+    if not rows * keys * heads * batch:
+        raise Failure(f"there is nothing to draw of {rows} rows and {keys} keys")
+    for option, count in (("show", heads), ("batch", batch)):
+        given = getattr(arguments, option) or 0
         if given >= count:
             raise Failure(f"--{option} is {given}; it must be 0 to {count - 1}")
     first, last = 0, min(rows, 32) - 1
@@ -105,8 +105,6 @@ def look_at(problem: Problem, arguments: argparse.Namespace) -> Look | None:
     names = None if arguments.tokens is None else files.read_lines(arguments.tokens)
     if names is not None and len(names) != keys:
         raise Failure(f"--tokens {arguments.tokens}: it has {len(names)} lines; keys are {keys}")
-    if not rows * keys:
-        raise Failure(f"there is nothing to draw of {rows} rows and {keys} keys")
     return Look(list(range(first, last + 1)), names)
 
 
@@ -157,7 +155,7 @@ def expected(problem: Problem, arguments: argparse.Namespace) -> Array | None:
 
 
 def compare(out: Array, expected: Array, arguments: argparse.Namespace) -> int:
-    """How far it is from what is expected; what is not finite in both is not off."""
+    """How far it is from what is expected; the same infinity is not off, nor is NaN in both."""
     got, wanted = out.astype(np.float64), expected.astype(np.float64)
     off = np.abs(got - wanted)
     off[(got == wanted) | (np.isnan(got) & np.isnan(wanted))] = 0

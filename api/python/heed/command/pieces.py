@@ -29,16 +29,15 @@ class Problem:
         shape = (1, 1, *self.key.shape)[-4:]
         return shape[0], shape[1]
 
-    @property
-    def result_bytes(self) -> float:
-        """Of everything that is asked for."""
+    def result_bytes(self, drawn: int) -> float:
+        """Of everything that is asked for, and of the weights of so many rows that are drawn."""
         rows, keys = math.prod(self.query.shape[:-1]), self.key.shape[-2]
         wide = 8 if self.query.dtype == np.float64 else 4
-        asked = [name for name in self.options if name.startswith("return_")]
-        counts = {"return_weights": rows * keys, "return_lse": rows}
-        counts["return_column_sums"] = math.prod(self.query.shape[:-2]) * keys
+        heads = math.prod(self.query.shape[:-2])
+        counts = {"weights": rows * keys, "lse": rows, "column_sums": heads * keys}
+        asked = sum(count for name, count in counts.items() if f"return_{name}" in self.options)
         out = rows * self.value.shape[-1] * self.query.dtype.itemsize
-        return float(out + wide * sum(counts[name] for name in asked))
+        return float(out + wide * (asked + heads * drawn * keys))
 
     @property
     def flops(self) -> float:

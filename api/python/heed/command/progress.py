@@ -1,5 +1,6 @@
 """A bar on stderr while something takes long."""
 
+import shutil
 import sys
 import time
 from types import TracebackType
@@ -8,6 +9,7 @@ from typing import Literal
 When = Literal["auto", "always", "never"]
 WIDTH = 30
 EVERY = 0.1  # seconds between two pictures
+UNITS = {"days": 86400.0, "hours": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 PATIENCE = 0.5  # what ends before shows no bar
 
 
@@ -50,15 +52,18 @@ class Progress:
         self._next = now + EVERY
         self._drawn = True
         share = self._done / self._total
-        filled = round(WIDTH * share)
-        left = (now - self._started) * (1 - share) / share
-        sys.stderr.write(
-            f"\r\x1b[2K{self._label} {'█' * filled}{'░' * (WIDTH - filled)} "
-            f"{100 * share:3.0f} %, {_duration(left)} left"
-        )
+        left = duration((now - self._started) * (1 - share) / share)
+        columns = shutil.get_terminal_size().columns
+        words = f"{self._label} ", f" {100 * share:3.0f} %, {left} left"
+        wide = max(min(WIDTH, columns - 1 - sum(map(len, words))), 0)
+        drawn = f"{'█' * round(wide * share):░<{wide}}".join(words)
+        sys.stderr.write(f"\r\x1b[2K{drawn[: columns - 1]}")  # a second line would stay
         sys.stderr.flush()
 
 
-def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+def duration(seconds: float) -> str:
+    """In the unit that fits."""
+    for unit, size in UNITS.items():
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"

@@ -106,8 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
         tried = [Entry(shapes[0], threads, 48, 128, "")]
         update(path, context, tried, dry_run=True)  # refuses another file before the search
     plans = agree_on_shapes(shapes, 1, context, arguments)
-    for shape, said in zip(shapes, plans, strict=True):
-        if said["strategy"] != "prefill":
+    for shape, plan in zip(shapes, plans, strict=True):
+        if plan.describe()["strategy"] != "prefill":
             raise Failure(f"shape {shape.name}: so few rows are decoded, which has no tiles")
     found = [search(shape, arguments) for shape in shapes]
     print(table(shapes, found))

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import heed
 from heed.command import files
 from heed.command.failure import Failure
-from heed.command.shapes import TYPES, Shape
+from heed.command.shapes import Shape
 
 FIRST = "heed-tuning 1"
-KINDS = {"f32": "f32", "f16": "f16", "bf16": "bf16", "f64": "f64"}
-assert set(KINDS) == set(TYPES)
 
 
 @dataclass(frozen=True)
