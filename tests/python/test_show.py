@@ -48,6 +48,11 @@ def test_wide_letters_are_as_wide_as_terminals_have_them():
     assert row.index("│") + 3 == next(line for line in lines if " a │" in line).index("│")
 
 
+def test_marks_stay_with_their_letters():
+    plain, marked = (text_of(EYE, [f"{e}a", "b", "c"]).splitlines() for e in ("e", "e\u0301"))
+    assert [line.replace("\u0301", "") for line in marked] == plain
+
+
 def test_infinities_and_nan():
     weights = np.array([[0.5, -np.inf], [np.nan, 1.0]])
     assert "??" in text_of(weights)
@@ -68,6 +73,8 @@ def test_svg():
     cells = [one for one in root if one.tag.endswith("rect")]
     assert len(cells) == 9
     assert "<a> → b&: 0" in [one[0].text for one in cells]
+    long = ElementTree.fromstring(heed.show(EYE, title=100 * "t").svg())
+    assert float(long.attrib["width"]) > 700
     large = ElementTree.fromstring(heed.show(np.random.default_rng(0).random((500, 700))).svg())
     assert len([one for one in large if one.tag.endswith("rect")]) <= 160 * 160
 
@@ -81,6 +88,10 @@ def test_weights_of_torch():
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [
+        (("abc",), {}, "weights is <U3; it must be an array of numbers"),
+        ((None,), {}, "weights is object; it must be an array of numbers"),
+        (([[1], [2, 3]],), {}, "weights is object; it must be an array of numbers"),
+        ((EYE * 1j,), {}, "weights is complex128; it must be an array of numbers"),
         ((np.zeros(3),), {}, "weights has 1 axes; it must have 2 to 4"),
         ((np.zeros((2, 0)),), {}, r"weights is \[1, 2, 0\]; there is nothing to show"),
         ((EYE, ["a"]), {}, "tokens has 1 names; it must have one for each of 3 rows"),

@@ -68,8 +68,9 @@ class HeatMap:
         keys = _every(keys, self.weights.shape[1], keys_each)
         left = 7 * max((len(name) for name in rows), default=0) + 8
         top = 7 * max((len(name) for name in keys), default=0) + (26 if self.title else 8)
+        wide = max(left + CELL * cells.shape[1] + 8, 16 + 8 * len(self.title))
         parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + CELL * cells.shape[1] + 8}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" '
             f'height="{top + CELL * cells.shape[0] + 8}" font-family="sans-serif" font-size="11" '
             'fill="#737880">'
         ]
@@ -130,7 +131,13 @@ def _floats(weights: Any) -> Floats:
     """As NumPy's, wherever they come from."""
     if hasattr(weights, "detach"):  # PyTorch's, of which NumPy takes neither bfloat16 nor gradients
         weights = weights.detach().double().cpu()
-    return np.asarray(weights).astype(np.float64)
+    try:
+        numbers = np.asarray(weights)
+    except ValueError:  # lists of different lengths
+        numbers = np.asarray(None)
+    if numbers.dtype.kind not in "biuf" and numbers.dtype.name != "bfloat16":
+        raise ValueError(f"weights is {numbers.dtype}; it must be an array of numbers")
+    return numbers.astype(np.float64)
 
 
 def _matrix(weights: Floats, head: int | None, batch: int) -> Floats:
@@ -223,7 +230,7 @@ def _header(keys: Sequence[str] | None, margin: int, per_cell: int, cells: int) 
     """The names of keys, from top to bottom; numbers of keys that share cells."""
     if keys is None or per_cell > 1:
         return [] if per_cell == 1 else [" " * margin + f" {per_cell} keys a cell"]
-    names = [name[:LABEL] for name in keys[:cells]]
+    names = [_letters(name)[:LABEL] for name in keys[:cells]]
     high = max(map(len, names))
     lines = []
     for line in range(high):
@@ -236,8 +243,19 @@ def _header(keys: Sequence[str] | None, margin: int, per_cell: int, cells: int) 
     return lines
 
 
+def _letters(name: str) -> list[str]:
+    """Each with the marks that combine with it."""
+    letters: list[str] = []
+    for c in name:
+        if letters and _width(c) == 0:
+            letters[-1] += c
+        else:
+            letters.append(c)
+    return letters
+
+
 def _two_columns(letter: str) -> str:
-    return letter + " " * (2 - _width(letter))
+    return letter + " " * (2 - _columns(letter))
 
 
 def _legend(weights: Floats, per_cell: int, colour: bool) -> str:
