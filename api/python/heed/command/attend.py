@@ -143,7 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     wanted = expected(problem, arguments)
     look = look_at(problem, arguments)
-    count = problem.result_bytes(0 if look is None else len(look.rows))
+    count = problem.result_bytes(0 if look is None else len(look[0]))
     agree_on_memory("results", count, arguments)
     agree_on_time(arguments.query, plan, context, arguments, problem.query.dtype)
     with in_words_of(OPTIONS):

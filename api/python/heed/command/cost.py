@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import resource
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ import heed
 from heed.command.failure import Failure, in_words_of
 from heed.command.progress import duration
 from heed.command.shapes import Shape, numpy_type
-from heed.command.timing import best
+from heed.command.timing import Turns
 
 LONG = 60.0  # seconds of a call that nobody is asked about
 SLOW = 1e9  # flop/s that every CPU reaches
@@ -87,8 +86,9 @@ def rate(context: heed.Context, dtype: Any) -> float:
     rows, keys, features = TRIED
     heads = int(str(context.describe()["threads"]))
     query, key = (np.ones((heads, length, features), dtype) for length in (rows, keys))
-    seconds = best(lambda: heed.attention(query, key, key, context=context), 3)
-    return 4.0 * heads * rows * keys * features / seconds
+    turns = Turns({"": lambda: heed.attention(query, key, key, context=context)})
+    turns.run(3)
+    return 4.0 * heads * rows * keys * features / turns.median("")
 
 
 def free_memory() -> float:
@@ -100,9 +100,6 @@ def free_memory() -> float:
         found.append(1024 * int(line.split()[1]))
     with suppress(OSError, ValueError):
         found.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY:
-        found.append(limit)
     return min(found)
 
 

@@ -3,7 +3,6 @@
 import argparse
 import re
 import sys
-from typing import NamedTuple
 
 import numpy as np
 
@@ -75,11 +74,7 @@ def tell_nan(problem: Problem, out: Array) -> None:
     print(f"heed attend: out has NaN, {count} of its {out.size} numbers{where}", file=sys.stderr)
 
 
-class Look(NamedTuple):
-    """What is drawn."""
-
-    rows: list[int]
-    tokens: list[str] | None
+Look = tuple[list[int], list[str] | None]  # rows, and names of keys
 
 
 def look_at(problem: Problem, arguments: argparse.Namespace) -> Look | None:
@@ -105,13 +100,14 @@ def look_at(problem: Problem, arguments: argparse.Namespace) -> Look | None:
     names = None if arguments.tokens is None else files.read_lines(arguments.tokens)
     if names is not None and len(names) != keys:
         raise Failure(f"--tokens {arguments.tokens}: it has {len(names)} lines; keys are {keys}")
-    return Look(list(range(first, last + 1)), names)
+    return list(range(first, last + 1)), names
 
 
 def draw(
     problem: Problem, context: heed.Context, look: Look, arguments: argparse.Namespace
 ) -> None:
     """The weights of some rows, computed anew."""
+    listed, names = look
     options = {name: given for name, given in problem.options.items() if name not in ASKED.values()}
     with in_words_of(OPTIONS):
         weights = heed.attention(
@@ -120,16 +116,16 @@ def draw(
             problem.value,
             context=context,
             return_weights=problem.options.get("return_weights", True),
-            weight_rows=look.rows,
+            weight_rows=listed,
             **options,
         ).weights
     rows, keys = problem.query.shape[-2], problem.key.shape[-2]
-    of_keys = look.tokens or [str(key) for key in range(keys)]
+    of_keys = names or [str(key) for key in range(keys)]
     of_rows = of_keys if keys == rows else [str(row) for row in range(rows)]
     head = None if arguments.show in (None, -1) else arguments.show
     drawn = show(
         weights,
-        [of_rows[row] for row in look.rows],
+        [of_rows[row] for row in listed],
         key_tokens=of_keys,
         head=head,
         batch=arguments.batch,

@@ -54,12 +54,6 @@ def quartiles(ordered: list[float]) -> tuple[float, float]:
     return ordered[len(ordered) // 4], ordered[(3 * len(ordered)) // 4]
 
 
-def best(call: Call, times: int) -> float:
-    """Seconds of the fastest call of so many, after one that is not timed."""
-    call()
-    return min(_seconds(call, 1) for _ in range(times))
-
-
 def _seconds(call: Call, loops: int) -> float:
     start = time.perf_counter()
     for _ in range(loops):
