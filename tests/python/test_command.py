@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import shlex
 import shutil
@@ -344,21 +345,29 @@ def test_broken_files_are_refused(run, tensors, name):
 
 HUGE = [
     ("bench B1_H1_L10000000_D64 --no-torch", "shape B1_H1_L10000000_D64: a call takes about "),
-    (
-        "bench L4_D4 L1000000000_D64 --no-torch",
-        "shape L1000000000_D64: it needs 1 TiB of memory, 93.1 ",
-    ),
-    ("bench B1099511627776_H1099511627776_L1099511627776_D9", "TiB of memory, "),
+    ("bench L4_D4 L1000000000_D64 --no-torch", "shape L1000000000_D64: 1 TiB are needed, 93.1 GiB"),
+    ("bench B1099511627776_H1099511627776_L1099511627776_D9", "TiB are needed, 93.1 GiB of memory"),
     ("tune B1_H1_L10000000_D64 -o a.tuning", "shape B1_H1_L10000000_D64: a call takes about "),
-    ("tune L100_D64 L1000000000_D64", "shape L1000000000_D64: it needs 1 TiB of memory, 93.1 "),
+    (
+        "tune L100_D64 L1000000000_D64",
+        "shape L1000000000_D64: 1 TiB are needed, 93.1 GiB of memory",
+    ),
+    (
+        "attend x.npy x.npy x.npy --weights -o w.npz",
+        "results: 4 TiB are needed, 93.1 GiB of memory",
+    ),
+    ("attend x.npy x.npy x.npy --show --rows 0-99999", "results: 391 GiB are needed, 93.1 GiB of"),
+    ("attend x.npy x.npy x.npy", "x.npy: a call takes about "),
 ]
 
 
 @pytest.mark.parametrize(("line", "words"), HUGE, ids=[row[0] for row in HUGE])
 def test_huge_work_is_refused(run, monkeypatch, line, words):
     monkeypatch.setattr(cost, "free_memory", lambda: 1e11)
+    monkeypatch.setattr(cost, "rate", lambda *_: cost.SLOW)
+    np.save("x.npy", np.zeros((1 << 20, 4), np.float32))
     ran = run(*line.split())
-    assert (ran.status, ran.out, list(Path().iterdir())) == (1, "", [])
+    assert (ran.status, ran.out, os.listdir()) == (1, "", ["x.npy"])
     assert words in ran.err
     assert ran.err.endswith("; --yes goes on nevertheless\n")
 

@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
     with in_words_of(OPTIONS):
         context = context_of(arguments)
         plan = heed.plan(
-            problem.query, problem.key, problem.value, context=context, **problem.options
+            problem.query, problem.key, problem.value, context=context, **problem.inputs
         )
     wanted = expected(problem, arguments)
     look = look_at(problem, arguments)

@@ -35,7 +35,9 @@ def agree_on_memory(subject: str, count: float, arguments: argparse.Namespace) -
     """Returns where so many bytes more are free, or the user wants to go on; fails otherwise."""
     free = free_memory()
     if count > free:
-        agree(f"{subject}: it needs {in_gib(count)} of memory, {in_gib(free)} are free", arguments)
+        agree(
+            f"{subject}: {in_gib(count)} are needed, {in_gib(free)} of memory are free", arguments
+        )
 
 
 def agree_on_time(

@@ -108,7 +108,6 @@ def draw(
 ) -> None:
     """The weights of some rows, computed anew."""
     listed, names = look
-    options = {name: given for name, given in problem.options.items() if name not in ASKED.values()}
     with in_words_of(OPTIONS):
         weights = heed.attention(
             problem.query,
@@ -117,7 +116,7 @@ def draw(
             context=context,
             return_weights=problem.options.get("return_weights", True),
             weight_rows=listed,
-            **options,
+            **problem.inputs,
         ).weights
     rows, keys = problem.query.shape[-2], problem.key.shape[-2]
     of_keys = names or [str(key) for key in range(keys)]

@@ -29,6 +29,12 @@ class Problem:
         shape = (1, 1, *self.key.shape)[-4:]
         return shape[0], shape[1]
 
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The options that ask for no result."""
+        given = self.options.items()
+        return {name: value for name, value in given if not name.startswith("return_")}
+
     def result_bytes(self, drawn: int) -> float:
         """Of everything that is asked for, and of the weights of so many rows that are drawn."""
         rows, keys = math.prod(self.query.shape[:-1]), self.key.shape[-2]
