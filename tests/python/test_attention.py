@@ -1,5 +1,8 @@
 """Every option, in every kind of array, against the definition in float64."""
 
+import copy
+import pickle
+
 import numpy as np
 import oracle
 import pytest
@@ -82,6 +85,23 @@ def test_every_option(kind, case):
     assert_close(kind.back(result.out)[rows], out[rows], kind.unit, "out")
     if asked:
         assert_close(result.lse[..., rows], lse[..., rows], lse_unit(kind), "lse")
+
+
+def test_results_are_what_was_asked_for():
+    x = np.eye(3)
+    plain = heed.attention(x, x, x)
+    out, weights = heed.attention(x, x, x, return_weights=True)
+    found = heed.attention(x, x, x, return_weights=True, return_column_sums=True)
+    again = pickle.loads(pickle.dumps(copy.copy(found)))
+    for one in (found, again):
+        assert type(one) is heed.Result
+        assert one.lse is None
+        for actual, expected in zip(one, (plain, weights, weights.sum(0)), strict=True):
+            np.testing.assert_allclose(actual, expected, rtol=1e-12)
+        assert one[1] is one.weights
+        assert one[2] is one.column_sums
+    assert repr(heed.Result(1, None, 2)) == "Result(out=1, weights=2)"
+    np.testing.assert_array_equal(out, plain)
 
 
 @pytest.mark.parametrize("point", oracle.POINTS)

@@ -29,7 +29,7 @@ CACHES = [
     (dict(rotary={"cosines": TABLE, "sines": TABLE[:4]}), "cosines is .* sines .* they must be al"),
 ]
 CACHE_TYPES = [
-    (dict(pages=None), r"Cache\(\) needs pages"),
+    (dict(pages=None), "pages must be an int, not NoneType"),
     (dict(pages=2.5), "pages must be an int, not float"),
     (dict(page=3), r"Cache\(\) got an unexpected keyword argument 'page'"),
     (dict(rotary=3), 'rotary must be "halves", "interleaved", a dict or None, not int'),
@@ -46,7 +46,7 @@ def test_caches(changes, message, error):
     with pytest.raises(error, match=message):
         heed.Cache(**{**ONE, **changes})
     if "context" in changes:
-        message = r"cache_bytes\(\) takes no context"
+        message = r"cache_bytes\(\) got an unexpected keyword argument .context."
     with pytest.raises(error, match=message.replace("Cache", "cache_bytes", 1)):
         heed.cache_bytes(**{**ONE, **changes})
 

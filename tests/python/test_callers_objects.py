@@ -3,11 +3,13 @@
 import ctypes
 import inspect
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 
 import heed
+from heed.options import _ELSEWHERE
 
 F32, POISON = np.float32, 0x7F
 
@@ -376,3 +378,88 @@ def test_masked_arrays_are_refused(argument):
     given[argument] = np.ma.masked_array(given[argument])
     with pytest.raises(heed.ArgumentError, match=f"{argument} is a masked array, whose mask heed"):
         heed.attention(**given)
+
+
+def callables():
+    """What heed exports, and the methods of what it exports, by name."""
+    cache = heed.Cache(key_heads=2, features=8, pages=4)
+    made = {"Cache": cache, "Sequence": cache.sequence(), "Graph": GRAPH, "Context": CONTEXT}
+    made["Weights"], made["Kept"] = heed.Weights(numbers(8, 8)), heed.Kept()
+    made["Plan"] = heed.plan(X, X, X)
+    made["MultiheadPlan"] = heed.multihead_plan(ROWS, **BLOCK, heads=2)
+    made["GraphAttentionPlan"] = heed.graph_attention_plan(GRAPH, **NODES)
+    for name in heed.__all__:
+        value = getattr(heed, name)
+        if callable(value):
+            yield name, value
+    for name, value in made.items():
+        methods = [n for n in dir(value) if not n.startswith("_")] + ["__call__"]
+        for method in methods:
+            if callable(getattr(value, method, None)):
+                yield f"{name}.{method}", getattr(value, method)
+
+
+CALLABLES = dict(callables())
+WRONG = {
+    "too_many": (range(40), {}),
+    "unknown": ((), {"colour": 1}),
+    "unknown_beside": ((X, X, X), {"colour": 1}),
+    "twice": ((X,), {"query": X, "sources": X, "matrix": X, "key": X, "file": X, "threads": X}),
+    "objects": ((object(), object()), {}),
+    "number": ((0.5,), {}),
+    "none": ((None,), {}),
+    "nothing": ((), {}),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("name", CALLABLES)
+def test_wrong_calls_are_refused_in_words(name, wrong):
+    """Never by a list of C++ signatures."""
+    args, given = WRONG[wrong]
+    if name == "set_threads":
+        args = args[:1] and [*args, X]
+    for error in raised_by(lambda **k: CALLABLES[name](*args, **k), given):
+        assert isinstance(error, TypeError | ValueError | heed.Error)
+        assert not re.search("nvoked with|incompatible function|signature", str(error))
+
+
+ATTENTION = partial(heed.attention, X, X, X)
+MEANT = [
+    (ATTENTION, "is_causal", r"attention\(\) got .* 'is_causal'; did you mean causal\?"),
+    (ATTENTION, "softmax_scale", "did you mean scale"),
+    (ATTENTION, "window_size", "did you mean window"),
+    (ATTENTION, "need_weights", "did you mean return_weights"),
+    (ATTENTION, "causl", "did you mean causal"),
+    (ATTENTION, "dropout_p", "'dropout_p': heed has no dropout"),
+    (ATTENTION, "enable_gqa", "query heads may be a multiple of key heads without it"),
+    (ATTENTION, "contxt", "did you mean context"),
+    (ATTENTION, "num_heads", "'num_heads'$"),
+    (partial(heed.multihead, X), "num_heads", "did you mean heads"),
+    (partial(heed.multihead_plan, X), "kv_num_heads", "did you mean key_heads"),
+    (partial(heed.multihead_backward, X, grad_out=X), "is_causal", "did you mean causal"),
+    (partial(heed.attention_backward, *[X] * 6), "grad_bia", "did you mean grad_bias"),
+    (partial(heed.graph_attention, GRAPH), "edge_attr", "did you mean edge_data"),
+    (partial(heed.graph_attention, GRAPH), "causal", "'causal'$"),
+    (heed.Graph, "num_nodes", r"Graph\(\) got .*; did you mean nodes"),
+    (heed.Graph.from_csr, "source_node", r"Graph.from_csr\(\) .*; did you mean source_nodes"),
+    (heed.Cache, "page", "did you mean pages"),
+    (heed.Cache, "num_layers", "did you mean layers"),
+    (heed.Context, "num_threads", "did you mean threads"),
+    (CALLABLES["Sequence.append"], "layers", "did you mean layer"),
+    (partial(CALLABLES["Cache.attention"], [], X), "is_causal", "did you mean causal"),
+    (partial(CALLABLES["Plan.__call__"], X, X, X), "mask", "did you mean attn_mask"),
+]
+
+
+@pytest.mark.parametrize(("call", "name", "words"), MEANT)
+def test_names_of_other_libraries(call, name, words):
+    with pytest.raises(TypeError, match=words):
+        call(**{name: 1})
+
+
+def test_what_other_libraries_names_stand_for_is_there():
+    known = {*inspect.signature(heed.multihead).parameters, "threads", "edge_data"}
+    for one in (heed.Cache, heed.Graph):
+        known |= set(re.findall(r"(\w+):", one.__init__.__doc__))
+    assert set(_ELSEWHERE.values()) <= known | {"block_table", "key_scales", "value_scales"}

@@ -87,6 +87,43 @@ def graph_of(keep):
     return heed.Graph(SOURCES, DESTINATIONS, nodes=NODES, duplicates="keep" if keep else None)
 
 
+@pytest.mark.parametrize("rows", [False, True])
+def test_source_nodes(rows):
+    """As over one graph of both kinds of nodes, the queries of which are those of one kind."""
+    sources, destinations = np.array([6, 0, 3, 3, 5]), np.array([0, 1, 1, 3, 3])
+    random = np.random.default_rng(1)
+    query = random.standard_normal((4, HEADS, FEATURES)).astype(np.float32)
+    key, value = random.standard_normal((2, 7, HEADS, FEATURES)).astype(np.float32)
+    edges = {"edge_bias": random.standard_normal(5).astype(np.float32), "return_weights": True}
+    if rows:
+        graph = heed.Graph.from_csr([0, 1, 3, 3, 5], sources, source_nodes=7)
+    else:
+        graph = heed.Graph(sources, destinations, nodes=4, source_nodes=7)
+    assert repr(graph) == "<heed.Graph: 4 nodes, 7 source nodes, 5 edges>"
+    assert graph.describe()["source_nodes"] == 7
+    whole = heed.Graph(4 + sources, destinations, nodes=11)
+    assert whole.describe()["source_nodes"] == 0
+    wide = [np.zeros((11, HEADS, FEATURES), np.float32) for _ in range(3)]
+    wide[0][:4], wide[1][4:], wide[2][4:] = query, key, value
+    expected = heed.graph_attention(whole, *wide, **edges)
+    found = heed.graph_attention(graph, query, key, value, **edges)
+    np.testing.assert_array_equal(found.out, expected.out[:4])
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    plan = heed.graph_attention_plan(graph, query, key, value, **edges)
+    tensors = {"query": query, "key": key, "value": value, "edge_bias": edges["edge_bias"]}
+    np.testing.assert_array_equal(plan(**tensors).out, found.out)
+    with pytest.raises(
+        ValueError, match="value is .*; it must have a row for each of the 7 source"
+    ):
+        heed.graph_attention(graph, query, key, value[:4])
+    with pytest.raises(TypeError, match="a graph with source_nodes takes query, key and value"):
+        heed.graph_attention(graph, data=query[:, 0], heads=2)
+    with pytest.raises(
+        heed.UnsupportedError, match="reverse is True; it must be False with source"
+    ):
+        heed.Graph(sources, destinations, nodes=4, source_nodes=7, reverse=True)
+
+
 def expected_of(kind, arrays, settings, keep):
     """out, log-sum-exp and weights. What steps hand on is in the type of out."""
     data = arrays.get("data")
@@ -225,6 +262,7 @@ def test_edges_of_every_kind_and_csr(index, keep):
         "edges": len(EDGES) if keep else len(set(EDGES)),
         "edges_given": len(EDGES),
         "isolated": incoming.count(0),
+        "source_nodes": 0,
         "most": 4 if keep else max(incoming),
         "reverse": False,
     }

@@ -15,6 +15,11 @@ GRAPHS = [
     (dict(sources=SOURCES[None]), r"sources has shape \[1, 3\]; it must have 1 axis"),
     (dict(nodes=-1), "nodes is -1; it must be 0 to 2147483647"),
     (dict(nodes=0), r"sources\[0\] is 0; nodes is 0"),
+    (
+        dict(source_nodes=0),
+        "source_nodes is 0; it must be at least 1, or None: edges lead from the",
+    ),
+    (dict(source_nodes=2), r"sources\[2\] is 2; it must be 0 to 1"),
     (dict(duplicates="drop"), 'duplicates is \'drop\'; it must be "remove", "keep" or None'),
 ]
 GRAPH_TYPES = [
@@ -184,7 +189,7 @@ PLANS = [
     (dict(query=np.zeros((4, 2, 5), F32)), heed.ArgumentError, "query is .*, key is .*, value is"),
     (dict(edge_bias=None), TypeError, "the plan was made with edge_bias: give it"),
     (dict(data=DATA), TypeError, "data is given, but the plan was made without"),
-    (dict(w_query=W), TypeError, "incompatible function arguments"),
+    (dict(w_query=W), TypeError, r"GraphAttentionPlan.__call__\(\) got an unexpected .* 'w_query'"),
 ]
 
 

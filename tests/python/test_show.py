@@ -79,6 +79,11 @@ def test_svg():
     assert len([one for one in large if one.tag.endswith("rect")]) <= 160 * 160
 
 
+def test_results_as_a_whole():
+    found = heed.attention(EYE, EYE, EYE, return_lse=True, return_weights=True)
+    assert text_of(found) == text_of(found.weights)
+
+
 def test_weights_of_torch():
     torch = pytest.importorskip("torch")
     weights = torch.eye(3, dtype=torch.bfloat16, requires_grad=True)
@@ -100,6 +105,7 @@ def test_weights_of_torch():
             {"key_tokens": ["a"]},
             "key_tokens has 1 names; it must have one for each of 3 keys",
         ),
+        ((heed.Result(EYE),), {}, "weights is a result without weights: ask for them by return_w"),
         ((EYE,), {"head": 1}, "head is 1; it must be 0 to 0"),
         ((np.zeros((2, 1, 3, 3)),), {"batch": 2}, "batch is 2; it must be 0 to 1"),
     ],

@@ -114,8 +114,9 @@ def attention(
 
     Returns:
         ``out``, ``[batch, heads, rows, value features]`` in the type of ``query``, without the axes
-        that all of query, key and value lack. Or, if more is asked for, a ``heed.Result``, whose
-        other arrays are float32, or float64 if ``out`` is.
+        that all of query, key and value lack. Or, if more is asked for, a ``heed.Result``: a tuple
+        of it, lse, weights and column sums, as far as asked for, with names. These are float32, or
+        float64 if ``out`` is.
 
     Raises:
         heed.ArgumentError: shapes, types or values do not fit.

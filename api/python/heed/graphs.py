@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 from heed import _heed
 from heed._heed import Context, Graph, GraphAttentionPlan
 from heed.blocks import Matrix
-from heed.options import Array, ArrayT, spelled_out, taken
+from heed.options import Array, ArrayT, spelled_out, taken, unexpected
 from heed.results import Result
 
 Combine: TypeAlias = Literal["concat", "weighted", "mean", "max"]
@@ -57,7 +57,7 @@ def _parts(
     """Tensors, parameters, settings, and what changes scores: all that was given."""
     for name in options:
         if name not in known.__annotations__:
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+            raise TypeError(unexpected(function, name, known.__annotations__))
     tensors = (*inputs, *taken(options, ("edge_data", "edge_bias")))
     parameters = taken(options, _PARAMETERS)
     settings = taken(options, _SETTINGS)
@@ -145,8 +145,9 @@ def graph_attention(
         graph: a ``heed.Graph``.
         query: ``[nodes, heads, features]`` of float32, float64, float16 or bfloat16. Types may be
             mixed, but for float64, which goes with itself alone.
-        key: ``[nodes, heads, features]``.
-        value: ``[nodes, heads, value features]``.
+        key: ``[nodes, heads, features]``; over a graph with ``source_nodes`` it and ``value`` have
+            a row for each of these, and the three must be given.
+        value: ``[nodes, heads, value features]``, likewise.
         data: ``[nodes, width]``, instead of the three, and with ``residual``.
         w_query: ``[width, heads * features]`` or ``heed.Weights``; or ``[nodes, width, heads *
             features]``, one for each node. So are the next two.

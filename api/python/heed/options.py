@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Union
 
 if TYPE_CHECKING:
@@ -71,6 +72,76 @@ _DEFAULTS = {
     "queries": "split",
     "steps": 1,
 }
+
+
+# Of PyTorch, FlashAttention, ONNX, transformers and PyTorch Geometric: what heed calls it.
+_ELSEWHERE = {
+    "is_causal": "causal",
+    "mask": "attn_mask",
+    "attention_mask": "attn_mask",
+    "attn_bias": "bias",
+    "attention_bias": "bias",
+    "position_bias": "bias",
+    "softmax_scale": "scale",
+    "window_size": "window",
+    "sliding_window": "window",
+    "logits_soft_cap": "softcap",
+    "logit_softcap": "softcap",
+    "softcapping": "softcap",
+    "alibi": "alibi_slopes",
+    "attention_sinks": "sinks",
+    "s_aux": "sinks",
+    "score_mod": "score_function",
+    "seqused_k": "key_lengths",
+    "cache_seqlens": "key_lengths",
+    "nonpad_kv_seqlen": "key_lengths",
+    "cu_seq_q": "cu_seqlens_q",
+    "cu_seq_k": "cu_seqlens_k",
+    "cu_seqlens": "cu_seqlens_q",
+    "max_q": "max_seqlen_q",
+    "max_k": "max_seqlen_k",
+    "page_table": "block_table",
+    "k_descale": "key_scales",
+    "v_descale": "value_scales",
+    "need_weights": "return_weights",
+    "output_attentions": "return_weights",
+    "return_attn_probs": "return_weights",
+    "return_softmax_lse": "return_lse",
+    "num_heads": "heads",
+    "q_num_heads": "heads",
+    "nhead": "heads",
+    "kv_num_heads": "key_heads",
+    "num_kv_heads": "key_heads",
+    "num_key_value_heads": "key_heads",
+    "num_threads": "threads",
+    "num_nodes": "nodes",
+    "edge_attr": "edge_data",
+    "head_dim": "features",
+    "num_layers": "layers",
+    "block_size": "page_rows",
+    "page_size": "page_rows",
+    "num_blocks": "pages",
+    "num_pages": "pages",
+}
+_NOT_HERE = {
+    "enable_gqa": "query heads may be a multiple of key heads without it",
+    **dict.fromkeys(("dropout", "dropout_p", "attn_drop"), "heed has no dropout"),
+}
+
+
+def unexpected(function: str, name: str, known: Iterable[str]) -> str:
+    """The message for a keyword that a function does not know: perhaps another one was meant."""
+    import heed  # of which this is a part
+
+    message = f"{function}() got an unexpected keyword argument {name!r}"
+    if name in _NOT_HERE:
+        return f"{message}: {_NOT_HERE[name]}"
+    called = getattr(heed, function, None)
+    parameters = inspect.signature(called).parameters if inspect.isfunction(called) else ()
+    names = dict.fromkeys([*known, *parameters])
+    meant = _ELSEWHERE.get(name)
+    close = [meant] if meant in names else difflib.get_close_matches(name, names, 1)
+    return f"{message}; did you mean {close[0]}?" if close else message
 
 
 def spelled_out(options: type) -> Callable[[FunctionT], FunctionT]:

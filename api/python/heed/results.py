@@ -1,17 +1,51 @@
 """What calls give back: more than ``out``, or gradients."""
 
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 ArrayT = TypeVar("ArrayT")
 
 
-class Result(NamedTuple, Generic[ArrayT]):
-    """The results of a call, None where one was not asked for."""
+class Result(tuple[Any, ...], Generic[ArrayT]):
+    """The results of a call that were asked for, in this order; by name also None where not.
 
+    >>> import heed, numpy as np
+    >>> x = np.eye(2)
+    >>> out, weights = heed.attention(x, x, x, return_weights=True)
+    >>> found = heed.attention(x, x, x, return_weights=True)
+    >>> len(found), found.lse is None, bool((found.weights == weights).all())
+    (2, True, True)
+    """
+
+    _fields = ("out", "lse", "weights", "column_sums")
     out: ArrayT
-    lse: ArrayT | None = None
-    weights: ArrayT | None = None
-    column_sums: ArrayT | None = None
+    lse: ArrayT | None
+    weights: ArrayT | None
+    column_sums: ArrayT | None
+
+    def __new__(
+        cls,
+        out: ArrayT,
+        lse: ArrayT | None = None,
+        weights: ArrayT | None = None,
+        column_sums: ArrayT | None = None,
+    ) -> Self:
+        """What is None was not asked for."""
+        values = (out, lse, weights, column_sums)
+        made = super().__new__(cls, [value for value in values if value is not None])
+        vars(made).update(zip(cls._fields, values, strict=True))
+        return made
+
+    def _asdict(self) -> dict[str, ArrayT | None]:
+        return {name: getattr(self, name) for name in self._fields}
+
+    def __getnewargs__(self) -> tuple[ArrayT | None, ...]:
+        """For pickle and copy."""
+        return tuple(self._asdict().values())
+
+    def __repr__(self) -> str:
+        """What there is, by name."""
+        given = (f"{n}={value!r}" for n, value in self._asdict().items() if value is not None)
+        return f"Result({', '.join(given)})"
 
 
 class Gradients(NamedTuple, Generic[ArrayT]):

@@ -50,7 +50,8 @@ def load(cache: Cache, source: Any) -> Sequence:
 
 def _write_all(file: Any, data: bytes) -> None:
     """Raw files may take a part; what returns None, and is none of them, has taken all."""
-    done, rest = 0, data
+    done = 0
+    rest: bytes | memoryview = data
     while done < len(data):
         taken = file.write(rest)
         if taken is None and not isinstance(file, io.RawIOBase):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from heed.results import Result
+
 if TYPE_CHECKING:
     from heed.heat_map import HeatMap
 
@@ -25,7 +27,8 @@ def show(
 
     Args:
         weights: [rows, keys], [heads, rows, keys] or [batch, heads, rows, keys], as
-            ``heed.attention(..., return_weights=True).weights``; scores may be shown too.
+            ``heed.attention(..., return_weights=True)`` gives them; scores may be shown too. Or
+            what that returns as a whole.
         tokens: A name for every row, and for every key if there are as many.
         key_tokens: A name for every key, if there are others.
         head: Which head; None: the mean of all.
@@ -48,4 +51,8 @@ def show(
     """
     from heed.heat_map import heat_map  # NumPy, which importing heed does without
 
+    if isinstance(weights, Result):
+        if weights.weights is None:
+            raise ValueError("weights is a result without weights: ask for them by return_weights")
+        weights = weights.weights
     return heat_map(weights, tokens, key_tokens, head, batch, title)

@@ -6,6 +6,7 @@
 
 #include "api/python/module/bind.hpp"
 #include "api/python/module/pickling.hpp"
+#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 namespace {
@@ -86,6 +87,12 @@ Kept* read_kept(nb::handle from) {
   return kept;
 }
 
+namespace {
+
+void make_kept(Kept* self) { new (self) Kept; }
+
+}  // namespace
+
 void bind_kept(nb::module_& module) {
   nb::class_<Kept> kept(
       module, "Kept",
@@ -106,8 +113,8 @@ anew only where that is of another size, or still read.
 True
 
 In C: heed_multihead_desc.keep.)");
-  kept.def(nb::init<>())
-      .def_prop_ro("nbytes", &Kept::bytes, "The bytes that it holds, 0 before the first call.");
+  method(kept, "def __init__(self) -> None", &make_kept);
+  kept.def_prop_ro("nbytes", &Kept::bytes, "The bytes that it holds, 0 before the first call.");
   refuse_pickling(kept, "it is for one call: compute it anew with heed.multihead");
 }
 

@@ -7,6 +7,7 @@
 #include "api/python/module/numbers.hpp"
 #include "api/python/module/pickling.hpp"
 #include "api/python/module/rotary.hpp"
+#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 
@@ -73,11 +74,12 @@ Sequence* make_sequence(const nb::pointer_and_handle<Cache>& cache) {
   return new Sequence(nb::borrow(cache.h), name);
 }
 
-Sequence* load_file(const nb::pointer_and_handle<Cache>& cache, int descriptor) {
+Sequence* load_file(const nb::pointer_and_handle<Cache>& cache, nb::handle descriptor) {
+  const int file = file_descriptor(descriptor);
   heed_sequence name = 0;
   check([&] {
     const nb::gil_scoped_release released;
-    return heed_cache_load_file(cache.p->get(), descriptor, &name);
+    return heed_cache_load_file(cache.p->get(), file, &name);
   }());
   return new Sequence(nb::borrow(cache.h), name);
 }
@@ -100,15 +102,23 @@ nb::object load(const nb::pointer_and_handle<Cache>& cache, nb::handle source) {
   return nb::cast(new Sequence(nb::borrow(cache.h), name), nb::rv_policy::take_ownership);
 }
 
-void make_cache(Cache* self, const nb::kwargs& given) {
-  new (self) Cache(given.contains("context") ? nb::object(given["context"]) : nb::none(),
-                   read_cache("Cache", given));
+void make_cache(Cache* self, nb::handle key_heads, nb::handle features, nb::handle pages,
+                nb::handle layers, nb::handle value_features, nb::handle dtype,
+                nb::handle page_rows, nb::handle sequences, nb::handle key_scale,
+                nb::handle value_scale, nb::handle rotary, nb::handle context) {
+  new (self) Cache(context, read_cache({key_heads, features, pages, layers, value_features, dtype,
+                                        page_rows, sequences, key_scale, value_scale, rotary}));
 }
 
-std::size_t cache_bytes(const nb::kwargs& given) {
-  if (given.contains("context")) refuse_type("cache_bytes() takes no context");
+std::size_t cache_bytes(nb::handle key_heads, nb::handle features, nb::handle pages,
+                        nb::handle layers, nb::handle value_features, nb::handle dtype,
+                        nb::handle page_rows, nb::handle sequences, nb::handle key_scale,
+                        nb::handle value_scale, nb::handle rotary) {
   std::size_t bytes = 0;
-  check(heed_cache_bytes(&read_cache("cache_bytes", given)->desc, &bytes));
+  check(heed_cache_bytes(&read_cache({key_heads, features, pages, layers, value_features, dtype,
+                                      page_rows, sequences, key_scale, value_scale, rotary})
+                              ->desc,
+                         &bytes));
   return bytes;
 }
 
@@ -171,30 +181,27 @@ uses it, and every call is refused while another changes it; calls on different 
 (2, 1, 4)
 
 In C: heed_cache_create.)");
-  cache.def("__init__", &make_cache, nb::arg("settings"), nb::sig(kSignature))
-      .def("sequence", &make_sequence, nb::sig("def sequence(self) -> Sequence"),
-           "A new sequence, which is empty. In C: heed_cache_sequence_create.")
-      .def("load", &load, nb::arg("source").none(),
-           nb::sig("def load(self, source: object) -> Sequence"),
-           R"(A new sequence from what Sequence.save saved, perhaps of another process or cache.
+  method(cache, kSignature, &make_cache);
+  method(cache, "def sequence(self) -> Sequence", &make_sequence,
+         "A new sequence, which is empty. In C: heed_cache_sequence_create.");
+  method(cache, "def load(self, source: object) -> Sequence", &load,
+         R"(A new sequence from what Sequence.save saved, perhaps of another process or cache.
 
 source is bytes or another buffer, a path, or a binary file, which is read from where it stands on,
 no further than the sequence goes. Layers, heads, features, dtype, scales and rotary embedding must
 be this cache's; what is truncated, foreign or altered is refused.
 
-In C: heed_cache_load, heed_cache_load_file.)")
-      .def("load_descriptor", &load_file, nb::arg("descriptor"),
-           nb::sig("def load_descriptor(self, descriptor: int) -> Sequence"),
-           "The same from a file descriptor. In C: heed_cache_load_file.")
-      .def(
-          "attention", &cache_attention, nb::arg("sequences").none(), nb::arg("query").none(),
-          nb::kw_only(), nb::arg("layer") = 0, nb::arg("positions") = nb::none(),
-          nb::arg("position_offset") = 0, nb::arg("out") = nb::none(), nb::arg("options"),
-          nb::sig("def attention(self, sequences: Sequence | collections.abc.Sequence[Sequence], "
-                  "query: typing.Any, *, layer: int = 0, positions: typing.Any | None = None, "
-                  "position_offset: int = 0, out: typing.Any | None = None, "
-                  "**options: typing.Any) -> typing.Any"),
-          R"(Attention of one layer: batch item b of query attends the keys and values of sequences[b].
+In C: heed_cache_load, heed_cache_load_file.)");
+  method(cache, "def load_descriptor(self, descriptor: int) -> Sequence", &load_file,
+         "The same from a file descriptor. In C: heed_cache_load_file.");
+  method(
+      cache,
+      "def attention(self, sequences: Sequence | collections.abc.Sequence[Sequence], "
+      "query: typing.Any, *, layer: int = 0, positions: typing.Any | None = None, "
+      "position_offset: int = 0, out: typing.Any | None = None, "
+      "**options: typing.Any) -> typing.Any",
+      &cache_attention,
+      R"(Attention of one layer: batch item b of query attends the keys and values of sequences[b].
 
     sequences        of this cache, any of them, also more than once; or one alone
     query            [batch, heads, rows, features]; of one sequence the first one or two axes may
@@ -208,16 +215,16 @@ In C: heed_cache_load, heed_cache_load_file.)")
                      Masks, biases and weights have max_seqlen_k keys: as many as the longest of the
                      sequences, unless given
 
-Returns what heed.attention does. In C: heed_cache_attention.)")
-      .def("describe", &describe, nb::sig("def describe(self) -> dict[str, object]"),
-           "What it holds: dtype, layers, key_heads, features, value_features, pages, pages_used, "
-           "pages_shared (by more than one sequence), page_rows, sequences that are alive, bytes, "
-           "page_bytes (of all layers and heads). In C: heed_cache_describe.")
-      .def("__repr__", &representation);
+Returns what heed.attention does. In C: heed_cache_attention.)");
+  method(cache, "def describe(self) -> dict[str, object]", &describe,
+         "What it holds: dtype, layers, key_heads, features, value_features, pages, pages_used, "
+         "pages_shared (by more than one sequence), page_rows, sequences that are alive, bytes, "
+         "page_bytes (of all layers and heads). In C: heed_cache_describe.");
+  cache.def("__repr__", &representation);
   refuse_pickling(cache, "it is memory of this process: save its sequences, by Sequence.save");
   bind_sequence(module);
-  module.def("cache_bytes", &cache_bytes, nb::arg("settings"), nb::sig(bytes_signature()),
-             R"(The bytes that heed.Cache takes, of the same arguments.
+  function(module, bytes_signature(), &cache_bytes,
+           R"(The bytes that heed.Cache takes, of the same arguments.
 
 >>> import heed
 >>> heed.cache_bytes(key_heads=2, features=4, pages=10) > 10 * 64 * 2 * 2 * 4 * 4

@@ -16,8 +16,22 @@ struct CacheDescription {
   std::vector<float> sines;
 };
 
-/// By keyword arguments of `function`.
-std::unique_ptr<const CacheDescription> read_cache(const char* function, const nb::kwargs& kwargs);
+/// The arguments that say what a cache is; but for the first three they may be None.
+struct CacheSettings {
+  nb::handle key_heads;
+  nb::handle features;
+  nb::handle pages;
+  nb::handle layers;
+  nb::handle value_features;
+  nb::handle dtype;
+  nb::handle page_rows;
+  nb::handle sequences;
+  nb::handle key_scale;
+  nb::handle value_scale;
+  nb::handle rotary;
+};
+
+std::unique_ptr<const CacheDescription> read_cache(const CacheSettings& given);
 
 /// The name of a heed_dtype that can be stored.
 const char* stored_name(std::uint32_t dtype);
@@ -79,7 +93,7 @@ class Sequence {
 /// Cache.attention.
 nb::object cache_attention(const nb::pointer_and_handle<Cache>& cache, nb::handle sequences,
                            nb::handle query, nb::handle layer, nb::handle positions,
-                           nb::handle position_offset, nb::handle out, const nb::kwargs& given);
+                           nb::handle position_offset, nb::handle out, const nb::dict& given);
 
 void bind_sequence(nb::module_& module);
 

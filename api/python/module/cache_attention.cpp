@@ -50,7 +50,7 @@ struct Readers {
 };
 
 /// The cache knows what keys are.
-Options own_options(const nb::kwargs& given) {
+Options own_options(const nb::dict& given) {
   Options options = read_options("Cache.attention", given);
   for (const auto& [name, option] :
        {std::pair{"key_lengths", options.key_lengths},
@@ -85,7 +85,7 @@ void set_keys(Call& call, const Cache& cache, std::int64_t longest, nb::handle m
 
 nb::object cache_attention(const nb::pointer_and_handle<Cache>& self, nb::handle sequences,
                            nb::handle query, nb::handle layer, nb::handle positions,
-                           nb::handle position_offset, nb::handle out, const nb::kwargs& given) {
+                           nb::handle position_offset, nb::handle out, const nb::dict& given) {
   const Cache& cache = *self.p;
   Options options = own_options(given);
   const nb::handle max_seqlen_k = std::exchange(options.max_seqlen_k, nb::handle());

@@ -32,6 +32,11 @@ std::int64_t size_of(const char* name, nb::handle from) {
   return size;
 }
 
+std::int64_t needed(const char* name, nb::handle from) {
+  if (from.is_none()) refuse_type("%s must be an int, not NoneType", name);
+  return size_of(name, from);
+}
+
 double scale_of(const char* name, nb::handle from, std::uint32_t dtype) {
   if (from.is_none()) return 0;
   if (dtype != HEED_DTYPE_F8_E4M3)
@@ -91,50 +96,25 @@ void read_cache_rotary(nb::handle from, CacheDescription& description) {
   rotary.table_stride = 0;
 }
 
-/// Keyword arguments, none of which is unknown.
-class Given {
- public:
-  Given(const char* function, const nb::kwargs& given) : given_(given) {
-    static constexpr const char* kNames[] = {
-        "layers", "key_heads", "features",  "value_features", "dtype",  "page_rows",
-        "pages",  "sequences", "key_scale", "value_scale",    "rotary", "context"};
-    for (const auto& [key, value] : given)
-      if (std::none_of(std::begin(kNames), std::end(kNames),
-                       [&key = key](const char* name) { return key.equal(nb::str(name)); }))
-        refuse_type("%s() got an unexpected keyword argument '%s'", function, nb::str(key).c_str());
-    for (const char* name : {"key_heads", "features", "pages"})
-      if ((*this)[name].is_none()) refuse_type("%s() needs %s", function, name);
-  }
-
-  nb::object operator[](const char* name) const {
-    return given_.contains(name) ? nb::object(given_[name]) : nb::none();
-  }
-
- private:
-  const nb::kwargs& given_;
-};
-
 }  // namespace
 
-std::unique_ptr<const CacheDescription> read_cache(const char* function, const nb::kwargs& kwargs) {
-  const Given given(function, kwargs);
+std::unique_ptr<const CacheDescription> read_cache(const CacheSettings& given) {
   auto description = std::make_unique<CacheDescription>();
   heed_cache_desc& desc = description->desc;
-  const auto size = [&](const char* name) { return size_of(name, given[name]); };
-  desc.dtype = read_dtype(given["dtype"]);
-  desc.layers = size("layers");
-  desc.key_heads = size("key_heads");
-  desc.features = size("features");
-  desc.value_features = size("value_features");
-  desc.page_rows = size("page_rows");
+  desc.dtype = read_dtype(given.dtype);
+  desc.layers = size_of("layers", given.layers);
+  desc.key_heads = needed("key_heads", given.key_heads);
+  desc.features = needed("features", given.features);
+  desc.value_features = size_of("value_features", given.value_features);
+  desc.page_rows = size_of("page_rows", given.page_rows);
   if (desc.page_rows % 16 != 0)
     refuse("page_rows is %lld; it must be a multiple of 16",
            static_cast<long long>(desc.page_rows));
-  desc.pages = size("pages");
-  desc.sequences = size("sequences");
-  desc.key_scale = scale_of("key_scale", given["key_scale"], desc.dtype);
-  desc.value_scale = scale_of("value_scale", given["value_scale"], desc.dtype);
-  read_cache_rotary(given["rotary"], *description);
+  desc.pages = needed("pages", given.pages);
+  desc.sequences = size_of("sequences", given.sequences);
+  desc.key_scale = scale_of("key_scale", given.key_scale, desc.dtype);
+  desc.value_scale = scale_of("value_scale", given.value_scale, desc.dtype);
+  read_cache_rotary(given.rotary, *description);
   return description;
 }
 

@@ -5,6 +5,7 @@
 
 #include "api/python/module/bind.hpp"
 #include "api/python/module/numbers.hpp"
+#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 namespace {
@@ -125,8 +126,8 @@ HeldContext hold_context(nb::handle given) {
 }
 
 void bind_context(nb::module_& module) {
-  nb::class_<Context>(module, "Context",
-                      R"(Where and how heed computes: threads, instruction set and executor.
+  nb::class_<Context> context(module, "Context",
+                              R"(Where and how heed computes: threads, instruction set and executor.
 
 Functions take one as ``context``; without it they share a default one, which is made when it is
 first needed. Any threads may use the same one at once.
@@ -147,30 +148,22 @@ first needed. Any threads may use the same one at once.
 >>> heed.Context(threads=2).describe()["threads"]
 2
 
-In C: heed_context_create.)")
-      .def("__init__", &make_context, nb::kw_only(), nb::arg("threads") = nb::none(),
-           nb::arg("isa") = nb::none(), nb::arg("executor") = nb::none(),
-           nb::arg("product") = nb::none(), nb::arg("tile_q") = nb::none(),
-           nb::arg("tile_kv") = nb::none(), nb::arg("check") = nb::none(),
-           nb::arg("tuning_file") = nb::none(), nb::arg("precision") = nb::none(),
-           nb::sig("def __init__(self, *, threads: int | None = None, isa: str | None = None, "
-                   "executor: str | None = None, product: str | None = None, "
-                   "tile_q: int | None = None, tile_kv: int | None = None, "
-                   "check: bool | None = None, tuning_file: str | None = None, "
-                   "precision: str | None = None) -> None"))
-      .def(
-          "describe", &description, nb::sig("def describe(self) -> dict[str, object]"),
-          "What was chosen: isa, executor, threads, product, the caches l1_bytes and l2_bytes that "
-          "tiles are derived from, check, precision, cpu as tuning files call it, and the "
-          "tuning_file. In C: heed_context_describe.");
-  module.def(
-      "set_threads", &set_threads, nb::arg("threads").none(),
-      nb::sig("def set_threads(threads: int | None) -> None"),
-      "Makes a new default context of so many threads; None: as many as at first. Plans keep "
-      "the context that they were made with.");
+In C: heed_context_create.)");
+  method(context,
+         "def __init__(self, *, threads: int | None = None, isa: str | None = None, "
+         "executor: str | None = None, product: str | None = None, tile_q: int | None = None, "
+         "tile_kv: int | None = None, check: bool | None = None, tuning_file: str | None = None, "
+         "precision: str | None = None) -> None",
+         &make_context);
+  method(context, "def describe(self) -> dict[str, object]", &description,
+         "What was chosen: isa, executor, threads, product, the caches l1_bytes and l2_bytes that "
+         "tiles are derived from, check, precision, cpu as tuning files call it, and the "
+         "tuning_file. In C: heed_context_describe.");
+  function(module, "def set_threads(threads: int | None) -> None", &set_threads,
+           "Makes a new default context of so many threads; None: as many as at first. Plans keep "
+           "the context that they were made with.");
   module.def("default_context", &default_context, nb::sig("def default_context() -> Context"));
-  module.def("get_threads", &get_threads, nb::sig("def get_threads() -> int"),
-             "The threads of the default context.");
+  function(module, "def get_threads() -> int", &get_threads, "The threads of the default context.");
 }
 
 }  // namespace heed::python

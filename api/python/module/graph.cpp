@@ -4,6 +4,7 @@
 #include "api/python/module/context.hpp"
 #include "api/python/module/gil.hpp"
 #include "api/python/module/pickling.hpp"
+#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 
@@ -31,36 +32,49 @@ std::uint32_t read_duplicates(nb::handle from) {
 
 namespace {
 
+/// What an edge list and rows have in common.
+heed_graph_desc described(const Indices& indices, nb::handle source_nodes, nb::handle duplicates,
+                          nb::handle reverse) {
+  heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
+  desc.index_type = indices.type;
+  desc.duplicates = read_duplicates(duplicates);
+  desc.reverse = flag("reverse", reverse) ? 1 : 0;
+  if (source_nodes.is_none()) return desc;
+  desc.source_nodes = integer("source_nodes", source_nodes);
+  if (desc.source_nodes < 1)
+    refuse("source_nodes is %lld; it must be at least 1, or None: edges lead from the nodes",
+           static_cast<long long>(desc.source_nodes));
+  if (desc.reverse != 0)
+    refuse_unsupported("reverse is True; it must be False with source_nodes, which are %lld",
+                       static_cast<long long>(desc.source_nodes));
+  return desc;
+}
+
 void from_edges(Graph* self, nb::handle sources, nb::handle destinations, nb::handle nodes,
-                nb::handle duplicates, nb::handle reverse, nb::handle context) {
+                nb::handle source_nodes, nb::handle duplicates, nb::handle reverse,
+                nb::handle context) {
   const Indices indices({"sources", "destinations"}, {sources, destinations});
   if (indices.count(0) != indices.count(1))
     refuse("sources has %lld entries and destinations %lld; an edge is one of each",
            static_cast<long long>(indices.count(0)), static_cast<long long>(indices.count(1)));
-  heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
-  desc.index_type = indices.type;
+  heed_graph_desc desc = described(indices, source_nodes, duplicates, reverse);
   desc.nodes = integer("nodes", nodes);
   desc.edges = indices.count(0);
   desc.sources = indices.data(0);
   desc.destinations = indices.data(1);
-  desc.duplicates = read_duplicates(duplicates);
-  desc.reverse = flag("reverse", reverse) ? 1 : 0;
   new (self) Graph(context, desc);
 }
 
-Graph* from_csr(nb::handle offsets, nb::handle sources, nb::handle duplicates, nb::handle reverse,
-                nb::handle context) {
+Graph* from_csr(nb::handle offsets, nb::handle sources, nb::handle source_nodes,
+                nb::handle duplicates, nb::handle reverse, nb::handle context) {
   const Indices indices({"offsets", "sources"}, {offsets, sources});
   if (indices.count(0) == 0)
     refuse("offsets is empty; it must hold one number more than there are nodes");
-  heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
-  desc.index_type = indices.type;
+  heed_graph_desc desc = described(indices, source_nodes, duplicates, reverse);
   desc.nodes = indices.count(0) - 1;
   desc.edges = indices.count(1);
   desc.offsets = indices.data(0);
   desc.sources = indices.data(1);
-  desc.duplicates = read_duplicates(duplicates);
-  desc.reverse = flag("reverse", reverse) ? 1 : 0;
   return new Graph(context, desc);
 }
 
@@ -68,6 +82,7 @@ nb::dict describe(const Graph& graph) {
   const heed_graph_info& info = graph.info();
   nb::dict said;
   said["nodes"] = info.nodes;
+  said["source_nodes"] = info.source_nodes;
   said["edges"] = info.edges;
   said["edges_given"] = info.edges_given;
   said["isolated"] = info.isolated;
@@ -78,7 +93,11 @@ nb::dict describe(const Graph& graph) {
 }
 
 nb::str representation(const Graph& graph) {
-  return nb::str("<heed.Graph: {} nodes, {} edges>").format(graph.info().nodes, graph.info().edges);
+  const heed_graph_info& info = graph.info();
+  if (info.source_nodes == 0)
+    return nb::str("<heed.Graph: {} nodes, {} edges>").format(info.nodes, info.edges);
+  return nb::str("<heed.Graph: {} nodes, {} source nodes, {} edges>")
+      .format(info.nodes, info.source_nodes, info.edges);
 }
 
 }  // namespace
@@ -95,6 +114,9 @@ any other. Any threads, calls and plans may use one graph.
                   edge_index, edge_index[0]
     destinations  [edges], likewise; edge_index[1]
     nodes         how many there are
+    source_nodes  edges lead from nodes of another kind, with numbers of their own: from 0 to
+                  source_nodes - 1. Keys and values then have a row for each of these. Not with
+                  reverse
     duplicates    what becomes of edges with the source and destination of an earlier one:
                   "remove" (the default here) or "keep", each counts (the default of from_csr)
     reverse       also sort edges by source, which heed.graph_attention_backward needs
@@ -107,35 +129,35 @@ Row e of arrays over edges (edge_data, edge_bias, weights) belongs to the e-th e
 <heed.Graph: 3 nodes, 3 edges>
 
 In C: heed_graph_create.)");
-  graph
-      .def("__init__", &from_edges, nb::arg("sources").none(), nb::arg("destinations").none(),
-           nb::kw_only(), nb::arg("nodes").none(), nb::arg("duplicates") = nb::none(),
-           nb::arg("reverse").none() = false, nb::arg("context") = nb::none(),
-           nb::sig("def __init__(self, sources: object, destinations: object, *, nodes: int, "
-                   "duplicates: str | None = None, reverse: bool = False, "
-                   "context: Context | None = None) -> None"))
-      .def_static(
-          "from_csr", &from_csr, nb::arg("offsets").none(), nb::arg("sources").none(),
-          nb::kw_only(), nb::arg("duplicates") = nb::none(), nb::arg("reverse").none() = false,
-          nb::arg("context") = nb::none(),
-          nb::sig("def from_csr(offsets: object, sources: object, *, "
-                  "duplicates: str | None = None, reverse: bool = False, "
-                  "context: Context | None = None) -> Graph"),
-          R"(A graph from rows by destination: the edges offsets[n] to offsets[n + 1] - 1 end at node n.
+  method(graph,
+         "def __init__(self, sources: object, destinations: object, *, nodes: int, "
+         "source_nodes: int | None = None, duplicates: str | None = None, reverse: bool = False, "
+         "context: Context | None = None) -> None",
+         &from_edges);
+  function(
+      graph,
+      "def from_csr(offsets: object, sources: object, *, source_nodes: int | None = None, "
+      "duplicates: str | None = None, reverse: bool = False, "
+      "context: Context | None = None) -> Graph",
+      &from_csr,
+      R"(A graph from rows by destination: the edges offsets[n] to offsets[n + 1] - 1 end at node n.
 
     offsets  [nodes + 1], from 0 to the number of edges, never decreasing
     sources  [edges], of the same type
+
+Everything else is as of heed.Graph.
 
 >>> import heed
 >>> heed.Graph.from_csr([0, 1, 1, 3], [2, 0, 1]).describe()["isolated"]
 1
 
-In C: heed_graph_create with offsets.)")
-      .def("describe", &describe, nb::sig("def describe(self) -> dict[str, int]"),
-           "What it holds: nodes; edges that count; edges_given, what arrays over edges have rows "
-           "for; isolated, nodes without incoming edges; most, incoming edges of a node; bytes; "
-           "reverse, whether edges are sorted by source too. In C: heed_graph_describe.")
-      .def("__repr__", &representation);
+In C: heed_graph_create with offsets.)");
+  method(graph, "def describe(self) -> dict[str, int]", &describe,
+         "What it holds: nodes; source_nodes, or 0 where edges lead from the nodes; edges that "
+         "count; edges_given, what arrays over edges have rows for; isolated, nodes without "
+         "incoming edges; most, incoming edges of a node; bytes; reverse, whether edges are sorted "
+         "by source too. In C: heed_graph_describe.");
+  graph.def("__repr__", &representation);
   refuse_pickling(graph, "it lies as this computer reads it: pickle sources and destinations");
 }
 

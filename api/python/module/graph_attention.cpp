@@ -6,6 +6,7 @@
 #include "api/python/module/graph_call.hpp"
 #include "api/python/module/kept.hpp"
 #include "api/python/module/pickling.hpp"
+#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 namespace {
@@ -129,21 +130,17 @@ and biases that it was given, which it reads anew in every call. Any threads may
 once: it keeps a workspace for each.
 
 In C: heed_graph_attention_plan.)");
-  plan.def("__call__", &GraphAttentionPlan::run, nb::arg("query") = nb::none(),
-           nb::arg("key") = nb::none(), nb::arg("value") = nb::none(), nb::kw_only(),
-           nb::arg("data") = nb::none(), nb::arg("edge_data") = nb::none(),
-           nb::arg("edge_bias") = nb::none(), nb::arg("out") = nb::none(),
-           nb::sig("def __call__(self, query: typing.Any | None = None, "
-                   "key: typing.Any | None = None, value: typing.Any | None = None, *, "
-                   "data: typing.Any | None = None, edge_data: typing.Any | None = None, "
-                   "edge_bias: typing.Any | None = None, out: typing.Any | None = None) "
-                   "-> typing.Any"),
-           "Computes what heed.graph_attention would. In C: heed_graph_attention_plan_run.")
-      .def("describe", &GraphAttentionPlan::describe,
-           nb::sig("def describe(self) -> dict[str, object]"),
-           "How it computes: isa, executor, threads, tasks, workspace_bytes, gathered_bytes (of "
-           "keys and values, read through edges in a step). In C: "
-           "heed_graph_attention_plan_describe.");
+  method(plan,
+         "def __call__(self, query: typing.Any | None = None, key: typing.Any | None = None, "
+         "value: typing.Any | None = None, *, data: typing.Any | None = None, "
+         "edge_data: typing.Any | None = None, edge_bias: typing.Any | None = None, "
+         "out: typing.Any | None = None) -> typing.Any",
+         &GraphAttentionPlan::run,
+         "Computes what heed.graph_attention would. In C: heed_graph_attention_plan_run.");
+  method(plan, "def describe(self) -> dict[str, object]", &GraphAttentionPlan::describe,
+         "How it computes: isa, executor, threads, tasks, workspace_bytes, gathered_bytes (of "
+         "keys and values, read through edges in a step). In C: "
+         "heed_graph_attention_plan_describe.");
   refuse_pickling(plan,
                   "it is made for this computer: make it anew with heed.graph_attention_plan");
   module.def("graph_attention", &graph_attention, nb::arg("graph").none(), nb::arg("parts"),

@@ -45,10 +45,17 @@ void read_tensors(GraphCall& call, const GraphArguments& arguments) {
     }
     check_arithmetic(name, form, like, call.float64);
     const bool over_edges = i == GraphCall::kEdgeData || i == GraphCall::kEdgeBias;
-    const std::int64_t rows = over_edges ? info.edges_given : info.nodes;
+    const bool of_sources =
+        info.source_nodes > 0 && (i == GraphCall::kKey || i == GraphCall::kValue);
+    const std::int64_t rows = over_edges   ? info.edges_given
+                              : of_sources ? info.source_nodes
+                                           : info.nodes;
     if (form.shape[0] != rows)
       refuse("%s is %s; it must have a row for each of the %lld %s", name, text(form).c_str(),
-             static_cast<long long>(rows), over_edges ? "edges given" : "nodes");
+             static_cast<long long>(rows),
+             over_edges   ? "edges given"
+             : of_sources ? "source_nodes"
+                          : "nodes");
     if (form.axes > 1 && form.size(1) == 0)
       refuse("%s is %s; it must have features", name, text(form).c_str());
   }
@@ -56,6 +63,8 @@ void read_tensors(GraphCall& call, const GraphArguments& arguments) {
 
 void read_inputs(GraphCall& call, const GraphArguments& arguments) {
   const bool projected = arguments.has_tensor(GraphCall::kQuery);
+  if (!projected && call.info.source_nodes > 0)
+    refuse_type("query is None; a graph with source_nodes takes query, key and value");
   for (int i = 0; i < 3; ++i) {
     const int tensor = GraphCall::kQuery + i;
     const char* name = kGraphTensors[tensor];

@@ -8,6 +8,7 @@
 #include "api/python/module/c_plan.hpp"
 #include "api/python/module/kept.hpp"
 #include "api/python/module/pickling.hpp"
+#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 namespace {
@@ -73,8 +74,7 @@ class MultiheadPlan {
     each_form(call, [&](int i, const char*, const Form& form) { forms_[i] = form; });
   }
 
-  nb::object run(nb::handle query, nb::handle key, nb::handle out,
-                 const nb::kwargs& tensors) const {
+  nb::object run(nb::handle query, nb::handle key, nb::handle out, const nb::dict& tensors) const {
     if (key_given_ == key.is_none())
       refuse_type("key is %s, but the plan was made %s", key_given_ ? "None" : "given",
                   key_given_ ? "with one: give it" : "without");
@@ -175,16 +175,15 @@ matrices and biases that it was given, and reads them anew in every call. Any th
 plan at once: it keeps a workspace for each.
 
 In C: heed_multihead_plan.)");
-  plan.def("__call__", &MultiheadPlan::run, nb::arg("query").none(), nb::arg("key") = nb::none(),
-           nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("tensors"),
-           nb::sig("def __call__(self, query: typing.Any, key: typing.Any | None = None, *, "
-                   "out: typing.Any | None = None, **tensors: typing.Any) -> typing.Any"),
-           "Computes what heed.multihead would. In C: heed_multihead_plan_run.")
-      .def("describe", &MultiheadPlan::describe, nb::sig("def describe(self) -> dict[str, object]"),
-           "How it computes: isa, executor, product (what computes projections), threads, "
-           "workspace_bytes, projection_flops, attention_flops, and the precision in effect, "
-           "\"default\" where what lies between products is bfloat16, else \"exact\". In C: "
-           "heed_multihead_plan_describe.");
+  method(plan,
+         "def __call__(self, query: typing.Any, key: typing.Any | None = None, *, "
+         "out: typing.Any | None = None, **tensors: typing.Any) -> typing.Any",
+         &MultiheadPlan::run, "Computes what heed.multihead would. In C: heed_multihead_plan_run.");
+  method(plan, "def describe(self) -> dict[str, object]", &MultiheadPlan::describe,
+         "How it computes: isa, executor, product (what computes projections), threads, "
+         "workspace_bytes, projection_flops, attention_flops, and the precision in effect, "
+         "\"default\" where what lies between products is bfloat16, else \"exact\". In C: "
+         "heed_multihead_plan_describe.");
   refuse_pickling(plan, "it is made for this computer: make it anew with heed.multihead_plan");
   module.def("multihead", &multihead, nb::arg("query").none(), nb::arg("key").none(),
              nb::arg("matrices"), nb::arg("biases"), nb::arg("settings"), nb::arg("out").none(),

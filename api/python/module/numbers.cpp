@@ -183,6 +183,13 @@ std::int64_t integer(const char* name, nb::handle from) {
          text.is_valid() ? nb::borrow<nb::str>(text).c_str() : "an int of thousands of digits");
 }
 
+int file_descriptor(nb::handle from) {
+  const std::int64_t number = integer("descriptor", from);
+  if (number < 0 || number > std::numeric_limits<int>::max())
+    refuse("descriptor is %lld; it must be that of an open file", static_cast<long long>(number));
+  return static_cast<int>(number);
+}
+
 bool flag(const char* name, nb::handle from) {
   if (PyBool_Check(from.ptr()) == 0)
     refuse_type("%s must be True or False, not %s", name, nb::repr(from).c_str());

@@ -12,6 +12,8 @@ namespace heed::python {
 double number(const char* name, nb::handle from);
 std::int64_t integer(const char* name, nb::handle from);
 bool flag(const char* name, nb::handle from);
+/// What the argument `descriptor` is: the number of an open file.
+int file_descriptor(nb::handle from);
 
 /// Whether it is an int, or something that counts as one, but no bool.
 bool is_integer(nb::handle from);

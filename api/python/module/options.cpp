@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "api/python/module/once.hpp"
+#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 namespace {
@@ -34,9 +35,11 @@ Options read_options(const char* function, nb::handle given) {
   PyObject* value = nullptr;
   for (Py_ssize_t at = 0; PyDict_Next(given.ptr(), &at, &key, &value) != 0;) {
     const OptionName* option = find(key);
-    if (option == nullptr)
-      refuse_type("%s() got an unexpected keyword argument '%s'", function,
-                  nb::str(nb::handle(key)).c_str());
+    if (option == nullptr) {
+      nb::list known;
+      for (const OptionName& one : kOptions) known.append(one.name);
+      refuse_keyword(function, key, known);
+    }
     if (value != Py_None) options.*option->place = value;
   }
   return options;

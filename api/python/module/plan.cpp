@@ -2,6 +2,7 @@
 #include "api/python/module/bind.hpp"
 #include "api/python/module/c_plan.hpp"
 #include "api/python/module/planned_call.hpp"
+#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 namespace {
@@ -21,7 +22,7 @@ class Plan {
         info_(plan_.info()) {}
 
   nb::object run(nb::handle query, nb::handle key, nb::handle value, nb::handle out,
-                 const nb::kwargs& tensors) {
+                 const nb::dict& tensors) const {
     Call call;
     const Outputs outputs = planned_.read(call, "heed.plan", {query, key, value, out, tensors});
     plan_.run(call.args, info_.flops, call.score_function);
@@ -65,26 +66,26 @@ Plan* plan(nb::handle query, nb::handle key, nb::handle value, nb::handle out, n
 }  // namespace
 
 void bind_plan(nb::module_& module) {
-  nb::class_<Plan>(module, "Plan",
-                   R"(Attention of fixed shapes, strides, types and settings, made by heed.plan.
+  nb::class_<Plan> type(
+      module, "Plan",
+      R"(Attention of fixed shapes, strides, types and settings, made by heed.plan.
 
 A call takes query, key and value as plan did, and exactly the tensors among its options that plan
 was given (attn_mask, bias, alibi_slopes, sinks, key_lengths, cu_seqlens_q, cu_seqlens_k,
 block_table, key_scales, value_scales, out), with the same shapes, strides and types. Any threads
 may call one plan at once: it keeps a workspace for each. It keeps no tensor.
 
-In C: heed_attention_plan.)")
-      .def("__call__", &Plan::run, nb::arg("query").none(), nb::arg("key").none(),
-           nb::arg("value").none(), nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("tensors"),
-           nb::sig("def __call__(self, query: typing.Any, key: typing.Any, value: typing.Any, *, "
-                   "out: typing.Any | None = None, **tensors: typing.Any) -> typing.Any"),
-           "Computes what heed.attention would. In C: heed_attention_plan_run.")
-      .def("describe", &Plan::describe, nb::sig("def describe(self) -> dict[str, object]"),
-           "How it computes: strategy (prefill, decode or mixed), isa, executor, threads, tile_q "
-           "query rows per task, tile_kv keys per tile, tasks, workspace_bytes, flops, the "
-           "tuning_line that gave tiles, or 0, and the precision in effect, \"default\" where "
-           "weights "
-           "are rounded to bfloat16, else \"exact\". In C: heed_attention_plan_describe.");
+In C: heed_attention_plan.)");
+  method(type,
+         "def __call__(self, query: typing.Any, key: typing.Any, value: typing.Any, *, "
+         "out: typing.Any | None = None, **tensors: typing.Any) -> typing.Any",
+         &Plan::run, "Computes what heed.attention would. In C: heed_attention_plan_run.");
+  method(type, "def describe(self) -> dict[str, object]", &Plan::describe,
+         "How it computes: strategy (prefill, decode or mixed), isa, executor, threads, tile_q "
+         "query rows per task, tile_kv keys per tile, tasks, workspace_bytes, flops, the "
+         "tuning_line that gave tiles, or 0, and the precision in effect, \"default\" where "
+         "weights "
+         "are rounded to bfloat16, else \"exact\". In C: heed_attention_plan_describe.");
   module.def("plan", &plan, nb::arg("query").none(), nb::arg("key").none(), nb::arg("value").none(),
              nb::arg("out").none(), nb::arg("context").none(), nb::arg("options"),
              nb::sig("def plan(query: object, key: object, value: object, out: object, "

@@ -4,6 +4,7 @@
 #include "api/python/module/call.hpp"
 #include "api/python/module/gil.hpp"
 #include "api/python/module/pickling.hpp"
+#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 namespace {
@@ -71,18 +72,21 @@ Sequence* fork(const Sequence& sequence) {
   return new Sequence(sequence.holder(), name);
 }
 
+void free_pages(Sequence& sequence) { sequence.free(); }
+
 std::size_t saved_bytes(const Sequence& sequence) {
   std::size_t bytes = 0;
   check(heed_cache_save_bytes(sequence.cache().get(), sequence.name(), &bytes));
   return bytes;
 }
 
-void save_descriptor(const Sequence& sequence, int descriptor) {
+void save_descriptor(const Sequence& sequence, nb::handle descriptor) {
+  const int file = file_descriptor(descriptor);
   const heed_cache* cache = sequence.cache().get();
   const heed_sequence name = sequence.name();
   check([&] {
     const nb::gil_scoped_release released;
-    return heed_cache_save_file(cache, name, descriptor);
+    return heed_cache_save_file(cache, name, file);
   }());
 }
 
@@ -130,12 +134,11 @@ free.
 (2, 3, 2)
 
 In C: heed_sequence.)");
-  sequence
-      .def("append", &append, nb::arg("key").none(), nb::arg("value").none(), nb::kw_only(),
-           nb::arg("layer") = 0, nb::arg("positions") = nb::none(), nb::arg("position_offset") = 0,
-           nb::sig("def append(self, key: typing.Any, value: typing.Any, *, layer: int = 0, "
-                   "positions: typing.Any | None = None, position_offset: int = 0) -> None"),
-           R"(Adds rows to one layer, each number rounded once to what the cache stores.
+  method(sequence,
+         "def append(self, key: typing.Any, value: typing.Any, *, layer: int = 0, "
+         "positions: typing.Any | None = None, position_offset: int = 0) -> None",
+         &append,
+         R"(Adds rows to one layer, each number rounded once to what the cache stores.
 
     key              [key heads, rows, features] of float32, float16 or bfloat16, any strides; the
                      axis of one head may lack, and a batch of one may come first
@@ -145,34 +148,31 @@ In C: heed_sequence.)");
     position_offset  row t of the sequence stands at t + position_offset
 
 heed.OutOfMemoryError, with nothing changed, where the cache has too few pages. In C:
-heed_cache_append.)")
-      .def("fork", &fork, nb::sig("def fork(self) -> Sequence"),
-           "A sequence with the same rows, which both share until one of them writes. In C: "
-           "heed_cache_fork.")
-      .def("truncate", &truncate, nb::arg("length").none(),
-           nb::sig("def truncate(self, length: int) -> None"),
-           "Keeps the first `length` rows of every layer. In C: heed_cache_truncate.")
-      .def("free", &Sequence::free, nb::sig("def free(self) -> None"),
-           "Gives the pages back now, but for those that others share; afterwards every call of "
-           "the sequence is refused. In C: heed_cache_free.")
-      .def("length", &length, nb::arg("layer") = 0,
-           nb::sig("def length(self, layer: int = 0) -> int"),
-           "The rows that a layer has. In C: heed_cache_length.")
-      .def("__len__", [](const Sequence& self) { return length(self, nb::int_(0)); })
+heed_cache_append.)");
+  method(sequence, "def fork(self) -> Sequence", &fork,
+         "A sequence with the same rows, which both share until one of them writes. In C: "
+         "heed_cache_fork.");
+  method(sequence, "def truncate(self, length: int) -> None", &truncate,
+         "Keeps the first `length` rows of every layer. In C: heed_cache_truncate.");
+  method(sequence, "def free(self) -> None", &free_pages,
+         "Gives the pages back now, but for those that others share; afterwards every call of "
+         "the sequence is refused. In C: heed_cache_free.");
+  method(sequence, "def length(self, layer: int = 0) -> int", &length,
+         "The rows that a layer has. In C: heed_cache_length.");
+  sequence.def("__len__", [](const Sequence& self) { return length(self, nb::int_(0)); })
       .def("save", &save_bytes, nb::sig("def save(self) -> bytes"),
            R"(The sequence as bytes, or in a file.
 
 Cache.load takes them, in a later process or in a cache with other pages. All layers must have the
 same length. The format is stated in api/README.md: little-endian, versioned, with a checksum. In C:
-heed_cache_save.)")
-      .def("save", &save_file, nb::arg("file").none(),
-           nb::sig("def save(self, file: typing.Any) -> None"),
-           "Into a path, or a binary file from where it stands on. In C: heed_cache_save_file.")
-      .def("save_descriptor", &save_descriptor, nb::arg("descriptor"),
-           nb::sig("def save_descriptor(self, descriptor: int) -> None"),
-           "The same to a file descriptor. In C: heed_cache_save_file.")
-      .def("saved_bytes", &saved_bytes, nb::sig("def saved_bytes(self) -> int"),
-           "How many bytes save makes. In C: heed_cache_save_bytes.")
+heed_cache_save.)");
+  method(sequence, "def save(self, file: typing.Any) -> None", &save_file,
+         "Into a path, or a binary file from where it stands on. In C: heed_cache_save_file.");
+  method(sequence, "def save_descriptor(self, descriptor: int) -> None", &save_descriptor,
+         "The same to a file descriptor. In C: heed_cache_save_file.");
+  method(sequence, "def saved_bytes(self) -> int", &saved_bytes,
+         "How many bytes save makes. In C: heed_cache_save_bytes.");
+  sequence
       .def_prop_ro(
           "cache", [](const Sequence& self) { return self.holder(); },
           nb::sig("def cache(self) -> Cache"), "The cache that it is of.")

@@ -5,6 +5,7 @@
 #include "api/python/module/context.hpp"
 #include "api/python/module/gil.hpp"
 #include "api/python/module/pickling.hpp"
+#include "api/python/module/signature.hpp"
 
 namespace heed::python {
 
@@ -178,15 +179,14 @@ The arrays are not needed afterwards: the numbers are kept as float32, or float6
 <heed.Weights: 4 features to 3, float64>
 
 In C: heed_weights_create.)");
-  weights
-      .def("__init__", &make_weights, nb::arg("matrix").none(), nb::arg("bias") = nb::none(),
-           nb::kw_only(), nb::arg("context") = nb::none(),
-           nb::sig("def __init__(self, matrix: object, bias: object | None = None, *, "
-                   "context: Context | None = None) -> None"))
-      .def("describe", &describe, nb::sig("def describe(self) -> dict[str, object]"),
-           "What it holds: arithmetic (\"float32\" or \"float64\"), in and out (features), bytes. "
-           "In C: heed_weights_describe.")
-      .def("__repr__", &representation);
+  method(weights,
+         "def __init__(self, matrix: object, bias: object | None = None, *, "
+         "context: Context | None = None) -> None",
+         &make_weights);
+  method(weights, "def describe(self) -> dict[str, object]", &describe,
+         "What it holds: arithmetic (\"float32\" or \"float64\"), in and out (features), bytes. "
+         "In C: heed_weights_describe.");
+  weights.def("__repr__", &representation);
   refuse_pickling(weights, "it lies as this computer reads it: pickle the matrix and the bias");
 }
 

@@ -1,0 +1,97 @@
+#include "api/python/module/signature.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace heed::python {
+namespace {
+
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  if (begin == std::string_view::npos) return {};
+  return std::string(text.substr(begin, text.find_last_not_of(' ') + 1 - begin));
+}
+
+}  // namespace
+
+void refuse_keyword(const char* function, nb::handle name, const nb::list& known) {
+  const nb::object message =
+      nb::module_::import_("heed.options").attr("unexpected")(function, name, known);
+  refuse_type("%s", nb::str(message).c_str());
+}
+
+Signature::Signature(const std::string& of, const char* text) {
+  const std::string_view whole = text;
+  const std::size_t open = whole.find('(');
+  name_ = whole.substr(4, open - 4);
+  called_ = name_ == "__init__" ? of : of.empty() ? name_ : of + "." + name_;
+  int depth = 0;
+  std::size_t begin = open + 1;
+  for (std::size_t at = begin; depth >= 0; ++at) {
+    const char c = whole.at(at);
+    if (c == '[' || c == '(') ++depth;
+    if (c == ']' || c == ')') --depth;
+    if (depth > 0 || (c != ',' && depth == 0)) continue;
+    add(trimmed(whole.substr(begin, at - begin)));
+    begin = at + 1;
+  }
+}
+
+void Signature::add(const std::string& text) {
+  if (text.empty() || text == "self") return;
+  if (text == "*") {
+    keywords_only_ = true;
+    return;
+  }
+  if (text.rfind("**", 0) == 0) {
+    others_ = true;
+    return;
+  }
+  const std::string name = text.substr(0, text.find_first_of(":="));
+  const std::size_t otherwise = text.rfind(" = ");
+  Parameter parameter = {nb::steal<nb::str>(PyUnicode_InternFromString(trimmed(name).c_str())), {}};
+  if (otherwise != std::string::npos)
+    parameter.otherwise =
+        nb::module_::import_("ast").attr("literal_eval")(text.substr(otherwise + 3).c_str());
+  parameters_.push_back(std::move(parameter));
+  if (!keywords_only_) positional_ = parameters_.size();
+}
+
+void Signature::read(const nb::args& args, const nb::kwargs& kwargs, nb::object* values) const {
+  if (args.size() > positional_)
+    refuse_type("%s() takes %zu positional argument%s, but %zu were given", called_.c_str(),
+                positional_, positional_ == 1 ? "" : "s", args.size());
+  for (std::size_t i = 0; i < args.size(); ++i) values[i] = args[i];
+  nb::dict others;
+  for (const auto& [key, value] : kwargs) {
+    const auto is_named = [&key = key](const Parameter& p) {
+      return p.name.is(key) || PyUnicode_Compare(p.name.ptr(), key.ptr()) == 0;
+    };
+    const auto found = std::find_if(parameters_.begin(), parameters_.end(), is_named);
+    if (found == parameters_.end()) {
+      if (!others_) refuse_unknown(key);
+      others[key] = value;
+      continue;
+    }
+    nb::object& place = values[found - parameters_.begin()];
+    if (place.is_valid())
+      refuse_type("%s() got %s twice: by position and by name", called_.c_str(),
+                  found->name.c_str());
+    place = nb::borrow(value);
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (values[i].is_valid()) continue;
+    if (!parameters_[i].otherwise.is_valid())
+      refuse_type("%s() needs %s", called_.c_str(), parameters_[i].name.c_str());
+    values[i] = parameters_[i].otherwise;
+  }
+  if (others_) values[parameters_.size()] = std::move(others);
+}
+
+void Signature::refuse_unknown(nb::handle name) const {
+  nb::list known;
+  for (const Parameter& parameter : parameters_) known.append(parameter.name);
+  refuse_keyword(called_.c_str(), name, known);
+}
+
+}  // namespace heed::python

@@ -1,0 +1,111 @@
+// Functions that are called by their signature in Python: arguments are told apart here, so that
+// what does not fit is refused in the package's words.
+#pragma once
+
+#include <array>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "api/python/module/errors.hpp"
+
+namespace heed::python {
+
+/// Raises TypeError for an argument that `function` does not know, perhaps with the name of the one
+/// among `known` that was meant.
+[[noreturn]] void refuse_keyword(const char* function, nb::handle name, const nb::list& known);
+
+class Signature {
+ public:
+  /// `text` is a line of a stub: "def append(self, key: object, *, layer: int = 0) -> None"; `of`
+  /// the class that it belongs to, or empty.
+  Signature(const std::string& of, const char* text);
+
+  const char* name() const { return name_.c_str(); }
+
+  /// Arguments in the order of the text, defaults where they are not given. The last are all
+  /// others, as a dict, where the text ends with **.
+  void read(const nb::args& args, const nb::kwargs& kwargs, nb::object* values) const;
+
+ private:
+  struct Parameter {
+    nb::str name;
+    nb::object otherwise;  // what it is unless given; invalid: it must be given
+  };
+
+  void add(const std::string& text);
+  [[noreturn]] void refuse_unknown(nb::handle name) const;
+
+  std::string name_;
+  std::string called_;  // in messages
+  std::vector<Parameter> parameters_;
+  std::size_t positional_ = 0;
+  bool keywords_only_ = false;  // from here on, while the text is read
+  bool others_ = false;
+};
+
+template <class Value>
+Value argument(const nb::object& value) {
+  if constexpr (std::is_same_v<std::decay_t<Value>, nb::handle>)
+    return value;
+  else
+    return nb::borrow<std::decay_t<Value>>(value);
+}
+
+/// Calls `call` with the arguments that Python gave.
+template <class... Values, class Call>
+auto with_arguments(const Signature& signature, const nb::args& args, const nb::kwargs& kwargs,
+                    const Call& call) {
+  std::array<nb::object, sizeof...(Values)> values;
+  signature.read(args, kwargs, values.data());
+  return std::apply(
+      [&](const auto&... value) { return call(argument<std::decay_t<Values>>(value)...); }, values);
+}
+
+/// A method. Its signature is never destroyed, as the type that it belongs to.
+template <class Class, class Result, class Self, class... Values>
+void method(nb::class_<Class>& type, const char* text, Result (*function)(Self, Values...),
+            const char* doc = "") {
+  const auto* signature = new Signature(nb::str(type.attr("__name__")).c_str(), text);
+  type.def(
+      signature->name(),
+      [signature, function](Self self, const nb::args& args, const nb::kwargs& kwargs) {
+        return with_arguments<Values...>(*signature, args, kwargs, [&](auto&&... values) {
+          return function(self, std::forward<decltype(values)>(values)...);
+        });
+      },
+      nb::sig(text), doc);
+}
+
+template <class Class, class Result, class... Values>
+void method(nb::class_<Class>& type, const char* text, Result (Class::*function)(Values...) const,
+            const char* doc = "") {
+  const auto* signature = new Signature(nb::str(type.attr("__name__")).c_str(), text);
+  type.def(
+      signature->name(),
+      [signature, function](const Class& self, const nb::args& args, const nb::kwargs& kwargs) {
+        return with_arguments<Values...>(*signature, args, kwargs, [&](auto&&... values) {
+          return (self.*function)(std::forward<decltype(values)>(values)...);
+        });
+      },
+      nb::sig(text), doc);
+}
+
+/// A function of a module, or a static method.
+template <class Scope, class Result, class... Values>
+void function(Scope& scope, const char* text, Result (*called)(Values...), const char* doc = "") {
+  constexpr bool kOfClass = !std::is_same_v<Scope, nb::module_>;
+  const std::string of = kOfClass ? nb::str(scope.attr("__name__")).c_str() : "";
+  const auto* signature = new Signature(of, text);
+  const auto call = [signature, called](const nb::args& args, const nb::kwargs& kwargs) {
+    return with_arguments<Values...>(*signature, args, kwargs, called);
+  };
+  if constexpr (kOfClass)
+    scope.def_static(signature->name(), call, nb::sig(text), doc);
+  else
+    scope.def(signature->name(), call, nb::sig(text), doc);
+}
+
+}  // namespace heed::python
