@@ -226,6 +226,8 @@ def of_part_of_the_world():
 
 def test_communicators():
     of_part_of_the_world()
+    with pytest.raises(TypeError, match="length must be an int, not float"):
+        heed.mpi.place(9.5)
 
 
 Q, K, V = Make(rows=4, keys=6).tensors()
@@ -240,6 +242,7 @@ REFUSED = [
     (dict(placement=(1, 2, 3)), heed.ArgumentError, "placement has 3 entries; as a tuple it must"),
     (dict(queries="here"), heed.ArgumentError, 'queries is \'here\'; it must be "split" or "every'),
     (dict(colour=1), TypeError, "got an unexpected keyword argument 'colour'"),
+    (dict(is_causal=1), TypeError, r"'is_causal'; did you mean causal\?"),
     (dict(head_ranks=0), heed.ArgumentError, "head_ranks is 0; it must be at least 1, or None"),
     (dict(head_ranks=1.5), TypeError, "head_ranks must be an int, not float"),
     (dict(flops_per_byte=-1), heed.ArgumentError, "flops_per_byte is -1; it must be finite and"),

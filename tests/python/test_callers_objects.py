@@ -272,23 +272,6 @@ def test_memory_lives_as_long_as_it_is_needed(function, name, protocol):
         np.testing.assert_array_equal(one, other)
 
 
-def test_scalars_of_numpy():
-    """Their __array_struct__ is of an array that nobody else holds."""
-
-    def clutter(scores, *_):
-        assert len([np.full((), 99, F32) for _ in range(50)]) == 50
-        return scores
-
-    ones = np.ones((600, 1), F32)
-    found = heed.attention(
-        *(ones, ones[:1], ones[:1]),
-        bias=F32(1.5),
-        score_function=clutter,
-        return_weights="masked",
-    )
-    np.testing.assert_array_equal(found.weights, np.full((600, 1), 2.5, F32))
-
-
 class Raising:
     """Raises one error wherever it is asked anything."""
 

@@ -759,7 +759,7 @@ def _agreed(comm: MPI.Intracomm, step: Callable[[], T]) -> T:
         return result
     told = (type(problem).__name__, str(problem)) if comm.rank == rank else None
     name, message = comm.bcast(told, rank)
-    kinds = {**vars(heed.errors), "TypeError": TypeError}
+    kinds = {**vars(heed.errors), "TypeError": TypeError, "MemoryError": MemoryError}
     raise kinds.get(name, heed.errors.Error)(f"rank {rank}: {message}") from problem
 
 

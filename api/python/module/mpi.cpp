@@ -143,10 +143,10 @@ class MpiPlan {
   mutable Workspaces workspaces_;
 };
 
-nb::list place(const MpiLibrary& library, std::uint32_t placement, std::int64_t length, int ranks,
+nb::list place(const MpiLibrary& library, std::uint32_t placement, nb::handle length, int ranks,
                int rank) {
   heed_mpi_rows rows[2] = {};
-  library.check(library.place(placement, length, ranks, rank, rows));
+  library.check(library.place(placement, integer("length", length), ranks, rank, rows));
   nb::list all;
   for (const heed_mpi_rows& range : rows) all.append(nb::make_tuple(range.begin, range.count));
   return all;
@@ -165,7 +165,7 @@ void bind_mpi(nb::module_& module) {
       .def_prop_ro("path",
                    [](const MpiLibrary& library) { return nb::str(library.path().c_str()); })
       .def_prop_ro("mpi", [](const MpiLibrary& library) { return nb::str(library.mpi().c_str()); })
-      .def("place", &place, nb::arg("placement"), nb::arg("length"), nb::arg("ranks"),
+      .def("place", &place, nb::arg("placement"), nb::arg("length").none(), nb::arg("ranks"),
            nb::arg("rank"),
            nb::sig("def place(self, placement: int, length: int, ranks: int, rank: int) -> "
                    "list[tuple[int, int]]"))

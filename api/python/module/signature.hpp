@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -65,32 +66,29 @@ auto with_arguments(const Signature& signature, const nb::args& args, const nb::
 }
 
 /// A method. Its signature is never destroyed, as the type that it belongs to.
-template <class Class, class Result, class Self, class... Values>
-void method(nb::class_<Class>& type, const char* text, Result (*function)(Self, Values...),
-            const char* doc = "") {
+template <class Self, class... Values, class Class, class Function>
+void define(nb::class_<Class>& type, const char* text, Function called, const char* doc) {
   const auto* signature = new Signature(nb::str(type.attr("__name__")).c_str(), text);
   type.def(
       signature->name(),
-      [signature, function](Self self, const nb::args& args, const nb::kwargs& kwargs) {
+      [signature, called](Self self, const nb::args& args, const nb::kwargs& kwargs) {
         return with_arguments<Values...>(*signature, args, kwargs, [&](auto&&... values) {
-          return function(self, std::forward<decltype(values)>(values)...);
+          return std::invoke(called, self, std::forward<decltype(values)>(values)...);
         });
       },
       nb::sig(text), doc);
 }
 
-template <class Class, class Result, class... Values>
-void method(nb::class_<Class>& type, const char* text, Result (Class::*function)(Values...) const,
+template <class Class, class Result, class Self, class... Values>
+void method(nb::class_<Class>& type, const char* text, Result (*called)(Self, Values...),
             const char* doc = "") {
-  const auto* signature = new Signature(nb::str(type.attr("__name__")).c_str(), text);
-  type.def(
-      signature->name(),
-      [signature, function](const Class& self, const nb::args& args, const nb::kwargs& kwargs) {
-        return with_arguments<Values...>(*signature, args, kwargs, [&](auto&&... values) {
-          return (self.*function)(std::forward<decltype(values)>(values)...);
-        });
-      },
-      nb::sig(text), doc);
+  define<Self, Values...>(type, text, called, doc);
+}
+
+template <class Class, class Result, class... Values>
+void method(nb::class_<Class>& type, const char* text, Result (Class::*called)(Values...) const,
+            const char* doc = "") {
+  define<const Class&, Values...>(type, text, called, doc);
 }
 
 /// A function of a module, or a static method.
