@@ -18,6 +18,7 @@ import pytest
 import heed
 from heed.command import COMMANDS, bench, cost, looks, parser, pieces
 from heed.command.plot import MARKS, Bar, axis, bars
+from heed.command.shapes import Shape
 from heed.command.timing import Turns
 
 RNG = np.random.default_rng(5)
@@ -370,6 +371,17 @@ def test_huge_work_is_refused(run, monkeypatch, line, words):
     assert (ran.status, ran.out, os.listdir()) == (1, "", ["x.npy"])
     assert words in ran.err
     assert ran.err.endswith("; --yes goes on nevertheless\n")
+
+
+@pytest.mark.parametrize("command", ["bench", "tune"])
+def test_memory_that_is_missing_in_spite_of_yes(run, monkeypatch, command):
+    def fails(_):
+        raise MemoryError("Unable to allocate 1 TiB")
+
+    monkeypatch.setattr(Shape, "tensors", fails)
+    ran = run(command, "L100_D16", "--yes")
+    assert (ran.status, ran.err) == (1, f"heed {command}: Unable to allocate 1 TiB\n")
+    assert run(command, f"B{1 << 40}_H{1 << 40}_L9_D9", "--yes").status == 1
 
 
 SMALL = ["attend @ -o out.npy", "attend @ --weights --lse -o out.npz", "bench L4_D4 --turns 1"]

@@ -140,8 +140,8 @@ def measure(
     shape: Shape, context: heed.Context, torch: Any, turns: int, bar: Progress
 ) -> dict[str, Any]:
     """The medians of one shape, in seconds."""
-    query, key, value = shape.tensors()
     with in_words_of({"query": shape.name, **OPTIONS}):
+        query, key, value = shape.tensors()
         plan = heed.plan(query, key, value, context=context, **shape.options)
     said = plan.describe()
     calls = {"heed": lambda: plan(query, key, value)}

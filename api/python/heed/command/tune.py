@@ -143,8 +143,8 @@ def tell_other(shape: Shape, best: Found, path: str, arguments: argparse.Namespa
 
 def plan_of(shape: Shape, arguments: argparse.Namespace, **options: Any) -> Any:
     """Attention of this shape."""
-    query, key, value = shape.tensors()
     with in_words_of({"query": shape.name, **OPTIONS}):
+        query, key, value = shape.tensors()
         context = context_of(arguments, **options)
         return heed.plan(query, key, value, context=context, **shape.options)
 
@@ -172,8 +172,8 @@ def table(shapes: list[Shape], found: list[Found]) -> str:
 
 def search(shape: Shape, arguments: argparse.Namespace) -> Found:
     """Candidates in turns with the automatic choice; the better half goes on with more turns."""
-    query, key, value = shape.tensors()
     plan = plan_of(shape, arguments, tuning_file="")
+    query, key, value = shape.tensors()
     automatic = tiles_of(plan)
     plans = {automatic: plan}
     for tiles in candidates(automatic, shape):
