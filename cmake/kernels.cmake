@@ -69,6 +69,9 @@ endif()
 if(HEED_SANITIZE)
   foreach(isa sse2 avx2 avx512 avx512bf16 amx neon neonbf16)
     list(APPEND HEED_FLAGS_${isa} -fno-sanitize=undefined)
+    if(HEED_SANITIZE MATCHES "fuzzer")  # which looks at the ways through the scalar ones
+      list(APPEND HEED_FLAGS_${isa} -fno-sanitize=fuzzer-no-link)
+    endif()
   endforeach()
 endif()
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs the tests on CPUs that this machine is not.
 #
-#   run.sh [--full] X86 AARCH64
+#   run.sh [--all|--full] X86 AARCH64
 #
 # X86      folder of static x86-64 programs with every ISA compiled in
 # AARCH64  folder of those for aarch64
-# --full   everything on every CPU, as many cases as the sanitizers see; otherwise fewer, and of ISAs
-#          that this CPU has, and has run, a few kinds of tests
+# --all    tests of rooms too, brief ones, and of ISAs that this CPU has, and has run, a few kinds;
+#          otherwise which ISA each CPU chooses, and kernels of those that this one lacks
+# --full   everything on every CPU, about five times as many cases
 #
 # Westmere and Haswell prove that the library falls back where AVX2 or AVX-512 is missing and
 # that no wider instruction leaks into the code that decides; the emulated Skylake-X runs the
@@ -18,10 +19,14 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 size=brief
+all=
 elsewhere='~[large]~[precision]' # what pairs of Sapphire Rapids run, or no instruction set changes
 if [ "${1-}" = --full ]; then
   size=small
   elsewhere=
+fi
+if [[ ${1-} == --* ]]; then
+  all=1
   shift
 fi
 x86=$1
@@ -66,6 +71,21 @@ some_of() {
 
 # for_each_check FUNCTION: calls FUNCTION NAME COMMAND ... for all that there is to check.
 for_each_check() {
+  if [ -n "$all" ]; then rooms "$1"; else kernels "$1"; fi
+  choices "$1"
+}
+
+# Kernels that no CPU here runs, by the tests that are about them alone.
+kernels() {
+  has avx512bw || "$1" "test_kernels, x86-64 Skylake-X (AVX-512)" \
+    emulated corei7_skylake_x avx512 "$x86/test_kernels" "$left_out~[threads]"
+  "$1" "test_kernels, aarch64" \
+    env HEED_TEST_SIZE=$size qemu-aarch64-static -cpu cortex-a72 "$aarch64/test_kernels" "$left_out"
+  "$1" "test_kernels of pairs, aarch64 (BF16)" env HEED_TEST_SIZE=$size HEED_TEST_ISA=neonbf16 \
+    qemu-aarch64-static -cpu max "$aarch64/test_kernels" "[pairs],[table]"
+}
+
+rooms() {
   local test tests="test_dense test_multihead test_graph test_kernels"
   for test in $tests; do
     "$1" "$test, x86-64 Skylake-X (AVX-512)" emulated corei7_skylake_x avx512 "$x86/$test" \
@@ -103,8 +123,10 @@ for_each_check() {
     "$1" "$test, x86-64 Westmere (no AVX)" env HEED_TEST_SIZE=$size HEED_TEST_ISA=sse2 \
       qemu-x86_64-static -cpu Westmere "$x86/$test" "$(tests_of sse2 "$left_out")"
   done
+}
 
-  # The ISA that each CPU must choose by itself.
+# The ISA that each CPU must choose by itself.
+choices() {
   "$1" "Westmere chooses sse2" qemu-x86_64-static -cpu Westmere "$x86/test_choice" sse2
   "$1" "Haswell chooses avx2" qemu-x86_64-static -cpu Haswell "$x86/test_choice" avx2
   "$1" "emulated Haswell chooses avx2" emulated corei7_haswell_4770 avx2 "$x86/test_choice" avx2

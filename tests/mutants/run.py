@@ -3,6 +3,8 @@
 
     ./dev mutants [NAME ...]     all mutants, or those named: gradient-of-cap, 'gradient-*'
     ./dev mutants --list         what they break, and where
+    ./dev mutants --changed COMMIT
+                                 those of files that differ from that commit's
 
 table.py says what is broken and which test programs should fail. Everything happens on a copy of
 the sources in build/mutants; those here are not touched. A mutant's programs run on small sweeps
@@ -200,6 +202,7 @@ def parse(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", metavar="NAME", nargs="*", help="a mutant, or several by a pattern; all if absent")
     parser.add_argument("--list", action="store_true", help="say what mutants break, and where")
+    parser.add_argument("--changed", metavar="COMMIT", help="only mutants of files that differ from that commit's")
     options = parser.parse_args(arguments)
     chosen = []
     for name in options.names:
@@ -210,6 +213,13 @@ def parse(arguments):
     return options, chosen or MUTANTS
 
 
+def of_changed(mutants, commit):
+    listed = subprocess.run(["git", "-C", ROOT, "diff", "--name-only", "-z", commit],
+                            capture_output=True, check=True)
+    changed = {ROOT / name for name in listed.stdout.decode().split("\0") if name}
+    return [mutant for mutant, (path, *_) in places(mutants, ROOT).items() if path in changed]
+
+
 def tell_all(mutants):
     for mutant, (path, begin, _) in places(mutants, ROOT).items():
         line = path.read_text().count("\n", 0, begin) + 1
@@ -218,6 +228,8 @@ def tell_all(mutants):
 
 def main(arguments):
     options, mutants = parse(arguments)
+    if options.changed:
+        mutants = of_changed(mutants, options.changed)
     if options.list:
         return tell_all(mutants)
     places(mutants, ROOT)  # before anything takes long

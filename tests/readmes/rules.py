@@ -23,7 +23,7 @@ RULES = [
     ("api/examples/README.md", r"^dot ", "command -v dot >/dev/null && dot ",
      "needs Graphviz, which heed does not"),
     ("tests/data/README.md", r"^(python3 -m venv|\S+/pip|\S+/python) .*", None, PACKAGES),
-    ("tests/fuzz/README.md", r"^(\./dev|build/fuzz/).*", None, "needs the fuzz build, and takes minutes"),
+    ("tests/fuzz/README.md", r"^(\./dev|build/sanitizers/).*", None, "needs the fuzz build, and takes minutes"),
     ("tests/emulation/README.md", r"^apt-get .*", None, PACKAGES),
     ("tests/emulation/README.md", r"^(eval .*bochs3|.*sapphire_rapids).*", None, PACKAGES),
     ("perf/README.md", r"^\S+heed_perf --ranks .*", "[ ! -e build/release/perf/heed_perf_mpi ] || "

@@ -19,14 +19,11 @@ shift
 command=${*:-./dev run && ./dev test}
 root=$PWD/build/systems/$release
 
-# The first Debian mirror of apt's configuration, in either of its formats.
-mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null |
-  sed -nE 's/^(URIs:|deb (\[[^]]*\] )?) *([^ ]*debian[^ ]*).*/\3/p' | head -n 1 || true)
 if [ ! -e "$root/etc/.complete" ]; then
   rm -rf "$root"
   mkdir -p "$root"
   debootstrap --variant=minbase --include=ca-certificates,git "$name" "$root" \
-    "${mirror:-http://deb.debian.org/debian}" >"$root.log" || { tail -n 20 "$root.log" >&2; exit 1; }
+    "$(tests/systems/mirror.sh)" >"$root.log" || { tail -n 20 "$root.log" >&2; exit 1; }
   touch "$root/etc/.complete"
 fi
 
