@@ -118,7 +118,7 @@ HEED_API const char* heed_product_name(size_t index);
  * In the child of a fork() everything made before stays usable. Where a "tbb" context had been made
  * before, "tbb" runs on the calling thread alone; "openmp" does so on the thread that forked, if
  * the parent had other threads, which may have been a pool that anybody's OpenMP kept for it (where
- * heed was loaded after the fork: if this process had any since), and has new teams on new threads.
+ * heed was loaded after the fork: if the parent has any now), and has new teams on new threads.
  * "serial" is as it was, and so is a caller's executor that survives forks. Runs of other threads
  * are not continued in the child. A child whose parent used "tbb" should leave by _exit() or exec:
  * the destructors of oneTBB that exit() runs wait for ever for a lock that one of the parent's

@@ -35,19 +35,16 @@ void* pass_the_gate(void*) {
   return nullptr;
 }
 
-std::atomic<bool> forks_with_threads{false};  ///< the parent, whose fork is under way
+std::atomic<bool> forks_with_threads{false};  ///< the parent, whose fork is under way, or had some
 thread_local bool survived_others = false;
 
-/// Whether there have been others than this thread, in this process or in those it was forked from.
-bool had_threads() {
+void before_fork() {
 #if __has_include(<sys/single_threaded.h>)
-  return __libc_single_threaded == 0;
+  forks_with_threads.store(__libc_single_threaded == 0, std::memory_order_relaxed);
 #else
-  return true;
+  forks_with_threads.store(true, std::memory_order_relaxed);
 #endif
 }
-
-void before_fork() { forks_with_threads.store(had_threads(), std::memory_order_relaxed); }
 
 /// In the child of a fork: another thread's trial stayed in the parent, with its locks.
 void begin_again() {
@@ -57,19 +54,42 @@ void begin_again() {
   new (&one_trial) std::mutex;
 }
 
-/// Whether the process began as a fork and has run no other program since (Linux's PF_FORKNOEXEC).
-bool began_by_fork() {
+/// Of a process, as Linux tells in its /proc.
+struct Process {
+  int parent = 0;
+  bool forked = false;  ///< and has run no other program since (PF_FORKNOEXEC)
+  long threads = 0;
+};
+
+bool read_process(const char* id, Process& process) {
   constexpr unsigned kForkedWithoutExec = 0x40;
-  char text[512] = "";
-  std::FILE* const file = std::fopen("/proc/self/stat", "re");
+  char text[512];
+  std::snprintf(text, sizeof text, "/proc/%s/stat", id);
+  std::FILE* const file = std::fopen(text, "re");
   if (file == nullptr) return false;
   text[std::fread(text, 1, sizeof text - 1, file)] = '\0';
   (void)std::fclose(file);
   unsigned flags = 0;
   const char* const name_end = std::strrchr(text, ')');  // a name may hold anything
-  return name_end != nullptr &&
-         std::sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
-         (flags & kForkedWithoutExec) != 0;
+  if (name_end == nullptr ||
+      std::sscanf(name_end,
+                  ") %*c %d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld",
+                  &process.parent, &flags, &process.threads) != 3)
+    return false;
+  process.forked = (flags & kForkedWithoutExec) != 0;
+  return true;
+}
+
+/// Whether one of the processes that this was forked from has other threads.
+bool ancestors_have_threads() {
+  Process process;
+  if (!read_process("self", process)) return false;
+  while (process.forked) {
+    char id[16];
+    std::snprintf(id, sizeof id, "%d", process.parent);
+    if (!read_process(id, process) || process.threads > 1) return true;
+  }
+  return false;
 }
 
 bool is_first_thread() {
@@ -86,7 +106,7 @@ const bool first_survived_others = [] {
     watch_forks();
   } catch (...) {  // whoever makes a context is told
   }
-  return began_by_fork() && had_threads();
+  return ancestors_have_threads();
 }();
 
 }  // namespace

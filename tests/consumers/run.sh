@@ -6,7 +6,7 @@
 #   static          an installed libheed.a, likewise
 #   subdirectory    heed's sources inside another project, shared
 #   subdirectory-static
-#   alone           heed's own defaults on a system without what its tests and perf need
+#   alone           heed's own defaults; and tests and perf without what they need
 #
 # CMake passes in, by environment: HEED_SOURCE and HEED_BUILD (folders), CMAKE, GENERATOR,
 # CC, CXX, PKG_CONFIG (empty where there is none), MPICC (empty where heed has no MPI), CMAKE_FLAGS (further cache settings, separated by
@@ -69,13 +69,15 @@ consume_flags() {
   package=$2
   source=$3
   shift 3
-  if [ "$linked" = static ]; then static=--static; else static=; fi
+  static=
+  if [ "$linked" = static ]; then static=--static; fi
   PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name heed.pc)")${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
   export PKG_CONFIG_PATH
   # shellcheck disable=SC2046,SC2086  # flags are words
   run "$@" "$consumer/$source" -o "$work/program" \
-    $("$PKG_CONFIG" $static --cflags "$package") -x none $("$PKG_CONFIG" $static --libs "$package")
-  LD_LIBRARY_PATH=$("$PKG_CONFIG" --variable=libdir heed) try "pkg-config, $*" "$linked" "$work/program"
+    $("$PKG_CONFIG" $static --cflags "$package") -x none $("$PKG_CONFIG" $static --libs "$package") \
+    -Wl,-rpath,"$("$PKG_CONFIG" --variable=libdir heed)"
+  try "pkg-config, $*" "$linked" "$work/program"
 }
 
 # consume_everyhow LINKED: from C and C++, through CMake and pkg-config, and over MPI.
@@ -123,8 +125,7 @@ case $kind in
   static)
     # A release would optimise, whatever its flags say: heed adds its own.
     configure "$HEED_SOURCE" "$work/heed" -DCMAKE_CXX_COMPILER="$CXX" -DBUILD_SHARED_LIBS=OFF \
-      -DCMAKE_BUILD_TYPE=Debug \
-      -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_PERF=OFF -DHEED_BUILD_EXAMPLES=OFF
+      -DCMAKE_BUILD_TYPE=Debug -DHEED_BUILD_EXAMPLES=OFF
     run "$CMAKE" --build "$work/heed"
     # shellcheck disable=SC2086
     expect_component development "$work/heed" LICENSE heed.h heed.pc $config libheed.a
@@ -139,20 +140,17 @@ case $kind in
   subdirectory-static)
     consume C static -DCMAKE_CXX_COMPILER="$CXX" -DCONSUMER_SOURCE_DIR="$HEED_SOURCE"
     ;;
+  # As README builds the library: of tests and perf nothing, whatever is there to build them with.
   alone)
-    set -- -DCMAKE_CXX_COMPILER="$CXX"
-    for missing in Catch2 benchmark CLI11; do
-      set -- "$@" -DCMAKE_DISABLE_FIND_PACKAGE_$missing=ON
+    configure "$HEED_SOURCE" "$work/heed" -DCMAKE_CXX_COMPILER="$CXX"
+    for room in tests perf; do
+      [ ! -e "$work/heed/$room" ] || fail "builds $room without being asked"
     done
-    configure "$HEED_SOURCE" "$work/heed" "$@"
-    for said in 'no Catch2 .*HEED_BUILD_TESTS is off' 'no benchmark and CLI11 .*HEED_BUILD_PERF is off'; do
-      grep -q "$said" "$work/log" || fail "configured without a word like \"$said\""
-    done
-    for part in TESTS PERF; do
-      ! (configure "$HEED_SOURCE" "$work/heed" "$@" -DHEED_BUILD_$part=ON) 2>"$work/refusal" ||
-        fail "HEED_BUILD_$part=ON is ignored where it lacks something"
-      grep -q "HEED_BUILD_$part is ON but" "$work/refusal" || fail "$(cat "$work/refusal")"
-      set -- "$@" -DHEED_BUILD_$part=OFF
+    for part in TESTS:Catch2 PERF:benchmark; do
+      ! (configure "$HEED_SOURCE" "$work/heed" -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_${part%:*}=ON \
+        -DCMAKE_DISABLE_FIND_PACKAGE_${part#*:}=ON) 2>"$work/refusal" ||
+        fail "HEED_BUILD_${part%:*}=ON is ignored where it lacks something"
+      grep -q "HEED_BUILD_${part%:*} is ON but ${part#*:}" "$work/refusal" || fail "$(cat "$work/refusal")"
     done
     ;;
   *)

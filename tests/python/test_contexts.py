@@ -249,6 +249,21 @@ def test_fork_after_use():
     np.testing.assert_array_equal(heed.attention(q, k, v), expected)
 
 
+@pytest.mark.skipif("openmp" not in heed.info()["executors"], reason="needs OpenMP")
+def test_fork_after_another_user_of_openmp():
+    """PyTorch has threads in the parent, heed none."""
+    pytest.importorskip("torch")
+    done = run(
+        "import os, signal, numpy as np, torch, heed; x = np.ones((4, 300, 64), np.float32)\n"
+        "torch.set_num_threads(2); torch.randn(400, 400) @ torch.randn(400, 400)\n"
+        "if child := os.fork(): raise SystemExit(os.wait()[1])\n"
+        "signal.alarm(30)\n"
+        "with heed.Context(executor='openmp', threads=2): heed.attention(x, x, x)\n"
+        "os._exit(0)"
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_ends_well_with_everything_alive():
     done = run(
         "import heed, numpy as np; x = np.ones((2, 300, 64), np.float32); "

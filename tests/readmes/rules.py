@@ -2,7 +2,7 @@
 what, and why. None leaves the command out. A rule that nothing needs is a fault."""
 
 SCALAR = ("-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DHEED_ISAS=scalar "
-          "-DHEED_BUILD_TESTS=OFF -DHEED_BUILD_PERF=OFF -DHEED_BUILD_EXAMPLES=OFF")
+          "-DHEED_BUILD_EXAMPLES=OFF")
 BRIEF = "--benchmark_repetitions=2 --benchmark_min_time=0.001"
 PACKAGES = "needs root, or gigabytes of packages"
 MINUTES = "takes minutes: less of the same"
@@ -18,6 +18,7 @@ RULES = [
     ("README.md", r"/usr/local", "$PREFIX", PACKAGES),
     ("README.md", r"^cc .*pkg-config", r"! command -v pkg-config >/dev/null || \g<0>",
      "needs pkg-config, which heed does not"),
+    ("README.md", r"^\./embed", r"[ ! -e embed ] || \g<0>", "the same"),
     ("CONTRIBUTING.md", r"^\./dev (?!help)", None, "builds everything, runs this test, or needs git"),
     ("api/examples/README.md", r"^PREFIX=/usr/local", "PREFIX=$PREFIX", PACKAGES),
     ("api/examples/README.md", r"^dot ", "command -v dot >/dev/null && dot ",
@@ -27,7 +28,7 @@ RULES = [
     ("tests/emulation/README.md", r"^apt-get .*", None, PACKAGES),
     ("tests/emulation/README.md", r"^(eval .*bochs3|.*sapphire_rapids).*", None, PACKAGES),
     ("perf/README.md", r"^\S+heed_perf --ranks .*", "[ ! -e build/release/perf/heed_perf_mpi ] || "
-     "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 build/release/perf/heed_perf "
+     "build/release/perf/heed_perf "
      "--ranks 1,2 --benchmark_repetitions=1 --shape B1_H2_L64_D8_causal", MINUTES),
     ("perf/README.md", r"^\S+heed_perf(?!.*--(benchmark_filter|shape|forms|backward|blocks|graphs|decode))",
      r"\g<0> --benchmark_filter=B1_H1_L10_D20/", MINUTES),
