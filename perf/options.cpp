@@ -97,6 +97,8 @@ void declare(CLI::App& app, Options& options) {
       ->excludes("--decode");
   app.add_flag("--no-stages", options.no_stages, "Leave out stage/... and peak/...");
   app.add_flag("--no-naive", options.no_naive, "Leave out naive/...");
+  app.add_flag("--details", options.details,
+               "Every row as it finishes, with all counters, before the table of medians");
   app.footer(std::string("Shapes are spelled\n  ") + kWorkloadGrammar + "\nor, over graphs,\n  " +
              kGraphWorkloadGrammar + "\nor, for rows that caches store,\n  " + kAppendGrammar +
              "\nand the standard ones are\n" + lines(kStandardWorkloads) + "or, with --forms,\n" +

@@ -49,12 +49,13 @@ bool is_false(const std::string& value) {
 
 /// nullptr where the format is not the console's: Google Benchmark then makes the reporter.
 std::unique_ptr<benchmark::BenchmarkReporter> make_reporter(
-    const std::vector<std::string>& arguments, bool aloud) {
+    const std::vector<std::string>& arguments, bool aloud, bool details) {
   if (!aloud) return std::make_unique<Silent>();
   if (value_of(arguments, "--benchmark_format", "console") != "console") return nullptr;
   const std::string color = value_of(arguments, "--benchmark_color", "auto");
   const bool colored = color == "auto" ? isatty(STDOUT_FILENO) != 0 : !is_false(color);
-  return std::make_unique<Console>(colored ? Console::OO_ColorTabular : Console::OO_Tabular);
+  return std::make_unique<Console>(colored ? Console::OO_ColorTabular : Console::OO_Tabular,
+                                   details);
 }
 
 void leave_out_files(std::vector<std::string>& arguments) {
@@ -80,7 +81,8 @@ int run_rows(const char* program, const Options& options, bool aloud) {
 
   const bool lists = !is_false(value_of(given, "--benchmark_list_tests", "false"));
   if (!lists && aloud && isatty(STDERR_FILENO) != 0) show_progress(count_rows());
-  const std::unique_ptr<benchmark::BenchmarkReporter> reporter = make_reporter(given, aloud);
+  const std::unique_ptr<benchmark::BenchmarkReporter> reporter =
+      make_reporter(given, aloud, options.details);
   const std::size_t ran = benchmark::RunSpecifiedBenchmarks(reporter.get());
   clear_progress();
   return ran == 0 || any_row_failed() ? kFailed : 0;

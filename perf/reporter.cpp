@@ -159,17 +159,18 @@ void Console::ReportRuns(const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     const bool aggregate = run.run_type == Run::RT_Aggregate;
     if (aggregate && run.aggregate_name != "median") continue;
-    if (aggregate || run.repetitions == 1) remember(run);
-    shown.push_back(run);
+    const bool listed = (aggregate || run.repetitions == 1) && remember(run);
+    if (details_ || !listed) shown.push_back(run);
   }
   clear_progress();
   if (!shown.empty()) ConsoleReporter::ReportRuns(shown);
 }
 
-void Console::remember(const Run& run) {
+bool Console::remember(const Run& run) {
   const Row* const row = find_row(run.run_name.function_name);
-  if (row != nullptr && !run.counters.empty())
-    lines_.push_back({*row, milliseconds(run), run.counters});
+  if (row == nullptr || run.counters.empty()) return false;  // a row that failed counts nothing
+  lines_.push_back({*row, milliseconds(run), run.counters, run.report_label});
+  return true;
 }
 
 void Console::Finalize() {
@@ -177,11 +178,13 @@ void Console::Finalize() {
   if (lines_.empty()) return;
   std::vector<std::string> titles = {"workload", "isa", "threads", "tiles", "ms"};
   for (const Column& column : kColumns) titles.emplace_back(column.title);
+  titles.emplace_back("label");
   Table table = {titles};
   for (const Line& line : lines_) {
     table.push_back({line.row.subject, line.row.isa, std::to_string(line.row.threads),
                      line.row.tiles, to_text(line.milliseconds, "%.4g")});
     for (const Column& column : kColumns) table.back().push_back(cell(column, line.counters));
+    table.back().push_back(line.label.empty() ? "-" : line.label);
   }
   drop_empty_columns(table);
   std::ostream& out = GetOutputStream();

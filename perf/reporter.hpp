@@ -1,4 +1,4 @@
-// The console: rows as they finish, and a readable table at the end.
+// The console: a readable table at the end; with --details, rows as they finish too.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -14,7 +14,7 @@ namespace heed::perf {
 /// JSON and CSV.
 class Console : public benchmark::ConsoleReporter {
  public:
-  explicit Console(OutputOptions options) : ConsoleReporter(options) {}
+  Console(OutputOptions options, bool details) : ConsoleReporter(options), details_(details) {}
 
   bool ReportContext(const Context& context) override;
   void ReportRuns(const std::vector<Run>& runs) override;
@@ -25,9 +25,12 @@ class Console : public benchmark::ConsoleReporter {
     Row row;
     double milliseconds;
     benchmark::UserCounters counters;
+    std::string label;
   };
-  void remember(const Run& run);
+  /// For the table; false: the row has no place there.
+  bool remember(const Run& run);
 
+  bool details_;  ///< every row with all of its counters, which take lines of hundreds of letters
   std::vector<Line> lines_;
 };
 

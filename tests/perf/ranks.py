@@ -29,10 +29,9 @@ COMPARED = {"efficiency", "exchange_ms", "hidden", "latency_us", "network_gbps"}
 
 
 def run(*arguments, **variables):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HEED_")}
-    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-    return subprocess.run([PROGRAM, "--ranks", *arguments], env={**kept, **allowed, **variables},
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HEED_", "OMPI_ALLOW"))}
+    quiet = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+    return subprocess.run([PROGRAM, "--ranks", *arguments], env={**kept, **quiet, **variables},
                           text=True, check=False, capture_output=True, stdin=subprocess.DEVNULL)
 
 

@@ -349,6 +349,18 @@ class Counters(unittest.TestCase):
         self.assertGreater(len(set(lengths)), 4)
         self.assertTrue(all(100 <= n <= 800 for n in lengths), lengths)
 
+    def test_screen(self):
+        """The table alone, with what rows say of themselves; before it the rows, where they are asked for."""
+        for kind in (["--decode"], ["--backward"], ["--no-stages", "--no-naive"]):
+            with self.subTest(kind):
+                arguments = [*kind, *ONE, *BRIEF, *shapes(["B1_H2_L16_D8"])]
+                alone = run(*arguments)
+                self.assertEqual(alone.returncode, 0)
+                self.assertRegex(alone.stdout, r"^\nMedians:\nworkload .* label\nB1_H2_L16_D8 .* scalar .*\n$")
+                rows, table = run(*arguments, "--details").stdout.split("\nMedians:\n")
+                self.assertRegex(rows, r"\n\w+/B1_H2_L16_D8/threads:1")
+                self.assertEqual(table.split()[:3], alone.stdout.split()[1:4])
+
     def test_target(self):
         """The shape with a promise that is small; the table says whether it is kept."""
         done = run("--decode", *ONE, *BRIEF, *shapes(["B1_H1_Lq1_Lkv128_D128"]))
