@@ -177,7 +177,7 @@ bool read_by_exchange(const char* name, nb::handle from, Array& array) {
   if (api == nullptr || api->version.major != 1 || api->borrow == nullptr) return false;
   dlpack::Tensor tensor;
   if (api->borrow(from.ptr(), &tensor) != 0) {
-    const nb::python_error error;
+    nb::python_error error;
     if (!is_answer(error)) throw error;
     // __dlpack__ says in a line what is wrong
     return false;
