@@ -44,10 +44,9 @@ void add_rows(const Options& options) {
   // processor from who computes; also as root, who may run what this starts. What the user has set
   // stays. Open MPI 4 and 5.
   for (const char* const name :
-       {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PRTE_ALLOW_RUN_AS_ROOT=1",
-        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_rmaps_base_oversubscribe=1",
-        "OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_mpi_yield_when_idle=1",
-        "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
+       {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+        "OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_hwloc_base_binding_policy=none",
+        "OMPI_MCA_mpi_yield_when_idle=1", "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
         "PRTE_MCA_hwloc_default_binding_policy=none"}) {
     const std::string variable(name, std::strchr(name, '='));
     setenv(variable.c_str(), name + variable.size() + 1, 0);
