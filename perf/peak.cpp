@@ -60,10 +60,10 @@ double rate_of(const std::function<double()>& work, double seconds, bool alone) 
 
 }  // namespace
 
-const PeakKernel& peak_kernel_of(const std::string& isa) {
+const PeakKernel& peak_kernel_of(std::string_view isa) {
   for (const PeakKernel* kernel : kKernels)
     if (isa == kernel->isa) return *kernel;
-  throw std::invalid_argument("there is no peak kernel for ISA \"" + isa + "\"");
+  throw std::invalid_argument("there is no peak kernel for ISA \"" + std::string(isa) + "\"");
 }
 
 double sum_of_threads(unsigned threads, const std::function<double()>& work) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,7 @@ inline double seconds_since(Clock::time_point start) {
 }
 
 /// Throws std::invalid_argument for an instruction set that was not compiled in.
-const PeakKernel& peak_kernel_of(const std::string& isa);
+const PeakKernel& peak_kernel_of(std::string_view isa);
 
 /// The peak of `threads` threads that compute at once, averaged over all samples taken. That of one
 /// is per second of the thread's CPU time.
