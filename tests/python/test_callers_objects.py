@@ -380,6 +380,7 @@ def callables():
         for method in methods:
             if callable(getattr(value, method, None)):
                 yield f"{name}.{method}", getattr(value, method)
+                yield f"{name}.{method} of none", getattr(type(value), method)
 
 
 CALLABLES = dict(callables())

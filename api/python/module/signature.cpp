@@ -20,7 +20,7 @@ void refuse_keyword(const char* function, nb::handle name, const nb::list& known
   refuse_type("%s", nb::str(message).c_str());
 }
 
-Signature::Signature(const std::string& of, const char* text) {
+Signature::Signature(const std::string& of, const char* text) : of_(of) {
   const std::string_view whole = text;
   const std::size_t open = whole.find('(');
   name_ = whole.substr(4, open - 4);
@@ -57,11 +57,21 @@ void Signature::add(const std::string& text) {
   if (!keywords_only_) positional_ = parameters_.size();
 }
 
-void Signature::read(const nb::args& args, const nb::kwargs& kwargs, nb::object* values) const {
-  if (args.size() > positional_)
+nb::handle Signature::self(const nb::args& args, nb::handle type) const {
+  const nb::handle self = args.empty() ? Py_None : PyTuple_GetItem(args.ptr(), 0);
+  if (!nb::isinstance(self, type) || !nb::inst_ready(self))
+    refuse_type("%s() must be called on a heed.%s, not on %s", called_.c_str(), of_.c_str(),
+                args.empty() ? "nothing" : type_text(self).c_str());
+  return self;
+}
+
+void Signature::read(const nb::args& args, std::size_t first, const nb::kwargs& kwargs,
+                     nb::object* values) const {
+  const std::size_t given = args.size() - first;
+  if (given > positional_)
     refuse_type("%s() takes %zu positional argument%s, but %zu were given", called_.c_str(),
-                positional_, positional_ == 1 ? "" : "s", args.size());
-  for (std::size_t i = 0; i < args.size(); ++i) values[i] = args[i];
+                positional_, positional_ == 1 ? "" : "s", given);
+  for (std::size_t i = 0; i < given; ++i) values[i] = args[first + i];
   nb::dict others;
   for (const auto& [key, value] : kwargs) {
     const auto is_named = [&key = key](const Parameter& p) {

@@ -26,9 +26,13 @@ class Signature {
 
   const char* name() const { return name_.c_str(); }
 
-  /// Arguments in the order of the text, defaults where they are not given. The last are all
-  /// others, as a dict, where the text ends with **.
-  void read(const nb::args& args, const nb::kwargs& kwargs, nb::object* values) const;
+  /// The object that a method is called on, which must be of a type.
+  nb::handle self(const nb::args& args, nb::handle type) const;
+
+  /// Arguments in the order of the text, from args[first] on, defaults where they are not given.
+  /// The last are all others, as a dict, where the text ends with **.
+  void read(const nb::args& args, std::size_t first, const nb::kwargs& kwargs,
+            nb::object* values) const;
 
  private:
   struct Parameter {
@@ -39,6 +43,7 @@ class Signature {
   void add(const std::string& text);
   [[noreturn]] void refuse_unknown(nb::handle name) const;
 
+  std::string of_;
   std::string name_;
   std::string called_;  // in messages
   std::vector<Parameter> parameters_;
@@ -57,10 +62,10 @@ Value argument(const nb::object& value) {
 
 /// Calls `call` with the arguments that Python gave.
 template <class... Values, class Call>
-auto with_arguments(const Signature& signature, const nb::args& args, const nb::kwargs& kwargs,
-                    const Call& call) {
+auto with_arguments(const Signature& signature, const nb::args& args, std::size_t first,
+                    const nb::kwargs& kwargs, const Call& call) {
   std::array<nb::object, sizeof...(Values)> values;
-  signature.read(args, kwargs, values.data());
+  signature.read(args, first, kwargs, values.data());
   return std::apply(
       [&](const auto&... value) { return call(argument<std::decay_t<Values>>(value)...); }, values);
 }
@@ -69,14 +74,31 @@ auto with_arguments(const Signature& signature, const nb::args& args, const nb::
 template <class Self, class... Values, class Class, class Function>
 void define(nb::class_<Class>& type, const char* text, Function called, const char* doc) {
   const auto* signature = new Signature(nb::str(type.attr("__name__")).c_str(), text);
-  type.def(
-      signature->name(),
-      [signature, called](Self self, const nb::args& args, const nb::kwargs& kwargs) {
-        return with_arguments<Values...>(*signature, args, kwargs, [&](auto&&... values) {
-          return std::invoke(called, self, std::forward<decltype(values)>(values)...);
-        });
-      },
-      nb::sig(text), doc);
+  const auto call = [signature, called](auto&& self, const nb::args& args, std::size_t first,
+                                        const nb::kwargs& kwargs) {
+    return with_arguments<Values...>(*signature, args, first, kwargs, [&](auto&&... values) {
+      return std::invoke(called, self, std::forward<decltype(values)>(values)...);
+    });
+  };
+  if constexpr (std::is_pointer_v<Self>)  // of __init__
+    type.def(
+        signature->name(),
+        [call](Self self, const nb::args& args, const nb::kwargs& kwargs) {
+          call(self, args, 0, kwargs);
+        },
+        nb::sig(text), doc);
+  else
+    type.def(
+        signature->name(),
+        [signature, call](const nb::args& args, const nb::kwargs& kwargs) {
+          const nb::handle self = signature->self(args, nb::type<Class>());
+          Class* const object = nb::inst_ptr<Class>(self);
+          if constexpr (std::is_convertible_v<Class&, Self>)
+            return call(*object, args, 1, kwargs);
+          else
+            return call(std::decay_t<Self>{object, self}, args, 1, kwargs);
+        },
+        nb::sig(text), doc);
 }
 
 template <class Class, class Result, class Self, class... Values>
@@ -98,7 +120,7 @@ void function(Scope& scope, const char* text, Result (*called)(Values...), const
   const std::string of = kOfClass ? nb::str(scope.attr("__name__")).c_str() : "";
   const auto* signature = new Signature(of, text);
   const auto call = [signature, called](const nb::args& args, const nb::kwargs& kwargs) {
-    return with_arguments<Values...>(*signature, args, kwargs, called);
+    return with_arguments<Values...>(*signature, args, 0, kwargs, called);
   };
   if constexpr (kOfClass)
     scope.def_static(signature->name(), call, nb::sig(text), doc);
