@@ -66,8 +66,8 @@ class Stored {
     return kDecodeChunk;
   }
 
-  /// Rows [begin, begin + count) of a head, where no run of StoredRows ends before its time: keys
-  /// are cut at multiples of kRunRows, as pages are.
+  /// Rows [begin, begin + count) of a head. In pages those are at most kMostRows, and end with a
+  /// multiple of kRunRows or the sequence, so that kMostRuns runs hold them wherever they begin.
   StoredRows block(std::int64_t head, std::size_t begin, std::size_t count,
                    const Next& next) const {
     StoredRows rows;  // runs are written as they are found: to clear them takes as long
@@ -182,7 +182,7 @@ class Stored {
       const Start from = this->start(head, begin + j);
       const Start later = fetches ? next_start(next, rows, head, begin, j) : Start{nullptr, 0};
       std::size_t count = std::min(from.in_place, rows.count - j);
-      // Where no more follow the sequence ends, or rows in a page that nobody prefetches.
+      // Where fewer follow, the sequence ends, or rows of a page that nobody prefetches.
       constexpr std::size_t kStep = StoredRows::kRunRows;
       if (later.in_place >= kStep) count = std::min(count, later.in_place / kStep * kStep);
       rows.runs[rows.run_count++] = {from.row, count, later.row, later.in_place};

@@ -141,11 +141,11 @@ struct RowRun {
   std::size_t next_count;
 };
 
-/// Rows of a matrix in the type that they are stored in, read where they lie: in runs, since an
-/// address per row would take a load before every load. Features of a row lie side by side. Rows of
-/// 8 bits are multiplied with their scales.
+/// Rows of a matrix in the type that they are stored in, read where they lie: in runs of any
+/// length, since an address per row would take a load before every load. Where runs end changes no
+/// bit. Features of a row lie side by side. Rows of 8 bits are multiplied with their scales.
 struct StoredRows {
-  /// All runs but the last have a multiple of so many rows, and there are at most kMostRuns.
+  /// Pages have a multiple of so many rows; runs are cut at such, from where they or pages begin.
   static constexpr std::size_t kRunRows = 16;
   static constexpr std::size_t kMostRuns = 4;
   /// So many rows are in kMostRuns runs at most, wherever they lie.
@@ -168,7 +168,7 @@ struct StoredRows {
   }
 };
 
-/// Rows of StoredRows one after the other, up to `most` at a time, a multiple of kRunRows.
+/// Rows of StoredRows one after the other, up to `most` at a time.
 class RowGroups {
  public:
   // Always inline, as all_keys() is.

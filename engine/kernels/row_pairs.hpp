@@ -4,6 +4,8 @@
 //   score[row][query]       += row[2i] * query[2i] + row[2i + 1] * query[2i + 1]
 //   sum[query][feature]     += weight[j] * row j [feature] + weight[j + 1] * row j + 1 [feature]
 //
+// Rows are paired as they follow each other, from the first one on, wherever runs of them end.
+//
 // Words are bfloat16, or integers: a query or a block's weights are then multiples of 1 / 32767 of
 // the largest. A query that is not bfloat16, or not finite, must not come as one: row_query() of
 // integers keeps a copy of the query as it is, and such queries are multiplied as in rows.hpp.
@@ -414,20 +416,30 @@ void sum_words(const StoredRows& rows, std::size_t x, const PairedWeights<V, Wor
     });
   };
   std::size_t line = 0;
+  std::size_t j = 0;  // of a run
   for (std::size_t r = 0; r < rows.run_count; ++r) {
     const RowRun& run = rows.runs[r];
     const NextPieces<vectors, kWords * sizeof(Element)> next(run, prefetches, x * sizeof(Element),
                                                              rows.features * sizeof(Element));
-    std::size_t j = 0;
     for (; j + 2 <= run.count; j += 2, ++line) {
       next.prefetch_row(rows, j);
       next.prefetch_row(rows, j + 1);
       const char* const odd = rows.row(run, j + 1);
       add(line, rows.row(run, j), [&](std::size_t m) HEED_INLINE_LAMBDA { return words(odd, m); });
     }
-    if (j < run.count)  // only of the last run
-      add(line, rows.row(run, j),
-          [](std::size_t) HEED_INLINE_LAMBDA { return _mm512_setzero_si512(); });
+    if (j == run.count) {
+      j = 0;
+      continue;
+    }
+    // The last row of a run is paired with the first of the next one, or with none.
+    const bool paired = r + 1 < rows.run_count;
+    const char* const even = rows.row(run, j);
+    const char* const odd = paired ? rows.row(rows.runs[r + 1], 0) : even;
+    const auto present = static_cast<__mmask32>(paired ? ~0U : 0U);
+    add(line++, even, [&](std::size_t m) HEED_INLINE_LAMBDA {
+      return _mm512_maskz_mov_epi16(present, words(odd, m));
+    });
+    j = 1;
   }
   unroll<H>([&](auto h) HEED_INLINE_LAMBDA {
     unroll<vectors>([&](auto m) HEED_INLINE_LAMBDA {

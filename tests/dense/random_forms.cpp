@@ -45,12 +45,13 @@ class Forms : Drawing {
     if (large) sizes_.key_length = random_.integer(100, 400);
     if (lengths_ == Lengths::kSelf) sizes_.key_length = sizes_.query_length;
     if (lengths_ == Lengths::kLong) draw_long();
+    if (lengths_ == Lengths::kFew) draw_few();
     limit_work(lengths_ == Lengths::kLong ? 100000 : large ? 40000 : 4000);
     if (lengths_ == Lengths::kSelf) sizes_.key_length = sizes_.query_length;
     draw_types();
     if (one_in(3)) sizes_.scale = uniform(-1, 1);
     if (one_in(4)) sizes_.queries = draw_packing(sizes_.query_length);
-    pages_ = lengths_ != Lengths::kSelf && one_in(6);
+    pages_ = lengths_ != Lengths::kSelf && one_in(lengths_ == Lengths::kFew ? 2 : 6);
     if (!pages_ && one_in(4)) sizes_.keys = draw_packing(sizes_.key_length);
     if (lengths_ == Lengths::kSelf) sizes_.keys = sizes_.queries;
   }
@@ -60,6 +61,16 @@ class Forms : Drawing {
     sizes_.query_length = one_in(2) ? 1 : random_.integer(2, 12);
     sizes_.key_length =
         pick<std::int64_t>({1024, 2048, 4096, 8192}) + random_.integer(-20, one_in(2) ? 20 : 1500);
+  }
+
+  /// Rows as wide as a vector, or they would be copied; some share their keys.
+  void draw_few() {
+    sizes_.query_length = one_in(3) ? random_.integer(2, 4) : 1;
+    sizes_.key_length = random_.integer(20, 300);
+    sizes_.features = random_.integer(16, 70);
+    sizes_.value_features = random_.integer(16, 70);
+    sizes_.batch = pick<std::int64_t>({1, 1, 2});
+    sizes_.query_heads = sizes_.key_heads * pick<std::int64_t>({1, 2, 2, 4, 5});
   }
 
   /// Small enough that thousands of them take a minute.
@@ -80,12 +91,15 @@ class Forms : Drawing {
       return pick<std::uint32_t>(
           {HEED_DTYPE_I8, HEED_DTYPE_I8, HEED_DTYPE_F8_E4M3, HEED_DTYPE_F16});
     };
-    const std::int64_t kind = random_.integer(0, 11);
+    // Of few rows mostly what is multiplied in pairs: keys one or two to a register's lane.
+    const bool paired = lengths_ == Lengths::kFew && !one_in(3);
+    const std::int64_t kind = paired ? pick<std::int64_t>({2, 12}) : random_.integer(0, 11);
     if (kind < 2) sizes_.types = all_of(HEED_DTYPE_F64);
     if (kind == 2) sizes_.types = all_of(HEED_DTYPE_BF16);
     if (kind == 3) sizes_.types = all_of(HEED_DTYPE_F16);
     if (kind == 4 || kind == 5) sizes_.types = {narrow(), narrow(), narrow(), narrow()};
-    if (kind > 9) sizes_.types = {narrow(), stored(), stored(), narrow()};
+    if (kind == 12) sizes_.types = {narrow(), HEED_DTYPE_I8, HEED_DTYPE_I8, narrow()};
+    if (kind == 10 || kind == 11) sizes_.types = {narrow(), stored(), stored(), narrow()};
   }
 
   /// Sequences of at most `longest` rows, some of them empty, some rows belonging to none.
@@ -138,11 +152,13 @@ class Forms : Drawing {
   void draw_positions(Problem& p) {
     if (one_in(4)) draw_lengths(p);
     draw_offset(p);
-    p.desc.window = one_in(4) ? 1 : 0;
+    // Of few rows mostly one that begins with any key.
+    const bool few = lengths_ == Lengths::kFew;
+    p.desc.window = few != one_in(4) ? 1 : 0;
     if (p.desc.window == 0) return;
-    p.desc.window_left = one_in(3) ? -1 : random_.integer(0, p.desc.key_length + 2);
+    p.desc.window_left = one_in(few ? 8 : 3) ? -1 : random_.integer(0, p.desc.key_length + 2);
     p.desc.window_right = one_in(3) ? -1 : random_.integer(0, p.desc.key_length + 2);
-    if (one_in(4)) p.desc.window_left = random_.integer(0, 5);
+    if (!few && one_in(4)) p.desc.window_left = random_.integer(0, 5);
   }
 
   void draw_lengths(Problem& p) {
@@ -158,6 +174,10 @@ class Forms : Drawing {
     const std::int64_t offset =
         one_in(10) ? pick<std::int64_t>({-100000, 100000})
                    : random_.integer(-p.desc.query_length - 2, p.desc.key_length + 2);
+    if (lengths_ == Lengths::kFew && one_in(2)) {
+      p.desc.causal = HEED_CAUSAL_BOTTOM_RIGHT;
+      return;
+    }
     if (one_in(2)) {
       p.desc.causal = static_cast<std::uint32_t>(random_.integer(1, 3));
       if (p.desc.causal == HEED_CAUSAL_OFFSET) p.desc.causal_offset = offset;

@@ -8,9 +8,10 @@
 
 namespace heed_test {
 
-/// Whether keys may be as many as they like, are the queries' own rows, or are thousands for few
-/// queries.
-enum class Lengths { kAny, kSelf, kLong };
+/// Whether keys may be as many as they like, are the queries' own rows, are thousands for few
+/// queries, or some hundreds for so few that rows are decoded, where they lie, on most instruction
+/// sets.
+enum class Lengths { kAny, kSelf, kLong, kFew };
 
 class RandomForms {
  public:
@@ -31,6 +32,12 @@ std::vector<const char*> options_of(const Problem& p);
 class LongForms : public RandomForms {
  public:
   explicit LongForms(std::uint64_t seed) : RandomForms(seed, Lengths::kLong) {}
+};
+
+/// Those of few rows.
+class FewForms : public RandomForms {
+ public:
+  explicit FewForms(std::uint64_t seed) : RandomForms(seed, Lengths::kFew) {}
 };
 
 }  // namespace heed_test

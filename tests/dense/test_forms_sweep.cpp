@@ -37,6 +37,12 @@ TEST_CASE("random problems of every form", "[sweep][forms]") {
       check_seed<RandomForms>);
 }
 
+TEST_CASE("random problems of few rows", "[sweep][forms]") {
+  sweep_seeds(
+      count_forms(2000), [](std::uint64_t seed) { return line_of(FewForms(seed).draw()); },
+      check_seed<FewForms>);
+}
+
 TEST_CASE("random problems of few rows and thousands of keys", "[sweep][forms]") {
   sweep_seeds(
       count_forms(brief() ? 150 : 1000),

@@ -22,6 +22,7 @@ bool check_contiguous(Problem& p, std::uint64_t seed) {
 TEST_CASE("keys in pages have the bits of keys one after the other", "[pages][same]") {
   check_drawn<RandomForms>(300, 150, check_contiguous);
   check_drawn<LongForms>(60, 20, check_contiguous);
+  check_drawn<FewForms>(brief() ? 12000 : 1000, 500, check_contiguous);
 }
 
 TEST_CASE("what decoded sequences share is read once, and no bit tells", "[pages][same]") {

@@ -101,11 +101,11 @@ rooms() {
     [ "$isa" != amx ] || flag=amx_bf16
     "$1" "test_dense of pairs, x86-64 Sapphire Rapids ($isa)" \
       emulated sapphire_rapids "$isa" "$x86/test_dense" \
-      "$(tests_of $flag "[precision],[split],[plan],[extreme],[leaks]")"
+      "$(tests_of $flag "[precision],[split],[plan],[pages],[extreme],[leaks]")"
     "$1" "test_multihead of pairs, x86-64 Sapphire Rapids ($isa)" \
       emulated sapphire_rapids "$isa" "$x86/test_multihead" "$(tests_of $flag "[precision]")"
     "$1" "test_kernels of pairs, x86-64 Sapphire Rapids ($isa)" \
-      emulated sapphire_rapids "$isa" "$x86/test_kernels" "$(tests_of $flag "[pairs],[table]")"
+      emulated sapphire_rapids "$isa" "$x86/test_kernels" "$(tests_of $flag "[pairs],[rows],[table]")"
   done
   for test in $tests; do
     "$1" "$test, aarch64" \

@@ -76,9 +76,9 @@ std::vector<RowCase> special_sizes(bool pairs) {
   return cases;
 }
 
-/// Runs of rows in any order, canaries between rows. The last one in memory ends where none may
-/// read on, and rows that are prefetched but not asked for lie there. So do scales, where there are
-/// any.
+/// Runs of rows of any length in any order, canaries between rows. The last one in memory ends
+/// where none may read on, and rows that are prefetched but not asked for lie there. So do scales,
+/// where there are any.
 template <class Real>
 class Rows {
  public:
@@ -88,17 +88,21 @@ class Rows {
       : c_(c),
         element_(static_cast<std::size_t>(heed::bytes_of(c.type))),
         stride_((c.order.features + 3) * element_),
+        begins_(draw_runs(c)),
         memory_(c.rows * stride_ - 3 * element_, End::kLast),
         scale_memory_(heed::is_scaled(c.type) ? c.rows * sizeof(float) : 0, End::kLast) {
     auto* const first = static_cast<unsigned char*>(memory_.get());
     for (std::size_t i = 0; i < memory_.bytes(); i += 2)
       std::memcpy(first + i, &kCanaryBits,
                   std::min<std::size_t>(2, memory_.bytes() - i));  // of every type
+    std::size_t place = 0;
+    std::vector<std::size_t> places(c.rows);
+    for (std::size_t n = 0; n + 1 < begins_.size(); ++n) {
+      const std::size_t run = scattered(n, begins_.size() - 1);
+      for (std::size_t j = begins_[run]; j < begins_[run + 1]; ++j) places[j] = place++;
+    }
     for (std::size_t j = 0; j < c.rows; ++j) {
-      const std::size_t run = j / kRunRows;
-      const std::size_t whole = c.rows / kRunRows;  // a last one that is shorter stays last
-      const std::size_t place = run < whole ? scattered(run, whole) : run;
-      unsigned char* const at = first + (place * kRunRows + j % kRunRows) * stride_;
+      unsigned char* const at = first + places[j] * stride_;
       const auto drawn = filled<Real>(c.order.features, [&](std::size_t x) { return draw(j, x); });
       if (c.type == heed::ElementType::kI8)
         kernels.numbers.quantise(drawn.data(), drawn.size(), reinterpret_cast<std::int8_t*>(at),
@@ -120,9 +124,13 @@ class Rows {
                              0,
                              {}};
     const auto* const end = static_cast<const unsigned char*>(memory_.get()) + memory_.bytes();
-    for (std::size_t j = row; j < row + count; j += kRunRows)
-      rows.runs[rows.run_count++] = {pointers_[j], std::min(kRunRows, row + count - j), end,
-                                     j / kRunRows % 2 * kRunRows + 3};
+    for (std::size_t n = 0; n + 1 < begins_.size(); ++n) {
+      const std::size_t j = std::max(begins_[n], row);
+      const std::size_t run_end = std::min(begins_[n + 1], row + count);
+      if (j < run_end)
+        rows.runs[rows.run_count++] = {pointers_[j], run_end - j, end,
+                                       n % 2 * heed::StoredRows::kRunRows + 3};
+    }
     return rows;
   }
   heed::StoredRows all() const { return from(0, c_.rows); }
@@ -153,12 +161,25 @@ class Rows {
   }
 
  private:
-  static constexpr std::size_t kRunRows = heed::StoredRows::kRunRows;
+  /// Where runs begin, and the last one ends: every kRunRows rows, or anywhere.
+  static std::vector<std::size_t> draw_runs(const RowCase& c) {
+    Random random(c.seed);
+    const bool anywhere = random.integer(0, 1) == 0;
+    const std::size_t step = heed::StoredRows::kRunRows;
+    std::vector<std::size_t> begins = {0};
+    for (std::size_t j = step; j < c.rows; j += step)
+      begins.push_back(anywhere ? 1 + static_cast<std::size_t>(random.bits() % (c.rows - 1)) : j);
+    std::sort(begins.begin(), begins.end());
+    begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
+    begins.push_back(c.rows);
+    return begins;
+  }
 
   float* scales() const { return static_cast<float*>(scale_memory_.get()); }
 
   RowCase c_;
   std::size_t element_, stride_;
+  std::vector<std::size_t> begins_;
   Fenced memory_, scale_memory_;
   std::vector<const void*> pointers_;
 };
