@@ -1,6 +1,7 @@
 """heed.linear beside torch.nn.Linear."""
 
 import copy
+import pickle
 
 import pytest
 
@@ -58,27 +59,201 @@ def test_strided_rows(fresh):
     assert len(fresh) == 3
 
 
-def test_matrix_is_prepared_once_and_again_when_changed(monkeypatch):
+def test_matrix_is_prepared_once(monkeypatch):
     made = []
     weights = heed.Weights
     monkeypatch.setattr(heed, "Weights", lambda *a, **k: made.append(1) or weights(*a, **k))
     layer, ours = prepared(16, 16)
-    x = torch.randn(20, 16)
-    with torch.inference_mode():
-        ours(x), ours(x)
-        assert len(made) == 1
-        ours.load_state_dict({name: 2 * p for name, p in layer.state_dict().items()})
-        assert_same(ours(x), 2 * layer(x), 64)
-        assert len(made) == 2
-        ours.bias.zero_()
-        assert_same(ours(x), F.linear(x, ours.weight), 64)
-        assert len(made) == 3
+    for _ in range(3):
+        no_grad(ours, torch.randn(20, 16))
+    assert len(made) == 1
+    torch.optim.SGD(layer.parameters(), lr=1.0).step()  # of others
+    no_grad(ours, torch.randn(20, 16))
+    assert len(made) == 1
+    memory = ours.weight.untyped_storage()
+    assert memory in heed.linear._prepared._by_memory
+    ours(torch.randn(20, 16))  # in training copies are of no use
+    assert memory not in heed.linear._prepared._by_memory
+
+
+def one(tensor):
+    """Changes a number that is not among those that are looked at."""
+    tensor.view(-1)[1] += 1
+
+
+def step_of(optimizer, **options):
+    """A step that changes one number of a weight, as gradients of an embedding's rows do."""
+
+    def change(layer):
+        for parameter in layer.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+            one(parameter.grad)
+        optimizer(layer.parameters(), lr=0.5, **options).step()
+
+    return change
+
+
+def raw_fused_operator(layer):
+    options = dict.fromkeys(("weight_decay", "momentum", "dampening"), 0.0)
+    options |= dict.fromkeys(("nesterov", "maximize", "is_first_step"), False)
+    gradients = [torch.ones_like(layer.weight)]
     with torch.no_grad():
-        ours.weight.data = torch.ones(16, 16)
-        assert_same(ours(x), F.linear(x, torch.ones(16, 16)), 64)
-        ours.weight.data.mul_(2)  # which does not show
-        heed.linear.prepare(ours)
-        assert_same(ours(x), F.linear(x, 2 * torch.ones(16, 16)), 64)
+        torch._fused_sgd_([layer.weight], gradients, [], lr=0.5, **options)
+
+
+def in_inference_mode(layer):
+    with torch.inference_mode():
+        one(layer.weight)
+
+
+def set_data(layer):
+    layer.weight.data = torch.randn(12, 16)
+
+
+def other_memory(layer):
+    with torch.no_grad():
+        layer.weight.set_(torch.randn(12, 16))
+
+
+def at_the_same_address(layer):
+    """Other memory, which mostly lies where memory was freed."""
+    for _ in range(20):
+        set_data(layer)
+        no_grad(layer, torch.randn(20, 16))
+        set_data(layer)
+
+
+def as_fsdp_does(layer):
+    """Memory that is freed between uses, and gathered again behind the back of autograd."""
+    storage = layer.weight.untyped_storage()
+    size = storage.nbytes()
+    storage.resize_(0)
+    storage.resize_(size)
+    with torch.autograd._unsafe_preserve_version_counter(layer.weight), torch.no_grad():
+        layer.weight.copy_(torch.randn(12, 16))
+
+
+def swap(layer):
+    torch.utils.swap_tensors(layer.weight, torch.nn.Parameter(torch.randn(12, 16)))
+
+
+def swapping(change):
+    """With the flag that makes ``to`` and ``load_state_dict`` swap tensors."""
+
+    def changed(layer):
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            change(layer)
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(False)
+
+    return changed
+
+
+def load(layer, **options):
+    layer.load_state_dict({name: 2 * p for name, p in layer.state_dict().items()}, **options)
+
+
+def vector_to_parameters(layer):
+    vector = torch.randn(12 * 16 + 12)
+    torch.nn.utils.vector_to_parameters(vector, layer.parameters())
+    no_grad(layer, torch.randn(20, 16))
+    vector.mul_(2)
+
+
+def aliases(layer):
+    """Tensors of the same memory that count their versions apart."""
+    alias = torch.nn.Parameter(layer.weight.data)
+    with torch.no_grad():
+        torch.func.functional_call(layer, {"weight": alias}, torch.randn(20, 16))
+        one(alias)
+
+
+def parametrize(layer):
+    torch.nn.utils.parametrizations.weight_norm(layer)
+    no_grad(layer, torch.randn(20, 16))
+    with torch.no_grad():
+        one(layer.parametrizations.weight.original0)
+
+
+def refreshed(layer):
+    one(layer.weight.data)
+    heed.linear.refresh(layer)
+
+
+def and_again(layer):
+    one(layer.weight.data)
+    heed.linear.prepare(layer)
+
+
+OPTIMIZERS = ("SGD", "Adam", "AdamW", "Adagrad")
+# Ways to change a weight. Those that PyTorch does not tell of change more than a number.
+CHANGES = {
+    **{f"fused {n}": step_of(getattr(torch.optim, n), fused=True) for n in OPTIMIZERS},
+    "foreach": step_of(torch.optim.Adam, foreach=True),
+    "plain": step_of(torch.optim.Adam, foreach=False),
+    "raw fused operator": raw_fused_operator,
+    "foreach operator": lambda layer: torch._foreach_mul_([layer.weight.detach()], 2),
+    "detached": lambda layer: one(layer.weight.detach()),
+    "inference mode": in_inference_mode,
+    "data": lambda layer: layer.weight.data.mul_(2),
+    "a row of data": lambda layer: layer.weight.data[5].neg_(),
+    "a column of data": lambda layer: layer.weight.data[:, 7].zero_(),
+    "bias": lambda layer: one(layer.bias.data),
+    "other data": set_data,
+    "other data at an address": at_the_same_address,
+    "other memory": other_memory,
+    "storage": lambda layer: layer.weight.untyped_storage().fill_(1),
+    "FSDP": as_fsdp_does,
+    "NumPy": lambda layer: layer.weight.detach().numpy().fill(0.5),
+    "DLPack": lambda layer: torch.from_dlpack(layer.weight.detach()).neg_(),
+    "shared memory": lambda layer: layer.share_memory().weight.data.neg_(),
+    "swap": swap,
+    "swap by to": swapping(lambda layer: load(layer.double().float())),
+    "swap by load": swapping(load),
+    "load": load,
+    "assign": lambda layer: load(layer, assign=True),
+    "transposed": lambda layer: setattr(layer.weight, "data", torch.randn(16, 12).T),
+    "vector": vector_to_parameters,
+    "aliases": aliases,
+    "another parameter": lambda layer: setattr(
+        layer, "weight", torch.nn.Parameter(torch.randn(12, 16))
+    ),
+    "parametrization": parametrize,
+    "refresh": refreshed,
+    "prepare": and_again,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_computes_with_the_weight_as_it_is(name, fresh):
+    """However it was changed; and the layer that it was copied from keeps its own."""
+    layer, ours = prepared(16, 12)
+    x = torch.randn(20, 16)
+    before = no_grad(ours, x)
+    assert_same(before, no_grad(layer, x), 16)
+    pair = copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))
+    calls = len(fresh)
+    CHANGES[name](ours)
+    for _ in range(2):
+        with torch.no_grad():
+            out = ours(x)
+            assert_same(out, F.linear(x, ours.weight, ours.bias), 64)
+    assert (out - before).abs().max() > 0.1
+    assert (len(fresh) > calls) == (name != "parametrization")
+    for same in pair:
+        assert_same(no_grad(same, x), before, 16)
+
+
+def test_tied_weights_change_together():
+    _, first = prepared(16, 12)
+    _, second = prepared(16, 12)
+    second.weight = first.weight
+    x = torch.randn(20, 16)
+    no_grad(first, x), no_grad(second, x)
+    step_of(torch.optim.SGD, fused=True)(first)
+    for layer in (first, second):
+        assert_same(no_grad(layer, x), F.linear(x, first.weight, layer.bias).detach(), 64)
 
 
 LEFT_TO_PYTORCH = {
@@ -87,7 +262,26 @@ LEFT_TO_PYTORCH = {
     "one_axis": lambda layer: no_grad(layer, torch.randn(16)),
     "float64": lambda layer: no_grad(layer.double(), torch.randn(20, 16).double()),
     "vmap": lambda layer: no_grad(torch.vmap(layer), torch.randn(3, 20, 16)),
+    "sparse_weight": lambda layer: no_grad(sparse(layer), torch.randn(20, 16)),
+    "sparse_rows": lambda layer: no_grad(layer, torch.eye(20, 16).to_sparse()),
+    "forward_mode": lambda layer: tangent(layer.requires_grad_(False)),
+    "functional_call": lambda layer: no_grad(
+        lambda x: torch.func.functional_call(layer, {"weight": 2 * layer.weight}, x),
+        torch.randn(20, 16),
+    ),
 }
+
+
+def sparse(layer):
+    layer.weight = torch.nn.Parameter(layer.weight.detach().to_sparse_csr())
+    return layer
+
+
+def tangent(layer):
+    forward_ad = torch.autograd.forward_ad
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.randn(20, 16), torch.randn(20, 16))
+        return forward_ad.unpack_dual(layer(dual)).tangent
 
 
 def no_grad(layer, x):

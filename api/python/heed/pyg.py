@@ -19,16 +19,13 @@ from torch_geometric.nn import TransformerConv as _TransformerConv  # type: igno
 
 from heed.pyg_ops import attend, graph_attention
 from heed.torch import _tell, _transform
+from heed.torch_ops import _require_gradients
 
 __all__ = ["TransformerConv"]
 
 
 def _with_rows(x: Tensor, rows: int) -> Tensor:
     return x if len(x) == rows else torch.nn.functional.pad(x, (0, 0, 0, 0, 0, rows - len(x)))
-
-
-def _require_gradients(*tensors: Tensor | None) -> bool:
-    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
 
 
 class TransformerConv(_TransformerConv):  # type: ignore[misc]

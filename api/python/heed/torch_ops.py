@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 import heed
 
@@ -31,13 +32,52 @@ def _context_of(threads: int) -> heed.Context:
     )
 
 
+class Kept:
+    """Things made of tensors, each kept for as long as the memory of its tensor lives.
+
+    The memory is referenced weakly, not the tensor: ``torch.utils.swap_tensors`` refuses tensors
+    with weak references. A key tells tensors apart that share the memory.
+    """
+
+    def __init__(self) -> None:
+        self._by_memory: Any = WeakIdKeyDictionary()
+
+    @staticmethod
+    def _key(tensor: Tensor) -> tuple[Any, ...]:
+        return tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype
+
+    def get(self, tensor: Tensor) -> Any:
+        return self._by_memory.get(tensor.untyped_storage(), {}).get(self._key(tensor))
+
+    def put(self, tensor: Tensor, made: Any) -> None:
+        self._by_memory.setdefault(tensor.untyped_storage(), {})[self._key(tensor)] = made
+
+    def drop(self, tensor: Tensor) -> None:
+        """Forget all that was made of the memory of this tensor."""
+        if len(self._by_memory) > 0 and type(tensor) in (Tensor, torch.nn.Parameter):
+            if tensor.is_cpu and tensor.layout == torch.strided:
+                self._by_memory.pop(tensor.untyped_storage(), None)
+
+
 def _empty_out(query: Tensor, value: Tensor) -> Tensor:
-    """``[batch, heads, rows, features]`` with the heads of a row side by side, as models want."""
+    """``[batch, heads, rows, features]`` with the heads of a row side by side, as models want.
+
+    No view: autograd forbids to change a view in place that a custom operator gives.
+    """
     *outer, rows, _ = query.shape
+    width = value.shape[-1]
     if len(outer) < 2:
-        return query.new_empty((*outer, rows, value.shape[-1]))
+        return query.new_empty((*outer, rows, width))
     *batch, heads = outer
-    return query.new_empty((*batch, rows, heads, value.shape[-1])).transpose(-3, -2)
+    strides, whole = [width, heads * width, 1], rows * heads * width
+    for size in reversed(batch):
+        strides.insert(0, whole)
+        whole = whole * size
+    return query.new_empty_strided((*outer, rows, width), strides)
+
+
+def _require_gradients(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
 
 
 def _real(query: Tensor) -> torch.dtype:
