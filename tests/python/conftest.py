@@ -1,4 +1,4 @@
-"""What the tests of the command share."""
+"""What tests share."""
 
 import os
 from typing import NamedTuple
@@ -6,6 +6,9 @@ from typing import NamedTuple
 import pytest
 
 from heed.command import main
+
+# Compilers of PyTorch keep code between runs, also what they made of other versions of heed.
+os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
 
 
 class Ran(NamedTuple):

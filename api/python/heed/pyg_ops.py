@@ -7,12 +7,11 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 
 import heed
-from heed.torch_ops import _context_of, _define, _refuse_higher
+from heed.torch_ops import Kept, _context_of, _count, _define, _refuse_higher
 
-_graphs: Any = WeakIdKeyDictionary()  # of edge_index, for as long as that lives
+_graphs = Kept()  # of edge_index
 
 
 def _graph_of(edge_index: Tensor, nodes: int, flipped: bool, reverse: bool) -> heed.Graph:
@@ -21,15 +20,13 @@ def _graph_of(edge_index: Tensor, nodes: int, flipped: bool, reverse: bool) -> h
     With ``reverse`` by source too, as gradients need it; ``flipped``, edges lead the other way.
     """
     made_of = nodes, flipped
-    if not edge_index.is_inference():  # which does not tell when it is changed
-        known, reversible, graph = _graphs.get(edge_index, (None, False, None))
-        if known == (edge_index._version, *made_of) and (reversible or not reverse):
-            return cast("heed.Graph", graph)
-    sources, destinations = edge_index.flip(0) if flipped else edge_index
-    graph = heed.Graph(sources, destinations, nodes=nodes, duplicates="keep", reverse=reverse)
-    if not edge_index.is_inference():
-        _graphs[edge_index] = (edge_index._version, *made_of), reverse, graph
-    return graph
+    known, reversible, edges, graph = _graphs.get(edge_index) or (None, False, None, None)
+    # Edges are compared: PyTorch does not tell of all that is written to them, as through NumPy.
+    if known != made_of or (reverse and not reversible) or not torch.equal(edges, edge_index):
+        sources, destinations = edge_index.flip(0) if flipped else edge_index
+        graph = heed.Graph(sources, destinations, nodes=nodes, duplicates="keep", reverse=reverse)
+        _graphs.put(edge_index, (made_of, reverse, edge_index.clone(), graph))
+    return cast("heed.Graph", graph)
 
 
 def _settings(w_edge: Tensor | None, edge_data: Tensor | None) -> dict[str, Any]:
@@ -57,7 +54,9 @@ def attend(
     """``heed.graph_attention`` of what the operator is given, past autograd."""
     graph = _graph_of(edge_index, len(query), flipped, reverse)
     more = _settings(w_edge, edge_data)
-    return heed.graph_attention(graph, query, key, value, return_weights=return_weights, **more)
+    found = heed.graph_attention(graph, query, key, value, return_weights=return_weights, **more)
+    _count("heed")
+    return found
 
 
 def _attend(*args: Any) -> Tensor:

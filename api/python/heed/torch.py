@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -30,7 +28,7 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 import heed
-from heed.torch_ops import attend, attention
+from heed.torch_ops import _count, _counts, _lock, attend, attention
 
 __all__ = ["attention", "report", "scaled_dot_product_attention", "use"]
 
@@ -40,14 +38,17 @@ _R = TypeVar("_R")
 
 _PLAIN = (Tensor, Parameter, FakeTensor)  # whose memory is what they say
 _pytorch = torch.nn.functional.scaled_dot_product_attention
+_pytorch_multi_head = torch.nn.functional.multi_head_attention_forward
 _fast_path = torch.backends.mha
-_lock = threading.Lock()
-_counts: Counter[str] = Counter()
 _verbose = False
 
 
-def _dtype_text(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def _shape_text(tensor: Tensor) -> str:
+    return "of nested rows" if tensor.is_nested else str(list(tensor.shape))
+
+
+def _text(name: torch.dtype | torch.layout) -> str:
+    return str(name).removeprefix("torch.")
 
 
 def _transform() -> str | None:
@@ -78,6 +79,8 @@ def _objection(
             return f"a tensor is a {type(tensor).__name__}"
         if not tensor.is_cpu:
             return f"a tensor lies on {tensor.device.type}"
+        if tensor.is_nested or tensor.layout != torch.strided:
+            return f"a tensor is {'nested' if tensor.is_nested else _text(tensor.layout)}"
     if (transform := _transform()) is not None:
         return transform
     if dropout_p > 0:
@@ -85,13 +88,57 @@ def _objection(
     if not query.dtype == key.dtype == value.dtype:
         return "query, key and value differ in dtype"
     if attn_mask is not None and attn_mask.dtype not in (torch.bool, query.dtype, torch.float32):
-        return f"attn_mask is {_dtype_text(attn_mask.dtype)}"
+        return f"attn_mask is {_text(attn_mask.dtype)}"
     outer = key.shape[:-2]
     if outer != value.shape[:-2]:
         return "key and value differ in batch or heads"
     like = query.shape[:-2]
     if like != outer and not (enable_gqa and like[:-1] == outer[:-1] and len(like) == len(outer)):
         return "query and key differ in batch or heads"
+    return None
+
+
+def _broadcast(*shapes: Sequence[int]) -> list[int] | None:
+    """The shape that shapes are broadcast to, if they can be."""
+    sizes = []
+    for axis in range(1, 1 + max(len(shape) for shape in shapes)):
+        size = 1
+        for shape in shapes:
+            if len(shape) >= axis and shape[-axis] != 1:
+                if size not in (1, shape[-axis]):
+                    return None
+                size = shape[-axis]
+        sizes.insert(0, size)
+    return sizes
+
+
+def _mismatch(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, enable_gqa: bool
+) -> str | None:
+    """Shapes that make no call of PyTorch's function, which looks at some of them only."""
+    shapes = {"query": query.shape, "key": key.shape, "value": value.shape}
+    for name, shape in shapes.items():
+        if len(shape) < 2:
+            return f"{name} has {len(shape)} axes; it must have at least 2"
+    if key.shape[-1] != query.shape[-1]:
+        return f"key has {key.shape[-1]} features; it must have {query.shape[-1]} as query does"
+    if value.shape[-2] != key.shape[-2]:
+        return f"value has {value.shape[-2]} rows; it must have {key.shape[-2]}, one for each key"
+    outer = [list(shape[:-2]) for shape in shapes.values()]
+    if enable_gqa and all(outer):
+        heads = outer[0][-1]
+        for name, own in zip(("key", "value"), outer[1:], strict=True):
+            if own[-1] == 0 or heads % own[-1] != 0:
+                return f"{name} has {own[-1]} heads; they must divide query's {heads}"
+            own[-1] = heads
+    batch = _broadcast(*outer)
+    if batch is None:
+        found = ", ".join(f"{name} is {list(shape)}" for name, shape in shapes.items())
+        return f"batch and heads of query, key and value must broadcast: {found}"
+    if attn_mask is not None:
+        scores = [*batch, query.shape[-2], key.shape[-2]]
+        if _broadcast(attn_mask.shape, scores) != scores:
+            return f"attn_mask has shape {list(attn_mask.shape)}; it must broadcast to {scores}"
     return None
 
 
@@ -102,15 +149,28 @@ def _autocast(tensor: Tensor) -> Tensor:
     return tensor.to(torch.get_autocast_dtype("cpu"))
 
 
+def _note_compiled(reason: str) -> None:
+    with _lock:  # the compiler may come here more than once
+        _counts[f"{reason} (compiled: counted once)"] = 1
+
+
+# torch.compile calls it while it compiles: torch.compiler.assume_constant_result without
+# importing the compiler, which takes a second.
+_note_compiled._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 def _tell(by: str, query: Tensor, key: Tensor, reason: str | None) -> None:
-    if torch.compiler.is_compiling():  # told once would be told of every run
+    """Say who computes, and count why heed does not; what heed computes counts itself."""
+    if torch.compiler.is_compiling():
+        if reason is not None:
+            _note_compiled(reason)
         return
-    with _lock:
-        _counts[reason or "heed"] += 1
+    if reason is not None:
+        _count(reason)
     if _verbose:
         print(
-            f"heed.torch: query {_dtype_text(query.dtype)} {list(query.shape)}, "
-            f"key {list(key.shape)}: by {by}{f': {reason}' if reason else ''}",
+            f"heed.torch: query {_text(query.dtype)} {_shape_text(query)}, "
+            f"key {_shape_text(key)}: by {by}{f': {reason}' if reason else ''}",
             file=sys.stderr,
         )
 
@@ -129,11 +189,13 @@ def scaled_dot_product_attention(
     """``torch.nn.functional.scaled_dot_product_attention``, computed by heed where it can be.
 
     Arguments and results are PyTorch's. Rows whose keys are all masked give exactly 0. Gradients
-    are heed's too, also of a floating ``attn_mask``, but no higher derivatives. PyTorch computes,
-    and refuses what is wrong, where
+    are heed's too, also of a floating ``attn_mask``, but no higher derivatives. Shapes that do not
+    fit are a ``heed.ArgumentError``: PyTorch reads memory that is not there where value has other
+    rows than key. PyTorch computes, and refuses what else is wrong, where
 
     - ``dropout_p`` is above 0
-    - a tensor is a subclass of Tensor's, or on another device, or there are more than 4 axes
+    - a tensor is nested, sparse, a subclass of Tensor's, or on another device, or there are more
+      than 4 axes
     - key and value are to be broadcast to the batch of query (but ``enable_gqa`` is supported)
     - ``torch.func`` transforms the call, or derivatives are asked for in forward mode
     - heed refuses the call: ``report`` shows its message
@@ -170,10 +232,23 @@ def scaled_dot_product_attention(
         else:
             _tell("heed", query, key, None)
             return out
+    if not any(x.is_nested for x in (query, key, value)):
+        wrong = _mismatch(query, key, value, attn_mask, enable_gqa)
+        if wrong is not None:
+            raise heed.ArgumentError(wrong)
     _tell("PyTorch", query, key, reason)
     return _pytorch(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )
+
+
+@functools.wraps(_pytorch_multi_head)
+def _multi_head_attention_forward(query: Tensor, key: Tensor, *args: Any, **options: Any) -> Any:
+    """PyTorch's, which asks for no attention where it gives weights back."""
+    if options.get("need_weights", args[13] if len(args) > 13 else True):
+        reason = "nn.MultiheadAttention computes weights itself: call it with need_weights=False"
+        _tell("PyTorch", query, key, reason)
+    return _pytorch_multi_head(query, key, *args, **options)
 
 
 class _Use:
@@ -187,18 +262,26 @@ class _Use:
         global _verbose
         on, verbose = self._choice
         functional = torch.nn.functional
-        self._before = functional.scaled_dot_product_attention, _fast_path.get_fastpath_enabled()
+        self._before = (
+            functional.scaled_dot_product_attention,
+            functional.multi_head_attention_forward,
+            _fast_path.get_fastpath_enabled(),
+        )
         self._verbose_before = _verbose
         chosen: Any = scaled_dot_product_attention if on else _pytorch
         functional.scaled_dot_product_attention = chosen
+        functional.multi_head_attention_forward = (
+            _multi_head_attention_forward if on else _pytorch_multi_head
+        )
         # It would compute attention in C++, where nothing can be put in its place.
         _fast_path.set_fastpath_enabled(not on)
         _verbose = verbose
 
     def _restore(self) -> None:
         global _verbose
-        function, fast_path = self._before
+        function, multi_head, fast_path = self._before
         torch.nn.functional.scaled_dot_product_attention = function
+        torch.nn.functional.multi_head_attention_forward = multi_head
         _fast_path.set_fastpath_enabled(fast_path)
         _verbose = self._verbose_before
 
@@ -231,9 +314,13 @@ def use(on: bool = True, *, verbose: bool = False) -> _Use:
     A switch, ``heed.torch.use()`` and ``heed.torch.use(False)``; a context manager, ``with
     heed.torch.use():``, which restores at its end what was before; and a decorator. Whatever looks
     the function up in ``torch.nn.functional`` when it is called gets heed: transformers and
-    diffusers with ``"sdpa"``; ``nn.MultiheadAttention`` without ``need_weights``, and so
+    diffusers with ``"sdpa"``; ``nn.MultiheadAttention`` with ``need_weights=False``, and so
     ``nn.TransformerEncoder``, whose fast path, which computes in C++, is switched off meanwhile.
-    Not caught: modules that imported the function by name before (call
+    That path gives 0 for rows that ``src_key_padding_mask`` pads; without it, as in training, they
+    are numbers that no other row reads.
+
+    ``report`` counts ``nn.MultiheadAttention`` with ``need_weights=True``, its default, where
+    PyTorch computes. Neither caught nor counted: modules that imported the function by name before (call
     ``heed.torch.scaled_dot_product_attention`` there), code in C++ and TorchScript, and what
     ``torch.compile`` compiled before.
 
@@ -255,8 +342,11 @@ def use(on: bool = True, *, verbose: bool = False) -> _Use:
 def report(*, clear: bool = False) -> dict[str, int]:
     """How many calls heed computed, and PyTorch for which reasons.
 
-    Calls of ``scaled_dot_product_attention``, of transformers' models with ``"heed"``, and of
-    ``heed.pyg``'s layers; not what compiled code runs.
+    Calls of ``scaled_dot_product_attention``, of ``nn.MultiheadAttention`` within ``use``, of
+    transformers' models with ``"heed"``, of ``heed.pyg``'s layers and of the custom operators. In
+    code that ``torch.compile`` made, what heed computes counts at every run; a reason counts once,
+    when it is compiled, and its text says so. What never comes here, such as code that was compiled before
+    ``use``, is not counted.
 
     Args:
         clear: count from 0 from now on.

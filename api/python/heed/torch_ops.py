@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -21,6 +23,15 @@ _OPTIONS = (
 
 
 _GRADIENTS = ("grad_query", "grad_key", "grad_value", "grad_bias", "grad_sinks")
+
+
+_lock = threading.Lock()
+_counts: Counter[str] = Counter()  # of calls that heed computed, and of reasons why it did not
+
+
+def _count(what: str) -> None:
+    with _lock:
+        _counts[what] += 1
 
 
 @functools.cache
@@ -60,20 +71,22 @@ class Kept:
 
 
 def _empty_out(query: Tensor, value: Tensor) -> Tensor:
-    """``[batch, heads, rows, features]`` with the heads of a row side by side, as models want.
+    """``[batch, heads, rows, features]`` that lies as query does, as PyTorch's own results do.
 
     No view: autograd forbids to change a view in place that a custom operator gives.
     """
+    if query.dim() < 2 or value.dim() < 2:
+        return query.new_empty(0)  # heed refuses them
     *outer, rows, _ = query.shape
-    width = value.shape[-1]
-    if len(outer) < 2:
-        return query.new_empty((*outer, rows, width))
-    *batch, heads = outer
-    strides, whole = [width, heads * width, 1], rows * heads * width
+    shape = *outer, rows, value.shape[-1]
+    if len(outer) < 2 or query.stride(-3) >= query.stride(-2):
+        return query.new_empty(shape)
+    *batch, heads = outer  # the heads of a row lie side by side
+    strides, whole = [shape[-1], heads * shape[-1], 1], rows * heads * shape[-1]
     for size in reversed(batch):
         strides.insert(0, whole)
         whole = whole * size
-    return query.new_empty_strided((*outer, rows, width), strides)
+    return query.new_empty_strided(shape, strides)
 
 
 def _require_gradients(*tensors: Tensor | None) -> bool:
@@ -127,6 +140,7 @@ def _attend(
     out = _empty_out(query, value)
     options = _options(*args, **kwargs)
     found = heed.attention(query, key, value, out=out, return_lse=True, **options)
+    _count("heed")
     return out, cast(Tensor, found.lse)
 
 
@@ -217,8 +231,13 @@ def _refuse_higher(ctx: Any, *_: Any) -> None:
     )
 
 
+# Results lie as query does: compilers must not give it other strides than they asked results for.
+_EXACT = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
+_TAGS = torch.Tag.pt2_compliant_tag, _EXACT
+
+
 def _define(name: str, schema: str, cpu: Callable[..., Any], fake: Callable[..., Any]) -> Any:
-    torch.library.define(f"heed::{name}", schema, tags=(torch.Tag.pt2_compliant_tag,))
+    torch.library.define(f"heed::{name}", schema, tags=_TAGS)
     torch.library.impl(f"heed::{name}", "cpu", cpu)
     torch.library.register_fake(f"heed::{name}", fake)
     return getattr(torch.ops.heed, name).default
