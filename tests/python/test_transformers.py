@@ -445,6 +445,39 @@ def test_weights_on_request(name):
         torch.testing.assert_close(ours * seen, theirs * seen, rtol=1e-4, atol=1e-5)
 
 
+OLD = {"vocab_size": 99, "hidden_size": 32}
+IGNORED = {
+    "Bloom": dict(**OLD, n_layer=2, n_head=4),
+    "Mpt": dict(vocab_size=99, d_model=32, n_layers=2, n_heads=4),
+    "XGLM": dict(vocab_size=99, d_model=32, num_layers=2, attention_heads=4, ffn_dim=32),
+    "MPNet": dict(**OLD, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48),
+    "Falcon": dict(**OLD, num_hidden_layers=2, num_attention_heads=4, alibi=True),
+    "GPTNeo": dict(**OLD, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]]),
+}
+
+
+@pytest.mark.parametrize("name", IGNORED)
+def test_models_that_ignore_their_implementation_are_told_of(name):
+    """By ``ignored`` all of them, and in the report those that can be built with "heed"."""
+    config, model = (getattr(transformers, name + kind) for kind in ("Config", "Model"))
+    assert heed.transformers.ignored(model(config(**IGNORED[name]))) == [name + "Model"]
+    heed.torch.report(clear=True)
+    given = config(**IGNORED[name], attn_implementation="heed")
+    if name in ("Falcon", "GPTNeo"):
+        with pytest.raises(KeyError, match="heed"):
+            model(given)
+        return
+    wrong = f'{name}Model ignores attn_implementation="heed" and computes attention itself'
+    with torch.inference_mode(), pytest.warns(UserWarning, match=wrong):
+        model(given).eval()(**prompts("left"))
+    assert heed.torch.report() == {wrong: 1}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_that_do_not_ignore_it(name):
+    assert heed.transformers.ignored(build(name)[0]) == []
+
+
 def test_paged_caches_are_refused():
     attend = transformers.AttentionInterface()["heed"]
     x = torch.ones(1, 1, 2, 4)

@@ -13,20 +13,27 @@ torch.Size([1, 7])
 
 from __future__ import annotations
 
+import functools
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import (
+    MODEL_MAPPING,
+    AttentionInterface,
+    AttentionMaskInterface,
+    PreTrainedModel,
+)
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import prepare_padding_mask, sdpa_mask
 
 from heed.errors import UnsupportedError
 from heed.torch import _tell
-from heed.torch_ops import attend
+from heed.torch_ops import _count, attend
 
-__all__ = ["register"]
+__all__ = ["ignored", "register"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,33 @@ class _Structure:
     attn_mask: Tensor | None = None
     key_lengths: Tensor | None = None
     version: int = 0  # of the mask when it said so
+
+
+def _ignores(model: type) -> bool:
+    """Whether a class of models computes attention itself, whatever its implementation is set to.
+
+    transformers looks for that in the source of the model, where it is asked to change it.
+    """
+    looks = getattr(model, "_can_set_attn_implementation", None)
+    return looks is not None and not looks()
+
+
+@functools.cache
+def _ignoring(config: type) -> str | None:
+    """The model of a class of configurations, if it ignores what attention it is given."""
+    known = MODEL_MAPPING.get(config, None)
+    models = known if isinstance(known, tuple | list) else [known]
+    return next((model.__name__ for model in models if _ignores(model)), None)
+
+
+def _tell_of_ignoring(config: Any) -> None:
+    """For a mask of a model that will never call ``_heed_attention``."""
+    name = _ignoring(type(config))
+    if name is None:
+        return
+    reason = f'{name} ignores attn_implementation="heed" and computes attention itself'
+    _count(reason)
+    warnings.warn(f"{reason}; see heed.transformers.ignored", stacklevel=2)
 
 
 def _ends(row: Tensor) -> tuple[int, int] | None:
@@ -96,6 +130,7 @@ def _heed_mask(
     if torch.compiler.is_compiling():
         whole: Tensor | None = sdpa_mask(**where, attention_mask=attention_mask, **kwargs)
         return whole
+    _tell_of_ignoring(kwargs.get("config"))
     with torch.inference_mode(False):  # tensors of inference cannot say that they were changed
         mask: Tensor | None = sdpa_mask(**where, attention_mask=attention_mask, **kwargs)
         if mask is None or mask.device.type != "cpu":
@@ -231,7 +266,33 @@ def _heed_attention(
         scaling,
         softcap,
     )
-    return out.transpose(1, 2), None
+    return out.transpose(1, 2).contiguous(), None
+
+
+def ignored(model: torch.nn.Module) -> list[str]:
+    """The models in a model that compute attention themselves, whatever they are told.
+
+    Models of transformers that were written before its interface of attention functions ignore
+    ``attn_implementation="heed"``, as they do others: Bloom, MPT, XGLM, MPNet and more; or know
+    some names only, as Falcon and GPT-Neo, which raise KeyError where they are built with
+    ``"heed"``. Falcon calls PyTorch's function with ``"sdpa"``, which ``heed.torch.use()`` replaces.
+    Where such a model asks for a mask, there is a warning, and ``heed.torch.report`` counts it.
+
+    Args:
+        model: of transformers, or one that has some inside.
+
+    Returns:
+        The names of their classes; empty if all of them call what ``register`` has made known.
+
+    >>> import heed.transformers
+    >>> from transformers import BertConfig, BertModel, BloomConfig, BloomModel
+    >>> heed.transformers.ignored(BloomModel(BloomConfig(hidden_size=32, n_head=4)))
+    ['BloomModel']
+    >>> heed.transformers.ignored(BertModel(BertConfig(num_hidden_layers=1)))
+    []
+    """
+    models = {type(module) for module in model.modules() if isinstance(module, PreTrainedModel)}
+    return sorted(kind.__name__ for kind in models if _ignores(kind))
 
 
 def register(name: str = "heed") -> None:
@@ -248,7 +309,8 @@ def register(name: str = "heed") -> None:
     Models train with it too. ``"sdpa"`` computes for dropout in training, and on other devices;
     PyTorch's matrix products where models need softcap or sinks then, and for
     ``output_attentions=True``; ``heed.torch.report`` counts why. Outputs of padded rows may differ
-    between implementations: no row that is not padded reads them.
+    between implementations: no row that is not padded reads them. Models that compute attention
+    themselves ignore all of this: ``ignored`` names them.
 
     Args:
         name: what to call it.
