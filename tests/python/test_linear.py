@@ -1,6 +1,7 @@
 """heed.linear beside torch.nn.Linear."""
 
 import copy
+import itertools
 import pickle
 
 import pytest
@@ -243,6 +244,13 @@ def test_computes_with_the_weight_as_it_is(name, fresh):
     assert (len(fresh) > calls) == (name != "parametrization")
     for same in pair:
         assert_same(no_grad(same, x), before, 16)
+
+
+def test_every_row_and_column_is_looked_at():
+    for rows, columns in itertools.product(range(1, 50), repeat=2):
+        looked_at = range(0, rows * columns, heed.linear._sample_step(rows, columns))
+        assert len({i // columns for i in looked_at}) == rows
+        assert len({i % columns for i in looked_at}) == columns
 
 
 def test_tied_weights_change_together():

@@ -24,14 +24,14 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import heed
 from heed.torch import _PLAIN, _transform
-from heed.torch_ops import Kept, _context_of, _require_gradients
+from heed.torch_ops import _context_of, _Kept, _require_gradients
 
 __all__ = ["Linear", "linear", "prepare", "refresh"]
 
 # With fewer PyTorch is as fast: heed computes 16 rows at once, whether there are as many or not.
 _FEWEST_ROWS = 8
 
-_prepared = Kept()  # of weights
+_prepared = _Kept()  # of weights
 
 
 def _after_step(optimizer: Any, *_: Any) -> None:

@@ -24,12 +24,12 @@ from torch_geometric.utils import (  # type: ignore[import-untyped]
 
 from heed.pyg_ops import attend, graph_attention
 from heed.torch import _tell, _transform
-from heed.torch_ops import Kept, _require_gradients
+from heed.torch_ops import _Kept, _require_gradients
 
 __all__ = ["TransformerConv"]
 
 
-_edges = Kept()  # of the indices of sparse adjacency matrices
+_edges = _Kept()  # of the indices of sparse adjacency matrices
 
 
 def _edges_of(adjacency: Tensor) -> tuple[Tensor, Tensor | None]:

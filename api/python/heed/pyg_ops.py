@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 import heed
-from heed.torch_ops import Kept, _context_of, _count, _define, _refuse_higher
+from heed.torch_ops import _context_of, _count, _define, _Kept, _refuse_higher
 
-_graphs = Kept()  # of edge_index
+_graphs = _Kept()  # of edge_index
 
 
 def _graph_of(edge_index: Tensor, nodes: int, flipped: bool, reverse: bool) -> heed.Graph:

@@ -93,14 +93,15 @@ def _objection(
     if outer != value.shape[:-2]:
         return "key and value differ in batch or heads"
     like = query.shape[:-2]
-    if like != outer and not (enable_gqa and like[:-1] == outer[:-1] and len(like) == len(outer)):
+    shared = enable_gqa or outer[-1:] == (1,)  # one key head, which PyTorch broadcasts
+    if like != outer and not (shared and like[:-1] == outer[:-1] and len(like) == len(outer)):
         return "query and key differ in batch or heads"
     return None
 
 
 def _broadcast(*shapes: Sequence[int]) -> list[int] | None:
     """The shape that shapes are broadcast to, if they can be."""
-    sizes = []
+    sizes: list[int] = []
     for axis in range(1, 1 + max(len(shape) for shape in shapes)):
         size = 1
         for shape in shapes:
@@ -196,7 +197,8 @@ def scaled_dot_product_attention(
     - ``dropout_p`` is above 0
     - a tensor is nested, sparse, a subclass of Tensor's, or on another device, or there are more
       than 4 axes
-    - key and value are to be broadcast to the batch of query (but ``enable_gqa`` is supported)
+    - key and value are to be broadcast to the batch of query (but ``enable_gqa`` and a single key
+      head are supported)
     - ``torch.func`` transforms the call, or derivatives are asked for in forward mode
     - heed refuses the call: ``report`` shows its message
 
@@ -320,8 +322,8 @@ def use(on: bool = True, *, verbose: bool = False) -> _Use:
     are numbers that no other row reads.
 
     ``report`` counts ``nn.MultiheadAttention`` with ``need_weights=True``, its default, where
-    PyTorch computes. Neither caught nor counted: modules that imported the function by name before (call
-    ``heed.torch.scaled_dot_product_attention`` there), code in C++ and TorchScript, and what
+    PyTorch computes. Neither caught nor counted: modules that imported the function by name before
+    (call ``heed.torch.scaled_dot_product_attention`` there), code in C++ and TorchScript, and what
     ``torch.compile`` compiled before.
 
     Args:
@@ -345,8 +347,8 @@ def report(*, clear: bool = False) -> dict[str, int]:
     Calls of ``scaled_dot_product_attention``, of ``nn.MultiheadAttention`` within ``use``, of
     transformers' models with ``"heed"``, of ``heed.pyg``'s layers and of the custom operators. In
     code that ``torch.compile`` made, what heed computes counts at every run; a reason counts once,
-    when it is compiled, and its text says so. What never comes here, such as code that was compiled before
-    ``use``, is not counted.
+    when it is compiled, and its text says so. What never comes here, such as code that was compiled
+    before ``use``, is not counted.
 
     Args:
         clear: count from 0 from now on.

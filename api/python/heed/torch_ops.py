@@ -43,7 +43,7 @@ def _context_of(threads: int) -> heed.Context:
     )
 
 
-class Kept:
+class _Kept:
     """Things made of tensors, each kept for as long as the memory of its tensor lives.
 
     The memory is referenced weakly, not the tensor: ``torch.utils.swap_tensors`` refuses tensors
@@ -65,9 +65,9 @@ class Kept:
 
     def drop(self, tensor: Tensor) -> None:
         """Forget all that was made of the memory of this tensor."""
-        if len(self._by_memory) > 0 and type(tensor) in (Tensor, torch.nn.Parameter):
-            if tensor.is_cpu and tensor.layout == torch.strided:
-                self._by_memory.pop(tensor.untyped_storage(), None)
+        plain = type(tensor) in (Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
+        if plain and tensor.is_cpu:
+            self._by_memory.pop(tensor.untyped_storage(), None)
 
 
 def _empty_out(query: Tensor, value: Tensor) -> Tensor:

@@ -67,7 +67,8 @@ def _ignoring(config: type) -> str | None:
 
 def _tell_of_ignoring(config: Any) -> None:
     """For a mask of a model that will never call ``_heed_attention``."""
-    name = _ignoring(type(config))
+    kind: Any = type(config)
+    name = _ignoring(kind)
     if name is None:
         return
     reason = f'{name} ignores attn_implementation="heed" and computes attention itself'
@@ -275,7 +276,7 @@ def ignored(model: torch.nn.Module) -> list[str]:
     Models of transformers that were written before its interface of attention functions ignore
     ``attn_implementation="heed"``, as they do others: Bloom, MPT, XGLM, MPNet and more; or know
     some names only, as Falcon and GPT-Neo, which raise KeyError where they are built with
-    ``"heed"``. Falcon calls PyTorch's function with ``"sdpa"``, which ``heed.torch.use()`` replaces.
+    ``"heed"``. With ``"sdpa"`` Falcon calls PyTorch's function, which ``heed.torch.use`` replaces.
     Where such a model asks for a mask, there is a warning, and ``heed.torch.report`` counts it.
 
     Args:
