@@ -132,12 +132,23 @@ def _floats(weights: Any) -> Floats:
     if hasattr(weights, "detach"):  # PyTorch's, of which NumPy takes neither bfloat16 nor gradients
         weights = weights.detach().double().cpu()
     try:
-        numbers = np.asarray(weights)
+        numbers = np.asarray(_opened(weights))
     except ValueError:  # lists of different lengths
         numbers = np.asarray(None)
     if numbers.dtype.kind not in "biuf" and numbers.dtype.name != "bfloat16":
         raise ValueError(f"weights is {numbers.dtype}; it must be an array of numbers")
     return numbers.astype(np.float64)
+
+
+def _opened(weights: Any, depth: int = 4) -> Any:
+    """NumPy takes whatever a __buffer__ of Python's raises for an object that has none."""
+    if isinstance(weights, list | tuple) and depth > 0:
+        return [_opened(row, depth - 1) for row in weights]
+    if hasattr(type(weights), "__buffer__") and not isinstance(
+        weights, bytes | np.ndarray | np.generic
+    ):
+        return memoryview(weights)
+    return weights
 
 
 def _matrix(weights: Floats, head: int | None, batch: int) -> Floats:
