@@ -47,6 +47,7 @@ find_package(Threads REQUIRED)
 if(HEED_SANITIZE)
   add_compile_options(-fsanitize=${HEED_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${HEED_SANITIZE})
+  add_compile_definitions(HEED_CHECKS_CONTRACTS)  # of kernels, which otherwise trust their callers
 endif()
 
 function(heed_compile_options target)

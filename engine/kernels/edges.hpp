@@ -155,6 +155,7 @@ template <class V, class Real = RealOf<V>>
 void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
                  std::size_t heads, std::size_t features, bool fresh, Real* out,
                  std::size_t pitch) {
+  HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && pitch >= heads);
   edge_scores_in<V>(rows, edges, query, heads, features, fresh, out, pitch, edges);
 }
 
@@ -225,6 +226,7 @@ template <class V, class Real = RealOf<V>>
 void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
                  std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
                  bool fresh) {
+  HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && pitch >= heads);
   with_divisor<V>(features, [&](auto zero) HEED_INLINE_LAMBDA {
     using Lanes = decltype(zero);
     with_vectors_of_head(features / kLanes<Lanes>, [&](auto m) HEED_INLINE_LAMBDA {

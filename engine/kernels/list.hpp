@@ -197,8 +197,9 @@ HEED_ROW_PRODUCT(void, row_scores,
 
 /// sums[h][x] += the sum over j < rows.count of weights[j * pitch + h] * row j [x], rows in order,
 /// for h < queries; totals[h] += that of the weights. sums is [queries][padded features], in the
-/// order of RowOrder; features that do not count are summed too, or not. Pairs round weights, to
-/// bfloat16 or, scaled, to 1 / 32767 of the largest of 64 rows; bfloat16 before they are totalled.
+/// order of RowOrder; features that do not count are summed too, or not. Pairs take kMostRows rows
+/// at most and round weights, to bfloat16 or, scaled, to 1 / 32767 of the largest of these;
+/// bfloat16 before they are totalled.
 HEED_ROW_PRODUCT(void, row_values,
                  (const StoredRows& rows, const Real* weights, std::size_t pitch,
                   std::size_t queries, Real* sums, Real* totals))

@@ -188,6 +188,7 @@ HEED_INLINE KeyRanges padded(const KeyRanges& keys) {
 template <class V, std::size_t W, class P = Single<V>, class Real = RealOf<V>>
 void scores(const RowsView<Real>& key, const KeyRanges& keys, const Real* panel,
             std::size_t features, Real* out) {
+  HEED_CONTRACT(keys.hold_for(W));
   const KeyRanges ranges = padded<W>(keys);
   const std::size_t run = feature_run(features);
   for (std::size_t x = 0; x < features; x += run) {
@@ -322,6 +323,7 @@ void accumulate_lines(const ValueView<Real>& value, const KeyRanges& keys, std::
 template <class V, std::size_t W, class P = Single<V>, class Real = RealOf<V>>
 void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t first_run,
                 const Real* probs, const RowState<Real>& rows, std::size_t features) {
+  HEED_CONTRACT(keys.hold_for(W) && first_run > 0 && first_run <= PanelGeometry::run);
   accumulate_lines<V, P, W>(value, keys, first_run, probs, rows.accumulators, features, rows.fresh,
                             rows.ahead);
 }

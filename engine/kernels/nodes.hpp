@@ -177,6 +177,7 @@ class HeadGroup {
 template <class P, class Function>
 HEED_INLINE bool each_group(const NodeEdges<RealOf<P>>& node, Function&& function) {
   constexpr std::size_t n = kLanes<EdgeVector<P>>;
+  HEED_CONTRACT(node.holds_for(RowKernels<RealOf<P>>::feature_padding));
   bool good = true;
   const auto take = [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
     good = good && function(HeadGroup<P, some>(node.edges), h);

@@ -28,6 +28,7 @@ template <class V, class Real = RealOf<V>>
 bool all_finite(const Real* numbers, std::size_t count) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t chains = 4;
+  HEED_CONTRACT(count % n == 0);
   const V zero(Real{0});
   V special[chains];
   unroll<chains>([&](auto c) HEED_INLINE_LAMBDA { special[c] = zero; });

@@ -7,6 +7,21 @@
 #include <cstdint>
 #include <type_traits>
 
+/// What a kernel's caller has to keep to. Builds with sanitizers, which define
+/// HEED_CHECKS_CONTRACTS, look and end with a message where somebody does not; others trust their
+/// callers.
+#if defined(HEED_CHECKS_CONTRACTS)
+#include <cstdio>
+#include <cstdlib>
+#define HEED_CONTRACT(kept)                                                                  \
+  ((kept) ? static_cast<void>(0)                                                             \
+          : (static_cast<void>(std::fprintf(stderr, "%s:%d: a kernel's caller breaks: %s\n", \
+                                            __FILE__, __LINE__, #kept)),                     \
+             std::abort()))
+#else
+#define HEED_CONTRACT(kept) static_cast<void>(0)
+#endif
+
 namespace heed {
 
 /// Buffers that kernels read and write with aligned vectors begin at multiples of this.
@@ -80,6 +95,14 @@ struct ValueView {
 struct KeyRanges {
   std::size_t begin[kMaxVectors];
   std::size_t end[kMaxVectors];
+
+  // Always inline, as all_keys() is.
+  [[gnu::always_inline]] constexpr bool hold_for(std::size_t vectors) const {
+    bool held = begin[0] == 0 && begin[vectors - 1] <= end[0];
+    for (std::size_t w = 1; w < vectors; ++w)
+      held = held && begin[w - 1] <= begin[w] && end[w - 1] <= end[w];
+    return held;
+  }
 };
 
 /// All rows need the keys [0, keys). Always inline, because kernels use it: a copy compiled for one
@@ -129,6 +152,12 @@ struct NodeEdges {
   const Real* query;  ///< [heads][features]
   const Real* grad;   ///< [heads][value_features] of its results
   Real scale;         ///< of scores, in log2 units
+
+  // Always inline, as all_keys() is.
+  [[gnu::always_inline]] constexpr bool holds_for(std::size_t padding) const {
+    return edges >= 1 && edges <= kNodeEdges && features % padding == 0 &&
+           value_features % padding == 0;
+  }
 };
 
 /// Rows that follow each other at a stride.
@@ -159,6 +188,17 @@ struct StoredRows {
   const float* scales;   ///< [count], of rows of 8 bits
   std::size_t run_count;
   RowRun runs[kMostRuns];
+
+  // Always inline, as all_keys() is.
+  [[gnu::always_inline]] constexpr bool hold_for(std::size_t lanes) const {
+    std::size_t in_runs = 0;
+    bool held = run_count <= kMostRuns && features >= lanes;
+    for (std::size_t r = 0; held && r < run_count; ++r) {
+      held = runs[r].count > 0;
+      in_runs += runs[r].count;
+    }
+    return held && in_runs == count;
+  }
 
   const char* row(const RowRun& run, std::size_t j) const {
     return static_cast<const char*>(run.data) + static_cast<std::ptrdiff_t>(j) * stride;

@@ -288,6 +288,7 @@ inline constexpr std::size_t kPairedKeys = 64;
 template <class V, std::size_t W, class Real = RealOf<V>>
 void accumulate(const ValueView<Real>& value, const KeyRanges& keys, std::size_t /*first_run*/,
                 const Real* probs, const RowState<Real>& rows, std::size_t features) {
+  HEED_CONTRACT(keys.hold_for(W));
   constexpr std::size_t n = kLanes<V>;
   alignas(kAlignment) Real paired[kPairedKeys / 2 * W * n];
   std::size_t begin = 0;

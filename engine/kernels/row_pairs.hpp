@@ -452,6 +452,7 @@ void sum_words(const StoredRows& rows, std::size_t x, const PairedWeights<V, Wor
 template <class V, class Words, class Real = RealOf<V>>
 void sum_rows_of(const StoredRows& rows, const Real* weights, std::size_t pitch,
                  std::size_t queries, Real* sums, Real* totals) {
+  HEED_CONTRACT(rows.hold_for(kLanes<V>) && rows.count <= StoredRows::kMostRows);
   const RowOrder order{kLanes<V>, rows.features};
   each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
     constexpr std::size_t H = some;

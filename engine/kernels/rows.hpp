@@ -188,6 +188,7 @@ HEED_INLINE void each_queries(std::size_t queries, Function&& function) {
 template <class V, class Products, class Real = RealOf<V>>
 void score_all(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
                std::size_t pitch) {
+  HEED_CONTRACT(rows.hold_for(kLanes<V>) && pitch >= queries);
   const std::size_t stride = RowOrder{kLanes<V>, rows.features}.query_numbers();
   each_queries<V>(queries, [&](auto some, std::size_t h) HEED_INLINE_LAMBDA {
     score_queries<V, Products, some>(rows, query + h * stride, h == 0, scores + h, pitch);
@@ -260,6 +261,7 @@ void sum_features(const StoredRows& rows, std::size_t x, const Real* weights, st
 template <class V, class Real = RealOf<V>>
 void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
                 Real* sums, Real* totals) {
+  HEED_CONTRACT(rows.hold_for(kLanes<V>) && pitch >= queries);
   constexpr std::size_t n = kLanes<V>;
   const std::size_t stride = RowOrder{n, rows.features}.padded();
   with_element<Real>(rows.type, [&](auto element) HEED_INLINE_LAMBDA {
@@ -340,6 +342,8 @@ template <class V, class Score, class Sum, class Real = RealOf<V>>
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t most = StoredRows::kMostRows;
   static_assert(most % n == 0);
+  HEED_CONTRACT(keys.count == values.count && queries <= kAttendQueries);
+  HEED_CONTRACT(turn % StoredRows::kRunRows == 0 && turn <= most);
   const std::size_t stride = RowOrder{n, keys.features}.query_numbers();
   const std::size_t padded = RowOrder{n, values.features}.padded();
   alignas(kAlignment) Real scores[kAttendQueries * most];

@@ -57,6 +57,7 @@ void score_keys(const RowsView<Real>& key, std::size_t begin, std::size_t end, c
 template <class Real>
 void scores(std::size_t vectors, const RowsView<Real>& key, const KeyRanges& keys,
             const Real* panel, std::size_t features, Real* out) {
+  HEED_CONTRACT(keys.hold_for(vectors));
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t w = 0; w < vectors; ++w)
     score_keys(key, keys.begin[w], keys.end[w], panel + w * kLanes<Real>, features,
@@ -233,6 +234,7 @@ void softmax_gradient(std::size_t vectors, Real* scores, std::size_t keys, const
 template <class Real>
 void softmax(std::size_t vectors, Real* scores, const KeyRanges& keys, std::size_t pending,
              const RowState<Real>& rows, std::size_t accumulated) {
+  HEED_CONTRACT(keys.hold_for(vectors));
   const std::size_t pitch = vectors * kLanes<Real>;
   Real top[kMaxVectors * kLanes<Real>];
   for (Real& most : top) most = kNoRowMax<Real>;
@@ -269,6 +271,7 @@ void qk_softmax(std::size_t vectors, const RowsView<Real>& key, std::size_t keys
                 std::size_t features, Real* probs, std::size_t pending, const RowState<Real>& rows,
                 std::size_t accumulated) {
   const std::size_t pitch = vectors * kLanes<Real>;
+  HEED_CONTRACT(keys % PanelGeometry::row_padding == 0);
   for (std::size_t r = 0; r < pitch; r += kLanes<Real>)
     score_keys(key, 0, keys, panel + r, features, probs + r, pitch);
   softmax(vectors, probs, all_keys(keys), pending, rows, accumulated);
@@ -291,6 +294,7 @@ template <class Real>
 void accumulate(std::size_t vectors, const ValueView<Real>& value, const KeyRanges& keys,
                 std::size_t first_run, const Real* probs, const RowState<Real>& rows,
                 std::size_t features) {
+  HEED_CONTRACT(keys.hold_for(vectors) && first_run > 0 && first_run <= PanelGeometry::run);
   constexpr std::size_t block = PanelGeometry::value_block;
   const std::size_t pitch = vectors * kLanes<Real>;
   for (std::size_t x = 0; x < features; ++x) {
@@ -314,6 +318,7 @@ void multiply_panel(std::size_t vectors, const ValueView<Real>& value, std::size
 /// NaN and infinities less themselves are NaN.
 template <class Real>
 bool all_finite(const Real* numbers, std::size_t count) {
+  HEED_CONTRACT(count % kLanes<Real> == 0);
   Real special = 0;
   for (std::size_t i = 0; i < count; ++i) special += numbers[i] - numbers[i];
   return special == 0;
@@ -347,6 +352,7 @@ template <class Real>
 void edge_scores(const EdgeRows<Real>& rows, std::size_t edges, const Real* query,
                  std::size_t heads, std::size_t features, bool fresh, Real* scores,
                  std::size_t pitch) {
+  HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && pitch >= heads);
   for (std::size_t e = 0; e < edges; ++e) {
     const Real* row = rows.data + rows.source[e] * rows.stride;
     for (std::size_t h = 0; h < heads; ++h, row += rows.head_stride) {
@@ -362,6 +368,7 @@ template <class Real>
 void edge_values(const EdgeRows<Real>& rows, std::size_t edges, const Real* weights,
                  std::size_t pitch, std::size_t heads, std::size_t features, Real* sums,
                  bool fresh) {
+  HEED_CONTRACT(features % RowKernels<Real>::feature_padding == 0 && pitch >= heads);
   for (std::size_t h = 0; h < heads; ++h) {
     for (std::size_t x = 0; x < features; ++x) {
       Real sum = 0;
@@ -404,6 +411,7 @@ void row_query(ElementType /*type*/, const Real* query, std::size_t features, Re
 template <class Real>
 void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, Real* scores,
                 std::size_t pitch) {
+  HEED_CONTRACT(rows.hold_for(kLanes<Real>) && pitch >= queries);
   const RowOrder order = {kLanes<Real>, rows.features};
   with_element<Real>(rows.type, [&](auto element) {
     using Element = decltype(element);
@@ -427,6 +435,7 @@ void row_scores(const StoredRows& rows, const Real* query, std::size_t queries, 
 template <class Real>
 void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, std::size_t queries,
                 Real* sums, Real* totals) {
+  HEED_CONTRACT(rows.hold_for(kLanes<Real>) && pitch >= queries);
   const RowOrder order = {kLanes<Real>, rows.features};
   with_element<Real>(rows.type, [&](auto element) {
     using Element = decltype(element);
@@ -449,6 +458,8 @@ void row_values(const StoredRows& rows, const Real* weights, std::size_t pitch, 
 template <class Real>
 void row_attend(const StoredRows& keys, const StoredRows& values, const Real* query,
                 std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums) {
+  HEED_CONTRACT(keys.count == values.count && queries <= kAttendQueries);
+  HEED_CONTRACT(turn % StoredRows::kRunRows == 0 && turn <= StoredRows::kMostRows);
   const std::size_t padded = RowOrder{kLanes<Real>, values.features}.padded();
   Real scores[StoredRows::kMostRows * kAttendQueries] = {};
   RowGroups key_groups(keys, turn);

@@ -155,6 +155,7 @@ HEED_INLINE void take_maxima(const Real* scores, std::size_t pitch, std::size_t 
 template <class V, std::size_t W, class P = Single<V>, class Real = RealOf<V>>
 void softmax(Real* scores, const KeyRanges& keys, std::size_t pending, const RowState<Real>& rows,
              std::size_t accumulated) {
+  HEED_CONTRACT(keys.hold_for(W));
   constexpr std::size_t n = kLanes<V>;
   alignas(kAlignment) Real top_of[W * n];
   each_column<W>(
@@ -249,6 +250,7 @@ void qk_softmax(const RowsView<Real>& key, std::size_t keys, const Real* panel,
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = kRowUnroll<V, W>;
   static_assert(PanelGeometry::row_padding % together == 0);
+  HEED_CONTRACT(keys % PanelGeometry::row_padding == 0);
   const std::size_t before = score_but_last_run<V, P, W>(key, keys, panel, features, probs);
   const RowsView<Real> last = from_column(key, before);
   [[maybe_unused]] alignas(kAlignment) Real apart[W * n] = {};

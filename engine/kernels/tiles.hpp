@@ -81,6 +81,7 @@ HEED_INLINE void multiply_keys(Parts parts, const RowsView<Real>& key, const Key
                                const Real* panel, std::size_t features, Real* out) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
+  HEED_CONTRACT(keys.hold_for(W));
   const std::size_t steps = groups_of(features, kDepth);
   const std::size_t whole = keys.end[W - 1] / kRows;
   each_columns<W>([&](auto C, std::size_t w) HEED_INLINE_LAMBDA {
@@ -137,6 +138,7 @@ void qk_softmax(Parts parts, const RowsView<Real>& key, std::size_t keys, const 
                 std::size_t accumulated) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t together = kRowUnroll<V, W>;
+  HEED_CONTRACT(keys % PanelGeometry::row_padding == 0);
   const Real* const factors = factors_of<V, W>(parts, panel, features);
   multiply_keys<V, W>(parts, key, all_keys(keys), panel, features, probs);
   for (std::size_t j = 0; j < keys; j += together) {
@@ -236,6 +238,7 @@ void accumulate(Parts parts, const ValueView<Real>& value, const KeyRanges& keys
                 std::size_t features) {
   constexpr std::size_t n = kLanes<V>;
   constexpr std::size_t pitch = W * n;
+  HEED_CONTRACT(keys.hold_for(W));
   alignas(kAlignment) Real paired[key_block(kThreeParts) / 2 * 3 * pitch];
   static_assert(key_block(kOnePart) <= key_block(kThreeParts) * 3);
   const std::size_t together = key_block(parts);

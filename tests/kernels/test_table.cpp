@@ -1,6 +1,14 @@
 // The tables themselves: complete, and of sizes that the engine can rely on.
 #include "tests/kernels/support.hpp"
 
+#if defined(HEED_CHECKS_CONTRACTS)
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#endif
+
 using namespace heed_test;
 
 TEMPLATE_TEST_CASE("every kernel of the list is in every table", "[table]", float, double) {
@@ -124,3 +132,23 @@ TEST_CASE("both tables of an instruction set bear its name", "[table]") {
 TEMPLATE_TEST_CASE("kNoRowMax is the lowest finite number", "[table]", float, double) {
   CHECK(same_bits(heed::kNoRowMax<TestType>, -kMax<TestType>));
 }
+
+#if defined(HEED_CHECKS_CONTRACTS)
+TEST_CASE("a kernel whose caller breaks its contract says so and ends", "[table]") {
+  for (const heed::Kernels* const kernels : usable_kernels()) {
+    INFO(kernels->f32.isa);
+    const pid_t child = fork();
+    if (child == 0) {
+      const int nowhere = open("/dev/null", O_WRONLY);
+      dup2(nowhere, STDERR_FILENO);
+      std::signal(SIGABRT, SIG_DFL);
+      const float numbers[2] = {};
+      kernels->f32.numbers.all_finite(numbers, 1);  // no whole vector
+      _exit(0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT));
+  }
+}
+#endif
