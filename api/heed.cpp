@@ -37,7 +37,7 @@ const char* heed_status_name(heed_status status) {
   std::uint32_t number = 0;
   static_assert(sizeof(number) == sizeof(status));
   std::memcpy(&number, &status, sizeof(number));
-  if (number > HEED_STATUS_INTERNAL) return "unknown heed_status";
+  if (number > HEED_STATUS_CORRUPT) return "unknown heed_status";
   switch (status) {
     case HEED_STATUS_OK:
       return "HEED_STATUS_OK";
@@ -55,6 +55,12 @@ const char* heed_status_name(heed_status status) {
       return "HEED_STATUS_EXECUTOR_FAILED";
     case HEED_STATUS_INTERNAL:
       return "HEED_STATUS_INTERNAL";
+    case HEED_STATUS_BUSY:
+      return "HEED_STATUS_BUSY";
+    case HEED_STATUS_IO:
+      return "HEED_STATUS_IO";
+    case HEED_STATUS_CORRUPT:
+      return "HEED_STATUS_CORRUPT";
   }
   return "unknown heed_status";
 }

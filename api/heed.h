@@ -14,9 +14,10 @@
  * Two runs of one plan at the same time need two workspaces.
  *
  * Every struct that is passed by pointer begins with struct_size; initialise it with its _INIT
- * macro. A zero field means its default. Fields are only ever appended, so programs built against
- * an older header keep working: a shorter struct is accepted if it ends where a field does, a
- * longer one only if the bytes that this library does not know are zero.
+ * macro. A zero field means its default where it has one, and 0 otherwise. Fields are only ever
+ * appended, so programs built against an older header keep working: a shorter struct is accepted if
+ * it ends where a field does, a longer one only if the bytes that this library does not know are
+ * zero.
  *
  * Every function that can fail returns a heed_status and never aborts, throws or prints, unless
  * HEED_VERBOSE or checked mode ask for it. After an error the outputs are untouched (but for
@@ -58,7 +59,10 @@ typedef enum heed_status {
   HEED_STATUS_INVALID_ENVIRONMENT = 4, /* a HEED_* environment variable is malformed */
   HEED_STATUS_INVALID_WORKSPACE = 5,   /* the workspace is NULL, too small, misaligned or in use */
   HEED_STATUS_EXECUTOR_FAILED = 6,     /* the executor did not run every piece of work once */
-  HEED_STATUS_INTERNAL = 7             /* a defect in heed; the message says where */
+  HEED_STATUS_INTERNAL = 7,            /* a defect in heed; the message says where */
+  HEED_STATUS_BUSY = 8,                /* in use by another call: may be tried again as it is */
+  HEED_STATUS_IO = 9,                  /* opening, reading or writing failed, as the system says */
+  HEED_STATUS_CORRUPT = 10 /* a file or saved bytes are cut short, altered or malformed */
 } heed_status;
 
 /* The name of a status, e.g. "HEED_STATUS_OK"; never NULL. */
@@ -163,7 +167,8 @@ typedef struct heed_allocator {
  *   - writes past the ends of a workspace during a run: INTERNAL, with the outputs written.
  *     Workspaces need 2 KiB more
  *
- * What merely looks odd is told on stderr, a line each: sizes of 0 where there are tensors, NaN and
+ * What merely looks odd is told on stderr, a line each: packed rows and pages of no sequence,
+ * several query rows of a sequence of a cache that attend all keys, later ones too, NaN and
  * infinities that are read or come out, numbers that another dtype would explain, strides that
  * count bytes, masks that are not made of bytes, rows that may attend no key, keys that no row may
  * attend, packed rows of no sequence, lengths that look like int64. Runs take a lock for a moment,
@@ -216,7 +221,8 @@ typedef enum heed_precision {
  *
  * A tuning file is read once, here, and kept; api/README.md has its format. One that is missing,
  * malformed or newer than this library, or that has nothing for this CPU and instruction set, is
- * refused. */
+ * refused: where the option named it as HEED_STATUS_IO, _CORRUPT, _UNSUPPORTED and
+ * _INVALID_ARGUMENT, where the variable did as HEED_STATUS_INVALID_ENVIRONMENT. */
 typedef struct heed_context_options {
   uint32_t struct_size;
   uint32_t threads;                /* 0: environment, then automatic */
@@ -276,21 +282,24 @@ typedef enum heed_dtype {
   HEED_DTYPE_F8_E4M3 = 6 /* key and value only: OCP's, largest 448, no infinity, times a scale */
 } heed_dtype;
 
-/* What the strides of a layout mean if all of them are 0. Views that repeat one element along every
- * axis, as NumPy's broadcast_to and PyTorch's expand make them, have such strides: whoever passes
- * on strides of tensors that others made says HEED_STRIDES_EXPLICIT. */
+/* What strides of 0 mean in a layout. Views that repeat elements along any axis, as NumPy's
+ * broadcast_to and PyTorch's expand make them, have such strides: whoever passes on strides of
+ * tensors that others made says HEED_STRIDES_EXPLICIT. Without it a layout is given as a whole or
+ * not at all: a stride of 0 beside others is refused where it is probably one that was forgotten,
+ * as each layout says. */
 typedef enum heed_strides {
   HEED_STRIDES_DEFAULT = 0, /* contiguous */
-  HEED_STRIDES_EXPLICIT = 1 /* what they say, as always: one element, repeated */
+  HEED_STRIDES_EXPLICIT = 1 /* what they say: 0 repeats, along every axis */
 } heed_strides;
 
 /* Where element [batch, head, row, feature] of a tensor lies: at the sum of index times stride,
  * counted in elements from the tensor's pointer. All four strides 0 means contiguous
  * [batch, head, row, feature], or [row, head, feature] where rows are packed, unless they are
- * explicit. Otherwise the strides are taken as they are: 0 repeats an input along that axis,
- * negative steps backwards, and along an axis of one element any will do. The strides of an output
- * must keep its elements apart: ordered by size, each must step past everything that the smaller
- * ones reach. */
+ * explicit. Otherwise the strides are taken as they are: negative steps backwards, and along an
+ * axis of one element any will do. A stride_batch or stride_head of 0 repeats an input along that
+ * axis; so does a stride_row or stride_feature of 0 where strides are explicit, else it is refused
+ * beside others. The strides of an output must keep its elements apart: ordered by size, each must
+ * step past everything that the smaller ones reach. */
 typedef struct heed_layout {
   uint32_t dtype;    /* heed_dtype */
   uint32_t reserved; /* heed_strides */
@@ -303,7 +312,8 @@ typedef struct heed_layout {
 /* Where element [batch, head, row, key] of a mask or bias lies. Each size is the problem's or 1,
  * which repeats the one element along that axis; 0 means the problem's. All four strides 0 means
  * contiguous in these sizes, unless they are explicit; otherwise they are taken as they are, but
- * for axes of size 1. */
+ * for axes of size 1: 0 repeats, too. Only a stride_key of 0 beside others is refused, unless
+ * strides are explicit. */
 typedef struct heed_score_layout {
   uint32_t dtype;    /* heed_dtype of a bias; 0 for a mask, which is made of bytes */
   uint32_t reserved; /* heed_strides */
@@ -361,8 +371,10 @@ typedef enum heed_weights_point {
  *   p     = softmax(s / temperature)                  over j, sinks[h] in the denominator
  *   out_i = sum of p_j v_j
  *
- * A batch, query_heads, query_length or key_length of 0 is a valid empty problem; features is at
- * least 1, and in the other two 0 means the default. A row that may attend no key gives exactly 0.
+ * A batch, query_heads, query_length or key_length of 0 is a valid empty problem, whose tensors
+ * without elements are NULL: a size of 0 beside a tensor of that size is refused, as one that was
+ * forgotten. features is at least 1, and in the other two 0 means the default. A row that may
+ * attend no key gives exactly 0.
  * Outputs must not overlap each other or an input.
  *
  * Packed batches: with packed_queries (or packed_keys) above 0 the sequences of a batch lie one
@@ -468,7 +480,9 @@ typedef struct heed_score_tile {
  * It must not call heed with the same workspace, and not throw. */
 typedef void (*heed_score_function)(void* user, const heed_score_tile* tile);
 
-/* The tensors. A pointer may be NULL only if its tensor has no elements, or where it says so.
+/* The tensors. query, key, value, out, their scales, weights and column_sums are NULL if, and only
+ * if, the tensor has no elements or it says so; so are the inputs and outputs of all operations.
+ * Tensors that may be left out are not looked at where they have no elements.
  * (Packed tensors have packed_queries or packed_keys rows, however many belong to sequences.)
  * Pointers need the alignment of their type, no more. "Real" is the arithmetic's type: double if
  * query, key, value and out are float64, else float. */
@@ -754,13 +768,14 @@ HEED_API heed_status heed_rotate(const heed_context* context, const heed_rotate_
  *   heed_cache_fork, _truncate, _free, _save, _load
  *
  * A page holds page_rows keys and values of all layers and heads. Sequences that were forked share
- * pages; whoever writes into a shared one has it copied first.
+ * pages; whoever writes into a shared one has it copied first, and with it the shared ones after
+ * it: a fork whose layer is shorter than others' copies from there on.
  *
  * Threads: any number may use one cache at once. Calls that change a sequence (append, truncate,
  * free) are refused while another call uses it, and so is every call while another changes it:
- * HEED_STATUS_INVALID_ARGUMENT, nothing is changed. Calls on different sequences, forks too, never
- * refuse each other. In the child of a fork() a cache may be used if no other thread was in a call
- * of it. */
+ * HEED_STATUS_BUSY, nothing is changed, and the call may be tried again. Calls on different
+ * sequences, forks too, never refuse each other. In the child of a fork() a cache may be used if no
+ * other thread was in a call of it. */
 typedef struct heed_cache heed_cache;
 
 /* Names a sequence of one cache. Never 0, and never used again: a sequence that was freed, or is of
@@ -849,7 +864,8 @@ HEED_API heed_status heed_cache_append(heed_cache* cache, heed_sequence sequence
 
 /* Attention of one layer: sequence b of the batch attends the keys and values of sequences[b],
  * which may be listed more than once. `attention` gives the other sizes, layouts and options,
- * causal bottom right as a rule; what the cache knows must be 0 there: key_heads, features,
+ * causal bottom right as a rule: without it the rows of a prompt attend those after them, which
+ * checked mode tells; what the cache knows must be 0 there: key_heads, features,
  * value_features, the layouts of key and value, pages and what belongs to them. key_length is 0,
  * for the longest of the sequences, or at least that; masks, biases and weights have so many keys.
  * Queries may be packed.
@@ -878,7 +894,9 @@ HEED_API heed_status heed_cache_attention(const heed_cache* cache,
 /* A sequence as bytes, which a later process, or a cache with other pages, may load. All layers
  * must have the same length. The format is stated in api/README.md: little-endian, versioned, with
  * a checksum. To load, layers, heads, features, dtype, scales and rotary embedding must be the
- * cache's; what is truncated, foreign or altered is refused, and nothing is changed. */
+ * cache's, else HEED_STATUS_INVALID_ARGUMENT; what is truncated, foreign or altered is
+ * HEED_STATUS_CORRUPT, another version HEED_STATUS_UNSUPPORTED. Nothing is changed then. Saving
+ * takes some memory from the context's allocator for the list of pages. */
 HEED_API heed_status heed_cache_save_bytes(const heed_cache* cache, heed_sequence sequence,
                                            size_t* bytes);
 HEED_API heed_status heed_cache_save(const heed_cache* cache, heed_sequence sequence, void* memory,
@@ -886,8 +904,9 @@ HEED_API heed_status heed_cache_save(const heed_cache* cache, heed_sequence sequ
 /* `bytes` may be more than what was saved. *sequence is written only on success. */
 HEED_API heed_status heed_cache_load(heed_cache* cache, const void* memory, size_t bytes,
                                      heed_sequence* sequence);
-/* The same with an open file, pipe or socket, from where it stands on. Where writing or reading
- * fails, the message names what the system says. */
+/* The same with an open file, pipe or socket, from where it stands on, through a buffer of 64 KiB
+ * from the context's allocator. Where writing or reading fails, HEED_STATUS_IO, the message names
+ * what the system says. */
 HEED_API heed_status heed_cache_save_file(const heed_cache* cache, heed_sequence sequence,
                                           int descriptor);
 HEED_API heed_status heed_cache_load_file(heed_cache* cache, int descriptor,
@@ -899,7 +918,9 @@ HEED_API heed_status heed_cache_load_file(heed_cache* cache, int descriptor,
  * stride, counted in elements. y[out] = sum over in of x[in] * matrix[in, out]. All three strides
  * 0 means contiguous [matrix, in, out], unless they are explicit; otherwise they are taken as they
  * are: stride_in 1 and stride_out the number of inputs is [out, in], which PyTorch stores, and a
- * stride_in past the number of outputs is a part of wider rows, as in a packed W_qkv. */
+ * stride_in past the number of outputs is a part of wider rows, as in a packed W_qkv. A stride of 0
+ * beside others, along an axis of more than one element, is refused unless strides are explicit:
+ * then it repeats. */
 typedef struct heed_matrix_layout {
   uint32_t dtype;        /* heed_dtype; 0: the arithmetic's */
   uint32_t reserved;     /* heed_strides */
@@ -979,7 +1000,9 @@ typedef enum heed_combine {
   HEED_COMBINE_WEIGHTED = 1, /* sum over h of head_weights[h] * head_h */
   HEED_COMBINE_MEAN = 2,     /* sum over h of head_h, over their number */
   HEED_COMBINE_MAX = 3,      /* the largest of the heads, feature by feature; NaN if one is */
-  HEED_COMBINE_TENSOR = 4    /* sum over h of head_h W_out[h]; multi-head blocks only */
+  HEED_COMBINE_TENSOR = 4,   /* sum over h of head_h W_out[h]; multi-head blocks only */
+  HEED_COMBINE_HEADS = 5     /* side by side, without a W_out; multi-head blocks only: of graphs
+                                HEED_COMBINE_CONCAT is that */
 } heed_combine;
 
 /* ---- Multi-head attention blocks --------------------------------------------------------------
@@ -1002,7 +1025,8 @@ typedef enum heed_combine {
  *                [query_heads][value_features, width_out]        HEED_COMBINE_TENSOR
  *
  * Biases are vectors as wide as their products, contiguous. The other ways to combine have no
- * W_out, and width_out is value_features. Where attention is packed, so are inputs and out:
+ * W_out, and width_out is value_features, or query_heads * value_features with HEED_COMBINE_HEADS,
+ * whose out is the heads side by side. Where attention is packed, so are inputs and out:
  * [packed_queries, width_query], [packed_keys, width_key], [packed_queries, width_out].
  *
  * There they begin and end with the sequences: rows before the first or after the last are neither
@@ -1021,7 +1045,7 @@ typedef struct heed_multihead_desc {
   const heed_attention_desc* attention;
   int64_t width_query;
   int64_t width_key;       /* 0: width_query */
-  int64_t width_out;       /* 0: width_query with a W_out, else value_features */
+  int64_t width_out;       /* 0: width_query with a W_out, else that of what is combined */
   heed_layout input_query; /* of inputs and out: no stride_head */
   heed_layout input_key;
   heed_layout out;
@@ -1121,7 +1145,7 @@ HEED_API heed_status heed_multihead(const heed_context* context, const heed_mult
  *
  *   grad_heads       = back through the combiner: grad_out W_out^T, or head_weights[h] grad_out, or
  *                      grad_out over the number of heads, or grad_out where the head was the
- *                      largest, of equal ones the first
+ *                      largest, of equal ones the first, or of HEED_COMBINE_HEADS grad_out
  *   grad_Q, _K, _V   = as heed_attention_backward has them, of every head
  *   grad_W_query     = input_query^T grad_Q                  summed over all rows of the batch
  *   grad_W_key       = input_key^T grad_K
@@ -1255,8 +1279,8 @@ typedef struct heed_graph_desc {
   uint32_t index_type;      /* heed_index_type of the three arrays */
   int64_t nodes;            /* at most 2^31 - 1 */
   int64_t edges;            /* given; at most 2^40 */
-  const void* sources;      /* [edges], 0 to nodes - 1, or source_nodes - 1 */
-  const void* destinations; /* [edges]; NULL with offsets */
+  const void* sources;      /* [edges], 0 to nodes - 1, or source_nodes - 1; NULL without edges */
+  const void* destinations; /* [edges]; NULL with offsets, or without edges */
   const void* offsets;      /* [nodes + 1], from 0 to edges, never decreasing; else NULL */
   uint32_t duplicates;      /* heed_duplicates */
   uint32_t reverse;         /* 1: also keeps edges sorted by source, which gradients need */

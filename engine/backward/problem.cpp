@@ -106,12 +106,11 @@ void validate(const BackwardProblem& problem, const BackwardArgs& args, const ch
   const heed_attention_backward_args& given = args.given;
   check_reserved("args.reserved", given.reserved);
   within(attention, [&] { validate(p, args.attention); });
-  const bool rows =
-      p.query_heads > 0 && (p.packed_queries > 0 || (p.batch > 0 && p.query_length > 0));
-  if (rows && args.attention.lse == nullptr)
+  const RowSizes rows = query_sizes(p);
+  if (has_elements(rows.of) && args.attention.lse == nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "%s->lse is NULL; gradients need what heed_attention wrote there", attention);
-  check_pointer("args.grad_out", given.grad_out, problem.grad_out, rows);
+  check_tensor("args.grad_out", given.grad_out, problem.grad_out, rows.of);
   check_pointer("args.grad_lse", given.grad_lse, problem.grad_lse, false);
   check_pointer("args.grad_query", given.grad_query, problem.grad_query, false);
   check_pointer("args.grad_key", given.grad_key, problem.grad_key, false);

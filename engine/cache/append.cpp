@@ -21,7 +21,7 @@ GivenRows given_rows(const CacheProblem& p, const heed_cache_append_desc& desc,
   const Shape shape = {1, p.key_heads, desc.rows, stored.features};
   const GivenRows given = {stored, data,
                            input_layout(field, layout, shape, ElementType::kF32, true)};
-  check_pointer(name, data, given.layout, desc.rows > 0);
+  check_tensor(name, data, given.layout, {{"rows", desc.rows}});
   return given;
 }
 

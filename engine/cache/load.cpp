@@ -15,11 +15,11 @@ using Long = long long;
 
 void check_format(const Header& h) {
   if (h.magic != kMagic)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
+    fail(HEED_STATUS_CORRUPT,
          "the first 8 bytes are 0x%016llx; those of a saved sequence are 0x%016llx",
          static_cast<unsigned long long>(h.magic), static_cast<unsigned long long>(kMagic));
   if (h.byte_order != kByteOrder)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
+    fail(HEED_STATUS_CORRUPT,
          "the byte order of the saved sequence is 0x%08x; it must be 0x%08x, little-endian",
          h.byte_order, kByteOrder);
   if (h.version != kVersion)
@@ -63,8 +63,7 @@ void check_fits(const CacheProblem& p, const Header& h) {
          "cache's, 0x%016llx",
          static_cast<unsigned long long>(h.tables), static_cast<unsigned long long>(own.tables));
   if (h.length < 0 || h.length > INT32_MAX)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
-         "the length of the saved sequence is %lld; it must be 0 to %d",
+    fail(HEED_STATUS_CORRUPT, "the length of the saved sequence is %lld; it must be 0 to %d",
          static_cast<Long>(h.length), INT32_MAX);
   const std::int64_t wanted = ceil_div(h.length, p.page_rows);
   if (wanted > p.pages)
@@ -113,7 +112,7 @@ heed_sequence load(heed_cache& cache, InputStream& from) {
   Sum saved = 0;
   from.read(&saved, sizeof saved);
   if (sum != saved)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
+    fail(HEED_STATUS_CORRUPT,
          "the checksum of the saved sequence is 0x%016llx; that of its bytes is 0x%016llx, so they "
          "have been altered",
          static_cast<unsigned long long>(saved), static_cast<unsigned long long>(sum));

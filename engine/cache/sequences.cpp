@@ -39,9 +39,9 @@ std::int64_t find_slot(const heed_cache& cache, heed_sequence sequence, Access a
          "sequence 0x%llx is none of this cache's: it was freed, or belongs to another", name);
   const Slot& slot = cache.slots[number];
   if (slot.changing)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "sequence 0x%llx is being changed by another call", name);
+    fail(HEED_STATUS_BUSY, "sequence 0x%llx is being changed by another call", name);
   if (access == Access::kChange && slot.readers > 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "sequence 0x%llx is being used by another call", name);
+    fail(HEED_STATUS_BUSY, "sequence 0x%llx is being used by another call", name);
   return number;
 }
 

@@ -30,7 +30,7 @@ void MemoryOutput::put(const std::byte* bytes, std::size_t count) {
 
 void MemoryInput::expect(std::size_t count) {
   if (bytes_ < count)
-    fail(HEED_STATUS_INVALID_ARGUMENT,
+    fail(HEED_STATUS_CORRUPT,
          "bytes is %zu; it must be at least %zu, or the saved sequence is not whole", bytes_,
          count);
 }
@@ -68,7 +68,7 @@ void FileInput::get(std::byte* bytes, std::size_t count) {
       begin_ = 0;
       end_ = read_some(descriptor_, buffer_.data(), std::min(buffer_.size(), expected_ - taken_));
       if (end_ == 0)
-        fail(HEED_STATUS_INVALID_ARGUMENT,
+        fail(HEED_STATUS_CORRUPT,
              "descriptor %d ends after %zu bytes; it must have at least %zu, or the saved sequence "
              "is not whole",
              descriptor_, taken_, expected_);

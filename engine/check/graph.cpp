@@ -4,7 +4,6 @@
 #include "engine/check/numbers.hpp"
 #include "engine/check/overlap.hpp"
 #include "engine/check/run.hpp"
-#include "engine/runtime/tell.hpp"
 
 namespace heed {
 namespace {
@@ -96,10 +95,6 @@ const Operand* add_bias(const GraphProblem& p, const heed_graph_attention_args& 
                  {1, p.heads, p.edges_given, 1}, kEdgeAxes);
 }
 
-void tell_empty(const GraphProblem& p, bool given) {
-  if (p.nodes == 0 && given) tell("check: the graph has 0 nodes, so nothing is computed");
-}
-
 }  // namespace
 
 void check_before(const heed_graph_attention_plan& plan, const heed_graph_attention_args& args,
@@ -107,7 +102,6 @@ void check_before(const heed_graph_attention_plan& plan, const heed_graph_attent
   const GraphProblem& p = plan.problem;
   const heed_context& context = *plan.context;
   validate(p, args, context.backend);
-  tell_empty(p, args.out != nullptr);
   Operands all("args.");
   add_inputs(p, args, all);
   const Operand* const inputs_end = all.end();
@@ -134,7 +128,6 @@ void check_before(const heed_graph_attention_backward_plan& plan,
   const GraphBackwardProblem& problem = plan.problem;
   const GraphProblem& p = problem.attention;
   validate(problem, args, plan.context->backend);
-  tell_empty(p, given.grad_out != nullptr);
   Operands all("args.attention->");
   add_inputs(p, args.attention, all);
   const Operand* const inputs_end = all.end();

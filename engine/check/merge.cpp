@@ -6,7 +6,6 @@
 #include "engine/check/attention.hpp"
 #include "engine/check/numbers.hpp"
 #include "engine/check/overlap.hpp"
-#include "engine/runtime/tell.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
@@ -38,10 +37,6 @@ void tell_odd_part(const heed_context& context, const Operand* out, const Operan
 void check_merge(const heed_context& context, const MergeProblem& problem, const Merge& merge) {
   const Shape& sizes = problem.sizes;
   const MergeLayouts& layouts = problem.layouts;
-  const char* const fields[4] = {"batch", "heads", "rows", "features"};
-  for (int axis = 0; axis < 4; ++axis)
-    if (sizes[axis] == 0 && merge.out != nullptr)
-      tell("check: desc.%s is 0, so no element of out is merged", fields[axis]);
   if (problem.rows == 0 || (sizes[3] == 0 && merge.lse == nullptr)) return;
   const Shape lse_sizes = {sizes[0], sizes[1], sizes[2], 1};
   for (std::size_t k = 0; k < merge.parts; ++k) {

@@ -3,15 +3,10 @@
 #include "engine/check/attention.hpp"
 #include "engine/check/numbers.hpp"
 #include "engine/check/overlap.hpp"
-#include "engine/runtime/tell.hpp"
 
 namespace heed {
 
 void check_rotate(const heed_context& context, const RotateProblem& p, const Rotate& rotate) {
-  const char* const fields[3] = {"batch", "heads", "rows"};
-  for (int axis = 0; axis < 3; ++axis)
-    if (p.sizes[axis] == 0 && rotate.to != nullptr)
-      tell("check: desc.%s is 0, so no element of to is turned", fields[axis]);
   if (p.rows == 0) return;
   Operands all("");
   const Operand* const from =

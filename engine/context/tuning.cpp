@@ -36,10 +36,12 @@ Array<char> contents(const heed_allocator& allocator, const TuningFile& file) {
   const OpenFile opened(file.path);
   struct stat status {};
   if (opened.descriptor() < 0 || fstat(opened.descriptor(), &status) != 0)
-    file.refuse("opening it failed: %s", std::system_category().message(errno).c_str());
-  if (!S_ISREG(status.st_mode)) file.refuse("it must be a regular file");
+    file.refuse(HEED_STATUS_IO, "opening it failed: %s",
+                std::system_category().message(errno).c_str());
+  if (!S_ISREG(status.st_mode))
+    file.refuse(HEED_STATUS_INVALID_ARGUMENT, "it must be a regular file");
   if (status.st_size > kMostBytes)
-    file.refuse("it has %lld bytes; it must have at most %lld",
+    file.refuse(HEED_STATUS_CORRUPT, "it has %lld bytes; it must have at most %lld",
                 static_cast<long long>(status.st_size), static_cast<long long>(kMostBytes));
   Array<char> bytes(allocator, status.st_size);
   auto* const to = reinterpret_cast<std::byte*>(bytes.data());
@@ -49,9 +51,9 @@ Array<char> contents(const heed_allocator& allocator, const TuningFile& file) {
     for (; have < bytes.size() && got > 0; have += got)
       got = read_some(opened.descriptor(), to + have, bytes.size() - have);
   } catch (const Error& error) {
-    file.refuse("%s", error.message);
+    file.refuse(error.status, "%s", error.message);
   }
-  if (have < bytes.size()) file.refuse("it became shorter while it was read");
+  if (have < bytes.size()) file.refuse(HEED_STATUS_IO, "it became shorter while it was read");
   return bytes;
 }
 

@@ -78,17 +78,19 @@ Item take_item(const TuningFile& file, string_view& line) {
   const std::size_t sign = text.find('=');
   if (text.empty()) return {};
   if (sign == string_view::npos || sign == 0 || sign + 1 == text.size())
-    file.refuse("it has \"%.*s\"; it must be NAME=VALUE", shown(text), text.data());
+    file.refuse(HEED_STATUS_CORRUPT, "it has \"%.*s\"; it must be NAME=VALUE", shown(text),
+                text.data());
   return {text.substr(0, sign), text.substr(sign + 1)};
 }
 
 [[noreturn]] void refuse_value(const TuningFile& file, const Item& item, const char* must_be) {
-  file.refuse("%.*s is \"%.*s\"; it must be %s", shown(item.name), item.name.data(),
-              shown(item.value), item.value.data(), must_be);
+  file.refuse(HEED_STATUS_CORRUPT, "%.*s is \"%.*s\"; it must be %s", shown(item.name),
+              item.name.data(), shown(item.value), item.value.data(), must_be);
 }
 
 void check_given_once(const TuningFile& file, const Item& item, bool given) {
-  if (given) file.refuse("%.*s is given twice", shown(item.name), item.name.data());
+  if (given)
+    file.refuse(HEED_STATUS_CORRUPT, "%.*s is given twice", shown(item.name), item.name.data());
 }
 
 void read_tile(const TuningFile& file, const Item& item, std::uint32_t& tile) {
@@ -117,8 +119,8 @@ void read_condition(const TuningFile& file, const Item& item, TunedTiles& tiles)
   Text choices;
   if (condition == std::end(kConditions)) {
     for (const Condition& known : kConditions) choices.add_item(known.name.data());
-    file.refuse("it has \"%.*s=\"; the name must be tile_q, tile_kv, %s", shown(item.name),
-                item.name.data(), choices.c_str());
+    file.refuse(HEED_STATUS_CORRUPT, "it has \"%.*s=\"; the name must be tile_q, tile_kv, %s",
+                shown(item.name), item.name.data(), choices.c_str());
   }
   std::int64_t& least = tiles.least.*condition->field;
   std::int64_t& most = tiles.most.*condition->field;
@@ -144,7 +146,8 @@ TunedTiles read_tiles(const TuningFile& file, string_view line) {
       read_condition(file, item, tiles);
     }
   }
-  if (tiles.tile_q == 0 && tiles.tile_kv == 0) file.refuse("it has neither tile_q nor tile_kv");
+  if (tiles.tile_q == 0 && tiles.tile_kv == 0)
+    file.refuse(HEED_STATUS_CORRUPT, "it has neither tile_q nor tile_kv");
   return tiles;
 }
 
@@ -152,8 +155,8 @@ TuningFor read_section(const TuningFile& file, string_view line) {
   const Item cpu = take_item(file, line);
   const Item isa = take_item(file, line);
   if (isa.name != "isa" || !take_word(line).empty())
-    file.refuse("it has \"cpu=%.*s\"; isa=NAME must follow, and nothing else", shown(cpu.value),
-                cpu.value.data());
+    file.refuse(HEED_STATUS_CORRUPT, "it has \"cpu=%.*s\"; isa=NAME must follow, and nothing else",
+                shown(cpu.value), cpu.value.data());
   return {cpu.value, isa.value};
 }
 
@@ -162,19 +165,22 @@ void read_version(const TuningFile& file, string_view line) {
   const string_view version = take_word(line);
   const string_view more = take_word(line);
   if (format != "heed-tuning")
-    file.refuse("it begins with \"%.*s\"; it must be \"heed-tuning 1\"", shown(format),
-                format.data());
+    file.refuse(HEED_STATUS_CORRUPT, "it begins with \"%.*s\"; it must be \"heed-tuning 1\"",
+                shown(format), format.data());
   if (version != "1")
-    file.refuse("the version is \"%.*s\"; this library reads 1", shown(version), version.data());
+    file.refuse(HEED_STATUS_UNSUPPORTED, "the version is \"%.*s\"; this library reads 1",
+                shown(version), version.data());
   if (!more.empty())
-    file.refuse("it goes on with \"%.*s\"; it must be \"heed-tuning 1\"", shown(more), more.data());
+    file.refuse(HEED_STATUS_CORRUPT, "it goes on with \"%.*s\"; it must be \"heed-tuning 1\"",
+                shown(more), more.data());
 }
 
 /// Refuses what could steer a terminal that a message is printed on.
 void check_characters(const TuningFile& file, string_view line) {
   for (const char c : line)
     if ((c < ' ' || c > '~') && kBlanks.find(c) == string_view::npos)
-      file.refuse("it has the byte 0x%02x; it must be ASCII text", static_cast<unsigned char>(c));
+      file.refuse(HEED_STATUS_CORRUPT, "it has the byte 0x%02x; it must be ASCII text",
+                  static_cast<unsigned char>(c));
 }
 
 /// The line without blanks in front and what a # begins.
@@ -186,7 +192,7 @@ string_view without_comment(string_view line) {
 
 }  // namespace
 
-void TuningFile::refuse(const char* why, ...) const {
+void TuningFile::refuse(heed_status status, const char* why, ...) const {
   char reason[200];
   std::va_list arguments;
   va_start(arguments, why);
@@ -194,7 +200,7 @@ void TuningFile::refuse(const char* why, ...) const {
   va_end(arguments);
   Text at;
   if (line > 0) at.add("line %u: ", line);
-  fail(HEED_STATUS_INVALID_ARGUMENT, "%s is \"%.80s\"; %s%s", source, path, at.c_str(), reason);
+  fail(status, "%s is \"%.80s\"; %s%s", source, path, at.c_str(), reason);
 }
 
 std::int64_t read_lines(TuningFile file, string_view text, const TuningFor& here,
@@ -215,7 +221,8 @@ std::int64_t read_lines(TuningFile file, string_view text, const TuningFor& here
       found = found || is_here();
       if (!is_here()) other = section;
     } else if (!line.empty()) {
-      if (section.cpu.empty()) file.refuse("a line cpu=NAME isa=NAME must come before it");
+      if (section.cpu.empty())
+        file.refuse(HEED_STATUS_CORRUPT, "a line cpu=NAME isa=NAME must come before it");
       const TunedTiles read = read_tiles(file, line);
       if (!is_here()) continue;
       if (tiles != nullptr) tiles[count] = read;
@@ -224,7 +231,8 @@ std::int64_t read_lines(TuningFile file, string_view text, const TuningFor& here
   }
   file.line = 0;
   if (!found)
-    file.refuse("it is for cpu=%.*s isa=%.*s; it must be for this one, cpu=%.*s isa=%.*s",
+    file.refuse(HEED_STATUS_INVALID_ARGUMENT,
+                "it is for cpu=%.*s isa=%.*s; it must be for this one, cpu=%.*s isa=%.*s",
                 shown(other.cpu), other.cpu.data(), shown(other.isa), other.isa.data(),
                 shown(here.cpu), here.cpu.data(), shown(here.isa), here.isa.data());
   return count;

@@ -15,7 +15,8 @@ struct TuningFile {
   unsigned line;       ///< 0: it as a whole
 
   /// Throws an Error that names the file, and the line if there is one.
-  [[noreturn, gnu::format(printf, 2, 3)]] void refuse(const char* why, ...) const;
+  [[noreturn, gnu::format(printf, 3, 4)]] void refuse(heed_status status, const char* why,
+                                                      ...) const;
 };
 
 /// A CPU and ISA.

@@ -97,7 +97,7 @@ void check_weight_rows(const Problem& p, const std::int64_t* rows) {
 }
 
 /// Tensors of 8 bits have scales, and no others; `name` is "key" or "value".
-void check_scales(const char* name, const StoredTensor& tensor, bool has_elements) {
+void check_scales(const char* name, const StoredTensor& tensor, const RowSizes& keys) {
   const bool scaled = is_scaled(tensor.layout.type);
   if (!scaled && tensor.scales == nullptr) return;  // as a rule; to format takes 50 ns
   char field[32];
@@ -107,18 +107,19 @@ void check_scales(const char* name, const StoredTensor& tensor, bool has_element
          "%s is given; it must be NULL unless desc.%s.dtype is HEED_DTYPE_I8 (5) or "
          "HEED_DTYPE_F8_E4M3 (6)",
          field, name);
-  check_pointer(field, tensor.scales, tensor.scale_layout, scaled && has_elements);
+  check_tensor(field, tensor.scales, tensor.scale_layout, keys.of);
 }
 
 /// An output that the arguments must have if, and only if, the descriptor asks for it.
+template <std::size_t kCount>
 void check_wanted(const char* field, const void* pointer, const Layout& layout, bool wanted,
-                  const char* by, bool has_elements) {
+                  const char* by, const SizeField (&sizes)[kCount]) {
   if (!wanted && pointer != nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL with %s 0", field, by);
   if (!wanted) return;
-  if (pointer == nullptr && has_elements)
+  if (pointer == nullptr && has_elements(sizes))
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL; %s asks for it", field, by);
-  check_pointer(field, pointer, layout, false);
+  check_tensor(field, pointer, layout, sizes);
 }
 
 /// One number per query head, of the arithmetic's type.
@@ -173,27 +174,42 @@ void check_optional(const Problem& p, const heed_attention_args& args) {
 
 }  // namespace
 
+RowSizes query_sizes(const Problem& p) {
+  const bool whole = p.packed_queries > 0;
+  return {{{"batch", whole ? 1 : p.batch},
+           {"query_heads", p.query_heads},
+           {"query_length", whole ? 1 : p.query_length}}};
+}
+
+RowSizes key_sizes(const Problem& p) {
+  const bool whole = p.packed_keys > 0 || p.pages > 0;
+  return {{{"batch", whole ? 1 : p.batch},
+           {"key_heads", p.key_heads},
+           {"key_length", whole ? 1 : p.key_length}}};
+}
+
 void validate(const Problem& p, const heed_attention_args& args) {
   check_reserved("args.reserved", args.reserved);
-  // Whether tensors have elements. Packed ones do, whatever sequences they hold.
-  const bool rows =
-      p.query_heads > 0 && (p.packed_queries > 0 || (p.batch > 0 && p.query_length > 0));
-  const bool keys =
-      p.key_heads > 0 && (p.packed_keys > 0 || p.pages > 0 || (p.batch > 0 && p.key_length > 0));
-  const bool columns = p.batch > 0 && p.query_heads > 0 && p.key_length > 0;
-  check_pointer("args.query", args.query, p.query, rows);
-  check_pointer("args.key", args.key, p.key, keys);
-  check_pointer("args.value", args.value, p.value, keys);
+  const RowSizes rows = query_sizes(p);
+  const RowSizes keys = key_sizes(p);
+  check_tensor("args.query", args.query, p.query, rows.of);
+  check_tensor("args.key", args.key, p.key, keys.of);
+  check_tensor("args.value", args.value, p.value, keys.of);
   check_scales("key", keys_of(p, args), keys);
   check_scales("value", values_of(p, args), keys);
-  check_pointer("args.out", args.out, p.out, rows);
+  check_tensor("args.out", args.out, p.out, rows.of);
   check_optional(p, args);
   check_lengths(p, args);
   check_block_table(p, args);
   check_wanted("args.weights", args.weights, p.weights, p.weights_point != HEED_WEIGHTS_NONE,
-               "desc.weights_point", columns && p.query_length > 0);
+               "desc.weights_point",
+               {{"batch", p.batch},
+                {"query_heads", p.query_heads},
+                {"query_length", p.query_length},
+                {"key_length", p.key_length}});
   check_wanted("args.column_sums", args.column_sums, p.column_sums, p.sum_columns,
-               "desc.sum_columns", columns);
+               "desc.sum_columns",
+               {{"batch", p.batch}, {"query_heads", p.query_heads}, {"key_length", p.key_length}});
   check_weight_rows(p, args.weight_rows);
 }
 

@@ -9,13 +9,16 @@
 namespace heed {
 namespace {
 
+/// The list may lack where parts have no elements.
+template <std::size_t kCount>
 void check_parts(const char* name, const void* const* parts, std::size_t count,
-                 const Layout& layout) {
-  if (parts == nullptr) fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL", name);
-  for (std::size_t k = 0; k < count; ++k) {
+                 const Layout& layout, const SizeField (&sizes)[kCount]) {
+  if (parts == nullptr && has_elements(sizes))
+    fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL", name);
+  for (std::size_t k = 0; k < count && parts != nullptr; ++k) {
     char field[48];
     std::snprintf(field, sizeof field, "%s[%zu]", name, k);
-    check_pointer(field, parts[k], layout, true);
+    check_tensor(field, parts[k], layout, sizes);
   }
 }
 
@@ -43,12 +46,13 @@ MergeProblem validate(const heed_merge_desc& d) {
 
 void validate(const MergeProblem& p, const Merge& merge) {
   if (merge.parts == 0) fail(HEED_STATUS_INVALID_ARGUMENT, "parts is 0; it must be at least 1");
-  if (p.rows == 0) return;
-  check_parts("part_lses", merge.lses, merge.parts, p.layouts.part_lse);
-  if (p.sizes[3] > 0) {
-    check_parts("part_outs", merge.outs, merge.parts, p.layouts.part_out);
-    check_pointer("out", merge.out, p.layouts.out, true);
-  }
+  const auto& [batch, heads, rows, features] = p.sizes;
+  const SizeField all[] = {
+      {"batch", batch}, {"heads", heads}, {"rows", rows}, {"features", features}};
+  check_parts("part_lses", merge.lses, merge.parts, p.layouts.part_lse,
+              {{"batch", batch}, {"heads", heads}, {"rows", rows}});
+  check_parts("part_outs", merge.outs, merge.parts, p.layouts.part_out, all);
+  check_tensor("out", merge.out, p.layouts.out, all);
   check_pointer("lse", merge.lse, p.layouts.lse, false);
 }
 

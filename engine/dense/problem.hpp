@@ -93,6 +93,14 @@ inline StoredTensor values_of(const Problem& p, const heed_attention_args& args)
   return {args.value, p.value, args.value_scales, p.value_scales};
 }
 
+/// The sizes of tensors of query rows, or of keys. Packed tensors have rows, and pools keys,
+/// whatever sequences these belong to.
+struct RowSizes {
+  SizeField of[3];
+};
+RowSizes query_sizes(const Problem& problem);
+RowSizes key_sizes(const Problem& problem);
+
 /// One item of the batch, with the lengths that a run's arguments give it.
 struct Sequence {
   std::int64_t batch;

@@ -103,9 +103,10 @@ RotateProblem validate(const heed_rotate_desc& d) {
 
 void validate(const heed_context& context, const RotateProblem& p, const Rotate& rotate) {
   const std::int64_t rows = p.sizes[2];
+  const SizeField sizes[] = {{"batch", p.sizes[0]}, {"heads", p.sizes[1]}, {"rows", rows}};
+  check_tensor("from", rotate.from, p.from, sizes);
+  check_tensor("to", rotate.to, p.to, sizes);
   if (p.rows == 0) return;
-  check_pointer("from", rotate.from, p.from, true);
-  check_pointer("to", rotate.to, p.to, true);
   if (rotate.positions == nullptr) {
     check_position("desc.position + desc.rows - 1", p.rotary, p.position + rows - 1);
     return;

@@ -11,22 +11,31 @@ void check_no_pointer(const char* field, const void* pointer, const char* when) 
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL %s", field, when);
 }
 
-/// A tensor that must be given if, and only if, the problem has it.
-void check_tensor(const char* field, const void* pointer, const Layout& layout, bool used,
-                  bool has_elements, const char* when) {
+constexpr const char* kNodes = "nodes";
+
+/// A tensor of so many rows that must be given if, and only if, the problem has it.
+void check_used(const char* field, const void* pointer, const Layout& layout, bool used,
+                const SizeField& rows, const char* when) {
   if (!used) check_no_pointer(field, pointer, when);
-  if (used) check_pointer(field, pointer, layout, has_elements);
+  if (used) check_tensor(field, pointer, layout, {rows});
+}
+/// One that may be NULL, too.
+void check_optional(const char* field, const void* pointer, const Layout& layout, bool used,
+                    const char* when) {
+  if (!used) check_no_pointer(field, pointer, when);
+  if (used) check_pointer(field, pointer, layout, false);
 }
 
 void check_nodes(const GraphProblem& p, const heed_graph_attention_args& args) {
-  const bool some = p.nodes > 0;
+  const SizeField nodes = {kNodes, p.nodes};
+  const SizeField sources = {kNodes, p.sources};
   const bool projected = p.inputs == HEED_GRAPH_PROJECTED;
   const char* const when = "unless desc.inputs is HEED_GRAPH_PROJECTED (0)";
-  check_tensor("args.query", args.query, p.query, projected, some, when);
-  check_tensor("args.key", args.key, p.key, projected, some, when);
-  check_tensor("args.value", args.value, p.value, projected, some, when);
-  check_tensor("args.data", args.data, p.data, p.has_data(), some,
-               "with desc.inputs 0 and desc.residual 0");
+  check_used("args.query", args.query, p.query, projected, nodes, when);
+  check_used("args.key", args.key, p.key, projected, sources, when);
+  check_used("args.value", args.value, p.value, projected, sources, when);
+  check_used("args.data", args.data, p.data, p.has_data(), nodes,
+             "with desc.inputs 0 and desc.residual 0");
 }
 
 void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args, Backend backend) {
@@ -50,7 +59,7 @@ void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args
     if (p.inputs == HEED_GRAPH_PROJECTED) {
       check_no_pointer(given.w_field, given.w, "with desc.inputs 0");
     } else {
-      check_pointer(given.w_field, given.w, matrix.layout, p.nodes > 0);
+      check_tensor(given.w_field, given.w, matrix.layout, {{kNodes, p.nodes}});
     }
   }
 }
@@ -58,9 +67,9 @@ void check_matrices(const GraphProblem& p, const heed_graph_attention_args& args
 void check_edges(const GraphProblem& p, const heed_graph_attention_args& args) {
   const bool wide = p.edge_width > 0;
   const char* const when = "with desc.edge_width 0";
-  check_tensor("args.edge_data", args.edge_data, p.edge_data, wide, p.edges_given > 0, when);
-  check_tensor("args.w_edge_key", args.w_edge_key, p.w_edge_key.layout, wide, false, when);
-  check_tensor("args.w_edge_value", args.w_edge_value, p.w_edge_value.layout, wide, false, when);
+  check_used("args.edge_data", args.edge_data, p.edge_data, wide, {"edges", p.edges_given}, when);
+  check_optional("args.w_edge_key", args.w_edge_key, p.w_edge_key.layout, wide, when);
+  check_optional("args.w_edge_value", args.w_edge_value, p.w_edge_value.layout, wide, when);
   if (wide && args.w_edge_key == nullptr && args.w_edge_value == nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "args.w_edge_key and args.w_edge_value are NULL; desc.edge_width is %lld",
@@ -70,12 +79,12 @@ void check_edges(const GraphProblem& p, const heed_graph_attention_args& args) {
 
 void check_head_weights(const GraphProblem& p, const heed_graph_attention_args& args) {
   const Layout real = {real_type(p.float64), real_bytes(p.float64), {}};
-  check_tensor("args.head_weights", args.head_weights, real, p.combine == HEED_COMBINE_WEIGHTED,
-               true, "unless desc.combine is HEED_COMBINE_WEIGHTED (1)");
+  check_used("args.head_weights", args.head_weights, real, p.combine == HEED_COMBINE_WEIGHTED,
+             {"heads", p.heads}, "unless desc.combine is HEED_COMBINE_WEIGHTED (1)");
 }
 
 void check_outputs(const GraphProblem& p, const heed_graph_attention_args& args) {
-  check_pointer("args.out", args.out, p.out, p.nodes > 0);
+  check_tensor("args.out", args.out, p.out, {{kNodes, p.nodes}});
   check_pointer("args.lse", args.lse, p.lse, false);
   check_pointer("args.weights", args.weights, p.weights, false);
   if (p.hard && args.lse != nullptr)

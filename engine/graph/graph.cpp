@@ -123,6 +123,8 @@ void validate(const heed_graph_desc& desc) {
   check_alignment("desc.sources", desc.sources, bytes);
   check_alignment("desc.destinations", desc.destinations, bytes);
   check_alignment("desc.offsets", desc.offsets, bytes);
+  if (desc.edges == 0 && desc.sources != nullptr) refuse_empty("desc.sources", "edges");
+  if (desc.edges == 0 && desc.destinations != nullptr) refuse_empty("desc.destinations", "edges");
   if (desc.edges > 0 && desc.sources == nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT, "desc.sources is NULL; desc.edges is %lld",
          static_cast<long long>(desc.edges));

@@ -127,7 +127,8 @@ class Layouts {
     check_unused(field, layout, used, unless);
     if (!used) return {};
     if (!per_node) return check_matrix(field, given, 0, in, out, p_.float64);
-    const Layout nodes = input_layout(field, layout, {p_.nodes, 1, in, out}, real());
+    const Layout nodes =
+        input_layout(field, layout, {p_.nodes, 1, in, out}, real(), false, kMatrixStrides);
     check_arithmetic(field, nodes.type, p_.float64);
     return {nodes, in, in, out};
   }

@@ -32,16 +32,13 @@ void check_lengths(const Plan& plan, const std::int32_t* lengths) {
   }
 }
 
-void check_tensor(const char* field, const void* pointer, std::uint32_t dtype, bool elements) {
-  if (pointer == nullptr && elements)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is NULL; its tensor has elements", field);
-  if (reinterpret_cast<std::uintptr_t>(pointer) % bytes_of(dtype) != 0)
-    fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is %p; it must be a multiple of %zu", field,
-         pointer, bytes_of(dtype));
-}
-
 bool has_rows(const heed_attention_desc& d) {
   return d.batch > 0 && d.query_heads > 0 && d.query_length > 0;
+}
+
+/// The size of 0 that all ranks have of a tensor with these heads.
+const char* empty_of(const heed_attention_desc& d, std::int64_t heads, const char* name) {
+  return d.batch == 0 ? "batch" : (heads == 0 ? name : nullptr);
 }
 
 void check_attention(const Plan& plan, const heed_attention_args& args) {
@@ -49,10 +46,12 @@ void check_attention(const Plan& plan, const heed_attention_args& args) {
   check_reserved("args.reserved", args.reserved);
   const bool rows = has_rows(d);
   const bool keys = d.batch > 0 && d.key_heads > 0 && d.key_length > 0;
-  check_tensor("query", args.query, d.query.dtype, rows);
-  check_tensor("key", args.key, d.key.dtype, keys);
-  check_tensor("value", args.value, d.value.dtype, keys);
-  check_tensor("out", args.out, d.out.dtype, rows);
+  const char* const no_queries = empty_of(d, d.query_heads, "query_heads");
+  const char* const no_keys = empty_of(d, d.key_heads, "key_heads");
+  check_tensor("query", args.query, d.query.dtype, rows, no_queries);
+  check_tensor("key", args.key, d.key.dtype, keys, no_keys);
+  check_tensor("value", args.value, d.value.dtype, keys, no_keys);
+  check_tensor("out", args.out, d.out.dtype, rows, no_queries);
   check_tensor("lse", args.lse, d.lse.dtype, false);
   check_tensor("bias", args.bias, d.bias.dtype, false);
   const bool pairs = rows && plan.problem.total_keys > 0;
@@ -136,7 +135,8 @@ BackwardArgs read_args(const Plan& plan, const heed_attention_backward_args* giv
   if (rows && attention.lse == nullptr)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "args.lse is NULL; gradients need what heed_mpi_attention wrote there");
-  check_tensor("grad_out", args.grad_out, plan.problem.backward.grad_out.dtype, rows);
+  check_tensor("grad_out", args.grad_out, plan.problem.backward.grad_out.dtype, rows,
+               empty_of(plan.problem.desc, plan.problem.desc.query_heads, "query_heads"));
   check_tensor("grad_lse", args.grad_lse, plan.problem.backward.grad_lse.dtype, false);
   check_gradients(plan, args);
   if (args.score_gradient != nullptr)

@@ -11,6 +11,12 @@ namespace heed::mpi {
 /// Bytes of an element of float32, float64, bfloat16 or float16, or of a mask: HEED_DTYPE_I8.
 std::size_t bytes_of(std::uint32_t dtype);
 
+/// Throws unless the tensor of args is aligned, and given if it has elements. `empty` is the size
+/// that every rank has of it and that is 0, NULL if there is none: then it must be NULL. (A rank
+/// that has no rows of it may pass anything.)
+void check_tensor(const char* field, const void* pointer, std::uint32_t dtype, bool elements,
+                  const char* empty = nullptr);
+
 /// Sizes of a tensor.
 struct Extent {
   std::int64_t batch, heads, rows, features;

@@ -28,6 +28,11 @@ void check_matrices(const MultiheadProblem& p, const heed_multihead_args& args,
       p.w_value, p.bias, p.float64(), products);
   const GivenMatrix out = {"args.w_out", args.w_out,   "args.b_out",
                            args.b_out,   "args.p_out", args.p_out};
+  if (p.combine == HEED_COMBINE_CONCAT && args.w_out == nullptr && args.p_out == nullptr)
+    fail(
+        HEED_STATUS_INVALID_ARGUMENT,
+        "args.w_out and args.p_out are both NULL; give one of them, or heads stay as they are with "
+        "desc.combine HEED_COMBINE_HEADS (5)");
   if (p.has_w_out()) return check_given(out, p.w_out, p.bias, p.float64(), products);
   check_no_matrix(out);
 }
@@ -43,8 +48,9 @@ void check_head_weights(const MultiheadProblem& p, const void* head_weights) {
 }
 
 void check_inputs(const MultiheadProblem& p, const heed_multihead_args& args) {
-  check_pointer("args.input_query", args.input_query, p.input_query, p.query_rows > 0);
-  check_pointer("args.input_key", args.input_key, p.input_key, false);
+  check_tensor("args.input_query", args.input_query, p.input_query, query_sizes(p.attention).of);
+  if (args.input_key != nullptr)
+    check_tensor("args.input_key", args.input_key, p.input_key, key_sizes(p.attention).of);
   if (args.input_key == nullptr && p.key_rows > 0 && !p.one_input_fits)
     fail(HEED_STATUS_INVALID_ARGUMENT,
          "args.input_key is NULL; input_query can stand for it only with as many rows and "

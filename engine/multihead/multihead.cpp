@@ -141,12 +141,15 @@ class BlockRun {
     const OutputRows out = query_rows_.output(args_.out, problem_.out, problem_.width_out);
     auto* const row = reinterpret_cast<Real*>(slabs() + worker * plan_.space.slab_bytes);
     for (std::int64_t t = begin; t < end; ++t) {
-      combine_heads(problem_.combine, reinterpret_cast<const Real*>(heads.at(t)), a.query_heads,
-                    a.value_features, a.value_features,
-                    static_cast<const Real*>(args_.head_weights), row);
+      const auto* const side_by_side = reinterpret_cast<const Real*>(heads.at(t));
+      const bool combines = problem_.combine != HEED_COMBINE_HEADS;
+      if (combines)
+        combine_heads(problem_.combine, side_by_side, a.query_heads, a.value_features,
+                      a.value_features, static_cast<const Real*>(args_.head_weights), row);
       kernels_of<Real>(*plan_.context->kernels)
-          .numbers.write(out.layout.type, row, static_cast<std::size_t>(a.value_features),
-                         out.at(t, 0), out.layout.strides.feature);
+          .numbers.write(out.layout.type, combines ? row : side_by_side,
+                         static_cast<std::size_t>(problem_.width_out), out.at(t, 0),
+                         out.layout.strides.feature);
     }
   }
 
@@ -166,10 +169,14 @@ heed_attention_args placed_arguments(const heed_multihead_plan& plan,
                                      const heed_multihead_args& args, std::byte* tensors) {
   heed_attention_args attention = read_attention_args(args);
   if (tensors == nullptr) return attention;  // a caller's, which is refused later if it is needed
-  attention.query = tensors + plan.space.query;
-  attention.key = tensors + plan.space.key;
-  attention.value = tensors + plan.space.value;
-  attention.out = tensors + plan.space.heads;
+  if (plan.problem.query_rows > 0) {
+    attention.query = tensors + plan.space.query;
+    attention.out = tensors + plan.space.heads;
+  }
+  if (plan.problem.key_rows > 0) {
+    attention.key = tensors + plan.space.key;
+    attention.value = tensors + plan.space.value;
+  }
   return attention;
 }
 
@@ -178,7 +185,7 @@ heed_attention_args checked_arguments(const heed_multihead_plan& plan,
   const MultiheadProblem& p = plan.problem;
   std::byte* const tensors = p.keep ? static_cast<std::byte*>(args.kept) : workspace;
   const heed_attention_args attention = placed_arguments(plan, args, tensors);
-  check_pointer("args.out", args.out, p.out, p.query_rows > 0);
+  check_tensor("args.out", args.out, p.out, query_sizes(p.attention).of);
   validate(p, args, attention, prepared_for(*plan.context), plan.space.kept_bytes);
   return attention;
 }

@@ -33,17 +33,32 @@ heed_attention_desc read_attention(const heed_multihead_desc& desc) {
 namespace {
 
 void resolve_widths(const heed_multihead_desc& desc, MultiheadProblem& p) {
+  const Problem& a = p.attention;
+  const auto width = [&](std::int64_t heads, std::int64_t features) {
+    return (Size(heads) * features)
+        .checked("a row of all heads", {{"desc.attention->query_heads", a.query_heads},
+                                        {"desc.attention->key_heads", a.key_heads},
+                                        {"desc.attention->features", a.features},
+                                        {"desc.attention->value_features", a.value_features}});
+  };
+  p.queries_width = width(a.query_heads, a.features);
+  p.keys_width = width(a.key_heads, a.features);
+  p.values_width = width(a.key_heads, a.value_features);
+  p.heads_width = width(a.query_heads, a.value_features);
   check_size("width_query", desc.width_query, 1);
   check_size("width_key", desc.width_key, 0);
   check_size("width_out", desc.width_out, 0);
   p.width_query = desc.width_query;
   p.width_key = desc.width_key == 0 ? desc.width_query : desc.width_key;
-  const std::int64_t natural = p.has_w_out() ? p.width_query : p.attention.value_features;
+  const bool apart = p.combine == HEED_COMBINE_HEADS;
+  const std::int64_t combined = apart ? p.heads_width : a.value_features;
+  const std::int64_t natural = p.has_w_out() ? p.width_query : combined;
   p.width_out = desc.width_out == 0 ? natural : desc.width_out;
   if (!p.has_w_out() && p.width_out != natural)
     fail(HEED_STATUS_INVALID_ARGUMENT,
-         "desc.width_out is %lld; without a W_out it must be value_features, %lld, or 0",
-         static_cast<long long>(p.width_out), static_cast<long long>(natural));
+         "desc.width_out is %lld; without a W_out it must be %svalue_features, %lld, or 0",
+         static_cast<long long>(p.width_out), apart ? "query_heads * " : "",
+         static_cast<long long>(natural));
 }
 
 void resolve_tensors(const heed_multihead_desc& desc, MultiheadProblem& p) {
@@ -76,17 +91,6 @@ void resolve_tensors(const heed_multihead_desc& desc, MultiheadProblem& p) {
 
 void resolve_matrices(const heed_multihead_desc& desc, MultiheadProblem& p) {
   const Problem& a = p.attention;
-  const auto width = [&](std::int64_t heads, std::int64_t features) {
-    return (Size(heads) * features)
-        .checked("a row of all heads", {{"desc.attention->query_heads", a.query_heads},
-                                        {"desc.attention->key_heads", a.key_heads},
-                                        {"desc.attention->features", a.features},
-                                        {"desc.attention->value_features", a.value_features}});
-  };
-  p.queries_width = width(a.query_heads, a.features);
-  p.keys_width = width(a.key_heads, a.features);
-  p.values_width = width(a.key_heads, a.value_features);
-  p.heads_width = width(a.query_heads, a.value_features);
   const auto matrix = [&](const char* field, const heed_matrix_layout& given, std::int64_t in,
                           std::int64_t out) {
     return check_matrix(field, given, 0, in, out, a.float64);
@@ -104,7 +108,7 @@ void resolve_matrices(const heed_multihead_desc& desc, MultiheadProblem& p) {
 }  // namespace
 
 MultiheadProblem validate(const heed_multihead_desc& desc) {
-  check_choice("combine", desc.combine, "a heed_combine", HEED_COMBINE_TENSOR);
+  check_choice("combine", desc.combine, "a heed_combine", HEED_COMBINE_HEADS);
   check_choice("keep", desc.keep, "a switch", 1);
   MultiheadProblem p{};
   p.combine = static_cast<heed_combine>(desc.combine);

@@ -31,9 +31,9 @@ Matrix check_matrix(const char* field, const heed_matrix_layout& given, std::int
                                0,           given.stride_in, given.stride_out};
   const Shape shape = {matrices, 1, in_each, out};
   Matrix matrix{};
-  constexpr StrideNames kNames = {"stride_matrix", "", "stride_in", "stride_out"};
-  matrix.layout = written ? output_layout(field, strides, shape, real_type(float64), false, kNames)
-                          : input_layout(field, strides, shape, real_type(float64));
+  const ElementType real = real_type(float64);
+  matrix.layout = written ? output_layout(field, strides, shape, real, false, kMatrixStrides)
+                          : input_layout(field, strides, shape, real, false, kMatrixStrides);
   check_arithmetic(field, matrix.layout.type, float64);
   matrix.in = (Size(matrices) * in_each)
                   .checked(field, {{"the number of matrices", matrices}, {"of rows", in_each}});

@@ -32,9 +32,9 @@ ProjectProblem validate(const heed_context& context, const heed_project_desc& d,
 }
 
 void validate(const ProjectProblem& p, const Project& project) {
-  if (p.all_rows == 0) return;
-  check_pointer("x", project.x, p.x, true);
-  check_pointer("y", project.y, p.y, true);
+  const SizeField sizes[] = {{"batch", p.batch}, {"rows", p.rows}};
+  check_tensor("x", project.x, p.x, sizes);
+  check_tensor("y", project.y, p.y, sizes);
 }
 
 void run_project(const heed_context& context, const ProjectProblem& p, const Project& project) {

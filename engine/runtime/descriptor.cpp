@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
 
 [[noreturn]] void fail_at(const char* doing, int descriptor, int code) {
-  fail(HEED_STATUS_INVALID_ARGUMENT, "%s descriptor %d failed: %s", doing, descriptor,
+  fail(HEED_STATUS_IO, "%s descriptor %d failed: %s", doing, descriptor,
        std::system_category().message(code).c_str());
 }
 

@@ -62,6 +62,8 @@ const char* name_of(heed_combine combine) {
       return "max";
     case HEED_COMBINE_TENSOR:
       return "tensor";
+    case HEED_COMBINE_HEADS:
+      return "heads";
   }
   return "?";
 }

@@ -84,7 +84,7 @@ Strides check_reach(const char* field, const Strides& strides, const Shape& shap
 /// Throws unless elements lie apart: ordered by size, every stride must step past all that the
 /// smaller ones reach. Exact for layouts made by permuting, slicing and padding axes.
 void check_apart(const char* field, const Strides& strides, const Shape& shape,
-                 StrideNames& names) {
+                 const StrideFields& fields) {
   if (is_empty(shape)) return;
   const std::int64_t given[4] = {strides.batch, strides.head, strides.row, strides.feature};
   int order[4];
@@ -100,7 +100,7 @@ void check_apart(const char* field, const Strides& strides, const Shape& shape,
     if (magnitude(given[axis]) <= reached.value())
       fail(HEED_STATUS_INVALID_ARGUMENT,
            "%s.%s is %lld; it must exceed %lld, or elements of the output overlap", field,
-           names[axis], static_cast<long long>(given[axis]),
+           fields.names[axis], static_cast<long long>(given[axis]),
            static_cast<long long>(reached.value()));
     reached = reached + Size(magnitude(given[axis])) * (shape[axis] - 1);
   }
@@ -110,14 +110,28 @@ bool all_zero(const Strides& s) {
   return s.batch == 0 && s.head == 0 && s.row == 0 && s.feature == 0;
 }
 
+/// Throws if a stride is 0 that was probably forgotten: beside others, along an axis of several.
+void check_whole(const char* field, const Strides& strides, const Shape& shape,
+                 const StrideFields& fields) {
+  const std::int64_t given[4] = {strides.batch, strides.head, strides.row, strides.feature};
+  for (int axis = fields.given_from; axis < 4 && !is_empty(shape); ++axis)
+    if (shape[axis] > 1 && given[axis] == 0)
+      fail(HEED_STATUS_INVALID_ARGUMENT,
+           "%s.%s is 0 beside other strides; it must be given with them, unless %s.reserved is "
+           "HEED_STRIDES_EXPLICIT (1), which lets it repeat elements",
+           field, fields.names[axis], field);
+}
+
 Layout layout_of(const char* field, const heed_layout& given, const Shape& shape,
-                 ElementType default_type, bool packed, heed_dtype last) {
+                 ElementType default_type, bool packed, heed_dtype last,
+                 const StrideFields* whole) {
   const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
   const ElementType type = element_type(field, given.dtype, default_type, last);
   Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_feature};
   if (contiguous_if_zero && all_zero(strides))
     strides =
         packed ? contiguous(field, shape, {0, 2, 1, 3}) : contiguous(field, shape, {0, 1, 2, 3});
+  if (contiguous_if_zero && whole != nullptr) check_whole(field, strides, shape, *whole);
   if (packed) strides.batch = 0;  // a sequence is found by its first row
   return {type, bytes_of(type), check_reach(field, strides, shape)};
 }
@@ -159,19 +173,20 @@ bool is_empty(const Shape& shape) {
 }
 
 Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
-                    ElementType default_type, bool packed) {
-  return layout_of(field, given, shape, default_type, packed, HEED_DTYPE_F16);
+                    ElementType default_type, bool packed, const StrideFields& strides) {
+  return layout_of(field, given, shape, default_type, packed, HEED_DTYPE_F16, &strides);
 }
 
 Layout stored_layout(const char* field, const heed_layout& given, const Shape& shape,
                      ElementType default_type, bool packed) {
-  return layout_of(field, given, shape, default_type, packed, HEED_DTYPE_F8_E4M3);
+  return layout_of(field, given, shape, default_type, packed, HEED_DTYPE_F8_E4M3, &kTensorStrides);
 }
 
 Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
-                     ElementType default_type, bool packed, StrideNames& names) {
-  const Layout layout = input_layout(field, given, shape, default_type, packed);
-  check_apart(field, layout.strides, shape, names);
+                     ElementType default_type, bool packed, const StrideFields& strides) {
+  const Layout layout =
+      layout_of(field, given, shape, default_type, packed, HEED_DTYPE_F16, nullptr);
+  check_apart(field, layout.strides, shape, strides);
   return layout;
 }
 
@@ -194,8 +209,13 @@ void score_sizes(const char* field, const heed_score_layout& given, const Shape&
   }
 }
 
-Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,
-                    ElementType default_type) {
+namespace {
+
+constexpr StrideFields kScoreStrides = {{"stride_batch", "stride_head", "stride_row", "stride_key"},
+                                        3};
+
+Layout score_layout_of(const char* field, const heed_score_layout& given, const Shape& shape,
+                       ElementType default_type, bool whole) {
   const bool contiguous_if_zero = all_zero_is_contiguous(field, given.reserved);
   const bool mask = default_type == ElementType::kMask;
   if (mask && given.dtype != 0)
@@ -206,6 +226,7 @@ Layout score_layout(const char* field, const heed_score_layout& given, const Sha
   score_sizes(field, given, shape, own);
   Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_key};
   if (contiguous_if_zero && all_zero(strides)) strides = contiguous(field, own, {0, 1, 2, 3});
+  if (contiguous_if_zero && whole) check_whole(field, strides, own, kScoreStrides);
   strides = check_reach(field, strides, own);
   return {type,
           bytes_of(type),
@@ -213,13 +234,19 @@ Layout score_layout(const char* field, const heed_score_layout& given, const Sha
            own[2] == 1 ? 0 : strides.row, own[3] == 1 ? 0 : strides.feature}};
 }
 
+}  // namespace
+
+Layout score_layout(const char* field, const heed_score_layout& given, const Shape& shape,
+                    ElementType default_type) {
+  return score_layout_of(field, given, shape, default_type, true);
+}
+
 Layout score_output_layout(const char* field, const heed_score_layout& given, const Shape& shape,
                            ElementType default_type) {
-  const Layout layout = score_layout(field, given, shape, default_type);
+  const Layout layout = score_layout_of(field, given, shape, default_type, false);
   Shape own;
   score_sizes(field, given, shape, own);
-  constexpr StrideNames kNames = {"stride_batch", "stride_head", "stride_row", "stride_key"};
-  check_apart(field, layout.strides, own, kNames);
+  check_apart(field, layout.strides, own, kScoreStrides);
   return layout;
 }
 
@@ -228,6 +255,11 @@ void refuse_pointer(const char* field, const void* pointer, std::int64_t bytes) 
     fail(HEED_STATUS_INVALID_ARGUMENT, "%s is NULL; its tensor has elements", field);
   fail(HEED_STATUS_INVALID_ARGUMENT, "%s is %p; it must be a multiple of %lld", field, pointer,
        static_cast<long long>(bytes));
+}
+
+void refuse_empty(const char* field, const char* size_field) {
+  fail(HEED_STATUS_INVALID_ARGUMENT,
+       "%s is given, but %s is 0; a tensor without elements must be NULL", field, size_field);
 }
 
 }  // namespace heed

@@ -47,25 +47,32 @@ void check_unset(const char* field, const heed_layout& given, const char* why);
 /// Throws unless the layout of a tensor without heads has no stride between them.
 void check_no_heads(const char* field, const heed_layout& given);
 
+/// What callers know the strides of a layout as, in the order of Strides. From the axis
+/// `given_from` on one of 0 beside others is refused, unless strides are explicit.
+struct StrideFields {
+  const char* names[4];
+  int given_from;
+};
+inline constexpr StrideFields kTensorStrides = {
+    {"stride_batch", "stride_head", "stride_row", "stride_feature"}, 2};
+inline constexpr StrideFields kMatrixStrides = {{"stride_matrix", "", "stride_in", "stride_out"},
+                                                0};
+
 /// The layout of the tensor that `field` (as in "desc.query") describes; dtype 0 means
 /// `default_type`. `packed` tensors have one batch, and by default rows outside heads. Throws an
 /// Error that names the field, its value and the bound.
 Layout input_layout(const char* field, const heed_layout& given, const Shape& shape,
-                    ElementType default_type, bool packed = false);
+                    ElementType default_type, bool packed = false,
+                    const StrideFields& strides = kTensorStrides);
 
 /// The same for a tensor that may also be of 8 bits.
 Layout stored_layout(const char* field, const heed_layout& given, const Shape& shape,
                      ElementType default_type, bool packed);
 
-/// What callers know the strides of a layout as, in the order of Strides.
-using StrideNames = const char* const[4];
-inline constexpr StrideNames kTensorStrides = {"stride_batch", "stride_head", "stride_row",
-                                               "stride_feature"};
-
 /// Like input_layout, but also throws if elements would overlap.
 Layout output_layout(const char* field, const heed_layout& given, const Shape& shape,
                      ElementType default_type, bool packed = false,
-                     StrideNames& names = kTensorStrides);
+                     const StrideFields& strides = kTensorStrides);
 
 /// Throws unless the type of a log-sum-exp with this valid layout is float32 or float64.
 void check_lse_type(const char* field, const heed_layout& given);
@@ -94,6 +101,8 @@ inline std::byte* row_at(void* data, const Layout& layout, std::int64_t b, std::
 }
 
 [[noreturn]] void refuse_pointer(const char* field, const void* pointer, std::int64_t bytes);
+/// Of a tensor that is given although one of its sizes is 0.
+[[noreturn]] void refuse_empty(const char* field, const char* size_field);
 
 /// Throws if a pointer to elements of so many bytes, a power of two, is misaligned; `field` is as
 /// in "args.query". (In line and without a division, for small problems.)
@@ -107,6 +116,28 @@ inline void check_pointer(const char* field, const void* pointer, const Layout& 
                           bool has_elements) {
   if (pointer == nullptr && has_elements) refuse_pointer(field, pointer, layout.bytes);
   check_alignment(field, pointer, layout.bytes);
+}
+
+/// A size of a tensor, and the field that says it.
+struct SizeField {
+  const char* field;
+  std::int64_t size;
+};
+
+template <std::size_t kCount>
+bool has_elements(const SizeField (&sizes)[kCount]) {
+  bool has = true;
+  for (const SizeField& one : sizes) has = has && one.size != 0;
+  return has;
+}
+
+/// The same for a tensor of these sizes, which must be given if, and only if, it has elements.
+template <std::size_t kCount>
+void check_tensor(const char* field, const void* pointer, const Layout& layout,
+                  const SizeField (&sizes)[kCount]) {
+  for (const SizeField& one : sizes)
+    if (one.size == 0 && pointer != nullptr) refuse_empty(field, one.field);
+  check_pointer(field, pointer, layout, has_elements(sizes));
 }
 
 }  // namespace heed

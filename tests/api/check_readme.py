@@ -5,7 +5,8 @@
 
 Code in the README is what stands in backquotes or in ```c blocks. In it
   - every function and enumerator of heed.h appears, and every field of the structs in PREFIXES,
-    as in `desc.softcap`;
+    as in `desc.softcap`; every _INIT macro in the list of them;
+  - every section is listed in the contents;
   - every heed_ or HEED_ name is one of heed.h;
   - every ```c block compiles as C99: a whole program if it has a main, declarations if it has a
     function, otherwise statements in the surroundings below.
@@ -98,6 +99,10 @@ def enumerators():
     return [name for body in bodies for name in re.findall(r"\bHEED_\w+", body)]
 
 
+def initialisers():
+    return re.findall(r"^#define (HEED_\w+_INIT)\b", DECLARATIONS, re.MULTILINE)
+
+
 def fields(struct):
     body = re.search(r"typedef struct " + struct + r" \{(.*?)\} " + struct + ";", DECLARATIONS,
                      re.DOTALL).group(1)
@@ -138,6 +143,16 @@ def name_faults(readme):
     return faults
 
 
+def list_faults(readme):
+    contents, *sections = re.split(r"^## (.*)$", readme, flags=re.MULTILINE)
+    macros = sections[sections.index("Structs and their sizes") + 1]
+    faults = [f"{name} is not in the list of macros" for name in initialisers()
+              if f"`{name}`" not in macros]
+    return faults + [
+        f"the contents lack {title}" for title in sections[::2]
+        if f"](#{re.sub(r'[^a-z0-9 -]', '', title.lower()).replace(' ', '-')})" not in contents]
+
+
 def compile_faults(readme, compiler):
     faults = []
     for number, block in enumerate(blocks(readme), 1):
@@ -157,7 +172,7 @@ def compile_faults(readme, compiler):
 
 
 def faults_of(readme, compiler):
-    return name_faults(readme) + compile_faults(readme, compiler)
+    return name_faults(readme) + list_faults(readme) + compile_faults(readme, compiler)
 
 
 def self_test(readme, compiler):
@@ -166,6 +181,8 @@ def self_test(readme, compiler):
         "desc.softcap is in heed.h but": readme.replace("desc.softcap", "softcap"),
         "block.combine is in heed.h but": readme.replace("block.combine", "combine"),
         "layer.steps is in heed.h but": readme.replace("layer.steps", "steps"),
+        "HEED_MERGE_DESC_INIT is not in the list": readme.replace("`HEED_MERGE_DESC_INIT`", ""),
+        "the contents lack Gradients of blocks": readme.replace("(#gradients-of-blocks)", "()"),
         "HEED_CAUSAL_OFFSET is in heed.h but": readme.replace("HEED_CAUSAL_OFFSET", "OFFSET"),
         "heed_atend is not in heed.h": readme + "\n`heed_atend`\n",
         "args.mist is not in heed.h": readme + "\n`args.mist`\n",

@@ -125,7 +125,8 @@ class Fields {
   Fields& operator()(const std::string& name, heed_score_layout& l) {
     return (*this)(name + ".dtype", l.dtype)(name + ".reserved", l.reserved)(
         name + ".batch", l.batch)(name + ".heads", l.heads)(name + ".rows", l.rows)(
-        name + ".keys", l.keys)(name + ".stride_row", l.stride_row);
+        name + ".keys", l.keys)(name + ".stride_batch", l.stride_batch)(name + ".stride_row",
+                                                                        l.stride_row);
   }
   Fields& operator()(const std::string& name, heed_rotary& r) {
     return (*this)(name + ".pairs", r.pairs)(name + ".reserved", r.reserved)(

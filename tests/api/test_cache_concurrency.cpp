@@ -114,7 +114,7 @@ void try_to_change(void* user, const heed_score_tile*) {
   heed_cache* const cache = tries.form->cache.get();
   const heed_sequence sequence = tries.form->sequences[1];
   const auto note = [&](heed_status status) {
-    tries.said.push_back(status == HEED_STATUS_INVALID_ARGUMENT ? heed_last_error() : "");
+    tries.said.push_back(status == HEED_STATUS_BUSY ? heed_last_error() : "");
   };
   note(append_rows(cache, sequence, 1, tries.form->numbers.at()));
   note(heed_cache_truncate(cache, sequence, 0));
@@ -164,7 +164,7 @@ TEST_CASE("a sequence that is being changed is not even looked at", "[concurrenc
     heed_cache* const cache = m.form->cache.get();
     const heed_sequence sequence = m.form->sequences[1];
     const auto note = [&](heed_status status) {
-      m.said.push_back(status == HEED_STATUS_INVALID_ARGUMENT ? heed_last_error() : "");
+      m.said.push_back(status == HEED_STATUS_BUSY ? heed_last_error() : "");
     };
     std::int64_t length = 0;
     heed_sequence fork = 0;

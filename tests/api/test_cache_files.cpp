@@ -167,7 +167,7 @@ TEST_CASE("a file holds what memory holds, from where it stands on", "[cache][sa
     place += static_cast<off_t>(saved(cache, sequence).size());
     CHECK(file.place() == place);  // nothing more was read
   }
-  check_load_refused(other, HEED_STATUS_INVALID_ARGUMENT,
+  check_load_refused(other, HEED_STATUS_CORRUPT,
                      "descriptor " + std::to_string(file.get()) +
                          " ends after 5 bytes; it must have at least 120, or the saved sequence "
                          "is not whole",
@@ -182,7 +182,7 @@ TEST_CASE("a file that lacks a byte, or of which a byte is another, is refused",
   const std::string good = saved(cache, grown(cache, desc, 17));
   const auto refused = [&](const std::string& bytes, const std::string& words) {
     const File file(bytes);
-    check_load_refused(cache, HEED_STATUS_INVALID_ARGUMENT, words, [&](heed_sequence* sequence) {
+    check_load_refused(cache, HEED_STATUS_CORRUPT, words, [&](heed_sequence* sequence) {
       return load_file(cache, file.get(), sequence);
     });
   };
@@ -245,12 +245,11 @@ TEST_CASE("what the system says is told", "[cache][saved][files][refused]") {
   const heed_sequence sequence = grown(cache, desc, kLargeRows);
   const auto not_saved = [&](int descriptor, const std::string& says) {
     forget_last_error();
-    check_refusal(heed_cache_save_file(cache.get(), sequence, descriptor),
-                  HEED_STATUS_INVALID_ARGUMENT,
+    check_refusal(heed_cache_save_file(cache.get(), sequence, descriptor), HEED_STATUS_IO,
                   "writing to descriptor " + std::to_string(descriptor) + " failed: " + says);
   };
   const auto not_loaded = [&](int descriptor, const std::string& says) {
-    check_load_refused(cache, HEED_STATUS_INVALID_ARGUMENT,
+    check_load_refused(cache, HEED_STATUS_IO,
                        "reading from descriptor " + std::to_string(descriptor) + " failed: " + says,
                        [&](heed_sequence* made) { return load_file(cache, descriptor, made); });
   };

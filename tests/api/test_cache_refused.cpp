@@ -190,6 +190,7 @@ TEST_CASE("attention over a cache", "[refused][cache]") {
   CacheAttentionForm none;
   none.attention.batch = 0;
   none.call.sequences = nullptr;
+  none.args.query = nullptr, none.args.out = none.args.lse = nullptr;
   hand_in(none, true, [](heed_status status) { CHECK(status == HEED_STATUS_OK); });
 }
 

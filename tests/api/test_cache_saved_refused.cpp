@@ -27,9 +27,11 @@ TEST_CASE("what no sequence like the cache's was saved as is refused", "[cache][
   };
   refused(with_number(good, 0, 'H'),
           "the first 8 bytes are 0x0a71657364656548; those of a saved sequence are "
-          "0x0a71657364656568");
+          "0x0a71657364656568",
+          HEED_STATUS_CORRUPT);
   refused(with_number(good, 8, 0x04030201U),
-          "the byte order of the saved sequence is 0x04030201; it must be 0x01020304");
+          "the byte order of the saved sequence is 0x04030201; it must be 0x01020304",
+          HEED_STATUS_CORRUPT);
   for (const std::uint32_t version : {0U, 2U, 0xffffffffU})
     refused(with_number(good, 12, version),
             "the version of the saved sequence is " + std::to_string(version) +
@@ -60,15 +62,18 @@ TEST_CASE("what no sequence like the cache's was saved as is refused", "[cache][
           "rotary.base of the saved sequence is -0; it must be the cache's, 0");
   refused(with_number(good, 88, 3.0), "rotary.base of the saved sequence is 3; it must be the");
   for (const std::int64_t length : {std::int64_t{-1}, INT64_MIN, INT64_MAX, std::int64_t{1} << 31})
-    refused(with_number(good, 56, length), "the length of the saved sequence is " +
-                                               std::to_string(length) +
-                                               "; it must be 0 to 2147483647");
+    refused(with_number(good, 56, length),
+            "the length of the saved sequence is " + std::to_string(length) +
+                "; it must be 0 to 2147483647",
+            HEED_STATUS_CORRUPT);
   refused(with_number(good, 56, std::int64_t{129}),
           "the saved sequence of 129 rows takes 9 pages; the cache has 8",
           HEED_STATUS_OUT_OF_MEMORY);
   refused(with_number(good, 56, std::int64_t{4}),
-          "bytes is 228; it must be at least 264, or the saved sequence is not whole");
-  refused(with_number(good, 56, std::int64_t{2}), "the checksum of the saved sequence is 0x");
+          "bytes is 228; it must be at least 264, or the saved sequence is not whole",
+          HEED_STATUS_CORRUPT);
+  refused(with_number(good, 56, std::int64_t{2}), "the checksum of the saved sequence is 0x",
+          HEED_STATUS_CORRUPT);
 }
 
 TEST_CASE("a saved sequence that lacks a byte, or of which a bit is another, is refused",
@@ -79,7 +84,7 @@ TEST_CASE("a saved sequence that lacks a byte, or of which a bit is another, is 
     const Cache cache = make_cache(serial(), desc);
     const std::string good = saved(cache, grown(cache, desc, 17));
     for (std::size_t bytes = 0; bytes < good.size(); ++bytes)
-      check_load_refused(cache, HEED_STATUS_INVALID_ARGUMENT,
+      check_load_refused(cache, HEED_STATUS_CORRUPT,
                          "bytes is " + std::to_string(bytes) + "; it must be at least " +
                              std::to_string(bytes < 120 ? 120 : good.size()) +
                              ", or the saved sequence is not whole",

@@ -139,12 +139,18 @@ TEST_CASE("checked: outputs that overlap are refused", "[check][files]") {
 TEST_CASE("checked: what looks odd is told", "[check][files]") {
   check_traps({
       fine("nothing odd", [](Sample&) {}),
-      told("batch forgotten", [](Sample& s) { s.desc.batch = 0; }, {"desc.batch is 0", "no row"}),
-      told("heads forgotten", [](Sample& s) { s.desc.query_heads = 0; },
-           {"desc.query_heads is 0", "no row"}),
-      told("rows forgotten", [](Sample& s) { s.desc.query_length = 0; },
-           {"desc.query_length is 0", "no row"}),
-      told("keys forgotten", [](Sample& s) { s.desc.key_length = 0; },
+      told("packed rows without a batch",
+           [](Sample& s) {
+             s.desc.batch = 0, s.desc.packed_queries = 12;
+             s.args.cu_seqlens_q = s.lengths;
+             s.args.key = s.args.value = nullptr;
+           },
+           {"desc.batch is 0", "no row"}),
+      told("pages without keys",
+           [](Sample& s) {
+             s.page();
+             s.desc.key_length = 0;
+           },
            {"desc.key_length is 0", "becomes 0"}),
       fine("nothing to compute, and nothing given",
            [](Sample& s) {

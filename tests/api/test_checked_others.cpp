@@ -15,8 +15,6 @@ TEST_CASE("checked: blocks", "[check][multihead][files]") {
               {"args.out", "overlaps args.w_key"}),
       refused("lse over the lengths' mask", [](BlockForm& f) { f.inner.lse = f.mask.at(); },
               {"args.attention->lse", "overlaps args.attention->mask"}),
-      told("rows forgotten", [](BlockForm& f) { f.attention.query_length = 0; },
-           {"desc.attention->query_length is 0"}),
       told("NaN in a matrix and an input",
            [](BlockForm& f) {
              f.w_value.set(12 * 3 + 2, kNan);
@@ -59,7 +57,6 @@ TEST_CASE("checked: merges", "[check][merge][files]") {
               {"lse, 0x", "overlaps part_outs[0]"}),
       refused("lse into out", [](MergeForm& f) { f.to_lse = f.out.at(8); },
               {"out, 0x", "overlaps lse"}),
-      told("rows forgotten", [](MergeForm& f) { f.desc.rows = 0; }, {"desc.rows is 0"}),
       told("NaN in a part", [](MergeForm& f) { f.part_out[1].set(21, kNan); },
            {"part_outs[1] holds 1 NaN", "head 1, row 0, feature 1"}),
       fine("NaN in an empty part",
@@ -105,7 +102,6 @@ TEST_CASE("checked: rotations", "[check][rotate][files]") {
                 f.desc.batch = f.desc.heads = f.desc.rows = 1;
               },
               {"to, 0x", "overlaps desc.rotary.sines"}),
-      told("rows forgotten", [](RotateForm& f) { f.desc.rows = 0; }, {"desc.rows is 0"}),
       told("NaN in a row", [](RotateForm& f) { f.in.set(31, kNan); },
            {"from holds 1 NaN", "head 1, row 1, feature 1"}),
   });
@@ -118,8 +114,6 @@ TEST_CASE("checked: projections", "[check][weights][files]") {
       refused("y begins where x ends", [](ProjectForm& f) { f.y = f.in.at(4 * 39); },
               {"y, 0x", "overlaps x"}),
       fine("y after x", [](ProjectForm& f) { f.y = f.in.at(4 * 40); }),
-      told("rows forgotten", [](ProjectForm& f) { f.desc.rows = 0; }, {"desc.rows is 0"}),
-      told("the batch forgotten", [](ProjectForm& f) { f.desc.batch = 0; }, {"desc.batch is 0"}),
       told("NaN in a row", [](ProjectForm& f) { f.in.set(23, kNan); },
            {"x holds 1 NaN", "batch 1, head 0, row 0, feature 3"}),
       told("strides of NumPy", [](ProjectForm& f) { f.desc.x = {0, 0, 80, 0, 20, 4}; },
@@ -130,7 +124,6 @@ TEST_CASE("checked: projections", "[check][weights][files]") {
 TEST_CASE("checked: caches", "[check][cache][files]") {
   check_traps({
       fine("nothing odd", [](AppendForm&) {}),
-      told("rows forgotten", [](AppendForm& f) { f.append.rows = 0; }, {"desc.rows is 0"}),
       told("NaN in a key", [](AppendForm& f) { f.key_rows.set(13, kNan); },
            {"key holds 1 NaN", "at head 1, row 1, feature 1"}),
       told("NaN in a value", [](AppendForm& f) { f.value_rows.set(35, kNan); },

@@ -14,7 +14,10 @@ TEST_CASE("statuses have pinned values and names", "[errors]") {
       {HEED_STATUS_INVALID_ENVIRONMENT, "HEED_STATUS_INVALID_ENVIRONMENT"},
       {HEED_STATUS_INVALID_WORKSPACE, "HEED_STATUS_INVALID_WORKSPACE"},
       {HEED_STATUS_EXECUTOR_FAILED, "HEED_STATUS_EXECUTOR_FAILED"},
-      {HEED_STATUS_INTERNAL, "HEED_STATUS_INTERNAL"}};
+      {HEED_STATUS_INTERNAL, "HEED_STATUS_INTERNAL"},
+      {HEED_STATUS_BUSY, "HEED_STATUS_BUSY"},
+      {HEED_STATUS_IO, "HEED_STATUS_IO"},
+      {HEED_STATUS_CORRUPT, "HEED_STATUS_CORRUPT"}};
   int value = 0;
   for (const auto& [status, name] : statuses) {
     CHECK(static_cast<int>(status) == value++);

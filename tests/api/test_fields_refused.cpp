@@ -3,6 +3,7 @@
 #include "tests/api/backward_form.hpp"
 #include "tests/api/block_backward_form.hpp"
 #include "tests/api/blocks.hpp"
+#include "tests/api/cache_forms.hpp"
 #include "tests/api/forms.hpp"
 #include "tests/api/graphs.hpp"
 #include "tests/api/other_forms.hpp"
@@ -85,6 +86,13 @@ std::vector<Variant<SmallGraph>> variants(const SmallGraph&) {
           {[](SmallGraph& form) { form.by_rows(); }, 4},
           {[](SmallGraph& form) { form.widen(); }, 8},
           {[](SmallGraph& form) { form.by_rows(), form.widen(); }, 8}};
+}
+
+std::vector<Variant<AppendForm>> variants(const AppendForm&) {
+  return {{unchanged<AppendForm>, 4}};
+}
+std::vector<Variant<CacheAttentionForm>> variants(const CacheAttentionForm&) {
+  return {{unchanged<CacheAttentionForm>, 4}};
 }
 
 /// Refusals of every field of every variant of a problem: add(field, bytes, rows) adds those of a
@@ -220,6 +228,175 @@ TEMPLATE_TEST_CASE("every stride that leaves the addresses is refused", "[refuse
   });
 }
 
+namespace {
+
+/// Whether a layout is of what is written, whose elements must lie apart anyway.
+bool is_written(const std::string& layout) {
+  const std::string name = layout.substr(layout.rfind('.') + 1);
+  for (const char* const written : {"out", "lse", "weights", "column_sums", "to", "y"})
+    if (name == written) return true;
+  return name.rfind("grad_", 0) == 0 && name != "grad_out" && name != "grad_lse";
+}
+
+/// Whether it has one number for a row, or for a row and head.
+bool is_of_numbers(const std::string& layout) {
+  return layout.find("lse") != std::string::npos || layout.find("scales") != std::string::npos ||
+         layout.find("edge_bias") != std::string::npos;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a layout that is half given is refused", "[refused]", Form, BackwardForm,
+                   BlockForm, BlockBackwardForm, GraphForm, GraphBackwardForm, MergeForm,
+                   RotateForm, MatrixForm, ProjectForm, AppendForm, CacheAttentionForm) {
+  check_each_field<TestType>([](const Field& field, int, auto& rows) {
+    const std::string layout = field.name.substr(0, field.name.rfind('.'));
+    const std::string stride = field.name.substr(layout.size());
+    if (stride.rfind(".stride_", 0) != 0 || stride == ".stride_head" || is_written(layout)) return;
+    if (stride == ".stride_matrix") return;  // refused where there is one matrix
+    if (stride == ".stride_row" && is_of_numbers(layout)) return;
+    rows.emplace_back([=](TestType& form) { set(form, field.name, 1000); },
+                      layout +
+                          ".stride_ ... is 0 beside other strides; it must be given with "
+                          "them, unless ... .reserved is HEED_STRIDES_EXPLICIT (1)");
+  });
+}
+
+namespace {
+
+/// What has a size of 0, and the tensors that then must be NULL.
+template <class AForm>
+struct Empty {
+  const char* size;
+  ChangeOf<AForm> make;
+  std::vector<std::string> tensors;
+};
+
+/// One of them alone is refused, none is an empty problem.
+template <class AForm>
+void check_empty(const std::vector<Empty<AForm>>& sizes) {
+  for (const Empty<AForm>& empty : sizes) {
+    const auto without = [&](const std::string& but) {
+      return [&empty, but](AForm& form) {
+        empty.make(form);
+        for (const std::string& tensor : empty.tensors)
+          if (tensor != but) set(form, tensor, kNull);
+      };
+    };
+    for (const std::string& tensor : empty.tensors) {
+      INFO(tensor << " is given with " << empty.size << " 0");
+      AForm form;
+      without(tensor)(form);
+      hand_in(form, tensor.rfind("args.", 0) == 0, [&](heed_status status) {
+        check_refusal(status, HEED_STATUS_INVALID_ARGUMENT,
+                      tensor + " is given, but " + empty.size +
+                          " is 0; a tensor without elements must be NULL");
+      });
+    }
+    INFO("nothing is given with " << empty.size << " 0");
+    AForm form;
+    without("")(form);
+    hand_in(form, true, [](heed_status status) {
+      INFO(heed_last_error());
+      CHECK(status == HEED_STATUS_OK);
+    });
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a size of 0 beside its tensor is refused", "[refused][empty]") {
+  using Names = std::vector<std::string>;
+  const Names all = {"args.query", "args.key",     "args.value",
+                     "args.out",   "args.weights", "args.column_sums"};
+  const auto no_heads = [](auto& form) { form.desc.query_heads = form.desc.key_heads = 0; };
+  const auto no_rows = [](Form& form) {
+    form.desc.query_length = form.desc.weight_rows = 0;
+    form.args.weight_rows = nullptr;
+  };
+  check_empty<Form>({{"batch", with("desc.batch", 0), all},
+                     {"query_heads", no_heads, {"args.query", "args.out", "args.weights"}},
+                     {"query_length", no_rows, {"args.query", "args.out", "args.weights"}},
+                     {"key_length",
+                      [](Form& form) {
+                        form.desc.key_length = 0;
+                        form.args.key_lengths = nullptr;
+                      },
+                      {"args.key", "args.value", "args.weights", "args.column_sums"}}});
+  check_empty<BackwardForm>(
+      {{"batch",
+        with("desc.attention: desc.batch", 0),
+        {"args.attention: args.query", "args.attention: args.key", "args.attention: args.value",
+         "args.attention: args.out", "args.grad_out"}},
+       {"query_length",
+        with("desc.attention: desc.query_length", 0),
+        {"args.attention: args.query", "args.attention: args.out", "args.grad_out"}}});
+  check_empty<BlockForm>(
+      {{"batch",
+        with("desc.attention: desc.batch", 0),
+        {"args.input_query", "args.input_key", "args.out", "args.attention: args.weights"}},
+       {"query_length",
+        with("desc.attention: desc.query_length", 0),
+        {"args.input_query", "args.out", "args.attention: args.weights"}},
+       {"key_length",
+        [](BlockForm& form) {
+          form.attention.key_length = 0;
+          form.inner.key_lengths = nullptr;
+        },
+        {"args.input_key", "args.attention: args.weights"}}});
+  check_empty<BlockBackwardForm>(
+      {{"batch",
+        with("desc.block: desc.attention: desc.batch", 0),
+        {"args.block: args.input_query", "args.block: args.input_key", "args.grad_out"}},
+       {"query_length",
+        with("desc.block: desc.attention: desc.query_length", 0),
+        {"args.block: args.input_query", "args.grad_out"}}});
+  const auto no_edges = [](SmallGraph& graph) {
+    graph.desc.edges = 0;
+    graph.desc.sources = graph.desc.destinations = nullptr;
+  };
+  const auto no_nodes = [=](GraphForm& form) {
+    no_edges(form.graph);
+    form.graph.desc.nodes = 0;
+    form.args.edge_data = nullptr;
+  };
+  check_empty<GraphForm>(
+      {{"nodes", no_nodes, {"args.query", "args.key", "args.value", "args.data", "args.out"}},
+       {"nodes",
+        [=](GraphForm& form) { form.per_node(), no_nodes(form); },
+        {"args.data", "args.w_query", "args.w_key", "args.w_value", "args.out"}},
+       {"edges", [=](GraphForm& form) { no_edges(form.graph); }, {"args.edge_data"}}});
+  check_empty<GraphBackwardForm>(
+      {{"edges",
+        [=](GraphBackwardForm& form) { no_edges(form.graph); },
+        {"args.attention: args.edge_data"}},
+       {"nodes",
+        [=](GraphBackwardForm& form) {
+          no_edges(form.graph);
+          form.graph.desc.nodes = 0;
+          form.layer.args.edge_data = nullptr;
+        },
+        {"args.attention: args.query", "args.attention: args.key", "args.attention: args.value",
+         "args.attention: args.data", "args.grad_out"}}});
+  check_empty<SmallGraph>(
+      {{"edges", with("desc.edges", 0), {"desc.sources", "desc.destinations"}}});
+  Names parts = {"out"};
+  for (const char* const part : {"[0]", "[1]", "[2]"})
+    parts.push_back("part_outs" + Names::value_type(part));
+  check_empty<MergeForm>({{"features", with("desc.features", 0), parts}});
+  for (const char* const part : {"[0]", "[1]", "[2]"})
+    parts.push_back("part_lses" + Names::value_type(part));
+  for (const char* const size : {"batch", "heads", "rows"}) {
+    const auto none = with(std::string("desc.") + size, 0);
+    check_empty<MergeForm>({{size, none, parts}});
+    check_empty<RotateForm>({{size, none, {"from", "to"}}});
+    if (size != std::string("heads")) check_empty<ProjectForm>({{size, none, {"x", "y"}}});
+  }
+  check_empty<AppendForm>({{"rows", with("desc.rows", 0), {"key", "value"}}});
+  check_empty<CacheAttentionForm>(
+      {{"batch", with("desc.attention->batch", 0), {"args.query", "args.out"}}});
+}
+
 TEMPLATE_TEST_CASE("every pointer is aligned to its type", "[refused]", Form, BackwardForm,
                    BlockForm, BlockBackwardForm, GraphForm, GraphBackwardForm, MergeForm,
                    RotateForm, MatrixForm, ProjectForm, SmallGraph) {
@@ -277,11 +454,11 @@ TEST_CASE("choices and switches are one of their values", "[refused]") {
                        {"desc.sum_columns", "a switch", 1}});
   check_choices<BackwardForm>(
       {{"desc.accumulate", "a switch", 1}, {"desc.attention: desc.causal", "a heed_causal", 3}});
-  check_choices<BlockForm>({{"desc.combine", "a heed_combine", 4},
+  check_choices<BlockForm>({{"desc.combine", "a heed_combine", 5},
                             {"desc.keep", "a switch", 1},
                             {"desc.attention: desc.weights_point", "a heed_weights_point", 4}});
   check_choices<BlockBackwardForm>({{"desc.accumulate", "a switch", 1},
-                                    {"desc.block: desc.combine", "a heed_combine", 4},
+                                    {"desc.block: desc.combine", "a heed_combine", 5},
                                     {"desc.block: desc.keep", "a switch", 1}});
   check_choices<GraphBackwardForm>(
       {{"desc.accumulate", "a switch", 1},

@@ -44,7 +44,8 @@ heed_context_options options_with(const char* path) {
 }
 
 /// Refused in the same words whoever names it.
-void check_refused(const std::string& text, const std::string& words) {
+void check_refused(const std::string& text, const std::string& words,
+                   heed_status status_of_option = HEED_STATUS_CORRUPT) {
   CAPTURE(text);
   const File file(text);
   const std::string said = "is \"" + std::string(file.path()) + "\"; " + words;
@@ -56,7 +57,7 @@ void check_refused(const std::string& text, const std::string& words) {
   };
   form.options.isa = "scalar";
   form.options.tuning_file = file.path();
-  check("options.tuning_file", HEED_STATUS_INVALID_ARGUMENT);
+  check("options.tuning_file", status_of_option);
   form.options.tuning_file = nullptr;
   form.environment.set("HEED_TUNING_FILE", file.path());
   check("HEED_TUNING_FILE", HEED_STATUS_INVALID_ENVIRONMENT);
@@ -135,10 +136,12 @@ TEST_CASE("a tuning file says what it is in its first line", "[tuning][refused][
   const Environment quiet;
   check_refused("", "line 1: it begins with \"\"; it must be \"heed-tuning 1\"");
   check_refused("\nheed-tuning 1\n", "line 1: it begins with \"\"; it must be");
-  check_refused("heed-tuning\n", "line 1: the version is \"\"; this library reads 1");
+  check_refused("heed-tuning\n", "line 1: the version is \"\"; this library reads 1",
+                HEED_STATUS_UNSUPPORTED);
   check_refused("heed-tuning 1 2\n", "line 1: it goes on with \"2\"; it must be");
   check_refused("tuning 1\n", "line 1: it begins with \"tuning\"; it must be");
-  check_refused("heed-tuning 2\nwhatever\n", "line 1: the version is \"2\"; this library reads 1");
+  check_refused("heed-tuning 2\nwhatever\n", "line 1: the version is \"2\"; this library reads 1",
+                HEED_STATUS_UNSUPPORTED);
   check_refused("heed-tuning 1\ntile_q=8\n",
                 "line 2: a line cpu=NAME isa=NAME must come before it");
 }
@@ -148,6 +151,9 @@ TEST_CASE("a tuning file of another CPU or ISA is refused", "[tuning][refused][f
   std::string here = section();
   here.pop_back();
   const std::string bound = "; it must be for this one, " + here;
+  const auto check_refused = [](const std::string& text, const std::string& words) {
+    ::check_refused(text, words, HEED_STATUS_INVALID_ARGUMENT);
+  };
   check_refused("heed-tuning 1", "it is for cpu=none isa=none" + bound);
   check_refused("heed-tuning 1\ncpu=pentium isa=scalar\ntile_q=8",
                 "it is for cpu=pentium isa=scalar" + bound);
@@ -161,7 +167,8 @@ TEST_CASE("a tuning file that cannot be read is refused", "[tuning][refused][fil
     return Refusal<ContextForm>("options.tuning_file", path, words);
   };
   api_test::check_refused<ContextForm>(
-      {row("/nowhere/heed.tuning", "opening it failed: No such file or directory"),
+      {{"options.tuning_file", "/nowhere/heed.tuning",
+        "opening it failed: No such file or directory", HEED_STATUS_IO},
        row("/", "must be a regular file"),
        row("/dev/null", "must be a regular file"),
        {"HEED_TUNING_FILE", "/nowhere/heed.tuning", "opening it failed: No such file",

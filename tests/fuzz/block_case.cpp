@@ -7,7 +7,8 @@ BlockShapes::BlockShapes(const heed_multihead_desc& d, const heed_attention_desc
   width_query = d.width_query;
   width_key = d.width_key == 0 ? d.width_query : d.width_key;
   head = value_features_of(a);
-  const std::int64_t natural = has_w_out(d.combine) ? width_query : head;
+  const std::int64_t combined = (d.combine == HEED_COMBINE_HEADS ? a.query_heads : 1) * head;
+  const std::int64_t natural = has_w_out(d.combine) ? width_query : combined;
   width_out = d.width_out == 0 ? natural : d.width_out;
   query = {attention.query[0], 1, attention.query[2], width_query};
   key = {attention.key[0], 1, attention.key[2], width_key};
@@ -28,7 +29,7 @@ heed_layout draw_rows(Draw& draw, const Axes& shape, Use use, std::uint32_t dtyp
 heed_multihead_desc draw_block(Draw& draw, const heed_attention_desc& a) {
   heed_multihead_desc d = HEED_MULTIHEAD_DESC_INIT;
   const bool float64 = draw.one_in(4);
-  d.combine = draw.choice(HEED_COMBINE_TENSOR);
+  d.combine = draw.choice(HEED_COMBINE_HEADS);
   d.width_query = draw.one_in(16) ? draw.integer(120, 140) : draw.size(1);
   d.width_key = draw.one_in(2) ? 0 : draw.size(1);
   if (has_w_out(d.combine)) d.width_out = draw.one_in(3) ? 0 : draw.size(1);

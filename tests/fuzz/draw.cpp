@@ -79,7 +79,7 @@ Axes Draw::strides(const Axes& shape, Use use) {
 
 std::uint32_t Draw::reserved(const Axes& strides, Use use) {
   if (use == Use::kWritten && strides == Axes{}) return HEED_STRIDES_DEFAULT;
-  return one_in(4) ? HEED_STRIDES_EXPLICIT : HEED_STRIDES_DEFAULT;
+  return one_in(4) ? std::uint32_t{HEED_STRIDES_EXPLICIT} : strides_said(strides);
 }
 
 heed_layout Draw::layout(const Axes& shape, Use use, std::uint32_t dtype) {

@@ -118,7 +118,9 @@ void load(Draw& draw, MemoryFile& file, Made made, bool damaged) {
   const Context owned(context);
   if (status != HEED_STATUS_OK) {
     demand(damaged, heed_last_error());
-    demand(status == HEED_STATUS_INVALID_ARGUMENT, "a file is refused as something else");
+    demand(status == HEED_STATUS_INVALID_ARGUMENT || status == HEED_STATUS_CORRUPT ||
+               status == HEED_STATUS_UNSUPPORTED,
+           "a file is refused as something else");
     demand(context == nullptr, "a refused file made a context");
     check_message(heed_last_error(), "options.tuning_file is \"");
     return;

@@ -71,12 +71,12 @@ std::vector<std::vector<std::int64_t>> all_edges(const MpiGraph& graph) {
 }
 
 /// What all ranks say of a file that they refuse, without its path, and the rank it is told of.
-std::string refused(const std::string& text, Index nodes = 0) {
+std::string refused(const std::string& text, Index nodes = 0,
+                    heed_status status = HEED_STATUS_INVALID_ARGUMENT) {
   const SharedFile file(text);
   const heed_mpi_graph_desc desc = desc_of(file.path(), nodes);
   heed_mpi_graph* graph = nullptr;
-  CHECK(heed_mpi_graph_create(MPI_COMM_WORLD, plain_context().get(), &desc, &graph) ==
-        HEED_STATUS_INVALID_ARGUMENT);
+  CHECK(heed_mpi_graph_create(MPI_COMM_WORLD, plain_context().get(), &desc, &graph) == status);
   CHECK(graph == nullptr);
   const std::string message = heed_mpi_last_error();
   CHECK(same_everywhere(message));
@@ -120,14 +120,17 @@ TEST_CASE("files that name their nodes, or have none") {
 TEST_CASE("lines that are no edges") {
   const std::string must =
       " is not an edge; it must be two numbers of nodes, \"source destination\"";
-  CHECK(refused("1 2\n3\n4 5\n") == ", line 2 (byte 4): \"3\"" + must);
-  CHECK(refused("1 2\n1 2\nx y\n4 5\n") == ", line 3 (byte 8): \"x y\"" + must);
-  CHECK(refused("1 2\n1 2 3\n") == ", line 2 (byte 4): \"1 2 3\"" + must);
-  CHECK(refused("1 -2\n") == ", line 1 (byte 0): \"1 -2\"" + must);
-  CHECK(refused("1 2.5\n") == ", line 1 (byte 0): \"1 2.5\"" + must);
-  CHECK(refused("1 2\n\n4 5" + std::string(300, ' ') + "6\n") ==
+  const auto malformed = [](const std::string& text) {
+    return refused(text, 0, HEED_STATUS_CORRUPT);
+  };
+  CHECK(malformed("1 2\n3\n4 5\n") == ", line 2 (byte 4): \"3\"" + must);
+  CHECK(malformed("1 2\n1 2\nx y\n4 5\n") == ", line 3 (byte 8): \"x y\"" + must);
+  CHECK(malformed("1 2\n1 2 3\n") == ", line 2 (byte 4): \"1 2 3\"" + must);
+  CHECK(malformed("1 -2\n") == ", line 1 (byte 0): \"1 -2\"" + must);
+  CHECK(malformed("1 2.5\n") == ", line 1 (byte 0): \"1 2.5\"" + must);
+  CHECK(malformed("1 2\n\n4 5" + std::string(300, ' ') + "6\n") ==
         ", line 3 (byte 5): \"4 5" + std::string(37, ' ') + "\"" + must);
-  CHECK(refused(std::string("1 2\n3 4\0 5\n", 11)) == ", line 2 (byte 4): \"3 4\"" + must);
+  CHECK(malformed(std::string("1 2\n3 4\0 5\n", 11)) == ", line 2 (byte 4): \"3 4\"" + must);
 }
 
 TEST_CASE("nodes that a file may not have") {
@@ -145,21 +148,20 @@ TEST_CASE("nodes that a file may not have") {
 TEST_CASE("files that one rank cannot read") {
   const SharedFile file("0 1\n");
   const bool last = rank() == ranks() - 1;
-  const auto said = [](const std::string& path) {
+  const auto said = [](const std::string& path, heed_status status) {
     const heed_mpi_graph_desc desc = desc_of(path, 0);
     heed_mpi_graph* graph = nullptr;
-    CHECK(heed_mpi_graph_create(MPI_COMM_WORLD, plain_context().get(), &desc, &graph) ==
-          HEED_STATUS_INVALID_ARGUMENT);
+    CHECK(heed_mpi_graph_create(MPI_COMM_WORLD, plain_context().get(), &desc, &graph) == status);
     CHECK(same_everywhere(heed_mpi_last_error()));
     return std::string(heed_mpi_last_error());
   };
   const std::string who = "rank " + std::to_string(ranks() - 1) + ": desc.path ";
-  CHECK(said(last ? "no-such-file" : file.path()) ==
+  CHECK(said(last ? "no-such-file" : file.path(), HEED_STATUS_IO) ==
         who + "no-such-file cannot be opened: No such file or directory");
   if (ranks() == 1) return;
   const std::string own = "other-" + file.path();
   if (last) std::ofstream(own) << "0 1\n1 2\n";
-  CHECK(said(last ? own : file.path()) ==
+  CHECK(said(last ? own : file.path(), HEED_STATUS_INVALID_ARGUMENT) ==
         who + own + " has 8 bytes; on rank 0 it has 4, and must be the same");
   if (last) std::remove(own.c_str());
 }

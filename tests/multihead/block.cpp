@@ -205,7 +205,7 @@ Outputs Block::outputs() const {
 }
 
 const char* name_of_combine(std::uint32_t combine) {
-  constexpr const char* kNames[] = {"concat", "weighted", "mean", "max", "tensor"};
+  constexpr const char* kNames[] = {"concat", "weighted", "mean", "max", "tensor", "heads"};
   return kNames[combine];
 }
 

@@ -36,7 +36,8 @@ struct BlockChoice {
 };
 
 constexpr std::uint32_t kCombiners[] = {HEED_COMBINE_CONCAT, HEED_COMBINE_WEIGHTED,
-                                        HEED_COMBINE_MEAN, HEED_COMBINE_MAX, HEED_COMBINE_TENSOR};
+                                        HEED_COMBINE_MEAN,   HEED_COMBINE_MAX,
+                                        HEED_COMBINE_TENSOR, HEED_COMBINE_HEADS};
 
 inline bool has_w_out(std::uint32_t combine) {
   return combine == HEED_COMBINE_CONCAT || combine == HEED_COMBINE_TENSOR;
@@ -78,7 +79,11 @@ class Block {
 
   Index key_heads() const { return key_heads_of(attention.desc); }
   Index head_width() const { return value_features_of(attention.desc); }
-  Index out_width() const { return has_w_out(choice.combine) ? choice.width_out : head_width(); }
+  Index out_width() const {
+    if (has_w_out(choice.combine)) return choice.width_out;
+    return choice.combine == HEED_COMBINE_HEADS ? attention.desc.query_heads * head_width()
+                                                : head_width();
+  }
 
   Problem attention;
   BlockChoice choice;

@@ -72,6 +72,9 @@ double combined(const Block& block, Index o, const std::function<double(Index h,
       case HEED_COMBINE_MAX:
         largest = sum = std::max(largest, head(h, o));
         break;
+      case HEED_COMBINE_HEADS:
+        if (h == o / width) sum = head(h, o % width);
+        break;
       case HEED_COMBINE_TENSOR:
         for (Index x = 0; x < width; ++x) sum += head(h, x) * block.w_out->get(h, x, o);
         break;

@@ -27,7 +27,7 @@ BlockChoice RandomBlocks::draw_choice(bool self, const Problem& attention) {
   c.width_out = one_in(8) ? random_.integer(25, 90) : random_.integer(1, 24);
   c.combine = pick<std::uint32_t>({HEED_COMBINE_CONCAT, HEED_COMBINE_CONCAT, HEED_COMBINE_CONCAT,
                                    HEED_COMBINE_WEIGHTED, HEED_COMBINE_MEAN, HEED_COMBINE_MAX,
-                                   HEED_COMBINE_TENSOR, HEED_COMBINE_TENSOR});
+                                   HEED_COMBINE_TENSOR, HEED_COMBINE_TENSOR, HEED_COMBINE_HEADS});
   c.dtype_query = draw_type();
   c.dtype_key = draw_type();
   c.dtype_out = draw_type();

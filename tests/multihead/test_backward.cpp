@@ -120,7 +120,7 @@ TEST_CASE("gradients of blocks of every shape", "[backward][shapes]") {
       for (const Index width : {1, 16, 33}) {
         if (!keep(index++) || (queries + keys > 100 && index % 3 != 0)) continue;
         BlockChoice choice;
-        choice.combine = kCombiners[index % 5];
+        choice.combine = kCombiners[index % std::size(kCombiners)];
         choice.width_query = width;
         choice.width_key = width + 3;
         choice.width_out = width + 1;

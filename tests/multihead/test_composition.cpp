@@ -197,7 +197,8 @@ TEST_CASE("combiners of a single head leave it alone", "[composition]") {
     Block mean = plain_block(19, 23, 1, 5, choice, 2, 1, 9);
     mean.fill(21);
     for (const std::uint32_t combine :
-         {HEED_COMBINE_WEIGHTED, HEED_COMBINE_MAX, HEED_COMBINE_CONCAT, HEED_COMBINE_TENSOR}) {
+         {HEED_COMBINE_WEIGHTED, HEED_COMBINE_MAX, HEED_COMBINE_CONCAT, HEED_COMBINE_TENSOR,
+          HEED_COMBINE_HEADS}) {
       choice.combine = combine;
       Block other = plain_block(19, 23, 1, 5, choice, 2, 1, 9);
       other.fill(21);

@@ -181,8 +181,8 @@ TEST_CASE("two heads and a weight for each", "[examples]") {
 }
 
 TEST_CASE("two heads combined in every other way", "[examples]") {
-  for (const std::uint32_t combine :
-       {HEED_COMBINE_CONCAT, HEED_COMBINE_MEAN, HEED_COMBINE_MAX, HEED_COMBINE_TENSOR}) {
+  for (const std::uint32_t combine : {HEED_COMBINE_CONCAT, HEED_COMBINE_MEAN, HEED_COMBINE_MAX,
+                                      HEED_COMBINE_TENSOR, HEED_COMBINE_HEADS}) {
     Block block = two_heads(combine);
     const std::vector<double> plain = plainly(block).out;
     const Expected want = block.expected();

@@ -156,7 +156,7 @@ class BlockOracle {
     std::vector<Element> out;
     for (Index i = 0; i < rows; ++i) {
       if (!is_wanted(block_.rows, i % length)) {
-        out.insert(out.end(), size(product_ ? block_.w_out.out : width_), kUnwritten);
+        out.insert(out.end(), size(out_width()), kUnwritten);
         continue;
       }
       std::vector<Heads<Wide>> row(size(width_));
@@ -173,13 +173,19 @@ class BlockOracle {
     return out;
   }
 
+  Index out_width() const {
+    if (product_) return block_.w_out.out;
+    return block_.combine == HEED_COMBINE_HEADS ? heads_ * width_ : width_;
+  }
+
   void combine_row(const std::vector<Heads<Wide>>& row, bool written,
                    std::vector<Element>& out) const {
-    const Index width = product_ ? block_.w_out.out : width_;
     std::vector<Terms<Real>> terms = product_ ? times_w_out(row) : std::vector<Terms<Real>>();
-    for (Index o = 0; o < width; ++o) {
-      const Bounded<Wide> y =
-          product_ ? with_bias(terms[size(o)], block_.w_out, o) : reduced(row[size(o)]);
+    for (Index o = 0; o < out_width(); ++o) {
+      const Bounded<Wide> y = product_ ? with_bias(terms[size(o)], block_.w_out, o)
+                              : block_.combine == HEED_COMBINE_HEADS
+                                  ? row[size(o % width_)][size(o / width_)]
+                                  : reduced(row[size(o)]);
       out.push_back(written ? stored(y.value, y.bound, dtype_of(block_.dtype_out, HEED_DTYPE_F32),
                                      real_dtype(d_))
                             : kUnwritten);

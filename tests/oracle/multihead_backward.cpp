@@ -131,6 +131,7 @@ class BlockBackwardOracle {
   }
 
   Number reduced(const Rows<Wide>& heads, Index t, Index i) const {
+    if (block_.combine == HEED_COMBINE_HEADS) return {grad_out(t, i), 0};
     const Wide g = grad_out(t, i % width_);
     if (block_.combine == HEED_COMBINE_WEIGHTED)
       return product<Real>({head_weight(i / width_), 0}, {g, 0});

@@ -321,3 +321,59 @@ def test_parameters_without_gradients():
     assert not out.requires_grad
     with torch.inference_mode():
         heed.attention(parameter, parameter, parameter)
+
+
+ROWS = np.ones((2, 4, 3, 8), np.float32)  # [batch, heads, rows, features]
+NO_ROWS = ROWS[:, :, :0]
+NO_BATCH = ROWS[:0]
+W = np.ones((8, 8), np.float32)
+BLOCK = dict(w_query=W, w_key=W, w_value=W, heads=2)
+
+
+@pytest.mark.parametrize(
+    ("call", "shape"),
+    [
+        (lambda: heed.attention(NO_ROWS, ROWS, ROWS), (2, 4, 0, 8)),
+        (lambda: heed.attention(NO_BATCH, NO_BATCH, NO_BATCH), (0, 4, 3, 8)),
+        (lambda: heed.attention(ROWS, NO_ROWS, NO_ROWS), ROWS.shape),
+        (lambda: heed.attention(NO_ROWS, ROWS, ROWS, out=np.empty_like(NO_ROWS)), (2, 4, 0, 8)),
+        (
+            lambda: heed.attention(NO_BATCH, NO_BATCH, NO_BATCH, return_weights=True).weights,
+            (0, 4, 3, 3),
+        ),
+        (
+            lambda: (
+                heed.attention_backward(
+                    NO_ROWS, ROWS, ROWS, NO_ROWS, NO_ROWS[..., 0], NO_ROWS
+                ).query
+            ),
+            (2, 4, 0, 8),
+        ),
+        (lambda: heed.multihead(NO_ROWS[0], ROWS[0], **BLOCK, w_out=W), (4, 0, 8)),
+        (lambda: heed.multihead(ROWS[0], NO_ROWS[0], **BLOCK), (4, 3, 8)),
+        (
+            lambda: (
+                heed.multihead_backward(
+                    NO_ROWS[0], ROWS[0], grad_out=NO_ROWS[0], **BLOCK, w_out=W
+                ).w_query
+            ),
+            (8, 8),
+        ),
+        (lambda: heed.merge([(NO_ROWS, NO_ROWS[..., 0])])[0], (2, 4, 0, 8)),
+        (lambda: heed.rotate(NO_ROWS), (2, 4, 0, 8)),
+        (lambda: heed.project(NO_ROWS[0], heed.Weights(W)), (4, 0, 8)),
+    ],
+)
+def test_empty_arrays_give_empty_results(call, shape):
+    """They have pointers in NumPy, and C takes none for them."""
+    result = call()
+    assert result.shape == shape
+    assert not np.asarray(result).any()
+
+
+def test_no_rows_are_appended():
+    cache = heed.Cache(key_heads=4, features=8, pages=1)
+    sequence = cache.sequence()
+    sequence.append(NO_ROWS[0], NO_ROWS[0])
+    assert len(sequence) == 0
+    assert cache.attention(sequence, NO_ROWS[0]).shape == (4, 0, 8)

@@ -169,11 +169,11 @@ REFUSED = [
 def test_what_is_not_a_sequence(saved, tmp_path, change, of_bytes, of_file):
     cache, _, data = saved
     before = cache.describe()
-    with pytest.raises(heed.ArgumentError, match=of_bytes):
+    with pytest.raises(heed.CorruptError, match=of_bytes):
         cache.load(change(data))
     path = tmp_path / "file"
     path.write_bytes(change(data))
-    with pytest.raises(heed.ArgumentError, match=of_file):
+    with pytest.raises(heed.CorruptError, match=of_file):
         cache.load(path)
     assert cache.describe() == before
 
@@ -210,8 +210,11 @@ def test_wrong_files(saved, tmp_path):
         sequence.save(io.StringIO())
     with pytest.raises(FileNotFoundError):
         cache.load(tmp_path / "none")
-    with open("/dev/full", "wb") as full, pytest.raises(heed.Error, match="No space left"):
+    with open("/dev/full", "wb") as full, pytest.raises(heed.FileError, match="No space left"):
         sequence.save(full)
+    for error, builtin in ((heed.FileError, OSError), (heed.CorruptError, ValueError)):
+        assert issubclass(error, heed.Error)
+        assert issubclass(error, builtin)
 
 
 class Partly(io.RawIOBase):

@@ -53,6 +53,11 @@ def packed(cross, **changes):
     return arrays, settings, options
 
 
+def heads_alone(**changes):
+    arrays, settings, options = block(**changes)
+    return {n: x for n, x in arrays.items() if n not in ("w_out", "b_out")}, settings, options
+
+
 def two_axes(**changes):
     arrays, settings, options = block(**changes)
     arrays.update({name: arrays[name][0] for name in ("query", "key") if name in arrays})
@@ -74,6 +79,7 @@ CASES = {
     "one_head": lambda: block(heads=1),
     "two_axes": lambda: two_axes(causal=True),
     "two_axes_cross": lambda: two_axes(cross=True),
+    "heads_alone": lambda: heads_alone(key_heads=2),
     "tensor": lambda: block(combine="tensor"),
     "weighted": lambda: block(combine="weighted"),
     "mean": lambda: block(combine="mean", key_heads=2),
@@ -120,6 +126,8 @@ def expected_of(arrays, settings, options):
 def combined(out, arrays, settings):
     """[heads, rows, value features] to [rows, width]."""
     combine = settings["combine"]
+    if combine == "concat" and "w_out" not in arrays:
+        return np.concatenate(out, -1)
     if combine == "concat":
         return np.concatenate(out, -1) @ arrays["w_out"] + arrays.get("b_out", 0)
     if combine == "tensor":

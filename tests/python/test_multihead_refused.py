@@ -104,8 +104,8 @@ TYPES = [
     (dict(query=None), "query must be an array"),
     (dict(w_query=None), "w_query must be an array or heed.Weights, not None$"),
     (
-        dict(w_out=None),
-        'w_out must be .*, not None; combine="mean", "max" and "weighted"',
+        dict(combine="tensor", w_out=None),
+        'w_out must be .*, not None; only combine="tensor" needs it',
     ),
     (dict(w_key=3), "w_key must be an array"),
     (dict(heads="4"), "heads must be an int, not str"),

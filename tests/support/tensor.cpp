@@ -63,13 +63,18 @@ bool Numbers::written(std::size_t i) const { return bits[i] != canary_bits(dtype
 
 bool same_bits(const Numbers& a, const Numbers& b) { return a.bits == b.bits; }
 
+std::uint32_t strides_said(const Axes& strides) {
+  const bool repeats = std::count(strides.begin(), strides.end(), 0) > 0 && strides != Axes{};
+  return repeats ? HEED_STRIDES_EXPLICIT : HEED_STRIDES_DEFAULT;
+}
+
 Tensor::Tensor(const Axes& shape, const Axes& strides, std::size_t misalign, std::uint32_t dtype)
     : dtype_(dtype), shape_(shape), strides_(strides), memory_(dtype, extent(), misalign) {}
 
-void* Tensor::data() { return memory_.data() + static_cast<std::ptrdiff_t>(origin()) * width(); }
+void* Tensor::data() { return const_cast<void*>(static_cast<const Tensor&>(*this).data()); }
 
 const void* Tensor::data() const {
-  return memory_.data() + static_cast<std::ptrdiff_t>(origin()) * width();
+  return empty() ? nullptr : memory_.data() + static_cast<std::ptrdiff_t>(origin()) * width();
 }
 
 double Tensor::get(const Axes& index) const { return decode(dtype_, memory_.bits(offset(index))); }
@@ -84,7 +89,7 @@ float& Tensor::at(const Axes& index) {
 }
 
 heed_layout Tensor::layout() const {
-  return {dtype_, 0, strides_[0], strides_[1], strides_[2], strides_[3]};
+  return {dtype_, strides_said(strides_), strides_[0], strides_[1], strides_[2], strides_[3]};
 }
 
 void Tensor::clear() {
@@ -147,7 +152,7 @@ heed_score_layout score_layout_of(const Tensor& tensor, Arrangement arrangement,
   const Axes& n = tensor.shape();
   Axes s{};
   if (arrangement != Arrangement::kDefault) s = tensor.strides();
-  return {dtype, 0, n[0], n[1], n[2], n[3], s[0], s[1], s[2], s[3]};
+  return {dtype, strides_said(s), n[0], n[1], n[2], n[3], s[0], s[1], s[2], s[3]};
 }
 
 std::vector<Source> sources_of(const std::vector<Tensor>& tensors) {

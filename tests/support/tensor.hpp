@@ -119,6 +119,9 @@ struct Numbers {
 
 bool same_bits(const Numbers& a, const Numbers& b);
 
+/// heed_strides for strides that repeat where they are 0, unless all are.
+std::uint32_t strides_said(const Axes& strides);
+
 class Tensor {
  public:
   /// The element [0, 0, 0, 0] lies `misalign` elements off a multiple of 64 bytes, as long as no
@@ -126,6 +129,7 @@ class Tensor {
   Tensor(const Axes& shape, const Axes& strides, std::size_t misalign = 0,
          std::uint32_t dtype = HEED_DTYPE_F32);
 
+  /// NULL if it has no elements.
   void* data();
   const void* data() const;
   const Axes& shape() const { return shape_; }

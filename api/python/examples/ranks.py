@@ -1,6 +1,6 @@
 """A sequence split over ranks: heed's ring beside keys and values that PyTorch gathers.
 
-    HEED_MPI_LIBRARY=libheed_mpi.so mpirun -n 2 python3 ranks.py [ROWS]
+    HEED_MPI_LIBRARY=build/libheed_mpi.so mpirun -n 2 python3 ranks.py [ROWS]
 
 PyTorch has no ring for CPUs: with torch.distributed (gloo) every rank gathers all keys and values,
 and masks what its rows may not attend. Needs mpi4py, libheed_mpi and PyTorch.

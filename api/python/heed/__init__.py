@@ -19,7 +19,15 @@ from heed.backward import attention_backward
 from heed.blocks import multihead, multihead_plan
 from heed.blocks_backward import multihead_backward
 from heed.dense import attention, plan
-from heed.errors import ArgumentError, Error, OutOfMemoryError, UnsupportedError
+from heed.errors import (
+    ArgumentError,
+    BusyError,
+    CorruptError,
+    Error,
+    FileError,
+    OutOfMemoryError,
+    UnsupportedError,
+)
 from heed.graphs import graph_attention, graph_attention_plan
 from heed.graphs_backward import graph_attention_backward
 from heed.information import info
@@ -32,9 +40,12 @@ from heed.show import show
 
 __all__ = [
     "ArgumentError",
+    "BusyError",
     "Cache",
     "Context",
+    "CorruptError",
     "Error",
+    "FileError",
     "Gradients",
     "Graph",
     "GraphAttentionPlan",

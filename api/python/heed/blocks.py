@@ -86,6 +86,7 @@ def multihead(
         V      = key @ w_value + b_value          [batch, keys, key_heads * value features]
         head_h = attention of the h-th features of Q, K and V, with the options of heed.attention
         out    = [head_1, ..., head_h] @ w_out + b_out          combine="concat"
+                 [head_1, ..., head_h]                          the same without w_out
                  sum of head_h @ w_out[h] + b_out               combine="tensor"
                  sum of head_weights[h] * head_h                combine="weighted"
                  mean, or largest number, of the head_h         combine="mean", "max"
@@ -103,8 +104,9 @@ def multihead(
             mixed, but for float64, which goes with itself alone.
         w_key: ``[width of keys, key_heads * features]``.
         w_value: ``[width of keys, key_heads * value features]``.
-        w_out: ``[heads * value features, width of out]``; with ``combine="tensor"``
-            ``[heads, value features, width of out]``; otherwise None.
+        w_out: ``[heads * value features, width of out]``, or None: the heads as they are, side by
+            side; with ``combine="tensor"`` ``[heads, value features, width of out]``; otherwise
+            None.
         b_query: ``[heads * features]``, as wide as its matrix, or None. Not beside
             ``heed.Weights``, which have their bias inside.
         b_key: likewise.

@@ -41,6 +41,7 @@ def multihead_backward(
     """Gradients of ``heed.multihead``, from its inputs and the gradient of ``out``.
 
         grad_heads   = grad_out @ w_out.T                     combine="concat", "tensor"
+                       grad_out                               combine="concat" without w_out
                        head_weights[h] * grad_out             combine="weighted"
                        grad_out / heads                       combine="mean"
                        grad_out where the head is largest     combine="max", the first of equal ones

@@ -94,8 +94,9 @@ def attention(
         key_scales: float32 ``[batch, key heads, keys]``, what rows of an int8 key are multiplied
             with, in the axes of ``key``; of a float8_e4m3fn key one number.
         value_scales: the same of ``value``.
-        score_function: a function pointer of numba or ctypes (``heed.ScoreFunction``), fast; or a
-            pair of such a pointer and what is passed to it as ``user``; or a Python callable
+        score_function: a function pointer (``heed.ScoreFunction``), fast where numba or another
+            compiler made it, slow where ctypes calls Python through it; or a pair of such a pointer
+            and what is passed to it as ``user``; or a Python callable
             ``f(scores, batch, heads, rows, keys)``, which gets float32 or float64
             ``scores[rows, keys]``, an int, and int64 arrays that broadcast with it, and returns the
             scores to use. That is slow: it holds the GIL for every tile of scores.

@@ -15,3 +15,15 @@ class UnsupportedError(Error, NotImplementedError):
 
 class OutOfMemoryError(Error, MemoryError):
     """There is no memory left."""
+
+
+class BusyError(Error, BlockingIOError):
+    """Another call uses it; nothing has changed, and the call may be tried again."""
+
+
+class FileError(Error, OSError):
+    """A file, pipe or socket could not be opened, read or written, as the system says."""
+
+
+class CorruptError(Error, ValueError):
+    """A file or saved bytes are cut short, altered or malformed."""

@@ -70,9 +70,8 @@ void read_matrices(BlockCall& call, const BlockArguments& arguments) {
     const nb::handle from = arguments.matrices[i];
     const bool wanted = i != BlockCall::kOut || with_out;
     if (wanted && from.is_none())
-      refuse_type(
-          "%s must be an array or heed.Weights, not None%s", names.name,
-          i == BlockCall::kOut ? "; combine=\"mean\", \"max\" and \"weighted\" have none" : "");
+      refuse_type("%s must be an array or heed.Weights, not None%s", names.name,
+                  i == BlockCall::kOut ? "; only combine=\"tensor\" needs it" : "");
     if (!wanted && !from.is_none())
       refuse("%s is given, but combine is neither \"concat\" nor \"tensor\", so it must not be",
              names.name);
@@ -127,7 +126,9 @@ void read_sizes(BlockCall& call, const BlockArguments& arguments) {
            static_cast<long long>(attention.value_features));
   if (out.given())
     check_in("w_out", out, "the heads are wide", attention.query_heads * attention.value_features);
-  call.desc.width_out = out.given() ? out.out : attention.value_features;
+  const bool apart = call.desc.combine == HEED_COMBINE_HEADS;
+  call.desc.width_out =
+      out.given() ? out.out : (apart ? attention.query_heads : 1) * attention.value_features;
 }
 
 void make_out(BlockCall& call, nb::handle given) {
@@ -173,6 +174,8 @@ void BlockCall::read(const BlockArguments& arguments) {
   const Options options = own_options(arguments);
   read_inputs(*this, arguments, options);
   desc.combine = read_combine(arguments.settings[2], HEED_COMBINE_TENSOR);
+  if (desc.combine == HEED_COMBINE_CONCAT && arguments.matrices[kOut].is_none())
+    desc.combine = HEED_COMBINE_HEADS;
   read_matrices(*this, arguments);
   read_sizes(*this, arguments);
   place_matrices(*this);

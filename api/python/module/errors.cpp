@@ -82,6 +82,12 @@ const char* error_type(heed_status status) {
       return "UnsupportedError";
     case HEED_STATUS_OUT_OF_MEMORY:
       return "OutOfMemoryError";
+    case HEED_STATUS_BUSY:
+      return "BusyError";
+    case HEED_STATUS_IO:
+      return "FileError";
+    case HEED_STATUS_CORRUPT:
+      return "CorruptError";
     default:
       return "Error";
   }

@@ -37,6 +37,7 @@ struct Indices {
   }
 
   const void* data(int i) const {
+    if (count(i) == 0) return nullptr;
     return type == HEED_INDEX_I32 ? static_cast<const void*>(narrow[i].data) : wide[i].data;
   }
   std::int64_t count(int i) const {

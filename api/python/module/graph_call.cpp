@@ -108,9 +108,14 @@ void place(GraphCall& call) {
   desc.edge_bias = heads_layout(t[GraphCall::kEdgeBias].form);
   args.edge_bias = pointer(t[GraphCall::kEdgeBias]);
   const Matrix* const m = call.matrices;
-  desc.w_query = m[GraphCall::kWQuery].layout, args.w_query = m[GraphCall::kWQuery].data;
-  desc.w_key = m[GraphCall::kWKey].layout, args.w_key = m[GraphCall::kWKey].data;
-  desc.w_value = m[GraphCall::kWValue].layout, args.w_value = m[GraphCall::kWValue].data;
+  desc.w_query = m[GraphCall::kWQuery].layout;
+  desc.w_key = m[GraphCall::kWKey].layout;
+  desc.w_value = m[GraphCall::kWValue].layout;
+  if (call.info.nodes > 0 || desc.inputs != HEED_GRAPH_PER_NODE) {
+    args.w_query = m[GraphCall::kWQuery].data;
+    args.w_key = m[GraphCall::kWKey].data;
+    args.w_value = m[GraphCall::kWValue].data;
+  }
   desc.w_edge_key = m[GraphCall::kWEdgeKey].layout;
   args.w_edge_key = m[GraphCall::kWEdgeKey].data;
   desc.w_edge_value = m[GraphCall::kWEdgeValue].layout;

@@ -90,13 +90,10 @@ Made make_array(const Kind& kind, Element element, const std::int64_t* shape, in
                 bool zeroed) {
   Made made = kind.family == Kind::kExchange ? made_by_exchange(*kind.api, element, shape, axes)
                                              : made_by_numpy(element, shape, axes);
-  if (zeroed) {
-    std::int64_t bytes = bytes_of(element);
-    for (int axis = 0; axis < axes; ++axis) bytes *= shape[axis];
-    std::memset(made.data, 0, static_cast<std::size_t>(bytes));
-  }
-  static double nothing = 0;
-  if (made.data == nullptr) made.data = &nothing;
+  std::int64_t bytes = bytes_of(element);
+  for (int axis = 0; axis < axes; ++axis) bytes *= shape[axis];
+  if (bytes == 0) made.data = nullptr;
+  if (zeroed && bytes > 0) std::memset(made.data, 0, static_cast<std::size_t>(bytes));
   return made;
 }
 

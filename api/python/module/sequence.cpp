@@ -147,8 +147,8 @@ In C: heed_sequence.)");
     positions        [rows], with rotary: where the rows stand, instead of one after the other
     position_offset  row t of the sequence stands at t + position_offset
 
-heed.OutOfMemoryError, with nothing changed, where the cache has too few pages. In C:
-heed_cache_append.)");
+heed.OutOfMemoryError, with nothing changed, where the cache has too few pages; heed.BusyError where
+another thread uses the sequence. In C: heed_cache_append.)");
   method(sequence, "def fork(self) -> Sequence", &fork,
          "A sequence with the same rows, which both share until one of them writes. In C: "
          "heed_cache_fork.");

@@ -108,10 +108,7 @@ void check_needed(const char* name, nb::handle given, const char* with, bool use
 
 }  // namespace
 
-void* address_of(const Array& array) {
-  static double nothing = 0;
-  return array.data != nullptr ? array.data : &nothing;
-}
+void* address_of(const Array& array) { return array.form.elements() == 0 ? nullptr : array.data; }
 
 heed_layout layout_of(const Form& form, bool packed) {
   heed_layout layout = HEED_LAYOUT_INIT;

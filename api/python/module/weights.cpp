@@ -43,7 +43,8 @@ Matrix read_matrix(const char* name, nb::handle from, int axes) {
   matrix.in = form.size(3) * form.size(2);
   matrix.out = form.size(1);
   matrix.layout = matrix_layout(form);
-  matrix.data = address_of(matrix.array);
+  static const double nothing = 0;  // no matrix for no node is given, too
+  matrix.data = form.elements() == 0 ? &nothing : address_of(matrix.array);
   return matrix;
 }
 

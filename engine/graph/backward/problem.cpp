@@ -93,9 +93,8 @@ class Gradients {
     check_unused(field, layout, used, when);
     if (!used) return {};
     if (!per_node) return check_matrix(field, given, 0, of.in, of.out, of_.float64, true);
-    constexpr StrideNames kNames = {"stride_matrix", "", "stride_in", "stride_out"};
     const Layout own =
-        output_layout(field, layout, {of_.nodes, 1, of.in, of.out}, real(), false, kNames);
+        output_layout(field, layout, {of_.nodes, 1, of.in, of.out}, real(), false, kMatrixStrides);
     check_arithmetic(field, own.type, of_.float64);
     check_steps(field, own);
     return {own, of.in, of.in, of.out};
@@ -173,7 +172,7 @@ void validate(const GraphBackwardProblem& p, const GraphBackwardArgs& args, Back
     check_prepared("args.p_value", of.p_value);
     validate_inputs(problem, of, backend);
   });
-  check_pointer("args.grad_out", given.grad_out, p.grad_out, problem.nodes > 0);
+  check_tensor("args.grad_out", given.grad_out, p.grad_out, {{"nodes", problem.nodes}});
   check_pointer("args.grad_lse", given.grad_lse, p.grad_lse, false);
   const Layout real = {real_type(problem.float64), real_bytes(problem.float64), {}};
   // Tensors without elements may be NULL, and have gradients.

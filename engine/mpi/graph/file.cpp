@@ -21,13 +21,14 @@ using File = std::unique_ptr<std::FILE, Close>;
 struct Fault {
   std::int64_t line = -1;  ///< of this rank's
   std::int64_t byte = 0;   ///< of the file
+  heed_status status = HEED_STATUS_OK;
   char words[160] = "";
 
   bool found() const { return line >= 0; }
 };
 
 [[noreturn]] void refuse(const char* path, const char* what) {
-  fail(HEED_STATUS_INVALID_ARGUMENT, "desc.path %.120s %s: %s", path, what, std::strerror(errno));
+  fail(HEED_STATUS_IO, "desc.path %.120s %s: %s", path, what, std::strerror(errno));
 }
 
 /// The share of a file that one rank reads.
@@ -51,8 +52,8 @@ class Share {
     const long long line = count_before(comm_, lines_) + fault_.line + 1;
     comm_.agreed([&] {
       if (fault_.found())
-        fail(HEED_STATUS_INVALID_ARGUMENT, "desc.path %.100s, line %lld (byte %lld): %s", path_,
-             line, static_cast<long long>(fault_.byte), fault_.words);
+        fail(fault_.status, "desc.path %.100s, line %lld (byte %lld): %s", path_, line,
+             static_cast<long long>(fault_.byte), fault_.words);
     });
   }
 
@@ -120,22 +121,23 @@ class Share {
     const std::int64_t destination = source < 0 ? -1 : number(text);
     while (std::isspace(static_cast<unsigned char>(*text)) != 0) ++text;
     if (source < 0 || destination < 0 || text != end || cut_)
-      return find_fault(at,
+      return find_fault(at, HEED_STATUS_CORRUPT,
                         "is not an edge; it must be two numbers of nodes, \"source destination\"");
     if (std::max(source, destination) >= nodes_) {
       char why[64];
       std::snprintf(why, sizeof why, "has a node that is not below %s, %lld",
                     nodes_ == kMostNodes ? "the most" : "desc.nodes",
                     static_cast<long long>(nodes_));
-      return find_fault(at, why);
+      return find_fault(at, HEED_STATUS_INVALID_ARGUMENT, why);
     }
     most = std::max({most, source, destination});
     edges.push_back({static_cast<std::int32_t>(source), static_cast<std::int32_t>(destination), 0});
   }
 
-  void find_fault(std::int64_t at, const char* why) {
+  void find_fault(std::int64_t at, heed_status status, const char* why) {
     fault_.line = lines_;
     fault_.byte = at;
+    fault_.status = status;
     char shown[41] = "";
     for (int i = 0; i < 40 && std::isprint(static_cast<unsigned char>(line_[i])) != 0; ++i)
       shown[i] = line_[i];

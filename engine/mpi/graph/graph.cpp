@@ -201,8 +201,8 @@ class RankGraph::Builder {
         share.in_place ? graph_.own_nodes() : static_cast<std::int64_t>(share.nodes.size());
     desc.source_nodes = graph_.alone ? 0 : graph_.rows();
     desc.edges = end - begin;
-    desc.sources = sources.data();
-    desc.destinations = destinations.data();
+    desc.sources = desc.edges > 0 ? sources.data() : nullptr;
+    desc.destinations = desc.edges > 0 ? destinations.data() : nullptr;
     desc.duplicates = desc_.duplicates;
     share.graph = make_local_graph(context_, desc);
   }

@@ -37,10 +37,7 @@ heed_layout explicit_rows(const heed_layout& given, std::uint32_t real, std::int
   heed_layout layout = given;
   if (layout.dtype == HEED_DTYPE_DEFAULT) layout.dtype = real;
   const bool unset = given.stride_head == 0 && given.stride_row == 0 && given.stride_feature == 0;
-  if (given.reserved == HEED_STRIDES_EXPLICIT || !unset) {
-    layout.reserved = HEED_STRIDES_EXPLICIT;
-    return layout;
-  }
+  if (given.reserved == HEED_STRIDES_EXPLICIT || !unset) return layout;
   return rows_of(layout.dtype, heads, features);
 }
 

@@ -252,26 +252,30 @@ heed_graph_attention_args read_args(const Plan& plan, const heed_graph_attention
   const heed_graph_attention_args args = read_struct(given, "args");
   check_workspace(plan.workspace.bytes, workspace, bytes);
   std::byte* const calls = static_cast<std::byte*>(workspace) + plan.workspace.calls;
-  check(heed_graph_attention_plan_run(plan.empty.get(), &args, calls, plan.call_bytes));
+  const heed_graph_attention_desc& d = plan.desc;
+  const std::uint32_t real = d.out.dtype == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
+  const auto dtype = [&](const heed_matrix_layout& of) { return of.dtype == 0 ? real : of.dtype; };
   const bool nodes = plan.graph->own_nodes() > 0;
-  const bool data = nodes && (plan.projects() || plan.desc.residual != 0);
-  const bool matrices = nodes && plan.desc.inputs == HEED_GRAPH_PER_NODE;
-  const struct {
-    const char* field;
-    const void* data;
-    bool needed;
-  } tensors[] = {{"query", args.query, nodes && !plan.projects()},
-                 {"key", args.key, nodes && !plan.projects()},
-                 {"value", args.value, nodes && !plan.projects()},
-                 {"data", args.data, data},
-                 {"w_query", args.w_query, matrices},
-                 {"w_key", args.w_key, matrices},
-                 {"w_value", args.w_value, matrices},
-                 {"edge_data", args.edge_data, plan.desc.edge_width > 0 && plan.graph->given() > 0},
-                 {"out", args.out, nodes}};
-  for (const auto& tensor : tensors)
-    if (tensor.needed && tensor.data == nullptr)
-      fail(HEED_STATUS_INVALID_ARGUMENT, "args.%s is NULL; its tensor has elements", tensor.field);
+  const bool data = plan.projects() || d.residual != 0;
+  const bool matrices = d.inputs == HEED_GRAPH_PER_NODE;
+  heed_graph_attention_args others = args;  // but for tensors that the empty graph has none of
+  const auto check_rows = [](const char* field, const void* pointer, std::uint32_t type, bool used,
+                             bool some, auto& other) {
+    if (!used) return;
+    check_tensor(field, pointer, type, some);
+    other = nullptr;
+  };
+  check_rows("query", args.query, d.query.dtype, !plan.projects(), nodes, others.query);
+  check_rows("key", args.key, d.key.dtype, !plan.projects(), nodes, others.key);
+  check_rows("value", args.value, d.value.dtype, !plan.projects(), nodes, others.value);
+  check_rows("data", args.data, d.data.dtype, data, nodes, others.data);
+  check_rows("w_query", args.w_query, dtype(d.w_query), matrices, nodes, others.w_query);
+  check_rows("w_key", args.w_key, dtype(d.w_key), matrices, nodes, others.w_key);
+  check_rows("w_value", args.w_value, dtype(d.w_value), matrices, nodes, others.w_value);
+  check_rows("edge_data", args.edge_data, d.edge_data.dtype, d.edge_width > 0,
+             plan.graph->given() > 0, others.edge_data);
+  check_rows("out", args.out, d.out.dtype, true, nodes, others.out);
+  check(heed_graph_attention_plan_run(plan.empty.get(), &others, calls, plan.call_bytes));
   return args;
 }
 

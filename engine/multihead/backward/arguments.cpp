@@ -12,7 +12,7 @@ void check(const MultiheadBackwardProblem& p, const MultiheadBackwardArgs& args)
   const heed_multihead_backward_args& given = args.given;
   const MultiheadProblem& b = p.block;
   check_reserved("args.reserved", given.reserved);
-  check_pointer("args.grad_out", given.grad_out, p.grad_out, b.query_rows > 0);
+  check_tensor("args.grad_out", given.grad_out, p.grad_out, query_sizes(b.attention).of);
   const auto check_only = [](const char* field, const void* gradient, bool may, const char* why) {
     if (gradient != nullptr && !may)
       fail(HEED_STATUS_INVALID_ARGUMENT, "%s is given; it must be NULL %s", field, why);
@@ -74,7 +74,7 @@ InnerBackward checked_arguments(const heed_multihead_backward_plan& plan,
   const auto wanted = [&](std::size_t offset, const void* w, const void* b, bool input) {
     return w != nullptr || b != nullptr || input ? workspace + offset : nullptr;
   };
-  a.grad_out = workspace + s.grad_heads;
+  if (plan.problem.block.query_rows > 0) a.grad_out = workspace + s.grad_heads;
   a.grad_lse = given.grad_lse;
   a.grad_query = wanted(s.grad_query, given.grad_w_query, given.grad_b_query,
                         given.grad_input_query != nullptr);

@@ -261,10 +261,13 @@ class BackwardRun {
     const bool weighted = block_.combine == HEED_COMBINE_WEIGHTED;
     if (weighted) std::fill_n(own, a.query_heads, 0.0);
     const std::int64_t end = std::min((task + 1) * kTermRows, query_rows_.count);
+    const bool combined = block_.combine != HEED_COMBINE_HEADS;
     for (std::int64_t t = task * kTermRows; t < end; ++t) {
       const auto* const row = reinterpret_cast<const Real*>(heads.at(t));
-      numbers.read(grad_out.layout.type, grad_out.at(t), grad_out.layout.strides.feature, features,
-                   gradient);
+      numbers.read(grad_out.layout.type, grad_out.at(t), grad_out.layout.strides.feature,
+                   static_cast<std::size_t>(block_.width_out),
+                   combined ? gradient : reinterpret_cast<Real*>(to.at(t, 0)));
+      if (!combined) continue;
       split_gradient(block_.combine, gradient, row, a.query_heads, a.value_features,
                      a.value_features, static_cast<const Real*>(args_.head_weights),
                      reinterpret_cast<Real*>(to.at(t, 0)));
