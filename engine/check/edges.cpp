@@ -25,8 +25,6 @@ constexpr std::int64_t kBeyondDoubt = 16;
 }  // namespace
 
 void check_given_edges(const heed_graph_desc& desc) {
-  if (desc.edges == 0 && desc.sources != nullptr)
-    tell("check: desc.edges is 0, so the graph has none, although desc.sources is given");
   if (desc.index_type == HEED_INDEX_I64 || desc.edges < 4) return;
   const char* const rule =
       "int64 numbers read as int32 look like this; desc.index_type must be HEED_INDEX_I64 (2) for "

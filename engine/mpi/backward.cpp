@@ -161,6 +161,7 @@ class Backward : Run {
   }
 
   void compute(const Call& call) const {
+    if (problems() == 0) return;
     heed_attention_args attention = arguments(call);
     heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
     args.attention = &attention;

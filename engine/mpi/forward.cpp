@@ -80,6 +80,7 @@ class Forward : Run {
   }
 
   void compute(const Call& call) {
+    if (problems() == 0) return;
     const Slice& slice = slice_of(call);
     heed_attention_args args = arguments(call);
     std::byte* const merged = out_of(slice, workspace_);
@@ -101,6 +102,7 @@ class Forward : Run {
   /// Parts of a slice that lie side by side, merged to where `to` is.
   void merge(const Slice& slice, std::size_t parts, const void* const* outs,
              const void* const* lses, const Results& to) const {
+    if (problems() == 0) return;
     heed_merge_desc desc = HEED_MERGE_DESC_INIT;
     desc.batch = problem_.desc.batch;
     desc.heads = plan_.heads;

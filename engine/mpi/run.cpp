@@ -55,10 +55,10 @@ const std::int32_t* Run::lengths_of(const Span& keys) const {
 heed_attention_args Run::arguments(const Call& call) const {
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
   args.query = inputs_[kQuery].from(0, slice_of(call).queries.row).data;
-  if (call.own) {
+  if (call.own && call.keys.count > 0) {
     args.key = inputs_[kKey].from(0, call.keys.row).data;
     args.value = inputs_[kValue].from(0, call.keys.row).data;
-  } else {
+  } else if (call.keys.count > 0) {
     const Tensors parcel = plan_.parcel(plan_.keys_and_values(), at(call.parcel), call.keys.count);
     args.key = parcel[0].data;
     args.value = parcel[1].data;

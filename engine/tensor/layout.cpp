@@ -131,9 +131,10 @@ Layout layout_of(const char* field, const heed_layout& given, const Shape& shape
   if (contiguous_if_zero && all_zero(strides))
     strides =
         packed ? contiguous(field, shape, {0, 2, 1, 3}) : contiguous(field, shape, {0, 1, 2, 3});
-  if (contiguous_if_zero && whole != nullptr) check_whole(field, strides, shape, *whole);
   if (packed) strides.batch = 0;  // a sequence is found by its first row
-  return {type, bytes_of(type), check_reach(field, strides, shape)};
+  const Layout layout = {type, bytes_of(type), check_reach(field, strides, shape)};
+  if (contiguous_if_zero && whole != nullptr) check_whole(field, strides, shape, *whole);
+  return layout;
 }
 
 }  // namespace
@@ -226,8 +227,8 @@ Layout score_layout_of(const char* field, const heed_score_layout& given, const 
   score_sizes(field, given, shape, own);
   Strides strides = {given.stride_batch, given.stride_head, given.stride_row, given.stride_key};
   if (contiguous_if_zero && all_zero(strides)) strides = contiguous(field, own, {0, 1, 2, 3});
-  if (contiguous_if_zero && whole) check_whole(field, strides, own, kScoreStrides);
   strides = check_reach(field, strides, own);
+  if (contiguous_if_zero && whole) check_whole(field, strides, own, kScoreStrides);
   return {type,
           bytes_of(type),
           {own[0] == 1 ? 0 : strides.batch, own[1] == 1 ? 0 : strides.head,

@@ -44,8 +44,6 @@ TEST_CASE("checked: edges that look like int64", "[check][graph][files]") {
              g.desc.offsets = as_int32;
            },
            {"every second number of desc.offsets is 0"}),
-      told("edges forgotten", [](SmallGraph& g) { g.desc.edges = 0; },
-           {"desc.edges is 0", "desc.sources is given"}),
   });
 }
 

@@ -131,6 +131,20 @@ TEST_CASE("checked: caches", "[check][cache][files]") {
       told("strides of NumPy", [](AppendForm& f) { f.append.key = {0, 0, 0, 16, 32, 4}; },
            {"the strides of key are multiples of the 4 bytes"}),
       fine("nothing odd to attend", [](CacheAttentionForm&) {}),
+      told("a prompt without causal",
+           [](CacheAttentionForm& f) { f.attention.causal = HEED_CAUSAL_NONE; },
+           {"the 3 query rows of desc.sequences[0] attend all of its keys, later ones too"}),
+      fine("a prompt with a mask instead",
+           [](CacheAttentionForm& f) {
+             static const std::vector<std::uint8_t> ones(2 * 4 * 3 * 20, 1);
+             f.attention.causal = HEED_CAUSAL_NONE;
+             f.args.mask = ones.data();
+           }),
+      fine("a row without causal",
+           [](CacheAttentionForm& f) {
+             f.attention.causal = HEED_CAUSAL_NONE;
+             f.attention.query_length = 1;
+           }),
       told("NaN in a query", [](CacheAttentionForm& f) { f.query.set(3, kNan); },
            {"args.query holds 1 NaN"}),
       refused("over the queries", [](CacheAttentionForm& f) { f.args.out = f.query.at(); },

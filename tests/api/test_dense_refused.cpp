@@ -32,7 +32,7 @@ TEST_CASE("sizes go with each other and with addresses", "[refused]") {
        "desc.key has 1099511627776 x 2 x 1099511627776 x 4 elements; that overflows an address"},
       {[](Form& form) {
          form.desc.key_length = form.desc.value_features = kMost;
-         form.desc.key.stride_feature = 1;
+         form.desc.key = {0, HEED_STRIDES_EXPLICIT, 0, 0, 0, 1};
        },
        "desc.value has 2 x 2 x 1099511627776 x 1099511627776 elements; that overflows an address"},
       {strides(&heed_attention_desc::query, INT64_MAX >> 5, INT64_MAX >> 7, 0, 1),

@@ -309,13 +309,14 @@ TEST_CASE("a size of 0 beside its tensor is refused", "[refused][empty]") {
   using Names = std::vector<std::string>;
   const Names all = {"args.query", "args.key",     "args.value",
                      "args.out",   "args.weights", "args.column_sums"};
-  const auto no_heads = [](auto& form) { form.desc.query_heads = form.desc.key_heads = 0; };
   const auto no_rows = [](Form& form) {
     form.desc.query_length = form.desc.weight_rows = 0;
     form.args.weight_rows = nullptr;
   };
   check_empty<Form>({{"batch", with("desc.batch", 0), all},
-                     {"query_heads", no_heads, {"args.query", "args.out", "args.weights"}},
+                     {"query_heads",
+                      with("desc.query_heads", 0),
+                      {"args.query", "args.out", "args.weights", "args.column_sums"}},
                      {"query_length", no_rows, {"args.query", "args.out", "args.weights"}},
                      {"key_length",
                       [](Form& form) {
@@ -346,7 +347,10 @@ TEST_CASE("a size of 0 beside its tensor is refused", "[refused][empty]") {
         {"args.input_key", "args.attention: args.weights"}}});
   check_empty<BlockBackwardForm>(
       {{"batch",
-        with("desc.block: desc.attention: desc.batch", 0),
+        [](BlockBackwardForm& form) {
+          form.attention.batch = 0;
+          form.args.grad_input_key = nullptr;
+        },
         {"args.block: args.input_query", "args.block: args.input_key", "args.grad_out"}},
        {"query_length",
         with("desc.block: desc.attention: desc.query_length", 0),

@@ -137,6 +137,7 @@ TEST_CASE("a matrix larger than all memory is refused", "[allocator][weights]") 
   heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
   desc.in = desc.out = std::int64_t{1} << 27;
   desc.layout.stride_out = 1;
+  desc.layout.reserved = HEED_STRIDES_EXPLICIT;  // of one number
   const float number = 0;
   const std::size_t live = memory.live();
   Object made;

@@ -49,6 +49,7 @@ TEST_CASE("what a prepared matrix is made of", "[refused][weights]") {
        {[](MatrixForm& form) {
           form.desc.in = form.desc.out = kMost;
           form.desc.layout.stride_out = 1;
+          form.desc.layout.reserved = HEED_STRIDES_EXPLICIT;
         },
         "desc. ... overflows an address"}});
   for (const int matrices : {1, 2})

@@ -50,6 +50,20 @@ struct Call {
 
 }  // namespace
 
+TEST_CASE("an empty batch has no tensors") {
+  Call call;
+  call.attention.batch = 0;
+  CHECK(call.run() == HEED_STATUS_INVALID_ARGUMENT);
+  CHECK(std::string(heed_mpi_last_error()) ==
+        "rank 0: args.query is given, but batch is 0; a tensor without elements must be NULL");
+  call.args.query = call.args.key = call.args.value = nullptr;
+  call.args.out = nullptr;
+  const heed_status status = call.run();
+  INFO(heed_mpi_last_error());
+  CHECK(status == HEED_STATUS_OK);
+  CHECK(call.untouched());
+}
+
 TEST_CASE("what one rank alone gets wrong in its descriptor") {
   constexpr auto kInvalid = HEED_STATUS_INVALID_ARGUMENT;
   constexpr auto kUnsupported = HEED_STATUS_UNSUPPORTED;
@@ -111,6 +125,9 @@ TEST_CASE("what one rank alone gets wrong in its descriptor") {
          c.attention.batch = 2;
        },
        kInvalid, "desc.batch is 2 with desc.sequences 2; a packed batch has a batch of 1"},
+      {"a stride alone", [](Call& c) { c.attention.query = {0, 0, 0, 0, 8, 0}; }, kInvalid,
+       "desc.query.stride_feature is 0 beside other strides; it must be given with them, unless "
+       "desc.query.reserved is HEED_STRIDES_EXPLICIT (1), which lets it repeat elements"},
       {"pages", [](Call& c) { c.attention.pages = 4; }, kUnsupported,
        "a cache in pages (desc.pages) is not supported over ranks"},
       {"8-bit keys", [](Call& c) { c.attention.key.dtype = HEED_DTYPE_I8; }, kUnsupported,

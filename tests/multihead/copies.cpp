@@ -15,7 +15,7 @@ void copy_matrices(const Block& from, Block& to) {
   copy_numbers(from.w_query, to.w_query);
   copy_numbers(from.w_key, to.w_key);
   copy_numbers(from.w_value, to.w_value);
-  if (from.w_out) copy_numbers(*from.w_out, *to.w_out);
+  if (from.w_out && to.w_out) copy_numbers(*from.w_out, *to.w_out);
   to.head_weights = from.head_weights;
 }
 

@@ -40,6 +40,7 @@ heed_matrix_layout WeightMatrix::layout() const {
   heed_matrix_layout layout = HEED_MATRIX_LAYOUT_INIT;
   layout.dtype = choice_.dtype;
   if (is_default()) return layout;
+  layout.reserved = strides_said(tensor.strides());
   layout.stride_matrix = tensor.shape()[0] > 1 ? tensor.strides()[0] : 0;
   layout.stride_in = tensor.strides()[2];
   layout.stride_out = tensor.strides()[3];

@@ -174,7 +174,7 @@ void BlockCall::read(const BlockArguments& arguments) {
   const Options options = own_options(arguments);
   read_inputs(*this, arguments, options);
   desc.combine = read_combine(arguments.settings[2], HEED_COMBINE_TENSOR);
-  if (desc.combine == HEED_COMBINE_CONCAT && arguments.matrices[kOut].is_none())
+  if (desc.combine == HEED_COMBINE_CONCAT && arguments.matrices[int{kOut}].is_none())
     desc.combine = HEED_COMBINE_HEADS;
   read_matrices(*this, arguments);
   read_sizes(*this, arguments);

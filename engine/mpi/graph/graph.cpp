@@ -200,7 +200,7 @@ class RankGraph::Builder {
     desc.nodes =
         share.in_place ? graph_.own_nodes() : static_cast<std::int64_t>(share.nodes.size());
     desc.source_nodes = graph_.alone ? 0 : graph_.rows();
-    desc.edges = end - begin;
+    desc.edges = share.edges = end - begin;
     desc.sources = desc.edges > 0 ? sources.data() : nullptr;
     desc.destinations = desc.edges > 0 ? destinations.data() : nullptr;
     desc.duplicates = desc_.duplicates;

@@ -143,7 +143,8 @@ class Run {
     made.value = args_.value, made.value_layout = desc_.value;
     if (stage.project != nullptr) {
       heed_graph_attention_args args = args_;
-      args.data = own.data.data;
+      if (graph_.own_nodes() > 0) args.data = own.data.data;
+      args.edge_data = nullptr;  // its graph has no edges
       check(heed_graph_attention_plan_project(stage.project.get(), &args, at(plan_.workspace.calls),
                                               plan_.call_bytes, &made));
       Rows(tensor_of(made.query, made.query_layout), own.query, desc_.heads, desc_.features)
@@ -212,7 +213,8 @@ class Run {
     args.key = local_key().data;
     args.value = local_value().data;
     if (desc_.residual != 0) args.data = used.data.data;
-    args.edge_data = from_edge(args_.edge_data, desc_.edge_data, share.first_edge);
+    if (share.edges > 0)
+      args.edge_data = from_edge(args_.edge_data, desc_.edge_data, share.first_edge);
     args.w_edge_key = args_.w_edge_key;
     args.w_edge_value = args_.w_edge_value;
     args.edge_bias = from_edge(args_.edge_bias, desc_.edge_bias, share.first_edge);
@@ -249,7 +251,7 @@ class Run {
 
 heed_graph_attention_args read_args(const Plan& plan, const heed_graph_attention_args* given,
                                     void* workspace, std::size_t bytes) {
-  const heed_graph_attention_args args = read_struct(given, "args");
+  heed_graph_attention_args args = read_struct(given, "args");
   check_workspace(plan.workspace.bytes, workspace, bytes);
   std::byte* const calls = static_cast<std::byte*>(workspace) + plan.workspace.calls;
   const heed_graph_attention_desc& d = plan.desc;
@@ -259,10 +261,11 @@ heed_graph_attention_args read_args(const Plan& plan, const heed_graph_attention
   const bool data = plan.projects() || d.residual != 0;
   const bool matrices = d.inputs == HEED_GRAPH_PER_NODE;
   heed_graph_attention_args others = args;  // but for tensors that the empty graph has none of
-  const auto check_rows = [](const char* field, const void* pointer, std::uint32_t type, bool used,
+  const auto check_rows = [](const char* field, auto& pointer, std::uint32_t type, bool used,
                              bool some, auto& other) {
     if (!used) return;
     check_tensor(field, pointer, type, some);
+    if (!some) pointer = nullptr;
     other = nullptr;
   };
   check_rows("query", args.query, d.query.dtype, !plan.projects(), nodes, others.query);
