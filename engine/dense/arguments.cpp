@@ -107,7 +107,10 @@ void check_scales(const char* name, const StoredTensor& tensor, const RowSizes& 
          "%s is given; it must be NULL unless desc.%s.dtype is HEED_DTYPE_I8 (5) or "
          "HEED_DTYPE_F8_E4M3 (6)",
          field, name);
-  check_tensor(field, tensor.scales, tensor.scale_layout, keys.of);
+  // Of E4M3 there is one number, also for no keys.
+  const bool per_row = tensor.layout.type == ElementType::kI8;
+  if (per_row) return check_tensor(field, tensor.scales, tensor.scale_layout, keys.of);
+  check_pointer(field, tensor.scales, tensor.scale_layout, has_elements(keys.of));
 }
 
 /// An output that the arguments must have if, and only if, the descriptor asks for it.

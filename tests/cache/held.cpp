@@ -58,8 +58,10 @@ heed_status append(const Cache& cache, heed_sequence sequence, const Call& call,
   desc.rows = end - begin;
   desc.key = layout_in_sequence(key);
   desc.value = layout_in_sequence(value);
-  return heed_cache_append(cache.get(), sequence, &desc, address(key, {batch, 0, begin, 0}),
-                           address(value, {batch, 0, begin, 0}));
+  const auto from = [&](const Tensor& tensor) {
+    return begin < end ? address(tensor, {batch, 0, begin, 0}) : nullptr;
+  };
+  return heed_cache_append(cache.get(), sequence, &desc, from(key), from(value));
 }
 
 std::uint32_t draw_stored(Random& random) {
