@@ -5,7 +5,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import oracle
 import pytest
 from kinds import KINDS, assert_close, assert_like, needed, params
 
@@ -48,9 +47,9 @@ def filled(cache, count, seed=0):
     return sequence, rows
 
 
-def attended(query, key, value, **options):
+def attended(*tensors, **options):
     """Of one sequence, in float64."""
-    return oracle.attention(query[None], key[None], value[None], **options).out[0]
+    return heed.attention(*(x.astype(np.float64) for x in tensors), **options)
 
 
 @pytest.mark.parametrize("kind", params([k for k in KINDS if k.element != "float64"]))
@@ -125,33 +124,26 @@ LENGTHS = (33, 7, 18)
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_sequences_of_any_length_together(name):
-    options = OPTIONS[name]
     cache = cache_of()
     made = [filled(cache, length, 10 * i) for i, length in enumerate(LENGTHS)]
-    sequences = [sequence for sequence, _ in made]
     query = queries_of(3, HEADS, 2)
+    asked = {"return_weights": True, "return_lse": name != "hard"}
     for layer in range(LAYERS):
-        asked = {} if options.get("hard") else {"return_lse": True}
-        result = cache.attention(
-            sequences, query, layer=layer, **options, **asked, return_weights=True
+        found = cache.attention(
+            [sequence for sequence, _ in made], query, layer=layer, **OPTIONS[name], **asked
         )
-        assert result.weights.shape == (3, HEADS, 2, max(LENGTHS))
+        assert found.weights.shape == (3, HEADS, 2, max(LENGTHS))
         for b, (_, rows) in enumerate(made):
-            key, value = rows[layer]
-            mine = dict(options)
+            mine = dict(OPTIONS[name])
             if "attn_mask" in mine:
-                mine["attn_mask"] = mine["attn_mask"][b]
-            expected = oracle.attention(query[b][None], key[None], value[None], **mine)
-            assert_close(result.out[b], expected.out[0], 2.0**-24, "out")
-            assert_close(
-                result.weights[b, :, :, : LENGTHS[b]],
-                expected.weights["probabilities"][0],
-                2.0**-24,
-                "weights",
-            )
-            assert (result.weights[b, :, :, LENGTHS[b] :] == 0).all()
-            if asked:
-                assert_close(result.lse[b], expected.lse[0], 2.0**-24, "lse")
+                mine["attn_mask"] = mine["attn_mask"][b, ..., : LENGTHS[b]]
+            expected = attended(query[b], *rows[layer], **mine, **asked)
+            assert_close(found.out[b], expected.out, 2.0**-24, "out")
+            weights = found.weights[b]
+            assert_close(weights[..., : LENGTHS[b]], expected.weights, 2.0**-24, "weights")
+            assert (weights[..., LENGTHS[b] :] == 0).all()
+            if asked["return_lse"]:
+                assert_close(found.lse[b], expected.lse, 2.0**-24, "lse")
 
 
 def test_packed_queries_out_and_repeated_sequences():
@@ -235,31 +227,23 @@ def test_rotary(name):
         cache = cache_of(rotary=given)
     key, value = rows_of(30)
     query = queries_of(HEADS, 4)
-
-    def expected(key_positions, query_positions):
-        key_positions, query_positions = list(key_positions), list(query_positions)
-        return heed.attention(
-            heed.rotate(query, query_positions, **arguments),
-            heed.rotate(key, key_positions, **arguments),
+    places, where = np.random.default_rng(3).permutation(40)[:30], [3, 1, 4, 1]
+    # How rows are appended and queried, and where that makes keys and queries stand.
+    for rows, queries, keys_at, queries_at in (
+        ({}, {}, range(30), range(26, 30)),
+        ({"positions": places}, {"positions": where}, places, where),
+        ({"position_offset": 7}, {"position_offset": 2}, range(7, 37), range(28, 32)),
+    ):
+        sequence = cache.sequence()
+        sequence.append(key, value, **rows)
+        out = cache.attention(sequence, query, **queries, causal="bottom_right")
+        expected = heed.attention(
+            heed.rotate(query, list(queries_at), **arguments),
+            heed.rotate(key, list(keys_at), **arguments),
             value,
             causal="bottom_right",
         )
-
-    sequence = cache.sequence()
-    sequence.append(key[:, :11], value[:, :11])
-    sequence.append(key[:, 11:], value[:, 11:])
-    out = cache.attention(sequence, query, causal="bottom_right")
-    np.testing.assert_allclose(out, expected(range(30), range(26, 30)), atol=1e-6)
-    places = np.random.default_rng(3).permutation(40)[:30]
-    other = cache.sequence()
-    other.append(key, value, positions=places)
-    where = [3, 1, 4, 1]
-    out = cache.attention(other, query, positions=where, causal="bottom_right")
-    np.testing.assert_allclose(out, expected(places, where), atol=1e-6)
-    moved = cache.sequence()
-    moved.append(key, value, position_offset=7)
-    out = cache.attention(moved, query, position_offset=2, causal="bottom_right")
-    np.testing.assert_allclose(out, expected(range(7, 37), range(28, 32)), atol=1e-6)
+        np.testing.assert_allclose(out, expected, atol=1e-6)
 
 
 def test_sequences_live_with_their_objects():
@@ -360,6 +344,45 @@ def test_a_change_is_refused_while_another_call_reads():
     assert issubclass(heed.BusyError, BlockingIOError)
     assert all("is being used by another call" in text for text in refused)
     assert len(sequence) == 20
+
+
+def test_sequences_that_are_not_there():
+    cache, other = cache_of(), cache_of()
+    mine, theirs = filled(cache, 5)[0], filled(other, 5)[0]
+    query, (key, value) = queries_of(2, HEADS, 3), rows_of(3)
+    with pytest.raises(heed.ArgumentError, match=r"sequences\[1\] is of another cache"):
+        cache.attention([mine, theirs], query)
+    with pytest.raises(heed.ArgumentError, match="sequences is of another cache"):
+        cache.attention(theirs, query[0])
+    mine.free()
+    with pytest.raises(heed.ArgumentError, match=r"sequences\[0\] was freed"):
+        cache.attention([mine], query[:1])
+    for call in (
+        mine.fork,
+        mine.free,
+        mine.save,
+        mine.length,
+        lambda: len(mine),
+        lambda: mine.truncate(1),
+        lambda: mine.append(key, value),
+    ):
+        with pytest.raises(heed.ArgumentError, match="the sequence was freed"):
+            call()
+    with pytest.raises(TypeError, match="no constructor"):
+        heed.Sequence()
+
+
+def test_truncate():
+    cache = cache_of()
+    sequence, _ = filled(cache, 5)
+    sequence.append(*rows_of(3), layer=1)
+    with pytest.raises(heed.ArgumentError, match="length is 6; it must be 0 to 5, the rows of lay"):
+        sequence.truncate(6)
+    with pytest.raises(heed.ArgumentError, match="length is -1; it must be 0 to 5"):
+        sequence.truncate(-1)
+    with pytest.raises(TypeError, match="length must be an int, not str"):
+        sequence.truncate("5")
+    assert (len(sequence), sequence.length(1)) == (5, 8)
 
 
 def test_a_forked_process_uses_the_cache():

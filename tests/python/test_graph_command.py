@@ -1,10 +1,11 @@
-"""``heed graph``: edges from files, attention over them against its definition."""
+"""``heed graph``: edges from files, attention over them as heed.graph_attention has it."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import heed
 from heed.command import edges
 from heed.command.edges import Edges, read_edges
 from heed.command.failure import Failure
@@ -24,21 +25,13 @@ def files(run):
     return features
 
 
-def by_hand(features, pairs, heads=1, weights=None):
+def expected_of(features, pairs, heads=1, weights=None):
     """What every node gets, and the weight of every edge and head."""
-    x = features.reshape(len(features), heads, -1).astype(np.float64)
-    out, shares = np.zeros_like(x), np.zeros((len(pairs), heads))
-    for node in range(len(x)):
-        into = [e for e, (_, d) in enumerate(pairs) if d == node]
-        sources = [pairs[e][0] for e in into]
-        if not into:
-            continue
-        scores = np.einsum("hf,ehf->eh", x[node], x[sources]) / np.sqrt(x.shape[2])
-        p = np.exp(scores) * (1 if weights is None else np.asarray(weights)[into, None])
-        p /= p.sum(axis=0)
-        out[node] = np.einsum("eh,ehf->hf", p, x[sources])
-        shares[into] = p
-    return out, shares
+    graph = heed.Graph(*np.transpose(pairs), nodes=NODES, duplicates="keep")
+    x = features.reshape(NODES, heads, -1)
+    bias = None if weights is None else np.log(weights, dtype=np.float32)
+    found = heed.graph_attention(graph, x, x, x, edge_bias=bias, return_weights=True)
+    return found.out, found.weights
 
 
 def close(got, want):
@@ -46,7 +39,7 @@ def close(got, want):
 
 
 def test_edges_of_text_and_npy(run, files):
-    want, _ = by_hand(files, EDGES[:-1])
+    want, _ = expected_of(files, EDGES[:-1])
     for name in ("edges.csv", "edges.npy"):
         assert run("graph", name, "--features", "x.npy", "-o", "out.npy").status == 0
         close(np.load("out.npy").reshape(want.shape), want)
@@ -54,7 +47,7 @@ def test_edges_of_text_and_npy(run, files):
         run("graph", name, "--features", "x.npy", "-o", "out.npy", "--duplicates", "keep").status
         == 0
     )
-    close(np.load("out.npy").reshape(want.shape), by_hand(files, EDGES)[0])
+    close(np.load("out.npy").reshape(want.shape), expected_of(files, EDGES)[0])
 
 
 def test_heads_weights_and_lse(run, files):
@@ -62,7 +55,7 @@ def test_heads_weights_and_lse(run, files):
     ran = run("graph", "edges.csv", "--features", "x.npy", *words)
     assert ran.status == 0
     got = np.load("all.npz")
-    out, shares = by_hand(files, EDGES[:-1], heads=4)
+    out, shares = expected_of(files, EDGES[:-1], heads=4)
     close(got["out"].reshape(out.shape), out)
     close(got["weights"][:-1].reshape(shares.shape), shares)
     assert got["lse"].size == NODES * 4
@@ -75,7 +68,7 @@ def test_weighted_edges(run, files):
     Path("w.txt").write_text("# weighted\n" + lines)
     assert run("graph", "w.txt", "--features", "x.npy", "-o", "out.npy").status == 0
     pairs = [edge for edge, w in zip(EDGES[:-1], weights, strict=False) if w]
-    want, _ = by_hand(files, pairs, weights=[w for w in weights[:-1] if w])
+    want, _ = expected_of(files, pairs, weights=[w for w in weights[:-1] if w])
     close(np.load("out.npy").reshape(want.shape), want)
 
 
@@ -83,7 +76,7 @@ def test_both_ways_and_loops(run, files):
     words = ("--undirected", "--self-loops", "-o", "out.npy")
     assert run("graph", "edges.csv", "--features", "x.npy", *words).status == 0
     pairs = set(EDGES) | {(d, s) for s, d in EDGES} | {(n, n) for n in range(NODES)}
-    want, _ = by_hand(files, sorted(pairs))
+    want, _ = expected_of(files, sorted(pairs))
     close(np.load("out.npy").reshape(want.shape), want)
 
 
@@ -95,16 +88,10 @@ def test_matrices(run, files):
     np.savez("w.npz", b_value=np.ones(4, np.float32), **matrices)
     words = ("--matrices", "w.npz", "--heads", "2", "-o", "out.npy")
     assert run("graph", "edges.csv", "--features", "x.npy", *words).status == 0
-    query, key = (files @ matrices[name] for name in ("w_query", "w_key"))
-    value = files @ matrices["w_value"] + 1
-    got = np.load("out.npy").reshape(NODES, 2, 2)
-    for head in range(2):
-        q, k, v = (x.reshape(NODES, 2, -1)[:, head] for x in (query, key, value))
-        for node in range(NODES):
-            sources = [s for s, d in EDGES[:-1] if d == node]
-            p = np.exp(k[sources] @ q[node] / np.sqrt(3))
-            want = p @ v[sources] / p.sum() if sources else np.zeros(2)
-            np.testing.assert_allclose(got[node, head], want, rtol=2e-5, atol=2e-5)
+    graph = heed.Graph(*np.transpose(EDGES), nodes=NODES)
+    bias = np.ones(4, np.float32)
+    want = heed.graph_attention(graph, data=files, **matrices, b_value=bias, heads=2)
+    close(np.load("out.npy").reshape(want.shape), want)
 
 
 def test_show(run, files):

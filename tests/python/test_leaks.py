@@ -39,31 +39,19 @@ def generated():
     return CACHE.load(fork.save())
 
 
-def refused_block():
-    try:
-        heed.multihead(ROWS[:, :3], **BLOCK)
-    except heed.ArgumentError:
-        return
-    raise AssertionError
+def refused(call, error=heed.ArgumentError):
+    def attempt():
+        try:
+            call()
+        except error:
+            return
+        raise AssertionError
+
+    return attempt
 
 
-def refused():
-    try:
-        heed.attention(X, X, X[..., :0])
-    except heed.ArgumentError:
-        return
-    raise AssertionError
-
-
-def raising():
-    def fail(*_):
-        raise ZeroDivisionError
-
-    try:
-        heed.attention(X, X, X, score_function=fail)
-    except ZeroDivisionError:
-        return
-    raise AssertionError
+def raising(*_):
+    raise ZeroDivisionError
 
 
 def differentiated():
@@ -72,33 +60,23 @@ def differentiated():
     heed.attention_backward(X, repeated, X, *found[:2], X, sinks=[0.0, 1.0], grad_sinks=True)
 
 
-def refused_gradients():
-    try:
-        heed.attention_backward(X, X, X, X, X, X, grad_key=OUT)
-    except heed.ArgumentError:
-        return
-    raise AssertionError
-
-
-def refused_gradients_of_a_block():
-    try:
-        heed.multihead_backward(ROWS, **BLOCK, grad_out=ROWS, grad_w_out=OUT)
-    except heed.ArgumentError:
-        return
-    raise AssertionError
-
-
 CHANGES = {
     "attention": (lambda: heed.attention(X, X, X), CALLS),
     "gradients": (differentiated, CALLS // 10),
-    "refused_gradients": (refused_gradients, CALLS),
+    "refused_gradients": (
+        refused(lambda: heed.attention_backward(X, X, X, X, X, X, grad_key=OUT)),
+        CALLS,
+    ),
     "gradients_of_blocks": (
         lambda: heed.multihead_backward(
             ROWS, **BLOCK, b_out=ROWS[0], grad_out=ROWS, grad_scale=True
         ),
         CALLS // 10,
     ),
-    "refused_gradients_of_blocks": (refused_gradients_of_a_block, CALLS),
+    "refused_gradients_of_blocks": (
+        refused(lambda: heed.multihead_backward(ROWS, **BLOCK, grad_out=ROWS, grad_w_out=OUT)),
+        CALLS,
+    ),
     "gradients_of_graphs": (
         lambda: heed.graph_attention_backward(
             REVERSIBLE, data=ROWS, **MATRICES, heads=2, grad_out=ROWS
@@ -121,14 +99,14 @@ CHANGES = {
     ),
     "plan": (lambda: PLAN(X, X, X, attn_mask=MASK), CALLS),
     "made_plans": (lambda: heed.plan(X, X, X, causal=True)(X, X, X), CALLS),
-    "refused": (refused, CALLS),
+    "refused": (refused(lambda: heed.attention(X, X, X[..., :0])), CALLS),
     "multihead": (lambda: heed.multihead(ROWS, **BLOCK, return_lse=True), CALLS),
     "multihead_plan": (lambda: BLOCK_PLAN(ROWS), CALLS),
     "made_blocks": (
         lambda: heed.multihead_plan(ROWS, **{**BLOCK, "w_out": heed.Weights(MATRIX)})(ROWS),
         CALLS // 10,
     ),
-    "refused_block": (refused_block, CALLS),
+    "refused_block": (refused(lambda: heed.multihead(ROWS[:, :3], **BLOCK)), CALLS),
     "graph": (lambda: heed.Graph([0, 1], [1, 2], nodes=3).describe(), CALLS // 10),
     "graph_attention": (
         lambda: heed.graph_attention(GRAPH, data=ROWS, **MATRICES, heads=2, return_weights=True),
@@ -147,7 +125,10 @@ CHANGES = {
         lambda: heed.attention(X, X, X, score_function=lambda *a: a[0]),
         CALLS // 10,
     ),
-    "raising": (raising, CALLS // 10),
+    "raising": (
+        refused(lambda: heed.attention(X, X, X, score_function=raising), ZeroDivisionError),
+        CALLS // 10,
+    ),
     "contexts": (lambda: heed.Context(threads=1, executor="serial").describe(), CALLS // 10),
 }
 

@@ -3,36 +3,22 @@
 import numpy as np
 import pytest
 from cases import CASES
-from kinds import KINDS
-from test_attention import made, used_rows
+from test_multihead import TENSORS, written
 
 import heed
-
-TENSORS = {
-    "attn_mask",
-    "bias",
-    "alibi_slopes",
-    "sinks",
-    "key_lengths",
-    "cu_seqlens_q",
-    "cu_seqlens_k",
-    "block_table",
-    "key_scales",
-    "value_scales",
-}
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_same_bits(case):
-    tensors, given, _, options = made(KINDS[0], case)
+    *tensors, given = CASES[case]()
     asked = {"return_weights": True, "return_column_sums": True}
     plan = heed.plan(*tensors, **given, **asked)
     anew = {name: given[name] for name in given if name in TENSORS}
     expected = heed.attention(*tensors, **given, **asked)
-    written = used_rows(options)
+    rows = written(given)
     for _ in range(2):
         result = plan(*tensors, **anew)
-        np.testing.assert_array_equal(result.out[written], expected.out[written])
+        np.testing.assert_array_equal(result.out[rows], expected.out[rows])
         np.testing.assert_array_equal(result.weights, expected.weights)
         np.testing.assert_array_equal(result.column_sums, expected.column_sums)
 
@@ -88,53 +74,6 @@ def test_out_is_the_plans_or_plain():
         plan(q, k, v)
     with pytest.raises(heed.ArgumentError, match="out has strides .*; the plan was made for"):
         plan(q, k, v, out=out)
-
-
-def test_what_it_was_not_made_for():
-    q, k, v = tensors()
-    mask = np.ones((5, 5), bool)
-    plan = heed.plan(q, k, v, attn_mask=mask)
-    refused = [
-        (
-            (q[:, :, :4], k, v),
-            {"attn_mask": mask[:4]},
-            r"query is float32 \[2, 4, 4, 8\]; the plan was made for float32 \[2, 4, 5, 8\]",
-        ),
-        (
-            (q, k.astype(np.float16), v),
-            {"attn_mask": mask},
-            "key is float16 .*; the plan was made for f",
-        ),
-        (
-            (q, k, v[..., ::-1]),
-            {"attn_mask": mask},
-            r"value has strides \[160, 40, 8, -1\]; the plan was made for \[160, 40, 8, 1\]",
-        ),
-        (
-            (q, k, v),
-            {"attn_mask": np.ones((4, 5, 5), bool)},
-            r"attn_mask is bool \[4, 5, 5\]; the plan",
-        ),
-        (
-            (q, k, v),
-            {"attn_mask": np.ones((5, 5), np.float32)},
-            "attn_mask is floating; the plan was made for one that is bool",
-        ),
-    ]
-    for given, options, message in refused:
-        with pytest.raises(heed.ArgumentError, match=message):
-            plan(*given, **options)
-    for options, message in [
-        ({}, "the plan was made with attn_mask: give it"),
-        ({"attn_mask": mask, "bias": q}, "bias is given, but the plan was made without"),
-        ({"attn_mask": mask, "causal": True}, "causal is the plan's: give it to heed.plan"),
-        (
-            {"attn_mask": mask, "causl": True},
-            r"Plan.__call__\(\) got an unexpected keyword .* 'causl'",
-        ),
-    ]:
-        with pytest.raises(TypeError, match=message):
-            plan(q, k, v, **options)
 
 
 def test_lengths_change_from_call_to_call():

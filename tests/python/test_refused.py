@@ -1,237 +1,516 @@
-"""What heed.attention refuses, one by one, and in which words. Outputs stay as they were."""
+"""What functions refuse, and in which words. Outputs stay as they were.
+
+C's own words for its fields are tested in C; here stand those of the package, each once, and what
+becomes of C's in each function.
+"""
 
 import numpy as np
 import pytest
+from cases import SLOPES
+from test_cache import cache_of, filled, rows_of
 
 import heed
 
 F32 = np.float32
-QUERY = np.ones((2, 4, 5, 8), F32)
-KEY = np.ones((2, 2, 7, 8), F32)
-VALUE = np.ones((2, 2, 7, 6), F32)
-POOL = np.ones((3, 2, 16, 8), F32)
-ROWS = np.ones((5, 4, 8), F32)
-PACKED = np.ones((7, 2, 8), F32)
-INT8 = KEY.astype(np.int8)
-SCALES = np.ones((2, 2, 7), F32)
 
-# Options, or tensors and options, and the message.
-ARGUMENTS = [
-    # shapes
-    (
-        dict(key=KEY[..., :7]),
-        r"query is float32 \[2, 4, 5, 8\], key is float32 \[2, 2, 7, 7\]: their "
-        "features, 8 and 7, must be the same",
+
+def f32(*shape):
+    return np.ones(shape, F32)
+
+
+def yes(*shape):
+    return np.ones(shape, bool)
+
+
+def product(*arrays):
+    return arrays[0]
+
+
+POINTER = heed.ScoreFunction(lambda *_: None)
+GRADIENT_POINTER = heed.ScoreGradient(lambda *_: None)
+QUERY, KEY, VALUE = f32(2, 4, 5, 8), f32(2, 2, 7, 8), f32(2, 2, 7, 6)
+POOL, ROWS = f32(3, 2, 16, 8), f32(5, 4, 8)
+POOLS = {"key": POOL, "value": POOL[..., :6]}
+PACKED = {"key": f32(7, 2, 8), "value": f32(7, 2, 6), "cu_seqlens_k": [0, 3, 7]}
+PACKED_ROWS = {"query": ROWS, "cu_seqlens_q": [0, 3, 5]}
+INT8, SCALES = KEY.astype(np.int8), f32(2, 2, 7)
+OUT, LSE = f32(2, 4, 5, 8), f32(2, 4, 5)
+INPUT, B, HALF = f32(2, 5, 12), f32(8), np.zeros(4, np.float16)
+PREPARED = heed.Weights(f32(12, 8))
+SOURCES, DESTINATIONS = np.array([0, 1, 2]), np.array([2, 2, 0])
+NODES, DATA, W, W3 = f32(4, 2, 3), f32(4, 6), f32(6, 6), f32(3, 6, 6)
+EDGE_DATA, W_EDGE, REPEATED = f32(3, 5), f32(5, 6), np.broadcast_to(F32(0), (3, 2))
+CACHE = cache_of()
+QUERIES, (NEW_KEY, NEW_VALUE) = f32(2, 4, 3, 8), rows_of(3)
+TABLE, TURNED = f32(3, 4), f32(2, 5, 8)
+
+ATTENTION = {"query": QUERY, "key": KEY, "value": VALUE}
+BLOCK = {
+    "query": INPUT,
+    "w_query": f32(12, 8),
+    "w_key": f32(12, 4),
+    "w_value": f32(12, 6),
+    "w_out": f32(12, 7),
+    "heads": 4,
+    "key_heads": 2,
+}
+ONE_WAY, GRAPH = (heed.Graph(SOURCES, DESTINATIONS, nodes=4, reverse=x) for x in (False, True))
+PROJECTED = {"graph": GRAPH, "query": NODES, "key": NODES, "value": NODES}
+SHARED = {"graph": GRAPH, "data": DATA, "w_query": W, "w_key": W, "w_value": W, "heads": 2}
+ATTENTION_PLAN = heed.plan(**ATTENTION, attn_mask=yes(5, 7))
+MASKED = heed.multihead_plan(**BLOCK, attn_mask=yes(5, 5))
+WITH_ALL = heed.multihead_plan(**BLOCK, key=INPUT, out=f32(2, 5, 7))
+
+
+def planned(**given):
+    """Some numbers are looked at by runs alone."""
+    tensors = {name: given[name] for name in ("key_lengths", "cu_seqlens_q") if name in given}
+    heed.multihead_plan(**given)(given["query"], out=given.get("out"), **tensors)
+
+
+def append(rotary=None, **given):
+    sequence, _ = filled(cache_of(rotary=rotary), 5)
+    before = sequence.save()
+    try:
+        sequence.append(**given)
+    finally:
+        assert sequence.save() == before
+
+
+# What is called, with what by default, and an output that a refused call leaves as it was.
+FUNCTIONS = {
+    "attention": (heed.attention, ATTENTION, {"out": (2, 4, 5, 6)}),
+    "Plan.__call__": (ATTENTION_PLAN, {**ATTENTION, "attn_mask": yes(5, 7)}, {}),
+    "attention_backward": (
+        heed.attention_backward,
+        {"query": QUERY, "key": KEY, "value": KEY, "out": OUT, "lse": LSE, "grad_out": OUT},
+        {"grad_value": (2, 2, 7, 8)},
     ),
-    (dict(value=VALUE[:, :, :6]), "key is .*, value is .*: their rows, 7 and 6, must be the same"),
-    (dict(key=np.ones((3, 2, 7, 8), F32)), "their batches, 2 and 3, must be the same, or 1"),
-    (dict(value=np.ones((2, 4, 7, 8), F32)), "their heads, 2 and 4, must be the same, or 1"),
-    (dict(query=QUERY[:, :3]), "query has 3 heads and key 2; each must serve the same number"),
-    (dict(query=QUERY[..., :0], key=KEY[..., :0]), "key is .*, 7, 0.; it must have features"),
-    (dict(value=VALUE[..., :0]), r"value is float32 \[2, 2, 7, 0\]; it must have features"),
-    # types
-    (
-        dict(query=QUERY.astype(float)),
-        "query is float64 but key is float32; query, key, value and out must all be float64",
+    "multihead": (heed.multihead, BLOCK, {"out": (2, 5, 7)}),
+    "multihead_plan": (planned, BLOCK, {"out": (2, 5, 7)}),
+    "MultiheadPlan.__call__": (MASKED, {"query": INPUT, "attn_mask": yes(5, 5)}, {}),
+    "with key and out": (WITH_ALL, {"query": INPUT, "key": INPUT, "out": f32(2, 5, 7)}, {}),
+    "multihead_backward": (
+        heed.multihead_backward,
+        {**BLOCK, "grad_out": f32(2, 5, 7)},
+        {"grad_w_value": (12, 6)},
     ),
-    (dict(query=QUERY.astype(np.int8)), "query is int8; it must be float32, float64, float16 or "),
-    (
-        dict(key=KEY.astype(bool)),
-        "key is bool; it must be .*, or int8 or float8_e4m3fn with scales",
+    "Weights": (heed.Weights, {"matrix": W}, {}),
+    "project": (heed.project, {"x": DATA, "weights": heed.Weights(f32(6, 3))}, {"out": (4, 3)}),
+    "Graph": (heed.Graph, {"sources": SOURCES, "destinations": DESTINATIONS, "nodes": 4}, {}),
+    "Graph.from_csr": (heed.Graph.from_csr, {"offsets": [0, 1, 3], "sources": [0, 1, 1]}, {}),
+    "graph_attention": (heed.graph_attention, PROJECTED, {"out": (4, 2, 3)}),
+    "graph_attention of data": (heed.graph_attention, SHARED, {"out": (4, 6)}),
+    "graph_attention_plan": (heed.graph_attention_plan, PROJECTED, {"out": (4, 2, 3)}),
+    "graph_attention_backward": (
+        heed.graph_attention_backward,
+        {**PROJECTED, "grad_out": NODES},
+        {"grad_value": (4, 2, 3)},
     ),
-    # masks
-    (
-        dict(attn_mask=np.ones((4, 7), bool)),
-        r"attn_mask has shape \[4, 7\]; it must broadcast to \[2, 4, 5, 7\]: batch, heads,",
+    "graph_attention_backward of data": (
+        heed.graph_attention_backward,
+        {**SHARED, "grad_out": DATA},
+        {"grad_w_value": (6, 6)},
     ),
-    (
-        dict(attn_mask=np.ones((5, 7), np.int32)),
-        r"attn_mask is int32; it must be bool \(True attends\), or floating \(added to scores\)",
+    "Cache": (heed.Cache, {"key_heads": 2, "features": 8, "pages": 3}, {}),
+    "cache_bytes": (heed.cache_bytes, {"key_heads": 2, "features": 8, "pages": 3}, {}),
+    "append": (append, {"key": NEW_KEY, "value": NEW_VALUE}, {}),
+    "Cache.attention": (
+        CACHE.attention,
+        {"sequences": [filled(CACHE, length)[0] for length in (5, 2)], "query": QUERIES},
+        {"out": (2, 4, 3, 6)},
     ),
-    (
-        dict(attn_mask=np.ones((5, 7), F32), bias=np.ones((5, 7), F32)),
-        "attn_mask is float32, a bias, but bias is given too: add them",
-    ),
-    (dict(bias=np.ones((5, 7), bool)), "bias is bool; it must be float32"),
-    (dict(bias=np.ones((2, 5, 7), F32)), r"bias has shape \[2, 5, 7\]; it must broadcast to"),
-    # where rows stand
-    (
-        dict(causal="left"),
-        'causal is \'left\'; it must be False, True, "top_left", "bottom_right" or',
-    ),
-    (
-        dict(alignment="left"),
-        'alignment is \'left\'; it must be "top_left", "bottom_right" or an int',
-    ),
-    (dict(causal=True, alignment=1), "alignment is given beside causal, which says itself where"),
-    (dict(causal=2**70), "causal is 1180591620717411303424; it must fit in 64 bits"),
-    (dict(window=(1, 2)), "window is given with 5 query rows and 7 keys: say by alignment"),
-    (dict(window=(1, -2), alignment=0), r"window\[1\] is -2; it must be a number of keys"),
-    (dict(window=(1, 2, 3)), "window has 3 entries; it must be a pair"),
-    (dict(alibi_slopes=[1.0] * 4), "alibi_slopes are given with 5 query rows and 7 keys: say by"),
-    # numbers
-    (dict(scale=0), "scale is 0; for weights that no score changes give temperature=float"),
-    (dict(scale=np.nan), "scale is nan; it must be finite"),
-    (dict(scale=1e300), "scale is 1e.300; with it scores would be multiplied by"),
-    (dict(softcap=0), "softcap is 0; None is no cap"),
-    (dict(softcap=-1.0), "softcap is -1; it must be finite and at least 0"),
-    (dict(temperature=0), r"temperature is 0; it must be above 0 \(hard=True is its limit\)"),
-    (dict(temperature=np.nan), "temperature is nan; it must be above 0"),
-    (dict(hard=True, temperature=2), "temperature is given with hard, which has no denominator"),
-    (dict(hard=True, sinks=[0.0] * 4), "sinks is given with hard"),
-    (dict(hard=True, return_lse=True), "return_lse is given with hard"),
-    (
-        dict(alibi_slopes=[1.0] * 3, causal=True),
-        "alibi_slopes has 3 numbers; it must have one for each of the 4 query heads",
-    ),
-    (dict(alibi_slopes=[np.inf] * 4, causal=True), r"alibi_slopes\[0\] is inf; it must be finite"),
-    (dict(sinks=[0, np.nan, 0, 0]), r"sinks\[1\] is nan; it must not be NaN"),
-    (dict(sinks=np.zeros((4, 1), F32)), r"sinks has shape \[4, 1\]; it must have 1 axis"),
-    # lengths
-    (dict(key_lengths=[8, 2]), r"key_lengths\[0\] is 8; it must be 0 to 7"),
-    (dict(key_lengths=[7]), "key_lengths has 1 numbers; it must have one for each of the 2 seq"),
-    (dict(key_lengths=[2**40, 1]), r"key_lengths\[0\] is 1099511627776; it must fit in 32 bits"),
-    (dict(query=ROWS, cu_seqlens_q=[0, 3, 2]), r"cu_seqlens_q\[2\] is 2; it must be 3 to 5"),
-    (dict(query=ROWS, cu_seqlens_q=[0, 3, 6]), r"cu_seqlens_q\[2\] is 6; it must be 3 to 5"),
-    (dict(query=ROWS, cu_seqlens_q=[-1, 3, 5]), r"cu_seqlens_q\[0\] is -1; it must be 0 to 5"),
-    (dict(query=ROWS, cu_seqlens_q=[]), "cu_seqlens_q is empty; it must hold one number more than"),
-    (
-        dict(query=ROWS, cu_seqlens_q=[0, 2, 3, 5]),
-        r"key is float32 \[2, 2, 7, 8\], a batch of 2, but cu_seqlens_q is for 3 sequences",
-    ),
-    (
-        dict(cu_seqlens_q=[0, 5]),
-        r"query has shape \[2, 4, 5, 8\]; it must have axes \[rows, heads,",
-    ),
-    (
-        dict(query=ROWS, cu_seqlens_q=[0, 3, 5], max_seqlen_q=2),
-        "max_seqlen_q is 2; cu_seqlens_q has 3 rows for a sequence",
-    ),
-    (dict(max_seqlen_q=5), "max_seqlen_q is given without cu_seqlens_q"),
-    (dict(max_seqlen_k=5), "max_seqlen_k is given without cu_seqlens_k or block_table"),
-    (
-        dict(key=PACKED, value=PACKED, cu_seqlens_k=[0, 3, 7], max_seqlen_k=3),
-        "max_seqlen_k is 3; cu_seqlens_k has 4 rows for a sequence",
-    ),
-    (
-        dict(key=PACKED, value=PACKED, cu_seqlens_k=[0, 3, 7], max_seqlen_k=-3),
-        "max_seqlen_k is -3; it must be at least 0",
-    ),
-    (dict(key=PACKED, value=PACKED, cu_seqlens_k=[0, 3, 9]), r"cu_seqlens_k\[2\] is 9; it must be"),
-    (
-        dict(key=PACKED, value=PACKED, cu_seqlens_k=[0, 3, 7], query=ROWS, cu_seqlens_q=[0, 5]),
-        "cu_seqlens_k is for 2 sequences, but cu_seqlens_q for 1",
-    ),
-    # pages
-    (dict(key=POOL, value=POOL, block_table=[[0, 1], [1, 3]]), r"block_table\[1\]\[1\] is 3"),
-    (
-        dict(key=POOL, value=POOL, block_table=[[0, 1], [1]]),
-        "block_table has rows of 2 and 1 entries",
-    ),
-    (dict(key=POOL, value=POOL, block_table=[[0, 1]]), "a batch of 2, but block_table is for 1"),
-    (
-        dict(key=POOL, value=POOL, block_table=[[0], [1]], cu_seqlens_k=[0, 1]),
-        "block_table and cu_seqlens_k cannot both say where keys are",
-    ),
-    (
-        dict(key=POOL, value=POOL, block_table=[[0], [1]], max_seqlen_k=17),
-        "max_seqlen_k is 17; block_table has 16 rows for a sequence",
-    ),
-    (
-        dict(key=POOL[:, :, :15], value=POOL[:, :, :15], block_table=[[0], [1]]),
-        "pages of 15 rows; that must be a multiple of 16",
-    ),
-    (
-        dict(key=PACKED, value=PACKED, block_table=[[0], [1]]),
-        r"key has shape \[7, 2, 8\]; it must have axes \[pages, heads, rows of a page, features\]",
-    ),
-    # 8 bits
-    (dict(key=INT8), "key is int8, so key_scales must be given: float32, the shape of rows"),
-    (
-        dict(key=INT8, key_scales=SCALES[:1]),
-        r"key_scales is float32 \[1, 2, 7\]; it must be float32 \[2, 2, 7\], a number for each row",
-    ),
-    (dict(key_scales=SCALES), "key_scales is given, but key is float32; scales belong to int8"),
-    (dict(value_scales=1.0), "value_scales is given, but value is float32"),
-    # results
-    (dict(return_weights="all"), "return_weights is 'all'; it must be False, True, \"scores\""),
-    (dict(weight_rows=[1]), "weight_rows is given without return_weights"),
-    (dict(return_weights=True, weight_rows=[]), "weight_rows is empty; None is all rows"),
-    (dict(return_weights=True, weight_rows=[3, 1]), r"weight_rows\[1\] is 1; it must be 4 to 4"),
-    (dict(return_weights=True, weight_rows=[5]), r"weight_rows\[0\] is 5; it must be 0 to 4"),
-    (
-        dict(out=np.zeros((2, 4, 5, 7), F32)),
-        r"out has shape \[2, 4, 5, 7\]; the result has \[2, 4, 5, 6\]",
-    ),
-    (dict(out=np.zeros((4, 5, 6), F32)), "out has shape .4, 5, 6.; the result has"),
-    (dict(out=np.zeros((2, 4, 5, 6))), "out is float64 but query is float32"),
-    (dict(out=np.zeros((2, 4, 5, 6), np.int32)), "out is int32; it must be float32"),
-    (
-        dict(out=np.lib.stride_tricks.as_strided(np.zeros(8, F32), (2, 4, 5, 6), (0, 0, 0, 4))),
-        "out.stride_batch is 0; it must exceed 0, or elements of the output overlap",
-    ),
+    "merge": (heed.merge, {"parts": [(OUT, LSE)]}, {}),
+    "rotate": (heed.rotate, {"x": TURNED}, {"out": (2, 5, 8)}),
+}
+
+# What is changed, and how the message begins.
+ARGUMENTS = {
+    "attention": [
+        (dict(key=KEY[..., :7]), "query is ..., key is ...: their features, 8 and 7, must be the"),
+        (dict(key=f32(3, 2, 7, 8)), "query is ..., key is ...: their batches, 2 and 3, must be"),
+        (dict(query=QUERY[:, :3]), "query has 3 heads and key 2; each must serve the same number"),
+        (dict(query=QUERY[..., :0], key=KEY[..., :0]), "key is ...; it must have features"),
+        (dict(query=QUERY.astype(float)), "query is float64 but key is float32; query, key,"),
+        (dict(query=QUERY.astype(np.int8)), "query is int8; it must be float32, float64, float16"),
+        (dict(key=KEY.astype(bool)), "key is bool; it must be float32, float64, float16 or"),
+        (dict(attn_mask=yes(4, 7)), "attn_mask has shape [4, 7]; it must broadcast to"),
+        (dict(attn_mask=np.ones((5, 7), np.int32)), "attn_mask is int32; it must be bool (True"),
+        (dict(attn_mask=f32(5, 7), bias=f32(5, 7)), "attn_mask is float32, a bias, but bias is"),
+        (dict(causal="left"), "causal is 'left'; it must be False, True, \"top_left\","),
+        (dict(alignment="left"), 'alignment is \'left\'; it must be "top_left", "bottom_right" or'),
+        (dict(causal=True, alignment=1), "alignment is given beside causal, which says itself"),
+        (dict(causal=2**70), "causal is 1180591620717411303424; it must fit in 64 bits"),
+        (dict(window=(1, 2)), "window is given with 5 query rows and 7 keys: say by alignment,"),
+        (dict(window=(1, -2), alignment=0), "window[1] is -2; it must be a number of keys, at"),
+        (dict(window=(1, 2, 3)), "window has 3 entries; it must be a pair (left, right)"),
+        (dict(scale=0), "scale is 0; for weights that no score changes give"),
+        (dict(scale=np.nan), "scale is nan; it must be finite"),
+        (dict(scale=1e300), "scale is 1e+300; with it scores would be multiplied by 1.4427e+300,"),
+        (dict(softcap=0), "softcap is 0; None is no cap"),
+        (dict(softcap=-1.0), "softcap is -1; it must be finite and at least 0"),
+        (dict(temperature=0), "temperature is 0; it must be above 0 (hard=True is its limit)"),
+        (dict(hard=True, temperature=2), "temperature is given with hard, which has no"),
+        (dict(hard=True, sinks=[0.0] * 4), "sinks is given with hard, which has no denominator"),
+        (dict(hard=True, return_lse=True), "return_lse is given with hard, which has no"),
+        (dict(alibi_slopes=[1.0] * 3, causal=True), "alibi_slopes has 3 numbers; it must have"),
+        (dict(alibi_slopes=[np.inf] * 4, causal=True), "alibi_slopes[0] is inf; it must be"),
+        (dict(sinks=[0, np.nan, 0, 0]), "sinks[1] is nan; it must not be NaN"),
+        (dict(sinks=f32(4, 1)), "sinks has shape [4, 1]; it must have 1 axis"),
+        (dict(key_lengths=[8, 2]), "key_lengths[0] is 8; it must be 0 to 7"),
+        (dict(key_lengths=[7]), "key_lengths has 1 numbers; it must have one for each of the 2"),
+        (dict(query=ROWS, cu_seqlens_q=[]), "cu_seqlens_q is empty; it must hold one number more"),
+        (dict(query=ROWS, cu_seqlens_q=[0, 2, 3, 5]), "key is ..., a batch of 2, but cu_seqlens_q"),
+        (dict(cu_seqlens_q=[0, 5]), "query has shape [2, 4, 5, 8]; it must have axes [rows,"),
+        (dict(**PACKED_ROWS, max_seqlen_q=2), "max_seqlen_q is 2; cu_seqlens_q has 3 rows for a"),
+        (dict(max_seqlen_q=5), "max_seqlen_q is given without cu_seqlens_q"),
+        (dict(max_seqlen_k=5), "max_seqlen_k is given without cu_seqlens_k or block_table"),
+        (dict(**PACKED, max_seqlen_k=-3), "max_seqlen_k is -3; it must be at least 0"),
+        (
+            dict(**PACKED, query=ROWS, cu_seqlens_q=[0, 5]),
+            "cu_seqlens_k is for 2 sequences, but cu_seqlens_q for 1",
+        ),
+        (dict(**POOLS, block_table=[[0, 1], [1, 3]]), "block_table[1][1] is 3; it must be 0 to 2,"),
+        (dict(**POOLS, block_table=[[0, 1], [1]]), "block_table has rows of 2 and 1 entries"),
+        (
+            dict(**POOLS, block_table=[[0], [1]], cu_seqlens_k=[0, 1]),
+            "block_table and cu_seqlens_k cannot both say where keys are",
+        ),
+        (
+            dict(key=POOL[:, :, :15], value=POOL[:, :, :15], block_table=[[0], [1]]),
+            "key is ..., pages of 15 rows; that must be a multiple of 16",
+        ),
+        (dict(key=INT8), "key is int8, so key_scales must be given: float32, the shape of rows"),
+        (dict(key=INT8, key_scales=SCALES[:1]), "key_scales is ...; it must be ..., a number for"),
+        (dict(key_scales=SCALES), "key_scales is given, but key is float32; scales belong to int8"),
+        (dict(return_weights="all"), "return_weights is 'all'; it must be False, True,"),
+        (dict(weight_rows=[1]), "weight_rows is given without return_weights"),
+        (dict(return_weights=True, weight_rows=[]), "weight_rows is empty; None is all rows"),
+        (dict(return_weights=True, weight_rows=[3, 1]), "weight_rows[1] is 1; it must be 4 to 4:"),
+        (dict(out=f32(2, 4, 5, 7)), "out has shape [2, 4, 5, 7]; the result has [2, 4, 5, 6]"),
+        (dict(out=np.zeros((2, 4, 5, 6))), "out is float64 but query is float32; what is given"),
+    ],
+    "Plan.__call__": [
+        (dict(key=KEY.astype(np.float16)), "key is float16 ...; the plan was made for float32"),
+        (dict(value=VALUE[..., ::-1]), "value has strides [84, 42, 6, -1]; the plan was made for"),
+        (dict(attn_mask=yes(4, 5, 7)), "attn_mask is bool [4, 5, 7]; the plan was"),
+    ],
+    "attention_backward": [
+        (dict(out=OUT[:, :, :4]), "out has shape [2, 4, 4, 8]; it must have [2, 4, 5, 8], as the"),
+        (dict(out=OUT.astype(float)), "out is float64 but query is float32; they must both be"),
+        (dict(lse=LSE.astype(np.float16)), "lse is float16; it must be float32 or float64"),
+        (dict(grad_query=OUT[:1].copy()), "grad_query has shape [1, 4, 5, 8]; the gradient has"),
+        (
+            dict(grad_key=np.broadcast_to(F32(0), (2, 2, 7, 8))),
+            "grad_key is read-only; the result could not be written to it",
+        ),
+        (dict(grad_bias=True), "grad_bias is wanted, but neither bias nor a floating attn_mask is"),
+        (dict(grad_sinks=True), "grad_sinks is wanted, but no sinks are given"),
+        (dict(grad_sinks=f32(8)[::2], sinks=SLOPES), "grad_sinks is ...; it must be contiguous"),
+    ],
+    "multihead": [
+        (dict(query=INPUT[..., :8]), "w_query is ...; it must be [in, out] with in 8, as query (a"),
+        (dict(key=INPUT[:1]), "key is for 1 sequences, but query for 2"),
+        (dict(key=INPUT.astype(float)), "key is float64 but query is not; all must be float64, or"),
+        (dict(w_query=f32(12, 10)), "w_query has 10 columns, which 4 heads cannot share"),
+        (dict(w_key=f32(12, 6)), "w_key has 6 columns; it must have 4, for 2 heads of 2 features"),
+        (dict(w_key=f32(12, 0)), "w_key is float32 [12, 0]; it must have numbers"),
+        (dict(w_key=heed.Weights(np.zeros((12, 4)))), "w_key is prepared for float64 arithmetic"),
+        (dict(combine="tensor", w_out=f32(3, 4, 7)), "w_out is ...; it must be [4, 3, out]:"),
+        (dict(combine="mean"), 'w_out is given, but combine is neither "concat" nor "tensor", so'),
+        (dict(combine="sum"), 'combine is \'sum\'; it must be "concat", "weighted", "mean", "max"'),
+        (dict(combine="weighted", w_out=None), 'head_weights is None; combine="weighted" needs a'),
+        (dict(heads=0), "heads is 0; it must be at least 1"),
+        (dict(key_heads=3), "heads is 4 and key_heads 3; each key head must serve the same number"),
+        (dict(b_query=f32(7)), "b_query has shape [7]; it must have [8], a number for each column"),
+        (dict(b_query=f32(16)[::2]), "b_query has a stride of 2 elements; its numbers must lie"),
+        (dict(b_query=B, b_key=HALF), "b_query and b_key are of different types; biases must all"),
+        (dict(w_query=PREPARED, b_query=B), "b_query is given, but w_query is heed.Weights, which"),
+        (dict(combine="mean", w_out=None, b_out=f32(3)), "b_out is given without w_out"),
+        (dict(cu_seqlens_k=[0, 5]), "cu_seqlens_k is given without key and cu_seqlens_q"),
+    ],
+    "MultiheadPlan.__call__": [
+        (dict(query=INPUT[:, :4], attn_mask=yes(4, 4)), "query is ...; the plan was made for ..."),
+        (dict(query=np.asfortranarray(INPUT)), "query has strides [1, 2, 10]; the plan was made"),
+        (dict(attn_mask=f32(5, 5)), "attn_mask is floating; the plan was made for one that is"),
+    ],
+    "multihead_backward": [
+        (dict(grad_key=True), "grad_key is wanted, but no key is given: grad_query is the sum of"),
+        (
+            dict(combine="mean", w_out=None, grad_out=f32(2, 5, 3), grad_w_out=True),
+            "grad_w_out is wanted, but there is no w_out",
+        ),
+        (dict(grad_head_weights=True), "grad_head_weights is wanted, but no head_weights are"),
+        (
+            dict(b_query=B, grad_b_query=True, grad_b_key=HALF),
+            "grad_b_query and grad_b_key are of different types; gradients of biases",
+        ),
+    ],
+    "Graph": [
+        (dict(sources=[0, 1]), "sources has 2 entries and destinations 3; an edge is one of each"),
+        (dict(sources=SOURCES.astype(F32)), "sources is float32; it must be int32 or int64"),
+        (dict(nodes=0), "sources[0] is 0; nodes is 0"),
+        (dict(source_nodes=0), "source_nodes is 0; it must be at least 1, or None: edges lead"),
+        (dict(duplicates="drop"), 'duplicates is \'drop\'; it must be "remove", "keep" or None'),
+    ],
+    "Graph.from_csr": [
+        (dict(offsets=[]), "offsets is empty; it must hold one number more than there are nodes"),
+        (dict(offsets=[1, 2, 3]), "offsets[0] is 1; it must be 0"),
+        (dict(offsets=[0, 1, 2]), "offsets[2] is 2; the last must be the number of edges, 3"),
+    ],
+    "graph_attention": [
+        (dict(query=NODES[:3]), "query is ...; it must have a row for each of the 4 nodes"),
+        (dict(key=NODES[:, :1]), "query is ..., key is ..., value is ...; heads, and features of"),
+        (dict(w_key=W), "w_key is given beside query, key and value; it belongs to data"),
+        (dict(b_key=W[0]), "b_key is given; only matrices that all nodes share have biases"),
+        (dict(heads=3), "heads is 3; query is float32 [4, 2, 3]"),
+        (dict(steps=2), "steps is 2; query, key and value do not change, so it must be 1: give"),
+        (dict(steps=0), "steps is 0; it must be at least 1"),
+        (dict(residual=True, data=DATA[:, :5]), "data has 5 features; with residual it must have"),
+        (dict(edge_bias=f32(3, 4)), "edge_bias is ...; it must have a number for each of the 2"),
+        (dict(w_edge_key=W_EDGE), "w_edge_key is given without edge_data"),
+    ],
+    "graph_attention of data": [
+        (dict(w_query=W3, w_key=W3, w_value=W3), "w_query is ...; it must have a matrix for each"),
+    ],
+    "graph_attention_backward": [
+        (dict(graph=ONE_WAY), "graph was made without reverse=True, which gradients need"),
+        (dict(grad_data=True), "grad_data is wanted, but no data is given"),
+        (dict(edge_bias=REPEATED), "grad_edge_bias is wanted, but edge_bias repeats a number for"),
+    ],
+    "Cache": [
+        (dict(pages=0), "pages is 0; it must be at least 1"),
+        (dict(page_rows=24), "page_rows is 24; it must be a multiple of 16"),
+        (dict(sequences=2**20 + 1), "sequences is 1048577; it must be at most 1048576"),
+        (dict(pages=2**40), "the number of pages is 1099511627776; it must be at most"),
+        (dict(dtype="float64"), "dtype is float64; it must be float32, float16, bfloat16, int8 or"),
+        (dict(key_scale=2.0), 'key_scale is given; only dtype="float8_e4m3fn" has one'),
+        (dict(value_scale=0, dtype="float8_e4m3fn"), "value_scale is 0; it must be above 0"),
+        (dict(rotary="quarters"), 'pairs is \'quarters\'; it must be "halves" or "interleaved"'),
+        (dict(rotary={"features": 10}), "rotary has 10 features; keys have 8"),
+        (dict(rotary={"base": -1.0}), "base is -1; it must be finite and at least 1e-256"),
+        (dict(rotary="halves", features=7), "rotary turns pairs, but features is 7; give rotary"),
+        (dict(rotary={"cosines": TABLE}), "cosines is given without sines"),
+        (
+            dict(rotary={"cosines": TABLE, "sines": TABLE[:2]}),
+            "cosines is ..., sines ...; they must be alike",
+        ),
+    ],
+    "append": [
+        (dict(key=NEW_KEY[:1]), "key has shape [1, 3, 8]; it must have [2, rows, 8]: the cache's"),
+        (dict(value=NEW_VALUE[:, :2]), "key is ..., value is ...; both must have the same rows"),
+        (dict(key=NEW_KEY.astype(float)), "key is float64; it must be float32, float16 or"),
+        (dict(layer=2), "layer is 2; it must be 0 to 1, for the cache's layers"),
+        (dict(positions=[1, 2, 3]), "positions is given, but the cache has no rotary embedding"),
+        (dict(rotary="halves", positions=[1, 2]), "positions has shape [2]; it must have [3] or"),
+        (
+            dict(rotary="halves", positions=[1, 2, 3], position_offset=4),
+            "position_offset is given beside positions, which say where rows stand",
+        ),
+        (dict(rotary="halves", position_offset=-9), "position_offset is -9; rows that lie at 5 to"),
+    ],
+    "Cache.attention": [
+        (dict(query=QUERIES[..., :4]), "query is ...; it must have 8 features, as the cache's"),
+        (dict(query=QUERIES[:, :3]), "query has 3 heads and the cache 2; each must serve the same"),
+        (dict(query=QUERIES.astype(float)), "query is float64; it must be float32, float16 or"),
+        (dict(max_seqlen_k=4), "max_seqlen_k is 4; the longest of sequences has 5 rows"),
+    ],
+    "merge": [
+        (dict(parts=[]), "parts is empty; there must be at least one part"),
+        (dict(parts=[OUT]), "parts[0][1] has shape [4, 5, 8]; it must have [4, 5], as parts[0][0]"),
+        (dict(parts=[(OUT, LSE.astype(np.float16))]), "parts[0][1] is float16; it must be float32"),
+        (dict(parts=[(OUT.astype(np.int8), LSE)]), "parts[0][0] is int8; it must be float32,"),
+        (dict(parts=[(OUT, LSE), (OUT[::-1], LSE)]), "parts[1][0] is ...; it must be as of the"),
+        (
+            dict(out=(OUT[:1], LSE[:1])),
+            "out[0] has shape [1, 4, 5, 8]; the parts have [2, 4, 5, 8]",
+        ),
+        (dict(packed=True), "parts[0][0] has shape [2, 4, 5, 8]; it must have axes [rows, heads,"),
+    ],
+    "rotate": [
+        (dict(x=TURNED[0, 0]), "x has shape [8]; it must have axes [batch, heads, rows,"),
+        (dict(x=TURNED[..., :7]), "x has 7 features; features must say how many, an even number,"),
+        (dict(features=3), "features is 3; it must be even, at least 2"),
+        (dict(features=10), "features is 10; x has 8"),
+        (dict(base=2.0, cosines=TABLE, sines=TABLE), "base is given beside cosines and sines,"),
+        (dict(cosines=TABLE.T, sines=TABLE.T), "cosines is ...; it must be float32 [positions,"),
+        (dict(cosines=TABLE, sines=TABLE, features=4), "cosines has 4 pairs; features, 4, are 2"),
+        (dict(cosines=TABLE, sines=TABLE), "position + rows - 1 is 4; it must be 0 to 2, which"),
+        (dict(position=1, positions=[1] * 5), "position is 1 beside positions, which say where"),
+        (dict(out=TURNED[:1]), "out has shape [1, 5, 8]; x has [2, 5, 8]"),
+        (dict(out=TURNED.astype(float)), "out is float64, x float32; float64 goes with float64,"),
+    ],
+    "project": [
+        (dict(x=DATA[:, :5]), "x is float32 [4, 5]; it must have 6 features, as weights have"),
+        (dict(weights=heed.Weights(np.ones((6, 3)))), "x is float32 but weights is float64; all"),
+    ],
+}
+
+TYPES = {
+    "attention": [
+        (dict(causal=1.5), 'causal must be False, True, "top_left", "bottom_right" or an int, not'),
+        (dict(alignment=None, window=3), "window must be a pair (left, right), not int"),
+        (dict(window=("1", 2)), "window[0] must be an int, not str"),
+        (dict(alignment=1.5), 'alignment must be "top_left", "bottom_right" or an int, not float'),
+        (dict(alignment=True), 'alignment must be "top_left", "bottom_right" or an int, not bool'),
+        (dict(scale="1"), "scale must be a number, not str"),
+        (dict(sinks=["a"] * 4), "sinks[0] must be a number, not str"),
+        (dict(hard=1), "hard must be True or False, not 1"),
+        (dict(return_weights=3), 'return_weights must be False, True, "scores", "capped",'),
+        (dict(attn_mask=[[True]]), "attn_mask must be an array, of NumPy, PyTorch or another"),
+        (dict(**POOLS, block_table=[0, 1]), "block_table must be an array, or a sequence of rows,"),
+        (dict(score_function=3), "score_function must be a callable, a function pointer of ctypes"),
+    ],
+    "Plan.__call__": [
+        (dict(causal=True), "causal is the plan's: give it to heed.plan"),
+    ],
+    "attention_backward": [
+        (dict(grad_query=1), "grad_query must be True, False or an array to write to, not 1"),
+        (dict(score_function=product), "score_function is given, so score_gradient must be: what"),
+        (dict(score_gradient=product), "score_gradient is given without score_function"),
+        (
+            dict(score_function=product, score_gradient=GRADIENT_POINTER),
+            "score_gradient is a function pointer, score_function a callable; both must",
+        ),
+        (
+            dict(score_function=POINTER, score_gradient=(GRADIENT_POINTER, None)),
+            "score_gradient must be a callable or a function pointer, not tuple: it is",
+        ),
+    ],
+    "multihead": [
+        (dict(w_query=None), "w_query must be an array or heed.Weights, not None"),
+        (dict(combine="tensor", w_out=None), "w_out must be ..., not None; only combine="),
+        (dict(combine=1), 'combine must be "concat", "weighted", "mean", "max" or "tensor", not'),
+        (dict(block_table=[[0]]), "block_table is given; a block makes its keys and values itself"),
+    ],
+    "MultiheadPlan.__call__": [
+        (dict(key=INPUT), "key is given, but the plan was made without"),
+        (dict(attn_mask=None), "the plan was made with attn_mask: give it"),
+        (dict(causal=True), "causal is the plan's: give it to heed.multihead_plan"),
+    ],
+    "with key and out": [
+        (dict(key=None), "key is None, but the plan was made with one: give it"),
+        (dict(out=None), "the plan was made with out: give it"),
+    ],
+    "Weights": [
+        (dict(matrix=heed.Weights(INPUT[0])), "matrix must be an array, not heed.Weights"),
+    ],
+    "Graph": [
+        (dict(nodes=None), "nodes must be an int, not NoneType"),
+        (dict(reverse=1), "reverse must be True or False, not 1"),
+    ],
+    "Graph.from_csr": [
+        (dict(reverse=1), "reverse must be True or False, not 1"),
+    ],
+    "graph_attention": [
+        (dict(graph=3), "graph must be a heed.Graph, not int"),
+        (dict(key=None), "query is given but key is None; give query, key and value, or none of"),
+        (dict(data=DATA), "data is given beside query, key and value, which only residual=True"),
+        (dict(residual=True), "data is None; residual=True adds to it"),
+        (dict(edge_data=EDGE_DATA), "edge_data is given without w_edge_key or w_edge_value"),
+        (
+            dict(edge_data=EDGE_DATA, w_edge_key=heed.Weights(W_EDGE)),
+            "w_edge_key must be an array, not heed.Weights, which edges do not take",
+        ),
+    ],
+    "graph_attention of data": [
+        (dict(data=None), "data is None; w_query, w_key and w_value are multiplied with it"),
+        (dict(w_key=None), "w_key is None; give query, key and value, or data with w_query, w_key"),
+        (dict(heads=None), "heads is None; it must be given with data"),
+    ],
+    "Cache": [
+        (dict(rotary=3), 'rotary must be "halves", "interleaved", a dict or None, not int'),
+        (dict(rotary={"pair": 1}), "rotary has 'pair'; it may have pairs, base, features, cosines"),
+    ],
+    "Cache.attention": [
+        (dict(key_lengths=[1, 2]), "key_lengths is given; the cache knows its keys and values"),
+        (dict(sequences=3), "sequences must be a heed.Sequence, or a list of them, not int"),
+        (dict(sequences=[3]), "sequences[0] must be a heed.Sequence, not int"),
+    ],
+    "merge": [
+        (dict(parts=3), "parts must be a sequence of pairs (out, lse), not int"),
+        (dict(parts=[(OUT,)]), "parts[0] must be a pair (out, lse), not tuple"),
+    ],
+    "project": [
+        (dict(weights=f32(6, 3)), "weights must be heed.Weights, not ndarray"),
+    ],
+}
+
+UNSUPPORTED = {
+    "attention_backward": [
+        (dict(hard=True), "hard is True; it must be False: hard attention is not differentiable"),
+        (dict(key=INT8, key_scales=SCALES), "key is int8; gradients of 8-bit numbers are not"),
+        (dict(key=POOL, value=POOL, block_table=[[0], [1]]), "block_table is given; gradients of"),
+    ],
+    "graph_attention_backward of data": [
+        (dict(w_value=heed.Weights(W)), "w_value is heed.Weights; gradients need the array that"),
+    ],
+}
+
+
+for TABLES in (ARGUMENTS, TYPES):
+    TABLES["multihead_plan"] = TABLES["multihead"]
+    TABLES["graph_attention_plan"] = TABLES["graph_attention"]
+    TABLES["cache_bytes"] = TABLES["Cache"]
+ALL = [
+    pytest.param(name, changes, message, kind, id=f"{name}-{message[:40]}")
+    for kind, tables in (
+        (heed.ArgumentError, ARGUMENTS),
+        (heed.UnsupportedError, UNSUPPORTED),
+        (TypeError, TYPES),
+    )
+    for name, rows in tables.items()
+    for changes, message in rows
 ]
 
-TYPES = [
-    (dict(causl=True), r"attention\(\) got an unexpected keyword argument 'causl'"),
-    (dict(causal=1.5), "causal must be False, True, .*, not float"),
-    (dict(alignment=None, window=3), r"window must be a pair \(left, right\), not int"),
-    (dict(window=("1", 2)), r"window\[0\] must be an int, not str"),
-    (dict(window="12"), "window must be a pair"),
-    (dict(alignment=1.5), "alignment must be .*, not float"),
-    (dict(alignment=True), "alignment must be .*, not bool"),
-    (dict(scale="1"), "scale must be a number, not str"),
-    (dict(hard=1), "hard must be True or False, not 1"),
-    (dict(return_lse="yes"), "return_lse must be True or False, not 'yes'"),
-    (dict(return_weights=3), "return_weights must be False, True, .*, not int"),
-    (dict(attn_mask=[[True]]), "attn_mask must be an array"),
-    (dict(key_lengths=7), "key_lengths must be an array"),
-    (dict(key_lengths=[7.0, 1]), r"key_lengths\[0\] must be an int, not float"),
-    (dict(sinks=["a"] * 4), r"sinks\[0\] must be a number, not str"),
-    (
-        dict(query=ROWS, cu_seqlens_q=[0, 2, 5], max_seqlen_q="5"),
-        "max_seqlen_q must be an int, not str",
-    ),
-    (
-        dict(key=POOL, value=POOL, block_table=[0, 1]),
-        "block_table must be an array, or a sequence of rows, not of int",
-    ),
-    (dict(score_function=3), "score_function must be a callable, a function pointer of ctypes or"),
-    (dict(score_function=(print, 1)), "score_function must be .*, not builtin_function"),
-    (dict(context=3), "context must be a heed.Context, not int"),
-    (dict(out=[1.0]), "out must be an array"),
-]
+
+@pytest.mark.parametrize(("name", "changes", "message", "kind"), ALL)
+def test_refused(name, changes, message, kind):
+    function, given, written = FUNCTIONS[name]
+    room = {n: np.full(shape, 7, F32) for n, shape in written.items() if n not in changes}
+    with pytest.raises(kind) as raised:
+        function(**{**given, **room, **changes})
+    first, *others = message.split("...")
+    assert str(raised.value).startswith(first)
+    assert all(part in str(raised.value) for part in others)
+    assert all((x == 7).all() for x in room.values())
 
 
-def call(function, changes):
-    given = {"query": QUERY, "key": KEY, "value": VALUE, **changes}
-    tensors = [given.pop(name) for name in ("query", "key", "value")]
-    given.setdefault("out", None)
-    return function(*tensors, **given)
+@pytest.mark.parametrize(
+    "name", [name for name in FUNCTIONS if " " not in name and name != "append"]
+)
+def test_unknown_arguments(name):
+    function, given, _ = FUNCTIONS[name]
+    with pytest.raises(
+        TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'colour'"
+    ):
+        function(**given, colour=1)
 
 
-@pytest.mark.parametrize(("changes", "message"), ARGUMENTS)
-def test_wrong_arguments(changes, message):
-    with pytest.raises(heed.ArgumentError, match=message):
-        call(heed.attention, changes)
+WITHOUT = {
+    "Plan.__call__",
+    "MultiheadPlan.__call__",
+    "with key and out",
+    "cache_bytes",
+    "append",
+    "Cache.attention",
+}
 
 
-@pytest.mark.parametrize(("changes", "message"), TYPES)
-def test_wrong_types(changes, message):
-    with pytest.raises(TypeError, match=message):
-        call(heed.attention, changes)
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in WITHOUT])
+def test_contexts(name):
+    function, given, _ = FUNCTIONS[name]
+    with pytest.raises(TypeError, match="context must be a heed.Context, not int"):
+        function(**given, context=3)
 
 
-@pytest.mark.parametrize(("changes", "message"), ARGUMENTS + TYPES)
-def test_outputs_stay_as_they_were(changes, message):
-    if "out" in changes:
-        pytest.skip("has an out of its own")
-    rows = 5 if "cu_seqlens_q" in changes else (2, 4, 5)
-    width = changes.get("value", VALUE).shape[-1]
-    out = np.full((*np.atleast_1d(rows), *([4] if isinstance(rows, int) else []), width), 7, F32)
-    with pytest.raises((heed.ArgumentError, TypeError)):
-        call(heed.attention, {**changes, "out": out})
-    assert (out == 7).all()
+@pytest.mark.parametrize("name", ["attention", "multihead", "graph_attention", "Cache.attention"])
+def test_words_of_c(name):
+    function, given, _ = FUNCTIONS[name]
+    with pytest.raises(
+        heed.ArgumentError, match="^softcap is -1; it must be finite and at least 0"
+    ):
+        function(**given, softcap=-1)
 
 
 def test_errors_are_what_programs_expect():
@@ -247,3 +526,5 @@ def test_memory_that_there_is_not():
     row = np.broadcast_to(F32(1), (1, 1, 2**36, 8))
     with pytest.raises(MemoryError):
         heed.attention(row, KEY[:1, :1], VALUE[:1, :1])
+    with pytest.raises(MemoryError, match="there is no memory for"):
+        heed.Cache(key_heads=1024, features=2**20, pages=2**14)

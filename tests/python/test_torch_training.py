@@ -1,6 +1,5 @@
-"""Gradients of heed.torch: gradcheck, PyTorch's own beside them, compiled, and of a small model."""
+"""Gradients of heed.torch: gradcheck, PyTorch's own beside them, compiled, and of modules."""
 
-import copy
 import re
 from concurrent.futures import ThreadPoolExecutor
 from shutil import which
@@ -77,12 +76,6 @@ def test_gradcheck(name):
     assert torch.autograd.gradcheck(attend, given)
 
 
-def test_gradcheck_of_repeated_tensors():
-    query, key, value = problem(key_heads=4)
-    repeated = [x[:1].detach().requires_grad_() for x in (key[:, :1], value)]
-    assert torch.autograd.gradcheck(heed.torch.attention, (query, *repeated))
-
-
 @pytest.mark.parametrize("name", OPTIONS)
 def test_op_is_what_torch_library_asks_for(name):
     """Schemas, fake kernels and autograd of both ops, also traced with dynamic shapes."""
@@ -102,14 +95,10 @@ def test_only_what_requires_gradients(wanted):
 
 
 def test_gradient_of_lse_alone():
-    tensors = problem()
-    _, lse = heed.torch.attention(*tensors)
-    found = torch.autograd.grad(lse.sum(), tensors)
-    query, key, _ = tensors
-    scores = query @ key.repeat_interleave(2, 1).transpose(2, 3) / 3**0.5
-    expected = torch.autograd.grad(torch.logsumexp(scores, -1).sum(), (query, key))
-    torch.testing.assert_close(found[:2], expected, rtol=1e-10, atol=1e-12)
-    assert (found[2] == 0).all()
+    def lse(*tensors):
+        return heed.torch.attention(*tensors)[1]
+
+    assert torch.autograd.gradcheck(lse, problem())
 
 
 # Calls of PyTorch's function whose gradients heed computes.
@@ -255,43 +244,14 @@ def test_compiled_graphs_keep_both_ops():
     assert [graph.count(op) for graph, op in zip(graphs, ops, strict=True)] == [1, 1]
 
 
-def losses_of(model, heed_computes, steps=30):
-    """Training to put out what came three tokens before."""
-    torch.manual_seed(2)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.5)
-    losses = []
-    with heed.torch.use(heed_computes):
-        for _ in range(steps):
-            tokens = torch.randint(9, (8, 12))
-            logits = model(tokens)
-            loss = F.cross_entropy(logits[:, 3:].flatten(0, 1), tokens[:, :-3].flatten())
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            losses.append(loss.item())
-    return torch.tensor(losses)
-
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.tokens, self.places = torch.nn.Embedding(9, 32), torch.nn.Embedding(12, 32)
-        layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
-        self.encoder = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.head = torch.nn.Linear(32, 9)
-
-    def forward(self, tokens):
-        x = self.tokens(tokens) + self.places(torch.arange(12))
-        mask = torch.nn.Transformer.generate_square_subsequent_mask(12)
-        return self.head(self.encoder(x, mask=mask, is_causal=True))
-
-
 def test_modules_of_pytorch_train():
-    """The same losses as with PyTorch's attention: roundings are all that differs."""
-    model = Model()
-    ours = losses_of(copy.deepcopy(model), True)
-    assert heed.torch.report() == {"heed": 2 * 30}
-    theirs = losses_of(model, False)
-    assert heed.torch.report() == {"heed": 2 * 30}
-    assert theirs[-1] < 0.9 * theirs[0]  # it learns
-    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=0)
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    x, found = torch.randn(8, 12, 32), []
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(12)
+    for on in (True, False):
+        with heed.torch.use(on):
+            layer.zero_grad()
+            layer(x, src_mask=mask, is_causal=True).square().sum().backward()
+        found.append([p.grad.clone() for p in layer.parameters()])
+    assert heed.torch.report() == {"heed": 1}
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
