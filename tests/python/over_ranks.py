@@ -7,6 +7,7 @@ those of one process, whose functions other tests compare with definitions.
 import gc
 import importlib.util
 import inspect
+import operator
 import os
 import re
 from pathlib import Path
@@ -352,14 +353,19 @@ def test_refused_on_all(given, kind, message):
         function(**given)
 
 
+def described(function):
+    """Parameters that the docstring, or that of the function it refers to, says something of."""
+    text = inspect.getdoc(function)
+    names = set(re.findall(r"^ {4}(\w+):", text, re.MULTILINE))
+    for name in re.findall(r"\*\*options: [^:]*``heed\.([\w.]+)``", text):
+        names |= described(operator.attrgetter(name)(heed))
+    return names
+
+
 def test_every_option_is_documented():
     functions = heed.mpi.attention_backward, heed.mpi.graph_attention
     for function in (heed.mpi.attention, heed.mpi.plan, heed.mpi.place, *functions):
-        documented = set(re.findall(r"^ {4}(\w+):", inspect.getdoc(function), re.MULTILINE))
-        options = set(inspect.signature(function).parameters)
-        if function in (heed.mpi.plan, heed.mpi.attention_backward):
-            options -= set(heed.mpi.ResultOptions.__annotations__)
-        assert options <= documented | {"options"}
+        assert set(inspect.signature(function).parameters) <= described(function)
     assert set(heed.mpi.ResultOptions.__annotations__) <= set(
         inspect.signature(heed.mpi.plan).parameters
     ), "spelled out"

@@ -71,12 +71,28 @@ def test_documented(public):
         assert re.search(rf"\b{function}\b", header), function
 
 
+def described(function):
+    """Parameters that the docstring, or that of the function it refers to, says something of."""
+    text = inspect.getdoc(function)
+    names = set(re.findall(r"^    (\w+):", text, re.MULTILINE))
+    for name in re.findall(r"\*\*options:[^:]* ``heed\.(\w+)``", text):
+        names |= described(getattr(heed, name))
+    return names
+
+
+@pytest.mark.parametrize(
+    "function", [*filter(inspect.isfunction, PUBLIC)], ids=lambda x: x.__name__
+)
+def test_every_parameter_is_documented(function):
+    assert set(inspect.signature(function).parameters) <= described(function)
+
+
 def test_every_option_is_documented_and_known():
     signature = inspect.signature(heed.attention)
     documented = set(re.findall(r"^ +(\w+):", heed.attention.__doc__, re.MULTILINE))
     # In reading order: a TypedDict that inherits lists all it has.
     options = list(ResultOptions.__annotations__)
-    assert len(options) == 24
+    assert len(options) == 26
     for name in options:
         assert signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
         assert name in documented

@@ -3,12 +3,17 @@
 from typing import Any, Unpack
 
 from heed import _heed
-from heed._heed import Context
-from heed.options import Array, ArrayT, Options, spelled_out
+from heed.options import Array, ArrayT, GradientOptions, Options, spelled_out, taken, wanted
 from heed.results import Gradients
 
 
-@spelled_out(Options)
+class BackwardOptions(Options, GradientOptions, total=False):
+    """What ``heed.attention_backward`` takes beside tensors."""
+
+    score_gradient: Any
+
+
+@spelled_out(BackwardOptions, see="heed.attention")
 def attention_backward(
     query: ArrayT,
     key: Array,
@@ -16,20 +21,7 @@ def attention_backward(
     out: Array,
     lse: Array,
     grad_out: Array,
-    *,
-    grad_lse: Array | None = None,
-    grad_query: bool | Array = True,
-    grad_key: bool | Array = True,
-    grad_value: bool | Array = True,
-    grad_bias: bool | Array = False,
-    grad_sinks: bool | Array = False,
-    grad_alibi_slopes: bool | Array = False,
-    grad_scale: bool = False,
-    grad_temperature: bool = False,
-    accumulate: bool = False,
-    score_gradient: Any = None,
-    context: Context | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[BackwardOptions],
 ) -> Gradients[ArrayT]:
     """Gradients of ``heed.attention``, from its inputs, its results and the gradient of ``out``.
 
@@ -48,31 +40,18 @@ def attention_backward(
 
     Args:
         query: as the forward call had it, as were ``key``, ``value`` and all options.
-        key: see ``heed.attention``.
-        value: see ``heed.attention``.
         out: what ``heed.attention`` gave.
         lse: what it gave with ``return_lse``.
-        grad_out: the gradient of ``out``, in its shape; any floating type, float64 as ``query``.
-        grad_lse: the gradient of ``lse``, in its shape, where the loss depends on it.
         grad_query: True, the gradient of ``query`` is wanted, in a new array of its shape and type;
             an array, it is written there, but for packed rows of no sequence, and must not overlap
             another argument; False, it is not wanted, and costs nothing.
-        grad_key: the same of ``key``.
-        grad_value: the same of ``value``.
-        grad_bias: the same of ``bias``, or of a floating ``attn_mask``: in its shape, summed over
-            the axes that it repeats.
         grad_sinks: the same of ``sinks``, ``[heads]`` of float32, or float64 if ``query`` is.
-        grad_alibi_slopes: the same of ``alibi_slopes``.
-        grad_scale: the derivative by ``scale``, also where that is the default, is wanted.
-        grad_temperature: the same by ``temperature``.
-        accumulate: gradients are added to what the arrays given for them hold.
         score_gradient: of ``score_function``, and needed with it: a callable
             ``f(gradients, scores, batch, heads, rows, keys)`` beside a callable, which returns
             ``gradients``, those of the scores that the function made, times its derivative at the
             ``scores`` that it was given, which may be anything where they are masked; a function
             pointer (``heed.ScoreGradient``) beside a function pointer, which gets the same
             ``user``.
-        context: where to compute; the default one of the process unless given.
         **options: those of ``heed.attention``, but for those that ask for results.
 
     Returns:
@@ -80,10 +59,7 @@ def attention_backward(
         and ``scale`` and ``temperature`` as float.
 
     Raises:
-        heed.ArgumentError: shapes, types or values do not fit.
         heed.UnsupportedError: there are no gradients of this.
-        TypeError: an argument is of a wrong Python type.
-        heed.OutOfMemoryError: there is no memory.
 
     >>> import heed, numpy as np
     >>> q = k = v = np.eye(3, 4, dtype=np.float32)
@@ -97,16 +73,8 @@ def attention_backward(
 
     In C: heed_attention_backward.
     """
-    wanted = (
-        grad_query,
-        grad_key,
-        grad_value,
-        grad_bias,
-        grad_sinks,
-        grad_alibi_slopes,
-        grad_scale,
-        grad_temperature,
-    )
+    rest: dict[str, Any] = {**options}
+    grad_lse, score_gradient, context = taken(rest, ("grad_lse", "score_gradient", "context"))
     found: Gradients[ArrayT] = _heed.attention_backward(
         query,
         key,
@@ -115,10 +83,10 @@ def attention_backward(
         lse,
         grad_out,
         grad_lse,
-        wanted,
-        accumulate,
+        wanted(rest, Gradients._fields),
+        rest.pop("accumulate", False),
         score_gradient,
         context,
-        options,
+        rest,
     )
     return found

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, Required, TypeAlias, Unpack, overload
 
 from heed import _heed
-from heed._heed import Context, Kept, MultiheadPlan, Weights
-from heed.options import Array, ArrayT, Options, ResultOptions, spelled_out, taken
+from heed._heed import Kept, MultiheadPlan, Weights
+from heed.options import Array, ArrayT, CallOptions, Options, ResultOptions, spelled_out, taken
 from heed.results import Result
 
 Combine: TypeAlias = Literal["concat", "weighted", "mean", "max", "tensor"]
@@ -29,7 +29,11 @@ class Block(Options, total=False):
     head_weights: Array | Sequence[float] | None
 
 
-class ResultBlock(Block, ResultOptions, total=False):
+class CallBlock(Block, CallOptions, total=False):
+    """And where the result goes."""
+
+
+class ResultBlock(CallBlock, ResultOptions, total=False):
     """And what else it gives back, in a ``heed.Result``."""
 
 
@@ -50,10 +54,8 @@ def multihead(
     query: ArrayT,
     key: Array | None = None,
     *,
-    out: Array | None = None,
-    context: Context | None = None,
     keep: Kept | None = None,
-    **options: Unpack[Block],
+    **options: Unpack[CallBlock],
 ) -> ArrayT: ...
 
 
@@ -62,8 +64,6 @@ def multihead(
     query: ArrayT,
     key: Array | None = None,
     *,
-    out: Array | None = None,
-    context: Context | None = None,
     keep: Kept | None = None,
     **options: Unpack[ResultBlock],
 ) -> Result[ArrayT]: ...
@@ -71,13 +71,7 @@ def multihead(
 
 @spelled_out(ResultBlock)
 def multihead(
-    query: Any,
-    key: Any | None = None,
-    *,
-    out: Any | None = None,
-    context: Context | None = None,
-    keep: Kept | None = None,
-    **options: Any,
+    query: Any, key: Any | None = None, *, keep: Kept | None = None, **options: Any
 ) -> Any:
     """A block of multi-head attention, from inputs and weight matrices to its output.
 
@@ -118,7 +112,6 @@ def multihead(
         head_weights: ``[heads]``, with ``combine="weighted"``.
         out: where to write; any strides, and any floating type (float64 as above). It must not
             overlap an input.
-        context: where to compute; the default one of the process unless given.
         keep: a ``heed.Kept``, which receives what ``heed.multihead_backward`` would have to compute
             again; not with ``hard``.
         **options: of ``heed.attention``, but for ``block_table``, ``key_scales`` and
@@ -129,11 +122,6 @@ def multihead(
         ``out``, ``[batch, rows, width of out]`` in the kind and type of ``query``. Or, if more is
         asked for, a ``heed.Result`` with log-sum-exp, weights and column sums as of
         ``heed.attention``.
-
-    Raises:
-        heed.ArgumentError: shapes, types or values do not fit.
-        TypeError: an argument is of a wrong Python type.
-        heed.OutOfMemoryError: there is no memory.
 
     >>> import heed, numpy as np
     >>> x = np.eye(3, 4)
@@ -146,17 +134,13 @@ def multihead(
 
     In C: heed_multihead.
     """
+    out, context = taken(options, ("out", "context"))
     return _heed.multihead(query, key, *_parts(options), out, context, keep, options)
 
 
-@spelled_out(ResultBlock)
+@spelled_out(ResultBlock, see="heed.multihead")
 def multihead_plan(
-    query: Array,
-    key: Array | None = None,
-    *,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[ResultBlock],
+    query: Array, key: Array | None = None, **options: Unpack[ResultBlock]
 ) -> MultiheadPlan:
     """A multi-head block made ready, for calls that have the same shapes again and again.
 
@@ -166,16 +150,11 @@ def multihead_plan(
 
     Args:
         query: as of ``heed.multihead``, as are ``key``, matrices, biases and all options.
-        key: see ``heed.multihead``.
         out: what form ``out`` will have, unless it is new.
         context: where the plan computes; the default one of now unless given.
-        **options: see ``heed.multihead``.
 
     Returns:
         A ``heed.MultiheadPlan``, which any threads may call at once.
-
-    Raises:
-        heed.ArgumentError: shapes, types or values do not fit.
 
     >>> import heed, numpy as np
     >>> x = np.eye(3, 4)
@@ -187,4 +166,5 @@ def multihead_plan(
     In C: heed_multihead_plan_create.
     """
     rest: dict[str, Any] = {**options}
+    out, context = taken(rest, ("out", "context"))
     return _heed.multihead_plan(query, key, *_parts(rest), out, context, rest)

@@ -3,13 +3,13 @@
 from typing import Any, Unpack
 
 from heed import _heed
-from heed._heed import Context, Kept
+from heed._heed import Kept
 from heed.blocks import Block, _parts
-from heed.options import Array, ArrayT, spelled_out
+from heed.options import Array, ArrayT, spelled_out, taken
 from heed.results import MultiheadGradients
 
 
-@spelled_out(Block)
+@spelled_out(Block, see="heed.multihead")
 def multihead_backward(
     query: ArrayT,
     key: Array | None = None,
@@ -34,7 +34,6 @@ def multihead_backward(
     grad_temperature: bool = False,
     accumulate: bool = False,
     score_gradient: Any = None,
-    context: Context | None = None,
     keep: Kept | None = None,
     **options: Unpack[Block],
 ) -> MultiheadGradients[ArrayT]:
@@ -62,32 +61,15 @@ def multihead_backward(
 
     Args:
         query: as the forward call had it, as were ``key``, matrices and all options.
-        key: see ``heed.multihead``.
-        grad_out: the gradient of ``out``, in its shape; any floating type, float64 as ``query``.
         grad_lse: the gradient of the log-sum-exp, ``[batch, heads, rows]``, where the loss depends
             on it.
-        grad_query: True, the gradient of ``query`` is wanted, in a new array of its shape and type;
-            an array, it is written there, and must not overlap another argument; False, it is not
-            wanted, and costs nothing.
         grad_key: the same of ``key``. None, of it and of the next: wanted where it is given.
         grad_w_query: of the matrix, ``[in, out]``; of ``heed.Weights`` in float32 or float64.
-        grad_w_key: likewise.
-        grad_w_value: likewise.
         grad_w_out: likewise; with ``combine="tensor"`` ``[heads, value features, width of out]``.
         grad_b_query: of the bias, as wide as the matrix. True: also where there is none, or it is
             inside ``heed.Weights``. All biases' gradients are of one type, and lie side by side.
-        grad_b_key: likewise.
-        grad_b_value: likewise.
-        grad_b_out: likewise.
         grad_head_weights: ``[heads]`` of float32, or float64 if ``query`` is.
-        grad_bias: of attention's ``bias``, as of ``heed.attention_backward``; so are the next.
-        grad_sinks: of ``sinks``.
-        grad_alibi_slopes: of ``alibi_slopes``.
-        grad_scale: the derivative by ``scale``, also where that is the default, is wanted.
-        grad_temperature: the same by ``temperature``.
-        accumulate: gradients are added to what the arrays given for them hold.
         score_gradient: of ``score_function``, as of ``heed.attention_backward``.
-        context: where to compute; the default one of the process unless given.
         keep: a ``heed.Kept`` that ``heed.multihead`` has filled, with the same inputs, matrices,
             options and context.
         **options: matrices and options of ``heed.multihead``, but for those that ask for results.
@@ -97,10 +79,7 @@ def multihead_backward(
         ``query`` is, and ``scale`` and ``temperature`` as float.
 
     Raises:
-        heed.ArgumentError: shapes, types or values do not fit.
         heed.UnsupportedError: there are no gradients of this.
-        TypeError: an argument is of a wrong Python type.
-        heed.OutOfMemoryError: there is no memory.
 
     >>> import heed, numpy as np
     >>> x, w = np.eye(3, 4), np.eye(4)
@@ -123,6 +102,7 @@ def multihead_backward(
         *(grad_bias, grad_sinks, grad_alibi_slopes, grad_scale, grad_temperature),
     )
     rest: dict[str, Any] = {**options}
+    (context,) = taken(rest, ("context",))
     parts = _parts(rest)
     found: MultiheadGradients[ArrayT] = _heed.multihead_backward(
         query,

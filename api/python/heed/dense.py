@@ -3,45 +3,25 @@
 from typing import Any, Unpack, overload
 
 from heed import _heed
-from heed._heed import Context, Plan
-from heed.options import Array, ArrayT, Options, ResultOptions, with_options
+from heed._heed import Plan
+from heed.options import Array, ArrayT, CallOptions, ResultOptions, spelled_out, taken
 from heed.results import Result
 
 
 @overload
 def attention(
-    query: ArrayT,
-    key: Array,
-    value: Array,
-    *,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[Options],
+    query: ArrayT, key: Array, value: Array, **options: Unpack[CallOptions]
 ) -> ArrayT: ...
 
 
 @overload
 def attention(
-    query: ArrayT,
-    key: Array,
-    value: Array,
-    *,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[ResultOptions],
+    query: ArrayT, key: Array, value: Array, **options: Unpack[ResultOptions]
 ) -> Result[ArrayT]: ...
 
 
-@with_options
-def attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    *,
-    out: Any | None = None,
-    context: Context | None = None,
-    **options: Any,
-) -> Any:
+@spelled_out(ResultOptions)
+def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
     """Attention: every query row's mean of the values, weighted by how its keys score.
 
         s     = scale * <q_i, k_j>
@@ -110,19 +90,12 @@ def attention(
             ``[batch, heads, keys]``.
         out: where to write; any strides, and any floating type (float64 as above). It must not
             overlap an input.
-        context: where to compute; the default one of the process unless given.
-        **options: those above, by name.
 
     Returns:
         ``out``, ``[batch, heads, rows, value features]`` in the type of ``query``, without the axes
         that all of query, key and value lack. Or, if more is asked for, a ``heed.Result``: a tuple
         of it, lse, weights and column sums, as far as asked for, with names. These are float32, or
         float64 if ``out`` is.
-
-    Raises:
-        heed.ArgumentError: shapes, types or values do not fit.
-        TypeError: an argument is of a wrong Python type.
-        heed.OutOfMemoryError: there is no memory.
 
     >>> import heed, numpy as np
     >>> q = k = v = np.eye(3, 4, dtype=np.float32)
@@ -133,19 +106,12 @@ def attention(
 
     In C: heed_attention.
     """
+    out, context = taken(options, ("out", "context"))
     return _heed.attention(query, key, value, out, context, options)
 
 
-@with_options
-def plan(
-    query: Array,
-    key: Array,
-    value: Array,
-    *,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[ResultOptions],
-) -> Plan:
+@spelled_out(ResultOptions, see="heed.attention")
+def plan(query: Array, key: Array, value: Array, **options: Unpack[ResultOptions]) -> Plan:
     """Attention made ready, for calls that have the same shapes again and again.
 
     Checks arguments and chooses tiles once. The plan is made for the shapes, strides and types of
@@ -154,17 +120,11 @@ def plan(
 
     Args:
         query: as of ``heed.attention``, as are ``key``, ``value`` and all options.
-        key: see ``heed.attention``.
-        value: see ``heed.attention``.
         out: what form ``out`` will have, unless it is new, or contiguous in the type of ``query``.
         context: where the plan computes; the default one of now unless given.
-        **options: see ``heed.attention``.
 
     Returns:
         A ``heed.Plan``, which any threads may call at once.
-
-    Raises:
-        heed.ArgumentError: shapes, types or values do not fit.
 
     >>> import heed, numpy as np
     >>> q = k = v = np.eye(3, 4, dtype=np.float32)
@@ -176,4 +136,6 @@ def plan(
 
     In C: heed_attention_plan_create.
     """
-    return _heed.plan(query, key, value, out, context, options)
+    rest: dict[str, Any] = {**options}
+    out, context = taken(rest, ("out", "context"))
+    return _heed.plan(query, key, value, out, context, rest)

@@ -34,9 +34,16 @@ class GraphOptions(TypedDict, total=False):
     head_weights: Array | Sequence[float] | None
     residual: bool
     steps: int
+    context: Context | None
 
 
-class GraphResultOptions(GraphOptions, total=False):
+class GraphCallOptions(GraphOptions, total=False):
+    """And where the result goes."""
+
+    out: Array | None
+
+
+class GraphResultOptions(GraphCallOptions, total=False):
     """And what else it gives back, in a ``heed.Result``."""
 
     return_lse: bool
@@ -54,7 +61,7 @@ _SCORES = ("scale", "softcap", "temperature", "hard")
 def _parts(
     function: str, known: type, inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """Tensors, parameters, settings, and what changes scores: all that was given."""
+    """Tensors, parameters, settings, and what changes scores: all that was given but the places."""
     for name in options:
         if name not in known.__annotations__:
             raise TypeError(unexpected(function, name, known.__annotations__))
@@ -73,9 +80,7 @@ def graph_attention(
     value: Array,
     *,
     data: Array | None = None,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[GraphOptions],
+    **options: Unpack[GraphCallOptions],
 ) -> ArrayT: ...
 
 
@@ -87,31 +92,19 @@ def graph_attention(
     value: Array,
     *,
     data: Array | None = None,
-    out: Array | None = None,
-    context: Context | None = None,
     **options: Unpack[GraphResultOptions],
 ) -> Result[ArrayT]: ...
 
 
 @overload
 def graph_attention(
-    graph: Graph,
-    *,
-    data: ArrayT,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[GraphOptions],
+    graph: Graph, *, data: ArrayT, **options: Unpack[GraphCallOptions]
 ) -> ArrayT: ...
 
 
 @overload
 def graph_attention(
-    graph: Graph,
-    *,
-    data: ArrayT,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[GraphResultOptions],
+    graph: Graph, *, data: ArrayT, **options: Unpack[GraphResultOptions]
 ) -> Result[ArrayT]: ...
 
 
@@ -123,8 +116,6 @@ def graph_attention(
     value: Any | None = None,
     *,
     data: Any | None = None,
-    out: Any | None = None,
-    context: Context | None = None,
     **options: Any,
 ) -> Any:
     """Attention over a graph: every node attends to the sources of its incoming edges.
@@ -176,19 +167,12 @@ def graph_attention(
             were removed have 0.
         out: where to write, in any strides and floating type; may be ``data``, and must not overlap
             another input.
-        context: where to compute; the default one of the process unless given.
-        **options: those above, by name.
 
     Returns:
         ``out`` in the kind and type of ``query`` or ``data``: ``[nodes, heads, value features]`` of
         ``query``, ``[nodes, heads * value features]`` of ``data``; if heads are not concatenated
         ``[nodes, value features]``. Or, if more is asked for, a ``heed.Result`` whose other arrays
         are float32, or float64 if ``out`` is; with steps, of the last one.
-
-    Raises:
-        heed.ArgumentError: shapes, types or values do not fit.
-        TypeError: an argument is of a wrong Python type.
-        heed.OutOfMemoryError: there is no memory.
 
     >>> import heed, numpy as np
     >>> graph = heed.Graph([0, 1, 2], [2, 2, 0], nodes=3)
@@ -201,10 +185,10 @@ def graph_attention(
     In C: heed_graph_attention.
     """
     parts = _parts("graph_attention", GraphResultOptions, (query, key, value, data), options)
-    return _heed.graph_attention(graph, parts, out, context)
+    return _heed.graph_attention(graph, parts, *taken(options, ("out", "context")))
 
 
-@spelled_out(GraphResultOptions)
+@spelled_out(GraphResultOptions, see="heed.graph_attention")
 def graph_attention_plan(
     graph: Graph,
     query: Array | None = None,
@@ -212,8 +196,6 @@ def graph_attention_plan(
     value: Array | None = None,
     *,
     data: Array | None = None,
-    out: Array | None = None,
-    context: Context | None = None,
     **options: Unpack[GraphResultOptions],
 ) -> GraphAttentionPlan:
     """Attention over a graph made ready, for calls that have the same shapes again and again.
@@ -224,19 +206,11 @@ def graph_attention_plan(
 
     Args:
         graph: as of ``heed.graph_attention``, as is everything else.
-        query: see ``heed.graph_attention``, also of all options.
-        key: see ``heed.graph_attention``.
-        value: see ``heed.graph_attention``.
-        data: see ``heed.graph_attention``.
         out: what form ``out`` will have, unless it is new.
         context: where the plan computes; the default one of now unless given.
-        **options: see ``heed.graph_attention``.
 
     Returns:
         A ``heed.GraphAttentionPlan``, which any threads may call at once.
-
-    Raises:
-        heed.ArgumentError: shapes, types or values do not fit.
 
     >>> import heed, numpy as np
     >>> graph = heed.Graph([0, 1, 2], [2, 2, 0], nodes=3)
@@ -249,6 +223,6 @@ def graph_attention_plan(
 
     In C: heed_graph_attention_plan_create.
     """
-    inputs = query, key, value, data
-    parts = _parts("graph_attention_plan", GraphResultOptions, inputs, {**options})
-    return _heed.graph_attention_plan(graph, parts, out, context)
+    rest: dict[str, Any] = {**options}
+    parts = _parts("graph_attention_plan", GraphResultOptions, (query, key, value, data), rest)
+    return _heed.graph_attention_plan(graph, parts, *taken(rest, ("out", "context")))

@@ -3,13 +3,13 @@
 from typing import Any, Unpack
 
 from heed import _heed
-from heed._heed import Context, Graph
+from heed._heed import Graph
 from heed.graphs import GraphOptions, _parts
 from heed.options import Array, spelled_out
 from heed.results import GraphGradients
 
 
-@spelled_out(GraphOptions)
+@spelled_out(GraphOptions, see="heed.graph_attention")
 def graph_attention_backward(
     graph: Graph,
     query: Any | None = None,
@@ -35,7 +35,6 @@ def graph_attention_backward(
     grad_b_value: bool | Array | None = None,
     grad_head_weights: bool | Array | None = None,
     accumulate: bool = False,
-    context: Context | None = None,
     **options: Unpack[GraphOptions],
 ) -> GraphGradients[Any]:
     """Gradients of ``heed.graph_attention``, from its inputs and the gradient of ``out``.
@@ -58,30 +57,15 @@ def graph_attention_backward(
         graph: a ``heed.Graph`` made with ``reverse=True``.
         query: as the forward call had it, as were all arrays, matrices and options; ``data`` as it
             was before ``out`` may have replaced it.
-        key: see ``heed.graph_attention``.
-        value: see ``heed.graph_attention``.
-        data: see ``heed.graph_attention``.
         grad_out: the gradient of ``out``, in its shape; any floating type, float64 as the inputs.
         grad_lse: the gradient of the log-sum-exp, ``[nodes, heads]``, where the loss depends on it.
         grad_query: True, the gradient of ``query`` is wanted, in a new array of its shape and type;
             an array, it is written there, and must not overlap another argument; False, it is not
             wanted, and costs nothing; None, it is wanted where ``query`` is given. So are the next.
-        grad_key: of ``key``.
-        grad_value: of ``value``.
-        grad_data: of ``data``.
-        grad_edge_data: of ``edge_data``.
         grad_edge_bias: of ``edge_bias``; of one for all heads summed over them.
         grad_w_query: of the matrix, or of those of all nodes.
-        grad_w_key: likewise.
-        grad_w_value: likewise.
         grad_w_edge_key: likewise; apart from the next even where both are one matrix.
-        grad_w_edge_value: likewise.
         grad_b_query: of the bias, in float32, or float64 if ``data`` is.
-        grad_b_key: likewise.
-        grad_b_value: likewise.
-        grad_head_weights: ``[heads]``, likewise.
-        accumulate: gradients are added to what the arrays given for them hold.
-        context: where to compute; the default one of the process unless given.
         **options: matrices and options of ``heed.graph_attention``, but for those that ask for
             results.
 
@@ -92,8 +76,6 @@ def graph_attention_backward(
     Raises:
         heed.ArgumentError: shapes, types or values do not fit, or the graph has no reverse order.
         heed.UnsupportedError: there are no gradients of this.
-        TypeError: an argument is of a wrong Python type.
-        heed.OutOfMemoryError: there is no memory.
 
     >>> import heed, numpy as np
     >>> graph = heed.Graph([0, 1, 2], [2, 2, 0], nodes=3, reverse=True)
@@ -106,14 +88,14 @@ def graph_attention_backward(
 
     In C: heed_graph_attention_backward.
     """
-    inputs = query, key, value, data
-    parts = _parts("graph_attention_backward", GraphOptions, inputs, {**options})
+    rest: dict[str, Any] = {**options}
+    parts = _parts("graph_attention_backward", GraphOptions, (query, key, value, data), rest)
     wanted = (
         *(grad_query, grad_key, grad_value, grad_data, grad_edge_data, grad_edge_bias),
         *(grad_w_query, grad_w_key, grad_w_value, grad_w_edge_key, grad_w_edge_value),
         *(grad_b_query, grad_b_key, grad_b_value, grad_head_weights),
     )
     found: GraphGradients[Any] = _heed.graph_attention_backward(
-        graph, parts, grad_out, grad_lse, wanted, accumulate, context
+        graph, parts, grad_out, grad_lse, wanted, accumulate, rest.pop("context", None)
     )
     return found

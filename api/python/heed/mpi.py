@@ -21,7 +21,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeAlias, TypeVar, Unpack, overload
 
 import numpy as np
 from mpi4py import MPI
@@ -30,8 +30,8 @@ import heed.errors
 from heed import _heed
 from heed._heed import Context
 from heed.errors import ArgumentError, UnsupportedError
-from heed.graphs import GraphOptions, GraphResultOptions, _parts
-from heed.options import Array, ArrayT, ScoreOptions, spelled_out, taken
+from heed.graphs import GraphCallOptions, GraphResultOptions, _parts
+from heed.options import Array, ArrayT, GradientOptions, ScoreOptions, spelled_out, taken, wanted
 from heed.results import Gradients, Result
 
 __all__ = [
@@ -69,7 +69,17 @@ class Options(ScoreOptions, total=False):
     cu_seqlens_k: Array | Sequence[int] | None
 
 
-class ResultOptions(Options, total=False):
+class CallOptions(Options, total=False):
+    """And where the result goes."""
+
+    out: Array | None
+
+
+class BackwardOptions(Options, GradientOptions, total=False):
+    """What ``heed.mpi.attention_backward`` takes beside tensors."""
+
+
+class ResultOptions(CallOptions, total=False):
     """And what else it gives back, in a ``heed.Result``."""
 
     return_lse: bool
@@ -77,11 +87,6 @@ class ResultOptions(Options, total=False):
 
 _OVER_RANKS = ("comm", "placement", "queries", "head_ranks", "flops_per_byte")
 _TENSORS = ("attn_mask", "bias", "alibi_slopes", "sinks", "key_lengths")
-_GRADIENTS = (
-    *("grad_query", "grad_key", "grad_value", "grad_bias", "grad_sinks", "grad_alibi_slopes"),
-    *("grad_scale", "grad_temperature"),
-)
-_with_options = spelled_out(ResultOptions)
 
 
 def place(
@@ -112,7 +117,29 @@ def place(
     return np.concatenate([np.arange(begin, begin + count) for begin, count in spans])
 
 
-class Plan:
+class _Freed:
+    """What is freed, collectively, at the end of a with statement."""
+
+    _held: _heed.MpiPlan | _heed.MpiGraph
+
+    def free(self) -> None:
+        """Give back its communicator and memory; collective.
+
+        What nobody holds is freed too. Once MPI has been finalized there is nothing to free.
+        In C: heed_mpi_attention_plan_destroy, heed_mpi_graph_destroy.
+        """
+        self._held.free()
+
+    def __enter__(self) -> Self:
+        """Be freed at the end of a with statement."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Free it."""
+        self.free()
+
+
+class Plan(_Freed):
     """Attention over ranks made ready, by ``heed.mpi.plan``.
 
     Calls take what the plan's maker did, as those of a ``heed.Plan`` do, and are collective.
@@ -120,15 +147,15 @@ class Plan:
 
     def __init__(self, plan: _heed.MpiPlan, comm: MPI.Intracomm) -> None:
         """Keep what heed.mpi.plan made."""
-        self._plan = plan
+        self._held: _heed.MpiPlan = plan
         self._comm = comm
 
     def __call__(
         self, query: Any, key: Any, value: Any, *, out: Any | None = None, **tensors: Any
     ) -> Any:
         """Compute what ``heed.mpi.attention`` would. In C: heed_mpi_attention_plan_run."""
-        call = _agreed(self._comm, lambda: self._plan.read(query, key, value, out, tensors))
-        return self._plan.run(call)
+        call = _agreed(self._comm, lambda: self._held.read(query, key, value, out, tensors))
+        return self._held.run(call)
 
     def describe(self) -> dict[str, object]:
         """Tell how it computes.
@@ -138,7 +165,7 @@ class Plan:
             ``head_ranks`` that share heads, ``rounds``, ``flops``, ``bytes`` that this rank sends
             in a call, ``workspace_bytes``. In C: heed_mpi_attention_plan_describe.
         """
-        return self._plan.describe()
+        return self._held.describe()
 
     def choices(self) -> list[dict[str, object]]:
         """Tell what each number of ``head_ranks`` would cost the rank that it costs most.
@@ -147,7 +174,7 @@ class Plan:
             For each a dict of ``head_ranks``, ``chosen``, ``flops``, ``ring_bytes``,
             ``heads_bytes`` and ``cost``. In C: heed_mpi_attention_plan_choice.
         """
-        return self._plan.choices()
+        return self._held.choices()
 
     def times(self) -> dict[str, float]:
         """Tell what the latest call took on this rank.
@@ -156,50 +183,18 @@ class Plan:
             Seconds: ``run``, from call to return; ``compute`` and ``wait``, of those. All 0 before
             the first call. In C: heed_mpi_attention_plan_times.
         """
-        return self._plan.times()
-
-    def free(self) -> None:
-        """Give back its communicator and memory; collective.
-
-        A plan that nobody holds is freed too. Once MPI has been finalized there is nothing to free.
-        """
-        self._plan.free()
-
-    def __enter__(self) -> Plan:
-        """Be freed at the end of a with statement."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Free it."""
-        self.free()
+        return self._held.times()
 
 
-@_with_options
-def plan(
-    query: Array,
-    key: Array,
-    value: Array,
-    *,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[ResultOptions],
-) -> Plan:
+@spelled_out(ResultOptions, see="heed.mpi.attention")
+def plan(query: Array, key: Array, value: Array, **options: Unpack[ResultOptions]) -> Plan:
     """Attention over ranks made ready, for calls that have the same shapes again and again.
 
     Args:
         query: as of ``heed.mpi.attention``, as are all arguments.
-        key: see ``heed.mpi.attention``.
-        value: see ``heed.mpi.attention``.
         comm: see ``heed.mpi.attention``; it must outlive the plan.
-        placement: see ``heed.mpi.attention``.
-        queries: see ``heed.mpi.attention``.
-        head_ranks: see ``heed.mpi.attention``.
-        flops_per_byte: see ``heed.mpi.attention``.
-        cu_seqlens_q: see ``heed.mpi.attention``.
-        cu_seqlens_k: see ``heed.mpi.attention``.
         out: what form ``out`` will have, unless it is new, or contiguous in the type of ``query``.
         context: what the plan computes with; the default one of now unless given.
-        **options: see ``heed.mpi.attention``.
 
     Returns:
         A ``heed.mpi.Plan``. It keeps settings, but no tensor.
@@ -209,44 +204,24 @@ def plan(
 
     In C: heed_mpi_attention_plan_create.
     """
-    comm, found, part = _part(query, key, value, out, context, dict(options), {})
+    comm, found, part = _part(query, key, value, {**options}, {})
     return Plan(found.plan(MPI._addressof(comm), MPI._sizeof(comm), part), comm)
 
 
 @overload
 def attention(
-    query: ArrayT,
-    key: Array,
-    value: Array,
-    *,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[Options],
+    query: ArrayT, key: Array, value: Array, **options: Unpack[CallOptions]
 ) -> ArrayT: ...
 
 
 @overload
 def attention(
-    query: ArrayT,
-    key: Array,
-    value: Array,
-    *,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[ResultOptions],
+    query: ArrayT, key: Array, value: Array, **options: Unpack[ResultOptions]
 ) -> Result[ArrayT]: ...
 
 
-@_with_options
-def attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    *,
-    out: Any | None = None,
-    context: Context | None = None,
-    **options: Any,
-) -> Any:
+@spelled_out(ResultOptions, see="heed.attention")
+def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
     """Attention of a sequence that is split over ranks: ``heed.attention`` of the whole.
 
     Causal, windows, ALiBi and key lengths go by positions in the whole sequence. Pages, 8-bit keys,
@@ -276,19 +251,10 @@ def attention(
         attn_mask: ``[batch, heads, rows, keys of all ranks]``, as of ``heed.attention``: the rows
             of this rank, and the keys in order of their positions.
         bias: likewise.
-        causal: as of ``heed.attention``, as are the options below. Offsets are of the whole.
-        window: see ``heed.attention``.
-        alignment: see ``heed.attention``.
-        scale: see ``heed.attention``.
-        softcap: see ``heed.attention``.
-        alibi_slopes: see ``heed.attention``.
-        sinks: see ``heed.attention``.
-        temperature: see ``heed.attention``.
+        causal: as of ``heed.attention``; offsets are of the whole.
         key_lengths: ``[batch]``, of whole sequences; of a packed batch one of each.
         return_lse: also return the logarithm of the denominators.
         out: where to write the rows of this rank. It must not overlap an input.
-        context: what to compute with; the default one of the process unless given.
-        **options: those above, by name.
 
     Returns:
         The rows of the result that belong to this rank's queries; a ``heed.Result`` if ``lse`` is
@@ -301,12 +267,12 @@ def attention(
 
     In C: heed_mpi_attention.
     """
-    with plan(query, key, value, out=out, context=context, **options) as made:
+    with plan(query, key, value, **options) as made:
         tensors = {name: options[name] for name in _TENSORS if options.get(name) is not None}
-        return made(query, key, value, out=out, **tensors)
+        return made(query, key, value, out=options.get("out"), **tensors)
 
 
-@spelled_out(Options)
+@spelled_out(BackwardOptions, see="heed.mpi.attention")
 def attention_backward(
     query: ArrayT,
     key: Array,
@@ -314,19 +280,7 @@ def attention_backward(
     out: Array,
     lse: Array,
     grad_out: Array,
-    *,
-    grad_lse: Array | None = None,
-    grad_query: bool | Array = True,
-    grad_key: bool | Array = True,
-    grad_value: bool | Array = True,
-    grad_bias: bool | Array = False,
-    grad_sinks: bool | Array = False,
-    grad_alibi_slopes: bool | Array = False,
-    grad_scale: bool = False,
-    grad_temperature: bool = False,
-    accumulate: bool = False,
-    context: Context | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[BackwardOptions],
 ) -> Gradients[ArrayT]:
     """Gradients of ``heed.mpi.attention``, as of ``heed.attention_backward``: of this rank's rows.
 
@@ -336,24 +290,10 @@ def attention_backward(
 
     Args:
         query: as the forward call had it, as were ``key``, ``value`` and all options.
-        key: see ``heed.mpi.attention``.
-        value: see ``heed.mpi.attention``.
         out: what ``heed.mpi.attention`` gave this rank.
         lse: what it gave with ``return_lse``.
-        grad_out: the gradient of ``out``, in its shape.
         grad_lse: the gradient of ``lse``, in its shape, on ranks where the loss depends on it.
-        grad_query: True, the gradient of ``query`` is wanted, in a new array of its shape and type;
-            an array, it is written there, and must not overlap another argument; False, it is not
-            wanted.
-        grad_key: the same of ``key``.
-        grad_value: the same of ``value``.
         grad_bias: the same of ``bias``, or of a floating ``attn_mask``: this rank's rows.
-        grad_sinks: the same of ``sinks``.
-        grad_alibi_slopes: the same of ``alibi_slopes``.
-        grad_scale: the derivative by ``scale`` is wanted.
-        grad_temperature: the same by ``temperature``.
-        accumulate: gradients are added to what the arrays given for them hold.
-        context: where to compute; the default one of the process unless given.
         **options: those of ``heed.mpi.attention``, but for ``return_lse``.
 
     Returns:
@@ -365,20 +305,11 @@ def attention_backward(
 
     In C: heed_mpi_attention_backward.
     """
-    gradients = (
-        grad_query,
-        grad_key,
-        grad_value,
-        grad_bias,
-        grad_sinks,
-        grad_alibi_slopes,
-        grad_scale,
-        grad_temperature,
-    )
-    wanted = {name: given is not False for name, given in zip(_GRADIENTS, gradients, strict=True)}
-    comm, found, part = _part(
-        query, key, value, None, context, dict(options), {**wanted, "accumulate": accumulate}
-    )
+    rest: dict[str, Any] = {**options}
+    gradients = wanted(rest, Gradients._fields)
+    accumulate, (grad_lse,) = rest.pop("accumulate", False), taken(rest, ("grad_lse",))
+    same = {f"grad_{n}": g is not False for n, g in zip(Gradients._fields, gradients, strict=True)}
+    comm, found, part = _part(query, key, value, rest, {**same, "accumulate": accumulate})
     ready = _agreed(
         comm,
         lambda: _heed.MpiGradients(part, out, lse, grad_out, grad_lse, gradients, accumulate),
@@ -387,7 +318,7 @@ def attention_backward(
     return found_gradients
 
 
-class Graph:
+class Graph(_Freed):
     """A graph whose nodes are split over ranks, over which ``heed.mpi.graph_attention`` attends.
 
     A rank has the rows of its own nodes, in order of their numbers, and the edges that end there.
@@ -439,7 +370,7 @@ class Graph:
             )
 
         edges = _agreed(self._comm, read)
-        self._graph = _heed.MpiGraph(
+        self._held: _heed.MpiGraph = _heed.MpiGraph(
             found, MPI._addressof(self._comm), MPI._sizeof(self._comm), edges
         )
 
@@ -453,12 +384,12 @@ class Graph:
             come and ``sent_rows`` that go in every step, ``senders`` and ``receivers`` of them,
             ``bytes``. In C: heed_mpi_graph_describe.
         """
-        return self._graph.describe()
+        return self._held.describe()
 
     def nodes(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Tell which nodes this rank has, ascending: its rows. In C: heed_mpi_graph_nodes."""
         nodes = np.empty(self.describe()["own_nodes"], np.int64)
-        self._graph.nodes(nodes.ctypes.data)
+        self._held.nodes(nodes.ctypes.data)
         return nodes
 
     def edges(self) -> tuple[np.ndarray[Any, np.dtype[np.int64]], ...]:
@@ -470,25 +401,9 @@ class Graph:
         """
         count = self.describe()["own_given"]
         arrays = tuple(np.empty(count, np.int64) for _ in range(3))
-        self._graph.edges(*(array.ctypes.data for array in arrays))
+        self._held.edges(*(array.ctypes.data for array in arrays))
         return arrays
 
-    def free(self) -> None:
-        """Give back its communicator and memory; collective.
-
-        A graph that nobody holds is freed too. Once MPI has been finalized there is nothing to
-        free. In C: heed_mpi_graph_destroy.
-        """
-        self._graph.free()
-
-    def __enter__(self) -> Graph:
-        """Be freed at the end of a with statement."""
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Free it."""
-        self.free()
-
 
 @overload
 def graph_attention(
@@ -498,9 +413,7 @@ def graph_attention(
     value: Array,
     *,
     data: Array | None = None,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[GraphOptions],
+    **options: Unpack[GraphCallOptions],
 ) -> ArrayT: ...
 
 
@@ -512,35 +425,23 @@ def graph_attention(
     value: Array,
     *,
     data: Array | None = None,
-    out: Array | None = None,
-    context: Context | None = None,
     **options: Unpack[GraphResultOptions],
 ) -> Result[ArrayT]: ...
 
 
 @overload
 def graph_attention(
-    graph: Graph,
-    *,
-    data: ArrayT,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[GraphOptions],
+    graph: Graph, *, data: ArrayT, **options: Unpack[GraphCallOptions]
 ) -> ArrayT: ...
 
 
 @overload
 def graph_attention(
-    graph: Graph,
-    *,
-    data: ArrayT,
-    out: Array | None = None,
-    context: Context | None = None,
-    **options: Unpack[GraphResultOptions],
+    graph: Graph, *, data: ArrayT, **options: Unpack[GraphResultOptions]
 ) -> Result[ArrayT]: ...
 
 
-@spelled_out(GraphResultOptions)
+@spelled_out(GraphResultOptions, see="heed.graph_attention")
 def graph_attention(
     graph: Graph,
     query: Any | None = None,
@@ -548,8 +449,6 @@ def graph_attention(
     value: Any | None = None,
     *,
     data: Any | None = None,
-    out: Any | None = None,
-    context: Context | None = None,
     **options: Any,
 ) -> Any:
     """Attention over a graph whose nodes are split: ``heed.graph_attention`` of the whole.
@@ -560,34 +459,10 @@ def graph_attention(
 
     Args:
         graph: a ``heed.mpi.Graph``.
-        query: ``[own nodes, heads, features]``, as of ``heed.graph_attention``, as are all below.
-        key: see ``heed.graph_attention``.
-        value: see ``heed.graph_attention``.
-        data: see ``heed.graph_attention``.
-        w_query: see ``heed.graph_attention``.
-        w_key: see ``heed.graph_attention``.
-        w_value: see ``heed.graph_attention``.
-        b_query: see ``heed.graph_attention``.
-        b_key: see ``heed.graph_attention``.
-        b_value: see ``heed.graph_attention``.
-        heads: see ``heed.graph_attention``.
-        edge_data: see ``heed.graph_attention``.
-        w_edge_key: see ``heed.graph_attention``.
-        w_edge_value: see ``heed.graph_attention``.
-        edge_bias: see ``heed.graph_attention``.
-        scale: see ``heed.graph_attention``.
-        softcap: see ``heed.graph_attention``.
-        temperature: see ``heed.graph_attention``.
-        hard: see ``heed.graph_attention``.
-        combine: see ``heed.graph_attention``.
-        head_weights: see ``heed.graph_attention``.
-        residual: see ``heed.graph_attention``.
+        query: ``[own nodes, heads, features]``, as of ``heed.graph_attention``, as are all options.
         steps: see ``heed.graph_attention``; rows are exchanged in each.
-        return_lse: see ``heed.graph_attention``.
-        return_weights: see ``heed.graph_attention``.
         out: where to write the rows of this rank. It must not overlap an input.
         context: what to compute with; the graph's unless given.
-        **options: those above, by name.
 
     Returns:
         The rows of this rank's nodes; a ``heed.Result`` if more is asked for.
@@ -602,11 +477,13 @@ def graph_attention(
     if not isinstance(graph, Graph):
         raise TypeError(f"graph must be a heed.mpi.Graph, not {type(graph).__name__}")
 
+    out, context = taken(options, ("out", "context"))
+
     def read() -> _heed.MpiGraphCall:
         tensors = {"query": query, "key": key, "value": value, "data": data, **options}
         _refuse_gradients(tensors)
         given = _parts("graph_attention", GraphResultOptions, (query, key, value, data), options)
-        return _heed.MpiGraphCall(graph._graph, given, out, context)
+        return _heed.MpiGraphCall(graph._held, given, out, context)
 
     return _agreed(graph._comm, read).run()
 
@@ -661,13 +538,12 @@ def _part(
     query: Any,
     key: Any,
     value: Any,
-    out: Any,
-    context: Context | None,
     given: dict[str, Any],
-    wanted: dict[str, bool],
+    of_gradients: dict[str, bool],
 ) -> tuple[MPI.Intracomm, _heed.MpiLibrary, _heed.MpiPart]:
     """What a rank brings, found good on all; collective. Of gradients it tells which are wanted."""
     over, placement, queries, head_ranks, flops_per_byte = taken(given, _OVER_RANKS)
+    out, context = taken(given, ("out", "context"))
     comm = _communicator(over)
     found = _agreed(comm, library)
 
@@ -681,7 +557,7 @@ def _part(
     part, kind, of_queries, of_keys = _agreed(comm, read)
     same = {
         **part.types(),
-        **wanted,
+        **of_gradients,
         "placement": (*_PLACEMENTS, "positions")[kind],
         "queries": queries,
         "causal": _offset(given.get("causal")),
@@ -701,7 +577,7 @@ def _part(
             head_ranks,
             flops_per_byte,
             context,
-            not wanted,
+            not of_gradients,
         ),
     )
     return comm, found, part

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Union
+
+from heed._heed import Context
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -39,6 +42,7 @@ class ScoreOptions(TypedDict, total=False):
     sinks: Array | Sequence[float] | None
     temperature: float | None
     key_lengths: Array | Sequence[int] | None
+    context: Context | None
 
 
 class Options(ScoreOptions, total=False):
@@ -55,7 +59,13 @@ class Options(ScoreOptions, total=False):
     score_function: Any
 
 
-class ResultOptions(Options, total=False):
+class CallOptions(Options, total=False):
+    """And where the result goes."""
+
+    out: Array | None
+
+
+class ResultOptions(CallOptions, total=False):
     """And what else it gives back, in a ``heed.Result``."""
 
     return_lse: bool
@@ -64,15 +74,53 @@ class ResultOptions(Options, total=False):
     return_column_sums: bool
 
 
+class GradientOptions(TypedDict, total=False):
+    """Which gradients of attention are wanted, also over ranks."""
+
+    grad_lse: Array | None
+    grad_query: bool | Array
+    grad_key: bool | Array
+    grad_value: bool | Array
+    grad_bias: bool | Array
+    grad_sinks: bool | Array
+    grad_alibi_slopes: bool | Array
+    grad_scale: bool
+    grad_temperature: bool
+    accumulate: bool
+
+
 _DEFAULTS = {
     **dict.fromkeys(("causal", "hard", "residual", "return_lse", "return_weights"), False),
     "return_column_sums": False,
+    **dict.fromkeys(("grad_query", "grad_key", "grad_value"), True),
+    **dict.fromkeys(("grad_bias", "grad_sinks", "grad_alibi_slopes", "grad_scale"), False),
+    **dict.fromkeys(("grad_temperature", "accumulate"), False),
     "combine": "concat",
     "placement": "contiguous",
     "queries": "split",
     "steps": 1,
 }
+_LAST = {"out": 1, "context": 2, "keep": 3}  # in signatures
 
+# What docstrings say of parameters and errors, unless they say something else.
+_PARAMETERS = """\
+    grad_out: the gradient of ``out``, in its shape; any floating type, float64 as ``query``.
+    grad_lse: the gradient of ``lse``, in its shape, where the loss depends on it.
+    grad_query: True, the gradient of ``query`` is wanted, in a new array of its shape and type;
+        an array, it is written there, and must not overlap another argument; False, it is not
+        wanted, and costs nothing.
+    grad_bias: the same of ``bias``, or of a floating ``attn_mask``: in its shape, summed over
+        the axes that it repeats.
+    grad_scale: the derivative by ``scale``, also where that is the default, is wanted.
+    grad_temperature: the same by ``temperature``.
+    accumulate: gradients are added to what the arrays given for them hold.
+    context: where to compute; the default one of the process unless given.
+"""
+_ERRORS = """\
+    heed.ArgumentError: shapes, types or values do not fit.
+    TypeError: an argument is of a wrong Python type.
+    heed.OutOfMemoryError: there is no memory.
+"""
 
 # What PyTorch, FlashAttention, ONNX, transformers and PyTorch Geometric call it.
 _ELSEWHERE = {
@@ -130,8 +178,11 @@ def unexpected(function: str, name: str, known: Iterable[str]) -> str:
     return f"{message}; did you mean {close[0]}?" if close else message
 
 
-def spelled_out(options: type) -> Callable[[FunctionT], FunctionT]:
-    """Spells options out in the signature that ``help`` and editors show."""
+def spelled_out(options: type, see: str | None = None) -> Callable[[FunctionT], FunctionT]:
+    """Spells options out in the signature and the docstring that ``help`` and editors show.
+
+    ``see`` is the function that describes parameters of which the docstring says nothing.
+    """
 
     def decorate(function: FunctionT) -> FunctionT:
         signature = inspect.signature(function)
@@ -142,12 +193,62 @@ def spelled_out(options: type) -> Callable[[FunctionT], FunctionT]:
             for name in options.__annotations__
         ]
         rest = [p for p in own if p.kind is p.KEYWORD_ONLY]
-        function.__signature__ = signature.replace(  # type: ignore[attr-defined]
-            parameters=[*positional, *added, *rest]
-        )
+        keywords = sorted([*added, *rest], key=lambda p: _LAST.get(p.name, 0))
+        signature = signature.replace(parameters=[*positional, *keywords])
+        function.__signature__ = signature  # type: ignore[attr-defined]
+        if function.__doc__ is not None:  # as it is with python -OO
+            written = [p.name for p in own]
+            function.__doc__ = _completed(function.__doc__, signature.parameters, written, see)
         return function
 
     return decorate
+
+
+def _completed(
+    docstring: str, parameters: Iterable[str], written: list[str], see: str | None
+) -> str:
+    """The docstring with what it does not say itself of parameters and errors.
+
+    One that says nothing of ``**options`` refers to ``see`` for all but the ``written`` parameters.
+    """
+    match = re.fullmatch(
+        r"(.*?\n\n)Args:\n(.*?\n)\n(Returns:\n.*?\n\n)(?:Raises:\n(.*?\n)\n)?(.*)",
+        inspect.cleandoc(docstring),
+        re.DOTALL,
+    )
+    assert match is not None, docstring
+    begin, args, returns, raises, end = match.groups(default="")
+    described, shared = _paragraphs(args), _paragraphs(_PARAMETERS)
+    order = list(described)
+    at = 0
+    for name in parameters:
+        if name in described:
+            at = order.index(name) + 1
+            continue
+        if name in shared:
+            described[name] = shared[name]
+        elif name.startswith("grad_"):
+            described[name] = f"the same of ``{name.removeprefix('grad_')}``.\n"
+        elif name in written and see is not None:
+            described[name] = f"see ``{see}``.\n"
+        else:
+            continue
+        order.insert(at, name)
+        at += 1
+    if see is not None and "**options" not in described:
+        described["**options"] = f"see ``{see}``.\n"
+        order.append("**options")
+    errors = {**_paragraphs(_ERRORS), **_paragraphs(raises)}
+    args, raises = _section({name: described[name] for name in order}), _section(errors)
+    return f"{begin}Args:\n{args}\n{returns}Raises:\n{raises}\n{end}"
+
+
+def _paragraphs(section: str) -> dict[str, str]:
+    return dict(re.findall(r"^ {4}(\S+): (.*?\n)(?=^ {4}\S|\Z)", section, re.DOTALL | re.MULTILINE))
+
+
+def _section(paragraphs: dict[str, str]) -> str:
+    return "".join(f"    {name}: {text}" for name, text in paragraphs.items())
 
 
 def _default(options: type, name: str) -> Any:
@@ -166,4 +267,7 @@ def taken(options: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, ...]:
     )
 
 
-with_options = spelled_out(ResultOptions)
+def wanted(options: dict[str, Any], gradients: Iterable[str]) -> tuple[Any, ...]:
+    """Takes out of the options which of these gradients are wanted."""
+    names = [f"grad_{name}" for name in gradients]
+    return tuple(options.pop(name, _DEFAULTS.get(name)) for name in names)

@@ -21,7 +21,6 @@ from torch import Tensor
 from torch.autograd import Function
 
 import heed.mpi
-from heed._heed import Context
 from heed.errors import UnsupportedError
 from heed.mpi import Options, _agreed, _communicator, _compared
 from heed.options import spelled_out
@@ -117,14 +116,9 @@ class _Attention(Function):
         return None, None, *(by_name.get(name) for name in ctx.settings["names"])
 
 
-@spelled_out(Options)
+@spelled_out(Options, see="heed.mpi.attention")
 def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    context: Context | None = None,
-    **options: Unpack[Options],
+    query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Options]
 ) -> tuple[Tensor, Tensor]:
     """``heed.mpi.attention`` of tensors, which PyTorch differentiates; collective, as backward is.
 
@@ -135,8 +129,6 @@ def attention(
 
     Args:
         query: ``[batch, heads, rows, features]``, this rank's rows, as of ``heed.mpi.attention``.
-        key: see ``heed.mpi.attention``.
-        value: see ``heed.mpi.attention``.
         context: what to compute with; threads as many as ``torch.get_num_threads()`` says unless
             given.
         **options: those of ``heed.mpi.attention``, but for ``return_lse``.
@@ -156,7 +148,8 @@ def attention(
     tensors, wanted = _differentiated(comm, query, key, value, asked)
     for name in tensors:
         asked.pop(name, None)
-    asked["context"] = _context_of(torch.get_num_threads()) if context is None else context
+    if "context" not in asked:
+        asked["context"] = _context_of(torch.get_num_threads())
     settings = {"names": tuple(tensors), "options": asked}
     found: tuple[Tensor, Tensor] = _Attention.apply(settings, wanted, *tensors.values())
     return found
