@@ -3,12 +3,13 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 import numpy as np
 
 from heed import Error
 from heed.command import attend, bench, completion, graph, info, tune
-from heed.command.arguments import Formatter, Parser
+from heed.command.arguments import Parser
 from heed.command.ends import interruptible, streams
 from heed.command.failure import FAILED, INTERRUPTED, USAGE, Failure, Misuse
 
@@ -23,7 +24,7 @@ examples:
 
 The exit status is 0, 1 where something could not be done, 2 for a wrong command line."""
 
-COMMANDS = (info, attend, graph, bench, tune, completion)
+COMMANDS: tuple[ModuleType, ...] = (info, attend, graph, bench, tune, completion)
 
 
 def parser() -> Parser:
@@ -35,9 +36,12 @@ def parser() -> Parser:
     )
     whole.add_argument("--version", action="store_true", help="print the version and end")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", dest="command")
-    common = argparse.ArgumentParser(add_help=False, formatter_class=Formatter)
     for command in COMMANDS:
-        command.add(commands, common)
+        name = command.__name__.rpartition(".")[2]
+        said = {"description": command.DESCRIPTION, "epilog": command.EXAMPLES}
+        one = commands.add_parser(name, help=command.HELP, **said)
+        command.add_arguments(one)
+        one.set_defaults(run=command.run)
     return whole
 
 

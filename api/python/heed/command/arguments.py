@@ -4,11 +4,11 @@ import argparse
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import heed
-from heed.command.failure import USAGE
+from heed.command.failure import USAGE, Misuse
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -86,6 +86,38 @@ def pair(text: str) -> tuple[int | None, int | None]:
         raise argparse.ArgumentTypeError(f"{text!r} must be LEFT,RIGHT, two numbers of keys")
     left, right = (int(side) if side else None for side in match.groups())
     return left, right
+
+
+def named(*names: str, **others: str) -> dict[str, str]:
+    """What arguments of heed are called here: an option of the same name, or the other."""
+    options = (*names, "threads", "isa", "executor")
+    return {name: f"--{name.replace('_', '-')}" for name in options} | others
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Where results go."""
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write out (.npy), or all that is asked for (.npz)"
+    )
+
+
+def check_asked(names: Iterable[str], arguments: argparse.Namespace) -> list[str]:
+    """The options that ask for more than out, which the output must have room for."""
+    asked = [name for name in names if getattr(arguments, name)]
+    if asked and not (arguments.output or "").endswith(".npz"):
+        option = "--" + asked[0].replace("_", "-")
+        raise Misuse(f"{option} is one more array; write all with -o FILE.npz")
+    return asked
+
+
+def add_scores(parser: argparse._ActionsContainer) -> None:
+    """What becomes of scores."""
+    parser.add_argument("--scale", type=nonzero, help="of scores (1 / sqrt(features))")
+    parser.add_argument(
+        "--softcap", type=nonzero, help="bound scores by softcap * tanh(s / softcap)"
+    )
+    parser.add_argument("--temperature", type=nonzero, help="divide scores by this (1)")
+    parser.add_argument("--hard", action="store_true", help="weight 1 at the largest score alone")
 
 
 def add_context(parser: argparse.ArgumentParser) -> None:

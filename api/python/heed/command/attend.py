@@ -7,10 +7,12 @@ import heed
 from heed.command import files
 from heed.command.arguments import (
     add_context,
+    add_output,
     add_progress,
+    add_scores,
+    check_asked,
     context_of,
     integer,
-    nonzero,
     number,
     offset,
     pair,
@@ -22,6 +24,8 @@ from heed.command.looks import ASKED, OPTIONS, compare, draw, expected, look_at,
 from heed.command.pieces import Problem, in_pieces
 from heed.command.shapes import TYPES, numpy_type
 
+HELP = "compute attention over arrays from files"
+DESCRIPTION = "Computes attention over arrays from files."
 EXAMPLES = """\
 examples:
   heed attend q.npy k.npy v.npy -o out.npy
@@ -44,21 +48,12 @@ AS_THEY_ARE = ("causal", "window", "alignment", "scale", "softcap", "temperature
 POINTS = ("scores", "capped", "masked", "probabilities")
 
 
-def add(commands: Any, parent: argparse.ArgumentParser) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "attend",
-        parents=[parent],
-        help="compute attention over arrays from files",
-        description="Computes attention over arrays from files.",
-        epilog=EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     parser.add_argument("query", metavar="QUERY", help="a .npy file, or a .npz file with all three")
     parser.add_argument("key", metavar="KEY", nargs="?", help="a .npy file")
     parser.add_argument("value", metavar="VALUE", nargs="?", help="a .npy file")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write out (.npy), or all that is asked for (.npz)"
-    )
+    add_output(parser)
     wanted = parser.add_argument_group("results beside out, which take a .npz file")
     wanted.add_argument("--lse", action="store_true", help="the log-sum-exp of every row")
     wanted.add_argument(
@@ -95,12 +90,7 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         metavar="WHERE",
         help="where rows stand among keys, for windows: top-left, bottom-right or an offset",
     )
-    options.add_argument("--scale", type=nonzero, help="of scores (1 / sqrt(features))")
-    options.add_argument(
-        "--softcap", type=nonzero, help="bound scores by softcap * tanh(s / softcap)"
-    )
-    options.add_argument("--temperature", type=nonzero, help="divide scores by this (1)")
-    options.add_argument("--hard", action="store_true", help="weight 1 at the largest score alone")
+    add_scores(options)
     options.add_argument("--alibi-slopes", metavar="FILE", help="a slope for every head")
     options.add_argument("--sinks", metavar="FILE", help="a score for every head, without a value")
     options.add_argument("--key-lengths", metavar="FILE", help="keys of every item of the batch")
@@ -129,7 +119,6 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
     add_context(parser)
     add_yes(parser)
     add_progress(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -170,10 +159,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise Misuse("--batch is given without --show")
     if arguments.tolerance is not None and not arguments.tolerance >= 0:
         raise Misuse(f"--tolerance is {arguments.tolerance:g}; it must be at least 0")
-    asked = [name for name in ASKED if getattr(arguments, name)]
-    if asked and not (arguments.output or "").endswith(".npz"):
-        option = "--" + asked[0].replace("_", "-")
-        raise Misuse(f"{option} is one more array; write all with -o FILE.npz")
+    check_asked(ASKED, arguments)
     if arguments.quiet and arguments.show is not None:
         raise Misuse("--show is given with --quiet")
     inputs = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import heed
 from heed.command import files
-from heed.command.arguments import add_context, add_progress, context_of, integer
+from heed.command.arguments import add_context, add_progress, context_of, integer, named
 from heed.command.cost import add_yes, agree_on_shapes
 from heed.command.failure import Failure, in_words_of
 from heed.command.plot import Bar, bars
@@ -17,7 +17,12 @@ from heed.command.shapes import GRAMMAR, TYPES, Shape, parse
 from heed.command.table import columns
 from heed.command.timing import Turns, quartiles
 
-EXAMPLES = """\
+HELP = "measure how fast attention is, beside PyTorch"
+DESCRIPTION = (
+    "Measures attention on problems of given shapes, in turns with PyTorch where "
+    "it is installed; times are medians."
+)
+EXAMPLES = f"""\
 examples:
   heed bench                                  some shapes of well-known models
   heed bench B1_H12_L512_D64 B1_H32_Hkv8_Lq1_Lkv8192_D128_bf16
@@ -25,7 +30,7 @@ examples:
   heed bench --dtype bf16                     the same in bfloat16
 
 A shape
-"""
+{GRAMMAR}"""
 
 # With the names that people have for them.
 SHAPES = {
@@ -42,20 +47,11 @@ UNSTEADY = (
     f"unsteady: half of the turns lie more than a factor of {WIDE:g} apart, because other programs "
     "ran meanwhile"
 )
-OPTIONS = {"threads": "--threads", "isa": "--isa", "executor": "--executor"}
-TORCH_TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f64": "float64"}
+OPTIONS = named()
 
 
-def add(commands: Any, parent: argparse.ArgumentParser) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "bench",
-        parents=[parent],
-        help="measure how fast attention is, beside PyTorch",
-        description="Measures attention on problems of given shapes, in turns with PyTorch where "
-        "it is installed; times are medians.",
-        epilog=EXAMPLES + GRAMMAR,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     parser.add_argument("shapes", metavar="SHAPE", nargs="*", type=str, help="as B1_H12_L512_D64")
     parser.add_argument(
         "--dtype", choices=list(TYPES), default="f32", help="of shapes that name none (f32)"
@@ -67,7 +63,6 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
     add_context(parser)
     add_progress(parser)
     add_yes(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -168,7 +163,7 @@ def measure(
 
 def in_torch(shape: Shape, torch: Any) -> Any:
     """The same problem as PyTorch is asked for it."""
-    dtype = getattr(torch, TORCH_TYPES[shape.dtype])
+    dtype = getattr(torch, TYPES[shape.dtype])
     generator = torch.Generator().manual_seed(1)
     query, key, value = (
         torch.randn(sizes, generator=generator).to(dtype)

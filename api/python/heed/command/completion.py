@@ -11,6 +11,8 @@ import heed
 from heed.command import bench
 from heed.command.arguments import OFFSETS
 
+HELP = "print what lets a shell complete heed's options"
+DESCRIPTION = "Prints a script with which a shell completes commands, options and values."
 EXAMPLES = """\
 examples:
   eval "$(heed completion bash)"              in ~/.bashrc
@@ -36,17 +38,9 @@ def words_of(metavar: object) -> tuple[str, ...]:
     return tuple(words[metavar]) if metavar in words else ()
 
 
-def add(commands: Any, parent: argparse.ArgumentParser) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "completion",
-        parents=[parent],
-        help="print what lets a shell complete heed's options",
-        description="Prints a script with which a shell completes commands, options and values.",
-        epilog=EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     parser.add_argument("shell", choices=SHELLS)
-    parser.set_defaults(run=run)
 
 
 @dataclass(frozen=True)

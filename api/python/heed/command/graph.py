@@ -7,12 +7,23 @@ import numpy as np
 
 import heed
 from heed.command import files
-from heed.command.arguments import add_context, context_of, integer, nonzero
+from heed.command.arguments import (
+    add_context,
+    add_output,
+    add_scores,
+    check_asked,
+    context_of,
+    integer,
+    named,
+)
 from heed.command.cost import add_yes, agree_on_memory
 from heed.command.edges import Edges, read_edges
-from heed.command.failure import Failure, Misuse, in_words_of
+from heed.command.failure import Failure, in_words_of
 from heed.command.files import Array
+from heed.command.pieces import by_name
 
+HELP = "compute attention over a graph from a file"
+DESCRIPTION = "Computes attention over a graph: nodes attend those that edges lead from."
 EXAMPLES = """\
 examples:
   heed graph edges.csv --features x.npy -o out.npy
@@ -29,34 +40,16 @@ and perhaps b_query, b_key and b_value. Without it, features are what nodes ask,
 tell."""
 
 OPTIONS = {
-    "graph": "EDGES",
-    "query": "--features",
-    "key": "--features",
-    "value": "--features",
-    "data": "--features",
-    "heads": "--heads",
-    "scale": "--scale",
-    "softcap": "--softcap",
-    "temperature": "--temperature",
-    "hard": "--hard",
-    "threads": "--threads",
-    "isa": "--isa",
-    "executor": "--executor",
+    **named("heads", "scale", "softcap", "temperature", "hard", graph="EDGES"),
+    **dict.fromkeys(("query", "key", "value", "data"), "--features"),
 }
 MATRICES = ("w_query", "w_key", "w_value")
 BIASES = ("b_query", "b_key", "b_value")
 SHOWN = 10  # sources of a node
 
 
-def add(commands: Any, parent: argparse.ArgumentParser) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "graph",
-        parents=[parent],
-        help="compute attention over a graph from a file",
-        description="Computes attention over a graph: nodes attend those that edges lead from.",
-        epilog=EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     parser.add_argument("edges", metavar="EDGES", help="a text or .npy file; - is stdin")
     parser.add_argument(
         "--features",
@@ -66,9 +59,7 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--matrices", metavar="FILE", help="projects features, a .npz file")
     parser.add_argument("--heads", type=integer(1), help="into how many features are cut (1)")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write out (.npy), or all that is asked for (.npz)"
-    )
+    add_output(parser)
     parser.add_argument("--weights", action="store_true", help="of every edge and head too (.npz)")
     parser.add_argument(
         "--lse", action="store_true", help="the log-sum-exp of every node too (.npz)"
@@ -81,26 +72,18 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         default="remove",
         help="what becomes of edges that are given again (remove)",
     )
-    parser.add_argument("--scale", type=nonzero, help="of scores (1 / sqrt(features))")
-    parser.add_argument(
-        "--softcap", type=nonzero, help="bound scores by softcap * tanh(s / softcap)"
-    )
-    parser.add_argument("--temperature", type=nonzero, help="divide scores by this (1)")
-    parser.add_argument("--hard", action="store_true", help="weight 1 at the largest score alone")
+    add_scores(parser)
     parser.add_argument(
         "--show", type=integer(0), metavar="NODE", help=f"tell the {SHOWN} sources it attends most"
     )
     parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
     add_context(parser)
     add_yes(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Reads, computes, writes, tells."""
-    asked = [name for name in ("weights", "lse") if getattr(arguments, name)]
-    if asked and not (arguments.output or "").endswith(".npz"):
-        raise Misuse(f"--{asked[0]} is one more array; write all with -o FILE.npz")
+    asked = check_asked(("weights", "lse"), arguments)
     files.check_results(
         {"-o": (arguments.output, files.ARRAYS)},
         {
@@ -155,9 +138,7 @@ def attend(arguments: argparse.Namespace, edges: Edges, features: Array) -> dict
             return_lse=arguments.lse,
             **options,
         )
-    if isinstance(result, heed.Result):
-        return {name: array for name, array in result._asdict().items() if array is not None}
-    return {"out": result}
+    return by_name(result)
 
 
 def result_bytes(arguments: argparse.Namespace, edges: Edges, features: Array) -> float:

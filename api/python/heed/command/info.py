@@ -8,6 +8,8 @@ from typing import Any
 
 import heed
 
+HELP = "tell what heed computes with here, and why"
+DESCRIPTION = "Tells what heed computes with here, and why it was chosen."
 EXAMPLES = """\
 examples:
   heed info
@@ -15,17 +17,9 @@ examples:
   HEED_ISA=avx2 heed info                     what the environment changes"""
 
 
-def add(commands: Any, parent: argparse.ArgumentParser) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "info",
-        parents=[parent],
-        help="tell what heed computes with here, and why",
-        description="Tells what heed computes with here, and why it was chosen.",
-        epilog=EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     parser.add_argument("--json", action="store_true", help="for programs")
-    parser.set_defaults(run=run)
 
 
 def version() -> str:

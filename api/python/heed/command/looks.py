@@ -8,6 +8,7 @@ import numpy as np
 
 import heed
 from heed.command import files
+from heed.command.arguments import named
 from heed.command.failure import Failure, Misuse, in_words_of
 from heed.command.files import Array
 from heed.command.pieces import Problem, attend
@@ -16,29 +17,17 @@ from heed.command.timing import Turns
 from heed.show import show
 
 # What arguments of heed.attention are called here.
-OPTIONS = {
-    "query": "QUERY",
-    "key": "KEY",
-    "value": "VALUE",
-    "attn_mask": "--mask",
-    "bias": "--bias",
-    "causal": "--causal",
-    "window": "--window",
-    "alignment": "--alignment",
-    "scale": "--scale",
-    "softcap": "--softcap",
-    "temperature": "--temperature",
-    "hard": "--hard",
-    "alibi_slopes": "--alibi-slopes",
-    "sinks": "--sinks",
-    "key_lengths": "--key-lengths",
-    "return_lse": "--lse",
-    "return_weights": "--weights",
-    "return_column_sums": "--column-sums",
-    "threads": "--threads",
-    "isa": "--isa",
-    "executor": "--executor",
-}
+OPTIONS = named(
+    *("bias", "causal", "window", "alignment", "scale", "softcap", "temperature", "hard"),
+    *("alibi_slopes", "sinks", "key_lengths"),
+    query="QUERY",
+    key="KEY",
+    value="VALUE",
+    attn_mask="--mask",
+    return_lse="--lse",
+    return_weights="--weights",
+    return_column_sums="--column-sums",
+)
 ASKED = {"lse": "return_lse", "weights": "return_weights", "column_sums": "return_column_sums"}
 
 

@@ -57,6 +57,11 @@ def attend(problem: Problem, context: heed.Context) -> dict[str, Array]:
     result = heed.attention(
         problem.query, problem.key, problem.value, context=context, **problem.options
     )
+    return by_name(result)
+
+
+def by_name(result: Any) -> dict[str, Array]:
+    """What a call gave back."""
     if isinstance(result, heed.Result):
         return {name: array for name, array in result._asdict().items() if array is not None}
     return {"out": result}

@@ -9,7 +9,7 @@ from typing import Any
 
 import heed
 from heed.command import files
-from heed.command.arguments import add_context, add_progress, context_of, integer
+from heed.command.arguments import add_context, add_progress, context_of, integer, named
 from heed.command.cost import add_yes, agree_on_shapes
 from heed.command.failure import Failure, Misuse, in_words_of
 from heed.command.progress import Progress
@@ -18,7 +18,12 @@ from heed.command.table import columns
 from heed.command.timing import Turns, quartiles
 from heed.command.tuning_file import Entry, problems, update
 
-EXAMPLES = """\
+HELP = "look for better tiles for this CPU"
+DESCRIPTION = (
+    "Looks for tiles that are faster than the automatic ones, for given shapes on "
+    "this CPU, and writes them to a file that HEED_TUNING_FILE loads in any program."
+)
+EXAMPLES = f"""\
 examples:
   heed tune B1_H12_L512_D64 -o heed.tuning    writes it, or adds to it
   export HEED_TUNING_FILE=$PWD/heed.tuning    from now on every program that uses heed reads it
@@ -29,24 +34,16 @@ No bit of a result depends on tiles. A line of the file is for this CPU, instruc
 of threads, and for problems of about the same sizes. It is written where tiles are faster than the
 automatic ones by 1 % or more, and in three turns of four; where they are not, a line that was there
 goes. A shape
-"""
+{GRAMMAR}"""
 
-OPTIONS = {"threads": "--threads", "isa": "--isa", "executor": "--executor"}
+OPTIONS = named()
 TILE_Q = (1 / 3, 1 / 2, 2 / 3, 1, 4 / 3, 2, 3)  # times the automatic one
 TILE_KV = (1 / 4, 1 / 2, 3 / 4, 1, 3 / 2, 2, 4)
 WORTH = 1.01  # a smaller gain is noise
 
 
-def add(commands: Any, parent: argparse.ArgumentParser) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "tune",
-        parents=[parent],
-        help="look for better tiles for this CPU",
-        description="Looks for tiles that are faster than the automatic ones, for given shapes on "
-        "this CPU, and writes them to a file that HEED_TUNING_FILE loads in any program.",
-        epilog=EXAMPLES + GRAMMAR,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Of the command."""
     parser.add_argument("shapes", metavar="SHAPE", nargs="+", help="as B1_H12_L512_D64")
     parser.add_argument(
         "-o",
@@ -60,7 +57,6 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
     add_context(parser)
     add_progress(parser)
     add_yes(parser)
-    parser.set_defaults(run=run)
 
 
 @dataclass(frozen=True)
