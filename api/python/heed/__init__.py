@@ -15,10 +15,8 @@ from heed._heed import (
     set_threads,
 )
 from heed._heed import version as __version__
-from heed.backward import attention_backward
-from heed.blocks import multihead, multihead_plan
-from heed.blocks_backward import multihead_backward
-from heed.dense import attention, plan
+from heed.blocks import multihead, multihead_backward, multihead_plan
+from heed.dense import attention, attention_backward, plan
 from heed.errors import (
     ArgumentError,
     BusyError,
@@ -28,8 +26,7 @@ from heed.errors import (
     OutOfMemoryError,
     UnsupportedError,
 )
-from heed.graphs import graph_attention, graph_attention_plan
-from heed.graphs_backward import graph_attention_backward
+from heed.graphs import graph_attention, graph_attention_backward, graph_attention_plan
 from heed.information import info
 from heed.merging import merge
 from heed.projection import project
