@@ -95,7 +95,7 @@ Gradient OptionGradients::of_bias(const GradientMaker& make, const Call& call, n
                                   heed_score_layout& layout, void*& data) {
   Gradient gradient;
   if (!is_wanted("grad_bias", wanted)) return gradient;
-  if (call.args.bias == nullptr)
+  if (call.desc.bias.dtype == HEED_DTYPE_DEFAULT)  // of no elements it has no address
     refuse("grad_bias is wanted, but neither bias nor a floating attn_mask is given");
   const Array array = make.array("grad_bias", wanted, call.bias.form, gradient);
   check_floating("grad_bias", array.form);

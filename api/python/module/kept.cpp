@@ -3,7 +3,7 @@
 namespace heed::python {
 
 KeptOptions::KeptOptions(const Call& call, const Options& options)
-    : boolean_mask_(call.args.mask != nullptr) {
+    : boolean_mask_(call.attn_mask.form.element == Element::kBool) {
   for (std::size_t i = 0; i < std::size(kOptions); ++i) {
     const nb::handle given = options.*kOptions[i].place;
     given_[i] = given.is_valid();
@@ -33,7 +33,7 @@ Options KeptOptions::with(const char* function, const char* maker, nb::handle te
 }
 
 void KeptOptions::check_mask(const Call& call) const {
-  const bool boolean = call.args.mask != nullptr;
+  const bool boolean = call.attn_mask.form.element == Element::kBool;
   if (boolean != boolean_mask_)
     refuse("attn_mask is %s; the plan was made for one that is %s", boolean ? "bool" : "floating",
            boolean ? "floating" : "bool");

@@ -23,16 +23,18 @@ void refuse_options(const Options& options) {
 }
 
 /// What the plan must be told of the tensors among the arguments.
-std::uint32_t tensors_of(const heed_attention_args& args) {
+std::uint32_t tensors_of(const heed_attention_args& args, const Options& options, bool boolean) {
   std::uint32_t tensors = 0;
-  const auto bring = [&](const void* given, std::uint32_t tensor) {
-    if (given != nullptr) tensors |= tensor;
+  const auto bring = [&](bool given, std::uint32_t tensor) {
+    if (given) tensors |= tensor;
   };
-  bring(args.mask, HEED_MPI_MASK);
-  bring(args.bias, HEED_MPI_BIAS);
-  bring(args.alibi_slopes, HEED_MPI_ALIBI_SLOPES);
-  bring(args.sinks, HEED_MPI_SINKS);
-  bring(args.key_lengths, HEED_MPI_KEY_LENGTHS);
+  // Of a rank without rows there are no addresses.
+  const bool masked = options.attn_mask.is_valid();
+  bring(masked && boolean, HEED_MPI_MASK);
+  bring(options.bias.is_valid() || (masked && !boolean), HEED_MPI_BIAS);
+  bring(args.alibi_slopes != nullptr, HEED_MPI_ALIBI_SLOPES);
+  bring(args.sinks != nullptr, HEED_MPI_SINKS);
+  bring(args.key_lengths != nullptr, HEED_MPI_KEY_LENGTHS);
   return tensors;
 }
 
@@ -120,7 +122,7 @@ void MpiPart::finish(const MpiLibrary& library, std::int64_t keys, std::uint32_t
       call.args.key_lengths = key_lengths.data;
     }
   }
-  desc.tensors = tensors_of(call.args);
+  desc.tensors = tensors_of(call.args, options, call.attn_mask.form.element == Element::kBool);
   if (!positions_q.is_none())
     desc.query_positions = read_positions("query", positions_q, call.rows, query_positions);
   if (!positions_k.is_none())
