@@ -7,7 +7,6 @@ those of one process, whose functions other tests compare with definitions.
 import gc
 import importlib.util
 import inspect
-import operator
 import os
 import re
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from cases import CASES, Make
 from kinds import KINDS, assert_close, assert_like, lse_unit, needed, params
 from mpi4py import MPI
+from test_docstrings import described
 from test_readme import OVER_RANKS, check_session
 
 import heed
@@ -351,15 +351,6 @@ def test_refused_on_all(given, kind, message):
     function = heed.mpi.attention if "query" in given else heed.mpi.place
     with pytest.raises(kind, match=message):
         function(**given)
-
-
-def described(function):
-    """Parameters that the docstring, or that of the function it refers to, says something of."""
-    text = inspect.getdoc(function)
-    names = set(re.findall(r"^ {4}(\w+):", text, re.MULTILINE))
-    for name in re.findall(r"\*\*options: [^:]*``heed\.([\w.]+)``", text):
-        names |= described(operator.attrgetter(name)(heed))
-    return names
 
 
 def test_every_option_is_documented():

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+import operator
 import pkgutil
 import re
 from pathlib import Path
@@ -75,8 +76,8 @@ def described(function):
     """Parameters that the docstring, or that of the function it refers to, says something of."""
     text = inspect.getdoc(function)
     names = set(re.findall(r"^    (\w+):", text, re.MULTILINE))
-    for name in re.findall(r"\*\*options:[^:]* ``heed\.(\w+)``", text):
-        names |= described(getattr(heed, name))
+    for name in re.findall(r"\*\*options: [^:]*``heed\.([\w.]+)``", text):
+        names |= described(operator.attrgetter(name)(heed))
     return names
 
 
