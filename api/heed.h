@@ -394,9 +394,17 @@ typedef enum heed_weights_point {
  *
  * Infinity and NaN: what is not finite in a key or value that a row may not attend does not reach
  * that row. In a query or an attended key a NaN makes the row NaN, in an attended value the
- * feature (hard attention reads no value but the one it picks). Scores of +inf, also by overflow,
- * share the weight evenly; scores of -inf get weight 0. Sums are normalised at the end: a row whose
- * |values| add up to more than 1e36 may overflow.
+ * feature (hard attention reads no value but the one it picks). Scores of +inf share the weight
+ * evenly; scores of -inf get weight 0. Sums are normalised at the end: a row whose |values| add up
+ * to more than 1e36 may overflow.
+ *
+ * Range: scores are numbers of the arithmetic's type, in units of log2(e) s / temperature, or of s
+ * where they are shown. A product scale * <q_i, k_j> that overflows there is infinite, or NaN where
+ * its terms have both signs. All else that is finite stays finite: biases, of whatever type, what
+ * ALiBi adds, what a score function makes, sinks, and sums of these. Past the largest number (of
+ * float32 3.4e38) they count as that, of either sign. So no finite bias masks a key, and scores that
+ * are equal share the weight evenly wherever they are. A finite lse is written as a finite number. A
+ * score of size S is off by a unit in its last place, 2^-23 S of float32.
  */
 typedef struct heed_attention_desc {
   uint32_t struct_size;
@@ -494,7 +502,7 @@ typedef struct heed_attention_args {
   const void* value;
   void* out;
   const uint8_t* mask;         /* attend where not 0; NULL: everywhere */
-  const void* bias;            /* NULL: none */
+  const void* bias;            /* -inf masks, no finite number does; NULL: none */
   const int32_t* key_lengths;  /* [batch], of at most key_length keys; NULL: all of them */
   const int32_t* cu_seqlens_q; /* [batch + 1], only with packed_queries */
   const int32_t* cu_seqlens_k; /* [batch + 1], only with packed_keys */
@@ -590,7 +598,10 @@ typedef void (*heed_score_gradient)(void* user, const heed_score_tile* tile, voi
  * where query heads that share a key head are summed. Probabilities are computed again from lse, so
  * nothing of size query_length times key_length is kept. Pairs that do not attend contribute
  * nothing, whatever they hold; rows that attend nothing, and keys that nobody attends, get exactly
- * 0. A row whose lse is infinite otherwise, or NaN, has gradients that are NaN. Gradients are
+ * 0. A row whose lse is infinite otherwise, or NaN, has gradients that are NaN. Where lse has too
+ * few digits for probabilities, beyond 1024 in float32 and 2^39 in float64, and is that of these
+ * keys as far as its digits tell, probabilities are summed again and normalised by that. (For keys
+ * that are a part of more, whose lse is further out than 2^20, give lse in float64.) Gradients are
  * summed in the arithmetic's type and rounded once. Bits do not depend on threads, executors or
  * tiles.
  *
@@ -676,7 +687,9 @@ HEED_API heed_status heed_attention_backward(const heed_context* context,
  *
  * A part whose lse is -inf is empty: its out is not read. If all parts are empty, out is 0 and lse
  * -inf. Parts whose lse is +inf share the result evenly. Computed in float64, in the order of the
- * parts, and rounded once. Types: any for out, float32 or float64 for lse, the default float32. */
+ * parts, and rounded once. Types: any for out, float32 or float64 for lse, the default float32.
+ * Weights are off by as much as lse is: by a factor e^(2^-24 |lse_k|) in float32. Parts whose scores
+ * are all far from 0, as those of a mask of -1e9 over everything, need float64. */
 typedef struct heed_merge_desc {
   uint32_t struct_size;
   uint32_t reserved; /* 0 */
@@ -1584,7 +1597,7 @@ typedef struct heed_graph_attention_backward_args {
 
 typedef struct heed_graph_attention_backward_plan heed_graph_attention_backward_plan;
 
-/* Checks the descriptor against the graph and lays out the workspace: two numbers per node and
+/* Checks the descriptor against the graph and lays out the workspace: three numbers per node and
  * head, as many as a result where combine is not HEED_COMBINE_CONCAT, four times edge_width with
  * edge data, what gradients need of every node and step where data is projected, and never
  * something per edge. *plan is written only on success; it holds the graph. */

@@ -86,8 +86,9 @@ class BiasSums {
     const std::int64_t end = begin + keys();
     for (std::int64_t k = begin, next = 0; k < end; k = next) {
       next = std::min(k + std::int64_t{panels.key_block}, end);
-      scores.lay_bias(panel, {k, static_cast<std::size_t>(next - k)},
-                      lanes + (k - begin) * static_cast<std::int64_t>(panel.pitch));
+      if (!scores.lay_bias(panel, {k, static_cast<std::size_t>(next - k)},
+                           lanes + (k - begin) * static_cast<std::int64_t>(panel.pitch)))
+        return;
     }
     bias_pitch_ = panel.pitch;
   }

@@ -30,6 +30,7 @@ struct GradPanel : Panel<Real> {
   Real* gradients;  ///< [key_block][pitch], of probabilities, then of scores
   Real* lse_whole;  ///< [pitch] log2 units: the nearest whole number of the log-sum-exp ...
   Real* lse_rest;   ///< ... and what is left of it
+  Real* shift;      ///< [pitch] comes off scores first, where the log-sum-exp is far from 0; else 0
   Real* delta;      ///< [pitch]
   bool* finite;     ///< whether a probability of 0 times any of this is 0
 };

@@ -67,6 +67,7 @@ BackwardSlab lay_out(const heed_attention_backward_plan& plan, const Widths& wid
   slab.grad_query = numbers(rows, accumulator_rows(p.features, p.key_length));
   slab.lse_whole = numbers(rows, 1);
   slab.lse_rest = numbers(rows, 1);
+  slab.shift = numbers(rows, 1);
   slab.delta = numbers(rows, 1);
   slab.row_sum = numbers(widths.panel, 1);
   slab.summed = offsets.take(plan.block_panels, 1, sizeof(Summed));

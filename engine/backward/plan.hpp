@@ -19,6 +19,7 @@ struct BackwardSlab {
   std::size_t grad_query;  ///< accumulators, [panel][accumulator_rows][pitch]
   std::size_t lse_whole;   ///< [rows of the query block], see GradPanel
   std::size_t lse_rest;
+  std::size_t shift;
   std::size_t delta;
   std::size_t row_sum;      ///< a panel's, unused but by folding
   std::size_t summed;       ///< [panels] bytes, Summed

@@ -8,6 +8,7 @@
 
 #include "engine/dense/totals.hpp"
 #include "engine/runtime/sizes.hpp"
+#include "engine/tensor/log_sum_exp.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
@@ -86,6 +87,7 @@ GradPanel<Real> Reader<Real>::panel(std::int64_t first, std::int64_t count,
   panel.gradients = buffer(slab.gradients) + slot;
   panel.lse_whole = buffer(slab.lse_whole) + before;
   panel.lse_rest = buffer(slab.lse_rest) + before;
+  panel.shift = buffer(slab.shift) + before;
   panel.delta = buffer(slab.delta) + before;
   panel.finite = reinterpret_cast<bool*>(rows_.slab() + slab.finite) + place.index;
   return panel;
@@ -125,14 +127,17 @@ void Reader<Real>::read(const GradPanel<Real>& panel, const Real** grad_out) con
   Real* const room = rows + panel.rows * std::max(features, value_features);
   std::fill_n(panel.lse_whole, panel.pitch, Real{0});
   std::fill_n(panel.lse_rest, panel.pitch, Real{0});
+  std::fill_n(panel.shift, panel.pitch, Real{0});
   std::fill_n(panel.delta, panel.pitch, Real{0});
+  bool far[kMaxPanel] = {};
   const Layout& layout = rows_.plan.problem.grad_out;
   panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
     grad_out[i] =
         readable(kernels_, layout, rows_.row_of(rows_.args.given.grad_out, layout, row, head),
                  value_features, rows + i * value_features);
-    read_row(panel, i, grad_out[i], room);
+    far[i] = read_row(panel, i, grad_out[i], room);
   });
+  if (std::find(far, far + panel.rows, true) != far + panel.rows) weigh_far_rows(panel, far);
   products_.pack_query(panel.vectors, grad_out, panel.rows, 1, value_features, Real{1},
                        panel.grad_out);
   if (rows_.pairs) {
@@ -162,9 +167,25 @@ void Reader<Real>::read_whole(const GradPanel<Real>& panel) const {
   lay_in_columns(panel, rows, features, panel.query_columns);
 }
 
-/// What softmax knows of row i.
+/// The log-sum-exp of row i, base + rest in log2 units.
 template <class Real>
-void Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
+void Reader<Real>::set_log_sum(const GradPanel<Real>& panel, std::size_t i, double base,
+                               double rest) {
+  const double sum = base + rest;
+  if (std::isfinite(sum) && std::fabs(sum) > kMostWhole) {
+    panel.shift[i] = finite_score<Real>(sum);
+    rest += base - static_cast<double>(panel.shift[i]);
+  } else {
+    rest = sum;
+  }
+  const double whole = std::fabs(rest) <= kMostWhole ? std::nearbyint(rest) : 0;
+  panel.lse_whole[i] = static_cast<Real>(whole);
+  panel.lse_rest[i] = static_cast<Real>(rest - whole);
+}
+
+/// What softmax knows of row i. True if its log-sum-exp has lost digits.
+template <class Real>
+bool Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
                             Real* room) const {
   const std::int64_t r = panel.first + static_cast<std::int64_t>(i);
   const std::int64_t row = rows_.pack.query_row(r);
@@ -185,17 +206,57 @@ void Reader<Real>::read_row(const GradPanel<Real>& panel, std::size_t i, const R
   const bool empty = lse == -kInfinity;
   if (lse == kInfinity) lse = std::numeric_limits<double>::quiet_NaN();
   if (empty) delta = 0;
-  const double log2_sum = empty ? kInfinity : lse * kLog2E;  // no probability but 0
-  const double whole = std::fabs(log2_sum) <= kMostWhole ? std::nearbyint(log2_sum) : 0;
-  panel.lse_whole[i] = static_cast<Real>(whole);
-  panel.lse_rest[i] = static_cast<Real>(log2_sum - whole);
+  set_log_sum(panel, i, empty ? kInfinity : lse * kLog2E, 0);  // no probability but 0
   panel.delta[i] = static_cast<Real>(delta);
-  if (rows_.all_terms == nullptr) return;
+  const bool far = has_lost_digits(lse, problem_.lse.type == ElementType::kF64);
+  if (rows_.all_terms == nullptr) return far;
   RowTerms& terms = rows_.terms(row, head);
   terms = {};
   const auto* const sinks = static_cast<const Real*>(rows_.args.attention.sinks);
   if (sinks != nullptr && !empty)
     terms.sink = -std::exp(static_cast<double>(sinks[head]) - lse) * delta;
+  return far;
+}
+
+/// Sums the probabilities of rows again whose log-sum-exp has lost digits. Where it is that of
+/// these keys, as far as its digits tell, what is found replaces it; else it is that of more keys,
+/// and stays.
+template <class Real>
+void Reader<Real>::weigh_far_rows(const GradPanel<Real>& panel, const bool* far) const {
+  alignas(kAlignment) Real row_max[kMaxPanel];
+  alignas(kAlignment) Real row_sum[kMaxPanel];
+  const auto* const sinks = static_cast<const Real*>(rows_.args.attention.sinks);
+  Panel<Real> all = panel;  // of all keys: a bias that is laid out is of some
+  all.bias = nullptr;
+  all.state = {row_max, row_sum, nullptr, true};
+  all.begin_sums(sinks);
+  const std::int64_t step = products_.key_block;
+  for (std::int64_t k = panel.key_begin, next = 0; k < panel.key_end; k = next) {
+    next = std::min(round_down(k, step) + step, panel.key_end);
+    const KeyBlock block = {k, static_cast<std::size_t>(next - k)};
+    const Allowed allowed = scores_.allowed(all, block);
+    if (allowed == Allowed::kNone) continue;
+    const KeyRanges keys = all_keys(block.keys);
+    scores_.compute(all, scores_.keys(rows_.key_head(), k, next), block, keys, allowed,
+                    panel.probs);
+    kernels_.panels.softmax(panel.vectors, panel.probs, keys, 0, all.state, 0);
+  }
+  panel.each_row([&](std::size_t i, std::int64_t row, std::int64_t head) {
+    const double most = static_cast<double>(row_max[i]);
+    const double rest = std::log2(static_cast<double>(row_sum[i]));
+    const double lse = number_at(*rows_.plan.context->kernels, problem_.lse.type,
+                                 rows_.row_of(rows_.args.attention.lse, problem_.lse, row, head));
+    const bool float64 = problem_.lse.type == ElementType::kF64;
+    const double found = log_sum_exp(row_max[i], row_sum[i]);
+    const double away = std::fabs((float64 ? found : double{finite_score<float>(found)}) - lse);
+    if (!far[i] || !(away <= (float64 ? 0x1p-51 : 0x1p-22) * std::fabs(lse))) return;
+    panel.shift[i] = 0;
+    set_log_sum(panel, i, most, rest);
+    if (sinks == nullptr || rows_.all_terms == nullptr || std::isinf(sinks[head])) return;
+    const double sink = static_cast<double>(finite_score<Real>(sinks[head] * kLog2E));
+    rows_.terms(row, head).sink =
+        -std::exp2(sink - most - rest) * static_cast<double>(panel.delta[i]);
+  });
 }
 
 /// [columns][row][pitch], or of pairs [columns][pair of rows][pitch]. What becomes pairs was

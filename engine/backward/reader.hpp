@@ -25,8 +25,10 @@ class Reader {
 
  private:
   Real* buffer(std::size_t offset) const { return rows_.buffer(offset); }
-  void read_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
+  static void set_log_sum(const GradPanel<Real>& panel, std::size_t i, double base, double rest);
+  bool read_row(const GradPanel<Real>& panel, std::size_t i, const Real* grad_out,
                 Real* room) const;
+  void weigh_far_rows(const GradPanel<Real>& panel, const bool* far) const;
   void lay_in_columns(const GradPanel<Real>& panel, const Real* const* rows, std::size_t features,
                       Real* to) const;
   RowsView<Real> paired_values(std::int64_t begin, std::int64_t end) const;

@@ -73,6 +73,14 @@ void ScoreGradients<Real>::exclude(const GradPanel<Real>& panel, const KeyBlock&
     if (attended[at] == -std::numeric_limits<Real>::infinity()) probs[at] = gradients[at] = 0;
 }
 
+/// Takes out of scores what rows have in common, far from 0.
+template <class Real>
+void ScoreGradients<Real>::shift(const GradPanel<Real>& panel, const KeyBlock& block) const {
+  for (std::size_t i = 0; i < panel.rows; ++i)
+    for (std::size_t j = 0; panel.shift[i] != 0 && j < block.keys; ++j)
+      panel.probs[j * panel.pitch + i] -= panel.shift[i];
+}
+
 template <class Real>
 void ScoreGradients<Real>::compute_biased(const GradPanel<Real>& panel, const KeyTile<Real>& tile,
                                           const KeyBlock& block, Allowed allowed) const {
@@ -88,6 +96,7 @@ void ScoreGradients<Real>::compute_biased(const GradPanel<Real>& panel, const Ke
                    gradients);
   const bool warms = rows_.args.given.grad_temperature != nullptr && rows_.all_terms != nullptr;
   if (warms) std::copy_n(scores, count, before);
+  shift(panel, block);
   kernels_.panels.softmax_gradient(panel.vectors, scores, block.keys, panel.lse_whole,
                                    panel.lse_rest, panel.delta, gradients);
   if (rows_.args.attention.bias != nullptr && !kernels_.numbers.all_finite(gradients, count))

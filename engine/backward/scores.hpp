@@ -27,6 +27,7 @@ class ScoreGradients {
  private:
   void call_function(const GradPanel<Real>& panel, const KeyBlock& block) const;
   void exclude(const GradPanel<Real>& panel, const KeyBlock& block) const;
+  void shift(const GradPanel<Real>& panel, const KeyBlock& block) const;
   template <class Number>
   void add_terms(const GradPanel<Real>& panel, const KeyBlock& block, double RowTerms::*term,
                  Number&& number) const;

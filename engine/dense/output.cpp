@@ -74,9 +74,9 @@ void Output<Real>::write_panel(const Panel<Real>& panel) const {
 template <class Real>
 void Output<Real>::write_lse(std::int64_t row, std::int64_t head, Real row_max, Real sum) const {
   const double lse = log_sum_exp(row_max, sum);
-  plan_.context->kernels->f64.numbers.write(
-      problem_.lse.type, &lse, 1,
-      row_at(args_.lse, problem_.lse, sequence_.batch, head, sequence_.query_begin + row), 1);
+  write_log_sum_exp(
+      plan_.context->kernels->f64, problem_.lse.type, lse,
+      row_at(args_.lse, problem_.lse, sequence_.batch, head, sequence_.query_begin + row));
 }
 
 template <class Real>

@@ -78,8 +78,9 @@ struct Panel : PanelRows {
     if (sinks == nullptr) return;
     each_row([&](std::size_t i, std::int64_t, std::int64_t head) {
       if (sinks[head] == -std::numeric_limits<Real>::infinity()) return;
-      const auto sink = static_cast<Real>(static_cast<double>(sinks[head]) * kLog2E);
-      state.row_max[i] = std::clamp(sink, kNoRowMax<Real>, -kNoRowMax<Real>);
+      state.row_max[i] = sinks[head] > -kNoRowMax<Real>
+                             ? -kNoRowMax<Real>
+                             : finite_score<Real>(static_cast<double>(sinks[head]) * kLog2E);
       state.row_sum[i] = 1;
     });
   }

@@ -1,6 +1,7 @@
 #include "engine/dense/scores.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -243,7 +244,29 @@ void Scores<Real>::add_alibi(const Panel<Real>& panel, const KeyBlock& block, Re
     position[i] = static_cast<Real>(offset + static_cast<double>(row - block.begin));
     slope[i] = static_cast<Real>(static_cast<double>(slopes[head]) * steps_.unit);
   });
+  const auto farthest = [&](std::size_t i) {
+    return std::fabs(static_cast<double>(slope[i])) *
+           (std::fabs(static_cast<double>(position[i])) + static_cast<double>(block.keys));
+  };
+  // Such a product alone would leave scores of common size what they are.
+  constexpr double kFar = static_cast<double>(kHighestScore<Real>) / (1 << 24);
+  for (std::size_t i = 0; i < panel.rows; ++i)
+    if (farthest(i) > kFar) return add_far_alibi(panel, block, position, slope, scores);
   kernels_.panels.alibi(panel.vectors, scores, block.keys, position, slope);
+}
+
+/// Where what is added, or the sum, may overflow.
+template <class Real>
+void Scores<Real>::add_far_alibi(const Panel<Real>& panel, const KeyBlock& block,
+                                 const Real* position, const Real* slope, Real* scores) const {
+  for (std::size_t j = 0; j < block.keys; ++j)
+    for (std::size_t i = 0; i < panel.rows; ++i) {
+      Real& score = scores[j * panel.pitch + i];
+      const double distance = std::fabs(static_cast<double>(position[i]) - static_cast<double>(j));
+      if (std::isfinite(score))
+        score = finite_score<Real>(static_cast<double>(score) -
+                                   static_cast<double>(slope[i]) * distance);
+    }
 }
 
 template <class Real>
@@ -256,9 +279,13 @@ void Scores<Real>::add_bias(const Panel<Real>& panel, const KeyBlock& block, Rea
 
 /// Beginning with -0, which leaves what is added as it is, -0 included.
 template <class Real>
-void Scores<Real>::lay_bias(const Panel<Real>& panel, const KeyBlock& block, Real* to) const {
-  fill_numbers(Real{-0.0}, block.keys * panel.pitch, to);
+bool Scores<Real>::lay_bias(const Panel<Real>& panel, const KeyBlock& block, Real* to) const {
+  const std::size_t count = block.keys * panel.pitch;
+  fill_numbers(Real{-0.0}, count, to);
   add_bias(panel, block, static_cast<Real>(steps_.unit), to);
+  return std::none_of(to, to + count, [](Real addend) {
+    return std::isfinite(addend) && std::fabs(addend) > kHighestScore<Real> / 2;
+  });
 }
 
 template <class Real>
@@ -293,8 +320,12 @@ void Scores<Real>::call_function(const Panel<Real>& panel, const KeyBlock& block
   if (products_.begin != nullptr) products_.begin();  // who is called may use the unit too
   constexpr Real kMasked = -std::numeric_limits<Real>::infinity();
   const auto factor = static_cast<Real>(steps_.after);
-  for (std::size_t at = 0; factor != 1 && at < block.keys * pitch; ++at)
-    if (scores[at] != kMasked) scores[at] *= factor;  // -inf times 0 would be NaN
+  for (std::size_t at = 0; factor != 1 && at < block.keys * pitch; ++at) {
+    if (scores[at] == kMasked) continue;  // -inf times 0 would be NaN
+    const Real product = scores[at] * factor;
+    const bool overflows = std::isinf(product) && std::isfinite(scores[at]);
+    scores[at] = overflows ? finite_score<Real>(static_cast<double>(product)) : product;
+  }
   if (args_.bias == nullptr) return;
   const Real* const allowed = attended(panel, block);  // where the bias was -inf
   for (std::size_t at = 0; at < block.keys * pitch; ++at)

@@ -71,8 +71,9 @@ class Scores {
 
   /// to[j][i] = what the bias adds to the score of the block's key j and the panel's row i: for
   /// panels of several heads, whose rows it repeats for. Of scores that are not finite this may
-  /// leave NaN where it is -inf, so a caller's function is not to see them.
-  void lay_bias(const Panel<Real>& panel, const KeyBlock& block, Real* to) const;
+  /// leave NaN where it is -inf, so a caller's function is not to see them. False if sums with
+  /// scores may overflow, which add_bias() prevents.
+  bool lay_bias(const Panel<Real>& panel, const KeyBlock& block, Real* to) const;
 
   /// What a caller's function is shown; `query_rows` and `query_heads` have room for a panel.
   heed_score_tile tile_of(const Panel<Real>& panel, const KeyBlock& block, Real* scores,
@@ -101,6 +102,8 @@ class Scores {
                  const Real** rows) const;
   void modify(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
   void add_alibi(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
+  void add_far_alibi(const Panel<Real>& panel, const KeyBlock& block, const Real* position,
+                     const Real* slope, Real* scores) const;
   void add_bias(const Panel<Real>& panel, const KeyBlock& block, Real factor, Real* scores) const;
   void call_function(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
   void exclude(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;

@@ -77,8 +77,8 @@ void NodeOutput<Real>::write_lse(std::int64_t node, const Real* row_max, const R
   const Layout& layout = problem_.lse;
   for (std::int64_t h = 0; h < problem_.heads; ++h) {
     const double lse = log_sum_exp(row_max[h], sum[h]);
-    step_.plan.context->kernels->f64.numbers.write(layout.type, &lse, 1,
-                                                   row_at(step_.args.lse, layout, 0, h, node), 1);
+    write_log_sum_exp(step_.plan.context->kernels->f64, layout.type, lse,
+                      row_at(step_.args.lse, layout, 0, h, node));
   }
 }
 

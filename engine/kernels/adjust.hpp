@@ -66,6 +66,16 @@ HEED_INLINE void transpose_rows(const Real* const* rows, std::size_t present, st
   transpose_square<V>(square);
 }
 
+/// add_rows() for keys [begin, end), number by number.
+template <class Real>
+[[gnu::noinline]] void add_far_rows(Real* scores, std::size_t pitch, std::size_t begin,
+                                    std::size_t end, const Real* const* rows, std::size_t row_count,
+                                    Real factor) {
+  for (std::size_t j = begin; j < end; ++j)
+    for (std::size_t r = 0; r < row_count; ++r)
+      scores[j * pitch + r] = with_addend(scores[j * pitch + r], rows[r][j], factor);
+}
+
 template <class V, std::size_t W, class Real = RealOf<V>>
 void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size_t row_count,
               Real factor) {
@@ -80,12 +90,22 @@ void add_rows(Real* scores, std::size_t keys, const Real* const* rows, std::size
     for (std::size_t j = 0; j < keys; j += n) {
       V square[n];
       transpose_rows<V>(rows + r0, present, j, keys, square);
+      V special(Real{0});
       unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
         if (j + i >= keys) return;
-        Real* const at = scores + (j + i) * W * n + r0;
         // Not fused: a product that overflows is cut to the lowest finite number first.
-        const V sum = load<V>(at) + at_least(V(kNoRowMax<Real>), square[i] * times);
-        store<V>(at, xsimd::select(square[i] == excluded, excluded, sum));
+        const V sum = load<V>(scores + (j + i) * W * n + r0) +
+                      at_least(V(kNoRowMax<Real>), square[i] * times);
+        special = multiply_add(sum, V(Real{0}), special);
+        square[i] = xsimd::select(square[i] == excluded, excluded, sum);
+      });
+      if (__builtin_expect(!xsimd::all(special == V(Real{0})), false)) {
+        add_far_rows(scores + r0, W * n, j, j + n < keys ? j + n : keys, rows + r0, present,
+                     factor);
+        continue;
+      }
+      unroll<n>([&](auto i) HEED_INLINE_LAMBDA {
+        if (j + i < keys) store<V>(scores + (j + i) * W * n + r0, square[i]);
       });
     }
   }

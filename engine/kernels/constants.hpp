@@ -13,6 +13,27 @@ inline constexpr Real kInfinity = static_cast<Real>(__builtin_huge_val());
 template <class Real>
 inline constexpr Real kLargest = -kNoRowMax<Real>;
 
+template <class Real>
+bool is_finite(Real x) {
+  return x >= kNoRowMax<Real> && x <= kLargest<Real>;
+}
+
+/// A sum or product of finite numbers, which may have overflowed.
+template <class Real>
+Real held(Real x) {
+  if (x < kNoRowMax<Real>) return kNoRowMax<Real>;
+  return x > kLargest<Real> ? kHighestScore<Real> : x;
+}
+
+/// score + addend * factor, as add_rows has it.
+template <class Real>
+Real with_addend(Real score, Real addend, Real factor) {
+  if (addend == -kInfinity<Real>) return addend;
+  const Real product = is_finite(addend) ? held(addend * factor) : addend * factor;
+  const Real sum = score + product;
+  return is_finite(score) && is_finite(addend) ? held(sum) : sum;
+}
+
 /// softcap cuts exponents off here: 1 - 2^-64 and 1 + 2^-64 are 1 in either type.
 template <class Real>
 inline constexpr Real kSaturated = 64;

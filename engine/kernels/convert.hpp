@@ -158,6 +158,18 @@ inline float to_odd(double x) {
   return static_cast<float>(x);
 }
 
+/// What is finite stays so: past the largest number it becomes that.
+template <class Real>
+Real held_as(double x) {
+  if constexpr (std::is_same_v<Real, float>) {
+    constexpr double kMost = kLargest<float>;
+    constexpr double kFinite = kLargest<double>;
+    x = x > kMost && x <= kFinite ? kMost : x;
+    x = x < -kMost && x >= -kFinite ? -kMost : x;
+  }
+  return static_cast<Real>(x);
+}
+
 inline float narrow(float x) { return x; }
 inline float narrow(double x) { return to_odd(x); }
 
@@ -264,8 +276,10 @@ void read_as(const void* from, std::ptrdiff_t stride, std::size_t count, Real* t
     count -= done;
     to += done;
   }
-  convert_each(element, stride, count, to, 1,
-               [](Element x) { return static_cast<Real>(decode(x)); });
+  convert_each(element, stride, count, to, 1, [](Element x) {
+    if constexpr (std::is_same_v<Element, double>) return held_as<Real>(x);
+    return static_cast<Real>(decode(x));
+  });
 }
 
 template <class Element, class Real>

@@ -64,9 +64,10 @@ HEED_PANEL_KERNEL(void, alibi,
                   (std::size_t vectors, Real* scores, std::size_t keys, const Real* position,
                    const Real* slope))
 
-/// scores[j][r] += rows[r][j] * factor for r < row_count, j < keys. An addend of -inf masks the
-/// key: the score becomes -inf whatever it and the factor were, NaN and 0 included. A product that
-/// overflows downwards counts as the lowest finite number, which masks nothing.
+/// scores[j][r] += rows[r][j] * factor >= 0, for r < row_count, j < keys. An addend of -inf masks
+/// the key: the score becomes -inf whatever it and the factor were, NaN and 0 included. Where
+/// addend and score are finite, the product and the sum stay it: what overflows becomes kNoRowMax
+/// or kHighestScore, which masks nothing.
 HEED_PANEL_KERNEL(void, add_rows,
                   (std::size_t vectors, Real* scores, std::size_t keys, const Real* const* rows,
                    std::size_t row_count, Real factor))
@@ -215,8 +216,9 @@ HEED_ROW_PRODUCT(void, row_attend,
                   std::size_t queries, std::size_t turn, Real* row_max, Real* row_sum, Real* sums))
 
 // ---- Nodes of graphs --------------------------------------------------------------------------
-// False if a score, or what else is computed per edge and head, is not finite: results are then of
-// no use. `features` and `value_features` are multiples of feature_padding.
+// False if a score, or what else is computed per edge and head, is not finite, or for gradients a
+// log-sum-exp is beyond kFarLogSum: results are then of no use. `features` and `value_features` are
+// multiples of feature_padding.
 
 /// Softmax over all edges of a node: out[h] = the weighted sum of values, row_max (the largest
 /// score, log2 units) and row_sum, relative to that, are [heads]. weights, unless nullptr, are
@@ -254,7 +256,8 @@ HEED_NUMBER_KERNEL(bool, all_finite, (const Real* numbers, std::size_t count))
 HEED_NUMBER_KERNEL(double, inner_product, (const Real* a, const Real* b, std::size_t count))
 
 /// to[i] = the i-th element of `from` (no mask), `stride` elements apart, as Real, scales aside:
-/// exact, except that float64 read as float32 rounds to nearest even.
+/// exact, except that float64 read as float32 rounds to nearest even, and what is finite stays it:
+/// past the largest number it becomes that.
 HEED_NUMBER_KERNEL(void, read,
                    (ElementType type, const void* from, std::ptrdiff_t stride, std::size_t count,
                     Real* to))

@@ -68,6 +68,12 @@ HEED_INLINE V log2_of_sum(V x) {
   return power + (y + more);
 }
 
+/// Whether a log-sum-exp is so far from 0 that the general way keeps what it lacks.
+template <class V>
+HEED_INLINE bool has_lost_digits(V lse) {
+  return xsimd::any(xsimd::abs(lse) > V(static_cast<RealOf<V>>(kFarLogSum<RealOf<V>>)));
+}
+
 /// Vectors of numbers per edge and head. Products store their sums in vectors of 32 bytes or more,
 /// and what is loaded at once must have been stored at once, or it waits for the cache.
 template <class P>
@@ -244,7 +250,9 @@ bool node_gradient(const NodeEdges<Real>& node, Real factor, const Real* grad_ls
     group.each([&](std::size_t i) HEED_INLINE_LAMBDA {
       store<V>(gradients + i, load<V>(probs + i) * scaled * (load<V>(gradients + i) - less));
     });
-    Group::write(top + log2_of_sum(sum), lse + h);
+    const V log_sum = top + log2_of_sum(sum);
+    if (has_lost_digits(log_sum)) return false;
+    Group::write(log_sum, lse + h);
     Group::write(less, delta + h);
     group.add(node.keys, h, gradients, node.features, grad_query, true);
     return true;
@@ -268,7 +276,9 @@ bool source_gradient(const NodeEdges<Real>& node, Real factor, const Real* stats
     group.multiply(node.values, h, node.grad, node.value_features, gradients);
     const V zero(Real{0});
     V special = zero;
+    bool far = false;
     group.each([&](std::size_t i) HEED_INLINE_LAMBDA {
+      far = far || has_lost_digits(load<V>(lse + i));
       const V exponent = multiply_add(load<V>(probs + i), V(node.scale), -load<V>(lse + i));
       const V rest = load<V>(gradients + i) - load<V>(delta + i);
       special = multiply_add(exponent, zero, multiply_add(rest, zero, special));
@@ -276,7 +286,7 @@ bool source_gradient(const NodeEdges<Real>& node, Real factor, const Real* stats
       store<V>(probs + i, prob);
       store<V>(gradients + i, prob * V(factor) * rest);
     });
-    if (!xsimd::all(special == zero)) return false;
+    if (far || !xsimd::all(special == zero)) return false;
     group.add(node.keys, h, gradients, node.features, grad_key, fresh);
     group.add(node.values, h, probs, node.value_features, grad_value, fresh);
     return true;

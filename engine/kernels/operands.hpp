@@ -351,6 +351,18 @@ inline constexpr Real kNoRowMax = std::is_same_v<Real, float>
                                       ? static_cast<Real>(-3.402823466e+38F)
                                       : static_cast<Real>(-1.7976931348623157e+308);
 
+/// What a finite score past the other end counts as. The largest number is not it, because as a
+/// row_max that stands for +inf.
+template <class Real>
+inline constexpr Real kHighestScore = std::is_same_v<Real, float>
+                                          ? static_cast<Real>(0x1.fffffcp127F)
+                                          : static_cast<Real>(0x1.ffffffffffffep1023);
+
+/// A log-sum-exp further from 0, of either sign, has lost digits that its probabilities show: they
+/// are off by more than 2^-14.
+template <class Real>
+inline constexpr double kFarLogSum = std::is_same_v<Real, float> ? 0x1p10 : 0x1p39;
+
 /// Whole numbers so large, of either sign, are still exact beside the rounding of an exponent.
 inline constexpr double kMostWhole = 1 << 20;
 

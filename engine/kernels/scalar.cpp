@@ -149,9 +149,7 @@ void add_rows(std::size_t vectors, Real* scores, std::size_t keys, const Real* c
   for (std::size_t j = 0; j < keys; ++j) {
     for (std::size_t r = 0; r < row_count; ++r) {
       Real& score = scores[j * pitch + r];
-      Real addend = rows[r][j] * factor;
-      if (addend < kNoRowMax<Real>) addend = kNoRowMax<Real>;
-      score = rows[r][j] == -kInfinity<Real> ? -kInfinity<Real> : score + addend;
+      score = with_addend(score, rows[r][j], factor);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include "engine/parallel/parallel_for.hpp"
 #include "engine/runtime/workspace.hpp"
 #include "engine/tensor/heads.hpp"
+#include "engine/tensor/log_sum_exp.hpp"
 #include "engine/tensor/rows.hpp"
 
 namespace heed {
@@ -114,12 +115,11 @@ class BlockRun {
     const std::int64_t count = packed ? query_rows_.count : a.query_length;
     for (std::int64_t b = 0; b < (packed ? 1 : a.batch); ++b)
       for (std::int64_t h = 0; h < a.query_heads; ++h)
-        plan_.context->kernels->f64.numbers.write(
-            a.lse.type,
-            reinterpret_cast<const double*>(
-                row_at(tensors_ + plan_.space.lse, kept, b, h, query_rows_.begin)),
-            static_cast<std::size_t>(count), row_at(attention_.lse, a.lse, b, h, query_rows_.begin),
-            a.lse.strides.row);
+        for (std::int64_t i = query_rows_.begin; i < query_rows_.begin + count; ++i)
+          write_log_sum_exp(
+              plan_.context->kernels->f64, a.lse.type,
+              *reinterpret_cast<const double*>(row_at(tensors_ + plan_.space.lse, kept, b, h, i)),
+              row_at(attention_.lse, a.lse, b, h, i));
   }
 
   /// Without a W_out: combines the heads of each row.

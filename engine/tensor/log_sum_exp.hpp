@@ -17,4 +17,18 @@ double log_sum_exp(Real row_max, Real sum) {
   return kLn2 * static_cast<double>(row_max) + std::log(static_cast<double>(sum));
 }
 
+/// Writes a log-sum-exp as float32 or float64. One that is finite stays it: -inf would say that
+/// nothing was seen.
+inline void write_log_sum_exp(const KernelTable<double>& kernels, ElementType type, double lse,
+                              std::byte* to) {
+  if (type == ElementType::kF32 && std::isfinite(lse))
+    lse = static_cast<double>(finite_score<float>(lse));
+  kernels.numbers.write(type, &lse, 1, to, 1);
+}
+
+/// Whether a finite log-sum-exp that was rounded to so many digits has lost some.
+inline bool has_lost_digits(double lse, bool float64) {
+  return std::isfinite(lse) && std::fabs(lse) > (float64 ? kFarLogSum<double> : kFarLogSum<float>);
+}
+
 }  // namespace heed

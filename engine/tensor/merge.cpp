@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/tensor/log_sum_exp.hpp"
+
 namespace heed {
 namespace {
 
@@ -79,8 +81,8 @@ void merge_row(const KernelTable<double>& kernels, const MergeLayouts& layouts, 
     merge_strip(job, row, largest, denominator, x, std::min(kStrip, features - x));
   if (merge.lse == nullptr) return;
   const double lse = largest == -kInfinity && !nan ? largest : largest + std::log(denominator);
-  kernels.numbers.write(layouts.lse.type, &lse, 1,
-                        row_at(merge.lse, layouts.lse, row.batch, row.head, row.row), 1);
+  write_log_sum_exp(kernels, layouts.lse.type, lse,
+                    row_at(merge.lse, layouts.lse, row.batch, row.head, row.row));
 }
 
 }  // namespace heed

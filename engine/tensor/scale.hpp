@@ -1,7 +1,10 @@
 // How a product <q, k> is scaled on its way to softmax, for every kind of attention.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+
+#include "engine/kernels/table.hpp"
 
 namespace heed {
 
@@ -21,6 +24,14 @@ struct Scaling {
   /// softcap, else scores times `unit`.
   double query_scale(bool capped, double unit) const { return capped ? cap_scale : scale * unit; }
 };
+
+/// A score made of finite numbers, in float64, which may have overflowed there: past the range of
+/// Real it counts as the end of that.
+template <class Real>
+Real finite_score(double score) {
+  return static_cast<Real>(std::clamp(score, static_cast<double>(kNoRowMax<Real>),
+                                      static_cast<double>(kHighestScore<Real>)));
+}
 
 /// Checks the descriptor's fields of these names: throws an Error that names the field, its value
 /// and the bound. `float64` is the arithmetic's type.

@@ -199,9 +199,11 @@ class Forms : Drawing {
     if (one_in(4)) p.desc.softcap = pick<double>({0.5, 2, 5, 30, 1000});
     if (one_in(4))
       for (std::int64_t h = 0; h < p.desc.query_heads; ++h)
-        p.slopes.numbers.push_back(pick<double>({0.5, 0.25, 1, 0.0625, -0.25, 0, 0.3}));
+        p.slopes.numbers.push_back(pick<double>({0.5, 0.25, 1, 0.0625, -0.25, 0, 0.3, 0x1p123}));
     if (one_in(3)) draw_bias(p);
-    if (one_in(6))
+    if (p.bias && one_in(3))
+      move_rows(*p.bias, 2);
+    else if (one_in(6))
       p.function = pick<ScoreFunction>({score_function<Shift>(), score_function<Halve>(),
                                         score_function<Ceiling>(), score_function<Hide>()});
   }
@@ -264,7 +266,8 @@ class Forms : Drawing {
     for (std::int64_t h = 0; h < p.desc.query_heads; ++h) {
       const bool usual = !one_in(8);
       p.sinks.numbers.push_back(usual ? static_cast<double>(random_.normal()) * 3
-                                      : pick<double>({-kInfinity, kInfinity, -300, 80}));
+                                      : pick<double>({-kInfinity, kInfinity, -300, 80,
+                                                      -0x1.fffffep127, 0x1.fffffep127, -1e30}));
     }
   }
 

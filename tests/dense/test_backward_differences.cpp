@@ -66,16 +66,18 @@ bool within(const Tensor& tensor, double low, double high) {
   return all;
 }
 
-/// A problem of float64 whose inputs are finite, whatever may be masked by -inf; no score function
-/// has a corner.
+/// A problem of float64 whose inputs are finite and not far from 0, whatever may be masked by -inf;
+/// no score function has a corner.
 bool has_differences(const Problem& p) {
-  const auto& sinks = p.sinks.numbers;
   constexpr double kMost = 100;
+  const auto near = [](double x) { return x == -kInfinity || std::fabs(x) <= 3 * kMost; };
+  bool all_near = true;
+  if (p.bias) p.bias->each([&](const Axes& at) { all_near = all_near && near(p.bias->get(at)); });
+  for (const auto* const numbers : {&p.sinks.numbers, &p.slopes.numbers})
+    for (const double x : *numbers) all_near = all_near && near(x);
   return p.query.dtype() == HEED_DTYPE_F64 && within(p.query, -kMost, kMost) &&
-         within(p.key, -kMost, kMost) && within(p.value, -kMost, kMost) &&
-         (!p.bias || within(*p.bias, -kInfinity, kMost)) &&
-         p.function.name != score_function<Ceiling>().name &&
-         std::count(sinks.begin(), sinks.end(), kInfinity) == 0;
+         within(p.key, -kMost, kMost) && within(p.value, -kMost, kMost) && all_near &&
+         p.function.name != score_function<Ceiling>().name;
 }
 
 /// In types that no step is lost in.

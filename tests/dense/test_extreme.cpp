@@ -1,5 +1,6 @@
 // Scores and values far out, but finite.
 #include "tests/dense/edges.hpp"
+#include "tests/dense/gradients.hpp"
 #include "tests/support/printed_scores.hpp"
 
 using namespace heed_test;
@@ -73,6 +74,34 @@ TEST_CASE("scores that are equal", "[extreme]") {
   for (const double score : {0.0, 1.0, -1.0, 1e3, -1e3, 3e4, -3e4}) {
     INFO("score " << score);
     check_scores(std::vector<double>(300, score), {1, 5, 30}, 1);
+  }
+}
+
+// Every number here is finite, so no key is masked and the weights are the same. Forward, by each
+// strategy, and backward, where they follow from a log-sum-exp that cannot hold them.
+TEST_CASE("scores that have no digits left are equal", "[extreme][backward]") {
+  const double beyond = std::numeric_limits<double>::max();
+  const auto check = [](std::uint32_t dtype, double far, bool function) {
+    for (const Index rows : {1, 40}) {
+      INFO("biases of " << far << ", " << name_of_dtype(dtype) << ", " << rows << " rows");
+      Sizes sizes = {rows, 70, 8, 8};
+      sizes.types = all_of(dtype);
+      Problem p = filled(sizes, 4);
+      p.add_bias({1, 1, rows, 70}, HEED_DTYPE_F64).fill([&] { return far; });
+      if (function) p.function = score_function<Hide>();
+      check_all(p);
+      BackwardProblem back = all_gradients_of(p);
+      // Sums of scores times gradients may overflow.
+      if (std::fabs(far) > 1e30) back.gradients[kGradTemperature].reset();
+      check_backward(back);
+    }
+  };
+  for (const double far : {-1e9, 1e9, -1e19, -3.4e38, 3.4e38, -1e39, 1e39, -beyond, beyond})
+    check(HEED_DTYPE_F32, far, false);
+  for (const double far : {-1e19, 1e19, -beyond, beyond}) check(HEED_DTYPE_F64, far, false);
+  for (const double far : {-beyond, beyond}) {
+    check(HEED_DTYPE_F32, far, true);
+    check(HEED_DTYPE_F64, far, true);
   }
 }
 

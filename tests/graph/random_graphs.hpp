@@ -32,6 +32,7 @@ class RandomGraphs : Drawing {
     draw_options(p);
     draw_outputs(p);
     p.fill(random_.bits(), uniform(0.1, one_in(4) ? 3 : 1.2));
+    if (p.edge_bias && one_in(3)) move_biases(p);
     if (p.edge_bias && one_in(2)) exclude_edges(p);
     if (one_in(10)) plant_specials(p);
     if (p.desc.value_features == p.desc.features && one_in(3)) p.desc.value_features = 0;
@@ -214,6 +215,19 @@ class RandomGraphs : Drawing {
     const auto percent = pick<std::int64_t>({5, 50, 95});
     p.edge_bias->each([&](const Axes& at) {
       if (random_.integer(0, 99) < percent) p.edge_bias->set(at, -kInfinity);
+    });
+  }
+
+  /// As far for all edges, or for all into some nodes.
+  void move_biases(GraphProblem& p) {
+    const double far = draw_far(p.edge_bias->dtype());
+    const bool all = one_in(2);
+    const bool alike = one_in(2);
+    p.edge_bias->each([&](const Axes& at) {
+      const double x = p.edge_bias->get(at);
+      const Index node = p.edges.destinations[static_cast<std::size_t>(at[2])];
+      if (x != -kInfinity && (all || node % 2 == 0))
+        p.edge_bias->set(at, alike || std::fabs(far) > 1e6 ? far : far + x);
     });
   }
 

@@ -69,20 +69,24 @@ bool shares_places(const Tensor& tensor) {
   return false;
 }
 
-bool finite(const Tensor& tensor, double low) {
+/// All of at most 100, but what may be left out.
+bool near(const Tensor& tensor, bool leaves_out) {
   bool all = true;
-  tensor.each([&](const Axes& at) { all = all && tensor.get(at) >= low && tensor.get(at) <= 100; });
+  tensor.each([&](const Axes& at) {
+    const double x = tensor.get(at);
+    all = all && (std::fabs(x) <= 100 || (leaves_out && x == -kInfinity));
+  });
   return all;
 }
 
-/// A problem of float64 whose inputs are finite, whatever is left out; the largest of heads has
+/// A problem of float64 whose inputs are near 0, whatever is left out; the largest of heads has
 /// corners.
 bool has_differences(GraphProblem& p) {
   if (!is_float64(p.desc) || p.desc.combine == HEED_COMBINE_MAX) return false;
   for (std::size_t of = 0; of < kOfHeadWeights; ++of) {
     Tensor* const input = input_of(static_cast<GraphGradientOf>(of), p);
     const bool bias = of == kOfEdgeBias;
-    if (input != nullptr && !finite(*input, bias ? -kInfinity : -100)) return false;
+    if (input != nullptr && !near(*input, bias)) return false;
     if (input != nullptr && !bias && input->dtype() != HEED_DTYPE_F64) return false;
   }
   return p.edges.nodes > 0;

@@ -95,10 +95,14 @@ bool has_differences(const Block& b) {
   if (b.w_out) fine = fine && modest_matrix(*b.w_out);
   if (a.bias) {
     bool moves = a.bias->dtype() == HEED_DTYPE_F64;
-    a.bias->each([&](const Axes& at) { moves = moves && !(a.bias->get(at) > 100); });
+    a.bias->each([&](const Axes& at) {
+      const double x = a.bias->get(at);
+      moves = moves && (std::fabs(x) <= 100 || x == -kInfinity);
+    });
     fine = fine && moves;
   }
-  for (const double sink : a.sinks.numbers) fine = fine && std::isfinite(sink);
+  for (const auto* const numbers : {&a.sinks.numbers, &a.slopes.numbers})
+    for (const double x : *numbers) fine = fine && std::fabs(x) <= 300;
   return fine && a.function.name != score_function<Ceiling>().name;
 }
 

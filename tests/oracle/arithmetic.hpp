@@ -18,6 +18,9 @@ struct Arithmetic {
   static constexpr Wide kUnderflow = kUnderflowOf<Real>;
   static constexpr Wide kSmallest = kSmallestOf<Real>;
   static constexpr Wide kMax = std::numeric_limits<Real>::max();
+  /// The number below, which the highest finite scores count as.
+  static constexpr Wide kHighest =
+      kMax - kMax / (2 / static_cast<Wide>(std::numeric_limits<Real>::epsilon()) - 1);
 
   /// Roundings of a constant. heed computes them in float64, by five operations at most: 1 /
   /// sqrt(D) is two, then log2(e), temperature or softcap, and a product. Next to the one rounding

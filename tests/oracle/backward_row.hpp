@@ -10,6 +10,11 @@
 //
 //        |p' - p| <= p (2^(E + E_l + u |t - l|) (1 + 2 u) - 1) + kSmallest
 //
+//    Where lse has lost digits (kFarLse) weights are those of softmax.hpp, 9, which heed sums again
+//    from the scores that it computes; gamma(8 + |log2 p|) for what is subtracted and divided
+//    apart. Past 2^20 a float32 score first loses a float32, of which it is the difference that
+//    rounds.
+//
 // 2. <grad_out, value> - delta, delta = <grad_out, out> - grad_lse, is a sum of 2 Dv products and
 //    one number. In whatever order they are added, each sees its product's rounding, Dv + 1
 //    additions at most, and grad_lse its conversion:
@@ -47,6 +52,7 @@
 
 #include "tests/oracle/gradient.hpp"
 #include "tests/oracle/head.hpp"
+#include "tests/oracle/softmax.hpp"
 
 namespace heed_test {
 
@@ -118,6 +124,8 @@ class BackwardRow {
       : head_(head), i_(i), width_(width), given_(given), derivative_(derivative) {
     delta_.add(-given.grad_lse);
     for (Index x = 0; x < width; ++x) delta_.add(given.grad_out[x], given.out[x]);
+    const bool float32 = dtype_of(head.desc().lse.dtype, real_dtype(head.desc())) == HEED_DTYPE_F32;
+    if (std::fabs(given.lse.value) > (float32 ? kFarLse<float> : kFarLse<double>)) weigh_again();
   }
 
   const Bounded<Wide>& grad_out(Index x) const { return given_.grad_out[x]; }
@@ -149,7 +157,8 @@ class BackwardRow {
     if (nothing()) return of_nothing(score, j);
     PairGradient<Wide> g{};
     const bool finite = std::isfinite(given_.lse.value);
-    g.weight = finite ? weight(score) : nan();
+    g.weight =
+        finite ? weight(score, number_.empty() ? 0 : number_[static_cast<std::size_t>(j)]) : nan();
     if (score.unspecified() && !finite) return {nan(), unknown(), unknown(), unknown()};
     if (score.value == -kInfinite<Wide> && !score.unspecified()) return g;
     if (!finite) return {nan(), nan(), nan(), nan()};
@@ -168,7 +177,7 @@ class BackwardRow {
     if (nothing()) return {0, 0};
     if (!std::isfinite(given_.lse.value)) return nan();
     const Number minus_delta = difference({});
-    return product<Real>(weight(head_.sink()), minus_delta);
+    return product<Real>(weight(head_.sink(), again_.weight.size() - 1), minus_delta);
   }
 
   /// -(gradient of z) z, which is temperature times that of temperature
@@ -201,22 +210,47 @@ class BackwardRow {
     return {unknown(), unknown(), unknown(), unknown()};
   }
 
-  /// See 1.
-  Number weight(const Score<Wide>& t) const {
+  /// The softmax of the row, where lse has lost too many digits.
+  void weigh_again() {
+    std::vector<Score<Wide>> scores;
+    const Index keys = head_.sequence().keys;
+    number_.assign(static_cast<std::size_t>(keys), 0);
+    for (Index j = 0; j < keys; ++j) {
+      if (!head_.attends(i_, j)) continue;
+      number_[static_cast<std::size_t>(j)] = scores.size();
+      scores.push_back(head_.full_score(i_, j, head_.softmax_unit()));
+    }
+    if (head_.has_sink()) scores.push_back(head_.sink());
+    for (const auto& s : scores)
+      if (s.unspecified() || !(s.value < kInfinite<Wide>)) return;
+    again_ = softmax_of<Real>(scores);
+  }
+
+  /// See 1; the n-th of the scores that are weighed again.
+  Number weight(const Score<Wide>& t, std::size_t n) const {
     using A = Arithmetic<Real>;
     if (t.unspecified()) return unknown();
     if (std::isnan(t.value)) return nan();
     if (t.value == -kInfinite<Wide>) return {0, 0};
     if (std::isinf(t.value)) return unknown();
+    if (!again_.weight.empty()) {
+      const Number p = probability<Real>(again_, n);
+      const Wide rounding =
+          gamma_of<Real>(8 + (again_.weight[n] > 0 ? -std::log2(again_.weight[n]) : 0));
+      return finite_or_unbounded<Real>(p.value,
+                                       p.bound + rounding * (p.value + p.bound) + A::kSmallest);
+    }
     const Wide l = given_.lse.value * kLog2EOf<Wide>;
     const Wide l_moved = given_.lse.bound * kLog2EOf<Wide>;
-    const Wide far = t.value - l;
-    const Wide given =
-        t.error + l_moved + gamma_of<Real>(A::kConstant + 2) * (std::fabs(l) + l_moved);
-    const Wide error = given + A::kUnit * (std::fabs(far) + given);
-    if (!(std::fabs(l) < A::kMax / 2 && far + error < std::numeric_limits<Real>::max_exponent - 1))
+    const Wide away = t.value - l;
+    // Past kMostWhole it comes off scores in two numbers, of which the second is small.
+    const bool far = std::is_same_v<Real, float> && std::fabs(l) > (1 << 20);
+    const Wide kept = far ? 8 + std::fabs(l) * static_cast<Wide>(0x1p-26) : std::fabs(l);
+    const Wide given = t.error + l_moved + gamma_of<Real>(A::kConstant + 2) * (kept + l_moved);
+    const Wide error = given + A::kUnit * (std::fabs(away) + given);
+    if (!(std::fabs(l) < A::kMax / 2 && away + error < std::numeric_limits<Real>::max_exponent - 1))
       return unknown();
-    const Wide p = std::exp2(far);
+    const Wide p = std::exp2(away);
     const Wide factor = std::expm1(kLn2Of<Wide> * error + std::log1p(2 * A::kUnit));
     return finite_or_unbounded<Real>(p, p * factor + A::kSmallest);
   }
@@ -265,6 +299,8 @@ class BackwardRow {
   const RowGiven<Wide> given_;
   const ScoreModel& derivative_;
   MovedSum<Wide> delta_;
+  Softmax<Wide> again_;              ///< of the attended keys, and last of the sink; else empty
+  std::vector<std::size_t> number_;  ///< of every key among these
 };
 
 }  // namespace heed_test

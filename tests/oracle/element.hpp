@@ -50,6 +50,16 @@ Element stored(Wide value, Wide bound, std::uint32_t dtype, std::uint32_t comput
   return {kept, static_cast<double>((bound + rest) * (1 + static_cast<Wide>(0x1p-50)))};
 }
 
+/// The same of a log-sum-exp, which stays finite.
+template <class Wide>
+Element stored_lse(Wide value, Wide bound, std::uint32_t dtype) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  const bool narrow = dtype == HEED_DTYPE_F32 && std::isfinite(value);
+  if (narrow && value < -static_cast<Wide>(kMost)) return {-kMost, 0};
+  if (narrow && value > static_cast<Wide>(kMost)) return {0x1.fffffcp127, 0};
+  return stored(value, bound, dtype, HEED_DTYPE_F64);
+}
+
 /// How a result compares with the oracle.
 struct Verdict {
   double ratio = 0;             ///< the largest error / bound; infinite where a result is wrong

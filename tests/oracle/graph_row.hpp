@@ -12,9 +12,10 @@
 // log-sum-exps. Rounding those to Real moves the weight of a part by a factor, and merging takes
 // as many sums as there are parts:
 //
-//     1 + a' = (1 + a) exp(2 u L) (1 + gamma(parts + 6)),   L = max |s| ln 2 + log(n) + 8
+//     1 + a' = (1 + a) exp(2 u L) (1 + gamma(parts + 6)),   L = (max s - min s) ln 2 + log(n) + 8
 //
-// for a log-sum-exp lies within log(n) of a score. So do the bounds of all results.
+// for they are relative to the largest score, and lie within log(n) of one. So do the bounds of all
+// results.
 #pragma once
 
 #include <cmath>
@@ -88,7 +89,7 @@ class GraphRow {
     if (unspecified_) return kUnspecified;
     if (nan_) return {kNaN, 0};
     const std::uint32_t real = real_dtype(d_);
-    return stored(softmax_.lse, softmax_.lse_error, dtype_of(d_.lse.dtype, real), HEED_DTYPE_F64);
+    return stored_lse(softmax_.lse, softmax_.lse_error, dtype_of(d_.lse.dtype, real));
   }
 
   /// The weight of the j-th edge that counts.
@@ -113,8 +114,10 @@ class GraphRow {
     if (std::isinf(softmax_.lse_error)) return kUnknownNumber<Wide>;
     const Wide l = softmax_.lse / kLn2Of<Wide>;
     const Wide far = t.value - l;
-    const Wide given = t.error + softmax_.lse_error / kLn2Of<Wide> +
-                       gamma_of<Real>(A::kConstant + 2) * std::fabs(l);
+    // Far from 0 it is kept in two numbers.
+    const Wide kept = std::fabs(l) > 2 * kFarLse<Real> ? 8 : std::fabs(l);
+    const Wide given =
+        t.error + softmax_.lse_error / kLn2Of<Wide> + gamma_of<Real>(A::kConstant + 2) * kept;
     const Wide error = given + A::kUnit * (std::fabs(far) + given);
     if (!(far + error < std::numeric_limits<Real>::max_exponent - 1)) return kUnknownNumber<Wide>;
     const Wide p = std::exp2(far);
@@ -150,10 +153,8 @@ class GraphRow {
 
   // ---- Scores ----
 
-  /// Converted to the arithmetic's type first, whatever its own.
-  Wide bias(Index e) const {
-    return static_cast<Wide>(static_cast<Real>(numbers_.bias.at(0, place_.head, e, 0)));
-  }
+  /// Converted to the arithmetic's type first, whatever its own; what is finite stays it.
+  Wide bias(Index e) const { return as_real<Real>(numbers_.bias.at(0, place_.head, e, 0)); }
 
   Index source(Index e) const { return edges_.sources[static_cast<std::size_t>(e)]; }
   const Bounded<Wide>* key(Index e) const {
@@ -248,11 +249,15 @@ class GraphRow {
   }
 
   void allow_merging() {
-    Wide farthest = 0;
-    for (const Score<Wide>& s : scores_)
-      if (std::isfinite(s.value)) farthest = std::max(farthest, std::fabs(s.value) + s.error);
+    Wide low = kInfinite<Wide>;
+    Wide high = -kInfinite<Wide>;
+    for (const Score<Wide>& s : scores_) {
+      if (!std::isfinite(s.value)) continue;
+      low = std::min(low, s.value - s.error);
+      high = std::max(high, s.value + s.error);
+    }
     const auto n = static_cast<Wide>(scores_.size());
-    const Wide reach = farthest * kLn2Of<Wide> + std::log(n) + 8;
+    const Wide reach = std::max(high - low, Wide{0}) * kLn2Of<Wide> + std::log(n) + 8;
     const Wide factor =
         2 * A::kUnit * reach + std::log1p(gamma_of<Real>(static_cast<Wide>(place_.parts) + 6));
     for (Wide& a : softmax_.error) a = std::expm1(std::log1p(a) + factor);

@@ -207,10 +207,8 @@ class Head {
     const std::uint32_t real = real_dtype(d_);
     return static_cast<Wide>(decode(real, load_bits(real, array, h_)));
   }
-  /// Converted to the arithmetic's type first, whatever its own.
-  Wide bias(Index i, Index j) const {
-    return static_cast<Wide>(static_cast<Real>(bias_.at(b_, h_, i, j)));
-  }
+  /// Converted to the arithmetic's type first, whatever its own; what is finite stays it.
+  Wide bias(Index i, Index j) const { return as_real<Real>(bias_.at(b_, h_, i, j)); }
 
   Score<Wide> minus_distance(const Score<Wide>& s, Index i, Index j, Wide unit) const {
     const Wide far = distance(i, j);

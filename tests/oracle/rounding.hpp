@@ -54,6 +54,10 @@ constexpr Wide<Real> gamma_of(Wide<Real> n) {
   return n * kUnitOf<Real> / (1 - n * kUnitOf<Real>);
 }
 
+/// A log-sum-exp further from 0 has lost digits, as a Real, that weights show.
+template <class Real>
+inline constexpr double kFarLse = std::is_same_v<Real, float> ? 0x1p10 : 0x1p39;
+
 /// The unit in the last place of x as a Real: the spacing of Reals from the power of two at or
 /// below |x| to the next.
 template <class Real>

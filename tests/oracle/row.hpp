@@ -61,8 +61,7 @@ class Row {
   Element lse() const {
     if (unspecified_) return kUnspecified;
     if (nan_) return {kNaN, 0};
-    return stored(softmax_.lse, softmax_.lse_error, dtype_of(head_.desc().lse.dtype, real()),
-                  HEED_DTYPE_F64);
+    return stored_lse(softmax_.lse, softmax_.lse_error, dtype_of(head_.desc().lse.dtype, real()));
   }
 
   /// What is shown of key j, if the descriptor asks for weights.

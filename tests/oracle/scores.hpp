@@ -33,7 +33,13 @@
 // A term t = y z unit that is added (ALiBi: slope and distance, bias: 1) sees kConstant roundings
 // of the constant, two of the product and one of the sum. Distances are exact below kWhole.
 //
-// A bias that overflows downwards counts as the lowest finite number.
+// A term far from 0 (kFarTerm) has all its bits: where a row's keys have the same, so have their
+// scores, and what rounding it loses makes no difference among them. So t is the term as heed
+// rounds it, bias and unit being Reals, and where s is less than a quarter of its last digit the
+// score is t itself, error 0. (Of float64, whose unit the oracle does not know to the last digit, t
+// may be off by kConstant - 1 more; terms of a row that are not equal are further apart than that.)
+//
+// Finite terms stay finite: what overflows, products and sums, counts as the end of the range.
 //
 // A score function gets scores in units of 1 and says itself what it makes of their errors; heed
 // then multiplies by the rounded unit.
@@ -54,6 +60,8 @@ namespace heed_test {
 
 template <class Wide>
 inline constexpr Score<Wide> kUnknownScore = {0, kInfinite<Wide>};
+template <class Wide>
+inline constexpr Wide kFarTerm = 1024;
 
 /// <q, k> and what its rounding depends on.
 template <class Wide>
@@ -163,52 +171,67 @@ Score<Wide> capped(const Product<Wide>& p, Wide scale, Wide softcap, Wide unit) 
   return {value, moved + gamma_of<Real>(A::kConstant + 9) * (std::fabs(value) + moved) + underflow};
 }
 
-/// s + term, where term is y z unit.
+/// A number that is converted to Real, and stays finite.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Wide as_real(double x) {
+  const auto most = static_cast<double>(Arithmetic<Real>::kMax);
+  if (std::isfinite(x)) x = std::min(std::max(x, -most), most);
+  return static_cast<Wide>(static_cast<Real>(x));
+}
+
+/// What a finite score past the range of Real counts as.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Wide end_of_range(Wide x) {
+  return x < 0 ? -Arithmetic<Real>::kMax : Arithmetic<Real>::kHighest;
+}
+
+/// A finite score, where it is sure that it is past the range, or else a bound that allows both.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Score<Wide> held(Wide value, Wide error) {
+  using A = Arithmetic<Real>;
+  if (std::fabs(value) + error < A::kMax) return {value, error};
+  const Wide end = end_of_range<Real>(value);
+  if (std::fabs(value) - error > A::kMax * (1 + A::kUnit)) return {end, 0};
+  return {end, 2 * error + 4 * A::kUnit * A::kMax};
+}
+
+/// s + term, where term is y z unit, and y finite.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Score<Wide> plus(const Score<Wide>& s, Wide term) {
   using A = Arithmetic<Real>;
-  if (s.unspecified()) return s;
+  if (s.unspecified() || !std::isfinite(s.value)) return s;
   const Wide rounding = gamma_of<Real>(A::kConstant + 2) * std::fabs(term) + 2 * A::kUnderflow;
-  if (!std::isfinite(s.value) || !std::isfinite(term)) {
-    // A finite number that is an infinity for heed spoils only an infinity of the other sign.
-    const bool both = std::fabs(term) + rounding >= A::kMax && std::isinf(s.value) &&
-                      std::signbit(term) != std::signbit(s.value) && std::isfinite(term);
-    return both ? kUnknownScore<Wide> : Score<Wide>{s.value + term, 0};
-  }
-  const Wide value = s.value + term;
   const Wide terms = s.error + rounding;
-  const Wide error = terms + A::kUnit * (std::fabs(value) + terms);
-  if (std::fabs(term) + rounding < A::kMax && std::fabs(value) + error < A::kMax)
-    return {value, error};
-  if (std::fabs(s.value) + s.error < A::kMax / 4 &&
-      std::fabs(value) - error > A::kMax * (1 + A::kUnit))
-    return {std::copysign(kInfinite<Wide>, value), 0};
-  return kUnknownScore<Wide>;
+  const Wide value = s.value + term;
+  return held<Real>(value, terms + A::kUnit * (std::fabs(value) + terms));
 }
 
-/// s - kMax. Next to the lowest number a small score vanishes.
+/// s + t, where t is what heed adds, far from 0.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Score<Wide> plus_lowest(const Score<Wide>& s) {
+Score<Wide> plus_far(const Score<Wide>& s, Wide t) {
   using A = Arithmetic<Real>;
   if (s.unspecified() || !std::isfinite(s.value)) return s;
-  const Wide digit = A::kMax * A::kUnit;  // half of kMax's last
-  if (std::fabs(s.value) + s.error < digit / 4) return {-A::kMax, 0};
-  if (s.value + s.error < -2 * digit) return {-kInfinite<Wide>, 0};
-  if (s.value - s.error < 0) return kUnknownScore<Wide>;
-  const Wide value = s.value - A::kMax;
-  return {value, s.error + A::kUnit * (std::fabs(value) + s.error)};
+  if (std::fabs(s.value) + s.error < std::fabs(t) * A::kUnit / 4) return {t, 0};
+  const Wide value = s.value + t;
+  return held<Real>(value, s.error + A::kUnit * (std::fabs(value) + s.error));
 }
 
-/// s + bias * unit. A product that overflows downwards counts as the lowest finite number: no
-/// finite bias masks a key.
+/// s + bias * unit. No finite bias masks a key.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Score<Wide> plus_bias(const Score<Wide>& s, Wide bias, Wide unit) {
   using A = Arithmetic<Real>;
   if (std::isinf(bias) && unit == 0) return kUnknownScore<Wide>;  // +inf / inf
   const Wide term = bias * unit;
-  const Wide rounding = unit == 1 ? 0 : gamma_of<Real>(A::kConstant + 2) * std::fabs(term);
-  if (std::isfinite(bias) && term + rounding <= -A::kMax) return plus_lowest<Real>(s);
-  return plus<Real>(s, term);
+  if (!std::isfinite(bias)) return s.unspecified() ? s : Score<Wide>{s.value + term, 0};
+  if (std::fabs(term) < kFarTerm<Wide>) return plus<Real>(s, term);
+  if (std::fabs(term) > A::kMax * (1 + A::kUnit))
+    return plus_far<Real>(s, end_of_range<Real>(term));
+  const auto t =
+      static_cast<Wide>(static_cast<Real>(bias * static_cast<Wide>(static_cast<Real>(unit))));
+  if (!std::isfinite(t)) return plus_far<Real>(s, end_of_range<Real>(term));
+  const Score<Wide> sum = plus_far<Real>(s, t);
+  if (sum.error == 0 || unit == 1) return sum;
+  return {sum.value, sum.error + gamma_of<Real>(A::kConstant - 1) * std::fabs(t)};
 }
 
 /// s * unit
@@ -221,10 +244,7 @@ Score<Wide> times(const Score<Wide>& s, Wide unit) {
   const Wide moved = s.error * unit;
   const Wide error = moved + gamma_of<Real>(A::kConstant + 2) * (std::fabs(value) + moved) +
                      A::kUnderflow * (1 + std::fabs(s.value));
-  if (std::fabs(value) + error < A::kMax) return {value, error};
-  if (std::fabs(value) - error > A::kMax * (1 + A::kUnit))
-    return {std::copysign(kInfinite<Wide>, value), 0};
-  return kUnknownScore<Wide>;
+  return held<Real>(value, error);
 }
 
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>

@@ -166,3 +166,49 @@ def test_float8_keys(library):
     for scale in (0.5, np.float32(0.5), np.array(0.5)):
         out = heed.attention(query, key, value, key_scales=scale)
         assert_close(out, expected, 2.0**-24, "out")
+
+
+def test_packed_rows_of_no_sequence():
+    """Of new results they are 0, whatever the memory held; of the caller's out they stay."""
+    query, key, value = np.ones((3, 6, 2, 8), np.float32)
+    of = dict(cu_seqlens_q=[1, 4], cu_seqlens_k=[0, 6])
+    for _ in range(20):
+        full = [np.full(n, np.nan, np.float32) for n in (96, 12)]  # memory that comes next
+        del full
+        result = heed.attention(query, key, value, **of, return_lse=True)
+        assert not result.out[[0, 4, 5]].any()
+        assert not result.lse[:, [0, 4, 5]].any()
+    out = np.full_like(query, 7)
+    heed.attention(query, key, value, **of, out=out)
+    assert (out[[0, 4, 5]] == 7).all()
+    assert (out[1:4] == 1).all()
+
+
+FAR = (-1e9, 1e9, -1e38, -3.4e38, 3.4e38, -1e39, 1e39, -1.7e308, 1.7e308)
+
+
+@pytest.mark.parametrize("far", FAR)
+def test_finite_biases_never_mask(far):
+    """A row whose scores are all equal is the mean of the values, its gradients too."""
+    q, v = np.zeros((5, 8), np.float32), np.random.default_rng(0).random((5, 8), np.float32)
+    bias, grad = np.full((5, 5), far), np.ones((5, 8), np.float32)
+    found = heed.attention(q, v, v, bias=bias, return_lse=True)
+    assert np.isfinite(found.lse).all()
+    given = dict(bias=bias, out=found.out, lse=found.lse, grad_out=grad)
+    gradients = heed.attention_backward(q, v, v, **given, grad_bias=True)
+    np.testing.assert_allclose(found.out, np.tile(v.mean(0), (5, 1)), rtol=1e-6)
+    np.testing.assert_allclose(gradients.value, grad, rtol=1e-6)
+    graph = heed.Graph(np.repeat(np.arange(5), 5), np.tile(np.arange(5), 5), nodes=5)
+    heads = (x[:, None] for x in (q, v, v))
+    edges = np.clip(bias, -3.4e38, 3.4e38).astype(np.float32).reshape(25, 1)
+    out = heed.graph_attention(graph, *heads, edge_bias=edges)
+    np.testing.assert_allclose(out[:, 0], found.out, rtol=1e-6)
+
+
+def test_numbers_that_float32_cannot_hold():
+    x = np.ones((1, 2, 3, 4), np.float32)
+    for name in ("sinks", "alibi_slopes"):
+        with pytest.raises(
+            heed.ArgumentError, match=name + r"\[1\] is -1e\+39; it must be at most 3.4"
+        ):
+            heed.attention(x, x, x, **{name: [0.5, -1e39]})

@@ -75,6 +75,7 @@ def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
         key_lengths: ``[batch]``, how many keys each batch item has; others are not read.
         cu_seqlens_q: ``[batch + 1]``, where sequences begin and end in a packed query
             ``[rows, heads, features]``; ``out`` is then packed too. Masks and weights are not.
+            Rows of no sequence are 0 in new results, and stay as they are in the caller's ``out``.
         cu_seqlens_k: the same of key and value, ``[keys, key heads, features]``.
         max_seqlen_q: the most rows that a sequence of ``cu_seqlens_q`` has, or more. Needed only by
             plans, whose later calls may have longer ones.

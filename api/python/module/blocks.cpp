@@ -142,7 +142,8 @@ void make_out(BlockCall& call, nb::handle given) {
     call.outputs.out = nb::borrow(given);
     call.args.out = address_of(attention.out);
   } else {
-    Made made = make_array(attention.kind, attention.out_element, sizes, axes);
+    Made made =
+        make_array(attention.kind, attention.out_element, sizes, axes, leaves_rows(attention));
     attention.out.form = contiguous_form(attention.out_element, sizes, axes);
     call.outputs.out = std::move(made.object);
     call.args.out = made.data;

@@ -26,11 +26,21 @@ T narrowed(const char* name, std::size_t index, std::int64_t value) {
   return static_cast<T>(value);
 }
 
+/// A finite number must stay it.
+template <class Real>
+Real as_real(const char* name, double value) {
+  constexpr auto kMost = static_cast<double>(std::numeric_limits<Real>::max());
+  if (std::isfinite(value) && std::fabs(value) > kMost)
+    refuse("%s is %g; it must be at most %g, the largest number of the arithmetic's type", name,
+           value, kMost);
+  return static_cast<Real>(value);
+}
+
 template <class T>
 T entry(const char* name, std::size_t index, nb::handle from) {
   const std::string place = place_of(name, index);
   if constexpr (std::is_floating_point_v<T>)
-    return static_cast<T>(number(place.c_str(), from));
+    return real<T>(place.c_str(), from);
   else
     return narrowed<T>(name, index, integer(place.c_str(), from));
 }
@@ -105,6 +115,8 @@ void append(const char* name, const Array& from, std::vector<T>& to) {
     with_element(form.element, data + at * bytes_of(form.element), [&](auto number) {
       if constexpr (std::is_integral_v<T> && std::is_integral_v<decltype(number)>)
         to.push_back(narrowed<T>(name, to.size(), number));
+      else if constexpr (std::is_same_v<T, float> && std::is_same_v<decltype(number), double>)
+        to.push_back(as_real<T>(place_of(name, to.size()).c_str(), number));
       else
         to.push_back(static_cast<T>(number));
     });
@@ -158,6 +170,14 @@ double number(const char* name, nb::handle from) {
   error.restore();
   refuse_type("%s must be a number, not %s", name, type.c_str());
 }
+
+template <class Real>
+Real real(const char* name, nb::handle from) {
+  return as_real<Real>(name, number(name, from));
+}
+
+template float real<float>(const char*, nb::handle);
+template double real<double>(const char*, nb::handle);
 
 bool is_integer(nb::handle from) {
   return PyIndex_Check(from.ptr()) != 0 && PyBool_Check(from.ptr()) == 0;

@@ -10,6 +10,9 @@ namespace heed::python {
 
 /// What the argument `name` is, or TypeError.
 double number(const char* name, nb::handle from);
+/// The same as float or double; a finite number must fit.
+template <class Real>
+Real real(const char* name, nb::handle from);
 std::int64_t integer(const char* name, nb::handle from);
 bool flag(const char* name, nb::handle from);
 /// What the argument `descriptor` is: the number of an open file.

@@ -58,7 +58,8 @@ nb::object add(const Call& call, const Shape& shape, void*& pointer, bool zeroed
 
 nb::object add_out(Call& call, const Shape& shape, nb::handle given) {
   if (!given.is_valid()) {
-    Made made = make_array(call.kind, call.out_element, shape.sizes.data(), shape.axes());
+    Made made = make_array(call.kind, call.out_element, shape.sizes.data(), shape.axes(),
+                           leaves_rows(call));
     call.desc.out.dtype = dtype_of(call.out_element);
     call.args.out = made.data;
     return std::move(made.object);
@@ -73,6 +74,12 @@ nb::object add_out(Call& call, const Shape& shape, nb::handle given) {
 bool wanted(const char* name, nb::handle given) { return given.is_valid() && flag(name, given); }
 
 }  // namespace
+
+bool leaves_rows(const Call& call) {
+  const std::int32_t* const offsets = call.args.cu_seqlens_q;
+  return call.packed_queries() && offsets != nullptr &&
+         (offsets[0] != 0 || offsets[call.desc.batch] != call.rows);
+}
 
 Shape out_shape(const Call& call) {
   const heed_attention_desc& desc = call.desc;
@@ -137,7 +144,7 @@ void add_outputs_beside_out(Call& call, const Options& options, Outputs& outputs
   const std::int64_t heads = desc.query_heads;
   const int lacking = packed ? 0 : 4 - call.axes;
   if (wanted("return_lse", options.return_lse))
-    outputs.lse = add(call, lse_shape(call), call.args.lse);
+    outputs.lse = add(call, lse_shape(call), call.args.lse, leaves_rows(call));
   if (desc.weights_point != HEED_WEIGHTS_NONE) {
     const std::int64_t listed = desc.weight_rows > 0 ? desc.weight_rows : desc.query_length;
     outputs.weights = add(call, Shape({batch, heads, listed, desc.key_length}, lacking),

@@ -30,6 +30,9 @@ struct Shape {
   int axes() const { return static_cast<int>(sizes.size()); }
 };
 
+/// Whether packed rows of the result belong to no sequence: nothing writes them.
+bool leaves_rows(const Call& call);
+
 Shape out_shape(const Call& call);
 Shape lse_shape(const Call& call);
 

@@ -74,7 +74,7 @@ void read_scales(const char* name, const char* of, const Array& tensor, nb::hand
     pointer = static_cast<const float*>(address_of(per_row));
     return;
   }
-  single.copy = {static_cast<float>(number(name, from))};
+  single.copy = {real<float>(name, from)};
   single.data = pointer = single.copy.data();
 }
 

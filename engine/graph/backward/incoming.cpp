@@ -59,6 +59,7 @@ class Incoming {
         grad_(room(plan_.slab.grad)),
         edge_grad_(room(plan_.slab.edge_grad)),
         lse_(room(plan_.slab.lse)),
+        shift_(room(plan_.slab.shift)),
         delta_(room(plan_.slab.delta)),
         sums_(room(plan_.slab.sums)),
         row_(room(plan_.slab.rows)) {
@@ -169,7 +170,8 @@ class Incoming {
     kernels_.rows.edge_scores(row, 1, grad_, heads_, features, true, stored + heads_, heads_);
     for (std::size_t h = 0; h < heads_; ++h) {
       const Real sum = softmax_.row_sum()[h];
-      stored[h] = log2_sum_exp(softmax_.row_max()[h], sum);
+      stored[h] = log2_sum_exp(softmax_.row_max()[h], sum,
+                               step_.of_node<Real>(plan_.space.lse_rest, node, heads_)[h]);
       const Real delta = stored[heads_ + h] - grad_lse(node, static_cast<std::int64_t>(h));
       stored[heads_ + h] = sum == 0 ? Real{0} : delta;
     }
@@ -178,16 +180,27 @@ class Incoming {
 
   void recall(std::int64_t node) {
     const Real* const stored = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_);
-    std::copy_n(stored, heads_, lse_);
     std::copy_n(stored + heads_, heads_, delta_);
+    const Real* const rest = step_.of_node<Real>(plan_.space.lse_rest, node, heads_);
+    for (std::size_t h = 0; h < heads_; ++h) {
+      const bool far = is_far(stored[h]);
+      shift_[h] = far ? stored[h] : Real{0};
+      lse_[h] = far ? rest[h] : stored[h];
+    }
   }
 
   /// Nothing was seen: no probability but 0. Scores of +inf, which share all of it, have no
-  /// gradient.
-  static Real log2_sum_exp(Real row_max, Real sum) {
+  /// gradient. `rest` is what is lost.
+  static Real log2_sum_exp(Real row_max, Real sum, Real& rest) {
+    rest = 0;
     if (sum == 0) return std::numeric_limits<Real>::infinity();
     if (row_max == -kNoRowMax<Real>) return std::numeric_limits<Real>::quiet_NaN();
-    return static_cast<Real>(static_cast<double>(row_max) + std::log2(static_cast<double>(sum)));
+    const double log_sum = std::log2(static_cast<double>(sum));
+    const double lse = static_cast<double>(row_max) + log_sum;
+    if (std::isnan(lse)) return static_cast<Real>(lse);
+    const auto whole = finite_score<Real>(lse);
+    rest = static_cast<Real>(static_cast<double>(row_max) - static_cast<double>(whole) + log_sum);
+    return whole;
   }
 
   Real grad_lse(std::int64_t node, std::int64_t head) const {
@@ -305,6 +318,9 @@ class Incoming {
                                 panel.rows, matrix_.padded_width(), false, gradients, panel.pitch);
     if (!again || !finish_gradients(panel, batch.edges)) {
       if (again) scores_.compute(panel, batch, probs_);
+      for (std::size_t h = 0; h < panel.rows; ++h)
+        for (std::size_t e = 0; shift_[first + h] != 0 && e < batch.edges; ++e)
+          probs_[e * panel.pitch + h] -= shift_[first + h];
       gradients_.compute(panel, batch.edges, lse_ + first, delta_ + first, probs_);
     }
     edges_.write_bias(panel, batch, gradients);
@@ -369,6 +385,7 @@ class Incoming {
   Real* const grad_;
   Real* const edge_grad_;
   Real* const lse_;
+  Real* const shift_;
   Real* const delta_;
   Real* const sums_;
   Real* const row_;

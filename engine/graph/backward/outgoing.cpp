@@ -160,10 +160,12 @@ class Outgoing {
       const std::int64_t node = order_.others[batch.begin + static_cast<std::int64_t>(e)];
       const Real* const lse = step_.of_node<Real>(plan_.space.lse, node, 2 * heads_) + first;
       const Real* const delta = lse + heads_;
+      const Real* const rest = step_.of_node<Real>(plan_.space.lse_rest, node, heads_) + first;
       Real* const score = probs_ + e * panel.pitch;
       Real* const gradient = gradients_.gradients() + e * panel.pitch;
       for (std::size_t h = 0; h < panel.rows; ++h) {
         if (score[h] != -std::numeric_limits<Real>::infinity()) score[h] -= lse[h];
+        if (is_far(lse[h])) score[h] -= rest[h];
         gradient[h] -= delta[h];
       }
     }

@@ -53,6 +53,7 @@ GraphBackwardSlab lay_out_slab(const GraphProblem& p, const Widths& w, const Nod
   slab.grad = numbers(w.heads, w.values);
   slab.edge_grad = numbers(w.heads, w.edge);
   slab.lse = numbers(w.padded_heads, 1);
+  slab.shift = numbers(w.padded_heads, 1);
   slab.delta = numbers(w.padded_heads, 1);
   slab.gradients = numbers(kEdges, kPanel);
   slab.tanh = numbers(kEdges, kPanel);
@@ -80,6 +81,7 @@ GraphBackwardSpace lay_out_space(const heed_graph_attention_backward_plan& plan,
   GraphBackwardSpace space{};
   space.states = rooms.take(Size(p.steps - 1) * p.nodes, p.width, p.out.bytes);
   space.lse = nodes(2, w.heads);
+  space.lse_rest = nodes(1, w.heads);
   space.grad = nodes(p.combine == HEED_COMBINE_CONCAT ? Size(0) : w.heads, w.values);
   space.asked_keys = nodes(w.heads, w.edge);
   space.asked_values = nodes(w.heads, w.edge);

@@ -15,6 +15,7 @@ struct GraphBackwardSlab {
   std::size_t grad;       ///< [heads][value_features] of a node's result; by source: its value
   std::size_t edge_grad;  ///< [heads][edge_width] W_edge_value times that
   std::size_t lse;        ///< [heads] log2 units
+  std::size_t shift;      ///< [heads] comes off scores before lse does
   std::size_t delta;      ///< [heads]
   std::size_t gradients;  ///< [kBatch][kMaxPanel] of probabilities, then of scores
   std::size_t tanh;       ///< [kBatch][kMaxPanel] of scores over the softcap
@@ -40,6 +41,7 @@ struct NodeSums {
 struct GraphBackwardSpace {
   std::size_t states;      ///< [steps - 1][nodes][width] data of later steps, of out's type
   std::size_t lse;         ///< [nodes][2][heads] log-sum-exp in log2 units, then delta
+  std::size_t lse_rest;    ///< [nodes][heads] what lse lacks, where it has lost digits
   std::size_t grad;        ///< [nodes][heads][value_features], unless heads are side by side in out
   std::size_t asked_keys;  ///< [nodes][heads][edge_width] W_edge_key times scaled queries
   std::size_t asked_values;  ///< [nodes][heads][edge_width] W_edge_value times grad

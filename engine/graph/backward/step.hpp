@@ -1,9 +1,12 @@
 // One step on its way back, and what its two passes share.
 #pragma once
 
+#include <type_traits>
+
 #include "engine/graph/backward/plan.hpp"
 #include "engine/graph/scores.hpp"
 #include "engine/tensor/gradient.hpp"
+#include "engine/tensor/log_sum_exp.hpp"
 #include "engine/tensor/numbers.hpp"
 
 namespace heed {
@@ -50,6 +53,12 @@ struct GraphBackwardStep {
             {kTypeOf<Real>, sizeof(Real), {0, padded, p.heads * padded, 1}}};
   }
 };
+
+/// Whether a node's log-sum-exp has lost digits: what it lacks is then kept too.
+template <class Real>
+bool is_far(Real lse) {
+  return has_lost_digits(static_cast<double>(lse), std::is_same_v<Real, double>);
+}
 
 /// Row `node` of results, heads side by side.
 template <class Real>
