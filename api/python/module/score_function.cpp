@@ -1,6 +1,8 @@
 #include "api/python/module/score_function.hpp"
 
 #include <cstring>
+#include <exception>
+#include <new>
 
 #include "api/python/module/array.hpp"
 #include "api/python/module/names.hpp"
@@ -66,10 +68,19 @@ template <class Work>
 void in_python(PythonScores& scores, Work&& work) {
   if (scores.failed.load(std::memory_order_acquire)) return;
   const nb::gil_scoped_acquire gil;
+  const auto keep = [&](const nb::python_error& error) {
+    if (!scores.failed.exchange(true)) scores.error = nb::borrow(error.value());
+  };
   try {
     work();
-  } catch (nb::python_error& error) {
-    if (!scores.failed.exchange(true)) scores.error = nb::borrow(error.value());
+  } catch (const nb::python_error& error) {
+    keep(error);
+  } catch (const std::bad_alloc&) {  // nothing may be thrown through C
+    PyErr_NoMemory();
+    keep(nb::python_error());
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    keep(nb::python_error());
   }
 }
 
