@@ -402,9 +402,9 @@ typedef enum heed_weights_point {
  * where they are shown. A product scale * <q_i, k_j> that overflows there is infinite, or NaN where
  * its terms have both signs. All else that is finite stays finite: biases, of whatever type, what
  * ALiBi adds, what a score function makes, sinks, and sums of these. Past the largest number (of
- * float32 3.4e38) they count as that, of either sign. So no finite bias masks a key, and scores that
- * are equal share the weight evenly wherever they are. A finite lse is written as a finite number. A
- * score of size S is off by a unit in its last place, 2^-23 S of float32.
+ * float32 3.4e38) they count as that, of either sign. So no finite bias masks a key, and scores
+ * that are equal share the weight evenly wherever they are. A finite lse is written as a finite
+ * number. A score of size S is off by a unit in its last place, 2^-23 S of float32.
  */
 typedef struct heed_attention_desc {
   uint32_t struct_size;
@@ -688,8 +688,8 @@ HEED_API heed_status heed_attention_backward(const heed_context* context,
  * A part whose lse is -inf is empty: its out is not read. If all parts are empty, out is 0 and lse
  * -inf. Parts whose lse is +inf share the result evenly. Computed in float64, in the order of the
  * parts, and rounded once. Types: any for out, float32 or float64 for lse, the default float32.
- * Weights are off by as much as lse is: by a factor e^(2^-24 |lse_k|) in float32. Parts whose scores
- * are all far from 0, as those of a mask of -1e9 over everything, need float64. */
+ * Weights are off by as much as lse is: by a factor e^(2^-24 |lse_k|) in float32. Parts whose
+ * scores are all far from 0, as those of a mask of -1e9 over everything, need float64. */
 typedef struct heed_merge_desc {
   uint32_t struct_size;
   uint32_t reserved; /* 0 */

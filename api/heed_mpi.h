@@ -280,8 +280,8 @@ HEED_API heed_status heed_mpi_attention_backward_plan_workspace(
 /* Collective. args as of heed_attention_backward, of this rank's shard: out and lse are what
  * heed_mpi_attention gave it, lse as float64 where it may be beyond 2^20. Gradients that
  * desc.gradients names may be NULL on ranks that do not want them; others must be. grad_lse may be
- * given by some ranks alone. Sinks, slopes, scale and temperature have their gradients on all ranks,
- * of all query heads. */
+ * given by some ranks alone. Sinks, slopes, scale and temperature have their gradients on all
+ * ranks, of all query heads. */
 HEED_API heed_status heed_mpi_attention_backward_plan_run(
     const heed_mpi_attention_backward_plan* plan, const heed_attention_backward_args* args,
     void* workspace, size_t workspace_bytes);
