@@ -76,9 +76,10 @@ static heed_status attend(void* library, const char* executor, heed_context* giv
 
 /* How far heed had come before the fork; who forks; and whether it is the child's child that runs.
  */
+enum stage { kNothing, kLoaded, kHasContext, kRan, kStages };
 struct forking {
   const char *path, *executor;
-  enum { kNothing, kLoaded, kHasContext, kRan, kStages } stage;
+  enum stage stage;
   int in_thread, twice;
 };
 
@@ -124,7 +125,7 @@ static void* have_region_and_fork(void* given) {
 static int try_forks(const char* path, const char* executor) {
   int failures = 0;
   for (int i = 0; i < 4 * kStages; ++i) {
-    struct forking how = {path, executor, i / 4, i & 1, i & 2};
+    struct forking how = {path, executor, (enum stage)(i / 4), i & 1, i & 2};
     const pid_t process = fork();
     if (process == 0) {
       pthread_t thread;
