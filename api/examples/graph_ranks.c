@@ -147,8 +147,8 @@ static double error_of_node(const heed_context* context, const shard* s, int64_t
   heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
   desc.nodes = last + 1;
   desc.edges = last;
-  desc.sources = from;
-  desc.destinations = to;
+  desc.sources = last > 0 ? from : NULL;
+  desc.destinations = last > 0 ? to : NULL;
   const heed_graph_attention_desc attention = describe_attention();
   heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
   float* const tensors[] = {make_rows(0, known, last + 1), make_rows(1, known, last + 1),

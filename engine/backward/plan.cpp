@@ -140,6 +140,8 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   plan.slab = lay_out(plan, widths);
   plan.slab_bytes = plan.slab.bytes + plan.attention.slab.bytes;
 
+  // Without query heads or batches there may be keys, and a bias to repeat, whose gradients are 0.
+  if (plan.packs == 0 && bias_tasks(plan) == 0 && (p.batch == 0 || p.key_heads == 0)) return plan;
   Offsets offsets;
   offsets.take(plan.workers, static_cast<std::int64_t>(plan.slab_bytes), 1);
   plan.sums = offsets.take(plan.apart ? Size(plan.packs) * plan.splits : Size(0), plan.sum_numbers,
@@ -147,10 +149,7 @@ heed_attention_backward_plan make_plan(const heed_context& context,
   plan.bias_sums = offsets.take(plan.bias_apart ? Size(bias) * plan.bias_parts : Size(0),
                                 bias_numbers(plan), widths.bytes);
   plan.terms = offsets.take(Size(p.batch) * p.query_heads, p.query_length, sizeof(RowTerms));
-  // Without query heads or batches there may be keys, and a bias to repeat, whose gradients are 0.
-  const bool nothing =
-      plan.packs == 0 && bias_tasks(plan) == 0 && (p.batch == 0 || p.key_heads == 0);
-  plan.bytes = nothing ? 0 : static_cast<std::size_t>(checked(p, offsets.end(), "the workspace"));
+  plan.bytes = static_cast<std::size_t>(checked(p, offsets.end(), "the workspace"));
   return plan;
 }
 

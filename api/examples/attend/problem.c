@@ -178,11 +178,16 @@ bool attend_problem_read(const attend_options* options, attend_problem* problem)
          (options->expect == NULL || check_expected(&problem->expect, &problem->out));
 }
 
+/* NULL where there are no elements: heed refuses a tensor beside a size of 0. */
+static void* data_of(const npy_tensor* tensor) {
+  return npy_count(tensor) == 0 ? NULL : tensor->data;
+}
+
 heed_attention_args attend_problem_args(const attend_problem* problem) {
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-  args.query = problem->query.data;
-  args.key = problem->key.data;
-  args.value = problem->value.data;
-  args.out = problem->out.data;
+  args.query = data_of(&problem->query);
+  args.key = data_of(&problem->key);
+  args.value = data_of(&problem->value);
+  args.out = data_of(&problem->out);
   return args;
 }

@@ -75,7 +75,7 @@ class Saved(GenerateTest):
         for length in (0, 7, 8, HEADER - 1, HEADER, HEADER + 5, start - 1):
             self.check(content[:length], "it is truncated")
         for length in (start, start + 1, (start + len(content)) // 2, len(content) - 1):
-            self.check(content[:length], "HEED_STATUS_INVALID_ARGUMENT: ")
+            self.check(content[:length], "HEED_STATUS_CORRUPT: ")
         self.check(content + b"\0", "something follows what belongs to it")
         for at in (HEADER, HEADER + 20, start - 1):
             altered = bytearray(content)
