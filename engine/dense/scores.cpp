@@ -255,18 +255,28 @@ void Scores<Real>::add_alibi(const Panel<Real>& panel, const KeyBlock& block, Re
   kernels_.panels.alibi(panel.vectors, scores, block.keys, position, slope);
 }
 
-/// Where what is added, or the sum, may overflow.
+/// Where what is added, or the sum, may overflow: a few keys at a time, so that what was there is
+/// known. What does not overflow is as the kernel has it, whatever is in the panel beside it.
 template <class Real>
-void Scores<Real>::add_far_alibi(const Panel<Real>& panel, const KeyBlock& block,
-                                 const Real* position, const Real* slope, Real* scores) const {
-  for (std::size_t j = 0; j < block.keys; ++j)
-    for (std::size_t i = 0; i < panel.rows; ++i) {
-      Real& score = scores[j * panel.pitch + i];
-      const double distance = std::fabs(static_cast<double>(position[i]) - static_cast<double>(j));
-      if (std::isfinite(score))
-        score = finite_score<Real>(static_cast<double>(score) -
-                                   static_cast<double>(slope[i]) * distance);
+void Scores<Real>::add_far_alibi(const Panel<Real>& panel, const KeyBlock& block, Real* position,
+                                 const Real* slope, Real* scores) const {
+  constexpr std::size_t kKeys = 8;
+  Real before[kKeys * kMaxPanel];
+  for (std::size_t j = 0; j < block.keys; j += kKeys) {
+    const std::size_t keys = std::min(kKeys, block.keys - j);
+    Real* const after = scores + j * panel.pitch;
+    std::copy_n(after, keys * panel.pitch, before);
+    kernels_.panels.alibi(panel.vectors, after, keys, position, slope);
+    for (std::size_t at = 0; at < keys * panel.pitch; ++at) {
+      if (std::isfinite(after[at]) || !std::isfinite(before[at])) continue;
+      const std::size_t i = at % panel.pitch;
+      const auto key = static_cast<double>(at / panel.pitch);
+      after[at] = finite_score<Real>(static_cast<double>(before[at]) -
+                                     static_cast<double>(slope[i]) *
+                                         std::fabs(static_cast<double>(position[i]) - key));
     }
+    for (std::size_t i = 0; i < panel.pitch; ++i) position[i] -= static_cast<Real>(kKeys);
+  }
 }
 
 template <class Real>

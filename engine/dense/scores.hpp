@@ -102,7 +102,7 @@ class Scores {
                  const Real** rows) const;
   void modify(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
   void add_alibi(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;
-  void add_far_alibi(const Panel<Real>& panel, const KeyBlock& block, const Real* position,
+  void add_far_alibi(const Panel<Real>& panel, const KeyBlock& block, Real* position,
                      const Real* slope, Real* scores) const;
   void add_bias(const Panel<Real>& panel, const KeyBlock& block, Real factor, Real* scores) const;
   void call_function(const Panel<Real>& panel, const KeyBlock& block, Real* scores) const;

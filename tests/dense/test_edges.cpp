@@ -23,13 +23,6 @@ const std::vector<Void>& voids() {
        [](Problem& p) {
          p.add_bias({1, 1, 1, 1}, HEED_DTYPE_F16).fill([] { return -kInfinity; });
        }},
-      {"a bias too low for its arithmetic",
-       [](Problem& p) {
-         if (p.query.dtype() == HEED_DTYPE_F64)
-           p.add_bias({1, 1, 1, 1}).fill([] { return -kInfinity; });
-         else
-           p.add_bias({1, 1, 1, 1}, HEED_DTYPE_F64).fill([] { return -1e300; });
-       }},
       {"causal",
        [](Problem& p) {
          p.desc.causal = HEED_CAUSAL_OFFSET;

@@ -32,7 +32,7 @@ class RandomGraphs : Drawing {
     draw_options(p);
     draw_outputs(p);
     p.fill(random_.bits(), uniform(0.1, one_in(4) ? 3 : 1.2));
-    if (p.edge_bias && one_in(3)) move_biases(p);
+    if (p.edge_bias && one_in(6)) move_biases(p);
     if (p.edge_bias && one_in(2)) exclude_edges(p);
     if (one_in(10)) plant_specials(p);
     if (p.desc.value_features == p.desc.features && one_in(3)) p.desc.value_features = 0;

@@ -116,7 +116,7 @@ def update(
         tried.flush()
         try:
             heed.Context(isa=isa, executor="serial", tuning_file=tried.name)
-        except ValueError as error:
+        except (ValueError, heed.UnsupportedError) as error:
             raise Failure(
                 f"{path} is not a tuning file: {str(error).partition('; ')[2]}"
             ) from error
