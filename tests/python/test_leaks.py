@@ -11,6 +11,7 @@ import pytest
 import heed
 
 CALLS = 50_000
+MOST_BYTES = 2 * 2**20
 X = np.ones((1, 2, 3, 4), np.float32)
 MASK = np.ones((3, 3), bool)
 PLAN = heed.plan(X, X, X, attn_mask=MASK)
@@ -138,6 +139,12 @@ def held_bytes():
 
 
 def measure(call, calls):
+    """Of two runs at most: an arena that the allocator takes comes once, a leak goes on."""
+    found = measure_once(call, calls)
+    return found if found[2] < MOST_BYTES else measure_once(call, calls)
+
+
+def measure_once(call, calls):
     for _ in range(calls // 10):
         call()
     gc.collect()
@@ -161,7 +168,7 @@ def test_no_leak(name):
     grown, more, bytes_held = measure(call, calls)
     assert grown < calls // 100  # CPython gives back when it likes
     assert max(map(abs, more)) < 100
-    assert bytes_held < 2 * 2**20
+    assert bytes_held < MOST_BYTES
 
 
 def test_no_leak_of_tensors():
@@ -169,4 +176,4 @@ def test_no_leak_of_tensors():
     x = torch.ones(1, 2, 3, 4)
     grown, _, bytes_held = measure(lambda: heed.attention(x, x, x, return_lse=True), CALLS)
     assert grown < CALLS // 100
-    assert bytes_held < 2 * 2**20
+    assert bytes_held < MOST_BYTES
