@@ -27,7 +27,7 @@ chmod +x "$newer/started/cc1plus"
 export GCC_EXEC_PREFIX=$newer/usr/lib/gcc/
 gcc=("${start[@]}" "$newer/usr/bin/$machine-g++-$version" "--sysroot=$newer" -B "$newer/started")
 
-flags=(-fsyntax-only -std=c++17 -Wall -Wextra -Wpedantic -Wconversion -Werror -I. -DHEED_BUILDING)
+flags=(-fsyntax-only -fvisibility=hidden -std=c++17 -Wall -Wextra -Wpedantic -Wconversion -Werror -I. -DHEED_BUILDING)
 vectors=(-O2 -DNDEBUG -ffp-contract=off -fno-exceptions -fno-rtti)
 case $machine in x86_64*) isa=avx2; vectors+=(-mavx2 -mfma -mf16c) ;; *) isa=neon ;; esac
 [ "$(uname -m)" = x86_64 ] || isa=scalar
@@ -40,7 +40,8 @@ import sys
 
 commands = [entry["command"] for entry in json.load(open(sys.argv[1]))
             if "/api/python/module/" in entry["file"]]
-print(*re.findall(r"-I\S+|-isystem \S+|-D\S+", commands[0]), sep="\n")
+flags = [re.findall(r"-I\S+|-isystem \S+|-D\S+", command) for command in commands]
+print(*dict.fromkeys(sum(flags, [])), sep="\n")
 END
 )
 mapfile -t include < <(printf '%s\n' "${include[@]}" | tr ' ' '\n')
@@ -60,8 +61,10 @@ read_all() {
   fi
 }
 
-mapfile -t engine < <(git ls-files 'api/*.cpp' 'engine/*.cpp' | grep -Ev '^(engine/(kernels|mpi)|api/(python|heed_mpi|examples))')
-read_all "g++ $version: the engine" "${gcc[@]}" -- "${engine[@]}"
+# All but what needs other packages.
+mapfile -t engine < <(git ls-files 'api/*.cpp' 'engine/*.cpp' |
+  grep -Ev '^(engine/(kernels|mpi)/|api/(python|heed_mpi|examples))|/(tbb|cblas)\.cpp$')
+read_all "g++ $version: the engine" "${gcc[@]}" -fopenmp -- "${engine[@]}"
 read_all "g++ $version, xsimd of Debian 13: kernels" "${gcc[@]}" "${vectors[@]}" -- \
   engine/kernels/scalar.cpp "engine/kernels/$isa.cpp"
 read_all "$clang, newest xsimd: kernels" "$clang" "${vectors[@]}" -isystem "$newest/usr/include" -- \
