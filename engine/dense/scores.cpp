@@ -270,10 +270,11 @@ void Scores<Real>::add_far_alibi(const Panel<Real>& panel, const KeyBlock& block
     for (std::size_t at = 0; at < keys * panel.pitch; ++at) {
       if (std::isfinite(after[at]) || !std::isfinite(before[at])) continue;
       const std::size_t i = at % panel.pitch;
-      const auto key = static_cast<double>(at / panel.pitch);
-      after[at] = finite_score<Real>(static_cast<double>(before[at]) -
-                                     static_cast<double>(slope[i]) *
-                                         std::fabs(static_cast<double>(position[i]) - key));
+      const std::size_t key = at / panel.pitch;
+      after[at] = finite_score<Real>(
+          static_cast<double>(before[at]) -
+          static_cast<double>(slope[i]) *
+              std::fabs(static_cast<double>(position[i]) - static_cast<double>(key)));
     }
     for (std::size_t i = 0; i < panel.pitch; ++i) position[i] -= static_cast<Real>(kKeys);
   }

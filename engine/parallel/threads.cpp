@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -62,21 +63,27 @@ struct Process {
 };
 
 bool read_process(const char* id, Process& process) {
-  constexpr unsigned kForkedWithoutExec = 0x40;
+  constexpr long kForkedWithoutExec = 0x40;
   char text[512];
   std::snprintf(text, sizeof text, "/proc/%s/stat", id);
   std::FILE* const file = std::fopen(text, "re");
   if (file == nullptr) return false;
   text[std::fread(text, 1, sizeof text - 1, file)] = '\0';
   (void)std::fclose(file);
-  unsigned flags = 0;
-  const char* const name_end = std::strrchr(text, ')');  // a name may hold anything
-  if (name_end == nullptr ||
-      std::sscanf(name_end,
-                  ") %*c %d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld",
-                  &process.parent, &flags, &process.threads) != 3)
-    return false;
-  process.forked = (flags & kForkedWithoutExec) != 0;
+  // Behind the name, which may hold anything, and a letter: the parent and 16 numbers more.
+  constexpr std::size_t kParent = 0, kFlags = 5, kThreads = 16;
+  long numbers[kThreads + 1];
+  char* at = std::strrchr(text, ')');
+  if (at == nullptr || std::strlen(at) < 4) return false;
+  at += 3;
+  for (long& number : numbers) {
+    char* const from = at;
+    number = std::strtol(from, &at, 10);
+    if (at == from) return false;
+  }
+  process.parent = static_cast<int>(numbers[kParent]);
+  process.forked = (numbers[kFlags] & kForkedWithoutExec) != 0;
+  process.threads = numbers[kThreads];
   return true;
 }
 
