@@ -7,7 +7,7 @@
 ...                      num_attention_heads=4, num_key_value_heads=2,
 ...                      attn_implementation="heed")
 >>> model = LlamaForCausalLM(config).eval()
->>> model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=4, do_sample=False).shape
+>>> model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=4, min_new_tokens=4).shape
 torch.Size([1, 7])
 """
 
