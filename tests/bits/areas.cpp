@@ -4,9 +4,9 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "tests/dense/random_forms.hpp"
-#include "tests/graph/random_graphs.hpp"
-#include "tests/multihead/random_blocks.hpp"
+#include "tests/problem/random_blocks.hpp"
+#include "tests/problem/random_forms.hpp"
+#include "tests/problem/random_graphs.hpp"
 #include "tests/support/merge.hpp"
 
 namespace heed_test {

@@ -7,9 +7,9 @@
 
 #include "tests/bits/areas.hpp"
 #include "tests/bits/damaged.hpp"
-#include "tests/dense/random_forms.hpp"
-#include "tests/graph/random_graphs.hpp"
-#include "tests/multihead/random_blocks.hpp"
+#include "tests/problem/random_blocks.hpp"
+#include "tests/problem/random_forms.hpp"
+#include "tests/problem/random_graphs.hpp"
 
 namespace heed_test {
 

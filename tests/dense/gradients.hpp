@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tests/dense/kinds.hpp"
-#include "tests/dense/random_backward.hpp"
+#include "tests/problem/random_backward.hpp"
 
 namespace heed_test {
 

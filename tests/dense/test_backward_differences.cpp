@@ -3,7 +3,7 @@
 // has no part in it.
 #include <cmath>
 
-#include "tests/dense/random_backward.hpp"
+#include "tests/problem/random_backward.hpp"
 #include "tests/support/attention.hpp"
 #include "tests/support/differences.hpp"
 

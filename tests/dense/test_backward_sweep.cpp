@@ -1,6 +1,6 @@
 // Thousands of random problems of every form, their gradients against the oracle.
 #include "tests/dense/gradients.hpp"
-#include "tests/dense/random_forms.hpp"
+#include "tests/problem/random_forms.hpp"
 #include "tests/support/sweep.hpp"
 
 using namespace heed_test;

@@ -1,5 +1,5 @@
 // Thousands of random problems of every form, against the oracle.
-#include "tests/dense/random_forms.hpp"
+#include "tests/problem/random_forms.hpp"
 #include "tests/support/sweep.hpp"
 
 using namespace heed_test;

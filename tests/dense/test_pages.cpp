@@ -1,6 +1,6 @@
 // Keys and values in pages have the bits that they have one after the other.
 #include "tests/dense/kinds.hpp"
-#include "tests/dense/random_forms.hpp"
+#include "tests/problem/random_forms.hpp"
 #include "tests/support/pages.hpp"
 #include "tests/support/sweep.hpp"
 

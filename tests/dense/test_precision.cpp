@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "tests/dense/edges.hpp"
-#include "tests/dense/random_forms.hpp"
+#include "tests/problem/random_forms.hpp"
 #include "tests/support/precision.hpp"
 
 using namespace heed_test;

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "tests/dense/kinds.hpp"
-#include "tests/dense/random_forms.hpp"
+#include "tests/problem/random_forms.hpp"
 #include "tests/support/pages.hpp"
 #include "tests/support/sweep.hpp"
 

@@ -1,6 +1,6 @@
 // Sequences of a batch, packed or shortened, have the bits that each has alone.
 #include "tests/dense/kinds.hpp"
-#include "tests/dense/random_forms.hpp"
+#include "tests/problem/random_forms.hpp"
 #include "tests/support/isas.hpp"
 #include "tests/support/pages.hpp"
 #include "tests/support/sweep.hpp"

@@ -9,7 +9,7 @@
 #include "api/heed.h"
 #include "tests/fuzz/draw.hpp"
 #include "tests/fuzz/extent.hpp"
-#include "tests/support/problem.hpp"
+#include "tests/problem/attention.hpp"
 
 namespace heed_test {
 

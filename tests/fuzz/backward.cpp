@@ -2,7 +2,7 @@
 #include "tests/fuzz/attention_case.hpp"
 #include "tests/fuzz/gradient_case.hpp"
 #include "tests/fuzz/plan.hpp"
-#include "tests/support/backward_problem.hpp"
+#include "tests/problem/attention_backward.hpp"
 
 using namespace heed_test;
 

@@ -4,7 +4,7 @@
 #include "tests/fuzz/gradient_case.hpp"
 #include "tests/fuzz/plan.hpp"
 #include "tests/oracle/multihead_backward.hpp"
-#include "tests/support/backward_problem.hpp"
+#include "tests/problem/attention_backward.hpp"
 
 using namespace heed_test;
 

@@ -5,8 +5,8 @@
 #include "tests/fuzz/check.hpp"
 #include "tests/fuzz/files.hpp"
 #include "tests/fuzz/plan.hpp"
+#include "tests/problem/attention.hpp"
 #include "tests/support/compare.hpp"
-#include "tests/support/problem.hpp"
 
 using namespace heed_test;
 

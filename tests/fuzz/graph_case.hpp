@@ -8,7 +8,7 @@
 
 #include "tests/fuzz/drawn_graph.hpp"
 #include "tests/fuzz/matrices.hpp"
-#include "tests/support/graph_problem.hpp"
+#include "tests/problem/graph_attention.hpp"
 
 namespace heed_test {
 

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "tests/graph/problems.hpp"
-#include "tests/graph/random_backward.hpp"
+#include "tests/problem/random_graph_backward.hpp"
 #include "tests/support/attention.hpp"
 #include "tests/support/executors.hpp"
 

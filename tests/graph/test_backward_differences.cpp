@@ -3,7 +3,7 @@
 // input. heed itself has no part in it.
 #include <cmath>
 
-#include "tests/graph/random_backward.hpp"
+#include "tests/problem/random_graph_backward.hpp"
 #include "tests/support/attention.hpp"
 
 using namespace heed_test;

@@ -1,5 +1,5 @@
 // Thousands of random graphs and ways to attend over them, their gradients against the oracle.
-#include "tests/graph/random_backward.hpp"
+#include "tests/problem/random_graph_backward.hpp"
 #include "tests/support/sweep.hpp"
 
 using namespace heed_test;

@@ -1,5 +1,5 @@
 // Thousands of random graphs and ways to attend over them, against the oracle.
-#include "tests/graph/random_graphs.hpp"
+#include "tests/problem/random_graphs.hpp"
 #include "tests/support/graph_attention.hpp"
 #include "tests/support/sweep.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tests/mpi/ranks.hpp"
-#include "tests/support/backward_problem.hpp"
+#include "tests/problem/attention_backward.hpp"
 
 namespace heed_test {
 

@@ -1,9 +1,9 @@
 // Gradients over ranks are those of one process.
 #include <cmath>
 
-#include "tests/dense/random_backward.hpp"
 #include "tests/mpi/backward_ranks.hpp"
 #include "tests/mpi/cases.hpp"
+#include "tests/problem/random_backward.hpp"
 
 using namespace heed_test;
 

@@ -2,8 +2,8 @@
 #include <numeric>
 
 #include "tests/graph/problems.hpp"
-#include "tests/graph/random_graphs.hpp"
 #include "tests/mpi/rank_graphs.hpp"
+#include "tests/problem/random_graphs.hpp"
 #include "tests/support/size.hpp"
 
 using namespace heed_test;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tests/dense/kinds.hpp"
-#include "tests/multihead/block.hpp"
+#include "tests/problem/block.hpp"
 
 namespace heed_test {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/multihead/checks.hpp"
-#include "tests/multihead/random_blocks.hpp"
+#include "tests/problem/random_blocks.hpp"
 
 namespace heed_test {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "tests/multihead/block_backward.hpp"
 #include "tests/multihead/checks.hpp"
+#include "tests/problem/block_backward.hpp"
 
 namespace heed_test {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "tests/multihead/block.hpp"
+#include "tests/problem/block.hpp"
 
 namespace heed_test {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "tests/multihead/gradients.hpp"
-#include "tests/multihead/random_blocks.hpp"
+#include "tests/problem/random_blocks.hpp"
 #include "tests/support/differences.hpp"
 
 using namespace heed_test;

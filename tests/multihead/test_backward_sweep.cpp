@@ -1,6 +1,6 @@
 // Thousands of random blocks, their gradients against the oracle.
-#include "tests/dense/random_forms.hpp"
 #include "tests/multihead/gradients.hpp"
+#include "tests/problem/random_forms.hpp"
 #include "tests/support/sweep.hpp"
 
 using namespace heed_test;

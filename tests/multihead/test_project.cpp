@@ -2,8 +2,8 @@
 #include <stdexcept>
 
 #include "tests/dense/kinds.hpp"
-#include "tests/multihead/weight_matrix.hpp"
 #include "tests/oracle/project.hpp"
+#include "tests/problem/weight_matrix.hpp"
 #include "tests/support/executors.hpp"
 
 using namespace heed_test;

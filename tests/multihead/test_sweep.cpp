@@ -1,6 +1,6 @@
 // Thousands of random blocks, against the oracle.
 #include "tests/multihead/checks.hpp"
-#include "tests/multihead/random_blocks.hpp"
+#include "tests/problem/random_blocks.hpp"
 #include "tests/support/sweep.hpp"
 
 using namespace heed_test;

@@ -8,9 +8,9 @@
 #include "api/heed.h"
 #include "tests/catch.hpp"
 #include "tests/oracle/dense.hpp"
+#include "tests/problem/attention.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/compare.hpp"
-#include "tests/support/problem.hpp"
 #include "tests/support/size.hpp"
 
 namespace heed_test {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/oracle/dense.hpp"
-#include "tests/support/problem.hpp"
+#include "tests/problem/attention.hpp"
 
 namespace heed_test {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/problem/attention.hpp"
 #include "tests/support/calls.hpp"
-#include "tests/support/problem.hpp"
 #include "tests/support/random.hpp"
 
 namespace heed_test {

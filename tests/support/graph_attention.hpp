@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "tests/problem/graph_attention.hpp"
 #include "tests/support/attention.hpp"
-#include "tests/support/graph_problem.hpp"
 
 namespace heed_test {
 

@@ -1,7 +1,7 @@
 // Keys and values in pages, and the same ones one after the other.
 #pragma once
 
-#include "tests/support/problem.hpp"
+#include "tests/problem/attention.hpp"
 
 namespace heed_test {
 

@@ -9,8 +9,8 @@
 
 #include "api/heed.h"
 #include "tests/oracle/graph.hpp"
+#include "tests/problem/attention.hpp"
 #include "tests/support/graphs.hpp"
-#include "tests/support/problem.hpp"
 
 namespace heed_test {
 

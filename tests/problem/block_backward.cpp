@@ -1,9 +1,9 @@
-#include "tests/multihead/block_backward.hpp"
+#include "tests/problem/block_backward.hpp"
 
 #include <numeric>
 #include <stdexcept>
 
-#include "tests/multihead/random_blocks.hpp"
+#include "tests/problem/random_blocks.hpp"
 
 namespace heed_test {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/support/problem.hpp"
+#include "tests/problem/attention.hpp"
 
 namespace heed_test {
 

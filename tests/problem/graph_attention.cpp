@@ -1,4 +1,4 @@
-#include "tests/support/graph_problem.hpp"
+#include "tests/problem/graph_attention.hpp"
 
 #include <cmath>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "tests/multihead/block.hpp"
+#include "tests/problem/block.hpp"
 
 #include <sstream>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include "tests/support/problem.hpp"
+#include "tests/problem/attention.hpp"
 
 #include <algorithm>
 #include <cmath>

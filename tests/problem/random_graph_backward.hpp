@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "tests/graph/random_graphs.hpp"
-#include "tests/support/graph_backward_problem.hpp"
+#include "tests/problem/graph_backward.hpp"
+#include "tests/problem/random_graphs.hpp"
 
 namespace heed_test {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "tests/multihead/block.hpp"
 #include "tests/oracle/multihead_backward.hpp"
-#include "tests/support/backward_problem.hpp"
+#include "tests/problem/attention_backward.hpp"
+#include "tests/problem/block.hpp"
 
 namespace heed_test {
 

@@ -1,6 +1,6 @@
-#include "tests/multihead/random_blocks.hpp"
+#include "tests/problem/random_blocks.hpp"
 
-#include "tests/dense/random_backward.hpp"
+#include "tests/problem/random_backward.hpp"
 #include "tests/support/pages.hpp"
 
 namespace heed_test {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "tests/oracle/backward.hpp"
+#include "tests/problem/attention.hpp"
 #include "tests/support/compare.hpp"
-#include "tests/support/problem.hpp"
 
 namespace heed_test {
 

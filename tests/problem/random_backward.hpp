@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "tests/dense/random_forms.hpp"
-#include "tests/support/backward_problem.hpp"
+#include "tests/problem/attention_backward.hpp"
+#include "tests/problem/random_forms.hpp"
 
 namespace heed_test {
 

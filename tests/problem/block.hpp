@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/multihead/weight_matrix.hpp"
 #include "tests/oracle/multihead.hpp"
-#include "tests/support/problem.hpp"
+#include "tests/problem/attention.hpp"
+#include "tests/problem/weight_matrix.hpp"
 
 namespace heed_test {
 

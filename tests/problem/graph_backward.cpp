@@ -1,4 +1,4 @@
-#include "tests/support/graph_backward_problem.hpp"
+#include "tests/problem/graph_backward.hpp"
 
 #include <stdexcept>
 

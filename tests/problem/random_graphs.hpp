@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "tests/support/drawing.hpp"
-#include "tests/support/graph_problem.hpp"
+#include "tests/problem/drawing.hpp"
+#include "tests/problem/graph_attention.hpp"
 
 namespace heed_test {
 

@@ -1,4 +1,4 @@
-#include "tests/support/backward_problem.hpp"
+#include "tests/problem/attention_backward.hpp"
 
 #include <algorithm>
 #include <stdexcept>

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "tests/oracle/graph_backward.hpp"
-#include "tests/support/backward_problem.hpp"
+#include "tests/problem/attention_backward.hpp"
+#include "tests/problem/graph_attention.hpp"
 #include "tests/support/compare.hpp"
-#include "tests/support/graph_problem.hpp"
 
 namespace heed_test {
 

@@ -1,6 +1,6 @@
-#include "tests/dense/random_forms.hpp"
+#include "tests/problem/random_forms.hpp"
 
-#include "tests/support/drawing.hpp"
+#include "tests/problem/drawing.hpp"
 #include "tests/support/pages.hpp"
 
 namespace heed_test {

@@ -1,6 +1,6 @@
-#include "tests/dense/random_backward.hpp"
+#include "tests/problem/random_backward.hpp"
 
-#include "tests/support/drawing.hpp"
+#include "tests/problem/drawing.hpp"
 
 namespace heed_test {
 namespace {

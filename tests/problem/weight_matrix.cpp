@@ -1,4 +1,4 @@
-#include "tests/multihead/weight_matrix.hpp"
+#include "tests/problem/weight_matrix.hpp"
 
 #include <cmath>
 

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "tests/dense/random_forms.hpp"
-#include "tests/multihead/block.hpp"
-#include "tests/support/drawing.hpp"
+#include "tests/problem/block.hpp"
+#include "tests/problem/drawing.hpp"
+#include "tests/problem/random_forms.hpp"
 
 namespace heed_test {
 
