@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/fuzz/draw.hpp"
+#include "tests/problem/draw.hpp"
 #include "tests/fuzz/extent.hpp"
 #include "tests/problem/attention.hpp"
 

@@ -24,6 +24,12 @@ void give_back(void*, void* memory, std::size_t size) {
   std::free(memory);
 }
 
+/// Says at the end of the process how many cases there were.
+struct Cases {
+  ~Cases() { std::fprintf(stderr, "cases: %llu\n", count); }
+  unsigned long long count = 0;
+};
+
 /// So that a call that fails without a message of its own is seen.
 void set_stale_message() { heed_isa_get(SIZE_MAX, nullptr); }
 
@@ -38,6 +44,11 @@ extern "C" const char* __asan_default_options() {
 void finding(const std::string& what) {
   std::fprintf(stderr, "finding: %s\n", what.c_str());
   std::abort();
+}
+
+void count_cases(int cases) {
+  static Cases all;
+  all.count += static_cast<unsigned long long>(cases);
 }
 
 void demand(bool right, const char* what) {

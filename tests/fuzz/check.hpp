@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/fuzz/draw.hpp"
 #include "tests/fuzz/extent.hpp"
 #include "tests/oracle/element.hpp"
+#include "tests/problem/draw.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/tensor.hpp"
@@ -48,6 +48,28 @@ void check_wanted(const char* what, const std::optional<Tensor>& tensor, const v
 /// The scalar instruction set, one thread, and an allocator that keeps to what it is asked for,
 /// with redzones around it, and has little.
 const Context& fuzz_context();
+
+/// So many cases more; the process says at its end how many there were.
+void count_cases(int cases);
+
+/// How often the one case that the fuzzer's bytes make is damaged, each time in another way.
+inline constexpr int kVariants = 63;
+
+/// Calls once(draw, damaged): with the fuzzer's bytes and nothing damaged, and then with random
+/// numbers that follow from them.
+template <class Once>
+void each_variant(Draw& draw, Once&& once) {
+  const std::uint64_t seed = draw.bits();
+  count_cases(1 + kVariants);
+  once(draw, false);
+  for (int n = 0; n < kVariants; ++n) {
+    Draw random(seed + static_cast<std::uint64_t>(n));
+    once(random, true);
+  }
+}
+
+/// Planning takes microseconds, a run beside the oracle hundreds: not every variant is run.
+inline bool worth_running(Draw& draw, bool damaged) { return !damaged || draw.one_in(12); }
 
 /// A struct as callers hand it in: just struct_size bytes, seldom of another version or size.
 template <class T>

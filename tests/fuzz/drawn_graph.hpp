@@ -1,7 +1,7 @@
 // Graphs as the targets of graphs draw them.
 #pragma once
 
-#include "tests/fuzz/draw.hpp"
+#include "tests/problem/draw.hpp"
 #include "tests/support/graphs.hpp"
 
 namespace heed_test {

@@ -1,17 +1,19 @@
-// What a case is made of: the fuzzer's bytes, taken as numbers. Most make a valid problem; some are
-// hostile.
+// What problems are drawn with: the bytes of a fuzzer, taken as numbers, or the random numbers of a
+// seed. Most of it makes valid problems; some is hostile.
 #pragma once
 
-#include <fuzzer/FuzzedDataProvider.h>
-
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 #include "api/heed.h"
+#include "tests/oracle/element.hpp"
+#include "tests/support/random.hpp"
 #include "tests/support/tensor.hpp"
 
 namespace heed_test {
@@ -19,40 +21,42 @@ namespace heed_test {
 /// Whether a tensor is read or written: elements of an output must lie apart.
 enum class Use { kRead, kWritten };
 
-/// So many cases more.
-void count_cases(int cases);
-
-/// Enough for a case, as a fuzzer without feedback draws them.
-class RandomBytes {
- public:
-  explicit RandomBytes(std::uint64_t seed);
-  const std::uint8_t* data() const { return bytes_.data(); }
-  std::size_t size() const { return bytes_.size(); }
-
- private:
-  std::array<std::uint8_t, 256> bytes_;
-};
-
 class Draw {
  public:
-  Draw(const std::uint8_t* data, std::size_t size) : from_(data, size) {}
+  /// From bytes, the last first. Where they have run out, every choice is the first.
+  Draw(const std::uint8_t* data, std::size_t size) : bytes_(data), size_(size) {}
+  /// From as many random bytes as it takes.
+  explicit Draw(std::uint64_t seed) : random_(seed), seeded_(true) {}
 
   /// Never where the bytes have run out.
-  bool one_in(int n) { return from_.ConsumeIntegralInRange<int>(1, n) == n; }
+  bool one_in(std::int64_t n) { return integer(1, n) == n; }
+  /// In [low, high].
   std::int64_t integer(std::int64_t low, std::int64_t high) {
-    return from_.ConsumeIntegralInRange<std::int64_t>(low, high);
+    return static_cast<std::int64_t>(
+        static_cast<std::uint64_t>(low) +
+        below(static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low)));
   }
+  std::size_t index(std::size_t count) { return static_cast<std::size_t>(below(count - 1)); }
   /// 0 to most, as a choice of an enum.
-  std::uint32_t choice(std::uint32_t most) {
-    return from_.ConsumeIntegralInRange<std::uint32_t>(0, most);
+  std::uint32_t choice(std::uint32_t most) { return static_cast<std::uint32_t>(below(most)); }
+  std::uint64_t bits() { return below(~std::uint64_t{0}); }
+  double uniform(double low, double high) {
+    return low + (high - low) * static_cast<double>(below((std::uint64_t{1} << 53U) - 1)) * 0x1p-53;
   }
-  std::uint64_t bits() { return from_.ConsumeIntegral<std::uint64_t>(); }
   template <class T>
   T pick(std::initializer_list<T> from) {
-    return from.begin()[from_.ConsumeIntegralInRange<std::size_t>(0, from.size() - 1)];
+    return from.begin()[index(from.size())];
   }
-  std::string text(std::size_t most) { return from_.ConsumeRandomLengthString(most); }
-  std::string rest() { return from_.ConsumeRemainingBytesAsString(); }
+  template <class T>
+  T pick(const std::vector<T>& from) {
+    return from[index(from.size())];
+  }
+  /// At most `most` bytes, up to a backslash before another character.
+  std::string text(std::size_t most);
+  std::string rest();
+
+  /// Numbers for tensors, which would be too many to draw one by one.
+  Random numbers() { return Random(bits()); }
 
   /// A size that problems have: small, often 1, now and then not so small.
   std::int64_t size(std::int64_t low) {
@@ -103,7 +107,20 @@ class Draw {
   }
 
   /// Puts an infinity or a NaN into one of the tensors.
-  void plant(std::initializer_list<Tensor*> tensors);
+  void plant(const std::vector<Tensor*>& tensors);
+  void plant(Tensor& tensor) { plant({&tensor}); }
+
+  Arrangement arrangement() {
+    if (one_in(2)) return Arrangement::kDefault;
+    return static_cast<Arrangement>(choice(static_cast<std::uint32_t>(Arrangement::kCount) - 1));
+  }
+
+  /// A number that biases far away share, of either sign: what a float32 has few digits beside, and
+  /// what it cannot hold. Those of another type than float64 become its largest at most.
+  double far_away(std::uint32_t dtype);
+  /// Moves whole rows of a bias as far, alike or with what they hold beside it. Keys that are -inf
+  /// stay masked.
+  void move_rows(Tensor& bias, std::size_t axis);
 
  private:
   void spoil_pointer(unsigned char* bytes, std::size_t end,
@@ -112,28 +129,15 @@ class Draw {
   /// Sizes that may each be accepted, and whose products may not.
   void enlarge(unsigned char* bytes, std::size_t first, std::size_t end);
 
-  FuzzedDataProvider from_;
+  /// A byte of a text: a fuzzer's from the front, where it sees them side by side.
+  char first();
+  /// In [0, most], from as few bytes as hold it.
+  std::uint64_t below(std::uint64_t most);
+
+  const std::uint8_t* bytes_ = nullptr;
+  std::size_t size_ = 0;
+  Random random_{0};
+  bool seeded_ = false;
 };
-
-/// How often the one case that the fuzzer's bytes make is damaged, each time in another way. The
-/// process says at its end how many cases there were.
-inline constexpr int kVariants = 63;
-
-/// Calls once(draw, damaged): with the fuzzer's bytes and nothing damaged, and then with random
-/// bytes that follow from them.
-template <class Once>
-void each_variant(Draw& draw, Once&& once) {
-  const std::uint64_t seed = draw.bits();
-  count_cases(1 + kVariants);
-  once(draw, false);
-  for (int n = 0; n < kVariants; ++n) {
-    const RandomBytes bytes(seed + static_cast<std::uint64_t>(n));
-    Draw random(bytes.data(), bytes.size());
-    once(random, true);
-  }
-}
-
-/// Planning takes microseconds, a run beside the oracle hundreds: not every variant is run.
-inline bool worth_running(Draw& draw, bool damaged) { return !damaged || draw.one_in(12); }
 
 }  // namespace heed_test

@@ -1,36 +1,43 @@
-#include "tests/fuzz/draw.hpp"
+#include "tests/problem/draw.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <cmath>
 #include <limits>
 #include <utility>
 
-#include "tests/support/random.hpp"
-
 namespace heed_test {
 
-namespace {
-
-/// Says at the end of the process how many cases there were.
-struct Cases {
-  ~Cases() { std::fprintf(stderr, "cases: %llu\n", count); }
-  unsigned long long count = 0;
-};
-
-}  // namespace
-
-void count_cases(int cases) {
-  static Cases all;
-  all.count += static_cast<unsigned long long>(cases);
+std::uint64_t Draw::below(std::uint64_t most) {
+  std::uint64_t drawn = 0;
+  for (unsigned shift = 0; shift < 64 && most >> shift > 0; shift += 8) {
+    if (!seeded_ && size_ == 0) break;
+    drawn = drawn << 8U | (seeded_ ? random_.bits() & 0xffU : bytes_[--size_]);
+  }
+  return most == ~std::uint64_t{0} ? drawn : drawn % (most + 1);
 }
 
-RandomBytes::RandomBytes(std::uint64_t seed) {
-  Random random(seed);
-  for (std::size_t at = 0; at < bytes_.size(); at += 8) {
-    const std::uint64_t bits = random.bits();
-    std::memcpy(bytes_.data() + at, &bits, sizeof bits);
+char Draw::first() {
+  if (seeded_) return static_cast<char>(below(0xff));
+  --size_;
+  return static_cast<char>(*bytes_++);
+}
+
+std::string Draw::text(std::size_t most) {
+  const auto more = [&] { return seeded_ || size_ > 0; };
+  std::string text;
+  while (text.size() < most && more()) {
+    const char next = first();
+    if (next == '\\' && more() && first() != '\\') break;
+    text.push_back(next);
   }
+  return text;
+}
+
+std::string Draw::rest() {
+  std::string rest(seeded_ ? index(256) : size_, '\0');
+  for (char& c : rest) c = first();
+  return rest;
 }
 
 std::int64_t Draw::hostile() {
@@ -103,21 +110,38 @@ heed_matrix_layout Draw::matrix_layout(std::int64_t matrices, std::int64_t in, s
   return {dtype, reserved(s, use), matrices == 0 ? 0 : s[0], s[2], s[3]};
 }
 
-void Draw::plant(std::initializer_list<Tensor*> tensors) {
+void Draw::plant(const std::vector<Tensor*>& tensors) {
   Tensor& tensor = *pick(tensors);
   Axes at{};
   for (std::size_t axis = 0; axis < 4; ++axis) {
     if (tensor.shape()[axis] == 0) return;
     at[axis] = integer(0, tensor.shape()[axis] - 1);
   }
-  tensor.set(at, pick<double>({std::numeric_limits<double>::quiet_NaN(),
-                               std::numeric_limits<double>::infinity(),
-                               -std::numeric_limits<double>::infinity()}));
+  tensor.set(at, pick<double>({kNaN, kInfinity, -kInfinity}));
+}
+
+double Draw::far_away(std::uint32_t dtype) {
+  const double far =
+      pick<double>({1e4, 1e6, 1e9, 1e30, 0x1.fffffep127, 1e39, 0x1.fffffffffffffp1023});
+  const double most = dtype == HEED_DTYPE_F64 ? far : format_of(dtype).largest;
+  return (one_in(3) ? 1 : -1) * std::min(far, most);
+}
+
+void Draw::move_rows(Tensor& bias, std::size_t axis) {
+  const double far = far_away(bias.dtype());
+  const bool alike = one_in(2);
+  const std::uint64_t salt = bits();
+  bias.each([&](const Axes& at) {
+    const double x = bias.get(at);
+    if (x == -kInfinity || Random(salt + static_cast<std::uint64_t>(at[axis])).bits() % 3 == 0)
+      return;
+    bias.set(at, alike || std::fabs(far) > 1e6 ? far : far + x);
+  });
 }
 
 void Draw::spoil_pointer(unsigned char* bytes, std::size_t end,
                          std::initializer_list<std::size_t> keep) {
-  const std::size_t at = 8 * from_.ConsumeIntegralInRange<std::size_t>(1, end / 8 - 1);
+  const std::size_t at = 8 * (1 + index(end / 8 - 1));
   for (const std::size_t kept : keep)
     if (at == kept) return;
   std::uintptr_t pointer = 0;
@@ -131,13 +155,13 @@ void Draw::enlarge(unsigned char* bytes, std::size_t first, std::size_t end) {
   const std::size_t begin = (first + 7) / 8;
   const std::size_t last = std::max(std::min(end, kSizes) / 8 - 1, begin);
   const std::int64_t size = (std::int64_t{1} << integer(one_in(2) ? 30 : 12, 40)) + integer(-2, 2);
-  std::memcpy(bytes + 8 * from_.ConsumeIntegralInRange(begin, last), &size, sizeof size);
+  std::memcpy(bytes + 8 * (begin + index(last - begin + 1)), &size, sizeof size);
 }
 
 void Draw::overwrite(unsigned char* bytes, std::size_t first, std::size_t end) {
   const std::size_t width = one_in(3) ? 4 : 8;
   const std::size_t begin = (first + width - 1) / width;
-  const std::size_t at = width * from_.ConsumeIntegralInRange<std::size_t>(begin, end / width - 1);
+  const std::size_t at = width * (begin + index(end / width - begin));
   const std::uint32_t kind = choice(3);
   if (kind == 3 && width == 8) {
     const double number = real();
