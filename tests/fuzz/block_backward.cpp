@@ -69,24 +69,24 @@ class BackwardCase {
         gradients_(kPlaces, desc.accumulate) {
     const std::uint32_t real = real_of(of_block);
     const BlockShapes& shapes = block.shapes();
-    gradients_.reach(kOfInputQuery,
+    gradients_.reach(kBlockInputQuery,
                      Extent(shapes.query, desc.grad_input_query, real, inner.packed_queries > 0));
-    gradients_.reach(kOfInputKey,
+    gradients_.reach(kBlockInputKey,
                      Extent(shapes.key, desc.grad_input_key, real, inner.packed_keys > 0));
     const heed_matrix_layout* const layouts[] = {&desc.grad_w_query, &desc.grad_w_key,
                                                  &desc.grad_w_value, &desc.grad_w_out};
     const std::uint32_t bias = desc.grad_b_dtype == HEED_DTYPE_DEFAULT ? real : desc.grad_b_dtype;
     for (std::size_t i = 0; i < shapes.matrices.size(); ++i) {
       const MatrixShape& m = shapes.matrices[i];
-      gradients_.reach(kOfWQuery + i, Extent(m.matrices, m.in, m.out, *layouts[i], real));
-      gradients_.reach(kOfBQuery + i, m.out, bias);
+      gradients_.reach(kBlockWQuery + i, Extent(m.matrices, m.in, m.out, *layouts[i], real));
+      gradients_.reach(kBlockBQuery + i, m.out, bias);
     }
     const std::int64_t heads = inner.query_heads;
-    if (of_block.combine == HEED_COMBINE_WEIGHTED) gradients_.reach(kOfHeadWeights, heads, real);
-    gradients_.reach(kOfBias, Extent({inner.batch, heads, inner.query_length, inner.key_length},
-                                     gradient_layout(desc.grad_bias, inner.bias), real));
-    for (const BlockGradientOf of : {kOfSinks, kOfSlopes}) gradients_.reach(of, heads, real);
-    for (const BlockGradientOf of : {kOfScale, kOfTemperature}) gradients_.reach(of, 1, real);
+    if (of_block.combine == HEED_COMBINE_WEIGHTED) gradients_.reach(kBlockHeadWeights, heads, real);
+    gradients_.reach(kBlockBias, Extent({inner.batch, heads, inner.query_length, inner.key_length},
+                                        gradient_layout(desc.grad_bias, inner.bias), real));
+    for (const BlockGradientOf of : {kBlockSinks, kBlockSlopes}) gradients_.reach(of, heads, real);
+    for (const BlockGradientOf of : {kBlockScale, kBlockTemperature}) gradients_.reach(of, 1, real);
   }
 
   bool small() {
@@ -188,10 +188,10 @@ class BackwardCase {
  private:
   bool has(std::size_t of) {
     const Problem& problem = block.attention().problem();
-    if (of == kOfInputKey) return !block.one_input();
-    if (of == kOfBias) return problem.bias.has_value();
-    if (of == kOfSinks) return !problem.sinks.numbers.empty();
-    if (of == kOfSlopes) return !problem.slopes.numbers.empty();
+    if (of == kBlockInputKey) return !block.one_input();
+    if (of == kBlockBias) return problem.bias.has_value();
+    if (of == kBlockSinks) return !problem.sinks.numbers.empty();
+    if (of == kBlockSlopes) return !problem.slopes.numbers.empty();
     return true;
   }
 
@@ -199,8 +199,8 @@ class BackwardCase {
   bool owns(std::size_t of, Index row) {
     const Problem& problem = block.attention().problem();
     const bool of_key = in_sequence(kGradKey, problem, row);
-    if (of == kOfInputKey) return of_key;
-    if (of != kOfInputQuery) return true;
+    if (of == kBlockInputKey) return of_key;
+    if (of != kBlockInputQuery) return true;
     return in_sequence(kGradQuery, problem, row) || (block.one_input() && of_key);
   }
 

@@ -146,8 +146,9 @@ TEST_CASE("16-bit gradients of blocks are float32 ones, rounded once", "[backwar
   for (const std::uint32_t combine : {HEED_COMBINE_CONCAT, HEED_COMBINE_TENSOR, HEED_COMBINE_MAX})
     for (const std::uint32_t dtype : {HEED_DTYPE_BF16, HEED_DTYPE_F16}) {
       BlockBackward p = all_gradients_of(block_of(combine, HEED_DTYPE_F32));
-      const std::vector<BlockGradientOf> some = {kOfInputQuery, kOfInputKey, kOfWQuery, kOfWKey,
-                                                 kOfWValue,     kOfBQuery,   kOfBKey,   kOfBValue};
+      const std::vector<BlockGradientOf> some = {kBlockInputQuery, kBlockInputKey, kBlockWQuery,
+                                                 kBlockWKey,       kBlockWValue,   kBlockBQuery,
+                                                 kBlockBKey,       kBlockBValue};
       const BlockGradients wide = p.run(plain_contexts()[0]);
       for (const BlockGradientOf gradient : some) p.want(gradient, {dtype});
       const BlockGradients narrow = p.run(plain_contexts()[0]);
@@ -174,10 +175,10 @@ TEST_CASE("one input as both gets the sum of both gradients", "[backward]") {
   BlockBackward two = all_gradients_of(std::move(apart));
   const BlockGradients sum = one.run(plain_contexts()[0]);
   const BlockGradients parts = two.run(plain_contexts()[0]);
-  for (std::size_t i = 0; i < sum[kOfInputQuery].size(); ++i)
-    CHECK(std::fabs(sum[kOfInputQuery][i] - parts[kOfInputQuery][i] - parts[kOfInputKey][i]) <
-          1e-13);
-  check_same("grad_w_key", sum[kOfWKey], parts[kOfWKey]);
+  for (std::size_t i = 0; i < sum[kBlockInputQuery].size(); ++i)
+    CHECK(std::fabs(sum[kBlockInputQuery][i] - parts[kBlockInputQuery][i] -
+                    parts[kBlockInputKey][i]) < 1e-13);
+  check_same("grad_w_key", sum[kBlockWKey], parts[kBlockWKey]);
 }
 
 // Of 9 rows, 2 to 5 belong to queries and keys, 0, 1, 6 and 7 to keys alone, and 8 to nobody.
@@ -241,7 +242,7 @@ TEST_CASE("blocks without rows, keys or batches have gradients of 0, or none", "
       BlockBackward p = all_gradients_of(std::move(block));
       check_backward(p);
       const BlockGradients got = p.run(plain_contexts()[0]);
-      for (const BlockGradientOf gradient : {kOfWQuery, kOfWKey, kOfBKey, kOfScale}) {
+      for (const BlockGradientOf gradient : {kBlockWQuery, kBlockWKey, kBlockBKey, kBlockScale}) {
         CHECK(got[gradient].size() > 0);
         for (std::size_t i = 0; i < got[gradient].size(); ++i) CHECK(got[gradient][i] == 0);
       }
@@ -257,6 +258,6 @@ TEST_CASE("of equal heads the first has the gradient of the largest", "[backward
   block.w_query.each([&](Index m, Index i, Index o) { block.w_query.set(m, i, o, 0); });
   BlockBackward p = all_gradients_of(std::move(block));
   const BlockGradients got = p.run(plain_contexts()[0]);
-  for (std::size_t i = 0; i < got[kOfBValue].size(); ++i)
-    CHECK((got[kOfBValue][i] == 0) == (i >= 5));  // the other key head's features
+  for (std::size_t i = 0; i < got[kBlockBValue].size(); ++i)
+    CHECK((got[kBlockBValue][i] == 0) == (i >= 5));  // the other key head's features
 }

@@ -39,24 +39,24 @@ Direction direction_of(BlockGradientOf gradient, Block& b, Random& random) {
   heed_attention_desc& d = b.attention.desc;
   WeightMatrix* const matrices[] = {&b.w_query, &b.w_key, &b.w_value,
                                     b.w_out ? &*b.w_out : nullptr};
-  if (gradient >= kOfWQuery && gradient <= kOfWOut)
-    return of_matrix(*matrices[gradient - kOfWQuery], random);
-  if (gradient >= kOfBQuery && gradient <= kOfBOut)
-    return of_tensor(*matrices[gradient - kOfBQuery]->bias, random);
+  if (gradient >= kBlockWQuery && gradient <= kBlockWOut)
+    return of_matrix(*matrices[gradient - kBlockWQuery], random);
+  if (gradient >= kBlockBQuery && gradient <= kBlockBOut)
+    return of_tensor(*matrices[gradient - kBlockBQuery]->bias, random);
   switch (gradient) {
-    case kOfInputQuery:
+    case kBlockInputQuery:
       return of_tensor(b.input_query, random);
-    case kOfInputKey:
+    case kBlockInputKey:
       return of_tensor(*b.input_key, random);
-    case kOfHeadWeights:
+    case kBlockHeadWeights:
       return of_numbers(b.head_weights.numbers, random);
-    case kOfBias:
+    case kBlockBias:
       return of_tensor(*b.attention.bias, random);
-    case kOfSinks:
+    case kBlockSinks:
       return of_numbers(b.attention.sinks.numbers, random);
-    case kOfSlopes:
+    case kBlockSlopes:
       return of_numbers(b.attention.slopes.numbers, random);
-    case kOfScale:
+    case kBlockScale:
       return of_number(d.scale,
                        d.scale != 0 ? d.scale : 1 / std::sqrt(static_cast<double>(d.features)));
     default:
@@ -66,13 +66,13 @@ Direction direction_of(BlockGradientOf gradient, Block& b, Random& random) {
 
 bool can_move(BlockGradientOf gradient, const BlockBackward& p) {
   const Block& b = p.block;
-  if (gradient >= kOfBQuery && gradient <= kOfBOut) {
+  if (gradient >= kBlockBQuery && gradient <= kBlockBOut) {
     const WeightMatrix* const matrices[] = {&b.w_query, &b.w_key, &b.w_value,
                                             b.w_out ? &*b.w_out : nullptr};
-    const WeightMatrix* const w = matrices[gradient - kOfBQuery];
+    const WeightMatrix* const w = matrices[gradient - kBlockBQuery];
     return w != nullptr && w->bias;
   }
-  if (gradient == kOfTemperature && !std::isfinite(b.attention.desc.temperature)) return false;
+  if (gradient == kBlockTemperature && !std::isfinite(b.attention.desc.temperature)) return false;
   return p.can_want(gradient);
 }
 

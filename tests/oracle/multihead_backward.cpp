@@ -49,20 +49,20 @@ class BlockBackwardOracle {
   ExpectedBlockGradients run() {
     const Rows<Wide> heads = side_by_side(parts_.attention.out, heads_, queries_, width_);
     const Rows<Wide> grad_heads = split(heads);
-    if (asked(kOfHeadWeights)) add_head_weights(heads);
-    if (asked(kOfWOut)) add_w_out(heads);
-    if (asked(kOfBOut)) add_b_out(heads);
+    if (asked(kBlockHeadWeights)) add_head_weights(heads);
+    if (asked(kBlockWOut)) add_w_out(heads);
+    if (asked(kBlockBOut)) add_b_out(heads);
     const ExpectedGradients inner = differentiate(grad_heads);
     const Index key_heads = key_heads_of(d_);
     const Rows<Wide> q = side_by_side(inner[kGradQuery], heads_, queries_, d_.features);
     const Rows<Wide> k = side_by_side(inner[kGradKey], key_heads, keys_, d_.features);
     const Rows<Wide> v = side_by_side(inner[kGradValue], key_heads, keys_, width_);
-    add_matrix(kOfWQuery, kOfBQuery, block_.input_query, queries_, block_.width_query, q);
-    add_matrix(kOfWKey, kOfBKey, block_.input_key, keys_, block_.width_key, k);
-    add_matrix(kOfWValue, kOfBValue, block_.input_key, keys_, block_.width_key, v);
+    add_matrix(kBlockWQuery, kBlockBQuery, block_.input_query, queries_, block_.width_query, q);
+    add_matrix(kBlockWKey, kBlockBKey, block_.input_key, keys_, block_.width_key, k);
+    add_matrix(kBlockWValue, kBlockBValue, block_.input_key, keys_, block_.width_key, v);
     add_inputs(q, k, v);
     for (std::size_t of = 0; of < kGradients - kGradBias; ++of)
-      expected_[kOfBias + of] = inner[kGradBias + of];
+      expected_[kBlockBias + of] = inner[kGradBias + of];
     return expected_;
   }
 
@@ -179,7 +179,7 @@ class BlockBackwardOracle {
       for (Index t = 0; t < queries_.all; ++t)
         for (Index x = 0; heads.has(t) && x < width_; ++x)
           terms.add(heads.at(t, h * width_ + x), grad_out(t, x));
-      store(kOfHeadWeights, terms.sum(1), 0, 0, h);
+      store(kBlockHeadWeights, terms.sum(1), 0, 0, h);
     }
   }
 
@@ -189,7 +189,7 @@ class BlockBackwardOracle {
         Terms<Real> terms;
         for (Index t = 0; t < queries_.all; ++t)
           if (heads.has(t)) terms.add(heads.at(t, i), grad_out(t, o));
-        store(kOfWOut, terms.sum(), tensor_ ? i / width_ : 0, tensor_ ? i % width_ : i, o);
+        store(kBlockWOut, terms.sum(), tensor_ ? i / width_ : 0, tensor_ ? i % width_ : i, o);
       }
   }
 
@@ -198,7 +198,7 @@ class BlockBackwardOracle {
       Terms<Real> terms;
       for (Index t = 0; t < queries_.all; ++t)
         if (heads.has(t)) terms.add(grad_out(t, o));
-      store(kOfBOut, terms.sum(), 0, 0, o);
+      store(kBlockBOut, terms.sum(), 0, 0, o);
     }
   }
 
@@ -267,8 +267,8 @@ class BlockBackwardOracle {
         }
       }
     };
-    add(kOfInputQuery, queries_, block_.width_query, true, given_.one_input);
-    add(kOfInputKey, keys_, block_.width_key, false, true);
+    add(kBlockInputQuery, queries_, block_.width_query, true, given_.one_input);
+    add(kBlockInputKey, keys_, block_.width_key, false, true);
   }
 
   const GivenBlockBackward& given_;

@@ -13,22 +13,22 @@
 namespace heed_test {
 
 enum BlockGradientOf : std::size_t {
-  kOfInputQuery,
-  kOfInputKey,
-  kOfWQuery,
-  kOfWKey,
-  kOfWValue,
-  kOfWOut,
-  kOfBQuery,
-  kOfBKey,
-  kOfBValue,
-  kOfBOut,
-  kOfHeadWeights,
-  kOfBias,  ///< of the attention, as are those that follow
-  kOfSinks,
-  kOfSlopes,
-  kOfScale,
-  kOfTemperature,
+  kBlockInputQuery,
+  kBlockInputKey,
+  kBlockWQuery,
+  kBlockWKey,
+  kBlockWValue,
+  kBlockWOut,
+  kBlockBQuery,
+  kBlockBKey,
+  kBlockBValue,
+  kBlockBOut,
+  kBlockHeadWeights,
+  kBlockBias,  ///< of the attention, as are those that follow
+  kBlockSinks,
+  kBlockSlopes,
+  kBlockScale,
+  kBlockTemperature,
   kBlockGradients  ///< how many there are
 };
 

@@ -15,7 +15,9 @@ heed_layout rows_layout_of(const Tensor& tensor, const Form& form) {
   return layout;
 }
 
-bool is_bias(BlockGradientOf gradient) { return gradient >= kOfBQuery && gradient <= kOfBOut; }
+bool is_bias(BlockGradientOf gradient) {
+  return gradient >= kBlockBQuery && gradient <= kBlockBOut;
+}
 
 }  // namespace
 
@@ -53,18 +55,18 @@ void BlockBackward::give_grad_lse(std::uint64_t seed, const Form& form) {
 
 bool BlockBackward::can_want(BlockGradientOf gradient) const {
   switch (gradient) {
-    case kOfInputKey:
+    case kBlockInputKey:
       return block.input_key.has_value();
-    case kOfWOut:
-    case kOfBOut:
+    case kBlockWOut:
+    case kBlockBOut:
       return block.w_out.has_value();
-    case kOfHeadWeights:
+    case kBlockHeadWeights:
       return block.choice.combine == HEED_COMBINE_WEIGHTED;
-    case kOfBias:
+    case kBlockBias:
       return block.attention.bias.has_value();
-    case kOfSinks:
+    case kBlockSinks:
       return !block.attention.sinks.numbers.empty();
-    case kOfSlopes:
+    case kBlockSlopes:
       return !block.attention.slopes.numbers.empty();
     default:
       return true;
@@ -101,27 +103,27 @@ void BlockBackward::want(BlockGradientOf gradient, const Form& form) {
   const std::uint32_t narrow = dtype_of(form.dtype, real());
   if (is_bias(gradient)) desc_.grad_b_dtype = narrow;
   switch (gradient) {
-    case kOfInputQuery:
+    case kBlockInputQuery:
       return want_input(gradient, block.input_query, form, desc_.grad_input_query);
-    case kOfInputKey:
+    case kBlockInputKey:
       return want_input(gradient, *block.input_key, form, desc_.grad_input_key);
-    case kOfWQuery:
+    case kBlockWQuery:
       return want_matrix(gradient, block.w_query, form, desc_.grad_w_query);
-    case kOfWKey:
+    case kBlockWKey:
       return want_matrix(gradient, block.w_key, form, desc_.grad_w_key);
-    case kOfWValue:
+    case kBlockWValue:
       return want_matrix(gradient, block.w_value, form, desc_.grad_w_value);
-    case kOfWOut:
+    case kBlockWOut:
       return want_matrix(gradient, *block.w_out, form, desc_.grad_w_out);
-    case kOfBQuery:
+    case kBlockBQuery:
       return want_numbers(gradient, block.w_query.out(), narrow);
-    case kOfBKey:
+    case kBlockBKey:
       return want_numbers(gradient, block.w_key.out(), narrow);
-    case kOfBValue:
+    case kBlockBValue:
       return want_numbers(gradient, block.w_value.out(), narrow);
-    case kOfBOut:
+    case kBlockBOut:
       return want_numbers(gradient, block.out_width(), narrow);
-    case kOfBias:
+    case kBlockBias:
       gradients[gradient].emplace(placed(attention.bias->shape(), form.arrangement,
                                          dtype_of(form.dtype, real()), form.misalign));
       desc_.grad_bias =
@@ -131,8 +133,8 @@ void BlockBackward::want(BlockGradientOf gradient, const Form& form) {
       desc_.grad_bias.rows = attention.desc.bias.rows;
       desc_.grad_bias.keys = attention.desc.bias.keys;
       return;
-    case kOfScale:
-    case kOfTemperature:
+    case kBlockScale:
+    case kBlockTemperature:
       return want_numbers(gradient, 1, real());
     default:
       return want_numbers(gradient, attention.desc.query_heads, real());
@@ -153,8 +155,8 @@ bool BlockBackward::owns_row(BlockGradientOf gradient, Index row) const {
   const Problem& a = block.attention;
   const bool of_query = in_sequence(kGradQuery, a, row);
   const bool of_key = in_sequence(kGradKey, a, row);
-  if (gradient == kOfInputKey) return of_key;
-  if (gradient != kOfInputQuery) return true;
+  if (gradient == kBlockInputKey) return of_key;
+  if (gradient != kBlockInputQuery) return true;
   return of_query || (!block.input_key && of_key);
 }
 
