@@ -46,24 +46,24 @@ void each_gradient(Desc& g, const heed_graph_attention_desc& d, const EdgeList& 
   const std::int64_t values = value_features_of(d);
   const std::int64_t keys_width = d.heads * d.features;
   if (d.inputs == HEED_GRAPH_PROJECTED) {
-    tensor(kOfQuery, g.grad_query, Axes{1, d.heads, n, d.features});
-    tensor(kOfKey, g.grad_key, Axes{1, d.heads, n, d.features});
-    tensor(kOfValue, g.grad_value, Axes{1, d.heads, n, values});
+    tensor(kGraphQuery, g.grad_query, Axes{1, d.heads, n, d.features});
+    tensor(kGraphKey, g.grad_key, Axes{1, d.heads, n, d.features});
+    tensor(kGraphValue, g.grad_value, Axes{1, d.heads, n, values});
   }
-  if (has_data(d)) tensor(kOfData, g.grad_data, Axes{1, 1, n, d.width});
+  if (has_data(d)) tensor(kGraphData, g.grad_data, Axes{1, 1, n, d.width});
   const bool per_node = d.inputs == HEED_GRAPH_PER_NODE;
   if (d.inputs != HEED_GRAPH_PROJECTED && !(per_node && n == 0)) {
     const std::int64_t count = per_node ? n : 0;
-    matrix(kOfWQuery, g.grad_w_query, count, d.width, keys_width);
-    matrix(kOfWKey, g.grad_w_key, count, d.width, keys_width);
-    matrix(kOfWValue, g.grad_w_value, count, d.width, d.heads * values);
+    matrix(kGraphWQuery, g.grad_w_query, count, d.width, keys_width);
+    matrix(kGraphWKey, g.grad_w_key, count, d.width, keys_width);
+    matrix(kGraphWValue, g.grad_w_value, count, d.width, d.heads * values);
   }
   if (d.edge_width > 0) {
-    tensor(kOfEdgeData, g.grad_edge_data, Axes{1, 1, e, d.edge_width});
-    matrix(kOfWEdgeKey, g.grad_w_edge_key, 0, d.edge_width, keys_width);
-    matrix(kOfWEdgeValue, g.grad_w_edge_value, 0, d.edge_width, d.heads * values);
+    tensor(kGraphEdgeData, g.grad_edge_data, Axes{1, 1, e, d.edge_width});
+    matrix(kGraphWEdgeKey, g.grad_w_edge_key, 0, d.edge_width, keys_width);
+    matrix(kGraphWEdgeValue, g.grad_w_edge_value, 0, d.edge_width, d.heads * values);
   }
-  tensor(kOfEdgeBias, g.grad_edge_bias, Axes{1, shares_bias(d) ? 1 : d.heads, e, 1});
+  tensor(kGraphEdgeBias, g.grad_edge_bias, Axes{1, shares_bias(d) ? 1 : d.heads, e, 1});
 }
 
 Axes out_shape(const heed_graph_attention_desc& d, const EdgeList& edges) {
@@ -92,7 +92,7 @@ heed_graph_attention_backward_desc draw_backward(Draw& draw, const heed_graph_at
   each_gradient(
       g, d, edges,
       [&](GraphGradientOf of, heed_layout& to, const Axes& shape) {
-        to = layout(shape, Use::kWritten, type(of == kOfEdgeData || of == kOfEdgeBias));
+        to = layout(shape, Use::kWritten, type(of == kGraphEdgeData || of == kGraphEdgeBias));
       },
       [&](GraphGradientOf, heed_matrix_layout& to, std::int64_t count, std::int64_t in,
           std::int64_t out) {
@@ -120,10 +120,10 @@ class BackwardCase {
         [&](GraphGradientOf of, const heed_matrix_layout& layout, std::int64_t count,
             std::int64_t in,
             std::int64_t out) { gradients_.reach(of, Extent(count, in, out, layout, real)); });
-    for (const GraphGradientOf of : {kOfBQuery, kOfBKey})
+    for (const GraphGradientOf of : {kGraphBQuery, kGraphBKey})
       gradients_.reach(of, d.heads * d.features, real);
-    gradients_.reach(kOfBValue, d.heads * value_features_of(d), real);
-    gradients_.reach(kOfHeadWeights, d.heads, real);
+    gradients_.reach(kGraphBValue, d.heads * value_features_of(d), real);
+    gradients_.reach(kGraphHeadWeights, d.heads, real);
   }
 
   bool small() {
@@ -149,19 +149,19 @@ class BackwardCase {
         draw, random,
         [&](std::size_t of) {
           switch (of) {
-            case kOfBQuery:
+            case kGraphBQuery:
               return args.b_query != nullptr;
-            case kOfBKey:
+            case kGraphBKey:
               return args.b_key != nullptr;
-            case kOfBValue:
+            case kGraphBValue:
               return args.b_value != nullptr;
-            case kOfWEdgeKey:
+            case kGraphWEdgeKey:
               return args.w_edge_key != nullptr;
-            case kOfWEdgeValue:
+            case kGraphWEdgeValue:
               return args.w_edge_value != nullptr;
-            case kOfEdgeBias:
+            case kGraphEdgeBias:
               return args.edge_bias != nullptr;
-            case kOfHeadWeights:
+            case kGraphHeadWeights:
               return args.head_weights != nullptr;
             default:
               return true;

@@ -115,15 +115,15 @@ TEST_CASE("gradients of two edges, by hand", "[backward]") {
   const double s[] = {a * (v[0] - out), (1 - a) * (v[1] - out)};
   const GraphGradients got = p.run(make_context(isa_names().back()));
   const auto near = [](double x, double y) { return std::fabs(x - y) < 1e-14; };
-  CHECK(near(got[kOfQuery][2], s[0] * k[0] + s[1] * k[1]));
-  CHECK(near(got[kOfKey][0], s[0] * q));
-  CHECK(near(got[kOfKey][1], s[1] * q));
-  CHECK(near(got[kOfValue][0], a));
-  CHECK(near(got[kOfValue][1], 1 - a));
-  CHECK(got[kOfQuery][0] == 0);
-  CHECK(got[kOfQuery][1] == 0);
-  CHECK(got[kOfKey][2] == 0);
-  CHECK(got[kOfValue][2] == 0);
+  CHECK(near(got[kGraphQuery][2], s[0] * k[0] + s[1] * k[1]));
+  CHECK(near(got[kGraphKey][0], s[0] * q));
+  CHECK(near(got[kGraphKey][1], s[1] * q));
+  CHECK(near(got[kGraphValue][0], a));
+  CHECK(near(got[kGraphValue][1], 1 - a));
+  CHECK(got[kGraphQuery][0] == 0);
+  CHECK(got[kGraphQuery][1] == 0);
+  CHECK(got[kGraphKey][2] == 0);
+  CHECK(got[kGraphValue][2] == 0);
 }
 
 TEST_CASE("gradients are exactly 0 without edges", "[backward]") {
@@ -132,7 +132,8 @@ TEST_CASE("gradients are exactly 0 without edges", "[backward]") {
     GraphBackwardProblem p = all_gradients_of(std::move(forward));
     for (const char* const isa : isa_names()) {
       const GraphGradients got = p.run(make_context(isa));
-      for (const GraphGradientOf of : {kOfQuery, kOfKey, kOfValue}) CHECK(all_zero(got[of]));
+      for (const GraphGradientOf of : {kGraphQuery, kGraphKey, kGraphValue})
+        CHECK(all_zero(got[of]));
     }
   }
 }

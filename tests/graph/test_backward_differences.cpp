@@ -42,7 +42,7 @@ Tensor* input_of(GraphGradientOf of, GraphProblem& p) {
       &p.w_query.matrix, &p.w_key.matrix, &p.w_value.matrix, &p.w_query.bias,
       &p.w_key.bias,     &p.w_value.bias, &p.edge_data,      &p.w_edge_key,
       &p.w_edge_value,   &p.edge_bias};
-  return of == kOfHeadWeights ? nullptr : maybe(*inputs[of]);
+  return of == kGraphHeadWeights ? nullptr : maybe(*inputs[of]);
 }
 
 /// The slope along a direction, from steps of h and h / 2, with its error.
@@ -83,9 +83,9 @@ bool near(const Tensor& tensor, bool leaves_out) {
 /// corners.
 bool has_differences(GraphProblem& p) {
   if (!is_float64(p.desc) || p.desc.combine == HEED_COMBINE_MAX) return false;
-  for (std::size_t of = 0; of < kOfHeadWeights; ++of) {
+  for (std::size_t of = 0; of < kGraphHeadWeights; ++of) {
     Tensor* const input = input_of(static_cast<GraphGradientOf>(of), p);
-    const bool bias = of == kOfEdgeBias;
+    const bool bias = of == kGraphEdgeBias;
     if (input != nullptr && !near(*input, bias)) return false;
     if (input != nullptr && !bias && input->dtype() != HEED_DTYPE_F64) return false;
   }

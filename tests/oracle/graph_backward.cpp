@@ -49,31 +49,32 @@ class GraphBackwardOracle {
         real_(real_dtype(d_)),
         incoming_(incoming(given.edges)) {
     const heed_graph_attention_backward_desc& b = given.desc;
-    of_rows(kOfQuery, a_.grad_query, b.grad_query, nodes_, heads_, d_.features);
-    of_rows(kOfKey, a_.grad_key, b.grad_key, nodes_, heads_, d_.features);
-    of_rows(kOfValue, a_.grad_value, b.grad_value, nodes_, heads_, width_);
-    of_rows(kOfData, a_.grad_data, b.grad_data, nodes_, 1, d_.width);
+    of_rows(kGraphQuery, a_.grad_query, b.grad_query, nodes_, heads_, d_.features);
+    of_rows(kGraphKey, a_.grad_key, b.grad_key, nodes_, heads_, d_.features);
+    of_rows(kGraphValue, a_.grad_value, b.grad_value, nodes_, heads_, width_);
+    of_rows(kGraphData, a_.grad_data, b.grad_data, nodes_, 1, d_.width);
     const bool per_node = d_.inputs == HEED_GRAPH_PER_NODE;
     const Index count = per_node ? nodes_ : 1;
-    of_matrix(kOfWQuery, a_.grad_w_query, b.grad_w_query, count, d_.width, heads_ * d_.features);
-    of_matrix(kOfWKey, a_.grad_w_key, b.grad_w_key, count, d_.width, heads_ * d_.features);
-    of_matrix(kOfWValue, a_.grad_w_value, b.grad_w_value, count, d_.width, heads_ * width_);
-    of_vector(kOfBQuery, a_.grad_b_query, heads_ * d_.features);
-    of_vector(kOfBKey, a_.grad_b_key, heads_ * d_.features);
-    of_vector(kOfBValue, a_.grad_b_value, heads_ * width_);
-    of_rows(kOfEdgeData, a_.grad_edge_data, b.grad_edge_data, given.edges.size(), 1, d_.edge_width);
-    of_matrix(kOfWEdgeKey, a_.grad_w_edge_key, b.grad_w_edge_key, 1, d_.edge_width,
+    of_matrix(kGraphWQuery, a_.grad_w_query, b.grad_w_query, count, d_.width, heads_ * d_.features);
+    of_matrix(kGraphWKey, a_.grad_w_key, b.grad_w_key, count, d_.width, heads_ * d_.features);
+    of_matrix(kGraphWValue, a_.grad_w_value, b.grad_w_value, count, d_.width, heads_ * width_);
+    of_vector(kGraphBQuery, a_.grad_b_query, heads_ * d_.features);
+    of_vector(kGraphBKey, a_.grad_b_key, heads_ * d_.features);
+    of_vector(kGraphBValue, a_.grad_b_value, heads_ * width_);
+    of_rows(kGraphEdgeData, a_.grad_edge_data, b.grad_edge_data, given.edges.size(), 1,
+            d_.edge_width);
+    of_matrix(kGraphWEdgeKey, a_.grad_w_edge_key, b.grad_w_edge_key, 1, d_.edge_width,
               heads_ * d_.features);
-    of_matrix(kOfWEdgeValue, a_.grad_w_edge_value, b.grad_w_edge_value, 1, d_.edge_width,
+    of_matrix(kGraphWEdgeValue, a_.grad_w_edge_value, b.grad_w_edge_value, 1, d_.edge_width,
               heads_ * width_);
     const heed_layout& bias = d_.edge_bias;
     // Strides that are all 0 are those of contiguous ones, unless they are explicit.
     const bool stands = bias.reserved == HEED_STRIDES_EXPLICIT || bias.stride_batch != 0 ||
                         bias.stride_row != 0 || bias.stride_feature != 0;
     shares_bias_ = heads_ > 1 && bias.stride_head == 0 && stands;
-    of_rows(kOfEdgeBias, a_.grad_edge_bias, b.grad_edge_bias, given.edges.size(),
+    of_rows(kGraphEdgeBias, a_.grad_edge_bias, b.grad_edge_bias, given.edges.size(),
             shares_bias_ ? 1 : heads_, 1);
-    of_vector(kOfHeadWeights, a_.grad_head_weights, heads_);
+    of_vector(kGraphHeadWeights, a_.grad_head_weights, heads_);
   }
 
   ExpectedGraphGradients run() {
@@ -89,16 +90,16 @@ class GraphBackwardOracle {
         out_heads_of(d_), width_);
     for (std::size_t t = numbers.size(); t-- > 0;)
       grad = back(numbers[t], data[t], grad, t + 1 == numbers.size());
-    if (gradients_[kOfData].asked()) add_all(kOfData, grad);
+    if (gradients_[kGraphData].asked()) add_all(kGraphData, grad);
     ExpectedGraphGradients all;
     for (std::size_t of = 0; of < kGraphGradients; ++of)
       all[of] = gradients_[of].elements({1, 0}, 4, given_.desc.accumulate != 0, real_,
                                         static_cast<Wide>(steps_of(d_)));
     if (given_.desc.accumulate != 0) {
       keep_removed(a_.grad_edge_data, given_.desc.grad_edge_data, 1, d_.edge_width,
-                   all[kOfEdgeData]);
+                   all[kGraphEdgeData]);
       keep_removed(a_.grad_edge_bias, given_.desc.grad_edge_bias, shares_bias_ ? 1 : heads_, 1,
-                   all[kOfEdgeBias]);
+                   all[kGraphEdgeBias]);
     }
     return all;
   }
@@ -131,7 +132,7 @@ class GraphBackwardOracle {
       for (Index x = 0; x < rows.columns; ++x)
         gradients_[of].at(0, x / features, n, x % features).add(rows.row(n)[x]);
   }
-  Index heads_of(GraphGradientOf of) const { return of == kOfData ? 1 : heads_; }
+  Index heads_of(GraphGradientOf of) const { return of == kGraphData ? 1 : heads_; }
 
   /// What is there stays as it is where edges are removed.
   void keep_removed(const void* data, const heed_layout& layout, Index heads, Index features,
@@ -174,9 +175,9 @@ class GraphBackwardOracle {
     const Rows of_key = key.finished(scale_over_temperature(), roundings);
     const Rows of_value = value.finished({1, 0}, roundings);
     if (d_.inputs == HEED_GRAPH_PROJECTED) {
-      if (gradients_[kOfQuery].asked()) add_all(kOfQuery, of_query);
-      if (gradients_[kOfKey].asked()) add_all(kOfKey, of_key);
-      if (gradients_[kOfValue].asked()) add_all(kOfValue, of_value);
+      if (gradients_[kGraphQuery].asked()) add_all(kGraphQuery, of_query);
+      if (gradients_[kGraphKey].asked()) add_all(kGraphKey, of_key);
+      if (gradients_[kGraphValue].asked()) add_all(kGraphValue, of_value);
       return grad;  // of data that is a residual alone
     }
     return project_back(data, of_query, of_key, of_value, grad);
@@ -233,7 +234,7 @@ class GraphBackwardOracle {
   }
 
   void add_head_weight(const std::vector<GraphRow<Real>>& rows, const Number* grad, Index h) {
-    Gradient<Real>& to = gradients_[kOfHeadWeights];
+    Gradient<Real>& to = gradients_[kGraphHeadWeights];
     for (Index x = 0; to.asked() && x < width_; ++x)
       to.at(0, 0, 0, h).add(product<Real>(grad[x], rows[static_cast<std::size_t>(h)].result(x)));
   }
@@ -278,8 +279,8 @@ class GraphBackwardOracle {
     const Number p = row.weight_by_lse(j);
     // A score of -inf passes on 0, which times an infinity is NaN.
     const Number biased = row.excluded(j) ? Number{0, 0} : product<Real>(p, gradient.result(4));
-    if (gradients_[kOfEdgeBias].asked())
-      gradients_[kOfEdgeBias]
+    if (gradients_[kGraphEdgeBias].asked())
+      gradients_[kGraphEdgeBias]
           .at(0, shares_bias_ ? 0 : h, e, 0)
           .add(product<Real>(biased, constant<Real>(1 / temperature())));
     const Number s = d_.softcap == 0 ? biased : product<Real>(biased, row.slope_of_cap(j));
@@ -293,9 +294,9 @@ class GraphBackwardOracle {
     for (Index x = 0; x < width_; ++x) value.at(m, h * width_ + x).add(product<Real>(p, g(x)));
     const Number scaled_s = product<Real>(s, scale_over_temperature());
     if (to_key.given())
-      add_edge_terms(to_key, kOfWEdgeKey, e, h, d_.features, scaled_s,
+      add_edge_terms(to_key, kGraphWEdgeKey, e, h, d_.features, scaled_s,
                      [&](Index x) { return row.query_of(x); });
-    if (to_value.given()) add_edge_terms(to_value, kOfWEdgeValue, e, h, width_, p, g);
+    if (to_value.given()) add_edge_terms(to_value, kGraphWEdgeValue, e, h, width_, p, g);
   }
 
   Wide temperature() const { return d_.temperature != 0 ? static_cast<Wide>(d_.temperature) : 1; }
@@ -318,9 +319,9 @@ class GraphBackwardOracle {
         gradients_[of].at(0, 0, c, column).add(kUnbounded<Wide>);
     };
     for (Index x = 0; x < d_.features; ++x)
-      add(kOfWEdgeKey, numbers.edge_key.given(), h * d_.features + x, row.query_of(x));
+      add(kGraphWEdgeKey, numbers.edge_key.given(), h * d_.features + x, row.query_of(x));
     for (Index x = 0; x < width_; ++x)
-      add(kOfWEdgeValue, numbers.edge_value.given(), h * width_ + x,
+      add(kGraphWEdgeValue, numbers.edge_value.given(), h * width_ + x,
           grad[static_cast<std::size_t>(x)]);
   }
 
@@ -344,8 +345,8 @@ class GraphBackwardOracle {
           gradients_[of]
               .at(0, 0, c, column)
               .add(sure(product<Real>(reached, exact(terms.features(e)[c]))));
-        if (gradients_[kOfEdgeData].asked())
-          gradients_[kOfEdgeData]
+        if (gradients_[kGraphEdgeData].asked())
+          gradients_[kGraphEdgeData]
               .at(0, 0, e, c)
               .add(sure(product<Real>(reached, exact(terms.weight(c, column)))));
       }
@@ -357,9 +358,9 @@ class GraphBackwardOracle {
                     const Rows& grad) {
     RowSums<Real> sums(nodes_, d_.width);
     const heed_graph_attention_args& a = forward_.args;
-    add_projection(a.w_query, d_.w_query, kOfWQuery, kOfBQuery, data, query, sums);
-    add_projection(a.w_key, d_.w_key, kOfWKey, kOfBKey, data, key, sums);
-    add_projection(a.w_value, d_.w_value, kOfWValue, kOfBValue, data, value, sums);
+    add_projection(a.w_query, d_.w_query, kGraphWQuery, kGraphBQuery, data, query, sums);
+    add_projection(a.w_key, d_.w_key, kGraphWKey, kGraphBKey, data, key, sums);
+    add_projection(a.w_value, d_.w_value, kGraphWValue, kGraphBValue, data, value, sums);
     for (Index n = 0; d_.residual != 0 && n < nodes_; ++n)
       for (Index x = 0; x < d_.width; ++x) sums.at(n, x).add(grad.row(n)[x]);
     return sums.finished({1, 0}, 2);

@@ -22,21 +22,21 @@ struct GraphBackwardGiven {
 };
 
 enum GraphGradientOf : std::size_t {
-  kOfQuery,
-  kOfKey,
-  kOfValue,
-  kOfData,
-  kOfWQuery,
-  kOfWKey,
-  kOfWValue,
-  kOfBQuery,
-  kOfBKey,
-  kOfBValue,
-  kOfEdgeData,
-  kOfWEdgeKey,
-  kOfWEdgeValue,
-  kOfEdgeBias,
-  kOfHeadWeights,
+  kGraphQuery,
+  kGraphKey,
+  kGraphValue,
+  kGraphData,
+  kGraphWQuery,
+  kGraphWKey,
+  kGraphWValue,
+  kGraphBQuery,
+  kGraphBKey,
+  kGraphBValue,
+  kGraphEdgeData,
+  kGraphWEdgeKey,
+  kGraphWEdgeValue,
+  kGraphEdgeBias,
+  kGraphHeadWeights,
   kGraphGradients  ///< how many there are
 };
 

@@ -47,29 +47,29 @@ void GraphBackwardProblem::give_grad_lse(std::uint64_t seed, const Form& form) {
 bool GraphBackwardProblem::can_want(GraphGradientOf gradient) const {
   const GraphProblem& p = forward;
   switch (gradient) {
-    case kOfQuery:
-    case kOfKey:
-    case kOfValue:
+    case kGraphQuery:
+    case kGraphKey:
+    case kGraphValue:
       return p.query.has_value();
-    case kOfData:
+    case kGraphData:
       return p.data.has_value();
-    case kOfWQuery:
-    case kOfWKey:
-    case kOfWValue:
+    case kGraphWQuery:
+    case kGraphWKey:
+    case kGraphWValue:
       return p.w_query.matrix.has_value();
-    case kOfBQuery:
+    case kGraphBQuery:
       return p.w_query.bias.has_value();
-    case kOfBKey:
+    case kGraphBKey:
       return p.w_key.bias.has_value();
-    case kOfBValue:
+    case kGraphBValue:
       return p.w_value.bias.has_value();
-    case kOfEdgeData:
+    case kGraphEdgeData:
       return p.edge_data.has_value();
-    case kOfWEdgeKey:
+    case kGraphWEdgeKey:
       return p.w_edge_key.has_value();
-    case kOfWEdgeValue:
+    case kGraphWEdgeValue:
       return p.w_edge_value.has_value();
-    case kOfEdgeBias:
+    case kGraphEdgeBias:
       return p.edge_bias.has_value();
     default:
       return !p.head_weights.numbers.empty();
@@ -100,32 +100,32 @@ void GraphBackwardProblem::want(GraphGradientOf of, const Form& form) {
   const Index edges = forward.edges.size();
   const Index values = value_features_of(d);
   switch (of) {
-    case kOfQuery:
+    case kGraphQuery:
       return want_rows(of, nodes, d.heads, d.features, form, desc_.grad_query);
-    case kOfKey:
+    case kGraphKey:
       return want_rows(of, nodes, d.heads, d.features, form, desc_.grad_key);
-    case kOfValue:
+    case kGraphValue:
       return want_rows(of, nodes, d.heads, values, form, desc_.grad_value);
-    case kOfData:
+    case kGraphData:
       return want_rows(of, nodes, 1, d.width, form, desc_.grad_data);
-    case kOfWQuery:
+    case kGraphWQuery:
       return want_matrix(of, forward.w_query.matrix, form, desc_.grad_w_query);
-    case kOfWKey:
+    case kGraphWKey:
       return want_matrix(of, forward.w_key.matrix, form, desc_.grad_w_key);
-    case kOfWValue:
+    case kGraphWValue:
       return want_matrix(of, forward.w_value.matrix, form, desc_.grad_w_value);
-    case kOfBQuery:
-    case kOfBKey:
+    case kGraphBQuery:
+    case kGraphBKey:
       return want_vector(of, d.heads * d.features, form);
-    case kOfBValue:
+    case kGraphBValue:
       return want_vector(of, d.heads * values, form);
-    case kOfEdgeData:
+    case kGraphEdgeData:
       return want_rows(of, edges, 1, d.edge_width, form, desc_.grad_edge_data);
-    case kOfWEdgeKey:
+    case kGraphWEdgeKey:
       return want_matrix(of, forward.w_edge_key, form, desc_.grad_w_edge_key);
-    case kOfWEdgeValue:
+    case kGraphWEdgeValue:
       return want_matrix(of, forward.w_edge_value, form, desc_.grad_w_edge_value);
-    case kOfEdgeBias: {
+    case kGraphEdgeBias: {
       const bool shared = d.heads > 1 && forward.edge_bias->strides()[1] == 0;
       return want_rows(of, edges, shared ? 1 : d.heads, 1, form, desc_.grad_edge_bias);
     }

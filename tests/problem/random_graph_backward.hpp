@@ -51,11 +51,11 @@ class RandomGraphBackward : Drawing {
     return draw_as(pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64}));
   }
   Form form_of(GraphGradientOf of) {
-    if (of == kOfEdgeBias)
+    if (of == kGraphEdgeBias)
       return steps_ ? draw_as(one_in(2) ? HEED_DTYPE_DEFAULT : HEED_DTYPE_F64)
                     : draw_as(static_cast<std::uint32_t>(random_.integer(0, 4)));
-    const bool own = per_node_ && (of == kOfWQuery || of == kOfWKey || of == kOfWValue);
-    if ((of == kOfEdgeData || own) && steps_) return draw_as(HEED_DTYPE_DEFAULT);
+    const bool own = per_node_ && (of == kGraphWQuery || of == kGraphWKey || of == kGraphWValue);
+    if ((of == kGraphEdgeData || own) && steps_) return draw_as(HEED_DTYPE_DEFAULT);
     return draw_form();
   }
 
