@@ -84,38 +84,3 @@ TEST_CASE("a graph needs nothing of the caller's arrays once it is made", "[buil
   std::fill(arrays.destinations.begin(), arrays.destinations.end(), 1 << 30);
   CHECK(same_bits(p.run(context, graph), want));
 }
-
-TEST_CASE("the workspace grows with threads and features, not with edges", "[build]") {
-  const Index nodes = 20000;
-  const Context context = make_context(isa_names().back());
-  const Index heads = 4;
-  std::vector<std::size_t> bytes;
-  for (const Index degree : {8, 32}) {
-    const EdgeList edges = random_edges(nodes, degree * nodes, 8);
-    const Graph graph = make_graph(context, edges);
-    heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
-    desc.heads = heads;
-    desc.features = 16;
-    const heed_graph_attention_info info = describe(make_plan(context, graph, desc));
-    // A tenth of one float for every edge and head.
-    CHECK(info.workspace_bytes * 10 <
-          sizeof(float) * static_cast<std::size_t>(describe(graph).edges * heads));
-    CHECK(info.gathered_bytes ==
-          static_cast<double>(describe(graph).edges * heads * (16 + 16)) * sizeof(float));
-    bytes.push_back(info.workspace_bytes);
-  }
-  CHECK(bytes[0] == bytes[1]);
-}
-
-TEST_CASE("a hub costs memory per piece, not per edge", "[build]") {
-  const Index count = 300000;
-  const Context context = make_context(isa_names().back());
-  EdgeList edges = random_edges(1000, count, 9);
-  for (Index& n : edges.destinations) n = 3;
-  const Graph graph = make_graph(context, edges);
-  heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
-  desc.heads = 8;
-  desc.features = 32;
-  const heed_graph_attention_info info = describe(make_plan(context, graph, desc));
-  CHECK(info.workspace_bytes * 10 < sizeof(float) * static_cast<std::size_t>(count * 8));
-}

@@ -201,3 +201,43 @@ TEST_CASE("hard attention finds the largest score of a hub, of equal ones the fi
     }
   }
 }
+
+TEST_CASE("edges into other nodes change no bit of a node", "[hubs]") {
+  for (const char* const isa : isa_names())
+    for (const Kind& kind : kinds()) {
+      GraphProblem all = projected_problem(hub_graph(40, 700, 13, 31), 3, 8, 5, kind.types, 32);
+      all.weights.reset();
+      GraphProblem some = all;
+      some.edges = EdgeList{40, {}, {}, false};
+      for (std::size_t e = 0; e < all.edges.sources.size(); ++e)
+        if (all.edges.destinations[e] % 3 == 1)
+          some.edges.add(all.edges.sources[e], all.edges.destinations[e]);
+      const GraphOutputs want = all.run(isa);
+      const GraphOutputs got = some.run(isa);
+      INFO(isa << ": " << line_of(some));
+      for (std::size_t i = 0; i < got.out.size(); ++i)
+        if (i / 5 % 40 % 3 == 1) CHECK(same_element(got.out, i, want.out, i));
+      for (std::size_t i = 0; i < got.lse.size(); ++i)
+        if (i % 40 % 3 == 1) CHECK(same_element(got.lse, i, want.lse, i));
+    }
+}
+
+TEST_CASE("scores that climb slowly, quickly, and in steps", "[hubs]") {
+  EdgeList edges{20, {}, {}, false};
+  for (Index e = 0; e < 400; ++e) edges.add(e / 20, 3);
+  for (const double slope : {0.02, 0.08, 0.5, 5.0, 200.0, -0.08, -5.0, -200.0})
+    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64}) {
+      GraphProblem p = projected_problem(edges, 3, 4, 9, all_of(dtype));
+      p.add_edge_bias();
+      p.add_edge_data(2, dtype);
+      p.add_edge_values(dtype);
+      p.fill(33, 0.5);
+      // Another way in each head, so that references move apart.
+      p.edge_bias->each([&](const Axes& at) {
+        const auto step = static_cast<double>(at[2] / 40 * 40) + static_cast<double>(at[2] % 3) / 4;
+        p.edge_bias->set(at, slope * step * static_cast<double>(1 - at[1]));
+      });
+      INFO("slope " << slope);
+      check_problem(p);
+    }
+}

@@ -86,7 +86,7 @@ kernels() {
 }
 
 rooms() {
-  local test tests="test_dense test_multihead test_graph test_kernels"
+  local test tests="test_dense test_multihead test_graph test_operations test_kernels"
   for test in $tests; do
     "$1" "$test, x86-64 Skylake-X (AVX-512)" emulated corei7_skylake_x avx512 "$x86/$test" \
       "$(tests_of avx512bw "$(some_of "$test" "$left_out~[threads]~[backward]$elsewhere")")"

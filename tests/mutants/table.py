@@ -10,10 +10,10 @@ from collections import namedtuple
 
 Mutant = namedtuple("Mutant", "name breaks programs fragment instead")
 
-KERNELS = ("test_kernels", "test_dense")
-DENSE = ("test_dense",)
-GRAPH = ("test_graph",)
-BLOCK = ("test_multihead",)
+KERNELS = ("test_kernels", "test_dense", "test_operations")
+DENSE = ("test_dense", "test_operations")
+GRAPH = ("test_graph", "test_operations")
+BLOCK = ("test_multihead", "test_operations")
 CACHE = ("test_cache",)
 API = ("test_api",)
 
