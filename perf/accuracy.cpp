@@ -32,15 +32,11 @@ oracle::Given given_of(const heed_attention_desc& desc, const heed_attention_arg
 template <class Real>
 class Checker {
  public:
-  Checker(const Workload& workload, Tensors& tensors, std::uint32_t precision, double slack)
-      : workload_(workload),
-        d_(workload.desc),
-        args_(tensors.args()),
-        model_(score_model(workload)),
-        given_(given_of(d_, args_, model_, precision)),
-        packed_(d_.packed_queries != 0),
-        rows_(packed_ ? d_.packed_queries : d_.query_length),
-        out_(queries_of(workload, tensors.out)) {
+  Checker(oracle::Problem& problem, std::uint32_t precision, double slack)
+      : p_(problem),
+        d_(problem.desc),
+        args_(problem.args()),
+        given_(given_of(d_, args_, problem.function.model, precision)) {
     accuracy_.slack = slack;
   }
 
@@ -58,7 +54,7 @@ class Checker {
  private:
   /// Of a head that are looked at: those whose weights are returned, or all.
   std::int64_t rows_of(std::int64_t batch) const {
-    return d_.weight_rows != 0 ? d_.weight_rows : sequence_of(workload_, batch).queries;
+    return d_.weight_rows != 0 ? d_.weight_rows : oracle::sequence_of(d_, args_, batch).queries;
   }
 
   void enter(std::int64_t batch, std::int64_t head) {
@@ -67,20 +63,17 @@ class Checker {
   }
 
   void check_row(std::int64_t n) {
-    const std::int64_t i = d_.weight_rows != 0 ? args_.weight_rows[n] : n;
+    const std::int64_t i = d_.weight_rows != 0 ? p_.weight_rows[static_cast<std::size_t>(n)] : n;
     if (i >= head_->sequence().queries) return;
     const oracle::Row<Real> row(*head_, i);
     if (row.choices().size() > 1) return;  // rounding decides which key hard attention takes
-    const std::int64_t batch = packed_ ? 0 : batch_;
+    const std::int64_t batch = d_.packed_queries != 0 ? 0 : batch_;
     const std::int64_t at = head_->sequence().first_query + i;
     for (std::int64_t x = 0; x < d_.value_features; ++x)
-      accuracy_.compare(out_.at(batch, number_, at, x), row.out(x, row.first_choice()));
-    if (args_.lse != nullptr)
-      accuracy_.compare(result(args_.lse, rows_, 1).at(batch, number_, at, 0), row.lse());
-    if (args_.weights == nullptr) return;
-    const oracle::Source weights = result(args_.weights, oracle::weight_rows_of(d_), d_.key_length);
-    for (std::int64_t j = 0; j < d_.key_length; ++j)
-      accuracy_.compare(weights.at(batch_, number_, n, j), row.weight(j));
+      accuracy_.compare(p_.out.get({batch, number_, at, x}), row.out(x, row.first_choice()));
+    if (p_.lse) accuracy_.compare(p_.lse->get({batch, number_, at, 0}), row.lse());
+    for (std::int64_t j = 0; p_.weights && j < d_.key_length; ++j)
+      accuracy_.compare(p_.weights->get({batch_, number_, n, j}), row.weight(j));
   }
 
   /// Of the last head.
@@ -89,25 +82,14 @@ class Checker {
     oracle::ColumnSums<Real> sums(d_);
     for (std::int64_t i = 0; i < head_->sequence().queries; ++i)
       sums.add(oracle::Row<Real>(*head_, i), head_->sequence().keys);
-    const oracle::Source results = result(args_.column_sums, 1, d_.key_length);
     for (std::int64_t j = 0; j < d_.key_length; ++j)
-      accuracy_.compare(results.at(batch_, number_, 0, j), sums.element(j));
+      accuracy_.compare(p_.column_sums->get({batch_, number_, j, 0}), sums.element(j));
   }
 
-  /// An output besides out, [batch, heads, rows, columns] of the arithmetic's type.
-  oracle::Source result(const void* data, std::int64_t rows, std::int64_t columns) const {
-    const std::int64_t size = rows * columns;
-    return {data, oracle::real_dtype(d_), {d_.query_heads * size, size, columns, 1}};
-  }
-
-  const Workload& workload_;
+  const oracle::Problem& p_;
   const heed_attention_desc& d_;
   const heed_attention_args args_;
-  const oracle::ScoreModel model_;
   const oracle::Given given_;
-  const bool packed_;
-  const std::int64_t rows_;  ///< of out
-  const oracle::Source out_;
   std::optional<oracle::Head<Real>> head_;
   std::int64_t batch_ = 0, number_ = 0;  ///< of that head
   Accuracy accuracy_;
@@ -149,11 +131,9 @@ void Accuracy::compare(double got, oracle::Element want) {
 
 double Accuracy::rms_error() const { return elements > 0 ? std::sqrt(squares / elements) : 0; }
 
-Accuracy check_accuracy(const Workload& workload, Tensors& tensors, std::uint32_t precision,
-                        double slack) {
-  return oracle::is_float64(workload.desc)
-             ? Checker<double>(workload, tensors, precision, slack).check()
-             : Checker<float>(workload, tensors, precision, slack).check();
+Accuracy check_accuracy(oracle::Problem& problem, std::uint32_t precision, double slack) {
+  return oracle::is_float64(problem.desc) ? Checker<double>(problem, precision, slack).check()
+                                          : Checker<float>(problem, precision, slack).check();
 }
 
 }  // namespace heed::perf

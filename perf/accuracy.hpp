@@ -8,8 +8,6 @@
 #include <string>
 
 #include "perf/tensors.hpp"
-#include "perf/workload.hpp"
-#include "tests/oracle/element.hpp"
 
 namespace heed::perf {
 
@@ -55,7 +53,7 @@ void demand(const Accuracy& accuracy, const std::string& workload);
 /// Compares out, lse and weights in about 64 rows, spread over the batch, heads and queries, and
 /// the column sums of one head, with the bounds of the precision in effect. All may be off by
 /// `slack` more.
-Accuracy check_accuracy(const Workload& workload, Tensors& tensors,
-                        std::uint32_t precision = HEED_PRECISION_EXACT, double slack = 0);
+Accuracy check_accuracy(oracle::Problem& problem, std::uint32_t precision = HEED_PRECISION_EXACT,
+                        double slack = 0);
 
 }  // namespace heed::perf

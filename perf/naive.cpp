@@ -19,17 +19,15 @@ constexpr double kMostFlops = 1e9;
 template <class Real>
 class Textbook {
  public:
-  Textbook(const Workload& workload, Tensors& tensors)
+  Textbook(const Workload& workload, oracle::Problem& problem)
       : workload_(workload),
         d_(workload.desc),
-        tensors_(tensors),
-        packed_(d_.packed_queries != 0),
-        queries_(queries_of(workload, tensors.query)),
-        keys_(keys_of(workload, tensors.key)),
-        values_(keys_of(workload, tensors.value)),
-        outs_(queries_of(workload, tensors.out)),
-        mask_(oracle::source_of(tensors.args().mask, d_.mask, oracle::kByte, d_)),
-        bias_(oracle::source_of(tensors.args().bias, d_.bias, oracle::real_dtype(d_), d_)),
+        p_(problem),
+        queries_(source_of(problem.query)),
+        keys_(source_of(problem.key)),
+        values_(source_of(problem.value)),
+        mask_(oracle::source_of(problem.args().mask, d_.mask, oracle::kByte, d_)),
+        bias_(oracle::source_of(problem.args().bias, d_.bias, oracle::real_dtype(d_), d_)),
         scale_(1 / std::sqrt(static_cast<Real>(d_.features))),
         query_(size(d_.features)),
         scores_(size(d_.key_length)),
@@ -81,7 +79,7 @@ class Textbook {
     if (softcap > 0) s = softcap * std::tanh(s / softcap);
     if (workload_.alibi) {
       const auto distance = static_cast<Real>(std::abs(row + sequence_.offset - key));
-      s -= static_cast<Real>(tensors_.slopes[head_]) * distance;
+      s -= static_cast<Real>(p_.slopes.numbers[size(head_)]) * distance;
     }
     if (workload_.bias) s += static_cast<Real>(bias_.at(batch_, head_, row, key));
     if (workload_.score_function) s += static_cast<Real>(kNearness) * static_cast<Real>(key - row);
@@ -91,7 +89,8 @@ class Textbook {
   /// From the scores of these keys to their weights and lse_.
   void softmax(const KeyRange& keys) {
     constexpr Real infinity = std::numeric_limits<Real>::infinity();
-    const Real sink = workload_.sinks ? static_cast<Real>(tensors_.sinks[head_]) : -infinity;
+    const Real sink =
+        workload_.sinks ? static_cast<Real>(p_.sinks.numbers[size(head_)]) : -infinity;
     const Real* const scores = scores_.data();
     const Real* const largest = std::max_element(scores + keys.begin, scores + keys.end);
     const Real top = keys.begin == keys.end ? sink : std::max(sink, *largest);
@@ -126,23 +125,17 @@ class Textbook {
   }
 
   void store(std::int64_t row) {
-    const std::int64_t batch = packed_ ? 0 : batch_;
+    const std::int64_t batch = d_.packed_queries != 0 ? 0 : batch_;
     const std::int64_t at = sequence_.first_query + row;
-    const oracle::Strides& s = outs_.strides;
-    const std::int64_t first = batch * s.batch + head_ * s.head + at * s.row;
     for (std::int64_t x = 0; x < d_.value_features; ++x)
-      tensors_.out.set(first + x, static_cast<double>(out_[size(x)]));
-    if (workload_.lse)
-      tensors_.lse.set(
-          (batch * d_.query_heads + head_) * (packed_ ? d_.packed_queries : d_.query_length) + at,
-          static_cast<double>(lse_));
+      p_.out.set({batch, head_, at, x}, static_cast<double>(out_[size(x)]));
+    if (p_.lse) p_.lse->set({batch, head_, at, 0}, static_cast<double>(lse_));
   }
 
   const Workload& workload_;
   const heed_attention_desc& d_;
-  Tensors& tensors_;
-  const bool packed_;
-  const oracle::Source queries_, keys_, values_, outs_, mask_, bias_;
+  oracle::Problem& p_;
+  const oracle::Source queries_, keys_, values_, mask_, bias_;
   const Real scale_;
   std::int64_t batch_ = 0, head_ = 0;
   oracle::Sequence sequence_{};
@@ -151,15 +144,15 @@ class Textbook {
 };
 
 void measure(benchmark::State& state, const Workload& workload) {
-  const std::shared_ptr<Tensors> tensors = tensors_of(workload);
+  const std::shared_ptr<Layers> tensors = tensors_of(workload);
+  oracle::Problem& problem = tensors->front();
   const bool float64 = oracle::is_float64(workload.desc);
   const Clock::time_point start = Clock::now();
   for (auto _ : state)
-    float64 ? Textbook<double>(workload, *tensors).run()
-            : Textbook<float>(workload, *tensors).run();
+    float64 ? Textbook<double>(workload, problem).run() : Textbook<float>(workload, problem).run();
   const double seconds = seconds_since(start) / static_cast<double>(state.iterations());
   state.counters["gflops"] = useful_flops(workload) / seconds * 1e-9;
-  count(check_accuracy(workload, *tensors), state.counters);
+  count(check_accuracy(problem), state.counters);
   state.SetLabel("textbook loops, 1 thread");
 }
 

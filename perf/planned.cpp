@@ -1,7 +1,6 @@
 #include "perf/planned.hpp"
 
-#include <memory>
-#include <vector>
+#include <utility>
 
 namespace heed::perf {
 
@@ -13,19 +12,24 @@ Planned::Planned(const std::string& workload, const Context& context)
       info_(described(heed_attention_plan_describe, plan_.get(), HEED_ATTENTION_INFO_INIT)) {}
 
 Runner Planned::prepare() {
-  const std::shared_ptr<Tensors> tensors = tensors_of(workload_);
-  const auto workspace = std::make_shared<Workspace>(info_.workspace_bytes);
-  const auto run = [plan = plan_, tensors, workspace](const heed_attention_args& args) {
-    check(heed_attention_plan_run(plan.get(), &args, workspace->data(), workspace->bytes()));
-  };
+  const std::shared_ptr<Layers> tensors = tensors_of(workload_);
   std::vector<heed_attention_args> layers;
-  for (std::int64_t i = 0; i < workload_.layers; ++i) layers.push_back(tensors->args(i));
+  for (std::size_t i = 0; i < tensors->size(); ++i) layers.push_back(args_of(*tensors, i));
+  return prepare(tensors, tensors->front(), std::move(layers));
+}
+
+Runner Planned::prepare(const std::shared_ptr<void>& owner, oracle::Problem& problem,
+                        std::vector<heed_attention_args> layers) {
+  const auto workspace = std::make_shared<Workspace>(info_.workspace_bytes);
+  const auto run = [plan = plan_, owner, workspace](const heed_attention_args& args) {
+    check(heed_attention_plan_run(plan.get(), &args, workspace->get(), workspace->bytes()));
+  };
   if (!accuracy_) {
     run(layers[0]);
-    accuracy_ = check_accuracy(workload_, *tensors, info_.precision);
+    accuracy_ = check_accuracy(problem, info_.precision);
   }
   demand(*accuracy_, workload_.name);
-  return [run, layers] {
+  return [run, layers = std::move(layers)] {
     for (const heed_attention_args& args : layers) run(args);
   };
 }

@@ -2,14 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "perf/accuracy.hpp"
 #include "perf/catalogue.hpp"
 #include "perf/contexts.hpp"
-#include "perf/tensors.hpp"
-#include "perf/workload.hpp"
 
 namespace heed::perf {
 
@@ -29,6 +29,9 @@ class Planned {
   /// The first time also runs the workload and checks its results: throws std::runtime_error where
   /// they are off by more than they may be.
   Runner prepare();
+  /// The same with the tensors of a problem that `owner` holds.
+  Runner prepare(const std::shared_ptr<void>& owner, oracle::Problem& problem,
+                 std::vector<heed_attention_args> layers);
 
   std::string tiles() const;
   std::string label() const;  ///< e.g. "avx2 tiles 360x256 tbb"

@@ -6,13 +6,16 @@
 
 #include "engine/context/isa.hpp"
 #include "engine/dense/panel.hpp"
-#include "perf/buffer.hpp"
 #include "perf/catalogue.hpp"
 #include "perf/contexts.hpp"
 #include "perf/peak.hpp"
+#include "tests/support/buffer.hpp"
+#include "tests/support/random.hpp"
 
 namespace heed::perf {
 namespace {
+
+using heed_test::Buffer;
 
 constexpr std::size_t kFeatures[] = {64, 128};
 
@@ -30,14 +33,13 @@ struct Panel {
         accumulators(features * pitch),
         row_max(pitch),
         sum(pitch) {
-    fill_random(columns, 1);
-    fill_random(rows, 2);
-    fill_random(scores, 3);
-    fill_random(accumulators, 4);
+    heed_test::Random random(1);
     const float scale = 1.0F / std::sqrt(static_cast<float>(features));
-    for (float& x : columns) x *= scale;
-    std::fill(row_max.begin(), row_max.end(), 4.0F);
-    std::fill(sum.begin(), sum.end(), 0.0F);
+    columns.fill([&] { return random.normal() * scale; });
+    for (Buffer* const numbers : {&rows, &scores, &accumulators})
+      numbers->fill([&] { return random.normal(); });
+    row_max.fill([] { return 4.0F; });
+    sum.fill([] { return 0.0F; });
   }
 
   std::size_t fitting_keys(std::size_t l1_bytes) const {

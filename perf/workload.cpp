@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "perf/buffer.hpp"
 #include "perf/parts.hpp"
+#include "tests/support/random.hpp"
 
 namespace heed::perf {
 
@@ -152,22 +152,34 @@ std::vector<std::int32_t> packed(std::int64_t longest, std::int64_t batch) {
 std::vector<std::int32_t> ragged(std::int64_t longest, std::int64_t batch) {
   const std::int64_t shortest = (longest + 7) / 8;
   std::vector<std::int32_t> lengths;
-  Random random(7);
+  oracle::Random random(7);
   for (std::int64_t b = 0; b < batch; ++b)
-    lengths.push_back(static_cast<std::int32_t>(
-        shortest + random.below(static_cast<std::uint32_t>(longest - shortest + 1))));
+    lengths.push_back(static_cast<std::int32_t>(random.integer(shortest, longest)));
   return lengths;
 }
 
 /// So many pages in any order.
 std::vector<std::int32_t> shuffled(std::int64_t pages) {
   std::vector<std::int32_t> order;
-  Random random(8);
+  oracle::Random random(8);
   for (std::int64_t n = 0; n < pages; ++n) {
     order.push_back(static_cast<std::int32_t>(n));
-    std::swap(order.back(), order[random.below(static_cast<std::uint32_t>(n + 1))]);
+    std::swap(order.back(), order[static_cast<std::size_t>(random.integer(0, n))]);
   }
   return order;
+}
+
+/// Of a key or value tensor in pages, whose rows have so many features.
+heed_layout key_layout(const Workload& workload, std::uint32_t dtype, std::int64_t width) {
+  const heed_attention_desc& d = workload.desc;
+  heed_layout layout = HEED_LAYOUT_INIT;
+  layout.dtype = dtype;
+  if (!workload.nhd) return layout;
+  layout.stride_row = d.key_heads * width;
+  layout.stride_batch = d.page_rows * layout.stride_row;
+  layout.stride_head = width;
+  layout.stride_feature = 1;
+  return layout;
 }
 
 /// No page more than sequences need.
@@ -203,26 +215,7 @@ const T* pointer(const std::vector<T>& numbers) {
   return numbers.empty() ? nullptr : numbers.data();
 }
 
-oracle::Score<long double> favour_later_keys(const oracle::Score<long double>& score,
-                                             const oracle::Place& at, long double unit) {
-  const long double value =
-      score.value + static_cast<long double>(kNearness) * static_cast<long double>(at.key - at.row);
-  return {value, score.error + unit * (std::fabs(value) + score.error)};
-}
-
 }  // namespace
-
-heed_layout key_layout(const Workload& workload, std::uint32_t dtype, std::int64_t width) {
-  const heed_attention_desc& d = workload.desc;
-  heed_layout layout = HEED_LAYOUT_INIT;
-  layout.dtype = dtype;
-  if (!workload.nhd) return layout;
-  layout.stride_row = d.key_heads * width;
-  layout.stride_batch = d.page_rows * layout.stride_row;
-  layout.stride_head = width;
-  layout.stride_feature = 1;
-  return layout;
-}
 
 heed_attention_args lengths_of(const Workload& workload) {
   heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
@@ -231,10 +224,6 @@ heed_attention_args lengths_of(const Workload& workload) {
   args.cu_seqlens_k = pointer(workload.key_begins);
   args.block_table = pointer(workload.block_table);
   return args;
-}
-
-oracle::ScoreModel score_model(const Workload& workload) {
-  return workload.score_function ? favour_later_keys : oracle::ScoreModel();
 }
 
 std::string times_as_long(const std::string& name, int times) {

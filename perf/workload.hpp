@@ -66,17 +66,11 @@ Workload parse_workload(const std::string& name);
 /// where there are Lq and Lkv instead.
 std::string times_as_long(const std::string& name, int times);
 
-/// Of a key or value tensor, whose rows have so many features.
-heed_layout key_layout(const Workload& workload, std::uint32_t dtype, std::int64_t width);
-
 /// Arguments without tensors: how long sequences are, and which pages they have.
 heed_attention_args lengths_of(const Workload& workload);
 
-/// What the score function of all workloads does, for the oracle; empty where there is none.
-oracle::ScoreModel score_model(const Workload& workload);
-
-/// That function: a relative position, kNearness * (j - i) on every score. A power of two, so that
-/// only the sum is rounded.
+/// The score function of all workloads: a relative position, kNearness * (j - i) on every score. A
+/// power of two, so that only the sum is rounded.
 constexpr double kNearness = 0x1p-9;
 
 /// A padding mask leaves this many keys.

@@ -22,30 +22,22 @@ class Checker {
   using Sums = std::vector<oracle::BoundedSum<Real>>;
 
  public:
-  Checker(const Workload& workload, Tensors& tensors, const GradientTensors& gradients, bool pairs)
-      : workload_(workload),
-        d_(workload.desc),
-        args_(tensors.args()),
-        model_(score_model(workload)),
-        derivative_(score_derivative(workload)),
-        given_{d_, args_, model_, nullptr, {}, pairs},
-        out_(queries_of(workload, tensors.out)),
-        grad_out_(queries_of(workload, gradients.grad_out)),
-        query_(queries_of(workload, gradients.query)),
-        key_(keys_of(workload, gradients.key)),
-        value_(keys_of(workload, gradients.value)) {
-    const std::int64_t rows = d_.packed_queries != 0 ? d_.packed_queries : d_.query_length;
-    lse_ = {tensors.lse.data(), tensors.lse.type(), {d_.query_heads * rows, rows, 1, 1}};
-  }
+  Checker(oracle::BackwardProblem& problem, bool pairs)
+      : p_(problem),
+        d_(problem.forward.desc),
+        args_(problem.forward.args()),
+        given_{d_, args_, problem.forward.function.model, nullptr, {}, pairs},
+        out_(problem.forward.out.source()),
+        grad_out_(problem.grad_out.source()) {}
 
   Accuracy check() {
     visit_rows(
         d_.batch, d_.query_heads, kRows,
-        [&](std::int64_t b) { return sequence_of(workload_, b).queries; },
+        [&](std::int64_t b) { return oracle::sequence_of(d_, args_, b).queries; },
         [&](std::int64_t b, std::int64_t h, std::int64_t i) { check_query(b, h, i); });
     visit_rows(
         d_.batch, d_.key_heads, kRows,
-        [&](std::int64_t b) { return sequence_of(workload_, b).keys; },
+        [&](std::int64_t b) { return oracle::sequence_of(d_, args_, b).keys; },
         [&](std::int64_t b, std::int64_t g, std::int64_t j) { check_key(b, g, j); });
     return accuracy_;
   }
@@ -73,7 +65,8 @@ class Checker {
           row.add_to(sums.data(), d_.features, row.rounded(row.pair(j).product),
                      [&](std::int64_t x) { return head.key(j, x); });
     });
-    compare(sums, head, query_, d_.packed_queries != 0 ? 0 : b, h, head.sequence().first_query + i);
+    compare(sums, oracle::factor_of_product(head), oracle::kGradQuery,
+            d_.packed_queries != 0 ? 0 : b, h, head.sequence().first_query + i);
   }
 
   void check_key(std::int64_t b, std::int64_t g, std::int64_t j) {
@@ -96,8 +89,8 @@ class Checker {
     const Head& head = heads_[0];
     const std::int64_t batch = d_.packed_keys != 0 ? 0 : b;
     const std::int64_t at = head.sequence().first_key + j;
-    compare(of_key, head, key_, batch, g, at);
-    compare(of_value, {1, 0}, value_, batch, g, at);
+    compare(of_key, oracle::factor_of_product(head), oracle::kGradKey, batch, g, at);
+    compare(of_value, {1, 0}, oracle::kGradValue, batch, g, at);
   }
 
   template <class Visit>
@@ -112,31 +105,27 @@ class Checker {
     };
     const std::vector<oracle::Bounded<Wide>> grad_out = numbers(grad_out_);
     const std::vector<oracle::Bounded<Wide>> out = numbers(out_);
-    const oracle::Bounded<Wide> lse = {static_cast<Wide>(lse_.at(b, h, at, 0)), 0};
-    visit(Row(head, i, d_.value_features, {grad_out.data(), out.data(), lse, 0}, derivative_));
+    const oracle::Bounded<Wide> lse = {static_cast<Wide>(p_.forward.lse->get({b, h, at, 0})), 0};
+    visit(Row(head, i, d_.value_features, {grad_out.data(), out.data(), lse, 0},
+              p_.forward.function.derivative));
   }
 
-  void compare(const Sums& sums, const Head& head, const oracle::Source& got, std::int64_t b,
-               std::int64_t h, std::int64_t at) {
-    compare(sums, oracle::factor_of_product(head), got, b, h, at);
-  }
-  void compare(const Sums& sums, const oracle::Bounded<Wide>& factor, const oracle::Source& got,
+  void compare(const Sums& sums, const oracle::Bounded<Wide>& factor, oracle::GradientOf of,
                std::int64_t b, std::int64_t h, std::int64_t at) {
+    const Tensor& got = *p_.gradients[of];
     for (std::size_t x = 0; x < sums.size(); ++x) {
       const oracle::Bounded<Wide> sum =
           oracle::scaled_gradient(sums[x], factor, oracle::kGradientRoundings<Real>);
-      accuracy_.compare(got.at(b, h, at, static_cast<std::int64_t>(x)),
-                        oracle::stored(sum.value, sum.bound, got.dtype, oracle::real_dtype(d_)));
+      accuracy_.compare(got.get({b, h, at, static_cast<std::int64_t>(x)}),
+                        oracle::stored(sum.value, sum.bound, got.dtype(), oracle::real_dtype(d_)));
     }
   }
 
-  const Workload& workload_;
+  const oracle::BackwardProblem& p_;
   const heed_attention_desc& d_;
   const heed_attention_args args_;
-  const oracle::ScoreModel model_, derivative_;
   const oracle::Given given_;
-  const oracle::Source out_, grad_out_, query_, key_, value_;
-  oracle::Source lse_{};
+  const oracle::Source out_, grad_out_;
   std::deque<Head> heads_;
   std::pair<std::int64_t, std::int64_t> entered_;  ///< their sequence and key head
   Accuracy accuracy_;
@@ -144,11 +133,9 @@ class Checker {
 
 }  // namespace
 
-Accuracy check_gradients(const Workload& workload, Tensors& tensors, GradientTensors& gradients,
-                         bool pairs) {
-  return oracle::is_float64(workload.desc)
-             ? Checker<double>(workload, tensors, gradients, pairs).check()
-             : Checker<float>(workload, tensors, gradients, pairs).check();
+Accuracy check_gradients(oracle::BackwardProblem& problem, bool pairs) {
+  return oracle::is_float64(problem.forward.desc) ? Checker<double>(problem, pairs).check()
+                                                  : Checker<float>(problem, pairs).check();
 }
 
 }  // namespace heed::perf

@@ -3,9 +3,6 @@
 namespace heed::perf {
 namespace {
 
-/// The function adds what does not depend on the score: gradients pass as they are.
-void score_gradient(void* /*user*/, const heed_score_tile* /*tile*/, void* /*gradients*/) {}
-
 BackwardPlan make_plan(const Context& context, const Workload& workload) {
   heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
   const heed_attention_desc& forward = workload.desc;
@@ -25,39 +22,6 @@ std::string with_lse(const Workload& workload) {
 
 }  // namespace
 
-oracle::ScoreModel score_derivative(const Workload& workload) {
-  if (!workload.score_function) return {};
-  return [](const auto&, const oracle::Place&, long double) {
-    return oracle::Score<long double>{1, 0};
-  };
-}
-
-GradientTensors::GradientTensors(const Tensors& forward) {
-  const auto like = [](const Tensor& tensor) { return Tensor(tensor.type(), tensor.size()); };
-  grad_out = like(forward.out);
-  query = like(forward.query);
-  key = like(forward.key);
-  value = like(forward.value);
-  bias = like(forward.bias);
-  sinks = like(forward.sinks);
-  fill_random(grad_out, 9);
-  for (Tensor* const result : {&query, &key, &value, &bias, &sinks}) fill_with_nan(*result);
-}
-
-heed_attention_backward_args GradientTensors::args(const Workload& workload,
-                                                   const heed_attention_args& forward) {
-  heed_attention_backward_args args = HEED_ATTENTION_BACKWARD_ARGS_INIT;
-  args.attention = &forward;
-  args.grad_out = grad_out.data();
-  args.grad_query = query.data();
-  args.grad_key = key.data();
-  args.grad_value = value.data();
-  args.grad_bias = bias.data();
-  args.grad_sinks = sinks.data();
-  args.score_gradient = workload.score_function ? score_gradient : nullptr;
-  return args;
-}
-
 Gradients::Gradients(const std::string& workload, const Context& context)
     : workload_(parse_workload(workload)),
       plan_(make_plan(context, workload_)),
@@ -71,20 +35,35 @@ double Gradients::flops() const {
   return forward_.flops() / (2 * both) * (4 * both + 2 * features);
 }
 
+std::shared_ptr<oracle::BackwardProblem> Gradients::tensors() const {
+  return kept<oracle::BackwardProblem>(workload_.name, [&] {
+    const heed_attention_desc& d = workload_.desc;
+    oracle::BackwardProblem p(problem_of(forward_.workload()), 9, {d.out.dtype});
+    p.want(oracle::kGradQuery, {d.query.dtype});
+    p.want(oracle::kGradKey, {d.key.dtype});
+    p.want(oracle::kGradValue, {d.value.dtype});
+    for (const oracle::GradientOf of : {oracle::kGradBias, oracle::kGradSinks})
+      if (p.can_want(of)) p.want(of);
+    return p;
+  });
+}
+
+Runner Gradients::prepare_forward() {
+  const std::shared_ptr<oracle::BackwardProblem> problem = tensors();
+  return forward_.prepare(problem, problem->forward, {problem->forward.args()});
+}
+
 Runner Gradients::prepare() {
   prepare_forward()();
-  const std::shared_ptr<Tensors> tensors = tensors_of(forward_.workload());
-  const auto gradients = kept<GradientTensors>(workload_.name, *tensors);
+  const std::shared_ptr<oracle::BackwardProblem> problem = tensors();
   const auto workspace = std::make_shared<Workspace>(info_.workspace_bytes);
-  const auto forward = std::make_shared<heed_attention_args>(tensors->args());
-  const Runner run = [plan = plan_, tensors, gradients, workspace, forward,
-                      args = gradients->args(workload_, *forward)] {
+  const Runner run = [plan = plan_, problem, workspace, args = problem->args()] {
     check(
-        heed_attention_backward_plan_run(plan.get(), &args, workspace->data(), workspace->bytes()));
+        heed_attention_backward_plan_run(plan.get(), &args, workspace->get(), workspace->bytes()));
   };
   if (!accuracy_) {
     run();
-    accuracy_ = check_gradients(forward_.workload(), *tensors, *gradients, multiplies_pairs());
+    accuracy_ = check_gradients(*problem, multiplies_pairs());
   }
   demand(*accuracy_, workload_.name);
   return run;

@@ -5,27 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "perf/accuracy.hpp"
-#include "perf/catalogue.hpp"
 #include "perf/planned.hpp"
-#include "perf/tensors.hpp"
-#include "perf/workload.hpp"
+#include "tests/problem/attention_backward.hpp"
 
 namespace heed::perf {
-
-/// The gradient of out, and those that a run writes: of queries, keys and values, and of a bias and
-/// sinks where the workload has them.
-struct GradientTensors {
-  explicit GradientTensors(const Tensors& forward);
-  heed_attention_backward_args args(const Workload& workload, const heed_attention_args& forward);
-
-  Tensor grad_out;
-  Tensor query, key, value;
-  Tensor bias, sinks;
-};
-
-/// What the derivative of the score function is, for the oracle; empty where there is none.
-oracle::ScoreModel score_derivative(const Workload& workload);
 
 class Gradients {
  public:
@@ -46,12 +29,14 @@ class Gradients {
   /// std::runtime_error where gradients are off by more than they may be.
   Runner prepare();
   /// The forward run, which returns log-sum-exp too.
-  Runner prepare_forward() { return forward_.prepare(); }
+  Runner prepare_forward();
 
   std::string tiles() const;
   std::string label() const;
 
  private:
+  std::shared_ptr<oracle::BackwardProblem> tensors() const;
+
   Workload workload_;
   BackwardPlan plan_;
   heed_attention_info info_;
@@ -62,7 +47,6 @@ class Gradients {
 /// Compares gradients of about 16 query rows and of as many keys and values, spread over the batch
 /// and heads, with what the oracle makes of out and log-sum-exp as they are, with the bounds of
 /// pairs of bfloat16 if those are multiplied.
-Accuracy check_gradients(const Workload& workload, Tensors& tensors, GradientTensors& gradients,
-                         bool pairs);
+Accuracy check_gradients(oracle::BackwardProblem& problem, bool pairs);
 
 }  // namespace heed::perf

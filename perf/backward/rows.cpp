@@ -92,8 +92,9 @@ class GraphBackwardRow {
   Row row() const { return row_of("backward", workload_.name, isa_, threads_); }
 
   void measure(benchmark::State& state) {
-    const auto gradients = kept<GraphGradients>(row().name, workload_, context_);
-    GraphProblem& forward = gradients->forward();
+    const auto gradients = kept<PlannedGraphGradients>(
+        row().name, [&] { return PlannedGraphGradients(workload_, context_); });
+    PlannedGraph& forward = gradients->forward();
     const unsigned workers = gradients->info().threads;
     GatherMeter meter(peak_kernel_of(isa_), workers, forward.edges(), forward.tensors());
     const auto run = [&] { (*gradients)(); };
@@ -102,7 +103,8 @@ class GraphBackwardRow {
   }
 
  private:
-  void report(benchmark::State& state, GraphGradients& gradients, const Timing& timing) const {
+  void report(benchmark::State& state, PlannedGraphGradients& gradients,
+              const Timing& timing) const {
     const auto edges = static_cast<double>(gradients.forward().edges()->count());
     const auto heads = static_cast<double>(workload_.desc.heads);
     const double bytes = gradients.info().gathered_bytes;

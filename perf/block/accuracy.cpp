@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "perf/block/problem.hpp"
-#include "tests/oracle/multihead.hpp"
 
 // How far out may be off. The oracle's bound, which holds in the worst case, would say nothing:
 // sums of a thousand products, four in a row, could be off by more than they are worth. So
@@ -48,42 +47,33 @@ double tolerance(const Workload& workload) {
   return head + walk(d.query_heads * d.value_features) * (size + 1);
 }
 
-oracle::GivenMatrix given(const Projection& projection) {
-  return {projection.matrix.rows(projection.out), projection.bias.rows(projection.out),
-          projection.out};
-}
-
 }  // namespace
 
-Accuracy check_accuracy(const Workload& workload, BlockTensors& tensors) {
+Accuracy check_accuracy(const Workload& workload, oracle::Block& tested) {
   const heed_attention_desc& d = workload.desc;
   const std::int64_t last = d.batch - 1;
-  const Workload inner = parse_workload(workload.attention);
-  oracle::GivenBlock block = {inner.desc, tensors.attention->args(), score_model(inner)};
+  oracle::GivenBlock block = tested.given();
   block.attention.batch = 1;
-  if (inner.padding) block.attention.mask.batch = 1;
+  if (workload.padding) block.attention.mask.batch = 1;
   block.attention.weights_point = HEED_WEIGHTS_NONE;
   block.attention.sum_columns = 0;
-  block.input_query = tensors.input_query.rows(workload.width, last * d.query_length);
-  block.input_key = tensors.key_input().rows(workload.width, last * d.key_length);
-  block.width_query = block.width_key = workload.width;
-  block.w_query = given(tensors.query);
-  block.w_key = given(tensors.key);
-  block.w_value = given(tensors.value);
-  block.w_out = given(tensors.out_of_heads);
+  block.tells_parts = false;
+  if (block.arguments.key_lengths != nullptr) block.arguments.key_lengths += last;
+  for (oracle::Source* const input : {&block.input_query, &block.input_key})
+    input->data = static_cast<const char*>(input->data) +
+                  last * input->strides.batch * oracle::format_of(input->dtype).bytes;
   block.exact_projections = true;
   const std::int64_t count = std::min(kRows, d.query_length);
   for (std::int64_t n = 0; n < count; ++n)
     block.rows.push_back(count > 1 ? n * (d.query_length - 1) / (count - 1) : 0);
   const oracle::Expected want = oracle::expect(block);
-  const oracle::Source got = tensors.out.rows(workload.width, last * d.query_length);
   const double bound = tolerance(workload);
   Accuracy accuracy;
   for (const std::int64_t i : block.rows)
     for (std::int64_t o = 0; o < workload.width; ++o) {
       const double value = want.out[static_cast<std::size_t>(i * workload.width + o)].value;
-      accuracy.compare(got.at(0, 0, i, o),
-                       oracle::stored(value, bound, tensors.out.type(), oracle::real_dtype(d)));
+      accuracy.compare(tested.out.get({last, 0, i, o}),
+                       oracle::stored(value, bound, tested.out.dtype(), oracle::real_dtype(d)));
     }
   return accuracy;
 }

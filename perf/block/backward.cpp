@@ -3,41 +3,30 @@
 #include <cmath>
 #include <utility>
 
+#include "tests/problem/block_backward.hpp"
+
 namespace heed::perf {
-
-BlockGradientTensors::BlockGradientTensors(const BlockTensors& forward)
-    : grad_out(forward.out.type(), forward.out.size()),
-      input_query(forward.input_query.type(), forward.input_query.size()),
-      input_key(forward.input_key.type(), forward.input_key.size()),
-      query(forward.query, forward.query.matrix.type()),
-      key(forward.key, forward.key.matrix.type()),
-      value(forward.value, forward.value.matrix.type()),
-      out_of_heads(forward.out_of_heads, forward.out_of_heads.matrix.type()) {
-  fill_random(grad_out, 9);
-  for (Tensor* const result : {&input_query, &input_key}) fill_with_nan(*result);
-  for (Projection* const result : {&query, &key, &value, &out_of_heads}) {
-    fill_with_nan(result->matrix);
-    fill_with_nan(result->bias);
-  }
-}
-
 namespace {
 
-/// Arguments of a forward run with matrices as they are. `attention` is to live as long.
-heed_multihead_args forward_args(BlockTensors& tensors, heed_attention_args& attention) {
-  attention = tensors.attention->args();
-  attention.query = attention.key = attention.value = nullptr;
-  attention.out = attention.lse = nullptr;
-  heed_multihead_args args = HEED_MULTIHEAD_ARGS_INIT;
-  args.attention = &attention;
-  args.input_query = tensors.input_query.data();
-  args.input_key = tensors.input_key.data();
-  args.w_query = tensors.query.matrix.data(), args.b_query = tensors.query.bias.data();
-  args.w_key = tensors.key.matrix.data(), args.b_key = tensors.key.bias.data();
-  args.w_value = tensors.value.matrix.data(), args.b_value = tensors.value.bias.data();
-  args.w_out = tensors.out_of_heads.matrix.data(), args.b_out = tensors.out_of_heads.bias.data();
-  args.out = tensors.out.data();
-  return args;
+using oracle::BlockGradientOf;
+
+/// Those of inputs, matrices and, where there are any, biases.
+std::vector<BlockGradientOf> gradients_of(const Workload& w) {
+  std::vector<BlockGradientOf> all = {oracle::kBlockInputQuery, oracle::kBlockWQuery,
+                                      oracle::kBlockWKey, oracle::kBlockWValue, oracle::kBlockWOut};
+  if (w.desc.query_length != w.desc.key_length) all.push_back(oracle::kBlockInputKey);
+  if (w.projection_biases)
+    all.insert(all.end(), {oracle::kBlockBQuery, oracle::kBlockBKey, oracle::kBlockBValue,
+                           oracle::kBlockBOut});
+  return all;
+}
+
+oracle::BlockBackward problem_with_gradients(const Workload& w) {
+  oracle::Block block = block_of(w);
+  block.attention.lse.reset();
+  oracle::BlockBackward problem(std::move(block), 9, {w.desc.out.dtype});
+  for (const BlockGradientOf of : gradients_of(w)) problem.want(of, {w.desc.query.dtype});
+  return problem;
 }
 
 /// Calls use(desc) with that of a block whose runs keep what gradients need.
@@ -75,35 +64,25 @@ BlockBackwardPlan backward_plan(const Context& context, const Workload& workload
 
 /// All that both runs need.
 struct BlockGradients::Call {
-  Call(std::shared_ptr<BlockTensors> forward, std::shared_ptr<BlockGradientTensors> backward,
-       const heed_multihead_info& forward_info, const heed_multihead_info& info)
-      : tensors(std::move(forward)),
-        gradients(std::move(backward)),
-        kept(forward_info.kept_bytes),
+  Call(const Workload& workload, const heed_multihead_info& forward_info,
+       const heed_multihead_info& info)
+      : problem(kept<oracle::BlockBackward>(workload.name,
+                                            [&] { return problem_with_gradients(workload); })),
+        keeps(forward_info.kept_bytes),
         forward_workspace(forward_info.workspace_bytes),
-        workspace(info.workspace_bytes) {
-    block = forward_args(*tensors, attention);
-    block.kept = kept.data();
-    block.kept_bytes = kept.bytes();
-    BlockGradientTensors& g = *gradients;
-    args.block = &block;
-    args.grad_out = g.grad_out.data();
-    args.grad_input_query = g.input_query.data();
-    args.grad_input_key = g.input_key.data();
-    args.grad_w_query = g.query.matrix.data(), args.grad_b_query = g.query.bias.data();
-    args.grad_w_key = g.key.matrix.data(), args.grad_b_key = g.key.bias.data();
-    args.grad_w_value = g.value.matrix.data(), args.grad_b_value = g.value.bias.data();
-    args.grad_w_out = g.out_of_heads.matrix.data(), args.grad_b_out = g.out_of_heads.bias.data();
+        workspace(info.workspace_bytes),
+        block(problem->block.args()),
+        args(problem->args(block)) {
+    block.kept = keeps.get();
+    block.kept_bytes = keeps.bytes();
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  std::shared_ptr<BlockTensors> tensors;
-  std::shared_ptr<BlockGradientTensors> gradients;
-  heed_attention_args attention = HEED_ATTENTION_ARGS_INIT;
-  heed_multihead_args block = HEED_MULTIHEAD_ARGS_INIT;
-  heed_multihead_backward_args args = HEED_MULTIHEAD_BACKWARD_ARGS_INIT;
-  Workspace kept, forward_workspace, workspace;
+  std::shared_ptr<oracle::BlockBackward> problem;
+  Workspace keeps, forward_workspace, workspace;
+  heed_multihead_args block;
+  heed_multihead_backward_args args;
 };
 
 BlockGradients::BlockGradients(const std::string& workload, Context context)
@@ -116,33 +95,6 @@ BlockGradients::BlockGradients(const std::string& workload, Context context)
       info_(described(heed_multihead_backward_plan_describe, plan_.get(),
                       HEED_MULTIHEAD_INFO_INIT)) {}
 
-std::shared_ptr<BlockGradients::Call> BlockGradients::call() {
-  if (call_) return call_;
-  const auto tensors = kept<BlockTensors>(workload_.name, workload_);
-  const auto gradients = kept<BlockGradientTensors>(workload_.name, *tensors);
-  call_ = std::make_shared<Call>(tensors, gradients, forward_info_, info_);
-  return call_;
-}
-
-Runner BlockGradients::prepare_forward() {
-  return [plan = forward_, call = call()] {
-    check(heed_multihead_plan_run(plan.get(), &call->block, call->forward_workspace.data(),
-                                  call->forward_workspace.bytes()));
-  };
-}
-
-Runner BlockGradients::prepare() {
-  prepare_forward()();
-  Runner run = [plan = plan_, call = call()] {
-    check(heed_multihead_backward_plan_run(plan.get(), &call->args, call->workspace.data(),
-                                           call->workspace.bytes()));
-  };
-  run();
-  if (!accuracy_) accuracy_ = check_slope(workload_, context_, *call_->tensors, *call_->gradients);
-  demand(*accuracy_, workload_.name);
-  return run;
-}
-
 namespace {
 
 /// The same block in float64, for sums that rounding does not hide.
@@ -154,79 +106,69 @@ Workload in_float64(Workload w) {
   return w;
 }
 
-/// A tensor of float64, the one that it comes from and the gradient of that.
-struct Moved {
-  Tensor* tensor;
-  const Tensor* from;
-  const Tensor* gradient;
-  double deviation;
-};
-
-/// tensor = from + step * direction.
-void move(const std::vector<Moved>& all, double step) {
-  unsigned seed = 100;
-  for (const Moved& one : all) {
-    Tensor direction(HEED_DTYPE_F64, one.from->size());
-    fill_random(direction, seed++, one.deviation);
-    for (std::int64_t i = 0; i < direction.size(); ++i)
-      one.tensor->set(i, (*one.from)[i] + step * direction[i]);
-  }
+/// What a gradient is of.
+Tensor& differentiated(oracle::Block& block, BlockGradientOf of) {
+  if (of == oracle::kBlockInputQuery) return block.input_query;
+  if (of == oracle::kBlockInputKey) return *block.input_key;
+  oracle::WeightMatrix* const matrices[] = {&block.w_query, &block.w_key, &block.w_value,
+                                            &*block.w_out};
+  if (of >= oracle::kBlockBQuery) return *matrices[of - oracle::kBlockBQuery]->bias;
+  return matrices[of - oracle::kBlockWQuery]->tensor;
 }
 
-}  // namespace
+/// Calls visit(gradient, place, number) with all numbers of a random direction, each of about the
+/// size of what it changes.
+template <class Visit>
+void follow_direction(const Workload& workload, oracle::BlockBackward& problem, Visit&& visit) {
+  oracle::Random random(100);
+  for (const BlockGradientOf of : gradients_of(workload)) {
+    const oracle::Axes& shape = problem.gradients[of]->shape();
+    const bool matrix = of >= oracle::kBlockWQuery && of <= oracle::kBlockWOut;
+    const double deviation = matrix ? 1 / std::sqrt(static_cast<double>(shape[2])) : 1;
+    problem.gradients[of]->each(
+        [&](const oracle::Axes& at) { visit(of, at, deviation * random.normal<double>()); });
+  }
+}
 
 // A gradient's element is a sum of n products, of numbers that are sums of n products themselves:
 // it is off by walk(n) = 8 sqrt(n) u of what gradients are like (accuracy.cpp says why), twice in a
 // row. n is the longest of the sums. Such errors meet the numbers of the direction as independent
 // ones do: their inner product is off by the root of the sum of the squares of its terms, times
 // that.
-Accuracy check_slope(const Workload& workload, const Context& context, BlockTensors& tensors,
-                     const BlockGradientTensors& gradients) {
+/// How the loss <grad_out, out> changes along a random direction of all inputs, matrices and
+/// biases: what gradients say, beside what two runs in float64 say that have nothing to do with
+/// them.
+Accuracy check_slope(const Workload& workload, const Context& context,
+                     oracle::BlockBackward& problem) {
   constexpr double kStep = 1e-4;  // off by about its square
-  const Workload wide = in_float64(workload);
-  BlockTensors numbers(wide);
-  const auto matrices = [](double in) { return 1 / std::sqrt(in); };
-  std::vector<Moved> all = {{&numbers.input_query, &tensors.input_query, &gradients.input_query, 1},
-                            {&numbers.input_key, &tensors.input_key, &gradients.input_key, 1}};
-  const auto add = [&](Projection& to, const Projection& from, const Projection& of) {
-    all.push_back({&to.matrix, &from.matrix, &of.matrix, matrices(static_cast<double>(from.in))});
-    all.push_back({&to.bias, &from.bias, &of.bias, 1});
-  };
-  add(numbers.query, tensors.query, gradients.query);
-  add(numbers.key, tensors.key, gradients.key);
-  add(numbers.value, tensors.value, gradients.value);
-  add(numbers.out_of_heads, tensors.out_of_heads, gradients.out_of_heads);
-
-  const heed_attention_desc attention = inner_desc(wide);
-  const heed_multihead_desc desc = block_desc(wide, attention);
+  oracle::Block wide = block_of(in_float64(workload));
+  const heed_multihead_desc desc = wide.desc();
+  const heed_multihead_args args = wide.args();
   const BlockPlan plan =
       made(heed_multihead_plan_create, heed_multihead_plan_destroy, context.get(), &desc);
   Workspace workspace(described(heed_multihead_plan_describe, plan.get(), HEED_MULTIHEAD_INFO_INIT)
                           .workspace_bytes);
   const auto loss = [&](double step) {
-    move(all, step);
-    heed_attention_args inner = HEED_ATTENTION_ARGS_INIT;
-    const heed_multihead_args args = forward_args(numbers, inner);
-    check(heed_multihead_plan_run(plan.get(), &args, workspace.data(), workspace.bytes()));
+    follow_direction(workload, problem,
+                     [&](BlockGradientOf of, const oracle::Axes& at, double number) {
+                       const Tensor& from = differentiated(problem.block, of);
+                       differentiated(wide, of).set(at, from.get(at) + step * number);
+                     });
+    check(heed_multihead_plan_run(plan.get(), &args, workspace.get(), workspace.bytes()));
     double sum = 0;
-    for (std::int64_t i = 0; i < numbers.out.size(); ++i)
-      sum += gradients.grad_out[i] * numbers.out[i];
+    wide.out.each(
+        [&](const oracle::Axes& at) { sum += problem.grad_out.get(at) * wide.out.get(at); });
     return sum;
   };
   const double slope = (loss(kStep) - loss(-kStep)) / (2 * kStep);
-
   double said = 0;
   double squares = 0;
-  unsigned seed = 100;
-  for (const Moved& one : all) {
-    Tensor direction(HEED_DTYPE_F64, one.from->size());
-    fill_random(direction, seed++, one.deviation);
-    for (std::int64_t i = 0; i < direction.size(); ++i) {
-      const double term = (*one.gradient)[i] * direction[i];
-      said += term;
-      squares += term * term;
-    }
-  }
+  follow_direction(workload, problem,
+                   [&](BlockGradientOf of, const oracle::Axes& at, double number) {
+                     const double term = problem.gradients[of]->get(at) * number;
+                     said += term;
+                     squares += term * term;
+                   });
   const heed_attention_desc& d = workload.desc;
   const double longest =
       static_cast<double>(d.batch * d.query_length + workload.width + d.key_length);
@@ -235,6 +177,32 @@ Accuracy check_slope(const Workload& workload, const Context& context, BlockTens
   Accuracy accuracy;
   accuracy.compare(said, {slope, bound});
   return accuracy;
+}
+
+}  // namespace
+
+std::shared_ptr<BlockGradients::Call> BlockGradients::call() {
+  if (!call_) call_ = std::make_shared<Call>(workload_, forward_info_, info_);
+  return call_;
+}
+
+Runner BlockGradients::prepare_forward() {
+  return [plan = forward_, call = call()] {
+    check(heed_multihead_plan_run(plan.get(), &call->block, call->forward_workspace.get(),
+                                  call->forward_workspace.bytes()));
+  };
+}
+
+Runner BlockGradients::prepare() {
+  prepare_forward()();
+  Runner run = [plan = plan_, call = call()] {
+    check(heed_multihead_backward_plan_run(plan.get(), &call->args, call->workspace.get(),
+                                           call->workspace.bytes()));
+  };
+  run();
+  if (!accuracy_) accuracy_ = check_slope(workload_, context_, *call_->problem);
+  demand(*accuracy_, workload_.name);
+  return run;
 }
 
 }  // namespace heed::perf

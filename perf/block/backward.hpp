@@ -10,15 +10,6 @@
 
 namespace heed::perf {
 
-/// The gradient of out, and those of the input, of matrices and of biases.
-struct BlockGradientTensors {
-  explicit BlockGradientTensors(const BlockTensors& forward);
-
-  Tensor grad_out;
-  Tensor input_query, input_key;
-  Projection query, key, value, out_of_heads;
-};
-
 class BlockGradients {
  public:
   BlockGradients(const std::string& workload, Context context);
@@ -59,11 +50,5 @@ class BlockGradients {
   std::shared_ptr<Call> call_;
   std::optional<Accuracy> accuracy_;
 };
-
-/// How the loss <grad_out, out> changes along a random direction of all inputs, matrices and
-/// biases: what gradients say, beside what two runs in float64 say that have nothing to do with
-/// them.
-Accuracy check_slope(const Workload& workload, const Context& context, BlockTensors& tensors,
-                     const BlockGradientTensors& gradients);
 
 }  // namespace heed::perf

@@ -1,6 +1,5 @@
 #include "perf/block/problem.hpp"
 
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -36,37 +35,31 @@ BlockPlan plan_of(const Context& context, const Workload& workload) {
 
 /// All that a call needs, prepared weights among it.
 struct Call {
-  Call(const Workload& workload, const heed_multihead_info& info, BlockTensors& tensors)
-      : raw(workload.raw), attention(tensors.attention->args()), workspace(info.workspace_bytes) {
-    attention.query = attention.key = attention.value = nullptr;
-    attention.out = nullptr;
-    args.attention = &attention;
-    args.input_query = tensors.input_query.data();
-    args.input_key = tensors.input_key.data();
-    args.out = tensors.out.data();
+  Call(const Workload& workload, const Context& context, std::size_t workspace_bytes)
+      : block(block_tensors_of(workload)), args(block->args()), workspace(workspace_bytes) {
+    if (workload.raw) return;
+    give(context, block->w_query, args.w_query, args.b_query, args.p_query);
+    give(context, block->w_key, args.w_key, args.b_key, args.p_key);
+    give(context, block->w_value, args.w_value, args.b_value, args.p_value);
+    give(context, *block->w_out, args.w_out, args.b_out, args.p_out);
   }
 
-  void give(const Context& context, Projection& projection, const void*& matrix, const void*& bias,
-            const heed_weights*& prepared) {
-    if (raw) {
-      matrix = projection.matrix.data();
-      bias = projection.bias.data();
-      return;
-    }
+  void give(const Context& context, const oracle::WeightMatrix& w, const void*& matrix,
+            const void*& bias, const heed_weights*& prepared) {
     heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
-    desc.arithmetic = projection.bias.type();
-    desc.in = projection.in;
-    desc.out = projection.out;
-    desc.layout.dtype = projection.matrix.type();
+    desc.arithmetic = block->real;
+    desc.in = w.in();
+    desc.out = w.out();
+    desc.layout = w.layout();
     weights.push_back(made(heed_weights_create, heed_weights_destroy, context.get(), &desc,
-                           projection.matrix.data(), projection.bias.data()));
+                           static_cast<const void*>(matrix), static_cast<const void*>(bias)));
     prepared = weights.back().get();
+    matrix = bias = nullptr;
   }
 
-  bool raw;
+  std::shared_ptr<oracle::Block> block;
+  heed_multihead_args args;
   std::vector<Weights> weights;
-  heed_attention_args attention;
-  heed_multihead_args args = HEED_MULTIHEAD_ARGS_INIT;
   Workspace workspace;
 };
 
@@ -79,50 +72,34 @@ Block::Block(const std::string& workload, Context context)
       info_(described(heed_multihead_plan_describe, plan_.get(), HEED_MULTIHEAD_INFO_INIT)) {}
 
 Runner Block::prepare() {
-  const auto tensors = kept<BlockTensors>(workload_.name, workload_);
-  const auto call = std::make_shared<Call>(workload_, info_, *tensors);
-  heed_multihead_args& args = call->args;
-  call->give(context_, tensors->query, args.w_query, args.b_query, args.p_query);
-  call->give(context_, tensors->key, args.w_key, args.b_key, args.p_key);
-  call->give(context_, tensors->value, args.w_value, args.b_value, args.p_value);
-  call->give(context_, tensors->out_of_heads, args.w_out, args.b_out, args.p_out);
-  const Runner run = [plan = plan_, tensors, call] {
-    check(heed_multihead_plan_run(plan.get(), &call->args, call->workspace.data(),
+  const auto call = std::make_shared<Call>(workload_, context_, info_.workspace_bytes);
+  const Runner run = [plan = plan_, call] {
+    check(heed_multihead_plan_run(plan.get(), &call->args, call->workspace.get(),
                                   call->workspace.bytes()));
   };
-  if (!accuracy_) fill_with_nan(tensors->out);
+  if (!accuracy_) call->block->out.clear();
   run();  // always: a workspace so large costs its first run a page fault for every page
-  if (!accuracy_) accuracy_ = check_accuracy(workload_, *tensors);
+  if (!accuracy_) accuracy_ = check_accuracy(workload_, *call->block);
   demand(*accuracy_, workload_.name);
   return run;
 }
 
-Projection::Projection(const Workload& workload, std::int64_t in, std::int64_t out, unsigned seed)
-    : in(in),
-      out(out),
-      matrix(workload.desc.query.dtype, in * out),
-      bias(oracle::real_dtype(workload.desc), workload.projection_biases ? out : 0) {
-  fill_random(matrix, seed, 1 / std::sqrt(static_cast<double>(in)));
-  fill_random(bias, seed + 1);
-}
-
-Projection::Projection(const Projection& like, std::uint32_t type)
-    : in(like.in), out(like.out), matrix(type, like.matrix.size()), bias(type, like.bias.size()) {}
-
-BlockTensors::BlockTensors(const Workload& w)
-    : input_query(w.desc.query.dtype, w.desc.batch * w.desc.query_length * w.width),
-      input_key(w.desc.key.dtype, w.desc.query_length == w.desc.key_length
-                                      ? 0
-                                      : w.desc.batch * w.desc.key_length * w.width),
-      query(w, w.width, w.desc.query_heads * w.desc.features, 11),
-      key(w, w.width, w.desc.key_heads * w.desc.features, 13),
-      value(w, w.width, w.desc.key_heads * w.desc.value_features, 15),
-      out_of_heads(w, w.desc.query_heads * w.desc.value_features, w.width, 17),
-      out(w.desc.out.dtype, w.desc.batch * w.desc.query_length * w.width),
-      attention(tensors_of(parse_workload(w.attention))) {
-  fill_random(input_query, 19);
-  fill_random(input_key, 20);
-  fill_with_nan(out);
+oracle::Block block_of(const Workload& w) {
+  oracle::BlockChoice choice = oracle::choice_of(w.desc.query.dtype);
+  choice.width_query = choice.width_key = choice.width_out = w.width;
+  choice.self = w.desc.query_length == w.desc.key_length;
+  choice.bias_dtype = HEED_DTYPE_DEFAULT;
+  for (oracle::MatrixChoice* const m :
+       {&choice.w_query, &choice.w_key, &choice.w_value, &choice.w_out}) {
+    m->bias = w.projection_biases;
+    m->bias_dtype = HEED_DTYPE_DEFAULT;
+  }
+  oracle::Block block(problem_of(parse_workload(w.attention)), choice);
+  oracle::Problem& inside = block.attention;
+  for (Tensor* const unused : {&inside.query, &inside.key, &inside.value, &inside.out})
+    *unused = rows_of(unused->dtype(), 0, 0);
+  block.fill(11);
+  return block;
 }
 
 }  // namespace heed::perf

@@ -1,46 +1,21 @@
 // A multi-head block: its tensors, and planned, checked and ready to run.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "perf/accuracy.hpp"
-#include "perf/contexts.hpp"
 #include "perf/planned.hpp"
-#include "perf/tensors.hpp"
-#include "perf/workload.hpp"
+#include "tests/problem/block.hpp"
 
 namespace heed::perf {
 
-/// A matrix [in, out] with its bias, which has no elements where there is none.
-struct Projection {
-  Projection(const Workload& workload, std::int64_t in, std::int64_t out, unsigned seed);
-  /// Another like it, to be written to.
-  explicit Projection(const Projection& like, std::uint32_t type);
-
-  std::int64_t in;
-  std::int64_t out;
-  Tensor matrix;  ///< of variance 1 / in, so that products are about as large as inputs
-  Tensor bias;
-};
-
-struct BlockTensors {
-  explicit BlockTensors(const Workload& workload);
-
-  /// Where keys and values come from: queries, if there are as many of both.
-  const Tensor& key_input() const { return input_key.size() == 0 ? input_query : input_key; }
-
-  Tensor input_query;  ///< [batch, query length, width]
-  Tensor input_key;    ///< [batch, key length, width], or without elements
-  Projection query;
-  Projection key;
-  Projection value;
-  Projection out_of_heads;
-  Tensor out;  ///< [batch, query length, width]; NaN until something computes it
-  std::shared_ptr<Tensors> attention;  ///< masks and the like, and what attention alone computes
-};
+/// The block of a workload. Of its attention's own tensors only the sizes are there.
+oracle::Block block_of(const Workload& workload);
+inline std::shared_ptr<oracle::Block> block_tensors_of(const Workload& workload) {
+  return kept<oracle::Block>(workload.name, [&] { return block_of(workload); });
+}
 
 /// Of tensors of the workload's type.
 heed_multihead_desc block_desc(const Workload& workload, const heed_attention_desc& attention);
@@ -69,6 +44,6 @@ class Block {
 
 /// Compares some rows of out of the last batch item, from its first to its last. The weights of
 /// none: attention's own outputs are checked by its own rows.
-Accuracy check_accuracy(const Workload& workload, BlockTensors& tensors);
+Accuracy check_accuracy(const Workload& workload, oracle::Block& block);
 
 }  // namespace heed::perf

@@ -31,13 +31,11 @@ class AppendProblem {
       : workload_(workload),
         d_(workload_.desc),
         cache_(made(heed_cache_create, heed_cache_destroy, context.get(), &d_)),
-        key_(HEED_DTYPE_F32, workload.rows * d_.key_heads * d_.features),
-        value_(HEED_DTYPE_F32, workload.rows * d_.key_heads * d_.value_features),
+        key_(normal_rows(d_.features)),
+        value_(normal_rows(d_.value_features)),
         copies_(static_cast<std::size_t>(d_.pages * d_.page_rows * d_.key_heads *
-                                         (d_.features + d_.value_features))) {
-    fill_random(key_, 1);
-    fill_random(value_, 2);
-    std::fill(copies_.begin(), copies_.end(), 0.0F);
+                                         (d_.features + d_.value_features)) *
+                sizeof(float)) {
     check(heed_cache_sequence_create(cache_.get(), &sequence_));
     append();
     accuracy_ = check_values();
@@ -63,13 +61,21 @@ class AppendProblem {
   void copy() {
     for (std::int64_t layer = 0; layer < d_.layers; ++layer)
       for (const Tensor* const tensor : {&key_, &value_}) {
-        if (copied_ + static_cast<std::size_t>(tensor->size()) > copies_.size()) copied_ = 0;
-        std::memcpy(copies_.data() + copied_, tensor->data(), tensor->bytes());
-        copied_ += static_cast<std::size_t>(tensor->size());
+        if (copied_ + bytes_of(*tensor) > copies_.bytes()) copied_ = 0;
+        std::memcpy(static_cast<char*>(copies_.get()) + copied_, tensor->data(), bytes_of(*tensor));
+        copied_ += bytes_of(*tensor);
       }
   }
 
  private:
+  /// [rows and heads, features], as the cache takes them.
+  Tensor normal_rows(std::int64_t width) const {
+    oracle::Random random(static_cast<std::uint64_t>(width));
+    Tensor rows = rows_of(HEED_DTYPE_F32, workload_.rows * d_.key_heads, width);
+    rows.fill([&] { return random.normal(); });
+    return rows;
+  }
+
   /// Of a sequence that was appended to once: every row attends its own key alone, and has then
   /// what is stored of its value.
   Accuracy check_values() {
@@ -82,26 +88,24 @@ class AppendProblem {
     heed_cache_attention_desc desc = HEED_CACHE_ATTENTION_DESC_INIT;
     desc.attention = &attention;
     desc.sequences = &sequence_;
-    Tensor query(HEED_DTYPE_F32, key_.size());
-    Tensor out(HEED_DTYPE_F32, value_.size());
-    fill_random(query, 3);
-    fill_with_nan(out);
+    const Tensor query = normal_rows(d_.features);
+    Tensor out = rows_of(HEED_DTYPE_F32, workload_.rows * d_.key_heads, d_.value_features);
     heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
     args.query = query.data();
     args.out = out.data();
     check(heed_cache_attention(cache_.get(), &desc, &args));
     Accuracy accuracy;
-    const std::int64_t width = d_.value_features;
     for (std::int64_t h = 0; h < d_.key_heads; ++h)
       for (std::int64_t i = 0; i < workload_.rows; ++i) {
-        const std::int64_t given = (i * d_.key_heads + h) * width;
-        const std::int64_t got = (h * workload_.rows + i) * width;
+        const auto given = [&](std::int64_t x) {
+          return value_.get({0, 0, i * d_.key_heads + h, x});
+        };
         double most = 0;
-        for (std::int64_t x = 0; x < width; ++x)
-          most = std::max(most, std::fabs(value_[given + x]));
-        for (std::int64_t x = 0; x < width; ++x)
-          accuracy.compare(out[got + x],
-                           {value_[given + x], bound_of(d_.dtype, value_[given + x], most)});
+        for (std::int64_t x = 0; x < d_.value_features; ++x)
+          most = std::max(most, std::fabs(given(x)));
+        for (std::int64_t x = 0; x < d_.value_features; ++x)
+          accuracy.compare(out.get({0, 0, h * workload_.rows + i, x}),
+                           {given(x), bound_of(d_.dtype, given(x), most)});
       }
     return accuracy;
   }
@@ -112,7 +116,7 @@ class AppendProblem {
   heed_sequence sequence_ = 0;
   std::int64_t length_ = 0;
   Tensor key_, value_;
-  Buffer copies_;
+  Workspace copies_;
   std::size_t copied_ = 0;
   Accuracy accuracy_;
 };
@@ -132,7 +136,8 @@ class AppendRow {
   Row row() const { return row_of("append", workload_.name, describe(context_).isa, threads_); }
 
   void measure(benchmark::State& state) {
-    const auto problem = kept<AppendProblem>(row().name, workload_, context_);
+    const auto problem =
+        kept<AppendProblem>(row().name, [&] { return AppendProblem(workload_, context_); });
     const Timing timing = time_between_samples(
         state, threads_ == 1, NoMeter(), [&] { problem->append(); }, {[&] { problem->copy(); }});
     const heed_cache_desc& d = workload_.desc;

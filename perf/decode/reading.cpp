@@ -36,9 +36,9 @@ void cut(const std::vector<Span>& stretches, std::vector<Span>& spans) {
 }  // namespace
 
 ReadMeter::ReadMeter(const PeakKernel& kernel, unsigned threads, const Workload& workload,
-                     std::shared_ptr<const Tensors> tensors)
+                     std::shared_ptr<const Layers> tensors)
     : kernel_(kernel), threads_(threads), tensors_(std::move(tensors)) {
-  for (std::int64_t layer = 0; layer < workload.layers; ++layer) {
+  for (const oracle::Problem& layer : *tensors_) {
     std::vector<Span> stretches;
     for (std::int64_t b = 0; b < workload.desc.batch; ++b)
       add_sequence(workload, layer, b, stretches);
@@ -57,14 +57,14 @@ ReadMeter::ReadMeter(const PeakKernel& kernel, unsigned threads, const Workload&
 
 /// Rows of one head, or of all in one, lie one after the other, as far as a page goes. Those of a
 /// page come together.
-void ReadMeter::add_sequence(const Workload& workload, std::int64_t layer, std::int64_t batch,
-                             std::vector<Span>& stretches) const {
+void ReadMeter::add_sequence(const Workload& workload, const oracle::Problem& layer,
+                             std::int64_t batch, std::vector<Span>& stretches) {
   const heed_attention_desc& d = workload.desc;
   const oracle::Sequence sequence = sequence_of(workload, batch);
   const KeyRange keys = attended_keys(workload, sequence);
-  std::vector<const Tensor*> stored = {&tensors_->key, &tensors_->value};
+  std::vector<const Tensor*> stored = {&layer.key, &layer.value};
   if (d.key.dtype == HEED_DTYPE_I8)
-    stored.insert(stored.end(), {&tensors_->key_scales, &tensors_->value_scales});
+    stored.insert(stored.end(), {&*layer.key_scales, &*layer.value_scales});
   const bool one_head = d.packed_keys != 0 || workload.nhd;
   const std::int64_t heads = one_head ? 1 : d.key_heads;
   for (std::int64_t t = keys.begin, count = 0; t < keys.end; t += count) {
@@ -72,12 +72,11 @@ void ReadMeter::add_sequence(const Workload& workload, std::int64_t layer, std::
     const std::int64_t end = d.pages != 0 ? t - at.row + d.page_rows : keys.end;
     count = std::min(end, keys.end) - t;
     const auto add = [&](const Tensor& tensor, std::int64_t h) {
-      const oracle::Source rows = keys_of(workload, tensor);
+      const oracle::Source rows = source_of(tensor);
       const std::int64_t width = oracle::format_of(rows.dtype).bytes;
-      const auto layer_bytes = static_cast<std::int64_t>(tensor.bytes()) / workload.layers;
-      const std::int64_t before = at.batch * rows.strides.batch + h * rows.strides.head;
-      stretches.push_back({static_cast<const char*>(rows.data) + layer * layer_bytes +
-                               (before + at.row * rows.strides.row) * width,
+      const std::int64_t before =
+          at.batch * rows.strides.batch + h * rows.strides.head + at.row * rows.strides.row;
+      stretches.push_back({static_cast<const char*>(rows.data) + before * width,
                            static_cast<std::size_t>(count * rows.strides.row * width)});
     };
     if (d.pages != 0) {

@@ -19,7 +19,7 @@ namespace heed::perf {
 class ReadMeter {
  public:
   ReadMeter(const PeakKernel& kernel, unsigned threads, const Workload& workload,
-            std::shared_ptr<const Tensors> tensors);
+            std::shared_ptr<const Layers> tensors);
 
   /// Reads for about `seconds` in each order, of pages in that of their table too: all of it, once
   /// or several times, so that the loops and attention leave the same in the caches to each other.
@@ -42,13 +42,13 @@ class ReadMeter {
     std::size_t bytes;
   };
 
-  void add_sequence(const Workload& workload, std::int64_t layer, std::int64_t batch,
-                    std::vector<Span>& stretches) const;
+  static void add_sequence(const Workload& workload, const oracle::Problem& layer,
+                           std::int64_t batch, std::vector<Span>& stretches);
   void sample(const std::vector<Span>& spans, ReadOrder order, double seconds, Total& total);
 
   const PeakKernel& kernel_;
   unsigned threads_;
-  std::shared_ptr<const Tensors> tensors_;
+  std::shared_ptr<const Layers> tensors_;
   std::vector<Span> spans_;     ///< in the order in which they lie in memory
   std::vector<Span> by_table_;  ///< in that of the table
   std::size_t bytes_ = 0;

@@ -1,122 +1,92 @@
 #include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <map>
 #include <set>
-#include <vector>
 
 #include "perf/graph/problem.hpp"
-#include "tests/oracle/graph_row.hpp"
 
 namespace heed::perf {
 namespace {
 
 constexpr std::int64_t kNodes = 64;
 
-/// Some nodes, the one with the most edges among them.
-std::set<std::int64_t> some_nodes(const Edges& edges) {
-  const std::int64_t visited = std::min(edges.nodes(), kNodes);
-  std::set<std::int64_t> nodes;
-  for (std::int64_t i = 0; i < visited; ++i)
-    nodes.insert(visited > 1 ? i * (edges.nodes() - 1) / (visited - 1) : 0);
+std::int64_t node_with_most_edges(const Edges& edges) {
   std::int64_t most = 0;
   for (std::int64_t n = 1; n < edges.nodes(); ++n)
     if (edges.degree(n) > edges.degree(most)) most = n;
-  nodes.insert(most);
-  return nodes;
-}
-
-/// One node and one head at a time, as a graph of its own with the sources of its edges alone: the
-/// numbers of a whole graph, widened, might not fit the machine.
-template <class Real>
-class Checker {
- public:
-  using Wide = typename oracle::Arithmetic<Real>::Wide;
-
-  Checker(const GraphWorkload& workload, const Edges& edges, GraphTensors& tensors,
-          std::int64_t parts)
-      : desc_(workload.desc),
-        heads_(desc_.heads),
-        args_(tensors.args()),
-        edges_(edges),
-        tensors_(tensors),
-        parts_(parts) {
-    desc_.heads = 1;
-  }
-
-  void check(std::int64_t node) {
-    const std::int64_t first = edges_.offsets[static_cast<std::size_t>(node)];
-    const std::vector<std::int64_t> sources(edges_.sources.begin() + first,
-                                            edges_.sources.begin() + first + edges_.degree(node));
-    oracle::EdgeList list;
-    for (std::int64_t e = 0; e < edges_.degree(node); ++e) list.add(e, 0);
-    for (std::int64_t h = 0; h < heads_; ++h) {
-      oracle::GraphNumbers<Wide> numbers;
-      numbers.query = rows(tensors_.query, {node}, h, desc_.features);
-      numbers.key = rows(tensors_.key, sources, h, desc_.features);
-      numbers.value = rows(tensors_.value, sources, h, desc_.value_features);
-      if (args_.edge_bias != nullptr)
-        numbers.bias = {static_cast<const Real*>(args_.edge_bias) + first * heads_ + h,
-                        oracle::real_dtype(desc_),
-                        {0, 0, heads_, 1}};
-      const oracle::GraphGiven given = {desc_, args_, list};
-      compare(oracle::GraphRow<Real>(given, numbers, {0, 0, parts_}, list.sources), node, h);
-    }
-  }
-
-  const Accuracy& accuracy() const { return accuracy_; }
-
- private:
-  oracle::BoundedRows<Wide> rows(const Tensor& tensor, const std::vector<std::int64_t>& nodes,
-                                 std::int64_t head, std::int64_t width) const {
-    oracle::BoundedRows<Wide> all{width, {}};
-    all.numbers.reserve(nodes.size() * static_cast<std::size_t>(width));
-    for (const std::int64_t n : nodes)
-      for (std::int64_t x = 0; x < width; ++x)
-        all.numbers.push_back({static_cast<Wide>(tensor[(n * heads_ + head) * width + x]), 0});
-    return all;
-  }
-
-  void compare(const oracle::GraphRow<Real>& row, std::int64_t node, std::int64_t head) {
-    if (row.choices().size() > 1) return;  // rounding decides which edge hard attention takes
-    const std::uint32_t real = oracle::real_dtype(desc_);
-    const std::int64_t line = node * heads_ + head;
-    for (std::int64_t x = 0; x < desc_.value_features; ++x) {
-      const oracle::Bounded<Wide> want = row.result(x);
-      accuracy_.compare(tensors_.out[line * desc_.value_features + x],
-                        oracle::stored(want.value, want.bound, tensors_.out.type(), real));
-    }
-    if (args_.lse != nullptr) accuracy_.compare(tensors_.lse[line], row.lse());
-    const std::int64_t first = edges_.offsets[static_cast<std::size_t>(node)];
-    for (std::int64_t e = 0; args_.weights != nullptr && e < edges_.degree(node); ++e) {
-      const oracle::Bounded<Wide> want = row.weight(static_cast<std::size_t>(e));
-      accuracy_.compare(tensors_.weights[(first + e) * heads_ + head],
-                        oracle::stored(want.value, want.bound, real, real));
-    }
-  }
-
-  heed_graph_attention_desc desc_;  ///< of one head
-  const std::int64_t heads_;
-  const heed_graph_attention_args args_;
-  const Edges& edges_;
-  const GraphTensors& tensors_;
-  const std::int64_t parts_;
-  Accuracy accuracy_;
-};
-
-template <class Real>
-Accuracy check(const GraphWorkload& workload, const Edges& edges, GraphTensors& tensors,
-               std::int64_t parts) {
-  Checker<Real> checker(workload, edges, tensors, parts);
-  for (const std::int64_t node : some_nodes(edges)) checker.check(node);
-  return checker.accuracy();
+  return most;
 }
 
 }  // namespace
 
-Accuracy check_accuracy(const GraphWorkload& workload, const Edges& edges, GraphTensors& tensors,
-                        std::int64_t parts) {
-  return oracle::is_float64(workload.desc) ? check<double>(workload, edges, tensors, parts)
-                                           : check<float>(workload, edges, tensors, parts);
+std::vector<std::int64_t> spread_nodes(const Edges& edges, std::int64_t count) {
+  const std::int64_t visited = std::min(edges.nodes(), count);
+  std::vector<std::int64_t> nodes;
+  for (std::int64_t i = 0; i < visited; ++i)
+    nodes.push_back(visited > 1 ? i * (edges.nodes() - 1) / (visited - 1) : 0);
+  return nodes;
+}
+
+Around::Around(const Edges& edges, std::int64_t node,
+               const std::vector<std::int64_t>& destinations) {
+  std::map<std::int64_t, std::int64_t> numbers;
+  const auto number = [&](std::int64_t n) {
+    const auto [at, added] = numbers.emplace(n, static_cast<std::int64_t>(nodes.size()));
+    if (added) nodes.push_back(n);
+    return at->second;
+  };
+  number(node);
+  std::set<std::int64_t> into(destinations.begin(), destinations.end());
+  into.insert(node);
+  for (const std::int64_t n : into) {
+    const std::int64_t first = edges.offsets[static_cast<std::size_t>(n)];
+    for (std::int64_t e = first; e < first + edges.degree(n); ++e) {
+      list.add(number(edges.sources[static_cast<std::size_t>(e)]), number(n));
+      given.push_back(e);
+    }
+  }
+  list.nodes = static_cast<std::int64_t>(nodes.size());
+}
+
+oracle::GraphProblem Around::part_of(const GraphWorkload& workload,
+                                     const oracle::GraphProblem& whole, std::int64_t head) const {
+  GraphWorkload one = workload;
+  one.desc.heads = 1;
+  oracle::GraphProblem part = problem_of(one, list);
+  take_rows(*whole.query, head, nodes, *part.query);
+  take_rows(*whole.key, head, nodes, *part.key);
+  take_rows(*whole.value, head, nodes, *part.value);
+  if (whole.edge_bias) take_rows(*whole.edge_bias, head, given, *part.edge_bias);
+  return part;
+}
+
+void take_rows(const Tensor& from, std::int64_t head, const std::vector<std::int64_t>& rows,
+               Tensor& to) {
+  to.fill([&](const oracle::Axes& at) {
+    return from.get({0, head, rows[static_cast<std::size_t>(at[2])], at[3]});
+  });
+}
+
+Accuracy check_accuracy(const GraphWorkload& workload, const Edges& edges,
+                        const oracle::GraphProblem& problem, std::int64_t parts) {
+  Accuracy accuracy;
+  std::vector<std::int64_t> some = spread_nodes(edges, kNodes);
+  some.push_back(node_with_most_edges(edges));
+  for (const std::int64_t node : some) {
+    const Around around(edges, node);
+    const std::int64_t first = edges.offsets[static_cast<std::size_t>(node)];
+    for (std::int64_t h = 0; h < workload.desc.heads; ++h) {
+      oracle::GraphProblem part = around.part_of(workload, problem, h);
+      const oracle::GraphExpected want =
+          oracle::expect(oracle::GraphGiven{part.desc, part.args(), part.edges, 1}, parts);
+      for (std::int64_t x = 0; x < workload.desc.value_features; ++x)
+        accuracy.compare(problem.out->get({0, h, node, x}), want.out[static_cast<std::size_t>(x)]);
+      if (problem.lse) accuracy.compare(problem.lse->get({0, h, node, 0}), want.lse[0]);
+      for (std::size_t e = 0; problem.weights && e < want.weights.size(); ++e)
+        accuracy.compare(problem.weights->get({0, h, first + static_cast<std::int64_t>(e), 0}),
+                         want.weights[e]);
+    }
+  }
+  return accuracy;
 }
 
 }  // namespace heed::perf

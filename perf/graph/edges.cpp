@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "perf/buffer.hpp"
+#include "tests/support/random.hpp"
 
 namespace heed::perf {
 namespace {
@@ -16,8 +16,10 @@ struct EdgeList {
   std::vector<std::int32_t> destinations;
 };
 
+using oracle::Random;
+
 std::int32_t below(Random& random, std::int64_t count) {
-  return static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(count)));
+  return static_cast<std::int32_t>(random.integer(0, count - 1));
 }
 
 /// What the nodes of an R-MAT graph are called in the end: without that, those with many edges

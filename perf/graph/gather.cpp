@@ -26,15 +26,15 @@ std::int64_t step_among(std::int64_t stretches) {
 
 GatherMeter::GatherMeter(const PeakKernel& kernel, unsigned threads,
                          std::shared_ptr<const Edges> edges,
-                         std::shared_ptr<const GraphTensors> tensors)
+                         std::shared_ptr<const oracle::GraphProblem> tensors)
     : kernel_(kernel),
       threads_(threads),
       edges_(std::move(edges)),
       tensors_(std::move(tensors)),
-      rows_{static_cast<const char*>(tensors_->key.data()),
-            static_cast<const char*>(tensors_->value.data()),
-            tensors_->key.bytes() / static_cast<std::size_t>(edges_->nodes()),
-            tensors_->value.bytes() / static_cast<std::size_t>(edges_->nodes()),
+      rows_{static_cast<const char*>(tensors_->key->data()),
+            static_cast<const char*>(tensors_->value->data()),
+            bytes_of(*tensors_->key) / static_cast<std::size_t>(edges_->nodes()),
+            bytes_of(*tensors_->value) / static_cast<std::size_t>(edges_->nodes()),
             edges_->sources.data(),
             edges_->count()},
       stretches_((edges_->count() + kStretch - 1) / kStretch),

@@ -17,7 +17,7 @@ namespace heed::perf {
 class GatherMeter {
  public:
   GatherMeter(const PeakKernel& kernel, unsigned threads, std::shared_ptr<const Edges> edges,
-              std::shared_ptr<const GraphTensors> tensors);
+              std::shared_ptr<const oracle::GraphProblem> tensors);
 
   /// Gathers for about `seconds`, in stretches of edges from all over the graph, so that a short
   /// sample is like a long one.
@@ -32,7 +32,7 @@ class GatherMeter {
   const PeakKernel& kernel_;
   unsigned threads_;
   std::shared_ptr<const Edges> edges_;
-  std::shared_ptr<const GraphTensors> tensors_;
+  std::shared_ptr<const oracle::GraphProblem> tensors_;
   GatherRows rows_;
   std::int64_t stretches_;
   std::int64_t step_;

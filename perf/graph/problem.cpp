@@ -1,6 +1,6 @@
 #include "perf/graph/problem.hpp"
 
-#include <vector>
+#include <utility>
 
 #include "perf/peak.hpp"
 
@@ -18,16 +18,17 @@ Graph make_graph(const Edges& edges, const Context& context, bool reverse) {
   return made(heed_graph_create, heed_graph_destroy, context.get(), &desc);
 }
 
-Graph GraphProblem::build(const Context& context) {
+Graph PlannedGraph::build(const Context& context) {
   const Clock::time_point start = Clock::now();
   Graph graph = make_graph(*edges_, context, false);
   build_seconds_ = seconds_since(start);
   return graph;
 }
 
-GraphProblem::GraphProblem(const GraphWorkload& workload, const Context& context)
-    : edges_(kept<Edges>(workload.graph, workload)),
-      tensors_(kept<GraphTensors>(workload.name, workload, edges_->count())),
+PlannedGraph::PlannedGraph(const GraphWorkload& workload, const Context& context,
+                           std::shared_ptr<oracle::GraphProblem> tensors)
+    : edges_(edges_of(workload)),
+      tensors_(std::move(tensors)),
       plan_(made(heed_graph_attention_plan_create, heed_graph_attention_plan_destroy, context.get(),
                  build(context).get(), &workload.desc)),  // it holds the graph
       info_(described(heed_graph_attention_plan_describe, plan_.get(),
@@ -39,31 +40,26 @@ GraphProblem::GraphProblem(const GraphWorkload& workload, const Context& context
   demand(accuracy_, workload.name);
 }
 
-GraphTensors::GraphTensors(const GraphWorkload& w, std::int64_t edges)
-    : query(w.desc.query.dtype, w.nodes * key_width(w)),
-      key(w.desc.key.dtype, w.nodes * key_width(w)),
-      value(w.desc.value.dtype, w.nodes * value_width(w)),
-      out(w.desc.out.dtype, w.nodes * value_width(w)),
-      bias(oracle::real_dtype(w.desc), w.bias ? edges * w.desc.heads : 0),
-      lse(oracle::real_dtype(w.desc), w.lse ? w.nodes * w.desc.heads : 0),
-      weights(oracle::real_dtype(w.desc), w.weights ? edges * w.desc.heads : 0) {
-  fill_random(query, 1);
-  fill_random(key, 2);
-  fill_random(value, 3);
-  fill_random(bias, 5);
-  for (Tensor* const result : {&out, &lse, &weights}) fill_with_nan(*result);
+oracle::GraphProblem problem_of(const GraphWorkload& w, const oracle::EdgeList& edges) {
+  oracle::GraphProblem p(edges, w.desc.heads, w.desc.features, w.desc.value_features);
+  const std::uint32_t type = w.desc.query.dtype;
+  p.add_projected({type, type, type});
+  p.add_out(type);
+  if (w.bias) p.add_edge_bias();
+  if (w.lse) p.want_lse();
+  if (w.weights) p.want_weights();
+  p.desc.softcap = w.desc.softcap;
+  p.desc.hard = w.desc.hard;
+  return p;
 }
 
-heed_graph_attention_args GraphTensors::args() {
-  heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
-  args.query = query.data();
-  args.key = key.data();
-  args.value = value.data();
-  args.edge_bias = bias.data();
-  args.out = out.data();
-  args.lse = lse.data();
-  args.weights = weights.data();
-  return args;
+oracle::GraphProblem problem_of(const GraphWorkload& w, const Edges& edges) {
+  oracle::EdgeList counted;
+  counted.nodes = edges.nodes();
+  if (w.bias || w.weights) counted.sources.resize(edges.sources.size());
+  oracle::GraphProblem p = problem_of(w, counted);
+  p.fill(1);
+  return p;
 }
 
 }  // namespace heed::perf

@@ -3,57 +3,38 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "perf/accuracy.hpp"
-#include "perf/buffer.hpp"
 #include "perf/contexts.hpp"
 #include "perf/graph/edges.hpp"
 #include "perf/graph/workload.hpp"
-#include "perf/tensors.hpp"
+#include "tests/problem/graph_attention.hpp"
 
 namespace heed::perf {
 
-/// [nodes or edges, heads, features] each; outputs are NaN until something computes them.
-struct GraphTensors {
-  GraphTensors(const GraphWorkload& workload, std::int64_t edges);
-  /// Rows of another's inputs: select(tensor, width, over edges or nodes) makes each tensor.
-  template <class Select>
-  GraphTensors(const GraphTensors& of, Select&& select, const GraphWorkload& workload)
-      : query(select(of.query, key_width(workload), false)),
-        key(select(of.key, key_width(workload), false)),
-        value(select(of.value, value_width(workload), false)),
-        out(select(of.out, value_width(workload), false)),
-        bias(select(of.bias, workload.desc.heads, true)) {}
-  heed_graph_attention_args args();
-
-  Tensor query;
-  Tensor key;
-  Tensor value;
-  Tensor out;
-
-  // Without elements where the workload has none.
-  Tensor bias;     ///< [edges, heads]
-  Tensor lse;      ///< [nodes, heads]
-  Tensor weights;  ///< [edges, heads]
-};
+/// All tensors of a workload over a graph with these edges; what a run writes is canaries at first.
+/// Of a large graph the list says only how many nodes and edges there are.
+oracle::GraphProblem problem_of(const GraphWorkload& workload, const oracle::EdgeList& edges);
+oracle::GraphProblem problem_of(const GraphWorkload& workload, const Edges& edges);
 
 /// With `reverse` for gradients too.
 Graph make_graph(const Edges& edges, const Context& context, bool reverse);
 
 /// Owns all that a run needs, which may be gigabytes. Throws std::runtime_error where results are
 /// off by more than they may be.
-class GraphProblem {
+class PlannedGraph {
  public:
-  GraphProblem(const GraphWorkload& workload, const Context& context);
+  PlannedGraph(const GraphWorkload& workload, const Context& context,
+               std::shared_ptr<oracle::GraphProblem> tensors);
 
   /// Throws std::runtime_error.
   void operator()() {
-    check(
-        heed_graph_attention_plan_run(plan_.get(), &args_, workspace_.data(), workspace_.bytes()));
+    check(heed_graph_attention_plan_run(plan_.get(), &args_, workspace_.get(), workspace_.bytes()));
   }
 
   const std::shared_ptr<const Edges>& edges() const { return edges_; }
-  const std::shared_ptr<GraphTensors>& tensors() const { return tensors_; }
+  const std::shared_ptr<oracle::GraphProblem>& tensors() const { return tensors_; }
   const heed_graph_attention_info& info() const { return info_; }
   const Accuracy& accuracy() const { return accuracy_; }
   double build_seconds() const { return build_seconds_; }  ///< of the heed_graph
@@ -62,7 +43,7 @@ class GraphProblem {
   Graph build(const Context& context);
 
   std::shared_ptr<const Edges> edges_;
-  std::shared_ptr<GraphTensors> tensors_;
+  std::shared_ptr<oracle::GraphProblem> tensors_;
   double build_seconds_ = 0;
   GraphPlan plan_;
   heed_graph_attention_info info_;
@@ -71,9 +52,32 @@ class GraphProblem {
   Accuracy accuracy_;
 };
 
+inline std::shared_ptr<Edges> edges_of(const GraphWorkload& workload) {
+  return kept<Edges>(workload.graph, [&] { return Edges(workload); });
+}
+
+/// So many nodes from the first to the last.
+std::vector<std::int64_t> spread_nodes(const Edges& edges, std::int64_t count);
+
+/// A node's own edges, and all into where some of its own lead: a graph for the oracle, which could
+/// not hold the numbers of a whole one.
+struct Around {
+  Around(const Edges& edges, std::int64_t node, const std::vector<std::int64_t>& destinations = {});
+
+  /// One head of the whole problem's rows of these nodes and edges.
+  oracle::GraphProblem part_of(const GraphWorkload& workload, const oracle::GraphProblem& whole,
+                               std::int64_t head) const;
+
+  oracle::EdgeList list;                   ///< in which the node is the first
+  std::vector<std::int64_t> nodes, given;  ///< what numbers of the whole graph theirs are
+};
+/// A head's rows, by their numbers.
+void take_rows(const Tensor& from, std::int64_t head, const std::vector<std::int64_t>& rows,
+               Tensor& to);
+
 /// Compares out, lse and weights at about 64 nodes from the first to the last, and at the one with
 /// the most edges. Those of a node may be computed in as many parts, and merged.
-Accuracy check_accuracy(const GraphWorkload& workload, const Edges& edges, GraphTensors& tensors,
-                        std::int64_t parts);
+Accuracy check_accuracy(const GraphWorkload& workload, const Edges& edges,
+                        const oracle::GraphProblem& problem, std::int64_t parts);
 
 }  // namespace heed::perf

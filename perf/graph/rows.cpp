@@ -23,14 +23,18 @@ class GraphRow {
   Row row() const { return row_of("graph", workload_.name, isa_, threads_); }
 
   void measure(benchmark::State& state) {
-    const auto problem = kept<GraphProblem>(row().name, workload_, context_);
+    const auto problem = kept<PlannedGraph>(row().name, [&] {
+      return PlannedGraph(workload_, context_, kept<oracle::GraphProblem>(workload_.name, [&] {
+                            return problem_of(workload_, *edges_of(workload_));
+                          }));
+    });
     const unsigned workers = problem->info().threads;
     GatherMeter meter(peak_kernel_of(isa_), workers, problem->edges(), problem->tensors());
     report(state, *problem, time_between_samples(state, workers == 1, meter, *problem));
   }
 
  private:
-  void report(benchmark::State& state, const GraphProblem& problem, const Timing& timing) const {
+  void report(benchmark::State& state, const PlannedGraph& problem, const Timing& timing) const {
     const auto edges = static_cast<double>(problem.edges()->count());
     const double bytes = edges * edge_bytes(workload_);
     const double scores = edges * static_cast<double>(workload_.desc.heads);

@@ -1,7 +1,6 @@
 #include "perf/ranks/graph.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace heed::perf {
 
@@ -12,21 +11,9 @@ RankedGraph::RankedGraph(const std::string& workload, const Context& context, in
   });
 }
 
-Tensor RankedGraph::rows_of(const Tensor& whole, std::int64_t width) const {
-  Tensor own(whole.type(), static_cast<std::int64_t>(nodes_.size()) * width);
-  const std::size_t row = whole.bytes() / static_cast<std::size_t>(whole.size() / width);
-  auto* to = static_cast<char*>(own.data());
-  for (const std::int64_t node : nodes_) {
-    std::memcpy(to, static_cast<const char*>(whole.data()) + static_cast<std::size_t>(node) * row,
-                row);
-    to += row;
-  }
-  return own;
-}
-
 void RankedGraph::plan() {
   // All ranks draw the same edges, and each brings a share of them.
-  all_edges_ = kept<Edges>(workload_.graph, workload_);
+  all_edges_ = edges_of(workload_);
   const Edges& edges = *all_edges_;
   const std::int64_t begin = edges.count() * World::rank() / team_.size();
   const std::int64_t end = edges.count() * (World::rank() + 1) / team_.size();
@@ -49,16 +36,16 @@ void RankedGraph::plan() {
   const auto has = described(heed_mpi_graph_describe, graph.get(), HEED_MPI_GRAPH_INFO_INIT);
   nodes_.resize(static_cast<std::size_t>(has.own_nodes));
   check_mpi(heed_mpi_graph_nodes(graph.get(), nodes_.data()));
-  whole_ = std::make_unique<GraphTensors>(workload_, edges.count());
-  query_ = rows_of(whole_->query, key_width(workload_));
-  key_ = rows_of(whole_->key, key_width(workload_));
-  value_ = rows_of(whole_->value, value_width(workload_));
-  out_ = rows_of(whole_->out, value_width(workload_));
+  whole_ = std::make_unique<oracle::GraphProblem>(problem_of(workload_, edges));
+  query_ = some_rows(*whole_->query, nodes_);
+  key_ = some_rows(*whole_->key, nodes_);
+  value_ = some_rows(*whole_->value, nodes_);
+  out_ = some_rows(*whole_->out, nodes_);
   if (World::rank() != 0) whole_ = nullptr;
-  args_.query = query_.data();
-  args_.key = key_.data();
-  args_.value = value_.data();
-  args_.out = out_.data();
+  args_.query = query_->data();
+  args_.key = key_->data();
+  args_.value = value_->data();
+  args_.out = out_->data();
   heed_mpi_graph_attention_plan* plan = nullptr;
   check_mpi(heed_mpi_graph_attention_plan_create(context_.get(), graph.get(), &workload_.desc,
                                                  &plan));  // it holds the graph
@@ -85,7 +72,7 @@ Ran RankedGraph::run() {
   World::together([&] {
     if (!team_.member()) return;
     MPI_Barrier(team_.comm());
-    check_mpi(heed_mpi_graph_attention_plan_run(plan_.get(), &args_, workspace_->data(),
+    check_mpi(heed_mpi_graph_attention_plan_run(plan_.get(), &args_, workspace_->get(),
                                                 workspace_->bytes()));
     ran = ran_of(described(heed_mpi_graph_attention_plan_times, plan_.get(), HEED_MPI_TIMES_INIT),
                  team_);
@@ -110,40 +97,12 @@ void RankedGraph::promise(benchmark::State& state, const std::string& workload) 
     state.counters["speedup_target"] = 1.7;
 }
 
-/// To the first rank.
-void RankedGraph::gather(GraphTensors* whole) const {
-  const std::int64_t width = value_width(workload_);
-  if (World::rank() != 0) {
-    MPI_Send(nodes_.data(), static_cast<int>(nodes_.size()), MPI_INT64_T, 0, 0, team_.comm());
-    MPI_Send(out_.data(), static_cast<int>(out_.size()), element_of(out_), 0, 0, team_.comm());
-    return;
-  }
-  const std::size_t row = out_.size() == 0 ? 0 : out_.bytes() / nodes_.size();
-  const auto put = [&](const std::vector<std::int64_t>& nodes, const Tensor& rows) {
-    for (std::size_t i = 0; i < nodes.size(); ++i)
-      std::memcpy(static_cast<char*>(whole->out.data()) + static_cast<std::size_t>(nodes[i]) * row,
-                  static_cast<const char*>(rows.data()) + i * row, row);
-  };
-  put(nodes_, out_);
-  for (int rank = 1; rank < team_.size(); ++rank) {
-    MPI_Status status;
-    int count = 0;
-    MPI_Probe(rank, 0, team_.comm(), &status);
-    MPI_Get_count(&status, MPI_INT64_T, &count);
-    std::vector<std::int64_t> nodes(static_cast<std::size_t>(count));
-    MPI_Recv(nodes.data(), count, MPI_INT64_T, rank, 0, team_.comm(), MPI_STATUS_IGNORE);
-    Tensor rows(out_.type(), count * width);
-    MPI_Recv(rows.data(), static_cast<int>(rows.size()), element_of(rows), rank, 0, team_.comm(),
-             MPI_STATUS_IGNORE);
-    put(nodes, rows);
-  }
-}
-
 const Accuracy& RankedGraph::accuracy() {
   const bool known = accuracy_ != nullptr;
   if (!known) accuracy_ = std::make_unique<Accuracy>();
   World::together([&] {
-    if (!known && team_.member()) gather(whole_.get());
+    if (!known && team_.member())
+      gather_rows(team_, *out_, nodes_, whole_ != nullptr ? &*whole_->out : nullptr);
   });
   World::together([&] {
     if (known || World::rank() != 0) return;

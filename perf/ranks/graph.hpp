@@ -34,16 +34,15 @@ class RankedGraph {
  private:
   void plan();
   void add_up(const heed_mpi_graph_info& graph, const heed_mpi_graph_attention_info& plan);
-  Tensor rows_of(const Tensor& whole, std::int64_t width) const;
-  void gather(GraphTensors* whole) const;
 
   GraphWorkload workload_;
   Context context_;
   Team team_;
   std::shared_ptr<const Edges> all_edges_;
-  std::unique_ptr<GraphTensors> whole_;  ///< the results are gathered there; on the first rank
-  std::vector<std::int64_t> nodes_;      ///< own ones
-  Tensor query_, key_, value_, out_;
+  std::unique_ptr<oracle::GraphProblem>
+      whole_;         ///< the results are gathered there; on the first rank
+  RowNumbers nodes_;  ///< own ones
+  std::optional<Tensor> query_, key_, value_, out_;
   heed_graph_attention_args args_ = HEED_GRAPH_ATTENTION_ARGS_INIT;
   std::shared_ptr<heed_mpi_graph_attention_plan> plan_;
   std::unique_ptr<Workspace> workspace_;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <stdexcept>
 
 namespace heed::perf {
+
 void check_mpi(heed_status status) {
   if (status != HEED_STATUS_OK) throw std::runtime_error(heed_mpi_last_error());
 }
@@ -38,8 +38,11 @@ double of_heaviest(double own, double weight, MPI_Comm comm) {
 
 }  // namespace
 
+namespace {
+
+/// An element that counts fit an int by.
 MPI_Datatype element_of(const Tensor& tensor) {
-  switch (oracle::format_of(tensor.type()).bytes) {
+  switch (oracle::format_of(tensor.dtype()).bytes) {
     case 2:
       return MPI_UINT16_T;
     case 4:
@@ -49,25 +52,60 @@ MPI_Datatype element_of(const Tensor& tensor) {
   }
 }
 
+Tensor with_rows(const Tensor& like, std::size_t rows) {
+  oracle::Axes shape = like.shape();
+  shape[2] = static_cast<std::int64_t>(rows);
+  const bool outside = like.strides()[2] > like.strides()[1];
+  return oracle::placed(shape,
+                        outside ? oracle::Arrangement::kRowsOutside : oracle::Arrangement::kDefault,
+                        like.dtype(), 0);
+}
+
+oracle::Axes place_in(const RowNumbers& rows, oracle::Axes at) {
+  at[2] = rows[static_cast<std::size_t>(at[2])];
+  return at;
+}
+
+void put_rows(const Tensor& some, const RowNumbers& rows, Tensor& whole) {
+  some.each([&](const oracle::Axes& at) { whole.set(place_in(rows, at), some.get(at)); });
+}
+
+}  // namespace
+
+Tensor some_rows(const Tensor& of, const RowNumbers& rows) {
+  Tensor some = with_rows(of, rows.size());
+  some.fill([&](const oracle::Axes& at) { return of.get(place_in(rows, at)); });
+  return some;
+}
+
+void gather_rows(const Team& team, const Tensor& own, const RowNumbers& rows, Tensor* whole) {
+  const MPI_Datatype element = element_of(own);
+  if (World::rank() != 0) {
+    MPI_Send(rows.data(), static_cast<int>(rows.size()), MPI_INT64_T, 0, 0, team.comm());
+    MPI_Send(own.data(), static_cast<int>(size_of(own)), element, 0, 0, team.comm());
+    return;
+  }
+  put_rows(own, rows, *whole);
+  for (int rank = 1; rank < team.size(); ++rank) {
+    MPI_Status status;
+    int count = 0;
+    MPI_Probe(rank, 0, team.comm(), &status);
+    MPI_Get_count(&status, MPI_INT64_T, &count);
+    RowNumbers theirs(static_cast<std::size_t>(count));
+    MPI_Recv(theirs.data(), count, MPI_INT64_T, rank, 0, team.comm(), MPI_STATUS_IGNORE);
+    Tensor numbers = with_rows(own, theirs.size());
+    MPI_Recv(numbers.data(), static_cast<int>(size_of(numbers)), element, rank, 0, team.comm(),
+             MPI_STATUS_IGNORE);
+    put_rows(numbers, theirs, *whole);
+  }
+}
+
 Ran ran_of(const heed_mpi_times& times, const Team& team) {
   return {most_of(times.run, team.comm()), most_of(times.compute, team.comm()),
           sum_of(times.compute, team.comm()) / team.size(),
           sum_of(times.wait, team.comm()) / team.size(),
           of_heaviest(times.wait, times.compute, team.comm())};
 }
-
-namespace {
-
-/// Copies rows of so many bytes.
-void copy_rows(const Tensor& from, std::int64_t first, Tensor& to, std::int64_t to_first,
-               std::int64_t rows, std::size_t row_bytes) {
-  if (rows == 0) return;
-  std::memcpy(static_cast<char*>(to.data()) + static_cast<std::size_t>(to_first) * row_bytes,
-              static_cast<const char*>(from.data()) + static_cast<std::size_t>(first) * row_bytes,
-              static_cast<std::size_t>(rows) * row_bytes);
-}
-
-}  // namespace
 
 Ranked::Ranked(const std::string& workload, const Context& context, int ranks)
     : workload_(parse_workload(workload)),
@@ -79,44 +117,35 @@ Ranked::Ranked(const std::string& workload, const Context& context, int ranks)
   });
 }
 
-std::vector<Ranked::Part> Ranked::parts_of(int rank, std::int64_t length) const {
-  heed_mpi_rows rows[2];
+RowNumbers Ranked::own_rows(std::int64_t length) const {
+  heed_mpi_rows parts[2];
   check_mpi(heed_mpi_place(zigzag_ ? HEED_MPI_ZIGZAG : HEED_MPI_CONTIGUOUS, length, team_.size(),
-                           rank, rows));
-  std::vector<Part> parts = {{rows[0].begin, rows[0].count, 0}};
-  if (zigzag_) parts.push_back({rows[1].begin, rows[1].count, rows[0].count});
-  return parts;
-}
-
-void Ranked::take(const Tensor& from, Tensor& to, std::int64_t heads, std::int64_t length) const {
-  const std::vector<Part> parts = parts_of(World::rank(), length);
-  const std::int64_t rows = parts.back().row + parts.back().count;
-  to = Tensor(from.type(), from.size() / length * rows);
-  const std::size_t bytes = from.bytes() / static_cast<std::size_t>(heads * length);
-  for (std::int64_t h = 0; h < heads; ++h)
-    for (const Part& part : parts)
-      copy_rows(from, h * length + part.begin, to, h * rows + part.row, part.count, bytes);
+                           World::rank(), parts));
+  RowNumbers rows;
+  for (int part = 0; part < (zigzag_ ? 2 : 1); ++part)
+    for (std::int64_t row = 0; row < parts[part].count; ++row)
+      rows.push_back(parts[part].begin + row);
+  return rows;
 }
 
 void Ranked::plan(const Context& context) {
   // All ranks draw the same numbers.
-  whole_ = std::make_unique<Tensors>(workload_);
-  const heed_attention_desc& d = workload_.desc;
-  const std::int64_t queries = d.batch * d.query_heads;
-  const std::int64_t keys = d.batch * d.key_heads;
-  take(whole_->query, query_, queries, d.query_length);
-  take(whole_->key, key_, keys, d.key_length);
-  take(whole_->value, value_, keys, d.key_length);
-  take(whole_->out, out_, queries, d.query_length);
-  if (workload_.lse) take(whole_->lse, lse_, queries, d.query_length);
+  whole_ = std::make_unique<oracle::Problem>(problem_of(workload_));
+  const RowNumbers queries = own_rows(workload_.desc.query_length);
+  const RowNumbers keys = own_rows(workload_.desc.key_length);
+  query_ = some_rows(whole_->query, queries);
+  key_ = some_rows(whole_->key, keys);
+  value_ = some_rows(whole_->value, keys);
+  out_ = some_rows(whole_->out, queries);
+  if (workload_.lse) lse_ = some_rows(*whole_->lse, queries);
   args_ = whole_->args();
-  args_.query = query_.data();
-  args_.key = key_.data();
-  args_.value = value_.data();
-  args_.out = out_.data();
-  args_.lse = lse_.data();
-  shard_.query_length = query_.size() / (queries * d.features);
-  shard_.key_length = key_.size() / (keys * d.features);
+  args_.query = query_->data();
+  args_.key = key_->data();
+  args_.value = value_->data();
+  args_.out = out_->data();
+  args_.lse = workload_.lse ? lse_->data() : nullptr;
+  shard_.query_length = static_cast<std::int64_t>(queries.size());
+  shard_.key_length = static_cast<std::int64_t>(keys.size());
 
   heed_mpi_attention_desc desc = HEED_MPI_ATTENTION_DESC_INIT;
   desc.attention = &shard_;
@@ -158,7 +187,7 @@ Ran Ranked::run() {
     if (!team_.member()) return;
     MPI_Barrier(team_.comm());
     check_mpi(
-        heed_mpi_attention_plan_run(plan_.get(), &args_, workspace_->data(), workspace_->bytes()));
+        heed_mpi_attention_plan_run(plan_.get(), &args_, workspace_->get(), workspace_->bytes()));
     ran = ran_of(described(heed_mpi_attention_plan_times, plan_.get(), HEED_MPI_TIMES_INIT), team_);
   });
   return ran;
@@ -190,48 +219,25 @@ std::string Ranked::on_each(const std::string& workload, int ranks) {
   return times_as_long(workload, ranks);
 }
 
-void Ranked::gather(const Tensor& own, Tensor& whole) {
-  const heed_attention_desc& d = workload_.desc;
-  const std::int64_t heads = d.batch * d.query_heads;
-  if (World::rank() != 0) {
-    MPI_Send(own.data(), static_cast<int>(own.size()), element_of(own), 0, 0, team_.comm());
-    return;
-  }
-  const std::size_t bytes = whole.bytes() / static_cast<std::size_t>(heads * d.query_length);
-  for (int rank = 0; rank < team_.size(); ++rank) {
-    const std::vector<Part> parts = parts_of(rank, d.query_length);
-    const std::int64_t rows = parts.back().row + parts.back().count;
-    Tensor theirs(own.type(), whole.size() / d.query_length * rows);
-    if (rank == 0)
-      copy_rows(own, 0, theirs, 0, heads * rows, bytes);
-    else
-      MPI_Recv(theirs.data(), static_cast<int>(theirs.size()), element_of(theirs), rank, 0,
-               team_.comm(), MPI_STATUS_IGNORE);
-    for (std::int64_t h = 0; h < heads; ++h)
-      for (const Part& part : parts)
-        copy_rows(theirs, h * rows + part.row, whole, h * d.query_length + part.begin, part.count,
-                  bytes);
-  }
-}
-
 const Accuracy& Ranked::accuracy() {
   const bool known = accuracy_ != nullptr;
   if (!known) accuracy_ = std::make_unique<Accuracy>();
   World::together([&] {
     if (known || !team_.member()) return;
-    Tensor none;
-    gather(out_, whole_ != nullptr ? whole_->out : none);
-    if (workload_.lse) gather(lse_, whole_ != nullptr ? whole_->lse : none);
+    const RowNumbers rows = own_rows(workload_.desc.query_length);
+    gather_rows(team_, *out_, rows, whole_ != nullptr ? &whole_->out : nullptr);
+    if (workload_.lse) gather_rows(team_, *lse_, rows, whole_ != nullptr ? &*whole_->lse : nullptr);
   });
   World::together([&] {
     if (known || World::rank() != 0) return;
     // Each merge rounds numbers that are at most the largest value once more; api/mpi.md.
     double largest = 0;
-    for (std::int64_t i = 0; i < whole_->value.size(); ++i)
-      largest = std::max(largest, std::fabs(whole_->value[i]));
+    whole_->value.each([&](const oracle::Axes& at) {
+      largest = std::max(largest, std::fabs(whole_->value.get(at)));
+    });
     const double spans = (zigzag_ ? 2.0 : 1.0) * team_.size();
     const double unit = oracle::is_float64(workload_.desc) ? 0x1p-53 : 0x1p-24;
-    *accuracy_ = check_accuracy(workload_, *whole_, precision_, (spans + 3) * unit * largest);
+    *accuracy_ = check_accuracy(*whole_, precision_, (spans + 3) * unit * largest);
     demand(*accuracy_, workload_.name);
   });
   return *accuracy_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,6 @@
 #include "perf/accuracy.hpp"
 #include "perf/contexts.hpp"
 #include "perf/ranks/world.hpp"
-#include "perf/tensors.hpp"
-#include "perf/workload.hpp"
 
 namespace heed::perf {
 
@@ -21,8 +20,12 @@ void check_mpi(heed_status status);
 /// Of all members.
 double most_of(double own, MPI_Comm comm);
 double sum_of(double own, MPI_Comm comm);
-/// An element that counts fit an int by.
-MPI_Datatype element_of(const Tensor& tensor);
+
+/// Rows of a tensor by their numbers, laid out as its own are.
+using RowNumbers = std::vector<std::int64_t>;
+Tensor some_rows(const Tensor& of, const RowNumbers& rows);
+/// Puts the rows of all members into a tensor of the first; the others' is not looked at.
+void gather_rows(const Team& team, const Tensor& own, const RowNumbers& rows, Tensor* whole);
 
 /// A run, on the rank that took longest and on the mean one; seconds.
 struct Ran {
@@ -69,22 +72,17 @@ class Ranked {
   const Accuracy& accuracy();
 
  private:
-  struct Part {
-    std::int64_t begin, count, row;  ///< rows of the sequence, and where they lie in the shard
-  };
+  RowNumbers own_rows(std::int64_t length) const;
   void plan(const Context& context);
   void add_up(const heed_mpi_attention_info& info);
-  void take(const Tensor& from, Tensor& to, std::int64_t heads, std::int64_t length) const;
-  std::vector<Part> parts_of(int rank, std::int64_t length) const;
-  void gather(const Tensor& own, Tensor& whole);
 
   Workload workload_;
   bool zigzag_;
   std::uint32_t precision_ = HEED_PRECISION_EXACT;  ///< in effect on one rank
   Team team_;
-  std::unique_ptr<Tensors> whole_;  ///< the results are gathered there; on the first rank
+  std::unique_ptr<oracle::Problem> whole_;  ///< the results are gathered there; on the first rank
   heed_attention_desc shard_;
-  Tensor query_, key_, value_, out_, lse_;
+  std::optional<Tensor> query_, key_, value_, out_, lse_;
   heed_attention_args args_ = HEED_ATTENTION_ARGS_INIT;
   std::shared_ptr<heed_mpi_attention_plan> plan_;
   std::unique_ptr<Workspace> workspace_;

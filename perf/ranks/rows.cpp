@@ -33,10 +33,12 @@ class RankRow {
 
   void measure(benchmark::State& state) {
     // Of all rows these tensors alone are in memory.
-    const auto split = kept<Split, 2>(row().name, weak_ ? Split::on_each(shape_, ranks_) : shape_,
-                                      context_, ranks_);
-    const auto alone =
-        ranks_ == 1 ? split : kept<Split, 2>(row().name + " alone", shape_, context_, 1);
+    const auto split = kept<Split, 2>(row().name, [&] {
+      return Split(weak_ ? Split::on_each(shape_, ranks_) : shape_, context_, ranks_);
+    });
+    const auto alone = ranks_ == 1 ? split : kept<Split, 2>(row().name + " alone", [&] {
+      return Split(shape_, context_, 1);
+    });
     Ran one = {};
     Ran all = {};
     double exchange = 0;

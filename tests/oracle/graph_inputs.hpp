@@ -30,6 +30,9 @@ struct GraphGiven {
   const heed_graph_attention_desc& desc;
   const heed_graph_attention_args& args;
   const EdgeList& edges;
+  Index first_nodes = 0;  ///< the only ones whose results are looked at, of one step; 0: all
+
+  Index nodes() const { return first_nodes > 0 ? first_nodes : edges.nodes; }
 };
 
 inline bool is_float64(const heed_graph_attention_desc& desc) {

@@ -56,13 +56,14 @@ class GraphOracle {
       data_ = exact_rows<Wide>(data, nodes, 1, d_.width);
     }
     if (d_.inputs == HEED_GRAPH_PROJECTED) {
-      const auto rows = [&](const void* from, const heed_layout& layout, Index features) {
-        return exact_rows<Wide>(rows_source(from, layout, d_.heads, features), nodes, d_.heads,
+      const auto rows = [&](const void* from, const heed_layout& layout, Index count,
+                            Index features) {
+        return exact_rows<Wide>(rows_source(from, layout, d_.heads, features), count, d_.heads,
                                 features);
       };
-      numbers_.query = rows(a_.query, d_.query, d_.features);
-      numbers_.key = rows(a_.key, d_.key, d_.features);
-      numbers_.value = rows(a_.value, d_.value, width_);
+      numbers_.query = rows(a_.query, d_.query, given_.nodes(), d_.features);
+      numbers_.key = rows(a_.key, d_.key, nodes, d_.features);
+      numbers_.value = rows(a_.value, d_.value, nodes, width_);
     }
     numbers_.edge_key =
         edge_terms<Wide>(given_, a_.w_edge_key, d_.w_edge_key, d_.heads * d_.features);
@@ -107,13 +108,13 @@ class GraphOracle {
   }
 
   std::size_t out_at(Index n, Index h, Index x) const {
-    return size((h * given_.edges.nodes + n) * width_ + x);
+    return size((h * given_.nodes() + n) * width_ + x);
   }
 
   // ---- One step ----
 
   void run_step() {
-    const Index nodes = given_.edges.nodes;
+    const Index nodes = given_.nodes();
     expected_.out.assign(size(out_heads_of(d_) * nodes * width_), kUnwritten);
     expected_.lse.assign(size(d_.heads * nodes), kUnwritten);
     expected_.weights.assign(size(d_.heads * given_.edges.size()), {0, 0});

@@ -42,6 +42,9 @@ class BlockBackward {
   /// On an instruction set; nullptr: on those that multiply no pairs.
   ExpectedBlockGradients expected(const char* isa = nullptr);
 
+  /// What heed gets, beside a block's arguments, which are to live as long.
+  heed_multihead_backward_args args(const heed_multihead_args& of_block);
+
   /// Everything that a run writes; throws if it writes anything else.
   BlockGradients run(const Context& context, Keeps keeps = Keeps::kNothing);
 
@@ -61,7 +64,6 @@ class BlockBackward {
 
   /// Puts into gradients what is there before a run.
   void begin();
-  heed_multihead_backward_args args(const heed_multihead_args& of_block);
 
   heed_multihead_backward_desc desc_ = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
   std::array<std::optional<Tensor>, kBlockGradients> before_;
