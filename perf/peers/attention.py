@@ -15,12 +15,13 @@ A peer that does not offer what a workload asks for shows "-".
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 import results
-from command import parser_of, require
+from command import parser_of
 from ggml_peer import Ggml
 from openvino_peer import OpenVino
 from shape import BIASES, MASKS, TYPES, Shape, listed
@@ -228,15 +229,19 @@ def prepare(peer, workload, threads):
 
 
 def main():
-    parser = parser_of(__doc__, "perf/heed_perf", "--program", epilog=(
+    parser = parser_of(__doc__, epilog=(
         "Arguments after -- go to heed_perf, for example -- --isa avx2 --executor openmp"))
+    here = os.path.dirname(os.path.abspath(__file__))
+    built = os.path.normpath(os.path.join(here, "..", "..", "build", "release", "perf", "heed_perf"))
+    parser.add_argument("--program", default=built, help="heed_perf; default %(default)s")
     lists = parser.add_mutually_exclusive_group()
     lists.add_argument("--forms", action="store_true", help="default: those that peers have too")
     lists.add_argument("--decode", action="store_true", help="default: one row over many keys")
     parser.add_argument("--json", help="a file for the ratios, which chart.py draws")
     parser.add_argument("heed_arguments", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    require(options.program, "--program")
+    if not os.path.exists(options.program):
+        sys.exit(f"{options.program} is not there: build it, or say where with --program")
 
     heed = Heed(options.program, options.heed_arguments)
     peers = installed_peers()

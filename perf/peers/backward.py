@@ -15,7 +15,7 @@ import statistics
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
-from command import for_each, imported, load, parser_of
+from command import for_each, imported, parser_of
 from gradients import Heed, Problem, PyTorch
 from shape import BIASES, MASKS, TYPES, Shape, listed
 from turns import Table, seconds_per_call
@@ -44,32 +44,29 @@ def check(torch, workload, problem, heed, peer):
             sys.exit(f"{workload}: gradients of {name} differ by {difference:.3g}, more than {most:.3g}")
 
 
-def compare(library, torch, table, workload, threads):
+def compare(package, torch, table, workload, threads):
     problem = Problem(torch, workload)
     torch.set_num_threads(threads)
-    heed, peer = Heed(library, torch, problem, threads), PyTorch(torch, problem)
+    heed, peer = Heed(package, torch, problem, threads), PyTorch(torch, problem)
     check(torch, workload, problem, heed, peer)
     both = lambda program: (program.forward(), program.backward())
     for label, call in (("together", both), ("alone", lambda program: program.backward())):
         turns = [lambda p=program: seconds_per_call(lambda: call(p), threads == 1)
                  for program in (heed, peer)]
         table.add(f"{workload} {label}", turns)
-    heed.close()
     return heed.about
 
 
 def main():
-    options = parser_of(__doc__, "libheed.so", epilog=(
-        "HEED_ISA and HEED_PARALLEL choose as in any program.")).parse_args()
-    torch, = imported("torch")
-    library = load(options)
-    print(f"heed {library.version}, torch {torch.__version__}")
+    options = parser_of(__doc__, epilog="HEED_ISA and HEED_PARALLEL choose as in any program.").parse_args()
+    torch, heed = imported("torch", "heed")
+    print(f"heed {heed.__version__}, torch {torch.__version__}")
     workloads = options.workload or offered()
     table = Table(["heed", "torch"], options.threads, options.repetitions,
                   width=max(map(len, workloads)) + len(" together "))
     about = []
     for_each(workloads, lambda workload: about.append(
-        compare(library, torch, table, workload, options.threads)))
+        compare(heed, torch, table, workload, options.threads)))
     for label in ("together", "alone"):
         ratios = [times["torch"] for name, times in table.times_as_long.items() if name.endswith(label)]
         print(f"{label}: at least {min(ratios):.2f}, geometric mean {statistics.geometric_mean(ratios):.2f}")

@@ -10,7 +10,7 @@ line for each, over as many rows of it. Workloads may be bf16 and f16 then; the 
 rounded tensors, and gradients are rounded to the same type: what that alone makes of the truth is the
 last column, an rms error below which nobody gets.
 
-    pip install torch
+    pip install torch, and heed, or PYTHONPATH=build/release/api/python
 
 A workload is heed_perf's name of a shape; scores are made normal with deviation 1 by default,
 `_scoresN` multiplies queries so that their deviation is N (`_scores0`: 0.01).
@@ -20,7 +20,7 @@ import itertools
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
-from command import for_each, imported, load, parser_of
+from command import for_each, imported, parser_of
 from gradients import Heed, PyTorch
 from gradients import Problem as Differentiated
 from shape import Shape, numpy
@@ -99,18 +99,6 @@ class Problem:
         return rms_and_maximum(out[:, :, self.rows].astype("f8") - self.truth)
 
 
-def heed(library, context, problem):
-    shape = problem.shape
-    desc = shape.desc(library, causal=library.HEED_CAUSAL_TOP_LEFT if shape.causal else 0)
-    out = numpy.full((*problem.query.shape[:3], shape.value_features), numpy.nan, "f4")
-    tensors = (problem.query, problem.key, problem.value, out)
-    names = ("query", "key", "value", "out")
-    pointers = {name: tensor.ctypes.data for name, tensor in zip(names, tensors)}
-    args = library.struct("heed_attention_args", **pointers)
-    library.call("heed_attention", context, desc, args)
-    return out
-
-
 def pytorch(torch, problem):
     tensors = (torch.from_numpy(t) for t in (problem.query, problem.key, problem.value))
     grouped = problem.shape.heads != problem.shape.key_heads
@@ -143,16 +131,15 @@ def true_gradients(problem):
     return grads
 
 
-def compare_gradients(library, torch, workload, options):
+def compare_gradients(package, torch, workload, options):
     problem = Differentiated(torch, workload)
     if problem.mask is not None or "bias" in problem.inputs:
         raise ValueError("only causal and types can be compared")
-    heed, peer = Heed(library, torch, problem, 0, options.isa), PyTorch(torch, problem)
+    heed, peer = Heed(package, torch, problem, 0, options.isa), PyTorch(torch, problem)
     found = []
     for program in (heed, peer):
         program.forward()
         found.append([gradient.double().numpy() for gradient in program.backward()])
-    heed.close()
     for name, true, *both in zip(problem.names(), true_gradients(problem), *found):
         rows = spread(options.rows, true.shape[2])
         errors = [rms_and_maximum((gradient - true)[:, :, rows]) for gradient in both]
@@ -161,32 +148,30 @@ def compare_gradients(library, torch, workload, options):
 
 
 def main():
-    parser = parser_of(__doc__, "libheed.so", turns=False)
+    parser = parser_of(__doc__, turns=False)
     parser.add_argument("--rows", type=int, default=512, help="of each head; default %(default)s")
     parser.add_argument("--isa", help="of heed; default: the best one here")
     parser.add_argument("--backward", action="store_true", help="of gradients instead of out")
     options = parser.parse_args()
-    torch, = imported("torch")
-    library = load(options)
-    isa = {"isa": options.isa.encode()} if options.isa else {}
-    context = library.make("heed_context_create", library.struct("heed_context_options", **isa))
-    described = library.describe("heed_context_describe", context, "heed_context_info")
-    print(f"heed {library.version} {described.isa.decode()}, torch {torch.__version__}")
+    torch, heed = imported("torch", "heed")
+    context = heed.Context(isa=options.isa)
+    print(f"heed {heed.__version__} {context.describe()['isa']}, torch {torch.__version__}")
     titles = ["heed rms", "torch rms", "ratio", "heed max", "torch max", "ratio"]
     titles += ["rounded"] if options.backward else []
     print("workload".ljust(WIDTH) + "".join(title.rjust(11) for title in titles))
 
     def compare(name):
         problem = Problem(name, options.rows)
-        ours = problem.error(heed(library, context, problem))
+        causal = "top_left" if problem.shape.causal else False
+        ours = problem.error(heed.attention(problem.query, problem.key, problem.value, causal=causal,
+                                            context=context))
         print_errors(name, ours, problem.error(pytorch(torch, problem)))
 
     if options.backward:
         for_each(options.workload or BACKWARD,
-                 lambda name: compare_gradients(library, torch, name, options))
+                 lambda name: compare_gradients(heed, torch, name, options))
     else:
         for_each(options.workload or WORKLOADS, compare)
-    library.destroy("heed_context_destroy", context)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
-"""Attention and its gradients on the same tensors: heed's through its C API, PyTorch's by autograd."""
-
-import ctypes
+"""Attention and its gradients on the same tensors: heed's, and PyTorch's by autograd."""
 
 from shape import BIASES, MASKS, TYPES, Shape
 
@@ -32,56 +30,33 @@ class Problem:
 
 
 class Heed:
-    def __init__(self, library, torch, problem, threads, isa=None):
-        s, self.library, self.problem = problem.shape, library, problem
-        options = library.struct("heed_context_options", threads=threads,
-                                 **({"isa": isa.encode()} if isa else {}))
-        self.context = library.make("heed_context_create", options)
-        kind = {torch.float32: library.HEED_DTYPE_F32, torch.bfloat16: library.HEED_DTYPE_BF16,
-                torch.float16: library.HEED_DTYPE_F16, torch.float64: library.HEED_DTYPE_F64}[problem.kind]
-        desc = self.desc = s.desc(library, causal=library.HEED_CAUSAL_TOP_LEFT if s.causal else 0)
-        back = library.struct("heed_attention_backward_desc", attention=ctypes.addressof(desc))
-        for layout in (desc.query, desc.key, desc.value, desc.out, back.grad_out, back.grad_query,
-                       back.grad_key, back.grad_value, desc.bias, back.grad_bias):
-            layout.dtype = kind
-        bias = problem.inputs.get("bias")
-        for layout, scores in ((desc.mask, problem.mask), (desc.bias, bias)):
-            if scores is not None:
-                layout.batch, layout.heads, layout.rows, layout.keys = scores.shape
-        real = torch.float64 if problem.kind is torch.float64 else torch.float32
-        self.out = torch.full_like(problem.grad_out, float("nan"))
-        self.lse = torch.full(self.out.shape[:3], float("nan"), dtype=real)
-        pointers = {**problem.inputs, "out": self.out, "lse": self.lse, "mask": problem.mask}
-        self.args = library.struct("heed_attention_args", **{
-            name: tensor.data_ptr() for name, tensor in pointers.items() if tensor is not None})
-        self.gradients = {name: torch.full_like(tensor, float("nan"), requires_grad=False)
-                          for name, tensor in problem.inputs.items()}
-        self.back_args = library.struct(
-            "heed_attention_backward_args", attention=ctypes.addressof(self.args),
-            grad_out=problem.grad_out.data_ptr(),
-            **{f"grad_{name}": tensor.data_ptr() for name, tensor in self.gradients.items()})
-        self.forward_plan, self.forward_room = self.plan("heed_attention_plan", desc)
-        self.back_plan, self.back_room = self.plan("heed_attention_backward_plan", back)
+    """Into tensors that are there: out, and gradients."""
 
-    def plan(self, kind, desc):
-        plan = self.library.make(f"{kind}_create", self.context, desc)
-        info = self.library.describe(f"{kind}_describe", plan, "heed_attention_info")
-        self.about = f"{info.isa.decode()}, {info.executor.decode()}"
-        return plan, self.library.workspace(info.workspace_bytes)
+    def __init__(self, heed, torch, problem, threads, isa=None):
+        self.heed, self.grad_out = heed, problem.grad_out
+        given = {name: tensor.detach() for name, tensor in problem.inputs.items()}
+        self.inputs = [given.pop(name) for name in ("query", "key", "value")]
+        self.scores = {name: tensor for name, tensor in {**given, "attn_mask": problem.mask}.items()
+                       if tensor is not None}
+        self.options = {"causal": "top_left" if problem.shape.causal else False,
+                        "context": heed.Context(threads=threads or None, isa=isa)}
+        self.out = torch.empty_like(problem.grad_out)
+        self.gradients = {name: torch.empty_like(tensor, requires_grad=False)
+                          for name, tensor in problem.inputs.items()}
+        self.plan = heed.plan(*self.inputs, out=self.out, return_lse=True, **self.scores, **self.options)
+        info = self.plan.describe()
+        self.about = f"{info['isa']}, {info['executor']}"
 
     def forward(self):
         """out, and what backward needs of it."""
-        self.library.call("heed_attention_plan_run", self.forward_plan, self.args, *self.forward_room)
+        self.lse = self.plan(*self.inputs, out=self.out, **self.scores).lse
         return self.out
 
     def backward(self):
-        self.library.call("heed_attention_backward_plan_run", self.back_plan, self.back_args, *self.back_room)
+        self.heed.attention_backward(
+            *self.inputs, self.out, self.lse, self.grad_out, **self.scores, **self.options,
+            **{f"grad_{name}": tensor for name, tensor in self.gradients.items()})
         return list(self.gradients.values())
-
-    def close(self):
-        self.library.destroy("heed_attention_backward_plan_destroy", self.back_plan)
-        self.library.destroy("heed_attention_plan_destroy", self.forward_plan)
-        self.library.destroy("heed_context_destroy", self.context)
 
 
 class PyTorch:

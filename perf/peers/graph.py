@@ -19,13 +19,12 @@ A workload shows "-" where PyTorch Geometric would need more memory than there i
 rows for every edge.
 """
 
-import ctypes
 import math
 import os
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
-from command import for_each, imported, load, parser_of
+from command import for_each, imported, parser_of
 from shape import numpy, parts_of
 from turns import Table, seconds_per_call
 
@@ -95,62 +94,30 @@ class GraphShape:
 
 
 class HeedGraph:
-    """One plan and what its runs need."""
+    """One plan, and what its runs need; they write into arrays that are there."""
 
-    def __init__(self, library, threads, shape, edges, tensors, backward):
-        self.library = library
-        self.sources, self.destinations = (numpy.ascontiguousarray(e, "int32") for e in edges)
-        self.tensors, self.out = tensors, numpy.full_like(tensors[0], numpy.nan)
-        options = library.struct("heed_context_options", threads=threads)
-        self.context = library.make("heed_context_create", options)
-        graph = library.struct("heed_graph_desc", nodes=shape.nodes, edges=len(self.sources),
-                               sources=self.sources.ctypes.data,
-                               destinations=self.destinations.ctypes.data, reverse=backward)
-        self.graph = library.make("heed_graph_create", self.context, graph)
-        desc = library.struct("heed_graph_attention_desc", heads=shape.heads,
-                              features=shape.features, inputs=library.HEED_GRAPH_PROJECTED)
-        self.plan = library.make("heed_graph_attention_plan_create", self.context, self.graph, desc)
-        info = library.describe("heed_graph_attention_plan_describe", self.plan,
-                                "heed_graph_attention_info")
-        self.workspace = library.workspace(info.workspace_bytes)
-        query, key, value = (t.ctypes.data for t in tensors)
-        self.args = library.struct("heed_graph_attention_args", query=query, key=key, value=value,
-                                   out=self.out.ctypes.data)
-        self.backward_plan, self.grads = None, [numpy.empty_like(t) for t in tensors]
-        if backward:
-            self.plan_backward(library, desc)
-
-    def plan_backward(self, library, desc):
+    def __init__(self, heed, threads, shape, edges, tensors, backward):
+        self.heed, self.tensors = heed, tensors
+        self.out, self.grads = numpy.empty_like(tensors[0]), [numpy.empty_like(t) for t in tensors]
         self.grad_out = numpy.ones_like(self.out)
-        self.desc = desc  # gradients' descriptor points at it
-        backward = library.struct("heed_graph_attention_backward_desc",
-                                  attention=ctypes.addressof(desc))
-        self.backward_plan = library.make("heed_graph_attention_backward_plan_create", self.context,
-                                          self.graph, backward)
-        info = library.describe("heed_graph_attention_backward_plan_describe", self.backward_plan,
-                                "heed_graph_attention_info")
-        self.backward_workspace = library.workspace(info.workspace_bytes)
-        query, key, value = (g.ctypes.data for g in self.grads)
-        self.backward_args = library.struct(
-            "heed_graph_attention_backward_args", attention=ctypes.addressof(self.args),
-            grad_out=self.grad_out.ctypes.data, grad_query=query, grad_key=key, grad_value=value)
+        self.context = heed.Context(threads=threads)
+        sources, destinations = (numpy.ascontiguousarray(e, "int32") for e in edges)
+        self.graph = heed.Graph(sources, destinations, nodes=shape.nodes, duplicates="keep",
+                                reverse=backward, context=self.context)
+        self.plan = heed.graph_attention_plan(self.graph, *tensors, out=self.out, context=self.context)
 
     def train(self):
         self.run()
         self.differentiate()
 
     def differentiate(self):
-        self.library.call("heed_graph_attention_backward_plan_run", self.backward_plan,
-                          self.backward_args, *self.backward_workspace)
+        query, key, value = self.grads
+        self.heed.graph_attention_backward(
+            self.graph, *self.tensors, grad_out=self.grad_out, grad_query=query, grad_key=key,
+            grad_value=value, context=self.context)
 
     def run(self):
-        self.library.call("heed_graph_attention_plan_run", self.plan, self.args, *self.workspace)
-
-    def close(self):
-        self.library.destroy("heed_graph_attention_backward_plan_destroy", self.backward_plan)
-        self.library.destroy("heed_graph_attention_plan_destroy", self.plan)
-        self.library.destroy("heed_graph_destroy", self.graph)
-        self.library.destroy("heed_context_destroy", self.context)
+        self.plan(*self.tensors, out=self.out)
 
 
 class PyTorchGeometric:
@@ -208,11 +175,11 @@ def check(ours, theirs, name):
         sys.exit(f"{name}: the results differ by {difference:.3g}")
 
 
-def compare(library, peer, table, name, options):
+def compare(heed, peer, table, name, options):
     shape = GraphShape(name)
     random = numpy.random.default_rng(1)
     edges, tensors = shape.edges(random), shape.tensors(random)
-    ours = HeedGraph(library, options.threads, shape, edges, tensors, int(options.backward))
+    ours = HeedGraph(heed, options.threads, shape, edges, tensors, options.backward)
     rows = TRAINING_ROWS_PER_EDGE if options.backward else ROWS_PER_EDGE
     needed = rows * len(edges[0]) * shape.heads * shape.features * 4
     fits = needed < 0.9 * available_bytes()
@@ -241,20 +208,19 @@ def compare(library, peer, table, name, options):
         if fits:
             check(ours.out, run().numpy().reshape(ours.out.shape), name)
         add("", ours.run, run)
-    ours.close()
 
 
 def main():
-    parser = parser_of(__doc__, "libheed.so")
+    parser = parser_of(__doc__)
     parser.add_argument("--backward", action="store_true",
                         help="gradients: together with the forward run, and alone")
     options = parser.parse_args()
-    peer = PyTorchGeometric(options.threads, *imported("torch", "torch_geometric"))
-    library = load(options)
-    print(f"heed {library.version}, torch_geometric {peer.version}")
+    torch, torch_geometric, heed = imported("torch", "torch_geometric", "heed")
+    peer = PyTorchGeometric(options.threads, torch, torch_geometric)
+    print(f"heed {heed.__version__}, torch_geometric {peer.version}")
     table = Table(["heed", "PyG"], options.threads, options.repetitions, width=38)
     for_each(options.workload or WORKLOADS,
-             lambda workload: compare(library, peer, table, workload, options))
+             lambda workload: compare(heed, peer, table, workload, options))
 
 
 if __name__ == "__main__":

@@ -20,15 +20,13 @@ stores them and are as they are, since training changes them. Two lines for ever
     alone       backward alone, of what one forward run has kept
 """
 
-import ctypes
 import statistics
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
-from command import for_each, imported, load, parser_of
+from command import for_each, imported, parser_of
 from shape import Shape, listed
 from turns import Table, seconds_per_call
-
 
 
 class Problem:
@@ -78,99 +76,59 @@ class Problem:
         return 64 * max(self.shape.width, self.shape.queries) ** 0.5 * 2**-24
 
 
+def about(info):
+    return f"{info['isa']}, product {info['product']}, {info['executor']}"
+
+
 class Heed:
-    title = "heed"
+    """From matrices that are prepared once, into a tensor that is there."""
 
-    def __init__(self, library, torch, problem, threads):
-        s, self.library = problem.shape, library
-        options = library.struct("heed_context_options", threads=threads)
-        context = library.make("heed_context_create", options)
-        attention = s.desc(library)
-        desc = library.struct("heed_multihead_desc", width_query=s.width,
-                              attention=ctypes.addressof(attention))
-        self.dtype = library.HEED_DTYPE_BF16 if problem.bf16 else library.HEED_DTYPE_F32
-        desc.bias_dtype = self.dtype
-        for layout in (desc.input_query, desc.input_key, desc.out):
-            layout.dtype = self.dtype
-        self.plan = library.make("heed_multihead_plan_create", context, desc)
-        info = library.describe("heed_multihead_plan_describe", self.plan, "heed_multihead_info")
-        self.about = f"{info.isa.decode()}, product {info.product.decode()}, {info.executor.decode()}"
-        self.workspace = library.workspace(info.workspace_bytes)
-        self.out = torch.full_like(problem.x, float("nan"))
-        first = [sum(problem.outs[:i]) for i in range(3)]
-        rows = [slice(f, f + out) for f, out in zip(first, problem.outs)]
-        bias = lambda part: None if problem.b_in is None else problem.b_in[part]
-        p_query, p_key, p_value = (
-            self.prepare(context, problem.w_in[part], bias(part)) for part in rows)
-        self.args = library.struct(
-            "heed_multihead_args", input_query=problem.x.data_ptr(), p_query=p_query, p_key=p_key,
-            p_value=p_value, p_out=self.prepare(context, problem.w_out, problem.b_out).value,
-            out=self.out.data_ptr())
-        self.kept = problem
-
-    def prepare(self, context, matrix, bias):
-        library, (out, features) = self.library, matrix.shape
-        desc = library.struct("heed_weights_desc", out=out, bias_dtype=self.dtype)
-        desc.layout.dtype = self.dtype
-        setattr(desc, "in", features)
-        desc.layout.stride_in, desc.layout.stride_out = matrix.stride(1), matrix.stride(0)
-        pointer = lambda tensor: ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
-        return library.make("heed_weights_create", context, desc, pointer(matrix), pointer(bias))
+    def __init__(self, heed, torch, problem, threads):
+        s, context = problem.shape, heed.Context(threads=threads)
+        parts = zip([*problem.parts(problem.w_in), problem.w_out],
+                    [*problem.parts(problem.b_in), problem.b_out])
+        matrices = [heed.Weights(w.T, b, context=context) for w, b in parts]
+        self.x, self.out = problem.x, torch.empty_like(problem.x)
+        self.plan = heed.multihead_plan(
+            self.x, out=self.out, heads=s.heads, key_heads=s.key_heads, context=context,
+            **dict(zip(("w_query", "w_key", "w_value", "w_out"), matrices)))
+        self.about = about({**context.describe(), **self.plan.describe()})
 
     def __call__(self):
-        self.library.call("heed_multihead_plan_run", self.plan, self.args, *self.workspace)
-        return self.out
+        return self.plan(self.x, out=self.out)
 
 
 class HeedTraining:
     """The same from matrices as they are, with gradients of x, w_in, b_in, w_out and b_out."""
 
-    def __init__(self, library, torch, problem, threads):
-        s, self.library, self.problem = problem.shape, library, problem
-        self.context = library.make("heed_context_create",
-                                    library.struct("heed_context_options", threads=threads))
-        attention = s.desc(library)
-        desc = library.struct("heed_multihead_desc", width_query=s.width, keep=1,
-                              attention=ctypes.addressof(attention))
-        back = library.struct("heed_multihead_backward_desc", block=ctypes.addressof(desc))
-        w_parts, b_parts = problem.parts(problem.w_in), problem.parts(problem.b_in)
-        matrices = dict(zip(("query", "key", "value", "out"), [*w_parts, problem.w_out]))
-        biases = dict(zip(("query", "key", "value", "out"), [*b_parts, problem.b_out]))
-        for name, matrix in matrices.items():
-            for layout in (getattr(desc, f"w_{name}"), getattr(back, f"grad_w_{name}")):
-                layout.stride_in, layout.stride_out = matrix.stride(1), matrix.stride(0)
-        self.plan, info = self.planned("heed_multihead_plan", desc)
-        self.back_plan, back_info = self.planned("heed_multihead_backward_plan", back)
-        self.about = f"{info.isa.decode()}, product {info.product.decode()}, {info.executor.decode()}"
-        self.workspace = library.workspace(info.workspace_bytes)
-        self.back_workspace = library.workspace(back_info.workspace_bytes)
-        self.kept = library.workspace(info.kept_bytes)
-        self.out = torch.full_like(problem.x, float("nan"))
-        pointers = lambda prefix, tensors: {
-            prefix + name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None}
-        self.args = library.struct(
-            "heed_multihead_args", input_query=problem.x.data_ptr(), out=self.out.data_ptr(),
-            kept=ctypes.addressof(self.kept[0]), kept_bytes=info.kept_bytes, **pointers("w_", matrices), **pointers("b_", biases))
-        self.gradients = {name: torch.full_like(tensor, float("nan"), requires_grad=False)
-                          for name, tensor in problem.learnt().items()}
-        g = self.gradients
-        grad_w = dict(zip(matrices, [*problem.parts(g["w_in"]), g["w_out"]]))
-        grad_b = dict(zip(biases, [*problem.parts(g.get("b_in")), g.get("b_out")]))
-        self.back_args = library.struct(
-            "heed_multihead_backward_args", block=ctypes.addressof(self.args),
-            grad_out=problem.grad_out.data_ptr(), grad_input_query=g["x"].data_ptr(),
-            **pointers("grad_w_", grad_w), **pointers("grad_b_", grad_b))
+    def __init__(self, heed, torch, problem, threads):
+        s, self.heed, self.context = problem.shape, heed, heed.Context(threads=threads)
+        self.x, self.grad_out = problem.x.detach(), problem.grad_out
+        self.out, self.kept = torch.empty_like(self.x), heed.Kept()
+        given = {name: tensor.detach() for name, tensor in problem.learnt().items()}
+        self.gradients = {name: torch.empty_like(tensor) for name, tensor in given.items()}
+        self.block = {"heads": s.heads, "key_heads": s.key_heads, "context": self.context,
+                      **self.named(problem, given)}
+        self.grads = {f"grad_{name}": tensor
+                      for name, tensor in self.named(problem, self.gradients).items()}
+        self.about = about(self.context.describe())
 
-    def planned(self, kind, desc):
-        plan = self.library.make(f"{kind}_create", self.context, desc)
-        return plan, self.library.describe(f"{kind}_describe", plan, "heed_multihead_info")
+    @staticmethod
+    def named(problem, tensors):
+        """Matrices [in, out] and biases as heed calls them."""
+        names = ("query", "key", "value", "out")
+        matrices = [*problem.parts(tensors["w_in"]), tensors["w_out"]]
+        biases = [*problem.parts(tensors.get("b_in")), tensors.get("b_out")]
+        named = {f"w_{name}": matrix.T for name, matrix in zip(names, matrices)}
+        named.update({f"b_{name}": bias for name, bias in zip(names, biases) if bias is not None})
+        return named
 
     def forward(self):
-        self.library.call("heed_multihead_plan_run", self.plan, self.args, *self.workspace)
+        self.heed.multihead(self.x, keep=self.kept, out=self.out, **self.block)
 
     def backward(self):
-        self.library.call("heed_multihead_backward_plan_run", self.back_plan, self.back_args,
-                          *self.back_workspace)
+        self.heed.multihead_backward(self.x, grad_out=self.grad_out, grad_query=self.gradients["x"],
+                                     keep=self.kept, **self.block, **self.grads)
         return list(self.gradients.values())
 
 
@@ -243,13 +201,13 @@ def check_gradients(workload, problem, heed, peer):
             sys.exit(f"{workload}: gradients of {name} differ by {difference:.3g}, more than {most:.3g}")
 
 
-def compare_gradients(library, torch, table, workload, threads):
+def compare_gradients(package, torch, table, workload, threads):
     problem = Problem(torch, workload)
     if problem.bf16:
         raise ValueError("gradients are compared in float32 alone")
     problem.learn(torch)
     torch.set_num_threads(threads)
-    heed, peer = HeedTraining(library, torch, problem, threads), TorchTraining(torch, problem)
+    heed, peer = HeedTraining(package, torch, problem, threads), TorchTraining(torch, problem)
     check_gradients(workload, problem, heed, peer)
     both = lambda program: (program.forward(), program.backward())
     for label, call in (("together", both), ("alone", lambda program: program.backward())):
@@ -259,10 +217,10 @@ def compare_gradients(library, torch, table, workload, threads):
     return heed.about
 
 
-def compare(library, torch, table, workload, threads):
+def compare(package, torch, table, workload, threads):
     problem = Problem(torch, workload)
     torch.set_num_threads(threads)
-    heed = Heed(library, torch, problem, threads)
+    heed = Heed(package, torch, problem, threads)
     calls = [heed, mha(torch, problem, threads), sdpa(torch, problem, threads)]
     with torch.inference_mode():
         check(workload, problem, calls)
@@ -272,14 +230,13 @@ def compare(library, torch, table, workload, threads):
 
 
 def main():
-    parser = parser_of(__doc__, "libheed.so", epilog=(
+    parser = parser_of(__doc__, epilog=(
         "HEED_ISA, HEED_PRODUCT and HEED_PARALLEL choose as in any program."))
     parser.add_argument("--bf16", action="store_true", help="the default blocks in bfloat16")
     parser.add_argument("--backward", action="store_true", help="gradients, beside SDPA's autograd")
     options = parser.parse_args()
-    torch, = imported("torch")
-    library = load(options)
-    print(f"heed {library.version}, torch {torch.__version__}")
+    torch, heed = imported("torch", "heed")
+    print(f"heed {heed.__version__}, torch {torch.__version__}")
     names, width, compared = ["heed", "MHA", "SDPA"], 36, compare
     if options.backward:
         names, width, compared = ["heed", "SDPA"], 36 + len(" together "), compare_gradients
@@ -287,7 +244,7 @@ def main():
     about = []
     blocks = [name + "_bf16" * options.bf16 for name in listed("kBlockWorkloads")]
     for_each(options.workload or blocks, lambda workload: about.append(
-        compared(library, torch, table, workload, options.threads)))
+        compared(heed, torch, table, workload, options.threads)))
     for label in ("together", "alone") if options.backward else ():
         ratios = [times["SDPA"] for name, times in table.times_as_long.items() if name.endswith(label)]
         print(f"{label}: at least {min(ratios):.2f}, geometric mean {statistics.geometric_mean(ratios):.2f}")

@@ -52,12 +52,6 @@ class Shape:
         self.causal = any(option.startswith("causal") for option in self.options)
         self.bottom_right = "causalBR" in self.options
 
-    def desc(self, library, **options):
-        return library.struct(
-            "heed_attention_desc", batch=self.batch, query_heads=self.heads,
-            key_heads=self.key_heads, query_length=self.queries, key_length=self.keys,
-            features=self.features, value_features=self.value_features, **options)
-
     def tensors(self, layer=0):
         """Random query, key and value as numpy arrays [batch, heads, rows, features]."""
         random = numpy.random.default_rng(1 + layer)
