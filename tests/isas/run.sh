@@ -101,9 +101,10 @@ rooms() {
     [ "$isa" != amx ] || flag=amx_bf16
     "$1" "test_dense of pairs, x86-64 Sapphire Rapids ($isa)" \
       emulated sapphire_rapids "$isa" "$x86/test_dense" \
-      "$(tests_of $flag "[precision],[split],[plan],[pages],[extreme],[leaks]")"
-    "$1" "test_multihead of pairs, x86-64 Sapphire Rapids ($isa)" \
-      emulated sapphire_rapids "$isa" "$x86/test_multihead" "$(tests_of $flag "[precision]")"
+      "$(tests_of $flag "[split],[pages],[extreme],[leaks]")"
+    "$1" "test_operations of pairs, x86-64 Sapphire Rapids ($isa)" \
+      emulated sapphire_rapids "$isa" "$x86/test_operations" \
+      "$(tests_of $flag "[precision],[plan]")"
     "$1" "test_kernels of pairs, x86-64 Sapphire Rapids ($isa)" \
       emulated sapphire_rapids "$isa" "$x86/test_kernels" "$(tests_of $flag "[pairs],[rows],[table]")"
   done
@@ -112,7 +113,7 @@ rooms() {
       env HEED_TEST_SIZE=$size qemu-aarch64-static -cpu cortex-a72 "$aarch64/$test" \
       "$(some_of "$test" "$left_out")"
   done
-  for test in test_dense test_multihead test_kernels; do
+  for test in test_multihead test_operations test_kernels; do
     "$1" "$test of pairs, aarch64 (BF16)" \
       env HEED_TEST_SIZE=$size HEED_TEST_ISA=neonbf16 \
       qemu-aarch64-static -cpu max "$aarch64/$test" "[precision],[pairs],[table]"
