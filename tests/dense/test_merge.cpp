@@ -1,102 +1,149 @@
 // heed_merge: results over some keys put together to the result over all.
 #include "tests/dense/kinds.hpp"
 #include "tests/oracle/merge.hpp"
+#include "tests/problem/drawing.hpp"
+#include "tests/support/contexts.hpp"
 #include "tests/support/merge.hpp"
 
 using namespace heed_test;
 
 namespace {
 
-using Index = std::int64_t;
-
 MergeExpected wanted(const Merge& m) {
   return expect_merge(m.desc, sources_of(m.outs), sources_of(m.lses));
 }
 
-void check_merge(Merge& m, Report* report = nullptr) {
+void check_merge(Merge& m) {
   const MergeExpected want = wanted(m);
-  on_every_isa(m, [&](const Merged& got, std::size_t n) {
-    const double out = check_elements("out", m.out.shape(), got.out, want.out);
-    const double lse = check_elements("lse", m.lse.shape(), got.lse, want.lse);
-    if (report != nullptr) report->add(n, std::max(out, lse));
+  on_every_isa(m, [&](const Merged& got) {
+    check_elements("out", m.out.shape(), got.out, want.out);
+    check_elements("lse", m.lse.shape(), got.lse, want.lse);
   });
 }
 
 constexpr std::uint32_t kDtypes[] = {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64,
                                      HEED_DTYPE_BF16, HEED_DTYPE_F16};
 constexpr MergeTypes kFloat64 = {HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64, HEED_DTYPE_F64};
-constexpr std::uint32_t kLseDtypes[] = {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64};
+
+/// Merges of every form: each choice is drawn on its own.
+class RandomMerges : Drawing {
+ public:
+  explicit RandomMerges(std::uint64_t seed) : Drawing(seed) {}
+
+  Merge draw() {
+    Axes shape = {random_.integer(1, 3), random_.integer(1, 3), random_.integer(1, 8),
+                  random_.integer(1, 40)};
+    if (one_in(10)) shape[2] = random_.integer(9, 100);
+    if (one_in(10)) shape[3] = random_.integer(250, 700);  // more than fit a strip
+    if (one_in(20)) shape[static_cast<std::size_t>(random_.integer(0, 2))] = 0;
+    const Index parts = one_in(10) ? random_.integer(8, 40) : random_.integer(1, 7);
+    Merge m(shape, static_cast<std::size_t>(parts), draw_types(), draw_layouts());
+    if (one_in(12)) repeat_axis(m);
+    m.fill(random_.bits(), pick<double>({0, 1, 3, 3, 300, 1e5}));
+    if (one_in(2)) empty_parts(m);
+    if (one_in(4))
+      for (Index n = random_.integer(1, 4); n > 0; --n)
+        plant(one_in(2) ? any_of(m.outs) : any_of(m.lses));
+    return m;
+  }
+
+ private:
+  MergeTypes draw_types() {
+    const auto any = [&] { return static_cast<std::uint32_t>(random_.integer(0, 4)); };
+    const auto real = [&] {
+      return pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64});
+    };
+    const MergeTypes drawn = {any(), real(), any(), real()};
+    // Alike they may be merged in place.
+    return one_in(2) ? drawn : MergeTypes{drawn.out, drawn.lse, drawn.out, drawn.lse};
+  }
+
+  MergeLayouts draw_layouts() {
+    const Arrangement out = draw_arrangement(), lse = draw_arrangement();
+    const auto misalign = static_cast<std::size_t>(random_.integer(0, 3));
+    if (one_in(2)) return {out, lse, out, lse, misalign};
+    return {draw_arrangement(), draw_arrangement(), out, lse, misalign};
+  }
+
+  void repeat_axis(Merge& m) {
+    Axes strides = strides_of(Arrangement::kContiguous, m.out.shape());
+    strides[static_cast<std::size_t>(random_.integer(0, 3))] = 0;
+    if (strides == Axes{}) return;  // that would mean the default
+    const std::uint32_t dtype = m.desc.part_out.dtype;
+    for (Tensor& out : m.outs) out = Tensor(out.shape(), strides, 0, out.dtype());
+    m.desc.part_out = m.outs[0].layout();
+    m.desc.part_out.dtype = dtype;
+  }
+
+  /// Some rows of parts over no keys, which may hold anything.
+  void empty_parts(Merge& m) {
+    const auto percent = pick<Index>({10, 50, 90, 100});
+    for (std::size_t k = 0; k < m.outs.size(); ++k)
+      m.lses[k].each([&](const Axes& at) {
+        if (random_.integer(0, 99) < percent) m.lses[k].set(at, -kInfinity);
+      });
+    const Axes& strides = m.outs[0].strides();
+    if (std::find(strides.begin(), strides.end(), 0) != strides.end()) return;  // others' too
+    for (std::size_t k = 0; k < m.outs.size(); ++k)
+      m.outs[k].set_where(
+          [&](const Axes& at) {
+            return m.lses[k].get({at[0], at[1], at[2], 0}) == -kInfinity;
+          },
+          random_.integer(0, 1) == 0 ? kNaN : kInfinity);
+  }
+
+  Tensor& any_of(std::vector<Tensor>& tensors) {
+    return tensors[static_cast<std::size_t>(
+        random_.integer(0, static_cast<Index>(tensors.size()) - 1))];
+  }
+};
+
+/// Whether a part lies as out and lse do.
+bool lies_alike(const Merge& m) {
+  const auto alike = [](const Tensor& a, const Tensor& b) {
+    return a.strides() == b.strides() && a.dtype() == b.dtype();
+  };
+  return alike(m.outs[0], m.out) && alike(m.lses[0], m.lse);
+}
 
 }  // namespace
 
-TEST_CASE("merging is a mean weighted with e^lse", "[merge]") {
+TEST_CASE("random merges: of every size, type and layout, of parts with and without keys",
+          "[merge]") {
   Report report("merge");
-  std::size_t index = 0;
-  for (const std::size_t parts : {1U, 2U, 3U, 7U, 40U})
-    for (const double spread : {0.0, 3.0, 300.0, 1e5})
-      for (const std::uint32_t dtype : kDtypes) {
-        if (!keep(index++)) continue;
-        Merge m({2, 3, 5, 9}, parts, {dtype, kLseDtypes[index % 3], dtype, kLseDtypes[index % 2]});
-        m.fill(index, spread);
-        check_merge(m, &report);
-      }
-}
-
-TEST_CASE("merging from any types to any types", "[merge]") {
-  std::size_t index = 0;
-  for (const std::uint32_t part_out : kDtypes)
-    for (const std::uint32_t out : kDtypes)
-      for (const std::uint32_t part_lse : kLseDtypes)
-        for (const std::uint32_t lse : kLseDtypes) {
-          if (!keep(index++)) continue;
-          Merge m({1, 2, 3, 9}, 3, {part_out, part_lse, out, lse});
-          m.fill(index);
-          check_merge(m);
-        }
-}
-
-TEST_CASE("merging parts that lie anywhere", "[merge]") {
-  const auto count_of = static_cast<int>(Arrangement::kCount);
-  std::size_t index = 0;
-  for (int n = 0; n < count_of; ++n)
-    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_F16})
-      for (const std::size_t misalign : {0U, 1U, 3U}) {
-        if (!keep(index++)) continue;
-        const auto arrangement = [&](int shift) {
-          return static_cast<Arrangement>((n + shift) % count_of);
-        };
-        Merge m({2, 3, 4, 20}, 2, {dtype, 0, dtype, 0},
-                {arrangement(0), arrangement(1), arrangement(2), arrangement(3), misalign});
-        m.fill(index);
-        check_merge(m);
-      }
-}
-
-TEST_CASE("merging sizes from nothing to more than fits a strip", "[merge]") {
-  for (const Axes& shape : std::vector<Axes>{{0, 2, 3, 4},
-                                             {2, 0, 3, 4},
-                                             {2, 2, 0, 4},
-                                             {1, 1, 1, 1},
-                                             {1, 1, 2, 600},
-                                             {1, 3, 100, 3}}) {
-    Merge m(shape, 3);
-    m.fill(5);
-    check_merge(m);
+  Contexts contexts;
+  for (std::uint64_t seed = 1; seed <= count(1000); ++seed) {
+    Merge m = RandomMerges(seed).draw();
+    INFO("seed " << seed << ": " << line_of(m));
+    Random random(seed ^ 0x5eed);
+    const Choices choices = draw_choices(random);
+    const MergeExpected want = wanted(m);
+    on_every_isa(m, [&](const Merged& got, std::size_t n) {
+      const auto allowed = Unspecified::kAllowed;
+      report.add(n, std::max(check_elements("out", m.out.shape(), got.out, want.out, allowed),
+                             check_elements("lse", m.lse.shape(), got.lse, want.lse, allowed)));
+      const Context& other = contexts.get(IsaContexts::name(n), choices);
+      const Merged again = m.run_all(other, seed % 2 == 0);
+      check_same("out, with other threads", again.out, got.out);
+      if (seed % 2 == 0) check_same("lse, with other threads", again.lse, got.lse);
+      if (!lies_alike(m)) return;
+      Merge into = m;
+      const std::size_t target = seed % m.outs.size();
+      require_ok(
+          into.call(plain_contexts()[n], into.outs[target].data(), into.lses[target].data()));
+      check_same("out, in place of a part", into.outs[target].numbers(), got.out);
+      check_same("lse, in place of a part", into.lses[target].numbers(), got.lse);
+      CHECK(into.outs[target].padding_intact());
+      const std::size_t next = (target + 1) % m.outs.size();
+      if (next != target)
+        check_same("another part", into.outs[next].numbers(), m.outs[next].numbers());
+    });
   }
-}
-
-TEST_CASE("a part that repeats along an axis", "[merge]") {
-  Merge m({2, 3, 5, 9}, 2);
-  const Axes strides = {0, 0, 9, 1};
-  for (Tensor& out : m.outs) out = Tensor({2, 3, 5, 9}, strides);
-  m.desc.part_out = m.outs[0].layout();
-  m.fill(6);
-  check_merge(m);
 }
 
 TEST_CASE("one part is copied", "[merge]") {
   for (const std::uint32_t dtype : kDtypes)
-    for (const std::uint32_t lse : kLseDtypes) {
+    for (const std::uint32_t lse : {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64}) {
       Merge m({2, 3, 5, 9}, 1, {dtype, lse, dtype, lse});
       m.fill(7, 50);
       on_every_isa(m, [&](const Merged& got) {
@@ -104,18 +151,6 @@ TEST_CASE("one part is copied", "[merge]") {
         check_same("lse", got.lse, m.lses[0].numbers());
       });
     }
-}
-
-TEST_CASE("out is the same without the log-sum-exp", "[merge]") {
-  Merge m({2, 3, 5, 9}, 3);
-  m.fill(8);
-  for (const char* const isa : isa_names()) {
-    const Context context = make_context(isa);
-    const Numbers with = m.run_all(context).out;
-    const Merged without = m.run_all(context, false);
-    check_same(isa, with, without.out);
-    for (std::size_t i = 0; i < without.lse.size(); ++i) CHECK_FALSE(without.lse.written(i));
-  }
 }
 
 TEST_CASE("the parts of a merge may come in any order", "[merge]") {
@@ -130,28 +165,6 @@ TEST_CASE("the parts of a merge may come in any order", "[merge]") {
     check_close("out", forth.out, bounds.out, back.out, bounds.out);
     check_close("lse", forth.lse, bounds.lse, back.lse, bounds.lse);
   });
-}
-
-// ---- Empty parts, infinities and NaN ----
-
-TEST_CASE("empty parts are not read", "[merge]") {
-  for (const std::uint32_t dtype : kDtypes) {
-    Merge m({1, 2, 8, 9}, 3, {dtype, 0, dtype, 0});
-    m.fill(10);
-    // Row i: part k is empty if bit k of i is set; in row 7 all are.
-    for (std::size_t k = 0; k < 3; ++k)
-      m.lses[k].each([&](const Axes& at) {
-        if ((at[2] >> k & 1) == 0) return;
-        m.lses[k].set(at, -kInfinity);
-        for (Index x = 0; x < 9; ++x)
-          m.outs[k].set({at[0], at[1], at[2], x}, x % 2 == 0 ? kNaN : kInfinity);
-      });
-    check_merge(m);
-    on_every_isa(m, [&](const Merged& got) {
-      for (std::size_t i = 63; i < 72; ++i) CHECK(got.out.bits[i] == 0);  // row 7
-      CHECK(got.lse[7] == -kInfinity);
-    });
-  }
 }
 
 TEST_CASE("parts of +inf share a row evenly, and the others are ignored", "[merge]") {
@@ -170,34 +183,6 @@ TEST_CASE("parts of +inf share a row evenly, and the others are ignored", "[merg
   }
 }
 
-TEST_CASE("NaN in a log-sum-exp makes its row NaN", "[merge]") {
-  Merge m({1, 1, 6, 9}, 3);
-  for (std::size_t k = 0; k < 3; ++k) {
-    m.fill(12);
-    m.lses[k].set({0, 0, 1, 0}, kNaN);
-    m.lses[k].set({0, 0, 3, 0}, kNaN);
-    m.lses[(k + 1) % 3].set({0, 0, 3, 0}, kInfinity);
-    m.lses[k].set({0, 0, 4, 0}, kNaN);
-    for (const std::size_t other : {(k + 1) % 3, (k + 2) % 3})
-      m.lses[other].set({0, 0, 4, 0}, -kInfinity);
-    check_merge(m);
-    on_every_isa(m, [&](const Merged& got) {
-      for (std::size_t i = 0; i < 6; ++i)
-        CHECK(std::isnan(got.lse[i]) == (i == 1 || i == 3 || i == 4));
-    });
-  }
-}
-
-TEST_CASE("what is not finite in a part reaches its feature", "[merge]") {
-  Merge m({1, 1, 4, 9}, 3);
-  m.fill(13);
-  m.outs[0].set({0, 0, 0, 2}, kNaN);
-  m.outs[1].set({0, 0, 1, 3}, kInfinity);
-  m.outs[1].set({0, 0, 2, 4}, kInfinity);
-  m.outs[2].set({0, 0, 2, 4}, -kInfinity);
-  check_merge(m);
-}
-
 TEST_CASE("log-sum-exps far apart and far out", "[merge]") {
   for (const auto& [a, b] : std::vector<std::pair<double, double>>{{0, -700},
                                                                    {0, -1000},
@@ -213,32 +198,6 @@ TEST_CASE("log-sum-exps far apart and far out", "[merge]") {
     m.lses[1].fill([b = b] { return b; });
     check_merge(m);
   }
-}
-
-// ---- In place, in threads ----
-
-TEST_CASE("a merge into one of its parts is the merge elsewhere", "[merge]") {
-  std::size_t index = 0;
-  for (const std::uint32_t dtype : kDtypes)
-    for (std::size_t target = 0; target < 3; ++target) {
-      if (!keep(index++)) continue;
-      const MergeTypes types = {dtype, HEED_DTYPE_F64, dtype, HEED_DTYPE_F64};
-      const MergeLayouts layouts = {Arrangement::kTransposed, Arrangement::kPadded,
-                                    Arrangement::kTransposed, Arrangement::kPadded};
-      Merge m({2, 3, 5, 300}, 3, types, layouts);
-      for (const char* const isa : isa_names()) {
-        INFO(isa << ": " << line_of(m) << " into part " << target);
-        m.fill(15);
-        const Context context = make_context(isa);
-        const Merged elsewhere = m.run_all(context);
-        const Tensor other_out = m.outs[(target + 1) % 3];
-        require_ok(m.call(context, m.outs[target].data(), m.lses[target].data()));
-        check_same("out", m.outs[target].numbers(), elsewhere.out);
-        check_same("lse", m.lses[target].numbers(), elsewhere.lse);
-        check_same("another part", m.outs[(target + 1) % 3].numbers(), other_out.numbers());
-        CHECK(m.outs[target].padding_intact());
-      }
-    }
 }
 
 TEST_CASE("parts that are merged as they come", "[merge]") {
@@ -264,22 +223,5 @@ TEST_CASE("parts that are merged as they come", "[merge]") {
       CHECK(std::fabs(out[i] - at_once.out[i]) <= kParts * (bounds.out[i].bound + 0x1p-50));
     for (std::size_t i = 0; i < lse.size(); ++i)
       CHECK(std::fabs(lse[i] - at_once.lse[i]) <= kParts * (bounds.lse[i].bound + 0x1p-50));
-  }
-}
-
-TEST_CASE("threads do not change the bits of a merge", "[merge][threads]") {
-  for (const Axes& shape : std::vector<Axes>{{2, 3, 700, 40}, {1, 1, 3, 100000}, {1, 1, 1, 1}}) {
-    if (small() && shape[3] > 40) continue;
-    Merge m(shape, 2);
-    m.fill(17);
-    on_every_isa(m, [&](const Merged& alone, std::size_t n) {
-      for (std::size_t i = 0; i < heed_executor_count(); ++i)
-        for (const std::uint32_t threads : {1U, 3U}) {
-          const char* const executor = heed_executor_name(i);
-          const Merged got = m.run_all(make_context(IsaContexts::name(n), {executor, threads}));
-          check_same(executor, got.out, alone.out);
-          check_same(executor, got.lse, alone.lse);
-        }
-    });
   }
 }

@@ -2,6 +2,8 @@
 #include "tests/dense/kinds.hpp"
 #include "tests/dense/rotation.hpp"
 #include "tests/oracle/rounding.hpp"
+#include "tests/problem/drawing.hpp"
+#include "tests/support/contexts.hpp"
 
 using namespace heed_test;
 
@@ -9,138 +11,104 @@ namespace {
 
 constexpr std::uint32_t kPairs[] = {HEED_ROTARY_HALVES, HEED_ROTARY_INTERLEAVED};
 
-void check_rotation(Rotation& r, Report* report = nullptr,
-                    Unspecified unspecified = Unspecified::kForbidden) {
-  const std::vector<Element> want = r.wanted();
-  on_every_isa(r, [&](const Numbers& got, std::size_t n) {
-    const double ratio = check_elements("to", r.to.shape(), got, want, unspecified);
-    if (report != nullptr) report->add(n, ratio);
-  });
-}
+/// Rotations of every form: each choice is drawn on its own.
+class RandomRotations : Drawing {
+ public:
+  explicit RandomRotations(std::uint64_t seed) : Drawing(seed) {}
 
-constexpr std::uint32_t kNarrow[] = {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_BF16,
-                                     HEED_DTYPE_F16};
+  Rotation draw() {
+    const Index turned = one_in(12) ? random_.integer(60, 520) : random_.integer(1, 40);
+    Axes shape = {random_.integer(1, 3), random_.integer(1, 4), random_.integer(1, 9), 2 * turned};
+    if (one_in(8)) shape[2] = random_.integer(10, 80);
+    if (one_in(20)) shape[static_cast<std::size_t>(random_.integer(0, 2))] = 0;
+    const bool some = one_in(3);  // the first features alone
+    if (some) shape[3] += random_.integer(0, 9);
+    Rotation r(shape, pick<std::uint32_t>({HEED_ROTARY_HALVES, HEED_ROTARY_INTERLEAVED}),
+               draw_types(), draw_places());
+    if (some) r.desc.rotary.features = 2 * turned;
+    if (one_in(12)) repeat_axis(r);
+    draw_turns(r);
+    if (one_in(5)) plant(r.from);
+    return r;
+  }
+
+ private:
+  RotationTypes draw_types() {
+    if (one_in(4)) return {HEED_DTYPE_F64, HEED_DTYPE_F64};
+    const std::vector<std::uint32_t> narrow = {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_BF16,
+                                               HEED_DTYPE_F16};
+    return {pick(narrow), pick(narrow)};
+  }
+
+  /// Where both lie alike, rows are turned in place, too.
+  RotationPlaces draw_places() {
+    const Arrangement from = draw_arrangement();
+    return {from, one_in(2) ? from : draw_arrangement(),
+            static_cast<std::size_t>(random_.integer(0, 3))};
+  }
+
+  void repeat_axis(Rotation& r) {
+    Axes strides = strides_of(Arrangement::kContiguous, r.from.shape());
+    strides[static_cast<std::size_t>(random_.integer(0, 2))] = 0;
+    if (strides == Axes{}) return;  // that would mean the default
+    const std::uint32_t dtype = r.desc.from.dtype;
+    r.from = Tensor(r.from.shape(), strides, 0, r.from.dtype());
+    r.desc.from = r.from.layout();
+    r.desc.from.dtype = dtype;
+    r.from.fill([&] { return random_.normal(); });
+  }
+
+  /// Angles by base and position, or tables of anything.
+  void draw_turns(Rotation& r) {
+    const bool tables = one_in(4);
+    if (tables) r.give_tables(90, one_in(2) ? 0 : random_.integer(1, 6));
+    if (!tables && one_in(3))
+      r.desc.rotary.base = pick<double>({0.5, 1, 2, 5e5, 1e6, 1e308, 1e-256});
+    const Index last = tables ? 90 : Index{1} << 40;
+    if (one_in(3))
+      r.draw_positions(tables ? 90 : pick<Index>({2, 100000, last}));
+    else
+      r.desc.position = tables ? random_.integer(0, 90 - r.desc.rows)
+                               : pick<Index>({0, 1, 5, 999, 1000000, Index{1} << 31, last - 80});
+  }
+};
+
+bool lies_alike(const Rotation& r) {
+  return r.from.strides() == r.to.strides() && r.from.dtype() == r.to.dtype() &&
+         std::find(r.from.strides().begin(), r.from.strides().end(), 0) == r.from.strides().end();
+}
 
 }  // namespace
 
-TEST_CASE("rows of every size are turned by their positions", "[rotate]") {
+TEST_CASE("random rotations: every size, type, layout, base, position and table", "[rotate]") {
   Report report("rotate");
-  std::size_t index = 0;
-  for (const std::uint32_t pairs : kPairs)
-    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64})
-      for (const Axes& shape : std::vector<Axes>{{1, 1, 1, 2},
-                                                 {2, 3, 5, 6},
-                                                 {1, 2, 3, 14},
-                                                 {3, 1, 4, 64},
-                                                 {1, 4, 33, 128},
-                                                 {1, 1, 2, 1022}})
-        for (const Index position : {Index{0}, Index{1}, Index{999}}) {
-          if (!keep_of_few(index++)) continue;
-          Rotation r(shape, pairs, {dtype, dtype});
-          r.desc.position = position;
-          check_rotation(r, &report);
-        }
-}
-
-TEST_CASE("only the first features turn", "[rotate]") {
-  for (const std::uint32_t pairs : kPairs)
-    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64})
-      for (const Index turned : {2, 4, 6, 18, 20})
-        for (const Index features : {20, 21}) {
-          Rotation r({2, 2, 3, features}, pairs, {dtype, dtype});
-          r.desc.rotary.features = turned;
-          r.desc.position = 5;
-          for (Index x = turned; x < features; ++x) r.from.set({0, 0, 0, x}, kNaN);
-          check_rotation(r);
-        }
-}
-
-TEST_CASE("rotation from any types to any types", "[rotate]") {
-  for (const std::uint32_t pairs : kPairs)
-    for (const std::uint32_t from : kNarrow)
-      for (const std::uint32_t to : kNarrow) {
-        Rotation r({2, 3, 4, 18}, pairs, {from, to});
-        r.desc.rotary.features = 12;
-        r.desc.position = 77;
-        check_rotation(r);
-      }
-}
-
-TEST_CASE("rows that are turned lie anywhere", "[rotate]") {
-  const auto count_of = static_cast<int>(Arrangement::kCount);
-  std::size_t index = 0;
-  for (int from = 0; from < count_of; ++from)
-    for (int to = 0; to < count_of; ++to)
-      for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16}) {
-        Rotation r({2, 3, 4, 20}, kPairs[index % 2], {dtype, dtype},
-                   {static_cast<Arrangement>(from), static_cast<Arrangement>(to), index % 4});
-        if (index++ % 3 == 0) r.desc.rotary.features = 10;
-        r.desc.position = 3;
-        check_rotation(r);
-      }
-}
-
-TEST_CASE("an input of a rotation may repeat along an axis", "[rotate]") {
-  Rotation r({3, 2, 4, 8}, HEED_ROTARY_HALVES);
-  r.from = Tensor({3, 2, 4, 8}, {0, 8, 0, 1});
-  r.desc.from = r.from.layout();
-  Random random(3);
-  r.from.fill([&] { return random.normal(); });
-  check_rotation(r);
-}
-
-TEST_CASE("bases from below 1 to far above", "[rotate]") {
-  for (const std::uint32_t pairs : kPairs)
-    for (const double base : {0.0, 1e-256, 0.5, 1.0, 2.0, 1e4, 5e5, 1e6, 1e308}) {
-      Rotation r({1, 2, 6, 16}, pairs, {HEED_DTYPE_F64, HEED_DTYPE_F64});
-      r.desc.rotary.base = base;
-      check_rotation(r, nullptr, base < 1 ? Unspecified::kAllowed : Unspecified::kForbidden);
-    }
+  Contexts contexts;
+  for (std::uint64_t seed = 1; seed <= count(800); ++seed) {
+    Rotation r = RandomRotations(seed).draw();
+    INFO("seed " << seed << ": " << line_of(r));
+    Random random(seed ^ 0x5eed);
+    const Choices choices = draw_choices(random);
+    const std::vector<Element> want = r.wanted();
+    on_every_isa(r, [&](const Numbers& got, std::size_t n) {
+      report.add(n, check_elements("to", r.to.shape(), got, want, Unspecified::kAllowed));
+      const char* const isa = IsaContexts::name(n);
+      check_same("other threads", r.run_all(contexts.get(isa, choices)), got);
+      if (!lies_alike(r)) return;
+      const Tensor original = r.from;
+      require_ok(r.call(plain_contexts()[n], r.from.data()));
+      check_same("in place", r.from.numbers(), got);
+      CHECK(r.from.padding_intact());
+      r.from.assign(original);
+    });
+  }
 }
 
 TEST_CASE("far positions turn by angles of float64", "[rotate]") {
-  Report report("rotate far");
-  for (const std::uint32_t pairs : kPairs)
-    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64})
-      for (const Index position : {Index{1000000}, Index{1} << 31, (Index{1} << 40) - 5}) {
-        Rotation r({1, 2, 6, 64}, pairs, {dtype, dtype});
-        r.desc.position = position;
-        check_rotation(r, &report);
-      }
   // At a million, what the angle is off by is nothing to a float32.
   Rotation r({1, 1, 1, 128}, HEED_ROTARY_HALVES);
   r.desc.position = 1000000;
   r.from.fill([] { return 1; });
   for (const Element& element : r.wanted()) CHECK(element.bound < 8 * kUnit);
-}
-
-TEST_CASE("positions of rows are in any order", "[rotate]") {
-  for (const std::uint32_t pairs : kPairs)
-    for (const Index below : {Index{2}, Index{100000}, Index{1} << 40}) {
-      Rotation r({3, 2, 7, 32}, pairs);
-      r.draw_positions(below);
-      check_rotation(r);
-      r.positions.assign(r.positions.size(), 41);  // the same for all
-      check_rotation(r);
-      r.positions[0] = Index{1} << 40;  // the last one
-      check_rotation(r);
-    }
-}
-
-TEST_CASE("tables may hold any turns", "[rotate]") {
-  for (const std::uint32_t pairs : kPairs)
-    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_F16})
-      for (const Index gap : {0, 1, 6}) {
-        Rotation r({2, 2, 5, 14}, pairs, {dtype, dtype});
-        if (gap == 1) r.desc.rotary.features = 6;
-        r.give_tables(8, gap);
-        r.desc.position = 3;  // up to the last row
-        check_rotation(r);
-        r.desc.position = 0;
-        r.draw_positions(8);
-        r.positions.back() = 7;
-        check_rotation(r);
-      }
 }
 
 TEST_CASE("a quarter turn moves features exactly", "[rotate]") {
@@ -204,57 +172,13 @@ TEST_CASE("scores of turned rows depend on the difference of their positions", "
       }
 }
 
-TEST_CASE("what is not finite stays in its pair", "[rotate]") {
-  for (const std::uint32_t pairs : kPairs)
-    for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_F16}) {
-      Rotation r({1, 1, 5, 8}, pairs, {dtype, dtype});
-      r.from.set({0, 0, 0, 2}, kInfinity);  // times the sine of 0
-      r.from.set({0, 0, 1, 1}, kNaN);
-      r.from.set({0, 0, 2, 3}, kInfinity);
-      r.from.set({0, 0, 3, 0}, -kInfinity);
-      r.from.set({0, 0, 4, 4}, 6e4);
-      r.from.set({0, 0, 4, 5}, 6e4);  // interleaved overflows a float16
-      check_rotation(r);
-    }
-}
-
-TEST_CASE("rows turned in place are those turned elsewhere", "[rotate]") {
-  const auto count_of = static_cast<int>(Arrangement::kCount);
-  std::size_t index = 0;
-  for (int place = 0; place < count_of; ++place)
-    for (const std::uint32_t dtype :
-         {HEED_DTYPE_F32, HEED_DTYPE_F64, HEED_DTYPE_BF16, HEED_DTYPE_F16}) {
-      const auto arrangement = static_cast<Arrangement>(place);
-      Rotation r({2, 3, 5, 22}, kPairs[index % 2], {dtype, dtype}, {arrangement, arrangement});
-      if (index++ % 3 == 0) r.desc.rotary.features = 16;
-      r.desc.position = 12;
-      const Tensor original = r.from;
-      for (const char* const isa : isa_names()) {
-        INFO(isa << ": " << line_of(r));
-        const Context context = make_context(isa);
-        const Numbers elsewhere = r.run_all(context);
-        require_ok(r.call(context, r.from.data()));
-        check_same("in place", r.from.numbers(), elsewhere);
-        CHECK(r.from.padding_intact());
-        r.from.assign(original);
-      }
-    }
-}
-
-TEST_CASE("threads and the rows around a row do not change its bits", "[rotate][threads]") {
-  for (const Axes& shape : std::vector<Axes>{{3, 2, 700, 64}, {1, 40, 3, 4096}, {1, 1, 1, 2}}) {
-    if (small() && shape[2] > 3) continue;
+TEST_CASE("the rows around a row do not change its bits", "[rotate]") {
+  for (const Axes& shape : std::vector<Axes>{{3, 2, 70, 64}, {1, 4, 3, 4096}}) {
     for (const bool given : {false, true}) {
       Rotation r(shape, HEED_ROTARY_HALVES);
       r.desc.position = given ? 0 : 31;
       if (given) r.draw_positions(500);
       on_every_isa(r, [&](const Numbers& alone, std::size_t n) {
-        for (std::size_t i = 0; i < heed_executor_count(); ++i)
-          for (const std::uint32_t threads : {1U, 3U}) {
-            const char* const executor = heed_executor_name(i);
-            check_same(executor, r.run_all(make_context(IsaContexts::name(n), {executor, threads})),
-                       alone);
-          }
         const Index last = shape[2] - 1;  // its last row by itself
         heed_rotate_desc one = r.desc;
         one.batch = one.heads = one.rows = 1;
@@ -269,14 +193,5 @@ TEST_CASE("threads and the rows around a row do not change its bits", "[rotate][
         }
       });
     }
-  }
-}
-
-TEST_CASE("rotations of nothing", "[rotate]") {
-  for (const Axes& shape : std::vector<Axes>{{0, 2, 3, 4}, {2, 0, 3, 4}, {2, 2, 0, 4}}) {
-    Rotation r(shape, HEED_ROTARY_HALVES);
-    check_rotation(r);
-    const Context context = make_context(isa_names().front());
-    require_ok(heed_rotate(context.get(), &r.desc, nullptr, nullptr, nullptr));
   }
 }
