@@ -101,7 +101,7 @@ rooms() {
     [ "$isa" != amx ] || flag=amx_bf16
     "$1" "test_dense of pairs, x86-64 Sapphire Rapids ($isa)" \
       emulated sapphire_rapids "$isa" "$x86/test_dense" \
-      "$(tests_of $flag "[split],[pages],[extreme],[leaks]")"
+      "$(tests_of $flag "[split],[pages],[special],[leaks]")"
     "$1" "test_operations of pairs, x86-64 Sapphire Rapids ($isa)" \
       emulated sapphire_rapids "$isa" "$x86/test_operations" \
       "$(tests_of $flag "[precision],[plan]")"

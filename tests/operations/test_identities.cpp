@@ -117,6 +117,10 @@ std::vector<Saying> sayings() {
                  }});
   all.push_back({"causal is a window", [](Problem& p) { set_offset(p, HEED_CAUSAL_TOP_LEFT, 0); },
                  [](Problem& p) { set_window(p, -1, 0, 0); }});
+  for (const Index side : {Index{-1}, Index{200}, Index{1} << 41, INT64_MAX})
+    all.push_back({"a window wider than the sequence is none",
+                   [=](Problem& p) { set_window(p, side, side == -1 ? 200 : -1, 0); },
+                   [](Problem&) {}});
   for (const auto& [left, right] :
        std::vector<std::pair<Index, Index>>{{0, 0}, {3, 5}, {-1, 4}, {40, -1}, {130, 20}})
     for (const Index offset : {-7, 100})
