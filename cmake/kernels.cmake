@@ -1,5 +1,5 @@
-# One source, many instruction sets: each engine/kernels/<isa>.cpp is compiled with its own
-# flags, everything else for the plainest CPU of the architecture.
+# One source, many instruction sets: a family of kernels is compiled for each with its own flags,
+# everything else for the plainest CPU of the architecture.
 
 find_path(HEED_XSIMD_INCLUDE_DIR xsimd/xsimd.hpp DOC "Folder that holds xsimd/xsimd.hpp (8.1 or later)")
 if(NOT HEED_XSIMD_INCLUDE_DIR)
@@ -84,10 +84,35 @@ function(heed_add_kernel target isa source)
   target_compile_definitions(${target} PRIVATE HEED_ISA_${upper})
 endfunction()
 
+# heed_add_families(<target> <isa> <type>): compiles the families for an instruction set and a type,
+# F32 or F64. Whoever links to the target gets the objects too.
+function(heed_add_families target isa type)
+  string(TOLOWER kernels_${isa}_${type} objects)
+  add_library(${objects} OBJECT
+    engine/kernels/numbers.cpp engine/kernels/panels.cpp engine/kernels/rows.cpp)
+  heed_compile_options(${objects})
+  target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(${objects} SYSTEM PRIVATE ${HEED_XSIMD_INCLUDE_DIR})
+  target_compile_options(${objects} PRIVATE ${HEED_KERNEL_FLAGS} ${HEED_FLAGS_${isa}})
+  string(SUBSTRING ${isa} 0 1 initial)
+  string(SUBSTRING ${isa} 1 -1 rest)
+  string(TOUPPER ${initial} initial)
+  target_compile_definitions(${objects} PRIVATE
+    HEED_KERNEL_ISA=${initial}${rest} HEED_KERNEL_TYPE=${type})
+  target_sources(${target} INTERFACE $<TARGET_OBJECTS:${objects}>)
+endfunction()
+
 function(heed_add_kernels target)
   target_include_directories(${target} SYSTEM PRIVATE ${HEED_XSIMD_INCLUDE_DIR})
   foreach(isa ${heed_isas})
-    heed_add_kernel(${target} ${isa} ${PROJECT_SOURCE_DIR}/engine/kernels/${isa}.cpp)
+    if(EXISTS ${PROJECT_SOURCE_DIR}/engine/kernels/${isa}.cpp) # scalar, and those that add products
+      heed_add_kernel(${target} ${isa} ${PROJECT_SOURCE_DIR}/engine/kernels/${isa}.cpp)
+      continue()
+    endif()
+    heed_add_families(${target} ${isa} F32)
+    heed_add_families(${target} ${isa} F64)
+    string(TOUPPER ${isa} upper)
+    target_compile_definitions(${target} PRIVATE HEED_ISA_${upper})
   endforeach()
 endfunction()
 

@@ -99,28 +99,63 @@ bool has_neonbf16() {
 }
 #endif
 
-constexpr Isa kIsas[] = {
-    {&kScalarKernels, always, everywhere},
+// NOLINTBEGIN(bugprone-macro-parentheses): they are parts of names
+#define HEED_FAMILIES(Isa, Type) k##Isa##Panels##Type, k##Isa##Rows##Type, k##Isa##Numbers##Type
+/// An instruction set, and what it has of float alone.
+#define HEED_KERNELS(name, Isa, ...)                                                \
+  {                                                                                 \
+    {name, HEED_FAMILIES(Isa, F32), __VA_ARGS__}, { name, HEED_FAMILIES(Isa, F64) } \
+  }
+// NOLINTEND(bugprone-macro-parentheses)
+
+constexpr Kernels kScalar = HEED_KERNELS("scalar", Scalar, nullptr);
 #if defined(HEED_ISA_SSE2)
-    {&kSse2Kernels, always, everywhere},  // part of every x86-64
+constexpr Kernels kSse2 = HEED_KERNELS("sse2", Sse2, &kSse2NodesF32);
 #endif
 #if defined(HEED_ISA_AVX2)
-    {&kAvx2Kernels, has_avx2, everywhere},
+constexpr Kernels kAvx2 = HEED_KERNELS("avx2", Avx2, &kAvx2NodesF32);
 #endif
 #if defined(HEED_ISA_AVX512)
-    {&kAvx512Kernels, has_avx512, everywhere},
+constexpr Kernels kAvx512 = HEED_KERNELS("avx512", Avx512, &kAvx512NodesF32);
 #endif
 #if defined(HEED_ISA_AVX512BF16)
-    {&kAvx512Bf16Kernels, has_avx512bf16, has_fast_pairs},
+constexpr Kernels kAvx512Bf16 =
+    HEED_KERNELS("avx512bf16", Avx512, &kAvx512NodesF32, &kAvx512Bf16Pairs, &kAvx512Bf16RowPairs);
 #endif
 #if defined(HEED_ISA_AMX)
-    {&kAmxKernels, has_amx, everywhere},
+constexpr Kernels kAmx =
+    HEED_KERNELS("amx", Avx512, &kAvx512NodesF32, &kAmxPairs, &kAvx512Bf16RowPairs,
+                 {&kAmxThreeParts, &kAmxTwoParts, &kAmxExactTwoParts, &kAmxExactOnePart});
 #endif
 #if defined(HEED_ISA_NEON)
-    {&kNeonKernels, always, everywhere},  // part of every aarch64
+constexpr Kernels kNeon = HEED_KERNELS("neon", Neon, &kNeonNodesF32);
 #endif
 #if defined(HEED_ISA_NEONBF16)
-    {&kNeonBf16Kernels, has_neonbf16, everywhere},
+constexpr Kernels kNeonBf16 = HEED_KERNELS("neonbf16", Neon, &kNeonNodesF32, &kNeonBf16Pairs);
+#endif
+
+constexpr Isa kIsas[] = {
+    {&kScalar, always, everywhere},
+#if defined(HEED_ISA_SSE2)
+    {&kSse2, always, everywhere},  // part of every x86-64
+#endif
+#if defined(HEED_ISA_AVX2)
+    {&kAvx2, has_avx2, everywhere},
+#endif
+#if defined(HEED_ISA_AVX512)
+    {&kAvx512, has_avx512, everywhere},
+#endif
+#if defined(HEED_ISA_AVX512BF16)
+    {&kAvx512Bf16, has_avx512bf16, has_fast_pairs},
+#endif
+#if defined(HEED_ISA_AMX)
+    {&kAmx, has_amx, everywhere},
+#endif
+#if defined(HEED_ISA_NEON)
+    {&kNeon, always, everywhere},  // part of every aarch64
+#endif
+#if defined(HEED_ISA_NEONBF16)
+    {&kNeonBf16, has_neonbf16, everywhere},
 #endif
 };
 

@@ -1,6 +1,6 @@
-// The list of all kernels, by family. table.hpp makes each family's table from it, vector.hpp and
-// scalar.cpp fill those tables. To add a kernel, add a line here, its definition for vectors, and
-// the plain loop in scalar.cpp.
+// The list of all kernels, by family. table.hpp makes each family's table from it, the family's
+// file and scalar.cpp fill those tables. To add a kernel, add a line here, its definition for
+// vectors, and the plain loop in scalar.cpp.
 //
 // Every inclusion does something else with each line, so there is no include guard. The includer
 // defines the macros of the families it is about, all as

@@ -1,7 +1,7 @@
 // The bridge to xsimd: the vector operations that the kernels use, each written once, for xsimd 8.1
-// and every later version. Only the <isa>.cpp files include it. Everything here has internal
-// linkage: a function compiled with one file's flags must never be the copy that the linker keeps
-// for another file (engine/README.md, "One source, many ISAs").
+// and every later version. Only what is compiled for one instruction set includes it. Everything
+// here has internal linkage: a function compiled with one file's flags must never be the copy that
+// the linker keeps for another file (engine/README.md, "One source, many ISAs").
 //
 // V is a vector, Vec<Real, Arch>, so that everything is written once for float and double. No
 // function here may share its name with one of xsimd's: argument-dependent lookup would find

@@ -503,26 +503,44 @@ void exp2(const Real* x, Real* y, std::size_t count) {
 }
 
 template <class Real>
-constexpr KernelTable<Real> scalar_table() {
-  KernelTable<Real> table{};
-  table.isa = "scalar";
-  table.panels.lanes = kLanes<Real>;
-  table.panels.max_vectors = kMaxVectors;
-  table.panels.key_block = 128;
-  table.panels.depth = 1;
-  table.panels.parts = 1;
-  table.rows.lanes = kLanes<Real>;
-  table.rows.queries = 1;
-#define HEED_PANEL_KERNEL(result, name, parameters) table.panels.name = heed::name<Real>;
-#define HEED_PACK_KERNEL(result, name, parameters) table.panels.name = heed::name<Real>;
-#define HEED_ROW_KERNEL(result, name, parameters) table.rows.name = heed::name<Real>;
-#define HEED_NUMBER_KERNEL(result, name, parameters) table.numbers.name = heed::name<Real>;
+constexpr PanelKernels<Real> panel_kernels() {
+  PanelKernels<Real> panels{};
+  panels.lanes = kLanes<Real>;
+  panels.max_vectors = kMaxVectors;
+  panels.key_block = 128;
+  panels.depth = 1;
+  panels.parts = 1;
+#define HEED_PANEL_KERNEL(result, name, parameters) panels.name = heed::name<Real>;
+#define HEED_PACK_KERNEL(result, name, parameters) panels.name = heed::name<Real>;
 #include "engine/kernels/list.hpp"
-  return table;
+  return panels;
+}
+
+template <class Real>
+constexpr RowKernels<Real> row_kernels() {
+  RowKernels<Real> rows{};
+  rows.lanes = kLanes<Real>;
+  rows.queries = 1;
+#define HEED_ROW_KERNEL(result, name, parameters) rows.name = heed::name<Real>;
+#include "engine/kernels/list.hpp"
+  return rows;
+}
+
+template <class Real>
+constexpr NumberKernels<Real> number_kernels() {
+  NumberKernels<Real> numbers{};
+#define HEED_NUMBER_KERNEL(result, name, parameters) numbers.name = heed::name<Real>;
+#include "engine/kernels/list.hpp"
+  return numbers;
 }
 
 }  // namespace
 
-const Kernels kScalarKernels = {scalar_table<float>(), scalar_table<double>()};
+const PanelKernels<float> kScalarPanelsF32 = panel_kernels<float>();
+const PanelKernels<double> kScalarPanelsF64 = panel_kernels<double>();
+const RowKernels<float> kScalarRowsF32 = row_kernels<float>();
+const RowKernels<double> kScalarRowsF64 = row_kernels<double>();
+const NumberKernels<float> kScalarNumbersF32 = number_kernels<float>();
+const NumberKernels<double> kScalarNumbersF64 = number_kernels<double>();
 
 }  // namespace heed

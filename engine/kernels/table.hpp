@@ -12,8 +12,9 @@
 //
 // This header and operands.hpp are all that the rest of heed and the kernels share: no xsimd, no
 // containers, nothing inline that could be emitted twice. list.hpp lists the kernels and says what
-// each does. Each <isa>.cpp defines one constant-initialised set of tables; context/isa.cpp lists
-// the sets and picks one per context.
+// each does. A family is a file, panels.cpp for example, which is compiled for every vector
+// instruction set and type and then defines one constant-initialised table; context/isa.cpp puts
+// the tables of each instruction set together and picks a set per context.
 #pragma once
 
 #include <cstddef>
@@ -163,16 +164,16 @@ struct PartKernels {
 template <class Real>
 struct KernelTable {
   const char* isa;
-  PanelKernels<Real> panels;
+  const PanelKernels<Real>& panels;
+  const RowKernels<Real>& rows;
+  const NumberKernels<Real>& numbers;
+  const NodeKernels<Real>* nodes = nullptr;
   /// Products of pairs of 16-bit words, those of rows only where they are of kBf16 or kI8; nullptr:
   /// this instruction set has none.
-  const ProductKernels<Real>* pairs;
-  const RowProducts<Real>* row_pairs;
+  const ProductKernels<Real>* pairs = nullptr;
+  const RowProducts<Real>* row_pairs = nullptr;
   /// Products of floats as parts of bfloat16.
-  PartKernels<Real> by_parts;
-  RowKernels<Real> rows;
-  const NodeKernels<Real>* nodes;
-  NumberKernels<Real> numbers;
+  PartKernels<Real> by_parts = {};
 };
 
 /// The kernels of one instruction set.
@@ -181,6 +182,26 @@ struct Kernels {
   KernelTable<double> f64;
 };
 
+// NOLINTBEGIN(bugprone-macro-parentheses): they are parts of names
+#define HEED_FAMILIES_OF(Isa)                            \
+  extern const PanelKernels<float> k##Isa##PanelsF32;    \
+  extern const PanelKernels<double> k##Isa##PanelsF64;   \
+  extern const RowKernels<float> k##Isa##RowsF32;        \
+  extern const RowKernels<double> k##Isa##RowsF64;       \
+  extern const NumberKernels<float> k##Isa##NumbersF32;  \
+  extern const NumberKernels<double> k##Isa##NumbersF64; \
+  extern const NodeKernels<float> k##Isa##NodesF32;      \
+  extern const NodeKernels<double> k##Isa##NodesF64;
+// NOLINTEND(bugprone-macro-parentheses)
+HEED_FAMILIES_OF(Scalar)  // except nodes
+HEED_FAMILIES_OF(Sse2)
+HEED_FAMILIES_OF(Avx2)
+HEED_FAMILIES_OF(Avx512)
+HEED_FAMILIES_OF(Neon)
+#undef HEED_FAMILIES_OF
+
+/// Products of those that add a unit to another instruction set: avx512bf16 and amx have the
+/// families of avx512, neonbf16 those of neon.
 extern const ProductKernels<float> kAvx512Bf16Pairs;
 extern const RowProducts<float> kAvx512Bf16RowPairs;
 extern const ProductKernels<float> kAmxPairs;
@@ -189,17 +210,5 @@ extern const ProductKernels<float> kAmxThreeParts;
 extern const ProductKernels<float> kAmxTwoParts;
 extern const ProductKernels<float> kAmxExactTwoParts;
 extern const ProductKernels<float> kAmxExactOnePart;
-
-/// One per <isa>.cpp; context/isa.cpp lists those that are compiled in. avx512bf16 and amx have the
-/// kernels of avx512 beside pairs of their own, neonbf16 those of neon, so that their tables stand
-/// where those are.
-extern const Kernels kScalarKernels;
-extern const Kernels kSse2Kernels;
-extern const Kernels kAvx2Kernels;
-extern const Kernels kAvx512Kernels;
-extern const Kernels kAvx512Bf16Kernels;
-extern const Kernels kAmxKernels;
-extern const Kernels kNeonKernels;
-extern const Kernels kNeonBf16Kernels;
 
 }  // namespace heed

@@ -8,7 +8,7 @@
 A kernel object is compiled with flags of its own (cmake/kernels.cmake). An inline function in
 it is a weak symbol, of which the linker keeps one copy for the whole library: it may keep the
 copy made for AVX-512, and the library then dies on an older CPU. A static constructor runs
-before anybody has asked what the CPU is. Hence the rules here: one table goes out, nothing else.
+before anybody has asked what the CPU is. Hence the rules here: tables go out, nothing else.
 """
 import argparse
 import os
@@ -27,12 +27,10 @@ STRIP = os.environ.get("STRIP", "strip")
 UNDEFINED_ALLOWED = re.compile(
     r"^(memcpy|memset|memmove|__stack_chk_fail|__stack_chk_guard|_GLOBAL_OFFSET_TABLE_)$")
 
-# Weak symbols that are harmless, by object. xsimd keeps pointers to wrappers of the NEON
-# intrinsics, so that neon.cpp holds copies of them; NEON is part of every aarch64 CPU, so that
-# they run wherever any other copy does.
-WEAK_ALLOWED = {
-    "neon": re.compile(r"^xsimd::kernel::wrap::"),
-}
+# Weak symbols that are harmless: xsimd keeps pointers to wrappers of the NEON intrinsics, so that
+# objects for neon hold copies of them; NEON is part of every aarch64 CPU, so that they run wherever
+# any other copy does.
+WEAK_ON_NEON = re.compile(r"^xsimd::kernel::wrap::")
 
 
 def output_of(*command):
@@ -47,56 +45,49 @@ def symbols(path, *flags):
             yield match.group(1), match.group(2)
 
 
-def isa_of(path):
-    return os.path.basename(path).split(".")[0]
-
-
-# Who adds products to another instruction set has a table of these; all of its tables stand beside
-# those of the kernels that it has otherwise (avx512.cpp).
-PAIRS = {
-    "avx512bf16": ["heed::kAvx512Bf16Pairs", "heed::kAvx512Bf16RowPairs"],
-    "amx": [
-        "heed::kAmxPairs",
-        "heed::kAmxThreeParts",
-        "heed::kAmxTwoParts",
-        "heed::kAmxExactTwoParts",
-        "heed::kAmxExactOnePart",
-    ],
+# Objects that are no family of a vector instruction set: the tables of scalar, and products of those
+# that add a unit to another.
+OTHERS = {
+    "scalar": [f"kScalar{family}{type}" for family in ("Panels", "Rows", "Numbers")
+               for type in ("F32", "F64")],
+    "avx512bf16": ["kAvx512Bf16Pairs", "kAvx512Bf16RowPairs"],
+    "amx": ["kAmxPairs", "kAmxThreeParts", "kAmxTwoParts", "kAmxExactTwoParts",
+            "kAmxExactOnePart"],
+    "neonbf16": ["kNeonBf16Pairs"],
 }
-ADDED = {name for names in PAIRS.values() for name in names}
 
 
-def tables_of(isa):
-    """The table that an object must have, and others that it may."""
-    if isa in PAIRS:
-        return PAIRS[isa]
-    tables = ["heed::k" + isa.capitalize() + "Kernels"]
-    return [*tables, "heed::kAvx512Bf16Kernels", "heed::kAmxKernels"] if isa == "avx512" else tables
+def tables_of(path):
+    """The tables that an object must have, by where CMake puts it (heed_add_families)."""
+    name = os.path.basename(path).split(".")[0]
+    family = re.search(r"kernels_(\w+)_(\w+)\.dir/", path)
+    if family is None:
+        return {"heed::" + table for table in OTHERS[name]}
+    isa, type = family.groups()
+    return {"heed::k" + isa.capitalize() + table.capitalize() + type.upper()
+            for table in (["rows", "nodes"] if name == "rows" else [name])}
 
 
 def kernel_faults(path):
-    isa = isa_of(path)
+    missing = tables_of(path)
     faults = []
-    tables = 0
     for letter, name in symbols(path):
         if letter in "WwVvu":
-            allowed = WEAK_ALLOWED.get(isa)
-            if allowed is None or not allowed.match(name):
+            if "_neon_" not in path or not WEAK_ON_NEON.match(name):
                 faults.append(f"weak symbol ({letter}): {name}")
         elif letter == "U":
-            if not UNDEFINED_ALLOWED.match(name) and (isa != "avx512" or name not in ADDED):
+            if not UNDEFINED_ALLOWED.match(name):
                 faults.append(f"needs from outside: {name}")
         elif letter == "C" or letter.isupper():
-            if name == tables_of(isa)[0]:
-                tables += 1
-            elif name not in tables_of(isa):
+            if name in missing:
+                missing.remove(name)
+            else:
                 faults.append(f"global symbol ({letter}): {name}")
         if "_GLOBAL__sub_I_" in name or name.startswith("__static_init"):
             faults.append(f"static constructor: {name}")
         if "guard variable for" in name:
             faults.append(f"static made on first use: {name}")
-    if tables != 1:
-        faults.append(f"has no table {tables_of(isa)[0]}")
+    faults += [f"has no table {table}" for table in missing]
     sections = output_of(READELF, "-SW", path)
     for section in sorted(set(re.findall(r"\.(?:init_array|ctors|preinit_array)\S*", sections))):
         faults.append(f"static constructor: section {section}")
@@ -105,7 +96,7 @@ def kernel_faults(path):
 
 def check_kernels(paths):
     faults = [f"{path}: {fault}" for path in paths for fault in kernel_faults(path)]
-    if not any(isa_of(path) == "scalar" for path in paths):
+    if not any(path.endswith("/scalar.cpp.o") for path in paths):
         faults.append("no scalar kernels among: " + " ".join(paths))
     return faults
 
@@ -144,7 +135,7 @@ def stripped_size(path):
 
 # ---- The test of the test ---------------------------------------------------------------------
 
-TABLE = "namespace heed { extern const int kAvx2Kernels; const int kAvx2Kernels = 1; }\n"
+TABLE = "namespace heed { extern const int kAvx2PanelsF32; const int kAvx2PanelsF32 = 1; }\n"
 
 # Sources that break a rule each, and what must be said about them.
 DOCTORED = {
@@ -155,12 +146,13 @@ DOCTORED = {
                                   " return y; } S::S() : x(f()) {} [[gnu::used]] S s; }\n",
     "needs from outside": TABLE + "namespace { void f(); }\nextern void away();\n"
                                   "namespace { [[gnu::used]] void f() { away(); } }\n",
-    "has no table": "namespace heed { extern const int kSse2Kernels; const int kSse2Kernels = 1; }\n",
+    "has no table": "namespace heed { extern const int kSse2PanelsF32; const int kSse2PanelsF32 = 1; }\n",
 }
 
 
 def compiled(compiler, folder, source):
-    path = os.path.join(folder, "avx2.cpp")
+    path = os.path.join(folder, "kernels_avx2_f32.dir", "panels.cpp")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(source)
     made = path + ".o"

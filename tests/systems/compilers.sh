@@ -29,8 +29,12 @@ gcc=("${start[@]}" "$newer/usr/bin/$machine-g++-$version" "--sysroot=$newer" -B 
 
 flags=(-fsyntax-only -fvisibility=hidden -std=c++17 -Wall -Wextra -Wpedantic -Wconversion -Werror -I. -DHEED_BUILDING)
 vectors=(-O2 -DNDEBUG -ffp-contract=off -fno-exceptions -fno-rtti)
-case $machine in x86_64*) isa=avx2; vectors+=(-mavx2 -mfma -mf16c) ;; *) isa=neon ;; esac
-[ "$(uname -m)" = x86_64 ] || isa=scalar
+case $machine in
+  x86_64*) vectors+=(-mavx2 -mfma -mf16c -DHEED_KERNEL_ISA=Avx2) ;;
+  *) vectors+=(-DHEED_KERNEL_ISA=Neon) ;;
+esac
+vectors+=(-DHEED_KERNEL_TYPE=F32)
+families=(engine/kernels/{numbers,panels,rows}.cpp)
 
 # Where the Python module's headers are, and Python's, and MPI's.
 mapfile -t include < <(python3 - "$build/release/compile_commands.json" <<'END'
@@ -66,9 +70,9 @@ mapfile -t engine < <(git ls-files 'api/*.cpp' 'engine/*.cpp' |
   grep -Ev '^(engine/(kernels|mpi)/|api/(python|heed_mpi|examples))|/(tbb|cblas)\.cpp$')
 read_all "g++ $version: the engine" "${gcc[@]}" -fopenmp -- "${engine[@]}"
 read_all "g++ $version, xsimd of Debian 13: kernels" "${gcc[@]}" "${vectors[@]}" -- \
-  engine/kernels/scalar.cpp "engine/kernels/$isa.cpp"
+  engine/kernels/scalar.cpp "${families[@]}"
 read_all "$clang, newest xsimd: kernels" "$clang" "${vectors[@]}" -isystem "$newest/usr/include" -- \
-  "engine/kernels/$isa.cpp"
+  "${families[@]}"
 read_all "g++ $version: the Python module" "${gcc[@]}" "${include[@]}" -- api/python/module/*.cpp
 read_all "$clang: the Python module" "$clang" "${include[@]}" -- api/python/module/*.cpp
 exit "$failed"
