@@ -63,8 +63,8 @@ heed_attention_args Run::arguments(const Call& call) const {
     args.key = parcel[0].data;
     args.value = parcel[1].data;
   }
-  args.mask = reinterpret_cast<const std::uint8_t*>(scores_of(inputs_[kMask], call));
-  args.bias = scores_of(inputs_[kBias], call);
+  args.mask = reinterpret_cast<const std::uint8_t*>(scores_of(inputs_[kMask], problem_.mask, call));
+  args.bias = scores_of(inputs_[kBias], problem_.bias, call);
   args.key_lengths = lengths_of(call.keys);
   args.alibi_slopes = heads_of(args_.alibi_slopes);
   if (call.first && has_sinks()) args.sinks = heads_of(args_.sinks);

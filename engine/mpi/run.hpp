@@ -72,10 +72,11 @@ class Run {
     return static_cast<Bytes*>(numbers) +
            static_cast<std::size_t>(plan_.first_head()) * bytes_of(problem_.real());
   }
-  /// Where the mask or bias of a call begins.
-  std::byte* scores_of(const Tensor& all, const Call& call) const {
+  /// Where the mask or bias of a call begins. One that repeats over keys has no stride there, but
+  /// where it was gathered.
+  std::byte* scores_of(const Tensor& all, const WholeScores& whole, const Call& call) const {
     const Tensor rows = all.from(0, slice_of(call).queries.row);
-    if (rows.data == nullptr) return nullptr;
+    if (rows.data == nullptr || whole.keys == 1) return rows.data;
     return rows.data + call.keys.position * rows.layout.stride_feature *
                            static_cast<std::int64_t>(rows.element_bytes());
   }
