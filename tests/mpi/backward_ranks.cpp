@@ -6,25 +6,6 @@
 namespace heed_test {
 namespace {
 
-Problem with_results(Problem own, Problem& whole, const std::vector<std::int64_t>& positions) {
-  own.want_lse(whole.desc.lse.dtype, own_arrangement(4));
-  take(whole.out, positions, own.out);
-  take(*whole.lse, positions, *own.lse);
-  return own;
-}
-
-/// Bits of zeros aside: sums over ranks begin as 0, and 0 + -0 is 0.
-bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](double x, double y) { return x == y || (x != x && y != y); });
-}
-
-std::vector<double> values_of(const Numbers& numbers) {
-  std::vector<double> values;
-  for (std::size_t i = 0; i < numbers.size(); ++i) values.push_back(numbers[i]);
-  return values;
-}
-
 /// Whether all ranks have these bits.
 bool same_on_all_ranks(const Numbers& numbers) {
   std::string bits;
@@ -35,17 +16,14 @@ bool same_on_all_ranks(const Numbers& numbers) {
 }  // namespace
 
 BackwardShard::BackwardShard(BackwardProblem& whole, const Split& split)
-    : problem([&] {
-        Shard shard(whole.forward, split);
-        Problem own = with_results(shard.problem, whole.forward, shard.query_positions());
-        return BackwardProblem(std::move(own), 1, {whole.grad_out.dtype(), own_arrangement(5), 1});
-      }()),
-      shard_(whole.forward, split) {
-  take(whole.grad_out, shard_.query_positions(), problem.grad_out);
+    : attention(whole.forward, split),
+      problem(attention.problem, 1, {whole.grad_out.dtype(), own_arrangement(5), 1}) {
+  const std::vector<std::int64_t>& rows = attention.query_positions();
+  problem.grad_out.assign(cut(whole.grad_out, rows, Arrangement::kDefault));
   // Some ranks may leave out a gradient that is 0.
   if (whole.grad_lse) {
     problem.give_grad_lse(1, {whole.grad_lse->dtype(), own_arrangement(6), 1});
-    take(*whole.grad_lse, shard_.query_positions(), *problem.grad_lse);
+    problem.grad_lse->assign(cut(*whole.grad_lse, rows, Arrangement::kDefault));
   }
   std::array<std::optional<Tensor>, kGradients> before;
   for (const GradientOf of : all_gradients()) {
@@ -56,10 +34,9 @@ BackwardShard::BackwardShard(BackwardProblem& whole, const Split& split)
                       numbers ? Arrangement::kDefault : own_arrangement(static_cast<int>(of)), 0});
     if (!whole.before()[of]) continue;
     before[of] = *problem.gradients[of];
-    if (is_split(of))
-      take(*whole.before()[of], positions_of(of), *before[of]);
-    else
-      before[of]->assign(*whole.before()[of]);
+    before[of]->assign(is_split(of)
+                           ? cut(*whole.before()[of], positions_of(of), Arrangement::kDefault)
+                           : *whole.before()[of]);
   }
   if (whole.desc().accumulate != 0) problem.accumulate(std::move(before));
 }
@@ -69,7 +46,7 @@ bool BackwardShard::is_split(GradientOf gradient) const {
 }
 
 const heed_mpi_attention_backward_desc& BackwardShard::desc(std::int64_t head_ranks) {
-  over_ = shard_.desc();
+  over_ = attention.desc();
   over_.attention = &problem.forward.desc;
   over_.head_ranks = head_ranks;
   const heed_attention_backward_desc& own = problem.desc();
@@ -122,11 +99,11 @@ Gradients BackwardShard::run(const Context& context, std::int64_t head_ranks) {
 /// multiplied with its factor before it is added instead of after, one rounding, of the three that
 /// the oracle allows to its terms and a run here does not make (oracle/gradient.hpp). What is 0
 /// outside a rank's keys adds nothing. So the bounds of one process hold.
-Gradients check_backward_shard(BackwardProblem& whole, BackwardShard& shard,
-                               const ExpectedGradients& want, const Split& split,
-                               std::int64_t head_ranks, Unspecified unspecified) {
-  INFO(line_of_split(split, head_ranks) << ": " << line_of(whole));
-  Gradients got = shard.run(plain_context(), head_ranks);
+void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want,
+                          BackwardShard& shard, std::int64_t head_ranks, bool same_bits,
+                          Unspecified unspecified) {
+  INFO(shard.attention.line(head_ranks) << line_of(whole));
+  const Gradients got = shard.run(plain_context(), head_ranks);
   if (again_with_threads())
     CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
   ExpectedGradients part;
@@ -137,20 +114,14 @@ Gradients check_backward_shard(BackwardProblem& whole, BackwardShard& shard,
   if (!comparison.wrong.empty()) FAIL_CHECK(comparison.wrong);
   for (const GradientOf of : {kGradSinks, kGradSlopes, kGradScale, kGradTemperature})
     CHECK(same_on_all_ranks(got[of]));
-  if (split.everywhere) CHECK(same_on_all_ranks(got[kGradQuery]));
-  if (split.everywhere || (whole.forward.bias && whole.forward.bias->shape()[2] == 1))
+  if (shard.attention.split().everywhere) CHECK(same_on_all_ranks(got[kGradQuery]));
+  if (shard.attention.split().everywhere ||
+      (whole.forward.bias && whole.forward.bias->shape()[2] == 1))
     CHECK(same_on_all_ranks(got[kGradBias]));
-  return got;
-}
-
-void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want, const Split& split,
-                          std::int64_t head_ranks, bool same_bits, Unspecified unspecified) {
-  BackwardShard shard(whole, split);
-  const Gradients got = check_backward_shard(whole, shard, want, split, head_ranks, unspecified);
   if (!same_bits) return;
   const Gradients alone = whole.run(plain_context());
   for (const GradientOf of : {kGradQuery, kGradKey, kGradValue})
-    CHECK(same_numbers(values_of(got[of]), shard.part_of(of, values_of(alone[of]))));
+    CHECK(same_numbers(got[of], {alone[of].dtype, shard.part_of(of, alone[of].bits)}));
 }
 
 }  // namespace heed_test

@@ -23,31 +23,25 @@ class BackwardShard {
     return rows_of(whole, shape, positions_of(gradient));
   }
 
+  Shard attention;
   BackwardProblem problem;
 
  private:
   bool is_split(GradientOf gradient) const;
   const std::vector<std::int64_t>& positions_of(GradientOf gradient) const {
     const bool of_keys = gradient == kGradKey || gradient == kGradValue;
-    return of_keys ? shard_.key_positions() : shard_.query_positions();
+    return of_keys ? attention.key_positions() : attention.query_positions();
   }
 
-  Shard shard_;
   std::array<Axes, kGradients> shapes_ = {};  ///< of the whole
   heed_mpi_attention_desc over_ = HEED_MPI_ATTENTION_DESC_INIT;
   heed_mpi_attention_backward_desc desc_ = HEED_MPI_ATTENTION_BACKWARD_DESC_INIT;
 };
 
-/// Runs a problem split so and compares this rank's gradients with the oracle's, which are `want`.
+/// Runs a shard and compares its gradients with the oracle's of the whole, which are `want`.
 /// `same_bits`: those of queries, keys and values must be the ones of one process.
-void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want, const Split& split,
-                          std::int64_t head_ranks, bool same_bits,
+void check_backward_ranks(BackwardProblem& whole, const ExpectedGradients& want,
+                          BackwardShard& shard, std::int64_t head_ranks, bool same_bits,
                           Unspecified unspecified = Unspecified::kForbidden);
-
-/// The same of a shard that attends as the whole does, but says so in other words.
-Gradients check_backward_shard(BackwardProblem& whole, BackwardShard& shard,
-                               const ExpectedGradients& want, const Split& split,
-                               std::int64_t head_ranks,
-                               Unspecified unspecified = Unspecified::kForbidden);
 
 }  // namespace heed_test

@@ -6,65 +6,12 @@
 namespace heed_test {
 namespace {
 
-/// Index `axis` of the whole's tensor goes by `rows`.
-void take(const std::optional<Tensor>& from, const std::vector<std::int64_t>& rows,
-          std::optional<Tensor>& to, std::size_t axis = 2) {
-  if (!from) return;
-  to->fill([&](Axes at) {
-    at[axis] = rows[static_cast<std::size_t>(at[axis])];
-    return from->get(at);
-  });
-}
-
-Arrangement arrangement(int shift) {
-  return static_cast<Arrangement>((rank() + shift) % static_cast<int>(Arrangement::kCount));
-}
-
 /// How a matrix lies: on that depends the order of sums in products with it.
 Arrangement arrangement_of(const Tensor& matrix) {
   for (int i = 0; i < static_cast<int>(Arrangement::kCount); ++i)
     if (strides_of(static_cast<Arrangement>(i), matrix.shape()) == matrix.strides())
       return static_cast<Arrangement>(i);
   throw std::logic_error("a matrix of no arrangement");
-}
-
-void add_nodes(const GraphProblem& whole, GraphProblem& shard) {
-  const heed_graph_attention_desc& d = whole.desc;
-  if (whole.query)
-    shard.add_projected({d.query.dtype, d.key.dtype, d.value.dtype},
-                        {arrangement(0), arrangement(1), arrangement(2)});
-  const Arrangement data = whole.in_place ? Arrangement::kDefault : arrangement(3);
-  if (whole.data) shard.add_data(d.width, d.data.dtype, data);
-  if (whole.w_query.matrix)
-    shard.add_matrices(d.w_query.dtype, arrangement_of(*whole.w_query.matrix));
-  shard.add_out(d.out.dtype, whole.in_place ? Arrangement::kDefault : arrangement(5));
-  if (whole.lse) shard.want_lse(d.lse.dtype, arrangement(6));
-}
-
-void add_edges(const GraphProblem& whole, GraphProblem& shard) {
-  const heed_graph_attention_desc& d = whole.desc;
-  if (whole.edge_data) shard.add_edge_data(d.edge_width, d.edge_data.dtype, arrangement(7));
-  if (whole.w_edge_key) shard.add_edge_keys(d.w_edge_key.dtype, arrangement(8));
-  if (whole.w_edge_value) shard.add_edge_values(d.w_edge_value.dtype, arrangement(9));
-  if (whole.edge_bias) {
-    const bool shared = d.edge_bias.stride_head == 0 && d.edge_bias.stride_row != 0 && d.heads > 1;
-    if (shared)
-      shard.add_shared_edge_bias(d.edge_bias.dtype);
-    else
-      shard.add_edge_bias(d.edge_bias.dtype, arrangement(10));
-  }
-  if (whole.weights) shard.want_weights(d.weights.dtype, arrangement(11));
-}
-
-void take_matrix(const Weighting& from, const OwnRows& own, Weighting& to, GraphProblem& shard) {
-  if (!from.matrix) return;
-  const bool per_node = shard.desc.inputs == HEED_GRAPH_PER_NODE;
-  take(from.matrix, per_node ? own.nodes : std::vector<std::int64_t>{0}, to.matrix, 0);
-  if (from.bias) {
-    shard.add_matrix_bias(to);
-    to.bias->fill([&](const Axes& at) { return from.bias->get(at); });
-  }
-  to.prepared = from.prepared;
 }
 
 /// Rows of what the whole has for all [heads, of all, columns].
@@ -139,34 +86,45 @@ OwnRows::OwnRows(const MpiGraph& graph) {
 }
 
 GraphProblem shard_of(const GraphProblem& whole, const OwnRows& own) {
-  EdgeList edges{static_cast<Index>(own.nodes.size()), own.sources, own.destinations,
+  GraphProblem shard = whole;
+  heed_graph_attention_desc& d = shard.desc;
+  shard.edges = {static_cast<Index>(own.nodes.size()), own.sources, own.destinations,
                  whole.edges.unique};
-  GraphProblem shard(edges, whole.desc.heads, whole.desc.features, whole.desc.value_features);
-  const heed_graph_attention_desc& d = whole.desc;
-  shard.desc.inputs = d.inputs;
-  shard.desc.steps = d.steps;
-  shard.desc.scale = d.scale;
-  shard.desc.softcap = d.softcap;
-  shard.desc.temperature = d.temperature;
-  shard.desc.hard = d.hard;
-  shard.desc.combine = d.combine;
-  shard.desc.residual = d.residual;
-  shard.desc.bias_dtype = d.bias_dtype;
-  shard.in_place = whole.in_place;
-  shard.head_weights = whole.head_weights;
-  add_nodes(whole, shard);
-  add_edges(whole, shard);
-  take(whole.query, own.nodes, shard.query);
-  take(whole.key, own.nodes, shard.key);
-  take(whole.value, own.nodes, shard.value);
-  take(whole.data, own.nodes, shard.data);
-  take_matrix(whole.w_query, own, shard.w_query, shard);
-  take_matrix(whole.w_key, own, shard.w_key, shard);
-  take_matrix(whole.w_value, own, shard.w_value, shard);
-  take(whole.edge_data, own.edges, shard.edge_data);
-  take(whole.edge_bias, own.edges, shard.edge_bias);
-  take(whole.w_edge_key, {0}, shard.w_edge_key, 0);
-  take(whole.w_edge_value, {0}, shard.w_edge_value, 0);
+  int shift = 0;
+  const auto cut_rows = [&](std::optional<Tensor>& tensor, heed_layout& layout,
+                            const std::vector<std::int64_t>& rows, bool as_default = false) {
+    const Arrangement arrangement = as_default ? Arrangement::kDefault : own_arrangement(shift++);
+    if (!tensor) return;
+    const Tensor own_rows = cut(*tensor, rows, Arrangement::kDefault);
+    const Axes& n = own_rows.shape();
+    tensor =
+        shard.rows_tensor(n[2], n[1], n[3], own_rows.dtype(), layout.dtype, arrangement, layout);
+    tensor->assign(own_rows);
+  };
+  cut_rows(shard.query, d.query, own.nodes);
+  cut_rows(shard.key, d.key, own.nodes);
+  cut_rows(shard.value, d.value, own.nodes);
+  cut_rows(shard.data, d.data, own.nodes, whole.in_place);
+  cut_rows(shard.out, d.out, own.nodes, whole.in_place);
+  cut_rows(shard.lse, d.lse, own.nodes);
+  cut_rows(shard.edge_data, d.edge_data, own.edges);
+  cut_rows(shard.weights, d.weights, own.edges);
+  if (whole.edge_bias && whole.edge_bias->strides()[1] == 0 && d.heads > 1) {
+    shard.add_shared_edge_bias(d.edge_bias.dtype);
+    shard.edge_bias->assign(cut(*whole.edge_bias, own.edges, Arrangement::kDefault));
+  } else {
+    cut_rows(shard.edge_bias, d.edge_bias, own.edges);
+  }
+  if (d.inputs != HEED_GRAPH_PER_NODE) return shard;
+  const auto cut_matrices = [&](Weighting& w, heed_matrix_layout& layout) {
+    const Tensor all = cut(*w.matrix, own.nodes, Arrangement::kDefault, 0);
+    const Axes& n = all.shape();
+    w.matrix = shard.matrix(n[0], n[2], n[3], layout.dtype, arrangement_of(*w.matrix), layout);
+    w.matrix->assign(all);
+  };
+  cut_matrices(shard.w_query, d.w_query);
+  cut_matrices(shard.w_key, d.w_key);
+  cut_matrices(shard.w_value, d.w_value);
   return shard;
 }
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "tests/oracle/rounding.hpp"
+#include "tests/support/contexts.hpp"
 
 namespace heed_test {
 namespace {
@@ -92,21 +93,6 @@ double largest_of(const Tensor& tensor) {
   return largest;
 }
 
-Sizes shard_sizes(const Problem& whole, const Split& split) {
-  Sizes sizes = sizes_of(whole);
-  const auto own = static_cast<std::size_t>(rank());
-  sizes.query_length = static_cast<std::int64_t>(split.queries[own].size());
-  sizes.key_length = static_cast<std::int64_t>(split.keys[own].size());
-  if (!sizes.queries.packed()) return sizes;
-  sizes.batch = 1;  // rows of whatever sequences
-  sizes.queries = sizes.keys = {};
-  return sizes;
-}
-
-Layouts shard_layouts() {
-  return {own_arrangement(0), own_arrangement(1), own_arrangement(2), own_arrangement(3), 1};
-}
-
 }  // namespace
 
 int rank() {
@@ -156,48 +142,58 @@ std::vector<Split> all_splits(std::int64_t queries, std::int64_t keys, std::uint
           everywhere(queries, keys)};
 }
 
-std::string line_of_split(const Split& split, std::int64_t head_ranks) {
-  return "rank " + std::to_string(rank()) + " of " + std::to_string(ranks()) + ", " + split.name +
-         ", head_ranks " + std::to_string(head_ranks);
+std::string Shard::line(std::int64_t head_ranks) const {
+  return "rank " + std::to_string(rank()) + " of " + std::to_string(ranks()) + ", " + split_.name +
+         ", head_ranks " + std::to_string(head_ranks) + ": ";
 }
 
-void take(const Tensor& from, const Positions& positions, Tensor& to) {
-  const bool repeated = from.shape()[2] == 1 && to.shape()[2] == 1;
+Tensor cut(const Tensor& from, const Positions& rows, Arrangement arrangement, std::size_t axis) {
+  Axes shape = from.shape();
+  shape[axis] = static_cast<std::int64_t>(rows.size());
+  Tensor to = placed(shape, arrangement, from.dtype(), 1);
   to.fill([&](Axes at) {
-    if (!repeated) at[2] = positions[static_cast<std::size_t>(at[2])];
+    at[axis] = rows[static_cast<std::size_t>(at[axis])];
     return from.get(at);
   });
+  return to;
+}
+
+void cut(Tensor& tensor, heed_layout& layout, const Positions& rows, Arrangement arrangement) {
+  tensor = cut(tensor, rows, arrangement);
+  layout = layout_of(tensor, arrangement, layout.dtype);
 }
 
 Arrangement own_arrangement(int shift) {
   return static_cast<Arrangement>((rank() + shift) % static_cast<int>(Arrangement::kCount));
 }
 
-Shard::Shard(Problem& whole, const Split& split)
-    : problem(shard_sizes(whole, split), shard_layouts()),
+Shard::Shard(const Problem& whole, const Split& split)
+    : problem(whole),
       split_(split),
       query_positions_(split.queries[static_cast<std::size_t>(rank())]),
       key_positions_(split.keys[static_cast<std::size_t>(rank())]),
-      total_queries_(whole.query.shape()[2]),
-      cu_seqlens_q_(whole.cu_seqlens_q),
-      cu_seqlens_k_(whole.cu_seqlens_k) {
-  take(whole.query, query_positions_, problem.query);
-  take(whole.key, key_positions_, problem.key);
-  take(whole.value, key_positions_, problem.value);
-  problem.score_as(whole);
-  problem.sinks = whole.sinks;
-  problem.key_lengths = whole.key_lengths;
-  const auto rows_alone = [&](Axes sizes) {
-    if (sizes[2] != 1) sizes[2] = problem.desc.query_length;
-    return sizes;
+      total_queries_(whole.query.shape()[2]) {
+  heed_attention_desc& d = problem.desc;
+  d.query_length = static_cast<std::int64_t>(query_positions_.size());
+  d.key_length = static_cast<std::int64_t>(key_positions_.size());
+  cu_seqlens_q_.swap(problem.cu_seqlens_q);
+  cu_seqlens_k_.swap(problem.cu_seqlens_k);
+  if (d.packed_queries > 0) d.batch = 1;  // rows of whatever sequences
+  d.packed_queries = d.packed_keys = 0;
+  cut(problem.query, d.query, query_positions_, own_arrangement(0));
+  cut(problem.key, d.key, key_positions_, own_arrangement(1));
+  cut(problem.value, d.value, key_positions_, own_arrangement(2));
+  cut(problem.out, d.out, query_positions_, own_arrangement(3));
+  if (problem.lse) cut(*problem.lse, d.lse, query_positions_, own_arrangement(4));
+  const auto cut_scores = [&](std::optional<Tensor>& scores, heed_score_layout& layout) {
+    if (!scores) return;
+    const bool repeated = scores->shape()[2] == 1;
+    scores = cut(*scores, repeated ? Positions{0} : query_positions_, own_arrangement(5));
+    layout = score_layout_of(*scores, own_arrangement(5), layout.dtype);
+    if (!repeated) layout.rows = 0;  // own ones, also if 1
   };
-  if (whole.mask)
-    take(*whole.mask, query_positions_, problem.add_mask(rows_alone(whole.mask->shape())));
-  if (whole.bias)
-    take(*whole.bias, query_positions_,
-         problem.add_bias(rows_alone(whole.bias->shape()), whole.desc.bias.dtype));
-  if (whole.bias && whole.bias->shape()[2] > 1) problem.desc.bias.rows = 0;  // own ones, also if 1
-  if (whole.lse) problem.want_lse(whole.desc.lse.dtype);
+  cut_scores(problem.mask, d.mask);
+  cut_scores(problem.bias, d.bias);
 }
 
 heed_mpi_attention_desc Shard::desc() {
@@ -240,43 +236,41 @@ bool again_with_threads() {
   return ranks() <= 3 || asked++ % 4 == 0;
 }
 
-void check_shard(Problem& whole, const Expected& expected, Shard& shard, const Split& split,
-                 std::int64_t head_ranks) {
-  INFO(line_of_split(split, head_ranks) << ": " << line_of(whole));
+void check_ranks(Problem& whole, const Expected& expected, Shard& shard, std::int64_t head_ranks,
+                 bool same_bits, Unspecified unspecified) {
+  INFO(shard.line(head_ranks) << line_of(whole));
   const Outputs got = shard.run(plain_context(), head_ranks);
-  if (again_with_threads()) {
-    const Outputs again = shard.run(threaded_context(), head_ranks);
-    CHECK(heed_test::same_bits(got.out, again.out));
-    CHECK(heed_test::same_bits(got.lse, again.lse));
-  }
+  if (again_with_threads())
+    CHECK(heed_test::same_bits(got, shard.run(threaded_context(), head_ranks)));
   const Expected& want = expected.on(isa_names().back());
   auto spans = static_cast<double>(whole.cu_seqlens_k.size());
-  for (const Positions& positions : split.keys)
+  for (const Positions& positions : shard.split().keys)
     for (std::size_t i = 0; i < positions.size(); ++i)
       spans += i == 0 || positions[i] != positions[i - 1] + 1 ? 1 : 0;
-  const bool float64 = is_float64(whole.desc);
+  const double unit = is_float64(whole.desc) ? 0x1p-53 : kUnit;
   const Axes shape = shard.problem.out.shape();
   check_elements("out", shape, got.out,
-                 widened(shard.rows_of(want.out, shape[3]), spans, largest_of(whole.value),
-                         float64 ? 0x1p-53 : kUnit));
+                 widened(shard.rows_of(want.out, shape[3]), spans, largest_of(whole.value), unit),
+                 unspecified);
   if (whole.lse) {
     double largest = 1;
     for (const Element& e : want.lse)
       if (std::isfinite(e.value)) largest = std::max(largest, std::fabs(e.value));
     check_elements("lse", {shape[0], shape[1], shape[2], 1}, got.lse,
-                   widened(shard.rows_of(want.lse, 1), 4 * spans, 4 * largest, 0x1p-53));
+                   widened(shard.rows_of(want.lse, 1), 4 * spans, 4 * largest, 0x1p-53),
+                   unspecified);
   }
+  if (!same_bits) return;
+  const Outputs alone = whole.run_all(plain_context());
+  CHECK(same_numbers(got.out, {got.out.dtype, shard.rows_of(alone.out.bits, shape[3])}));
+  if (whole.lse) CHECK(same_numbers(got.lse, {got.lse.dtype, shard.rows_of(alone.lse.bits, 1)}));
 }
 
-void check_ranks(Problem& whole, const Expected& expected, const Split& split,
-                 std::int64_t head_ranks, bool same_bits) {
-  Shard shard(whole, split);
-  check_shard(whole, expected, shard, split, head_ranks);
-  if (!same_bits) return;
-  const Outputs got = shard.run(plain_context(), head_ranks);
-  const Outputs alone = whole.run_all(plain_context());
-  CHECK(got.out.bits == shard.rows_of(alone.out.bits, whole.out.shape()[3]));
-  if (whole.lse) CHECK(got.lse.bits == shard.rows_of(alone.lse.bits, 1));
+bool same_numbers(const Numbers& a, const Numbers& b) {
+  bool same = a.size() == b.size();
+  for (std::size_t i = 0; same && i < a.size(); ++i)
+    same = a.bits[i] == b.bits[i] || a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]));
+  return same;
 }
 
 bool same_everywhere(const std::string& text) {

@@ -40,8 +40,12 @@ Split dealt_split(std::int64_t queries, std::int64_t keys, std::uint64_t seed);
 /// All queries on all ranks, keys in order of ranks, some of which have nothing.
 Split everywhere(std::int64_t queries, std::int64_t keys);
 
-/// The numbers [b, h, positions[i], x] of a tensor, as [b, h, i, x].
-void take(const Tensor& from, const std::vector<std::int64_t>& positions, Tensor& to);
+/// Some rows of a tensor, which lie otherwise.
+Tensor cut(const Tensor& from, const std::vector<std::int64_t>& rows, Arrangement arrangement,
+           std::size_t axis = 2);
+/// In its place.
+void cut(Tensor& tensor, heed_layout& layout, const std::vector<std::int64_t>& rows,
+         Arrangement arrangement);
 
 /// The same of a tensor's elements, in order.
 template <class T>
@@ -62,13 +66,10 @@ Arrangement own_arrangement(int shift);
 /// All of these.
 std::vector<Split> all_splits(std::int64_t queries, std::int64_t keys, std::uint64_t seed);
 
-/// What failures name a problem that is split so by.
-std::string line_of_split(const Split& split, std::int64_t head_ranks);
-
 /// This rank's part of a problem.
 class Shard {
  public:
-  Shard(Problem& whole, const Split& split);
+  Shard(const Problem& whole, const Split& split);
 
   heed_mpi_attention_desc desc();
   /// Runs it; throws unless that goes well.
@@ -80,8 +81,11 @@ class Shard {
     return heed_test::rows_of(whole, {d.batch, d.query_heads, total_queries_, features},
                               query_positions_);
   }
+  const Split& split() const { return split_; }
   const std::vector<std::int64_t>& query_positions() const { return query_positions_; }
   const std::vector<std::int64_t>& key_positions() const { return key_positions_; }
+  /// What failures name it by.
+  std::string line(std::int64_t head_ranks) const;
 
   Problem problem;
 
@@ -92,14 +96,13 @@ class Shard {
   std::vector<std::int32_t> cu_seqlens_q_, cu_seqlens_k_;
 };
 
-/// Runs a problem split so and compares this rank's rows with the oracle's, which are `expected`.
-/// `same_bits`: they must also be those of the problem in one process.
-void check_ranks(Problem& whole, const Expected& expected, const Split& split,
-                 std::int64_t head_ranks, bool same_bits);
+/// Runs a shard and compares its rows with the oracle's of the whole, which are `expected`.
+/// `same_bits`: they must also be those of the whole in one process.
+void check_ranks(Problem& whole, const Expected& expected, Shard& shard, std::int64_t head_ranks,
+                 bool same_bits, Unspecified unspecified = Unspecified::kForbidden);
 
-/// The same of a shard that attends as the whole does, but says so in other words.
-void check_shard(Problem& whole, const Expected& expected, Shard& shard, const Split& split,
-                 std::int64_t head_ranks);
+/// Bits of NaN and zeros aside: sums over ranks begin as 0, and 0 + -0 is 0.
+bool same_numbers(const Numbers& a, const Numbers& b);
 
 /// Whether a run is made again with threads: always on up to three ranks, every fourth time on
 /// more, which share few processors.

@@ -7,10 +7,11 @@ namespace {
 
 class Backwards : Drawing {
  public:
-  explicit Backwards(std::uint64_t seed) : Drawing(seed ^ 0xbac4), seed_(seed) {}
+  Backwards(std::uint64_t seed, Lengths lengths)
+      : Drawing(seed ^ 0xbac4), seed_(seed), lengths_(lengths) {}
 
   BackwardProblem draw() {
-    Problem forward = differentiable(seed_);
+    Problem forward = differentiable(seed_, lengths_);
     if (forward.function.call != nullptr && one_in(2)) forward.function = score_function<Bend>();
     wide_ = is_float64(forward.desc);
     BackwardProblem p(std::move(forward), random_.bits(), draw_form());
@@ -41,6 +42,7 @@ class Backwards : Drawing {
   Form draw_any() { return draw_as(static_cast<std::uint32_t>(random_.integer(0, 4))); }
 
   std::uint64_t seed_;
+  Lengths lengths_;
   bool wide_ = false;
 };
 
@@ -57,6 +59,8 @@ Problem differentiable(std::uint64_t seed, Lengths lengths) {
   }
 }
 
-BackwardProblem draw_backward(std::uint64_t seed) { return Backwards(seed).draw(); }
+BackwardProblem draw_backward(std::uint64_t seed, Lengths lengths) {
+  return Backwards(seed, lengths).draw();
+}
 
 }  // namespace heed_test

@@ -12,6 +12,6 @@ namespace heed_test {
 Problem differentiable(std::uint64_t seed, Lengths lengths = Lengths::kAny);
 
 /// One with gradients that are asked for and lie anyhow. out and lse are yet to be set.
-BackwardProblem draw_backward(std::uint64_t seed);
+BackwardProblem draw_backward(std::uint64_t seed, Lengths lengths = Lengths::kAny);
 
 }  // namespace heed_test

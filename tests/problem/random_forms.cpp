@@ -46,7 +46,8 @@ class Forms : Drawing {
     if (lengths_ == Lengths::kSelf) sizes_.key_length = sizes_.query_length;
     if (lengths_ == Lengths::kLong) draw_long();
     if (lengths_ == Lengths::kFew) draw_few();
-    limit_work(lengths_ == Lengths::kLong ? 100000 : large ? 40000 : 4000);
+    if (lengths_ == Lengths::kShared) draw_shared();
+    limit_work(lengths_ == Lengths::kLong ? 100000 : large || sizes_.key_heads > 2 ? 40000 : 4000);
     if (lengths_ == Lengths::kSelf) sizes_.key_length = sizes_.query_length;
     draw_types();
     if (one_in(3)) sizes_.scale = uniform(-1, 1);
@@ -71,6 +72,11 @@ class Forms : Drawing {
     sizes_.value_features = random_.integer(16, 70);
     sizes_.batch = pick<std::int64_t>({1, 1, 2});
     sizes_.query_heads = sizes_.key_heads * pick<std::int64_t>({1, 2, 2, 4, 5});
+  }
+
+  void draw_shared() {
+    sizes_.key_heads = pick<std::int64_t>({2, 3, 4, 6, 7, 12});
+    sizes_.query_heads = sizes_.key_heads * pick<std::int64_t>({1, 1, 2});
   }
 
   /// Small enough that thousands of them take a minute.

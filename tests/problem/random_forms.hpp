@@ -10,8 +10,8 @@ namespace heed_test {
 
 /// Whether keys may be as many as they like, are the queries' own rows, are thousands for few
 /// queries, or some hundreds for so few that rows are decoded, where they lie, on most instruction
-/// sets.
-enum class Lengths { kAny, kSelf, kLong, kFew };
+/// sets; or as any, for so many heads that ranks share them.
+enum class Lengths { kAny, kSelf, kLong, kFew, kShared };
 
 class RandomForms {
  public:
