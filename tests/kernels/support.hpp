@@ -131,12 +131,7 @@ void for_each_case(const std::vector<AnyCase>& cases, Function&& function) {
   for_each_table<Real>([&](const Table<Real>& kernels) { check_cases(kernels, cases, function); });
 }
 
-/// The same on those that multiply pairs in panels, and in rows.
-template <class AnyCase, class Function>
-void for_each_pair_case(const std::vector<AnyCase>& cases, Function&& function) {
-  for (const Table<float>* const kernels : usable_isas())
-    if (kernels->pairs != nullptr) check_cases(*kernels, cases, function);
-}
+/// The same on those that multiply pairs in rows.
 template <class AnyCase, class Function>
 void for_each_row_pair_case(const std::vector<AnyCase>& cases, Function&& function) {
   for (const Table<float>* const kernels : usable_isas())

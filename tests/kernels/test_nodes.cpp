@@ -1,6 +1,7 @@
 // Kernels of nodes: the softmax of a node along its edges, and its gradients from both ends, beside
 // the same in double.
 #include "tests/kernels/support.hpp"
+#include "tests/oracle/bounded.hpp"
 
 using namespace heed_test;
 
@@ -32,10 +33,11 @@ std::vector<NodeCase> node_sizes() {
   return cases;
 }
 
-/// A number and how far what is computed may be from it.
-struct Bounded {
-  double value = 0, error = 0;
-};
+/// A number and how far what is computed may be from it; sums of such, and products.
+using Number = Bounded<double>;
+using Numbers = BoundedSum<float>;
+
+Number times(const Number& a, const Number& b) { return product<float>(a, b); }
 
 constexpr std::size_t kNodes = 11;
 
@@ -81,25 +83,28 @@ struct Node {
     return stats[(other(e) * 2 + 1) * c.heads + h];
   }
 
-  /// Scaled, in log2 units.
-  Bounded score(std::size_t e, std::size_t h) const {
-    Bounded sum;
-    for (std::size_t x = 0; x < c.features; ++x) add(sum, key(e, h, x), query[h * c.features + x]);
-    return {sum.value * kScale, kScale * gamma(c.features + 2) * sum.error};
+  /// Scaled, in log2 units; queries may be scaled first.
+  Number score(std::size_t e, std::size_t h) const {
+    Numbers sum;
+    for (std::size_t x = 0; x < c.features; ++x)
+      sum.add(times({key(e, h, x), 0}, {query[h * c.features + x], 0}));
+    return times(sum.result(1), {kScale, 0});
   }
   /// <grad, value>
-  Bounded product(std::size_t e, std::size_t h) const {
-    Bounded sum;
+  Number product_of(std::size_t e, std::size_t h) const {
+    Numbers sum;
     for (std::size_t x = 0; x < c.value_features; ++x)
-      add(sum, value(e, h, x), grad[h * c.value_features + x]);
-    return {sum.value, gamma(c.value_features + 1) * sum.error};
+      sum.add(times({value(e, h, x), 0}, {grad[h * c.value_features + x], 0}));
+    return sum.result(1);
+  }
+  /// Of one feature of values.
+  Number weighted(const std::vector<Number>& probs, std::size_t h, std::size_t x) const {
+    Numbers sum;
+    for (std::size_t e = 0; e < c.edges; ++e) sum.add(times(probs[e], {value(e, h, x), 0}));
+    return sum.result();
   }
 
-  static double gamma(std::size_t n) { return gamma_of<float>(static_cast<double>(n)); }
-  static void add(Bounded& sum, double a, double b) {
-    sum.value += a * b;
-    sum.error += std::fabs(a * b);  // magnitudes, until they are multiplied
-  }
+  static double gamma(double n) { return gamma_of<float>(n); }
 
   static constexpr float kScale = 0.375F;
   NodeCase c;
@@ -108,42 +113,42 @@ struct Node {
 };
 
 /// 2^x, where x is known so well: exp2 is off by an ULP, and its argument by a rounding.
-Bounded power(const Bounded& x) {
+Number power(const Number& x) {
   const double value = std::exp2(x.value);
-  const double moved = x.error + Node::gamma(1) * std::fabs(x.value);
-  return {value, value * (std::expm1(0.6931471805599453 * moved) + Node::gamma(4))};
+  const double moved = x.bound + Node::gamma(1) * std::fabs(x.value);
+  return {value, value * (std::expm1(kLn2 * moved) + Node::gamma(4))};
 }
 
 /// The softmax of one head.
 struct Softmax {
-  Softmax(const Node& node, std::size_t h) : probs(node.c.edges) {
-    std::vector<Bounded> scores;
+  Softmax(const Node& node, std::size_t h) {
+    std::vector<Number> scores;
     for (std::size_t e = 0; e < node.c.edges; ++e) scores.push_back(node.score(e, h));
-    for (const Bounded& s : scores) {
+    for (const Number& s : scores) {
       if (s.value > top.value) top.value = s.value;
-      top.error = std::max(top.error, s.error);
+      top.bound = std::max(top.bound, s.bound);
     }
-    for (std::size_t e = 0; e < scores.size(); ++e) {
-      probs[e] = power({scores[e].value - top.value, scores[e].error + top.error});
-      sum.value += probs[e].value;
-      sum.error += probs[e].error;
+    Numbers all;
+    for (const Number& s : scores) {
+      probs.push_back(power({s.value - top.value, s.bound + top.bound}));
+      all.add(probs.back());
     }
-    sum.error += Node::gamma(scores.size()) * sum.value;
-    const double relative = sum.error / sum.value;
-    for (Bounded& p : probs) {
+    sum = all.result(1);
+    const double relative = sum.bound / sum.value;
+    for (Number& p : probs) {
       p.value /= sum.value;
-      p.error = p.error / sum.value + p.value * (relative + Node::gamma(4));
+      p.bound = p.bound / sum.value + p.value * (relative + Node::gamma(4));
     }
     const double log = std::log2(sum.value);
-    lse = {top.value + log, top.error + 1.5 * relative + Node::gamma(4) * (1 + std::fabs(log)) +
+    lse = {top.value + log, top.bound + 1.5 * relative + Node::gamma(4) * (1 + std::fabs(log)) +
                                 Node::gamma(2) * std::fabs(top.value + log)};
   }
-  Bounded top{-1e300, 0}, sum, lse;
-  std::vector<Bounded> probs;
+  Number top{-1e300, 0}, sum, lse;
+  std::vector<Number> probs;
 };
 
-double ratio_of(float got, const Bounded& want) {
-  return std::fabs(double{got} - want.value) / (want.error + 1e-30);
+double ratio_of(float got, const Number& want) {
+  return std::fabs(double{got} - want.value) / (want.bound + 1e-30);
 }
 
 /// For kernels of float on instruction sets that have them.
@@ -156,23 +161,14 @@ void for_each_node(Function&& function) {
 }
 
 /// One head of gradients by the query or key: the sum over edges of prob (product - delta) row.
-Bounded gradient_of(const Node& node, std::size_t h, std::size_t x, double factor,
-                    const std::vector<Bounded>& probs, const std::vector<Bounded>& deltas) {
-  Bounded sum;
-  double size = 0;
+Number gradient_of(const Node& node, std::size_t h, std::size_t x, double factor,
+                   const std::vector<Number>& probs, const std::vector<Number>& deltas) {
+  Numbers all;
   for (std::size_t e = 0; e < node.c.edges; ++e) {
-    const Bounded product = node.product(e, h);
-    const double rest = product.value - deltas[e].value;
-    const double rest_error = product.error + deltas[e].error + Node::gamma(1) * std::fabs(rest);
-    const double term = probs[e].value * rest * node.key(e, h, x) * factor;
-    sum.value += term;
-    size += std::fabs(term);
-    sum.error +=
-        std::fabs(node.key(e, h, x) * factor) *
-        (probs[e].error * std::fabs(rest) + (probs[e].value + probs[e].error) * rest_error);
+    const Number rest = sum<float>(node.product_of(e, h), {-deltas[e].value, deltas[e].bound});
+    all.add(times(times(probs[e], rest), times({node.key(e, h, x), 0}, {factor, 0})));
   }
-  sum.error += Node::gamma(node.c.edges + 4) * (size + sum.error);
-  return sum;
+  return all.result(2);
 }
 
 }  // namespace
@@ -188,22 +184,12 @@ TEST_CASE("attend_node is softmax along edges, and the weighted sum of values", 
     double worst = 0;
     for (std::size_t h = 0; h < c.heads; ++h) {
       const Softmax want(node, h);
-      worst = std::max(
-          {worst, ratio_of(top[h], {want.top.value, want.top.error}), ratio_of(sum[h], want.sum)});
+      worst = std::max({worst, ratio_of(top[h], want.top), ratio_of(sum[h], want.sum)});
       for (std::size_t e = 0; e < c.edges; ++e)
         worst = std::max(worst, ratio_of(weights[e * c.heads + h], want.probs[e]));
-      for (std::size_t x = 0; x < c.value_features; ++x) {
-        Bounded all;
-        double size = 0;
-        for (std::size_t e = 0; e < c.edges; ++e) {
-          const Bounded& p = want.probs[e];
-          all.value += p.value * node.value(e, h, x);
-          all.error += p.error * std::fabs(node.value(e, h, x));
-          size += p.value * std::fabs(node.value(e, h, x));
-        }
-        all.error += Node::gamma(c.edges) * (size + all.error);
-        worst = std::max(worst, ratio_of(out[h * c.value_features + x], all));
-      }
+      for (std::size_t x = 0; x < c.value_features; ++x)
+        worst = std::max(worst,
+                         ratio_of(out[h * c.value_features + x], node.weighted(want.probs, h, x)));
     }
     CHECK((top.intact() && sum.intact() && out.intact() && weights.intact()));
     return worst;
@@ -221,20 +207,13 @@ TEST_CASE("node_gradient is the gradient of the query, with lse and delta", "[no
                                   gradient.data()));
       for (std::size_t h = 0; h < c.heads; ++h) {
         const Softmax want(node, h);
-        Bounded less;
-        double size = 0;
-        for (std::size_t e = 0; e < c.edges; ++e) {
-          const Bounded product = node.product(e, h);
-          const Bounded& p = want.probs[e];
-          less.value += p.value * product.value;
-          size += std::fabs(p.value * product.value);
-          less.error += p.error * std::fabs(product.value) + (p.value + p.error) * product.error;
-        }
-        less.error += Node::gamma(c.edges + 4) * (size + less.error);
-        if (grad_lse != nullptr) less.value -= double{grad_lse[h]};
-        less.error += Node::gamma(1) * std::fabs(less.value);
+        Numbers products;
+        for (std::size_t e = 0; e < c.edges; ++e)
+          products.add(times(want.probs[e], node.product_of(e, h)));
+        const double of_lse = grad_lse != nullptr ? double{grad_lse[h]} : 0;
+        const Number less = sum<float>(products.result(4), {-of_lse, 0});
         worst = std::max({worst, ratio_of(lse[h], want.lse), ratio_of(delta[h], less)});
-        const std::vector<Bounded> deltas(c.edges, less);
+        const std::vector<Number> deltas(c.edges, less);
         for (std::size_t x = 0; x < c.features; ++x)
           worst = std::max(worst, ratio_of(gradient[h * c.features + x],
                                            gradient_of(node, h, x, kFactor, want.probs, deltas)));
@@ -254,26 +233,18 @@ TEST_CASE("source_gradient is that of a key and value, added to what is there or
                                   key.data(), value.data()));
     double worst = 0;
     for (std::size_t h = 0; h < c.heads; ++h) {
-      std::vector<Bounded> probs, deltas;
+      std::vector<Number> probs, deltas;
       for (std::size_t e = 0; e < c.edges; ++e) {
-        const Bounded score = node.score(e, h);
-        probs.push_back(power({score.value - node.lse(e, h), score.error}));
+        const Number score = node.score(e, h);
+        probs.push_back(power({score.value - node.lse(e, h), score.bound}));
         deltas.push_back({node.delta(e, h), 0});
       }
       for (std::size_t x = 0; x < c.features; ++x)
         worst = std::max(worst, ratio_of(key[h * c.features + x],
                                          gradient_of(node, h, x, kFactor, probs, deltas)));
-      for (std::size_t x = 0; x < c.value_features; ++x) {
-        Bounded all;
-        double size = 0;
-        for (std::size_t e = 0; e < c.edges; ++e) {
-          all.value += probs[e].value * node.value(e, h, x);
-          all.error += probs[e].error * std::fabs(node.value(e, h, x));
-          size += std::fabs(probs[e].value * node.value(e, h, x));
-        }
-        all.error += Node::gamma(c.edges) * (size + all.error);
-        worst = std::max(worst, ratio_of(value[h * c.value_features + x], all));
-      }
+      for (std::size_t x = 0; x < c.value_features; ++x)
+        worst =
+            std::max(worst, ratio_of(value[h * c.value_features + x], node.weighted(probs, h, x)));
     }
     const BasicBuffer<float> once_key = key, once_value = value;
     CHECK(kernels.source_gradient(node.view(), kFactor, node.stats.data(), node.others.data(),
