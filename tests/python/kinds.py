@@ -1,112 +1,63 @@
-"""Kinds of arrays: what makes them from float64 of NumPy, and NumPy of them."""
+"""Kinds of arrays: what makes them from those of NumPy, and the bits that they hold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-import heed
 
-
-@dataclass(frozen=True)
-class Kind:
-    name: str
+class Kind(NamedTuple):
     library: str  # what must be installed
     element: str
-    unit: float  # of rounding
     make: Callable[[np.ndarray], Any]
-    back: Callable[[Any], np.ndarray]  # float64
 
-    def rounded(self, x: np.ndarray) -> np.ndarray:
-        return self.back(self.make(x))
+    @property
+    def name(self) -> str:
+        return f"{self.library}_{self.element}"
 
-
-def of_numpy(name: str, element: Callable[[], Any], unit: float, library: str = "numpy") -> Kind:
-    return Kind(
-        f"numpy_{name}",
-        library,
-        name,
-        unit,
-        lambda x: np.asarray(x).astype(element()),
-        lambda x: np.asarray(x, np.float64),
-    )
+    def needed(self) -> Kind:
+        pytest.importorskip(self.library)
+        if self.element == "bfloat16":
+            pytest.importorskip("ml_dtypes")
+        return self
 
 
-def of_torch(name: str, unit: float) -> Kind:
+def of_numpy(element: str, library: str = "numpy") -> Kind:
+    return Kind(library, element, lambda x: np.asarray(x).astype(element_of(element)))
+
+
+def of_torch(element: str) -> Kind:
     def make(x: np.ndarray) -> Any:
         import torch
 
-        return torch.from_numpy(np.ascontiguousarray(x)).to(getattr(torch, name))
+        return torch.from_numpy(np.ascontiguousarray(x)).to(getattr(torch, element))
 
-    return Kind(f"torch_{name}", "torch", name, unit, make, lambda x: x.double().numpy())
+    return Kind("torch", element, make)
 
 
-def bfloat16() -> Any:
-    import ml_dtypes
+def element_of(name: str) -> Any:
+    return getattr(__import__("ml_dtypes"), name) if name == "bfloat16" else np.dtype(name)
 
-    return ml_dtypes.bfloat16
+
+def bits_of(x: Any) -> np.ndarray:
+    """Of an array of any kind."""
+    if hasattr(x, "detach"):
+        import torch
+
+        whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]
+        return x.contiguous().view(whole).numpy()
+    return np.ascontiguousarray(x).view(f"i{np.asarray(x).itemsize}")
 
 
 KINDS = [
-    of_numpy("float32", lambda: np.float32, 2.0**-24),
-    of_numpy("float64", lambda: np.float64, 2.0**-53),
-    of_numpy("float16", lambda: np.float16, 2.0**-11),
-    of_numpy("bfloat16", bfloat16, 2.0**-8, "ml_dtypes"),
-    of_torch("float32", 2.0**-24),
-    of_torch("float64", 2.0**-53),
-    of_torch("float16", 2.0**-11),
-    of_torch("bfloat16", 2.0**-8),
+    *(of_numpy(element) for element in ("float32", "float64", "float16")),
+    of_numpy("bfloat16", "ml_dtypes"),
+    *(of_torch(element) for element in ("float32", "float64", "float16", "bfloat16")),
 ]
-
-
-def params(kinds: list[Kind] = KINDS) -> list[Any]:
-    return [pytest.param(kind, id=kind.name) for kind in kinds]
-
-
-def needed(kind: Kind) -> Kind:
-    pytest.importorskip(kind.library)
-    return kind
-
-
-def in_pairs(kind: Kind) -> bool:
-    """Whether the processor multiplies pairs of what is of this kind."""
-    pairs = ("avx512bf16", "amx", "neonbf16")
-    return kind.element == "bfloat16" and heed.Context().describe()["isa"] in pairs
-
-
-def product_unit(kind: Kind) -> float:
-    """What a product may lack: tiles multiply float16 as two parts."""
-    return 2.0**-14 if kind.element == "float16" and tiles() else 0
-
-
-def tiles() -> bool:
-    return heed.Context().describe()["isa"] == "amx"
-
-
-def lse_unit(kind: Kind) -> float:
-    """Of a log-sum-exp: the sum is that of weights, which pairs of bfloat16 round."""
-    if in_pairs(kind):
-        return kind.unit
-    return max(product_unit(kind), 2.0**-53 if kind.element == "float64" else 2.0**-24)
-
-
-def block_units(kind: Kind) -> tuple[float, float]:
-    """Of a block's result and log-sum-exp: in pairs what lies between products is rounded too."""
-    if in_pairs(kind):
-        return 4 * kind.unit, 4 * kind.unit
-    return kind.unit, lse_unit(kind)
-
-
-def assert_close(actual: Any, expected: np.ndarray, unit: float, what: str) -> None:
-    """Errors of some 50 roundings of float32 or float64, and of one of a narrower result."""
-    actual = np.asarray(actual, np.float64)
-    assert actual.shape == expected.shape, what
-    tolerance = 2 * max(unit, 50 * 2.0**-24 if unit > 2.0**-50 else 50 * unit)
-    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance, err_msg=what)
+of_kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
 def assert_like(kind: Kind, actual: Any, given: Any) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import CASES, Make
-from kinds import KINDS, assert_close, assert_like, lse_unit, needed, params
+from cases import SLOPES, everything, mask, tensors
+from kinds import assert_like, of_kinds
 from mpi4py import MPI
 from test_docstrings import described
 from test_readme import OVER_RANKS, check_session
@@ -31,8 +31,14 @@ if importlib.util.find_spec("torch") is not None:
 WORLD = MPI.COMM_WORLD
 RANK, RANKS = WORLD.rank, WORLD.size
 LAST = RANKS - 1
-NOT_OVER_RANKS = re.compile("hard|packed|paged|score_function|key_lengths_int64")
-SUPPORTED = [name for name in CASES if not NOT_OVER_RANKS.match(name)]
+# Options as the package reads them; tests of C have all of them over ranks.
+OPTIONS = {
+    "plain": {},
+    "causal": {"causal": "bottom_right"},
+    "alibi": {"alibi_slopes": SLOPES, "alignment": "bottom_right"},
+    "float_mask": {"attn_mask": np.where(mask(2, 1, 5, 7), 0, -np.inf)},
+    "everything": everything(),
+}
 of_ranks_that_differ = pytest.mark.skipif(RANKS == 1, reason="of ranks that differ there are two")
 
 
@@ -87,9 +93,9 @@ def rows_of_mask(given, rows, length):
     return given[..., rows, :]
 
 
-def split(tensors, options, how):
+def split(problem, options, how):
     """This rank's part of a problem, its options, and the positions of its queries and keys."""
-    query, key, value = tensors
+    query, key, value = problem
     placement, rows, keys = SPLITS[how](query.shape[-2], key.shape[-2])
     part = [query[..., rows, :], key[..., keys, :], value[..., keys, :]]
     own = {**options, "placement": placement}
@@ -102,16 +108,16 @@ def split(tensors, options, how):
 
 
 def check(name, how, **more):
-    *tensors, options = CASES[name]()
-    part, own, rows, _ = split(tensors, options, how)
+    problem, options = tensors(np.float64), OPTIONS[name]
+    part, own, rows, _ = split(problem, options, how)
     found = heed.mpi.attention(*part, return_lse=True, **own, **more)
-    want = heed.attention(*tensors, **options, return_lse=True)
+    want = heed.attention(*problem, **options, return_lse=True)
     close(found.out, want.out[..., rows, :])
     close(found.lse, want.lse[..., rows])
 
 
-@pytest.mark.parametrize("name", SUPPORTED)
-def test_every_option(name):
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options(name):
     check(name, "zigzag")
 
 
@@ -120,16 +126,12 @@ def test_every_split(how):
     check("everything", how)
 
 
-@pytest.mark.parametrize("kind", params(KINDS))
+@of_kinds
 def test_every_kind_of_array(kind):
-    tensors = [needed(kind).make(x) for x in Make(key_heads=2).tensors()]
-    part, own, rows, _ = split(tensors, {}, "zigzag")
-    found = heed.mpi.attention(*part, return_lse=True, **own)
-    want = heed.attention(*map(kind.back, tensors), return_lse=True)
-    assert_like(kind, found.out, tensors[0])
-    assert_close(kind.back(found.out), want.out[..., rows, :], kind.unit, "out")
-    assert_close(found.lse, want.lse[..., rows], lse_unit(kind), "lse")
-    gradients = heed.mpi.attention_backward(*part, found.out, found.lse, found.out, **own)
+    part = split([kind.needed().make(x) for x in tensors(key_heads=2)], {}, "contiguous")[0]
+    found = heed.mpi.attention(*part, return_lse=True)
+    assert_like(kind, found.out, part[0])
+    gradients = heed.mpi.attention_backward(*part, found.out, found.lse, found.out)
     for of, gradient in zip(part, gradients, strict=False):
         assert_like(kind, gradient, of)
         assert gradient.shape == of.shape
@@ -144,7 +146,7 @@ def test_heads(name):
 
 def test_one_rank_has_the_bits_of_one_process():
     """What is asked of a context holds in the library's engine, too."""
-    q, k, v = (x.astype(np.float32) for x in Make(rows=50, keys=60).tensors())
+    q, k, v = tensors(rows=50, keys=60)
     bits = set()
     for isa in [name for name, isa in heed.info()["isas"].items() if isa["usable"]]:
         context = heed.Context(isa=isa, threads=2)
@@ -157,12 +159,12 @@ def test_one_rank_has_the_bits_of_one_process():
 
 class TestPlan:
     def test_calls(self):
-        tensors = Make(rows=9, keys=9).tensors()
-        part, own, rows, _ = split(tensors, {}, "zigzag")
+        whole = tensors(np.float64, rows=9, keys=9)
+        part, own, rows, _ = split(whole, {}, "zigzag")
         with heed.mpi.plan(*part, **own, causal=True, sinks=[0.0] * 4) as plan:
             assert plan.times() == {"run": 0.0, "compute": 0.0, "wait": 0.0}
             for sinks in ([0.5] * 4, [-1.0, 1.0, 2.0, 3.0]):
-                want = heed.attention(*tensors, causal=True, sinks=sinks)[:, :, rows]
+                want = heed.attention(*whole, causal=True, sinks=sinks)[:, :, rows]
                 close(plan(*part, sinks=sinks), want)
             out = np.zeros((2, 4, len(rows), 8))
             assert plan(*part, sinks=sinks, out=out) is out
@@ -182,7 +184,7 @@ class TestPlan:
         plan.free()
 
     def test_what_calls_must_be_like(self):
-        q, k, v = Make(rows=9, keys=9).tensors()
+        q, k, v = tensors(np.float64, rows=9, keys=9)
         plan = heed.mpi.plan(q, k, v)
         for change, kind, message in (
             ({"query": q[:, :, 1:]}, heed.ArgumentError, r"query is .*; the plan was"),
@@ -195,7 +197,7 @@ class TestPlan:
         assert np.isfinite(plan(q, k, v)).all()
 
     def test_dropped(self):
-        q, k, v = Make(rows=3, keys=3).tensors()
+        q, k, v = tensors(np.float64, rows=3, keys=3)
         for _ in range(3):
             heed.mpi.plan(q, k, v)(q, k, v)
             gc.collect()
@@ -205,7 +207,7 @@ def test_communicators():
     """Ranks of a communicator are its own."""
     comm = WORLD.Split(RANK % 2, -RANK)
     length = 3 * comm.size
-    q, k, v = Make(rows=length, keys=length).tensors()
+    q, k, v = tensors(np.float64, rows=length, keys=length)
     rows = heed.mpi.place(length, comm)
     out = heed.mpi.attention(*(x[:, :, rows] for x in (q, k, v)), comm=comm, causal=True)
     close(out, heed.attention(q, k, v, causal=True)[:, :, rows])
@@ -213,7 +215,7 @@ def test_communicators():
 
 
 F32 = np.float32
-Q, K, V = Make(rows=4, keys=6).tensors()
+Q, K, V = tensors(np.float64, rows=4, keys=6)
 ALL = {"query": Q, "key": K, "value": V}
 
 
@@ -397,9 +399,9 @@ OFFSETS = {"cu_seqlens_q": BEGINS_Q, "cu_seqlens_k": BEGINS_K}
 
 def test_packed_batches():
     """Planned, and their gradients."""
-    tensors = [x[0] for x in Make(rows=BEGINS_Q[-1], keys=BEGINS_K[-1]).tensors()]
-    together = [np.moveaxis(x, 0, 1) for x in tensors]
-    part, own, rows, keys = split(tensors, {**OFFSETS, "causal": True}, "dealt")
+    problem = [x[0] for x in tensors(np.float64, rows=BEGINS_Q[-1], keys=BEGINS_K[-1])]
+    together = [np.moveaxis(x, 0, 1) for x in problem]
+    part, own, rows, keys = split(problem, {**OFFSETS, "causal": True}, "dealt")
     with heed.mpi.plan(*part, key_lengths=LENGTHS, return_lse=True, **own) as plan:
         for lengths in (LENGTHS, [1, 5, 2, 14]):
             options = {**OFFSETS, "causal": True, "key_lengths": lengths}
@@ -433,15 +435,15 @@ GRADIENTS = [
 @pytest.mark.parametrize("how", SPLITS)
 @pytest.mark.parametrize(("options", "wanted"), GRADIENTS)
 def test_gradients(how, options, wanted):
-    tensors = Make(rows=20, keys=24, key_heads=2).tensors()
+    problem = tensors(np.float64, rows=20, keys=24, key_heads=2)
     wanted = {f"grad_{name}": True for name in wanted}
-    whole = heed.attention(*tensors, return_lse=True, **options)
+    whole = heed.attention(*problem, return_lse=True, **options)
     random = np.random.default_rng(3)
     grad_out, grad_lse = random.normal(size=whole.out.shape), random.normal(size=whole.lse.shape)
     want = heed.attention_backward(
-        *tensors, whole.out, whole.lse, grad_out, grad_lse=grad_lse, **wanted, **options
+        *problem, whole.out, whole.lse, grad_out, grad_lse=grad_lse, **wanted, **options
     )
-    part, own, rows, keys = split(tensors, options, how)
+    part, own, rows, keys = split(problem, options, how)
     mine = heed.mpi.attention(*part, return_lse=True, **own)
     found = heed.mpi.attention_backward(
         *part,
@@ -465,7 +467,7 @@ def test_gradients(how, options, wanted):
 
 
 def test_gradients_that_are_added():
-    part, own, *_ = split(Make(rows=9, keys=9).tensors(), {"causal": True}, "zigzag")
+    part, own, *_ = split(tensors(np.float64, rows=9, keys=9), {"causal": True}, "zigzag")
     out, lse, *_ = heed.mpi.attention(*part, return_lse=True, **own)
     once = heed.mpi.attention_backward(*part, out, lse, out, grad_key=False, **own)
     assert once.key is None

@@ -5,14 +5,10 @@ import mmap
 
 import numpy as np
 import pytest
-from cases import Make
+from cases import tensors
 
 import heed
 from heed import _heed
-
-
-def tensors(element=np.float32):
-    return [x.astype(element) for x in Make(key_heads=2)()[:3]]
 
 
 def address(x):
@@ -68,7 +64,7 @@ def test_strides_of_torch(name):
 
 def test_repeated_elements_are_passed_as_what_they_are():
     """A copy of these keys would take 4 GiB."""
-    _, k, v = tensors()
+    _, k, v = tensors(key_heads=2)
     key = np.broadcast_to(k[:, :, :1, :1], (2, 2, 2**20, 64))
     query = np.ones((2, 4, 1, 64), np.float32)
     assert _heed.seen(key)["strides"][2:] == (0, 0)

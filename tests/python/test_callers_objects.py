@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from kinds import assert_like, bits_of, of_kinds, of_numpy, of_torch
 
 import heed
 from heed.options import _ELSEWHERE
@@ -131,7 +132,7 @@ def planned(make, *kept):
     """A plan and a call of it, which keeps these arguments."""
 
     def call(query, **given):
-        calls = {n: x for n, x in given.items() if isinstance(x, (np.ndarray, OnDemand))}
+        calls = {n: x for n, x in given.items() if hasattr(x, "shape") or isinstance(x, OnDemand)}
         plan = make(query, **given)
         return plan(query, **{n: x for n, x in calls.items() if n not in kept})
 
@@ -152,9 +153,8 @@ def graph_of(query, key, value, **edges):
 
 
 def merged(**given):
-    pair = (given["out"], given["lse"])
-    into = (given["to_out"], given["to_lse"])
-    return heed.merge([pair, (FORWARD.out, FORWARD.lse)], out=into)
+    first, second, into = ((given[f"{of}out"], given[f"{of}lse"]) for of in ("", "more_", "to_"))
+    return heed.merge([first, second], out=into)
 
 
 NODES = {"query": numbers(6, 2, 4), "key": numbers(6, 2, 4), "value": numbers(6, 2, 4)}
@@ -225,7 +225,8 @@ FUNCTIONS = {
     ),
     "merge": (
         merged,
-        {"out": X, "lse": numbers(2, 2, 5), "to_out": 0 * X, "to_lse": 0 * X[..., 0]},
+        {"out": X, "lse": numbers(2, 2, 5), "more_out": FORWARD.out, "more_lse": FORWARD.lse}
+        | {"to_out": 0 * X, "to_lse": 0 * X[..., 0]},
     ),
     "rotate": (
         heed.rotate,
@@ -270,6 +271,44 @@ def test_memory_lives_as_long_as_it_is_needed(function, name, protocol):
         raise
     for one, other in zip(actual, found(called(function)), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+# Arrays that have the arithmetic's type whatever rows have, or float32.
+WIDE = ("lse", "grad_lse", "more_lse", "to_lse", "grad_sinks")
+SINGLE = ("key_scales", "value_scales", "cosines", "sines")
+
+
+def of_kind(function, kind):
+    """Arguments, floating ones as this kind of array and others of its library."""
+
+    def made(name, x):
+        if not isinstance(x, np.ndarray):
+            return x
+        element = x.dtype.name
+        if element == "float32" and name not in SINGLE:
+            wide = "float64" if kind.element == "float64" else "float32"
+            element = wide if name in WIDE else kind.element
+        return (of_torch if kind.library == "torch" else of_numpy)(element).make(x)
+
+    return {name: made(name, x) for name, x in FUNCTIONS[function][1].items()}
+
+
+@of_kinds
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_results_come_in_the_callers_kind(function, kind):
+    """With the bits that NumPy's arrays of this type give."""
+    if kind.element == "float64" and function in ("int8", "cache"):
+        pytest.skip("which go with narrower numbers")
+    results = []
+    for one in (kind.needed(), of_numpy(kind.element)):
+        given = of_kind(function, one)
+        found = FUNCTIONS[function][0](**given)
+        found = found if isinstance(found, tuple) else (found,)
+        results.append([x for x in found if x is not None and not isinstance(x, float)])
+    assert_like(kind, results[0][0], of_kind(function, kind).get("query", kind.make(X)))
+    for own, other in zip(*results, strict=True):
+        assert type(own) is type(results[0][0])
+        np.testing.assert_array_equal(bits_of(own), bits_of(other))
 
 
 class Raising:

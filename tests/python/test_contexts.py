@@ -8,15 +8,15 @@ import sys
 import sysconfig
 import threading
 
+import cases
 import numpy as np
 import pytest
-from cases import Make
 
 import heed
 
 
 def tensors(rows=64):
-    return [x.astype(np.float32) for x in Make(rows=rows, keys=rows, features=32)()[:3]]
+    return cases.tensors(rows=rows, keys=rows, features=32)
 
 
 def test_describe():

@@ -35,7 +35,7 @@ def layers(in_channels=WIDTH, **options):
 
 
 def assert_same(ours, theirs):
-    """Within 100 roundings of the largest number, as of attention (kinds.assert_close), twice."""
+    """Within 100 roundings of the largest number, twice: each is off by 100 at most."""
     assert ours.shape == theirs.shape
     assert ours.dtype == theirs.dtype
     bound = 200 * torch.finfo(ours.dtype).eps * theirs.abs().max().item()

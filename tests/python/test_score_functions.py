@@ -5,13 +5,9 @@ import threading
 
 import numpy as np
 import pytest
-from cases import Make
+from cases import tensors
 
 import heed
-
-
-def tensors(element=np.float32, **sizes):
-    return [x.astype(element) for x in Make(**sizes)()[:3]]
 
 
 def by_distance(s, b, h, i, j):

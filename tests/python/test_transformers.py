@@ -129,7 +129,7 @@ def test_logits(name, padded, monkeypatch):
     """Within what roundings of attention's results make of logits.
 
     heed's and PyTorch's results are each within 100 roundings (2^-24) of the exact ones, measured
-    by the largest (kinds.assert_close), so within 200 of each other. The model makes of that what
+    by the largest, so within 200 of each other. The model makes of that what
     sensitivity() measures, for four patterns of signs; the worst may be four times that.
     """
     model, reference = build(name)

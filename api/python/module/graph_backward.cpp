@@ -64,7 +64,7 @@ class GraphGradients {
     const Form& form = call_.tensors[i].form;
     const nb::handle wanted = asked(kTensor + i, name, kGraphTensors[i], form.axes > 0);
     const bool bias = i == GraphCall::kEdgeBias;
-    if (bias && form.axes == 2 && form.size(1) > 1 && form.stride(1) == 0 &&
+    if (bias && form.axes == 2 && form.size(1) > 1 && form.stride(1) == 0 && form.elements() > 0 &&
         is_wanted(name.c_str(), wanted))
       refuse("%s is wanted, but edge_bias repeats a number for all heads; give it as [edges]",
              name.c_str());

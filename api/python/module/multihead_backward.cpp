@@ -25,11 +25,11 @@ std::string gradient_of(const char* name) { return std::string("grad_") + name; 
 /// Gradients of inputs, matrices, their biases, and weights of heads.
 class BlockGradients {
  public:
-  BlockGradients(const GradientMaker& make, const BlockCall& call, const nb::tuple& wanted,
-                 heed_multihead_backward_desc& desc, heed_multihead_backward_args& args)
+  BlockGradients(const GradientMaker& make, const BlockCall& call, bool cross,
+                 const nb::tuple& wanted, heed_multihead_backward_desc& desc,
+                 heed_multihead_backward_args& args)
       : make_(make), call_(call), wanted_(wanted) {
     const Call& attention = call.attention;
-    const bool cross = call.args.input_key != nullptr;
     gradients_[kQuery] =
         of_input("grad_query", wanted[kQuery], call.query.form, attention.packed_queries(),
                  desc.grad_input_query, args.grad_input_query);
@@ -167,7 +167,7 @@ nb::object multihead_backward(nb::handle query, nb::handle key, const nb::tuple&
     args.grad_lse = address_of(from_lse);
   }
   args.score_gradient = score_gradient_of(attention, score_gradient);
-  const BlockGradients block(make, call, wanted, desc, args);
+  const BlockGradients block(make, call, !key.is_none(), wanted, desc, args);
   const OptionGradients others(make, attention, wanted, kOptions, desc, args);
   const HeldContext held = hold_context(context);
   constexpr double kProducts = 3;  // of the forward call's: once more, and two for each

@@ -1,0 +1,558 @@
+// Random problems for the tests of the Python package, which load this library by ctypes. Each is
+// drawn, run through the C API, and said in JSON: what a function of Python is called with, and
+// what it must give, bit for bit. Arrays are said by their addresses, which live as long as the
+// problem.
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/problem/block_backward.hpp"
+#include "tests/problem/random_backward.hpp"
+#include "tests/problem/random_blocks.hpp"
+#include "tests/problem/random_forms.hpp"
+#include "tests/problem/random_graph_backward.hpp"
+#include "tests/problem/random_graphs.hpp"
+#include "tests/support/merge.hpp"
+
+namespace heed_test {
+namespace {
+
+// ---- JSON ----
+
+std::string said(double x) {
+  if (std::isnan(x)) return "NaN";
+  if (std::isinf(x)) return x > 0 ? "Infinity" : "-Infinity";
+  std::ostringstream text;
+  text.precision(17);
+  text << x;
+  return text.str();
+}
+std::string said(std::int64_t n) { return std::to_string(n); }
+std::string said(std::int32_t n) { return std::to_string(n); }
+std::string said(const std::string& text) { return text; }
+std::string word(const std::string& text) { return "\"" + text + "\""; }
+
+template <class T>
+std::string list(const std::vector<T>& all) {
+  std::string text;
+  for (const T& one : all) text += (text.empty() ? "" : ", ") + said(one);
+  return "[" + text + "]";
+}
+
+class Members {
+ public:
+  void add(const std::string& name, const std::string& value) {
+    text_ += (text_.empty() ? "" : ", ") + word(name) + ": " + value;
+  }
+  template <class T>
+  void add_some(const std::string& name, const std::vector<T>& all) {
+    if (!all.empty()) add(name, list(all));
+  }
+  std::string object() const { return "{" + text_ + "}"; }
+
+ private:
+  std::string text_;
+};
+
+std::string address(const void* data) {
+  return std::to_string(reinterpret_cast<std::uintptr_t>(data));
+}
+
+// ---- Tensors ----
+
+using Order = std::vector<std::size_t>;  ///< which axes of a tensor an array has
+
+/// `skipped` elements of the last axis are others', and so are those after `width`.
+std::string array(const Tensor& tensor, const Order& axes, Index skipped = 0, Index width = -1) {
+  const Index bytes = format_of(tensor.dtype()).bytes;
+  std::vector<Index> shape;
+  std::vector<Index> strides;
+  for (const std::size_t axis : axes) {
+    shape.push_back(tensor.shape()[axis]);
+    strides.push_back(tensor.strides()[axis] * bytes);
+  }
+  if (width >= 0) shape.back() = width;
+  const auto* data = static_cast<const unsigned char*>(tensor.data());
+  if (data != nullptr && skipped > 0) data += skipped * strides.back();
+  Members members;
+  members.add("address", address(data));
+  members.add("dtype", word(name_of_dtype(tensor.dtype())));
+  members.add("shape", list(shape));
+  members.add("strides", list(strides));
+  return members.object();
+}
+
+/// The same without an axis for heads, which lie side by side.
+std::string flat(const std::string& array) { return "{\"flat\": " + array + "}"; }
+
+/// Zeroes what a run left as it was: so are rows of no sequence in new arrays of Python.
+std::string result(Tensor& tensor, const Order& axes) {
+  const Numbers numbers = tensor.numbers();
+  std::size_t n = 0;
+  tensor.each([&](const Axes& at) {
+    if (!numbers.written(n++)) tensor.set(at, 0);
+  });
+  return array(tensor, axes);
+}
+
+Order rows_of(bool packed) { return packed ? Order{2, 1, 3} : Order{0, 1, 2, 3}; }
+Order lse_of(bool packed) { return packed ? Order{1, 2} : Order{0, 1, 2}; }
+Order inputs_of(bool packed) { return packed ? Order{2, 3} : Order{0, 2, 3}; }
+
+// ---- What operations share ----
+
+/// Outputs beside out, in the types and layouts that Python gives them.
+void want_as_python_does(Problem& p) {
+  if (p.lse) p.want_lse();
+  if (p.weights)
+    p.want_weights(static_cast<heed_weights_point>(p.desc.weights_point), HEED_DTYPE_DEFAULT,
+                   Arrangement::kDefault, std::vector<std::int64_t>(p.weight_rows));
+  if (p.column_sums) p.want_column_sums();
+}
+
+void say_offset(Members& call, const char* name, std::uint32_t kind, std::int64_t offset) {
+  if (kind == HEED_CAUSAL_TOP_LEFT) call.add(name, word("top_left"));
+  if (kind == HEED_CAUSAL_BOTTOM_RIGHT) call.add(name, word("bottom_right"));
+  if (kind == HEED_CAUSAL_OFFSET) call.add(name, said(offset));
+}
+
+template <class Desc>
+void say_softmax(Members& call, const Desc& d) {
+  if (d.scale != 0) call.add("scale", said(d.scale));
+  if (d.softcap != 0) call.add("softcap", said(d.softcap));
+  if (d.temperature != 0) call.add("temperature", said(d.temperature));
+  if (d.hard != 0) call.add("hard", "true");
+}
+
+/// What heed.attention takes beside query, key and value, after a run.
+void say_options(Members& call, const Problem& p) {
+  const heed_attention_desc& d = p.desc;
+  const auto bound = [](std::int64_t keys) { return keys < 0 ? "null" : said(keys); };
+  say_offset(call, "causal", d.causal, d.causal_offset);
+  say_offset(call, "alignment", d.alignment, d.alignment_offset);
+  if (d.window != 0)
+    call.add("window", list<std::string>({bound(d.window_left), bound(d.window_right)}));
+  say_softmax(call, d);
+  if (p.mask) call.add("attn_mask", array(*p.mask, {0, 1, 2, 3}));
+  if (p.bias) call.add("bias", array(*p.bias, {0, 1, 2, 3}));
+  call.add_some("alibi_slopes", p.slopes.numbers);
+  call.add_some("sinks", p.sinks.numbers);
+  call.add_some("key_lengths", p.key_lengths);
+  call.add_some("cu_seqlens_q", p.cu_seqlens_q);
+  call.add_some("cu_seqlens_k", p.cu_seqlens_k);
+  if (d.packed_queries > 0) call.add("max_seqlen_q", said(d.query_length));
+  if (d.packed_keys > 0 || d.pages > 0) call.add("max_seqlen_k", said(d.key_length));
+  if (p.function.call != nullptr)
+    call.add("score_function",
+             "{\"pointer\": " + address(reinterpret_cast<const void*>(p.function.call)) +
+                 ", \"user\": " + address(p.tiles.get()) + "}");
+}
+
+void ask(Members& call, const Problem& p) {
+  if (p.lse) call.add("return_lse", "true");
+  if (p.weights) call.add("return_weights", word(name_of_point(p.desc.weights_point)));
+  call.add_some("weight_rows", p.weight_rows);
+  if (p.column_sums) call.add("return_column_sums", "true");
+}
+
+void give(Members& results, Problem& p) {
+  if (p.lse) results.add("lse", result(*p.lse, lse_of(p.desc.packed_queries > 0)));
+  if (p.weights) results.add("weights", result(*p.weights, {0, 1, 2, 3}));
+  if (p.column_sums) results.add("column_sums", result(*p.column_sums, {0, 1, 2}));
+}
+
+/// Numbers for each row of keys or values of 8 bits, or one for all.
+void say_scales(Members& call, const char* name, const std::optional<Tensor>& scales,
+                std::uint32_t of, bool packed) {
+  if (!scales) return;
+  const bool one = of == HEED_DTYPE_F8_E4M3;
+  call.add(name, one ? said(scales->get({0, 0, 0, 0}))
+                     : array(*scales, packed ? Order{2, 1} : Order{0, 1, 2}));
+}
+
+void say_tensors(Members& call, const Problem& p) {
+  const bool packed = p.desc.packed_keys > 0;
+  call.add("query", array(p.query, rows_of(p.desc.packed_queries > 0)));
+  call.add("key", array(p.key, rows_of(packed)));
+  call.add("value", array(p.value, rows_of(packed)));
+  say_scales(call, "key_scales", p.key_scales, p.key.dtype(), packed);
+  say_scales(call, "value_scales", p.value_scales, p.value.dtype(), packed);
+  if (p.desc.pages == 0) return;
+  std::vector<std::string> rows;
+  const auto stride = static_cast<std::ptrdiff_t>(block_table_stride_of(p.desc));
+  for (std::ptrdiff_t b = 0; b < p.desc.batch; ++b) {
+    const auto begin = p.block_table.begin() + b * stride;
+    rows.push_back(list(std::vector<std::int32_t>(begin, begin + stride)));
+  }
+  call.add("block_table", list(rows));
+}
+
+std::string matrix(const WeightMatrix& w, const MatrixChoice& choice, const Order& axes = {2, 3}) {
+  return array(w.tensor, axes, choice.before, w.out());
+}
+
+void say_matrix(Members& call, const std::string& name, const std::string& matrix,
+                const std::optional<Tensor>& bias, bool prepared) {
+  const std::string numbers = bias ? array(*bias, {3}) : "null";
+  call.add("w_" + name, prepared ? "{\"weights\": [" + matrix + ", " + numbers + "]}" : matrix);
+  if (bias && !prepared) call.add("b_" + name, numbers);
+}
+
+void say_block(Members& call, const Block& b) {
+  const heed_attention_desc& d = b.attention.desc;
+  const bool heads_apart = b.choice.combine == HEED_COMBINE_TENSOR;
+  call.add("query", array(b.input_query, inputs_of(d.packed_queries > 0)));
+  if (b.input_key) call.add("key", array(*b.input_key, inputs_of(d.packed_keys > 0)));
+  const BlockChoice& c = b.choice;
+  say_matrix(call, "query", matrix(b.w_query, c.w_query), b.w_query.bias, b.w_query.prepared);
+  say_matrix(call, "key", matrix(b.w_key, c.w_key), b.w_key.bias, b.w_key.prepared);
+  say_matrix(call, "value", matrix(b.w_value, c.w_value), b.w_value.bias, b.w_value.prepared);
+  if (b.w_out)
+    say_matrix(call, "out", matrix(*b.w_out, c.w_out, heads_apart ? Order{0, 2, 3} : Order{2, 3}),
+               b.w_out->bias, b.w_out->prepared);
+  call.add("heads", said(d.query_heads));
+  call.add("key_heads", said(b.key_heads()));
+  const bool as_they_are = c.combine == HEED_COMBINE_HEADS;  // in Python without w_out
+  call.add("combine", word(as_they_are ? "concat" : name_of_combine(c.combine)));
+  call.add_some("head_weights", b.head_weights.numbers);
+}
+
+Order matrices_of(const GraphProblem& p) {
+  return p.desc.inputs == HEED_GRAPH_PER_NODE ? Order{0, 2, 3} : Order{2, 3};
+}
+
+/// Of all heads, or one number for them.
+Order biases_of(const GraphProblem& p) {
+  const bool shared = p.desc.heads > 1 && p.edge_bias->strides()[1] == 0;
+  return shared ? Order{2} : Order{2, 1};
+}
+
+/// In Python it is float64 where all is, and nowhere else.
+void settle_edge_bias(GraphProblem& p) {
+  if (!p.edge_bias || (p.edge_bias->dtype() == HEED_DTYPE_F64) == is_float64(p.desc)) return;
+  const Tensor drawn = *p.edge_bias;
+  if (biases_of(p).size() == 1)
+    p.add_shared_edge_bias();
+  else
+    p.add_edge_bias();
+  p.edge_bias->assign(drawn);
+}
+
+/// A result, or its gradient: heads lie side by side where data does.
+std::string like_out(const GraphProblem& p, const Tensor& tensor) {
+  if (out_heads_of(p.desc) == 1 && p.desc.combine != HEED_COMBINE_CONCAT)
+    return array(tensor, {2, 3});
+  const std::string all = array(tensor, {2, 1, 3});
+  return p.query ? all : flat(all);
+}
+
+void say_graph(Members& call, const GraphProblem& p, bool rows) {
+  Members graph;
+  graph.add("sources", list(p.edges.sources));
+  if (rows)
+    graph.add("offsets", list(GraphArrays<Index>(p.edges).offsets));
+  else
+    graph.add("destinations", list(p.edges.destinations));
+  if (!rows) graph.add("nodes", said(p.edges.nodes));
+  graph.add("duplicates", word(p.edges.unique ? "remove" : "keep"));
+  call.add("graph", "{\"graph\": " + graph.object() + "}");
+  if (p.query) {
+    call.add("query", array(*p.query, {2, 1, 3}));
+    call.add("key", array(*p.key, {2, 1, 3}));
+    call.add("value", array(*p.value, {2, 1, 3}));
+  } else {
+    call.add("heads", said(p.desc.heads));
+    const auto say = [&](const char* name, const Weighting& w) {
+      say_matrix(call, name, array(*w.matrix, matrices_of(p)), w.bias, w.prepared);
+    };
+    say("query", p.w_query);
+    say("key", p.w_key);
+    say("value", p.w_value);
+  }
+  if (p.data) call.add("data", array(*p.data, {2, 3}));
+  if (p.edge_data) call.add("edge_data", array(*p.edge_data, {2, 3}));
+  if (p.w_edge_key) call.add("w_edge_key", array(*p.w_edge_key, {2, 3}));
+  if (p.w_edge_value) call.add("w_edge_value", array(*p.w_edge_value, {2, 3}));
+  if (p.edge_bias) call.add("edge_bias", array(*p.edge_bias, biases_of(p)));
+  say_softmax(call, p.desc);
+  call.add("combine", word(name_of_combine(p.desc.combine)));
+  call.add_some("head_weights", p.head_weights.numbers);
+  if (p.desc.residual != 0) call.add("residual", "true");
+  if (p.desc.steps > 1) call.add("steps", said(p.desc.steps));
+}
+
+/// The gradients that were drawn, but contiguous and not added to anything.
+template <class AProblem>
+void want_plainly(AProblem& p) {
+  const auto drawn = p.gradients;
+  p.want_nothing();
+  for (const auto of : gradients_of(p))
+    if (drawn[of]) p.want(of, {drawn[of]->dtype(), Arrangement::kDefault, 0});
+}
+
+/// `axes_of(gradient)` says which axes it has in Python.
+template <class AProblem, class AxesOf>
+void give_gradients(Members& results, AProblem& p, AxesOf&& axes_of) {
+  for (const auto of : gradients_of(p)) {
+    if (!p.gradients[of]) continue;
+    std::string name = name_of(of);
+    if (name.rfind("input_", 0) == 0) name = name.substr(6);
+    if (name == "slopes") name = "alibi_slopes";
+    const bool number = name == "scale" || name == "temperature";
+    results.add(name, result(*p.gradients[of], number ? Order{} : axes_of(of)));
+  }
+}
+
+void say_score_gradient(Members& call, const Problem& p) {
+  if (p.function.call != nullptr)
+    call.add("score_gradient",
+             "{\"pointer\": " + address(reinterpret_cast<const void*>(p.function.gradient)) + "}");
+}
+
+// Python gives an axis of one element the stride 0, whatever it was: then sums over rows and
+// products with a matrix of one row or column may have another order.
+
+bool has_single(const BlockBackward& p) {
+  const Problem& a = p.block.attention;
+  return a.query.shape()[2] == 1 || a.key.shape()[2] == 1;
+}
+
+bool has_single(const GraphProblem& p) {
+  const auto single = [](const std::optional<Tensor>& matrix) {
+    return matrix && (matrix->shape()[2] == 1 || matrix->shape()[3] == 1);
+  };
+  return single(p.w_query.matrix) || single(p.w_value.matrix) || single(p.w_edge_key) ||
+         single(p.w_edge_value);
+}
+bool has_single(const GraphBackwardProblem& p) { return has_single(p.forward); }
+
+/// The first of draw(seed), draw(another) and so on that has none.
+template <class Draw>
+auto without_single(std::uint64_t seed, Draw&& draw) {
+  for (auto p = draw(seed);; p = draw(seed += std::uint64_t{1} << 32U))
+    if (!has_single(p)) return p;
+}
+
+// ---- Operations ----
+
+/// A problem that has been run, and its call and results.
+class Drawn {
+ public:
+  virtual ~Drawn() = default;
+  std::string text() const {
+    return "{\"arguments\": " + call.object() + ", \"results\": " + results.object() +
+           ", \"line\": " + word(line) + "}";
+  }
+
+ protected:
+  Members call, results;
+  std::string line;
+};
+
+struct Attention : Drawn {
+  explicit Attention(std::uint64_t seed)
+      : p(RandomForms(seed, seed % 4 == 0 ? Lengths::kFew : Lengths::kAny).draw()) {
+    want_as_python_does(p);
+    p.run_all(make_context(nullptr));
+    say_tensors(call, p);
+    say_options(call, p);
+    ask(call, p);
+    results.add("out", result(p.out, rows_of(p.desc.packed_queries > 0)));
+    give(results, p);
+    line = line_of(p);
+  }
+  Problem p;
+};
+
+struct AttentionBackward : Drawn {
+  explicit AttentionBackward(std::uint64_t seed) : p(draw_backward(seed)) {
+    const Context context = make_context(nullptr);
+    const bool packed_q = p.forward.desc.packed_queries > 0;
+    const bool packed_k = p.forward.desc.packed_keys > 0;
+    want_plainly(p);
+    p.attend(context);
+    p.run(context);
+    say_tensors(call, p.forward);
+    say_options(call, p.forward);
+    say_score_gradient(call, p.forward);
+    call.add("out", array(p.forward.out, rows_of(packed_q)));
+    call.add("lse", array(*p.forward.lse, lse_of(packed_q)));
+    call.add("grad_out", array(p.grad_out, rows_of(packed_q)));
+    if (p.grad_lse) call.add("grad_lse", array(*p.grad_lse, lse_of(packed_q)));
+    give_gradients(results, p, [&](GradientOf of) {
+      if (of == kGradQuery) return rows_of(packed_q);
+      if (of == kGradKey || of == kGradValue) return rows_of(packed_k);
+      return of == kGradBias ? Order{0, 1, 2, 3} : Order{3};
+    });
+    line = line_of(p);
+  }
+  BackwardProblem p;
+};
+
+struct Multihead : Drawn {
+  explicit Multihead(std::uint64_t seed) : b(RandomBlocks(seed).draw()) {
+    want_as_python_does(b.attention);
+    b.run_all(make_context(nullptr));
+    say_block(call, b);
+    say_options(call, b.attention);
+    ask(call, b.attention);
+    results.add("out", result(b.out, inputs_of(b.attention.desc.packed_queries > 0)));
+    give(results, b.attention);
+    line = line_of(b);
+  }
+  Block b;
+};
+
+struct MultiheadBackward : Drawn {
+  explicit MultiheadBackward(std::uint64_t seed) : p(without_single(seed, draw_block_backward)) {
+    const Problem& attention = p.block.attention;
+    const bool packed_q = attention.desc.packed_queries > 0;
+    want_plainly(p);
+    p.run(make_context(nullptr), seed % 2 == 0 ? Keeps::kAll : Keeps::kNothing);
+    say_block(call, p.block);
+    say_options(call, attention);
+    say_score_gradient(call, attention);
+    call.add("grad_out", array(p.grad_out, inputs_of(packed_q)));
+    if (p.grad_lse) call.add("grad_lse", array(*p.grad_lse, lse_of(packed_q)));
+    give_gradients(results, p, [&](BlockGradientOf of) {
+      if (of == kBlockInputQuery) return inputs_of(packed_q);
+      if (of == kBlockInputKey) return inputs_of(attention.desc.packed_keys > 0);
+      if (of == kBlockWOut && p.block.choice.combine == HEED_COMBINE_TENSOR) return Order{0, 2, 3};
+      if (of >= kBlockWQuery && of <= kBlockWOut) return Order{2, 3};
+      return of == kBlockBias ? Order{0, 1, 2, 3} : Order{3};
+    });
+    line = line_of(p);
+  }
+  BlockBackward p;
+};
+
+struct GraphAttention : Drawn {
+  explicit GraphAttention(std::uint64_t seed)
+      : p(without_single(seed, [](std::uint64_t s) { return RandomGraphs(s).draw(); })) {
+    if (p.in_place) p.add_out(p.out->dtype());
+    p.in_place = false;
+    settle_edge_bias(p);
+    if (p.lse) p.want_lse();
+    if (p.weights) p.want_weights();
+    const bool rows = seed % 2 == 0;
+    if (rows) p.edges = by_destination(p.edges);
+    p.run(make_context(nullptr), GraphForm{rows});
+    say_graph(call, p, rows);
+    if (p.lse) call.add("return_lse", "true");
+    if (p.weights) call.add("return_weights", "true");
+    results.add("out", like_out(p, *p.out));
+    if (p.lse) results.add("lse", result(*p.lse, {2, 1}));
+    if (p.weights) results.add("weights", result(*p.weights, {2, 1}));
+    line = line_of(p);
+  }
+  GraphProblem p;
+};
+
+struct GraphAttentionBackward : Drawn {
+  explicit GraphAttentionBackward(std::uint64_t seed)
+      : p(without_single(seed, [](std::uint64_t s) { return RandomGraphBackward(s).draw(); })) {
+    settle_edge_bias(p.forward);
+    if (p.forward.data) p.forward.add_out(p.forward.data->dtype());  // as which steps hand it on
+    want_plainly(p);
+    if (p.gradients[kGraphEdgeBias])
+      p.want(kGraphEdgeBias);  // in Python float64 where all is, and nowhere else
+    p.run(make_context(nullptr));
+    say_graph(call, p.forward, false);
+    call.add("grad_out", like_out(p.forward, p.grad_out));
+    if (p.grad_lse) call.add("grad_lse", array(*p.grad_lse, {2, 1}));
+    give_gradients(results, p, [&](GraphGradientOf of) {
+      if (of == kGraphQuery || of == kGraphKey || of == kGraphValue) return Order{2, 1, 3};
+      if (of == kGraphWQuery || of == kGraphWKey || of == kGraphWValue)
+        return matrices_of(p.forward);
+      if (of == kGraphEdgeBias) return biases_of(p.forward);
+      const bool vector = of == kGraphHeadWeights || (of >= kGraphBQuery && of <= kGraphBValue);
+      return vector ? Order{3} : Order{2, 3};
+    });
+    line = line_of(p);
+  }
+  GraphBackwardProblem p;
+};
+
+/// Parts of any form, some of them empty.
+struct Merging : Drawn, private Drawing {
+  explicit Merging(std::uint64_t seed) : Drawing(seed), packed(one_in(3)), m(draw()) {
+    m.fill(random_.bits());
+    for (Tensor& lse : m.lses)
+      lse.each([&](const Axes& at) {
+        if (one_in(4)) lse.set(at, -kInfinity);
+      });
+    m.run_all(make_context(nullptr));
+    std::vector<std::string> pairs;
+    for (std::size_t k = 0; k < m.outs.size(); ++k)
+      pairs.push_back(
+          list<std::string>({array(m.outs[k], rows_of(packed)), array(m.lses[k], lse_of(packed))}));
+    call.add("parts", list(pairs));
+    if (packed) call.add("packed", "true");
+    results.add("out", array(m.out, rows_of(packed)));
+    results.add("lse", array(m.lse, lse_of(packed)));
+    line = line_of(m);
+  }
+  Merge draw() {
+    const auto dtype = static_cast<std::uint32_t>(random_.integer(1, 4));
+    const auto wide = static_cast<std::uint32_t>(random_.integer(1, 2));
+    const Axes shape = {packed ? 1 : random_.integer(1, 3), random_.integer(1, 3),
+                        random_.integer(1, 9), random_.integer(1, 40)};
+    return Merge(shape, static_cast<std::size_t>(random_.integer(1, 4)), {dtype, wide, dtype, wide},
+                 {draw_arrangement(), draw_arrangement()});
+  }
+  bool packed;
+  Merge m;
+};
+
+template <class Operation>
+std::unique_ptr<Drawn> draw(std::uint64_t seed) {
+  return std::make_unique<Operation>(seed);
+}
+
+struct Named {
+  const char* name;
+  std::unique_ptr<Drawn> (*draw)(std::uint64_t seed);
+};
+constexpr Named kOperations[] = {
+    {"attention", draw<Attention>},
+    {"attention_backward", draw<AttentionBackward>},
+    {"multihead", draw<Multihead>},
+    {"multihead_backward", draw<MultiheadBackward>},
+    {"graph_attention", draw<GraphAttention>},
+    {"graph_attention_backward", draw<GraphAttentionBackward>},
+    {"merge", draw<Merging>},
+};
+
+/// The problem that was drawn last.
+struct Latest {
+  std::unique_ptr<Drawn> drawn;
+  std::string text;
+};
+
+}  // namespace
+}  // namespace heed_test
+
+/// Draws, runs and says a problem of an operation of Python, which lives until the next one; or
+/// says
+/// {"error": why not}.
+extern "C" __attribute__((visibility("default"))) const char* heed_test_draw(const char* operation,
+                                                                             std::uint64_t seed) {
+  static heed_test::Latest latest;
+  try {
+    for (const heed_test::Named& one : heed_test::kOperations) {
+      if (one.name != std::string(operation)) continue;
+      latest.drawn = one.draw(seed);
+      latest.text = latest.drawn->text();
+      return latest.text.c_str();
+    }
+    latest.text = "{\"error\": \"no such operation\"}";
+  } catch (const std::exception& error) {
+    latest.text = "{\"error\": " + heed_test::word(error.what()) + "}";
+  }
+  return latest.text.c_str();
+}
