@@ -1,29 +1,8 @@
 // Keys and values in pages have the bits that they have one after the other.
 #include "tests/dense/kinds.hpp"
-#include "tests/problem/random_forms.hpp"
 #include "tests/support/pages.hpp"
-#include "tests/support/sweep.hpp"
 
 using namespace heed_test;
-
-namespace {
-
-/// Whether there was something to see.
-bool check_contiguous(Problem& p, std::uint64_t seed) {
-  Random random(seed);
-  if (p.desc.pages == 0 && p.desc.packed_keys == 0) p = paged(p, random, seed % 3 == 0);
-  if (p.desc.pages == 0) return false;
-  Problem q = contiguous(p);
-  return check_same(p, q);
-}
-
-}  // namespace
-
-TEST_CASE("keys in pages have the bits of keys one after the other", "[pages][same]") {
-  check_drawn<RandomForms>(300, 150, check_contiguous);
-  check_drawn<LongForms>(60, 20, check_contiguous);
-  check_drawn<FewForms>(brief() ? 12000 : 1000, 500, check_contiguous);
-}
 
 TEST_CASE("what decoded sequences share is read once, and no bit tells", "[pages][same]") {
   // Sequences 0 to 8 share two chunks of keys, 9 none, 10 and 11 share one; 4 ends earlier.

@@ -8,8 +8,9 @@ namespace heed_test {
 
 const Context& Contexts::get(const char* isa, const Choices& choices) {
   std::ostringstream key;
-  key << isa << choices.executor << choices.threads << "," << choices.tile_q << ","
-      << choices.tile_kv << (choices.product == nullptr ? "" : choices.product);
+  key << isa << choices.executor << choices.threads << "," << choices.precision << ","
+      << choices.tile_q << "," << choices.tile_kv
+      << (choices.product == nullptr ? "" : choices.product);
   Context& context = all_[key.str()];
   if (!context) context = make_context(isa, choices);
   return context;

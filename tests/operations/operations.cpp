@@ -1,0 +1,203 @@
+#include "tests/operations/operations.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace heed_test {
+namespace {
+
+Results results_of(const Outputs& got, const Tensor& out, const Problem& p) {
+  Results all = {{0, "out", out.shape(), got.out}};
+  if (p.lse) all.push_back({1, "lse", p.lse->shape(), got.lse});
+  if (p.weights)
+    all.push_back({2, std::string("weights, ") + name_of_point(p.desc.weights_point),
+                   p.weights->shape(), got.weights});
+  if (p.column_sums) all.push_back({3, "column sums", p.column_sums->shape(), got.column_sums});
+  return all;
+}
+
+template <class AnyProblem, class Gradients>
+Results gradients_in(const Gradients& got, const AnyProblem& p) {
+  Results all;
+  for (const auto of : gradients_of(p))
+    if (p.gradients[of])
+      all.push_back(
+          {of, std::string("gradient of ") + name_of(of), p.gradients[of]->shape(), got[of]});
+  return all;
+}
+
+const std::vector<Element>& elements_of(const Expected& want, std::size_t of) {
+  const std::vector<Element>* const all[] = {&want.out, &want.lse, &want.weights,
+                                             &want.column_sums};
+  return *all[of];
+}
+
+/// As float32 has them: where a finite log-sum-exp is past its range, the end of what scores have.
+double as_log_sum(double x) {
+  return std::isfinite(x) ? std::clamp(x, -0x1.fffffep127, 0x1.fffffcp127) : x;
+}
+
+bool is_rounded(const Result& a, std::size_t i, const Result& b) {
+  if (a.numbers.written(i) != b.numbers.written(i)) return false;
+  const double narrow = a.numbers[i];
+  double wide = b.numbers[i];
+  if (!a.numbers.written(i) || (std::isnan(narrow) && std::isnan(wide))) return true;
+  const bool other = a.numbers.dtype != b.numbers.dtype;
+  if (other && a.name == "lse" && a.numbers.dtype == HEED_DTYPE_F32) wide = as_log_sum(wide);
+  return a.numbers.bits[i] == (other ? encode(a.numbers.dtype, wide) : b.numbers.bits[i]);
+}
+
+/// Calls function(a, b) for every result that both runs have.
+template <class Function>
+void each_common(const Results& a, const Results& b, Function&& function) {
+  for (const Result& x : a)
+    for (const Result& y : b)
+      if (x.of == y.of) function(x, y);
+}
+
+}  // namespace
+
+GraphCall draw_graph(std::uint64_t seed) {
+  RandomGraphs graphs(seed);
+  GraphProblem problem = graphs.draw();
+  return {std::move(problem), graphs.form()};
+}
+
+BackwardProblem draw_gradients(std::uint64_t seed) {
+  BackwardProblem p = draw_backward(seed);
+  p.attend(plain_contexts()[0]);
+  return p;
+}
+
+Results run(Problem& p, const Context& context) { return results_of(p.run_all(context), p.out, p); }
+Results run(Block& p, const Context& context) {
+  return results_of(p.run_all(context), p.out, p.attention);
+}
+Results run(GraphCall& p, const Context& context) {
+  const GraphOutputs got = p.run(context, p.form);
+  Results all = {{0, "out", p.out->shape(), got.out}};
+  if (p.lse) all.push_back({1, "lse", p.lse->shape(), got.lse});
+  if (p.weights) all.push_back({2, "weights", p.weights->shape(), got.weights});
+  return all;
+}
+Results run(BackwardProblem& p, const Context& context) { return gradients_in(p.run(context), p); }
+Results run(BlockBackwardCall& p, const Context& context) {
+  return gradients_in(p.BlockBackward::run(context, p.keeps), p);
+}
+Results run(GraphBackwardProblem& p, const Context& context) {
+  return gradients_in(p.run(context), p);
+}
+
+bool check_bits(const std::string& what, const Results& a, const Results& b) {
+  bool same = a.size() == b.size();
+  each_common(a, b, [&](const Result& x, const Result& y) {
+    if (same_bits(x.numbers, y.numbers)) return;
+    same = false;
+    FAIL_CHECK(what << ": other bits of " << x.name);
+  });
+  return same;
+}
+
+bool check_same_numbers(const std::string& what, const Results& a, const Results& b) {
+  bool all = true;
+  each_common(a, b, [&](const Result& x, const Result& y) {
+    std::size_t i = 0;
+    if (x.numbers.size() == y.numbers.size())
+      while (i < x.numbers.size() && is_rounded(x, i, y)) ++i;
+    if (i == x.numbers.size() && i == y.numbers.size()) return;
+    all = false;
+    std::ostringstream message;
+    message << what << ": " << x.name << " has " << x.numbers.size() << " and " << y.numbers.size()
+            << " elements, or others from " << i << " on";
+    if (i < std::min(x.numbers.size(), y.numbers.size()))
+      message << std::setprecision(17) << ": " << x.numbers[i] << " and " << y.numbers[i];
+    FAIL_CHECK(message.str());
+  });
+  return all;
+}
+
+Wanted wanted(Problem& p) {
+  return [all = p.expected_all()](const std::string& isa, const Result& got) {
+    const Expected& want = all.on(isa);
+    return got.of == 0 ? chosen(got.numbers, want) : elements_of(want, got.of);
+  };
+}
+Wanted wanted(Block& p) {
+  return [all = p.expected()](const std::string& isa, const Result& got) {
+    return elements_of(all.on(isa), got.of);
+  };
+}
+Wanted wanted(GraphCall& p) {
+  return [want = p.expected()](const std::string&, const Result& got) {
+    const std::vector<Element>* const all[] = {&want.out, &want.lse, &want.weights};
+    return *all[got.of];
+  };
+}
+Wanted wanted(BackwardProblem& p) {
+  return [all = p.expected()](const std::string& isa, const Result& got) {
+    return all.on(isa)[got.of];
+  };
+}
+Wanted wanted(BlockBackwardCall& p) {
+  std::map<std::string, ExpectedBlockGradients> all = {{"", p.expected()}};
+  for (const char* const isa : isa_names())
+    if (multiplies_pairs(isa)) all.emplace(isa, p.expected(isa));
+  return [all](const std::string& isa, const Result& got) {
+    return all.at(all.count(isa) != 0 ? isa : "")[got.of];
+  };
+}
+Wanted wanted(GraphBackwardProblem& p) {
+  return [all = p.expected()](const std::string&, const Result& got) { return all[got.of]; };
+}
+
+std::vector<const char*> options_of(const Block& b) {
+  std::vector<const char*> all = {name_of_combine(b.choice.combine)};
+  const auto option = [&](const char* name, bool used) {
+    if (used) all.push_back(name);
+  };
+  option("float64", b.out.dtype() == HEED_DTYPE_F64);
+  option("16 bits", format_of(b.out.dtype()).bytes == 2);
+  option("self", b.choice.self);
+  option("prepared", b.w_query.prepared || b.w_key.prepared || b.w_value.prepared);
+  option("packed W_qkv", b.choice.w_key.before > 0 && b.choice.w_key.after > 0);
+  option("transposed W", b.choice.w_query.arrangement == Arrangement::kTransposed);
+  option("grouped heads", b.key_heads() != b.attention.desc.query_heads);
+  option("packed rows", b.attention.desc.packed_queries > 0);
+  option("hard", b.attention.desc.hard != 0);
+  return all;
+}
+
+std::vector<const char*> options_of(const GraphProblem& p) {
+  std::vector<const char*> all;
+  const auto option = [&](const char* name, bool used) {
+    if (used) all.push_back(name);
+  };
+  option("float32", p.out->dtype() == HEED_DTYPE_F32);
+  option("float64", p.out->dtype() == HEED_DTYPE_F64);
+  option("16 bits", format_of(p.out->dtype()).bytes == 2);
+  option("projected", p.desc.inputs == HEED_GRAPH_PROJECTED);
+  option("shared", p.desc.inputs == HEED_GRAPH_SHARED);
+  option("per node", p.desc.inputs == HEED_GRAPH_PER_NODE);
+  option("prepared", p.w_query.prepared || p.w_key.prepared || p.w_value.prepared);
+  option("edge keys", p.w_edge_key.has_value());
+  option("edge values", p.w_edge_value.has_value());
+  option("edge bias", p.edge_bias.has_value());
+  option("softcap", p.desc.softcap > 0);
+  option("temperature", p.desc.temperature != 0);
+  option("hard", p.desc.hard != 0);
+  option("weighted", p.desc.combine == HEED_COMBINE_WEIGHTED);
+  option("mean", p.desc.combine == HEED_COMBINE_MEAN);
+  option("max", p.desc.combine == HEED_COMBINE_MAX);
+  option("residual", p.desc.residual != 0);
+  option("in place", p.in_place);
+  option("steps", p.desc.steps > 1);
+  return all;
+}
+
+std::vector<const char*> options_of(const BlockBackward& p) {
+  std::vector<const char*> all = options_of(p.block.attention);
+  all.push_back(name_of_combine(p.block.choice.combine));
+  return all;
+}
+
+}  // namespace heed_test
