@@ -59,11 +59,11 @@ few="[shapes]$left_out,[special]$left_out,[plan]$left_out,[accumulate],[softmax]
 # tests_of FLAG TESTS: those, or the few if this CPU has the flag.
 tests_of() { if has "$1"; then echo "$few"; else echo "$2"; fi; }
 
-# some_of PROGRAM TESTS: those, or, of blocks and unless all is wanted, the few, random ones and their
-# products: a block is attention between products, and attention the other programs have tried.
+# some_of PROGRAM TESTS: those, or, of blocks and unless all is wanted, the few and their products: a
+# block is attention between products, and attention the other programs have tried.
 some_of() {
   if [ "$1" = test_multihead ] && [ "$size" != small ]; then
-    echo "$few,[sweep]$left_out,[project]$left_out"
+    echo "$few,[project]$left_out"
   else
     echo "$2"
   fi
@@ -92,8 +92,8 @@ rooms() {
       "$(tests_of avx512bw "$(some_of "$test" "$left_out~[threads]~[backward]$elsewhere")")"
   done
   # Apart, because the emulator would take too long over both.
-  has avx512bw || "$1" "test_dense of gradients, x86-64 Skylake-X (AVX-512)" \
-    emulated corei7_skylake_x avx512 "$x86/test_dense" \
+  has avx512bw || "$1" "test_operations of gradients, x86-64 Skylake-X (AVX-512)" \
+    emulated corei7_skylake_x avx512 "$x86/test_operations" \
     "[backward]$left_out~[threads]~[large]$elsewhere"
   local isa flag
   for isa in avx512bf16 amx; do
@@ -101,10 +101,10 @@ rooms() {
     [ "$isa" != amx ] || flag=amx_bf16
     "$1" "test_dense of pairs, x86-64 Sapphire Rapids ($isa)" \
       emulated sapphire_rapids "$isa" "$x86/test_dense" \
-      "$(tests_of $flag "[split],[pages],[special],[leaks]")"
+      "$(tests_of $flag "[split],[pages],[special]")"
     "$1" "test_operations of pairs, x86-64 Sapphire Rapids ($isa)" \
       emulated sapphire_rapids "$isa" "$x86/test_operations" \
-      "$(tests_of $flag "[precision],[plan]")"
+      "$(tests_of $flag "[precision],[plan],[leaks]~[backward]")"
     "$1" "test_kernels of pairs, x86-64 Sapphire Rapids ($isa)" \
       emulated sapphire_rapids "$isa" "$x86/test_kernels" "$(tests_of $flag "[pairs],[rows],[table]")"
   done
