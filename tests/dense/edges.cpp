@@ -35,12 +35,6 @@ Problem scored(const std::vector<double>& scores, Index queries, const Types& ty
   return p;
 }
 
-const std::vector<Kind>& with_range() {
-  static const std::vector<Kind> all = {
-      {"f32", {}}, {"f64", all_of(HEED_DTYPE_F64)}, {"bf16", all_of(HEED_DTYPE_BF16)}};
-  return all;
-}
-
 std::vector<double> mild(std::size_t n) {
   std::vector<double> scores(n);
   for (std::size_t j = 0; j < n; ++j) scores[j] = 0.25 * static_cast<double>(j * 7 % 11) - 1;

@@ -24,9 +24,6 @@ void set_scores(Problem& p, const std::vector<double>& scores);
 /// A problem whose weights show themselves: one feature, scale 1, scores as given.
 Problem scored(const std::vector<double>& scores, Index queries, const Types& types = {});
 
-/// The types whose largest numbers are beyond those of float16.
-const std::vector<Kind>& with_range();
-
 /// n scores, small and different.
 std::vector<double> mild(std::size_t n);
 

@@ -165,17 +165,3 @@ TEST_CASE("one row over keys and values from memory, and over those of shorter s
   check_problem(pairs);
   check_sequences(pairs);
 }
-
-TEST_CASE("keys past a length might as well not be there", "[same]") {
-  std::size_t index = 0;
-  for (const Kind& kind : all_kinds())
-    for (const std::uint32_t causal : {HEED_CAUSAL_NONE, HEED_CAUSAL_BOTTOM_RIGHT}) {
-      if (!keep(index++)) continue;
-      Sizes sizes = {small() ? 20 : 60, 300, 20, 24, 4, 2, 1, causal};
-      sizes.types = kind.types;
-      Problem p = filled(sizes, 62);
-      p.key_lengths = {127, 300, 129, 5};
-      want_all(p);
-      check_sequences(p);
-    }
-}
