@@ -7,7 +7,7 @@
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
 #include "tests/problem/random_graphs.hpp"
-#include "tests/support/merge.hpp"
+#include "tests/problem/random_merges.hpp"
 
 namespace heed_test {
 namespace {
@@ -88,52 +88,6 @@ void run_graph(std::uint64_t seed, Contexts& contexts, Record& record) {
 void run_hub(std::uint64_t seed, Contexts& contexts, Record& record) {
   run_graphs(Graphs::kHub, seed, contexts, record);
 }
-
-// ---- Merges ----
-
-class RandomMerges {
- public:
-  explicit RandomMerges(std::uint64_t seed) : random_(seed) {}
-
-  Merge draw() {
-    Axes shape = {random_.integer(1, 3), random_.integer(1, 3), random_.integer(1, 20),
-                  random_.integer(1, 40)};
-    if (one_in(20)) shape[static_cast<std::size_t>(random_.integer(0, 3))] = 0;
-    if (one_in(20)) shape[3] = random_.integer(200, 600);
-    if (one_in(40)) shape[2] = random_.integer(300, 700);
-    const auto parts = static_cast<std::size_t>(one_in(20) ? 40 : random_.integer(1, 7));
-    Merge merge(shape, parts, {type(), lse_type(), type(), lse_type()},
-                {arrangement(), arrangement(), arrangement(), arrangement(),
-                 static_cast<std::size_t>(random_.integer(0, 3))});
-    merge.fill(random_.bits(), random_.pick<double>({0, 3, 300, 1e5}));
-    for (std::int64_t n = one_in(2) ? random_.integer(1, 5) : 0; n > 0; --n) plant(merge);
-    return merge;
-  }
-
- private:
-  bool one_in(std::int64_t n) { return random_.integer(0, n - 1) == 0; }
-  std::uint32_t type() { return static_cast<std::uint32_t>(random_.integer(0, HEED_DTYPE_F16)); }
-  std::uint32_t lse_type() {
-    return static_cast<std::uint32_t>(random_.integer(0, HEED_DTYPE_F64));
-  }
-  Arrangement arrangement() {
-    return static_cast<Arrangement>(
-        random_.integer(0, static_cast<std::int64_t>(Arrangement::kCount) - 1));
-  }
-  /// Parts that are empty, infinite or NaN.
-  void plant(Merge& merge) {
-    auto& tensors = one_in(4) ? merge.outs : merge.lses;
-    Tensor& tensor = tensors[static_cast<std::size_t>(random_.bits() % tensors.size())];
-    Axes at{};
-    for (std::size_t axis = 0; axis < 4; ++axis) {
-      if (tensor.shape()[axis] == 0) return;
-      at[axis] = random_.integer(0, tensor.shape()[axis] - 1);
-    }
-    tensor.set(at, random_.pick<double>({-kInfinity, -kInfinity, kInfinity, kNaN}));
-  }
-
-  Random random_;
-};
 
 void run_merge(std::uint64_t seed, Contexts& contexts, Record& record) {
   Merge merge = RandomMerges(seed).draw();

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "tests/dense/edges.hpp"
-#include "tests/dense/gradients.hpp"
+#include "tests/support/gradients.hpp"
 
 using namespace heed_test;
 

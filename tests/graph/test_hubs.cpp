@@ -2,7 +2,6 @@
 #include <functional>
 
 #include "tests/graph/problems.hpp"
-#include "tests/support/executors.hpp"
 
 using namespace heed_test;
 
@@ -50,14 +49,6 @@ void add_all_options(GraphProblem& p) {
   });
 }
 
-void check_same_bits_everywhere(GraphProblem& p, const char* isa) {
-  const GraphOutputs want = p.run(make_context(isa));
-  each_executor(isa, [&](const std::string& name, const Context& context) {
-    INFO(isa << ", " << name << ": " << line_of(p));
-    CHECK(same_bits(p.run(context), want));
-  });
-}
-
 }  // namespace
 
 TEST_CASE("a hub is cut into pieces", "[hubs]") {
@@ -96,21 +87,6 @@ TEST_CASE("several hubs beside small nodes", "[hubs]") {
   }
   GraphProblem p = projected_problem(edges, 2, 3, 2, {}, 6);
   check_hub(p);
-}
-
-TEST_CASE("threads and executors change no bit of a hub", "[hubs][threads]") {
-  for (const char* const isa : isa_names())
-    for (const Kind& kind : kinds()) {
-      GraphProblem p = hub_problem(many(), kind, 7);
-      check_same_bits_everywhere(p, isa);
-    }
-  GraphProblem p = hub_problem(many(), kinds()[0], 8, 3);
-  add_all_options(p);
-  check_same_bits_everywhere(p, isa_names().back());
-  GraphProblem hard = hub_problem(many(), kinds()[0], 9);
-  hard.desc.hard = 1;
-  hard.lse.reset();
-  check_same_bits_everywhere(hard, isa_names().back());
 }
 
 TEST_CASE("pieces of a hub that have nothing, everything, or NaN", "[hubs]") {

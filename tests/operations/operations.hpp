@@ -1,5 +1,6 @@
-// The operations that every property is tested of: attention, blocks, graphs, and the gradients of
-// each. A problem of any of them is drawn, run and compared with the oracle by the same calls.
+// The operations that every property is tested of: attention, blocks, graphs, the gradients of
+// each, and merges. A problem of any of them is drawn, run and compared with the oracle by the same
+// calls.
 #pragma once
 
 #include <functional>
@@ -13,6 +14,7 @@
 #include "tests/problem/random_backward.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_graph_backward.hpp"
+#include "tests/problem/random_merges.hpp"
 #include "tests/support/contexts.hpp"
 
 namespace heed_test {
@@ -43,6 +45,8 @@ inline GraphBackwardProblem draw_graph_gradients(std::uint64_t seed) {
   return RandomGraphBackward(seed).draw();
 }
 
+inline Merge draw_merge(std::uint64_t seed) { return RandomMerges(seed).draw(); }
+
 // ---- Results ----
 
 /// One of those that a run was asked for.
@@ -60,6 +64,7 @@ Results run(GraphCall& p, const Context& context);
 Results run(BackwardProblem& p, const Context& context);
 Results run(BlockBackwardCall& p, const Context& context);
 Results run(GraphBackwardProblem& p, const Context& context);
+Results run(Merge& m, const Context& context);
 
 /// The same, or none and a failed check where the run fails. (Messages of Catch2 outlive
 /// exceptions: none passes.)
@@ -91,6 +96,7 @@ Wanted wanted(GraphCall& p);
 Wanted wanted(BackwardProblem& p);
 Wanted wanted(BlockBackwardCall& p);
 Wanted wanted(GraphBackwardProblem& p);
+Wanted wanted(Merge& m);
 
 // ---- Options, in words ----
 
@@ -100,6 +106,7 @@ inline std::vector<const char*> options_of(const BackwardProblem& p) {
   return options_of(p.forward);
 }
 std::vector<const char*> options_of(const BlockBackward& p);
+inline std::vector<const char*> options_of(const Merge&) { return {}; }
 inline std::vector<const char*> options_of(const GraphBackwardProblem& p) {
   return options_of(p.forward);
 }

@@ -1,13 +1,9 @@
 // Gradients of dense attention and blocks where random problems do not go: sums longer than are
 // taken at a time, ties, nothing at all, factors without a reciprocal, and what no row attends.
 #include "tests/dense/edges.hpp"
-#include "tests/dense/gradients.hpp"
 #include "tests/graph/problems.hpp"
 #include "tests/multihead/copies.hpp"
-#include "tests/multihead/gradients.hpp"
-#include "tests/problem/random_graph_backward.hpp"
-#include "tests/support/executors.hpp"
-#include "tests/support/sweep.hpp"
+#include "tests/support/gradients.hpp"
 
 using namespace heed_test;
 
@@ -30,27 +26,6 @@ Block block_of(std::uint32_t combine, std::uint32_t dtype, Index queries = 11) {
   Block block = plain_block(queries, 17, 4, 6, choice, 2, 2, 5);
   block.fill(30 + combine);
   return block;
-}
-
-constexpr auto kAny = Arrangement::kDefault;
-
-/// Every gradient that a graph has.
-GraphBackwardProblem all_gradients_of(GraphProblem forward, std::uint64_t seed = 1) {
-  GraphBackwardProblem p(std::move(forward), seed, {HEED_DTYPE_DEFAULT, kAny, 0});
-  p.give_grad_lse(seed + 100);
-  p.want_all();
-  return p;
-}
-
-/// Compares with the oracle on every instruction set.
-void check_backward(GraphBackwardProblem& p, Index parts = 1) {
-  const ExpectedGraphGradients want = p.expected(parts);
-  for (const char* const isa : isa_names()) {
-    const GraphGradientComparison compared =
-        compare_gradients(isa + (": " + line_of(p)), p, p.run(make_context(isa)), want);
-    CHECK(compared.worst() <= 1);
-    if (!compared.wrong.empty()) FAIL_CHECK(compared.wrong);
-  }
 }
 
 GraphProblem with_everything(EdgeList edges, std::uint32_t inputs, const Types& types = {}) {
@@ -100,84 +75,7 @@ constexpr Factors kOddFactors[] = {{false, 1e-40, 3e-41, 1},
                                    {true, 1e-10, 1e-10, 1e300},
                                    {false, 0, 1e-30, 1e12}};
 
-/// A gradient has the same bits alone as beside others.
-template <class Draws>
-void check_alone() {
-  check_drawn<Draws>(60, 60, [](auto& p, std::uint64_t seed) {
-    const std::size_t n = seed % plain_contexts().size();
-    p.want_nothing();
-    p.want_all();
-    const auto all = p.run(plain_contexts()[n]);
-    for (const auto gradient : gradients_of(p)) {
-      if (!p.can_want(gradient)) continue;
-      p.want_nothing();
-      p.want(gradient);
-      check_same(std::string(IsaContexts::name(n)) + ", " + name_of(gradient),
-                 p.run(plain_contexts()[n])[gradient], all[gradient]);
-    }
-    return true;
-  });
-}
-
-/// Gradients of 16 bits, where a problem has them, are those of float32, rounded once.
-template <class Draws, class HasNarrow>
-void check_rounded(HasNarrow&& has_narrow) {
-  check_drawn<Draws>(100, 50, [&](auto& p, std::uint64_t seed) {
-    if (!has_narrow(p)) return false;
-    const Context& context = plain_contexts()[seed % plain_contexts().size()];
-    const std::uint32_t dtype = seed % 2 == 0 ? HEED_DTYPE_BF16 : HEED_DTYPE_F16;
-    p.want_nothing();
-    p.want_all();
-    auto rounded = p.run(context);
-    for (const auto gradient : gradients_of(p))
-      if (p.can_want(gradient)) p.want(gradient, {dtype});
-    const auto got = p.run(context);
-    for (const auto gradient : gradients_of(p)) {
-      if (got[gradient].dtype != dtype) continue;
-      Numbers& wide = rounded[gradient];
-      for (std::size_t i = 0; i < wide.size(); ++i)
-        if (wide.written(i))
-          wide.bits[i] = encode(dtype, wide[i]);
-        else
-          wide.bits[i] = canary_bits(dtype);
-      wide.dtype = dtype;
-      check_same(name_of(gradient), got[gradient], wide);
-    }
-    return true;
-  });
-}
-
-struct DrawnDense {
-  explicit DrawnDense(std::uint64_t seed_) : seed(seed_) {}
-  BackwardProblem draw() const {
-    BackwardProblem p = draw_backward(seed);
-    p.attend(plain_contexts()[0]);
-    return p;
-  }
-  std::uint64_t seed;
-};
-struct DrawnBlock {
-  explicit DrawnBlock(std::uint64_t seed_) : seed(seed_) {}
-  BlockBackward draw() const { return draw_block_backward(seed); }
-  std::uint64_t seed;
-};
-
 }  // namespace
-
-TEST_CASE("a gradient has the same bits alone as beside others", "[backward][same]") {
-  check_alone<DrawnDense>();
-  check_alone<DrawnBlock>();
-  check_alone<RandomGraphBackward>();
-}
-
-TEST_CASE("16-bit gradients are float32 ones, rounded once", "[backward][same]") {
-  check_rounded<DrawnDense>([](const BackwardProblem& p) { return !is_float64(p.forward.desc); });
-  check_rounded<DrawnBlock>(
-      [](const BlockBackward& p) { return !is_float64(p.block.attention.desc); });
-  check_rounded<RandomGraphBackward>([](const GraphBackwardProblem& p) {
-    return !is_float64(p.forward.desc) && p.forward.desc.steps <= 1;
-  });
-}
 
 TEST_CASE("gradients through factors that have no reciprocal, or are no normal numbers",
           "[backward]") {
@@ -389,7 +287,7 @@ TEST_CASE("gradients of two edges, by hand", "[backward]") {
   wide.query->fill([&] { return q; });
   wide.key->fill([&](const Axes& at) { return k[at[2]]; });
   wide.value->fill([&](const Axes& at) { return v[at[2]]; });
-  GraphBackwardProblem p(std::move(wide), 1, {HEED_DTYPE_F64, kAny, 0});
+  GraphBackwardProblem p(std::move(wide), 1, {HEED_DTYPE_F64});
   p.grad_out.fill([] { return 1.0; });
   p.want_all();
   const double a = std::exp(q * k[0]) / (std::exp(q * k[0]) + std::exp(q * k[1]));
@@ -417,8 +315,7 @@ TEST_CASE("a bias that more heads share than a panel has, has the gradient of al
   }
 }
 
-TEST_CASE("gradients of hubs against the oracle, in the same bits everywhere",
-          "[backward][hubs][threads]") {
+TEST_CASE("gradients of hubs against the oracle", "[backward][hubs]") {
   const Index count = small() ? 26000 : 60000;
   // A node that edges lead to and one that they lead from, both of which are cut into pieces.
   EdgeList edges = random_edges(400, count, 3);
@@ -430,27 +327,5 @@ TEST_CASE("gradients of hubs against the oracle, in the same bits everywhere",
     if (brief() && inputs == HEED_GRAPH_PROJECTED) continue;
     GraphBackwardProblem p = all_gradients_of(with_everything(edges, inputs));
     check_backward(p, count / 8192 + 1);
-    for (const char* const isa : isa_names()) {
-      const GraphGradients got = p.run(make_context(isa));
-      each_executor(isa, [&](const std::string& name, const Context& context) {
-        INFO(isa << ", " << name << ": " << line_of(p));
-        CHECK(same_bits(p.run(context), got));
-      });
-    }
-  }
-}
-
-TEST_CASE("the order of an edge list without tensors changes no bit of a gradient",
-          "[backward][same]") {
-  GraphBackwardProblem p = all_gradients_of(projected_problem(random_edges(60, 500, 6), 2, 7, 5));
-  GraphBackwardProblem again = p;
-  Random random(4);
-  again.forward.edges =
-      reordered(p.forward.edges, random_order(p.forward.edges.sources.size(), random));
-  for (const char* const isa : isa_names()) {
-    const Context context = make_context(isa);
-    const GraphGradients want = p.run(context);
-    CHECK(same_bits(again.run(context), want));
-    CHECK(same_bits(again.run(context, {false, HEED_INDEX_I64}), want));
   }
 }

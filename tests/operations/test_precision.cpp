@@ -6,10 +6,10 @@
 #include <functional>
 
 #include "tests/dense/edges.hpp"
-#include "tests/dense/gradients.hpp"
 #include "tests/multihead/copies.hpp"
 #include "tests/problem/random_forms.hpp"
 #include "tests/support/executors.hpp"
+#include "tests/support/gradients.hpp"
 #include "tests/support/sweep.hpp"
 
 using namespace heed_test;

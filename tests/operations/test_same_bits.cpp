@@ -370,11 +370,25 @@ bool one_gradient(AnyProblem& p, Random& random) {
   return true;
 }
 
+/// 16-bit gradients are those of float32, rounded once.
+template <class AnyProblem>
+bool gradients_of_float32(AnyProblem& p, Random&) {
+  if (p.desc().accumulate != 0) return false;
+  bool any = false;
+  for (const auto of : gradients_of(p)) {
+    if (!p.gradients[of] || !is_narrow(p.gradients[of]->dtype())) continue;
+    any = true;
+    p.want(of, {HEED_DTYPE_F32});
+  }
+  return any;
+}
+
 bool inputs_elsewhere(BackwardProblem& p, Random& random) { return elsewhere(p.forward, random); }
 
 const std::vector<Change<BackwardProblem>> kOfGradients = {
     {"tensors elsewhere", inputs_elsewhere},
     {"gradients elsewhere", gradients_elsewhere<BackwardProblem>},
+    {"gradients of float32", gradients_of_float32<BackwardProblem>},
     {"one gradient", one_gradient<BackwardProblem>},
 };
 
@@ -394,8 +408,17 @@ const std::vector<Change<BlockBackwardCall>> kOfBlockGradients = {
     {"one gradient", one_gradient<BlockBackwardCall>},
 };
 
+bool other_edges_of_gradients_first(GraphBackwardProblem& p, Random& random) {
+  EdgeList& edges = p.forward.edges;
+  if (p.forward.edge_data || p.forward.edge_bias) return false;
+  edges = reordered(edges, random_order(edges.sources.size(), random));
+  return true;
+}
+
 const std::vector<Change<GraphBackwardProblem>> kOfGraphGradients = {
     {"gradients elsewhere", gradients_elsewhere<GraphBackwardProblem>},
+    {"gradients of float32", gradients_of_float32<GraphBackwardProblem>},
+    {"other edges first", other_edges_of_gradients_first},
     {"one gradient", one_gradient<GraphBackwardProblem>},
 };
 

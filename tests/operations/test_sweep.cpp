@@ -183,3 +183,5 @@ TEST_CASE("gradients of random blocks of every form", "[sweep][backward][blocks]
 TEST_CASE("gradients over random graphs", "[sweep][backward][graphs]") {
   sweep_seeds(count_forms(5000), draw_graph_gradients);
 }
+
+TEST_CASE("random merges", "[sweep][merge]") { sweep_seeds(count(1000), draw_merge); }
