@@ -13,6 +13,8 @@ from heed.command.failure import Failure
 RNG = np.random.default_rng(3)
 NODES = 5
 EDGES = [(0, 1), (2, 1), (3, 1), (1, 0), (4, 4), (1, 2), (0, 1)]  # the last is given again
+WEIGHTS = [1, 2, 0.5, 1, 3, 0, 7]
+BOTH = sorted({*EDGES, *((d, s) for s, d in EDGES), *((n, n) for n in range(NODES))})
 
 
 @pytest.fixture
@@ -21,6 +23,8 @@ def files(run):
     features = RNG.standard_normal((NODES, 8)).astype(np.float32)
     np.save("x.npy", features)
     Path("edges.csv").write_text("source,destination\n" + "".join(f"{s},{d}\n" for s, d in EDGES))
+    lines = "".join(f"{s} {d} {w}\n" for (s, d), w in zip(EDGES, WEIGHTS, strict=True))
+    Path("w.txt").write_text("# weighted\n" + lines)
     np.save("edges.npy", np.array(EDGES).T)
     return features
 
@@ -35,19 +39,23 @@ def expected_of(features, pairs, heads=1, weights=None):
 
 
 def close(got, want):
-    np.testing.assert_allclose(got, want, atol=2e-6)
+    np.testing.assert_allclose(got.reshape(want.shape), want, atol=2e-6)
 
 
-def test_edges_of_text_and_npy(run, files):
-    want, _ = expected_of(files, EDGES[:-1])
-    for name in ("edges.csv", "edges.npy"):
-        assert run("graph", name, "--features", "x.npy", "-o", "out.npy").status == 0
-        close(np.load("out.npy").reshape(want.shape), want)
-    assert (
-        run("graph", name, "--features", "x.npy", "-o", "out.npy", "--duplicates", "keep").status
-        == 0
-    )
-    close(np.load("out.npy").reshape(want.shape), expected_of(files, EDGES)[0])
+COMPUTED = [
+    # The command line, which edges it leaves, and what weighs them.
+    ("edges.csv", EDGES[:-1], None),
+    ("edges.npy", EDGES[:-1], None),
+    ("edges.npy --duplicates keep", EDGES, None),
+    ("edges.csv --undirected --self-loops", BOTH, None),
+    ("w.txt", [*EDGES[:5]], WEIGHTS[:5]),
+]
+
+
+@pytest.mark.parametrize(("line", "pairs", "weights"), COMPUTED)
+def test_edges(run, files, line, pairs, weights):
+    assert run("graph", *line.split(), "--features", "x.npy", "-o", "out.npy").status == 0
+    close(np.load("out.npy"), expected_of(files, pairs, weights=weights)[0])
 
 
 def test_heads_weights_and_lse(run, files):
@@ -56,56 +64,31 @@ def test_heads_weights_and_lse(run, files):
     assert ran.status == 0
     got = np.load("all.npz")
     out, shares = expected_of(files, EDGES[:-1], heads=4)
-    close(got["out"].reshape(out.shape), out)
-    close(got["weights"][:-1].reshape(shares.shape), shares)
+    close(got["out"], out)
+    close(got["weights"][:-1], shares)
     assert got["lse"].size == NODES * 4
     assert "weights [7, 4] float32" in ran.out
 
 
-def test_weighted_edges(run, files):
-    weights = [1, 2, 0.5, 1, 3, 0, 7]
-    lines = "".join(f"{s} {d} {w}\n" for (s, d), w in zip(EDGES, weights, strict=True))
-    Path("w.txt").write_text("# weighted\n" + lines)
-    assert run("graph", "w.txt", "--features", "x.npy", "-o", "out.npy").status == 0
-    pairs = [edge for edge, w in zip(EDGES[:-1], weights, strict=False) if w]
-    want, _ = expected_of(files, pairs, weights=[w for w in weights[:-1] if w])
-    close(np.load("out.npy").reshape(want.shape), want)
-
-
-def test_both_ways_and_loops(run, files):
-    words = ("--undirected", "--self-loops", "-o", "out.npy")
-    assert run("graph", "edges.csv", "--features", "x.npy", *words).status == 0
-    pairs = set(EDGES) | {(d, s) for s, d in EDGES} | {(n, n) for n in range(NODES)}
-    want, _ = expected_of(files, sorted(pairs))
-    close(np.load("out.npy").reshape(want.shape), want)
-
-
 def test_matrices(run, files):
-    matrices = {
-        name: RNG.standard_normal((8, 6)).astype(np.float32) for name in ("w_query", "w_key")
-    }
-    matrices["w_value"] = RNG.standard_normal((8, 4)).astype(np.float32)
-    np.savez("w.npz", b_value=np.ones(4, np.float32), **matrices)
+    widths = {"w_query": 6, "w_key": 6, "w_value": 4}
+    given = {name: RNG.standard_normal((8, n)).astype(np.float32) for name, n in widths.items()}
+    given["b_value"] = np.ones(4, np.float32)
+    np.savez("w.npz", **given)
     words = ("--matrices", "w.npz", "--heads", "2", "-o", "out.npy")
     assert run("graph", "edges.csv", "--features", "x.npy", *words).status == 0
     graph = heed.Graph(*np.transpose(EDGES), nodes=NODES)
-    bias = np.ones(4, np.float32)
-    want = heed.graph_attention(graph, data=files, **matrices, b_value=bias, heads=2)
-    close(np.load("out.npy").reshape(want.shape), want)
+    close(np.load("out.npy"), heed.graph_attention(graph, data=files, **given, heads=2))
 
 
 def test_show(run, files):
-    ran = run("graph", "edges.csv", "--features", "x.npy", "--show", "1")
-    assert ran.status == 0
-    lines = ran.out.splitlines()
+    shown = [run("graph", "edges.csv", "--features", "x.npy", "--show", n) for n in (1, 3)]
+    lines = shown[0].out.splitlines()
     assert lines[1] == "node 1 attends 4 edges, most"
     shares = [float(line.split()[1]) for line in lines[2:]]
     assert shares == sorted(shares, reverse=True)
     assert abs(sum(shares) - 1) < 0.003
-    assert (
-        "node 3 attends 0 edges"
-        in run("graph", "edges.csv", "--features", "x.npy", "--show", "3").out
-    )
+    assert "node 3 attends 0 edges" in shown[1].out
 
 
 REFUSED = [
@@ -114,36 +97,16 @@ REFUSED = [
     ("nowhere.csv --features x.npy", 1, "nowhere.csv: No such file or directory"),
     ("edges.csv --features few.npy", 1, "--features has 4 nodes; edges.csv names node 4"),
     ("edges.csv --features x.npy --heads 3", 1, "--heads is 3; it must divide the 8 features"),
-    (
-        "edges.csv --features cube.npy --heads 3",
-        1,
-        "--features is [5, 2, 4]; it must be [nodes, width]",
-    ),
-    (
-        "edges.csv --features x.npy --weights",
-        2,
-        "--weights is one more array; write all with -o FILE",
-    ),
-    (
-        "edges.csv --features x.npy --lse -o o.npy",
-        2,
-        "--lse is one more array; write all with -o FILE",
-    ),
+    ("edges.csv --features cube.npy --heads 3", 1, "--features is [5, 2, 4]; it must be [nodes, w"),
+    ("edges.csv --features x.npy --weights", 2, "--weights is one more array; write all with -o F"),
+    ("edges.csv --features x.npy --lse -o o.npy", 2, "--lse is one more array; write all with -o"),
     ("edges.csv --features x.npy -o x.npy", 1, "-o x.npy would replace what --features names"),
     ("edges.csv --features x.npy --show 5", 1, "--show is 5; it must be 0 to 4"),
     ("edges.csv --features x.npy --scale 0", 2, "--scale: '0' must be a number other than 0"),
-    (
-        "edges.csv --features x.npy --matrices x.npy",
-        1,
-        "x.npy: it is not a .npz file but a .npy file",
-    ),
+    ("edges.csv --features x.npy --matrices x.npy", 1, "x.npy: it is not a .npz file but a .npy"),
     ("edges.csv --features x.npy --matrices m.npz", 1, "--matrices m.npz: w_query is missing"),
     ("edges.csv --features cube.npy --matrices m.npz", 1, "--features has 3 axes; with --matrices"),
-    (
-        "x.npy --features x.npy",
-        1,
-        "x.npy: it is [5, 8] float32; edges are [2, edges] of whole numbers",
-    ),
+    ("x.npy --features x.npy", 1, "x.npy: it is [5, 8] float32; edges are [2, edges] of whole num"),
 ]
 
 
@@ -160,45 +123,42 @@ def test_refused(run, files, line, status, words):
     assert sorted(Path().iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("0 1\n1\n", "line 2 has 1 columns; it must have 2"),
-        ("0 1 2 3\n", "line 1 has 4 columns; it must have 2 or 3"),
-        ("0 1\n0 1 2\n", "line 2 has 3 columns; it must have 2"),
-        ("0 1\na b\n", "line 2 is 'a b'; it must be two nodes, whole numbers from 0"),
-        ("0 1\n0.5 1\n", "line 2 is '0.5 1'; it must be two nodes"),
-        ("0 1 x\n", "line 1 is '0 1 x'; it must be two nodes"),
-        ("0 -1\n", "edge 0 has the node -1; it must be 0 to 2147483646"),
-        ("0 99999999999999999999\n", "edge 0 has the node 99999999999999999999; it must be 0 to"),
-        ("0 2147483647\n", "edge 0 has the node 2147483647; it must be 0 to 2147483646"),
-        ("0 1 -2\n", "edge 0 has the weight -2; it must be finite, at least 0"),
-        ("0 1 nan\n", "edge 0 has the weight nan; it must be finite, at least 0"),
-    ],
-)
-def test_edges_refused(tmp_path, text, words):
-    (tmp_path / "e.txt").write_text(text)
-    with pytest.raises(Failure, match=words.replace("(", r"\(")):
-        read_edges(str(tmp_path / "e.txt"))
+READ = [
+    # A file, and what is wrong with it; None: it has the edges 0 to 1 and 2 to 3.
+    ("0 1\n1\n", "line 2 has 1 columns; it must have 2"),
+    ("0 1 2 3\n", "line 1 has 4 columns; it must have 2 or 3"),
+    ("0 1\n0 1 2\n", "line 2 has 3 columns; it must have 2"),
+    ("0 1\na b\n", "line 2 is 'a b'; it must be two nodes, whole numbers from 0"),
+    ("0 1\n0.5 1\n", "line 2 is '0.5 1'; it must be two nodes"),
+    ("0 1 x\n", "line 1 is '0 1 x'; it must be two nodes"),
+    ("0 -1\n", "edge 0 has the node -1; it must be 0 to 2147483646"),
+    ("0 99999999999999999999\n", "edge 0 has the node 99999999999999999999; it must be 0 to"),
+    ("0 2147483647\n", "edge 0 has the node 2147483647; it must be 0 to 2147483646"),
+    ("0 1 -2\n", "edge 0 has the weight -2; it must be finite, at least 0"),
+    ("0 1 nan\n", "edge 0 has the weight nan; it must be finite, at least 0"),
+    ("0 1\n2 3\n", None),
+    ("# c\n0,1\n\n2, 3 % c\n", None),
+    ("from;to\n0;1\n2;3\n", None),
+    ("\ufeff0\t1\r\n2\t3\r\n", None),
+]
 
 
-def test_edges_as_people_write_them(tmp_path):
+@pytest.mark.parametrize(("text", "words"), READ)
+def test_files_of_edges(tmp_path, text, words):
     path = tmp_path / "e.txt"
-    for text in (
-        "0 1\n2 3\n",
-        "# c\n0,1\n\n2, 3 % c\n",
-        "from;to\n0;1\n2;3\n",
-        "\ufeff0\t1\r\n2\t3\r\n",
-    ):
-        path.write_text(text)
+    path.write_text(text)
+    if words is None:
         read = read_edges(str(path))
         assert (read.sources.tolist(), read.destinations.tolist()) == ([0, 2], [1, 3])
-    path.write_text("")
-    assert read_edges(str(path)).nodes == 0
+        return
+    with pytest.raises(Failure, match=words.replace("(", r"\(")):
+        read_edges(str(path))
 
 
-def test_loops_and_opposites_have_weights():
+def test_loops_and_opposites_have_weights(tmp_path):
     made = Edges(np.array([0, 1]), np.array([0, 2]), np.array([5.0, 7.0])).both_ways().with_loops(3)
     triples = sorted(zip(made.sources, made.destinations, made.weights, strict=True))
     assert triples == [(0, 0, 5), (1, 1, 1), (1, 2, 7), (2, 1, 7), (2, 2, 1)]
     assert edges.MOST_NODES == 2**31 - 1
+    (tmp_path / "none.txt").write_text("")
+    assert read_edges(str(tmp_path / "none.txt")).nodes == 0
