@@ -42,73 +42,68 @@ def assert_same(ours, theirs):
     assert (ours - theirs).abs().max().item() <= bound
 
 
-@pytest.mark.parametrize(
-    ("heads", "concat", "beta", "edge_dim", "root_weight", "bias"),
-    [
-        c
-        for c in itertools.product(
-            (1, 3), (True, False), (True, False), (None, 4), (True, False), (True, False)
-        )
-        if c[0] == 3 or c[5]
-    ],
-)
-def test_agrees(heads, concat, beta, edge_dim, root_weight, bias):
-    theirs, ours = layers(
-        heads=heads, concat=concat, beta=beta, edge_dim=edge_dim, root_weight=root_weight, bias=bias
-    )
-    edges = torch.randn(EDGES, edge_dim) if edge_dim else None
-    given = torch.randn(NODES, WIDTH), graph(), edges
-    with torch.no_grad():
-        assert_same(ours(*given), theirs(*given))
+def trained(layer, *given):
+    """Its output, and gradients of a loss that is not linear: of inputs, then of parameters."""
+    given = [x.detach().requires_grad_() if x.is_floating_point() else x for x in given]
+    out = layer(*given)
+    out.square().sum().backward()
+    inputs = [x.grad for x in given if x.is_floating_point()]
+    return [out.detach(), *inputs, *(p.grad for p in layer.parameters())]
+
+
+def given_to(options, dtype=torch.float32):
+    edges = [torch.randn(EDGES, 4, dtype=dtype)] if options.get("edge_dim") else []
+    return torch.randn(NODES, WIDTH, dtype=dtype), graph(NODES), *edges
+
+
+def assert_all_close(found, expected, most=400):
+    """Within so many roundings of the largest number: of twice as many products as results."""
+    for ours, exact in zip(found, expected, strict=True):
+        assert (ours is None) == (exact is None)  # PyTorch Geometric keeps what it does not use
+        if ours is None:
+            continue
+        bound = most * torch.finfo(ours.dtype).eps * max(1, exact.abs().max().item())
+        assert (ours.double() - exact).abs().max().item() <= bound
+
+
+CHOICES = {
+    "heads": (1, 3),
+    "concat": (True, False),
+    "beta": (True, False),
+    "edge_dim": (None, 4),
+    "root_weight": (True, False),
+    "bias": (True, False),
+}
+OPTIONS = [dict(zip(CHOICES, c, strict=True)) for c in itertools.product(*CHOICES.values())]
+OPTIONS = [o for o in OPTIONS if o["heads"] == 3 or o["bias"]]
+OPTIONS += [dict(heads=2, flow="target_to_source"), dict(heads=2, edge_dim=4, train=True)]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
+def test_agrees(options):
+    """With PyTorch Geometric's layer in float64."""
+    options = dict(options)
+    training = options.pop("train", False)
+    theirs, ours = (layer.train(training) for layer in layers(**options))
+    given = given_to(options)
+    found = trained(ours, *given)
+    exact = [x.double() if x.is_floating_point() else x for x in given]
+    assert_all_close(found, trained(theirs.double(), *exact))
     assert heed.torch.report() == {"heed": 1}
+    with torch.inference_mode():
+        assert_same(ours(*given), found[0])
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_dtypes(dtype):
-    theirs, ours = layers(heads=2, edge_dim=3)
-    given = torch.randn(NODES, WIDTH), graph(), torch.randn(EDGES, 3)
-    expected = theirs.double()(*(x.double() if x.is_floating_point() else x for x in given))
-    ours = ours.to(dtype)
-    with torch.no_grad():
-        out = ours(*(x.to(dtype) if x.is_floating_point() else x for x in given))
-    assert out.dtype == dtype
-    bound = (200 if dtype == torch.float64 else 8) * torch.finfo(dtype).eps * expected.abs().max()
-    assert (out.double() - expected).abs().max() <= bound
-
-
-@pytest.mark.parametrize("edge_dim", [None, 4])
-def test_weights_on_request(edge_dim):
-    theirs, ours = layers(heads=2, edge_dim=edge_dim)
-    edges = torch.randn(EDGES, edge_dim) if edge_dim else None
-    given = torch.randn(NODES, WIDTH), graph(), edges
-    with torch.no_grad():
-        out, (index, alpha) = ours(*given, return_attention_weights=True)
-        expected, (_, weights) = theirs(*given, return_attention_weights=True)
-    assert index is given[1]
-    assert_same(alpha, weights)
-    assert_same(out, expected)
-
-
-@pytest.mark.parametrize("sizes", [(50, 30), (30, 50)])
-def test_two_sets_of_nodes(sizes):
-    theirs, ours = layers((WIDTH, 4), heads=2)
-    sources, destinations = sizes
-    given = (
-        (torch.randn(sources, WIDTH), torch.randn(destinations, 4)),
-        graph(destinations, sources),
-    )
-    with torch.no_grad():
-        assert_same(ours(*given), theirs(*given))
-    assert heed.torch.report() == {"heed": 1}
-
-
-def test_flow_from_target_to_source():
-    theirs, ours = layers(heads=2, flow="target_to_source")
-    given = torch.randn(NODES, WIDTH), graph().flip(0)
-    with torch.no_grad():
-        assert_same(ours(*given), theirs(*given))
-        with torch.inference_mode():
-            assert_same(ours(*given), theirs(*given))
+    options = dict(heads=2, edge_dim=4)
+    theirs, ours = layers(**options)
+    given = [x.to(dtype) if x.is_floating_point() else x for x in given_to(options)]
+    found = trained(ours.to(dtype), *given)
+    assert {x.dtype for x in found} == {dtype}
+    exact = [x.double() if x.is_floating_point() else x for x in given]
+    expected = trained(theirs.to(dtype).double(), *exact)
+    assert_all_close(found, expected, 400 if dtype == torch.float64 else 16)
 
 
 def test_lazy_channels_and_repr():
@@ -255,7 +250,8 @@ def results(layer, x, edges, features, dtype):
     layer, x = layer.to(dtype), [part.to(dtype).requires_grad_() for part in x]
     features = features and [features[0].to(dtype)]
     with torch.no_grad():
-        out, (_, alpha) = layer(x, edges, *features, return_attention_weights=True)
+        out, (index, alpha) = layer(x, edges, *features, return_attention_weights=True)
+    assert index is edges or isinstance(index, tuple) or edges.layout != torch.strided
     trained = layer(x, edges, *features)
     gradients = torch.autograd.grad(trained.square().sum(), [*x, *layer.parameters()])
     return [out, alpha, trained.detach(), *gradients]
@@ -339,3 +335,69 @@ def test_ordinary_hooks_stay():
         ours(torch.randn(NODES, WIDTH), graph())
     assert seen == [(NODES, FEATURES)]
     assert heed.torch.report() == {"heed": 1}
+
+
+def op_arguments():
+    def make(*shape):
+        return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+    node = (9, 2, 3)
+    edge_index = torch.randint(0, 9, (2, 20))
+    return make(*node), make(*node), make(*node), make(20, 4), make(4, 6), edge_index, False
+
+
+def test_op_is_what_torch_library_asks_for():
+    torch.library.opcheck(torch.ops.heed.graph_attention.default, op_arguments())
+
+
+@pytest.mark.parametrize("wanted", [(0,), (2, 3), (1, 4)])
+def test_only_what_requires_gradients(wanted):
+    *tensors, edge_index, flipped = op_arguments()
+    tensors = [x.detach() for x in tensors]
+    for i in wanted:
+        tensors[i].requires_grad_()
+    torch.ops.heed.graph_attention(*tensors, edge_index, flipped).square().sum().backward()
+    assert [i for i, x in enumerate(tensors) if x.grad is not None] == list(wanted)
+
+
+def test_graph_gets_its_reverse_order_when_it_is_first_trained_on():
+    _, ours = layers()
+    x, edge_index = torch.randn(NODES, WIDTH), graph()
+
+    def kept():
+        return heed.pyg_ops._graphs.get(edge_index)[-1]
+
+    with torch.no_grad():
+        ours(x, edge_index)
+    assert not kept().describe()["reverse"]
+    ours(x, edge_index).sum().backward()
+    both = kept()
+    assert both.describe()["reverse"]
+    with torch.no_grad():
+        ours(x, edge_index)
+    assert kept() is both
+
+
+def test_higher_derivatives_are_refused():
+    _, ours = layers(heads=2)
+    x = torch.randn(NODES, WIDTH, requires_grad=True)
+    (first,) = torch.autograd.grad(ours(x, graph()).square().sum(), x, create_graph=True)
+    with pytest.raises(heed.UnsupportedError, match="gradients of heed's operators have no deriv"):
+        first.sum().backward()
+
+
+def test_forward_mode_is_left_to_pytorch_geometric():
+    _, ours = layers()
+    forward_ad = torch.autograd.forward_ad
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.randn(NODES, WIDTH), torch.ones(NODES, WIDTH))
+        assert forward_ad.unpack_dual(ours(dual, graph())).tangent is not None
+    assert heed.torch.report() == {"derivatives are asked for in forward mode": 1}
+
+
+def test_weights_with_gradients_are_left_to_pytorch_geometric():
+    _, ours = layers(heads=2)
+    _, (_, alpha) = ours(torch.randn(NODES, WIDTH), graph(), return_attention_weights=True)
+    alpha.square().sum().backward()
+    assert ours.lin_query.weight.grad.abs().max() > 0
+    assert heed.torch.report() == {"gradients are required, and attention weights asked for": 1}
