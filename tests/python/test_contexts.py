@@ -59,10 +59,7 @@ def test_context_is_where_it_computes(isa):
         ({"tile_q": 65537}, "tile_q is 65537; it must be at most 65536"),
         ({"tile_kv": -1}, "tile_kv is -1; it must be at least 1"),
         ({"check": 1}, "check must be True or False, not 1"),
-        (
-            {"precision": "highest"},
-            'precision is "highest"; it must be exact, default, high or medium',
-        ),
+        ({"precision": "highest"}, 'precision is "highest"; it must be exact, default, high or me'),
         ({"precision": 2}, "precision must be a str, not int"),
     ],
 )

@@ -166,10 +166,7 @@ ARGUMENTS = {
         (dict(max_seqlen_q=5), "max_seqlen_q is given without cu_seqlens_q"),
         (dict(max_seqlen_k=5), "max_seqlen_k is given without cu_seqlens_k or block_table"),
         (dict(**PACKED, max_seqlen_k=-3), "max_seqlen_k is -3; it must be at least 0"),
-        (
-            dict(**PACKED, query=ROWS, cu_seqlens_q=[0, 5]),
-            "cu_seqlens_k is for 2 sequences, but cu_seqlens_q for 1",
-        ),
+        (dict(**PACKED, query=ROWS, cu_seqlens_q=[0, 5]), "cu_seqlens_k is for 2 sequences, but c"),
         (dict(**POOLS, block_table=[[0, 1], [1, 3]]), "block_table[1][1] is 3; it must be 0 to 2,"),
         (dict(**POOLS, block_table=[[0, 1], [1]]), "block_table has rows of 2 and 1 entries"),
         (
@@ -200,10 +197,7 @@ ARGUMENTS = {
         (dict(out=OUT.astype(float)), "out is float64 but query is float32; they must both be"),
         (dict(lse=LSE.astype(np.float16)), "lse is float16; it must be float32 or float64"),
         (dict(grad_query=OUT[:1].copy()), "grad_query has shape [1, 4, 5, 8]; the gradient has"),
-        (
-            dict(grad_key=np.broadcast_to(F32(0), (2, 2, 7, 8))),
-            "grad_key is read-only; the result could not be written to it",
-        ),
+        (dict(grad_key=np.broadcast_to(F32(0), (2, 2, 7, 8))), "grad_key is read-only; the result"),
         (dict(grad_bias=True), "grad_bias is wanted, but neither bias nor a floating attn_mask is"),
         (dict(grad_sinks=True), "grad_sinks is wanted, but no sinks are given"),
         (dict(grad_sinks=f32(8)[::2], sinks=SLOPES), "grad_sinks is ...; it must be contiguous"),
@@ -241,10 +235,7 @@ ARGUMENTS = {
             "grad_w_out is wanted, but there is no w_out",
         ),
         (dict(grad_head_weights=True), "grad_head_weights is wanted, but no head_weights are"),
-        (
-            dict(b_query=B, grad_b_query=True, grad_b_key=HALF),
-            "grad_b_query and grad_b_key are of different types; gradients of biases",
-        ),
+        (dict(b_query=B, grad_b_query=True, grad_b_key=HALF), "grad_b_query and grad_b_key are of"),
     ],
     "Graph": [
         (dict(sources=[0, 1]), "sources has 2 entries and destinations 3; an edge is one of each"),
@@ -291,10 +282,7 @@ ARGUMENTS = {
         (dict(rotary={"base": -1.0}), "base is -1; it must be finite and at least 1e-256"),
         (dict(rotary="halves", features=7), "rotary turns pairs, but features is 7; give rotary"),
         (dict(rotary={"cosines": TABLE}), "cosines is given without sines"),
-        (
-            dict(rotary={"cosines": TABLE, "sines": TABLE[:2]}),
-            "cosines is ..., sines ...; they must be alike",
-        ),
+        (dict(rotary={"cosines": TABLE, "sines": TABLE[:2]}), "cosines is ..., sines ...; they mu"),
     ],
     "append": [
         (dict(key=NEW_KEY[:1]), "key has shape [1, 3, 8]; it must have [2, rows, 8]: the cache's"),
@@ -321,10 +309,7 @@ ARGUMENTS = {
         (dict(parts=[(OUT, LSE.astype(np.float16))]), "parts[0][1] is float16; it must be float32"),
         (dict(parts=[(OUT.astype(np.int8), LSE)]), "parts[0][0] is int8; it must be float32,"),
         (dict(parts=[(OUT, LSE), (OUT[::-1], LSE)]), "parts[1][0] is ...; it must be as of the"),
-        (
-            dict(out=(OUT[:1], LSE[:1])),
-            "out[0] has shape [1, 4, 5, 8]; the parts have [2, 4, 5, 8]",
-        ),
+        (dict(out=(OUT[:1], LSE[:1])), "out[0] has shape [1, 4, 5, 8]; the parts have [2, 4, 5, 8"),
         (dict(packed=True), "parts[0][0] has shape [2, 4, 5, 8]; it must have axes [rows, heads,"),
     ],
     "rotate": [

@@ -1,4 +1,4 @@
-"""heed.torch beside PyTorch's own function: results, custom op, switch, and what falls back."""
+"""heed.torch beside PyTorch's own function: results and gradients, ops, switch, what falls back."""
 
 import re
 import sys
@@ -9,6 +9,9 @@ from shutil import which
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from functorch.compile import make_boxed_func  # noqa: E402
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 
 import heed  # noqa: E402
 import heed.torch  # noqa: E402
@@ -21,6 +24,7 @@ UNITS = {torch.float32: 2.0**-24, torch.float64: 2.0**-53, torch.bfloat16: 2.0**
 @pytest.fixture(autouse=True)
 def fresh():
     torch.manual_seed(0)
+    torch._dynamo.reset()
     heed.torch.report(clear=True)
     yield
     assert F.scaled_dot_product_attention is PYTORCH
@@ -90,19 +94,33 @@ CASES = {
 }
 
 
+def differentiable(options):
+    return {n: x for n, x in options.items() if torch.is_tensor(x) and x.requires_grad}
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_agrees_with_pytorch(name):
+    """Results, and gradients of all tensors, with PyTorch's of float64."""
     tensors, options = CASES[name]()
-    out = heed.torch.scaled_dot_product_attention(*tensors, **options)
+    found = []
+    for wide in (False, True):
+        given = [x.detach().double() if wide else x.detach() for x in tensors]
+        inputs = [x.requires_grad_() for x in given]
+        own, mask = dict(options), options.get("attn_mask")
+        if mask is not None and mask.is_floating_point():
+            own["attn_mask"] = (mask.double() if wide else mask.clone()).requires_grad_()
+            inputs.append(own["attn_mask"])
+        with heed.torch.use(not wide):
+            out = F.scaled_dot_product_attention(*given, **own)
+        assert out.dtype == given[0].dtype
+        torch.manual_seed(2)
+        weights = torch.randn(out.shape).to(tensors[0].dtype).to(out.dtype)
+        found.append([out, *torch.autograd.grad((weights * out).sum(), inputs)])
     assert heed.torch.report() == {"heed": 1}
-    wide = dict(options)
-    mask = options.get("attn_mask")
-    if mask is not None and mask.dtype != torch.bool:
-        wide["attn_mask"] = mask.double()
-    expected = PYTORCH(*(x.double() for x in tensors), **wide)
-    assert out.dtype == tensors[0].dtype
-    bound = 100 * max(UNITS[out.dtype], 2.0**-24 if out.dtype != torch.float64 else 0)
-    torch.testing.assert_close(out.double(), expected, rtol=bound, atol=bound)
+    unit = UNITS[found[0][0].dtype]
+    for ours, theirs in zip(*found, strict=True):
+        bound = 100 * unit * max(1.0, theirs.abs().max().item() if theirs.numel() else 0)
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=bound)
 
 
 def test_rows_without_keys_are_zero():
@@ -327,34 +345,12 @@ def test_operators_give_no_views():
         assert not any(result._is_view() for result in results)
 
 
-OP_OPTIONS = {
-    "plain": {},
-    "causal": {"causal": True, "offset": 2},
-    "window": {"offset": 2, "left": 1, "right": 1},
-    "lengths_and_mask": {
-        "attn_mask": torch.ones(5, 7, dtype=torch.bool).tril(1),
-        "key_lengths": torch.tensor([7, 3], dtype=torch.int32),
-    },
-    "bias_sinks_softcap": {
-        "bias": torch.linspace(-1, 1, 35).reshape(5, 7),
-        "sinks": torch.tensor([0.5, -1.0, 2.0, 0.0]),
-        "scale": 0.5,
-        "softcap": 0.7,
-    },
-}
-
-
-@pytest.mark.parametrize("name", OP_OPTIONS)
-def test_op_is_what_torch_library_asks_for(name):
-    """Schema, fake kernel (shapes, strides) and tracing with dynamic shapes, by PyTorch's check."""
-    torch.library.opcheck(torch.ops.heed.attention.default, problem(), OP_OPTIONS[name])
-
-
 def test_op_has_the_options_of_heed_attention():
     tensors = problem()
-    both = OP_OPTIONS["bias_sinks_softcap"]
+    both = {"bias": torch.linspace(-1, 1, 35).reshape(5, 7), "scale": 0.5, "softcap": 0.7}
+    both["sinks"] = torch.tensor([0.5, -1.0, 2.0, 0.0])
     for own, options in (
-        (OP_OPTIONS["window"], {"window": (1, 1), "alignment": 2}),
+        ({"offset": 2, "left": 1, "right": 1}, {"window": (1, 1), "alignment": 2}),
         (both, both),
         ({"causal": True, "offset": 2, "left": 1}, {"causal": 2, "window": (1, None)}),
     ):
@@ -377,27 +373,12 @@ BACKENDS = ["eager", "aot_eager", pytest.param("inductor", marks=needs_compiler)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compiled_whole(backend, dynamic):
-    torch._dynamo.reset()
     tensors = problem()
     with torch.inference_mode(), heed.torch.use():
         compiled = torch.compile(Model(), backend=backend, fullgraph=True, dynamic=dynamic)
         torch.testing.assert_close(compiled(*tensors), Model()(*tensors), rtol=0, atol=0)
         longer = problem(rows=6, keys=9)
         torch.testing.assert_close(compiled(*longer), Model()(*longer), rtol=0, atol=0)
-
-
-def test_compiled_graph_keeps_the_op():
-    torch._dynamo.reset()
-    graphs = []
-
-    def backend(module, _):
-        graphs.append(module.graph)
-        return module.forward
-
-    with torch.no_grad(), heed.torch.use():
-        torch.compile(Model(), backend=backend, fullgraph=True)(*problem())
-    ((graph,), op) = graphs, torch.ops.heed.attention.default
-    assert [node.target for node in graph.nodes].count(op) == 1
 
 
 def test_exported_program_keeps_the_op(tmp_path):
@@ -519,7 +500,6 @@ def with_dropout(x):
 )
 def test_report_says_what_never_came_and_why(function, reason):
     """Called, then compiled, of which reasons show when it compiles."""
-    torch._dynamo.reset()
     x = normal(3, 5, 8)
     with heed.torch.use():
         for _ in range(2):
@@ -572,10 +552,189 @@ def test_shares_the_threads_of_pytorch():
     assert len(set(re.findall(r"\S*libgomp\S*", maps))) == 1
 
 
+# ---- Training -----------------------------------------------------------------------------------
+
+
+def learned(*shape, dtype=torch.float64):
+    return normal(*shape, dtype=dtype).requires_grad_()
+
+
+def small(dtype=torch.float64, key_heads=2):
+    shapes = (2, 4, 5, 3), (2, key_heads, 6, 3), (2, key_heads, 6, 2)
+    return tuple(learned(*shape, dtype=dtype) for shape in shapes)
+
+
+# Options of the op; the tensors among them that have gradients require them.
+OPTIONS = {
+    "plain": dict,
+    "causal": lambda: {"causal": True, "offset": 2},
+    "window": lambda: {"offset": 1, "left": 2, "right": 1},
+    "lengths_and_mask": lambda: {
+        "attn_mask": torch.ones(5, 6, dtype=torch.bool).tril(1),
+        "key_lengths": torch.tensor([6, 3], dtype=torch.int32),
+    },
+    "float_mask": lambda: {"attn_mask": learned(2, 1, 5, 6), "scale": -0.4},
+    "bias_and_mask": lambda: {
+        "attn_mask": torch.ones(5, 6, dtype=torch.bool).triu(-1),
+        "bias": learned(4, 1, 6),
+    },
+    "sinks_and_softcap": lambda: {"sinks": learned(4), "softcap": 0.7, "causal": True},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_gradcheck(name):
+    """Of out and of lse, by everything that has gradients, in float64."""
+    tensors, options = small(), OPTIONS[name]()
+    names = list(differentiable(options))
+
+    def attend(query, key, value, *more):
+        return heed.torch.attention(
+            query, key, value, **{**options, **dict(zip(names, more, strict=True))}
+        )
+
+    given = (*tensors, *(options[n] for n in names))
+    assert torch.autograd.gradcheck(attend, given)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_op_is_what_torch_library_asks_for(name):
+    """Schemas, fake kernels and autograd of both ops, also traced with dynamic shapes."""
+    torch.library.opcheck(torch.ops.heed.attention.default, small(), OPTIONS[name]())
+
+
+@pytest.mark.parametrize("wanted", [(0,), (1, 2), (0, 2)])
+def test_only_what_requires_gradients(wanted):
+    tensors = [x.detach() for x in small()]
+    for i in wanted:
+        tensors[i].requires_grad_()
+    out, lse = heed.torch.attention(*tensors)
+    (out.sum() + lse.sum()).backward()
+    assert [i for i, x in enumerate(tensors) if x.grad is not None] == list(wanted)
+    plain, _ = heed.torch.attention(*(x.detach() for x in tensors))
+    assert not plain.requires_grad
+
+
+def test_gradient_of_lse_alone():
+    def lse(*tensors):
+        return heed.torch.attention(*tensors)[1]
+
+    assert torch.autograd.gradcheck(lse, small())
+
+
+def test_gradients_lie_as_their_tensors():
+    """Heads side by side, so that nothing is copied on the way to the projections."""
+    tensors = [learned(2, 6, 4, 3).transpose(1, 2) for _ in range(3)]
+    out, _ = heed.torch.attention(*tensors)
+    for gradient in torch.autograd.grad(out.sum(), tensors):
+        assert gradient.transpose(1, 2).is_contiguous()
+
+
+def test_higher_derivatives_are_refused():
+    tensors = small()
+    out, _ = heed.torch.attention(*tensors)
+    (gradient,) = torch.autograd.grad(out.sum(), tensors[0], create_graph=True)
+    message = "gradients of heed's operators have no derivative: let PyTorch compute attention"
+    with pytest.raises(heed.UnsupportedError, match=re.escape(message)):
+        gradient.sum().backward()
+
+
+def test_forward_mode_is_left_to_pytorch():
+    query, key, value = (x.detach() for x in small(key_heads=4))
+    forward_ad = torch.autograd.forward_ad
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(query, torch.ones_like(query))
+        tangents = [
+            forward_ad.unpack_dual(attend(dual, key, value)).tangent
+            for attend in (heed.torch.scaled_dot_product_attention, PYTORCH)
+        ]
+    assert torch.equal(*tangents)
+    assert heed.torch.report() == {"derivatives are asked for in forward mode": 1}
+
+
+def test_autocast_trains():
+    tensors = small(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = heed.torch.scaled_dot_product_attention(*tensors, enable_gqa=True)
+    assert out.dtype == torch.bfloat16
+    gradients = torch.autograd.grad(out.float().sum(), tensors)
+    assert heed.torch.report() == {"heed": 1}
+    assert all(x.dtype == torch.float32 for x in gradients)
+
+
 def test_from_many_threads():
-    tensors = problem(rows=64, keys=64)
-    expected, _ = heed.torch.attention(*tensors)
-    with ThreadPoolExecutor(4) as pool, heed.torch.use():
-        outs = list(pool.map(lambda _: F.scaled_dot_product_attention(*tensors), range(200)))
-    assert all(torch.equal(out, expected) for out in outs)
-    assert heed.torch.report() == {"heed": 201}
+    tensors = [x.detach() for x in small()]
+
+    def gradients(_):
+        own = [x.clone().requires_grad_() for x in tensors]
+        out, lse = heed.torch.attention(*own, causal=True)
+        return torch.autograd.grad(out.sum() + lse.sum(), own)
+
+    expected = gradients(None)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(gradients, range(100)):
+            assert all(torch.equal(x, y) for x, y in zip(found, expected, strict=True))
+
+
+class Block(torch.nn.Module):
+    """Attention of a model, with a learned bias of its scores."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = torch.nn.Linear(16, 48)
+        self.out = torch.nn.Linear(16, 16)
+        self.bias = torch.nn.Parameter(torch.zeros(4, 1, 9))
+
+    def forward(self, x):
+        query, key, value = self.project(x).unflatten(-1, (3, 4, 4)).permute(2, 0, 3, 1, 4)
+        mask = self.bias[..., : x.shape[1]].expand(4, x.shape[1], x.shape[1])
+        out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        return x + self.out(out.transpose(1, 2).flatten(2))
+
+
+def gradients_of(model, x):
+    x = x.detach().requires_grad_()
+    model.zero_grad()
+    model(x).square().sum().backward()
+    return [x.grad, *(p.grad.clone() for p in model.parameters())]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_with_gradients(backend, dynamic):
+    model, x = Block(), torch.randn(2, 7, 16)
+    expected = gradients_of(model, x)
+    longer = gradients_of(model, torch.cat([x, x[:, :2]], 1))
+    with heed.torch.use():
+        compiled = torch.compile(model, backend=backend, fullgraph=True, dynamic=dynamic)
+        found = gradients_of(compiled, x)
+        found_longer = gradients_of(compiled, torch.cat([x, x[:, :2]], 1))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found_longer, longer, rtol=1e-4, atol=1e-5)
+
+
+def test_compiled_graphs_keep_both_ops():
+    graphs = []
+
+    def keep(module, _):
+        graphs.append([node.target for node in module.graph.nodes])
+        return make_boxed_func(module.forward)
+
+    with heed.torch.use():
+        backend = aot_autograd(fw_compiler=keep, bw_compiler=keep)
+        gradients_of(torch.compile(Block(), backend=backend, fullgraph=True), torch.randn(2, 7, 16))
+    ops = torch.ops.heed.attention.default, torch.ops.heed.attention_backward.default
+    assert [graph.count(op) for graph, op in zip(graphs, ops, strict=True)] == [1, 1]
+
+
+def test_modules_of_pytorch_train():
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    x, found = torch.randn(8, 12, 32), []
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(12)
+    for on in (True, False):
+        with heed.torch.use(on):
+            layer.zero_grad()
+            layer(x, src_mask=mask, is_causal=True).square().sum().backward()
+        found.append([p.grad.clone() for p in layer.parameters()])
+    assert heed.torch.report() == {"heed": 1}
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
