@@ -31,13 +31,14 @@ if importlib.util.find_spec("torch") is not None:
 WORLD = MPI.COMM_WORLD
 RANK, RANKS = WORLD.rank, WORLD.size
 LAST = RANKS - 1
-# Options as the package reads them; tests of C have all of them over ranks.
+# Options as the package reads them, and gradients that they have; tests of C have all over ranks.
 OPTIONS = {
-    "plain": {},
-    "causal": {"causal": "bottom_right"},
-    "alibi": {"alibi_slopes": SLOPES, "alignment": "bottom_right"},
-    "float_mask": {"attn_mask": np.where(mask(2, 1, 5, 7), 0, -np.inf)},
-    "everything": everything(),
+    "plain": ({}, ["scale"]),
+    "causal": ({"causal": "bottom_right"}, []),
+    "alibi": ({"alibi_slopes": SLOPES, "alignment": "bottom_right"}, ["alibi_slopes"]),
+    "float_mask": ({"attn_mask": np.where(mask(2, 1, 5, 7), 0, -np.inf)}, ["bias"]),
+    "bias_of_heads": ({"bias": np.random.default_rng(5).normal(size=(4, 1, 7))}, ["bias"]),
+    "everything": (everything(), ["bias", "sinks", "alibi_slopes", "scale", "temperature"]),
 }
 of_ranks_that_differ = pytest.mark.skipif(RANKS == 1, reason="of ranks that differ there are two")
 
@@ -108,22 +109,37 @@ def split(problem, options, how):
 
 
 def check(name, how, **more):
-    problem, options = tensors(np.float64), OPTIONS[name]
-    part, own, rows, _ = split(problem, options, how)
-    found = heed.mpi.attention(*part, return_lse=True, **own, **more)
-    want = heed.attention(*problem, **options, return_lse=True)
-    close(found.out, want.out[..., rows, :])
-    close(found.lse, want.lse[..., rows])
-
-
-@pytest.mark.parametrize("name", OPTIONS)
-def test_options(name):
-    check(name, "zigzag")
+    """Results and gradients, of the whole and of this rank's part."""
+    problem, (options, wanted) = tensors(np.float64, key_heads=2), OPTIONS[name]
+    part, own, rows, keys = split(problem, options, how)
+    own.update(more)
+    whole = heed.attention(*problem, return_lse=True, **options)
+    mine = heed.mpi.attention(*part, return_lse=True, **own)
+    close(mine.out, whole.out[..., rows, :])
+    close(mine.lse, whole.lse[..., rows])
+    random = np.random.default_rng(3)
+    grad_out, grad_lse = random.normal(size=whole.out.shape), random.normal(size=whole.lse.shape)
+    asked = {f"grad_{name}": True for name in wanted}
+    given = {**asked, **options, "grad_lse": grad_lse}
+    want = heed.attention_backward(*problem, whole.out, whole.lse, grad_out, **given)
+    given = {**asked, **own, "grad_lse": grad_lse[..., rows]}
+    found = heed.mpi.attention_backward(*part, *mine[:2], grad_out[..., rows, :], **given)
+    cut = {"query": rows, "key": keys, "value": keys}
+    for name, of_whole in want._asdict().items():
+        of_part = getattr(found, name)
+        assert (of_part is None) == (of_whole is None)
+        if name in cut:
+            of_whole = of_whole[..., cut[name], :]
+        elif name == "bias" and of_whole is not None:
+            of_whole = rows_of_mask(of_whole, rows, 5)
+        if of_whole is not None:
+            close(of_part, of_whole)
 
 
 @pytest.mark.parametrize("how", SPLITS)
-def test_every_split(how):
-    check("everything", how)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_and_gradients(name, how):
+    check(name, how)
 
 
 @of_kinds
@@ -304,11 +320,8 @@ REFUSED = {
 DIFFERENT = [
     ("attention", dict(scale=2.0), "scale is 2; on rank 0 it is "),
     ("attention", dict(causal=True), "causal is top_left; on rank 0 it is None, and must be the"),
-    ("attention", dict(alignment=1), "alignment is 1; on rank 0 it is None, and must be the same"),
     ("attention", dict(queries="everywhere"), "queries is everywhere; on rank 0 it is split, and"),
-    ("attention", dict(placement="zigzag"), "placement is zigzag; on rank 0 it is contiguous, and"),
     ("attention", dict(sinks=[0.0] * 4), "sinks is given; on rank 0 it is not, and must be too"),
-    ("attention", {n: x[:, :2] for n, x in ALL.items()}, "the heads of query is 2; on rank 0 it"),
     ("attention", {n: F32(x) for n, x in ALL.items()}, "query is float32; on rank 0 it is float64"),
     (
         "torch",
@@ -416,54 +429,9 @@ def test_packed_batches():
         ):
             plan(*part, key_lengths=[1])
     whole = heed.attention_backward(*together, want.out, want.lse, want.out, **options)
-    own["key_lengths"] = lengths
-    found = heed.mpi.attention_backward(*part, mine.out, mine.lse, mine.out, **own)
+    found = heed.mpi.attention_backward(*part, *mine, mine.out, **{**own, "key_lengths": lengths})
     for of_part, of_whole, at in zip(found, whole[:3], (rows, keys, keys), strict=False):
         close(of_part, np.moveaxis(of_whole, 1, 0)[:, at])
-
-
-SLOPES = [0.1, 0.2, 0.0, 0.5]
-BIASES = [np.random.default_rng(5).normal(size=shape) for shape in ((2, 4, 20, 24), (4, 1, 24))]
-GRADIENTS = [
-    ({"causal": "bottom_right", "sinks": [0.5, -1.0, 0.0, 2.0]}, ["sinks", "scale"]),
-    ({"alignment": 3, "alibi_slopes": SLOPES, "temperature": 1.5}, ["alibi_slopes", "temperature"]),
-    *(({"bias": bias}, ["bias"]) for bias in BIASES),
-    ({"attn_mask": BIASES[0]}, ["bias"]),
-]
-
-
-@pytest.mark.parametrize("how", SPLITS)
-@pytest.mark.parametrize(("options", "wanted"), GRADIENTS)
-def test_gradients(how, options, wanted):
-    problem = tensors(np.float64, rows=20, keys=24, key_heads=2)
-    wanted = {f"grad_{name}": True for name in wanted}
-    whole = heed.attention(*problem, return_lse=True, **options)
-    random = np.random.default_rng(3)
-    grad_out, grad_lse = random.normal(size=whole.out.shape), random.normal(size=whole.lse.shape)
-    want = heed.attention_backward(
-        *problem, whole.out, whole.lse, grad_out, grad_lse=grad_lse, **wanted, **options
-    )
-    part, own, rows, keys = split(problem, options, how)
-    mine = heed.mpi.attention(*part, return_lse=True, **own)
-    found = heed.mpi.attention_backward(
-        *part,
-        mine.out,
-        mine.lse,
-        grad_out[..., rows, :],
-        grad_lse=grad_lse[..., rows],
-        **wanted,
-        **own,
-    )
-    cut = {"query": rows, "key": keys, "value": keys}
-    for name, of_whole in want._asdict().items():
-        of_part = getattr(found, name)
-        assert (of_part is None) == (of_whole is None)
-        if name in cut:
-            of_whole = of_whole[..., cut[name], :]
-        elif name == "bias" and of_whole is not None:
-            of_whole = rows_of_mask(of_whole, rows, 20)
-        if of_whole is not None:
-            close(of_part, of_whole)
 
 
 def test_gradients_that_are_added():

@@ -167,49 +167,20 @@ def byte_strides():
 
 
 REFUSED = {
-    "list": (
-        lambda: [[1.0]],
-        TypeError,
-        "query must be an array, of NumPy, PyTorch or another "
-        "library with DLPack or the buffer protocol, not list",
-    ),
+    "list": (lambda: [[1.0]], TypeError, "query must be an array, of NumPy, PyTorch or another"),
     "none": (lambda: None, TypeError, "protocol, not NoneType"),
-    "complex": (
-        lambda: np.zeros((5, 8), complex),
-        ValueError,
-        "query is of complex128; heed knows float32",
-    ),
+    "complex": (lambda: np.zeros((5, 8), complex), ValueError, "query is of complex128; heed"),
     "object": (lambda: np.zeros((5, 8), object), ValueError, "query is of object; heed knows"),
-    "int32": (
-        lambda: np.zeros((5, 8), np.int32),
-        ValueError,
-        "query is int32; it must be float32, float64, float16 or bfloat16$",
-    ),
+    "int32": (lambda: np.zeros((5, 8), np.int32), ValueError, "query is int32; it must be"),
     "five_axes": (
         lambda: np.zeros((1, 1, 1, 5, 8), np.float32),
         ValueError,
         "query has 5 axes; it may have at most 4",
     ),
-    "one_axis": (
-        lambda: np.zeros(8, np.float32),
-        ValueError,
-        r"query has shape \[8\]; it must have axes \[batch, heads, rows, features\]",
-    ),
-    "unaligned": (
-        unaligned,
-        ValueError,
-        "query begins at an address that is no multiple of the 4 bytes of its elements",
-    ),
-    "byte_strides": (
-        byte_strides,
-        ValueError,
-        "query has a stride of 6 bytes, no multiple of the 4 bytes of its elements",
-    ),
-    "byte_order": (
-        lambda: np.zeros((5, 8), ">f4"),
-        ValueError,
-        "query has elements in another byte order than this CPU's",
-    ),
+    "one_axis": (lambda: np.zeros(8, np.float32), ValueError, r"query has shape \[8\]; it must"),
+    "unaligned": (unaligned, ValueError, "query begins at an address that is no multiple of the 4"),
+    "byte_strides": (byte_strides, ValueError, "query has a stride of 6 bytes, no multiple of the"),
+    "byte_order": (lambda: np.zeros((5, 8), ">f4"), ValueError, "query has elements in another"),
     "cuda": (
         lambda: OnlyDLPack(np.zeros((5, 8), np.float32), (2, 1)),
         ValueError,
@@ -242,22 +213,10 @@ def test_read_only_out_is_refused():
 
 
 TORCH_REFUSED = {
-    "grad": (
-        lambda torch: torch.zeros(5, 8, requires_grad=True),
-        "query requires gradients, which only heed.torch keeps: call it under torch.no_grad",
-    ),
-    "negative": (
-        lambda torch: torch._neg_view(torch.ones(5, 8)),
-        r"query has the negative bit set: give it query.resolve_neg\(\)",
-    ),
-    "sparse": (
-        lambda torch: torch.ones(5, 8).to_sparse(),
-        "query: Can't export tensors with layout",
-    ),
-    "meta": (
-        lambda torch: torch.zeros(5, 8, device="meta"),
-        "query: Unknown device type meta for Dlpack",
-    ),
+    "grad": (lambda torch: torch.zeros(5, 8, requires_grad=True), "query requires gradients,"),
+    "negative": (lambda torch: torch._neg_view(torch.ones(5, 8)), r"set: give it query.resolve_neg\(\)"),
+    "sparse": (lambda torch: torch.ones(5, 8).to_sparse(), "query: Can't export tensors with"),
+    "meta": (lambda torch: torch.zeros(5, 8, device="meta"), "query: Unknown device type meta for"),
     "int": (lambda torch: torch.zeros(5, 8, dtype=torch.int16), "query is of torch.int16"),
 }
 

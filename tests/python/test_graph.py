@@ -1,7 +1,5 @@
 """heed.Graph, and what heed.graph_attention and its plan do with it."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 
@@ -99,27 +97,3 @@ def test_out_in_place():
     data = SHARED["data"].copy()
     assert plan(data=data, out=data) is data
     np.testing.assert_array_equal(data, expected)
-
-
-def test_describe():
-    context = heed.Context(threads=1, executor="serial")
-    said = heed.graph_attention_plan(graph_of(), **SHARED, context=context).describe()
-    assert said["executor"] == "serial"
-    assert said["threads"] == 1
-    assert said["tasks"] >= 1
-    known = {"isa", "executor", "threads", "tasks", "workspace_bytes", "gathered_bytes"}
-    assert set(said) == known
-
-
-def test_threads_share_plans_and_graphs():
-    nodes, edges = 500, 5000  # so many that calls give the GIL back
-    graph = heed.Graph(*RANDOM.integers(0, nodes, (2, edges)), nodes=nodes)
-    tensors = [RANDOM.standard_normal((nodes, HEADS, 16)) for _ in range(3)]
-    plan = heed.graph_attention_plan(graph, *tensors)
-    inputs = [(1 + i / 10) * tensors[0] for i in range(12)]
-    expected = [heed.graph_attention(graph, query, *tensors[1:]) for query in inputs]
-    with ThreadPoolExecutor(12) as pool:
-        for _ in range(5):
-            outs = pool.map(lambda query: plan(query, *tensors[1:]), inputs)
-            for out, one in zip(outs, expected, strict=True):
-                np.testing.assert_array_equal(out, one)

@@ -97,8 +97,8 @@ REFUSED = [
     ("nowhere.csv --features x.npy", 1, "nowhere.csv: No such file or directory"),
     ("edges.csv --features few.npy", 1, "--features has 4 nodes; edges.csv names node 4"),
     ("edges.csv --features x.npy --heads 3", 1, "--heads is 3; it must divide the 8 features"),
-    ("edges.csv --features cube.npy --heads 3", 1, "--features is [5, 2, 4]; it must be [nodes, w"),
-    ("edges.csv --features x.npy --weights", 2, "--weights is one more array; write all with -o F"),
+    ("edges.csv --features cube.npy --heads 3", 1, "--features is [5, 2, 4]; it must be [nodes,"),
+    ("edges.csv --features x.npy --weights", 2, "--weights is one more array; write all with -o"),
     ("edges.csv --features x.npy --lse -o o.npy", 2, "--lse is one more array; write all with -o"),
     ("edges.csv --features x.npy -o x.npy", 1, "-o x.npy would replace what --features names"),
     ("edges.csv --features x.npy --show 5", 1, "--show is 5; it must be 0 to 4"),
@@ -106,7 +106,7 @@ REFUSED = [
     ("edges.csv --features x.npy --matrices x.npy", 1, "x.npy: it is not a .npz file but a .npy"),
     ("edges.csv --features x.npy --matrices m.npz", 1, "--matrices m.npz: w_query is missing"),
     ("edges.csv --features cube.npy --matrices m.npz", 1, "--features has 3 axes; with --matrices"),
-    ("x.npy --features x.npy", 1, "x.npy: it is [5, 8] float32; edges are [2, edges] of whole num"),
+    ("x.npy --features x.npy", 1, "x.npy: it is [5, 8] float32; edges are [2, edges] of whole"),
 ]
 
 

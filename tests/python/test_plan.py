@@ -1,33 +1,92 @@
-"""heed.plan: what it was made for, and what calls may change."""
+"""heed.plan and the plans of blocks and graphs: what they say, and what calls may change."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
 from cases import tensors
+from test_graph import SHARED, graph_of
+from test_multihead import MATRICES, block, prepared_of
 
 import heed
 
+Q, K, V = tensors(rows=40, keys=40, features=32)  # so many that calls give the GIL back
+BLOCK = prepared_of(block())
+BLOCK["query"] = np.tile(BLOCK["query"], (1, 40, 1))
+GRAPH = heed.Graph(*np.random.default_rng(1).integers(0, 500, (2, 5000)), nodes=500)
+DATA = np.random.default_rng(2).standard_normal((500, 15))
+# What makes a plan, of what, which array differs from call to call, and what plans say.
+PLANS = {
+    "attention": (
+        heed.plan,
+        {"query": Q, "key": K, "value": V},
+        "query",
+        "strategy tile_q tile_kv tasks flops tuning_line precision",
+    ),
+    "multihead": (
+        heed.multihead_plan,
+        BLOCK,
+        "query",
+        "projection_flops attention_flops product precision",
+    ),
+    "graph_attention": (
+        partial(heed.graph_attention_plan, GRAPH),
+        {**SHARED, "data": DATA},
+        "data",
+        "tasks gathered_bytes",
+    ),
+}
+of_all = pytest.mark.parametrize("name", PLANS)
 
-def test_describe():
-    q, k, v = tensors(keys=5)
-    said = heed.plan(q, k, v, context=heed.Context(threads=1, executor="serial")).describe()
+
+@of_all
+def test_describe(name):
+    make, given, _, own = PLANS[name]
+    said = make(**given, context=heed.Context(threads=1, executor="serial")).describe()
+    assert set(said) == {"isa", "executor", "threads", "workspace_bytes", *own.split()}
+    assert (said["executor"], said["threads"]) == ("serial", 1)
+    exact = said["isa"] != "amx" or name == "attention"  # of float32, attention's always
+    assert said.get("precision", "exact") == ("exact" if exact else "default")
+
+
+def test_described_work():
+    said = heed.plan(Q, K, V).describe()
     assert said["strategy"] == "prefill"
-    assert said["executor"] == "serial"
-    assert said["threads"] == 1
-    assert said["flops"] == 2 * (8 + 8) * 2 * 4 * 5 * 5
-    assert set(said) == {
-        "strategy",
-        "isa",
-        "executor",
-        "threads",
-        "tile_q",
-        "tile_kv",
-        "tasks",
-        "workspace_bytes",
-        "flops",
-        "tuning_line",
-        "precision",
-    }
-    assert said["precision"] == "exact"  # of float32, always
+    assert said["flops"] == 2 * (32 + 32) * 2 * 4 * 40 * 40
+    given = block()
+    said = heed.multihead_plan(**given).describe()
+    assert said["projection_flops"] == 2 * 2 * 5 * sum(given[name].size for name in MATRICES)
+    assert said["attention_flops"] == 2 * 2 * 4 * 5**2 * (6 + 5)
+    assert heed.graph_attention_plan(graph_of(), **SHARED).describe()["tasks"] >= 1
+
+
+@of_all
+def test_threads_share_plans_and_contexts(name):
+    make, given, changing, _ = PLANS[name]
+    plan, context = make(**given), heed.Context(threads=2)
+    fixed = {n: given[n] for n in ("key", "value") if n in given}
+    inputs = [(1 + i / 10) * given[changing] for i in range(12)]  # more than it keeps room for
+    expected = [make(**{**given, changing: x})(**{changing: x}, **fixed) for x in inputs]
+
+    def work(i):
+        x = {changing: inputs[i]}
+        anew = make(**{**given, **x}, context=context)
+        return [plan(**x, **fixed), anew(**x, **fixed)]
+
+    with ThreadPoolExecutor(12) as pool:
+        for _ in range(5):
+            for outs, one in zip(pool.map(work, range(12)), expected, strict=True):
+                for out in outs:
+                    np.testing.assert_array_equal(out, one)
+
+
+def test_plan_reads_parameters_anew():
+    given = block()
+    plan = heed.multihead_plan(**given)
+    given["w_out"] *= 2
+    given["b_out"] *= 2
+    np.testing.assert_array_equal(plan(given["query"]), heed.multihead(**given), strict=True)
 
 
 def test_out_is_the_plans_or_plain():

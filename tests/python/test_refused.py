@@ -166,7 +166,7 @@ ARGUMENTS = {
         (dict(max_seqlen_q=5), "max_seqlen_q is given without cu_seqlens_q"),
         (dict(max_seqlen_k=5), "max_seqlen_k is given without cu_seqlens_k or block_table"),
         (dict(**PACKED, max_seqlen_k=-3), "max_seqlen_k is -3; it must be at least 0"),
-        (dict(**PACKED, query=ROWS, cu_seqlens_q=[0, 5]), "cu_seqlens_k is for 2 sequences, but c"),
+        (dict(**PACKED, query=ROWS, cu_seqlens_q=[0, 5]), "cu_seqlens_k is for 2 sequences, but"),
         (dict(**POOLS, block_table=[[0, 1], [1, 3]]), "block_table[1][1] is 3; it must be 0 to 2,"),
         (dict(**POOLS, block_table=[[0, 1], [1]]), "block_table has rows of 2 and 1 entries"),
         (
@@ -282,7 +282,7 @@ ARGUMENTS = {
         (dict(rotary={"base": -1.0}), "base is -1; it must be finite and at least 1e-256"),
         (dict(rotary="halves", features=7), "rotary turns pairs, but features is 7; give rotary"),
         (dict(rotary={"cosines": TABLE}), "cosines is given without sines"),
-        (dict(rotary={"cosines": TABLE, "sines": TABLE[:2]}), "cosines is ..., sines ...; they mu"),
+        (dict(rotary={"cosines": TABLE, "sines": TABLE[:2]}), "cosines is ..., sines ...; they"),
     ],
     "append": [
         (dict(key=NEW_KEY[:1]), "key has shape [1, 3, 8]; it must have [2, rows, 8]: the cache's"),
@@ -309,7 +309,7 @@ ARGUMENTS = {
         (dict(parts=[(OUT, LSE.astype(np.float16))]), "parts[0][1] is float16; it must be float32"),
         (dict(parts=[(OUT.astype(np.int8), LSE)]), "parts[0][0] is int8; it must be float32,"),
         (dict(parts=[(OUT, LSE), (OUT[::-1], LSE)]), "parts[1][0] is ...; it must be as of the"),
-        (dict(out=(OUT[:1], LSE[:1])), "out[0] has shape [1, 4, 5, 8]; the parts have [2, 4, 5, 8"),
+        (dict(out=(OUT[:1], LSE[:1])), "out[0] has shape [1, 4, 5, 8]; the parts have [2, 4, 5,"),
         (dict(packed=True), "parts[0][0] has shape [2, 4, 5, 8]; it must have axes [rows, heads,"),
     ],
     "rotate": [

@@ -100,7 +100,7 @@ def test_weights_of_torch():
         ((np.zeros(3),), {}, "weights has 1 axes; it must have 2 to 4"),
         ((np.zeros((2, 0)),), {}, r"weights is \[1, 2, 0\]; there is nothing to show"),
         ((EYE, ["a"]), {}, "tokens has 1 names; it must have one for each of 3 rows"),
-        ((EYE,), {"key_tokens": ["a"]}, "key_tokens has 1 names; it must have one for each of 3 k"),
+        ((EYE,), {"key_tokens": ["a"]}, "key_tokens has 1 names; it must have one for each of 3"),
         ((heed.Result(EYE),), {}, "weights is a result without weights: ask for them by return_w"),
         ((EYE,), {"head": 1}, "head is 1; it must be 0 to 0"),
         ((np.zeros((2, 1, 3, 3)),), {"batch": 2}, "batch is 2; it must be 0 to 1"),
