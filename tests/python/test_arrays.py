@@ -214,7 +214,10 @@ def test_read_only_out_is_refused():
 
 TORCH_REFUSED = {
     "grad": (lambda torch: torch.zeros(5, 8, requires_grad=True), "query requires gradients,"),
-    "negative": (lambda torch: torch._neg_view(torch.ones(5, 8)), r"set: give it query.resolve_neg\(\)"),
+    "negative": (
+        lambda torch: torch._neg_view(torch.ones(5, 8)),
+        r"set: give it query.resolve_neg\(\)",
+    ),
     "sparse": (lambda torch: torch.ones(5, 8).to_sparse(), "query: Can't export tensors with"),
     "meta": (lambda torch: torch.zeros(5, 8, device="meta"), "query: Unknown device type meta for"),
     "int": (lambda torch: torch.zeros(5, 8, dtype=torch.int16), "query is of torch.int16"),

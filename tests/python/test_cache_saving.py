@@ -135,7 +135,7 @@ def test_another_process(saved, tmp_path):
     _, sequence, data = saved
     sequence.save(tmp_path / "saved")
     program = (
-        "import sys, heed; cache = heed.Cache(layers=2, key_heads=2, features=8,"
+        "import sys, heed; cache = heed.Cache(layers=2, key_heads=2, features=8, value_features=6,"
         "pages=3); sys.stdout.buffer.write(cache.load(sys.argv[1]).save())"
     )
     run = [sys.executable, "-c", program, tmp_path / "saved"]

@@ -59,7 +59,7 @@ def test_context_is_where_it_computes(isa):
         ({"tile_q": 65537}, "tile_q is 65537; it must be at most 65536"),
         ({"tile_kv": -1}, "tile_kv is -1; it must be at least 1"),
         ({"check": 1}, "check must be True or False, not 1"),
-        ({"precision": "highest"}, 'precision is "highest"; it must be exact, default, high or me'),
+        ({"precision": "highest"}, 'precision is "highest"; it must be exact, default, high or'),
         ({"precision": 2}, "precision must be a str, not int"),
     ],
 )
@@ -226,7 +226,7 @@ def test_fork_after_another_user_of_openmp():
     """PyTorch has threads in the parent, heed none."""
     pytest.importorskip("torch")
     done = run(
-        "import os, signal, numpy as np, torch, heed; x = np.ones((4, 300, 64),"
+        "import os, signal, numpy as np, torch, heed; x = np.ones((4, 300, 64), np.float32)\n"
         "torch.set_num_threads(2); torch.randn(400, 400) @ torch.randn(400, 400)\n"
         "if child := os.fork(): raise SystemExit(os.wait()[1])\n"
         "signal.alarm(30)\n"
@@ -238,7 +238,7 @@ def test_fork_after_another_user_of_openmp():
 
 def test_ends_well_with_everything_alive():
     done = run(
-        "import heed, numpy as np; x = np.ones((2, 300, 64), np.float32);"
+        "import heed, numpy as np; x = np.ones((2, 300, 64), np.float32); "
         "p = heed.plan(x, x, x); p(x, x, x); c = heed.Context(); heed.set_threads(2)"
     )
     assert done.returncode == 0
