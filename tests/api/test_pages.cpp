@@ -2,6 +2,10 @@
 // lies against a page that may not be touched, where a stray access ends the program.
 #include "tests/api/problems.hpp"
 #include "tests/oracle/dtype.hpp"
+#include "tests/problem/block_backward.hpp"
+#include "tests/problem/random_backward.hpp"
+#include "tests/problem/random_blocks.hpp"
+#include "tests/problem/random_graph_backward.hpp"
 #include "tests/support/size.hpp"
 
 using namespace api_test;
@@ -33,23 +37,25 @@ void each_isa(Function&& function) {
   each_isa(kDtypes, function);
 }
 
-/// Runs the problem of a changed form, whose tensors are changed after that.
-template <class AForm>
-void check_runs(
-    const Context& context, End end, const std::function<void(AForm&)>& change,
-    const std::function<void(Problem&)>& move = [](Problem&) {}) {
-  const std::unique_ptr<Problem> problem = problem_of<AForm>(change, end);
-  move(*problem);
+void check_runs(const Context& context, Problem& problem) {
   Object plan;
-  const bool made = problem->prepare_and_create(context, plan);
+  const bool made = problem.prepare_and_create(context, plan);
   INFO(heed_last_error());
   REQUIRE(made);
-  const std::size_t bytes = problem->describe(plan).workspace_bytes;
+  const std::size_t bytes = problem.describe(plan).workspace_bytes;
   for (const End side : {End::kLast, End::kFirst}) {
     const Fenced workspace(side == End::kLast ? (bytes + 63) / 64 * 64 : bytes, side);
     workspace.fill(0xff);
-    CHECK(problem->run(plan, workspace.get(), workspace.bytes()) == HEED_STATUS_OK);
+    CHECK(problem.run(plan, workspace.get(), workspace.bytes()) == HEED_STATUS_OK);
   }
+}
+
+/// Of a changed form, whose tensors are changed after that.
+void check_runs(const Context& context, End end, const Change& change,
+                const std::function<void(Problem&)>& move) {
+  const std::unique_ptr<Problem> problem = problem_of<Form>(change, end);
+  move(*problem);
+  check_runs(context, *problem);
 }
 
 void shape(Form& form, std::uint32_t dtype, std::int64_t queries, std::int64_t keys) {
@@ -72,34 +78,72 @@ void shape(Form& form, std::uint32_t dtype, std::int64_t queries, std::int64_t k
   }
   d.lse.dtype = HEED_DTYPE_F64;
 }
-void shape_scores(Form& form, std::uint32_t dtype) {
-  form.desc.bias.dtype = form.desc.weights.dtype = form.desc.column_sums.dtype = dtype;
-}
-void only_mask(Form& form) { form.args.bias = form.args.alibi_slopes = nullptr; }
 void no_mask(Form& form) {
-  only_mask(form);
   form.args.mask = nullptr;
+  form.args.bias = form.args.alibi_slopes = nullptr;
+}
+
+/// Runs what draw(seed) gives on every instruction set, its tensors against a forbidden page.
+template <class Draw, class Run>
+void check_drawn(std::size_t problems, const Draw& draw, const Run& run) {
+  static const std::vector<Context> contexts = [] {
+    std::vector<Context> all;
+    for (const std::string& isa : usable_isas())
+      all.push_back(make_context(isa.c_str(), "serial", 1));
+    return all;
+  }();
+  for (std::uint64_t seed = 1; seed <= heed_test::count(problems); ++seed) {
+    INFO("seed " << seed);
+    const heed_test::FencedTensors fence(seed % 2 == 0 ? End::kLast : End::kFirst);
+    auto problem = draw(seed);
+    for (const Context& context : contexts) run(problem, context);
+  }
 }
 
 }  // namespace
 
-TEST_CASE("no tensor is left at either end", "[pages]") {
-  std::size_t index = 0;
-  each_isa(kStored, [&](const Context& context, std::uint32_t dtype, End end) {
-    for (const std::uint32_t score_dtype : kDtypes)
-      for (const std::int64_t queries : {1, 5, 25, 61})
-        for (const std::int64_t keys : {1, 7, 130})
-          for (const auto& option :
-               {Change([](Form&) {}), Change(only_mask), Change(no_mask), Change(&Form::be_hard)}) {
-            if (!heed_test::keep(index++)) continue;
-            CAPTURE(score_dtype, queries, keys);
-            check_runs<Form>(context, end, [&](Form& form) {
-              shape(form, dtype, queries, keys);
-              shape_scores(form, score_dtype);
-              option(form);
-            });
-          }
-  });
+TEST_CASE("random problems touch no page beyond their tensors", "[pages]") {
+  using heed_test::Graphs;
+  using heed_test::Lengths;
+  const auto run_all = [](auto& p, const Context& context) { p.run_all(context); };
+  const auto run = [](auto& p, const Context& context) { p.run(context); };
+  for (const auto& [lengths, problems] :
+       {std::pair(Lengths::kAny, 1000), {Lengths::kFew, 200}, {Lengths::kLong, 20}}) {
+    const auto draw = [l = lengths](std::uint64_t s) {
+      return heed_test::RandomForms(s, l).draw();
+    };
+    check_drawn(static_cast<std::size_t>(problems), draw, run_all);
+  }
+  check_drawn(
+      300, [](std::uint64_t s) { return heed_test::draw_backward(s); },
+      [](auto& p, const Context& context) {
+        p.attend(context);
+        p.run(context);
+      });
+  check_drawn(
+      300, [](std::uint64_t s) { return heed_test::RandomBlocks(s).draw(); }, run_all);
+  check_drawn(150, heed_test::draw_block_backward, run);
+  for (const auto& [graphs, problems] : {std::pair(Graphs::kAny, 400), {Graphs::kHub, 6}}) {
+    const auto forward = [g = graphs](std::uint64_t s) {
+      return heed_test::RandomGraphs(s, g).draw();
+    };
+    const auto backward = [g = graphs](std::uint64_t s) {
+      return heed_test::RandomGraphBackward(s, g).draw();
+    };
+    check_drawn(static_cast<std::size_t>(problems), forward, run);
+    check_drawn(static_cast<std::size_t>(problems) / 2, backward, run);
+  }
+}
+
+TEST_CASE("no array of indices and no workspace is left at either end", "[pages]") {
+  for (const std::string& isa : usable_isas()) {
+    const Context context = make_context(isa.c_str(), "serial", 1);
+    for (const Kind& kind : kinds())
+      for (const End end : {End::kFirst, End::kLast}) {
+        CAPTURE(isa, kind.name, end == End::kLast);
+        check_runs(context, *kind.problem(end));
+      }
+  }
 }
 
 TEST_CASE("keys past a length are not read", "[pages]") {
@@ -109,7 +153,7 @@ TEST_CASE("keys past a length are not read", "[pages]") {
       for (const auto& option : {Change([](Form&) {}), Change(no_mask)}) {
         CAPTURE(length);
         Memory few(end);
-        check_runs<Form>(
+        check_runs(
             context, end,
             [&](Form& form) {
               shape(form, dtype, 5, 130);
@@ -136,7 +180,7 @@ TEST_CASE("keys that belong to no packed sequence are not read", "[pages]") {
   // Two sequences of 70 and 60 keys, 100 rows of nobody before them and 50 after.
   each_isa([](const Context& context, std::uint32_t dtype, End end) {
     Memory few(end);
-    check_runs<Form>(
+    check_runs(
         context, end,
         [&](Form& form) {
           shape(form, dtype, 3, 70);
@@ -230,42 +274,6 @@ TEST_CASE("no tensor of a projection is left at either end", "[pages][weights]")
   });
 }
 
-TEST_CASE("blocks stay inside their tensors", "[pages][multihead]") {
-  std::size_t index = 0;
-  each_isa([&](const Context& context, std::uint32_t dtype, End end) {
-    for (const heed_combine combine :
-         {HEED_COMBINE_CONCAT, HEED_COMBINE_TENSOR, HEED_COMBINE_WEIGHTED})
-      for (const std::int64_t rows : {1, 5, 26})
-        for (const std::int64_t width : {1, 9, 131})
-          for (const bool transposed : {false, true}) {
-            if (!heed_test::keep(index++)) continue;
-            CAPTURE(combine, rows, width, transposed);
-            check_runs<BlockForm>(context, end, [&](BlockForm& form) {
-              heed_attention_desc& d = form.attention;
-              heed_multihead_desc& b = form.desc;
-              d.batch = 1;
-              d.query_heads = d.key_heads = 2;
-              d.query_length = d.key_length = rows;
-              d.features = 5;
-              d.value_features = 7;
-              b.width_query = b.width_key = width;
-              b.width_out = 9;
-              b.combine = combine;
-              if (combine == HEED_COMBINE_WEIGHTED) form.reduce(combine);
-              b.input_query.dtype = b.input_key.dtype = b.out.dtype = b.bias_dtype = dtype;
-              b.w_query.dtype = b.w_key.dtype = b.w_value.dtype = b.w_out.dtype = dtype;
-              form.inner = HEED_ATTENTION_ARGS_INIT;
-              d.weights_point = HEED_WEIGHTS_NONE;
-              if (!transposed) return;
-              for (heed_matrix_layout* const layout : {&b.w_query, &b.w_key, &b.w_value}) {
-                layout->stride_in = 1;
-                layout->stride_out = width;
-              }
-            });
-          }
-  });
-}
-
 TEST_CASE("matrices to prepare are read inside their memory", "[pages][weights]") {
   each_isa([](const Context& context, std::uint32_t dtype, End end) {
     for (const std::int64_t in : {1, 7, 129})
@@ -289,75 +297,4 @@ TEST_CASE("matrices to prepare are read inside their memory", "[pages][weights]"
                 }) == HEED_STATUS_OK);
         }
   });
-}
-
-namespace {
-
-struct Sizes {
-  std::int64_t nodes, edges, heads, features, value_features;
-};
-
-/// Edges that end at all nodes in turn, as a list or as rows.
-struct Edges {
-  Edges(const Sizes& s, bool by_rows) {
-    for (std::int64_t e = 0; e < s.edges; ++e) {
-      from.push_back(static_cast<std::int32_t>((e * 7 + 1) % s.nodes));
-      to.push_back(static_cast<std::int32_t>(s.nodes - 1 - e % s.nodes));
-    }
-    for (std::int64_t n = 0; n <= s.nodes; ++n)
-      first.push_back(static_cast<std::int32_t>(s.edges * n / s.nodes));
-    desc.nodes = s.nodes;
-    desc.edges = s.edges;
-    desc.sources = from.data();
-    if (by_rows) desc.offsets = first.data();
-    if (!by_rows) desc.destinations = to.data();
-    desc.duplicates = HEED_DUPLICATES_KEEP;
-  }
-  std::vector<std::int32_t> from, to, first;
-  heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
-};
-
-void check_graph(const Context& context, const Sizes& s, std::uint32_t inputs, std::uint32_t dtype,
-                 End end) {
-  CAPTURE(s.nodes, s.edges, inputs);
-  const Edges edges(s, dtype == HEED_DTYPE_F32);
-  check_runs<GraphForm>(context, end, [&](GraphForm& form) {
-    heed_graph_attention_desc& d = form.desc;
-    form.graph.desc = edges.desc;
-    form.no_residual();
-    if (inputs == HEED_GRAPH_SHARED) form.share();
-    if (inputs == HEED_GRAPH_PER_NODE) form.per_node();
-    d.heads = s.heads;
-    d.features = s.features;
-    d.value_features = s.value_features;
-    d.edge_width = 3;
-    if (inputs == HEED_GRAPH_PROJECTED) {
-      d.query.dtype = d.key.dtype = d.value.dtype = dtype;
-    } else {
-      d.width = 6;
-      form.args.data = form.data.at();
-      d.data.dtype = d.w_query.dtype = d.w_key.dtype = d.w_value.dtype = dtype;
-      if (inputs == HEED_GRAPH_SHARED) d.bias_dtype = dtype;
-    }
-    d.edge_data.dtype = d.edge_bias.dtype = d.out.dtype = d.weights.dtype = dtype;
-    d.w_edge_key.dtype = d.w_edge_value.dtype = dtype;
-  });
-}
-
-}  // namespace
-
-TEST_CASE("attention over graphs touches no page beyond its tensors", "[pages][graph]") {
-  each_isa([](const Context& context, std::uint32_t dtype, End end) {
-    for (const std::uint32_t inputs :
-         {HEED_GRAPH_PROJECTED, HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE})
-      for (const Sizes& s : {Sizes{1, 1, 1, 1, 1}, Sizes{3, 5, 2, 3, 5}, Sizes{5, 70, 1, 8, 16},
-                             Sizes{7, 200, 3, 9, 7}, Sizes{4, 33, 8, 16, 8}})
-        check_graph(context, s, inputs, dtype, end);
-  });
-}
-
-TEST_CASE("a hub touches no page beyond its tensors", "[pages][graph]") {
-  for (const std::string& isa : usable_isas())
-    check_graph(make_context(isa.c_str(), "serial", 1), {1, 20000, 2, 5, 3}, HEED_GRAPH_PROJECTED,
-                HEED_DTYPE_F32, End::kLast);
 }

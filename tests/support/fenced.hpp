@@ -5,8 +5,7 @@
 #include <unistd.h>
 
 #include <cstring>
-
-#include "tests/catch.hpp"
+#include <new>
 
 namespace heed_test {
 
@@ -21,9 +20,10 @@ class Fenced {
     const std::size_t inside = (bytes + page - 1) / page * page;
     size_ = inside + 2 * page;
     void* const all = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    REQUIRE(all != MAP_FAILED);
+    if (all == MAP_FAILED) throw std::bad_alloc();
     all_ = static_cast<char*>(all);
-    if (inside > 0) REQUIRE(mprotect(all_ + page, inside, PROT_READ | PROT_WRITE) == 0);
+    if (inside > 0 && mprotect(all_ + page, inside, PROT_READ | PROT_WRITE) != 0)
+      throw std::bad_alloc();
     at_ = all_ + page + (end == End::kLast ? inside - bytes : 0);
   }
   ~Fenced() { munmap(all_, size_); }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "tests/oracle/dtype.hpp"
 #include "tests/oracle/inputs.hpp"
 #include "tests/support/canary.hpp"
+#include "tests/support/fenced.hpp"
 
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>  // its macros do nothing without AddressSanitizer
@@ -45,18 +48,36 @@ enum class Arrangement {
 const char* name_of(Arrangement arrangement);
 Axes strides_of(Arrangement arrangement, const Axes& shape);
 
+/// As long as it lives, tensors that are made begin or end at a page that may not be touched.
+class FencedTensors {
+ public:
+  explicit FencedTensors(End end) { fence() = end; }
+  ~FencedTensors() { fence().reset(); }
+  FencedTensors(const FencedTensors&) = delete;
+  FencedTensors& operator=(const FencedTensors&) = delete;
+
+  static std::optional<End>& fence() {
+    static std::optional<End> fence;
+    return fence;
+  }
+};
+
 /// Elements of a type, canaries at first, with kGuard bytes of canaries around them, which
-/// AddressSanitizer lets nobody touch.
+/// AddressSanitizer lets nobody touch; or with fences instead.
 class Memory {
  public:
   static constexpr std::size_t kGuard = 256;
 
-  /// `misalign` elements after a multiple of 64 bytes.
-  Memory(std::uint32_t dtype, std::size_t elements, std::size_t misalign)
-      : dtype_(dtype),
-        size_(elements),
-        misalign_(misalign),
-        storage_(elements * width() + 2 * kGuard + 64 + misalign * width()) {
+  /// `misalign` elements after a multiple of 64 bytes, where there is no fence.
+  Memory(std::uint32_t dtype, std::size_t elements, std::size_t misalign,
+         std::optional<End> fence = {})
+      : dtype_(dtype), size_(elements), misalign_(misalign) {
+    if (fence) {
+      fenced_ = std::make_unique<Fenced>(elements * width(), *fence);
+      if (elements > 0) fill_with_canaries(data(), elements * width());
+      return;
+    }
+    storage_.resize(elements * width() + 2 * kGuard + 64 + misalign * width());
     const auto address = reinterpret_cast<std::uintptr_t>(storage_.data()) + kGuard;
     begin_ = kGuard + (64 - address % 64) % 64 + misalign * width();
     fill_with_canaries(guard(), whole() * width());
@@ -69,8 +90,10 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
   Memory& operator=(Memory&&) = default;
 
-  unsigned char* data() { return storage_.data() + begin_; }
-  const unsigned char* data() const { return storage_.data() + begin_; }
+  unsigned char* data() {
+    return fenced_ ? static_cast<unsigned char*>(fenced_->get()) : storage_.data() + begin_;
+  }
+  const unsigned char* data() const { return const_cast<Memory*>(this)->data(); }
   std::size_t size() const { return size_; }
 
   std::uint64_t bits(std::size_t i) const { return load_bits(dtype_, data(), index(i)); }
@@ -105,6 +128,7 @@ class Memory {
   std::size_t misalign_;
   std::size_t begin_ = 0;
   std::vector<unsigned char> storage_;
+  std::unique_ptr<Fenced> fenced_;
 };
 
 /// The elements of a tensor as they were found in memory, in the order [B, H, L, D].
