@@ -73,30 +73,6 @@ inline heed_sequence loaded(const Cache& cache, const std::string& bytes) {
   return sequence;
 }
 
-/// What queries of 4 heads make of every layer of a sequence.
-inline std::vector<float> attended(const Cache& cache, const heed_cache_desc& desc,
-                                   heed_sequence sequence) {
-  constexpr std::int64_t kHeads = 4;
-  const std::vector<float> query = numbers(Tensors::count(1, kHeads, 1, desc.features), 5);
-  const auto width = static_cast<std::size_t>(kHeads * desc.value_features);
-  std::vector<float> all;
-  for (std::int64_t layer = 0; layer < desc.layers; ++layer) {
-    heed_attention_desc attention = HEED_ATTENTION_DESC_INIT;
-    attention.batch = attention.query_length = 1;
-    attention.query_heads = kHeads;
-    heed_cache_attention_desc call = HEED_CACHE_ATTENTION_DESC_INIT;
-    call.attention = &attention;
-    call.sequences = &sequence;
-    call.layer = layer;
-    all.resize(all.size() + width);
-    heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
-    args.query = query.data();
-    args.out = all.data() + all.size() - width;
-    done(heed_cache_attention(cache.get(), &call, &args));
-  }
-  return all;
-}
-
 /// Pages and sequences in use.
 inline std::vector<std::int64_t> state(const Cache& cache) {
   const heed_cache_info info = heed_test::describe(cache);

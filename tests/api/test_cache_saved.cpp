@@ -1,4 +1,4 @@
-// Sequences as bytes: what they are, and that they come back.
+// Sequences as bytes: what they are. That they come back, tests/cache/test_histories.cpp has.
 #include <cstring>
 
 #include "tests/api/saved.hpp"
@@ -6,9 +6,6 @@
 using namespace api_test;
 
 namespace {
-
-constexpr std::uint32_t kDtypes[] = {HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16, HEED_DTYPE_I8,
-                                     HEED_DTYPE_F8_E4M3};
 
 /// Little-endian, as the machines that heed runs on.
 template <class Number>
@@ -82,54 +79,6 @@ TEST_CASE("a saved sequence of 8-bit rows has their scales", "[cache][saved]") {
   for (int t = 0; t < 17; ++t) put(want, 2.0F * static_cast<float>(t + 1));
   put(want, std::uint64_t{0xe4bebd36f6aae04f});
   CHECK((saved(cache, sequence) == want));
-}
-
-TEST_CASE("a sequence comes back in a cache of other pages", "[cache][saved]") {
-  for (const std::uint32_t dtype : kDtypes)
-    for (const std::int64_t rows : {0, 1, 15, 16, 17, 47, 48, 100})
-      for (const std::int64_t page_rows : {16, 48, 64}) {
-        CAPTURE(dtype, rows, page_rows);
-        heed_cache_desc desc = small_cache(dtype);
-        if (dtype == HEED_DTYPE_F8_E4M3) desc.key_scale = 0.25, desc.value_scale = 3;
-        const Cache from = make_cache(serial(), desc);
-        const heed_sequence sequence = grown(from, desc, rows);
-        const std::string bytes = saved(from, sequence);
-        desc.page_rows = page_rows;
-        const Cache to = make_cache(serial(), desc);
-        const heed_sequence other = grown(to, desc, 5);  // so that pages differ
-        const heed_sequence again = loaded(to, bytes);
-        for (std::int64_t layer = 0; layer < desc.layers; ++layer) {
-          std::int64_t length = -1;
-          done(heed_cache_length(to.get(), again, layer, &length));
-          CHECK(length == rows);
-        }
-        CHECK(heed_test::describe(to).pages_used == 1 + (rows + page_rows - 1) / page_rows);
-        CHECK((saved(to, again) == bytes));
-        CHECK(same_bits(attended(to, desc, again), attended(from, desc, sequence)));
-        // It lives on like any other.
-        heed_sequence fork = 0;
-        done(heed_cache_fork(to.get(), again, &fork));
-        done(heed_cache_truncate(to.get(), again, rows / 2));
-        CHECK((saved(to, fork) == bytes));
-        for (const heed_sequence each : {again, fork, other}) done(heed_cache_free(to.get(), each));
-        CHECK(state(to) == std::vector<std::int64_t>{0, 0, 0});
-      }
-}
-
-TEST_CASE("a fork is saved whole, and what lies behind a saved sequence does not matter",
-          "[cache][saved]") {
-  const heed_cache_desc desc = small_cache();
-  const Cache cache = make_cache(serial(), desc);
-  const heed_sequence sequence = grown(cache, desc, 20);
-  heed_sequence fork = 0;
-  done(heed_cache_fork(cache.get(), sequence, &fork));
-  const std::string bytes = saved(cache, sequence);
-  CHECK((saved(cache, fork) == bytes));
-  append(cache, fork, 0, 1, std::vector<float>(12, 1), std::vector<float>(6, 1));
-  append(cache, fork, 1, 1, std::vector<float>(12, 2), std::vector<float>(6, 2));
-  CHECK(saved(cache, fork).size() == bytes.size() + 2 * 2 * (6 + 3) * sizeof(float));
-  CHECK((saved(cache, sequence) == bytes));
-  CHECK((saved(cache, loaded(cache, bytes + "and more")) == bytes));
 }
 
 TEST_CASE("keys are saved as they were turned, for caches that turn alike", "[cache][saved]") {

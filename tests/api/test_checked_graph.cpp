@@ -50,19 +50,9 @@ TEST_CASE("checked: edges that look like int64", "[check][graph][files]") {
 TEST_CASE("checked: tensors of graphs that overlap or look odd", "[check][graph][files]") {
   check_traps({
       fine("nothing odd", [](GraphForm&) {}),
-      refused("out is key", [](GraphForm& f) { f.args.out = f.key.at(); },
-              {"args.out, 0x", "overlaps args.key, 0x"}),
       fine("out is data, as it may be", [](GraphForm& f) { f.args.out = f.data.at(); }),
       refused("out is data, a row further", [](GraphForm& f) { f.args.out = f.data.at(40); },
               {"args.out", "overlaps args.data"}),
-      refused("weights in lse", [](GraphForm& f) { f.args.weights = f.lse.at(8); },
-              {"args.lse", "overlaps args.weights"}),
-      refused("out over matrices of nodes",
-              [](GraphForm& f) {
-                f.per_node();
-                f.args.out = f.w_value.at(4 * 10 * 10 * 4 - 4);
-              },
-              {"args.out", "overlaps args.w_value"}),
       told("NaN in edge data", [](GraphForm& f) { f.edge_data.set(2 * 4 + 1, kNan); },
            {"args.edge_data holds 1 NaN", "edge 4, feature 1"}),
       told("NaN in data that out replaces",

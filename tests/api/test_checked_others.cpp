@@ -9,12 +9,6 @@ using namespace api_test;
 
 TEST_CASE("checked: blocks", "[check][multihead][files]") {
   check_traps({
-      refused("out is input_query", [](BlockForm& f) { f.args.out = f.input_query.at(); },
-              {"args.out, 0x", "overlaps args.input_query, 0x"}),
-      refused("out over a matrix", [](BlockForm& f) { f.args.out = f.w_key.at(8); },
-              {"args.out", "overlaps args.w_key"}),
-      refused("lse over the lengths' mask", [](BlockForm& f) { f.inner.lse = f.mask.at(); },
-              {"args.attention->lse", "overlaps args.attention->mask"}),
       told("NaN in a matrix and an input",
            [](BlockForm& f) {
              f.w_value.set(12 * 3 + 2, kNan);

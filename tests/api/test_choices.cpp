@@ -1,4 +1,5 @@
-// ISA, executor, threads and tiles given as options: what is refused and what is taken.
+// ISA, executor, threads, product, precision, checks and tiles, given as options or by HEED_*
+// variables: what is refused, what is taken, and option before environment before automatic.
 #include "tests/api/other_forms.hpp"
 #include "tests/api/refused.hpp"
 #include "tests/oracle/dense.hpp"
@@ -12,22 +13,155 @@ void use_executor(ContextForm& form) {
   form.options.executor = &form.executor;
 }
 
+/// With nothing forced, so that every variable counts.
+void check_malformed(const char* variable, std::initializer_list<const char*> values,
+                     const std::string& bound) {
+  std::vector<Refusal<ContextForm>> rows;
+  for (const char* const value : values)
+    rows.emplace_back(variable, value, bound, HEED_STATUS_INVALID_ENVIRONMENT);
+  check_refused<ContextForm>(choose_nothing, rows);
+  check_refused<ContextForm>(give_no_options, rows);
+}
+
+std::vector<std::string> products() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < heed_product_count(); ++i) names.emplace_back(heed_product_name(i));
+  return names;
+}
+
+constexpr const char* kPrecisions[] = {"", "exact", "default", "high", "medium"};
+
+/// What a context may be told by an option, by a variable or not at all.
+struct Choice {
+  const char* variable;
+  std::vector<std::string> values;
+  std::function<void(heed_context_options&, const std::string&)> choose;
+  std::function<std::string(const Context&)> chosen;
+  std::string automatic;
+};
+
+template <class Field>
+Choice named(const char* variable, const std::vector<std::string>& values,
+             const char* heed_context_options::*option, Field heed_context_info::*field,
+             const std::string& automatic) {
+  return {variable, values,
+          [=](heed_context_options& o, const std::string& value) { o.*option = value.c_str(); },
+          [=](const Context& context) { return describe(context).*field; }, automatic};
+}
+
+Choice tile(const char* variable, const std::vector<std::string>& values,
+            std::uint32_t heed_context_options::*option,
+            std::uint32_t heed_attention_info::*field) {
+  const auto chosen = [=](const Context& context) {
+    Shape shape;
+    shape.query_length = shape.key_length = 4000;
+    return std::to_string(describe(make_plan(context, desc_of(shape))).*field);
+  };
+  return {variable, values,
+          [=](heed_context_options& o, const std::string& value) {
+            o.*option = static_cast<std::uint32_t>(std::stoul(value));
+          },
+          chosen, chosen(make_context("scalar", "serial", 1))};
+}
+
+/// What is chosen where nobody asks: TBB before OpenMP before none.
+std::string automatic_executor() {
+  std::string best = "serial";
+  for (const std::string& name : executors())
+    if (name == "tbb" || (name == "openmp" && best != "tbb")) best = name;
+  return best;
+}
+
+std::vector<Choice> choices() {
+  return {
+      named("HEED_ISA", usable_isas(), &heed_context_options::isa, &heed_context_info::isa,
+            automatic_isa()),
+      named("HEED_PARALLEL", executors(), &heed_context_options::executor_name,
+            &heed_context_info::executor, automatic_executor()),
+      named("HEED_PRODUCT", products(), &heed_context_options::product, &heed_context_info::product,
+            "heed"),
+      {"HEED_PRECISION",
+       {"exact", "default", "high", "medium"},
+       [](heed_context_options& o, const std::string& value) {
+         while (kPrecisions[o.precision] != value) ++o.precision;
+       },
+       [](const Context& c) { return kPrecisions[describe(c).precision]; },
+       "default"},
+      {"HEED_CHECK",
+       {"0", "1"},
+       [](heed_context_options& o, const std::string& value) {
+         o.check = value == "1" ? HEED_CHECK_ON : HEED_CHECK_OFF;
+       },
+       [](const Context& c) { return describe(c).check == HEED_CHECK_ON ? "1" : "0"; },
+       "0"},
+      tile("HEED_TILE_Q", {"48", "96"}, &heed_context_options::tile_q,
+           &heed_attention_info::tile_q),
+      tile("HEED_TILE_KV", {"256", "640"}, &heed_context_options::tile_kv,
+           &heed_attention_info::tile_kv),
+  };
+}
+
 }  // namespace
 
+TEST_CASE("option > environment > automatic", "[choices][environment][threads]") {
+  const Environment environment;
+  for (const Choice& choice : choices()) {
+    const auto made = [&](const std::string& option) {
+      heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+      if (std::string(choice.variable).rfind("HEED_TILE", 0) == 0) options.isa = "scalar";
+      if (!option.empty()) choice.choose(options, option);
+      return choice.chosen(make_context(&options));
+    };
+    environment.set(choice.variable, "");
+    CAPTURE(choice.variable);
+    CHECK(made("") == choice.automatic);
+    for (const std::string& variable : choice.values) {
+      environment.set(choice.variable, variable.c_str());
+      CHECK(made("") == variable);
+      for (const std::string& option : choice.values) CHECK(made(option) == option);
+    }
+    environment.set(choice.variable, "");
+  }
+}
+
+TEST_CASE("threads: option > environment > automatic", "[choices][environment][threads]") {
+  const Environment environment;
+  environment.set("HEED_THREADS", "5");
+  for (const std::string& name : executors()) {
+    const bool serial = name == "serial";
+    CHECK(describe(make_context(nullptr, name.c_str(), 0)).threads == (serial ? 1 : 5));
+    CHECK(describe(make_context(nullptr, name.c_str(), 3)).threads == (serial ? 1 : 3));
+    environment.set("HEED_THREADS", "");
+    CHECK(describe(make_context(nullptr, name.c_str(), 0)).threads >= 1);
+    environment.set("HEED_THREADS", "5");
+  }
+}
+
+TEST_CASE("an empty variable is silent", "[choices][environment]") {
+  const Environment environment;
+  for (const char* const name : {"HEED_THREADS", "HEED_TUNING_FILE", "HEED_VERBOSE"})
+    environment.set(name, "");
+  CHECK(describe(make_context()).executor == automatic_executor());
+}
+
 TEST_CASE("unknown names are refused, with the choices, and not printed without end",
-          "[choices][refused]") {
+          "[choices][environment][refused]") {
   const std::string longer(100000, 'x');
-  const char* const unknown = "which this build does not know; usable here: scalar";
-  const char* const choices = "this build has: serial";
-  check_refused<ContextForm>({{"options.isa", "avx1024", unknown},
-                              {"options.isa", "AVX2", unknown},
-                              {"options.isa", "", unknown},
-                              {"options.isa", "scalar ", unknown},
-                              {"options.isa", longer.c_str(), unknown},
-                              {"options.executor_name", "foo", choices},
-                              {"options.executor_name", "TBB", choices},
-                              {"options.executor_name", "", choices},
-                              {"options.executor_name", longer.c_str(), choices}});
+  const char* const isas = "which this build does not know; usable here: scalar";
+  const char* const executors = "this build has: serial";
+  const char* const products = "this build has: heed";
+  std::vector<Refusal<ContextForm>> rows;
+  for (const char* const name : {"foo", "AVX2", "TBB", "Heed", "scalar ", "", longer.c_str()}) {
+    rows.emplace_back("options.isa", name, isas);
+    rows.emplace_back("options.executor_name", name, executors);
+    rows.emplace_back("options.product", name, products);
+  }
+  check_refused<ContextForm>(rows);
+  check_malformed("HEED_ISA", {"avx1024", "Scalar"}, isas);
+  check_malformed("HEED_PARALLEL", {"foo", "caller"}, executors);
+  check_malformed("HEED_PRODUCT", {"foo", "Heed", "heed "}, products);
+  check_malformed("HEED_PRECISION", {"Exact", "highest", "1", "default ", "bf16"},
+                  "must be exact, default, high or medium");
 }
 
 TEST_CASE("an ISA that this CPU lacks is unsupported", "[choices][refused]") {
@@ -76,6 +210,32 @@ TEST_CASE("threads past 1024 and tiles past 65536 are refused", "[choices][refus
                               {"options.precision", 0xffffffffU, "must be a heed_precision"}});
 }
 
+TEST_CASE("malformed numbers in the environment are refused", "[environment][refused]") {
+  for (const char* const tile : {"HEED_TILE_Q", "HEED_TILE_KV"})
+    check_malformed(
+        tile, {"abc", "0", "-1", "1e3", "99999999999", " 8", "8 ", "65537", "+8", "0x10", "8.0"},
+        "must be a whole number from 1 to 65536");
+  check_malformed("HEED_THREADS", {"-3", "0", "1025", "two", "4294967297"},
+                  "must be a whole number from 1 to 1024");
+  for (const char* const variable : {"HEED_VERBOSE", "HEED_CHECK"})
+    check_malformed(variable, {"yes", "2", "-1", "true"}, "must be a whole number from 0 to 1");
+}
+
+TEST_CASE("an option that is wrong is not blamed on the environment", "[environment][refused]") {
+  check_refused<ContextForm>(
+      [](ContextForm& form) {
+        form.environment.set("HEED_THREADS", "2");
+        form.environment.set("HEED_TILE_Q", "8");
+        form.environment.set("HEED_PARALLEL", "serial");
+        form.environment.set("HEED_ISA", "scalar");
+        choose_nothing(form);
+      },
+      {{"options.threads", 5000, "must be at most 1024"},
+       {"options.tile_q", 70000, "must be at most 65536"},
+       {"options.isa", "avx1024", "usable here: scalar"},
+       {"options.executor_name", "foo", "this build has: serial"}});
+}
+
 TEST_CASE("the largest threads and tiles are taken", "[choices][threads]") {
   const Environment quiet;
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
@@ -87,22 +247,6 @@ TEST_CASE("the largest threads and tiles are taken", "[choices][threads]") {
   const heed_attention_info info = describe(make_plan(context, desc_of(Shape{})));
   CHECK(info.tile_q >= 65536);
   CHECK(info.tile_kv >= 65536);
-}
-
-TEST_CASE("forcing an ISA shows in what context and plan say", "[choices]") {
-  const Environment quiet;
-  for (const std::string& isa : usable_isas()) {
-    const Context context = make_context(isa.c_str(), "serial", 0);
-    CHECK(describe(context).isa == isa);
-    CHECK(describe(make_plan(context, desc_of(Shape{}))).isa == isa);
-  }
-}
-
-TEST_CASE("the automatic ISA is the widest usable one, with pairs where they are faster",
-          "[choices]") {
-  const Environment quiet;
-  const heed_context_options options = serial_options();
-  CHECK(describe(make_context(&options)).isa == automatic_isa());
 }
 
 TEST_CASE("the precision is what is asked for, and plans say what is in effect", "[choices]") {
@@ -145,27 +289,9 @@ TEST_CASE("the precision is what is asked for, and plans say what is in effect",
     }
 }
 
-TEST_CASE("the automatic executor is tbb, else openmp, else serial", "[choices][threads]") {
-  const Environment quiet;
-  std::string best = "serial";
-  for (const std::string& name : executors())
-    if (name == "tbb" || (name == "openmp" && best != "tbb")) best = name;
-  const heed_context_info info = describe(make_context());
-  CHECK(info.executor == best);
-  CHECK(info.threads >= 1);
-}
-
-TEST_CASE("forcing an executor and its threads shows", "[choices][threads]") {
-  const Environment quiet;
-  for (const std::string& name : executors()) {
-    const heed_context_info info = describe(make_context(nullptr, name.c_str(), 3));
-    CHECK(info.executor == name);
-    CHECK(info.threads == (name == "serial" ? 1 : 3));
-  }
-}
-
 TEST_CASE("a caller's executor is called caller, with its own threads", "[choices]") {
-  const Environment quiet;
+  const Environment environment;
+  environment.set("HEED_PARALLEL", "serial");  // which counts where there is no executor
   heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
   heed_executor executor = in_order(5);
   options.executor = &executor;
@@ -239,4 +365,15 @@ TEST_CASE("tiles are rounded up and shown", "[choices]") {
       CHECK(info.tasks == (1000 + info.tile_q - 1) / info.tile_q);
     }
   }
+}
+TEST_CASE("the environment is read when a context is made, never later", "[environment]") {
+  const Environment environment;
+  const heed_context_options options = serial_options();
+  const Context context = make_context(&options);
+  const heed_attention_info before = describe(make_plan(context, desc_of(Shape{})));
+  environment.set("HEED_ISA", "avx1024");
+  environment.set("HEED_TILE_Q", "abc");
+  environment.set("HEED_THREADS", "-3");
+  const heed_attention_info after = describe(make_plan(context, desc_of(Shape{})));
+  CHECK(std::memcmp(&before, &after, sizeof before) == 0);
 }

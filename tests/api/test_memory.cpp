@@ -81,22 +81,6 @@ TEST_CASE("a context that gets no memory is refused", "[allocator][threads]") {
   check_context_asks(options, memory);
 }
 
-TEST_CASE("a refused context gives its memory back", "[allocator]") {
-  const Environment quiet;
-  CountingAllocator memory;
-  const heed_allocator allocator = memory.get();
-  heed_context_options options = serial_options(&allocator);
-  options.executor_name = "foo";
-  CHECK(create_context(options) == HEED_STATUS_INVALID_ARGUMENT);
-  heed_executor executor = in_order(2);
-  executor.run = nullptr;
-  options.executor_name = nullptr;
-  options.executor = &executor;
-  CHECK(create_context(options) == HEED_STATUS_INVALID_ARGUMENT);
-  CHECK(memory.live() == 0);
-  CHECK(memory.sound());
-}
-
 TEST_CASE("graphs, matrices, plans and calls that get no memory are refused",
           "[allocator][threads]") {
   const auto check = [](const Kind& kind, const Context& context, CountingAllocator& memory) {

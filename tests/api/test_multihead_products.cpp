@@ -1,4 +1,4 @@
-// What computes projections: option before environment before automatic, and what is refused.
+// What computes projections: the products that this build has, and matrices prepared for them.
 #include "tests/api/blocks.hpp"
 #include "tests/api/other_forms.hpp"
 #include "tests/api/refused.hpp"
@@ -54,28 +54,6 @@ TEST_CASE("CBLAS counts features with int", "[products][multihead]") {
                 "\"cblas\" both must "
                 "be at most 2147483647");
   CHECK(plan == untouched<heed_multihead_plan>());
-}
-
-TEST_CASE("an unknown product is refused, with the choices", "[products][refused]") {
-  const std::string longer(100000, 'x');
-  for (const char* const name : {"foo", "Heed", "blas", "", longer.c_str()})
-    check_refused<ContextForm>({{"options.product", name, "this build has: heed"}});
-}
-
-TEST_CASE("the product is the option's, the environment's or the first", "[products]") {
-  const Environment environment;
-  const heed_context_options none = options_of(nullptr);
-  CHECK(describe(make_context(&none)).product == products()[0]);
-  environment.set("HEED_PRODUCT", "foo");
-  CHECK(std::string(describe(make_context_of("heed")).product) == "heed");  // the option wins
-  environment.set("HEED_PRODUCT", "");
-  CHECK(describe(make_context(&none)).product == products()[0]);
-  for (const std::string& name : products()) {
-    environment.set("HEED_PRODUCT", name.c_str());
-    CHECK(describe(make_context(&none)).product == name);
-    for (const std::string& option : products())
-      CHECK(describe(make_context_of(option)).product == option);
-  }
 }
 
 TEST_CASE("a block's plan says what computes its projections", "[products][multihead]") {

@@ -1,6 +1,8 @@
-// Random lives of sequences: what they attend is what they should hold, at any time.
+// Random lives of sequences, which also move as bytes: what they attend is what they should hold,
+// at any time.
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 
 #include "tests/cache/held.hpp"
 #include "tests/dense/kinds.hpp"
@@ -45,6 +47,7 @@ class History {
     desc.page_rows = 16 * random_.integer(1, 2);
     desc.pages = random_.integer(4, 14);
     desc.sequences = 8;
+    if (desc.dtype == HEED_DTYPE_F8_E4M3) desc.key_scale = 0.25, desc.value_scale = 3;
     return desc;
   }
 
@@ -60,15 +63,47 @@ class History {
     const std::size_t i = draw_sequence();
     if (kind == 1) return held_.free(i);
     if (kind <= 3 && alive < held_.desc.sequences) return held_.fork(i);
-    if (kind == 4) return truncate(i);
+    if (kind == 4) return held_.truncate(i, random_.integer(0, shortest(i)));
+    if (kind == 5) return move(i);
     append(i);
   }
 
-  void truncate(std::size_t i) {
+  Index shortest(std::size_t i) const {
     Index shortest = INT64_MAX;
     for (Index layer = 0; layer < held_.desc.layers; ++layer)
       shortest = std::min(shortest, held_.rows(held_.sequences[i], layer));
-    held_.truncate(i, random_.integer(0, shortest));
+    return shortest;
+  }
+
+  /// Saved, loaded into a cache of other pages, saved there, and loaded again beside what it was,
+  /// where there is room. Only a sequence of equally long layers can be saved.
+  void move(std::size_t i) {
+    held_.truncate(i, shortest(i));
+    const heed_sequence old = held_.sequences[i].id;
+    const std::string bytes = saved(held_.cache, old);
+    heed_cache_desc desc = held_.desc;
+    desc.page_rows = 16 * random_.integer(1, 4);
+    desc.pages = held_.desc.pages * 2;
+    const Cache other = make_cache(context_, desc);
+    heed_sequence there = 0;
+    require_ok(heed_cache_load(other.get(), bytes.data(), bytes.size(), &there));
+    CHECK((saved(other, there) == bytes));
+    CHECK(describe(other).pages_used == (shortest(i) + desc.page_rows - 1) / desc.page_rows);
+    const std::string more = bytes + "what lies behind does not matter";
+    heed_sequence again = 0;
+    const heed_status status = heed_cache_load(held_.cache.get(), more.data(), more.size(), &again);
+    if (status == HEED_STATUS_OUT_OF_MEMORY) return;
+    require_ok(status);
+    require_ok(heed_cache_free(held_.cache.get(), old));
+    held_.sequences[i].id = again;
+  }
+
+  static std::string saved(const Cache& cache, heed_sequence sequence) {
+    std::size_t bytes = 0;
+    require_ok(heed_cache_save_bytes(cache.get(), sequence, &bytes));
+    std::string memory(bytes, '\0');
+    require_ok(heed_cache_save(cache.get(), sequence, memory.data(), bytes));
+    return memory;
   }
 
   /// To all layers alike, as models do, or to one alone.
