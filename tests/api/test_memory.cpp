@@ -259,32 +259,6 @@ TEST_CASE("sequences that get no memory are neither saved nor loaded",
         }) > 0);
 }
 
-TEMPLATE_TEST_CASE("rows that get no memory are neither turned nor projected", "[allocator]",
-                   RotateForm, ProjectForm) {
-  CountingAllocator memory;
-  const heed_allocator allocator = memory.get();
-  const heed_context_options options = serial_options(&allocator);
-  const Context context = make_context(&options);
-  TestType form;
-  CHECK(refuse_each_request(memory, [&] {
-          const heed_status status = one_call(context, form);
-          CHECK(form.outputs_untouched() == (status != HEED_STATUS_OK));
-          return status;
-        }) > 0);
-}
-
-TEST_CASE("a run asks the allocator for nothing", "[allocator][threads]") {
-  const auto check = [](const Kind& kind, const Context& context, CountingAllocator& memory) {
-    const std::unique_ptr<Problem> problem = kind.problem();
-    Object plan;
-    REQUIRE(problem->prepare_and_create(context, plan));
-    memory.restart();
-    for (int i = 0; i < 3; ++i) CHECK(problem->run(plan) == HEED_STATUS_OK);
-    CHECK(memory.requests() == 0);
-  };
-  each_kind_and_executor(4, check);
-}
-
 TEST_CASE("a caller's allocator is copied", "[allocator]") {
   for (const Kind& kind : kinds()) {
     CAPTURE(kind.name);

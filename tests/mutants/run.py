@@ -113,9 +113,6 @@ def configure():
         return
     options = ["-DCMAKE_BUILD_TYPE=Release", f"-DHEED_ISAS={isas()}", "-DHEED_CBLAS=OFF",
                "-DHEED_BUILD_PERF=OFF", "-DHEED_BUILD_EXAMPLES=OFF", "-DHEED_BUILD_TESTS=ON"]
-    if shutil.which("ccache"):
-        options += [f"-DCMAKE_{language}_COMPILER_LAUNCHER=ccache" for language in ("C", "CXX")]
-        options.append("-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON")  # they keep ccache from its work
     with open(LOG, "ab") as log:
         command = ["cmake", "-S", SOURCES, "-B", TREE, "-G", "Ninja", *options]
         if subprocess.run(command, stdout=log, stderr=log).returncode != 0:
