@@ -101,29 +101,54 @@ TEST_CASE("a sequence that a call uses is changed by no other", "[concurrency][t
 
 namespace {
 
-/// What a score function tries while attention reads both sequences.
+/// What is said of calls that may not look at a sequence, or change it.
 struct Tries {
-  FilledCache* form;
-  std::vector<std::string> said;
-  heed_status fork, attention;
+  FilledCache* form = nullptr;
+  std::vector<std::string> looks = {}, changes = {};
+  heed_status attention = HEED_STATUS_INTERNAL;
+
+  void all() {
+    if (!changes.empty()) return;
+    heed_cache* const cache = form->cache.get();
+    const heed_sequence sequence = form->sequences[1];
+    const auto note = [](std::vector<std::string>& said, heed_status status) {
+      said.emplace_back(status == HEED_STATUS_BUSY ? heed_last_error() : heed_status_name(status));
+    };
+    std::int64_t length = 0;
+    heed_sequence fork = 0;
+    note(looks, heed_cache_length(cache, sequence, 0, &length));
+    note(looks, heed_cache_fork(cache, sequence, &fork));
+    note(changes, append_rows(cache, sequence, 1, form->numbers.at()));
+    note(changes, heed_cache_truncate(cache, sequence, 0));
+    note(changes, heed_cache_free(cache, sequence));
+  }
 };
 
-void try_to_change(void* user, const heed_score_tile*) {
-  auto& tries = *static_cast<Tries*>(user);
-  if (!tries.said.empty()) return;
-  heed_cache* const cache = tries.form->cache.get();
-  const heed_sequence sequence = tries.form->sequences[1];
-  const auto note = [&](heed_status status) {
-    tries.said.push_back(status == HEED_STATUS_BUSY ? heed_last_error() : "");
-  };
-  note(append_rows(cache, sequence, 1, tries.form->numbers.at()));
-  note(heed_cache_truncate(cache, sequence, 0));
-  note(heed_cache_free(cache, sequence));
-  heed_sequence fork = 0;
-  tries.fork = heed_cache_fork(cache, sequence, &fork);
-  CacheAttentionForm again;
-  again.call.sequences = tries.form->sequences;
-  tries.attention = heed_cache_attention(cache, &again.call, &again.args);
+/// Of rows so wide that an executor shares them, appended to the second sequence.
+struct WideCache : FilledCache {
+  explicit WideCache(const heed_executor& executor) {
+    desc.features = desc.value_features = 4096;
+    desc.layers = 1;
+    cache = make_cache(context_with(executor), desc);
+    for (heed_sequence& sequence : sequences)
+      REQUIRE(heed_cache_sequence_create(cache.get(), &sequence) == HEED_STATUS_OK);
+    before = state();
+  }
+  heed_status append() {
+    heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
+    append.rows = 40;
+    append.key = append.value = {0, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};
+    forget_last_error();
+    return heed_cache_append(cache.get(), sequences[1], &append, numbers.at(), numbers.at());
+  }
+};
+
+heed_executor executor_of(decltype(heed_executor::run) run, void* user) {
+  heed_executor executor = HEED_EXECUTOR_INIT;
+  executor.threads = 4;
+  executor.user = user;
+  executor.run = run;
+  return executor;
 }
 
 }  // namespace
@@ -131,84 +156,43 @@ void try_to_change(void* user, const heed_score_tile*) {
 TEST_CASE("a sequence that is read is not changed, but read and forked", "[concurrency][cache]") {
   CacheAttentionForm form;
   form.make();
-  Tries tries = {&form, {}, HEED_STATUS_INTERNAL, HEED_STATUS_INTERNAL};
-  form.args.score_function = try_to_change;
+  Tries tries = {&form};
+  form.args.score_function = [](void* user, const heed_score_tile*) {
+    auto& t = *static_cast<Tries*>(user);
+    t.all();
+    CacheAttentionForm again;
+    again.call.sequences = t.form->sequences;
+    t.attention = heed_cache_attention(t.form->cache.get(), &again.call, &again.args);
+  };
   form.args.score_user = &tries;
   REQUIRE(heed_cache_attention(form.cache.get(), &form.call, &form.args) == HEED_STATUS_OK);
-  REQUIRE(tries.said.size() == 3);
-  for (const std::string& said : tries.said)
-    CHECK(said == refusal(form.sequences[1], "is being used by another call"));
-  CHECK(tries.fork == HEED_STATUS_OK);
+  CHECK(tries.changes ==
+        std::vector<std::string>(3, refusal(form.sequences[1], "is being used by another call")));
+  CHECK(tries.looks == std::vector<std::string>(2, "HEED_STATUS_OK"));
   CHECK(tries.attention == HEED_STATUS_OK);
   CHECK(heed_cache_free(form.cache.get(), form.sequences[1]) == HEED_STATUS_OK);  // it is over
 }
 
-namespace {
-
-/// Those who append from a caller's executor, which is in the middle of an append.
-struct Middle {
-  FilledCache* form = nullptr;
-  std::vector<std::string> said = {};
-};
-
-}  // namespace
-
 TEST_CASE("a sequence that is being changed is not even looked at", "[concurrency][cache]") {
-  Middle middle;
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = 2;
-  executor.user = &middle;
-  executor.run = [](void* user, std::uint32_t count, void (*body)(void*, std::uint32_t),
-                    void* argument) {
-    auto& m = *static_cast<Middle*>(user);
-    heed_cache* const cache = m.form->cache.get();
-    const heed_sequence sequence = m.form->sequences[1];
-    const auto note = [&](heed_status status) {
-      m.said.push_back(status == HEED_STATUS_BUSY ? heed_last_error() : "");
-    };
-    std::int64_t length = 0;
-    heed_sequence fork = 0;
-    note(heed_cache_length(cache, sequence, 0, &length));
-    note(heed_cache_fork(cache, sequence, &fork));
-    note(heed_cache_truncate(cache, sequence, 0));
-    note(heed_cache_free(cache, sequence));
+  Tries tries;
+  const auto in_the_middle = [](void* user, std::uint32_t count, void (*body)(void*, std::uint32_t),
+                                void* argument) {
+    static_cast<Tries*>(user)->all();
     for (std::uint32_t i = 0; i < count; ++i) body(argument, i);
   };
-  FilledCache form;
-  form.desc.features = form.desc.value_features = 4096;
-  form.desc.layers = 1;
-  middle.form = &form;
-  const Context context = context_with(executor);
-  form.cache = make_cache(context, form.desc);
-  REQUIRE(heed_cache_sequence_create(form.cache.get(), &form.sequences[1]) == HEED_STATUS_OK);
-  heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
-  append.rows = 40;
-  append.key = append.value = {0, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};
-  REQUIRE(heed_cache_append(form.cache.get(), form.sequences[1], &append, form.numbers.at(),
-                            form.numbers.at()) == HEED_STATUS_OK);
-  REQUIRE(middle.said.size() == 4);
-  for (const std::string& said : middle.said)
-    CHECK(said == refusal(form.sequences[1], "is being changed by another call"));
+  WideCache form(executor_of(in_the_middle, &tries));
+  tries.form = &form;
+  REQUIRE(form.append() == HEED_STATUS_OK);
+  const std::string words = refusal(form.sequences[1], "is being changed by another call");
+  CHECK(tries.looks == std::vector<std::string>(2, words));
+  CHECK(tries.changes == std::vector<std::string>(3, words));
 }
 
 TEST_CASE("an executor that converts nothing is found out, and nothing has changed", "[cache]") {
-  heed_executor executor = HEED_EXECUTOR_INIT;
-  executor.threads = 4;
-  executor.run = [](void*, std::uint32_t, void (*)(void*, std::uint32_t), void*) {};
-  FilledCache form;
-  form.desc.features = form.desc.value_features = 4096;
-  form.desc.layers = 1;
-  form.cache = make_cache(context_with(executor), form.desc);
-  for (heed_sequence& sequence : form.sequences)
-    REQUIRE(heed_cache_sequence_create(form.cache.get(), &sequence) == HEED_STATUS_OK);
-  form.before = form.state();
-  heed_cache_append_desc append = HEED_CACHE_APPEND_DESC_INIT;
-  append.rows = 40;
-  append.key = append.value = {0, HEED_STRIDES_EXPLICIT, 0, 0, 0, 0};
-  forget_last_error();
-  check_refusal(heed_cache_append(form.cache.get(), form.sequences[0], &append, form.numbers.at(),
-                                  form.numbers.at()),
-                HEED_STATUS_EXECUTOR_FAILED, "the executor \"caller\" ran 0 of 40 tasks");
+  const auto nothing = [](void*, std::uint32_t, void (*)(void*, std::uint32_t), void*) {};
+  WideCache form(executor_of(nothing, nullptr));
+  check_refusal(form.append(), HEED_STATUS_EXECUTOR_FAILED,
+                "the executor \"caller\" ran 0 of 40 tasks");
   CHECK(form.state() == form.before);
-  CHECK(heed_cache_free(form.cache.get(), form.sequences[0]) == HEED_STATUS_OK);
+  CHECK(heed_cache_free(form.cache.get(), form.sequences[1]) == HEED_STATUS_OK);
 }

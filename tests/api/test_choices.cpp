@@ -314,58 +314,6 @@ TEST_CASE("what a context says about caches is plausible", "[choices]") {
   CHECK(info.threads == 1);
 }
 
-TEST_CASE("what a plan says fits the problem", "[choices]") {
-  const Environment quiet;
-  const Context context = make_context(nullptr, "serial", 0);
-  Shape shape;
-  shape.batch = 2;
-  shape.query_heads = 6;
-  shape.key_heads = 3;
-  shape.query_length = 10;
-  shape.key_length = 20;
-  const heed_attention_info info = describe(make_plan(context, desc_of(shape)));
-  CHECK(info.struct_size == sizeof info);
-  CHECK(info.threads == 1);
-  CHECK(std::string(info.executor) == "serial");
-  CHECK(info.tasks >= 6);  // a key head is one task at least
-  CHECK(info.tile_q >= 1);
-  CHECK(info.tile_kv >= 1);
-  CHECK(info.workspace_bytes > 0);
-  CHECK(info.flops == 2.0 * (8 + 6) * 2 * 6 * 10 * 20);
-  shape.causal = HEED_CAUSAL_TOP_LEFT;
-  CHECK(describe(make_plan(context, desc_of(shape))).flops == 2.0 * (8 + 6) * 2 * 6 * 55);
-  shape.causal = HEED_CAUSAL_BOTTOM_RIGHT;
-  CHECK(describe(make_plan(context, desc_of(shape))).flops == 2.0 * (8 + 6) * 2 * 6 * 155);
-}
-
-TEST_CASE("a problem too small to share runs on one thread", "[choices]") {
-  const Environment quiet;
-  heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-  const heed_executor executor = in_order(8);
-  options.executor = &executor;
-  const Context context = make_context(&options);
-  CHECK(describe(make_plan(context, desc_of(Shape{}))).threads == 1);
-}
-
-TEST_CASE("tiles are rounded up and shown", "[choices]") {
-  const Environment quiet;
-  Shape shape;
-  shape.query_length = shape.key_length = 1000;
-  for (const std::string& isa : usable_isas()) {
-    CAPTURE(isa);
-    for (const std::uint32_t tile : {1U, 33U, 500U}) {
-      heed_context_options options = serial_options();
-      options.isa = isa.c_str();
-      options.tile_q = options.tile_kv = tile;
-      const heed_attention_info info = describe(make_plan(make_context(&options), desc_of(shape)));
-      CHECK(info.tile_q >= tile);
-      CHECK(info.tile_q < tile + 64);
-      CHECK(info.tile_kv >= tile);
-      CHECK(info.tile_kv < tile + 512);
-      CHECK(info.tasks == (1000 + info.tile_q - 1) / info.tile_q);
-    }
-  }
-}
 TEST_CASE("the environment is read when a context is made, never later", "[environment]") {
   const Environment environment;
   const heed_context_options options = serial_options();

@@ -27,60 +27,36 @@ void each_kind_and_executor(Function&& function) {
 
 }  // namespace
 
-TEST_CASE("one plan runs on many threads at once", "[concurrency][threads]") {
+TEST_CASE("all is made, run and destroyed on many threads, of own and of shared things",
+          "[concurrency][threads]") {
   each_kind_and_executor([](const Kind& kind, const auto& want, const Context& context) {
     const std::unique_ptr<Problem> shared = kind.problem();
-    Object plan;
-    REQUIRE(shared->prepare_and_create(context, plan));
-    CHECK(on_all_threads([&](int) {
-      const std::unique_ptr<Problem> own = kind.problem();
-      own->share(*shared);
-      for (int repeat = 0; repeat < repeats(3); ++repeat)
-        if (!own->gives(plan, want)) return false;
-      return true;
-    }));
-  });
-}
-
-TEST_CASE("all is made and destroyed from one context on many threads", "[concurrency][threads]") {
-  each_kind_and_executor([](const Kind& kind, const auto& want, const Context& context) {
-    const std::unique_ptr<Problem> shared = kind.problem();
-    REQUIRE(shared->prepare(context) == HEED_STATUS_OK);
+    Object shared_plan;
+    REQUIRE(shared->prepare_and_create(context, shared_plan));
+    const std::string name = describe(context).executor;
     CHECK(on_all_threads([&](int t) {
       for (int repeat = 0; repeat < repeats(kind.large ? 3 : 10); ++repeat) {
+        const int owned = (t + repeat) % 4;  // nothing, a plan, what it is made of, its context
+        heed_context* made = nullptr;
+        heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
+        options.executor_name = name.c_str();
+        options.threads = 2;
+        if (owned == 3 && heed_context_create(&options, &made) != HEED_STATUS_OK) return false;
+        const Context own_context(made);
+        const Context& maker = owned == 3 ? own_context : context;
         const std::unique_ptr<Problem> own = kind.problem();
-        Object plan;
-        if (t % 2 == 0) own->share(*shared);
-        if (t % 2 == 1 && own->prepare(context) != HEED_STATUS_OK) return false;
-        if (own->create(context, plan) != HEED_STATUS_OK || !own->gives(plan, want)) return false;
+        if (owned < 2) own->share(*shared);
+        if (owned >= 2 && own->prepare(maker) != HEED_STATUS_OK) return false;
+        if (owned == 3) {
+          if (own->call(maker) != HEED_STATUS_OK || own->outputs() != want) return false;
+        }
+        Object plan = owned == 0 ? shared_plan : nullptr;
+        if (owned > 0 && own->create(maker, plan) != HEED_STATUS_OK) return false;
+        if (!own->gives(plan, want)) return false;
       }
       return true;
     }));
   });
-}
-
-TEST_CASE("contexts are made, used and destroyed on many threads", "[concurrency][threads]") {
-  const Environment quiet;
-  const std::vector<std::string> names = executors();
-  for (const Kind& kind : kinds()) {
-    CAPTURE(kind.name);
-    const std::vector<unsigned char> want = expected(kind);
-    CHECK(on_all_threads([&](int t) {
-      for (int repeat = 0; repeat < repeats(3); ++repeat) {
-        heed_context_options options = HEED_CONTEXT_OPTIONS_INIT;
-        options.executor_name = names[static_cast<std::size_t>(t) % names.size()].c_str();
-        options.threads = 2;
-        heed_context* made = nullptr;
-        if (heed_context_create(&options, &made) != HEED_STATUS_OK) return false;
-        const Context context(made);
-        const std::unique_ptr<Problem> own = kind.problem();
-        if (own->prepare(context) != HEED_STATUS_OK || own->call(context) != HEED_STATUS_OK ||
-            own->outputs() != want)
-          return false;
-      }
-      return true;
-    }));
-  }
 }
 
 TEST_CASE("errors on many threads do not mix", "[concurrency][threads]") {

@@ -91,6 +91,7 @@ TEST_CASE("a caller's executor is not called for a problem too small to share", 
     ++*static_cast<std::uint32_t*>(user);
   };
   const Context context = context_with(count, &calls, 4);
+  CHECK(describe(make_plan(context, desc_of(Shape{}))).threads == 1);
   const std::vector<float> out = run(context, Shape{}, Tensors{Shape{}});
   CHECK(same_bits(out, run(serial(), Shape{}, Tensors{Shape{}})));
   CHECK(calls == 0);
