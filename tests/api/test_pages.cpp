@@ -6,6 +6,7 @@
 #include "tests/problem/random_backward.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_graph_backward.hpp"
+#include "tests/problem/random_merges.hpp"
 #include "tests/support/size.hpp"
 
 using namespace api_test;
@@ -123,6 +124,8 @@ TEST_CASE("random problems touch no page beyond their tensors", "[pages]") {
   check_drawn(
       300, [](std::uint64_t s) { return heed_test::RandomBlocks(s).draw(); }, run_all);
   check_drawn(150, heed_test::draw_block_backward, run);
+  check_drawn(
+      200, [](std::uint64_t s) { return heed_test::RandomMerges(s).draw(); }, run_all);
   for (const auto& [graphs, problems] : {std::pair(Graphs::kAny, 400), {Graphs::kHub, 6}}) {
     const auto forward = [g = graphs](std::uint64_t s) {
       return heed_test::RandomGraphs(s, g).draw();
@@ -205,27 +208,6 @@ TEST_CASE("keys that belong to no packed sequence are not read", "[pages]") {
   });
 }
 
-TEST_CASE("no tensor of a merge is left at either end", "[pages]") {
-  each_isa([](const Context& context, std::uint32_t dtype, End end) {
-    for (const std::int64_t features : {1, 7, 300}) {
-      CAPTURE(features);
-      const std::size_t bytes =
-          3 * static_cast<std::size_t>(features * heed_test::format_of(dtype).bytes);
-      const Fenced a(bytes, end), b(bytes, end), out(bytes, end);
-      const Fenced lse_a(3 * 4, end), lse_b(3 * 4, end), lse(3 * 4, end);
-      heed_merge_desc desc = HEED_MERGE_DESC_INIT;
-      desc.batch = desc.heads = 1;
-      desc.rows = 3;
-      desc.features = features;
-      desc.part_out.dtype = desc.out.dtype = dtype;
-      const void* const outs[] = {a.get(), b.get()};
-      const void* const lses[] = {lse_a.get(), lse_b.get()};
-      CHECK(heed_merge(context.get(), &desc, 2, outs, lses, out.get(), lse.get()) ==
-            HEED_STATUS_OK);
-    }
-  });
-}
-
 TEST_CASE("no tensor of a rotation is left at either end", "[pages][rotate]") {
   each_isa([](const Context& context, std::uint32_t dtype, End end) {
     for (const std::int64_t features : {2, 7, 66, 300})
@@ -271,30 +253,5 @@ TEST_CASE("no tensor of a projection is left at either end", "[pages][weights]")
         CHECK(heed_project(context.get(), &desc, weights.get(), x.get(), y.get()) ==
               HEED_STATUS_OK);
       }
-  });
-}
-
-TEST_CASE("matrices to prepare are read inside their memory", "[pages][weights]") {
-  each_isa([](const Context& context, std::uint32_t dtype, End end) {
-    for (const std::int64_t in : {1, 7, 129})
-      for (const std::int64_t out : {1, 15, 17, 33})
-        for (const bool transposed : {false, true}) {
-          CAPTURE(in, out, transposed);
-          heed_weights_desc desc = HEED_WEIGHTS_DESC_INIT;
-          desc.arithmetic = dtype == HEED_DTYPE_F64 ? HEED_DTYPE_F64 : HEED_DTYPE_F32;
-          desc.in = in;
-          desc.out = out;
-          desc.layout.dtype = desc.bias_dtype = dtype;
-          if (transposed) desc.layout.stride_in = 1;
-          if (transposed) desc.layout.stride_out = in;
-          const auto width = static_cast<std::size_t>(heed_test::format_of(dtype).bytes);
-          const Fenced matrix(static_cast<std::size_t>(in * out) * width, end);
-          const Fenced bias(static_cast<std::size_t>(out) * width, end);
-          Object made;
-          CHECK(make_object(made, heed_weights_destroy, [&](heed_weights** weights) {
-                  return heed_weights_create(context.get(), &desc, matrix.get(), bias.get(),
-                                             weights);
-                }) == HEED_STATUS_OK);
-        }
   });
 }
