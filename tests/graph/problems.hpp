@@ -2,7 +2,6 @@
 #pragma once
 
 #include "tests/dense/kinds.hpp"
-#include "tests/support/graph_attention.hpp"
 
 namespace heed_test {
 

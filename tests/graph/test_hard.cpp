@@ -1,7 +1,6 @@
 // Hard attention: weight 1 at the largest score, of equal ones at the lowest source, then at the
 // edge given first. Scores are small whole numbers, which are exact in every type.
 #include "tests/dense/kinds.hpp"
-#include "tests/support/graph_attention.hpp"
 
 using namespace heed_test;
 

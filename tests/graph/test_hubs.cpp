@@ -23,7 +23,7 @@ void check_hub(GraphProblem& p, Report* report = nullptr,
   const GraphExpected want = p.expected(pieces_of(p, isas[0]));
   for (std::size_t i = 0; i < isas.size(); ++i) {
     INFO(isas[i] << ": " << line_of(p));
-    const GraphRatios ratios = check_outputs(p, isas[i], p.run(isas[i]), want, unspecified);
+    const Ratios ratios = check_outputs(p, isas[i], p.run(isas[i]), want, unspecified);
     if (report != nullptr) report->add(i, ratios.worst());
   }
 }

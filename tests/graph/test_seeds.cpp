@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "tests/dense/kinds.hpp"
-#include "tests/support/graph_attention.hpp"
 #include "tests/support/printed_scores.hpp"
 
 using namespace heed_test;

@@ -101,10 +101,10 @@ rooms() {
     [ "$isa" != amx ] || flag=amx_bf16
     "$1" "test_dense of pairs, x86-64 Sapphire Rapids ($isa)" \
       emulated sapphire_rapids "$isa" "$x86/test_dense" \
-      "$(tests_of $flag "[split],[pages],[special]")"
+      "$(tests_of $flag "[pages],[special]")"
     "$1" "test_operations of pairs, x86-64 Sapphire Rapids ($isa)" \
       emulated sapphire_rapids "$isa" "$x86/test_operations" \
-      "$(tests_of $flag "[precision],[plan],[leaks]~[backward]")"
+      "$(tests_of $flag "[precision],[plan],[forms]~[backward],[leaks]~[backward]")"
     "$1" "test_kernels of pairs, x86-64 Sapphire Rapids ($isa)" \
       emulated sapphire_rapids "$isa" "$x86/test_kernels" "$(tests_of $flag "[pairs],[rows],[table]")"
   done

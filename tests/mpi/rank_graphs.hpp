@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "tests/mpi/ranks.hpp"
-#include "tests/support/graph_attention.hpp"
 
 namespace heed_test {
 

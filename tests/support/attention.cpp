@@ -19,16 +19,22 @@ double check_elements(const std::string& what, const Axes& shape, const Numbers&
   return comparison.ratio;
 }
 
+namespace {
+
+/// Compares an output that may not be asked for.
+double check_asked(const std::string& what, const std::optional<Tensor>& tensor, const Numbers& got,
+                   const std::vector<Element>& want, Unspecified unspecified) {
+  return tensor ? check_elements(what, tensor->shape(), got, want, unspecified) : 0.0;
+}
+
+}  // namespace
+
 Ratios check_further(const std::string& line, const Problem& problem, const Outputs& got,
                      const Expected& want, Unspecified unspecified) {
-  const auto check = [&](const char* what, const std::optional<Tensor>& tensor,
-                         const Numbers& numbers, const std::vector<Element>& elements) {
-    if (!tensor) return 0.0;
-    return check_elements(line + what, tensor->shape(), numbers, elements, unspecified);
-  };
-  return {0, check("lse", problem.lse, got.lse, want.lse),
-          check("weights", problem.weights, got.weights, want.weights),
-          check("column sums", problem.column_sums, got.column_sums, want.column_sums)};
+  return {0, check_asked(line + "lse", problem.lse, got.lse, want.lse, unspecified),
+          check_asked(line + "weights", problem.weights, got.weights, want.weights, unspecified),
+          check_asked(line + "column sums", problem.column_sums, got.column_sums, want.column_sums,
+                      unspecified)};
 }
 
 Ratios check_outputs(const Problem& problem, const std::string& isa, const Outputs& got,
@@ -39,6 +45,14 @@ Ratios check_outputs(const Problem& problem, const std::string& isa, const Outpu
   ratios.out = check_elements(line + "out", problem.out.shape(), got.out, chosen(got.out, want),
                               unspecified);
   return ratios;
+}
+
+Ratios check_outputs(const GraphProblem& problem, const std::string& isa, const GraphOutputs& got,
+                     const GraphExpected& want, Unspecified unspecified) {
+  const std::string line = isa + ": " + line_of(problem) + ", ";
+  return {check_asked(line + "out", problem.out, got.out, want.out, unspecified),
+          check_asked(line + "lse", problem.lse, got.lse, want.lse, unspecified),
+          check_asked(line + "weights", problem.weights, got.weights, want.weights, unspecified)};
 }
 
 void check_isas(const std::string& line, Report* report,
@@ -56,6 +70,13 @@ void check_problem(Problem& problem, Report* report, Unspecified unspecified) {
   const Expected want = problem.expected_all();
   check_isas(line_of(problem), report, [&](std::size_t, const char* isa) {
     return check_outputs(problem, isa, problem.run_all(isa), want, unspecified).worst();
+  });
+}
+
+void check_problem(GraphProblem& problem, Report* report, Unspecified unspecified) {
+  const GraphExpected want = problem.expected();
+  check_isas(line_of(problem), report, [&](std::size_t, const char* isa) {
+    return check_outputs(problem, isa, problem.run(isa), want, unspecified).worst();
   });
 }
 

@@ -9,6 +9,7 @@
 #include "tests/catch.hpp"
 #include "tests/oracle/dense.hpp"
 #include "tests/problem/attention.hpp"
+#include "tests/problem/graph_attention.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/support/size.hpp"
@@ -42,6 +43,9 @@ Ratios check_further(const std::string& line, const Problem& problem, const Outp
 Ratios check_outputs(const Problem& problem, const std::string& isa, const Outputs& got,
                      const Expected& want, Unspecified unspecified = Unspecified::kForbidden);
 
+Ratios check_outputs(const GraphProblem& problem, const std::string& isa, const GraphOutputs& got,
+                     const GraphExpected& want, Unspecified unspecified = Unspecified::kForbidden);
+
 /// Reports check(i, name), the worst error / bound, of every instruction set. `line` is what
 /// failures name the problem by.
 void check_isas(const std::string& line, Report* report,
@@ -49,6 +53,8 @@ void check_isas(const std::string& line, Report* report,
 
 /// Runs a problem on every instruction set and compares all outputs with the oracle.
 void check_problem(Problem& problem, Report* report = nullptr,
+                   Unspecified unspecified = Unspecified::kForbidden);
+void check_problem(GraphProblem& problem, Report* report = nullptr,
                    Unspecified unspecified = Unspecified::kForbidden);
 
 }  // namespace heed_test
