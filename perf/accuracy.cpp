@@ -73,7 +73,7 @@ class Checker {
       accuracy_.compare(p_.out.get({batch, number_, at, x}), row.out(x, row.first_choice()));
     if (p_.lse) accuracy_.compare(p_.lse->get({batch, number_, at, 0}), row.lse());
     for (std::int64_t j = 0; p_.weights && j < d_.key_length; ++j)
-      accuracy_.compare(p_.weights->get({batch_, number_, n, j}), row.weight(j));
+      accuracy_.compare(p_.weights->get({batch_, number_, n, j}), row.shown(j));
   }
 
   /// Of the last head.

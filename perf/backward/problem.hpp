@@ -15,6 +15,7 @@ class Gradients {
   Gradients(const std::string& workload, const Context& context);
 
   const Workload& workload() const { return workload_; }
+  std::string isa() const { return info_.isa; }
   const heed_attention_info& info() const { return info_; }
   bool multiplies_pairs() const { return info_.precision == HEED_PRECISION_DEFAULT; }
   const Planned& forward() const { return forward_; }

@@ -38,12 +38,11 @@ class BackwardRow {
               unsigned threads)
       : gradients_(name, context), threads_(threads) {
     if (threads > 1)
-      alone_ =
-          std::make_unique<Differentiated>(name, make_context(options, gradients_.info().isa, 1));
+      alone_ = std::make_unique<Differentiated>(name, make_context(options, gradients_.isa(), 1));
   }
 
   Row row() const {
-    return row_of("backward", gradients_.workload().name, gradients_.info().isa, threads_,
+    return row_of("backward", gradients_.workload().name, gradients_.isa(), threads_,
                   gradients_.tiles());
   }
 
@@ -51,8 +50,8 @@ class BackwardRow {
     const Runner run = gradients_.prepare();
     std::vector<Runner> others = {gradients_.prepare_forward()};
     if (alone_ != nullptr) others.push_back(alone_->prepare());
-    report(state, time_between_peaks(state, peak_kernel_of(gradients_.info().isa), threads_, run,
-                                     others, gradients_.multiplies_pairs()));
+    report(state, time_between_peaks(state, peak_kernel_of(gradients_.isa()), threads_, run, others,
+                                     gradients_.multiplies_pairs()));
   }
 
  private:

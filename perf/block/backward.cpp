@@ -29,71 +29,42 @@ oracle::BlockBackward problem_with_gradients(const Workload& w) {
   return problem;
 }
 
-/// Calls use(desc) with that of a block whose runs keep what gradients need.
-template <class Use>
-auto with_desc(const Workload& workload, Use&& use) {
-  const heed_attention_desc attention = inner_desc(workload);
-  heed_multihead_desc desc = block_desc(workload, attention);
-  desc.keep = 1;
-  return use(desc);
-}
-
-BlockPlan plan_that_keeps(const Context& context, const Workload& workload) {
-  return with_desc(workload, [&](const heed_multihead_desc& desc) {
-    return made(heed_multihead_plan_create, heed_multihead_plan_destroy, context.get(), &desc);
-  });
-}
-
-BlockBackwardPlan backward_plan(const Context& context, const Workload& workload) {
-  return with_desc(workload, [&](const heed_multihead_desc& block) {
-    heed_multihead_backward_desc desc = HEED_MULTIHEAD_BACKWARD_DESC_INIT;
-    desc.block = &block;
-    const std::uint32_t type = workload.desc.query.dtype;
-    for (heed_layout* const layout : {&desc.grad_out, &desc.grad_input_query, &desc.grad_input_key})
-      layout->dtype = type;
-    for (heed_matrix_layout* const layout :
-         {&desc.grad_w_query, &desc.grad_w_key, &desc.grad_w_value, &desc.grad_w_out})
-      layout->dtype = type;
-    desc.grad_b_dtype = type;
-    return made(heed_multihead_backward_plan_create, heed_multihead_backward_plan_destroy,
-                context.get(), &desc);
-  });
-}
-
 }  // namespace
 
 /// All that both runs need.
 struct BlockGradients::Call {
-  Call(const Workload& workload, const heed_multihead_info& forward_info,
-       const heed_multihead_info& info)
+  Call(const Workload& workload, const Context& context)
       : problem(kept<oracle::BlockBackward>(workload.name,
                                             [&] { return problem_with_gradients(workload); })),
-        keeps(forward_info.kept_bytes),
-        forward_workspace(forward_info.workspace_bytes),
-        workspace(info.workspace_bytes),
         block(problem->block.args()),
         args(problem->args(block)) {
-    block.kept = keeps.get();
-    block.kept_bytes = keeps.bytes();
+    heed_multihead_desc desc = problem->block.desc();
+    desc.keep = 1;
+    forward = made(heed_multihead_plan_create, heed_multihead_plan_destroy, context.get(), &desc);
+    plan = made(heed_multihead_backward_plan_create, heed_multihead_backward_plan_destroy,
+                context.get(), &problem->desc(desc));
+    forward_info = described(heed_multihead_plan_describe, forward.get(), forward_info);
+    info = described(heed_multihead_backward_plan_describe, plan.get(), info);
+    keeps.emplace(forward_info.kept_bytes);
+    forward_workspace.emplace(forward_info.workspace_bytes);
+    workspace.emplace(info.workspace_bytes);
+    block.kept = keeps->get();
+    block.kept_bytes = keeps->bytes();
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
   std::shared_ptr<oracle::BlockBackward> problem;
-  Workspace keeps, forward_workspace, workspace;
   heed_multihead_args block;
   heed_multihead_backward_args args;
+  BlockPlan forward;
+  BlockBackwardPlan plan;
+  heed_multihead_info forward_info = HEED_MULTIHEAD_INFO_INIT, info = HEED_MULTIHEAD_INFO_INIT;
+  std::optional<Workspace> keeps, forward_workspace, workspace;
 };
 
 BlockGradients::BlockGradients(const std::string& workload, Context context)
-    : workload_(parse_workload(workload)),
-      context_(std::move(context)),
-      forward_(plan_that_keeps(context_, workload_)),
-      forward_info_(
-          described(heed_multihead_plan_describe, forward_.get(), HEED_MULTIHEAD_INFO_INIT)),
-      plan_(backward_plan(context_, workload_)),
-      info_(described(heed_multihead_backward_plan_describe, plan_.get(),
-                      HEED_MULTIHEAD_INFO_INIT)) {}
+    : workload_(parse_workload(workload)), context_(std::move(context)) {}
 
 namespace {
 
@@ -182,22 +153,25 @@ Accuracy check_slope(const Workload& workload, const Context& context,
 }  // namespace
 
 std::shared_ptr<BlockGradients::Call> BlockGradients::call() {
-  if (!call_) call_ = std::make_shared<Call>(workload_, forward_info_, info_);
+  if (call_) return call_;
+  call_ = std::make_shared<Call>(workload_, context_);
+  forward_info_ = call_->forward_info;
+  info_ = call_->info;
   return call_;
 }
 
 Runner BlockGradients::prepare_forward() {
-  return [plan = forward_, call = call()] {
-    check(heed_multihead_plan_run(plan.get(), &call->block, call->forward_workspace.get(),
-                                  call->forward_workspace.bytes()));
+  return [call = call()] {
+    check(heed_multihead_plan_run(call->forward.get(), &call->block, call->forward_workspace->get(),
+                                  call->forward_workspace->bytes()));
   };
 }
 
 Runner BlockGradients::prepare() {
   prepare_forward()();
-  Runner run = [plan = plan_, call = call()] {
-    check(heed_multihead_backward_plan_run(plan.get(), &call->args, call->workspace.get(),
-                                           call->workspace.bytes()));
+  Runner run = [call = call()] {
+    check(heed_multihead_backward_plan_run(call->plan.get(), &call->args, call->workspace->get(),
+                                           call->workspace->bytes()));
   };
   run();
   if (!accuracy_) accuracy_ = check_slope(workload_, context_, *call_->problem);

@@ -15,6 +15,8 @@ class BlockGradients {
   BlockGradients(const std::string& workload, Context context);
 
   const Workload& workload() const { return workload_; }
+  std::string isa() const { return describe(context_).isa; }
+  /// This and the next, after the first run.
   const heed_multihead_info& info() const { return info_; }
   double flops() const { return info_.projection_flops + info_.attention_flops; }
   double forward_flops() const {
@@ -43,10 +45,7 @@ class BlockGradients {
 
   Workload workload_;
   Context context_;
-  BlockPlan forward_;
-  heed_multihead_info forward_info_;
-  BlockBackwardPlan plan_;
-  heed_multihead_info info_;
+  heed_multihead_info forward_info_ = HEED_MULTIHEAD_INFO_INIT, info_ = HEED_MULTIHEAD_INFO_INIT;
   std::shared_ptr<Call> call_;
   std::optional<Accuracy> accuracy_;
 };

@@ -5,38 +5,18 @@
 
 namespace heed::perf {
 
-heed_attention_desc inner_desc(const Workload& workload) {
-  heed_attention_desc attention = parse_workload(workload.attention).desc;
-  for (heed_layout* const layout :
-       {&attention.query, &attention.key, &attention.value, &attention.out})
-    *layout = HEED_LAYOUT_INIT;
-  return attention;
-}
-
-heed_multihead_desc block_desc(const Workload& workload, const heed_attention_desc& attention) {
-  heed_multihead_desc desc = HEED_MULTIHEAD_DESC_INIT;
-  desc.attention = &attention;
-  desc.width_query = workload.width;
-  const std::uint32_t type = workload.desc.query.dtype;
-  for (heed_layout* const layout : {&desc.input_query, &desc.input_key, &desc.out})
-    layout->dtype = type;
-  for (heed_matrix_layout* const layout : {&desc.w_query, &desc.w_key, &desc.w_value, &desc.w_out})
-    layout->dtype = type;
-  return desc;
-}
-
 namespace {
-
-BlockPlan plan_of(const Context& context, const Workload& workload) {
-  const heed_attention_desc attention = inner_desc(workload);
-  const heed_multihead_desc desc = block_desc(workload, attention);
-  return made(heed_multihead_plan_create, heed_multihead_plan_destroy, context.get(), &desc);
-}
 
 /// All that a call needs, prepared weights among it.
 struct Call {
-  Call(const Workload& workload, const Context& context, std::size_t workspace_bytes)
-      : block(block_tensors_of(workload)), args(block->args()), workspace(workspace_bytes) {
+  Call(const Workload& workload, const Context& context)
+      : block(kept<oracle::Block>(workload.name, [&] { return block_of(workload); })),
+        desc(block->desc()),
+        args(block->args()),
+        plan(made(heed_multihead_plan_create, heed_multihead_plan_destroy, context.get(),
+                  static_cast<const heed_multihead_desc*>(&desc))),
+        info(described(heed_multihead_plan_describe, plan.get(), HEED_MULTIHEAD_INFO_INIT)),
+        workspace(info.workspace_bytes) {
     if (workload.raw) return;
     give(context, block->w_query, args.w_query, args.b_query, args.p_query);
     give(context, block->w_key, args.w_key, args.b_key, args.p_key);
@@ -58,7 +38,10 @@ struct Call {
   }
 
   std::shared_ptr<oracle::Block> block;
+  heed_multihead_desc desc;
   heed_multihead_args args;
+  BlockPlan plan;
+  heed_multihead_info info;
   std::vector<Weights> weights;
   Workspace workspace;
 };
@@ -66,15 +49,13 @@ struct Call {
 }  // namespace
 
 Block::Block(const std::string& workload, Context context)
-    : workload_(parse_workload(workload)),
-      context_(std::move(context)),
-      plan_(plan_of(context_, workload_)),
-      info_(described(heed_multihead_plan_describe, plan_.get(), HEED_MULTIHEAD_INFO_INIT)) {}
+    : workload_(parse_workload(workload)), context_(std::move(context)) {}
 
 Runner Block::prepare() {
-  const auto call = std::make_shared<Call>(workload_, context_, info_.workspace_bytes);
-  const Runner run = [plan = plan_, call] {
-    check(heed_multihead_plan_run(plan.get(), &call->args, call->workspace.get(),
+  const auto call = std::make_shared<Call>(workload_, context_);
+  info_ = call->info;
+  const Runner run = [call] {
+    check(heed_multihead_plan_run(call->plan.get(), &call->args, call->workspace.get(),
                                   call->workspace.bytes()));
   };
   if (!accuracy_) call->block->out.clear();

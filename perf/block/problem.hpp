@@ -13,32 +13,25 @@ namespace heed::perf {
 
 /// The block of a workload. Of its attention's own tensors only the sizes are there.
 oracle::Block block_of(const Workload& workload);
-inline std::shared_ptr<oracle::Block> block_tensors_of(const Workload& workload) {
-  return kept<oracle::Block>(workload.name, [&] { return block_of(workload); });
-}
-
-/// Of tensors of the workload's type.
-heed_multihead_desc block_desc(const Workload& workload, const heed_attention_desc& attention);
-/// What is inside, without layouts of tensors.
-heed_attention_desc inner_desc(const Workload& workload);
 
 class Block {
  public:
   Block(const std::string& workload, Context context);
 
   const Workload& workload() const { return workload_; }
+  std::string isa() const { return describe(context_).isa; }
+  /// After the first run.
   const heed_multihead_info& info() const { return info_; }
   const Accuracy& accuracy() const { return *accuracy_; }
 
-  /// Runs the block once; the first time also checks its results: throws std::runtime_error where
-  /// they are off by more than they may be.
+  /// Plans the block and runs it once; the first time also checks its results: throws
+  /// std::runtime_error where they are off by more than they may be.
   Runner prepare();
 
  private:
   Workload workload_;
   Context context_;
-  BlockPlan plan_;
-  heed_multihead_info info_;
+  heed_multihead_info info_ = HEED_MULTIHEAD_INFO_INIT;
   std::optional<Accuracy> accuracy_;
 };
 

@@ -35,18 +35,16 @@ class BlockRow {
   BlockRow(const std::string& name, const Options& options, const Context& context,
            unsigned threads)
       : block_(name, context), attention_(block_.workload().attention, context), threads_(threads) {
-    if (threads > 1)
-      alone_ = std::make_unique<Block>(name, make_context(options, block_.info().isa, 1));
+    if (threads > 1) alone_ = std::make_unique<Block>(name, make_context(options, block_.isa(), 1));
   }
 
-  Row row() const { return row_of("block", block_.workload().name, block_.info().isa, threads_); }
+  Row row() const { return row_of("block", block_.workload().name, block_.isa(), threads_); }
 
   void measure(benchmark::State& state) {
     const Runner block = block_.prepare();
     std::vector<Runner> others = {attention_.prepare()};
     if (alone_ != nullptr) others.push_back(alone_->prepare());
-    report(state,
-           time_between_peaks(state, peak_kernel_of(block_.info().isa), threads_, block, others));
+    report(state, time_between_peaks(state, peak_kernel_of(block_.isa()), threads_, block, others));
   }
 
  private:

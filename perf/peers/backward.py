@@ -11,14 +11,13 @@ and the median over turns is printed. Before that their gradients are compared. 
     pip install torch              scaled_dot_product_attention and its autograd
 """
 
-import statistics
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
 from command import for_each, imported, parser_of
 from gradients import Heed, Problem, PyTorch
 from shape import BIASES, MASKS, TYPES, Shape, listed
-from turns import Table, seconds_per_call
+from turns import Table
 
 
 def offered():
@@ -49,11 +48,7 @@ def compare(package, torch, table, workload, threads):
     torch.set_num_threads(threads)
     heed, peer = Heed(package, torch, problem, threads), PyTorch(torch, problem)
     check(torch, workload, problem, heed, peer)
-    both = lambda program: (program.forward(), program.backward())
-    for label, call in (("together", both), ("alone", lambda program: program.backward())):
-        turns = [lambda p=program: seconds_per_call(lambda: call(p), threads == 1)
-                 for program in (heed, peer)]
-        table.add(f"{workload} {label}", turns)
+    table.add_training(workload, (heed, peer), threads == 1)
     return heed.about
 
 
@@ -67,9 +62,7 @@ def main():
     about = []
     for_each(workloads, lambda workload: about.append(
         compare(heed, torch, table, workload, options.threads)))
-    for label in ("together", "alone"):
-        ratios = [times["torch"] for name, times in table.times_as_long.items() if name.endswith(label)]
-        print(f"{label}: at least {min(ratios):.2f}, geometric mean {statistics.geometric_mean(ratios):.2f}")
+    table.print_ratios()
     print(f"heed: {about[-1]}")
 
 

@@ -22,7 +22,7 @@ def imported(*names):
     try:
         return [importlib.import_module(name) for name in names]
     except ImportError as problem:
-        others = [name for name in names if not name.startswith("heed")]
+        others = sorted({name.partition(".")[0] for name in names} - {"heed"})
         print(f"skipped: {problem}; pip install {' '.join(others)}; of heed, pip install . or "
               "PYTHONPATH=build/release/api/python")
         sys.exit()

@@ -16,7 +16,7 @@ A workload is heed_perf's name of a shape; scores are made normal with deviation
 `_scoresN` multiplies queries so that their deviation is N (`_scores0`: 0.01).
 """
 
-import itertools
+import copy
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
@@ -70,7 +70,7 @@ def print_errors(name, ours, theirs, *more):
 class Problem:
     """One workload's tensors, and some rows of what float64 makes of them."""
 
-    def __init__(self, name, rows):
+    def __init__(self, torch, name, rows):
         self.shape = shape = Shape(name)
         if shape.asks_for_more_than({"scores"}) or shape.bottom_right:
             raise ValueError("only causal and scoresN can be compared")
@@ -78,57 +78,31 @@ class Problem:
         deviation = shape.options.get("scores", 1) or 0.01
         self.query = query * numpy.float32(deviation)
         self.rows = spread(rows, shape.queries)
-        self.truth = self.attend()
-
-    def attend(self):
-        shape = self.shape
-        truth = numpy.empty((shape.batch, shape.heads, len(self.rows), shape.value_features))
-        excluded = numpy.arange(shape.keys) > self.rows[:, None]
-        for b, h in numpy.ndindex(shape.batch, shape.heads):
-            g = h // (shape.heads // shape.key_heads)
-            query, key, value = self.query[b, h, self.rows], self.key[b, g], self.value[b, g]
-            scores = query.astype("f8") @ key.T.astype("f8") / numpy.sqrt(shape.features)
-            if shape.causal:
-                scores[excluded] = -numpy.inf
-            weights = numpy.exp(scores - scores.max(axis=1, keepdims=True))
-            truth[b, h] = weights @ value.astype("f8") / weights.sum(axis=1, keepdims=True)
-        return truth
+        wide = (tensor.astype("f8") for tensor in (self.query, self.key, self.value))
+        self.truth = pytorch(torch, shape, *wide)[:, :, self.rows]
 
     def error(self, out):
         """rms and maximum."""
         return rms_and_maximum(out[:, :, self.rows].astype("f8") - self.truth)
 
 
-def pytorch(torch, problem):
-    tensors = (torch.from_numpy(t) for t in (problem.query, problem.key, problem.value))
-    grouped = problem.shape.heads != problem.shape.key_heads
-    options = {"is_causal": problem.shape.causal, **({"enable_gqa": True} if grouped else {})}
+def pytorch(torch, shape, *tensors):
+    options = {"is_causal": shape.causal,
+               **({"enable_gqa": True} if shape.heads != shape.key_heads else {})}
     with torch.inference_mode():
-        return torch.nn.functional.scaled_dot_product_attention(*tensors, **options).numpy()
+        return torch.nn.functional.scaled_dot_product_attention(
+            *map(torch.from_numpy, tensors), **options).numpy()
 
 
-def true_gradients(problem):
+def true_gradients(torch, problem):
     """Of query, key and value, in float64."""
-    shape = problem.shape
-    query, key, value = (problem.inputs[name].detach().double().numpy() for name in ("query", "key", "value"))
-    grad_out = problem.grad_out.double().numpy()
-    grads = [numpy.zeros_like(tensor) for tensor in (query, key, value)]
-    scale = shape.features**-0.5
-    excluded = numpy.arange(shape.keys) > numpy.arange(shape.queries)[:, None]
-    for b, h in itertools.product(range(shape.batch), range(shape.heads)):
-        g = h // (shape.heads // shape.key_heads)
-        weights = query[b, h] @ key[b, g].T * scale
-        if shape.causal:
-            weights[excluded] = -numpy.inf
-        numpy.exp(weights - weights.max(axis=1, keepdims=True), out=weights)
-        weights /= weights.sum(axis=1, keepdims=True)
-        grads[2][b, g] += weights.T @ grad_out[b, h]
-        scores = grad_out[b, h] @ value[b, g].T
-        scores -= (weights * scores).sum(axis=1, keepdims=True)
-        scores *= weights * scale
-        grads[0][b, h] = scores @ key[b, g]
-        grads[1][b, g] += scores.T @ query[b, h]
-    return grads
+    wide = copy.copy(problem)
+    wide.inputs = {name: tensor.detach().double().requires_grad_()
+                   for name, tensor in problem.inputs.items()}
+    wide.grad_out = problem.grad_out.double()
+    truth = PyTorch(torch, wide)
+    truth.forward()
+    return [gradient.numpy() for gradient in truth.backward()]
 
 
 def compare_gradients(package, torch, workload, options):
@@ -140,7 +114,7 @@ def compare_gradients(package, torch, workload, options):
     for program in (heed, peer):
         program.forward()
         found.append([gradient.double().numpy() for gradient in program.backward()])
-    for name, true, *both in zip(problem.names(), true_gradients(problem), *found):
+    for name, true, *both in zip(problem.names(), true_gradients(torch, problem), *found):
         rows = spread(options.rows, true.shape[2])
         errors = [rms_and_maximum((gradient - true)[:, :, rows]) for gradient in both]
         rounded = torch.from_numpy(true).to(problem.kind).double().numpy()
@@ -161,11 +135,12 @@ def main():
     print("workload".ljust(WIDTH) + "".join(title.rjust(11) for title in titles))
 
     def compare(name):
-        problem = Problem(name, options.rows)
+        problem = Problem(torch, name, options.rows)
         causal = "top_left" if problem.shape.causal else False
         ours = problem.error(heed.attention(problem.query, problem.key, problem.value, causal=causal,
                                             context=context))
-        print_errors(name, ours, problem.error(pytorch(torch, problem)))
+        print_errors(name, ours, problem.error(
+            pytorch(torch, problem.shape, problem.query, problem.key, problem.value)))
 
     if options.backward:
         for_each(options.workload or BACKWARD,

@@ -106,60 +106,38 @@ class HeedGraph:
                                 reverse=backward, context=self.context)
         self.plan = heed.graph_attention_plan(self.graph, *tensors, out=self.out, context=self.context)
 
-    def train(self):
-        self.run()
-        self.differentiate()
+    def forward(self):
+        self.plan(*self.tensors, out=self.out)
+        return self.out
 
-    def differentiate(self):
+    def backward(self):
         query, key, value = self.grads
         self.heed.graph_attention_backward(
             self.graph, *self.tensors, grad_out=self.grad_out, grad_query=query, grad_key=key,
             grad_value=value, context=self.context)
-
-    def run(self):
-        self.plan(*self.tensors, out=self.out)
+        return self.grads
 
 
 class PyTorchGeometric:
-    def __init__(self, threads, torch, torch_geometric):
-        from torch_geometric.nn import TransformerConv
+    """The messages of a TransformerConv, passed."""
 
-        torch.set_num_threads(threads)
-        self.torch, self.layer = torch, TransformerConv
-        self.version = f"{torch_geometric.__version__} on torch {torch.__version__}"
+    def __init__(self, torch, geometric, shape, edges, tensors, learns):
+        self.torch, self.learns, self.nodes = torch, learns, shape.nodes
+        self.conv = geometric.nn.TransformerConv(1, shape.features, heads=shape.heads, root_weight=False).eval()
+        self.edges = torch.from_numpy(numpy.stack(edges))
+        self.leaves = [torch.from_numpy(tensor).requires_grad_(learns) for tensor in tensors]
 
-    def prepare(self, shape, edges, tensors):
-        """A function that passes the messages and returns the result."""
-        conv = self.layer(1, shape.features, heads=shape.heads, root_weight=False).eval()
-        edge_index = self.torch.from_numpy(numpy.stack(edges))
-        query, key, value = map(self.torch.from_numpy, tensors)
+    def forward(self):
+        query, key, value = self.leaves
+        with self.torch.inference_mode(not self.learns):
+            self.out = self.conv.propagate(self.edges, query=query, key=key, value=value, edge_attr=None,
+                                           size=(self.nodes, self.nodes))
+        return self.out.detach().numpy()
 
-        def run():
-            with self.torch.inference_mode():
-                return conv.propagate(edge_index, query=query, key=key, value=value,
-                                      edge_attr=None, size=(shape.nodes, shape.nodes))
-
-        return run
-
-    def prepare_training(self, shape, edges, tensors):
-        """The same with gradients: a function that returns the result, and one that returns it with
-        the gradients of its inputs."""
-        conv = self.layer(1, shape.features, heads=shape.heads, root_weight=False).eval()
-        edge_index = self.torch.from_numpy(numpy.stack(edges))
-        leaves = [self.torch.from_numpy(t).requires_grad_() for t in tensors]
-
-        def forward():
-            query, key, value = leaves
-            return conv.propagate(edge_index, query=query, key=key, value=value, edge_attr=None,
-                                  size=(shape.nodes, shape.nodes))
-
-        def backward(out, retain_graph=False):
-            for leaf in leaves:
-                leaf.grad = None
-            out.backward(self.torch.ones_like(out), retain_graph=retain_graph)
-            return out.detach(), [leaf.grad for leaf in leaves]
-
-        return forward, backward
+    def backward(self):
+        """Of the latest out, as often as wanted."""
+        grads = self.torch.autograd.grad(self.out, self.leaves, self.torch.ones_like(self.out), retain_graph=True)
+        return [grad.numpy() for grad in grads]
 
 
 def available_bytes():
@@ -175,39 +153,28 @@ def check(ours, theirs, name):
         sys.exit(f"{name}: the results differ by {difference:.3g}")
 
 
-def compare(heed, peer, table, name, options):
+def compare(heed, torch, geometric, table, name, options):
     shape = GraphShape(name)
     random = numpy.random.default_rng(1)
     edges, tensors = shape.edges(random), shape.tensors(random)
     ours = HeedGraph(heed, options.threads, shape, edges, tensors, options.backward)
     rows = TRAINING_ROWS_PER_EDGE if options.backward else ROWS_PER_EDGE
     needed = rows * len(edges[0]) * shape.heads * shape.features * 4
-    fits = needed < 0.9 * available_bytes()
-    if not fits:
-        print(f"PyG would need {needed / 2**30:.1f} GiB for {name}")
-
-    def add(label, *calls):
-        alone = options.threads == 1
-        table.add(name + label, [(lambda c=call: seconds_per_call(c, alone)) if call else None
-                                 for call in calls])
-
-    if options.backward:
-        ours.train()
-        forward, backward = peer.prepare_training(shape, edges, tensors) if fits else (None, None)
-        if fits:
-            out, grads = backward(forward())
-            check(ours.out, out.numpy().reshape(ours.out.shape), name)
-            for mine, theirs in zip(ours.grads, grads):
-                check(mine, theirs.numpy().reshape(mine.shape), name)
-        add(" together", ours.train, fits and (lambda: backward(forward())))
-        kept = fits and forward()  # not before: it would be there twice
-        add(" alone", ours.differentiate, fits and (lambda: backward(kept, retain_graph=True)))
+    peer = None
+    if needed < 0.9 * available_bytes():
+        peer = PyTorchGeometric(torch, geometric, shape, edges, tensors, options.backward)
     else:
-        ours.run()
-        run = peer.prepare(shape, edges, tensors) if fits else None
-        if fits:
-            check(ours.out, run().numpy().reshape(ours.out.shape), name)
-        add("", ours.run, run)
+        print(f"PyG would need {needed / 2**30:.1f} GiB for {name}")
+    mine = [ours.forward(), *(ours.backward() if options.backward else ())]
+    if peer:
+        theirs = [peer.forward(), *(peer.backward() if options.backward else ())]
+        for one, other in zip(mine, theirs):
+            check(one, other.reshape(one.shape), name)
+    alone = options.threads == 1
+    if options.backward:
+        return table.add_training(name, (ours, peer), alone)
+    table.add(name, [program and (lambda p=program: seconds_per_call(p.forward, alone))
+                     for program in (ours, peer)])
 
 
 def main():
@@ -215,12 +182,12 @@ def main():
     parser.add_argument("--backward", action="store_true",
                         help="gradients: together with the forward run, and alone")
     options = parser.parse_args()
-    torch, torch_geometric, heed = imported("torch", "torch_geometric", "heed")
-    peer = PyTorchGeometric(options.threads, torch, torch_geometric)
-    print(f"heed {heed.__version__}, torch_geometric {peer.version}")
+    torch, geometric, heed, _ = imported("torch", "torch_geometric", "heed", "torch_geometric.nn")
+    torch.set_num_threads(options.threads)
+    print(f"heed {heed.__version__}, torch_geometric {geometric.__version__} on torch {torch.__version__}")
     table = Table(["heed", "PyG"], options.threads, options.repetitions, width=38)
     for_each(options.workload or WORKLOADS,
-             lambda workload: compare(heed, peer, table, workload, options))
+             lambda workload: compare(heed, torch, geometric, table, workload, options))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ stores them and are as they are, since training changes them. Two lines for ever
     alone       backward alone, of what one forward run has kept
 """
 
-import statistics
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
@@ -209,11 +208,7 @@ def compare_gradients(package, torch, table, workload, threads):
     torch.set_num_threads(threads)
     heed, peer = HeedTraining(package, torch, problem, threads), TorchTraining(torch, problem)
     check_gradients(workload, problem, heed, peer)
-    both = lambda program: (program.forward(), program.backward())
-    for label, call in (("together", both), ("alone", lambda program: program.backward())):
-        table.add(f"{workload} {label}", [
-            lambda p=program: seconds_per_call(lambda: call(p), threads == 1)
-            for program in (heed, peer)])
+    table.add_training(workload, (heed, peer), threads == 1)
     return heed.about
 
 
@@ -245,9 +240,8 @@ def main():
     blocks = [name + "_bf16" * options.bf16 for name in listed("kBlockWorkloads")]
     for_each(options.workload or blocks, lambda workload: about.append(
         compared(heed, torch, table, workload, options.threads)))
-    for label in ("together", "alone") if options.backward else ():
-        ratios = [times["SDPA"] for name, times in table.times_as_long.items() if name.endswith(label)]
-        print(f"{label}: at least {min(ratios):.2f}, geometric mean {statistics.geometric_mean(ratios):.2f}")
+    if options.backward:
+        table.print_ratios()
     print(f"heed: {about[-1]}")
 
 

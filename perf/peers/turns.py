@@ -55,3 +55,17 @@ class Table:
             ratios[name] = round(ratio, 2)
             columns += [f"{statistics.median(taken) * 1e3:.4g}", f"{ratio:.2f}"]
         self.print([workload, *columns])
+
+    def add_training(self, workload, programs, alone):
+        """Forward and backward as a step of training runs them, then backward of what one forward run
+        has left: two lines."""
+        both = lambda program: (program.forward(), program.backward())
+        for label, call in (("together", both), ("alone", lambda program: program.backward())):
+            self.add(f"{workload} {label}", [
+                program and (lambda p=program: seconds_per_call(lambda: call(p), alone)) for program in programs])
+
+    def print_ratios(self):
+        """Of the first peer's lines of training."""
+        for label in ("together", "alone"):
+            ratios = [times[self.names[1]] for name, times in self.times_as_long.items() if name.endswith(label)]
+            print(f"{label}: at least {min(ratios):.2f}, geometric mean {statistics.geometric_mean(ratios):.2f}")

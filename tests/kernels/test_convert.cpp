@@ -2,8 +2,8 @@
 // other way, rounded once, to nearest even.
 #include <numeric>
 
+#include "tests/kernels/formats.hpp"
 #include "tests/kernels/support.hpp"
-#include "tests/support/formats.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -13,26 +13,6 @@ using namespace heed_test;
 
 namespace {
 
-/// Elements in memory.
-struct Kind {
-  heed::ElementType type;
-  std::size_t size;
-  Format format;
-
-  double value_at(const void* at) const {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, at, size);
-    if (size == 8) return double_of(bits);
-    if (size == 4) return float_of(static_cast<std::uint32_t>(bits));
-    return decode_narrow(format, bits);
-  }
-};
-
-constexpr Kind kF32 = {heed::ElementType::kF32, 4, kFloat32};
-constexpr Kind kF64 = {heed::ElementType::kF64, 8, kFloat64};
-constexpr Kind kBf16 = {heed::ElementType::kBf16, 2, kBfloat16};
-constexpr Kind kF16 = {heed::ElementType::kF16, 2, kFloat16};
-constexpr Kind kF8 = {heed::ElementType::kF8E4M3, 1, kFloat8};
 constexpr Kind kKinds[] = {kF32, kF64, kBf16, kF16, kF8};
 
 /// Elements `stride` apart, some of which are off the alignment of a vector, among `guard` more
@@ -46,27 +26,27 @@ class Memory {
     const auto step = static_cast<std::size_t>(stride < 0 ? -stride : stride);
     const std::size_t extent = count == 0 ? 0 : (count - 1) * step + 1;
     first_ = guard + count % 3 + (stride < 0 && count > 0 ? extent - 1 : 0);
-    bytes_.resize((2 * guard + count % 3 + extent) * kind.size);
-    for (std::size_t i = 0; i < bytes_.size(); i += kind.size) {
+    bytes_.resize((2 * guard + count % 3 + extent) * kind.size());
+    for (std::size_t i = 0; i < bytes_.size(); i += kind.size()) {
       std::uint64_t bits = random.bits();
-      if (kind.size == 8 && random.integer(0, 1) == 0) {
+      if (kind.size() == 8 && random.integer(0, 1) == 0) {
         const auto digits = static_cast<double>(bits >> random.integer(20, 50));
         bits = bits_of(std::ldexp(digits, static_cast<int>(random.integer(-180, 110))));
       }
-      std::memcpy(&bytes_[i], &bits, kind.size);
+      std::memcpy(&bytes_[i], &bits, kind.size());
     }
   }
 
   unsigned char* element(std::size_t i) {
     const std::ptrdiff_t index =
         static_cast<std::ptrdiff_t>(first_) + static_cast<std::ptrdiff_t>(i) * stride_;
-    return bytes_.data() + static_cast<std::size_t>(index) * kind_.size;
+    return bytes_.data() + static_cast<std::size_t>(index) * kind_.size();
   }
   double value(std::size_t i) { return kind_.value_at(element(i)); }
 
   /// Whether the two are the same but for `count` elements.
   bool same_around(Memory other, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) std::memcpy(other.element(i), element(i), kind_.size);
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(other.element(i), element(i), kind_.size());
     return bytes_ == other.bytes_;
   }
 
@@ -104,40 +84,40 @@ Real draw(Random& random) {
 /// Numbers that are hard to round to a format: every `step`-th of its own, halfway to the next, and
 /// what lies beside these; what lies past all numbers, and what is lost below them.
 template <class Real>
-std::vector<Real> hard_to_round(const Format& format, std::uint64_t step) {
+std::vector<Real> hard_to_round(const Kind& kind, std::uint64_t step) {
   std::vector<Real> all;
   const auto add = [&](Real x) {
     for (const Real toward : {Real{0}, x, kInf<Real>})
       for (const Real y : {std::nextafter(x, toward), -std::nextafter(x, toward)}) all.push_back(y);
   };
   const auto add_from = [&](std::uint64_t index) {
-    const double low = number(format, index);
-    const double high = number(format, index + 1);
+    const double low = kind.number(index);
+    const double high = kind.number(index + 1);
     add(static_cast<Real>(low));
     add(static_cast<Real>(low + (high - low) / 2));
   };
-  const std::uint64_t end = finite_count(format);
-  const std::uint64_t normal = std::uint64_t{1} << (format.digits - 1);
+  const std::uint64_t end = kind.finite_count();
+  const std::uint64_t normal = std::uint64_t{1} << (kind.format().digits - 1);
   for (std::uint64_t index = 0; index < end; index += step) add_from(index);
   for (const std::uint64_t index : {normal - 2, normal - 1, normal, end - 3, end - 2, end - 1})
     add_from(index);
   for (const Real x : {std::numeric_limits<Real>::denorm_min(), std::numeric_limits<Real>::min(),
-                       kMax<Real>, static_cast<Real>(number(format, end)), kInf<Real>})
+                       kMax<Real>, static_cast<Real>(kind.number(end)), kInf<Real>})
     add(x);
   return all;
 }
 
 /// The same for an element's type, made once; those of Real itself need no rounding.
 template <class Real>
-const std::vector<Real>& hard_to_round(const Kind& kind) {
+const std::vector<Real>& all_hard_to_round(const Kind& kind) {
   const std::uint64_t rarely = small() ? 1234567 : 65537;
   const std::uint64_t often = small() ? 19 : 1;
-  static const std::vector<Real> to_f32 = hard_to_round<Real>(kFloat32, rarely);
-  static const std::vector<Real> to_bf16 = hard_to_round<Real>(kBfloat16, often);
-  static const std::vector<Real> to_f16 = hard_to_round<Real>(kFloat16, often);
-  static const std::vector<Real> to_f8 = hard_to_round<Real>(kFloat8, 1);
-  if (kind.size == 1) return to_f8;
-  return kind.size == 4 ? to_f32 : kind.type == heed::ElementType::kBf16 ? to_bf16 : to_f16;
+  static const std::vector<Real> to_f32 = hard_to_round<Real>(kF32, rarely);
+  static const std::vector<Real> to_bf16 = hard_to_round<Real>(kBf16, often);
+  static const std::vector<Real> to_f16 = hard_to_round<Real>(kF16, often);
+  static const std::vector<Real> to_f8 = hard_to_round<Real>(kF8, 1);
+  if (kind.size() == 1) return to_f8;
+  return kind.size() == 4 ? to_f32 : kind.type == heed::ElementType::kBf16 ? to_bf16 : to_f16;
 }
 
 /// NaNs with one bit of payload each, the lowest included, which are not to become infinite.
@@ -182,7 +162,7 @@ bool processor_is_wrong([[maybe_unused]] const Kind& kind, [[maybe_unused]] cons
 /// What read() makes of x: the nearest Real, but the largest of what is finite and more.
 template <class Real>
 Real read_as(double x) {
-  const auto near = static_cast<Real>(nearest(sizeof(Real) == 4 ? kFloat32 : kFloat64, x));
+  const auto near = static_cast<Real>((sizeof(Real) == 4 ? kF32 : kF64).nearest(x));
   return std::isinf(near) && std::isfinite(x) ? std::copysign(kMax<Real>, near) : near;
 }
 
@@ -213,7 +193,7 @@ TEMPLATE_TEST_CASE("write: every type, stride and count", "[write]", float, doub
       const Memory before = memory;
       kernels.numbers.write(kind.type, from.data(), n, memory.element(0), stride);
       CHECK(all(n, [&](std::size_t i) {
-        return same_number(memory.value(i), nearest(kind.format, from[i]));
+        return same_number(memory.value(i), kind.nearest(static_cast<double>(from[i])));
       }));
       CHECK(memory.same_around(before, n));
     });
@@ -230,14 +210,14 @@ TEMPLATE_TEST_CASE("read: all numbers of 16 bits, exactly, and write gives them 
       BasicBuffer<TestType> to(kPatterns);
       kernels.numbers.read(kind.type, all_bits.data(), 1, kPatterns, to.data());
       CHECK(all((kPatterns - 1) / step + 1, [&](std::size_t i) {
-        const double want = decode_narrow(kind.format, all_bits[i * step]);
+        const double want = decode(kind.dtype, all_bits[i * step]);
         return same_number(to[i * step], static_cast<TestType>(want));
       }));
       BasicBuffer<TestType> apart(kPatterns / 2);
       kernels.numbers.read(kind.type, all_bits.data() + 1, 2, kPatterns / 2, apart.data());
       CHECK(
           all(kPatterns / 2, [&](std::size_t i) { return same_number(apart[i], to[2 * i + 1]); }));
-      const std::uint64_t infinity = finite_count(kind.format);
+      const std::uint64_t infinity = kind.finite_count();
       for (const std::size_t stride : {1U, 2U}) {
         std::vector<std::uint16_t> back(kPatterns * stride);
         kernels.numbers.write(kind.type, to.data(), kPatterns, back.data(),
@@ -255,7 +235,7 @@ TEMPLATE_TEST_CASE("read: all numbers of 16 bits, exactly, and write gives them 
 TEST_CASE("read rounds float64 to the nearest float32, to even between two, and never to infinity",
           "[read]") {
   for_each_table<float>([](const Table<float>& kernels) {
-    const std::vector<double>& from = hard_to_round<double>(kF32);
+    const std::vector<double>& from = all_hard_to_round<double>(kF32);
     Buffer to(from.size());
     kernels.numbers.read(heed::ElementType::kF64, from.data(), 1, from.size(), to.data());
     CHECK(
@@ -266,15 +246,15 @@ TEST_CASE("read rounds float64 to the nearest float32, to even between two, and 
 TEMPLATE_TEST_CASE("write rounds to nearest, to even between two", "[write]", float, double) {
   for_each_table<TestType>([](const Table<TestType>& kernels) {
     for (const Kind& kind : {kF8, kF16, kBf16, kF32}) {
-      const std::vector<TestType>& from = hard_to_round<TestType>(kind);
-      std::vector<unsigned char> bytes(from.size() * kind.size);
+      const std::vector<TestType>& from = all_hard_to_round<TestType>(kind);
+      std::vector<unsigned char> bytes(from.size() * kind.size());
       kernels.numbers.write(kind.type, from.data(), from.size(), bytes.data(), 1);
       const bool any_way = processor_is_wrong(kind, kernels.isa);
       std::size_t at = 0;
       const bool right = all(from.size(), [&](std::size_t i) {
         at = i;
-        const double got = kind.value_at(&bytes[i * kind.size]);
-        const double want = nearest(kind.format, from[i]);
+        const double got = kind.value_at(&bytes[i * kind.size()]);
+        const double want = kind.nearest(static_cast<double>(from[i]));
         const bool tie = std::fabs(got - from[i]) == std::fabs(want - from[i]);
         return same_bits(got, want) || (any_way && tie);
       });
@@ -328,7 +308,7 @@ TEMPLATE_TEST_CASE("read: all numbers of 8 bits, exactly, and write gives them b
       kernels.numbers.read(kF8.type, all_bits.data(), step, n, numbers.data());
       CHECK(all(n, [&](std::size_t i) {
         return same_number(numbers[i],
-                           static_cast<TestType>(decode_narrow(kFloat8, all_bits[i * stride])));
+                           static_cast<TestType>(decode(kF8.dtype, all_bits[i * stride])));
       }));
       std::vector<std::uint8_t> back(n * stride);
       kernels.numbers.write(kF8.type, numbers.data(), n, back.data(), step);

@@ -1,9 +1,8 @@
 // row_scores and row_values: rows times a few queries, and weights times rows. Rows are read where
 // they lie, in the type that they are stored in.
-#include "engine/tensor/element.hpp"
+#include "tests/kernels/formats.hpp"
 #include "tests/kernels/support.hpp"
 #include "tests/support/fenced.hpp"
-#include "tests/support/formats.hpp"
 
 using namespace heed_test;
 
@@ -143,21 +142,10 @@ class Rows {
   /// Times its scale.
   Wide<Real> at(std::size_t row, std::size_t x) const {
     const void* const from = static_cast<const unsigned char*>(pointers_[row]) + x * element_;
-    if (element_ == sizeof(Real)) {
-      Real number;
-      std::memcpy(&number, from, sizeof number);
-      return number;
-    }
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, from, element_);
-    switch (c_.type) {
-      case heed::ElementType::kI8:
-        return static_cast<Wide<Real>>(static_cast<std::int8_t>(bits)) * scales()[row];
-      case heed::ElementType::kF8E4M3:
-        return decode_narrow(kFloat8, bits) * scales()[row];
-      default:
-        return decode_narrow(c_.type == heed::ElementType::kBf16 ? kBfloat16 : kFloat16, bits);
-    }
+    for (const Kind& kind : {kF32, kF64, kBf16, kF16, kF8, kI8})
+      if (kind.type == c_.type)
+        return static_cast<Wide<Real>>(kind.value_at(from)) * static_cast<Wide<Real>>(scale(row));
+    return kInf<Real>;
   }
 
  private:
@@ -186,7 +174,7 @@ class Rows {
 
 template <class Real>
 Real bfloat16_near(Real x) {
-  return static_cast<Real>(nearest(kBfloat16, static_cast<double>(x)));
+  return static_cast<Real>(kBf16.nearest(static_cast<double>(x)));
 }
 
 /// What rounding to the integers of pairs is off by at most, of the largest number.
@@ -558,8 +546,7 @@ TEST_CASE("rows of 8 bits: every code in every lane is its number times the scal
         CHECK(all(kCodes, [&](std::size_t x) {
           const std::size_t code = code_at(x);
           const double integer = static_cast<double>(code) - (code < 128 ? 0 : 256);
-          const double number =
-              type == heed::ElementType::kI8 ? integer : decode_narrow(kFloat8, code);
+          const double number = type == heed::ElementType::kI8 ? integer : decode(kF8.dtype, code);
           return same_number(sums[x] + 0.0F, static_cast<float>(number * 0.75) + 0.0F);
         }));
       }

@@ -242,17 +242,11 @@ class BackwardRow {
     }
     const Wide l = given_.lse.value * kLog2EOf<Wide>;
     const Wide l_moved = given_.lse.bound * kLog2EOf<Wide>;
-    const Wide away = t.value - l;
     // Past kMostWhole it comes off scores in two numbers, of which the second is small.
     const bool far = std::is_same_v<Real, float> && std::fabs(l) > (1 << 20);
     const Wide kept = far ? 8 + std::fabs(l) * static_cast<Wide>(0x1p-26) : std::fabs(l);
-    const Wide given = t.error + l_moved + gamma_of<Real>(A::kConstant + 2) * (kept + l_moved);
-    const Wide error = given + A::kUnit * (std::fabs(away) + given);
-    if (!(std::fabs(l) < A::kMax / 2 && away + error < std::numeric_limits<Real>::max_exponent - 1))
-      return unknown();
-    const Wide p = std::exp2(away);
-    const Wide factor = std::expm1(kLn2Of<Wide> * error + std::log1p(2 * A::kUnit));
-    return finite_or_unbounded<Real>(p, p * factor + A::kSmallest);
+    if (!(std::fabs(l) < A::kMax / 2)) return unknown();
+    return weight_by_lse<Real>(t, l, l_moved, kept + l_moved);
   }
 
   /// See 2.

@@ -38,6 +38,16 @@ Bounded<Wide> finite_or_unbounded(Wide x, Wide bound) {
   return {x, bound};
 }
 
+/// value within bound, if heed's cannot overflow: an infinity or NaN that is there for sure is
+/// exact.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Bounded<Wide> bounded(Wide value, Wide bound, Wide magnitude) {
+  if (std::isinf(bound) || std::isnan(bound)) return kUnbounded<Wide>;
+  if (!std::isfinite(value)) return {value, 0};
+  if (!(magnitude + bound < Arithmetic<Real>::kMax)) return kUnbounded<Wide>;
+  return {value, bound};
+}
+
 /// A constant that heed computes and rounds.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> constant(Wide c) {

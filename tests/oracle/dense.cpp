@@ -80,7 +80,7 @@ class Oracle {
       if (at == d_.weight_rows) return;
     }
     const Index first = (head * weight_rows_of(d_) + at) * d_.key_length;
-    for (Index j = 0; j < d_.key_length; ++j) expected_.weights[size(first + j)] = row.weight(j);
+    for (Index j = 0; j < d_.key_length; ++j) expected_.weights[size(first + j)] = row.shown(j);
   }
 
   const Given& given_;

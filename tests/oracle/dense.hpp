@@ -6,7 +6,7 @@
 //   oracle/scores.hpp       one step after the other of a score, with its error
 //   oracle/head.hpp         the scores of a head, and which keys a row attends
 //   oracle/softmax.hpp      the weights of a row, with their errors
-//   oracle/hard.hpp         the keys that hard attention may choose
+//   oracle/scored_row.hpp   a row's weights, and the keys that hard attention may choose
 //   oracle/row.hpp          what a row adds to every output
 //   oracle/columns.hpp      what rows add to the sums of columns
 //   oracle/element.hpp      the last rounding, and how results compare

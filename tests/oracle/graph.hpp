@@ -5,9 +5,8 @@
 //   oracle/graph_projection.hpp  queries, keys and values, and what edges add
 //   oracle/graph_row.hpp         one node and head
 //
-// Combining heads: a weighted sum has H products and sums, a mean H sums and two roundings of
-// 1 / H; the largest of numbers is off by no more than the most that one of them is. The residual
-// is one more sum. The data of the next step is what out holds, or would: rounded to its type.
+// Heads become one as those of blocks (multihead_combine.hpp). The residual is one more sum. The
+// data of the next step is what out holds, or would: rounded to its type.
 #pragma once
 
 #include <vector>

@@ -118,8 +118,7 @@ class GraphBackwardOracle {
 
   void of_matrix(GraphGradientOf of, const void* data, const heed_matrix_layout& layout,
                  Index count, Index in, Index out) {
-    const MatrixSource m = matrix_source(data, layout, in, out, real_);
-    gradients_[of] = {data, {data, m.dtype, {m.matrix, 0, m.in, m.out}}, {count, 1, in, out}, true};
+    gradients_[of] = {data, matrix_source(data, layout, in, out, real_), {count, 1, in, out}, true};
   }
 
   void of_vector(GraphGradientOf of, const void* data, Index count) {
@@ -207,30 +206,14 @@ class GraphBackwardOracle {
   }
   const void* head_weights() const { return given_.args.attention->head_weights; }
 
-  Number grad_of_largest(const std::vector<GraphRow<Real>>& rows, const Number& grad, Index h,
-                         Index x) const {
-    Wide low = -kInfinite<Wide>;
+  static Number grad_of_largest(const std::vector<GraphRow<Real>>& rows, const Number& grad,
+                                Index h, Index x) {
+    Heads<Wide> heads;
     for (const GraphRow<Real>& row : rows) {
-      const Number r = row.result(x);
-      if (is_unspecified(r) || std::isnan(r.value)) return kUnbounded<Wide>;
-      low = std::max(low, r.value - r.bound);
+      heads.push_back(row.result(x));
+      if (std::isnan(heads.back().value)) return kUnbounded<Wide>;
     }
-    Index choices = 0;
-    Index first = -1;
-    bool exact = true;
-    for (Index g = 0; g < heads_; ++g) {
-      const Number r = rows[static_cast<std::size_t>(g)].result(x);
-      if (r.value + r.bound < low) continue;
-      ++choices;
-      exact = exact && r.bound == 0;
-      if (first < 0) first = g;
-      if (g == h && choices == 1) first = h;
-    }
-    const Number mine = rows[static_cast<std::size_t>(h)].result(x);
-    const bool possible = mine.value + mine.bound >= low;
-    if (!possible) return {0, 0};
-    if (choices == 1 || exact) return first == h ? grad : Number{0, 0};
-    return {grad.value / 2, std::fabs(grad.value) / 2 + grad.bound};
+    return gradient_of_largest(heads, static_cast<std::size_t>(h), grad);
   }
 
   void add_head_weight(const std::vector<GraphRow<Real>>& rows, const Number* grad, Index h) {
@@ -369,14 +352,14 @@ class GraphBackwardOracle {
   void add_projection(const void* matrix, const heed_matrix_layout& layout, GraphGradientOf of,
                       GraphGradientOf of_bias, const Rows& data, const Rows& grad,
                       RowSums<Real>& sums) {
-    const MatrixSource w = matrix_source(matrix, layout, d_.width, grad.columns, real_);
+    const Source w = matrix_source(matrix, layout, d_.width, grad.columns, real_);
     const bool per_node = d_.inputs == HEED_GRAPH_PER_NODE;
     for (Index n = 0; n < nodes_; ++n)
       for (Index o = 0; o < grad.columns; ++o) {
         const Number& g = grad.row(n)[o];
         if (gradients_[of_bias].asked()) gradients_[of_bias].at(0, 0, 0, o).add(g);
         for (Index i = 0; i < d_.width; ++i) {
-          const Wide weight = static_cast<Wide>(w.at(per_node ? n : 0, i, o));
+          const Wide weight = static_cast<Wide>(w.at(per_node ? n : 0, 0, i, o));
           sums.at(n, i).add(product<Real>(g, exact(weight)));
           if (gradients_[of].asked())
             gradients_[of].at(per_node ? n : 0, 0, i, o).add(product<Real>(g, data.row(n)[i]));

@@ -34,13 +34,13 @@ Source rows_source(const void* data, const heed_layout& layout, Index heads, Ind
   return source;
 }
 
-MatrixSource matrix_source(const void* data, const heed_matrix_layout& layout, Index in, Index out,
-                           std::uint32_t real) {
+Source matrix_source(const void* data, const heed_matrix_layout& layout, Index in, Index out,
+                     std::uint32_t real) {
   const bool contiguous = layout.reserved == HEED_STRIDES_DEFAULT && layout.stride_matrix == 0 &&
                           layout.stride_in == 0 && layout.stride_out == 0;
   const std::uint32_t dtype = dtype_of(layout.dtype, real);
-  if (contiguous) return {data, dtype, in * out, out, 1};
-  return {data, dtype, layout.stride_matrix, layout.stride_in, layout.stride_out};
+  if (contiguous) return {data, dtype, {in * out, 0, out, 1}};
+  return {data, dtype, {layout.stride_matrix, 0, layout.stride_in, layout.stride_out}};
 }
 
 }  // namespace heed_test

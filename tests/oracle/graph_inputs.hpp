@@ -62,19 +62,9 @@ inline Index out_heads_of(const heed_graph_attention_desc& desc) {
 Source rows_source(const void* data, const heed_layout& layout, Index heads, Index features,
                    std::uint32_t default_dtype = HEED_DTYPE_F32);
 
-/// Matrices [matrix, in, out] where they lie.
-struct MatrixSource {
-  const void* data;
-  std::uint32_t dtype;
-  Index matrix, in, out;  ///< strides
-
-  double at(Index m, Index i, Index o) const {
-    return decode(dtype, load_bits(dtype, data, m * matrix + i * in + o * out));
-  }
-};
-
-MatrixSource matrix_source(const void* data, const heed_matrix_layout& layout, Index in, Index out,
-                           std::uint32_t real);
+/// Element [matrix, 0, in, out] of matrices.
+Source matrix_source(const void* data, const heed_matrix_layout& layout, Index in, Index out,
+                     std::uint32_t real);
 
 /// Rows of numbers and how far off heed's may be.
 template <class Wide>

@@ -1,13 +1,7 @@
 // Products of rows with matrices: queries, keys and values from data, and what edges add to them.
 //
-// Product. A number x W + b is a sum of F products and a bias, each term of which sees at most F +
-// 1 roundings, whatever the order and the blocks of the sum; one more is far more than the
-// oracle's:
-//
-//     error <= gamma(F + 2) (sum (|x| + e) |W| + |b|) + sum e |W| + kUnderflow (F + 1)
-//
-// with e how far off x itself may be, which is not 0 after the first step. 16-bit numbers are
-// widened exactly.
+// A number x W + b is a sum of products, of x that are off after the first step: multihead_sum.hpp.
+// 16-bit numbers are widened exactly.
 //
 // Edges. heed is free to compute q (k + f W) and p (v + f W), or q k + (q W^T) f and
 // sum p v + (sum p f) W. The bounds are of the second way, in which sums have more terms; those of
@@ -20,43 +14,20 @@
 #include <vector>
 
 #include "tests/oracle/arithmetic.hpp"
+#include "tests/oracle/bounded.hpp"
 #include "tests/oracle/graph_inputs.hpp"
+#include "tests/oracle/multihead_sum.hpp"
 
 namespace heed_test {
 
-/// A number that nobody can bound.
-template <class Wide>
-inline constexpr Bounded<Wide> kUnknownNumber = {0, kInfinite<Wide>};
-
-/// value within bound, if heed's cannot overflow: an infinity or NaN that is there for sure is
-/// exact.
+/// Element `out` of x W + b, with matrix m; b is nullptr or a number.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> bounded(Wide value, Wide bound, Wide magnitude) {
-  if (std::isinf(bound) || std::isnan(bound)) return kUnknownNumber<Wide>;
-  if (!std::isfinite(value)) return {value, 0};
-  if (!(magnitude + bound < Arithmetic<Real>::kMax)) return kUnknownNumber<Wide>;
-  return {value, bound};
-}
-
-/// Element `out` of x W + b, with matrix m.
-template <class Real, class Wide = typename Arithmetic<Real>::Wide>
-Bounded<Wide> projected(const Bounded<Wide>* x, Index width, const MatrixSource& matrix, Index m,
-                        Index out, Wide bias) {
-  using A = Arithmetic<Real>;
-  Wide sum = bias;
-  Wide magnitude = std::fabs(bias);
-  Wide moved = 0;
-  for (Index i = 0; i < width; ++i) {
-    const auto w = static_cast<Wide>(matrix.at(m, i, out));
-    sum += x[i].value * w;
-    magnitude += std::fabs(x[i].value * w);
-    moved += x[i].bound == 0 ? 0 : x[i].bound * std::fabs(w);
-  }
-  const auto terms = static_cast<Wide>(width);
-  if (!std::isfinite(sum)) return bounded<Real>(sum, std::isfinite(moved) ? 0 : moved, sum);
-  return bounded<Real>(
-      sum, gamma_of<Real>(terms + 2) * (magnitude + moved) + moved + A::kUnderflow * (terms + 1),
-      magnitude);
+Bounded<Wide> projected(const Bounded<Wide>* x, Index width, const Source& matrix, Index m,
+                        Index out, const Wide* bias) {
+  Terms<Real> terms;
+  for (Index i = 0; i < width; ++i) terms.add(x[i], static_cast<Wide>(matrix.at(m, 0, i, out)));
+  if (bias != nullptr) terms.add(*bias);
+  return terms.sum();
 }
 
 /// What edges add to keys or values: their data, and the matrix that it is multiplied with. Without
@@ -87,10 +58,10 @@ EdgeTerms<Wide> edge_terms(const GraphGiven& given, const void* matrix,
   for (Index e = 0; e < given.edges.size(); ++e)
     for (Index i = 0; i < all.width; ++i)
       all.data.push_back(static_cast<Wide>(from.at(0, 0, e, i)));
-  const MatrixSource w = matrix_source(matrix, layout, all.width, columns, real_dtype(given.desc));
+  const Source w = matrix_source(matrix, layout, all.width, columns, real_dtype(given.desc));
   for (Index i = 0; i < all.width; ++i)
     for (Index o = 0; o < columns; ++o) {
-      all.matrix.push_back(static_cast<Wide>(w.at(0, i, o)));
+      all.matrix.push_back(static_cast<Wide>(w.at(0, 0, i, o)));
       all.largest = std::max(all.largest, std::fabs(all.matrix.back()));
     }
   return all;
@@ -115,7 +86,7 @@ Bounded<Wide> edge_sum(const EdgeTerms<Wide>& terms, Index column, NumberOf&& nu
   }
   const auto width = static_cast<Wide>(terms.width);
   if (nan) return {std::numeric_limits<Wide>::quiet_NaN(), 0};
-  if (!std::isfinite(magnitude)) return kUnknownNumber<Wide>;
+  if (!std::isfinite(magnitude)) return kUnbounded<Wide>;
   const Wide rounding = gamma_of<Real>(width + 2) * (magnitude + moved);
   return bounded<Real>(sum, rounding + moved + A::kUnderflow * (width + 1), magnitude);
 }

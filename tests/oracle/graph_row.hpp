@@ -22,12 +22,9 @@
 #include <limits>
 #include <vector>
 
-#include "tests/oracle/element.hpp"
 #include "tests/oracle/gradient.hpp"
 #include "tests/oracle/graph_projection.hpp"
-#include "tests/oracle/hard.hpp"
-#include "tests/oracle/scores.hpp"
-#include "tests/oracle/softmax.hpp"
+#include "tests/oracle/scored_row.hpp"
 
 namespace heed_test {
 
@@ -45,108 +42,79 @@ struct GraphPlace {
 };
 
 template <class Real>
-class GraphRow {
+class GraphRow : public ScoredRow<Real> {
+  using Base = ScoredRow<Real>;
+
  public:
   using Wide = typename Arithmetic<Real>::Wide;
 
   /// `edges` end at the node, in order.
   GraphRow(const GraphGiven& given, const GraphNumbers<Wide>& numbers, const GraphPlace& place,
            const std::vector<Index>& edges)
-      : d_(given.desc),
+      : Base(given.desc.hard != 0),
+        d_(given.desc),
         edges_(given.edges),
         numbers_(numbers),
         has_bias_(given.args.edge_bias != nullptr),
         place_(place),
         query_(numbers.query.row(place.node) + place.head * d_.features) {
-    for (const Index e : edges) {
-      if (has_bias_ && bias(e) == -kInfinite<Wide>) continue;
-      attended_.push_back(e);
-      scores_.push_back(score(e));
-      nan_ = nan_ || std::isnan(scores_.back().value);
-      unspecified_ = unspecified_ || scores_.back().unspecified();
-    }
-    if (!nan_ && !unspecified_) weigh();
+    for (const Index e : edges)
+      if (!has_bias_ || bias(e) != -kInfinite<Wide>) this->attend(e, score(e));
+    this->weigh(false, {}, [&](Index a, Index b) { return same(a, b); });
+    if (d_.hard != 0 || this->spoilt()) return;
+    if (place_.parts > 1 && !this->scores().empty()) allow_merging();
+    if (numbers_.edge_value.given()) add_up_edges();
   }
-
-  /// The edges that count, and whether the node has a result at all.
-  const std::vector<Index>& attended() const { return attended_; }
-
-  /// Those that hard attention may choose, by their number among the ones that count.
-  const std::vector<std::size_t>& choices() const { return choices_; }
 
   /// Feature x of the result. Where hard attention may choose among several edges, all of theirs.
   Bounded<Wide> result(Index x) const {
-    if (attended_.empty()) return {0, 0};
-    if (unspecified_) return kUnknownNumber<Wide>;
-    if (nan_) return {std::numeric_limits<Wide>::quiet_NaN(), 0};
-    if (d_.hard != 0) return hardest_value(x);
-    const Bounded<Wide> values = weighted_sum<Real>(
-        softmax_, attended_.size(), [&](std::size_t j) { return value(attended_[j], x); });
-    return numbers_.edge_value.given() ? sum(values, edge_part(x)) : values;
+    return this->unless_spoilt([&] {
+      if (d_.hard != 0) return hardest_value(x);
+      const Bounded<Wide> values =
+          weighted_sum<Real>(this->softmax(), this->attended().size(),
+                             [&](std::size_t j) { return value(this->attended()[j], x); });
+      return numbers_.edge_value.given() ? sum(values, edge_part(x)) : values;
+    });
   }
 
-  Element lse() const {
-    if (unspecified_) return kUnspecified;
-    if (nan_) return {kNaN, 0};
-    const std::uint32_t real = real_dtype(d_);
-    return stored_lse(softmax_.lse, softmax_.lse_error, dtype_of(d_.lse.dtype, real));
-  }
-
-  /// The weight of the j-th edge that counts.
-  Bounded<Wide> weight(std::size_t j) const {
-    if (unspecified_) return kUnknownNumber<Wide>;
-    if (nan_) return {std::numeric_limits<Wide>::quiet_NaN(), 0};
-    return d_.hard != 0 ? chosen(j) : probability<Real>(softmax_, j);
-  }
+  Element lse() const { return this->lse_as(dtype_of(d_.lse.dtype, real_dtype(d_))); }
 
   // ---- What gradients need ----
 
   /// The weight of the j-th edge that counts, computed from the log-sum-exp: see
   /// backward_row.hpp, 1. A row with scores of +inf has no such weights.
   Bounded<Wide> weight_by_lse(std::size_t j) const {
-    using A = Arithmetic<Real>;
-    if (unspecified_) return kUnknownNumber<Wide>;
-    const Score<Wide>& t = scores_[j];
-    if (nan_) return t.value == -kInfinite<Wide> ? kUnknownNumber<Wide> : kNotANumber<Wide>;
+    if (this->is_unspecified()) return kUnbounded<Wide>;
+    const Score<Wide>& t = this->scores()[j];
+    if (this->is_nan()) return t.value == -kInfinite<Wide> ? kUnbounded<Wide> : kNotANumber<Wide>;
     const bool none = t.value == -kInfinite<Wide>;
-    if (softmax_.lse == kInfinite<Wide>) return none ? kUnknownNumber<Wide> : kNotANumber<Wide>;
+    if (this->softmax().lse == kInfinite<Wide>) return none ? kUnbounded<Wide> : kNotANumber<Wide>;
     if (none) return {0, 0};
-    if (std::isinf(softmax_.lse_error)) return kUnknownNumber<Wide>;
-    const Wide l = softmax_.lse / kLn2Of<Wide>;
-    const Wide far = t.value - l;
+    if (std::isinf(this->softmax().lse_error)) return kUnbounded<Wide>;
+    const Wide l = this->softmax().lse / kLn2Of<Wide>;
     // Far from 0 it is kept in two numbers.
     const Wide kept = std::fabs(l) > 2 * kFarLse<Real> ? 8 : std::fabs(l);
-    const Wide given =
-        t.error + softmax_.lse_error / kLn2Of<Wide> + gamma_of<Real>(A::kConstant + 2) * kept;
-    const Wide error = given + A::kUnit * (std::fabs(far) + given);
-    if (!(far + error < std::numeric_limits<Real>::max_exponent - 1)) return kUnknownNumber<Wide>;
-    const Wide p = std::exp2(far);
-    const Wide factor = std::expm1(kLn2Of<Wide> * error + std::log1p(2 * A::kUnit));
-    return finite_or_unbounded<Real>(p, p * factor + A::kSmallest);
+    return heed_test::weight_by_lse<Real>(t, l, this->softmax().lse_error / kLn2Of<Wide>, kept);
   }
 
   /// Whether the j-th edge's score is -inf for certain.
   bool excluded(std::size_t j) const {
-    return !scores_[j].unspecified() && scores_[j].value == -kInfinite<Wide>;
+    return !this->scores()[j].unspecified() && this->scores()[j].value == -kInfinite<Wide>;
   }
-
-  /// Whether the node attends anything.
-  bool attends() const { return spoilt() || softmax_.lse != -kInfinite<Wide>; }
 
   /// The derivative of the softcap at the j-th edge's score: backward_row.hpp, 4.
   Bounded<Wide> slope_of_cap(std::size_t j) const {
     if (d_.softcap == 0) return {1, 0};
     const auto cap = static_cast<Wide>(d_.softcap);
-    return cap_slope<Real>(capped<Real>(product(attended_[j]), scale(), cap, 1 / cap));
+    return cap_slope<Real>(capped<Real>(product(this->attended()[j]), scale(), cap, 1 / cap));
   }
 
   /// Feature x of the j-th edge's key or value without what edges add, and of the query.
-  const Bounded<Wide>& key_of(std::size_t j, Index x) const { return key(attended_[j])[x]; }
-  const Bounded<Wide>& value_of(std::size_t j, Index x) const { return value(attended_[j], x); }
+  const Bounded<Wide>& key_of(std::size_t j, Index x) const { return key(this->attended()[j])[x]; }
+  const Bounded<Wide>& value_of(std::size_t j, Index x) const {
+    return value(this->attended()[j], x);
+  }
   const Bounded<Wide>& query_of(Index x) const { return query_[x]; }
-
-  /// Whether edges that do not count may be shown as NaN, or as anything.
-  bool spoilt() const { return nan_ || unspecified_; }
 
  private:
   using A = Arithmetic<Real>;
@@ -227,17 +195,6 @@ class GraphRow {
 
   // ---- Weights ----
 
-  void weigh() {
-    if (d_.hard != 0) {
-      choices_ = hardest(
-          scores_, [&](std::size_t a, std::size_t b) { return same(attended_[a], attended_[b]); });
-      return;
-    }
-    softmax_ = softmax_of<Real>(scores_);
-    if (place_.parts > 1 && !scores_.empty()) allow_merging();
-    if (numbers_.edge_value.given()) add_up_edges();
-  }
-
   /// Whether two edges have the same score for certain: the same source and nothing of their own.
   bool same(Index a, Index b) const {
     if (numbers_.edge_key.given() || (has_bias_ && bias(a) != bias(b))) return false;
@@ -251,26 +208,19 @@ class GraphRow {
   void allow_merging() {
     Wide low = kInfinite<Wide>;
     Wide high = -kInfinite<Wide>;
-    for (const Score<Wide>& s : scores_) {
+    for (const Score<Wide>& s : this->scores()) {
       if (!std::isfinite(s.value)) continue;
       low = std::min(low, s.value - s.error);
       high = std::max(high, s.value + s.error);
     }
-    const auto n = static_cast<Wide>(scores_.size());
+    const auto n = static_cast<Wide>(this->scores().size());
     const Wide reach = std::max(high - low, Wide{0}) * kLn2Of<Wide> + std::log(n) + 8;
     const Wide factor =
         2 * A::kUnit * reach + std::log1p(gamma_of<Real>(static_cast<Wide>(place_.parts) + 6));
-    for (Wide& a : softmax_.error) a = std::expm1(std::log1p(a) + factor);
-    softmax_.denominator_error = std::expm1(std::log1p(softmax_.denominator_error) + factor);
-    softmax_.lse_error += factor;
-  }
-
-  /// 1, or 0; one of them where there are several choices.
-  Bounded<Wide> chosen(std::size_t j) const {
-    const bool may_be = std::count(choices_.begin(), choices_.end(), j) > 0;
-    const Wide half = static_cast<Wide>(0.5);
-    if (may_be && choices_.size() > 1) return {half, half};
-    return {static_cast<Wide>(may_be ? 1 : 0), 0};
+    for (Wide& a : this->softmax().error) a = std::expm1(std::log1p(a) + factor);
+    this->softmax().denominator_error =
+        std::expm1(std::log1p(this->softmax().denominator_error) + factor);
+    this->softmax().lse_error += factor;
   }
 
   // ---- Values ----
@@ -283,7 +233,7 @@ class GraphRow {
   /// a + b, the second computed and rounded on its own.
   Bounded<Wide> sum(const Bounded<Wide>& a, const Bounded<Wide>& b) const {
     const Wide value = a.value + b.value;
-    if (std::isinf(a.bound) || std::isinf(b.bound)) return kUnknownNumber<Wide>;
+    if (std::isinf(a.bound) || std::isinf(b.bound)) return kUnbounded<Wide>;
     if (!std::isfinite(value)) return {value, 0};
     const Wide size = std::fabs(a.value) + a.bound + std::fabs(b.value) + b.bound;
     return bounded<Real>(value, a.bound + b.bound + 2 * A::kUnit * size, size);
@@ -297,14 +247,15 @@ class GraphRow {
 
   void add_up_edges() {
     for (Index i = 0; i < numbers_.edge_value.width; ++i)
-      sums_.push_back(weighted_sum<Real>(softmax_, attended_.size(), [&](std::size_t j) {
-        return Bounded<Wide>{numbers_.edge_value.features(attended_[j])[i], 0};
-      }));
+      sums_.push_back(
+          weighted_sum<Real>(this->softmax(), this->attended().size(), [&](std::size_t j) {
+            return Bounded<Wide>{numbers_.edge_value.features(this->attended()[j])[i], 0};
+          }));
   }
 
   /// The value of one edge, its own part included.
   Bounded<Wide> chosen_value(std::size_t j, Index x) const {
-    const Index e = attended_[j];
+    const Index e = this->attended()[j];
     if (!numbers_.edge_value.given()) return value(e, x);
     return sum(value(e, x), edge_sum<Real>(numbers_.edge_value, column(x), [&](Index i) {
                  return Bounded<Wide>{numbers_.edge_value.features(e)[i], 0};
@@ -313,14 +264,14 @@ class GraphRow {
 
   /// The value of the one edge that may be chosen, or the range of those of several.
   Bounded<Wide> hardest_value(Index x) const {
-    if (choices_.empty()) return {0, 0};
-    const Bounded<Wide> first = chosen_value(choices_[0], x);
-    if (choices_.size() == 1) return first;
+    if (this->choices().empty()) return {0, 0};
+    const Bounded<Wide> first = chosen_value(this->choices()[0], x);
+    if (this->choices().size() == 1) return first;
     Wide low = first.value - first.bound;
     Wide high = first.value + first.bound;
-    for (const std::size_t j : choices_) {
+    for (const std::size_t j : this->choices()) {
       const Bounded<Wide> one = chosen_value(j, x);
-      if (!std::isfinite(one.value) || !std::isfinite(low)) return kUnknownNumber<Wide>;
+      if (!std::isfinite(one.value) || !std::isfinite(low)) return kUnbounded<Wide>;
       low = std::min(low, one.value - one.bound);
       high = std::max(high, one.value + one.bound);
     }
@@ -333,13 +284,7 @@ class GraphRow {
   const bool has_bias_;
   const GraphPlace place_;
   const Bounded<Wide>* const query_;
-  std::vector<Index> attended_;
-  std::vector<Score<Wide>> scores_;
-  Softmax<Wide> softmax_;
   std::vector<Bounded<Wide>> sums_;  ///< of edge data, weighted
-  std::vector<std::size_t> choices_;
-  bool nan_ = false;
-  bool unspecified_ = false;
 };
 
 }  // namespace heed_test

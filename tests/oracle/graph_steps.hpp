@@ -1,12 +1,12 @@
 // Attention over a graph, step by step.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include "tests/oracle/graph.hpp"
 #include "tests/oracle/graph_row.hpp"
+#include "tests/oracle/multihead_combine.hpp"
 
 namespace heed_test {
 
@@ -81,7 +81,7 @@ class GraphOracle {
   BoundedRows<Wide> product(const void* matrix, const heed_matrix_layout& layout, const void* bias,
                             Index features) const {
     const Index columns = d_.heads * features;
-    const MatrixSource source = matrix_source(matrix, layout, d_.width, columns, real_);
+    const Source source = matrix_source(matrix, layout, d_.width, columns, real_);
     const std::uint32_t bias_type = dtype_of(d_.bias_dtype, real_);
     BoundedRows<Wide> all{columns, {}};
     for (Index n = 0; n < given_.edges.nodes; ++n) {
@@ -90,7 +90,8 @@ class GraphOracle {
         const Wide b = bias == nullptr
                            ? 0
                            : static_cast<Wide>(decode(bias_type, load_bits(bias_type, bias, o)));
-        all.numbers.push_back(projected<Real>(data_.row(n), d_.width, source, m, o, b));
+        all.numbers.push_back(
+            projected<Real>(data_.row(n), d_.width, source, m, o, bias == nullptr ? nullptr : &b));
       }
     }
     return all;
@@ -158,34 +159,16 @@ class GraphOracle {
   // ---- Heads into one ----
 
   Number combined(const std::vector<Number>& results, Index x) const {
-    if (d_.combine == HEED_COMBINE_MAX) return largest(results, x);
-    Number all{0, 0};
-    Wide magnitude = 0;
-    const auto heads = static_cast<Wide>(d_.heads);
+    Heads<Wide> heads;
+    std::vector<Wide> weights;
     for (Index h = 0; h < d_.heads; ++h) {
-      const Number& r = results[size(h * width_ + x)];
-      const Wide w = d_.combine == HEED_COMBINE_MEAN ? 1 / heads : head_weight(h);
-      all.value += w * r.value;
-      all.bound += r.bound == 0 ? 0 : std::fabs(w) * r.bound;
-      magnitude += std::fabs(w) * (std::fabs(r.value) + r.bound);
+      heads.push_back(results[size(h * width_ + x)]);
+      if (d_.combine == HEED_COMBINE_WEIGHTED)
+        weights.push_back(static_cast<Wide>(decode(real_, load_bits(real_, a_.head_weights, h))));
     }
-    const Wide rounding = gamma_of<Real>(heads + 2) * magnitude + 2 * heads * A::kUnderflow;
-    if (std::isfinite(magnitude)) all.bound += magnitude == 0 ? 0 : rounding;
-    return bounded<Real>(all.value, all.bound, magnitude);
-  }
-
-  Wide head_weight(Index h) const {
-    return static_cast<Wide>(decode(real_, load_bits(real_, a_.head_weights, h)));
-  }
-
-  Number largest(const std::vector<Number>& results, Index x) const {
-    Number most = results[size(x)];
-    for (Index h = 1; h < d_.heads; ++h) {
-      const Number& r = results[size(h * width_ + x)];
-      most.bound = std::max(most.bound, r.bound);
-      if (std::isnan(r.value) || r.value > most.value) most.value = r.value;
-    }
-    return most;
+    if (d_.combine == HEED_COMBINE_MAX) return largest_head<Real>(heads);
+    if (d_.combine == HEED_COMBINE_MEAN) return mean_of_heads<Real>(heads);
+    return weighted_heads<Real>(heads, weights.data());
   }
 
   Number sum(const Number& a, const Number& b) const {

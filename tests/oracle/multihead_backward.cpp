@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/oracle/bounded.hpp"
-#include "tests/oracle/multihead_sum.hpp"
+#include "tests/oracle/multihead_combine.hpp"
 
 namespace heed_test {
 namespace {
@@ -142,33 +141,9 @@ class BlockBackwardOracle {
       const auto count = static_cast<Wide>(heads_);
       return {one.value / count, one.bound / count + 2 * Arithmetic<Real>::kUnderflow};
     }
-    return of_largest(heads, t, i / width_, i % width_, g);
-  }
-
-  /// All of it where the head certainly is the largest, nothing where it certainly is not. A NaN is
-  /// larger than all; of equal ones the first is.
-  Number of_largest(const Rows<Wide>& heads, Index t, Index head, Index x, Wide gradient) const {
-    const auto at = [&](Index h) { return heads.at(t, h * width_ + x); };
-    bool may = true;
-    bool must = true;
-    for (Index h = 0; h < heads_; ++h) {
-      if (std::isinf(at(h).bound)) return kUnbounded<Wide>;
-      if (h == head) continue;
-      const bool first = head < h;
-      may = may && beats(at(head), at(head).bound, at(h), -at(h).bound, first);
-      must = must && beats(at(head), -at(head).bound, at(h), at(h).bound, first);
-    }
-    if (must) return {gradient, 0};
-    if (!may) return {0, 0};
-    return std::isfinite(gradient) ? Number{gradient, std::fabs(gradient)} : kUnbounded<Wide>;
-  }
-  /// Whether a, moved by `up`, is the largest beside b, moved by `down`.
-  static bool beats(const Number& a, Wide up, const Number& b, Wide down, bool first) {
-    if (std::isnan(a.value) || std::isnan(b.value))
-      return std::isnan(a.value) && (first || !std::isnan(b.value));
-    const Wide x = std::isinf(a.value) ? a.value : a.value + up;
-    const Wide y = std::isinf(b.value) ? b.value : b.value + down;
-    return first ? x >= y : x > y;
+    Heads<Wide> all;
+    for (Index h = 0; h < heads_; ++h) all.push_back(heads.at(t, h * width_ + i % width_));
+    return gradient_of_largest(all, size(i / width_), Number{g, 0});
   }
 
   // ---- Sums over rows ----

@@ -1,10 +1,11 @@
-// How the heads of one row become one.
+// How the heads of one row become one, and what of its gradient each gets.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "tests/oracle/bounded.hpp"
 #include "tests/oracle/multihead_sum.hpp"
 
 namespace heed_test {
@@ -29,27 +30,61 @@ Bounded<Wide> mean_of_heads(const Heads<Wide>& heads) {
   for (const Bounded<Wide>& head : heads) terms.add(head, 1);
   const Bounded<Wide> sum = terms.sum(2);
   const auto count = static_cast<Wide>(heads.size());
-  return {sum.value / count, sum.bound / count + (count + 1) * Arithmetic<Real>::kUnderflow};
+  const Wide lost = sum.bound > 0 ? (count + 1) * Arithmetic<Real>::kUnderflow : 0;
+  return {sum.value / count, sum.bound / count + lost};
 }
 
 /// The largest: nothing is rounded. It is no less than the largest x - e and no more than the
-/// largest x + e; a NaN wins.
+/// largest x + e, nor further off than the most that any is; a NaN wins.
 template <class Real, class Wide = typename Arithmetic<Real>::Wide>
 Bounded<Wide> largest_head(const Heads<Wide>& heads) {
   Bounded<Wide> largest = heads[0];
   Wide low = -kInfinite<Wide>;
   Wide high = -kInfinite<Wide>;
+  Wide most = 0;
   bool unknown = false;
   for (const Bounded<Wide>& head : heads) {
     if (std::isnan(head.value)) return head;
     unknown = unknown || std::isinf(head.bound);
     if (head.value > largest.value) largest = head;
+    most = std::max(most, head.bound);
     low = std::max(low, head.value - head.bound);
     high = std::max(high, head.value + head.bound);
   }
   if (unknown) return {0, kInfinite<Wide>};
   if (std::isinf(largest.value)) return largest;
-  return {largest.value, std::max(largest.value - low, high - largest.value)};
+  return {largest.value, std::min(most, std::max(largest.value - low, high - largest.value))};
+}
+
+/// Whether a, moved by `up`, is the largest beside b, moved by `down`.
+template <class Wide>
+bool beats(const Bounded<Wide>& a, Wide up, const Bounded<Wide>& b, Wide down, bool first) {
+  if (std::isnan(a.value) || std::isnan(b.value))
+    return std::isnan(a.value) && (first || !std::isnan(b.value));
+  const Wide x = std::isinf(a.value) ? a.value : a.value + up;
+  const Wide y = std::isinf(b.value) ? b.value : b.value + down;
+  return first ? x >= y : x > y;
+}
+
+/// What of the largest's gradient a head gets: all of it where the head certainly is the largest,
+/// nothing where it certainly is not, else anything between. A NaN is larger than all; of equal
+/// ones the first is.
+template <class Wide>
+Bounded<Wide> gradient_of_largest(const Heads<Wide>& heads, std::size_t head,
+                                  const Bounded<Wide>& gradient) {
+  bool may = true;
+  bool must = true;
+  for (std::size_t h = 0; h < heads.size(); ++h) {
+    if (is_unspecified(heads[h])) return kUnbounded<Wide>;
+    if (h == head) continue;
+    const bool first = head < h;
+    may = may && beats(heads[head], heads[head].bound, heads[h], -heads[h].bound, first);
+    must = must && beats(heads[head], -heads[head].bound, heads[h], heads[h].bound, first);
+  }
+  if (must) return gradient;
+  if (!may) return {0, 0};
+  if (!std::isfinite(gradient.value)) return kUnbounded<Wide>;
+  return {gradient.value / 2, std::fabs(gradient.value) / 2 + gradient.bound};
 }
 
 }  // namespace heed_test

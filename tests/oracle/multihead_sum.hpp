@@ -62,8 +62,10 @@ class Terms {
     using A = Arithmetic<Real>;
     if (pairs_) more += 2;
     if (nan_) return {std::numeric_limits<Wide>::quiet_NaN(), 0};
-    const Wide error = moved_ + gamma_of<Real>(roundings_ + more) * magnitude_ +
-                       (roundings_ + more) * A::kUnderflow;
+    const bool zeros = magnitude_ == 0 && moved_ == 0;  // which nothing rounds
+    const Wide error = zeros ? 0
+                             : moved_ + gamma_of<Real>(roundings_ + more) * magnitude_ +
+                                   (roundings_ + more) * A::kUnderflow;
     if (unknown_ || !(magnitude_ + error < A::kMax)) return {0, kInfinite<Wide>};
     return {value_, std::isfinite(value_) ? error : 0};
   }

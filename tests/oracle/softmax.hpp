@@ -76,6 +76,7 @@
 #include <vector>
 
 #include "tests/oracle/arithmetic.hpp"
+#include "tests/oracle/bounded.hpp"
 #include "tests/oracle/element.hpp"
 #include "tests/oracle/inputs.hpp"
 #include "tests/oracle/scores.hpp"
@@ -239,6 +240,20 @@ Bounded<Wide> probability(const Softmax<Wide>& softmax, std::size_t j) {
   if (!(b < 1)) return {p, kInfinite<Wide>};
   const Wide quotient = (p * softmax.error[j] + softmax.lost_alone + b * p) / (1 - b);
   return {p, quotient + gamma_of<Real>(2) * (p + quotient) + Arithmetic<Real>::kUnderflow};
+}
+
+/// 2^(t - l), the weight that a log-sum-exp says, l in log2 units and off by `moved`; `kept` is
+/// what rounding its constant depends on. See backward_row.hpp, 1.
+template <class Real, class Wide = typename Arithmetic<Real>::Wide>
+Bounded<Wide> weight_by_lse(const Score<Wide>& t, Wide l, Wide moved, Wide kept) {
+  using A = Arithmetic<Real>;
+  const Wide away = t.value - l;
+  const Wide given = t.error + moved + gamma_of<Real>(A::kConstant + 2) * kept;
+  const Wide error = given + A::kUnit * (std::fabs(away) + given);
+  if (!(away + error < std::numeric_limits<Real>::max_exponent - 1)) return kUnbounded<Wide>;
+  const Wide p = std::exp2(away);
+  const Wide factor = std::expm1(kLn2Of<Wide> * error + std::log1p(2 * A::kUnit));
+  return finite_or_unbounded<Real>(p, p * factor + A::kSmallest);
 }
 
 }  // namespace heed_test

@@ -237,8 +237,7 @@ BlockGradients BlockBackward::run(const Context& context, Keeps keeps) {
         heed_multihead_plan_run(forward.get(), &block_args, workspace.get(), workspace.bytes()));
   }
   block_args.out = nullptr;
-  desc_.block = &of_block;
-  const MultiheadBackwardPlan plan = make_plan(context, desc_);
+  const MultiheadBackwardPlan plan = make_plan(context, desc(of_block));
   Workspace workspace(describe(plan).workspace_bytes);
   begin();
   const heed_multihead_backward_args arguments = args(block_args);

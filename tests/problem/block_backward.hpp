@@ -42,7 +42,11 @@ class BlockBackward {
   /// On an instruction set; nullptr: on those that multiply no pairs.
   ExpectedBlockGradients expected(const char* isa = nullptr);
 
-  /// What heed gets, beside a block's arguments, which are to live as long.
+  /// What heed gets, beside a block's descriptor and arguments, which are to live as long.
+  const heed_multihead_backward_desc& desc(const heed_multihead_desc& of_block) {
+    desc_.block = &of_block;
+    return desc_;
+  }
   heed_multihead_backward_args args(const heed_multihead_args& of_block);
 
   /// Everything that a run writes; throws if it writes anything else.
