@@ -23,16 +23,6 @@ heed_context_info describe(const Context& context) {
   return described(heed_context_describe, context.get(), HEED_CONTEXT_INFO_INIT);
 }
 
-std::vector<std::string> usable_isas() {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < heed_isa_count(); ++i) {
-    heed_isa_info info = HEED_ISA_INFO_INIT;
-    check(heed_isa_get(i, &info));
-    if (info.usable != 0) names.emplace_back(info.name);
-  }
-  return names;
-}
-
 unsigned automatic_threads() { return describe(make_context({}, {}, 0)).threads; }
 
 }  // namespace heed::perf

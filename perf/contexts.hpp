@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "api/heed.h"
 #include "perf/options.hpp"
@@ -42,8 +41,6 @@ Info described(heed_status (*describe)(const T*, Info*), const T* it, Info info)
 /// An empty isa is automatic, and so are 0 threads. Throws std::runtime_error.
 Context make_context(const Options& options, const std::string& isa, unsigned threads);
 heed_context_info describe(const Context& context);
-
-std::vector<std::string> usable_isas();
 
 /// What the library takes when it is left to choose: the CPUs of this process, or HEED_THREADS.
 unsigned automatic_threads();

@@ -10,6 +10,7 @@
 #include "perf/contexts.hpp"
 #include "perf/peak.hpp"
 #include "tests/support/buffer.hpp"
+#include "tests/support/calls.hpp"
 #include "tests/support/random.hpp"
 
 namespace heed::perf {
@@ -127,7 +128,8 @@ void measure_stage(benchmark::State& state, const Stage& stage, const KernelTabl
 /// The tables of the chosen instruction sets, or of all usable ones.
 std::vector<const KernelTable<float>*> tables(const Options& options) {
   std::vector<const KernelTable<float>*> chosen;
-  const std::vector<std::string> names = options.isas.empty() ? usable_isas() : options.isas;
+  std::vector<std::string> names = options.isas;
+  if (names.empty()) names.assign(heed_test::isa_names().begin(), heed_test::isa_names().end());
   for (const std::string& name : names) {
     make_context({}, name, 1);  // throws, with the choices, where the name is none of them
     for (std::size_t i = 0; i < isa_count(); ++i)

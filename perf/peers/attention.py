@@ -20,7 +20,6 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
-import results
 from command import parser_of
 from ggml_peer import Ggml
 from openvino_peer import OpenVino
@@ -254,8 +253,10 @@ def main():
         table.add(workload, turns)
     if options.json:
         versions = {program.name: program.version for program in (heed, *peers)}
-        results.write(options.json, versions, options.threads, options.repetitions,
-                      table.times_as_long)
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"programs": versions, "threads": options.threads, "turns": options.repetitions,
+                       "times_as_long": table.times_as_long}, file, indent=1)
+            file.write("\n")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 Needs matplotlib. The same file gives the same picture, to be read on light and on dark paper.
 """
 
+import json
 import sys
 
 sys.dont_write_bytecode = True  # no __pycache__ beside the sources
@@ -11,8 +12,6 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
-
-import results
 
 TITLES = {"torch": "PyTorch", "onnxruntime": "ONNX Runtime"}
 COLOURS = ["#d9822b", "#3d8fd1", "#5aa469"]
@@ -28,7 +27,8 @@ THICK = 0.76  # of a workload's bars together
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    found = results.read(sys.argv[1])
+    with open(sys.argv[1], encoding="utf-8") as file:
+        found = json.load(file)  # for every workload how many times as long as heed each program takes
     workloads = found["times_as_long"]
     peers = [name for name in found["programs"] if name != "heed"]
     if not peers:
