@@ -1,5 +1,5 @@
-// Gradients of dense attention and blocks where random problems do not go: sums longer than are
-// taken at a time, ties, nothing at all, factors without a reciprocal, and what no row attends.
+// Gradients of dense attention, blocks and graphs where random problems do not go: sums longer than
+// are taken at a time, ties, nothing at all, factors without a reciprocal, and what no row attends.
 #include "tests/dense/edges.hpp"
 #include "tests/graph/problems.hpp"
 #include "tests/multihead/copies.hpp"
@@ -52,41 +52,29 @@ GraphProblem with_everything(EdgeList edges, std::uint32_t inputs, const Types& 
   return p;
 }
 
-// ---- Of each operation ----
-
-/// A softcap, scale and temperature.
-struct Factors {
-  bool wide;
-  double softcap, scale, temperature;
-
-  Types types() const { return all_of(wide ? HEED_DTYPE_F64 : HEED_DTYPE_DEFAULT); }
-  template <class Desc>
-  void set(Desc& desc) const {
-    desc.softcap = softcap;
-    desc.scale = scale;
-    desc.temperature = temperature;
-  }
-};
-
-/// Those without a reciprocal, or with a quotient that is no normal number.
-constexpr Factors kOddFactors[] = {{false, 1e-40, 3e-41, 1},
-                                   {true, 1e-310, 3e-311, 1},
-                                   {false, 2, 1, 1e39},
-                                   {true, 1e-10, 1e-10, 1e300},
-                                   {false, 0, 1e-30, 1e12}};
-
 }  // namespace
 
 TEST_CASE("gradients through factors that have no reciprocal, or are no normal numbers",
           "[backward]") {
-  for (const Factors& factors : kOddFactors) {
-    Problem dense = filled(grouped(20, 40, factors.types()), 21);
-    factors.set(dense.desc);
+  struct Factors {
+    bool wide;
+    double softcap, scale, temperature;
+  };
+  for (const Factors& f : {Factors{false, 1e-40, 3e-41, 1}, Factors{true, 1e-310, 3e-311, 1},
+                           Factors{false, 2, 1, 1e39}, Factors{true, 1e-10, 1e-10, 1e300},
+                           Factors{false, 0, 1e-30, 1e12}}) {
+    const Types types = all_of(f.wide ? HEED_DTYPE_F64 : HEED_DTYPE_DEFAULT);
+    const auto set = [&](auto& desc) {
+      desc.softcap = f.softcap;
+      desc.scale = f.scale;
+      desc.temperature = f.temperature;
+    };
+    Problem dense = filled(grouped(20, 40, types), 21);
+    set(dense.desc);
     BackwardProblem of_dense = all_gradients_of(std::move(dense));
     check_backward(of_dense);
-    GraphProblem graph =
-        with_everything(random_edges(30, 200, 4), HEED_GRAPH_PROJECTED, factors.types());
-    factors.set(graph.desc);
+    GraphProblem graph = with_everything(random_edges(30, 200, 4), HEED_GRAPH_PROJECTED, types);
+    set(graph.desc);
     GraphBackwardProblem of_graph = all_gradients_of(std::move(graph));
     check_backward(of_graph);
   }

@@ -451,6 +451,15 @@ TEST_CASE("combiners make of the heads what their names say", "[identities]") {
   }
 }
 
+TEST_CASE("the largest of heads of which one is NaN is NaN", "[identities]") {
+  for (const Index h : {0, 1, 2, 3}) {
+    Block block = block_of(HEED_COMBINE_MAX);
+    block.w_query.set(0, 3, h * 7 + 2, kNaN);  // that head's queries
+    for (const Element& element : block.expected().out) CHECK(std::isnan(element.value));
+    check_block(block, IsaContexts());
+  }
+}
+
 TEST_CASE("a bias is a row of the matrix, for a feature that is 1", "[identities]") {
   for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64}) {
     Block block = block_of(HEED_COMBINE_CONCAT, dtype);
