@@ -38,6 +38,40 @@ def of_torch(element: str) -> Kind:
     return Kind("torch", element, make)
 
 
+class OnlyDLPack:
+    """An array of a library that has nothing else."""
+
+    def __init__(self, x: Any, device: tuple[int, int] = (1, 0)) -> None:
+        self.x, self.device, self.dtype = x, device, x.dtype
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.x.__dlpack__(**options)
+
+
+class OldDLPack(OnlyDLPack):
+    def __dlpack__(self) -> Any:
+        return self.x.__dlpack__()
+
+
+class InLibrary(OnlyDLPack):
+    """Of a library with results of its own."""
+
+    def __array_namespace__(self) -> Any:
+        return type("Library", (), {"from_dlpack": InLibrary})
+
+
+def of_jax(element: str) -> Kind:
+    def make(x: np.ndarray) -> Any:
+        import jax
+
+        return jax.numpy.asarray(x, element)
+
+    return Kind("jax", element, make)
+
+
 def element_of(name: str) -> Any:
     return getattr(__import__("ml_dtypes"), name) if name == "bfloat16" else np.dtype(name)
 
@@ -49,7 +83,8 @@ def bits_of(x: Any) -> np.ndarray:
 
         whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]
         return x.contiguous().view(whole).numpy()
-    return np.ascontiguousarray(x).view(f"i{np.asarray(x).itemsize}")
+    x = np.ascontiguousarray(getattr(x, "x", x))
+    return x.view(f"i{x.itemsize}")
 
 
 KINDS = [
@@ -57,6 +92,8 @@ KINDS = [
     of_numpy("bfloat16", "ml_dtypes"),
     *(of_torch(element) for element in ("float32", "float64", "float16", "bfloat16")),
 ]
+# Of libraries that heed asks to make their results.
+OTHERS = [Kind("numpy", "float32", InLibrary), of_jax("float32"), of_jax("bfloat16")]
 of_kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 

@@ -6,6 +6,7 @@ import mmap
 import numpy as np
 import pytest
 from cases import tensors
+from kinds import OldDLPack, OnlyDLPack
 
 import heed
 from heed import _heed
@@ -86,76 +87,12 @@ def test_mapped_files_and_buffers(tmp_path):
         assert _heed.seen(memoryview(memory).cast("f"))["shape"] == (16,)
 
 
-class OnlyDLPack:
-    """An array of a library that has nothing else."""
-
-    def __init__(self, x, device=(1, 0)):
-        self.x, self.device, self.dtype = x, device, x.dtype
-
-    def __dlpack_device__(self):
-        return self.device
-
-    def __dlpack__(self, **options):
-        return self.x.__dlpack__(**options)
-
-
-class OldDLPack(OnlyDLPack):
-    def __dlpack__(self):
-        return self.x.__dlpack__()
-
-
-class Library:
-    """With results of its own."""
-
-    @staticmethod
-    def from_dlpack(x):
-        return InLibrary(x)
-
-
-class InLibrary(OnlyDLPack):
-    def __array_namespace__(self):
-        return Library
-
-
-@pytest.mark.parametrize("wrapper", [OnlyDLPack, OldDLPack, InLibrary])
+@pytest.mark.parametrize("wrapper", [OnlyDLPack, OldDLPack])
 def test_dlpack(wrapper):
     q, k, v = tensors()
-    wrapped = wrapper(q)
-    assert _heed.seen(wrapped)["address"] == address(q)
-    out = heed.attention(wrapped, wrapper(k), v)
-    if wrapper is InLibrary:
-        assert type(out) is InLibrary
-        out = out.x
+    assert _heed.seen(wrapper(q))["address"] == address(q)
+    out = heed.attention(wrapper(q), wrapper(k), v)
     np.testing.assert_array_equal(out, heed.attention(q, k, v))
-
-
-def test_gradients_of_another_library():
-    """New ones are of its kind; those of repeated tensors are sums, wherever they go."""
-    q, k, v = tensors()
-    k = k[:, :1].copy()
-    found = heed.attention(q, k, v, return_lse=True)
-    given = (k, v, found.out, found.lse, np.ones_like(found.out))
-    expected = heed.attention_backward(q, *given)
-    wrapped = heed.attention_backward(InLibrary(q), *given)
-    into = heed.attention_backward(InLibrary(q), *given, grad_key=(own := np.empty_like(k)))
-    assert into.key is own
-    np.testing.assert_array_equal(own, expected.key)
-    for name in ("query", "key", "value"):
-        gradient = getattr(wrapped, name)
-        assert type(gradient) is InLibrary
-        np.testing.assert_array_equal(gradient.x, getattr(expected, name))
-
-
-def test_jax():
-    jax = pytest.importorskip("jax")
-    q, k, v = tensors()
-    out = heed.attention(*[jax.numpy.asarray(x) for x in (q, k, v)])
-    assert isinstance(out, jax.Array)
-    np.testing.assert_array_equal(np.asarray(out), heed.attention(q, k, v))
-    half = [jax.numpy.asarray(x, jax.numpy.bfloat16) for x in (q, k, v)]
-    out = heed.attention(*half)
-    assert out.dtype == jax.numpy.bfloat16
-    np.testing.assert_array_equal(np.asarray(out), heed.attention(*[np.asarray(x) for x in half]))
 
 
 def unaligned():

@@ -1,13 +1,15 @@
 """What callers' own objects do while heed reads them: they free memory and raise what they like."""
 
+import copy
 import ctypes
 import inspect
+import pickle
 import re
 from functools import partial
 
 import numpy as np
 import pytest
-from kinds import assert_like, bits_of, of_kinds, of_numpy, of_torch
+from kinds import KINDS, OTHERS, assert_like, bits_of, of_numpy, of_torch
 
 import heed
 from heed.options import _ELSEWHERE
@@ -132,7 +134,7 @@ def planned(make, *kept):
     """A plan and a call of it, which keeps these arguments."""
 
     def call(query, **given):
-        calls = {n: x for n, x in given.items() if hasattr(x, "shape") or isinstance(x, OnDemand)}
+        calls = {n: x for n, x in given.items() if not isinstance(x, bool | int)}
         plan = make(query, **given)
         return plan(query, **{n: x for n, x in calls.items() if n not in kept})
 
@@ -190,6 +192,11 @@ FUNCTIONS = {
         {"query": X, "key": X, "value": X, "out": FORWARD.out, "lse": FORWARD.lse, **GRADIENTS}
         | {"bias": numbers(5, 5), "sinks": numbers(2), "causal": True}
         | {"grad_query": 0 * X, "grad_bias": numbers(5, 5), "grad_sinks": numbers(2)},
+    ),
+    "repeated": (
+        heed.attention_backward,
+        {"query": X, "key": X[:, :1], "value": X, "out": FORWARD.out, "lse": FORWARD.lse}
+        | {"grad_out": GRADIENTS["grad_out"]},
     ),
     "multihead": (
         heed.multihead,
@@ -288,12 +295,13 @@ def of_kind(function, kind):
         if element == "float32" and name not in SINGLE:
             wide = "float64" if kind.element == "float64" else "float32"
             element = wide if name in WIDE else kind.element
-        return (of_torch if kind.library == "torch" else of_numpy)(element).make(x)
+        make = of_torch if kind.library == "torch" else of_numpy
+        return (kind if element == kind.element else make(element)).make(x)
 
     return {name: made(name, x) for name, x in FUNCTIONS[function][1].items()}
 
 
-@of_kinds
+@pytest.mark.parametrize("kind", [*KINDS, *OTHERS], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_results_come_in_the_callers_kind(function, kind):
     """With the bits that NumPy's arrays of this type give."""
@@ -402,19 +410,43 @@ def test_masked_arrays_are_refused(argument):
         heed.attention(**given)
 
 
+CACHE = heed.Cache(key_heads=2, features=8, pages=4)
+# Objects of every class, and what is to be pickled in their stead.
+OBJECTS = {
+    "Cache": (CACHE, "save its sequences, by Sequence.save"),
+    "Sequence": (CACHE.sequence(), "pickle what Sequence.save gives"),
+    "Graph": (GRAPH, "pickle sources and destinations"),
+    "Context": (CONTEXT, None),
+    "Weights": (heed.Weights(numbers(8, 8)), "pickle the matrix and the bias"),
+    "Kept": (heed.Kept(), "compute it anew with heed.multihead"),
+    "Plan": (heed.plan(X, X, X), None),
+    "MultiheadPlan": (
+        heed.multihead_plan(ROWS, **BLOCK, heads=2),
+        "make it anew with heed.multihead_plan",
+    ),
+    "GraphAttentionPlan": (
+        heed.graph_attention_plan(GRAPH, **NODES),
+        "make it anew with heed.graph_attention_plan",
+    ),
+}
+
+
+@pytest.mark.parametrize("use", [pickle.dumps, copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("name", OBJECTS)
+def test_what_another_process_could_not_use_says_so(use, name):
+    made, instead = OBJECTS[name]
+    words = rf"^heed.{name} cannot be pickled or copied: .*: {instead}$" if instead else name
+    with pytest.raises(TypeError, match=words):
+        use(made)
+
+
 def callables():
     """What heed exports, and the methods of what it exports, by name."""
-    cache = heed.Cache(key_heads=2, features=8, pages=4)
-    made = {"Cache": cache, "Sequence": cache.sequence(), "Graph": GRAPH, "Context": CONTEXT}
-    made["Weights"], made["Kept"] = heed.Weights(numbers(8, 8)), heed.Kept()
-    made["Plan"] = heed.plan(X, X, X)
-    made["MultiheadPlan"] = heed.multihead_plan(ROWS, **BLOCK, heads=2)
-    made["GraphAttentionPlan"] = heed.graph_attention_plan(GRAPH, **NODES)
     for name in heed.__all__:
         value = getattr(heed, name)
         if callable(value):
             yield name, value
-    for name, value in made.items():
+    for name, (value, _) in OBJECTS.items():
         methods = [n for n in dir(value) if not n.startswith("_")] + ["__call__"]
         for method in methods:
             if callable(getattr(value, method, None)):

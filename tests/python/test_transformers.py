@@ -31,41 +31,24 @@ SMALL = {
 GROUPED = {**SMALL, "num_key_value_heads": 2, "head_dim": 8}
 WINDOWED = {**GROUPED, "sliding_window": 4}
 
-# What to build, and which of transformers' own implementations it is held against.
+LAYERS = ["sliding_attention", "full_attention", "sliding_attention"]
+LOCAL = {"local_attention": 4, "global_attn_every_n_layers": 2}
+EXPERTS = {"num_local_experts": 2, "num_experts_per_tok": 1}
+# Models and configurations, and which of transformers' own implementations they are held against.
 MODELS = {
-    "bert": (lambda: transformers.BertForMaskedLM(transformers.BertConfig(**SMALL)), "sdpa"),
-    "modernbert": (
-        lambda: transformers.ModernBertForMaskedLM(
-            transformers.ModernBertConfig(**SMALL, local_attention=4, global_attn_every_n_layers=2)
-        ),
-        "sdpa",
-    ),
-    "llama": (lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**GROUPED)), "sdpa"),
-    "mistral": (
-        lambda: transformers.MistralForCausalLM(transformers.MistralConfig(**WINDOWED)),
-        "sdpa",
-    ),
+    "bert": ("BertForMaskedLM", "BertConfig", SMALL, "sdpa"),
+    "modernbert": ("ModernBertForMaskedLM", "ModernBertConfig", {**SMALL, **LOCAL}, "sdpa"),
+    "llama": ("LlamaForCausalLM", "LlamaConfig", GROUPED, "sdpa"),
+    "mistral": ("MistralForCausalLM", "MistralConfig", WINDOWED, "sdpa"),
     "gemma2": (
-        lambda: transformers.Gemma2ForCausalLM(
-            transformers.Gemma2Config(**WINDOWED, attn_logit_softcapping=0.5)
-        ),
-        "eager",
+        *("Gemma2ForCausalLM", "Gemma2Config"),
+        *({**WINDOWED, "attn_logit_softcapping": 0.5}, "eager"),
     ),
     "gemma3": (
-        lambda: transformers.Gemma3ForCausalLM(
-            transformers.Gemma3TextConfig(
-                **WINDOWED,
-                layer_types=["sliding_attention", "full_attention", "sliding_attention"],
-            )
-        ),
-        "sdpa",
+        *("Gemma3ForCausalLM", "Gemma3TextConfig"),
+        *({**WINDOWED, "layer_types": LAYERS}, "sdpa"),
     ),
-    "gpt_oss": (
-        lambda: transformers.GptOssForCausalLM(
-            transformers.GptOssConfig(**WINDOWED, num_local_experts=2, num_experts_per_tok=1)
-        ),
-        "eager",
-    ),
+    "gpt_oss": ("GptOssForCausalLM", "GptOssConfig", {**WINDOWED, **EXPERTS}, "eager"),
 }
 ENCODERS = ("bert", "modernbert")
 DECODERS = [name for name in MODELS if name not in ENCODERS]
@@ -73,8 +56,8 @@ DECODERS = [name for name in MODELS if name not in ENCODERS]
 
 def build(name):
     torch.manual_seed(3)
-    make, reference = MODELS[name]
-    model = make().eval()
+    kind, config, options, reference = MODELS[name]
+    model = getattr(transformers, kind)(getattr(transformers, config)(**options)).eval()
     for parameter in model.parameters():  # scores that matter, also sinks
         with torch.no_grad():
             parameter.normal_(std=0.15)
