@@ -219,7 +219,7 @@ class TestPlan:
             gc.collect()
 
 
-def test_communicators():
+def test_parts_of_the_world():
     """Ranks of a communicator are its own."""
     comm = WORLD.Split(RANK % 2, -RANK)
     length = 3 * comm.size
@@ -227,6 +227,11 @@ def test_communicators():
     rows = heed.mpi.place(length, comm)
     out = heed.mpi.attention(*(x[:, :, rows] for x in (q, k, v)), comm=comm, causal=True)
     close(out, heed.attention(q, k, v, causal=True)[:, :, rows])
+    sources, destinations, *_ = edges()
+    mine = slice(comm.rank, None, comm.size)
+    graph = heed.mpi.Graph(sources[mine], destinations[mine], nodes=NODES, comm=comm)
+    assert sorted(np.concatenate(comm.allgather(graph.nodes()))) == list(range(NODES))
+    graph.free()
     comm.Free()
 
 
@@ -578,12 +583,3 @@ class TestGraphs:
         context = heed.Context(threads=2)
         again = heed.mpi.graph_attention(graph, data=data[rows], context=context, **options)
         assert np.array_equal(again, out)
-
-    def test_of_part_of_the_world(self):
-        comm = WORLD.Split(RANK % 2, RANK)
-        sources, destinations, *_ = edges()
-        mine = slice(comm.rank, None, comm.size)
-        graph = heed.mpi.Graph(sources[mine], destinations[mine], nodes=NODES, comm=comm)
-        assert sorted(np.concatenate(comm.allgather(graph.nodes()))) == list(range(NODES))
-        graph.free()
-        comm.Free()

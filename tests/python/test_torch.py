@@ -345,21 +345,6 @@ def test_operators_give_no_views():
         assert not any(result._is_view() for result in results)
 
 
-def test_op_has_the_options_of_heed_attention():
-    tensors = problem()
-    both = {"bias": torch.linspace(-1, 1, 35).reshape(5, 7), "scale": 0.5, "softcap": 0.7}
-    both["sinks"] = torch.tensor([0.5, -1.0, 2.0, 0.0])
-    for own, options in (
-        ({"offset": 2, "left": 1, "right": 1}, {"window": (1, 1), "alignment": 2}),
-        (both, both),
-        ({"causal": True, "offset": 2, "left": 1}, {"causal": 2, "window": (1, None)}),
-    ):
-        out, lse = heed.torch.attention(*tensors, **own)
-        expected = heed.attention(*tensors, **options, return_lse=True)
-        assert torch.equal(out, expected.out)
-        assert torch.equal(lse, expected.lse)
-
-
 class Model(torch.nn.Module):
     def forward(self, query, key, value):
         out = F.scaled_dot_product_attention(2 * query, key, value, is_causal=True)
@@ -582,19 +567,31 @@ OPTIONS = {
 }
 
 
+def in_heed(causal=False, offset=0, left=None, right=None, **rest):
+    """Options of heed.attention."""
+    where = {"causal" if causal else "alignment": offset}
+    return {**rest, **where, "window": (left, right)}
+
+
 @pytest.mark.parametrize("name", OPTIONS)
-def test_gradcheck(name):
-    """Of out and of lse, by everything that has gradients, in float64."""
+def test_op_is_heed_attention_with_its_gradients(name):
+    """Bit for bit, of out and of lse, by everything that has gradients."""
     tensors, options = small(), OPTIONS[name]()
-    names = list(differentiable(options))
-
-    def attend(query, key, value, *more):
-        return heed.torch.attention(
-            query, key, value, **{**options, **dict(zip(names, more, strict=True))}
+    more = differentiable(options)
+    found = heed.torch.attention(*tensors, **options)
+    weights = [torch.randn(x.shape, dtype=x.dtype) for x in found]
+    gradients = torch.autograd.grad(found, [*tensors, *more.values()], weights)
+    named = ["bias" if n == "attn_mask" else n for n in more]
+    with torch.no_grad():
+        own = in_heed(**options)
+        expected = heed.attention(*tensors, **own, return_lse=True)
+        own |= {f"grad_{n}": True for n in named}
+        of_all = heed.attention_backward(
+            *tensors, *expected, weights[0], grad_lse=weights[1], **own
         )
-
-    given = (*tensors, *(options[n] for n in names))
-    assert torch.autograd.gradcheck(attend, given)
+    others = (getattr(of_all, n) for n in ("query", "key", "value", *named))
+    for one, other in zip((*found, *gradients), (*expected, *others), strict=True):
+        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
