@@ -46,28 +46,6 @@ def test_context_is_where_it_computes(isa):
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"threads": 0}, "threads is 0; it must be at least 1"),
-        ({"threads": 1025}, "threads is 1025; it must be at most 1024"),
-        ({"threads": "2"}, "threads must be an int, not str"),
-        ({"isa": "mmx"}, 'isa is "mmx", which this build does not know; usable here: scalar'),
-        ({"isa": 3}, "isa must be a str, not int"),
-        ({"executor": "fibres"}, 'executor is "fibres"; this build has: serial'),
-        ({"product": "none"}, 'product is "none"; this build has: heed'),
-        ({"tile_q": 65537}, "tile_q is 65537; it must be at most 65536"),
-        ({"tile_kv": -1}, "tile_kv is -1; it must be at least 1"),
-        ({"check": 1}, "check must be True or False, not 1"),
-        ({"precision": "highest"}, 'precision is "highest"; it must be exact, default, high or'),
-        ({"precision": 2}, "precision must be a str, not int"),
-    ],
-)
-def test_refused(options, message):
-    with pytest.raises((heed.ArgumentError, TypeError), match=message):
-        heed.Context(**options)
-
-
 @pytest.mark.parametrize("precision", ["exact", "default", "high", "medium"])
 def test_precision(precision):
     assert heed.Context(precision=precision).describe()["precision"] == precision

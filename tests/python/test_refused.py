@@ -42,7 +42,7 @@ NODES, DATA, W, W3 = f32(4, 2, 3), f32(4, 6), f32(6, 6), f32(3, 6, 6)
 EDGE_DATA, W_EDGE, REPEATED = f32(3, 5), f32(5, 6), np.broadcast_to(F32(0), (3, 2))
 CACHE = cache_of()
 QUERIES, (NEW_KEY, NEW_VALUE) = f32(2, 4, 3, 8), rows_of(3)
-TABLE, TURNED = f32(3, 4), f32(2, 5, 8)
+TABLE, TURNED, EYE = f32(3, 4), f32(2, 5, 8), np.eye(3)
 
 ATTENTION = {"query": QUERY, "key": KEY, "value": VALUE}
 BLOCK = {
@@ -122,6 +122,8 @@ FUNCTIONS = {
     ),
     "merge": (heed.merge, {"parts": [(OUT, LSE)]}, {}),
     "rotate": (heed.rotate, {"x": TURNED}, {"out": (2, 5, 8)}),
+    "Context": (heed.Context, {}, {}),
+    "show": (heed.show, {"weights": EYE}, {}),
 }
 
 # What is changed, and how the message begins.
@@ -325,6 +327,16 @@ ARGUMENTS = {
         (dict(out=TURNED[:1]), "out has shape [1, 5, 8]; x has [2, 5, 8]"),
         (dict(out=TURNED.astype(float)), "out is float64, x float32; float64 goes with float64,"),
     ],
+    "Context": [
+        (dict(threads=0), "threads is 0; it must be at least 1"),
+        (dict(threads=1025), "threads is 1025; it must be at most 1024"),
+        (dict(isa="mmx"), 'isa is "mmx", which this build does not know; usable here: scalar'),
+        (dict(executor="fibres"), 'executor is "fibres"; this build has: serial'),
+        (dict(product="none"), 'product is "none"; this build has: heed'),
+        (dict(tile_q=65537), "tile_q is 65537; it must be at most 65536"),
+        (dict(tile_kv=-1), "tile_kv is -1; it must be at least 1"),
+        (dict(precision="highest"), 'precision is "highest"; it must be exact, default, high or'),
+    ],
     "project": [
         (dict(x=DATA[:, :5]), "x is float32 [4, 5]; it must have 6 features, as weights have"),
         (dict(weights=heed.Weights(np.ones((6, 3)))), "x is float32 but weights is float64; all"),
@@ -416,8 +428,30 @@ TYPES = {
         (dict(parts=3), "parts must be a sequence of pairs (out, lse), not int"),
         (dict(parts=[(OUT,)]), "parts[0] must be a pair (out, lse), not tuple"),
     ],
+    "Context": [
+        (dict(threads="2"), "threads must be an int, not str"),
+        (dict(isa=3), "isa must be a str, not int"),
+        (dict(check=1), "check must be True or False, not 1"),
+        (dict(precision=2), "precision must be a str, not int"),
+    ],
     "project": [
         (dict(weights=f32(6, 3)), "weights must be heed.Weights, not ndarray"),
+    ],
+}
+
+VALUES = {
+    "show": [
+        (dict(weights="abc"), "weights is <U3; it must be an array of numbers"),
+        (dict(weights=None), "weights is object; it must be an array of numbers"),
+        (dict(weights=[[1], [2, 3]]), "weights is object; it must be an array of numbers"),
+        (dict(weights=EYE * 1j), "weights is complex128; it must be an array of numbers"),
+        (dict(weights=EYE[0]), "weights has 1 axes; it must have 2 to 4"),
+        (dict(weights=EYE[:, :0]), "weights is [1, 3, 0]; there is nothing to show"),
+        (dict(tokens=["a"]), "tokens has 1 names; it must have one for each of 3 rows"),
+        (dict(key_tokens=["a"]), "key_tokens has 1 names; it must have one for each of 3 keys"),
+        (dict(weights=heed.Result(EYE)), "weights is a result without weights: ask for them by"),
+        (dict(head=1), "head is 1; it must be 0 to 0"),
+        (dict(weights=np.zeros((2, 1, 3, 3)), batch=2), "batch is 2; it must be 0 to 1"),
     ],
 }
 
@@ -442,6 +476,7 @@ ALL = [
     for kind, tables in (
         (heed.ArgumentError, ARGUMENTS),
         (heed.UnsupportedError, UNSUPPORTED),
+        (ValueError, VALUES),
         (TypeError, TYPES),
     )
     for name, rows in tables.items()
@@ -479,6 +514,8 @@ WITHOUT = {
     "cache_bytes",
     "append",
     "Cache.attention",
+    "Context",
+    "show",
 }
 
 

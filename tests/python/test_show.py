@@ -88,24 +88,3 @@ def test_weights_of_torch():
     torch = pytest.importorskip("torch")
     weights = torch.eye(3, dtype=torch.bfloat16, requires_grad=True)
     assert text_of(weights) == text_of(EYE)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "words"),
-    [
-        (("abc",), {}, "weights is <U3; it must be an array of numbers"),
-        ((None,), {}, "weights is object; it must be an array of numbers"),
-        (([[1], [2, 3]],), {}, "weights is object; it must be an array of numbers"),
-        ((EYE * 1j,), {}, "weights is complex128; it must be an array of numbers"),
-        ((np.zeros(3),), {}, "weights has 1 axes; it must have 2 to 4"),
-        ((np.zeros((2, 0)),), {}, r"weights is \[1, 2, 0\]; there is nothing to show"),
-        ((EYE, ["a"]), {}, "tokens has 1 names; it must have one for each of 3 rows"),
-        ((EYE,), {"key_tokens": ["a"]}, "key_tokens has 1 names; it must have one for each of 3"),
-        ((heed.Result(EYE),), {}, "weights is a result without weights: ask for them by return_w"),
-        ((EYE,), {"head": 1}, "head is 1; it must be 0 to 0"),
-        ((np.zeros((2, 1, 3, 3)),), {"batch": 2}, "batch is 2; it must be 0 to 1"),
-    ],
-)
-def test_refused(arguments, options, words):
-    with pytest.raises(ValueError, match=words):
-        heed.show(*arguments, **options)
