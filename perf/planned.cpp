@@ -34,12 +34,4 @@ Runner Planned::prepare(const std::shared_ptr<void>& owner, oracle::Problem& pro
   };
 }
 
-std::string Planned::tiles() const {
-  return std::to_string(info_.tile_q) + "x" + std::to_string(info_.tile_kv);
-}
-
-std::string Planned::label() const {
-  return std::string(info_.isa) + " tiles " + tiles() + " " + info_.executor;
-}
-
 }  // namespace heed::perf

@@ -16,6 +16,14 @@ namespace heed::perf {
 /// Calls heed; owns all that a call needs. Throws std::runtime_error.
 using Runner = std::function<void()>;
 
+inline std::string tiles_of(const heed_attention_info& info) {
+  return std::to_string(info.tile_q) + "x" + std::to_string(info.tile_kv);
+}
+/// E.g. "avx2 tiles 360x256 tbb".
+inline std::string label_of(const heed_attention_info& info) {
+  return std::string(info.isa) + " tiles " + tiles_of(info) + " " + info.executor;
+}
+
 class Planned {
  public:
   Planned(const std::string& workload, const Context& context);
@@ -33,8 +41,8 @@ class Planned {
   Runner prepare(const std::shared_ptr<void>& owner, oracle::Problem& problem,
                  std::vector<heed_attention_args> layers);
 
-  std::string tiles() const;
-  std::string label() const;  ///< e.g. "avx2 tiles 360x256 tbb"
+  std::string tiles() const { return tiles_of(info_); }
+  std::string label() const { return label_of(info_); }
 
  private:
   Workload workload_;

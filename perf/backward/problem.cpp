@@ -69,12 +69,4 @@ Runner Gradients::prepare() {
   return run;
 }
 
-std::string Gradients::tiles() const {
-  return std::to_string(info_.tile_q) + "x" + std::to_string(info_.tile_kv);
-}
-
-std::string Gradients::label() const {
-  return std::string(info_.isa) + " tiles " + tiles() + " " + info_.executor;
-}
-
 }  // namespace heed::perf

@@ -32,8 +32,8 @@ class Gradients {
   /// The forward run, which returns log-sum-exp too.
   Runner prepare_forward();
 
-  std::string tiles() const;
-  std::string label() const;
+  std::string tiles() const { return tiles_of(info_); }
+  std::string label() const { return label_of(info_); }
 
  private:
   std::shared_ptr<oracle::BackwardProblem> tensors() const;

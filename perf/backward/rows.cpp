@@ -105,18 +105,11 @@ class GraphBackwardRow {
   void report(benchmark::State& state, PlannedGraphGradients& gradients,
               const Timing& timing) const {
     const auto edges = static_cast<double>(gradients.forward().edges()->count());
-    const auto heads = static_cast<double>(workload_.desc.heads);
-    const double bytes = gradients.info().gathered_bytes;
     const double forward = timing.beside[0];
-    state.counters["edges"] = edges;
-    state.counters["medges"] = edges / timing.seconds * 1e-6;
+    count_edges(state.counters, gradients.forward(), gradients.info(),
+                gradients.info().gathered_bytes, timing);
     state.counters["forward_medges"] = edges / forward * 1e-6;
     state.counters["of_forward"] = (forward + timing.seconds) / forward;
-    state.counters["gbps"] = bytes / timing.seconds * 1e-9;
-    state.counters["gather_gbps"] = timing.peak * 1e-9;
-    state.counters["of_gather"] = bytes / timing.seconds / timing.peak;
-    state.counters["of_scores"] =
-        static_cast<double>(gradients.info().workspace_bytes) / (edges * heads * sizeof(float));
     state.counters["build_ms"] = gradients.build_seconds() * 1e3;
     count(gradients.accuracy(), gradients.info().threads, state.counters);
     state.SetLabel(std::string(isa_) + " " + gradients.info().executor);

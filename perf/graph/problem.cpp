@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "perf/peak.hpp"
-
 namespace heed::perf {
 
 Graph make_graph(const Edges& edges, const Context& context, bool reverse) {
@@ -38,6 +36,19 @@ PlannedGraph::PlannedGraph(const GraphWorkload& workload, const Context& context
   (*this)();
   accuracy_ = check_accuracy(workload, *edges_, *tensors_, static_cast<std::int64_t>(info_.tasks));
   demand(accuracy_, workload.name);
+}
+
+void count_edges(benchmark::UserCounters& counters, const PlannedGraph& forward,
+                 const heed_graph_attention_info& info, double bytes, const Timing& timing) {
+  const auto edges = static_cast<double>(forward.edges()->count());
+  const auto heads = static_cast<double>(forward.tensors()->desc.heads);
+  counters["edges"] = edges;
+  counters["medges"] = edges / timing.seconds * 1e-6;
+  counters["gbps"] = bytes / timing.seconds * 1e-9;
+  counters["gather_gbps"] = timing.peak * 1e-9;
+  counters["of_gather"] = bytes / timing.seconds / timing.peak;
+  counters["of_scores"] =
+      static_cast<double>(info.workspace_bytes) / (edges * heads * sizeof(float));
 }
 
 oracle::GraphProblem problem_of(const GraphWorkload& w, const oracle::EdgeList& edges) {

@@ -9,6 +9,7 @@
 #include "perf/contexts.hpp"
 #include "perf/graph/edges.hpp"
 #include "perf/graph/workload.hpp"
+#include "perf/peak.hpp"
 #include "tests/problem/graph_attention.hpp"
 
 namespace heed::perf {
@@ -74,6 +75,11 @@ struct Around {
 /// A head's rows, by their numbers.
 void take_rows(const Tensor& from, std::int64_t head, const std::vector<std::int64_t>& rows,
                Tensor& to);
+
+/// What a run over so many edges, which gathers so many bytes, comes to; timing.peak: of loops that
+/// only gather.
+void count_edges(benchmark::UserCounters& counters, const PlannedGraph& forward,
+                 const heed_graph_attention_info& info, double bytes, const Timing& timing);
 
 /// Compares out, lse and weights at about 64 nodes from the first to the last, and at the one with
 /// the most edges. Those of a node may be computed in as many parts, and merged.

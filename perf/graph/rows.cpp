@@ -35,16 +35,8 @@ class GraphRow {
 
  private:
   void report(benchmark::State& state, const PlannedGraph& problem, const Timing& timing) const {
-    const auto edges = static_cast<double>(problem.edges()->count());
-    const double bytes = edges * edge_bytes(workload_);
-    const double scores = edges * static_cast<double>(workload_.desc.heads);
-    const auto workspace = static_cast<double>(problem.info().workspace_bytes);
-    state.counters["edges"] = edges;
-    state.counters["medges"] = edges / timing.seconds * 1e-6;
-    state.counters["gbps"] = bytes / timing.seconds * 1e-9;
-    state.counters["gather_gbps"] = timing.peak * 1e-9;
-    state.counters["of_gather"] = bytes / timing.seconds / timing.peak;
-    state.counters["of_scores"] = workspace / (scores * sizeof(float));
+    const double bytes = static_cast<double>(problem.edges()->count()) * edge_bytes(workload_);
+    count_edges(state.counters, problem, problem.info(), bytes, timing);
     state.counters["build_ms"] = problem.build_seconds() * 1e3;
     count(problem.accuracy(), problem.info().threads, state.counters);
     state.SetLabel(std::string(problem.info().isa) + " " + problem.info().executor);

@@ -127,13 +127,32 @@ class Oracle {
     const Sequence& s = head.sequence();
     const Index b = packed_q_ ? 0 : s.batch;
     const Index line = s.first_query + i;
-    const Numbers grad_out =
-        given_.inside != nullptr ? inside_grad_out(b, h, line) : numbers(grad_out_, b, h, line);
-    const Numbers out =
-        given_.inside != nullptr ? inside_out(b, h, line) : numbers(out_, b, h, line);
-    const Bounded<Wide> lse = given_.inside != nullptr
-                                  ? bounded(given_.inside->lse[row_of(b, h, line)])
-                                  : Bounded<Wide>{static_cast<Wide>(lse_.at(b, h, line, 0)), 0};
+    const BlockInside* const inside = given_.inside;
+    const auto row_of = [&](auto&& number) {
+      Numbers row;
+      for (Index x = 0; x < width_; ++x) row.push_back(number(x));
+      return row;
+    };
+    const auto element = [](const Element& e) {
+      return Bounded<Wide>{static_cast<Wide>(e.value), static_cast<Wide>(e.bound)};
+    };
+    const auto at = [&](const Source& from, Index x) {
+      return Bounded<Wide>{static_cast<Wide>(from.at(b, h, line, x)), 0};
+    };
+    const Index rows = packed_q_ ? d_.packed_queries : d_.query_length;
+    const auto place = static_cast<std::size_t>((b * heads_ + h) * rows + line);
+    const Numbers grad_out = row_of([&](Index x) {
+      if (inside == nullptr) return at(grad_out_, x);
+      const Index of_block = packed_q_ ? line : b * d_.query_length + line;
+      return Bounded<Wide>{static_cast<Wide>(inside->grad_out.row(of_block)[h * width_ + x]),
+                           static_cast<Wide>(inside->grad_out.error(of_block, h * width_ + x))};
+    });
+    const Numbers out = row_of([&](Index x) {
+      if (inside == nullptr) return at(out_, x);
+      return element(
+          inside->out[place * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x)]);
+    });
+    const Bounded<Wide> lse = inside == nullptr ? at(lse_, 0) : element(inside->lse[place]);
     const Wide grad_lse =
         a_.grad_lse == nullptr ? 0 : static_cast<Wide>(grad_lse_.at(b, h, line, 0));
     const RowGiven<Wide> given = {grad_out.data(), out.data(), lse, grad_lse};
@@ -141,38 +160,6 @@ class Oracle {
     add(kGradSinks, h, [&] { return row.sink(); });
     for (Index j = 0; j < s.keys; ++j)
       if (head.attends(i, j)) add_pair(head, row, h, i, j, given);
-  }
-
-  Numbers numbers(const Source& from, Index b, Index h, Index line) const {
-    Numbers row;
-    for (const Wide x : rows_of<Wide>(from, b, h, line, 1, width_).numbers) row.push_back({x, 0});
-    return row;
-  }
-
-  // What a block computes itself.
-
-  static Bounded<Wide> bounded(const Element& e) {
-    return {static_cast<Wide>(e.value), static_cast<Wide>(e.bound)};
-  }
-  std::size_t row_of(Index b, Index h, Index line) const {
-    const Index rows = packed_q_ ? d_.packed_queries : d_.query_length;
-    return static_cast<std::size_t>((b * heads_ + h) * rows + line);
-  }
-  Numbers inside_out(Index b, Index h, Index line) const {
-    Numbers row;
-    for (Index x = 0; x < width_; ++x)
-      row.push_back(
-          bounded(given_.inside->out[row_of(b, h, line) * static_cast<std::size_t>(width_) +
-                                     static_cast<std::size_t>(x)]));
-    return row;
-  }
-  Numbers inside_grad_out(Index b, Index h, Index line) const {
-    const Computed& from = given_.inside->grad_out;
-    const Index i = packed_q_ ? line : b * d_.query_length + line;
-    Numbers row;
-    for (Index x = h * width_; x < (h + 1) * width_; ++x)
-      row.push_back({static_cast<Wide>(from.row(i)[x]), static_cast<Wide>(from.error(i, x))});
-    return row;
   }
 
   void add_pair(const Head<Real>& head, const Row& row, Index h, Index i, Index j,
