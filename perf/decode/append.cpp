@@ -31,8 +31,8 @@ class AppendProblem {
       : workload_(workload),
         d_(workload_.desc),
         cache_(made(heed_cache_create, heed_cache_destroy, context.get(), &d_)),
-        key_(normal_rows(d_.features)),
-        value_(normal_rows(d_.value_features)),
+        key_(normal_rows(d_.features, 1)),
+        value_(normal_rows(d_.value_features, 2)),
         copies_(static_cast<std::size_t>(d_.pages * d_.page_rows * d_.key_heads *
                                          (d_.features + d_.value_features)) *
                 sizeof(float)) {
@@ -69,8 +69,8 @@ class AppendProblem {
 
  private:
   /// [rows and heads, features], as the cache takes them.
-  Tensor normal_rows(std::int64_t width) const {
-    oracle::Random random(static_cast<std::uint64_t>(width));
+  Tensor normal_rows(std::int64_t width, std::uint64_t seed) const {
+    oracle::Random random(seed);
     Tensor rows = rows_of(HEED_DTYPE_F32, workload_.rows * d_.key_heads, width);
     rows.fill([&] { return random.normal(); });
     return rows;
@@ -88,7 +88,7 @@ class AppendProblem {
     heed_cache_attention_desc desc = HEED_CACHE_ATTENTION_DESC_INIT;
     desc.attention = &attention;
     desc.sequences = &sequence_;
-    const Tensor query = normal_rows(d_.features);
+    const Tensor query = normal_rows(d_.features, 3);
     Tensor out = rows_of(HEED_DTYPE_F32, workload_.rows * d_.key_heads, d_.value_features);
     heed_attention_args args = HEED_ATTENTION_ARGS_INIT;
     args.query = query.data();

@@ -3,9 +3,6 @@
 #include <map>
 #include <vector>
 
-#include "perf/peak.hpp"
-#include "tests/problem/graph_backward.hpp"
-
 namespace heed::perf {
 namespace {
 

@@ -4,10 +4,7 @@
 #include <memory>
 
 #include "perf/graph/problem.hpp"
-
-namespace heed_test {
-class GraphBackwardProblem;
-}
+#include "tests/problem/graph_backward.hpp"
 
 namespace heed::perf {
 

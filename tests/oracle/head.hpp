@@ -150,7 +150,7 @@ class Head {
       const Source each = of.dtype == HEED_DTYPE_I8
                               ? source_of(scales, layout, key_heads, key_rows, 1, packed_k)
                               : Source{scales, HEED_DTYPE_F32, {0, 0, 0, 0}};
-      const Matrix<Wide> factors = rows_of<Wide>(each, g, s.keys, 1, place);
+      Matrix<Wide> factors = rows_of<Wide>(each, g, s.keys, 1, place);
       multiply(rows, factors);
       return factors;
     };
