@@ -243,6 +243,20 @@ REFUSED = [
     ("bench L4_D4 --turns 0", 2, "--turns: '0' must be a whole number, from 1 to 10000"),
     ("tune", 2, "the following arguments are required: SHAPE"),
     ("tune H8_Lq1_Lkv64_D64", 1, "shape H8_Lq1_Lkv64_D64: so few rows are decoded, which has no"),
+    ("graph edges.csv", 2, "the following arguments are required: --features"),
+    ("graph nowhere.csv --features x.npy", 1, "nowhere.csv: No such file or directory"),
+    ("graph edges.csv --features few.npy", 1, "--features has 4 nodes; edges.csv names node 4"),
+    ("graph edges.csv --features x.npy --heads 3", 1, "--heads is 3; it must divide the 8"),
+    ("graph edges.csv --features cube.npy --heads 3", 1, "--features is [5, 2, 4]; it must be"),
+    ("graph edges.csv --features x.npy --weights", 2, "--weights is one more array; write all"),
+    ("graph edges.csv --features x.npy --lse -o o.npy", 2, "--lse is one more array; write all"),
+    ("graph edges.csv --features x.npy -o x.npy", 1, "-o x.npy would replace what --features"),
+    ("graph edges.csv --features x.npy --show 5", 1, "--show is 5; it must be 0 to 4"),
+    ("graph edges.csv --features x.npy --scale 0", 2, "--scale: '0' must be a number other than 0"),
+    ("graph edges.csv --features x.npy --matrices x.npy", 1, "x.npy: it is not a .npz file but a"),
+    ("graph edges.csv --features x.npy --matrices other.npz", 1, "--matrices other.npz: w_query"),
+    ("graph edges.csv --features cube.npy --matrices other.npz", 1, "--features has 3 axes; with"),
+    ("graph x.npy --features x.npy", 1, "x.npy: it is [5, 8] float32; edges are [2, edges] of"),
     ("completion csh", 2, "invalid choice: 'csh'"),
     ("attened", 2, "invalid choice: 'attened'"),
 ]
@@ -253,11 +267,15 @@ def test_refused_before_the_work(run, tensors, monkeypatch, line, status, words)
     def work(*_, **__):
         raise AssertionError("nothing may be computed")
 
-    for module, name in ((heed, "attention"), (Turns, "run")):
+    for module, name in ((heed, "attention"), (heed, "graph_attention"), (Turns, "run")):
         monkeypatch.setattr(module, name, work)
     np.save("s.npy", np.zeros(4, np.float32))
     np.save("m.npy", tensors["q"] > 0)
     np.savez("other.npz", a=1, k=tensors["k"])
+    x = np.ones((5, 8), np.float32)
+    for name, array in (("x", x), ("few", x[:4]), ("cube", x.reshape(5, 2, 4))):
+        np.save(f"{name}.npy", array)
+    Path("edges.csv").write_text("source,destination\n0,1\n4,4\n")
     for name in ("text.npy", "text.npz"):
         Path(name).write_text("not an array")
     Path("false.npz").write_bytes(Path("q.npy").read_bytes())

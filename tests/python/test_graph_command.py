@@ -91,38 +91,6 @@ def test_show(run, files):
     assert "node 3 attends 0 edges" in shown[1].out
 
 
-REFUSED = [
-    # The command line, the exit status, and what is said of it.
-    ("edges.csv", 2, "the following arguments are required: --features"),
-    ("nowhere.csv --features x.npy", 1, "nowhere.csv: No such file or directory"),
-    ("edges.csv --features few.npy", 1, "--features has 4 nodes; edges.csv names node 4"),
-    ("edges.csv --features x.npy --heads 3", 1, "--heads is 3; it must divide the 8 features"),
-    ("edges.csv --features cube.npy --heads 3", 1, "--features is [5, 2, 4]; it must be [nodes,"),
-    ("edges.csv --features x.npy --weights", 2, "--weights is one more array; write all with -o"),
-    ("edges.csv --features x.npy --lse -o o.npy", 2, "--lse is one more array; write all with -o"),
-    ("edges.csv --features x.npy -o x.npy", 1, "-o x.npy would replace what --features names"),
-    ("edges.csv --features x.npy --show 5", 1, "--show is 5; it must be 0 to 4"),
-    ("edges.csv --features x.npy --scale 0", 2, "--scale: '0' must be a number other than 0"),
-    ("edges.csv --features x.npy --matrices x.npy", 1, "x.npy: it is not a .npz file but a .npy"),
-    ("edges.csv --features x.npy --matrices m.npz", 1, "--matrices m.npz: w_query is missing"),
-    ("edges.csv --features cube.npy --matrices m.npz", 1, "--features has 3 axes; with --matrices"),
-    ("x.npy --features x.npy", 1, "x.npy: it is [5, 8] float32; edges are [2, edges] of whole"),
-]
-
-
-@pytest.mark.parametrize(("line", "status", "words"), REFUSED, ids=[row[0] for row in REFUSED])
-def test_refused(run, files, line, status, words):
-    np.save("few.npy", files[:4])
-    np.save("cube.npy", files.reshape(5, 2, 4))
-    np.savez("m.npz", w=1)
-    before = sorted(Path().iterdir())
-    ran = run("graph", *line.split())
-    assert ran.status == status
-    assert ran.err.startswith("heed graph: ")
-    assert words in ran.err
-    assert sorted(Path().iterdir()) == before
-
-
 READ = [
     # A file, and what is wrong with it; None: it has the edges 0 to 1 and 2 to 3.
     ("0 1\n1\n", "line 2 has 1 columns; it must have 2"),
