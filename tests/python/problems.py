@@ -11,7 +11,8 @@ import pytest
 
 import heed
 
-LIBRARY = Path(heed.__file__).parents[3] / "tests" / "python" / "libheed_python_problems.so"
+BUILD = Path(heed.__file__).parents[3]
+LIBRARY = BUILD / "tests" / "python" / "libheed_python_problems.so"
 # By the names that the C tests give types. Those that NumPy lacks are of ml_dtypes.
 TYPES = {
     "f32": "<f4",
@@ -75,8 +76,9 @@ def narrow(said: Any) -> bool:
 
 def problems(operation: str, count: int) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """A line that describes each, arguments and results, which live until the next is drawn."""
-    if not LIBRARY.exists():
-        pytest.skip("needs libheed_python_problems, which is built with HEED_BUILD_TESTS")
+    cache = BUILD / "CMakeCache.txt"
+    if not cache.exists() or "HEED_BUILD_TESTS:BOOL=ON" not in cache.read_text():
+        pytest.skip("needs the build's libheed_python_problems, which HEED_BUILD_TESTS makes")
     draw = ctypes.CDLL(str(LIBRARY)).heed_test_draw
     draw.restype, draw.argtypes = ctypes.c_char_p, (ctypes.c_char_p, ctypes.c_uint64)
     try:
