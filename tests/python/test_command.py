@@ -126,33 +126,6 @@ def test_progress_is_drawn_where_it_is_wanted(run, tensors, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     drawn = run("attend", *QKV, "--progress", "always").err.split("\r\x1b[2K")
     assert max(map(len, drawn)) == 29
-    for when in ("auto", "never"):  # stderr is no terminal here
-        assert run("attend", *QKV, "--progress", when).err == ""
-
-
-def test_expectations(run, tensors):
-    np.save("want.npy", attended(tensors) + np.float32(0.25))
-    ran = run("attend", *QKV, "--expect", "want.npy", "--tolerance", "0.3")
-    assert ran.status == 0
-    assert "max error 0.25, mean 0.25" in ran.out
-    ran = run("attend", *QKV, "--expect", "want.npy", "--tolerance", "0.1")
-    assert ran.status == 1
-    assert ran.err == "heed attend: the error is 0.25; --tolerance allows 0.1\n"
-
-
-def test_nan_is_told(run, tensors):
-    query, value = tensors["q"].copy(), tensors["v"].copy()
-    query[0, 0, 0, 0], value[1, 1, 0, 0] = np.nan, np.inf
-    np.save("q.npy", query)
-    assert (
-        "out has NaN, 6 of its 240 numbers; NaN or infinity stands in QUERY\n"
-        in run("attend", *QKV).err
-    )
-    np.save("v.npy", value)
-    np.save("b.npy", np.where(np.arange(7) == 3, -np.inf, 0).astype(np.float32))
-    ran = run("attend", *QKV, "--bias", "b.npy", "--quiet")
-    assert ran.status == 0
-    assert ran.err.endswith("NaN or infinity stands in QUERY, VALUE\n")
 
 
 def test_show(run, tensors):
@@ -168,10 +141,46 @@ def test_show(run, tensors):
     ElementTree.parse("a.svg")
 
 
-def test_timing_and_quiet(run, tensors):
-    assert "ms, median of 3, " in run("attend", *QKV, "--repeat", "3").out
-    ran = run("attend", *QKV, "--repeat", "3", "--quiet")
-    assert (ran.out, ran.err) == ("", "")
+KEPT_NOWHERE = r"float32, \S+ to \S+, mean \S+; -o FILE\.npy keeps it\n"
+TOLD = [
+    # The command line, where @ is q.npy k.npy v.npy, what stdout has, and how stderr ends.
+    ("attend @", rf"^out \[2, 4, 5, 6\] {KEPT_NOWHERE}$", ""),
+    ("graph edges.txt --features x.npy", r"^out \[2, 1, 4\] float32, 0 to 1, mean 0\.5; -o", ""),
+    ("attend @ --expect want.npy --tolerance 0.3", r"max error 0\.25, mean 0\.25", ""),
+    (
+        "attend @ --expect want.npy --tolerance 0.1",
+        "",
+        "the error is 0.25; --tolerance allows 0.1\n",
+    ),
+    (
+        "attend nan.npy k.npy v.npy",
+        "",
+        "NaN, 6 of its 240 numbers; NaN or infinity stands in QUERY\n",
+    ),
+    ("attend nan.npy k.npy inf.npy --bias b.npy --quiet", "^$", "stands in QUERY, VALUE\n"),
+    ("attend @ --repeat 3", "ms, median of 3, ", ""),
+    ("attend @ --repeat 3 --quiet", "^$", ""),
+    ("attend @ --progress auto", "", ""),  # stderr is no terminal here
+    ("attend @ --progress never", "", ""),
+]
+
+
+@pytest.mark.parametrize(("line", "out", "err"), TOLD)
+def test_what_is_told(run, tensors, monkeypatch, line, out, err):
+    query, value = tensors["q"].copy(), tensors["v"].copy()
+    query[0, 0, 0, 0], value[1, 1, 0, 0] = np.nan, np.inf
+    bias = np.where(np.arange(7) == 3, -np.inf, 0).astype(np.float32)
+    want = attended(tensors) + np.float32(0.25)
+    x = np.ones((2, 4), np.float32)
+    for name, array in (("nan", query), ("inf", value), ("b", bias), ("want", want), ("x", x)):
+        np.save(f"{name}.npy", array)
+    Path("edges.txt").write_text("0 1\n")
+    if "--progress" in line:
+        monkeypatch.setattr(pieces, "LONG", 1.0)
+    ran = run(*line.replace("@", " ".join(QKV)).split())
+    assert ran.status == ("allows" in err)
+    assert re.search(out, ran.out)
+    assert ran.err.endswith(err) if err else ran.err == ""
 
 
 REFUSED = [
@@ -400,18 +409,6 @@ def test_long_work_is_asked_about(run, tensors, monkeypatch, line, limit):
         assert ran.status == status
         assert "; go on? [y/N] " in ran.err
     assert run(*words, "--yes").status == 0
-
-
-def test_results_that_are_kept_nowhere_are_told_in_short(run, tensors):
-    out = attended(tensors)
-    words = (
-        f"float32, {out.min():.3g} to {out.max():.3g}, mean {out.mean():.3g}; -o FILE.npy keeps it"
-    )
-    assert run("attend", *QKV).out == f"out [2, 4, 5, 6] {words}\n"
-    Path("edges.txt").write_text("0 1\n")
-    np.save("x.npy", np.ones((2, 4), np.float32))
-    told = run("graph", "edges.txt", "--features", "x.npy").out
-    assert told == "out [2, 1, 4] float32, 0 to 1, mean 0.5; -o FILE.npy keeps it\n"
 
 
 # ---- heed bench ---------------------------------------------------------------------------------
