@@ -9,10 +9,12 @@ namespace {
 /// Of queries, keys and values, and of a bias where there is one.
 oracle::GraphBackwardProblem with_gradients(const GraphWorkload& w, oracle::GraphProblem forward) {
   const std::uint32_t type = w.desc.query.dtype;
-  oracle::GraphBackwardProblem problem(std::move(forward), 9, {type});
+  heed_graph_attention_backward_desc desc = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
+  desc.grad_out.dtype = desc.grad_query.dtype = desc.grad_key.dtype = desc.grad_value.dtype = type;
+  oracle::GraphBackwardProblem problem(std::move(forward), 9, desc);
   for (const oracle::GraphGradientOf of :
        {oracle::kGraphQuery, oracle::kGraphKey, oracle::kGraphValue})
-    problem.want(of, {type});
+    problem.want(of);
   if (w.bias) problem.want(oracle::kGraphEdgeBias);
   return problem;
 }

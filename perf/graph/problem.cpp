@@ -52,15 +52,10 @@ void count_edges(benchmark::UserCounters& counters, const PlannedGraph& forward,
 }
 
 oracle::GraphProblem problem_of(const GraphWorkload& w, const oracle::EdgeList& edges) {
-  oracle::GraphProblem p(edges, w.desc.heads, w.desc.features, w.desc.value_features);
-  const std::uint32_t type = w.desc.query.dtype;
-  p.add_projected({type, type, type});
-  p.add_out(type);
-  if (w.bias) p.add_edge_bias();
-  if (w.lse) p.want_lse();
-  if (w.weights) p.want_weights();
-  p.desc.softcap = w.desc.softcap;
-  p.desc.hard = w.desc.hard;
+  oracle::GraphProblem p(edges, w.desc);
+  if (w.bias) p.add({oracle::kGraphEdgeBias});
+  if (w.lse) p.add({oracle::kGraphLse});
+  if (w.weights) p.add({oracle::kGraphWeights});
   return p;
 }
 

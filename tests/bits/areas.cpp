@@ -4,9 +4,9 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "tests/problem/draw_graphs.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
-#include "tests/problem/random_graphs.hpp"
 #include "tests/problem/random_merges.hpp"
 
 namespace heed_test {
@@ -74,11 +74,9 @@ void run_block(std::uint64_t seed, Contexts& contexts, Record& record) {
 }
 
 void run_graphs(Graphs kind, std::uint64_t seed, Contexts& contexts, Record& record) {
-  RandomGraphs graphs(seed, kind);
-  GraphProblem problem = graphs.draw();
-  const GraphForm form = graphs.form();
-  each_isa(seed, contexts, record, line_of(problem) + (form.rows ? ", rows" : ", list"),
-           [&](const Context& context) { return problem.run(context, form); });
+  GraphProblem problem = draw_graph_problem(seed, kind);
+  each_isa(seed, contexts, record, line_of(problem),
+           [&](const Context& context) { return problem.run(context); });
 }
 
 void run_graph(std::uint64_t seed, Contexts& contexts, Record& record) {

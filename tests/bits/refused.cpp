@@ -7,9 +7,9 @@
 
 #include "tests/bits/areas.hpp"
 #include "tests/bits/damaged.hpp"
+#include "tests/problem/draw_graphs.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
-#include "tests/problem/random_graphs.hpp"
 
 namespace heed_test {
 
@@ -195,18 +195,11 @@ void run_block(Case& c) {
 // ---- Graphs ----
 
 void make_graph(Case& c) {
-  RandomGraphs graphs(c.seed);
-  const EdgeList edges = graphs.draw().edges;
-  const GraphForm form = graphs.form();
-  GraphArrays<std::int32_t> arrays(edges);
-  const bool wide = form.index_type == HEED_INDEX_I64;
-  GraphArrays<std::int64_t> wide_arrays(edges);
-  const auto at_least_one = [&](auto& of) {
-    spoil(c, of.sources);
-    spoil(c, form.rows ? of.offsets : of.destinations);
-    return of.desc(edges, form);
-  };
-  const heed_graph_desc desc = wide ? at_least_one(wide_arrays) : at_least_one(arrays);
+  const GraphProblem p = draw_graph_problem(c.seed);
+  GraphArrays arrays(p.edges, p.form);
+  spoil(c, arrays.sources);
+  spoil(c, arrays.ends);
+  const heed_graph_desc desc = arrays.desc();
   Damaged<heed_graph_desc> given(desc);
   // Sizes and types that the arrays have not are damaged such that they must be refused.
   const std::int64_t kind = c.random.integer(0, 4);
@@ -217,8 +210,7 @@ void make_graph(Case& c) {
   if (kind == 3) fields.duplicates = static_cast<std::uint32_t>(c.random.integer(0, 5));
   if (c.one_in(4)) given.spoil_pointer(c.random, {8, 16, 48}, c.spare.data());
   std::ostringstream line;
-  line << edges.nodes << " nodes, " << edges.size() << " edges" << (form.rows ? ", rows" : ", list")
-       << ", damage " << kind << given.line();
+  line << line_of(p) << ", damage " << kind << given.line();
   c.begin("graph_create", line.str());
   heed_graph* graph = nullptr;
   c.record.add("graph", heed_graph_create(c.context.get(), given.get(), &graph));
@@ -226,9 +218,8 @@ void make_graph(Case& c) {
 }
 
 void plan_graph(Case& c) {
-  RandomGraphs graphs(c.seed);
-  const GraphProblem p = graphs.draw();
-  const Graph graph = heed_test::make_graph(c.context, p.edges, graphs.form());
+  const GraphProblem p = draw_graph_problem(c.seed);
+  const Graph graph = heed_test::make_graph(c.context, p.edges, p.form);
   Damaged<heed_graph_attention_desc> desc(p.desc);
   desc.overwrite(c.random);
   c.begin("graph_attention_plan_create", line_of(p) + desc.line());
@@ -239,9 +230,8 @@ void plan_graph(Case& c) {
 }
 
 void run_graph(Case& c) {
-  RandomGraphs graphs(c.seed);
-  GraphProblem p = graphs.draw();
-  const Graph graph = heed_test::make_graph(c.context, p.edges, graphs.form());
+  GraphProblem p = draw_graph_problem(c.seed);
+  const Graph graph = heed_test::make_graph(c.context, p.edges, p.form);
   const GraphPlan plan = make_plan(c.context, graph, p.desc);
   Damaged<heed_graph_attention_args> args(p.args());
   args.spoil_pointer(

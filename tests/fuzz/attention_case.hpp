@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/problem/draw.hpp"
-#include "tests/fuzz/extent.hpp"
 #include "tests/problem/attention.hpp"
+#include "tests/problem/draw.hpp"
+#include "tests/problem/extent.hpp"
 
 namespace heed_test {
 

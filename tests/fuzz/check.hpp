@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "api/heed.h"
-#include "tests/fuzz/extent.hpp"
 #include "tests/oracle/element.hpp"
 #include "tests/problem/draw.hpp"
+#include "tests/problem/extent.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/tensor.hpp"

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "tests/fuzz/check.hpp"
-#include "tests/fuzz/extent.hpp"
 #include "tests/oracle/multihead.hpp"
+#include "tests/problem/extent.hpp"
 
 namespace heed_test {
 

@@ -3,7 +3,7 @@
 #include "tests/oracle/merge.hpp"
 
 #include "tests/fuzz/check.hpp"
-#include "tests/fuzz/extent.hpp"
+#include "tests/problem/extent.hpp"
 
 using namespace heed_test;
 

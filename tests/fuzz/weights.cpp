@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "tests/fuzz/check.hpp"
-#include "tests/fuzz/extent.hpp"
 #include "tests/fuzz/plan.hpp"
 #include "tests/oracle/project.hpp"
+#include "tests/problem/extent.hpp"
 
 using namespace heed_test;
 

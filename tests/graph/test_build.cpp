@@ -60,11 +60,11 @@ TEST_CASE("a large graph is built alike by any threads, in any order and form",
     Random random(6);
     each_executor(isa_names().back(), [&](const std::string& name, const Context& context) {
       INFO(name);
-      CHECK(same_bits(p.run(context, {false, HEED_INDEX_I64}), first));
+      CHECK(same_bits(p.run(context, GraphForm{false, HEED_INDEX_I64}), first));
       GraphProblem other = problem(reordered(edges, random_order(edges.sources.size(), random)));
       CHECK(same_bits(other.run(context).out, first.out));
       other.edges = by_destination(other.edges);
-      CHECK(same_bits(other.run(context, {true, HEED_INDEX_I32}).out, first.out));
+      CHECK(same_bits(other.run(context, GraphForm{true, HEED_INDEX_I32}).out, first.out));
       check_info(other.edges, describe(make_graph(context, other.edges)));
     });
   }
@@ -75,12 +75,12 @@ TEST_CASE("a graph needs nothing of the caller's arrays once it is made", "[buil
   GraphProblem p = problem(edges);
   const Context context = make_context(isa_names()[0]);
   const GraphOutputs want = p.run(context);
-  GraphArrays<std::int32_t> arrays(edges);
-  const heed_graph_desc desc = arrays.desc(edges, {});
+  GraphArrays arrays(edges, {false, HEED_INDEX_I64});
+  const heed_graph_desc desc = arrays.desc();
   heed_graph* made = nullptr;
   require_ok(heed_graph_create(context.get(), &desc, &made));
   const Graph graph(made);
   std::fill(arrays.sources.begin(), arrays.sources.end(), -1);
-  std::fill(arrays.destinations.begin(), arrays.destinations.end(), 1 << 30);
+  std::fill(arrays.ends.begin(), arrays.ends.end(), 1 << 30);
   CHECK(same_bits(p.run(context, graph), want));
 }

@@ -1,6 +1,6 @@
 // Hard attention: weight 1 at the largest score, of equal ones at the lowest source, then at the
 // edge given first. Scores are small whole numbers, which are exact in every type.
-#include "tests/dense/kinds.hpp"
+#include "tests/graph/problems.hpp"
 
 using namespace heed_test;
 
@@ -51,10 +51,10 @@ void check_winners(GraphProblem& p) {
 
 /// Queries of 1, keys that are few different whole numbers, and values that tell nodes apart.
 GraphProblem problem(const EdgeList& edges, Index different, std::uint32_t dtype, bool by_edge) {
-  GraphProblem p(edges, 3, 1, 1);
-  p.desc.hard = 1;
-  p.desc.scale = 1;
-  p.add_projected(all_of(dtype));
+  heed_graph_attention_desc d = graph_desc(3, 1, 1, all_of(dtype));
+  d.hard = 1;
+  d.scale = 1;
+  GraphProblem p(edges, d);
   p.query->fill([] { return 1; });
   Random random(static_cast<std::uint64_t>(different));
   const auto whole = [&] { return static_cast<double>(random.integer(-different, different)); };
@@ -62,16 +62,14 @@ GraphProblem problem(const EdgeList& edges, Index different, std::uint32_t dtype
   p.value->each([&](const Axes& at) { p.value->set(at, static_cast<double>(at[2] + 32 * at[1])); });
   if (by_edge) {
     p.key->fill([] { return 0; });  // a sum of both might round
-    p.add_edge_bias();
+    add_edge_tensors(p, 1, dtype);
+    p.w_edge_key.reset();
     p.edge_bias->fill(whole);
-    p.add_edge_data(1, dtype);
-    p.add_edge_values(dtype);
     p.edge_data->each(
         [&](const Axes& at) { p.edge_data->set(at, 256 * static_cast<double>(at[2] % 3)); });
     p.w_edge_value->fill([] { return 1; });
   }
-  p.add_out(dtype);
-  p.want_weights();
+  p.add({kGraphWeights});
   return p;
 }
 

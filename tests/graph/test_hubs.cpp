@@ -39,10 +39,10 @@ void add_all_options(GraphProblem& p) {
   p.desc.temperature = 0.7;
   p.desc.combine = HEED_COMBINE_WEIGHTED;
   p.desc.residual = 1;
-  p.head_weights.numbers.resize(static_cast<std::size_t>(p.desc.heads));
-  p.add_data(value_features_of(p.desc), p.query->dtype());
+  p.desc.width = value_features_of(p.desc);
+  p.desc.data.dtype = p.query->dtype();
+  p.add({kGraphHeadWeights, kGraphData, kGraphOut});
   add_edge_tensors(p, 3, p.query->dtype());
-  p.add_out(p.out->dtype());
   p.fill(5);
   p.edge_bias->each([&](const Axes& at) {
     if ((at[2] + at[1]) % 3 == 0) p.edge_bias->set(at, -kInfinity);
@@ -140,7 +140,7 @@ TEST_CASE("pieces of a hub that have nothing, everything, or NaN", "[hubs]") {
   for (const Case& c : cases) {
     INFO(c.name);
     GraphProblem p = projected_problem(list, 2, 2, 3);
-    p.add_edge_bias();
+    p.add({kGraphEdgeBias});
     p.fill(10);
     c.change(p);
     check_hub(p);
@@ -153,12 +153,11 @@ TEST_CASE("hard attention finds the largest score of a hub, of equal ones the fi
   Random random(11);
   for (Index e = 0; e < edges; ++e) list.add(random.integer(0, 499), 499);
   for (const Index repeat : {1, 2, 250}) {
-    GraphProblem p(list, 1, 1, 1);
-    p.desc.hard = 1;
-    p.desc.scale = 1;
-    p.add_projected();
-    p.add_out();
-    p.want_weights();
+    heed_graph_attention_desc d = graph_desc(1, 1, 1);
+    d.hard = 1;
+    d.scale = 1;
+    GraphProblem p(list, d);
+    p.add({kGraphWeights});
     p.query->fill([] { return 1; });
     p.key->each([&](const Axes& at) { p.key->set(at, static_cast<double>(at[2] / repeat % 97)); });
     p.value->each([&](const Axes& at) { p.value->set(at, static_cast<double>(at[2])); });
@@ -204,9 +203,8 @@ TEST_CASE("scores that climb slowly, quickly, and in steps", "[hubs]") {
   for (const double slope : {0.02, 0.08, 0.5, 5.0, 200.0, -0.08, -5.0, -200.0})
     for (const std::uint32_t dtype : {HEED_DTYPE_F32, HEED_DTYPE_F64}) {
       GraphProblem p = projected_problem(edges, 3, 4, 9, all_of(dtype));
-      p.add_edge_bias();
-      p.add_edge_data(2, dtype);
-      p.add_edge_values(dtype);
+      add_edge_tensors(p, 2, dtype);
+      p.w_edge_key.reset();
       p.fill(33, 0.5);
       // Another way in each head, so that references move apart.
       p.edge_bias->each([&](const Axes& at) {

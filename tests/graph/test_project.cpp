@@ -7,15 +7,13 @@ namespace {
 
 GraphProblem made_of_data(heed_graph_inputs inputs, const EdgeList& edges, Index width,
                           std::uint32_t dtype = HEED_DTYPE_DEFAULT) {
-  GraphProblem p(edges, 3, 5, 7);
-  p.desc.inputs = inputs;
-  p.desc.out.dtype = dtype;
-  p.add_data(width, dtype, Arrangement::kRowsOutside);
-  p.add_matrices(dtype);
-  if (inputs == HEED_GRAPH_SHARED) p.add_matrix_bias(p.w_key);
+  heed_graph_attention_desc d = of_data(inputs, width, 3, 5, 7, all_of(dtype));
+  d.data.stride_row = width;
+  d.data.stride_feature = 1;
+  GraphProblem p(edges, d);
+  if (inputs == HEED_GRAPH_SHARED) p.add({kGraphBKey});
   add_edge_tensors(p, 2, dtype);
-  p.add_out(dtype);
-  p.want_lse();
+  p.add({kGraphLse});
   p.fill(9);
   return p;
 }

@@ -16,8 +16,7 @@ enum class ScoresFrom { kKeys, kEdgeData, kEdgeBias };
 /// through one feature and queries of 1, or through edges.
 GraphProblem weights_of(const EdgeList& edges, const std::vector<double>& scores, ScoresFrom from,
                         std::uint32_t dtype) {
-  GraphProblem p(edges, 1, 1, edges.nodes);
-  p.add_projected(all_of(dtype));
+  GraphProblem p(edges, graph_desc(1, 1, edges.nodes, all_of(dtype)));
   p.desc.scale = 1;
   p.query->fill([] { return 1; });
   p.key->fill([] { return 0; });
@@ -27,18 +26,18 @@ GraphProblem weights_of(const EdgeList& edges, const std::vector<double>& scores
     for (std::size_t e = 0; e < scores.size(); ++e)
       p.key->set({0, 0, edges.sources[e], 0}, scores[e]);
   if (from == ScoresFrom::kEdgeData) {
-    p.add_edge_data(1, dtype);
-    p.add_edge_keys(dtype);
+    p.desc.edge_width = 1;
+    p.desc.edge_data.dtype = p.desc.w_edge_key.dtype = dtype;
+    p.add({kGraphEdgeData, kGraphWEdgeKey});
     p.edge_data->each([&](const Axes& at) { p.edge_data->set(at, score(at)); });
     p.w_edge_key->fill([] { return 1; });
   }
   if (from == ScoresFrom::kEdgeBias) {
-    p.add_edge_bias(dtype);
+    p.desc.edge_bias.dtype = dtype;
+    p.add({kGraphEdgeBias});
     p.edge_bias->each([&](const Axes& at) { p.edge_bias->set(at, score(at)); });
   }
-  p.add_out(dtype);
-  p.want_weights();
-  p.want_lse();
+  p.add({kGraphWeights, kGraphLse});
   return p;
 }
 
@@ -86,25 +85,26 @@ GraphProblem seed_system(Index features, Index edges, bool matrix_first) {
   constexpr std::uint32_t dtype = HEED_DTYPE_F64;
   EdgeList list = random_edges(10, edges, 7);
   list.unique = true;
-  GraphProblem p(list, 1, features, features);
-  p.desc.inputs = HEED_GRAPH_PER_NODE;
-  p.desc.scale = 1;
-  p.desc.residual = 1;
-  p.add_data(features, dtype);
-  p.add_matrices(dtype, matrix_first ? Arrangement::kTransposed : Arrangement::kDefault);
-  p.add_out(dtype);
-  p.want_weights();
+  heed_graph_attention_desc d = graph_desc(1, features, features);
+  d.inputs = HEED_GRAPH_PER_NODE;
+  d.width = features;
+  d.scale = 1;
+  d.residual = 1;
+  set_types(d, all_of(dtype));
+  if (matrix_first) d.w_query = d.w_key = d.w_value = {dtype, 0, features * features, 1, features};
+  GraphProblem p(list, d);
+  p.add({kGraphWeights});
   Random random(8);
   const auto normal = [&] { return random.normal<double>(); };
   p.data->fill(normal);
-  for (Weighting* const w : {&p.w_query, &p.w_key, &p.w_value}) w->matrix->fill(normal);
+  for (auto* const w : {&p.w_query, &p.w_key, &p.w_value}) (*w)->fill(normal);
   return p;
 }
 
 using Vector = std::vector<long double>;
 
 /// Node n's matrix times its data, or its data times its matrix.
-Vector times(const GraphProblem& p, const Weighting& w, Index n, bool matrix_first) {
+Vector times(const GraphProblem& p, const Tensor& w, Index n, bool matrix_first) {
   const Index features = p.desc.features;
   Vector result(static_cast<std::size_t>(features));
   for (Index o = 0; o < features; ++o)
@@ -128,14 +128,14 @@ long double dot(const Vector& a, const Vector& b) {
 /// double has room for them.
 Vector seed_update(const GraphProblem& p, Index n, bool matrix_first) {
   const auto count = static_cast<std::size_t>(p.desc.features);
-  const Vector query = times(p, p.w_query, n, matrix_first);
+  const Vector query = times(p, *p.w_query, n, matrix_first);
   Vector update(count);
   long double sum = 0;
   const auto into = incoming(p.edges);
   for (const Index e : into[static_cast<std::size_t>(n)]) {
     const Index m = p.edges.sources[static_cast<std::size_t>(e)];
-    const long double weight = std::exp(dot(times(p, p.w_key, m, matrix_first), query));
-    const Vector value = times(p, p.w_value, m, matrix_first);
+    const long double weight = std::exp(dot(times(p, *p.w_key, m, matrix_first), query));
+    const Vector value = times(p, *p.w_value, m, matrix_first);
     for (std::size_t x = 0; x < count; ++x) update[x] += weight * value[x];
     sum += weight;
   }

@@ -6,12 +6,10 @@
 namespace heed_test {
 namespace {
 
-/// How a matrix lies: on that depends the order of sums in products with it.
-Arrangement arrangement_of(const Tensor& matrix) {
-  for (int i = 0; i < static_cast<int>(Arrangement::kCount); ++i)
-    if (strides_of(static_cast<Arrangement>(i), matrix.shape()) == matrix.strides())
-      return static_cast<Arrangement>(i);
-  throw std::logic_error("a matrix of no arrangement");
+/// Whether several elements share a place.
+bool repeats(const heed_layout& layout) {
+  const bool zero = layout.stride_head == 0 && layout.stride_row == 0 && layout.stride_feature == 0;
+  return layout.reserved == HEED_STRIDES_EXPLICIT || (layout.stride_head == 0 && !zero);
 }
 
 /// Rows of what the whole has for all [heads, of all, columns].
@@ -90,49 +88,31 @@ GraphProblem shard_of(const GraphProblem& whole, const OwnRows& own) {
   heed_graph_attention_desc& d = shard.desc;
   shard.edges = {static_cast<Index>(own.nodes.size()), own.sources, own.destinations,
                  whole.edges.unique};
-  int shift = 0;
-  const auto cut_rows = [&](std::optional<Tensor>& tensor, heed_layout& layout,
-                            const std::vector<std::int64_t>& rows, bool as_default = false) {
-    const Arrangement arrangement = as_default ? Arrangement::kDefault : own_arrangement(shift++);
-    if (!tensor) return;
-    const Tensor own_rows = cut(*tensor, rows, Arrangement::kDefault);
-    const Axes& n = own_rows.shape();
-    tensor =
-        shard.rows_tensor(n[2], n[1], n[3], own_rows.dtype(), layout.dtype, arrangement, layout);
-    tensor->assign(own_rows);
-  };
-  cut_rows(shard.query, d.query, own.nodes);
-  cut_rows(shard.key, d.key, own.nodes);
-  cut_rows(shard.value, d.value, own.nodes);
-  cut_rows(shard.data, d.data, own.nodes, whole.in_place);
-  cut_rows(shard.out, d.out, own.nodes, whole.in_place);
-  cut_rows(shard.lse, d.lse, own.nodes);
-  cut_rows(shard.edge_data, d.edge_data, own.edges);
-  cut_rows(shard.weights, d.weights, own.edges);
-  if (whole.edge_bias && whole.edge_bias->strides()[1] == 0 && d.heads > 1) {
-    shard.add_shared_edge_bias(d.edge_bias.dtype);
-    shard.edge_bias->assign(cut(*whole.edge_bias, own.edges, Arrangement::kDefault));
-  } else {
-    cut_rows(shard.edge_bias, d.edge_bias, own.edges);
+  for (std::size_t of = 0; of < kGraphTensors; ++of) {
+    const auto rows = graph_tensor(of).rows;
+    const bool matrices =
+        graph_tensor(of).matrix != nullptr && d.inputs == HEED_GRAPH_PER_NODE && of <= kGraphWValue;
+    if (!whole.at(of) || (rows == nullptr && !matrices)) continue;
+    const bool edges = of == kGraphEdgeData || of == kGraphEdgeBias || of == kGraphWeights;
+    const Arrangement arrangement = own_arrangement(static_cast<int>(of));
+    const Tensor part =
+        cut(*whole.at(of), edges ? own.edges : own.nodes, arrangement, matrices ? 0 : 2);
+    const bool one_place = whole.in_place && (of == kGraphData || of == kGraphOut);
+    if (!matrices && !one_place && !repeats(d.*rows)) {
+      d.*rows = layout_of(part, arrangement, (d.*rows).dtype);
+      (d.*rows).stride_batch = 0;
+    }
+    shard.add({of});
+    shard.at(of)->assign(part);
   }
-  if (d.inputs != HEED_GRAPH_PER_NODE) return shard;
-  const auto cut_matrices = [&](Weighting& w, heed_matrix_layout& layout) {
-    const Tensor all = cut(*w.matrix, own.nodes, Arrangement::kDefault, 0);
-    const Axes& n = all.shape();
-    w.matrix = shard.matrix(n[0], n[2], n[3], layout.dtype, arrangement_of(*w.matrix), layout);
-    w.matrix->assign(all);
-  };
-  cut_matrices(shard.w_query, d.w_query);
-  cut_matrices(shard.w_key, d.w_key);
-  cut_matrices(shard.w_value, d.w_value);
   return shard;
 }
 
-void check_split(GraphProblem& whole, const OwnerList& owners, const GraphForm& form) {
+void check_split(GraphProblem& whole, const OwnerList& owners) {
   const Context& context = plain_context();
   INFO("rank " << rank() << " of " << ranks() << (owners.empty() ? ", ranges: " : ", owners: ")
                << line_of(whole));
-  const GraphOutputs want = whole.run(context, form);
+  const GraphOutputs want = whole.run(context);
   const MpiGraph graph = make_mpi_graph(context, whole.edges, owners);
   const OwnRows own(graph);
   GraphProblem shard = shard_of(whole, own);

@@ -46,6 +46,6 @@ struct OwnRows {
 GraphProblem shard_of(const GraphProblem& whole, const OwnRows& own);
 
 /// Runs a problem split so: every rank's rows must have the bits of the whole in one process.
-void check_split(GraphProblem& whole, const OwnerList& owners, const GraphForm& form = {});
+void check_split(GraphProblem& whole, const OwnerList& owners);
 
 }  // namespace heed_test

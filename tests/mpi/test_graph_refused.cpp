@@ -14,14 +14,10 @@ constexpr Index kNodes = 23;
 EdgeList some_edges() { return random_edges(kNodes, 100, 3); }
 
 GraphProblem some_problem() {
-  GraphProblem p(some_edges(), 2, 4, 4);
-  p.desc.inputs = HEED_GRAPH_SHARED;
+  GraphProblem p(some_edges(), of_data(HEED_GRAPH_SHARED, 8, 2, 4, 4));
   p.desc.residual = 1;
-  p.add_data(8);
-  p.add_matrices();
   add_edge_tensors(p, 3);
-  p.add_out();
-  p.want_lse();
+  p.add({kGraphLse});
   p.fill(4);
   return p;
 }

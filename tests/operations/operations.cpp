@@ -59,12 +59,6 @@ void each_common(const Results& a, const Results& b, Function&& function) {
 
 }  // namespace
 
-GraphCall draw_graph(std::uint64_t seed) {
-  RandomGraphs graphs(seed);
-  GraphProblem problem = graphs.draw();
-  return {std::move(problem), graphs.form()};
-}
-
 BackwardProblem draw_gradients(std::uint64_t seed) {
   BackwardProblem p = draw_backward(seed);
   p.attend(plain_contexts()[0]);
@@ -75,8 +69,8 @@ Results run(Problem& p, const Context& context) { return results_of(p.run_all(co
 Results run(Block& p, const Context& context) {
   return results_of(p.run_all(context), p.out, p.attention);
 }
-Results run(GraphCall& p, const Context& context) {
-  const GraphOutputs got = p.run(context, p.form);
+Results run(GraphProblem& p, const Context& context) {
+  const GraphOutputs got = p.run(context);
   Results all = {{0, "out", p.out->shape(), got.out}};
   if (p.lse) all.push_back({1, "lse", p.lse->shape(), got.lse});
   if (p.weights) all.push_back({2, "weights", p.weights->shape(), got.weights});
@@ -133,7 +127,7 @@ Wanted wanted(Block& p) {
     return elements_of(all.on(isa), got.of);
   };
 }
-Wanted wanted(GraphCall& p) {
+Wanted wanted(GraphProblem& p) {
   return [want = p.expected()](const std::string&, const Result& got) {
     const std::vector<Element>* const all[] = {&want.out, &want.lse, &want.weights};
     return *all[got.of];
@@ -188,7 +182,7 @@ std::vector<const char*> options_of(const GraphProblem& p) {
   option("projected", p.desc.inputs == HEED_GRAPH_PROJECTED);
   option("shared", p.desc.inputs == HEED_GRAPH_SHARED);
   option("per node", p.desc.inputs == HEED_GRAPH_PER_NODE);
-  option("prepared", p.w_query.prepared || p.w_key.prepared || p.w_value.prepared);
+  option("prepared", p.prepared != std::array<bool, 3>{});
   option("edge keys", p.w_edge_key.has_value());
   option("edge values", p.w_edge_value.has_value());
   option("edge bias", p.edge_bias.has_value());

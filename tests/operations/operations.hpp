@@ -11,18 +11,13 @@
 
 #include "tests/dense/kinds.hpp"
 #include "tests/problem/block_backward.hpp"
+#include "tests/problem/draw_graphs.hpp"
 #include "tests/problem/random_backward.hpp"
 #include "tests/problem/random_blocks.hpp"
-#include "tests/problem/random_graph_backward.hpp"
 #include "tests/problem/random_merges.hpp"
 #include "tests/support/contexts.hpp"
 
 namespace heed_test {
-
-/// Attention over a graph, and how the graph is handed in.
-struct GraphCall : GraphProblem {
-  GraphForm form = {};
-};
 
 /// Gradients of a block, and whether the block keeps what they need.
 struct BlockBackwardCall : BlockBackward {
@@ -35,14 +30,14 @@ inline Problem draw_form(std::uint64_t seed) { return RandomForms(seed).draw(); 
 inline Problem draw_few(std::uint64_t seed) { return FewForms(seed).draw(); }
 inline Problem draw_long(std::uint64_t seed) { return LongForms(seed).draw(); }
 inline Block draw_block(std::uint64_t seed) { return RandomBlocks(seed).draw(); }
-GraphCall draw_graph(std::uint64_t seed);
+inline GraphProblem draw_graph(std::uint64_t seed) { return draw_graph_problem(seed); }
 /// out and lse are there already.
 BackwardProblem draw_gradients(std::uint64_t seed);
 inline BlockBackwardCall draw_block_gradients(std::uint64_t seed) {
   return {draw_block_backward(seed)};
 }
 inline GraphBackwardProblem draw_graph_gradients(std::uint64_t seed) {
-  return RandomGraphBackward(seed).draw();
+  return draw_graph_backward(seed);
 }
 
 inline Merge draw_merge(std::uint64_t seed) { return RandomMerges(seed).draw(); }
@@ -60,7 +55,7 @@ using Results = std::vector<Result>;
 
 Results run(Problem& p, const Context& context);
 Results run(Block& p, const Context& context);
-Results run(GraphCall& p, const Context& context);
+Results run(GraphProblem& p, const Context& context);
 Results run(BackwardProblem& p, const Context& context);
 Results run(BlockBackwardCall& p, const Context& context);
 Results run(GraphBackwardProblem& p, const Context& context);
@@ -92,7 +87,7 @@ using Wanted = std::function<std::vector<Element>(const std::string& isa, const 
 
 Wanted wanted(Problem& p);
 Wanted wanted(Block& p);
-Wanted wanted(GraphCall& p);
+Wanted wanted(GraphProblem& p);
 Wanted wanted(BackwardProblem& p);
 Wanted wanted(BlockBackwardCall& p);
 Wanted wanted(GraphBackwardProblem& p);

@@ -138,15 +138,8 @@ Input input_of(std::size_t gradient, BlockBackwardCall& of) {
 }
 
 Input input_of(std::size_t gradient, GraphBackwardProblem& of) {
-  GraphProblem& p = of.forward;
-  std::optional<Tensor>* const inputs[] = {
-      &p.query,          &p.key,          &p.value,          &p.data,
-      &p.w_query.matrix, &p.w_key.matrix, &p.w_value.matrix, &p.w_query.bias,
-      &p.w_key.bias,     &p.w_value.bias, &p.edge_data,      &p.w_edge_key,
-      &p.w_edge_value};
-  if (gradient == kGraphHeadWeights) return of_array(p.head_weights.numbers);
-  if (gradient == kGraphEdgeBias) return of_bias(p.edge_bias);
-  return of_tensor(*inputs[gradient]);
+  std::optional<Tensor>& input = of.forward.at(gradient);
+  return gradient == kGraphEdgeBias ? of_bias(input) : of_tensor(input);
 }
 
 // ---- Problems of float64, whose out and lse no step is lost in ----
@@ -179,16 +172,17 @@ std::optional<BlockBackwardCall> draw_smooth_block(std::uint64_t seed) {
 
 /// The largest of heads has corners.
 std::optional<GraphBackwardProblem> draw_smooth_graph(std::uint64_t seed) {
-  GraphProblem p = differentiable_graph(seed);
+  GraphProblem p = draw_differentiable_graph(seed);
   if (!is_float64(p.desc) || p.desc.combine == HEED_COMBINE_MAX || p.edges.nodes == 0)
     return std::nullopt;
   if (p.edge_bias && !shares_places(*p.edge_bias)) {
     const Tensor bias = *p.edge_bias;
-    p.add_edge_bias(HEED_DTYPE_F64);
+    p.desc.edge_bias.dtype = HEED_DTYPE_F64;
+    p.add({kGraphEdgeBias});
     p.edge_bias->assign(bias);
   }
-  p.add_out(HEED_DTYPE_F64);
-  p.want_lse(HEED_DTYPE_F64);
+  p.desc.lse.dtype = HEED_DTYPE_F64;
+  p.add({kGraphLse});
   return GraphBackwardProblem(std::move(p), seed);
 }
 

@@ -29,22 +29,15 @@ Block block_of(std::uint32_t combine, std::uint32_t dtype, Index queries = 11) {
 }
 
 GraphProblem with_everything(EdgeList edges, std::uint32_t inputs, const Types& types = {}) {
-  GraphProblem p(std::move(edges), 2, 5, 3);
-  p.desc.inputs = inputs;
-  p.desc.softcap = 15;
-  p.desc.temperature = 0.8;
-  p.desc.residual = 1;
-  p.desc.combine = HEED_COMBINE_WEIGHTED;
-  p.head_weights.numbers.resize(2);
-  p.add_data(3, types.query);
-  if (inputs == HEED_GRAPH_PROJECTED) {
-    p.add_projected(types);
-  } else {
-    p.add_matrices(types.query);
-    p.desc.steps = 2;
-  }
+  heed_graph_attention_desc d = of_data(inputs, 3, 2, 5, 3);
+  d.softcap = 15;
+  d.temperature = 0.8;
+  d.residual = 1;
+  d.combine = HEED_COMBINE_WEIGHTED;
+  d.steps = inputs == HEED_GRAPH_PROJECTED ? 1 : 2;
+  set_types(d, types);
+  GraphProblem p(std::move(edges), d);
   add_edge_tensors(p, 3, types.query);
-  p.add_out(types.out);
   p.fill(9);
   p.edge_bias->each([&](const Axes& at) {
     if ((at[2] + at[1]) % 5 == 0) p.edge_bias->set(at, -kInfinity);
@@ -275,7 +268,7 @@ TEST_CASE("gradients of two edges, by hand", "[backward]") {
   wide.query->fill([&] { return q; });
   wide.key->fill([&](const Axes& at) { return k[at[2]]; });
   wide.value->fill([&](const Axes& at) { return v[at[2]]; });
-  GraphBackwardProblem p(std::move(wide), 1, {HEED_DTYPE_F64});
+  GraphBackwardProblem p(std::move(wide));
   p.grad_out.fill([] { return 1.0; });
   p.want_all();
   const double a = std::exp(q * k[0]) / (std::exp(q * k[0]) + std::exp(q * k[1]));
@@ -293,10 +286,9 @@ TEST_CASE("gradients of two edges, by hand", "[backward]") {
 
 TEST_CASE("a bias that more heads share than a panel has, has the gradient of all", "[backward]") {
   for (const Index heads : {3, 61, 130}) {
-    GraphProblem p(random_edges(9, 40, 3), heads, 2, 1);
-    p.add_projected();
-    p.add_shared_edge_bias();
-    p.add_out();
+    GraphProblem p(random_edges(9, 40, 3), graph_desc(heads, 2, 1));
+    p.desc.edge_bias.stride_row = 1;
+    p.add({kGraphEdgeBias});
     p.fill(7);
     GraphBackwardProblem gradients = all_gradients_of(std::move(p));
     check_backward(gradients);

@@ -669,7 +669,7 @@ TEST_CASE("a complete graph is dense attention, with every option that both have
       for (const double softcap : {0.0, 2.0})
         for (const double temperature : {0.0, 0.5, kInfinity}) {
           GraphProblem p = projected_problem(complete_graph(nodes), 3, 16, 9, all_of(dtype));
-          p.add_edge_bias();
+          p.add({kGraphEdgeBias});
           p.fill(9);
           p.desc.softcap = softcap;
           p.desc.temperature = temperature;
@@ -690,16 +690,11 @@ TEST_CASE("results move with the nodes", "[identities]") {
     GraphProblem p = projected_problem(random_edges(40, 300, 1), 3, 7, 5, all_of(dtype), 2);
     check_renamed(p);
   }
-  GraphProblem steps(random_edges(30, 100, 4), 2, 6, 4);
-  steps.desc.inputs = HEED_GRAPH_SHARED;
+  GraphProblem steps(random_edges(30, 100, 4), of_data(HEED_GRAPH_SHARED, 8, 2, 6, 4));
   steps.desc.residual = 1;
   steps.desc.steps = 2;
-  steps.add_data(8);
-  steps.add_matrices();
   add_edge_tensors(steps, 3);
-  steps.add_out();
-  steps.want_lse();
-  steps.want_weights();
+  steps.add({kGraphLse, kGraphWeights});
   steps.fill(5, 0.5);
   check_renamed(steps);
 }

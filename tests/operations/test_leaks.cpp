@@ -71,9 +71,8 @@ bool spoil_inputs(Block& b, Random& random) {
 
 bool spoil_inputs(GraphProblem& p, Random& random) {
   std::vector<Tensor*> all;
-  for (auto* const tensor :
-       {&p.query, &p.key, &p.value, &p.data, &p.edge_data, &p.edge_bias, &p.w_edge_key,
-        &p.w_edge_value, &p.w_query.matrix, &p.w_key.matrix, &p.w_value.matrix})
+  for (auto* const tensor : {&p.query, &p.key, &p.value, &p.data, &p.edge_data, &p.edge_bias,
+                             &p.w_edge_key, &p.w_edge_value, &p.w_query, &p.w_key, &p.w_value})
     if (*tensor) all.push_back(&**tensor);
   for (std::int64_t n = random.integer(1, 2); n > 0; --n) spoil(*random.pick(all), random);
   return true;
@@ -119,7 +118,7 @@ Stays stays(const AnyProblem&, const Results&, const Wants& want, const Wants& b
 }
 
 /// The heads of a node are computed together: it stays if all of it does. Weights are of edges.
-Stays stays(const GraphCall& p, const Results& results, const Wants& want, const Wants& before) {
+Stays stays(const GraphProblem& p, const Results& results, const Wants& want, const Wants& before) {
   Stays all = stays<GraphProblem>(p, results, want, before);
   std::vector<bool> nodes(static_cast<std::size_t>(p.edges.nodes), true);
   const auto node = [&](std::size_t k, std::size_t i) {

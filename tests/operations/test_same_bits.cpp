@@ -308,13 +308,13 @@ const std::vector<Change<Block>> kOfBlocks = {
 
 // ---- Graphs ----
 
-bool other_index(GraphCall& p, Random&) {
+bool other_index(GraphProblem& p, Random&) {
   p.form.index_type = p.form.index_type == HEED_INDEX_I64 ? HEED_INDEX_I32 : HEED_INDEX_I64;
   return true;
 }
 
 /// Edges without tensors, in any order, and as a list or as rows.
-bool other_edges_first(GraphCall& p, Random& random) {
+bool other_edges_first(GraphProblem& p, Random& random) {
   if (p.edge_data || p.edge_bias || p.weights) return false;
   p.edges = reordered(p.edges, random_order(p.edges.sources.size(), random));
   p.form.rows = random.integer(0, 1) == 0;
@@ -322,20 +322,20 @@ bool other_edges_first(GraphCall& p, Random& random) {
   return true;
 }
 
-bool nothing_but_out_of_nodes(GraphCall& p, Random&) {
+bool nothing_but_out_of_nodes(GraphProblem& p, Random&) {
   const bool more = p.lse || p.weights;
   p.lse.reset();
   p.weights.reset();
   return more;
 }
 
-bool not_in_place(GraphCall& p, Random&) {
+bool not_in_place(GraphProblem& p, Random&) {
   const bool was = p.in_place;
   p.in_place = false;
   return was;
 }
 
-const std::vector<Change<GraphCall>> kOfGraphs = {
+const std::vector<Change<GraphProblem>> kOfGraphs = {
     {"another type of index", other_index},
     {"other edges first", other_edges_first},
     {"nothing but out", nothing_but_out_of_nodes},
@@ -619,19 +619,20 @@ TEST_CASE("sizes of a block at their defaults are those sizes", "[same]") {
 TEST_CASE("several steps over a graph are several calls, each with the last one's out for data",
           "[same]") {
   for (std::uint64_t seed = 1; seed <= count(1000); ++seed) {
-    GraphCall p = draw_graph(seed);
+    GraphProblem p = draw_graph(seed);
     const Index steps = p.desc.steps;
     if (steps < 2) continue;
     INFO("seed " << seed << ": " << line_of(p));
     for (std::size_t n = 0; n < plain_contexts().size(); ++n) {
       const Results want = run(p, plain_contexts()[n]);
-      GraphCall q = p;
+      GraphProblem q = p;
       q.desc.steps = 1;
       q.in_place = false;
       Results last;
       for (Index step = 0; step < steps; ++step) {
         last = run(q, plain_contexts()[n]);
-        q.add_data(q.desc.width, q.out->dtype());
+        q.desc.data = {q.out->dtype(), 0, 0, 0, 0, 0};
+        q.add({kGraphData});
         const Index width = value_features_of(q.desc);
         q.data->fill([&](const Axes& at) {
           return q.out->get({0, at[3] / width, at[2], at[3] % width});

@@ -105,9 +105,8 @@ TEST_CASE("threads, executors and tiles change no bit of a block", "[same][threa
 
 TEST_CASE("threads, executors and tiles change no bit over a graph", "[same][threads]") {
   for (std::uint64_t seed = 1; seed <= count(6); ++seed) {
-    RandomGraphs graphs(seed, Graphs::kHub);
-    check_shared(GraphCall{graphs.draw(), graphs.form()});
-    check_shared(RandomGraphBackward(seed, Graphs::kHub).draw());
+    check_shared(draw_graph_problem(seed, Graphs::kHub));
+    check_shared(draw_graph_backward(seed, Graphs::kHub));
   }
 }
 

@@ -16,11 +16,17 @@ struct EdgeList {
   Index nodes = 0;
   std::vector<Index> sources = {};
   std::vector<Index> destinations = {};
-  bool unique = false;  ///< whether duplicates are removed
+  bool unique = false;     ///< whether duplicates are removed
+  Index source_nodes = 0;  ///< 0: edges lead from the nodes where they end
 
   Index size() const { return static_cast<Index>(sources.size()); }
   void add(Index source, Index destination);
 };
+
+/// Rows of keys and values.
+inline Index sources_of(const EdgeList& edges) {
+  return edges.source_nodes > 0 ? edges.source_nodes : edges.nodes;
+}
 
 /// The edges into every node that count, by number: sources in order, equal ones as given.
 std::vector<std::vector<Index>> incoming(const EdgeList& edges);
@@ -36,8 +42,7 @@ struct GraphGiven {
 };
 
 inline bool is_float64(const heed_graph_attention_desc& desc) {
-  const bool projected = desc.inputs == HEED_GRAPH_PROJECTED;
-  return (projected ? desc.query : desc.data).dtype == HEED_DTYPE_F64;
+  return desc.out.dtype == HEED_DTYPE_F64;
 }
 
 /// The type of the arithmetic.
@@ -60,7 +65,7 @@ inline Index out_heads_of(const heed_graph_attention_desc& desc) {
 
 /// Element [row, head, feature] of a tensor over nodes or edges; no type means `default_dtype`.
 Source rows_source(const void* data, const heed_layout& layout, Index heads, Index features,
-                   std::uint32_t default_dtype = HEED_DTYPE_F32);
+                   std::uint32_t default_dtype);
 
 /// Element [matrix, 0, in, out] of matrices.
 Source matrix_source(const void* data, const heed_matrix_layout& layout, Index in, Index out,

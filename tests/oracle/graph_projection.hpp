@@ -54,11 +54,12 @@ EdgeTerms<Wide> edge_terms(const GraphGiven& given, const void* matrix,
   if (matrix == nullptr) return all;
   all.width = given.desc.edge_width;
   all.columns = columns;
-  const Source from = rows_source(given.args.edge_data, given.desc.edge_data, 1, all.width);
+  const std::uint32_t real = real_dtype(given.desc);
+  const Source from = rows_source(given.args.edge_data, given.desc.edge_data, 1, all.width, real);
   for (Index e = 0; e < given.edges.size(); ++e)
     for (Index i = 0; i < all.width; ++i)
       all.data.push_back(static_cast<Wide>(from.at(0, 0, e, i)));
-  const Source w = matrix_source(matrix, layout, all.width, columns, real_dtype(given.desc));
+  const Source w = matrix_source(matrix, layout, all.width, columns, real);
   for (Index i = 0; i < all.width; ++i)
     for (Index o = 0; o < columns; ++o) {
       all.matrix.push_back(static_cast<Wide>(w.at(0, 0, i, o)));

@@ -52,18 +52,19 @@ class GraphOracle {
   void read_inputs() {
     const Index nodes = given_.edges.nodes;
     if (a_.data != nullptr) {
-      const Source data = rows_source(a_.data, d_.data, 1, d_.width);
+      const Source data = rows_source(a_.data, d_.data, 1, d_.width, real_);
       data_ = exact_rows<Wide>(data, nodes, 1, d_.width);
     }
     if (d_.inputs == HEED_GRAPH_PROJECTED) {
       const auto rows = [&](const void* from, const heed_layout& layout, Index count,
                             Index features) {
-        return exact_rows<Wide>(rows_source(from, layout, d_.heads, features), count, d_.heads,
-                                features);
+        return exact_rows<Wide>(rows_source(from, layout, d_.heads, features, real_), count,
+                                d_.heads, features);
       };
+      const Index sources = sources_of(given_.edges);
       numbers_.query = rows(a_.query, d_.query, given_.nodes(), d_.features);
-      numbers_.key = rows(a_.key, d_.key, nodes, d_.features);
-      numbers_.value = rows(a_.value, d_.value, nodes, width_);
+      numbers_.key = rows(a_.key, d_.key, sources, d_.features);
+      numbers_.value = rows(a_.value, d_.value, sources, width_);
     }
     numbers_.edge_key =
         edge_terms<Wide>(given_, a_.w_edge_key, d_.w_edge_key, d_.heads * d_.features);

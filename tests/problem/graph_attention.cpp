@@ -7,156 +7,214 @@
 namespace heed_test {
 namespace {
 
-std::string shape_line(const char* name, const std::optional<Tensor>& tensor,
-                       const heed_layout& layout) {
-  std::ostringstream line;
-  if (!tensor) return "";
-  line << " " << name << " " << name_of_dtype(layout.dtype) << " (" << layout.stride_head << ","
-       << layout.stride_row << "," << layout.stride_feature << ")";
-  return line.str();
-}
+using Desc = heed_graph_attention_desc;
+using Args = heed_graph_attention_args;
+using P = GraphProblem;
 
-const void* data_of(const std::optional<Tensor>& tensor) {
-  return tensor ? tensor->data() : nullptr;
-}
+constexpr GraphTensor kTensors[] = {
+    {"query", &P::query, &Desc::query, nullptr, &Args::query, nullptr},
+    {"key", &P::key, &Desc::key, nullptr, &Args::key, nullptr},
+    {"value", &P::value, &Desc::value, nullptr, &Args::value, nullptr},
+    {"data", &P::data, &Desc::data, nullptr, &Args::data, nullptr},
+    {"w_query", &P::w_query, nullptr, &Desc::w_query, &Args::w_query, nullptr},
+    {"w_key", &P::w_key, nullptr, &Desc::w_key, &Args::w_key, nullptr},
+    {"w_value", &P::w_value, nullptr, &Desc::w_value, &Args::w_value, nullptr},
+    {"b_query", &P::b_query, nullptr, nullptr, &Args::b_query, nullptr},
+    {"b_key", &P::b_key, nullptr, nullptr, &Args::b_key, nullptr},
+    {"b_value", &P::b_value, nullptr, nullptr, &Args::b_value, nullptr},
+    {"edge_data", &P::edge_data, &Desc::edge_data, nullptr, &Args::edge_data, nullptr},
+    {"w_edge_key", &P::w_edge_key, nullptr, &Desc::w_edge_key, &Args::w_edge_key, nullptr},
+    {"w_edge_value", &P::w_edge_value, nullptr, &Desc::w_edge_value, &Args::w_edge_value, nullptr},
+    {"edge_bias", &P::edge_bias, &Desc::edge_bias, nullptr, &Args::edge_bias, nullptr},
+    {"head_weights", &P::head_weights, nullptr, nullptr, &Args::head_weights, nullptr},
+    {"out", &P::out, &Desc::out, nullptr, nullptr, &Args::out},
+    {"lse", &P::lse, &Desc::lse, nullptr, nullptr, &Args::lse},
+    {"weights", &P::weights, &Desc::weights, nullptr, nullptr, &Args::weights}};
+static_assert(std::size(kTensors) == kGraphTensors);
 
 }  // namespace
 
-GraphProblem::GraphProblem(EdgeList graph, Index heads, Index features, Index value_features)
-    : edges(std::move(graph)) {
-  desc.heads = heads;
-  desc.features = features;
-  desc.value_features = value_features;
+const GraphTensor& graph_tensor(std::size_t of) { return kTensors[of]; }
+
+bool has(const Desc& d, std::size_t of) {
+  switch (of) {
+    case kGraphQuery:
+    case kGraphKey:
+    case kGraphValue:
+      return d.inputs == HEED_GRAPH_PROJECTED;
+    case kGraphData:
+      return d.inputs != HEED_GRAPH_PROJECTED || d.residual != 0;
+    case kGraphWQuery:
+    case kGraphWKey:
+    case kGraphWValue:
+      return d.inputs != HEED_GRAPH_PROJECTED;
+    case kGraphBQuery:
+    case kGraphBKey:
+    case kGraphBValue:
+      return d.inputs == HEED_GRAPH_SHARED;
+    case kGraphEdgeData:
+    case kGraphWEdgeKey:
+    case kGraphWEdgeValue:
+      return d.edge_width > 0;
+    case kGraphHeadWeights:
+      return d.combine == HEED_COMBINE_WEIGHTED;
+    default:
+      return true;
+  }
 }
 
-void GraphProblem::add_projected(const Types& types, const std::vector<Arrangement>& arrangements) {
-  const auto at = [&](std::size_t i) {
-    return i < arrangements.size() ? arrangements[i] : Arrangement::kDefault;
-  };
-  query = nodes_tensor(desc.heads, desc.features, types.query, at(0), desc.query);
-  key = nodes_tensor(desc.heads, desc.features, types.key, at(1), desc.key);
-  value = nodes_tensor(desc.heads, width(), types.value, at(2), desc.value);
+bool needs(const Desc& d, std::size_t of) {
+  for (const std::size_t may_be :
+       {std::size_t{kGraphBQuery}, std::size_t{kGraphBKey}, std::size_t{kGraphBValue},
+        std::size_t{kGraphWEdgeKey}, std::size_t{kGraphWEdgeValue}, std::size_t{kGraphEdgeBias},
+        std::size_t{kGraphLse}, std::size_t{kGraphWeights}})
+    if (of == may_be) return false;
+  return has(d, of);
 }
 
-void GraphProblem::add_data(Index columns, std::uint32_t dtype, Arrangement arrangement) {
-  desc.width = columns;
-  data = nodes_tensor(1, columns, dtype, arrangement, desc.data);
+Axes shape_of(const Desc& d, const EdgeList& edges, std::size_t of) {
+  const Index n = edges.nodes;
+  const Index values = value_features_of(d);
+  const Index matrices = d.inputs == HEED_GRAPH_PER_NODE ? n : 1;
+  switch (of) {
+    case kGraphQuery:
+      return {1, d.heads, n, d.features};
+    case kGraphKey:
+      return {1, d.heads, sources_of(edges), d.features};
+    case kGraphValue:
+      return {1, d.heads, sources_of(edges), values};
+    case kGraphData:
+      return {1, 1, n, d.width};
+    case kGraphWQuery:
+    case kGraphWKey:
+      return {matrices, 1, d.width, d.heads * d.features};
+    case kGraphWValue:
+      return {matrices, 1, d.width, d.heads * values};
+    case kGraphBQuery:
+    case kGraphBKey:
+      return {1, 1, 1, d.heads * d.features};
+    case kGraphBValue:
+      return {1, 1, 1, d.heads * values};
+    case kGraphEdgeData:
+      return {1, 1, edges.size(), d.edge_width};
+    case kGraphWEdgeKey:
+      return {1, 1, d.edge_width, d.heads * d.features};
+    case kGraphWEdgeValue:
+      return {1, 1, d.edge_width, d.heads * values};
+    case kGraphHeadWeights:
+      return {1, 1, 1, d.heads};
+    case kGraphOut:
+      return {1, out_heads_of(d), n, values};
+    case kGraphLse:
+      return {1, d.heads, n, 1};
+    default:  // biases and weights of edges
+      return {1, d.heads, edges.size(), 1};
+  }
 }
 
-void GraphProblem::add_matrices(std::uint32_t dtype, Arrangement arrangement) {
-  const Index count = desc.inputs == HEED_GRAPH_PER_NODE ? edges.nodes : 1;
-  const Index columns = desc.heads * desc.features;
-  w_query.matrix = matrix(count, desc.width, columns, dtype, arrangement, desc.w_query);
-  w_key.matrix = matrix(count, desc.width, columns, dtype, arrangement, desc.w_key);
-  w_value.matrix =
-      matrix(count, desc.width, desc.heads * width(), dtype, arrangement, desc.w_value);
+Extent extent_of(const Desc& d, const EdgeList& edges, std::size_t of) {
+  const GraphTensor& tensor = graph_tensor(of);
+  heed_layout layout = HEED_LAYOUT_INIT;
+  if (tensor.rows != nullptr) layout = d.*tensor.rows;
+  if (tensor.matrix != nullptr) layout = rows_of(d.*tensor.matrix);
+  const bool bias = of == kGraphBQuery || of == kGraphBKey || of == kGraphBValue;
+  if (bias) layout.dtype = d.bias_dtype;
+  const std::uint32_t real = of == kGraphOut ? std::uint32_t{HEED_DTYPE_F32} : real_dtype(d);
+  return {shape_of(d, edges, of), layout, real, tensor.rows != nullptr};
 }
 
-void GraphProblem::add_matrix_bias(Weighting& w) const {
-  w.bias = placed({1, 1, 1, w.matrix->shape()[3]}, Arrangement::kDefault,
-                  dtype_of(desc.bias_dtype, real()), misalign);
+Desc graph_desc(Index heads, Index features, Index value_features, const Types& types) {
+  Desc d = HEED_GRAPH_ATTENTION_DESC_INIT;
+  d.heads = heads;
+  d.features = features;
+  d.value_features = value_features;
+  set_types(d, types);
+  return d;
 }
 
-void GraphProblem::add_edge_data(Index columns, std::uint32_t dtype, Arrangement arrangement) {
-  desc.edge_width = columns;
-  edge_data =
-      rows_tensor(edges.size(), 1, columns, HEED_DTYPE_F32, dtype, arrangement, desc.edge_data);
+void set_types(Desc& d, const Types& types) {
+  for (std::size_t of = 0; of <= kGraphOut; ++of) {
+    if (!has(d, of) || of == kGraphEdgeBias) continue;
+    const std::uint32_t dtype = of == kGraphKey     ? types.key
+                                : of == kGraphValue ? types.value
+                                : of == kGraphOut   ? types.out
+                                                    : types.query;
+    if (graph_tensor(of).rows != nullptr) (d.*graph_tensor(of).rows).dtype = dtype;
+    if (graph_tensor(of).matrix != nullptr) (d.*graph_tensor(of).matrix).dtype = dtype;
+  }
 }
 
-void GraphProblem::add_edge_keys(std::uint32_t dtype, Arrangement arrangement) {
-  w_edge_key =
-      matrix(1, desc.edge_width, desc.heads * desc.features, dtype, arrangement, desc.w_edge_key);
+GraphProblem::GraphProblem(EdgeList graph, const Desc& described, std::size_t misaligned)
+    : edges(std::move(graph)), desc(described), misalign(misaligned) {
+  for (std::size_t of = 0; of < kGraphTensors; ++of)
+    if (needs(desc, of)) add({of});
 }
 
-void GraphProblem::add_edge_values(std::uint32_t dtype, Arrangement arrangement) {
-  w_edge_value =
-      matrix(1, desc.edge_width, desc.heads * width(), dtype, arrangement, desc.w_edge_value);
-}
-
-void GraphProblem::add_edge_bias(std::uint32_t dtype, Arrangement arrangement) {
-  edge_bias = rows_tensor(edges.size(), desc.heads, 1, real(), dtype, arrangement, desc.edge_bias);
-}
-
-void GraphProblem::add_shared_edge_bias(std::uint32_t dtype) {
-  edge_bias.emplace(Axes{1, desc.heads, edges.size(), 1}, Axes{0, 0, 1, 0}, 0,
-                    dtype_of(dtype, real()));
-  desc.edge_bias = {dtype, 0, 0, 0, 1, 0};
-}
-
-void GraphProblem::add_out(std::uint32_t dtype, Arrangement arrangement) {
-  out = nodes_tensor(out_heads_of(desc), width(), dtype, arrangement, desc.out);
-}
-
-void GraphProblem::want_lse(std::uint32_t dtype, Arrangement arrangement) {
-  lse = rows_tensor(edges.nodes, desc.heads, 1, real(), dtype, arrangement, desc.lse);
-}
-
-void GraphProblem::want_weights(std::uint32_t dtype, Arrangement arrangement) {
-  weights = rows_tensor(edges.size(), desc.heads, 1, real(), dtype, arrangement, desc.weights);
+void GraphProblem::add(std::initializer_list<std::size_t> all) {
+  for (const std::size_t of : all) at(of).emplace(extent_of(desc, edges, of).tensor(misalign));
 }
 
 void GraphProblem::fill(std::uint64_t seed, double amplitude) {
   Random random(seed);
-  const auto fill_one = [&](std::optional<Tensor>& tensor, double size) {
-    if (tensor) tensor->fill([&] { return random.normal<double>() * size; });
-  };
-  for (auto* const tensor : {&query, &key, &value, &data, &edge_data}) fill_one(*tensor, amplitude);
-  for (Weighting* const w : {&w_query, &w_key, &w_value}) {
-    if (w->matrix) fill_one(w->matrix, 1 / std::sqrt(static_cast<double>(w->matrix->shape()[2])));
-    fill_one(w->bias, amplitude / 2);
+  for (std::size_t of = 0; of < kGraphOut; ++of) {
+    if (!at(of)) continue;
+    const auto in = static_cast<double>(at(of)->shape()[2]);
+    const bool of_edges = of == kGraphWEdgeKey || of == kGraphWEdgeValue;
+    const double size = of == kGraphHeadWeights              ? 1
+                        : graph_tensor(of).matrix != nullptr ? (of_edges ? 0.5 : 1) / std::sqrt(in)
+                        : graph_tensor(of).rows == nullptr   ? amplitude / 2
+                                                             : amplitude;
+    at(of)->fill([&] { return random.normal<double>() * size; });
   }
-  for (auto* const w : {&w_edge_key, &w_edge_value})
-    if (*w) fill_one(*w, 0.5 / std::sqrt(static_cast<double>((*w)->shape()[2])));
-  fill_one(edge_bias, amplitude);
-  for (double& w : head_weights.numbers) w = random.normal<double>();
+}
+
+bool GraphProblem::may_lie_in_place() const {
+  if (!data || data->dtype() != out->dtype()) return false;
+  const auto [batch, heads, rows, values] = out->shape();
+  const Axes& from = data->strides();
+  const Axes& to = out->strides();
+  const auto alike = [](Index size, Index a, Index b) { return size <= 1 || a == b; };
+  return data->shape()[3] == heads * values && alike(rows, from[2], to[2]) &&
+         alike(values, from[3], to[3]) && alike(heads, values * from[3], to[1]);
 }
 
 GraphExpected GraphProblem::expected(Index parts) {
-  const heed_graph_attention_args arguments = args();
+  const Args arguments = args();
   return expect(GraphGiven{desc, arguments, edges}, parts);
 }
 
-heed_graph_attention_args GraphProblem::args() {
-  heed_graph_attention_args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
-  args.query = data_of(query);
-  args.key = data_of(key);
-  args.value = data_of(value);
-  args.data = data_of(data);
-  args.w_query = w_query.data();
-  args.w_key = w_key.data();
-  args.w_value = w_value.data();
-  args.b_query = w_query.bias_data();
-  args.b_key = w_key.bias_data();
-  args.b_value = w_value.bias_data();
-  args.edge_data = data_of(edge_data);
-  args.w_edge_key = data_of(w_edge_key);
-  args.w_edge_value = data_of(w_edge_value);
-  args.edge_bias = data_of(edge_bias);
-  args.head_weights = head_weights.data(is_float64(desc));
-  args.out = out->data();
-  if (lse) args.lse = lse->data();
-  if (weights) args.weights = weights->data();
+Args GraphProblem::args() {
+  Args args = HEED_GRAPH_ATTENTION_ARGS_INIT;
+  for (std::size_t of = 0; of < kGraphTensors; ++of) {
+    if (!at(of)) continue;
+    if (of < kGraphOut) args.*graph_tensor(of).input = at(of)->data();
+    if (of >= kGraphOut) args.*graph_tensor(of).output = at(of)->data();
+  }
   return args;
+}
+
+GraphOutputs GraphProblem::outputs() const {
+  const auto numbers = [](const std::optional<Tensor>& tensor) {
+    return tensor ? tensor->numbers() : Numbers{};
+  };
+  return {numbers(out), numbers(lse), numbers(weights)};
 }
 
 GraphOutputs GraphProblem::run(const Context& context, const Call& call) {
   for (auto* const tensor : {&out, &lse, &weights})
     if (*tensor) (*tensor)->clear();
-  heed_graph_attention_args arguments = args();
+  Args arguments = args();
   if (in_place) arguments.data = move_data_into_out();
-  const std::vector<Weights> prepared = prepare(context, arguments);
+  const std::vector<Weights> made = prepare(context, arguments);
   call(arguments);
   for (const auto* const tensor : {&out, &lse, &weights})
     if (*tensor && !(*tensor)->padding_intact())
       throw std::runtime_error("wrote outside an output");
-  GraphOutputs outputs{out->numbers(), {}, {}};
-  if (lse) outputs.lse = lse->numbers();
-  if (weights) outputs.weights = weights->numbers();
-  return outputs;
+  return outputs();
 }
 
 GraphOutputs GraphProblem::run(const Context& context, const Graph& graph) {
-  return run(context, [&](const heed_graph_attention_args& arguments) {
+  return run(context, [&](const Args& arguments) {
     const GraphPlan plan = make_plan(context, graph, desc);
     Workspace workspace(describe(plan).workspace_bytes);
     require_ok(
@@ -165,95 +223,70 @@ GraphOutputs GraphProblem::run(const Context& context, const Graph& graph) {
   });
 }
 
-GraphOutputs GraphProblem::run(const Context& context, const GraphForm& form) {
-  return run(context, make_graph(context, edges, form));
+GraphOutputs GraphProblem::run(const Context& context, const GraphForm& handed_in) {
+  return run(context, make_graph(context, edges, handed_in));
 }
 
 GraphOutputs GraphProblem::run(const char* isa) { return run(make_context(isa)); }
 
-Tensor GraphProblem::rows_tensor(Index rows, Index heads, Index columns,
-                                 std::uint32_t default_dtype, std::uint32_t dtype,
-                                 Arrangement arrangement, heed_layout& layout) const {
-  const bool contiguous = arrangement == Arrangement::kDefault;
-  Tensor tensor =
-      placed({1, heads, rows, columns}, contiguous ? Arrangement::kRowsOutside : arrangement,
-             dtype_of(dtype, default_dtype), misalign);
-  layout = layout_of(tensor, arrangement, dtype);
-  layout.stride_batch = 0;
-  return tensor;
-}
-
-Tensor GraphProblem::nodes_tensor(Index heads, Index columns, std::uint32_t dtype,
-                                  Arrangement arrangement, heed_layout& layout) const {
-  return rows_tensor(edges.nodes, heads, columns, HEED_DTYPE_F32, dtype, arrangement, layout);
-}
-
-Tensor GraphProblem::matrix(Index count, Index in, Index columns, std::uint32_t dtype,
-                            Arrangement arrangement, heed_matrix_layout& layout) const {
-  Tensor tensor = placed({count, 1, in, columns}, arrangement, dtype_of(dtype, real()), misalign);
-  const Axes& s = tensor.strides();
-  layout = {dtype, 0, 0, 0, 0};
-  if (arrangement != Arrangement::kDefault) layout = {dtype, 0, count == 1 ? 0 : s[0], s[2], s[3]};
-  return tensor;
-}
-
 const void* GraphProblem::move_data_into_out() {
-  data->each([&](const Axes& at) {
-    out->set({0, at[3] / width(), at[2], at[3] % width()}, data->get(at));
+  const Index width = value_features_of(desc);
+  data->each([&](const Axes& from) {
+    out->set({0, from[3] / width, from[2], from[3] % width}, data->get(from));
   });
   return out->data();
 }
 
-std::vector<Weights> GraphProblem::prepare(const Context& context,
-                                           heed_graph_attention_args& a) const {
+std::vector<Weights> GraphProblem::prepare(const Context& context, Args& a) const {
+  constexpr const heed_weights* Args::*kPrepared[] = {&Args::p_query, &Args::p_key, &Args::p_value};
   std::vector<Weights> all;
-  const auto one = [&](const Weighting& w, const heed_matrix_layout& layout, const void*& matrix,
-                       const void*& bias, const heed_weights*& prepared) {
-    if (!w.prepared) return;
+  for (std::size_t i = 0; i < prepared.size(); ++i) {
+    if (!prepared[i]) continue;
+    const GraphTensor& w = graph_tensor(kGraphWQuery + i);
+    const GraphTensor& b = graph_tensor(kGraphBQuery + i);
     heed_weights_desc d = HEED_WEIGHTS_DESC_INIT;
-    d.arithmetic = real();
-    d.in = w.matrix->shape()[2];
-    d.out = w.matrix->shape()[3];
-    d.layout = layout;
+    d.arithmetic = real_dtype(desc);
+    d.in = at(kGraphWQuery + i)->shape()[2];
+    d.out = at(kGraphWQuery + i)->shape()[3];
+    d.layout = desc.*w.matrix;
     d.bias_dtype = desc.bias_dtype;
     heed_weights* made = nullptr;
-    require_ok(heed_weights_create(context.get(), &d, matrix, bias, &made));
+    require_ok(heed_weights_create(context.get(), &d, a.*w.input, a.*b.input, &made));
     all.emplace_back(made);
-    prepared = made;
-    matrix = bias = nullptr;
-  };
-  one(w_query, desc.w_query, a.w_query, a.b_query, a.p_query);
-  one(w_key, desc.w_key, a.w_key, a.b_key, a.p_key);
-  one(w_value, desc.w_value, a.w_value, a.b_value, a.p_value);
+    a.*kPrepared[i] = made;
+    a.*w.input = a.*b.input = nullptr;
+  }
   return all;
 }
 
 std::string line_of(const GraphProblem& p) {
   constexpr const char* kInputs[] = {"projected", "shared", "per node"};
   constexpr const char* kCombine[] = {"concat", "weighted", "mean", "max"};
-  const heed_graph_attention_desc& d = p.desc;
+  const Desc& d = p.desc;
   std::ostringstream line;
   line.precision(17);
   line << "N" << p.edges.nodes << " E" << p.edges.size() << (p.edges.unique ? " unique" : "")
-       << " H" << d.heads << " D" << d.features << " Dv" << d.value_features << " "
+       << (p.form.rows ? " rows" : " list");
+  if (p.edges.source_nodes > 0) line << " sources " << p.edges.source_nodes;
+  line << " H" << d.heads << " D" << d.features << " Dv" << d.value_features << " "
        << kInputs[d.inputs] << " " << kCombine[d.combine] << " scale " << d.scale;
   if (d.width > 0) line << " width " << d.width;
+  if (d.edge_width > 0) line << " edge width " << d.edge_width;
   if (d.softcap != 0) line << " softcap " << d.softcap;
   if (d.temperature != 0) line << " temperature " << d.temperature;
   if (d.hard != 0) line << " hard";
-  if (d.residual != 0) line << " residual" << (p.in_place ? " in place" : "");
+  if (d.residual != 0) line << " residual";
+  if (p.in_place) line << " in place";
   if (d.steps > 1) line << " steps " << d.steps;
-  line << shape_line("query", p.query, d.query) << shape_line("key", p.key, d.key)
-       << shape_line("value", p.value, d.value) << shape_line("data", p.data, d.data);
-  for (const Weighting* const w : {&p.w_query, &p.w_key, &p.w_value})
-    if (w->matrix)
-      line << " W " << name_of_dtype(w->matrix->dtype()) << (w->bias ? " + b" : "")
-           << (w->prepared ? " prepared" : "");
-  if (p.edge_data) line << " edge width " << d.edge_width;
-  line << shape_line("edge_data", p.edge_data, d.edge_data) << (p.w_edge_key ? " edge keys" : "")
-       << (p.w_edge_value ? " edge values" : "")
-       << shape_line("edge_bias", p.edge_bias, d.edge_bias) << shape_line("out", p.out, d.out)
-       << shape_line("lse", p.lse, d.lse) << shape_line("weights", p.weights, d.weights);
+  for (std::size_t of = 0; of < kGraphTensors; ++of) {
+    const std::optional<Tensor>& tensor = p.at(of);
+    if (!tensor) continue;
+    line << " " << graph_tensor(of).name << " " << name_of_dtype(tensor->dtype());
+    const bool matrix = of >= kGraphWQuery && of <= kGraphWValue;
+    if (matrix && p.prepared[of - kGraphWQuery]) line << " prepared";
+    const Axes& s = tensor->strides();
+    line << " (" << s[0] << "," << s[1] << "," << s[2] << "," << s[3] << ")";
+  }
   return line.str();
 }
 

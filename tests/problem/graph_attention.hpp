@@ -1,15 +1,20 @@
-// Attention over a graph with everything that it may have, and the one line that describes it.
+// Attention over a graph: its descriptor, the memory that the layouts of that reach, and the one
+// line that describes it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "api/heed.h"
 #include "tests/oracle/graph.hpp"
+#include "tests/oracle/graph_backward.hpp"
 #include "tests/problem/attention.hpp"
+#include "tests/problem/extent.hpp"
 #include "tests/support/graphs.hpp"
 
 namespace heed_test {
@@ -19,98 +24,91 @@ struct GraphOutputs {
   Numbers out, lse, weights;
 };
 
-/// A matrix with its bias, given as it is or prepared.
-struct Weighting {
-  std::optional<Tensor> matrix;  ///< [matrices, 1, in, out]
-  std::optional<Tensor> bias;    ///< [1, 1, 1, out]
-  bool prepared = false;
+/// The tensors of a problem: inputs, which have gradients, then outputs.
+enum : std::size_t { kGraphOut = kGraphGradients, kGraphLse, kGraphWeights, kGraphTensors };
 
-  const void* data() const { return matrix ? matrix->data() : nullptr; }
-  const void* bias_data() const { return bias ? bias->data() : nullptr; }
+class GraphProblem;
+
+/// Where a tensor stands: it has a layout of rows, one of a matrix or none, being a vector; and it
+/// is an input or an output.
+struct GraphTensor {
+  const char* name;
+  std::optional<Tensor> GraphProblem::*tensor;
+  heed_layout heed_graph_attention_desc::*rows;
+  heed_matrix_layout heed_graph_attention_desc::*matrix;
+  const void* heed_graph_attention_args::*input;
+  void* heed_graph_attention_args::*output;
 };
+const GraphTensor& graph_tensor(std::size_t of);
 
-/// Tensors over nodes and edges have the shape [1, heads, rows, features], as in packed attention.
-/// Set edges and desc's sizes and options first, then add what they call for.
+/// Whether a descriptor lays a tensor out, and whether a run must have it.
+bool has(const heed_graph_attention_desc& desc, std::size_t of);
+bool needs(const heed_graph_attention_desc& desc, std::size_t of);
+
+/// Of tensors over nodes and edges [1, heads, rows, features], as in packed attention; of matrices
+/// [matrices, 1, in, out], of vectors [1, 1, 1, elements].
+Axes shape_of(const heed_graph_attention_desc& desc, const EdgeList& edges, std::size_t of);
+Extent extent_of(const heed_graph_attention_desc& desc, const EdgeList& edges, std::size_t of);
+
+/// A matrix's layout in the words of tensors'.
+inline heed_layout rows_of(const heed_matrix_layout& matrix) {
+  return {matrix.dtype,     matrix.reserved,  matrix.stride_matrix, 0,
+          matrix.stride_in, matrix.stride_out};
+}
+
+/// With queries, keys and values, and nothing else.
+heed_graph_attention_desc graph_desc(Index heads, Index features, Index value_features,
+                                     const Types& types = {});
+/// Types of all that has one type of the arithmetic; data, matrices and edge data have the query's.
+void set_types(heed_graph_attention_desc& desc, const Types& types);
+
 class GraphProblem {
  public:
-  GraphProblem(EdgeList graph, Index heads, Index features, Index value_features);
+  /// Has what a run needs, each `misalign` elements off a multiple of 64 bytes.
+  GraphProblem(EdgeList graph, const heed_graph_attention_desc& described,
+               std::size_t misaligned = 0);
 
-  // ---- Inputs ----
-
-  void add_projected(const Types& types = {}, const std::vector<Arrangement>& arrangements = {});
-  void add_data(Index columns, std::uint32_t dtype = HEED_DTYPE_DEFAULT,
-                Arrangement arrangement = Arrangement::kDefault);
-  /// W_query, W_key and W_value, after data and desc.inputs.
-  void add_matrices(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
-                    Arrangement arrangement = Arrangement::kDefault);
-  void add_matrix_bias(Weighting& w) const;
-  /// Before the next two.
-  void add_edge_data(Index columns, std::uint32_t dtype = HEED_DTYPE_DEFAULT,
-                     Arrangement arrangement = Arrangement::kDefault);
-  void add_edge_keys(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
-                     Arrangement arrangement = Arrangement::kDefault);
-  void add_edge_values(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
-                       Arrangement arrangement = Arrangement::kDefault);
-  void add_edge_bias(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
-                     Arrangement arrangement = Arrangement::kDefault);
-  /// One bias for all heads of an edge.
-  void add_shared_edge_bias(std::uint32_t dtype = HEED_DTYPE_DEFAULT);
-
-  // ---- Outputs ----
-
-  void add_out(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
-               Arrangement arrangement = Arrangement::kDefault);
-  void want_lse(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
-                Arrangement arrangement = Arrangement::kDefault);
-  void want_weights(std::uint32_t dtype = HEED_DTYPE_DEFAULT,
-                    Arrangement arrangement = Arrangement::kDefault);
-
-  // ---- Tensors like its own ----
-
-  /// A tensor of that layout; contiguous means [row, head, feature].
-  Tensor rows_tensor(Index rows, Index heads, Index columns, std::uint32_t default_dtype,
-                     std::uint32_t dtype, Arrangement arrangement, heed_layout& layout) const;
-  Tensor matrix(Index count, Index in, Index columns, std::uint32_t dtype, Arrangement arrangement,
-                heed_matrix_layout& layout) const;
-
-  // ---- Numbers ----
+  /// Just the memory that the descriptor's layouts reach now.
+  void add(std::initializer_list<std::size_t> all);
 
   /// Normally distributed numbers; matrices such that products are as large as data.
   void fill(std::uint64_t seed, double amplitude = 1);
 
-  // ---- Runs ----
+  std::optional<Tensor>& at(std::size_t of) { return this->*graph_tensor(of).tensor; }
+  const std::optional<Tensor>& at(std::size_t of) const { return this->*graph_tensor(of).tensor; }
+
+  /// Whether out may be handed in as data.
+  bool may_lie_in_place() const;
 
   GraphExpected expected(Index parts = 1);
 
-  /// What heed gets, but for prepared matrices; valid until the problem is changed.
+  /// What heed gets, except prepared matrices; valid until the problem is changed.
   heed_graph_attention_args args();
 
   /// Everything that call(args) writes; throws if it writes anything else.
   using Call = std::function<void(const heed_graph_attention_args& args)>;
   GraphOutputs run(const Context& context, const Call& call);
   GraphOutputs run(const Context& context, const Graph& graph);
-  GraphOutputs run(const Context& context, const GraphForm& form = {});
+  GraphOutputs run(const Context& context, const GraphForm& handed_in);
+  GraphOutputs run(const Context& context) { return run(context, form); }
   GraphOutputs run(const char* isa);
 
+  /// What outputs hold.
+  GraphOutputs outputs() const;
+
   EdgeList edges;
-  heed_graph_attention_desc desc = HEED_GRAPH_ATTENTION_DESC_INIT;
-  std::optional<Tensor> query, key, value, data, edge_data, edge_bias;
-  std::optional<Tensor> w_edge_key, w_edge_value;
-  Weighting w_query, w_key, w_value;
-  RealArray head_weights;  ///< .numbers: one per head, or none
+  GraphForm form = {};
+  heed_graph_attention_desc desc;
+  std::size_t misalign;
+  std::optional<Tensor> query, key, value, data, w_query, w_key, w_value, b_query, b_key, b_value;
+  std::optional<Tensor> edge_data, w_edge_key, w_edge_value, edge_bias, head_weights;
   std::optional<Tensor> out, lse, weights;
-  bool in_place = false;  ///< out is handed in as data too; both must lie alike
-  std::size_t misalign = 0;
+  std::array<bool, 3> prepared = {};  ///< w_query, w_key and w_value, with their biases
+  bool in_place = false;              ///< out is handed in as data too
 
  private:
-  Index width() const { return value_features_of(desc); }
-  std::uint32_t real() const { return real_dtype(desc); }
-
-  Tensor nodes_tensor(Index heads, Index columns, std::uint32_t dtype, Arrangement arrangement,
-                      heed_layout& layout) const;
   /// Element x of a row of data is element x of all heads of out side by side.
   const void* move_data_into_out();
-
   std::vector<Weights> prepare(const Context& context, heed_graph_attention_args& a) const;
 };
 

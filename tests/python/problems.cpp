@@ -12,11 +12,10 @@
 #include <vector>
 
 #include "tests/problem/block_backward.hpp"
+#include "tests/problem/draw_graphs.hpp"
 #include "tests/problem/random_backward.hpp"
 #include "tests/problem/random_blocks.hpp"
 #include "tests/problem/random_forms.hpp"
-#include "tests/problem/random_graph_backward.hpp"
-#include "tests/problem/random_graphs.hpp"
 #include "tests/support/merge.hpp"
 
 namespace heed_test {
@@ -236,10 +235,8 @@ Order biases_of(const GraphProblem& p) {
 void settle_edge_bias(GraphProblem& p) {
   if (!p.edge_bias || (p.edge_bias->dtype() == HEED_DTYPE_F64) == is_float64(p.desc)) return;
   const Tensor drawn = *p.edge_bias;
-  if (biases_of(p).size() == 1)
-    p.add_shared_edge_bias();
-  else
-    p.add_edge_bias();
+  p.desc.edge_bias.dtype = HEED_DTYPE_DEFAULT;
+  p.add({kGraphEdgeBias});
   p.edge_bias->assign(drawn);
 }
 
@@ -251,14 +248,16 @@ std::string like_out(const GraphProblem& p, const Tensor& tensor) {
   return p.query ? all : flat(all);
 }
 
-void say_graph(Members& call, const GraphProblem& p, bool rows) {
+void say_graph(Members& call, const GraphProblem& p) {
+  const bool rows = p.form.rows;
   Members graph;
   graph.add("sources", list(p.edges.sources));
   if (rows)
-    graph.add("offsets", list(GraphArrays<Index>(p.edges).offsets));
+    graph.add("offsets", list(GraphArrays(p.edges, p.form).ends));
   else
     graph.add("destinations", list(p.edges.destinations));
   if (!rows) graph.add("nodes", said(p.edges.nodes));
+  if (p.edges.source_nodes > 0) graph.add("source_nodes", said(p.edges.source_nodes));
   graph.add("duplicates", word(p.edges.unique ? "remove" : "keep"));
   call.add("graph", "{\"graph\": " + graph.object() + "}");
   if (p.query) {
@@ -267,12 +266,10 @@ void say_graph(Members& call, const GraphProblem& p, bool rows) {
     call.add("value", array(*p.value, {2, 1, 3}));
   } else {
     call.add("heads", said(p.desc.heads));
-    const auto say = [&](const char* name, const Weighting& w) {
-      say_matrix(call, name, array(*w.matrix, matrices_of(p)), w.bias, w.prepared);
-    };
-    say("query", p.w_query);
-    say("key", p.w_key);
-    say("value", p.w_value);
+    const char* const names[] = {"query", "key", "value"};
+    for (std::size_t i = 0; i < 3; ++i)
+      say_matrix(call, names[i], array(*p.at(kGraphWQuery + i), matrices_of(p)),
+                 p.at(kGraphBQuery + i), p.prepared[i]);
   }
   if (p.data) call.add("data", array(*p.data, {2, 3}));
   if (p.edge_data) call.add("edge_data", array(*p.edge_data, {2, 3}));
@@ -281,7 +278,7 @@ void say_graph(Members& call, const GraphProblem& p, bool rows) {
   if (p.edge_bias) call.add("edge_bias", array(*p.edge_bias, biases_of(p)));
   say_softmax(call, p.desc);
   call.add("combine", word(name_of_combine(p.desc.combine)));
-  call.add_some("head_weights", p.head_weights.numbers);
+  if (p.head_weights) call.add("head_weights", array(*p.head_weights, {3}));
   if (p.desc.residual != 0) call.add("residual", "true");
   if (p.desc.steps > 1) call.add("steps", said(p.desc.steps));
 }
@@ -326,8 +323,7 @@ bool has_single(const GraphProblem& p) {
   const auto single = [](const std::optional<Tensor>& matrix) {
     return matrix && (matrix->shape()[2] == 1 || matrix->shape()[3] == 1);
   };
-  return single(p.w_query.matrix) || single(p.w_value.matrix) || single(p.w_edge_key) ||
-         single(p.w_edge_value);
+  return single(p.w_query) || single(p.w_value) || single(p.w_edge_key) || single(p.w_edge_value);
 }
 bool has_single(const GraphBackwardProblem& p) { return has_single(p.forward); }
 
@@ -433,16 +429,15 @@ struct MultiheadBackward : Drawn {
 
 struct GraphAttention : Drawn {
   explicit GraphAttention(std::uint64_t seed)
-      : p(without_single(seed, [](std::uint64_t s) { return RandomGraphs(s).draw(); })) {
-    if (p.in_place) p.add_out(p.out->dtype());
+      : p(without_single(seed, [](std::uint64_t s) { return draw_graph_problem(s); })) {
     p.in_place = false;
     settle_edge_bias(p);
-    if (p.lse) p.want_lse();
-    if (p.weights) p.want_weights();
-    const bool rows = seed % 2 == 0;
-    if (rows) p.edges = by_destination(p.edges);
-    p.run(make_context(nullptr), GraphForm{rows});
-    say_graph(call, p, rows);
+    for (const std::size_t of : {std::size_t{kGraphLse}, std::size_t{kGraphWeights}}) {
+      (p.desc.*graph_tensor(of).rows).dtype = HEED_DTYPE_DEFAULT;
+      if (p.at(of)) p.add({of});
+    }
+    p.run(make_context(nullptr));
+    say_graph(call, p);
     if (p.lse) call.add("return_lse", "true");
     if (p.weights) call.add("return_weights", "true");
     results.add("out", like_out(p, *p.out));
@@ -455,14 +450,15 @@ struct GraphAttention : Drawn {
 
 struct GraphAttentionBackward : Drawn {
   explicit GraphAttentionBackward(std::uint64_t seed)
-      : p(without_single(seed, [](std::uint64_t s) { return RandomGraphBackward(s).draw(); })) {
+      : p(without_single(seed, [](std::uint64_t s) { return draw_graph_backward(s); })) {
     settle_edge_bias(p.forward);
-    if (p.forward.data) p.forward.add_out(p.forward.data->dtype());  // as which steps hand it on
+    if (p.forward.data) p.forward.desc.out.dtype = p.forward.data->dtype();  // as steps hand it on
+    p.forward.add({kGraphOut});
     want_plainly(p);
     if (p.gradients[kGraphEdgeBias])
       p.want(kGraphEdgeBias);  // in Python float64 where all is, and nowhere else
     p.run(make_context(nullptr));
-    say_graph(call, p.forward, false);
+    say_graph(call, p.forward);
     call.add("grad_out", like_out(p.forward, p.grad_out));
     if (p.grad_lse) call.add("grad_lse", array(*p.grad_lse, {2, 1}));
     give_gradients(results, p, [&](GraphGradientOf of) {

@@ -5,22 +5,39 @@
 #include <utility>
 
 namespace heed_test {
-namespace {
+GraphArrays::GraphArrays(const EdgeList& edges, const GraphForm& form)
+    : sources(edges.sources), ends(edges.destinations), rows_(form.rows) {
+  if (form.rows) {
+    ends.assign(static_cast<std::size_t>(edges.nodes) + 1, 0);
+    for (const Index n : edges.destinations) ++ends[static_cast<std::size_t>(n) + 1];
+    std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  }
+  desc_.index_type = form.index_type;
+  desc_.nodes = edges.nodes;
+  desc_.edges = edges.size();
+  desc_.duplicates = edges.unique ? HEED_DUPLICATES_REMOVE : HEED_DUPLICATES_KEEP;
+  if (edges.unique != form.rows) desc_.duplicates = HEED_DUPLICATES_DEFAULT;
+  desc_.reverse = form.reverse ? 1 : 0;
+  desc_.source_nodes = edges.source_nodes;
+}
 
-template <class Index_>
-Graph make_graph_of(const Context& context, const EdgeList& edges, const GraphForm& form) {
-  const GraphArrays<Index_> arrays(edges);
-  const heed_graph_desc desc = arrays.desc(edges, form);
+heed_graph_desc GraphArrays::desc() {
+  const auto place = [&](const std::vector<std::int64_t>& wide, std::vector<std::int32_t>& narrow) {
+    if (desc_.index_type == HEED_INDEX_I64) return static_cast<const void*>(wide.data());
+    narrow.assign(wide.begin(), wide.end());
+    return static_cast<const void*>(narrow.data());
+  };
+  desc_.sources = place(sources, narrow_sources_);
+  (rows_ ? desc_.offsets : desc_.destinations) = place(ends, narrow_ends_);
+  return desc_;
+}
+
+Graph make_graph(const Context& context, const EdgeList& edges, const GraphForm& form) {
+  GraphArrays arrays(edges, form);
+  const heed_graph_desc desc = arrays.desc();
   heed_graph* graph = nullptr;
   require_ok(heed_graph_create(context.get(), &desc, &graph));
   return Graph(graph);
-}
-
-}  // namespace
-
-Graph make_graph(const Context& context, const EdgeList& edges, const GraphForm& form) {
-  return form.index_type == HEED_INDEX_I64 ? make_graph_of<std::int64_t>(context, edges, form)
-                                           : make_graph_of<std::int32_t>(context, edges, form);
 }
 
 GraphPlan make_plan(const Context& context, const Graph& graph,
@@ -56,7 +73,7 @@ heed_graph_attention_info describe(const GraphBackwardPlan& plan) {
 }
 
 EdgeList reordered(const EdgeList& edges, const std::vector<std::size_t>& order) {
-  EdgeList result{edges.nodes, {}, {}, edges.unique};
+  EdgeList result{edges.nodes, {}, {}, edges.unique, edges.source_nodes};
   for (const std::size_t e : order) result.add(edges.sources[e], edges.destinations[e]);
   return result;
 }

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <vector>
 
 #include "api/heed.h"
@@ -21,31 +20,17 @@ struct GraphForm {
 };
 
 /// The arrays that a descriptor of a graph points at.
-template <class Index_>
 struct GraphArrays {
-  std::vector<Index_> sources, destinations, offsets;
+  GraphArrays(const EdgeList& edges, const GraphForm& form);
+  /// Valid until anything is changed.
+  heed_graph_desc desc();
 
-  explicit GraphArrays(const EdgeList& edges) : offsets(static_cast<std::size_t>(edges.nodes) + 1) {
-    for (const Index m : edges.sources) sources.push_back(static_cast<Index_>(m));
-    for (const Index n : edges.destinations) {
-      destinations.push_back(static_cast<Index_>(n));
-      ++offsets[static_cast<std::size_t>(n) + 1];
-    }
-    std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
-  }
-  heed_graph_desc desc(const EdgeList& edges, const GraphForm& form) const {
-    heed_graph_desc desc = HEED_GRAPH_DESC_INIT;
-    desc.index_type = form.index_type;
-    desc.nodes = edges.nodes;
-    desc.edges = edges.size();
-    desc.sources = sources.data();
-    if (form.rows) desc.offsets = offsets.data();
-    if (!form.rows) desc.destinations = destinations.data();
-    desc.duplicates = edges.unique ? HEED_DUPLICATES_REMOVE : HEED_DUPLICATES_KEEP;
-    if (edges.unique != form.rows) desc.duplicates = HEED_DUPLICATES_DEFAULT;
-    desc.reverse = form.reverse ? 1 : 0;
-    return desc;
-  }
+  std::vector<std::int64_t> sources, ends;  ///< ends: offsets of rows, or destinations
+
+ private:
+  heed_graph_desc desc_ = HEED_GRAPH_DESC_INIT;
+  bool rows_;
+  std::vector<std::int32_t> narrow_sources_, narrow_ends_;
 };
 
 Graph make_graph(const Context& context, const EdgeList& edges, const GraphForm& form = {});

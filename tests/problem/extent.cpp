@@ -1,4 +1,4 @@
-#include "tests/fuzz/extent.hpp"
+#include "tests/problem/extent.hpp"
 
 #include <algorithm>
 #include <vector>

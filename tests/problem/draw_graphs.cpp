@@ -1,0 +1,299 @@
+#include "tests/problem/draw_graphs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace heed_test {
+namespace {
+
+// ---- Edges ----
+
+/// Self-loops, and an edge from each node to the next.
+EdgeList chain(Index nodes) {
+  EdgeList edges{nodes, {}, {}, false};
+  for (Index n = 0; n < nodes; ++n) edges.add(n, n);
+  for (Index n = 0; n + 1 < nodes; ++n) edges.add(n, n + 1);
+  return edges;
+}
+
+EdgeList draw_kind(Draw& draw, Index nodes, Graphs graphs) {
+  if (nodes == 0 || draw.one_in(25)) return {nodes, {}, {}, false};
+  const bool small = graphs == Graphs::kSmall;
+  const std::uint32_t kind = draw.choice(9);
+  const Index hub = draw.integer(0, nodes - 1);
+  const std::uint64_t seed = draw.bits();
+  if (graphs == Graphs::kHub) return hub_graph(nodes, draw.integer(8000, 40000), hub, seed);
+  switch (kind) {
+    case 1:  // more edges than are scored at once
+      return hub_graph(nodes, draw.integer(40, small ? 70 : 300), hub, seed);
+    case 2:
+      return complete_graph(std::min<Index>(nodes, small ? 4 : 12));
+    case 3:
+      return chain(nodes);
+    case 4:  // many duplicates
+      return random_edges(std::min<Index>(nodes, 4), draw.integer(1, small ? 12 : 60), seed);
+    default:
+      return random_edges(nodes, draw.integer(0, (small ? 2 : 4) * nodes), seed);
+  }
+}
+
+// ---- Descriptors ----
+
+Index draw_features(Draw& draw) {
+  if (draw.one_in(10)) return draw.integer(25, 90);
+  if (draw.one_in(4)) return draw.pick<Index>({1, 2, 4, 8, 16});
+  return draw.integer(1, 24);
+}
+
+/// Small enough that thousands of them take some seconds, or fuzzers compute them at all.
+void limit_work(heed_graph_attention_desc& d, const EdgeList& edges, Index most) {
+  const auto work = [&] {
+    return (edges.size() + edges.nodes) * d.heads * (d.features + value_features_of(d));
+  };
+  if (work() > most) d.heads = std::min<Index>(d.heads, 3);
+  if (work() > most) d.features = std::min<Index>(d.features, 9);
+  if (work() > most) d.value_features = std::min<Index>(value_features_of(d), 7);
+}
+
+void draw_options(Draw& draw, const EdgeList& edges, heed_graph_attention_desc& d) {
+  d.inputs = draw.pick<std::uint32_t>(
+      {HEED_GRAPH_PROJECTED, HEED_GRAPH_PROJECTED, HEED_GRAPH_SHARED, HEED_GRAPH_PER_NODE});
+  if (edges.source_nodes > 0) d.inputs = HEED_GRAPH_PROJECTED;
+  if (draw.one_in(2)) d.combine = draw.choice(HEED_COMBINE_MAX);
+  d.residual = draw.one_in(3) ? 1 : 0;
+  const Index row = out_heads_of(d) * value_features_of(d);
+  const bool as_wide = d.residual != 0 || draw.one_in(3);
+  if (has(d, kGraphData)) d.width = as_wide ? row : draw.integer(1, 20);
+  if (d.inputs != HEED_GRAPH_PROJECTED && d.width == row && draw.one_in(2))
+    d.steps = draw.integer(0, 3);
+  if (draw.one_in(3)) d.edge_width = draw.integer(1, draw.one_in(5) ? 20 : 6);
+  if (draw.one_in(3)) d.scale = draw.one_in(8) ? 1e-30 : draw.uniform(-1, 1);
+  if (draw.one_in(4)) d.softcap = draw.pick<double>({0.5, 2, 5, 30, 1000, 1e4});
+  if (draw.one_in(8))
+    d.hard = 1;
+  else if (draw.one_in(4))
+    d.temperature = draw.pick<double>({0.2, 0.7, 1, 3, 1000, 1e4, kInfinity});
+}
+
+/// Of all tensors: float64, one type, or any of those that may meet.
+class DrawnTypes {
+ public:
+  explicit DrawnTypes(Draw& draw)
+      : draw_(draw),
+        float64_(draw.one_in(5)),
+        mixed_(draw.one_in(4)),
+        all_(draw.pick<std::uint32_t>(
+            {HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_BF16, HEED_DTYPE_F16})) {}
+
+  std::uint32_t operator()(std::size_t of) {
+    if (of == kGraphEdgeBias || of == kGraphWeights) return draw_.dtype();
+    if (of == kGraphLse)
+      return draw_.pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64});
+    if (float64_) return draw_.dtype(true, of != kGraphOut);
+    const bool own = graph_tensor(of).rows == nullptr && draw_.one_in(3);
+    return mixed_ || own ? draw_.dtype(false, true) : all_;
+  }
+
+ private:
+  Draw& draw_;
+  bool float64_, mixed_;
+  std::uint32_t all_;
+};
+
+heed_layout draw_rows(Draw& draw, const Axes& shape, Use use, std::uint32_t dtype) {
+  heed_layout layout = draw.layout(shape, use, dtype);
+  layout.stride_batch = 0;
+  return layout;
+}
+
+/// One matrix, or one per node.
+bool has_own(const heed_graph_attention_desc& d, std::size_t of) {
+  return d.inputs == HEED_GRAPH_PER_NODE && of <= kGraphWValue;
+}
+
+heed_matrix_layout draw_matrix(Draw& draw, bool own, const Axes& shape, std::uint32_t dtype,
+                               Use use) {
+  return draw.matrix_layout(own ? std::max<Index>(shape[0], 1) : 0, shape[2], shape[3], dtype, use);
+}
+
+/// Data where out lies: a row of it has all heads side by side.
+void lay_data_in_out(Draw& draw, const EdgeList& edges, heed_graph_attention_desc& d) {
+  const std::uint32_t dtype = d.out.dtype;
+  d.data = draw_rows(draw, shape_of(d, edges, kGraphData), Use::kWritten, dtype);
+  d.out = d.data;
+  d.out.stride_head = out_heads_of(d) > 1 ? value_features_of(d) * d.data.stride_feature : 0;
+}
+
+// ---- Numbers ----
+
+void want_some(Draw& draw, GraphProblem& p) {
+  const auto maybe = [&](std::size_t of, std::int64_t n) {
+    if (has(p.desc, of) && draw.one_in(n)) p.add({of});
+  };
+  for (const std::size_t of : {kGraphBQuery, kGraphBKey, kGraphBValue}) maybe(of, 3);
+  const std::uint32_t edges_to = draw.choice(2);
+  if (edges_to != 1) maybe(kGraphWEdgeKey, 1);
+  if (edges_to != 2) maybe(kGraphWEdgeValue, 1);
+  maybe(kGraphEdgeBias, 3);
+  if (p.desc.hard == 0) maybe(kGraphLse, 2);
+  maybe(kGraphWeights, 2);
+}
+
+/// As far for all edges, or for all into some nodes.
+void move_biases(Draw& draw, GraphProblem& p) {
+  const double far = draw.far_away(p.edge_bias->dtype());
+  const bool all = draw.one_in(2);
+  const bool alike = draw.one_in(2);
+  p.edge_bias->each([&](const Axes& at) {
+    const double x = p.edge_bias->get(at);
+    const Index node = p.edges.destinations[static_cast<std::size_t>(at[2])];
+    if (x != -kInfinity && (all || node % 2 == 0))
+      p.edge_bias->set(at, alike || std::fabs(far) > 1e6 ? far : far + x);
+  });
+}
+
+/// A bias of -inf leaves the edge out: some edges, or all into a node.
+void exclude_edges(Draw& draw, GraphProblem& p) {
+  const auto percent = draw.pick<std::int64_t>({5, 50, 95});
+  Random random = draw.numbers();
+  p.edge_bias->set_where([&](const Axes&) { return random.integer(0, 99) < percent; }, -kInfinity);
+}
+
+void plant_specials(Draw& draw, GraphProblem& p) {
+  std::vector<Tensor*> all;
+  for (std::size_t of = 0; of < kGraphHeadWeights; ++of) {
+    const bool bias = of >= kGraphBQuery && of <= kGraphBValue;
+    if (p.at(of) && !bias) all.push_back(&*p.at(of));
+  }
+  for (std::int64_t n = draw.integer(1, 3); n > 0; --n) draw.plant(all);
+}
+
+GraphProblem draw_problem(Draw& draw, Graphs graphs, bool differentiable) {
+  EdgeList edges = draw_edges(draw, graphs, differentiable);
+  const GraphForm form = draw_form(draw, edges, differentiable);
+  heed_graph_attention_desc desc = draw_graph_attention(draw, edges, graphs);
+  if (differentiable) desc.hard = 0;
+  GraphProblem p(edges, desc, static_cast<std::size_t>(draw.integer(0, 3)));
+  p.form = form;
+  draw_numbers(draw, p);
+  return p;
+}
+
+}  // namespace
+
+EdgeList draw_edges(Draw& draw, Graphs graphs, bool reverse) {
+  const bool small = graphs == Graphs::kSmall;
+  const Index nodes = draw.one_in(8) ? draw.integer(0, 2) : draw.integer(1, small ? 10 : 30);
+  EdgeList edges = draw_kind(draw, nodes, graphs);
+  edges.unique = draw.one_in(2);
+  if (reverse || !draw.one_in(8)) return edges;
+  edges.source_nodes = draw.integer(1, small ? 10 : 50);
+  Random random = draw.numbers();
+  for (Index& m : edges.sources) m = random.integer(0, edges.source_nodes - 1);
+  return edges;
+}
+
+GraphForm draw_form(Draw& draw, EdgeList& edges, bool reverse) {
+  const bool rows = draw.one_in(2);
+  if (rows) edges = by_destination(edges);
+  return {rows, draw.choice(HEED_INDEX_I64), reverse};
+}
+
+heed_graph_attention_desc draw_graph_attention(Draw& draw, const EdgeList& edges, Graphs graphs) {
+  heed_graph_attention_desc d = HEED_GRAPH_ATTENTION_DESC_INIT;
+  d.heads = draw.pick<Index>({1, 1, 1, 2, 3, 4, 5, 8, 17, 30});
+  d.features = draw_features(draw);
+  d.value_features = draw.one_in(8) ? 0 : draw_features(draw);
+  limit_work(d, edges, graphs == Graphs::kSmall ? 500 : 8000);
+  draw_options(draw, edges, d);
+  DrawnTypes type(draw);
+  for (std::size_t of = 0; of < kGraphTensors; ++of) {
+    const GraphTensor& tensor = graph_tensor(of);
+    const Axes shape = shape_of(d, edges, of);
+    const Use use = of < kGraphOut ? Use::kRead : Use::kWritten;
+    if (tensor.rows != nullptr && has(d, of))
+      d.*tensor.rows = draw_rows(draw, shape, use, type(of));
+    if (tensor.matrix != nullptr && has(d, of))
+      d.*tensor.matrix = draw_matrix(draw, has_own(d, of), shape, type(of), use);
+  }
+  if (d.inputs == HEED_GRAPH_SHARED) d.bias_dtype = type(kGraphBKey);
+  if (draw.one_in(3)) d.edge_bias = {d.edge_bias.dtype, 0, 0, 0, 1, 0};  // one for all heads
+  const bool alike = has(d, kGraphData) && d.width == out_heads_of(d) * value_features_of(d);
+  if (alike && draw.one_in(2)) lay_data_in_out(draw, edges, d);
+  return d;
+}
+
+heed_graph_attention_backward_desc draw_backward(Draw& draw, const heed_graph_attention_desc& d,
+                                                 const EdgeList& edges) {
+  heed_graph_attention_backward_desc g = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
+  g.accumulate = draw.one_in(4) ? 1 : 0;
+  // What several steps add to is summed where it lies.
+  const auto type = [&](std::size_t of) {
+    const bool matrix = of < kGraphGradients && gradient_place(of).matrix != nullptr;
+    const bool summed =
+        d.steps > 1 && (of == kGraphEdgeData || of == kGraphEdgeBias || (matrix && has_own(d, of)));
+    if (of == kGraphEdgeBias && !summed) return draw.dtype();
+    if (of == kGraphEdgeBias) return draw.pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F64});
+    return summed ? std::uint32_t{HEED_DTYPE_DEFAULT} : draw.dtype(is_float64(d), true);
+  };
+  g.grad_out = draw_rows(draw, shape_of(d, edges, kGraphOut), Use::kRead, type(kGraphOut));
+  g.grad_lse =
+      draw_rows(draw, shape_of(d, edges, kGraphLse), Use::kRead,
+                draw.pick<std::uint32_t>({HEED_DTYPE_DEFAULT, HEED_DTYPE_F32, HEED_DTYPE_F64}));
+  for (std::size_t of = 0; of < kGraphGradients; ++of) {
+    if (!has(d, of)) continue;
+    const GraphGradientPlace& place = gradient_place(of);
+    const Axes shape = gradient_shape_of(d, edges, of);
+    if (place.rows != nullptr) g.*place.rows = draw_rows(draw, shape, Use::kWritten, type(of));
+    if (place.matrix != nullptr)
+      g.*place.matrix = draw_matrix(draw, has_own(d, of), shape, type(of), Use::kWritten);
+  }
+  return g;
+}
+
+void draw_numbers(Draw& draw, GraphProblem& p) {
+  want_some(draw, p);
+  if (p.desc.inputs == HEED_GRAPH_SHARED)
+    for (bool& prepared : p.prepared) prepared = draw.one_in(4);
+  p.in_place = p.may_lie_in_place() && draw.one_in(2);
+  p.fill(draw.bits(), draw.uniform(0.1, draw.one_in(4) ? 3 : 1.2));
+  if (p.edge_bias && draw.one_in(6)) move_biases(draw, p);
+  if (p.edge_bias && draw.one_in(2)) exclude_edges(draw, p);
+  if (draw.one_in(10)) plant_specials(draw, p);
+}
+
+void draw_numbers(Draw& draw, GraphBackwardProblem& p) {
+  if (draw.one_in(10)) draw.plant(p.grad_out);
+  if (draw.one_in(2)) p.give_grad_lse(draw.bits());
+  const bool all = draw.one_in(2);
+  for (const GraphGradientOf of : all_graph_gradients())
+    if (p.can_want(of) && (all || draw.one_in(2))) p.want(of);
+  if (p.desc().accumulate != 0) p.accumulate(draw.bits());
+}
+
+GraphProblem draw_graph_problem(Draw& draw, Graphs graphs) {
+  return draw_problem(draw, graphs, false);
+}
+
+GraphProblem draw_graph_problem(std::uint64_t seed, Graphs graphs) {
+  Draw draw(seed);
+  return draw_problem(draw, graphs, false);
+}
+
+GraphProblem draw_differentiable_graph(std::uint64_t seed) {
+  Draw draw(seed);
+  return draw_problem(draw, Graphs::kAny, true);
+}
+
+GraphBackwardProblem draw_graph_backward(std::uint64_t seed, Graphs graphs) {
+  Draw draw(seed);
+  GraphProblem forward = draw_problem(draw, graphs, true);
+  const auto desc = draw_backward(draw, forward.desc, forward.edges);
+  GraphBackwardProblem p(std::move(forward), draw.bits(), desc);
+  draw_numbers(draw, p);
+  return p;
+}
+
+}  // namespace heed_test
