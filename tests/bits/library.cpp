@@ -188,3 +188,9 @@ heed_status heed_graph_attention_backward_plan_describe(
     const heed_graph_attention_backward_plan* plan, heed_graph_attention_info* info) {
   return call(__func__, heed_graph_attention_backward_plan_describe, plan, info);
 }
+heed_status heed_graph_attention_backward_plan_run(const heed_graph_attention_backward_plan* plan,
+                                                   const heed_graph_attention_backward_args* args,
+                                                   void* workspace, size_t workspace_bytes) {
+  return call(__func__, heed_graph_attention_backward_plan_run, plan, args, workspace,
+              workspace_bytes);
+}
