@@ -10,11 +10,11 @@ namespace {
 oracle::GraphBackwardProblem with_gradients(const GraphWorkload& w, oracle::GraphProblem forward) {
   const std::uint32_t type = w.desc.query.dtype;
   heed_graph_attention_backward_desc desc = HEED_GRAPH_ATTENTION_BACKWARD_DESC_INIT;
-  desc.grad_out.dtype = desc.grad_query.dtype = desc.grad_key.dtype = desc.grad_value.dtype = type;
+  desc.grad_out.dtype = type;
   oracle::GraphBackwardProblem problem(std::move(forward), 9, desc);
   for (const oracle::GraphGradientOf of :
        {oracle::kGraphQuery, oracle::kGraphKey, oracle::kGraphValue})
-    problem.want(of);
+    problem.want(of, {type});
   if (w.bias) problem.want(oracle::kGraphEdgeBias);
   return problem;
 }

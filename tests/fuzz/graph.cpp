@@ -114,7 +114,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Draw first(data, size);
   const bool reverse = first.one_in(2);
   EdgeList list = draw_edges(first, Graphs::kSmall, reverse);
-  const GraphForm form = draw_form(first, list, reverse);
+  const GraphForm form = draw_graph_form(first, list, reverse);
   EdgeList edges = list;
   const Graph graph = draw_graph(first, edges, form, false);
   if (!graph) return 0;

@@ -70,7 +70,7 @@ void plan(Draw& draw, const EdgeList& edges, const heed_graph* graph,
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Draw first(data, size);
   EdgeList edges = draw_edges(first, Graphs::kSmall, true);
-  const GraphForm form = draw_form(first, edges, true);
+  const GraphForm form = draw_graph_form(first, edges, true);
   const Graph graph = make_graph(fuzz_context(), edges, form);
   heed_graph_attention_desc attention = draw_graph_attention(first, edges, Graphs::kSmall);
   attention.hard = 0;

@@ -412,6 +412,7 @@ bool other_edges_of_gradients_first(GraphBackwardProblem& p, Random& random) {
   EdgeList& edges = p.forward.edges;
   if (p.forward.edge_data || p.forward.edge_bias) return false;
   edges = reordered(edges, random_order(edges.sources.size(), random));
+  p.forward.form.rows = false;
   return true;
 }
 

@@ -172,7 +172,7 @@ void plant_specials(Draw& draw, GraphProblem& p) {
 
 GraphProblem draw_problem(Draw& draw, Graphs graphs, bool differentiable) {
   EdgeList edges = draw_edges(draw, graphs, differentiable);
-  const GraphForm form = draw_form(draw, edges, differentiable);
+  const GraphForm form = draw_graph_form(draw, edges, differentiable);
   heed_graph_attention_desc desc = draw_graph_attention(draw, edges, graphs);
   if (differentiable) desc.hard = 0;
   GraphProblem p(edges, desc, static_cast<std::size_t>(draw.integer(0, 3)));
@@ -195,7 +195,7 @@ EdgeList draw_edges(Draw& draw, Graphs graphs, bool reverse) {
   return edges;
 }
 
-GraphForm draw_form(Draw& draw, EdgeList& edges, bool reverse) {
+GraphForm draw_graph_form(Draw& draw, EdgeList& edges, bool reverse) {
   const bool rows = draw.one_in(2);
   if (rows) edges = by_destination(edges);
   return {rows, draw.choice(HEED_INDEX_I64), reverse};
@@ -269,7 +269,7 @@ void draw_numbers(Draw& draw, GraphBackwardProblem& p) {
   if (draw.one_in(2)) p.give_grad_lse(draw.bits());
   const bool all = draw.one_in(2);
   for (const GraphGradientOf of : all_graph_gradients())
-    if (p.can_want(of) && (all || draw.one_in(2))) p.want(of);
+    if (p.can_want(of) && (all || draw.one_in(2))) p.want_as_described(of);
   if (p.desc().accumulate != 0) p.accumulate(draw.bits());
 }
 

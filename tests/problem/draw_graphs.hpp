@@ -14,7 +14,7 @@ enum class Graphs { kAny, kHub, kSmall };
 
 /// A graph, and how it is handed in: `reverse` for gradients.
 EdgeList draw_edges(Draw& draw, Graphs graphs, bool reverse);
-GraphForm draw_form(Draw& draw, EdgeList& edges, bool reverse);
+GraphForm draw_graph_form(Draw& draw, EdgeList& edges, bool reverse);
 
 heed_graph_attention_desc draw_graph_attention(Draw& draw, const EdgeList& edges, Graphs graphs);
 heed_graph_attention_backward_desc draw_backward(Draw& draw,

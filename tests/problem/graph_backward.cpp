@@ -89,7 +89,7 @@ void GraphBackwardProblem::give_grad_lse(std::uint64_t seed) {
   fill_normally(*grad_lse, seed);
 }
 
-void GraphBackwardProblem::want(GraphGradientOf of) {
+void GraphBackwardProblem::want_as_described(GraphGradientOf of) {
   const Extent extent = gradient_extent_of(desc_, forward.desc, forward.edges, of);
   gradients[of].emplace(extent.tensor((forward.misalign + of) % 4));
 }
@@ -102,7 +102,7 @@ void GraphBackwardProblem::want(GraphGradientOf of, const Form& form) {
   if (place.rows != nullptr) desc_.*place.rows = {form.dtype, 0, 0, s[1], s[2], s[3]};
   const bool own = forward.desc.inputs == HEED_GRAPH_PER_NODE && of <= kGraphWValue;
   if (place.matrix != nullptr) desc_.*place.matrix = {form.dtype, 0, own ? s[0] : 0, s[2], s[3]};
-  want(of);
+  want_as_described(of);
 }
 
 void GraphBackwardProblem::want_all() {

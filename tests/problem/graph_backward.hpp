@@ -50,9 +50,9 @@ class GraphBackwardProblem {
 
   /// Whether the problem has what this is the gradient of.
   bool can_want(GraphGradientOf gradient) const { return forward.at(gradient).has_value(); }
-  /// Where the descriptor says; or in that form.
-  void want(GraphGradientOf gradient);
-  void want(GraphGradientOf gradient, const Form& form);
+  void want(GraphGradientOf gradient, const Form& form = {});
+  /// Where the descriptor says that it lies.
+  void want_as_described(GraphGradientOf gradient);
   void want_all();
   void want_nothing();
 

@@ -51,7 +51,7 @@ def spelled(name, value, random):
         index = random.choice([list, np.int32, np.int64])
         ends = {n: index(x) if isinstance(x, list) else x for n, x in value.items()}
         make = heed.Graph.from_csr if "offsets" in ends else heed.Graph
-        return make(**ends, reverse=True)
+        return make(**ends, reverse="source_nodes" not in ends)
     if isinstance(value, str) and (name, value) in MEANING_TRUE:
         return random.choice([value, True])
     return value
