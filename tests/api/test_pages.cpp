@@ -3,9 +3,9 @@
 #include "tests/api/problems.hpp"
 #include "tests/oracle/dtype.hpp"
 #include "tests/problem/block_backward.hpp"
+#include "tests/problem/draw_graphs.hpp"
 #include "tests/problem/random_backward.hpp"
 #include "tests/problem/random_blocks.hpp"
-#include "tests/problem/random_graph_backward.hpp"
 #include "tests/problem/random_merges.hpp"
 #include "tests/support/size.hpp"
 
@@ -128,10 +128,10 @@ TEST_CASE("random problems touch no page beyond their tensors", "[pages]") {
       200, [](std::uint64_t s) { return heed_test::RandomMerges(s).draw(); }, run_all);
   for (const auto& [graphs, problems] : {std::pair(Graphs::kAny, 400), {Graphs::kHub, 6}}) {
     const auto forward = [g = graphs](std::uint64_t s) {
-      return heed_test::RandomGraphs(s, g).draw();
+      return heed_test::draw_graph_problem(s, g);
     };
     const auto backward = [g = graphs](std::uint64_t s) {
-      return heed_test::RandomGraphBackward(s, g).draw();
+      return heed_test::draw_graph_backward(s, g);
     };
     check_drawn(static_cast<std::size_t>(problems), forward, run);
     check_drawn(static_cast<std::size_t>(problems) / 2, backward, run);
