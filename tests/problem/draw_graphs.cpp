@@ -261,11 +261,11 @@ void draw_numbers(Draw& draw, GraphProblem& p) {
   p.fill(draw.bits(), draw.uniform(0.1, draw.one_in(4) ? 3 : 1.2));
   if (p.edge_bias && draw.one_in(6)) move_biases(draw, p);
   if (p.edge_bias && draw.one_in(2)) exclude_edges(draw, p);
-  if (draw.one_in(10)) plant_specials(draw, p);
+  if (draw.one_in(16)) plant_specials(draw, p);
 }
 
 void draw_numbers(Draw& draw, GraphBackwardProblem& p) {
-  if (draw.one_in(10)) draw.plant(p.grad_out);
+  if (draw.one_in(16)) draw.plant(p.grad_out);
   if (draw.one_in(2)) p.give_grad_lse(draw.bits());
   const bool all = draw.one_in(2);
   for (const GraphGradientOf of : all_graph_gradients())
@@ -288,7 +288,7 @@ GraphProblem draw_differentiable_graph(std::uint64_t seed) {
 }
 
 GraphBackwardProblem draw_graph_backward(std::uint64_t seed, Graphs graphs) {
-  Draw draw(seed);
+  Draw draw(seed ^ 0xbac4);
   GraphProblem forward = draw_problem(draw, graphs, true);
   const auto desc = draw_backward(draw, forward.desc, forward.edges);
   GraphBackwardProblem p(std::move(forward), draw.bits(), desc);
