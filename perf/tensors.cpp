@@ -69,9 +69,10 @@ void add_to_scores(const Workload& w, oracle::Problem& p) {
     p.add_mask(sizes_of(w.desc.mask)).fill([&] { return random.unit() < kMaskedIn ? 1 : 0; });
   if (w.bias) p.add_bias(sizes_of(w.desc.bias)).fill([&] { return random.normal(); });
   const auto heads = static_cast<double>(w.desc.query_heads);
-  for (double h = 1; w.alibi && h <= heads; ++h)  // slopes of the ALiBi paper
-    p.slopes.numbers.push_back(std::exp2(-8 * h / heads));
-  for (double h = 1; w.sinks && h <= heads; ++h) p.sinks.numbers.push_back(random.normal<double>());
+  for (std::int64_t h = 1; h <= w.desc.query_heads; ++h) {  // slopes of the ALiBi paper
+    if (w.alibi) p.slopes.numbers.push_back(std::exp2(-8 * static_cast<double>(h) / heads));
+    if (w.sinks) p.sinks.numbers.push_back(random.normal<double>());
+  }
   if (w.score_function) p.function = kLaterKeys;
 }
 

@@ -57,7 +57,7 @@ Runner Gradients::prepare() {
   prepare_forward()();
   const std::shared_ptr<oracle::BackwardProblem> problem = tensors();
   const auto workspace = std::make_shared<Workspace>(info_.workspace_bytes);
-  const Runner run = [plan = plan_, problem, workspace, args = problem->args()] {
+  Runner run = [plan = plan_, problem, workspace, args = problem->args()] {
     check(
         heed_attention_backward_plan_run(plan.get(), &args, workspace->get(), workspace->bytes()));
   };

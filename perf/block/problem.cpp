@@ -54,7 +54,7 @@ Block::Block(const std::string& workload, Context context)
 Runner Block::prepare() {
   const auto call = std::make_shared<Call>(workload_, context_);
   info_ = call->info;
-  const Runner run = [call] {
+  Runner run = [call] {
     check(heed_multihead_plan_run(call->plan.get(), &call->args, call->workspace.get(),
                                   call->workspace.bytes()));
   };
