@@ -110,33 +110,27 @@ heed_status load_file(const Cache& cache, int descriptor, heed_sequence* sequenc
   return heed_cache_load_file(cache.get(), descriptor, sequence);
 }
 
-/// Through a pipe or sockets, in such portions at the other end.
-void check_through(Pipe& pipe, std::size_t portion, bool waits) {
+/// Saved into a pipe or sockets and loaded from another, in such portions at the other end.
+void check_through(Pipe& to, Pipe& from, std::size_t portion, bool waits) {
   const heed_cache_desc desc = large_cache();
   const Cache cache = make_cache(serial(), desc);
   const heed_sequence sequence = grown(cache, desc, kLargeRows);
   const std::string bytes = saved(cache, sequence);
-  if (!waits) do_not_wait(pipe.in.get());
+  if (!waits) do_not_wait(to.in.get());
+  if (!waits) do_not_wait(from.out.get());
   std::string arrived;
-  std::thread reader([&] { arrived = drain(pipe.out.get(), portion); });
-  const heed_status status = heed_cache_save_file(cache.get(), sequence, pipe.in.get());
-  pipe.in.close();
+  std::thread reader([&] { arrived = drain(to.out.get(), portion); });
+  const heed_status status = heed_cache_save_file(cache.get(), sequence, to.in.get());
+  to.in.close();
   reader.join();
   done(status);
   CHECK((arrived == bytes));
-}
-
-void check_back_through(Pipe& pipe, std::size_t portion, bool waits) {
-  const heed_cache_desc desc = large_cache();
-  const Cache cache = make_cache(serial(), desc);
-  const std::string bytes = saved(cache, grown(cache, desc, kLargeRows));
-  if (!waits) do_not_wait(pipe.out.get());
-  std::thread writer([&] { feed(pipe.in.get(), bytes, portion); });
+  std::thread writer([&] { feed(from.in.get(), bytes, portion); });
   heed_sequence made = 0;
-  const heed_status status = load_file(cache, pipe.out.get(), &made);
-  pipe.out.close();
+  const heed_status back = load_file(cache, from.out.get(), &made);
+  from.out.close();
   writer.join();
-  done(status);
+  done(back);
   CHECK((saved(cache, made) == bytes));
 }
 
@@ -205,12 +199,9 @@ TEST_CASE("pipes and sockets take and give what they can", "[cache][saved][files
     for (const std::size_t portion : {1000U, 70000U}) {
       CAPTURE(waits, portion);
       Pipe pipes[2];
-      check_through(pipes[0], portion, waits);
-      check_back_through(pipes[1], portion, waits);
-      Pipe sockets = Pipe::of_sockets();
-      check_through(sockets, portion, waits);
-      Pipe more_sockets = Pipe::of_sockets();
-      check_back_through(more_sockets, portion, waits);
+      check_through(pipes[0], pipes[1], portion, waits);
+      Pipe sockets[] = {Pipe::of_sockets(), Pipe::of_sockets()};
+      check_through(sockets[0], sockets[1], portion, waits);
     }
 }
 

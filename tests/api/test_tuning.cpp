@@ -94,17 +94,14 @@ TEST_CASE("malformed tuning files are refused", "[tuning][refused][files]") {
       {"tile_q=0", "line 3: tile_q is \"0\"; it must be a whole number from 1 to 65536"},
       {"tile_kv=65537", "line 3: tile_kv is \"65537\"; it must be a whole number from 1 to 65536"},
       {"tile_q=18446744073709551617", "line 3: tile_q is \"18446744073709551617\"; it must be"},
-      {"tile_q=-8", "line 3: tile_q is \"-8\"; it must be"},
       {"tile_q=+8", "line 3: tile_q is \"+8\"; it must be"},
       {"tile_q=8x", "line 3: tile_q is \"8x\"; it must be"},
       {"tile_q=8 tile_q=9", "line 3: tile_q is given twice"},
-      {"tile_q=8 tile_kv=8 tile_kv=8", "line 3: tile_kv is given twice"},
       {"rows=8-9 rows=8 tile_q=8", "line 3: rows is given twice"},
       {"causal=no causal=no tile_q=8", "line 3: causal is given twice"},
       {"rows=0 tile_q=8",
        "line 3: rows is \"0\"; it must be a whole number from 1 to 2^40, or two with a - between"},
       {"rows=9-8 tile_q=8", "line 3: rows is \"9-8\"; it must be a whole number"},
-      {"rows=9- tile_q=8", "line 3: rows is \"9-\"; it must be a whole number"},
       {"rows=-9 tile_q=8", "line 3: rows is \"-9\"; it must be a whole number"},
       {"rows=1-2-3 tile_q=8", "line 3: rows is \"1-2-3\"; it must be a whole number"},
       {"keys=1-1099511627777 tile_q=8", "line 3: keys is \"1-1099511627777\"; it must be"},
@@ -119,7 +116,6 @@ TEST_CASE("malformed tuning files are refused", "[tuning][refused][files]") {
       {"isa=scalar", "line 3: it has \"isa=\"; the name must be tile_q"},
       {"cpu=x", "line 3: it has \"cpu=x\"; isa=NAME must follow, and nothing else"},
       {"cpu=x isa=y tile_q=8", "line 3: it has \"cpu=x\"; isa=NAME must follow"},
-      {"cpu=x tile_q=8", "line 3: it has \"cpu=x\"; isa=NAME must follow"},
       {"cpu= isa=x", "line 3: it has \"cpu=\"; it must be NAME=VALUE"},
       {"# fine\n\n \ttile_q=8 # fine\r\ntile_q=a", "line 6: tile_q is \"a\"; it must be"},
       {"cpu=other isa=neon\ntile_q=a", "line 4: tile_q is \"a\"; it must be"},
@@ -128,22 +124,18 @@ TEST_CASE("malformed tuning files are refused", "[tuning][refused][files]") {
   };
   for (const auto& row : lines) check_refused(file_of(row.line), row.words);
   check_refused(file_of(std::string("tile_q=8\0", 9)), "line 3: it has the byte 0x00");
-  const std::string most = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-  check_refused(file_of(most + most + "=8"), "line 3: it has \"" + most + "=\"; the name must be");
-}
-
-TEST_CASE("a tuning file says what it is in its first line", "[tuning][refused][files]") {
-  const Environment quiet;
   check_refused("", "line 1: it begins with \"\"; it must be \"heed-tuning 1\"");
   check_refused("\nheed-tuning 1\n", "line 1: it begins with \"\"; it must be");
-  check_refused("heed-tuning\n", "line 1: the version is \"\"; this library reads 1",
-                HEED_STATUS_UNSUPPORTED);
   check_refused("heed-tuning 1 2\n", "line 1: it goes on with \"2\"; it must be");
   check_refused("tuning 1\n", "line 1: it begins with \"tuning\"; it must be");
-  check_refused("heed-tuning 2\nwhatever\n", "line 1: the version is \"2\"; this library reads 1",
-                HEED_STATUS_UNSUPPORTED);
   check_refused("heed-tuning 1\ntile_q=8\n",
                 "line 2: a line cpu=NAME isa=NAME must come before it");
+  for (const std::string version : {"", "2"})
+    check_refused("heed-tuning " + version + "\nwhatever\n",
+                  "line 1: the version is \"" + version + "\"; this library reads 1",
+                  HEED_STATUS_UNSUPPORTED);
+  const std::string most = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+  check_refused(file_of(most + most + "=8"), "line 3: it has \"" + most + "=\"; the name must be");
 }
 
 TEST_CASE("a tuning file of another CPU or ISA is refused", "[tuning][refused][files]") {
@@ -245,12 +237,12 @@ TEST_CASE("gradients take the tiles that are asked for, whoever asks",
   heed_attention_backward_desc desc = HEED_ATTENTION_BACKWARD_DESC_INIT;
   desc.attention = &attention;
   heed_context_options options = options_with(nullptr);
-  const auto info = [&] { return describe(make_plan(make_context(&options), desc)); };
   const auto check = [&](std::uint32_t tile_kv, std::uint32_t line) {
-    CHECK(info().tile_kv == tile_kv);
-    CHECK(info().tuning_line == line);
+    const heed_attention_info info = describe(make_plan(make_context(&options), desc));
+    CHECK(info.tile_kv == tile_kv);
+    CHECK(info.tuning_line == line);
   };
-  const std::uint32_t automatic = info().tile_kv;
+  const std::uint32_t automatic = describe(make_plan(make_context(&options), desc)).tile_kv;
   const File rows(file_of("tile_q=48"));  // of which gradients have none
   options.tuning_file = rows.path();
   check(automatic, 0);
@@ -313,28 +305,22 @@ TEST_CASE("the first line of a tuning file that covers a problem gives its tiles
   CHECK(line("keys=1 tile_q=8\ntile_q=8", other) == 4);
 }
 
-TEST_CASE("of a tuning file's sections, those of the context's CPU and ISA count",
+TEST_CASE("of a tuning file's sections, those of the context's CPU and ISA count, as they are then",
           "[tuning][files]") {
-  const Environment quiet;
-  const File file("heed-tuning 1 # format\r\ncpu=pentium isa=scalar\ntile_q=8\n" + section("neo") +
-                  "tile_q=8\n" + section() + "rows=1 tile_q=8\ncpu=pentium isa=neo\ntile_q=8\n" +
-                  section() + "tile_q=48\n");
-  const heed_attention_info info = tiles_of(options_with(file.path()), grouped());
-  CHECK(info.tuning_line == 11);
-  CHECK(info.tile_q == 48);
-}
-
-TEST_CASE("a tuning file is read when a context is made, never later", "[tuning][files]") {
   const Environment quiet;
   std::string path;
   Context context;
   {
-    const File file(file_of("tile_q=48"));
+    const File file("heed-tuning 1 # format\r\ncpu=pentium isa=scalar\ntile_q=8\n" +
+                    section("neo") + "tile_q=8\n" + section() +
+                    "rows=1 tile_q=8\ncpu=pentium isa=neo\ntile_q=8\n" + section() + "tile_q=48\n");
     path = file.path();
     const heed_context_options options = options_with(path.c_str());
     context = make_context(&options);
   }
-  CHECK(describe(make_plan(context, grouped())).tile_q == 48);
+  const heed_attention_info info = describe(make_plan(context, grouped()));
+  CHECK(info.tuning_line == 11);
+  CHECK(info.tile_q == 48);
   CHECK(describe(context).tuning_file == path);
 }
 

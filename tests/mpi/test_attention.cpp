@@ -83,6 +83,14 @@ TEST_CASE("random problems, split anyhow, around the ring and over heads") {
   for (std::uint64_t seed = 0, checked = 0; checked < problems; ++seed) {
     BackwardProblem p = draw_backward(seed, seed % 2 == 0 ? Lengths::kAny : Lengths::kShared);
     if (!over_ranks(p.forward)) continue;
+    // Few are packed in queries and keys, so every fourth must be, and every eighth have lengths.
+    const std::vector<std::int32_t>& begins = p.forward.cu_seqlens_k;
+    if (checked % 4 == 3 && begins.empty()) continue;
+    if (checked % 8 == 7 && p.forward.key_lengths.empty())
+      for (std::size_t b = 0; b + 1 < begins.size(); ++b)
+        p.forward.key_lengths.push_back(
+            static_cast<std::int32_t>(random.integer(0, begins[b + 1] - begins[b])));
+    if (!over_ranks(p.forward)) continue;  // with bottom-right positions no lengths may be
     ++checked;
     INFO("seed " << seed);
     const std::vector<Split> all =
