@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -510,25 +511,20 @@ std::unique_ptr<Drawn> draw(std::uint64_t seed) {
   return std::make_unique<Operation>(seed);
 }
 
-struct Named {
-  const char* name;
-  std::unique_ptr<Drawn> (*draw)(std::uint64_t seed);
-};
-constexpr Named kOperations[] = {
-    {"attention", draw<Attention>},
-    {"attention_backward", draw<AttentionBackward>},
-    {"multihead", draw<Multihead>},
-    {"multihead_backward", draw<MultiheadBackward>},
-    {"graph_attention", draw<GraphAttention>},
-    {"graph_attention_backward", draw<GraphAttentionBackward>},
-    {"merge", draw<Merging>},
-};
+using Draw = std::unique_ptr<Drawn> (*)(std::uint64_t seed);
 
-/// The problem that was drawn last.
-struct Latest {
-  std::unique_ptr<Drawn> drawn;
-  std::string text;
-};
+Draw drawer_of(const std::string& operation) {
+  static const std::map<std::string, Draw> kAll = {
+      {"attention", draw<Attention>},
+      {"attention_backward", draw<AttentionBackward>},
+      {"multihead", draw<Multihead>},
+      {"multihead_backward", draw<MultiheadBackward>},
+      {"graph_attention", draw<GraphAttention>},
+      {"graph_attention_backward", draw<GraphAttentionBackward>},
+      {"merge", draw<Merging>},
+  };
+  return kAll.at(operation);
+}
 
 }  // namespace
 }  // namespace heed_test
@@ -538,17 +534,13 @@ struct Latest {
 /// {"error": why not}.
 extern "C" __attribute__((visibility("default"))) const char* heed_test_draw(const char* operation,
                                                                              std::uint64_t seed) {
-  static heed_test::Latest latest;
+  static std::unique_ptr<heed_test::Drawn> latest;
+  static std::string text;
   try {
-    for (const heed_test::Named& one : heed_test::kOperations) {
-      if (one.name != std::string(operation)) continue;
-      latest.drawn = one.draw(seed);
-      latest.text = latest.drawn->text();
-      return latest.text.c_str();
-    }
-    latest.text = "{\"error\": \"no such operation\"}";
+    latest = heed_test::drawer_of(operation)(seed);
+    text = latest->text();
   } catch (const std::exception& error) {
-    latest.text = "{\"error\": " + heed_test::word(error.what()) + "}";
+    text = "{\"error\": " + heed_test::word(error.what()) + "}";
   }
-  return latest.text.c_str();
+  return text.c_str();
 }
