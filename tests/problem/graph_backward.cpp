@@ -193,9 +193,4 @@ std::string line_of(const GraphBackwardProblem& p) {
   return line_of(p.forward) + line_of_gradients(p);
 }
 
-bool same_bits(const GraphGradients& a, const GraphGradients& b) {
-  return std::equal(a.begin(), a.end(), b.begin(),
-                    [](const Numbers& x, const Numbers& y) { return same_bits(x, y); });
-}
-
 }  // namespace heed_test

@@ -100,6 +100,4 @@ using GraphGradientComparison = Comparisons<kGraphGradients>;
 
 std::string line_of(const GraphBackwardProblem& p);
 
-bool same_bits(const GraphGradients& a, const GraphGradients& b);
-
 }  // namespace heed_test

@@ -1,6 +1,5 @@
 #include "tests/support/contexts.hpp"
 
-#include <cmath>
 #include <cstring>
 #include <sstream>
 
@@ -24,16 +23,6 @@ Choices draw_choices(Random& random) {
   choices.tile_q = random.pick<std::uint32_t>({0, 1, 50, 1000});
   choices.tile_kv = random.pick<std::uint32_t>({0, 1, 100, 1000});
   return choices;
-}
-
-void Coverage::add(const std::vector<Element>& want) {
-  elements += want.size();
-  for (const Element& e : want) unspecified += std::isinf(e.bound) ? 1 : 0;
-}
-
-bool same_bits(const Outputs& a, const Outputs& b) {
-  return same_bits(a.out, b.out) && same_bits(a.lse, b.lse) && same_bits(a.weights, b.weights) &&
-         same_bits(a.column_sums, b.column_sums);
 }
 
 }  // namespace heed_test

@@ -1,4 +1,4 @@
-// What random sweeps share: contexts of every choice, and how much is checked.
+// What random sweeps share: contexts of every choice.
 #pragma once
 
 #include <map>
@@ -21,15 +21,5 @@ class Contexts {
 };
 
 Choices draw_choices(Random& random);
-
-/// How much of all that was computed nobody could bound.
-struct Coverage {
-  std::size_t elements = 0;
-  std::size_t unspecified = 0;
-
-  void add(const std::vector<Element>& want);
-};
-
-bool same_bits(const Outputs& a, const Outputs& b);
 
 }  // namespace heed_test
