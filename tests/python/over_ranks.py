@@ -325,6 +325,9 @@ REFUSED = {
 DIFFERENT = [
     ("attention", dict(scale=2.0), "scale is 2; on rank 0 it is "),
     ("attention", dict(causal=True), "causal is top_left; on rank 0 it is None, and must be the"),
+    ("attention", dict(alignment=1), "alignment is 1; on rank 0 it is None, and must be the same"),
+    ("attention", dict(placement="zigzag"), "placement is zigzag; on rank 0 it is contiguous, and"),
+    ("attention", {n: x[:, :2] for n, x in ALL.items()}, "the heads of query is 2; on rank 0 it"),
     ("attention", dict(queries="everywhere"), "queries is everywhere; on rank 0 it is split, and"),
     ("attention", dict(sinks=[0.0] * 4), "sinks is given; on rank 0 it is not, and must be too"),
     ("attention", {n: F32(x) for n, x in ALL.items()}, "query is float32; on rank 0 it is float64"),

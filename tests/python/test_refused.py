@@ -153,6 +153,8 @@ ARGUMENTS = {
         (dict(softcap=-1.0), "softcap is -1; it must be finite and at least 0"),
         (dict(temperature=0), "temperature is 0; it must be above 0 (hard=True is its limit)"),
         (dict(hard=True, temperature=2), "temperature is given with hard, which has no"),
+        (dict(sinks=[0, -1e39, 0, 0]), "sinks[1] is -1e+39; it must be at most 3.4"),
+        (dict(alibi_slopes=[0, -1e39, 0, 0]), "alibi_slopes[1] is -1e+39; it must be at most 3.4"),
         (dict(hard=True, sinks=[0.0] * 4), "sinks is given with hard, which has no denominator"),
         (dict(hard=True, return_lse=True), "return_lse is given with hard, which has no"),
         (dict(alibi_slopes=[1.0] * 3, causal=True), "alibi_slopes has 3 numbers; it must have"),
